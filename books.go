@@ -1,0 +1,29 @@
+package tidemill
+
+// Count is one row of the books.
+type Count struct{ Delivered, Skipped, Dead uint64 }
+
+// Add adds another row.
+func (c *Count) Add(o Count) {
+	c.Delivered += o.Delivered
+	c.Skipped += o.Skipped
+	c.Dead += o.Dead
+}
+
+// Total is how many messages the row stands for.
+func (c Count) Total() uint64 { return c.Delivered + c.Skipped + c.Dead }
+
+// Books account for every message of a source. Accepted, Settled and Pending are found
+// independently of each other, so that they can disagree.
+type Books struct {
+	Accepted uint64 // what came in, counted by the source: its log's end, entries added
+	Settled  Count  // written by Settle in the same stroke as the settlement
+	Pending  uint64 // found by looking: waiting, handed out, or put off
+	Lost     uint64 // gone at the source without us: trimmed, rolled back; named and alarmed
+}
+
+// Off is how many messages are unaccounted for: above zero they are missing, below zero
+// they were counted twice. Books that balance are off by zero.
+func (b Books) Off() int64 {
+	return int64(b.Accepted) - int64(b.Settled.Total()+b.Pending+b.Lost)
+}

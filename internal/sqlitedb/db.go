@@ -1,0 +1,208 @@
+// Package sqlitedb is the one SQLite file that everything embedded lives in: one process,
+// one writer that commits many callers' changes together, several readers that see
+// consistent snapshots without holding it up.
+//
+// WAL with synchronous=FULL: a nil error from Write means that the change is on disk.
+// The pragmas that this rests on are read back, the library's version is checked against
+// known corruption bugs, and a lock file keeps a second process away.
+package sqlitedb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/tidemill/tidemill"
+)
+
+// ErrFull says that there is no room: the disk, the quota or Options.MaxBytes.
+var ErrFull = errors.New("no room left for the database")
+
+// ErrClosed says that the database was closed.
+var ErrClosed = errors.New("the database is closed")
+
+// Options tune a database; the zero value is ready to use.
+type Options struct {
+	Readers  int   // connections for Read; 0 means 4
+	CacheMiB int   // page cache of the writer; 0 means 64. Readers have a quarter each.
+	WALMiB   int64 // size at which the log is folded back; 0 means 64
+	MaxBytes int64 // largest size of the file; 0: the disk's
+}
+
+// DB is an open database file.
+type DB struct {
+	path    string
+	o       Options
+	pool    *sql.DB // opens connections; all of them are ours below
+	lock    *os.File
+	readers chan *conn
+
+	requests chan *request
+	closing  chan struct{}
+	close    sync.Once
+	closed   error
+	done     sync.WaitGroup
+	fold     chan struct{} // cap 1: the log has grown
+	folded   chan struct{} // cap 1: the writer shall restart the log
+}
+
+// Open opens or creates the file at path for this process alone.
+func Open(ctx context.Context, path string, o Options) (_ *DB, err error) {
+	if o.Readers <= 0 {
+		o.Readers = 4
+	}
+	if o.CacheMiB <= 0 {
+		o.CacheMiB = 64
+	}
+	if o.WALMiB <= 0 {
+		o.WALMiB = 64
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of %s: %w", path, err)
+	}
+	lock, err := lockFile(path + ".lock")
+	if err != nil {
+		return nil, err
+	}
+	d := &DB{path: path, o: o, lock: lock, readers: make(chan *conn, o.Readers), requests: make(chan *request, 1024),
+		closing: make(chan struct{}), fold: make(chan struct{}, 1), folded: make(chan struct{}, 1)}
+	defer func() {
+		if err != nil {
+			if d.pool != nil {
+				_ = d.pool.Close()
+			}
+			_ = lock.Close()
+		}
+	}()
+	connector, err := sqlite.NewConnector("file:" + uriPath(path) + "?_txlock=immediate")
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	d.pool = sql.OpenDB(connector)
+	d.pool.SetMaxIdleConns(o.Readers + 2)
+	w, err := d.connect(ctx, o.CacheMiB)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.check(w); err != nil {
+		return nil, err
+	}
+	folder, err := d.connect(ctx, 2)
+	if err != nil {
+		return nil, err
+	}
+	for range o.Readers {
+		r, err := d.connect(ctx, max(o.CacheMiB/4, 2))
+		if err != nil {
+			return nil, err
+		}
+		if _, err := r.exec("PRAGMA query_only=1"); err != nil {
+			return nil, fmt.Errorf("open %s for reading: %w", path, err)
+		}
+		d.readers <- r
+	}
+	d.done.Go(func() { d.write(w) })
+	d.done.Go(func() { d.checkpoint(folder) })
+	return d, nil
+}
+
+// Path is where the file lies.
+func (d *DB) Path() string { return d.path }
+
+// Close waits for writes that were begun, folds the log back and gives the file free.
+func (d *DB) Close() error {
+	d.close.Do(func() {
+		close(d.closing)
+		d.done.Wait()
+		for range d.o.Readers { // whoever reads still gives its connection back
+			r := <-d.readers
+			d.closed = errors.Join(d.closed, r.close())
+		}
+		d.closed = errors.Join(d.closed, d.pool.Close(), d.lock.Close())
+	})
+	return d.closed
+}
+
+// connect opens one connection with its settings.
+func (d *DB) connect(ctx context.Context, cacheMiB int) (*conn, error) {
+	c, err := d.pool.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", d.path, said(err))
+	}
+	n := newConn(c)
+	for _, p := range []string{
+		"busy_timeout=10000", "journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=0", "foreign_keys=1",
+		"temp_store=MEMORY", "trusted_schema=0", fmt.Sprintf("cache_size=-%d", cacheMiB<<10),
+	} {
+		if _, err := n.exec("PRAGMA " + p); err != nil {
+			return nil, fmt.Errorf("set pragma %s of %s: %w", p, d.path, err)
+		}
+	}
+	return n, nil
+}
+
+// check reads back what durability rests on.
+func (d *DB) check(c *conn) error {
+	if d.o.MaxBytes > 0 {
+		if _, err := c.exec(fmt.Sprintf("PRAGMA max_page_count=%d", max(d.o.MaxBytes/4096, 64))); err != nil {
+			return fmt.Errorf("limit the size of %s: %w", d.path, err)
+		}
+	}
+	var version, mode string
+	var sync int
+	tx := &Tx{c}
+	if err := errors.Join(
+		tx.QueryRow("SELECT sqlite_version()").Scan(&version),
+		tx.QueryRow("PRAGMA journal_mode").Scan(&mode),
+		tx.QueryRow("PRAGMA synchronous").Scan(&sync)); err != nil {
+		return fmt.Errorf("read back the settings of %s: %w", d.path, err)
+	}
+	if !soundVersion(version) {
+		return fmt.Errorf("SQLite %s can corrupt a database when its log restarts; 3.51.3, 3.53.0 or newer is needed", version)
+	}
+	if mode != "wal" || sync != 2 {
+		return fmt.Errorf("%s: journal_mode=%s synchronous=%d; wal and 2 (FULL) were asked for: is the file on a network share?", d.path, mode, sync)
+	}
+	return nil
+}
+
+// soundVersion says whether a version is free of the WAL-reset bug: 3.51 from 3.51.3 on,
+// and 3.53 and newer (sqlite.org/changes.html).
+func soundVersion(v string) bool {
+	var a, b, c int
+	if _, err := fmt.Sscanf(v, "%d.%d.%d", &a, &b, &c); err != nil {
+		return false
+	}
+	return a > 3 || a == 3 && (b >= 53 || b == 51 && c >= 3)
+}
+
+// uriPath escapes what a file: URI would take for its own.
+func uriPath(p string) string {
+	return strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(filepath.ToSlash(p))
+}
+
+// said gives an error of the driver a kind, and ErrFull where that is what it means.
+func said(err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		switch e.Code() & 0xff {
+		case sqlite3.SQLITE_FULL:
+			return &tidemill.Error{Kind: tidemill.Transient, Err: fmt.Errorf("%w: %w", ErrFull, err)}
+		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+			return &tidemill.Error{Kind: tidemill.Transient, Err: err}
+		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+			return &tidemill.Error{Kind: tidemill.Internal, Err: fmt.Errorf("the database file is damaged; restore it from a backup: %w", err)}
+		}
+	}
+	return err
+}

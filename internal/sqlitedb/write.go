@@ -1,0 +1,230 @@
+package sqlitedb
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"time"
+)
+
+// Group commit: how much is committed together at the most. A group ends when nobody
+// waits, so a lone writer never waits for company; the limits bound how long the first
+// of a crowd waits for the last.
+const (
+	groupCalls = 256
+	groupTime  = 10 * time.Millisecond
+)
+
+type request struct {
+	do   func(*Tx) error
+	err  error
+	done chan struct{}
+}
+
+// Write runs do on the writer, inside a transaction that it shares with others' changes,
+// and returns when they are on disk. An error of do undoes do's changes alone and is
+// returned. do runs at most once, never concurrently with another; what it changes
+// outside the database must wait until Write has returned nil. When ctx ends before do
+// has begun, do does not run; after that Write waits for the outcome, so it is never
+// unknown.
+func (d *DB) Write(ctx context.Context, do func(*Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r := &request{do: do, done: make(chan struct{})}
+	select {
+	case <-d.closing:
+		return ErrClosed
+	default:
+	}
+	select {
+	case d.requests <- r:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-d.closing:
+		return ErrClosed
+	}
+	select {
+	case <-r.done:
+		return r.err
+	case <-d.closing:
+	}
+	d.done.Wait() // the writer has ended: it served r before, or never will
+	select {
+	case <-r.done:
+		return r.err
+	default:
+		return ErrClosed
+	}
+}
+
+// Read runs do on a snapshot that does not change and holds up nobody.
+func (d *DB) Read(ctx context.Context, do func(*Tx) error) error {
+	select {
+	case <-d.closing:
+		return ErrClosed
+	default:
+	}
+	var c *conn
+	select {
+	case c = <-d.readers:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-d.closing:
+		return ErrClosed
+	}
+	defer func() { d.readers <- c }()
+	if _, err := c.exec("BEGIN DEFERRED"); err != nil {
+		return fmt.Errorf("begin to read: %w", err)
+	}
+	err := safely(do, &Tx{c})
+	if _, e := c.exec("ROLLBACK"); e != nil && err == nil {
+		err = fmt.Errorf("end reading: %w", e)
+	}
+	return err
+}
+
+// write is the writer: it takes whoever waits, runs them in one transaction, commits,
+// and answers them all.
+func (d *DB) write(c *conn) {
+	defer func() { _ = c.close() }()
+	var group []*request
+	for {
+		select {
+		case r := <-d.requests:
+			group = d.group(c, append(group[:0], r))
+			d.signalFold()
+		case <-d.folded:
+			d.restart(c)
+		case <-d.closing:
+			for {
+				select {
+				case r := <-d.requests: // begun before Close
+					group = d.group(c, append(group[:0], r))
+				default:
+					_, _ = c.exec("PRAGMA wal_checkpoint(TRUNCATE)")
+					return
+				}
+			}
+		}
+		select { // between groups, whoever waits or not
+		case <-d.folded:
+			d.restart(c)
+		default:
+		}
+	}
+}
+
+// group runs first and whoever waits in one transaction.
+func (d *DB) group(c *conn, group []*request) []*request {
+	start := time.Now()
+	_, err := c.exec("BEGIN IMMEDIATE")
+	if err != nil {
+		err = fmt.Errorf("begin to write: %w", err)
+	}
+	for i := 0; ; i++ {
+		if i == len(group) {
+			if len(group) == groupCalls || time.Since(start) > groupTime {
+				break
+			}
+			select {
+			case r := <-d.requests:
+				group = append(group, r)
+			default:
+			}
+			if i == len(group) {
+				break
+			}
+		}
+		if err == nil {
+			err = d.one(c, group[i])
+		}
+	}
+	if err == nil {
+		if _, e := c.exec("COMMIT"); e != nil {
+			err = fmt.Errorf("commit: %w", e)
+		}
+	}
+	if err != nil { // nothing of the group is durable
+		_, _ = c.exec("ROLLBACK")
+	}
+	for _, r := range group {
+		if r.err == nil {
+			r.err = err
+		}
+		close(r.done)
+	}
+	clear(group)
+	return group
+}
+
+// one runs one request in its savepoint. Its own failure is its own; an error returned
+// means that the whole transaction is lost.
+func (d *DB) one(c *conn, r *request) error {
+	if _, err := c.exec("SAVEPOINT one"); err != nil {
+		return fmt.Errorf("begin a savepoint: %w", err)
+	}
+	if r.err = safely(r.do, &Tx{c}); r.err != nil {
+		if _, err := c.exec("ROLLBACK TO one"); err != nil { // a full disk ends the transaction by itself
+			return fmt.Errorf("undo a change: %w", err)
+		}
+	}
+	if _, err := c.exec("RELEASE one"); err != nil {
+		return fmt.Errorf("end a savepoint: %w", err)
+	}
+	return nil
+}
+
+// safely turns a panic of do into its error: it must not take the writer down.
+func safely(do func(*Tx) error, tx *Tx) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic in a transaction: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return do(tx)
+}
+
+func (d *DB) signalFold() {
+	select {
+	case d.fold <- struct{}{}:
+	default:
+	}
+}
+
+// checkpoint folds the log back into the file beside the writer. Pages written meanwhile
+// stay in the log, so under steady load it would never shrink: once it is over its size
+// and nearly folded, the writer is asked to do the small rest and start it anew.
+func (d *DB) checkpoint(c *conn) {
+	defer func() { _ = c.close() }()
+	limit := d.o.WALMiB << 20
+	for {
+		select {
+		case <-d.fold:
+		case <-d.closing:
+			return
+		}
+		if s, err := os.Stat(d.path + "-wal"); err != nil || s.Size() < limit/2 {
+			continue
+		}
+		var busy, frames, done int64
+		if err := (&Tx{c}).QueryRow("PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &frames, &done); err != nil {
+			continue // the next commit asks again
+		}
+		if frames*4096 >= limit/2 {
+			select {
+			case d.folded <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// restart does the rest of a checkpoint so that the next commit starts the log anew.
+// Readers of an old snapshot can hold that up; then it is tried again later.
+func (d *DB) restart(c *conn) {
+	_, _ = c.exec("PRAGMA busy_timeout=20")
+	_, _ = c.exec("PRAGMA wal_checkpoint(RESTART)")
+	_, _ = c.exec("PRAGMA busy_timeout=10000")
+}

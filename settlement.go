@@ -1,0 +1,76 @@
+package tidemill
+
+import "time"
+
+// Fate is how a message ended. A retry is not a fate: the message comes back.
+type Fate uint8
+
+// The fates. None is the zero value: not yet.
+const (
+	None      Fate = iota
+	Delivered      // durable at its destination
+	Skipped        // ended on purpose, with a reason: filtered, duplicate, no route, consent…
+	Dead           // given up, kept as a dead letter
+)
+
+// String returns the fate as it is written in books, metrics and answers.
+func (f Fate) String() string {
+	return [...]string{"none", "delivered", "skipped", "dead"}[min(f, Dead)]
+}
+
+// End says what a delivery comes to. Every message handed out gets exactly one.
+type End uint8
+
+const (
+	// Done ends the message: it has a Fate.
+	Done End = iota
+	// Again wants it handed out again, After a time. It burns a try or it does not.
+	Again
+	// Left leaves it pending: an outside ack will come, it was shed from a buffer, or
+	// time was up. The source stops renewing its lease.
+	Left
+)
+
+// A Settlement tells a source how one delivery ended.
+type Settlement struct {
+	ID      string        // of the message
+	Mark    Mark          // as handed out; zero: by ID alone, whoever holds it (outside acks)
+	End     End           //
+	Fate    Fate          // Done: how
+	After   time.Duration // Again: not before this has passed
+	Burn    bool          // Again: it was a failed try (not: breaker open, limit, stop)
+	Kind    Kind          // of the failure, where there was one
+	Cause   string        // the failure, or the reason of a skip, in words
+	Next    []*Message    // to be added in the same stroke; only where Traits.Forwards
+	Records Count         // what a message that stands for many became; zero: one, its Fate
+	Took    Took          // the source's answer
+}
+
+// Row is what this settlement adds to the books once it is Applied.
+func (s *Settlement) Row() Count {
+	switch {
+	case s.End != Done:
+		return Count{}
+	case s.Records != Count{}:
+		return s.Records
+	case s.Fate == Delivered:
+		return Count{Delivered: 1}
+	case s.Fate == Skipped:
+		return Count{Skipped: 1}
+	case s.Fate == Dead:
+		return Count{Dead: 1}
+	}
+	return Count{}
+}
+
+// Took is a source's answer to one settlement.
+type Took uint8
+
+const (
+	// Unanswered: not taken yet; it may be sent again.
+	Unanswered Took = iota
+	// Applied: this settlement ended the delivery, and the books say so.
+	Applied
+	// Stale: the lease was lost or it was settled before; nothing was changed.
+	Stale
+)

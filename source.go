@@ -1,0 +1,91 @@
+package tidemill
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A Source hands out messages and is told how each ended. The engine calls Receive from
+// one goroutine and Settle from one other, each never concurrently with itself; both may
+// run at the same time.
+//
+// A source promises (package source/sourcetest holds each promise against a backend):
+//   - what was accepted is handed out until a settlement ends it, also after a crash;
+//   - of all settlements of one message exactly one is Applied with End Done;
+//   - the books change in the same stroke as the settlement, never without it;
+//   - a settlement under a lost lease is Stale and changes nothing.
+type Source interface {
+	// Receive fills messages of into, oldest first, and returns how many. It waits for
+	// the first one; it returns early with ctx's error when ctx ends. (0, ErrFlush) asks
+	// the engine to finish what it holds. Any other error is transient: the engine waits
+	// and asks again.
+	Receive(ctx context.Context, into []*Message) (int, error)
+	// Settle makes the ends durable, each with its row in the books, and sets every
+	// Took. After an error those left Unanswered may be sent again; what was Applied
+	// before stays so.
+	Settle(ctx context.Context, ends []Settlement) error
+	// Traits say what the source can do. They never change.
+	Traits() Traits
+}
+
+// Traits are a source's abilities as data, so that no wrapper can lose them and
+// preflight can print them.
+type Traits struct {
+	Delays   bool          // can bring a message back after a time (Settlement.After)
+	Parks    bool          // keeps its own dead: no dead letter is put before Settle
+	Forwards bool          // adds Settlement.Next in the same stroke
+	Ordered  bool          // never hands out a message while an older one of its key is out or waits
+	Keep     time.Duration // Keep is to be called this often; 0: never
+}
+
+// A Keeper is a source whose leases run out.
+type Keeper interface {
+	// Keep renews the leases of all that was handed out and not settled.
+	Keep(ctx context.Context) error
+}
+
+// A Gater is a source that can hold back deliveries for all instances: what a breaker
+// and a pause need.
+type Gater interface {
+	// Gate hands out nothing until then, and after that at most probes messages at a
+	// time, until it is called again. The zero time opens it.
+	Gate(ctx context.Context, until time.Time, probes int) error
+}
+
+// A Bookkeeper reads the durable books of a source.
+type Bookkeeper interface {
+	Books(ctx context.Context) (Books, error)
+}
+
+// ErrFlush is what Receive returns to ask the engine to finish what it holds.
+var ErrFlush = errors.New("tidemill: finish what is held")
+
+// A Sink makes messages durable at a destination outside the engine.
+type Sink interface {
+	// Write delivers the batch. Nil means that every message is durable there; a
+	// *Partial names those that are not. It does not retry: the pipeline decides that.
+	// It may be called from several goroutines and keeps nothing of batch.
+	Write(ctx context.Context, batch []*Message) error
+}
+
+// DeadLetters is what the engine needs of the role that keeps the dead.
+type DeadLetters interface {
+	// Put makes the letters durable before it returns. A letter that is there already
+	// (same pipeline and message ID) is replaced in place, its history kept: never two.
+	Put(ctx context.Context, letters []Letter) error
+	// Has says for each mark whether its message is dead already. The engine asks for
+	// redelivered messages: a letter is the fate, even if the settlement was lost.
+	Has(ctx context.Context, pipeline string, ids []string, marks []Mark) ([]bool, error)
+}
+
+// A Letter is a message given up, on its way to the dead letters.
+type Letter struct {
+	Pipeline string    // that gave it up
+	Message  *Message  // payload as received
+	Kind     Kind      // of the last failure
+	Cause    string    // the last failure in words
+	Tries    int       // failed tries, the last one included
+	Row      []byte    // what the work had made of it so far, for a replay that need not repeat it; may be nil
+	At       time.Time // when it died
+}

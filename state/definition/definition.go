@@ -1,0 +1,72 @@
+// Package definition is the role that catalogues what events look like: which event
+// names and property names a project has seen, and the type of each property's values.
+// It is a convenience for people who build queries; its failures never fail events.
+//
+// Backends: memorydefinition, sqlitedefinition. Promises are cases of definitiontest.
+package definition
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Of says whose property it is.
+type Of string
+
+const (
+	OfEvent  Of = "event"
+	OfPerson Of = "person"
+)
+
+// Type of a property's values, detected; empty: not known.
+type Type string
+
+const (
+	String   Type = "String"
+	Numeric  Type = "Numeric"
+	Boolean  Type = "Boolean"
+	DateTime Type = "DateTime"
+)
+
+// Event is the definition of an event name.
+type Event struct {
+	Project  uuid.UUID
+	Name     string
+	LastSeen time.Time // floored to the hour
+}
+
+// Property is the definition of a property name.
+type Property struct {
+	Project  uuid.UUID
+	Name     string
+	Of       Of
+	Type     Type // once set it stays; an empty one is filled by the first known
+	LastSeen time.Time
+}
+
+// EventProperty says that events of a name had a property of a name.
+type EventProperty struct {
+	Project  uuid.UUID
+	Event    string
+	Property string
+	Of       Of
+	LastSeen time.Time
+}
+
+// Batch is what is upserted together; each definition at most once in it.
+type Batch struct {
+	Events          []Event
+	Properties      []Property
+	EventProperties []EventProperty
+}
+
+// Definitions is the role.
+type Definitions interface {
+	// Upsert makes or renews the definitions in one stroke. A later LastSeen is never
+	// replaced by an earlier one; a Type that is set stays.
+	Upsert(ctx context.Context, b *Batch) error
+	// List returns a project's definitions, by name.
+	List(ctx context.Context, project uuid.UUID) (*Batch, error)
+}

@@ -1,0 +1,153 @@
+// Package person is the role that knows who is who: which person a distinct id belongs
+// to, what is known of the person, and what happens when two turn out to be one.
+//
+// Applying the same changes and merges again, in another order, or from several
+// instances at once ends in the same persons; property.go has the rule that makes it so.
+//
+// Backends: memoryperson (the reference), sqliteperson. Promises are cases of persontest.
+package person
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// ErrUnknown says that a distinct id belongs to nobody.
+var ErrUnknown = errors.New("no person has this distinct id")
+
+// Namespace of person ids. It never changes.
+var Namespace = uuid.MustParse("a1b2c3d4-e5f6-4a7b-8c9d-0e1f2a3b4c5d")
+
+// Ref names a person by one of its distinct ids.
+type Ref struct {
+	Project  uuid.UUID
+	Distinct string
+}
+
+// ID is the person id that a distinct id has unless it was merged or stored under
+// another: UUIDv5 of "project:distinct_id".
+func ID(r Ref) uuid.UUID {
+	b := make([]byte, 0, 37+len(r.Distinct))
+	b = append(b, r.Project.String()...)
+	b = append(b, ':')
+	return uuid.NewSHA1(Namespace, append(b, r.Distinct...))
+}
+
+// Op is what an event does to one property.
+type Op uint8
+
+const (
+	Set   Op = iota + 1 // overwrites
+	Once                // only where absent
+	Unset               // removes
+)
+
+// Property is one operation of an event on one property.
+type Property struct {
+	Op    Op
+	Key   string
+	Value []byte // JSON as received; nil for Unset
+}
+
+// Change is what one event says of the person behind its distinct id.
+type Change struct {
+	Ref
+	Event      uuid.UUID // breaks ties of time
+	At         time.Time // of the event
+	Properties []Property
+}
+
+// Merge is one event's claim that Other is the same person as Ref, which survives.
+type Merge struct {
+	Ref
+	Other string    // the other distinct id, of the same project
+	Event uuid.UUID //
+	At    time.Time //
+	Force bool      // no guard ($merge_dangerously)
+}
+
+// Outcome of a merge.
+type Outcome uint8
+
+const (
+	Merged  Outcome = iota + 1 // the other's distinct ids moved to the survivor
+	Same                       // they were one person already; the survivor is identified now
+	Refused                    // the other is an identified person: nothing moved, the survivor is identified
+)
+
+// Person is one person as it is now.
+type Person struct {
+	ID         uuid.UUID
+	Project    uuid.UUID
+	Distinct   []string          // sorted
+	Properties map[string][]byte // JSON values
+	Identified bool
+	Created    time.Time // of its earliest event
+	Updated    time.Time // of its latest event, floored to the hour
+}
+
+// Override says that events of a distinct id stored under another person id belong to
+// Person. The higher Version wins; versions count per distinct id.
+type Override struct {
+	Seq int64 // of the outbox
+	Ref
+	Person  uuid.UUID
+	Version uint64
+}
+
+// Persons is what events need.
+type Persons interface {
+	// Resolve writes the id of the person behind each ref, whether it is stored or not.
+	Resolve(ctx context.Context, refs []Ref, into []uuid.UUID) error
+	// Apply folds changes into their persons in one stroke, creating those that are not
+	// stored; what changes nothing is not written. Each Ref is followed to its survivor.
+	Apply(ctx context.Context, changes []Change) error
+	// Merge makes each pair one person, in order, and says what came of it. Each is one
+	// transaction: distinct ids moved, properties joined, identified set, the earlier
+	// Created kept, and an Override in the outbox for every distinct id that moved (for
+	// Other in any case, stored before or not). outcomes[i] is 0 for those not done when
+	// an error is returned.
+	Merge(ctx context.Context, merges []Merge, outcomes []Outcome) error
+}
+
+// Outbox is what the relay to the warehouse needs.
+type Outbox interface {
+	// Overrides returns the oldest overrides not relayed yet, at most max.
+	Overrides(ctx context.Context, max int) ([]Override, error)
+	// Relayed removes those up to and including seq.
+	Relayed(ctx context.Context, seq int64) error
+}
+
+// Kept is the durable list of merges that could not be done, replayed until they can.
+type Kept interface {
+	// Keep adds merges, those that are there already not again. It is ErrKeptFull when
+	// the list would be longer than MaxKept: then none is added.
+	Keep(ctx context.Context, merges []Merge) error
+	// Oldest returns at most max kept merges.
+	Oldest(ctx context.Context, max int) ([]Merge, error)
+	// Done removes merges from the list.
+	Done(ctx context.Context, merges []Merge) error
+}
+
+// MaxKept is how many failed merges are kept.
+const MaxKept = 1000
+
+// ErrKeptFull says that the list of failed merges is full: flushing must wait.
+var ErrKeptFull = errors.New("the list of failed merges is full")
+
+// Directory is for people who ask.
+type Directory interface {
+	// Show returns the person behind a distinct id, ErrUnknown if none is stored.
+	Show(ctx context.Context, r Ref) (*Person, error)
+}
+
+// Store is all of the role.
+type Store interface {
+	Persons
+	Outbox
+	Kept
+	Directory
+}

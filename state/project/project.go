@@ -1,0 +1,68 @@
+// Package project is the role that knows whose events are taken in: projects and their
+// ingest keys. Only a key's SHA-256 is kept.
+//
+// Backends: memoryproject, sqliteproject. Promises are cases of projecttest.
+package project
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill"
+)
+
+// Namespace of project ids made from names: UUIDv5 of the lower-case name under it.
+var Namespace = uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://tidemill.dev/projects"))
+
+// ErrUnknown says that there is no such project or key.
+var ErrUnknown = errors.New("no such project")
+
+// Project is one tenant of ingest.
+type Project struct {
+	ID   uuid.UUID
+	Name string
+}
+
+// Hash of an ingest key, the form in which it is kept and looked up.
+type Hash [sha256.Size]byte
+
+// HashOf hashes a key.
+func HashOf(key tidemill.Secret) Hash { return sha256.Sum256([]byte(key.Reveal())) }
+
+// ID is the project id that a name stands for: itself where it is a UUID, else a UUIDv5.
+func ID(name string) uuid.UUID {
+	if id, err := uuid.Parse(name); err == nil {
+		return id
+	}
+	return uuid.NewSHA1(Namespace, []byte(name))
+}
+
+// CheckKey refuses keys that no client could send: 1 to 128 printable ASCII characters.
+func CheckKey(key string) error {
+	if len(key) < 1 || len(key) > 128 {
+		return fmt.Errorf("an ingest key has 1 to 128 characters, this one has %d", len(key))
+	}
+	for i := range len(key) {
+		if key[i] <= ' ' || key[i] > '~' {
+			return fmt.Errorf("an ingest key is printable ASCII without spaces; character %d is not", i+1)
+		}
+	}
+	return nil
+}
+
+// Projects is the role.
+type Projects interface {
+	// Ensure makes the project and its key; both may be there already. A key belongs to
+	// one project: giving it to another is an error.
+	Ensure(ctx context.Context, p Project, key Hash) error
+	// ByKey finds the project of a key: ErrUnknown if there is none.
+	ByKey(ctx context.Context, key Hash) (Project, error)
+	// Find finds a project by id: ErrUnknown if there is none.
+	Find(ctx context.Context, id uuid.UUID) (Project, error)
+	// List returns all projects by name.
+	List(ctx context.Context) ([]Project, error)
+}

@@ -1,0 +1,181 @@
+package enrich
+
+import (
+	"fmt"
+	"regexp/syntax"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ua-parser/uap-go/uaparser"
+)
+
+// rules are uap-core's, in its order, of which the first that matches decides. There are
+// several hundred regular expressions; tried one after the other they take 700 µs. Most
+// can only match a string that contains some literal text, which is looked for first.
+type rules struct {
+	browsers []rule[uaparser.UserAgent]
+	systems  []rule[uaparser.Os]
+}
+
+// rule is one regular expression. match leaves its target alone where it does not match.
+type rule[T any] struct {
+	needs []string // lower case; what it matches contains at least one of them; nil: it could match anything
+	match func(ua string, into *T)
+}
+
+// line is a user agent string with what the rules need to know of it.
+type line struct {
+	ua, lower string
+	ascii     bool // case folding beyond ASCII is not modelled: such strings are tried with every rule
+}
+
+func newLine(ua string) line {
+	l := line{ua: ua, lower: strings.ToLower(ua), ascii: true}
+	for i := range len(ua) {
+		if ua[i] >= utf8.RuneSelf {
+			l.ascii = false
+			break
+		}
+	}
+	return l
+}
+
+func newRules() (rules, error) {
+	p, err := uaparser.New(uaparser.WithCacheSize(1)) // its own cache is not used
+	if err != nil {
+		return rules{}, fmt.Errorf("compile the rules: %w", err)
+	}
+	var r rules
+	for _, u := range p.UA {
+		needs, err := needsOf(u.Flags, u.Expr)
+		if err != nil {
+			return rules{}, err
+		}
+		r.browsers = append(r.browsers, rule[uaparser.UserAgent]{needs, u.Match})
+	}
+	for _, o := range p.OS {
+		needs, err := needsOf(o.Flags, o.Expr)
+		if err != nil {
+			return rules{}, err
+		}
+		r.systems = append(r.systems, rule[uaparser.Os]{needs, o.Match})
+	}
+	return r, nil // the rules for device models are left to the garbage collector
+}
+
+// could says whether the rule may match: false is certain, true is not.
+func (r *rule[T]) could(l line) bool {
+	if r.needs == nil || !l.ascii {
+		return true
+	}
+	for _, s := range r.needs {
+		if strings.Contains(l.lower, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// userAgent returns what the first matching browser rule says; an empty family: none did.
+func (r *rules) userAgent(l line) (ua uaparser.UserAgent) {
+	for i := range r.browsers {
+		if b := &r.browsers[i]; b.could(l) {
+			if b.match(l.ua, &ua); ua.Family != "" {
+				return ua
+			}
+		}
+	}
+	return uaparser.UserAgent{}
+}
+
+// operatingSystem returns what the first matching system rule says; an empty family: none did.
+func (r *rules) operatingSystem(l line) (os uaparser.Os) {
+	for i := range r.systems {
+		if s := &r.systems[i]; s.could(l) {
+			if s.match(l.ua, &os); os.Family != "" {
+				return os
+			}
+		}
+	}
+	return uaparser.Os{}
+}
+
+// needsOf finds the texts of which a match of the expression must contain one.
+func needsOf(flags, expr string) ([]string, error) {
+	if flags != "" {
+		expr = "(?" + flags + ")" + expr
+	}
+	re, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return nil, fmt.Errorf("rule %q: %w", expr, err)
+	}
+	needs := required(re)
+	if shortest(needs) < 2 { // a single letter is in nearly every string
+		return nil, nil
+	}
+	return needs, nil
+}
+
+// required returns lower-case texts of which any match of re contains at least one; nil
+// where there are none to be named.
+func required(re *syntax.Regexp) []string {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return []string{strings.ToLower(string(re.Rune))}
+	case syntax.OpCapture, syntax.OpPlus:
+		return required(re.Sub[0])
+	case syntax.OpRepeat:
+		if re.Min > 0 {
+			return required(re.Sub[0])
+		}
+	case syntax.OpAlternate:
+		var all []string
+		for _, sub := range re.Sub {
+			one := required(sub)
+			if one == nil {
+				return nil
+			}
+			all = append(all, one...)
+		}
+		return all
+	case syntax.OpConcat: // every part is required: the most telling one will do
+		var best []string
+		text := "" // literals in a row are one text
+		for _, sub := range re.Sub {
+			needs := required(sub)
+			if s, ok := literal(sub); ok {
+				text += s
+				needs = []string{text}
+			} else {
+				text = ""
+			}
+			if shortest(needs) > shortest(best) {
+				best = needs
+			}
+		}
+		return best
+	}
+	return nil
+}
+
+// literal returns the text that re stands for, in lower case, where it is one text only.
+func literal(re *syntax.Regexp) (string, bool) {
+	for re.Op == syntax.OpCapture {
+		re = re.Sub[0]
+	}
+	if re.Op != syntax.OpLiteral {
+		return "", false
+	}
+	return strings.ToLower(string(re.Rune)), true
+}
+
+// shortest returns the length of the shortest text; 0 for none.
+func shortest(texts []string) int {
+	n := 0
+	for i, s := range texts {
+		if i == 0 || len(s) < n {
+			n = len(s)
+		}
+	}
+	return n
+}

@@ -1,0 +1,110 @@
+package event
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill"
+)
+
+// Format of an event's bytes.
+type Format uint8
+
+const (
+	Stream      Format = iota // a stream entry: fields as headers, or one JSON field as payload
+	Native                    // an element of {"events":[…]} of the native SDKs
+	PostHog                   // an element of a PostHog batch, old paths and new
+	Segment                   // an element of a Segment batch
+	CloudEvents               // CloudEvents 1.0, structured (binary ones are written so at the door)
+	formats
+)
+
+// Meta is what the door knew of an event beside its bytes. It travels in the message's
+// one header field MetaHeader.
+type Meta struct {
+	Format   Format
+	Import   bool      // times are kept as given
+	Project  uuid.UUID //
+	Event    uuid.UUID // the id the door gave or found; Nil: derived by Decode
+	Received time.Time // by the server, milliseconds
+	Sent     time.Time // by the client's clock; zero: not said
+	Batch    string    // batch id of an import
+	IP       string    // of the connection, or as a trusted proxy says; empty: the sender is a server
+	Agent    string    // User-Agent; empty: the sender is a server
+}
+
+// MetaHeader names the header that carries a Meta.
+const MetaHeader = "tidemill-meta"
+
+// Append appends the binary form of m to b.
+func (m *Meta) Append(b []byte) []byte {
+	flags := byte(0)
+	if m.Import {
+		flags = 1
+	}
+	b = append(b, 1, byte(m.Format), flags)
+	b = append(b, m.Project[:]...)
+	b = append(b, m.Event[:]...)
+	b = binary.AppendVarint(b, milli(m.Received))
+	b = binary.AppendVarint(b, milli(m.Sent))
+	for _, s := range [...]string{m.Batch, m.IP, m.Agent} {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	return b
+}
+
+// ParseMeta reads what Append wrote.
+func ParseMeta(b []byte) (m Meta, err error) {
+	bad := func() (Meta, error) {
+		return Meta{}, tidemill.Fail(tidemill.Validation, "header %s is damaged or of a newer version", MetaHeader)
+	}
+	if len(b) < 35 || b[0] != 1 || Format(b[1]) >= formats {
+		return bad()
+	}
+	m.Format, m.Import = Format(b[1]), b[2]&1 != 0
+	copy(m.Project[:], b[3:19])
+	copy(m.Event[:], b[19:35])
+	b = b[35:]
+	for _, t := range [...]*time.Time{&m.Received, &m.Sent} {
+		v, n := binary.Varint(b)
+		if n <= 0 {
+			return bad()
+		}
+		if b = b[n:]; v != 0 {
+			*t = time.UnixMilli(v).UTC()
+		}
+	}
+	for _, s := range [...]*string{&m.Batch, &m.IP, &m.Agent} {
+		v, n := binary.Uvarint(b)
+		if n <= 0 || v > uint64(len(b)-n) {
+			return bad()
+		}
+		*s, b = string(b[n:n+int(v)]), b[n+int(v):]
+	}
+	return m, nil
+}
+
+func milli(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// Refusal is why an event is not taken: the reason by which it is counted, and a
+// sentence for who sent it. It is of kind validation.
+type Refusal struct {
+	Reason string // invalid_event, illegal_distinct_id, unknown_project
+	Detail string
+}
+
+func (r *Refusal) Error() string { return fmt.Sprintf("%s: %s", r.Reason, r.Detail) }
+
+// Refuse makes a Refusal with its kind.
+func Refuse(reason, format string, args ...any) error {
+	return &tidemill.Error{Kind: tidemill.Validation, Err: &Refusal{reason, fmt.Sprintf(format, args...)}}
+}

@@ -1,0 +1,74 @@
+// Package warehouse is the role, of the analytics system alone, that keeps one row per
+// event and answers with each event once, under the person it belongs to now.
+//
+// Backends: memorywarehouse, sqlitewarehouse. Promises are cases of warehousetest.
+package warehouse
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/systems/analytics/event"
+)
+
+// Took is what became of one row.
+type Took uint8
+
+const (
+	Stored    Took = iota + 1 // durable now
+	Again                     // it was there, from the same Origin: a redelivery
+	Duplicate                 // it was there, from another Origin: an event sent twice
+)
+
+// Warning is a note for the project's owner: an event refused, a merge refused.
+type Warning struct {
+	Project  uuid.UUID
+	Type     string // invalid_event, illegal_distinct_id, cannot_merge_already_identified, cannot_merge_with_illegal_distinct_id
+	Event    string // name
+	Distinct string
+	Reason   string
+	At       time.Time
+}
+
+// Warehouse is what the pipeline needs.
+type Warehouse interface {
+	// Insert makes the rows durable in one stroke, each (project, event id) once ever,
+	// and says what became of each. Inserting the same batch again changes nothing.
+	Insert(ctx context.Context, rows []*event.Event, took []Took) error
+	// Override makes events of the given distinct ids belong to other persons; the
+	// higher version of a distinct id wins, whatever the order.
+	Override(ctx context.Context, os []person.Override) error
+	// Warn keeps warnings (30 days).
+	Warn(ctx context.Context, ws []Warning) error
+}
+
+// Filter chooses events; zero fields match all.
+type Filter struct {
+	Project  uuid.UUID // required
+	Distinct string
+	Name     string
+	Person   uuid.UUID // resolved
+	From, To time.Time // by timestamp: from inclusive, to exclusive
+	Max      int
+}
+
+// Reader is for people who ask.
+type Reader interface {
+	// Events yields each event once, with overrides applied to Person, in order of
+	// storing. The event is valid until the next one is asked for.
+	Events(ctx context.Context, f Filter) iter.Seq2[*event.Event, error]
+	// Warnings yields a project's warnings, newest first.
+	Warnings(ctx context.Context, project uuid.UUID, max int) ([]Warning, error)
+	// Count is how many events a project has; the zero id: all projects.
+	Count(ctx context.Context, project uuid.UUID) (int64, error)
+}
+
+// Store is all of the role.
+type Store interface {
+	Warehouse
+	Reader
+}
