@@ -1,0 +1,104 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill/state/project"
+)
+
+// check refuses values that cannot work, each with the place it came from.
+func (c *Loaded) check(fs []Field) error {
+	var errs []error
+	byPath := map[string]*Field{}
+	for _, f := range fs {
+		byPath[f.Path] = &f
+	}
+	ok := func(good bool, path string) {
+		if f := byPath[path]; !good {
+			errs = append(errs, fmt.Errorf("%s (from %s): %q cannot be%s", path, c.From[path], f, allowed(f)))
+		}
+	}
+	between := func(v, low, high int, path string) { ok(v >= low && v <= high, path) }
+	const many = 1 << 40
+
+	ok(c.Data != "", "data")
+	host, port, err := net.SplitHostPort(c.Listen)
+	n, perr := strconv.Atoi(port)
+	ok(err == nil && perr == nil && n >= 0 && n < 65536, "listen")
+	if err == nil && !Loopback(host) && c.Admin.Key.IsZero() {
+		errs = append(errs, fmt.Errorf("listen (from %s): %s can be reached from other machines, so admin.key (TIDEMILL_TOKEN) is needed; or listen on 127.0.0.1", c.From["listen"], c.Listen))
+	}
+	ok(slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level), "log.level")
+	ok(slices.Contains([]string{"text", "json"}, c.Log.Format), "log.format")
+	ok(c.HTTP.MaxBody >= 1024, "http.max_body")
+	ok(c.HTTP.MaxInflated >= 1024, "http.max_inflated")
+	ok(c.HTTP.BodyTimeout >= time.Second, "http.body_timeout")
+	between(c.HTTP.Connections, 1, many, "http.connections")
+	_, err = c.HTTP.Proxies()
+	ok(err == nil, "http.trust_proxy")
+
+	a := &c.Analytics
+	between(a.FlushEvents, 1, 100_000, "analytics.flush_events")
+	ok(a.FlushInterval >= time.Millisecond, "analytics.flush_interval")
+	between(a.Lanes, 1, 64, "analytics.lanes")
+	between(a.Backpressure, 1, 1_000_000, "analytics.backpressure")
+	between(a.QueueMax, 1, many, "analytics.queue_max")
+	between(a.Handouts, 1, many, "analytics.handouts")
+	between(a.DeadMax, 1, many, "analytics.dead_max")
+	between(a.ReplayBatch, 1, 10_000, "analytics.replay_batch")
+	between(a.RateLimit, 0, many, "analytics.rate_limit")
+	ok(a.RateStatus == 503 || a.RateStatus == 429, "analytics.rate_status")
+	if a.GeoIP.URL != "" {
+		u, err := url.Parse(a.GeoIP.URL)
+		ok(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "analytics.geoip.url")
+	}
+	for i, p := range c.Projects {
+		if err := project.CheckKey(p.Key.Reveal()); err != nil {
+			errs = append(errs, fmt.Errorf("project %q: %w", p.Name, err))
+		}
+		for _, q := range c.Projects[:i] {
+			if p.Key == q.Key && project.ID(p.Name) != project.ID(q.Name) {
+				errs = append(errs, fmt.Errorf("projects %q and %q have the same key", q.Name, p.Name))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Proxies are the networks of TrustProxy.
+func (h *HTTP) Proxies() ([]netip.Prefix, error) {
+	var ps []netip.Prefix
+	for _, s := range h.TrustProxy {
+		if !strings.Contains(s, "/") {
+			a, err := netip.ParseAddr(s)
+			if err != nil {
+				return nil, err
+			}
+			ps = append(ps, netip.PrefixFrom(a, a.BitLen()))
+			continue
+		}
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return nil, err
+		}
+		ps = append(ps, p)
+	}
+	return ps, nil
+}
+
+// Loopback says whether a host name or address is this machine alone.
+func Loopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}

@@ -1,0 +1,186 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	p := filepath.Join(t.TempDir(), "tidemill.yaml")
+	if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func env(m map[string]string) func(string) string { return func(k string) string { return m[k] } }
+
+func TestLaterLayersWin(t *testing.T) {
+	path := file(t, "listen: 127.0.0.1:1\nlog:\n  level: warn\nanalytics:\n  flush_interval: 2s\n  lanes: 3\n")
+	c, err := Load(Layers{File: path,
+		Getenv: env(map[string]string{"PROCESSOR_FLUSH_INTERVAL_MS": "250", "LOG_LEVEL": "error", "TIDEMILL_ANALYTICS_GEOIP": "x"}),
+		Flags:  map[string]string{"log.level": "debug"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string][2]string{
+		"listen":                   {"127.0.0.1:1", path + ":1"},
+		"log.level":                {"debug", "flag"},
+		"log.format":               {"text", "default"},
+		"analytics.flush_interval": {"250ms", "PROCESSOR_FLUSH_INTERVAL_MS"},
+		"analytics.lanes":          {"3", path + ":6"},
+	} {
+		for _, f := range c.Fields() {
+			if f.Path == path && (f.String() != want[0] || c.From[path] != want[1]) {
+				t.Errorf("%s = %s from %s, want %s from %s", path, f.String(), c.From[path], want[0], want[1])
+			}
+		}
+	}
+}
+
+func TestEverySettingCanBeSetInEveryLayer(t *testing.T) {
+	other := map[string]string{"listen": "127.0.0.1:9", "log.level": "warn", "log.format": "json", "http.trust_proxy": "10.0.0.0/8,::1",
+		"analytics.rate_status": "429", "analytics.geoip.url": "https://example.com/db.mmdb", "analytics.dead_trim": "true"}
+	for _, f := range Reference() {
+		text := other[f.Path]
+		switch f.value.Interface().(type) {
+		case time.Duration:
+			text = "7s"
+		case int:
+			if text == "" {
+				text = "7"
+			}
+		case Size:
+			text = "7MiB"
+		default:
+			if text == "" {
+				text = "other"
+			}
+		}
+		parts := strings.Split(f.Path, ".")
+		yaml := ""
+		for i, p := range parts {
+			yaml += strings.Repeat("  ", i) + p + ":"
+			if i < len(parts)-1 {
+				yaml += "\n"
+			}
+		}
+		layers := map[string]Layers{
+			"file": {File: file(t, yaml+" "+fmt.Sprintf("%q", text)+"\n")},
+			"flag": {Flags: map[string]string{f.Path: text}},
+		}
+		for _, name := range f.Env {
+			layers[name] = Layers{Getenv: env(map[string]string{name: text})}
+		}
+		for layer, l := range layers {
+			c, err := Load(l)
+			if err != nil {
+				t.Errorf("%s by %s: %v", f.Path, layer, err)
+				continue
+			}
+			for _, g := range c.Fields() {
+				if g.Path != f.Path {
+					continue
+				}
+				if f.Secret {
+					if g.value.IsZero() || strings.Contains(g.String(), "other") {
+						t.Errorf("%s by %s: not set, or it prints", f.Path, layer)
+					}
+				} else if g.String() != text {
+					t.Errorf("%s by %s = %s, want %s", f.Path, layer, g.String(), text)
+				}
+			}
+		}
+	}
+}
+
+func TestMistakesAreRefusedWithTheirPlaceAndWhatIsAllowed(t *testing.T) {
+	for _, c := range []struct{ name, yaml, want string }{
+		{"an unknown key", "analytics:\n  flush_intervall: 5s\n", ":2: there is no setting analytics.flush_intervall; did you mean analytics.flush_interval?"},
+		{"an unknown group", "analitics:\n  lanes: 1\n", ":1: there is no setting analitics"},
+		{"a key given twice", "listen: 127.0.0.1:1\nlisten: 127.0.0.1:2\n", "listen"},
+		{"a duration without unit", "analytics:\n  flush_interval: 5\n", ":2: analytics.flush_interval: \"5\" is not a duration: write 500ms, 5s, 10m or 24h (allowed: 1ms or more)"},
+		{"a word for a number", "analytics:\n  lanes: two\n", "\"two\" is not a whole number (allowed: 1 to 64)"},
+		{"a number out of range", "analytics:\n  lanes: 65\n", "analytics.lanes (from "},
+		{"a wrong word", "log:\n  level: loud\n", "\"loud\" cannot be (allowed: debug|info|warn|error)"},
+		{"a value for a group", "log: debug\n", "log is a group of settings, not a value"},
+		{"a group for a value", "listen:\n  host: x\n", "listen is one value, not a group"},
+		{"an address for all to reach without a key", "listen: 0.0.0.0:80\n", "can be reached from other machines"},
+		{"a wrong size", "http:\n  max_body: much\n", "is not a size"},
+		{"a project without a key", "projects:\n  - name: shop\n", "needs both a name and a key"},
+		{"a key no client can send", "projects:\n  - {name: shop, key: \"a b\"}\n", "printable ASCII"},
+		{"one key for two projects", "projects:\n  - {name: a, key: k}\n  - {name: b, key: k}\n", "have the same key"},
+		{"an unknown field of a project", "projects:\n  - {name: a, key: k, colour: red}\n", "not \"colour\""},
+		{"a list of projects that is none", "projects: shop\n", "projects is a list"},
+		{"broken YAML", "listen: [1\n", "tidemill.yaml"},
+		{"a proxy that is no network", "http:\n  trust_proxy: [mars]\n", "http.trust_proxy"},
+		{"a URL of another kind", "analytics:\n  geoip: {url: \"ftp://x/y\"}\n", "http:// or https://"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Load(Layers{File: file(t, c.yaml)})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Load(%q) = %v, want an error with %q", c.yaml, err, c.want)
+			}
+		})
+	}
+	if _, err := Load(Layers{Getenv: env(map[string]string{"TIDEMILL_ANALYTICS_LANES": "x"})}); err == nil || !strings.Contains(err.Error(), "TIDEMILL_ANALYTICS_LANES") {
+		t.Errorf("a wrong variable: %v", err)
+	}
+	if _, err := Load(Layers{File: filepath.Join(t.TempDir(), "none.yaml")}); err == nil {
+		t.Error("a missing file was accepted")
+	}
+}
+
+func TestSecretsAreNeverWritten(t *testing.T) {
+	c, err := Load(Layers{File: file(t, "admin:\n  key: canary-1\nprojects:\n  - {name: shop, key: canary-2}\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := c.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(&b, "%v %+v %#v", c.Config, c.Config, c.Config)
+	if strings.Contains(b.String(), "canary") {
+		t.Errorf("a secret was printed: %s", b.String())
+	}
+	if !strings.Contains(b.String(), "name: shop") {
+		t.Errorf("the project is missing: %s", b.String())
+	}
+}
+
+func TestTheReferenceIsAConfigurationItself(t *testing.T) {
+	var b strings.Builder
+	if err := WriteReference(&b); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(Layers{File: file(t, b.String())})
+	if err != nil {
+		t.Fatalf("%v in:\n%s", err, b.String())
+	}
+	for i, f := range c.Fields() {
+		if want := Reference()[i]; f.String() != want.String() {
+			t.Errorf("%s = %s, want %s", f.Path, f.String(), want.String())
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]Size{"0": 0, "12": 12, "1KiB": 1024, "5 MB": 5e6, "2GiB": 2 << 30, "7B": 7} {
+		var s Size
+		if err := s.UnmarshalText([]byte(text)); err != nil || s != want {
+			t.Errorf("%q = %d, %v; want %d", text, s, err, want)
+		}
+	}
+	for _, text := range []string{"", "-1", "KiB", "1TB", "1.5MB", "99999999999999GiB"} {
+		var s Size
+		if err := s.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q was read as %d", text, s)
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"github.com/tidemill/tidemill"
+)
+
+// Layers are where settings come from beside the defaults.
+type Layers struct {
+	File   string              // path; empty: none
+	Getenv func(string) string // nil: none
+	Flags  map[string]string   // by path, e.g. "listen"
+}
+
+// Loaded is a configuration and where each of its settings came from.
+type Loaded struct {
+	Config
+	From map[string]string // by path: default, file:LINE, the variable's name, flag
+}
+
+// Load puts the layers together and checks the result. Its error names every mistake:
+// where it stands, what is wrong and what is allowed.
+func Load(l Layers) (*Loaded, error) {
+	c := &Loaded{From: map[string]string{}}
+	fs := fieldsOf(&c.Config)
+	var errs []error
+	for _, f := range fs {
+		c.From[f.Path] = "default"
+		if f.Default != "" {
+			if err := f.set(f.Default, 0); err != nil {
+				panic(fmt.Sprintf("config: default of %s: %v", f.Path, err)) // a test loads the defaults
+			}
+		}
+	}
+	if l.File != "" {
+		errs = append(errs, c.file(l.File))
+	}
+	for _, f := range fs {
+		if l.Getenv != nil {
+			errs = append(errs, c.environment(&f, l.Getenv))
+		}
+		if text, ok := l.Flags[f.Path]; ok {
+			if err := f.set(text, 0); err != nil {
+				errs = append(errs, fmt.Errorf("--%s: %w%s", f.Path, err, allowed(&f)))
+			}
+			c.From[f.Path] = "flag"
+		}
+	}
+	if l.Getenv != nil && c.From["listen"] != "flag" && l.Getenv("TIDEMILL_LISTEN") == "" {
+		if port := l.Getenv("INGEST_PORT"); port != "" {
+			c.Listen, c.From["listen"] = "127.0.0.1:"+port, "INGEST_PORT"
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return c, c.check(fs)
+}
+
+func (c *Loaded) environment(f *Field, getenv func(string) string) error {
+	for _, name := range f.Env {
+		text := getenv(name)
+		if text == "" {
+			continue
+		}
+		var bare time.Duration
+		if strings.HasSuffix(name, "_MS") {
+			bare = time.Millisecond
+		}
+		c.From[f.Path] = name
+		if err := f.set(text, bare); err != nil {
+			if f.Secret {
+				err = errors.New("not a usable value")
+			}
+			return fmt.Errorf("%s: %w%s", name, err, allowed(f))
+		}
+		return nil
+	}
+	return nil
+}
+
+// file reads a YAML file into c. Unknown and doubled keys are refused with their line.
+func (c *Loaded) file(path string) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read the configuration: %w", err)
+	}
+	tree, err := parser.ParseBytes(b, 0)
+	if err != nil {
+		return fmt.Errorf("%s: %s", path, yaml.FormatError(err, false, true))
+	}
+	byPath := map[string]*Field{}
+	for _, f := range fieldsOf(&c.Config) {
+		byPath[f.Path] = &f
+	}
+	r := reader{c: c, path: path, fields: byPath}
+	for _, doc := range tree.Docs {
+		if doc.Body != nil {
+			r.node("", doc.Body)
+		}
+	}
+	return errors.Join(r.errs...)
+}
+
+// reader walks the file's tree.
+type reader struct {
+	c      *Loaded
+	path   string
+	fields map[string]*Field
+	errs   []error
+}
+
+func (r *reader) fail(n ast.Node, format string, args ...any) {
+	r.errs = append(r.errs, fmt.Errorf("%s:%d: %s", r.path, n.GetToken().Position.Line, fmt.Sprintf(format, args...)))
+}
+
+func (r *reader) node(prefix string, n ast.Node) {
+	m, ok := n.(*ast.MappingNode)
+	if !ok {
+		if _, null := n.(*ast.NullNode); !null {
+			r.fail(n, "%s is a group of settings, not a value", cmp.Or(strings.TrimSuffix(prefix, "."), "the file"))
+		}
+		return
+	}
+	seen := map[string]bool{}
+	for _, kv := range m.Values {
+		key := kv.Key.GetToken().Value
+		path := prefix + key
+		if seen[key] {
+			r.fail(kv.Key, "%s is set twice", path)
+			continue
+		}
+		seen[key] = true
+		switch f := r.fields[path]; {
+		case f != nil:
+			r.value(f, kv.Value)
+		case path == "projects":
+			r.projects(kv.Value)
+		case r.group(path):
+			r.node(path+".", kv.Value)
+		default:
+			r.fail(kv.Key, "there is no setting %s%s", path, r.suggest(path))
+		}
+	}
+}
+
+func (r *reader) group(path string) bool {
+	for p := range r.fields {
+		if strings.HasPrefix(p, path+".") {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *reader) value(f *Field, n ast.Node) {
+	text := ""
+	switch v := n.(type) {
+	case *ast.SequenceNode:
+		var parts []string
+		for _, e := range v.Values {
+			parts = append(parts, e.GetToken().Value)
+		}
+		text = strings.Join(parts, ",")
+	case *ast.MappingNode:
+		r.fail(n, "%s is one value, not a group", f.Path)
+		return
+	case *ast.NullNode:
+		return
+	default:
+		text = n.GetToken().Value
+	}
+	r.c.From[f.Path] = fmt.Sprintf("%s:%d", r.path, n.GetToken().Position.Line)
+	if err := f.set(text, 0); err != nil {
+		r.fail(n, "%s: %v%s", f.Path, err, allowed(f))
+	}
+}
+
+func (r *reader) projects(n ast.Node) {
+	list, ok := n.(*ast.SequenceNode)
+	if !ok {
+		r.fail(n, "projects is a list: write - {name: shop, key: …}")
+		return
+	}
+	for _, e := range list.Values {
+		m, ok := e.(*ast.MappingNode)
+		if !ok {
+			r.fail(e, "a project has a name and a key")
+			continue
+		}
+		var p Project
+		for _, kv := range m.Values {
+			switch kv.Key.GetToken().Value {
+			case "name":
+				p.Name = kv.Value.GetToken().Value
+			case "key":
+				p.Key = tidemill.NewSecret(kv.Value.GetToken().Value)
+			default:
+				r.fail(kv.Key, "a project has a name and a key, not %q", kv.Key.GetToken().Value)
+			}
+		}
+		if p.Name == "" || p.Key.IsZero() {
+			r.fail(e, "a project needs both a name and a key")
+		}
+		r.c.Projects = append(r.c.Projects, p)
+	}
+}
+
+// suggest finds the setting that was probably meant.
+func (r *reader) suggest(path string) string {
+	best, least := "", len(path)/2+1
+	for p := range r.fields {
+		if d := distance(path, p); d < least || d == least && p < best {
+			best, least = p, d
+		}
+	}
+	if best == "" {
+		return "; `tidemill config reference` lists all"
+	}
+	return fmt.Sprintf("; did you mean %s?", best)
+}
+
+// distance is the Levenshtein distance.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := last
+			if a[i] != b[j] {
+				cost++
+			}
+			last = row[j+1]
+			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+func allowed(f *Field) string {
+	if f.Allow == "" {
+		return ""
+	}
+	return " (allowed: " + f.Allow + ")"
+}
+
+// Fields lists the settings with their values now.
+func (c *Loaded) Fields() []Field { return fieldsOf(&c.Config) }
+
+// Reference lists every setting with its default.
+func Reference() []Field {
+	c, err := Load(Layers{})
+	if err != nil {
+		panic("config: the defaults are refused: " + err.Error()) // a test loads them
+	}
+	return slices.Clip(c.Fields())
+}

@@ -1,0 +1,139 @@
+// Package analytics is the system that turns product-analytics events into one row per
+// event in a warehouse, each under the right person, with nothing lost:
+//
+//	source → decode, validate → merge, resolve → enrich → persons → events → settled
+//	                                                   ↘ dead letters → replay, the same way again
+//
+// The rules are here and in the roles they use; which product is behind a role is the
+// caller's choice (package connect).
+package analytics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/policy"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/definition"
+	"github.com/tidemill/tidemill/state/lock"
+	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/systems/analytics/catalog"
+	"github.com/tidemill/tidemill/systems/analytics/enrich"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse"
+)
+
+// Name of the system, of its pipeline and of the queue it reads.
+const Name = "analytics"
+
+// ReplayName is the pipeline whose source is the dead letters of the other.
+const ReplayName = Name + ".replay"
+
+// Parts are what the system is made of. All are required but the last three.
+type Parts struct {
+	Source      tidemill.Source
+	Persons     person.Store
+	Warehouse   warehouse.Store
+	Definitions definition.Definitions
+	Letters     deadletter.Store
+	Locks       lock.Locks
+
+	Projects project.Projects             // nil: events of any project are taken
+	Agent    func(ua string) enrich.Agent // nil: user agents are not parsed
+	Country  func(ip string) string       // nil: no countries
+}
+
+// Options tune the system; the zero value is ready to use.
+type Options struct {
+	Batch    int           // events flushed together; 0 means 1000
+	Age      time.Duration // how long the first of a batch waits for the rest; 0 means 5s
+	Lanes    int           // flushes at once; 0 means 1
+	InFlight int           // events taken from the source and not settled; 0 means 2000 + Batch per lane
+	Handouts int           // hand-outs after which an event is dead unread; 0 means the engine's default
+
+	Replay      time.Duration // how often failed batches are replayed; 0 means 5m, negative never
+	ReplayBatch int           // letters a replay takes; 0 means 100
+
+	Log  *slog.Logger     // nil: nothing is logged
+	Now  func() time.Time // nil: time.Now
+	Seed uint64           // of the jitter
+}
+
+// System is the running system with what its operators may ask of it.
+type System struct {
+	*flow.System
+	Pipeline *flow.Engine
+	Replayer *flow.Engine
+	Warnings *Warnings
+
+	parts   Parts
+	options Options
+	catalog *catalog.Catalog
+}
+
+// New puts the system together.
+func New(p Parts, o Options) (*System, error) {
+	if p.Source == nil || p.Persons == nil || p.Warehouse == nil || p.Definitions == nil || p.Letters == nil || p.Locks == nil {
+		return nil, errors.New("analytics: a source, persons, a warehouse, definitions, dead letters and locks are needed")
+	}
+	o = o.withDefaults()
+	s := &System{parts: p, options: o, Warnings: newWarnings(p.Warehouse, o.Log),
+		catalog: catalog.New(p.Definitions, catalog.Options{Now: o.Now, Log: o.Log})}
+	live := flow.Pipeline{
+		Name: Name, Source: p.Source, Work: s.steps().Lane, Dead: p.Letters,
+		Lanes: o.Lanes, Batch: o.Batch, Age: o.Age, InFlight: o.InFlight, Handouts: o.Handouts,
+		Breaker: policy.Breaker{Fails: 5, Open: 30 * time.Second},
+		Fatal:   100, Log: o.Log, Now: o.Now, Seed: o.Seed,
+	}
+	again := live
+	again.Name, again.Source = ReplayName, p.Letters.Open(Name)
+	again.Batch, again.Age, again.Lanes, again.Fatal = o.ReplayBatch, 50*time.Millisecond, 1, 0
+	again.InFlight, again.Seed = 2*o.ReplayBatch, o.Seed+1
+	var err error
+	if s.Pipeline, err = flow.New(live); err != nil {
+		return nil, fmt.Errorf("analytics: %w", err)
+	}
+	if s.Replayer, err = flow.New(again); err != nil {
+		return nil, fmt.Errorf("analytics: %w", err)
+	}
+	s.System = &flow.System{Name: Name, Pipelines: []*flow.Engine{s.Pipeline, s.Replayer}, Loops: s.loops(), Log: o.Log,
+		Close: []func() error{func() error { // what was learnt by the last batch
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			return errors.Join(s.catalog.Flush(ctx), s.Warnings.Flush(ctx), s.relay(ctx))
+		}}}
+	return s, nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Batch <= 0 {
+		o.Batch = 1000
+	}
+	if o.Age <= 0 {
+		o.Age = 5 * time.Second
+	}
+	if o.Lanes <= 0 {
+		o.Lanes = 1
+	}
+	if o.InFlight <= 0 {
+		o.InFlight = 2000 + o.Batch*o.Lanes
+	}
+	if o.Replay == 0 {
+		o.Replay = 5 * time.Minute
+	}
+	if o.ReplayBatch <= 0 {
+		o.ReplayBatch = 100
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}

@@ -1,0 +1,72 @@
+package analytics
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill"
+)
+
+// Audit is the proof that nothing is missing.
+type Audit struct {
+	System    string `json:"system"`
+	Accepted  uint64 `json:"accepted"`
+	Delivered uint64 `json:"delivered"`
+	Skipped   uint64 `json:"skipped"`
+	Dead      uint64 `json:"dead"`
+	InFlight  uint64 `json:"in_flight"`
+	Lost      uint64 `json:"lost"`
+	Balanced  bool   `json:"balanced"`
+
+	Letters Letters  `json:"dead_letters"` // what became of the dead
+	Stored  int64    `json:"stored"`       // rows in the warehouse, counted there
+	Faults  []string `json:"faults"`       // what does not add up, in words
+}
+
+// Letters are the books of the dead letters: put = held + replayed + discarded.
+type Letters struct {
+	Put       uint64 `json:"put"`
+	Held      uint64 `json:"held"`
+	Replayed  uint64 `json:"replayed"`
+	Discarded uint64 `json:"discarded"`
+}
+
+// Audit reads the books of the source, of the dead letters and of the warehouse, which
+// were each written by somebody else, and compares them.
+func (s *System) Audit(ctx context.Context) (Audit, error) {
+	keeper, ok := s.parts.Source.(tidemill.Bookkeeper)
+	if !ok {
+		return Audit{}, errors.New("analytics: its source keeps no books")
+	}
+	// In this order: what happens meanwhile makes the later numbers larger, never smaller.
+	books, err := keeper.Books(ctx)
+	if err != nil {
+		return Audit{}, err
+	}
+	dead, err := s.Replayer.Source.(tidemill.Bookkeeper).Books(ctx)
+	if err != nil {
+		return Audit{}, err
+	}
+	stored, err := s.parts.Warehouse.Count(ctx, uuid.Nil)
+	if err != nil {
+		return Audit{}, err
+	}
+	a := Audit{System: Name, Accepted: books.Accepted, Delivered: books.Settled.Delivered, Skipped: books.Settled.Skipped,
+		Dead: books.Settled.Dead, InFlight: books.Pending, Lost: books.Lost, Stored: stored, Faults: []string{},
+		Letters: Letters{Put: dead.Accepted, Held: dead.Pending, Replayed: dead.Settled.Delivered, Discarded: dead.Settled.Skipped}}
+	fault := func(wrong bool, what string) {
+		if wrong {
+			a.Faults = append(a.Faults, what)
+		}
+	}
+	fault(books.Off() > 0, "events are missing: fewer ended or are in flight than were accepted")
+	fault(books.Off() < 0, "events were counted twice: more ended or are in flight than were accepted")
+	fault(books.Lost > 0, "events were lost at the source")
+	fault(dead.Off() != 0, "dead letters do not add up: put is not held + replayed + discarded")
+	fault(dead.Accepted < books.Settled.Dead, "events are dead without a letter")
+	fault(stored < int64(a.Delivered+a.Letters.Replayed), "events were delivered that the warehouse does not have")
+	a.Balanced = len(a.Faults) == 0
+	return a, nil
+}

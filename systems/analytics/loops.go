@@ -1,0 +1,77 @@
+package analytics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/person"
+)
+
+// loops are the system's side jobs.
+func (s *System) loops() []flow.Loop {
+	ls := []flow.Loop{
+		{Name: "definitions", Every: time.Second, Do: s.catalog.Flush},
+		{Name: "overrides", Every: time.Second, Do: s.relay},
+		{Name: "failed merges", Every: 5 * time.Second, Do: s.mergeKept},
+		{Name: "warnings", Every: 10 * time.Second, Do: s.Warnings.Flush},
+	}
+	if s.options.Replay > 0 {
+		ls = append(ls, flow.Loop{Name: "replay", Every: s.options.Replay, Do: s.replayFailed})
+	}
+	return ls
+}
+
+// relay copies the overrides that merges left in the outbox to the warehouse. Doing it
+// twice is harmless: the higher version wins.
+func (s *System) relay(ctx context.Context) error {
+	for {
+		os, err := s.parts.Persons.Overrides(ctx, 1000)
+		if err != nil || len(os) == 0 {
+			return err
+		}
+		if err := s.parts.Warehouse.Override(ctx, os); err != nil {
+			return fmt.Errorf("copy %d overrides to the warehouse: %w", len(os), err)
+		}
+		if err := s.parts.Persons.Relayed(ctx, os[len(os)-1].Seq); err != nil {
+			return err
+		}
+	}
+}
+
+// mergeKept tries merges again that could not be done, ten at a time, the oldest first.
+func (s *System) mergeKept(ctx context.Context) error {
+	kept, err := s.parts.Persons.Oldest(ctx, 10)
+	if err != nil || len(kept) == 0 {
+		return err
+	}
+	outcomes := make([]person.Outcome, len(kept))
+	err = s.parts.Persons.Merge(ctx, kept, outcomes)
+	done := kept[:0:0]
+	for i, o := range outcomes {
+		if o != 0 {
+			done = append(done, kept[i])
+		}
+	}
+	if len(done) > 0 {
+		err = errors.Join(err, s.parts.Persons.Done(ctx, done))
+	}
+	return err
+}
+
+// replayFailed asks for the oldest letters of failed batches to be replayed, on one
+// instance at a time. Refusals would fail again: only a person replays them.
+func (s *System) replayFailed(ctx context.Context) error {
+	held, ok, err := s.parts.Locks.Acquire(ctx, "dlq:replay", 5*time.Minute)
+	if err != nil || !ok {
+		return err
+	}
+	defer func() { _ = s.parts.Locks.Release(context.WithoutCancel(ctx), held) }()
+	_, err = s.parts.Letters.Replay(ctx, deadletter.Filter{Pipeline: Name, Max: s.options.ReplayBatch,
+		NotKinds: []tidemill.Kind{tidemill.Validation, tidemill.Internal, tidemill.Unknown}})
+	return err
+}

@@ -1,0 +1,79 @@
+package analytics
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/systems/analytics/event"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse"
+)
+
+// maxWarnings is how many wait to be written; more are counted and dropped, since a
+// flood of bad events must not cost the good ones their memory.
+const maxWarnings = 10_000
+
+// Warnings collects what a project's owner should know of, and writes it in batches.
+type Warnings struct {
+	to  warehouse.Warehouse
+	log *slog.Logger
+
+	mu      sync.Mutex // guards all below
+	waiting []warehouse.Warning
+	dropped uint64
+}
+
+func newWarnings(to warehouse.Warehouse, log *slog.Logger) *Warnings {
+	return &Warnings{to: to, log: log}
+}
+
+// Add takes a warning. It never blocks.
+func (w *Warnings) Add(n warehouse.Warning) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.waiting) >= maxWarnings {
+		w.dropped++
+		return
+	}
+	w.waiting = append(w.waiting, n)
+}
+
+// Flush writes what waits; after an error it waits on.
+func (w *Warnings) Flush(ctx context.Context) error {
+	w.mu.Lock()
+	batch, dropped := w.waiting, w.dropped
+	w.waiting, w.dropped = nil, 0
+	w.mu.Unlock()
+	if dropped > 0 {
+		w.log.WarnContext(ctx, "ingestion warnings dropped", "count", dropped)
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	if err := w.to.Warn(ctx, batch); err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		room := max(maxWarnings-len(w.waiting), 0)
+		w.waiting = slices.Concat(batch[:min(room, len(batch))], w.waiting)
+		return err
+	}
+	return nil
+}
+
+func warning(e *event.Event, typ, reason string) warehouse.Warning {
+	return warehouse.Warning{Project: e.Project, Type: typ, Event: e.Name, Distinct: e.DistinctID, Reason: reason, At: e.Timestamp}
+}
+
+// warnRefused notes a refusal.
+func (s *System) warnRefused(e *event.Event, err error) {
+	typ := tidemill.KindOf(err).String()
+	if r, ok := errors.AsType[*event.Refusal](err); ok {
+		typ = r.Reason
+	}
+	w := warning(e, typ, err.Error())
+	w.At = s.options.Now()
+	s.Warnings.Add(w)
+}
