@@ -38,8 +38,7 @@ func (c *Loaded) check(fs []Field) error {
 	}
 	ok(slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level), "log.level")
 	ok(slices.Contains([]string{"text", "json"}, c.Log.Format), "log.format")
-	ok(c.HTTP.MaxBody >= 1024, "http.max_body")
-	ok(c.HTTP.MaxInflated >= 1024, "http.max_inflated")
+	ok(c.HTTP.MaxBody >= 1<<10 && c.HTTP.MaxBody <= 40<<20, "http.max_body")
 	ok(c.HTTP.BodyTimeout >= time.Second, "http.body_timeout")
 	between(c.HTTP.Connections, 1, many, "http.connections")
 	_, err = c.HTTP.Proxies()

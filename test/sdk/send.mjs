@@ -1,4 +1,5 @@
-// Sends a known history through one unmodified SDK: node send.mjs SDK URL KEY COUNT
+// Sends a known history through one unmodified SDK: node send.mjs SDK URL KEY COUNT [PAUSE]
+// PAUSE is how many milliseconds to rest after every hundred calls.
 //
 // Every user first acts under an anonymous id and is named later by alias or identify.
 // Every call carries its number in the property "n". The last line printed is a JSON
@@ -7,6 +8,8 @@ import { PostHog } from 'posthog-node'
 import { Analytics } from '@segment/analytics-node'
 
 const [sdk, url, key, count] = [process.argv[2], process.argv[3], process.argv[4], Number(process.argv[5])]
+const pause = Number(process.argv[6] ?? 0)
+const rest = (ms) => new Promise((r) => setTimeout(r, ms))
 const failures = []
 const perUser = 10
 
@@ -27,6 +30,7 @@ async function posthog() {
     else if (step === 4) client.alias({ distinctId: user, alias: anonymous, properties: { n } })
     else if (step === 5) client.identify({ distinctId: user, properties: { $set: { plan: `plan-${n}` }, $set_once: { first: n }, n } })
     else client.capture({ distinctId: user, event: 'bought', properties })
+    if (n % 100 === 99) await rest(pause)
     if (n % 500 === 499) await client.flush().catch((e) => failures.push(String(e)))
   }
   await client.shutdown(60_000)
@@ -44,10 +48,11 @@ async function segment() {
     else if (step === 4) client.identify({ userId: user, anonymousId: anonymous, traits: { plan: `plan-${n}`, n } }, sent)
     else if (step === 5) client.alias({ userId: user, previousId: anonymous }, sent)
     else client.track({ userId: user, anonymousId: anonymous, event: 'bought', properties }, sent)
-    while (waiting > 1000) await new Promise((r) => setTimeout(r, 5))
+    if (n % 100 === 99) await rest(pause)
+    while (waiting > 1000) await rest(5)
   }
   await client.closeAndFlush({ timeout: 120_000 })
-  while (waiting > 0) await new Promise((r) => setTimeout(r, 5))
+  while (waiting > 0) await rest(5)
 }
 
 await (sdk === 'posthog' ? posthog() : segment())

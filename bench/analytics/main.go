@@ -1,0 +1,254 @@
+// Command analytics measures the analytics system as it is shipped: the real binary on
+// the embedded default, loaded over HTTP from another process on the same machine.
+//
+//	go run ./bench/analytics -events 400000
+//
+// It prints a line per scenario: events a second, the server's CPU per event, its memory,
+// and the ratio to raw limits measured in the same run, since machines differ and drift.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const key = "bench-key"
+
+func main() {
+	events := flag.Int("events", 400_000, "events of a scenario")
+	backlog := flag.Int("backlog", 1_000_000, "events that wait in the backlog scenario; 0: left out")
+	conns := flag.Int("connections", 16, "connections that send")
+	bin := flag.String("bin", "", "binary to measure; empty: built now")
+	dir := flag.String("dir", "", "folder for data; empty: a temporary one")
+	profile := flag.String("profile", "", "write a CPU profile of the server here (needs a build with the pprof tag)")
+	flag.Parse()
+	log.SetFlags(0)
+	if err := bench(*events, *backlog, *conns, *bin, *dir, *profile); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func bench(events, backlog, conns int, bin, dir, profile string) error {
+	tmp, err := os.MkdirTemp(dir, "bench-analytics")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	if bin == "" {
+		bin = filepath.Join(tmp, "tidemill")
+		build := exec.Command("go", "build", "-o", bin, "github.com/tidemill/tidemill/cmd/tidemill")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("build: %w\n%s", err, out)
+		}
+	}
+	g := newGenerator(1, time.Now().Add(-time.Hour).UTC())
+	bodies := make([][]byte, 0, max(events, backlog)/perBody)
+	for range cap(bodies) {
+		bodies = append(bodies, g.body(key))
+	}
+	size := len(bodies[0]) / perBody
+	parse := rawParse(bodies[:min(len(bodies), 200)], time.Second)
+	insert, err := rawInsert(filepath.Join(tmp, "raw"), 200_000)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("events of %d bytes, %d a request, %d connections\n\n", size, perBody, conns)
+	fmt.Printf("%-34s %10s %12s %10s %10s\n", "", "events/s", "CPU µs/event", "RSS MiB", "of insert")
+	row := func(name string, perSecond, cpu, rss float64) {
+		fmt.Printf("%-34s %10.0f %12.1f %10.0f %10.2f\n", name, perSecond, cpu, rss, perSecond/insert)
+	}
+	row("raw: JSON checked, one core", parse, 1e6/parse, 0)
+	row("raw: SQLite insert, 1,000 a txn", insert, 0, 0)
+
+	use := bodies[:events/perBody]
+	s, err := start(bin, filepath.Join(tmp, "whole"), profile)
+	if err != nil {
+		return err
+	}
+	m := s.measure(len(use)*perBody, func() error { return cmp.Or(s.send(use, conns), s.drained()) })
+	row("HTTP → warehouse, whole way", m.perSecond, m.cpu, m.rss)
+	if err := s.stop(); err != nil || m.err != nil {
+		return cmp.Or(m.err, err)
+	}
+
+	if backlog == 0 {
+		return nil
+	}
+	if s, err = start(bin, filepath.Join(tmp, "parts"), ""); err != nil {
+		return err
+	}
+	defer s.stop()
+	if err := s.steer("pause"); err != nil {
+		return err
+	}
+	use = bodies[:backlog/perBody]
+	m = s.measure(len(use)*perBody, func() error { return s.send(use, conns) })
+	if m.err != nil {
+		return m.err
+	}
+	row("HTTP → durable, pipeline paused", m.perSecond, m.cpu, m.rss)
+	m = s.measure(len(use)*perBody, func() error { return cmp.Or(s.steer("resume"), s.drained()) })
+	row(fmt.Sprintf("queue → warehouse, %d waiting", backlog), m.perSecond, m.cpu, m.rss)
+	return m.err
+}
+
+// server is the binary under load.
+type server struct {
+	cmd *exec.Cmd
+	url string
+}
+
+func start(bin, data, profile string) (*server, error) {
+	s := &server{cmd: exec.Command(bin, "run", "analytics", "--data", data, "--listen", "127.0.0.1:0", "--project", "bench="+key)}
+	s.cmd.Stderr = os.Stderr
+	s.cmd.Env = append(os.Environ(), "TIDEMILL_LOG_LEVEL=warn", "TIDEMILL_CPU_PROFILE="+profile)
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if _, url, ok := strings.Cut(lines.Text(), "listening"); ok {
+			s.url = strings.TrimSpace(url)
+		}
+		if strings.Contains(lines.Text(), "ready") {
+			go func() { _, _ = io.Copy(io.Discard, out) }()
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("%s ended before it was ready", bin)
+}
+
+func (s *server) stop() error {
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	return s.cmd.Wait()
+}
+
+type measured struct {
+	perSecond, cpu, rss float64
+	err                 error
+}
+
+// measure times do and reads what the server spent on it.
+func (s *server) measure(events int, do func() error) (m measured) {
+	before, from := s.cpu(), time.Now()
+	m.err = do()
+	m.perSecond = float64(events) / time.Since(from).Seconds()
+	m.cpu = (s.cpu() - before).Seconds() * 1e6 / float64(events)
+	m.rss = s.rss()
+	return m
+}
+
+// cpu is user and system time of the server so far.
+func (s *server) cpu() time.Duration {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	user, _ := strconv.Atoi(f[11])
+	system, _ := strconv.Atoi(f[12])
+	return time.Duration(user+system) * 10 * time.Millisecond // clock ticks are 1/100 s on Linux
+}
+
+// rss is the resident memory in MiB.
+func (s *server) rss() float64 {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kb, _ := strconv.Atoi(strings.Fields(rest)[0])
+			return float64(kb) / 1024
+		}
+	}
+	return 0
+}
+
+// send posts every body and returns when all were answered 200.
+func (s *server) send(bodies [][]byte, conns int) error {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conns}}
+	var next atomic.Int64
+	var failed atomic.Value
+	var g sync.WaitGroup
+	for range conns {
+		g.Go(func() {
+			for failed.Load() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(bodies) {
+					return
+				}
+				if err := post(client, s.url+"/batch/", bodies[i]); err != nil {
+					failed.Store(err)
+				}
+			}
+		})
+	}
+	g.Wait()
+	err, _ := failed.Load().(error)
+	return err
+}
+
+func post(client *http.Client, url string, body []byte) error {
+	resp, err := client.Post(url, "application/json", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", resp.Status, text)
+	}
+	return err
+}
+
+func (s *server) steer(verb string) error {
+	return post(http.DefaultClient, s.url+"/api/v1/pipelines/analytics/"+verb, nil)
+}
+
+// drained waits until nothing is in flight, and checks the books.
+func (s *server) drained() error {
+	for {
+		resp, err := http.Get(s.url + "/api/v1/audit")
+		if err != nil {
+			return err
+		}
+		var a struct {
+			Balanced bool
+			Systems  []struct {
+				Accepted, Delivered uint64
+				InFlight            int `json:"in_flight"`
+			}
+		}
+		err = json.NewDecoder(resp.Body).Decode(&a)
+		_ = resp.Body.Close()
+		switch {
+		case err != nil:
+			return err
+		case a.Systems[0].InFlight > 0:
+			time.Sleep(50 * time.Millisecond) // between two looks: counting costs the server, too
+		case !a.Balanced || a.Systems[0].Accepted != a.Systems[0].Delivered:
+			return fmt.Errorf("the books do not balance: %+v", a)
+		default:
+			return nil
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/tidemill/tidemill/config"
+)
+
+type initCmd struct {
+	File  string `arg:"" optional:"" default:"tidemill.yaml" help:"Where to write it."`
+	Force bool   `help:"Overwrite a file that is there."`
+}
+
+func (c *initCmd) Run(e env) error {
+	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if c.Force {
+		flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	f, err := os.OpenFile(c.File, flags, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already: --force overwrites it", c.File)
+	} else if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(f, "# Every setting with its default. Leave out what you do not change.\n\n")
+	if err := errors.Join(err, config.WriteReference(f), f.Close()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.out, "Wrote %s. `tidemill config check` checks it, `tidemill run` uses it.\n", c.File)
+	return err
+}
+
+type configCmd struct {
+	Check     configCheckCmd     `cmd:"" help:"Check the configuration; every mistake is named with its place."`
+	Show      configShowCmd      `cmd:"" help:"Show the configuration in force and where each setting comes from."`
+	Reference configReferenceCmd `cmd:"" help:"Explain every setting: default, what is allowed, environment variable."`
+}
+
+type configCheckCmd struct {
+	settings
+	JSON bool `help:"Print JSON."`
+}
+
+func (c *configCheckCmd) Run(e env) error {
+	_, err := c.load(e, nil)
+	if c.JSON {
+		mistakes := []string{}
+		if err != nil {
+			mistakes = strings.Split(err.Error(), "\n")[1:]
+			for i := range mistakes {
+				mistakes[i] = strings.TrimSpace(mistakes[i])
+			}
+		}
+		if perr := printJSON(e.out, map[string]any{"ok": err == nil, "mistakes": mistakes}); perr != nil {
+			return perr
+		}
+		return err
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(e.out, "The configuration is right.")
+	}
+	return err
+}
+
+type configShowCmd struct {
+	settings
+	JSON bool `help:"Print JSON."`
+}
+
+func (c *configShowCmd) Run(e env) error {
+	cfg, err := c.load(e, nil)
+	if err != nil {
+		return err
+	}
+	if !c.JSON {
+		return cfg.Write(e.out)
+	}
+	out := map[string]map[string]string{}
+	for _, f := range cfg.Fields() {
+		out[f.Path] = map[string]string{"value": f.String(), "from": cfg.From[f.Path]}
+	}
+	return printJSON(e.out, out)
+}
+
+type configReferenceCmd struct {
+	JSON bool `help:"Print JSON."`
+}
+
+func (c *configReferenceCmd) Run(e env) error {
+	if !c.JSON {
+		return config.WriteReference(e.out)
+	}
+	type setting struct {
+		Name    string   `json:"name"`
+		Default string   `json:"default"`
+		Help    string   `json:"help"`
+		Allow   string   `json:"allow,omitempty"`
+		Env     []string `json:"env,omitempty"`
+	}
+	out := []setting{}
+	for _, f := range config.Reference() {
+		out = append(out, setting{f.Path, f.Default, f.Help, f.Allow, f.Env})
+	}
+	return printJSON(e.out, out)
+}

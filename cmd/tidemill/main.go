@@ -1,0 +1,116 @@
+// Command tidemill takes events in, decides what each means and delivers it, and accounts
+// for every one. `tidemill run` starts it; the other commands ask what runs.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+	kongcompletion "github.com/jotaen/kong-completion"
+
+	"github.com/tidemill/tidemill/connect"
+)
+
+// version is set when a release is built.
+var version = "dev"
+
+func main() {
+	// The first signal asks for an orderly stop. After it the default action is back, so
+	// that a second one ends the process at once: nothing unconfirmed was acknowledged.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], env{os.Stdin, os.Stdout, os.Stderr, os.Getenv}))
+}
+
+// env is what a command sees of the world.
+type env struct {
+	in     io.Reader
+	out    io.Writer
+	err    io.Writer
+	getenv func(string) string
+}
+
+type commands struct {
+	Run        runCmd                    `cmd:"" help:"Run systems: take events in, process and deliver them."`
+	Init       initCmd                   `cmd:"" help:"Write a commented configuration file to start from."`
+	Config     configCmd                 `cmd:"" help:"Check, show and explain the configuration."`
+	Send       sendCmd                   `cmd:"" help:"Send events from a file or from standard input."`
+	Events     eventsCmd                 `cmd:"" help:"List events, each under the person it belongs to."`
+	Person     personCmd                 `cmd:"" help:"Show who is who."`
+	Dead       deadCmd                   `cmd:"" help:"List, show, replay and delete dead letters."`
+	Audit      auditCmd                  `cmd:"" help:"Prove that no event is missing. Exit status 1 when the books do not balance."`
+	Status     statusCmd                 `cmd:"" help:"Show the pipelines and how they stand."`
+	Warnings   warningsCmd               `cmd:"" help:"List what a project's owner should know of: refused events and merges."`
+	Pause      pauseCmd                  `cmd:"" help:"Pause a pipeline: events are still taken in, and wait."`
+	Resume     resumeCmd                 `cmd:"" help:"Resume a paused pipeline."`
+	Doctor     doctorCmd                 `cmd:"" help:"Check that everything is in order, and say what to do where it is not."`
+	Version    versionCmd                `cmd:"" help:"Print the version."`
+	Completion kongcompletion.Completion `cmd:"" help:"Print the line that switches on completion in your shell."`
+}
+
+const description = `Tidemill takes events in, decides what each means and delivers it, and accounts for every one.
+
+Start with:
+
+  tidemill run                      everything embedded, in ./tidemill-data
+  tidemill send events.ndjson       some events
+  tidemill events                   what became of them
+  tidemill audit                    the proof that none is missing`
+
+// errUnbalanced makes the exit status of audit 1 without another message.
+var errUnbalanced = errors.New("the books do not balance")
+
+// run parses the arguments and runs one command: exit status 0, 1 after an error, 2 when
+// the command line is wrong.
+func run(ctx context.Context, args []string, e env) (status int) {
+	var c commands
+	exited := -1
+	parser, err := kong.New(&c, kong.Name("tidemill"), kong.Description(description), kong.UsageOnError(),
+		kong.Writers(e.out, e.err), kong.Exit(func(code int) { exited = code; panic(exited) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(e),
+		kong.Vars{"version": version, "systems": fmt.Sprint(connect.Systems())})
+	if err != nil {
+		_, _ = fmt.Fprintln(e.err, "tidemill:", err)
+		return 1
+	}
+	defer func() { // --help ends the run from within
+		if p := recover(); p != nil {
+			if exited < 0 {
+				panic(p)
+			}
+			status = exited
+		}
+	}()
+	kongcompletion.Register(parser)
+	k, err := parser.Parse(args)
+	if err != nil {
+		_, _ = fmt.Fprintf(e.err, "tidemill: %v\nSee tidemill --help.\n", err)
+		return 2
+	}
+	if err := k.Run(); err != nil {
+		if !errors.Is(err, errUnbalanced) {
+			_, _ = fmt.Fprintln(e.err, "tidemill:", err)
+		}
+		return 1
+	}
+	return 0
+}
+
+type versionCmd struct {
+	JSON bool `help:"Print JSON."`
+}
+
+func (c *versionCmd) Run(e env) error {
+	if c.JSON {
+		return printJSON(e.out, map[string]string{"version": version})
+	}
+	_, err := fmt.Fprintln(e.out, "tidemill", version)
+	return err
+}

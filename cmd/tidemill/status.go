@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"text/tabwriter"
+	"time"
+)
+
+type auditCmd struct {
+	remote
+	System string `arg:"" optional:"" help:"One system only."`
+}
+
+type auditReport struct {
+	System    string   `json:"system"`
+	Accepted  uint64   `json:"accepted"`
+	Delivered uint64   `json:"delivered"`
+	Skipped   uint64   `json:"skipped"`
+	Dead      uint64   `json:"dead"`
+	InFlight  uint64   `json:"in_flight"`
+	Lost      uint64   `json:"lost"`
+	Balanced  bool     `json:"balanced"`
+	Faults    []string `json:"faults"`
+	Letters   struct {
+		Put, Held, Replayed, Discarded uint64
+	} `json:"dead_letters"`
+	Stored int64 `json:"stored"`
+}
+
+func (c *auditCmd) Run(ctx context.Context, e env) error {
+	return c.ask(ctx, e, func(a *client) error {
+		var got struct {
+			Balanced bool
+			Systems  []json.RawMessage
+		}
+		if err := a.get(ctx, "audit", query("system", c.System), &got); err != nil {
+			return err
+		}
+		for _, raw := range got.Systems {
+			if c.JSON {
+				if err := printJSON(e.out, raw); err != nil {
+					return err
+				}
+				continue
+			}
+			var r auditReport
+			if err := json.Unmarshal(raw, &r); err != nil {
+				return err
+			}
+			r.print(e)
+		}
+		if !got.Balanced {
+			return errUnbalanced
+		}
+		return nil
+	})
+}
+
+func (r *auditReport) print(e env) {
+	w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', tabwriter.AlignRight)
+	_, _ = fmt.Fprintf(w, "%s\t\t\n", r.System)
+	_, _ = fmt.Fprintf(w, "accepted\t%d\t\ndelivered\t%d\t\nskipped\t%d\t\ndead\t%d\t\nin flight\t%d\t\n", r.Accepted, r.Delivered, r.Skipped, r.Dead, r.InFlight)
+	if r.Lost > 0 {
+		_, _ = fmt.Fprintf(w, "lost at the source\t%d\t\n", r.Lost)
+	}
+	_, _ = fmt.Fprintf(w, "dead letters held\t%d\t\nreplayed\t%d\t\ndiscarded\t%d\t\nrows in the warehouse\t%d\t\n", r.Letters.Held, r.Letters.Replayed, r.Letters.Discarded, r.Stored)
+	_ = w.Flush()
+	if r.Balanced {
+		_, _ = fmt.Fprintln(e.out, "The books balance: every accepted event is accounted for.")
+	}
+	for _, f := range r.Faults {
+		_, _ = fmt.Fprintln(e.out, "THE BOOKS DO NOT BALANCE:", f)
+	}
+}
+
+type statusCmd struct{ remote }
+
+func (c *statusCmd) Run(ctx context.Context, e env) error {
+	return c.ask(ctx, e, func(a *client) error {
+		var whole json.RawMessage
+		if err := a.get(ctx, "status", nil, &whole); err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(e.out, whole)
+		}
+		var s struct {
+			Version string
+			Started time.Time
+			Uses    []string
+			Systems []struct {
+				Name      string
+				Pipelines []struct {
+					Name, State, Breaker string
+					Received             uint64
+					Settled              struct{ Delivered, Skipped, Dead uint64 }
+					InFlight             int    `json:"in_flight"`
+					Last                 string `json:"last_error"`
+				}
+			}
+		}
+		if err := json.Unmarshal(whole, &s); err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(e.out, "tidemill %s, up %v\n", s.Version, time.Since(s.Started).Round(time.Second))
+		for _, u := range s.Uses {
+			_, _ = fmt.Fprintf(e.out, "  %s\n", u)
+		}
+		w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
+		_, _ = fmt.Fprintln(w, "\nPIPELINE\tSTATE\tRECEIVED\tDELIVERED\tSKIPPED\tDEAD\tIN FLIGHT\tBREAKER\tLAST ERROR")
+		for _, sys := range s.Systems {
+			for _, p := range sys.Pipelines {
+				_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", p.Name, p.State, p.Received,
+					p.Settled.Delivered, p.Settled.Skipped, p.Settled.Dead, p.InFlight, p.Breaker, short(p.Last, 60))
+			}
+		}
+		return w.Flush()
+	})
+}
+
+// steered is a pipeline that is to be paused or resumed.
+type steered struct {
+	remote
+	Pipeline string `arg:"" help:"Its name, as tidemill status shows it."`
+}
+
+type pauseCmd struct{ steered }
+
+func (c *pauseCmd) Run(ctx context.Context, e env) error { return c.steer(ctx, e, "pause") }
+
+type resumeCmd struct{ steered }
+
+func (c *resumeCmd) Run(ctx context.Context, e env) error { return c.steer(ctx, e, "resume") }
+
+func (c *steered) steer(ctx context.Context, e env, verb string) error {
+	return c.ask(ctx, e, func(a *client) error {
+		var got struct{ Name, State string }
+		if err := a.post(ctx, "pipelines/"+url.PathEscape(c.Pipeline)+"/"+verb, nil, &got); err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(e.out, map[string]string{"name": got.Name, "state": got.State})
+		}
+		_, err := fmt.Fprintf(e.out, "%s is %s.\n", got.Name, got.State)
+		return err
+	})
+}
+
+type doctorCmd struct{ remote }
+
+func (c *doctorCmd) Run(ctx context.Context, e env) error {
+	return c.ask(ctx, e, func(a *client) error {
+		var got struct {
+			Findings []struct {
+				Check   string `json:"check"`
+				Verdict string `json:"verdict"`
+				Detail  string `json:"detail"`
+				Advice  string `json:"advice,omitempty"`
+			} `json:"findings"`
+		}
+		if err := a.get(ctx, "doctor", nil, &got); err != nil {
+			return err
+		}
+		if c.JSON {
+			if err := printJSON(e.out, got); err != nil {
+				return err
+			}
+		}
+		failed := 0
+		for _, f := range got.Findings {
+			if f.Verdict == "fail" {
+				failed++
+			}
+			if c.JSON {
+				continue
+			}
+			_, _ = fmt.Fprintf(e.out, "%-5s %s: %s\n", f.Verdict, f.Check, f.Detail)
+			if f.Advice != "" {
+				_, _ = fmt.Fprintf(e.out, "      %s\n", f.Advice)
+			}
+		}
+		if failed > 0 {
+			return fmt.Errorf("%d checks failed", failed)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,118 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/systems/analytics/enrich"
+)
+
+// Free space below which the doctor warns, and below which it fails.
+const (
+	lowSpace = 2 << 30
+	noSpace  = 200 << 20
+)
+
+// doctor looks at everything that could cost events, and says what to do.
+func (i *Instance) doctor(geo *enrich.Geo) func(context.Context) []admin.Finding {
+	return func(ctx context.Context) []admin.Finding {
+		fs := []admin.Finding{i.checkDatabase(ctx), i.checkSpace(), i.checkFolder()}
+		for _, s := range i.systems {
+			for _, e := range s.Pipelines {
+				fs = append(fs, checkPipeline(e))
+			}
+		}
+		return append(fs, checkGeo(geo.Status()), i.checkProjects())
+	}
+}
+
+func finding(check, verdict, detail, advice string) admin.Finding {
+	return admin.Finding{Check: check, Verdict: verdict, Detail: detail, Advice: advice}
+}
+
+func (i *Instance) checkDatabase(ctx context.Context) admin.Finding {
+	var result, version, mode string
+	var sync int
+	err := i.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+		for q, to := range map[string]any{"SELECT sqlite_version()": &version, "PRAGMA journal_mode": &mode, "PRAGMA synchronous": &sync, "PRAGMA quick_check(1)": &result} {
+			if err := tx.QueryRow(q).Scan(to); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return finding("database", "fail", err.Error(), "is the disk healthy? restore the newest backup if not")
+	case result != "ok":
+		return finding("database", "fail", "damaged: "+result, "stop, keep a copy of the file, restore the newest backup")
+	}
+	return finding("database", "ok", fmt.Sprintf("SQLite %s, journal %s, synchronous %d, every page readable", version, mode, sync), "")
+}
+
+func (i *Instance) checkSpace() admin.Finding {
+	free, err := freeSpace(i.config.Data)
+	switch {
+	case err != nil:
+		return finding("disk", "warn", "its free space is not known: "+err.Error(), "")
+	case free < noSpace:
+		return finding("disk", "fail", fmt.Sprintf("%d MiB free", free>>20), "make room: when it is full, events are answered 503 until there is")
+	case free < lowSpace:
+		return finding("disk", "warn", fmt.Sprintf("%d MiB free", free>>20), "make room soon")
+	}
+	return finding("disk", "ok", fmt.Sprintf("%d GiB free", free>>30), "")
+}
+
+func (i *Instance) checkFolder() admin.Finding {
+	s, err := os.Stat(filepath.Dir(i.db.Path()))
+	if err == nil && s.Mode().Perm()&0o077 != 0 {
+		return finding("data folder", "warn", fmt.Sprintf("other users can open it (%v)", s.Mode().Perm()), "chmod 700 "+i.config.Data)
+	}
+	return finding("data folder", "ok", i.config.Data, "")
+}
+
+func checkPipeline(e *flow.Engine) admin.Finding {
+	s, name := e.Stats(), "pipeline "+e.Name()
+	switch {
+	case s.State == flow.Paused:
+		return finding(name, "warn", "paused", "tidemill resume "+e.Name())
+	case !s.Until.IsZero():
+		return finding(name, "warn", "its breaker is open: "+s.Why, "mend the destination; it is tried again by itself")
+	case s.Errors > 0:
+		return finding(name, "warn", fmt.Sprintf("%d errors in a row, the last: %v", s.Errors, s.Last), "")
+	case s.State == flow.Idle:
+		return finding(name, "ok", "not started: the data was opened to look at it", "")
+	}
+	return finding(name, "ok", s.State.String(), "")
+}
+
+func checkGeo(s enrich.GeoStatus) admin.Finding {
+	switch {
+	case s.Source == "":
+		return finding("countries", "ok", "no database: countries stay empty", "")
+	case s.Err != nil:
+		return finding("countries", "warn", s.Err.Error(), "events go on, with the old database or without countries")
+	case !s.Loaded():
+		return finding("countries", "warn", s.Source+": not loaded yet", "")
+	}
+	return finding("countries", "ok", s.Source, "")
+}
+
+func (i *Instance) checkProjects() admin.Finding {
+	for _, p := range i.config.Projects {
+		if len(p.Key.Reveal()) < 16 {
+			return finding("keys", "warn", fmt.Sprintf("the key of project %s has fewer than 16 characters", p.Name), "take a long random one where others can reach the address")
+		}
+	}
+	host := i.config.Listen
+	if config.Loopback(hostOf(host)) {
+		return finding("keys", "ok", "kept as hashes; the address is this machine's alone", "")
+	}
+	return finding("keys", "ok", "kept as hashes; the API needs its key", "")
+}

@@ -1,0 +1,137 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/ingest"
+	"github.com/tidemill/tidemill/serve/metrics"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
+	"github.com/tidemill/tidemill/state/definition/sqlitedefinition"
+	"github.com/tidemill/tidemill/state/lock/sqlitelock"
+	"github.com/tidemill/tidemill/state/person/sqliteperson"
+	"github.com/tidemill/tidemill/state/project/sqliteproject"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/systems/analytics"
+	"github.com/tidemill/tidemill/systems/analytics/enrich"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse/sqlitewarehouse"
+)
+
+// embedded puts analytics together on the one SQLite file.
+func (i *Instance) embedded(ctx context.Context) error {
+	c, o := &i.config.Analytics, i.options
+	queues, err := sqlitequeue.New(ctx, i.db, sqlitequeue.Options{Capacity: c.QueueMax, Now: o.Now})
+	if err != nil {
+		return err
+	}
+	persons, err := sqliteperson.New(ctx, i.db, sqliteperson.Options{})
+	if err != nil {
+		return err
+	}
+	events, err := sqlitewarehouse.New(ctx, i.db, sqlitewarehouse.Options{})
+	if err != nil {
+		return err
+	}
+	definitions, err := sqlitedefinition.New(ctx, i.db)
+	if err != nil {
+		return err
+	}
+	letters, err := sqlitedeadletter.New(ctx, i.db, deadletter.Options{Max: c.DeadMax, Trim: c.DeadTrim, Now: o.Now})
+	if err != nil {
+		return err
+	}
+	locks, err := sqlitelock.New(ctx, i.db, sqlitelock.Options{Now: o.Now})
+	if err != nil {
+		return err
+	}
+	projects, err := sqliteproject.New(ctx, i.db)
+	if err != nil {
+		return err
+	}
+	if err := i.ensureProjects(ctx, projects); err != nil {
+		return err
+	}
+	agents, err := enrich.NewAgents(enrich.AgentsOptions{})
+	if err != nil {
+		return err
+	}
+	geo := enrich.NewGeo(enrich.GeoOptions{URL: c.GeoIP.URL, File: c.GeoIP.File, CacheDir: filepath.Join(i.config.Data, "geoip"), Now: o.Now, Log: o.Log})
+	stages := newStageMetrics(i.metrics)
+	source := queues.Open(analytics.Name, queue.Options{})
+	sys, err := analytics.New(
+		analytics.Parts{Source: source, Persons: persons, Warehouse: events, Definitions: definitions, Letters: letters,
+			Locks: locks, Projects: projects, Agent: agents.Parse, Country: geo.Country},
+		analytics.Options{Batch: c.FlushEvents, Age: c.FlushInterval, Lanes: c.Lanes, InFlight: c.Backpressure + c.FlushEvents*c.Lanes,
+			Handouts: c.Handouts, Replay: c.ReplayEvery, ReplayBatch: c.ReplayBatch, Log: o.Log, Now: o.Now, Observe: stages.observe})
+	if err != nil {
+		return err
+	}
+	i.systems = append(i.systems, sys.System)
+	i.loops = append(i.loops,
+		flow.Loop{Name: "queue names", Every: time.Minute, Do: queues.Sweep},
+		flow.Loop{Name: "country database", Every: time.Minute, Do: geo.Refresh},
+		flow.Loop{Name: "old warnings", Every: time.Hour, Do: func(ctx context.Context) error {
+			return events.Expire(ctx, o.Now().Add(-30*24*time.Hour))
+		}})
+	if c.Heartbeat != "" {
+		i.loops = append(i.loops, i.heartbeat(c.Heartbeat))
+	}
+	i.metrics.MustRegister(metrics.NewEngines(sys.Pipelines, map[string]tidemill.Bookkeeper{
+		analytics.Name: source.(tidemill.Bookkeeper), analytics.ReplayName: letters.Open(analytics.Name).(tidemill.Bookkeeper)}))
+
+	proxies, err := i.config.HTTP.Proxies()
+	if err != nil {
+		return err
+	}
+	door, err := ingest.New(ingest.Options{
+		Intake: queues, Projects: projects, Queue: analytics.Name, TrustProxy: proxies, RateStatus: c.RateStatus,
+		Limits: ingest.Limits{PostHog: int(i.config.HTTP.MaxBody), Rate: c.RateLimit},
+		Warn: func(_ context.Context, p uuid.UUID, typ, event, distinct, reason string) {
+			sys.Warnings.Add(warehouse.Warning{Project: p, Type: typ, Event: event, Distinct: distinct, Reason: reason, At: o.Now()})
+		},
+		Ready: i.takes, Now: o.Now, Log: o.Log, Registerer: i.metrics,
+	})
+	if err != nil {
+		return err
+	}
+	api := admin.New(admin.Parts{
+		Version: o.Version, Started: i.started, Uses: i.Uses, Key: i.config.Admin.Key, Config: i.config,
+		Systems: []admin.System{{Name: sys.Name, Pipelines: sys.Pipelines, Audit: func(ctx context.Context) (any, bool, error) {
+			a, err := sys.Audit(ctx)
+			return a, a.Balanced, err
+		}}},
+		Projects: projects, Persons: persons, Events: events, Letters: letters, Definitions: definitions,
+		Send: sendNative(door.Accept), Doctor: i.doctor(geo), Log: o.Log,
+	})
+	mux := http.NewServeMux()
+	mux.Handle("/", door)
+	mux.Handle(admin.Prefix, api)
+	mux.Handle("GET /livez", health(i.live))
+	mux.Handle("GET /readyz", health(i.takes))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(i.metrics, promhttp.HandlerOpts{}))
+	i.Handler = mux
+	i.Uses = append(i.Uses, fmt.Sprintf("countries: %s", countries(geo.Status())))
+	return nil
+}
+
+func countries(s enrich.GeoStatus) string {
+	switch {
+	case s.Source == "":
+		return "none (set analytics.geoip)"
+	case !s.Loaded():
+		return s.Source + ", not loaded yet"
+	}
+	return s.Source
+}

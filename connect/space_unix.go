@@ -1,0 +1,14 @@
+//go:build unix
+
+package connect
+
+import "golang.org/x/sys/unix"
+
+// freeSpace is how many bytes an unprivileged program can still write below path.
+func freeSpace(path string) (int64, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(path, &s); err != nil {
+		return 0, err
+	}
+	return int64(s.Bavail) * int64(s.Bsize), nil
+}

@@ -1,0 +1,14 @@
+package connect
+
+import "golang.org/x/sys/windows"
+
+// freeSpace is how many bytes an unprivileged program can still write below path.
+func freeSpace(path string) (free int64, err error) {
+	p, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return 0, err
+	}
+	var n uint64
+	err = windows.GetDiskFreeSpaceEx(p, &n, nil, nil)
+	return int64(n), err
+}

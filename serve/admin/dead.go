@@ -1,0 +1,153 @@
+package admin
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/project"
+)
+
+// letter is a dead letter as the API shows it. A payload that is no text is in base64.
+type letter struct {
+	Seq           int64            `json:"seq"`
+	ID            string           `json:"id"`
+	Pipeline      string           `json:"pipeline"`
+	Project       string           `json:"project_id,omitempty"`
+	Type          string           `json:"type,omitempty"`
+	State         deadletter.State `json:"state"`
+	Kind          string           `json:"kind"`
+	Cause         string           `json:"cause"`
+	Tries         int              `json:"tries"`
+	Replays       int              `json:"replays"`
+	First         time.Time        `json:"first_failed_at"`
+	Last          time.Time        `json:"last_failed_at"`
+	Payload       string           `json:"payload,omitempty"`
+	PayloadBase64 string           `json:"payload_base64,omitempty"`
+	Row           json.RawMessage  `json:"row,omitempty"`
+	History       []failure        `json:"history,omitempty"`
+}
+
+type failure struct {
+	At    time.Time `json:"at"`
+	Kind  string    `json:"kind"`
+	Cause string    `json:"cause"`
+	Tries int       `json:"tries"`
+}
+
+func show(l *deadletter.Letter, whole bool) letter {
+	out := letter{Seq: l.Seq, ID: l.ID, Pipeline: l.Pipeline, Project: l.Tenant, Type: l.Type, State: l.State,
+		Kind: l.Kind.String(), Cause: l.Cause, Tries: l.Tries, Replays: l.Replays, First: l.First.UTC(), Last: l.Last.UTC()}
+	if utf8.Valid(l.Payload) {
+		out.Payload = string(l.Payload)
+	} else {
+		out.PayloadBase64 = base64.StdEncoding.EncodeToString(l.Payload)
+	}
+	if !whole {
+		return out
+	}
+	if json.Valid(l.Row) {
+		out.Row = l.Row
+	}
+	for _, f := range l.History {
+		out.History = append(out.History, failure{f.At.UTC(), f.Kind.String(), f.Cause, f.Tries})
+	}
+	return out
+}
+
+// chosen reads which letters are meant: from the query of a listing, or the form of a
+// change.
+func chosen(r *http.Request) (f deadletter.Filter, err error) {
+	if err := r.ParseForm(); err != nil {
+		return f, refused(http.StatusBadRequest, "%v", err)
+	}
+	f = deadletter.Filter{Pipeline: r.Form.Get("pipeline"), IDs: r.Form["id"]}
+	if p := r.Form.Get("project"); p != "" {
+		f.Tenant = project.ID(p).String()
+	}
+	for _, k := range r.Form["kind"] {
+		kind, err := tidemill.ParseKind(k)
+		if err != nil {
+			return f, refused(http.StatusBadRequest, "%v", err)
+		}
+		f.Kinds = append(f.Kinds, kind)
+	}
+	if f.Before, err = moment(r.Form.Get("before"), "before"); err != nil {
+		return f, err
+	}
+	f.Max, err = number(r.Form.Get("max"), "max")
+	return f, err
+}
+
+func (a *API) dead(w http.ResponseWriter, r *http.Request) error {
+	f, err := chosen(r)
+	if err != nil {
+		return err
+	}
+	out := stream(w)
+	for l, err := range a.Letters.List(r.Context(), f) {
+		if err != nil {
+			return out.end(err)
+		}
+		if err := out.add(show(l, false)); err != nil {
+			return out.end(err)
+		}
+	}
+	return nil
+}
+
+// letter shows one letter, by its number or its message's id.
+func (a *API) letter(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("seq")
+	seq, err := strconv.ParseInt(name, 10, 64)
+	var f deadletter.Filter
+	if err != nil {
+		f.IDs = []string{name}
+	}
+	for l, err := range a.Letters.List(r.Context(), f) {
+		if err != nil {
+			return err
+		}
+		if f.IDs != nil || l.Seq == seq {
+			write(w, http.StatusOK, show(l, true))
+			return nil
+		}
+	}
+	return refused(http.StatusNotFound, "there is no dead letter %s; `tidemill dead list` shows them", name)
+}
+
+func (a *API) replay(w http.ResponseWriter, r *http.Request) error { return a.move(w, r, "replay") }
+
+func (a *API) discard(w http.ResponseWriter, r *http.Request) error { return a.move(w, r, "delete") }
+
+// move replays or discards the chosen letters; with ?dry_run it only counts them. To mean
+// all of them is to say so.
+func (a *API) move(w http.ResponseWriter, r *http.Request, what string) error {
+	f, err := chosen(r)
+	if err != nil {
+		return err
+	}
+	if len(f.IDs) == 0 && len(f.Kinds) == 0 && f.Tenant == "" && f.Pipeline == "" && f.Before.IsZero() && f.Max == 0 && r.Form.Get("all") != "true" {
+		return refused(http.StatusBadRequest, "say which letters to %s: ids, a filter, or all=true", what)
+	}
+	var n int
+	switch {
+	case r.Form.Get("dry_run") == "true":
+		n, err = a.Letters.Count(r.Context(), f)
+	case what == "replay":
+		n, err = a.Letters.Replay(r.Context(), f)
+	default:
+		n, err = a.Letters.Delete(r.Context(), f)
+	}
+	if err != nil {
+		return err
+	}
+	a.Log.InfoContext(r.Context(), "dead letters moved by hand", "what", what, "count", n, "dry_run", r.Form.Get("dry_run") == "true")
+	write(w, http.StatusOK, map[string]int{"count": n})
+	return nil
+}

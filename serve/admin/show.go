@@ -1,0 +1,288 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/systems/analytics/event"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse"
+)
+
+type systemStatus struct {
+	Name      string           `json:"name"`
+	Pipelines []pipelineStatus `json:"pipelines"`
+}
+
+// pipelineStatus is an engine's Stats in the words of the API.
+type pipelineStatus struct {
+	Name     string            `json:"name"`
+	State    string            `json:"state"`
+	Received uint64            `json:"received"`
+	Settled  settled           `json:"settled"`
+	Retried  uint64            `json:"retried"`
+	Returned uint64            `json:"returned"`
+	Left     uint64            `json:"left"`
+	Stale    uint64            `json:"stale"`
+	Failures map[string]uint64 `json:"failures"`
+	InFlight int               `json:"in_flight"`
+	Buffered int               `json:"buffered"`
+	Lanes    int               `json:"lanes"`
+	Breaker  string            `json:"breaker"`
+	Why      string            `json:"breaker_why,omitempty"`
+	Errors   int               `json:"errors_in_a_row"`
+	Last     string            `json:"last_error,omitempty"`
+	LastAt   *time.Time        `json:"last_error_at,omitempty"`
+	LastDone *time.Time        `json:"last_settled_at,omitempty"`
+}
+
+type settled struct {
+	Delivered uint64 `json:"delivered"`
+	Skipped   uint64 `json:"skipped"`
+	Dead      uint64 `json:"dead"`
+}
+
+func statusOf(e *flow.Engine) pipelineStatus {
+	s := e.Stats()
+	out := pipelineStatus{Name: e.Name(), State: s.State.String(), Received: s.Received, Settled: settled(s.Settled),
+		Retried: s.Retried, Returned: s.Returned, Left: s.Left, Stale: s.Stale, Failures: map[string]uint64{},
+		InFlight: s.InFlight, Buffered: s.Buffered, Lanes: len(s.Lanes), Breaker: s.Breaker.String(), Why: s.Why, Errors: s.Errors}
+	for k, n := range s.Failures {
+		out.Failures[k.String()] = n
+	}
+	if s.Last != nil {
+		out.Last, out.LastAt = s.Last.Error(), &s.LastAt
+	}
+	if !s.LastDone.IsZero() {
+		out.LastDone = &s.LastDone
+	}
+	return out
+}
+
+func (a *API) status(w http.ResponseWriter, r *http.Request) error {
+	systems := []systemStatus{}
+	for _, s := range a.Systems {
+		out := systemStatus{Name: s.Name, Pipelines: []pipelineStatus{}}
+		for _, e := range s.Pipelines {
+			out.Pipelines = append(out.Pipelines, statusOf(e))
+		}
+		systems = append(systems, out)
+	}
+	write(w, http.StatusOK, map[string]any{"version": a.Version, "started": a.Started.UTC(), "uses": a.Uses, "systems": systems})
+	return nil
+}
+
+func (a *API) audit(w http.ResponseWriter, r *http.Request) error {
+	var reports []any
+	all := true
+	want := r.URL.Query().Get("system")
+	for _, s := range a.Systems {
+		if want != "" && s.Name != want {
+			continue
+		}
+		report, balanced, err := s.Audit(r.Context())
+		if err != nil {
+			return err
+		}
+		reports, all = append(reports, report), all && balanced
+	}
+	if len(reports) == 0 {
+		return refused(http.StatusNotFound, "no system %q runs here", want)
+	}
+	write(w, http.StatusOK, map[string]any{"balanced": all, "systems": reports})
+	return nil
+}
+
+func (a *API) config(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Content-Type", "application/yaml")
+	return a.Config.Write(w)
+}
+
+func (a *API) doctor(w http.ResponseWriter, r *http.Request) error {
+	write(w, http.StatusOK, map[string]any{"findings": a.Doctor(r.Context())})
+	return nil
+}
+
+func (a *API) projects(w http.ResponseWriter, r *http.Request) error {
+	ps, err := a.Projects.List(r.Context())
+	if err != nil {
+		return err
+	}
+	out := stream(w)
+	for _, p := range ps {
+		if err := out.add(map[string]string{"id": p.ID.String(), "name": p.Name}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *API) events(w http.ResponseWriter, r *http.Request) error {
+	id, err := a.projectOf(r)
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	f := warehouse.Filter{Project: id, Distinct: q.Get("distinct_id"), Name: q.Get("name")}
+	if f.Max, err = number(q.Get("max"), "max"); err != nil {
+		return err
+	}
+	if f.From, err = moment(q.Get("from"), "from"); err != nil {
+		return err
+	}
+	if f.To, err = moment(q.Get("to"), "to"); err != nil {
+		return err
+	}
+	if s := q.Get("person"); s != "" {
+		if f.Person, err = uuid.Parse(s); err != nil {
+			return refused(http.StatusBadRequest, "person=%q is no UUID", s)
+		}
+	}
+	out := stream(w)
+	var line []byte
+	for e, err := range a.Events.Events(r.Context(), f) {
+		if err != nil {
+			return out.end(err)
+		}
+		line = e.AppendJSON(line[:0])
+		if err := out.raw(line); err != nil {
+			return out.end(err)
+		}
+	}
+	return nil
+}
+
+// shown is a person as the API shows it.
+type shown struct {
+	ID         uuid.UUID                  `json:"id"`
+	Distinct   []string                   `json:"distinct_ids"`
+	Properties map[string]json.RawMessage `json:"properties"`
+	Identified bool                       `json:"is_identified"`
+	Created    time.Time                  `json:"created_at"`
+	Updated    time.Time                  `json:"updated_at"`
+}
+
+func (a *API) person(w http.ResponseWriter, r *http.Request) error {
+	id, err := a.projectOf(r)
+	if err != nil {
+		return err
+	}
+	distinct := r.URL.Query().Get("distinct_id")
+	p, err := a.Persons.Show(r.Context(), person.Ref{Project: id, Distinct: distinct})
+	if errors.Is(err, person.ErrUnknown) {
+		return refused(http.StatusNotFound, "nobody in this project has the distinct id %q", distinct)
+	} else if err != nil {
+		return err
+	}
+	out := shown{ID: p.ID, Distinct: p.Distinct, Properties: map[string]json.RawMessage{}, Identified: p.Identified, Created: p.Created.UTC(), Updated: p.Updated.UTC()}
+	for k, v := range p.Properties {
+		out.Properties[k] = v
+	}
+	write(w, http.StatusOK, out)
+	return nil
+}
+
+func (a *API) definitions(w http.ResponseWriter, r *http.Request) error {
+	id, err := a.projectOf(r)
+	if err != nil {
+		return err
+	}
+	d, err := a.Definitions.List(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	out := stream(w)
+	for _, e := range d.Events {
+		if err := out.add(map[string]any{"event": e.Name, "last_seen_at": e.LastSeen.UTC()}); err != nil {
+			return err
+		}
+	}
+	for _, p := range d.Properties {
+		if err := out.add(map[string]any{"property": p.Name, "of": p.Of, "value_type": p.Type, "last_seen_at": p.LastSeen.UTC()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *API) warnings(w http.ResponseWriter, r *http.Request) error {
+	id, err := a.projectOf(r)
+	if err != nil {
+		return err
+	}
+	limit, err := number(r.URL.Query().Get("max"), "max")
+	if err != nil {
+		return err
+	}
+	if limit == 0 {
+		limit = 100
+	}
+	ws, err := a.Events.Warnings(r.Context(), id, limit)
+	if err != nil {
+		return err
+	}
+	out := stream(w)
+	for _, n := range ws {
+		if err := out.add(map[string]any{"type": n.Type, "event_name": n.Event, "distinct_id": n.Distinct, "reason": n.Reason, "timestamp": n.At.UTC()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *API) pause(w http.ResponseWriter, r *http.Request) error {
+	return a.steer(w, r, (*flow.Engine).Pause)
+}
+
+func (a *API) resume(w http.ResponseWriter, r *http.Request) error {
+	return a.steer(w, r, (*flow.Engine).Resume)
+}
+
+// steer pauses or resumes one pipeline.
+func (a *API) steer(w http.ResponseWriter, r *http.Request, do func(*flow.Engine) error) error {
+	name := r.PathValue("name")
+	for _, s := range a.Systems {
+		for _, e := range s.Pipelines {
+			if e.Name() != name {
+				continue
+			}
+			if err := do(e); err != nil {
+				return refused(http.StatusConflict, "pipeline %s: %v", name, err)
+			}
+			a.Log.InfoContext(r.Context(), "pipeline steered by hand", "pipeline", name, "state", e.State().String())
+			write(w, http.StatusOK, map[string]string{"name": name, "state": e.State().String()})
+			return nil
+		}
+	}
+	return refused(http.StatusNotFound, "no pipeline %q runs here", name)
+}
+
+// number reads a count; empty is 0.
+func number(s, name string) (int, error) {
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 {
+		return 0, refused(http.StatusBadRequest, "%s=%q is not a count", name, s)
+	}
+	return n, nil
+}
+
+// moment reads a time; empty is none.
+func moment(s, name string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	t, err := event.ParseTime(s)
+	if err != nil {
+		return t, refused(http.StatusBadRequest, "%s=%q is no time: write 2026-01-31T12:00:00Z", name, s)
+	}
+	return t, nil
+}
