@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -61,7 +62,11 @@ type Options struct {
 
 	Log  *slog.Logger     // nil: nothing is logged
 	Now  func() time.Time // nil: time.Now
-	Seed uint64           // of the jitter
+	Seed uint64           // of the jitter; 0: from chance
+
+	// Observe and Settled are told of every call of a stage and of every settlement.
+	Observe func(stage string, messages int, took time.Duration, err error)
+	Settled func(ends []tidemill.Settlement)
 }
 
 // System is the running system with what its operators may ask of it.
@@ -74,6 +79,7 @@ type System struct {
 	parts   Parts
 	options Options
 	catalog *catalog.Catalog
+	letters tidemill.Source // of replays
 }
 
 // New puts the system together.
@@ -82,19 +88,21 @@ func New(p Parts, o Options) (*System, error) {
 		return nil, errors.New("analytics: a source, persons, a warehouse, definitions, dead letters and locks are needed")
 	}
 	o = o.withDefaults()
-	s := &System{parts: p, options: o, Warnings: newWarnings(p.Warehouse, o.Log),
-		catalog: catalog.New(p.Definitions, catalog.Options{Now: o.Now, Log: o.Log})}
+	seen, err := catalog.New(p.Definitions, catalog.Options{Now: o.Now, Log: o.Log})
+	if err != nil {
+		return nil, fmt.Errorf("analytics: %w", err)
+	}
+	s := &System{parts: p, options: o, letters: p.Letters.Open(Name), Warnings: newWarnings(p.Warehouse, o.Log), catalog: seen}
 	live := flow.Pipeline{
 		Name: Name, Source: p.Source, Work: s.steps().Lane, Dead: p.Letters,
 		Lanes: o.Lanes, Batch: o.Batch, Age: o.Age, InFlight: o.InFlight, Handouts: o.Handouts,
 		Breaker: policy.Breaker{Fails: 5, Open: 30 * time.Second},
-		Fatal:   100, Log: o.Log, Now: o.Now, Seed: o.Seed,
+		Fatal:   100, Log: o.Log, Now: o.Now, Rand: o.random(0), Observe: o.Observe, Settled: o.Settled,
 	}
 	again := live
-	again.Name, again.Source = ReplayName, p.Letters.Open(Name)
+	again.Name, again.Source = ReplayName, s.letters
 	again.Batch, again.Age, again.Lanes, again.Fatal = o.ReplayBatch, 50*time.Millisecond, 1, 0
-	again.InFlight, again.Seed = 2*o.ReplayBatch, o.Seed+1
-	var err error
+	again.InFlight, again.Rand, again.Dead = 2*o.ReplayBatch, o.random(1), nil
 	if s.Pipeline, err = flow.New(live); err != nil {
 		return nil, fmt.Errorf("analytics: %w", err)
 	}
@@ -108,6 +116,14 @@ func New(p Parts, o Options) (*System, error) {
 			return errors.Join(s.catalog.Flush(ctx), s.Warnings.Flush(ctx), s.relay(ctx))
 		}}}
 	return s, nil
+}
+
+// random is where a pipeline's jitter comes from.
+func (o Options) random(stream uint64) *rand.Rand {
+	if o.Seed == 0 {
+		return nil
+	}
+	return rand.New(rand.NewPCG(o.Seed, stream))
 }
 
 func (o Options) withDefaults() Options {

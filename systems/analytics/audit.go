@@ -45,7 +45,7 @@ func (s *System) Audit(ctx context.Context) (Audit, error) {
 	if err != nil {
 		return Audit{}, err
 	}
-	dead, err := s.Replayer.Source.(tidemill.Bookkeeper).Books(ctx)
+	dead, err := s.letters.(tidemill.Bookkeeper).Books(ctx)
 	if err != nil {
 		return Audit{}, err
 	}
@@ -66,7 +66,10 @@ func (s *System) Audit(ctx context.Context) (Audit, error) {
 	fault(books.Lost > 0, "events were lost at the source")
 	fault(dead.Off() != 0, "dead letters do not add up: put is not held + replayed + discarded")
 	fault(dead.Accepted < books.Settled.Dead, "events are dead without a letter")
-	fault(stored < int64(a.Delivered+a.Letters.Replayed), "events were delivered that the warehouse does not have")
+	// A letter whose settlement was lost can be replayed before its event comes again, which
+	// then is delivered too: such events are in both books, and once in the warehouse.
+	both := int64(a.Letters.Put) - int64(a.Dead)
+	fault(stored < int64(a.Delivered+a.Letters.Replayed)-both, "events were delivered that the warehouse does not have")
 	a.Balanced = len(a.Faults) == 0
 	return a, nil
 }

@@ -64,7 +64,8 @@ func (s *System) mergeKept(ctx context.Context) error {
 }
 
 // replayFailed asks for the oldest letters of failed batches to be replayed, on one
-// instance at a time. Refusals would fail again: only a person replays them.
+// instance at a time. Refusals and what made a stage panic would fail again: only a person
+// replays them. A lost answer is no reason against it, since every stage may be repeated.
 func (s *System) replayFailed(ctx context.Context) error {
 	held, ok, err := s.parts.Locks.Acquire(ctx, "dlq:replay", 5*time.Minute)
 	if err != nil || !ok {
@@ -72,6 +73,6 @@ func (s *System) replayFailed(ctx context.Context) error {
 	}
 	defer func() { _ = s.parts.Locks.Release(context.WithoutCancel(ctx), held) }()
 	_, err = s.parts.Letters.Replay(ctx, deadletter.Filter{Pipeline: Name, Max: s.options.ReplayBatch,
-		NotKinds: []tidemill.Kind{tidemill.Validation, tidemill.Internal, tidemill.Unknown}})
+		NotKinds: []tidemill.Kind{tidemill.Validation, tidemill.Internal}})
 	return err
 }

@@ -37,7 +37,7 @@ type Agents struct {
 	maxLen int
 }
 
-// NewAgents compiles the rules, which takes some 30 ms of CPU, once and before it returns:
+// NewAgents compiles the rules, which takes about 50 ms of CPU, once and before it returns:
 // no event ever waits for it. It refuses negative options.
 func NewAgents(o AgentsOptions) (*Agents, error) {
 	if o.Size < 0 || o.MaxLen < 0 {

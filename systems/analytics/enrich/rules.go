@@ -26,7 +26,7 @@ type rule[T any] struct {
 // line is a user agent string with what the rules need to know of it.
 type line struct {
 	ua, lower string
-	ascii     bool // case folding beyond ASCII is not modelled: such strings are tried with every rule
+	ascii     bool // where not, positions in ua and lower may differ
 }
 
 func newLine(ua string) line {
@@ -65,7 +65,7 @@ func newRules() (rules, error) {
 
 // could says whether the rule may match: false is certain, true is not.
 func (r *rule[T]) could(l line) bool {
-	if r.needs == nil || !l.ascii {
+	if r.needs == nil {
 		return true
 	}
 	for _, s := range r.needs {
@@ -121,7 +121,7 @@ func needsOf(flags, expr string) ([]string, error) {
 func required(re *syntax.Regexp) []string {
 	switch re.Op {
 	case syntax.OpLiteral:
-		return []string{strings.ToLower(string(re.Rune))}
+		return literal(re)
 	case syntax.OpCapture, syntax.OpPlus:
 		return required(re.Sub[0])
 	case syntax.OpRepeat:
@@ -140,17 +140,13 @@ func required(re *syntax.Regexp) []string {
 		return all
 	case syntax.OpConcat: // every part is required: the most telling one will do
 		var best []string
-		text := "" // literals in a row are one text
-		for _, sub := range re.Sub {
-			needs := required(sub)
-			if s, ok := literal(sub); ok {
-				text += s
-				needs = []string{text}
-			} else {
-				text = ""
-			}
-			if shortest(needs) > shortest(best) {
-				best = needs
+		for i, sub := range re.Sub {
+			rest := &syntax.Regexp{Op: syntax.OpConcat, Sub: re.Sub[i:]}
+			begins, _ := starts(rest)
+			for _, needs := range [][]string{begins, required(sub)} {
+				if shortest(needs) > shortest(best) {
+					best = needs
+				}
 			}
 		}
 		return best
@@ -158,16 +154,68 @@ func required(re *syntax.Regexp) []string {
 	return nil
 }
 
-// literal returns the text that re stands for, in lower case, where it is one text only.
-func literal(re *syntax.Regexp) (string, bool) {
-	for re.Op == syntax.OpCapture {
-		re = re.Sub[0]
+// starts returns lower-case texts with one of which any match of re begins, nil where they
+// cannot be listed; whole says that the matches are those texts and nothing longer.
+func starts(re *syntax.Regexp) (texts []string, whole bool) {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return literal(re), true
+	case syntax.OpEmptyMatch, syntax.OpBeginText, syntax.OpWordBoundary:
+		return []string{""}, true
+	case syntax.OpCapture:
+		return starts(re.Sub[0])
+	case syntax.OpPlus:
+		texts, _ = starts(re.Sub[0])
+		return texts, false
+	case syntax.OpQuest:
+		if texts, whole = starts(re.Sub[0]); texts != nil {
+			texts = append(texts, "")
+		}
+		return texts, whole
+	case syntax.OpAlternate:
+		whole = true
+		for _, sub := range re.Sub {
+			some, all := starts(sub)
+			if some == nil {
+				return nil, false
+			}
+			texts, whole = append(texts, some...), whole && all
+		}
+		return texts, whole
+	case syntax.OpConcat:
+		texts = []string{""}
+		for _, sub := range re.Sub {
+			next, all := starts(sub)
+			if next == nil || len(texts)*len(next) > maxStarts {
+				return texts, false
+			}
+			var longer []string
+			for _, t := range texts {
+				for _, n := range next {
+					longer = append(longer, t+n)
+				}
+			}
+			if texts = longer; !all {
+				return texts, false
+			}
+		}
+		return texts, true
 	}
-	if re.Op != syntax.OpLiteral {
-		return "", false
-	}
-	return strings.ToLower(string(re.Rune)), true
+	return nil, false
 }
+
+// literal returns the one text in lower case, nil where it may also be written with letters
+// beyond ASCII: regardless of case, K is the sign of the Kelvin, too, and s the long ſ.
+func literal(re *syntax.Regexp) []string {
+	text := strings.ToLower(string(re.Rune))
+	if re.Flags&syntax.FoldCase != 0 && strings.ContainsAny(text, "ks") {
+		return nil
+	}
+	return []string{text}
+}
+
+// maxStarts bounds the texts of one rule; the rule for crawlers has 200.
+const maxStarts = 400
 
 // shortest returns the length of the shortest text; 0 for none.
 func shortest(texts []string) int {

@@ -14,8 +14,9 @@ import (
 // Event is one event, decoded. Its byte slices point into the message's payload.
 type Event struct {
 	ID      uuid.UUID
+	Derived bool // ID was not sent: it is made of where the event lies, or of its bytes
 	Project uuid.UUID
-	Name    string // 1 to 255 bytes
+	Name    string // 1 to 255 characters
 	Type    string // track, identify, pageview, pageleave, set, set_once, screen
 
 	DistinctID  string
@@ -40,7 +41,8 @@ type Event struct {
 	Changes                            []person.Property // to its person: $set_once, then $set, then $unset
 	Profile                            bool              // false: $process_person_profile is false, no person is stored
 	Merge                              Merge
-	Other                              string // Merge: the other distinct id
+	Other                              string // Merge, MergeRefused: the other distinct id
+	MergeRefused                       string // IllegalMerge: Other stands for nobody, so there is no merge; else empty
 	NoGeo                              bool   // $geoip_disable
 	Origin                             uint64 // where it came from: hash of its message's position
 }

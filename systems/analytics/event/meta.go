@@ -3,6 +3,7 @@ package event
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,7 +35,11 @@ type Meta struct {
 	Batch    string    // batch id of an import
 	IP       string    // of the connection, or as a trusted proxy says; empty: the sender is a server
 	Agent    string    // User-Agent; empty: the sender is a server
+	Call     string    // Segment: track, identify, page, screen, group or alias, as the path says, for a body without type
 }
+
+// calls are the values of Meta.Call, which travels as its index.
+var calls = [...]string{"", "track", "identify", "page", "screen", "group", "alias"}
 
 // MetaHeader names the header that carries a Meta.
 const MetaHeader = "tidemill-meta"
@@ -45,6 +50,7 @@ func (m *Meta) Append(b []byte) []byte {
 	if m.Import {
 		flags = 1
 	}
+	flags |= byte(max(slices.Index(calls[:], m.Call), 0)) << 1
 	b = append(b, 1, byte(m.Format), flags)
 	b = append(b, m.Project[:]...)
 	b = append(b, m.Event[:]...)
@@ -58,14 +64,16 @@ func (m *Meta) Append(b []byte) []byte {
 }
 
 // ParseMeta reads what Append wrote.
-func ParseMeta(b []byte) (m Meta, err error) {
+func ParseMeta(b []byte) (Meta, error) { return parseMeta(b, nil) }
+
+func parseMeta(b []byte, w *words) (m Meta, err error) {
 	bad := func() (Meta, error) {
 		return Meta{}, tidemill.Fail(tidemill.Validation, "header %s is damaged or of a newer version", MetaHeader)
 	}
-	if len(b) < 35 || b[0] != 1 || Format(b[1]) >= formats {
+	if len(b) < 35 || b[0] != 1 || Format(b[1]) >= formats || int(b[2]>>1) >= len(calls) {
 		return bad()
 	}
-	m.Format, m.Import = Format(b[1]), b[2]&1 != 0
+	m.Format, m.Import, m.Call = Format(b[1]), b[2]&1 != 0, calls[b[2]>>1]
 	copy(m.Project[:], b[3:19])
 	copy(m.Event[:], b[19:35])
 	b = b[35:]
@@ -83,7 +91,7 @@ func ParseMeta(b []byte) (m Meta, err error) {
 		if n <= 0 || v > uint64(len(b)-n) {
 			return bad()
 		}
-		*s, b = string(b[n:n+int(v)]), b[n+int(v):]
+		*s, b = w.get(b[n:n+int(v)]), b[n+int(v):]
 	}
 	return m, nil
 }

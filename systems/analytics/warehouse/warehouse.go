@@ -6,6 +6,7 @@ package warehouse
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
@@ -37,13 +38,25 @@ type Warning struct {
 // Warehouse is what the pipeline needs.
 type Warehouse interface {
 	// Insert makes the rows durable in one stroke, each (project, event id) once ever,
-	// and says what became of each. Inserting the same batch again changes nothing.
+	// and says what became of each: took is as long as rows, and means nothing after an
+	// error. Inserting the same batch again changes nothing. A row keeps what a table of events has columns for: not
+	// Changes, Profile, Merge, Other and NoGeo; times in milliseconds.
 	Insert(ctx context.Context, rows []*event.Event, took []Took) error
 	// Override makes events of the given distinct ids belong to other persons; the
 	// higher version of a distinct id wins, whatever the order.
 	Override(ctx context.Context, os []person.Override) error
-	// Warn keeps warnings (30 days).
+	// Warn keeps warnings (KeepWarnings).
 	Warn(ctx context.Context, ws []Warning) error
+}
+
+// KeepWarnings is how long warnings are kept.
+const KeepWarnings = 30 * 24 * time.Hour
+
+// An Expirer is a warehouse that does not forget old warnings by itself: call it now and
+// then with the time KeepWarnings ago.
+type Expirer interface {
+	// Expire removes the warnings from before then.
+	Expire(ctx context.Context, before time.Time) error
 }
 
 // Filter chooses events; zero fields match all.
@@ -53,15 +66,34 @@ type Filter struct {
 	Name     string
 	Person   uuid.UUID // resolved
 	From, To time.Time // by timestamp: from inclusive, to exclusive
-	Max      int
+	Max      int       // 0: no limit
+}
+
+// Check refuses a filter that names no project.
+func (f *Filter) Check() error {
+	if f.Project == uuid.Nil {
+		return errors.New("list events: the filter names no project; set Filter.Project")
+	}
+	return nil
+}
+
+// Match says whether an event, its Person resolved, is chosen.
+func (f *Filter) Match(e *event.Event) bool {
+	return e.Project == f.Project &&
+		(f.Distinct == "" || f.Distinct == e.DistinctID) &&
+		(f.Name == "" || f.Name == e.Name) &&
+		(f.Person == uuid.Nil || f.Person == e.Person) &&
+		(f.From.IsZero() || !e.Timestamp.Before(f.From)) &&
+		(f.To.IsZero() || e.Timestamp.Before(f.To))
 }
 
 // Reader is for people who ask.
 type Reader interface {
 	// Events yields each event once, with overrides applied to Person, in order of
-	// storing. The event is valid until the next one is asked for.
+	// storing; what is stored after the listing began is not in it. The event is valid
+	// until the next one is asked for.
 	Events(ctx context.Context, f Filter) iter.Seq2[*event.Event, error]
-	// Warnings yields a project's warnings, newest first.
+	// Warnings returns a project's warnings, newest first; max 0 means 1,000.
 	Warnings(ctx context.Context, project uuid.UUID, max int) ([]Warning, error)
 	// Count is how many events a project has; the zero id: all projects.
 	Count(ctx context.Context, project uuid.UUID) (int64, error)

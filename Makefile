@@ -1,0 +1,47 @@
+# `make` or `make help` lists what can be made.
+GO ?= go
+export CGO_ENABLED ?= 0
+
+.DEFAULT_GOAL := help
+
+help: ## list what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: ## start analytics on the embedded default, in ./tidemill-data
+	$(GO) run ./cmd/tidemill run
+
+build: ## build the static binary into bin/
+	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(shell git describe --tags --always --dirty 2>/dev/null || echo dev)" -o bin/tidemill ./cmd/tidemill
+
+test: unit race sim e2e ## everything: unit tests, race detector, simulation, real SDKs and kills
+
+unit: ## tests on memory and SQLite backends, anywhere, in under two minutes
+	$(GO) test ./...
+
+race: ## the same under the race detector, with 500 simulated seeds
+	CGO_ENABLED=1 TIDEMILL_SIM_SEEDS=500 $(GO) test -race -timeout 20m ./...
+
+sim: ## 2,000 simulated seeds of the analytics system
+	$(GO) test -timeout 20m -count=1 ./sim -seeds 2000
+
+e2e: test/sdk/node_modules ## real SDKs against the real binary, killed 50 times
+	$(GO) test -tags e2e -timeout 20m -count=1 ./test/e2e
+
+test/sdk/node_modules: test/sdk/package.json test/sdk/package-lock.json
+	sh scripts/node.sh
+	cd test/sdk && npm ci --ignore-scripts
+	touch $@
+
+fuzz: ## fuzz every decoder of outside bytes for a minute each
+	sh scripts/fuzz.sh 60s
+
+lint: ## gofmt, go vet, staticcheck, govulncheck where its data can be had
+	sh scripts/lint.sh
+
+bench: ## measure the analytics system as it is shipped (minutes)
+	$(GO) run ./bench/analytics
+
+clean: ## delete what was built
+	rm -rf bin test/sdk/node_modules
+
+.PHONY: help run build test unit race sim e2e fuzz lint bench clean

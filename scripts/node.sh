@@ -1,0 +1,13 @@
+#!/bin/sh
+# Makes sure that Node.js and npm are there, which the SDK tests need.
+set -eu
+if command -v node >/dev/null 2>&1 && command -v npm >/dev/null 2>&1; then
+	exit 0
+fi
+if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
+	apt-get update -q
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -q nodejs npm
+	exit 0
+fi
+echo "Node.js 18 or newer and npm are needed for the SDK tests: install them and try again" >&2
+exit 1

@@ -1,0 +1,208 @@
+package sim
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/analytics/event"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse"
+)
+
+// The bugs below are the classic ones. Each is planted by itself, and the checker must
+// find it: a checker that finds nothing proves nothing.
+
+type ackBeforeDurable struct{ queue.Intake }
+
+func (q ackBeforeDurable) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
+	if q.Intake.Add(ctx, jobs, added) != nil { // the client was told before
+		for i := range added {
+			added[i] = queue.New
+		}
+	}
+	return nil
+}
+
+type settleBeforeWrite struct{ warehouse.Store }
+
+func (s settleBeforeWrite) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Took) error {
+	if err := s.Store.Insert(ctx, rows, took); err != nil && tidemill.KindOf(err) == tidemill.Transient {
+		for i := range took {
+			took[i] = warehouse.Stored
+		}
+	}
+	return nil
+}
+
+type dropOnDeadLetterError struct{ deadletter.Store }
+
+func (s dropOnDeadLetterError) Put(ctx context.Context, letters []tidemill.Letter) error {
+	_ = s.Store.Put(ctx, letters)
+	return nil
+}
+
+type lostMerge struct{ person.Store }
+
+func (s lostMerge) Merge(ctx context.Context, merges []person.Merge, outcomes []person.Outcome) error {
+	if s.Store.Merge(ctx, merges, outcomes) != nil {
+		for i := range outcomes {
+			outcomes[i] = person.Merged
+		}
+	}
+	return nil
+}
+
+type lostProperties struct{ person.Store }
+
+func (s lostProperties) Apply(ctx context.Context, changes []person.Change) error {
+	_ = s.Store.Apply(ctx, changes)
+	return nil
+}
+
+// arrivalWins takes the order of arrival for the order of events.
+type arrivalWins struct {
+	person.Store
+	clock *arrivals
+}
+
+type arrivals struct {
+	mu sync.Mutex
+	n  int64
+}
+
+func (s arrivalWins) Apply(ctx context.Context, changes []person.Change) error {
+	s.clock.mu.Lock()
+	late := make([]person.Change, len(changes))
+	for i, c := range changes {
+		s.clock.n++
+		c.At = epoch.Add(-1<<40 + 1000*1000*1000) // the same for all, so that the tie decides
+		c.Event = uuid.UUID{8: byte(s.clock.n >> 16), 9: byte(s.clock.n >> 8), 10: byte(s.clock.n)}
+		late[i] = c
+	}
+	s.clock.mu.Unlock()
+	return s.Store.Apply(ctx, late)
+}
+
+type relayedTooSoon struct{ person.Store }
+
+func (s relayedTooSoon) Overrides(ctx context.Context, most int) ([]person.Override, error) {
+	os, err := s.Store.Overrides(ctx, most)
+	if err == nil && len(os) > 0 {
+		_ = s.Store.Relayed(ctx, os[len(os)-1].Seq)
+	}
+	return os, err
+}
+
+type keptMergesForgotten struct{ person.Store }
+
+func (s keptMergesForgotten) Keep(context.Context, []person.Merge) error { return nil }
+
+// skipsOnError takes what failed for something that was to be skipped.
+type skipsOnError struct {
+	tidemill.Source
+	tidemill.Keeper
+	tidemill.Gater
+	tidemill.Bookkeeper
+}
+
+func (s skipsOnError) Settle(ctx context.Context, ends []tidemill.Settlement) error {
+	for i := range ends {
+		if e := &ends[i]; e.End == tidemill.Again || e.End == tidemill.Left {
+			e.End, e.Fate = tidemill.Done, tidemill.Skipped
+		}
+	}
+	return s.Source.Settle(ctx, ends)
+}
+
+// partlyWritten writes the first of a batch and takes all for written.
+type partlyWritten struct{ warehouse.Store }
+
+func (s partlyWritten) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Took) error {
+	if len(rows) < 5 {
+		return s.Store.Insert(ctx, rows, took)
+	}
+	if err := s.Store.Insert(ctx, rows[:len(rows)-1], took[:len(rows)-1]); err != nil {
+		return err
+	}
+	took[len(rows)-1] = warehouse.Stored
+	return nil
+}
+
+// payloadChanged decodes and encodes again on the way to the dead letters.
+type payloadChanged struct{ deadletter.Store }
+
+func (s payloadChanged) Put(ctx context.Context, letters []tidemill.Letter) error {
+	for _, l := range letters {
+		l.Message.Payload = []byte(string([]rune(string(l.Message.Payload)))) // invalid UTF-8 becomes U+FFFD
+	}
+	return s.Store.Put(ctx, letters)
+}
+
+// seenIsDone takes an event that it has seen for one that is durable.
+type seenIsDone struct {
+	queue.Intake
+	seen *sync.Map
+}
+
+func (q seenIsDone) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
+	var fresh []*tidemill.Message
+	for i, j := range jobs {
+		if _, known := q.seen.LoadOrStore(j.Tenant+j.ID, true); known {
+			added[i] = queue.Known
+			continue
+		}
+		added[i] = queue.New
+		fresh = append(fresh, j)
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	return q.Intake.Add(ctx, fresh, make([]queue.Added, len(fresh)))
+}
+
+func TestTheCheckerFindsPlantedBugs(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		plant func() func(*Parts)
+	}{
+		{"acknowledged before it is durable", func() func(*Parts) { return func(p *Parts) { p.Intake = ackBeforeDurable{p.Intake} } }},
+		{"settled although the write failed", func() func(*Parts) { return func(p *Parts) { p.Warehouse = settleBeforeWrite{p.Warehouse} } }},
+		{"dropped when the dead letters fail", func() func(*Parts) { return func(p *Parts) { p.Letters = dropOnDeadLetterError{p.Letters} } }},
+		{"a merge is lost when it fails", func() func(*Parts) { return func(p *Parts) { p.Persons = lostMerge{p.Persons} } }},
+		{"properties are lost when the write fails", func() func(*Parts) { return func(p *Parts) { p.Persons = lostProperties{p.Persons} } }},
+		{"the order of arrival decides", func() func(*Parts) {
+			clock := new(arrivals)
+			return func(p *Parts) { p.Persons = arrivalWins{p.Persons, clock} }
+		}},
+		{"the outbox is emptied before it is copied", func() func(*Parts) { return func(p *Parts) { p.Persons = relayedTooSoon{p.Persons} } }},
+		{"failed merges are not kept", func() func(*Parts) { return func(p *Parts) { p.Persons = keptMergesForgotten{p.Persons} } }},
+		{"what failed is skipped", func() func(*Parts) {
+			return func(p *Parts) {
+				p.Source = skipsOnError{p.Source, p.Source.(tidemill.Keeper), p.Source.(tidemill.Gater), p.Source.(tidemill.Bookkeeper)}
+			}
+		}},
+		{"a batch is written in part", func() func(*Parts) { return func(p *Parts) { p.Warehouse = partlyWritten{p.Warehouse} } }},
+		{"dead letters are decoded and encoded again", func() func(*Parts) { return func(p *Parts) { p.Letters = payloadChanged{p.Letters} } }},
+		{"de-duplicated when seen, not when durable", func() func(*Parts) {
+			seen := new(sync.Map)
+			return func(p *Parts) { p.Intake = seenIsDone{p.Intake, seen} }
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const most = 2000
+			for seed := range uint64(most) {
+				if r := run(t, seed, false, c.plant()); len(r.faults) > 0 {
+					t.Logf("found at seed %d: %s", seed, r.faults[0])
+					return
+				}
+			}
+			t.Errorf("not found in %d seeds", most)
+		})
+	}
+}

@@ -1,0 +1,245 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/definition"
+	"github.com/tidemill/tidemill/state/lock"
+	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/analytics/event"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse"
+)
+
+// clientKey is the context key under which a client's name comes through ingest.
+type clientKey struct{}
+
+// gatedIntake is a queue's intake behind the gate.
+type gatedIntake struct {
+	queue.Intake
+	g *Gate
+	p *process
+}
+
+func (q gatedIntake) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
+	who, _ := ctx.Value(clientKey{}).(string)
+	return q.g.do(q.p, "add", who, func() error { return q.Intake.Add(ctx, jobs, added) })
+}
+
+// gatedSource is a source behind the gate. What it hands out is asked for again and again
+// instead of waited for, so that of two processes the gate chooses who gets it.
+type gatedSource struct {
+	tidemill.Source
+	name string
+	g    *Gate
+	p    *process
+}
+
+// poll is how often an empty source is asked, in fake time.
+const poll = 50 * time.Millisecond
+
+func (s gatedSource) Receive(ctx context.Context, into []*tidemill.Message) (n int, err error) {
+	for {
+		err = s.g.do(s.p, "receive "+s.name, "", func() error {
+			short, cancel := context.WithTimeout(ctx, time.Nanosecond)
+			defer cancel()
+			var err error
+			if n, err = s.Source.Receive(short, into); n == 0 && short.Err() != nil && ctx.Err() == nil {
+				return nil // nothing there
+			}
+			return err
+		})
+		if err != nil || n > 0 || ctx.Err() != nil {
+			break
+		}
+		sleep(ctx, poll)
+	}
+	if err == nil && n == 0 {
+		err = ctx.Err()
+	}
+	if err != nil {
+		s.forget(ctx, into[:n])
+		n = 0
+	}
+	return n, err
+}
+
+// forget leaves what was handed out when the answer was lost: nobody knows of it, so
+// nobody keeps its lease.
+func (s gatedSource) forget(ctx context.Context, out []*tidemill.Message) {
+	if len(out) == 0 {
+		return
+	}
+	ends := make([]tidemill.Settlement, len(out))
+	for i, m := range out {
+		ends[i] = tidemill.Settlement{ID: m.ID, Mark: m.Mark, End: tidemill.Left}
+	}
+	_ = s.Source.Settle(context.WithoutCancel(ctx), ends)
+}
+
+func (s gatedSource) Settle(ctx context.Context, ends []tidemill.Settlement) error {
+	return s.g.do(s.p, "settle "+s.name, ends[0].ID, func() error { return s.Source.Settle(ctx, ends) })
+}
+
+func (s gatedSource) Keep(ctx context.Context) error {
+	return s.g.do(s.p, "keep "+s.name, "", func() error { return s.Source.(tidemill.Keeper).Keep(ctx) })
+}
+
+func (s gatedSource) Gate(ctx context.Context, until time.Time, probes int) error {
+	return s.g.do(s.p, "gate "+s.name, "", func() error { return s.Source.(tidemill.Gater).Gate(ctx, until, probes) })
+}
+
+func (s gatedSource) Books(ctx context.Context) (tidemill.Books, error) {
+	return s.Source.(tidemill.Bookkeeper).Books(ctx)
+}
+
+// parkedSource is a gatedSource that cannot gate, as dead letters cannot.
+type parkedSource struct{ s gatedSource }
+
+func (p parkedSource) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
+	return p.s.Receive(ctx, into)
+}
+func (p parkedSource) Settle(ctx context.Context, ends []tidemill.Settlement) error {
+	return p.s.Settle(ctx, ends)
+}
+func (p parkedSource) Traits() tidemill.Traits                           { return p.s.Traits() }
+func (p parkedSource) Keep(ctx context.Context) error                    { return p.s.Keep(ctx) }
+func (p parkedSource) Books(ctx context.Context) (tidemill.Books, error) { return p.s.Books(ctx) }
+
+// gatedPersons are persons behind the gate.
+type gatedPersons struct {
+	person.Store
+	g *Gate
+	p *process
+}
+
+func (s gatedPersons) Resolve(ctx context.Context, refs []person.Ref, into []uuid.UUID) error {
+	return s.g.do(s.p, "resolve", refs[0].Distinct+fmt.Sprint(len(refs)), func() error { return s.Store.Resolve(ctx, refs, into) })
+}
+
+func (s gatedPersons) Apply(ctx context.Context, changes []person.Change) error {
+	return s.g.do(s.p, "apply", changes[0].Event.String(), func() error { return s.Store.Apply(ctx, changes) })
+}
+
+func (s gatedPersons) Merge(ctx context.Context, merges []person.Merge, outcomes []person.Outcome) error {
+	return s.g.do(s.p, "merge", merges[0].Event.String(), func() error { return s.Store.Merge(ctx, merges, outcomes) })
+}
+
+func (s gatedPersons) Overrides(ctx context.Context, most int) (os []person.Override, err error) {
+	err = s.g.do(s.p, "overrides", "", func() (err error) { os, err = s.Store.Overrides(ctx, most); return err })
+	return os, err
+}
+
+func (s gatedPersons) Relayed(ctx context.Context, seq int64) error {
+	return s.g.do(s.p, "relayed", "", func() error { return s.Store.Relayed(ctx, seq) })
+}
+
+func (s gatedPersons) Keep(ctx context.Context, merges []person.Merge) error {
+	return s.g.do(s.p, "keep merges", merges[0].Event.String(), func() error { return s.Store.Keep(ctx, merges) })
+}
+
+func (s gatedPersons) Oldest(ctx context.Context, most int) (ms []person.Merge, err error) {
+	err = s.g.do(s.p, "oldest merges", "", func() (err error) { ms, err = s.Store.Oldest(ctx, most); return err })
+	return ms, err
+}
+
+func (s gatedPersons) Done(ctx context.Context, merges []person.Merge) error {
+	return s.g.do(s.p, "done merges", "", func() error { return s.Store.Done(ctx, merges) })
+}
+
+// gatedWarehouse is the warehouse behind the gate. It rejects poison, and dies of worse.
+type gatedWarehouse struct {
+	warehouse.Store
+	g *Gate
+	p *process
+}
+
+func (s gatedWarehouse) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Took) error {
+	return s.g.do(s.p, "insert", fmt.Sprint(rows[0].ID, len(rows)), func() error {
+		for _, r := range rows {
+			switch r.Name {
+			case poison:
+				return tidemill.Fail(tidemill.Validation, "sim: the warehouse does not take %s", r.ID)
+			case bomb:
+				panic("sim: " + r.ID.String())
+			}
+		}
+		return s.Store.Insert(ctx, rows, took)
+	})
+}
+
+func (s gatedWarehouse) Override(ctx context.Context, os []person.Override) error {
+	return s.g.do(s.p, "override", "", func() error { return s.Store.Override(ctx, os) })
+}
+
+func (s gatedWarehouse) Warn(ctx context.Context, ws []warehouse.Warning) error {
+	return s.g.do(s.p, "warn", "", func() error { return s.Store.Warn(ctx, ws) })
+}
+
+// gatedLetters are dead letters behind the gate.
+type gatedLetters struct {
+	deadletter.Store
+	g *Gate
+	p *process
+}
+
+func (s gatedLetters) Put(ctx context.Context, letters []tidemill.Letter) error {
+	return s.g.do(s.p, "put letters", letters[0].Message.ID, func() error { return s.Store.Put(ctx, letters) })
+}
+
+func (s gatedLetters) Has(ctx context.Context, pipeline string, ids []string, marks []tidemill.Mark) (has []bool, err error) {
+	err = s.g.do(s.p, "has letters", ids[0], func() (err error) { has, err = s.Store.Has(ctx, pipeline, ids, marks); return err })
+	return has, err
+}
+
+func (s gatedLetters) Replay(ctx context.Context, f deadletter.Filter) (n int, err error) {
+	err = s.g.do(s.p, "replay", "", func() (err error) { n, err = s.Store.Replay(ctx, f); return err })
+	return n, err
+}
+
+func (s gatedLetters) Open(pipeline string) tidemill.Source {
+	return parkedSource{gatedSource{s.Store.Open(pipeline), "letters", s.g, s.p}}
+}
+
+// gatedDefinitions are definitions behind the gate.
+type gatedDefinitions struct {
+	definition.Definitions
+	g *Gate
+	p *process
+}
+
+func (s gatedDefinitions) Upsert(ctx context.Context, b *definition.Batch) error {
+	return s.g.do(s.p, "definitions", "", func() error { return s.Definitions.Upsert(ctx, b) })
+}
+
+// gatedLocks are locks behind the gate.
+type gatedLocks struct {
+	lock.Locks
+	g *Gate
+	p *process
+}
+
+func (s gatedLocks) Acquire(ctx context.Context, name string, d time.Duration) (h lock.Held, ok bool, err error) {
+	err = s.g.do(s.p, "acquire", name, func() (err error) { h, ok, err = s.Locks.Acquire(ctx, name, d); return err })
+	return h, ok && err == nil, err
+}
+
+func (s gatedLocks) Release(ctx context.Context, h lock.Held) error {
+	return s.g.do(s.p, "release", h.Name, func() error { return s.Locks.Release(ctx, h) })
+}
+
+// sleep waits in fake time.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

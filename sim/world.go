@@ -1,0 +1,272 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/ingest"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/definition/memorydefinition"
+	"github.com/tidemill/tidemill/state/lock/memorylock"
+	"github.com/tidemill/tidemill/state/person/memoryperson"
+	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/systems/analytics"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse/memorywarehouse"
+)
+
+// Parts are what a process is made of; a test that plants a bug replaces some.
+type Parts struct {
+	analytics.Parts
+	Intake queue.Intake
+}
+
+// world is everything durable, the processes that come and go, and the clients.
+type world struct {
+	g    *Gate
+	rnd  *rand.Rand // the scheduler's own
+	seed uint64
+	bug  func(*Parts)
+
+	queues   *memoryqueue.Store
+	persons  *memoryperson.Store
+	events   *memorywarehouse.Store
+	letters  *memorydeadletter.Store
+	locks    *memorylock.Locks
+	defs     *memorydefinition.Definitions
+	projects *memoryproject.Projects
+
+	load    *workload
+	junk    [][]byte
+	waiting atomic.Int64 // clients that have not sent everything
+	stale   atomic.Int64
+	ids     atomic.Uint64
+
+	ctx  context.Context
+	end  context.CancelFunc
+	done sync.WaitGroup
+
+	mu    sync.Mutex // guards live and next
+	live  []*incarnation
+	next  int
+	fatal []error
+}
+
+type incarnation struct {
+	p       *process
+	handler http.Handler
+}
+
+func newWorld(seed uint64, bug func(*Parts)) *world {
+	w := &world{g: newGate(seed), rnd: rand.New(rand.NewPCG(seed, 0x3017)), seed: seed, bug: bug}
+	w.load = newWorkload(rand.New(rand.NewPCG(seed, 0x10ad)))
+	w.queues = memoryqueue.New(memoryqueue.Options{})
+	w.persons = memoryperson.New(memoryperson.Options{})
+	w.events = memorywarehouse.New()
+	letters, err := memorydeadletter.New(deadletter.Options{})
+	if err != nil {
+		panic(err)
+	}
+	w.letters = letters
+	w.locks = memorylock.New(memorylock.Options{Rand: rand.NewChaCha8([32]byte{byte(seed)})})
+	w.defs = memorydefinition.New()
+	w.projects = memoryproject.New()
+	w.ctx, w.end = context.WithCancel(context.Background())
+	if err := w.projects.Ensure(w.ctx, project.Project{ID: projectID, Name: "sim"}, project.HashOf(tidemill.NewSecret(ingestKey))); err != nil {
+		panic(err)
+	}
+	return w
+}
+
+// parts are a process's own view of everything durable.
+func (w *world) parts(p *process) Parts {
+	parts := Parts{
+		Parts: analytics.Parts{
+			Source:      gatedSource{w.queues.Open(analytics.Name, queue.Options{}), "queue", w.g, p},
+			Persons:     gatedPersons{w.persons, w.g, p},
+			Warehouse:   gatedWarehouse{w.events, w.g, p},
+			Definitions: gatedDefinitions{w.defs, w.g, p},
+			Letters:     gatedLetters{w.letters, w.g, p},
+			Locks:       gatedLocks{w.locks, w.g, p},
+			Projects:    w.projects,
+		},
+		Intake: gatedIntake{w.queues, w.g, p},
+	}
+	if w.bug != nil {
+		w.bug(&parts)
+	}
+	return parts
+}
+
+// start brings up a process.
+func (w *world) start() {
+	w.mu.Lock()
+	w.next++
+	p := &process{n: w.next}
+	w.mu.Unlock()
+	parts := w.parts(p)
+	sys, err := analytics.New(parts.Parts, analytics.Options{Batch: 8, Age: 100 * time.Millisecond, Lanes: 2, InFlight: 30,
+		Replay: 20 * time.Second, ReplayBatch: 20, Seed: w.seed + uint64(p.n) + 1, Settled: w.settled})
+	if err != nil {
+		panic(err)
+	}
+	handler, err := ingest.New(ingest.Options{Intake: parts.Intake, Projects: w.projects, NewID: w.id,
+		Warn: func(context.Context, uuid.UUID, string, string, string, string) {}})
+	if err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	in := &incarnation{p: p, handler: handler}
+	leave := sync.OnceFunc(func() { // gone: another one comes
+		cancel()
+		w.mu.Lock()
+		for i, other := range w.live {
+			if other == in {
+				w.live = append(w.live[:i:i], w.live[i+1:]...)
+				break
+			}
+		}
+		w.mu.Unlock()
+		pause := time.Duration(w.rnd.Int64N(int64(3 * time.Second)))
+		w.done.Go(func() {
+			sleep(w.ctx, pause)
+			if w.ctx.Err() == nil {
+				w.start()
+			}
+		})
+	})
+	p.onDeath, p.onStop = leave, leave
+	w.mu.Lock()
+	w.live = append(w.live, in)
+	w.mu.Unlock()
+	w.done.Go(func() {
+		if err := sys.Run(ctx); err != nil && ctx.Err() == nil {
+			w.mu.Lock()
+			w.fatal = append(w.fatal, fmt.Errorf("process %d ended by itself: %w", p.n, err))
+			w.mu.Unlock()
+		}
+	})
+}
+
+func (w *world) settled(ends []tidemill.Settlement) {
+	for i := range ends {
+		if ends[i].Took == tidemill.Stale {
+			w.stale.Add(1)
+		}
+	}
+}
+
+// id is where ingest gets ids from that nothing else names.
+func (w *world) id() uuid.UUID {
+	n := w.ids.Add(1)
+	return uuid.UUID{0: 0xee, 6: 0x70, 8: 0x80, 14: byte(n >> 8), 15: byte(n)}
+}
+
+// client sends its share of the batches, each until it is answered well.
+func (w *world) client(n, of int) {
+	defer w.waiting.Add(-1)
+	rnd := rand.New(rand.NewPCG(w.seed, 0xc11e+uint64(n)))
+	for i := n; i < len(w.load.batches); i += of {
+		sleep(w.ctx, time.Duration(rnd.Int64N(int64(4*time.Second))))
+		for w.ctx.Err() == nil && !w.post(n, i) {
+			sleep(w.ctx, 100*time.Millisecond+time.Duration(rnd.Int64N(int64(time.Second))))
+		}
+	}
+}
+
+func (w *world) post(client, batch int) bool {
+	w.mu.Lock()
+	var h http.Handler
+	if len(w.live) > 0 {
+		h = w.live[client%len(w.live)].handler
+	}
+	w.mu.Unlock()
+	if h == nil {
+		return false // refused
+	}
+	ctx := context.WithValue(w.ctx, clientKey{}, fmt.Sprint("client ", client))
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/batch/", bytes.NewReader(body(w.load.batches[batch])))
+	r.Header.Set("Content-Type", "application/json")
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, r)
+	return rec.Code == http.StatusOK
+}
+
+const clients = 3
+
+// play runs one seed inside its bubble and returns what the checker finds.
+func (w *world) play() []string {
+	for i := range 3 { // what never was an event, put into the queue past ingest
+		junk := []byte(fmt.Sprintf("{\"event\": \xff%d", i))
+		w.junk = append(w.junk, junk)
+		if err := w.queues.Add(w.ctx, []*tidemill.Message{{ID: fmt.Sprint("junk-", i), To: analytics.Name, Payload: junk, Time: time.Now()}}, nil); err != nil {
+			panic(err)
+		}
+	}
+	for range 1 + w.rnd.IntN(2) {
+		w.start()
+	}
+	w.waiting.Store(clients)
+	for c := range clients {
+		w.done.Go(func() { w.client(c, clients) })
+	}
+	begun := time.Now()
+	w.g.run(func() bool { return w.waiting.Load() == 0 || time.Since(begun) > 5*time.Minute })
+	w.g.calm = true
+	calmed := time.Now()
+	w.g.run(func() bool { return w.quiet() || time.Since(calmed) > 15*time.Minute })
+	late := !w.quiet()
+	w.end()
+	ended := make(chan struct{})
+	over := false
+	go func() { w.done.Wait(); close(ended) }()
+	w.g.run(func() bool {
+		select {
+		case <-ended:
+			over = true
+		default:
+		}
+		return over
+	})
+	synctest.Wait()
+	return w.check(late)
+}
+
+// quiet says that nothing is left to do.
+func (w *world) quiet() bool {
+	if w.waiting.Load() > 0 {
+		return false
+	}
+	ctx := context.Background()
+	if s, err := w.queues.Stats(ctx, analytics.Name); err != nil || s.Waiting+s.Delayed+s.Leased > 0 {
+		return false
+	}
+	for l, err := range w.letters.List(ctx, deadletter.Filter{}) {
+		if err != nil || l.State != deadletter.Held || retriable(l.Kind) {
+			return false
+		}
+	}
+	if os, err := w.persons.Overrides(ctx, 1); err != nil || len(os) > 0 {
+		return false
+	}
+	ms, err := w.persons.Oldest(ctx, 1)
+	return err == nil && len(ms) == 0
+}
+
+func retriable(k tidemill.Kind) bool {
+	return k != tidemill.Validation && k != tidemill.Internal
+}

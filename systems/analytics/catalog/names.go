@@ -1,0 +1,115 @@
+package catalog
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill/state/definition"
+)
+
+// names are definitions that wait to be upserted, each once.
+type names struct {
+	events     map[eventKey]definition.Event
+	properties map[propertyKey]definition.Property
+	pairs      map[pairKey]definition.EventProperty
+}
+
+func newNames() names {
+	return names{map[eventKey]definition.Event{}, map[propertyKey]definition.Property{}, map[pairKey]definition.EventProperty{}}
+}
+
+func (n *names) size() int { return len(n.events) + len(n.properties) + len(n.pairs) }
+
+// batch puts them in an order of their own, the same for the same names.
+func (n *names) batch() *definition.Batch {
+	b := &definition.Batch{}
+	for _, e := range n.events {
+		b.Events = append(b.Events, e)
+	}
+	for _, p := range n.properties {
+		b.Properties = append(b.Properties, p)
+	}
+	for _, p := range n.pairs {
+		b.EventProperties = append(b.EventProperties, p)
+	}
+	slices.SortFunc(b.Events, func(a, b definition.Event) int {
+		return cmp.Or(bytes.Compare(a.Project[:], b.Project[:]), cmp.Compare(a.Name, b.Name))
+	})
+	slices.SortFunc(b.Properties, func(a, b definition.Property) int {
+		return cmp.Or(bytes.Compare(a.Project[:], b.Project[:]), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Of, b.Of))
+	})
+	slices.SortFunc(b.EventProperties, func(a, b definition.EventProperty) int {
+		return cmp.Or(bytes.Compare(a.Project[:], b.Project[:]), cmp.Compare(a.Event, b.Event), cmp.Compare(a.Property, b.Property), cmp.Compare(a.Of, b.Of))
+	})
+	return b
+}
+
+func less(a, b uuid.UUID) bool { return bytes.Compare(a[:], b[:]) < 0 }
+
+// room says whether one more name may wait.
+func (c *Catalog) room() bool {
+	if c.waiting.size() < maxWaiting {
+		return true
+	}
+	c.left++
+	return false
+}
+
+// remember adds a name to those known this hour.
+func remember[K comparable, V any](known map[K]V, k K, v V) {
+	if _, ok := known[k]; !ok && len(known) >= maxKnown {
+		clear(known)
+	}
+	known[k] = v
+}
+
+// putBack lets names whose upsert failed wait again. Those for which there is no room any
+// more are taken out of the known ones, so that their next sighting brings them again.
+func (c *Catalog) putBack(ns names) {
+	b := ns.batch() // in order: which find room is no matter of chance
+	forgot := false
+	for _, e := range b.Events {
+		k := eventKey{e.Project, e.Name}
+		if _, ok := c.waiting.events[k]; ok {
+			continue
+		}
+		if !c.room() {
+			delete(c.known.events, k)
+			forgot = true
+			continue
+		}
+		c.waiting.events[k] = e
+	}
+	for _, p := range b.Properties {
+		k := propertyKey{p.Project, p.Of, p.Name}
+		if now, ok := c.waiting.properties[k]; ok {
+			now.Type = cmp.Or(p.Type, now.Type)
+			c.waiting.properties[k] = now
+			continue
+		}
+		if !c.room() {
+			delete(c.known.properties, k)
+			forgot = true
+			continue
+		}
+		c.waiting.properties[k] = p
+	}
+	for _, p := range b.EventProperties {
+		k := pairKey{p.Project, p.Of, p.Event, p.Property}
+		if _, ok := c.waiting.pairs[k]; ok {
+			continue
+		}
+		if !c.room() {
+			delete(c.known.pairs, k)
+			forgot = true
+			continue
+		}
+		c.waiting.pairs[k] = p
+	}
+	if forgot {
+		clear(c.shapes)
+	}
+}

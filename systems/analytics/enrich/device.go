@@ -1,0 +1,104 @@
+package enrich
+
+import "strings"
+
+// classes are the marks of device types, in lower case, the first type that has one in
+// the string decides. A mark that begins with a letter must begin a word.
+var classes = []struct {
+	device string
+	marks  []string
+}{
+	{"xr", []string{"oculusbrowser", "quest 2", "quest 3", "quest pro", "wolvic/", "pico neo", "vr safari"}},
+	{"wearable", []string{"watch", "watchos", "wear os", "sm-r7", "sm-r8", "sm-r9", "sm-l", "glass "}},
+	{"console", []string{"playstation", "nintendo", "xbox", "ouya"}},
+	{"smarttv", []string{"smart-tv", "smarttv", "smart tv", "hbbtv", "google tv", "googletv", "android tv", "apple tv", "appletv",
+		"tvos", "nettv", "netcast", "netrange", "web0s", "webos.tv", "crkey", "roku", "bravia", "viera", "aquos-tv", "aft",
+		"mibox", "mi tv", "mitv", "dtv", "shield android", "inettvbrowser", "philipstv", "tv safari", "tv bro"}},
+	{"embedded", []string{"tesla/", "qtcarbrowser"}},
+	{"tablet", []string{"ipad", "tablet;", "tablet ", "tablet)", "playbook", "kindle", "kf", "silk/", "sm-t", "sm-x", "sm-p",
+		"gt-p", "nexus 7", "nexus 9", "nexus 10", "pixel c ", "galaxy tab", "lenovo tb", "tb-", "mediapad", "matepad", "transformer"}},
+	{"mobile", []string{"iphone", "ipod", "windows phone", "windows ce", "windows mobile", "iemobile", "blackberry", "bb10",
+		"opera mini", "opera mobi", "symbian", "symbianos", "series40", "series60", "midp", "ucweb", "up.browser", "kaios", "dalvik"}},
+}
+
+// deviceClass names the type of device, "desktop" where no more than a browser is known,
+// empty where not even that.
+func deviceClass(lower, browser string) string {
+	if strings.Contains(lower, "windows nt") && !strings.Contains(lower, "xbox") {
+		return desktop(browser) // "Tablet PC 2.0" and "touch" are said of laptops, too
+	}
+	for _, class := range classes {
+		for _, mark := range class.marks {
+			if hasWord(lower, mark) {
+				return class.device
+			}
+		}
+	}
+	switch {
+	case isMacLike(lower):
+		return "tablet"
+	case hasWord(lower, "mobile"):
+		return "mobile"
+	case hasWord(lower, "android") && !strings.HasPrefix(lower, "mozilla"):
+		return "mobile" // an app's own string, which follows no custom
+	case hasWord(lower, "android") && browser != "":
+		return "tablet" // browsers on phones say "Mobile", also where the model is frozen to "K"
+	}
+	return desktop(browser)
+}
+
+func desktop(browser string) string {
+	if browser == "" {
+		return ""
+	}
+	return "desktop"
+}
+
+// botMarks are what crawlers, monitors and makers of previews have in their strings besides
+// "bot", in lower case.
+var botMarks = []string{
+	"+http", // an address to complain to
+	"crawl", "spider", "slurp", "facebookexternalhit", "mediapartners-google", "bingpreview", "googleimageproxy",
+	"yahoomailproxy", "lighthouse", "pingdom", "gomezagent", "catchpoint", "ptst/", "datanyze", "scraper", "archiver",
+}
+
+// isBot says whether a string is a crawler's, a monitor's or a preview's: also one that
+// shows the engine of a browser, which many do.
+func isBot(lower string) bool {
+	for _, mark := range botMarks {
+		if strings.Contains(lower, mark) {
+			return true
+		}
+	}
+	for at := 0; ; { // "Googlebot/2.1", "bingbot.htm", "robots": the end of a word; but Cubot makes phones
+		i := strings.Index(lower[at:], "bot")
+		if i < 0 {
+			return false
+		}
+		i += at
+		at = i + len("bot")
+		rest := strings.TrimPrefix(lower[at:], "s")
+		if (rest == "" || !isLetter(rest[0])) && !strings.HasSuffix(lower[:i], "cu") {
+			return true
+		}
+	}
+}
+
+// hasWord says whether s contains mark where a word begins: neither a letter nor a hyphen
+// stands before it ("T-Mobile" is no mobile).
+func hasWord(s, mark string) bool {
+	for at := 0; ; {
+		i := strings.Index(s[at:], mark)
+		if i < 0 {
+			return false
+		}
+		i += at
+		if i == 0 || !isLetter(s[i-1]) && s[i-1] != '-' {
+			return true
+		}
+		at = i + 1
+	}
+}
+
+// isLetter is for lower-case text.
+func isLetter(c byte) bool { return 'a' <= c && c <= 'z' }

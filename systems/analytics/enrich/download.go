@@ -1,0 +1,171 @@
+package enrich
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// download replaces the database by the one at the URL, in up to 3 tries.
+func (g *Geo) download(ctx context.Context) error {
+	for try := 1; ; try++ {
+		err := g.fetch(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case try == geoTries:
+			return fmt.Errorf("geo database: download %s, %d tries: %w", g.source(), try, err)
+		}
+		wait := g.opts.Wait * time.Duration(try)
+		g.opts.Log.WarnContext(ctx, "geo database download", "source", g.source(), "try", try, "next_in", wait, "error", err)
+		if !sleep(ctx, wait) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// sleep waits, and says whether it could do so to the end.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// fetch makes one try: to a temporary file in the same folder, which is opened to see
+// whether it is any good, and then takes the name of the one before it. At no time is there
+// half a database under that name.
+func (g *Geo) fetch(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, g.opts.Timeout, fmt.Errorf("no end after %v", g.opts.Timeout))
+	defer cancel()
+	dir := filepath.Dir(g.path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the cache folder, or choose another: %w", err)
+	}
+	g.sweep(dir)
+	tmp, err := os.CreateTemp(dir, temporary)
+	if err != nil {
+		return fmt.Errorf("make the cache folder writable, or choose another: %w", err)
+	}
+	defer os.Remove(tmp.Name()) // it is gone by then where all went well
+	err = errors.Join(g.receive(ctx, tmp), tmp.Sync(), tmp.Close())
+	if err != nil {
+		return err
+	}
+	now := g.opts.Now() // not the clock of the disk: age is told by ours
+	if err := os.Chtimes(tmp.Name(), now, now); err != nil {
+		return err
+	}
+	db, err := openDatabase(tmp.Name(), g.opts.MaxBytes)
+	if err != nil {
+		return fmt.Errorf("what was received: %w", err)
+	}
+	if err := os.Rename(tmp.Name(), g.path); err != nil {
+		return err
+	}
+	g.use(db)
+	return nil
+}
+
+// receive writes the database at the URL, inflated, into w.
+func (g *Geo) receive(ctx context.Context, w io.Writer) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.opts.URL, nil)
+	if err != nil {
+		return errors.New("the URL is none") // the error would show it
+	}
+	req.Header.Set("User-Agent", "tidemill")
+	resp, err := g.opts.Client.Do(req)
+	if err != nil {
+		return plain(ctx, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("answer %s, want 200 OK; check the URL and the key in it", resp.Status)
+	}
+	body, err := unpack(resp.Body, g.opts.MaxBytes)
+	if err != nil {
+		return plain(ctx, err)
+	}
+	if _, err := io.Copy(w, body); err != nil {
+		return plain(ctx, err)
+	}
+	return nil
+}
+
+// plain takes the URL, which may hold a key, out of an error of the HTTP client, and says
+// why a context ended.
+func plain(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+// temporary is the pattern of unfinished downloads.
+const temporary = "geo-*.part"
+
+// sweep removes what downloads that were killed left behind, a day later: no download
+// lasts that long, and other instances may share the folder.
+func (g *Geo) sweep(dir string) {
+	left, err := filepath.Glob(filepath.Join(dir, temporary))
+	if err != nil {
+		return // the folder has a name that is a pattern
+	}
+	for _, path := range left {
+		if id, err := identify(path); err == nil && g.opts.Now().Sub(id.time) > 24*time.Hour {
+			os.Remove(path)
+		}
+	}
+}
+
+// checkRedirect follows up to 10 redirects, from http to https too, but to no other scheme
+// and never from https to http. The next host does not learn the URL, which may hold a key.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	from, to := via[len(via)-1].URL.Scheme, req.URL.Scheme
+	switch {
+	case len(via) >= 10:
+		return errors.New("more than 10 redirects")
+	case to != from && to != "https":
+		return fmt.Errorf("redirect from %s to %s refused", from, to)
+	}
+	req.Header.Del("Referer")
+	return nil
+}
+
+// shown is a URL without user, password, query and fragment.
+func shown(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+// cacheName is the file that a download is kept under. Another URL is another database and
+// gets another file; another key in the same URL does not.
+func cacheName(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	q := u.Query()
+	q.Del("license_key")
+	sum := sha256.Sum256([]byte(shown(raw) + "?" + q.Encode()))
+	return fmt.Sprintf("geo-%x.mmdb", sum[:8])
+}

@@ -1,0 +1,172 @@
+package event
+
+import (
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill"
+)
+
+// Decode reads one event as its sender wrote it, in any format but Stream; m is what the
+// door knows of it beside its bytes. Of a member that comes twice the last one counts.
+//
+// The event's byte slices point into raw, its texts do not. A refusal is a
+// *tidemill.Error of kind Validation around a *Refusal; e holds what was read until then.
+// An event without an id gets one made of its bytes and the time it was received, and is
+// marked as Derived.
+func Decode(m *Meta, raw []byte, e *Event) error {
+	d := decoders.Get().(*decoder)
+	defer d.release()
+	e.Reset()
+	if err := d.decode(m, raw, e); err != nil {
+		return err
+	}
+	if e.ID == uuid.Nil {
+		e.ID, e.Derived = bytesID(m, raw), true
+	}
+	return nil
+}
+
+// DecodeMessage reads the event that a message carries: one that came through a door,
+// with its Meta in MetaHeader, or the entry of a stream. An id that it does not carry is
+// made of the stream's name and the message's ID, a missing time is the message's; both
+// are the same at every redelivery. Refusals are as in Decode.
+func DecodeMessage(msg *tidemill.Message, e *Event) error {
+	d := decoders.Get().(*decoder)
+	defer d.release()
+	e.Reset()
+	e.Origin = origin(msg.Mark)
+	m := Meta{}
+	if h := msg.Get(MetaHeader); h != nil {
+		var err error
+		if m, err = parseMeta(h, &d.words); err != nil {
+			return err
+		}
+	}
+	if m.Received.IsZero() {
+		m.Received = msg.Time
+	}
+	var err error
+	if m.Format == Stream {
+		err = d.stream(&m, msg, e)
+	} else {
+		err = d.decode(&m, msg.Payload, e)
+	}
+	if err == nil && e.ID == uuid.Nil {
+		e.ID, e.Derived = entryID(msg), true
+	}
+	return err
+}
+
+// A decoder is memory that is used again for the next event.
+type decoder struct {
+	words   words
+	props   [pNone][]byte      // what the event's properties hold of interest
+	ops     [pUnset + 1][]byte // what its user properties hold of it
+	plain   bool               // they hold more than that
+	fields  fields             // of a stream's entry or a row
+	at      map[string]int     // where in Event.Changes a key is, when there are many
+	scratch []byte
+}
+
+const maxScratch = 64 << 10 // bytes a decoder keeps for the next event
+
+var decoders = sync.Pool{New: func() any { return new(decoder) }}
+
+// release lets go of the event's bytes and gives the decoder back.
+func (d *decoder) release() {
+	clear(d.props[:])
+	clear(d.ops[:])
+	d.plain = false
+	if cap(d.scratch) > maxScratch {
+		d.scratch = nil
+	}
+	decoders.Put(d)
+}
+
+func (d *decoder) decode(m *Meta, raw []byte, e *Event) error {
+	e.ID, e.Project, e.BatchID = m.Event, m.Project, m.Batch
+	e.IngestedAt, e.Profile = m.Received, true
+	switch {
+	case m.Project == uuid.Nil:
+		return invalid("project_id", "missing; the UUID of a project is required")
+	case !valid(raw):
+		return invalid("event", "its bytes are no JSON")
+	}
+	c := cursor{b: raw}
+	if !c.open('{') {
+		return invalid("event", "%s; an object is required", describe(c.any()))
+	}
+	switch m.Format {
+	case Native:
+		return d.native(m, &c, e)
+	case PostHog:
+		return d.posthog(m, &c, e)
+	case Segment:
+		return d.segment(m, &c, e)
+	case CloudEvents:
+		return d.cloudevents(m, &c, e)
+	}
+	return tidemill.Fail(tidemill.Validation, "format %d is not one that Decode reads", m.Format)
+}
+
+// named sets what follows from the name alone.
+func (e *Event) named(name string) {
+	e.Name, e.Type = name, "track"
+	switch name {
+	case "$identify":
+		e.Type = "identify"
+	case "$pageview":
+		e.Type = "pageview"
+	case "$pageleave":
+		e.Type = "pageleave"
+	case "$set":
+		e.Type = "set"
+	case "$set_once":
+		e.Type = "set_once"
+	case "$screen":
+		e.Type = "screen"
+	}
+}
+
+// name reads an event's name.
+func (d *decoder) name(v []byte, field string, e *Event) error {
+	if len(v) > 0 && v[0] != '"' {
+		return invalid(field, "%s; a text of 1 to %d characters is required", describe(v), maxName)
+	}
+	e.named(d.word(v))
+	return nil
+}
+
+// identify notes the id that was sent, unless the door found or gave one.
+func (d *decoder) identify(v []byte, e *Event) {
+	if e.ID == uuid.Nil {
+		if s := d.characters(v); len(s) > 0 {
+			e.ID = eventID(e.Project, s)
+		}
+	}
+}
+
+// size reads a width or height of a screen: what is no number is 0, and no number is
+// larger than a column holds.
+func (d *decoder) size(v []byte) uint16 { return size(d.characters(v)) }
+
+func size(s []byte) uint16 {
+	var n uint32
+	for i, ch := range s {
+		switch {
+		case '0' <= ch && ch <= '9':
+			n = min(n*10+uint32(ch-'0'), 1<<16)
+		case i > 0 && (ch == '.' || ch == 'e' || ch == 'E'):
+			return fractional(s)
+		default:
+			return 0
+		}
+	}
+	return uint16(min(n, 1<<16-1))
+}
+
+// rounded is a time as precise as it is stored.
+func rounded(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }

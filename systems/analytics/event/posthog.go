@@ -1,0 +1,231 @@
+package event
+
+import (
+	"strings"
+	"time"
+)
+
+// posthog reads an element of a PostHog batch, of the old paths and the new; the cursor
+// is in the event.
+func (d *decoder) posthog(m *Meta, c *cursor, e *Event) error {
+	var id, name, distinct, dollarDistinct, anonymous, at, sent, offset, session, options []byte
+	var bad error
+	for key, ok := c.member(); ok; key, ok = c.member() {
+		switch string(key) {
+		case "uuid":
+			id = c.value()
+		case "event":
+			name = c.value()
+		case "distinct_id":
+			distinct = c.value()
+		case "$distinct_id":
+			dollarDistinct = c.value()
+		case "$anon_distinct_id":
+			anonymous = c.value()
+		case "timestamp":
+			at = c.value()
+		case "sent_at":
+			sent = c.value()
+		case "offset":
+			offset = c.value()
+		case "session_id":
+			session = c.value()
+		case "options":
+			options = c.value()
+		case "$set":
+			d.ops[pSet] = c.value()
+		case "$set_once":
+			d.ops[pSetOnce] = c.value()
+		case "$unset":
+			d.ops[pUnset] = c.value()
+		case "properties":
+			e.Properties, bad = d.bag(c, "properties", false)
+		default:
+			c.any()
+		}
+	}
+	e.UserProperties = d.operations()
+	if name == nil && e.UserProperties != nil {
+		e.named("$identify") // a body of /engage
+	} else if err := d.name(name, "event", e); err != nil {
+		return err
+	}
+	for _, v := range [...][]byte{distinct, dollarDistinct, d.props[pDistinctID]} {
+		if e.DistinctID == "" {
+			e.DistinctID = d.id(v)
+		}
+	}
+	if err := e.check("event", "distinct_id"); err != nil {
+		return err
+	}
+	if bad != nil {
+		return bad
+	}
+	d.identify(id, e)
+	o := d.options(options)
+	if err := d.clientTime(m, at, sent, offset, o.asGiven || d.flag(pIgnoreSentAt, true), e); err != nil {
+		return err
+	}
+	e.Profile = !o.noProfile
+	e.AnonymousID = d.id(anonymous)
+	e.SessionID = d.text(session)
+	d.context(e)
+	d.sender(m, e)
+	if e.Name == "$identify" {
+		e.UserID = e.DistinctID
+	}
+	d.person(e)
+	return nil
+}
+
+// operations joins what an event has beside its properties to the user properties that
+// say the same.
+func (d *decoder) operations() []byte {
+	n, ops := 0, &d.ops
+	for p := range ops {
+		open := byte('{')
+		if p == pUnset {
+			open = '['
+		}
+		if !is(ops[p], open) {
+			ops[p] = nil
+			continue
+		}
+		n += len(`,"$set_once":`) + len(ops[p])
+	}
+	if n == 0 {
+		return nil
+	}
+	b := append(make([]byte, 0, n+1), '{')
+	for p, name := range [...]string{`"$set":`, `"$set_once":`, `"$unset":`} {
+		if ops[p] != nil {
+			if len(b) > 1 {
+				b = append(b, ',')
+			}
+			b = append(append(b, name...), ops[p]...)
+		}
+	}
+	return append(b, '}')
+}
+
+// clientTime sets the event's time: the one given, less how far the client's clock is
+// off; else our time, less the event's age in milliseconds where that is given.
+func (d *decoder) clientTime(m *Meta, at, sent, offset []byte, asGiven bool, e *Event) error {
+	t, ok, err := d.when(at, "timestamp")
+	if err != nil {
+		return err
+	}
+	clock := m.Sent
+	switch {
+	case !ok:
+		if t = m.Received; t.IsZero() {
+			return invalid("timestamp", "missing, and so is the time of receiving")
+		}
+		if age, good := age(d.characters(offset)); good {
+			t = t.Add(-age)
+		}
+	case m.Import:
+	case asGiven:
+		t = corrected(t, time.Time{}, m.Received)
+	default:
+		if clock.IsZero() {
+			clock = d.hint(sent)
+		}
+		t = corrected(t, clock, m.Received)
+	}
+	e.Timestamp = rounded(t)
+	return nil
+}
+
+// age reads milliseconds of at most a year.
+func age(s []byte) (time.Duration, bool) {
+	var ms int64
+	for i, ch := range s {
+		if ch == '.' && i > 0 {
+			break
+		}
+		if ch < '0' || '9' < ch || i > 10 {
+			return 0, false
+		}
+		ms = ms*10 + int64(ch-'0')
+	}
+	return time.Duration(ms) * time.Millisecond, len(s) > 0 && ms <= 366*24*3600*1000
+}
+
+// options are what the new path has beside the properties.
+type options struct {
+	noProfile bool
+	asGiven   bool // no correction of time
+}
+
+func (d *decoder) options(v []byte) (o options) {
+	c := cursor{b: v}
+	if !c.open('{') {
+		return o
+	}
+	for key, ok := c.member(); ok; key, ok = c.member() {
+		v := c.any()
+		switch string(key) {
+		case "process_person_profile":
+			o.noProfile = string(v) == "false"
+		case "disable_skew_correction":
+			o.asGiven = string(v) == "true"
+		}
+	}
+	return o
+}
+
+// context takes page, device and library from properties under PostHog's names.
+func (d *decoder) context(e *Event) {
+	p := &d.props
+	first := func(s string, v []byte) string {
+		if s == "" {
+			return d.word(v)
+		}
+		return s
+	}
+	if e.SessionID == "" {
+		e.SessionID = d.text(p[pSessionID])
+	}
+	e.URL, e.Referrer, e.PagePath = d.text(p[pCurrentURL]), d.word(p[pReferrer]), d.text(p[pPathname])
+	e.PageTitle = first(d.word(p[pTitle]), p[pScreenName])
+	e.DeviceType = d.word(p[pDeviceType])
+	e.Browser, e.BrowserVersion = d.word(p[pBrowser]), d.word(p[pBrowserVersion])
+	e.OS, e.OSVersion = first(d.word(p[pOS]), p[pOSName]), d.word(p[pOSVersion])
+	e.ScreenWidth, e.ScreenHeight = d.size(p[pScreenWidth]), d.size(p[pScreenHeight])
+	e.Language = first(first(d.word(p[pBrowserLanguage]), p[pLanguage]), p[pLocale])
+	e.Timezone = d.word(p[pTimezone])
+	e.SDKName, e.SDKVersion = d.word(p[pLib]), d.word(p[pLibVersion])
+	e.IP = d.text(p[pIP])
+	e.UserAgent = first(d.word(p[pRawUserAgent]), p[pUserAgent])
+}
+
+// sender takes address and User-Agent from the connection where the event does not bring
+// its own, unless a server sent it: then they are the server's. An $ip of null says that
+// the address is not wanted.
+func (d *decoder) sender(m *Meta, e *Event) {
+	agent, version, _ := strings.Cut(m.Agent, "/")
+	if e.SDKName == "" && posthogServer(agent) { // on the new path only the header has it
+		e.SDKName = agent
+		e.SDKVersion, _, _ = strings.Cut(version, " ")
+	}
+	if d.flag(pIsServer, true) || posthogServer(e.SDKName) || posthogServer(agent) {
+		return
+	}
+	if d.props[pIP] == nil {
+		e.IP = m.IP
+	}
+	if e.UserAgent == "" {
+		e.UserAgent = m.Agent
+	}
+}
+
+// posthogServer says whether a library runs on servers, for many persons.
+func posthogServer(lib string) bool {
+	switch lib {
+	case "posthog-node", "posthog-edge", "posthog-python", "posthog-go", "posthog-ruby", "posthog-php", "posthog-java",
+		"posthog-server", "posthog-dotnet", "posthog-elixir", "posthog-rs", "posthog-rust":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,198 @@
+// Package memorywarehouse is the warehouse in memory: the reference of its meaning, for
+// tests, simulation and trying things out. Everything is gone with the process, and
+// nothing but Expire ever makes room.
+package memorywarehouse
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/systems/analytics/event"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse"
+)
+
+// Store keeps events in the order they were stored in.
+type Store struct {
+	mu        sync.Mutex // guards what follows; held for work in memory only
+	events    []event.Event
+	at        map[key]int // index in events
+	overrides map[person.Ref]person.Override
+	warnings  []warehouse.Warning
+}
+
+type key struct{ project, id uuid.UUID }
+
+var (
+	_ warehouse.Store   = (*Store)(nil)
+	_ warehouse.Expirer = (*Store)(nil)
+)
+
+// New makes an empty warehouse.
+func New() *Store {
+	return &Store{at: map[key]int{}, overrides: map[person.Ref]person.Override{}}
+}
+
+// Insert implements warehouse.Warehouse.
+func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Took) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(took) != len(rows) {
+		return fmt.Errorf("insert %d events: there is room for %d answers; took must be as long as rows", len(rows), len(took))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, e := range rows {
+		k := key{e.Project, e.ID}
+		at, ok := s.at[k]
+		switch {
+		case !ok:
+			s.at[k] = len(s.events)
+			s.events = append(s.events, row(e))
+			took[i] = warehouse.Stored
+		case s.events[at].Origin == e.Origin:
+			took[i] = warehouse.Again
+		default:
+			took[i] = warehouse.Duplicate
+		}
+	}
+	return nil
+}
+
+// row is what a table of events keeps of one, in memory of its own.
+func row(e *event.Event) event.Event {
+	r := *e
+	r.Properties, r.UserProperties = own(e.Properties), own(e.UserProperties)
+	r.Timestamp, r.IngestedAt = milli(e.Timestamp), milli(e.IngestedAt)
+	r.Changes, r.Profile, r.Merge, r.Other, r.NoGeo = nil, false, 0, "", false
+	return r
+}
+
+func own(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	return bytes.Clone(b)
+}
+
+func milli(t time.Time) time.Time { return time.UnixMilli(t.UnixMilli()).UTC() }
+
+// Override implements warehouse.Warehouse.
+func (s *Store) Override(ctx context.Context, os []person.Override) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range os {
+		if old, ok := s.overrides[o.Ref]; !ok || o.Version > old.Version {
+			s.overrides[o.Ref] = o
+		}
+	}
+	return nil
+}
+
+// Warn implements warehouse.Warehouse.
+func (s *Store) Warn(ctx context.Context, ws []warehouse.Warning) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range ws {
+		w.At = milli(w.At)
+		s.warnings = append(s.warnings, w)
+	}
+	return nil
+}
+
+// Expire implements warehouse.Expirer.
+func (s *Store) Expire(ctx context.Context, before time.Time) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.warnings = slices.DeleteFunc(s.warnings, func(w warehouse.Warning) bool { return w.At.Before(before) })
+	return nil
+}
+
+// Events implements warehouse.Reader.
+func (s *Store) Events(ctx context.Context, f warehouse.Filter) iter.Seq2[*event.Event, error] {
+	return func(yield func(*event.Event, error) bool) {
+		if err := f.Check(); err != nil {
+			yield(nil, err)
+			return
+		}
+		s.mu.Lock()
+		events := s.events // rows never change and are never removed
+		s.mu.Unlock()
+		n := 0
+		for i := range events {
+			if err := ctx.Err(); err != nil {
+				yield(nil, err)
+				return
+			}
+			e := events[i]
+			s.mu.Lock()
+			if o, ok := s.overrides[e.Ref()]; ok {
+				e.Person = o.Person
+			}
+			s.mu.Unlock()
+			if !f.Match(&e) {
+				continue
+			}
+			if n++; !yield(&e, nil) || n == f.Max {
+				return
+			}
+		}
+	}
+}
+
+// Warnings implements warehouse.Reader.
+func (s *Store) Warnings(ctx context.Context, project uuid.UUID, max int) ([]warehouse.Warning, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if max <= 0 {
+		max = 1000
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ws []warehouse.Warning
+	for _, w := range slices.Backward(s.warnings) {
+		if w.Project == project {
+			ws = append(ws, w)
+		}
+	}
+	slices.SortStableFunc(ws, func(a, b warehouse.Warning) int { return cmp.Compare(b.At.UnixMilli(), a.At.UnixMilli()) })
+	return ws[:min(max, len(ws))], nil
+}
+
+// Count implements warehouse.Reader.
+func (s *Store) Count(ctx context.Context, project uuid.UUID) (int64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if project == uuid.Nil {
+		return int64(len(s.events)), nil
+	}
+	n := int64(0)
+	for i := range s.events {
+		if s.events[i].Project == project {
+			n++
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,199 @@
+// Package sqlitewarehouse keeps events in the one SQLite file: the warehouse of an
+// instance that has no ClickHouse. People who bring their own SQL find the view events,
+// with the columns of the ClickHouse table and every event under the person it belongs to
+// now; the tables beneath it are this package's own.
+//
+// Events are rows that are only ever appended. That each is there once is known by an
+// index that is written in sorted runs behind them: see index.go.
+//
+// Events are kept for ever. Retention by age, when it comes, deletes rows of the table
+// warehouse_event by ranges of id (id grows with the time of storing), a thousand in one
+// write, takes them off warehouse_count, and spares the newest row. Entries of the index
+// that are left over do no harm: what they point to is always compared.
+package sqlitewarehouse
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse"
+)
+
+// Options tune a Store; the zero value is ready to use.
+type Options struct {
+	// Recent is how many event ids are gathered in memory before they are written to the
+	// index; up to twice as many are held, some 30 bytes each. 0 means 250,000: then an
+	// event costs 0.03 pages of index when a million are stored and 0.25 when ten million
+	// are (written one by one it is a whole page), and after a crash at most that many
+	// rows are read back.
+	Recent int
+	// Rand seeds the index once in the life of a file, so that nobody can make ids
+	// that meet in it; nil means crypto/rand.
+	Rand io.Reader
+}
+
+// Store is a warehouse in a SQLite file.
+type Store struct {
+	db    *sqlitedb.DB
+	index *index
+	owner []byte // this store's mark in the file
+}
+
+var (
+	_ warehouse.Store   = (*Store)(nil)
+	_ warehouse.Expirer = (*Store)(nil)
+)
+
+// New opens the warehouse in db and makes its tables. The newest Store of a file is the
+// only one that can insert: those made before it get an error.
+func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Store, error) {
+	return newStore(ctx, db, o, hasher)
+}
+
+func newStore(ctx context.Context, db *sqlitedb.DB, o Options, hash func(seed uint64) hash) (*Store, error) {
+	if o.Recent < 0 {
+		return nil, fmt.Errorf("open the warehouse: Recent is %d; it cannot be negative", o.Recent)
+	}
+	if o.Recent == 0 {
+		o.Recent = 250_000
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Reader
+	}
+	if err := db.Migrate(ctx, "warehouse", schema); err != nil {
+		return nil, fmt.Errorf("open the warehouse: %w", err)
+	}
+	random := make([]byte, 24)
+	if _, err := io.ReadFull(o.Rand, random); err != nil {
+		return nil, fmt.Errorf("open the warehouse: take random bytes: %w", err)
+	}
+	s := &Store{db: db, owner: random[:16]}
+	var seed int64
+	err := db.Write(ctx, func(tx *sqlitedb.Tx) error {
+		if _, err := tx.Exec("INSERT INTO warehouse_index(one,seed,upto,owner) VALUES(1,?,0,?) ON CONFLICT(one) DO UPDATE SET owner=excluded.owner",
+			int64(binary.LittleEndian.Uint64(random[16:])), s.owner); err != nil {
+			return err
+		}
+		return tx.QueryRow("SELECT seed FROM warehouse_index").Scan(&seed)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the warehouse: take ownership: %w", err)
+	}
+	s.index = newIndex(o.Recent, hash(uint64(seed)))
+	if err := s.recover(ctx); err != nil {
+		return nil, fmt.Errorf("open the warehouse: read back the newest event ids: %w", err)
+	}
+	return s, nil
+}
+
+// schema is what Migrate brings the file to. Steps that have landed are never edited.
+var schema = []string{`
+CREATE TABLE warehouse_event(
+	id INTEGER PRIMARY KEY,
+	project BLOB NOT NULL,
+	event_id BLOB NOT NULL,
+	person BLOB NOT NULL,
+	name TEXT NOT NULL,
+	type TEXT NOT NULL,
+	distinct_id TEXT NOT NULL,
+	timestamp INTEGER NOT NULL,   -- milliseconds
+	ingested_at INTEGER NOT NULL, -- milliseconds
+	origin INTEGER NOT NULL,
+	context TEXT,                 -- JSON object of the other columns that are not empty
+	properties BLOB,              -- JSON as received; NULL is {}
+	user_properties BLOB
+);
+CREATE TABLE warehouse_key(hash INTEGER NOT NULL, id INTEGER NOT NULL, PRIMARY KEY(hash, id)) WITHOUT ROWID;
+CREATE TABLE warehouse_index(
+	one INTEGER PRIMARY KEY CHECK(one = 1),
+	seed INTEGER NOT NULL,
+	upto INTEGER NOT NULL, -- all events up to this id are in warehouse_key
+	owner BLOB NOT NULL    -- the Store that may insert
+);
+CREATE TABLE warehouse_count(project BLOB PRIMARY KEY, events INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE warehouse_override(
+	project BLOB NOT NULL,
+	distinct_id TEXT NOT NULL,
+	person BLOB NOT NULL,
+	version INTEGER NOT NULL,
+	PRIMARY KEY(project, distinct_id)
+) WITHOUT ROWID;
+CREATE TABLE warehouse_warning(
+	id INTEGER PRIMARY KEY,
+	project BLOB NOT NULL,
+	type TEXT NOT NULL,
+	event TEXT NOT NULL,
+	distinct_id TEXT NOT NULL,
+	reason TEXT NOT NULL,
+	at INTEGER NOT NULL -- milliseconds
+);
+CREATE INDEX warehouse_warning_project ON warehouse_warning(project, at);
+CREATE INDEX warehouse_warning_at ON warehouse_warning(at);
+CREATE VIEW events AS SELECT
+	` + uuidText("e.event_id") + ` AS event_id,
+	` + uuidText("e.project") + ` AS project_id,
+	` + uuidText("coalesce(o.person, e.person)") + ` AS person_id,
+	e.name AS event_name,
+	e.type AS event_type,
+	e.distinct_id AS distinct_id,
+	coalesce(e.context->>'anonymous_id', '') AS anonymous_id,
+	coalesce(e.context->>'user_id', '') AS user_id,
+	coalesce(e.context->>'session_id', '') AS session_id,
+	coalesce(e.context->>'url', '') AS url,
+	coalesce(e.context->>'referrer', '') AS referrer,
+	coalesce(e.context->>'page_title', '') AS page_title,
+	coalesce(e.context->>'page_path', '') AS page_path,
+	coalesce(e.context->>'device_type', '') AS device_type,
+	coalesce(e.context->>'browser', '') AS browser,
+	coalesce(e.context->>'browser_version', '') AS browser_version,
+	coalesce(e.context->>'os', '') AS os,
+	coalesce(e.context->>'os_version', '') AS os_version,
+	coalesce(e.context->>'screen_width', 0) AS screen_width,
+	coalesce(e.context->>'screen_height', 0) AS screen_height,
+	coalesce(e.context->>'country', '') AS country,
+	coalesce(e.context->>'region', '') AS region,
+	coalesce(e.context->>'city', '') AS city,
+	coalesce(e.context->>'language', '') AS language,
+	coalesce(e.context->>'timezone', '') AS timezone,
+	coalesce(e.context->>'sdk_name', '') AS sdk_name,
+	coalesce(e.context->>'sdk_version', '') AS sdk_version,
+	coalesce(e.context->>'batch_id', '') AS batch_id,
+	coalesce(e.context->>'ip', '') AS ip,
+	coalesce(e.context->>'user_agent', '') AS user_agent,
+	coalesce(CAST(e.properties AS TEXT), '{}') AS properties,
+	coalesce(CAST(e.user_properties AS TEXT), '{}') AS user_properties,
+	` + timeText("e.timestamp") + ` AS timestamp,
+	` + timeText("e.ingested_at") + ` AS ingested_at
+FROM warehouse_event e
+LEFT JOIN warehouse_override o ON o.project = e.project AND o.distinct_id = e.distinct_id;
+CREATE VIEW ingestion_warnings AS SELECT
+	` + uuidText("project") + ` AS project_id,
+	type,
+	json_object('event_name', event, 'distinct_id', distinct_id, 'reason', reason) AS details,
+	` + timeText("at") + ` AS timestamp
+FROM warehouse_warning;
+`}
+
+// uuidText writes a column of 16 bytes as people write a UUID.
+func uuidText(column string) string {
+	return fmt.Sprintf("lower(printf('%%s-%%s-%%s-%%s-%%s', substr(hex(%[1]s),1,8), substr(hex(%[1]s),9,4), substr(hex(%[1]s),13,4), substr(hex(%[1]s),17,4), substr(hex(%[1]s),21)))", column)
+}
+
+// timeText writes a column of milliseconds as ClickHouse shows a DateTime64(3), also
+// before 1970, where SQL's division rounds the other way.
+func timeText(column string) string {
+	const milli = "((%[1]s %% 1000 + 1000) %% 1000)"
+	return fmt.Sprintf("strftime('%%Y-%%m-%%d %%H:%%M:%%S', (%[1]s - "+milli+") / 1000, 'unixepoch') || printf('.%%03d', "+milli+")", column)
+}
+
+// uuidOf reads a column of 16 bytes.
+func uuidOf(b []byte) (id uuid.UUID) {
+	copy(id[:], b)
+	return id
+}
