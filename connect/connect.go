@@ -163,6 +163,6 @@ func (i *Instance) Close() error { return i.db.Close() }
 func sendNative(accept func(ctx context.Context, p uuid.UUID, events [][]byte) (int, []string, error)) func(context.Context, uuid.UUID, [][]byte) (admin.Sent, error) {
 	return func(ctx context.Context, p uuid.UUID, events [][]byte) (admin.Sent, error) {
 		n, refused, err := accept(ctx, p, events)
-		return admin.Sent{Accepted: n, Refused: refused}, err
+		return admin.Sent{Accepted: n, Refused: len(refused), Reasons: refused}, err
 	}
 }

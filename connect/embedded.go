@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/pprof"
 	"path/filepath"
 	"time"
 
@@ -121,6 +122,11 @@ func (i *Instance) embedded(ctx context.Context) error {
 	mux.Handle("GET /livez", health(i.live))
 	mux.Handle("GET /readyz", health(i.takes))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(i.metrics, promhttp.HandlerOpts{}))
+	profiles := http.NewServeMux()
+	profiles.HandleFunc("GET /debug/pprof/", pprof.Index)
+	profiles.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	profiles.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.Handle("/debug/pprof/", api.Guard(profiles))
 	i.Handler = mux
 	i.Uses = append(i.Uses, fmt.Sprintf("countries: %s", countries(geo.Status())))
 	return nil

@@ -198,6 +198,7 @@ func (g *Gate) release(twins []*op) {
 		return
 	case Stop:
 		o.proc.onStop()
+		synctest.Wait() // until everybody has heard of it
 		verdict = ""
 	case Outage:
 		if until := g.outage[o.name]; !until.After(time.Now()) {
@@ -266,6 +267,7 @@ func (g *Gate) kill(p *process) {
 	})
 	g.mu.Unlock()
 	p.onDeath()
+	synctest.Wait()
 	for _, o := range orphans {
 		o.verdict <- Crash
 		<-o.done

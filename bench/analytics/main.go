@@ -36,7 +36,7 @@ func main() {
 	conns := flag.Int("connections", 16, "connections that send")
 	bin := flag.String("bin", "", "binary to measure; empty: built now")
 	dir := flag.String("dir", "", "folder for data; empty: a temporary one")
-	profile := flag.String("profile", "", "write a CPU profile of the server here (needs a build with the pprof tag)")
+	profile := flag.String("profile", "", "write a CPU profile of the server here, of the whole way")
 	flag.Parse()
 	log.SetFlags(0)
 	if err := bench(*events, *backlog, *conns, *bin, *dir, *profile); err != nil {
@@ -78,20 +78,22 @@ func bench(events, backlog, conns int, bin, dir, profile string) error {
 	row("raw: SQLite insert, 1,000 a txn", insert, 0, 0)
 
 	use := bodies[:events/perBody]
-	s, err := start(bin, filepath.Join(tmp, "whole"), profile)
+	s, err := start(bin, filepath.Join(tmp, "whole"))
 	if err != nil {
 		return err
 	}
+	profiled := make(chan error, 1)
+	go func() { profiled <- s.profile(profile) }()
 	m := s.measure(len(use)*perBody, func() error { return cmp.Or(s.send(use, conns), s.drained()) })
 	row("HTTP → warehouse, whole way", m.perSecond, m.cpu, m.rss)
-	if err := s.stop(); err != nil || m.err != nil {
-		return cmp.Or(m.err, err)
+	if err := cmp.Or(m.err, <-profiled, s.stop()); err != nil {
+		return err
 	}
 
 	if backlog == 0 {
 		return nil
 	}
-	if s, err = start(bin, filepath.Join(tmp, "parts"), ""); err != nil {
+	if s, err = start(bin, filepath.Join(tmp, "parts")); err != nil {
 		return err
 	}
 	defer s.stop()
@@ -115,10 +117,10 @@ type server struct {
 	url string
 }
 
-func start(bin, data, profile string) (*server, error) {
+func start(bin, data string) (*server, error) {
 	s := &server{cmd: exec.Command(bin, "run", "analytics", "--data", data, "--listen", "127.0.0.1:0", "--project", "bench="+key)}
 	s.cmd.Stderr = os.Stderr
-	s.cmd.Env = append(os.Environ(), "TIDEMILL_LOG_LEVEL=warn", "TIDEMILL_CPU_PROFILE="+profile)
+	s.cmd.Env = append(os.Environ(), "TIDEMILL_LOG_LEVEL=warn")
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -142,6 +144,23 @@ func start(bin, data, profile string) (*server, error) {
 func (s *server) stop() error {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	return s.cmd.Wait()
+}
+
+// profile writes eight seconds of the server's CPU to a file.
+func (s *server) profile(to string) error {
+	if to == "" {
+		return nil
+	}
+	resp, err := http.Get(s.url + "/debug/pprof/profile?seconds=8")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o600)
 }
 
 type measured struct {

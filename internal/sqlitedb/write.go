@@ -137,7 +137,11 @@ func (d *DB) group(c *conn, group []*request) []*request {
 				break
 			}
 		}
-		if err == nil {
+		switch {
+		case err != nil:
+		case i == 0:
+			err = d.first(c, group[0])
+		default:
 			err = d.one(c, group[i])
 		}
 	}
@@ -157,6 +161,19 @@ func (d *DB) group(c *conn, group []*request) []*request {
 	}
 	clear(group)
 	return group
+}
+
+// first runs the request that begins a transaction. It needs no savepoint, which would
+// copy every page that it changes: if it fails, the transaction is begun anew.
+func (d *DB) first(c *conn, r *request) error {
+	if r.err = safely(r.do, &Tx{c}); r.err == nil {
+		return nil
+	}
+	_, _ = c.exec("ROLLBACK") // a full disk has ended it by itself
+	if _, err := c.exec("BEGIN IMMEDIATE"); err != nil {
+		return fmt.Errorf("begin again after an error: %w", err)
+	}
+	return nil
 }
 
 // one runs one request in its savepoint. Its own failure is its own; an error returned

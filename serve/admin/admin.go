@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,12 +38,6 @@ type System struct {
 	Name      string
 	Pipelines []*flow.Engine
 	Audit     func(ctx context.Context) (any, bool, error) // its report, and whether it balances
-}
-
-// Sent is what became of events given to Parts.Send.
-type Sent struct {
-	Accepted int      `json:"accepted"` // durable now, or known before
-	Refused  []string `json:"refused"`  // why, one for each event that was not taken
 }
 
 // Parts are what the API shows and moves.
@@ -74,43 +69,51 @@ type Finding struct {
 // API is the handler of everything under Prefix.
 type API struct {
 	Parts
-	mux  *http.ServeMux
-	safe *http.CrossOriginProtection
+	mux    *http.ServeMux
+	safe   *http.CrossOriginProtection
+	routes []Route
+}
+
+// Route is one thing that the API does.
+type Route struct {
+	Method string // GET is HEAD too
+	Path   string // below Prefix, with {wildcards}
+	do     func(http.ResponseWriter, *http.Request) error
 }
 
 // New makes the API.
 func New(p Parts) *API {
 	a := &API{Parts: p, mux: http.NewServeMux(), safe: http.NewCrossOriginProtection()}
-	for pattern, do := range map[string]func(http.ResponseWriter, *http.Request) error{
-		"GET status":                   a.status,
-		"GET audit":                    a.audit,
-		"GET config":                   a.config,
-		"GET doctor":                   a.doctor,
-		"GET projects":                 a.projects,
-		"GET events":                   a.events,
-		"GET persons":                  a.person,
-		"GET definitions":              a.definitions,
-		"GET warnings":                 a.warnings,
-		"POST events":                  a.send,
-		"GET dead":                     a.dead,
-		"GET dead/{seq}":               a.letter,
-		"POST dead/replay":             a.replay,
-		"POST dead/delete":             a.discard,
-		"POST pipelines/{name}/pause":  a.pause,
-		"POST pipelines/{name}/resume": a.resume,
-	} {
-		method, path, _ := strings.Cut(pattern, " ")
-		a.mux.HandleFunc(method+" "+Prefix+path, func(w http.ResponseWriter, r *http.Request) {
-			if err := do(w, r); err != nil {
-				a.fail(w, r, err)
+	a.routes = []Route{
+		{"GET", "status", a.status},
+		{"GET", "audit", a.audit},
+		{"GET", "config", a.config},
+		{"GET", "doctor", a.doctor},
+		{"GET", "projects", a.projects},
+		{"GET", "events", a.events},
+		{"POST", "events", a.send},
+		{"GET", "persons", a.person},
+		{"GET", "definitions", a.definitions},
+		{"GET", "warnings", a.warnings},
+		{"GET", "dead", a.dead},
+		{"GET", "dead/{letter}", a.letter},
+		{"POST", "dead/replay", a.replay},
+		{"POST", "dead/delete", a.discard},
+		{"POST", "pipelines/{name}/pause", a.pause},
+		{"POST", "pipelines/{name}/resume", a.resume},
+	}
+	for _, r := range a.routes {
+		a.mux.HandleFunc(r.Method+" "+Prefix+r.Path, func(w http.ResponseWriter, req *http.Request) {
+			if err := r.do(w, req); err != nil {
+				a.fail(w, req, err)
 			}
 		})
 	}
-	a.mux.HandleFunc(Prefix, func(w http.ResponseWriter, r *http.Request) {
-		a.fail(w, r, refused(http.StatusNotFound, "the API has no %s %s", r.Method, r.URL.Path))
-	})
 	return a
 }
+
+// Routes lists all that the API does.
+func (a *API) Routes() []Route { return slices.Clone(a.routes) }
 
 // ServeHTTP admits the caller and answers.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -120,12 +123,43 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
+	if _, pattern := a.mux.Handler(r); pattern == "" {
+		a.fail(w, r, a.unknown(w, r))
+		return
+	}
 	a.mux.ServeHTTP(w, r)
 }
 
+// unknown says whether the path is wrong or only its method.
+func (a *API) unknown(w http.ResponseWriter, r *http.Request) error {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		try := &http.Request{Method: method, URL: r.URL, Host: r.Host}
+		if _, pattern := a.mux.Handler(try); pattern != "" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 {
+		return refused(http.StatusNotFound, "the API has no %s", r.URL.Path)
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	return refused(http.StatusMethodNotAllowed, "%s cannot be %s; use %s", r.URL.Path, r.Method, strings.Join(allowed, " or "))
+}
+
+// Guard lets only those into another handler whom the API would let in.
+func (a *API) Guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := a.admit(r); err != nil {
+			a.fail(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // admit lets in who has the key; without one, only programs on this machine: a page in a
-// browser is kept out by its origin, and a name that was made to point here by the Host
-// it was asked for.
+// browser is kept out by its origin, a name that was made to point here by the Host it was
+// asked for, and what a proxy on this machine passes on by the header that says so.
 func (a *API) admit(r *http.Request) error {
 	if err := a.safe.Check(r); err != nil {
 		return refused(http.StatusForbidden, "this request comes from another site's page")
@@ -136,6 +170,11 @@ func (a *API) admit(r *http.Request) error {
 			return refused(http.StatusUnauthorized, "the API needs its key: set TIDEMILL_TOKEN, or send Authorization: Bearer …")
 		}
 		return nil
+	}
+	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip"} {
+		if r.Header.Get(h) != "" {
+			return refused(http.StatusForbidden, "this request came through a proxy, so its sender may be anybody: set admin.key (TIDEMILL_TOKEN)")
+		}
 	}
 	remote, _, err := net.SplitHostPort(r.RemoteAddr)
 	host := r.Host
@@ -152,22 +191,29 @@ func (a *API) admit(r *http.Request) error {
 type refusal struct {
 	status int
 	text   string
+	sent   *Sent // of a request that was in part done
 }
 
 func (r *refusal) Error() string { return r.text }
 
 func refused(status int, format string, args ...any) error {
-	return &refusal{status, fmt.Sprintf(format, args...)}
+	return &refusal{status: status, text: fmt.Sprintf(format, args...)}
 }
 
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
-	status := http.StatusInternalServerError
+	status, body := http.StatusInternalServerError, failed{Error: err.Error()}
 	if f, ok := errors.AsType[*refusal](err); ok {
-		status = f.status
+		status, body.Sent = f.status, f.sent
 	} else if r.Context().Err() == nil {
 		a.Log.ErrorContext(r.Context(), "api", "path", r.URL.Path, "error", err)
 	}
-	write(w, status, map[string]string{"error": err.Error()})
+	write(w, status, body)
+}
+
+// failed is the answer to what could not be done, or not all.
+type failed struct {
+	Error string `json:"error"`
+	*Sent
 }
 
 func write(w http.ResponseWriter, status int, v any) {
@@ -176,38 +222,6 @@ func write(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v) // the client is gone, or will see that it is cut
 }
 
-// lines streams a listing; once it has begun an error can only cut it off, so it is its
-// last line.
-type lines struct {
-	w   http.ResponseWriter
-	n   int
-	enc *json.Encoder
-}
-
-func stream(w http.ResponseWriter) *lines {
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	return &lines{w: w, enc: json.NewEncoder(w)}
-}
-
-func (l *lines) raw(b []byte) error {
-	l.n++
-	_, err := l.w.Write(append(b, '\n'))
-	return err
-}
-
-func (l *lines) add(v any) error {
-	l.n++
-	return l.enc.Encode(v)
-}
-
-// end reports an error of the listing.
-func (l *lines) end(err error) error {
-	if err == nil || l.n == 0 {
-		return err
-	}
-	_ = l.enc.Encode(map[string]string{"error": err.Error()})
-	panic(http.ErrAbortHandler) // the client must not take it for the whole
-}
 
 // projectOf reads ?project=, a name or an id, which must exist.
 func (a *API) projectOf(r *http.Request) (uuid.UUID, error) {
@@ -222,9 +236,14 @@ func (a *API) projectOf(r *http.Request) (uuid.UUID, error) {
 		}
 		return uuid.Nil, refused(http.StatusBadRequest, "say which project, of %s", names(ps))
 	}
+	return a.find(r.Context(), name)
+}
+
+// find finds a project by its name or id.
+func (a *API) find(ctx context.Context, name string) (uuid.UUID, error) {
 	id := project.ID(name)
-	if _, err := a.Projects.Find(r.Context(), id); errors.Is(err, project.ErrUnknown) {
-		ps, _ := a.Projects.List(r.Context())
+	if _, err := a.Projects.Find(ctx, id); errors.Is(err, project.ErrUnknown) {
+		ps, _ := a.Projects.List(ctx)
 		return uuid.Nil, refused(http.StatusNotFound, "there is no project %q; there are %s", name, names(ps))
 	} else if err != nil {
 		return uuid.Nil, err

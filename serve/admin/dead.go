@@ -8,9 +8,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/project"
 )
 
 // letter is a dead letter as the API shows it. A payload that is no text is in base64.
@@ -62,13 +63,23 @@ func show(l *deadletter.Letter, whole bool) letter {
 
 // chosen reads which letters are meant: from the query of a listing, or the form of a
 // change.
-func chosen(r *http.Request) (f deadletter.Filter, err error) {
+func (a *API) chosen(r *http.Request) (f deadletter.Filter, err error) {
 	if err := r.ParseForm(); err != nil {
 		return f, refused(http.StatusBadRequest, "%v", err)
 	}
 	f = deadletter.Filter{Pipeline: r.Form.Get("pipeline"), IDs: r.Form["id"]}
+	if err := f.Check(); err != nil {
+		return f, refused(http.StatusBadRequest, "%v", err)
+	}
 	if p := r.Form.Get("project"); p != "" {
-		f.Tenant = project.ID(p).String()
+		id, err := a.find(r.Context(), p)
+		if unknown, err2 := uuid.Parse(p); err != nil && err2 == nil {
+			id, err = unknown, nil // letters may be of a project that there is not
+		}
+		if err != nil {
+			return f, err
+		}
+		f.Tenant = id.String()
 	}
 	for _, k := range r.Form["kind"] {
 		kind, err := tidemill.ParseKind(k)
@@ -85,11 +96,11 @@ func chosen(r *http.Request) (f deadletter.Filter, err error) {
 }
 
 func (a *API) dead(w http.ResponseWriter, r *http.Request) error {
-	f, err := chosen(r)
+	f, err := a.chosen(r)
 	if err != nil {
 		return err
 	}
-	out := stream(w)
+	out := stream(w, r)
 	for l, err := range a.Letters.List(r.Context(), f) {
 		if err != nil {
 			return out.end(err)
@@ -103,7 +114,7 @@ func (a *API) dead(w http.ResponseWriter, r *http.Request) error {
 
 // letter shows one letter, by its number or its message's id.
 func (a *API) letter(w http.ResponseWriter, r *http.Request) error {
-	name := r.PathValue("seq")
+	name := r.PathValue("letter")
 	seq, err := strconv.ParseInt(name, 10, 64)
 	var f deadletter.Filter
 	if err != nil {
@@ -117,6 +128,9 @@ func (a *API) letter(w http.ResponseWriter, r *http.Request) error {
 			write(w, http.StatusOK, show(l, true))
 			return nil
 		}
+		if l.Seq > seq { // they come in this order
+			break
+		}
 	}
 	return refused(http.StatusNotFound, "there is no dead letter %s; `tidemill dead list` shows them", name)
 }
@@ -128,12 +142,12 @@ func (a *API) discard(w http.ResponseWriter, r *http.Request) error { return a.m
 // move replays or discards the chosen letters; with ?dry_run it only counts them. To mean
 // all of them is to say so.
 func (a *API) move(w http.ResponseWriter, r *http.Request, what string) error {
-	f, err := chosen(r)
+	f, err := a.chosen(r)
 	if err != nil {
 		return err
 	}
 	if len(f.IDs) == 0 && len(f.Kinds) == 0 && f.Tenant == "" && f.Pipeline == "" && f.Before.IsZero() && f.Max == 0 && r.Form.Get("all") != "true" {
-		return refused(http.StatusBadRequest, "say which letters to %s: ids, a filter, or all=true", what)
+		return refused(http.StatusBadRequest, "say which letters to %s: ids, a filter, or all", what)
 	}
 	var n int
 	switch {

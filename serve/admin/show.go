@@ -114,10 +114,10 @@ func (a *API) projects(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := stream(w)
+	out := stream(w, r)
 	for _, p := range ps {
 		if err := out.add(map[string]string{"id": p.ID.String(), "name": p.Name}); err != nil {
-			return err
+			return out.end(err)
 		}
 	}
 	return nil
@@ -144,7 +144,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) error {
 			return refused(http.StatusBadRequest, "person=%q is no UUID", s)
 		}
 	}
-	out := stream(w)
+	out := stream(w, r)
 	var line []byte
 	for e, err := range a.Events.Events(r.Context(), f) {
 		if err != nil {
@@ -197,15 +197,15 @@ func (a *API) definitions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := stream(w)
+	out := stream(w, r)
 	for _, e := range d.Events {
 		if err := out.add(map[string]any{"event": e.Name, "last_seen_at": e.LastSeen.UTC()}); err != nil {
-			return err
+			return out.end(err)
 		}
 	}
 	for _, p := range d.Properties {
 		if err := out.add(map[string]any{"property": p.Name, "of": p.Of, "value_type": p.Type, "last_seen_at": p.LastSeen.UTC()}); err != nil {
-			return err
+			return out.end(err)
 		}
 	}
 	return nil
@@ -227,10 +227,10 @@ func (a *API) warnings(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := stream(w)
+	out := stream(w, r)
 	for _, n := range ws {
 		if err := out.add(map[string]any{"type": n.Type, "event_name": n.Event, "distinct_id": n.Distinct, "reason": n.Reason, "timestamp": n.At.UTC()}); err != nil {
-			return err
+			return out.end(err)
 		}
 	}
 	return nil

@@ -1,0 +1,255 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow/ring"
+)
+
+// ErrTooManyErrors is what Run returns (wrapped) when Pipeline.Fatal errors happened in a
+// row.
+var ErrTooManyErrors = errors.New("too many errors in a row")
+
+// ErrGrace is why the context of work ends: the time after a stop is up.
+var ErrGrace = errors.New("the grace after the stop is over")
+
+// An Engine is one pipeline, ready to run. Its methods may be called from anywhere.
+type Engine struct {
+	p      Pipeline
+	traits tidemill.Traits
+	holds  bool // what comes again waits in its lane: the source cannot delay, or not in order
+	lanes  []*lane
+	life   lifecycle
+	gate   gate
+	stats  stats
+
+	free    *ring.Ring[*Task] // credit: slots that came back
+	out     *ring.Ring[*Task] // ended, for the door out
+	knock   chan struct{}     // wakes the door in
+	ending  chan struct{}     // wakes the door out
+	full    chan struct{}     // tells the door out that nothing more can come
+	tending chan struct{}     // wakes the one that keeps leases and the source's gate
+
+	shedding []*Task       // scratch, the door in's own
+	slots    int           // made so far; the door in's own
+	reserve  int           // slots beyond InFlight, to receive what the drop policy judges
+	seq      atomic.Uint64 // of the last message received
+	held     atomic.Int64  // received and not settled
+	done     atomic.Int64  // in out, and not taken by its door
+	workers  atomic.Int64  // lanes that get messages
+	credit   atomic.Int64  // most messages held now
+	acked    acks
+	closing  atomic.Bool // nothing more comes to the door out
+
+	back atomic.Bool // stopped while paused: lanes hand back what they hold
+
+	chance  struct{ in, out, acks, tend *rand.Rand } // one for each goroutine
+	reading readPermit
+	shut    context.CancelCauseFunc // ends the door in; set by Run before anything starts
+}
+
+// New checks a pipeline and makes its engine. It refuses what cannot work, and says how to
+// mend it.
+func New(p Pipeline) (*Engine, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		p: p, traits: p.Source.Traits(),
+		knock: make(chan struct{}, 1), ending: make(chan struct{}, 1),
+		full: make(chan struct{}, 1), tending: make(chan struct{}, 1),
+	}
+	e.holds = !e.traits.Delays || p.Lane != nil && !e.traits.Ordered
+	if p.Drop != DropNone {
+		e.reserve = min(p.InFlight, maxReceive)
+	}
+	total := p.InFlight + e.reserve
+	e.free, e.out = ring.New[*Task](total), ring.New[*Task](total)
+	e.credit.Store(int64(float64(p.InFlight)*p.threshold()) + int64(e.reserve))
+	e.workers.Store(int64(p.Lanes))
+	e.gate.init(p)
+	if p.Acks != nil {
+		e.acked.init()
+	}
+	for i := range p.Lanes {
+		l := &lane{e: e, n: i, in: ring.New[*Task](total), wake: make(chan struct{}, 1),
+			rand:  rand.New(rand.NewPCG(p.Rand.Uint64(), p.Rand.Uint64())),
+			clock: alarm{slot: i, of: p.Lanes + slots, now: p.Now},
+			batch: make([]*Task, 0, p.Batch), live: make([]*Task, 0, p.Batch)}
+		env := Env{Pipeline: p.Name, Lane: i, Batch: p.Batch, Now: p.Now, Rand: l.rand, Rules: p.Rules,
+			Log: p.Log, Observe: e.observe, slots: p.Lanes + slots}
+		if e.holds {
+			env.Order = p.Lane
+		}
+		if l.work = p.Work(env); l.work == nil {
+			return nil, fmt.Errorf("pipeline %s: Work made nothing", p.Name)
+		}
+		if p.Retry.Tries != 0 && repeatsInPlace(l.work) {
+			return nil, fmt.Errorf("pipeline %s: retry by redelivery and a stage that retries in place: tries would multiply, choose one", p.Name)
+		}
+		e.lanes = append(e.lanes, l)
+	}
+	for _, r := range []**rand.Rand{&e.chance.in, &e.chance.out, &e.chance.acks, &e.chance.tend} {
+		*r = rand.New(rand.NewPCG(p.Rand.Uint64(), p.Rand.Uint64()))
+	}
+	return e, nil
+}
+
+// observe notes that a stage moved on, for everybody who wants to know.
+func (e *Engine) observe(stage string, messages int, took time.Duration, err error) {
+	e.stats.turn(e.p.Now())
+	if e.p.Observe != nil {
+		e.p.Observe(stage, messages, took, err)
+	}
+}
+
+// repeatsInPlace looks through wrappers for steps with a retry.
+func repeatsInPlace(w Work) bool {
+	for w != nil {
+		if s, ok := w.(interface{ repeatsInPlace() bool }); ok {
+			return s.repeatsInPlace()
+		}
+		u, ok := w.(interface{ Unwrap() Work })
+		if !ok {
+			return false
+		}
+		w = u.Unwrap()
+	}
+	return false
+}
+
+// Name is the pipeline's.
+func (e *Engine) Name() string { return e.p.Name }
+
+// Run runs the pipeline until ctx ends and returns when everything held is settled or
+// handed back. A stop goes in this order, each step with its own time: the door in is
+// shut, lanes finish what they hold (Grace), acks from outside are awaited (AckGrace),
+// what is left goes back to the source unburnt, the door out tells the source (Telling).
+// It returns nil after a stop by ctx, ErrTooManyErrors after one by Fatal, and an error
+// when the source could not be told of every end: those messages come again.
+func (e *Engine) Run(ctx context.Context) error {
+	if err := e.life.start(); err != nil {
+		return fmt.Errorf("pipeline %s: %w", e.p.Name, err)
+	}
+	return e.run(ctx)
+}
+
+func (e *Engine) run(ctx context.Context) error {
+	doors, shut := context.WithCancelCause(ctx)
+	defer shut(nil)
+	e.shut = shut
+	late, expire := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer expire(nil)
+	listen, deafen := context.WithCancel(context.WithoutCancel(ctx))
+	defer deafen()
+	tell, quit := context.WithCancel(context.WithoutCancel(ctx))
+	defer quit()
+	tend, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer leave()
+
+	var tender, out, acks, lanes sync.WaitGroup
+	tender.Go(func() { e.tend(tend) })
+	out.Go(func() { e.settle(tell) })
+	if e.p.Acks != nil {
+		acks.Go(func() { e.listen(listen) })
+	}
+	for _, l := range e.lanes {
+		lanes.Go(func() { l.run(late) })
+	}
+	e.receive(doors)
+
+	e.back.Store(e.paused())
+	_ = e.life.to(Stopping)
+	for _, l := range e.lanes {
+		l.last.Store(true)
+		signal(l.wake)
+	}
+	stopping := e.alarm(slotStop)
+	defer time.AfterFunc(stopping.round(e.p.Grace), func() { expire(ErrGrace) }).Stop()
+	lanes.Wait()
+	e.awaitAcks(max(e.p.AckGrace, 0))
+	deafen()
+	acks.Wait()
+	e.closing.Store(true)
+	signal(e.ending)
+	signal(e.full) // nothing is lingered for any more, whether its door saw this or not
+	defer time.AfterFunc(stopping.round(e.p.Telling), quit).Stop()
+	out.Wait()
+	leave()
+	tender.Wait()
+	_ = e.life.to(Stopped)
+
+	var err error
+	if n := e.held.Load(); n > 0 {
+		err = fmt.Errorf("pipeline %s: the source could not be told how %d messages ended: %w; they come again", e.p.Name, n, e.stats.last())
+	}
+	if cause := context.Cause(doors); errors.Is(cause, ErrTooManyErrors) {
+		err = errors.Join(fmt.Errorf("pipeline %s: %w", e.p.Name, cause), err)
+	}
+	return err
+}
+
+// State is where the engine is in its life.
+func (e *Engine) State() State { return e.life.now() }
+
+// Pause stops receiving and lets each lane finish only the batch it works on; what waits
+// stays held (its leases are kept) until Resume. Acks from outside are still taken.
+func (e *Engine) Pause() error {
+	if err := e.life.to(Paused); err != nil {
+		return fmt.Errorf("pause pipeline %s: %w", e.p.Name, err)
+	}
+	e.reading.revoke()
+	e.wakeAll()
+	return nil
+}
+
+// Resume goes on after Pause.
+func (e *Engine) Resume() error {
+	if err := e.life.resume(); err != nil {
+		return fmt.Errorf("resume pipeline %s: %w", e.p.Name, err)
+	}
+	e.wakeAll()
+	return nil
+}
+
+// Flush asks the lanes to finish what they hold now, without waiting for full batches. It
+// does not wait for them.
+func (e *Engine) Flush() {
+	seq := e.seq.Load()
+	for _, l := range e.lanes {
+		l.flush.Store(seq)
+		signal(l.wake)
+	}
+}
+
+// Workers changes how many lanes get messages, from 1 to Pipeline.Lanes, and the credit
+// with them. It is refused for a pipeline that keeps order, whose lanes are fixed.
+func (e *Engine) Workers(n int) error {
+	switch {
+	case e.p.Lane != nil:
+		return fmt.Errorf("pipeline %s keeps order: its number of lanes is fixed", e.p.Name)
+	case n < 1 || n > e.p.Lanes:
+		return fmt.Errorf("pipeline %s: %d workers: want 1 to %d", e.p.Name, n, e.p.Lanes)
+	}
+	e.workers.Store(int64(n))
+	part := float64(e.p.InFlight) * e.p.threshold() * float64(n) / float64(e.p.Lanes)
+	e.credit.Store(max(int64(part), int64(n)) + int64(e.reserve))
+	signal(e.knock)
+	return nil
+}
+
+func (e *Engine) wakeAll() {
+	for _, l := range e.lanes {
+		signal(l.wake)
+	}
+	signal(e.knock)
+}
+
+func (e *Engine) paused() bool { return e.life.now() == Paused }

@@ -1,0 +1,54 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+)
+
+// lines streams a listing, one JSON object a line. Once it has begun, an error can only be
+// its last line, {"error": "…"}, after which the answer is cut off.
+type lines struct {
+	w    http.ResponseWriter
+	n    int
+	enc  *json.Encoder
+	head bool // nobody wants the lines
+}
+
+// errEnough ends a listing whose lines nobody wants.
+var errEnough = errors.New("no more lines are wanted")
+
+func stream(w http.ResponseWriter, r *http.Request) *lines {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	return &lines{w: w, enc: json.NewEncoder(w), head: r.Method == http.MethodHead}
+}
+
+func (l *lines) raw(b []byte) error {
+	if l.head {
+		return errEnough
+	}
+	l.n++
+	_, err := l.w.Write(append(b, '\n'))
+	return err
+}
+
+func (l *lines) add(v any) error {
+	if l.head {
+		return errEnough
+	}
+	l.n++
+	return l.enc.Encode(v)
+}
+
+// end is how a listing ends: with nil, or with an error of it.
+func (l *lines) end(err error) error {
+	switch {
+	case errors.Is(err, errEnough):
+		return nil
+	case err == nil || l.n == 0:
+		return err
+	}
+	_ = l.enc.Encode(map[string]string{"error": err.Error()})
+	_ = http.NewResponseController(l.w).Flush()
+	panic(http.ErrAbortHandler) // the client must not take it for the whole
+}

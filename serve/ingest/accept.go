@@ -1,0 +1,67 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/analytics/event"
+)
+
+// ErrFull says that the queue holds as many events as it may.
+var ErrFull = errors.New("the queue is full: wait until events are processed, and send them again")
+
+// Accept takes native events, one JSON object each, from somebody who needs no key: an
+// operator. A timestamp is taken as it is given. It returns how many are durable and, for
+// each that is not taken, why. After an error all may be sent again: those with an
+// event_id are not doubled.
+func (h *Handler) Accept(ctx context.Context, project uuid.UUID, events [][]byte) (accepted int, refused []string, err error) {
+	now := h.o.Now().UTC()
+	var jobs []*tidemill.Message
+	var e event.Event
+	for _, raw := range events {
+		m := event.Meta{Format: event.Native, Import: true, Project: project, Received: now}
+		err := h.decode(&m, raw, &e)
+		if err != nil { // a timestamp may be left out here
+			m.Import = false
+			err = h.decode(&m, raw, &e)
+		}
+		if err != nil {
+			refused = append(refused, err.Error())
+			continue
+		}
+		if m.Event = e.ID; e.Derived {
+			m.Event = h.o.NewID()
+		}
+		jobs = append(jobs, &tidemill.Message{ID: m.Event.String(), Tenant: project.String(), Type: e.Name, To: h.o.Queue,
+			Key: []byte(e.DistinctID), Payload: raw, Time: now, Header: []tidemill.Field{{Name: h.metaHeader, Value: m.Append(nil)}}})
+	}
+	if len(jobs) == 0 {
+		return 0, refused, nil
+	}
+	added := make([]queue.Added, len(jobs))
+	if err := h.o.Intake.Add(ctx, jobs, added); err != nil {
+		return 0, refused, err
+	}
+	for _, a := range added {
+		if a == queue.Full {
+			return accepted, refused, ErrFull
+		}
+		accepted++
+	}
+	return accepted, refused, nil
+}
+
+func (h *Handler) decode(m *event.Meta, raw []byte, e *event.Event) error {
+	e.Reset()
+	if deeper(raw, h.o.Limits.Depth) {
+		return event.Refuse(event.Invalid, "objects and arrays are nested too deep")
+	}
+	if err := event.Decode(m, raw, e); err != nil {
+		return err
+	}
+	return event.Validate(e)
+}

@@ -1,0 +1,267 @@
+package ingest
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/analytics/event"
+)
+
+// batch is what is made of one request's events, in memory that is used again.
+type batch struct {
+	envelope envelope
+	scanner  scanner
+	event    event.Event
+	verdicts []verdict
+	jobs     []tidemill.Message
+	refs     []*tidemill.Message // to jobs
+	fields   []tidemill.Field    // a job's header each
+	added    []queue.Added
+	bytes    []byte // keys and metas
+	ids      []byte // all ids as text, 36 bytes each
+	seen     map[[sha256.Size]byte]uint64
+	hash     [sha256.Size]byte // of the body, once hashed
+	hashed   bool
+
+	kept, known, refused, full int // events, by verdict; kept includes known
+}
+
+// verdict is what becomes of one event.
+type verdict struct {
+	state  state
+	reason string // refused: by which it is counted
+	detail string // refused: in words
+	name   string // refused: of the event, as far as it is known
+	whose  string // refused: its distinct id
+}
+
+type state uint8
+
+const (
+	taken   state = iota // durable, once it is added
+	refused              // wrong, and always will be
+	unkept               // the queue is full: send it again
+)
+
+const maxKeep = 1 << 20 // bytes of a batch's memory that are used again
+
+// reset empties the batch for the next request.
+func (b *batch) reset() {
+	clear(b.jobs)
+	clear(b.refs)
+	clear(b.fields)
+	clear(b.verdicts)
+	clear(b.seen)
+	clear(b.envelope.events)
+	if cap(b.bytes) > maxKeep {
+		b.bytes = nil
+	}
+	b.verdicts, b.jobs, b.refs, b.fields = b.verdicts[:0], b.jobs[:0], b.refs[:0], b.fields[:0]
+	b.bytes, b.ids, b.hashed = b.bytes[:0], b.ids[:0], false
+	b.kept, b.known, b.refused, b.full = 0, 0, 0, 0
+}
+
+// authenticate finds whose key it is.
+func (x *exchange) authenticate(key string) *problem {
+	if key == "" {
+		return unauthorized("an API key is needed")
+	}
+	o, err := x.h.keys.find(x.r.Context(), key)
+	switch {
+	case err == nil:
+		x.owner = o
+		return nil
+	case errors.Is(err, project.ErrUnknown):
+		return unauthorized("the API key is not known")
+	}
+	x.h.o.Log.WarnContext(x.r.Context(), "projects cannot be asked", "error", err)
+	return busy("projects", "keys cannot be checked now, please retry")
+}
+
+// authenticateBody finds whose the events are: the key of the header counts, else the
+// envelope's, else what all events agree on.
+func (x *exchange) authenticateBody(fromHeader string) *problem {
+	if fromHeader != "" {
+		return nil // it was looked at before the body was read
+	}
+	v := &x.batch.envelope
+	if v.key == "" {
+		v.findKey()
+	}
+	if v.mixed {
+		return unauthorized("the body has several API keys; all events of one request belong to one project")
+	}
+	return x.authenticate(v.key)
+}
+
+// admit asks whether the project may send its events now. A Limited one is a problem.
+func (x *exchange) admit(billed bool, limitedStatus int) (Admission, *problem) {
+	n := len(x.batch.envelope.events)
+	a, err := x.h.o.Meter.Admit(x.r.Context(), x.owner.project.ID, n, billed)
+	if err != nil {
+		x.h.o.Log.WarnContext(x.r.Context(), "limits cannot be asked, events are let in", "error", err)
+		return Admitted, nil
+	}
+	switch a {
+	case Limited:
+		x.h.stats.events(x.speaks, "rate_limited", n)
+		return a, &problem{status: limitedStatus, reason: "rate_limited",
+			text: "the project sends too many events a minute, please retry later", after: retryLimited}
+	case OverQuota:
+		x.h.stats.events(x.speaks, "quota_limited", n)
+		x.h.o.Warn(x.r.Context(), x.owner.project.ID, "quota_limited", "", "", "the month's quota of events is used up; events are dropped")
+	}
+	return a, nil
+}
+
+// judge decodes every event and makes a job of each good one. The events that m is of
+// are at most most bytes large; 0: any size that a body may have.
+func (x *exchange) judge(m event.Meta, most int) {
+	m.Project, m.Received = x.owner.project.ID, x.at
+	for i, raw := range x.batch.envelope.events {
+		x.batch.verdicts = append(x.batch.verdicts, x.judgeOne(&m, i, raw, most))
+	}
+	b := x.batch
+	ids := string(b.ids)
+	for i := range b.jobs {
+		j := &b.jobs[i]
+		j.ID = ids[36*i : 36*i+36]
+		j.Header = b.fields[i : i+1 : i+1]
+		b.refs = append(b.refs, j)
+	}
+	b.refused = len(b.verdicts) - len(b.jobs)
+}
+
+func (x *exchange) judgeOne(m *event.Meta, index int, raw []byte, most int) verdict {
+	b, e := x.batch, &x.batch.event
+	e.Reset()
+	if most > 0 && len(raw) > most {
+		return verdict{state: refused, reason: "too_large", detail: "the event has more than " + kilobytes(most)}
+	}
+	if deeper(raw, x.h.o.Limits.Depth) {
+		return verdict{state: refused, reason: event.Invalid, detail: "event: objects and arrays are nested too deep"}
+	}
+	m.Event = [16]byte{}
+	err := event.Decode(m, raw, e)
+	if err == nil {
+		err = event.Validate(e)
+	}
+	if err != nil {
+		v := verdict{state: refused, reason: event.Invalid, detail: err.Error(), name: e.Name, whose: e.DistinctID}
+		if r, ok := errors.AsType[*event.Refusal](err); ok {
+			v.reason, v.detail = r.Reason, r.Detail
+		}
+		return v
+	}
+	if m.Event = e.ID; e.Derived {
+		m.Event = x.nameless(index, raw, m.Sent)
+	}
+	var id [36]byte
+	encodeUUID(&id, m.Event)
+	b.ids = append(b.ids, id[:]...)
+	at := len(b.bytes)
+	b.bytes = m.Append(b.bytes)
+	value := b.bytes[at:len(b.bytes):len(b.bytes)]
+	at = len(b.bytes)
+	b.bytes = append(b.bytes, e.DistinctID...)
+	b.fields = append(b.fields, tidemill.Field{Name: x.h.metaHeader, Value: value})
+	b.jobs = append(b.jobs, tidemill.Message{Tenant: x.owner.tenant, Type: e.Name, To: x.h.o.Queue,
+		Key: b.bytes[at:len(b.bytes):len(b.bytes)], Payload: raw, Time: x.at})
+	return verdict{}
+}
+
+// add makes the good events durable. With nothing half, a full queue is a problem though
+// some events may be in it: sent again, they are known.
+func (x *exchange) add(billed bool) *problem {
+	b := x.batch
+	if len(b.jobs) > 0 {
+		if cap(b.added) < len(b.jobs) {
+			b.added = make([]queue.Added, cap(b.jobs))
+		}
+		b.added = b.added[:len(b.jobs)]
+		clear(b.added)
+		// Not ended by a client that hangs up: it will send the same again, and under load
+		// nothing would ever be kept if each try were dropped half-way.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), addTimeout)
+		err := x.h.o.Intake.Add(ctx, b.refs, b.added)
+		cancel()
+		if err != nil {
+			x.h.stats.events(x.speaks, "failed", len(b.jobs))
+			x.h.o.Log.ErrorContext(x.r.Context(), "events cannot be kept, their sender is asked to retry",
+				"count", len(b.jobs), "project", x.owner.tenant, "error", err)
+			return busy("unkept", "events cannot be kept now, please retry")
+		}
+	}
+	x.count(billed)
+	if b.full > 0 {
+		return busy("full", "the queue is full, please retry later")
+	}
+	return nil
+}
+
+// count notes what became of the events.
+func (x *exchange) count(billed bool) {
+	b := x.batch
+	next := 0
+	for i := range b.verdicts {
+		v := &b.verdicts[i]
+		if v.state == refused {
+			continue
+		}
+		switch b.added[next] {
+		case queue.New:
+			b.kept++
+		case queue.Known:
+			b.kept++
+			b.known++
+		default:
+			v.state = unkept
+			b.full++
+		}
+		next++
+	}
+	x.h.stats.events(x.speaks, "accepted", b.kept-b.known)
+	x.h.stats.events(x.speaks, "known", b.known)
+	x.h.stats.events(x.speaks, "full", b.full)
+	if b.full == 0 || x.speaks == postHogV1 {
+		x.warn()
+	}
+	if n := b.kept - b.known; billed && n > 0 {
+		if err := x.h.o.Meter.Bill(x.r.Context(), x.owner.project.ID, n); err != nil {
+			x.h.o.Log.WarnContext(x.r.Context(), "events cannot be billed", "count", n, "project", x.owner.tenant, "error", err)
+		}
+	}
+}
+
+// warn counts the refused events and says why they are.
+func (x *exchange) warn() {
+	if x.batch.refused == 0 {
+		return
+	}
+	for i := range x.batch.verdicts {
+		if v := &x.batch.verdicts[i]; v.state == refused {
+			x.h.stats.events(x.speaks, v.reason, 1)
+			x.h.o.Warn(x.r.Context(), x.owner.project.ID, v.reason, cut(v.name), cut(v.whose), v.detail)
+		}
+	}
+}
+
+// firstRefusal is the reason in words of the first event that was refused.
+func (x *exchange) firstRefusal() string {
+	for i := range x.batch.verdicts {
+		if v := &x.batch.verdicts[i]; v.state == refused {
+			return v.detail
+		}
+	}
+	return ""
+}
+
+// noneGood is the problem of a batch of which every event was refused.
+func (x *exchange) noneGood() *problem {
+	return &problem{status: http.StatusBadRequest, reason: "none_good", text: "no event of the batch can be taken; the first: " + x.firstRefusal()}
+}

@@ -1,0 +1,74 @@
+package ingest
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+const (
+	chunk     = 128 << 10        // bytes that must arrive
+	chunkTime = 10 * time.Second // within this: a client that is slower is not waited for
+)
+
+// read takes the request's body as it is sent, at most limit bytes.
+func (x *exchange) read(limit int) *problem {
+	if x.r.ContentLength > int64(limit) {
+		return tooLarge("the body has %d bytes; at most %d are allowed", x.r.ContentLength, limit)
+	}
+	first := smallBuffer
+	if n := x.r.ContentLength; n >= 0 {
+		first = int(min(n+1, smallBuffer)) // a length is only said: memory comes with the bytes
+	}
+	buf := x.h.buffers.get(first)
+	var p *problem
+	if buf, p = x.fill(buf, limit); p != nil {
+		x.h.buffers.put(buf)
+		return p
+	}
+	x.use(buf)
+	x.sent = len(buf)
+	return nil
+}
+
+// fill reads the body to its end into buf.
+func (x *exchange) fill(buf []byte, limit int) ([]byte, *problem) {
+	control := http.NewResponseController(x.w)
+	deadline := func(t time.Time) { _ = control.SetReadDeadline(t) } // not every server has deadlines
+	deadline(time.Now().Add(chunkTime))
+	next := chunk
+	for {
+		if len(buf) == cap(buf) {
+			larger := x.h.buffers.grow(buf, limit+1)
+			if larger == nil {
+				return buf, busy("memory", "too many large requests at once, please retry")
+			}
+			buf = larger
+		}
+		n, err := x.r.Body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case len(buf) > limit:
+			return buf, tooLarge("the body has more than %d bytes", limit)
+		case err == io.EOF:
+			deadline(time.Time{})
+			return buf, nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return buf, &problem{status: http.StatusRequestTimeout, reason: "timeout",
+				text: "the body came too slowly: " + chunkTime.String() + " for 128 KiB are the limit"}
+		case err != nil:
+			return buf, badRequest("the body ended early")
+		case len(buf) >= next:
+			next = len(buf) + chunk
+			deadline(time.Now().Add(chunkTime))
+		}
+	}
+}
+
+// use makes buf the body, in the place of the one before.
+func (x *exchange) use(buf []byte) {
+	x.h.buffers.put(x.buf)
+	x.buf, x.body = buf, buf
+}

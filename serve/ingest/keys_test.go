@@ -1,0 +1,89 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/project"
+)
+
+func TestKeysAreRememberedForAWhile(t *testing.T) {
+	d := newDoor(t)
+	for range 10 {
+		want(t, d.send("/v1/batch", nativeBody(nat), apiKey), 202, "*")
+		want(t, d.send("/v1/batch", nativeBody(nat), header{"X-Api-Key": "wrong"}), 401, "*")
+	}
+	if d.projects.asked != 2 {
+		t.Errorf("projects were asked %d times for two keys", d.projects.asked)
+	}
+	// A key made just now works soon.
+	d.projects.keys[project.HashOf(tidemill.NewSecret("wrong"))] = project.Project{ID: otherProject}
+	d.now = d.now.Add(keyUnknown)
+	want(t, d.send("/v1/batch", nativeBody(nat), header{"X-Api-Key": "wrong"}), 202, "*")
+	// One taken away is refused a little later.
+	delete(d.projects.keys, project.HashOf(tidemill.NewSecret(goodKey)))
+	want(t, d.send("/v1/batch", nativeBody(nat), apiKey), 202, "*")
+	d.now = d.now.Add(keyLife)
+	want(t, d.send("/v1/batch", nativeBody(nat), apiKey), 401, "*")
+}
+
+func TestKnownKeysOutliveAnOutageOfTheProjects(t *testing.T) {
+	d := newDoor(t)
+	want(t, d.send("/v1/batch", nativeBody(nat), apiKey), 202, "*")
+	d.projects.err = errors.New("connection refused")
+	d.now = d.now.Add(keyLife + time.Second)
+	want(t, d.send("/v1/batch", nativeBody(nat), apiKey), 202, "*")
+	want(t, d.send("/v1/batch", nativeBody(nat), header{"X-Api-Key": otherKey}), 503, `{"retryable":true}`)
+	d.now = d.now.Add(keyInTrouble)
+	want(t, d.send("/v1/batch", nativeBody(nat), apiKey), 503, `{"retryable":true}`)
+}
+
+func TestAFloodOfWrongKeysIsBounded(t *testing.T) {
+	d := newDoor(t)
+	want(t, d.send("/v1/batch", nativeBody(nat), apiKey), 202, "*")
+	for i := range keysKept + 100 {
+		if _, err := d.keys.find(t.Context(), fmt.Sprint("wrong", i)); !errors.Is(err, project.ErrUnknown) {
+			t.Fatal(err)
+		}
+	}
+	if n := d.keys.unknown.Len(); n != keysKept {
+		t.Errorf("%d unknown keys are remembered; want %d", n, keysKept)
+	}
+	asked := d.projects.asked
+	want(t, d.send("/v1/batch", nativeBody(nat), apiKey), 202, "*")
+	if d.projects.asked != asked {
+		t.Error("wrong keys pushed a known one out")
+	}
+}
+
+func TestKeysNobodyCouldHaveAreNotAskedFor(t *testing.T) {
+	d := newDoor(t)
+	for _, key := range []string{"with space", "ümlaut", string(make([]byte, 129))} {
+		if _, err := d.keys.find(t.Context(), key); !errors.Is(err, project.ErrUnknown) {
+			t.Errorf("key %q: %v", key, err)
+		}
+	}
+	if d.projects.asked != 0 {
+		t.Errorf("asked %d times", d.projects.asked)
+	}
+}
+
+func TestWhereKeysMayBe(t *testing.T) {
+	for _, h := range []header{{"X-Api-Key": goodKey}, {"Authorization": "Bearer " + goodKey}, {"authorization": "bearer  " + goodKey},
+		basic, {"X-Api-Key": goodKey, "Authorization": "Bearer other"}} {
+		want(t, newDoor(t).send("/v1/batch", nativeBody(nat), h), 202, "*")
+	}
+	for _, h := range []header{{"Authorization": goodKey}, {"Authorization": "Basic ???"}, {"Authorization": "Digest " + goodKey}, {"X-Api-Key": ""}} {
+		want(t, newDoor(t).send("/v1/batch", nativeBody(nat), h), 401, "*")
+	}
+	mixed := `{"api_key":"` + goodKey + `","token":"` + otherKey + `","batch":[` + ph + `]}`
+	want(t, newDoor(t).send("/batch/", mixed), 401, "*")
+	same := `{"api_key":"` + goodKey + `","token":"` + goodKey + `","batch":[` + ph + `]}`
+	want(t, newDoor(t).send("/batch/", same), 200, "*")
+	want(t, newDoor(t).send("/batch/", `{"api_key":7,"token":"`+goodKey+`","batch":[`+ph+`]}`), 200, "*")
+	// With a key of the batch, its events' own do not count.
+	want(t, newDoor(t).send("/batch/", posted(`{"event":"e","distinct_id":"u","properties":{"token":"`+otherKey+`"}}`)), 200, "*")
+}

@@ -1,0 +1,54 @@
+package ingest
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tidemill/tidemill/state/project"
+)
+
+// What PostHog's SDKs ask for at their start and would not run well without. There are no
+// feature flags, surveys or recordings here, and the answers say so.
+const (
+	flagsAnswer   = `{"flags":{},"featureFlags":{},"featureFlagPayloads":{},"errorsWhileComputingFlags":false}`
+	configAnswer  = `{"supportedCompression":["gzip","gzip-js"],"hasFeatureFlags":false,"sessionRecording":false,"surveys":false,"heatmaps":false,"capturePerformance":false,"autocaptureExceptions":false,"autocapture_opt_out":false,"siteApps":[],"toolbarParams":{},"isAuthenticated":false,"defaultIdentifiedOnly":true}`
+	decideAnswer  = `{"flags":{},"featureFlags":{},"featureFlagPayloads":{},"errorsWhileComputingFlags":false,"config":{"enable_collect_everything":true},"supportedCompression":["gzip","gzip-js"],"sessionRecording":false,"siteApps":[],"toolbarParams":{},"isAuthenticated":false}`
+	surveysAnswer = `{"surveys":[]}`
+)
+
+func (x *exchange) flags() *problem  { x.json(http.StatusOK, flagsAnswer); return nil }
+func (x *exchange) decide() *problem { x.json(http.StatusOK, decideAnswer); return nil }
+
+func (x *exchange) surveys() *problem { x.json(http.StatusOK, surveysAnswer); return nil }
+
+// recordings are taken and forgotten.
+func (x *exchange) recordings() *problem { x.success(http.StatusOK, `{"status":"Ok"}`); return nil }
+
+func (x *exchange) remoteConfig() *problem { x.json(http.StatusOK, configAnswer); return nil }
+
+// remoteConfigScript is the same for pages that load it as a script, under the key by
+// which the SDK looks for it.
+func (x *exchange) remoteConfigScript() *problem {
+	parts := strings.FieldsFunc(x.r.URL.Path, func(c rune) bool { return c == '/' })
+	if project.CheckKey(parts[1]) != nil {
+		return badRequest("the key in the path is none")
+	}
+	key, _ := jsontext.AppendQuote(nil, parts[1])
+	x.answer(http.StatusOK, "application/javascript; charset=utf-8",
+		"(function(){var c=window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{};c["+string(key)+"]={config:"+configAnswer+",siteApps:[]};})();\n")
+	return nil
+}
+
+func (x *exchange) health() *problem { x.json(http.StatusOK, `{"status":"ok"}`); return nil }
+
+func (x *exchange) ready() *problem {
+	if err := x.h.o.Ready(); err != nil {
+		x.h.o.Log.WarnContext(x.r.Context(), "not ready", "error", err)
+		x.json(http.StatusServiceUnavailable, `{"status":"unavailable"}`)
+		return nil
+	}
+	x.json(http.StatusOK, `{"status":"ready"}`)
+	return nil
+}
