@@ -56,7 +56,7 @@ func (c *Loaded) check(fs []Field) error {
 	between(a.RateLimit, 0, many, "analytics.rate_limit")
 	ok(a.RateStatus == 503 || a.RateStatus == 429, "analytics.rate_status")
 	if a.GeoIP.URL != "" {
-		u, err := url.Parse(a.GeoIP.URL)
+		u, err := url.Parse(string(a.GeoIP.URL))
 		ok(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "analytics.geoip.url")
 	}
 	for i, p := range c.Projects {

@@ -54,11 +54,11 @@ type Project struct {
 // Analytics tunes the analytics system.
 type Analytics struct {
 	FlushEvents   int           `yaml:"flush_events" env:"TIDEMILL_ANALYTICS_FLUSH_EVENTS" default:"1000" help:"events flushed together" allow:"1 to 100000"`
-	FlushInterval time.Duration `yaml:"flush_interval" env:"TIDEMILL_ANALYTICS_FLUSH_INTERVAL,PROCESSOR_FLUSH_INTERVAL_MS" default:"500ms" help:"longest wait of an event for its batch" allow:"1ms or more"`
+	FlushInterval time.Duration `yaml:"flush_interval" env:"TIDEMILL_ANALYTICS_FLUSH_INTERVAL,PROCESSOR_FLUSH_INTERVAL_MS" default:"200ms" help:"longest wait of an event for its batch" allow:"1ms or more"`
 	Lanes         int           `yaml:"lanes" env:"TIDEMILL_ANALYTICS_LANES" default:"2" help:"flushes at once" allow:"1 to 64"`
 	Backpressure  int           `yaml:"backpressure" env:"TIDEMILL_ANALYTICS_BACKPRESSURE,PROCESSOR_BACKPRESSURE_THRESHOLD" default:"2000" help:"events in memory, beside those being flushed, at which reading pauses" allow:"1 to 1000000"`
 	QueueMax      int           `yaml:"queue_max" env:"TIDEMILL_ANALYTICS_QUEUE_MAX" default:"10000000" help:"events that may wait; more are answered 503" allow:"1 or more"`
-	Handouts      int           `yaml:"handouts" env:"TIDEMILL_ANALYTICS_HANDOUTS" default:"10" help:"hand-outs after which an event is a dead letter, unread" allow:"1 or more"`
+	Handouts      int           `yaml:"handouts" env:"TIDEMILL_ANALYTICS_HANDOUTS" default:"100" help:"hand-outs after which an event is a dead letter, unread" allow:"1 or more"`
 	DeadMax       int           `yaml:"dead_max" env:"TIDEMILL_ANALYTICS_DEAD_MAX" default:"100000" help:"dead letters that are kept; when full, flushing pauses" allow:"1 or more"`
 	DeadTrim      bool          `yaml:"dead_trim" env:"TIDEMILL_ANALYTICS_DEAD_TRIM" default:"false" help:"when full, drop the oldest dead letters instead (counted as lost)"`
 	ReplayEvery   time.Duration `yaml:"replay_every" env:"TIDEMILL_ANALYTICS_REPLAY_EVERY" default:"5m" help:"how often failed batches are replayed; negative: never"`
@@ -72,5 +72,5 @@ type Analytics struct {
 // GeoIP says where countries come from.
 type GeoIP struct {
 	File string `yaml:"file" env:"TIDEMILL_GEOIP_FILE" help:"country database (MMDB) on disk"`
-	URL  string `yaml:"url" env:"TIDEMILL_GEOIP_URL,GEOLITE2_COUNTRY_URL" help:"where to download one; renewed after 30 days" allow:"http:// or https://"`
+	URL  URL    `yaml:"url" env:"TIDEMILL_GEOIP_URL,GEOLITE2_COUNTRY_URL" help:"where to download one; renewed after 30 days" allow:"http:// or https://"`
 }

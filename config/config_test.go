@@ -117,7 +117,10 @@ func TestMistakesAreRefusedWithTheirPlaceAndWhatIsAllowed(t *testing.T) {
 		{"one key for two projects", "projects:\n  - {name: a, key: k}\n  - {name: b, key: k}\n", "have the same key"},
 		{"an unknown field of a project", "projects:\n  - {name: a, key: k, colour: red}\n", "not \"colour\""},
 		{"a list of projects that is none", "projects: shop\n", "projects is a list"},
-		{"broken YAML", "listen: [1\n", "tidemill.yaml"},
+		{"broken YAML", "listen: [1\n", ":1: this is no YAML"},
+		{"an alias", "data: &d x\nadmin:\n  key: *d\n", ":3: write a plain value here"},
+		{"a list in a list", "http:\n  trust_proxy: [[a]]\n", ":2: write a plain value here"},
+		{"a group for a key", "projects:\n  - {name: a, key: {b: c}}\n", ":2: write a plain value here"},
 		{"a proxy that is no network", "http:\n  trust_proxy: [mars]\n", "http.trust_proxy"},
 		{"a URL of another kind", "analytics:\n  geoip: {url: \"ftp://x/y\"}\n", "http:// or https://"},
 	} {
@@ -151,6 +154,31 @@ func TestSecretsAreNeverWritten(t *testing.T) {
 	}
 	if !strings.Contains(b.String(), "name: shop") {
 		t.Errorf("the project is missing: %s", b.String())
+	}
+}
+
+func TestMistakesDoNotShowSecrets(t *testing.T) {
+	for _, text := range []string{
+		"admin:\n  key: canary-1\n :\n", "admin:\n  key: \"canary-1\n", "admin: {key: canary-1\n", "admin:\n\tkey: canary-1\n",
+		"projects:\n  - {name: a, key: canary 1}\n", "projects:\n  - {name: a, key: canary-1}\n  - {name: b, key: canary-1}\n",
+		"admin:\n  key: [canary-1, [x]]\n", "projects:\n  - {name: a, key: &canary-1 x}\n", "admin:\n  key: canary-1: x\n", "admin:\n  key: @canary-1\n",
+	} {
+		_, err := Load(Layers{File: file(t, text)})
+		if err == nil || strings.Contains(err.Error(), "canary") {
+			t.Errorf("Load(%q) = %v, want an error that does not show the key", text, err)
+		}
+	}
+	c, err := Load(Layers{Getenv: env(map[string]string{"TIDEMILL_GEOIP_URL": "https://canary-1:canary-2@example.com/db?license_key=canary-3"})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := c.Write(&b); err != nil || strings.Contains(b.String(), "canary") || !strings.Contains(b.String(), "https://example.com/db") {
+		t.Errorf("a URL is to be shown without what may be a key: %v\n%s", err, b.String())
+	}
+	_, err = Load(Layers{Getenv: env(map[string]string{"TIDEMILL_GEOIP_URL": "ftp://canary-1@example.com/db?canary-2"})})
+	if err == nil || strings.Contains(err.Error(), "canary") {
+		t.Errorf("a wrong URL: %v", err)
 	}
 }
 

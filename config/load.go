@@ -98,7 +98,7 @@ func (c *Loaded) file(path string) error {
 	}
 	tree, err := parser.ParseBytes(b, 0)
 	if err != nil {
-		return fmt.Errorf("%s: %s", path, yaml.FormatError(err, false, true))
+		return broken(path, err)
 	}
 	byPath := map[string]*Field{}
 	for _, f := range fieldsOf(&c.Config) {
@@ -111,6 +111,16 @@ func (c *Loaded) file(path string) error {
 		}
 	}
 	return errors.Join(r.errs...)
+}
+
+// broken says where a file is no YAML. It does not show the place: a key may stand there.
+func broken(path string, err error) error {
+	e, ok := errors.AsType[yaml.Error](err)
+	if !ok || e.GetToken() == nil || e.GetToken().Position == nil {
+		return fmt.Errorf("%s is no YAML", path)
+	}
+	at := e.GetToken().Position
+	return fmt.Errorf("%s:%d: this is no YAML, at column %d: %s", path, at.Line, at.Column, e.GetMessage())
 }
 
 // reader walks the file's tree.
@@ -170,7 +180,11 @@ func (r *reader) value(f *Field, n ast.Node) {
 	case *ast.SequenceNode:
 		var parts []string
 		for _, e := range v.Values {
-			parts = append(parts, e.GetToken().Value)
+			part, ok := r.scalar(e)
+			if !ok {
+				return
+			}
+			parts = append(parts, part)
 		}
 		text = strings.Join(parts, ",")
 	case *ast.MappingNode:
@@ -179,12 +193,28 @@ func (r *reader) value(f *Field, n ast.Node) {
 	case *ast.NullNode:
 		return
 	default:
-		text = n.GetToken().Value
+		var ok bool
+		if text, ok = r.scalar(n); !ok {
+			return
+		}
 	}
 	r.c.From[f.Path] = fmt.Sprintf("%s:%d", r.path, n.GetToken().Position.Line)
 	if err := f.set(text, 0); err != nil {
 		r.fail(n, "%s: %v%s", f.Path, err, allowed(f))
 	}
+}
+
+// scalar is the text of a plain value. Anchors, aliases, tags and what is nested are none.
+func (r *reader) scalar(n ast.Node) (string, bool) {
+	switch v := n.(type) {
+	case *ast.LiteralNode:
+		return v.Value.Value, true
+	case *ast.AliasNode, *ast.AnchorNode, *ast.TagNode:
+	case ast.ScalarNode:
+		return n.GetToken().Value, true
+	}
+	r.fail(n, "write a plain value here: lists in lists, anchors, aliases and tags are not read")
+	return "", false
 }
 
 func (r *reader) projects(n ast.Node) {
@@ -201,13 +231,19 @@ func (r *reader) projects(n ast.Node) {
 		}
 		var p Project
 		for _, kv := range m.Values {
-			switch kv.Key.GetToken().Value {
-			case "name":
-				p.Name = kv.Value.GetToken().Value
-			case "key":
-				p.Key = tidemill.NewSecret(kv.Value.GetToken().Value)
-			default:
-				r.fail(kv.Key, "a project has a name and a key, not %q", kv.Key.GetToken().Value)
+			key := kv.Key.GetToken().Value
+			if key != "name" && key != "key" {
+				r.fail(kv.Key, "a project has a name and a key, not %q", key)
+				continue
+			}
+			text, ok := r.scalar(kv.Value)
+			if !ok {
+				text = "-" // said already
+			}
+			if key == "name" {
+				p.Name = text
+			} else {
+				p.Key = tidemill.NewSecret(text)
 			}
 		}
 		if p.Name == "" || p.Key.IsZero() {

@@ -31,7 +31,7 @@ func (c *Loaded) Write(w io.Writer) error {
 	_, err := fmt.Fprintln(w, "projects:")
 	for _, p := range c.Projects {
 		if err == nil {
-			_, err = fmt.Fprintf(w, "  - {name: %s, key: \"[secret]\"}\n", p.Name)
+			_, err = fmt.Fprintf(w, "  - {name: %s, key: \"[secret]\"}\n", scalar(p.Name))
 		}
 	}
 	return err

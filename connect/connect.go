@@ -43,23 +43,17 @@ type Options struct {
 // Instance is one process's systems on their backends, open but not yet running.
 type Instance struct {
 	Uses    []string // what it runs on, a line each, for people
-	Made    *NewKey  // the project that was made because there was none
 	Handler http.Handler
 
-	config  *config.Loaded
-	options Options
-	db      *sqlitedb.DB
-	metrics *prometheus.Registry
-	started time.Time
-	systems []*flow.System
-	loops   []flow.Loop
-	ready   readiness
-}
-
-// NewKey is a project with a key that nobody has seen yet. It is shown once.
-type NewKey struct {
-	Name string
-	Key  tidemill.Secret
+	config   *config.Loaded
+	options  Options
+	db       *sqlitedb.DB
+	projects project.Projects
+	metrics  *prometheus.Registry
+	started  time.Time
+	systems  []*flow.System
+	loops    []flow.Loop
+	ready    readiness
 }
 
 // Open opens every backend that the configuration names and puts the systems together.
@@ -94,26 +88,31 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 // DatabasePath is where the embedded database of a data folder lies.
 func DatabasePath(data string) string { return filepath.Join(data, "tidemill.db") }
 
-// ensureProjects makes the configured projects and keys; with none anywhere, one.
-func (i *Instance) ensureProjects(ctx context.Context, ps project.Projects) error {
+// ensureProjects makes the configured projects and keys.
+func (i *Instance) ensureProjects(ctx context.Context) error {
 	for _, p := range i.config.Projects {
-		if err := ps.Ensure(ctx, project.Project{ID: project.ID(p.Name), Name: p.Name}, project.HashOf(p.Key)); err != nil {
+		if err := i.projects.Ensure(ctx, project.Project{ID: project.ID(p.Name), Name: p.Name}, project.HashOf(p.Key)); err != nil {
 			return fmt.Errorf("project %q: %w", p.Name, err)
 		}
 	}
-	all, err := ps.List(ctx)
+	return nil
+}
+
+// FirstProject makes a project with a random key where there is none at all. Nobody can
+// see the key later, so it is for who can show it now: it returns nil when there was a
+// project already.
+func (i *Instance) FirstProject(ctx context.Context) (*config.Project, error) {
+	all, err := i.projects.List(ctx)
 	if err != nil || len(all) > 0 {
-		return err
+		return nil, err
 	}
 	raw := make([]byte, 24)
 	_, _ = rand.Read(raw) // never fails
-	key := tidemill.NewSecret("tm_" + base64.RawURLEncoding.EncodeToString(raw))
-	p := project.Project{ID: project.ID("default"), Name: "default"}
-	if err := ps.Ensure(ctx, p, project.HashOf(key)); err != nil {
-		return err
+	first := &config.Project{Name: "default", Key: tidemill.NewSecret("tm_" + base64.RawURLEncoding.EncodeToString(raw))}
+	if err := i.projects.Ensure(ctx, project.Project{ID: project.ID(first.Name), Name: first.Name}, project.HashOf(first.Key)); err != nil {
+		return nil, fmt.Errorf("make the first project: %w", err)
 	}
-	i.Made = &NewKey{Name: p.Name, Key: key}
-	return nil
+	return first, nil
 }
 
 // Run runs the systems, and serves if there is a server, until ctx ends; ready is called

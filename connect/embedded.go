@@ -33,7 +33,7 @@ import (
 // embedded puts analytics together on the one SQLite file.
 func (i *Instance) embedded(ctx context.Context) error {
 	c, o := &i.config.Analytics, i.options
-	queues, err := sqlitequeue.New(ctx, i.db, sqlitequeue.Options{Capacity: c.QueueMax, Now: o.Now})
+	queues, err := sqlitequeue.New(ctx, i.db, sqlitequeue.Options{Capacity: c.QueueMax, Now: o.Now, Log: o.Log})
 	if err != nil {
 		return err
 	}
@@ -61,14 +61,15 @@ func (i *Instance) embedded(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := i.ensureProjects(ctx, projects); err != nil {
+	i.projects = projects
+	if err := i.ensureProjects(ctx); err != nil {
 		return err
 	}
 	agents, err := enrich.NewAgents(enrich.AgentsOptions{})
 	if err != nil {
 		return err
 	}
-	geo := enrich.NewGeo(enrich.GeoOptions{URL: c.GeoIP.URL, File: c.GeoIP.File, CacheDir: filepath.Join(i.config.Data, "geoip"), Now: o.Now, Log: o.Log})
+	geo := enrich.NewGeo(enrich.GeoOptions{URL: string(c.GeoIP.URL), File: c.GeoIP.File, CacheDir: filepath.Join(i.config.Data, "geoip"), Now: o.Now, Log: o.Log})
 	stages := newStageMetrics(i.metrics)
 	source := queues.Open(analytics.Name, queue.Options{})
 	sys, err := analytics.New(

@@ -28,13 +28,17 @@ type Limits struct {
 type Server struct {
 	listener net.Listener
 	server   *http.Server
+	abort    context.CancelFunc // ends the context of every request
 }
 
-// Listen opens the address. A busy one is an error that says so.
+// Listen opens the address. Who gets a Server runs it, or closes it.
 func Listen(addr string, h http.Handler, l Limits, log *slog.Logger) (*Server, error) {
 	raw, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w (give another with --listen)", addr, err)
+		if errors.Is(err, errInUse) {
+			return nil, fmt.Errorf("%s is in use by another program: stop it, or give another address with --listen", addr)
+		}
+		return nil, fmt.Errorf("listen on %s: %w; give another address with --listen", addr, err)
 	}
 	or := func(d, def time.Duration) time.Duration {
 		if d > 0 {
@@ -48,7 +52,9 @@ func Listen(addr string, h http.Handler, l Limits, log *slog.Logger) (*Server, e
 	if l.HeaderBytes <= 0 {
 		l.HeaderBytes = 64 << 10
 	}
+	requests, abort := context.WithCancel(context.Background())
 	return &Server{
+		abort:    abort,
 		listener: netutil.LimitListener(raw, l.Connections),
 		server: &http.Server{
 			Handler:           h,
@@ -57,7 +63,8 @@ func Listen(addr string, h http.Handler, l Limits, log *slog.Logger) (*Server, e
 			WriteTimeout:      or(l.Answer, 10*time.Minute),
 			IdleTimeout:       or(l.Idle, 2*time.Minute),
 			MaxHeaderBytes:    l.HeaderBytes,
-			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+			BaseContext:       func(net.Listener) context.Context { return requests },
+			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn), // a handler that panicked, too many open files
 		},
 	}, nil
 }
@@ -65,9 +72,20 @@ func Listen(addr string, h http.Handler, l Limits, log *slog.Logger) (*Server, e
 // Addr is where it listens, with the port that was chosen for :0.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// Run serves until ctx ends, then takes no more connections and lets requests that have
-// begun finish within grace.
+// Close gives the address free again; it is for a server that was never run.
+func (s *Server) Close() error {
+	s.abort()
+	return s.listener.Close()
+}
+
+// abortGrace is how long requests whose context was ended have to notice.
+const abortGrace = 2 * time.Second
+
+// Run serves until ctx ends. Then it takes no more connections and lets requests that have
+// begun finish within grace; the context of those that take longer is ended, and after 2s
+// more their connections are cut.
 func (s *Server) Run(ctx context.Context, grace time.Duration) error {
+	defer s.abort()
 	failed := make(chan error, 1)
 	go func() { failed <- s.server.Serve(s.listener) }()
 	select {
@@ -75,12 +93,20 @@ func (s *Server) Run(ctx context.Context, grace time.Duration) error {
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	err := s.server.Shutdown(late)
+	err := s.shutdown(ctx, grace)
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.abort()
+		err = s.shutdown(ctx, abortGrace)
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.server.Close()
 	}
 	<-failed
 	return err
+}
+
+func (s *Server) shutdown(ctx context.Context, grace time.Duration) error {
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	return s.server.Shutdown(late)
 }

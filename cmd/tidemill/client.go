@@ -2,72 +2,45 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
-	"syscall"
 
-	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/serve/admin"
 )
 
-const defaultServer = "http://127.0.0.1:8484"
-
-// remote are the flags of every command that asks an instance.
-type remote struct {
-	settings
-	Server string `help:"The running instance. Default: http://127.0.0.1:8484. When none runs there, the command opens --data itself." env:"TIDEMILL_SERVER" placeholder:"URL"`
-	Token  string `help:"The API's key, where it has one; better set in TIDEMILL_TOKEN." env:"TIDEMILL_TOKEN" placeholder:"KEY"`
-	JSON   bool   `help:"Print JSON: one object, or one a line for listings."`
-}
-
-// client talks to the API of a running instance, or of one that it opens itself.
+// client talks to the API of a running instance, or of one that was opened for it.
 type client struct {
 	http  http.Client
 	base  string
 	token string
+	live  bool // the instance runs; else its data were opened to look at them
 	close func() error
 }
 
-// open finds the instance. Somebody who named a server wants that one and no other.
-func (r *remote) open(ctx context.Context, e env) (*client, error) {
-	base := strings.TrimSuffix(r.Server, "/")
-	named := base != ""
-	if !named {
-		base = defaultServer
-	}
-	if !strings.Contains(base, "://") {
-		base = "http://" + base
-	}
-	c := &client{base: base, token: r.Token, close: func() error { return nil }}
-	resp, err := c.do(ctx, http.MethodGet, "status", nil, nil)
-	if err == nil {
-		return c, resp.Body.Close()
-	}
-	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, err
-	}
-	if named {
-		return nil, fmt.Errorf("nothing runs at %s: start it with `tidemill run`, or leave --server out to open --data", base)
-	}
-	cfg, err := r.load(e, nil)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(connect.DatabasePath(cfg.Data)); err != nil {
-		return nil, fmt.Errorf("nothing runs at %s, and %s holds no data: start with `tidemill run`, or name the place by --server or --data", base, cfg.Data)
-	}
-	in, err := connect.Open(ctx, cfg, connect.Options{Version: version, Log: logger(cfg, e)})
-	if err != nil {
-		return nil, err
-	}
-	return &client{http: http.Client{Transport: inProcess{in.Handler}}, base: "http://localhost", token: cfg.Admin.Key.Reveal(), close: in.Close}, nil
+// apiError is an answer of the API to what it could not do, or not all.
+type apiError struct {
+	Text       string `json:"error"`
+	admin.Sent        // what was done before
+}
+
+func (e *apiError) Error() string { return e.Text }
+
+// errStranger says that something else than an instance answered.
+var errStranger = errors.New("is it a Tidemill instance?")
+
+// unreachable says whether nobody listens there: nothing was asked yet.
+func unreachable(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
 }
 
 // do sends a request and returns an answer of status 200.
@@ -85,38 +58,46 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, err
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err
+		}
+		return nil, fmt.Errorf("ask %s: %w", c.base, err)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp, nil
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	var said struct{ Error string }
-	if json.Unmarshal(text, &said) == nil && said.Error != "" {
-		return nil, errors.New(said.Error)
+	said := new(apiError)
+	if json.Unmarshal(text, said) == nil && said.Text != "" {
+		return nil, said
 	}
-	return nil, fmt.Errorf("%s answered %s: is it a Tidemill instance?", c.base, resp.Status)
+	return nil, fmt.Errorf("%s answered %s: %w", c.base, resp.Status, errStranger)
 }
 
 // get reads one JSON answer into v.
 func (c *client) get(ctx context.Context, path string, query url.Values, v any) error {
-	resp, err := c.do(ctx, http.MethodGet, path, query, nil)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	return json.NewDecoder(resp.Body).Decode(v)
+	return c.one(ctx, http.MethodGet, path, query, nil, v)
 }
 
 // post sends a form and reads one JSON answer into v.
 func (c *client) post(ctx context.Context, path string, form url.Values, v any) error {
-	resp, err := c.do(ctx, http.MethodPost, path, form, nil)
+	return c.one(ctx, http.MethodPost, path, form, nil, v)
+}
+
+func (c *client) one(ctx context.Context, method, path string, query url.Values, body io.Reader, v any) error {
+	resp, err := c.do(ctx, method, path, query, body)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	return json.NewDecoder(resp.Body).Decode(v)
+	if kind := resp.Header.Get("Content-Type"); kind != "application/json" {
+		return fmt.Errorf("%s answered with %s: %w", c.base, cmp.Or(kind, "no type"), errStranger)
+	}
+	if err := json.NewDecoder(resp.Body).Decode(v); err != nil {
+		return fmt.Errorf("the answer of %s was cut off: %w", c.base, err)
+	}
+	return nil
 }
 
 // lines calls each with every line of a listing.
@@ -129,7 +110,12 @@ func (c *client) lines(ctx context.Context, path string, query url.Values, each 
 	in := bufio.NewReaderSize(resp.Body, 256<<10)
 	for {
 		line, err := in.ReadBytes('\n')
-		if len(line) > 0 {
+		if bytes.HasPrefix(line, []byte(`{"error":`)) { // nothing that is listed begins so
+			said := new(apiError)
+			_ = json.Unmarshal(line, said)
+			return fmt.Errorf("the listing was cut off: %w", said)
+		}
+		if len(line) > 0 && (err == nil || errors.Is(err, io.EOF)) {
 			if err := each(line); err != nil {
 				return err
 			}
@@ -143,13 +129,13 @@ func (c *client) lines(ctx context.Context, path string, query url.Values, each 
 	}
 }
 
-// ask opens the instance, runs do, and closes what was opened.
-func (r *remote) ask(ctx context.Context, e env, do func(*client) error) error {
-	c, err := r.open(ctx, e)
-	if err != nil {
-		return err
+// address makes a URL of what people write.
+func address(server string) string {
+	server = strings.TrimRight(server, "/")
+	if !strings.Contains(server, "://") {
+		server = "http://" + server
 	}
-	return errors.Join(do(c), c.close())
+	return server
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/tidemill/tidemill/config"
 )
@@ -49,11 +48,8 @@ func (c *configCheckCmd) Run(e env) error {
 	_, err := c.load(e, nil)
 	if c.JSON {
 		mistakes := []string{}
-		if err != nil {
-			mistakes = strings.Split(err.Error(), "\n")[1:]
-			for i := range mistakes {
-				mistakes[i] = strings.TrimSpace(mistakes[i])
-			}
+		for _, m := range mistakesOf(err) {
+			mistakes = append(mistakes, m.Error())
 		}
 		if perr := printJSON(e.out, map[string]any{"ok": err == nil, "mistakes": mistakes}); perr != nil {
 			return perr
@@ -64,6 +60,24 @@ func (c *configCheckCmd) Run(e env) error {
 		_, err = fmt.Fprintln(e.out, "The configuration is right.")
 	}
 	return err
+}
+
+// mistakesOf takes apart what config.Load joined.
+func mistakesOf(err error) []error {
+	switch e := err.(type) {
+	case nil:
+		return nil
+	case wrongConfig:
+		return mistakesOf(e.error)
+	case interface{ Unwrap() []error }:
+		var all []error
+		for _, m := range e.Unwrap() {
+			all = append(all, mistakesOf(m)...)
+		}
+		return all
+	default:
+		return []error{err}
+	}
 }
 
 type configShowCmd struct {

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"text/tabwriter"
 	"time"
 )
@@ -27,21 +29,27 @@ type which struct {
 
 func (w *which) query(ids []string) url.Values {
 	q := query("pipeline", w.Pipeline, "project", w.Project, "before", w.Before, "max", positive(w.Max))
-	q["kind"], q["id"] = w.Kind, ids
+	if len(w.Kind) > 0 {
+		q["kind"] = w.Kind
+	}
+	if len(ids) > 0 {
+		q["id"] = ids
+	}
 	return q
 }
 
 // letterLine is a dead letter as the API writes it.
 type letterLine struct {
-	Seq     int64     `json:"seq"`
-	ID      string    `json:"id"`
-	Type    string    `json:"type"`
-	Project string    `json:"project_id"`
-	State   string    `json:"state"`
-	Kind    string    `json:"kind"`
-	Cause   string    `json:"cause"`
-	Replays int       `json:"replays"`
-	Last    time.Time `json:"last_failed_at"`
+	Seq      int64     `json:"seq"`
+	ID       string    `json:"id"`
+	Type     string    `json:"type"`
+	Pipeline string    `json:"pipeline"`
+	Project  string    `json:"project_id"`
+	State    string    `json:"state"`
+	Kind     string    `json:"kind"`
+	Cause    string    `json:"cause"`
+	Replays  int       `json:"replays"`
+	Last     time.Time `json:"last_failed_at"`
 }
 
 type deadListCmd struct {
@@ -54,33 +62,21 @@ func (c *deadListCmd) Run(ctx context.Context, e env) error {
 		if c.JSON {
 			return a.lines(ctx, "dead", c.query(nil), func(line []byte) error { _, err := e.out.Write(line); return err })
 		}
-		w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
-		n := 0
+		t := table{out: e.out, head: "ID\tDIED\tKIND\tSTATE\tREPLAYS\tEVENT\tCAUSE", none: "No dead letters."}
 		err := a.lines(ctx, "dead", c.query(nil), func(line []byte) error {
 			var l letterLine
 			if err := json.Unmarshal(line, &l); err != nil {
 				return err
 			}
-			if n++; n == 1 {
-				_, _ = fmt.Fprintln(w, "NO\tDIED\tKIND\tSTATE\tREPLAYS\tEVENT\tCAUSE")
-			}
-			_, err := fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%s\t%s\n", l.Seq, l.Last.Format(time.RFC3339), l.Kind, l.State, l.Replays, short(l.Type, 30), short(l.Cause, 80))
-			return err
+			return t.row(printable(l.ID), l.Last.Format(time.RFC3339), l.Kind, l.State, strconv.Itoa(l.Replays), short(l.Type, 30), short(l.Cause, 80))
 		})
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			_, err = fmt.Fprintln(e.out, "No dead letters.")
-			return err
-		}
-		return w.Flush()
+		return errors.Join(t.end(), err)
 	})
 }
 
 type deadShowCmd struct {
 	remote
-	Letter string `arg:"" help:"Its number, or its message's id."`
+	Letter string `arg:"" name:"id" help:"Its message's id, as dead list shows it, or its number."`
 }
 
 func (c *deadShowCmd) Run(ctx context.Context, e env) error {
@@ -106,7 +102,8 @@ func (c *deadShowCmd) Run(ctx context.Context, e env) error {
 			return err
 		}
 		w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
-		_, _ = fmt.Fprintf(w, "letter\t%d, %s\nmessage\t%s\nproject\t%s\nevent\t%s\nreplays\t%d\n", l.Seq, l.State, printable(l.ID), l.Project, printable(l.Type), l.Replays)
+		_, _ = fmt.Fprintf(w, "letter\t%d, %s\nmessage\t%s\npipeline\t%s\nproject\t%s\nevent\t%s\nreplays\t%d\n",
+			l.Seq, l.State, printable(l.ID), l.Pipeline, printable(l.Project), printable(l.Type), l.Replays)
 		for _, f := range l.History {
 			_, _ = fmt.Fprintf(w, "failed\t%s  %s  %s\n", f.At.Format(time.RFC3339), f.Kind, printable(f.Cause))
 		}
@@ -126,8 +123,8 @@ func (c *deadShowCmd) Run(ctx context.Context, e env) error {
 type moving struct {
 	remote
 	which
-	IDs    []string `arg:"" optional:"" name:"id" help:"Message ids of the letters."`
-	All    bool     `help:"All of them."`
+	IDs    []string `arg:"" optional:"" name:"id" help:"Message ids of the letters, as dead list shows them."`
+	All    bool     `help:"All letters there are."`
 	DryRun bool     `help:"Only say how many it would be."`
 }
 
@@ -135,6 +132,12 @@ func (c *moving) move(ctx context.Context, e env, what, done string) error {
 	q := c.query(c.IDs)
 	if c.All {
 		q.Set("all", "true")
+	}
+	if len(q) == 0 {
+		return usageError{fmt.Errorf("say which letters to %s: ids, filters like --kind, or --all", what)}
+	}
+	if c.All && len(q) > 1 {
+		return usageError{errors.New("--all and a choice of letters contradict each other: leave one out")}
 	}
 	if c.DryRun {
 		q.Set("dry_run", "true")
@@ -148,7 +151,11 @@ func (c *moving) move(ctx context.Context, e env, what, done string) error {
 		if c.JSON {
 			return printJSON(e.out, map[string]int{"count": got.Count})
 		}
-		_, err := fmt.Fprintf(e.out, "%d dead letters %s.\n", got.Count, done)
+		text := count(got.Count, "dead letter", "dead letters") + " " + done + "."
+		if what == "replay" && !c.DryRun && !a.live && got.Count > 0 {
+			text += " Nothing runs: `tidemill run` takes them up."
+		}
+		_, err := fmt.Fprintln(e.out, text)
 		return err
 	})
 }
@@ -159,8 +166,10 @@ type deadReplayCmd struct{ moving }
 func (c *deadReplayCmd) Help() string {
 	return `A replay goes the whole way again, persons and definitions included. What succeeds leaves the dead letters; what fails again stays, with one replay more in its history.
 
-  tidemill dead replay --kind transient      all that failed for a passing reason
-  tidemill dead replay 0190f3c2-…            one`
+  tidemill dead replay 0190f3c2-…                     one
+  tidemill dead replay --kind transient,timeout       all that failed for a passing reason
+  tidemill dead replay --project shop --dry-run       how many it would be
+  tidemill dead replay --all                          all`
 }
 
 func (c *deadReplayCmd) Run(ctx context.Context, e env) error {
@@ -168,6 +177,14 @@ func (c *deadReplayCmd) Run(ctx context.Context, e env) error {
 }
 
 type deadDeleteCmd struct{ moving }
+
+// Help is shown by tidemill dead delete --help.
+func (c *deadDeleteCmd) Help() string {
+	return `Letters that are being replayed are left alone. The books keep the number of those discarded, so that the audit still balances.
+
+  tidemill dead delete 0190f3c2-…                     one
+  tidemill dead delete --before 2026-01-31T00:00:00Z  all that died before then`
+}
 
 func (c *deadDeleteCmd) Run(ctx context.Context, e env) error {
 	return c.move(ctx, e, "delete", "discarded")

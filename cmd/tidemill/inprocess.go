@@ -1,15 +1,21 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"sync"
 )
 
 // inProcess is a transport to a handler in this very process: the API without a port.
-type inProcess struct{ handler http.Handler }
+type inProcess struct {
+	handler http.Handler
+	begun   sync.WaitGroup // requests that the handler works on
+}
 
 // RoundTrip runs the handler; its answer is streamed.
-func (t inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, w := io.Pipe()
 	a := &answer{header: http.Header{}, body: w, begun: make(chan struct{})}
 	r := req.Clone(req.Context())
@@ -17,22 +23,11 @@ func (t inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
-	go func() {
-		defer func() {
-			if p := recover(); p != nil { // a listing that was cut off
-				a.WriteHeader(http.StatusInternalServerError)
-				_ = w.CloseWithError(io.ErrUnexpectedEOF)
-				return
-			}
-			a.WriteHeader(http.StatusOK)
-			_ = w.Close()
-		}()
-		t.handler.ServeHTTP(a, r)
-	}()
+	t.begun.Go(func() { a.run(t.handler, r) })
 	select {
 	case <-a.begun:
-		return &http.Response{StatusCode: a.status, Status: http.StatusText(a.status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-			Header: a.header, Body: body, ContentLength: -1, Request: req}, nil
+		return &http.Response{StatusCode: a.status, Status: fmt.Sprint(a.status, " ", http.StatusText(a.status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header: a.sent, Body: body, ContentLength: -1, Request: req}, nil
 	case <-req.Context().Done():
 		_ = body.Close()
 		return nil, req.Context().Err()
@@ -43,15 +38,35 @@ func (t inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 type answer struct {
 	header http.Header
 	body   *io.PipeWriter
+	begun  chan struct{} // closed when status and sent are set
 	status int
-	begun  chan struct{}
+	sent   http.Header
+}
+
+// run calls the handler and ends the answer: cut off where the handler cut it off.
+func (a *answer) run(h http.Handler, r *http.Request) {
+	defer func() {
+		p := recover()
+		err, _ := p.(error)
+		switch {
+		case p == nil:
+			a.WriteHeader(http.StatusOK)
+			_ = a.body.Close()
+		case errors.Is(err, http.ErrAbortHandler):
+			a.WriteHeader(http.StatusInternalServerError)
+			_ = a.body.CloseWithError(io.ErrUnexpectedEOF)
+		default:
+			panic(p)
+		}
+	}()
+	h.ServeHTTP(a, r)
 }
 
 func (a *answer) Header() http.Header { return a.header }
 
 func (a *answer) WriteHeader(status int) {
 	if a.status == 0 {
-		a.status = status
+		a.status, a.sent = status, a.header.Clone()
 		close(a.begun)
 	}
 }

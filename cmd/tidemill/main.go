@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -19,6 +21,14 @@ import (
 
 // version is set when a release is built.
 var version = "dev"
+
+// buildVersion is the release, or what the build knows of its source.
+func buildVersion() string {
+	if b, ok := debug.ReadBuildInfo(); version == "dev" && ok && b.Main.Version != "" && b.Main.Version != "(devel)" {
+		return b.Main.Version
+	}
+	return version
+}
 
 func main() {
 	// The first signal asks for an orderly stop. After it the default action is back, so
@@ -52,6 +62,8 @@ type commands struct {
 	Doctor     doctorCmd                 `cmd:"" help:"Check that everything is in order, and say what to do where it is not."`
 	Version    versionCmd                `cmd:"" help:"Print the version."`
 	Completion kongcompletion.Completion `cmd:"" help:"Print the line that switches on completion in your shell."`
+
+	VersionFlag kong.VersionFlag `name:"version" hidden:""`
 }
 
 const description = `Tidemill takes events in, decides what each means and delivers it, and accounts for every one.
@@ -66,16 +78,24 @@ Start with:
 // errUnbalanced makes the exit status of audit 1 without another message.
 var errUnbalanced = errors.New("the books do not balance")
 
+// usageError is a command line that is wrong in a way that only its command can tell.
+type usageError struct{ error }
+
 // run parses the arguments and runs one command: exit status 0, 1 after an error, 2 when
 // the command line is wrong.
 func run(ctx context.Context, args []string, e env) (status int) {
 	var c commands
 	exited := -1
-	parser, err := kong.New(&c, kong.Name("tidemill"), kong.Description(description), kong.UsageOnError(),
-		kong.Writers(e.out, e.err), kong.Exit(func(code int) { exited = code; panic(exited) }),
+	out := e.out
+	if len(args) == 0 {
+		args, out = []string{"--help"}, e.err
+		defer func() { status = max(status, 2) }()
+	}
+	parser, err := kong.New(&c, kong.Name("tidemill"), kong.Description(description),
+		kong.Writers(out, e.err), kong.Exit(func(code int) { exited = code; panic(exited) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(e),
-		kong.Vars{"version": version, "systems": fmt.Sprint(connect.Systems())})
+		kong.Vars{"version": "tidemill " + buildVersion(), "systems": strings.Join(connect.Systems(), ", ")})
 	if err != nil {
 		_, _ = fmt.Fprintln(e.err, "tidemill:", err)
 		return 1
@@ -91,10 +111,13 @@ func run(ctx context.Context, args []string, e env) (status int) {
 	kongcompletion.Register(parser)
 	k, err := parser.Parse(args)
 	if err != nil {
-		_, _ = fmt.Fprintf(e.err, "tidemill: %v\nSee tidemill --help.\n", err)
-		return 2
+		return wrongUsage(e, err, parseContext(err))
 	}
-	if err := k.Run(); err != nil {
+	err = k.Run()
+	if usage, ok := errors.AsType[usageError](err); ok {
+		return wrongUsage(e, usage, k)
+	}
+	if err != nil {
 		if !errors.Is(err, errUnbalanced) {
 			_, _ = fmt.Fprintln(e.err, "tidemill:", err)
 		}
@@ -103,14 +126,31 @@ func run(ctx context.Context, args []string, e env) (status int) {
 	return 0
 }
 
+func parseContext(err error) *kong.Context {
+	if p, ok := errors.AsType[*kong.ParseError](err); ok {
+		return p.Context
+	}
+	return nil
+}
+
+// wrongUsage says what is wrong with the command line and where it is explained.
+func wrongUsage(e env, err error, k *kong.Context) int {
+	command := "tidemill"
+	if k != nil && k.Selected() != nil {
+		command = k.Selected().FullPath()
+	}
+	_, _ = fmt.Fprintf(e.err, "tidemill: %v\nSee `%s --help`.\n", err, command)
+	return 2
+}
+
 type versionCmd struct {
 	JSON bool `help:"Print JSON."`
 }
 
 func (c *versionCmd) Run(e env) error {
 	if c.JSON {
-		return printJSON(e.out, map[string]string{"version": version})
+		return printJSON(e.out, map[string]string{"version": buildVersion()})
 	}
-	_, err := fmt.Fprintln(e.out, "tidemill", version)
+	_, err := fmt.Fprintln(e.out, "tidemill", buildVersion())
 	return err
 }

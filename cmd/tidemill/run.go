@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
+	"syscall"
 
-	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/serve"
-	"github.com/tidemill/tidemill/state/project"
 )
 
 type runCmd struct {
@@ -49,14 +50,15 @@ func (c *runCmd) Run(ctx context.Context, e env) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, p := range more {
-		if err := project.CheckKey(p.Key.Reveal()); err != nil {
-			return fmt.Errorf("--project %s: %w", p.Name, err)
+	cfg.Projects = append(cfg.Projects, more...)
+	for _, name := range c.Systems {
+		if !slices.Contains(connect.Systems(), name) {
+			return usageError{fmt.Errorf("there is no system %q; there is %s", name, strings.Join(connect.Systems(), ", "))}
 		}
 	}
-	cfg.Projects = append(cfg.Projects, more...)
-	log := logger(cfg, e)
-	in, err := connect.Open(ctx, cfg, connect.Options{Version: version, Systems: c.Systems, Log: log})
+	signal.Ignore(syscall.SIGPIPE) // whoever read our output may go; the events may not
+	log := logger(cfg, e, false)
+	in, err := connect.Open(ctx, cfg, connect.Options{Version: buildVersion(), Systems: c.Systems, Log: log})
 	if err != nil {
 		return err
 	}
@@ -65,21 +67,43 @@ func (c *runCmd) Run(ctx context.Context, e env) (err error) {
 	if err != nil {
 		return err
 	}
-	return in.Run(ctx, server, func() { greet(e, cfg, in, "http://"+server.Addr()) })
+	made, err := in.FirstProject(ctx)
+	if err != nil {
+		return errors.Join(err, server.Close())
+	}
+	url := "http://" + server.Addr()
+	greet(e, in, url)
+	if made != nil {
+		_, _ = fmt.Fprintf(e.out, firstKey, made.Name, made.Key.Reveal(), url)
+	}
+	defer context.AfterFunc(ctx, func() {
+		_, _ = fmt.Fprintln(e.out, "stopping: what has begun is finished. Ctrl-C again ends it at once.")
+	})()
+	if err := in.Run(ctx, server, func() { _, _ = fmt.Fprintln(e.out, "ready. Stop with Ctrl-C.") }); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(e.out, "stopped.")
+	return err
 }
 
 // greet says where it listens and what it uses.
-func greet(e env, cfg *config.Loaded, in *connect.Instance, url string) {
+func greet(e env, in *connect.Instance, url string) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "tidemill %s (%s)\n", version, runtime.Version())
+	fmt.Fprintf(&b, "tidemill %s (%s)\n", buildVersion(), runtime.Version())
 	fmt.Fprintf(&b, "  listening   %s\n", url)
 	for _, u := range in.Uses {
 		name, what, _ := strings.Cut(u, ": ")
 		fmt.Fprintf(&b, "  %-11s %s\n", name, what)
 	}
-	if in.Made != nil {
-		fmt.Fprintf(&b, "  project     %s, made now; its ingest key, shown this once:\n\n      %s\n\n", in.Made.Name, in.Made.Key.Reveal())
-	}
-	fmt.Fprintf(&b, "ready. Stop with Ctrl-C.\n")
 	_, _ = fmt.Fprint(e.out, b.String())
 }
+
+// firstKey shows the key of the project that was made because there was none.
+const firstKey = `  project     %s, made now. Its ingest key, shown this once:
+
+      %s
+
+  Give it to an SDK as API key or write key, with %s as host.
+  Lost it? tidemill run --project default=ANOTHER-KEY adds one.
+
+`

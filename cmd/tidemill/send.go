@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +12,8 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	"github.com/tidemill/tidemill/serve/admin"
 )
 
 type sendCmd struct {
@@ -28,11 +30,16 @@ func (c *sendCmd) Help() string {
   {"event": "signed_up", "distinct_id": "user-1", "properties": {"plan": "free"}}
   {"event": "$identify", "distinct_id": "user-1", "anonymous_id": "anon-7", "user_properties": {"email": "a@example.com"}}
 
-What it prints as accepted is durable. Events that carry an "event_id" can be sent again without harm.`
+  tidemill send events.ndjson
+  producer | tidemill send --project shop
+
+What it prints as accepted is durable. Events that carry an "event_id" (a UUID) can be sent again without harm. An event that is refused stops no other; the exit status is 1 then.`
 }
 
-// sendBatch is how many bytes of events go into one request.
-const sendBatch = 1 << 20
+const (
+	sendBatch   = 1 << 20 // bytes of events in one request; also the longest line
+	sendReasons = 100     // refusals whose reason is kept; the others are counted
+)
 
 func (c *sendCmd) Run(ctx context.Context, e env) error {
 	in, size := e.in, int64(-1)
@@ -47,70 +54,104 @@ func (c *sendCmd) Run(ctx context.Context, e env) error {
 		}
 		in = f
 	}
-	bar := io.Writer(io.Discard)
-	if f, ok := e.err.(*os.File); ok && !c.Quiet && !c.JSON && term.IsTerminal(int(f.Fd())) {
-		b := progressbar.NewOptions64(size, progressbar.OptionSetWriter(f), progressbar.OptionSetDescription("sending"),
-			progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish())
-		defer b.Finish()
-		bar = b
-	}
 	return c.ask(ctx, e, func(a *client) error {
-		accepted, refused, err := c.all(ctx, a, bufio.NewReaderSize(in, sendBatch), bar)
+		s := sending{to: a, project: c.Project, bar: io.Discard, sum: admin.Sent{Reasons: []string{}}}
+		if f, ok := e.err.(*os.File); ok && !c.Quiet && !c.JSON && term.IsTerminal(int(f.Fd())) {
+			bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(f), progressbar.OptionSetDescription("sending"),
+				progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish())
+			s.bar = bar
+			defer bar.Exit()
+		}
+		err := s.all(ctx, bufio.NewReaderSize(in, sendBatch))
+		if bar, ok := s.bar.(*progressbar.ProgressBar); ok {
+			_ = bar.Finish()
+		}
 		if c.JSON {
-			if perr := printJSON(e.out, map[string]any{"accepted": accepted, "refused": refused}); perr != nil {
+			if perr := printJSON(e.out, s.sum); perr != nil {
 				return perr
 			}
 		} else {
-			_, _ = fmt.Fprintf(e.out, "%d events accepted, %d refused.\n", accepted, len(refused))
-			for _, r := range refused[:min(len(refused), 10)] {
-				_, _ = fmt.Fprintln(e.err, "refused:", printable(r))
-			}
+			s.print(e)
 		}
-		if err == nil && len(refused) > 0 {
-			err = fmt.Errorf("%d events were refused", len(refused))
+		if err == nil && s.sum.Refused > 0 {
+			err = fmt.Errorf("%s refused; the others are accepted", count(s.sum.Refused, "event was", "events were"))
 		}
 		return err
 	})
 }
 
-// all sends every line, many in a request.
-func (c *sendCmd) all(ctx context.Context, a *client, in *bufio.Reader, bar io.Writer) (accepted int, refused []string, err error) {
-	refused = []string{}
-	var batch bytes.Buffer
-	flush := func() error {
-		if batch.Len() == 0 {
-			return nil
-		}
-		resp, err := a.do(ctx, http.MethodPost, "events", query("project", c.Project), bytes.NewReader(batch.Bytes()))
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		var got struct {
-			Accepted int
-			Refused  []string
-		}
-		if err := json.NewDecoder(resp.Body).Decode(&got); err != nil {
-			return err
-		}
-		accepted, refused = accepted+got.Accepted, append(refused, got.Refused...)
-		_, _ = bar.Write(batch.Bytes())
-		batch.Reset()
-		return nil
+// sending is the state of one tidemill send.
+type sending struct {
+	to      *client
+	project string
+	bar     io.Writer
+	batch   bytes.Buffer
+	sum     admin.Sent
+}
+
+// print says what became of the events.
+func (s *sending) print(e env) {
+	_, _ = fmt.Fprintf(e.out, "%s accepted, %d refused.\n", count(s.sum.Accepted, "event", "events"), s.sum.Refused)
+	for _, r := range s.sum.Reasons[:min(len(s.sum.Reasons), 10)] {
+		_, _ = fmt.Fprintln(e.err, "refused:", printable(r))
 	}
-	for {
-		line, err := in.ReadBytes('\n')
-		batch.Write(line)
-		if err == io.EOF {
-			return accepted, refused, flush()
+	if n := s.sum.Refused - 10; n > 0 {
+		_, _ = fmt.Fprintf(e.err, "and %d more\n", n)
+	}
+	if !s.to.live && s.sum.Accepted > 0 {
+		_, _ = fmt.Fprintln(e.out, "Nothing runs: they wait for `tidemill run`.")
+	}
+}
+
+// all sends every line, many in a request.
+func (s *sending) all(ctx context.Context, in *bufio.Reader) error {
+	for n := 1; ; n++ {
+		line, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			s.refuse(fmt.Sprintf("line %d is longer than 1 MiB", n))
+			for errors.Is(err, bufio.ErrBufferFull) {
+				line, err = in.ReadSlice('\n')
+			}
+			line = nil
 		}
-		if err != nil {
-			return accepted, refused, err
-		}
-		if batch.Len() >= sendBatch {
-			if err := flush(); err != nil {
-				return accepted, refused, err
+		if s.batch.Len()+len(line) > sendBatch {
+			if err := s.flush(ctx); err != nil {
+				return err
 			}
 		}
+		s.batch.Write(line)
+		if errors.Is(err, io.EOF) {
+			return s.flush(ctx)
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("read line %d: %w", n, err), s.flush(ctx))
+		}
+	}
+}
+
+// flush sends the lines collected.
+func (s *sending) flush(ctx context.Context) error {
+	if s.batch.Len() == 0 {
+		return nil
+	}
+	var got admin.Sent
+	err := s.to.one(ctx, http.MethodPost, "events", query("project", s.project), bytes.NewReader(s.batch.Bytes()), &got)
+	if said, ok := errors.AsType[*apiError](err); ok {
+		got = said.Sent
+	}
+	s.sum.Accepted += got.Accepted
+	for _, r := range got.Reasons {
+		s.refuse(r)
+	}
+	s.sum.Refused += got.Refused - len(got.Reasons) // those without a reason
+	_, _ = s.bar.Write(s.batch.Bytes())
+	s.batch.Reset()
+	return err
+}
+
+func (s *sending) refuse(why string) {
+	s.sum.Refused++
+	if len(s.sum.Reasons) < sendReasons {
+		s.sum.Reasons = append(s.sum.Reasons, why)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/state/project"
 )
 
 // defaultConfig is read where it lies in the working folder and no other is named.
@@ -36,17 +37,22 @@ func (s *settings) load(e env, flags map[string]string) (*config.Loaded, error) 
 	}
 	c, err := config.Load(config.Layers{File: path, Getenv: e.getenv, Flags: flags})
 	if err != nil {
-		return nil, fmt.Errorf("the configuration is wrong:\n%w", indented{err})
+		return nil, wrongConfig{err}
 	}
 	return c, nil
 }
 
-// indented sets each line of an error apart.
-type indented struct{ error }
+// wrongConfig is all that is wrong with the configuration, a line each.
+type wrongConfig struct{ error }
 
-func (i indented) Error() string { return "  " + strings.ReplaceAll(i.error.Error(), "\n", "\n  ") }
-
-func (i indented) Unwrap() error { return i.error }
+func (w wrongConfig) Error() string {
+	var b strings.Builder
+	b.WriteString("the configuration is wrong:")
+	for _, m := range mistakesOf(w.error) {
+		b.WriteString("\n  " + m.Error())
+	}
+	return b.String()
+}
 
 // projectFlags reads NAME=KEY pairs.
 func projectFlags(pairs []string) ([]config.Project, error) {
@@ -54,17 +60,24 @@ func projectFlags(pairs []string) ([]config.Project, error) {
 	for _, p := range pairs {
 		name, key, ok := strings.Cut(p, "=")
 		if !ok || name == "" || key == "" {
-			return nil, errors.New("--project wants NAME=KEY, like --project shop=my-ingest-key")
+			return nil, usageError{errors.New("--project wants NAME=KEY, like --project shop=my-ingest-key")}
+		}
+		if err := project.CheckKey(key); err != nil {
+			return nil, usageError{fmt.Errorf("--project %s: %w", name, err)}
 		}
 		ps = append(ps, config.Project{Name: name, Key: tidemill.NewSecret(key)})
 	}
 	return ps, nil
 }
 
-// logger writes to standard error, as the configuration says.
-func logger(c *config.Loaded, e env) *slog.Logger {
+// logger writes to standard error, as the configuration says; a command that only looks
+// is quiet where nothing is wrong.
+func logger(c *config.Loaded, e env, quiet bool) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Log.Level)) // checked before
+	if quiet {
+		level = max(level, slog.LevelWarn)
+	}
 	o := &slog.HandlerOptions{Level: level}
 	if c.Log.Format == "json" {
 		return slog.New(slog.NewJSONHandler(e.err, o))

@@ -3,11 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"net/url"
-	"slices"
-	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -38,20 +35,15 @@ func (c *eventsCmd) Run(ctx context.Context, e env) error {
 		if c.JSON {
 			return a.lines(ctx, "events", q, func(line []byte) error { _, err := e.out.Write(line); return err })
 		}
-		w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
-		_, _ = fmt.Fprintln(w, "TIME\tEVENT\tDISTINCT ID\tPERSON\tPROPERTIES")
+		t := table{out: e.out, head: "TIME\tEVENT\tDISTINCT ID\tPERSON\tPROPERTIES", none: "No events."}
 		err := a.lines(ctx, "events", q, func(line []byte) error {
 			var l eventLine
 			if err := json.Unmarshal(line, &l); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Timestamp, printable(l.Name), printable(l.Distinct), l.Person, short(string(l.Props), 60))
-			return err
+			return t.row(l.Timestamp, short(l.Name, 40), short(l.Distinct, 40), l.Person, short(string(l.Props), 60))
 		})
-		if err != nil {
-			return err
-		}
-		return w.Flush()
+		return errors.Join(t.end(), err)
 	})
 }
 
@@ -82,12 +74,12 @@ func (c *personShowCmd) Run(ctx context.Context, e env) error {
 			return printJSON(e.out, p)
 		}
 		w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
-		_, _ = fmt.Fprintf(w, "person\t%s\nidentified\t%v\nfirst seen\t%s\nlast seen\t%s\n", p.ID, p.Identified, p.Created.Format(time.RFC3339), p.Updated.Format(time.RFC3339))
+		_, _ = fmt.Fprintf(w, "person\t%s\nidentified\t%v\ncreated\t%s\n", p.ID, p.Identified, p.Created.Format(time.RFC3339))
 		for _, d := range p.Distinct {
 			_, _ = fmt.Fprintf(w, "distinct id\t%s\n", printable(d))
 		}
 		for _, k := range sorted(p.Properties) {
-			_, _ = fmt.Fprintf(w, "%s\t%s\n", printable(k), printable(string(p.Properties[k])))
+			_, _ = fmt.Fprintf(w, "property\t%s = %s\n", printable(k), printable(string(p.Properties[k])))
 		}
 		return w.Flush()
 	})
@@ -101,65 +93,23 @@ type warningsCmd struct {
 
 func (c *warningsCmd) Run(ctx context.Context, e env) error {
 	return c.ask(ctx, e, func(a *client) error {
-		return a.lines(ctx, "warnings", query("project", c.Project, "max", positive(c.Max)), func(line []byte) error {
-			if c.JSON {
-				_, err := e.out.Write(line)
-				return err
-			}
+		q := query("project", c.Project, "max", positive(c.Max))
+		if c.JSON {
+			return a.lines(ctx, "warnings", q, func(line []byte) error { _, err := e.out.Write(line); return err })
+		}
+		t := table{out: e.out, head: "TIME\tEVENT\tDISTINCT ID\tTYPE\tREASON", none: "No warnings."}
+		err := a.lines(ctx, "warnings", q, func(line []byte) error {
 			var w struct {
 				Type, Reason string
+				Name         string `json:"event_name"`
+				Distinct     string `json:"distinct_id"`
 				Timestamp    time.Time
 			}
 			if err := json.Unmarshal(line, &w); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(e.out, "%s  %s  %s\n", w.Timestamp.Format(time.RFC3339), w.Type, printable(w.Reason))
-			return err
+			return t.row(w.Timestamp.Format(time.RFC3339), short(w.Name, 40), short(w.Distinct, 40), w.Type, short(w.Reason, 120))
 		})
+		return errors.Join(t.end(), err)
 	})
-}
-
-// query makes URL values of pairs, leaving out empty ones.
-func query(pairs ...string) url.Values {
-	v := url.Values{}
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			v.Set(pairs[i], pairs[i+1])
-		}
-	}
-	return v
-}
-
-func positive(n int) string {
-	if n <= 0 {
-		return ""
-	}
-	return strconv.Itoa(n)
-}
-
-// printable shows text from outside without letting it steer the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
-}
-
-func short(s string, n int) string {
-	s = printable(s)
-	if r := []rune(s); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return s
-}
-
-func sorted[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -60,14 +60,21 @@ func (c *auditCmd) Run(ctx context.Context, e env) error {
 }
 
 func (r *auditReport) print(e env) {
-	w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintf(w, "%s\t\t\n", r.System)
-	_, _ = fmt.Fprintf(w, "accepted\t%d\t\ndelivered\t%d\t\nskipped\t%d\t\ndead\t%d\t\nin flight\t%d\t\n", r.Accepted, r.Delivered, r.Skipped, r.Dead, r.InFlight)
+	row := func(name string, n uint64) { _, _ = fmt.Fprintf(e.out, "  %-24s %12d\n", name, n) }
+	_, _ = fmt.Fprintln(e.out, r.System)
+	row("accepted", r.Accepted)
+	row("= delivered", r.Delivered)
+	row("+ skipped", r.Skipped)
+	row("+ dead", r.Dead)
+	row("+ in flight", r.InFlight)
 	if r.Lost > 0 {
-		_, _ = fmt.Fprintf(w, "lost at the source\t%d\t\n", r.Lost)
+		row("+ lost at the source", r.Lost)
 	}
-	_, _ = fmt.Fprintf(w, "dead letters held\t%d\t\nreplayed\t%d\t\ndiscarded\t%d\t\nrows in the warehouse\t%d\t\n", r.Letters.Held, r.Letters.Replayed, r.Letters.Discarded, r.Stored)
-	_ = w.Flush()
+	row("dead letters", r.Letters.Put)
+	row("= held", r.Letters.Held)
+	row("+ replayed", r.Letters.Replayed)
+	row("+ discarded", r.Letters.Discarded)
+	row("rows in the warehouse", uint64(r.Stored))
 	if r.Balanced {
 		_, _ = fmt.Fprintln(e.out, "The books balance: every accepted event is accounted for.")
 	}
@@ -105,7 +112,11 @@ func (c *statusCmd) Run(ctx context.Context, e env) error {
 		if err := json.Unmarshal(whole, &s); err != nil {
 			return err
 		}
-		_, _ = fmt.Fprintf(e.out, "tidemill %s, up %v\n", s.Version, time.Since(s.Started).Round(time.Second))
+		if a.live {
+			_, _ = fmt.Fprintf(e.out, "tidemill %s at %s, up %v\n", s.Version, a.base, time.Since(s.Started).Round(time.Second))
+		} else {
+			_, _ = fmt.Fprintf(e.out, "Nothing runs; the data were opened to look at them.\n")
+		}
 		for _, u := range s.Uses {
 			_, _ = fmt.Fprintf(e.out, "  %s\n", u)
 		}
@@ -129,6 +140,11 @@ type steered struct {
 
 type pauseCmd struct{ steered }
 
+// Help is shown by tidemill pause --help.
+func (c *pauseCmd) Help() string {
+	return `What is being worked on is finished first. The pause lasts until tidemill resume, or until the instance ends.`
+}
+
 func (c *pauseCmd) Run(ctx context.Context, e env) error { return c.steer(ctx, e, "pause") }
 
 type resumeCmd struct{ steered }
@@ -137,6 +153,9 @@ func (c *resumeCmd) Run(ctx context.Context, e env) error { return c.steer(ctx, 
 
 func (c *steered) steer(ctx context.Context, e env, verb string) error {
 	return c.ask(ctx, e, func(a *client) error {
+		if !a.live {
+			return fmt.Errorf("nothing runs that could %s: start it with `tidemill run`", verb)
+		}
 		var got struct{ Name, State string }
 		if err := a.post(ctx, "pipelines/"+url.PathEscape(c.Pipeline)+"/"+verb, nil, &got); err != nil {
 			return err

@@ -178,4 +178,4 @@ func (r *Ring[T]) TryGetN(vs []T) int {
 func (r *Ring[T]) turn(p uint64) uint64 { return r.cells[p&r.mask].turn.Load() }
 
 // full says whether the ring was full at this instant, the tail having been seen at t.
-func (r *Ring[T]) full(t uint64) bool { return t-r.head.Load() >= uint64(len(r.cells)) }
+func (r *Ring[T]) full(t uint64) bool { return int64(t-r.head.Load()) >= int64(len(r.cells)) }

@@ -222,7 +222,6 @@ func write(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v) // the client is gone, or will see that it is cut
 }
 
-
 // projectOf reads ?project=, a name or an id, which must exist.
 func (a *API) projectOf(r *http.Request) (uuid.UUID, error) {
 	name := r.URL.Query().Get("project")

@@ -30,6 +30,7 @@ type letter struct {
 	Last          time.Time        `json:"last_failed_at"`
 	Payload       string           `json:"payload,omitempty"`
 	PayloadBase64 string           `json:"payload_base64,omitempty"`
+	Damaged       string           `json:"damaged,omitempty"` // its stored bytes are not those that were put
 	Row           json.RawMessage  `json:"row,omitempty"`
 	History       []failure        `json:"history,omitempty"`
 }
@@ -43,7 +44,7 @@ type failure struct {
 
 func show(l *deadletter.Letter, whole bool) letter {
 	out := letter{Seq: l.Seq, ID: l.ID, Pipeline: l.Pipeline, Project: l.Tenant, Type: l.Type, State: l.State,
-		Kind: l.Kind.String(), Cause: l.Cause, Tries: l.Tries, Replays: l.Replays, First: l.First.UTC(), Last: l.Last.UTC()}
+		Kind: l.Kind.String(), Cause: l.Cause, Tries: l.Tries, Replays: l.Replays, First: l.First.UTC(), Last: l.Last.UTC(), Damaged: l.Damaged}
 	if utf8.Valid(l.Payload) {
 		out.Payload = string(l.Payload)
 	} else {

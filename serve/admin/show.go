@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -74,7 +75,11 @@ func (a *API) status(w http.ResponseWriter, r *http.Request) error {
 		}
 		systems = append(systems, out)
 	}
-	write(w, http.StatusOK, map[string]any{"version": a.Version, "started": a.Started.UTC(), "uses": a.Uses, "systems": systems})
+	data, err := filepath.Abs(a.Config.Data)
+	if err != nil {
+		return err
+	}
+	write(w, http.StatusOK, map[string]any{"version": a.Version, "started": a.Started.UTC(), "data": data, "uses": a.Uses, "systems": systems})
 	return nil
 }
 

@@ -80,6 +80,12 @@ func TestEncodingsOfTheNewPath(t *testing.T) {
 func TestGzip(t *testing.T) {
 	body := posted(ph)
 	half := len(body) / 2
+	pieces := func(n int) (out string) { // the body in n members
+		for i := range n {
+			out += gzipped(body[len(body)*i/n : len(body)*(i+1)/n])
+		}
+		return out
+	}
 	corrupt := []byte(gzipped(body))
 	corrupt[len(corrupt)-6] ^= 1 // its checksum
 	for _, c := range []struct {
@@ -89,7 +95,9 @@ func TestGzip(t *testing.T) {
 		{"one member", gzipped(body), 200},
 		{"two members", gzipped(body[:half]) + gzipped(body[half:]), 200},
 		{"an empty member before", gzipped("") + gzipped(body), 200},
-		{"too many members", gzipped(body) + strings.Repeat(gzipped(""), 100_000), 400},
+		{"as many members as may be", pieces(maxMembers), 200},
+		{"one member more", pieces(maxMembers + 1), 400},
+		{"100,000 empty members", gzipped(body) + strings.Repeat(gzipped(""), 100_000), 400},
 		{"cut", gzipped(body)[:40], 400},
 		{"cut in the trailer", gzipped(body)[:len(gzipped(body))-1], 400},
 		{"only a header", gzipped(body)[:10], 400},

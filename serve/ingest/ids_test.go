@@ -11,6 +11,7 @@ func TestEventsWithoutAnID(t *testing.T) {
 	const (
 		timed   = `{"event":"e","distinct_id":"u","timestamp":"2026-11-21T09:00:00Z"}`
 		untimed = `{"event":"e","distinct_id":"u"}`
+		another = `{"event":"f","distinct_id":"u"}`
 		oldJS   = `{"event":"e","properties":{"distinct_id":"u","$time":1795255200.5,"$insert_id":"abc"}}`
 	)
 	sent := func(at string, events ...string) string {
@@ -30,6 +31,7 @@ func TestEventsWithoutAnID(t *testing.T) {
 		{"no time, but of sending: sent again it is the same", []string{sent(at, untimed), sent(at, untimed)}, 1},
 		{"no time, but of sending: two equal ones of a batch are two", []string{sent(at, untimed, untimed), sent(at, untimed, untimed)}, 2},
 		{"no time, but of sending: another time, another event", []string{sent(at, untimed), sent(later, untimed)}, 2},
+		{"no time, but of sending: other events of the same time are others", []string{sent(at, untimed), sent(at, another), sent(at, untimed, another)}, 4},
 		{"no time at all: never the same", []string{posted(untimed), posted(untimed)}, 2},
 	} {
 		d := newDoor(t)

@@ -17,6 +17,17 @@ func (a always) Admit(context.Context, uuid.UUID, int, bool) (Admission, error) 
 }
 func (a always) Bill(context.Context, uuid.UUID, int) error { return nil }
 
+// contextMeter admits, and notes whether what it is asked in has ended.
+type contextMeter struct{ ended error }
+
+func (m *contextMeter) Admit(context.Context, uuid.UUID, int, bool) (Admission, error) {
+	return Admitted, nil
+}
+func (m *contextMeter) Bill(ctx context.Context, _ uuid.UUID, _ int) error {
+	m.ended = ctx.Err()
+	return nil
+}
+
 // brokenMeter cannot be asked.
 type brokenMeter struct{}
 
@@ -71,6 +82,7 @@ func TestTheRateIsTheSumOfAMinuteOfBuckets(t *testing.T) {
 
 func TestTheQuotaIsOfAMonthAndOfWhatWasKept(t *testing.T) {
 	d := newDoor(t, func(o *Options) { o.Limits.Quota = 2 })
+	d.now = time.Date(2026, 11, 30, 23, 59, 50, 0, time.UTC)
 	send := func(id, wantBody string) {
 		t.Helper()
 		want(t, d.send("/batch/", posted(`{"event":"e","uuid":"`+id+`","distinct_id":"u"}`)), 200, wantBody)

@@ -94,15 +94,19 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
-// The deadline of the body must not end the work on it.
-func TestTheDeadlineOfTheBodyIsNotThatOfTheQueue(t *testing.T) {
+// The deadline of the body must not end the request while the queue works on it.
+func TestTheDeadlineOfTheBodyIsNotThatOfTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t)
+		m := &contextMeter{}
+		d := newDoor(t, func(o *Options) { o.Meter = m })
 		d.intake.delay = 9 * time.Second
 		body := posted(`{"event":"e","distinct_id":"u","x":"` + strings.Repeat("x", 1000) + `"}`)
 		status, took := slowly(t, d, len(body), body, 5*time.Second)
 		if status != 200 || took != 14*time.Second {
 			t.Errorf("got %d after %s; want 200 after 14s", status, took)
+		}
+		if m.ended != nil {
+			t.Errorf("the request had ended when its events were billed: %v", m.ended)
 		}
 	})
 }

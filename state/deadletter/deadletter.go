@@ -4,7 +4,11 @@
 //
 // A letter is held, then (asked for by Replay) replaying, then gone if its replay was
 // delivered or skipped, else held again with one replay more in its history. The books
-// of a pipeline's letters: put = held + replayed + discarded.
+// of a pipeline's letters: put = held and replaying + replayed + discarded (+ trimmed).
+//
+//	Put ──► held ──Replay──► replaying ──delivered, skipped──► gone
+//	held ──Delete──► gone
+//	replaying ──dead, or Put again──► held
 //
 // Backends: memorydeadletter, sqlitedeadletter. Promises are cases of deadlettertest.
 package deadletter
@@ -37,6 +41,9 @@ type Letter struct {
 	Replays          int
 	State            State
 	History          []Failure // oldest first, the newest 20 kept
+	// Damaged says what is wrong with a letter whose stored bytes are not those that were
+	// put: it is listed as far as it can be read and never replayed. Empty: sound.
+	Damaged string
 }
 
 // Failure is one time a letter's message failed for good.
@@ -60,28 +67,39 @@ type Filter struct {
 	Pipeline, Tenant string
 	Kinds            []tidemill.Kind
 	NotKinds         []tidemill.Kind
-	IDs              []string  // message ids
+	IDs              []string  // message ids, at most MaxIDs
 	Before           time.Time // last died before
+	Replays          int       // replayed fewer times than this: keeps a regular replay from trying the same letters for ever
 	Max              int       // 0: no limit; the oldest first
 }
 
 // Store is all of the role.
 type Store interface {
+	// Put keeps one letter for each pipeline, tenant and message ID. A letter that is
+	// there already takes the new message, row and failure, and keeps its Seq, First and
+	// history; one that is replaying is held again. The same failure put once more (same
+	// position, time and cause: an answer was lost) changes nothing. All or none are put.
 	tidemill.DeadLetters
-	// List yields letters in order of Seq, from a snapshot; it may be long.
+	// List yields letters in order of Seq: those that are there when it begins. It reads
+	// page by page and holds nothing up; a letter that is gone by then is left out.
 	List(ctx context.Context, f Filter) iter.Seq2[*Letter, error]
 	// Count is how many letters match, without reading payloads.
 	Count(ctx context.Context, f Filter) (int, error)
 	// Replay marks matching held letters as replaying, durably, and says how many: they
 	// come out of Open. Letters that die later are not among them.
 	Replay(ctx context.Context, f Filter) (int, error)
-	// Delete discards matching held letters, counted in the books.
+	// Delete discards matching held letters, counted in the books, and says how many. It
+	// is retention by age too: Before and Max.
 	Delete(ctx context.Context, f Filter) (int, error)
-	// Open makes a source of a pipeline's replaying letters (tidemill.Bookkeeper, Parks,
-	// Keeper too). Its messages are the letters' with Handed and Tries counted anew and
-	// RowHeader set where there is a Row. Delivered or Skipped ends the letter; Dead (and
-	// a refused decode) makes it held again, one replay more; Again leaves it replaying.
+	// Open makes a source of a pipeline's replaying letters (tidemill.Bookkeeper, Keeper
+	// too; traits Delays, Parks, Keep). Its messages are the letters' with Handed and Tries
+	// counted anew and RowHeader set where there is a Row; a header of that name that came
+	// from outside is left out. Their position is the replay and Seq. Delivered or Skipped
+	// ends the letter; Dead (and a refused decode) makes it held again, one replay more;
+	// Again and Left leave it replaying. Several sources may be open on one pipeline; they
+	// hear of replays asked of the store that they were opened from.
 	// Books: Accepted letters ever put, Settled.Delivered replayed with success,
-	// Settled.Skipped discarded or skipped at replay, Pending those there are.
+	// Settled.Skipped discarded or skipped at replay, Pending those there are, Lost those
+	// trimmed.
 	Open(pipeline string) tidemill.Source
 }

@@ -67,6 +67,7 @@ type Definitions interface {
 	// Upsert makes or renews the definitions in one stroke. A later LastSeen is never
 	// replaced by an earlier one; a Type that is set stays.
 	Upsert(ctx context.Context, b *Batch) error
-	// List returns a project's definitions, by name.
+	// List returns a project's definitions, by name; those of event properties by the
+	// name of the event, then of the property.
 	List(ctx context.Context, project uuid.UUID) (*Batch, error)
 }

@@ -7,12 +7,35 @@ package lock
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"io"
 	"time"
 )
 
 // ErrLost says that a lock is not held any more: it ran out, or another owner has it.
 var ErrLost = errors.New("the lock is not held any more")
+
+// Check refuses a lock without a name, or for no time: nobody could hold it.
+func Check(name string, d time.Duration) error {
+	if name == "" {
+		return errors.New("a lock needs a name")
+	}
+	if d <= 0 {
+		return fmt.Errorf("lock %q for %v: it must be held for some time", name, d)
+	}
+	return nil
+}
+
+// NewOwner makes an owner from 16 random bytes.
+func NewOwner(random io.Reader) (string, error) {
+	var b [16]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", fmt.Errorf("take random bytes for the owner of a lock: %w", err)
+	}
+	return hex.EncodeToString(b[:]), nil
+}
 
 // Held is a lock in somebody's hands.
 type Held struct {
@@ -23,7 +46,8 @@ type Held struct {
 
 // Locks is the role.
 type Locks interface {
-	// Acquire takes the lock for d if nobody holds it; false, nil if somebody does.
+	// Acquire takes the lock for d if nobody holds it; false, nil if somebody does. The
+	// time runs from within the call: who wants to be sure counts from before it.
 	Acquire(ctx context.Context, name string, d time.Duration) (Held, bool, error)
 	// Extend makes it run out d from now; ErrLost if it is not h's any more.
 	Extend(ctx context.Context, h Held, d time.Duration) error

@@ -2,7 +2,9 @@
 // to, what is known of the person, and what happens when two turn out to be one.
 //
 // Applying the same changes and merges again, in another order, or from several
-// instances at once ends in the same persons; property.go has the rule that makes it so.
+// instances at once ends in the same persons: property.go has the rule for properties,
+// rules.go those for merges, and every backend uses both. Only where one id is claimed by
+// two users, or by one while it is a user's id itself, the first one processed decides.
 //
 // Backends: memoryperson (the reference), sqliteperson. Promises are cases of persontest.
 package person
@@ -64,9 +66,14 @@ type Change struct {
 type Merge struct {
 	Ref
 	Other string    // the other distinct id, of the same project
-	Event uuid.UUID //
-	At    time.Time //
+	Event uuid.UUID // that claims it
+	At    time.Time // of the event; kept to the millisecond
 	Force bool      // no guard ($merge_dangerously)
+}
+
+// Claims says whether o is the same event's claim: what makes two kept merges one.
+func (m Merge) Claims(o Merge) bool {
+	return m.Ref == o.Ref && m.Other == o.Other && m.Event == o.Event && m.Force == o.Force
 }
 
 // Outcome of a merge.
@@ -74,7 +81,7 @@ type Outcome uint8
 
 const (
 	Merged  Outcome = iota + 1 // the other's distinct ids moved to the survivor
-	Same                       // they were one person already; the survivor is identified now
+	Same                       // they were one person already; it is identified now, unless Other is the distinct id itself
 	Refused                    // the other is an identified person: nothing moved, the survivor is identified
 )
 
@@ -87,6 +94,11 @@ type Person struct {
 	Identified bool
 	Created    time.Time // of its earliest event
 	Updated    time.Time // of its latest event, floored to the hour
+}
+
+// String returns the outcome as it is counted and logged.
+func (o Outcome) String() string {
+	return [...]string{"not done", "merged", "same", "refused"}[min(o, Refused)]
 }
 
 // Override says that events of a distinct id stored under another person id belong to

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -21,10 +22,21 @@ var Namespace = uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://tidemill.dev/pro
 // ErrUnknown says that there is no such project or key.
 var ErrUnknown = errors.New("no such project")
 
+// ErrKeyTaken says that the key is another project's.
+var ErrKeyTaken = errors.New("the ingest key belongs to another project; give each project keys of its own")
+
 // Project is one tenant of ingest.
 type Project struct {
 	ID   uuid.UUID
 	Name string
+}
+
+// Check refuses a project without an id.
+func (p Project) Check() error {
+	if p.ID == uuid.Nil {
+		return fmt.Errorf("project %q has no id", p.Name)
+	}
+	return nil
 }
 
 // Hash of an ingest key, the form in which it is kept and looked up.
@@ -38,7 +50,7 @@ func ID(name string) uuid.UUID {
 	if id, err := uuid.Parse(name); err == nil {
 		return id
 	}
-	return uuid.NewSHA1(Namespace, []byte(name))
+	return uuid.NewSHA1(Namespace, []byte(strings.ToLower(name)))
 }
 
 // CheckKey refuses keys that no client could send: 1 to 128 printable ASCII characters.
@@ -56,13 +68,14 @@ func CheckKey(key string) error {
 
 // Projects is the role.
 type Projects interface {
-	// Ensure makes the project and its key; both may be there already. A key belongs to
-	// one project: giving it to another is an error.
+	// Ensure makes the project and its key; both may be there already. A project may have
+	// several keys; its name is the one given last. A key belongs to one project: giving
+	// it to another is ErrKeyTaken and changes nothing.
 	Ensure(ctx context.Context, p Project, key Hash) error
 	// ByKey finds the project of a key: ErrUnknown if there is none.
 	ByKey(ctx context.Context, key Hash) (Project, error)
 	// Find finds a project by id: ErrUnknown if there is none.
 	Find(ctx context.Context, id uuid.UUID) (Project, error)
-	// List returns all projects by name.
+	// List returns all projects, by name.
 	List(ctx context.Context) ([]Project, error)
 }

@@ -63,6 +63,10 @@ func (s *System) mergeKept(ctx context.Context) error {
 	return err
 }
 
+// maxReplays is how often a letter is replayed without being asked: else the same oldest
+// ones would be tried for ever, and those behind them never.
+const maxReplays = 10
+
 // replayFailed asks for the oldest letters of failed batches to be replayed, on one
 // instance at a time. Refusals and what made a stage panic would fail again: only a person
 // replays them. A lost answer is no reason against it, since every stage may be repeated.
@@ -72,7 +76,7 @@ func (s *System) replayFailed(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = s.parts.Locks.Release(context.WithoutCancel(ctx), held) }()
-	_, err = s.parts.Letters.Replay(ctx, deadletter.Filter{Pipeline: Name, Max: s.options.ReplayBatch,
+	_, err = s.parts.Letters.Replay(ctx, deadletter.Filter{Pipeline: Name, Max: s.options.ReplayBatch, Replays: maxReplays,
 		NotKinds: []tidemill.Kind{tidemill.Validation, tidemill.Internal}})
 	return err
 }

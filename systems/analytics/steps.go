@@ -95,6 +95,11 @@ func (s *System) merge(ctx context.Context, batch []*item) error {
 	if err := s.mergeAll(ctx, merges, outcomes); err != nil {
 		return err
 	}
+	// The warehouse is told before the events are settled, so that whoever sees them there
+	// sees them under the survivor. If that fails now, the loop does it.
+	if err := s.relay(ctx); err != nil && ctx.Err() == nil {
+		s.options.Log.WarnContext(ctx, "overrides not copied yet", "error", err)
+	}
 	for i, o := range outcomes {
 		if o == person.Refused {
 			s.Warnings.Add(warning(&of[i].Value, "cannot_merge_already_identified", "the other id belongs to an identified person: "+merges[i].Other))

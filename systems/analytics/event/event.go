@@ -57,8 +57,11 @@ const (
 	Force          // $merge_dangerously
 )
 
-// Reset empties the event for the next message, keeping its memory.
+// Reset empties the event for the next message, keeping its memory unless it is large.
 func (e *Event) Reset() {
+	if cap(e.Changes) > 2*many {
+		e.Changes = nil
+	}
 	*e = Event{Changes: e.Changes[:0]}
 }
 

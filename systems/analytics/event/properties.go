@@ -249,13 +249,17 @@ func (d *decoder) each(e *Event, op person.Op, bags ...[]byte) {
 			}
 		}
 	}
-	if len(e.Changes)-start > few {
+	if n := len(e.Changes) - start; n > many {
+		d.at = nil
+	} else if n > few {
 		clear(d.at)
 	}
 }
 
-// few is how many changes are looked through faster than looked up.
-const few = 16
+const (
+	few  = 16   // changes are looked through faster than looked up
+	many = 1024 // changes are more than memory is kept for
+)
 
 // change adds one change, or puts it in the place of the one with the same key.
 func (d *decoder) change(e *Event, start int, p person.Property) {

@@ -25,12 +25,7 @@ type cursor struct {
 }
 
 // at skips white space and says whether ch comes next.
-func (c *cursor) at(ch byte) bool {
-	for c.i < len(c.b) && c.b[c.i] <= ' ' {
-		c.i++
-	}
-	return c.i < len(c.b) && c.b[c.i] == ch
-}
+func (c *cursor) at(ch byte) bool { return c.skip(' ', ch) }
 
 // open steps into the object or array that begins with ch.
 func (c *cursor) open(ch byte) bool {
@@ -45,10 +40,7 @@ func (c *cursor) open(ch byte) bool {
 // without quotes and escapes; the cursor is at the value then. At the end of the object
 // it steps behind it and says false.
 func (c *cursor) member() (name []byte, ok bool) {
-	if c.at(',') {
-		c.i++
-	}
-	if !c.at('"') {
+	if !c.skip(',', '"') {
 		c.i = min(c.i+1, len(c.b))
 		return nil, false
 	}
@@ -57,19 +49,24 @@ func (c *cursor) member() (name []byte, ok bool) {
 	if name = c.b[start+1 : max(c.i-1, start+1)]; escaped {
 		name, _ = jsontext.AppendUnquote(nil, c.b[start:c.i])
 	}
-	if c.at(':') {
-		c.i++
-	}
+	c.skip(':', 0)
 	return name, true
+}
+
+// skip steps over white space and separators and says whether ch comes next.
+func (c *cursor) skip(separator, ch byte) bool {
+	b, i := c.b, c.i
+	for i < len(b) && (b[i] <= ' ' || b[i] == separator) {
+		i++
+	}
+	c.i = i
+	return i < len(b) && b[i] == ch
 }
 
 // element says whether the array that was opened has one more element, and goes there.
 // At the end it steps behind the array.
 func (c *cursor) element() bool {
-	if c.at(',') {
-		c.i++
-	}
-	if c.at(']') || c.i >= len(c.b) {
+	if c.skip(',', ']') || c.i >= len(c.b) {
 		c.i = min(c.i+1, len(c.b))
 		return false
 	}

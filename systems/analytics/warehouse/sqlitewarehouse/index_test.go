@@ -136,3 +136,72 @@ func TestOnlyTheNewestStoreInserts(t *testing.T) {
 		t.Errorf("took %d, want Again", took[0])
 	}
 }
+
+// flown is an insert of events with these hashes that has begun.
+func flown(t *testing.T, x *index, hashes ...uint64) *flight {
+	t.Helper()
+	f := &flight{hashes: hashes, done: make(chan struct{})}
+	if x.begin(f) != nil {
+		t.Fatalf("the insert of %v waits", hashes)
+	}
+	return f
+}
+
+// land ends an insert whose rows have ids from that one on.
+func land(x *index, f *flight, id int64) {
+	b := &batch{newest: id - 1}
+	for _, h := range f.hashes {
+		b.newest++
+		b.young = append(b.young, entry{h, b.newest})
+	}
+	x.end(f, x.take(len(f.hashes)), true, b)
+}
+
+func TestRotationWaitsForInsertsUnderWay(t *testing.T) {
+	x := newIndex(2, nil, 16, 1)
+	slow := flown(t, x, 1)        // written first, as row 1
+	land(x, flown(t, x, 2, 3), 2) // rows 2 and 3; memory is full
+	late := &flight{hashes: []uint64{4}, done: make(chan struct{})}
+	wait := x.begin(late)
+	if wait == nil {
+		t.Fatal("memory was rotated up to row 3 while row 1 is not in it: after a crash it would be lost to the index")
+	}
+	land(x, slow, 1)
+	select {
+	case <-wait:
+	default:
+		t.Fatal("the end of the insert under way does not wake who waits for it")
+	}
+	if x.begin(late) != nil {
+		t.Fatal("an insert waits for nobody")
+	}
+	if len(x.run) != 3 || x.upto != 3 || len(x.young) != 0 {
+		t.Errorf("%d entries up to %d are old, %d are young; want 3 up to 3, and none", len(x.run), x.upto, len(x.young))
+	}
+}
+
+func TestALargerFilterHasWhatIsInMemory(t *testing.T) {
+	x := newIndex(4, nil, 1, 1)
+	x.full = true
+	small := x.filter.keys()
+	id := int64(1)
+	for ; x.full; id++ {
+		if id > 100 {
+			t.Fatalf("the filter for %d keys does not grow", small)
+		}
+		land(x, flown(t, x, uint64(id)<<24), id)
+	}
+	if x.filter.keys() <= small || len(x.old) == 0 || len(x.young) == 0 {
+		t.Fatalf("the filter for %d keys is now for %d, with %d old and %d young", small, x.filter.keys(), len(x.old), len(x.young))
+	}
+	for h := range x.young {
+		if !x.filter.has(h) {
+			t.Errorf("young %x is missing", h)
+		}
+	}
+	for h := range x.old {
+		if !x.filter.has(h) {
+			t.Errorf("old %x is missing", h)
+		}
+	}
+}

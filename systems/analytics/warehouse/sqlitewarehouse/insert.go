@@ -48,9 +48,9 @@ func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehous
 	var c chunk
 	var b batch
 	written := false
-	defer func() { s.index.end(f, c, written, b.young, b.newest) }()
+	defer func() { s.index.end(f, c, written, &b) }()
 
-	known, err := s.known(ctx, f, rows)
+	known, err := s.known(ctx, f)
 	if err != nil {
 		return fmt.Errorf("insert %d events: look for those that are there: %w", len(rows), err)
 	}
@@ -217,34 +217,75 @@ func putUpto(tx *sqlitedb.Tx, id int64) error {
 }
 
 // known finds which of the rows' events are stored, each with its origin.
-func (s *Store) known(ctx context.Context, f *flight, rows []*event.Event) (map[key]uint64, error) {
+func (s *Store) known(ctx context.Context, f *flight) (map[key]uint64, error) {
 	known := map[key]uint64{}
-	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+	after, fill := s.index.fill(len(f.hashes))
+	if len(f.known) == 0 && len(f.look) == 0 && fill == 0 {
+		return known, nil
+	}
+	slices.Sort(f.look) // neighbours share pages
+	var read []entry
+	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) (err error) {
+		if fill > 0 {
+			if read, err = entriesAfter(tx, after, fill); err != nil {
+				return err
+			}
+		}
 		ids := make([]int64, 0, len(f.known))
 		for _, k := range f.known {
 			ids = append(ids, k.id)
 		}
-		ids, err := selectInts(tx, ids, "SELECT k.id FROM json_each(?) j JOIN warehouse_key k ON k.hash = j.value", f.hashes)
-		if err != nil || len(ids) == 0 {
-			return err
-		}
-		slices.Sort(ids)
-		found, err := tx.Query("SELECT e.project, e.event_id, e.origin FROM json_each(?) j JOIN warehouse_event e ON e.id = j.value", jsonInts(slices.Compact(ids)))
-		if err != nil {
-			return err
-		}
-		defer found.Close()
-		for found.Next() {
-			var project, id []byte
-			var origin int64
-			if err := found.Scan(&project, &id, &origin); err != nil {
+		if len(f.look) > 0 {
+			if ids, err = selectInts(tx, ids, "SELECT k.id FROM json_each(?) j JOIN warehouse_key k ON k.hash = j.value", f.look); err != nil {
 				return err
 			}
-			known[key{uuidOf(project), uuidOf(id)}] = uint64(origin)
 		}
-		return found.Err()
+		return origins(tx, ids, known)
 	})
+	if fill > 0 {
+		s.index.fillEnd(read, fill, err)
+	}
 	return known, err
+}
+
+// entriesAfter reads entries of the index in their order.
+func entriesAfter(tx *sqlitedb.Tx, after entry, n int) ([]entry, error) {
+	rows, err := tx.Query("SELECT hash, id FROM warehouse_key WHERE (hash, id) > (?, ?) ORDER BY hash, id LIMIT ?", int64(after.hash), after.id, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var entries []entry
+	for rows.Next() {
+		var e entry
+		if err := rows.Scan(&e.hash, &e.id); err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, rows.Err()
+}
+
+// origins reads whose rows these are.
+func origins(tx *sqlitedb.Tx, ids []int64, into map[key]uint64) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	slices.Sort(ids)
+	rows, err := tx.Query("SELECT e.project, e.event_id, e.origin FROM json_each(?) j JOIN warehouse_event e ON e.id = j.value", jsonInts(slices.Compact(ids)))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var project, id []byte
+		var origin int64
+		if err := rows.Scan(&project, &id, &origin); err != nil {
+			return err
+		}
+		into[key{uuidOf(project), uuidOf(id)}] = uint64(origin)
+	}
+	return rows.Err()
 }
 
 // selectInts appends what a query with one list of numbers finds.
@@ -275,68 +316,4 @@ func jsonInts[T int64 | uint64](list []T) string {
 		b = strconv.AppendInt(b, int64(v), 10)
 	}
 	return string(append(b, ']'))
-}
-
-// recover reads back the events that the index does not have yet. All but the last of
-// them go into the table at once, so that memory holds no more than it would anyway.
-func (s *Store) recover(ctx context.Context) error {
-	x := s.index
-	if err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		return tx.QueryRow("SELECT upto FROM warehouse_index").Scan(&x.newest)
-	}); err != nil {
-		return err
-	}
-	for {
-		entries := make([]entry, 0, 1024)
-		if err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-			rows, err := tx.Query("SELECT id, project, event_id FROM warehouse_event WHERE id > ? ORDER BY id LIMIT ?", x.newest, x.size)
-			if err != nil {
-				return err
-			}
-			defer rows.Close()
-			var project, id []byte
-			for rows.Next() {
-				var e entry
-				if err := rows.Scan(&e.id, &project, &id); err != nil {
-					return err
-				}
-				e.hash = x.hash(uuidOf(project), uuidOf(id))
-				entries = append(entries, e)
-			}
-			return rows.Err()
-		}); err != nil {
-			return err
-		}
-		if len(entries) == 0 {
-			return nil
-		}
-		x.newest = entries[len(entries)-1].id
-		if len(entries) < x.size {
-			var twins []entry
-			for _, e := range entries {
-				if _, ok := x.young[e.hash]; ok {
-					twins = append(twins, e)
-				} else {
-					x.young[e.hash] = e.id
-				}
-			}
-			return s.merge(ctx, twins, 0)
-		}
-		slices.SortFunc(entries, byHash)
-		if err := s.merge(ctx, entries, x.newest); err != nil {
-			return err
-		}
-	}
-}
-
-// mergeRows is how many entries one write of recover takes: about 10 ms of the writer.
-const mergeRows = 5000
-
-func (s *Store) merge(ctx context.Context, entries []entry, upto int64) error {
-	for part := range slices.Chunk(entries, mergeRows) {
-		if err := s.db.Write(ctx, func(tx *sqlitedb.Tx) error { return putKeys(tx, part) }); err != nil {
-			return err
-		}
-	}
-	return s.db.Write(ctx, func(tx *sqlitedb.Tx) error { return putUpto(tx, upto) })
 }

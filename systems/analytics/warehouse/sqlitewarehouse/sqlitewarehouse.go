@@ -53,10 +53,10 @@ var (
 // New opens the warehouse in db and makes its tables. The newest Store of a file is the
 // only one that can insert: those made before it get an error.
 func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Store, error) {
-	return newStore(ctx, db, o, hasher)
+	return newStore(ctx, db, o, tuned)
 }
 
-func newStore(ctx context.Context, db *sqlitedb.DB, o Options, hash func(seed uint64) hash) (*Store, error) {
+func newStore(ctx context.Context, db *sqlitedb.DB, o Options, t tuning) (*Store, error) {
 	if o.Recent < 0 {
 		return nil, fmt.Errorf("open the warehouse: Recent is %d; it cannot be negative", o.Recent)
 	}
@@ -74,18 +74,18 @@ func newStore(ctx context.Context, db *sqlitedb.DB, o Options, hash func(seed ui
 		return nil, fmt.Errorf("open the warehouse: take random bytes: %w", err)
 	}
 	s := &Store{db: db, owner: random[:16]}
-	var seed int64
+	var seed, events int64
 	err := db.Write(ctx, func(tx *sqlitedb.Tx) error {
 		if _, err := tx.Exec("INSERT INTO warehouse_index(one,seed,upto,owner) VALUES(1,?,0,?) ON CONFLICT(one) DO UPDATE SET owner=excluded.owner",
 			int64(binary.LittleEndian.Uint64(random[16:])), s.owner); err != nil {
 			return err
 		}
-		return tx.QueryRow("SELECT seed FROM warehouse_index").Scan(&seed)
+		return tx.QueryRow("SELECT seed, (SELECT coalesce(max(id), 0) FROM warehouse_event) FROM warehouse_index").Scan(&seed, &events)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the warehouse: take ownership: %w", err)
 	}
-	s.index = newIndex(o.Recent, hash(uint64(seed)))
+	s.index = newIndex(o.Recent, t.hasher(uint64(seed)), max(t.keys, 2*int(events)), t.step)
 	if err := s.recover(ctx); err != nil {
 		return nil, fmt.Errorf("open the warehouse: read back the newest event ids: %w", err)
 	}

@@ -34,6 +34,16 @@ func store(t testing.TB, db *sqlitedb.DB, o Options) *Store {
 	return s
 }
 
+// few makes a filter small enough that it grows, and filled slowly.
+func few(t testing.TB, db *sqlitedb.DB, recent int) *Store {
+	t.Helper()
+	s, err := newStore(t.Context(), db, Options{Recent: recent}, tuning{hasher, 16, 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // A handful of recent ids makes every case pass through rotation, merging and the table.
 func TestConformance(t *testing.T) {
 	for _, c := range []struct {
@@ -47,7 +57,12 @@ func TestConformance(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			warehousetest.Run(t, func(t *testing.T) warehousetest.Harness {
 				db := open(t)
-				again := func() warehouse.Store { return store(t, db, Options{Recent: c.recent}) }
+				again := func() warehouse.Store {
+					if c.recent > 0 {
+						return few(t, db, c.recent)
+					}
+					return store(t, db, Options{})
+				}
 				return warehousetest.Harness{Store: again(), Reopen: again}
 			})
 		})
@@ -59,9 +74,9 @@ func TestConformanceWhenHashesCollide(t *testing.T) {
 	warehousetest.Run(t, func(t *testing.T) warehousetest.Harness {
 		db := open(t)
 		again := func() warehouse.Store {
-			s, err := newStore(t.Context(), db, Options{Recent: 5}, func(uint64) hash {
+			s, err := newStore(t.Context(), db, Options{Recent: 5}, tuning{keys: 1, step: 3, hasher: func(uint64) hash {
 				return func(_, id uuid.UUID) uint64 { return uint64(id[15] & 63) }
-			})
+			}})
 			if err != nil {
 				t.Fatal(err)
 			}

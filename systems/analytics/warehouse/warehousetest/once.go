@@ -58,7 +58,7 @@ func idsPerProject(t *testing.T, h Harness) {
 }
 
 func concurrentInserts(t *testing.T, h Harness) {
-	const workers, batches, size = 4, 30, 20
+	const workers, batches, size = 4, 15, 20
 	var mu sync.Mutex
 	stored := map[string]int{}
 	var wg sync.WaitGroup
@@ -98,7 +98,7 @@ func concurrentInserts(t *testing.T, h Harness) {
 }
 
 func knownLongAfter(t *testing.T, h Harness) {
-	const n = 2000
+	const n = 1000
 	for i := 0; i < n; i += 50 {
 		all(t, insert(t, h.Store, evs(i, i+50)...), warehouse.Stored)
 	}
@@ -113,7 +113,7 @@ func knownAfterRestart(t *testing.T, h Harness) {
 		return // nothing survives, nothing is promised
 	}
 	s := h.Store
-	for i := range 12 {
+	for i := range 6 {
 		all(t, insert(t, s, evs(i*37, (i+1)*37)...), warehouse.Stored)
 		s = h.Reopen()
 		all(t, insert(t, s, evs(0, (i+1)*37)...), warehouse.Again)

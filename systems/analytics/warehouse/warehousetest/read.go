@@ -14,7 +14,7 @@ import (
 
 func listsInOrder(t *testing.T, h Harness) {
 	want := []int{}
-	for i := 899; i >= 0; i -= 3 { // not in the order of time
+	for i := 449; i >= 0; i -= 3 { // not in the order of time
 		insert(t, h.Store, ev(i), ev(i-1), ev(i-2))
 		want = append(want, i, i-1, i-2)
 	}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect"
+)
+
+// remote are the flags of every command that asks an instance.
+type remote struct {
+	settings
+	Server string `help:"The running instance. Default: where the configuration listens, http://127.0.0.1:8484. When none runs there, or one on other data than --data, the command opens the data itself." env:"TIDEMILL_SERVER" placeholder:"URL"`
+	Token  string `help:"The API's key, where it has one; better in the environment, where others do not see it." env:"TIDEMILL_TOKEN" placeholder:"KEY"`
+	JSON   bool   `help:"Print JSON: one object, or one a line for listings."`
+}
+
+// open finds the instance. Somebody who named a server wants that one and no other.
+func (r *remote) open(ctx context.Context, e env) (*client, error) {
+	c := &client{base: address(r.Server), token: r.Token, live: true, close: func() error { return nil }}
+	var cfg *config.Loaded
+	if r.Server == "" {
+		var err error
+		if cfg, err = r.load(e, nil); err != nil {
+			return nil, err
+		}
+		c.base = listener(cfg)
+		if c.token == "" {
+			c.token = cfg.Admin.Key.Reveal()
+		}
+	}
+	var its struct{ Data string }
+	err := c.get(ctx, "status", nil, &its)
+	switch {
+	case cfg == nil && err != nil && unreachable(err):
+		return nil, fmt.Errorf("nothing runs at %s: start it with `tidemill run`, or leave --server (TIDEMILL_SERVER) out to open --data", c.base)
+	case cfg == nil || err != nil && !unreachable(err) && !errors.Is(err, errStranger):
+		return c, err
+	case err == nil && (r.Data == "" || sameFolder(its.Data, cfg.Data)):
+		return c, nil
+	}
+	if _, err := os.Stat(connect.DatabasePath(cfg.Data)); err != nil {
+		return nil, fmt.Errorf("nothing runs at %s, and there is no data in %s: start with `tidemill run`, or say where by --server or --data", c.base, cfg.Data)
+	}
+	return offline(ctx, e, cfg)
+}
+
+// offline opens the data in this process. What runs on them elsewhere has locked them.
+func offline(ctx context.Context, e env, cfg *config.Loaded) (*client, error) {
+	in, err := connect.Open(ctx, cfg, connect.Options{Version: buildVersion(), Log: logger(cfg, e, true)})
+	if err != nil {
+		return nil, err
+	}
+	t := &inProcess{handler: in.Handler}
+	return &client{http: http.Client{Transport: t}, base: "http://localhost", token: cfg.Admin.Key.Reveal(), close: func() error {
+		t.begun.Wait()
+		return in.Close()
+	}}, nil
+}
+
+// listener is the URL of an instance with this configuration, as seen from this machine.
+func listener(cfg *config.Loaded) string {
+	host, port, err := net.SplitHostPort(cfg.Listen)
+	if err != nil || port == "0" {
+		return defaultServer
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+const defaultServer = "http://127.0.0.1:8484"
+
+func sameFolder(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// ask opens the instance, runs do, and closes what was opened.
+func (r *remote) ask(ctx context.Context, e env, do func(*client) error) error {
+	c, err := r.open(ctx, e)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(c), c.close())
+}

@@ -1,0 +1,79 @@
+package flow
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow/ring"
+)
+
+// acks are ends that come from outside, on their way to the door out.
+type acks struct {
+	ring    *ring.Ring[tidemill.Settlement]
+	room    chan struct{} // wakes the listener: the ring was emptied
+	idle    chan struct{} // wakes the stop: nothing is awaited any more
+	awaited atomic.Int64  // left for an ack, less those acked
+}
+
+func (a *acks) init() {
+	a.ring = ring.New[tidemill.Settlement](maxReceive)
+	a.room, a.idle = make(chan struct{}, 1), make(chan struct{}, 1)
+}
+
+// took counts what the source answered to ends from outside.
+func (a *acks) took(ends []tidemill.Settlement) {
+	n := int64(0)
+	for i := range ends {
+		if ends[i].Took == tidemill.Applied {
+			n++
+		}
+	}
+	if n > 0 && a.awaited.Add(-n) <= 0 {
+		signal(a.idle)
+	}
+}
+
+// listen takes ends from outside until ctx ends.
+func (e *Engine) listen(ctx context.Context) {
+	into := make([]tidemill.Settlement, maxReceive)
+	clock := e.alarm(slotAcks)
+	defer clock.stop()
+	for wrong := 0; ctx.Err() == nil; {
+		clear(into)
+		n, err := e.p.Acks(ctx, into)
+		for rest := into[:min(max(n, 0), len(into))]; len(rest) > 0; {
+			put := e.acked.ring.TryPutN(rest)
+			signal(e.ending)
+			if rest = rest[put:]; len(rest) > 0 && put == 0 {
+				<-e.acked.room // the door out outlives the listener
+			}
+		}
+		switch {
+		case err == nil:
+			wrong = 0
+		case ctx.Err() == nil:
+			e.trouble("listen for acks", err)
+			wrong++
+			clock.wait(ctx, e.p.Backoff.Wait(wrong, e.chance.acks.Float64()))
+		}
+	}
+}
+
+// awaitAcks gives acks from outside some time after the last message was worked on.
+func (e *Engine) awaitAcks(d time.Duration) {
+	if e.p.Acks == nil || d == 0 {
+		return
+	}
+	clock := e.alarm(slotStop)
+	defer clock.stop()
+	over := clock.after(d)
+	for e.acked.awaited.Load() > 0 {
+		select {
+		case <-e.acked.idle:
+		case <-over:
+			return
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/policy"
+)
+
+// screen ends, before anything looks into them, messages that were handed out too often
+// and messages that have a dead letter already: a letter is the fate, even if telling the
+// source of it was lost.
+func (l *lane) screen(ctx context.Context) {
+	e := l.e
+	again := 0
+	for _, t := range l.batch {
+		if t.Handed > 1 {
+			again++
+		}
+	}
+	if again == 0 {
+		return
+	}
+	if e.p.Dead != nil && !e.traits.Parks {
+		l.screenDead(ctx, again)
+	}
+	for _, t := range l.batch {
+		if limit := e.p.Handouts; limit > 0 && t.Live() && t.Handed-t.Tries > limit {
+			t.set(ended, nil, tidemill.Done)
+			t.end.Fate, t.end.Kind = tidemill.Dead, tidemill.Internal
+			t.end.Cause = fmt.Sprintf("handed out %d times, %d tries failed: it seems to kill whoever works on it", t.Handed, t.Tries)
+			e.p.Log.Error("a message was handed out too often", "pipeline", e.p.Name, "id", t.ID, "handed", t.Handed)
+		}
+	}
+}
+
+// screenDead ends the messages of which a letter exists.
+func (l *lane) screenDead(ctx context.Context, again int) {
+	e := l.e
+	tasks, ids, marks := make([]*Task, 0, again), make([]string, 0, again), make([]tidemill.Mark, 0, again)
+	for _, t := range l.batch {
+		if t.Handed > 1 {
+			tasks, ids, marks = append(tasks, t), append(ids, t.ID), append(marks, t.Mark)
+		}
+	}
+	for wrong := 1; ; wrong++ {
+		dead, err := e.p.Dead.Has(ctx, e.p.Name, ids, marks)
+		if err == nil && len(dead) != len(ids) {
+			err = fmt.Errorf("asked for %d messages, got %d answers", len(ids), len(dead))
+		}
+		if err == nil {
+			for i, t := range tasks {
+				if dead[i] {
+					t.set(ended, nil, tidemill.Done)
+					t.end.Fate, t.end.Cause, t.buried = tidemill.Dead, "it has a dead letter", true
+				}
+			}
+			return
+		}
+		if !l.again(ctx, "ask for dead letters", err, wrong) {
+			for _, t := range tasks {
+				t.giveBack(e.traits.Delays, 0)
+			}
+			return
+		}
+	}
+}
+
+// again waits after an error that is to be repeated until it passes, and returns false
+// when time is up.
+func (l *lane) again(ctx context.Context, doing string, err error, wrong int) bool {
+	if ctx.Err() == nil {
+		l.e.trouble(doing, err)
+		l.clock.wait(ctx, l.e.p.Backoff.Wait(wrong, l.rand.Float64()))
+	}
+	return ctx.Err() == nil
+}
+
+// judge decides how each message of an attempt ends, and reports to the breaker. Those
+// that are to come again and cannot go back to the source are made live, and judge says
+// how long they have to wait.
+func (l *lane) judge(ctx context.Context, todo []*Task, pass policy.Pass) time.Duration {
+	e := l.e
+	ok, blamed := 0, 0
+	failures, timeUp := false, ctx.Err() != nil
+	var why error
+	for _, t := range todo {
+		switch {
+		case t.state == live:
+			t.state, t.end.Fate = ended, tidemill.Delivered
+			ok++
+		case t.state == ended && t.end.Fate == tidemill.Delivered, t.state == ended && t.end.End == tidemill.Left:
+			ok++
+		case t.state == failed && timeUp: // nobody's failure
+			t.giveBack(e.traits.Delays, 0)
+		case t.state == failed:
+			rule := l.decide(t, pass.Probe)
+			failures = true
+			if rule.Blames {
+				blamed++
+				why = t.err
+			}
+		}
+		if t.end.Fate == tidemill.Delivered && len(t.end.Next) > 0 {
+			l.name(t)
+		}
+	}
+	if failures {
+		l.countFailures()
+	}
+	now := e.p.Now()
+	changed, wake := e.gate.leave(now, pass, ok, blamed, why, l.rand.Float64())
+	if changed {
+		state, until, _ := e.gate.look(now)
+		e.p.Log.Warn("breaker", "pipeline", e.p.Name, "state", state.String(), "until", until, "why", why)
+	}
+	if wake {
+		e.gateChanged()
+	}
+	wait := time.Duration(0)
+	if e.holds {
+		for _, t := range todo {
+			if t.state == ended && t.end.End == tidemill.Again {
+				wait = max(wait, t.end.After, time.Millisecond)
+				t.begin()
+			}
+		}
+	}
+	return wait
+}
+
+// countFailures adds the failures since the last time to the stats.
+func (l *lane) countFailures() {
+	l.e.stats.failed(&l.failures)
+	clear(l.failures[:])
+}
+
+// probesAtMost is how often a message that cannot go back to its source probes a broken
+// destination before its failures are its own: in an outage hardly anything dies, and a
+// message that breaks the destination by itself does not stop the lane for ever.
+const probesAtMost = 20
+
+// decide turns a failure into an end, by the one table, and returns its rule. That a probe
+// failed is the destination's failure, not the message's.
+func (l *lane) decide(t *Task, probe bool) policy.Rule {
+	e, err := l.e, t.err
+	kind := tidemill.KindOf(err)
+	rule := ruleOf(e.p.Rules, kind, t.harmless)
+	t.attempts = max(t.attempts, 1)
+	l.failures[min(kind, tidemill.Unknown)]++
+	t.set(ended, err, tidemill.Done)
+	t.end.Kind, t.end.Cause = kind, err.Error()
+	switch rule.Do {
+	case policy.Skip:
+		t.end.Fate = tidemill.Skipped
+	case policy.Pause:
+		t.end.End, t.end.After = tidemill.Again, e.p.PauseFor
+		if e.gate.trip(e.p.Now(), e.p.PauseFor, t.end.Cause) {
+			e.p.Log.Error("paused: the destination refuses us", "pipeline", e.p.Name, "kind", kind.String(), "error", t.end.Cause, "for", e.p.PauseFor)
+			e.gateChanged()
+		}
+	case policy.Retrying:
+		d, more := e.p.Retry.Next(t.Tries, l.rand.Float64())
+		switch {
+		case probe && rule.Blames && (!e.holds || t.probes < probesAtMost):
+			t.probes++
+			t.end.End = tidemill.Again
+			if !e.holds { // a little longer than the breaker is open, so that another probes next
+				t.end.After = e.gate.coolDown() * 5 / 4
+			}
+		case !rule.Burns:
+			t.end.End, t.end.After = tidemill.Again, max(e.p.Retry.Wait(1, l.rand.Float64()), wish(err), paceAtLeast)
+			if kind == tidemill.RateLimit {
+				e.gate.hold(e.p.Now(), t.end.After)
+				signal(e.tending)
+			}
+		case more:
+			t.end.End, t.end.After, t.end.Burn = tidemill.Again, max(d, wish(err)), true
+		default:
+			t.end.Fate = tidemill.Dead
+		}
+	default:
+		t.end.Fate = tidemill.Dead
+	}
+	return rule
+}

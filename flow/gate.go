@@ -1,0 +1,164 @@
+package flow
+
+import (
+	"sync"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/policy"
+)
+
+// A gate is the breaker and the limiter of an engine, shared by its lanes, and what the
+// source's own gate has been told of it.
+type gate struct {
+	mu      sync.Mutex // guards all below; never held across a call to the outside
+	circuit *policy.Circuit
+	bucket  *policy.Bucket
+	why     string // the failure that opened it last
+
+	gater   bool
+	wide    int       // messages let through where only a hold is over, and no probe is due
+	told    time.Time // the source's gate is shut until then
+	shut    bool      // the source's gate is shut, or may be from an earlier run
+	works   bool      // the destination took something since the source's gate was last opened
+	reopens time.Time // and it may be opened again, for other instances may have shut it
+}
+
+func (g *gate) init(p Pipeline) {
+	g.circuit, g.bucket = p.Breaker.Circuit(), p.Limiter.Bucket()
+	_, g.gater = p.Source.(tidemill.Gater)
+	g.wide, g.shut = p.InFlight, true
+}
+
+// shutFor is how long nobody passes.
+func (g *gate) shutFor(now time.Time) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, until := g.circuit.State(now); !until.IsZero() {
+		return until.Sub(now)
+	}
+	return 0
+}
+
+// permits says how many messages may be asked of the source; -1 is any number.
+func (g *gate) permits(now time.Time) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.circuit.Permits(now)
+}
+
+// narrow says that not all may pass who ask.
+func (g *gate) narrow(now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s, _ := g.circuit.State(now)
+	return s != policy.Closed
+}
+
+// enter asks to work on n messages now.
+func (g *gate) enter(now time.Time, n int) (policy.Pass, time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.circuit.Enter(now, n)
+}
+
+// leave reports what became of them, and says whether the state changed and whether
+// somebody may be waiting for that.
+func (g *gate) leave(now time.Time, p policy.Pass, ok, failed int, why error, random float64) (changed, wake bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before, _ := g.circuit.State(now)
+	changed = g.circuit.Leave(now, p, ok, failed, random)
+	state, _ := g.circuit.State(now)
+	if changed && state == policy.Open && why != nil {
+		g.why = why.Error()
+	}
+	if ok > 0 && state == policy.Closed {
+		g.works = true
+	}
+	opens := g.gater && g.works && (g.shut || !now.Before(g.reopens))
+	return changed, changed || before == policy.HalfOpen || opens
+}
+
+// trip shuts the gate for a time, unless it is shut for that long already.
+func (g *gate) trip(now time.Time, d time.Duration, why string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s, until := g.circuit.State(now); s == policy.Open && !until.Before(now.Add(d)) {
+		return false
+	}
+	g.circuit.Trip(now, d)
+	g.why = why
+	return true
+}
+
+// hold lets nobody pass for a time.
+func (g *gate) hold(now time.Time, d time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.circuit.Hold(now.Add(d))
+}
+
+func (g *gate) reset() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.circuit.Reset()
+	g.works, g.why = true, ""
+}
+
+// take takes n from the limit and says how long to wait first.
+func (g *gate) take(now time.Time, n int) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.bucket.Take(now, n)
+}
+
+// order is what the source's gate is to be told next: shut until then with so many probes
+// after, or the zero time, open.
+func (g *gate) order(now time.Time) (until time.Time, probes int, due bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.gater {
+		return time.Time{}, 0, false
+	}
+	state, until := g.circuit.State(now)
+	switch {
+	case !until.IsZero():
+		probes = g.wide
+		if state == policy.Open {
+			probes = g.circuit.Breaker().Probes
+		}
+		return until, probes, !g.shut || !until.Equal(g.told)
+	case state == policy.Closed && g.works && (g.shut || !now.Before(g.reopens)):
+		return time.Time{}, 0, true
+	}
+	return time.Time{}, 0, false
+}
+
+// obeyed notes that the source's gate was told.
+func (g *gate) obeyed(now, until time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.told, g.shut = until, !until.IsZero()
+	if !g.shut {
+		g.works, g.reopens = false, now.Add(g.circuit.Breaker().Open)
+	}
+}
+
+// coolDown is how long the breaker stays open, without jitter.
+func (g *gate) coolDown() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.circuit.Breaker().Open
+}
+
+// look is how the gate stands, for Stats.
+func (g *gate) look(now time.Time) (policy.State, time.Time, string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s, until := g.circuit.State(now)
+	if s == policy.Closed && until.IsZero() {
+		return s, until, ""
+	}
+	return s, until, g.why
+}

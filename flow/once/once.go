@@ -1,0 +1,362 @@
+// Package once makes work happen once for each key, with a ledger. Use it where the
+// destination has no key of its own to tell a repetition by: purchases, partner calls,
+// handlers of the user's.
+//
+//	guard := once.Guard{Ledger: l, Key: func(m *tidemill.Message) string { return m.Tenant + "/" + m.ID }}
+//	p := flow.Pipeline{Name: "s2s", Source: source, Work: guard.Around(steps.Lane)}
+//
+// For each message the guard begins an entry, does the rest of the work, and ends the
+// entry. What holds when the process dies:
+//
+//	before begin           nothing happened: it comes again and is done
+//	between begin and end  it may have happened: it comes again and is held for a person,
+//	                       or is done again where repeating is harmless (Repeat)
+//	after end              it happened: it comes again and is delivered without being done
+package once
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/state/ledger"
+)
+
+// Duplicate is the reason of a skip: another message has done this work.
+const Duplicate = "duplicate"
+
+// A Guard wraps work so that its effect happens once for each key. Ledger and Key are
+// required. The work must neither Emit (what was emitted would be lost when the message
+// comes again) nor Defer (the ack would not reach the ledger).
+type Guard struct {
+	Ledger ledger.Ledger
+
+	// Key names the work that a message asks for: at most ledger.MaxKey bytes. A message
+	// whose key is empty or too long fails (validation).
+	Key func(*tidemill.Message) string
+
+	// Anew says that a message asks for work to be done although it was done, or is held:
+	// a replay that somebody decided on. Nil: never.
+	Anew func(*tidemill.Message) bool
+
+	// Repeat says that doing the work twice is harmless, as the stage that delivers says
+	// by its own Repeat: a lost answer, or a try that was cut off, is repeated. Without it
+	// the entry is held, and the message fails (unknown).
+	Repeat bool
+
+	// Lease is how long others are kept off while the work runs, and is to be longer than
+	// a batch can take; 0 means 1 minute. A message that finds its work running comes
+	// again after a quarter of it.
+	Lease time.Duration
+
+	// Result is what the ledger keeps of work that was done; nil: nothing.
+	Result func(*flow.Task) []byte
+}
+
+// Around wraps the work of each lane. It panics if the guard has no Ledger or no Key.
+func (g Guard) Around(work func(flow.Env) flow.Work) func(flow.Env) flow.Work {
+	if g.Ledger == nil || g.Key == nil {
+		panic("once: a guard needs a Ledger and a Key")
+	}
+	if g.Lease <= 0 {
+		g.Lease = ledger.DefaultLease
+	}
+	return func(env flow.Env) flow.Work {
+		return &guarded{Guard: g, next: work(env), now: env.Now, log: cmp.Or(env.Log, slog.New(slog.DiscardHandler))}
+	}
+}
+
+// guarded is the work of one lane.
+type guarded struct {
+	Guard
+	next flow.Work
+	now  func() time.Time
+	log  *slog.Logger
+
+	jobs []*job          // scratch: one for each live task
+	run  []*flow.Task    // scratch: those that are worked on
+	es   []*ledger.Entry // scratch: of a call
+}
+
+// job is a task with its entry.
+type job struct {
+	task   *flow.Task
+	entry  ledger.Entry
+	holder string
+	first  *job // the job of the same key before it in the batch; nil: it is the first
+}
+
+// Unwrap returns the work that is guarded.
+func (w *guarded) Unwrap() flow.Work { return w.next }
+
+// Do begins, works, and ends.
+func (w *guarded) Do(ctx context.Context, batch []*flow.Task) error {
+	defer w.forget()
+	w.prepare(batch)
+	if err := w.begin(ctx); err != nil {
+		err = tidemill.Fail(tidemill.Transient, "begin in the ledger: %w", err)
+		for _, j := range w.jobs {
+			j.task.Fail(err)
+		}
+		return nil
+	}
+	w.run = w.run[:0]
+	var running []*job
+	for _, j := range w.jobs {
+		if j.first == nil && w.admit(j) {
+			w.run, running = append(w.run, j.task), append(running, j)
+		}
+	}
+	err := w.work(ctx, running)
+	for _, j := range w.jobs {
+		if j.first != nil {
+			w.follow(j)
+		}
+	}
+	return err
+}
+
+// forget keeps nothing of the batch.
+func (w *guarded) forget() {
+	clear(w.jobs[:cap(w.jobs)])
+	clear(w.run[:cap(w.run)])
+	clear(w.es[:cap(w.es)])
+}
+
+// prepare makes a job of each live task.
+func (w *guarded) prepare(batch []*flow.Task) {
+	w.jobs = w.jobs[:0]
+	byKey := make(map[string]*job, len(batch))
+	for _, t := range batch {
+		if !t.Live() {
+			continue
+		}
+		j := &job{task: t, holder: position(t.Mark)}
+		j.entry = ledger.Entry{Key: w.Key(&t.Message), Tenant: t.Tenant, Type: t.Type, Holder: j.holder, Payload: t.Payload}
+		if err := j.entry.Check(); err != nil {
+			t.Fail(err)
+			continue
+		}
+		if j.first = byKey[j.entry.Key]; j.first == nil {
+			byKey[j.entry.Key] = j
+		}
+		w.jobs = append(w.jobs, j)
+	}
+}
+
+// position names who works: the message by its position at the source, which is the same
+// when it is handed out again. A message without a position is nobody's.
+func position(m tidemill.Mark) string {
+	if m.At(tidemill.Mark{}) {
+		return ""
+	}
+	b := strconv.AppendUint(make([]byte, 0, 24), uint64(m.Shard), 10)
+	b = strconv.AppendUint(append(b, '/'), m.Hi, 10)
+	return string(strconv.AppendUint(append(b, '/'), m.Lo, 10))
+}
+
+// begin opens the entries, and once more those that are to be done anew: not at first, so
+// that a replay which did its work before a crash is recognised too.
+func (w *guarded) begin(ctx context.Context) error {
+	w.es = w.es[:0]
+	for _, j := range w.jobs {
+		if j.first == nil {
+			w.es = append(w.es, &j.entry)
+		}
+	}
+	if len(w.es) == 0 {
+		return nil
+	}
+	if err := w.Ledger.Begin(ctx, w.es, ledger.Begin{Lease: w.Lease}); err != nil || w.Anew == nil {
+		return err
+	}
+	w.es = w.es[:0]
+	for _, j := range w.jobs {
+		e := &j.entry
+		if j.first == nil && (e.State == ledger.Done || e.State == ledger.Held) && !j.own() && w.Anew(&j.task.Message) {
+			e.Holder = j.holder
+			w.es = append(w.es, e)
+		}
+	}
+	if len(w.es) == 0 {
+		return nil
+	}
+	return w.Ledger.Begin(ctx, w.es, ledger.Begin{Lease: w.Lease, Anew: true})
+}
+
+// own says whether the entry is of this very message.
+func (j *job) own() bool { return j.holder != "" && j.entry.Holder == j.holder }
+
+// admit says whether the work is to be done, or ends the task.
+func (w *guarded) admit(j *job) bool {
+	t, e := j.task, &j.entry
+	switch e.State {
+	case ledger.Fresh:
+		return true
+	case ledger.Done:
+		if j.own() {
+			t.Deliver() // before a crash
+		} else {
+			t.Skip(Duplicate)
+		}
+	case ledger.Held:
+		t.Fail(tidemill.Fail(tidemill.Unknown, "held in the ledger: %s", e.Err))
+	default:
+		t.Again(w.Lease / 4)
+	}
+	return false
+}
+
+// follow ends a task whose work another of the batch asked for too.
+func (w *guarded) follow(j *job) {
+	switch j.first.entry.State {
+	case ledger.Done:
+		j.task.Skip(Duplicate)
+	case ledger.Held:
+		j.task.Fail(tidemill.Fail(tidemill.Unknown, "held in the ledger: %s", j.first.entry.Err))
+	default:
+		j.task.Again(w.Lease / 4)
+	}
+}
+
+// errBroken is the failure of work that began before and never ended.
+var errBroken = errors.New("an earlier try was cut off: it may have happened")
+
+// work does the work of the jobs that were admitted and writes how it ended.
+func (w *guarded) work(ctx context.Context, running []*job) (err error) {
+	began := w.clock()
+	if !w.Repeat {
+		n := 0
+		for i, j := range running {
+			if j.entry.Broken {
+				j.task.Fail(&tidemill.Error{Kind: tidemill.Unknown, Err: errBroken})
+				continue
+			}
+			w.run[n] = w.run[i]
+			n++
+		}
+		w.run = w.run[:n]
+	}
+	panicked := true
+	defer func() {
+		if panicked { // the engine repeats in halves: that is no try that was cut off
+			err = errors.New("a panic in the work")
+		}
+		w.end(ctx, running, err, began)
+	}()
+	if len(w.run) > 0 {
+		err = w.next.Do(ctx, w.run)
+	}
+	panicked = false
+	if partly, ok := errors.AsType[*tidemill.Partial](err); ok { // its indexes are of our batch, not the engine's
+		err = nil
+		for _, f := range partly.Failed {
+			if f.Index < 0 || f.Index >= len(w.run) {
+				err = tidemill.Fail(tidemill.Internal, "message %d of a batch of %d failed: %w", f.Index, len(w.run), f.Err)
+				continue
+			}
+			w.run[f.Index].Fail(f.Err)
+		}
+	}
+	return err
+}
+
+// end writes how the jobs ended; err is the failure of those that are live.
+func (w *guarded) end(ctx context.Context, running []*job, err error, began time.Time) {
+	w.es = w.es[:0]
+	ended := running[:0]
+	for _, j := range running {
+		if w.outcome(ctx, j, err) {
+			w.es, ended = append(w.es, &j.entry), append(ended, j)
+		}
+	}
+	if len(w.es) == 0 {
+		return
+	}
+	failed := w.write(ctx, began)
+	kind := tidemill.Unknown // repeating it like any failed try would do it twice
+	if w.Repeat {
+		kind = tidemill.Transient
+	}
+	for _, j := range ended {
+		switch {
+		case failed != nil && j.entry.State == ledger.Done:
+			j.task.Fail(tidemill.Fail(kind, "it is done, but could not be written to the ledger: %w", failed))
+			j.entry.State = ledger.Running
+		case failed != nil:
+			j.entry.State = ledger.Running
+		case j.entry.Stale:
+			w.log.Error("work took longer than its lease: another may have done it too", "key", j.entry.Key, "lease", w.Lease)
+		}
+	}
+}
+
+// outcome sets what the ledger is to keep, and says whether that is anything.
+func (w *guarded) outcome(ctx context.Context, j *job, err error) bool {
+	t, e := j.task, &j.entry
+	fate, failure := t.Outcome()
+	if t.Live() {
+		fate, failure = tidemill.Delivered, err
+	}
+	kind := tidemill.KindOf(failure)
+	switch {
+	case failure == nil && fate == tidemill.Delivered && len(t.Emitted()) > 0:
+		e.State, e.Err = ledger.Held, "guarded work must not emit"
+		t.Fail(tidemill.Fail(tidemill.Internal, "%s", e.Err))
+	case failure == nil && fate == tidemill.Delivered:
+		e.State = ledger.Done
+		if w.Result != nil {
+			e.Result = w.Result(t)
+		}
+	case failure == nil && t.Settlement().End == tidemill.Left:
+		return false // an ack from outside decides, and the lease keeps others off meanwhile
+	case failure == nil: // skipped, or to come again: nothing happened
+		e.State, e.Err = ledger.Failed, cmp.Or(t.Settlement().Cause, "to come again")
+	case kind == tidemill.Unknown && !w.Repeat:
+		e.State, e.Err = ledger.Held, failure.Error()
+	case ctx.Err() != nil && (errors.Is(failure, context.Canceled) || errors.Is(failure, context.DeadlineExceeded)):
+		return false // cut off on its way, nobody knows where: the entry says so by never ending
+	default:
+		e.State, e.Err = ledger.Failed, failure.Error()
+	}
+	return true
+}
+
+// How long to wait between tries to write, and how long one may take. The effect is there:
+// only the ledger does not know yet.
+const (
+	firstWait = 50 * time.Millisecond
+	oneWrite  = 5 * time.Second
+)
+
+// write ends the entries, and tries again until the lease is over or ctx ends. A ctx that
+// has ended leaves time for one try: what was done is to be known.
+func (w *guarded) write(ctx context.Context, began time.Time) error {
+	for wait := firstWait; ; wait *= 2 {
+		one, cancel := context.WithTimeout(context.WithoutCancel(ctx), oneWrite)
+		err := w.Ledger.End(one, w.es)
+		cancel()
+		if err == nil || ctx.Err() != nil || w.clock().Sub(began)+wait > w.Lease {
+			return err
+		}
+		w.log.Warn("end in the ledger", "entries", len(w.es), "error", err)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+func (w *guarded) clock() time.Time {
+	if w.now == nil {
+		return time.Now()
+	}
+	return w.now()
+}

@@ -1,0 +1,77 @@
+package flow
+
+import (
+	"context"
+
+	"github.com/tidemill/tidemill"
+)
+
+// release lets the messages of the batch that have ended go to the door out: what they
+// emit is written and the letters of the dead are put before. The others stay, in order.
+func (l *lane) release(ctx context.Context) {
+	e := l.e
+	if !e.traits.Forwards {
+		l.emitAll(ctx)
+	}
+	if !e.traits.Parks {
+		l.bury(ctx)
+	}
+	ended, stay, deferred := l.ended[:0], 0, int64(0)
+	for _, t := range l.batch {
+		if t.state == live {
+			l.batch[stay] = t
+			stay++
+			continue
+		}
+		if t.end.Fate != tidemill.Delivered {
+			t.dropEmitted()
+		}
+		if t.deferred {
+			deferred++
+		}
+		ended = append(ended, t)
+	}
+	l.batch = l.batch[:stay]
+	if deferred > 0 {
+		e.acked.awaited.Add(deferred)
+	}
+	e.finish(ended)
+	clear(ended)
+	l.ended = ended[:0]
+}
+
+// bury puts the letters of the dead, again and again until they are durable: nothing is
+// settled before.
+func (l *lane) bury(ctx context.Context) {
+	e := l.e
+	l.letters = l.letters[:0]
+	for _, t := range l.batch {
+		if t.dies() {
+			l.letters = append(l.letters, tidemill.Letter{Pipeline: e.p.Name, Message: &t.Message,
+				Kind: t.end.Kind, Cause: t.end.Cause, Tries: t.Tries + t.attempts, Row: t.row, At: e.p.Now()})
+		}
+	}
+	if len(l.letters) == 0 {
+		return
+	}
+	for wrong := 1; ; wrong++ {
+		err := e.p.Dead.Put(ctx, l.letters)
+		if err == nil {
+			break
+		}
+		if !l.again(ctx, "put dead letters", err, wrong) {
+			for _, t := range l.batch {
+				if t.dies() {
+					t.giveBack(e.traits.Delays, 0)
+				}
+			}
+			break
+		}
+	}
+	clear(l.letters)
+}
+
+// dies says that the task needs a letter.
+func (t *Task) dies() bool {
+	return t.state == ended && t.end.Fate == tidemill.Dead && !t.buried
+}

@@ -1,0 +1,180 @@
+package flow
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/tidemill/tidemill"
+)
+
+// maxSettle is the most ends a source is told at once, so that its script or transaction
+// stays short.
+const maxSettle = 4096
+
+// doorOut is the memory of the one door out.
+type doorOut struct {
+	e     *Engine
+	tasks []*Task
+	acks  []tidemill.Settlement
+	ends  []tidemill.Settlement
+	again []tidemill.Settlement // those to be sent again after an error
+	loads []int64               // by lane
+	clock alarm
+}
+
+// settle is the one door out: it alone tells the source, counts fates and gives credit
+// back. It returns when nothing more can come and everything is told, or ctx ended.
+func (e *Engine) settle(ctx context.Context) {
+	d := &doorOut{e: e, loads: make([]int64, len(e.lanes)), clock: e.alarm(slotOut)}
+	defer d.clock.stop()
+	for {
+		closing := e.closing.Load() // before looking
+		if e.out.Len() == 0 && d.waitingAcks() == 0 {
+			if closing {
+				return
+			}
+			<-e.ending
+			continue
+		}
+		if !closing {
+			d.linger()
+		}
+		d.take()
+		for len(d.tasks)+len(d.acks) > 0 {
+			if !d.tell(ctx) {
+				return
+			}
+		}
+	}
+}
+
+// linger lets more ends come, unless none can: all credit is used and everything held has
+// ended.
+func (d *doorOut) linger() {
+	e := d.e
+	if e.p.Linger < 0 {
+		return
+	}
+	over := d.clock.after(e.p.Linger)
+	for e.done.Load() < e.credit.Load() && !e.closing.Load() {
+		select {
+		case <-e.full:
+		case <-over:
+			return
+		}
+	}
+	d.clock.stop()
+}
+
+func (d *doorOut) waitingAcks() int {
+	if d.e.p.Acks == nil {
+		return 0
+	}
+	return d.e.acked.ring.Len()
+}
+
+// take takes all that has ended, in the order in which it was received; then acks.
+func (d *doorOut) take() {
+	e := d.e
+	d.tasks = slices.Grow(d.tasks[:0], e.out.Len())
+	for {
+		room := d.tasks[len(d.tasks):cap(d.tasks)]
+		n := e.out.TryGetN(room)
+		if n == 0 {
+			break
+		}
+		d.tasks = d.tasks[:len(d.tasks)+n]
+	}
+	e.done.Add(-int64(len(d.tasks)))
+	slices.SortFunc(d.tasks, func(a, b *Task) int { return cmp.Compare(a.seq, b.seq) })
+	if e.p.Acks != nil {
+		d.acks = slices.Grow(d.acks[:0], e.acked.ring.Cap())[:e.acked.ring.Cap()]
+		d.acks = d.acks[:e.acked.ring.TryGetN(d.acks)]
+		signal(e.acked.room)
+	}
+}
+
+var errUnanswered = errors.New("the source took the settlements without an answer to each")
+
+// tell tells the source the first of what was taken, again and again until it has
+// answered each, and lets go of those. It returns false if ctx ended before.
+func (d *doorOut) tell(ctx context.Context) bool {
+	e := d.e
+	ours := min(len(d.tasks), maxSettle)
+	theirs := min(len(d.acks), maxSettle-ours)
+	d.ends = d.ends[:0]
+	for _, t := range d.tasks[:ours] {
+		t.end.Took = tidemill.Unanswered
+		d.ends = append(d.ends, t.end)
+	}
+	d.ends = append(d.ends, d.acks[:theirs]...)
+	err := e.p.Source.Settle(ctx, d.ends)
+	for wrong := 1; slices.ContainsFunc(d.ends, unanswered); wrong++ {
+		if err == nil {
+			err = errUnanswered
+		}
+		if ctx.Err() == nil {
+			e.trouble("settle", err)
+			d.clock.wait(ctx, e.p.Backoff.Wait(wrong, e.chance.out.Float64()))
+		}
+		if ctx.Err() != nil {
+			e.stats.failedTo(err, e.p.Now())
+			d.letGo(ours, theirs)
+			return false
+		}
+		d.again = d.again[:0]
+		for _, end := range d.ends {
+			if unanswered(end) {
+				d.again = append(d.again, end)
+			}
+		}
+		err = e.p.Source.Settle(ctx, d.again)
+		next := 0
+		for i := range d.ends {
+			if unanswered(d.ends[i]) {
+				d.ends[i].Took = d.again[next].Took
+				next++
+			}
+		}
+	}
+	d.letGo(ours, theirs)
+	return true
+}
+
+func unanswered(s tidemill.Settlement) bool { return s.Took == tidemill.Unanswered }
+
+// letGo counts what was answered, and gives slots and credit back.
+func (d *doorOut) letGo(ours, theirs int) {
+	e := d.e
+	e.stats.told(e.p.Now(), d.ends, ours)
+	if e.p.Settled != nil {
+		e.p.Settled(d.ends)
+	}
+	e.acked.took(d.ends[ours:])
+	tasks := d.tasks[:ours]
+	answered := 0
+	for i, t := range tasks {
+		if t.lane != nil {
+			d.loads[t.lane.n]++
+		}
+		if !unanswered(d.ends[i]) {
+			answered++
+		}
+		clear(t.end.Next) // the emitted are free again
+	}
+	for i, n := range d.loads {
+		if n > 0 {
+			e.lanes[i].load.Add(-n)
+		}
+	}
+	clear(d.loads)
+	for rest := tasks; len(rest) > 0; { // there is room for every slot there is
+		rest = rest[e.free.TryPutN(rest):]
+	}
+	e.held.Add(-int64(answered))
+	d.tasks = d.tasks[ours:]
+	d.acks = d.acks[theirs:]
+	signal(e.knock)
+}

@@ -1,0 +1,174 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/policy"
+)
+
+// Stats is how an engine stands. Numbers count since it was made; the durable truth is in
+// the source's books.
+type Stats struct {
+	State    State
+	Received uint64         // handed out to us
+	Settled  tidemill.Count // ends that the source applied
+	Acked    uint64         // ends from outside that the source applied
+	Retried  uint64         // handed back after a failed try
+	Returned uint64         // handed back unburnt: breaker, limit, stop
+	Left     uint64         // left pending: shed, an ack awaited, time was up
+	Shed     uint64         // of those: dropped from the buffer by the drop policy
+	Stale    uint64         // ends that came too late: the lease was lost
+	Failures map[tidemill.Kind]uint64
+
+	InFlight int // held now
+	Buffered int // of those: waiting for a lane
+	Awaited  int // left for an ack from outside and not acked yet, as far as we know
+	Workers  int // lanes that get messages
+	Lanes    []LaneStats
+
+	Breaker  policy.State
+	Until    time.Time // nobody passes the breaker before; zero: somebody may
+	Why      string    // the failure that opened it
+	Errors   int       // of source, dead letters and Emits in a row
+	Last     error     // the last of them
+	LastAt   time.Time
+	LastDone time.Time // when a message was last settled
+	Turned   time.Time // when anything last moved on: one that waits for messages, for the breaker or for Resume turns all the time
+}
+
+// LaneStats is how one lane stands.
+type LaneStats struct {
+	Held     int // dealt to it and not settled
+	Buffered int // of those: waiting in its ring
+}
+
+// stats are the numbers behind Stats.
+type stats struct {
+	mu       sync.Mutex // guards all below
+	s        Stats      // only what is counted
+	failures [tidemill.Unknown + 1]uint64
+
+	turned  atomic.Int64 // unix ns: the loop, a lane or a stage last moved on
+	waiting atomic.Int64 // who waits on purpose: for messages, for the breaker, paused
+}
+
+func (s *stats) received(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.s.Received += uint64(n)
+}
+
+func (s *stats) shed(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.s.Shed += uint64(n)
+}
+
+func (s *stats) failed(kinds *[tidemill.Unknown + 1]uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, n := range kinds {
+		s.failures[k] += n
+	}
+}
+
+// turn notes that something moved on.
+func (s *stats) turn(now time.Time) { s.turned.Store(now.UnixNano()) }
+
+// idle notes that somebody waits on purpose, until busy.
+func (s *stats) idle() { s.waiting.Add(1) }
+
+// busy ends idle.
+func (s *stats) busy(now time.Time) {
+	s.waiting.Add(-1)
+	s.turn(now)
+}
+
+// told counts the answers to settlements; the first ours of them were of messages we held.
+func (s *stats) told(now time.Time, ends []tidemill.Settlement, ours int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range ends {
+		end := &ends[i]
+		switch {
+		case end.Took == tidemill.Unanswered:
+		case end.Took == tidemill.Stale:
+			s.s.Stale++
+		case end.End == tidemill.Done:
+			s.s.Settled.Add(end.Row())
+			if i >= ours {
+				s.s.Acked++
+			}
+			s.s.Errors, s.s.LastDone = 0, now
+		case end.End == tidemill.Left:
+			s.s.Left++
+		case end.Burn:
+			s.s.Retried++
+		default:
+			s.s.Returned++
+		}
+	}
+	s.turn(now)
+}
+
+// failedTo notes an error that is not repeated, because time is up.
+func (s *stats) failedTo(err error, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.s.Last, s.s.LastAt = err, now
+}
+
+func (s *stats) last() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.s.Last
+}
+
+// Stats returns how the engine stands now.
+func (e *Engine) Stats() Stats {
+	now := e.p.Now()
+	e.stats.mu.Lock()
+	s, failures := e.stats.s, e.stats.failures
+	e.stats.mu.Unlock()
+	s.State = e.State()
+	if ns := e.stats.turned.Load(); e.stats.waiting.Load() > 0 {
+		s.Turned = now
+	} else if ns != 0 {
+		s.Turned = time.Unix(0, ns)
+	}
+	s.Failures = make(map[tidemill.Kind]uint64)
+	for k, n := range failures {
+		if n > 0 {
+			s.Failures[tidemill.Kind(k)] = n
+		}
+	}
+	for _, l := range e.lanes {
+		ls := LaneStats{Held: int(l.load.Load()), Buffered: l.in.Len()}
+		s.Buffered += ls.Buffered
+		s.Lanes = append(s.Lanes, ls)
+	}
+	s.InFlight, s.Workers = int(e.held.Load()), int(e.workers.Load())
+	s.Awaited = int(max(e.acked.awaited.Load(), 0))
+	s.Breaker, s.Until, s.Why = e.gate.look(now)
+	return s
+}
+
+// trouble counts an error of source, dead letters or Emits, which is going to be repeated,
+// and ends the pipeline when they are too many in a row.
+func (e *Engine) trouble(doing string, err error) {
+	e.stats.mu.Lock()
+	e.stats.s.Errors++
+	e.stats.s.Last, e.stats.s.LastAt = err, e.p.Now()
+	n := e.stats.s.Errors
+	e.stats.mu.Unlock()
+	e.p.Log.LogAttrs(context.Background(), levelOf(n), "repeating after an error",
+		pipelineAttr(e.p.Name), doingAttr(doing), errorAttr(err), inARowAttr(n))
+	if e.p.Fatal > 0 && n >= e.p.Fatal {
+		e.shut(fmt.Errorf("%s: %w (%d), the last: %w", doing, ErrTooManyErrors, n, err))
+	}
+}

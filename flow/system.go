@@ -1,0 +1,267 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// A Loop does a side job now and again: sweep, claim, relay, clean up.
+type Loop struct {
+	Name    string
+	Every   time.Duration // from the end of one run to the start of the next
+	AtStart bool          // the first run is at once, not after Every
+	Do      func(context.Context) error
+}
+
+// LoopStats is how one loop stands.
+type LoopStats struct {
+	Name   string
+	Runs   uint64 // also those that failed
+	Failed uint64
+	Last   error // of the last run; nil: it went well
+	LastAt time.Time
+}
+
+// A Door lets something in from outside: a listener. It returns when ctx ends and what it
+// has begun is done.
+type Door = func(context.Context) error
+
+// A System is what one block of configuration starts: doors that listen, pipelines, loops
+// for side jobs, and what is to be closed in the end. Its fields are set before Run.
+type System struct {
+	Name      string
+	Doors     []Door
+	Pipelines []*Engine
+	Loops     []Loop
+	Close     []func() error
+
+	Log *slog.Logger     // nil: discarded
+	Now func() time.Time // nil: time.Now
+
+	life  lifecycle
+	mu    sync.Mutex // guards loops and wake
+	loops []LoopStats
+	wake  chan struct{} // closed when loops are to look at the state again
+}
+
+// Run runs everything until ctx ends, or until a door or a pipeline fails, and then stops
+// it in this order: doors; pipelines, each drained as Engine.Run says; loops; then Close,
+// in order. Each step is taken whatever became of the one before; what went wrong is
+// joined in the error. A pipeline that ends with an error ends the system.
+func (s *System) Run(ctx context.Context) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	for _, e := range s.Pipelines { // here, so that Pause finds them running
+		if err := e.life.start(); err != nil {
+			return fmt.Errorf("system %s: pipeline %s: %w", s.Name, e.Name(), err)
+		}
+	}
+	if err := s.life.start(); err != nil {
+		return fmt.Errorf("system %s: %w", s.Name, err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	after := context.WithoutCancel(ctx)
+	draining, drain := context.WithCancel(after)
+	defer drain()
+	resting, rest := context.WithCancel(after)
+	defer rest()
+
+	var doors, pipelines, loops sync.WaitGroup
+	var mu sync.Mutex // guards errs
+	errs := make([]error, len(s.Doors)+len(s.Pipelines))
+	note := func(i int, err error) {
+		if err == nil {
+			return
+		}
+		mu.Lock()
+		errs[i] = err
+		mu.Unlock()
+		stop()
+	}
+	for i, e := range s.Pipelines {
+		pipelines.Go(func() { note(len(s.Doors)+i, e.run(draining)) })
+	}
+	for i := range s.Loops {
+		loops.Go(func() { s.loop(resting, i) })
+	}
+	for i, door := range s.Doors {
+		doors.Go(func() { note(i, s.open(ctx, door)) })
+	}
+	<-ctx.Done()
+	_ = s.life.to(Stopping)
+	doors.Wait()
+	drain()
+	pipelines.Wait()
+	rest()
+	loops.Wait()
+	for _, c := range s.Close {
+		errs = append(errs, s.closed(c))
+	}
+	_ = s.life.to(Stopped)
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("system %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+// check fills in defaults and refuses nonsense.
+func (s *System) check() error {
+	if s.Now == nil {
+		s.Now = time.Now
+	}
+	if s.Log == nil {
+		s.Log = slog.New(slog.DiscardHandler)
+	}
+	names := make(map[string]bool)
+	for _, e := range s.Pipelines {
+		if e == nil {
+			return fmt.Errorf("system %s: a pipeline is nil", s.Name)
+		}
+		if names[e.Name()] {
+			return fmt.Errorf("system %s: two pipelines are named %s; dead letters and metrics would mix", s.Name, e.Name())
+		}
+		names[e.Name()] = true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wake = make(chan struct{})
+	s.loops = s.loops[:0]
+	for _, l := range s.Loops {
+		if l.Every <= 0 || l.Do == nil {
+			return fmt.Errorf("system %s: loop %s needs Every above zero and Do", s.Name, l.Name)
+		}
+		s.loops = append(s.loops, LoopStats{Name: l.Name})
+	}
+	return nil
+}
+
+func (s *System) open(ctx context.Context, door Door) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicked(s.Log, "door", p)
+		}
+	}()
+	err = door(ctx)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil // it was told to
+	}
+	return err
+}
+
+func (s *System) closed(c func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicked(s.Log, "close", p)
+		}
+	}()
+	return c()
+}
+
+// loop runs one loop until ctx ends. While the system is paused it idles.
+func (s *System) loop(ctx context.Context, i int) {
+	l := &s.Loops[i]
+	clock := alarm{slot: i, of: len(s.Loops), now: s.Now}
+	defer clock.stop()
+	for first := true; ; first = false {
+		if !first || !l.AtStart {
+			clock.wait(ctx, l.Every)
+		}
+		for s.State() == Paused && ctx.Err() == nil {
+			s.mu.Lock()
+			wake := s.wake
+			s.mu.Unlock()
+			if s.State() != Paused {
+				break
+			}
+			select {
+			case <-wake:
+			case <-ctx.Done():
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		err := s.turn(ctx, l)
+		if err != nil && ctx.Err() != nil {
+			err = nil // time was up
+		}
+		s.mu.Lock()
+		st := &s.loops[i]
+		st.Runs++
+		st.Last, st.LastAt = err, s.Now()
+		if err != nil {
+			st.Failed++
+		}
+		s.mu.Unlock()
+		if err != nil {
+			s.Log.Warn("loop", "system", s.Name, "loop", l.Name, "error", err)
+		}
+	}
+}
+
+func (s *System) turn(ctx context.Context, l *Loop) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicked(s.Log, l.Name, p)
+		}
+	}()
+	return l.Do(ctx)
+}
+
+// State is where the system is in its life.
+func (s *System) State() State { return s.life.now() }
+
+// Pause pauses every pipeline and lets loops idle. Doors stay open.
+func (s *System) Pause() error {
+	if err := s.life.to(Paused); err != nil {
+		return fmt.Errorf("pause system %s: %w", s.Name, err)
+	}
+	var errs []error
+	for _, e := range s.Pipelines {
+		if e.State() == Running { // not those paused one by one
+			errs = append(errs, e.Pause())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Resume goes on after Pause, with every pipeline that is paused.
+func (s *System) Resume() error {
+	if err := s.life.resume(); err != nil {
+		return fmt.Errorf("resume system %s: %w", s.Name, err)
+	}
+	s.mu.Lock()
+	close(s.wake)
+	s.wake = make(chan struct{})
+	s.mu.Unlock()
+	var errs []error
+	for _, e := range s.Pipelines {
+		if e.State() == Paused {
+			errs = append(errs, e.Resume())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Pipeline finds a pipeline by its name, or returns nil.
+func (s *System) Pipeline(name string) *Engine {
+	for _, e := range s.Pipelines {
+		if e.Name() == name {
+			return e
+		}
+	}
+	return nil
+}
+
+// LoopStats is how each loop stands, in their order.
+func (s *System) LoopStats() []LoopStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]LoopStats(nil), s.loops...)
+}

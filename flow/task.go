@@ -1,0 +1,151 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tidemill/tidemill"
+)
+
+// Work is what a lane does with a batch. It leaves every task live (it is delivered then)
+// or ended; an error fails those still live, a *tidemill.Partial (by index in batch) the
+// ones it names. Work obeys ctx, starts nothing that outlives Do, and keeps nothing of
+// batch.
+//
+// Work is not typed: a wrapper (a ledger, a tracer) wraps any. A wrapper has a method
+// Unwrap() Work, so that New can look inside. One Work serves one lane and is never called
+// concurrently with itself.
+//
+// A batch that is rejected (by an error of kind validation, business or internal, or by a
+// panic) is repeated in halves, to find the one message that is to blame.
+type Work interface {
+	Do(ctx context.Context, batch []*Task) error
+}
+
+// A Task is one message being worked on, and how it is ending. Skip, Fail, Again, Defer
+// and Deliver end it; where several are called the last one counts.
+type Task struct {
+	tidemill.Message
+	seq      uint64 // order of receipt
+	lane     *lane
+	state    state
+	harmless bool   // a lost answer may be repeated
+	deferred bool   // an ack from outside will end it
+	buried   bool   // dead, and a letter exists already
+	attempts int    // failed tries of this hand-out
+	probes   int    // failed probes of this hand-out
+	row      []byte // what the work made of it so far
+	err      error
+	end      tidemill.Settlement
+}
+
+type state uint8
+
+const (
+	live   state = iota
+	ended        // end says how
+	failed       // err says why; the pipeline decides
+)
+
+// NewTask makes a live task outside an engine, for tests of Work.
+func NewTask(m tidemill.Message) *Task {
+	t := &Task{Message: m}
+	t.begin()
+	return t
+}
+
+// begin makes the task live, as it is when work first sees it.
+func (t *Task) begin() {
+	t.dropEmitted()
+	t.set(live, nil, tidemill.Done)
+	t.harmless, t.attempts, t.row = false, 0, nil
+	t.end.ID, t.end.Mark, t.end.Records = t.ID, t.Mark, tidemill.Count{}
+}
+
+// Live says that nothing has ended the task so far. Live when work is done: delivered.
+func (t *Task) Live() bool { return t.state == live }
+
+// Err is why the task failed, or nil.
+func (t *Task) Err() error { return t.err }
+
+// Outcome is how the task stands: its fate if it has one, its failure if it failed. A task
+// that is live, comes back or is left has neither.
+func (t *Task) Outcome() (tidemill.Fate, error) {
+	if t.state == ended && t.end.End == tidemill.Done {
+		return t.end.Fate, nil
+	}
+	return tidemill.None, t.err
+}
+
+// Settlement is what the task's delivery has come to so far, for wrappers and tests. It
+// means something once the task is ended.
+func (t *Task) Settlement() tidemill.Settlement { return t.end }
+
+// Skip ends the message on purpose, for a reason in a few fixed words.
+func (t *Task) Skip(reason string) {
+	t.set(ended, nil, tidemill.Done)
+	t.end.Fate, t.end.Cause = tidemill.Skipped, reason
+}
+
+// Deliver says that the message is durable at its destination. A stage whose effects are
+// one by one calls it after each, so that nothing repeats them; later stages do not see
+// the message.
+func (t *Task) Deliver() {
+	t.set(ended, nil, tidemill.Done)
+	t.end.Fate = tidemill.Delivered
+}
+
+// Fail says why the message could not be worked on. The kind of err decides what follows.
+func (t *Task) Fail(err error) {
+	if err == nil {
+		err = tidemill.Fail(tidemill.Internal, "failed without an error: %w", errNil)
+	}
+	t.set(failed, err, tidemill.Done)
+	t.end.Records = tidemill.Count{}
+}
+
+var errNil = errors.New("Fail was called with nil")
+
+// Again hands the message back, to come again after d. It is no failed try.
+func (t *Task) Again(d time.Duration) {
+	t.set(ended, nil, tidemill.Again)
+	t.end.After = max(d, 0)
+}
+
+// Defer leaves the message pending: an ack from outside will end it.
+func (t *Task) Defer() {
+	t.set(ended, nil, tidemill.Left)
+	t.deferred = true
+}
+
+// Emit makes m come out of this message: it is stored in the same stroke as the delivery
+// where the source forwards, else written to the pipeline's Emits before it. It is dropped
+// unless the task is delivered. An empty ID becomes the task's ID, "/" and the number of
+// the message; ids must not repeat within a task, and must be the same when the task comes
+// again. m belongs to the engine until the task is settled.
+func (t *Task) Emit(m *tidemill.Message) { t.end.Next = append(t.end.Next, m) }
+
+// Emitted returns what was emitted so far.
+func (t *Task) Emitted() []*tidemill.Message { return t.end.Next }
+
+// Row keeps what the work has made of the message so far. If the message dies, its letter
+// has it, so that a replay need not do that again.
+func (t *Task) Row(b []byte) { t.row = b }
+
+// Tally says what a message that stands for many became. A later Fail forgets it.
+func (t *Task) Tally(c tidemill.Count) { t.end.Records = c }
+
+func (t *Task) set(s state, err error, end tidemill.End) {
+	t.state, t.err, t.deferred, t.buried = s, err, false, false
+	t.end.End, t.end.Fate, t.end.Cause = end, tidemill.None, ""
+	t.end.After, t.end.Burn, t.end.Kind = 0, false, tidemill.NoKind
+}
+
+// giveBack ends the task unburnt, because time is up or its turn has not come.
+func (t *Task) giveBack(delays bool, after time.Duration) {
+	t.set(ended, nil, tidemill.Left)
+	if delays {
+		t.end.End, t.end.After = tidemill.Again, after
+	}
+}

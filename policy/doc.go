@@ -1,0 +1,8 @@
+// Package policy decides and does nothing. Use it to say what follows a failure: whether
+// and when something is tried again (Retry), what a kind of failure means (Table), when a
+// destination is left alone (Breaker and its Circuit) and how fast it may be used (Limiter
+// and its Bucket).
+//
+// Nothing here waits, starts anything or asks for the time: time and chance are arguments,
+// so that a table tests every decision. The engine (package flow) does what is decided.
+package policy

@@ -1,0 +1,56 @@
+package policy
+
+import (
+	"fmt"
+	"time"
+)
+
+// Limiter says how fast a destination may be used. The zero value sets no limit.
+type Limiter struct {
+	Rate  float64 // messages a second; 0: no limit
+	Burst int     // messages that may go at once after a rest; 0: what a second allows, at least 1
+}
+
+// Check refuses nonsense.
+func (l Limiter) Check() error {
+	if l.Rate < 0 || l.Burst < 0 {
+		return fmt.Errorf("limiter: a number below zero in %+v", l)
+	}
+	return nil
+}
+
+// A Bucket is the state of one Limiter: a token bucket that may owe tokens, so that a
+// batch larger than Burst passes too and those after it wait. It is not safe for
+// concurrent use.
+type Bucket struct {
+	l      Limiter
+	tokens float64
+	at     time.Time
+}
+
+// Bucket makes a full bucket.
+func (l Limiter) Bucket() *Bucket {
+	if l.Burst == 0 {
+		l.Burst = max(int(l.Rate), 1)
+	}
+	return &Bucket{l: l, tokens: float64(l.Burst)}
+}
+
+// Take takes n tokens and says how long to wait before using them. They are taken either
+// way: who asks next waits longer.
+func (b *Bucket) Take(now time.Time, n int) time.Duration {
+	if b.l.Rate == 0 {
+		return 0
+	}
+	if passed := now.Sub(b.at); !b.at.IsZero() && passed > 0 {
+		b.tokens = min(b.tokens+b.l.Rate*passed.Seconds(), float64(b.l.Burst))
+	}
+	if b.at.IsZero() || now.After(b.at) {
+		b.at = now
+	}
+	b.tokens -= float64(n)
+	if b.tokens >= 0 {
+		return 0
+	}
+	return time.Duration(-b.tokens / b.l.Rate * float64(time.Second))
+}

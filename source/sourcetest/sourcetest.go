@@ -1,0 +1,99 @@
+// Package sourcetest is the contract of every tidemill.Source as a table of cases, each
+// with its reason. A backend's whole test is one call:
+//
+//	func TestSource(t *testing.T) {
+//		sourcetest.Run(t, func(t *testing.T) sourcetest.Harness { ... })
+//	}
+//
+// A case that needs an ability runs only where the source's Traits have it.
+package sourcetest
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidemill/tidemill"
+)
+
+// Harness is one fresh, empty source under test. What cannot be done is left nil.
+type Harness struct {
+	// Accept brings messages in, in this order. When it returns they are durable and
+	// count as accepted. Messages are told apart by Payload, which the source keeps.
+	Accept func(ms ...*tidemill.Message)
+	// Open makes one more source of the same messages. All of them stay open.
+	Open func() tidemill.Source
+	// Kill drops everything that is not durable, as kill -9 and a new start do. Sources
+	// opened before are gone; what they had may be out until its lease ends.
+	Kill func()
+	// Lease is how long a hand-out lasts without Keep; 0 where Traits.Keep is 0.
+	Lease time.Duration
+	// Keeps says which fields come out as they went in, besides the payload.
+	Keeps Fields
+	// ByID says that a settlement by ID alone, without a mark, ends a message.
+	ByID bool
+	// Live says that time is real, because the backend is a server: waits are then
+	// checked by their bounds only. Otherwise every case runs inside a synctest bubble.
+	Live bool
+}
+
+// Fields of a message, beside its payload, that a source keeps.
+type Fields struct{ ID, Tenant, Type, Key, Header, Time, Priority bool }
+
+// AllFields is for sources whose messages come out whole.
+var AllFields = Fields{ID: true, Tenant: true, Type: true, Key: true, Header: true, Time: true, Priority: true}
+
+// A promise is one case: its name as a sentence, why it must hold, when it applies.
+type promise struct {
+	name, reason string
+	needs        func(*bench) bool
+	holds        func(*bench)
+}
+
+func always(*bench) bool     { return true }
+func leases(b *bench) bool   { return b.traits.Keep > 0 && b.Lease > 0 }
+func delays(b *bench) bool   { return b.traits.Delays }
+func forwards(b *bench) bool { return b.traits.Forwards }
+func ordered(b *bench) bool  { return b.traits.Ordered && b.Keeps.Key }
+func byID(b *bench) bool     { return b.ByID }
+func dies(b *bench) bool     { return b.Kill != nil }
+func gates(b *bench) bool    { _, ok := b.src.(tidemill.Gater); return ok }
+
+func both(one, other func(*bench) bool) func(*bench) bool {
+	return func(b *bench) bool { return one(b) && other(b) }
+}
+
+// Run holds every promise against fresh harnesses in synctest bubbles.
+func Run(t *testing.T, fresh func(t *testing.T) Harness) {
+	run(t, fresh, func(t *testing.T, f func(*testing.T)) { synctest.Test(t, f) })
+}
+
+// RunLive holds every promise against a real server, in real time. Choose short leases,
+// of a second or two.
+func RunLive(t *testing.T, fresh func(t *testing.T) Harness) {
+	run(t, func(t *testing.T) Harness {
+		h := fresh(t)
+		h.Live = true
+		return h
+	}, func(t *testing.T, f func(*testing.T)) { f(t) })
+}
+
+func run(t *testing.T, fresh func(*testing.T) Harness, world func(*testing.T, func(*testing.T))) {
+	for _, table := range [][]promise{handing, settling, leasing, accounting} {
+		for _, p := range table {
+			t.Run(p.name, func(t *testing.T) {
+				world(t, func(t *testing.T) {
+					b := newBench(t, fresh(t))
+					if !p.needs(b) {
+						return // the source does not claim it
+					}
+					p.holds(b)
+					b.balanced()
+					if t.Failed() {
+						t.Log("why it matters:", p.reason)
+					}
+				})
+			})
+		}
+	}
+}

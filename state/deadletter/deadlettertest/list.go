@@ -1,0 +1,183 @@
+package deadlettertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+)
+
+var listCases = []testcase{
+	{name: "lists, counts and discards by every part of a filter", reason: "a wrong filter replays or discards the wrong letters", do: func(t *testing.T, f fixture) {
+		var ls []tidemill.Letter
+		for i, k := range []tidemill.Kind{tidemill.Validation, tidemill.Partner, tidemill.Timeout, tidemill.Partner} {
+			f.clock.Advance(time.Minute)
+			l := f.letter(fmt.Sprint("id", i), uint64(i))
+			l.Kind = k
+			if i == 3 {
+				l.Message.Tenant = "u"
+			}
+			ls = append(ls, l)
+		}
+		q := f.letter("id0", 9)
+		q.Pipeline = "q"
+		f.put(t, append(ls, q)...)
+		for _, c := range []struct {
+			by   deadletter.Filter
+			want []string
+		}{
+			{deadletter.Filter{}, []string{"id0", "id1", "id2", "id3", "id0"}},
+			{deadletter.Filter{Pipeline: "p"}, []string{"id0", "id1", "id2", "id3"}},
+			{deadletter.Filter{Pipeline: "none"}, []string{}},
+			{deadletter.Filter{Pipeline: "p", Tenant: "t"}, []string{"id0", "id1", "id2"}},
+			{deadletter.Filter{Kinds: []tidemill.Kind{tidemill.Validation, tidemill.Timeout}}, []string{"id0", "id2"}},
+			{deadletter.Filter{NotKinds: []tidemill.Kind{tidemill.Partner}}, []string{"id0", "id2"}},
+			{deadletter.Filter{Kinds: []tidemill.Kind{tidemill.Partner, tidemill.Timeout}, NotKinds: []tidemill.Kind{tidemill.Partner}}, []string{"id2"}},
+			{deadletter.Filter{IDs: []string{"id0", "id3", "unknown"}}, []string{"id0", "id3", "id0"}},
+			{deadletter.Filter{Pipeline: "p", IDs: []string{"id0"}}, []string{"id0"}},
+			{deadletter.Filter{Before: ls[2].At}, []string{"id0", "id1"}},
+			{deadletter.Filter{Before: ls[2].At.Add(time.Microsecond)}, []string{"id0", "id1", "id2"}},
+			{deadletter.Filter{Max: 2}, []string{"id0", "id1"}},
+			{deadletter.Filter{Pipeline: "p", Tenant: "u", Max: 2}, []string{"id3"}},
+		} {
+			if got := f.ids(t, c.by); !slices.Equal(got, c.want) {
+				t.Errorf("List %+v: %q, want %q", c.by, got, c.want)
+			}
+			if n, err := f.Store.Count(t.Context(), c.by); n != len(c.want) || err != nil {
+				t.Errorf("Count %+v: %d, %v; want %d", c.by, n, err, len(c.want))
+			}
+		}
+		if n, err := f.Store.Delete(t.Context(), deadletter.Filter{Pipeline: "p", Before: ls[3].At, Max: 2}); n != 2 || err != nil {
+			t.Errorf("Delete: %d, %v; want 2", n, err)
+		}
+		if got := f.ids(t, deadletter.Filter{}); !slices.Equal(got, []string{"id2", "id3", "id0"}) {
+			t.Errorf("left: %q", got)
+		}
+		f.books(t, tidemill.Books{Accepted: 4, Settled: tidemill.Count{Skipped: 2}, Pending: 2})
+	}},
+	{name: "lists what was there when it began, over many pages, while letters come and go", reason: "a listing must not hold up work, nor run for ever", do: func(t *testing.T, f fixture) {
+		const n = 500
+		f.fill(t, n)
+		seen, last := 0, int64(0)
+		for l, err := range f.Store.List(t.Context(), deadletter.Filter{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l.Seq <= last {
+				t.Fatalf("Seq %d after %d", l.Seq, last)
+			}
+			last = l.Seq
+			f.put(t, f.letter(fmt.Sprint("new", seen), 1)) // from inside the loop: nothing is locked
+			seen++
+		}
+		if seen != n {
+			t.Errorf("%d letters, want the %d of the beginning", seen, n)
+		}
+	}},
+	{name: "stops listing when the context ends or the caller has enough", reason: "a listing may be long", do: func(t *testing.T, f fixture) {
+		f.fill(t, 300)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var last error
+		seen := 0
+		for _, err := range f.Store.List(ctx, deadletter.Filter{}) {
+			seen++
+			cancel()
+			last = err
+		}
+		if seen == 300 || !errors.Is(last, context.Canceled) {
+			t.Errorf("%d letters, then %v; want the context's error before the end", seen, last)
+		}
+		for range f.Store.List(t.Context(), deadletter.Filter{}) {
+			break
+		}
+	}},
+	{name: "does not discard what is being replayed", reason: "its fate is somebody's to decide just now", do: func(t *testing.T, f fixture) {
+		f.fill(t, 2)
+		f.replay(t, deadletter.Filter{IDs: []string{"id0"}}, 1)
+		if n, err := f.Store.Delete(t.Context(), deadletter.Filter{}); n != 1 || err != nil {
+			t.Errorf("Delete: %d, %v; want 1", n, err)
+		}
+		if got := f.one(t); got.ID != "id0" || got.State != deadletter.Replaying {
+			t.Errorf("left: %+v", got)
+		}
+		f.books(t, tidemill.Books{Accepted: 2, Settled: tidemill.Count{Skipped: 1}, Pending: 1})
+	}},
+	{name: "never gives a Seq again", reason: "a link to a letter must not lead to another", do: func(t *testing.T, f fixture) {
+		f.fill(t, 2)
+		last := f.list(t, deadletter.Filter{})[1].Seq
+		if n, err := f.Store.Delete(t.Context(), deadletter.Filter{}); n != 2 || err != nil {
+			t.Fatalf("Delete: %d, %v", n, err)
+		}
+		f.fill(t, 1)
+		if got := f.one(t); got.Seq <= last {
+			t.Errorf("Seq %d after %d", got.Seq, last)
+		}
+	}},
+	{name: "discards thousands in one call", reason: "retention and purges are large", do: func(t *testing.T, f fixture) {
+		const n = 3000
+		f.fill(t, n)
+		if k, err := f.Store.Delete(t.Context(), deadletter.Filter{Pipeline: "p", Max: n - 1}); k != n-1 || err != nil {
+			t.Errorf("Delete: %d, %v; want %d", k, err, n-1)
+		}
+		if got := f.one(t); got.ID != fmt.Sprint("id", n-1) {
+			t.Errorf("left: %s", got.ID)
+		}
+		f.books(t, tidemill.Books{Accepted: n, Settled: tidemill.Count{Skipped: n - 1}, Pending: 1})
+	}},
+}
+
+var boundCases = []testcase{
+	{name: "refuses what does not fit, and cuts nothing off", reason: "what was given up must not vanish: the lane waits", o: deadletter.Options{Max: 3}, do: func(t *testing.T, f fixture) {
+		f.fill(t, 2)
+		err := f.Store.Put(t.Context(), []tidemill.Letter{f.letter("a", 10), f.letter("b", 11)})
+		if !errors.Is(err, deadletter.ErrFull) || tidemill.KindOf(err) != tidemill.RateLimit {
+			t.Errorf("Put over the limit: %v, want ErrFull of kind rate_limit", err)
+		}
+		if got := f.ids(t, deadletter.Filter{}); !slices.Equal(got, []string{"id0", "id1"}) {
+			t.Errorf("letters %q", got)
+		}
+		f.put(t, f.letter("a", 10), f.letter("a", 12)) // one letter
+		again := f.letter("id0", 0)
+		again.Cause = "again"
+		f.put(t, again) // those that are there need no room
+		other := f.letter("z", 1)
+		other.Pipeline = "q"
+		f.put(t, other) // nor do other pipelines care
+		f.books(t, tidemill.Books{Accepted: 3, Pending: 3})
+		if err := f.Store.Put(t.Context(), []tidemill.Letter{f.letter("b", 11)}); !errors.Is(err, deadletter.ErrFull) {
+			t.Errorf("Put into the full: %v", err)
+		}
+		if _, err := f.Store.Delete(t.Context(), deadletter.Filter{IDs: []string{"id1"}}); err != nil {
+			t.Fatal(err)
+		}
+		f.put(t, f.letter("b", 11))
+		f.books(t, tidemill.Books{Accepted: 4, Settled: tidemill.Count{Skipped: 1}, Pending: 3})
+	}},
+	{name: "trims the oldest held letters where it is told to, and counts them as lost", reason: "nothing vanishes without a name", o: deadletter.Options{Max: 3, Trim: true}, do: func(t *testing.T, f fixture) {
+		f.fill(t, 3)
+		f.replay(t, deadletter.Filter{IDs: []string{"id0"}}, 1)
+		again := f.letter("id1", 1)
+		again.Cause = "again"
+		f.put(t, again, f.letter("a", 10)) // id0 is replaying, id1 is dying again: id2 goes
+		if got := f.ids(t, deadletter.Filter{}); !slices.Equal(got, []string{"id0", "id1", "a"}) {
+			t.Errorf("letters %q", got)
+		}
+		f.books(t, tidemill.Books{Accepted: 4, Pending: 3, Lost: 1})
+		err := f.Store.Put(t.Context(), []tidemill.Letter{f.letter("b", 11), f.letter("c", 12), f.letter("d", 13)})
+		if !errors.Is(err, deadletter.ErrFull) {
+			t.Errorf("more than can be trimmed: %v, want ErrFull", err)
+		}
+		f.books(t, tidemill.Books{Accepted: 4, Pending: 3, Lost: 1})
+		f.put(t, f.letter("b", 11), f.letter("c", 12))
+		if got := f.ids(t, deadletter.Filter{}); !slices.Equal(got, []string{"id0", "b", "c"}) {
+			t.Errorf("letters %q", got)
+		}
+		f.books(t, tidemill.Books{Accepted: 6, Pending: 3, Lost: 3})
+	}},
+}

@@ -1,0 +1,224 @@
+package deadlettertest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+)
+
+// held is a letter in the model.
+type held struct {
+	seq       int64
+	id        string
+	lo        uint64
+	cause     string
+	replaying bool
+	replays   int
+	failures  int
+	handed    int
+	tries     int
+	mark      tidemill.Mark // of the newest hand-out
+	due       time.Time
+	out       bool // under a lease
+}
+
+// follows drives a store with random calls and compares every answer with a model,
+// written anew here and not taken from the rules that backends share.
+func follows(t *testing.T, open func(t *testing.T, o deadletter.Options) Harness) {
+	const limit = 5
+	rapid.Check(t, func(r *rapid.T) {
+		clock := NewClock()
+		trim := rapid.Bool().Draw(r, "trim")
+		f := fixture{open(t, deadletter.Options{Now: clock.Now, Lease: lease, Max: limit, Trim: trim}), clock}
+		if f.Close != nil {
+			defer f.Close()
+		}
+		source := f.Store.Open("p")
+		var letters []*held // by seq
+		var want tidemill.Books
+		var marks []tidemill.Mark // every hand-out ever
+		of := map[tidemill.Mark]string{}
+		deaths := 0
+		find := func(match func(*held) bool) *held {
+			if i := slices.IndexFunc(letters, match); i >= 0 {
+				return letters[i]
+			}
+			return nil
+		}
+		remove := func(h *held) { letters = slices.DeleteFunc(letters, func(x *held) bool { return x == h }) }
+		ids := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g"})
+		r.Repeat(map[string]func(*rapid.T){
+			"put": func(r *rapid.T) {
+				deaths++
+				l := f.letter(ids.Draw(r, "id"), uint64(deaths))
+				l.Cause = fmt.Sprint("death ", deaths)
+				err := f.Store.Put(t.Context(), []tidemill.Letter{l})
+				h := find(func(h *held) bool { return h.id == l.Message.ID })
+				if h == nil && len(letters) == limit {
+					oldest := find(func(h *held) bool { return !h.replaying })
+					if !trim || oldest == nil {
+						if err == nil {
+							r.Fatal("there was no room, and no error")
+						}
+						return
+					}
+					remove(oldest)
+					want.Lost++
+				}
+				if err != nil {
+					r.Fatal(err)
+				}
+				if h == nil {
+					h = &held{id: l.Message.ID}
+					letters = append(letters, h)
+					want.Accepted++
+				} else if h.replaying && h.handed > 0 {
+					h.replays++
+				}
+				h.lo, h.cause, h.replaying, h.failures = uint64(deaths), l.Cause, false, h.failures+1
+			},
+			"replay": func(r *rapid.T) {
+				by := deadletter.Filter{Pipeline: "p", Max: rapid.IntRange(0, 3).Draw(r, "max"), Replays: rapid.IntRange(0, 3).Draw(r, "replays")}
+				n, err := f.Store.Replay(t.Context(), by)
+				if err != nil {
+					r.Fatal(err)
+				}
+				k := 0
+				for _, h := range letters {
+					if !h.replaying && (by.Max == 0 || k < by.Max) && (by.Replays == 0 || h.replays < by.Replays) {
+						h.replaying, h.handed, h.tries, h.due, h.out = true, 0, 0, time.Time{}, false
+						k++
+					}
+				}
+				if n != k {
+					r.Fatalf("Replay: %d, want %d", n, k)
+				}
+			},
+			"delete": func(r *rapid.T) {
+				id := ids.Draw(r, "id")
+				n, err := f.Store.Delete(t.Context(), deadletter.Filter{IDs: []string{id}})
+				if err != nil {
+					r.Fatal(err)
+				}
+				h := find(func(h *held) bool { return h.id == id && !h.replaying })
+				if (n == 1) != (h != nil) {
+					r.Fatalf("Delete %s: %d, there was %+v", id, n, h)
+				}
+				if h != nil {
+					remove(h)
+					want.Settled.Skipped++
+				}
+			},
+			"receive": func(r *rapid.T) {
+				var due []*held
+				for _, h := range letters {
+					if h.replaying && !h.due.After(clock.Now()) {
+						due = append(due, h)
+					}
+				}
+				if len(due) == 0 {
+					r.Skip() // it would wait
+				}
+				n := rapid.IntRange(1, 3).Draw(r, "n")
+				due = due[:min(n, len(due))]
+				got := receive(t, source, n)
+				if len(got) != len(due) {
+					r.Fatalf("received %d, want %d", len(got), len(due))
+				}
+				for i, h := range due {
+					m := got[i]
+					h.handed++
+					if m.ID != h.id || m.Handed != h.handed || m.Tries != h.tries || slices.Contains(marks, m.Mark) {
+						r.Fatalf("received %s handed %d tries %d mark %+v, want %+v under a new mark", m.ID, m.Handed, m.Tries, m.Mark, h)
+					}
+					h.mark, h.due, h.out = m.Mark, clock.Now().Add(lease), true
+					marks = append(marks, m.Mark)
+					of[m.Mark] = m.ID
+				}
+			},
+			"settle": func(r *rapid.T) {
+				if len(marks) == 0 {
+					r.Skip()
+				}
+				m := marks[len(marks)-1-rapid.IntRange(0, min(len(marks)-1, 4)).Draw(r, "which")]
+				e := []tidemill.Settlement{{ID: of[m], Mark: m, Kind: tidemill.Partner, Cause: "again"}}
+				switch rapid.IntRange(0, 4).Draw(r, "end") {
+				case 0:
+					e[0].Fate = tidemill.Delivered
+				case 1:
+					e[0].Fate = tidemill.Skipped
+				case 2:
+					e[0].Fate = tidemill.Dead
+				case 3:
+					e[0].End, e[0].Burn, e[0].After = tidemill.Again, rapid.Bool().Draw(r, "burn"), time.Duration(rapid.IntRange(0, 2).Draw(r, "after"))*time.Second
+				case 4:
+					e[0].End = tidemill.Left
+				}
+				if err := source.Settle(t.Context(), e); err != nil {
+					r.Fatal(err)
+				}
+				h := find(func(h *held) bool { return h.replaying && h.handed > 0 && h.mark == m })
+				if (e[0].Took == tidemill.Applied) != (h != nil) || e[0].Took == tidemill.Unanswered {
+					r.Fatalf("Settle %+v took %d, there was %+v", e[0], e[0].Took, h)
+				}
+				switch {
+				case h == nil || e[0].End == tidemill.Left:
+				case e[0].End == tidemill.Again:
+					h.due, h.out = clock.Now().Add(e[0].After), false
+					if e[0].Burn {
+						h.tries++
+					}
+				case e[0].Fate == tidemill.Dead:
+					h.replaying, h.replays, h.failures, h.cause = false, h.replays+1, h.failures+1, "again"
+				case e[0].Fate == tidemill.Delivered:
+					remove(h)
+					want.Settled.Delivered++
+				default:
+					remove(h)
+					want.Settled.Skipped++
+				}
+			},
+			"time passes": func(r *rapid.T) {
+				clock.Advance(time.Duration(rapid.SampledFrom([]int{1, 500, 2000, 15000, 30000}).Draw(r, "ms")) * time.Millisecond)
+			},
+			"restart": func(r *rapid.T) {
+				if f.Reopen == nil || rapid.IntRange(0, 9).Draw(r, "really") > 0 {
+					r.Skip()
+				}
+				f.Store = f.Reopen(t)
+				source = f.Store.Open("p")
+				for _, h := range letters {
+					if h.replaying && h.out { // its holder is dead
+						h.due, h.out = time.Time{}, false
+					}
+				}
+			},
+			"": func(r *rapid.T) {
+				got := f.list(t, deadletter.Filter{})
+				if len(got) != len(letters) {
+					r.Fatalf("%d letters, want %d", len(got), len(letters))
+				}
+				for i, l := range got {
+					h := letters[i]
+					if h.seq == 0 {
+						h.seq = l.Seq
+					}
+					if l.ID != h.id || l.Seq != h.seq || l.Mark.Lo != h.lo || l.Cause != h.cause || (l.State == deadletter.Replaying) != h.replaying ||
+						l.Replays != h.replays || len(l.History) != min(h.failures, deadletter.MaxHistory) {
+						r.Fatalf("letter %+v, want %+v", l, h)
+					}
+				}
+				want.Pending = uint64(len(letters))
+				if b, err := source.(tidemill.Bookkeeper).Books(t.Context()); err != nil || b != want || b.Off() != 0 {
+					r.Fatalf("books %+v, %v; want %+v", b, err, want)
+				}
+			},
+		})
+	})
+}

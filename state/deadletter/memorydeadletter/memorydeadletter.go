@@ -1,0 +1,274 @@
+// Package memorydeadletter keeps dead letters in memory: for tests, simulation and what
+// may be forgotten at a restart. It is the reference of the role's meaning.
+package memorydeadletter
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+)
+
+// Store keeps letters in memory.
+type Store struct {
+	o deadletter.Options
+
+	mu      sync.Mutex                   // guards what follows, held for short work in memory only
+	letters map[name]*deadletter.Record  // those there are
+	bySeq   map[int64]*deadletter.Record // the same
+	seqs    []int64                      // growing; those of letters gone are taken out now and then
+	books   map[string]*tidemill.Books   // by pipeline; Pending is counted at every change
+	seq     int64                        // the newest given
+	changed chan struct{}                // closed and replaced when a letter may be handed out
+}
+
+// name is what a store keeps one letter of.
+type name struct{ pipeline, tenant, id string }
+
+func nameOf(r *deadletter.Record) name { return name{r.Pipeline, r.Tenant, r.ID} }
+
+var _ deadletter.Store = (*Store)(nil)
+
+// New makes an empty store.
+func New(o deadletter.Options) (*Store, error) {
+	o, err := o.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Store{o: o, letters: map[name]*deadletter.Record{}, bySeq: map[int64]*deadletter.Record{},
+		books: map[string]*tidemill.Books{}, changed: make(chan struct{})}, nil
+}
+
+// Put implements deadletter.Store.
+func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
+	if err := cmp.Or(ctx.Err(), deadletter.CheckPut(letters)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.room(letters); err != nil {
+		return err
+	}
+	for i := range letters {
+		l := &letters[i]
+		r := s.letters[name{l.Pipeline, l.Message.Tenant, l.Message.ID}]
+		if r == nil {
+			r = new(deadletter.Record)
+			r.Put(l)
+			s.seq++
+			r.Seq = s.seq
+			s.letters[nameOf(r)], s.bySeq[r.Seq] = r, r
+			s.seqs = append(s.seqs, r.Seq)
+			b := s.book(r.Pipeline)
+			b.Accepted++
+			b.Pending++
+			continue
+		}
+		r.Put(l)
+	}
+	return nil
+}
+
+// room makes sure that the letters fit, or changes nothing.
+func (s *Store) room(letters []tidemill.Letter) error {
+	named := map[name]bool{}
+	fresh := map[string]int{}
+	var pipelines []string
+	for i := range letters {
+		n := name{letters[i].Pipeline, letters[i].Message.Tenant, letters[i].Message.ID}
+		if !named[n] && s.letters[n] == nil {
+			if fresh[n.pipeline] == 0 {
+				pipelines = append(pipelines, n.pipeline)
+			}
+			fresh[n.pipeline]++
+		}
+		named[n] = true
+	}
+	var trim []*deadletter.Record
+	for _, p := range pipelines {
+		held := int(s.book(p).Pending)
+		over := held + fresh[p] - s.o.Max
+		if over <= 0 {
+			continue
+		}
+		if s.o.Trim {
+			for _, seq := range s.seqs {
+				r := s.bySeq[seq]
+				if over > 0 && r != nil && r.Pipeline == p && r.State == deadletter.Held && !named[nameOf(r)] {
+					trim = append(trim, r)
+					over--
+				}
+			}
+		}
+		if over > 0 {
+			return deadletter.Full(p, fresh[p], held, s.o.Max)
+		}
+	}
+	for _, r := range trim {
+		s.remove(r)
+		s.book(r.Pipeline).Lost++
+	}
+	return nil
+}
+
+func (s *Store) book(pipeline string) *tidemill.Books {
+	b := s.books[pipeline]
+	if b == nil {
+		b = new(tidemill.Books)
+		s.books[pipeline] = b
+	}
+	return b
+}
+
+func (s *Store) remove(r *deadletter.Record) {
+	delete(s.letters, nameOf(r))
+	delete(s.bySeq, r.Seq)
+	s.book(r.Pipeline).Pending--
+	if len(s.seqs) > 2*len(s.bySeq)+64 {
+		s.seqs = slices.DeleteFunc(s.seqs, func(seq int64) bool { return s.bySeq[seq] == nil })
+	}
+}
+
+// Has implements deadletter.Store.
+func (s *Store) Has(ctx context.Context, pipeline string, ids []string, marks []tidemill.Mark) ([]bool, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if len(ids) != len(marks) {
+		return nil, fmt.Errorf("look for dead letters of %q: %d ids and %d marks", pipeline, len(ids), len(marks))
+	}
+	type at struct {
+		id     string
+		shard  uint32
+		hi, lo uint64
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	dead := map[at]bool{}
+	for n, r := range s.letters {
+		if n.pipeline == pipeline {
+			dead[at{n.id, r.Mark.Shard, r.Mark.Hi, r.Mark.Lo}] = true
+		}
+	}
+	has := make([]bool, len(ids))
+	for i, m := range marks {
+		has[i] = dead[at{ids[i], m.Shard, m.Hi, m.Lo}]
+	}
+	return has, nil
+}
+
+// page is how many letters List copies at once.
+const page = 64
+
+// List implements deadletter.Store.
+func (s *Store) List(ctx context.Context, f deadletter.Filter) iter.Seq2[*deadletter.Letter, error] {
+	return func(yield func(*deadletter.Letter, error) bool) {
+		if err := f.Check(); err != nil {
+			yield(nil, err)
+			return
+		}
+		s.mu.Lock()
+		seqs := make([]int64, 0, page)
+		for _, r := range s.matching(f, false) {
+			seqs = append(seqs, r.Seq)
+		}
+		s.mu.Unlock()
+		for chunk := range slices.Chunk(seqs, page) {
+			if err := ctx.Err(); err != nil {
+				yield(nil, err)
+				return
+			}
+			s.mu.Lock()
+			var letters []*deadletter.Letter
+			for _, seq := range chunk {
+				if r := s.bySeq[seq]; r != nil {
+					letters = append(letters, r.Clone())
+				}
+			}
+			s.mu.Unlock()
+			for _, l := range letters {
+				if !yield(l, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// matching is the letters that f chooses, oldest first.
+func (s *Store) matching(f deadletter.Filter, held bool) []*deadletter.Record {
+	var rs []*deadletter.Record
+	for _, seq := range s.seqs {
+		if f.Max > 0 && len(rs) == f.Max {
+			break
+		}
+		if r := s.bySeq[seq]; r != nil && f.Match(&r.Letter) && (!held || r.State == deadletter.Held) {
+			rs = append(rs, r)
+		}
+	}
+	return rs
+}
+
+// Count implements deadletter.Store.
+func (s *Store) Count(ctx context.Context, f deadletter.Filter) (int, error) {
+	if err := cmp.Or(ctx.Err(), f.Check()); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.matching(f, false)), nil
+}
+
+// Replay implements deadletter.Store.
+func (s *Store) Replay(ctx context.Context, f deadletter.Filter) (int, error) {
+	if err := cmp.Or(ctx.Err(), f.Check()); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, r := range s.matching(f, true) {
+		if r.Replay() {
+			n++
+		}
+	}
+	s.wake()
+	return n, nil
+}
+
+// Delete implements deadletter.Store.
+func (s *Store) Delete(ctx context.Context, f deadletter.Filter) (int, error) {
+	if err := cmp.Or(ctx.Err(), f.Check()); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rs := s.matching(f, true)
+	for _, r := range rs {
+		s.remove(r)
+		s.book(r.Pipeline).Settled.Skipped++
+	}
+	return len(rs), nil
+}
+
+// wake lets every Receive look again.
+func (s *Store) wake() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// next is the earliest instant at which a letter of the pipeline may be handed out.
+func (s *Store) next(pipeline string) (at time.Time, any bool) {
+	for _, r := range s.letters {
+		if n := r.Next(); r.Pipeline == pipeline && r.State == deadletter.Replaying && (!any || n.Before(at)) {
+			at, any = n, true
+		}
+	}
+	return at, any
+}

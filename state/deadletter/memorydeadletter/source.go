@@ -1,0 +1,172 @@
+package memorydeadletter
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+)
+
+// source hands out the replaying letters of one pipeline.
+type source struct {
+	s        *Store
+	pipeline string
+	out      map[int64]tidemill.Mark // handed out and to be kept, by Seq; guarded by s.mu
+}
+
+var (
+	_ tidemill.Source     = (*source)(nil)
+	_ tidemill.Keeper     = (*source)(nil)
+	_ tidemill.Bookkeeper = (*source)(nil)
+)
+
+// Open implements deadletter.Store.
+func (s *Store) Open(pipeline string) tidemill.Source {
+	return &source{s: s, pipeline: pipeline, out: map[int64]tidemill.Mark{}}
+}
+
+// Traits implements tidemill.Source.
+func (c *source) Traits() tidemill.Traits {
+	return tidemill.Traits{Delays: true, Parks: true, Keep: c.s.o.Lease / 3}
+}
+
+// Receive implements tidemill.Source.
+func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
+	for {
+		if err := ctx.Err(); err != nil || len(into) == 0 {
+			return 0, err
+		}
+		n, wait, changed := c.take(into)
+		if n > 0 {
+			return n, nil
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// idle is how long a source that has nothing to wait for waits: a change wakes it.
+const idle = 24 * time.Hour
+
+// take hands out what is due, or says how long to wait at the most and for what.
+func (c *source) take(into []*tidemill.Message) (n int, wait time.Duration, changed <-chan struct{}) {
+	s := c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.o.Now()
+	for _, seq := range s.seqs {
+		r := s.bySeq[seq]
+		if r == nil || r.Pipeline != c.pipeline || r.State != deadletter.Replaying || r.Next().After(now) {
+			continue
+		}
+		r.Lease(now, s.o.Lease)
+		r.Fill(into[n])
+		c.out[seq] = r.Position()
+		if n++; n == len(into) {
+			break
+		}
+	}
+	wait = idle
+	if at, any := s.next(c.pipeline); any {
+		wait = at.Sub(now)
+	}
+	return n, wait, s.changed
+}
+
+// Settle implements tidemill.Source.
+func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
+	if err := cmp.Or(ctx.Err(), deadletter.CheckSettle(ends)); err != nil {
+		return err
+	}
+	s := c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.o.Now()
+	again := false
+	for i := range ends {
+		e := &ends[i]
+		if e.Took != tidemill.Unanswered {
+			continue
+		}
+		r := c.find(e)
+		if r == nil || !r.Holds(e.Mark) {
+			e.Took = tidemill.Stale
+			if seq := int64(e.Mark.Lo); c.out[seq] == e.Mark {
+				delete(c.out, seq)
+			}
+			continue
+		}
+		e.Took = tidemill.Applied
+		delete(c.out, r.Seq)
+		again = again || e.End == tidemill.Again
+		if r.Settle(e, now) {
+			s.remove(r)
+			s.book(c.pipeline).Settled.Add(deadletter.Ended(e))
+		}
+	}
+	if again {
+		s.wake()
+	}
+	return nil
+}
+
+// find is the letter that a settlement is of: by position, else by ID, the oldest that is
+// handed out.
+func (c *source) find(e *tidemill.Settlement) *deadletter.Record {
+	if (e.Mark != tidemill.Mark{}) {
+		if r := c.s.bySeq[int64(e.Mark.Lo)]; r != nil && r.Pipeline == c.pipeline {
+			return r
+		}
+		return nil
+	}
+	for _, seq := range c.s.seqs {
+		if r := c.s.bySeq[seq]; r != nil && r.Pipeline == c.pipeline && r.ID == e.ID && r.Holds(e.Mark) {
+			return r
+		}
+	}
+	return nil
+}
+
+// Keep implements tidemill.Keeper.
+func (c *source) Keep(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s := c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	until := s.o.Now().Add(s.o.Lease)
+	for seq, m := range c.out {
+		if r := s.bySeq[seq]; r != nil && r.Holds(m) {
+			r.Until = until
+		} else {
+			delete(c.out, seq) // lost
+		}
+	}
+	return nil
+}
+
+// Books implements tidemill.Bookkeeper. Pending is found by looking.
+func (c *source) Books(ctx context.Context) (tidemill.Books, error) {
+	if err := ctx.Err(); err != nil {
+		return tidemill.Books{}, err
+	}
+	s := c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := *s.book(c.pipeline)
+	b.Pending = 0
+	for _, r := range s.letters {
+		if r.Pipeline == c.pipeline {
+			b.Pending++
+		}
+	}
+	return b, nil
+}

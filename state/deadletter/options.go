@@ -1,0 +1,34 @@
+package deadletter
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// Options tune a store; the zero value is ready to use.
+type Options struct {
+	// Max is how many letters a pipeline may have; 0 means 100,000. When there are as
+	// many, Put is refused with ErrFull.
+	Max int
+	// Trim makes room by giving up the oldest held letters instead, counted as lost.
+	Trim bool
+	// Lease is how long a letter that was handed out for replay is kept from others; 0
+	// means 30s. Keep renews it, and is to be called at a third of it.
+	Lease time.Duration
+	// Now is the clock; nil means time.Now. It must not block.
+	Now func() time.Time
+}
+
+// WithDefaults fills what was left zero and refuses nonsense.
+func (o Options) WithDefaults() (Options, error) {
+	if o.Max < 0 || o.Lease < 0 {
+		return o, fmt.Errorf("dead letters: max %d and lease %v: want both zero (the default) or more", o.Max, o.Lease)
+	}
+	o.Max = cmp.Or(o.Max, 100_000)
+	o.Lease = max(cmp.Or(o.Lease, 30*time.Second), 3*time.Millisecond) // leases are whole milliseconds
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o, nil
+}

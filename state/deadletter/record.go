@@ -1,0 +1,243 @@
+package deadletter
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill"
+)
+
+// What a store keeps of each letter at the most.
+const (
+	MaxHistory = 20      // failures, the newest
+	MaxCause   = 4 << 10 // bytes of a cause: the first 2 KB of an answer and what is said about it
+)
+
+// A Record is a letter as a backend keeps it, with its replay. Its methods are the rules
+// of the role, the same for every backend; a backend calls them where nobody else changes
+// the record (under its mutex, in its transaction).
+type Record struct {
+	Letter
+	Deaths int       // times it died; with Seq it names what a snapshot saw
+	Asked  int       // times a replay was asked for: the position's Hi
+	Handed int       // times handed out in this replay
+	Burnt  int       // failed tries of this replay
+	Epoch  uint32    // of the newest lease
+	Due    time.Time // not to be handed out before; zero: at once
+	Until  time.Time // end of the lease; zero: nobody holds it
+}
+
+// Instant is a time as letters keep their own: UTC, whole milliseconds. The message's
+// times are kept as they came.
+func Instant(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return time.UnixMilli(t.UnixMilli()).UTC()
+}
+
+// CheckPut refuses letters that could not be found again.
+func CheckPut(letters []tidemill.Letter) error {
+	for i := range letters {
+		if l := &letters[i]; l.Pipeline == "" || l.Message == nil {
+			return fmt.Errorf("put dead letter %d of %d: it has no pipeline or no message", i+1, len(letters))
+		}
+	}
+	return nil
+}
+
+// Full is the error of a Put for which there is no room.
+func Full(pipeline string, fresh, held, limit int) error {
+	return tidemill.Fail(tidemill.RateLimit, "put %d more dead letters of %q beside %d of at most %d: %w", fresh, pipeline, held, limit, ErrFull)
+}
+
+// Put makes the record say what the letter says and reports whether anything changed.
+// The zero Record is one that is not there yet; its Seq is the backend's to give.
+func (r *Record) Put(l *tidemill.Letter) (changed bool) {
+	f := Failure{At: Instant(l.At), Kind: l.Kind, Cause: cut(l.Cause), Tries: l.Tries}
+	switch {
+	case r.Deaths == 0:
+		r.Pipeline, r.First = strings.Clone(l.Pipeline), f.At
+	case r.Mark.At(l.Message.Mark) && len(r.History) > 0 && r.History[len(r.History)-1].same(f) && r.Damaged == "":
+		return false
+	case r.State == Replaying && r.Handed > 0:
+		r.Replays++ // the replay failed by another path
+	}
+	r.Message = Copy(l.Message)
+	r.Row = bytes.Clone(l.Row)
+	r.Damaged = ""
+	r.die(f)
+	return true
+}
+
+func (f Failure) same(o Failure) bool {
+	return f.At.Equal(o.At) && f.Kind == o.Kind && f.Cause == o.Cause && f.Tries == o.Tries
+}
+
+// die makes the letter held with one failure more.
+func (r *Record) die(f Failure) {
+	r.State = Held
+	r.Kind, r.Cause, r.Last = f.Kind, f.Cause, f.At
+	r.Deaths++
+	r.History = append(r.History, f)
+	if n := len(r.History) - MaxHistory; n > 0 {
+		r.History = slices.Delete(r.History, 0, n)
+	}
+	r.Due, r.Until = time.Time{}, time.Time{}
+}
+
+// Replay marks a held letter as replaying and says whether it was one.
+func (r *Record) Replay() bool {
+	if r.State != Held || r.Damaged != "" {
+		return false
+	}
+	r.State = Replaying
+	r.Asked++
+	r.Handed, r.Burnt = 0, 0
+	r.Due, r.Until = time.Time{}, time.Time{}
+	return true
+}
+
+// Next is when a replaying letter may be handed out; zero: at once.
+func (r *Record) Next() time.Time {
+	if !r.Until.IsZero() {
+		return r.Until
+	}
+	return r.Due
+}
+
+// Lease hands the letter out under a new lease.
+func (r *Record) Lease(now time.Time, lease time.Duration) {
+	r.Epoch++
+	r.Handed++
+	r.Until = now.Add(lease)
+}
+
+// Position is the mark of the newest hand-out.
+func (r *Record) Position() tidemill.Mark {
+	return tidemill.Mark{Epoch: r.Epoch, Hi: uint64(r.Asked), Lo: uint64(r.Seq)}
+}
+
+// Fill writes the message of the newest hand-out.
+func (r *Record) Fill(m *tidemill.Message) {
+	payload, key, header := m.Payload[:0], m.Key[:0], m.Header[:0]
+	*m = r.Message
+	m.Payload = append(payload, r.Payload...)
+	m.Key = append(key, r.Key...)
+	for _, f := range r.Header {
+		if string(f.Name) != RowHeader { // only the letter's own may be believed
+			header = append(header, tidemill.Field{Name: bytes.Clone(f.Name), Value: bytes.Clone(f.Value)})
+		}
+	}
+	if r.Row != nil {
+		header = append(header, tidemill.Field{Name: []byte(RowHeader), Value: bytes.Clone(r.Row)})
+	}
+	m.Header = header
+	m.Tries, m.Handed, m.Mark = r.Burnt, r.Handed, r.Position()
+}
+
+// Holds says whether a settlement under this mark is of the newest hand-out. The zero
+// mark is whoever holds it.
+func (r *Record) Holds(m tidemill.Mark) bool {
+	return r.State == Replaying && r.Handed > 0 && (m == tidemill.Mark{} || m == r.Position())
+}
+
+// CheckSettle refuses settlements that say nothing.
+func CheckSettle(ends []tidemill.Settlement) error {
+	for i := range ends {
+		if s := &ends[i]; s.End == tidemill.Done && s.Fate == tidemill.None || s.End > tidemill.Left || s.Fate > tidemill.Dead {
+			return fmt.Errorf("settle replayed letter %q: it is done without a fate", s.ID)
+		}
+	}
+	return nil
+}
+
+// Settle ends the newest hand-out as s says and reports whether the letter is gone. The
+// caller has asked Holds.
+func (r *Record) Settle(s *tidemill.Settlement, now time.Time) (gone bool) {
+	switch {
+	case s.End == tidemill.Left: // its lease runs out by itself
+	case s.End == tidemill.Again:
+		r.Until, r.Due = time.Time{}, time.Time{}
+		if s.After > 0 {
+			r.Due = now.Add(s.After)
+		}
+		if s.Burn {
+			r.Burnt++
+		}
+	case s.Fate == tidemill.Dead:
+		r.Replays++
+		r.die(Failure{At: Instant(now), Kind: s.Kind, Cause: cut(s.Cause), Tries: r.Burnt + 1})
+	default:
+		return true
+	}
+	return false
+}
+
+// Ended is what a letter that is gone adds to the books: one, as Records say where they
+// speak of one, else as its fate.
+func Ended(s *tidemill.Settlement) tidemill.Count {
+	if row := s.Row(); row.Total() == 1 && row.Dead == 0 {
+		return row
+	}
+	if s.Fate == tidemill.Delivered {
+		return tidemill.Count{Delivered: 1}
+	}
+	return tidemill.Count{Skipped: 1}
+}
+
+// Clone copies the letter with everything it refers to.
+func (l *Letter) Clone() *Letter {
+	c := *l
+	c.Message = Copy(&l.Message)
+	c.Row = bytes.Clone(l.Row)
+	c.History = slices.Clone(l.History)
+	return &c
+}
+
+// Copy copies a message with everything it refers to: nobody keeps the engine's memory.
+func Copy(m *tidemill.Message) tidemill.Message {
+	c := *m
+	c.ID, c.Tenant, c.Type, c.To = strings.Clone(m.ID), strings.Clone(m.Tenant), strings.Clone(m.Type), strings.Clone(m.To)
+	c.Key, c.Payload = bytes.Clone(m.Key), bytes.Clone(m.Payload)
+	c.Header = make([]tidemill.Field, len(m.Header))
+	for i, f := range m.Header {
+		c.Header[i] = tidemill.Field{Name: bytes.Clone(f.Name), Value: bytes.Clone(f.Value)}
+	}
+	return c
+}
+
+// MaxIDs is how many messages a filter may name at once.
+const MaxIDs = 10_000
+
+// Check refuses a filter that no store takes.
+func (f *Filter) Check() error {
+	if len(f.IDs) > MaxIDs {
+		return tidemill.Fail(tidemill.Validation, "a filter of %d message ids: at most %d at once", len(f.IDs), MaxIDs)
+	}
+	return nil
+}
+
+// Match says whether the filter chooses the letter. Max is the backend's.
+func (f *Filter) Match(l *Letter) bool {
+	return (f.Pipeline == "" || f.Pipeline == l.Pipeline) && (f.Tenant == "" || f.Tenant == l.Tenant) &&
+		(len(f.Kinds) == 0 || slices.Contains(f.Kinds, l.Kind)) && !slices.Contains(f.NotKinds, l.Kind) &&
+		(len(f.IDs) == 0 || slices.Contains(f.IDs, l.ID)) && (f.Before.IsZero() || l.Last.Before(f.Before)) &&
+		(f.Replays <= 0 || l.Replays < f.Replays)
+}
+
+// cut shortens a cause without leaving half a character behind.
+func cut(s string) string {
+	if len(s) > MaxCause {
+		return strings.ToValidUTF8(s[:MaxCause], "")
+	}
+	return strings.Clone(s)
+}
+
+// Break holds a replaying letter again whose stored message turned out to be damaged.
+func (r *Record) Break(now time.Time) {
+	r.die(Failure{At: Instant(now), Kind: tidemill.Internal, Cause: cut(r.Damaged)})
+}

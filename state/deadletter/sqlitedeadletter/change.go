@@ -1,0 +1,91 @@
+package sqlitedeadletter
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/deadletter"
+)
+
+// changeRows is how many letters one transaction marks or discards: a few milliseconds,
+// so that other writers hardly wait.
+const changeRows = 1000
+
+// Replay implements deadletter.Store: a snapshot, then part by part. A letter that has
+// died again since the snapshot is not the one that was seen.
+func (s *Store) Replay(ctx context.Context, f deadletter.Filter) (n int, err error) {
+	found, err := s.snapshot(ctx, f, " AND state=0 AND damaged=0")
+	if err != nil {
+		return 0, fmt.Errorf("replay dead letters: %w", err)
+	}
+	return s.replay(ctx, found)
+}
+
+// replay marks what a snapshot saw.
+func (s *Store) replay(ctx context.Context, found []seen) (n int, err error) {
+	for part := range slices.Chunk(found, changeRows) {
+		k, err := s.change(ctx, part, "UPDATE deadletter SET state=1, asked=asked+1, handed=0, burnt=0, due=0, until=0 FROM (VALUES ",
+			") AS v WHERE seq=v.column1 AND deaths=v.column2 AND state=0 AND damaged=0", 0)
+		n += k
+		if k > 0 {
+			s.wake()
+		}
+		if err != nil {
+			return n, fmt.Errorf("replay dead letters, %d are marked: %w", n, err)
+		}
+	}
+	return n, nil
+}
+
+// Delete implements deadletter.Store, part by part like Replay.
+func (s *Store) Delete(ctx context.Context, f deadletter.Filter) (n int, err error) {
+	found, err := s.snapshot(ctx, f, " AND state=0")
+	if err != nil {
+		return 0, fmt.Errorf("discard dead letters: %w", err)
+	}
+	return s.discard(ctx, found)
+}
+
+// discard deletes what a snapshot saw.
+func (s *Store) discard(ctx context.Context, found []seen) (n int, err error) {
+	slices.SortStableFunc(found, func(a, b seen) int { // a transaction for each pipeline's books
+		return strings.Compare(a.pipeline, b.pipeline)
+	})
+	for len(found) > 0 {
+		k := 1
+		for k < min(len(found), changeRows) && found[k].pipeline == found[0].pipeline {
+			k++
+		}
+		gone, err := s.change(ctx, found[:k], "DELETE FROM deadletter WHERE state=0 AND seq IN (SELECT d.seq FROM (VALUES ",
+			") AS v JOIN deadletter d ON d.seq=v.column1 AND d.deaths=v.column2)", 1)
+		n += gone
+		if err != nil {
+			return n, fmt.Errorf("discard dead letters, %d are gone: %w", n, err)
+		}
+		found = found[k:]
+	}
+	return n, nil
+}
+
+// change runs a statement over letters as they were seen, and says how many it changed.
+// Where they are discarded, they are of one pipeline, whose books say so.
+func (s *Store) change(ctx context.Context, part []seen, head, tail string, discarded int64) (int, error) {
+	args := make([]any, 0, 2*len(part))
+	for _, l := range part {
+		args = append(args, l.seq, l.deaths)
+	}
+	var n int64
+	err := s.db.Write(ctx, func(tx *sqlitedb.Tx) (err error) {
+		if n, err = tx.Bulk(head, "(?,?)", tail, args); err != nil {
+			return err
+		}
+		return books{skipped: discarded * n}.add(tx, part[0].pipeline)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return int(n), nil
+}

@@ -1,0 +1,157 @@
+package sqlitedeadletter_test
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
+)
+
+func TestDamage(t *testing.T) {
+	for _, c := range []struct{ name, do string }{
+		{"a bit of the payload", "UPDATE deadletter_body SET payload = CAST('qayload' AS BLOB) WHERE seq=1"},
+		{"a payload cut short", "UPDATE deadletter_body SET payload = CAST('paylo' AS BLOB) WHERE seq=1"},
+		{"a payload gone", "UPDATE deadletter_body SET payload = NULL WHERE seq=1"},
+		{"the row of the work", "UPDATE deadletter_body SET row = CAST('other' AS BLOB) WHERE seq=1"},
+		{"the rest of the message", "UPDATE deadletter_body SET message = x'01ff' WHERE seq=1"},
+		{"the rest of the message, of no known form", "UPDATE deadletter_body SET message = x'ff' WHERE seq=1"},
+		{"the checksum", "UPDATE deadletter_body SET sum = sum + 1 WHERE seq=1"},
+		{"the whole message", "DELETE FROM deadletter_body WHERE seq=1"},
+		{"the id", "UPDATE deadletter SET id = CAST('ie0' AS BLOB) WHERE seq=1"},
+		{"the tenant", "UPDATE deadletter SET tenant = CAST('u' AS BLOB) WHERE seq=1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			db, s := open(t)
+			put(t, s, "id0", "id1")
+			if err := db.Write(t.Context(), func(tx *sqlitedb.Tx) error { _, err := tx.Exec(c.do); return err }); err != nil {
+				t.Fatal(err)
+			}
+			if l := list(t, s)[0]; l.Damaged == "" || !strings.Contains(l.Cause, "damaged") {
+				t.Errorf("listed as %+v, want it to say what is wrong", l)
+			}
+			if _, err := s.Replay(t.Context(), deadletter.Filter{}); err != nil {
+				t.Fatal(err)
+			}
+			if got := received(t, s, 1); len(got) != 1 || got[0] != "id1" {
+				t.Errorf("received %q, want only the sound one", got)
+			}
+			l := list(t, s)[0]
+			if l.State != deadletter.Held || l.Kind != tidemill.Internal || len(l.History) != 2 || !strings.Contains(l.History[1].Cause, "damaged") {
+				t.Errorf("after the replay: %+v", l)
+			}
+			if n, err := s.Replay(t.Context(), deadletter.Filter{}); n != 0 || err != nil {
+				t.Errorf("Replay again: %d, %v; want it passed over", n, err)
+			}
+			if n, err := s.Delete(t.Context(), deadletter.Filter{}); n != 1 || err != nil {
+				t.Errorf("Delete: %d, %v; want it discarded", n, err)
+			}
+			if b, err := s.Open("p").(tidemill.Bookkeeper).Books(t.Context()); err != nil || b.Off() != 0 {
+				t.Errorf("books %+v, %v", b, err)
+			}
+		})
+	}
+}
+
+func TestADamagedLetterThatDiesAgainIsSound(t *testing.T) {
+	db, s := open(t)
+	put(t, s, "id0")
+	if err := db.Write(t.Context(), func(tx *sqlitedb.Tx) error {
+		_, err := tx.Exec("UPDATE deadletter_body SET payload = x'00'")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Replay(t.Context(), deadletter.Filter{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := received(t, s, 0); len(got) != 0 {
+		t.Errorf("received %q", got)
+	}
+	put(t, s, "id0")
+	if l := list(t, s)[0]; l.Damaged != "" || string(l.Payload) != "payload" {
+		t.Errorf("listed as %+v", l)
+	}
+	if _, err := s.Replay(t.Context(), deadletter.Filter{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := received(t, s, 1); len(got) != 1 {
+		t.Errorf("received %q, want it", got)
+	}
+}
+
+func TestADamagedHistoryLosesOnlyTheHistory(t *testing.T) {
+	db, s := open(t)
+	put(t, s, "id0")
+	if err := db.Write(t.Context(), func(tx *sqlitedb.Tx) error {
+		_, err := tx.Exec("UPDATE deadletter SET history = x'0102'")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if l := list(t, s)[0]; l.Damaged != "" || len(l.History) != 1 || !strings.Contains(l.Cause, "history") || string(l.Payload) != "payload" {
+		t.Errorf("listed as %+v", l)
+	}
+	if _, err := s.Replay(t.Context(), deadletter.Filter{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := received(t, s, 1); len(got) != 1 {
+		t.Errorf("received %q, want it", got)
+	}
+}
+
+func open(t *testing.T) (*sqlitedb.DB, *sqlitedeadletter.Store) {
+	t.Helper()
+	db := openDB(t, filepath.Join(t.TempDir(), "t.db"))
+	t.Cleanup(func() { _ = db.Close() })
+	s, err := sqlitedeadletter.New(t.Context(), db, deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db, s
+}
+
+func put(t *testing.T, s *sqlitedeadletter.Store, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		l := tidemill.Letter{Pipeline: "p", Kind: tidemill.Partner, Cause: "answered 500", Row: []byte("row"), At: time.Now(),
+			Message: &tidemill.Message{ID: id, Tenant: "t", Type: "type", Payload: []byte("payload")}}
+		if err := s.Put(t.Context(), []tidemill.Letter{l}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func list(t *testing.T, s *sqlitedeadletter.Store) (ls []*deadletter.Letter) {
+	t.Helper()
+	for l, err := range s.List(t.Context(), deadletter.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ls = append(ls, l)
+	}
+	return ls
+}
+
+// received is what a source hands out: of what is there, at once; of nothing, a moment
+// shows it.
+func received(t *testing.T, s *sqlitedeadletter.Store, want int) (ids []string) {
+	t.Helper()
+	patience := 20 * time.Millisecond
+	if want > 0 {
+		patience = 10 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	into := []*tidemill.Message{{}, {}, {}}
+	n, _ := s.Open("p").Receive(ctx, into) // the context's error, where there is nothing
+	for _, m := range into[:n] {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}

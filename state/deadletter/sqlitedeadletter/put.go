@@ -1,0 +1,205 @@
+package sqlitedeadletter
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/deadletter"
+)
+
+// name is what a store keeps one letter of.
+type name struct{ pipeline, id, tenant string }
+
+func nameOf(l *tidemill.Letter) name { return name{l.Pipeline, l.Message.ID, l.Message.Tenant} }
+
+// Put implements deadletter.Store: one lookup and a few statements for many letters.
+func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
+	if err := cmp.Or(ctx.Err(), deadletter.CheckPut(letters)); err != nil || len(letters) == 0 {
+		return err
+	}
+	encoded := make([][]byte, len(letters)) // while nobody waits
+	sums := make([]uint64, len(letters))
+	for i := range letters {
+		l := &letters[i]
+		encoded[i] = encodeMessage(l.Message)
+		sums[i] = sum(l.Pipeline, l.Message.Tenant, l.Message.ID, encoded[i], l.Message.Payload, l.Row)
+	}
+	err := s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
+		found, err := lookupNames(tx, letters)
+		if err != nil {
+			return err
+		}
+		seq, err := s.room(tx, letters, found)
+		if err != nil {
+			return err
+		}
+		type change struct {
+			r     *deadletter.Record
+			body  int // index of the letter whose message it takes
+			fresh bool
+		}
+		var changes []*change
+		of := map[*deadletter.Record]*change{}
+		for i := range letters {
+			r := found[nameOf(&letters[i])]
+			fresh := r == nil
+			if fresh {
+				r = new(deadletter.Record)
+				found[nameOf(&letters[i])] = r
+			}
+			if !r.Put(&letters[i]) {
+				continue
+			}
+			if fresh {
+				r.Seq = seq
+				seq++
+			}
+			if c := of[r]; c != nil { // twice in one call
+				c.body = i
+				continue
+			}
+			c := &change{r, i, fresh}
+			of[r] = c
+			changes = append(changes, c)
+		}
+		var fresh, died []*deadletter.Record
+		var bodies []any
+		for _, c := range changes {
+			if c.fresh {
+				fresh = append(fresh, c.r)
+			} else {
+				died = append(died, c.r)
+			}
+			l := &letters[c.body]
+			bodies = append(bodies, c.r.Seq, encoded[c.body], l.Message.Payload, l.Row, sums[c.body])
+		}
+		if err := insert(tx, fresh); err != nil {
+			return err
+		}
+		if err := rewrite(tx, died, false); err != nil {
+			return err
+		}
+		if _, err := tx.Bulk("INSERT INTO deadletter_body(seq,message,payload,row,sum) VALUES ", "(?,?,?,?,?)",
+			" ON CONFLICT(seq) DO UPDATE SET message=excluded.message, payload=excluded.payload, row=excluded.row, sum=excluded.sum", bodies); err != nil {
+			return fmt.Errorf("write messages: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("put %d dead letters: %w", len(letters), err)
+	}
+	return nil
+}
+
+// room makes sure that the letters fit, counts them in the books, and takes as many
+// numbers as there are new ones: the first is returned.
+func (s *Store) room(tx *sqlitedb.Tx, letters []tidemill.Letter, found map[name]*deadletter.Record) (first int64, err error) {
+	fresh := map[string]int{}
+	seen := map[name]bool{}
+	var pipelines []string
+	total := 0
+	for i := range letters {
+		n := nameOf(&letters[i])
+		if found[n] != nil || seen[n] {
+			continue
+		}
+		seen[n] = true
+		if fresh[n.pipeline] == 0 {
+			pipelines = append(pipelines, n.pipeline)
+		}
+		fresh[n.pipeline]++
+		total++
+	}
+	for _, p := range pipelines {
+		b, err := readBooks(tx, p)
+		if err != nil {
+			return 0, fmt.Errorf("read the books of %q: %w", p, err)
+		}
+		there := int(b.put - b.replayed - b.skipped - b.lost)
+		change := books{put: int64(fresh[p])}
+		if over := there + fresh[p] - s.o.Max; over > 0 {
+			if !s.o.Trim {
+				return 0, deadletter.Full(p, fresh[p], there, s.o.Max)
+			}
+			if change.lost, err = trim(tx, p, over, found); err != nil {
+				return 0, err
+			}
+			if change.lost < int64(over) {
+				return 0, deadletter.Full(p, fresh[p], there, s.o.Max)
+			}
+		}
+		if err := change.add(tx, p); err != nil {
+			return 0, err
+		}
+	}
+	if total == 0 {
+		return 0, nil
+	}
+	var newest int64
+	if err := tx.QueryRow("UPDATE deadletter_seq SET newest = newest + ? RETURNING newest", total).Scan(&newest); err != nil {
+		return 0, fmt.Errorf("take numbers: %w", err)
+	}
+	return newest - int64(total) + 1, nil
+}
+
+// trim gives up the oldest n held letters of a pipeline, except those that are dying
+// again just now, and says how many there were.
+func trim(tx *sqlitedb.Tx, pipeline string, n int, dying map[name]*deadletter.Record) (int64, error) {
+	var keep []int64
+	for _, r := range dying {
+		keep = append(keep, r.Seq)
+	}
+	var seqs []any
+	err := each(tx, "SELECT seq FROM deadletter WHERE pipeline=? AND state=0 ORDER BY seq LIMIT ?", []any{[]byte(pipeline), n + len(keep)}, func(rows *sql.Rows) error {
+		var seq int64
+		err := rows.Scan(&seq)
+		if len(seqs) < n && !slices.Contains(keep, seq) {
+			seqs = append(seqs, seq)
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("find letters to trim: %w", err)
+	}
+	trimmed, err := tx.Bulk("DELETE FROM deadletter WHERE seq IN (VALUES ", "(?)", ")", seqs)
+	if err != nil {
+		return 0, fmt.Errorf("trim letters: %w", err)
+	}
+	return trimmed, nil
+}
+
+// insert adds letters.
+func insert(tx *sqlitedb.Tx, rs []*deadletter.Record) error {
+	args := make([]any, 0, 12*len(rs))
+	for _, r := range rs {
+		args = append(args, r.Seq, []byte(r.Pipeline), []byte(r.Tenant), []byte(r.ID), r.Mark.Shard, r.Mark.Hi, r.Mark.Lo,
+			uint8(r.Kind), millis(r.First), millis(r.Last), r.Deaths, encodeHistory(r.History))
+	}
+	if _, err := tx.Bulk("INSERT INTO deadletter(seq,pipeline,tenant,id,shard,hi,lo,kind,first,last,deaths,history) VALUES ",
+		"(?,?,?,?,?,?,?,?,?,?,?,?)", "", args); err != nil {
+		return fmt.Errorf("add letters: %w", err)
+	}
+	return nil
+}
+
+// rewrite writes letters that have died once more: they are held.
+func rewrite(tx *sqlitedb.Tx, rs []*deadletter.Record, damaged bool) error {
+	args := make([]any, 0, 9*len(rs))
+	for _, r := range rs {
+		args = append(args, r.Seq, r.Mark.Shard, r.Mark.Hi, r.Mark.Lo, uint8(r.Kind), millis(r.Last), r.Deaths, r.Replays, encodeHistory(r.History))
+	}
+	head := "UPDATE deadletter SET damaged=0, "
+	if damaged {
+		head = "UPDATE deadletter SET damaged=1, "
+	}
+	if _, err := tx.Bulk(head+"state=0, due=0, until=0, shard=v.column2, hi=v.column3, lo=v.column4, kind=v.column5, last=v.column6, deaths=v.column7, replays=v.column8, history=v.column9 FROM (VALUES ",
+		"(?,?,?,?,?,?,?,?,?)", ") AS v WHERE seq=v.column1", args); err != nil {
+		return fmt.Errorf("write letters that died again: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,290 @@
+package sqlitedeadletter
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/deadletter"
+)
+
+const (
+	lookupRows = 256 // of one statement at the most
+	listPage   = 32  // letters read at once with their payloads, each page a snapshot of its own
+
+	columns = "d.seq, d.pipeline, d.tenant, d.id, d.shard, d.hi, d.lo, d.kind, d.first, d.last, d.deaths, d.history, d.state, d.damaged, d.replays, d.asked, d.handed, d.burnt, d.epoch, d.due, d.until"
+	whole   = "SELECT " + columns + ", b.message, b.payload, b.row, b.sum FROM deadletter d LEFT JOIN deadletter_body b ON b.seq = d.seq "
+)
+
+// each calls row for every row of a query.
+func each(tx *sqlitedb.Tx, query string, args []any, row func(*sql.Rows) error) error {
+	rows, err := tx.Query(query, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := row(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// in runs a query for many values, by few statements of few lengths: head, then
+// parenthesis after parenthesis of row, then tail; the last value fills up the rest.
+func in(tx *sqlitedb.Tx, head, row, tail string, before []any, values [][]any, do func(*sql.Rows) error) error {
+	for len(values) > 0 {
+		n := 1
+		for n < min(len(values), lookupRows) {
+			n *= 4
+		}
+		args := slices.Clone(before)
+		for i := range n {
+			args = append(args, values[min(i, len(values)-1)]...)
+		}
+		if err := each(tx, head+row+strings.Repeat(","+row, n-1)+tail, args, do); err != nil {
+			return err
+		}
+		values = values[min(n, len(values)):]
+	}
+	return nil
+}
+
+// scan reads a record's columns, and its message where it was selected too. Numbers are
+// read wide: a flipped bit must not make a row unreadable.
+func scan(rows *sql.Rows, withBody bool) (*deadletter.Record, error) {
+	r := new(deadletter.Record)
+	var history, message []byte
+	var shard, hi, lo, kind, first, last, state, damaged, epoch, due, until int64
+	var stored sql.NullInt64
+	into := []any{&r.Seq, &r.Pipeline, &r.Tenant, &r.ID, &shard, &hi, &lo, &kind, &first, &last, &r.Deaths, &history, &state, &damaged,
+		&r.Replays, &r.Asked, &r.Handed, &r.Burnt, &epoch, &due, &until}
+	if withBody {
+		into = append(into, &message, &r.Payload, &r.Row, &stored)
+	}
+	if err := rows.Scan(into...); err != nil {
+		return nil, fmt.Errorf("read a letter: %w", err)
+	}
+	var failed error
+	if r.History, failed = decodeHistory(history); failed != nil {
+		r.History = []deadletter.Failure{{At: instant(last), Kind: tidemill.Internal, Cause: "the stored history was damaged and is lost"}}
+	}
+	if n := len(r.History); n > 0 {
+		r.Cause = r.History[n-1].Cause
+	}
+	r.Kind, r.First, r.Last, r.Due, r.Until, r.Epoch = tidemill.Kind(kind), instant(first), instant(last), instant(due), instant(until), uint32(epoch)
+	if r.State = deadletter.Held; state == 1 {
+		r.State = deadletter.Replaying
+	}
+	if damaged != 0 {
+		r.Damaged = "the stored message is damaged"
+	}
+	mark := tidemill.Mark{Shard: uint32(shard), Hi: uint64(hi), Lo: uint64(lo)}
+	if withBody {
+		err := decodeMessage(message, &r.Message)
+		if found := sum(r.Pipeline, r.Tenant, r.ID, message, r.Payload, r.Row); err != nil || !stored.Valid || found != uint64(stored.Int64) {
+			r.Damaged = fmt.Sprintf("the stored message is damaged: its checksum is %016x, %016x was written; what is left of it can be looked at, not replayed", found, uint64(stored.Int64))
+			r.Cause = r.Damaged
+		}
+		mark.Epoch = r.Mark.Epoch
+	}
+	r.Mark = mark
+	return r, nil
+}
+
+// lookupNames finds the letters that are there already, without their messages.
+func lookupNames(tx *sqlitedb.Tx, letters []tidemill.Letter) (map[name]*deadletter.Record, error) {
+	values := make([][]any, len(letters))
+	for i := range letters {
+		n := nameOf(&letters[i])
+		values[i] = []any{[]byte(n.pipeline), []byte(n.id), []byte(n.tenant)}
+	}
+	found := make(map[name]*deadletter.Record, len(letters))
+	err := in(tx, "SELECT "+columns+" FROM deadletter d WHERE (pipeline, id, tenant) IN (VALUES ", "(?,?,?)", ")", nil, values, func(rows *sql.Rows) error {
+		r, err := scan(rows, false)
+		if err == nil {
+			found[name{r.Pipeline, r.ID, r.Tenant}] = r
+		}
+		return err
+	})
+	return found, err
+}
+
+// Has implements deadletter.Store.
+func (s *Store) Has(ctx context.Context, pipeline string, ids []string, marks []tidemill.Mark) ([]bool, error) {
+	if len(ids) != len(marks) {
+		return nil, fmt.Errorf("look for dead letters of %q: %d ids and %d marks", pipeline, len(ids), len(marks))
+	}
+	if len(ids) == 0 {
+		return nil, ctx.Err()
+	}
+	type at struct {
+		id     string
+		shard  uint32
+		hi, lo uint64
+	}
+	dead := map[at]bool{}
+	values := make([][]any, len(ids))
+	for i, id := range ids {
+		values[i] = []any{[]byte(id)}
+	}
+	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+		return in(tx, "SELECT id, shard, hi, lo FROM deadletter WHERE pipeline=? AND id IN (", "?", ")", []any{[]byte(pipeline)}, values, func(rows *sql.Rows) error {
+			var id string
+			var shard, hi, lo int64
+			err := rows.Scan(&id, &shard, &hi, &lo)
+			dead[at{id, uint32(shard), uint64(hi), uint64(lo)}] = true
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for %d dead letters of %q: %w", len(ids), pipeline, err)
+	}
+	has := make([]bool, len(ids))
+	for i, m := range marks {
+		has[i] = dead[at{ids[i], m.Shard, m.Hi, m.Lo}]
+	}
+	return has, nil
+}
+
+// where writes a filter as a condition.
+func where(f deadletter.Filter) (condition string, args []any) {
+	condition = "1"
+	and := func(c string, a ...any) { condition, args = condition+" AND "+c, append(args, a...) }
+	if f.Pipeline != "" {
+		and("pipeline=?", []byte(f.Pipeline))
+	}
+	if f.Tenant != "" {
+		and("tenant=?", []byte(f.Tenant))
+	}
+	mask := func(ks []tidemill.Kind) (m int64) {
+		for _, k := range ks {
+			m |= 1 << min(k, 62)
+		}
+		return m
+	}
+	if len(f.Kinds) > 0 {
+		and("(1<<kind)&? != 0", mask(f.Kinds))
+	}
+	if len(f.NotKinds) > 0 {
+		and("(1<<kind)&? = 0", mask(f.NotKinds))
+	}
+	if !f.Before.IsZero() {
+		and("last < ?", ceil(f.Before))
+	}
+	if f.Replays > 0 {
+		and("replays < ?", f.Replays)
+	}
+	if k := len(f.IDs); k > 0 {
+		n := 1
+		for n < k {
+			n *= 4
+		}
+		and("id IN (?" + strings.Repeat(",?", n-1) + ")")
+		for i := range n {
+			args = append(args, []byte(f.IDs[min(i, k-1)]))
+		}
+	}
+	return condition, args
+}
+
+// seen is a letter as a snapshot saw it: the same as long as it has not died again.
+type seen struct {
+	seq, deaths int64
+	pipeline    string
+}
+
+// snapshot finds the letters that f chooses and that are in one of the states.
+func (s *Store) snapshot(ctx context.Context, f deadletter.Filter, states string) (found []seen, err error) {
+	if err := f.Check(); err != nil {
+		return nil, err
+	}
+	condition, args := where(f)
+	limit := -1
+	if f.Max > 0 {
+		limit = f.Max
+	}
+	names := map[string]string{} // each pipeline's name once
+	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+		return each(tx, "SELECT seq, deaths, pipeline FROM deadletter WHERE "+condition+states+" ORDER BY seq LIMIT ?", append(args, limit), func(rows *sql.Rows) error {
+			var l seen
+			var p sql.RawBytes
+			err := rows.Scan(&l.seq, &l.deaths, &p)
+			n, ok := names[string(p)]
+			if !ok {
+				n = string(p)
+				names[n] = n
+			}
+			l.pipeline = n
+			found = append(found, l)
+			return err
+		})
+	})
+	return found, err
+}
+
+// List implements deadletter.Store.
+func (s *Store) List(ctx context.Context, f deadletter.Filter) iter.Seq2[*deadletter.Letter, error] {
+	return func(yield func(*deadletter.Letter, error) bool) {
+		found, err := s.snapshot(ctx, f, "")
+		if err != nil {
+			yield(nil, fmt.Errorf("list dead letters: %w", err))
+			return
+		}
+		for part := range slices.Chunk(found, listPage) {
+			page, err := s.page(ctx, part)
+			if err != nil {
+				yield(nil, fmt.Errorf("list dead letters: %w", err))
+				return
+			}
+			for _, r := range page {
+				if !yield(&r.Letter, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// page reads letters with their messages.
+func (s *Store) page(ctx context.Context, part []seen) (page []*deadletter.Record, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	args := make([]any, listPage)
+	for i := range args {
+		args[i] = part[min(i, len(part)-1)].seq
+	}
+	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+		return each(tx, whole+"WHERE d.seq IN (?"+strings.Repeat(",?", listPage-1)+") ORDER BY d.seq", args, func(rows *sql.Rows) error {
+			r, err := scan(rows, true)
+			page = append(page, r)
+			return err
+		})
+	})
+	return page, err
+}
+
+// Count implements deadletter.Store.
+func (s *Store) Count(ctx context.Context, f deadletter.Filter) (n int, err error) {
+	if err := f.Check(); err != nil {
+		return 0, err
+	}
+	condition, args := where(f)
+	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+		return tx.QueryRow("SELECT count(*) FROM deadletter WHERE "+condition, args...).Scan(&n)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count dead letters: %w", err)
+	}
+	if f.Max > 0 {
+		n = min(n, f.Max)
+	}
+	return n, nil
+}

@@ -1,0 +1,299 @@
+package sqlitedeadletter
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/deadletter"
+)
+
+const (
+	receiveMax = 128            // letters of one Receive: their payloads are read while others wait to write
+	idle       = 24 * time.Hour // how long a source that has nothing to wait for waits: a change wakes it
+)
+
+// source hands out the replaying letters of one pipeline.
+type source struct {
+	s        *Store
+	pipeline string
+
+	mu  sync.Mutex              // guards out
+	out map[int64]tidemill.Mark // handed out and to be kept, by Seq
+}
+
+var (
+	_ tidemill.Source     = (*source)(nil)
+	_ tidemill.Keeper     = (*source)(nil)
+	_ tidemill.Bookkeeper = (*source)(nil)
+)
+
+// Open implements deadletter.Store.
+func (s *Store) Open(pipeline string) tidemill.Source {
+	return &source{s: s, pipeline: pipeline, out: map[int64]tidemill.Mark{}}
+}
+
+// Traits implements tidemill.Source.
+func (c *source) Traits() tidemill.Traits {
+	return tidemill.Traits{Delays: true, Parks: true, Keep: c.s.o.Lease / 3}
+}
+
+// Receive implements tidemill.Source.
+func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
+	for {
+		if err := ctx.Err(); err != nil || len(into) == 0 {
+			return 0, err
+		}
+		changed := c.s.waker() // before looking: what changes meanwhile is not missed
+		n, wait, err := c.take(ctx, into)
+		if n > 0 || err != nil {
+			return n, err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// take hands out what is due, or says how long to wait at the most.
+func (c *source) take(ctx context.Context, into []*tidemill.Message) (int, time.Duration, error) {
+	var leased []*deadletter.Record
+	wait := idle
+	err := c.s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
+		now := c.s.o.Now()
+		var damaged []*deadletter.Record
+		ms := now.UnixMilli()
+		err := each(tx, whole+"WHERE d.pipeline=? AND d.state=1 AND d.due<=? AND d.until<=? ORDER BY d.seq LIMIT ?",
+			[]any{[]byte(c.pipeline), ms, ms, min(len(into), receiveMax)}, func(rows *sql.Rows) error {
+				r, err := scan(rows, true)
+				switch {
+				case err != nil:
+					return err
+				case r.Damaged != "":
+					r.Break(now)
+					damaged = append(damaged, r)
+				default:
+					r.Lease(now, c.s.o.Lease)
+					leased = append(leased, r)
+				}
+				return nil
+			})
+		if err != nil {
+			return err
+		}
+		if err := rewrite(tx, damaged, true); err != nil {
+			return err
+		}
+		args := make([]any, 0, 4*len(leased))
+		for _, r := range leased {
+			args = append(args, r.Seq, r.Epoch, r.Handed, ceil(r.Until))
+		}
+		if _, err := tx.Bulk("UPDATE deadletter SET epoch=v.column2, handed=v.column3, until=v.column4 FROM (VALUES ", "(?,?,?,?)", ") AS v WHERE seq=v.column1", args); err != nil {
+			return err
+		}
+		if len(leased) > 0 {
+			return nil
+		}
+		var next sql.NullInt64
+		err = tx.QueryRow("SELECT min(CASE WHEN until>0 THEN until ELSE due END) FROM deadletter WHERE pipeline=? AND state=1", []byte(c.pipeline)).Scan(&next)
+		if next.Valid {
+			wait = time.UnixMilli(next.Int64).Sub(now)
+		}
+		return err
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("receive replays of %q: %w", c.pipeline, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, r := range leased {
+		r.Fill(into[i])
+		c.out[r.Seq] = r.Position()
+	}
+	return len(leased), wait, nil
+}
+
+// Settle implements tidemill.Source: one lookup and a statement for each way to end.
+func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
+	if err := cmp.Or(ctx.Err(), deadletter.CheckSettle(ends)); err != nil || len(ends) == 0 {
+		return err
+	}
+	took := make([]tidemill.Took, len(ends))
+	var ended []tidemill.Mark
+	again := false
+	err := c.s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
+		bySeq, byID, err := c.lookup(tx, ends)
+		if err != nil {
+			return err
+		}
+		now := c.s.o.Now()
+		var change books
+		var gone []any
+		var died, back []*deadletter.Record
+		for i := range ends {
+			e := &ends[i]
+			if took[i] = e.Took; took[i] != tidemill.Unanswered {
+				continue
+			}
+			r := bySeq[int64(e.Mark.Lo)]
+			if (e.Mark == tidemill.Mark{}) {
+				r = holding(byID[e.ID])
+			}
+			if r == nil || r.Pipeline != c.pipeline || !r.Holds(e.Mark) {
+				took[i] = tidemill.Stale
+				continue
+			}
+			took[i] = tidemill.Applied
+			ended = append(ended, r.Position())
+			switch {
+			case r.Settle(e, now):
+				r.State = "" // nobody holds it any more
+				gone = append(gone, r.Seq)
+				row := deadletter.Ended(e)
+				change.replayed += int64(row.Delivered)
+				change.skipped += int64(row.Skipped)
+			case r.State == deadletter.Held:
+				died = append(died, r)
+			case e.End == tidemill.Again:
+				back = append(back, r)
+				again = true
+			}
+		}
+		if err := rewrite(tx, died, false); err != nil {
+			return err
+		}
+		args := make([]any, 0, 4*len(back))
+		for _, r := range back {
+			if r.State == deadletter.Replaying { // a later settlement of the batch may have ended it
+				args = append(args, r.Seq, ceil(r.Due), ceil(r.Until), r.Burnt)
+			}
+		}
+		if _, err := tx.Bulk("UPDATE deadletter SET due=v.column2, until=v.column3, burnt=v.column4 FROM (VALUES ", "(?,?,?,?)", ") AS v WHERE seq=v.column1", args); err != nil {
+			return fmt.Errorf("give letters back: %w", err)
+		}
+		if _, err := tx.Bulk("DELETE FROM deadletter WHERE seq IN (VALUES ", "(?)", ")", gone); err != nil {
+			return fmt.Errorf("end letters: %w", err)
+		}
+		return change.add(tx, c.pipeline)
+	})
+	if err != nil {
+		return fmt.Errorf("settle %d replays of %q: %w", len(ends), c.pipeline, err)
+	}
+	for i := range ends {
+		ends[i].Took = took[i]
+	}
+	for i := range ends {
+		ended = append(ended, ends[i].Mark) // the stale ones too
+	}
+	c.forget(ended)
+	if again {
+		c.s.wake()
+	}
+	return nil
+}
+
+// lookup finds what the settlements are of: by position, and by ID where they have none.
+func (c *source) lookup(tx *sqlitedb.Tx, ends []tidemill.Settlement) (bySeq map[int64]*deadletter.Record, byID map[string][]*deadletter.Record, err error) {
+	bySeq, byID = make(map[int64]*deadletter.Record, len(ends)), map[string][]*deadletter.Record{}
+	var seqs, ids [][]any
+	for i := range ends {
+		if e := &ends[i]; e.Mark == (tidemill.Mark{}) {
+			ids = append(ids, []any{[]byte(e.ID)})
+		} else {
+			seqs = append(seqs, []any{int64(e.Mark.Lo)})
+		}
+	}
+	keep := func(rows *sql.Rows) error {
+		r, err := scan(rows, false)
+		if err == nil && bySeq[r.Seq] == nil {
+			bySeq[r.Seq] = r
+		}
+		return err
+	}
+	if err = in(tx, "SELECT "+columns+" FROM deadletter d WHERE seq IN (", "?", ")", nil, seqs, keep); err != nil {
+		return nil, nil, fmt.Errorf("look up letters: %w", err)
+	}
+	err = in(tx, "SELECT "+columns+" FROM deadletter d WHERE pipeline=? AND id IN (", "?", ")", []any{[]byte(c.pipeline)}, ids, func(rows *sql.Rows) error {
+		return keep(rows)
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("look up letters by id: %w", err)
+	}
+	if len(ids) > 0 {
+		for _, r := range bySeq {
+			byID[r.ID] = append(byID[r.ID], r)
+		}
+	}
+	return bySeq, byID, nil
+}
+
+// holding is the oldest of these letters that is handed out.
+func holding(rs []*deadletter.Record) (oldest *deadletter.Record) {
+	for _, r := range rs {
+		if r.Holds(tidemill.Mark{}) && (oldest == nil || r.Seq < oldest.Seq) {
+			oldest = r
+		}
+	}
+	return oldest
+}
+
+// Keep implements tidemill.Keeper.
+func (c *source) Keep(ctx context.Context) error {
+	c.mu.Lock()
+	out := slices.Collect(maps.Values(c.out))
+	c.mu.Unlock()
+	if len(out) == 0 {
+		return ctx.Err()
+	}
+	until := ceil(c.s.o.Now().Add(c.s.o.Lease))
+	args, held := make([]any, 0, 4*len(out)), make([][]any, 0, len(out))
+	for _, m := range out {
+		args = append(args, int64(m.Lo), m.Epoch, m.Hi, until)
+		held = append(held, []any{int64(m.Lo), int64(m.Epoch), int64(m.Hi)})
+	}
+	lost := map[tidemill.Mark]bool{}
+	err := c.s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
+		n, err := tx.Bulk("UPDATE deadletter SET until=v.column4 FROM (VALUES ", "(?,?,?,?)",
+			") AS v WHERE seq=v.column1 AND epoch=v.column2 AND asked=v.column3 AND state=1", args)
+		if err != nil || n == int64(len(out)) {
+			return err
+		}
+		for _, m := range out {
+			lost[m] = true
+		}
+		return in(tx, "SELECT seq, epoch, asked FROM deadletter WHERE state=1 AND (seq, epoch, asked) IN (VALUES ", "(?,?,?)", ")", nil, held, func(rows *sql.Rows) error {
+			var seq, epoch, asked int64
+			err := rows.Scan(&seq, &epoch, &asked)
+			delete(lost, tidemill.Mark{Epoch: uint32(epoch), Hi: uint64(asked), Lo: uint64(seq)})
+			return err
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("keep %d replays of %q: %w", len(out), c.pipeline, err)
+	}
+	c.forget(slices.Collect(maps.Keys(lost)))
+	return nil
+}
+
+// forget stops keeping these hand-outs. A letter that was handed out anew meanwhile is
+// kept: its mark is another.
+func (c *source) forget(marks []tidemill.Mark) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range marks {
+		if c.out[int64(m.Lo)] == m {
+			delete(c.out, int64(m.Lo))
+		}
+	}
+}

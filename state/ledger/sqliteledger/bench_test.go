@@ -1,0 +1,43 @@
+package sqliteledger_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+)
+
+// BenchmarkOnce begins and ends batches of 500 new entries.
+func BenchmarkOnce(b *testing.B) {
+	db, err := sqlitedb.Open(b.Context(), filepath.Join(b.TempDir(), "b.db"), sqlitedb.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	l, err := sqliteledger.New(b.Context(), db, sqliteledger.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	const batch = 500
+	payload := make([]byte, 300)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		es := make([]*ledger.Entry, batch)
+		for j := range es {
+			es[j] = &ledger.Entry{Key: fmt.Sprintf("tenant/%08x-%d-%d", uint32(i*batch+j)*2654435761, i, j), Tenant: "tenant", Type: "order", Holder: fmt.Sprint("0/1/", i*batch+j), Payload: payload}
+		}
+		if err := l.Begin(b.Context(), es, ledger.Begin{}); err != nil {
+			b.Fatal(err)
+		}
+		for _, e := range es {
+			e.State, e.Result = ledger.Done, []byte("201 made")
+		}
+		if err := l.End(b.Context(), es); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)*batch/b.Elapsed().Seconds(), "entries/s")
+}

@@ -1,0 +1,327 @@
+package person
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+)
+
+// Registers are the properties of a person, sorted by key. Beside its value each keeps
+// the latest $set, the latest $unset, and the earliest and the latest $set_once, with the
+// time and the id of their events, so that joining is commutative, associative and
+// idempotent: the same events in any order, any number of times, from several instances
+// at once, end in the same properties.
+//
+// The value is the $set, unless the $unset is later; else the earliest $set_once, unless
+// the $unset is later; else the latest $set_once, unless the $unset is later; else there
+// is none. Inside one event $set_once comes first, then $set, then $unset.
+//
+// Registers are never modified; Join makes new ones.
+type Registers []Register
+
+// Register is one property with what it remembers. What a later $unset has made
+// meaningless is forgotten, so that a removed value is really gone.
+type Register struct {
+	Key   string
+	has   holds
+	set   write // the latest $set
+	first write // the earliest $set_once; without its value once an $unset is later
+	last  write // the latest $set_once
+	unset stamp // the latest $unset
+}
+
+// holds says which parts of a register are there.
+type holds uint8
+
+const (
+	hasSet holds = 1 << iota
+	hasFirst
+	hasLast
+	hasUnset
+)
+
+// stamp orders operations: by the time of their event, then by its id. Microseconds hold
+// every year that a timestamp can be written with.
+type stamp struct {
+	micro int64
+	event uuid.UUID
+}
+
+// untimed is the time of what was stored without one: older than any event. Each merge
+// in which it is not the survivor's makes it one older (demoted), so that the survivor's
+// wins.
+const untimed = math.MinInt64 + 1<<32
+
+func (s stamp) compare(o stamp) int {
+	if c := cmp.Compare(s.micro, o.micro); c != 0 {
+		return c
+	}
+	return bytes.Compare(s.event[:], o.event[:])
+}
+
+// write is a value, JSON as received, and when it was written.
+type write struct {
+	stamp
+	value []byte
+}
+
+// compare orders writes totally. Two values under one stamp come from an event that was
+// sent twice with different content; the greater bytes decide, whoever came first.
+func (w write) compare(o write) int {
+	if c := w.stamp.compare(o.stamp); c != 0 {
+		return c
+	}
+	return bytes.Compare(w.value, o.value)
+}
+
+// Churn says whether a property changes with every page and device, and is therefore
+// never stored on a person.
+func Churn(key string) bool {
+	switch key {
+	case "$browser", "$browser_version", "$os", "$os_version", "$device_type",
+		"$screen_width", "$screen_height", "$viewport_width", "$viewport_height",
+		"$current_url", "$referrer", "$referring_domain", "$pathname",
+		"$ip", "$geoip_country_code", "$geoip_city_name", "$timezone", "$language":
+		return true
+	}
+	return false
+}
+
+// registers are what one event says: of several operations of one kind on one key the
+// last one counts. High-churn properties and values that are missing are left out. The
+// values are still the event's memory.
+func (c *Change) registers() Registers {
+	rs := make(Registers, 0, len(c.Properties))
+	s := stamp{c.At.UnixMicro(), c.Event}
+	for _, p := range c.Properties {
+		if Churn(p.Key) || p.Op != Unset && len(p.Value) == 0 {
+			continue
+		}
+		r, w := Register{Key: p.Key}, write{s, p.Value}
+		switch p.Op {
+		case Set:
+			r.has, r.set = hasSet, w
+		case Once:
+			r.has, r.first, r.last = hasFirst|hasLast, w, w
+		case Unset:
+			r.has, r.unset = hasUnset, s
+		default:
+			continue
+		}
+		rs = append(rs, r)
+	}
+	rs = rs.sorted()
+	for i := range rs {
+		rs[i].forget()
+	}
+	return rs
+}
+
+// sorted sorts what came in one piece, in place, and makes one register of each key.
+func (rs Registers) sorted() Registers {
+	if len(rs) == 1 {
+		return rs
+	}
+	slices.SortStableFunc(rs, byKey)
+	n := 0
+	for i := range rs {
+		if n > 0 && rs[n-1].Key == rs[i].Key {
+			rs[n-1].replace(&rs[i])
+			continue
+		}
+		rs[n] = rs[i]
+		n++
+	}
+	return rs[:n]
+}
+
+func byKey(a, b Register) int { return strings.Compare(a.Key, b.Key) }
+
+// replace takes over what o holds, as the later operation of the same event.
+func (r *Register) replace(o *Register) {
+	r.has |= o.has
+	switch {
+	case o.has&hasSet != 0:
+		r.set = o.set
+	case o.has&hasFirst != 0:
+		r.first, r.last = o.first, o.last
+	case o.has&hasUnset != 0:
+		r.unset = o.unset
+	}
+}
+
+// forget drops what the $unset has made meaningless: a $set and a latest $set_once
+// before it never come back, and of the earliest $set_once only its time still matters.
+func (r *Register) forget() {
+	if r.has&hasUnset == 0 {
+		return
+	}
+	if r.has&hasSet != 0 && r.unset.compare(r.set.stamp) >= 0 {
+		r.set, r.has = write{}, r.has&^hasSet
+	}
+	if r.has&hasFirst != 0 && r.unset.compare(r.first.stamp) >= 0 {
+		r.first.value = nil
+	}
+	if r.has&hasLast != 0 && r.unset.compare(r.last.stamp) >= 0 {
+		r.last, r.has = write{}, r.has&^hasLast
+	}
+}
+
+// join adds what o knows of the same property.
+func (r *Register) join(o *Register) {
+	if o.has&hasSet != 0 && (r.has&hasSet == 0 || r.set.compare(o.set) < 0) {
+		r.set = o.set
+	}
+	if o.has&hasFirst != 0 && (r.has&hasFirst == 0 || r.first.compare(o.first) > 0) {
+		r.first = o.first
+	}
+	if o.has&hasLast != 0 && (r.has&hasLast == 0 || r.last.compare(o.last) < 0) {
+		r.last = o.last
+	}
+	if o.has&hasUnset != 0 && (r.has&hasUnset == 0 || r.unset.compare(o.unset) < 0) {
+		r.unset = o.unset
+	}
+	r.has |= o.has
+	r.forget()
+}
+
+func (r *Register) equal(o *Register) bool {
+	return r.Key == o.Key && r.has == o.has && r.unset == o.unset &&
+		r.set.compare(o.set) == 0 && r.first.compare(o.first) == 0 && r.last.compare(o.last) == 0
+}
+
+// Value returns the property's value, false where it has none.
+func (r *Register) Value() ([]byte, bool) {
+	switch { // forget has dropped what the $unset outlives
+	case r.has&hasSet != 0:
+		return r.set.value, true
+	case r.has&hasFirst != 0 && r.first.value != nil:
+		return r.first.value, true
+	case r.has&hasLast != 0:
+		return r.last.value, true
+	}
+	return nil, false
+}
+
+// Join returns what both know together, and whether that is more than rs: if not, it is
+// rs itself. The result shares the memory of keys and values with both.
+func (rs Registers) Join(o Registers) (joined Registers, more bool) {
+	if rs.covers(o) {
+		return rs, false
+	}
+	out := make(Registers, 0, len(rs)+len(o))
+	for len(rs) > 0 && len(o) > 0 {
+		switch c := byKey(rs[0], o[0]); {
+		case c < 0:
+			out, rs = append(out, rs[0]), rs[1:]
+		case c > 0:
+			out, o = append(out, o[0]), o[1:]
+		default:
+			out = append(out, rs[0])
+			out[len(out)-1].join(&o[0])
+			rs, o = rs[1:], o[1:]
+		}
+	}
+	return append(append(out, rs...), o...), true
+}
+
+// covers says whether joining o would change nothing.
+func (rs Registers) covers(o Registers) bool {
+	for i := range o {
+		at, ok := slices.BinarySearchFunc(rs, o[i].Key, func(r Register, key string) int { return strings.Compare(r.Key, key) })
+		if !ok {
+			return false
+		}
+		r := rs[at]
+		if r.join(&o[i]); !r.equal(&rs[at]) {
+			return false
+		}
+		rs = rs[at+1:]
+	}
+	return true
+}
+
+// Untimed reads properties that were stored without times under the person owner, a JSON
+// object. They are older than any event. Of two persons' the survivor's wins; of two that
+// were both merged into a third, those of the greater owner, whoever came first.
+func Untimed(owner uuid.UUID, object []byte) (Registers, error) {
+	d := jsontext.NewDecoder(bytes.NewReader(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+		return nil, fmt.Errorf("read the properties of person %v: no JSON object", owner)
+	}
+	var rs Registers
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return nil, fmt.Errorf("read the properties of person %v: %w", owner, err)
+		}
+		key := name.String()
+		v, err := d.ReadValue()
+		if err != nil {
+			return nil, fmt.Errorf("read the properties of person %v: %w", owner, err)
+		}
+		rs = append(rs, Register{Key: key, has: hasSet, set: write{stamp{untimed, owner}, bytes.Clone(v)}})
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return nil, fmt.Errorf("read the properties of person %v: %w", owner, err)
+	}
+	return rs.sorted(), nil
+}
+
+// demoted are the registers of a person that is merged into another: what has no time is
+// older than the survivor's.
+func (rs Registers) demoted() Registers {
+	var out Registers
+	for i := range rs {
+		if at := rs[i].set.micro; rs[i].has&hasSet != 0 && at <= untimed && at > math.MinInt64 {
+			if out == nil {
+				out = slices.Clone(rs)
+			}
+			out[i].set.micro--
+		}
+	}
+	if out == nil {
+		return rs
+	}
+	return out
+}
+
+// Properties are the values by key. They share memory with the registers.
+func (rs Registers) Properties() map[string][]byte {
+	m := make(map[string][]byte, len(rs))
+	for i := range rs {
+		if v, ok := rs[i].Value(); ok {
+			m[rs[i].Key] = v
+		}
+	}
+	return m
+}
+
+// Clone returns registers that share no memory with rs.
+func (rs Registers) Clone() Registers {
+	out := slices.Clone(rs)
+	for i := range out {
+		r := &out[i]
+		r.Key = strings.Clone(r.Key)
+		r.set.value, r.first.value, r.last.value = bytes.Clone(r.set.value), bytes.Clone(r.first.value), bytes.Clone(r.last.value)
+	}
+	return out
+}
+
+const hour = int64(time.Hour / time.Millisecond)
+
+// floorHour rounds milliseconds down to the hour, also before 1970.
+func floorHour(milli int64) int64 {
+	h := milli - milli%hour
+	if h > milli {
+		h -= hour
+	}
+	return h
+}

@@ -1,0 +1,173 @@
+package person
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// The rules by which every backend folds changes into persons and merges them. A backend
+// reads the rows that a batch touches, lets Fold and Unite work on them, and writes back
+// what they have set, all in one transaction.
+
+// Record is a person as it is stored, without its distinct ids.
+type Record struct {
+	ID, Project  uuid.UUID
+	Identified   bool
+	CreatedMilli int64 // unix milliseconds of its earliest event
+	UpdatedMilli int64 // unix milliseconds of its latest event, floored to the hour
+	Properties   Registers
+}
+
+// Link says whose a distinct id is. It outlives every merge, so that Version, which grows
+// by one with each move, never starts again. 0: the person is the distinct id's first.
+type Link struct {
+	Ref
+	Person  uuid.UUID
+	Version uint64
+}
+
+// Rows are the stored rows as the rules see them: those before the batch, and over them
+// what the rules have set. A Record is a value; its Registers are never modified.
+type Rows interface {
+	Link(Ref) (Link, bool)
+	Record(uuid.UUID) (Record, bool)
+	// Links returns all links of a person, in any order.
+	Links(uuid.UUID) ([]Link, error)
+	SetLink(Link)
+	SetRecord(Record)
+	Remove(uuid.UUID)
+	// Override adds a link to the outbox.
+	Override(Link)
+}
+
+// Delta is what a batch says of one distinct id.
+type Delta struct {
+	Ref
+	FirstMilli, LastMilli int64 // unix milliseconds of the earliest and the latest event
+	Properties            Registers
+}
+
+// Deltas gathers changes by distinct id, in the order of their first change. They share
+// the memory of the changes.
+func Deltas(changes []Change) []Delta {
+	deltas := make([]Delta, 0, len(changes))
+	at := make(map[Ref]int, len(changes))
+	for i := range changes {
+		c := &changes[i]
+		d := Delta{c.Ref, c.At.UnixMilli(), c.At.UnixMilli(), nil}
+		if len(c.Properties) > 0 {
+			d.Properties = c.registers()
+		}
+		if k, ok := at[c.Ref]; ok {
+			deltas[k].add(&d)
+			continue
+		}
+		at[c.Ref] = len(deltas)
+		deltas = append(deltas, d)
+	}
+	return deltas
+}
+
+func (d *Delta) add(o *Delta) {
+	d.FirstMilli, d.LastMilli = min(d.FirstMilli, o.FirstMilli), max(d.LastMilli, o.LastMilli)
+	d.Properties, _ = d.Properties.Join(o.Properties)
+}
+
+// Covers says whether the person would be unchanged by d. What a person knows it never
+// forgets, also not by being merged into another, so an older record may be asked too.
+func (r *Record) Covers(d *Delta) bool {
+	return r.CreatedMilli <= d.FirstMilli && r.UpdatedMilli >= floorHour(d.LastMilli) && r.Properties.covers(d.Properties)
+}
+
+// seen extends the time of a person by that of an event, and says whether it did.
+func (r *Record) seen(firstMilli, lastMilli int64) bool {
+	created, updated := r.CreatedMilli, r.UpdatedMilli
+	r.CreatedMilli, r.UpdatedMilli = min(created, firstMilli), max(updated, floorHour(lastMilli))
+	return r.CreatedMilli != created || r.UpdatedMilli != updated
+}
+
+// Fold folds d into the person behind its distinct id, which is created if it is not
+// stored. Nothing is set where nothing changes.
+func Fold(rows Rows, d *Delta) {
+	r, stored := open(rows, d.Ref)
+	seen, more := r.seen(d.FirstMilli, d.LastMilli), false
+	if r.Properties, more = r.Properties.Join(d.Properties); seen || more || !stored {
+		rows.SetRecord(r)
+	}
+}
+
+// open finds the person behind a distinct id, or begins a new one.
+func open(rows Rows, ref Ref) (_ Record, stored bool) {
+	link, ok := rows.Link(ref)
+	if !ok {
+		link = Link{Ref: ref, Person: ID(ref)}
+		rows.SetLink(link)
+	}
+	r, ok := rows.Record(link.Person)
+	if !ok {
+		r = Record{ID: link.Person, Project: ref.Project, CreatedMilli: math.MaxInt64, UpdatedMilli: math.MinInt64}
+	}
+	return r, ok
+}
+
+// Unite makes both distinct ids of m one person, unless the guard refuses. Versions that
+// it gives are greater than above.
+func Unite(rows Rows, m *Merge, above uint64) (Outcome, error) {
+	if m.Other == m.Distinct {
+		return Same, nil
+	}
+	into, _ := open(rows, m.Ref)
+	changed := into.seen(m.At.UnixMilli(), m.At.UnixMilli()) || !into.Identified
+	into.Identified = true
+
+	outcome := Merged
+	other, known := rows.Link(Ref{m.Project, m.Other})
+	switch from, ok := rows.Record(other.Person); {
+	case !known: // remember it all the same: events may be stored under its derived person
+		move(rows, Link{Ref: Ref{m.Project, m.Other}}, into.ID, above)
+	case other.Person == into.ID:
+		outcome = Same
+	case ok && from.Identified && !m.Force:
+		outcome = Refused
+	default:
+		links, err := rows.Links(other.Person)
+		if err != nil {
+			return 0, err
+		}
+		slices.SortFunc(links, func(a, b Link) int { return strings.Compare(a.Distinct, b.Distinct) })
+		for _, l := range links {
+			move(rows, l, into.ID, above)
+		}
+		if ok {
+			changed = true
+			into.seen(from.CreatedMilli, from.UpdatedMilli)
+			into.Properties, _ = into.Properties.Join(from.Properties.demoted())
+			rows.Remove(from.ID)
+		}
+	}
+	if changed {
+		rows.SetRecord(into)
+	}
+	return outcome, nil
+}
+
+// move gives a distinct id to another person, for readers of old events too.
+func move(rows Rows, l Link, to uuid.UUID, above uint64) {
+	l.Person, l.Version = to, max(l.Version, above)+1
+	rows.SetLink(l)
+	rows.Override(l)
+}
+
+// Show makes of a stored person what is shown, which shares no memory with it. Distinct
+// must be sorted.
+func (r *Record) Show(distinct []string) *Person {
+	return &Person{
+		ID: r.ID, Project: r.Project, Distinct: distinct, Identified: r.Identified,
+		Properties: r.Properties.Clone().Properties(),
+		Created:    time.UnixMilli(r.CreatedMilli).UTC(), Updated: time.UnixMilli(r.UpdatedMilli).UTC(),
+	}
+}

@@ -1,0 +1,172 @@
+// Package projecttest holds what every backend of projects promises, as cases that each
+// runs: call Run from its one test.
+package projecttest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/project"
+)
+
+// Harness is an empty set of projects.
+type Harness struct {
+	Projects project.Projects
+	Reopen   func() project.Projects // closes and opens the same data again; nil: nothing survives
+}
+
+// Run runs every case on a harness of its own.
+func Run(t *testing.T, h func(t *testing.T) Harness) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Log(c.reason)
+			c.do(t, h(t))
+		})
+	}
+}
+
+var cases = []struct {
+	name, reason string
+	do           func(*testing.T, Harness)
+}{
+	{"a project is found by its key and its id", "ingest knows the key, the pipeline the id", found},
+	{"what is not there is unknown", "a typing error must not become a tenant", unknown},
+	{"ensuring again changes nothing", "it is done at every start", ensureAgain},
+	{"a project may have several keys", "keys are exchanged without a gap", severalKeys},
+	{"a key belongs to one project", "events must not end up with somebody else", keyTaken},
+	{"a project can be renamed", "its id is what it is known by", renamed},
+	{"projects are listed by name", "people look for names", listed},
+	{"a project needs an id", "events without a project belong to nobody", needsID},
+	{"an ended context changes nothing", "a stop must not be held up", endedContext},
+	{"projects outlive a restart", "keys are in the field", restart},
+}
+
+var (
+	shop = project.Project{ID: uuid.MustParse("aaaaaaaa-0000-4000-8000-000000000001"), Name: "shop"}
+	blog = project.Project{ID: uuid.MustParse("bbbbbbbb-0000-4000-8000-000000000002"), Name: "blog"}
+)
+
+func key(s string) project.Hash { return project.HashOf(tidemill.NewSecret(s)) }
+
+func ensure(t *testing.T, s project.Projects, p project.Project, k string) {
+	t.Helper()
+	if err := s.Ensure(t.Context(), p, key(k)); err != nil {
+		t.Fatalf("Ensure(%+v, key %q): %v", p, k, err)
+	}
+}
+
+func byKey(t *testing.T, s project.Projects, k string, want project.Project) {
+	t.Helper()
+	if got, err := s.ByKey(t.Context(), key(k)); err != nil || got != want {
+		t.Fatalf("ByKey(%q) = %+v, %v; want %+v", k, got, err, want)
+	}
+}
+
+func noKey(t *testing.T, s project.Projects, k string) {
+	t.Helper()
+	if got, err := s.ByKey(t.Context(), key(k)); !errors.Is(err, project.ErrUnknown) || got != (project.Project{}) {
+		t.Fatalf("ByKey(%q) = %+v, %v; want %v", k, got, err, project.ErrUnknown)
+	}
+}
+
+func list(t *testing.T, s project.Projects, want ...project.Project) {
+	t.Helper()
+	if got, err := s.List(t.Context()); err != nil || !slices.Equal(got, want) {
+		t.Fatalf("List() = %+v, %v; want %+v", got, err, want)
+	}
+}
+
+func found(t *testing.T, h Harness) {
+	ensure(t, h.Projects, shop, "k1")
+	ensure(t, h.Projects, blog, "k2")
+	byKey(t, h.Projects, "k1", shop)
+	byKey(t, h.Projects, "k2", blog)
+	if got, err := h.Projects.Find(t.Context(), blog.ID); err != nil || got != blog {
+		t.Fatalf("Find = %+v, %v; want %+v", got, err, blog)
+	}
+}
+
+func unknown(t *testing.T, h Harness) {
+	noKey(t, h.Projects, "k1")
+	ensure(t, h.Projects, shop, "k1")
+	noKey(t, h.Projects, "K1")
+	if got, err := h.Projects.Find(t.Context(), blog.ID); !errors.Is(err, project.ErrUnknown) {
+		t.Fatalf("Find = %+v, %v; want %v", got, err, project.ErrUnknown)
+	}
+}
+
+func ensureAgain(t *testing.T, h Harness) {
+	for range 3 {
+		ensure(t, h.Projects, shop, "k1")
+	}
+	byKey(t, h.Projects, "k1", shop)
+	list(t, h.Projects, shop)
+}
+
+func severalKeys(t *testing.T, h Harness) {
+	ensure(t, h.Projects, shop, "k1")
+	ensure(t, h.Projects, shop, "k2")
+	byKey(t, h.Projects, "k1", shop)
+	byKey(t, h.Projects, "k2", shop)
+}
+
+func keyTaken(t *testing.T, h Harness) {
+	ensure(t, h.Projects, shop, "k1")
+	if err := h.Projects.Ensure(t.Context(), blog, key("k1")); !errors.Is(err, project.ErrKeyTaken) {
+		t.Fatalf("Ensure with another project's key = %v, want %v", err, project.ErrKeyTaken)
+	}
+	byKey(t, h.Projects, "k1", shop)
+	list(t, h.Projects, shop)
+}
+
+func renamed(t *testing.T, h Harness) {
+	ensure(t, h.Projects, shop, "k1")
+	store := project.Project{ID: shop.ID, Name: "store"}
+	ensure(t, h.Projects, store, "k1")
+	byKey(t, h.Projects, "k1", store)
+	list(t, h.Projects, store)
+}
+
+func listed(t *testing.T, h Harness) {
+	list(t, h.Projects)
+	twin := project.Project{ID: uuid.MustParse("cccccccc-0000-4000-8000-000000000003"), Name: "shop"}
+	ensure(t, h.Projects, twin, "k3")
+	ensure(t, h.Projects, shop, "k1")
+	ensure(t, h.Projects, blog, "k2")
+	list(t, h.Projects, blog, shop, twin)
+}
+
+func needsID(t *testing.T, h Harness) {
+	if err := h.Projects.Ensure(t.Context(), project.Project{Name: "shop"}, key("k1")); err == nil {
+		t.Fatal("a project without an id was made")
+	}
+	noKey(t, h.Projects, "k1")
+}
+
+func endedContext(t *testing.T, h Harness) {
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	if err := h.Projects.Ensure(ctx, shop, key("k1")); err == nil {
+		t.Fatal("Ensure with an ended context returned nil")
+	}
+	noKey(t, h.Projects, "k1")
+	if _, err := h.Projects.ByKey(ctx, key("k1")); err == nil || errors.Is(err, project.ErrUnknown) {
+		t.Fatalf("ByKey with an ended context = %v; a stop does not make a key unknown", err)
+	}
+}
+
+func restart(t *testing.T, h Harness) {
+	if h.Reopen == nil {
+		return // nothing survives, nothing is promised
+	}
+	ensure(t, h.Projects, shop, "k1")
+	s := h.Reopen()
+	byKey(t, s, "k1", shop)
+	ensure(t, s, shop, "k1")
+	list(t, s, shop)
+}

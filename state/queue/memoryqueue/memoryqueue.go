@@ -1,0 +1,213 @@
+// Package memoryqueue keeps queues in memory: the reference of what a queue means, for
+// simulation, for tests, and for events that may be lost with the process.
+//
+// Everything lasts as long as the Store: a pipeline that is started anew opens a new
+// source on the same Store, and finds what its predecessor left when the leases end. It
+// is deterministic: sources that wait on one queue are served in the order in which they
+// began to wait, and no decision depends on the order of a map.
+package memoryqueue
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// Options tune a store; the zero value is ready to use.
+type Options struct {
+	Capacity int              // jobs that one queue may hold; 0 means 1,000,000
+	Now      func() time.Time // the clock; nil means time.Now
+}
+
+// Store holds queues in memory. It is a queue.Store, and safe for use by many.
+type Store struct {
+	o Options
+
+	mu     sync.Mutex // guards the queues; held for short work in memory only
+	queues map[string]*line
+}
+
+var _ queue.Store = (*Store)(nil)
+
+// New makes an empty store.
+func New(o Options) *Store {
+	if o.Capacity <= 0 {
+		o.Capacity = 1_000_000
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Store{o: o, queues: map[string]*line{}}
+}
+
+// line returns the queue of that name, which begins to exist when it is first named.
+func (s *Store) line(name string) *line {
+	l := s.queues[name]
+	if l == nil {
+		l = newLine(name, uint32(len(s.queues)+1))
+		s.queues[name] = l
+	}
+	return l
+}
+
+// Add implements queue.Intake.
+func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if added != nil && len(added) != len(jobs) {
+		return fmt.Errorf("add %d jobs: room for %d answers", len(jobs), len(added))
+	}
+	for _, m := range jobs {
+		if err := queue.Check(m); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.o.Now()
+	full := ""
+	for i, m := range jobs {
+		l := s.line(m.To)
+		l.look(now)
+		became := l.add(m, now, s.o.Capacity)
+		if became == queue.Full {
+			full = m.To
+		}
+		if added != nil {
+			added[i] = became
+		}
+	}
+	if full != "" && added == nil {
+		return queue.FullError(full)
+	}
+	return nil
+}
+
+// Open implements queue.Store.
+func (s *Store) Open(name string, o queue.Options) tidemill.Source {
+	if o.Lease <= 0 {
+		o.Lease = queue.Lease
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &source{store: s, line: s.line(name), lease: o.Lease}
+}
+
+// Stats implements queue.Desk.
+func (s *Store) Stats(ctx context.Context, name string) (queue.Stats, error) {
+	if err := ctx.Err(); err != nil {
+		return queue.Stats{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.queues[name]
+	if l == nil {
+		return queue.Stats{}, nil
+	}
+	l.look(s.o.Now())
+	var st queue.Stats
+	for _, j := range l.jobs {
+		switch j.state {
+		case queue.Waiting:
+			st.Waiting++
+		case queue.Delayed:
+			st.Delayed++
+		case queue.Leased:
+			st.Leased++
+		}
+		if st.Oldest.IsZero() || j.added.Before(st.Oldest) {
+			st.Oldest = j.added
+		}
+	}
+	return st, nil
+}
+
+// List implements queue.Desk: queues by name, the jobs of each oldest first.
+func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, error] {
+	return func(yield func(*queue.Job, error) bool) {
+		left := f.Max
+		for _, j := range s.positions(f.Queue) {
+			if err := ctx.Err(); err != nil {
+				yield(nil, err)
+				return
+			}
+			job := s.job(j.line, j.pos)
+			if job == nil || !f.Matches(job) {
+				continue
+			}
+			if !yield(job, nil) {
+				return
+			}
+			if left--; left == 0 {
+				return
+			}
+		}
+	}
+}
+
+type position struct {
+	line *line
+	pos  uint64
+}
+
+// positions are where the jobs of one or of all queues lie now, in order.
+func (s *Store) positions(name string) []position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []position
+	for _, l := range s.queues {
+		if name != "" && l.name != name {
+			continue
+		}
+		for pos := range l.jobs {
+			all = append(all, position{l, pos})
+		}
+	}
+	slices.SortFunc(all, func(a, b position) int {
+		return cmp.Or(cmp.Compare(a.line.name, b.line.name), cmp.Compare(a.pos, b.pos))
+	})
+	return all
+}
+
+// job copies the job at a position, or returns nil when it has ended.
+func (s *Store) job(l *line, pos uint64) *queue.Job {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.look(s.o.Now())
+	j := l.jobs[pos]
+	if j == nil {
+		return nil
+	}
+	out := &queue.Job{State: j.state, Cause: j.cause}
+	j.fill(&out.Message, l)
+	out.Mark.Epoch = 0 // a desk holds no lease
+	return out
+}
+
+// clone copies what the queue keeps of a message.
+func clone(m *tidemill.Message, now time.Time) tidemill.Message {
+	c := tidemill.Message{
+		ID: m.ID, Tenant: m.Tenant, Type: m.Type, To: m.To, Key: bytes.Clone(m.Key), Payload: bytes.Clone(m.Payload),
+		Header: cloneHeader(nil, m.Header), Time: queue.Millis(m.Time), Priority: m.Priority,
+	}
+	if m.Time.IsZero() {
+		c.Time = queue.Millis(now)
+	}
+	return c
+}
+
+func cloneHeader(into, h []tidemill.Field) []tidemill.Field {
+	for _, f := range h {
+		into = append(into, tidemill.Field{Name: bytes.Clone(f.Name), Value: bytes.Clone(f.Value)})
+	}
+	return into
+}

@@ -1,0 +1,221 @@
+package memoryqueue
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// source hands out the jobs of one queue.
+type source struct {
+	store *Store
+	line  *line
+	lease time.Duration
+}
+
+var (
+	_ tidemill.Keeper     = (*source)(nil)
+	_ tidemill.Gater      = (*source)(nil)
+	_ tidemill.Bookkeeper = (*source)(nil)
+)
+
+// Traits implements tidemill.Source.
+func (s *source) Traits() tidemill.Traits {
+	return tidemill.Traits{Delays: true, Forwards: true, Keep: s.lease / 3}
+}
+
+// Receive implements tidemill.Source.
+func (s *source) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
+	if len(into) == 0 {
+		return 0, ctx.Err()
+	}
+	if err := s.line.turn.Acquire(ctx, 1); err != nil {
+		return 0, err
+	}
+	defer s.line.turn.Release(1)
+	for {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		n, next, now := s.take(into)
+		if n > 0 {
+			return n, nil
+		}
+		if err := s.wait(ctx, next, now); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// take hands out what is due, or says when to look again.
+func (s *source) take(into []*tidemill.Message) (n int, next, now time.Time) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	now = s.store.o.Now()
+	s.line.look(now)
+	return s.line.take(s, into, now), s.line.next(now), now
+}
+
+func (s *source) wait(ctx context.Context, next, now time.Time) error {
+	var alarm <-chan time.Time
+	if !next.IsZero() {
+		t := time.NewTimer(max(next.Sub(now), 0))
+		defer t.Stop()
+		alarm = t.C
+	}
+	select {
+	case <-s.line.wake:
+	case <-alarm:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// Settle implements tidemill.Source.
+func (s *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for i := range ends {
+		if err := queue.CheckEnd(&ends[i]); err != nil {
+			return err
+		}
+	}
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	now := s.store.o.Now()
+	s.line.look(now)
+	var full error
+	settled := map[*job]bool{} // in this call: a job is settled once
+	refused := map[queued]bool{}
+	for i := range ends {
+		e := &ends[i]
+		e.Took = tidemill.Unanswered
+		j := s.find(e, settled)
+		if j == nil {
+			e.Took = tidemill.Stale
+			continue
+		}
+		settled[j] = true
+		if to, ok := s.room(e, now, refused); !ok {
+			full = queue.FullError(to)
+			continue
+		}
+		s.apply(j, e, now)
+		for _, m := range e.Next {
+			s.store.line(m.To).add(m, now, s.store.o.Capacity)
+		}
+		e.Took = tidemill.Applied
+	}
+	return full
+}
+
+// find is the job that a settlement may end, or nil.
+func (s *source) find(e *tidemill.Settlement, settled map[*job]bool) *job {
+	if e.Mark != (tidemill.Mark{}) {
+		j := s.line.jobs[e.Mark.Lo]
+		if j == nil || e.Mark.Shard != s.line.no || j.state != queue.Leased || j.out.epoch != e.Mark.Epoch || settled[j] {
+			return nil
+		}
+		return j
+	}
+	for _, pos := range s.line.ids[e.ID] {
+		if j := s.line.jobs[pos]; !settled[j] {
+			return j
+		}
+	}
+	return nil
+}
+
+// room says whether all that a settlement forwards can be added, or else which queue is
+// full. Its own end makes room. What was refused once is refused for the rest of the call.
+func (s *source) room(e *tidemill.Settlement, now time.Time, refused map[queued]bool) (full string, ok bool) {
+	more := map[string]int{}
+	if e.End == tidemill.Done {
+		more[s.line.name] = -1
+	}
+	fresh := map[queued]bool{}
+	for _, m := range e.Next {
+		l := s.store.line(m.To)
+		l.look(now)
+		q := queued{l, name{m.Tenant, m.ID}}
+		if _, known := l.names[q.name]; known || fresh[q] {
+			continue
+		}
+		fresh[q] = true
+		if more[m.To]++; refused[q] || len(l.jobs)+more[m.To] > s.store.o.Capacity {
+			full = m.To
+		}
+	}
+	if full != "" {
+		maps.Copy(refused, fresh)
+	}
+	return full, full == ""
+}
+
+// queued is a name in a queue.
+type queued struct {
+	line *line
+	name name
+}
+
+func (s *source) apply(j *job, e *tidemill.Settlement, now time.Time) {
+	switch e.End {
+	case tidemill.Done:
+		s.line.release(j)
+		s.line.drop(j)
+		s.line.settled.Add(e.Row())
+	case tidemill.Again:
+		s.line.release(j)
+		if e.Burn {
+			j.m.Tries++
+			j.cause = e.Cause
+		}
+		s.line.putOff(j, now.Add(e.After), now)
+	case tidemill.Left:
+		j.out.owner = nil // its lease runs out
+	}
+}
+
+// Keep implements tidemill.Keeper.
+func (s *source) Keep(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	now := s.store.o.Now()
+	s.line.look(now)
+	for _, e := range s.line.outs {
+		if j := s.line.jobs[e.pos]; j != nil && j.state == queue.Leased && j.out.epoch == e.epoch && j.out.owner == s {
+			j.out.until = now.Add(s.lease)
+		}
+	}
+	return nil
+}
+
+// Gate implements tidemill.Gater.
+func (s *source) Gate(ctx context.Context, until time.Time, probes int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	s.line.gate = gate{closed: !until.IsZero(), until: until, probes: probes, turn: s.line.gate.turn + 1}
+	s.line.signal()
+	return nil
+}
+
+// Books implements tidemill.Bookkeeper.
+func (s *source) Books(ctx context.Context) (tidemill.Books, error) {
+	if err := ctx.Err(); err != nil {
+		return tidemill.Books{}, err
+	}
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	return tidemill.Books{Accepted: s.line.end, Settled: s.line.settled, Pending: uint64(len(s.line.jobs))}, nil
+}

@@ -1,0 +1,177 @@
+package sqlitequeue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// Add implements queue.Intake. Callers who come together are written together.
+func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if added != nil && len(added) != len(jobs) {
+		return fmt.Errorf("add %d jobs: room for %d answers", len(jobs), len(added))
+	}
+	for _, m := range jobs {
+		if err := queue.Check(m); err != nil {
+			return err
+		}
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	if err := s.names.relieve(ctx, s.o.tableNames); err != nil {
+		return fmt.Errorf("add %d jobs: make room for their names: %w", len(jobs), err)
+	}
+	in, err := s.prepare(ctx, jobs)
+	if err != nil {
+		return fmt.Errorf("add %d jobs: %w", len(jobs), err)
+	}
+	in.fit(s.o.Capacity, 0, len(jobs))
+	if err := s.group.write(ctx, s, in); err != nil {
+		return fmt.Errorf("add %d jobs: %w", len(jobs), err)
+	}
+	full := ""
+	for i := range in.jobs {
+		if in.jobs[i].state == queue.Full {
+			full = jobs[i].To
+		}
+		if added != nil {
+			added[i] = in.jobs[i].state
+		}
+	}
+	if full != "" && added == nil {
+		return queue.FullError(full)
+	}
+	return nil
+}
+
+// intake is jobs on their way in.
+type intake struct {
+	jobs  []incoming
+	claim *claim
+	done  chan struct{} // closed when they are in, or err says why not
+	lead  chan struct{} // cap 1: write the next group
+	leads bool          // it was told so; group.mu
+	err   error
+}
+
+// incoming is one job on its way in.
+type incoming struct {
+	line  *line
+	rec   []byte
+	at    int64 // when it comes due; 0: at once
+	name  name
+	twin  int // index of the job of the same name before it in the batch; -1: none
+	state queue.Added
+	n     uint64 // its position, once it is written
+}
+
+// prepare encodes jobs and takes hold of their names. What is prepared has to be finished.
+func (s *Store) prepare(ctx context.Context, jobs []*tidemill.Message) (*intake, error) {
+	in := &intake{jobs: make([]incoming, len(jobs)), done: make(chan struct{}), lead: make(chan struct{}, 1)}
+	now, ms := s.now()
+	size := 0
+	for _, m := range jobs {
+		size += recordSize(m)
+	}
+	records := make([]byte, 0, size) // all of them: what is kept is a copy
+	want, says := make([]name, len(jobs)), make([]int, len(jobs))
+	var scratch []byte
+	var l *line
+	for i, m := range jobs {
+		if l == nil || l.name != m.To {
+			var err error
+			if l, err = s.line(ctx, m.To); err != nil {
+				return nil, err
+			}
+		}
+		j := &in.jobs[i]
+		from := len(records)
+		records = appendRecord(records, m, ms)
+		j.line, j.rec, j.at = l, records[from:len(records):len(records)], l.putAt(m.At, now)
+		j.name, scratch = nameOf(l.no, m.Tenant, m.ID, scratch)
+		want[i] = j.name
+	}
+	var err error
+	if in.claim, err = s.names.claim(ctx, want, says); err != nil {
+		return nil, err
+	}
+	for i, say := range says {
+		j := &in.jobs[i]
+		j.twin = -1
+		switch {
+		case say == known:
+			j.state = queue.Known
+		case say >= 0:
+			j.twin = say
+		}
+	}
+	return in, nil
+}
+
+// fit decides for the jobs from and before to whether there is room for them, and says
+// whether there was for all. Their places are taken until finish.
+func (in *intake) fit(capacity, from, to int) bool {
+	all := true
+	for i := from; i < to; i++ {
+		j := &in.jobs[i]
+		switch {
+		case j.twin >= 0:
+			if j.state = queue.Known; in.jobs[j.twin].state == queue.Full {
+				j.state = queue.Full
+			}
+		case j.state == queue.Known:
+		case j.line.held.Add(1) > int64(capacity):
+			j.line.held.Add(-1)
+			j.state = queue.Full
+		default:
+			j.state = queue.New
+		}
+		all = all && j.state != queue.Full
+	}
+	return all
+}
+
+// unfit gives the places back and leaves those jobs out.
+func (in *intake) unfit(from, to int) {
+	for i := from; i < to; i++ {
+		if j := &in.jobs[i]; j.state == queue.New {
+			j.line.held.Add(-1)
+			j.state = queue.Full
+		}
+	}
+}
+
+// fresh counts the jobs that are to be written.
+func (in *intake) fresh() (n int) {
+	for i := range in.jobs {
+		if in.jobs[i].state == queue.New {
+			n++
+		}
+	}
+	return n
+}
+
+// finish ends what prepare began: the jobs that are New are in, or, with an error, out.
+func (in *intake) finish(s *Store, err error) {
+	in.err = err
+	if err != nil {
+		in.unfit(0, len(in.jobs))
+		s.names.resolve(in.claim, nil)
+		close(in.done)
+		return
+	}
+	places := make([]int64, len(in.claim.owns))
+	for k, i := range in.claim.owns {
+		if j := &in.jobs[i]; j.state == queue.New {
+			places[k] = j.line.place(j.n)
+		}
+	}
+	s.names.resolve(in.claim, places)
+	close(in.done)
+}

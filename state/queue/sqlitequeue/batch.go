@@ -1,0 +1,171 @@
+package sqlitequeue
+
+import (
+	"fmt"
+
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// batch is jobs as they are written: of each queue its segments and its late jobs, and
+// the log of their names.
+type batch struct {
+	intakes []*intake
+	parts   []*part
+	logs    []*nameLog
+}
+
+// part is what a batch adds to one queue.
+type part struct {
+	line   *line
+	jobs   []*incoming // in order; positions are base+1 …
+	base   uint64      // set by apply
+	pieces []piece
+	late   []int // indices of jobs that are not due yet
+	bytes  int
+}
+
+// piece is a segment in the making: jobs from and before to.
+type piece struct {
+	from, to int
+	blob     []byte
+}
+
+// nameLog is the names of a batch that go to one table.
+type nameLog struct {
+	table *table
+	jobs  []*incoming
+}
+
+// newBatch lays out the jobs that are New.
+func newBatch(intakes []*intake) *batch {
+	b := &batch{intakes: intakes}
+	var p *part
+	for _, in := range intakes {
+		l := b.log(in.claim.table)
+		for i := range in.jobs {
+			j := &in.jobs[i]
+			if j.state != queue.New {
+				continue
+			}
+			if p == nil || p.line != j.line {
+				p = b.part(j.line)
+			}
+			p.jobs = append(p.jobs, j)
+			l.jobs = append(l.jobs, j)
+		}
+	}
+	for _, p := range b.parts {
+		p.cut()
+	}
+	return b
+}
+
+func (b *batch) part(l *line) *part {
+	for _, p := range b.parts { // few: a batch is for one queue, or a fan-out
+		if p.line == l {
+			return p
+		}
+	}
+	p := &part{line: l}
+	b.parts = append(b.parts, p)
+	return p
+}
+
+func (b *batch) log(t *table) *nameLog {
+	for _, l := range b.logs { // one, or two while a table is being written
+		if l.table == t {
+			return l
+		}
+	}
+	l := &nameLog{table: t}
+	b.logs = append(b.logs, l)
+	return l
+}
+
+// cut makes segments of neighbours that are due.
+func (p *part) cut() {
+	var records [][]byte
+	size, from := 0, 0
+	flush := func(to int) {
+		if len(records) > 0 {
+			blob := appendSegment(make([]byte, 0, size+4*len(records)+4), records)
+			p.pieces = append(p.pieces, piece{from, to, blob})
+		}
+		records, size = records[:0], 0
+	}
+	for i, j := range p.jobs {
+		p.bytes += len(j.rec)
+		if j.at != 0 {
+			flush(i)
+			p.late = append(p.late, i)
+			continue
+		}
+		if len(records) == segmentJobs || size+len(j.rec) > segmentBytes {
+			flush(i)
+		}
+		if len(records) == 0 {
+			from = i
+		}
+		records, size = append(records, j.rec), size+len(j.rec)
+	}
+	flush(len(p.jobs))
+}
+
+// apply writes the batch. It is run by the writer.
+func (b *batch) apply(tx *sqlitedb.Tx) error {
+	for _, p := range b.parts {
+		if err := p.apply(tx); err != nil {
+			return fmt.Errorf("write %d jobs to queue %q: %w", len(p.jobs), p.line.name, err)
+		}
+	}
+	for _, l := range b.logs {
+		if len(l.jobs) == 0 {
+			continue
+		}
+		block := make([]byte, 0, len(l.jobs)*namedBytes)
+		for _, j := range l.jobs {
+			block = named{j.name, j.line.place(j.n)}.append(block)
+		}
+		if _, err := tx.Exec("INSERT INTO queue_name_log(id,names) VALUES(?,?)", logID(l.table.gen, l.table.logged.Add(1)), block); err != nil {
+			return fmt.Errorf("write %d names: %w", len(l.jobs), err)
+		}
+	}
+	return nil
+}
+
+func (p *part) apply(tx *sqlitedb.Tx) error {
+	var next int64
+	if err := tx.QueryRow("UPDATE queue SET next=next+? WHERE no=? RETURNING next", len(p.jobs), p.line.no).Scan(&next); err != nil {
+		return fmt.Errorf("move its end: %w", err)
+	}
+	p.base = uint64(next) - uint64(len(p.jobs))
+	for i, j := range p.jobs {
+		j.n = p.base + 1 + uint64(i)
+	}
+	args := make([]any, 0, max(3*len(p.pieces), 4*len(p.late)))
+	for _, s := range p.pieces {
+		args = append(args, p.line.place(p.jobs[s.from].n), s.to-s.from, s.blob)
+	}
+	if _, err := tx.Bulk("INSERT INTO queue_segment(pos,n,jobs) VALUES ", "(?,?,?)", "", args); err != nil {
+		return err
+	}
+	args = args[:0]
+	for _, i := range p.late {
+		args = append(args, p.line.place(p.jobs[i].n), p.line.no, p.jobs[i].at, p.jobs[i].rec)
+	}
+	_, err := tx.Bulk("INSERT INTO queue_late(pos,queue,at,tries,handed,job) VALUES ", "(?,?,?,0,0,?)", "", args)
+	return err
+}
+
+// finish tells the queues and the callers.
+func (b *batch) finish(s *Store, err error) {
+	if err == nil {
+		for _, p := range b.parts {
+			p.line.came(p)
+		}
+	}
+	for _, in := range b.intakes {
+		in.finish(s, err)
+	}
+}

@@ -1,0 +1,110 @@
+package sqlitequeue
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// group brings callers of Add together: whoever comes while others are being written
+// waits, and is written with all who wait then. So events that come one by one from many
+// clients share segments and statements too, not only the wait for the disk.
+type group struct {
+	mu      sync.Mutex
+	leaders int // callers who write for all
+	waiting []*intake
+}
+
+const (
+	groupLeaders = 2    // one is being written while the other's answer is on its way
+	groupJobs    = 4096 // a group takes no more once it has that many jobs
+)
+
+// write writes what is prepared, alone or with others, and returns when it is durable.
+func (g *group) write(ctx context.Context, s *Store, in *intake) error {
+	if in.fresh() == 0 {
+		in.finish(s, nil)
+		return nil
+	}
+	lead := g.join(in)
+	if !lead {
+		select {
+		case <-in.done:
+		case <-in.lead:
+			lead = true
+		case <-ctx.Done():
+			if g.withdraw(in) {
+				in.finish(s, ctx.Err())
+			}
+		}
+	}
+	if !lead {
+		select {
+		case <-in.lead: // another was quicker to write it, but the lead must not get lost
+			lead = true
+		default:
+		}
+	}
+	if lead {
+		g.take(ctx, s)
+		g.pass()
+	}
+	<-in.done // once it is being written, the outcome is waited for
+	return in.err
+}
+
+// join lines up, and says whether the caller leads at once.
+func (g *group) join(in *intake) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waiting = append(g.waiting, in)
+	if g.leaders == groupLeaders {
+		return false
+	}
+	g.leaders++
+	in.leads = true
+	return true
+}
+
+// withdraw leaves the line; false: too late, it is being written.
+func (g *group) withdraw(in *intake) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(g.waiting, in)
+	if i >= 0 {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+	}
+	return i >= 0
+}
+
+// take writes the first of those who wait. Others depend on it: the end of the leader's
+// context is not theirs.
+func (g *group) take(ctx context.Context, s *Store) {
+	g.mu.Lock()
+	n, jobs := 0, 0
+	for n < len(g.waiting) && jobs < groupJobs {
+		jobs += len(g.waiting[n].jobs)
+		n++
+	}
+	taken := slices.Clone(g.waiting[:n])
+	g.waiting = slices.Delete(g.waiting, 0, n)
+	g.mu.Unlock()
+	if n > 0 { // else another leader took them all
+		b := newBatch(taken)
+		b.finish(s, s.db.Write(context.WithoutCancel(ctx), b.apply))
+	}
+}
+
+// pass gives the lead to the first who waits for it, or up.
+func (g *group) pass() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, in := range g.waiting {
+		if !in.leads {
+			in.leads = true
+			in.lead <- struct{}{}
+			return
+		}
+	}
+	g.leaders--
+}

@@ -1,0 +1,337 @@
+package sqlitequeue
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// source hands out the jobs of one queue.
+type source struct {
+	store *Store
+	queue string
+	lease time.Duration
+}
+
+var (
+	_ tidemill.Keeper     = (*source)(nil)
+	_ tidemill.Gater      = (*source)(nil)
+	_ tidemill.Bookkeeper = (*source)(nil)
+)
+
+// Open implements queue.Store.
+func (s *Store) Open(name string, o queue.Options) tidemill.Source {
+	if o.Lease <= 0 {
+		o.Lease = queue.Lease
+	}
+	return &source{store: s, queue: name, lease: o.Lease}
+}
+
+// Traits implements tidemill.Source.
+func (s *source) Traits() tidemill.Traits {
+	return tidemill.Traits{Delays: true, Forwards: true, Keep: s.lease / 3}
+}
+
+func (s *source) line(ctx context.Context) (*line, error) { return s.store.line(ctx, s.queue) }
+
+// Receive implements tidemill.Source.
+func (s *source) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
+	if err := ctx.Err(); err != nil || len(into) == 0 {
+		return 0, err
+	}
+	l, err := s.line(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := l.waiting.Acquire(ctx, 1); err != nil {
+		return 0, err
+	}
+	defer l.waiting.Release(1)
+	for {
+		n, next, err := s.handOut(ctx, l, into)
+		if n > 0 || err != nil {
+			return n, err
+		}
+		if err := s.wait(ctx, l, next); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// wait waits until the queue may have something to hand out.
+func (s *source) wait(ctx context.Context, l *line, next time.Time) error {
+	var alarm <-chan time.Time
+	if !next.IsZero() {
+		t := time.NewTimer(max(next.Sub(s.store.o.Now()), 0))
+		defer t.Stop()
+		alarm = t.C
+	}
+	select {
+	case <-l.wake:
+	case <-alarm:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// handOut hands out what is due, or says when to look again.
+func (s *source) handOut(ctx context.Context, l *line, into []*tidemill.Message) (int, time.Time, error) {
+	if err := l.handing.Acquire(ctx, 1); err != nil {
+		return 0, time.Time{}, err
+	}
+	defer l.handing.Release(1)
+	if err := ctx.Err(); err != nil {
+		return 0, time.Time{}, err
+	}
+	now := s.store.o.Now()
+	l.mu.Lock()
+	l.expire(now)
+	most := l.allowed(len(into), now)
+	l.mu.Unlock()
+	if most > 0 {
+		if err := l.due(ctx, s.store); err != nil {
+			return 0, time.Time{}, err
+		}
+		if err := l.fill(ctx, s.store, most); err != nil {
+			return 0, time.Time{}, err
+		}
+	}
+	chosen := l.choose(most)
+	if len(chosen) == 0 {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		next := l.next(now, most)
+		if most > 0 && l.cursor < l.end { // it came while we looked
+			next = now
+		}
+		return 0, next, nil
+	}
+	n, err := s.lend(ctx, l, chosen, into)
+	return n, now, err
+}
+
+// choose takes up to n of the oldest jobs that are due.
+func (l *line) choose(n int) []item {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	chosen := make([]item, 0, max(min(n, len(l.ready)+len(l.back)), 0))
+	for len(chosen) < n {
+		switch {
+		case len(l.back) > 0 && (len(l.ready) == 0 || l.back[0].n < l.ready[0].n):
+			chosen = append(chosen, heap.Pop(&l.back).(item))
+		case len(l.ready) > 0:
+			chosen = append(chosen, l.ready[0])
+			l.ready[0] = item{}
+			l.ready = l.ready[1:]
+		default:
+			return chosen
+		}
+	}
+	return chosen
+}
+
+// lend hands chosen jobs out, durably counted. On an error they wait again.
+func (s *source) lend(ctx context.Context, l *line, chosen []item, into []*tidemill.Message) (n int, err error) {
+	defer func() {
+		if err != nil {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			for _, it := range chosen {
+				heap.Push(&l.back, it)
+			}
+			l.signal()
+		}
+	}()
+	if err := l.load(ctx, s.store, chosen); err != nil {
+		return 0, err
+	}
+	k := &stroke{line: l}
+	good := make([]item, 0, len(chosen))
+	for _, it := range chosen {
+		err := errDamaged
+		if !it.damaged {
+			_, err = readRecord(it.rec, into[n])
+		}
+		if err != nil {
+			_, ms := s.store.now()
+			k.damaged = append(k.damaged, damage{it, ms, err})
+			continue
+		}
+		good = append(good, it)
+		n++
+	}
+	if err := l.count(ctx, s.store, k, good); err != nil {
+		return 0, err
+	}
+	for _, d := range k.damaged {
+		s.store.o.Log.ErrorContext(ctx, "job is damaged and was taken out", "queue", l.name, "position", d.item.n, "error", d.err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range good { // a job that was handed out before is late now
+		if good[i].seg != nil && good[i].handed > 0 {
+			good[i].seg = nil
+			l.hot[good[i].n] = struct{}{}
+		}
+	}
+	if n == 0 {
+		l.signal() // all were damaged: look on
+		return 0, nil
+	}
+	g := l.lease(good, into, s, s.store.o.Now())
+	for i, it := range good {
+		m := into[i]
+		m.To, m.Tries, m.Handed = l.name, it.tries, it.handed+1
+		m.At = time.Time{}
+		if it.at != 0 {
+			m.At = time.UnixMilli(it.at).UTC()
+		}
+		m.Mark = tidemill.Mark{Shard: l.no, Epoch: g.epoch, Lo: it.n}
+	}
+	return n, nil
+}
+
+// count makes it durable that jobs are about to be handed out, and takes damaged ones out.
+//
+// First hand-outs cost one small row now and then: jobs up to a mark, which runs ahead by
+// what was read ahead, count as handed out once. So after a crash a job's count may be one
+// too high, never too low. Every further hand-out is counted in the job's own row, for
+// which it leaves its segment.
+func (l *line) count(ctx context.Context, s *Store, k *stroke, good []item) error {
+	top, repeats := uint64(0), false
+	for _, it := range good {
+		switch {
+		case it.seg == nil:
+			k.again = append(k.again, it.n)
+			repeats = true
+		case it.handed > 0:
+			repeats = true
+			k.moved = append(k.moved, lateRow{n: it.n, seg: it.seg, tries: it.tries, handed: it.handed + 1, rec: it.rec})
+		default:
+			top = max(top, it.n)
+		}
+	}
+	l.mu.Lock()
+	if top > l.mark || l.epoch+1 >= l.epochs {
+		k.mark = max(top, l.mark)
+		for i := 0; i < len(l.ready) && i < pageJobs; i++ {
+			k.mark = max(k.mark, l.ready[i].n)
+		}
+		k.epochs = l.epoch + pageJobs
+	}
+	l.mu.Unlock()
+	if repeats || len(k.damaged) > 0 {
+		if err := l.ending.Acquire(ctx, 1); err != nil {
+			return err
+		}
+		defer l.ending.Release(1)
+		for _, r := range k.moved {
+			k.leaves(r.seg, r.n)
+		}
+		for _, d := range k.damaged {
+			k.books.Dead++
+			if d.item.seg != nil {
+				k.leaves(d.item.seg, d.item.n)
+			} else {
+				k.dropped = append(k.dropped, d.item.n)
+			}
+		}
+	} else if k.mark == 0 {
+		return nil
+	}
+	k.prepare()
+	if err := s.db.Write(ctx, k.apply); err != nil {
+		k.failed()
+		return fmt.Errorf("count hand-outs of queue %q: %w", l.name, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k.happened()
+	l.held.Add(-int64(len(k.damaged)))
+	return nil
+}
+
+// load reads the records of jobs that were handed out before.
+func (l *line) load(ctx context.Context, s *Store, items []item) error {
+	missing := false
+	for _, it := range items {
+		missing = missing || it.rec == nil && !it.damaged
+	}
+	if !missing {
+		return nil
+	}
+	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+		var seg *segment
+		var records [][]byte
+		for i := range items {
+			it := &items[i]
+			if it.rec != nil || it.damaged {
+				continue
+			}
+			if it.seg == nil {
+				if err := tx.QueryRow("SELECT job FROM queue_late WHERE pos=?", l.place(it.n)).Scan(&it.rec); err != nil {
+					return fmt.Errorf("late job %d: %w", it.n, err)
+				}
+				continue
+			}
+			if it.seg != seg {
+				var blob []byte
+				if err := tx.QueryRow("SELECT jobs FROM queue_segment WHERE pos=?", l.place(it.seg.first)).Scan(&blob); err != nil {
+					return fmt.Errorf("segment at %d: %w", it.seg.first, err)
+				}
+				var err error
+				if records, err = cutSegment(blob, it.seg.n); err != nil {
+					records = nil
+				}
+				seg = it.seg
+			}
+			if records == nil {
+				it.damaged = true
+				continue
+			}
+			it.rec = records[it.n-seg.first]
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read jobs of queue %q: %w", l.name, err)
+	}
+	return nil
+}
+
+// Keep implements tidemill.Keeper.
+func (s *source) Keep(ctx context.Context) error {
+	l, err := s.line(ctx)
+	if err != nil {
+		return err
+	}
+	now := s.store.o.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expire(now)
+	for g := range l.grants { // each on its own: in any order
+		if g.owner == s && g.until.After(now) {
+			g.until = now.Add(s.lease)
+		}
+	}
+	return ctx.Err()
+}
+
+// Gate implements tidemill.Gater. A restart opens it: what it knew is out of date then.
+func (s *source) Gate(ctx context.Context, until time.Time, probes int) error {
+	l, err := s.line(ctx)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.gate = gate{closed: !until.IsZero(), until: until, probes: probes, turn: l.gate.turn + 1}
+	l.signal()
+	return nil
+}

@@ -1,0 +1,191 @@
+// Package sqlitequeue keeps queues in one SQLite file: durable, for one process, and
+// quick, because it writes jobs as a log does and not one row each.
+//
+// How it lies in the file:
+//
+//   - queue: one row a queue. Its log end (next) is what was accepted, written by Add;
+//     its books are written by Settle in the transaction of the settlements.
+//   - queue_segment: up to 64 jobs that came in together, in one row. What comes in at
+//     once from many callers shares segments, transactions and the wait for the disk.
+//   - queue_ended: which jobs have left a segment, as bits. The last one to leave takes
+//     the segment with it, so a job that ends in good time costs the writer a fraction
+//     of a row.
+//   - queue_late: jobs that left their segment without having ended (put off, tried,
+//     handed out again) and jobs added for later, one row each: the exceptions.
+//   - queue_name_*: which names are known; see names.go.
+//   - queue_damaged: what was found to be other bytes than were written.
+//
+// Leases are in memory: the file belongs to one process, and after a restart everything
+// that was out waits again.
+package sqlitequeue
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// Options tune a store; the zero value is ready to use.
+type Options struct {
+	Capacity int              // jobs that one queue may hold; 0 means 10,000,000
+	Now      func() time.Time // the clock; nil means time.Now
+	Log      *slog.Logger     // told of damaged jobs; nil discards
+
+	tableNames int // names that a table holds before it is written as a run; 0 means 128 Ki
+}
+
+// Store keeps queues in a database. It is a queue.Store, and safe for use by many. A
+// database must not have two of them.
+type Store struct {
+	db    *sqlitedb.DB
+	o     Options
+	names *names
+
+	mu    sync.Mutex // guards lines
+	lines map[string]*line
+
+	group group
+}
+
+var _ queue.Store = (*Store)(nil)
+
+// steps of the schema; a landed step is never edited.
+var steps = []string{`
+CREATE TABLE queue(
+	no INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE, next INTEGER NOT NULL DEFAULT 0,
+	delivered INTEGER NOT NULL DEFAULT 0, skipped INTEGER NOT NULL DEFAULT 0, dead INTEGER NOT NULL DEFAULT 0,
+	handed INTEGER NOT NULL DEFAULT 0, epoch INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE queue_segment(pos INTEGER PRIMARY KEY, n INTEGER NOT NULL, jobs BLOB NOT NULL);
+CREATE TABLE queue_ended(pos INTEGER PRIMARY KEY, gone INTEGER NOT NULL, bits INTEGER NOT NULL);
+CREATE TABLE queue_late(
+	pos INTEGER PRIMARY KEY, queue INTEGER NOT NULL, at INTEGER, tries INTEGER NOT NULL, handed INTEGER NOT NULL,
+	cause BLOB, job BLOB NOT NULL);
+CREATE INDEX queue_late_at ON queue_late(queue, at);
+CREATE TABLE queue_damaged(pos INTEGER PRIMARY KEY, found INTEGER NOT NULL, cause TEXT NOT NULL, bytes BLOB);
+CREATE TABLE queue_name_log(id INTEGER PRIMARY KEY, names BLOB NOT NULL);
+CREATE TABLE queue_name_run(
+	no INTEGER PRIMARY KEY, level INTEGER NOT NULL, newest INTEGER NOT NULL, count INTEGER NOT NULL,
+	fences BLOB NOT NULL, filter BLOB NOT NULL);
+CREATE TABLE queue_name_block(id INTEGER PRIMARY KEY, names BLOB NOT NULL);
+`}
+
+// New opens the queues that are in the database, and makes their tables if need be.
+func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Store, error) {
+	if o.Capacity <= 0 {
+		o.Capacity = 10_000_000
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.tableNames <= 0 {
+		o.tableNames = 128 << 10
+	}
+	if err := db.Migrate(ctx, "queue", steps); err != nil {
+		return nil, fmt.Errorf("open the queues: %w", err)
+	}
+	s := &Store{db: db, o: o, lines: map[string]*line{}}
+	var err error
+	if s.names, err = loadNames(ctx, s); err != nil {
+		return nil, fmt.Errorf("open the queues' names: %w", err)
+	}
+	if err := s.load(ctx); err != nil {
+		return nil, fmt.Errorf("open the queues: %w", err)
+	}
+	return s, nil
+}
+
+// load finds the queues that there are.
+func (s *Store) load(ctx context.Context) error {
+	return s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+		rows, err := tx.Query("SELECT no, name, next, handed, epoch FROM queue ORDER BY no")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		var all []*line
+		for rows.Next() {
+			var no, end, handed, epoch int64
+			var name []byte
+			if err := rows.Scan(&no, &name, &end, &handed, &epoch); err != nil {
+				return err
+			}
+			l := newLine(uint32(no), string(name), s.o.Now())
+			l.end, l.boot, l.mark = uint64(end), uint64(handed), uint64(handed)
+			l.epoch, l.epochs = uint32(epoch), uint32(epoch)
+			all = append(all, l)
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		for _, l := range all {
+			if err := l.measure(tx); err != nil {
+				return fmt.Errorf("measure queue %q: %w", l.name, err)
+			}
+			s.lines[l.name] = l
+		}
+		return nil
+	})
+}
+
+// line returns the queue of that name, and makes it when it is first named.
+func (s *Store) line(ctx context.Context, name string) (*line, error) {
+	if l := s.find(name); l != nil {
+		return l, nil
+	}
+	var no int64
+	err := s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
+		if _, err := tx.Exec("INSERT INTO queue(name) VALUES(?) ON CONFLICT DO NOTHING", []byte(name)); err != nil {
+			return err
+		}
+		return tx.QueryRow("SELECT no FROM queue WHERE name=?", []byte(name)).Scan(&no)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make queue %q: %w", name, err)
+	}
+	if no >= maxQueues {
+		return nil, tidemill.Fail(tidemill.Validation, "make queue %q: there are %d queues already", name, maxQueues)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lines[name]
+	if l == nil {
+		l = newLine(uint32(no), name, s.o.Now())
+		s.lines[name] = l
+	}
+	return l, nil
+}
+
+// find returns the queue of that name, or nil.
+func (s *Store) find(name string) *line {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lines[name]
+}
+
+// A job's place in the file is its queue's number and its position in that queue, in one
+// integer: each queue grows at an end of its own and is read as a range.
+const (
+	placeBits = 44
+	maxQueues = 1 << (63 - placeBits)
+	placeMask = 1<<placeBits - 1
+)
+
+func (l *line) place(n uint64) int64 { return int64(l.no)<<placeBits | int64(n) }
+
+// position is the inverse of place, within a queue.
+func position(place int64) uint64 { return uint64(place) & placeMask }
+
+// now is the clock in the precision of the tables.
+func (s *Store) now() (time.Time, int64) {
+	t := s.o.Now()
+	return t, t.UnixMilli()
+}

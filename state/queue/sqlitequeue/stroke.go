@@ -1,0 +1,167 @@
+package sqlitequeue
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+)
+
+// stroke is what happens to the jobs of one queue in one transaction: prepared, applied
+// by the writer, and then made true in memory. Whoever makes one that touches segments
+// or late jobs has the turn "ending".
+type stroke struct {
+	line    *line
+	books   tidemill.Count
+	mark    uint64     // 0: as it is
+	epochs  uint32     // with mark
+	touched []*segment // that jobs leave: their bits are in going
+	moved   []lateRow  // out of segments, into queue_late
+	changed []lateRow  // late jobs put off again
+	dropped []uint64   // late jobs that ended
+	again   []uint64   // late jobs handed out once more
+	damaged []damage
+
+	full, partly, unsaved, drops, moves, agains []any // arguments
+}
+
+// lateRow is a row of queue_late.
+type lateRow struct {
+	n             uint64
+	seg           *segment // that it comes from
+	at            int64    // 0: due
+	tries, handed int
+	cause         []byte // nil: as it was
+	rec           []byte
+}
+
+// damage is a job that is not what was written.
+type damage struct {
+	item  item
+	found int64
+	err   error
+}
+
+// leaves lets a job leave its segment.
+func (k *stroke) leaves(seg *segment, n uint64) {
+	if seg.going == 0 {
+		k.touched = append(k.touched, seg)
+	}
+	seg.going |= seg.bit(n)
+}
+
+// idle says that there is nothing to write.
+func (k *stroke) idle() bool {
+	return k.mark == 0 && k.books == (tidemill.Count{}) && len(k.touched)+len(k.changed)+len(k.dropped)+len(k.again)+len(k.damaged) == 0
+}
+
+// prepare makes the arguments, so that the writer need not.
+func (k *stroke) prepare() {
+	l := k.line
+	for _, s := range k.touched {
+		switch ended := s.ended | s.going; {
+		case s.empty(ended):
+			k.full = append(k.full, l.place(s.first))
+			if s.saved {
+				k.unsaved = append(k.unsaved, l.place(s.first))
+			}
+		default:
+			k.partly = append(k.partly, l.place(s.first), bits.OnesCount64(ended), int64(ended))
+		}
+	}
+	for _, r := range k.moved {
+		k.moves = append(k.moves, l.place(r.n), l.no, zeroNull(r.at), r.tries, r.handed, r.cause, r.rec)
+	}
+	for _, n := range k.dropped {
+		k.drops = append(k.drops, l.place(n))
+	}
+	for _, n := range k.again {
+		k.agains = append(k.agains, l.place(n))
+	}
+}
+
+func zeroNull(at int64) any {
+	if at == 0 {
+		return nil
+	}
+	return at
+}
+
+// errMissing says that the file holds other jobs than this process knows of.
+var errMissing = errors.New("the file does not hold what it should: was it changed by another program?")
+
+// apply writes the stroke. It is run by the writer.
+func (k *stroke) apply(tx *sqlitedb.Tx) error {
+	l := k.line
+	if k.mark > 0 {
+		if _, err := tx.Exec("UPDATE queue SET handed=max(handed,?), epoch=? WHERE no=?", k.mark, k.epochs, l.no); err != nil {
+			return err
+		}
+	}
+	for _, s := range []struct {
+		head, row, tail string
+		args            []any
+		exact           bool
+	}{
+		{"DELETE FROM queue_segment WHERE pos IN (", "?", ")", k.full, true},
+		{"DELETE FROM queue_ended WHERE pos IN (", "?", ")", k.unsaved, true},
+		{"INSERT INTO queue_ended(pos,gone,bits) VALUES ", "(?,?,?)", " ON CONFLICT(pos) DO UPDATE SET gone=excluded.gone, bits=excluded.bits", k.partly, false},
+		{"INSERT INTO queue_late(pos,queue,at,tries,handed,cause,job) VALUES ", "(?,?,?,?,?,?,?)", "", k.moves, false},
+		{"DELETE FROM queue_late WHERE pos IN (", "?", ")", k.drops, true},
+		{"UPDATE queue_late SET handed=handed+1 WHERE pos IN (", "?", ")", k.agains, true},
+	} {
+		n, err := tx.Bulk(s.head, s.row, s.tail, s.args)
+		if err != nil {
+			return err
+		}
+		if s.exact && n != int64(len(s.args)) {
+			return fmt.Errorf("%s…: %d rows of %d: %w", s.head, n, len(s.args), errMissing)
+		}
+	}
+	for _, r := range k.changed {
+		if _, err := tx.Exec("UPDATE queue_late SET at=?, tries=?, cause=coalesce(?,cause) WHERE pos=?",
+			zeroNull(r.at), r.tries, r.cause, l.place(r.n)); err != nil {
+			return err
+		}
+	}
+	for _, d := range k.damaged {
+		if _, err := tx.Exec("INSERT INTO queue_damaged(pos,found,cause,bytes) VALUES(?,?,?,?)",
+			l.place(d.item.n), d.found, d.err.Error(), d.item.rec); err != nil {
+			return err
+		}
+	}
+	if k.books != (tidemill.Count{}) {
+		if _, err := tx.Exec("UPDATE queue SET delivered=delivered+?, skipped=skipped+?, dead=dead+? WHERE no=?",
+			k.books.Delivered, k.books.Skipped, k.books.Dead, l.no); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// happened makes memory agree with the file. mu is held.
+func (k *stroke) happened() {
+	l := k.line
+	for _, s := range k.touched {
+		s.ended |= s.going
+		s.going = 0
+		if s.saved = true; s.empty(s.ended) {
+			delete(l.segs, s.first)
+		}
+	}
+	for _, n := range k.dropped {
+		delete(l.hot, n)
+	}
+	l.late += int64(len(k.moved) - len(k.dropped))
+	l.mark = max(l.mark, k.mark)
+	l.epochs = max(l.epochs, k.epochs)
+}
+
+// failed forgets what did not happen.
+func (k *stroke) failed() {
+	for _, s := range k.touched {
+		s.going = 0
+	}
+}
