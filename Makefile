@@ -5,7 +5,7 @@ export CGO_ENABLED ?= 0
 .DEFAULT_GOAL := help
 
 help: ## list what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## start analytics on the embedded default, in ./tidemill-data
 	$(GO) run ./cmd/tidemill run

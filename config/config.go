@@ -40,7 +40,7 @@ type Admin struct {
 // HTTP bounds what a client may ask of the listener.
 type HTTP struct {
 	MaxBody     Size          `yaml:"max_body" env:"TIDEMILL_HTTP_MAX_BODY" default:"20MiB" help:"largest batch of events, unpacked; a protocol's own limit may be lower" allow:"1KiB to 40MiB"`
-	BodyTimeout time.Duration `yaml:"body_timeout" env:"TIDEMILL_HTTP_BODY_TIMEOUT" default:"30s" help:"time a client has to send its body" allow:"1s or more"`
+	BodyTimeout time.Duration `yaml:"body_timeout" env:"TIDEMILL_HTTP_BODY_TIMEOUT" default:"2m" help:"time a client has to send its body" allow:"1s or more"`
 	Connections int           `yaml:"connections" env:"TIDEMILL_HTTP_CONNECTIONS" default:"4096" help:"connections open at once; more wait" allow:"1 or more"`
 	TrustProxy  []string      `yaml:"trust_proxy" env:"TIDEMILL_HTTP_TRUST_PROXY" help:"networks whose X-Forwarded-For is believed, e.g. 10.0.0.0/8" allow:"prefixes, separated by commas"`
 }

@@ -99,7 +99,7 @@ func (i *Instance) embedded(ctx context.Context) error {
 	}
 	door, err := ingest.New(ingest.Options{
 		Intake: queues, Projects: projects, Queue: analytics.Name, TrustProxy: proxies, RateStatus: c.RateStatus,
-		Limits: ingest.Limits{PostHog: int(i.config.HTTP.MaxBody), Rate: c.RateLimit},
+		Limits: ingest.Limits{PostHog: int(i.config.HTTP.MaxBody), Body: i.config.HTTP.BodyTimeout, Rate: c.RateLimit},
 		Warn: func(_ context.Context, p uuid.UUID, typ, event, distinct, reason string) {
 			sys.Warnings.Add(warehouse.Warning{Project: p, Type: typ, Event: event, Distinct: distinct, Reason: reason, At: o.Now()})
 		},

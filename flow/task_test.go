@@ -112,8 +112,8 @@ func TestGateAndKeepAreRepeated(t *testing.T) {
 			t.Errorf("gate: %v", g)
 		}
 		rest(4 * time.Second)
-		if st := e.Stats(); st.Errors != 4 || !errors.Is(st.Last, errDown) {
-			t.Errorf("3 calls of Gate and one of Keep failed: %+v", st)
+		if st := e.Stats(); st.Errors != 5 || !errors.Is(st.Last, errDown) {
+			t.Errorf("3 calls of Gate failed and 2 of Keep, the second a quarter later: %+v", st)
 		}
 		stop()
 	})

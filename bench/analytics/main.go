@@ -263,7 +263,7 @@ func (s *server) drained() error {
 		case err != nil:
 			return err
 		case a.Systems[0].InFlight > 0:
-			time.Sleep(50 * time.Millisecond) // between two looks: counting costs the server, too
+			time.Sleep(100 * time.Millisecond) // between two looks: counting costs the server, too
 		case !a.Balanced || a.Systems[0].Accepted != a.Systems[0].Delivered:
 			return fmt.Errorf("the books do not balance: %+v", a)
 		default:

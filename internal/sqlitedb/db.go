@@ -29,6 +29,10 @@ var ErrFull = errors.New("no room left for the database")
 // ErrClosed says that the database was closed.
 var ErrClosed = errors.New("the database is closed")
 
+// pageSize of a new file, in bytes. Rows here are about a kilobyte and written once: larger
+// pages hold more of them for each that is touched.
+const pageSize = 8192
+
 // Options tune a database; the zero value is ready to use.
 type Options struct {
 	Readers  int   // connections for Read; 0 means 4
@@ -82,6 +86,12 @@ func Open(ctx context.Context, path string, o Options) (_ *DB, err error) {
 			_ = lock.Close()
 		}
 	}()
+	// Made here, so that nobody else can read it; its log gets the same rights.
+	if f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	} else if err := f.Close(); err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
 	connector, err := sqlite.NewConnector("file:" + uriPath(path) + "?_txlock=immediate")
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
@@ -139,6 +149,7 @@ func (d *DB) connect(ctx context.Context, cacheMiB int) (*conn, error) {
 	}
 	n := newConn(c)
 	for _, p := range []string{
+		fmt.Sprintf("page_size=%d", pageSize), // of a new file; before anything else
 		"busy_timeout=10000", "journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=0", "foreign_keys=1",
 		"temp_store=MEMORY", "trusted_schema=0", fmt.Sprintf("cache_size=-%d", cacheMiB<<10),
 	} {
@@ -152,7 +163,7 @@ func (d *DB) connect(ctx context.Context, cacheMiB int) (*conn, error) {
 // check reads back what durability rests on.
 func (d *DB) check(c *conn) error {
 	if d.o.MaxBytes > 0 {
-		if _, err := c.exec(fmt.Sprintf("PRAGMA max_page_count=%d", max(d.o.MaxBytes/4096, 64))); err != nil {
+		if _, err := c.exec(fmt.Sprintf("PRAGMA max_page_count=%d", max(d.o.MaxBytes/pageSize, 64))); err != nil {
 			return fmt.Errorf("limit the size of %s: %w", d.path, err)
 		}
 	}

@@ -61,6 +61,9 @@ func (d *DB) Write(ctx context.Context, do func(*Tx) error) error {
 
 // Read runs do on a snapshot that does not change and holds up nobody.
 func (d *DB) Read(ctx context.Context, do func(*Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	select {
 	case <-d.closing:
 		return ErrClosed
@@ -229,7 +232,7 @@ func (d *DB) checkpoint(c *conn) {
 		if err := (&Tx{c}).QueryRow("PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &frames, &done); err != nil {
 			continue // the next commit asks again
 		}
-		if frames*4096 >= limit/2 {
+		if frames*pageSize >= limit/2 {
 			select {
 			case d.folded <- struct{}{}:
 			default:

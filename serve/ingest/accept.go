@@ -30,7 +30,13 @@ func (h *Handler) Accept(ctx context.Context, project uuid.UUID, events [][]byte
 			err = h.decode(&m, raw, &e)
 		}
 		if err != nil {
-			refused = append(refused, err.Error())
+			r, ok := errors.AsType[*event.Refusal](err)
+			if !ok {
+				r = &event.Refusal{Reason: event.Invalid, Detail: err.Error()}
+			}
+			h.stats.events(native, r.Reason, 1)
+			h.o.Warn(ctx, project, r.Reason, cut(e.Name), cut(e.DistinctID), r.Detail)
+			refused = append(refused, r.Error())
 			continue
 		}
 		if m.Event = e.ID; e.Derived {
@@ -44,15 +50,26 @@ func (h *Handler) Accept(ctx context.Context, project uuid.UUID, events [][]byte
 	}
 	added := make([]queue.Added, len(jobs))
 	if err := h.o.Intake.Add(ctx, jobs, added); err != nil {
+		h.stats.events(native, "failed", len(jobs))
 		return 0, refused, err
 	}
+	known, full := 0, 0
 	for _, a := range added {
-		if a == queue.Full {
-			return accepted, refused, ErrFull
+		switch a {
+		case queue.Full:
+			full++
+		case queue.Known:
+			known++
 		}
-		accepted++
 	}
-	return accepted, refused, nil
+	accepted = len(jobs) - full
+	h.stats.events(native, "accepted", accepted-known)
+	h.stats.events(native, "known", known)
+	h.stats.events(native, "full", full)
+	if full > 0 {
+		err = ErrFull
+	}
+	return accepted, refused, err
 }
 
 func (h *Handler) decode(m *event.Meta, raw []byte, e *event.Event) error {

@@ -36,8 +36,15 @@ func (x *exchange) read(limit int) *problem {
 // fill reads the body to its end into buf.
 func (x *exchange) fill(buf []byte, limit int) ([]byte, *problem) {
 	control := http.NewResponseController(x.w)
-	deadline := func(t time.Time) { _ = control.SetReadDeadline(t) } // not every server has deadlines
-	deadline(time.Now().Add(chunkTime))
+	end := time.Now().Add(x.h.o.Limits.Body)
+	deadline := func() { // not every server has deadlines
+		t := time.Now().Add(chunkTime)
+		if t.After(end) {
+			t = end
+		}
+		_ = control.SetReadDeadline(t)
+	}
+	deadline()
 	next := chunk
 	for {
 		if len(buf) == cap(buf) {
@@ -56,12 +63,12 @@ func (x *exchange) fill(buf []byte, limit int) ([]byte, *problem) {
 			return buf, nil // here the server forgets the deadline
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return buf, &problem{status: http.StatusRequestTimeout, reason: "timeout",
-				text: "the body came too slowly: " + chunkTime.String() + " for 128 KiB are the limit"}
+				text: "the body came too slowly: " + chunkTime.String() + " for 128 KiB and " + x.h.o.Limits.Body.String() + " for all of it are the limits"}
 		case err != nil:
 			return buf, badRequest("the body ended early")
 		case len(buf) >= next:
 			next = len(buf) + chunk
-			deadline(time.Now().Add(chunkTime))
+			deadline()
 		}
 	}
 }

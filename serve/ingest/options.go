@@ -58,6 +58,8 @@ type Limits struct {
 	Depth         int   // of nested objects and arrays in one event; 0 means 100
 	Memory        int64 // bytes of the bodies of all requests together; 0 means 128 MiB, or what three of the largest need. More is answered 503.
 
+	Body time.Duration // to send a body in; 0 means 2m. Beside it, 10s are the limit for each 128 KiB.
+
 	Rate  int // events a minute and project; 0: no limit
 	Quota int // events a month (UTC) and project; 0: no limit
 }
@@ -103,6 +105,12 @@ func (o Options) check() (Options, error) {
 		if *f.v == 0 {
 			*f.v = f.def
 		}
+	}
+	if l.Body < 0 {
+		return o, fmt.Errorf("ingest: Limits.Body is %v; want 0 for the default, or more", l.Body)
+	}
+	if l.Body == 0 {
+		l.Body = 2 * time.Minute
 	}
 	if l.Memory < 0 {
 		return o, fmt.Errorf("ingest: Limits.Memory is %d; want 0 for the default, or more", l.Memory)

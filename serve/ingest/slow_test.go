@@ -62,6 +62,7 @@ func slowly(t *testing.T, d *door, length int, piece string, pause time.Duration
 	<-sent
 	_ = s.Close()
 	<-served
+	time.Sleep(time.Second) // fake: a server that hangs up lingers for half of one
 	return status, took
 }
 
@@ -77,6 +78,7 @@ func TestSlowBodies(t *testing.T) {
 		{"a byte a second is not waited for", 1000, "x", time.Second, 408, chunkTime},
 		{"nothing is not waited for", 1000, "x", time.Hour, 408, chunkTime},
 		{"1 MB in 64 KiB pieces, 4 s each, is", 1 << 20, strings.Repeat(" ", 64<<10), 4 * time.Second, 400, 64 * time.Second},
+		{"4 MB in 50 KiB pieces, 3 s each, is not: it takes too long in all", 4 << 20, strings.Repeat(" ", 50<<10), 3 * time.Second, 408, 2 * time.Minute},
 		{"1 MB in 64 KiB pieces, 6 s each, is not", 1 << 20, strings.Repeat(" ", 64<<10), 6 * time.Second, 408, chunkTime},
 	} {
 		t.Run(c.name, func(t *testing.T) {

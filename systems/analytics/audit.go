@@ -25,12 +25,14 @@ type Audit struct {
 	Faults  []string `json:"faults"`       // what does not add up, in words
 }
 
-// Letters are the books of the dead letters: put = held + replayed + discarded.
+// Letters are the books of the dead letters: put = held + replayed + discarded (+ trimmed,
+// where they may be).
 type Letters struct {
 	Put       uint64 `json:"put"`
 	Held      uint64 `json:"held"`
 	Replayed  uint64 `json:"replayed"`
 	Discarded uint64 `json:"discarded"`
+	Trimmed   uint64 `json:"trimmed"`
 }
 
 // Audit reads the books of the source, of the dead letters and of the warehouse, which
@@ -55,7 +57,7 @@ func (s *System) Audit(ctx context.Context) (Audit, error) {
 	}
 	a := Audit{System: Name, Accepted: books.Accepted, Delivered: books.Settled.Delivered, Skipped: books.Settled.Skipped,
 		Dead: books.Settled.Dead, InFlight: books.Pending, Lost: books.Lost, Stored: stored, Faults: []string{},
-		Letters: Letters{Put: dead.Accepted, Held: dead.Pending, Replayed: dead.Settled.Delivered, Discarded: dead.Settled.Skipped}}
+		Letters: Letters{Put: dead.Accepted, Held: dead.Pending, Replayed: dead.Settled.Delivered, Discarded: dead.Settled.Skipped, Trimmed: dead.Lost}}
 	fault := func(wrong bool, what string) {
 		if wrong {
 			a.Faults = append(a.Faults, what)

@@ -18,7 +18,7 @@ func (s *System) loops() []flow.Loop {
 		{Name: "definitions", Every: time.Second, Do: s.catalog.Flush},
 		{Name: "overrides", Every: time.Second, Do: s.relay},
 		{Name: "failed merges", Every: 5 * time.Second, Do: s.mergeKept},
-		{Name: "warnings", Every: 10 * time.Second, Do: s.Warnings.Flush},
+		{Name: "warnings", Every: time.Second, Do: s.Warnings.Flush},
 	}
 	if s.options.Replay > 0 {
 		ls = append(ls, flow.Loop{Name: "replay", Every: s.options.Replay, Do: s.replayFailed})

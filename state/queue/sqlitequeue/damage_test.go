@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -25,49 +26,51 @@ func TestDamagedJobsAreTakenOutAndAccountedFor(t *testing.T) {
 		{"in a late job", -1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newFile(t, Options{}).open()
-			var jobs []*tidemill.Message
-			for i := range 10 {
-				jobs = append(jobs, &tidemill.Message{ID: fmt.Sprint(i), To: "q", Payload: fmt.Appendf(nil, "payload %d", i)})
-			}
-			if err := s.Add(t.Context(), jobs, nil); err != nil {
-				t.Fatal(err)
-			}
-			late := &tidemill.Message{ID: "late", To: "q", At: time.Now().Add(time.Millisecond), Payload: []byte("payload late")}
-			if err := s.Add(t.Context(), []*tidemill.Message{late}, nil); err != nil {
-				t.Fatal(err)
-			}
-			flip(t, s, c.where)
-			forgetAhead(s, "q")
-			src := s.Open("q", queue.Options{})
-			for left := 11 - c.lost; left > 0; {
-				into := make([]*tidemill.Message, 20)
-				for i := range into {
-					into[i] = new(tidemill.Message)
+			synctest.Test(t, func(t *testing.T) {
+				s := newFile(t, Options{}).open()
+				var jobs []*tidemill.Message
+				for i := range 10 {
+					jobs = append(jobs, &tidemill.Message{ID: fmt.Sprint(i), To: "q", Payload: fmt.Appendf(nil, "payload %d", i)})
 				}
-				n, err := src.Receive(t.Context(), into)
-				if err != nil {
+				if err := s.Add(t.Context(), jobs, nil); err != nil {
 					t.Fatal(err)
 				}
-				var ends []tidemill.Settlement
-				for _, m := range into[:n] {
-					if want := "payload " + m.ID; string(m.Payload) != want {
-						t.Errorf("job %s came out with payload %q", m.ID, m.Payload)
+				late := &tidemill.Message{ID: "late", To: "q", At: time.Now().Add(time.Millisecond), Payload: []byte("payload late")}
+				if err := s.Add(t.Context(), []*tidemill.Message{late}, nil); err != nil {
+					t.Fatal(err)
+				}
+				flip(t, s, c.where)
+				forgetAhead(s, "q")
+				src := s.Open("q", queue.Options{})
+				for left := 11 - c.lost; left > 0; {
+					into := make([]*tidemill.Message, 20)
+					for i := range into {
+						into[i] = new(tidemill.Message)
 					}
-					ends = append(ends, tidemill.Settlement{ID: m.ID, Mark: m.Mark, End: tidemill.Done, Fate: tidemill.Delivered})
+					n, err := src.Receive(t.Context(), into)
+					if err != nil {
+						t.Fatal(err)
+					}
+					var ends []tidemill.Settlement
+					for _, m := range into[:n] {
+						if want := "payload " + m.ID; string(m.Payload) != want {
+							t.Errorf("job %s came out with payload %q", m.ID, m.Payload)
+						}
+						ends = append(ends, tidemill.Settlement{ID: m.ID, Mark: m.Mark, End: tidemill.Done, Fate: tidemill.Delivered})
+					}
+					if err := src.Settle(t.Context(), ends); err != nil {
+						t.Fatal(err)
+					}
+					left -= n
 				}
-				if err := src.Settle(t.Context(), ends); err != nil {
-					t.Fatal(err)
+				want := tidemill.Books{Accepted: 11, Settled: tidemill.Count{Delivered: uint64(11 - c.lost), Dead: uint64(c.lost)}}
+				if got, err := src.(tidemill.Bookkeeper).Books(t.Context()); err != nil || got != want {
+					t.Errorf("books are %+v, %v; want %+v", got, err, want)
 				}
-				left -= n
-			}
-			want := tidemill.Books{Accepted: 11, Settled: tidemill.Count{Delivered: uint64(11 - c.lost), Dead: uint64(c.lost)}}
-			if got, err := src.(tidemill.Bookkeeper).Books(t.Context()); err != nil || got != want {
-				t.Errorf("books are %+v, %v; want %+v", got, err, want)
-			}
-			if n, err := s.Damaged(t.Context(), "q"); err != nil || n != c.lost {
-				t.Errorf("%d jobs are kept as damaged, %v; want %d", n, err, c.lost)
-			}
+				if n, err := s.Damaged(t.Context(), "q"); err != nil || n != c.lost {
+					t.Errorf("%d jobs are kept as damaged, %v; want %d", n, err, c.lost)
+				}
+			})
 		})
 	}
 }

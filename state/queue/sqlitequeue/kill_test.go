@@ -287,6 +287,9 @@ func TestAFullFileTakesNothingAndGivesEverything(t *testing.T) {
 		if err != nil || books.Accepted != uint64(added) || books.Off() != 0 || books.Pending == 0 {
 			t.Fatalf("books are %+v, %v; want %d accepted", books, err, added)
 		}
+		if held := s.find("q").held.Load(); held != int64(books.Pending) {
+			t.Fatalf("room is taken for %d jobs, %d are held", held, books.Pending)
+		}
 		for left := books.Pending; left > 0; left-- {
 			m := new(tidemill.Message)
 			if _, err := src.Receive(t.Context(), []*tidemill.Message{m}); err != nil {

@@ -127,6 +127,43 @@ func TestNamesAreMergedAndForgotten(t *testing.T) {
 	})
 }
 
+func TestNamesOfHeldJobsOutliveTheirRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFile(t, Options{tableNames: 100})
+		s := f.open()
+		jobs := make([]*tidemill.Message, 300)
+		for i := range jobs {
+			jobs[i] = &tidemill.Message{ID: fmt.Sprint(i), To: "q"}
+			if i%3 == 0 {
+				jobs[i].At = time.Now().Add(30 * 24 * time.Hour)
+			}
+		}
+		if err := s.Add(t.Context(), jobs, nil); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := s.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, runs, _ := namesIn(t, s); runs != 1 {
+				t.Fatalf("names are in %d runs, want one", runs)
+			}
+			f.close()
+			s = f.open()
+			added := make([]queue.Added, len(jobs))
+			if err := s.Add(t.Context(), jobs, added); err != nil {
+				t.Fatal(err)
+			}
+			for i, a := range added {
+				if a != queue.Known {
+					t.Fatalf("held job %d became %v, want known", i, a)
+				}
+			}
+			time.Sleep(queue.Remember + time.Second)
+		}
+	})
+}
+
 func TestBlocksOfABrokenOffRunAreCleared(t *testing.T) {
 	f := newFile(t, Options{tableNames: 10})
 	s := f.open()

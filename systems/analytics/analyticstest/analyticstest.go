@@ -1,0 +1,96 @@
+// Package analyticstest is what the analytics system promises, as a table of cases: events
+// go in through the door or straight into the stream, the whole system runs over them, and
+// the warehouse, the persons, the definitions, the dead letters, the warnings and the books
+// are asked what came of it. A set of backends is held to all of it by one call:
+//
+//	func TestSystem(t *testing.T) { analyticstest.Run(t, fresh) }
+package analyticstest
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/definition"
+	"github.com/tidemill/tidemill/state/lock"
+	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse"
+)
+
+// Harness is one fresh and empty set of backends.
+type Harness struct {
+	Intake      queue.Intake           // takes entries for the queue "analytics"
+	Source      func() tidemill.Source // hands them out; a Keeper and Bookkeeper. One for each system
+	Persons     person.Store
+	Warehouse   warehouse.Store
+	Definitions definition.Definitions
+	Letters     deadletter.Store
+	Locks       lock.Locks
+	Projects    project.Projects
+
+	// Door takes requests for Projects into Intake, and writes what it refuses to Warehouse.
+	Door http.Handler
+
+	// Reopen drops everything that is not durable, as the end of the process does, and
+	// opens the same data anew. Nil: the data live as long as the harness.
+	Reopen func() Harness
+}
+
+// Fresh makes a harness. Inside Run it is called in a synctest bubble, and so is what it
+// registers with t.Cleanup.
+type Fresh func(t *testing.T) Harness
+
+// Run holds every promise against fresh backends that work inside a synctest bubble, where
+// hours of outage pass at once.
+func Run(t *testing.T, fresh Fresh) {
+	each(t, func(t *testing.T, p promise) {
+		synctest.Test(t, func(t *testing.T) { p.hold(&bench{T: t, Harness: fresh(t), fake: true}) })
+	})
+}
+
+// RunInRealTime holds the promises against backends that are servers. Those that would
+// take minutes of waiting are left to Run.
+func RunInRealTime(t *testing.T, fresh Fresh) {
+	each(t, func(t *testing.T, p promise) {
+		if !p.slow {
+			p.hold(&bench{T: t, Harness: fresh(t)})
+		}
+	})
+}
+
+func each(t *testing.T, run func(*testing.T, promise)) {
+	for _, table := range [][]promise{
+		parsing, refusing,
+	} {
+		for _, p := range table {
+			t.Run(p.name, func(t *testing.T) { run(t, p) })
+		}
+	}
+}
+
+// A promise is one case. Its name begins with the number of the requirement.
+type promise struct {
+	name, reason string
+	slow         bool // waits for minutes of the clock
+	holds        func(*bench)
+}
+
+func (p promise) hold(b *bench) {
+	b.prepare()
+	p.holds(b)
+	if b.Failed() {
+		b.Log("why it matters:", p.reason)
+	}
+}
+
+// Project is the one that exists, and Key its ingest key.
+var Project = project.Project{ID: uuid.MustParse("33333333-3333-4333-8333-333333333333"), Name: "fixture"}
+
+// Key is an ingest key of Project.
+const Key = "phc_analyticstest"

@@ -1,0 +1,29 @@
+package analyticstest_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill/serve/ingest"
+	"github.com/tidemill/tidemill/systems/analytics/analyticstest"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse"
+)
+
+// open gives a harness its door.
+func open(t *testing.T, h analyticstest.Harness) analyticstest.Harness {
+	t.Helper()
+	door, err := ingest.New(ingest.Options{Intake: h.Intake, Projects: h.Projects,
+		Warn: func(ctx context.Context, p uuid.UUID, typ, event, distinct, reason string) {
+			if err := h.Warehouse.Warn(ctx, []warehouse.Warning{{Project: p, Type: typ, Event: event, Distinct: distinct, Reason: reason, At: time.Now()}}); err != nil {
+				t.Errorf("warn: %v", err)
+			}
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Door = door
+	return h
+}

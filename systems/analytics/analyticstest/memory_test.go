@@ -1,0 +1,33 @@
+package analyticstest_test
+
+import (
+	"testing"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/definition/memorydefinition"
+	"github.com/tidemill/tidemill/state/lock/memorylock"
+	"github.com/tidemill/tidemill/state/person/memoryperson"
+	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/systems/analytics"
+	"github.com/tidemill/tidemill/systems/analytics/analyticstest"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse/memorywarehouse"
+)
+
+func TestMemory(t *testing.T) {
+	analyticstest.Run(t, func(t *testing.T) analyticstest.Harness {
+		queues := memoryqueue.New(memoryqueue.Options{})
+		letters, err := memorydeadletter.New(deadletter.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return open(t, analyticstest.Harness{
+			Intake: queues, Source: func() tidemill.Source { return queues.Open(analytics.Name, queue.Options{}) },
+			Persons: memoryperson.New(memoryperson.Options{}), Warehouse: memorywarehouse.New(), Definitions: memorydefinition.New(),
+			Letters: letters, Locks: memorylock.New(memorylock.Options{}), Projects: memoryproject.New(),
+		})
+	})
+}

@@ -1,0 +1,74 @@
+package analyticstest_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
+	"github.com/tidemill/tidemill/state/definition/sqlitedefinition"
+	"github.com/tidemill/tidemill/state/lock/sqlitelock"
+	"github.com/tidemill/tidemill/state/person/sqliteperson"
+	"github.com/tidemill/tidemill/state/project/sqliteproject"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/systems/analytics"
+	"github.com/tidemill/tidemill/systems/analytics/analyticstest"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse/sqlitewarehouse"
+)
+
+func TestSQLite(t *testing.T) { analyticstest.Run(t, sqlite) }
+
+// sqlite is all backends on one file, as the embedded instance has them.
+func sqlite(t *testing.T) analyticstest.Harness {
+	f := &file{t: t, path: filepath.Join(t.TempDir(), "tidemill.db")}
+	t.Cleanup(f.close)
+	return f.open()
+}
+
+type file struct {
+	t    *testing.T
+	path string
+	db   *sqlitedb.DB
+}
+
+func (f *file) close() {
+	if err := f.db.Close(); err != nil {
+		f.t.Errorf("close the database: %v", err)
+	}
+}
+
+func (f *file) open() analyticstest.Harness {
+	t, ctx := f.t, f.t.Context()
+	t.Helper()
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	db, err := sqlitedb.Open(ctx, f.path, sqlitedb.Options{})
+	ok(err)
+	f.db = db
+	queues, err := sqlitequeue.New(ctx, db, sqlitequeue.Options{})
+	ok(err)
+	persons, err := sqliteperson.New(ctx, db, sqliteperson.Options{})
+	ok(err)
+	events, err := sqlitewarehouse.New(ctx, db, sqlitewarehouse.Options{})
+	ok(err)
+	definitions, err := sqlitedefinition.New(ctx, db)
+	ok(err)
+	letters, err := sqlitedeadletter.New(ctx, db, deadletter.Options{})
+	ok(err)
+	locks, err := sqlitelock.New(ctx, db, sqlitelock.Options{})
+	ok(err)
+	projects, err := sqliteproject.New(ctx, db)
+	ok(err)
+	return open(t, analyticstest.Harness{
+		Intake: queues, Source: func() tidemill.Source { return queues.Open(analytics.Name, queue.Options{}) },
+		Persons: persons, Warehouse: events, Definitions: definitions, Letters: letters, Locks: locks, Projects: projects,
+		Reopen: func() analyticstest.Harness { f.close(); return f.open() },
+	})
+}
