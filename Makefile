@@ -19,6 +19,7 @@ unit: ## tests on memory and SQLite backends, anywhere, in under two minutes
 	$(GO) test ./...
 
 race: ## the same under the race detector, with 500 simulated seeds
+	sh scripts/need.sh cc
 	CGO_ENABLED=1 TIDEMILL_SIM_SEEDS=500 $(GO) test -race -timeout 20m ./...
 
 sim: ## 2,000 simulated seeds of the analytics system
@@ -28,7 +29,7 @@ e2e: test/sdk/node_modules ## real SDKs against the real binary, killed 50 times
 	$(GO) test -tags e2e -timeout 20m -count=1 ./test/e2e
 
 test/sdk/node_modules: test/sdk/package.json test/sdk/package-lock.json
-	sh scripts/node.sh
+	sh scripts/need.sh node
 	cd test/sdk && npm ci --ignore-scripts
 	touch $@
 

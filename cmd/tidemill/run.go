@@ -76,10 +76,16 @@ func (c *runCmd) Run(ctx context.Context, e env) (err error) {
 	if made != nil {
 		_, _ = fmt.Fprintf(e.out, firstKey, made.Name, made.Key.Reveal(), url)
 	}
-	defer context.AfterFunc(ctx, func() {
+	told := make(chan struct{})
+	untell := context.AfterFunc(ctx, func() {
+		defer close(told)
 		_, _ = fmt.Fprintln(e.out, "stopping: what has begun is finished. Ctrl-C again ends it at once.")
-	})()
-	if err := in.Run(ctx, server, func() { _, _ = fmt.Fprintln(e.out, "ready. Stop with Ctrl-C.") }); err != nil {
+	})
+	err = in.Run(ctx, server, func() { _, _ = fmt.Fprintln(e.out, "ready. Stop with Ctrl-C.") })
+	if !untell() {
+		<-told
+	}
+	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(e.out, "stopped.")

@@ -39,6 +39,7 @@ func (h *Handler) Accept(ctx context.Context, project uuid.UUID, events [][]byte
 			refused = append(refused, r.Error())
 			continue
 		}
+		m.Checked = true // by decoding it
 		if m.Event = e.ID; e.Derived {
 			m.Event = h.o.NewID()
 		}

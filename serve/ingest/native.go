@@ -114,7 +114,7 @@ func (x *exchange) nativeEvents(imported bool) *problem {
 // meta is what the door knows of all events of the request. Address and User-Agent are
 // left out where they are a server's; of PostHog's libraries the events themselves say it.
 func (x *exchange) meta(f event.Format) event.Meta {
-	m := event.Meta{Format: f, Sent: x.batch.envelope.sent, Agent: cutAgent(x.r.UserAgent())}
+	m := event.Meta{Format: f, Checked: f != event.CloudEvents, Sent: x.batch.envelope.sent, Agent: cutAgent(x.r.UserAgent())}
 	switch {
 	case f == event.CloudEvents, f != event.PostHog && fromServer(m.Agent):
 		m.Agent = ""

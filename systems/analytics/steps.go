@@ -17,13 +17,25 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
-type item = flow.Item[event.Event]
+// A draft is an event on its way to the row that it becomes.
+type draft struct {
+	event.Event
+	finished bool // it comes from a dead letter's row: nothing is left to enrich
+}
 
-// steps is the way of one event. A new lane gets closures with memory of its own.
-func (s *System) steps() flow.Steps[event.Event] {
-	return flow.Steps[event.Event]{
+// Reset empties the draft for the next message.
+func (d *draft) Reset() {
+	d.Event.Reset()
+	d.finished = false
+}
+
+type item = flow.Item[draft]
+
+// steps is the way of one event.
+func (s *System) steps(decode func(*tidemill.Message, *draft) error) flow.Steps[draft] {
+	return flow.Steps[draft]{
 		Decode: decode,
-		Stages: []flow.Stage[event.Event]{
+		Stages: []flow.Stage[draft]{
 			{Name: "validate", Do: s.validate, Repeat: true},
 			{Name: "merge", Do: s.merge, Retry: policy.Database, Repeat: true},
 			{Name: "resolve", Do: s.resolve, Repeat: true},
@@ -34,35 +46,46 @@ func (s *System) steps() flow.Steps[event.Event] {
 	}
 }
 
-// decode reads a message of any door, or the finished row of a dead letter.
-func decode(m *tidemill.Message, e *event.Event) error {
+// decode reads a message of any door. What is refused is noted for the project's owner.
+func (s *System) decode(m *tidemill.Message, d *draft) error {
+	err := event.DecodeMessage(m, &d.Event)
+	if err != nil {
+		s.warnRefused(&d.Event, err)
+	}
+	return err
+}
+
+// decodeLetter reads the finished row of a dead letter; where there is none, or a damaged
+// one, what was received is still there.
+func (s *System) decodeLetter(m *tidemill.Message, d *draft) error {
 	if row := m.Get(deadletter.RowHeader); row != nil {
-		if err := event.ParseRow(row, e); err == nil {
+		if err := event.ParseRow(row, &d.Event); err == nil {
+			d.finished = true
 			return nil
 		}
-		e.Reset() // a damaged row: what was received is still there
+		d.Reset()
 	}
-	return event.DecodeMessage(m, e)
+	return s.decode(m, d)
 }
 
 // validate refuses what cannot be an event. One refusal stops nobody else.
 func (s *System) validate(ctx context.Context, batch []*item) error {
 	known := make(map[uuid.UUID]bool, 1)
 	for _, it := range batch {
-		e := &it.Value
+		e := &it.Value.Event
 		err := event.Validate(e)
 		if err == nil && s.parts.Projects != nil {
 			ok, seen := known[e.Project]
 			if !seen {
 				_, found := s.parts.Projects.Find(ctx, e.Project)
 				if found != nil && !errors.Is(found, project.ErrUnknown) {
-					return found
+					return s.comeAgain(ctx, batch, "projects", found)
 				}
 				ok = found == nil
 				known[e.Project] = ok
 			}
 			if !ok {
-				err = event.Refuse("unknown_project", "there is no project %s", e.Project)
+				err = event.Refuse(event.UnknownProject, "there is no project %s", e.Project)
 			}
 		}
 		if err != nil {
@@ -70,6 +93,7 @@ func (s *System) validate(ctx context.Context, batch []*item) error {
 			it.Fail(err)
 		}
 	}
+	s.answered.Store(0)
 	return nil
 }
 
@@ -79,7 +103,7 @@ func (s *System) merge(ctx context.Context, batch []*item) error {
 	var merges []person.Merge
 	var of []*item
 	for _, it := range batch {
-		e := &it.Value
+		e := &it.Value.Event
 		if e.MergeRefused != "" {
 			s.Warnings.Add(warning(e, e.MergeRefused, "the other id of a merge is not one of a person: "+e.Other))
 		}
@@ -102,7 +126,7 @@ func (s *System) merge(ctx context.Context, batch []*item) error {
 	}
 	for i, o := range outcomes {
 		if o == person.Refused {
-			s.Warnings.Add(warning(&of[i].Value, "cannot_merge_already_identified", "the other id belongs to an identified person: "+merges[i].Other))
+			s.Warnings.Add(warning(&of[i].Value.Event, "cannot_merge_already_identified", "the other id belongs to an identified person: "+merges[i].Other))
 		}
 	}
 	return nil

@@ -92,7 +92,7 @@ func (d *decoder) decode(m *Meta, raw []byte, e *Event) error {
 	switch {
 	case m.Project == uuid.Nil:
 		return invalid("project_id", "missing; the UUID of a project is required")
-	case !valid(raw):
+	case !m.Checked && !valid(raw):
 		return invalid("event", "its bytes are no JSON")
 	}
 	c := cursor{b: raw}

@@ -28,6 +28,7 @@ const (
 type Meta struct {
 	Format   Format
 	Import   bool      // times are kept as given
+	Checked  bool      // the bytes are known to be one JSON value: the door has read them as such
 	Project  uuid.UUID //
 	Event    uuid.UUID // the id the door gave or found; Nil: derived by Decode
 	Received time.Time // by the server, milliseconds
@@ -41,6 +42,9 @@ type Meta struct {
 // calls are the values of Meta.Call, which travels as its index.
 var calls = [...]string{"", "track", "identify", "page", "screen", "group", "alias"}
 
+// checked is the flag of Meta.Checked; the call's index lies between it and Import's.
+const checked = 0x80
+
 // MetaHeader names the header that carries a Meta.
 const MetaHeader = "tidemill-meta"
 
@@ -49,6 +53,9 @@ func (m *Meta) Append(b []byte) []byte {
 	flags := byte(0)
 	if m.Import {
 		flags = 1
+	}
+	if m.Checked {
+		flags |= checked
 	}
 	flags |= byte(max(slices.Index(calls[:], m.Call), 0)) << 1
 	b = append(b, 1, byte(m.Format), flags)
@@ -70,10 +77,10 @@ func parseMeta(b []byte, w *words) (m Meta, err error) {
 	bad := func() (Meta, error) {
 		return Meta{}, tidemill.Fail(tidemill.Validation, "header %s is damaged or of a newer version", MetaHeader)
 	}
-	if len(b) < 35 || b[0] != 1 || Format(b[1]) >= formats || int(b[2]>>1) >= len(calls) {
+	if len(b) < 35 || b[0] != 1 || Format(b[1]) >= formats || int(b[2]&^checked>>1) >= len(calls) {
 		return bad()
 	}
-	m.Format, m.Import, m.Call = Format(b[1]), b[2]&1 != 0, calls[b[2]>>1]
+	m.Format, m.Import, m.Checked, m.Call = Format(b[1]), b[2]&1 != 0, b[2]&checked != 0, calls[b[2]&^checked>>1]
 	copy(m.Project[:], b[3:19])
 	copy(m.Event[:], b[19:35])
 	b = b[35:]

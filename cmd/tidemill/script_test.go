@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"tidemill": main, "plant": plant})
+}
+
+// TestSessions runs the sessions in testdata: what somebody types, and what comes of it.
+// Beside testscript's own commands they use
+//
+//	start ARGS…               tidemill run ARGS…, until it is ready; sets TIDEMILL_SERVER, KEY
+//	stop [SIGNAL]             ends it and wants exit status 0; its output is in run.out, run.err
+//	eventually REGEXP ARGS…   tidemill ARGS… until its output matches, for 20s
+//	status N ARGS…            tidemill ARGS… must end with this exit status
+//	plant …                   puts into a data folder what no door lets in; see plant
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireUniqueNames:  true,
+		RequireExplicitExec: false,
+		Setup: func(e *testscript.Env) error {
+			// No instance is found by chance: nobody listens on port 1.
+			e.Setenv("TIDEMILL_LISTEN", "127.0.0.1:1")
+			e.Values[instanceKey{}] = new(instance)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"start": start, "stop": stop, "eventually": eventually, "status": status,
+		},
+	})
+}
+
+// instance is a tidemill run of a session.
+type instance struct {
+	cmd  *exec.Cmd
+	read chan struct{} // closed when all it printed is in run.out
+}
+
+type instanceKey struct{}
+
+func command(ts *testscript.TestScript, args ...string) *exec.Cmd {
+	path, err := exec.LookPath("tidemill")
+	ts.Check(err)
+	cmd := exec.Command(path, args...)
+	cmd.Dir = ts.Getenv("WORK")
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TIDEMILL_LISTEN", "TIDEMILL_SERVER", "TIDEMILL_TOKEN", "TIDEMILL_GEOIP_URL"} {
+		if v := ts.Getenv(name); v != "" {
+			cmd.Env = append(cmd.Env, name+"="+v)
+		}
+	}
+	return cmd
+}
+
+var printed = map[string]*regexp.Regexp{
+	"TIDEMILL_SERVER": regexp.MustCompile(`^  listening +(http://\S+)`),
+	"KEY":             regexp.MustCompile(`^ +(tm_\S+)$`),
+}
+
+func start(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: start ARGS…")
+	}
+	ts.Setenv("TIDEMILL_SERVER", "")
+	cmd := command(ts, append([]string{"run", "--listen", "127.0.0.1:0"}, args...)...)
+	errs, err := os.OpenFile(ts.MkAbs("run.err"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	ts.Check(err)
+	defer errs.Close()
+	out, err := os.OpenFile(ts.MkAbs("run.out"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	ts.Check(err)
+	cmd.Stderr = errs
+	pipe, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	in := ts.Value(instanceKey{}).(*instance)
+	*in = instance{cmd, make(chan struct{})}
+	read := in.read
+	ts.Defer(func() { _ = cmd.Process.Kill(); <-read; _ = cmd.Wait() })
+	ready := make(chan bool, 1)
+	found := map[string]string{}
+	go func() {
+		defer close(read)
+		defer out.Close()
+		waiting := true
+		for lines := bufio.NewScanner(pipe); lines.Scan(); {
+			_, _ = out.WriteString(lines.Text() + "\n")
+			for name, re := range printed {
+				if m := re.FindStringSubmatch(lines.Text()); m != nil && waiting {
+					found[name] = m[1]
+				}
+			}
+			if waiting && strings.HasPrefix(lines.Text(), "ready") {
+				waiting = false
+				ready <- true
+			}
+		}
+		if waiting {
+			ready <- false
+		}
+	}()
+	if !<-ready {
+		text, _ := os.ReadFile(ts.MkAbs("run.err"))
+		ts.Fatalf("it ended before it was ready:\n%s", text)
+	}
+	ts.Setenv("KEY", "")
+	for name, v := range found {
+		ts.Setenv(name, v)
+	}
+}
+
+func stop(ts *testscript.TestScript, neg bool, args []string) {
+	signals := map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": os.Interrupt, "KILL": os.Kill}
+	name := "TERM"
+	if len(args) == 1 {
+		name = args[0]
+	}
+	in := ts.Value(instanceKey{}).(*instance)
+	if neg || signals[name] == nil || in.cmd == nil {
+		ts.Fatalf("usage: stop [TERM|INT|KILL], after start")
+	}
+	ts.Check(in.cmd.Process.Signal(signals[name]))
+	<-in.read
+	err := in.cmd.Wait()
+	if name != "KILL" {
+		ts.Check(err)
+	}
+	in.cmd = nil
+}
+
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: eventually REGEXP ARGS…")
+	}
+	want := regexp.MustCompile("(?m)" + args[0])
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(20 * time.Second); ; <-tick.C {
+		out, err := command(ts, args[1:]...).CombinedOutput()
+		if want.Match(out) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("tidemill %s never said %s; it says (%v)\n%s", strings.Join(args[1:], " "), args[0], err, out)
+		}
+	}
+}
+
+func status(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: status N ARGS…")
+	}
+	err := ts.Exec("tidemill", args[1:]...)
+	got := "0"
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		got = exit.ProcessState.String()[len("exit status "):]
+	}
+	if got != args[0] {
+		ts.Fatalf("exit status %s, want %s (%v)", got, args[0], err)
+	}
+}

@@ -1,0 +1,33 @@
+#!/bin/sh
+# Makes sure that what some tests need is there, and installs it from Debian where it can:
+# scripts/need.sh node | cc
+set -eu
+
+install() {
+	if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
+		apt-get update -q
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -q "$@"
+		exit 0
+	fi
+	echo "$what is needed: install it and try again" >&2
+	exit 1
+}
+
+case "$1" in
+node)
+	what="Node.js 20.20 or newer with npm (for the SDK tests)"
+	if command -v npm >/dev/null 2>&1 &&
+		node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || a === 20 && b >= 20 ? 0 : 1)'; then
+		exit 0
+	fi
+	install nodejs npm
+	;;
+cc)
+	what="a C compiler (for the race detector; the product itself needs none)"
+	command -v gcc >/dev/null 2>&1 || command -v cc >/dev/null 2>&1 || install gcc libc6-dev
+	;;
+*)
+	echo "usage: need.sh node | cc" >&2
+	exit 2
+	;;
+esac
