@@ -78,6 +78,7 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 			err = errors.Join(err, i.db.Close())
 		}
 	}()
+	newDatabaseMetrics(i.metrics, i.db)
 	i.Uses = append(i.Uses, "database: SQLite, "+i.db.Path())
 	if err := i.embedded(ctx); err != nil {
 		return nil, err
@@ -124,10 +125,18 @@ func (i *Instance) Run(ctx context.Context, server *serve.Server, ready func()) 
 	defer stop()
 	serving, shut := context.WithCancel(ctx)
 	defer shut()
-	var g, door sync.WaitGroup
+	var g, up, door sync.WaitGroup
 	errs := make([]error, len(i.systems)+2)
 	for n, s := range i.systems {
+		up.Add(1)
+		isUp := sync.OnceFunc(up.Done)
+		s.Doors = append(s.Doors, func(ctx context.Context) error { // open once its pipelines run
+			isUp()
+			<-ctx.Done()
+			return nil
+		})
 		g.Go(func() {
+			defer isUp()
 			if errs[n] = s.Run(working); errs[n] != nil && len(i.systems) == 1 {
 				shut()
 			}
@@ -142,6 +151,7 @@ func (i *Instance) Run(ctx context.Context, server *serve.Server, ready func()) 
 			shut()
 		})
 	}
+	up.Wait()
 	i.ready.set(true)
 	ready()
 	<-serving.Done()

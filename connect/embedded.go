@@ -83,7 +83,7 @@ func (i *Instance) embedded(ctx context.Context) error {
 	i.systems = append(i.systems, sys.System)
 	i.loops = append(i.loops,
 		flow.Loop{Name: "queue names", Every: time.Minute, Do: queues.Sweep},
-		flow.Loop{Name: "country database", Every: time.Minute, Do: geo.Refresh},
+		flow.Loop{Name: "country database", Every: time.Minute, AtStart: true, Do: geo.Refresh},
 		flow.Loop{Name: "old warnings", Every: time.Hour, Do: func(ctx context.Context) error {
 			return events.Expire(ctx, o.Now().Add(-30*24*time.Hour))
 		}})
@@ -122,7 +122,7 @@ func (i *Instance) embedded(ctx context.Context) error {
 	mux.Handle(admin.Prefix, api)
 	mux.Handle("GET /livez", health(i.live))
 	mux.Handle("GET /readyz", health(i.takes))
-	mux.Handle("GET /metrics", promhttp.HandlerFor(i.metrics, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(i.metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 	profiles := http.NewServeMux()
 	profiles.HandleFunc("GET /debug/pprof/", pprof.Index)
 	profiles.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

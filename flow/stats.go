@@ -159,16 +159,23 @@ func (e *Engine) Stats() Stats {
 }
 
 // trouble counts an error of source, dead letters or Emits, which is going to be repeated,
-// and ends the pipeline when they are too many in a row.
+// and ends the pipeline when they are too many in a row. That something is full is an alarm,
+// and no reason to end: we wait until it is not.
 func (e *Engine) trouble(doing string, err error) {
+	full := tidemill.KindOf(err) == tidemill.RateLimit
+	if full {
+		e.stats.turn(e.p.Now())
+	}
 	e.stats.mu.Lock()
-	e.stats.s.Errors++
+	if !full {
+		e.stats.s.Errors++
+	}
 	e.stats.s.Last, e.stats.s.LastAt = err, e.p.Now()
 	n := e.stats.s.Errors
 	e.stats.mu.Unlock()
 	e.p.Log.LogAttrs(context.Background(), levelOf(n), "repeating after an error",
 		pipelineAttr(e.p.Name), doingAttr(doing), errorAttr(err), inARowAttr(n))
-	if e.p.Fatal > 0 && n >= e.p.Fatal {
+	if !full && e.p.Fatal > 0 && n >= e.p.Fatal {
 		e.shut(fmt.Errorf("%s: %w (%d), the last: %w", doing, ErrTooManyErrors, n, err))
 	}
 }

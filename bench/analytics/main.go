@@ -86,6 +86,7 @@ func bench(events, backlog, conns int, bin, dir, profile string) error {
 	go func() { profiled <- s.profile(profile) }()
 	m := s.measure(len(use)*perBody, func() error { return cmp.Or(s.send(use, conns), s.drained()) })
 	row("HTTP → warehouse, whole way", m.perSecond, m.cpu, m.rss)
+	s.tell("tidemill_sqlite_", "tidemill_stage_seconds_sum")
 	if err := cmp.Or(m.err, <-profiled, s.stop()); err != nil {
 		return err
 	}
@@ -161,6 +162,22 @@ func (s *server) profile(to string) error {
 		return err
 	}
 	return os.WriteFile(to, b, 0o600)
+}
+
+// tell prints the server's own metrics that begin so.
+func (s *server) tell(names ...string) {
+	resp, err := http.Get(s.url + "/metrics")
+	if err != nil {
+		return
+	}
+	defer resp.Body.Close()
+	for in := bufio.NewScanner(resp.Body); in.Scan(); {
+		for _, n := range names {
+			if strings.HasPrefix(in.Text(), n) {
+				fmt.Println("   ", in.Text())
+			}
+		}
+	}
 }
 
 type measured struct {

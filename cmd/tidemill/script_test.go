@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
@@ -22,9 +24,10 @@ func TestMain(m *testing.M) {
 // Beside testscript's own commands they use
 //
 //	start ARGS…               tidemill run ARGS…, until it is ready; sets TIDEMILL_SERVER, KEY
-//	stop [SIGNAL]             ends it and wants exit status 0; its output is in run.out, run.err
+//	end [SIGNAL]              ends it and wants exit status 0; its output is in run.out, run.err
 //	eventually REGEXP ARGS…   tidemill ARGS… until its output matches, for 20s
 //	status N ARGS…            tidemill ARGS… must end with this exit status
+//	get PATH FILE [BODY]      asks the instance as a program would, with TIDEMILL_TOKEN; the answer is added to the file
 //	plant …                   puts into a data folder what no door lets in; see plant
 func TestSessions(t *testing.T) {
 	t.Parallel()
@@ -39,7 +42,7 @@ func TestSessions(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"start": start, "stop": stop, "eventually": eventually, "status": status,
+			"start": start, "end": end, "eventually": eventually, "status": status, "get": get,
 		},
 	})
 }
@@ -121,7 +124,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-func stop(ts *testscript.TestScript, neg bool, args []string) {
+func end(ts *testscript.TestScript, neg bool, args []string) {
 	signals := map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": os.Interrupt, "KILL": os.Kill}
 	name := "TERM"
 	if len(args) == 1 {
@@ -129,7 +132,7 @@ func stop(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	in := ts.Value(instanceKey{}).(*instance)
 	if neg || signals[name] == nil || in.cmd == nil {
-		ts.Fatalf("usage: stop [TERM|INT|KILL], after start")
+		ts.Fatalf("usage: end [TERM|INT|KILL], after start")
 	}
 	ts.Check(in.cmd.Process.Signal(signals[name]))
 	<-in.read
@@ -138,6 +141,7 @@ func stop(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 	}
 	in.cmd = nil
+	ts.Setenv("TIDEMILL_SERVER", "")
 }
 
 func eventually(ts *testscript.TestScript, neg bool, args []string) {
@@ -170,4 +174,24 @@ func status(ts *testscript.TestScript, neg bool, args []string) {
 	if got != args[0] {
 		ts.Fatalf("exit status %s, want %s (%v)", got, args[0], err)
 	}
+}
+
+func get(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: get PATH FILE [BODY]")
+	}
+	method, body := http.MethodGet, io.Reader(nil)
+	if len(args) == 3 {
+		method, body = http.MethodPost, strings.NewReader(args[2])
+	}
+	req, err := http.NewRequest(method, ts.Getenv("TIDEMILL_SERVER")+args[0], body)
+	ts.Check(err)
+	req.Header.Set("Authorization", "Bearer "+ts.Getenv("TIDEMILL_TOKEN"))
+	resp, err := http.DefaultClient.Do(req)
+	ts.Check(err)
+	defer resp.Body.Close()
+	f, err := os.OpenFile(ts.MkAbs(args[1]), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	ts.Check(err)
+	_, err = io.Copy(f, resp.Body)
+	ts.Check(errors.Join(err, f.Close()))
 }

@@ -110,7 +110,7 @@ func (s *sending) all(ctx context.Context, in *bufio.Reader) error {
 		if errors.Is(err, bufio.ErrBufferFull) {
 			s.refuse(fmt.Sprintf("line %d is longer than 1 MiB", n))
 			for errors.Is(err, bufio.ErrBufferFull) {
-				line, err = in.ReadSlice('\n')
+				_, err = in.ReadSlice('\n')
 			}
 			line = nil
 		}

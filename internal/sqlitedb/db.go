@@ -54,6 +54,7 @@ type DB struct {
 	close    sync.Once
 	closed   error
 	done     sync.WaitGroup
+	stats    stats
 	fold     chan struct{} // cap 1: the log has grown
 	folded   chan struct{} // cap 1: the writer shall restart the log
 }

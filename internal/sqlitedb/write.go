@@ -3,7 +3,6 @@ package sqlitedb
 import (
 	"context"
 	"fmt"
-	"os"
 	"runtime/debug"
 	"time"
 )
@@ -148,11 +147,13 @@ func (d *DB) group(c *conn, group []*request) []*request {
 			err = d.one(c, group[i])
 		}
 	}
+	worked := time.Now()
 	if err == nil {
 		if _, e := c.exec("COMMIT"); e != nil {
 			err = fmt.Errorf("commit: %w", e)
 		}
 	}
+	d.stats.group(len(group), worked.Sub(start), time.Since(worked))
 	if err != nil { // nothing of the group is durable
 		_, _ = c.exec("ROLLBACK")
 	}
@@ -218,33 +219,52 @@ func (d *DB) signalFold() {
 // and nearly folded, the writer is asked to do the small rest and start it anew.
 func (d *DB) checkpoint(c *conn) {
 	defer func() { _ = c.close() }()
-	limit := d.o.WALMiB << 20
 	for {
 		select {
 		case <-d.fold:
 		case <-d.closing:
 			return
 		}
-		if s, err := os.Stat(d.path + "-wal"); err != nil || s.Size() < limit/2 {
+		if d.unfolded(c, "NOOP") < d.o.WALMiB<<20/2 {
 			continue
 		}
-		var busy, frames, done int64
-		if err := (&Tx{c}).QueryRow("PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &frames, &done); err != nil {
-			continue // the next commit asks again
-		}
-		if frames*pageSize >= limit/2 {
-			select {
-			case d.folded <- struct{}{}:
-			default:
+		// What is written during a pass is left for the next, which is shorter; the last
+		// rest is the writer's.
+		for range foldPasses {
+			if d.unfolded(c, "PASSIVE") <= foldRest {
+				break
 			}
+		}
+		select {
+		case d.folded <- struct{}{}:
+		default:
 		}
 	}
 }
+
+// unfolded does a checkpoint of the given mode and says how many bytes of the log are not
+// in the file yet. The size of the log's file does not say it: it is written over, never
+// shortened.
+func (d *DB) unfolded(c *conn, mode string) int64 {
+	var busy, frames, done int64
+	if err := (&Tx{c}).QueryRow("PRAGMA wal_checkpoint("+mode+")").Scan(&busy, &frames, &done); err != nil {
+		return 0 // the next commit asks again
+	}
+	return (frames - done) * pageSize
+}
+
+// How often the log is folded beside the writer before it is asked to do the rest, and
+// how many bytes that may be: about as much as a commit writes.
+const (
+	foldPasses = 4
+	foldRest   = 2 << 20
+)
 
 // restart does the rest of a checkpoint so that the next commit starts the log anew.
 // Readers of an old snapshot can hold that up; then it is tried again later.
 func (d *DB) restart(c *conn) {
 	_, _ = c.exec("PRAGMA busy_timeout=20")
 	_, _ = c.exec("PRAGMA wal_checkpoint(RESTART)")
+	d.stats.restarts.Add(1)
 	_, _ = c.exec("PRAGMA busy_timeout=10000")
 }

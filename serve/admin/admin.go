@@ -7,6 +7,7 @@ package admin
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -165,8 +166,9 @@ func (a *API) admit(r *http.Request) error {
 		return refused(http.StatusForbidden, "this request comes from another site's page")
 	}
 	if !a.Key.IsZero() {
-		got, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if !ok || subtle.ConstantTimeCompare([]byte(got), []byte(a.Key.Reveal())) != 1 {
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(a.Key.Reveal())) // of one length
+		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
 			return refused(http.StatusUnauthorized, "the API needs its key: set TIDEMILL_TOKEN, or send Authorization: Bearer …")
 		}
 		return nil
@@ -203,7 +205,9 @@ func refused(status int, format string, args ...any) error {
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, body := http.StatusInternalServerError, failed{Error: err.Error()}
 	if f, ok := errors.AsType[*refusal](err); ok {
-		status, body.Sent = f.status, f.sent
+		if status, body.Sent = f.status, f.sent; status == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		}
 	} else if r.Context().Err() == nil {
 		a.Log.ErrorContext(r.Context(), "api", "path", r.URL.Path, "error", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -98,7 +99,11 @@ func (a *API) audit(w http.ResponseWriter, r *http.Request) error {
 		reports, all = append(reports, report), all && balanced
 	}
 	if len(reports) == 0 {
-		return refused(http.StatusNotFound, "no system %q runs here", want)
+		var names []string
+		for _, s := range a.Systems {
+			names = append(names, s.Name)
+		}
+		return refused(http.StatusNotFound, "no system %q runs here; there is %s", want, strings.Join(names, ", "))
 	}
 	write(w, http.StatusOK, map[string]any{"balanced": all, "systems": reports})
 	return nil
@@ -252,20 +257,21 @@ func (a *API) resume(w http.ResponseWriter, r *http.Request) error {
 // steer pauses or resumes one pipeline.
 func (a *API) steer(w http.ResponseWriter, r *http.Request, do func(*flow.Engine) error) error {
 	name := r.PathValue("name")
+	var names []string
 	for _, s := range a.Systems {
 		for _, e := range s.Pipelines {
-			if e.Name() != name {
+			if names = append(names, e.Name()); e.Name() != name {
 				continue
 			}
 			if err := do(e); err != nil {
-				return refused(http.StatusConflict, "pipeline %s: %v", name, err)
+				return refused(http.StatusConflict, "%v", err)
 			}
 			a.Log.InfoContext(r.Context(), "pipeline steered by hand", "pipeline", name, "state", e.State().String())
 			write(w, http.StatusOK, map[string]string{"name": name, "state": e.State().String()})
 			return nil
 		}
 	}
-	return refused(http.StatusNotFound, "no pipeline %q runs here", name)
+	return refused(http.StatusNotFound, "no pipeline %q runs here; there are %s", name, strings.Join(names, ", "))
 }
 
 // number reads a count; empty is 0.

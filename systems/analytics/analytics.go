@@ -55,7 +55,7 @@ type Options struct {
 	Age      time.Duration // how long the first of a batch waits for the rest; 0 means 5s
 	Lanes    int           // flushes at once; 0 means 1
 	InFlight int           // events taken from the source and not settled; 0 means 2000 + Batch per lane
-	Handouts int           // hand-outs after which an event is dead unread; 0 means the engine's default
+	Handouts int           // hand-outs after which an event is dead unread; 0 means 100, below 0 no limit
 
 	Replay      time.Duration // how often failed batches are replayed; 0 means 5m, negative never
 	ReplayBatch int           // letters a replay takes; 0 means 100
@@ -76,10 +76,12 @@ type System struct {
 	Replayer *flow.Engine
 	Warnings *Warnings
 
-	parts   Parts
-	options Options
-	catalog *catalog.Catalog
-	letters tidemill.Source // of replays
+	parts    Parts
+	options  Options
+	catalog  *catalog.Catalog
+	letters  tidemill.Source // of replays
+	projects silence
+	persons  silence
 }
 
 // New puts the system together.
@@ -93,16 +95,18 @@ func New(p Parts, o Options) (*System, error) {
 		return nil, fmt.Errorf("analytics: %w", err)
 	}
 	s := &System{parts: p, options: o, letters: p.Letters.Open(Name), Warnings: newWarnings(p.Warehouse, o.Log), catalog: seen}
+	s.projects.of, s.persons.of = "projects", "persons"
 	live := flow.Pipeline{
-		Name: Name, Source: p.Source, Work: s.steps().Lane, Dead: p.Letters,
+		Name: Name, Source: p.Source, Work: s.steps(s.decode).Lane, Dead: p.Letters,
 		Lanes: o.Lanes, Batch: o.Batch, Age: o.Age, InFlight: o.InFlight, Handouts: o.Handouts,
 		Breaker: policy.Breaker{Fails: 5, Open: 30 * time.Second},
 		Fatal:   100, Log: o.Log, Now: o.Now, Rand: o.random(0), Observe: o.Observe, Settled: o.Settled,
 	}
 	again := live
-	again.Name, again.Source = ReplayName, s.letters
+	again.Name, again.Source, again.Work = ReplayName, s.letters, s.steps(s.decodeLetter).Lane
 	again.Batch, again.Age, again.Lanes, again.Fatal = o.ReplayBatch, 50*time.Millisecond, 1, 0
 	again.InFlight, again.Rand, again.Dead = 2*o.ReplayBatch, o.random(1), nil
+	again.Breaker.Open = replayPause
 	if s.Pipeline, err = flow.New(live); err != nil {
 		return nil, fmt.Errorf("analytics: %w", err)
 	}
@@ -138,6 +142,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.InFlight <= 0 {
 		o.InFlight = 2000 + o.Batch*o.Lanes
+	}
+	if o.Handouts == 0 {
+		o.Handouts = 100
 	}
 	if o.Replay == 0 {
 		o.Replay = 5 * time.Minute

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/person"
 )
@@ -19,6 +20,7 @@ func (s *System) loops() []flow.Loop {
 		{Name: "overrides", Every: time.Second, Do: s.relay},
 		{Name: "failed merges", Every: 5 * time.Second, Do: s.mergeKept},
 		{Name: "warnings", Every: time.Second, Do: s.Warnings.Flush},
+		{Name: "replay circuit", Every: time.Second, Do: s.shareCircuit},
 	}
 	if s.options.Replay > 0 {
 		ls = append(ls, flow.Loop{Name: "replay", Every: s.options.Replay, Do: s.replayFailed})
@@ -43,40 +45,72 @@ func (s *System) relay(ctx context.Context) error {
 	}
 }
 
-// mergeKept tries merges again that could not be done, ten at a time, the oldest first.
+// mergeKept tries merges again that could not be done, ten at a time, the oldest first,
+// and each by itself: one that cannot be done is not in the way of the others.
 func (s *System) mergeKept(ctx context.Context) error {
 	kept, err := s.parts.Persons.Oldest(ctx, 10)
-	if err != nil || len(kept) == 0 {
+	if err != nil {
 		return err
 	}
-	outcomes := make([]person.Outcome, len(kept))
-	err = s.parts.Persons.Merge(ctx, kept, outcomes)
-	done := kept[:0:0]
-	for i, o := range outcomes {
-		if o != 0 {
-			done = append(done, kept[i])
+	var errs []error
+	var done []person.Merge
+	for i := range kept {
+		m, outcome := kept[i:i+1], [1]person.Outcome{}
+		if err := s.parts.Persons.Merge(ctx, m, outcome[:]); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		done = append(done, m[0])
+		if outcome[0] == person.Refused {
+			s.Warnings.Add(refusedMerge(&m[0], ""))
 		}
 	}
 	if len(done) > 0 {
-		err = errors.Join(err, s.parts.Persons.Done(ctx, done))
+		errs = append(errs, s.parts.Persons.Done(ctx, done), s.relay(ctx))
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // maxReplays is how often a letter is replayed without being asked: else the same oldest
 // ones would be tried for ever, and those behind them never.
 const maxReplays = 10
 
-// replayFailed asks for the oldest letters of failed batches to be replayed, on one
-// instance at a time. Refusals and what made a stage panic would fail again: only a person
-// replays them. A lost answer is no reason against it, since every stage may be repeated.
-func (s *System) replayFailed(ctx context.Context) error {
-	held, ok, err := s.parts.Locks.Acquire(ctx, "dlq:replay", 5*time.Minute)
-	if err != nil || !ok {
+// replayPause is how long replays pause after five of them have failed in a row, on every
+// instance.
+const replayPause = 5 * time.Minute
+
+// The locks of replays. That of the circuit is held while it is open, and runs out.
+const (
+	replayLock    = "dlq:replay"
+	replayCircuit = replayLock + ":circuit"
+)
+
+// shareCircuit lets the other instances know that replays fail here.
+func (s *System) shareCircuit(ctx context.Context) error {
+	st := s.Replayer.Stats()
+	if left := st.Until.Sub(s.options.Now()); st.Breaker == policy.Open && left > 0 {
+		_, _, err := s.parts.Locks.Acquire(ctx, replayCircuit, left)
 		return err
 	}
-	defer func() { _ = s.parts.Locks.Release(context.WithoutCancel(ctx), held) }()
-	_, err = s.parts.Letters.Replay(ctx, deadletter.Filter{Pipeline: Name, Max: s.options.ReplayBatch, Replays: maxReplays,
+	return nil
+}
+
+// replayFailed asks for the oldest letters of failed batches to be replayed, on one
+// instance at a time, unless the destination is known to be away. Refusals and what made a
+// stage panic would fail again: only a person replays them. A lost answer is no reason
+// against it, since every stage may be repeated.
+func (s *System) replayFailed(ctx context.Context) error {
+	if s.Pipeline.Stats().Breaker == policy.Open || s.Replayer.Stats().Breaker == policy.Open {
+		return nil
+	}
+	for _, name := range []string{replayCircuit, replayLock} {
+		held, ok, err := s.parts.Locks.Acquire(ctx, name, 5*time.Minute)
+		if err != nil || !ok {
+			return err
+		}
+		defer func() { _ = s.parts.Locks.Release(context.WithoutCancel(ctx), held) }()
+	}
+	_, err := s.parts.Letters.Replay(ctx, deadletter.Filter{Pipeline: Name, Max: s.options.ReplayBatch, Replays: maxReplays,
 		NotKinds: []tidemill.Kind{tidemill.Validation, tidemill.Internal}})
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/systems/analytics/enrich"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
@@ -36,11 +37,11 @@ func (s *System) steps(decode func(*tidemill.Message, *draft) error) flow.Steps[
 	return flow.Steps[draft]{
 		Decode: decode,
 		Stages: []flow.Stage[draft]{
-			{Name: "validate", Do: s.validate, Repeat: true},
+			{Name: "validate", Do: s.validate, Retry: policy.Database, Repeat: true},
 			{Name: "merge", Do: s.merge, Retry: policy.Database, Repeat: true},
-			{Name: "resolve", Do: s.resolve, Repeat: true},
+			{Name: "resolve", Do: s.resolve, Retry: policy.Database, Repeat: true},
 			{Name: "enrich", Do: s.enrich, Repeat: true},
-			{Name: "persons", Do: s.persons, Retry: policy.Database, Repeat: true},
+			{Name: "persons", Do: s.profiles, Retry: policy.Database, Repeat: true},
 			{Name: "events", Do: s.events, Retry: policy.Warehouse, Repeat: true},
 		},
 	}
@@ -71,18 +72,21 @@ func (s *System) decodeLetter(m *tidemill.Message, d *draft) error {
 // validate refuses what cannot be an event. One refusal stops nobody else.
 func (s *System) validate(ctx context.Context, batch []*item) error {
 	known := make(map[uuid.UUID]bool, 1)
+	var later []*item // of projects that could not be asked for
+	var away error
 	for _, it := range batch {
 		e := &it.Value.Event
 		err := event.Validate(e)
 		if err == nil && s.parts.Projects != nil {
 			ok, seen := known[e.Project]
-			if !seen {
-				_, found := s.parts.Projects.Find(ctx, e.Project)
-				if found != nil && !errors.Is(found, project.ErrUnknown) {
-					return s.comeAgain(ctx, batch, "projects", found)
+			if !seen && away == nil {
+				if ok, away = s.exists(ctx, e.Project); away == nil {
+					known[e.Project], seen = ok, true
 				}
-				ok = found == nil
-				known[e.Project] = ok
+			}
+			if !seen {
+				later = append(later, it)
+				continue
 			}
 			if !ok {
 				err = event.Refuse(event.UnknownProject, "there is no project %s", e.Project)
@@ -93,8 +97,22 @@ func (s *System) validate(ctx context.Context, batch []*item) error {
 			it.Fail(err)
 		}
 	}
-	s.answered.Store(0)
-	return nil
+	switch {
+	case away == nil:
+		s.projects.answered()
+		return nil
+	case ctx.Err() != nil:
+		return away
+	}
+	return s.comeAgain(ctx, later, &s.projects, away)
+}
+
+func (s *System) exists(ctx context.Context, id uuid.UUID) (bool, error) {
+	_, err := s.parts.Projects.Find(ctx, id)
+	if errors.Is(err, project.ErrUnknown) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // merge does what $identify and its kin say, before anything of the batch is resolved:
@@ -126,7 +144,7 @@ func (s *System) merge(ctx context.Context, batch []*item) error {
 	}
 	for i, o := range outcomes {
 		if o == person.Refused {
-			s.Warnings.Add(warning(&of[i].Value.Event, "cannot_merge_already_identified", "the other id belongs to an identified person: "+merges[i].Other))
+			s.Warnings.Add(refusedMerge(&merges[i], of[i].Value.Name))
 		}
 	}
 	return nil
@@ -155,46 +173,58 @@ func (s *System) mergeAll(ctx context.Context, merges []person.Merge, outcomes [
 		}
 	}
 	if kept := s.parts.Persons.Keep(ctx, left); kept != nil {
+		s.options.Log.ErrorContext(ctx, "merges can neither be done nor kept, flushing waits", "count", len(left), "error", errors.Join(kept, err))
 		return &tidemill.Error{Kind: tidemill.RateLimit, After: 5 * time.Second, Err: errors.Join(kept, err)}
 	}
 	s.options.Log.WarnContext(ctx, "merges kept for later", "count", len(left), "error", err)
 	return nil
 }
 
-// resolve finds whose each event is. Where that cannot be asked now, the events come
-// again: nobody is to blame, and the hand-outs are counted.
+// resolve finds whose each event is. Those for whom that cannot be asked now come again:
+// a *tidemill.Partial names them, any other error is of all.
 func (s *System) resolve(ctx context.Context, batch []*item) error {
 	refs := make([]person.Ref, len(batch))
 	for i, it := range batch {
 		refs[i] = it.Value.Ref()
 	}
 	ids := make([]uuid.UUID, len(batch))
-	if err := s.parts.Persons.Resolve(ctx, refs, ids); err != nil {
-		if ctx.Err() != nil {
-			return err
+	err := s.parts.Persons.Resolve(ctx, refs, ids)
+	later := batch
+	if partly, ok := errors.AsType[*tidemill.Partial](err); ok {
+		later = nil
+		for _, f := range partly.Failed {
+			if f.Index < 0 || f.Index >= len(batch) {
+				return tidemill.Fail(tidemill.Internal, "distinct id %d of %d not resolved: %w", f.Index, len(batch), f.Err)
+			}
+			later = append(later, batch[f.Index])
 		}
-		s.options.Log.WarnContext(ctx, "persons not resolved, the events come again", "count", len(batch), "error", err)
-		for _, it := range batch {
-			it.Again(time.Second)
-		}
-		return nil
+	} else if err == nil {
+		later = nil
 	}
 	for i, it := range batch {
 		it.Value.Person = ids[i]
 	}
-	return nil
+	switch {
+	case len(later) < len(batch):
+		s.persons.answered()
+	case ctx.Err() != nil:
+		return err
+	}
+	if len(later) == 0 {
+		return nil
+	}
+	return s.comeAgain(ctx, later, &s.persons, err)
 }
 
 // enrich adds what the SDK did not say. A finished row of a dead letter has it already.
 func (s *System) enrich(_ context.Context, batch []*item) error {
 	for _, it := range batch {
-		e := &it.Value
-		if it.Get(deadletter.RowHeader) != nil {
+		if it.Value.finished {
 			continue
 		}
-		if s.parts.Agent != nil && e.UserAgent != "" && e.Browser == "" && e.OS == "" && e.DeviceType == "" {
-			a := s.parts.Agent(e.UserAgent)
-			e.Browser, e.BrowserVersion, e.OS, e.OSVersion, e.DeviceType = a.Browser, a.BrowserVersion, a.OS, a.OSVersion, a.Device
+		e := &it.Value.Event
+		if s.parts.Agent != nil && e.UserAgent != "" && (e.Browser == "" || e.OS == "" || e.DeviceType == "") {
+			fillAgent(e, s.parts.Agent(e.UserAgent))
 		}
 		if s.parts.Country != nil && e.IP != "" && !e.NoGeo && e.Country == "" {
 			e.Country = s.parts.Country(e.IP)
@@ -203,18 +233,47 @@ func (s *System) enrich(_ context.Context, batch []*item) error {
 	return nil
 }
 
-// persons folds what events say of their persons.
-func (s *System) persons(ctx context.Context, batch []*item) error {
+// fillAgent takes from a user agent what is missing, and no version of anything else than
+// the event has.
+func fillAgent(e *event.Event, a enrich.Agent) {
+	fill := func(name, version *string, parsed, parsedVersion string) {
+		if *name == "" && *version == "" {
+			*name = parsed
+		}
+		if *name == parsed && *version == "" {
+			*version = parsedVersion
+		}
+	}
+	fill(&e.Browser, &e.BrowserVersion, a.Browser, a.BrowserVersion)
+	fill(&e.OS, &e.OSVersion, a.OS, a.OSVersion)
+	if e.DeviceType == "" {
+		e.DeviceType = a.Device
+	}
+}
+
+// profiles folds what events say of their persons.
+func (s *System) profiles(ctx context.Context, batch []*item) error {
 	changes := make([]person.Change, 0, len(batch))
 	for _, it := range batch {
-		if e := &it.Value; e.Profile {
+		if e := &it.Value.Event; e.Profile {
 			changes = append(changes, person.Change{Ref: e.Ref(), Event: e.ID, At: e.Timestamp, Properties: e.Changes})
 		}
 	}
 	if len(changes) == 0 {
 		return nil
 	}
-	return s.parts.Persons.Apply(ctx, changes)
+	if err := s.parts.Persons.Apply(ctx, changes); err != nil {
+		finished(batch)
+		return err
+	}
+	return nil
+}
+
+// finished notes the rows as they are: a replay need not enrich them again.
+func finished(batch []*item) {
+	for _, it := range batch {
+		it.Row(it.Value.AppendJSON(nil))
+	}
 }
 
 // events makes the rows durable. An event that is there from elsewhere is a duplicate.
@@ -223,13 +282,11 @@ func (s *System) events(ctx context.Context, batch []*item) error {
 	rows := make([]*event.Event, len(batch))
 	for i, it := range batch {
 		it.Value.IngestedAt = now
-		rows[i] = &it.Value
+		rows[i] = &it.Value.Event
 	}
 	took := make([]warehouse.Took, len(rows))
 	if err := s.parts.Warehouse.Insert(ctx, rows, took); err != nil {
-		for _, it := range batch { // a replay need not enrich it again
-			it.Row(it.Value.AppendJSON(nil))
-		}
+		finished(batch)
 		return err
 	}
 	for i, it := range batch {
@@ -237,7 +294,7 @@ func (s *System) events(ctx context.Context, batch []*item) error {
 			it.Skip("duplicate")
 			continue
 		}
-		s.catalog.See(&it.Value)
+		s.catalog.See(&it.Value.Event)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
@@ -65,6 +66,12 @@ func (w *Warnings) Flush(ctx context.Context) error {
 
 func warning(e *event.Event, typ, reason string) warehouse.Warning {
 	return warehouse.Warning{Project: e.Project, Type: typ, Event: e.Name, Distinct: e.DistinctID, Reason: reason, At: e.Timestamp}
+}
+
+// refusedMerge is the warning of a merge by an event of that name.
+func refusedMerge(m *person.Merge, name string) warehouse.Warning {
+	return warehouse.Warning{Project: m.Project, Type: "cannot_merge_already_identified", Event: name, Distinct: m.Distinct,
+		Reason: "the other id belongs to an identified person: " + m.Other, At: m.At}
 }
 
 // warnRefused notes a refusal.

@@ -41,6 +41,7 @@ func TestDamagedJobsAreTakenOutAndAccountedFor(t *testing.T) {
 				}
 				flip(t, s, c.where)
 				forgetAhead(s, "q")
+				time.Sleep(2 * time.Millisecond) // until the late one is due
 				src := s.Open("q", queue.Options{})
 				for left := 11 - c.lost; left > 0; {
 					into := make([]*tidemill.Message, 20)

@@ -26,31 +26,31 @@ func (g *group) write(ctx context.Context, s *Store, in *intake) error {
 		in.finish(s, nil)
 		return nil
 	}
-	lead := g.join(in)
-	if !lead {
-		select {
-		case <-in.done:
-		case <-in.lead:
-			lead = true
-		case <-ctx.Done():
-			if g.withdraw(in) {
-				in.finish(s, ctx.Err())
-			}
-		}
-	}
-	if !lead {
-		select {
-		case <-in.lead: // another was quicker to write it, but the lead must not get lost
-			lead = true
-		default:
-		}
-	}
-	if lead {
+	if g.join(in) || g.waits(ctx, s, in) {
 		g.take(ctx, s)
 		g.pass()
 	}
 	<-in.done // once it is being written, the outcome is waited for
 	return in.err
+}
+
+// waits waits until in is written, given up, or to lead the next group.
+func (g *group) waits(ctx context.Context, s *Store, in *intake) (lead bool) {
+	select {
+	case <-in.done:
+	case <-in.lead:
+		return true
+	case <-ctx.Done():
+		if g.withdraw(in) {
+			in.finish(s, ctx.Err())
+		}
+	}
+	select {
+	case <-in.lead: // another was quicker to write it, but the lead must not get lost
+		return true
+	default:
+		return false
+	}
 }
 
 // join lines up, and says whether the caller leads at once.

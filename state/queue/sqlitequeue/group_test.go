@@ -54,3 +54,39 @@ func TestCallersWhoGiveUpDoNotStopOthers(t *testing.T) {
 		t.Errorf("books are %+v, %v; want %d accepted", books, err, added)
 	}
 }
+
+func TestTheLeadNeverGetsLost(t *testing.T) {
+	s := newFile(t, Options{}).open()
+	for round := range 20 {
+		var all sync.WaitGroup
+		for c := range 64 {
+			all.Go(func() {
+				for i := range 10 {
+					m := &tidemill.Message{ID: fmt.Sprint(round, "/", c, "/", i), To: "q"}
+					if err := s.Add(t.Context(), []*tidemill.Message{m}, nil); err != nil {
+						t.Errorf("add: %v", err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		s.group.mu.Lock()
+		leaders := s.group.leaders
+		s.group.mu.Unlock()
+		if leaders != 0 {
+			t.Fatalf("after round %d nobody adds, but %d lead", round, leaders)
+		}
+	}
+}
+
+func TestWhoeverWasToldToLeadLeads(t *testing.T) {
+	var g group
+	for range 50 { // which of two events a select takes is the runtime's choice
+		in := &intake{done: make(chan struct{}), lead: make(chan struct{}, 1)}
+		in.lead <- struct{}{}
+		close(in.done) // another leader wrote it meanwhile
+		if !g.waits(t.Context(), nil, in) {
+			t.Fatal("the lead was passed to a caller who was done, and got lost")
+		}
+	}
+}

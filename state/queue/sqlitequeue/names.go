@@ -15,8 +15,9 @@ import (
 )
 
 // Which names are known is kept as a log-structured set, because ids are random: in one
-// ordered table each new name would rewrite a page of 4 KB of its own (measured: 14 µs a
-// name at 400,000 names, 35 µs at two million; this: under 1 µs).
+// ordered table each new name would rewrite a page of 4 KB of its own. Measured side by
+// side up to two million random names: such a table alone cost 11 to 29 µs of processor
+// time a name, growing; a whole Add of a job without payload 3 to 4 µs (Sweep not counted).
 //
 //   - New names go to a table in memory, and in the jobs' own transaction to
 //     queue_name_log, from which the table is read back at the start.

@@ -50,7 +50,7 @@ type Fresh func(t *testing.T) Harness
 // hours of outage pass at once.
 func Run(t *testing.T, fresh Fresh) {
 	each(t, func(t *testing.T, p promise) {
-		synctest.Test(t, func(t *testing.T) { p.hold(&bench{T: t, Harness: fresh(t), fake: true}) })
+		synctest.Test(t, func(t *testing.T) { p.hold(newBench(t, fresh, true)) })
 	})
 }
 
@@ -59,14 +59,14 @@ func Run(t *testing.T, fresh Fresh) {
 func RunInRealTime(t *testing.T, fresh Fresh) {
 	each(t, func(t *testing.T, p promise) {
 		if !p.slow {
-			p.hold(&bench{T: t, Harness: fresh(t)})
+			p.hold(newBench(t, fresh, false))
 		}
 	})
 }
 
 func each(t *testing.T, run func(*testing.T, promise)) {
 	for _, table := range [][]promise{
-		parsing, refusing,
+		parsing, refusing, identifying, enriching, properties, merging, keeping, flushing, outages, letters, replays, running, instances, doors,
 	} {
 		for _, p := range table {
 			t.Run(p.name, func(t *testing.T) { run(t, p) })

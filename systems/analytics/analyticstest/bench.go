@@ -28,9 +28,14 @@ import (
 type bench struct {
 	*testing.T
 	Harness
-	fake bool // inside a bubble
-	put_ int  // entries put so far, for their ids
-	log  log  // of all systems
+	fresh   func() Harness // makes another
+	fake    bool           // inside a bubble
+	entries int            // put so far, for their ids
+	log     log            // of all systems
+}
+
+func newBench(t *testing.T, fresh Fresh, fake bool) *bench {
+	return &bench{T: t, Harness: fresh(t), fresh: func() Harness { return fresh(t) }, fake: fake}
 }
 
 func (b *bench) prepare() {
@@ -116,7 +121,7 @@ func (b *bench) until(what string, done func() bool) {
 	b.Helper()
 	step, most, patience := time.Millisecond, 20*time.Millisecond, 30*time.Second
 	if b.fake {
-		most, patience = 5*time.Second, 48*time.Hour
+		most, patience = 5*time.Second, 4*time.Hour
 	}
 	timer := time.NewTimer(step)
 	defer timer.Stop()
@@ -176,8 +181,8 @@ func (b *bench) put(ms ...*tidemill.Message) {
 	for _, m := range ms {
 		m.To = analytics.Name
 		if m.ID == "" {
-			b.put_++
-			m.ID = fmt.Sprintf("entry-%d", b.put_)
+			b.entries++
+			m.ID = fmt.Sprintf("entry-%d", b.entries)
 		}
 	}
 	added := make([]queue.Added, len(ms))

@@ -1,0 +1,181 @@
+package connect
+
+import (
+	"encoding/json"
+	"flag"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/serve/admin"
+)
+
+var update = flag.Bool("update", false, "write testdata/metrics.golden anew")
+
+// findings asks the doctor and returns what it found by check.
+func findings(t *testing.T, in *Instance) map[string]admin.Finding {
+	t.Helper()
+	var got struct{ Findings []admin.Finding }
+	w := get(in, "/api/v1/doctor")
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		t.Fatalf("%v: %s", err, w.Body)
+	}
+	m := map[string]admin.Finding{}
+	for _, f := range got.Findings {
+		if _, twice := m[f.Check]; twice || f.Detail == "" || !slices.Contains([]string{"ok", "warn", "fail"}, f.Verdict) {
+			t.Errorf("finding %+v", f)
+		}
+		m[f.Check] = f
+	}
+	return m
+}
+
+func TestTheDoctor(t *testing.T) {
+	c := settings(t)
+	in := open(t, c, Options{})
+	healthy := findings(t, in)
+	for _, check := range []string{"database", "disk", "data folder", "pipeline analytics", "pipeline analytics.replay", "countries", "keys"} {
+		if f := healthy[check]; f.Verdict != "ok" && check != "disk" {
+			t.Errorf("%s: %+v, want ok", check, f)
+		}
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if f := findings(t, in)["database"]; f.Verdict != "fail" || f.Advice == "" {
+		t.Errorf("a database that cannot be read: %+v", f)
+	}
+
+	if err := os.Chmod(c.Data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c.Projects = []config.Project{{Name: "shop", Key: tidemill.NewSecret("canary")}}
+	c.Analytics.GeoIP.File = filepath.Join(t.TempDir(), "none.mmdb")
+	in = open(t, c, Options{})
+	defer in.Close()
+	stop := running(t, in, nil)
+	if err := in.systems[0].Pipelines[0].Pause(); err != nil {
+		t.Fatal(err)
+	}
+	ill := findings(t, in)
+	for check, want := range map[string]string{
+		"data folder":               "chmod 700 " + c.Data,
+		"pipeline analytics":        "tidemill resume analytics",
+		"pipeline analytics.replay": "",
+		"keys":                      "take a long random one where others can reach the address",
+		"countries":                 "",
+	} {
+		verdict := "warn"
+		if check == "pipeline analytics.replay" {
+			verdict = "ok"
+		}
+		if f := ill[check]; f.Verdict != verdict || !strings.Contains(f.Advice, want) || strings.Contains(f.Detail+f.Advice, "canary") {
+			t.Errorf("%s: %+v, want %s and advice %q", check, f, verdict, want)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMetrics scrapes as Prometheus does. The names are a promise to dashboards: a change
+// of testdata/metrics.golden breaks theirs.
+func TestMetrics(t *testing.T) {
+	c := settings(t, "analytics.flush_interval", "1ms")
+	c.Projects = []config.Project{{Name: "canary-project", Key: tidemill.NewSecret("canary-key")}}
+	in := open(t, c, Options{Version: "v1"})
+	defer in.Close()
+	stop := running(t, in, nil)
+	defer stop()
+	r := httptest.NewRequest("POST", "/batch/", strings.NewReader(`{"api_key":"canary-key","batch":[
+		{"event":"canary-event","distinct_id":"canary-id","properties":{"canary-name":"canary-value"}},
+		{"event":"canary-event","distinct_id":"undefined","properties":{}}]}`))
+	r.Header.Set("User-Agent", "canary-agent")
+	in.Handler.ServeHTTP(httptest.NewRecorder(), r)
+	for end := time.Now().Add(20 * time.Second); !strings.Contains(get(in, "/api/v1/audit").Body.String(), `"delivered":1`); {
+		if time.Now().After(end) {
+			t.Fatal("the event was never delivered")
+		}
+	}
+	in.Handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/canary-path", nil))
+
+	text := get(in, "/metrics").Body.String()
+	if problems, err := promlint.New(strings.NewReader(text)).Lint(); err != nil || len(problems) > 0 {
+		t.Errorf("what Prometheus would read: %v, %v", problems, err)
+	}
+	for _, line := range []string{
+		`tidemill_build_info{version="v1"} 1`, `tidemill_pipeline_running{pipeline="analytics"} 1`,
+		`tidemill_books_settled{fate="delivered",pipeline="analytics"} 1`, `tidemill_books_accepted{pipeline="analytics"} 1`,
+		`tidemill_books_off{pipeline="analytics"} 0`, `tidemill_books_off{pipeline="analytics.replay"} 0`,
+		`tidemill_messages_settled_total{fate="delivered",pipeline="analytics"} 1`, `tidemill_breaker_open{pipeline="analytics"} 0`,
+	} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("there is no %s", line)
+		}
+	}
+	if strings.Contains(text, "canary") {
+		t.Errorf("what a client sent is a label:\n%s", text)
+	}
+	names := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (tidemill_\S+ \S+)$`).FindAllStringSubmatch(text, -1) {
+		names[m[1]] = true
+	}
+	var b strings.Builder
+	for _, name := range sorted(names) {
+		b.WriteString(name + "\n")
+	}
+	golden := filepath.Join("testdata", "metrics.golden")
+	if *update {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil || b.String() != string(want) {
+		t.Errorf("the metrics are (%v; -update writes them)\n%s\nwant\n%s", err, b.String(), want)
+	}
+
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if err := in.Close(); err != nil {
+		t.Error(err)
+	}
+	if w := get(in, "/metrics"); w.Code != 200 || !strings.Contains(w.Body.String(), "tidemill_build_info") {
+		t.Errorf("while the books cannot be read: %d, want the other metrics", w.Code)
+	}
+}
+
+func sorted(m map[string]bool) []string {
+	var names []string
+	for n := range m {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestProfilesAreForThoseWhomTheAPIAnswers(t *testing.T) {
+	in := open(t, settings(t), Options{})
+	defer in.Close()
+	if w := get(in, "/debug/pprof/"); w.Code != 200 {
+		t.Errorf("answered %d", w.Code)
+	}
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile", "/debug/pprof/cmdline", "/debug/pprof/trace"} {
+		r := httptest.NewRequest("GET", path, nil)
+		r.RemoteAddr = "192.0.2.1:1"
+		w := httptest.NewRecorder()
+		if in.Handler.ServeHTTP(w, r); w.Code != 403 {
+			t.Errorf("%s from another machine is answered %d", path, w.Code)
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect"
+	"github.com/tidemill/tidemill/serve/admin"
+)
+
+// instance is an embedded one that runs for a test.
+type instance struct {
+	t *testing.T
+	*connect.Instance
+}
+
+func start(t *testing.T, change func(*config.Loaded)) *instance {
+	t.Helper()
+	c, err := config.Load(config.Layers{Flags: map[string]string{"data": t.TempDir(), "analytics.flush_interval": "1ms"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Projects = []config.Project{{Name: "shop", Key: tidemill.NewSecret("shop-key")}}
+	if change != nil {
+		change(c)
+	}
+	in, err := connect.Open(t.Context(), c, connect.Options{Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ready, ended := make(chan bool), make(chan error)
+	go func() { ended <- in.Run(ctx, nil, func() { close(ready) }) }()
+	<-ready
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("Run = %v", err)
+		}
+		if err := in.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+	})
+	return &instance{t, in}
+}
+
+// request is one from this machine, as the CLI makes it.
+func request(method, path string, body string) *http.Request {
+	r := httptest.NewRequest(method, "http://localhost:8484"+path, strings.NewReader(body))
+	r.RemoteAddr = "127.0.0.1:50000"
+	return r
+}
+
+func (in *instance) do(r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	in.Handler.ServeHTTP(w, r)
+	return w
+}
+
+func (in *instance) get(path string) *httptest.ResponseRecorder {
+	return in.do(request(http.MethodGet, admin.Prefix+path, ""))
+}
+
+func (in *instance) post(path, body string) *httptest.ResponseRecorder {
+	return in.do(request(http.MethodPost, admin.Prefix+path, body))
+}
+
+// refused checks an answer to what is wrong: its status, and a sentence.
+func refused(t *testing.T, w *httptest.ResponseRecorder, status int, want string) {
+	t.Helper()
+	var said struct{ Error string }
+	if err := json.Unmarshal(w.Body.Bytes(), &said); err != nil || w.Code != status || !strings.Contains(said.Error, want) ||
+		w.Header().Get("Content-Type") != "application/json" || w.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("answered %d %v\n%s\nwant %d with an error that has %q", w.Code, w.Header(), w.Body, status, want)
+	}
+}
+
+func TestWithoutAKeyOnlyThisMachineIsAnswered(t *testing.T) {
+	in := start(t, nil)
+	for _, c := range []struct {
+		name   string
+		change func(*http.Request)
+		want   int
+	}{
+		{"a program on this machine", func(*http.Request) {}, 200},
+		{"by the name of the loopback", func(r *http.Request) { r.Host = "LOCALHOST" }, 200},
+		{"by IPv6", func(r *http.Request) { r.Host, r.RemoteAddr = "[::1]:8484", "[::1]:50000" }, 200},
+		{"another machine", func(r *http.Request) { r.RemoteAddr = "192.0.2.1:50000" }, 403},
+		{"a name that was made to point here (DNS rebinding)", func(r *http.Request) { r.Host = "evil.example:8484" }, 403},
+		{"a name that begins like the loopback", func(r *http.Request) { r.Host = "127.0.0.1.evil.example" }, 403},
+		{"no host at all", func(r *http.Request) { r.Host = "" }, 403},
+		{"through a proxy on this machine", func(r *http.Request) { r.Header.Set("X-Forwarded-For", "192.0.2.1") }, 403},
+		{"through a proxy that says so in the standard's words", func(r *http.Request) { r.Header.Set("Forwarded", "for=192.0.2.1") }, 403},
+	} {
+		for _, route := range []struct{ method, path string }{{"GET", "status"}, {"POST", "pipelines/analytics/resume"}, {"GET", "../../debug/pprof/"}} {
+			r := request(route.method, admin.Prefix+route.path, "")
+			if strings.HasPrefix(route.path, "..") {
+				r.URL.Path = "/debug/pprof/"
+			}
+			c.change(r)
+			w := in.do(r)
+			if allowed := w.Code != 403; allowed != (c.want == 200) {
+				t.Errorf("%s: %s %s is answered %d, want %d\n%s", c.name, route.method, route.path, w.Code, c.want, w.Body)
+			}
+		}
+	}
+}
+
+func TestPagesOfOtherSitesAreKeptOut(t *testing.T) {
+	for _, key := range []string{"", "the-key"} {
+		in := start(t, func(c *config.Loaded) { c.Admin.Key = tidemill.NewSecret(key) })
+		for _, c := range []struct {
+			name, header, value string
+			allowed             bool
+		}{
+			{"no browser", "", "", true},
+			{"our own page", "Sec-Fetch-Site", "same-origin", true},
+			{"our own page, by its origin", "Origin", "http://localhost:8484", true},
+			{"another site", "Sec-Fetch-Site", "cross-site", false},
+			{"another port", "Sec-Fetch-Site", "same-site", false},
+			{"another site, by its origin", "Origin", "https://evil.example", false},
+			{"a page without origin", "Origin", "null", false},
+		} {
+			r := request(http.MethodPost, admin.Prefix+"dead/replay?all=true", "")
+			r.Header.Set("Authorization", "Bearer "+key)
+			if c.header != "" {
+				r.Header.Set(c.header, c.value)
+			}
+			if w := in.do(r); (w.Code == 200) != c.allowed {
+				t.Errorf("key %q, %s: answered %d, want allowed: %v\n%s", key, c.name, w.Code, c.allowed, w.Body)
+			}
+		}
+	}
+}
+
+func TestWithAKeyNothingIsAnsweredWithoutIt(t *testing.T) {
+	in := start(t, func(c *config.Loaded) { c.Admin.Key = tidemill.NewSecret("the-key-0123456789") })
+	api := routes(t)
+	for _, auth := range []string{"", "Bearer", "Bearer ", "Bearer the-key", "Bearer the-key-01234567890", "Basic the-key-0123456789", "the-key-0123456789", "Bearer  the-key-0123456789"} {
+		for _, route := range api {
+			r := request(route.Method, admin.Prefix+route.Path, "")
+			r.Header.Set("Authorization", auth)
+			w := in.do(r)
+			if refused(t, w, http.StatusUnauthorized, "the API needs its key"); w.Header().Get("WWW-Authenticate") != "Bearer" {
+				t.Errorf("%s %s with %q: no WWW-Authenticate", route.Method, route.Path, auth)
+			}
+		}
+	}
+	for _, auth := range []string{"Bearer the-key-0123456789", "bearer the-key-0123456789"} {
+		r := request(http.MethodGet, admin.Prefix+"status", "")
+		r.Header.Set("Authorization", auth)
+		r.Host, r.RemoteAddr = "tidemill.example", "192.0.2.1:1"
+		r.Header.Set("X-Forwarded-For", "192.0.2.2")
+		if w := in.do(r); w.Code != 200 {
+			t.Errorf("with %q: answered %d", auth, w.Code)
+		}
+	}
+}
+
+// routes are all that the API has, from its own table.
+func routes(t *testing.T) []admin.Route {
+	t.Helper()
+	all := admin.New(admin.Parts{}).Routes()
+	if len(all) < 16 {
+		t.Fatalf("the API has %d routes", len(all))
+	}
+	return all
+}
+
+func TestEveryRouteAnswersAndKnowsItsMethods(t *testing.T) {
+	in := start(t, nil)
+	fill := strings.NewReplacer("{name}", "analytics.replay", "{letter}", "1")
+	methods := map[string][]string{}
+	for _, r := range routes(t) {
+		path := fill.Replace(r.Path)
+		methods[path] = append(methods[path], r.Method)
+		w := in.do(request(r.Method, admin.Prefix+path, ""))
+		switch {
+		case w.Code == http.StatusOK:
+		case w.Code/100 == 4 && w.Code != http.StatusMethodNotAllowed:
+			refused(t, w, w.Code, " ")
+		default:
+			t.Errorf("%s %s: answered %d\n%s", r.Method, path, w.Code, w.Body)
+		}
+		if w.Header().Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s %s: no nosniff", r.Method, path)
+		}
+	}
+	methods["dead/replay"] = []string{"GET", "POST"} // a letter may be asked for by any name
+	methods["dead/delete"] = methods["dead/replay"]
+	for path, allowed := range methods {
+		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
+			if slices.Contains(allowed, method) {
+				continue
+			}
+			w := in.do(request(method, admin.Prefix+path, ""))
+			slices.Sort(allowed)
+			if refused(t, w, http.StatusMethodNotAllowed, "cannot be "+method); w.Header().Get("Allow") != strings.Join(allowed, ", ") {
+				t.Errorf("%s %s: Allow is %q, want %v", method, path, w.Header().Get("Allow"), allowed)
+			}
+		}
+	}
+	for _, path := range []string{"", "nothing", "status/", "dead/1/2", "pipelines", "pipelines/analytics", "pipelines/analytics/stop"} {
+		refused(t, in.get(path), http.StatusNotFound, "the API has no "+admin.Prefix+path)
+		refused(t, in.post(path, ""), http.StatusNotFound, "the API has no "+admin.Prefix+path)
+	}
+}
+
+func TestWrongInputIsRefusedInASentence(t *testing.T) {
+	in := start(t, func(c *config.Loaded) {
+		c.Projects = append(c.Projects, config.Project{Name: "other", Key: tidemill.NewSecret("other-key")})
+	})
+	ids := url.Values{"id": strings.Split(strings.Repeat("x,", 10_000)+"x", ",")}
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"GET", "events", "", 400, "say which project, of other, shop"},
+		{"GET", "events?project=nix", "", 404, `there is no project "nix"; there are other, shop`},
+		{"GET", "events?project=00000000-0000-4000-8000-000000000000", "", 404, "there is no project"},
+		{"GET", "events?project=shop&max=many", "", 400, `max="many" is not a count`},
+		{"GET", "events?project=shop&max=-1", "", 400, `max="-1" is not a count`},
+		{"GET", "events?project=shop&from=soon", "", 400, `from="soon" is no time: write 2026-01-31T12:00:00Z`},
+		{"GET", "events?project=shop&to=soon", "", 400, `to="soon" is no time`},
+		{"GET", "events?project=shop&person=me", "", 400, `person="me" is no UUID`},
+		{"POST", "events?project=nix", "{}", 404, "there is no project"},
+		{"GET", "persons?project=shop&distinct_id=nobody", "", 404, `nobody in this project has the distinct id "nobody"`},
+		{"GET", "persons?project=shop", "", 404, "nobody in this project"},
+		{"GET", "definitions", "", 400, "say which project"},
+		{"GET", "warnings?project=shop&max=x", "", 400, "is not a count"},
+		{"GET", "audit?system=nix", "", 404, `no system "nix" runs here; there is analytics`},
+		{"GET", "dead?kind=nix", "", 400, "kind of failure"},
+		{"GET", "dead?before=soon", "", 400, `before="soon" is no time`},
+		{"GET", "dead?project=nix", "", 404, "there is no project"},
+		{"GET", "dead/99", "", 404, "there is no dead letter 99"},
+		{"GET", "dead/no%2Fsuch", "", 404, "there is no dead letter no/such"},
+		{"POST", "dead/replay", "", 400, "say which letters to replay"},
+		{"POST", "dead/delete", "", 400, "say which letters to delete"},
+		{"POST", "dead/delete?all=yes", "", 400, "say which letters to delete"},
+		{"POST", "dead/delete?max=x", "", 400, "is not a count"},
+		{"POST", "dead/delete", ids.Encode(), 400, "exceeded limit"},
+		{"POST", "dead/delete?%zz", "", 400, "invalid URL escape"},
+		{"POST", "pipelines/nix/pause", "", 404, `no pipeline "nix" runs here; there are analytics, analytics.replay`},
+		{"POST", "pipelines/analytics/resume", "", 409, "it is running, not paused"},
+	} {
+		t.Run(fmt.Sprint(c.method, " ", c.path), func(t *testing.T) {
+			r := request(c.method, admin.Prefix+c.path, c.body)
+			if strings.HasPrefix(c.body, "id=") {
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			}
+			refused(t, in.do(r), c.status, c.want)
+		})
+	}
+}
