@@ -53,7 +53,7 @@ type Project struct {
 
 // Analytics tunes the analytics system.
 type Analytics struct {
-	FlushEvents   int           `yaml:"flush_events" env:"TIDEMILL_ANALYTICS_FLUSH_EVENTS" default:"1000" help:"events flushed together" allow:"1 to 100000"`
+	FlushEvents   int           `yaml:"flush_events" env:"TIDEMILL_ANALYTICS_FLUSH_EVENTS" default:"2000" help:"events flushed together" allow:"1 to 100000"`
 	FlushInterval time.Duration `yaml:"flush_interval" env:"TIDEMILL_ANALYTICS_FLUSH_INTERVAL,PROCESSOR_FLUSH_INTERVAL_MS" default:"200ms" help:"longest wait of an event for its batch" allow:"1ms or more"`
 	Lanes         int           `yaml:"lanes" env:"TIDEMILL_ANALYTICS_LANES" default:"2" help:"flushes at once" allow:"1 to 64"`
 	Backpressure  int           `yaml:"backpressure" env:"TIDEMILL_ANALYTICS_BACKPRESSURE,PROCESSOR_BACKPRESSURE_THRESHOLD" default:"2000" help:"events in memory, beside those being flushed, at which reading pauses" allow:"1 to 1000000"`

@@ -20,7 +20,7 @@ const (
 )
 
 // doctor looks at everything that could cost events, and says what to do.
-func (i *Instance) doctor(geo *enrich.Geo) func(context.Context) []admin.Finding {
+func (i *Instance) doctor(geo *enrich.Geo, damaged func(context.Context) (int, error)) func(context.Context) []admin.Finding {
 	return func(ctx context.Context) []admin.Finding {
 		fs := []admin.Finding{i.checkDatabase(ctx), i.checkSpace(), i.checkFolder()}
 		for _, s := range i.systems {
@@ -28,7 +28,7 @@ func (i *Instance) doctor(geo *enrich.Geo) func(context.Context) []admin.Finding
 				fs = append(fs, checkPipeline(e))
 			}
 		}
-		return append(fs, checkGeo(geo.Status()), i.checkProjects())
+		return append(fs, checkDamaged(ctx, damaged), checkGeo(geo.Status()), i.checkProjects())
 	}
 }
 
@@ -90,6 +90,17 @@ func checkPipeline(e *flow.Engine) admin.Finding {
 		return finding(name, "ok", "not started: the data was opened to look at it", "")
 	}
 	return finding(name, "ok", s.State.String(), "")
+}
+
+func checkDamaged(ctx context.Context, damaged func(context.Context) (int, error)) admin.Finding {
+	switch n, err := damaged(ctx); {
+	case err != nil:
+		return finding("waiting events", "warn", err.Error(), "")
+	case n > 0:
+		return finding("waiting events", "fail", fmt.Sprintf("%d were found to be other bytes than were written; they are kept in the table queue_damaged", n),
+			"check the disk and the memory of this machine; what their bytes still tell can be sent again")
+	}
+	return finding("waiting events", "ok", "none was ever found damaged", "")
 }
 
 func checkGeo(s enrich.GeoStatus) admin.Finding {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -74,7 +75,8 @@ func (i *Instance) embedded(ctx context.Context) error {
 	source := queues.Open(analytics.Name, queue.Options{})
 	sys, err := analytics.New(
 		analytics.Parts{Source: source, Persons: persons, Warehouse: events, Definitions: definitions, Letters: letters,
-			Locks: locks, Projects: projects, Agent: agents.Parse, Country: geo.Country},
+			Locks: locks, Projects: projects, Agent: agents.Parse, Country: geo.Country,
+			Damaged: func(ctx context.Context) (int, error) { return queues.Damaged(ctx, analytics.Name) }},
 		analytics.Options{Batch: c.FlushEvents, Age: c.FlushInterval, Lanes: c.Lanes, InFlight: c.Backpressure + c.FlushEvents*c.Lanes,
 			Handouts: c.Handouts, Replay: c.ReplayEvery, ReplayBatch: c.ReplayBatch, Log: o.Log, Now: o.Now, Observe: stages.observe})
 	if err != nil {
@@ -90,8 +92,9 @@ func (i *Instance) embedded(ctx context.Context) error {
 	if c.Heartbeat != "" {
 		i.loops = append(i.loops, i.heartbeat(c.Heartbeat))
 	}
-	i.metrics.MustRegister(metrics.NewEngines(sys.Pipelines, map[string]tidemill.Bookkeeper{
-		analytics.Name: source.(tidemill.Bookkeeper), analytics.ReplayName: letters.Open(analytics.Name).(tidemill.Bookkeeper)}))
+	books := map[string]tidemill.Bookkeeper{
+		analytics.Name: source.(tidemill.Bookkeeper), analytics.ReplayName: letters.Open(analytics.Name).(tidemill.Bookkeeper)}
+	i.metrics.MustRegister(metrics.NewEngines(sys.Pipelines, books))
 
 	proxies, err := i.config.HTTP.Proxies()
 	if err != nil {
@@ -110,15 +113,14 @@ func (i *Instance) embedded(ctx context.Context) error {
 	}
 	api := admin.New(admin.Parts{
 		Version: o.Version, Started: i.started, Uses: i.Uses, Key: i.config.Admin.Key, Config: i.config,
-		Systems: []admin.System{{Name: sys.Name, Pipelines: sys.Pipelines, Audit: func(ctx context.Context) (any, bool, error) {
+		Systems: []admin.System{{Name: sys.Name, Pipelines: sys.Pipelines, Books: books, Audit: func(ctx context.Context) (any, bool, error) {
 			a, err := sys.Audit(ctx)
 			return a, a.Balanced, err
 		}}},
 		Projects: projects, Persons: persons, Events: events, Letters: letters, Definitions: definitions,
-		Send: sendNative(door.Accept), Doctor: i.doctor(geo), Log: o.Log,
+		Send: sendNative(door.Accept), Doctor: i.doctor(geo, func(ctx context.Context) (int, error) { return queues.Damaged(ctx, analytics.Name) }), Log: o.Log,
 	})
 	mux := http.NewServeMux()
-	mux.Handle("/", door)
 	mux.Handle(admin.Prefix, api)
 	mux.Handle("GET /livez", health(i.live))
 	mux.Handle("GET /readyz", health(i.takes))
@@ -128,9 +130,29 @@ func (i *Instance) embedded(ctx context.Context) error {
 	profiles.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	profiles.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	mux.Handle("/debug/pprof/", api.Guard(profiles))
-	i.Handler = mux
+	i.Handler = route(mux, door)
 	i.Uses = append(i.Uses, fmt.Sprintf("countries: %s", countries(geo.Status())))
 	return nil
+}
+
+// route sends what operators ask for to ours and everything else to the door, by the path
+// as it is: http.ServeMux would redirect paths with double slashes, which SDKs take for an
+// error or for success.
+func route(ours, door http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, p := range [...]string{admin.Prefix, "/debug/pprof/"} {
+			if strings.HasPrefix(r.URL.Path, p) {
+				ours.ServeHTTP(w, r)
+				return
+			}
+		}
+		switch r.URL.Path {
+		case "/livez", "/readyz", "/metrics":
+			ours.ServeHTTP(w, r)
+		default:
+			door.ServeHTTP(w, r)
+		}
+	})
 }
 
 func countries(s enrich.GeoStatus) string {

@@ -163,6 +163,8 @@ func (d *doorOut) letGo(ours, theirs int) {
 			answered++
 		}
 		clear(t.end.Next) // the emitted are free again
+		clean(&t.Message) // now, not when the slot is needed again: there may be thousands
+		t.row = nil
 	}
 	for i, n := range d.loads {
 		if n > 0 {

@@ -81,12 +81,17 @@ func orUnknown(err error) error {
 
 // keepBytes is the most payload memory a slot keeps for its next message, so that one
 // large message does not stay in memory for each slot it went through.
-const keepBytes = 64 << 10
+const keepBytes = 8 << 10
 
-// clean empties a message and keeps its memory, unless that is large.
+// clean empties a message and keeps its memory, unless that is large. Header fields may
+// point to memory of the source's, which is let go.
 func clean(m *tidemill.Message) {
 	if cap(m.Payload) > keepBytes {
 		m.Payload = nil
 	}
+	if cap(m.Key) > keepBytes {
+		m.Key = nil
+	}
+	clear(m.Header[:cap(m.Header)])
 	*m = tidemill.Message{Key: m.Key[:0], Payload: m.Payload[:0], Header: m.Header[:0]}
 }

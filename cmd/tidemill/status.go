@@ -27,7 +27,8 @@ type auditReport struct {
 	Letters   struct {
 		Put, Held, Replayed, Discarded uint64
 	} `json:"dead_letters"`
-	Stored int64 `json:"stored"`
+	Damaged uint64 `json:"damaged"`
+	Stored  int64  `json:"stored"`
 }
 
 func (c *auditCmd) Run(ctx context.Context, e env) error {
@@ -70,6 +71,9 @@ func (r *auditReport) print(e env) {
 	if r.Lost > 0 {
 		row("+ lost at the source", r.Lost)
 	}
+	if r.Damaged > 0 {
+		row("damaged on disk, dead", r.Damaged)
+	}
 	row("dead letters", r.Letters.Put)
 	row("= held", r.Letters.Held)
 	row("+ replayed", r.Letters.Replayed)
@@ -104,8 +108,9 @@ func (c *statusCmd) Run(ctx context.Context, e env) error {
 					Name, State, Breaker string
 					Received             uint64
 					Settled              struct{ Delivered, Skipped, Dead uint64 }
-					InFlight             int    `json:"in_flight"`
-					Last                 string `json:"last_error"`
+					InFlight             uint64  `json:"in_flight"`
+					Pending              *uint64 `json:"pending"`
+					Last                 string  `json:"last_error"`
 				}
 			}
 		}
@@ -124,6 +129,9 @@ func (c *statusCmd) Run(ctx context.Context, e env) error {
 		_, _ = fmt.Fprintln(w, "\nPIPELINE\tSTATE\tRECEIVED\tDELIVERED\tSKIPPED\tDEAD\tIN FLIGHT\tBREAKER\tLAST ERROR")
 		for _, sys := range s.Systems {
 			for _, p := range sys.Pipelines {
+				if p.Pending != nil { // the books' in flight: what waits too
+					p.InFlight = *p.Pending
+				}
 				_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", p.Name, p.State, p.Received,
 					p.Settled.Delivered, p.Settled.Skipped, p.Settled.Dead, p.InFlight, p.Breaker, short(p.Last, 60))
 			}

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -24,7 +25,7 @@ import (
 )
 
 // ErrFull says that there is no room: the disk, the quota or Options.MaxBytes.
-var ErrFull = errors.New("no room left for the database")
+var ErrFull = errors.New("no room left for the database: make room on the disk; nothing is lost meanwhile")
 
 // ErrClosed says that the database was closed.
 var ErrClosed = errors.New("the database is closed")
@@ -36,7 +37,7 @@ const pageSize = 8192
 // Options tune a database; the zero value is ready to use.
 type Options struct {
 	Readers  int   // connections for Read; 0 means 4
-	CacheMiB int   // page cache of the writer; 0 means 64. Readers have a quarter each.
+	CacheMiB int   // page cache of the writer; 0 means 48. Readers have a twelfth each.
 	WALMiB   int64 // size at which the log is folded back; 0 means 64
 	MaxBytes int64 // largest size of the file; 0: the disk's
 }
@@ -65,7 +66,7 @@ func Open(ctx context.Context, path string, o Options) (_ *DB, err error) {
 		o.Readers = 4
 	}
 	if o.CacheMiB <= 0 {
-		o.CacheMiB = 64
+		o.CacheMiB = 48
 	}
 	if o.WALMiB <= 0 {
 		o.WALMiB = 64
@@ -111,7 +112,7 @@ func Open(ctx context.Context, path string, o Options) (_ *DB, err error) {
 		return nil, err
 	}
 	for range o.Readers {
-		r, err := d.connect(ctx, max(o.CacheMiB/4, 2))
+		r, err := d.connect(ctx, max(o.CacheMiB/12, 2))
 		if err != nil {
 			return nil, err
 		}
@@ -209,7 +210,8 @@ func said(err error) error {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		switch e.Code() & 0xff {
 		case sqlite3.SQLITE_FULL:
-			return &tidemill.Error{Kind: tidemill.Transient, Err: fmt.Errorf("%w: %w", ErrFull, err)}
+			// Nobody's failed try: whoever writes waits until there is room.
+			return &tidemill.Error{Kind: tidemill.RateLimit, After: time.Second, Err: fmt.Errorf("%w: %w", ErrFull, err)}
 		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 			return &tidemill.Error{Kind: tidemill.Transient, Err: err}
 		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:

@@ -38,6 +38,7 @@ const Prefix = "/api/v1/"
 type System struct {
 	Name      string
 	Pipelines []*flow.Engine
+	Books     map[string]tidemill.Bookkeeper               // of the pipelines' sources, by name
 	Audit     func(ctx context.Context) (any, bool, error) // its report, and whether it balances
 }
 

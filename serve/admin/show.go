@@ -33,7 +33,8 @@ type pipelineStatus struct {
 	Left     uint64            `json:"left"`
 	Stale    uint64            `json:"stale"`
 	Failures map[string]uint64 `json:"failures"`
-	InFlight int               `json:"in_flight"`
+	InFlight int               `json:"in_flight"`         // held by the engine
+	Pending  *uint64           `json:"pending,omitempty"` // accepted and not ended, wherever they are; what the books call in flight
 	Buffered int               `json:"buffered"`
 	Lanes    int               `json:"lanes"`
 	Breaker  string            `json:"breaker"`
@@ -72,7 +73,15 @@ func (a *API) status(w http.ResponseWriter, r *http.Request) error {
 	for _, s := range a.Systems {
 		out := systemStatus{Name: s.Name, Pipelines: []pipelineStatus{}}
 		for _, e := range s.Pipelines {
-			out.Pipelines = append(out.Pipelines, statusOf(e))
+			p := statusOf(e)
+			if b, ok := s.Books[e.Name()]; ok {
+				books, err := b.Books(r.Context())
+				if err != nil {
+					return err
+				}
+				p.Pending = &books.Pending
+			}
+			out.Pipelines = append(out.Pipelines, p)
 		}
 		systems = append(systems, out)
 	}
@@ -159,6 +168,10 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) error {
 	for e, err := range a.Events.Events(r.Context(), f) {
 		if err != nil {
 			return out.end(err)
+		}
+		e.Profile, e.Origin = true, 0 // of the way in, not of the event
+		if len(e.Properties) == 0 {
+			e.Properties = []byte("{}")
 		}
 		line = e.AppendJSON(line[:0])
 		if err := out.raw(line); err != nil {

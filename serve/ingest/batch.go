@@ -48,10 +48,17 @@ const (
 	unkept               // the queue is full: send it again
 )
 
-const maxKeep = 1 << 20 // bytes of a batch's memory that are used again
+const (
+	maxKeep       = 1 << 20 // bytes of a batch's memory that are used again
+	maxKeepEvents = 1000    // and events: a batch that had more leaves all its memory
+)
 
 // reset empties the batch for the next request.
 func (b *batch) reset() {
+	if cap(b.jobs) > maxKeepEvents || cap(b.envelope.events) > maxKeepEvents || cap(b.verdicts) > maxKeepEvents {
+		*b = batch{}
+		return
+	}
 	clear(b.jobs)
 	clear(b.refs)
 	clear(b.fields)

@@ -189,8 +189,10 @@ func TestMemoryIsGivenBack(t *testing.T) {
 }
 
 func TestMemoryOfAllRequestsIsBounded(t *testing.T) {
-	d := newDoor(t, func(o *Options) { o.Limits.PostHog, o.Limits.Native, o.Limits.Memory = 1<<20, 1<<20, 3<<20 })
-	held := d.buffers.get(3 << 20)
+	d := newDoor(t, func(o *Options) {
+		o.Limits.PostHog, o.Limits.Native, o.Limits.Events, o.Limits.Memory = 1<<20, 1<<20, 100, 5<<20
+	})
+	held := d.buffers.get(5 << 20)
 	if held == nil {
 		t.Fatal("the whole of the memory cannot be had")
 	}
@@ -199,8 +201,16 @@ func TestMemoryOfAllRequestsIsBounded(t *testing.T) {
 		t.Errorf("got %d %s; want 503 and Retry-After", w.Code, w.Body)
 	}
 	want(t, d.send("/batch/", posted(ph)), 200, `{"status":"Ok"}`) // small ones always have room
+	many := `{"api_key":"` + goodKey + `","batch":[` + strings.TrimSuffix(strings.Repeat(`{"event":"e","distinct_id":"u"},`, 99), ",") + `]}`
+	if w := d.send("/batch/", many); w.Code != 503 {
+		t.Errorf("99 events in %d bytes: got %d %s; want 503, they take more memory than their bytes", len(many), w.Code, w.Body)
+	}
 	d.buffers.put(held)
 	want(t, d.send("/batch/", posted(`{"event":"e","distinct_id":"u","x":"`+strings.Repeat("x", 100_000)+`"}`)), 200, `{"status":"Ok"}`)
+	want(t, d.send("/batch/", many), 200, `{"status":"Ok"}`)
+	if out := d.buffers.out.Load(); out != 0 {
+		t.Errorf("%d bytes are out after all answers", out)
+	}
 }
 
 func TestLargeBodies(t *testing.T) {

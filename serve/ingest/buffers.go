@@ -46,6 +46,18 @@ func (b *buffers) get(n int) []byte {
 	return make([]byte, 0, size)
 }
 
+// reserve counts memory that somebody else holds, or says that there is no room for it.
+func (b *buffers) reserve(n int64) bool {
+	if b.out.Add(n) > b.limit {
+		b.out.Add(-n)
+		return false
+	}
+	return true
+}
+
+// release takes back what was reserved.
+func (b *buffers) release(n int64) { b.out.Add(-n) }
+
 // put takes a buffer back that get returned. Nil is fine.
 func (b *buffers) put(buf []byte) {
 	if buf == nil {

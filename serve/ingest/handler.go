@@ -144,6 +144,7 @@ type exchange struct {
 	owner  owner
 	batch  *batch // nil until the body is there
 
+	reserved  int64  // bytes of memory that the batch is counted for
 	buf, body []byte // body lies in buf, which is to be given back
 	sent      int    // bytes of the body as sent
 }
@@ -152,6 +153,7 @@ type exchange struct {
 func (x *exchange) end(start time.Time) {
 	x.h.stats.request(x.speaks, x.status, x.sent, len(x.body), time.Since(start))
 	x.use(nil)
+	x.h.buffers.release(x.reserved)
 	if x.batch != nil {
 		x.batch.reset()
 		x.h.batches.Put(x.batch)
@@ -161,8 +163,24 @@ func (x *exchange) end(start time.Time) {
 // events parses the body.
 func (x *exchange) events(limit int, lists ...string) *problem {
 	x.batch = x.h.batches.Get().(*batch)
-	return x.batch.envelope.parse(x.body, limit, lists...)
+	if p := x.batch.envelope.parse(x.body, limit, lists...); p != nil {
+		return p
+	}
+	// What is made of the body takes memory too: a job of each event, and the queue's copy.
+	// As with buffers, what is small always has room.
+	cost := int64(len(x.batch.envelope.events))*eventMemory + int64(len(x.body))
+	if cost <= 2*smallBuffer {
+		return nil
+	}
+	if !x.h.buffers.reserve(cost) {
+		return busy("memory", "too many large requests at once, please retry")
+	}
+	x.reserved += cost
+	return nil
 }
+
+// eventMemory is about what an event takes beside its bytes, from here until it is durable.
+const eventMemory = 1 << 10
 
 // beacon says whether the client wants an answer without a body.
 func (x *exchange) beacon() bool {

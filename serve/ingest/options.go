@@ -115,7 +115,8 @@ func (o Options) check() (Options, error) {
 	if l.Memory < 0 {
 		return o, fmt.Errorf("ingest: Limits.Memory is %d; want 0 for the default, or more", l.Memory)
 	}
-	least := int64(3 * max(l.Native, l.PostHog)) // as sent, inflated, and while one grows
+	// As sent, inflated, while one grows, and the queue's copy; and what is made of events.
+	least := int64(4*max(l.Native, l.PostHog)) + int64(l.Events)*eventMemory
 	if l.Memory == 0 {
 		l.Memory = max(128*mib, least)
 	}

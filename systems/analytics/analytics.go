@@ -35,7 +35,7 @@ const Name = "analytics"
 // ReplayName is the pipeline whose source is the dead letters of the other.
 const ReplayName = Name + ".replay"
 
-// Parts are what the system is made of. All are required but the last three.
+// Parts are what the system is made of. All are required but the last four.
 type Parts struct {
 	Source      tidemill.Source
 	Persons     person.Store
@@ -47,6 +47,10 @@ type Parts struct {
 	Projects project.Projects             // nil: events of any project are taken
 	Agent    func(ua string) enrich.Agent // nil: user agents are not parsed
 	Country  func(ip string) string       // nil: no countries
+
+	// Damaged counts the events that the source found to be other bytes than were written:
+	// dead in its books, and kept apart without a letter. Nil: it never does.
+	Damaged func(context.Context) (int, error)
 }
 
 // Options tune the system; the zero value is ready to use.

@@ -21,6 +21,7 @@ type Audit struct {
 	Balanced  bool   `json:"balanced"`
 
 	Letters Letters  `json:"dead_letters"` // what became of the dead
+	Damaged int      `json:"damaged"`      // dead without a letter: found damaged at the source, and kept apart there
 	Stored  int64    `json:"stored"`       // rows in the warehouse, counted there
 	Faults  []string `json:"faults"`       // what does not add up, in words
 }
@@ -51,12 +52,18 @@ func (s *System) Audit(ctx context.Context) (Audit, error) {
 	if err != nil {
 		return Audit{}, err
 	}
+	damaged := 0
+	if s.parts.Damaged != nil {
+		if damaged, err = s.parts.Damaged(ctx); err != nil {
+			return Audit{}, err
+		}
+	}
 	stored, err := s.parts.Warehouse.Count(ctx, uuid.Nil)
 	if err != nil {
 		return Audit{}, err
 	}
 	a := Audit{System: Name, Accepted: books.Accepted, Delivered: books.Settled.Delivered, Skipped: books.Settled.Skipped,
-		Dead: books.Settled.Dead, InFlight: books.Pending, Lost: books.Lost, Stored: stored, Faults: []string{},
+		Dead: books.Settled.Dead, InFlight: books.Pending, Lost: books.Lost, Stored: stored, Damaged: damaged, Faults: []string{},
 		Letters: Letters{Put: dead.Accepted, Held: dead.Pending, Replayed: dead.Settled.Delivered, Discarded: dead.Settled.Skipped, Trimmed: dead.Lost}}
 	fault := func(wrong bool, what string) {
 		if wrong {
@@ -67,10 +74,11 @@ func (s *System) Audit(ctx context.Context) (Audit, error) {
 	fault(books.Off() < 0, "events were counted twice: more ended or are in flight than were accepted")
 	fault(books.Lost > 0, "events were lost at the source")
 	fault(dead.Off() != 0, "dead letters do not add up: put is not held + replayed + discarded")
-	fault(dead.Accepted < books.Settled.Dead, "events are dead without a letter")
+	lettered := a.Dead - min(a.Dead, uint64(damaged))
+	fault(dead.Accepted < lettered, "events are dead without a letter")
 	// A letter whose settlement was lost can be replayed before its event comes again, which
 	// then is delivered too: such events are in both books, and once in the warehouse.
-	both := int64(a.Letters.Put) - int64(a.Dead)
+	both := max(int64(a.Letters.Put)-int64(lettered), 0)
 	fault(stored < int64(a.Delivered+a.Letters.Replayed)-both, "events were delivered that the warehouse does not have")
 	a.Balanced = len(a.Faults) == 0
 	return a, nil

@@ -64,8 +64,9 @@ func recordSize(m *tidemill.Message) int {
 	return n
 }
 
-// readRecord fills m from a record, whose memory m then points to, and returns when the
-// job was added.
+// readRecord fills m from a record and returns when the job was added. Key and payload are
+// copied, so that a message which is kept for its memory does not keep the whole segment;
+// the header points to the record.
 func readRecord(rec []byte, m *tidemill.Message) (added int64, err error) {
 	if len(rec) < 4 || crc32.Checksum(rec[4:], castagnoli) != binary.LittleEndian.Uint32(rec) {
 		return 0, errDamaged
@@ -88,11 +89,11 @@ func readRecord(rec []byte, m *tidemill.Message) (added int64, err error) {
 		return 0, errDamaged
 	}
 	m.Tenant, m.ID, m.Type = words[:tenant], words[tenant:tenant+id], words[tenant+id:]
-	m.Key = r.bytes(key)
+	m.Key = append(m.Key[:0], r.bytes(key)...)
 	for range lengths.length() {
 		m.Header = append(m.Header, tidemill.Field{Name: r.bytes(lengths.length()), Value: r.bytes(lengths.length())})
 	}
-	m.Payload = r.rec[:len(r.rec):len(r.rec)]
+	m.Payload = append(m.Payload[:0], r.rec...)
 	if r.short {
 		return 0, errDamaged
 	}

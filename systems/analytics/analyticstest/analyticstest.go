@@ -55,10 +55,12 @@ func Run(t *testing.T, fresh Fresh) {
 }
 
 // RunInRealTime holds the promises against backends that are servers. Those that would
-// take minutes of waiting are left to Run.
+// take minutes of waiting are left to Run. Cases run in parallel, each on a harness of its
+// own.
 func RunInRealTime(t *testing.T, fresh Fresh) {
 	each(t, func(t *testing.T, p promise) {
 		if !p.slow {
+			t.Parallel()
 			p.hold(newBench(t, fresh, false))
 		}
 	})

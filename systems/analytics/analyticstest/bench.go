@@ -105,6 +105,19 @@ func (s *system) halt() {
 	<-s.ended
 }
 
+// ends waits until the system has ended by itself.
+func (s *system) ends() {
+	s.b.Helper()
+	s.b.until("the system ends by itself", func() bool {
+		select {
+		case <-s.ended:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
 // process runs a system until everything has ended, and stops it.
 func (b *bench) process() { b.Helper(); b.processWith(options(), nil) }
 
@@ -272,6 +285,16 @@ func (b *bench) letters() []*deadletter.Letter {
 		out = append(out, l.Clone())
 	}
 	return out
+}
+
+// letter is the only one.
+func (b *bench) letter() *deadletter.Letter {
+	b.Helper()
+	ls := b.letters()
+	if len(ls) != 1 {
+		b.Fatalf("%d dead letters, want 1\n%s", len(ls), b.log.String())
+	}
+	return ls[0]
 }
 
 // warnings are those of a type, newest first.

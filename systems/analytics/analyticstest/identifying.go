@@ -105,7 +105,7 @@ func comesAgain(b *bench) {
 	b.put(entry("never", "v"))
 	b.processWith(o, func(p *analytics.Parts) { never.Store, p.Persons = p.Persons, never })
 	b.wantBooks(1, 0, 1)
-	if l := b.letters()[0]; l.Kind != tidemill.Transient || l.Handed != 4 {
+	if l := b.letter(); l.Kind != tidemill.Transient || l.Handed != 4 {
 		b.Errorf("the letter's kind is %v after %d hand-outs (%s); want transient, which is replayed by itself, after 4", l.Kind, l.Handed, l.Cause)
 	}
 }

@@ -18,6 +18,7 @@ var keeping = []promise{
 	{name: "A11 a merge that is refused later is told all the same", reason: "a refusal is never silent", slow: true, holds: keptRefused},
 	{name: "A11 a full list pauses flushing with an alarm, and nothing is cut off", reason: "what is cut off is lost", slow: true, holds: keptFull},
 	{name: "A10 overrides that cannot be copied are copied later", reason: "neither side may be ahead of the other for long", slow: true, holds: overridesLater},
+	{name: "A18 overrides that wait are copied at the stop", reason: "a stop may be for long", holds: overridesAtTheStop},
 }
 
 func (b *bench) kept() int {
@@ -136,6 +137,16 @@ func overridesLater(b *bench) {
 		left, err := b.Persons.Overrides(b.Context(), 1)
 		return err == nil && len(left) == 0
 	})
+	s.stop()
+	(&story{count: 2, people: []string{"user anon"}, identified: "user"}).check(b)
+}
+
+func overridesAtTheStop(b *bench) {
+	w := &events{}
+	w.override.fail(1, errOutage) // as the merge tries to copy them
+	b.put(entry("e", "anon"), identify("user", "anon"))
+	s := b.startWith(options(), w)
+	b.until("they are stored", func() bool { return len(b.events()) == 2 })
 	s.stop()
 	(&story{count: 2, people: []string{"user anon"}, identified: "user"}).check(b)
 }

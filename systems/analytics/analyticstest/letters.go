@@ -57,7 +57,7 @@ func (b *bench) replay(change func(*analytics.Parts)) {
 func letterHas(b *bench) {
 	m := entry("pay", "u", everything...)
 	b.dieAtTheWarehouse(nil, m)
-	l := b.letters()[0]
+	l := b.letter()
 	if len(l.Header) != len(m.Header) || !bytes.Equal(l.Payload, m.Payload) || l.ID != m.ID {
 		b.Errorf("the entry was\n%v\nthe letter has\n%v", m.Header, l.Header)
 	}
@@ -103,27 +103,28 @@ func replayDelivers(b *bench) {
 }
 
 func notEnrichedAgain(b *bench) {
-	as := func(name, country string) func(*analytics.Parts) {
+	as := func(a enrich.Agent, country string) func(*analytics.Parts) {
 		return func(p *analytics.Parts) {
-			p.Agent = func(string) enrich.Agent { return enrich.Agent{Browser: name} }
+			p.Agent = func(string) enrich.Agent { return a }
 			p.Country = func(string) string { return country }
 		}
 	}
-	b.dieAtTheWarehouse(as("then", "AT"), entry("e", "u", "user_agent", "x", "ip", "9.9.9.9"))
+	then := as(enrich.Agent{Browser: "then"}, "")
+	b.dieAtTheWarehouse(then, entry("e", "u", "user_agent", "x", "ip", "9.9.9.9"))
 
 	ps := &persons{}
 	ps.apply.fail(3, errOutage)
 	b.put(entry("f", "u", "user_agent", "x", "ip", "9.9.9.9", "user_properties", `{"a":1}`))
 	s := b.start(options(), func(p *analytics.Parts) {
-		as("then", "AT")(p)
+		then(p)
 		ps.Store, p.Persons = p.Persons, ps
 	})
 	b.drained()
 	s.stop()
-	b.replay(as("now", "DE"))
+	b.replay(as(enrich.Agent{Browser: "now", OS: "now"}, "DE"))
 	for _, name := range []string{"e", "f"} {
-		if e := b.one(name); e.Browser != "then" || e.Country != "AT" {
-			b.Errorf("%s was replayed with browser %q and country %q; want those of then, AT", name, e.Browser, e.Country)
+		if e := b.one(name); e.Browser != "then" || e.OS != "" || e.Country != "" {
+			b.Errorf("%s was replayed with browser %q, system %q and country %q; want what was known then", name, e.Browser, e.OS, e.Country)
 		}
 	}
 }

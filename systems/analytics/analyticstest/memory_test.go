@@ -17,17 +17,20 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse/memorywarehouse"
 )
 
-func TestMemory(t *testing.T) {
-	analyticstest.Run(t, func(t *testing.T) analyticstest.Harness {
-		queues := memoryqueue.New(memoryqueue.Options{})
-		letters, err := memorydeadletter.New(deadletter.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return open(t, analyticstest.Harness{
-			Intake: queues, Source: func() tidemill.Source { return queues.Open(analytics.Name, queue.Options{}) },
-			Persons: memoryperson.New(memoryperson.Options{}), Warehouse: memorywarehouse.New(), Definitions: memorydefinition.New(),
-			Letters: letters, Locks: memorylock.New(memorylock.Options{}), Projects: memoryproject.New(),
-		})
+func TestMemory(t *testing.T) { analyticstest.Run(t, memory) }
+
+// What servers will be held to must hold here, too: by the real clock.
+func TestMemoryInRealTime(t *testing.T) { analyticstest.RunInRealTime(t, memory) }
+
+func memory(t *testing.T) analyticstest.Harness {
+	queues := memoryqueue.New(memoryqueue.Options{})
+	letters, err := memorydeadletter.New(deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return open(t, analyticstest.Harness{
+		Intake: queues, Source: func() tidemill.Source { return queues.Open(analytics.Name, queue.Options{}) },
+		Persons: memoryperson.New(memoryperson.Options{}), Warehouse: memorywarehouse.New(), Definitions: memorydefinition.New(),
+		Letters: letters, Locks: memorylock.New(memorylock.Options{}), Projects: memoryproject.New(),
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -55,6 +56,9 @@ func failsThrice(b *bench) {
 	b.drained()
 	s.stop()
 	b.wantBooks(1, 0, 2)
+	if got := b.catalogue(); !slices.Equal(got, []string{"event behind"}) {
+		b.Errorf("the catalogue is %q; want nothing of what is not stored", got)
+	}
 	for _, l := range b.letters() {
 		var e event.Event
 		if err := event.ParseRow(l.Row, &e); err != nil || e.Name == "" || e.Person != derived(e.DistinctID) {
@@ -130,7 +134,7 @@ func oneRowRefused(b *bench) {
 	b.drained()
 	s.stop()
 	b.wantBooks(39, 0, 1)
-	if l := b.letters()[0]; l.Kind != tidemill.Business || l.Row == nil {
+	if l := b.letter(); l.Kind != tidemill.Business || l.Row == nil {
 		b.Errorf("the letter is of kind %v, its row %s", l.Kind, l.Row)
 	}
 }
@@ -143,7 +147,7 @@ func longOutage(b *bench) {
 	w := &events{}
 	w.insert.fail(-1, errOutage)
 	o := options()
-	o.Batch, o.InFlight, o.Replay = batch, 2*batch, 5*time.Minute
+	o.Batch, o.InFlight, o.Handouts, o.Replay = batch, 2*batch, 10, 5*time.Minute
 	s := b.startWith(o, w)
 	b.pass(90 * time.Minute)
 	if st := s.Pipeline.Stats(); st.Breaker == policy.Closed {

@@ -111,7 +111,7 @@ func unknownProject(b *bench) {
 	b.put(entry("good", "u"), entry("stray", "u", "project_id", other.String()), entry("good too", "u"))
 	b.process()
 	b.wantBooks(2, 0, 1)
-	if l := b.letters()[0]; l.Kind != tidemill.Validation || !strings.Contains(l.Cause, "unknown_project") {
+	if l := b.letter(); l.Kind != tidemill.Validation || !strings.Contains(l.Cause, "unknown_project") {
 		b.Errorf("kind %v, cause %q", l.Kind, l.Cause)
 	}
 	ws, err := b.Warehouse.Warnings(b.Context(), other, 10)

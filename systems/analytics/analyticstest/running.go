@@ -71,7 +71,7 @@ func tooManyErrors(b *bench) {
 		p.Source = src
 	})
 	begun := time.Now()
-	<-s.ended
+	s.ends()
 	if !errors.Is(s.err, flow.ErrTooManyErrors) || !errors.Is(s.err, errOutage) {
 		b.Errorf("it ended with %v", s.err)
 	}
@@ -109,7 +109,7 @@ func emptyReads(b *bench) {
 		src = &flickering{source: p.Source.(source), works: func() bool { return false }}
 		p.Source = src
 	})
-	<-s.ended
+	s.ends()
 	if !errors.Is(s.err, flow.ErrTooManyErrors) || src.wrong != 100 {
 		b.Errorf("it ended with %v after %d errors", s.err, src.wrong)
 	}
