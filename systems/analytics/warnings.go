@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 
@@ -25,16 +26,26 @@ type Warnings struct {
 	mu      sync.Mutex // guards all below
 	waiting []warehouse.Warning
 	dropped uint64
+	counts  map[string]uint64
 }
 
 func newWarnings(to warehouse.Warehouse, log *slog.Logger) *Warnings {
-	return &Warnings{to: to, log: log}
+	return &Warnings{to: to, log: log, counts: map[string]uint64{}}
+}
+
+// Counts are how many warnings there were of each type since the start, those dropped
+// included: events refused behind the door and merges refused, by reason.
+func (w *Warnings) Counts() map[string]uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.counts)
 }
 
 // Add takes a warning. It never blocks.
 func (w *Warnings) Add(n warehouse.Warning) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.counts[n.Type]++
 	if len(w.waiting) >= maxWarnings {
 		w.dropped++
 		return

@@ -147,17 +147,17 @@ func longOutage(b *bench) {
 	w := &events{}
 	w.insert.fail(-1, errOutage)
 	o := options()
-	o.Batch, o.InFlight, o.Handouts, o.Replay = batch, 2*batch, 10, 5*time.Minute
+	o.Batch, o.InFlight, o.Handouts, o.Replay = batch, 2*batch, 5, 5*time.Minute
 	s := b.startWith(o, w)
-	b.pass(90 * time.Minute)
+	b.pass(45 * time.Minute)
 	if st := s.Pipeline.Stats(); st.Breaker == policy.Closed {
-		b.Errorf("the breaker is closed after an hour and a half of outage")
+		b.Errorf("the breaker is closed after 45 minutes of outage")
 	}
 	books := b.books()
 	if books.Settled.Dead > 5*batch || books.Settled.Delivered > 0 {
 		b.Errorf("in the outage %+v have ended, want at most five flushes of %d dead", books.Settled, batch)
 	}
-	if n := w.insert.called(); n > 90*60/10 {
+	if n := w.insert.called(); n > 45*60/10 {
 		b.Errorf("the warehouse was asked %d times in the outage", n)
 	}
 	w.insert.heal()

@@ -2,6 +2,7 @@ package analyticstest
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/google/uuid"
@@ -16,7 +17,7 @@ var refusing = []promise{
 	{name: "A3 illegal distinct ids are refused in every spelling", reason: "one such id would make many people one person", holds: illegalIDs},
 	{name: "A3 an id that only looks illegal is taken", reason: "people are called such things", holds: legalIDs},
 	{name: "A3 a project that is not there is refused", reason: "nobody would ever look at its events", holds: unknownProject},
-	{name: "A3 a warning says what was refused and why", reason: "a project's owner sees warnings, not dead letters", holds: warningSays},
+	{name: "A3 refusals are counted by reason, and a warning says what and why", reason: "a project's owner sees warnings, not dead letters", holds: warningSays},
 	{name: "A3 projects that cannot be asked cost no event", reason: "an outage of a table is no reason to refuse", holds: projectsAway},
 }
 
@@ -122,8 +123,14 @@ func unknownProject(b *bench) {
 }
 
 func warningSays(b *bench) {
-	b.put(entry("signup", "guest"), entry("pay", "u", "timestamp", "soon"))
-	b.process()
+	b.put(entry("signup", "guest"), entry("pay", "u", "timestamp", "soon"), identify("v", "null"))
+	s := b.start(options(), nil)
+	b.drained()
+	s.stop()
+	want := map[string]uint64{"illegal_distinct_id": 1, "invalid_event": 1, "cannot_merge_with_illegal_distinct_id": 1}
+	if got := s.Warnings.Counts(); !maps.Equal(got, want) {
+		b.Errorf("counted are %v, want %v", got, want)
+	}
 	check := func(ws []warehouse.Warning, event, distinct, reason string) {
 		b.Helper()
 		if len(ws) != 1 || ws[0].Event != event || ws[0].Distinct != distinct || !strings.Contains(ws[0].Reason, reason) || ws[0].At.IsZero() {
