@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -35,6 +36,11 @@ SIGTERM and Ctrl-C stop it in order: no event is lost. A second one ends it at o
 }
 
 func (c *runCmd) Run(ctx context.Context, e env) (err error) {
+	// What lives is small and bounded, what is thrown away is much: collecting a quarter as
+	// often gives a tenth of the CPU back to events, for some 200 MB under full load.
+	if e.getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
 	flags := map[string]string{}
 	if c.Listen != "" {
 		flags["listen"] = c.Listen

@@ -66,7 +66,7 @@ func Open(ctx context.Context, path string, o Options) (_ *DB, err error) {
 		o.Readers = 4
 	}
 	if o.CacheMiB <= 0 {
-		o.CacheMiB = 64
+		o.CacheMiB = 48
 	}
 	if o.WALMiB <= 0 {
 		o.WALMiB = 64
@@ -112,7 +112,7 @@ func Open(ctx context.Context, path string, o Options) (_ *DB, err error) {
 		return nil, err
 	}
 	for range o.Readers {
-		r, err := d.connect(ctx, max(o.CacheMiB/4, 2))
+		r, err := d.connect(ctx, max(o.CacheMiB/12, 2))
 		if err != nil {
 			return nil, err
 		}
