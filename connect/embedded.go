@@ -94,7 +94,7 @@ func (i *Instance) embedded(ctx context.Context) error {
 	}
 	books := map[string]tidemill.Bookkeeper{
 		analytics.Name: source.(tidemill.Bookkeeper), analytics.ReplayName: letters.Open(analytics.Name).(tidemill.Bookkeeper)}
-	i.metrics.MustRegister(metrics.NewEngines(sys.Pipelines, books))
+	i.metrics.MustRegister(metrics.NewEngines(sys.Pipelines, books), warningMetrics{sys.Warnings})
 
 	proxies, err := i.config.HTTP.Proxies()
 	if err != nil {
