@@ -54,6 +54,7 @@ func (c *Loaded) check(fs []Field) error {
 	between(a.DeadMax, 1, many, "analytics.dead_max")
 	between(a.ReplayBatch, 1, 10_000, "analytics.replay_batch")
 	between(a.RateLimit, 0, many, "analytics.rate_limit")
+	between(a.Quota, 0, many, "analytics.quota")
 	ok(a.RateStatus == 503 || a.RateStatus == 429, "analytics.rate_status")
 	if a.GeoIP.URL != "" {
 		u, err := url.Parse(string(a.GeoIP.URL))

@@ -63,7 +63,9 @@ type Analytics struct {
 	DeadTrim      bool          `yaml:"dead_trim" env:"TIDEMILL_ANALYTICS_DEAD_TRIM" default:"false" help:"when full, drop the oldest dead letters instead (counted as lost)"`
 	ReplayEvery   time.Duration `yaml:"replay_every" env:"TIDEMILL_ANALYTICS_REPLAY_EVERY" default:"5m" help:"how often failed batches are replayed; negative: never"`
 	ReplayBatch   int           `yaml:"replay_batch" env:"TIDEMILL_ANALYTICS_REPLAY_BATCH" default:"100" help:"dead letters a replay takes" allow:"1 to 10000"`
+	Overflow      []string      `yaml:"overflow" env:"TIDEMILL_ANALYTICS_OVERFLOW" help:"projects that dominate: their events have a queue and a pipeline of their own" allow:"names or ids, separated by commas"`
 	RateLimit     int           `yaml:"rate_limit" env:"TIDEMILL_ANALYTICS_RATE_LIMIT" default:"0" help:"events a minute that a project may send; 0: no limit" allow:"0 or more"`
+	Quota         int           `yaml:"quota" env:"TIDEMILL_ANALYTICS_QUOTA" default:"0" help:"events a month (UTC) that a project may send; more are answered well and dropped, with a warning; counted anew when the process starts; 0: no quota" allow:"0 or more"`
 	RateStatus    int           `yaml:"rate_status" env:"TIDEMILL_ANALYTICS_RATE_STATUS" default:"503" help:"answer over the limit; clients throw a batch away on 429" allow:"503|429"`
 	GeoIP         GeoIP         `yaml:"geoip"`
 	Heartbeat     string        `yaml:"heartbeat" env:"TIDEMILL_ANALYTICS_HEARTBEAT" help:"file whose content is renewed every 15s while the pipeline turns; empty: none"`

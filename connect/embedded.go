@@ -22,6 +22,7 @@ import (
 	"github.com/tidemill/tidemill/state/definition/sqlitedefinition"
 	"github.com/tidemill/tidemill/state/lock/sqlitelock"
 	"github.com/tidemill/tidemill/state/person/sqliteperson"
+	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/sqliteproject"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
@@ -73,10 +74,37 @@ func (i *Instance) embedded(ctx context.Context) error {
 	geo := enrich.NewGeo(enrich.GeoOptions{URL: string(c.GeoIP.URL), File: c.GeoIP.File, CacheDir: filepath.Join(i.config.Data, "geoip"), Now: o.Now, Log: o.Log})
 	stages := newStageMetrics(i.metrics)
 	source := queues.Open(analytics.Name, queue.Options{})
+	books := map[string]tidemill.Bookkeeper{
+		analytics.Name: source.(tidemill.Bookkeeper), analytics.ReplayName: letters.Open(analytics.Name).(tidemill.Bookkeeper)}
+	names := []string{analytics.Name}
+	own := map[uuid.UUID]string{} // queue by project, of those that dominate
+	var overflow tidemill.Source
+	left, err := queues.Stats(ctx, analytics.OverflowName)
+	if err != nil {
+		return err
+	}
+	if len(c.Overflow) > 0 || left.Waiting+left.Delayed > 0 { // or what waits there from before
+		names = append(names, analytics.OverflowName)
+		overflow = queues.Open(analytics.OverflowName, queue.Options{})
+		books[analytics.OverflowName] = overflow.(tidemill.Bookkeeper)
+		for _, p := range c.Overflow {
+			own[project.ID(p)] = analytics.OverflowName
+		}
+	}
+	damaged := func(ctx context.Context) (sum int, err error) {
+		for _, name := range names {
+			n, err := queues.Damaged(ctx, name)
+			if err != nil {
+				return 0, err
+			}
+			sum += n
+		}
+		return sum, nil
+	}
 	sys, err := analytics.New(
 		analytics.Parts{Source: source, Persons: persons, Warehouse: events, Definitions: definitions, Letters: letters,
 			Locks: locks, Projects: projects, Agent: agents.Parse, Country: geo.Country,
-			Damaged: func(ctx context.Context) (int, error) { return queues.Damaged(ctx, analytics.Name) }},
+			Overflow: overflow, Damaged: damaged},
 		analytics.Options{Batch: c.FlushEvents, Age: c.FlushInterval, Lanes: c.Lanes, InFlight: c.Backpressure + c.FlushEvents*c.Lanes,
 			Handouts: c.Handouts, Replay: c.ReplayEvery, ReplayBatch: c.ReplayBatch, Log: o.Log, Now: o.Now, Observe: stages.observe})
 	if err != nil {
@@ -92,8 +120,6 @@ func (i *Instance) embedded(ctx context.Context) error {
 	if c.Heartbeat != "" {
 		i.loops = append(i.loops, i.heartbeat(c.Heartbeat))
 	}
-	books := map[string]tidemill.Bookkeeper{
-		analytics.Name: source.(tidemill.Bookkeeper), analytics.ReplayName: letters.Open(analytics.Name).(tidemill.Bookkeeper)}
 	i.metrics.MustRegister(metrics.NewEngines(sys.Pipelines, books), warningMetrics{sys.Warnings})
 
 	proxies, err := i.config.HTTP.Proxies()
@@ -101,8 +127,8 @@ func (i *Instance) embedded(ctx context.Context) error {
 		return err
 	}
 	door, err := ingest.New(ingest.Options{
-		Intake: queues, Projects: projects, Queue: analytics.Name, TrustProxy: proxies, RateStatus: c.RateStatus,
-		Limits: ingest.Limits{PostHog: int(i.config.HTTP.MaxBody), Body: i.config.HTTP.BodyTimeout, Rate: c.RateLimit},
+		Intake: queues, Projects: projects, Queue: analytics.Name, Route: func(p uuid.UUID) string { return own[p] }, TrustProxy: proxies, RateStatus: c.RateStatus,
+		Limits: ingest.Limits{PostHog: int(i.config.HTTP.MaxBody), Body: i.config.HTTP.BodyTimeout, Rate: c.RateLimit, Quota: c.Quota},
 		Warn: func(_ context.Context, p uuid.UUID, typ, event, distinct, reason string) {
 			sys.Warnings.Add(warehouse.Warning{Project: p, Type: typ, Event: event, Distinct: distinct, Reason: reason, At: o.Now()})
 		},
@@ -118,7 +144,7 @@ func (i *Instance) embedded(ctx context.Context) error {
 			return a, a.Balanced, err
 		}}},
 		Projects: projects, Persons: persons, Events: events, Letters: letters, Definitions: definitions,
-		Send: sendNative(door.Accept), Doctor: i.doctor(geo, func(ctx context.Context) (int, error) { return queues.Damaged(ctx, analytics.Name) }), Log: o.Log,
+		Send: sendNative(door.Accept), Doctor: i.doctor(geo, damaged), Log: o.Log,
 	})
 	mux := http.NewServeMux()
 	mux.Handle(admin.Prefix, api)

@@ -43,7 +43,7 @@ func (h *Handler) Accept(ctx context.Context, project uuid.UUID, events [][]byte
 		if m.Event = e.ID; e.Derived {
 			m.Event = h.o.NewID()
 		}
-		jobs = append(jobs, &tidemill.Message{ID: m.Event.String(), Tenant: project.String(), Type: e.Name, To: h.o.Queue,
+		jobs = append(jobs, &tidemill.Message{ID: m.Event.String(), Tenant: project.String(), Type: e.Name, To: h.queueOf(project),
 			Key: []byte(e.DistinctID), Payload: raw, Time: now, Header: []tidemill.Field{{Name: h.metaHeader, Value: m.Append(nil)}}})
 	}
 	if len(jobs) == 0 {

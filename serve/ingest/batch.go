@@ -177,7 +177,7 @@ func (x *exchange) judgeOne(m *event.Meta, index int, raw []byte, most int) verd
 	at = len(b.bytes)
 	b.bytes = append(b.bytes, e.DistinctID...)
 	b.fields = append(b.fields, tidemill.Field{Name: x.h.metaHeader, Value: value})
-	b.jobs = append(b.jobs, tidemill.Message{Tenant: x.owner.tenant, Type: e.Name, To: x.h.o.Queue,
+	b.jobs = append(b.jobs, tidemill.Message{Tenant: x.owner.tenant, Type: e.Name, To: x.h.queueOf(x.owner.project.ID),
 		Key: b.bytes[at:len(b.bytes):len(b.bytes)], Payload: raw, Time: x.at})
 	return verdict{}
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
@@ -52,6 +54,16 @@ func New(o Options) (*Handler, error) {
 
 // Handled says what the door has done so far.
 func (h *Handler) Handled() Handled { return h.stats.handled() }
+
+// queueOf names the queue of a project's events.
+func (h *Handler) queueOf(project uuid.UUID) string {
+	if h.o.Route != nil {
+		if q := h.o.Route(project); q != "" {
+			return q
+		}
+	}
+	return h.o.Queue
+}
 
 func (h *Handler) table() map[string]route {
 	const get, post, both = "GET, HEAD", "POST, OPTIONS", "GET, POST, OPTIONS"

@@ -22,6 +22,9 @@ type Options struct {
 	Projects project.Projects // whose keys are taken
 	Queue    string           // of the Intake; empty means "analytics"
 
+	// Route names the queue of a project's events; nil, or empty: Queue.
+	Route func(project uuid.UUID) string
+
 	// Warn is told of every event that is refused, with its project, the reason by which
 	// it is counted, its name and distinct id as far as they are known (at most 255
 	// bytes each), and the reason in words. It must not block. Nil: nobody is told.

@@ -35,7 +35,7 @@ const Name = "analytics"
 // ReplayName is the pipeline whose source is the dead letters of the other.
 const ReplayName = Name + ".replay"
 
-// Parts are what the system is made of. All are required but the last four.
+// Parts are what the system is made of. All are required but the last five.
 type Parts struct {
 	Source      tidemill.Source
 	Persons     person.Store
@@ -47,6 +47,7 @@ type Parts struct {
 	Projects project.Projects             // nil: events of any project are taken
 	Agent    func(ua string) enrich.Agent // nil: user agents are not parsed
 	Country  func(ip string) string       // nil: no countries
+	Overflow tidemill.Source              // of projects that dominate, a pipeline of their own; nil: none
 
 	// Damaged counts the events that the source found to be other bytes than were written:
 	// dead in its books, and kept apart without a letter. Nil: it never does.
@@ -117,7 +118,17 @@ func New(p Parts, o Options) (*System, error) {
 	if s.Replayer, err = flow.New(again); err != nil {
 		return nil, fmt.Errorf("analytics: %w", err)
 	}
-	s.System = &flow.System{Name: Name, Pipelines: []*flow.Engine{s.Pipeline, s.Replayer}, Loops: s.loops(), Log: o.Log,
+	pipelines := []*flow.Engine{s.Pipeline, s.Replayer}
+	if p.Overflow != nil {
+		over := live
+		over.Name, over.Source, over.Dead, over.Rand = OverflowName, p.Overflow, sharedLetters{p.Letters}, o.random(2)
+		overflow, err := flow.New(over)
+		if err != nil {
+			return nil, fmt.Errorf("analytics: %w", err)
+		}
+		pipelines = append(pipelines, overflow)
+	}
+	s.System = &flow.System{Name: Name, Pipelines: pipelines, Loops: s.loops(), Log: o.Log,
 		Close: []func() error{func() error { // what was learnt by the last batch
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
