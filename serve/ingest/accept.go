@@ -24,16 +24,12 @@ func (h *Handler) Accept(ctx context.Context, project uuid.UUID, events [][]byte
 	var e event.Event
 	for _, raw := range events {
 		m := event.Meta{Format: event.Native, Import: true, Project: project, Received: now}
-		err := h.decode(&m, raw, &e)
-		if err != nil { // a timestamp may be left out here
+		r := h.decode(&m, raw, &e)
+		if r != nil { // a timestamp may be left out here
 			m.Import = false
-			err = h.decode(&m, raw, &e)
+			r = h.decode(&m, raw, &e)
 		}
-		if err != nil {
-			r, ok := errors.AsType[*event.Refusal](err)
-			if !ok {
-				r = &event.Refusal{Reason: event.Invalid, Detail: err.Error()}
-			}
+		if r != nil {
 			h.stats.events(native, r.Reason, 1)
 			h.o.Warn(ctx, project, r.Reason, cut(e.Name), cut(e.DistinctID), r.Detail)
 			refused = append(refused, r.Error())
@@ -71,15 +67,4 @@ func (h *Handler) Accept(ctx context.Context, project uuid.UUID, events [][]byte
 		err = ErrFull
 	}
 	return accepted, refused, err
-}
-
-func (h *Handler) decode(m *event.Meta, raw []byte, e *event.Event) error {
-	e.Reset()
-	if deeper(raw, h.o.Limits.Depth) {
-		return event.Refuse(event.Invalid, "objects and arrays are nested too deep")
-	}
-	if err := event.Decode(m, raw, e); err != nil {
-		return err
-	}
-	return event.Validate(e)
 }

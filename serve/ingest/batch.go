@@ -150,20 +150,9 @@ func (x *exchange) judgeOne(m *event.Meta, index int, raw []byte, most int) verd
 	if most > 0 && len(raw) > most {
 		return verdict{state: refused, reason: "too_large", detail: "the event has more than " + kilobytes(most)}
 	}
-	if deeper(raw, x.h.o.Limits.Depth) {
-		return verdict{state: refused, reason: event.Invalid, detail: "event: objects and arrays are nested too deep"}
-	}
 	m.Event = [16]byte{}
-	err := event.Decode(m, raw, e)
-	if err == nil {
-		err = event.Validate(e)
-	}
-	if err != nil {
-		v := verdict{state: refused, reason: event.Invalid, detail: err.Error(), name: e.Name, whose: e.DistinctID}
-		if r, ok := errors.AsType[*event.Refusal](err); ok {
-			v.reason, v.detail = r.Reason, r.Detail
-		}
-		return v
+	if r := x.h.decode(m, raw, e); r != nil {
+		return verdict{state: refused, reason: r.Reason, detail: r.Detail, name: e.Name, whose: e.DistinctID}
 	}
 	if m.Event = e.ID; e.Derived {
 		m.Event = x.nameless(index, raw, m.Sent)
@@ -180,6 +169,25 @@ func (x *exchange) judgeOne(m *event.Meta, index int, raw []byte, most int) verd
 	b.jobs = append(b.jobs, tidemill.Message{Tenant: x.owner.tenant, Type: e.Name, To: x.h.queueOf(x.owner.project.ID),
 		Key: b.bytes[at:len(b.bytes):len(b.bytes)], Payload: raw, Time: x.at})
 	return verdict{}
+}
+
+// decode reads and checks one event, and says why it is not taken; e then holds what was
+// read until then.
+func (h *Handler) decode(m *event.Meta, raw []byte, e *event.Event) *event.Refusal {
+	if e.Reset(); deeper(raw, h.o.Limits.Depth) {
+		return &event.Refusal{Reason: event.Invalid, Detail: "event: objects and arrays are nested too deep"}
+	}
+	err := event.Decode(m, raw, e)
+	if err == nil {
+		err = event.Validate(e)
+	}
+	if err == nil {
+		return nil
+	}
+	if r, ok := errors.AsType[*event.Refusal](err); ok {
+		return r
+	}
+	return &event.Refusal{Reason: event.Invalid, Detail: err.Error()}
 }
 
 // add makes the good events durable. With nothing half, a full queue is a problem though
