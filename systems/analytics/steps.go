@@ -172,6 +172,9 @@ func (s *System) mergeAll(ctx context.Context, merges []person.Merge, outcomes [
 			left = append(left, merges[i])
 		}
 	}
+	if len(left) == 0 { // all were done, and the answer was lost
+		return nil
+	}
 	if kept := s.parts.Persons.Keep(ctx, left); kept != nil {
 		s.options.Log.ErrorContext(ctx, "merges can neither be done nor kept, flushing waits", "count", len(left), "error", errors.Join(kept, err))
 		return &tidemill.Error{Kind: tidemill.RateLimit, After: 5 * time.Second, Err: errors.Join(kept, err)}
