@@ -17,6 +17,7 @@ var keeping = []promise{
 	{name: "A11 one merge that cannot be done is not in the way of others", reason: "the list has an end", slow: true, holds: keptPoison},
 	{name: "A11 a merge that is refused later is told all the same", reason: "a refusal is never silent", slow: true, holds: keptRefused},
 	{name: "A11 a full list pauses flushing with an alarm, and nothing is cut off", reason: "what is cut off is lost", slow: true, holds: keptFull},
+	{name: "A11 a merge whose answer is lost is done, and not kept", reason: "its event would be dead, or the merge done twice", slow: true, holds: keptNot},
 	{name: "A10 overrides that cannot be copied are copied later", reason: "neither side may be ahead of the other for long", slow: true, holds: overridesLater},
 	{name: "A18 overrides that wait are copied at the stop", reason: "a stop may be for long", holds: overridesAtTheStop},
 }
@@ -46,6 +47,19 @@ func keptAndDone(b *bench) {
 	}
 	ps.merge.heal()
 	b.until("the merge is done", func() bool { return b.kept() == 0 })
+	s.stop()
+	(&story{count: 3, people: []string{"user anon"}, identified: "user", has: map[string]string{"user": "a=1 b=2"}}).check(b)
+}
+
+func keptNot(b *bench) {
+	ps := &persons{}
+	ps.answer.fail(-1, errOutage)
+	s := b.start(options(), func(p *analytics.Parts) { ps.Store, p.Persons = p.Persons, ps })
+	b.put(set("anon", 1, `{"a":1}`), identify("user", "anon", "user_properties", `{"b":2}`), entry("e", "anon"))
+	b.drained()
+	if n := b.kept(); n != 0 || ps.keptNone.Load() {
+		b.Errorf("%d merges are kept, want 0; asked to keep nothing: %t", n, ps.keptNone.Load())
+	}
 	s.stop()
 	(&story{count: 3, people: []string{"user anon"}, identified: "user", has: map[string]string{"user": "a=1 b=2"}}).check(b)
 }

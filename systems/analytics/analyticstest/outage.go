@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 
@@ -62,7 +63,9 @@ func broken() *fault { return &fault{err: errOutage, left: -1} }
 type persons struct {
 	person.Store
 	resolve, apply, merge, keep fault
-	poison                      string // merges of this other id fail, as long as it is set; guarded by merge
+	answer                      fault       // of merges that were done
+	keptNone                    atomic.Bool // Keep was called with nothing to keep
+	poison                      string      // merges of this other id fail, as long as it is set; guarded by merge
 }
 
 func (p *persons) Resolve(ctx context.Context, refs []person.Ref, into []uuid.UUID) error {
@@ -92,10 +95,16 @@ func (p *persons) Merge(ctx context.Context, merges []person.Merge, outcomes []p
 			return errOutage
 		}
 	}
-	return p.Store.Merge(ctx, merges, outcomes)
+	if err := p.Store.Merge(ctx, merges, outcomes); err != nil {
+		return err
+	}
+	return p.answer.call()
 }
 
 func (p *persons) Keep(ctx context.Context, merges []person.Merge) error {
+	if len(merges) == 0 {
+		p.keptNone.Store(true)
+	}
 	if err := p.keep.call(); err != nil {
 		return err
 	}

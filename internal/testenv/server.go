@@ -1,0 +1,165 @@
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Kind is a server that a test may have for itself.
+type Kind struct {
+	service string // its name in scripts/services
+	port    string // the variable of its port
+	extra   []string
+	address string // what of its env is the address
+}
+
+// Servers that a test may have for itself.
+var (
+	PrivateRedis      = Kind{service: "redis", port: "REDIS_PORT", address: "REDIS_URL"}
+	PrivatePostgres   = Kind{service: "postgres", port: "POSTGRES_PORT", address: "POSTGRES_URL"}
+	PrivateClickHouse = Kind{service: "clickhouse", port: "CLICKHOUSE_PORT", address: "CLICKHOUSE_URL"}
+	PrivateKafka      = Kind{service: "kafka", port: "KAFKA_PORT", address: "KAFKA_BROKERS", extra: []string{"KAFKA_PROXIED_PORT", "KAFKA_CONTROLLER_PORT"}}
+)
+
+// Server is a server of one test's own.
+type Server struct {
+	URL  string
+	Addr string // host:port
+
+	t        testing.TB
+	kind     Kind
+	dir      string
+	settings []string
+}
+
+// Start starts a server for this test alone, with settings as scripts/services takes them
+// ("REDIS_SETTINGS=--appendonly no"), and ends it with the test.
+func Start(t testing.TB, k Kind, settings ...string) *Server {
+	t.Helper()
+	Need(t)
+	dir, err := os.MkdirTemp("", "tidemill-server-") // not t.TempDir: PostgreSQL's user must reach it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{t: t, kind: k, dir: dir}
+	port := freePort(t)
+	s.Addr = net.JoinHostPort("127.0.0.1", port)
+	s.settings = append([]string{"SERVICES_DIR=" + dir, "SERVICES_CACHE=" + filepath.Join(Dir(), "cache"), k.port + "=" + port}, settings...)
+	for _, name := range k.extra {
+		s.settings = append(s.settings, name+"="+freePort(t))
+	}
+	t.Cleanup(func() {
+		if out, err := services(t, s.settings, "down", k.service); err != nil {
+			t.Errorf("end %s: %v\n%s", k.service, err, out)
+		}
+		_ = os.RemoveAll(dir)
+	})
+	s.Restart()
+	s.URL = environment(t, s.settings, k.service)[k.address]
+	return s
+}
+
+// Restart starts the server if it does not run, on the same port and data.
+func (s *Server) Restart() {
+	s.t.Helper()
+	if out, err := services(s.t, s.settings, "up", s.kind.service); err != nil {
+		s.t.Fatalf("start %s: %v\n%s", s.kind.service, err, out)
+	}
+}
+
+// Kill ends it as kill -9 does, and waits until it is gone.
+func (s *Server) Kill() {
+	s.t.Helper()
+	pid := s.pid()
+	s.signal(syscall.SIGKILL)
+	for deadline := time.Now().Add(20 * time.Second); alive(pid); {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%s does not end", s.kind.service)
+		}
+		time.Sleep(5 * time.Millisecond) // there is no event to wait for: it is not our child
+	}
+}
+
+// Freeze stops the server as SIGSTOP does: connections stay, nothing is answered.
+func (s *Server) Freeze() { s.t.Helper(); s.signal(syscall.SIGSTOP) }
+
+// Thaw lets it go on.
+func (s *Server) Thaw() { s.t.Helper(); s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := syscall.Kill(s.pid(), sig); err != nil {
+		s.t.Fatalf("signal %v to %s: %v", sig, s.kind.service, err)
+	}
+}
+
+func (s *Server) pid() int {
+	s.t.Helper()
+	b, err := os.ReadFile(filepath.Join(s.dir, "run", s.kind.service+".pid"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(string(b)), " ")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return pid
+}
+
+// alive says whether a process runs: one that ended and was not reaped does not.
+func alive(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(b), ") ")
+	return !strings.HasPrefix(rest, "Z")
+}
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// query sends one statement to a ClickHouse.
+func query(rawURL, statement string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, rawURL, strings.NewReader(statement))
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		b, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
+		return fmt.Errorf("%s: %s", resp.Status, b)
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+// Package testenv gives tests real servers. They are installed and started by
+// scripts/services, once for all packages of a run, on loopback ports of their own:
+//
+//	url := testenv.Redis(t)               // shared: name your keys so that they are yours alone
+//	s := testenv.Start(t, testenv.PrivateRedis) // of this test: to kill, to stop, to restart
+//
+// Servers are used only where TIDEMILL_TEST_SERVERS is 1 (make servers sets it); there a
+// server that cannot be had is a failure, never a skip.
+package testenv
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Variable switches tests on real servers on, when it is 1.
+const Variable = "TIDEMILL_TEST_SERVERS"
+
+// Enabled says whether this run uses real servers.
+func Enabled() bool { return os.Getenv(Variable) == "1" }
+
+// Need skips a test where real servers are not to be used.
+func Need(t testing.TB) {
+	t.Helper()
+	if !Enabled() {
+		t.Skipf("real servers are used where %s=1 (make servers)", Variable)
+	}
+}
+
+// Dir is where the servers that all packages share have their data and logs.
+func Dir() string { return filepath.Join(os.TempDir(), "tidemill-services") }
+
+// shared are the ports of the shared servers: none that such a server has by default, so
+// that no test ever meets a server that is somebody's.
+var shared = []string{
+	"REDIS_PORT=26379", "REDIS_CLUSTER_PORT=27000", "POSTGRES_PORT=25432", "CLICKHOUSE_PORT=28123", "MQTT_PORT=21883",
+	"KAFKA_PORT=29092", "KAFKA_PROXIED_PORT=29094", "KAFKA_CONTROLLER_PORT=29093", "KAFKA_PROXIED_ADVERTISED=127.0.0.1:29095",
+	"PROMETHEUS_PORT=29090", "OPENSEARCH_PORT=29200",
+	"REDIS_SETTINGS=--maxmemory-policy noeviction --databases 64",
+	"POSTGRES_SETTINGS=-c max_connections=300",
+}
+
+var (
+	mu      sync.Mutex // guards started
+	started = map[string]map[string]string{}
+)
+
+// Shared starts a server of scripts/services if it does not run, and returns what its env
+// says. It goes on running for the next package; make servers-down ends it.
+func Shared(t testing.TB, name string) map[string]string {
+	t.Helper()
+	Need(t)
+	mu.Lock()
+	defer mu.Unlock()
+	if env, ok := started[name]; ok {
+		return env
+	}
+	settings := append([]string{"SERVICES_DIR=" + Dir()}, shared...)
+	if err := os.MkdirAll(Dir(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := services(t, settings, "up", name); err != nil {
+		t.Fatalf("start %s: %v\n%s", name, err, out)
+	}
+	env := environment(t, settings, name)
+	started[name] = env
+	return env
+}
+
+// services runs scripts/services/services.sh.
+func services(t testing.TB, settings []string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", append([]string{script()}, args...)...)
+	cmd.Env = append(os.Environ(), settings...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	return out.String(), err
+}
+
+func script() string {
+	_, here, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(here), "..", "..", "scripts", "services", "services.sh")
+}
+
+// environment reads the lines `export NAME='value'`.
+func environment(t testing.TB, settings []string, name string) map[string]string {
+	t.Helper()
+	out, err := services(t, settings, "env", name)
+	if err != nil {
+		t.Fatalf("env of %s: %v\n%s", name, err, out)
+	}
+	env := map[string]string{}
+	for line := range strings.Lines(out) {
+		if k, v, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "="); ok {
+			env[k] = strings.Trim(v, "'")
+		}
+	}
+	return env
+}
+
+// Name is a name that no other test has: for keys, topics, databases.
+func Name(prefix string) string {
+	var b [6]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return prefix + hex.EncodeToString(b[:])
+}
+
+// Redis is the URL of a Redis that all tests share.
+func Redis(t testing.TB) string { t.Helper(); return Shared(t, "redis")["REDIS_URL"] }
+
+// RedisCluster is the URL of a cluster of three masters that all tests share, in the form
+// that redisconn reads: several hosts with commas between.
+func RedisCluster(t testing.TB) string {
+	t.Helper()
+	return "redis://" + Shared(t, "redis-cluster")["REDIS_CLUSTER_ADDRS"] + "?cluster=true"
+}
+
+// Kafka is a broker that all tests share.
+func Kafka(t testing.TB) []string {
+	t.Helper()
+	return strings.Split(Shared(t, "kafka")["KAFKA_BROKERS"], ",")
+}
+
+// Postgres is the URL of a fresh database, dropped with the test.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	return FreshDatabase(t, Shared(t, "postgres")["POSTGRES_URL"])
+}
+
+// FreshDatabase makes a database of its own on the PostgreSQL at a URL, dropped with the
+// test.
+func FreshDatabase(t testing.TB, raw string) string {
+	t.Helper()
+	name := Name("t")
+	run := func(sql string) error {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		c, err := pgx.Connect(ctx, raw)
+		if err != nil {
+			return err
+		}
+		defer c.Close(ctx)
+		_, err = c.Exec(ctx, sql)
+		return err
+	}
+	if err := run("CREATE DATABASE " + name); err != nil {
+		t.Fatalf("make a database: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := run("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)"); err != nil {
+			t.Logf("drop database %s: %v", name, err)
+		}
+	})
+	u, err := url.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// ClickHouse is the URL of the real engine behind the HTTP interface, and the name of a
+// database that no other test has and that does not exist yet.
+func ClickHouse(t testing.TB) (rawURL, database string) {
+	t.Helper()
+	rawURL, database = Shared(t, "clickhouse")["CLICKHOUSE_URL"], Name("t")
+	t.Cleanup(func() {
+		if err := query(rawURL, fmt.Sprintf("DROP DATABASE IF EXISTS %s", database)); err != nil {
+			t.Logf("drop database %s: %v", database, err)
+		}
+	})
+	return rawURL, database
+}
