@@ -44,7 +44,12 @@ func (c *Loaded) check(fs []Field) error {
 	_, err = c.HTTP.Proxies()
 	ok(err == nil, "http.trust_proxy")
 
+	c.checkServers(ok)
 	a := &c.Analytics
+	ok(a.Claim >= 3*time.Second && a.Claim <= time.Hour, "analytics.claim")
+	ok(a.Stream != "" && !strings.ContainsAny(a.Stream, "{}"), "analytics.stream")
+	ok(a.Group != "", "analytics.group")
+	ok(a.Topic != "", "analytics.topic")
 	between(a.FlushEvents, 1, 100_000, "analytics.flush_events")
 	ok(a.FlushInterval >= time.Millisecond, "analytics.flush_interval")
 	between(a.Lanes, 1, 64, "analytics.lanes")
@@ -71,6 +76,29 @@ func (c *Loaded) check(fs []Field) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkServers refuses addresses that no server can have. What only the server itself can
+// tell is said when it is connected to.
+func (c *Loaded) checkServers(ok func(good bool, path string)) {
+	scheme := func(u URL, path string, schemes ...string) {
+		if u == "" {
+			return
+		}
+		before, rest, found := strings.Cut(string(u), "://")
+		ok(found && slices.Contains(schemes, before) && strings.Trim(rest, "/") != "", path)
+	}
+	scheme(c.Redis.URL, "redis.url", "redis", "rediss", "redis+sentinel", "rediss+sentinel")
+	scheme(c.Postgres.URL, "postgres.url", "postgres", "postgresql")
+	scheme(c.ClickHouse.URL, "clickhouse.url", "http", "https")
+	if strings.Contains(string(c.Kafka.Brokers), "://") {
+		scheme(c.Kafka.Brokers, "kafka.brokers", "kafka", "kafka+tls")
+	}
+	ok(c.Postgres.Connections >= 2 && c.Postgres.Connections <= 1000, "postgres.connections")
+	word := func(r rune) bool {
+		return r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+	}
+	ok(c.ClickHouse.Database != "" && strings.TrimFunc(c.ClickHouse.Database, word) == "", "clickhouse.database")
 }
 
 // Proxies are the networks of TrustProxy.

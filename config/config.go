@@ -23,7 +23,37 @@ type Config struct {
 	HTTP     HTTP      `yaml:"http"`
 	Projects []Project `yaml:"projects" help:"projects and their ingest keys; with none, one named default is made and its key printed"`
 
+	Redis      Redis      `yaml:"redis"`
+	Postgres   Postgres   `yaml:"postgres"`
+	ClickHouse ClickHouse `yaml:"clickhouse"`
+	Kafka      Kafka      `yaml:"kafka"`
+	Strict     bool       `yaml:"strict" env:"TIDEMILL_STRICT" default:"false" help:"refuse to start with a server whose settings could lose acknowledged events (tidemill doctor lists them)" allow:"true|false"`
+
 	Analytics Analytics `yaml:"analytics"`
+}
+
+// Redis is where streams, dead letters, locks and caches are once its address is set.
+type Redis struct {
+	URL URL `yaml:"url" env:"TIDEMILL_REDIS_URL,REDIS_URL" help:"a Redis: the waiting events, dead letters, locks and caches are there instead of in the embedded database" allow:"redis://[user:password@]host:port[/db], rediss:// for TLS, several hosts with commas and ?cluster=true, redis+sentinel://host,host/master"`
+}
+
+// Postgres is where persons, definitions and projects are once its address is set.
+type Postgres struct {
+	URL         URL `yaml:"url" env:"TIDEMILL_POSTGRES_URL,DATABASE_URL" help:"a PostgreSQL: persons, definitions and projects are there instead of in the embedded database" allow:"postgres://user:password@host:port/database"`
+	Connections int `yaml:"connections" env:"TIDEMILL_POSTGRES_CONNECTIONS" default:"8" help:"connections open at once" allow:"2 to 1000"`
+}
+
+// ClickHouse is the warehouse once its address is set.
+type ClickHouse struct {
+	URL      URL             `yaml:"url" env:"TIDEMILL_CLICKHOUSE_URL,CLICKHOUSE_URL" help:"the HTTP interface of a ClickHouse: the events are there instead of in the embedded database" allow:"http://host:port or https://host:port"`
+	Database string          `yaml:"database" env:"TIDEMILL_CLICKHOUSE_DB,CLICKHOUSE_DB" default:"qurvo_analytics" help:"its database, made if it is not there" allow:"letters, digits and _"`
+	User     string          `yaml:"user" env:"TIDEMILL_CLICKHOUSE_USER,CLICKHOUSE_USER" default:"default" help:"its user"`
+	Password tidemill.Secret `yaml:"password" env:"TIDEMILL_CLICKHOUSE_PASSWORD,CLICKHOUSE_PASSWORD" help:"the user's password"`
+}
+
+// Kafka is where events wait once its brokers are set: scale-out by partitions.
+type Kafka struct {
+	Brokers URL `yaml:"brokers" env:"TIDEMILL_KAFKA_BROKERS,KAFKA_BROKERS" help:"a Kafka: the waiting events are in its topic instead of in Redis or the embedded database" allow:"host:port, several with commas; or kafka://user:password@host:port, kafka+tls://"`
 }
 
 // Log says what is logged, and how.
@@ -63,9 +93,14 @@ type Analytics struct {
 	DeadTrim      bool          `yaml:"dead_trim" env:"TIDEMILL_ANALYTICS_DEAD_TRIM" default:"false" help:"when full, drop the oldest dead letters instead (counted as lost)"`
 	ReplayEvery   time.Duration `yaml:"replay_every" env:"TIDEMILL_ANALYTICS_REPLAY_EVERY" default:"5m" help:"how often failed batches are replayed; negative: never"`
 	ReplayBatch   int           `yaml:"replay_batch" env:"TIDEMILL_ANALYTICS_REPLAY_BATCH" default:"100" help:"dead letters a replay takes" allow:"1 to 10000"`
+	Stream        string        `yaml:"stream" env:"TIDEMILL_ANALYTICS_STREAM" default:"events:incoming" help:"the Redis stream that events are read from and ingest writes to"`
+	Group         string        `yaml:"group" env:"TIDEMILL_ANALYTICS_GROUP" default:"processor-group" help:"the consumer group in Redis and in Kafka; all instances share it"`
+	Consumer      string        `yaml:"consumer" env:"TIDEMILL_ANALYTICS_CONSUMER,PROCESSOR_CONSUMER_NAME" help:"this instance's name in the Redis group, unlike that of any other; empty: made from the process"`
+	Claim         time.Duration `yaml:"claim" env:"TIDEMILL_ANALYTICS_CLAIM" default:"60s" help:"after this time without a sign of life an instance's events are taken over by another" allow:"3s to 1h"`
+	Topic         string        `yaml:"topic" env:"TIDEMILL_ANALYTICS_TOPIC" default:"events" help:"the Kafka topic that events are read from and ingest writes to"`
 	Overflow      []string      `yaml:"overflow" env:"TIDEMILL_ANALYTICS_OVERFLOW" help:"projects that dominate: their events have a queue and a pipeline of their own" allow:"names or ids, separated by commas"`
 	RateLimit     int           `yaml:"rate_limit" env:"TIDEMILL_ANALYTICS_RATE_LIMIT" default:"0" help:"events a minute that a project may send; 0: no limit" allow:"0 or more"`
-	Quota         int           `yaml:"quota" env:"TIDEMILL_ANALYTICS_QUOTA" default:"0" help:"events a month (UTC) that a project may send; more are answered well and dropped, with a warning; counted anew when the process starts; 0: no quota" allow:"0 or more"`
+	Quota         int           `yaml:"quota" env:"TIDEMILL_ANALYTICS_QUOTA" default:"0" help:"events a month (UTC) that a project may send; more are answered well and dropped, with a warning; counted anew when the process starts, unless there is a Redis; 0: no quota" allow:"0 or more"`
 	RateStatus    int           `yaml:"rate_status" env:"TIDEMILL_ANALYTICS_RATE_STATUS" default:"503" help:"answer over the limit; clients throw a batch away on 429" allow:"503|429"`
 	GeoIP         GeoIP         `yaml:"geoip"`
 	Heartbeat     string        `yaml:"heartbeat" env:"TIDEMILL_ANALYTICS_HEARTBEAT" help:"file whose content is renewed every 15s while the pipeline turns; empty: none"`

@@ -45,7 +45,8 @@ func TestLaterLayersWin(t *testing.T) {
 
 func TestEverySettingCanBeSetInEveryLayer(t *testing.T) {
 	other := map[string]string{"listen": "127.0.0.1:9", "log.level": "warn", "log.format": "json", "http.trust_proxy": "10.0.0.0/8,::1",
-		"analytics.rate_status": "429", "analytics.geoip.url": "https://example.com/db.mmdb", "analytics.dead_trim": "true"}
+		"analytics.rate_status": "429", "analytics.geoip.url": "https://example.com/db.mmdb", "analytics.dead_trim": "true", "strict": "true",
+		"redis.url": "redis://10.0.0.1:6379/3", "postgres.url": "postgres://db.example:5432/x", "clickhouse.url": "https://ch.example:8443"}
 	for _, f := range Reference() {
 		text := other[f.Path]
 		switch f.value.Interface().(type) {
@@ -179,6 +180,23 @@ func TestMistakesDoNotShowSecrets(t *testing.T) {
 	_, err = Load(Layers{Getenv: env(map[string]string{"TIDEMILL_GEOIP_URL": "ftp://canary-1@example.com/db?canary-2"})})
 	if err == nil || strings.Contains(err.Error(), "canary") {
 		t.Errorf("a wrong URL: %v", err)
+	}
+}
+
+func TestAddressesShowNoKeys(t *testing.T) {
+	for in, want := range map[URL]string{
+		"":                 "",
+		"redis://h:6379/0": "redis://h:6379/0",
+		"redis://u:canary@h1:1,h2:2?cluster=true": "redis://h1:1,h2:2?[secret]",
+		"postgres://u:can/ary@h/db":               "[secret]",
+		"postgres://u:can@ary@h/db?x=canary":      "postgres://h/db?[secret]",
+		"h1:9092,h2:9092":                         "h1:9092,h2:9092",
+		"user:canary@h1:9092":                     "h1:9092?[secret]",
+		"kafka://u:canary@h1:9092,h2":             "kafka://h1:9092,h2?[secret]",
+	} {
+		if got := in.String(); got != want {
+			t.Errorf("%q is shown as %q, want %q", string(in), got, want)
+		}
 	}
 }
 
