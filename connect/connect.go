@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -47,13 +46,14 @@ type Instance struct {
 
 	config   *config.Loaded
 	options  Options
-	db       *sqlitedb.DB
+	db       *sqlitedb.DB // nil: every role is on a server
 	projects project.Projects
 	metrics  *prometheus.Registry
 	started  time.Time
 	systems  []*flow.System
 	loops    []flow.Loop
 	ready    readiness
+	close    []func() error // of what was opened, in that order
 }
 
 // Open opens every backend that the configuration names and puts the systems together.
@@ -70,24 +70,20 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 		}
 	}
 	i := &Instance{config: c, options: o, started: o.Now(), metrics: newRegistry(o.Version)}
-	if i.db, err = sqlitedb.Open(ctx, DatabasePath(c.Data), sqlitedb.Options{}); err != nil {
-		return nil, err
-	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, i.db.Close())
+			err = errors.Join(err, i.Close())
 		}
 	}()
-	newDatabaseMetrics(i.metrics, i.db)
-	i.Uses = append(i.Uses, "database: SQLite, "+i.db.Path())
-	if err := i.embedded(ctx); err != nil {
+	b, err := i.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := i.analytics(ctx, b); err != nil {
 		return nil, err
 	}
 	return i, nil
 }
-
-// DatabasePath is where the embedded database of a data folder lies.
-func DatabasePath(data string) string { return filepath.Join(data, "tidemill.db") }
 
 // ensureProjects makes the configured projects and keys.
 func (i *Instance) ensureProjects(ctx context.Context) error {
@@ -165,8 +161,15 @@ func (i *Instance) Run(ctx context.Context, server *serve.Server, ready func()) 
 // serverGrace is how long requests that have begun may go on after a stop.
 const serverGrace = 10 * time.Second
 
-// Close closes the backends.
-func (i *Instance) Close() error { return i.db.Close() }
+// Close closes the backends, the last one opened first. Closing again does nothing.
+func (i *Instance) Close() error {
+	var errs []error
+	for _, c := range slices.Backward(i.close) {
+		errs = append(errs, c())
+	}
+	i.close = nil
+	return errors.Join(errs...)
+}
 
 // sendNative takes events that an operator sends: no key, the native format.
 func sendNative(accept func(ctx context.Context, p uuid.UUID, events [][]byte) (int, []string, error)) func(context.Context, uuid.UUID, [][]byte) (admin.Sent, error) {

@@ -16,20 +16,20 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
-	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/internal/preflight"
 )
 
 var update = flag.Bool("update", false, "write testdata/metrics.golden anew")
 
 // findings asks the doctor and returns what it found by check.
-func findings(t *testing.T, in *Instance) map[string]admin.Finding {
+func findings(t *testing.T, in *Instance) map[string]preflight.Finding {
 	t.Helper()
-	var got struct{ Findings []admin.Finding }
+	var got struct{ Findings []preflight.Finding }
 	w := get(in, "/api/v1/doctor")
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 		t.Fatalf("%v: %s", err, w.Body)
 	}
-	m := map[string]admin.Finding{}
+	m := map[string]preflight.Finding{}
 	for _, f := range got.Findings {
 		if _, twice := m[f.Check]; twice || f.Detail == "" || !slices.Contains([]string{"ok", "warn", "fail"}, f.Verdict) {
 			t.Errorf("finding %+v", f)

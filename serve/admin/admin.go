@@ -24,6 +24,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/definition"
 	"github.com/tidemill/tidemill/state/person"
@@ -56,16 +57,8 @@ type Parts struct {
 	Letters     deadletter.Store
 	Definitions definition.Definitions
 	Send        func(ctx context.Context, p uuid.UUID, events [][]byte) (Sent, error) // native format, one JSON object each
-	Doctor      func(ctx context.Context) []Finding
+	Doctor      func(ctx context.Context) []preflight.Finding
 	Log         *slog.Logger
-}
-
-// Finding is one line of a check-up.
-type Finding struct {
-	Check   string `json:"check"`
-	Verdict string `json:"verdict"` // ok, warn, fail
-	Detail  string `json:"detail"`
-	Advice  string `json:"advice,omitempty"`
 }
 
 // API is the handler of everything under Prefix.

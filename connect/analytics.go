@@ -17,53 +17,16 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/ingest"
 	"github.com/tidemill/tidemill/serve/metrics"
-	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
-	"github.com/tidemill/tidemill/state/definition/sqlitedefinition"
-	"github.com/tidemill/tidemill/state/lock/sqlitelock"
-	"github.com/tidemill/tidemill/state/person/sqliteperson"
 	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/state/project/sqliteproject"
-	"github.com/tidemill/tidemill/state/queue"
-	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/analytics/enrich"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
-	"github.com/tidemill/tidemill/systems/analytics/warehouse/sqlitewarehouse"
 )
 
-// embedded puts analytics together on the one SQLite file.
-func (i *Instance) embedded(ctx context.Context) error {
+// analytics puts the analytics system together, with its door and the API.
+func (i *Instance) analytics(ctx context.Context, b *backends) error {
 	c, o := &i.config.Analytics, i.options
-	queues, err := sqlitequeue.New(ctx, i.db, sqlitequeue.Options{Capacity: c.QueueMax, Now: o.Now, Log: o.Log})
-	if err != nil {
-		return err
-	}
-	persons, err := sqliteperson.New(ctx, i.db, sqliteperson.Options{})
-	if err != nil {
-		return err
-	}
-	events, err := sqlitewarehouse.New(ctx, i.db, sqlitewarehouse.Options{})
-	if err != nil {
-		return err
-	}
-	definitions, err := sqlitedefinition.New(ctx, i.db)
-	if err != nil {
-		return err
-	}
-	letters, err := sqlitedeadletter.New(ctx, i.db, deadletter.Options{Max: c.DeadMax, Trim: c.DeadTrim, Now: o.Now})
-	if err != nil {
-		return err
-	}
-	locks, err := sqlitelock.New(ctx, i.db, sqlitelock.Options{Now: o.Now})
-	if err != nil {
-		return err
-	}
-	projects, err := sqliteproject.New(ctx, i.db)
-	if err != nil {
-		return err
-	}
-	i.projects = projects
+	i.projects = b.projects
 	if err := i.ensureProjects(ctx); err != nil {
 		return err
 	}
@@ -73,37 +36,34 @@ func (i *Instance) embedded(ctx context.Context) error {
 	}
 	geo := enrich.NewGeo(enrich.GeoOptions{URL: string(c.GeoIP.URL), File: c.GeoIP.File, CacheDir: filepath.Join(i.config.Data, "geoip"), Now: o.Now, Log: o.Log})
 	stages := newStageMetrics(i.metrics)
-	source := queues.Open(analytics.Name, queue.Options{})
-	books := map[string]tidemill.Bookkeeper{
-		analytics.Name: source.(tidemill.Bookkeeper), analytics.ReplayName: letters.Open(analytics.Name).(tidemill.Bookkeeper)}
-	names := []string{analytics.Name}
-	own := map[uuid.UUID]string{} // queue by project, of those that dominate
-	var overflow tidemill.Source
-	left, err := queues.Stats(ctx, analytics.OverflowName)
+	source, err := b.open(ctx, analytics.Name)
 	if err != nil {
 		return err
 	}
-	if len(c.Overflow) > 0 || left.Waiting+left.Delayed > 0 { // or what waits there from before
+	books := map[string]tidemill.Bookkeeper{
+		analytics.Name: source, analytics.ReplayName: b.letters.Open(analytics.Name).(tidemill.Bookkeeper)}
+	names := []string{analytics.Name}
+	own := map[uuid.UUID]string{} // queue by project, of those that dominate
+	var overflow tidemill.Source
+	left, err := b.waits(ctx, analytics.OverflowName)
+	if err != nil {
+		return err
+	}
+	if len(c.Overflow) > 0 || left { // or what waits there from before
 		names = append(names, analytics.OverflowName)
-		overflow = queues.Open(analytics.OverflowName, queue.Options{})
-		books[analytics.OverflowName] = overflow.(tidemill.Bookkeeper)
+		over, err := b.open(ctx, analytics.OverflowName)
+		if err != nil {
+			return err
+		}
+		overflow, books[analytics.OverflowName] = over, over
 		for _, p := range c.Overflow {
 			own[project.ID(p)] = analytics.OverflowName
 		}
 	}
-	damaged := func(ctx context.Context) (sum int, err error) {
-		for _, name := range names {
-			n, err := queues.Damaged(ctx, name)
-			if err != nil {
-				return 0, err
-			}
-			sum += n
-		}
-		return sum, nil
-	}
+	damaged := b.damagedIn(names)
 	sys, err := analytics.New(
-		analytics.Parts{Source: source, Persons: persons, Warehouse: events, Definitions: definitions, Letters: letters,
-			Locks: locks, Projects: projects, Agent: agents.Parse, Country: geo.Country,
+		analytics.Parts{Source: source, Persons: b.persons, Warehouse: b.warehouse, Definitions: b.definitions, Letters: b.letters,
+			Locks: b.locks, Projects: b.projects, Agent: agents.Parse, Country: geo.Country,
 			Overflow: overflow, Damaged: damaged},
 		analytics.Options{Batch: c.FlushEvents, Age: c.FlushInterval, Lanes: c.Lanes, InFlight: c.Backpressure + c.FlushEvents*c.Lanes,
 			Handouts: c.Handouts, Replay: c.ReplayEvery, ReplayBatch: c.ReplayBatch, Log: o.Log, Now: o.Now, Observe: stages.observe})
@@ -111,12 +71,9 @@ func (i *Instance) embedded(ctx context.Context) error {
 		return err
 	}
 	i.systems = append(i.systems, sys.System)
-	i.loops = append(i.loops,
-		flow.Loop{Name: "queue names", Every: time.Minute, Do: queues.Sweep},
-		flow.Loop{Name: "country database", Every: time.Minute, AtStart: true, Do: geo.Refresh},
-		flow.Loop{Name: "old warnings", Every: time.Hour, Do: func(ctx context.Context) error {
-			return events.Expire(ctx, o.Now().Add(-30*24*time.Hour))
-		}})
+	i.loops = append(i.loops, b.loops...)
+	i.loops = append(i.loops, i.warningsKept(b.warehouse)...)
+	i.loops = append(i.loops, flow.Loop{Name: "country database", Every: time.Minute, AtStart: true, Do: geo.Refresh})
 	if c.Heartbeat != "" {
 		i.loops = append(i.loops, i.heartbeat(c.Heartbeat))
 	}
@@ -127,7 +84,7 @@ func (i *Instance) embedded(ctx context.Context) error {
 		return err
 	}
 	door, err := ingest.New(ingest.Options{
-		Intake: queues, Projects: projects, Queue: analytics.Name, Route: func(p uuid.UUID) string { return own[p] }, TrustProxy: proxies, RateStatus: c.RateStatus,
+		Intake: b.intake, Projects: b.projects, Queue: analytics.Name, Route: func(p uuid.UUID) string { return own[p] }, TrustProxy: proxies, RateStatus: c.RateStatus,
 		Limits: ingest.Limits{PostHog: int(i.config.HTTP.MaxBody), Body: i.config.HTTP.BodyTimeout, Rate: c.RateLimit, Quota: c.Quota},
 		Warn: func(_ context.Context, p uuid.UUID, typ, event, distinct, reason string) {
 			sys.Warnings.Add(warehouse.Warning{Project: p, Type: typ, Event: event, Distinct: distinct, Reason: reason, At: o.Now()})
@@ -143,8 +100,8 @@ func (i *Instance) embedded(ctx context.Context) error {
 			a, err := sys.Audit(ctx)
 			return a, a.Balanced, err
 		}}},
-		Projects: projects, Persons: persons, Events: events, Letters: letters, Definitions: definitions,
-		Send: sendNative(door.Accept), Doctor: i.doctor(geo, damaged), Log: o.Log,
+		Projects: b.projects, Persons: b.persons, Events: b.warehouse, Letters: b.letters, Definitions: b.definitions,
+		Send: sendNative(door.Accept), Doctor: i.doctor(geo, damaged, b.inspect), Log: o.Log,
 	})
 	mux := http.NewServeMux()
 	mux.Handle(admin.Prefix, api)
