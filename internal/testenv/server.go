@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -29,6 +30,7 @@ var (
 	PrivatePostgres   = Kind{service: "postgres", port: "POSTGRES_PORT", address: "POSTGRES_URL"}
 	PrivateClickHouse = Kind{service: "clickhouse", port: "CLICKHOUSE_PORT", address: "CLICKHOUSE_URL"}
 	PrivateKafka      = Kind{service: "kafka", port: "KAFKA_PORT", address: "KAFKA_BROKERS", extra: []string{"KAFKA_PROXIED_PORT", "KAFKA_CONTROLLER_PORT"}}
+	PrivateMosquitto  = Kind{service: "mosquitto", port: "MQTT_PORT", address: "MQTT_URL"}
 )
 
 // Server is a server of one test's own.
@@ -130,18 +132,19 @@ func alive(pid int) bool {
 	return !strings.HasPrefix(rest, "Z")
 }
 
+// freePort finds a port below those that the system gives to outgoing connections, so that
+// it is still free when a server starts again on it.
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := strconv.Itoa(11_000 + rand.IntN(15_000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
+	t.Fatal("no port is free")
+	return ""
 }
 
 // query sends one statement to a ClickHouse.

@@ -138,6 +138,9 @@ func Kafka(t testing.TB) []string {
 	return strings.Split(Shared(t, "kafka")["KAFKA_BROKERS"], ",")
 }
 
+// MQTT is the address of a Mosquitto that all tests share, as tcp://host:port.
+func MQTT(t testing.TB) string { t.Helper(); return Shared(t, "mosquitto")["MQTT_URL"] }
+
 // Postgres is the URL of a fresh database, dropped with the test.
 func Postgres(t testing.TB) string {
 	t.Helper()

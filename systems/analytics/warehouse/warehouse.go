@@ -1,7 +1,8 @@
 // Package warehouse is the role, of the analytics system alone, that keeps one row per
 // event and answers with each event once, under the person it belongs to now.
 //
-// Backends: memorywarehouse, sqlitewarehouse. Promises are cases of warehousetest.
+// Backends: memorywarehouse, sqlitewarehouse, clickhousewarehouse. Promises are cases of
+// warehousetest.
 package warehouse
 
 import (
@@ -39,8 +40,10 @@ type Warning struct {
 type Warehouse interface {
 	// Insert makes the rows durable in one stroke, each (project, event id) once ever,
 	// and says what became of each: took is as long as rows, and means nothing after an
-	// error. Inserting the same batch again changes nothing. A row keeps what a table of events has columns for: not
-	// Changes, Profile, Merge, Other and NoGeo; times in milliseconds.
+	// error. Inserting the same batch again changes nothing. A row keeps what a table of
+	// events has columns for: not Changes, Profile, Merge, Other and NoGeo; times in
+	// milliseconds. A warehouse that cannot say cheaply what it has (clickhousewarehouse)
+	// may answer Stored for rows of earlier batches; they are there once all the same.
 	Insert(ctx context.Context, rows []*event.Event, took []Took) error
 	// Override makes events of the given distinct ids belong to other persons; the
 	// higher version of a distinct id wins, whatever the order.
@@ -57,6 +60,14 @@ const KeepWarnings = 30 * 24 * time.Hour
 type Expirer interface {
 	// Expire removes the warnings from before then.
 	Expire(ctx context.Context, before time.Time) error
+}
+
+// A Forgetter is a warehouse that may have fewer rows than were delivered to it: rows that
+// are as old as it keeps them go by themselves, and an event that was sent twice is counted
+// once although it was delivered twice. Its count proves nothing in an audit.
+type Forgetter interface {
+	// Forgets says whether it is one.
+	Forgets() bool
 }
 
 // Filter chooses events; zero fields match all.

@@ -9,8 +9,8 @@ import (
 )
 
 func insertsOnce(t *testing.T, h Harness) {
-	all(t, insert(t, h.Store, evs(0, 300)...), warehouse.Stored)
-	all(t, insert(t, h.Store, evs(0, 300)...), warehouse.Again)
+	h.all(t, insert(t, h.Store, evs(0, 300)...), warehouse.Stored)
+	h.all(t, insert(t, h.Store, evs(0, 300)...), warehouse.Again)
 	wantCount(t, h.Store, projectA, 300)
 	if got := list(t, h.Store, warehouse.Filter{Project: projectA}); len(got) != 300 {
 		t.Fatalf("listed %d events, want 300", len(got))
@@ -20,14 +20,16 @@ func insertsOnce(t *testing.T, h Harness) {
 func tellsAgain(t *testing.T, h Harness) {
 	other := func() *event.Event {
 		e := ev(1)
-		e.Origin, e.Name = 99, "another"
+		if e.Origin = 99; !h.Blind { // there it may be there once by its name too
+			e.Name = "another"
+		}
 		return e
 	}
 	wantTook(t, insert(t, h.Store, ev(1)), warehouse.Stored)
-	wantTook(t, insert(t, h.Store, ev(1)), warehouse.Again)
-	wantTook(t, insert(t, h.Store, other()), warehouse.Duplicate)
-	wantTook(t, insert(t, h.Store, other()), warehouse.Duplicate)
-	wantTook(t, insert(t, h.Store, ev(1)), warehouse.Again)
+	h.wantTook(t, insert(t, h.Store, ev(1)), warehouse.Again)
+	h.wantTook(t, insert(t, h.Store, other()), warehouse.Duplicate)
+	h.wantTook(t, insert(t, h.Store, other()), warehouse.Duplicate)
+	h.wantTook(t, insert(t, h.Store, ev(1)), warehouse.Again)
 	if got := list(t, h.Store, warehouse.Filter{Project: projectA}); len(got) != 1 || got[0].Name != "click" {
 		t.Fatalf("the first sending is not what is kept: %+v", got)
 	}
@@ -38,15 +40,17 @@ func twiceInBatch(t *testing.T, h Harness) {
 	other.Origin = 99
 	wantTook(t, insert(t, h.Store, ev(1), twin, ev(2), other, other),
 		warehouse.Stored, warehouse.Again, warehouse.Stored, warehouse.Duplicate, warehouse.Duplicate)
-	wantTook(t, insert(t, h.Store, other, ev(3), ev(3)), warehouse.Duplicate, warehouse.Stored, warehouse.Again)
+	took := insert(t, h.Store, other, ev(3), ev(3))
+	h.wantTook(t, took[:1], warehouse.Duplicate)
+	wantTook(t, took[1:], warehouse.Stored, warehouse.Again)
 	wantCount(t, h.Store, projectA, 3)
 }
 
 func mixed(t *testing.T, h Harness) {
 	insert(t, h.Store, evs(0, 10)...)
 	took := insert(t, h.Store, evs(5, 15)...)
-	all(t, took[:5], warehouse.Again)
-	all(t, took[5:], warehouse.Stored)
+	h.all(t, took[:5], warehouse.Again)
+	h.all(t, took[5:], warehouse.Stored)
 	wantIDs(t, list(t, h.Store, warehouse.Filter{Project: projectA}), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)
 }
 
@@ -83,7 +87,7 @@ func concurrentInserts(t *testing.T, h Harness) {
 	}
 	wg.Wait()
 	for id, n := range stored {
-		if n != 1 {
+		if n != 1 && !h.Blind {
 			t.Errorf("event %s was stored %d times", id, n)
 		}
 	}
@@ -100,10 +104,10 @@ func concurrentInserts(t *testing.T, h Harness) {
 func knownLongAfter(t *testing.T, h Harness) {
 	const n = 1000
 	for i := 0; i < n; i += 50 {
-		all(t, insert(t, h.Store, evs(i, i+50)...), warehouse.Stored)
+		h.all(t, insert(t, h.Store, evs(i, i+50)...), warehouse.Stored)
 	}
 	for i := 0; i < n; i += 125 {
-		all(t, insert(t, h.Store, evs(i, i+125)...), warehouse.Again)
+		h.all(t, insert(t, h.Store, evs(i, i+125)...), warehouse.Again)
 	}
 	wantCount(t, h.Store, projectA, n)
 }
@@ -114,9 +118,9 @@ func knownAfterRestart(t *testing.T, h Harness) {
 	}
 	s := h.Store
 	for i := range 6 {
-		all(t, insert(t, s, evs(i*37, (i+1)*37)...), warehouse.Stored)
+		h.all(t, insert(t, s, evs(i*37, (i+1)*37)...), warehouse.Stored)
 		s = h.Reopen()
-		all(t, insert(t, s, evs(0, (i+1)*37)...), warehouse.Again)
+		h.all(t, insert(t, s, evs(0, (i+1)*37)...), warehouse.Again)
 		wantCount(t, s, projectA, int64((i+1)*37))
 	}
 }

@@ -21,6 +21,7 @@ import (
 type Harness struct {
 	Store  warehouse.Store
 	Reopen func() warehouse.Store // opens the same data anew, the old Store left as it is; nil: nothing survives
+	Blind  bool                   // it cannot say what it has: rows of earlier batches may be answered Stored, and are still there once
 }
 
 // Run runs every case on a harness of its own.
@@ -113,13 +114,21 @@ func wantTook(t *testing.T, got []warehouse.Took, want ...warehouse.Took) {
 	}
 }
 
-func all(t *testing.T, took []warehouse.Took, want warehouse.Took) {
+// wantTook checks what became of rows, some of which may be there from earlier batches.
+func (h Harness) wantTook(t *testing.T, got []warehouse.Took, want ...warehouse.Took) {
 	t.Helper()
-	for i, got := range took {
-		if got != want {
-			t.Fatalf("row %d took %d, want %d (1 stored, 2 again, 3 duplicate)", i, got, want)
+	for i := range min(len(got), len(want)) {
+		if h.Blind && got[i] == warehouse.Stored {
+			want[i] = warehouse.Stored
 		}
 	}
+	wantTook(t, got, want...)
+}
+
+// all checks that the same became of all rows.
+func (h Harness) all(t *testing.T, took []warehouse.Took, want warehouse.Took) {
+	t.Helper()
+	h.wantTook(t, took, slices.Repeat([]warehouse.Took{want}, len(took))...)
 }
 
 func list(t *testing.T, s warehouse.Reader, f warehouse.Filter) (es []event.Event) {

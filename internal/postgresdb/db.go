@@ -1,0 +1,177 @@
+// Package postgresdb is the one connection to PostgreSQL: a bounded pool whose statements
+// cannot run for ever, the tables that all backends on it share, what the server's
+// settings mean for what was acknowledged, and the kinds of its errors. Use it to open
+// the database; the backends (postgresperson, postgreslock, …) take what Open returns.
+//
+// Nothing here retries: every statement of the backends may be repeated without harm, and
+// the engine decides whether it is.
+package postgresdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemill/tidemill"
+)
+
+// Options tune a connection; the zero value is ready to use.
+type Options struct {
+	Name    string        // application_name, as pg_stat_activity shows it; empty means tidemill
+	Conns   int           // connections at most; 0 means 8
+	Timeout time.Duration // of one statement at the server; 0 means 30s. A lock is waited for a third of it.
+}
+
+// answer is how much longer than a statement may run its answer is waited for: by then
+// the server has ended it, or is out of reach.
+const answer = 2 * time.Second
+
+// DB is an open database. It may be used from several goroutines.
+type DB struct {
+	pool     *pgxpool.Pool
+	o        Options
+	migrated chan struct{} // cap 1, holds a token until the tables are known to be new
+}
+
+// Open connects to the database at url, postgres://user:password@host:5432/database with
+// the parameters that libpq knows: several hosts, target_session_attrs, sslmode and so on.
+func Open(ctx context.Context, url tidemill.Secret, o Options) (*DB, error) {
+	if o.Conns < 0 || o.Timeout < 0 {
+		return nil, fmt.Errorf("open PostgreSQL: Conns is %d and Timeout is %v; neither can be negative", o.Conns, o.Timeout)
+	}
+	if o.Name == "" {
+		o.Name = "tidemill"
+	}
+	if o.Conns == 0 {
+		o.Conns = 8
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 30 * time.Second
+	}
+	if url.IsZero() {
+		return nil, errors.New("open PostgreSQL: no URL given")
+	}
+	c, err := pgxpool.ParseConfig(url.Reveal())
+	if err != nil { // whose text and fields may hold the password
+		return nil, errors.New("open PostgreSQL: its URL cannot be read; want postgres://user:password@host:5432/database?sslmode=require")
+	}
+	c.MaxConns, c.MinConns = int32(o.Conns), 0
+	if c.ConnConfig.ConnectTimeout == 0 {
+		c.ConnConfig.ConnectTimeout = 10 * time.Second
+	}
+	for name, value := range o.settings() {
+		if _, ok := c.ConnConfig.RuntimeParams[name]; !ok { // the URL has the last word
+			c.ConnConfig.RuntimeParams[name] = value
+		}
+	}
+	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), c)
+	if err != nil {
+		return nil, fmt.Errorf("open PostgreSQL: %w", said(err))
+	}
+	d := &DB{pool: pool, o: o, migrated: make(chan struct{}, 1)}
+	d.migrated <- struct{}{}
+	if err := d.Do(ctx, func(ctx context.Context, c *pgx.Conn) error { return c.Ping(ctx) }); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("open PostgreSQL: %w", err)
+	}
+	return d, nil
+}
+
+// settings of every session. The last five are about plans: all statements of the
+// backends look up keys of a table by an index, hundreds at a time, and a planner that
+// goes by the statistics of a table that was empty a minute ago would read all of it.
+func (o *Options) settings() map[string]string {
+	ms := func(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }
+	return map[string]string{
+		"application_name":                    o.Name,
+		"statement_timeout":                   ms(o.Timeout),
+		"lock_timeout":                        ms(o.Timeout / 3),
+		"idle_in_transaction_session_timeout": ms(2 * o.Timeout), // a frozen client must not keep its locks
+		"timezone":                            "UTC",
+		"jit":                                 "off",
+		"plan_cache_mode":                     "force_generic_plan",
+		"enable_seqscan":                      "off",
+		"enable_hashjoin":                     "off",
+		"enable_mergejoin":                    "off",
+	}
+}
+
+// Conns is how many connections there are at most.
+func (d *DB) Conns() int { return d.o.Conns }
+
+// Close ends all connections, once those in use were given back.
+func (d *DB) Close() { d.pool.Close() }
+
+// Do lets do use one connection, which it must not keep. Errors have their kind. It ends
+// a little after Options.Timeout, whatever the network does.
+func (d *DB) Do(ctx context.Context, do func(context.Context, *pgx.Conn) error) error {
+	return d.within(ctx, d.o.Timeout, do)
+}
+
+// Tx lets do work in a transaction, READ COMMITTED, and commits it if it returns nil.
+// After an error nothing is changed, unless it was the answer to the commit that was lost.
+func (d *DB) Tx(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
+	return d.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return do(ctx, tx) })
+	})
+}
+
+// Exec runs one statement and says how many rows it changed.
+func (d *DB) Exec(ctx context.Context, statement string, args ...any) (changed int64, err error) {
+	err = d.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		tag, err := c.Exec(ctx, statement, args...)
+		changed = tag.RowsAffected()
+		return err
+	})
+	return changed, err
+}
+
+// Query runs one statement and calls row for each row of its answer. What row was given
+// is valid until it returns.
+func (d *DB) Query(ctx context.Context, row func(pgx.Rows) error, statement string, args ...any) error {
+	return d.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		rows, err := c.Query(ctx, statement, args...)
+		return Each(rows, err, row)
+	})
+}
+
+// Each calls row for each of rows and closes them; it takes what Query returns.
+func Each(rows pgx.Rows, err error, row func(pgx.Rows) error) error {
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := row(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func (d *DB) within(ctx context.Context, limit time.Duration, do func(context.Context, *pgx.Conn) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	limited, end := context.WithTimeout(ctx, limit+answer)
+	defer end()
+	err := d.pool.AcquireFunc(limited, func(c *pgxpool.Conn) error {
+		err := do(limited, c.Conn())
+		if err != nil && c.Conn().IsClosed() && Kind(err) == tidemill.Transient {
+			d.pool.Reset() // the server went away: who repeats this must not meet its other dead sessions
+		}
+		return err
+	})
+	if err == nil {
+		return nil
+	}
+	if ended := ctx.Err(); ended != nil {
+		return fmt.Errorf("%w (%v)", ended, said(err))
+	}
+	return said(err)
+}

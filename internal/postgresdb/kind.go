@@ -1,0 +1,88 @@
+package postgresdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemill/tidemill"
+)
+
+// Kind is what an error of PostgreSQL, or of the way to it, means; NoKind for errors that
+// are neither, such as the end of a context.
+//
+// An answer that was lost, also that to a COMMIT, is transient and never unknown: all that
+// the backends do may be done again without harm.
+func Kind(err error) tidemill.Kind {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		if e.Code == "0A000" && e.Routine == "RevalidateCachedQuery" {
+			return tidemill.Transient // a table has new columns: the driver has forgotten the statement now
+		}
+		return ofState(e.Code)
+	}
+	switch _, failed := errors.AsType[*pgconn.ConnectError](err); {
+	case err == nil || errors.Is(err, context.Canceled):
+		return tidemill.NoKind
+	case errors.Is(err, context.DeadlineExceeded) || pgconn.Timeout(err):
+		return tidemill.Timeout
+	case failed, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, pgconn.ErrConnClosed),
+		errors.Is(err, pgx.ErrTxCommitRollback), errors.Is(err, pgx.ErrTxClosed), errors.Is(err, net.ErrClosed):
+		return tidemill.Transient
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return tidemill.Transient
+	}
+	return tidemill.NoKind
+}
+
+// ofState judges an SQLSTATE: the exact one, else its class. What is not here is expected
+// to pass.
+func ofState(code string) tidemill.Kind {
+	switch code {
+	case "57014": // ended by statement_timeout
+		return tidemill.Timeout
+	case "42501", "3D000": // no right to the table, no such database
+		return tidemill.Credentials
+	case "42P01", "42703": // a table or column is not there: somebody restores, or migrates back
+		return tidemill.Transient
+	case "23503": // refers to a project that was deleted this moment
+		return tidemill.NotFound
+	case "23505", "23P01": // the statements allow for it, but for a race that is lost once
+		return tidemill.Transient
+	}
+	if len(code) != 5 {
+		return tidemill.Transient
+	}
+	switch code[:2] {
+	case "28":
+		return tidemill.Credentials
+	case "22", "23", "54": // values and limits: the same again would fail again
+		return tidemill.Validation
+	case "0A", "42": // statements that this server does not understand
+		return tidemill.Internal
+	case "XX": // damaged data
+		return tidemill.Internal
+	}
+	return tidemill.Transient // 08, 25, 26, 40, 53, 55, 57, 58 and what is not known
+}
+
+// said gives an error its kind. Of a connection that failed only the reason is kept: the
+// driver's error holds the password.
+func said(err error) error {
+	if _, ok := errors.AsType[*tidemill.Error](err); ok {
+		return err
+	}
+	kind := Kind(err)
+	if e, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		err = fmt.Errorf("connect as user %q to database %q: %w", e.Config.User, e.Config.Database, e.Unwrap())
+	}
+	if kind == tidemill.NoKind {
+		return err
+	}
+	return &tidemill.Error{Kind: kind, Err: err}
+}

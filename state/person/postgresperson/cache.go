@@ -1,0 +1,151 @@
+package postgresperson
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/google/uuid"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/tidemill/tidemill/state/person"
+)
+
+// cache remembers what a person was last seen to know, by distinct id. It may be out of
+// date, since other processes write too, and that does no harm: a person never forgets,
+// also not by being merged into another, so what it knew once need not be written again;
+// and that a distinct id still belongs to the person that it was seen with is checked by
+// locking that person.
+type cache struct {
+	mu    sync.Mutex // guards all below; held for short work in memory
+	known *simplelru.LRU[person.Ref, known]
+	bytes int // of known
+	most  int
+}
+
+// known is a person as it is stored, at least.
+type known struct {
+	id                         uuid.UUID
+	createdMilli, updatedMilli int64
+	registers                  []byte
+}
+
+// overhead is about what an entry takes in memory beside its distinct id and registers.
+const overhead = 320
+
+func newCache(bytes int) (*cache, error) {
+	c := &cache{most: bytes}
+	var err error
+	c.known, err = simplelru.NewLRU(max(bytes/overhead, 1), func(r person.Ref, k known) { c.bytes -= k.size(r) })
+	return c, err
+}
+
+func (k known) size(r person.Ref) int { return overhead + len(r.Distinct) + cap(k.registers) }
+
+func (k known) covers(d *person.Delta) bool {
+	r := person.Record{CreatedMilli: k.createdMilli, UpdatedMilli: k.updatedMilli}
+	if len(d.Properties) > 0 {
+		var err error
+		if r.Properties, err = person.Decode(k.registers); err != nil {
+			return false
+		}
+	}
+	return r.Covers(d)
+}
+
+// person is the one that a distinct id was last seen with.
+func (c *cache) person(r person.Ref) (uuid.UUID, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k, ok := c.known.Peek(r)
+	return k.id, ok
+}
+
+// news returns the changes that may say more than is known. Only those without properties
+// are judged here; the others are worth gathering first.
+func (c *cache) news(changes []person.Change) []person.Change {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rest := make([]person.Change, 0, len(changes)/2)
+	for i := range changes {
+		ch := &changes[i]
+		if len(ch.Properties) == 0 {
+			at := ch.At.UnixMilli()
+			if k, ok := c.known.Get(ch.Ref); ok && k.covers(&person.Delta{FirstMilli: at, LastMilli: at}) {
+				continue
+			}
+		}
+		rest = append(rest, *ch)
+	}
+	return rest
+}
+
+// unknown returns the deltas that say more than is known, in the memory of deltas.
+func (c *cache) unknown(deltas []person.Delta) []person.Delta {
+	ks := make([]known, len(deltas))
+	oks := make([]bool, len(deltas))
+	c.mu.Lock()
+	for i := range deltas {
+		ks[i], oks[i] = c.known.Get(deltas[i].Ref)
+	}
+	c.mu.Unlock()
+	rest := deltas[:0]
+	for i := range ks {
+		if !oks[i] || !ks[i].covers(&deltas[i]) {
+			rest = append(rest, deltas[i])
+		}
+	}
+	return rest
+}
+
+// saw remembers what was read.
+func (c *cache) saw(refs []person.Ref, rows map[person.Ref]*row) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, ref := range refs {
+		if r := rows[ref]; r != nil && r.raw != nil {
+			c.add(ref, r)
+		}
+	}
+	c.shrink()
+}
+
+// learn remembers what a batch has read and written, once that is durable.
+func (c *cache) learn(b *batch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, ref := range b.refs {
+		if r := b.behind(ref); r != nil && !r.removed && r.raw != nil {
+			c.add(ref, r)
+		} else {
+			c.known.Remove(ref)
+		}
+	}
+	c.shrink()
+}
+
+func (c *cache) forget(r person.Ref) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known.Remove(r)
+}
+
+// add remembers a person in memory of its own: the caller's may be part of something
+// large, or be reused.
+func (c *cache) add(ref person.Ref, r *row) {
+	k := r.known()
+	if old, ok := c.known.Peek(ref); ok {
+		c.bytes -= old.size(ref)
+	} else {
+		ref.Distinct = strings.Clone(ref.Distinct)
+	}
+	c.bytes += k.size(ref)
+	c.known.Add(ref, k)
+}
+
+func (c *cache) shrink() {
+	for c.bytes > c.most {
+		if _, _, ok := c.known.RemoveOldest(); !ok {
+			return
+		}
+	}
+}

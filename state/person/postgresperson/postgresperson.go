@@ -1,0 +1,269 @@
+// Package postgresperson keeps persons in PostgreSQL: for several processes at once, and
+// beside programs that read the tables persons and person_distinct_ids. Only this product
+// may write them.
+//
+// Rows of an existing table are adopted: a person keeps the id that it was stored under,
+// and properties that were stored without times are older than any event.
+//
+// # How processes do not get into each other's way
+//
+// A distinct id belongs to a person, and only who has locked the row of that person may
+// give it to another; who does so deletes the row in the same transaction. A person id
+// that is gone never comes back. So whoever has locked the row of the person that a
+// distinct id was last seen with, and found it there, knows that the distinct id still
+// belongs to it, however old that news was; whoever finds it gone starts again. Rows are
+// created first and then locked, each in the order of ids: no two transactions can wait
+// for each other.
+package postgresperson
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/postgresdb"
+	"github.com/tidemill/tidemill/state/person"
+)
+
+var (
+	_ person.Store = (*Store)(nil)
+	_ person.Mover = (*Store)(nil)
+)
+
+// Options tune a Store; the zero value is ready to use.
+type Options struct {
+	Above    uint64       // versions of overrides are greater: the highest one of an existing warehouse
+	CacheMiB int          // memory for what is known of persons; 0 means 32, enough for about 50,000
+	Log      *slog.Logger // what an operator should know; nil discards
+}
+
+// Store is a person.Store in PostgreSQL. It may be used from several goroutines, and any
+// number of Stores may share a database.
+type Store struct {
+	db    *postgresdb.DB
+	o     Options
+	cache *cache
+}
+
+// mergesAtOnce are done in one transaction: their rows are locked until its end.
+const mergesAtOnce = 200
+
+// tries are how often a transaction begins again because a person was merged by somebody
+// else before it was locked. Each time somebody else has got on.
+const tries = 100
+
+// New brings the tables of db to the newest version and returns a Store on them.
+func New(ctx context.Context, db *postgresdb.DB, o Options) (*Store, error) {
+	if o.CacheMiB < 0 || o.Above > math.MaxInt64/2 {
+		return nil, fmt.Errorf("persons in PostgreSQL: CacheMiB is %d and Above is %d; neither can be negative, and versions need room to grow", o.CacheMiB, o.Above)
+	}
+	if o.CacheMiB == 0 {
+		o.CacheMiB = 32
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := db.Migrate(ctx); err != nil {
+		return nil, err
+	}
+	c, err := newCache(o.CacheMiB << 20)
+	if err != nil {
+		return nil, fmt.Errorf("persons in PostgreSQL: %w", err)
+	}
+	return &Store{db: db, o: o, cache: c}, nil
+}
+
+// Resolve is person.Persons. It always asks: what was true a moment ago may have been
+// merged by another process.
+func (s *Store) Resolve(ctx context.Context, refs []person.Ref, into []uuid.UUID) error {
+	if len(into) < len(refs) {
+		return fmt.Errorf("resolve %d distinct ids: there is room for %d", len(refs), len(into))
+	}
+	if err := ctx.Err(); err != nil || len(refs) == 0 {
+		return err
+	}
+	at := make(map[person.Ref]uuid.UUID, len(refs))
+	ask := make([]person.Ref, 0, len(refs))
+	for _, r := range refs {
+		if _, ok := at[r]; !ok {
+			at[r] = uuid.Nil
+			ask = append(ask, r)
+		}
+	}
+	projects, keys := keysOf(ask)
+	var i int64
+	var id [16]byte
+	err := s.db.Query(ctx, func(r pgx.Rows) error {
+		if err := r.Scan(&i, &id); err != nil {
+			return err
+		}
+		at[ask[i-1]] = id
+		return nil
+	}, selectPersonIDs, projects, keys)
+	if err != nil {
+		return fmt.Errorf("resolve %d distinct ids: %w", len(ask), err)
+	}
+	for i, r := range refs {
+		if into[i] = at[r]; into[i] == uuid.Nil { // nobody stored it
+			into[i] = person.ID(r)
+			at[r] = into[i]
+		}
+	}
+	return nil
+}
+
+// Apply is person.Persons. What the cache knows already costs no statement.
+func (s *Store) Apply(ctx context.Context, changes []person.Change) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	deltas := person.Deltas(s.cache.news(changes))
+	for i := range deltas {
+		d := &deltas[i]
+		d.FirstMilli, d.LastMilli = storable(d.FirstMilli), storable(d.LastMilli)
+	}
+	if err := s.apply(ctx, deltas); err != nil {
+		return fmt.Errorf("apply %d changes of persons: %w", len(changes), err)
+	}
+	return nil
+}
+
+func (s *Store) apply(ctx context.Context, deltas []person.Delta) error {
+	deltas = s.cache.unknown(deltas)
+	for range tries {
+		guess, err := s.seen(ctx, &deltas)
+		if err != nil || len(deltas) == 0 {
+			return err
+		}
+		b := newBatch(s, len(deltas))
+		err = s.db.Tx(ctx, func(ctx context.Context, tx pgx.Tx) error { return b.apply(ctx, tx, deltas, guess) })
+		if !errors.Is(err, errMoved) {
+			return s.done(ctx, b, err)
+		}
+		for i := range deltas {
+			s.cache.forget(deltas[i].Ref)
+		}
+	}
+	return tidemill.Fail(tidemill.Transient, "others merged the same persons %d times meanwhile", tries)
+}
+
+// Merge is person.Persons.
+func (s *Store) Merge(ctx context.Context, merges []person.Merge, outcomes []person.Outcome) error {
+	_, err := s.MergeMoved(ctx, merges, outcomes)
+	return err
+}
+
+// MergeMoved is person.Mover. Merges of a call share transactions: after an error those
+// with an outcome are done, and none of the others, unless it was the answer to a commit
+// that was lost.
+func (s *Store) MergeMoved(ctx context.Context, merges []person.Merge, outcomes []person.Outcome) (moved []person.Override, err error) {
+	if len(outcomes) < len(merges) {
+		return nil, fmt.Errorf("merge %d pairs: there is room for %d outcomes", len(merges), len(outcomes))
+	}
+	clear(outcomes[:len(merges)])
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	for first := 0; first < len(merges); first += mergesAtOnce {
+		last := min(first+mergesAtOnce, len(merges))
+		b, done, err := s.merge(ctx, merges[first:last])
+		if err != nil {
+			return moved, fmt.Errorf("merge %d pairs of persons: %w", len(merges)-first, err)
+		}
+		copy(outcomes[first:], done)
+		for i, l := range b.overrides {
+			moved = append(moved, person.Override{Seq: b.firstSeq + int64(i), Ref: l.Ref, Person: l.Person, Version: l.Version})
+		}
+	}
+	return moved, nil
+}
+
+func (s *Store) merge(ctx context.Context, merges []person.Merge) (*batch, []person.Outcome, error) {
+	for range tries {
+		b := newBatch(s, 2*len(merges))
+		var done []person.Outcome
+		err := s.db.Tx(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+			done, err = b.merge(ctx, tx, merges)
+			return err
+		})
+		if !errors.Is(err, errMoved) {
+			return b, done, s.done(ctx, b, err)
+		}
+	}
+	return nil, nil, tidemill.Fail(tidemill.Transient, "others merged the same persons %d times meanwhile", tries)
+}
+
+// done remembers what a batch has made durable, and says what was odd about it.
+func (s *Store) done(ctx context.Context, b *batch, err error) error {
+	if err != nil {
+		return err
+	}
+	s.cache.learn(b)
+	for _, id := range b.damaged {
+		s.o.Log.ErrorContext(ctx, "the registers of a person are damaged; its properties go on without their times: restore the database from a backup if there is one", "person", id)
+	}
+	for _, id := range b.gone {
+		s.o.Log.WarnContext(ctx, "persons of a project that is not there are not stored", "project", id)
+	}
+	return nil
+}
+
+// Show is person.Directory.
+func (s *Store) Show(ctx context.Context, ref person.Ref) (*person.Person, error) {
+	key, _ := postgresdb.Key(ref.Distinct, maxKey)
+	var r *row
+	var keys []string
+	var whole [][]byte
+	err := s.db.Do(ctx, func(ctx context.Context, c *pgx.Conn) (err error) {
+		r, err = scanRow(c.QueryRow(ctx, selectShown, ref.Project, key), &keys, &whole)
+		if err == nil && r.decode() != nil {
+			err = r.salvage(ctx, c)
+		}
+		return err
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = person.ErrUnknown
+	}
+	if err != nil {
+		return nil, fmt.Errorf("show %q: %w", ref.Distinct, err)
+	}
+	distinct := make([]string, len(keys))
+	for i, k := range keys {
+		distinct[i] = postgresdb.Name(k, whole[i])
+	}
+	slices.Sort(distinct)
+	return r.Show(distinct), nil
+}
+
+// DistinctOf returns a distinct id of a person, person.ErrUnknown if no such person is
+// stored.
+func (s *Store) DistinctOf(ctx context.Context, project, id uuid.UUID) (string, error) {
+	var key string
+	var whole []byte
+	err := s.db.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		return c.QueryRow(ctx, "SELECT distinct_id, distinct_bytes FROM person_distinct_ids WHERE person_id=$1 AND project_id=$2 ORDER BY distinct_id LIMIT 1",
+			id, project).Scan(&key, &whole)
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = person.ErrUnknown
+	}
+	if err != nil {
+		return "", fmt.Errorf("find a distinct id of person %v: %w", id, err)
+	}
+	return postgresdb.Name(key, whole), nil
+}
+
+// The columns of time hold these years and more; what lies outside is no event's time.
+const (
+	firstMilli = -62_135_596_800_000 // 0001-01-01T00:00:00Z
+	lastMilli  = 253_402_300_799_999 // 9999-12-31T23:59:59.999Z
+)
+
+func storable(milli int64) int64 { return min(max(milli, firstMilli), lastMilli) }

@@ -1,0 +1,209 @@
+package postgresperson
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemill/tidemill/internal/postgresdb"
+	"github.com/tidemill/tidemill/state/person"
+)
+
+// maxKey is how many characters the column distinct_id holds.
+const maxKey = 400
+
+// The columns of a person as row reads them. Properties are read where there are no
+// registers: the person was stored before this product came.
+const personColumns = `p.id, p.project_id, p.identified, coalesce(p.created_at, p.updated_at, now()), coalesce(p.updated_at, p.created_at, now()),
+	p.registers, CASE WHEN p.registers IS NULL THEN coalesce(p.properties, '{}')::text END`
+
+const (
+	selectPersonIDs = `SELECT k.i, d.person_id FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY k(project, key, i)
+		JOIN person_distinct_ids d ON d.project_id = k.project AND d.distinct_id = k.key`
+
+	selectLinks = `SELECT k.i, d.person_id, d.version FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY k(project, key, i)
+		JOIN person_distinct_ids d ON d.project_id = k.project AND d.distinct_id = k.key`
+
+	selectUnlocked = `SELECT k.i, ` + personColumns + ` FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY k(project, key, i)
+		JOIN person_distinct_ids d ON d.project_id = k.project AND d.distinct_id = k.key JOIN persons p ON p.id = d.person_id`
+
+	selectShown = `SELECT ` + personColumns + `,
+		(SELECT array_agg(o.distinct_id ORDER BY o.id) FROM person_distinct_ids o WHERE o.person_id = p.id),
+		(SELECT array_agg(o.distinct_bytes ORDER BY o.id) FROM person_distinct_ids o WHERE o.person_id = p.id)
+		FROM person_distinct_ids d JOIN persons p ON p.id = d.person_id WHERE d.project_id = $1 AND d.distinct_id = $2`
+
+	selectLinksOf = `SELECT d.person_id, d.project_id, d.distinct_id, d.distinct_bytes, d.version FROM person_distinct_ids d WHERE d.person_id = ANY($1)`
+)
+
+// Rows are locked in the order of their ids, whoever locks them. An update needs a weaker
+// lock than a merge, which may delete: references to the person do not wait for it.
+const (
+	selectForUpdate = `SELECT ` + personColumns + ` FROM persons p WHERE p.id = ANY($1) ORDER BY p.id FOR NO KEY UPDATE`
+	selectForMerge  = `SELECT ` + personColumns + ` FROM persons p WHERE p.id = ANY($1) ORDER BY p.id FOR UPDATE`
+)
+
+// row is a person, loaded or new.
+type row struct {
+	person.Record
+	raw        []byte // registers as stored; nil: the person has properties alone
+	properties []byte // where there are no registers
+	decoded    bool
+	changed    bool
+	replaced   bool // registers are not raw any more
+	removed    bool
+}
+
+// scanRow reads personColumns, and what more the statement has.
+func scanRow(r pgx.Row, more ...any) (*row, error) {
+	var p row
+	var created, updated time.Time
+	err := r.Scan(append([]any{(*[16]byte)(&p.ID), (*[16]byte)(&p.Project), &p.Identified, &created, &updated, &p.raw, &p.properties}, more...)...)
+	p.CreatedMilli, p.UpdatedMilli = storable(created.UnixMilli()), storable(updated.UnixMilli())
+	return &p, err
+}
+
+// decode reads the registers, or the properties of a person that has no registers yet.
+func (r *row) decode() (err error) {
+	if r.raw == nil {
+		r.Properties, err = person.Untimed(r.ID, r.properties)
+	} else {
+		r.Properties, err = person.Decode(r.raw)
+	}
+	if err != nil {
+		return fmt.Errorf("read person %v: %w", r.ID, err)
+	}
+	r.decoded = true
+	return nil
+}
+
+// querier is a connection, or a transaction on one.
+type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// salvage reads the properties of a person whose registers are damaged: without their
+// times, which is better than a person that stops every batch it is part of.
+func (r *row) salvage(ctx context.Context, q querier) error {
+	var object []byte
+	if err := q.QueryRow(ctx, "SELECT properties::text FROM persons WHERE id = $1", r.ID).Scan(&object); err != nil {
+		return fmt.Errorf("read person %v: %w", r.ID, err)
+	}
+	var err error
+	if r.Properties, err = person.Untimed(r.ID, object); err != nil {
+		return fmt.Errorf("read person %v, whose registers are damaged too: %w", r.ID, err)
+	}
+	r.decoded = true
+	return nil
+}
+
+// encode makes raw what is stored of the registers.
+func (r *row) encode() (err error) {
+	if r.raw, err = r.Properties.AppendBinary(make([]byte, 0, len(r.raw)+64)); err != nil {
+		return fmt.Errorf("write person %v: %w", r.ID, err)
+	}
+	return nil
+}
+
+// known is what the cache keeps of it.
+func (r *row) known() known { return known{r.ID, r.CreatedMilli, r.UpdatedMilli, r.raw} }
+
+func sortedIDs(set map[uuid.UUID]bool) []uuid.UUID {
+	return slices.SortedFunc(maps.Keys(set), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+}
+
+// keysOf are the columns of distinct ids by which they are looked up.
+func keysOf(refs []person.Ref) (projects [][16]byte, keys []string) {
+	projects, keys = make([][16]byte, len(refs)), make([]string, len(refs))
+	for i, r := range refs {
+		projects[i] = r.Project
+		keys[i], _ = postgresdb.Key(r.Distinct, maxKey)
+	}
+	return projects, keys
+}
+
+// raw are ids as the driver sends them fastest.
+func raw(ids []uuid.UUID) [][16]byte {
+	out := make([][16]byte, len(ids))
+	for i, id := range ids {
+		out[i] = id
+	}
+	return out
+}
+
+func byRef(a, b person.Ref) int {
+	return cmp.Or(bytes.Compare(a.Project[:], b.Project[:]), cmp.Compare(a.Distinct, b.Distinct))
+}
+
+// seen says with which person each distinct id of deltas was last seen: by the cache, else
+// by an unlocked look, which may find that some of the deltas say nothing new: those are
+// taken out.
+func (s *Store) seen(ctx context.Context, deltas *[]person.Delta) (map[person.Ref]uuid.UUID, error) {
+	guess := make(map[person.Ref]uuid.UUID, len(*deltas))
+	var unseen []person.Ref
+	for i := range *deltas {
+		ref := (*deltas)[i].Ref
+		if id, ok := s.cache.person(ref); ok {
+			guess[ref] = id
+		} else {
+			unseen = append(unseen, ref)
+		}
+	}
+	if len(unseen) == 0 {
+		return guess, nil
+	}
+	rows, err := s.look(ctx, unseen)
+	if err != nil {
+		return nil, err
+	}
+	s.cache.saw(unseen, rows)
+	*deltas = slices.DeleteFunc(*deltas, func(d person.Delta) bool {
+		r := rows[d.Ref]
+		if r == nil {
+			return false
+		}
+		guess[d.Ref] = r.ID
+		return r.raw != nil && r.known().covers(&d)
+	})
+	return guess, nil
+}
+
+// look reads persons without locking them.
+func (s *Store) look(ctx context.Context, refs []person.Ref) (map[person.Ref]*row, error) {
+	projects, keys := keysOf(refs)
+	rows := make(map[person.Ref]*row, len(refs))
+	err := s.db.Query(ctx, func(r pgx.Rows) error {
+		var i int64
+		p, err := scanRow(after{r, &i})
+		if err == nil {
+			rows[refs[i-1]] = p
+		}
+		return err
+	}, selectUnlocked, projects, keys)
+	if err != nil {
+		return nil, fmt.Errorf("read the persons of %d distinct ids: %w", len(refs), err)
+	}
+	for _, r := range rows {
+		if r.raw != nil || r.decode() != nil {
+			continue
+		}
+		if err := r.encode(); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+// after scans rows that have a number before the columns of a person.
+type after struct {
+	pgx.Row
+	number *int64
+}
+
+func (a after) Scan(into ...any) error { return a.Row.Scan(append([]any{a.number}, into...)...) }

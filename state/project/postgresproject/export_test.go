@@ -1,0 +1,4 @@
+package postgresproject
+
+// ByKeyStatement is what a test asks the plan of.
+const ByKeyStatement = byKey

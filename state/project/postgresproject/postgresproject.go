@@ -1,0 +1,127 @@
+// Package postgresproject keeps projects in PostgreSQL, in the table projects that other
+// programs may own. Every look-up asks the server: who asks for each request keeps a
+// cache in front.
+package postgresproject
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemill/tidemill/internal/postgresdb"
+	"github.com/tidemill/tidemill/state/project"
+)
+
+// Projects implements project.Projects.
+type Projects struct{ db *postgresdb.DB }
+
+var _ project.Projects = (*Projects)(nil)
+
+// New brings the tables of db to the newest version and opens the projects in it.
+func New(ctx context.Context, db *postgresdb.DB) (*Projects, error) {
+	if err := db.Migrate(ctx); err != nil {
+		return nil, fmt.Errorf("open the projects: %w", err)
+	}
+	return &Projects{db}, nil
+}
+
+// byKey finds the project of a key: by the keys that Ensure has stored, by a token that is
+// the key's SHA-256 in hex, or by one that is the key itself. What is a hash that Ensure
+// has stored is no key: who reads the table must not be able to send with what is there.
+const byKey = `SELECT id, name FROM projects p WHERE
+		id IN (SELECT project_id FROM tidemill_project_keys WHERE hash = $1)
+		OR token = $2
+		OR sha256(decode(replace(token, '\', '\\'), 'escape')) = $1
+			AND NOT EXISTS (SELECT FROM tidemill_project_keys k WHERE encode(k.hash, 'hex') = p.token AND k.project_id = p.id)
+	ORDER BY id LIMIT 1`
+
+// ensureLock is an advisory lock of this database, held while a project is ensured. Any
+// number will do that nobody else uses.
+const ensureLock = 7_203_115_942_066_317_002
+
+// Ensure implements project.Projects. A project that is there keeps its token.
+func (s *Projects) Ensure(ctx context.Context, p project.Project, key project.Hash) error {
+	if err := p.Check(); err != nil {
+		return err
+	}
+	err := s.db.Tx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(ensureLock)); err != nil {
+			return err
+		}
+		owner, err := one(tx.QueryRow(ctx, byKey, key[:], hex.EncodeToString(key[:])))
+		if err == nil && owner.ID != p.ID {
+			return project.ErrKeyTaken
+		}
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		var name string
+		switch err := tx.QueryRow(ctx, "SELECT name FROM projects WHERE id = $1", p.ID).Scan(&name); {
+		case errors.Is(err, pgx.ErrNoRows):
+			if _, err := tx.Exec(ctx, "INSERT INTO projects(id, name, token) VALUES ($1, $2, $3)", p.ID, p.Name, hex.EncodeToString(key[:])); err != nil {
+				return err
+			}
+		case err != nil:
+			return err
+		case name != p.Name:
+			if _, err := tx.Exec(ctx, "UPDATE projects SET name = $2, updated_at = now() WHERE id = $1", p.ID, p.Name); err != nil {
+				return err
+			}
+		}
+		if owner.ID == p.ID {
+			return nil
+		}
+		_, err = tx.Exec(ctx, "INSERT INTO tidemill_project_keys(hash, project_id) VALUES ($1, $2)", key[:], p.ID)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("ensure project %s: %w", p.ID, err)
+	}
+	return nil
+}
+
+// ByKey implements project.Projects.
+func (s *Projects) ByKey(ctx context.Context, key project.Hash) (project.Project, error) {
+	return s.find(ctx, byKey, key[:], hex.EncodeToString(key[:]))
+}
+
+// Find implements project.Projects.
+func (s *Projects) Find(ctx context.Context, id uuid.UUID) (project.Project, error) {
+	return s.find(ctx, "SELECT id, name FROM projects WHERE id = $1", id)
+}
+
+func (s *Projects) find(ctx context.Context, query string, args ...any) (p project.Project, err error) {
+	err = s.db.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		p, err = one(c.QueryRow(ctx, query, args...))
+		return err
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return project.Project{}, project.ErrUnknown
+	}
+	if err != nil {
+		return project.Project{}, fmt.Errorf("find a project: %w", err)
+	}
+	return p, nil
+}
+
+func one(r pgx.Row) (p project.Project, err error) {
+	err = r.Scan(&p.ID, &p.Name)
+	return p, err
+}
+
+// List implements project.Projects.
+func (s *Projects) List(ctx context.Context) (ps []project.Project, err error) {
+	err = s.db.Query(ctx, func(r pgx.Rows) error {
+		p, err := one(r)
+		ps = append(ps, p)
+		return err
+	}, `SELECT id, name FROM projects ORDER BY name COLLATE "C", id`)
+	if err != nil {
+		return nil, fmt.Errorf("list projects: %w", err)
+	}
+	return ps, nil
+}

@@ -1,0 +1,168 @@
+package clickhousewarehouse
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/ClickHouse/ch-go/proto"
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill/systems/analytics/event"
+)
+
+// block holds the columns of one insert, and what they are encoded to. Its memory serves
+// one insert after the other.
+type block struct {
+	ids, projects, persons      proto.ColUUID
+	low                         [len(texts)]*proto.ColLowCardinality[string] // nil where plain is not
+	plain                       [len(texts)]*proto.ColStr
+	widths, heights             proto.ColUInt16
+	properties, userProperties  proto.ColStr
+	origins                     proto.ColUInt64
+	timestamps, ingested, store *proto.ColDateTime64
+
+	all      []proto.InputColumn // the last two last
+	buffer   proto.Buffer
+	seen     map[key]uint64 // events of this batch and their origins
+	from, to int64          // milliseconds: the range of timestamps
+}
+
+// key is what an event is there once by.
+type key struct{ project, id uuid.UUID }
+
+// changing is how many columns at the end are other ones when a batch is tried again.
+const changing = 2
+
+func newBlock() *block {
+	column := func(p proto.Precision) *proto.ColDateTime64 {
+		return new(proto.ColDateTime64).WithPrecision(p).WithLocation(time.UTC)
+	}
+	b := &block{timestamps: column(3), ingested: column(3), store: column(6), seen: map[key]uint64{}}
+	add := func(name string, c proto.ColInput) { b.all = append(b.all, proto.InputColumn{Name: name, Data: c}) }
+	add("event_id", &b.ids)
+	add("project_id", &b.projects)
+	add("person_id", &b.persons)
+	for i, t := range texts {
+		if t.low {
+			b.low[i] = new(proto.ColStr).LowCardinality()
+			add(t.name, b.low[i])
+		} else {
+			b.plain[i] = new(proto.ColStr)
+			add(t.name, b.plain[i])
+		}
+	}
+	add("screen_width", &b.widths)
+	add("screen_height", &b.heights)
+	add("properties", &b.properties)
+	add("user_properties", &b.userProperties)
+	add("origin", &b.origins)
+	add("timestamp", b.timestamps)
+	add("ingested_at", b.ingested)
+	add("stored_at", b.store)
+	b.reset()
+	return b
+}
+
+// rows is how many were added.
+func (b *block) rows() int { return len(b.ids) }
+
+// add copies an event that is stored as the one at stamp, in microseconds.
+func (b *block) add(e *event.Event, stamp int64) {
+	b.ids = append(b.ids, e.ID)
+	b.projects = append(b.projects, e.Project)
+	b.persons = append(b.persons, e.Person)
+	for i := range texts {
+		if v := *texts[i].of(e); texts[i].low {
+			b.low[i].Append(v)
+		} else {
+			b.plain[i].Append(v)
+		}
+	}
+	b.widths = append(b.widths, e.ScreenWidth)
+	b.heights = append(b.heights, e.ScreenHeight)
+	addObject(&b.properties, e.Properties)
+	addObject(&b.userProperties, e.UserProperties)
+	b.origins = append(b.origins, e.Origin)
+	at := e.Timestamp.UnixMilli()
+	b.from, b.to = min(b.from, at), max(b.to, at)
+	b.timestamps.AppendRaw(proto.DateTime64(at))
+	b.ingested.AppendRaw(proto.DateTime64(e.IngestedAt.UnixMilli()))
+	b.store.AppendRaw(proto.DateTime64(stamp))
+}
+
+// emptyObject is how no properties are stored: readers expect JSON.
+const emptyObject = "{}"
+
+func addObject(c *proto.ColStr, object []byte) {
+	if len(object) == 0 {
+		c.Append(emptyObject)
+		return
+	}
+	c.AppendBytes(object)
+}
+
+// encode returns the block as it is sent, and its token: a hash of everything but the
+// times of ingesting and storing, which are others when the same batch is tried again.
+// Another batch has another token: the server drops one whose token it knows, whatever is
+// in it.
+func (b *block) encode() (encoded []byte, token string, err error) {
+	b.buffer.Reset()
+	n := len(b.all) - changing
+	if err := (proto.Block{Columns: len(b.all), Rows: b.rows()}).EncodeRawBlock(&b.buffer, 0, b.all[:n]); err != nil {
+		return nil, "", fmt.Errorf("encode a block of %d rows: %w", b.rows(), err)
+	}
+	hash := sha256.Sum256(b.buffer.Buf)
+	for _, c := range b.all[n:] {
+		c.EncodeStart(&b.buffer, 0)
+		c.Data.EncodeColumn(&b.buffer)
+	}
+	return b.buffer.Buf, hex.EncodeToString(hash[:]), nil
+}
+
+// months is how many months the timestamps can lie in, at most: partitions of the insert.
+func (b *block) months() int64 {
+	const month = 28 * 24 * 60 * 60 * 1000
+	return b.to/month - b.from/month + 2
+}
+
+// reset empties the block, and lets go of the events' memory.
+func (b *block) reset() {
+	for _, c := range b.all {
+		if r, ok := c.Data.(proto.Resettable); ok {
+			r.Reset()
+		}
+	}
+	for _, c := range b.low {
+		if c != nil {
+			clear(c.Values[:cap(c.Values)]) // strings of events
+		}
+	}
+	b.buffer.Reset()
+	clear(b.seen)
+	b.from, b.to = math.MaxInt64, math.MinInt64
+}
+
+// take gets a block at rest, or makes one.
+func (s *Store) take() *block {
+	select {
+	case b := <-s.blocks:
+		return b
+	default:
+		return newBlock()
+	}
+}
+
+// give lets a block rest. One with much memory is not kept.
+func (s *Store) give(b *block) {
+	if cap(b.buffer.Buf) > blockBytes {
+		return
+	}
+	b.reset()
+	select {
+	case s.blocks <- b:
+	default:
+	}
+}
