@@ -2,8 +2,9 @@ package connect
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
@@ -14,6 +15,7 @@ import (
 	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
@@ -30,9 +32,18 @@ type backends struct {
 	warehouse   warehouse.Store
 	letters     deadletter.Store
 	locks       lock.Locks
+	circuit     analytics.Circuit // nil: made of locks
+
+	versions  uint64 // the highest of overrides that the warehouse has already
+	distincts distincts
 
 	loops   []flow.Loop
 	inspect []func(context.Context) []preflight.Finding // of the servers
+}
+
+// distincts are persons who can be asked for a distinct id of one.
+type distincts interface {
+	DistinctOf(ctx context.Context, project, person uuid.UUID) (string, error)
 }
 
 // stream is a source with what every one of ours can do beside.
@@ -44,12 +55,15 @@ type stream interface {
 // connect opens what the configuration names, the embedded database first if any role
 // stays with it.
 func (i *Instance) connect(ctx context.Context) (*backends, error) {
-	b := &backends{}
+	b, c := &backends{}, i.config
 	for _, part := range []struct {
 		wanted bool
 		open   func(context.Context, *backends) error
 	}{
-		{i.usesFile(), i.sqlite},
+		{c.Redis.URL == "" || c.Postgres.URL == "" || c.ClickHouse.URL == "", i.sqlite},
+		{c.ClickHouse.URL != "", i.clickhouse},
+		{c.Postgres.URL != "", i.postgres},
+		{c.Redis.URL != "", i.redis},
 	} {
 		if !part.wanted {
 			continue
@@ -58,14 +72,8 @@ func (i *Instance) connect(ctx context.Context) (*backends, error) {
 			return nil, err
 		}
 	}
-	if b.letters == nil || b.persons == nil || b.warehouse == nil || b.intake == nil {
-		return nil, fmt.Errorf("a role has no backend: %+v", i.Uses) // usesFile is wrong
-	}
 	return b, nil
 }
-
-// usesFile says whether any role stays with the embedded database.
-func (i *Instance) usesFile() bool { return true }
 
 // damagedIn counts what was found damaged in some queues; nil where nobody looks.
 func (b *backends) damagedIn(queues []string) func(context.Context) (int, error) {

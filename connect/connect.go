@@ -49,6 +49,7 @@ type Instance struct {
 	db       *sqlitedb.DB // nil: every role is on a server
 	projects project.Projects
 	metrics  *prometheus.Registry
+	reports  *prometheus.CounterVec // of what happened to sources; nil: embedded
 	started  time.Time
 	systems  []*flow.System
 	loops    []flow.Loop
@@ -77,6 +78,9 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 	}()
 	b, err := i.connect(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if err := i.judge(ctx, b); err != nil {
 		return nil, err
 	}
 	if err := i.analytics(ctx, b); err != nil {

@@ -35,7 +35,7 @@ const Name = "analytics"
 // ReplayName is the pipeline whose source is the dead letters of the other.
 const ReplayName = Name + ".replay"
 
-// Parts are what the system is made of. All are required but the last five.
+// Parts are what the system is made of. Sources, stores and locks are required, what follows them is not.
 type Parts struct {
 	Source      tidemill.Source
 	Persons     person.Store
@@ -48,6 +48,7 @@ type Parts struct {
 	Agent    func(ua string) enrich.Agent // nil: user agents are not parsed
 	Country  func(ip string) string       // nil: no countries
 	Overflow tidemill.Source              // of projects that dominate, a pipeline of their own; nil: none
+	Circuit  Circuit                      // that instances share; nil: one made of Locks
 
 	// Damaged counts the events that the source found to be other bytes than were written:
 	// dead in its books, and kept apart without a letter. Nil: it never does.
@@ -87,6 +88,7 @@ type System struct {
 	letters  tidemill.Source // of replays
 	projects silence
 	persons  silence
+	replays  results
 }
 
 // New puts the system together.
@@ -95,11 +97,14 @@ func New(p Parts, o Options) (*System, error) {
 		return nil, errors.New("analytics: a source, persons, a warehouse, definitions, dead letters and locks are needed")
 	}
 	o = o.withDefaults()
+	if p.Circuit == nil {
+		p.Circuit = lockCircuit{p.Locks}
+	}
 	seen, err := catalog.New(p.Definitions, catalog.Options{Now: o.Now, Log: o.Log})
 	if err != nil {
 		return nil, fmt.Errorf("analytics: %w", err)
 	}
-	s := &System{parts: p, options: o, letters: p.Letters.Open(Name), Warnings: newWarnings(p.Warehouse, o.Log), catalog: seen}
+	s := &System{parts: p, options: o, letters: p.Letters.Open(Name), Warnings: newWarnings(p.Warehouse, o.Log, o.Now), catalog: seen}
 	s.projects.of, s.persons.of = "projects", "persons"
 	live := flow.Pipeline{
 		Name: Name, Source: p.Source, Work: s.steps(s.decode).Lane, Dead: p.Letters,
@@ -112,6 +117,12 @@ func New(p Parts, o Options) (*System, error) {
 	again.Batch, again.Age, again.Lanes, again.Fatal = o.ReplayBatch, 50*time.Millisecond, 1, 0
 	again.InFlight, again.Rand, again.Dead = 2*o.ReplayBatch, o.random(1), nil
 	again.Breaker.Open = replayPause
+	again.Settled = func(ends []tidemill.Settlement) {
+		s.replays.settled(ends)
+		if o.Settled != nil {
+			o.Settled(ends)
+		}
+	}
 	if s.Pipeline, err = flow.New(live); err != nil {
 		return nil, fmt.Errorf("analytics: %w", err)
 	}

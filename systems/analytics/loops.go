@@ -79,21 +79,8 @@ const maxReplays = 10
 // instance.
 const replayPause = 5 * time.Minute
 
-// The locks of replays. That of the circuit is held while it is open, and runs out.
-const (
-	replayLock    = "dlq:replay"
-	replayCircuit = replayLock + ":circuit"
-)
-
-// shareCircuit lets the other instances know that replays fail here.
-func (s *System) shareCircuit(ctx context.Context) error {
-	st := s.Replayer.Stats()
-	if left := st.Until.Sub(s.options.Now()); st.Breaker == policy.Open && left > 0 {
-		_, _, err := s.parts.Locks.Acquire(ctx, replayCircuit, left)
-		return err
-	}
-	return nil
-}
+// replayLock is held by the instance that asks for replays.
+const replayLock = "dlq:replay:lock"
 
 // replayFailed asks for the oldest letters of failed batches to be replayed, on one
 // instance at a time, unless the destination is known to be away. Refusals and what made a
@@ -103,14 +90,15 @@ func (s *System) replayFailed(ctx context.Context) error {
 	if s.Pipeline.Stats().Breaker == policy.Open || s.Replayer.Stats().Breaker == policy.Open {
 		return nil
 	}
-	for _, name := range []string{replayCircuit, replayLock} {
-		held, ok, err := s.parts.Locks.Acquire(ctx, name, 5*time.Minute)
-		if err != nil || !ok {
-			return err
-		}
-		defer func() { _ = s.parts.Locks.Release(context.WithoutCancel(ctx), held) }()
+	held, ok, err := s.parts.Locks.Acquire(ctx, replayLock, 5*time.Minute)
+	if err != nil || !ok {
+		return err
 	}
-	_, err := s.parts.Letters.Replay(ctx, deadletter.Filter{Pipeline: Name, Max: s.options.ReplayBatch, Replays: maxReplays,
+	defer func() { _ = s.parts.Locks.Release(context.WithoutCancel(ctx), held) }()
+	if open, err := s.parts.Circuit.IsOpen(ctx); err != nil || open {
+		return err
+	}
+	_, err = s.parts.Letters.Replay(ctx, deadletter.Filter{Pipeline: Name, Max: s.options.ReplayBatch, Replays: maxReplays,
 		NotKinds: []tidemill.Kind{tidemill.Validation, tidemill.Internal}})
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/person"
@@ -22,6 +23,7 @@ const maxWarnings = 10_000
 type Warnings struct {
 	to  warehouse.Warehouse
 	log *slog.Logger
+	now func() time.Time
 
 	mu      sync.Mutex // guards all below
 	waiting []warehouse.Warning
@@ -29,8 +31,8 @@ type Warnings struct {
 	counts  map[string]uint64
 }
 
-func newWarnings(to warehouse.Warehouse, log *slog.Logger) *Warnings {
-	return &Warnings{to: to, log: log, counts: map[string]uint64{}}
+func newWarnings(to warehouse.Warehouse, log *slog.Logger, now func() time.Time) *Warnings {
+	return &Warnings{to: to, log: log, now: now, counts: map[string]uint64{}}
 }
 
 // Counts are how many warnings there were of each type since the start, those dropped
@@ -41,8 +43,12 @@ func (w *Warnings) Counts() map[string]uint64 {
 	return maps.Clone(w.counts)
 }
 
-// Add takes a warning. It never blocks.
+// Add takes a warning; its time, unless it has one, is now, whenever the event happened: it
+// is for who looks today, and kept from today on. It never blocks.
 func (w *Warnings) Add(n warehouse.Warning) {
+	if n.At.IsZero() {
+		n.At = w.now()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts[n.Type]++
@@ -76,13 +82,13 @@ func (w *Warnings) Flush(ctx context.Context) error {
 }
 
 func warning(e *event.Event, typ, reason string) warehouse.Warning {
-	return warehouse.Warning{Project: e.Project, Type: typ, Event: e.Name, Distinct: e.DistinctID, Reason: reason, At: e.Timestamp}
+	return warehouse.Warning{Project: e.Project, Type: typ, Event: e.Name, Distinct: e.DistinctID, Reason: reason}
 }
 
 // refusedMerge is the warning of a merge by an event of that name.
 func refusedMerge(m *person.Merge, name string) warehouse.Warning {
 	return warehouse.Warning{Project: m.Project, Type: "cannot_merge_already_identified", Event: name, Distinct: m.Distinct,
-		Reason: "the other id belongs to an identified person: " + m.Other, At: m.At}
+		Reason: "the other id belongs to an identified person: " + m.Other}
 }
 
 // warnRefused notes a refusal.
@@ -91,7 +97,5 @@ func (s *System) warnRefused(e *event.Event, err error) {
 	if r, ok := errors.AsType[*event.Refusal](err); ok {
 		typ = r.Reason
 	}
-	w := warning(e, typ, err.Error())
-	w.At = s.options.Now()
-	s.Warnings.Add(w)
+	s.Warnings.Add(warning(e, typ, err.Error()))
 }

@@ -54,15 +54,14 @@ func Run(t *testing.T, fresh Fresh) {
 	})
 }
 
-// RunInRealTime holds the promises against backends that are servers. Those that would
-// take minutes of waiting are left to Run. Cases run in parallel, each on a harness of its
-// own.
+// RunInRealTime holds the same promises against backends that are servers. Where a case
+// lets minutes or hours go by, it lets a hundredth of them go by here. Cases run in
+// parallel, each on a harness of its own: some wait for long, so let many run at once
+// (-parallel 200).
 func RunInRealTime(t *testing.T, fresh Fresh) {
 	each(t, func(t *testing.T, p promise) {
-		if !p.slow {
-			t.Parallel()
-			p.hold(newBench(t, fresh, false))
-		}
+		t.Parallel()
+		p.hold(newBench(t, fresh, false))
 	})
 }
 
@@ -79,7 +78,6 @@ func each(t *testing.T, run func(*testing.T, promise)) {
 // A promise is one case. Its name begins with the number of the requirement.
 type promise struct {
 	name, reason string
-	slow         bool // waits for minutes of the clock
 	holds        func(*bench)
 }
 

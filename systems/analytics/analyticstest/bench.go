@@ -28,14 +28,19 @@ import (
 type bench struct {
 	*testing.T
 	Harness
-	fresh   func() Harness // makes another
-	fake    bool           // inside a bubble
-	entries int            // put so far, for their ids
-	log     log            // of all systems
+	fresh    func() Harness // makes another
+	fake     bool           // inside a bubble
+	patience time.Duration  // until something is awaited in vain
+	entries  int            // put so far, for their ids
+	log      log            // of all systems
 }
 
 func newBench(t *testing.T, fresh Fresh, fake bool) *bench {
-	return &bench{T: t, Harness: fresh(t), fresh: func() Harness { return fresh(t) }, fake: fake}
+	patience := 3 * time.Minute
+	if fake {
+		patience = 4 * time.Hour
+	}
+	return &bench{T: t, Harness: fresh(t), fresh: func() Harness { return fresh(t) }, fake: fake, patience: patience}
 }
 
 func (b *bench) prepare() {
@@ -129,17 +134,32 @@ func (b *bench) processWith(o analytics.Options, change func(*analytics.Parts)) 
 	b.balanced()
 }
 
+// shorter is how much shorter minutes and hours are in real time, and longest what they
+// are at most.
+const (
+	shorter = 100
+	longest = 15 * time.Second
+)
+
+// of is a time of minutes or hours, as long as it is in this run.
+func (b *bench) of(d time.Duration) time.Duration {
+	if b.fake || d < time.Minute {
+		return d
+	}
+	return min(d/shorter, longest)
+}
+
 // until waits for something to become true.
 func (b *bench) until(what string, done func() bool) {
 	b.Helper()
-	step, most, patience := time.Millisecond, 20*time.Millisecond, 30*time.Second
+	step, most := time.Millisecond, 100*time.Millisecond
 	if b.fake {
-		most, patience = 5*time.Second, 4*time.Hour
+		most = 5 * time.Second
 	}
 	timer := time.NewTimer(step)
 	defer timer.Stop()
 	for begun := time.Now(); !done(); {
-		if time.Since(begun) > patience {
+		if time.Since(begun) > b.patience {
 			b.Fatalf("waited in vain for: %s\n%s", what, b.log.String())
 		}
 		<-timer.C
@@ -148,9 +168,9 @@ func (b *bench) until(what string, done func() bool) {
 	}
 }
 
-// pass lets that much time go by.
+// pass lets that much time go by, which is shorter in real time.
 func (b *bench) pass(d time.Duration) {
-	timer := time.NewTimer(d)
+	timer := time.NewTimer(b.of(d))
 	defer timer.Stop()
 	<-timer.C
 }

@@ -15,13 +15,13 @@ import (
 )
 
 var flushing = []promise{
-	{name: "A12 a flush is at 1,000 events or after 5 seconds", reason: "large batches are what makes it fast, and nobody waits for more", slow: true, holds: flushSize},
+	{name: "A12 a flush is at 1,000 events or after 5 seconds", reason: "large batches are what makes it fast, and nobody waits for more", holds: flushSize},
 	{name: "A12 persons are written before events", reason: "a reader who sees the event finds the person", holds: personsFirst},
 	{name: "A12 nothing is acked before it is durable", reason: "an ack is a promise", holds: ackedAfter},
-	{name: "A13 a redelivered event shows once, and is delivered", reason: "delivery is at least once, its effect once", slow: true, holds: redelivered},
+	{name: "A13 a redelivered event shows once, and is delivered", reason: "delivery is at least once, its effect once", holds: redelivered},
 	{name: "A13 a duplicate of another origin is skipped with its reason", reason: "books must tell a resend from a redelivery", holds: duplicates},
 	{name: "A14 names and types are catalogued", reason: "people build queries from them", holds: catalogued},
-	{name: "A14 definitions that cannot be written fail no event, and are written later", reason: "a convenience must not cost data", slow: true, holds: cataloguedLater},
+	{name: "A14 definitions that cannot be written fail no event, and are written later", reason: "a convenience must not cost data", holds: cataloguedLater},
 	{name: "A14 what was not stored is not catalogued", reason: "a name nobody can query is noise", holds: notCatalogued},
 }
 
@@ -53,7 +53,11 @@ func flushSize(b *bench) {
 	if len(flushes) != 3 || flushes[0].size != 1000 || flushes[1].size != 1000 || flushes[2].size != 500 {
 		b.Fatalf("flushes are %v, want two of 1000 and one of 500", flushes)
 	}
-	if flushes[1].at > time.Second || flushes[2].at < 5*time.Second || flushes[2].at > 6*time.Second {
+	slack := time.Second
+	if !b.fake {
+		slack = 20 * time.Second // other cases use the machine too
+	}
+	if flushes[1].at > slack || flushes[2].at < 5*time.Second || flushes[2].at > 5*time.Second+slack {
 		b.Errorf("flushes are %v, want the full ones at once and the rest after 5 s", flushes)
 	}
 }
@@ -217,9 +221,9 @@ func cataloguedLater(b *bench) {
 	}
 	b.drained()
 	b.wantBooks(50, 0, 0)
-	b.pass(time.Minute)
-	if n := len(b.catalogue()); n > 0 || c.upsert.called() < 3 {
-		b.Errorf("%d definitions after %d tries in the outage", n, c.upsert.called())
+	b.until("it was tried three times", func() bool { return c.upsert.called() >= 3 })
+	if n := len(b.catalogue()); n > 0 {
+		b.Errorf("%d definitions in the outage", n)
 	}
 	c.upsert.heal()
 	b.until("definitions are there", func() bool { return len(b.catalogue()) == 101 })

@@ -17,8 +17,8 @@ var identifying = []promise{
 	{name: "A4 the persons of a batch are asked for at once", reason: "a round trip for each event would be the end of speed", holds: askedAtOnce},
 	{name: "A5 a person's id is the UUIDv5 of project and distinct id", reason: "it must be the same on every machine, for ever", holds: checkValue},
 	{name: "A5 one distinct id that cannot be resolved holds up no other", reason: "a failing group must not fail the batch", holds: oneGroupFails},
-	{name: "A5 what cannot be resolved comes again, and is dead after so many times", reason: "nothing circles for ever, and nothing dies of a short outage", slow: true, holds: comesAgain},
-	{name: "A5 persons that are away for an hour kill no event", reason: "in a long outage events wait in the stream, not in dead letters", slow: true, holds: personsAwayForAnHour},
+	{name: "A5 what cannot be resolved comes again, and is dead after so many times", reason: "nothing circles for ever, and nothing dies of a short outage", holds: comesAgain},
+	{name: "A5 persons that are away for an hour kill no event", reason: "in a long outage events wait in the stream, not in dead letters", holds: personsAwayForAnHour},
 }
 
 func askedAtOnce(b *bench) {

@@ -12,13 +12,13 @@ import (
 )
 
 var keeping = []promise{
-	{name: "A11 a merge that fails is kept and done later, and its event goes on", reason: "a merge that is lost splits a person for ever", slow: true, holds: keptAndDone},
-	{name: "A11 a merge done later follows those made meanwhile", reason: "on either side the persons may be gone by then", slow: true, holds: keptFollows},
-	{name: "A11 one merge that cannot be done is not in the way of others", reason: "the list has an end", slow: true, holds: keptPoison},
-	{name: "A11 a merge that is refused later is told all the same", reason: "a refusal is never silent", slow: true, holds: keptRefused},
-	{name: "A11 a full list pauses flushing with an alarm, and nothing is cut off", reason: "what is cut off is lost", slow: true, holds: keptFull},
-	{name: "A11 a merge whose answer is lost is done, and not kept", reason: "its event would be dead, or the merge done twice", slow: true, holds: keptNot},
-	{name: "A10 overrides that cannot be copied are copied later", reason: "neither side may be ahead of the other for long", slow: true, holds: overridesLater},
+	{name: "A11 a merge that fails is kept and done later, and its event goes on", reason: "a merge that is lost splits a person for ever", holds: keptAndDone},
+	{name: "A11 a merge done later follows those made meanwhile", reason: "on either side the persons may be gone by then", holds: keptFollows},
+	{name: "A11 one merge that cannot be done is not in the way of others", reason: "the list has an end", holds: keptPoison},
+	{name: "A11 a merge that is refused later is told all the same", reason: "a refusal is never silent", holds: keptRefused},
+	{name: "A11 a full list pauses flushing with an alarm, and nothing is cut off", reason: "what is cut off is lost", holds: keptFull},
+	{name: "A11 a merge whose answer is lost is done, and not kept", reason: "its event would be dead, or the merge done twice", holds: keptNot},
+	{name: "A10 overrides that cannot be copied are copied later", reason: "neither side may be ahead of the other for long", holds: overridesLater},
 	{name: "A18 overrides that wait are copied at the stop", reason: "a stop may be for long", holds: overridesAtTheStop},
 }
 
@@ -136,6 +136,11 @@ func keptFull(b *bench) {
 	}
 	ps.merge.heal()
 	b.drained()
+	if !b.fake { // ten every five seconds: the whole list takes eight minutes
+		b.until("kept merges are done", func() bool { return b.kept() <= person.MaxKept-20 })
+		s.stop()
+		return
+	}
 	b.until("all kept merges are done", func() bool { return b.kept() == 0 })
 	s.stop()
 	(&story{count: 2, people: []string{"user anon", "old999 anon999"}, identified: "user old999"}).check(b)

@@ -12,11 +12,11 @@ import (
 )
 
 var letters = []promise{
-	{name: "A15 a letter has the entry as received, the reason, the tries and the finished row", reason: "a person must see what it was and why it failed", slow: true, holds: letterHas},
-	{name: "A15 a replay stores the event once, and ends the letter", reason: "that is what letters are kept for", slow: true, holds: replayDelivers},
-	{name: "A15 a replayed row is not enriched again", reason: "databases change, the event happened then", slow: true, holds: notEnrichedAgain},
-	{name: "A15 a replayed event follows merges made since", reason: "its person may be gone by now", slow: true, holds: replayFollows},
-	{name: "A15 a replay applies properties and definitions too", reason: "it is the whole way again", slow: true, holds: replayWhole},
+	{name: "A15 a letter has the entry as received, the reason, the tries and the finished row", reason: "a person must see what it was and why it failed", holds: letterHas},
+	{name: "A15 a replay stores the event once, and ends the letter", reason: "that is what letters are kept for", holds: replayDelivers},
+	{name: "A15 a replayed row is not enriched again", reason: "databases change, the event happened then", holds: notEnrichedAgain},
+	{name: "A15 a replayed event follows merges made since", reason: "its person may be gone by now", holds: replayFollows},
+	{name: "A15 a replay applies properties and definitions too", reason: "it is the whole way again", holds: replayWhole},
 	{name: "A15 a letter with a damaged row is worked out from the entry", reason: "what was received is still there", holds: damagedRow},
 	{name: "A15 a refusal that is replayed by hand and still wrong is held again, with its history", reason: "nothing vanishes by being replayed", holds: refusedAgain},
 	{name: "A15 a project made later lets its refused events be replayed", reason: "that is what a replay by hand is for", holds: projectLater},

@@ -1,0 +1,135 @@
+// Command servers measures the analytics system on Redis, PostgreSQL and ClickHouse: the
+// real binary, fed from a stream that producers wrote, all on this machine.
+//
+//	go run ./bench/servers -events 400000 -backlog 5000000
+//
+// The servers are installed and started by scripts/services, in a folder of their own. A
+// line per scenario: events a second, CPU per event of each process, the product's memory,
+// and the ratio to raw limits measured in the same run: reading and acknowledging the
+// stream and nothing else, upserting persons and nothing else, inserting and nothing else.
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+func main() {
+	events := flag.Int("events", 400_000, "events of a scenario")
+	backlog := flag.Int("backlog", 0, "entries that wait in the memory scenario; 0: left out")
+	bin := flag.String("bin", "", "binary to measure; empty: built now")
+	dir := flag.String("dir", "", "folder of the servers' data; empty: a temporary one")
+	profile := flag.String("profile", "", "write a CPU profile of the product here")
+	flag.Parse()
+	log.SetFlags(0)
+	if err := bench(context.Background(), *events, *backlog, *bin, *dir, *profile); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func bench(ctx context.Context, events, backlog int, bin, dir, profile string) error {
+	tmp, err := os.MkdirTemp(dir, "bench-servers")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	if err := os.Chmod(tmp, 0o755); err != nil { // PostgreSQL's own user must reach it
+		return err
+	}
+	if bin == "" {
+		bin = filepath.Join(tmp, "tidemill")
+		build := exec.CommandContext(ctx, "go", "build", "-o", bin, "github.com/tidemill/tidemill/cmd/tidemill")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("build: %w\n%s", err, out)
+		}
+	}
+	s, err := startServers(ctx, tmp)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.redis}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+
+	fmt.Printf("%-36s %9s %8s %7s %7s %7s %8s\n", "", "events/s", "product", "redis", "pg", "ch", "RSS MiB")
+	row := func(name string, perSecond float64, c cpu, rss float64) {
+		fmt.Printf("%-36s %9.0f %8.1f %7.1f %7.1f %7.1f %8.0f\n", name, perSecond, c.product, c.redis, c.postgres, c.clickhouse, rss)
+	}
+	g := newGenerator(1, time.Now().Add(-time.Hour).UTC())
+	if err := fill(ctx, client, g, "raw", events); err != nil {
+		return err
+	}
+	drain, err := s.timed(0, events, func() error { return rawDrain(ctx, client, "raw", events) })
+	if err != nil {
+		return err
+	}
+	row("raw: XREADGROUP + XACK + XDEL", drain.perSecond, drain.cpu, 0)
+	upsert, err := s.timed(0, events, func() error { return rawUpsert(ctx, s.postgres, events) })
+	if err != nil {
+		return err
+	}
+	row("raw: unnest upsert of persons", upsert.perSecond, upsert.cpu, 0)
+	insert, err := s.timed(0, events, func() error { return rawInsert(ctx, s.clickhouse, newGenerator(2, time.Now().UTC()), events) })
+	if err != nil {
+		return err
+	}
+	row("raw: insert of events, 2,000 a batch", insert.perSecond, insert.cpu, 0)
+
+	if err := fill(ctx, client, g, "events:incoming", events); err != nil {
+		return err
+	}
+	p, err := s.start(ctx, bin, filepath.Join(tmp, "data"))
+	if err != nil {
+		return err
+	}
+	profiled := make(chan error, 1)
+	go func() { profiled <- p.profile(profile) }()
+	whole, err := s.timed(p.pid(), events, func() error { return p.drained(ctx) })
+	if err := cmp.Or(err, <-profiled); err != nil {
+		return err
+	}
+	row(fmt.Sprintf("stream → persons, warehouse (%dk)", events/1000), whole.perSecond, whole.cpu, rss(p.pid()))
+	if err := fill(ctx, client, g, "events:incoming", events); err != nil { // every person known by now
+		return err
+	}
+	steady, err := s.timed(p.pid(), events, func() error { return p.drained(ctx) })
+	if err != nil {
+		return err
+	}
+	row("the same, while it is being filled", steady.perSecond, steady.cpu, rss(p.pid()))
+	p.tell("tidemill_stage_seconds_sum", "tidemill_stage_seconds_count")
+	fmt.Printf("\nof the slowest raw limit: %.2f\n", whole.perSecond/min(drain.perSecond, upsert.perSecond, insert.perSecond))
+	if err := p.stop(); err != nil {
+		return err
+	}
+	if backlog == 0 {
+		return nil
+	}
+	if err := fill(ctx, client, g, "events:incoming", backlog); err != nil {
+		return err
+	}
+	if p, err = s.start(ctx, bin, filepath.Join(tmp, "data")); err != nil {
+		return err
+	}
+	defer p.stop()
+	most, from := 0.0, time.Now()
+	for time.Since(from) < 40*time.Second {
+		most = max(most, rss(p.pid()))
+		time.Sleep(100 * time.Millisecond) // a sample, of what no event tells
+	}
+	fmt.Printf("%d entries waiting: RSS at most %.0f MiB in the first 40 s of work on them\n", backlog, most)
+	return nil
+}

@@ -1,0 +1,30 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tidemill/tidemill/internal/clickhousehttp"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse/clickhousewarehouse"
+)
+
+// clickhouse makes a ClickHouse the warehouse.
+func (i *Instance) clickhouse(ctx context.Context, b *backends) error {
+	c := &i.config.ClickHouse
+	conn, err := clickhousehttp.Open(ctx, string(c.URL), clickhousehttp.Options{Database: c.Database, User: c.User, Password: c.Password})
+	if err != nil {
+		return err
+	}
+	i.close = append(i.close, func() error { conn.Close(); return nil })
+	events, err := clickhousewarehouse.New(ctx, conn, clickhousewarehouse.Options{})
+	if err != nil {
+		return err
+	}
+	if b.versions, err = events.HighestVersion(ctx); err != nil {
+		return err
+	}
+	b.warehouse = events
+	b.inspect = append(b.inspect, events.Inspect)
+	i.Uses = append(i.Uses, fmt.Sprintf("warehouse: ClickHouse %s, %s, database %s", conn.Version(), c.URL, c.Database))
+	return nil
+}

@@ -1,0 +1,33 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tidemill/tidemill/internal/preflight"
+)
+
+// judge reads the versions and settings of every server and tells what could lose
+// acknowledged events; strict refuses it.
+func (i *Instance) judge(ctx context.Context, b *backends) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	var refused []error
+	for _, inspect := range b.inspect {
+		for _, f := range inspect(ctx) {
+			switch f.Verdict {
+			case preflight.Fail:
+				refused = append(refused, fmt.Errorf("%s: %s; %s", f.Check, f.Detail, f.Advice))
+				i.options.Log.ErrorContext(ctx, "a server could lose events", "check", f.Check, "detail", f.Detail, "advice", f.Advice)
+			case preflight.Warn:
+				i.options.Log.WarnContext(ctx, "a server could be safer", "check", f.Check, "detail", f.Detail, "advice", f.Advice)
+			}
+		}
+	}
+	if !i.config.Strict || len(refused) == 0 {
+		return nil
+	}
+	return fmt.Errorf("strict is on, and servers could lose events (tidemill doctor shows all that was looked at):\n%w", errors.Join(refused...))
+}

@@ -1,0 +1,89 @@
+package connect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/source/redissource"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
+	"github.com/tidemill/tidemill/state/lock/redislock"
+	"github.com/tidemill/tidemill/systems/analytics"
+)
+
+// The overflow stream's name, beside that of the stream of all others.
+const overflowStream = "events:overflow"
+
+// redis puts a Redis behind the waiting events, dead letters and locks, and its caches in
+// front of persons, definitions and projects, wherever these are.
+func (i *Instance) redis(ctx context.Context, b *backends) error {
+	c, o := &i.config.Analytics, i.options
+	client, err := redisconn.Open(ctx, tidemill.NewSecret(string(i.config.Redis.URL)), redisconn.Options{})
+	if err != nil {
+		return err
+	}
+	i.close = append(i.close, func() error { client.Close(); return nil })
+	streams := map[string]string{analytics.Name: c.Stream, analytics.OverflowName: overflowStream}
+	b.intake = redissource.NewIntake(client, redissource.IntakeOptions{Capacity: c.QueueMax, Stream: func(queue string) string { return streams[queue] }})
+	b.damaged = nil
+	reports := i.sourceReports()
+	b.open = func(_ context.Context, name string) (stream, error) {
+		s, err := redissource.New(client, redissource.Options{Stream: streams[name], Group: c.Group, Lease: c.Claim,
+			Consumer: cmp.Or(c.Consumer, fmt.Sprintf("processor-%d", os.Getpid())),
+			Report: func(r redissource.Report) {
+				reports.WithLabelValues(name, string(r.What)).Add(float64(max(r.Count, 1)))
+				o.Log.Warn("the stream was changed by others", "pipeline", name, "what", string(r.What), "count", r.Count, "entries", r.IDs, "text", r.Text)
+			}})
+		if err != nil {
+			return nil, err
+		}
+		i.close = append(i.close, func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			return s.Close(ctx)
+		})
+		return s, nil
+	}
+	b.waits = func(ctx context.Context, name string) (bool, error) {
+		n, err := client.Do(ctx, client.B().Xlen().Key(streams[name]).Build()).AsInt64()
+		return n > 0, redisconn.Error(err, "ask how long the stream %s is", streams[name])
+	}
+	if b.letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{
+		Options: deadletter.Options{Max: c.DeadMax, Trim: c.DeadTrim, Now: o.Now}, Pipeline: analytics.Name}); err != nil {
+		return err
+	}
+	if b.locks, err = redislock.New(client, redislock.Options{}); err != nil {
+		return err
+	}
+	if b.circuit, err = redislock.NewCircuit(client, redislock.CircuitOptions{}); err != nil {
+		return err
+	}
+	if err := i.redisCaches(client, b); err != nil {
+		return err
+	}
+	b.inspect = append(b.inspect, func(ctx context.Context) []preflight.Finding { return redisconn.Inspect(ctx, client) })
+	i.Uses = append(i.Uses, fmt.Sprintf("stream: Redis, %s, %s", i.config.Redis.URL, c.Stream))
+	return nil
+}
+
+// redisCaches are what Redis keeps of what is stored elsewhere.
+func (i *Instance) redisCaches(rueidis.Client, *backends) error { return nil }
+
+// sourceReports counts what happened to a stream without us.
+func (i *Instance) sourceReports() *prometheus.CounterVec {
+	if i.reports == nil {
+		i.reports = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tidemill_source_reports_total",
+			Help: "Messages that were deleted, trimmed or forgotten at the source before they ended, and other changes to it that nobody here made."}, []string{"pipeline", "what"})
+		i.metrics.MustRegister(i.reports)
+	}
+	return i.reports
+}
