@@ -84,7 +84,7 @@ func (i *Instance) analytics(ctx context.Context, b *backends) error {
 		return err
 	}
 	door, err := ingest.New(ingest.Options{
-		Intake: b.intake, Projects: b.projects, Queue: analytics.Name, Route: func(p uuid.UUID) string { return own[p] }, TrustProxy: proxies, RateStatus: c.RateStatus,
+		Intake: b.intake, Meter: b.meter, Projects: b.projects, Queue: analytics.Name, Route: func(p uuid.UUID) string { return own[p] }, TrustProxy: proxies, RateStatus: c.RateStatus,
 		Limits: ingest.Limits{PostHog: int(i.config.HTTP.MaxBody), Body: i.config.HTTP.BodyTimeout, Rate: c.RateLimit, Quota: c.Quota},
 		Warn: func(_ context.Context, p uuid.UUID, typ, event, distinct, reason string) {
 			sys.Warnings.Add(warehouse.Warning{Project: p, Type: typ, Event: event, Distinct: distinct, Reason: reason, At: o.Now()})

@@ -4,11 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/serve/ingest"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/definition"
 	"github.com/tidemill/tidemill/state/lock"
@@ -33,17 +32,12 @@ type backends struct {
 	letters     deadletter.Store
 	locks       lock.Locks
 	circuit     analytics.Circuit // nil: made of locks
+	meter       ingest.Meter      // nil: one in memory
 
-	versions  uint64 // the highest of overrides that the warehouse has already
-	distincts distincts
+	versions uint64 // the highest of overrides that the warehouse has already
 
 	loops   []flow.Loop
 	inspect []func(context.Context) []preflight.Finding // of the servers
-}
-
-// distincts are persons who can be asked for a distinct id of one.
-type distincts interface {
-	DistinctOf(ctx context.Context, project, person uuid.UUID) (string, error)
 }
 
 // stream is a source with what every one of ours can do beside.

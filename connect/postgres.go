@@ -22,11 +22,9 @@ func (i *Instance) postgres(ctx context.Context, b *backends) error {
 		return err
 	}
 	i.close = append(i.close, func() error { db.Close(); return nil })
-	persons, err := postgresperson.New(ctx, db, postgresperson.Options{Above: b.versions, Log: o.Log})
-	if err != nil {
+	if b.persons, err = postgresperson.New(ctx, db, postgresperson.Options{Above: b.versions, Log: o.Log}); err != nil {
 		return err
 	}
-	b.persons, b.distincts = persons, persons
 	if b.definitions, err = postgresdefinition.New(ctx, db); err != nil {
 		return err
 	}

@@ -8,15 +8,18 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/serve/ingest/limit/redislimit"
 	"github.com/tidemill/tidemill/source/redissource"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
+	"github.com/tidemill/tidemill/state/definition/redisdefinition"
 	"github.com/tidemill/tidemill/state/lock/redislock"
+	"github.com/tidemill/tidemill/state/person/redisperson"
+	"github.com/tidemill/tidemill/state/project/redisproject"
 	"github.com/tidemill/tidemill/systems/analytics"
 )
 
@@ -67,16 +70,24 @@ func (i *Instance) redis(ctx context.Context, b *backends) error {
 	if b.circuit, err = redislock.NewCircuit(client, redislock.CircuitOptions{}); err != nil {
 		return err
 	}
-	if err := i.redisCaches(client, b); err != nil {
+	if i.config.Postgres.URL != "" { // the embedded database needs no cache in front of it
+		if b.persons, err = redisperson.New(client, b.persons, redisperson.Options{Log: o.Log, Now: o.Now}); err != nil {
+			return err
+		}
+		if b.projects, err = redisproject.New(client, b.projects, o.Log); err != nil {
+			return err
+		}
+		if b.definitions, err = redisdefinition.New(client, b.definitions, o.Log); err != nil {
+			return err
+		}
+	}
+	if b.meter, err = redislimit.New(client, redislimit.Options{Rate: c.RateLimit, Quota: c.Quota, Log: o.Log, Now: o.Now}); err != nil {
 		return err
 	}
 	b.inspect = append(b.inspect, func(ctx context.Context) []preflight.Finding { return redisconn.Inspect(ctx, client) })
 	i.Uses = append(i.Uses, fmt.Sprintf("stream: Redis, %s, %s", i.config.Redis.URL, c.Stream))
 	return nil
 }
-
-// redisCaches are what Redis keeps of what is stored elsewhere.
-func (i *Instance) redisCaches(rueidis.Client, *backends) error { return nil }
 
 // sourceReports counts what happened to a stream without us.
 func (i *Instance) sourceReports() *prometheus.CounterVec {

@@ -10,7 +10,7 @@
 //	held ──Delete──► gone
 //	replaying ──dead, or Put again──► held
 //
-// Backends: memorydeadletter, sqlitedeadletter. Promises are cases of deadlettertest.
+// Backends: memorydeadletter, sqlitedeadletter, redisdeadletter. Promises are cases of deadlettertest.
 package deadletter
 
 import (

@@ -2,7 +2,7 @@
 // it until it is released or runs out, and carries a fencing number that grows with
 // every owner, so that a resource can refuse a late one.
 //
-// Backends: memorylock, sqlitelock. Promises are cases of locktest.
+// Backends: memorylock, sqlitelock, redislock. Promises are cases of locktest.
 package lock
 
 import (

@@ -125,6 +125,14 @@ type Persons interface {
 	Merge(ctx context.Context, merges []Merge, outcomes []Outcome) error
 }
 
+// A Mover is Persons whose merges say what they moved, so that a cache in front of it need
+// not ask.
+type Mover interface {
+	// MergeMoved is Merge. It also returns an Override for every distinct id that moved, in
+	// the order of the moves, also with an error: of the merges that were done.
+	MergeMoved(ctx context.Context, merges []Merge, outcomes []Outcome) ([]Override, error)
+}
+
 // Outbox is what the relay to the warehouse needs.
 type Outbox interface {
 	// Overrides returns the oldest overrides not relayed yet, at most max.

@@ -21,6 +21,9 @@ type Harness struct {
 	// Reopen ends the process as a crash would, as far as a test can, and opens what is
 	// durable anew. Nil: nothing is durable.
 	Reopen func(t *testing.T) deadletter.Store
+	// Shared says that other instances may be at the same letters: what was handed out
+	// before Reopen is out until its lease has ended.
+	Shared bool
 	Close  func() // before the end of the test, for suites that open many; nil: nothing to close
 }
 

@@ -370,6 +370,9 @@ var durableCases = []testcase{
 		if fmt.Sprintf("%+v", deref(after)) != fmt.Sprintf("%+v", deref(before)) {
 			t.Errorf("got  %+v\nwant %+v", deref(after), deref(before))
 		}
+		if f.Shared {
+			f.clock.Advance(lease)
+		}
 		s = f.Store.Open("p")
 		got := receive(t, s, 10) // id2 too: its holder died with the process
 		if len(got) != 2 || got[0].ID != "id2" || got[0].Handed != 2 || got[1].ID != "id3" || got[1].Handed != 1 {

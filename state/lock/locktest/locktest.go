@@ -15,7 +15,10 @@ import (
 
 // Harness is one set of locks that nobody holds.
 type Harness struct {
-	Locks  lock.Locks
+	Locks lock.Locks
+	// Pass lets time pass at a server that has a clock of its own. It goes on beside that, so
+	// that a moment is a second then. Nil: the clock given to Run's function is the locks'.
+	Pass   func(d time.Duration)
 	Reopen func() lock.Locks // closes and opens the same data again; nil: nothing survives
 }
 
@@ -62,7 +65,20 @@ type test struct {
 	clock *clock
 }
 
-func (t *test) pass(d time.Duration) { t.clock.at.Add(int64(d)) }
+func (t *test) pass(d time.Duration) {
+	t.clock.at.Add(int64(d))
+	if t.Pass != nil {
+		t.Pass(d)
+	}
+}
+
+// moment is the least time that is told apart from none.
+func (t *test) moment() time.Duration {
+	if t.Pass != nil {
+		return time.Second
+	}
+	return time.Nanosecond
+}
 
 // take acquires a lock that must be free.
 func (t *test) take(name string, d time.Duration) lock.Held {
@@ -102,7 +118,7 @@ func (t *test) release(h lock.Held, want error) {
 func oneOwner(t *test) {
 	t.take("a", time.Minute)
 	t.taken("a")
-	t.pass(time.Minute - time.Nanosecond)
+	t.pass(time.Minute - t.moment())
 	t.taken("a")
 }
 
@@ -150,12 +166,16 @@ func runsOut(t *test) {
 }
 
 func neverEarly(t *test) {
+	short := 10 * time.Millisecond
+	if t.Pass != nil {
+		short = 10 * time.Second
+	}
 	for range 20 {
-		h := t.take("a", 10*time.Millisecond)
-		t.pass(10*time.Millisecond - time.Nanosecond)
+		h := t.take("a", short)
+		t.pass(short - t.moment())
 		t.taken("a")
-		t.extend(h, 10*time.Millisecond, nil)
-		t.pass(10*time.Millisecond - time.Nanosecond)
+		t.extend(h, short, nil)
+		t.pass(short - t.moment())
 		t.taken("a")
 		t.release(h, nil)
 		t.pass(123 * time.Microsecond)

@@ -14,7 +14,10 @@ import (
 	"github.com/tidemill/tidemill/state/person"
 )
 
-var _ person.Store = (*Store)(nil)
+var (
+	_ person.Store = (*Store)(nil)
+	_ person.Mover = (*Store)(nil)
+)
 
 // Options tune a Store; the zero value is ready to use.
 type Options struct {
@@ -78,24 +81,31 @@ func (s *Store) Apply(ctx context.Context, changes []person.Change) error {
 
 // Merge is person.Persons.
 func (s *Store) Merge(ctx context.Context, merges []person.Merge, outcomes []person.Outcome) error {
+	_, err := s.MergeMoved(ctx, merges, outcomes)
+	return err
+}
+
+// MergeMoved is person.Mover.
+func (s *Store) MergeMoved(ctx context.Context, merges []person.Merge, outcomes []person.Outcome) (moved []person.Override, err error) {
 	if len(outcomes) < len(merges) {
-		return fmt.Errorf("merge %d pairs: there is room for %d outcomes", len(merges), len(outcomes))
+		return nil, fmt.Errorf("merge %d pairs: there is room for %d outcomes", len(merges), len(outcomes))
 	}
 	clear(outcomes[:len(merges)])
 	if err := ctx.Err(); err != nil {
-		return err
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before := len(s.outbox)
+	defer func() { moved = slices.Clone(s.outbox[before:]) }()
 	for i := range merges {
 		m := merges[i]
 		m.Distinct, m.Other = strings.Clone(m.Distinct), strings.Clone(m.Other)
-		var err error
 		if outcomes[i], err = person.Unite(&s.rows, &m, s.o.Above); err != nil {
-			return fmt.Errorf("merge %q into %q: %w", m.Other, m.Distinct, err)
+			return nil, fmt.Errorf("merge %q into %q: %w", m.Other, m.Distinct, err)
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // Overrides is person.Outbox.

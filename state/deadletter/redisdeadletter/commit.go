@@ -1,0 +1,149 @@
+package redisdeadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/state/deadletter"
+)
+
+// stored is a letter as it was read, and the bytes that say so.
+type stored struct {
+	*deadletter.Record
+	old string // its companion
+}
+
+// place is where a letter is among those of its pipeline.
+type place string
+
+const (
+	held  place = "held"
+	ready place = "ready" // to be handed out: wakes sources
+	later place = "later" // put off: wakes sources, which may have been waiting for longer
+	lease place = "lease" // handed out
+	gone  place = ""
+)
+
+// where says the place of a letter by its state, and the time where that counts.
+func where(r *deadletter.Record) (place, int64) {
+	switch {
+	case r.State == deadletter.Held:
+		return held, 0
+	case !r.Until.IsZero():
+		return lease, ceil(r.Until)
+	case !r.Due.IsZero():
+		return later, ceil(r.Due)
+	}
+	return ready, 0
+}
+
+// change is one change of one letter, as commit.lua makes it.
+type change struct {
+	kind    string // add, set, del, drop
+	r       *deadletter.Record
+	old     string   // what was read: the companion, or the list of its id field (add)
+	entry   string   // that the letter is to have (add), or to drop; empty: a new one
+	history bool     // it changed
+	book    string   // del: what came of it
+	fields  []string // of a new entry
+}
+
+// commit is a batch of changes. Those of a letter that changed since it was read do not
+// fit: all of the batch is refused then, or only they are left out.
+type commit struct {
+	all      bool
+	limit    int    // letters of a pipeline; 0: not asked
+	read     string // mark that was read; empty: not asked
+	mark     string // to write; empty: none
+	changes  []change
+	overfull struct { // answered: what there is no room for
+		pipeline string
+		letters  int
+	}
+}
+
+var (
+	errConflict = errors.New("somebody else changed the letters")
+	errNoRoom   = errors.New("no room")
+)
+
+// run makes the changes and says which of them were made. errConflict and errNoRoom have
+// changed nothing.
+func (c *commit) run(ctx context.Context, s *Store) ([]bool, error) {
+	keys := []string{s.stream, s.seq, s.mark, s.ids, s.meta, s.history, s.order}
+	pipelines, number := []string{}, map[string]int{}
+	for i := range c.changes {
+		p := c.changes[i].pipeline()
+		if number[p] == 0 {
+			pipelines = append(pipelines, p)
+			number[p] = len(pipelines)
+			keys = append(keys, s.keysOf(p)...)
+		}
+	}
+	mode := "each"
+	if c.all {
+		mode = "all"
+	}
+	args := make([]string, 0, 5+14*len(c.changes))
+	args = append(args, mode, c.read, c.mark, strconv.Itoa(c.limit), strconv.Itoa(len(c.changes)))
+	for i := range c.changes {
+		args = c.changes[i].append(args, number[c.changes[i].pipeline()])
+	}
+	answer, err := commitScript.Exec(ctx, s.client, keys, args).AsIntSlice()
+	if err != nil {
+		return nil, failed(err)
+	}
+	switch {
+	case answer[0] == 0:
+		return nil, errConflict
+	case answer[0] == 2:
+		c.overfull.pipeline, c.overfull.letters = pipelines[answer[1]-1], int(answer[2])
+		return nil, errNoRoom
+	case len(answer) != len(c.changes)+1:
+		return nil, fmt.Errorf("the script answered %d of %d changes", len(answer)-1, len(c.changes))
+	}
+	made := make([]bool, len(c.changes))
+	for i := range made {
+		made[i] = answer[i+1] == 1
+	}
+	return made, nil
+}
+
+func (c *change) pipeline() string {
+	if c.r == nil {
+		return ""
+	}
+	return c.r.Pipeline
+}
+
+// append writes the change as arguments of commit.lua.
+func (c *change) append(args []string, pipeline int) []string {
+	var seq, id, meta, to, at, history string
+	if c.r != nil {
+		if id = idField(c.r.Pipeline, c.r.ID); c.r.Seq > 0 {
+			seq = strconv.FormatInt(c.r.Seq, 10)
+		}
+	}
+	if c.kind == "add" || c.kind == "set" {
+		p, ms := where(c.r)
+		meta, to, at = encodeMeta(c.r), string(p), strconv.FormatInt(ms, 10)
+		if c.history {
+			history = encodeHistory(c.r.History)
+		}
+	}
+	args = append(args, c.kind, seq, strconv.Itoa(pipeline), id, c.old, meta, c.entry, to, at, history, c.book, strconv.Itoa(len(c.fields)))
+	return append(args, c.fields...)
+}
+
+// failed gives an error of the connection its kind. Every change is told what was read,
+// so that sending it again after a lost answer is harmless.
+func failed(err error) error {
+	if k := redisconn.Kind(err); k != tidemill.NoKind {
+		return &tidemill.Error{Kind: k, Err: err}
+	}
+	return err
+}

@@ -1,0 +1,128 @@
+-- commit changes letters if they still are what was read, and writes the books.
+--
+-- KEYS   1 stream, 2 seq, 3 mark, 4 ids, 5 meta, 6 history, 7 order,
+--        then of each pipeline: held, ready, later, books, wakes
+-- ARGV   1 "all" (all changes or none) or "each" (those that still fit)
+--        2 the mark that was read, empty: not asked; 3 the mark to write
+--        4 how many letters a pipeline may have, 0: not asked; 5 how many changes
+--        then of each change: kind, seq, pipeline (a number), id field, what was read,
+--        meta, entry, place, time, history, book, how many fields, the fields
+-- returns {1, which were made…}, {0}: not what was read, {2, pipeline, letters}: no room
+local stream, ids, meta, history, order = KEYS[1], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local mark = redis.call('GET', KEYS[3]) or '0-0'
+local all = ARGV[1] == 'all'
+local n, at = tonumber(ARGV[5]), 6
+local changes = {}
+for i = 1, n do
+  local c = {kind = ARGV[at], seq = ARGV[at + 1], p = tonumber(ARGV[at + 2]), id = ARGV[at + 3], old = ARGV[at + 4],
+    meta = ARGV[at + 5], entry = ARGV[at + 6], place = ARGV[at + 7], time = ARGV[at + 8], history = ARGV[at + 9],
+    book = ARGV[at + 10], from = at + 12, to = at + 11 + tonumber(ARGV[at + 11])}
+  changes[i] = c
+  at = c.to + 1
+end
+local function key(p, k) return KEYS[7 + 5 * (p - 1) + k] end
+local HELD, READY, LATER, BOOKS, WAKES = 1, 2, 3, 4, 5
+
+local function fits(c)
+  if c.kind == 'add' then return (redis.call('HGET', ids, c.id) or '') == c.old end
+  if c.kind == 'drop' then return true end
+  return redis.call('HGET', meta, c.seq) == c.old
+end
+if ARGV[2] ~= '' and ARGV[2] ~= mark then return {0} end
+if all then
+  for _, c in ipairs(changes) do
+    if not fits(c) then return {0} end
+  end
+end
+local limit = tonumber(ARGV[4])
+if limit > 0 then
+  local more = {}
+  for _, c in ipairs(changes) do
+    if c.kind == 'add' then more[c.p] = (more[c.p] or 0) + 1 end
+    if c.kind == 'del' then more[c.p] = (more[c.p] or 0) - 1 end
+  end
+  for p = 1, (#KEYS - 7) / 5 do
+    local there = redis.call('ZCARD', key(p, HELD)) + redis.call('ZCARD', key(p, READY)) + redis.call('ZCARD', key(p, LATER))
+    if (more[p] or 0) > 0 and there + more[p] > limit then return {2, p, there} end
+  end
+end
+
+local clean -- whether all of the stream is known: then what is written here moves the mark
+local function append(c)
+  if clean == nil then clean = #redis.call('XRANGE', stream, '(' .. mark, '+', 'COUNT', 1) == 0 end
+  local args = {}
+  for i = c.from, c.to do args[#args + 1] = ARGV[i] end
+  args[#args + 1] = 'seq'
+  args[#args + 1] = c.seq
+  local entry = redis.call('XADD', stream, '*', unpack(args))
+  if clean then mark = entry end
+  return entry
+end
+local function place(c)
+  local to = {held = HELD, ready = READY, later = LATER, lease = LATER}
+  for k = HELD, LATER do
+    if k ~= to[c.place] then redis.call('ZREM', key(c.p, k), c.seq) end
+  end
+  if to[c.place] then
+    local score = c.seq
+    if to[c.place] == LATER then score = c.time end
+    redis.call('ZADD', key(c.p, to[c.place]), score, c.seq)
+  end
+end
+
+local made, wake = {1}, {}
+for i, c in ipairs(changes) do
+  made[i + 1] = 1
+  if not all and not fits(c) then
+    made[i + 1] = 0
+  elseif c.kind == 'add' and c.entry ~= '' and #redis.call('XRANGE', stream, c.entry, c.entry) == 0 then
+    made[i + 1] = 0 -- found in the stream, and ended since
+  elseif c.kind == 'drop' then
+    redis.call('XDEL', stream, c.entry)
+  elseif c.kind == 'del' then
+    redis.call('XDEL', stream, string.match(c.old, '^[^\n]*'))
+    redis.call('HDEL', meta, c.seq)
+    redis.call('HDEL', history, c.seq)
+    redis.call('ZREM', order, c.seq)
+    place(c)
+    local left = {}
+    for s in string.gmatch(redis.call('HGET', ids, c.id) or '', '[^,]+') do
+      if s ~= c.seq then left[#left + 1] = s end
+    end
+    if #left > 0 then
+      redis.call('HSET', ids, c.id, table.concat(left, ','))
+    else
+      redis.call('HDEL', ids, c.id)
+    end
+    redis.call('HINCRBY', key(c.p, BOOKS), c.book, 1)
+  else
+    local entry = c.entry
+    if c.kind == 'add' then
+      if c.seq == '' or redis.call('HEXISTS', meta, c.seq) == 1 then
+        c.seq = string.format('%.0f', redis.call('INCR', KEYS[2]))
+      elseif tonumber(c.seq) > tonumber(redis.call('GET', KEYS[2]) or '0') then
+        redis.call('SET', KEYS[2], c.seq)
+      end
+      local list = redis.call('HGET', ids, c.id)
+      redis.call('HSET', ids, c.id, list and list .. ',' .. c.seq or c.seq)
+      redis.call('ZADD', order, c.seq, c.seq)
+      redis.call('HINCRBY', key(c.p, BOOKS), 'put', 1)
+    else
+      entry = string.match(c.old, '^[^\n]*')
+    end
+    if c.to >= c.from then
+      if c.kind == 'set' then redis.call('XDEL', stream, entry) end
+      entry = append(c)
+    end
+    redis.call('HSET', meta, c.seq, entry .. '\n' .. c.meta)
+    if c.history ~= '' then redis.call('HSET', history, c.seq, c.history) end
+    place(c)
+    if c.place == 'ready' or c.place == 'later' then wake[c.p] = true end
+  end
+end
+if ARGV[3] ~= '' then mark = ARGV[3] end
+redis.call('SET', KEYS[3], mark)
+for p = 1, (#KEYS - 7) / 5 do
+  if wake[p] then redis.call('XADD', key(p, WAKES), 'MAXLEN', 1, '*', 'w', '1') end
+end
+return made

@@ -1,0 +1,131 @@
+package redisdeadletter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+)
+
+// tries is how often a change is made anew because somebody else was faster. Each time
+// somebody got on, so that this many in a row are not to be expected.
+const tries = 1000
+
+// Put implements deadletter.Store: one script reads what is there, one writes all.
+func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
+	if err := cmp.Or(ctx.Err(), deadletter.CheckPut(letters)); err != nil || len(letters) == 0 {
+		return err
+	}
+	trim := map[string]int{} // letters to give up, by pipeline
+	for range tries {
+		err := s.put(ctx, letters, trim)
+		if errors.Is(err, errConflict) {
+			clear(trim)
+			continue
+		}
+		if err != nil && !errors.Is(err, errNoRoom) {
+			return fmt.Errorf("put %d dead letters: %w", len(letters), err)
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	return tidemill.Fail(tidemill.Transient, "put %d dead letters: others change them all the time", len(letters))
+}
+
+// put tries once. errNoRoom has noted in trim how many letters are to be given up.
+func (s *Store) put(ctx context.Context, letters []tidemill.Letter, trim map[string]int) error {
+	fields := make([]string, len(letters))
+	for i := range letters {
+		fields[i] = idField(letters[i].Pipeline, letters[i].Message.ID)
+	}
+	found, err := s.find(ctx, fields)
+	if err != nil {
+		return err
+	}
+	c := commit{all: true, limit: s.o.Max}
+	type name struct{ field, tenant string }
+	at := map[name]int{} // index of its change, and one more
+	fresh := map[string]int{}
+	dying := map[int64]bool{}
+	for i := range letters {
+		l := &letters[i]
+		n := name{fields[i], l.Message.Tenant}
+		if k := at[n]; k > 0 { // twice in one call
+			if ch := &c.changes[k-1]; ch.r.Put(l) {
+				ch.fields, ch.history = encodeEntry(l), true
+			}
+			continue
+		}
+		ch := change{kind: "add", r: new(deadletter.Record), old: found[fields[i]].raw, history: true}
+		if r, ok := found[fields[i]].of(l.Message.Tenant); ok {
+			ch.kind, ch.r, ch.old = "set", r.Record, r.old
+			dying[r.Seq] = true
+		}
+		if !ch.r.Put(l) {
+			continue
+		}
+		if ch.kind == "add" {
+			fresh[l.Pipeline]++
+		}
+		ch.fields = encodeEntry(l)
+		c.changes = append(c.changes, ch)
+		at[n] = len(c.changes)
+	}
+	if len(c.changes) == 0 {
+		return nil
+	}
+	for i, n := 0, len(c.changes); i < n; i++ { // in the order of the letters
+		p := c.changes[i].r.Pipeline
+		if trim[p] == 0 || c.changes[i].kind != "add" {
+			continue
+		}
+		old, err := s.oldest(ctx, p, trim[p], dying)
+		if err != nil {
+			return err
+		}
+		if len(old) < trim[p] {
+			return deadletter.Full(p, fresh[p], s.o.Max, s.o.Max)
+		}
+		for _, r := range old {
+			c.changes = append(c.changes, change{kind: "del", r: r.Record, old: r.old, book: "lost"})
+		}
+		trim[p] = 0
+	}
+	_, err = c.run(ctx, s)
+	if errors.Is(err, errNoRoom) {
+		p, there := c.overfull.pipeline, c.overfull.letters
+		if !s.o.Trim {
+			return deadletter.Full(p, fresh[p], there, s.o.Max)
+		}
+		trim[p] = there + fresh[p] - s.o.Max
+	}
+	return err
+}
+
+// oldest is the n oldest held letters of a pipeline that are not dying just now.
+func (s *Store) oldest(ctx context.Context, pipeline string, n int, dying map[int64]bool) ([]stored, error) {
+	var old []stored
+	for after := int64(0); len(old) < n; {
+		page, last, err := s.page(ctx, s.held(pipeline), after, newest, pageRows)
+		if err != nil {
+			return nil, err
+		}
+		if last == 0 {
+			break
+		}
+		for _, r := range page {
+			if len(old) < n && !dying[r.Seq] {
+				old = append(old, r)
+			}
+		}
+		after = last
+	}
+	return old, nil
+}
+
+// newest is above every seq: those are given one by one.
+const newest = 1 << 53

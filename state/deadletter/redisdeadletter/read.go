@@ -1,0 +1,252 @@
+package redisdeadletter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+)
+
+// Has implements deadletter.Store.
+func (s *Store) Has(ctx context.Context, pipeline string, ids []string, marks []tidemill.Mark) ([]bool, error) {
+	if len(ids) != len(marks) {
+		return nil, fmt.Errorf("look for dead letters of %q: %d ids and %d marks", pipeline, len(ids), len(marks))
+	}
+	fields := make([]string, len(ids))
+	for i, id := range ids {
+		fields[i] = idField(pipeline, id)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	found, err := s.find(ctx, fields)
+	if err != nil {
+		return nil, fmt.Errorf("look for %d dead letters of %q: %w", len(ids), pipeline, err)
+	}
+	has := make([]bool, len(ids))
+	for i, m := range marks {
+		has[i] = slices.ContainsFunc(found[fields[i]].letters, func(r stored) bool { return r.Mark.At(m) })
+	}
+	return has, nil
+}
+
+// scan calls do with the letters of a set that f chooses, page by page in order of Seq,
+// as far as there were any when it began. Pages are of their own moments.
+func (s *Store) scan(ctx context.Context, set string, f deadletter.Filter, do func([]stored) error) error {
+	if err := cmp.Or(ctx.Err(), f.Check()); err != nil {
+		return err
+	}
+	if err := s.adopt(ctx); err != nil {
+		return err
+	}
+	upto, err := s.client.Do(ctx, s.client.B().Get().Key(s.seq).Build()).AsInt64()
+	if rueidis.IsRedisNil(err) {
+		return nil
+	}
+	if err != nil {
+		return failed(err)
+	}
+	if f.Pipeline != "" && len(f.IDs) > 0 {
+		return s.named(ctx, f, upto, do)
+	}
+	chosen := 0
+	for after := int64(0); f.Max == 0 || chosen < f.Max; {
+		page, last, err := s.page(ctx, set, after, upto, pageRows)
+		if err != nil || last == 0 {
+			return err
+		}
+		after = last
+		page = slices.DeleteFunc(page, func(r stored) bool { return !f.Match(&r.Letter) })
+		if f.Max > 0 {
+			page = page[:min(len(page), f.Max-chosen)]
+		}
+		if chosen += len(page); len(page) == 0 {
+			continue
+		}
+		if err := do(page); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// named is scan where the letters are named: nothing else is looked at.
+func (s *Store) named(ctx context.Context, f deadletter.Filter, upto int64, do func([]stored) error) error {
+	fields := make([]string, len(f.IDs))
+	for i, id := range f.IDs {
+		fields[i] = idField(f.Pipeline, id)
+	}
+	found, err := s.find(ctx, fields)
+	if err != nil {
+		return err
+	}
+	var all []stored
+	for _, l := range found {
+		for _, r := range l.letters {
+			if r.Seq <= upto && f.Match(&r.Letter) {
+				all = append(all, r)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b stored) int { return cmp.Compare(a.Seq, b.Seq) })
+	if f.Max > 0 {
+		all = all[:min(len(all), f.Max)]
+	}
+	for part := range slices.Chunk(all, pageRows) {
+		if err := do(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// List implements deadletter.Store.
+func (s *Store) List(ctx context.Context, f deadletter.Filter) iter.Seq2[*deadletter.Letter, error] {
+	return func(yield func(*deadletter.Letter, error) bool) {
+		err := s.scan(ctx, s.order, f, func(page []stored) error {
+			for part := range slices.Chunk(page, wholeRows) {
+				seqs := make([]int64, len(part))
+				for i, r := range part {
+					seqs[i] = r.Seq
+				}
+				letters, err := s.whole(ctx, seqs, wholeRows)
+				if err != nil {
+					return err
+				}
+				for _, r := range letters {
+					if !yield(&r.Letter, nil) {
+						return errEnough
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil && err != errEnough {
+			yield(nil, fmt.Errorf("list dead letters: %w", err))
+		}
+	}
+}
+
+var errEnough = errors.New("the caller has enough")
+
+// Count implements deadletter.Store. All of a pipeline, or of all, is counted already.
+func (s *Store) Count(ctx context.Context, f deadletter.Filter) (n int, err error) {
+	if plain(f) {
+		if n, err = s.size(ctx, f.Pipeline); err != nil {
+			return 0, fmt.Errorf("count dead letters: %w", err)
+		}
+		if f.Max > 0 {
+			n = min(n, f.Max)
+		}
+		return n, nil
+	}
+	err = s.scan(ctx, s.order, f, func(page []stored) error {
+		n += len(page)
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count dead letters: %w", err)
+	}
+	return n, nil
+}
+
+// plain says that a filter chooses by nothing but the pipeline.
+func plain(f deadletter.Filter) bool {
+	return f.Tenant == "" && len(f.Kinds) == 0 && len(f.NotKinds) == 0 && len(f.IDs) == 0 && f.Before.IsZero() && f.Replays <= 0
+}
+
+// size is how many letters a pipeline has, or all have.
+func (s *Store) size(ctx context.Context, pipeline string) (int, error) {
+	if err := s.adopt(ctx); err != nil {
+		return 0, err
+	}
+	sets := []string{s.order}
+	if pipeline != "" {
+		sets = s.keysOf(pipeline)[:3]
+	}
+	n, err := sizeScript.Exec(ctx, s.client, sets, nil).AsInt64()
+	if err != nil {
+		return 0, failed(err)
+	}
+	return int(n), nil
+}
+
+// sizeScript adds up sets at one moment.
+var sizeScript = rueidis.NewLuaScript(`
+local n = 0
+for _, set in ipairs(KEYS) do n = n + redis.call('ZCARD', set) end
+return n`)
+
+// heldBy is the smallest set that has all held letters that f may choose.
+func (s *Store) heldBy(f deadletter.Filter) string {
+	if f.Pipeline != "" {
+		return s.held(f.Pipeline)
+	}
+	return s.order
+}
+
+// Replay implements deadletter.Store, page by page. A letter that changed since it was
+// looked at has died again, and is not the one that was seen.
+func (s *Store) Replay(ctx context.Context, f deadletter.Filter) (n int, err error) {
+	n, err = s.change(ctx, f, func(r stored) (change, bool) {
+		return change{kind: "set", r: r.Record, old: r.old}, r.Replay()
+	})
+	if err != nil {
+		return n, fmt.Errorf("replay dead letters, %d are marked: %w", n, err)
+	}
+	return n, nil
+}
+
+// Delete implements deadletter.Store, like Replay.
+func (s *Store) Delete(ctx context.Context, f deadletter.Filter) (n int, err error) {
+	n, err = s.change(ctx, f, func(r stored) (change, bool) {
+		return change{kind: "del", r: r.Record, old: r.old, book: "skipped"}, r.State == deadletter.Held
+	})
+	if err != nil {
+		return n, fmt.Errorf("discard dead letters, %d are gone: %w", n, err)
+	}
+	return n, nil
+}
+
+// change makes changes of letters that f chooses, at most f.Max of those that to wants.
+func (s *Store) change(ctx context.Context, f deadletter.Filter, to func(stored) (change, bool)) (n int, err error) {
+	most := f.Max
+	f.Max = 0
+	err = s.scan(ctx, s.heldBy(f), f, func(page []stored) error {
+		var c commit
+		for _, r := range page {
+			if most > 0 && n+len(c.changes) == most {
+				break
+			}
+			if ch, ok := to(r); ok {
+				c.changes = append(c.changes, ch)
+			}
+		}
+		if len(c.changes) > 0 {
+			made, err := c.run(ctx, s)
+			if err != nil {
+				return err
+			}
+			for _, m := range made {
+				if m {
+					n++
+				}
+			}
+		}
+		if most > 0 && n >= most {
+			return errEnough
+		}
+		return nil
+	})
+	if err == errEnough {
+		err = nil
+	}
+	return n, err
+}

@@ -1,0 +1,129 @@
+// Package redisdeadletter keeps dead letters on a Redis stream that other programs read
+// too: for analytics on Redis, where several instances share them.
+//
+// The stream (events:dlq) has one entry for each letter. Its field data is what readers of
+// the stream expect, the JSON of the finished event row; the fields beside it are the whole
+// letter as it died, its payload byte for byte, with a checksum. What changes while a letter
+// is there (state, leases, history) cannot be in the stream, which is append-only. It is in
+// companions on the stream's slot:
+//
+//	{events:dlq}:meta      seq → what is known of the letter, without its message
+//	{events:dlq}:history   seq → its failures
+//	{events:dlq}:ids       pipeline and message ID → seqs
+//	{events:dlq}:order     all seqs; :held:<p>, :ready:<p>, :later:<p> those of a pipeline by
+//	                       state: held, to be handed out, leased or put off (by time)
+//	{events:dlq}:books:<p> put, replayed, skipped, lost
+//	{events:dlq}:wakes:<p> a stream of one entry: sources block on it
+//	{events:dlq}:mark      up to where the stream is known
+//
+// A letter that dies again gets a new entry and its old one is deleted in the same stroke.
+// Every change is one script that is told what was read, and changes nothing where that is
+// not so any more: the rules are package deadletter's, and nobody holds a lock.
+//
+// Entries that somebody else wrote (only data) are letters too: they are found when the
+// store is opened and whenever it is asked, and belong to Options.Pipeline; so are entries
+// whose companions were lost. An entry that somebody else removed leaves a damaged letter:
+// it is shown and never replayed.
+package redisdeadletter
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill/state/deadletter"
+)
+
+// Options tune a store; the zero value is ready to use.
+type Options struct {
+	deadletter.Options
+	Stream   string // empty means events:dlq
+	Pipeline string // of entries that somebody else wrote; empty means analytics
+}
+
+// Store keeps letters in Redis. Any number of instances may share a stream; their clocks
+// must agree to within a small part of the lease.
+type Store struct {
+	client rueidis.Client
+	o      Options
+	prefix string // of companions
+
+	stream, seq, mark, ids, meta, history, order string // keys
+}
+
+var _ deadletter.Store = (*Store)(nil)
+
+// New opens the dead letters of a stream, and finds what others wrote to it.
+func New(ctx context.Context, client rueidis.Client, o Options) (*Store, error) {
+	var err error
+	if o.Options, err = o.Options.WithDefaults(); err != nil {
+		return nil, err
+	}
+	if client == nil {
+		return nil, errors.New("dead letters in Redis need a connection")
+	}
+	s := &Store{client: client, o: o}
+	s.o.Stream, s.o.Pipeline = cmp.Or(o.Stream, "events:dlq"), cmp.Or(o.Pipeline, "analytics")
+	s.prefix = beside(s.o.Stream)
+	s.stream = s.o.Stream
+	s.seq, s.mark, s.ids, s.meta = s.prefix+"seq", s.prefix+"mark", s.prefix+"ids", s.prefix+"meta"
+	s.history, s.order = s.prefix+"history", s.prefix+"order"
+	if err := s.adopt(ctx); err != nil {
+		return nil, fmt.Errorf("open the dead letters of stream %q: %w", s.stream, err)
+	}
+	return s, nil
+}
+
+// beside is the prefix of keys on the same slot as key.
+func beside(key string) string {
+	if open := strings.IndexByte(key, '{'); open >= 0 {
+		if shut := strings.IndexByte(key[open+1:], '}'); shut > 0 {
+			return key + ":" // it has a hash tag of its own
+		}
+	}
+	return "{" + key + "}:"
+}
+
+// The keys of a pipeline, in the order of commit.lua.
+func (s *Store) keysOf(pipeline string) []string {
+	return []string{s.held(pipeline), s.ready(pipeline), s.later(pipeline), s.books(pipeline), s.wakes(pipeline)}
+}
+
+func (s *Store) held(pipeline string) string  { return s.prefix + "held:" + pipeline }
+func (s *Store) ready(pipeline string) string { return s.prefix + "ready:" + pipeline }
+func (s *Store) later(pipeline string) string { return s.prefix + "later:" + pipeline }
+func (s *Store) books(pipeline string) string { return s.prefix + "books:" + pipeline }
+func (s *Store) wakes(pipeline string) string { return s.prefix + "wakes:" + pipeline }
+
+// idField is where a letter is found by its pipeline and message ID.
+func idField(pipeline, id string) string {
+	return strconv.Itoa(len(pipeline)) + ":" + pipeline + id
+}
+
+var (
+	//go:embed commit.lua
+	commitLua string
+	//go:embed find.lua
+	findLua string
+	//go:embed page.lua
+	pageLua string
+	//go:embed whole.lua
+	wholeLua string
+	//go:embed due.lua
+	dueLua string
+	//go:embed books.lua
+	booksLua string
+
+	commitScript = rueidis.NewLuaScript(commitLua)
+	findScript   = rueidis.NewLuaScript(findLua)
+	pageScript   = rueidis.NewLuaScript(pageLua)
+	wholeScript  = rueidis.NewLuaScript(wholeLua)
+	dueScript    = rueidis.NewLuaScript(dueLua)
+	booksScript  = rueidis.NewLuaScript(booksLua)
+)

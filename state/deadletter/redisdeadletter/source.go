@@ -1,0 +1,406 @@
+package redisdeadletter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+)
+
+const (
+	receiveMax = 500              // letters of one Receive
+	longest    = 10 * time.Second // of one wait; then a source looks again, whatever woke it or not
+)
+
+// source hands out the replaying letters of one pipeline.
+type source struct {
+	s        *Store
+	pipeline string
+
+	mu  sync.Mutex              // guards out
+	out map[int64]tidemill.Mark // handed out and to be kept, by Seq
+}
+
+var (
+	_ tidemill.Source     = (*source)(nil)
+	_ tidemill.Keeper     = (*source)(nil)
+	_ tidemill.Bookkeeper = (*source)(nil)
+)
+
+// Open implements deadletter.Store. Its sources hear of replays that any instance was
+// asked for.
+func (s *Store) Open(pipeline string) tidemill.Source {
+	return &source{s: s, pipeline: pipeline, out: map[int64]tidemill.Mark{}}
+}
+
+// Traits implements tidemill.Source.
+func (c *source) Traits() tidemill.Traits {
+	return tidemill.Traits{Delays: true, Parks: true, Keep: c.s.o.Lease / 3}
+}
+
+// Receive implements tidemill.Source.
+func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
+	for {
+		if err := ctx.Err(); err != nil || len(into) == 0 {
+			return 0, err
+		}
+		n, wait, wake, err := c.take(ctx, into)
+		if err != nil {
+			return 0, fmt.Errorf("receive replays of %q: %w", c.pipeline, err)
+		}
+		if n > 0 {
+			return n, nil
+		}
+		if err := c.wait(ctx, wait, wake); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// wait blocks until something was woken since, or for so long.
+func (c *source) wait(ctx context.Context, d time.Duration, since string) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	ms := max(1, min(d, longest).Milliseconds()) // 0 would be for ever
+	b := c.s.client.B()
+	err := c.s.client.Do(ctx, b.Xread().Count(1).Block(ms).Streams().Key(c.s.wakes(c.pipeline)).Id(since).Build().UnblockOnCancel()).Error()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return fmt.Errorf("wait for replays of %q: %w", c.pipeline, failed(err))
+	}
+	return nil
+}
+
+// take hands out what is due, or says how long to wait at the most, and since which wake.
+func (c *source) take(ctx context.Context, into []*tidemill.Message) (n int, wait time.Duration, wake string, err error) {
+	for range tries {
+		now := c.s.o.Now()
+		found, next, wake, err := c.due(ctx, now, min(len(into), receiveMax))
+		if err != nil {
+			return 0, 0, "", err
+		}
+		if len(found) == 0 {
+			if wait = longest; next > 0 {
+				wait = time.UnixMilli(next).Sub(now)
+			}
+			return 0, wait, wake, nil
+		}
+		if n, err = c.lease(ctx, found, now, into); n > 0 || err != nil {
+			return n, 0, "", err
+		}
+	}
+	return 0, 0, "", tidemill.Fail(tidemill.Transient, "others take the letters all the time")
+}
+
+// due is the oldest letters that may be handed out, the time of the next that may be (0:
+// none), and the newest wake.
+func (c *source) due(ctx context.Context, now time.Time, most int) (found []stored, next int64, wake string, err error) {
+	s := c.s
+	answer, err := dueScript.Exec(ctx, s.client, []string{s.ready(c.pipeline), s.later(c.pipeline), s.meta, s.wakes(c.pipeline)},
+		[]string{strconv.FormatInt(now.UnixMilli(), 10), strconv.Itoa(most)}).ToArray()
+	if err != nil {
+		return nil, 0, "", failed(err)
+	}
+	if found, _, err = s.pairs(answer[0], answer[1]); err != nil {
+		return nil, 0, "", err
+	}
+	times, err := answer[2].AsStrSlice()
+	if err != nil {
+		return nil, 0, "", err
+	}
+	if len(times) == 2 {
+		at, err := strconv.ParseFloat(times[1], 64)
+		if err != nil {
+			return nil, 0, "", err
+		}
+		next = int64(at)
+	}
+	wake, err = answer[3].ToString()
+	return found, next, wake, err
+}
+
+// lease takes letters for this source, as far as nobody was faster, and then reads their
+// messages. Those whose message is damaged are held again.
+func (c *source) lease(ctx context.Context, found []stored, now time.Time, into []*tidemill.Message) (n int, err error) {
+	var leased commit
+	for _, r := range found {
+		r.Lease(now, c.s.o.Lease)
+		leased.changes = append(leased.changes, change{kind: "set", r: r.Record, old: r.old})
+	}
+	made, err := leased.run(ctx, c.s)
+	if err != nil {
+		return 0, err
+	}
+	marks := map[int64]tidemill.Mark{}
+	var seqs []int64
+	for i, r := range found {
+		if made[i] {
+			marks[r.Seq] = r.Position()
+			seqs = append(seqs, r.Seq)
+		}
+	}
+	letters, err := c.s.whole(ctx, seqs, receiveMax)
+	if err != nil {
+		return 0, err // they come back when the lease ends
+	}
+	var broken commit
+	c.mu.Lock()
+	for _, r := range letters {
+		switch {
+		case !r.Holds(marks[r.Seq]): // it died by another path meanwhile
+		case r.Damaged != "":
+			r.Break(now)
+			broken.changes = append(broken.changes, change{kind: "set", r: r.Record, old: r.old, history: true})
+		default:
+			r.Fill(into[n])
+			c.out[r.Seq] = r.Position()
+			n++
+		}
+	}
+	c.mu.Unlock()
+	if len(broken.changes) > 0 {
+		if _, err := broken.run(ctx, c.s); err != nil && n == 0 {
+			return 0, err // else they come again, and are found damaged again
+		}
+	}
+	return n, nil
+}
+
+// Settle implements tidemill.Source: one lookup and one script, and both again for those
+// letters that somebody changed between.
+func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
+	if err := cmp.Or(ctx.Err(), deadletter.CheckSettle(ends)); err != nil {
+		return err
+	}
+	var open []int
+	for i := range ends {
+		if ends[i].Took == tidemill.Unanswered {
+			open = append(open, i)
+		}
+	}
+	for range tries {
+		if len(open) == 0 {
+			return nil
+		}
+		var err error
+		if open, err = c.settle(ctx, ends, open); err != nil {
+			return fmt.Errorf("settle %d replays of %q: %w", len(ends), c.pipeline, err)
+		}
+	}
+	return tidemill.Fail(tidemill.Transient, "settle %d replays of %q: others change them all the time", len(ends), c.pipeline)
+}
+
+// settle tries once, and returns those that have to be tried again.
+func (c *source) settle(ctx context.Context, ends []tidemill.Settlement, open []int) (again []int, err error) {
+	now := c.s.o.Now()
+	bySeq, byID, err := c.lookup(ctx, ends, open)
+	if err != nil {
+		return nil, err
+	}
+	var batch commit
+	at := map[int64]int{}       // index of its change
+	took := map[int][]int{}     // settlements of each change: those applied first
+	stale := map[int][]int{}    // and those that came after
+	answers := map[int]bool{}   // of those that are stale whatever happens
+	ended := map[int64]bool{}   // gone in this batch
+	original := map[int64]int{} // failures when it was read
+	for _, i := range open {
+		e := &ends[i]
+		r, ok := stored{}, false
+		if e.Mark == (tidemill.Mark{}) {
+			r, ok = holding(byID[e.ID])
+		} else {
+			r, ok = bySeq[int64(e.Mark.Lo)]
+		}
+		if !ok || r.Pipeline != c.pipeline {
+			answers[i] = true
+			continue
+		}
+		k, changed := at[r.Seq]
+		if ended[r.Seq] || !r.Holds(e.Mark) {
+			if changed {
+				stale[k] = append(stale[k], i)
+			} else {
+				answers[i] = true
+			}
+			continue
+		}
+		if !changed {
+			k = len(batch.changes)
+			at[r.Seq] = k
+			original[r.Seq] = r.Deaths
+			batch.changes = append(batch.changes, change{kind: "set", r: r.Record, old: r.old})
+		}
+		took[k] = append(took[k], i)
+		ch := &batch.changes[k]
+		if r.Settle(e, now) {
+			ended[r.Seq] = true
+			ch.kind, ch.book = "del", "skipped"
+			if deadletter.Ended(e).Delivered > 0 {
+				ch.book = "replayed"
+			}
+		}
+		ch.history = r.Deaths != original[r.Seq]
+	}
+	made := []bool{}
+	if len(batch.changes) > 0 {
+		if made, err = batch.run(ctx, c.s); err != nil {
+			return nil, err
+		}
+	}
+	for i := range answers {
+		ends[i].Took = tidemill.Stale
+	}
+	for k, ok := range made {
+		if !ok {
+			again = append(append(again, took[k]...), stale[k]...)
+			continue
+		}
+		for _, i := range took[k] {
+			ends[i].Took = tidemill.Applied
+		}
+		for _, i := range stale[k] {
+			ends[i].Took = tidemill.Stale
+		}
+	}
+	slices.Sort(again)
+	var marks []tidemill.Mark // the stale ones too; one without a mark is forgotten by Keep
+	for _, i := range open {
+		if ends[i].Took != tidemill.Unanswered {
+			marks = append(marks, ends[i].Mark)
+		}
+	}
+	c.forget(marks)
+	return again, nil
+}
+
+// lookup finds what the settlements are of: by position, and by ID where they have none.
+func (c *source) lookup(ctx context.Context, ends []tidemill.Settlement, open []int) (bySeq map[int64]stored, byID map[string][]stored, err error) {
+	var seqs []int64
+	var fields []string
+	for _, i := range open {
+		if e := &ends[i]; e.Mark == (tidemill.Mark{}) {
+			fields = append(fields, idField(c.pipeline, e.ID))
+		} else if e.Mark.Lo < newest {
+			seqs = append(seqs, int64(e.Mark.Lo))
+		}
+	}
+	bySeq, byID = map[int64]stored{}, map[string][]stored{}
+	found, err := c.s.find(ctx, fields)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, l := range found {
+		for _, r := range l.letters {
+			bySeq[r.Seq] = r
+			byID[r.ID] = append(byID[r.ID], r)
+		}
+	}
+	seqs = slices.DeleteFunc(seqs, func(seq int64) bool { _, ok := bySeq[seq]; return ok })
+	letters, err := c.s.letters(ctx, seqs, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	maps.Copy(bySeq, letters)
+	return bySeq, byID, nil
+}
+
+// holding is the oldest of these letters that is handed out.
+func holding(rs []stored) (oldest stored, ok bool) {
+	for _, r := range rs {
+		if r.Holds(tidemill.Mark{}) && (!ok || r.Seq < oldest.Seq) {
+			oldest, ok = r, true
+		}
+	}
+	return oldest, ok
+}
+
+// Keep implements tidemill.Keeper.
+func (c *source) Keep(ctx context.Context) error {
+	c.mu.Lock()
+	open := maps.Clone(c.out)
+	c.mu.Unlock()
+	for range tries {
+		if len(open) == 0 {
+			return ctx.Err()
+		}
+		if err := c.keep(ctx, open); err != nil {
+			return fmt.Errorf("keep %d replays of %q: %w", len(open), c.pipeline, err)
+		}
+	}
+	return nil // somebody changes them all the time: their leases go on for a while
+}
+
+// keep renews leases once, and leaves in open those that changed between.
+func (c *source) keep(ctx context.Context, open map[int64]tidemill.Mark) error {
+	letters, err := c.s.letters(ctx, slices.Sorted(maps.Keys(open)), false)
+	if err != nil {
+		return err
+	}
+	until := c.s.o.Now().Add(c.s.o.Lease)
+	var batch commit
+	var lost []tidemill.Mark
+	for _, seq := range slices.Sorted(maps.Keys(open)) {
+		if r, ok := letters[seq]; ok && r.Holds(open[seq]) {
+			r.Until = until
+			batch.changes = append(batch.changes, change{kind: "set", r: r.Record, old: r.old})
+			continue
+		}
+		lost = append(lost, open[seq])
+		delete(open, seq)
+	}
+	c.forget(lost)
+	if len(batch.changes) == 0 {
+		return nil
+	}
+	made, err := batch.run(ctx, c.s)
+	if err != nil {
+		return err
+	}
+	for i, ok := range made {
+		if ok {
+			delete(open, batch.changes[i].r.Seq)
+		}
+	}
+	return nil
+}
+
+// forget stops keeping these hand-outs. A letter that was handed out anew meanwhile is
+// kept: its mark is another.
+func (c *source) forget(marks []tidemill.Mark) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range marks {
+		if c.out[int64(m.Lo)] == m {
+			delete(c.out, int64(m.Lo))
+		}
+	}
+}
+
+// Books implements tidemill.Bookkeeper: all of one moment, the pending ones found by
+// looking.
+func (c *source) Books(ctx context.Context) (tidemill.Books, error) {
+	s := c.s
+	if err := cmp.Or(ctx.Err(), s.adopt(ctx)); err != nil {
+		return tidemill.Books{}, fmt.Errorf("read the books of dead letters of %q: %w", c.pipeline, err)
+	}
+	n, err := booksScript.Exec(ctx, s.client, s.keysOf(c.pipeline), nil).AsIntSlice()
+	if err != nil || len(n) != 5 {
+		return tidemill.Books{}, fmt.Errorf("read the books of dead letters of %q: %w", c.pipeline, cmp.Or(failed(err), errors.ErrUnsupported))
+	}
+	return tidemill.Books{Accepted: uint64(n[0]), Settled: tidemill.Count{Delivered: uint64(n[1]), Skipped: uint64(n[2])},
+		Lost: uint64(n[3]), Pending: uint64(n[4])}, nil
+}

@@ -1,0 +1,181 @@
+package redislock_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/state/lock"
+	"github.com/tidemill/tidemill/state/lock/locktest"
+	"github.com/tidemill/tidemill/state/lock/redislock"
+)
+
+// on runs a test on one server and on a cluster.
+func on(t *testing.T, run func(t *testing.T, client rueidis.Client)) {
+	for name, url := range map[string]func(testing.TB) string{"single": testenv.Redis, "cluster": testenv.RedisCluster} {
+		t.Run(name, func(t *testing.T) {
+			client, err := redisconn.Open(t.Context(), tidemill.NewSecret(url(t)), redisconn.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(client.Close)
+			run(t, client)
+		})
+	}
+}
+
+func remove(t *testing.T, client rueidis.Client, keys ...string) {
+	t.Cleanup(func() {
+		for key, err := range rueidis.MDel(client, context.WithoutCancel(t.Context()), keys) {
+			if err != nil {
+				t.Errorf("clean up %s: %v", key, err)
+			}
+		}
+	})
+}
+
+func TestConformance(t *testing.T) {
+	on(t, func(t *testing.T, client rueidis.Client) {
+		locktest.Run(t, func(t *testing.T, _ func() time.Time) locktest.Harness {
+			prefix := testenv.Name("lock:")
+			keys := []string{prefix + "a", prefix + "b"}
+			remove(t, client, append(keys, "{"+keys[0]+"}:fence", "{"+keys[1]+"}:fence")...)
+			open := func() lock.Locks {
+				l, err := redislock.New(client, redislock.Options{Prefix: prefix})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return l
+			}
+			return locktest.Harness{Locks: open(), Reopen: open, Pass: func(d time.Duration) {
+				for _, key := range keys {
+					if err := sooner.Exec(t.Context(), client, []string{key}, []string{strconv.FormatInt(d.Milliseconds(), 10)}).Error(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}}
+		})
+	})
+}
+
+// sooner makes a key expire so much sooner, as if time had passed.
+var sooner = rueidis.NewLuaScript(`
+local left = redis.call('PTTL', KEYS[1])
+if left >= 0 then return redis.call('PEXPIRE', KEYS[1], left - ARGV[1]) end
+return 0`)
+
+func TestTheKeyHasTheOwnerAlone(t *testing.T) {
+	on(t, func(t *testing.T, client rueidis.Client) {
+		name := testenv.Name("dlq:replay:") + ":lock"
+		remove(t, client, name, "{"+name+"}:fence")
+		l, err := redislock.New(client, redislock.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, ok, err := l.Acquire(t.Context(), name, 5*time.Minute)
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		value, err := client.Do(t.Context(), client.B().Get().Key(name).Build()).ToString()
+		ttl, terr := client.Do(t.Context(), client.B().Pttl().Key(name).Build()).AsInt64()
+		if err != nil || terr != nil || value != h.Owner || ttl > 300_000 || ttl < 290_000 {
+			t.Errorf("value %q for %d ms, %v, %v; want the owner %q for 300 s", value, ttl, err, terr, h.Owner)
+		}
+		if err := l.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		if ttl, err := client.Do(t.Context(), client.B().Pttl().Key("{"+name+"}:fence").Build()).AsInt64(); err != nil || ttl != -1 {
+			t.Errorf("the fence expires in %d ms, %v; want never", ttl, err)
+		}
+	})
+}
+
+func TestTheSharedCircuit(t *testing.T) {
+	on(t, func(t *testing.T, client rueidis.Client) {
+		name := testenv.Name("dlq:replay:")
+		remove(t, client, name+":failures", name+":circuit")
+		two := [2]*redislock.Circuit{}
+		for i := range two {
+			var err error
+			if two[i], err = redislock.NewCircuit(client, redislock.CircuitOptions{Name: name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		get := func(key string) string {
+			v, err := client.Do(t.Context(), client.B().Get().Key(key).Build()).ToString()
+			if err != nil && !rueidis.IsRedisNil(err) {
+				t.Fatal(err)
+			}
+			return v
+		}
+		open := func(want bool) {
+			t.Helper()
+			for i, c := range two {
+				if got, err := c.IsOpen(t.Context()); err != nil || got != want {
+					t.Fatalf("instance %d: open %v, %v; want %v", i, got, err, want)
+				}
+			}
+		}
+		for i := range 4 {
+			if err := two[i%2].Failed(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		open(false)
+		ttl, err := client.Do(t.Context(), client.B().Pttl().Key(name+":failures").Build()).AsInt64()
+		if got := get(name + ":failures"); got != "4" || err != nil || ttl > 600_000 || ttl < 590_000 {
+			t.Errorf("%q failures for %d ms, %v; want 4 for ten minutes", got, ttl, err)
+		}
+		if err := two[0].Failed(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		open(true)
+		ttl, err = client.Do(t.Context(), client.B().Pttl().Key(name+":circuit").Build()).AsInt64()
+		if v, f := get(name+":circuit"), get(name+":failures"); v != "1" || f != "" || err != nil || ttl > 300_000 || ttl < 290_000 {
+			t.Errorf("circuit %q for %d ms, failures %q, %v; want 1 for five minutes, and no failures", v, ttl, f, err)
+		}
+		if err := two[1].Trip(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if ttl, err := client.Do(t.Context(), client.B().Pttl().Key(name+":circuit").Build()).AsInt64(); err != nil || ttl > 300_000 {
+			t.Errorf("opened again for %d ms, %v; want it as it was", ttl, err)
+		}
+		if err := two[1].Failed(t.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+		if err := two[1].Succeeded(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		open(false)
+		if got := get(name + ":failures"); got != "" {
+			t.Errorf("%q failures after a success", got)
+		}
+	})
+}
+
+func TestAServerThatIsAwayIsAnErrorOfItsKind(t *testing.T) {
+	link := testenv.NewLink(t, testenv.Start(t, testenv.PrivateRedis).Addr)
+	client, err := redisconn.Open(t.Context(), tidemill.NewSecret("redis://"+link.Addr), redisconn.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	l, err := redislock.New(client, redislock.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	link.Refuse()
+	if _, ok, err := l.Acquire(t.Context(), "a", time.Minute); ok || tidemill.KindOf(err) != tidemill.Transient {
+		t.Errorf("Acquire: %v, %v; want an error of kind transient", ok, err)
+	}
+	link.Heal()
+	if _, ok, err := l.Acquire(t.Context(), "b", time.Minute); !ok || err != nil {
+		t.Errorf("Acquire when it is back: %v, %v", ok, err)
+	}
+}

@@ -1,0 +1,105 @@
+package redisproject_test
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/project/projecttest"
+	"github.com/tidemill/tidemill/state/project/redisproject"
+)
+
+func connect(t *testing.T, url string) rueidis.Client {
+	t.Helper()
+	client, err := redisconn.Open(t.Context(), tidemill.NewSecret(url), redisconn.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+func wrap(t *testing.T, client rueidis.Client, of project.Projects) *redisproject.Projects {
+	t.Helper()
+	p, err := redisproject.New(client, of, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestKeysAreCachedByTheirHash(t *testing.T) {
+	for name, url := range map[string]func(testing.TB) string{"single": testenv.Redis, "cluster": testenv.RedisCluster} {
+		t.Run(name, func(t *testing.T) {
+			client, store := connect(t, url(t)), memoryproject.New()
+			p, other := wrap(t, client, store), wrap(t, client, memoryproject.New())
+			h := project.HashOf(tidemill.NewSecret(rand.Text()))
+			of := project.Project{ID: uuid.New(), Name: "shop"}
+			if _, err := p.ByKey(t.Context(), h); !errors.Is(err, project.ErrUnknown) {
+				t.Fatalf("before it is made: %v", err)
+			}
+			if err := store.Ensure(t.Context(), of, h); err != nil {
+				t.Fatal(err)
+			}
+			for _, from := range []project.Projects{p, p, other} { // the last has it from the cache alone
+				if got, err := from.ByKey(t.Context(), h); err != nil || got != of {
+					t.Errorf("ByKey: %+v, %v; want %+v", got, err, of)
+				}
+			}
+			key := "project_token:" + hex.EncodeToString(h[:])
+			value, err := client.Do(t.Context(), client.B().Get().Key(key).Build()).ToString()
+			ttl, terr := client.Do(t.Context(), client.B().Ttl().Key(key).Build()).AsInt64()
+			if want := `{"project_id":"` + of.ID.String() + `","name":"shop"}`; err != nil || terr != nil || value != want || ttl < 290 || ttl > 300 {
+				t.Errorf("%s is %s for %d s, %v, %v; want %s for 300", key, value, ttl, err, terr, want)
+			}
+			of.Name = "market"
+			if err := p.Ensure(t.Context(), of, h); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := other.ByKey(t.Context(), h); err != nil || got != of {
+				t.Errorf("after Ensure: %+v, %v; want %+v", got, err, of)
+			}
+			if err := client.Do(t.Context(), client.B().Set().Key(key).Value("junk").Build()).Error(); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := p.ByKey(t.Context(), h); err != nil || got != of {
+				t.Errorf("after junk: %+v, %v; want %+v", got, err, of)
+			}
+		})
+	}
+}
+
+func TestACacheThatIsAwayIsPassedOver(t *testing.T) {
+	link, store := testenv.NewLink(t, testenv.Start(t, testenv.PrivateRedis).Addr), memoryproject.New()
+	p := wrap(t, connect(t, "redis://"+link.Addr), store)
+	h, of := project.HashOf(tidemill.NewSecret("key")), project.Project{ID: uuid.New(), Name: "shop"}
+	for _, cut := range []func(){link.Refuse, link.BlackHole} {
+		cut()
+		if err := p.Ensure(t.Context(), of, h); err != nil {
+			t.Error(err)
+		}
+		if got, err := p.ByKey(t.Context(), h); err != nil || got != of {
+			t.Errorf("ByKey: %+v, %v", got, err)
+		}
+		link.Heal()
+	}
+}
+
+func TestConformance(t *testing.T) {
+	client := connect(t, testenv.Start(t, testenv.PrivateRedis).URL)
+	projecttest.Run(t, func(t *testing.T) projecttest.Harness {
+		if err := client.Do(t.Context(), client.B().Flushall().Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		return projecttest.Harness{Projects: wrap(t, client, memoryproject.New())}
+	})
+}
