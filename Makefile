@@ -13,7 +13,7 @@ run: ## start analytics on the embedded default, in ./tidemill-data
 build: ## build the static binary into bin/
 	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(shell git describe --tags --always --dirty 2>/dev/null || echo dev)" -o bin/tidemill ./cmd/tidemill
 
-test: unit race sim e2e ## everything: unit tests, race detector, simulation, real SDKs and kills
+test: unit race sim e2e servers faults ## everything: unit tests, race detector, simulation, real SDKs, real servers, faults
 
 unit: ## tests on memory and SQLite backends, anywhere, in under two minutes
 	$(GO) test ./...
@@ -28,6 +28,18 @@ sim: ## 2,000 simulated seeds of the analytics system
 e2e: test/sdk/node_modules ## real SDKs against the real binary, killed 50 times
 	$(GO) test -tags e2e -timeout 20m -count=1 ./test/e2e
 
+# Packages with tests on real servers: scripts/services installs and starts these.
+WITH_SERVERS = $$(grep -rl --include='*_test.go' internal/testenv . | grep -v '^./test/' | xargs -n1 dirname | sort -u)
+
+servers: ## the same tests on real Redis, PostgreSQL, ClickHouse engine, Kafka, Mosquitto
+	TIDEMILL_TEST_SERVERS=1 $(GO) test -timeout 25m -p 2 -parallel 40 -count=1 $(WITH_SERVERS)
+
+faults: ## the real binary on real servers that are killed, cut off, frozen and emptied
+	TIDEMILL_TEST_SERVERS=1 $(GO) test -tags servers -timeout 25m -count=1 ./test/faults
+
+servers-down: ## end the servers that tests share
+	SERVICES_DIR=$${TMPDIR:-/tmp}/tidemill-services bash scripts/services/services.sh down
+
 test/sdk/node_modules: test/sdk/package.json test/sdk/package-lock.json
 	sh scripts/need.sh node
 	cd test/sdk && npm ci --ignore-scripts
@@ -41,8 +53,9 @@ lint: ## gofmt, go vet, staticcheck, govulncheck where its data can be had
 
 bench: ## measure the analytics system as it is shipped (minutes)
 	$(GO) run ./bench/analytics
+	$(GO) run ./bench/servers
 
 clean: ## delete what was built
 	rm -rf bin test/sdk/node_modules
 
-.PHONY: help run build test unit race sim e2e fuzz lint bench clean
+.PHONY: help run build test unit race sim e2e fuzz lint bench servers faults servers-down clean

@@ -28,7 +28,10 @@ func newBench(t *testing.T, h Harness) *bench {
 
 // soon is how long something may take that ought to happen at once.
 func (b *bench) soon() time.Duration {
-	if b.Lease > 0 {
+	switch {
+	case b.Soon > 0:
+		return b.Soon
+	case b.Lease > 0:
 		return b.Lease / 4
 	}
 	return 5 * time.Second

@@ -32,9 +32,18 @@ type Harness struct {
 	Keeps Fields
 	// ByID says that a settlement by ID alone, without a mark, ends a message.
 	ByID bool
+	// Alone says that one source has all messages: what is promised among several is not
+	// held. Open is called once, and again after each Kill.
+	Alone bool
 	// Live says that time is real, because the backend is a server: waits are then
 	// checked by their bounds only. Otherwise every case runs inside a synctest bubble.
 	Live bool
+	// Soon is how long something may take that ought to happen at once; 0: a quarter of
+	// Lease, or 5 seconds without one.
+	Soon time.Duration
+	// Owned says that a message belongs to one open source until that one is gone, as a
+	// record does whose partition is assigned: a source that owns none waits in vain.
+	Owned bool
 }
 
 // Fields of a message, beside its payload, that a source keeps.
@@ -57,6 +66,8 @@ func forwards(b *bench) bool { return b.traits.Forwards }
 func ordered(b *bench) bool  { return b.traits.Ordered && b.Keeps.Key }
 func byID(b *bench) bool     { return b.ByID }
 func dies(b *bench) bool     { return b.Kill != nil }
+func shared(b *bench) bool   { return !b.Owned }
+func several(b *bench) bool  { return !b.Alone }
 func gates(b *bench) bool    { _, ok := b.src.(tidemill.Gater); return ok }
 
 func both(one, other func(*bench) bool) func(*bench) bool {

@@ -26,6 +26,7 @@ type cache struct {
 type known struct {
 	id                         uuid.UUID
 	createdMilli, updatedMilli int64
+	identified                 bool
 	registers                  []byte
 }
 
@@ -95,6 +96,28 @@ func (c *cache) unknown(deltas []person.Delta) []person.Delta {
 		}
 	}
 	return rest
+}
+
+// apart returns the merges that may change something, and where they stand in merges; the
+// others are given their outcome. Two distinct ids that were one person once always will
+// be, and who was identified stays so.
+func (c *cache) apart(merges []person.Merge, outcomes []person.Outcome) (rest []person.Merge, of []int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rest, of = make([]person.Merge, 0, len(merges)), make([]int, 0, len(merges))
+	for i := range merges {
+		m := &merges[i]
+		into, ok := c.known.Get(m.Ref)
+		other, both := c.known.Get(person.Ref{Project: m.Project, Distinct: m.Other})
+		at := storable(m.At.UnixMilli())
+		if ok && both && m.Other != m.Distinct && into.id == other.id && (into.identified || other.identified) &&
+			(into.covers(&person.Delta{FirstMilli: at, LastMilli: at}) || other.covers(&person.Delta{FirstMilli: at, LastMilli: at})) {
+			outcomes[i] = person.Same
+			continue
+		}
+		rest, of = append(rest, *m), append(of, i)
+	}
+	return rest, of
 }
 
 // saw remembers what was read.

@@ -171,13 +171,16 @@ func (s *Store) MergeMoved(ctx context.Context, merges []person.Merge, outcomes 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	for first := 0; first < len(merges); first += mergesAtOnce {
-		last := min(first+mergesAtOnce, len(merges))
-		b, done, err := s.merge(ctx, merges[first:last])
+	rest, of := s.cache.apart(merges, outcomes)
+	for first := 0; first < len(rest); first += mergesAtOnce {
+		last := min(first+mergesAtOnce, len(rest))
+		b, done, err := s.merge(ctx, rest[first:last])
 		if err != nil {
-			return moved, fmt.Errorf("merge %d pairs of persons: %w", len(merges)-first, err)
+			return moved, fmt.Errorf("merge %d pairs of persons: %w", len(rest)-first, err)
 		}
-		copy(outcomes[first:], done)
+		for i, o := range done {
+			outcomes[of[first+i]] = o
+		}
 		for i, l := range b.overrides {
 			moved = append(moved, person.Override{Seq: b.firstSeq + int64(i), Ref: l.Ref, Person: l.Person, Version: l.Version})
 		}

@@ -112,7 +112,7 @@ func (r *row) encode() (err error) {
 }
 
 // known is what the cache keeps of it.
-func (r *row) known() known { return known{r.ID, r.CreatedMilli, r.UpdatedMilli, r.raw} }
+func (r *row) known() known { return known{r.ID, r.CreatedMilli, r.UpdatedMilli, r.Identified, r.raw} }
 
 func sortedIDs(set map[uuid.UUID]bool) []uuid.UUID {
 	return slices.SortedFunc(maps.Keys(set), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })

@@ -112,6 +112,23 @@ func TestSteadyRepeatsCostNoStatement(t *testing.T) {
 	}
 }
 
+func TestMergesAgainCostNoStatement(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.merge("ann", "device", person.Merged)
+	w.merge("bob", "other", person.Merged)
+	w.s.db.Close()
+	w.merge("ann", "device", person.Same) // nobody is asked
+	got := make([]person.Outcome, 2)
+	merges := []person.Merge{{Ref: w.ref("ann"), Other: "device", At: noon}, {Ref: w.ref("ann"), Other: "other", At: noon}}
+	if err := w.s.Merge(t.Context(), merges, got); err == nil || got[0] != person.Same || got[1] != 0 {
+		t.Errorf("of a known merge and a new one became %v, %v; want same, and an error for the other", got, err)
+	}
+	later := []person.Merge{{Ref: w.ref("ann"), Other: "device", At: noon.Add(48 * time.Hour)}}
+	if err := w.s.Merge(t.Context(), later, got); err == nil {
+		t.Error("a merge that moves the time of the person was not written")
+	}
+}
+
 func TestReadersBySQL(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.apply(w.says("a", noon, set("plan", `"free"`), set("n", "12345678901234567890")), w.says("b", noon))
