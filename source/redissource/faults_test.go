@@ -1,0 +1,462 @@
+package redissource
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/testenv"
+)
+
+func TestForeignDeletionIsCountedExactly(t *testing.T) {
+	t.Parallel()
+	b := newTable(t, testenv.Redis(t))
+	ids := b.add(10)
+	s := b.open(b.client, Options{})
+	got := b.take(s, 4, soon)
+	b.do("XDEL", b.stream, ids[1], ids[9])
+	b.do("XTRIM", b.stream, "MAXLEN", "2") // 7 and 8 are left
+	b.books(s, tidemill.Books{Accepted: 10, Pending: 6, Lost: 4})
+	if b.deliver(s, got[0]) != 1 { // its bytes were here in time
+		t.Error("an entry that was handed out before its deletion could not be settled")
+	}
+	b.books(s, tidemill.Books{Accepted: 10, Settled: tidemill.Count{Delivered: 1}, Pending: 5, Lost: 4})
+	if b.deliver(s, b.take(s, 2, soon)...) != 2 {
+		t.Error("what is left could not be settled")
+	}
+	b.nothing(s, 2*testLease) // 1, 2 and 3 are found idle, and gone
+	b.books(s, tidemill.Books{Accepted: 10, Settled: tidemill.Count{Delivered: 3}, Lost: 7})
+	if n := b.reported(Lost); n != 7 {
+		t.Errorf("%d entries were reported lost, want 7: %+v", n, b.reports)
+	}
+}
+
+func TestDeletionIsFoundWhileEntriesAreKept(t *testing.T) {
+	t.Parallel()
+	b := newTable(t, testenv.Redis(t))
+	ids := b.add(3)
+	s := b.open(b.client, Options{})
+	got := b.take(s, 3, soon)
+	b.do("XDEL", b.stream, ids[1])
+	if err := s.Keep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.books(s, tidemill.Books{Accepted: 3, Pending: 2, Lost: 1})
+	if n := b.deliver(s, got...); n != 2 {
+		t.Errorf("%d settlements were applied, want 2", n)
+	}
+	b.books(s, tidemill.Books{Accepted: 3, Settled: tidemill.Count{Delivered: 2}, Lost: 1})
+	if n := b.reported(Lost); n != 1 {
+		t.Errorf("%d entries were reported lost, want 1", n)
+	}
+}
+
+func TestATrimmingProducerIsCountedExactly(t *testing.T) {
+	t.Parallel()
+	b := newTable(t, testenv.Redis(t))
+	s := b.open(b.client, Options{})
+	b.books(s, tidemill.Books{})
+	for range 20 {
+		b.do("XADD", b.stream, "MAXLEN", "5", "*", "n", "x")
+	}
+	b.books(s, tidemill.Books{Accepted: 20, Pending: 5, Lost: 15})
+	b.deliver(s, b.take(s, 5, soon)...)
+	b.books(s, tidemill.Books{Accepted: 20, Settled: tidemill.Count{Delivered: 5}, Lost: 15})
+}
+
+func TestForeignAcksAreCounted(t *testing.T) {
+	t.Parallel()
+	b := newTable(t, testenv.Redis(t))
+	ids := b.add(4)
+	s := b.open(b.client, Options{})
+	got := b.take(s, 4, soon)
+	b.do("XACK", b.stream, Group, ids[0], ids[2])
+	if n := b.deliver(s, got...); n != 2 {
+		t.Errorf("%d settlements were applied, want 2: the others were acked by somebody else", n)
+	}
+	b.books(s, tidemill.Books{Accepted: 4, Settled: tidemill.Count{Delivered: 2}, Lost: 2})
+	if n, err := b.do("XLEN", b.stream).AsInt64(); err != nil || n != 0 {
+		t.Errorf("the stream has %d entries (%v), want none", n, err)
+	}
+}
+
+// A failover to a replica that lags, or a restore, brings back what there was some time ago.
+func TestTheStreamGoesBack(t *testing.T) {
+	t.Parallel()
+	b := newTable(t, testenv.Redis(t))
+	b.add(10)
+	s := b.open(b.client, Options{})
+	b.deliver(s, b.take(s, 5, soon)...)
+	b.books(s, tidemill.Books{Accepted: 10, Settled: tidemill.Count{Delivered: 5}, Pending: 5})
+	kept := map[string]string{}
+	for _, key := range []string{b.stream, s.keys.books} {
+		dump, err := b.do("DUMP", key).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept[key] = dump
+	}
+	b.add(4)
+	late := b.take(s, 7, soon)
+	b.books(s, tidemill.Books{Accepted: 14, Settled: tidemill.Count{Delivered: 5}, Pending: 9})
+	for key, dump := range kept {
+		b.do("RESTORE", key, "0", dump, "REPLACE")
+	}
+	b.books(s, tidemill.Books{Accepted: 10, Settled: tidemill.Count{Delivered: 5}, Pending: 5})
+	if n := b.reported(WentBack); n != 4 {
+		t.Errorf("it is reported to have gone back by %d, want 4: %+v", n, b.reports)
+	}
+	if n := b.deliver(s, late[:2]...); n != 0 {
+		t.Errorf("%d hand-outs that nobody knows of any more were settled", n)
+	}
+	b.deliver(s, b.take(s, 5, soon)...)
+	b.books(s, tidemill.Books{Accepted: 10, Settled: tidemill.Count{Delivered: 10}})
+}
+
+func TestAKeyOfTheWrongTypeIsSaid(t *testing.T) {
+	t.Parallel()
+	b := newTable(t, testenv.Redis(t))
+	b.do("SET", b.stream, "text")
+	s := b.open(b.client, Options{})
+	_, err := s.Receive(t.Context(), []*tidemill.Message{new(tidemill.Message)})
+	if tidemill.KindOf(err) != tidemill.Validation || !strings.Contains(err.Error(), "WRONGTYPE") {
+		t.Errorf("a key of the wrong type says %v", err)
+	}
+	b.do("DEL", b.stream)
+	b.add(1)
+	b.deliver(s, b.take(s, 1, soon)...)
+}
+
+// load is a producer and a consumer at work. What the producer got no answer for it
+// notes as doubtful.
+type load struct {
+	b         *table
+	source    *Source
+	mu        sync.Mutex
+	confirmed map[string]bool // by payload: whether it was settled
+	hurts     int             // errors met, so that a test sees that its fault was felt
+	stop      context.CancelFunc
+	stopAdd   context.CancelFunc
+	adding    sync.WaitGroup
+	all       sync.WaitGroup
+}
+
+// work starts them: the producer on one client, the consumer on another.
+func work(b *table, producer, consumer rueidis.Client) *load {
+	l := &load{b: b, source: b.open(consumer, Options{}), confirmed: map[string]bool{}}
+	ctx, stop := context.WithCancel(b.Context())
+	add, stopAdd := context.WithCancel(ctx)
+	l.stop, l.stopAdd = stop, stopAdd
+	l.adding.Go(func() {
+		for n := 0; add.Err() == nil; n++ {
+			name := fmt.Sprint("e", n)
+			err := producer.Do(add, producer.B().Xadd().Key(b.stream).Id("*").FieldValue().FieldValue("n", name).Build()).Error()
+			if err != nil {
+				rest(add, 5*time.Millisecond)
+				continue
+			}
+			l.mu.Lock()
+			if _, ok := l.confirmed[name]; !ok {
+				l.confirmed[name] = false
+			}
+			l.mu.Unlock()
+			if n%50 == 0 {
+				rest(add, time.Millisecond)
+			}
+		}
+	})
+	l.all.Go(func() { l.consume(ctx) })
+	b.Cleanup(func() { stop(); l.all.Wait() })
+	return l
+}
+
+// rest waits, between tries.
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+func (l *load) consume(ctx context.Context) {
+	into := make([]*tidemill.Message, 100)
+	for i := range into {
+		into[i] = new(tidemill.Message)
+	}
+	for ctx.Err() == nil {
+		n, err := l.source.Receive(ctx, into)
+		if err != nil {
+			l.hurt(ctx)
+			continue
+		}
+		names, ends := payloads(into[:n]), make([]tidemill.Settlement, n)
+		for i, m := range into[:n] {
+			ends[i] = tidemill.Settlement{ID: m.ID, Mark: m.Mark, Fate: tidemill.Delivered}
+		}
+		for l.source.Settle(ctx, ends) != nil && ctx.Err() == nil {
+			l.hurt(ctx)
+		}
+		l.mu.Lock()
+		for _, name := range names {
+			l.confirmed[name] = true
+		}
+		l.mu.Unlock()
+	}
+}
+
+func (l *load) hurt(ctx context.Context) {
+	l.mu.Lock()
+	l.hurts++
+	l.mu.Unlock()
+	rest(ctx, 5*time.Millisecond)
+}
+
+// settled is how many messages were settled.
+func (l *load) settled() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, done := range l.confirmed {
+		if done {
+			n++
+		}
+	}
+	return n
+}
+
+// goesOn waits until n messages more are settled.
+func (l *load) goesOn(n int) {
+	l.b.Helper()
+	for want, end := l.settled()+n, time.Now().Add(20*time.Second); l.settled() < want; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			l.b.Fatalf("nothing goes on: %d settled, want %d more", l.settled(), n)
+		}
+	}
+}
+
+// drained ends the producer and waits until all is settled, then returns what is missing.
+func (l *load) drained() (missing []string) {
+	l.b.Helper()
+	l.stopAdd()
+	l.adding.Wait()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		books, err := l.source.Books(l.b.Context())
+		if err == nil && books.Off() != 0 {
+			l.b.Fatalf("books are off by %d: %+v", books.Off(), books)
+		}
+		if err == nil && books.Pending == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			l.b.Fatalf("not drained: %+v, %v", books, err)
+		}
+	}
+	// What was settled last is noted right after.
+	for end := time.Now().Add(time.Second); ; time.Sleep(5 * time.Millisecond) {
+		missing = nil
+		l.mu.Lock()
+		for name, done := range l.confirmed {
+			if !done {
+				missing = append(missing, name)
+			}
+		}
+		l.mu.Unlock()
+		if len(missing) == 0 || time.Now().After(end) {
+			return missing
+		}
+	}
+}
+
+func TestTheGroupIsDestroyedUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := testenv.Start(t, testenv.PrivateRedis)
+	b := newTable(t, s.URL)
+	l := work(b, b.client, connect(t, s.URL))
+	for range 3 {
+		l.goesOn(300)
+		b.do("XGROUP", "DESTROY", b.stream, Group)
+	}
+	l.goesOn(300)
+	if missing := l.drained(); len(missing) > 0 {
+		t.Errorf("%d of %d entries were never handed out: %.10q", len(missing), len(l.confirmed), missing)
+	}
+	if b.reported(NewGroup) < 0 {
+		t.Error("nobody was told")
+	}
+}
+
+func TestTheStreamIsDeletedUnderLoad(t *testing.T) {
+	t.Parallel()
+	for _, how := range [][]string{{"DEL", "stream"}, {"FLUSHALL", "SYNC"}} {
+		t.Run(how[0], func(t *testing.T) {
+			t.Parallel()
+			s := testenv.Start(t, testenv.PrivateRedis)
+			b := newTable(t, s.URL)
+			l := work(b, b.client, connect(t, s.URL))
+			for range 3 {
+				l.goesOn(300)
+				if how[0] == "DEL" {
+					how[1] = b.stream
+				}
+				b.do(how...)
+			}
+			l.goesOn(300)
+			if missing := l.drained(); len(missing) > 1000 { // what lay in it is gone: less than a second's load
+				t.Errorf("%d of %d entries were never handed out", len(missing), len(l.confirmed))
+			}
+			if b.reported(WentBack) < 0 {
+				t.Errorf("nobody was told: %+v", b.reports)
+			}
+		})
+	}
+}
+
+func TestRedisIsKilledUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := testenv.Start(t, testenv.PrivateRedis)
+	b := newTable(t, s.URL)
+	l := work(b, b.client, connect(t, s.URL))
+	for range 2 {
+		l.goesOn(300)
+		s.Kill()
+		s.Restart()
+	}
+	l.goesOn(300)
+	if missing := l.drained(); len(missing) > 0 {
+		t.Errorf("%d of %d entries were never handed out: %.10q", len(missing), len(l.confirmed), missing)
+	}
+	if l.hurts == 0 {
+		t.Error("the consumer felt nothing of it: the test is vacuous")
+	}
+}
+
+func TestAnswersAreLostUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := testenv.Start(t, testenv.PrivateRedis)
+	link := testenv.NewLink(t, s.Addr)
+	b := newTable(t, s.URL)
+	l := work(b, b.client, connect(t, "redis://"+link.Addr))
+	for i := range 20 {
+		l.goesOn(100)
+		link.LoseAnswers(i * 37 % 500)
+		time.Sleep(20 * time.Millisecond) // long enough for a few connections to be cut
+		link.Heal()
+	}
+	l.goesOn(300)
+	if missing := l.drained(); len(missing) > 0 {
+		t.Errorf("%d of %d entries were never handed out: %.10q", len(missing), len(l.confirmed), missing)
+	}
+	books, err := l.source.Books(t.Context())
+	if err != nil || books.Lost > 0 || books.Settled.Delivered != books.Accepted {
+		t.Errorf("books are %+v, %v", books, err)
+	}
+	if l.hurts < 10 {
+		t.Errorf("the consumer felt %d lost answers, want 10 at least", l.hurts)
+	}
+}
+
+func TestAFullRedisIsDrained(t *testing.T) {
+	t.Parallel()
+	s := testenv.Start(t, testenv.PrivateRedis)
+	b := newTable(t, s.URL)
+	b.add(5)
+	b.do("CONFIG", "SET", "maxmemory", "1")
+	src := b.open(b.client, Options{})
+	if err := src.Gate(t.Context(), time.Now(), 2); err != nil {
+		t.Fatal(err)
+	}
+	got := b.take(src, 2, soon)
+	ends := []tidemill.Settlement{{ID: got[0].ID, Mark: got[0].Mark, End: tidemill.Again, Burn: true}, {ID: got[1].ID, Mark: got[1].Mark, Fate: tidemill.Dead}}
+	if err := src.Settle(t.Context(), ends); err != nil {
+		t.Fatal(err)
+	}
+	if err := src.Gate(t.Context(), time.Time{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	got = b.take(src, 4, soon)
+	if err := src.Keep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.deliver(src, got...); n != 4 {
+		t.Errorf("%d settlements were applied, want 4", n)
+	}
+	b.books(src, tidemill.Books{Accepted: 5, Settled: tidemill.Count{Delivered: 4, Dead: 1}})
+	in := NewIntake(b.client, IntakeOptions{})
+	err := in.Add(t.Context(), []*tidemill.Message{{ID: "a", To: b.stream}}, nil)
+	if tidemill.KindOf(err) != tidemill.RateLimit {
+		t.Errorf("adding to a full Redis says %v, want kind rate_limit", err)
+	}
+	b.do("CONFIG", "SET", "maxmemory", "0")
+	if err := in.Add(t.Context(), []*tidemill.Message{{ID: "a", To: b.stream}}, nil); err != nil {
+		t.Error(err)
+	}
+	b.take(src, 1, soon)
+}
+
+func TestAClosedGateHoldsWithoutWearing(t *testing.T) {
+	t.Parallel()
+	b := newTable(t, testenv.Redis(t))
+	s := b.open(b.client, Options{})
+	other := b.open(b.client, Options{Consumer: "other"})
+	b.nothing(s, 100*time.Millisecond)
+	if err := other.Gate(t.Context(), time.Now().Add(3*testLease), 1); err != nil {
+		t.Fatal(err)
+	}
+	b.add(1) // s reads it before it sees the gate
+	start := time.Now()
+	into := []*tidemill.Message{new(tidemill.Message)}
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), s.Traits().Keep/2)
+		n, err := s.Receive(ctx, into)
+		cancel()
+		if n == 1 {
+			break
+		}
+		if ctx.Err() == nil {
+			t.Fatal(err)
+		}
+		if err := s.Keep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.nothing(other, time.Millisecond)
+		if time.Since(start) > 5*testLease {
+			t.Fatal("the gate does not open")
+		}
+	}
+	if took := time.Since(start); took < 2*testLease {
+		t.Errorf("an entry came through a closed gate after %v", took)
+	}
+	if into[0].Handed != 1 {
+		t.Errorf("an entry that waited at the gate says that it was handed out %d times", into[0].Handed)
+	}
+}
+
+func TestAFrozenRedisEndsTheWait(t *testing.T) {
+	t.Parallel()
+	s := testenv.Start(t, testenv.PrivateRedis)
+	client, err := redisconn.Open(t.Context(), tidemill.NewSecret(s.URL), redisconn.Options{Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	b := newTable(t, s.URL)
+	src := b.open(client, Options{})
+	b.nothing(src, 100*time.Millisecond)
+	s.Freeze()
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	_, err = src.Receive(ctx, []*tidemill.Message{new(tidemill.Message)})
+	if took := time.Since(start); err == nil || took > 3*time.Second {
+		t.Errorf("Receive returned %v after %v", err, took)
+	}
+	s.Thaw()
+	b.add(1)
+	b.deliver(src, b.take(src, 1, soon)...)
+}

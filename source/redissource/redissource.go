@@ -1,0 +1,164 @@
+// Package redissource hands out the entries of a Redis stream through a consumer group,
+// and brings messages into streams ([NewIntake]). Use it where producers write into Redis,
+// or where HTTP ingest and processing run as processes of their own.
+//
+// Entries that somebody else wrote come out with their fields as headers; those that the
+// Intake wrote come out as the very messages that went in. Any number of sources may share
+// a group: an entry is out under one of them at a time, and goes to another when its
+// owner has not renewed it for a lease. What is settled is deleted from the stream, so that
+// its length is what there is to do; where it has several groups, it is trimmed up to
+// what all of them are done with.
+//
+// Beside the stream it keeps, in the same slot of a cluster:
+//
+//	{stream}:books:<group>            hash: the books, and where to go on if the group is gone
+//	{stream}:due:<group>              sorted set: entries put off, by the time they come back
+//	{stream}:again:<group>            hash: failed tries of entries, and the last cause
+//	{stream}:gate:<group>             hash: the gate, while it is closed
+//	{stream}:probes:<group>           sorted set: probes that are out
+//	{stream}:consumer:<group>:<name>  string: which process goes by that name
+//	{stream}:known…                   hashes: names that the Intake remembers
+package redissource
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill"
+)
+
+// Options name a stream and tune its source.
+type Options struct {
+	Stream   string        // required
+	Group    string        // empty means "processor-group"
+	Consumer string        // name in the group, the same after a restart where possible; required
+	Process  string        // which process of which machine this is: one that starts anew as the same takes over its name at once; empty: names are taken over when their lease has ended
+	Lease    time.Duration // how long an entry belongs to a source that does not renew it; 0 means 60s
+	Block    time.Duration // how long a read waits at the server; 0 means 2s, and an eighth of Lease at most
+	// Report is told what the engine cannot see, by whichever call noticed it: several
+	// may at a time, and none may block. Nil: nobody wants to know.
+	Report func(Report)
+}
+
+// A Report is about something that happened to the stream without us.
+type Report struct {
+	What  What
+	Count uint64   // of messages it is about, where that is known
+	IDs   []string // of some of their entries, where they are known: a hundred at most
+	Text  string   // a sentence for an operator
+}
+
+// What is the subject of a Report.
+type What string
+
+// Subjects of reports.
+const (
+	Lost     What = "lost"      // entries were deleted or trimmed before they were settled; the books count them
+	WentBack What = "went_back" // the stream knows less than it did: flushed, deleted, restored, failed over
+	NewGroup What = "new_group" // the group was gone and is there again, from the last confirmed entry on
+	Renamed  What = "renamed"   // the consumer's name belongs to another process: a suffix was taken
+)
+
+// The defaults of Options.
+const (
+	Group = "processor-group"
+	lease = time.Minute     // "claim idle 60 s", every 30 s
+	block = 2 * time.Second // bounds how late a gate or a delay that another process set is seen
+)
+
+// Source is the entries of a stream. It is a tidemill.Keeper, Gater and Bookkeeper too.
+type Source struct {
+	client rueidis.Client
+	o      Options
+	keys   keys
+	token  string
+
+	turn   chan struct{} // cap 1: whoever holds it looks after the group
+	reader reader        // of Receive's goroutine alone
+
+	mu       sync.Mutex
+	consumer string // the name we go by; empty: none yet
+	joined   bool   // the group is known to be there
+	tended   time.Time
+	added    uint64         // entries ever added, as far as we have seen
+	made     int64          // when the group was made; -1: not known yet
+	turns    uint32         // times that it was made anew: entries count their hand-outs from 1 again
+	outs     map[place]out  // handed out by us, and not settled
+	held     map[place]hold // read by us and not handed out yet
+	missed   bool           // an answer was lost: the group may have given us more than we know
+	gate     int            // counts what may have changed the gate
+}
+
+// place is an entry's id.
+type place struct{ ms, seq uint64 }
+
+// out is a hand-out.
+type out struct {
+	count int   // of hand-outs, as the group has it: who has another count has lost it
+	left  int64 // when it was left, in nanoseconds: nobody renews it; 0: it was not
+}
+
+// hold is an entry that waits to be handed out.
+type hold struct {
+	count int       // of hand-outs, the coming one included
+	at    time.Time // when its lease began
+}
+
+var (
+	_ tidemill.Source     = (*Source)(nil)
+	_ tidemill.Keeper     = (*Source)(nil)
+	_ tidemill.Gater      = (*Source)(nil)
+	_ tidemill.Bookkeeper = (*Source)(nil)
+)
+
+// New makes a source of a stream; nothing is asked of Redis yet. The group is made by the
+// first call, from the beginning of the stream, where there is none.
+func New(client rueidis.Client, o Options) (*Source, error) {
+	if o.Stream == "" || o.Consumer == "" {
+		return nil, fmt.Errorf("source of a Redis stream: name the stream and the consumer")
+	}
+	o.Group, o.Lease = cmp.Or(o.Group, Group), cmp.Or(o.Lease, lease)
+	o.Block = min(cmp.Or(o.Block, block), o.Lease/8)
+	if o.Block < time.Millisecond {
+		return nil, fmt.Errorf("source of stream %q: a lease of %v is too short, use a second or more", o.Stream, o.Lease)
+	}
+	if strings.ContainsAny(o.Process, " ") {
+		return nil, fmt.Errorf("source of stream %q: the name of a process has no blanks, %q has", o.Stream, o.Process)
+	}
+	if o.Report == nil {
+		o.Report = func(Report) {}
+	}
+	keys, err := keysOf(o.Stream, o.Group)
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{client: client, o: o, keys: keys, token: o.Process + " " + rand.Text(), turn: make(chan struct{}, 1),
+		outs: map[place]out{}, held: map[place]hold{}, made: -1, missed: true, gate: 1}
+	s.reader.s = s
+	return s, nil
+}
+
+// Traits implements tidemill.Source.
+func (s *Source) Traits() tidemill.Traits {
+	return tidemill.Traits{Delays: true, Keep: s.o.Lease / 3}
+}
+
+// Close gives up the consumer's name, so that the next one that starts has it at once.
+// What is out stays pending.
+func (s *Source) Close(ctx context.Context) error {
+	s.mu.Lock()
+	name := s.consumer
+	s.consumer, s.joined = "", false
+	s.mu.Unlock()
+	if name == "" {
+		return nil
+	}
+	return s.fail(leave.Exec(ctx, s.client, []string{s.keys.stream, s.keys.consumer(name)}, []string{s.o.Group, name, s.token}).Error(), "leave")
+}

@@ -1,0 +1,164 @@
+package redissource
+
+// tendLua looks after a group: it renews the consumer's name, makes the group where it is
+// gone, trims what every group is done with, finds what is gone without us, and reads the
+// books.
+//
+// Where the group is the stream's only one, what is settled is deleted, so that the
+// stream's length says what is alive:
+//
+//	missing = accepted - settled - lost - (length - spare)
+//
+// spare counts entries that were acked before this product came and cannot be trimmed
+// yet; what others ack is missing as soon as it is trimmed. Of the missing ones, those that are pending still are somebody's, who may settle them:
+// they are lost when they are taken, kept or found idle; the others are lost now. Where
+// there are several groups, the entries after the group's position are counted instead,
+// up to a limit.
+//
+//	KEYS stream books due again name
+//	ARGV group consumer (empty: books only) token process (empty: take over nothing) lease
+//
+// It answers {"taken"}, or {"ok", group is new, entries-added went back by, lost now,
+// entries-added, accepted, delivered, skipped, dead, lost, pending, when the group was made, whether there were no books}.
+const tendLua = `
+local stream, books, due, again = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local group, consumer, token, process, lease = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local huge = 100000 -- entries that are counted one by one where there are several groups
+local idle = 3600000 -- after which a consumer that has nothing is removed
+
+local kind = call('TYPE', stream)['ok']
+if kind ~= 'none' and kind ~= 'stream' then
+  return redis.error_reply('WRONGTYPE the key of the stream holds a ' .. kind)
+end
+if consumer ~= '' then
+  local holder = call('GET', KEYS[5])
+  if holder and holder ~= token and (process == '' or string.sub(holder, 1, #process + 1) ~= process .. ' ') then
+    return {'taken'}
+  end
+  call('SET', KEYS[5], token, 'PX', lease)
+end
+
+local function count(from, to, most)
+  local n = 0
+  while n < most do
+    local page = call('XRANGE', stream, from, to, 'COUNT', 500)
+    n = n + #page
+    if #page < 500 then break end
+    from = '(' .. page[#page][1]
+  end
+  return n
+end
+local function pending_alive()
+  local n, from = 0, '-'
+  while true do
+    local page = call('XPENDING', stream, group, from, '+', 1000)
+    for i = 1, #page do n = n + #call('XRANGE', stream, page[i][1], page[i][1]) end
+    if #page < 1000 then return n end
+    from = '(' .. page[#page][1]
+  end
+end
+local function before(id)
+  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
+  if seq ~= '0' then return ms .. '-' .. string.format('%.0f', tonumber(seq) - 1) end
+  return string.format('%.0f', tonumber(ms) - 1) .. '-18446744073709551615'
+end
+local function after(id)
+  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
+  return ms .. '-' .. string.format('%.0f', tonumber(seq) + 1)
+end
+
+local b = flat(call('HGETALL', books))
+local base, spare = tonumber(b['base']), tonumber(b['spare'])
+local new = base and 0 or 1
+local settled = (b['delivered'] or 0) + (b['skipped'] or 0) + (b['dead'] or 0)
+local lost = tonumber(b['lost'] or 0)
+local top = tonumber(b['added'] or 0)
+local added, length, g, groups = 0, 0, nil, 0
+if kind == 'stream' then
+  local info = flat(call('XINFO', 'STREAM', stream))
+  added, length = info['entries-added'], info['length']
+  g, groups = group_of(stream, group)
+end
+
+-- A stream that counts less than it did was made anew; so was one whose group is gone,
+-- and that has more alive than it can have. What it had counts on.
+local back, fresh = 0, 0
+if base and (added < top or not g and groups == 0 and spare and added - base - settled - lost < length - spare) then
+  back = math.max(1, top - added)
+  base, spare, b['at'] = base - top, 0, '0'
+end
+if not g then
+  fresh = 1
+  local start = '0'
+  if base and (groups > 0 or spare ~= 0) then start = b['at'] or '0' end
+  call('XGROUP', 'CREATE', stream, group, start, 'MKSTREAM')
+  call('DEL', due, again)
+  b['made'] = now()
+  call('HSET', books, 'made', b['made'])
+  g, groups = group_of(stream, group)
+end
+local last, pending = g['last-delivered-id'], g['pending']
+
+-- Trim what all groups are done with.
+local low
+local all = call('XINFO', 'GROUPS', stream)
+for i = 1, #all do
+  local other = flat(all[i])
+  local p = call('XPENDING', stream, other['name'])
+  local done = p[1] > 0 and p[2] or after(other['last-delivered-id'])
+  if not low or upto(done, low) then low = done end
+end
+local trimmed = call('XTRIM', stream, 'MINID', low)
+length = length - trimmed
+if spare then spare = math.max(0, spare - trimmed) end
+
+-- Find what is gone.
+local gone, now_lost, alive = 0, 0, 0
+if groups == 1 then
+  if not spare then
+    local seen = 0
+    if last ~= '0-0' then seen = count('-', last, math.huge) end
+    spare = 0
+    if seen > 0 then spare = seen - pending_alive() end
+    if not base then base = added - pending - (length - seen) end
+  end
+  local missing = added - base - settled - lost - (length - spare)
+  if missing > 0 then
+    gone = math.max(0, pending - (count('-', last, math.huge) - spare))
+    now_lost = math.max(0, missing - gone)
+  elseif fresh == 1 then
+    base = base + missing
+  end
+  alive = length - spare + gone
+  call('HSET', books, 'spare', spare)
+else
+  local unread, exact = count('(' .. last, '+', huge), true
+  if unread >= huge and g['lag'] then unread, exact = g['lag'], false end
+  alive = pending + unread
+  if not base then base = added - alive end
+  local missing = added - base - settled - lost - alive
+  if missing > 0 and exact then
+    now_lost = missing
+  elseif missing < 0 and fresh == 1 then -- what was settled already comes once more
+    base = base + missing
+  end
+  call('HDEL', books, 'spare')
+end
+local at = last
+local p = call('XPENDING', stream, group)
+if p[1] > 0 then at = before(p[2]) end
+call('HSET', books, 'base', base, 'added', added, 'at', at)
+if now_lost > 0 then lost = call('HINCRBY', books, 'lost', now_lost) end
+
+if consumer ~= '' then
+  local consumers = call('XINFO', 'CONSUMERS', stream, group)
+  for i = 1, #consumers do
+    local c = flat(consumers[i])
+    if c['pending'] == 0 and c['idle'] > idle and c['name'] ~= consumer then
+      call('XGROUP', 'DELCONSUMER', stream, group, c['name'])
+    end
+  end
+end
+return {'ok', fresh, back, now_lost, added, added - base, tonumber(b['delivered'] or 0), tonumber(b['skipped'] or 0),
+  tonumber(b['dead'] or 0), lost, alive, tonumber(b['made'] or 0), new}
+`
