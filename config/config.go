@@ -53,7 +53,8 @@ type ClickHouse struct {
 
 // Kafka is where events wait once its brokers are set: scale-out by partitions.
 type Kafka struct {
-	Brokers URL `yaml:"brokers" env:"TIDEMILL_KAFKA_BROKERS,KAFKA_BROKERS" help:"a Kafka: the waiting events are in its topic instead of in Redis or the embedded database" allow:"host:port, several with commas; or kafka://user:password@host:port, kafka+tls://"`
+	Partitions int `yaml:"partitions" env:"TIDEMILL_KAFKA_PARTITIONS" default:"12" help:"partitions of a topic that is made because it is not there: as many instances can share it" allow:"1 to 10000"`
+	Brokers    URL `yaml:"brokers" env:"TIDEMILL_KAFKA_BROKERS,KAFKA_BROKERS" help:"a Kafka: the waiting events are in its topic instead of in Redis or the embedded database" allow:"host:port, several with commas; or kafka://user:password@host:port, kafka+tls://"`
 }
 
 // Log says what is logged, and how.

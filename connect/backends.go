@@ -58,6 +58,7 @@ func (i *Instance) connect(ctx context.Context) (*backends, error) {
 		{c.ClickHouse.URL != "", i.clickhouse},
 		{c.Postgres.URL != "", i.postgres},
 		{c.Redis.URL != "", i.redis},
+		{c.Kafka.Brokers != "", i.kafka},
 	} {
 		if !part.wanted {
 			continue

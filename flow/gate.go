@@ -80,16 +80,18 @@ func (g *gate) leave(now time.Time, p policy.Pass, ok, failed int, why error, ra
 	return changed, changed || before == policy.HalfOpen || opens
 }
 
-// trip shuts the gate for a time, unless it is shut for that long already.
-func (g *gate) trip(now time.Time, d time.Duration, why string) bool {
+// trip shuts the gate for a time, unless it is shut for that long already, and says
+// whether it was not shut before: every message of a batch may ask for it.
+func (g *gate) trip(now time.Time, d time.Duration, why string) (news bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s, until := g.circuit.State(now); s == policy.Open && !until.Before(now.Add(d)) {
+	s, until := g.circuit.State(now)
+	if s == policy.Open && !until.Before(now.Add(d)) {
 		return false
 	}
 	g.circuit.Trip(now, d)
 	g.why = why
-	return true
+	return s != policy.Open
 }
 
 // hold lets nobody pass for a time.

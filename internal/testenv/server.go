@@ -87,12 +87,20 @@ func (s *Server) Kill() {
 	s.t.Helper()
 	pid := s.pid()
 	s.signal(syscall.SIGKILL)
-	for deadline := time.Now().Add(20 * time.Second); alive(pid); {
+	for deadline := time.Now().Add(20 * time.Second); alive(pid) || s.listens(); { // a JVM's main thread ends before its sockets do
 		if time.Now().After(deadline) {
 			s.t.Fatalf("%s does not end", s.kind.service)
 		}
 		time.Sleep(5 * time.Millisecond) // there is no event to wait for: it is not our child
 	}
+}
+
+func (s *Server) listens() bool {
+	c, err := net.DialTimeout("tcp", s.Addr, time.Second)
+	if err == nil {
+		_ = c.Close()
+	}
+	return err == nil
 }
 
 // Freeze stops the server as SIGSTOP does: connections stay, nothing is answered.

@@ -109,8 +109,8 @@ func New(p Parts, o Options) (*System, error) {
 	live := flow.Pipeline{
 		Name: Name, Source: p.Source, Work: s.steps(s.decode).Lane, Dead: p.Letters,
 		Lanes: o.Lanes, Batch: o.Batch, Age: o.Age, InFlight: o.InFlight, Handouts: o.Handouts,
-		Breaker: policy.Breaker{Fails: 5, Open: 30 * time.Second},
-		Fatal:   100, Log: o.Log, Now: o.Now, Rand: o.random(0), Observe: o.Observe, Settled: o.Settled,
+		Breaker: policy.Breaker{Fails: 5, Open: 30 * time.Second}, PauseFor: refused,
+		Fatal: 100, Log: o.Log, Now: o.Now, Rand: o.random(0), Observe: o.Observe, Settled: o.Settled,
 	}
 	again := live
 	again.Name, again.Source, again.Work = ReplayName, s.letters, s.steps(s.decodeLetter).Lane
@@ -147,6 +147,10 @@ func New(p Parts, o Options) (*System, error) {
 		}}}
 	return s, nil
 }
+
+// refused is how long nothing is tried after a destination refused our credentials: long
+// enough to leave it alone, and short beside the time in which people mend it.
+const refused = 10 * time.Second
 
 // random is where a pipeline's jitter comes from.
 func (o Options) random(stream uint64) *rand.Rand {

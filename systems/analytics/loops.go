@@ -45,13 +45,27 @@ func (s *System) relay(ctx context.Context) error {
 	}
 }
 
-// mergeKept tries merges again that could not be done, ten at a time, the oldest first,
-// and each by itself: one that cannot be done is not in the way of the others.
+// mergeKept tries merges again that could not be done, ten at a time, the oldest first. It
+// goes on for as long as all of them can be done: then what was in the way is gone.
 func (s *System) mergeKept(ctx context.Context) error {
-	kept, err := s.parts.Persons.Oldest(ctx, 10)
-	if err != nil {
-		return err
+	for range person.MaxKept / keptAtOnce {
+		kept, err := s.parts.Persons.Oldest(ctx, keptAtOnce)
+		if err != nil || len(kept) == 0 {
+			return err
+		}
+		if err := s.mergeEach(ctx, kept); err != nil || len(kept) < keptAtOnce {
+			return err
+		}
 	}
+	return nil
+}
+
+// keptAtOnce is how many kept merges are replayed together.
+const keptAtOnce = 10
+
+// mergeEach merges each pair by itself: one that cannot be done is not in the way of the
+// others.
+func (s *System) mergeEach(ctx context.Context, kept []person.Merge) error {
 	var errs []error
 	var done []person.Merge
 	for i := range kept {

@@ -29,7 +29,7 @@ var sdks = []string{"posthog", "segment"}
 
 func TestUnmodifiedSDKsDeliverEverything(t *testing.T) {
 	in := newInstance(t)
-	in.start()
+	in.Start()
 	sendAll(t, in, 0)
 	check(t, in)
 }
@@ -47,7 +47,7 @@ func TestKilledFiftyTimes(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	in := newInstance(t)
-	in.start()
+	in.Start()
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
@@ -59,8 +59,8 @@ func TestKilledFiftyTimes(t *testing.T) {
 		case <-sent:
 			t.Fatalf("the SDKs were done after %d kills: they send too fast for this test", n)
 		}
-		in.kill()
-		in.start()
+		in.Kill()
+		in.Start()
 	}
 	<-sent
 	check(t, in)
@@ -70,7 +70,7 @@ func sendAll(t *testing.T, in *instance, pause time.Duration) {
 	var g sync.WaitGroup
 	for _, sdk := range sdks {
 		g.Go(func() {
-			if err := send(t.Context(), sdk, in.addr, calls, pause); err != nil {
+			if err := send(t.Context(), sdk, in.Addr, calls, pause); err != nil {
 				t.Error(err)
 			}
 		})
@@ -88,7 +88,7 @@ func check(t *testing.T, in *instance) {
 	shop := project.ID("shop")
 	got := map[string]int{}
 	ids := map[string]bool{}
-	for line := range bytes.Lines(in.ask("events", "--project", "shop", "--json")) {
+	for line := range bytes.Lines(in.Ask("events", "--project", "shop", "--json")) {
 		var e struct {
 			ID       string `json:"event_id"`
 			Name     string `json:"event_name"`
@@ -159,7 +159,7 @@ func checkPerson(t *testing.T, in *instance, shop uuid.UUID, sdk string, u int) 
 		Properties map[string]any
 		Identified bool `json:"is_identified"`
 	}
-	if err := json.Unmarshal(in.ask("person", "show", anonymous, "--project", "shop", "--json"), &p); err != nil {
+	if err := json.Unmarshal(in.Ask("person", "show", anonymous, "--project", "shop", "--json"), &p); err != nil {
 		t.Fatal(err)
 	}
 	named := u*perUser + 5

@@ -5,119 +5,29 @@
 package e2e
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tidemill/tidemill/test/process"
 )
-
-// binary is built once for all tests.
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "tidemill-e2e")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "tidemill")
-	cmd := exec.Command("go", "build", "-o", path, "github.com/tidemill/tidemill/cmd/tidemill")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return path, nil
-})
-
-// instance is one data folder and address, whose process comes and goes.
-type instance struct {
-	t    *testing.T
-	dir  string
-	addr string
-	proc *exec.Cmd
-	log  bytes.Buffer
-}
 
 const key = "e2e-key"
 
+// instance is a process of the embedded default with the project that the SDKs send to.
+type instance struct {
+	*process.Instance
+	t *testing.T
+}
+
 func newInstance(t *testing.T) *instance {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	in := &instance{t: t, dir: t.TempDir(), addr: l.Addr().String()}
-	t.Cleanup(func() {
-		in.kill()
-		if t.Failed() {
-			t.Logf("the instance said:\n%s", in.log.String())
-		}
-	})
-	return in
-}
-
-// start runs the binary and returns when it says that it is ready.
-func (in *instance) start() {
-	in.t.Helper()
-	path, err := binary()
-	if err != nil {
-		in.t.Fatal(err)
-	}
-	in.proc = exec.Command(path, "run", "analytics", "--data", in.dir, "--listen", in.addr, "--project", "shop="+key)
-	in.proc.Env = append(os.Environ(), "TIDEMILL_LOG_LEVEL=warn")
-	in.proc.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	out, err := in.proc.StdoutPipe()
-	if err != nil {
-		in.t.Fatal(err)
-	}
-	in.proc.Stderr = &in.log
-	if err := in.proc.Start(); err != nil {
-		in.t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if strings.Contains(lines.Text(), "ready") {
-			go func() { _, _ = io.Copy(io.Discard, out) }()
-			return
-		}
-	}
-	in.t.Fatalf("it ended before it was ready:\n%s", in.log.String())
-}
-
-// kill ends it without notice and waits until it is gone.
-func (in *instance) kill() {
-	if in.proc == nil {
-		return
-	}
-	_ = syscall.Kill(-in.proc.Process.Pid, syscall.SIGKILL)
-	_ = in.proc.Wait()
-	in.proc = nil
-}
-
-// ask runs a command of the CLI against the instance.
-func (in *instance) ask(args ...string) []byte {
-	in.t.Helper()
-	path, err := binary()
-	if err != nil {
-		in.t.Fatal(err)
-	}
-	cmd := exec.Command(path, append(args, "--server", "http://"+in.addr)...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		in.t.Fatalf("tidemill %s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.String())
-	}
-	return out
+	return &instance{process.New(t, []string{"analytics", "--project", "shop=" + key}, []string{"TIDEMILL_LOG_LEVEL=warn"}), t}
 }
 
 type audit struct {
@@ -131,7 +41,7 @@ func (in *instance) settled() (a audit) {
 	in.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		if err := json.Unmarshal(in.ask("audit", "analytics", "--json"), &a); err != nil {
+		if err := json.Unmarshal(in.Ask("audit", "analytics", "--json"), &a); err != nil {
 			in.t.Fatal(err)
 		}
 		if a.InFlight == 0 {

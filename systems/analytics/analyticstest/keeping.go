@@ -136,11 +136,6 @@ func keptFull(b *bench) {
 	}
 	ps.merge.heal()
 	b.drained()
-	if !b.fake { // ten every five seconds: the whole list takes eight minutes
-		b.until("kept merges are done", func() bool { return b.kept() <= person.MaxKept-20 })
-		s.stop()
-		return
-	}
 	b.until("all kept merges are done", func() bool { return b.kept() == 0 })
 	s.stop()
 	(&story{count: 2, people: []string{"user anon", "old999 anon999"}, identified: "user old999"}).check(b)

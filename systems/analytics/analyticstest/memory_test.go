@@ -19,9 +19,6 @@ import (
 
 func TestMemory(t *testing.T) { analyticstest.Run(t, memory) }
 
-// What servers will be held to must hold here, too: by the real clock.
-func TestMemoryInRealTime(t *testing.T) { analyticstest.RunInRealTime(t, memory) }
-
 func memory(t *testing.T) analyticstest.Harness {
 	queues := memoryqueue.New(memoryqueue.Options{})
 	letters, err := memorydeadletter.New(deadletter.Options{})

@@ -1,0 +1,79 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/kafkaconn"
+	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/source/kafkasource"
+	"github.com/tidemill/tidemill/systems/analytics"
+)
+
+// kafka makes topics what events wait in. Redis and the embedded database keep what they
+// have beside: dead letters, locks, limits.
+func (i *Instance) kafka(ctx context.Context, b *backends) error {
+	c, o := &i.config.Analytics, i.options
+	cluster, err := kafkaconn.Parse(string(i.config.Kafka.Brokers), kafkaconn.Options{})
+	if err != nil {
+		return err
+	}
+	client, err := cluster.Client(kafkasource.Producer()...)
+	if err != nil {
+		return err
+	}
+	i.close = append(i.close, func() error { client.Close(); return nil })
+	if err := client.Ping(ctx); err != nil {
+		return kafkaconn.Error(err, "connect to Kafka at %s", cluster)
+	}
+	topics := map[string]string{analytics.Name: c.Topic, analytics.OverflowName: c.Topic + "-overflow"}
+	for _, name := range []string{analytics.Name, analytics.OverflowName} {
+		if name == analytics.OverflowName && len(c.Overflow) == 0 {
+			continue
+		}
+		if err := kafkaconn.MakeTopic(ctx, client, topics[name], i.config.Kafka.Partitions); err != nil {
+			return err
+		}
+	}
+	b.intake, err = kafkasource.NewIntake(client, kafkasource.IntakeOptions{
+		Topic: func(queue string) string { return topics[queue] },
+		Key: func(m *tidemill.Message) []byte { // of one person: one partition
+			return append(append([]byte(m.Tenant), ':'), m.Key...)
+		}})
+	if err != nil {
+		return err
+	}
+	b.damaged = nil
+	reports := i.sourceReports()
+	open := func(name string) (*kafkasource.Source, error) {
+		return kafkasource.New(cluster, topics[name], c.Group, kafkasource.Options{Log: o.Log, Now: o.Now, Lost: func(l kafkasource.Loss) {
+			reports.WithLabelValues(name, "lost").Add(float64(l.Records))
+			o.Log.Warn("records are gone that were not settled", "pipeline", name, "topic", l.Topic, "partition", l.Partition,
+				"from", l.From, "to", l.To, "records", l.Records, "cause", l.Cause, "counted", l.Counted)
+		}})
+	}
+	b.open = func(_ context.Context, name string) (stream, error) {
+		s, err := open(name)
+		if err != nil {
+			return nil, err
+		}
+		i.close = append(i.close, s.Close)
+		return s, nil
+	}
+	b.waits = func(ctx context.Context, name string) (bool, error) {
+		s, err := open(name)
+		if err != nil {
+			return false, err
+		}
+		defer s.Close()
+		books, err := s.Books(ctx)
+		if kafkaconn.NoTopic(err) {
+			return false, nil
+		}
+		return books.Pending > 0, err
+	}
+	b.inspect = append(b.inspect, func(ctx context.Context) []preflight.Finding { return cluster.Inspect(ctx, client, c.Topic) })
+	i.Uses = append(i.Uses, fmt.Sprintf("topic: Kafka, %s, %s", cluster, c.Topic))
+	return nil
+}

@@ -1,0 +1,25 @@
+package kafkaconn
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// MakeTopic makes a topic with so many partitions, and the broker's default of replicas,
+// if it is not there.
+func MakeTopic(ctx context.Context, client *kgo.Client, topic string, partitions int) error {
+	_, err := kadm.NewClient(client).CreateTopic(ctx, int32(partitions), -1, nil, topic)
+	if errors.Is(err, kerr.TopicAlreadyExists) {
+		return nil
+	}
+	return Error(err, "make the topic %s with %d partitions", topic, partitions)
+}
+
+// NoTopic says whether an error is that there is no such topic.
+func NoTopic(err error) bool {
+	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID)
+}

@@ -1,0 +1,184 @@
+package kafkasource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemill/tidemill/internal/kafkaconn"
+)
+
+// Waits between commits that the group refuses while it rebalances.
+const (
+	minPause = 10 * time.Millisecond
+	maxPause = 250 * time.Millisecond
+)
+
+// errNoMember says that we have no place in the group now.
+var errNoMember = errors.New("we are no member of the group at this moment")
+
+// save commits partitions as they stand; nil: all that need it. Nil is returned once the
+// brokers have answered that it is durable. One commit is on its way at a time, so that
+// none overtakes another, and the group's generation tells those of an owner that lost
+// its partitions from the new one's.
+func (s *Source) save(ctx context.Context, parts []*partition) error {
+	ctx, cancel := context.WithTimeout(ctx, s.o.Answer)
+	defer cancel()
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		err := s.commit(ctx, parts)
+		if err == nil || !passing(err) {
+			return kafkaconn.Error(err, "commit to group %s of topic %s", s.group, s.topic)
+		}
+		if sleep(ctx, nil, pause) != nil {
+			return kafkaconn.Error(err, "commit to group %s of topic %s", s.group, s.topic)
+		}
+	}
+}
+
+// passing says that an error ends with the rebalance that it comes from: then the
+// partition is ours in the new generation, or discarded.
+func passing(err error) bool {
+	for _, e := range []error{errNoMember, kerr.RebalanceInProgress, kerr.IllegalGeneration, kerr.UnknownMemberID} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// commit sends one commit and waits for its answer. If ctx ends before, the answer is
+// still awaited, on the side, before the next one may go.
+func (s *Source) commit(ctx context.Context, parts []*partition) error {
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	f, err := s.flight(parts)
+	if err != nil || f == nil {
+		<-s.turn
+		return err
+	}
+	answer := make(chan error, 1)
+	go func() { // ends with the client's context, and with Answer
+		sending, cancel := context.WithTimeout(f.client.Context(), s.o.Answer)
+		defer cancel()
+		resp, err := f.request.RequestWith(sending, f.client)
+		if err == nil {
+			err = s.landed(f, resp)
+		}
+		<-s.turn
+		answer <- err
+	}()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A flight is a commit on its way.
+type flight struct {
+	client  *kgo.Client
+	request *kmsg.OffsetCommitRequest
+	parts   []*partition
+	marks   []int64
+	version []uint64
+}
+
+// flight is the commit to send; nil: there is none.
+func (s *Source) flight(parts []*partition) (*flight, error) {
+	s.mu.Lock()
+	client := s.member
+	s.mu.Unlock()
+	member, generation := "", int32(-1)
+	// First the generation, then whether the partitions are ours: what is ours after we
+	// looked was ours in that generation, and the group takes nothing of an older one.
+	if client != nil {
+		member, generation = client.GroupMetadata()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if parts == nil {
+		for _, id := range s.order {
+			parts = append(parts, s.parts[id])
+		}
+	}
+	f := &flight{client: client, request: kmsg.NewPtrOffsetCommitRequest()}
+	byTopic := map[[16]byte]int{}
+	for _, p := range parts {
+		if p.gone || p.version == p.saved {
+			continue
+		}
+		r := p.state(p.leaving)
+		p.gap = false
+		text := r.text()
+		at := kmsg.NewOffsetCommitRequestTopicPartition()
+		at.Partition, at.Offset, at.Metadata = p.id, p.mark, &text
+		i, ok := byTopic[r.Topic]
+		if !ok {
+			i = len(f.request.Topics)
+			byTopic[r.Topic] = i
+			t := kmsg.NewOffsetCommitRequestTopic()
+			t.Topic, t.TopicID = s.topic, r.Topic
+			f.request.Topics = append(f.request.Topics, t)
+		}
+		f.request.Topics[i].Partitions = append(f.request.Topics[i].Partitions, at)
+		f.parts, f.marks, f.version = append(f.parts, p), append(f.marks, p.mark), append(f.version, p.version)
+	}
+	switch {
+	case len(f.parts) == 0:
+		return nil, nil
+	case member == "":
+		return nil, errNoMember
+	}
+	f.request.Group, f.request.MemberID, f.request.Generation = s.group, member, generation
+	if s.o.Instance != "" {
+		f.request.InstanceID = &s.o.Instance
+	}
+	return f, nil
+}
+
+// landed notes what is durable now, and returns what went wrong with the rest.
+func (s *Source) landed(f *flight, resp *kmsg.OffsetCommitResponse) (wrong error) {
+	failed := map[int32]error{}
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			failed[p.Partition] = kerr.ErrorForCode(p.ErrorCode)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, p := range f.parts {
+		err, answered := failed[p.id]
+		if !answered {
+			err = fmt.Errorf("the broker did not answer for partition %d", p.id)
+		}
+		switch {
+		case err == nil:
+			p.saved, p.committed = f.version[i], f.marks[i]
+			continue
+		case errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.UnknownTopicOrPartition):
+			s.anew(fmt.Errorf("commit partition %d of topic %s: %w", p.id, s.topic, err))
+		}
+		p.gap = true
+		if wrong == nil || passing(wrong) {
+			wrong = fmt.Errorf("partition %d: %w", p.id, err)
+		}
+	}
+	signal(s.wake) // hand-outs may have waited for the mark
+	for _, p := range f.parts {
+		if s.paused[p.id] && !p.full() && s.cut != nil {
+			s.cut()
+			break
+		}
+	}
+	signal(s.room)
+	return wrong
+}

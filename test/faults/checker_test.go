@@ -1,0 +1,50 @@
+//go:build servers
+
+package faults
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestTheCheckerSeesWhatIsWrong damages what arrived, and asks the checker.
+func TestTheCheckerSeesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	rounds(t, func(w *world) {
+		w.run("one")
+		w.startLoad(loadOptions{})
+		w.pass(2 * time.Second)
+		a, _ := w.finish(afterFault, allowance{})
+		if t.Failed() {
+			return
+		}
+		sees := func(what string) {
+			t.Helper()
+			if _, found := w.compare(a, allowance{}); !strings.Contains(strings.Join(found, "\n"), what) {
+				t.Errorf("the checker does not see %q: %q", what, found)
+			}
+		}
+		db := w.sql()
+		sql := func(s string) {
+			t.Helper()
+			if tag, err := db.Exec(context.Background(), s); err != nil || tag.RowsAffected() == 0 {
+				t.Fatalf("%s: %v %v", s, tag, err)
+			}
+		}
+		sql(`UPDATE persons SET properties = '{"p0": "wrong"}' WHERE id = (SELECT person_id FROM person_distinct_ids WHERE distinct_id = 'user-7')`)
+		sees("person of user-7 is")
+		sql(`DELETE FROM person_distinct_ids WHERE distinct_id = 'user-8'`)
+		sees(`has not the distinct id "user-8"`)
+		w.ask(`INSERT INTO events SELECT * REPLACE (generateUUIDv4() AS event_id) FROM events WHERE properties LIKE '%"n": 40%' LIMIT 1`, func([]byte) {})
+		sees("a row of an event that nobody sent")
+		w.ask(`ALTER TABLE events DELETE WHERE distinct_id = 'user-9' SETTINGS mutations_sync = 2`, func([]byte) {})
+		sees("confirmed and lost")
+		sees("stored, the checker counts")
+		if w.int("XTRIM", "events:dlq", "MAXLEN", "=", "0") == 0 {
+			t.Fatal("no letters")
+		}
+		sees("letters are held, the stream has 0")
+	})
+}

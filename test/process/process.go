@@ -1,0 +1,239 @@
+// Package process runs the real binary in tests, as a user would: it is started, killed
+// at any moment, frozen, told to stop, and asked by the command line.
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Binary is the path of tidemill, built once for all tests of a package.
+var Binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "tidemill-binary")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "tidemill")
+	cmd := exec.Command("go", "build", "-o", path, "github.com/tidemill/tidemill/cmd/tidemill")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// An Instance is one data folder and address, whose process comes and goes.
+type Instance struct {
+	Addr string // host:port it listens on
+	Dir  string // its data folder
+
+	t     testing.TB
+	args  []string
+	env   []string
+	proc  *exec.Cmd
+	ready chan struct{} // closed when it says that it is ready
+	ended chan error    // its end, once
+	log   tail
+}
+
+// New makes an instance that runs `tidemill run` with these arguments, and with this
+// environment beside the test's. It ends with the test, and if that failed, what it said
+// last is shown.
+func New(t testing.TB, args, env []string) *Instance {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	in := &Instance{t: t, Dir: t.TempDir(), Addr: l.Addr().String(), env: env}
+	in.args = append([]string{"run", "--data", in.Dir, "--listen", in.Addr}, args...)
+	t.Cleanup(func() {
+		in.Kill()
+		if t.Failed() {
+			t.Logf("the instance at %s said last:\n%s", in.Addr, in.log.String())
+		}
+	})
+	return in
+}
+
+// Start runs the binary and returns when it says that it is ready.
+func (in *Instance) Start() {
+	in.t.Helper()
+	in.Begin()
+	if err := in.WaitReady(time.Minute); err != nil {
+		in.t.Fatal(err)
+	}
+}
+
+// Begin runs the binary and returns at once.
+func (in *Instance) Begin() {
+	in.t.Helper()
+	path, err := Binary()
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	if in.proc != nil {
+		in.t.Fatal("it runs already")
+	}
+	cmd := exec.Command(path, in.args...)
+	cmd.Env = append(os.Environ(), in.env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Stderr = &in.log
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		in.t.Fatal(err)
+	}
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		said := sync.OnceFunc(func() { close(ready) })
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if strings.HasPrefix(lines.Text(), "ready") {
+				said()
+			}
+		}
+		_, _ = io.Copy(io.Discard, out)
+		ended <- cmd.Wait()
+	}()
+	in.proc, in.ready, in.ended = cmd, ready, ended
+}
+
+// WaitReady waits until it says that it is ready.
+func (in *Instance) WaitReady(within time.Duration) error {
+	select {
+	case <-in.ready:
+		return nil
+	case err := <-in.ended:
+		in.proc = nil
+		return fmt.Errorf("it ended before it was ready: %w\n%s", orNil(err), in.log.String())
+	case <-time.After(within):
+		return fmt.Errorf("it is not ready after %v:\n%s", within, in.log.String())
+	}
+}
+
+func orNil(err error) error {
+	if err == nil {
+		return errors.New("exit status 0")
+	}
+	return err
+}
+
+// Runs says whether its process was started and not ended by Kill or Wait.
+func (in *Instance) Runs() bool { return in.proc != nil }
+
+// PID is its process's id; 0 where none runs.
+func (in *Instance) PID() int {
+	if in.proc == nil {
+		return 0
+	}
+	return in.proc.Process.Pid
+}
+
+// Signal sends a signal to its process group.
+func (in *Instance) Signal(sig syscall.Signal) {
+	in.t.Helper()
+	if err := syscall.Kill(-in.proc.Process.Pid, sig); err != nil {
+		in.t.Fatalf("signal %v: %v", sig, err)
+	}
+}
+
+// Kill ends it without notice and waits until it is gone.
+func (in *Instance) Kill() {
+	if in.proc == nil {
+		return
+	}
+	_ = syscall.Kill(-in.proc.Process.Pid, syscall.SIGKILL)
+	<-in.ended
+	in.proc = nil
+}
+
+// Wait waits for its end, and returns how it ended; after the time it is an error of its
+// own and the process goes on.
+func (in *Instance) Wait(within time.Duration) error {
+	select {
+	case err := <-in.ended:
+		in.proc = nil
+		return err
+	case <-time.After(within):
+		return fmt.Errorf("%w %v:\n%s", ErrRuns, within, in.log.String())
+	}
+}
+
+// ErrRuns says that a process did not end in time.
+var ErrRuns = errors.New("it still runs after")
+
+// Stop sends SIGTERM and waits for its end.
+func (in *Instance) Stop(within time.Duration) error {
+	in.t.Helper()
+	in.Signal(syscall.SIGTERM)
+	return in.Wait(within)
+}
+
+// Log is what it wrote to its standard error last.
+func (in *Instance) Log() string { return in.log.String() }
+
+// Ask runs a command of the CLI against the instance.
+func (in *Instance) Ask(args ...string) []byte {
+	in.t.Helper()
+	out, err := in.Try(args...)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	return out
+}
+
+// Try is Ask with the error returned: what it printed is returned too.
+func (in *Instance) Try(args ...string) ([]byte, error) {
+	path, err := Binary()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(path, append(args, "--server", "http://"+in.Addr)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return out, fmt.Errorf("tidemill %s: %w\n%s%s", strings.Join(args, " "), err, out, stderr.String())
+	}
+	return out, nil
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+const keptLog = 32 << 10
+
+func (w *tail) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.b = append(w.b, p...)
+	if over := len(w.b) - keptLog; over > keptLog { // now and then, not at each line
+		w.b = append(w.b[:0], w.b[over:]...)
+	}
+	return len(p), nil
+}
+
+func (w *tail) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return string(w.b[max(0, len(w.b)-keptLog):])
+}
