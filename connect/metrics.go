@@ -72,3 +72,14 @@ func newDatabaseMetrics(r prometheus.Registerer, db *sqlitedb.DB) {
 	counter("tidemill_sqlite_commit_seconds_total", "Time the writer spent committing: log and disk.", func(s sqlitedb.Stats) float64 { return s.Commits.Seconds() })
 	counter("tidemill_sqlite_log_restarts_total", "Times the log was folded back and begun anew.", func(s sqlitedb.Stats) float64 { return float64(s.Restarts) })
 }
+
+// newFolderMetrics shows how much room the data folder's disk has.
+func newFolderMetrics(r prometheus.Registerer, folder string) {
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "tidemill_data_free_bytes", Help: "Room on the disk of the data folder; -1: not known."}, func() float64 {
+		free, err := freeSpace(folder)
+		if err != nil {
+			return -1
+		}
+		return float64(free)
+	}))
+}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tidemill/tidemill/internal/preflight"
 )
 
@@ -15,8 +17,15 @@ func (i *Instance) judge(ctx context.Context, b *backends) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	var refused []error
+	found := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "tidemill_preflight_findings",
+		Help: "What was found at the start when the servers' versions and settings were looked at, by verdict: fail could lose acknowledged events."}, []string{"verdict"})
+	for _, verdict := range []string{preflight.OK, preflight.Warn, preflight.Fail} {
+		found.WithLabelValues(verdict)
+	}
+	i.metrics.MustRegister(found)
 	for _, inspect := range b.inspect {
 		for _, f := range inspect(ctx) {
+			found.WithLabelValues(f.Verdict).Inc()
 			switch f.Verdict {
 			case preflight.Fail:
 				refused = append(refused, fmt.Errorf("%s: %s; %s", f.Check, f.Detail, f.Advice))

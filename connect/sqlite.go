@@ -29,6 +29,7 @@ func (i *Instance) sqlite(ctx context.Context, b *backends) (err error) {
 	}
 	i.close = append(i.close, i.db.Close)
 	newDatabaseMetrics(i.metrics, i.db)
+	newFolderMetrics(i.metrics, i.config.Data)
 	i.Uses = append(i.Uses, "database: SQLite, "+i.db.Path())
 	queues, err := sqlitequeue.New(ctx, i.db, sqlitequeue.Options{Capacity: c.QueueMax, Now: o.Now, Log: o.Log})
 	if err != nil {

@@ -1,0 +1,96 @@
+package connect
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/internal/testenv"
+)
+
+// onServers are settings with all three URLs, on servers and databases of this test's own.
+func onServers(t *testing.T, more ...string) *config.Loaded {
+	t.Helper()
+	redis := testenv.Start(t, testenv.PrivateRedis, "REDIS_SETTINGS=--maxmemory-policy noeviction")
+	clickhouse, database := testenv.ClickHouse(t)
+	c := settings(t, append([]string{"redis.url", redis.URL, "postgres.url", testenv.Postgres(t), "clickhouse.url", clickhouse, "clickhouse.database", database}, more...)...)
+	c.Projects = []config.Project{{Name: "shop", Key: tidemill.NewSecret("key-of-more-than-sixteen")}}
+	return c
+}
+
+func TestThreeURLsMoveEverything(t *testing.T) {
+	c := onServers(t, "strict", "true", "analytics.overflow", "shop")
+	in := open(t, c, Options{})
+	stop := running(t, in, nil)
+	post(t, in, `{"events":[{"event":"bought","distinct_id":"ann","user_properties":{"plan":"pro"}},{"event":"$identify","distinct_id":"ann","anonymous_id":"device"}]}`)
+	var a struct {
+		Balanced bool
+		Systems  []struct {
+			Delivered int
+			Stored    int
+			InFlight  int `json:"in_flight"`
+		}
+	}
+	for end := time.Now().Add(20 * time.Second); len(a.Systems) == 0 || a.Systems[0].Delivered < 2; {
+		if time.Now().After(end) {
+			t.Fatalf("not delivered: %+v", a)
+		}
+		if err := json.Unmarshal(get(in, "/api/v1/audit").Body.Bytes(), &a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !a.Balanced || a.Systems[0].Stored != 2 {
+		t.Errorf("audit: %+v", a)
+	}
+	if body := get(in, "/api/v1/doctor").Body.String(); !strings.Contains(body, "redis: appendonly") || !strings.Contains(body, "postgres: fsync") || !strings.Contains(body, "clickhouse: version") {
+		t.Errorf("the doctor did not look at every server: %s", body)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if err := in.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(DatabasePath(c.Data)); err == nil {
+		t.Error("the embedded database was opened although nothing is in it")
+	}
+}
+
+func post(t *testing.T, in *Instance, body string) {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "/v1/batch", strings.NewReader(body))
+	r.Header.Set("x-api-key", "key-of-more-than-sixteen")
+	w := httptest.NewRecorder()
+	in.Handler.ServeHTTP(w, r)
+	if w.Code != http.StatusAccepted {
+		t.Fatalf("%d: %s", w.Code, w.Body)
+	}
+}
+
+func TestStrictRefusesWhatCouldLoseEvents(t *testing.T) {
+	redis := testenv.Start(t, testenv.PrivateRedis, "REDIS_SETTINGS=--appendonly no --maxmemory-policy allkeys-lru")
+	_, err := Open(t.Context(), settings(t, "redis.url", redis.URL, "strict", "true"), Options{})
+	if err == nil || !strings.Contains(err.Error(), "appendonly") || !strings.Contains(err.Error(), "maxmemory-policy") {
+		t.Errorf("strict took a Redis that forgets: %v", err)
+	}
+	in := open(t, settings(t, "redis.url", redis.URL), Options{})
+	if err := in.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServersThatAreNotThereAreNamed(t *testing.T) {
+	for key, url := range map[string]string{"redis.url": "redis://user:canary@127.0.0.1:1/0", "postgres.url": "postgres://user:canary@127.0.0.1:1/x",
+		"clickhouse.url": "http://user:canary@127.0.0.1:1", "kafka.brokers": "127.0.0.1:1"} {
+		_, err := Open(t.Context(), settings(t, key, url), Options{})
+		if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v; want an error with the address and without the password", key, err)
+		}
+	}
+}
