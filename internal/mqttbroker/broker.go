@@ -1,0 +1,170 @@
+// Package mqttbroker is an MQTT broker inside the process, for running a bridge or a test
+// with nothing installed. It speaks MQTT 5 and 3.1.1.
+//
+//	b, err := mqttbroker.Start(mqttbroker.Options{Addr: "127.0.0.1:1883"})
+//	defer b.Close()
+//
+// Sessions, retained messages and everything that waits for a subscriber are in memory
+// only: they end with the process. What must outlive it stays at its source until the far
+// side acknowledges it, or goes to a broker that keeps it.
+//
+// It acknowledges nothing that it cannot hold: where a subscriber has no room, the
+// publisher is held back, and then refused (see Options.Patience). What waited for a
+// subscriber while it was away comes all at once, and may come in another order. Messages
+// at QoS 0 that flood a subscriber which does not read push out others.
+package mqttbroker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"sync"
+	"time"
+
+	mqtt "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/listeners"
+
+	"github.com/tidemill/tidemill"
+)
+
+// Options tune a broker; the zero value is ready to use.
+type Options struct {
+	Addr  string                     // host:port; empty means 127.0.0.1:1883; port 0 takes a free one
+	Users map[string]tidemill.Secret // passwords by user; none: whoever can connect may do everything, so only loopback addresses are taken
+
+	Clients  int           // connected at once, at most; 0 means 1000
+	InFlight int           // unacknowledged messages of one publisher, at most; 0 means 1024, at most 65,535
+	Queue    int           // messages that wait for one subscriber, at most; 0 means 8192, at most 60,000
+	Packet   int           // largest packet in bytes; 0 means 16 MiB
+	Session  time.Duration // how long the session of a client that is away is kept; 0 means 24h
+	Patience time.Duration // how long a publisher is held back for a subscriber without room, before it is refused; 0 means 5s
+
+	Log *slog.Logger // nil discards
+}
+
+func (o *Options) fill() error {
+	o.Addr = cmp.Or(o.Addr, "127.0.0.1:1883")
+	for _, n := range []struct {
+		field           *int
+		otherwise, most int
+		name            string
+	}{
+		{&o.Clients, 1000, 1 << 20, "Clients"}, {&o.InFlight, 1024, 65_535, "InFlight"},
+		{&o.Queue, 8192, 60_000, "Queue"}, {&o.Packet, 16 << 20, 256<<20 - 1, "Packet"},
+	} {
+		if *n.field = cmp.Or(*n.field, n.otherwise); *n.field < 1 || *n.field > n.most {
+			return fmt.Errorf("mqtt broker: %s is %d: want 1 to %d", n.name, *n.field, n.most)
+		}
+	}
+	o.Session = cmp.Or(o.Session, 24*time.Hour)
+	o.Patience = cmp.Or(o.Patience, 5*time.Second)
+	if o.Session < time.Second || o.Patience < 0 {
+		return errors.New("mqtt broker: Session must be a second at least, Patience not negative")
+	}
+	for user, password := range o.Users {
+		if user == "" || password.IsZero() {
+			return errors.New("mqtt broker: every user needs a name and a password")
+		}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// A Broker runs until Close.
+type Broker struct {
+	server *mqtt.Server
+	addr   string
+	gate   *gate
+	close  sync.Once
+	err    error
+}
+
+// Start listens and serves. It refuses an address that others can reach where there are no
+// users.
+func Start(o Options) (*Broker, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	o.Users = maps.Clone(o.Users)
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", o.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("mqtt broker: %w", err)
+	}
+	if a, ok := listener.Addr().(*net.TCPAddr); len(o.Users) == 0 && !(ok && a.IP.IsLoopback()) {
+		_ = listener.Close()
+		return nil, fmt.Errorf("mqtt broker: %s can be reached from other machines: set users and passwords, or listen on 127.0.0.1", o.Addr)
+	}
+	server := mqtt.New(&mqtt.Options{Capabilities: capabilities(o), Logger: slog.New(quiet{o.Log.Handler()}),
+		ClientNetReadBufferSize: 16 << 10, ClientNetWriteBufferSize: 16 << 10, SysTopicResendInterval: 60})
+	b := &Broker{server: server, addr: listener.Addr().String(), gate: newGate(server, o)}
+	if err := errors.Join(server.AddHook(b.gate, nil), server.AddListener(listeners.NewNet("tcp", listener)), server.Serve()); err != nil {
+		_ = listener.Close()
+		return nil, fmt.Errorf("mqtt broker: %w", err)
+	}
+	return b, nil
+}
+
+func capabilities(o Options) *mqtt.Capabilities {
+	c := mqtt.NewDefaultServerCapabilities()
+	c.MaximumClients = int64(o.Clients)
+	c.ReceiveMaximum = uint16(o.InFlight)
+	c.MaximumInflight = uint16(o.Queue + slack)
+	c.MaximumClientWritesPending = int32(o.Queue + slack)
+	c.MaximumPacketSize = uint32(o.Packet)
+	c.MaximumSessionExpiryInterval = uint32(o.Session / time.Second)
+	c.MaximumMessageExpiryInterval = int64(o.Session / time.Second)
+	c.TopicAliasMaximum = 0
+	return c
+}
+
+// slack is room for messages at QoS 0, which nothing holds back, and for those of publishers
+// that found room at the same moment.
+const slack = 1024
+
+// Addr is where it listens, host:port.
+func (b *Broker) Addr() string { return b.addr }
+
+// URL is Addr as clients take it.
+func (b *Broker) URL() string { return "tcp://" + b.addr }
+
+// Close takes no more connections, tells clients good-bye and ends their connections.
+func (b *Broker) Close() error {
+	b.close.Do(func() {
+		b.gate.end()
+		b.err = b.server.Close()
+	})
+	return b.err
+}
+
+// Stats are numbers for metrics.
+type Stats struct {
+	Clients       int64 // connected
+	Subscriptions int64
+	Retained      int64
+	InFlight      int64 // messages at QoS 1 and 2 that wait for their acknowledgement, of subscribers that are away too
+	Received      int64 // messages published, since the start
+	Sent          int64 // messages sent to subscribers
+	Dropped       int64 // messages that a subscriber did not get: at QoS 0 it was too slow, above it was out of ids
+	Held          int64 // times that a publisher was held back
+	Refused       int64 // messages refused because a subscriber had no room
+}
+
+// Stats reads the counters.
+func (b *Broker) Stats() Stats {
+	i := b.server.Info.Clone()
+	// The library's own numbers count its $SYS topics, and go wrong when a session is taken over.
+	retained := b.server.Topics.Retained.Len() - len(b.server.Topics.Messages("$SYS/#"))
+	inFlight := 0
+	for _, cl := range b.server.Clients.GetAll() {
+		inFlight += cl.State.Inflight.Len()
+	}
+	return Stats{Clients: i.ClientsConnected, Subscriptions: i.Subscriptions, Retained: int64(retained), InFlight: int64(inFlight),
+		Received: i.MessagesReceived, Sent: i.MessagesSent, Dropped: i.MessagesDropped + i.InflightDropped,
+		Held: b.gate.held.Load(), Refused: b.gate.refused.Load()}
+}

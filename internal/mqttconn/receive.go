@@ -1,0 +1,227 @@
+package mqttconn
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidemill/tidemill"
+)
+
+// A Delivery is a message that came in. Its bytes are the reader's until it passes the
+// Delivery to Receive again, which takes the memory back.
+type Delivery struct {
+	Topic, Payload []byte
+	QoS            byte
+	Retain         bool // it was there before the subscription
+	Dup            bool // the broker sent it before
+	Receipt        Receipt
+
+	properties []byte
+	buf        []byte
+}
+
+// User appends the user properties of MQTT 5 to dst; they point into the delivery.
+func (d *Delivery) User(dst []tidemill.Field) []tidemill.Field {
+	return appendUser(dst, d.properties)
+}
+
+// A Receipt acknowledges a delivery. It is good for the connection that it came in on.
+type Receipt struct {
+	Session uint32 // counts the sessions at the broker: what came in under an earlier one does not come again
+	epoch   uint32
+	id      uint16
+	qos     byte
+}
+
+// ID is the packet id: a delivery that comes again in the same session, because it was not
+// acknowledged, has the same.
+func (r Receipt) ID() uint16 { return r.id }
+
+// Receive fills deliveries of into, in the order they came in, and returns how many. It
+// waits for the first one; it returns early with an error when ctx ends or the client is
+// closed. Deliveries stay unacknowledged until Ack: the broker sends at most Options.Inbox
+// of them, and the rest waits there.
+//
+// A broker that sends more (in MQTT 3.1.1 it knows no limit of ours, and some send all that
+// waited in a session at once) is read no further until there is room; but while somebody
+// waits for its answer to something else, the inbox grows, up to the 65,535 messages that
+// packet ids allow.
+func (c *Client) Receive(ctx context.Context, into []Delivery) (int, error) {
+	return c.ReceiveOr(ctx, into, nil, nil)
+}
+
+// ReceiveOr is Receive, but returns 0 and no error when something comes out of wake or due
+// first.
+func (c *Client) ReceiveOr(ctx context.Context, into []Delivery, wake <-chan struct{}, due <-chan time.Time) (int, error) {
+	for {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		c.mu.Lock()
+		n := 0
+		full := c.count == len(c.inbox)
+		for ; n < len(into) && c.count > 0; n++ {
+			into[n], c.inbox[c.head] = c.inbox[c.head], into[n]
+			c.head = (c.head + 1) % len(c.inbox)
+			c.count--
+		}
+		if c.count == 0 && len(c.inbox) > c.o.Inbox {
+			c.inbox, c.head = make([]Delivery, c.o.Inbox), 0
+		}
+		closing := c.closing
+		c.mu.Unlock()
+		if full {
+			select {
+			case c.room <- struct{}{}:
+			default:
+			}
+		}
+		switch {
+		case n > 0:
+			return n, nil
+		case closing:
+			return 0, errClosed
+		}
+		select {
+		case <-c.arrive:
+		case <-c.ended:
+		case <-ctx.Done():
+		case <-wake:
+			return 0, nil
+		case <-due:
+			return 0, nil
+		}
+	}
+}
+
+// Ack tells the broker that deliveries are done with, and returns how many of the receipts
+// were good. The others are of a connection that broke: the broker sends those messages
+// again, if it kept the session.
+func (c *Client) Ack(receipts ...Receipt) (good int) {
+	c.mu.Lock()
+	for i := range receipts {
+		if c.ackOne(&receipts[i]) {
+			good++
+		}
+	}
+	l := c.link
+	c.mu.Unlock()
+	if good > 0 {
+		l.signal()
+	}
+	return good
+}
+
+// AckEach is Ack that appends to good which of the receipts were.
+func (c *Client) AckEach(receipts []Receipt, good []bool) []bool {
+	c.mu.Lock()
+	for i := range receipts {
+		good = append(good, c.ackOne(&receipts[i]))
+	}
+	l := c.link
+	c.mu.Unlock()
+	if l != nil {
+		l.signal()
+	}
+	return good
+}
+
+// ackOne acknowledges one delivery, if its connection is still there; under mu.
+func (c *Client) ackOne(r *Receipt) bool {
+	if c.link == nil || r.epoch != c.epoch {
+		return false
+	}
+	switch r.qos {
+	case 1:
+		c.out = appendAck(c.out, pubackBits, r.id)
+	case 2:
+		c.releasing[r.id] = true
+		c.out = appendAck(c.out, pubrecBits, r.id)
+	}
+	return true
+}
+
+// accept puts a message into the inbox; false: it is full. Under mu.
+func (c *Client) accept(l *link, in *incoming) bool {
+	if in.qos == 2 && c.releasing[in.id] { // we have it: the broker did not learn it
+		c.out = appendAck(c.out, pubrecBits, in.id)
+		return true
+	}
+	if c.count == len(c.inbox) && !c.growInbox() {
+		l.stalled.Store(true)
+		return false
+	}
+	d := &c.inbox[(c.head+c.count)%len(c.inbox)]
+	c.count++
+	c.stats.Received++
+	d.fill(in)
+	d.Receipt = Receipt{Session: c.session, epoch: l.epoch, id: in.id, qos: in.qos}
+	c.came = true
+	return true
+}
+
+// mostInbox is how many messages can be on their way to us, at QoS 1 and 2: packet ids are
+// of two bytes.
+const mostInbox = 65_535
+
+// growInbox makes room while somebody waits for an answer of the broker that may lie behind
+// what comes in; under mu.
+func (c *Client) growInbox() bool {
+	if len(c.inbox) >= mostInbox || len(c.requests) == 0 && c.inFlight == 0 {
+		return false
+	}
+	larger := make([]Delivery, min(2*len(c.inbox), mostInbox))
+	n := copy(larger, c.inbox[c.head:])
+	copy(larger[n:], c.inbox[:c.head])
+	c.inbox, c.head = larger, 0
+	return true
+}
+
+// unstall has the reader look again whether the inbox may grow.
+func (c *Client) unstall(l *link) {
+	if l.stalled.Load() {
+		select {
+		case c.room <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// fill copies a message out of the read buffer.
+func (d *Delivery) fill(in *incoming) {
+	t, p, n := len(in.topic), len(in.properties), len(in.topic)+len(in.properties)+len(in.payload)
+	if cap(d.buf) > keepBytes/16 && n < cap(d.buf)/4 { // one large message must not stay in memory for each place of the ring
+		d.buf = nil
+	}
+	b := append(append(append(d.buf[:0], in.topic...), in.properties...), in.payload...)
+	d.buf, d.Topic, d.properties, d.Payload = b, b[:t:t], b[t:t+p:t+p], b[t+p:n:n]
+	d.QoS, d.Retain, d.Dup = in.qos, in.retain, in.dup
+}
+
+// awaitRoom waits until the inbox has room.
+func (c *Client) awaitRoom(ctx context.Context, l *link) error {
+	defer l.stalled.Store(false)
+	select {
+	case <-c.room:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// dropInbox forgets, on a new connection of the same session, what the broker sends again;
+// under mu. Of a session that is gone it is all that is left.
+func (c *Client) dropInbox(present bool) {
+	if !present {
+		return
+	}
+	kept := 0
+	for i := range c.count {
+		from, to := (c.head+i)%len(c.inbox), (c.head+kept)%len(c.inbox)
+		if c.inbox[from].QoS == 0 {
+			c.inbox[from], c.inbox[to] = c.inbox[to], c.inbox[from]
+			kept++
+		}
+	}
+	c.count = kept
+}

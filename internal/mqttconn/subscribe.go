@@ -1,0 +1,195 @@
+package mqttconn
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/tidemill/tidemill"
+)
+
+// A Subscription is a topic filter and the highest QoS that is wanted.
+type Subscription struct {
+	Filter string // + and # stand for levels; $share/<group>/<filter> shares with other clients
+	QoS    byte
+}
+
+// request is a SUBSCRIBE or UNSUBSCRIBE that waits for its answer.
+type request struct {
+	what  string
+	again bool // made by ourselves on a new connection
+	err   error
+	done  chan struct{}
+}
+
+// Subscribe subscribes and waits for the broker's answer. From then on every connection
+// begins with the same subscriptions; what comes in is read by Receive. Where one is
+// refused, none is kept.
+func (c *Client) Subscribe(ctx context.Context, subs ...Subscription) error {
+	if len(subs) == 0 {
+		return nil
+	}
+	var names []string
+	for _, s := range subs {
+		if err := CheckFilter(s.Filter); err != nil {
+			return err
+		}
+		if s.QoS > 2 {
+			return tidemill.Fail(tidemill.Validation, "QoS of the subscription to %q is %d: want 0, 1 or 2", s.Filter, s.QoS)
+		}
+		names = append(names, s.Filter)
+	}
+	what := "the subscription to " + strings.Join(names, ", ")
+	return c.ask(ctx, what, func(l *link, id uint16) ([]byte, error) { return subscribePacket(l, id, subs, false) }, func() {
+		for _, s := range subs {
+			c.subs = append(slices.DeleteFunc(c.subs, func(o Subscription) bool { return o.Filter == s.Filter }), s)
+		}
+	})
+}
+
+// Unsubscribe ends subscriptions and waits for the broker's answer. What came in before
+// can still be read.
+func (c *Client) Unsubscribe(ctx context.Context, filters ...string) error {
+	if len(filters) == 0 {
+		return nil
+	}
+	return c.ask(ctx, "to end the subscription to "+strings.Join(filters, ", "), func(l *link, id uint16) ([]byte, error) {
+		p := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Unsubscribe, Qos: 1}, ProtocolVersion: l.version, PacketID: id}
+		for _, f := range filters {
+			p.Filters = append(p.Filters, packets.Subscription{Filter: f})
+		}
+		var b bytes.Buffer
+		err := p.UnsubscribeEncode(&b)
+		return b.Bytes(), err
+	}, func() {
+		c.subs = slices.DeleteFunc(c.subs, func(s Subscription) bool { return slices.Contains(filters, s.Filter) })
+	})
+}
+
+func subscribePacket(l *link, id uint16, subs []Subscription, again bool) ([]byte, error) {
+	p := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Subscribe, Qos: 1}, ProtocolVersion: l.version, PacketID: id}
+	for _, s := range subs {
+		f := packets.Subscription{Filter: s.Filter, Qos: s.QoS}
+		if again {
+			f.RetainHandling = 1 // retained messages come only where the subscription is new to the broker
+		}
+		p.Filters = append(p.Filters, f)
+	}
+	var b bytes.Buffer
+	err := p.SubscribeEncode(&b)
+	return b.Bytes(), err
+}
+
+// ask sends a request and waits for its answer, on the next connection if this one breaks.
+// keep is called under mu when the answer is yes.
+func (c *Client) ask(ctx context.Context, what string, encode func(*link, uint16) ([]byte, error), keep func()) error {
+	for {
+		if err := c.Wait(ctx); err != nil {
+			return err
+		}
+		r := &request{what: what, done: make(chan struct{})}
+		c.mu.Lock()
+		l := c.link
+		if l == nil {
+			c.mu.Unlock()
+			continue
+		}
+		id := c.register(r)
+		packet, err := encode(l, id)
+		if err != nil {
+			delete(c.requests, id)
+			c.mu.Unlock()
+			return fmt.Errorf("encode %s: %w", what, err)
+		}
+		c.out = append(c.out, packet...)
+		c.mu.Unlock()
+		l.signal()
+		c.unstall(l)
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			c.mu.Lock()
+			delete(c.requests, id)
+			c.mu.Unlock()
+			return endOf(ctx, "the MQTT broker does not answer "+what)
+		}
+		if errors.Is(r.err, errRequestLost) {
+			continue
+		}
+		if r.err == nil {
+			c.mu.Lock()
+			keep()
+			c.mu.Unlock()
+		}
+		return r.err
+	}
+}
+
+// register gives a request an id; under mu.
+func (c *Client) register(r *request) uint16 {
+	for {
+		if c.lastID++; c.lastID <= maxWindow { // it went round
+			c.lastID = maxWindow + 1
+		}
+		if c.requests[c.lastID] == nil {
+			c.requests[c.lastID] = r
+			return c.lastID
+		}
+	}
+}
+
+var errRequestLost = errors.New("the connection broke")
+
+// failRequests ends requests that will not be answered; under mu.
+func (c *Client) failRequests(error) {
+	for id, r := range c.requests {
+		delete(c.requests, id)
+		if !r.again {
+			r.err = errRequestLost
+			close(r.done)
+		}
+	}
+}
+
+// resubscribe makes the subscriptions of earlier connections again; under mu. A session
+// of MQTT 3.1.1 that survived has them, and would repeat retained messages.
+func (c *Client) resubscribe(l *link) {
+	if len(c.subs) == 0 || l.present && l.version < 5 {
+		return
+	}
+	r := &request{what: "to renew subscriptions", again: true}
+	if packet, err := subscribePacket(l, c.register(r), c.subs, true); err == nil { // it was encoded before
+		c.out = append(c.out, packet...)
+	}
+}
+
+// answered ends a request. That a subscription is not renewed breaks the connection: to go
+// on without it would look as if nothing came in.
+func (c *Client) answered(id uint16, codes []byte, text string) error {
+	c.mu.Lock()
+	r := c.requests[id]
+	delete(c.requests, id)
+	c.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	for _, code := range codes {
+		if code >= firstError {
+			r.err = refusal(r.what, code, c.redact(text))
+			if code == firstError { // all that MQTT 3.1.1 can say
+				r.err = tidemill.Fail(tidemill.Credentials, "%w", errors.Unwrap(r.err))
+			}
+			break
+		}
+	}
+	if r.again {
+		return r.err
+	}
+	close(r.done)
+	return nil
+}
