@@ -105,7 +105,7 @@ func TestMistakesAreRefusedWithTheirPlaceAndWhatIsAllowed(t *testing.T) {
 		{"an unknown key", "analytics:\n  flush_intervall: 5s\n", ":2: there is no setting analytics.flush_intervall; did you mean analytics.flush_interval?"},
 		{"an unknown group", "analitics:\n  lanes: 1\n", ":1: there is no setting analitics"},
 		{"a key given twice", "listen: 127.0.0.1:1\nlisten: 127.0.0.1:2\n", "listen"},
-		{"a duration without unit", "analytics:\n  flush_interval: 5\n", ":2: analytics.flush_interval: \"5\" is not a duration: write 500ms, 5s, 10m or 24h (allowed: 1ms or more)"},
+		{"a duration without unit", "analytics:\n  flush_interval: 5\n", ":2: analytics.flush_interval: \"5\" is not a duration: write 500ms, 5s, 10m or 24h (allowed: 0, or 1ms or more)"},
 		{"a word for a number", "analytics:\n  lanes: two\n", "\"two\" is not a whole number (allowed: 1 to 64)"},
 		{"a number out of range", "analytics:\n  lanes: 65\n", "analytics.lanes (from "},
 		{"a wrong word", "log:\n  level: loud\n", "\"loud\" cannot be (allowed: debug|info|warn|error)"},
@@ -227,6 +227,26 @@ func TestSizes(t *testing.T) {
 		var s Size
 		if err := s.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q was read as %d", text, s)
+		}
+	}
+}
+
+func TestFlushesFollowTheWarehouse(t *testing.T) {
+	for _, c := range []struct {
+		flags  map[string]string
+		events int
+		age    time.Duration
+	}{
+		{nil, 2000, 200 * time.Millisecond},
+		{map[string]string{"clickhouse.url": "http://ch:8123"}, 4000, 500 * time.Millisecond},
+		{map[string]string{"clickhouse.url": "http://ch:8123", "analytics.flush_events": "7", "analytics.flush_interval": "3s"}, 7, 3 * time.Second},
+	} {
+		l, err := Load(Layers{Flags: c.flags})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, d := l.Flush(); n != c.events || d != c.age {
+			t.Errorf("%v: Flush() = %d, %v; want %d, %v", c.flags, n, d, c.events, c.age)
 		}
 	}
 }

@@ -61,11 +61,12 @@ func (i *Instance) analytics(ctx context.Context, b *backends) error {
 		}
 	}
 	damaged := b.damagedIn(names)
+	batch, age := i.config.Flush()
 	sys, err := analytics.New(
 		analytics.Parts{Source: source, Persons: b.persons, Warehouse: b.warehouse, Definitions: b.definitions, Letters: b.letters,
 			Locks: b.locks, Projects: b.projects, Agent: agents.Parse, Country: geo.Country,
 			Overflow: overflow, Circuit: b.circuit, Damaged: damaged},
-		analytics.Options{Batch: c.FlushEvents, Age: c.FlushInterval, Lanes: c.Lanes, InFlight: c.Backpressure + c.FlushEvents*c.Lanes,
+		analytics.Options{Batch: batch, Age: age, Lanes: c.Lanes, InFlight: c.Backpressure + batch*c.Lanes,
 			Handouts: c.Handouts, Replay: c.ReplayEvery, ReplayBatch: c.ReplayBatch, Log: o.Log, Now: o.Now, Observe: stages.observe})
 	if err != nil {
 		return err
