@@ -59,7 +59,11 @@ func (c *runCmd) Run(ctx context.Context, e env) (err error) {
 	}
 	bounded, unbound := context.WithCancel(ctx)
 	var memory sync.WaitGroup
-	memory.Go(func() { boundMemory(bounded, e.getenv) })
+	room := int64(roomEmbedded)
+	if cfg.ClickHouse.URL != "" {
+		room = roomOnServers
+	}
+	memory.Go(func() { boundMemory(bounded, e.getenv, room) })
 	defer memory.Wait()
 	defer unbound()
 	signal.Ignore(syscall.SIGPIPE) // whoever read our output may go; the events may not
