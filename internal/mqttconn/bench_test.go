@@ -14,9 +14,6 @@ import (
 	"github.com/tidemill/tidemill/internal/testenv"
 )
 
-// stock is Mosquitto as it ships: no TCP_NODELAY, 20 in flight for an MQTT 5 client.
-const stock = "MOSQUITTO_SETTINGS=set_tcp_nodelay false"
-
 // wide is Mosquitto as it should be set up for a bridge.
 const wide = "MOSQUITTO_SETTINGS=max_inflight_messages 0"
 

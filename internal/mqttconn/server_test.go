@@ -128,6 +128,9 @@ func TestEveryVersionAndQoS(t *testing.T) {
 	}
 }
 
+// stock is Mosquitto as it ships: no TCP_NODELAY, 20 in flight for an MQTT 5 client.
+const stock = "MOSQUITTO_SETTINGS=set_tcp_nodelay false"
+
 // A stock Mosquitto gives an MQTT 5 client 20 in flight and holds acknowledgements back
 // until TCP has acknowledged the first. That we have TCP do so is what keeps it from
 // falling to one window in 40 ms.

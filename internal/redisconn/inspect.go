@@ -149,7 +149,11 @@ func (i *inspection) durability() {
 	case fsync == "always":
 		i.add("appendonly", preflight.OK, "yes, every write is synced before its answer", "")
 	case fsync == "everysec":
-		i.add("appendonly", preflight.OK, "yes, synced every second: a crash of Redis loses nothing, a machine's power loss can cost one second", "")
+		detail := "yes, synced every second: a machine's power loss can cost one second, and a crash of Redis two where its disk is slow"
+		if n := i.info["aof_delayed_fsync"]; n != "" && n != "0" {
+			detail += "; it had to wait for its disk " + n + " times"
+		}
+		i.add("appendonly", preflight.OK, detail, "")
 	case fsync == "no":
 		i.add("appendonly", preflight.Warn, "yes, but synced when the operating system likes: a machine's power loss can cost half a minute", "set appendfsync everysec")
 	default:

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -86,7 +85,7 @@ func (s *Server) Restart() {
 func (s *Server) Kill() {
 	s.t.Helper()
 	pid := s.pid()
-	s.signal(syscall.SIGKILL)
+	s.signal(kill)
 	for deadline := time.Now().Add(20 * time.Second); alive(pid) || s.listens(); { // a JVM's main thread ends before its sockets do
 		if time.Now().After(deadline) {
 			s.t.Fatalf("%s does not end", s.kind.service)
@@ -104,14 +103,18 @@ func (s *Server) listens() bool {
 }
 
 // Freeze stops the server as SIGSTOP does: connections stay, nothing is answered.
-func (s *Server) Freeze() { s.t.Helper(); s.signal(syscall.SIGSTOP) }
+func (s *Server) Freeze() { s.t.Helper(); s.signal(freeze) }
 
 // Thaw lets it go on.
-func (s *Server) Thaw() { s.t.Helper(); s.signal(syscall.SIGCONT) }
+func (s *Server) Thaw() { s.t.Helper(); s.signal(thaw) }
 
-func (s *Server) signal(sig syscall.Signal) {
+func (s *Server) signal(sig os.Signal) {
 	s.t.Helper()
-	if err := syscall.Kill(s.pid(), sig); err != nil {
+	p, err := os.FindProcess(s.pid())
+	if err == nil {
+		err = p.Signal(sig)
+	}
+	if err != nil {
 		s.t.Fatalf("signal %v to %s: %v", sig, s.kind.service, err)
 	}
 }

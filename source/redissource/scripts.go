@@ -134,6 +134,7 @@ for i = 1, n do
       local tries = tonumber(string.match(call('HGET', again, id) or '0', '^%d+')) + burn
       if cause ~= '' then cause = ' ' .. cause end
       call('HSET', again, id, tries .. cause)
+      if tonumber(wait) > 0 then wait = wait + 1 end -- now() is rounded down, and early is wrong
       call('ZADD', due, now() + wait, id)
     end
   end
@@ -157,44 +158,38 @@ return table.concat(took)
 
 // keepLua renews leases of what is still the consumer's, and the lease of its name.
 //
-//	KEYS stream books probes again name
+//	KEYS stream probes name
 //	ARGV group consumer token lease, then for each entry in order of ids: id, count
 //
-// It answers a character for each entry: 1 kept, 0 not ours, x its body is gone: lost.
+// An entry whose body is gone is not renewed, since Redis would forget that it is ours: it
+// is still worked on, and its settlement counts if it comes within the lease. After that
+// whoever finds it idle counts it as lost.
+//
+// It answers a character for each entry: 1 kept, 0 not ours.
 const keepLua = `
-local stream, books, probes, again = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local stream, probes = KEYS[1], KEYS[2]
 local group, consumer, token, lease = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-if call('GET', KEYS[5]) == token then call('PEXPIRE', KEYS[5], lease) end
+if call('GET', KEYS[3]) == token then call('PEXPIRE', KEYS[3], lease) end
 local ids = {}
 for i = 5, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
 if #ids == 0 then return '' end
 local have = owned(stream, group, consumer, ids)
-local mine, kept = {}, {}
+local mine, answer = {}, {}
 for i = 1, #ids do
-  if have[ids[i]] == tonumber(ARGV[4 + 2 * i]) then mine[#mine + 1] = ids[i] end
-end
-local lost = 0
-if #mine > 0 then
-  mine[#mine + 1] = 'JUSTID' -- the count of hand-outs stays
-  local renewed = call('XCLAIM', stream, group, consumer, 0, unpack(mine))
-  for i = 1, #renewed do kept[renewed[i]] = true end
-  lost = #mine - 1 - #renewed
-  if lost > 0 then
-    for i = 1, #mine - 1 do
-      if not kept[mine[i]] then call('HDEL', again, mine[i]); call('XACK', stream, group, mine[i]) end
-    end
-    call('HINCRBY', books, 'lost', lost)
+  local id = ids[i]
+  answer[i] = '0'
+  if have[id] == tonumber(ARGV[4 + 2 * i]) then
+    answer[i] = '1'
+    if #call('XRANGE', stream, id, id) > 0 then mine[#mine + 1] = id end
   end
+end
+if #mine > 0 then
   if call('EXISTS', probes) == 1 then
     local till = now() + lease
-    for id in pairs(kept) do call('ZADD', probes, 'XX', till, id) end
+    for i = 1, #mine do call('ZADD', probes, 'XX', till, mine[i]) end
   end
-end
-local answer = {}
-for i = 1, #ids do
-  if kept[ids[i]] then answer[i] = '1'
-  elseif have[ids[i]] == tonumber(ARGV[4 + 2 * i]) then answer[i] = 'x'
-  else answer[i] = '0' end
+  mine[#mine + 1] = 'JUSTID' -- the count of hand-outs stays
+  call('XCLAIM', stream, group, consumer, 0, unpack(mine))
 end
 return table.concat(answer)
 `
@@ -269,7 +264,7 @@ return {wait, probes, coming}
 const shutLua = `
 call('DEL', KEYS[1], KEYS[2])
 if tonumber(ARGV[1]) >= 0 then
-  call('HSET', KEYS[1], 'until', now() + ARGV[1], 'probes', ARGV[2])
+  call('HSET', KEYS[1], 'until', now() + 1 + ARGV[1], 'probes', ARGV[2])
   call('PEXPIRE', KEYS[1], ARGV[3])
 end
 return 1

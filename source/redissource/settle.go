@@ -208,14 +208,13 @@ func (s *Source) keep(ctx context.Context, name string, part []ending) error {
 		args = append(args, part[i].place.String(), strconv.Itoa(part[i].count))
 	}
 	at := time.Now()
-	kept, err := keep.Exec(ctx, s.client, []string{s.keys.stream, s.keys.books, s.keys.probes, s.keys.again, s.keys.consumer(name)}, args).ToString()
+	kept, err := keep.Exec(ctx, s.client, []string{s.keys.stream, s.keys.probes, s.keys.consumer(name)}, args).ToString()
 	if err != nil {
 		return s.fail(err, "renew leases of")
 	}
 	if len(kept) != len(part) {
 		return s.fail(errReply, "renew leases of")
 	}
-	var lost []string
 	s.mu.Lock()
 	for i, e := range part {
 		h, held := s.held[e.place]
@@ -225,9 +224,6 @@ func (s *Source) keep(ctx context.Context, name string, part []ending) error {
 			}
 			continue
 		}
-		if kept[i] == 'x' {
-			lost = append(lost, e.place.String())
-		}
 		if o, ok := s.outs[e.place]; ok && o.count == e.count {
 			delete(s.outs, e.place) // its settlement will be Stale
 		}
@@ -236,6 +232,5 @@ func (s *Source) keep(ctx context.Context, name string, part []ending) error {
 		}
 	}
 	s.mu.Unlock()
-	s.lost(lost)
 	return nil
 }

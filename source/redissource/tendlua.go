@@ -10,16 +10,17 @@ package redissource
 //	missing = accepted - settled - lost - (length - spare)
 //
 // spare counts entries that were acked before this product came and cannot be trimmed
-// yet; what others ack is missing as soon as it is trimmed. Of the missing ones, those that are pending still are somebody's, who may settle them:
-// they are lost when they are taken, kept or found idle; the others are lost now. Where
-// there are several groups, the entries after the group's position are counted instead,
-// up to a limit.
+// yet; what others ack is missing as soon as it is trimmed. Of the missing ones, those that
+// are pending still are somebody's, who may settle them: they are lost when they are taken
+// or found idle; the others are lost now. Where there are several groups, the entries after
+// the group's position are counted instead, up to a limit.
 //
 //	KEYS stream books due again name
 //	ARGV group consumer (empty: books only) token process (empty: take over nothing) lease
 //
 // It answers {"taken"}, or {"ok", group is new, entries-added went back by, lost now,
-// entries-added, accepted, delivered, skipped, dead, lost, pending, when the group was made, whether there were no books}.
+// entries-added, accepted, delivered, skipped, dead, lost, pending, when the group was
+// made, whether there were no books}.
 const tendLua = `
 local stream, books, due, again = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local group, consumer, token, process, lease = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]

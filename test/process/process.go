@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package process runs the real binary in tests, as a user would: it is started, killed
 // at any moment, frozen, told to stop, and asked by the command line.
 package process

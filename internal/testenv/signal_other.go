@@ -1,0 +1,8 @@
+//go:build !unix
+
+package testenv
+
+import "os"
+
+// Servers are not started here: scripts/services is for Unix.
+var kill, freeze, thaw = os.Kill, os.Kill, os.Kill

@@ -1,0 +1,11 @@
+//go:build unix
+
+package testenv
+
+import "syscall"
+
+const (
+	kill   = syscall.SIGKILL
+	freeze = syscall.SIGSTOP
+	thaw   = syscall.SIGCONT
+)
