@@ -94,6 +94,7 @@ func (c *Loaded) checkServers(ok func(good bool, path string)) {
 	if strings.Contains(string(c.Kafka.Brokers), "://") {
 		scheme(c.Kafka.Brokers, "kafka.brokers", "kafka", "kafka+tls")
 	}
+	ok(c.Kafka.OnLost == "stop" || c.Kafka.OnLost == "continue", "kafka.on_lost")
 	ok(c.Kafka.Partitions >= 1 && c.Kafka.Partitions <= 10_000, "kafka.partitions")
 	ok(c.Postgres.Connections >= 2 && c.Postgres.Connections <= 1000, "postgres.connections")
 	word := func(r rune) bool {

@@ -53,8 +53,9 @@ type ClickHouse struct {
 
 // Kafka is where events wait once its brokers are set: scale-out by partitions.
 type Kafka struct {
-	Partitions int `yaml:"partitions" env:"TIDEMILL_KAFKA_PARTITIONS" default:"12" help:"partitions of a topic that is made because it is not there: as many instances can share it" allow:"1 to 10000"`
-	Brokers    URL `yaml:"brokers" env:"TIDEMILL_KAFKA_BROKERS,KAFKA_BROKERS" help:"a Kafka: the waiting events are in its topic instead of in Redis or the embedded database" allow:"host:port, several with commas; or kafka://user:password@host:port, kafka+tls://"`
+	Partitions int    `yaml:"partitions" env:"TIDEMILL_KAFKA_PARTITIONS" default:"12" help:"partitions of a topic that is made because it is not there: as many instances can share it" allow:"1 to 10000"`
+	Brokers    URL    `yaml:"brokers" env:"TIDEMILL_KAFKA_BROKERS,KAFKA_BROKERS" help:"a Kafka: the waiting events are in its topic instead of in Redis or the embedded database" allow:"host:port, several with commas; or kafka://user:password@host:port, kafka+tls://"`
+	OnLost     string `yaml:"on_lost" env:"TIDEMILL_KAFKA_ON_LOST" default:"stop" help:"where records are gone that nobody had settled, by retention or with a topic made anew: stop and say so, or count them as lost and go on" allow:"stop|continue"`
 }
 
 // Log says what is logged, and how.

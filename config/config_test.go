@@ -45,7 +45,7 @@ func TestLaterLayersWin(t *testing.T) {
 
 func TestEverySettingCanBeSetInEveryLayer(t *testing.T) {
 	other := map[string]string{"listen": "127.0.0.1:9", "log.level": "warn", "log.format": "json", "http.trust_proxy": "10.0.0.0/8,::1",
-		"analytics.rate_status": "429", "analytics.geoip.url": "https://example.com/db.mmdb", "analytics.dead_trim": "true", "strict": "true",
+		"analytics.rate_status": "429", "analytics.geoip.url": "https://example.com/db.mmdb", "analytics.dead_trim": "true", "strict": "true", "kafka.on_lost": "continue",
 		"redis.url": "redis://10.0.0.1:6379/3", "postgres.url": "postgres://db.example:5432/x", "clickhouse.url": "https://ch.example:8443"}
 	for _, f := range Reference() {
 		text := other[f.Path]

@@ -46,8 +46,12 @@ func (i *Instance) kafka(ctx context.Context, b *backends) error {
 	}
 	b.damaged = nil
 	reports := i.sourceReports()
+	onLost := kafkasource.Stop
+	if i.config.Kafka.OnLost == "continue" {
+		onLost = kafkasource.Continue
+	}
 	open := func(name string) (*kafkasource.Source, error) {
-		return kafkasource.New(cluster, topics[name], c.Group, kafkasource.Options{Log: o.Log, Now: o.Now, Lost: func(l kafkasource.Loss) {
+		return kafkasource.New(cluster, topics[name], c.Group, kafkasource.Options{OnLost: onLost, Log: o.Log, Now: o.Now, Lost: func(l kafkasource.Loss) {
 			reports.WithLabelValues(name, "lost").Add(float64(l.Records))
 			o.Log.Warn("records are gone that were not settled", "pipeline", name, "topic", l.Topic, "partition", l.Partition,
 				"from", l.From, "to", l.To, "records", l.Records, "cause", l.Cause, "counted", l.Counted)
