@@ -108,6 +108,11 @@ type Analytics struct {
 	Heartbeat     string        `yaml:"heartbeat" env:"TIDEMILL_ANALYTICS_HEARTBEAT" help:"file whose content is renewed every 15s while the pipeline turns; empty: none"`
 }
 
+// UsesFile says whether anything stays in the embedded database: what has no address.
+func (c *Config) UsesFile() bool {
+	return c.Redis.URL == "" || c.Postgres.URL == "" || c.ClickHouse.URL == ""
+}
+
 // Flush is how many events are flushed together, and how long the first of them waits for
 // the rest. A ClickHouse stores four thousand rows for little more than a thousand.
 func (c *Config) Flush() (events int, interval time.Duration) {

@@ -54,7 +54,7 @@ func (i *Instance) connect(ctx context.Context) (*backends, error) {
 		wanted bool
 		open   func(context.Context, *backends) error
 	}{
-		{c.Redis.URL == "" || c.Postgres.URL == "" || c.ClickHouse.URL == "", i.sqlite},
+		{c.UsesFile(), i.sqlite},
 		{c.ClickHouse.URL != "", i.clickhouse},
 		{c.Postgres.URL != "", i.postgres},
 		{c.Redis.URL != "", i.redis},

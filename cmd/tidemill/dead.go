@@ -92,7 +92,11 @@ func (c *deadShowCmd) Run(ctx context.Context, e env) error {
 			letterLine
 			Payload       string
 			PayloadBase64 string `json:"payload_base64"`
-			History       []struct {
+			Fields        []struct {
+				Name, Value string
+				ValueBase64 string `json:"value_base64"`
+			}
+			History []struct {
 				At          time.Time
 				Kind, Cause string
 				Tries       int
@@ -109,6 +113,15 @@ func (c *deadShowCmd) Run(ctx context.Context, e env) error {
 		}
 		if err := w.Flush(); err != nil {
 			return err
+		}
+		for _, f := range l.Fields {
+			value := f.Value
+			if f.ValueBase64 != "" {
+				value = "(base64) " + f.ValueBase64
+			}
+			if _, err := fmt.Fprintf(e.out, "  %s = %s\n", printable(f.Name), printable(value)); err != nil {
+				return err
+			}
 		}
 		payload := l.Payload
 		if payload == "" && l.PayloadBase64 != "" {

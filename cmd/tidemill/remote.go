@@ -44,7 +44,7 @@ func (r *remote) open(ctx context.Context, e env) (*client, error) {
 	case err == nil && (r.Data == "" || sameFolder(its.Data, cfg.Data)):
 		return c, nil
 	}
-	if _, err := os.Stat(connect.DatabasePath(cfg.Data)); err != nil {
+	if _, err := os.Stat(connect.DatabasePath(cfg.Data)); err != nil && cfg.UsesFile() {
 		return nil, fmt.Errorf("nothing runs at %s, and there is no data in %s: start with `tidemill run`, or say where by --server or --data", c.base, cfg.Data)
 	}
 	return offline(ctx, e, cfg)

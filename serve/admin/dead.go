@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
 // letter is a dead letter as the API shows it. A payload that is no text is in base64.
@@ -30,9 +31,17 @@ type letter struct {
 	Last          time.Time        `json:"last_failed_at"`
 	Payload       string           `json:"payload,omitempty"`
 	PayloadBase64 string           `json:"payload_base64,omitempty"`
+	Fields        []field          `json:"fields,omitempty"`  // of a stream entry, as received
 	Damaged       string           `json:"damaged,omitempty"` // its stored bytes are not those that were put
 	Row           json.RawMessage  `json:"row,omitempty"`
 	History       []failure        `json:"history,omitempty"`
+}
+
+// field is one of a stream entry's. A value that is no text is in base64.
+type field struct {
+	Name        string `json:"name"`
+	Value       string `json:"value"`
+	ValueBase64 string `json:"value_base64,omitempty"`
 }
 
 type failure struct {
@@ -52,6 +61,16 @@ func show(l *deadletter.Letter, whole bool) letter {
 	}
 	if !whole {
 		return out
+	}
+	for _, h := range l.Header {
+		if string(h.Name) == event.MetaHeader {
+			continue
+		}
+		f := field{Name: string(h.Name), Value: string(h.Value)}
+		if !utf8.Valid(h.Value) {
+			f.Value, f.ValueBase64 = "", base64.StdEncoding.EncodeToString(h.Value)
+		}
+		out.Fields = append(out.Fields, f)
 	}
 	if json.Valid(l.Row) {
 		out.Row = l.Row
