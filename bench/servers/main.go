@@ -97,13 +97,13 @@ func bench(ctx context.Context, events, backlog int, bin, dir, profile string) e
 	}
 	profiled := make(chan error, 1)
 	go func() { profiled <- p.profile(profile) }()
-	whole, err := s.timed(p.pid(), events, func() error { return p.drained(ctx) })
+	whole, err := s.timed(p.pid(), events, func() error { return p.drained(ctx, client, "events:incoming") })
 	if err := cmp.Or(err, <-profiled); err != nil {
 		return err
 	}
 	row(fmt.Sprintf("stream → persons, warehouse (%dk)", events/1000), whole.perSecond, whole.cpu, rss(p.pid()))
 	steady, err := s.timed(p.pid(), events, func() error { // every person is known by now
-		return cmp.Or(fill(ctx, client, g, "events:incoming", events), p.drained(ctx))
+		return cmp.Or(fill(ctx, client, g, "events:incoming", events), p.drained(ctx, client, "events:incoming"))
 	})
 	if err != nil {
 		return err

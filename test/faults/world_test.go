@@ -98,6 +98,7 @@ func newWorld(t *testing.T, rnd *rand.Rand) *world {
 	w.env = map[string]string{
 		"REDIS_URL": "redis://" + w.redis.Addr + "/0", "DATABASE_URL": postgresURL(w.postgres.Addr, "postgres"), "CLICKHOUSE_URL": "http://" + w.clickhouse.Addr,
 		"CLICKHOUSE_DB": w.database, "TIDEMILL_ANALYTICS_CLAIM": claim.String(), "TIDEMILL_LOG_LEVEL": "warn",
+		"TIDEMILL_ANALYTICS_FLUSH_INTERVAL": "100ms", // many flushes: there is always one to interrupt
 	}
 	var err error
 	if w.client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{w.redis.Addr}, DisableRetry: true, DisableCache: true,
