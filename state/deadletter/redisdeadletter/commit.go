@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
@@ -34,9 +35,9 @@ func where(r *deadletter.Record) (place, int64) {
 	case r.State == deadletter.Held:
 		return held, 0
 	case !r.Until.IsZero():
-		return lease, ceil(r.Until)
+		return lease, wire.MillisUp(r.Until)
 	case !r.Due.IsZero():
-		return later, ceil(r.Due)
+		return later, wire.MillisUp(r.Due)
 	}
 	return ready, 0
 }
@@ -132,7 +133,7 @@ func (c *change) append(args []string, pipeline int) []string {
 		p, ms := where(c.r)
 		meta, to, at = encodeMeta(c.r), string(p), strconv.FormatInt(ms, 10)
 		if c.history {
-			history = encodeHistory(c.r.History)
+			history = string(deadletter.EncodeHistory(c.r.History))
 		}
 	}
 	args = append(args, c.kind, seq, strconv.Itoa(pipeline), id, c.old, meta, c.entry, to, at, history, c.book, strconv.Itoa(len(c.fields)))

@@ -98,7 +98,7 @@ func (e *entry) message(r *deadletter.Record) {
 	if flags&dataIsRow != 0 && flags&dataIsPayload != 0 {
 		r.Payload = bytes.Clone(data)
 	}
-	if found := sum(r.Pipeline, r.Tenant, r.ID, head, r.Payload, r.Row); err != nil || found != stored {
+	if found := deadletter.Sum(r.Pipeline, r.Tenant, r.ID, head, r.Payload, r.Row); err != nil || found != stored {
 		r.Damaged = fmt.Sprintf("the stored message is damaged: its checksum is %016x, %016x was written; what is left of it can be looked at, not replayed", found, stored)
 		r.Cause = r.Damaged
 	}

@@ -94,7 +94,7 @@ func (r stored) entryOf() string {
 // remember takes the letter's failures.
 func (r stored) remember(history string) {
 	var err error
-	if r.History, err = decodeHistory([]byte(history)); err != nil {
+	if r.History, err = deadletter.DecodeHistory([]byte(history)); err != nil {
 		r.History = []deadletter.Failure{{At: r.Last, Kind: tidemill.Internal, Cause: "the stored history was damaged and is lost"}}
 	}
 	if n := len(r.History); n > 0 {

@@ -1,13 +1,8 @@
 package sqlitedeadletter
 
 import (
-	"encoding/binary"
-	"errors"
-	"time"
-
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
@@ -15,190 +10,18 @@ import (
 // ones stay readable.
 const version = 1
 
-var errDamaged = errors.New("the stored bytes are not what was written")
-
-// encodeMessage writes what is neither a column nor the payload. Bytes stay bytes, and
-// times keep every nanosecond of whatever year.
+// encodeMessage writes what is neither a column nor the payload.
 func encodeMessage(m *tidemill.Message) []byte {
-	b := make([]byte, 0, 128)
-	b = append(b, version, m.Priority)
-	for _, s := range []string{m.Type, m.To, string(m.Key)} {
-		b = appendString(b, s)
-	}
-	for _, t := range []time.Time{m.Time, m.At} {
-		b = binary.AppendVarint(b, t.Unix())
-		b = binary.AppendUvarint(b, uint64(t.Nanosecond()))
-	}
-	for _, n := range []uint64{uint64(m.Tries), uint64(m.Handed), uint64(m.Mark.Shard), uint64(m.Mark.Epoch), m.Mark.Hi, m.Mark.Lo, uint64(len(m.Header))} {
-		b = binary.AppendUvarint(b, n)
-	}
-	for _, f := range m.Header {
-		b = appendString(b, string(f.Name))
-		b = appendString(b, string(f.Value))
-	}
-	return b
+	return deadletter.AppendMessage(append(make([]byte, 0, 128), version, m.Priority), m)
 }
 
 // decodeMessage is the inverse of encodeMessage. It copies what it keeps.
 func decodeMessage(b []byte, m *tidemill.Message) error {
-	d := decoder{b: b}
-	if d.byte() != version {
-		return errDamaged
+	r := wire.NewReader(b)
+	if r.Byte() != version {
+		return wire.ErrDamaged
 	}
-	m.Priority = d.byte()
-	m.Type, m.To, m.Key = string(d.bytes()), string(d.bytes()), append([]byte(nil), d.bytes()...)
-	m.Time, m.At = d.time(), d.time()
-	m.Tries, m.Handed = int(d.uvarint()), int(d.uvarint())
-	m.Mark = tidemill.Mark{Shard: uint32(d.uvarint()), Epoch: uint32(d.uvarint()), Hi: d.uvarint(), Lo: d.uvarint()}
-	n := d.uvarint()
-	if n > uint64(len(d.b)) { // two bytes each at the least
-		return errDamaged
-	}
-	m.Header = make([]tidemill.Field, 0, n)
-	for range n {
-		m.Header = append(m.Header, tidemill.Field{Name: append([]byte(nil), d.bytes()...), Value: append([]byte(nil), d.bytes()...)})
-	}
-	return d.end()
-}
-
-// sum is the checksum of a letter's message with all that it is found by.
-func sum(pipeline, tenant, id string, message, payload, row []byte) uint64 {
-	h := xxhash.New()
-	var length [8]byte
-	part := func(b []byte) {
-		binary.LittleEndian.PutUint64(length[:], uint64(len(b)))
-		_, _ = h.Write(length[:]) // never fails
-		_, _ = h.Write(b)
-	}
-	for _, s := range []string{pipeline, tenant, id} {
-		part([]byte(s))
-	}
-	for _, b := range [][]byte{message, payload, row} {
-		part(b)
-	}
-	return h.Sum64()
-}
-
-// encodeHistory writes failures with a checksum of their own: they change, the message
-// does not.
-func encodeHistory(fs []deadletter.Failure) []byte {
-	b := []byte{version}
-	b = binary.AppendUvarint(b, uint64(len(fs)))
-	for _, f := range fs {
-		b = binary.AppendVarint(b, millis(f.At))
-		b = append(b, byte(f.Kind))
-		b = appendString(b, f.Cause)
-		b = binary.AppendUvarint(b, uint64(f.Tries))
-	}
-	return binary.LittleEndian.AppendUint64(b, xxhash.Sum64(b))
-}
-
-// decodeHistory is the inverse of encodeHistory.
-func decodeHistory(b []byte) ([]deadletter.Failure, error) {
-	n := len(b) - 8
-	if n < 0 || binary.LittleEndian.Uint64(b[n:]) != xxhash.Sum64(b[:n]) {
-		return nil, errDamaged
-	}
-	d := decoder{b: b[:n]}
-	if d.byte() != version {
-		return nil, errDamaged
-	}
-	k := d.uvarint()
-	if k > uint64(len(d.b)) {
-		return nil, errDamaged
-	}
-	fs := make([]deadletter.Failure, 0, k)
-	for range k {
-		fs = append(fs, deadletter.Failure{At: instant(d.varint()), Kind: tidemill.Kind(d.byte()), Cause: string(d.bytes()), Tries: int(d.uvarint())})
-	}
-	return fs, d.end()
-}
-
-func appendString(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// decoder reads what the functions above wrote; after the first thing that is wrong it
-// reads zeros.
-type decoder struct {
-	b   []byte
-	bad bool
-}
-
-func (d *decoder) byte() byte {
-	if len(d.b) == 0 {
-		d.bad = true
-		return 0
-	}
-	c := d.b[0]
-	d.b = d.b[1:]
-	return c
-}
-
-func (d *decoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 {
-		d.bad, d.b = true, nil
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *decoder) varint() int64 {
-	v, n := binary.Varint(d.b)
-	if n <= 0 {
-		d.bad, d.b = true, nil
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-// bytes is a part of what is decoded: copy it.
-func (d *decoder) bytes() []byte {
-	n := d.uvarint()
-	if n > uint64(len(d.b)) {
-		d.bad, d.b = true, nil
-		return nil
-	}
-	s := d.b[:n]
-	d.b = d.b[n:]
-	return s
-}
-
-func (d *decoder) time() time.Time {
-	s, ns := d.varint(), d.uvarint()
-	return time.Unix(s, int64(ns%1e9)).UTC()
-}
-
-func (d *decoder) end() error {
-	if d.bad || len(d.b) > 0 {
-		return errDamaged
-	}
-	return nil
-}
-
-// millis is a time as a column; the zero time is 0.
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
-
-// ceil is the first whole millisecond that is not before t; the zero time is 0.
-func ceil(t time.Time) int64 {
-	ms := millis(t)
-	if ms != 0 && time.UnixMilli(ms).Before(t) {
-		ms++
-	}
-	return ms
-}
-
-func instant(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
+	m.Priority = r.Byte()
+	deadletter.ReadMessage(r, m)
+	return r.End()
 }

@@ -31,14 +31,14 @@ func FuzzMessage(f *testing.F) {
 
 func FuzzHistory(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(encodeHistory(nil))
-	f.Add(encodeHistory([]deadletter.Failure{{At: time.UnixMilli(1).UTC(), Kind: tidemill.Partner, Cause: "c\xff", Tries: 3}, {}}))
+	f.Add(deadletter.EncodeHistory(nil))
+	f.Add(deadletter.EncodeHistory([]deadletter.Failure{{At: time.UnixMilli(1).UTC(), Kind: tidemill.Partner, Cause: "c\xff", Tries: 3}, {}}))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		fs, err := decodeHistory(in)
+		fs, err := deadletter.DecodeHistory(in)
 		if err != nil {
 			return
 		}
-		again, err := decodeHistory(encodeHistory(fs))
+		again, err := deadletter.DecodeHistory(deadletter.EncodeHistory(fs))
 		if err != nil || len(again) != len(fs) {
 			t.Errorf("%q: %d failures, then %d, %v", in, len(fs), len(again), err)
 		}
@@ -46,11 +46,11 @@ func FuzzHistory(f *testing.F) {
 }
 
 func TestEveryFlippedBitOfAHistoryIsFound(t *testing.T) {
-	b := encodeHistory([]deadletter.Failure{{At: time.UnixMilli(1).UTC(), Kind: tidemill.Partner, Cause: "cause", Tries: 3}})
+	b := deadletter.EncodeHistory([]deadletter.Failure{{At: time.UnixMilli(1).UTC(), Kind: tidemill.Partner, Cause: "cause", Tries: 3}})
 	for i := range len(b) * 8 {
 		c := bytes.Clone(b)
 		c[i/8] ^= 1 << (i % 8)
-		if _, err := decodeHistory(c); err == nil {
+		if _, err := deadletter.DecodeHistory(c); err == nil {
 			t.Errorf("bit %d was not missed", i)
 		}
 	}

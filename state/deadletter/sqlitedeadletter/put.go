@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
@@ -27,7 +28,7 @@ func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
 	for i := range letters {
 		l := &letters[i]
 		encoded[i] = encodeMessage(l.Message)
-		sums[i] = sum(l.Pipeline, l.Message.Tenant, l.Message.ID, encoded[i], l.Message.Payload, l.Row)
+		sums[i] = deadletter.Sum(l.Pipeline, l.Message.Tenant, l.Message.ID, encoded[i], l.Message.Payload, l.Row)
 	}
 	err := s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
 		found, err := lookupNames(tx, letters)
@@ -178,7 +179,7 @@ func insert(tx *sqlitedb.Tx, rs []*deadletter.Record) error {
 	args := make([]any, 0, 12*len(rs))
 	for _, r := range rs {
 		args = append(args, r.Seq, []byte(r.Pipeline), []byte(r.Tenant), []byte(r.ID), r.Mark.Shard, r.Mark.Hi, r.Mark.Lo,
-			uint8(r.Kind), millis(r.First), millis(r.Last), r.Deaths, encodeHistory(r.History))
+			uint8(r.Kind), wire.Millis(r.First), wire.Millis(r.Last), r.Deaths, deadletter.EncodeHistory(r.History))
 	}
 	if _, err := tx.Bulk("INSERT INTO deadletter(seq,pipeline,tenant,id,shard,hi,lo,kind,first,last,deaths,history) VALUES ",
 		"(?,?,?,?,?,?,?,?,?,?,?,?)", "", args); err != nil {
@@ -191,7 +192,7 @@ func insert(tx *sqlitedb.Tx, rs []*deadletter.Record) error {
 func rewrite(tx *sqlitedb.Tx, rs []*deadletter.Record, damaged bool) error {
 	args := make([]any, 0, 9*len(rs))
 	for _, r := range rs {
-		args = append(args, r.Seq, r.Mark.Shard, r.Mark.Hi, r.Mark.Lo, uint8(r.Kind), millis(r.Last), r.Deaths, r.Replays, encodeHistory(r.History))
+		args = append(args, r.Seq, r.Mark.Shard, r.Mark.Hi, r.Mark.Lo, uint8(r.Kind), wire.Millis(r.Last), r.Deaths, r.Replays, deadletter.EncodeHistory(r.History))
 	}
 	head := "UPDATE deadletter SET damaged=0, "
 	if damaged {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
@@ -72,13 +73,13 @@ func scan(rows *sql.Rows, withBody bool) (*deadletter.Record, error) {
 		return nil, fmt.Errorf("read a letter: %w", err)
 	}
 	var failed error
-	if r.History, failed = decodeHistory(history); failed != nil {
-		r.History = []deadletter.Failure{{At: instant(last), Kind: tidemill.Internal, Cause: "the stored history was damaged and is lost"}}
+	if r.History, failed = deadletter.DecodeHistory(history); failed != nil {
+		r.History = []deadletter.Failure{{At: wire.Instant(last), Kind: tidemill.Internal, Cause: "the stored history was damaged and is lost"}}
 	}
 	if n := len(r.History); n > 0 {
 		r.Cause = r.History[n-1].Cause
 	}
-	r.Kind, r.First, r.Last, r.Due, r.Until, r.Epoch = tidemill.Kind(kind), instant(first), instant(last), instant(due), instant(until), uint32(epoch)
+	r.Kind, r.First, r.Last, r.Due, r.Until, r.Epoch = tidemill.Kind(kind), wire.Instant(first), wire.Instant(last), wire.Instant(due), wire.Instant(until), uint32(epoch)
 	if r.State = deadletter.Held; state == 1 {
 		r.State = deadletter.Replaying
 	}
@@ -88,7 +89,7 @@ func scan(rows *sql.Rows, withBody bool) (*deadletter.Record, error) {
 	mark := tidemill.Mark{Shard: uint32(shard), Hi: uint64(hi), Lo: uint64(lo)}
 	if withBody {
 		err := decodeMessage(message, &r.Message)
-		if found := sum(r.Pipeline, r.Tenant, r.ID, message, r.Payload, r.Row); err != nil || !stored.Valid || found != uint64(stored.Int64) {
+		if found := deadletter.Sum(r.Pipeline, r.Tenant, r.ID, message, r.Payload, r.Row); err != nil || !stored.Valid || found != uint64(stored.Int64) {
 			r.Damaged = fmt.Sprintf("the stored message is damaged: its checksum is %016x, %016x was written; what is left of it can be looked at, not replayed", found, uint64(stored.Int64))
 			r.Cause = r.Damaged
 		}
@@ -176,7 +177,7 @@ func where(f deadletter.Filter) (condition string, args []any) {
 		and("(1<<kind)&? = 0", mask(f.NotKinds))
 	}
 	if !f.Before.IsZero() {
-		and("last < ?", ceil(f.Before))
+		and("last < ?", wire.MillisUp(f.Before))
 	}
 	if f.Replays > 0 {
 		and("replays < ?", f.Replays)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
@@ -97,7 +98,7 @@ func (c *source) take(ctx context.Context, into []*tidemill.Message) (int, time.
 		}
 		args := make([]any, 0, 4*len(leased))
 		for _, r := range leased {
-			args = append(args, r.Seq, r.Epoch, r.Handed, ceil(r.Until))
+			args = append(args, r.Seq, r.Epoch, r.Handed, wire.MillisUp(r.Until))
 		}
 		if _, err := tx.Bulk("UPDATE deadletter SET epoch=v.column2, handed=v.column3, until=v.column4 FROM (VALUES ", "(?,?,?,?)", ") AS v WHERE seq=v.column1", args); err != nil {
 			return err
@@ -176,7 +177,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		args := make([]any, 0, 4*len(back))
 		for _, r := range back {
 			if r.State == deadletter.Replaying { // a later settlement of the batch may have ended it
-				args = append(args, r.Seq, ceil(r.Due), ceil(r.Until), r.Burnt)
+				args = append(args, r.Seq, wire.MillisUp(r.Due), wire.MillisUp(r.Until), r.Burnt)
 			}
 		}
 		if _, err := tx.Bulk("UPDATE deadletter SET due=v.column2, until=v.column3, burnt=v.column4 FROM (VALUES ", "(?,?,?,?)", ") AS v WHERE seq=v.column1", args); err != nil {
@@ -256,7 +257,7 @@ func (c *source) Keep(ctx context.Context) error {
 	if len(out) == 0 {
 		return ctx.Err()
 	}
-	until := ceil(c.s.o.Now().Add(c.s.o.Lease))
+	until := wire.MillisUp(c.s.o.Now().Add(c.s.o.Lease))
 	args, held := make([]any, 0, 4*len(out)), make([][]any, 0, len(out))
 	for _, m := range out {
 		args = append(args, int64(m.Lo), m.Epoch, m.Hi, until)

@@ -1,0 +1,98 @@
+package deadletter
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/wire"
+)
+
+// AppendMessage writes what of a message is neither its name nor its payload, as backends
+// keep it in one piece: bytes stay bytes, and times keep every nanosecond.
+func AppendMessage(b []byte, m *tidemill.Message) []byte {
+	b = wire.AppendString(b, m.Type)
+	b = wire.AppendString(b, m.To)
+	b = wire.AppendString(b, m.Key)
+	b = wire.AppendTime(b, m.Time)
+	b = wire.AppendTime(b, m.At)
+	for _, n := range []uint64{uint64(m.Tries), uint64(m.Handed), uint64(m.Mark.Shard), uint64(m.Mark.Epoch), m.Mark.Hi, m.Mark.Lo, uint64(len(m.Header))} {
+		b = binary.AppendUvarint(b, n)
+	}
+	for _, f := range m.Header {
+		b = wire.AppendString(b, f.Name)
+		b = wire.AppendString(b, f.Value)
+	}
+	return b
+}
+
+// ReadMessage reads what AppendMessage wrote into m, copying what it keeps. What is damaged
+// is found by r.End.
+func ReadMessage(r *wire.Reader, m *tidemill.Message) {
+	m.Type, m.To, m.Key = string(r.Bytes()), string(r.Bytes()), bytes.Clone(r.Bytes())
+	m.Time, m.At = r.Time(), r.Time()
+	m.Tries, m.Handed = int(r.Uvarint()), int(r.Uvarint())
+	m.Mark = tidemill.Mark{Shard: uint32(r.Uvarint()), Epoch: uint32(r.Uvarint()), Hi: r.Uvarint(), Lo: r.Uvarint()}
+	n := r.Count()
+	m.Header = make([]tidemill.Field, 0, n)
+	for range n {
+		m.Header = append(m.Header, tidemill.Field{Name: bytes.Clone(r.Bytes()), Value: bytes.Clone(r.Bytes())})
+	}
+}
+
+// Sum is the checksum of a letter's message with all that it is found by: head is how the
+// message is encoded, without its payload.
+func Sum(pipeline, tenant, id string, head, payload, row []byte) uint64 {
+	h := xxhash.New()
+	var length [8]byte
+	part := func(b []byte) {
+		binary.LittleEndian.PutUint64(length[:], uint64(len(b)))
+		_, _ = h.Write(length[:]) // never fails
+		_, _ = h.Write(b)
+	}
+	for _, s := range []string{pipeline, tenant, id} {
+		part([]byte(s))
+	}
+	for _, b := range [][]byte{head, payload, row} {
+		part(b)
+	}
+	return h.Sum64()
+}
+
+// historyVersion is the first byte of an encoded history. A new form gets a new number;
+// old ones stay readable.
+const historyVersion = 1
+
+// EncodeHistory writes failures as backends keep them, with a checksum of their own: they
+// change, the message does not.
+func EncodeHistory(fs []Failure) []byte {
+	b := []byte{historyVersion}
+	b = binary.AppendUvarint(b, uint64(len(fs)))
+	for _, f := range fs {
+		b = binary.AppendVarint(b, wire.Millis(f.At))
+		b = append(b, byte(f.Kind))
+		b = wire.AppendString(b, f.Cause)
+		b = binary.AppendUvarint(b, uint64(f.Tries))
+	}
+	return binary.LittleEndian.AppendUint64(b, xxhash.Sum64(b))
+}
+
+// DecodeHistory is the inverse of EncodeHistory; wire.ErrDamaged if it cannot be.
+func DecodeHistory(b []byte) ([]Failure, error) {
+	n := len(b) - 8
+	if n < 0 || binary.LittleEndian.Uint64(b[n:]) != xxhash.Sum64(b[:n]) {
+		return nil, wire.ErrDamaged
+	}
+	r := wire.NewReader(b[:n])
+	if r.Byte() != historyVersion {
+		return nil, wire.ErrDamaged
+	}
+	k := r.Count()
+	fs := make([]Failure, 0, k)
+	for range k {
+		fs = append(fs, Failure{At: wire.Instant(r.Varint()), Kind: tidemill.Kind(r.Byte()), Cause: string(r.Bytes()), Tries: int(r.Uvarint())})
+	}
+	return fs, r.End()
+}
