@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,10 +22,13 @@ type Link struct {
 	proxy *toxiproxy.Proxy
 }
 
+var quiet sync.Once
+
 // NewLink opens a link to an address, host:port.
 func NewLink(t testing.TB, upstream string) *Link {
 	t.Helper()
 	l := &Link{t: t, Addr: net.JoinHostPort("127.0.0.1", freePort(t))}
+	quiet.Do(func() { zerolog.SetGlobalLevel(zerolog.Disabled) }) // toxics log by a logger of their own
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	l.proxy = toxiproxy.NewProxy(server, Name("link"), l.Addr, upstream)
 	if err := l.proxy.Start(); err != nil {

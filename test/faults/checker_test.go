@@ -33,13 +33,18 @@ func TestTheCheckerSeesWhatIsWrong(t *testing.T) {
 				t.Fatalf("%s: %v %v", s, tag, err)
 			}
 		}
-		sql(`UPDATE persons SET properties = '{"p0": "wrong"}' WHERE id = (SELECT person_id FROM person_distinct_ids WHERE distinct_id = 'user-7')`)
-		sees("person of user-7 is")
-		sql(`DELETE FROM person_distinct_ids WHERE distinct_id = 'user-8'`)
-		sees(`has not the distinct id "user-8"`)
-		w.ask(`INSERT INTO events SELECT * REPLACE (generateUUIDv4() AS event_id) FROM events WHERE properties LIKE '%"n": 40%' LIMIT 1`, func([]byte) {})
+		var users []string // that were drawn: a short load knows some only
+		if err := db.QueryRow(context.Background(), `SELECT array_agg(distinct_id) FROM
+			(SELECT distinct_id FROM person_distinct_ids WHERE distinct_id LIKE 'user-%' ORDER BY 1 LIMIT 3) u`).Scan(&users); err != nil || len(users) < 3 {
+			t.Fatalf("users %q: %v", users, err)
+		}
+		sql(`UPDATE persons SET properties = '{"p0": "wrong"}' WHERE id = (SELECT person_id FROM person_distinct_ids WHERE distinct_id = '` + users[0] + `')`)
+		sees("person of " + users[0] + " is")
+		sql(`DELETE FROM person_distinct_ids WHERE distinct_id = '` + users[1] + `'`)
+		sees(`has not the distinct id "` + users[1] + `"`)
+		w.ask(`INSERT INTO events SELECT * REPLACE (generateUUIDv4() AS event_id) FROM events WHERE properties LIKE '%"n": %' LIMIT 1`, func([]byte) {})
 		sees("a row of an event that nobody sent")
-		w.ask(`ALTER TABLE events DELETE WHERE distinct_id = 'user-9' SETTINGS mutations_sync = 2`, func([]byte) {})
+		w.ask(`ALTER TABLE events DELETE WHERE distinct_id = '`+users[2]+`' SETTINGS mutations_sync = 2`, func([]byte) {})
 		sees("confirmed and lost")
 		sees("stored, the checker counts")
 		if w.int("XTRIM", "events:dlq", "MAXLEN", "=", "0") == 0 {
