@@ -38,9 +38,6 @@ const (
 type Options struct {
 	Now func() time.Time // nil means time.Now
 	Log *slog.Logger     // nil discards
-	// Invalidate is told after names of a project were upserted that were not known this
-	// hour, so that readers' caches can be dropped. Nil: nobody is told.
-	Invalidate func(ctx context.Context, project uuid.UUID, events, properties bool)
 }
 
 // Catalog gathers definitions. Its methods may be called from several goroutines.
@@ -170,30 +167,5 @@ func (c *Catalog) Flush(ctx context.Context) error {
 		c.mu.Unlock()
 		return fmt.Errorf("catalogue %d new names: %w", ns.size(), err)
 	}
-	c.invalidate(ctx, b)
 	return nil
-}
-
-// invalidate tells about each project of a batch, in the order of their ids.
-func (c *Catalog) invalidate(ctx context.Context, b *definition.Batch) {
-	if c.o.Invalidate == nil {
-		return
-	}
-	es, ps := b.Events, b.Properties
-	for len(es) > 0 || len(ps) > 0 {
-		var project uuid.UUID
-		if len(ps) == 0 || len(es) > 0 && !less(ps[0].Project, es[0].Project) {
-			project = es[0].Project
-		} else {
-			project = ps[0].Project
-		}
-		events, properties := false, false
-		for ; len(es) > 0 && es[0].Project == project; es = es[1:] {
-			events = true
-		}
-		for ; len(ps) > 0 && ps[0].Project == project; ps = ps[1:] {
-			properties = true
-		}
-		c.o.Invalidate(ctx, project, events, properties)
-	}
 }

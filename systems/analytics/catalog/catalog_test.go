@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -251,11 +252,31 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	}
 }
 
-func TestReadersAreToldWhatChanged(t *testing.T) {
+// watched tells which projects' names an upsert has brought, as a store does that drops
+// the caches of readers.
+type watched struct {
+	definition.Definitions
+	told *[]string
+}
+
+func (w watched) Upsert(ctx context.Context, b *definition.Batch) error {
+	if err := w.Definitions.Upsert(ctx, b); err != nil {
+		return err
+	}
+	for _, p := range []uuid.UUID{projectA, projectB} {
+		events := slices.ContainsFunc(b.Events, func(e definition.Event) bool { return e.Project == p })
+		properties := slices.ContainsFunc(b.Properties, func(x definition.Property) bool { return x.Project == p })
+		if events || properties {
+			*w.told = append(*w.told, fmt.Sprintf("%s %v %v", p, events, properties))
+		}
+	}
+	return nil
+}
+
+func TestAnUpsertBringsWhatIsNewAndNothingElse(t *testing.T) {
 	var told []string
-	cat, d := newCatalog(t, Options{Invalidate: func(_ context.Context, p uuid.UUID, events, properties bool) {
-		told = append(told, fmt.Sprintf("%s %v %v", p, events, properties))
-	}})
+	cat, d := newCatalog(t, Options{})
+	cat.defs = watched{cat.defs, &told}
 	see := func(p uuid.UUID, name, properties string) {
 		e := seen(name, properties, "")
 		e.Project = p

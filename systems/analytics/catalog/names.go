@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"github.com/tidemill/tidemill/state/definition"
 )
 
@@ -46,8 +44,6 @@ func (n *names) batch() *definition.Batch {
 	})
 	return b
 }
-
-func less(a, b uuid.UUID) bool { return bytes.Compare(a[:], b[:]) < 0 }
 
 // room says whether one more name may wait.
 func (c *Catalog) room() bool {
