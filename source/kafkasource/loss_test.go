@@ -145,6 +145,13 @@ func TestATopicMadeAnew(t *testing.T) {
 	if resp, err := w.admin.DeleteTopics(t.Context(), w.topic); err != nil || resp.Error() != nil {
 		t.Fatal(err, resp.Error())
 	}
+	for gone := false; !gone; { // the broker is told of both at once otherwise, and answers for a while as if it had neither
+		all, err := w.admin.ListTopics(t.Context(), w.topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone = all[w.topic].Err != nil
+	}
 	w.create(1)
 	client, err := w.cluster.Client() // one that never knew the old topic
 	if err != nil {
