@@ -29,7 +29,7 @@ e2e: test/sdk/node_modules ## real SDKs against the real binary, killed 50 times
 	$(GO) test -tags e2e -timeout 20m -count=1 ./test/e2e
 
 # Packages with tests on real servers: scripts/services installs and starts these.
-WITH_SERVERS = $$(grep -rl --include='*_test.go' internal/testenv . | grep -v '^./test/' | xargs -n1 dirname | sort -u)
+WITH_SERVERS = $$(grep -rl --include='*_test.go' -e internal/testenv -e redisconn/redistest . | grep -v '^./test/' | xargs -n1 dirname | sort -u)
 
 servers: ## the same tests on real Redis, PostgreSQL, ClickHouse engine, Kafka, Mosquitto
 	TIDEMILL_TEST_SERVERS=1 $(GO) test -timeout 25m -p 2 -parallel 40 -count=1 $(WITH_SERVERS)

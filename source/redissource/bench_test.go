@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/queue"
 )
@@ -95,7 +96,7 @@ func costs(b *testing.B, client rueidis.Client) (report func()) {
 func BenchmarkDrain(b *testing.B) {
 	for _, form := range []string{"intake", "json", "flat"} {
 		b.Run(form, func(b *testing.B) {
-			client := connect(b, testenv.Start(b, testenv.PrivateRedis).URL)
+			client := redistest.Connect(b, testenv.Start(b, testenv.PrivateRedis).URL)
 			stream := testenv.Name("bench")
 			defer client.Do(b.Context(), client.B().Del().Key(stream).Build())
 			fill(b, client, stream, form, b.N)
@@ -159,7 +160,7 @@ func BenchmarkDrain(b *testing.B) {
 func BenchmarkBare(b *testing.B) {
 	for _, form := range []string{"intake", "json", "flat"} {
 		b.Run(form, func(b *testing.B) {
-			client := connect(b, testenv.Start(b, testenv.PrivateRedis).URL)
+			client := redistest.Connect(b, testenv.Start(b, testenv.PrivateRedis).URL)
 			stream := testenv.Name("bench")
 			defer client.Do(b.Context(), client.B().Del().Key(stream).Build())
 			fill(b, client, stream, form, b.N)
@@ -206,7 +207,7 @@ func BenchmarkBare(b *testing.B) {
 
 // BenchmarkAdd brings in new messages, a hundred a call.
 func BenchmarkAdd(b *testing.B) {
-	client := connect(b, testenv.Start(b, testenv.PrivateRedis).URL)
+	client := redistest.Connect(b, testenv.Start(b, testenv.PrivateRedis).URL)
 	report := costs(b, client)
 	b.ReportAllocs()
 	fill(b, client, testenv.Name("bench"), "intake", b.N)

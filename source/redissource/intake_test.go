@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/analytics/event"
@@ -26,7 +27,7 @@ type door struct {
 }
 
 func newDoor(t *testing.T, url string, capacity int) *door {
-	return &door{t, NewIntake(connect(t, url), IntakeOptions{Capacity: capacity}), testenv.Name("intake")}
+	return &door{t, NewIntake(redistest.Connect(t, url), IntakeOptions{Capacity: capacity}), testenv.Name("intake")}
 }
 
 func (d *door) job(id string) *tidemill.Message {
@@ -74,7 +75,7 @@ func TestIntakeTakesAJobOnce(t *testing.T) {
 		d := newDoor(t, url, 0)
 		d.want("nnkkn", d.job("a"), d.job("b"), d.job("a"), d.job("a"), d.job("c"))
 		d.want("k", d.job("b"))
-		again := &door{t, NewIntake(connect(t, url), IntakeOptions{}), d.stream} // another connection
+		again := &door{t, NewIntake(redistest.Connect(t, url), IntakeOptions{}), d.stream} // another connection
 		again.want("kn", d.job("c"), d.job("d"))
 		d.length(4)
 	})
@@ -175,7 +176,7 @@ func TestIntakeTakesOneOfMany(t *testing.T) {
 	d := newDoor(t, testenv.Redis(t), 0)
 	var all sync.WaitGroup
 	for c := range 8 {
-		in := NewIntake(connect(t, testenv.Redis(t)), IntakeOptions{})
+		in := NewIntake(redistest.Connect(t, testenv.Redis(t)), IntakeOptions{})
 		all.Go(func() {
 			ms := d.jobs(400)
 			slices.Reverse(ms[:c*50])

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 )
 
@@ -156,7 +157,7 @@ func TestTheGroupIsDestroyedUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.PrivateRedis)
 	b := newTable(t, s.URL)
-	l := work(b, b.client, connect(t, s.URL))
+	l := work(b, b.client, redistest.Connect(t, s.URL))
 	for range 3 {
 		l.goesOn(300)
 		b.do("XGROUP", "DESTROY", b.stream, Group)
@@ -177,7 +178,7 @@ func TestTheStreamIsDeletedUnderLoad(t *testing.T) {
 			t.Parallel()
 			s := testenv.Start(t, testenv.PrivateRedis)
 			b := newTable(t, s.URL)
-			l := work(b, b.client, connect(t, s.URL))
+			l := work(b, b.client, redistest.Connect(t, s.URL))
 			for range 3 {
 				l.goesOn(300)
 				if how[0] == "DEL" {
@@ -206,7 +207,7 @@ func TestRedisIsKilledUnderLoad(t *testing.T) {
 			t.Parallel()
 			s := testenv.Start(t, testenv.PrivateRedis, "REDIS_SETTINGS=--appendfsync "+fsync)
 			b := newTable(t, s.URL)
-			l := work(b, b.client, connect(t, s.URL))
+			l := work(b, b.client, redistest.Connect(t, s.URL))
 			for range 2 {
 				l.goesOn(300)
 				s.Kill()
@@ -232,7 +233,7 @@ func TestAnswersAreLostUnderLoad(t *testing.T) {
 	s := testenv.Start(t, testenv.PrivateRedis)
 	link := testenv.NewLink(t, s.Addr)
 	b := newTable(t, s.URL)
-	l := work(b, b.client, connect(t, "redis://"+link.Addr))
+	l := work(b, b.client, redistest.Connect(t, "redis://"+link.Addr))
 	for i := range 20 {
 		l.goesOn(100)
 		link.LoseAnswers(i * 37 % 500)

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/source/sourcetest"
 	"github.com/tidemill/tidemill/state/queue"
@@ -26,53 +26,40 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func connect(t testing.TB, url string) rueidis.Client {
-	t.Helper()
-	c, err := redisconn.Open(t.Context(), tidemill.NewSecret(url), redisconn.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
-}
-
 const testLease = 2 * time.Second
 
 func TestContract(t *testing.T) {
-	for name, url := range map[string]func(testing.TB) string{"single": testenv.Redis, "cluster": testenv.RedisCluster} {
-		t.Run(name, func(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
+		t.Parallel()
+		sourcetest.RunLive(t, func(t *testing.T) sourcetest.Harness {
 			t.Parallel()
-			client := connect(t, url(t))
-			sourcetest.RunLive(t, func(t *testing.T) sourcetest.Harness {
-				t.Parallel()
-				stream := testenv.Name("source")
-				var opened atomic.Int64
-				in := NewIntake(client, IntakeOptions{})
-				return sourcetest.Harness{
-					Accept: func(ms ...*tidemill.Message) {
-						for _, m := range ms {
-							m.To = stream
+			stream := testenv.Name("source")
+			var opened atomic.Int64
+			in := NewIntake(client, IntakeOptions{})
+			return sourcetest.Harness{
+				Accept: func(ms ...*tidemill.Message) {
+					for _, m := range ms {
+						m.To = stream
+					}
+					added := make([]queue.Added, len(ms))
+					if err := in.Add(t.Context(), ms, added); err != nil {
+						t.Fatal(err)
+					}
+					for i, a := range added {
+						if a != queue.New {
+							t.Fatalf("message %d became %d, want new", i, a)
 						}
-						added := make([]queue.Added, len(ms))
-						if err := in.Add(t.Context(), ms, added); err != nil {
-							t.Fatal(err)
-						}
-						for i, a := range added {
-							if a != queue.New {
-								t.Fatalf("message %d became %d, want new", i, a)
-							}
-						}
-					},
-					Open: func() tidemill.Source {
-						s, err := New(client, Options{Stream: stream, Consumer: "c" + strconv.FormatInt(opened.Add(1), 10), Lease: testLease})
-						if err != nil {
-							t.Fatal(err)
-						}
-						return s
-					},
-					Kill: func() {}, Lease: testLease, Keeps: sourcetest.AllFields,
-				}
-			})
+					}
+				},
+				Open: func() tidemill.Source {
+					s, err := New(client, Options{Stream: stream, Consumer: "c" + strconv.FormatInt(opened.Add(1), 10), Lease: testLease})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return s
+				},
+				Kill: func() {}, Lease: testLease, Keeps: sourcetest.AllFields,
+			}
 		})
-	}
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 )
 
@@ -31,7 +32,7 @@ type table struct {
 }
 
 func newTable(t *testing.T, url string) *table {
-	return &table{T: t, client: connect(t, url), stream: testenv.Name("faults")}
+	return &table{T: t, client: redistest.Connect(t, url), stream: testenv.Name("faults")}
 }
 
 // do runs a command of somebody else's.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
@@ -16,11 +16,7 @@ import (
 // One round is a thousand letters of 1 KB with a row of as much: put, asked for, handed out,
 // delivered.
 func BenchmarkLife(b *testing.B) {
-	client, err := redisconn.Open(b.Context(), tidemill.NewSecret(testenv.Redis(b)), redisconn.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer client.Close()
+	client := redistest.Connect(b, testenv.Redis(b))
 	stream := testenv.Name("dlq:")
 	s, err := redisdeadletter.New(b.Context(), client, redisdeadletter.Options{Stream: stream})
 	if err != nil {
@@ -72,11 +68,7 @@ func BenchmarkLife(b *testing.B) {
 
 // A full store: what counting, looking for and asking for some of a hundred thousand takes.
 func BenchmarkFull(b *testing.B) {
-	client, err := redisconn.Open(b.Context(), tidemill.NewSecret(testenv.Redis(b)), redisconn.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer client.Close()
+	client := redistest.Connect(b, testenv.Redis(b))
 	stream := testenv.Name("dlq:")
 	s, err := redisdeadletter.New(b.Context(), client, redisdeadletter.Options{Stream: stream})
 	if err != nil {

@@ -6,8 +6,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/source/sourcetest"
 	"github.com/tidemill/tidemill/state/deadletter"
@@ -16,13 +15,15 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	on(t, func(t *testing.T, client rueidis.Client) {
+	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
+		t.Parallel()
 		deadlettertest.Run(t, func(t *testing.T, o deadletter.Options) deadlettertest.Harness { return harness(t, client, o) })
 	})
 }
 
 func TestSource(t *testing.T) {
-	on(t, func(t *testing.T, client rueidis.Client) {
+	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
+		t.Parallel()
 		const lease = 2 * time.Second
 		sourcetest.RunLive(t, func(t *testing.T) sourcetest.Harness {
 			h := harness(t, client, deadletter.Options{Lease: lease})
@@ -31,26 +32,6 @@ func TestSource(t *testing.T) {
 			return source
 		})
 	})
-}
-
-// on runs a test on one server and on a cluster.
-func on(t *testing.T, run func(t *testing.T, client rueidis.Client)) {
-	for name, url := range map[string]func(testing.TB) string{"single": testenv.Redis, "cluster": testenv.RedisCluster} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			run(t, connect(t, url(t)))
-		})
-	}
-}
-
-func connect(t *testing.T, url string) rueidis.Client {
-	t.Helper()
-	client, err := redisconn.Open(t.Context(), tidemill.NewSecret(url), redisconn.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	return client
 }
 
 // harness is a store on a stream of its own.

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
@@ -50,7 +51,7 @@ type letters struct {
 
 func onOne(t *testing.T) *letters {
 	t.Helper()
-	l := &letters{T: t, client: connect(t, testenv.Redis(t)), stream: testenv.Name("dlq:")}
+	l := &letters{T: t, client: redistest.Connect(t, testenv.Redis(t)), stream: testenv.Name("dlq:")}
 	t.Cleanup(func() { remove(t, l.client, l.stream) })
 	l.open()
 	return l
@@ -316,7 +317,7 @@ func rewrite(l *letters, e rueidis.XRangeEntry, field, value string) {
 
 func TestAReplayWakesASourceOfAnotherInstance(t *testing.T) {
 	l := onOne(t)
-	other := &letters{T: t, client: connect(t, testenv.Redis(t)), stream: l.stream}
+	other := &letters{T: t, client: redistest.Connect(t, testenv.Redis(t)), stream: l.stream}
 	other.open()
 	l.put("a", "one", nil)
 	got := make(chan struct{})
@@ -346,8 +347,8 @@ func TestAReplayWakesASourceOfAnotherInstance(t *testing.T) {
 func TestAConnectionThatBreaksLosesAndDoublesNothing(t *testing.T) {
 	server := testenv.Start(t, testenv.PrivateRedis)
 	link := testenv.NewLink(t, server.Addr)
-	broken := &letters{T: t, client: connect(t, "redis://"+link.Addr), stream: "events:dlq"}
-	sound := &letters{T: t, client: connect(t, server.URL), stream: "events:dlq"}
+	broken := &letters{T: t, client: redistest.Connect(t, "redis://"+link.Addr), stream: "events:dlq"}
+	sound := &letters{T: t, client: redistest.Connect(t, server.URL), stream: "events:dlq"}
 	broken.open()
 	sound.open()
 	const n = 40

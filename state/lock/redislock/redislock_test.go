@@ -10,25 +10,12 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/lock"
 	"github.com/tidemill/tidemill/state/lock/locktest"
 	"github.com/tidemill/tidemill/state/lock/redislock"
 )
-
-// on runs a test on one server and on a cluster.
-func on(t *testing.T, run func(t *testing.T, client rueidis.Client)) {
-	for name, url := range map[string]func(testing.TB) string{"single": testenv.Redis, "cluster": testenv.RedisCluster} {
-		t.Run(name, func(t *testing.T) {
-			client, err := redisconn.Open(t.Context(), tidemill.NewSecret(url(t)), redisconn.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(client.Close)
-			run(t, client)
-		})
-	}
-}
 
 func remove(t *testing.T, client rueidis.Client, keys ...string) {
 	t.Cleanup(func() {
@@ -41,7 +28,7 @@ func remove(t *testing.T, client rueidis.Client, keys ...string) {
 }
 
 func TestConformance(t *testing.T) {
-	on(t, func(t *testing.T, client rueidis.Client) {
+	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
 		locktest.Run(t, func(t *testing.T, _ func() time.Time) locktest.Harness {
 			prefix := testenv.Name("lock:")
 			keys := []string{prefix + "a", prefix + "b"}
@@ -71,7 +58,7 @@ if left >= 0 then return redis.call('PEXPIRE', KEYS[1], left - ARGV[1]) end
 return 0`)
 
 func TestTheKeyHasTheOwnerAlone(t *testing.T) {
-	on(t, func(t *testing.T, client rueidis.Client) {
+	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
 		name := testenv.Name("dlq:replay:") + ":lock"
 		remove(t, client, name, "{"+name+"}:fence")
 		l, err := redislock.New(client, redislock.Options{})
@@ -97,7 +84,7 @@ func TestTheKeyHasTheOwnerAlone(t *testing.T) {
 }
 
 func TestTheSharedCircuit(t *testing.T) {
-	on(t, func(t *testing.T, client rueidis.Client) {
+	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
 		name := testenv.Name("dlq:replay:")
 		remove(t, client, name+":failures", name+":circuit")
 		two := [2]*redislock.Circuit{}

@@ -10,6 +10,7 @@ import (
 	json "github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/state/person/memoryperson"
@@ -34,7 +35,7 @@ func (d *directory) DistinctOf(_ context.Context, _, id uuid.UUID) (string, erro
 }
 
 func TestFailedMergesOfOtherPrograms(t *testing.T) {
-	client := connect(t, testenv.Redis(t))
+	client := redistest.Connect(t, testenv.Redis(t))
 	list := testenv.Name("failed_merges:")
 	p, u, a, gone, nobody := uuid.New(), uuid.New(), uuid.New(), uuid.New(), uuid.New()
 	d := &directory{Store: memoryperson.New(memoryperson.Options{}), of: map[uuid.UUID]string{u: "user", a: "anon"}}
@@ -86,7 +87,7 @@ func TestFailedMergesOfOtherPrograms(t *testing.T) {
 }
 
 func TestOtherProgramsReadOurFailedMerges(t *testing.T) {
-	client := connect(t, testenv.Redis(t))
+	client := redistest.Connect(t, testenv.Redis(t))
 	list := testenv.Name("failed_merges:")
 	store := memoryperson.New(memoryperson.Options{})
 	s := open(t, client, store, redisperson.Options{Kept: list})

@@ -11,31 +11,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/rueidis"
 
-	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/state/person/memoryperson"
 	"github.com/tidemill/tidemill/state/person/persontest"
 	"github.com/tidemill/tidemill/state/person/redisperson"
 )
-
-// on runs a test on one server and on a cluster.
-func on(t *testing.T, run func(t *testing.T, client rueidis.Client)) {
-	for name, url := range map[string]func(testing.TB) string{"single": testenv.Redis, "cluster": testenv.RedisCluster} {
-		t.Run(name, func(t *testing.T) { run(t, connect(t, url(t))) })
-	}
-}
-
-func connect(t *testing.T, url string) rueidis.Client {
-	t.Helper()
-	client, err := redisconn.Open(t.Context(), tidemill.NewSecret(url), redisconn.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	return client
-}
 
 // quiet hides what a store can do besides.
 type quiet struct{ person.Store }
@@ -55,7 +37,7 @@ func open(t *testing.T, client rueidis.Client, store person.Store, o redisperson
 }
 
 func TestConformance(t *testing.T) {
-	on(t, func(t *testing.T, client rueidis.Client) {
+	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
 		for name, wrap := range map[string]func(*memoryperson.Store) person.Store{
 			"a store that tells what moved": func(s *memoryperson.Store) person.Store { return s },
 			"a store that does not":         func(s *memoryperson.Store) person.Store { return quiet{s} },
@@ -82,7 +64,7 @@ func (s *asked) Resolve(ctx context.Context, refs []person.Ref, into []uuid.UUID
 }
 
 func TestTheKeysAreThoseOfOthers(t *testing.T) {
-	on(t, func(t *testing.T, client rueidis.Client) {
+	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
 		store := &asked{Store: memoryperson.New(memoryperson.Options{})}
 		s := open(t, client, store, redisperson.Options{})
 		p := uuid.New()
@@ -130,9 +112,9 @@ func TestACacheThatIsAwayCostsNoEvent(t *testing.T) {
 	link := testenv.NewLink(t, server.Addr)
 	var log strings.Builder
 	store := memoryperson.New(memoryperson.Options{})
-	s := open(t, connect(t, "redis://"+link.Addr), store, redisperson.Options{Timeout: 200 * time.Millisecond, Pause: time.Millisecond,
+	s := open(t, redistest.Connect(t, "redis://"+link.Addr), store, redisperson.Options{Timeout: 200 * time.Millisecond, Pause: time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(&log, nil))})
-	other := open(t, connect(t, server.URL), store, redisperson.Options{})
+	other := open(t, redistest.Connect(t, server.URL), store, redisperson.Options{})
 	p := uuid.New()
 	u, a := person.Ref{Project: p, Distinct: "u"}, person.Ref{Project: p, Distinct: "a"}
 	resolve := func(s *redisperson.Store, r person.Ref) uuid.UUID {
@@ -175,7 +157,7 @@ func TestACacheThatIsAwayCostsNoEvent(t *testing.T) {
 
 func TestFlushingTheCacheDoesNoHarm(t *testing.T) {
 	server := testenv.Start(t, testenv.PrivateRedis)
-	client := connect(t, server.URL)
+	client := redistest.Connect(t, server.URL)
 	store := memoryperson.New(memoryperson.Options{})
 	s := open(t, client, store, redisperson.Options{})
 	p := uuid.New()

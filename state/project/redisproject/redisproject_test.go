@@ -10,23 +10,13 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/memoryproject"
 	"github.com/tidemill/tidemill/state/project/projecttest"
 	"github.com/tidemill/tidemill/state/project/redisproject"
 )
-
-func connect(t *testing.T, url string) rueidis.Client {
-	t.Helper()
-	client, err := redisconn.Open(t.Context(), tidemill.NewSecret(url), redisconn.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	return client
-}
 
 func wrap(t *testing.T, client rueidis.Client, of project.Projects) *redisproject.Projects {
 	t.Helper()
@@ -38,49 +28,47 @@ func wrap(t *testing.T, client rueidis.Client, of project.Projects) *redisprojec
 }
 
 func TestKeysAreCachedByTheirHash(t *testing.T) {
-	for name, url := range map[string]func(testing.TB) string{"single": testenv.Redis, "cluster": testenv.RedisCluster} {
-		t.Run(name, func(t *testing.T) {
-			client, store := connect(t, url(t)), memoryproject.New()
-			p, other := wrap(t, client, store), wrap(t, client, memoryproject.New())
-			h := project.HashOf(tidemill.NewSecret(rand.Text()))
-			of := project.Project{ID: uuid.New(), Name: "shop"}
-			if _, err := p.ByKey(t.Context(), h); !errors.Is(err, project.ErrUnknown) {
-				t.Fatalf("before it is made: %v", err)
+	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
+		store := memoryproject.New()
+		p, other := wrap(t, client, store), wrap(t, client, memoryproject.New())
+		h := project.HashOf(tidemill.NewSecret(rand.Text()))
+		of := project.Project{ID: uuid.New(), Name: "shop"}
+		if _, err := p.ByKey(t.Context(), h); !errors.Is(err, project.ErrUnknown) {
+			t.Fatalf("before it is made: %v", err)
+		}
+		if err := store.Ensure(t.Context(), of, h); err != nil {
+			t.Fatal(err)
+		}
+		for _, from := range []project.Projects{p, p, other} { // the last has it from the cache alone
+			if got, err := from.ByKey(t.Context(), h); err != nil || got != of {
+				t.Errorf("ByKey: %+v, %v; want %+v", got, err, of)
 			}
-			if err := store.Ensure(t.Context(), of, h); err != nil {
-				t.Fatal(err)
-			}
-			for _, from := range []project.Projects{p, p, other} { // the last has it from the cache alone
-				if got, err := from.ByKey(t.Context(), h); err != nil || got != of {
-					t.Errorf("ByKey: %+v, %v; want %+v", got, err, of)
-				}
-			}
-			key := "project_token:" + hex.EncodeToString(h[:])
-			value, err := client.Do(t.Context(), client.B().Get().Key(key).Build()).ToString()
-			ttl, terr := client.Do(t.Context(), client.B().Ttl().Key(key).Build()).AsInt64()
-			if want := `{"project_id":"` + of.ID.String() + `","name":"shop"}`; err != nil || terr != nil || value != want || ttl < 290 || ttl > 300 {
-				t.Errorf("%s is %s for %d s, %v, %v; want %s for 300", key, value, ttl, err, terr, want)
-			}
-			of.Name = "market"
-			if err := p.Ensure(t.Context(), of, h); err != nil {
-				t.Fatal(err)
-			}
-			if got, err := other.ByKey(t.Context(), h); err != nil || got != of {
-				t.Errorf("after Ensure: %+v, %v; want %+v", got, err, of)
-			}
-			if err := client.Do(t.Context(), client.B().Set().Key(key).Value("junk").Build()).Error(); err != nil {
-				t.Fatal(err)
-			}
-			if got, err := p.ByKey(t.Context(), h); err != nil || got != of {
-				t.Errorf("after junk: %+v, %v; want %+v", got, err, of)
-			}
-		})
-	}
+		}
+		key := "project_token:" + hex.EncodeToString(h[:])
+		value, err := client.Do(t.Context(), client.B().Get().Key(key).Build()).ToString()
+		ttl, terr := client.Do(t.Context(), client.B().Ttl().Key(key).Build()).AsInt64()
+		if want := `{"project_id":"` + of.ID.String() + `","name":"shop"}`; err != nil || terr != nil || value != want || ttl < 290 || ttl > 300 {
+			t.Errorf("%s is %s for %d s, %v, %v; want %s for 300", key, value, ttl, err, terr, want)
+		}
+		of.Name = "market"
+		if err := p.Ensure(t.Context(), of, h); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := other.ByKey(t.Context(), h); err != nil || got != of {
+			t.Errorf("after Ensure: %+v, %v; want %+v", got, err, of)
+		}
+		if err := client.Do(t.Context(), client.B().Set().Key(key).Value("junk").Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.ByKey(t.Context(), h); err != nil || got != of {
+			t.Errorf("after junk: %+v, %v; want %+v", got, err, of)
+		}
+	})
 }
 
 func TestACacheThatIsAwayIsPassedOver(t *testing.T) {
 	link, store := testenv.NewLink(t, testenv.Start(t, testenv.PrivateRedis).Addr), memoryproject.New()
-	p := wrap(t, connect(t, "redis://"+link.Addr), store)
+	p := wrap(t, redistest.Connect(t, "redis://"+link.Addr), store)
 	h, of := project.HashOf(tidemill.NewSecret("key")), project.Project{ID: uuid.New(), Name: "shop"}
 	for _, cut := range []func(){link.Refuse, link.BlackHole} {
 		cut()
@@ -95,7 +83,7 @@ func TestACacheThatIsAwayIsPassedOver(t *testing.T) {
 }
 
 func TestConformance(t *testing.T) {
-	client := connect(t, testenv.Start(t, testenv.PrivateRedis).URL)
+	client := redistest.Connect(t, testenv.Start(t, testenv.PrivateRedis).URL)
 	projecttest.Run(t, func(t *testing.T) projecttest.Harness {
 		if err := client.Do(t.Context(), client.B().Flushall().Build()).Error(); err != nil {
 			t.Fatal(err)

@@ -9,8 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/rueidis"
 
-	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/serve/ingest"
 	"github.com/tidemill/tidemill/serve/ingest/limit/redislimit"
@@ -25,19 +24,12 @@ type bench struct {
 }
 
 func on(t *testing.T, run func(b *bench)) {
-	for name, url := range map[string]func(testing.TB) string{"single": testenv.Redis, "cluster": testenv.RedisCluster} {
-		t.Run(name, func(t *testing.T) { run(newBench(t, url(t))) })
-	}
+	redistest.Each(t, func(t *testing.T, client rueidis.Client) { run(newBench(t, client)) })
 }
 
 // newBench begins ten seconds that are now, whole.
-func newBench(t *testing.T, url string) *bench {
+func newBench(t *testing.T, client rueidis.Client) *bench {
 	t.Helper()
-	client, err := redisconn.Open(t.Context(), tidemill.NewSecret(url), redisconn.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
 	return &bench{t, client, uuid.New(), time.Now().UTC().Truncate(10 * time.Second)}
 }
 
@@ -164,7 +156,7 @@ func TestQuota(t *testing.T) {
 func TestARedisThatIsAwayKeepsNobodyOut(t *testing.T) {
 	server := testenv.Start(t, testenv.PrivateRedis)
 	link := testenv.NewLink(t, server.Addr)
-	b := newBench(t, "redis://"+link.Addr)
+	b := newBench(t, redistest.Connect(t, "redis://"+link.Addr))
 	m := b.meter(redislimit.Options{Rate: 100, Quota: 1000, Timeout: 100 * time.Millisecond})
 	for name, cut := range map[string]func(){"refused": link.Refuse, "silent": link.BlackHole} {
 		b.project = uuid.New()
@@ -179,7 +171,7 @@ func TestARedisThatIsAwayKeepsNobodyOut(t *testing.T) {
 		}
 		b.admit(m, 1, true, ingest.Limited) // counted alone
 		link.Heal()
-		other := newBench(t, server.URL)
+		other := newBench(t, redistest.Connect(t, server.URL))
 		for owed := true; owed; { // until the client has connected again
 			b.now = b.now.Add(time.Second)
 			_, _ = m.Admit(t.Context(), b.project, 0, true)

@@ -1,0 +1,30 @@
+// Package redistest connects tests of Redis backends to the real servers of testenv.
+package redistest
+
+import (
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/testenv"
+)
+
+// Connect opens a client that is closed with the test.
+func Connect(t testing.TB, url string) rueidis.Client {
+	t.Helper()
+	client, err := redisconn.Open(t.Context(), tidemill.NewSecret(url), redisconn.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+// Each runs a test on one server, and on a cluster of three masters.
+func Each(t *testing.T, run func(t *testing.T, client rueidis.Client)) {
+	for name, url := range map[string]func(testing.TB) string{"single": testenv.Redis, "cluster": testenv.RedisCluster} {
+		t.Run(name, func(t *testing.T) { run(t, Connect(t, url(t))) })
+	}
+}
