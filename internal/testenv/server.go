@@ -143,16 +143,27 @@ func alive(pid int) bool {
 	return !strings.HasPrefix(rest, "Z")
 }
 
-// freePort finds a port below those that the system gives to outgoing connections, so that
+// freePort finds a port that is this test's until it ends, whatever other tests and their
+// processes do. It lies below those that the system gives to outgoing connections, so that
 // it is still free when a server starts again on it.
 func freePort(t testing.TB) string {
 	t.Helper()
+	dir := filepath.Join(Dir(), "ports")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for range 100 {
-		port := strconv.Itoa(11_000 + rand.IntN(15_000))
+		port := strconv.Itoa(11_000 + rand.IntN(6_000))
+		release, ok := reserve(filepath.Join(dir, port))
+		if !ok {
+			continue
+		}
 		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
 			_ = l.Close()
+			t.Cleanup(release)
 			return port
 		}
+		release()
 	}
 	t.Fatal("no port is free")
 	return ""
