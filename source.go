@@ -73,6 +73,8 @@ type Sink interface {
 type DeadLetters interface {
 	// Put makes the letters durable before it returns. A letter that is there already
 	// (same pipeline and message ID) is replaced in place, its history kept: never two.
+	// A *Partial names letters that cannot be kept: their messages stay pending at their
+	// source, and die again when they come again. Any other error is repeated.
 	Put(ctx context.Context, letters []Letter) error
 	// Has says for each mark whether its message is dead already. The engine asks for
 	// redelivered messages: a letter is the fate, even if the settlement was lost.

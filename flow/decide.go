@@ -167,8 +167,8 @@ func (l *lane) decide(t *Task, probe bool) policy.Rule {
 		case probe && rule.Blames && (!e.holds || t.probes < probesAtMost):
 			t.probes++
 			t.end.End = tidemill.Again
-			t.end.Burn = e.p.Retry.Tries == 0 // no budget is hurt, and Handouts see that it killed nobody
-			if !e.holds {                     // a little longer than the breaker is open, so that another probes next
+			t.end.Burn = e.p.Retry.Tries == 0 && e.p.Handouts > 0 // no budget is hurt, and Handouts see that it killed nobody
+			if !e.holds {                                         // a little longer than the breaker is open, so that another probes next
 				t.end.After = e.gate.coolDown() * 5 / 4
 			}
 		case !rule.Burns:

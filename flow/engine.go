@@ -72,6 +72,11 @@ func New(p Pipeline) (*Engine, error) {
 	}
 	total := p.InFlight + e.reserve
 	e.free, e.out = ring.New[*Task](total), ring.New[*Task](total)
+	slab := make([]Task, min(p.Prepared, p.InFlight))
+	for i := range slab {
+		e.free.TryPut(&slab[i])
+	}
+	e.slots = len(slab)
 	e.credit.Store(int64(float64(p.InFlight)*p.threshold()) + int64(e.reserve))
 	e.workers.Store(int64(p.Lanes))
 	e.gate.init(p)

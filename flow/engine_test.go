@@ -297,6 +297,24 @@ func TestLettersArePutBeforeSettling(t *testing.T) {
 	})
 }
 
+func TestWhatHasNoLetterStaysPending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{}).add(messages(3)...)
+		s.lease = time.Minute
+		dead := &letters{fail: []error{&tidemill.Partial{Failed: []tidemill.Failed{{Index: 1, Err: errDown}}}}}
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Dead: dead, Batch: 3,
+			Work: each(func(context.Context, *flow.Task) error { return tidemill.Fail(tidemill.Validation, "bad") }).work})
+		rest(time.Second)
+		equal(t, "ends", s.fates(), []string{"1 dead", "2 left", "3 dead"})
+		if st := e.Stats(); st.Left != 1 || st.Errors != 0 || st.Settled.Dead != 2 {
+			t.Errorf("stats: %+v", st)
+		}
+		rest(time.Minute)
+		equal(t, "ends", s.fates(), []string{"1 dead", "2 left", "3 dead", "2 dead"})
+		stop()
+	})
+}
+
 func TestStopWhileNoLetterCanBePut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(tidemill.Traits{}).add(messages(1)...)

@@ -352,3 +352,48 @@ func TestAPipelineThatEndsEndsItsSystem(t *testing.T) {
 		}
 	})
 }
+
+func TestASystemBeginsBeforeAnythingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		note := func(s string, err error) func(context.Context) error {
+			return func(ctx context.Context) error { log = append(log, s); return err }
+		}
+		s := newSource(tidemill.Traits{}).add(messages(1)...)
+		engine := func() *flow.Engine {
+			e, err := flow.New(flow.Pipeline{Name: "p", Source: s, Dead: &letters{},
+				Work: each(func(context.Context, *flow.Task) error { log = append(log, "work"); return nil }).work})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		closing := func() error { log = append(log, "close"); return nil }
+		sys := &flow.System{Name: "s", Begin: []func(context.Context) error{note("first", nil), note("second", nil)},
+			Pipelines: []*flow.Engine{engine()}, Close: []func() error{closing}}
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		if err := sys.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "what happened", log, []string{"first", "second", "work", "close"})
+
+		log = nil
+		sys = &flow.System{Name: "s", Begin: []func(context.Context) error{note("first", errDown), note("second", nil)},
+			Pipelines: []*flow.Engine{engine()}, Close: []func() error{closing}}
+		if err := sys.Run(t.Context()); !errors.Is(err, errDown) {
+			t.Errorf("Run returned %v, want the error of its beginning", err)
+		}
+		equal(t, "what happened", log, []string{"first", "close"})
+
+		log = nil
+		sys = &flow.System{Name: "s", Begin: []func(context.Context) error{func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
+			Pipelines: []*flow.Engine{engine()}, Close: []func() error{closing}}
+		ctx, stop = context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		if err := sys.Run(ctx); err != nil {
+			t.Errorf("Run returned %v: told to stop while it began, it did", err)
+		}
+		equal(t, "what happened", log, []string{"close"})
+	})
+}

@@ -30,6 +30,7 @@ type Pipeline struct {
 	Lanes    int // workers; 0: 1
 	Batch    int // most messages worked on at once; 0: 1
 	InFlight int // most messages held at once; 0: 2 × Lanes × Batch
+	Prepared int // memory for so many of them is made at the start, not when they first come; at most InFlight
 
 	Age      time.Duration // a batch that is not full waits so long for more; 0: not at all
 	Linger   time.Duration // ends are collected for so long before they are settled; 0: 500 µs, below 0: not at all
@@ -145,8 +146,8 @@ func (p *Pipeline) check() error {
 	if p.Source == nil || p.Work == nil {
 		return fmt.Errorf("pipeline %s: it needs a Source and Work", p.Name)
 	}
-	if p.Lanes < 0 || p.Batch < 0 || p.InFlight < 0 || p.Age < 0 || p.Fatal < 0 || p.Telling < 0 || p.PauseFor < 0 {
-		return fmt.Errorf("pipeline %s: Lanes, Batch, InFlight, Age, Fatal, Telling and PauseFor cannot be below zero", p.Name)
+	if p.Lanes < 0 || p.Batch < 0 || p.InFlight < 0 || p.Prepared < 0 || p.Age < 0 || p.Fatal < 0 || p.Telling < 0 || p.PauseFor < 0 {
+		return fmt.Errorf("pipeline %s: Lanes, Batch, InFlight, Prepared, Age, Fatal, Telling and PauseFor cannot be below zero", p.Name)
 	}
 	or(&p.Lanes, 1)
 	or(&p.Batch, 1)

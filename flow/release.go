@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tidemill/tidemill"
 )
@@ -41,7 +42,7 @@ func (l *lane) release(ctx context.Context) {
 }
 
 // bury puts the letters of the dead, again and again until they are durable: nothing is
-// settled before.
+// settled before. Those that a Partial names will never be: their messages are left.
 func (l *lane) bury(ctx context.Context) {
 	e := l.e
 	l.letters = l.letters[:0]
@@ -56,6 +57,10 @@ func (l *lane) bury(ctx context.Context) {
 	}
 	for wrong := 1; ; wrong++ {
 		err := e.p.Dead.Put(ctx, l.letters)
+		if partly, ok := errors.AsType[*tidemill.Partial](err); ok {
+			l.unburied(partly)
+			break
+		}
 		if err == nil {
 			break
 		}
@@ -69,6 +74,26 @@ func (l *lane) bury(ctx context.Context) {
 		}
 	}
 	clear(l.letters)
+}
+
+// unburied leaves pending what there can be no letter of.
+func (l *lane) unburied(p *tidemill.Partial) {
+	e := l.e
+	e.p.Log.Error("dead letters cannot be kept: their messages stay pending", "pipeline", e.p.Name, "messages", len(p.Failed), "error", p)
+	named := make(map[int]bool, len(p.Failed))
+	for _, f := range p.Failed {
+		named[f.Index] = true
+	}
+	n := 0
+	for _, t := range l.batch {
+		if !t.dies() {
+			continue
+		}
+		if named[n] {
+			t.set(ended, nil, tidemill.Left)
+		}
+		n++
+	}
 }
 
 // dies says that the task needs a letter.

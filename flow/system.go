@@ -34,6 +34,7 @@ type Door = func(context.Context) error
 // for side jobs, and what is to be closed in the end. Its fields are set before Run.
 type System struct {
 	Name      string
+	Begin     []func(context.Context) error // what must have happened before anything else, in order; it may last until ctx ends
 	Doors     []Door
 	Pipelines []*Engine
 	Loops     []Loop
@@ -48,13 +49,16 @@ type System struct {
 	wake  chan struct{} // closed when loops are to look at the state again
 }
 
-// Run runs everything until ctx ends, or until a door or a pipeline fails, and then stops
-// it in this order: doors; pipelines, each drained as Engine.Run says; loops; then Close,
+// Run does what is to Begin, runs everything until ctx ends, or until a door or a pipeline
+// fails, and then stops it in this order: doors; pipelines, each drained as Engine.Run says; loops; then Close,
 // in order. Each step is taken whatever became of the one before; what went wrong is
 // joined in the error. A pipeline that ends with an error ends the system.
 func (s *System) Run(ctx context.Context) error {
 	if err := s.check(); err != nil {
 		return err
+	}
+	if stopped, err := s.begin(ctx); stopped || err != nil {
+		return errors.Join(err, s.closeAll())
 	}
 	for _, e := range s.Pipelines { // here, so that Pause finds them running
 		if err := e.life.start(); err != nil {
@@ -100,14 +104,33 @@ func (s *System) Run(ctx context.Context) error {
 	pipelines.Wait()
 	rest()
 	loops.Wait()
-	for _, c := range s.Close {
-		errs = append(errs, s.closed(c))
-	}
+	errs = append(errs, s.closeAll())
 	_ = s.life.to(Stopped)
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("system %s: %w", s.Name, err)
 	}
 	return nil
+}
+
+// begin does what must have happened before. It says that it was told to stop before that.
+func (s *System) begin(ctx context.Context) (stopped bool, err error) {
+	for _, b := range s.Begin {
+		if err = s.open(ctx, b); ctx.Err() != nil {
+			return true, err
+		}
+		if err != nil {
+			return false, fmt.Errorf("system %s: %w", s.Name, err)
+		}
+	}
+	return false, nil
+}
+
+func (s *System) closeAll() error {
+	var errs []error
+	for _, c := range s.Close {
+		errs = append(errs, s.closed(c))
+	}
+	return errors.Join(errs...)
 }
 
 // check fills in defaults and refuses nonsense.

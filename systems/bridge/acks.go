@@ -1,0 +1,218 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+
+	json "github.com/go-json-experiment/json"
+
+	"github.com/tidemill/tidemill"
+)
+
+// Acks is where the far side says what it has. Its methods are called by one goroutine,
+// but Subscribe before all others.
+type Acks interface {
+	// Subscribe makes sure that acks come in from now on.
+	Subscribe(ctx context.Context) error
+	// Receive waits for acks and calls each with the payload of every one; the bytes are
+	// each's until it returns. An error is transient: it is called again.
+	Receive(ctx context.Context, each func(payload []byte)) error
+	// Unsubscribe ends it. What came in before is still received, without waiting.
+	Unsubscribe(ctx context.Context) error
+}
+
+// word is one ack as the far side writes it:
+//
+//	{"id":"<entry id>","ack":true}
+//	{"ids":["<entry id>", …],"stream":"<optional>","ack":true}
+type word struct {
+	ID     string   `json:"id"`
+	IDs    []string `json:"ids"`
+	Stream string   `json:"stream"`
+	Ack    *bool    `json:"ack"`
+}
+
+// maxIDs is how many ids one ack may name.
+const maxIDs = 100_000
+
+// listener turns acks into ends for the engine's door.
+type listener struct {
+	b *Bridge
+
+	ready  []tidemill.Settlement // read and not yet handed over
+	next   int                   // the first of them
+	ended  bool                  // the subscription is over
+	word   word
+	shared []byte // the ids of one Receive, one after the other
+	ends   []int
+}
+
+// receive is a flow.Pipeline.Acks. When ctx ends, which is at the very end of a stop, it
+// unsubscribes and hands over what came in until then.
+func (l *listener) receive(ctx context.Context, into []tidemill.Settlement) (int, error) {
+	for {
+		if n := copy(into, l.ready[l.next:]); n > 0 {
+			clear(l.ready[l.next : l.next+n])
+			if l.next += n; l.next == len(l.ready) {
+				l.ready, l.next = l.ready[:0], 0
+			}
+			return n, nil
+		}
+		err := l.b.p.Acks.Receive(ctx, l.take)
+		if len(l.ready) > 0 {
+			continue
+		}
+		if ctx.Err() == nil {
+			return 0, err
+		}
+		if l.ended {
+			return 0, nil
+		}
+		l.ended = true
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.b.o.Farewell)
+		err = l.b.p.Acks.Unsubscribe(last)
+		cancel()
+		if err != nil {
+			l.b.o.Log.Warn("the subscription to acks could not be ended in order", "error", err)
+		}
+	}
+}
+
+// take reads one ack.
+func (l *listener) take(payload []byte) {
+	s := &l.b.stats
+	id, ok, plain := plainAck(payload)
+	if plain {
+		if len(id) == 0 {
+			s.garbage.Add(1)
+			return
+		}
+		l.end(string(id), ok)
+		return
+	}
+	l.word.ID, l.word.IDs, l.word.Stream, l.word.Ack = "", l.word.IDs[:0], "", nil
+	if err := json.Unmarshal(payload, &l.word, json.MatchCaseInsensitiveNames(false)); err != nil || l.word.Ack == nil || len(l.word.IDs) > maxIDs {
+		s.garbage.Add(1)
+		return
+	}
+	if l.word.ID != "" {
+		l.word.IDs = append(l.word.IDs, l.word.ID)
+	}
+	if len(l.word.IDs) == 0 {
+		s.garbage.Add(1)
+		return
+	}
+	if l.word.Stream != "" && l.word.Stream != l.b.o.Stream {
+		s.unknown.Add(uint64(len(l.word.IDs)))
+		return
+	}
+	for _, id := range l.word.IDs {
+		if id == "" {
+			s.garbage.Add(1)
+			continue
+		}
+		l.end(id, *l.word.Ack)
+	}
+}
+
+func (l *listener) end(id string, ack bool) {
+	tries, again := l.b.known.forget(id)
+	if ack {
+		l.ready = append(l.ready, tidemill.Settlement{ID: id, End: tidemill.Done, Fate: tidemill.Delivered})
+		return
+	}
+	// A refusal is a failed try. Where it was the last, the entry comes back at once and
+	// becomes a dead letter.
+	wait := time.Duration(0)
+	if !again {
+		tries = 0
+	}
+	if tries+1 < l.b.o.attempts() {
+		wait = l.b.o.Retry.Wait(tries+1, 0)
+	}
+	l.ready = append(l.ready, tidemill.Settlement{ID: id, End: tidemill.Again, Burn: true, After: wait,
+		Kind: tidemill.Business, Cause: "the far side refused it"})
+}
+
+// plainAck reads the ack that nearly everybody writes, {"id":"…","ack":true} with or
+// without blanks, where the id needs no unescaping. plain is false for all others.
+func plainAck(p []byte) (id []byte, ack, plain bool) {
+	p = bytes.TrimSpace(p)
+	for _, key := range [...]string{`{`, `"id"`, `:`, `"`} {
+		var ok bool
+		if p, ok = after(p, key); !ok {
+			return nil, false, false
+		}
+	}
+	end := bytes.IndexByte(p, '"')
+	if end < 0 || !clean(p[:end]) {
+		return nil, false, false
+	}
+	id, p = p[:end], p[end+1:]
+	for _, key := range [...]string{`,`, `"ack"`, `:`} {
+		var ok bool
+		if p, ok = after(bytes.TrimLeft(p, " \t\r\n"), key); !ok {
+			return nil, false, false
+		}
+	}
+	p = bytes.TrimLeft(p, " \t\r\n")
+	if rest, ok := after(p, "true"); ok {
+		p, ack = rest, true
+	} else if p, ok = after(p, "false"); !ok {
+		return nil, false, false
+	}
+	return id, ack, string(bytes.TrimSpace(p)) == "}"
+}
+
+// after cuts a word and the blanks behind it, except behind a quote that opens a string.
+func after(p []byte, word string) ([]byte, bool) {
+	rest, ok := bytes.CutPrefix(p, []byte(word))
+	if ok && word != `"` {
+		rest = bytes.TrimLeft(rest, " \t\r\n")
+	}
+	return rest, ok
+}
+
+// tries remembers how often entries that are out had failed before, so that a refusal
+// waits as long as it should. What it forgets waits as after a first failure: the count
+// itself is the source's.
+type tries struct {
+	mu sync.Mutex // guards of
+	of map[string]int
+}
+
+// maxTries bounds what is remembered: only entries that failed before are.
+const maxTries = 100_000
+
+func (t *tries) note(id string, n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.of) >= maxTries {
+		clear(t.of)
+	}
+	if t.of == nil {
+		t.of = map[string]int{}
+	}
+	t.of[id] = n
+}
+
+func (t *tries) forget(id string) (int, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.of) == 0 {
+		return 0, false
+	}
+	n, ok := t.of[id]
+	delete(t.of, id)
+	return n, ok
+}
+
+// attempts is how often a message may fail, the first time included.
+func (o *Options) attempts() int {
+	if o.Retry.Tries < 0 {
+		return int(^uint(0) >> 1)
+	}
+	return o.Retry.Tries + 1
+}

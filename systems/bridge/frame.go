@@ -1,0 +1,146 @@
+package bridge
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	"github.com/tidemill/tidemill"
+)
+
+// payloadField is the field of an entry that holds what is to be published.
+const payloadField = "payload"
+
+// appendMessage appends what is published of an entry:
+//
+//	{"message":{"payload":<data>},"redis":{"payload":{"id":"<entry id>"}}}
+func appendMessage(dst []byte, m *tidemill.Message) []byte {
+	dst = append(dst, `{"message":{"payload":`...)
+	dst = appendData(dst, m)
+	dst = append(dst, `},"redis":{"payload":{"id":`...)
+	dst = appendText(dst, m.ID)
+	return append(dst, `}}}`...)
+}
+
+// appendData appends the data of an entry as JSON. Its field payload is the data, byte for
+// byte, if it is valid JSON of any kind, and else a JSON string of its text; an entry
+// without that field is an object of all its fields, in their order. What somebody wrote
+// as a message, without fields, is its payload.
+func appendData(dst []byte, m *tidemill.Message) []byte {
+	if len(m.Header) == 0 {
+		return appendValue(dst, m.Payload)
+	}
+	for i := range m.Header {
+		if string(m.Header[i].Name) == payloadField {
+			return appendValue(dst, m.Header[i].Value)
+		}
+	}
+	dst = append(dst, '{')
+	for i := range m.Header {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		f := &m.Header[i]
+		dst = appendText(dst, f.Name)
+		dst = append(dst, ':')
+		if string(f.Name) == structField && valid(f.Value) {
+			dst = append(dst, f.Value...)
+			continue
+		}
+		dst = appendText(dst, f.Value)
+	}
+	return append(dst, '}')
+}
+
+// appendValue appends bytes that are JSON as they are, and others as a string.
+func appendValue(dst, value []byte) []byte {
+	if !valid(value) {
+		return appendText(dst, value)
+	}
+	return appendUnfolded(dst, value)
+}
+
+// appendText appends a JSON string. JSON has no words for bytes that are not UTF-8: each
+// of them becomes U+FFFD.
+func appendText[T string | []byte](dst []byte, text T) []byte {
+	if clean(text) {
+		dst = append(dst, '"')
+		dst = append(dst, text...)
+		return append(dst, '"')
+	}
+	dst, _ = jsontext.AppendQuote(dst, text) // its error is about bytes that are not UTF-8
+	return dst
+}
+
+// clean says that a text stands in a JSON string as it is.
+func clean[T string | []byte](text T) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// flatEnough is up to what size the fast check is used, which goes a call deeper for each
+// level of nesting.
+const flatEnough = 64 << 10
+
+// valid says whether bytes are one JSON value.
+func valid(b []byte) bool {
+	if len(b) == 0 {
+		return false
+	}
+	if len(b) <= flatEnough {
+		return gjson.ValidBytes(b)
+	}
+	return json.Valid(b)
+}
+
+// structField is a field of data that may hold JSON as a string.
+const structField = "struct_data"
+
+// appendUnfolded appends a JSON value. Where it is an object with a string struct_data at
+// the top that holds valid JSON, that JSON takes the string's place; all else stays byte
+// for byte.
+func appendUnfolded(dst, value []byte) []byte {
+	if !mayHoldStruct(value) {
+		return append(dst, value...)
+	}
+	dec := jsontext.NewDecoder(bytes.NewReader(value), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if t, err := dec.ReadToken(); err != nil || t.Kind() != '{' {
+		return append(dst, value...)
+	}
+	copied := 0
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			break
+		}
+		is := name.String() == structField
+		raw, err := dec.ReadValue()
+		if err != nil {
+			break
+		}
+		if !is || raw.Kind() != '"' {
+			continue
+		}
+		end := int(dec.InputOffset())
+		inner, err := jsontext.AppendUnquote(nil, []byte(raw))
+		if err != nil || !valid(inner) {
+			continue
+		}
+		dst = append(dst, value[copied:end-len(raw)]...)
+		dst = append(dst, inner...)
+		copied = end
+	}
+	return append(dst, value[copied:]...)
+}
+
+// mayHoldStruct is false for what surely has no such field: an escape may spell its name.
+func mayHoldStruct(value []byte) bool {
+	first := bytes.TrimLeft(value, " \t\r\n")
+	return len(first) > 0 && first[0] == '{' && (bytes.Contains(value, []byte(structField)) || bytes.Contains(value, []byte(`\u`)))
+}

@@ -1,0 +1,139 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
+)
+
+// framed is what an entry decodes to: nothing is kept of it, it is framed on its way out.
+type framed struct{}
+
+// decode ends entries whose tries are used up: the far side refused them, or a process
+// died before it could say that they are dead.
+func (b *Bridge) decode(m *tidemill.Message, _ *framed) error {
+	if m.Tries >= b.o.attempts() {
+		return tidemill.Fail(tidemill.Business, "%d of %d tries failed", m.Tries, b.o.attempts())
+	}
+	return nil
+}
+
+// publish makes the one stage: messages are framed and given to the broker, and what it
+// has is delivered, or left for the far side's ack.
+func (b *Bridge) publish() func(context.Context, []*flow.Item[framed]) error {
+	write := flow.To(tidemill.Sink(b.sink()), func(it *flow.Item[framed], out *tidemill.Message) (err error) {
+		out.ID = it.ID
+		if out.To, err = b.topic.of(&it.Message); err != nil {
+			return err
+		}
+		out.Payload = appendMessage(out.Payload, &it.Message)
+		return nil
+	})
+	return func(ctx context.Context, batch []*flow.Item[framed]) error {
+		began := b.o.Now()
+		b.remember(batch)
+		err := write(ctx, batch)
+		b.stats.processing.observe(b.o.Now().Sub(began), len(batch))
+		failed := 0
+		switch partly, ok := errors.AsType[*tidemill.Partial](err); {
+		case ok:
+			for _, f := range partly.Failed {
+				batch[f.Index].Fail(b.blame(f.Err))
+			}
+			failed = len(partly.Failed)
+			err = nil
+		case err != nil:
+			b.stats.mqtt.Add(1)
+			return b.blame(err)
+		}
+		if failed > 0 {
+			b.stats.mqtt.Add(uint64(failed))
+		}
+		for _, it := range batch {
+			if !it.Live() {
+				continue
+			}
+			b.stats.published.Add(1)
+			if b.p.Acks != nil {
+				it.Defer()
+			}
+		}
+		return err
+	}
+}
+
+// blame says what an error means: without a connection it is nobody's fault but the
+// broker's, whatever its words.
+func (b *Bridge) blame(err error) error {
+	if b.p.Up != nil && !b.p.Up() && tidemill.KindOf(err) != tidemill.Validation {
+		return tidemill.Fail(tidemill.Transient, "the broker is away: %w", err)
+	}
+	return err
+}
+
+// remember notes what the acks of a batch will want to know: how often an entry failed
+// before, and when it was published.
+func (b *Bridge) remember(batch []*flow.Item[framed]) {
+	if b.p.Acks == nil {
+		return
+	}
+	now := b.o.Now()
+	for _, it := range batch {
+		if it.Tries > 0 {
+			b.known.note(it.ID, it.Tries)
+		}
+		b.stats.sent(it.ID, now)
+	}
+}
+
+// sink is the parts' sink, as many calls at once as there may be, and timed.
+func (b *Bridge) sink() sinkFunc {
+	return func(ctx context.Context, batch []*tidemill.Message) error {
+		if b.calls != nil { // who waits for a place is no failure
+			select {
+			case b.calls <- struct{}{}:
+				defer func() { <-b.calls }()
+			case <-ctx.Done():
+				return tidemill.Fail(tidemill.Transient, "waited for a call of the breaker's to end: %w", context.Cause(ctx))
+			}
+		}
+		began := b.o.Now()
+		err := b.p.Sink.Write(ctx, batch)
+		b.stats.publishing.observe(b.o.Now().Sub(began), len(batch))
+		return err
+	}
+}
+
+type sinkFunc func(context.Context, []*tidemill.Message) error
+
+func (f sinkFunc) Write(ctx context.Context, batch []*tidemill.Message) error { return f(ctx, batch) }
+
+// settled counts what the source answered.
+func (b *Bridge) settled(ends []tidemill.Settlement) {
+	s := &b.stats
+	now := time.Time{}
+	for i := range ends {
+		e := &ends[i]
+		outside := e.Mark == tidemill.Mark{}
+		switch {
+		case !outside && e.Took == tidemill.Applied && e.End == tidemill.Done && e.Fate == tidemill.Dead:
+			s.dead.Add(1)
+		case !outside && e.Took == tidemill.Applied && e.End == tidemill.Done:
+			s.acked.Add(1)
+		case !outside:
+		case e.Took == tidemill.Stale:
+			s.unknown.Add(1)
+		case e.End == tidemill.Again:
+			s.refused.Add(1)
+		default:
+			s.acked.Add(1)
+			if now.IsZero() {
+				now = b.o.Now()
+			}
+			s.back(e.ID, now)
+		}
+	}
+}
