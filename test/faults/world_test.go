@@ -70,25 +70,26 @@ type world struct {
 	replayed  int // events that died of the fault and were replayed
 }
 
-// rounds runs a test in worlds of its own, each with a seed that its name shows.
-func rounds(t *testing.T, do func(w *world)) {
+// rounds runs a test in worlds of its own, each with a seed that its name shows, and its
+// Redis with settings.
+func rounds(t *testing.T, do func(w *world), redis ...string) {
 	t.Helper()
 	for r := range uint64(*roundsFlag) {
 		seed := *seedFlag + r
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			do(newWorld(t, rand.New(rand.NewPCG(seed, 0))))
+			do(newWorld(t, rand.New(rand.NewPCG(seed, 0)), redis...))
 		})
 	}
 }
 
-func newWorld(t *testing.T, rnd *rand.Rand) *world {
+func newWorld(t *testing.T, rnd *rand.Rand, redis ...string) *world {
 	t.Helper()
 	w := &world{T: t, rnd: rnd, began: time.Now().UTC().Truncate(time.Second), database: testenv.Name("faults_"), hits: map[string]int{}}
 	var up sync.WaitGroup
 	start := func(into **testenv.Server, k testenv.Kind, settings ...string) {
 		up.Go(func() { *into = testenv.Start(t, k, settings...) })
 	}
-	start(&w.redis, testenv.PrivateRedis)
+	start(&w.redis, testenv.PrivateRedis, redis...)
 	start(&w.postgres, testenv.PrivatePostgres)
 	start(&w.clickhouse, testenv.PrivateClickHouse)
 	up.Wait()
