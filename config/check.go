@@ -36,8 +36,9 @@ func (c *Loaded) check(fs []Field) error {
 	if err == nil && !Loopback(host) && c.Admin.Key.IsZero() {
 		errs = append(errs, fmt.Errorf("listen (from %s): %s can be reached from other machines, so admin.key (TIDEMILL_TOKEN) is needed; or listen on 127.0.0.1", c.From["listen"], c.Listen))
 	}
-	ok(slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level), "log.level")
-	ok(slices.Contains([]string{"text", "json"}, c.Log.Format), "log.format")
+	for _, path := range []string{"log.level", "log.format"} {
+		ok(byPath[path].limits.allow(byPath[path].value), path)
+	}
 	ok(c.HTTP.MaxBody >= 1<<10 && c.HTTP.MaxBody <= 40<<20, "http.max_body")
 	ok(c.HTTP.BodyTimeout >= time.Second, "http.body_timeout")
 	between(c.HTTP.Connections, 1, many, "http.connections")

@@ -12,9 +12,12 @@ import (
 )
 
 // Config is everything that can be set. The tags: yaml is the name in the file, env the
-// environment variables (the first one set wins; a bare number in one that ends in _MS is
-// milliseconds), default the default as it would be written, help the meaning, allow
-// what is allowed where the type does not say it.
+// environment variables (the first one set wins; an empty one counts as not set; a bare
+// number in one that ends in _MS is milliseconds), flag the flag of tidemill run, default
+// the default as it would be written or the rule for it (see Machine), help the meaning;
+// of, range and need what is allowed (see limits), allow the same in words where they
+// cannot say it. A group with init="commented" is commented out in the file that init
+// writes, because that one of its settings is given says something.
 type Config struct {
 	Data     string    `yaml:"data" env:"TIDEMILL_DATA" default:"./tidemill-data" help:"folder of the embedded database, keys and caches"`
 	Listen   string    `yaml:"listen" env:"TIDEMILL_LISTEN" default:"127.0.0.1:8484" help:"address of ingest, API, metrics and health" allow:"host:port; beyond loopback admin.key is needed"`
@@ -30,6 +33,7 @@ type Config struct {
 	Strict     bool       `yaml:"strict" env:"TIDEMILL_STRICT" default:"false" help:"refuse to start with a server whose settings could lose acknowledged events (tidemill doctor lists them)" allow:"true|false"`
 
 	Analytics Analytics `yaml:"analytics"`
+	Bridge    Bridge    `yaml:"bridge" init:"commented"`
 }
 
 // Redis is where streams, dead letters, locks and caches are once its address is set.
@@ -56,12 +60,6 @@ type Kafka struct {
 	Partitions int    `yaml:"partitions" env:"TIDEMILL_KAFKA_PARTITIONS" default:"12" help:"partitions of a topic that is made because it is not there: as many instances can share it" allow:"1 to 10000"`
 	Brokers    URL    `yaml:"brokers" env:"TIDEMILL_KAFKA_BROKERS,KAFKA_BROKERS" help:"a Kafka: the waiting events are in its topic instead of in Redis or the embedded database" allow:"host:port, several with commas; or kafka://user:password@host:port, kafka+tls://"`
 	OnLost     string `yaml:"on_lost" env:"TIDEMILL_KAFKA_ON_LOST" default:"stop" help:"where records are gone that nobody had settled, by retention or with a topic made anew: stop and say so, or count them as lost and go on" allow:"stop|continue"`
-}
-
-// Log says what is logged, and how.
-type Log struct {
-	Level  string `yaml:"level" env:"TIDEMILL_LOG_LEVEL,LOG_LEVEL" default:"info" help:"the least level that is logged" allow:"debug|info|warn|error"`
-	Format string `yaml:"format" env:"TIDEMILL_LOG_FORMAT" default:"text" help:"text for people, json for machines" allow:"text|json"`
 }
 
 // Admin guards the API that operators use.

@@ -44,12 +44,16 @@ func TestLaterLayersWin(t *testing.T) {
 }
 
 func TestEverySettingCanBeSetInEveryLayer(t *testing.T) {
-	other := map[string]string{"listen": "127.0.0.1:9", "log.level": "warn", "log.format": "json", "http.trust_proxy": "10.0.0.0/8,::1",
-		"analytics.rate_status": "429", "analytics.geoip.url": "https://example.com/db.mmdb", "analytics.dead_trim": "true", "strict": "true", "kafka.on_lost": "continue",
+	other := map[string]string{"listen": "127.0.0.1:9", "http.trust_proxy": "10.0.0.0/8,::1",
+		"analytics.rate_status": "429", "analytics.geoip.url": "https://example.com/db.mmdb", "kafka.on_lost": "continue",
 		"redis.url": "redis://10.0.0.1:6379/3", "postgres.url": "postgres://db.example:5432/x", "clickhouse.url": "https://ch.example:8443"}
 	for _, f := range Reference() {
 		text := other[f.Path]
-		switch f.value.Interface().(type) {
+		switch v := f.value.Interface().(type) {
+		case bool:
+			text = fmt.Sprint(!v)
+		case float64, Buckets, CPUSet:
+			text = "7"
 		case time.Duration:
 			text = "7s"
 		case int:
@@ -59,6 +63,12 @@ func TestEverySettingCanBeSetInEveryLayer(t *testing.T) {
 		case Size:
 			text = "7MiB"
 		default:
+			if f.limits.of != nil {
+				text = f.limits.of[len(f.limits.of)-1]
+				if text == f.Default {
+					text = f.limits.of[0]
+				}
+			}
 			if text == "" {
 				text = "other"
 			}
@@ -108,7 +118,7 @@ func TestMistakesAreRefusedWithTheirPlaceAndWhatIsAllowed(t *testing.T) {
 		{"a duration without unit", "analytics:\n  flush_interval: 5\n", ":2: analytics.flush_interval: \"5\" is not a duration: write 500ms, 5s, 10m or 24h (allowed: 0, or 1ms or more)"},
 		{"a word for a number", "analytics:\n  lanes: two\n", "\"two\" is not a whole number (allowed: 1 to 64)"},
 		{"a number out of range", "analytics:\n  lanes: 65\n", "analytics.lanes (from "},
-		{"a wrong word", "log:\n  level: loud\n", "\"loud\" cannot be (allowed: debug|info|warn|error)"},
+		{"a wrong word", "log:\n  level: loud\n", "\"loud\" cannot be (allowed: trace|debug|info|warn|error|fatal|panic)"},
 		{"a value for a group", "log: debug\n", "log is a group of settings, not a value"},
 		{"a group for a value", "listen:\n  host: x\n", "listen is one value, not a group"},
 		{"an address for all to reach without a key", "listen: 0.0.0.0:80\n", "can be reached from other machines"},

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding"
 	"fmt"
+	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -13,43 +14,89 @@ import (
 type Field struct {
 	Path    string   // in the file: analytics.flush_interval
 	Env     []string // environment variables, the first one set wins
-	Default string
+	Flag    string   // flag of tidemill run, without its dashes; empty: none that the struct names
+	Default string   // as it would be written, or the rule that it follows
 	Help    string
 	Allow   string
 	Secret  bool
 
-	value reflect.Value
+	value   reflect.Value
+	limits  limits
+	bare    time.Duration // unit of a duration without one; 0: it is refused
+	comment bool          // it is commented out in the file that init writes
+	machine Machine       // for defaults that are rules
 }
 
 // fieldsOf lists the settings of c in the order of the struct. Lists of structs
 // (projects) are not among them: they are set in the file and by flags of their own.
-func fieldsOf(c *Config) []Field {
+func fieldsOf(c *Config) []Field { return fieldsIn(reflect.ValueOf(c).Elem(), "", 0, false) }
+
+// fieldsIn lists the settings of a group. bare is the unit of durations without one,
+// comment whether init comments them out.
+func fieldsIn(group reflect.Value, prefix string, bare time.Duration, comment bool) []Field {
 	var fs []Field
-	var walk func(v reflect.Value, prefix string)
-	walk = func(v reflect.Value, prefix string) {
-		for i := range v.NumField() {
-			t, path := v.Type().Field(i), prefix+v.Type().Field(i).Tag.Get("yaml")
-			_, text := v.Field(i).Addr().Interface().(encoding.TextUnmarshaler)
-			switch {
-			case t.Type.Kind() == reflect.Struct && !text:
-				walk(v.Field(i), path+".")
-			case t.Type.Kind() == reflect.Slice && t.Type.Elem().Kind() == reflect.Struct:
-			default:
-				f := Field{Path: path, Default: t.Tag.Get("default"), Help: t.Tag.Get("help"), Allow: t.Tag.Get("allow"),
-					Secret: strings.HasSuffix(t.Type.String(), "Secret"), value: v.Field(i)}
-				if e := t.Tag.Get("env"); e != "" {
-					f.Env = strings.Split(e, ",")
-				}
-				fs = append(fs, f)
+	for i := range group.NumField() {
+		t, v := group.Type().Field(i), group.Field(i)
+		if !t.IsExported() {
+			continue
+		}
+		path := prefix + t.Tag.Get("yaml")
+		_, text := v.Addr().Interface().(encoding.TextUnmarshaler)
+		switch {
+		case t.Type.Kind() == reflect.Struct && !text:
+			unit := bare
+			if t.Type == reflect.TypeFor[Bridge]() {
+				unit = bridgeUnit
 			}
+			fs = append(fs, fieldsIn(v, path+".", unit, comment || t.Tag.Get("init") == "commented")...)
+		case t.Type.Kind() == reflect.Slice && t.Type.Elem().Kind() == reflect.Struct:
+		default:
+			f := fieldOf(t, v, path, bare)
+			f.comment = comment
+			fs = append(fs, f)
 		}
 	}
-	walk(reflect.ValueOf(c).Elem(), "")
 	return fs
 }
 
+func fieldOf(t reflect.StructField, v reflect.Value, path string, bare time.Duration) Field {
+	f := Field{Path: path, Flag: t.Tag.Get("flag"), Default: t.Tag.Get("default"), Help: t.Tag.Get("help"), Allow: t.Tag.Get("allow"),
+		Secret: strings.HasSuffix(t.Type.String(), "Secret"), value: v, bare: bare}
+	if e := t.Tag.Get("env"); e != "" {
+		f.Env = strings.Split(e, ",")
+	}
+	if bare > 0 && strings.HasSuffix(f.Flag, "-ms") {
+		f.bare = time.Millisecond
+	}
+	f.limits = limitsOf(t.Tag, t.Type)
+	if f.Allow == "" {
+		f.Allow = f.limits.String()
+	}
+	switch {
+	case f.rule() && v.Kind() == reflect.Int:
+		f.Allow += ", or like CPUs × 2"
+	case t.Type == reflect.TypeFor[time.Duration]() && f.bare == time.Millisecond:
+		f.Allow += "; a number alone is milliseconds"
+	case t.Type == reflect.TypeFor[time.Duration]() && f.bare == time.Second:
+		f.Allow += "; a number alone is seconds"
+	}
+	return f
+}
+
+// rule says whether the default is one that the machine makes a value of.
+func (f *Field) rule() bool { return isRule(f.Default) }
+
+// Bool says whether the setting is either true or false.
+func (f *Field) Bool() bool { return f.value.Kind() == reflect.Bool }
+
+// List says whether the setting is a list.
+func (f *Field) List() bool { return f.value.Kind() == reflect.Slice }
+
 // set parses text into the field. bare is the unit of a duration without one; 0: refused.
 func (f *Field) set(text string, bare time.Duration) error {
+	if f.rule() {
+		text = f.machine.apply(text)
+	}
 	switch p := f.value.Addr().Interface().(type) {
 	case encoding.TextUnmarshaler:
 		return p.UnmarshalText([]byte(text))
@@ -67,14 +114,16 @@ func (f *Field) set(text string, bare time.Duration) error {
 			return fmt.Errorf("%q is not a whole number", text)
 		}
 		*p = n
-	case *time.Duration:
-		if n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64); err == nil && (bare > 0 || n == 0) {
-			*p = time.Duration(n) * bare
-			return nil
-		}
-		d, err := time.ParseDuration(strings.TrimSpace(text))
+	case *float64:
+		n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 		if err != nil {
-			return fmt.Errorf("%q is not a duration: write 500ms, 5s, 10m or 24h", text)
+			return fmt.Errorf("%q is not a number", text)
+		}
+		*p = n
+	case *time.Duration:
+		d, err := duration(strings.TrimSpace(text), bare)
+		if err != nil {
+			return err
 		}
 		*p = d
 	case *[]string:
@@ -88,6 +137,21 @@ func (f *Field) set(text string, bare time.Duration) error {
 		panic("config: a field of a type that set does not know: " + f.value.Type().String())
 	}
 	return nil
+}
+
+// duration reads a duration. bare is the unit of one without one; 0: it is refused.
+func duration(text string, bare time.Duration) (time.Duration, error) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && (bare > 0 || n == 0) {
+		if bare > 0 && (n > math.MaxInt64/int64(bare) || n < -math.MaxInt64/int64(bare)) {
+			return 0, fmt.Errorf("%q is too long a time", text)
+		}
+		return time.Duration(n) * bare, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration: write 500ms, 5s, 10m or 24h", text)
+	}
+	return d, nil
 }
 
 // String is the value as it would be written; secrets show only that they are set.

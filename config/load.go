@@ -18,25 +18,50 @@ import (
 
 // Layers are where settings come from beside the defaults.
 type Layers struct {
-	File   string              // path; empty: none
-	Getenv func(string) string // nil: none
-	Flags  map[string]string   // by path, e.g. "listen"
+	File    string              // path; empty: none
+	Getenv  func(string) string // nil: none
+	Flags   map[string]string   // by path, e.g. "listen"
+	Machine Machine             // what computed defaults are made of; zero: this machine
 }
 
 // Loaded is a configuration and where each of its settings came from.
 type Loaded struct {
 	Config
-	From map[string]string // by path: default, file:LINE, the variable's name, flag
+	From map[string]string // by path: default, file:LINE, the variable's name, the flag's, flag
+
+	layers map[string]layer // by path
 }
 
+// layer is what a setting came from. Later ones win.
+type layer int
+
+const (
+	byDefault layer = iota
+	byFile
+	byEnvironment
+	byFlag
+)
+
+const fromDefault = "default"
+
+// quotedEmpty is how the empty text is written in the environment, where an empty variable
+// counts as not set.
+const quotedEmpty = `""`
+
 // Load puts the layers together and checks the result. Its error names every mistake:
-// where it stands, what is wrong and what is allowed.
+// where it stands, what is wrong and what is allowed. Mistakes in the values of the
+// bridge's settings are not among them: Bridge.Check names those. With an error comes the
+// configuration as far as it could be read, for such further checks.
 func Load(l Layers) (*Loaded, error) {
-	c := &Loaded{From: map[string]string{}}
-	fs := fieldsOf(&c.Config)
+	c := &Loaded{From: map[string]string{}, layers: map[string]layer{}}
+	c.Bridge.from, c.Bridge.wrong = c.From, map[string]error{}
+	fs := c.Fields()
+	machine := l.Machine.fill()
 	var errs []error
-	for _, f := range fs {
-		c.From[f.Path] = "default"
+	for i := range fs {
+		f := &fs[i]
+		f.machine = machine
+		c.From[f.Path] = fromDefault
 		if f.Default != "" {
 			if err := f.set(f.Default, 0); err != nil {
 				panic(fmt.Sprintf("config: default of %s: %v", f.Path, err)) // a test loads the defaults
@@ -44,17 +69,15 @@ func Load(l Layers) (*Loaded, error) {
 		}
 	}
 	if l.File != "" {
-		errs = append(errs, c.file(l.File))
+		errs = append(errs, c.file(l.File, fs))
 	}
-	for _, f := range fs {
+	for i := range fs {
+		f := &fs[i]
 		if l.Getenv != nil {
-			errs = append(errs, c.environment(&f, l.Getenv))
+			errs = append(errs, c.environment(f, l.Getenv))
 		}
 		if text, ok := l.Flags[f.Path]; ok {
-			if err := f.set(text, 0); err != nil {
-				errs = append(errs, fmt.Errorf("--%s: %w%s", f.Path, err, allowed(&f)))
-			}
-			c.From[f.Path] = "flag"
+			errs = append(errs, c.flag(f, text))
 		}
 	}
 	if l.Getenv != nil && c.From["listen"] != "flag" && l.Getenv("TIDEMILL_LISTEN") == "" {
@@ -63,9 +86,28 @@ func Load(l Layers) (*Loaded, error) {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, err
+		return c, err
 	}
 	return c, c.check(fs)
+}
+
+// take sets a field to text that came from a layer. place says where from, for people. A
+// value of the bridge's that cannot be read is kept for its Check, and not in force.
+func (c *Loaded) take(f *Field, by layer, from, place, text string, bare time.Duration) error {
+	err := f.set(text, bare)
+	if err == nil {
+		c.From[f.Path], c.layers[f.Path] = from, by
+		return nil
+	}
+	if f.Secret {
+		err = errors.New("not a usable value")
+	}
+	err = fmt.Errorf("%s: %w%s", place, err, allowed(f))
+	if strings.HasPrefix(f.Path, bridgePrefix) {
+		c.Bridge.wrong[f.Path] = errors.Join(c.Bridge.wrong[f.Path], err)
+		return nil
+	}
+	return err
 }
 
 func (c *Loaded) environment(f *Field, getenv func(string) string) error {
@@ -74,24 +116,27 @@ func (c *Loaded) environment(f *Field, getenv func(string) string) error {
 		if text == "" {
 			continue
 		}
-		var bare time.Duration
+		if text == quotedEmpty {
+			text = ""
+		}
+		bare := f.bare
 		if strings.HasSuffix(name, "_MS") {
 			bare = time.Millisecond
 		}
-		c.From[f.Path] = name
-		if err := f.set(text, bare); err != nil {
-			if f.Secret {
-				err = errors.New("not a usable value")
-			}
-			return fmt.Errorf("%s: %w%s", name, err, allowed(f))
-		}
-		return nil
+		return c.take(f, byEnvironment, name, name, text, bare)
 	}
 	return nil
 }
 
+func (c *Loaded) flag(f *Field, text string) error {
+	if f.Flag != "" {
+		return c.take(f, byFlag, "--"+f.Flag, "--"+f.Flag, text, f.bare)
+	}
+	return c.take(f, byFlag, "flag", "--"+f.Path, text, f.bare)
+}
+
 // file reads a YAML file into c. Unknown and doubled keys are refused with their line.
-func (c *Loaded) file(path string) error {
+func (c *Loaded) file(path string, fs []Field) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
@@ -101,8 +146,8 @@ func (c *Loaded) file(path string) error {
 		return broken(path, err)
 	}
 	byPath := map[string]*Field{}
-	for _, f := range fieldsOf(&c.Config) {
-		byPath[f.Path] = &f
+	for i := range fs {
+		byPath[fs[i].Path] = &fs[i]
 	}
 	r := reader{c: c, path: path, fields: byPath}
 	for _, doc := range tree.Docs {
@@ -198,9 +243,9 @@ func (r *reader) value(f *Field, n ast.Node) {
 			return
 		}
 	}
-	r.c.From[f.Path] = fmt.Sprintf("%s:%d", r.path, n.GetToken().Position.Line)
-	if err := f.set(text, 0); err != nil {
-		r.fail(n, "%s: %v%s", f.Path, err, allowed(f))
+	at := fmt.Sprintf("%s:%d", r.path, n.GetToken().Position.Line)
+	if err := r.c.take(f, byFile, at, at+": "+f.Path, text, f.bare); err != nil {
+		r.errs = append(r.errs, err)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 // WriteReference writes every setting as an annotated YAML file that can be edited.
 func WriteReference(w io.Writer) error {
-	return write(w, Reference(), func(f *Field) []string {
+	return write(w, Reference(), true, func(f *Field) []string {
 		notes := []string{f.Help}
 		if f.Allow != "" {
 			notes = append(notes, "allowed: "+f.Allow)
@@ -16,13 +16,16 @@ func WriteReference(w io.Writer) error {
 		if len(f.Env) > 0 {
 			notes = append(notes, "environment: "+strings.Join(f.Env, ", "))
 		}
+		if f.Flag != "" {
+			notes = append(notes, "flag: --"+f.Flag)
+		}
 		return notes
 	})
 }
 
 // Write writes the settings as they are, each with where it came from.
 func (c *Loaded) Write(w io.Writer) error {
-	if err := write(w, c.Fields(), func(f *Field) []string { return []string{"from " + c.From[f.Path]} }); err != nil {
+	if err := write(w, c.Fields(), false, func(f *Field) []string { return []string{"from " + c.From[f.Path]} }); err != nil {
 		return err
 	}
 	if len(c.Projects) == 0 {
@@ -37,7 +40,9 @@ func (c *Loaded) Write(w io.Writer) error {
 	return err
 }
 
-func write(w io.Writer, fs []Field, notes func(*Field) []string) error {
+// write writes settings; for all machines: rules instead of what they make here, and
+// commented out those that say something by being given.
+func write(w io.Writer, fs []Field, forAll bool, notes func(*Field) []string) error {
 	var b strings.Builder
 	var open []string // groups that are begun
 	for _, f := range fs {
@@ -55,7 +60,14 @@ func write(w io.Writer, fs []Field, notes func(*Field) []string) error {
 		for _, n := range notes(&f) {
 			fmt.Fprintf(&b, "%s# %s\n", indent, n)
 		}
-		fmt.Fprintf(&b, "%s%s: %s\n", indent, name, scalar(f.String()))
+		value := f.String()
+		if forAll && f.rule() {
+			value = f.Default
+		}
+		if forAll && f.comment {
+			name = "#" + name // a remark has a blank after its sign
+		}
+		fmt.Fprintf(&b, "%s%s: %s\n", indent, name, scalar(value))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

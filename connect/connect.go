@@ -21,20 +21,23 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/serve"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/probe"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/analytics"
+	"github.com/tidemill/tidemill/systems/bridge"
 )
 
 // Systems are the names that can be run.
-func Systems() []string { return []string{analytics.Name} }
+func Systems() []string { return []string{analytics.Name, bridge.Name} }
 
 // Options are what is not configuration.
 type Options struct {
 	Version string
-	Systems []string // which to build; empty: all
+	Systems []string // which to build; empty: analytics, and the bridge where it has servers
 	Log     *slog.Logger
 	Now     func() time.Time // nil: time.Now
 }
@@ -46,9 +49,16 @@ type Instance struct {
 
 	config   *config.Loaded
 	options  Options
-	db       *sqlitedb.DB // nil: every role is on a server
-	projects project.Projects
+	db       *sqlitedb.DB     // nil: every role is on a server
+	file     *backends        // the roles on db
+	projects project.Projects // nil: no system that runs has any
+	mux      *http.ServeMux   // of the common listener
+	entries  http.Handler     // takes entries of the embedded bridge; nil: there is none
+	probes   *probe.Probes    // of the embedded bridge, on the common listener; nil: none
+	ports    []*serve.Server  // further listeners
+	checks   []func(context.Context) []preflight.Finding
 	metrics  *prometheus.Registry
+	found    *prometheus.GaugeVec   // by preflight; nil: nothing was looked at
 	reports  *prometheus.CounterVec // of what happened to sources; nil: embedded
 	started  time.Time
 	systems  []*flow.System
@@ -76,17 +86,29 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 			err = errors.Join(err, i.Close())
 		}
 	}()
-	b, err := i.connect(ctx)
-	if err != nil {
-		return nil, err
+	i.mux = http.NewServeMux()
+	api := &admin.Parts{Version: o.Version, Started: i.started, Key: i.config.Admin.Key, Config: i.config, Doctor: i.doctor, Log: o.Log}
+	var door http.Handler
+	if i.runs(analytics.Name) {
+		if door, err = i.analytics(ctx, api); err != nil {
+			return nil, err
+		}
 	}
-	if err := i.judge(ctx, b); err != nil {
-		return nil, err
+	if i.runs(bridge.Name) {
+		if err = i.bridge(ctx, api); err != nil {
+			return nil, err
+		}
 	}
-	if err := i.analytics(ctx, b); err != nil {
-		return nil, err
-	}
+	i.handle(api, door)
 	return i, nil
+}
+
+// runs says whether a system is to be built.
+func (i *Instance) runs(system string) bool {
+	if len(i.options.Systems) == 0 {
+		return system == analytics.Name || !i.config.Bridge.Embedded()
+	}
+	return slices.Contains(i.options.Systems, system)
 }
 
 // ensureProjects makes the configured projects and keys.
@@ -103,6 +125,9 @@ func (i *Instance) ensureProjects(ctx context.Context) error {
 // see the key later, so it is for who can show it now: it returns nil when there was a
 // project already.
 func (i *Instance) FirstProject(ctx context.Context) (*config.Project, error) {
+	if i.projects == nil {
+		return nil, nil
+	}
 	all, err := i.projects.List(ctx)
 	if err != nil || len(all) > 0 {
 		return nil, err
@@ -125,11 +150,14 @@ func (i *Instance) Run(ctx context.Context, server *serve.Server, ready func()) 
 	defer stop()
 	serving, shut := context.WithCancel(ctx)
 	defer shut()
-	var g, up, door sync.WaitGroup
-	errs := make([]error, len(i.systems)+2)
+	var g, up, door, listening sync.WaitGroup
+	errs := make([]error, len(i.systems)+2+len(i.ports))
 	for n, s := range i.systems {
 		up.Add(1)
 		isUp := sync.OnceFunc(up.Done)
+		if len(s.Begin) > 0 && len(i.systems) > 1 { // what it waits for keeps nobody else waiting
+			isUp()
+		}
 		s.Doors = append(s.Doors, func(ctx context.Context) error { // open once its pipelines run
 			isUp()
 			<-ctx.Done()
@@ -151,14 +179,24 @@ func (i *Instance) Run(ctx context.Context, server *serve.Server, ready func()) 
 			shut()
 		})
 	}
-	up.Wait()
-	i.ready.set(true)
-	ready()
-	<-serving.Done()
+	for n, port := range i.ports { // until the very end: a probe wants to see that it stops
+		listening.Go(func() { errs[len(i.systems)+2+n] = port.Run(working, time.Second) })
+	}
+	i.ports = nil
+	begun := make(chan struct{})
+	go func() { up.Wait(); close(begun) }()
+	select {
+	case <-begun:
+		i.ready.set(true)
+		ready()
+		<-serving.Done()
+	case <-serving.Done(): // told to stop while something waited for its server
+	}
 	i.ready.set(false)
 	door.Wait()
 	stop()
 	g.Wait()
+	listening.Wait()
 	return errors.Join(errs...)
 }
 
@@ -168,6 +206,10 @@ const serverGrace = 10 * time.Second
 // Close closes the backends, the last one opened first. Closing again does nothing.
 func (i *Instance) Close() error {
 	var errs []error
+	for _, p := range i.ports { // those that were never run
+		errs = append(errs, p.Close())
+	}
+	i.ports = nil
 	for _, c := range slices.Backward(i.close) {
 		errs = append(errs, c())
 	}

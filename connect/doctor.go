@@ -20,25 +20,20 @@ const (
 )
 
 // doctor looks at everything that could cost events, and says what to do.
-func (i *Instance) doctor(geo *enrich.Geo, damaged func(context.Context) (int, error), servers []func(context.Context) []preflight.Finding) func(context.Context) []preflight.Finding {
-	return func(ctx context.Context) []preflight.Finding {
-		var fs []preflight.Finding
-		if i.db != nil {
-			fs = append(fs, i.checkDatabase(ctx), i.checkSpace(), i.checkFolder())
-		}
-		for _, inspect := range servers {
-			fs = append(fs, inspect(ctx)...)
-		}
-		for _, s := range i.systems {
-			for _, e := range s.Pipelines {
-				fs = append(fs, checkPipeline(e))
-			}
-		}
-		if damaged != nil {
-			fs = append(fs, checkDamaged(ctx, damaged))
-		}
-		return append(fs, checkGeo(geo.Status()), i.checkProjects())
+func (i *Instance) doctor(ctx context.Context) []preflight.Finding {
+	var fs []preflight.Finding
+	if i.db != nil {
+		fs = append(fs, i.checkDatabase(ctx), i.checkSpace(), i.checkFolder())
 	}
+	for _, s := range i.systems {
+		for _, e := range s.Pipelines {
+			fs = append(fs, checkPipeline(e))
+		}
+	}
+	for _, check := range i.checks {
+		fs = append(fs, check(ctx)...)
+	}
+	return fs
 }
 
 func finding(check, verdict, detail, advice string) preflight.Finding {

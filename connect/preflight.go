@@ -11,19 +11,14 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 )
 
-// judge reads the versions and settings of every server and tells what could lose
-// acknowledged events; strict refuses it.
-func (i *Instance) judge(ctx context.Context, b *backends) error {
+// judge reads the versions and settings of servers and tells what could lose acknowledged
+// events; strict refuses it.
+func (i *Instance) judge(ctx context.Context, servers []func(context.Context) []preflight.Finding) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	var refused []error
-	found := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "tidemill_preflight_findings",
-		Help: "What was found at the start when the servers' versions and settings were looked at, by verdict: fail could lose acknowledged events."}, []string{"verdict"})
-	for _, verdict := range []string{preflight.OK, preflight.Warn, preflight.Fail} {
-		found.WithLabelValues(verdict)
-	}
-	i.metrics.MustRegister(found)
-	for _, inspect := range b.inspect {
+	found := i.findings()
+	for _, inspect := range servers {
 		for _, f := range inspect(ctx) {
 			found.WithLabelValues(f.Verdict).Inc()
 			switch f.Verdict {
@@ -39,4 +34,17 @@ func (i *Instance) judge(ctx context.Context, b *backends) error {
 		return nil
 	}
 	return fmt.Errorf("strict is on, and servers could lose events (tidemill doctor shows all that was looked at):\n%w", errors.Join(refused...))
+}
+
+// findings counts what was found.
+func (i *Instance) findings() *prometheus.GaugeVec {
+	if i.found == nil {
+		i.found = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "tidemill_preflight_findings",
+			Help: "What was found at the start when the servers' versions and settings were looked at, by verdict: fail could lose acknowledged events."}, []string{"verdict"})
+		for _, verdict := range []string{preflight.OK, preflight.Warn, preflight.Fail} {
+			i.found.WithLabelValues(verdict)
+		}
+		i.metrics.MustRegister(i.found)
+	}
+	return i.found
 }

@@ -59,6 +59,23 @@ func (i *Instance) sqlite(ctx context.Context, b *backends) (err error) {
 	if b.locks, err = sqlitelock.New(ctx, i.db, sqlitelock.Options{Now: o.Now}); err != nil {
 		return err
 	}
-	b.projects, err = sqliteproject.New(ctx, i.db)
-	return err
+	if b.projects, err = sqliteproject.New(ctx, i.db); err != nil {
+		return err
+	}
+	file := *b
+	i.file = &file
+	return nil
+}
+
+// openFile is sqlite for who needs it whatever the servers are for: it is opened once.
+func (i *Instance) openFile(ctx context.Context, b *backends) error {
+	if i.file != nil {
+		*b = *i.file
+		return nil
+	}
+	if err := i.sqlite(ctx, b); err != nil {
+		return err
+	}
+	i.loops = append(i.loops, b.loops...)
+	return nil
 }

@@ -35,14 +35,15 @@ func (a *acks) took(ends []tidemill.Settlement) {
 	}
 }
 
-// listen takes ends from outside until ctx ends.
+// listen takes ends from outside until ctx ends, and then those that came in before.
 func (e *Engine) listen(ctx context.Context) {
 	into := make([]tidemill.Settlement, maxReceive)
 	clock := e.alarm(slotAcks)
 	defer clock.stop()
-	for wrong := 0; ctx.Err() == nil; {
+	for wrong, n := 0, 1; ctx.Err() == nil || n > 0; {
 		clear(into)
-		n, err := e.p.Acks(ctx, into)
+		var err error
+		n, err = e.p.Acks(ctx, into)
 		for rest := into[:min(max(n, 0), len(into))]; len(rest) > 0; {
 			put := e.acked.ring.TryPutN(rest)
 			signal(e.ending)

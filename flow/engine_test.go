@@ -161,6 +161,26 @@ func TestEmptiestLaneIsChosen(t *testing.T) {
 	})
 }
 
+func TestWhatComesTogetherGoesToOneLane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{}).add(messages(10)...)
+		var got []string
+		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Dead: &letters{}, Lanes: 5, Batch: 10, Runs: 4, InFlight: 100,
+			Work: func(env flow.Env) flow.Work {
+				return batches(func(_ context.Context, batch []*flow.Task) error {
+					for _, task := range batch {
+						got = append(got, fmt.Sprint(env.Lane, " ", task.ID))
+					}
+					return nil
+				})
+			}})
+		rest(time.Second)
+		slices.Sort(got)
+		equal(t, "lanes and messages", got, []string{"0 1", "0 2", "0 3", "0 4", "1 5", "1 6", "1 7", "1 8", "2 10", "2 9"})
+		stop()
+	})
+}
+
 func TestBatchesAtSizeOrAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(tidemill.Traits{Parks: true})
@@ -445,5 +465,25 @@ func TestTooManyErrorsInARowEndThePipeline(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 		s.balance(t)
+	})
+}
+
+func TestNoMoreIsReadAheadThanAllowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{}).add(messages(1000)...)
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Dead: &letters{}, Lanes: 2, Batch: 5, InFlight: 900, Ahead: 20,
+			Work: each(func(context.Context, *flow.Task) error { time.Sleep(time.Second); return nil }).work})
+		most := 0
+		for range 600 {
+			rest(time.Second)
+			most = max(most, e.Stats().InFlight)
+		}
+		if got := len(s.fates()); got != 1000 {
+			t.Errorf("%d of 1000 ended", got)
+		}
+		if most < 10 || most > 20+2*5 {
+			t.Errorf("%d were held at most, want no more than 30", most)
+		}
+		stop()
 	})
 }

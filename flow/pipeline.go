@@ -24,12 +24,15 @@ type Pipeline struct {
 
 	// Acks waits for ends that come from outside and returns how many it put into into.
 	// They leave by the same door as all others. It is called from one goroutine, also
-	// while the pipeline is paused, and must return when ctx ends.
+	// while the pipeline is paused, and must return when ctx ends; then it is called until
+	// it returns none, for what came in before.
 	Acks func(ctx context.Context, into []tidemill.Settlement) (int, error)
 
 	Lanes    int // workers; 0: 1
 	Batch    int // most messages worked on at once; 0: 1
 	InFlight int // most messages held at once; 0: 2 × Lanes × Batch
+	Runs     int // messages that came together and go to one lane, where no order is needed; 0: 1, each to the emptiest
+	Ahead    int // nothing is asked for while so many wait for a lane; 0: only InFlight bounds what is read ahead
 	Prepared int // memory for so many of them is made at the start, not when they first come; at most InFlight
 
 	Age      time.Duration // a batch that is not full waits so long for more; 0: not at all
@@ -146,12 +149,13 @@ func (p *Pipeline) check() error {
 	if p.Source == nil || p.Work == nil {
 		return fmt.Errorf("pipeline %s: it needs a Source and Work", p.Name)
 	}
-	if p.Lanes < 0 || p.Batch < 0 || p.InFlight < 0 || p.Prepared < 0 || p.Age < 0 || p.Fatal < 0 || p.Telling < 0 || p.PauseFor < 0 {
-		return fmt.Errorf("pipeline %s: Lanes, Batch, InFlight, Prepared, Age, Fatal, Telling and PauseFor cannot be below zero", p.Name)
+	if p.Lanes < 0 || p.Batch < 0 || p.InFlight < 0 || p.Runs < 0 || p.Ahead < 0 || p.Prepared < 0 || p.Age < 0 || p.Fatal < 0 || p.Telling < 0 || p.PauseFor < 0 {
+		return fmt.Errorf("pipeline %s: Lanes, Batch, InFlight, Runs, Ahead, Prepared, Age, Fatal, Telling and PauseFor cannot be below zero", p.Name)
 	}
 	or(&p.Lanes, 1)
 	or(&p.Batch, 1)
 	or(&p.InFlight, 2*p.Lanes*p.Batch)
+	or(&p.Runs, 1)
 	or(&p.Linger, 500*time.Microsecond)
 	or(&p.Grace, 30*time.Second)
 	or(&p.AckGrace, 500*time.Millisecond)

@@ -85,6 +85,13 @@ func (e *Engine) ask(stock *[]*Task) int {
 		ask = min(ask, permits)
 	}
 	ask = min(ask, int(e.credit.Load()-e.held.Load()))
+	if e.p.Ahead > 0 {
+		room := e.p.Ahead - e.waiting()
+		if room < (e.p.Ahead+1)/2 { // what the lanes are done with knocks; large reads are cheaper
+			return 0
+		}
+		ask = min(ask, room)
+	}
 	for len(*stock) < ask {
 		t, ok := e.free.TryGet()
 		if ok {
@@ -127,8 +134,11 @@ func (e *Engine) deal(tasks []*Task) {
 	e.held.Add(int64(len(tasks)))
 	e.stats.received(len(tasks))
 	tasks = e.shed(tasks)
-	for _, t := range tasks {
-		l := e.pick(t)
+	var l *lane
+	for i, t := range tasks {
+		if e.p.Lane != nil || i%e.p.Runs == 0 {
+			l = e.pick(t)
+		}
 		t.lane = l
 		l.load.Add(1)
 		l.in.TryPut(t) // has room for every slot there is
@@ -163,10 +173,7 @@ func (e *Engine) shed(tasks []*Task) []*Task {
 	if e.p.Drop == DropNone {
 		return tasks
 	}
-	over := len(tasks) - int(e.p.Threshold*float64(e.p.InFlight))
-	for _, l := range e.lanes {
-		over += l.in.Len()
-	}
+	over := len(tasks) + e.waiting() - int(e.p.Threshold*float64(e.p.InFlight))
 	if over <= 0 {
 		return tasks
 	}
@@ -188,6 +195,14 @@ func (e *Engine) shed(tasks []*Task) []*Task {
 	e.drop(tasks[:over])
 	e.shedding = old
 	return tasks[over:]
+}
+
+// waiting is how many messages wait for a lane.
+func (e *Engine) waiting() (n int) {
+	for _, l := range e.lanes {
+		n += l.in.Len()
+	}
+	return n
 }
 
 // drop leaves messages pending at their source.

@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 // Limits bound what clients may take. The zero value has the defaults named.
 type Limits struct {
+	Setting     string        // where the address was given, for errors; empty means --listen
 	Connections int           // open at once; 0 means 4096. More wait in the kernel.
 	Header      time.Duration // to send the header; 0 means 10s
 	Body        time.Duration // to send the body; 0 means 30s
@@ -33,12 +35,13 @@ type Server struct {
 
 // Listen opens the address. Who gets a Server runs it, or closes it.
 func Listen(addr string, h http.Handler, l Limits, log *slog.Logger) (*Server, error) {
+	l.Setting = cmp.Or(l.Setting, "--listen")
 	raw, err := net.Listen("tcp", addr)
 	if err != nil {
 		if errors.Is(err, errInUse) {
-			return nil, fmt.Errorf("%s is in use by another program: stop it, or give another address with --listen", addr)
+			return nil, fmt.Errorf("%s is in use by another program: stop it, or give another address with %s", addr, l.Setting)
 		}
-		return nil, fmt.Errorf("listen on %s: %w; give another address with --listen", addr, err)
+		return nil, fmt.Errorf("listen on %s: %w; give another address with %s", addr, err, l.Setting)
 	}
 	or := func(d, def time.Duration) time.Duration {
 		if d > 0 {

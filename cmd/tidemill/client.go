@@ -43,7 +43,8 @@ func unreachable(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// do sends a request and returns an answer of status 200.
+// do sends a request, with lines of JSON or other text if any, and returns an answer of
+// status 200 or 202.
 func (c *client) do(ctx context.Context, method, path string, query url.Values, body io.Reader) (*http.Response, error) {
 	u := c.base + admin.Prefix + path
 	if len(query) > 0 {
@@ -52,6 +53,9 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 	req, err := http.NewRequestWithContext(ctx, method, u, body)
 	if err != nil {
 		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/x-ndjson")
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
@@ -63,7 +67,7 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 		}
 		return nil, fmt.Errorf("ask %s: %w", c.base, err)
 	}
-	if resp.StatusCode == http.StatusOK {
+	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusAccepted {
 		return resp, nil
 	}
 	defer resp.Body.Close()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/tidemill/tidemill/config"
 )
@@ -41,11 +42,21 @@ type configCmd struct {
 
 type configCheckCmd struct {
 	settings
-	JSON bool `help:"Print JSON."`
+	Systems []string `arg:"" optional:"" name:"system" help:"Systems that are to run, of ${systems}. Default: all."`
+	JSON    bool     `help:"Print JSON."`
 }
 
 func (c *configCheckCmd) Run(e env) error {
-	_, err := c.load(e, nil)
+	if err := known(c.Systems); err != nil {
+		return err
+	}
+	cfg, err := c.read(e, nil)
+	if len(c.Systems) == 0 || slices.Contains(c.Systems, bridgeName) {
+		err = errors.Join(err, cfg.Bridge.Check())
+	}
+	if err != nil {
+		err = wrongConfig{err}
+	}
 	if c.JSON {
 		mistakes := []string{}
 		for _, m := range mistakesOf(err) {
@@ -90,6 +101,9 @@ func (c *configShowCmd) Run(e env) error {
 	if err != nil {
 		return err
 	}
+	for _, m := range mistakesOf(cfg.Bridge.Check()) { // who does without the bridge is not disturbed
+		_, _ = fmt.Fprintln(e.err, "tidemill: the bridge would not start:", m)
+	}
 	if !c.JSON {
 		return cfg.Write(e.out)
 	}
@@ -114,10 +128,11 @@ func (c *configReferenceCmd) Run(e env) error {
 		Help    string   `json:"help"`
 		Allow   string   `json:"allow,omitempty"`
 		Env     []string `json:"env,omitempty"`
+		Flag    string   `json:"flag,omitempty"`
 	}
 	out := []setting{}
 	for _, f := range config.Reference() {
-		out = append(out, setting{f.Path, f.Default, f.Help, f.Allow, f.Env})
+		out = append(out, setting{f.Path, f.Default, f.Help, f.Allow, f.Env, f.Flag})
 	}
 	return printJSON(e.out, out)
 }

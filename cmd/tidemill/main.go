@@ -51,6 +51,7 @@ type commands struct {
 	Init       initCmd                   `cmd:"" help:"Write a commented configuration file to start from."`
 	Config     configCmd                 `cmd:"" help:"Check, show and explain the configuration."`
 	Send       sendCmd                   `cmd:"" help:"Send events from a file or from standard input."`
+	Bridge     bridgeCmd                 `cmd:"" help:"Put entries into the embedded bridge, and see what it publishes."`
 	Events     eventsCmd                 `cmd:"" help:"List events, each under the person it belongs to."`
 	Person     personCmd                 `cmd:"" help:"Show who is who."`
 	Dead       deadCmd                   `cmd:"" help:"List, show, replay and delete dead letters."`
@@ -91,9 +92,11 @@ func run(ctx context.Context, args []string, e env) (status int) {
 		args, out = []string{"--help"}, e.err
 		defer func() { status = max(status, 2) }()
 	}
+	c.Run.bridge = newBridgeFlags()
+	c.Run.Plugins = c.Run.bridge.plugins()
 	parser, err := kong.New(&c, kong.Name("tidemill"), kong.Description(description),
 		kong.Writers(out, e.err), kong.Exit(func(code int) { exited = code; panic(exited) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.Help(help),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(e),
 		kong.Vars{"version": "tidemill " + buildVersion(), "systems": strings.Join(connect.Systems(), ", ")})
 	if err != nil {

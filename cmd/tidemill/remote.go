@@ -50,9 +50,10 @@ func (r *remote) open(ctx context.Context, e env) (*client, error) {
 	return offline(ctx, e, cfg)
 }
 
-// offline opens the data in this process. What runs on them elsewhere has locked them.
+// offline opens the data in this process. What runs on them elsewhere has locked them. The
+// bridge has none but in the database: its servers are not asked.
 func offline(ctx context.Context, e env, cfg *config.Loaded) (*client, error) {
-	in, err := connect.Open(ctx, cfg, connect.Options{Version: buildVersion(), Log: logger(cfg, e, true)})
+	in, err := connect.Open(ctx, cfg, connect.Options{Version: buildVersion(), Systems: []string{analyticsName}, Log: logger(cfg.Log, e, true)})
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +63,9 @@ func offline(ctx context.Context, e env, cfg *config.Loaded) (*client, error) {
 		return in.Close()
 	}}, nil
 }
+
+// analyticsName is the system whose data can be opened without running it.
+const analyticsName = "analytics"
 
 // listener is the URL of an instance with this configuration, as seen from this machine.
 func listener(cfg *config.Loaded) string {

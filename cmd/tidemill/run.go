@@ -11,6 +11,9 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/alecthomas/kong"
+
+	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/serve"
 )
@@ -20,7 +23,10 @@ type runCmd struct {
 	Systems []string `arg:"" optional:"" name:"system" help:"Systems to run, of ${systems}. Default: all that are configured."`
 	Listen  string   `help:"Address to listen on. Default: 127.0.0.1:8484." placeholder:"ADDR"`
 	Project []string `help:"A project and its ingest key; may be given again. A NAME that is a UUID is the project's id." placeholder:"NAME=KEY" sep:"none"`
-	Log     string   `help:"Least level that is logged: debug, info, warn, error." placeholder:"LEVEL"`
+	Log     string   `help:"Least level that is logged: trace, debug, info, warn, error." placeholder:"LEVEL"`
+	kong.Plugins
+
+	bridge *bridgeFlags // what Plugins are made of
 }
 
 // Help is shown by tidemill run --help.
@@ -32,30 +38,38 @@ Point an SDK at the address it prints, with the project's key as API key or writ
   posthog-node              new PostHog(KEY, { host: 'http://127.0.0.1:8484' })
   @segment/analytics-node   new Analytics({ writeKey: KEY, host: 'http://127.0.0.1:8484' })
 
+The bridge has a flag for most of its settings, like --redis-addr and --mqtt-broker: tidemill run bridge --help lists them.
+
 SIGTERM and Ctrl-C stop it in order: no event is lost. A second one ends it at once, which loses nothing either.`
 }
 
 func (c *runCmd) Run(ctx context.Context, e env) (err error) {
-	flags := map[string]string{}
+	flags := c.bridge.given()
 	if c.Listen != "" {
 		flags["listen"] = c.Listen
 	}
 	if c.Log != "" {
 		flags["log.level"] = c.Log
 	}
-	cfg, err := c.load(e, flags)
+	cfg, err := c.read(e, flags)
+	systems := c.systems(cfg)
+	bridge := slices.Contains(systems, bridgeName)
+	if names := c.bridge.names(); len(names) > 0 && !bridge {
+		return usageError{fmt.Errorf("%s: a flag of the bridge, which does not run here: tidemill run bridge runs it", strings.Join(names, ", "))}
+	}
+	if bridge {
+		err = errors.Join(err, cfg.Bridge.Check())
+	}
 	if err != nil {
-		return err
+		return wrongConfig{err}
 	}
 	more, err := projectFlags(c.Project)
 	if err != nil {
 		return err
 	}
 	cfg.Projects = append(cfg.Projects, more...)
-	for _, name := range c.Systems {
-		if !slices.Contains(connect.Systems(), name) {
-			return usageError{fmt.Errorf("there is no system %q; there is %s", name, strings.Join(connect.Systems(), ", "))}
-		}
+	if err := known(systems); err != nil {
+		return err
 	}
 	bounded, unbound := context.WithCancel(ctx)
 	var memory sync.WaitGroup
@@ -67,8 +81,8 @@ func (c *runCmd) Run(ctx context.Context, e env) (err error) {
 	defer memory.Wait()
 	defer unbound()
 	signal.Ignore(syscall.SIGPIPE) // whoever read our output may go; the events may not
-	log := logger(cfg, e, false)
-	in, err := connect.Open(ctx, cfg, connect.Options{Version: buildVersion(), Systems: c.Systems, Log: log})
+	log := logger(cfg.LogOf(bridge), e, false)
+	in, err := connect.Open(ctx, cfg, connect.Options{Version: buildVersion(), Systems: systems, Log: log})
 	if err != nil {
 		return err
 	}
@@ -100,6 +114,25 @@ func (c *runCmd) Run(ctx context.Context, e env) (err error) {
 	}
 	_, err = fmt.Fprintln(e.out, "stopped.")
 	return err
+}
+
+// systems are those that were named, or all that are configured: the bridge is once it
+// has a Redis or an MQTT broker.
+func (c *runCmd) systems(cfg *config.Loaded) []string {
+	if len(c.Systems) > 0 {
+		return c.Systems
+	}
+	return slices.DeleteFunc(connect.Systems(), func(name string) bool { return name == bridgeName && cfg.Bridge.Embedded() })
+}
+
+// known refuses systems that there are not.
+func known(systems []string) error {
+	for _, name := range systems {
+		if !slices.Contains(connect.Systems(), name) {
+			return usageError{fmt.Errorf("there is no system %q; there is %s", name, strings.Join(connect.Systems(), ", "))}
+		}
+	}
+	return nil
 }
 
 // greet says where it listens and what it uses.

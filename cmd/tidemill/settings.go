@@ -23,6 +23,15 @@ type settings struct {
 
 // load reads the configuration with further flags by path.
 func (s *settings) load(e env, flags map[string]string) (*config.Loaded, error) {
+	c, err := s.read(e, flags)
+	if err != nil {
+		return nil, wrongConfig{err}
+	}
+	return c, nil
+}
+
+// read is load, with the configuration as far as it could be read where it is wrong.
+func (s *settings) read(e env, flags map[string]string) (*config.Loaded, error) {
 	if flags == nil {
 		flags = map[string]string{}
 	}
@@ -35,11 +44,7 @@ func (s *settings) load(e env, flags map[string]string) (*config.Loaded, error) 
 			path = defaultConfig
 		}
 	}
-	c, err := config.Load(config.Layers{File: path, Getenv: e.getenv, Flags: flags})
-	if err != nil {
-		return nil, wrongConfig{err}
-	}
-	return c, nil
+	return config.Load(config.Layers{File: path, Getenv: e.getenv, Flags: flags})
 }
 
 // wrongConfig is all that is wrong with the configuration, a line each.
@@ -70,16 +75,15 @@ func projectFlags(pairs []string) ([]config.Project, error) {
 	return ps, nil
 }
 
-// logger writes to standard error, as the configuration says; a command that only looks
-// is quiet where nothing is wrong.
-func logger(c *config.Loaded, e env, quiet bool) *slog.Logger {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(c.Log.Level)) // checked before
+// logger writes to standard error; a command that only looks is quiet where nothing is
+// wrong.
+func logger(c config.Log, e env, quiet bool) *slog.Logger {
+	level := c.Slog()
 	if quiet {
 		level = max(level, slog.LevelWarn)
 	}
 	o := &slog.HandlerOptions{Level: level}
-	if c.Log.Format == "json" {
+	if c.Format == "json" {
 		return slog.New(slog.NewJSONHandler(e.err, o))
 	}
 	return slog.New(slog.NewTextHandler(e.err, o))

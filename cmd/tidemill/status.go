@@ -24,11 +24,11 @@ type auditReport struct {
 	Lost      uint64   `json:"lost"`
 	Balanced  bool     `json:"balanced"`
 	Faults    []string `json:"faults"`
-	Letters   struct {
+	Letters   *struct {
 		Put, Held, Replayed, Discarded uint64
 	} `json:"dead_letters"`
 	Damaged uint64 `json:"damaged"`
-	Stored  int64  `json:"stored"`
+	Stored  *int64 `json:"stored"`
 }
 
 func (c *auditCmd) Run(ctx context.Context, e env) error {
@@ -74,11 +74,15 @@ func (r *auditReport) print(e env) {
 	if r.Damaged > 0 {
 		row("damaged on disk, dead", r.Damaged)
 	}
-	row("dead letters", r.Letters.Put)
-	row("= held", r.Letters.Held)
-	row("+ replayed", r.Letters.Replayed)
-	row("+ discarded", r.Letters.Discarded)
-	row("rows in the warehouse", uint64(r.Stored))
+	if r.Letters != nil {
+		row("dead letters", r.Letters.Put)
+		row("= held", r.Letters.Held)
+		row("+ replayed", r.Letters.Replayed)
+		row("+ discarded", r.Letters.Discarded)
+	}
+	if r.Stored != nil {
+		row("rows in the warehouse", uint64(*r.Stored))
+	}
 	if r.Balanced {
 		_, _ = fmt.Fprintln(e.out, "The books balance: every accepted event is accounted for.")
 	}

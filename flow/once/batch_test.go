@@ -119,6 +119,29 @@ func TestAMessageWithoutPositionIsNobody(t *testing.T) {
 	w.check(again, "skipped: duplicate", 1, ledger.Done)
 }
 
+func TestAnAnswerToTheBeginThatIsLostIsNoTryThatWasCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.book.lose = 2
+		a, b := at("a", 1), at("b", 2)
+		w.do(nil, a, b)
+		w.check(a, "live", 1, ledger.Done)
+		w.check(b, "live", 1, ledger.Done)
+		if e := w.entry("a"); e.Tries != 1 {
+			t.Errorf("begun %d times, want once", e.Tries)
+		}
+		anew := at("a", 3)
+		w.guard.Anew = func(*tidemill.Message) bool { return true }
+		w.book.lose = 1
+		w.do(nil, anew)
+		w.check(anew, "live", 2, ledger.Done)
+		w.book.lose = 100 // for longer than is waited for: nobody knows, then
+		c := at("c", 4)
+		w.do(nil, c)
+		w.check(c, "transient", 0, ledger.Running)
+	})
+}
+
 func TestNothingIsDoneWithoutTheLedger(t *testing.T) {
 	w := newWorld(t)
 	w.book.begin = errors.New("disk full")

@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -67,7 +68,11 @@ func (g Guard) Around(work func(flow.Env) flow.Work) func(flow.Env) flow.Work {
 		g.Lease = ledger.DefaultLease
 	}
 	return func(env flow.Env) flow.Work {
-		return &guarded{Guard: g, next: work(env), now: env.Now, log: cmp.Or(env.Log, slog.New(slog.DiscardHandler))}
+		call := rand.Uint64
+		if env.Rand != nil {
+			call = env.Rand.Uint64
+		}
+		return &guarded{Guard: g, next: work(env), now: env.Now, call: call, log: cmp.Or(env.Log, slog.New(slog.DiscardHandler))}
 	}
 }
 
@@ -76,6 +81,7 @@ type guarded struct {
 	Guard
 	next flow.Work
 	now  func() time.Time
+	call func() uint64 // a random number
 	log  *slog.Logger
 
 	jobs []*job          // scratch: one for each live task
@@ -172,7 +178,7 @@ func (w *guarded) begin(ctx context.Context) error {
 	if len(w.es) == 0 {
 		return nil
 	}
-	if err := w.Ledger.Begin(ctx, w.es, ledger.Begin{Lease: w.Lease}); err != nil || w.Anew == nil {
+	if err := w.open(ctx, ledger.Begin{Lease: w.Lease}); err != nil || w.Anew == nil {
 		return err
 	}
 	w.es = w.es[:0]
@@ -186,7 +192,32 @@ func (w *guarded) begin(ctx context.Context) error {
 	if len(w.es) == 0 {
 		return nil
 	}
-	return w.Ledger.Begin(ctx, w.es, ledger.Begin{Lease: w.Lease, Anew: true})
+	return w.open(ctx, ledger.Begin{Lease: w.Lease, Anew: true})
+}
+
+// beginTries is how often a begin is sent, 350 ms in all: a connection that broke is
+// replaced by then.
+const beginTries = 4
+
+// open begins entries, and sends the same again where that fails: an answer that was lost
+// must not look like a try that was cut off when the message comes again.
+func (w *guarded) open(ctx context.Context, o ledger.Begin) error {
+	call := w.call()
+	for _, e := range w.es {
+		e.Call = call
+	}
+	for try, wait := 1, firstWait; ; try, wait = try+1, 2*wait {
+		err := w.Ledger.Begin(ctx, w.es, o)
+		if err == nil || ctx.Err() != nil || try == beginTries {
+			return err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
 }
 
 // own says whether the entry is of this very message.

@@ -17,8 +17,9 @@ import (
 
 // book is a ledger that can be made to fail.
 type book struct {
-	ledger.Ledger
+	ledger.Store
 	begin error
+	lose  int                 // answers of Begin, the next ones
 	end   func(try int) error // nil: it works
 	tries int
 }
@@ -27,7 +28,19 @@ func (b *book) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) er
 	if b.begin != nil {
 		return b.begin
 	}
-	return b.Ledger.Begin(ctx, es, o)
+	if b.lose > 0 {
+		b.lose--
+		lost := make([]*ledger.Entry, len(es))
+		for i, e := range es {
+			x := *e
+			lost[i] = &x
+		}
+		if err := b.Store.Begin(ctx, lost, o); err != nil {
+			return err
+		}
+		return errors.New("the answer was lost")
+	}
+	return b.Store.Begin(ctx, es, o)
 }
 
 func (b *book) End(ctx context.Context, es []*ledger.Entry) error {
@@ -37,7 +50,7 @@ func (b *book) End(ctx context.Context, es []*ledger.Entry) error {
 			return err
 		}
 	}
-	return b.Ledger.End(ctx, es)
+	return b.Store.End(ctx, es)
 }
 
 // world is a ledger and a destination that counts effects by key.
@@ -49,7 +62,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, book: &book{Ledger: memoryledger.New(memoryledger.Options{})}, effects: map[string]int{}}
+	w := &world{t: t, book: &book{Store: memoryledger.New(memoryledger.Options{})}, effects: map[string]int{}}
 	w.guard = once.Guard{Ledger: w.book, Key: func(m *tidemill.Message) string { return m.ID }, Lease: time.Minute}
 	return w
 }

@@ -282,7 +282,7 @@ func (c *Client) run(ctx context.Context) {
 		}
 		c.down(err)
 		delay := c.delay(tries)
-		c.o.Log.Warn("no connection to the MQTT broker", "error", err, "again_in", delay)
+		c.o.Log.Warn("no connection to the MQTT broker", "error", err, "again_in", delay.Round(time.Millisecond).String())
 		select {
 		case <-time.After(delay):
 		case <-ctx.Done():

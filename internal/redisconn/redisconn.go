@@ -31,6 +31,17 @@ type Options struct {
 	Dial     time.Duration // how long a new connection may take; 0 means 5s
 	Timeout  time.Duration // how long an answer may take; 0 means 10s
 	Blocking int           // connections for commands that wait, at most; 0 means 64
+	Idle     int           // of those, kept open while nobody waits; 0 means none
+	MaxIdle  time.Duration // how long the others stay open while nobody waits; 0 means 1m
+	MaxAge   time.Duration // how old a connection may become; 0: any age
+}
+
+// Client is a connection, as the backends take it.
+type Client = rueidis.Client
+
+// Ping asks whether the server is there.
+func Ping(ctx context.Context, c Client) error {
+	return Error(c.Do(ctx, c.B().Ping().Build()).Error(), "ask Redis whether it is there")
 }
 
 // Open connects to the Redis at a URL and asks whether it answers, before ctx ends. The
@@ -76,7 +87,8 @@ func (u *address) options(o Options) (rueidis.ClientOption, error) {
 		ClientName: or(o.Name, "tidemill"), ConnWriteTimeout: or(o.Timeout, 10*time.Second),
 		Dialer:       net.Dialer{Timeout: or(o.Dial, 5*time.Second), KeepAlive: time.Second},
 		DisableCache: true, DisableRetry: true, ForceSingleClient: !u.cluster,
-		BlockingPoolSize: or(o.Blocking, 64), BlockingPoolCleanup: time.Minute,
+		BlockingPoolSize: or(o.Blocking, 64), BlockingPoolMinSize: o.Idle, BlockingPoolCleanup: or(o.MaxIdle, time.Minute),
+		ConnLifetime: o.MaxAge,
 	}
 	if u.master != "" {
 		co.ForceSingleClient = false

@@ -39,6 +39,7 @@ const Prefix = "/api/v1/"
 type System struct {
 	Name      string
 	Pipelines []*flow.Engine
+	Whole     *flow.System                                 // paused and resumed as a whole, side jobs too, by the system's name; nil: pipeline by pipeline
 	Books     map[string]tidemill.Bookkeeper               // of the pipelines' sources, by name
 	Audit     func(ctx context.Context) (any, bool, error) // its report, and whether it balances
 }

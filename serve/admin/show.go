@@ -260,31 +260,44 @@ func (a *API) warnings(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) pause(w http.ResponseWriter, r *http.Request) error {
-	return a.steer(w, r, (*flow.Engine).Pause)
+	return a.steer(w, r, steerable.Pause)
 }
 
 func (a *API) resume(w http.ResponseWriter, r *http.Request) error {
-	return a.steer(w, r, (*flow.Engine).Resume)
+	return a.steer(w, r, steerable.Resume)
 }
 
-// steer pauses or resumes one pipeline.
-func (a *API) steer(w http.ResponseWriter, r *http.Request, do func(*flow.Engine) error) error {
+// steerable is a pipeline, or a system as a whole.
+type steerable interface {
+	Pause() error
+	Resume() error
+	State() flow.State
+}
+
+// steer pauses or resumes one pipeline, or a system.
+func (a *API) steer(w http.ResponseWriter, r *http.Request, do func(steerable) error) error {
 	name := r.PathValue("name")
 	var names []string
+	var found steerable
 	for _, s := range a.Systems {
 		for _, e := range s.Pipelines {
-			if names = append(names, e.Name()); e.Name() != name {
-				continue
+			if names = append(names, e.Name()); e.Name() == name {
+				found = e
 			}
-			if err := do(e); err != nil {
-				return refused(http.StatusConflict, "%v", err)
-			}
-			a.Log.InfoContext(r.Context(), "pipeline steered by hand", "pipeline", name, "state", e.State().String())
-			write(w, http.StatusOK, map[string]string{"name": name, "state": e.State().String()})
-			return nil
+		}
+		if s.Whole != nil && s.Name == name {
+			found = s.Whole
 		}
 	}
-	return refused(http.StatusNotFound, "no pipeline %q runs here; there are %s", name, strings.Join(names, ", "))
+	if found == nil {
+		return refused(http.StatusNotFound, "no pipeline %q runs here; there are %s", name, strings.Join(names, ", "))
+	}
+	if err := do(found); err != nil {
+		return refused(http.StatusConflict, "%v", err)
+	}
+	a.Log.InfoContext(r.Context(), "pipeline steered by hand", "pipeline", name, "state", found.State().String())
+	write(w, http.StatusOK, map[string]string{"name": name, "state": found.State().String()})
+	return nil
 }
 
 // number reads a count; empty is 0.

@@ -14,8 +14,9 @@ type BridgeParts struct {
 	Prefix  string // of every name, without the last _
 	Dropped string // the drop policy
 	Reports func() BridgeReports
-	Load    func() (cpu, mem float64) // percent; nil: not measured
-	Used    func() float64            // percent of the buffer, as it was last looked at; nil: now
+	Load    func() (cpu, mem float64)      // percent; nil: not measured
+	Used    func() float64                 // percent of the buffer, as it was last looked at; nil: now
+	Pending func() (pending, lost float64) // of the group, as it was last looked at; nil: not looked at
 }
 
 // BridgeReports counts what the source says of itself.
@@ -54,6 +55,8 @@ func NewBridge(p BridgeParts) *Bridge {
 		{"active_workers", "Workers that messages are dealt to.", nil},
 		{"queue_depth", "Messages in memory that wait for a worker.", nil},
 		{"awaiting_acks", "Messages published whose ack has not come yet, as far as this process knows.", nil},
+		{"messages_pending", "Entries of the stream that have not ended: waiting, handed out, or put off.", nil},
+		{"messages_lost", "Entries that were deleted or trimmed at the stream before they ended.", nil},
 		{"memory_percent", "Part of the memory that the process uses.", nil},
 		{"cpu_percent", "Part of the processors that the process uses.", nil},
 		{"state", "1 for the state that the bridge is in.", []string{"state"}},
@@ -119,6 +122,11 @@ func (c *Bridge) Collect(ch chan<- prometheus.Metric) {
 	gauge("active_workers", float64(e.Workers))
 	gauge("queue_depth", float64(e.Buffered))
 	gauge("awaiting_acks", float64(e.Awaited))
+	if c.p.Pending != nil {
+		pending, lost := c.p.Pending()
+		gauge("messages_pending", pending)
+		gauge("messages_lost", lost)
+	}
 	if c.p.Load != nil {
 		cpu, mem := c.p.Load()
 		gauge("cpu_percent", cpu)

@@ -156,6 +156,53 @@ func BenchmarkDrain(b *testing.B) {
 	}
 }
 
+// BenchmarkReceiveSettle reads and settles a stream a thousand at a time, one after the
+// other: by marks, or as a bridge does, which leaves each entry until an ack comes for it.
+func BenchmarkReceiveSettle(b *testing.B) {
+	for _, how := range []string{"marks", "acks"} {
+		b.Run(how, func(b *testing.B) {
+			client := redistest.Connect(b, testenv.Start(b, testenv.PrivateRedis).URL)
+			stream := testenv.Name("bench")
+			fill(b, client, stream, "json", b.N)
+			s, err := New(client, Options{Stream: stream, Consumer: "c"})
+			if err != nil {
+				b.Fatal(err)
+			}
+			into, ends := make([]*tidemill.Message, 1000), make([]tidemill.Settlement, 1000)
+			for i := range into {
+				into[i] = new(tidemill.Message)
+			}
+			report := costs(b, client)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for n := 0; n < b.N; {
+				got, err := s.Receive(b.Context(), into)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for i, m := range into[:got] {
+					ends[i] = tidemill.Settlement{ID: m.ID, Mark: m.Mark, Fate: tidemill.Delivered}
+					if how == "acks" {
+						ends[i].End = tidemill.Left
+					}
+				}
+				err = s.Settle(b.Context(), ends[:got])
+				if how == "acks" && err == nil {
+					for i, m := range into[:got] {
+						ends[i] = tidemill.Settlement{ID: m.ID, Fate: tidemill.Delivered}
+					}
+					err = s.Settle(b.Context(), ends[:got])
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				n += got
+			}
+			report()
+		})
+	}
+}
+
 // BenchmarkBare does the same with nothing but the client: XREADGROUP, XACK, XDEL.
 func BenchmarkBare(b *testing.B) {
 	for _, form := range []string{"intake", "json", "flat"} {
@@ -185,13 +232,14 @@ func BenchmarkBare(b *testing.B) {
 				settled <- nil
 			}()
 			for n := 0; n < b.N; {
-				entries, err := parseRead(client.Do(b.Context(), client.B().Xreadgroup().Group("g", "c").Count(1000).Streams().Key(stream).Id(">").Build()))
+				var got batch
+				err := got.parseRead(client.Do(b.Context(), client.B().Xreadgroup().Group("g", "c").Count(1000).Streams().Key(stream).Id(">").Build()))
 				if err != nil {
 					b.Fatal(err)
 				}
-				ids := make([]string, len(entries))
-				for i := range entries {
-					ids[i] = entries[i].id
+				ids := make([]string, len(got.entries))
+				for i := range got.entries {
+					ids[i] = got.entries[i].id
 				}
 				n += len(ids)
 				full <- ids

@@ -31,8 +31,8 @@ func (r *reader) permitted(ctx context.Context, n int) (int, error) {
 	s := r.s
 	args := make([]string, 1, 1+n)
 	args[0] = millis(s.o.Lease)
-	for i := range r.ready[:n] {
-		args = append(args, r.ready[i].id)
+	for _, e := range r.ready()[:n] {
+		args = append(args, e.id)
 	}
 	got, err := permit.Exec(ctx, s.client, []string{s.keys.gate, s.keys.probes}, args).AsInt64()
 	if err != nil {

@@ -91,8 +91,12 @@ func (s *Source) tend(ctx context.Context, register bool) (tidemill.Books, error
 
 // askToTend runs the script; a nil answer says that the name is another's.
 func (s *Source) askToTend(ctx context.Context, name, process string) ([]int64, error) {
+	drains := ""
+	if s.o.Drains {
+		drains = "1"
+	}
 	reply, err := tend.Exec(ctx, s.client, []string{s.keys.stream, s.keys.books, s.keys.due, s.keys.again, s.keys.consumer(name)},
-		[]string{s.o.Group, name, s.token, process, millis(s.o.Lease)}).ToArray()
+		[]string{s.o.Group, name, s.token, process, millis(s.o.Lease), drains}).ToArray()
 	if err != nil {
 		return nil, s.fail(err, "look after")
 	}
@@ -135,6 +139,7 @@ func (s *Source) tendedTo(a []int64) tidemill.Books {
 		}
 		s.made = made
 		clear(s.outs)
+		s.left.empty()
 		clear(s.held) // and with it what reader has of them
 	}
 	s.mu.Unlock()

@@ -49,6 +49,13 @@ func parsePlace(id string) (p place, ok bool) {
 	return p, err1 == nil && err2 == nil
 }
 
+// canonical reads an entry's id that is written as Redis writes it.
+func canonical(id string) (p place, ok bool) {
+	var b [41]byte
+	p, ok = parsePlace(id)
+	return p, ok && string(p.append(b[:0])) == id
+}
+
 // String is the entry's id.
 func (p place) String() string {
 	var b [41]byte

@@ -85,7 +85,7 @@ func TestWhatWasReadAndNotHandedOutIsDroppedAfterALongSleep(t *testing.T) {
 	if err := s.join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.reader.next(t.Context(), 3, 0); err != nil { // as if it froze right here
+	if err := s.reader.readNew(t.Context(), 3, 0); err != nil { // as if it froze right here
 		t.Fatal(err)
 	}
 	other := b.open(b.client, Options{Consumer: "other"})

@@ -4,18 +4,23 @@ import (
 	"context"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/tidemill/tidemill"
 )
 
 // reader is the state of Receive, which has one goroutine.
 type reader struct {
-	s       *Source
-	ready   []entry   // read and not handed out yet, in order of ids where they came together
+	s     *Source
+	batch batch     // what was read last
+	next  int       // how much of it was handed out
+	at    time.Time // when its leases began
+	held  bool      // the rest of it is in Source.held
+	busy  bool      // the last read found more than a few small entries: the next one need not wait
+
 	own     cursor    // where the search for entries that are ours and that we do not know of goes on
 	idle    cursor    // where the search for entries that nobody renews goes on
 	scanned time.Time // when that began
+	looked  int       // entries that its batch has looked at already
+	pause   time.Time // it does not go on before
 
 	shut   time.Time // the gate is closed until then; zero: it is open
 	probes int       // that it lets out after that
@@ -29,20 +34,12 @@ type cursor struct {
 	from string
 }
 
-// entry is one that was read.
-type entry struct {
-	place
-	id     string
-	fields []rueidis.RedisMessage // name, value, …
-	count  int                    // of hand-outs, this one included
-	tries  int
-}
-
-// pageOf is how many pending entries are looked through at once.
-const pageOf = 1000
+// ready is what was read and not handed out yet, in order of ids where it came together.
+func (r *reader) ready() []entry { return r.batch.entries[r.next:] }
 
 // Receive implements tidemill.Source: first what is ours already and what others left
-// behind, in order, then what comes due, then what is new.
+// behind, in order, then what comes due, then what is new. Messages of one call may share
+// their memory, a quarter of a megabyte of it at most where they are small.
 func (s *Source) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
 	for {
 		if ctx.Err() != nil {
@@ -75,23 +72,26 @@ func (s *Source) receive(ctx context.Context, into []*tidemill.Message) (int, er
 	gate := s.gate
 	s.mu.Unlock()
 	if gate != r.gate { // it may have been closed: see before anything is read
-		if err := r.look(ctx, look.Exec(ctx, s.client, []string{s.keys.gate, s.keys.due}, nil)); err != nil {
+		if err := r.look(ctx); err != nil {
 			return 0, err
 		}
 		r.gate = gate
 	}
-	if !r.idle.on && time.Since(r.scanned) >= s.o.Lease/2 {
-		r.scanned, r.idle = time.Now(), cursor{on: true, from: "-"}
+	if time.Since(r.scanned) >= s.o.ClaimEvery {
+		r.claim()
 	}
 	if now := time.Now(); r.shut.After(now) {
 		return 0, r.rest(ctx, min(r.shut.Sub(now), s.o.Block))
 	}
 	most := len(into)
+	if s.o.Batch > 0 {
+		most = min(most, s.o.Batch)
+	}
 	if !r.shut.IsZero() {
 		most = min(most, max(1, r.probes))
 	}
 	r.fresh()
-	if len(r.ready) == 0 {
+	if len(r.ready()) == 0 {
 		if err := r.read(ctx, most); err != nil {
 			s.mu.Lock()
 			s.missed = true
@@ -99,7 +99,7 @@ func (s *Source) receive(ctx context.Context, into []*tidemill.Message) (int, er
 			return 0, err
 		}
 	}
-	if len(r.ready) == 0 && !r.shut.IsZero() && !r.own.on && !r.idle.on {
+	if len(r.ready()) == 0 && !r.shut.IsZero() && !r.own.on && !r.claiming() {
 		return 0, r.rest(ctx, s.o.Block)
 	}
 	return r.hand(ctx, into)
@@ -107,98 +107,43 @@ func (s *Source) receive(ctx context.Context, into []*tidemill.Message) (int, er
 
 // read finds something to hand out, or waits for it.
 func (r *reader) read(ctx context.Context, most int) error {
-	s := r.s
+	r.batch.reset()
+	r.next, r.held = 0, false
 	switch {
 	case r.own.on:
 		return r.search(ctx, &r.own, 0, most)
-	case r.idle.on:
-		return r.search(ctx, &r.idle, s.o.Lease, most)
+	case r.claiming():
+		return r.search(ctx, &r.idle, r.s.o.Lease, most)
 	case !r.due.IsZero() && !r.due.After(time.Now()):
 		return r.take(ctx, 0, "", most, nil)
+	case r.busy && r.shut.IsZero():
+		return r.readPacked(ctx, most)
 	}
-	wait := s.o.Block
+	wait := min(r.s.o.Block, time.Until(r.scanned.Add(r.s.o.ClaimEvery)))
 	if !r.due.IsZero() {
 		wait = min(wait, time.Until(r.due))
+	}
+	if r.idle.on {
+		wait = min(wait, time.Until(r.pause))
 	}
 	if !r.shut.IsZero() { // probes are taken one by one: nobody waits at the server for them
 		wait = 0
 	}
-	return r.next(ctx, most, min(wait, s.o.Lease/2-time.Since(r.scanned)))
-}
-
-// next reads new entries and waits for the first.
-func (r *reader) next(ctx context.Context, most int, wait time.Duration) error {
-	s := r.s
-	if until, ok := ctx.Deadline(); ok { // the server ends the wait, and the connection lives on
-		wait = min(wait, time.Until(until)-time.Millisecond)
-	}
-	// An answer has to come, even where the server freezes while we wait.
-	ctx, cancel := context.WithTimeout(ctx, max(wait, 0)+answer)
-	defer cancel()
-	b := s.client.B().Xreadgroup().Group(s.o.Group, s.name()).Count(int64(most))
-	var cmd rueidis.Completed
-	if wait >= time.Millisecond {
-		cmd = b.Block(wait.Milliseconds()).Streams().Key(s.keys.stream).Id(">").Build()
-	} else {
-		cmd = b.Streams().Key(s.keys.stream).Id(">").Build()
-	}
-	at := time.Now()
-	got := s.client.DoMulti(ctx, cmd,
-		s.client.B().Evalsha().Sha1(lookSha).Numkeys(2).Key(s.keys.gate, s.keys.due).Build())
-	entries, err := parseRead(got[0])
-	if err != nil {
-		return s.fail(err, "read")
-	}
-	if wait > 0 && len(entries) > 0 {
-		at = time.Now() // they came while we waited
-	}
-	r.keep(entries, at)
-	return r.look(ctx, got[1])
-}
-
-// answer bounds how long an answer to a read may take, beyond what the read waits.
-const answer = 10 * time.Second
-
-// look takes note of the gate and of what comes due.
-func (r *reader) look(ctx context.Context, res rueidis.RedisResult) error {
-	if e, ok := rueidis.IsRedisErr(res.Error()); ok && e.IsNoScript() {
-		res = look.Exec(ctx, r.s.client, []string{r.s.keys.gate, r.s.keys.due}, nil)
-	}
-	v, err := res.AsIntSlice()
-	if err != nil {
-		return r.s.fail(err, "look at the gate of")
-	}
-	now := time.Now()
-	r.shut, r.probes, r.due = time.Time{}, int(v[1]), time.Time{}
-	if v[0] >= 0 {
-		r.shut = now.Add(time.Duration(v[0]) * time.Millisecond)
-	}
-	if v[2] >= 0 {
-		r.due = now.Add(time.Duration(v[2]) * time.Millisecond)
-	}
-	return nil
-}
-
-// keep holds entries until they are handed out.
-func (r *reader) keep(entries []entry, at time.Time) {
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
-	for i := range entries {
-		r.s.held[entries[i].place] = hold{entries[i].count, at}
-	}
-	r.ready = append(r.ready, entries...)
+	return r.readNew(ctx, most, wait)
 }
 
 // fresh drops what was read and may be another's by now: this process may have slept. It
 // is found again when it is idle.
 func (r *reader) fresh() {
-	if len(r.ready) == 0 {
+	ready := r.ready()
+	if len(ready) == 0 {
 		return
 	}
+	r.hold()
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	kept := r.ready[:0]
-	for _, e := range r.ready {
+	kept := ready[:0]
+	for _, e := range ready {
 		switch h := r.s.held[e.place]; {
 		case h.count != e.count: // it was found to be another's
 		case time.Since(h.at) < r.s.o.Lease*2/3:
@@ -208,17 +153,34 @@ func (r *reader) fresh() {
 			r.s.missed = true
 		}
 	}
-	clear(r.ready[len(kept):])
-	r.ready = kept
+	clear(ready[len(kept):])
+	r.batch.entries = r.batch.entries[:r.next+len(kept)]
+}
+
+// hold lets Keep know of what is not handed out yet.
+func (r *reader) hold() {
+	if r.held {
+		return
+	}
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	for _, e := range r.ready() {
+		r.s.held[e.place] = hold{e.count, r.at}
+	}
+	r.held = true
 }
 
 // hand hands out what is ready, as far as the gate lets it.
 func (r *reader) hand(ctx context.Context, into []*tidemill.Message) (int, error) {
-	n := min(len(into), len(r.ready))
+	ready := r.ready()
+	n, gated := min(len(into), len(ready)), !r.shut.IsZero()
 	if n == 0 {
 		return 0, nil
 	}
-	if !r.shut.IsZero() {
+	if n < len(ready) || gated {
+		r.hold()
+	}
+	if gated {
 		var err error
 		if n, err = r.permitted(ctx, n); err != nil {
 			return 0, err
@@ -230,20 +192,25 @@ func (r *reader) hand(ctx context.Context, into []*tidemill.Message) (int, error
 	s := r.s
 	s.mu.Lock()
 	turns := s.turns
-	for i := range r.ready[:n] {
-		e := &r.ready[i]
-		delete(s.held, e.place)
-		s.outs[e.place] = out{count: e.count}
+	for i := range ready[:n] {
+		e := &ready[i]
+		s.outs[e.place] = out{count: e.count, probe: gated}
+		if r.held {
+			delete(s.held, e.place)
+		}
+		if e.count > 1 {
+			s.left.drop(e.place)
+		}
 	}
 	s.mu.Unlock()
 	for i, m := range into[:n] {
-		e := &r.ready[i]
+		e := &ready[i]
 		e.message(m, s.o.Stream)
 		m.Mark.Epoch = epoch(turns, e.count)
 	}
-	clear(r.ready[:n])
-	if r.ready = r.ready[n:]; len(r.ready) == 0 {
-		r.ready = nil
+	if r.next += n; r.next == len(r.batch.entries) {
+		r.batch.reset()
+		r.next = 0
 	}
 	return n, nil
 }
@@ -266,7 +233,7 @@ func (r *reader) rest(ctx context.Context, wait time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return r.look(ctx, look.Exec(ctx, r.s.client, []string{r.s.keys.gate, r.s.keys.due}, nil))
+	return r.look(ctx)
 }
 
 // name is the consumer's.

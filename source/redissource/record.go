@@ -3,6 +3,7 @@ package redissource
 import (
 	"encoding/binary"
 	"time"
+	"unsafe"
 
 	"github.com/tidemill/tidemill"
 )
@@ -47,9 +48,9 @@ func appendText[T string | []byte](b []byte, s T) []byte {
 }
 
 // readMeta is the inverse of appendMeta; false: the bytes are somebody else's, or damaged.
-// Texts and headers point into meta, the key is copied: who appends to it must not
-// change them.
-func readMeta(m *tidemill.Message, meta string, b []byte) bool {
+// Texts and headers point into b, which nobody may change from then on; the key is copied:
+// who appends to it must not change them.
+func readMeta(m *tidemill.Message, b []byte) bool {
 	if len(b) == 0 || b[0] != metaVersion {
 		return false
 	}
@@ -63,7 +64,7 @@ func readMeta(m *tidemill.Message, meta string, b []byte) bool {
 	var texts [3]string
 	for i := range texts {
 		from, to := d.text()
-		texts[i] = meta[from:to]
+		texts[i] = unsafe.String(unsafe.SliceData(b[from:to]), to-from)
 	}
 	from, to := d.text()
 	m.Header = m.Header[:0]

@@ -2,8 +2,10 @@
 // and brings messages into streams ([NewIntake]). Use it where producers write into Redis,
 // or where HTTP ingest and processing run as processes of their own.
 //
-// Entries that somebody else wrote come out with their fields as headers; those that the
-// Intake wrote come out as the very messages that went in. Any number of sources may share
+// Entries that somebody else wrote come out with their fields as headers, and with their
+// entry's id as ID, by which an ack from outside may settle them (a Settlement without a
+// Mark); those that the Intake wrote come out as the very messages that went in, with IDs of
+// their own, which say nothing about where an entry lies. Any number of sources may share
 // a group: an entry is out under one of them at a time, and goes to another when its
 // owner has not renewed it for a lease. What is settled is deleted from the stream, so that
 // its length is what there is to do; where it has several groups, it is trimmed up to
@@ -42,6 +44,19 @@ type Options struct {
 	Process  string        // which process of which machine this is: one that starts anew as the same takes over its name at once; empty: names are taken over when their lease has ended
 	Lease    time.Duration // how long an entry belongs to a source that does not renew it; 0 means 60s
 	Block    time.Duration // how long a read waits at the server; 0 means 2s, and an eighth of Lease at most
+
+	Batch  int           // entries that are read at once, at most; 0 means as many as are asked for
+	Answer time.Duration // how long an answer to a read may take, beyond what the read waits; 0 means 10s
+
+	ClaimEvery time.Duration // how often entries that nobody renews are looked for; 0 means half of Lease
+	ClaimBatch int           // pending entries that are looked through at once; 0 means 1000
+	ClaimOnce  bool          // one batch at a time, then not before ClaimEvery has passed again; else on and on until all are looked through
+	ClaimPause time.Duration // between the batches of one round, in which new entries are read; 0: none
+
+	// Drains leaves entries in the stream that were acked without being deleted, for
+	// Drain, which needs it. Without it they are done, and trimmed.
+	Drains bool
+
 	// Report is told what the engine cannot see, by whichever call noticed it: several
 	// may at a time, and none may block. Nil: nobody wants to know.
 	Report func(Report)
@@ -64,6 +79,10 @@ const (
 	WentBack What = "went_back" // the stream knows less than it did: flushed, deleted, restored, failed over
 	NewGroup What = "new_group" // the group was gone and is there again, from the last confirmed entry on
 	Renamed  What = "renamed"   // the consumer's name belongs to another process: a suffix was taken
+	Claimed  What = "claimed"   // entries that nobody renewed were taken over, and are handed out again
+	Drained  What = "drained"   // entries that would never have been delivered were found, and are handed out (see Drain)
+	NoDrain  What = "no_drain"  // the stream has several groups: Drain leaves it alone
+	Removed  What = "removed"   // idle consumers were removed from the group: IDs are their names
 )
 
 // The defaults of Options.
@@ -91,9 +110,13 @@ type Source struct {
 	made     int64          // when the group was made; -1: not known yet
 	turns    uint32         // times that it was made anew: entries count their hand-outs from 1 again
 	outs     map[place]out  // handed out by us, and not settled
+	left     lefts          // handed out by us, and left
 	held     map[place]hold // read by us and not handed out yet
 	missed   bool           // an answer was lost: the group may have given us more than we know
 	gate     int            // counts what may have changed the gate
+
+	settling settling // of Settle's goroutine alone
+	draining draining // of whoever drains
 }
 
 // place is an entry's id.
@@ -101,8 +124,8 @@ type place struct{ ms, seq uint64 }
 
 // out is a hand-out.
 type out struct {
-	count int   // of hand-outs, as the group has it: who has another count has lost it
-	left  int64 // when it was left, in nanoseconds: nobody renews it; 0: it was not
+	count int  // of hand-outs, as the group has it: who has another count has lost it
+	probe bool // it went out through a gate, which waits for its end
 }
 
 // hold is an entry that waits to be handed out.
@@ -125,9 +148,13 @@ func New(client rueidis.Client, o Options) (*Source, error) {
 		return nil, fmt.Errorf("source of a Redis stream: name the stream and the consumer")
 	}
 	o.Group, o.Lease = cmp.Or(o.Group, Group), cmp.Or(o.Lease, lease)
-	o.Block = min(cmp.Or(o.Block, block), o.Lease/8)
+	o.Block, o.Answer = min(cmp.Or(o.Block, block), o.Lease/8), cmp.Or(o.Answer, answer)
+	o.ClaimEvery, o.ClaimBatch = cmp.Or(o.ClaimEvery, o.Lease/2), cmp.Or(o.ClaimBatch, pageOf)
 	if o.Block < time.Millisecond {
 		return nil, fmt.Errorf("source of stream %q: a lease of %v is too short, use a second or more", o.Stream, o.Lease)
+	}
+	if o.ClaimEvery < 0 || o.ClaimBatch < 0 || o.ClaimPause < 0 {
+		return nil, fmt.Errorf("source of stream %q: ClaimEvery %v, ClaimBatch %d and ClaimPause %v must not be below 0", o.Stream, o.ClaimEvery, o.ClaimBatch, o.ClaimPause)
 	}
 	if strings.ContainsAny(o.Process, " ") {
 		return nil, fmt.Errorf("source of stream %q: the name of a process has no blanks, %q has", o.Stream, o.Process)
@@ -140,7 +167,8 @@ func New(client rueidis.Client, o Options) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{client: client, o: o, keys: keys, token: o.Process + " " + rand.Text(), turn: make(chan struct{}, 1),
-		outs: map[place]out{}, held: map[place]hold{}, made: -1, missed: true, gate: 1}
+		outs: map[place]out{}, held: map[place]hold{}, made: -1, missed: true, gate: 1, draining: draining{turn: make(chan struct{}, 1), from: "-"}}
+	s.left.empty()
 	s.reader.s = s
 	return s, nil
 }

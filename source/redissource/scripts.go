@@ -14,12 +14,15 @@ var (
 	settle = rueidis.NewLuaScript(common + ownedLua + settleLua)
 	keep   = rueidis.NewLuaScript(common + ownedLua + keepLua)
 	take   = rueidis.NewLuaScript(common + takeLua)
-	look   = rueidis.NewLuaScript(common + lookLua)
+	read   = rueidis.NewLuaScript(common + lookFunc + readLua)
+	look   = rueidis.NewLuaScript(common + lookFunc + lookLua)
 	shut   = rueidis.NewLuaScript(common + shutLua)
 	permit = rueidis.NewLuaScript(common + permitLua)
 	leave  = rueidis.NewLuaScript(leaveLua)
+	drain  = rueidis.NewLuaScript(common + drainLua)
+	remove = rueidis.NewLuaScript(common + removeLua)
 
-	lookSha = sha(common + lookLua) // it runs in one pipeline with a read
+	lookSha = sha(common + lookFunc + lookLua) // it runs in one pipeline with a read
 )
 
 func sha(script string) string {
@@ -57,103 +60,6 @@ local function group_of(stream, name)
   end
   return nil, #groups
 end
-`
-
-// ownedLua finds which of some ids, in order, are pending under a consumer, and as their
-// how-manieth hand-out. A page at a time covers ids that lie close together; where they do
-// not, it goes on at the next one.
-const ownedLua = `
-local function owned(stream, group, consumer, ids)
-  local have, at, last = {}, 1, ids[#ids]
-  while at <= #ids do
-    local want = math.min(#ids - at + 1, 200)
-    local page = call('XPENDING', stream, group, ids[at], last, want, consumer)
-    for i = 1, #page do have[page[i][1]] = page[i][4] end
-    if #page < want then return have end
-    local reached = page[#page][1]
-    while at <= #ids and (have[ids[at]] or upto(ids[at], reached)) do at = at + 1 end
-  end
-  return have
-end
-`
-
-// settleLua ends hand-outs. What is no longer the consumer's, or was handed out again,
-// stays as it is.
-//
-//	KEYS stream books due again probes
-//	ARGV group consumer codes, then an id for each code, in order, then a text for each ? of codes
-//
-// codes say with a letter each what entries come to, most of them after their first
-// hand-out: d delivered, s skipped, x dead; ? means one of these texts, after the count of the
-// hand-out:
-//
-//	d  s  x  l (left)  r<delivered>,<skipped>,<dead>  a<ms>,<burn>,<cause>
-//
-// A * before the count: another source handed it out, whose consumer we do not know. The
-// count is enough to know a hand-out by: each raises it, and renewing does not.
-//
-// It answers a character for each entry: 1 applied, 0 stale; or just 1: all applied.
-const settleLua = `
-local stream, books, due, again, probes = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local group, consumer, codes = ARGV[1], ARGV[2], ARGV[3]
-local _, groups = group_of(stream, group)
-local n = #codes
-local ids = {unpack(ARGV, 4, 3 + n)}
-local have = owned(stream, group, consumer, ids)
-local took, done, all = {}, {}, {}
-local count = {d = 0, s = 0, x = 0}
-local extra, stale = 3 + n, false
-for i = 1, n do
-  local id, what, rest = ids[i], string.sub(codes, i, i), nil
-  local is, wanted = have[id], 1
-  if what == '?' then
-    extra = extra + 1
-    local any
-    any, wanted, what, rest = string.match(ARGV[extra], '^(%*?)(%d+)(%a)(.*)$')
-    wanted = tonumber(wanted)
-    if any == '*' and not is then
-      local p = call('XPENDING', stream, group, id, id, 1)[1]
-      is = p and p[4]
-    end
-  end
-  if is ~= wanted then
-    took[i] = '0'
-    stale = true
-  else
-    took[i] = '1'
-    all[#all + 1] = id
-    if count[what] then
-      count[what] = count[what] + 1
-      done[#done + 1] = id
-    elseif what == 'r' then
-      local d, s, x = string.match(rest, '^(%d+),(%d+),(%d+)$')
-      count.d = count.d + d; count.s = count.s + s; count.x = count.x + x
-      done[#done + 1] = id
-    elseif what == 'a' then
-      local wait, burn, cause = string.match(rest, '^(%d+),(%d),(.*)$')
-      local tries = tonumber(string.match(call('HGET', again, id) or '0', '^%d+')) + burn
-      if cause ~= '' then cause = ' ' .. cause end
-      call('HSET', again, id, tries .. cause)
-      if tonumber(wait) > 0 then wait = wait + 1 end -- now() is rounded down, and early is wrong
-      call('ZADD', due, now() + wait, id)
-    end
-  end
-end
-if #done > 0 then
-  call('XACK', stream, group, unpack(done))
-  if groups == 1 then
-    call('XDEL', stream, unpack(done))
-  else
-    call('HDEL', books, 'spare')
-  end
-  if call('EXISTS', again) == 1 then call('HDEL', again, unpack(done)) end
-  if count.d > 0 then call('HINCRBY', books, 'delivered', count.d) end
-  if count.s > 0 then call('HINCRBY', books, 'skipped', count.s) end
-  if count.x > 0 then call('HINCRBY', books, 'dead', count.x) end
-end
-if #all > 0 and call('EXISTS', probes) == 1 then call('ZREM', probes, unpack(all)) end
-if not stale then return '1' end
-return table.concat(took)
 `
 
 // keepLua renews leases of what is still the consumer's, and the lease of its name.
@@ -239,22 +145,6 @@ local first = call('ZRANGE', due, 0, 0, 'WITHSCORES')
 local wait = -1
 if first[2] then wait = math.max(0, first[2] - at) end
 return {entries, lost, wait}
-`
-
-// lookLua sees what a read must know: {ms until the gate lets probes out (-1: it is open),
-// probes, ms until the next entry comes due (-1: nothing is put off)}.
-//
-//	KEYS gate due
-const lookLua = `
-local wait, probes, coming = -1, 0, -1
-local gate = call('HMGET', KEYS[1], 'until', 'probes')
-local first = call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
-if gate[1] or first[2] then
-  local at = now()
-  if gate[1] then wait, probes = math.max(0, gate[1] - at), tonumber(gate[2]) end
-  if first[2] then coming = math.max(0, first[2] - at) end
-end
-return {wait, probes, coming}
 `
 
 // shutLua closes the gate or opens it.

@@ -2,23 +2,44 @@ package redissource
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
 )
 
+// pageOf is how many pending entries are looked through at once, unless Options say
+// otherwise.
+const pageOf = 1000
+
+// claim begins a round of looking for entries that nobody renews, or goes on with the one
+// that stopped after a batch.
+func (r *reader) claim() {
+	r.scanned = time.Now()
+	if !r.idle.on {
+		r.idle.on, r.pause = true, time.Time{}
+	}
+	if r.idle.from == "" {
+		r.idle.from = "-"
+	}
+}
+
+// claiming says whether a round is on, and no pause.
+func (r *reader) claiming() bool { return r.idle.on && !r.pause.After(time.Now()) }
+
 // search goes through a page of what is pending and takes it: of our own, what we do not
 // know of; of everybody's, what has been idle for a lease.
 func (r *reader) search(ctx context.Context, c *cursor, idle time.Duration, most int) error {
 	s := r.s
-	me := s.name()
+	me, size := s.name(), pageOf
 	b := s.client.B().Xpending().Key(s.keys.stream).Group(s.o.Group)
 	var cmd rueidis.Completed
 	if idle > 0 {
-		cmd = b.Idle(idle.Milliseconds()).Start(c.from).End("+").Count(pageOf).Build()
+		size = s.o.ClaimBatch - r.looked
+		cmd = b.Idle(idle.Milliseconds()).Start(c.from).End("+").Count(int64(size)).Build()
 	} else {
-		cmd = b.Start(c.from).End("+").Count(pageOf).Consumer(me).Build()
+		cmd = b.Start(c.from).End("+").Count(int64(size)).Consumer(me).Build()
 	}
 	page, err := s.client.Do(ctx, cmd).ToArray()
 	if err != nil {
@@ -38,13 +59,24 @@ func (r *reader) search(ctx context.Context, c *cursor, idle time.Duration, most
 		if _, held := s.held[p]; !ok || held {
 			continue
 		}
-		if _, out := s.outs[p]; out && idle == 0 {
+		if _, out := s.outs[p]; idle == 0 && (out || s.left.has(p)) {
 			continue // out, and ours
 		}
 		ids = append(ids, id)
 	}
 	s.mu.Unlock()
-	if c.on = read < len(page) || len(page) == pageOf; len(ids) == 0 {
+	if read == len(page) && len(page) < size {
+		*c = cursor{}
+	}
+	if idle > 0 {
+		r.looked += read
+		if !c.on || r.looked >= s.o.ClaimBatch {
+			r.looked = 0
+			c.on = c.on && !s.o.ClaimOnce
+			r.pause = time.Now().Add(s.o.ClaimPause)
+		}
+	}
+	if len(ids) == 0 {
 		return nil
 	}
 	from := ""
@@ -58,13 +90,12 @@ func (r *reader) search(ctx context.Context, c *cursor, idle time.Duration, most
 func (r *reader) take(ctx context.Context, idle time.Duration, from string, most int, ids []string) error {
 	s := r.s
 	args := append([]string{s.o.Group, s.name(), strconv.FormatInt(idle.Milliseconds(), 10), from, strconv.Itoa(most)}, ids...)
-	at := time.Now()
+	r.at = time.Now()
 	reply, err := take.Exec(ctx, s.client, []string{s.keys.stream, s.keys.books, s.keys.due, s.keys.again}, args).ToArray()
 	if err != nil {
 		return s.fail(err, "take over entries of")
 	}
-	entries, err := parseTaken(reply[0])
-	if err != nil {
+	if err := r.batch.parseTaken(reply[0]); err != nil {
 		return s.fail(err, "take over entries of")
 	}
 	lost, err := reply[1].AsStrSlice()
@@ -79,6 +110,18 @@ func (r *reader) take(ctx context.Context, idle time.Duration, from string, most
 	if r.due = (time.Time{}); wait >= 0 {
 		r.due = time.Now().Add(time.Duration(wait) * time.Millisecond)
 	}
-	r.keep(entries, at)
+	if n := len(r.batch.entries); idle > 0 && n > 0 {
+		s.o.Report(Report{What: Claimed, Count: uint64(n), IDs: idsOf(r.batch.entries),
+			Text: fmt.Sprintf("%d entries of stream %q were handed out and renewed by nobody for %v: they are handed out again", n, s.o.Stream, s.o.Lease)})
+	}
 	return nil
+}
+
+// idsOf is what a report says of entries: the ids of some.
+func idsOf(entries []entry) []string {
+	ids := make([]string, min(len(entries), 100))
+	for i := range ids {
+		ids[i] = entries[i].id
+	}
+	return ids
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -22,12 +21,23 @@ const (
 type ending struct {
 	place
 	index int
-	count int
+	count int  // of the hand-out; 0: whichever it is
 	other bool // another source handed it out
+}
+
+// settling is the memory of Settle.
+type settling struct {
+	ours []ending // by their marks
+	acks []ending // by ID alone
+	args []string
 }
 
 // Settle implements tidemill.Source. An answer that was lost is found out by sending the
 // same again: what was applied is then Stale.
+//
+// A settlement without a mark is for the entry whose id is its ID, whoever holds it, as long
+// as it is pending in the group. Entries of the Intake go by IDs of their own, which say
+// nothing about where they lie: for them it is Stale.
 func (s *Source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	for i := range ends {
 		if e := &ends[i]; e.End == tidemill.Done && e.Row() == (tidemill.Count{}) {
@@ -35,46 +45,67 @@ func (s *Source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		}
 		ends[i].Took = tidemill.Unanswered
 	}
-	list, twice := s.mine(ends)
-	for part := range slices.Chunk(list, chunk) {
-		if err := s.settle(ctx, ends, part); err != nil {
-			return err
+	s.choose(ends)
+	for _, list := range [...][]ending{s.settling.ours, s.settling.acks} {
+		for part := range slices.Chunk(once(ends, list), chunk) {
+			if err := s.settle(ctx, ends, part); err != nil {
+				return err
+			}
 		}
-	}
-	for _, i := range twice {
-		ends[i].Took = tidemill.Stale
 	}
 	return nil
 }
 
-// mine chooses what may still be out, in order of ids; the rest is Stale, and so is, in the
-// end, what is settled twice.
-func (s *Source) mine(ends []tidemill.Settlement) (list []ending, twice []int) {
-	list = make([]ending, 0, len(ends))
+// choose finds what may still be out; the rest is Stale. What is only left needs no
+// server, unless the gate waits for its end.
+func (s *Source) choose(ends []tidemill.Settlement) {
+	ours, acks := s.settling.ours[:0], s.settling.acks[:0]
 	s.mu.Lock()
 	for i := range ends {
 		e := &ends[i]
+		if e.Mark == (tidemill.Mark{}) {
+			if p, ok := canonical(e.ID); ok {
+				acks = append(acks, ending{place: p, index: i})
+			} else {
+				e.Took = tidemill.Stale
+			}
+			continue
+		}
 		p := placeOf(e.Mark)
 		switch o, ok := s.outs[p]; {
 		case ok && epoch(s.turns, o.count) == e.Mark.Epoch:
-			list = append(list, ending{place: p, index: i, count: o.count})
+			if e.End == tidemill.Left && !o.probe {
+				e.Took = tidemill.Applied
+				delete(s.outs, p)
+				s.left.add(p)
+				continue
+			}
+			ours = append(ours, ending{place: p, index: i, count: o.count})
 		case ok && o.count > int(e.Mark.Epoch&(1<<turnBits-1)), p == place{}, e.Mark.Epoch>>turnBits != s.turns&(1<<(32-turnBits)-1):
 			e.Took = tidemill.Stale
 		default: // another source handed it out, or it ended
-			list = append(list, ending{place: p, index: i, count: int(e.Mark.Epoch & (1<<turnBits - 1)), other: true})
+			ours = append(ours, ending{place: p, index: i, count: int(e.Mark.Epoch & (1<<turnBits - 1)), other: true})
 		}
 	}
 	s.mu.Unlock()
-	slices.SortStableFunc(list, func(a, b ending) int { return a.compare(b.place) })
+	s.settling.ours, s.settling.acks = ours, acks
+}
+
+// once brings endings in order of ids. What is settled twice is Stale the second time.
+func once(ends []tidemill.Settlement, list []ending) []ending {
+	byPlace := func(a, b ending) int { return a.compare(b.place) }
+	if !slices.IsSortedFunc(list, byPlace) {
+		slices.SortStableFunc(list, byPlace)
+	}
 	first := list[:0]
-	for i, e := range list {
-		if i > 0 && e.place == first[len(first)-1].place {
-			twice = append(twice, e.index)
+	for _, e := range list {
+		if n := len(first); n > 0 && e.place == first[n-1].place {
+			ends[e.index].Took = tidemill.Stale
 			continue
 		}
 		first = append(first, e)
 	}
-	return first, twice
+	return first
 }
 
 // letters of the fates, as the script has them.
@@ -82,7 +113,7 @@ var letters = [...]byte{tidemill.None: 0, tidemill.Delivered: 'd', tidemill.Skip
 
 // op is what the script is told of a settlement: a letter, or ? and a text.
 func op(e *tidemill.Settlement, end *ending) (letter byte, text string) {
-	if e.End == tidemill.Done && e.Records == (tidemill.Count{}) && end.count == 1 && !end.other {
+	if e.End == tidemill.Done && e.Records == (tidemill.Count{}) && end.count <= 1 && !end.other {
 		return letters[e.Fate], ""
 	}
 	b := make([]byte, 0, 32)
@@ -123,23 +154,31 @@ func cause(e *tidemill.Settlement) string {
 	return c
 }
 
-// settle settles one chunk.
+// settle settles one chunk, all of it by marks or all of it by ID alone.
 func (s *Source) settle(ctx context.Context, ends []tidemill.Settlement, part []ending) error {
-	args := make([]string, 3+len(part), 3+2*len(part))
-	args[0], args[1] = s.o.Group, s.name()
+	consumer := s.name()
+	if ends[part[0].index].Mark == (tidemill.Mark{}) {
+		consumer = "" // whoever holds them
+	}
+	// The client may still write a command after its context has ended: texts need memory
+	// that nobody uses again.
 	codes, ids := make([]byte, len(part)), make([]byte, 0, 20*len(part))
+	args := append(s.settling.args[:0], s.o.Group, consumer, "")
 	for i := range part {
-		e := &part[i]
 		from := len(ids)
-		ids = e.append(ids)
-		args[3+i] = rueidis.BinaryString(ids[from:len(ids):len(ids)])
+		ids = part[i].append(ids)
+		args = append(args, rueidis.BinaryString(ids[from:len(ids):len(ids)]))
+	}
+	for i := range part {
 		var text string
-		if codes[i], text = op(&ends[e.index], e); text != "" {
+		if codes[i], text = op(&ends[part[i].index], &part[i]); text != "" {
 			args = append(args, text)
 		}
 	}
-	args[2] = string(codes)
+	args[2] = rueidis.BinaryString(codes)
 	took, err := settle.Exec(ctx, s.client, []string{s.keys.stream, s.keys.books, s.keys.due, s.keys.again, s.keys.probes}, args).ToString()
+	clear(args)
+	s.settling.args = args
 	if err != nil {
 		err = s.fail(err, "settle entries of")
 		if lostGroup(err) { // what we know of it is out of date: find out before the next try
@@ -147,90 +186,43 @@ func (s *Source) settle(ctx context.Context, ends []tidemill.Settlement, part []
 		}
 		return err
 	}
-	if took == "1" {
-		took = strings.Repeat("1", len(part))
-	}
-	if len(took) != len(part) {
+	all := took == "1"
+	if !all && len(took) != len(part) {
 		return s.fail(errReply, "settle entries of")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, e := range part {
+	for i := range part {
+		e := &part[i]
 		end := &ends[e.index]
-		if end.Took = tidemill.Stale; took[i] == '1' {
+		if end.Took = tidemill.Stale; all || took[i] == '1' {
 			end.Took = tidemill.Applied
 		}
-		switch o := s.outs[e.place]; {
-		case o.count > e.count: // handed out again meanwhile
-		case end.Took == tidemill.Applied && end.End == tidemill.Left:
-			s.outs[e.place] = out{count: o.count, left: time.Now().UnixNano()}
-		default:
+		s.settled(e, end)
+	}
+	return nil
+}
+
+// settled lets go of what was settled; mu is held.
+func (s *Source) settled(e *ending, end *tidemill.Settlement) {
+	if e.count == 0 { // by ID: a Stale one says nothing about what we hold
+		if end.Took == tidemill.Applied {
 			delete(s.outs, e.place)
-		}
-	}
-	return nil
-}
-
-// Keep implements tidemill.Keeper: it renews what is out, what is about to be, and the
-// consumer's name.
-func (s *Source) Keep(ctx context.Context) error {
-	if err := s.join(ctx); err != nil {
-		return err
-	}
-	now := time.Now().UnixNano()
-	s.mu.Lock()
-	name := s.consumer
-	list := make([]ending, 0, len(s.outs)+len(s.held))
-	for p, o := range s.outs {
-		switch {
-		case o.left == 0:
-			list = append(list, ending{place: p, count: o.count})
-		case now-o.left > int64(2*s.o.Lease): // somebody else has it by now
-			delete(s.outs, p)
-		}
-	}
-	for p, h := range s.held {
-		list = append(list, ending{place: p, count: h.count})
-	}
-	s.mu.Unlock()
-	slices.SortFunc(list, func(a, b ending) int { return a.compare(b.place) })
-	for from := 0; from == 0 || from < len(list); from += chunk {
-		if err := s.keep(ctx, name, list[from:min(from+chunk, len(list))]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Source) keep(ctx context.Context, name string, part []ending) error {
-	args := []string{s.o.Group, name, s.token, millis(s.o.Lease)}
-	for i := range part {
-		args = append(args, part[i].place.String(), strconv.Itoa(part[i].count))
-	}
-	at := time.Now()
-	kept, err := keep.Exec(ctx, s.client, []string{s.keys.stream, s.keys.probes, s.keys.consumer(name)}, args).ToString()
-	if err != nil {
-		return s.fail(err, "renew leases of")
-	}
-	if len(kept) != len(part) {
-		return s.fail(errReply, "renew leases of")
-	}
-	s.mu.Lock()
-	for i, e := range part {
-		h, held := s.held[e.place]
-		if held = held && h.count == e.count; kept[i] == '1' {
-			if held {
-				s.held[e.place] = hold{h.count, at}
-			}
-			continue
-		}
-		if o, ok := s.outs[e.place]; ok && o.count == e.count {
-			delete(s.outs, e.place) // its settlement will be Stale
-		}
-		if held {
 			delete(s.held, e.place)
+			s.left.drop(e.place)
+			if end.End == tidemill.Left {
+				s.left.add(e.place)
+			}
 		}
+		return
 	}
-	s.mu.Unlock()
-	return nil
+	o, ours := s.outs[e.place]
+	if ours && o.count > e.count { // handed out again meanwhile
+		return
+	}
+	delete(s.outs, e.place)
+	s.left.drop(e.place)
+	if ours && end.Took == tidemill.Applied && end.End == tidemill.Left {
+		s.left.add(e.place)
+	}
 }

@@ -16,14 +16,14 @@ package redissource
 // the group's position are counted instead, up to a limit.
 //
 //	KEYS stream books due again name
-//	ARGV group consumer (empty: books only) token process (empty: take over nothing) lease
+//	ARGV group consumer (empty: books only) token process (empty: take over nothing) lease drains (1 or empty)
 //
 // It answers {"taken"}, or {"ok", group is new, entries-added went back by, lost now,
 // entries-added, accepted, delivered, skipped, dead, lost, pending, when the group was
 // made, whether there were no books}.
 const tendLua = `
 local stream, books, due, again = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local group, consumer, token, process, lease = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local group, consumer, token, process, lease, drains = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local huge = 100000 -- entries that are counted one by one where there are several groups
 local idle = 3600000 -- after which a consumer that has nothing is removed
 
@@ -100,7 +100,9 @@ if not g then
 end
 local last, pending = g['last-delivered-id'], g['pending']
 
--- Trim what all groups are done with.
+-- Trim what all groups are done with. What was delivered while there were several may be
+-- done without being deleted; else, where there is Drain, what is not deleted is not done.
+if groups > 1 and last ~= '0-0' then call('HSET', books, 'shared', last) end
 local low
 local all = call('XINFO', 'GROUPS', stream)
 for i = 1, #all do
@@ -109,7 +111,16 @@ for i = 1, #all do
   local done = p[1] > 0 and p[2] or after(other['last-delivered-id'])
   if not low or upto(done, low) then low = done end
 end
-local trimmed = call('XTRIM', stream, 'MINID', low)
+if drains ~= '' and groups == 1 then
+  local shared = call('HGET', books, 'shared')
+  if not shared then
+    low = nil
+  elseif upto(after(shared), low) then
+    low = after(shared)
+  end
+end
+local trimmed = 0
+if low then trimmed = call('XTRIM', stream, 'MINID', low) end
 length = length - trimmed
 if spare then spare = math.max(0, spare - trimmed) end
 

@@ -22,6 +22,10 @@ var settling = []promise{
 		"an ack from outside knows the message, not the lease", byID, settlesByID},
 	{"settles by ID alone after a restart",
 		"an ack may come for what was handed out before a crash", both(byID, dies), settlesByIDLater},
+	{"settles by ID alone what another source handed out",
+		"an ack may reach any instance", both(byID, several), settlesTheirsByID},
+	{"brings a message back by ID alone",
+		"a refusal from outside is a failed try, whoever holds the message", both(byID, delays), bringsBackByID},
 	{"brings a message back, not before its time",
 		"a retry before its time is a retry storm", delays, notBefore},
 	{"wakes for what comes due",
@@ -142,6 +146,38 @@ func settlesByIDLater(b *bench) {
 		b.Fatalf("received %s, want %s: the other one was settled", m.Payload, got[1].Payload)
 	}
 	b.deliver(b.src, m)
+	b.books(tidemill.Books{Accepted: 2, Settled: tidemill.Count{Delivered: 2}})
+}
+
+func settlesTheirsByID(b *bench) {
+	b.accept(2)
+	got := b.take(2)
+	b.took(b.src, tidemill.Applied, left(got[1]))
+	other := b.Open()
+	for _, m := range got {
+		ack := tidemill.Settlement{ID: m.ID, End: tidemill.Done, Fate: tidemill.Delivered}
+		b.took(other, tidemill.Applied, ack)
+		b.took(b.src, tidemill.Stale, ack)
+		b.took(b.src, tidemill.Stale, done(m, tidemill.Dead))
+	}
+	b.nothing(b.src, 2*b.Lease+b.soon())
+	b.books(tidemill.Books{Accepted: 2, Settled: tidemill.Count{Delivered: 2}})
+}
+
+func bringsBackByID(b *bench) {
+	b.accept(2)
+	got := b.take(2)
+	b.took(b.src, tidemill.Applied, left(got[1]))
+	for _, m := range got {
+		b.took(b.src, tidemill.Applied, tidemill.Settlement{ID: m.ID, End: tidemill.Again, Burn: true, Kind: tidemill.Business, Cause: "refused"})
+	}
+	back := b.take(2)
+	for i, m := range back {
+		if string(m.Payload) != string(got[i].Payload) || m.Tries != 1 || m.Handed != 2 {
+			b.Errorf("%s came back with %d tries and %d hand-outs, want %s with 1 and 2", m.Payload, m.Tries, m.Handed, got[i].Payload)
+		}
+	}
+	b.deliver(b.src, back...)
 	b.books(tidemill.Books{Accepted: 2, Settled: tidemill.Count{Delivered: 2}})
 }
 

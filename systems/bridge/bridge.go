@@ -27,8 +27,12 @@ import (
 	"github.com/tidemill/tidemill/policy"
 )
 
-// Name is the system's and its pipeline's.
-const Name = "bridge"
+// Name is the system's and its pipeline's. ReplayName is that of the pipeline that
+// publishes dead letters again: there the broker's word is enough.
+const (
+	Name       = "bridge"
+	ReplayName = "bridge-replay"
+)
 
 // Parts are what a bridge stands between. Source and Sink are required.
 type Parts struct {
@@ -37,6 +41,7 @@ type Parts struct {
 	Up     func() bool          // whether the broker is there; nil: as far as we know it always is
 	Acks   Acks                 // nil: what the broker has is delivered
 	Keep   tidemill.DeadLetters // where the dead are kept beside their topic; nil: nowhere
+	Replay tidemill.Source      // the letters of Keep that are to be published again; nil: none
 	Loops  []flow.Loop          // side jobs of the source: drain, clean-up
 	Close  []func() error       // in the end, in this order
 }
@@ -51,6 +56,7 @@ type Options struct {
 	Workers int    // publishing at once, at most; 0: 4
 	Batch   int    // entries published together, at most; 0: 1000
 	Buffer  int    // entries in memory, at most; 0: 16,384
+	Ahead   int    // entries read ahead of the workers, at most; 0: as many as the buffer holds
 	Prepare bool   // make memory for what is worked on at the start
 	Calls   int    // calls of the sink at once, at most; 0: no limit of its own
 
@@ -109,8 +115,8 @@ func New(p Parts, o Options) (*Bridge, error) {
 	}
 	pipeline := flow.Pipeline{
 		Name: Name, Source: p.Source, Dead: dead,
-		Work:  flow.Steps[framed]{Decode: b.decode, Stages: []flow.Stage[framed]{{Name: "publish", Do: b.publish(), Repeat: true, Timeout: o.Processing}}}.Lane,
-		Lanes: o.Workers, Batch: o.Batch, InFlight: o.Buffer, Age: o.Age, Linger: o.Linger,
+		Work:  flow.Steps[framed]{Decode: b.decode, Stages: b.stages(p.Acks != nil)}.Lane,
+		Lanes: o.Workers, Batch: o.Batch, InFlight: o.Buffer, Ahead: o.Ahead, Runs: o.Batch, Age: o.Age, Linger: o.Linger,
 		Grace: o.Grace, AckGrace: o.Pending,
 		Rules: rules, Retry: o.Retry, Backoff: o.Backoff, Breaker: o.Breaker, PauseFor: o.Breaker.Open,
 		Handouts: -1, // an entry that is never acked comes for ever
@@ -126,7 +132,19 @@ func New(p Parts, o Options) (*Bridge, error) {
 	if b.Pipeline, err = flow.New(pipeline); err != nil {
 		return nil, fmt.Errorf("bridge: %w", err)
 	}
-	b.System = &flow.System{Name: Name, Begin: []func(context.Context) error{b.subscribe}, Pipelines: []*flow.Engine{b.Pipeline}, Loops: p.Loops, Log: o.Log, Now: o.Now, Close: p.Close}
+	pipelines := []*flow.Engine{b.Pipeline}
+	if p.Replay != nil {
+		pipeline.Name, pipeline.Source, pipeline.Dead, pipeline.Acks = ReplayName, p.Replay, nil, nil
+		pipeline.Work = flow.Steps[framed]{Decode: b.decode, Stages: b.stages(false)}.Lane
+		pipeline.Lanes, pipeline.InFlight, pipeline.Ahead, pipeline.Prepared, pipeline.Drop, pipeline.Threshold = 1, 2*o.Batch, 0, 0, flow.DropNone, 0
+		pipeline.Settled = nil
+		again, err := flow.New(pipeline)
+		if err != nil {
+			return nil, fmt.Errorf("bridge: %w", err)
+		}
+		pipelines = append(pipelines, again)
+	}
+	b.System = &flow.System{Name: Name, Begin: []func(context.Context) error{b.subscribe}, Pipelines: pipelines, Loops: p.Loops, Log: o.Log, Now: o.Now, Close: p.Close}
 	return b, nil
 }
 

@@ -21,9 +21,14 @@ func (b *Bridge) decode(m *tidemill.Message, _ *framed) error {
 	return nil
 }
 
-// publish makes the one stage: messages are framed and given to the broker, and what it
-// has is delivered, or left for the far side's ack.
-func (b *Bridge) publish() func(context.Context, []*flow.Item[framed]) error {
+// stages is the one there is.
+func (b *Bridge) stages(acks bool) []flow.Stage[framed] {
+	return []flow.Stage[framed]{{Name: "publish", Do: b.publish(acks), Repeat: true, Timeout: b.o.Processing}}
+}
+
+// publish makes the stage: messages are framed and given to the broker, and what it has is
+// delivered, or left for the far side's ack.
+func (b *Bridge) publish(acks bool) func(context.Context, []*flow.Item[framed]) error {
 	write := flow.To(tidemill.Sink(b.sink()), func(it *flow.Item[framed], out *tidemill.Message) (err error) {
 		out.ID = it.ID
 		if out.To, err = b.topic.of(&it.Message); err != nil {
@@ -34,7 +39,9 @@ func (b *Bridge) publish() func(context.Context, []*flow.Item[framed]) error {
 	})
 	return func(ctx context.Context, batch []*flow.Item[framed]) error {
 		began := b.o.Now()
-		b.remember(batch)
+		if acks {
+			b.remember(batch)
+		}
 		err := write(ctx, batch)
 		b.stats.processing.observe(b.o.Now().Sub(began), len(batch))
 		failed := 0
@@ -57,7 +64,7 @@ func (b *Bridge) publish() func(context.Context, []*flow.Item[framed]) error {
 				continue
 			}
 			b.stats.published.Add(1)
-			if b.p.Acks != nil {
+			if acks {
 				it.Defer()
 			}
 		}
@@ -77,9 +84,6 @@ func (b *Bridge) blame(err error) error {
 // remember notes what the acks of a batch will want to know: how often an entry failed
 // before, and when it was published.
 func (b *Bridge) remember(batch []*flow.Item[framed]) {
-	if b.p.Acks == nil {
-		return
-	}
 	now := b.o.Now()
 	for _, it := range batch {
 		if it.Tries > 0 {

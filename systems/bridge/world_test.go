@@ -45,7 +45,7 @@ func with(t *testing.T, change func(*Options, *Parts), test func(*world)) {
 func (w *world) start(change func(*Options, *Parts)) {
 	w.source = w.queue.Open("entries", queue.Options{Lease: lease})
 	p := Parts{Source: w.source, Sink: w.broker, Up: w.broker.isUp, Acks: w.broker}
-	o := Options{Stream: "entries", Topic: "out", Dead: "dead", Workers: 1, Batch: 10, Buffer: 1000,
+	o := Options{Stream: "entries", Topic: "out", Dead: "dead", Workers: 2, Batch: 10, Buffer: 1000,
 		Retry:   policy.Retry{Tries: 5, Base: time.Second, Factor: 2, Max: 30 * time.Second},
 		Breaker: policy.Breaker{Rate: .5, Volume: 20, Window: time.Minute, Open: 30 * time.Second, Closes: 5}}
 	if change != nil {

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/tidemill/tidemill/connect"
+)
+
+type bridgeCmd struct {
+	Send   bridgeSendCmd   `cmd:"" help:"Put entries into the embedded bridge's stream."`
+	Listen bridgeListenCmd `cmd:"" help:"Print what the bridge publishes, as a far side would get it."`
+}
+
+type bridgeSendCmd struct {
+	remote
+	File string `arg:"" optional:"" help:"Entries, one a line: JSON or any other text. Default, or -: standard input." type:"path"`
+}
+
+// Help is shown by tidemill bridge send --help.
+func (c *bridgeSendCmd) Help() string {
+	return `Each line becomes one entry, its payload byte for byte. Where the stream is in Redis, write into it with XADD:
+
+  redis-cli XADD syslog-stream '*' payload '{"text": "disk full"}'`
+}
+
+func (c *bridgeSendCmd) Run(ctx context.Context, e env) error {
+	in := e.in
+	if c.File != "" && c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	return c.ask(ctx, e, func(a *client) error {
+		sent := 0
+		defer func() {
+			if !c.JSON {
+				_, _ = fmt.Fprintf(e.out, "%s accepted\n", count(sent, "entry", "entries"))
+			}
+		}()
+		lines := bufio.NewReaderSize(in, sendBatch)
+		var batch bytes.Buffer
+		flush := func() error {
+			if batch.Len() == 0 {
+				return nil
+			}
+			var answer struct {
+				IDs []string `json:"ids"`
+			}
+			if err := a.one(ctx, http.MethodPost, "bridge/entries", nil, bytes.NewReader(batch.Bytes()), &answer); err != nil {
+				return err
+			}
+			sent += len(answer.IDs)
+			batch.Reset()
+			if c.JSON {
+				return printJSON(e.out, answer)
+			}
+			return nil
+		}
+		for {
+			line, err := lines.ReadBytes('\n')
+			batch.Write(line)
+			if batch.Len() >= sendBatch/2 || err != nil {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
+}
+
+type bridgeListenCmd struct {
+	settings
+	Ack   bool     `help:"Acknowledge every message, as the far side does: its entry leaves the stream."`
+	Topic []string `help:"Topics to listen to instead, with + and #." placeholder:"TOPIC"`
+	Count int      `help:"Stop after so many messages. Default: never." placeholder:"N"`
+	Names bool     `help:"Print the topic before each message."`
+}
+
+// Help is shown by tidemill bridge listen --help.
+func (c *bridgeListenCmd) Help() string {
+	return `It connects to the broker of the configuration: MQTT_BROKERS, or the embedded one of a bridge that runs on this machine.
+
+  tidemill bridge listen --ack
+  tidemill bridge listen --topic syslog/dlq`
+}
+
+func (c *bridgeListenCmd) Run(ctx context.Context, e env) error {
+	cfg, err := c.load(e, nil)
+	if err != nil {
+		return err
+	}
+	if err := cfg.Bridge.Check(); err != nil {
+		return wrongConfig{err}
+	}
+	n := 0
+	err = connect.Listen(ctx, cfg, connect.Listening{Topics: c.Topic, Ack: c.Ack, Log: logger(cfg.Log, e, true)}, func(topic string, payload []byte) error {
+		if c.Names {
+			_, _ = fmt.Fprintf(e.out, "%s ", topic)
+		}
+		if _, err := fmt.Fprintf(e.out, "%s\n", payload); err != nil {
+			return err
+		}
+		if n++; n == c.Count {
+			return connect.ErrEnough
+		}
+		return nil
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

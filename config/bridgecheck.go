@@ -1,0 +1,233 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// bridgePrefix is what the paths of the bridge's settings begin with, bridgeUnit the unit
+// of its durations without one; where the flag ends in -ms it is a millisecond.
+const (
+	bridgePrefix = "bridge."
+	bridgeUnit   = time.Second
+)
+
+// Check refuses what the bridge cannot start with. Its error names every mistake: the
+// variable, flag or line of the file, the value (never a secret's) and what is allowed. It
+// is for who runs the bridge; Load does not call it.
+func (b *Bridge) Check() error {
+	k := bridgeCheck{bridge: b, fields: map[string]*Field{}}
+	fs := fieldsIn(reflect.ValueOf(b).Elem(), bridgePrefix, bridgeUnit, false)
+	for i := range fs {
+		f := &fs[i]
+		k.fields[f.Path] = f
+		if err := b.wrong[f.Path]; err != nil {
+			k.errs = append(k.errs, err)
+			continue
+		}
+		k.ok(f.limits.allow(f.value), f.Path)
+	}
+	k.addresses()
+	k.topics()
+	k.pipeline()
+	k.ports()
+	k.tls()
+	k.metrics()
+	return errors.Join(k.errs...)
+}
+
+// bridgeCheck collects what is wrong.
+type bridgeCheck struct {
+	bridge *Bridge
+	fields map[string]*Field
+	errs   []error
+}
+
+// fail says what is wrong with a setting. What could not be read has been said already.
+func (k *bridgeCheck) fail(path, format string, args ...any) {
+	if k.bridge.wrong[path] == nil {
+		k.errs = append(k.errs, fmt.Errorf("%s: %s", k.place(path), fmt.Sprintf(format, args...)))
+	}
+}
+
+func (k *bridgeCheck) ok(good bool, path string) {
+	if f := k.fields[path]; !good {
+		k.fail(path, "%q cannot be%s", f, allowed(f))
+	}
+}
+
+// place names a setting and where its value came from.
+func (k *bridgeCheck) place(path string) string {
+	from := k.bridge.from[path]
+	if from == "" {
+		return path
+	}
+	return fmt.Sprintf("%s (from %s)", path, from)
+}
+
+// readable says whether all these settings could be read and are within their limits, so
+// that they can be compared.
+func (k *bridgeCheck) readable(paths ...string) bool {
+	return !slices.ContainsFunc(paths, func(path string) bool {
+		return k.bridge.wrong[path] != nil || !k.fields[path].limits.allow(k.fields[path].value)
+	})
+}
+
+func (k *bridgeCheck) addresses() {
+	b := k.bridge
+	const redis, mqtt, listen = "bridge.redis.addresses", "bridge.mqtt.brokers", "bridge.broker.listen"
+	k.ok(len(b.Redis.Addresses) > 0, redis)
+	for _, a := range b.Redis.Addresses {
+		if strings.Contains(a, "@") {
+			k.fail(redis, "give user and password by REDIS_USERNAME and REDIS_PASSWORD, not in the address%s", allowed(k.fields[redis]))
+		} else if !hostPort(a) {
+			k.fail(redis, "%q is no address%s", URL(a), allowed(k.fields[redis]))
+		}
+	}
+	k.ok(len(b.MQTT.Brokers) > 0, mqtt)
+	for _, a := range b.MQTT.Brokers {
+		if strings.Contains(a, "@") {
+			k.fail(mqtt, "give user and password by MQTT_USERNAME and MQTT_PASSWORD, not in the address%s", allowed(k.fields[mqtt]))
+		} else if !brokerAddress(a) {
+			k.fail(mqtt, "%q is no address of an MQTT broker%s", URL(a), allowed(k.fields[mqtt]))
+		}
+	}
+	host, port, err := net.SplitHostPort(b.Broker.Listen)
+	n, perr := strconv.ParseUint(port, 10, 16)
+	k.ok(err == nil && perr == nil && n <= math.MaxUint16, listen)
+	if err == nil && b.Embedded() && !Loopback(host) && (b.Broker.User == "" || b.Broker.Password.IsZero()) {
+		k.fail(listen, "%s can be reached from other machines, so bridge.broker.user and bridge.broker.password are needed; or listen on 127.0.0.1", b.Broker.Listen)
+	}
+}
+
+// hostPort says whether an address is a host and a port that can be connected to.
+func hostPort(a string) bool {
+	host, port, err := net.SplitHostPort(a)
+	n, perr := strconv.ParseUint(port, 10, 16)
+	return err == nil && perr == nil && host != "" && n > 0 && !strings.Contains(host, "/")
+}
+
+// brokerAddress says whether an address is one of an MQTT broker over TCP: scheme and port
+// may be missing.
+func brokerAddress(a string) bool {
+	scheme, rest, found := strings.Cut(a, "://")
+	if !found {
+		scheme, rest = "tcp", a
+	}
+	u, err := url.Parse("tcp://" + rest)
+	if err != nil || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return false
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return false
+		}
+	}
+	return slices.Contains([]string{"tcp", "mqtt", "ssl", "tls", "mqtts"}, scheme)
+}
+
+func (k *bridgeCheck) topics() {
+	b := k.bridge
+	publish := func(topic, path string) {
+		if strings.ContainsAny(topic, "+#\x00") {
+			k.fail(path, "%q cannot be: nobody can publish to a topic with +, # or NUL", topic)
+		} else if strings.TrimPrefix(topic, "/") == "" && k.readable(path) {
+			k.fail(path, "%q cannot be (allowed: not empty, beside a leading /)", topic)
+		}
+	}
+	publish(b.MQTT.PublishTopic, "bridge.mqtt.publish_topic")
+	if b.DLQ.Enabled {
+		publish(b.DLQ.Topic, "bridge.dlq.topic")
+	}
+	if strings.ContainsAny(b.MQTT.CustomPrefix, "+#\x00") {
+		k.fail("bridge.mqtt.custom_prefix", "%q cannot be: nobody can publish to a topic with +, # or NUL", b.MQTT.CustomPrefix)
+	}
+	if t := b.MQTT.SubscribeTopic; t == "/" || strings.Contains(t, "\x00") {
+		k.fail("bridge.mqtt.subscribe_topic", "%q cannot be (allowed: a topic; or empty, and the broker's own acknowledgment counts)", t)
+	}
+}
+
+func (k *bridgeCheck) pipeline() {
+	b := k.bridge
+	if p := &b.Pipeline; k.readable("bridge.pipeline.batch_size", "bridge.pipeline.buffer_size") && p.BatchSize > p.BufferSize {
+		k.fail("bridge.pipeline.batch_size", "%d cannot be (allowed: at most the buffer's %d, %s)", p.BatchSize, p.BufferSize, k.place("bridge.pipeline.buffer_size"))
+	}
+	r := &b.Resource
+	if k.readable("bridge.resource.min_workers", "bridge.resource.max_workers") && r.MinWorkers > r.MaxWorkers {
+		k.fail("bridge.resource.min_workers", "%d cannot be (allowed: at most the maximum's %d, %s)", r.MinWorkers, r.MaxWorkers, k.place("bridge.resource.max_workers"))
+	}
+	above := func(high, low float64, highPath, lowPath string) {
+		if k.readable(highPath, lowPath) && high <= low {
+			k.fail(highPath, "%v cannot be (allowed: more than %v, %s)", high, low, k.place(lowPath))
+		}
+	}
+	above(r.CPUHigh, r.CPULow, "bridge.resource.cpu_high", "bridge.resource.cpu_low")
+	above(r.MemHigh, r.MemLow, "bridge.resource.mem_high", "bridge.resource.mem_low")
+}
+
+// ports refuses two listeners on one port, as far as both are used.
+func (k *bridgeCheck) ports() {
+	h, m := &k.bridge.Health, &k.bridge.Metrics
+	if h.Enabled && m.Enabled && k.readable("bridge.health.port", "bridge.metrics.port") && h.Port == m.Port {
+		k.fail("bridge.health.port", "%d cannot be (allowed: another one than that of the metrics, %s)", h.Port, k.place("bridge.metrics.port"))
+	}
+}
+
+// tls reads the files, so that one that cannot be used is known before anything starts.
+func (k *bridgeCheck) tls() {
+	m := &k.bridge.MQTT
+	const ca, cert, key, suites = "bridge.mqtt.ca_cert", "bridge.mqtt.client_cert", "bridge.mqtt.client_key", "bridge.mqtt.tls_cipher_suites"
+	read := func(name, path string) []byte {
+		if name == "" {
+			return nil
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			k.fail(path, "%v%s", err, allowed(k.fields[path]))
+			return nil
+		}
+		return b
+	}
+	if b := read(m.CACert, ca); b != nil && !x509.NewCertPool().AppendCertsFromPEM(b) {
+		k.fail(ca, "%s has no certificate in it%s", m.CACert, allowed(k.fields[ca]))
+	}
+	c, p := read(m.ClientCert, cert), read(m.ClientKey, key)
+	switch {
+	case m.ClientCert != "" && m.ClientKey == "":
+		k.fail(cert, "%s needs its key%s", m.ClientCert, allowed(k.fields[cert]))
+	case m.ClientCert == "" && m.ClientKey != "":
+		k.fail(key, "%s needs its certificate%s", m.ClientKey, allowed(k.fields[key]))
+	case c != nil && p != nil:
+		if _, err := tls.X509KeyPair(c, p); err != nil {
+			k.fail(cert, "%s and %s are no pair: %v%s", m.ClientCert, m.ClientKey, err, allowed(k.fields[cert]))
+		}
+	}
+	if _, err := m.CipherSuites(); err != nil {
+		k.fail(suites, "%v%s", err, allowed(k.fields[suites]))
+	}
+}
+
+func (k *bridgeCheck) metrics() {
+	m := &k.bridge.Metrics
+	word := func(r rune) bool {
+		return r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+	}
+	k.ok(m.Namespace != "" && strings.TrimFunc(m.Namespace, word) == "" && (m.Namespace[0] < '0' || m.Namespace[0] > '9'), "bridge.metrics.namespace")
+	k.ok(strings.TrimFunc(m.Subsystem, word) == "", "bridge.metrics.subsystem")
+	grows := len(m.HistogramBuckets) > 0
+	for i, v := range m.HistogramBuckets {
+		grows = grows && !math.IsNaN(v) && !math.IsInf(v, 0) && (i == 0 || v > m.HistogramBuckets[i-1])
+	}
+	k.ok(grows, "bridge.metrics.histogram_buckets")
+}

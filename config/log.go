@@ -1,0 +1,65 @@
+package config
+
+import "log/slog"
+
+// Log says what is logged, and how.
+type Log struct {
+	Level  string `yaml:"level" env:"TIDEMILL_LOG_LEVEL,LOG_LEVEL" default:"info" of:"trace|debug|info|warn|error|fatal|panic" help:"the least level that is logged"`
+	Format string `yaml:"format" env:"TIDEMILL_LOG_FORMAT" default:"text" of:"text|json" help:"text for people, json for machines"`
+}
+
+// BridgeLog is the log as the bridge's own variables and flags say it; see LogOf.
+type BridgeLog struct {
+	Level  string `yaml:"level" env:"TIDEMILL_LOG_LEVEL,LOG_LEVEL" flag:"log-level" default:"info" of:"trace|debug|info|warn|error|fatal|panic" help:"the least level that is logged where the bridge runs"`
+	Format string `yaml:"format" env:"TIDEMILL_LOG_FORMAT,LOG_FORMAT" flag:"log-format" default:"json" of:"json|text" help:"text for people, json for machines, where the bridge runs"`
+}
+
+// LogOf is the log of a process that runs the bridge, or does not.
+//
+// Without the bridge it is Log. With it each of the two settings is looked at by itself:
+// it is Log's or Bridge.Log's, whichever came from the later layer (defaults, file,
+// environment, flags), and Bridge.Log's where both came from the same one. Where neither
+// was given, the default is Bridge.Log's if the bridge works on servers, as the consumer
+// that it replaces does, and Log's if it is Embedded. LOG_LEVEL means both: they know the
+// same words. LOG_FORMAT means the bridge alone.
+func (c *Loaded) LogOf(bridge bool) Log {
+	l := c.Log
+	if !bridge {
+		return l
+	}
+	rules := func(path string) bool {
+		own, its := c.layers[path], c.layers[bridgePrefix+path]
+		if own == byDefault && its == byDefault {
+			return !c.Bridge.Embedded()
+		}
+		return its >= own
+	}
+	if rules("log.level") {
+		l.Level = c.Bridge.Log.Level
+	}
+	if rules("log.format") {
+		l.Format = c.Bridge.Log.Format
+	}
+	return l
+}
+
+// Slog is the level as package slog knows it: trace is below its lowest, fatal and panic
+// are above its highest.
+func (l Log) Slog() slog.Level {
+	const step = slog.LevelError - slog.LevelWarn
+	switch l.Level {
+	case "trace":
+		return slog.LevelDebug - step
+	case "debug":
+		return slog.LevelDebug
+	case "warn":
+		return slog.LevelWarn
+	case "error":
+		return slog.LevelError
+	case "fatal":
+		return slog.LevelError + step
+	case "panic":
+		return slog.LevelError + 2*step
+	}
+	return slog.LevelInfo
+}

@@ -1,0 +1,63 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/mqttbroker"
+	"github.com/tidemill/tidemill/serve/entries"
+	"github.com/tidemill/tidemill/systems/bridge"
+)
+
+// bridgeEmbedded puts the bridge between the embedded queue and the embedded broker. Its
+// dead are kept in the database beside their topic, where nobody may be listening.
+func (i *Instance) bridgeEmbedded(ctx context.Context, e *bridgeEnds) error {
+	c := &i.config.Bridge
+	b := &backends{}
+	if err := i.openFile(ctx, b); err != nil {
+		return err
+	}
+	users := map[string]tidemill.Secret{}
+	if c.Broker.User != "" {
+		users[c.Broker.User] = c.Broker.Password
+	}
+	broker, err := mqttbroker.Start(mqttbroker.Options{Addr: c.Broker.Listen, Users: users, Log: i.options.Log})
+	if err != nil {
+		return fmt.Errorf("%w; another address: bridge.broker.listen (TIDEMILL_BRIDGE_BROKER_LISTEN)", err)
+	}
+	i.close = append(i.close, broker.Close)
+	_, o, prefix, err := mqttOf(c, i.options.Log)
+	if err != nil {
+		return err
+	}
+	publishers, err := i.startMQTT([]string{broker.URL()}, c.MQTT.PublisherPoolSize, o)
+	if err != nil {
+		return err
+	}
+	if e.Sink, err = newMQTTSink(publishers, c.MQTT.QoS); err != nil {
+		return err
+	}
+	e.Up = func() bool { return anyUp(context.Background(), publishers) == nil }
+	if c.MQTT.AckTopic() != "" { // a client of its own: the broker holds back publishers while a subscriber is full
+		o.ClientID += "-acks"
+		listeners, err := i.startMQTT([]string{broker.URL()}, 1, o)
+		if err != nil {
+			return err
+		}
+		e.Acks = newMQTTAcks(listeners[0], bridge.JoinTopic(prefix, c.MQTT.AckTopic()), c.MQTT.QoS)
+	}
+	opened, err := b.open(ctx, bridge.Name)
+	if err != nil {
+		return err
+	}
+	e.source, e.prefix = opened.(source), prefix
+	e.letters, e.Keep, e.Replay = b.letters, b.letters, b.letters.Open(bridge.Name)
+	e.healthy = func(ctx context.Context) error {
+		_, err := e.source.Books(ctx)
+		return err
+	}
+	e.door = entries.New(entries.Options{Queue: bridge.Name, Add: b.intake, MaxBody: int64(i.config.HTTP.MaxBody), Now: i.options.Now})
+	i.Uses = append(i.Uses, fmt.Sprintf("broker: embedded MQTT, %s, %s", broker.URL(), bridge.JoinTopic(e.prefix, c.MQTT.PublishTopic)))
+	return nil
+}

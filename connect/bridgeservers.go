@@ -1,0 +1,319 @@
+package connect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/mqttconn"
+	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/sink/mqttsink"
+	"github.com/tidemill/tidemill/source/redissource"
+	"github.com/tidemill/tidemill/systems/bridge"
+)
+
+// bridgeOnServers puts the bridge between a Redis and an MQTT broker.
+func (i *Instance) bridgeOnServers(ctx context.Context, e *bridgeEnds) error {
+	client, err := i.bridgeRedis(ctx, e)
+	if err != nil {
+		return err
+	}
+	publishers, err := i.bridgeMQTT(e)
+	if err != nil {
+		return err
+	}
+	c := &i.config.Bridge
+	e.healthy = func(ctx context.Context) error {
+		asking, cancel := context.WithTimeout(ctx, c.Health.RedisTimeout)
+		err := redisconn.Ping(asking, client)
+		cancel()
+		waiting, cancel := context.WithTimeout(ctx, c.Health.MQTTTimeout)
+		defer cancel()
+		return errors.Join(err, anyUp(waiting, publishers))
+	}
+	i.checks = append(i.checks, func(ctx context.Context) []preflight.Finding {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		return append(redisconn.Inspect(ctx, client), mqttconn.Inspect(ctx, publishers[0])...)
+	})
+	return nil
+}
+
+// bridgeRedis opens the stream.
+func (i *Instance) bridgeRedis(ctx context.Context, e *bridgeEnds) (redisconn.Client, error) {
+	c, log := &i.config.Bridge.Redis, i.options.Log
+	address := redisAddress(c)
+	client, err := i.reachRedis(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	i.close = append(i.close, func() error { client.Close(); return nil })
+	reports := i.sourceReports()
+	source, err := redissource.New(client, redissource.Options{Stream: c.Stream, Group: c.ConsumerGroup,
+		Consumer: cmp.Or(c.ConsumerName, "consumer-"+uuid.NewString()),
+		Lease:    c.ClaimMinIdle, Block: c.BlockTime, Batch: c.BatchSize, Answer: c.ReadTimeout,
+		ClaimEvery: c.ClaimInterval, ClaimBatch: c.ClaimBatchSize, ClaimOnce: !c.AggressiveClaim, ClaimPause: c.ClaimCycleDelay,
+		Drains: c.DrainEnabled,
+		Report: func(r redissource.Report) {
+			reports.WithLabelValues(bridge.Name, string(r.What)).Add(float64(max(r.Count, 1)))
+			level := log.Warn
+			switch r.What {
+			case redissource.Claimed:
+				e.count.claimed.Add(r.Count)
+				level = log.Info
+			case redissource.Drained:
+				e.count.drained.Add(r.Count)
+				level = log.Info
+			case redissource.Removed:
+				e.count.removed.Add(r.Count)
+				level = log.Info
+			}
+			level("stream", "pipeline", bridge.Name, "what", string(r.What), "count", r.Count, "entries", r.IDs, "text", r.Text)
+		}})
+	if err != nil {
+		return nil, err
+	}
+	e.source = source
+	e.Close = append(e.Close, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		return source.Close(ctx)
+	})
+	if c.DrainEnabled {
+		e.Loops = append(e.Loops, flow.Loop{Name: "drain", Every: c.DrainInterval, AtStart: true, Do: func(ctx context.Context) error {
+			for {
+				if n, err := source.Drain(ctx, c.DrainBatchSize); n == 0 || err != nil {
+					return err
+				}
+			}
+		}})
+	}
+	if c.ConsumerCleanupEnabled {
+		e.Loops = append(e.Loops, flow.Loop{Name: "idle consumers", Every: c.ConsumerCleanupInterval, Do: func(ctx context.Context) error {
+			_, err := source.CleanUp(ctx, c.ConsumerIdleTimeout)
+			return err
+		}})
+	}
+	i.Uses = append(i.Uses, fmt.Sprintf("stream: Redis, %s, %s", address.shown, c.Stream))
+	return client, nil
+}
+
+// reachRedis connects, and tries again as often as the settings say.
+func (i *Instance) reachRedis(ctx context.Context, at redisURL) (redisconn.Client, error) {
+	c := &i.config.Bridge.Redis
+	o := redisconn.Options{Name: i.config.Bridge.App.Name, Dial: c.ConnectTimeout, Timeout: max(c.ReadTimeout, c.WriteTimeout),
+		Blocking: c.PoolSize, Idle: c.MinIdleConns, MaxAge: c.MaxConnAge, MaxIdle: c.IdleTimeout}
+	for tries := 0; ; tries++ {
+		client, err := redisconn.Open(ctx, at.url, o)
+		if err == nil || tries >= c.MaxRetries || ctx.Err() != nil || tidemill.KindOf(err) == tidemill.Credentials {
+			return client, err
+		}
+		i.options.Log.Warn("no connection to Redis", "error", err, "again_in", c.RetryInterval, "tries_left", c.MaxRetries-tries)
+		select {
+		case <-time.After(c.RetryInterval):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// redisURL is the address of a Redis, whole and as it may be shown.
+type redisURL struct {
+	url   tidemill.Secret
+	shown string
+}
+
+// redisAddress makes the one address of the many settings.
+func redisAddress(c *config.BridgeRedis) redisURL {
+	scheme, user, path, query := "redis", "", "", ""
+	if c.TLSEnabled {
+		scheme = "rediss"
+	}
+	if c.MasterName != "" {
+		scheme += "+sentinel"
+		path = "/" + c.MasterName
+	} else if len(c.Addresses) > 1 {
+		query = "?cluster=true"
+	}
+	if c.DB != 0 {
+		path += fmt.Sprintf("/%d", c.DB)
+	}
+	if !c.Password.IsZero() {
+		user = url.PathEscape(c.Username) + ":" + url.PathEscape(c.Password.Reveal()) + "@"
+	}
+	rest := strings.Join(c.Addresses, ",") + path + query
+	return redisURL{tidemill.NewSecret(scheme + "://" + user + rest), scheme + "://" + rest}
+}
+
+// bridgeMQTT starts the clients that publish; the first of them takes the acks too.
+func (i *Instance) bridgeMQTT(e *bridgeEnds) ([]*mqttconn.Client, error) {
+	c := &i.config.Bridge.MQTT
+	brokers, o, prefix, err := mqttOf(&i.config.Bridge, i.options.Log)
+	if err != nil {
+		return nil, err
+	}
+	clients, err := i.startMQTT(brokers, c.PublisherPoolSize, o)
+	if err != nil {
+		return nil, err
+	}
+	if e.Sink, err = newMQTTSink(clients, c.QoS); err != nil {
+		return nil, err
+	}
+	e.prefix = prefix
+	e.Up = func() bool { return anyUp(context.Background(), clients) == nil }
+	if c.AckTopic() != "" {
+		e.Acks = newMQTTAcks(clients[0], bridge.JoinTopic(prefix, c.AckTopic()), c.QoS)
+	}
+	i.Uses = append(i.Uses, fmt.Sprintf("broker: MQTT, %s, %s", strings.Join(brokers, ","), bridge.JoinTopic(prefix, c.PublishTopic)))
+	return clients, nil
+}
+
+// mqttOf is how a client of the bridge connects, and what stands before its topics.
+func mqttOf(b *config.Bridge, log *slog.Logger) (brokers []string, o mqttconn.Options, prefix string, err error) {
+	c := &b.MQTT
+	if b.Embedded() {
+		return []string{"tcp://" + b.Broker.Listen}, mqttconn.Options{ClientID: "tidemill-bridge", User: b.Broker.User, Password: b.Broker.Password,
+			KeepAlive: c.KeepAlive, Window: min(c.MaxInflight, mostInFlight), Log: log}, c.CustomPrefix, nil
+	}
+	files := mqttconn.TLSFiles{CA: c.CACert, Cert: c.ClientCert, Key: c.ClientKey, ServerName: c.TLSServerName, Insecure: c.TLSInsecure, MinVersion: c.MinVersion()}
+	if files.Ciphers, err = c.CipherSuites(); err != nil {
+		return nil, o, "", fmt.Errorf("MQTT_TLS_CIPHER_SUITES: %w", err)
+	}
+	tls, err := files.Load()
+	if err != nil {
+		return nil, o, "", err
+	}
+	o = mqttconn.Options{ClientID: c.ClientID, User: c.Username, Password: c.Password, TLS: tls, KeepAlive: c.KeepAlive,
+		Connect: c.ConnectTimeout, Write: c.WriteTimeout, MaxDelay: c.MaxReconnectDelay, Window: min(c.MaxInflight, mostInFlight), Inbox: min(c.MessageChannelDepth, mostInbox), Log: log}
+	prefix = c.CustomPrefix
+	if name := mqttconn.CommonName(tls); c.UseUserPrefix && name != "" {
+		prefix = name
+		o.User = cmp.Or(o.User, name)
+	}
+	if !c.CleanSession {
+		o.Session = keptSession
+	}
+	for _, broker := range c.Brokers {
+		if c.TLSEnabled || c.ClientCert != "" || c.CACert != "" {
+			broker = throughTLS(broker)
+		}
+		brokers = append(brokers, broker)
+	}
+	return brokers, o, prefix, nil
+}
+
+const (
+	mostInFlight = 60_000 // packet ids of messages, as mqttconn has them
+	mostInbox    = 65_535
+	// keptSession is how long a broker is asked to keep the session of a bridge that is away.
+	keptSession = 24 * time.Hour
+)
+
+// throughTLS makes an address one of TLS.
+func throughTLS(broker string) string {
+	_, rest, ok := strings.Cut(broker, "://")
+	if !ok {
+		rest = broker
+	}
+	return "tls://" + rest
+}
+
+// startMQTT starts clients; they connect by themselves, for as long as it takes.
+func (i *Instance) startMQTT(brokers []string, n int, o mqttconn.Options) ([]*mqttconn.Client, error) {
+	var clients []*mqttconn.Client
+	for k := range n {
+		one := o
+		if n > 1 {
+			one.ClientID = fmt.Sprintf("%s-%d", o.ClientID, k+1)
+		}
+		client, err := mqttconn.Start(brokers, one)
+		if err != nil {
+			return nil, err
+		}
+		i.close = append(i.close, func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			return client.Close(ctx)
+		})
+		clients = append(clients, client)
+	}
+	return clients, nil
+}
+
+func newMQTTSink(clients []*mqttconn.Client, qos int) (*mqttsink.Sink, error) {
+	q, err := mqttsink.ParseQoS(qos)
+	if err != nil {
+		return nil, err
+	}
+	return mqttsink.New(clients, mqttsink.Options{QoS: q})
+}
+
+// anyUp says why no client has a connection, or nil where one has. It waits for that as
+// long as ctx lasts, where that ends.
+func anyUp(ctx context.Context, clients []*mqttconn.Client) (err error) {
+	for _, c := range clients {
+		up, why := c.Up()
+		if up {
+			return nil
+		}
+		err = why
+	}
+	if _, ends := ctx.Deadline(); ends {
+		return clients[0].Wait(ctx)
+	}
+	return err
+}
+
+// mqttAcks are the acks that come in on a topic.
+type mqttAcks struct {
+	client   *mqttconn.Client
+	filter   mqttconn.Subscription
+	into     []mqttconn.Delivery
+	receipts []mqttconn.Receipt
+	over     bool // nothing more comes: what is there is read without waiting
+}
+
+func newMQTTAcks(client *mqttconn.Client, topic string, qos int) *mqttAcks {
+	return &mqttAcks{client: client, filter: mqttconn.Subscription{Filter: topic, QoS: byte(qos)}, into: make([]mqttconn.Delivery, 256)}
+}
+
+// Subscribe implements bridge.Acks. It lasts until the broker is there.
+func (a *mqttAcks) Subscribe(ctx context.Context) error { return a.client.Subscribe(ctx, a.filter) }
+
+// Receive implements bridge.Acks. The broker is told at once: an ack that is lost with
+// this process leaves its entry pending, which is then published again.
+func (a *mqttAcks) Receive(ctx context.Context, each func([]byte)) error {
+	var at <-chan time.Time
+	if a.over {
+		passed := make(chan time.Time)
+		close(passed)
+		at, ctx = passed, context.WithoutCancel(ctx)
+	}
+	n, err := a.client.ReceiveOr(ctx, a.into, nil, at)
+	a.receipts = a.receipts[:0]
+	for k := range a.into[:n] {
+		each(a.into[k].Payload)
+		a.receipts = append(a.receipts, a.into[k].Receipt)
+	}
+	if n > 0 {
+		a.client.Ack(a.receipts...)
+	}
+	return err
+}
+
+// Unsubscribe implements bridge.Acks.
+func (a *mqttAcks) Unsubscribe(ctx context.Context) error {
+	a.over = true
+	return a.client.Unsubscribe(ctx, a.filter.Filter)
+}

@@ -1,0 +1,57 @@
+package connect
+
+import (
+	"net/http"
+	"net/http/pprof"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/entries"
+	"github.com/tidemill/tidemill/serve/probe"
+)
+
+// handle puts together what the common listener answers: the API and what operators ask
+// for, and behind it the door of the events.
+func (i *Instance) handle(parts *admin.Parts, door http.Handler) {
+	parts.Uses = i.Uses
+	api := admin.New(*parts)
+	i.mux.Handle(admin.Prefix, api)
+	i.mux.Handle("GET /livez", health(i.live))
+	i.mux.Handle("GET /readyz", health(i.takes))
+	i.mux.Handle("GET /metrics", i.metricsHandler())
+	profiles := http.NewServeMux()
+	profiles.HandleFunc("GET /debug/pprof/", pprof.Index)
+	profiles.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	profiles.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	i.mux.Handle("/debug/pprof/", api.Guard(profiles))
+	if i.entries != nil {
+		i.mux.Handle(entries.Path, api.Guard(i.entries))
+	}
+	if i.probes != nil {
+		i.probes.Register(i.mux)
+	}
+	i.Handler = i.route(door)
+}
+
+func (i *Instance) metricsHandler() http.Handler {
+	return promhttp.HandlerFor(i.metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+}
+
+// route sends what operators ask for to ours and everything else to the door, by the path
+// as it is: http.ServeMux would redirect paths with double slashes, which SDKs take for an
+// error or for success.
+func (i *Instance) route(door http.Handler) http.Handler {
+	ours := map[string]bool{"/livez": true, "/readyz": true, "/metrics": true, entries.Path: i.entries != nil}
+	for _, path := range probe.Paths {
+		ours[path] = i.probes != nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if door == nil || ours[r.URL.Path] || strings.HasPrefix(r.URL.Path, admin.Prefix) || strings.HasPrefix(r.URL.Path, "/debug/pprof/") {
+			i.mux.ServeHTTP(w, r)
+			return
+		}
+		door.ServeHTTP(w, r)
+	})
+}
