@@ -1,0 +1,152 @@
+// Package httpguard makes HTTP requests to addresses that somebody else chose. Use it for
+// everything that leaves for a configured URL: it refuses targets that are not on the
+// public internet, checked on the address that is really connected to, after DNS and at
+// every connection; it follows no redirect and asks no proxy of the environment; it wants
+// https with TLS 1.2 or newer, verified; and all it keeps or reads ahead has a limit.
+//
+//	guard, err := httpguard.New(httpguard.Options{})
+//	answer, err := guard.RoundTrip(request)
+//
+// The body of an answer is not limited here: whoever reads it does that.
+package httpguard
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tidemill/tidemill"
+)
+
+// Options tune a Guard; the zero value reaches the public internet by https only.
+type Options struct {
+	Allow []netip.Prefix // may be reached though they are not public
+	Plain bool           // http is allowed too
+	Proxy bool           // use the proxy of the environment. It resolves names itself: then only literal addresses in URLs are checked, and the proxy's own
+
+	Certificates []tls.Certificate // shown to servers that ask for one (mTLS)
+	Roots        *x509.CertPool    // who may vouch for servers; nil: the system's
+
+	Dial        time.Duration // to connect, and again for TLS; 0 means 5s
+	Connections int           // open at once to one host, further requests wait; 0 means 100
+	Idle        time.Duration // a connection unused for so long is closed; 0 means 4s: before servers do, which would lose a request that meets it
+	MaxHeader   int64         // bytes of an answer's header; 0 means 64 KiB
+	Resolver    *net.Resolver // nil: the system's
+}
+
+// Guard is an http.RoundTripper. Its methods may be called from several goroutines.
+type Guard struct {
+	plain bool
+	allow []netip.Prefix
+	pool  *http.Transport
+}
+
+// New checks the options and makes a Guard. It connects to nothing.
+func New(o Options) (*Guard, error) {
+	if o.Dial < 0 || o.Connections < 0 || o.Idle < 0 || o.MaxHeader < 0 {
+		return nil, errors.New("http guard: a negative time or number")
+	}
+	for _, p := range o.Allow {
+		if !p.IsValid() {
+			return nil, errors.New("http guard: an allowed network is no prefix such as 10.1.0.0/16")
+		}
+	}
+	def(&o.Dial, 5*time.Second)
+	def(&o.Connections, 100)
+	def(&o.Idle, 4*time.Second)
+	def(&o.MaxHeader, 64<<10)
+	g := &Guard{plain: o.Plain, allow: o.Allow}
+	dialer := &net.Dialer{Timeout: o.Dial, KeepAlive: 15 * time.Second, Resolver: o.Resolver, ControlContext: g.control}
+	g.pool = &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &counted{Conn: c}, nil
+		},
+		TLSHandshakeTimeout: o.Dial,
+		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots, Certificates: o.Certificates},
+		ForceAttemptHTTP2:   true,
+		// A connection that died without a word is found by a ping, not by the requests
+		// that share it.
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second},
+		MaxConnsPerHost:        o.Connections,
+		MaxIdleConnsPerHost:    o.Connections,
+		MaxIdleConns:           4 * o.Connections,
+		IdleConnTimeout:        o.Idle,
+		ExpectContinueTimeout:  time.Second,
+		DisableCompression:     true, // an inflated answer would have no limit
+		MaxResponseHeaderBytes: o.MaxHeader,
+	}
+	if o.Proxy {
+		g.pool.Proxy = http.ProxyFromEnvironment
+	}
+	return g, nil
+}
+
+func def[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// control sees each address that is about to be connected to.
+func (g *Guard) control(_ context.Context, network, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || !strings.HasPrefix(network, "tcp") {
+		return blocked(&Blocked{Target: "the target", Why: "not reached by TCP and an IP address"})
+	}
+	return blocked(Check(at.Addr(), g.allow))
+}
+
+func blocked(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &tidemill.Error{Kind: tidemill.Validation, Err: err}
+}
+
+// CheckURL refuses what is no target, whatever it resolves to: other schemes than https,
+// user information, no host, a literal address that Check refuses. Configuration is
+// checked with it early; RoundTrip does it again.
+func (g *Guard) CheckURL(u *url.URL) error {
+	host := u.Hostname()
+	switch {
+	case u.Scheme != "https" && !(u.Scheme == "http" && g.plain):
+		return blocked(&Blocked{Target: fmt.Sprintf("scheme %q", u.Scheme), Why: "not https"})
+	case u.User != nil:
+		return blocked(&Blocked{Target: host, Why: "given with user information in its URL"})
+	case host == "" || u.Opaque != "":
+		return blocked(&Blocked{Target: "a URL", Why: "without a host"})
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		return blocked(Check(a, g.allow))
+	}
+	return nil
+}
+
+// RoundTrip sends one request, once. A forbidden target is a tidemill.Error of kind
+// validation around a *Blocked; other errors are those of net/http.
+func (g *Guard) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := g.CheckURL(r.URL); err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, err
+	}
+	return g.pool.RoundTrip(r)
+}
+
+// Close ends idle connections; those in use end with their request.
+func (g *Guard) Close() { g.pool.CloseIdleConnections() }

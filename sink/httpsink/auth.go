@@ -1,0 +1,97 @@
+package httpsink
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/tidemill/tidemill"
+)
+
+// Auth adds to a request what says who we are. It may be called from several goroutines.
+type Auth interface {
+	// Sign adds it to the request, the body of which is given, as is the idempotency key.
+	// An error means that nothing is sent; its kind decides what follows.
+	Sign(ctx context.Context, r *http.Request, key string, body []byte) error
+	// Secrets are the texts that are blotted out wherever an answer or an error is shown.
+	Secrets() []string
+}
+
+// still is an Auth that never changes.
+type still struct {
+	sign    func(r *http.Request)
+	secrets []string
+}
+
+func (a *still) Sign(_ context.Context, r *http.Request, _ string, _ []byte) error {
+	a.sign(r)
+	return nil
+}
+func (a *still) Secrets() []string { return a.secrets }
+
+// Bearer sends a token that does not run out.
+func Bearer(token tidemill.Secret) Auth { return HeaderKey("Authorization", "Bearer ", token) }
+
+// HeaderKey sends a key in a header of its own, after a prefix that may be empty.
+func HeaderKey(header, prefix string, key tidemill.Secret) Auth {
+	value := prefix + key.Reveal()
+	return &still{func(r *http.Request) { put(r.Header, header, value) }, []string{key.Reveal()}}
+}
+
+// QueryKey sends a key as a parameter of the URL, where a destination takes it no other way.
+func QueryKey(parameter string, key tidemill.Secret) Auth {
+	text := url.QueryEscape(parameter) + "=" + url.QueryEscape(key.Reveal())
+	return &still{func(r *http.Request) {
+		if r.URL.RawQuery != "" {
+			r.URL.RawQuery += "&"
+		}
+		r.URL.RawQuery += text
+	}, []string{key.Reveal(), url.QueryEscape(key.Reveal())}}
+}
+
+// Basic sends a user and a password.
+func Basic(user string, password tidemill.Secret) Auth {
+	pair := base64.StdEncoding.EncodeToString([]byte(user + ":" + password.Reveal()))
+	return &still{func(r *http.Request) { put(r.Header, "Authorization", "Basic "+pair) }, []string{password.Reveal(), pair}}
+}
+
+// shortSecret: what is shorter is not blotted out; it would take ordinary words with it.
+const shortSecret = 4
+
+// replacer blots out every secret of now.
+func (s *Sink) replacer() *strings.Replacer {
+	var pairs []string
+	for _, a := range s.o.Auth {
+		for _, secret := range a.Secrets() {
+			if len(secret) >= shortSecret {
+				pairs = append(pairs, secret, "[secret]")
+			}
+		}
+	}
+	if pairs == nil {
+		return nil
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+func (s *Sink) blotText(text string) string {
+	if r := s.replacer(); r != nil {
+		return r.Replace(text)
+	}
+	return text
+}
+
+// blot is the excerpt of a body that may be shown. A secret that the excerpt's end would cut
+// is found, as a good deal more is looked at.
+func (s *Sink) blot(body []byte) []byte {
+	if len(body) == 0 {
+		return nil
+	}
+	body = body[:min(len(body), 4*MaxExcerpt)]
+	if r := s.replacer(); r != nil {
+		body = []byte(r.Replace(string(body)))
+	}
+	return body[:min(len(body), MaxExcerpt)]
+}

@@ -1,0 +1,164 @@
+package partner
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxDepth is how deep an event or an answer may nest; events are checked to 10 at the door.
+const maxDepth = 32
+
+var errDeep = fmt.Errorf("it nests deeper than %d", maxDepth)
+
+// decode makes values for expressions of one JSON text: nil, bool, string, []any,
+// map[string]any, and numbers that lose nothing: int where one fits, float64 where up to 15
+// digits make it exact, else json.Number, which goes out as it came in.
+func decode(text []byte) (any, error) {
+	d := jsontext.NewDecoder(bytes.NewReader(text))
+	v, err := decodeValue(d, 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is something after the JSON value")
+	}
+	return v, nil
+}
+
+func decodeValue(d *jsontext.Decoder, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, errDeep
+	}
+	t, err := d.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	switch t.Kind() {
+	case 'n':
+		return nil, nil
+	case 't', 'f':
+		return t.Bool(), nil
+	case '"':
+		return t.String(), nil
+	case '0':
+		return number(t.String()), nil
+	case '[':
+		list := []any{}
+		for d.PeekKind() != ']' {
+			v, err := decodeValue(d, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		_, err := d.ReadToken()
+		return list, err
+	}
+	m := map[string]any{}
+	for d.PeekKind() != '}' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		key := name.String()
+		v, err := decodeValue(d, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		m[key] = v
+	}
+	_, err = d.ReadToken()
+	return m, err
+}
+
+// number keeps the value of a JSON number.
+func number(text string) any {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && text != "-0" {
+		return int(n)
+	}
+	if digits(text) <= 15 {
+		if f, err := strconv.ParseFloat(text, 64); err == nil && f != 0 {
+			return f
+		}
+	}
+	return json.Number(text)
+}
+
+// digits counts those of the mantissa.
+func digits(text string) (n int) {
+	for _, c := range text {
+		switch {
+		case c == 'e' || c == 'E':
+			return n
+		case c >= '0' && c <= '9':
+			n++
+		}
+	}
+	return n
+}
+
+// encode appends a value that an expression gave.
+func encode(dst []byte, v any, depth int) ([]byte, error) {
+	if depth > maxDepth {
+		return dst, errDeep
+	}
+	switch v := v.(type) {
+	case nil:
+		return append(dst, "null"...), nil
+	case bool:
+		return strconv.AppendBool(dst, v), nil
+	case string:
+		return jsontext.AppendQuote(dst, v)
+	case int:
+		return strconv.AppendInt(dst, int64(v), 10), nil
+	case int64:
+		return strconv.AppendInt(dst, v, 10), nil
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return dst, errors.New("it is no finite number")
+		}
+		b, err := json.Marshal(v)
+		return append(dst, b...), err
+	case json.Number:
+		return append(dst, v...), nil
+	case []any:
+		dst = append(dst, '[')
+		for i, e := range v {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			var err error
+			if dst, err = encode(dst, e, depth+1); err != nil {
+				return dst, err
+			}
+		}
+		return append(dst, ']'), nil
+	case map[string]any:
+		dst = append(dst, '{')
+		for i, name := range slices.Sorted(maps.Keys(v)) {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			var err error
+			if dst, err = jsontext.AppendQuote(dst, name); err != nil {
+				return dst, err
+			}
+			if dst, err = encode(append(dst, ':'), v[name], depth+1); err != nil {
+				return dst, err
+			}
+		}
+		return append(dst, '}'), nil
+	}
+	return dst, fmt.Errorf("it is %s, which is nothing that JSON has", cmp.Or(strings.TrimPrefix(fmt.Sprintf("%T", v), "*"), "nothing"))
+}

@@ -1,0 +1,238 @@
+// Package partner turns the description of a partner into a sink. Use it for every
+// destination of the delivery system: what to send, where to, with which credentials, and
+// how to read the answer are data, and the partners that come with the product (Preset)
+// are such data too.
+//
+//	p := partner.Partner{Name: "dv360", Preset: "dv360", Settings: map[string]string{...}}
+//	built, err := p.Build(partner.Env{Secret: secrets})
+//
+// Fields of a request and the rules for answers are expressions (package expr-lang/expr)
+// over the event and over the answer. They are compiled and checked when the partner is
+// built, know no loops, and see only what is given to them.
+package partner
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/policy"
+)
+
+// Partner describes a destination. With a Preset, what is set here replaces what the preset
+// says.
+type Partner struct {
+	Name     string `yaml:"name"`     // letters, digits, - and _; its queue is s2s.<name>
+	Preset   string `yaml:"preset"`   // one of Presets; empty: generic
+	Endpoint string `yaml:"endpoint"` // https URL; {name} is a setting
+	Method   string `yaml:"method"`   // empty: POST
+	Auth     Auth   `yaml:"auth"`
+
+	Headers   map[string]string `yaml:"headers"`   // {name} is a setting
+	KeyHeader string            `yaml:"keyHeader"` // carries the idempotency key; empty: Idempotency-Key; "-": not sent
+	Settings  map[string]string `yaml:"settings"`  // of the account at the partner
+	Needs     []string          `yaml:"needs"`     // settings that must be there; a|b: one of them
+
+	RateLimit  RateLimit     `yaml:"rateLimit"`
+	Timeout    time.Duration `yaml:"timeout"`    // of a request; 0: 3s
+	MaxRetries *int          `yaml:"maxRetries"` // after the first try; nil: 7
+	Batch      Batch         `yaml:"batch"`
+
+	Fields  []string `yaml:"fields"`  // of events, beside the known ones, that expressions may use
+	Mapping []Field  `yaml:"mapping"` // of the request's body; empty: the event, byte for byte
+	Dedup   string   `yaml:"dedup"`   // the field of Mapping by which the partner de-duplicates; empty: it does not
+	// Idempotent: the partner does a thing once, however often it is sent. Without it a
+	// message whose answer was lost is of kind unknown.
+	Idempotent *bool `yaml:"idempotent"`
+
+	Success  string    `yaml:"success"`  // of an answer 2xx: was it taken? Empty: it was
+	Outcomes []Outcome `yaml:"outcomes"` // what other answers mean; the first that fits
+	Items    Items     `yaml:"items"`    // what became of each message of a request
+
+	AllowPrivate []string `yaml:"allowPrivate"` // networks that may be reached though they are private, e.g. 10.1.0.0/16
+	AllowHTTP    bool     `yaml:"allowHttp"`    // http is allowed too
+	Proxy        bool     `yaml:"proxy"`        // the proxy of the environment is used
+}
+
+// RateLimit is how many requests a partner takes.
+type RateLimit struct {
+	Requests int `yaml:"requests"` // 0: no limit
+	Window   int `yaml:"window"`   // seconds; 0: 1
+}
+
+// Batch says how messages go into one request.
+type Batch struct {
+	Items   int    `yaml:"items"`   // at most; 0: 1
+	Bytes   int    `yaml:"bytes"`   // of the body; 0: 1 MiB
+	Head    string `yaml:"head"`    // before the first
+	Between string `yaml:"between"` // empty: a comma, where Items is above 1
+	Tail    string `yaml:"tail"`    // after the last
+}
+
+// Field is one field of the request's body.
+type Field struct {
+	Field    string `yaml:"field"`    // a dot goes into an object: user.email
+	Value    string `yaml:"value"`    // expression; nil leaves the field out. Empty: removes the preset's field
+	Required bool   `yaml:"required"` // without a value the message is invalid
+}
+
+// Outcome says what an answer means.
+type Outcome struct {
+	When string `yaml:"when"` // expression over status, body (decoded) and raw (its text), and in Items over item and index
+	Kind string `yaml:"kind"` // of failure, or delivered
+	Why  string `yaml:"why"`  // in words
+}
+
+// Items says how to read what became of each message of a request. Without List the answer
+// stands for all of them.
+type Items struct {
+	List     string    `yaml:"list"`     // expression over body: the results
+	ID       string    `yaml:"id"`       // expression over item: the message's Dedup value
+	Index    string    `yaml:"index"`    // expression over item: the message's number. Without ID and Index the results are in order
+	Base     string    `yaml:"base"`     // of Index: 0, 1, or auto, which finds out by the first or last
+	Failed   string    `yaml:"failed"`   // expression over item: is it a failure?
+	Outcomes []Outcome `yaml:"outcomes"` // of a failed item; the first that fits. None: validation
+}
+
+// Retry is the partner's retry: 1, 2, 4 … 64 s, each ±25%.
+func (p Partner) Retry() policy.Retry {
+	r := policy.Partner
+	if p.MaxRetries != nil {
+		r.Tries = *p.MaxRetries
+	}
+	return r
+}
+
+// Limiter is the partner's rate limit.
+func (p Partner) Limiter() policy.Limiter {
+	if p.RateLimit.Requests == 0 {
+		return policy.Limiter{}
+	}
+	return policy.Limiter{Rate: float64(p.RateLimit.Requests) / float64(max(p.RateLimit.Window, 1)), Burst: p.RateLimit.Requests}
+}
+
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// check refuses nonsense that needs no expression, URL or secret to be seen.
+func (p *Partner) check() error {
+	switch {
+	case !nameForm.MatchString(p.Name):
+		return fmt.Errorf("the name %q is not 1 to 64 of A-Z a-z 0-9 _ -", p.Name)
+	case p.Endpoint == "":
+		return errors.New("it has no endpoint")
+	case p.RateLimit.Requests < 0 || p.RateLimit.Window < 0:
+		return errors.New("rateLimit: a number below zero")
+	case p.RateLimit.Window > 0 && p.RateLimit.Requests == 0:
+		return errors.New("rateLimit: a window without requests")
+	case p.Timeout < 0 || p.Timeout > 10*time.Minute:
+		return fmt.Errorf("timeout %v is not between 0 and 10m", p.Timeout)
+	case p.MaxRetries != nil && (*p.MaxRetries < 0 || *p.MaxRetries > 100):
+		return fmt.Errorf("maxRetries %d is not between 0 and 100", *p.MaxRetries)
+	case p.Batch.Items < 0 || p.Batch.Items > 10000 || p.Batch.Bytes < 0:
+		return errors.New("batch: items are not between 0 and 10000, or bytes below zero")
+	case p.Batch.Items > 1 && p.Batch.Head+p.Batch.Tail == "" && p.Batch.Between == "":
+		return errors.New("batch: several messages need an envelope (head, between, tail), such as [ and ]")
+	case p.Items.List == "" && (p.Items.ID != "" || p.Items.Index != "" || p.Items.Failed != "" || p.Items.Outcomes != nil):
+		return errors.New("items: there is no list to look at")
+	case p.Items.List != "" && p.Items.Failed == "":
+		return errors.New("items: failed does not say what a failure is")
+	case p.Items.ID != "" && p.Items.Index != "":
+		return errors.New("items: id and index exclude each other")
+	case p.Items.ID != "" && p.Dedup == "":
+		return errors.New("items: id needs dedup, the field that the partner's id is of")
+	case !slices.Contains([]string{"", "0", "1", "auto"}, p.Items.Base):
+		return fmt.Errorf("items: base %q is none of 0, 1 and auto", p.Items.Base)
+	case p.Dedup != "" && len(p.Mapping) > 0 && !slices.ContainsFunc(p.Mapping, func(f Field) bool { return f.Field == p.Dedup }):
+		return fmt.Errorf("dedup: the mapping has no field %q", p.Dedup)
+	}
+	for _, need := range p.Needs {
+		if !slices.ContainsFunc(strings.Split(need, "|"), func(name string) bool { return p.Settings[name] != "" }) {
+			return fmt.Errorf("settings.%s is missing", strings.ReplaceAll(need, "|", " or settings."))
+		}
+	}
+	return nil
+}
+
+func (p *Partner) allowed() ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for _, s := range p.AllowPrivate {
+		prefix, err := netip.ParsePrefix(s)
+		if err != nil {
+			return nil, fmt.Errorf("allowPrivate: %q is no network such as 10.1.0.0/16", s)
+		}
+		all = append(all, prefix)
+	}
+	return all, nil
+}
+
+// over puts what is set in p over a preset.
+func (p Partner) over(preset Partner) Partner {
+	set(&p.Endpoint, preset.Endpoint)
+	set(&p.Method, preset.Method)
+	set(&p.KeyHeader, preset.KeyHeader)
+	set(&p.Dedup, preset.Dedup)
+	set(&p.Success, preset.Success)
+	set(&p.Timeout, preset.Timeout)
+	set(&p.RateLimit, preset.RateLimit)
+	set(&p.MaxRetries, preset.MaxRetries)
+	set(&p.Idempotent, preset.Idempotent)
+	set(&p.Batch.Items, preset.Batch.Items)
+	set(&p.Batch.Bytes, preset.Batch.Bytes)
+	set(&p.Batch.Head, preset.Batch.Head)
+	set(&p.Batch.Between, preset.Batch.Between)
+	set(&p.Batch.Tail, preset.Batch.Tail)
+	p.Auth = p.Auth.over(preset.Auth)
+	p.Headers = merged(preset.Headers, p.Headers)
+	p.Settings = merged(preset.Settings, p.Settings)
+	p.Needs = slices.Concat(preset.Needs, p.Needs)
+	p.Fields = slices.Concat(preset.Fields, p.Fields)
+	p.Outcomes = slices.Concat(p.Outcomes, preset.Outcomes) // the first that fits
+	if p.Items.List == "" {
+		p.Items = preset.Items
+	}
+	fields := slices.Clone(preset.Mapping)
+	for _, f := range p.Mapping {
+		at := slices.IndexFunc(fields, func(o Field) bool { return o.Field == f.Field })
+		if at < 0 {
+			fields = append(fields, f)
+		} else {
+			fields[at] = f
+		}
+	}
+	p.Mapping = slices.DeleteFunc(fields, func(f Field) bool { return f.Value == "" })
+	return p
+}
+
+func set[T comparable](v *T, preset T) {
+	var zero T
+	if *v == zero {
+		*v = preset
+	}
+}
+
+func merged(a, b map[string]string) map[string]string {
+	m := maps.Clone(a)
+	if m == nil {
+		m = map[string]string{}
+	}
+	maps.Copy(m, b)
+	return m
+}
+
+// kindNamed reads the kind of an Outcome; delivered is no failure.
+func kindNamed(name string) (tidemill.Kind, error) {
+	if name == "delivered" {
+		return tidemill.NoKind, nil
+	}
+	k, err := tidemill.ParseKind(name)
+	if err != nil || k == tidemill.NoKind {
+		return 0, fmt.Errorf("kind %q: want delivered, validation, business, timeout, rate_limit, partner_error, credentials or unknown", name)
+	}
+	return k, nil
+}
