@@ -7,6 +7,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/mqttbroker"
 	"github.com/tidemill/tidemill/serve/entries"
+	"github.com/tidemill/tidemill/sink/mqttsink"
 	"github.com/tidemill/tidemill/systems/bridge"
 )
 
@@ -45,7 +46,7 @@ func (i *Instance) bridgeEmbedded(ctx context.Context, e *bridgeEnds) error {
 		if err != nil {
 			return err
 		}
-		e.Acks = newMQTTAcks(listeners[0], bridge.JoinTopic(prefix, c.MQTT.AckTopic()), c.MQTT.QoS)
+		e.Acks = mqttsink.NewAcks(listeners[0], bridge.JoinTopic(prefix, c.MQTT.AckTopic()), c.MQTT.QoS)
 	}
 	opened, err := b.open(ctx, bridge.Name)
 	if err != nil {

@@ -173,7 +173,7 @@ func (i *Instance) bridgeMQTT(e *bridgeEnds) ([]*mqttconn.Client, error) {
 	e.prefix = prefix
 	e.Up = func() bool { return anyUp(context.Background(), clients) == nil }
 	if c.AckTopic() != "" {
-		e.Acks = newMQTTAcks(clients[0], bridge.JoinTopic(prefix, c.AckTopic()), c.QoS)
+		e.Acks = mqttsink.NewAcks(clients[0], bridge.JoinTopic(prefix, c.AckTopic()), c.QoS)
 	}
 	i.Uses = append(i.Uses, fmt.Sprintf("broker: MQTT, %s, %s", strings.Join(brokers, ","), bridge.JoinTopic(prefix, c.PublishTopic)))
 	return clients, nil
@@ -273,47 +273,4 @@ func anyUp(ctx context.Context, clients []*mqttconn.Client) (err error) {
 		return clients[0].Wait(ctx)
 	}
 	return err
-}
-
-// mqttAcks are the acks that come in on a topic.
-type mqttAcks struct {
-	client   *mqttconn.Client
-	filter   mqttconn.Subscription
-	into     []mqttconn.Delivery
-	receipts []mqttconn.Receipt
-	over     bool // nothing more comes: what is there is read without waiting
-}
-
-func newMQTTAcks(client *mqttconn.Client, topic string, qos int) *mqttAcks {
-	return &mqttAcks{client: client, filter: mqttconn.Subscription{Filter: topic, QoS: byte(qos)}, into: make([]mqttconn.Delivery, 256)}
-}
-
-// Subscribe implements bridge.Acks. It lasts until the broker is there.
-func (a *mqttAcks) Subscribe(ctx context.Context) error { return a.client.Subscribe(ctx, a.filter) }
-
-// Receive implements bridge.Acks. The broker is told at once: an ack that is lost with
-// this process leaves its entry pending, which is then published again.
-func (a *mqttAcks) Receive(ctx context.Context, each func([]byte)) error {
-	var at <-chan time.Time
-	if a.over {
-		passed := make(chan time.Time)
-		close(passed)
-		at, ctx = passed, context.WithoutCancel(ctx)
-	}
-	n, err := a.client.ReceiveOr(ctx, a.into, nil, at)
-	a.receipts = a.receipts[:0]
-	for k := range a.into[:n] {
-		each(a.into[k].Payload)
-		a.receipts = append(a.receipts, a.into[k].Receipt)
-	}
-	if n > 0 {
-		a.client.Ack(a.receipts...)
-	}
-	return err
-}
-
-// Unsubscribe implements bridge.Acks.
-func (a *mqttAcks) Unsubscribe(ctx context.Context) error {
-	a.over = true
-	return a.client.Unsubscribe(ctx, a.filter.Filter)
 }

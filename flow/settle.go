@@ -104,12 +104,13 @@ func (d *doorOut) tell(ctx context.Context) bool {
 	e := d.e
 	ours := min(len(d.tasks), maxSettle)
 	theirs := min(len(d.acks), maxSettle-ours)
-	d.ends = d.ends[:0]
+	// Acks first: one that came as soon as its message was out meets the message's own end,
+	// which is to be left, in one call, and the first of two ends counts.
+	d.ends = append(d.ends[:0], d.acks[:theirs]...)
 	for _, t := range d.tasks[:ours] {
 		t.end.Took = tidemill.Unanswered
 		d.ends = append(d.ends, t.end)
 	}
-	d.ends = append(d.ends, d.acks[:theirs]...)
 	err := e.p.Source.Settle(ctx, d.ends)
 	for wrong := 1; slices.ContainsFunc(d.ends, unanswered); wrong++ {
 		if err == nil {
@@ -148,18 +149,18 @@ func unanswered(s tidemill.Settlement) bool { return s.Took == tidemill.Unanswer
 // letGo counts what was answered, and gives slots and credit back.
 func (d *doorOut) letGo(ours, theirs int) {
 	e := d.e
-	e.stats.told(e.p.Now(), d.ends, ours)
+	e.stats.told(e.p.Now(), d.ends, theirs)
 	if e.p.Settled != nil {
 		e.p.Settled(d.ends)
 	}
-	e.acked.took(d.ends[ours:])
+	e.acked.took(d.ends[:theirs])
 	tasks := d.tasks[:ours]
 	answered := 0
 	for i, t := range tasks {
 		if t.lane != nil {
 			d.loads[t.lane.n]++
 		}
-		if !unanswered(d.ends[i]) {
+		if !unanswered(d.ends[theirs+i]) {
 			answered++
 		}
 		clear(t.end.Next) // the emitted are free again

@@ -89,19 +89,20 @@ func (s *stats) busy(now time.Time) {
 	s.turn(now)
 }
 
-// told counts the answers to settlements; the first ours of them were of messages we held.
-func (s *stats) told(now time.Time, ends []tidemill.Settlement, ours int) {
+// told counts the answers to settlements; the first outside of them came from outside.
+func (s *stats) told(now time.Time, ends []tidemill.Settlement, outside int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range ends {
 		end := &ends[i]
 		switch {
 		case end.Took == tidemill.Unanswered:
+		case end.Took == tidemill.Stale && i >= outside && end.End == tidemill.Left: // its ack was faster
 		case end.Took == tidemill.Stale:
 			s.s.Stale++
 		case end.End == tidemill.Done:
 			s.s.Settled.Add(end.Row())
-			if i >= ours {
+			if i < outside {
 				s.s.Acked++
 			}
 			s.s.Errors, s.s.LastDone = 0, now

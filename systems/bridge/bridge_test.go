@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -43,6 +44,23 @@ func TestAnEntryStaysUntilTheFarSideHasIt(t *testing.T) {
 		w.broker.ack("2")
 		w.rest(time.Second)
 		w.published("1", "2")
+	})
+}
+
+func TestAnAckMeetsItsMessageOnTheWayOut(t *testing.T) {
+	with(t, nil, func(w *world) {
+		w.add("1")
+		w.rest(time.Second)
+		w.rest(10*lease - time.Second) // published again at this very instant
+		w.broker.ack("1")
+		w.rest(time.Second)
+		if s := w.bridge.Stats(); s.Acked != 1 || s.Unknown != 0 {
+			t.Errorf("stats %+v", s)
+		}
+		w.books(tidemill.Books{Accepted: 1, Settled: tidemill.Count{Delivered: 1}})
+		if st := w.bridge.Pipeline.Stats(); st.Stale != 0 {
+			t.Errorf("%d ends were stale", st.Stale)
+		}
 	})
 }
 
@@ -219,6 +237,29 @@ func TestASilentBrokerUsesUpNothing(t *testing.T) {
 		w.broker.set(func() { w.broker.slow = 0 })
 		w.rest(2 * time.Minute)
 		w.books(tidemill.Books{Accepted: 2, Settled: tidemill.Count{Delivered: 2}})
+	})
+}
+
+func TestAnAcknowledgementThatIsLostUsesUpNothing(t *testing.T) {
+	with(t, func(o *Options, _ *Parts) { o.Retry = policy.Retry{} }, func(w *world) {
+		lost := 0
+		w.broker.set(func() {
+			w.broker.fail = func(m *tidemill.Message) error {
+				if m.ID != "2" || lost == 5 {
+					return nil
+				}
+				lost++
+				return tidemill.Fail(tidemill.Unknown, "not acknowledged by the broker: %w", context.DeadlineExceeded)
+			}
+		})
+		w.add("1", "2", "3")
+		w.rest(10 * time.Minute)
+		w.broker.ack("1", "2", "3")
+		w.rest(time.Second)
+		if lost != 5 {
+			t.Errorf("%d answers were lost", lost)
+		}
+		w.books(tidemill.Books{Accepted: 3, Settled: tidemill.Count{Delivered: 3}})
 	})
 }
 

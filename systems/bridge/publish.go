@@ -44,31 +44,37 @@ func (b *Bridge) publish(acks bool) func(context.Context, []*flow.Item[framed]) 
 		}
 		err := write(ctx, batch)
 		b.stats.processing.observe(b.o.Now().Sub(began), len(batch))
-		failed := 0
-		switch partly, ok := errors.AsType[*tidemill.Partial](err); {
-		case ok:
-			for _, f := range partly.Failed {
-				batch[f.Index].Fail(b.blame(f.Err))
-			}
-			failed = len(partly.Failed)
-			err = nil
-		case err != nil:
+		var failed []tidemill.Failed
+		if partly, ok := errors.AsType[*tidemill.Partial](err); ok {
+			failed = partly.Failed
+		} else if err != nil {
 			b.stats.mqtt.Add(1)
 			return b.blame(err)
 		}
-		if failed > 0 {
-			b.stats.mqtt.Add(uint64(failed))
+		var not []bool // published, by index
+		if len(failed) > 0 {
+			not = make([]bool, len(batch))
+			for k := range failed {
+				not[failed[k].Index] = true
+				failed[k].Err = b.blame(failed[k].Err)
+			}
 		}
-		for _, it := range batch {
-			if !it.Live() {
+		published := uint64(0)
+		for i, it := range batch {
+			if not != nil && not[i] || !it.Live() { // or it could not be framed
 				continue
 			}
-			b.stats.published.Add(1)
+			published++
 			if acks {
 				it.Defer()
 			}
 		}
-		return err
+		b.stats.published.Add(published)
+		if len(failed) == 0 {
+			return nil
+		}
+		b.stats.mqtt.Add(uint64(len(failed)))
+		return &tidemill.Partial{Failed: failed}
 	}
 }
 
