@@ -1,8 +1,22 @@
 // Package ledger is the role of work that must happen once: entries by key, under a
 // lease while the work runs, done with a result afterwards. Idempotency keys, the sync
-// log and purchases are ledgers; package flow/once wraps any work with one.
+// log and purchases are ledgers, each of its own; package flow/once wraps any work with
+// one.
 //
-// Backends: memoryledger, sqliteledger. Promises are cases of ledgertest.
+// What an entry goes through, by whom and when:
+//
+//	           ┌───────────── Begin (lease over, or the same holder) ──┐
+//	        Begin                                                      │
+//	nothing ────────► Running ────────────────────────────────────────►┘
+//	   ▲                 │ End
+//	   │ Dropped         ├──► Done     Begin answers with the result; Anew opens it
+//	   ├─────────────────┤
+//	   │                 ├──► Failed   Begin opens it
+//	   │ Expire          │
+//	   └─── all but Held └──► Held     a person ends it, or Anew opens it
+//
+// Backends: memoryledger, sqliteledger, redisledger, postgresledger. Promises are cases of
+// ledgertest.
 package ledger
 
 import (
@@ -15,29 +29,38 @@ import (
 type State uint8
 
 const (
-	Fresh   State = iota + 1 // Begin's answer: nobody works on it, now the caller does
-	Running                  // another holder works on it, its lease has not run out
-	Done                     // finished, Result says how
-	Held                     // its outcome is unknown: a person decides
-	Failed                   // the last try failed; Begin makes it Fresh again
+	Fresh    State = iota + 1 // Begin's answer: nobody works on it, now the caller does
+	Running                   // another holder works on it, its lease has not run out
+	Done                      // finished, Result says how
+	Held                      // its outcome is unknown: a person decides
+	Failed                    // the last try failed; Begin makes it Fresh again
+	Conflict                  // Begin's answer: the key stands for something else, the fingerprints differ
+	Dropped                   // an End: nothing happened, the entry is removed as if it had never begun
 )
 
-// MaxKey is the largest length of a key in bytes: a key comes from outside and is stored
-// in indexes.
-const MaxKey = 512
+// The largest lengths in bytes: these come from outside, and are stored and indexed.
+const (
+	MaxKey   = 512 // of Key, and of Tenant, Type and Holder
+	MaxPrint = 64  // of Print: a SHA-512
+)
 
 // Entry is one piece of work.
 type Entry struct {
 	// Key names the work: 1 to MaxKey bytes, any bytes. Whoever makes it scopes it (tenant,
 	// route, pipeline), each part with its length or a separator that parts cannot hold.
-	Key                     string
-	Tenant                  string // with Type and Payload kept by the first Begin
-	Type                    string
-	Holder                  string // who works on it: the message's position; the same holder may begin again; empty: nobody's, never the same
-	Token                   uint64 // fencing, set by Begin: an End under an older one is refused. Growing over the whole ledger, never reused
+	Key    string
+	Tenant string // with Type, Print and Payload kept by the first Begin
+	Type   string
+	Holder string // who works on it: the message's position; the same holder may begin again; empty: nobody's, never the same
+	// Call is a random number that names a Begin, so that it can be sent again when its
+	// answer was lost: an entry that it had opened is Fresh again under the same token, not
+	// Broken by itself, and its lease runs from now. 0: no name.
+	Call                    uint64
+	Token                   uint64 // fencing, set by Begin: an End under an older one is refused. Growing from call to call, never reused
 	State                   State
 	Result                  []byte    // of Done
-	Payload                 []byte    // what the work is about, or its fingerprint
+	Payload                 []byte    // what the work is about
+	Print                   []byte    // fingerprint of what is asked for: another one under the same key is a Conflict; empty: not compared
 	Tries                   int       // times begun
 	Err                     string    // of the last failure; at most MaxErr bytes are kept
 	Created, Started, Ended time.Time // set by the ledger, to the millisecond, UTC
@@ -48,38 +71,78 @@ type Entry struct {
 // Filter chooses entries by time of creation, both ends included; zero fields match all.
 type Filter struct {
 	From, To     time.Time
+	After        string // of those created in the millisecond of From only greater keys: From and After of the last entry give the next page
 	Tenant, Type string
 	State        State
 	Max          int
 }
 
-// Ledger is the role.
+// Ledger is the role: what work that happens once needs.
 type Ledger interface {
 	// Begin opens each entry under a lease, durably, and sets its fields as they are in
 	// the ledger; Token is set where the answer is Fresh and zero elsewhere, Result where
 	// it is Done. Of concurrent callers exactly one gets Fresh; the same Holder gets Fresh
 	// again, with a newer token. A lease that ran out is taken over. A key given twice in
 	// one call is Running the second time. Anew opens entries that are Done or Held too
-	// (replay). A bad key fails the whole call before anything is changed: see Entry.Check.
+	// (replay). Where both have a Print and these differ the answer is Conflict, whatever
+	// the entry's state, and says nothing else of it: whose it is, it is not the caller's.
+	// A bad entry fails the whole call before anything is changed: see Entry.Check. After
+	// any other error entries may be open or not: the same Begin again, with its Calls,
+	// finds out.
 	Begin(ctx context.Context, es []*Entry, o Begin) error
 	// End writes State (Done, Failed or Held), Result and Err of entries begun before,
 	// durably, and sets Ended; those that are gone or have a newer token are Stale and
 	// unchanged. A lease that ran out and was not taken over still counts. What is Done
 	// stays as it is: the same End sent again is not Stale and changes nothing, another
 	// one is Stale. A Held entry can be ended by whoever has its token (a person, by
-	// Range).
+	// Range or Find). State Dropped removes the entry; one that is gone by then is not
+	// Stale.
 	End(ctx context.Context, es []*Entry) error
-	// Range yields entries by time of creation, then by key. It holds nothing up: what
-	// begins or ends meanwhile may or may not be seen.
-	Range(ctx context.Context, f Filter) iter.Seq2[*Entry, error]
-	// Expire removes entries that ended before, and those whose lease ran out before and
-	// that nobody took over, the oldest by creation first, at most max (0 means 1,000),
-	// and says how many. Held ones stay until a person has decided.
-	Expire(ctx context.Context, before time.Time, max int) (int, error)
 }
 
 // Begin tunes a call of Ledger.Begin.
 type Begin struct {
 	Lease time.Duration // 0 means 1 minute
 	Anew  bool
+}
+
+// Log is what a ledger shows.
+type Log interface {
+	// Find sets each entry as it is in the ledger and opens nothing; State is zero where
+	// there is none.
+	Find(ctx context.Context, es []*Entry) error
+	// Range yields entries by time of creation, then by key. It holds nothing up: what
+	// begins or ends meanwhile may or may not be seen.
+	Range(ctx context.Context, f Filter) iter.Seq2[*Entry, error]
+}
+
+// Expirer keeps a ledger bounded.
+type Expirer interface {
+	// Expire removes entries that ended before, and those whose lease ran out before and
+	// that nobody took over, the oldest by creation first, at most max (0 means 1,000),
+	// and says how many. Held ones stay until a person has decided.
+	Expire(ctx context.Context, before time.Time, max int) (int, error)
+}
+
+// Store is all that every backend can do.
+type Store interface {
+	Ledger
+	Log
+	Expirer
+}
+
+// Transactor is what a ledger can do besides where handlers write to its database: effects
+// and their End are committed together, or not at all. Tx is the transaction of the
+// backend's connection.
+type Transactor[Tx any] interface {
+	// Within calls do with a transaction and ends the entries in it as End does, by the
+	// State, Result and Err that they have when do returns. Where an entry is Stale nothing
+	// is changed and the error is ErrStale: do is called only where all are the caller's.
+	// Where do returns an error that is returned, nothing is changed and the entries go on
+	// running.
+	//
+	// Any other error, where the commit's answer was lost, leaves open whether it happened.
+	// The same call again finds out: where all entries are Done under their tokens do is
+	// not called, and that is success.
+	Within(ctx context.Context, es []*Entry, do func(ctx context.Context, tx Tx) error) error
 }

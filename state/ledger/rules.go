@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -22,15 +23,26 @@ const (
 // validation.
 var ErrKey = errors.New("a key has 1 to 512 bytes")
 
+// ErrLong says that something beside the key is longer than MaxKey or MaxPrint. It comes
+// with kind validation.
+var ErrLong = errors.New("tenant, type and holder have at most 512 bytes, a fingerprint 64")
+
+// ErrStale is the error of a transaction that was refused: an entry was begun again by
+// somebody else, has ended otherwise or is gone.
+var ErrStale = errors.New("the entry is not the caller's any more")
+
 // String returns the state as it is written in answers and metrics.
 func (s State) String() string {
-	return [...]string{"none", "fresh", "running", "done", "held", "failed", "?"}[min(s, Failed+1)]
+	return [...]string{"none", "fresh", "running", "done", "held", "failed", "conflict", "dropped", "?"}[min(s, Dropped+1)]
 }
 
-// Check says what is wrong with the entry's key.
+// Check says what is wrong with what the entry brings.
 func (e *Entry) Check() error {
 	if n := len(e.Key); n == 0 || n > MaxKey {
 		return tidemill.Fail(tidemill.Validation, "ledger key %.40q of %d bytes: %w", e.Key, n, ErrKey)
+	}
+	if n := max(len(e.Tenant), len(e.Type), len(e.Holder)); n > MaxKey || len(e.Print) > MaxPrint {
+		return tidemill.Fail(tidemill.Validation, "ledger entry %.40q: %w", e.Key, ErrLong)
 	}
 	return nil
 }
@@ -48,9 +60,20 @@ func CheckBegin(es []*Entry) error {
 // CheckEnd refuses what End must not see: a state that is no end.
 func CheckEnd(es []*Entry) error {
 	for _, e := range es {
-		if e.State != Done && e.State != Failed && e.State != Held {
-			return fmt.Errorf("end ledger entry %.40q as %v: want done, failed or held", e.Key, e.State)
+		switch e.State {
+		case Done, Failed, Held, Dropped:
+		default:
+			return fmt.Errorf("end ledger entry %.40q as %v: want done, failed, held or dropped", e.Key, e.State)
 		}
+	}
+	return nil
+}
+
+// CheckName refuses names of ledgers that share a database: they become parts of keys and
+// of tables' names.
+func CheckName(name string) error {
+	if len(name) > 32 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+		return fmt.Errorf("ledger name %.40q: want at most 32 of a-z, 0-9 and _", name)
 	}
 	return nil
 }
@@ -61,46 +84,73 @@ func CheckEnd(es []*Entry) error {
 type Record struct {
 	Entry
 	Until time.Time // end of the lease while Running
+	Cut   bool      // the try before this one never ended
 }
 
 // Instant is a time as ledgers keep it: UTC, whole milliseconds.
 func Instant(t time.Time) time.Time { return time.UnixMilli(t.UnixMilli()).UTC() }
 
-// Begin opens the record for e if it may, under token, and says whether it did. The zero
-// Record is one that is not there yet.
-func (r *Record) Begin(e *Entry, o Begin, token uint64, now time.Time) bool {
+// Lasts is how long a lease of Begin lasts.
+func (o Begin) Lasts() time.Duration { return cmp.Or(max(o.Lease, 0), DefaultLease) }
+
+// Opening says what Begin made of a record.
+type Opening uint8
+
+const (
+	Shut     Opening = iota // it is not the caller's
+	Opened                  // it is the caller's now, under the new token
+	Reopened                // this very call had opened it before: under the token that it has
+)
+
+// Begin opens the record for e if it may, under token. The zero Record is one that is not
+// there yet.
+func (r *Record) Begin(e *Entry, o Begin, token uint64, now time.Time) Opening {
+	if r.differs(e) {
+		return Shut
+	}
+	until := Instant(now.Add(o.Lasts()))
 	broken := r.State == Running
 	switch r.State {
 	case Running:
+		if e.Call != 0 && e.Call == r.Call {
+			r.Until = until
+			return Reopened
+		}
 		same := e.Holder != "" && e.Holder == r.Holder
 		if now.Before(r.Until) && !same {
-			return false
+			return Shut
 		}
 	case Done, Held:
 		if !o.Anew {
-			return false
+			return Shut
 		}
 	case Failed:
 	default:
 		r.Entry = Entry{Key: strings.Clone(e.Key), Tenant: strings.Clone(e.Tenant), Type: strings.Clone(e.Type),
-			Payload: bytes.Clone(e.Payload), Created: now}
+			Payload: bytes.Clone(e.Payload), Print: bytes.Clone(e.Print), Created: now}
 	}
 	r.State, r.Holder, r.Token = Running, strings.Clone(e.Holder), token
 	r.Tries++
-	r.Broken = broken
+	r.Cut, r.Call = broken, e.Call
 	r.Started, r.Ended = now, time.Time{}
-	r.Until = Instant(now.Add(cmp.Or(max(o.Lease, 0), DefaultLease)))
-	return true
+	r.Until = until
+	return Opened
+}
+
+// differs says whether e asks for something else under the same key.
+func (r *Record) differs(e *Entry) bool {
+	return r.State != 0 && len(r.Print) > 0 && len(e.Print) > 0 && !bytes.Equal(r.Print, e.Print)
 }
 
 // Answer sets e as Begin's caller shall see it.
-func (r *Record) Answer(e *Entry, opened bool) {
-	key := e.Key
-	*e = r.Entry
-	e.Broken = opened && r.Broken
-	r.Broken = false // said once, not kept
-	e.Key = key
-	e.Payload = bytes.Clone(r.Payload)
+func (r *Record) Answer(e *Entry, o Opening) {
+	if o == Shut && r.differs(e) {
+		e.Refuse()
+		return
+	}
+	opened := o != Shut
+	r.Show(e)
+	e.Broken = opened && r.Cut
 	e.Result = nil
 	switch {
 	case opened:
@@ -112,19 +162,88 @@ func (r *Record) Answer(e *Entry, opened bool) {
 	}
 }
 
+// Refuse sets e as the caller of a Conflict shall see it: what it brought, and nothing of
+// the entry that is there.
+func (e *Entry) Refuse() {
+	e.State, e.Token, e.Result, e.Err, e.Stale, e.Broken = Conflict, 0, nil, "", false, false
+	e.Tries, e.Created, e.Started, e.Ended = 0, time.Time{}, time.Time{}, time.Time{}
+}
+
+// Round takes entries of different keys from todo, at most so many, for backends that
+// handle each key once in a call; rest are the others, in their order.
+func Round(todo []*Entry, most int) (one, rest []*Entry) {
+	taken := make(map[string]bool, min(len(todo), most))
+	for i, e := range todo {
+		if len(one) == most {
+			return one, append(rest, todo[i:]...)
+		}
+		if taken[e.Key] {
+			rest = append(rest, e)
+			continue
+		}
+		taken[e.Key] = true
+		one = append(one, e)
+	}
+	return one, rest
+}
+
+// Show sets e as Log's caller shall see it.
+func (r *Record) Show(e *Entry) {
+	key := e.Key
+	*e = r.Entry
+	e.Key = cmp.Or(key, r.Key)
+	e.Payload, e.Print, e.Result = bytes.Clone(r.Payload), bytes.Clone(r.Print), bytes.Clone(r.Result)
+}
+
 // End ends the record as e says, unless that is stale, and says whether it changed. It
-// sets Stale and Ended of e. The zero Record is one that is gone.
+// sets Stale and Ended of e. The zero Record is one that is gone; a record that is Dropped
+// is to be removed.
 func (r *Record) End(e *Entry, now time.Time) (changed bool) {
+	if r.State == 0 || r.State == Dropped {
+		e.Stale = e.State != Dropped || e.Token == 0
+		return false
+	}
 	e.Stale = e.Token == 0 || e.Token != r.Token || r.State == Done && e.State != Done
 	if !e.Stale && r.State != Done {
 		r.State, r.Result, r.Ended = e.State, bytes.Clone(e.Result), now
-		r.Err = cut(e.Err, MaxErr)
+		r.Err = Cause(e.Err)
 		changed = true
 	}
 	if !e.Stale {
 		e.Ended = r.Ended
 	}
 	return changed
+}
+
+// Admit says whether a transaction may end the entries: records are those of their keys,
+// locked, nil where there is none. Before means that the same was committed before. It sets
+// Stale of es.
+func Admit(es []Entry, records []*Record) (before bool, err error) {
+	done, stale := 0, 0
+	for i := range es {
+		e, r := &es[i], records[i]
+		e.Stale = r == nil || e.Token == 0 || e.Token != r.Token
+		switch {
+		case e.Stale:
+			stale++
+		case r.State == Done:
+			e.Ended = r.Ended
+			done++
+		}
+	}
+	if done == len(es) {
+		return true, nil
+	}
+	for i := range es {
+		if !es[i].Stale && records[i].State == Done { // by another End than this
+			es[i].Stale = true
+			stale++
+		}
+	}
+	if stale > 0 {
+		return false, fmt.Errorf("%d of %d: %w", stale, len(es), ErrStale)
+	}
+	return false, nil
 }
 
 // Gone says whether Expire may remove the record.
@@ -140,15 +259,37 @@ func (r *Record) Gone(before time.Time) bool {
 
 // Match says whether the filter chooses e. Max is the backend's.
 func (f *Filter) Match(e *Entry) bool {
-	return (f.From.IsZero() || !e.Created.Before(f.From)) && (f.To.IsZero() || !e.Created.After(f.To)) &&
+	since, after := f.Since()
+	at := e.Created.UnixMilli()
+	return (at > since || at == since && e.Key > after) && at <= f.Till() &&
 		(f.Tenant == "" || f.Tenant == e.Tenant) && (f.Type == "" || f.Type == e.Type) &&
 		(f.State == 0 || f.State == e.State)
 }
 
-// cut shortens s to at most n bytes without leaving half a character behind.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
+// Since is where a listing begins, as a backend in milliseconds reads it: at the first
+// entry created then whose key is greater than after, or later.
+func (f *Filter) Since() (milli int64, after string) {
+	switch milli = f.From.UnixMilli(); {
+	case f.From.IsZero():
+		return math.MinInt64, ""
+	case time.UnixMilli(milli).Before(f.From):
+		return milli + 1, ""
 	}
-	return strings.ToValidUTF8(s[:n], "")
+	return milli, f.After
+}
+
+// Till is the last millisecond of a listing.
+func (f *Filter) Till() int64 {
+	if f.To.IsZero() {
+		return math.MaxInt64
+	}
+	return f.To.UnixMilli()
+}
+
+// Cause is as much of a failure's text as is kept, without half a character at its end.
+func Cause(s string) string {
+	if len(s) <= MaxErr {
+		return strings.Clone(s)
+	}
+	return strings.ToValidUTF8(s[:MaxErr], "")
 }

@@ -15,7 +15,7 @@ import (
 
 var concurrentCases = []testcase{
 	{"gives Fresh to exactly one of many concurrent callers", "two winners are the effect twice", func(t *testing.T, h Harness) {
-		const callers, rounds = 8, 20
+		const callers, rounds = 50, 10
 		for round := range rounds {
 			var won atomic.Int32
 			var g sync.WaitGroup
@@ -101,6 +101,7 @@ type call struct {
 	anew   bool
 	token  uint64
 	state  ledger.State
+	since  time.Duration // the clock when a begin was called
 }
 
 // answer is what came back.
@@ -111,13 +112,15 @@ type answer struct {
 }
 
 // believed is one key in the model: written anew here, not taken from the rules that the
-// backends share.
+// backends share. A begin reads the clock at some moment of its call, which need not be the
+// one from which on others see it: so the end of its lease is known but for that.
 type believed struct {
-	state  ledger.State
-	holder string
-	token  uint64
-	now    time.Duration
-	until  time.Duration
+	state    ledger.State
+	holder   string
+	token    uint64
+	now      time.Duration
+	earliest time.Duration // the end of the lease, at the earliest
+	latest   time.Duration
 }
 
 const modelLease = 3 * time.Millisecond
@@ -127,7 +130,7 @@ func linearizable(t *testing.T, h Harness, seed uint64) {
 	key := fmt.Sprint("key ", seed)
 	var mu sync.Mutex // guards history
 	var history []porcupine.Operation
-	began := time.Now()
+	began, base := time.Now(), h.Clock.Now()
 	var g sync.WaitGroup
 	for client := range 3 {
 		g.Go(func() {
@@ -145,6 +148,7 @@ func linearizable(t *testing.T, h Harness, seed uint64) {
 				at := time.Since(began)
 				switch in.op {
 				case "begin":
+					in.since = h.Clock.Now().Sub(base)
 					e := &ledger.Entry{Key: key, Holder: in.holder}
 					if err := h.Ledger.Begin(t.Context(), []*ledger.Entry{e}, ledger.Begin{Lease: modelLease, Anew: in.anew}); err != nil {
 						t.Error(err)
@@ -197,13 +201,15 @@ var model = porcupine.Model{
 			}
 			return o.stale == stale, b
 		}
-		opens := b.state == 0 || b.state == ledger.Failed || i.anew && b.state != ledger.Running ||
-			b.state == ledger.Running && (b.holder == i.holder || b.now >= b.until)
-		if !opens {
-			return o.state == b.state && o.token == 0, b
+		free := b.state == 0 || b.state == ledger.Failed || i.anew && b.state != ledger.Running
+		mine := b.state == ledger.Running && b.holder == i.holder
+		over := b.state == ledger.Running && b.now >= b.earliest
+		if o.state != ledger.Fresh {
+			still := b.state != ledger.Running || i.since < b.latest
+			return o.state == b.state && o.token == 0 && !free && !mine && still, b
 		}
-		ok := o.state == ledger.Fresh && o.token > b.token
-		b.state, b.holder, b.token, b.until = ledger.Running, i.holder, o.token, b.now+modelLease
+		ok := (free || mine || over) && o.token > b.token
+		b.state, b.holder, b.token, b.earliest, b.latest = ledger.Running, i.holder, o.token, i.since+modelLease, b.now+modelLease
 		return ok, b
 	},
 }

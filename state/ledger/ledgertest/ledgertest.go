@@ -14,12 +14,18 @@ import (
 
 // A Harness is a new, empty ledger of the backend under test.
 type Harness struct {
-	Ledger ledger.Ledger
+	Ledger ledger.Store
 	Clock  *Clock // whose Now the ledger was given
 	// Reopen ends the process as a crash would, as far as a test can, and opens what is
 	// durable anew. Nil: nothing is durable.
-	Reopen func(t *testing.T) ledger.Ledger
-	Close  func() // before the end of the test, for suites that open many; nil: nothing to close
+	Reopen func(t *testing.T) ledger.Store
+	// Other opens another ledger, of another name, in the same database. Nil: it has no names.
+	Other func(t *testing.T) ledger.Store
+	// Within calls that of a ledger.Transactor: effect writes a name to a table of the
+	// database in the transaction. Effects are the names in that table. Nil: it is none.
+	Within  func(ctx context.Context, es []*ledger.Entry, do func(ctx context.Context, effect func(name string) error) error) error
+	Effects func(t *testing.T) []string
+	Close   func() // before the end of the test, for suites that open many; nil: nothing to close
 }
 
 // Clock is a clock that stands still until it is moved.
@@ -46,7 +52,7 @@ type testcase struct {
 
 // Run runs all cases, each on a ledger of its own.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
-	for _, c := range slices.Concat(beginCases, endCases, rangeCases, concurrentCases) {
+	for _, c := range slices.Concat(beginCases, printCases, callCases, endCases, dropCases, rangeCases, findCases, concurrentCases) {
 		t.Run(c.name, func(t *testing.T) {
 			defer func() {
 				if t.Failed() {
@@ -57,15 +63,26 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		})
 	}
 	t.Run("behaves as its model over random histories", func(t *testing.T) { follows(t, open) })
-	if h := open(t); h.Reopen != nil {
+	h := open(t)
+	if h.Reopen != nil {
 		for _, c := range durableCases {
+			t.Run(c.name, func(t *testing.T) { c.do(t, open(t)) })
+		}
+	}
+	if h.Other != nil {
+		for _, c := range otherCases {
+			t.Run(c.name, func(t *testing.T) { c.do(t, open(t)) })
+		}
+	}
+	if h.Within != nil {
+		for _, c := range withinCases {
 			t.Run(c.name, func(t *testing.T) { c.do(t, open(t)) })
 		}
 	}
 }
 
 // begin begins one entry and returns it as the ledger set it.
-func begin(t *testing.T, l ledger.Ledger, key, holder string, o ledger.Begin) *ledger.Entry {
+func begin(t *testing.T, l ledger.Store, key, holder string, o ledger.Begin) *ledger.Entry {
 	t.Helper()
 	e := &ledger.Entry{Key: key, Holder: holder}
 	if err := l.Begin(t.Context(), []*ledger.Entry{e}, o); err != nil {
@@ -75,7 +92,7 @@ func begin(t *testing.T, l ledger.Ledger, key, holder string, o ledger.Begin) *l
 }
 
 // fresh begins one entry that must be Fresh.
-func fresh(t *testing.T, l ledger.Ledger, key, holder string) *ledger.Entry {
+func fresh(t *testing.T, l ledger.Store, key, holder string) *ledger.Entry {
 	t.Helper()
 	e := begin(t, l, key, holder, ledger.Begin{Lease: time.Minute})
 	if e.State != ledger.Fresh || e.Token == 0 {
@@ -85,7 +102,7 @@ func fresh(t *testing.T, l ledger.Ledger, key, holder string) *ledger.Entry {
 }
 
 // end ends e and says whether that was stale.
-func end(t *testing.T, l ledger.Ledger, e *ledger.Entry, s ledger.State, result, cause string) bool {
+func end(t *testing.T, l ledger.Store, e *ledger.Entry, s ledger.State, result, cause string) bool {
 	t.Helper()
 	x := *e
 	x.State, x.Result, x.Err = s, []byte(result), cause
@@ -97,7 +114,7 @@ func end(t *testing.T, l ledger.Ledger, e *ledger.Entry, s ledger.State, result,
 }
 
 // all is what Range yields.
-func all(t *testing.T, l ledger.Ledger, f ledger.Filter) []*ledger.Entry {
+func all(t *testing.T, l ledger.Store, f ledger.Filter) []*ledger.Entry {
 	t.Helper()
 	var es []*ledger.Entry
 	for e, err := range l.Range(context.WithoutCancel(t.Context()), f) {

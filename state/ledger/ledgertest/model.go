@@ -44,7 +44,7 @@ func follows(t *testing.T, open func(t *testing.T) Harness) {
 				if err := h.Ledger.Begin(t.Context(), es, o); err != nil {
 					r.Fatal(err)
 				}
-				now, again := h.Clock.Now(), map[string]bool{}
+				now, again, before := h.Clock.Now(), map[string]bool{}, newest
 				for _, e := range es {
 					w := rows[e.Key]
 					if w == nil {
@@ -68,10 +68,10 @@ func follows(t *testing.T, open func(t *testing.T) Harness) {
 						continue
 					}
 					again[e.Key] = true
-					if e.State != ledger.Fresh || e.Broken != (w.state == ledger.Running) || e.Token <= newest || e.Tries != w.tries+1 || !e.Created.Equal(w.created) {
-						r.Fatalf("Begin %q: %+v, want it opened after %+v, token over %d", e.Key, e, w, newest)
+					if e.State != ledger.Fresh || e.Broken != (w.state == ledger.Running) || e.Token <= before || e.Tries != w.tries+1 || !e.Created.Equal(w.created) {
+						r.Fatalf("Begin %q: %+v, want it opened after %+v, token over %d", e.Key, e, w, before)
 					}
-					newest = e.Token
+					newest = max(newest, e.Token)
 					w.holder, w.state, w.token, w.tries, w.ended = holder, ledger.Running, e.Token, e.Tries, time.Time{}
 					w.until = now.Add(cmp.Or(o.Lease, time.Minute))
 					given = append(given, *e)

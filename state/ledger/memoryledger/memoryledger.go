@@ -3,7 +3,6 @@
 package memoryledger
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"iter"
@@ -29,7 +28,7 @@ type Ledger struct {
 	token   uint64 // the newest given
 }
 
-var _ ledger.Ledger = (*Ledger)(nil)
+var _ ledger.Store = (*Ledger)(nil)
 
 // New makes an empty ledger.
 func New(o Options) *Ledger {
@@ -54,12 +53,17 @@ func (l *Ledger) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) 
 			r = new(ledger.Record)
 			l.entries[strings.Clone(e.Key)] = r // the zero record opens
 		}
-		open := !opened[e.Key] && r.Begin(e, o, l.token+1, now)
-		if open {
+		how := ledger.Shut
+		if !opened[e.Key] {
+			how = r.Begin(e, o, l.token+1, now)
+		}
+		if how != ledger.Shut {
 			opened[r.Key] = true
+		}
+		if how == ledger.Opened {
 			l.token++
 		}
-		r.Answer(e, open)
+		r.Answer(e, how)
 	}
 	return nil
 }
@@ -77,12 +81,31 @@ func (l *Ledger) End(ctx context.Context, es []*ledger.Entry) error {
 		if r == nil {
 			r = new(ledger.Record)
 		}
-		r.End(e, now)
+		if r.End(e, now) && r.State == ledger.Dropped {
+			delete(l.entries, e.Key)
+		}
 	}
 	return nil
 }
 
-// Range implements ledger.Ledger: what matches when it begins.
+// Find implements ledger.Log.
+func (l *Ledger) Find(ctx context.Context, es []*ledger.Entry) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range es {
+		r := l.entries[e.Key]
+		if r == nil {
+			r = new(ledger.Record)
+		}
+		r.Show(e)
+	}
+	return nil
+}
+
+// Range implements ledger.Log: what matches when it begins.
 func (l *Ledger) Range(ctx context.Context, f ledger.Filter) iter.Seq2[*ledger.Entry, error] {
 	return func(yield func(*ledger.Entry, error) bool) {
 		for _, r := range l.sorted(func(r *ledger.Record) bool { return f.Match(&r.Entry) }, f.Max) {
@@ -90,16 +113,16 @@ func (l *Ledger) Range(ctx context.Context, f ledger.Filter) iter.Seq2[*ledger.E
 				yield(nil, err)
 				return
 			}
-			e := r.Entry
-			e.Result, e.Payload = bytes.Clone(r.Result), bytes.Clone(r.Payload)
-			if !yield(&e, nil) {
+			e := new(ledger.Entry)
+			r.Show(e)
+			if !yield(e, nil) {
 				return
 			}
 		}
 	}
 }
 
-// Expire implements ledger.Ledger.
+// Expire implements ledger.Expirer.
 func (l *Ledger) Expire(ctx context.Context, before time.Time, limit int) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err

@@ -11,19 +11,20 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
 const (
 	lookupKeys = 256 // of one statement at the most
 	rangePage  = 100 // entries read at once, each page a snapshot of its own
-	columns    = "id, key, tenant, type, payload, created, state, holder, token, tries, started, until, ended, result, err"
+	columns    = "id, key, tenant, type, payload, print, created, state, holder, token, tries, started, until, ended, result, err, call, cut"
 )
 
 // lookup finds the entries of these keys as they are kept.
-func lookup(tx *sqlitedb.Tx, es []*ledger.Entry) (map[string]*stored, error) {
+func (l *Ledger) lookup(tx *sqlitedb.Tx, es []*ledger.Entry) (map[string]*stored, error) {
 	found := make(map[string]*stored, len(es))
-	err := byKey(tx, columns, es, func(rows *sql.Rows) error {
+	err := l.byKey(tx, columns, es, func(rows *sql.Rows) error {
 		r, err := scan(rows)
 		if err == nil {
 			found[r.Key] = r
@@ -34,9 +35,9 @@ func lookup(tx *sqlitedb.Tx, es []*ledger.Entry) (map[string]*stored, error) {
 }
 
 // lookupState is lookup for End, which needs neither payload nor result.
-func lookupState(tx *sqlitedb.Tx, es []*ledger.Entry) (map[string]*stored, error) {
+func (l *Ledger) lookupState(tx *sqlitedb.Tx, es []*ledger.Entry) (map[string]*stored, error) {
 	found := make(map[string]*stored, len(es))
-	err := byKey(tx, "id, key, token, state, ended", es, func(rows *sql.Rows) error {
+	err := l.byKey(tx, "id, key, token, state, ended", es, func(rows *sql.Rows) error {
 		r := new(stored)
 		var ended int64
 		if err := rows.Scan(&r.id, &r.Key, &r.Token, &r.State, &ended); err != nil {
@@ -51,7 +52,7 @@ func lookupState(tx *sqlitedb.Tx, es []*ledger.Entry) (map[string]*stored, error
 
 // byKey selects columns of the entries of these keys, by few statements of few lengths:
 // the last key fills up the rest.
-func byKey(tx *sqlitedb.Tx, columns string, es []*ledger.Entry, row func(*sql.Rows) error) error {
+func (l *Ledger) byKey(tx *sqlitedb.Tx, columns string, es []*ledger.Entry, row func(*sql.Rows) error) error {
 	for len(es) > 0 {
 		n := 1
 		for n < min(len(es), lookupKeys) {
@@ -61,7 +62,7 @@ func byKey(tx *sqlitedb.Tx, columns string, es []*ledger.Entry, row func(*sql.Ro
 		for i := range args {
 			args[i] = []byte(es[min(i, len(es)-1)].Key)
 		}
-		if err := each(tx, "SELECT "+columns+" FROM ledger_entry WHERE key IN (?"+strings.Repeat(",?", n-1)+")", args, row); err != nil {
+		if err := each(tx, fmt.Sprintf(l.sql.lookup, columns)+strings.Repeat(",?", n-1)+")", args, row); err != nil {
 			return fmt.Errorf("look up entries: %w", err)
 		}
 		es = es[min(n, len(es)):]
@@ -86,9 +87,10 @@ func each(tx *sqlitedb.Tx, query string, args []any, row func(*sql.Rows) error) 
 
 func scan(rows *sql.Rows) (*stored, error) {
 	r := new(stored)
-	var created, started, until, ended int64
-	err := rows.Scan(&r.id, &r.Key, &r.Tenant, &r.Type, &r.Payload, &created, &r.State, &r.Holder, &r.Token, &r.Tries,
-		&started, &until, &ended, &r.Result, &r.Err)
+	var created, started, until, ended, call int64
+	err := rows.Scan(&r.id, &r.Key, &r.Tenant, &r.Type, &r.Payload, &r.Print, &created, &r.State, &r.Holder, &r.Token, &r.Tries,
+		&started, &until, &ended, &r.Result, &r.Err, &call, &r.Cut)
+	r.Call = uint64(call) // the bits
 	r.Created, r.Started, r.Until, r.Ended = instant(created), instant(started), instant(until), instant(ended)
 	return r, err
 }
@@ -100,16 +102,27 @@ func instant(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// ceil is the first whole millisecond that is not before t.
-func ceil(t time.Time) int64 {
-	ms := t.UnixMilli()
-	if time.UnixMilli(ms).Before(t) {
-		ms++
+// Find implements ledger.Log.
+func (l *Ledger) Find(ctx context.Context, es []*ledger.Entry) error {
+	var found map[string]*stored
+	err := l.db.Read(ctx, func(tx *sqlitedb.Tx) (err error) {
+		found, err = l.lookup(tx, es)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("find %d ledger entries: %w", len(es), err)
 	}
-	return ms
+	for _, e := range es {
+		r := found[e.Key]
+		if r == nil {
+			r = new(stored)
+		}
+		r.Show(e)
+	}
+	return nil
 }
 
-// Range implements ledger.Ledger, page by page.
+// Range implements ledger.Log, page by page.
 func (l *Ledger) Range(ctx context.Context, f ledger.Filter) iter.Seq2[*ledger.Entry, error] {
 	where, chosen := "(created, key) > (?, ?) AND created <= ?", []any(nil)
 	if f.Tenant != "" {
@@ -121,15 +134,10 @@ func (l *Ledger) Range(ctx context.Context, f ledger.Filter) iter.Seq2[*ledger.E
 	if f.State != 0 {
 		where, chosen = where+" AND state = ?", append(chosen, uint8(f.State))
 	}
-	query := "SELECT " + columns + " FROM ledger_entry WHERE " + where + " ORDER BY created, key LIMIT ?"
+	query := l.sql.page + where + " ORDER BY created, key LIMIT ?"
 	return func(yield func(*ledger.Entry, error) bool) {
-		since, key, to := int64(math.MinInt64), []byte{}, int64(math.MaxInt64) // no key is empty
-		if !f.From.IsZero() {
-			since = ceil(f.From)
-		}
-		if !f.To.IsZero() {
-			to = f.To.UnixMilli()
-		}
+		since, after := f.Since()
+		key, to := append([]byte{}, after...), f.Till() // no key is empty
 		for left := cmp.Or(max(f.Max, 0), math.MaxInt); left > 0; {
 			var page []*stored
 			err := l.db.Read(ctx, func(tx *sqlitedb.Tx) error {
@@ -159,14 +167,12 @@ func (l *Ledger) Range(ctx context.Context, f ledger.Filter) iter.Seq2[*ledger.E
 	}
 }
 
-// Expire implements ledger.Ledger. What was created later cannot have ended before.
+// Expire implements ledger.Expirer. What was created later cannot have ended before.
 func (l *Ledger) Expire(ctx context.Context, before time.Time, limit int) (int, error) {
 	var n int64
 	err := l.db.Write(ctx, func(tx *sqlitedb.Tx) (err error) {
-		b := ceil(before)
-		n, err = tx.Exec(`DELETE FROM ledger_entry WHERE id IN (SELECT id FROM ledger_entry WHERE created < ? AND
-			(state IN (?, ?) AND ended < ? OR state = ? AND until < ?) ORDER BY created, key LIMIT ?)`,
-			b, uint8(ledger.Done), uint8(ledger.Failed), b, uint8(ledger.Running), b, cmp.Or(max(limit, 0), ledger.DefaultExpire))
+		b := wire.MillisUp(before)
+		n, err = tx.Exec(l.sql.expire, b, uint8(ledger.Done), uint8(ledger.Failed), b, uint8(ledger.Running), b, cmp.Or(max(limit, 0), ledger.DefaultExpire))
 		return err
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
@@ -36,31 +37,68 @@ CREATE TABLE ledger_entry(
 CREATE INDEX ledger_creation ON ledger_entry(created, key);
 CREATE TABLE ledger_token(one INTEGER PRIMARY KEY CHECK(one = 1), newest INTEGER NOT NULL);
 INSERT INTO ledger_token VALUES(1, 0);
+`, `
+ALTER TABLE ledger_entry ADD COLUMN print BLOB;
+ALTER TABLE ledger_entry ADD COLUMN call INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE ledger_entry ADD COLUMN cut INTEGER NOT NULL DEFAULT 0;
 `}
 
 // Options tune a ledger; the zero value is ready to use.
 type Options struct {
-	Now func() time.Time // the clock of leases; nil means time.Now. It must not block.
+	Name string           // of the ledger in its file, a-z, 0-9 and _: each has keys and a time to keep them of its own; empty is a name too
+	Now  func() time.Time // the clock of leases; nil means time.Now. It must not block.
 }
 
 // Ledger is a ledger in a SQLite file.
 type Ledger struct {
 	db  *sqlitedb.DB
 	now func() time.Time
+	sql statements
 }
 
-var _ ledger.Ledger = (*Ledger)(nil)
+var (
+	_ ledger.Store                    = (*Ledger)(nil)
+	_ ledger.Transactor[*sqlitedb.Tx] = (*Ledger)(nil)
+)
 
-// New opens the ledger of db and makes its tables where they are missing. A file has one
-// ledger; keys of different uses are kept apart by who makes them.
+// New opens the ledger of that name in db and makes its tables where they are missing.
 func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Ledger, error) {
+	if err := ledger.CheckName(o.Name); err != nil {
+		return nil, err
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if err := db.Migrate(ctx, "ledger", schema); err != nil {
-		return nil, fmt.Errorf("open the ledger: %w", err)
+	component, prefix := "ledger", "ledger_"
+	if o.Name != "" {
+		component, prefix = "ledger "+o.Name, "ledger_"+o.Name+"_"
 	}
-	return &Ledger{db: db, now: o.Now}, nil
+	steps := make([]string, len(schema))
+	for i, s := range schema {
+		steps[i] = strings.ReplaceAll(s, "ledger_", prefix)
+	}
+	if err := db.Migrate(ctx, component, steps); err != nil {
+		return nil, fmt.Errorf("open the ledger %q: %w", o.Name, err)
+	}
+	return &Ledger{db: db, now: o.Now, sql: of(prefix)}, nil
+}
+
+// statements are those of one ledger's tables.
+type statements struct{ token, add, again, end, drop, lookup, page, expire string }
+
+func of(prefix string) statements {
+	entry := prefix + "entry"
+	return statements{
+		token:  "UPDATE " + prefix + "token SET newest = newest + ? RETURNING newest",
+		add:    "INSERT INTO " + entry + "(key,tenant,type,payload,print,created,state,holder,token,tries,started,until,call,cut) VALUES ",
+		again:  "UPDATE " + entry + " SET state=v.column2, holder=v.column3, token=v.column4, tries=v.column5, started=v.column6, until=v.column7, call=v.column8, cut=v.column9, ended=0 FROM (VALUES ",
+		end:    "UPDATE " + entry + " SET state=v.column3, result=v.column4, err=v.column5, ended=v.column6 FROM (VALUES ",
+		drop:   "DELETE FROM " + entry + " WHERE id IN (",
+		lookup: "SELECT %s FROM " + entry + " WHERE key IN (?",
+		page:   "SELECT " + columns + " FROM " + entry + " WHERE ",
+		expire: "DELETE FROM " + entry + " WHERE id IN (SELECT id FROM " + entry + ` WHERE created < ? AND
+			(state IN (?, ?) AND ended < ? OR state = ? AND until < ?) ORDER BY created, key LIMIT ?)`,
+	}
 }
 
 // stored is a record with the number of its row; 0: not there yet.
@@ -75,9 +113,9 @@ func (l *Ledger) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) 
 		return err
 	}
 	records := make([]*stored, len(es))
-	opened := make([]bool, len(es))
+	opened := make([]ledger.Opening, len(es))
 	err := l.db.Write(ctx, func(tx *sqlitedb.Tx) error {
-		found, err := lookup(tx, es)
+		found, err := l.lookup(tx, es)
 		if err != nil {
 			return err
 		}
@@ -91,12 +129,18 @@ func (l *Ledger) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) 
 				found[e.Key] = r
 			}
 			records[i] = r
-			if !again[e.Key] && r.Begin(e, o, 0, now) {
-				again[e.Key], opened[i] = true, true
-				begun = append(begun, r)
+			if again[e.Key] {
+				continue
 			}
+			if opened[i] = r.Begin(e, o, 0, now); opened[i] == ledger.Shut {
+				as := *r // it is now; a later one of the same key may open it
+				records[i] = &as
+				continue
+			}
+			again[e.Key] = true
+			begun = append(begun, r)
 		}
-		return begin(tx, begun)
+		return l.begin(tx, begun)
 	})
 	if err != nil {
 		return fmt.Errorf("begin %d ledger entries: %w", len(es), err)
@@ -107,74 +151,32 @@ func (l *Ledger) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) 
 	return nil
 }
 
-// begin gives each record a token and writes it.
-func begin(tx *sqlitedb.Tx, begun []*stored) error {
+// begin gives each record without a token one, and writes them.
+func (l *Ledger) begin(tx *sqlitedb.Tx, begun []*stored) error {
 	if len(begun) == 0 {
 		return nil
 	}
 	var newest uint64
-	if err := tx.QueryRow("UPDATE ledger_token SET newest = newest + ? RETURNING newest", len(begun)).Scan(&newest); err != nil {
+	if err := tx.QueryRow(l.sql.token, len(begun)).Scan(&newest); err != nil {
 		return fmt.Errorf("take tokens: %w", err)
 	}
 	var fresh, again []any
 	for i, r := range begun {
-		r.Token = newest - uint64(len(begun)-1-i)
+		if r.Token == 0 {
+			r.Token = newest - uint64(len(begun)-1-i)
+		}
 		if r.id == 0 {
-			fresh = append(fresh, []byte(r.Key), []byte(r.Tenant), []byte(r.Type), r.Payload, r.Created.UnixMilli(),
-				uint8(r.State), []byte(r.Holder), r.Token, r.Tries, r.Started.UnixMilli(), r.Until.UnixMilli())
+			fresh = append(fresh, []byte(r.Key), []byte(r.Tenant), []byte(r.Type), r.Payload, r.Print, r.Created.UnixMilli(),
+				uint8(r.State), []byte(r.Holder), r.Token, r.Tries, r.Started.UnixMilli(), r.Until.UnixMilli(), r.Call, r.Cut)
 		} else {
-			again = append(again, r.id, uint8(r.State), []byte(r.Holder), r.Token, r.Tries, r.Started.UnixMilli(), r.Until.UnixMilli())
+			again = append(again, r.id, uint8(r.State), []byte(r.Holder), r.Token, r.Tries, r.Started.UnixMilli(), r.Until.UnixMilli(), r.Call, r.Cut)
 		}
 	}
-	if _, err := tx.Bulk("INSERT INTO ledger_entry(key,tenant,type,payload,created,state,holder,token,tries,started,until) VALUES ",
-		"(?,?,?,?,?,?,?,?,?,?,?)", "", fresh); err != nil {
+	if _, err := tx.Bulk(l.sql.add, "(?,?,?,?,?,?,?,?,?,?,?,?,?,?)", "", fresh); err != nil {
 		return fmt.Errorf("add entries: %w", err)
 	}
-	if _, err := tx.Bulk("UPDATE ledger_entry SET state=v.column2, holder=v.column3, token=v.column4, tries=v.column5, started=v.column6, until=v.column7, ended=0 FROM (VALUES ",
-		"(?,?,?,?,?,?,?)", ") AS v WHERE id=v.column1", again); err != nil {
+	if _, err := tx.Bulk(l.sql.again, "(?,?,?,?,?,?,?,?,?)", ") AS v WHERE id=v.column1", again); err != nil {
 		return fmt.Errorf("open entries again: %w", err)
-	}
-	return nil
-}
-
-// End implements ledger.Ledger: one lookup and one statement for many entries.
-func (l *Ledger) End(ctx context.Context, es []*ledger.Entry) error {
-	if err := cmp.Or(ctx.Err(), ledger.CheckEnd(es)); err != nil || len(es) == 0 {
-		return err
-	}
-	ended := make([]ledger.Entry, len(es))
-	err := l.db.Write(ctx, func(tx *sqlitedb.Tx) error {
-		found, err := lookupState(tx, es)
-		if err != nil {
-			return err
-		}
-		now := ledger.Instant(l.now())
-		changed := make([]*stored, 0, len(es))
-		last := make(map[*stored]bool, len(es))
-		for i, e := range es {
-			r := found[e.Key]
-			if r == nil {
-				r = new(stored)
-			}
-			ended[i] = *e
-			if r.End(&ended[i], now) && !last[r] {
-				last[r] = true
-				changed = append(changed, r)
-			}
-		}
-		args := make([]any, 0, 6*len(changed))
-		for _, r := range changed {
-			args = append(args, r.id, r.Token, uint8(r.State), r.Result, []byte(r.Err), r.Ended.UnixMilli())
-		}
-		_, err = tx.Bulk("UPDATE ledger_entry SET state=v.column3, result=v.column4, err=v.column5, ended=v.column6 FROM (VALUES ",
-			"(?,?,?,?,?,?)", ") AS v WHERE id=v.column1 AND token=v.column2", args)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("end %d ledger entries: %w", len(es), err)
-	}
-	for i, e := range es {
-		e.Stale, e.Ended = ended[i].Stale, ended[i].Ended
 	}
 	return nil
 }

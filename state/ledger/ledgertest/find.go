@@ -1,0 +1,122 @@
+package ledgertest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill/state/ledger"
+)
+
+var findCases = []testcase{
+	{"finds entries as they are and opens nothing", "to look is not to begin", func(t *testing.T, h Harness) {
+		e := asked(t, h, "running", "print", ledger.Begin{})
+		done := fresh(t, h.Ledger, "done", "a")
+		end(t, h.Ledger, done, ledger.Done, "r", "")
+		failed := fresh(t, h.Ledger, "failed", "a")
+		end(t, h.Ledger, failed, ledger.Failed, "", "refused")
+		h.Clock.Advance(time.Hour)
+		es := []*ledger.Entry{{Key: "failed"}, {Key: "none", State: ledger.Done, Token: 7, Result: []byte("x")}, {Key: "running", Print: []byte("other")}, {Key: "done"}, {Key: "done"}}
+		for range 2 {
+			if err := h.Ledger.Find(t.Context(), es); err != nil {
+				t.Fatal(err)
+			}
+			if x := es[0]; x.State != ledger.Failed || x.Err != "refused" || x.Token != failed.Token || x.Ended.IsZero() {
+				t.Errorf("failed: %+v", x)
+			}
+			if x := es[1]; x.State != 0 || x.Key != "none" || x.Token != 0 || x.Result != nil {
+				t.Errorf("none: %+v, want nothing but its key", x)
+			}
+			if x := es[2]; x.State != ledger.Running || x.Token != e.Token || string(x.Payload) != "for print" || string(x.Print) != "print" || x.Tries != 1 || !x.Started.Equal(e.Started) {
+				t.Errorf("running: %+v", x)
+			}
+			for _, x := range es[3:] {
+				if x.State != ledger.Done || string(x.Result) != "r" || x.Token != done.Token || x.Holder != "a" {
+					t.Errorf("done: %+v", x)
+				}
+			}
+		}
+	}},
+	{"finds nothing, and many", "a page of events asks for all its fates at once", func(t *testing.T, h Harness) {
+		if err := h.Ledger.Find(t.Context(), nil); err != nil {
+			t.Errorf("Find of nothing: %v", err)
+		}
+		const n = 1100
+		es := make([]*ledger.Entry, n)
+		for i := range es {
+			es[i] = &ledger.Entry{Key: string(rune('a'+i%26)) + string(rune('a'+i/26))}
+		}
+		if err := h.Ledger.Begin(t.Context(), es[:n/2], ledger.Begin{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Ledger.Find(t.Context(), es); err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range es {
+			if (e.State == ledger.Running) != (i < n/2) {
+				t.Fatalf("entry %d: %v", i, e.State)
+			}
+		}
+	}},
+	{"begins a listing after an entry", "a page of an answer begins where the last one ended", func(t *testing.T, h Harness) {
+		want := []string{"b", "a", "c", "d", "d\x00", "é", "\xff", "0"}
+		for i, k := range want {
+			fresh(t, h.Ledger, k, "h")
+			if i == 0 || i == len(want)-2 {
+				h.Clock.Advance(time.Millisecond)
+			}
+		}
+		for size := 1; size <= 4; size++ {
+			f, got := ledger.Filter{Max: size}, []string{}
+			for range want {
+				page := all(t, h.Ledger, f)
+				if len(page) == 0 {
+					break
+				}
+				got = append(got, keys(page)...)
+				last := page[len(page)-1]
+				f.From, f.After = last.Created, last.Key
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("pages of %d: %q, want %q", size, got, want)
+			}
+		}
+		first := all(t, h.Ledger, ledger.Filter{Max: 1})[0]
+		for _, c := range []struct {
+			f    ledger.Filter
+			want []string
+		}{
+			{ledger.Filter{From: first.Created, After: "b"}, want[1:]},
+			{ledger.Filter{From: first.Created, After: "a"}, want},
+			{ledger.Filter{From: first.Created, To: first.Created, After: "b"}, []string{}},
+			{ledger.Filter{From: first.Created.Add(time.Millisecond), After: "cc"}, want[3:]}, // of a key that is not there
+			{ledger.Filter{From: first.Created.Add(time.Microsecond), After: "zz"}, want[1:]}, // no entry is of that millisecond
+			{ledger.Filter{After: "c"}, want},                                                 // of no time at all
+		} {
+			if got := keys(all(t, h.Ledger, c.f)); !slices.Equal(got, c.want) {
+				t.Errorf("%+v: %q, want %q", c.f, got, c.want)
+			}
+		}
+	}},
+}
+
+var otherCases = []testcase{
+	{"keeps ledgers of other names apart", "keys that live for a day lie beside a log of years", func(t *testing.T, h Harness) {
+		other := h.Other(t)
+		end(t, h.Ledger, fresh(t, h.Ledger, "k", "a"), ledger.Done, "here", "")
+		there := fresh(t, other, "k", "a")
+		h.Clock.Advance(time.Hour)
+		if n, err := h.Ledger.Expire(t.Context(), h.Clock.Now(), 0); n != 1 || err != nil {
+			t.Errorf("Expire here: %d, %v; want 1", n, err)
+		}
+		if got := keys(all(t, other, ledger.Filter{})); !slices.Equal(got, []string{"k"}) {
+			t.Errorf("there: %q, want k", got)
+		}
+		if end(t, other, there, ledger.Done, "there", "") {
+			t.Error("the End there was stale")
+		}
+		if got := all(t, h.Ledger, ledger.Filter{}); len(got) != 0 {
+			t.Errorf("here: %q, want nothing", keys(got))
+		}
+	}},
+}

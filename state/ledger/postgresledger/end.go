@@ -1,0 +1,225 @@
+package postgresledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemill/tidemill/internal/postgresdb"
+	"github.com/tidemill/tidemill/state/ledger"
+)
+
+// Rows are locked in the order of keys, one after the other, and written where they are
+// as they should be then. The upsert is of rows that are there. 3 is Done.
+const (
+	write = `INSERT INTO tidemill_ledger AS t (ledger, key, tenant, type, created, state, holder, token, tries, started, until, call, ended, result, err)
+		SELECT $1, c.key, '', '', c.created, v.state, '', v.token, 0, c.started, c.until, 0,
+			date_trunc('milliseconds', coalesce($7::timestamptz, clock_timestamp())), v.result, v.err
+		FROM (SELECT * FROM unnest($2::bytea[], $3::bigint[], $4::smallint[], $5::bytea[], $6::bytea[]) v(key, token, state, result, err)
+				ORDER BY key OFFSET 0) v,
+			LATERAL (SELECT * FROM tidemill_ledger WHERE ledger = $1 AND key = v.key AND token = v.token AND state <> 3 FOR UPDATE) c
+		ON CONFLICT (ledger, key) DO UPDATE SET state = excluded.state, result = excluded.result, err = excluded.err, ended = excluded.ended
+		WHERE t.token = excluded.token AND t.state <> 3
+		RETURNING t.key, t.ended`
+
+	drop = `DELETE FROM tidemill_ledger WHERE ledger = $1 AND key = $2 AND token = $3 AND state <> 3
+		RETURNING date_trunc('milliseconds', coalesce($4::timestamptz, clock_timestamp()))`
+
+	lockEnds = "SELECT key, token, state, ended" + byKey + "FOR UPDATE) found"
+
+	findEnds = "SELECT key, token, state, ended" + byKey + "OFFSET 0) found"
+)
+
+// End implements ledger.Ledger: one statement where nothing is stale.
+func (l *Ledger) End(ctx context.Context, es []*ledger.Entry) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := ledger.CheckEnd(es); err != nil || len(es) == 0 {
+		return err
+	}
+	err := l.db.Do(ctx, func(ctx context.Context, c *pgx.Conn) error { return l.end(ctx, c, es) })
+	if err != nil {
+		return fmt.Errorf("end %d entries of ledger %q: %w", len(es), l.o.Name, err)
+	}
+	return nil
+}
+
+// end ends entries, those of one key one after the other.
+func (l *Ledger) end(ctx context.Context, q querier, es []*ledger.Entry) error {
+	for todo := es; len(todo) > 0; {
+		one, rest := ledger.Round(todo, batch)
+		var ends, drops []*ledger.Entry
+		for _, e := range one {
+			if e.State == ledger.Dropped {
+				drops = append(drops, e)
+			} else {
+				ends = append(ends, e)
+			}
+		}
+		missed, err := l.write(ctx, q, ends)
+		if err != nil {
+			return err
+		}
+		more, err := l.drop(ctx, q, drops)
+		if err != nil {
+			return err
+		}
+		todo = append(append(missed, more...), rest...)
+	}
+	return nil
+}
+
+// write changes the rows of entries of different keys.
+func (l *Ledger) write(ctx context.Context, q querier, es []*ledger.Entry) (missed []*ledger.Entry, err error) {
+	if len(es) == 0 {
+		return nil, nil
+	}
+	fencing, states, results, causes := make([]int64, len(es)), make([]int16, len(es)), make([][]byte, len(es)), make([][]byte, len(es))
+	for i, e := range es {
+		fencing[i], states[i], results[i], causes[i] = int64(e.Token), int16(e.State), e.Result, []byte(ledger.Cause(e.Err))
+	}
+	ended := make(map[string]time.Time, len(es))
+	rows, err := q.Query(ctx, write, l.o.Name, keysOf(es), fencing, states, results, causes, l.now())
+	if err = postgresdb.Each(rows, err, func(rows pgx.Rows) error {
+		var key []byte
+		var at time.Time
+		err := rows.Scan(&key, &at)
+		ended[string(key)] = at.UTC()
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	return l.judge(ctx, q, es, ended)
+}
+
+// drop removes the rows of entries of different keys: few, so one statement for each, all
+// in one round trip and in the order of keys.
+func (l *Ledger) drop(ctx context.Context, q querier, es []*ledger.Entry) (missed []*ledger.Entry, err error) {
+	if len(es) == 0 {
+		return nil, nil
+	}
+	sorted := slices.SortedFunc(slices.Values(es), func(a, b *ledger.Entry) int { return strings.Compare(a.Key, b.Key) })
+	b, ended := &pgx.Batch{}, make(map[string]time.Time, len(es))
+	for _, e := range sorted {
+		b.Queue(drop, l.o.Name, []byte(e.Key), int64(e.Token), l.now()).Query(func(rows pgx.Rows) error {
+			return postgresdb.Each(rows, nil, func(rows pgx.Rows) error {
+				var at time.Time
+				err := rows.Scan(&at)
+				ended[e.Key] = at.UTC()
+				return err
+			})
+		})
+	}
+	if err := q.SendBatch(ctx, b).Close(); err != nil {
+		return nil, err
+	}
+	return l.judge(ctx, q, es, ended)
+}
+
+// judge sets entries of which these were written, and looks at the others; missed are those
+// that could be written by now.
+func (l *Ledger) judge(ctx context.Context, q querier, es []*ledger.Entry, ended map[string]time.Time) (missed []*ledger.Entry, err error) {
+	var others []*ledger.Entry
+	for _, e := range es {
+		at, ok := ended[e.Key]
+		if !ok {
+			others = append(others, e)
+			continue
+		}
+		e.Stale, e.Ended = false, at
+	}
+	if len(others) == 0 {
+		return nil, nil
+	}
+	found, err := l.ends(ctx, q, findEnds, others)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range others {
+		r := found[e.Key]
+		if r == nil {
+			r = new(ledger.Record)
+		}
+		if r.End(e, time.Time{}) {
+			missed = append(missed, e)
+		}
+	}
+	return missed, nil
+}
+
+// ends reads how entries ended, by key.
+func (l *Ledger) ends(ctx context.Context, q querier, statement string, es []*ledger.Entry) (map[string]*ledger.Record, error) {
+	found := make(map[string]*ledger.Record, len(es))
+	rows, err := q.Query(ctx, statement, l.o.Name, keysOf(es))
+	return found, postgresdb.Each(rows, err, func(rows pgx.Rows) error {
+		var key []byte
+		var token int64
+		var state int16
+		var ended *time.Time
+		if err := rows.Scan(&key, &token, &state, &ended); err != nil {
+			return err
+		}
+		r := &ledger.Record{Entry: ledger.Entry{Key: string(key), Token: uint64(token), State: ledger.State(state)}}
+		if ended != nil {
+			r.Ended = ended.UTC()
+		}
+		found[r.Key] = r
+		return nil
+	})
+}
+
+// Within implements ledger.Transactor: the transaction is READ COMMITTED, the entries' rows
+// are locked from before do until the commit. do is called at most once.
+func (l *Ledger) Within(ctx context.Context, es []*ledger.Entry, do func(context.Context, pgx.Tx) error) error {
+	if err := ctx.Err(); err != nil || len(es) == 0 {
+		return err
+	}
+	judged := make([]ledger.Entry, len(es))
+	for i, e := range es {
+		judged[i] = *e
+	}
+	before := false
+	err := l.db.Tx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		found, err := l.ends(ctx, tx, lockEnds, es)
+		if err != nil {
+			return err
+		}
+		records := make([]*ledger.Record, len(es))
+		for i, e := range es {
+			records[i] = found[e.Key]
+		}
+		if before, err = ledger.Admit(judged, records); err != nil || before {
+			return err
+		}
+		if err := do(ctx, tx); err != nil {
+			return err
+		}
+		if err := ledger.CheckEnd(es); err != nil {
+			return err
+		}
+		for i, e := range es { // do has said how they end
+			judged[i] = *e
+		}
+		return l.end(ctx, tx, pointers(judged))
+	})
+	for i, e := range es {
+		e.Stale, e.Ended = judged[i].Stale, judged[i].Ended
+	}
+	if err != nil {
+		return fmt.Errorf("end %d entries of ledger %q with their effects: %w", len(es), l.o.Name, err)
+	}
+	return nil
+}
+
+func pointers(es []ledger.Entry) []*ledger.Entry {
+	ps := make([]*ledger.Entry, len(es))
+	for i := range es {
+		ps[i] = &es[i]
+	}
+	return ps
+}

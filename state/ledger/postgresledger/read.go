@@ -1,0 +1,119 @@
+package postgresledger
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemill/tidemill/internal/wire"
+	"github.com/tidemill/tidemill/state/ledger"
+)
+
+const (
+	page = 100 // entries read at once, each page a snapshot of its own
+
+	list = "SELECT " + columns + ` FROM tidemill_ledger
+		WHERE ledger || '' = $1 AND (created, key) > ($2::timestamptz, $3::bytea) AND created <= $4::timestamptz
+			AND ($5::bytea = '' OR tenant = $5) AND ($6::bytea = '' OR type = $6) AND ($7::smallint = 0 OR state = $7)
+		ORDER BY created, key LIMIT $8`
+
+	// What is over is found in order of creation, without a lock, and locked in the order of
+	// keys like everything else: SKIP LOCKED leaves rows that somebody works on for the next
+	// time, but may still wait for one that is being changed.
+	isOver = "created < $3 AND (state IN (3, 5) AND ended < $3 OR state = 2 AND until < $3)"
+
+	findOver = `SELECT array_agg(key) FROM (SELECT key FROM tidemill_ledger WHERE ledger || '' = $1 AND ` + isOver + `
+		ORDER BY created, key LIMIT $2) over`
+
+	lockOver = "SELECT array_agg(key)" + byKey + "AND " + isOver + " FOR UPDATE SKIP LOCKED) found"
+
+	// By another statement than the one that locked them: it sees them as they were locked.
+	remove = `DELETE FROM tidemill_ledger WHERE ctid = ANY (ARRAY (SELECT place FROM unnest($2::bytea[]) k,
+		LATERAL (SELECT ctid AS place FROM tidemill_ledger WHERE ledger = $1 AND key = k OFFSET 0) found))`
+)
+
+// Find implements ledger.Log.
+func (l *Ledger) Find(ctx context.Context, es []*ledger.Entry) error {
+	if err := ctx.Err(); err != nil || len(es) == 0 {
+		return err
+	}
+	var found map[string]*ledger.Record
+	err := l.db.Do(ctx, func(ctx context.Context, c *pgx.Conn) (err error) {
+		found, err = records(c.Query(ctx, find, l.o.Name, keysOf(es)))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("find %d entries of ledger %q: %w", len(es), l.o.Name, err)
+	}
+	for _, e := range es {
+		r := found[e.Key]
+		if r == nil {
+			r = new(ledger.Record)
+		}
+		r.Show(e)
+	}
+	return nil
+}
+
+// What no entry is created before or after: PostgreSQL's times do not reach as far as Go's.
+const first, last = 0, 253402300799999 // 1970, and the end of the year 9999
+
+// Range implements ledger.Log, page by page.
+func (l *Ledger) Range(ctx context.Context, f ledger.Filter) iter.Seq2[*ledger.Entry, error] {
+	return func(yield func(*ledger.Entry, error) bool) {
+		since, after := f.Since()
+		at, key := time.UnixMilli(min(max(since, first), last)), []byte(after)
+		till := time.UnixMilli(min(max(f.Till(), first-1), last))
+		for left := cmp.Or(max(f.Max, 0), math.MaxInt); left > 0; {
+			var es []*ledger.Entry
+			err := l.db.Query(ctx, func(rows pgx.Rows) error {
+				r, err := scan(rows)
+				if err == nil {
+					es = append(es, &r.Entry)
+				}
+				return err
+			}, list, l.o.Name, at, key, till, []byte(f.Tenant), []byte(f.Type), int16(f.State), min(left, page))
+			if err != nil {
+				yield(nil, fmt.Errorf("list entries of ledger %q: %w", l.o.Name, err))
+				return
+			}
+			for _, e := range es {
+				end := e.Created
+				if at, key = end, []byte(e.Key); !yield(e, nil) {
+					return
+				}
+			}
+			if len(es) < min(left, page) {
+				return
+			}
+			left -= len(es)
+		}
+	}
+}
+
+// Expire implements ledger.Expirer.
+func (l *Ledger) Expire(ctx context.Context, before time.Time, limit int) (int, error) {
+	var n int64
+	b := time.UnixMilli(wire.MillisUp(before))
+	err := l.db.Tx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var keys [][]byte
+		if err := tx.QueryRow(ctx, findOver, l.o.Name, cmp.Or(max(limit, 0), ledger.DefaultExpire), b).Scan(&keys); err != nil || len(keys) == 0 {
+			return err
+		}
+		if err := tx.QueryRow(ctx, lockOver, l.o.Name, keys, b).Scan(&keys); err != nil || len(keys) == 0 {
+			return err
+		}
+		tag, err := tx.Exec(ctx, remove, l.o.Name, keys)
+		n = tag.RowsAffected()
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("expire entries of ledger %q: %w", l.o.Name, err)
+	}
+	return int(n), nil
+}
