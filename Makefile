@@ -51,9 +51,10 @@ fuzz: ## fuzz every decoder of outside bytes for a minute each
 lint: ## gofmt, go vet, staticcheck, govulncheck where its data can be had
 	sh scripts/lint.sh
 
-bench: ## measure the analytics system as it is shipped (minutes)
+bench: ## measure the systems as they are shipped (minutes)
 	$(GO) run ./bench/analytics
 	$(GO) run ./bench/servers
+	$(GO) run ./bench/bridge
 
 clean: ## delete what was built
 	rm -rf bin test/sdk/node_modules

@@ -8,9 +8,9 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -20,12 +20,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
+
+	"github.com/tidemill/tidemill/bench/load"
+	"github.com/tidemill/tidemill/bench/process"
 )
 
 const key = "bench-key"
@@ -39,29 +39,24 @@ func main() {
 	profile := flag.String("profile", "", "write a CPU profile of the server here, of the whole way")
 	flag.Parse()
 	log.SetFlags(0)
-	if err := bench(*events, *backlog, *conns, *bin, *dir, *profile); err != nil {
+	if err := bench(context.Background(), *events, *backlog, *conns, *bin, *dir, *profile); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func bench(events, backlog, conns int, bin, dir, profile string) error {
+func bench(ctx context.Context, events, backlog, conns int, bin, dir, profile string) error {
 	tmp, err := os.MkdirTemp(dir, "bench-analytics")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	if bin == "" {
-		bin = filepath.Join(tmp, "tidemill")
-		build := exec.Command("go", "build", "-o", bin, "github.com/tidemill/tidemill/cmd/tidemill")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("build: %w\n%s", err, out)
-		}
+	if bin, err = process.Build(ctx, bin, tmp); err != nil {
+		return err
 	}
-	g := newGenerator(1, time.Now().Add(-time.Hour).UTC())
+	g := load.New(1, time.Now().Add(-time.Hour).UTC())
 	bodies := make([][]byte, 0, max(events, backlog)/perBody)
 	for range cap(bodies) {
-		bodies = append(bodies, g.body(key))
+		bodies = append(bodies, body(g, key))
 	}
 	size := len(bodies[0]) / perBody
 	parse := rawParse(bodies[:min(len(bodies), 200)], time.Second)
@@ -78,26 +73,26 @@ func bench(events, backlog, conns int, bin, dir, profile string) error {
 	row("raw: SQLite insert, 1,000 a txn", insert, 0, 0)
 
 	use := bodies[:events/perBody]
-	s, err := start(bin, filepath.Join(tmp, "whole"))
+	s, err := start(ctx, bin, filepath.Join(tmp, "whole"))
 	if err != nil {
 		return err
 	}
 	profiled := make(chan error, 1)
-	go func() { profiled <- s.profile(profile) }()
+	go func() { profiled <- s.Profile(profile, 8) }()
 	m := s.measure(len(use)*perBody, func() error { return cmp.Or(s.send(use, conns), s.drained()) })
 	row("HTTP → warehouse, whole way", m.perSecond, m.cpu, m.rss)
-	s.tell("tidemill_sqlite_", "tidemill_stage_seconds_sum")
-	if err := cmp.Or(m.err, <-profiled, s.stop()); err != nil {
+	s.Tell("tidemill_sqlite_", "tidemill_stage_seconds_sum")
+	if err := cmp.Or(m.err, <-profiled, s.Stop()); err != nil {
 		return err
 	}
 
 	if backlog == 0 {
 		return nil
 	}
-	if s, err = start(bin, filepath.Join(tmp, "parts")); err != nil {
+	if s, err = start(ctx, bin, filepath.Join(tmp, "parts")); err != nil {
 		return err
 	}
-	defer s.stop()
+	defer s.Stop()
 	if err := s.steer("pause"); err != nil {
 		return err
 	}
@@ -113,71 +108,16 @@ func bench(events, backlog, conns int, bin, dir, profile string) error {
 }
 
 // server is the binary under load.
-type server struct {
-	cmd *exec.Cmd
-	url string
-}
+type server struct{ *process.Program }
 
-func start(bin, data string) (*server, error) {
-	s := &server{cmd: exec.Command(bin, "run", "analytics", "--data", data, "--listen", "127.0.0.1:0", "--project", "bench="+key)}
-	s.cmd.Stderr = os.Stderr
-	s.cmd.Env = append(os.Environ(), "TIDEMILL_LOG_LEVEL=warn")
-	out, err := s.cmd.StdoutPipe()
+func start(ctx context.Context, bin, data string) (*server, error) {
+	cmd := exec.CommandContext(ctx, bin, "run", "analytics", "--data", data, "--listen", "127.0.0.1:0", "--project", "bench="+key)
+	cmd.Env = append(os.Environ(), "TIDEMILL_LOG_LEVEL=warn")
+	p, err := process.Listening(cmd)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.cmd.Start(); err != nil {
-		return nil, err
-	}
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if _, url, ok := strings.Cut(lines.Text(), "listening"); ok {
-			s.url = strings.TrimSpace(url)
-		}
-		if strings.Contains(lines.Text(), "ready") {
-			go func() { _, _ = io.Copy(io.Discard, out) }()
-			return s, nil
-		}
-	}
-	return nil, fmt.Errorf("%s ended before it was ready", bin)
-}
-
-func (s *server) stop() error {
-	_ = s.cmd.Process.Signal(syscall.SIGTERM)
-	return s.cmd.Wait()
-}
-
-// profile writes eight seconds of the server's CPU to a file.
-func (s *server) profile(to string) error {
-	if to == "" {
-		return nil
-	}
-	resp, err := http.Get(s.url + "/debug/pprof/profile?seconds=8")
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, b, 0o600)
-}
-
-// tell prints the server's own metrics that begin so.
-func (s *server) tell(names ...string) {
-	resp, err := http.Get(s.url + "/metrics")
-	if err != nil {
-		return
-	}
-	defer resp.Body.Close()
-	for in := bufio.NewScanner(resp.Body); in.Scan(); {
-		for _, n := range names {
-			if strings.HasPrefix(in.Text(), n) {
-				fmt.Println("   ", in.Text())
-			}
-		}
-	}
+	return &server{p}, nil
 }
 
 type measured struct {
@@ -187,36 +127,12 @@ type measured struct {
 
 // measure times do and reads what the server spent on it.
 func (s *server) measure(events int, do func() error) (m measured) {
-	before, from := s.cpu(), time.Now()
+	before, from := process.CPU(s.PID()), time.Now()
 	m.err = do()
 	m.perSecond = float64(events) / time.Since(from).Seconds()
-	m.cpu = (s.cpu() - before).Seconds() * 1e6 / float64(events)
-	m.rss = s.rss()
+	m.cpu = (process.CPU(s.PID()) - before).Seconds() * 1e6 / float64(events)
+	m.rss = process.RSS(s.PID())
 	return m
-}
-
-// cpu is user and system time of the server so far.
-func (s *server) cpu() time.Duration {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
-	if err != nil {
-		return 0
-	}
-	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	user, _ := strconv.Atoi(f[11])
-	system, _ := strconv.Atoi(f[12])
-	return time.Duration(user+system) * 10 * time.Millisecond // clock ticks are 1/100 s on Linux
-}
-
-// rss is the resident memory in MiB.
-func (s *server) rss() float64 {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
-	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kb, _ := strconv.Atoi(strings.Fields(rest)[0])
-			return float64(kb) / 1024
-		}
-	}
-	return 0
 }
 
 // send posts every body and returns when all were answered 200.
@@ -232,7 +148,7 @@ func (s *server) send(bodies [][]byte, conns int) error {
 				if i >= len(bodies) {
 					return
 				}
-				if err := post(client, s.url+"/batch/", bodies[i]); err != nil {
+				if err := post(client, s.URL+"/batch/", bodies[i]); err != nil {
 					failed.Store(err)
 				}
 			}
@@ -257,13 +173,13 @@ func post(client *http.Client, url string, body []byte) error {
 }
 
 func (s *server) steer(verb string) error {
-	return post(http.DefaultClient, s.url+"/api/v1/pipelines/analytics/"+verb, nil)
+	return post(http.DefaultClient, s.URL+"/api/v1/pipelines/analytics/"+verb, nil)
 }
 
 // drained waits until nothing is in flight, and checks the books.
 func (s *server) drained() error {
 	for {
-		resp, err := http.Get(s.url + "/api/v1/audit")
+		b, err := s.Get("/api/v1/audit")
 		if err != nil {
 			return err
 		}
@@ -274,11 +190,10 @@ func (s *server) drained() error {
 				InFlight            int `json:"in_flight"`
 			}
 		}
-		err = json.NewDecoder(resp.Body).Decode(&a)
-		_ = resp.Body.Close()
-		switch {
-		case err != nil:
+		if err := json.Unmarshal(b, &a); err != nil {
 			return err
+		}
+		switch {
 		case a.Systems[0].InFlight > 0:
 			time.Sleep(100 * time.Millisecond) // between two looks: counting costs the server, too
 		case !a.Balanced || a.Systems[0].Accepted != a.Systems[0].Delivered:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/tidemill/tidemill/bench/load"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
@@ -40,17 +41,14 @@ func rawInsert(dir string, rows int) (perSecond float64, err error) {
 	if err := db.Migrate(ctx, "raw", []string{"CREATE TABLE raw(id INTEGER PRIMARY KEY, uuid BLOB, name TEXT, distinct_id TEXT, at INTEGER, body BLOB); CREATE UNIQUE INDEX raw_uuid ON raw(uuid)"}); err != nil {
 		return 0, err
 	}
-	g := newGenerator(7, time.Now())
-	body := g.event(nil)
+	g := load.New(7, time.Now())
+	body := appendEvent(nil, g)
 	start := time.Now()
 	for i := 0; i < rows; i += 1000 {
 		args := make([]any, 0, 5000)
 		for j := range 1000 {
-			id := make([]byte, 16)
-			for k := range id {
-				id[k] = byte(g.rnd.Uint32())
-			}
-			args = append(args, id, "action", fmt.Sprintf("user-%06d", j), int64(i+j), body)
+			id := g.UUID()
+			args = append(args, id[:], "action", fmt.Sprintf("user-%06d", j), int64(i+j), body)
 		}
 		if err := db.Write(ctx, func(tx *sqlitedb.Tx) error {
 			_, err := tx.Bulk("INSERT INTO raw(uuid,name,distinct_id,at,body) VALUES ", "(?,?,?,?,?)", "", args)

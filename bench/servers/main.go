@@ -16,11 +16,15 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill/bench/load"
+	"github.com/tidemill/tidemill/bench/process"
 )
 
 func main() {
@@ -31,7 +35,10 @@ func main() {
 	profile := flag.String("profile", "", "write a CPU profile of the product here")
 	flag.Parse()
 	log.SetFlags(0)
-	if err := bench(context.Background(), *events, *backlog, *bin, *dir, *profile); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // so that servers are ended
+	err := bench(ctx, *events, *backlog, *bin, *dir, *profile)
+	stop()
+	if err != nil {
 		log.Fatal(err)
 	}
 }
@@ -45,20 +52,15 @@ func bench(ctx context.Context, events, backlog int, bin, dir, profile string) e
 	if err := os.Chmod(tmp, 0o755); err != nil { // PostgreSQL's own user must reach it
 		return err
 	}
-	if bin == "" {
-		bin = filepath.Join(tmp, "tidemill")
-		build := exec.CommandContext(ctx, "go", "build", "-o", bin, "github.com/tidemill/tidemill/cmd/tidemill")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("build: %w\n%s", err, out)
-		}
+	if bin, err = process.Build(ctx, bin, tmp); err != nil {
+		return err
 	}
 	s, err := startServers(ctx, tmp)
 	if err != nil {
 		return err
 	}
-	defer s.stop()
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.redis}, DisableCache: true, ForceSingleClient: true})
+	defer s.Stop()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr("redis")}, DisableCache: true, ForceSingleClient: true})
 	if err != nil {
 		return err
 	}
@@ -68,21 +70,21 @@ func bench(ctx context.Context, events, backlog int, bin, dir, profile string) e
 	row := func(name string, perSecond float64, c cpu, rss float64) {
 		fmt.Printf("%-36s %9.0f %8.1f %7.1f %7.1f %7.1f %8.0f\n", name, perSecond, c.product, c.redis, c.postgres, c.clickhouse, rss)
 	}
-	g := newGenerator(1, time.Now().Add(-time.Hour).UTC())
+	g := load.New(1, time.Now().Add(-time.Hour).UTC())
 	if err := fill(ctx, client, g, "raw", events); err != nil {
 		return err
 	}
-	drain, err := s.timed(0, events, func() error { return rawDrain(ctx, client, "raw", events) })
+	drain, err := s.timed(nil, events, func() error { return rawDrain(ctx, client, "raw", events) })
 	if err != nil {
 		return err
 	}
 	row("raw: XREADGROUP + XACK + XDEL", drain.perSecond, drain.cpu, 0)
-	upsert, err := s.timed(0, events, func() error { return rawUpsert(ctx, s.postgres, events) })
+	upsert, err := s.timed(nil, events, func() error { return rawUpsert(ctx, s.postgres, events) })
 	if err != nil {
 		return err
 	}
 	row("raw: unnest upsert of persons", upsert.perSecond, upsert.cpu, 0)
-	insert, err := s.timed(0, events, func() error { return rawInsert(ctx, s.clickhouse, newGenerator(2, time.Now().UTC()), events) })
+	insert, err := s.timed(nil, events, func() error { return rawInsert(ctx, s.clickhouse, load.New(2, time.Now().UTC()), events) })
 	if err != nil {
 		return err
 	}
@@ -96,22 +98,22 @@ func bench(ctx context.Context, events, backlog int, bin, dir, profile string) e
 		return err
 	}
 	profiled := make(chan error, 1)
-	go func() { profiled <- p.profile(profile) }()
-	whole, err := s.timed(p.pid(), events, func() error { return p.drained(ctx, client, "events:incoming") })
+	go func() { profiled <- p.Profile(profile, 8) }()
+	whole, err := s.timed(p, events, func() error { return p.drained(ctx, client, "events:incoming") })
 	if err := cmp.Or(err, <-profiled); err != nil {
 		return err
 	}
-	row(fmt.Sprintf("stream → persons, warehouse (%dk)", events/1000), whole.perSecond, whole.cpu, rss(p.pid()))
-	steady, err := s.timed(p.pid(), events, func() error { // every person is known by now
+	row(fmt.Sprintf("stream → persons, warehouse (%dk)", events/1000), whole.perSecond, whole.cpu, process.RSS(p.PID()))
+	steady, err := s.timed(p, events, func() error { // every person is known by now
 		return cmp.Or(fill(ctx, client, g, "events:incoming", events), p.drained(ctx, client, "events:incoming"))
 	})
 	if err != nil {
 		return err
 	}
-	row("the same, while it is being filled", steady.perSecond, steady.cpu, rss(p.pid()))
-	p.tell("tidemill_stage_seconds_sum", "tidemill_stage_seconds_count")
+	row("the same, while it is being filled", steady.perSecond, steady.cpu, process.RSS(p.PID()))
+	p.Tell("tidemill_stage_seconds_sum", "tidemill_stage_seconds_count")
 	fmt.Printf("\nof the slowest raw limit: %.2f\n", whole.perSecond/min(drain.perSecond, upsert.perSecond, insert.perSecond))
-	if err := p.stop(); err != nil {
+	if err := p.Stop(); err != nil {
 		return err
 	}
 	if backlog == 0 {
@@ -123,12 +125,11 @@ func bench(ctx context.Context, events, backlog int, bin, dir, profile string) e
 	if p, err = s.start(ctx, bin, filepath.Join(tmp, "data")); err != nil {
 		return err
 	}
-	defer p.stop()
-	most, from := 0.0, time.Now()
-	for time.Since(from) < 40*time.Second {
-		most = max(most, rss(p.pid()))
-		time.Sleep(100 * time.Millisecond) // a sample, of what no event tells
+	defer p.Stop()
+	select {
+	case <-time.After(40 * time.Second):
+	case <-ctx.Done():
 	}
-	fmt.Printf("%d entries waiting: RSS at most %.0f MiB in the first 40 s of work on them\n", backlog, most)
-	return nil
+	fmt.Printf("%d entries waiting: RSS at most %.0f MiB in the first 40 s of work on them\n", backlog, process.MostRSS(p.PID()))
+	return ctx.Err()
 }

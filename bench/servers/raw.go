@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/bench/load"
 	"github.com/tidemill/tidemill/internal/clickhousehttp"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
@@ -54,7 +55,7 @@ func rawUpsert(ctx context.Context, url string, events int) error {
 	ids, props, times := make([]uuid.UUID, 1000), make([]string, 1000), make([]time.Time, 1000)
 	for done := 0; done < events; done += len(ids) {
 		for i := range ids {
-			n := (done + i) % persons
+			n := (done + i) % load.Persons
 			ids[i] = uuid.UUID{0: byte(n * 31), 1: byte(n), 2: byte(n >> 8)}
 			props[i] = fmt.Sprintf(`{"plan":"p%d","seats":%d,"name":"Jane Doe","email":"user%d@example.com"}`, done%4, done, n)
 			times[i] = time.Unix(int64(done), 0)
@@ -69,7 +70,7 @@ func rawUpsert(ctx context.Context, url string, events int) error {
 }
 
 // rawInsert stores events that are finished, 2,000 a batch, and does nothing else.
-func rawInsert(ctx context.Context, url string, g *generator, events int) error {
+func rawInsert(ctx context.Context, url string, g *load.Generator, events int) error {
 	conn, err := clickhousehttp.Open(ctx, url, clickhousehttp.Options{Database: "raw", Password: tidemill.Secret{}})
 	if err != nil {
 		return err
@@ -81,7 +82,7 @@ func rawInsert(ctx context.Context, url string, g *generator, events int) error 
 	}
 	rows := make([]*event.Event, 2000)
 	for i := range rows {
-		f := g.entry()
+		f := entry(g)
 		m := tidemill.Message{ID: fmt.Sprint(i)}
 		for k := 0; k < len(f); k += 2 {
 			m.Header = append(m.Header, tidemill.Field{Name: []byte(f[k]), Value: []byte(strings.Clone(f[k+1]))})

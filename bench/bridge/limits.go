@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+)
+
+// limitDrain reads, acknowledges and deletes all entries, 1,000 at a time, and does nothing
+// else: what is done with a batch leaves together with the read of the next.
+func (b *bench) limitDrain(ctx context.Context, r *result) error {
+	stream := b.name()
+	if err := b.prepare(ctx, stream, template); err != nil {
+		return err
+	}
+	p, err := dialRedis(b.redis.Addr("redis"))
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	from := b.look(os.Getpid(), 0, nil)
+	for got, in := 0, new(batch); ; {
+		done := len(in.entries)
+		if done > 0 {
+			p.each(in.entries, "XACK", stream, group)
+			p.each(in.entries, "XDEL", stream)
+		}
+		p.send("XREADGROUP", "GROUP", group, "limit", "COUNT", "1000", "STREAMS", stream, ">")
+		if err := p.flush(); err != nil {
+			return err
+		}
+		if done > 0 {
+			for range 2 {
+				n, err := p.reply()
+				if err == nil && n != done {
+					err = fmt.Errorf("%d of %d entries acknowledged or deleted", n, done)
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+		if err := p.stream(in); err != nil {
+			return err
+		}
+		if got += len(in.entries); len(in.entries) == 0 {
+			if got != b.entries {
+				return fmt.Errorf("%d entries read of %d", got, b.entries)
+			}
+			break
+		}
+	}
+	r.fill(b.entries, from, b.look(os.Getpid(), 0, nil))
+	st, err := b.state(ctx, stream)
+	if err == nil && (st.entries != 0 || st.pending != 0) {
+		err = fmt.Errorf("%d entries are left, %d pending", st.entries, st.pending)
+	}
+	if err != nil {
+		return err
+	}
+	return b.ctl.Do(ctx, b.ctl.B().Del().Key(stream).Build()).Error()
+}
+
+// limitPublish publishes as many messages of an entry's size at QoS 1 with 1,000 in flight,
+// and does nothing else.
+func (b *bench) limitPublish(on *broker) func(context.Context, *result) error {
+	return func(_ context.Context, r *result) error {
+		p, err := newPublisher(on.addr(), "limit", "bench/telemetry", 1000, on.quick)
+		if err != nil {
+			return err
+		}
+		defer p.close()
+		message := fmt.Appendf(nil, `{"message":{"payload":%s},"redis":{"payload":{"id":"1700000000000-0"}}}`, payload(7))
+		from := b.look(os.Getpid(), 0, on)
+		for range b.entries {
+			if err := p.publish(message); err != nil {
+				return err
+			}
+		}
+		if err := p.finish(); err != nil {
+			return err
+		}
+		r.fill(b.entries, from, b.look(os.Getpid(), 0, on))
+		published, err := on.took(b.entries)
+		if err == nil && published != b.entries {
+			err = fmt.Errorf("%d messages were published, not %d", published, b.entries)
+		}
+		return err
+	}
+}

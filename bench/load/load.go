@@ -1,0 +1,87 @@
+// Package load draws the events that the benchmarks of the analytics system send: seeded,
+// and with the mix of the requirements. Each benchmark writes them in a form of its own.
+package load
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Persons is how many persons are active.
+const Persons = 20_000
+
+// Kind is what an event does.
+type Kind int
+
+// Kinds of events, with their share.
+const (
+	Action   Kind = iota // 45%: something was done
+	Identify             // 5%: a person is named
+	PageView             // 30%: carries a user agent
+	SetPlan              // 20%: sets properties of the person
+)
+
+// Event is what every form of an event needs.
+type Event struct {
+	ID     uuid.UUID
+	At     time.Time
+	Person uint64 // below Persons; few are very active
+	Kind   Kind
+}
+
+// Generator draws events. It belongs to one goroutine.
+type Generator struct {
+	*rand.Rand
+	zipf *rand.Zipf
+	at   time.Time
+}
+
+// New returns a generator whose events happen from at on, 1 ms apart on average.
+func New(seed uint64, at time.Time) *Generator {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	return &Generator{Rand: rnd, zipf: rand.NewZipf(rnd, 1.1, 50, Persons-1), at: at}
+}
+
+// Now is when the last event happened.
+func (g *Generator) Now() time.Time { return g.at }
+
+// Next draws an event.
+func (g *Generator) Next() Event {
+	g.at = g.at.Add(time.Duration(g.IntN(3)) * time.Millisecond)
+	e := Event{ID: g.UUID(), At: g.at, Person: g.zipf.Uint64()}
+	switch n := g.IntN(100); {
+	case n < 5:
+		e.Kind = Identify
+	case n < 35:
+		e.Kind = PageView
+	case n < 55:
+		e.Kind = SetPlan
+	}
+	return e
+}
+
+// UUID draws a random UUID.
+func (g *Generator) UUID() (id uuid.UUID) {
+	for i := range id {
+		id[i] = byte(g.Uint32())
+	}
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return id
+}
+
+// agents have a version that varies.
+var agents = []string{
+	"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%d.0.0.0 Safari/537.36",
+	"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/%d.5 Safari/605.1.15",
+	"Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/%d.5 Mobile/15E148 Safari/604.1",
+	"Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%d.0.0.0 Mobile Safari/537.36",
+	"Mozilla/5.0 (X11; Linux x86_64; rv:%d.0) Gecko/20100101 Firefox/126.0",
+}
+
+// UserAgent draws one of 200 user agents.
+func (g *Generator) UserAgent() string {
+	return fmt.Sprintf(agents[g.IntN(len(agents))], 100+g.IntN(40))
+}

@@ -1,0 +1,17 @@
+// Command bento is Bento with the parts that the bridge is compared with: a Redis stream
+// read as a consumer group, published to MQTT. It is a module of its own, so that the
+// product depends on none of it; bench/bridge builds it.
+package main
+
+import (
+	"context"
+
+	"github.com/warpstreamlabs/bento/public/service"
+
+	_ "github.com/warpstreamlabs/bento/public/components/io"
+	_ "github.com/warpstreamlabs/bento/public/components/mqtt"
+	_ "github.com/warpstreamlabs/bento/public/components/pure"
+	_ "github.com/warpstreamlabs/bento/public/components/redis"
+)
+
+func main() { service.RunCLI(context.Background()) }

@@ -1,0 +1,192 @@
+// Package process starts and watches what the benchmarks measure: the product's binary and
+// its peers as processes of their own, and real servers that belong to one run. CPU time
+// and memory are read from /proc, so a benchmark runs on Linux.
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Build builds the product's binary into a folder, unless one is given already, and returns
+// its absolute path.
+func Build(ctx context.Context, bin, dir string) (string, error) {
+	if bin != "" {
+		return filepath.Abs(bin)
+	}
+	return BuildModule(ctx, ".", "github.com/tidemill/tidemill/cmd/tidemill", filepath.Join(dir, "tidemill"))
+}
+
+// BuildModule builds a package of the module in a folder to a file, and returns its
+// absolute path.
+func BuildModule(ctx context.Context, module, pkg, to string) (string, error) {
+	to, err := filepath.Abs(to)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", to, pkg)
+	cmd.Dir = module
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s in %s: %w\n%s", pkg, module, err, out)
+	}
+	return to, nil
+}
+
+// Program is a program under load. Its errors go where ours go.
+type Program struct {
+	URL string // where it listens, http://host:port; empty unless it was started by Listening or the caller sets it
+
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when the process is gone
+	err   error         // how it ended; read after ended
+}
+
+// Start starts a program. Stop must follow.
+func Start(cmd *exec.Cmd) (*Program, error) {
+	if cmd.Stderr == nil {
+		cmd.Stderr = os.Stderr
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p := &Program{cmd: cmd, ended: make(chan struct{})}
+	go func() {
+		defer close(p.ended)
+		p.err = cmd.Wait()
+	}()
+	return p, nil
+}
+
+// Listening starts a program and returns when it has printed its address in a line with
+// "listening" and then a line with "ready".
+func Listening(cmd *exec.Cmd) (*Program, error) {
+	out, in := io.Pipe()
+	cmd.Stdout = in
+	p, err := Start(cmd)
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		<-p.ended
+		_ = in.Close() // so that reading ends with the program
+	}()
+	defer func() { go func() { _, _ = io.Copy(io.Discard, out) }() }() // what it prints later must not stop it
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if _, url, ok := strings.Cut(lines.Text(), "listening"); ok {
+			p.URL = strings.TrimSpace(url)
+		}
+		if strings.Contains(lines.Text(), "ready") {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("%s ended before it was ready: %w", cmd.Path, errors.Join(p.Stop(), io.ErrUnexpectedEOF))
+}
+
+// PID is its process id.
+func (p *Program) PID() int { return p.cmd.Process.Pid }
+
+// Ended is closed when the program is gone, whoever ended it.
+func (p *Program) Ended() <-chan struct{} { return p.ended }
+
+// Stop tells the program to stop and waits until it is gone: at most 30 seconds, then it is
+// killed, which is an error. Stopping again says the same again.
+func (p *Program) Stop() error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may be gone
+	select {
+	case <-p.ended:
+		return p.err
+	case <-time.After(30 * time.Second):
+	}
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+	return fmt.Errorf("%s did not stop within 30 seconds of SIGTERM: %w", p.cmd.Path, p.err)
+}
+
+// Get reads what the program answers at a path of its URL.
+func (p *Program) Get(path string) ([]byte, error) { return Get(p.URL + path) }
+
+// Get reads what is answered at a URL; a status other than 200 is an error.
+func Get(url string) ([]byte, error) {
+	resp, err := http.Get(url)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s: %s", url, resp.Status, b)
+	}
+	return b, err
+}
+
+// Profile writes so many seconds of the program's CPU to a file; an empty name is none.
+func (p *Program) Profile(to string, seconds int) error {
+	if to == "" {
+		return nil
+	}
+	b, err := p.Get(fmt.Sprintf("/debug/pprof/profile?seconds=%d", seconds))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o600)
+}
+
+// Tell prints the program's own metrics that begin so.
+func (p *Program) Tell(names ...string) {
+	b, err := p.Get("/metrics")
+	if err != nil {
+		return
+	}
+	for line := range strings.Lines(string(b)) {
+		for _, n := range names {
+			if strings.HasPrefix(line, n) {
+				fmt.Print("    ", line)
+			}
+		}
+	}
+}
+
+// CPU is user and system time so far of processes and of their children that ended.
+func CPU(pids ...int) (d time.Duration) {
+	for _, pid := range pids {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue
+		}
+		for _, f := range strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))[11:15] {
+			n, _ := strconv.Atoi(f)
+			d += time.Duration(n) * 10 * time.Millisecond // clock ticks are 1/100 s on Linux
+		}
+	}
+	return d
+}
+
+// RSS is the resident memory of a process in MiB.
+func RSS(pid int) float64 { return memory(pid, "VmRSS:") }
+
+// MostRSS is the most resident memory that a process ever had, in MiB.
+func MostRSS(pid int) float64 { return memory(pid, "VmHWM:") }
+
+func memory(pid int, name string) float64 {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, name); ok {
+			kb, _ := strconv.Atoi(strings.Fields(rest)[0])
+			return float64(kb) / 1024
+		}
+	}
+	return 0
+}

@@ -1,0 +1,104 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Services are servers of one run: scripts/services installs and starts them in a folder of
+// their own, on free ports of the loopback interface.
+type Services struct {
+	dir   string
+	names []string
+	addr  map[string]string // host:port by name
+	env   []string
+}
+
+// ports are the variables by which scripts/services is told a server's port.
+var ports = map[string]string{"redis": "REDIS_PORT", "postgres": "POSTGRES_PORT", "clickhouse": "CLICKHOUSE_PORT", "mosquitto": "MQTT_PORT"}
+
+// StartServices starts servers by their names in scripts/services, with settings as it
+// takes them ("REDIS_SETTINGS=--appendonly no"). It is called from the root of the
+// repository. Stop must follow where it returns no error.
+func StartServices(ctx context.Context, dir string, settings []string, names ...string) (*Services, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { // the servers' own users must reach it
+		return nil, err
+	}
+	cache := filepath.Join(os.TempDir(), "tidemill-services", "cache")
+	s := &Services{dir: dir, names: names, addr: map[string]string{}, env: append(os.Environ(), "SERVICES_DIR="+dir, "SERVICES_CACHE="+cache)}
+	s.env = append(s.env, settings...)
+	for _, name := range names {
+		port, err := FreePort()
+		if err != nil {
+			return nil, err
+		}
+		s.addr[name] = net.JoinHostPort("127.0.0.1", port)
+		s.env = append(s.env, ports[name]+"="+port)
+	}
+	if out, err := s.run(ctx, "up"); err != nil {
+		s.Stop()
+		return nil, fmt.Errorf("start %s: %w\n%s", strings.Join(names, ", "), err, out)
+	}
+	return s, nil
+}
+
+func (s *Services) run(ctx context.Context, verb string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "bash", append([]string{filepath.Join("scripts", "services", "services.sh"), verb}, s.names...)...)
+	cmd.Env = s.env
+	return cmd.CombinedOutput()
+}
+
+// Stop ends the servers. Their data stays.
+func (s *Services) Stop() { _, _ = s.run(context.Background(), "down") }
+
+// Addr is where a server listens, host:port.
+func (s *Services) Addr(name string) string { return s.addr[name] }
+
+// CPU is what a server and all its children have spent so far.
+func (s *Services) CPU(name string) time.Duration { return CPU(s.pids(name)...) }
+
+// pids of a server and of all its children.
+func (s *Services) pids(name string) []int {
+	b, err := os.ReadFile(filepath.Join(s.dir, "run", name+".pid"))
+	if err != nil {
+		return nil
+	}
+	first, _ := strconv.Atoi(strings.Fields(string(b))[0])
+	all := []int{first}
+	for i := 0; i < len(all); i++ {
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", all[i]))
+		for _, t := range tasks {
+			b, _ := os.ReadFile(t)
+			for _, f := range strings.Fields(string(b)) {
+				if pid, err := strconv.Atoi(f); err == nil {
+					all = append(all, pid)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// FreePort finds a port below those that the system gives to outgoing connections.
+func FreePort() (string, error) {
+	for range 100 {
+		port := strconv.Itoa(11_000 + rand.IntN(15_000))
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
+			return port, l.Close()
+		}
+	}
+	return "", errors.New("no port is free")
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill/bench/process"
+)
+
+// servers are the neighbours, started for this run.
+type servers struct {
+	*process.Services
+	postgres, clickhouse string // URLs
+}
+
+func startServers(ctx context.Context, dir string) (*servers, error) {
+	s, err := process.StartServices(ctx, dir, nil, "redis", "postgres", "clickhouse")
+	if err != nil {
+		return nil, err
+	}
+	return &servers{s, "postgres://postgres@" + s.Addr("postgres") + "/test?sslmode=disable", "http://" + s.Addr("clickhouse")}, nil
+}
+
+// cpu is what each process spent, in µs an event.
+type cpu struct{ product, redis, postgres, clickhouse float64 }
+
+type timed struct {
+	perSecond float64
+	cpu       cpu
+}
+
+// timed runs do and reads what it cost every process; p is nil where the product has no
+// part in it.
+func (s *servers) timed(p *product, events int, do func() error) (timed, error) {
+	look := func() [4]time.Duration {
+		var mine time.Duration
+		if p != nil {
+			mine = process.CPU(p.PID())
+		}
+		return [4]time.Duration{mine, s.CPU("redis"), s.CPU("postgres"), s.CPU("clickhouse")}
+	}
+	before, from := look(), time.Now()
+	err := do()
+	took, after := time.Since(from), look()
+	each := func(i int) float64 { return (after[i] - before[i]).Seconds() * 1e6 / float64(events) }
+	return timed{float64(events) / took.Seconds(), cpu{each(0), each(1), each(2), each(3)}}, err
+}
+
+// product is the binary under load.
+type product struct{ *process.Program }
+
+func (s *servers) start(ctx context.Context, bin, data string) (*product, error) {
+	cmd := exec.CommandContext(ctx, bin, "run", "analytics", "--data", data, "--listen", "127.0.0.1:0", "--project", projectID+"=bench-key-of-sixteen")
+	cmd.Env = append(os.Environ(), "TIDEMILL_LOG_LEVEL=warn", "REDIS_URL=redis://"+s.Addr("redis"), "DATABASE_URL="+s.postgres, "CLICKHOUSE_URL="+s.clickhouse, "CLICKHOUSE_DB=bench")
+	p, err := process.Listening(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return &product{p}, nil
+}
+
+// drained waits until nothing is in the stream, where what has ended is deleted, and checks
+// the books. It asks the stream's length and not for an audit, which counts rows.
+func (p *product) drained(ctx context.Context, client rueidis.Client, stream string) error {
+	for {
+		n, err := client.Do(ctx, client.B().Xlen().Key(stream).Build()).AsInt64()
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return p.audited()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond): // between two looks at another process
+		}
+	}
+}
+
+// audited says whether everything that was accepted was delivered.
+func (p *product) audited() error {
+	b, err := p.Get("/api/v1/audit")
+	if err != nil {
+		return err
+	}
+	var a struct {
+		Balanced bool
+		Systems  []struct{ Accepted, Delivered uint64 }
+	}
+	if err := json.Unmarshal(b, &a); err != nil {
+		return err
+	}
+	if !a.Balanced || len(a.Systems) != 1 || a.Systems[0].Accepted != a.Systems[0].Delivered {
+		return fmt.Errorf("the books do not balance: %s", b)
+	}
+	return nil
+}
