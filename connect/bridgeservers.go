@@ -34,6 +34,9 @@ func (i *Instance) bridgeOnServers(ctx context.Context, e *bridgeEnds) error {
 		return err
 	}
 	c := &i.config.Bridge
+	if err := i.judge(ctx, []func(context.Context) []preflight.Finding{func(ctx context.Context) []preflight.Finding { return redisconn.Inspect(ctx, client) }}); err != nil {
+		return err
+	}
 	e.healthy = func(ctx context.Context) error {
 		asking, cancel := context.WithTimeout(ctx, c.Health.RedisTimeout)
 		err := redisconn.Ping(asking, client)

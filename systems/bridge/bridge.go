@@ -61,7 +61,7 @@ type Options struct {
 	Calls   int    // calls of the sink at once, at most; 0: no limit of its own
 
 	Age        time.Duration // an incomplete batch waits so long for more; 0: not at all
-	Linger     time.Duration // ends are collected for so long; 0: 500 µs
+	Linger     time.Duration // ends are collected for so long; 0: 5 ms, for nobody waits for them, and larger calls cost the stream less
 	Processing time.Duration // a batch may take so long to be published; 0: 5 s
 	Grace      time.Duration // a stop gives what has begun so long; 0: 30 s
 	Pending    time.Duration // and then acks from outside; 0: 500 ms, below 0: none
@@ -218,6 +218,7 @@ func (o Options) withDefaults() Options {
 	def(&o.Buffer, 16_384)
 	def(&o.Processing, 5*time.Second)
 	def(&o.Farewell, time.Second)
+	def(&o.Linger, 5*time.Millisecond)
 	def(&o.Threshold, 1)
 	if o.Breaker == (policy.Breaker{}) {
 		o.Breaker.Open = 30 * time.Second

@@ -1,0 +1,86 @@
+package bridgetest
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidemill/tidemill/config"
+)
+
+// scenario sets some settings and observes what a running bridge does with them.
+type scenario struct {
+	name     string
+	settings []string // those whose effect is observed
+	run      func(*testing.T, *given)
+}
+
+// given is what a scenario set.
+type given struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+func (g *given) note(e env) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for name := range e {
+		g.seen[name] = true
+	}
+}
+
+// scenarios are all of them, by what they are about.
+func scenarios() []scenario {
+	return slices.Concat(ofRedis, ofClaims, ofMQTT, ofTLS, ofPipeline, ofFailures, ofWorkers, ofListeners, ofProcess, ofEmbedded)
+}
+
+func TestSettings(t *testing.T) {
+	for _, s := range scenarios() {
+		t.Run(strings.ReplaceAll(s.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			g := &given{seen: map[string]bool{}}
+			s.run(t, g)
+			if t.Skipped() {
+				return
+			}
+			for _, name := range s.settings {
+				if !g.seen[name] {
+					t.Errorf("it is to observe %s, and does not set it", name)
+				}
+			}
+		})
+	}
+}
+
+// A setting that is not observed may do nothing, or something else than it says.
+func TestEverySettingIsObserved(t *testing.T) {
+	observed := map[string]bool{}
+	for _, s := range scenarios() {
+		for _, name := range s.settings {
+			observed[name] = true
+		}
+	}
+	c, err := config.Load(config.Layers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, f := range c.Fields() {
+		if !strings.HasPrefix(f.Path, "bridge.") {
+			continue
+		}
+		n++
+		name := f.Env[len(f.Env)-1]
+		if !observed[name] {
+			t.Errorf("no scenario observes %s (%s)", f.Path, name)
+		}
+		delete(observed, name)
+	}
+	for name := range observed {
+		t.Errorf("a scenario observes %s, which is no setting of the bridge", name)
+	}
+	if n < 100 {
+		t.Errorf("%d settings were found: are they all?", n)
+	}
+}
