@@ -232,6 +232,12 @@ func (rs Registers) Join(o Registers) (joined Registers, more bool) {
 	return append(append(out, rs...), o...), true
 }
 
+// Same says whether two registers are the same memory: Join returns what it was given where
+// nothing is new.
+func (rs Registers) Same(o Registers) bool {
+	return len(rs) == len(o) && (len(rs) == 0 || &rs[0] == &o[0])
+}
+
 // covers says whether joining o would change nothing.
 func (rs Registers) covers(o Registers) bool {
 	for i := range o {

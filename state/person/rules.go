@@ -83,6 +83,19 @@ func (r *Record) Covers(d *Delta) bool {
 	return r.CreatedMilli <= d.FirstMilli && r.UpdatedMilli >= floorHour(d.LastMilli) && r.Properties.covers(d.Properties)
 }
 
+// Covers is Record.Covers of a person as it is stored: its registers are what Encode made,
+// and are read only where the delta has properties. What cannot be read covers nothing.
+func Covers(createdMilli, updatedMilli int64, registers []byte, d *Delta) bool {
+	r := Record{CreatedMilli: createdMilli, UpdatedMilli: updatedMilli}
+	if len(d.Properties) > 0 {
+		var err error
+		if r.Properties, err = Decode(registers); err != nil {
+			return false
+		}
+	}
+	return r.Covers(d)
+}
+
 // seen extends the time of a person by that of an event, and says whether it did.
 func (r *Record) seen(firstMilli, lastMilli int64) bool {
 	created, updated := r.CreatedMilli, r.UpdatedMilli

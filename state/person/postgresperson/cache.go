@@ -43,14 +43,7 @@ func newCache(bytes int) (*cache, error) {
 func (k known) size(r person.Ref) int { return overhead + len(r.Distinct) + cap(k.registers) }
 
 func (k known) covers(d *person.Delta) bool {
-	r := person.Record{CreatedMilli: k.createdMilli, UpdatedMilli: k.updatedMilli}
-	if len(d.Properties) > 0 {
-		var err error
-		if r.Properties, err = person.Decode(k.registers); err != nil {
-			return false
-		}
-	}
-	return r.Covers(d)
+	return person.Covers(k.createdMilli, k.updatedMilli, k.registers, d)
 }
 
 // person is the one that a distinct id was last seen with.

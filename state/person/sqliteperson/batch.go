@@ -73,18 +73,12 @@ func (b *batch) row(id uuid.UUID) *row {
 
 func (b *batch) SetRecord(rec person.Record) {
 	r := b.row(rec.ID)
-	r.replaced = r.replaced || !same(r.Properties, rec.Properties)
+	r.replaced = r.replaced || !r.Properties.Same(rec.Properties)
 	r.Record = rec
 	if !r.changed {
 		r.changed = true
 		b.changed = append(b.changed, r)
 	}
-}
-
-// same says whether two registers are the same memory: Join returns what it was given
-// where nothing is new.
-func same(a, b person.Registers) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 func (b *batch) Remove(id uuid.UUID) {

@@ -123,14 +123,7 @@ func (c *cache) person(r person.Ref) (known, bool) {
 }
 
 func (k known) covers(d *person.Delta) bool {
-	r := person.Record{CreatedMilli: k.createdMilli, UpdatedMilli: k.updatedMilli}
-	if len(d.Properties) > 0 {
-		var err error
-		if r.Properties, err = person.Decode(k.registers); err != nil {
-			return false
-		}
-	}
-	return r.Covers(d)
+	return person.Covers(k.createdMilli, k.updatedMilli, k.registers, d)
 }
 
 // learn remembers what a batch has read and written, once that is durable. Batches may
