@@ -22,7 +22,7 @@ race: ## the same under the race detector, with 500 simulated seeds
 	sh scripts/need.sh cc
 	CGO_ENABLED=1 TIDEMILL_SIM_SEEDS=500 $(GO) test -race -timeout 20m ./...
 
-sim: ## 2,000 simulated seeds of the analytics system
+sim: ## 2,000 seeds of the simulation of each system
 	$(GO) test -timeout 20m -count=1 ./sim -seeds 2000
 
 e2e: test/sdk/node_modules ## real SDKs against the real binary, killed 50 times

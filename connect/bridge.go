@@ -43,6 +43,9 @@ func (i *Instance) bridge(ctx context.Context, a *admin.Parts) error {
 	if c.Embedded() {
 		open = i.bridgeEmbedded
 	}
+	if !c.Embedded() || i.config.Given("bridge.app.name") || i.config.Given("bridge.app.env") { // not in the way of who tries it out
+		i.options.Log = i.options.Log.With("app", c.App.Name, "env", c.App.Env)
+	}
 	ends := &bridgeEnds{}
 	if err := open(ctx, ends); err != nil {
 		return err
@@ -95,6 +98,7 @@ func (i *Instance) bridgeOptions(prefix string) bridge.Options {
 	}
 	if !given("pipeline.buffer_size") {
 		o.Ahead = aheadOf * o.Workers * o.Batch
+		o.Buffer = min(o.Buffer, 2*o.Ahead)
 	}
 	if c.Embedded() && !given("pipeline.drop_policy") { // what is dropped would come again only when its lease has ended
 		o.Drop, o.Threshold = flow.DropNone, 1

@@ -65,7 +65,7 @@ func (i *Instance) bridgeRedis(ctx context.Context, e *bridgeEnds) (redisconn.Cl
 	reports := i.sourceReports()
 	source, err := redissource.New(client, redissource.Options{Stream: c.Stream, Group: c.ConsumerGroup,
 		Consumer: cmp.Or(c.ConsumerName, "consumer-"+uuid.NewString()),
-		Lease:    c.ClaimMinIdle, Block: c.BlockTime, Batch: c.BatchSize, Answer: c.ReadTimeout,
+		Lease:    c.ClaimMinIdle, Block: i.blockTime(), Batch: c.BatchSize, Answer: c.ReadTimeout,
 		ClaimEvery: c.ClaimInterval, ClaimBatch: c.ClaimBatchSize, ClaimOnce: !c.AggressiveClaim, ClaimPause: c.ClaimCycleDelay,
 		Drains: c.DrainEnabled,
 		Report: func(r redissource.Report) {
@@ -110,6 +110,21 @@ func (i *Instance) bridgeRedis(ctx context.Context, e *bridgeEnds) (redisconn.Cl
 	}
 	i.Uses = append(i.Uses, fmt.Sprintf("stream: Redis, %s, %s", address.shown, c.Stream))
 	return client, nil
+}
+
+// blockTime is how long a read waits at Redis. A read that waits hears of nothing else: not
+// of an entry that comes due for its next try, nor of a stop. Where it is not given, it is
+// as short as the first wait between tries, and a second at most.
+func (i *Instance) blockTime() time.Duration {
+	b := &i.config.Bridge
+	if i.config.Given("bridge.redis.block_time") {
+		return b.Redis.BlockTime
+	}
+	most := time.Second
+	if b.Retry.Enabled {
+		most = min(most, max(b.Retry.InitialBackoff, 100*time.Millisecond))
+	}
+	return min(b.Redis.BlockTime, most)
 }
 
 // reachRedis connects, and tries again as often as the settings say.

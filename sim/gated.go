@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -84,7 +85,12 @@ func (s gatedSource) forget(ctx context.Context, out []*tidemill.Message) {
 }
 
 func (s gatedSource) Settle(ctx context.Context, ends []tidemill.Settlement) error {
-	return s.g.do(s.p, "settle "+s.name, ends[0].ID, func() error { return s.Source.Settle(ctx, ends) })
+	asked := slices.Clone(ends)
+	err := s.g.do(s.p, "settle "+s.name, ends[0].ID, func() error { return s.Source.Settle(ctx, asked) })
+	if err == nil { // else what it took is not known: the answer was lost with the error
+		copy(ends, asked)
+	}
+	return err
 }
 
 func (s gatedSource) Keep(ctx context.Context) error {

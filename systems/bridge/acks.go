@@ -41,12 +41,11 @@ const maxIDs = 100_000
 type listener struct {
 	b *Bridge
 
-	ready  []tidemill.Settlement // read and not yet handed over
-	next   int                   // the first of them
-	ended  bool                  // the subscription is over
-	word   word
-	shared []byte // the ids of one Receive, one after the other
-	ends   []int
+	ready   []tidemill.Settlement // read and not yet handed over
+	next    int                   // the first of them
+	ended   bool                  // the subscription is over
+	word    word
+	refused map[string]time.Time // until when an entry is put off because it was refused
 }
 
 // receive is a flow.Pipeline.Acks. When ctx ends, which is at the very end of a stop, it
@@ -123,6 +122,13 @@ func (l *listener) end(id string, ack bool) {
 		l.ready = append(l.ready, tidemill.Settlement{ID: id, End: tidemill.Done, Fate: tidemill.Delivered})
 		return
 	}
+	// Nobody can refuse what is put off and was not published since: it is the same refusal
+	// again.
+	now := l.b.o.Now()
+	if now.Before(l.refused[id]) {
+		l.b.stats.unknown.Add(1)
+		return
+	}
 	// A refusal is a failed try. Where it was the last, the entry comes back at once and
 	// becomes a dead letter.
 	wait := time.Duration(0)
@@ -132,8 +138,22 @@ func (l *listener) end(id string, ack bool) {
 	if tries+1 < l.b.o.attempts() {
 		wait = l.b.o.Retry.Wait(tries+1, 0)
 	}
+	if wait > 0 {
+		l.putOff(id, now.Add(wait))
+	}
 	l.ready = append(l.ready, tidemill.Settlement{ID: id, End: tidemill.Again, Burn: true, After: wait,
 		Kind: tidemill.Business, Cause: "the far side refused it"})
+}
+
+// putOff notes until when an entry cannot be published again.
+func (l *listener) putOff(id string, until time.Time) {
+	if len(l.refused) >= maxTries {
+		clear(l.refused)
+	}
+	if l.refused == nil {
+		l.refused = map[string]time.Time{}
+	}
+	l.refused[id] = until
 }
 
 // plainAck reads the ack that nearly everybody writes, {"id":"…","ack":true} with or

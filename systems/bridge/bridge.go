@@ -127,7 +127,7 @@ func New(p Parts, o Options) (*Bridge, error) {
 		pipeline.Prepared = 2 * o.Workers * o.Batch
 	}
 	if p.Acks != nil {
-		pipeline.Acks = (&listener{b: b}).receive
+		pipeline.Source, pipeline.Acks = toldOnce(p.Source), (&listener{b: b}).receive
 	}
 	if b.Pipeline, err = flow.New(pipeline); err != nil {
 		return nil, fmt.Errorf("bridge: %w", err)

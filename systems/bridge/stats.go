@@ -96,10 +96,11 @@ func (b *Bridge) Stats() Stats {
 		Processing: s.processing.read(), Publishing: s.publishing.read(), Acking: s.acking.read()}
 }
 
-// Utilization is how much of the buffer is in use, in percent.
+// Utilization is how much of the buffer is in use, in percent. Entries that a drop policy
+// has just dropped are still counted by the engine, beyond what the buffer holds.
 func (b *Bridge) Utilization() float64 {
 	st := b.Pipeline.Stats()
-	return 100 * float64(st.InFlight) / float64(b.o.Buffer)
+	return min(100*float64(st.InFlight)/float64(b.o.Buffer), 100)
 }
 
 // histogram counts how long things took, many at a time.

@@ -11,9 +11,8 @@ import (
 
 // A topic is a template: text, and fields of an entry between braces.
 type topic struct {
-	text   string   // where it has no fields
-	parts  []string // text, field, text, field, … text
-	prefix string
+	text  string   // where it has no fields
+	parts []string // text, field, text, field, … text
 }
 
 // JoinTopic puts a prefix before a topic. A leading slash is dropped.

@@ -1,0 +1,218 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemill/tidemill"
+)
+
+// What the far side and its broker do beside what the gate does.
+const (
+	Forgotten = "message forgotten by the broker"
+	Silent    = "message not answered"
+	AckLost   = "ack lost"
+	AckTwice  = "ack twice"
+	AckLate   = "ack late"
+	Nack      = "refused by the far side"
+	Turned    = "refused by the broker"
+	Garbage   = "garbage among the acks"
+)
+
+// FarClasses lists all of them.
+var FarClasses = []string{Forgotten, Silent, AckLost, AckTwice, AckLate, Nack, Turned, Garbage}
+
+// broker takes messages and hands them to a far side, which answers; answers go to every
+// process that has subscribed by then. It changes only while the gate lets one effect
+// happen.
+type broker struct {
+	w     *bridgeWorld
+	rnd   *rand.Rand
+	boxes map[int][]string // what waits for each subscribed process
+	way   []answer         // on its way
+	count map[string]int
+}
+
+// answer is a message to the topic of acks.
+type answer struct {
+	at   time.Time
+	text string
+	of   *entry // nil: of nobody
+	ack  bool
+}
+
+func newBroker(w *bridgeWorld, rnd *rand.Rand) *broker {
+	return &broker{w: w, rnd: rnd, boxes: map[int][]string{}, count: map[string]int{}}
+}
+
+// happens draws whether something goes wrong, as long as faults are on.
+func (b *broker) happens(what string, percent int) bool {
+	if b.rnd.IntN(100) >= percent || b.w.g.calm {
+		return false
+	}
+	b.count[what]++
+	return true
+}
+
+// take takes a batch of messages.
+func (b *broker) take(p *process, batch []*tidemill.Message) error {
+	b.arrive()
+	var failed tidemill.Partial
+	for i, m := range batch {
+		e := b.w.by[m.ID]
+		switch {
+		case e == nil:
+			b.w.fault("a message of %s was published, which nobody added", m.ID)
+		case m.To == deadTopic:
+			e.buried(b.w, string(m.Payload))
+		case m.To != outTopic || string(m.Payload) != e.want:
+			b.w.fault("entry %s was published to %s as %s, want %s", e.id, m.To, m.Payload, e.want)
+		default:
+			e.published(b.w, p)
+			if e.turns > 0 {
+				e.turns--
+				e.failed++
+				b.count[Turned]++
+				failed.Failed = append(failed.Failed, tidemill.Failed{Index: i, Err: tidemill.Fail(tidemill.Credentials, "sim: not authorized")})
+				continue
+			}
+			b.far(e)
+		}
+	}
+	if len(failed.Failed) > 0 {
+		return &failed
+	}
+	return nil
+}
+
+// far is the far side, which got an entry.
+func (b *broker) far(e *entry) {
+	if b.happens(Forgotten, 8) || b.happens(Silent, 8) {
+		return
+	}
+	ack := e.refuses == 0
+	if !ack {
+		b.count[Nack]++
+		if e.refuses > 0 {
+			e.refuses--
+		}
+	}
+	at := time.Now().Add(time.Millisecond + time.Duration(b.rnd.Int64N(int64(300*time.Millisecond))))
+	if b.happens(AckLate, 8) {
+		at = at.Add(time.Duration(b.rnd.Int64N(int64(2 * bridgeLease))))
+	}
+	a := answer{at: at, text: fmt.Sprintf(`{"id":%q,"ack":%t}`, e.id, ack), of: e, ack: ack}
+	if b.rnd.IntN(3) == 0 {
+		a.text = fmt.Sprintf(`{"ack":%t,"ids":[%q]}`, ack, e.id)
+	}
+	b.way = append(b.way, a)
+	if b.happens(AckTwice, 8) {
+		a.at = a.at.Add(time.Duration(b.rnd.Int64N(int64(3 * time.Second))))
+		b.way = append(b.way, a)
+	}
+	if b.happens(Garbage, 5) {
+		text := []string{`{"id":"nobody","ack":true}`, `{"id":"nobody","ack":false}`, "{", `{"id":7,"ack":true}`, `{"ack":true}`}[b.rnd.IntN(5)]
+		b.way = append(b.way, answer{at: at, text: text})
+	}
+}
+
+// arrive lets answers arrive whose time has come.
+func (b *broker) arrive() {
+	slices.SortStableFunc(b.way, func(x, y answer) int { return x.at.Compare(y.at) })
+	for len(b.way) > 0 && !b.way[0].at.After(time.Now()) {
+		a := b.way[0]
+		b.way = b.way[1:]
+		if a.of != nil && a.ack {
+			a.of.said = true
+		}
+		if b.happens(AckLost, 8) {
+			continue
+		}
+		for n := range b.boxes {
+			b.boxes[n] = append(b.boxes[n], a.text)
+		}
+	}
+}
+
+// hand hands a process what waits for it.
+func (b *broker) hand(p *process) []string {
+	b.arrive()
+	got := b.boxes[p.n]
+	if got != nil {
+		b.boxes[p.n] = got[len(got):]
+	}
+	for _, text := range got {
+		if id := strings.Split(text, `"`); strings.Contains(text, "false") { // each copy may count
+			for _, word := range id {
+				if e := b.w.by[word]; e != nil {
+					e.failed++
+				}
+			}
+		}
+	}
+	return got
+}
+
+func (b *broker) join(p *process) {
+	b.arrive()
+	b.boxes[p.n] = []string{}
+}
+
+func (b *broker) leave(p *process) { delete(b.boxes, p.n) }
+
+// gatedBroker is the broker as one process has it: a tidemill.Sink and a bridge.Acks.
+type gatedBroker struct {
+	b    *broker
+	g    *Gate
+	p    *process
+	down atomic.Bool
+}
+
+// up is as far as the last call has shown.
+func (s *gatedBroker) up() bool { return !s.down.Load() }
+
+func (s *gatedBroker) Write(_ context.Context, batch []*tidemill.Message) error {
+	err := s.g.do(s.p, "publish", fmt.Sprint(batch[0].To, batch[0].ID, len(batch)), func() error { return s.b.take(s.p, batch) })
+	_, partly := errors.AsType[*tidemill.Partial](err)
+	s.down.Store(err != nil && !partly && tidemill.KindOf(err) == tidemill.Transient)
+	return err
+}
+
+// Subscribe goes on until it has succeeded, as the real one does.
+func (s *gatedBroker) Subscribe(ctx context.Context) error {
+	for ctx.Err() == nil {
+		err := s.g.do(s.p, "subscribe", "", func() error { s.b.join(s.p); return nil })
+		if err == nil {
+			return nil
+		}
+		sleep(ctx, 500*time.Millisecond)
+	}
+	return ctx.Err()
+}
+
+func (s *gatedBroker) Receive(ctx context.Context, each func([]byte)) error {
+	for {
+		var got []string
+		err := s.g.do(s.p, "acks", "", func() error { got = s.b.hand(s.p); return nil })
+		if err != nil { // where the answer was lost, so are the acks
+			return err
+		}
+		for _, text := range got {
+			each([]byte(text))
+		}
+		if len(got) > 0 || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		sleep(ctx, 2*poll)
+	}
+}
+
+func (s *gatedBroker) Unsubscribe(context.Context) error {
+	return s.g.do(s.p, "unsubscribe", "", func() error { return nil }) // what came before can still be read
+}

@@ -1,0 +1,140 @@
+package sim
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/systems/bridge"
+)
+
+// The bugs below are the classic ones of a bridge.
+
+// blameless burns tries although nobody was there to refuse.
+type blameless struct{ tidemill.Sink }
+
+func (s blameless) Write(ctx context.Context, batch []*tidemill.Message) error {
+	err := s.Sink.Write(ctx, batch)
+	if e, ok := err.(*tidemill.Error); ok && e.Kind == tidemill.Transient {
+		return tidemill.Fail(tidemill.Partner, "%w", e.Err)
+	}
+	return err
+}
+
+// deaf changes what the far side says.
+type deaf struct {
+	bridge.Acks
+	hears func(string) string
+}
+
+func (a deaf) Receive(ctx context.Context, each func([]byte)) error {
+	return a.Acks.Receive(ctx, func(p []byte) {
+		if said := a.hears(string(p)); said != "" {
+			each([]byte(said))
+		}
+	})
+}
+
+// impatient counts every hand-out as a failed try.
+type impatient struct{ gatedSource }
+
+func (s impatient) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
+	n, err := s.gatedSource.Receive(ctx, into)
+	for _, m := range into[:n] {
+		m.Tries = m.Handed - 1
+	}
+	return n, err
+}
+
+// gravedigger does not tell of the dead.
+type gravedigger struct{ tidemill.Sink }
+
+func (s gravedigger) Write(ctx context.Context, batch []*tidemill.Message) error {
+	if batch[0].To == deadTopic {
+		return nil
+	}
+	return s.Sink.Write(ctx, batch)
+}
+
+// eager takes for delivered what was published and left for its ack.
+type eager struct{ gatedSource }
+
+func (s eager) Settle(ctx context.Context, ends []tidemill.Settlement) error {
+	for i := range ends {
+		if ends[i].End == tidemill.Left {
+			ends[i].End, ends[i].Fate = tidemill.Done, tidemill.Delivered
+		}
+	}
+	return s.gatedSource.Settle(ctx, ends)
+}
+
+// repeater publishes again by itself when the answer was lost.
+type repeater struct{ tidemill.Sink }
+
+func (s repeater) Write(ctx context.Context, batch []*tidemill.Message) error {
+	err := s.Sink.Write(ctx, batch)
+	if tidemill.KindOf(err) == tidemill.Unknown {
+		return s.Sink.Write(ctx, batch)
+	}
+	return err
+}
+
+// stubborn tells the source again what may have been taken, also of refusals.
+type stubborn struct{ gatedSource }
+
+func (s stubborn) Settle(ctx context.Context, ends []tidemill.Settlement) error {
+	err := s.gatedSource.Settle(ctx, ends)
+	for range 10 {
+		if tidemill.KindOf(err) != tidemill.Unknown {
+			break
+		}
+		err = s.gatedSource.Settle(ctx, ends)
+	}
+	return err
+}
+
+// keen lets the far side's refusals end their entries as dead at once.
+type keen struct{ gatedSource }
+
+func (s keen) Settle(ctx context.Context, ends []tidemill.Settlement) error {
+	for i := range ends {
+		if e := &ends[i]; e.Burn && e.After == 0 {
+			e.End, e.Fate, e.Burn = tidemill.Done, tidemill.Dead, false
+		}
+	}
+	return s.gatedSource.Settle(ctx, ends)
+}
+
+func TestTheCheckerFindsPlantedBugsOfTheBridge(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		plant func(*bridge.Parts)
+	}{
+		{"the broker's word ends an entry although there is a topic of acks", func(p *bridge.Parts) { p.Acks = nil }},
+		{"what is left for its ack is taken for delivered", func(p *bridge.Parts) { p.Source = eager{p.Source.(gatedSource)} }},
+		{"tries are used up while the broker is away", func(p *bridge.Parts) { p.Sink, p.Up = blameless{p.Sink}, nil }},
+		{"refusals are not heard", func(p *bridge.Parts) {
+			p.Acks = deaf{p.Acks, func(s string) string { return strings.ReplaceAll(s, "false", `"false"`) }}
+		}},
+		{"refusals are taken for acks", func(p *bridge.Parts) {
+			p.Acks = deaf{p.Acks, func(s string) string { return strings.ReplaceAll(s, "false", "true") }}
+		}},
+		{"silence is a failed try", func(p *bridge.Parts) { p.Source = impatient{p.Source.(gatedSource)} }},
+		{"dead without a letter", func(p *bridge.Parts) { p.Sink = gravedigger{p.Sink} }},
+		{"a refusal whose answer was lost counts twice", func(p *bridge.Parts) { p.Source = stubborn{p.Source.(gatedSource)} }},
+		{"the last refusal ends an entry before its letter is there", func(p *bridge.Parts) { p.Source = keen{p.Source.(gatedSource)} }},
+		{"published again without being handed out again", func(p *bridge.Parts) { p.Sink = repeater{p.Sink} }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const most = 500
+			for seed := range uint64(most) {
+				if r := runBridge(t, seed, false, c.plant); len(r.faults) > 0 {
+					t.Logf("found at seed %d: %s", seed, r.faults[0])
+					return
+				}
+			}
+			t.Errorf("not found in %d seeds", most)
+		})
+	}
+}

@@ -1,0 +1,172 @@
+//go:build servers
+
+package faults
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/test/process"
+)
+
+// Where the bridges of these tests read and write.
+const (
+	bridgeStream = "entries"
+	bridgeGroup  = "bridges"
+	outTopic     = "faults/out"
+	ackTopic     = "faults/acks"
+	deadTopic    = "faults/dead"
+)
+
+// bridgeStop is the time that a stop of a bridge may take.
+const bridgeStop = 10 * time.Second
+
+// mostRefusals is how often the far side may refuse an entry until it is dead: the first
+// try and three more.
+const mostRefusals = 4
+
+// bridgeWorld is a Redis and a Mosquitto of a test's own, bridges between them, producers
+// and a far side.
+type bridgeWorld struct {
+	*world
+	mosquitto *testenv.Server
+	load      *bridgeLoad
+	far       *farSide
+}
+
+// bridgeRounds runs a test in worlds of its own, each with a seed that its name shows, and
+// its servers with settings; without, what Redis confirms is there after kill -9, and the
+// broker is as it comes, but for what it keeps: what it forgets comes again.
+func bridgeRounds(t *testing.T, do func(w *bridgeWorld), settings ...string) {
+	t.Helper()
+	for r := range uint64(*roundsFlag) {
+		seed := *seedFlag + r
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			do(newBridgeWorld(t, rand.New(rand.NewPCG(seed, 0)), settings...))
+		})
+	}
+}
+
+func newBridgeWorld(t *testing.T, rnd *rand.Rand, settings ...string) *bridgeWorld {
+	t.Helper()
+	if len(settings) == 0 {
+		settings = []string{"REDIS_SETTINGS=--appendfsync always", "MOSQUITTO_SETTINGS=persistence false"}
+	}
+	w := &bridgeWorld{world: &world{T: t, rnd: rnd, began: time.Now(), hits: map[string]int{}}}
+	var up sync.WaitGroup
+	up.Go(func() { w.redis = testenv.Start(t, testenv.PrivateRedis, settings...) })
+	up.Go(func() {
+		w.mosquitto = testenv.Start(t, testenv.PrivateMosquitto, settings...)
+	})
+	up.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	w.env = map[string]string{
+		"REDIS_ADDRESSES": w.redis.Addr, "REDIS_STREAM": bridgeStream, "REDIS_CONSUMER_GROUP": bridgeGroup, "REDIS_BLOCK_TIME": "500ms",
+		"REDIS_CLAIM_MIN_IDLE": claim.String(), "REDIS_CLAIM_INTERVAL": "1s", "REDIS_CLAIM_CYCLE_DELAY": "100ms", "REDIS_RETRY_INTERVAL": "200ms",
+		"REDIS_DRAIN_INTERVAL": "2s", "REDIS_CONSUMER_IDLE_TIMEOUT": "6s", "REDIS_CONSUMER_CLEANUP_INTERVAL": "2s",
+		"MQTT_BROKERS": "tcp://" + w.mosquitto.Addr, "MQTT_QOS": fmt.Sprint(1 + (rnd.IntN(2)+len(t.Name()))%2), "MQTT_MAX_RECONNECT_DELAY": "500ms",
+		"MQTT_PUBLISH_TOPIC": outTopic, "MQTT_SUBSCRIBE_TOPIC": ackTopic, "PIPELINE_DLQ_TOPIC": deadTopic,
+		"PIPELINE_RETRY_MAX_ATTEMPTS": fmt.Sprint(mostRefusals - 1), "PIPELINE_RETRY_INITIAL_BACKOFF": "200ms", "PIPELINE_RETRY_MAX_BACKOFF": "1s",
+		"PIPELINE_PROCESSING_TIMEOUT": "2s", "CIRCUIT_BREAKER_TIMEOUT": "1s", "APP_SHUTDOWN_TIMEOUT": bridgeStop.String(),
+		"HEALTH_ENABLED": "false", "METRICS_ENABLED": "false", "LOG_LEVEL": "warn",
+	}
+	var err error
+	if w.client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{w.redis.Addr}, DisableRetry: true, DisableCache: true,
+		ForceSingleClient: true, PipelineMultiplex: 1}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.client.Close)
+	t.Logf("ready after %v, QoS %s", time.Since(w.began).Round(time.Millisecond), w.env["MQTT_QOS"])
+	return w
+}
+
+// instance makes a bridge that runs on the servers, by a consumer's name of its own.
+func (w *bridgeWorld) instance(name string) *process.Instance {
+	w.Helper()
+	env := []string{"REDIS_CONSUMER_NAME=" + name}
+	for _, k := range slices.Sorted(maps.Keys(w.env)) {
+		env = append(env, k+"="+w.env[k])
+	}
+	in := process.New(w, []string{"bridge"}, env)
+	w.instances = append(w.instances, in)
+	return in
+}
+
+// run makes bridges and starts them one after the other, then the far side and producers.
+func (w *bridgeWorld) run(f farOptions, names ...string) []*process.Instance {
+	w.Helper()
+	w.far = newFarSide(w, f)
+	var made []*process.Instance
+	for _, n := range names {
+		in := w.instance(n)
+		in.Start()
+		made = append(made, in)
+	}
+	w.load = w.startBridgeLoad(0)
+	return made
+}
+
+// waiting is how many entries are in the stream, and how many of them are handed out; of a
+// consumer for a name, of all for "".
+func (w *bridgeWorld) waiting(name string) (entries, pending int64) {
+	w.Helper()
+	args := []string{"XPENDING", bridgeStream, bridgeGroup}
+	if name == "" {
+		list, err := w.do(args...).ToArray()
+		if err == nil && len(list) > 0 {
+			pending, _ = list[0].AsInt64()
+		}
+	} else {
+		list, _ := w.do(append(args, "-", "+", "100000", name)...).ToArray() // no group: nothing
+		pending = int64(len(list))
+	}
+	return w.int("XLEN", bridgeStream), pending
+}
+
+// busy waits until entries are handed out to that consumer, or to any for "".
+func (w *bridgeWorld) busy(name string) {
+	w.Helper()
+	w.until(10*time.Second, "entries are handed out to "+name, func() bool { _, n := w.waiting(name); return n > 0 })
+}
+
+// audit asks a bridge that runs; an unbalanced one is an answer too.
+func (w *bridgeWorld) audit() (a audit, err error) {
+	w.Helper()
+	out, err := w.running().Try("audit", "bridge", "--json")
+	if len(out) > 0 && json.Unmarshal(out, &a) == nil {
+		return a, nil
+	}
+	return a, err
+}
+
+// quiet waits until nothing is in the stream, handed out, or in flight by the books.
+func (w *bridgeWorld) quiet(within time.Duration) audit {
+	w.Helper()
+	began := time.Now()
+	for deadline := began.Add(within); ; time.Sleep(50 * time.Millisecond) { // between two looks at other processes
+		entries, pending := w.waiting("")
+		var a audit
+		var err error
+		if entries+pending == 0 {
+			if a, err = w.audit(); err == nil && a.InFlight == 0 {
+				w.Logf("quiet after %v: %+v", time.Since(began).Round(time.Millisecond), a)
+				return a
+			}
+		}
+		if time.Now().After(deadline) {
+			list, _ := w.do("XPENDING", bridgeStream, bridgeGroup, "-", "+", "5").ToAny()
+			w.Fatalf("not quiet after %v: %d in the stream, %d pending, of them %v; audit %+v %v", within, entries, pending, list, a, err)
+		}
+	}
+}
