@@ -7,8 +7,20 @@
 // adding a known name again is a no-op for as long as the queue remembers it, also after
 // the job has ended, so that a producer may always send again.
 //
-// Backends: memoryqueue (the reference of the meaning, and what simulation runs on) and
-// sqlitequeue (one file). Every promise here is a case of package queuetest.
+// What is handed out next is decided by three rules, in this order: priorities share by
+// weight, tenants take turns, and each tenant's jobs go first in, first out. Limits of a
+// queue, a tenant and a key are asked at that moment; who is held back blocks nobody else.
+// All of it is tuned for each queue by its [Settings].
+//
+//	       ┌────────────── Again ──────────────┐
+//	Add ─► delayed ─► waiting ─► leased ─► completed ─► forgotten
+//	           ▲         ▲          ├────► failed ────► forgotten
+//	           └─────────┼── lease ends     │
+//	                     └───── Retry ──────┘
+//
+// Backends: memoryqueue (the reference of the meaning, and what simulation runs on),
+// sqlitequeue (one file) and redisqueue (shared by any number of processes). Every promise
+// here is a case of package queuetest.
 package queue
 
 import (
@@ -23,9 +35,10 @@ import (
 type Added uint8
 
 const (
-	New   Added = iota + 1 // durable, and counted as accepted
-	Known                  // a job of this name was added before: nothing was done
-	Full                   // the queue holds as many as it may: nothing was done, try later
+	New    Added = iota + 1 // durable, and counted as accepted
+	Known                   // a job of this name was added before: nothing was done
+	Full                    // the queue holds as many as it may: nothing was done, try later
+	Closed                  // the queue is being drained (Settings.Closed): nothing was done
 )
 
 // Remember is how long a job's name is known after it was added, at the least.
@@ -35,70 +48,146 @@ const Remember = 24 * time.Hour
 type Intake interface {
 	// Add puts each job into the queue that its To names. After a nil error every job
 	// that is New is durable and added[i] says what became of jobs[i] (added may be nil;
-	// then Full is an error of kind rate_limit). After an error nothing is promised:
+	// then Full and Closed are errors of kind rate_limit). After an error nothing is promised:
 	// adding the same jobs again is safe. A name given twice in one call is New once.
 	// Fields kept: ID, Tenant, Type, Key, Payload, Header, Time, At, Priority.
 	Add(ctx context.Context, jobs []*tidemill.Message, added []Added) error
 }
 
-// Desk is for operators.
+// Desk is for who looks.
 type Desk interface {
 	// List yields the jobs of a queue that match, oldest first, without holding up work.
 	List(ctx context.Context, f Filter) iter.Seq2[*Job, error]
-	// Stats counts a queue's jobs by state.
+	// Stats counts a queue's jobs by state, without looking at each.
 	Stats(ctx context.Context, queue string) (Stats, error)
 }
 
-// Store is all of the role.
+// Store is what every backend has.
 type Store interface {
 	Intake
 	Desk
 	// Open makes a source of the queue's jobs. It is also a tidemill.Keeper, Gater and
-	// Bookkeeper. Several sources may be open on one queue: each job is out under one
-	// lease at a time. Its traits: Delays, Forwards, Keep.
+	// Bookkeeper. Several sources may be open on one queue, in several processes where
+	// the backend is shared: each job is out under one lease at a time. Its traits:
+	// Delays, Forwards, Keep, and Ordered as Options say.
 	//
-	// Oldest first among the jobs that are due. A hand-out is durable enough that Handed
-	// grows across a crash of the process: a job that kills its worker is recognised.
+	// A hand-out is durable enough that Handed grows across a crash of the process: a job
+	// that kills its worker is recognised.
 	Open(queue string, o Options) tidemill.Source
+}
+
+// Whole is a store with everything.
+type Whole interface {
+	Store
+	Tuner
+	Mover
+	Meter
+}
+
+// A Tuner changes how queues work while they work, durably and for all instances.
+type Tuner interface {
+	// Settings are those of a queue; the zero Settings where nobody has set any.
+	Settings(ctx context.Context, queue string) (Settings, error)
+	// Set lets change alter the settings, and returns them. It may call it again where
+	// somebody else set them meanwhile: nobody's change is lost.
+	Set(ctx context.Context, queue string, change func(*Settings)) (Settings, error)
+}
+
+// A Mover changes jobs by hand: those that a filter chooses (its Queue is required), as
+// many as it says (Max). Jobs that are out are left alone. It answers how many it changed,
+// also beside an error.
+type Mover interface {
+	// Retry lets failed jobs wait again as if they were added now, with no try behind
+	// them: the books count them as accepted once more.
+	Retry(ctx context.Context, f Filter) (int, error)
+	// Promote makes delayed jobs due.
+	Promote(ctx context.Context, f Filter) (int, error)
+	// Remove ends waiting and delayed jobs (the books count them as skipped), and forgets
+	// those that are kept after their end. Their names stay known.
+	Remove(ctx context.Context, f Filter) (int, error)
+	// Look returns one job, or ErrNotFound.
+	Look(ctx context.Context, n Name) (*Job, error)
+	// Edit gives a job that has not completed another payload. ErrNotFound: there is none;
+	// ErrOut: somebody works on it.
+	Edit(ctx context.Context, n Name, payload []byte) error
+}
+
+// A Meter reads what is beyond Stats, without looking at each job.
+type Meter interface {
+	// Queues are the names of all queues that ever had a job or a setting, sorted.
+	Queues(ctx context.Context) ([]string, error)
+	// Depths says for each priority that has waiting jobs how many there are and how long
+	// the oldest has waited: its starvation age. The highest priority first.
+	Depths(ctx context.Context, queue string) ([]Depth, error)
+	// Tenants says the same for each tenant, up to max of them (0: 100): the deepest
+	// first of those that were looked at, of which there are ten times as many at the most.
+	Tenants(ctx context.Context, queue string, max int) ([]Depth, error)
 }
 
 // Options tune a source of jobs; the zero value is ready to use.
 type Options struct {
 	Lease time.Duration // visibility timeout of what is handed out; 0 means 30s
+	// Ordered asks for strict order per tenant and key, for which all instances stand
+	// together: the queue's setting is made so (see Settings.Ordered), and Receive fails
+	// with kind validation while that cannot be.
+	Ordered bool
 }
+
+// Name is what a job is known by.
+type Name struct{ Queue, Tenant, ID string }
 
 // Job is a message in a queue with its state.
 type Job struct {
 	tidemill.Message
 	State State
-	Cause string // of the last failed try
+	Cause string        // of the last failed try, or of its end
+	Added time.Time     // when it was accepted
+	Ended time.Time     // Completed, Failed: when
+	Fate  tidemill.Fate // Completed, Failed: what it was
 }
 
-// State of a job that has not ended.
+// State of a job.
 type State string
 
+// The states. What has ended is kept only where Settings say so.
 const (
-	Waiting State = "waiting" // due
-	Delayed State = "delayed" // to come back later
-	Leased  State = "leased"  // handed out
+	Waiting   State = "waiting"   // due
+	Delayed   State = "delayed"   // to come back later
+	Leased    State = "leased"    // handed out
+	Completed State = "completed" // ended: delivered or skipped
+	Failed    State = "failed"    // ended: dead
 )
 
-// Filter chooses jobs; zero fields match all.
+// Held says whether a job in that state has not ended.
+func (s State) Held() bool { return s != Completed && s != Failed }
+
+// Filter chooses jobs; zero fields match all. A listing without a State shows those that
+// have not ended.
 type Filter struct {
 	Queue, Tenant, Type string
 	State               State
 	IDs                 []string
-	Max                 int // 0: no limit
+	Before              time.Time // ended before, or where it has not ended: added before
+	Max                 int       // 0: no limit
 }
 
-// Stats of a queue. Waiting, Delayed and Leased are what it holds now.
+// Stats of a queue. Waiting, Delayed and Leased are what it holds now; Completed and Failed
+// what it keeps after the end.
 type Stats struct {
-	Waiting, Delayed, Leased int64
-	Oldest                   time.Time // when the oldest job held was added; zero: none
+	Waiting, Delayed, Leased, Completed, Failed int64
+	Oldest                                      time.Time // when the oldest job held was added; zero: none
 }
 
-// Sink lets a pipeline write into queues. Known jobs are as good as written; a full
-// queue is a Partial with kind rate_limit.
+// Depth is what waits of one priority or one tenant.
+type Depth struct {
+	Priority uint8
+	Tenant   string
+	Waiting  int64
+	Oldest   time.Time // when the oldest of them was added
+}
+
+// Sink lets a pipeline write into queues. Known jobs are as good as written; a queue that
+// is full or closed is a Partial with kind rate_limit.
 func Sink(in Intake) tidemill.Sink { return sink{in} }
 
 type sink struct{ in Intake }
@@ -110,8 +199,11 @@ func (s sink) Write(ctx context.Context, batch []*tidemill.Message) error {
 	}
 	var p tidemill.Partial
 	for i, a := range added {
-		if a == Full {
-			p.Failed = append(p.Failed, tidemill.Failed{Index: i, Err: tidemill.Fail(tidemill.RateLimit, "queue %q is full", batch[i].To)})
+		switch a {
+		case Full:
+			p.Failed = append(p.Failed, tidemill.Failed{Index: i, Err: FullError(batch[i].To)})
+		case Closed:
+			p.Failed = append(p.Failed, tidemill.Failed{Index: i, Err: ClosedError(batch[i].To)})
 		}
 	}
 	if len(p.Failed) > 0 {

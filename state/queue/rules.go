@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -41,12 +43,69 @@ func FullError(queue string) error {
 	return tidemill.Fail(tidemill.RateLimit, "queue %q is full: let it drain, or raise its capacity", queue)
 }
 
+// Errors of a Mover and of a queue that is drained.
+var (
+	ErrNotFound = errors.New("there is no such job")
+	ErrOut      = errors.New("somebody works on the job: wait for its end, or for its lease to end")
+	ErrClosed   = errors.New("the queue is being drained and takes no new jobs")
+)
+
+// ClosedError is the error of a queue that is drained: ErrClosed with kind rate_limit.
+func ClosedError(queue string) error {
+	return tidemill.Fail(tidemill.RateLimit, "queue %q: %w", queue, ErrClosed)
+}
+
+// NotFound is the error for a name that no job has: ErrNotFound with kind not_found.
+func NotFound(n Name) error {
+	return tidemill.Fail(tidemill.NotFound, "job %q of tenant %q in queue %q: %w", n.ID, n.Tenant, n.Queue, ErrNotFound)
+}
+
+// Out is the error for a job that is out: ErrOut with kind transient.
+func Out(n Name) error {
+	return tidemill.Fail(tidemill.Transient, "job %q of tenant %q in queue %q: %w", n.ID, n.Tenant, n.Queue, ErrOut)
+}
+
+// NotEmpty is the error of who changes the order of a queue that holds jobs.
+func NotEmpty(queue string) error {
+	return tidemill.Fail(tidemill.Validation, "queue %q holds jobs: its order (Settings.Ordered) can be changed only while it is empty, let it drain first", queue)
+}
+
+// NoQueue is the error of who moves jobs of no queue.
+func NoQueue() error {
+	return tidemill.Fail(tidemill.Validation, "move jobs: name their queue in the filter")
+}
+
+// Deeper orders tenants by how much waits, the deepest first.
+func Deeper(a, b Depth) int {
+	return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Tenant, b.Tenant))
+}
+
+// Refused is the error for a job that became Full or Closed, nil for any other.
+func Refused(a Added, queue string) error {
+	switch a {
+	case Full:
+		return FullError(queue)
+	case Closed:
+		return ClosedError(queue)
+	}
+	return nil
+}
+
 // Matches says whether a job is one that the filter chooses; Max is the caller's.
 func (f *Filter) Matches(j *Job) bool {
+	if !f.Before.IsZero() {
+		at := j.Added
+		if !j.State.Held() {
+			at = j.Ended
+		}
+		if !at.Before(f.Before) {
+			return false
+		}
+	}
 	return (f.Queue == "" || f.Queue == j.To) &&
 		(f.Tenant == "" || f.Tenant == j.Tenant) &&
 		(f.Type == "" || f.Type == j.Type) &&
-		(f.State == "" || f.State == j.State) &&
+		(f.State == j.State || f.State == "" && j.State.Held()) &&
 		(len(f.IDs) == 0 || slices.Contains(f.IDs, j.ID))
 }
 
@@ -66,4 +125,9 @@ func MillisUp(t time.Time) time.Time {
 		m = m.Add(time.Millisecond)
 	}
 	return m
+}
+
+// NotOrdered is the error of a source that needs strict order of a queue without.
+func NotOrdered(queue string) error {
+	return tidemill.Fail(tidemill.Validation, "queue %q: its order was switched off (Settings.Ordered), and this source needs it", queue)
 }

@@ -2,14 +2,22 @@ package memoryqueue
 
 import "time"
 
-// positions is a heap (container/heap): the lowest first.
-type positions []uint64
+// oldest is a heap (container/heap) of waiting jobs: the lowest position first. Each job
+// knows its index, so that one that leaves out of turn can be taken out.
+type oldest []*job
 
-func (p positions) Len() int           { return len(p) }
-func (p positions) Less(i, j int) bool { return p[i] < p[j] }
-func (p positions) Swap(i, j int)      { p[i], p[j] = p[j], p[i] }
-func (p *positions) Push(x any)        { *p = append(*p, x.(uint64)) }
-func (p *positions) Pop() any          { return pop(p) }
+func (o oldest) Len() int           { return len(o) }
+func (o oldest) Less(i, j int) bool { return o[i].pos < o[j].pos }
+func (o oldest) Swap(i, j int) {
+	o[i], o[j] = o[j], o[i]
+	o[i].index, o[j].index = i, j
+}
+func (o *oldest) Push(x any) {
+	j := x.(*job)
+	j.index = len(*o)
+	*o = append(*o, j)
+}
+func (o *oldest) Pop() any { return pop(o) }
 
 // instant is when something happens to the job at a position.
 type instant struct {

@@ -13,20 +13,33 @@ import (
 
 // line is one queue. Store.mu guards it, except turn and wake.
 type line struct {
-	name string
-	no   uint32
+	name     string
+	no       uint32
+	settings queue.Settings
+	version  int // how often they were set
 
 	end     uint64         // jobs accepted so far: the position of the newest
 	settled tidemill.Count // what became of those that ended
 	jobs    map[uint64]*job
+	states  map[queue.State]int
 	names   map[name]uint64     // position of every name that is remembered
 	ids     map[string][]uint64 // positions of jobs held, by ID alone, oldest first
 	known   []remembered        // names in the order in which they may be forgotten
 
-	// Heaps of positions. An entry whose job has moved on is skipped when it comes up.
-	due   positions
+	levels []*level           // those that ever had a job, the highest first
+	pass   float64            // of the level that was served last
+	chains map[subject]*chain // of keys, where order is strict
+
+	out       map[subject]int     // hand-outs of tenants and keys
+	spent     map[subject]float64 // until when, in microseconds, a rate is used up
+	spentOnce int                 // how many of them were there when they were last looked through
+	again     time.Time           // when somebody whom a limit holds back may go on; zero: nobody is
+
+	// Heaps. An entry whose job has moved on is skipped when it comes up.
 	later times // by when a job comes due
 	outs  times // by when a lease ends
+
+	ended map[queue.State][]*job // kept after their end, the first to end first
 
 	epoch uint32 // of the last hand-out
 	gate  gate
@@ -40,6 +53,12 @@ type name struct{ tenant, id string }
 type remembered struct {
 	name  name
 	until time.Time
+}
+
+// chain is the jobs of one key, where order is strict.
+type chain struct {
+	first *job   // may be handed out, is out, or is put off after a try
+	rest  []*job // wait for its end
 }
 
 // gate holds deliveries back.
@@ -59,6 +78,13 @@ type job struct {
 	state queue.State
 	cause string
 	out   lease // where Leased
+
+	flow  string // the leaf that it waits in
+	index int    // in that leaf
+	ready bool   // it waits there: else a job of its key is before it
+
+	fate  tidemill.Fate // where it has ended
+	ended time.Time
 }
 
 type lease struct {
@@ -69,11 +95,26 @@ type lease struct {
 }
 
 func newLine(n string, no uint32) *line {
-	return &line{name: n, no: no, jobs: map[uint64]*job{}, names: map[name]uint64{}, ids: map[string][]uint64{},
+	return &line{name: n, no: no, jobs: map[uint64]*job{}, states: map[queue.State]int{}, names: map[name]uint64{}, ids: map[string][]uint64{},
+		chains: map[subject]*chain{}, out: map[subject]int{}, spent: map[subject]float64{}, ended: map[queue.State][]*job{},
 		turn: semaphore.NewWeighted(1), wake: make(chan struct{}, 1)}
 }
 
-// signal lets whoever waits for jobs look again.
+func (l *line) count(s queue.State) int64 { return int64(l.states[s]) }
+
+// held is how many jobs have not ended.
+func (l *line) held() int {
+	return l.states[queue.Waiting] + l.states[queue.Delayed] + l.states[queue.Leased]
+}
+
+// is gives a job another state.
+func (l *line) is(j *job, s queue.State) {
+	l.states[j.state]--
+	j.state = s
+	l.states[s]++
+}
+
+// signal wakes whoever has the turn.
 func (l *line) signal() {
 	select {
 	case l.wake <- struct{}{}:
@@ -81,7 +122,7 @@ func (l *line) signal() {
 	}
 }
 
-// look lets time pass: leases end, jobs come due, names are forgotten.
+// look lets time pass: leases end, jobs come due, what was kept and names are forgotten.
 func (l *line) look(now time.Time) {
 	for len(l.outs) > 0 && !l.outs[0].at.After(now) {
 		e := heap.Pop(&l.outs).(instant)
@@ -103,25 +144,32 @@ func (l *line) look(now time.Time) {
 	for len(l.known) > 0 && !l.known[0].until.After(now) {
 		r := l.known[0]
 		l.known = l.known[1:]
-		if l.jobs[l.names[r.name]] != nil { // a name is known as long as its job is held
+		if j := l.jobs[l.names[r.name]]; j != nil && j.state.Held() { // a name is known as long as its job is held
 			l.known = append(l.known, remembered{r.name, now.Add(queue.Remember)})
 			continue
 		}
 		delete(l.names, r.name)
 	}
+	l.trim(now)
 }
 
 // next is when time alone will change something; zero: never.
 func (l *line) next(now time.Time) time.Time {
 	var at time.Time
-	for _, h := range []times{l.later, l.outs} {
-		if len(h) > 0 && (at.IsZero() || h[0].at.Before(at)) {
-			at = h[0].at
+	sooner := func(t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			at = t
 		}
 	}
-	if l.gate.closed && l.gate.until.After(now) && (at.IsZero() || l.gate.until.Before(at)) {
-		at = l.gate.until
+	for _, h := range []times{l.later, l.outs} {
+		if len(h) > 0 {
+			sooner(h[0].at)
+		}
 	}
+	if l.gate.closed && l.gate.until.After(now) {
+		sooner(l.gate.until)
+	}
+	sooner(l.again)
 	return at
 }
 
@@ -131,25 +179,54 @@ func (l *line) add(m *tidemill.Message, now time.Time, capacity int) queue.Added
 	if _, known := l.names[n]; known {
 		return queue.Known
 	}
-	if len(l.jobs) >= capacity {
+	if l.settings.Closed {
+		return queue.Closed
+	}
+	if l.held() >= capacity {
 		return queue.Full
 	}
-	l.end++
-	j := &job{m: clone(m, now), pos: l.end, added: queue.Millis(now)}
-	l.jobs[j.pos] = j
-	l.names[n] = j.pos
 	l.known = append(l.known, remembered{n, now.Add(queue.Remember)})
-	l.ids[m.ID] = append(l.ids[m.ID], j.pos)
-	l.putOff(j, m.At, now)
+	l.accept(clone(m, now), m.At, now)
 	return queue.New
+}
+
+// accept gives a job the next position.
+func (l *line) accept(m tidemill.Message, at, now time.Time) {
+	l.end++
+	j := &job{m: m, pos: l.end, added: queue.Millis(now)}
+	l.jobs[j.pos] = j
+	l.names[name{m.Tenant, m.ID}] = j.pos
+	l.ids[m.ID] = append(l.ids[m.ID], j.pos)
+	l.putOff(j, at, now)
 }
 
 // wait makes a job due.
 func (l *line) wait(j *job) {
-	j.state = queue.Waiting
-	heap.Push(&l.due, j.pos)
+	l.is(j, queue.Waiting)
+	if l.settings.Ordered && len(j.m.Key) > 0 {
+		c := l.chains[j.chain()]
+		if c == nil {
+			c = &chain{first: j}
+			l.chains[j.chain()] = c
+		}
+		if c.first != j {
+			c.rest = append(c.rest, j)
+			return
+		}
+	}
+	l.push(j)
 	l.signal()
 }
+
+// holds lets a job that goes back be the first of its key, as it may never have been: who
+// settles by ID alone may settle what waits behind another.
+func (l *line) holds(j *job) {
+	if c := l.chains[j.chain()]; c != nil && c.first != j {
+		c.rest = slices.DeleteFunc(c.rest, func(o *job) bool { return o == j })
+	}
+}
+
+func (j *job) chain() subject { return theKey(j.m.Tenant, string(j.m.Key)) }
 
 // putOff lets a job come due at that time.
 func (l *line) putOff(j *job, at, now time.Time) {
@@ -159,32 +236,94 @@ func (l *line) putOff(j *job, at, now time.Time) {
 		return
 	}
 	j.m.At = queue.MillisUp(at)
-	j.state = queue.Delayed
+	l.is(j, queue.Delayed)
 	heap.Push(&l.later, instant{at: j.m.At, pos: j.pos})
 	l.signal()
 }
 
-// release takes a job from whoever holds it.
+// release takes a job from whoever holds it, if anybody does.
 func (l *line) release(j *job) {
+	if j.state != queue.Leased {
+		return
+	}
 	if j.out.probe == l.gate.turn && l.gate.closed {
 		l.gate.out--
-		l.signal()
 	}
 	j.out = lease{}
+	l.counts(j, -1)
+	l.signal()
 }
 
-// end ends a job for good.
-func (l *line) drop(j *job) {
-	delete(l.jobs, j.pos)
+// leave takes a job out of wherever it waits or is.
+func (l *line) leave(j *job) {
+	l.release(j)
+	if j.ready {
+		l.pull(j)
+	}
+}
+
+// drop ends a job for good: the next of its key may go.
+func (l *line) drop(j *job, fate tidemill.Fate, cause string, now time.Time) {
+	l.leave(j)
+	if c := l.chains[j.chain()]; c != nil {
+		switch {
+		case c.first != j:
+			c.rest = slices.DeleteFunc(c.rest, func(o *job) bool { return o == j })
+		case len(c.rest) == 0:
+			delete(l.chains, j.chain())
+		default:
+			c.first, c.rest = c.rest[0], c.rest[1:]
+			l.push(c.first)
+			l.signal()
+		}
+	}
 	rest := slices.DeleteFunc(l.ids[j.m.ID], func(p uint64) bool { return p == j.pos })
 	if l.ids[j.m.ID] = rest; len(rest) == 0 {
 		delete(l.ids, j.m.ID)
+	}
+	state, keep := queue.Completed, l.settings.Completed
+	if fate == tidemill.Dead {
+		state, keep = queue.Failed, l.settings.Failed
+	}
+	if keep.Count == 0 || fate == tidemill.None {
+		l.forget(j)
+		return
+	}
+	l.is(j, state)
+	j.fate, j.ended, j.m.At = fate, queue.Millis(now), time.Time{}
+	if cause != "" {
+		j.cause = cause
+	}
+	l.ended[state] = append(l.ended[state], j)
+	l.trim(now)
+}
+
+// forget forgets a job. Its name is known for its time.
+func (l *line) forget(j *job) {
+	l.states[j.state]--
+	delete(l.jobs, j.pos)
+}
+
+// trim forgets what need not be kept any longer.
+func (l *line) trim(now time.Time) {
+	for _, k := range []struct {
+		state queue.State
+		keep  queue.Keep
+	}{{queue.Completed, l.settings.Completed}, {queue.Failed, l.settings.Failed}} {
+		kept := l.ended[k.state]
+		for len(kept) > 0 && (len(kept) > k.keep.Count || k.keep.Age > 0 && !kept[0].ended.Add(k.keep.Age).After(now)) {
+			l.forget(kept[0])
+			kept = kept[1:]
+		}
+		l.ended[k.state] = kept
 	}
 }
 
 // allowed is how many of n jobs the gate lets out now.
 func (l *line) allowed(n int, now time.Time) int {
 	switch {
+	case l.settings.Paused:
+		return 0
 	case !l.gate.closed:
 		return n
 	case l.gate.until.After(now):
@@ -193,29 +332,28 @@ func (l *line) allowed(n int, now time.Time) int {
 	return min(n, l.gate.probes-l.gate.out)
 }
 
-// take hands out the oldest jobs that are due.
+// take hands out jobs that are due.
 func (l *line) take(owner *source, into []*tidemill.Message, now time.Time) (n int) {
-	most := l.allowed(len(into), now)
-	for n < most && len(l.due) > 0 {
-		pos := heap.Pop(&l.due).(uint64)
-		j := l.jobs[pos]
-		if j == nil || j.state != queue.Waiting {
-			continue
-		}
+	t := turn{l: l, now: now}
+	t.give = func(j *job) {
 		if n == 0 {
 			l.epoch++
 		}
-		j.state = queue.Leased
+		l.is(j, queue.Leased)
 		j.m.Handed++
 		j.out = lease{epoch: l.epoch, owner: owner, until: now.Add(owner.lease)}
 		if l.gate.closed {
 			j.out.probe = l.gate.turn
 			l.gate.out++
 		}
-		heap.Push(&l.outs, instant{at: j.out.until, pos: pos, epoch: l.epoch})
+		l.charge(j, now)
+		l.counts(j, 1)
+		heap.Push(&l.outs, instant{at: j.out.until, pos: j.pos, epoch: l.epoch})
 		j.fill(into[n], l)
 		n++
 	}
+	t.take(l.allowed(len(into), now))
+	l.again = t.again
 	return n
 }
 

@@ -12,8 +12,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
-	"slices"
 	"sync"
 	"time"
 
@@ -35,7 +33,7 @@ type Store struct {
 	queues map[string]*line
 }
 
-var _ queue.Store = (*Store)(nil)
+var _ queue.Whole = (*Store)(nil)
 
 // New makes an empty store.
 func New(o Options) *Store {
@@ -74,22 +72,18 @@ func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.o.Now()
-	full := ""
+	var refused error
 	for i, m := range jobs {
 		l := s.line(m.To)
 		l.look(now)
 		became := l.add(m, now, s.o.Capacity)
-		if became == queue.Full {
-			full = m.To
-		}
 		if added != nil {
 			added[i] = became
+		} else {
+			refused = cmp.Or(refused, queue.Refused(became, m.To))
 		}
 	}
-	if full != "" && added == nil {
-		return queue.FullError(full)
-	}
-	return nil
+	return refused
 }
 
 // Open implements queue.Store.
@@ -99,98 +93,7 @@ func (s *Store) Open(name string, o queue.Options) tidemill.Source {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &source{store: s, line: s.line(name), lease: o.Lease}
-}
-
-// Stats implements queue.Desk.
-func (s *Store) Stats(ctx context.Context, name string) (queue.Stats, error) {
-	if err := ctx.Err(); err != nil {
-		return queue.Stats{}, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.queues[name]
-	if l == nil {
-		return queue.Stats{}, nil
-	}
-	l.look(s.o.Now())
-	var st queue.Stats
-	for _, j := range l.jobs {
-		switch j.state {
-		case queue.Waiting:
-			st.Waiting++
-		case queue.Delayed:
-			st.Delayed++
-		case queue.Leased:
-			st.Leased++
-		}
-		if st.Oldest.IsZero() || j.added.Before(st.Oldest) {
-			st.Oldest = j.added
-		}
-	}
-	return st, nil
-}
-
-// List implements queue.Desk: queues by name, the jobs of each oldest first.
-func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, error] {
-	return func(yield func(*queue.Job, error) bool) {
-		left := f.Max
-		for _, j := range s.positions(f.Queue) {
-			if err := ctx.Err(); err != nil {
-				yield(nil, err)
-				return
-			}
-			job := s.job(j.line, j.pos)
-			if job == nil || !f.Matches(job) {
-				continue
-			}
-			if !yield(job, nil) {
-				return
-			}
-			if left--; left == 0 {
-				return
-			}
-		}
-	}
-}
-
-type position struct {
-	line *line
-	pos  uint64
-}
-
-// positions are where the jobs of one or of all queues lie now, in order.
-func (s *Store) positions(name string) []position {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []position
-	for _, l := range s.queues {
-		if name != "" && l.name != name {
-			continue
-		}
-		for pos := range l.jobs {
-			all = append(all, position{l, pos})
-		}
-	}
-	slices.SortFunc(all, func(a, b position) int {
-		return cmp.Or(cmp.Compare(a.line.name, b.line.name), cmp.Compare(a.pos, b.pos))
-	})
-	return all
-}
-
-// job copies the job at a position, or returns nil when it has ended.
-func (s *Store) job(l *line, pos uint64) *queue.Job {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l.look(s.o.Now())
-	j := l.jobs[pos]
-	if j == nil {
-		return nil
-	}
-	out := &queue.Job{State: j.state, Cause: j.cause}
-	j.fill(&out.Message, l)
-	out.Mark.Epoch = 0 // a desk holds no lease
-	return out
+	return &source{store: s, line: s.line(name), lease: o.Lease, ordered: o.Ordered}
 }
 
 // clone copies what the queue keeps of a message.

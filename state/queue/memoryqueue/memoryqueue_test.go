@@ -7,7 +7,13 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	queuetest.Run(t, func(t *testing.T, capacity int) queuetest.Harness {
-		return queuetest.Harness{Store: New(Options{Capacity: capacity})}
-	})
+	queuetest.Run(t, fresh)
+}
+
+func TestOrderedSource(t *testing.T) {
+	queuetest.RunOrdered(t, fresh)
+}
+
+func fresh(_ *testing.T, capacity int) queuetest.Harness {
+	return queuetest.Harness{Store: New(Options{Capacity: capacity}), Whole: true}
 }

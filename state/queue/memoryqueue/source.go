@@ -11,9 +11,10 @@ import (
 
 // source hands out the jobs of one queue.
 type source struct {
-	store *Store
-	line  *line
-	lease time.Duration
+	store   *Store
+	line    *line
+	lease   time.Duration
+	ordered bool
 }
 
 var (
@@ -24,7 +25,7 @@ var (
 
 // Traits implements tidemill.Source.
 func (s *source) Traits() tidemill.Traits {
-	return tidemill.Traits{Delays: true, Forwards: true, Keep: s.lease / 3}
+	return tidemill.Traits{Delays: true, Forwards: true, Ordered: s.ordered, Keep: s.lease / 3}
 }
 
 // Receive implements tidemill.Source.
@@ -40,9 +41,9 @@ func (s *source) Receive(ctx context.Context, into []*tidemill.Message) (int, er
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		n, next, now := s.take(into)
-		if n > 0 {
-			return n, nil
+		n, next, now, err := s.take(into)
+		if n > 0 || err != nil {
+			return n, err
 		}
 		if err := s.wait(ctx, next, now); err != nil {
 			return 0, err
@@ -51,12 +52,20 @@ func (s *source) Receive(ctx context.Context, into []*tidemill.Message) (int, er
 }
 
 // take hands out what is due, or says when to look again.
-func (s *source) take(into []*tidemill.Message) (n int, next, now time.Time) {
+func (s *source) take(into []*tidemill.Message) (n int, next, now time.Time, err error) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
 	now = s.store.o.Now()
 	s.line.look(now)
-	return s.line.take(s, into, now), s.line.next(now), now
+	if s.ordered && !s.line.settings.Ordered {
+		if s.line.held() > 0 {
+			return 0, next, now, queue.NotEmpty(s.line.name)
+		}
+		s.line.settings.Ordered = true
+		s.line.version++
+	}
+	n = s.line.take(s, into, now)
+	return n, s.line.next(now), now, nil
 }
 
 func (s *source) wait(ctx context.Context, next, now time.Time) error {
@@ -89,7 +98,7 @@ func (s *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	defer s.store.mu.Unlock()
 	now := s.store.o.Now()
 	s.line.look(now)
-	var full error
+	var refuses error
 	settled := map[*job]bool{} // in this call: a job is settled once
 	refused := map[queued]bool{}
 	for i := range ends {
@@ -101,8 +110,8 @@ func (s *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 			continue
 		}
 		settled[j] = true
-		if to, ok := s.room(e, now, refused); !ok {
-			full = queue.FullError(to)
+		if err := s.room(e, now, refused); err != nil {
+			refuses = err
 			continue
 		}
 		s.apply(j, e, now)
@@ -111,7 +120,7 @@ func (s *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		}
 		e.Took = tidemill.Applied
 	}
-	return full
+	return refuses
 }
 
 // find is the job that a settlement may end, or nil.
@@ -131,9 +140,9 @@ func (s *source) find(e *tidemill.Settlement, settled map[*job]bool) *job {
 	return nil
 }
 
-// room says whether all that a settlement forwards can be added, or else which queue is
-// full. Its own end makes room. What was refused once is refused for the rest of the call.
-func (s *source) room(e *tidemill.Settlement, now time.Time, refused map[queued]bool) (full string, ok bool) {
+// room says whether all that a settlement forwards can be added. Its own end makes room.
+// What was refused once is refused for the rest of the call.
+func (s *source) room(e *tidemill.Settlement, now time.Time, refused map[queued]bool) (err error) {
 	more := map[string]int{}
 	if e.End == tidemill.Done {
 		more[s.line.name] = -1
@@ -147,14 +156,18 @@ func (s *source) room(e *tidemill.Settlement, now time.Time, refused map[queued]
 			continue
 		}
 		fresh[q] = true
-		if more[m.To]++; refused[q] || len(l.jobs)+more[m.To] > s.store.o.Capacity {
-			full = m.To
+		more[m.To]++
+		switch {
+		case l.settings.Closed:
+			err = queue.ClosedError(m.To)
+		case refused[q] || l.held()+more[m.To] > s.store.o.Capacity:
+			err = queue.FullError(m.To)
 		}
 	}
-	if full != "" {
+	if err != nil {
 		maps.Copy(refused, fresh)
 	}
-	return full, full == ""
+	return err
 }
 
 // queued is a name in a queue.
@@ -166,15 +179,15 @@ type queued struct {
 func (s *source) apply(j *job, e *tidemill.Settlement, now time.Time) {
 	switch e.End {
 	case tidemill.Done:
-		s.line.release(j)
-		s.line.drop(j)
+		s.line.drop(j, e.Fate, e.Cause, now)
 		s.line.settled.Add(e.Row())
 	case tidemill.Again:
-		s.line.release(j)
+		s.line.leave(j)
 		if e.Burn {
 			j.m.Tries++
 			j.cause = e.Cause
 		}
+		s.line.holds(j)
 		s.line.putOff(j, now.Add(e.After), now)
 	case tidemill.Left:
 		j.out.owner = nil // its lease runs out
@@ -217,5 +230,5 @@ func (s *source) Books(ctx context.Context) (tidemill.Books, error) {
 	}
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
-	return tidemill.Books{Accepted: s.line.end, Settled: s.line.settled, Pending: uint64(len(s.line.jobs))}, nil
+	return tidemill.Books{Accepted: s.line.end, Settled: s.line.settled, Pending: uint64(s.line.held())}, nil
 }

@@ -116,7 +116,7 @@ func knowsEnded(b *bench) {
 	b.add(queue.New, jobs(5)...)
 	b.deliver(src, b.take(src, 5)...)
 	b.add(queue.Known, jobs(5)...)
-	time.Sleep(queue.Remember - time.Second)
+	b.sleep(queue.Remember - time.Second)
 	b.sweep()
 	b.add(queue.Known, jobs(5)...)
 	b.kill()
@@ -127,11 +127,11 @@ func knowsEnded(b *bench) {
 func knowsHeld(b *bench) {
 	src := b.open("q")
 	all := jobs(6)
-	all[5].At = time.Now().Add(30 * 24 * time.Hour)
+	all[5].At = b.now().Add(30 * 24 * time.Hour)
 	b.add(queue.New, all...)
 	b.deliver(src, b.take(src, 2)...)
 	for range 4 { // more than two days, in parts
-		time.Sleep(queue.Remember*3/5 + time.Second)
+		b.sleep(queue.Remember*3/5 + time.Second)
 		b.sweep()
 		b.kill()
 		b.add(queue.Known, all[2:]...)
@@ -152,7 +152,7 @@ func knowsMany(b *bench) {
 	for p := range parts {
 		b.add(queue.New, part(p)...)
 		b.deliver(src, b.take(src, each)...)
-		time.Sleep(queue.Remember / parts / 2)
+		b.sleep(queue.Remember / parts / 2)
 		b.sweep()
 	}
 	for p := range parts {

@@ -36,20 +36,20 @@ var holding = []promise{
 func laterJobs(b *bench) {
 	src := b.open("q")
 	all := jobs(4)
-	all[0].At = time.Now().Add(time.Hour)
-	all[1].At = time.Now().Add(10*time.Minute + 300*time.Microsecond)
-	all[2].At = time.Now().Add(-time.Hour)
+	all[0].At = b.now().Add(time.Hour)
+	all[1].At = b.now().Add(10*time.Minute + 300*time.Microsecond)
+	all[2].At = b.now().Add(-time.Hour)
 	b.add(queue.New, all...)
 	got := b.take(src, 10)
 	b.want(got, "2", "3")
 	b.deliver(src, got...)
 	for _, m := range []*tidemill.Message{all[1], all[0]} {
-		time.Sleep(time.Until(m.At) - 2*time.Millisecond)
+		b.sleep(m.At.Sub(b.now()) - b.tick())
 		b.want(b.take(src, 10))
-		time.Sleep(2 * time.Millisecond) // a time is kept to the millisecond
+		b.sleep(b.tick()) // a time is kept to the millisecond
 		got := b.take(src, 10)
 		b.want(got, m.ID)
-		if early := time.Until(m.At); early > 0 {
+		if early := m.At.Sub(b.now()); early > 0 {
 			b.Fatalf("job %s was handed out %v before its time", m.ID, early)
 		}
 		b.deliver(src, got...)
@@ -59,7 +59,7 @@ func laterJobs(b *bench) {
 func oldestDue(b *bench) {
 	src := b.open("q")
 	all := jobs(6)
-	all[2].At = time.Now().Add(time.Second)
+	all[2].At = b.now().Add(time.Second)
 	b.add(queue.New, all...)
 	got := b.take(src, 2)
 	b.want(got, "0", "1")
@@ -67,7 +67,7 @@ func oldestDue(b *bench) {
 		tidemill.Settlement{ID: "0", Mark: got[0].Mark, End: tidemill.Again, After: 3 * time.Second})
 	got = b.take(src, 1)
 	b.want(got, "3")
-	time.Sleep(3 * time.Second)
+	b.sleep(3 * time.Second)
 	b.want(b.take(src, 10), "0", "1", "2", "4", "5")
 }
 
@@ -81,7 +81,7 @@ func apart(b *bench) {
 	if got[0].To != "q" {
 		b.Fatalf("the job says it comes from %q, want q", got[0].To)
 	}
-	if err := q.(tidemill.Gater).Gate(b.Context(), time.Now().Add(time.Hour), 1); err != nil {
+	if err := q.(tidemill.Gater).Gate(b.Context(), b.now().Add(time.Hour), 1); err != nil {
 		b.Fatal(err)
 	}
 	other := b.take(r, 10)
@@ -152,7 +152,7 @@ func putsOffByID(b *bench) {
 	src := b.open("q")
 	b.add(queue.New, jobs(6)...)
 	b.want(b.take(src, 3), "0", "1", "2")
-	time.Sleep(2 * lease) // whoever had them is gone
+	b.sleep(2 * lease) // whoever had them is gone
 	b.kill()
 	src = b.open("q")
 	nack := func(id string, after time.Duration) tidemill.Settlement {
@@ -173,7 +173,7 @@ func putsOffByID(b *bench) {
 		b.Fatalf("jobs 0, 2 and 4 have %d, %d and %d tries, want 1, 0 and 1", got[0].Tries, got[1].Tries, got[3].Tries)
 	}
 	b.deliver(src, got...)
-	time.Sleep(time.Hour)
+	b.sleep(time.Hour)
 	got = b.take(src, 10)
 	b.want(got, "1", "5")
 	b.deliver(src, got...)
@@ -184,9 +184,9 @@ func timeOfAcceptance(b *bench) {
 	m := job("a")
 	m.Time = time.Time{}
 	b.add(queue.New, m)
-	now := queue.Millis(time.Now())
-	time.Sleep(time.Minute)
-	if got := b.take(b.open("q"), 1); len(got) != 1 || !got[0].Time.Equal(now) {
+	now := queue.Millis(b.now())
+	b.sleep(time.Minute)
+	if got := b.take(b.open("q"), 1); len(got) != 1 || !b.same(got[0].Time, now) {
 		b.Fatalf("received %+v, want the time %v", got, now)
 	}
 }
@@ -194,7 +194,7 @@ func timeOfAcceptance(b *bench) {
 func delayThroughKill(b *bench) {
 	src := b.open("q")
 	all := jobs(3)
-	all[2].At = time.Now().Add(time.Hour)
+	all[2].At = b.now().Add(time.Hour)
 	b.add(queue.New, all...)
 	got := b.take(src, 2)
 	b.settle(src, tidemill.Settlement{ID: "0", Mark: got[0].Mark, End: tidemill.Again, After: 30 * time.Minute, Burn: true, Cause: "no"},
@@ -204,14 +204,14 @@ func delayThroughKill(b *bench) {
 		src = b.open("q")
 		b.want(b.take(src, 10))
 	}
-	time.Sleep(30*time.Minute + time.Millisecond)
+	b.sleep(30*time.Minute + time.Millisecond)
 	got = b.take(src, 10)
 	b.want(got, "0")
 	if got[0].Tries != 1 || got[0].Handed != 2 {
 		b.Fatalf("the job has %d tries and %d hand-outs, want 1 and 2", got[0].Tries, got[0].Handed)
 	}
 	b.deliver(src, got...)
-	time.Sleep(time.Hour)
+	b.sleep(time.Hour)
 	got = b.take(src, 10)
 	b.want(got, "2")
 	if got[0].Handed != 1 {
@@ -251,7 +251,7 @@ func trickles(b *bench) {
 			ends = append(ends, e)
 		}
 		b.settle(src, ends...)
-		time.Sleep(15 * time.Second)
+		b.sleep(15 * time.Second)
 	}
 	b.books("q", tidemill.Books{Accepted: n, Settled: tidemill.Count{Delivered: n}})
 }
@@ -261,12 +261,12 @@ func dueByTheThousand(b *bench) {
 	src := b.open("q")
 	all := jobs(n)
 	for i, m := range all {
-		m.At = time.Now().Add(time.Hour + time.Duration(i%10)*time.Second)
+		m.At = b.now().Add(time.Hour + time.Duration(i%10)*time.Second)
 	}
 	b.add(queue.New, all...)
 	b.add(queue.New, job("now"))
 	b.want(b.take(src, 10), "now")
-	time.Sleep(2 * time.Hour)
+	b.sleep(2 * time.Hour)
 	seen := map[string]bool{}
 	for _, m := range b.take(src, n+1) {
 		seen[m.ID] = true

@@ -3,11 +3,14 @@
 // backend's whole test is one call:
 //
 //	func TestContract(t *testing.T) { queuetest.Run(t, fresh) }
+//
+// A store at a server is tested in real time by RunLive.
 package queuetest
 
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,22 +26,65 @@ type Harness struct {
 	// Kill drops everything that is not durable, as kill -9 does, and starts anew on
 	// the same data. nil: the store lasts as long as its data.
 	Kill func() queue.Store
+	// Whole says that the store is a queue.Whole. Otherwise what a Tuner, a Mover and a
+	// Meter promise is not held, nor what settings bring: turns, priorities, limits, order.
+	Whole bool
+	// Live says that the store is at a server, in real time: cases then run beside each
+	// other and outside bubbles, and Advance lets the store's clock jump ahead.
+	Live    bool
+	Advance func(d time.Duration)
 }
 
 // Fresh makes an empty store that holds capacity jobs a queue; 0 is the default. It is
-// called inside a synctest bubble, and so is what it registers with t.Cleanup.
+// called inside a synctest bubble, unless the harness is Live, and so is what it registers
+// with t.Cleanup.
 type Fresh func(t *testing.T, capacity int) Harness
 
-// lease is what every source of these tests is opened with.
-const lease = time.Minute
+// lease is what every source of these tests is opened with; liveLease where time is real.
+const (
+	lease     = time.Minute
+	liveLease = 3 * time.Second // its parts have to be longer than a busy machine's pauses
+)
 
 // Run holds every promise of the role against fresh stores.
 func Run(t *testing.T, fresh Fresh) {
-	for _, table := range [][]promise{adding, holding, desk} {
+	run(t, fresh, func(t *testing.T, f func(*testing.T)) { synctest.Test(t, f) })
+	t.Run("source", func(t *testing.T) { sourcetest.Run(t, Source(fresh, queue.Options{Lease: lease})) })
+}
+
+// RunOrdered holds what is promised of every source against sources that keep order.
+func RunOrdered(t *testing.T, fresh Fresh) {
+	sourcetest.Run(t, Source(fresh, queue.Options{Lease: lease, Ordered: true}))
+}
+
+// RunLive holds every promise against stores at a server, in real time.
+func RunLive(t *testing.T, fresh Fresh) {
+	run(t, fresh, func(t *testing.T, f func(*testing.T)) {
+		t.Parallel()
+		f(t)
+	})
+	for name, o := range map[string]queue.Options{"source": {Lease: liveLease}, "ordered source": {Lease: liveLease, Ordered: true}} {
+		t.Run(name, func(t *testing.T) {
+			sourcetest.RunLive(t, func(t *testing.T) sourcetest.Harness {
+				t.Parallel()
+				return Source(fresh, o)(t)
+			})
+		})
+	}
+}
+
+func run(t *testing.T, fresh Fresh, world func(*testing.T, func(*testing.T))) {
+	plain := [][]promise{adding, holding, desk}
+	whole := [][]promise{sharing, fairness, limiting, ordering, moving, tuning, storms} // of a queue.Whole
+	for i, table := range append(plain, whole...) {
 		for _, p := range table {
 			t.Run(p.name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					p.holds(&bench{T: t, Harness: fresh(t, p.capacity)})
+				world(t, func(t *testing.T) {
+					b := &bench{T: t, Harness: fresh(t, p.capacity)}
+					if i >= len(plain) && !b.Whole {
+						return // the store does not claim it
+					}
+					p.holds(b)
 					if t.Failed() {
 						t.Log("why it matters:", p.reason)
 					}
@@ -46,13 +92,15 @@ func Run(t *testing.T, fresh Fresh) {
 			})
 		}
 	}
-	t.Run("source", func(t *testing.T) { sourcetest.Run(t, Source(fresh)) })
 }
 
 // Source is how package sourcetest sees a queue of a fresh store.
-func Source(fresh Fresh) func(t *testing.T) sourcetest.Harness {
+func Source(fresh Fresh, o queue.Options) func(t *testing.T) sourcetest.Harness {
 	return func(t *testing.T) sourcetest.Harness {
 		b := &bench{T: t, Harness: fresh(t, 0)}
+		if o.Ordered { // before the first job comes
+			b.set(func(s *queue.Settings) { s.Ordered = true })
+		}
 		h := sourcetest.Harness{
 			Accept: func(ms ...*tidemill.Message) {
 				for _, m := range ms {
@@ -60,8 +108,8 @@ func Source(fresh Fresh) func(t *testing.T) sourcetest.Harness {
 				}
 				b.add(queue.New, ms...)
 			},
-			Open:  func() tidemill.Source { return b.open("q") },
-			Lease: lease, Keeps: sourcetest.AllFields, ByID: true,
+			Open:  func() tidemill.Source { return b.Store.Open("q", o) },
+			Lease: o.Lease, Keeps: sourcetest.AllFields, ByID: true,
 		}
 		if b.Kill != nil {
 			h.Kill = b.kill
@@ -83,6 +131,55 @@ type promise struct {
 type bench struct {
 	*testing.T
 	Harness
+	ahead atomic.Int64 // how far the store's clock has jumped
+}
+
+// now is the store's clock.
+func (b *bench) now() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
+
+// sleep lets time pass for the store. A Receive that waits in a Live store may not notice.
+func (b *bench) sleep(d time.Duration) {
+	if !b.Live {
+		time.Sleep(d)
+		return
+	}
+	b.Advance(d)
+	b.ahead.Add(int64(d))
+}
+
+// tick is the least time that cases tell apart.
+func (b *bench) tick() time.Duration {
+	if b.Live {
+		return time.Second
+	}
+	return 2 * time.Millisecond
+}
+
+// same compares times, which pass between two looks at a server's clock.
+func (b *bench) same(x, y time.Time) bool {
+	if b.Live {
+		return x.Sub(y).Abs() < 5*time.Second
+	}
+	return x.Equal(y)
+}
+
+// whole is the store with everything.
+func (b *bench) whole() queue.Whole { return b.Store.(queue.Whole) }
+
+// set changes the settings of queue "q".
+func (b *bench) set(change func(*queue.Settings)) {
+	b.Helper()
+	if _, err := b.whole().Set(b.Context(), "q", change); err != nil {
+		b.Fatalf("set: %v", err)
+	}
+}
+
+// patience is how long a Receive waits before there is said to be nothing.
+func (b *bench) patience() time.Duration {
+	if b.Live {
+		return 250 * time.Millisecond
+	}
+	return time.Millisecond
 }
 
 func (b *bench) open(name string) tidemill.Source {
@@ -131,18 +228,12 @@ func (b *bench) add(want queue.Added, ms ...*tidemill.Message) {
 // take receives up to n jobs that are due; fewer when there are not as many.
 func (b *bench) take(src tidemill.Source, n int) (all []*tidemill.Message) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), time.Millisecond)
-	defer cancel()
 	for len(all) < n {
-		into := make([]*tidemill.Message, n-len(all))
-		for i := range into {
-			into[i] = new(tidemill.Message)
-		}
-		got, err := src.Receive(ctx, into)
-		all = append(all, into[:got]...)
-		if err != nil {
+		got := b.receive(src, n-len(all), b.patience())
+		if len(got) == 0 {
 			break
 		}
+		all = append(all, got...)
 	}
 	return all
 }
@@ -204,6 +295,33 @@ func addedName(a queue.Added) string {
 		return "known"
 	case queue.Full:
 		return "full"
+	case queue.Closed:
+		return "closed"
 	}
 	return fmt.Sprintf("added(%d)", a)
+}
+
+// receive receives once, up to n jobs, and waits for them for d at the longest.
+func (b *bench) receive(src tidemill.Source, n int, d time.Duration) []*tidemill.Message {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), d)
+	defer cancel()
+	into := make([]*tidemill.Message, n)
+	for i := range into {
+		into[i] = new(tidemill.Message)
+	}
+	got, err := src.Receive(ctx, into)
+	if err != nil && ctx.Err() == nil {
+		b.Fatalf("receive: %v", err)
+	}
+	return into[:got]
+}
+
+// takeNow is what one call hands out: all that may go now, up to n.
+func (b *bench) takeNow(src tidemill.Source, n int) []*tidemill.Message {
+	b.Helper()
+	if b.Live {
+		return b.receive(src, n, 60*time.Millisecond)
+	}
+	return b.receive(src, n, time.Microsecond)
 }

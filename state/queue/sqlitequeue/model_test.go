@@ -22,6 +22,12 @@ func TestDoesWhatTheReferenceDoes(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			f := newFile(t, Options{Capacity: modelCapacity, tableNames: 40})
 			m := &model{r: r, file: f, stores: [2]queue.Store{memoryqueue.New(memoryqueue.Options{Capacity: modelCapacity}), f.open()}}
+			for _, q := range modelQueues { // a file knows no turns
+				unfair := func(s *queue.Settings) { s.Fair = queue.Unfair }
+				if _, err := m.stores[0].(queue.Tuner).Set(context.Background(), q, unfair); err != nil {
+					r.Fatal(err)
+				}
+			}
 			m.reopen()
 			r.Repeat(map[string]func(*rapid.T){
 				"add": m.add, "receive": m.receive, "settle": m.settle, "settle by ID": m.settleByID, "keep": m.keep,

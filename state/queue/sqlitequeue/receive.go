@@ -29,8 +29,24 @@ func (s *Store) Open(name string, o queue.Options) tidemill.Source {
 	if o.Lease <= 0 {
 		o.Lease = queue.Lease
 	}
+	if o.Ordered {
+		return ordered{name}
+	}
 	return &source{store: s, queue: name, lease: o.Lease}
 }
+
+// ordered is what an order by key is answered with, which these queues do not keep.
+type ordered struct{ queue string }
+
+func (o ordered) refuse() error {
+	return tidemill.Fail(tidemill.Validation, "queue %q: queues in SQLite keep no order by key: open it without Ordered, or put it in Redis", o.queue)
+}
+
+func (o ordered) Receive(context.Context, []*tidemill.Message) (int, error) { return 0, o.refuse() }
+
+func (o ordered) Settle(context.Context, []tidemill.Settlement) error { return o.refuse() }
+
+func (o ordered) Traits() tidemill.Traits { return tidemill.Traits{} }
 
 // Traits implements tidemill.Source.
 func (s *source) Traits() tidemill.Traits {

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/queuetest"
@@ -51,4 +52,19 @@ func TestContract(t *testing.T) {
 			return f.open()
 		}}
 	})
+}
+
+func TestAnOrderByKeyIsRefused(t *testing.T) {
+	db, err := sqlitedb.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	s, err := New(t.Context(), db, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Open("q", queue.Options{Ordered: true}).Receive(t.Context(), make([]*tidemill.Message, 1)); tidemill.KindOf(err) != tidemill.Validation {
+		t.Errorf("Receive returned %v, want a refusal", err)
+	}
 }

@@ -1,0 +1,284 @@
+package memoryqueue
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// level is one priority of a queue.
+type level struct {
+	node
+	priority uint8
+	// pass is how much it has had so far, in jobs for each of its weight. The level with
+	// the lowest comes next; one that had nothing to hand out gains nothing by that.
+	pass float64
+}
+
+// node is a level, a tenant of a level, or a key of a tenant: the leaf, which has the jobs.
+// A tenant whose jobs are not kept apart by their keys has one leaf without a name.
+type node struct {
+	name    string
+	waiting int // jobs below it that may be handed out
+	kids    map[string]*node
+	ring    []*node // those kids that have such jobs, in the order of their turns
+	jobs    oldest  // of a leaf
+}
+
+// leaf is where the jobs of a tenant and key wait.
+func (l *line) leaf(j *job) (lv *level, tenant, leaf *node) {
+	at, found := slices.BinarySearchFunc(l.levels, j.m.Priority, func(lv *level, p uint8) int { return int(p) - int(lv.priority) })
+	if !found {
+		l.levels = slices.Insert(l.levels, at, &level{priority: j.m.Priority})
+	}
+	lv = l.levels[at]
+	tenant = lv.kid(j.m.Tenant)
+	return lv, tenant, tenant.kid(j.flow)
+}
+
+func (n *node) kid(name string) *node {
+	k := n.kids[name]
+	if k == nil {
+		if n.kids == nil {
+			n.kids = map[string]*node{}
+		}
+		k = &node{name: name}
+		n.kids[name] = k
+	}
+	return k
+}
+
+// push lets a job wait for its turn.
+func (l *line) push(j *job) {
+	if j.flow = ""; l.settings.Keyed() {
+		j.flow = string(j.m.Key)
+	}
+	lv, tenant, leaf := l.leaf(j)
+	heap.Push(&leaf.jobs, j)
+	leaf.waiting++
+	tenant.more(leaf)
+	lv.more(tenant)
+	j.ready = true
+}
+
+// more counts one more waiting job below a kid.
+func (n *node) more(kid *node) {
+	if kid.waiting == 1 {
+		n.ring = append(n.ring, kid)
+	}
+	n.waiting++
+}
+
+// pull takes a job out of its turn.
+func (l *line) pull(j *job) {
+	lv, tenant, leaf := l.leaf(j)
+	heap.Remove(&leaf.jobs, j.index)
+	leaf.waiting--
+	tenant.less(leaf)
+	lv.less(tenant)
+	j.ready = false
+}
+
+// less counts one waiting job less below a kid, which is gone when it was the last.
+func (n *node) less(kid *node) {
+	if n.waiting--; kid.waiting == 0 {
+		delete(n.kids, kid.name)
+		n.ring = slices.DeleteFunc(n.ring, func(k *node) bool { return k == kid })
+	}
+}
+
+// head is the position of the oldest job below a node.
+func (n *node) head() uint64 {
+	if len(n.jobs) > 0 {
+		return n.jobs[0].pos
+	}
+	least := uint64(math.MaxUint64)
+	for _, k := range n.ring {
+		least = min(least, k.head())
+	}
+	return least
+}
+
+// turn is one hand-out in the making.
+type turn struct {
+	l     *line
+	now   time.Time
+	again time.Time // when somebody whom a limit holds back may go on; zero: nobody is
+	give  func(*job)
+}
+
+// take hands out up to most jobs: priorities by weight.
+func (t *turn) take(most int) (got int) {
+	l := t.l
+	if most = min(most, t.allowed(l.settings.Limit, subject{}, int(l.count(queue.Leased)), most)); most == 0 {
+		return 0
+	}
+	var none []*level // that have nothing for us now
+	for got < most {
+		var next *level
+		others := false
+		for _, lv := range l.levels { // the highest first
+			switch {
+			case lv.waiting == 0 || slices.Contains(none, lv):
+			case next == nil:
+				next = lv
+			case max(lv.pass, l.pass) < max(next.pass, l.pass):
+				next, others = lv, true
+			default:
+				others = true
+			}
+		}
+		if next == nil {
+			return got
+		}
+		share, weight := most-got, l.settings.Weight(next.priority)
+		if others {
+			share = min(share, weight)
+		}
+		next.pass = max(next.pass, l.pass)
+		n := t.share(&next.node, share, l.settings.Fair != queue.Unfair, t.tenant)
+		if n == 0 {
+			none = append(none, next)
+			continue
+		}
+		l.pass = next.pass
+		if others { // who is alone takes nothing from anybody
+			next.pass += float64(n) / float64(weight)
+		}
+		got += n
+	}
+	return got
+}
+
+// share hands out up to most jobs from below a node: its kids take turns and share alike,
+// or else the oldest job goes first.
+func (t *turn) share(n *node, most int, turns bool, take func(parent, kid *node, most int) int) (got int) {
+	held := map[*node]bool{} // back, by a limit
+	for got < most {
+		round := slices.DeleteFunc(slices.Clone(n.ring), func(k *node) bool { return held[k] })
+		if len(round) == 0 {
+			return got
+		}
+		if !turns && len(round) > 1 {
+			first := slices.MinFunc(round, func(a, b *node) int { return cmp.Compare(a.head(), b.head()) })
+			k := take(n, first, 1)
+			held[first] = k == 0
+			got += k
+			continue
+		}
+		for i, kid := range round {
+			if got == most {
+				break
+			}
+			k := take(n, kid, max(1, (most-got)/(len(round)-i)))
+			held[kid] = k == 0
+			got += k
+			if at := slices.Index(n.ring, kid); k > 0 && at >= 0 { // it has more: to the end of the ring
+				n.ring = append(slices.Delete(n.ring, at, at+1), kid)
+			}
+		}
+	}
+	return got
+}
+
+// tenant hands out jobs of one tenant.
+func (t *turn) tenant(lv, tenant *node, most int) int {
+	l := t.l
+	who := theTenant(tenant.name)
+	most = min(most, t.allowed(l.settings.LimitOf(tenant.name), who, l.out[who], most))
+	if most == 0 {
+		return 0
+	}
+	return t.share(tenant, most, l.settings.Fair == queue.ByKey, func(tenant, leaf *node, most int) int {
+		if leaf.name != "" {
+			who := theKey(tenant.name, leaf.name)
+			most = min(most, t.allowed(l.settings.Key, who, l.out[who], most))
+		}
+		n := 0
+		for ; n < most && leaf.waiting > 0; n++ {
+			j := leaf.jobs[0]
+			l.pull(j)
+			t.give(j)
+		}
+		return n
+	})
+}
+
+// subject is whom a limit is about.
+type subject struct {
+	kind        byte
+	tenant, key string
+}
+
+const (
+	ofQueue byte = iota
+	ofTenant
+	ofKey
+)
+
+func theTenant(name string) subject     { return subject{kind: ofTenant, tenant: name} }
+func theKey(tenant, key string) subject { return subject{kind: ofKey, tenant: tenant, key: key} }
+
+// allowed is how many of most jobs a limit lets go now.
+func (t *turn) allowed(limit queue.Limit, who subject, out, most int) int {
+	if limit.AtOnce > 0 {
+		most = min(most, max(0, limit.AtOnce-out)) // an end makes room, and wakes
+	}
+	each := limit.Interval()
+	if each == 0 || most == 0 {
+		return most
+	}
+	now, ahead := float64(t.now.UnixMicro()), float64(limit.Ahead())
+	n := math.Floor((now+ahead*each-max(t.l.spent[who], now))/each + 1e-6)
+	if n >= 1 {
+		return min(most, int(n))
+	}
+	at := time.UnixMicro(int64(math.Ceil(t.l.spent[who] + each - ahead*each)))
+	if t.again.IsZero() || at.Before(t.again) {
+		t.again = at
+	}
+	return 0
+}
+
+// charge counts a job that is handed out against all limits of its rate.
+func (l *line) charge(j *job, now time.Time) {
+	for _, c := range []struct {
+		limit queue.Limit
+		who   subject
+		on    bool
+	}{
+		{l.settings.Limit, subject{}, true},
+		{l.settings.LimitOf(j.m.Tenant), theTenant(j.m.Tenant), true},
+		{l.settings.Key, theKey(j.m.Tenant, j.flow), j.flow != ""},
+	} {
+		if each := c.limit.Interval(); c.on && each > 0 {
+			l.spent[c.who] = max(l.spent[c.who], float64(now.UnixMicro())) + each
+		}
+	}
+	if len(l.spent) > 2*l.spentOnce+1000 { // forget those that have their whole burst again
+		for who, at := range l.spent {
+			if at <= float64(now.UnixMicro()) {
+				delete(l.spent, who)
+			}
+		}
+		l.spentOnce = len(l.spent)
+	}
+}
+
+// counts adds a hand-out to those of its tenant and its key, or takes it away.
+func (l *line) counts(j *job, by int) {
+	l.count1(theTenant(j.m.Tenant), by)
+	if j.flow != "" {
+		l.count1(theKey(j.m.Tenant, j.flow), by)
+	}
+}
+
+func (l *line) count1(who subject, by int) {
+	if l.out[who] += by; l.out[who] == 0 {
+		delete(l.out, who)
+	}
+}

@@ -1,0 +1,276 @@
+package queuetest
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// limiting holds what limits are promised.
+var limiting = []promise{
+	{"hands out as many a second as the queue's limit says",
+		"a destination that asks for 100 a second gets 100", 0, limitsQueue},
+	{"shares a limit between sources",
+		"instances are added for safety, not to break a limit", 0, limitsTogether},
+	{"limits each tenant, and blocks nobody else",
+		"a throttled tenant waits alone", 0, limitsTenants},
+	{"gives single tenants limits of their own",
+		"plans differ", 0, limitsByName},
+	{"limits each key of a tenant",
+		"one user must not use up what a tenant may", 0, limitsKeys},
+	{"bounds what is out at once, of the queue",
+		"a destination has so many connections", 0, boundsQueue},
+	{"bounds what is out at once, of each tenant and key",
+		"one tenant must not hold all workers", 0, boundsTenants},
+	{"gives what a lost lease held back to its limit",
+		"a crash must not use up a limit for ever", 0, boundsLost},
+	{"burns nothing where a limit holds back",
+		"waiting is no try", 0, burnsNothing},
+	{"obeys a new limit at once",
+		"an operator raises it because jobs wait", 0, obeysAtOnce},
+	{"wakes when a limit lets go",
+		"nothing else may come that would", 0, wakesForLimit},
+	{"lets a burst go after a pause, and no more",
+		"a pause saves up a little, not everything", 0, limitsBurst},
+}
+
+// during takes and delivers what it can every step for d, and counts it by what of says.
+// The clock is the store's.
+func during[K comparable](b *bench, d, step time.Duration, of func(*tidemill.Message) K, sources ...tidemill.Source) map[K]int {
+	b.Helper()
+	got := map[K]int{}
+	for end := b.now().Add(d); b.now().Before(end); b.sleep(step) {
+		for _, src := range sources {
+			ms := b.takeNow(src, 500)
+			for _, m := range ms {
+				got[of(m)]++
+			}
+			b.deliver(src, ms...)
+		}
+	}
+	return got
+}
+
+// within10 checks that a number is within ten percent.
+func (b *bench) within10(what string, got int, want float64) {
+	b.Helper()
+	if math.Abs(float64(got)-want) > want/10+1 {
+		b.Errorf("%s: %d, want %.0f within 10%%", what, got, want)
+	}
+}
+
+func limitsQueue(b *bench) {
+	b.set(func(s *queue.Settings) { s.Limit = queue.Limit{PerSecond: 100, Burst: 100} })
+	b.addAll(many(4000, "t", 0))
+	src := b.open("q")
+	b.takeNow(src, 200) // the burst
+	start := b.now()
+	got := during(b, 10*time.Second, 100*time.Millisecond, tenantOf, src)
+	b.within10("of 100 a second", got["t"], 100*b.now().Sub(start).Seconds())
+}
+
+func limitsTogether(b *bench) {
+	b.set(func(s *queue.Settings) { s.Tenant = queue.Limit{PerSecond: 50, Burst: 50} })
+	b.addAll(many(2000, "t", 0))
+	one, two := b.open("q"), b.open("q")
+	b.takeNow(one, 100)
+	start := b.now()
+	got := during(b, 10*time.Second, 50*time.Millisecond, tenantOf, one, two)
+	b.within10("of 50 a second over two sources", got["t"], 50*b.now().Sub(start).Seconds())
+}
+
+func limitsTenants(b *bench) {
+	b.set(func(s *queue.Settings) { s.Tenant = queue.Limit{PerSecond: 0.01, Burst: 1} })
+	b.addAll(many(2000, "big", 5))
+	src := b.open("q")
+	b.want(b.takeNow(src, 100), "big5/0")
+	b.add(queue.New, many(1, "small", 0)...)
+	b.add(queue.New, many(1, "other", 5)...)
+	b.want(b.takeNow(src, 100), "other5/0", "small0/0")
+	b.set(func(s *queue.Settings) { s.Tenant = queue.Limit{PerSecond: 20, Burst: 20} })
+	b.sleep(time.Second)
+	b.takeNow(src, 100)
+	start := b.now()
+	got := during(b, 10*time.Second, 100*time.Millisecond, tenantOf, src)
+	b.within10("of 20 a second", got["big"], 20*b.now().Sub(start).Seconds())
+}
+
+func limitsByName(b *bench) {
+	b.set(func(s *queue.Settings) {
+		s.Tenant = queue.Limit{PerSecond: 10, Burst: 10}
+		s.Tenants = map[string]queue.Limit{"fast": {PerSecond: 40, Burst: 40}, "free": {}}
+	})
+	for _, t := range []string{"slow", "fast", "free"} {
+		b.addAll(many(1000, t, 0))
+	}
+	src := b.open("q")
+	start := b.now()
+	got := during(b, 10*time.Second, 100*time.Millisecond, tenantOf, src)
+	took := b.now().Sub(start).Seconds() + 1 // the burst
+	b.within10("slow, of 10 a second", got["slow"], 10*took)
+	b.within10("fast, of 40 a second", got["fast"], 40*took)
+	if got["free"] != 1000 {
+		b.Errorf("the tenant without a limit had %d, want all 1000", got["free"])
+	}
+}
+
+func limitsKeys(b *bench) {
+	b.set(func(s *queue.Settings) { s.Key = queue.Limit{PerSecond: 10, Burst: 10} })
+	var all []*tidemill.Message
+	for i := range 900 {
+		m := job(fmt.Sprint(i))
+		m.Tenant = []string{"t", "u"}[i%2]
+		if m.Key = []byte("k"); i%3 == 0 {
+			m.Key = []byte("l")
+		}
+		if i >= 890 {
+			m.Key = nil
+		}
+		all = append(all, m)
+	}
+	b.addAll(all)
+	src := b.open("q")
+	start := b.now()
+	got := during(b, 5*time.Second, 100*time.Millisecond, func(m *tidemill.Message) string { return m.Tenant + " " + string(m.Key) }, src)
+	took := b.now().Sub(start).Seconds() + 1 // the burst
+	for _, k := range []string{"t k", "t l", "u k", "u l"} {
+		b.within10("key "+k+", of 10 a second", got[k], 10*took)
+	}
+	if got["t "]+got["u "] != 10 {
+		b.Errorf("of the 10 jobs without a key came %d", got["t "]+got["u "])
+	}
+}
+
+func boundsQueue(b *bench) {
+	b.set(func(s *queue.Settings) { s.Limit.AtOnce = 5 })
+	b.add(queue.New, jobs(20)...)
+	one, two := b.open("q"), b.open("q")
+	got := b.takeNow(one, 3)
+	more := b.takeNow(two, 10)
+	if len(got) != 3 || len(more) != 2 {
+		b.Fatalf("two sources have %d and %d out, want 3 and 2", len(got), len(more))
+	}
+	b.deliver(two, more[0])
+	b.settle(two, tidemill.Settlement{ID: more[1].ID, Mark: more[1].Mark, End: tidemill.Again, After: time.Hour})
+	b.want(b.takeNow(one, 10), "5", "6")
+}
+
+func boundsTenants(b *bench) {
+	b.set(func(s *queue.Settings) { s.Tenant.AtOnce, s.Key.AtOnce = 4, 1 })
+	var all []*tidemill.Message
+	for i := range 40 {
+		m := job(fmt.Sprint(i))
+		m.Tenant, m.Key = "t", fmt.Append(nil, i/2) // 0 0 1 1 2 2 …
+		if i >= 30 {
+			m.Tenant, m.Key = "u", nil
+		}
+		all = append(all, m)
+	}
+	b.add(queue.New, all...)
+	src := b.open("q")
+	got := b.takeNow(src, 100)
+	by := map[string]int{}
+	for _, m := range got {
+		by[m.Tenant]++
+		by[m.Tenant+" "+string(m.Key)]++
+	}
+	if by["t"] != 4 || by["u"] != 4 || by["t 0"] != 1 || by["t 3"] != 1 {
+		b.Fatalf("out are %v, want 4 of each tenant, one of each key", by)
+	}
+	for _, m := range got {
+		if m.ID == "0" {
+			b.deliver(src, m)
+		}
+	}
+	b.want(b.takeNow(src, 100), "1")
+	for _, m := range got {
+		if m.ID == "2" {
+			b.settle(src, tidemill.Settlement{ID: m.ID, Mark: m.Mark, End: tidemill.Again, After: time.Hour})
+		}
+	}
+	b.want(b.takeNow(src, 100), "3")
+	b.want(b.takeNow(src, 100))
+}
+
+func boundsLost(b *bench) {
+	b.set(func(s *queue.Settings) { s.Tenant.AtOnce = 2 })
+	b.add(queue.New, many(6, "t", 0)...)
+	src := b.open("q")
+	b.want(b.takeNow(src, 10), "t0/0", "t0/1")
+	b.kill()
+	b.sleep(2 * lease)
+	src = b.open("q")
+	got := b.takeNow(src, 10)
+	b.want(got, "t0/0", "t0/1")
+	b.deliver(src, got...)
+	got = b.takeNow(src, 10)
+	b.want(got, "t0/2", "t0/3")
+	b.want(b.takeNow(src, 10))
+}
+
+func burnsNothing(b *bench) {
+	b.set(func(s *queue.Settings) { s.Tenant = queue.Limit{PerSecond: 1, Burst: 1, AtOnce: 1} })
+	b.add(queue.New, many(3, "t", 0)...)
+	src := b.open("q")
+	for i := range 3 {
+		for range 3 {
+			got := b.takeNow(src, 10)
+			if len(got) > 0 {
+				if got[0].Handed != 1 || got[0].Tries != 0 || got[0].ID != fmt.Sprint("t0/", i) {
+					b.Fatalf("job %d came as %+v", i, got[0])
+				}
+				b.want(b.takeNow(src, 10))
+				b.deliver(src, got...)
+			}
+		}
+		b.sleep(1100 * time.Millisecond)
+	}
+	b.books("q", tidemill.Books{Accepted: 3, Settled: tidemill.Count{Delivered: 3}})
+}
+
+func obeysAtOnce(b *bench) {
+	b.set(func(s *queue.Settings) { s.Tenant = queue.Limit{PerSecond: 0.001, Burst: 1} })
+	b.add(queue.New, many(10, "t", 0)...)
+	b.add(queue.New, many(10, "u", 0)...)
+	src := b.open("q")
+	b.want(b.takeNow(src, 10), "t0/0", "u0/0")
+	b.want(b.takeNow(src, 10))
+	b.set(func(s *queue.Settings) { s.Tenant = queue.Limit{AtOnce: 3} })
+	if got := b.takeNow(src, 30); len(got) < 4 || len(got) > 6 {
+		b.Fatalf("under a bound of 3 at once for each of two tenants %d jobs came", len(got))
+	}
+	b.set(func(s *queue.Settings) { s.Tenant = queue.Limit{} })
+	b.take(src, 16)
+	b.counts(queue.Stats{Leased: 20})
+}
+
+func wakesForLimit(b *bench) {
+	b.set(func(s *queue.Settings) { s.Tenant = queue.Limit{PerSecond: 2, Burst: 1} })
+	b.add(queue.New, many(3, "t", 0)...)
+	src := b.open("q")
+	start := time.Now()
+	for i := range 3 {
+		got := b.receive(src, 10, 10*time.Second)
+		b.want(got, fmt.Sprint("t0/", i))
+		took, want := time.Since(start), time.Duration(i)*500*time.Millisecond
+		if late := took - want; late < -10*time.Millisecond || late > time.Second || !b.Live && late > time.Millisecond {
+			b.Fatalf("job %d was handed out after %v, want %v", i, took, want)
+		}
+		b.deliver(src, got...)
+	}
+}
+
+func limitsBurst(b *bench) {
+	b.set(func(s *queue.Settings) { s.Limit = queue.Limit{PerSecond: 1, Burst: 7} })
+	b.add(queue.New, jobs(30)...)
+	src := b.open("q")
+	for range 2 {
+		if got := b.takeNow(src, 30); len(got) != 7 {
+			b.Fatalf("%d jobs came at once, want the burst of 7", len(got))
+		}
+		b.sleep(time.Hour)
+	}
+}

@@ -1,0 +1,187 @@
+package queuetest
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// tuning holds what a Tuner and a Meter promise.
+var tuning = []promise{
+	{"keeps settings for all instances and through a kill",
+		"a pause must not end with a restart", 0, keepsSettings},
+	{"loses nobody's change",
+		"one operator pauses while another sets a limit", 0, losesNoChange},
+	{"refuses settings that make no sense",
+		"a typo must not stop a queue", 0, refusesSettings},
+	{"hands out nothing while paused, and resumes",
+		"an operator stops the work, not the intake", 0, pauses},
+	{"finishes what is there and takes nothing new while it drains",
+		"a queue is taken out of service without loss", 0, drains},
+	{"lets a settlement wait that forwards into a queue that drains",
+		"a child must not be lost, nor its parent end without it", 0, drainWaits},
+	{"wakes a waiting source when it is resumed",
+		"jobs that came meanwhile must not wait for the next one", 0, resumeWakes},
+	{"names its queues",
+		"an operator sees what there is", 0, namesQueues},
+}
+
+func keepsSettings(b *bench) {
+	if s, err := b.whole().Settings(b.Context(), "q"); err != nil || !reflect.DeepEqual(s, queue.Settings{}) {
+		b.Fatalf("a queue that never was has settings %+v, %v", s, err)
+	}
+	want := queue.Settings{Paused: true, Closed: true, Weights: map[uint8]int{0: 3, 255: 7}, Fair: queue.ByKey, Ordered: true,
+		Limit: queue.Limit{PerSecond: 12.5, Burst: 3, AtOnce: 4}, Tenant: queue.Limit{PerSecond: 1e-3},
+		Tenants: map[string]queue.Limit{"t": {AtOnce: 2}, "": {}}, Key: queue.Limit{AtOnce: 9},
+		Completed: queue.Keep{Count: 1000}, Failed: queue.Keep{Count: 5000, Age: 7 * 24 * time.Hour}}
+	b.set(func(s *queue.Settings) { *s = want.Clone() })
+	b.kill()
+	if got, err := b.whole().Settings(b.Context(), "q"); err != nil || !reflect.DeepEqual(got, want) {
+		b.Fatalf("settings are %+v, %v; want %+v", got, err, want)
+	}
+	if got, err := b.whole().Settings(b.Context(), "r"); err != nil || !reflect.DeepEqual(got, queue.Settings{}) {
+		b.Fatalf("another queue has settings %+v, %v", got, err)
+	}
+}
+
+func losesNoChange(b *bench) {
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			if _, err := b.whole().Set(b.Context(), "q", func(s *queue.Settings) {
+				if s.Weights == nil {
+					s.Weights = map[uint8]int{}
+				}
+				s.Weights[uint8(i)] = i + 1
+			}); err != nil {
+				b.Errorf("set: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if got, err := b.whole().Settings(b.Context(), "q"); err != nil || len(got.Weights) != 8 {
+		b.Fatalf("of eight changes at once %v are left, %v", got.Weights, err)
+	}
+}
+
+func refusesSettings(b *bench) {
+	for name, change := range map[string]func(*queue.Settings){
+		"a weight of nothing": func(s *queue.Settings) { s.Weights = map[uint8]int{3: 0} },
+		"an unknown fairness": func(s *queue.Settings) { s.Fair = "fairly" },
+		"a negative limit":    func(s *queue.Settings) { s.Limit.PerSecond = -1 },
+		"a negative bound":    func(s *queue.Settings) { s.Tenants = map[string]queue.Limit{"t": {AtOnce: -1}} },
+		"too many kept":       func(s *queue.Settings) { s.Failed.Count = queue.MaxKept + 1 },
+	} {
+		if _, err := b.whole().Set(b.Context(), "q", change); tidemill.KindOf(err) != tidemill.Validation {
+			b.Errorf("%s says %v, want kind validation", name, err)
+		}
+	}
+	if got, err := b.whole().Settings(b.Context(), "q"); err != nil || !reflect.DeepEqual(got, queue.Settings{}) {
+		b.Fatalf("after refused settings they are %+v, %v", got, err)
+	}
+}
+
+func pauses(b *bench) {
+	src := b.open("q")
+	b.add(queue.New, jobs(3)...)
+	got := b.takeNow(src, 1)
+	b.set(func(s *queue.Settings) { s.Paused = true })
+	b.want(b.takeNow(src, 10))
+	b.deliver(src, got...) // what is out is settled
+	b.add(queue.New, job("3"))
+	b.kill()
+	src = b.open("q")
+	b.want(b.takeNow(src, 10))
+	b.counts(queue.Stats{Waiting: 3})
+	b.set(func(s *queue.Settings) { s.Paused = false })
+	b.want(b.takeNow(src, 10), "1", "2", "3")
+}
+
+func drains(b *bench) {
+	src := b.open("q")
+	b.add(queue.New, jobs(3)...)
+	got := b.takeNow(src, 1)
+	b.set(func(s *queue.Settings) { s.Closed = true })
+	b.add(queue.Closed, job("new"))
+	b.add(queue.Known, job("1"))
+	other := job("elsewhere")
+	other.To = "r"
+	b.add(queue.New, other)
+	err := b.Store.Add(b.Context(), []*tidemill.Message{job("new")}, nil)
+	if !errors.Is(err, queue.ErrClosed) || tidemill.KindOf(err) != tidemill.RateLimit {
+		b.Fatalf("adding to a closed queue says %v, want %v of kind rate_limit", err, queue.ErrClosed)
+	}
+	p, ok := queue.Sink(b.Store).Write(b.Context(), []*tidemill.Message{job("1"), job("new")}).(*tidemill.Partial)
+	if !ok || len(p.Failed) != 1 || p.Failed[0].Index != 1 || !errors.Is(p.Failed[0].Err, queue.ErrClosed) {
+		b.Fatalf("writing a known and a new job to a closed queue says %v", p)
+	}
+	b.settle(src, again(got[0], 0))
+	got = b.takeNow(src, 10)
+	b.want(got, "0", "1", "2")
+	b.deliver(src, got...)
+	b.stats(queue.Stats{})
+	b.set(func(s *queue.Settings) { s.Closed = false })
+	b.add(queue.New, job("new"))
+}
+
+func drainWaits(b *bench) {
+	src := b.open("r")
+	parent := job("parent")
+	parent.To = "r"
+	b.add(queue.New, parent)
+	b.set(func(s *queue.Settings) { s.Closed = true })
+	ends := []tidemill.Settlement{delivered(b.take(src, 1)[0])}
+	ends[0].Next = []*tidemill.Message{job("parent/q")}
+	if err := src.Settle(b.Context(), ends); !errors.Is(err, queue.ErrClosed) || ends[0].Took != tidemill.Unanswered {
+		b.Fatalf("forwarding into a closed queue says %v, the settlement was taken as %v", err, ends[0].Took)
+	}
+	b.books("q", tidemill.Books{})
+	b.books("r", tidemill.Books{Accepted: 1, Pending: 1})
+	b.set(func(s *queue.Settings) { s.Closed = false })
+	b.settle(src, ends...)
+	b.books("q", tidemill.Books{Accepted: 1, Pending: 1})
+}
+
+func resumeWakes(b *bench) {
+	b.set(func(s *queue.Settings) { s.Paused = true })
+	src := b.open("q")
+	got := make(chan []*tidemill.Message, 1)
+	go func() { got <- b.receive(src, 1, 20*time.Second) }()
+	b.add(queue.New, job("a"))
+	b.want(b.takeNow(b.open("q"), 1)) // so that the other one has begun to wait, or will soon
+	start := time.Now()
+	b.set(func(s *queue.Settings) { s.Paused = false })
+	b.want(<-got, "a")
+	if took := time.Since(start); took > 800*time.Millisecond {
+		b.Fatalf("the job came %v after the queue was resumed, want it at once", took)
+	}
+}
+
+func namesQueues(b *bench) {
+	names := func(want ...string) {
+		b.Helper()
+		got, err := b.whole().Queues(b.Context())
+		got = slices.DeleteFunc(got, func(n string) bool { return n == "q" && !slices.Contains(want, n) })
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+			b.Fatalf("queues are %q, %v; want %q", got, err, want)
+		}
+	}
+	names()
+	for _, n := range []string{"s2s.b", "ingest.low", "é \x00{}:"} {
+		m := job("a")
+		m.To = n
+		b.add(queue.New, m)
+		b.books(n, tidemill.Books{Accepted: 1, Pending: 1})
+	}
+	if _, err := b.whole().Set(b.Context(), "set only", func(s *queue.Settings) { s.Paused = true }); err != nil {
+		b.Fatal(err)
+	}
+	b.kill()
+	names("ingest.low", "s2s.b", "set only", "é \x00{}:")
+}

@@ -1,0 +1,146 @@
+-- accept: how jobs come in.
+--
+-- Names are known for a day at the least, and for as long as their job is there. They lie
+-- in hashes, digest → position, that Redis packs while they are small: shards of periods
+-- of half a day. A name is looked for in all periods that there are; those that are over for
+-- long enough are swept by whoever adds, who carries over the names of jobs that are there.
+--   n<period>:<shard>
+--   meta names: of each period, the newest first: its number, how many shards, the last
+--   position before it began, how many shards are swept
+
+local function shard(digest, shards)
+  local a, b, c = byte(digest, 1, 3)
+  return ((a * 256 + b) * 256 + c) % shards
+end
+
+-- periods finds those that a queue has, the current one first; make: it has one.
+local function periods(q, remember, make)
+  if not q.periods then
+    q.periods = {}
+    for period, shards, from, swept in string.gmatch(q.names or '', '(%d+) (%d+) (%d+) (%d+)') do
+      q.periods[#q.periods + 1] = {period = tonumber(period), shards = tonumber(shards), from = tonumber(from), swept = tonumber(swept)}
+    end
+  end
+  q.this = floor(now / (remember / 2))
+  local newest = q.periods[1]
+  if make and (not newest or newest.period < q.this) then
+    local shards = 8192
+    while newest and shards < 262144 and shards * 80 < q.n['end'] - newest.from do shards = shards * 2 end
+    table.insert(q.periods, 1, {period = q.this, shards = shards, from = q.n['end'], swept = 0})
+    q.renamed = true
+  end
+end
+
+local function keepperiods(q)
+  if not q.renamed then return end
+  local text = {}
+  for i, p in ipairs(q.periods) do text[i] = string.format('%d %d %.0f %d', p.period, p.shards, p.from, p.swept) end
+  keep(q, 'names', table.concat(text, ' '))
+end
+
+local function place(q, period, digest) return q.k .. 'n' .. period.period .. ':' .. shard(digest, period.shards) end
+
+-- known is the position of a name in one of the periods from the given one on, or nil.
+local function known(q, digest, from)
+  for i = from, #q.periods do
+    local pos = call('HGET', place(q, q.periods[i], digest), digest)
+    if pos then return pos end
+  end
+end
+
+local function room(q, capacity) return capacity - q.n.held end
+
+-- accept takes in jobs of one queue: digests and records, and when they come due (0: now).
+-- It answers for each: 1 new, 2 known, 3 full, 4 closed.
+local function accept(q, digests, recs, ats, capacity, remember)
+  periods(q, remember, true)
+  local took, fresh, fields, buckets, flows, names = {}, 0, {}, {}, {}, {}
+  local left, older = room(q, capacity), #q.periods > 1
+  local stamp = now
+  local t6 = {}
+  for i = 6, 1, -1 do
+    t6[i] = string.char(stamp % 256)
+    stamp = floor(stamp / 256)
+  end
+  local added = table.concat(t6)
+  local current = q.periods[1]
+  local k, shards = q.k .. 'n' .. current.period .. ':', current.shards
+  for i = 1, #recs do
+    local digest, rec = digests[i], recs[i]
+    local a, b, c = byte(digest, 1, 3)
+    local at = k .. (((a * 256 + b) * 256 + c) % shards)
+    if older and known(q, digest, 2) then
+      took[i] = 2
+    elseif q.c.closed or left <= 0 then
+      took[i] = call('HEXISTS', at, digest) == 1 and 2 or q.c.closed and 4 or 3
+    elseif call('HSETNX', at, digest, q.n['end'] + 1) == 0 then
+      took[i] = 2
+    else
+      took[i] = 1
+      local pos = q.n['end'] + 1
+      q.n['end'], left, fresh = pos, left - 1, fresh + 1
+      local n = floor(pos / BUCKET)
+      local f = fields[n]
+      if not f then
+        f = {}
+        fields[n] = f
+        buckets[#buckets + 1] = n
+      end
+      f[#f + 1] = pos
+      f[#f + 1] = added .. rec
+      local _, kl, p, t1, t2 = byte(rec, 1, 5)
+      local tl = t1 * 256 + t2
+      if ats[i] > now then
+        call('ZADD', q.k .. 'delayed', ats[i], pos)
+        q.wakes = true
+      elseif q.c.ordered and kl > 0 then
+        due(q, pos, p, sub(rec, 6, 5 + tl), sub(rec, 6 + tl, 5 + tl + kl))
+      else
+        local id = q.c.keyed and sub(rec, 2, 5 + tl + kl) or sub(rec, 3, 5 + tl)
+        local flow = flows[id]
+        if not flow then
+          flow = {p = p, tenant = sub(rec, 6, 5 + tl), key = sub(rec, 6 + tl, 5 + tl + kl), list = {}}
+          flows[id] = flow
+          names[#names + 1] = flow
+        end
+        flow.list[#flow.list + 1] = pos
+      end
+    end
+  end
+  for _, n in ipairs(buckets) do -- in order
+    local f = fields[n]
+    if f[1] % BUCKET == 0 or f[1] == 1 then -- the first of its bucket
+      call('ZADD', q.k .. 'buckets', n, n)
+      if n > 0 and call('EXISTS', q.k .. 'j' .. n - 1) == 0 then call('ZREM', q.k .. 'buckets', n - 1) end
+    end
+    all('HSET', q.k .. 'j' .. n, f, 1000)
+  end
+  for _, flow in ipairs(names) do
+    wait(q, flow.p, #flow.list)
+    push(q, flow.p, flow.tenant, flow.key, flow.list, true)
+  end
+  q.n.held = q.n.held + fresh
+  keepperiods(q)
+  return took
+end
+
+-- sweep forgets names whose time is over, a few shards at a time.
+local function sweep(q, shards)
+  local last = q.periods[#q.periods]
+  if last.period > q.this - 3 then return end
+  local from = last.swept
+  local to, current = min(last.shards, from + shards), q.periods[1]
+  for i = from, to - 1 do
+    local key = q.k .. 'n' .. last.period .. ':' .. i
+    local names = call('HGETALL', key)
+    for j = 1, #names, 2 do
+      if call('HEXISTS', bucket(q, names[j + 1]), names[j + 1]) == 1 then
+        call('HSETNX', place(q, current, names[j]), names[j], names[j + 1])
+      end
+    end
+    call('DEL', key)
+  end
+  last.swept, q.renamed = to, true
+  if to == last.shards then q.periods[#q.periods] = nil end
+  keepperiods(q)
+end

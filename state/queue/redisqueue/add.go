@@ -1,0 +1,158 @@
+package redisqueue
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// Limits of one script: others have to wait until it is done.
+const (
+	addJobs  = 1000
+	addBytes = 1 << 20
+)
+
+// Add implements queue.Intake. Callers who come together are sent together.
+func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if added != nil && len(added) != len(jobs) {
+		return fmt.Errorf("add %d jobs: room for %d answers", len(jobs), len(added))
+	}
+	for _, m := range jobs {
+		if err := check(m); err != nil {
+			return err
+		}
+	}
+	var refused error
+	for _, p := range s.parts(jobs) {
+		c, err := s.prepare(ctx, jobs, p)
+		if err == nil {
+			err = s.groups[p.shard].do(ctx, s, p.shard, c)
+		}
+		if err != nil {
+			return failed(err, "add %d jobs", len(p.jobs))
+		}
+		for i, at := range p.jobs {
+			a := queue.Added(c.took[i] - '0')
+			if added != nil {
+				added[at] = a
+			} else {
+				refused = cmp.Or(refused, queue.Refused(a, jobs[at].To))
+			}
+		}
+	}
+	return refused
+}
+
+func check(m *tidemill.Message) error {
+	if err := queue.Check(m); err != nil {
+		return err
+	}
+	if len(m.Tenant) > maxTenant {
+		return tidemill.Fail(tidemill.Validation, "add job %q: the name of its tenant has %d bytes, at most %d are kept", m.ID, len(m.Tenant), maxTenant)
+	}
+	return nil
+}
+
+// part is what one script adds to one shard: neighbours, as far as it can be.
+type part struct {
+	shard int
+	jobs  []int // indexes
+	bytes int
+}
+
+// parts divides jobs by shards and limits, in their order.
+func (s *Store) parts(jobs []*tidemill.Message) []*part {
+	var parts []*part
+	open := make([]*part, len(s.tags))
+	for i, m := range jobs {
+		shard, size := s.shard(m.ID), sizeOf(m)
+		p := open[shard]
+		if p == nil || len(p.jobs) >= addJobs || p.bytes+size > addBytes {
+			p = &part{shard: shard, jobs: make([]int, 0, min(addJobs, len(jobs)-i))}
+			open[shard] = p
+			parts = append(parts, p)
+		}
+		p.jobs = append(p.jobs, i)
+		p.bytes += size
+	}
+	return parts
+}
+
+// sizeOf is how many bytes a job takes in a script, at the most.
+func sizeOf(m *tidemill.Message) int {
+	size := len(m.Payload) + len(m.Key) + len(m.ID) + len(m.Tenant) + len(m.Type) + 110
+	for _, f := range m.Header {
+		size += len(f.Name) + len(f.Value) + 10
+	}
+	return size
+}
+
+// prepare makes the arguments of a part.
+func (s *Store) prepare(ctx context.Context, jobs []*tidemill.Message, p *part) (*call, error) {
+	c := newCall(len(p.jobs), p.bytes)
+	// The client may still write a command after its context has ended: it gets memory
+	// that is the caller's no more.
+	buf := make([]byte, 0, p.bytes)
+	c.args = make([]string, 0, 2*len(p.jobs)+4)
+	run, n := 0, 0 // where the last run of one queue's jobs has its number, and the number
+	var d *dict
+	for i, at := range p.jobs {
+		m := jobs[at]
+		if i == 0 || m.To != jobs[p.jobs[i-1]].To {
+			var err error
+			if d, err = s.packer(ctx, m.To, jobs); err != nil {
+				return nil, err
+			}
+			if c.runs > 0 {
+				c.args[run] = strconv.Itoa(n)
+			}
+			c.args = append(c.args, m.To, "")
+			c.runs, run, n = c.runs+1, len(c.args)-1, 0
+		}
+		n++
+		c.args, buf = s.appendJob(c.args, buf, m, d)
+	}
+	c.args[run] = strconv.Itoa(n)
+	return c, nil
+}
+
+// appendJob appends the two arguments of a job; they point into buf.
+func (s *Store) appendJob(args []string, buf []byte, m *tidemill.Message, d *dict) ([]string, []byte) {
+	from := len(buf)
+	buf = appendName(buf, m, s.now())
+	name := len(buf)
+	buf = appendRecord(buf, m, d)
+	return append(args, rueidis.BinaryString(buf[from:name:name]), rueidis.BinaryString(buf[name:len(buf):len(buf)])), buf
+}
+
+// add runs the script for some calls, and answers each.
+func (s *Store) add(ctx context.Context, shard int, calls []*call) error {
+	args := []string{strconv.Itoa(s.o.Capacity), remember, ""}
+	runs, jobs := 0, 0
+	for _, c := range calls {
+		args = append(args, c.args...)
+		runs, jobs = runs+c.runs, jobs+c.jobs
+	}
+	args[2] = strconv.Itoa(runs)
+	took, err := s.run(ctx, addScript, shard, args...).ToString()
+	if err == nil && len(took) != jobs {
+		err = reply("add jobs")
+	}
+	for _, c := range calls {
+		if err == nil {
+			c.took, took = took[:c.jobs], took[c.jobs:]
+		}
+	}
+	return err
+}
+
+var remember = strconv.FormatInt(queue.Remember.Milliseconds(), 10)

@@ -1,0 +1,37 @@
+-- depths says what waits of each priority, and of the tenants of each.
+-- ARGV 2 queue, 3 how many tenants of each priority (0: none)
+-- returns {priority, waiting, oldest (ms), {tenant, waiting, oldest, …}, …}
+local q = open(ARGV[2], false)
+if not q then return {} end
+look(q)
+done()
+local answer = {}
+local function added(pos)
+  local rec = pos and call('HGET', bucket(q, pos), pos)
+  return rec and head(rec) or -1
+end
+local meta = call('HGETALL', q.k .. 'meta')
+for i = 1, #meta, 2 do
+  local p, waiting = string.match(meta[i], '^w(%d+)$'), tonumber(meta[i + 1])
+  if p and waiting > 0 then
+    local tenants = {}
+    if tonumber(ARGV[3]) > 0 then
+      local found = call('ZRANGE', q.k .. 'h' .. p, 0, ARGV[3] - 1, 'WITHSCORES')
+      for j = 1, #found, 2 do
+        local flow = flowof(p, found[j], '')
+        local n = call('LLEN', q.k .. 'l' .. flow) + call('ZCARD', q.k .. 'b' .. flow)
+        for _, key in ipairs(call('ZRANGE', q.k .. 'H' .. p .. ':' .. found[j], 0, 999)) do
+          if key ~= '' then n = n + call('LLEN', q.k .. 'l' .. flow .. key) + call('ZCARD', q.k .. 'b' .. flow .. key) end
+        end
+        tenants[#tenants + 1] = found[j]
+        tenants[#tenants + 1] = n
+        tenants[#tenants + 1] = added(found[j + 1])
+      end
+    end
+    answer[#answer + 1] = tonumber(p)
+    answer[#answer + 1] = waiting
+    answer[#answer + 1] = added(call('ZRANGE', q.k .. 'h' .. p, 0, 0, 'WITHSCORES')[2])
+    answer[#answer + 1] = tenants
+  end
+end
+return answer

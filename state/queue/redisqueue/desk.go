@@ -1,0 +1,314 @@
+package redisqueue
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// pageJobs are read at once for a desk.
+const pageJobs = 250
+
+// stateFew is how many jobs of a state are looked up one by one, in the place of all jobs.
+const stateFew = 100_000
+
+// Stats implements queue.Desk.
+func (s *Store) Stats(ctx context.Context, name string) (st queue.Stats, err error) {
+	if err := ctx.Err(); err != nil {
+		return st, err
+	}
+	for shard := range s.tags {
+		n, err := s.run(ctx, statsScript, shard, name).AsIntSlice()
+		if err == nil && len(n) != 6 {
+			err = reply("count jobs")
+		}
+		if err != nil {
+			return st, failed(err, "count the jobs of queue %q", name)
+		}
+		for i, to := range []*int64{&st.Waiting, &st.Delayed, &st.Leased, &st.Completed, &st.Failed} {
+			*to += n[i]
+		}
+		st.Oldest = older(st.Oldest, n[5])
+	}
+	return st, nil
+}
+
+// older is the earlier of a time and one in milliseconds, of which -1 is none.
+func older(t time.Time, ms int64) time.Time {
+	if at := time.UnixMilli(ms).UTC(); ms >= 0 && (t.IsZero() || at.Before(t)) {
+		return at
+	}
+	return t
+}
+
+// Queues implements queue.Meter.
+func (s *Store) Queues(ctx context.Context) (names []string, err error) {
+	for _, tag := range s.tags {
+		some, err := s.client.Do(ctx, s.client.B().Hkeys().Key(tag+"queues").Build()).AsStrSlice()
+		if err != nil {
+			return nil, failed(err, "list the queues")
+		}
+		names = append(names, some...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// Depths implements queue.Meter.
+func (s *Store) Depths(ctx context.Context, name string) (all []queue.Depth, err error) {
+	all, _, err = s.depths(ctx, name, 0)
+	return all, err
+}
+
+// Tenants implements queue.Meter.
+func (s *Store) Tenants(ctx context.Context, name string, most int) (all []queue.Depth, err error) {
+	most = cmp.Or(most, 100)
+	_, all, err = s.depths(ctx, name, 10*most)
+	slices.SortFunc(all, queue.Deeper)
+	return all[:min(len(all), most)], err
+}
+
+func (s *Store) depths(ctx context.Context, name string, tenants int) (priorities, of []queue.Depth, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	byPriority, byTenant := map[uint8]*queue.Depth{}, map[string]*queue.Depth{}
+	for shard := range s.tags {
+		got, err := s.run(ctx, depthsScript, shard, name, strconv.Itoa(tenants)).ToArray()
+		if err != nil {
+			return nil, nil, failed(err, "measure queue %q", name)
+		}
+		for i := 0; i+3 < len(got); i += 4 {
+			p, err1 := got[i].AsInt64()
+			n, err2 := got[i+1].AsInt64()
+			ms, err3 := got[i+2].AsInt64()
+			each, err4 := got[i+3].ToArray()
+			if cmp.Or(err1, err2, err3, err4) != nil {
+				return nil, nil, reply("measure queues")
+			}
+			d := byPriority[uint8(p)]
+			if d == nil {
+				d = &queue.Depth{Priority: uint8(p)}
+				byPriority[d.Priority] = d
+			}
+			d.Waiting, d.Oldest = d.Waiting+n, older(d.Oldest, ms)
+			for j := 0; j+2 < len(each); j += 3 {
+				tenant, err1 := each[j].ToString()
+				n, err2 := each[j+1].AsInt64()
+				ms, err3 := each[j+2].AsInt64()
+				if cmp.Or(err1, err2, err3) != nil {
+					return nil, nil, reply("measure queues")
+				}
+				d := byTenant[tenant]
+				if d == nil {
+					d = &queue.Depth{Tenant: tenant}
+					byTenant[tenant] = d
+				}
+				d.Waiting, d.Oldest = d.Waiting+n, older(d.Oldest, ms)
+			}
+		}
+	}
+	for _, d := range byPriority {
+		priorities = append(priorities, *d)
+	}
+	slices.SortFunc(priorities, func(a, b queue.Depth) int { return int(b.Priority) - int(a.Priority) })
+	for _, d := range byTenant {
+		of = append(of, *d)
+	}
+	return priorities, of, nil
+}
+
+// List implements queue.Desk. Where there are several shards, the jobs of each come in
+// order, one shard after the other.
+func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, error] {
+	return func(yield func(*queue.Job, error) bool) {
+		left := f.Max
+		for f, err := range s.found(ctx, f) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(&f.Job, nil) {
+				return
+			}
+			if left--; left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// found is a job as a desk found it.
+type found struct {
+	queue.Job
+	shard int
+	pos   string
+	rec   string
+}
+
+// found yields the jobs that a filter chooses, whatever its Max says.
+func (s *Store) found(ctx context.Context, f queue.Filter) iter.Seq2[*found, error] {
+	return func(yield func(*found, error) bool) {
+		names := []string{f.Queue}
+		if f.Queue == "" {
+			var err error
+			if names, err = s.Queues(ctx); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+		for _, name := range names {
+			for shard := range s.tags {
+				for j, err := range s.search(ctx, name, shard, f) {
+					if err == nil && !f.Matches(&j.Job) {
+						continue
+					}
+					if !yield(j, err) || err != nil {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// search yields jobs of one shard of a queue, among them all that a filter can mean.
+func (s *Store) search(ctx context.Context, name string, shard int, f queue.Filter) iter.Seq2[*found, error] {
+	return func(yield func(*found, error) bool) {
+		some, listed, err := s.candidates(ctx, name, shard, f)
+		for after := "0"; err == nil; {
+			if err = ctx.Err(); err != nil {
+				break
+			}
+			var jobs []*found
+			if listed {
+				if len(some) == 0 {
+					return
+				}
+				part := some[:min(len(some), pageJobs)]
+				jobs, err = s.page(ctx, name, shard, append([]string{"these"}, part...)...)
+				if len(jobs) > 0 && len(jobs) < len(part) { // a page ends early where jobs are large
+					last := slices.Index(part, jobs[len(jobs)-1].pos)
+					part = part[:last+1]
+				}
+				some = some[len(part):]
+			} else {
+				jobs, err = s.page(ctx, name, shard, "after", after, strconv.Itoa(pageJobs))
+				if err == nil && len(jobs) == 0 {
+					return
+				}
+			}
+			for _, j := range jobs {
+				after = j.pos
+				if !yield(j, nil) {
+					return
+				}
+			}
+		}
+		yield(nil, err)
+	}
+}
+
+// candidates are the positions of jobs that a filter can mean, where these are few.
+func (s *Store) candidates(ctx context.Context, name string, shard int, f queue.Filter) (some []string, listed bool, err error) {
+	sets := map[queue.State]string{queue.Leased: "out", queue.Delayed: "delayed", queue.Completed: "completed", queue.Failed: "failed"}
+	switch {
+	case len(f.IDs) > 0:
+		args := []string{name, "ids"}
+		for _, id := range f.IDs {
+			if s.shard(id) == shard || len(s.tags) > 1 { // what is forwarded lies with its parent
+				args = append(args, idDigest(id))
+			}
+		}
+		some, err = s.positions(ctx, shard, args)
+	case sets[f.State] != "":
+		st, err := s.Stats(ctx, name)
+		if err != nil || map[queue.State]int64{queue.Leased: st.Leased, queue.Delayed: st.Delayed, queue.Completed: st.Completed, queue.Failed: st.Failed}[f.State] > stateFew {
+			return nil, false, err
+		}
+		if some, err = s.positions(ctx, shard, []string{name, "state", sets[f.State]}); err != nil {
+			return nil, false, err
+		}
+	default:
+		return nil, false, nil
+	}
+	slices.SortFunc(some, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	return slices.Compact(some), true, err
+}
+
+func (s *Store) positions(ctx context.Context, shard int, args []string) ([]string, error) {
+	got, err := s.run(ctx, pageScript, shard, args...).ToArray()
+	if err != nil {
+		return nil, failed(err, "list jobs of queue %q", args[0])
+	}
+	if len(got) != 2 {
+		return nil, reply("list jobs")
+	}
+	return got[1].AsStrSlice()
+}
+
+// page reads jobs.
+func (s *Store) page(ctx context.Context, name string, shard int, args ...string) ([]*found, error) {
+	got, err := s.run(ctx, pageScript, shard, append([]string{name}, args...)...).ToArray()
+	if err != nil {
+		return nil, failed(err, "list jobs of queue %q", name)
+	}
+	if len(got) != 2 {
+		return nil, reply("list jobs")
+	}
+	no, err1 := got[0].AsInt64()
+	flat, err2 := got[1].ToArray()
+	if err1 != nil || err2 != nil || len(flat)%5 != 0 {
+		return nil, reply("list jobs")
+	}
+	var jobs []*found
+	for i := 0; i < len(flat); i += 5 {
+		j, err := s.show(ctx, name, shard, uint32(no), flat[i:i+5])
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, nil
+}
+
+// show makes a job of what a page says: position, state, when it comes due, late, record.
+func (s *Store) show(ctx context.Context, name string, shard int, no uint32, is []rueidis.RedisMessage) (*found, error) {
+	pos, err1 := is[0].ToString()
+	state, err2 := is[1].ToString()
+	at, err3 := is[2].AsInt64()
+	text, err4 := is[3].ToString()
+	rec, err5 := is[4].ToString()
+	n, err6 := strconv.ParseUint(pos, 10, 64)
+	if cmp.Or(err1, err2, err3, err4, err5, err6) != nil {
+		return nil, reply("list jobs")
+	}
+	d, err := s.unpacker(ctx, name, rec)
+	if err != nil {
+		return nil, err
+	}
+	j := &found{shard: shard, pos: pos, rec: rec}
+	if j.Added, err = readRecord(rec, &j.Message, d); err != nil {
+		return nil, tidemill.Fail(tidemill.Internal, "job at position %s of queue %q: %w", pos, name, err)
+	}
+	l := readLate(text)
+	j.State, j.Cause, j.Tries, j.Handed, j.To = queue.State(state), l.cause, l.tries, l.handed, name
+	j.Mark = tidemill.Mark{Shard: no, Hi: uint64(shard), Lo: n}
+	switch {
+	case !j.State.Held():
+		j.Fate, j.Ended = l.fate, time.UnixMilli(l.ended).UTC()
+	case j.State == queue.Leased:
+		j.Handed++
+	case j.State == queue.Delayed:
+		j.At = time.UnixMilli(at).UTC()
+	}
+	return j, nil
+}

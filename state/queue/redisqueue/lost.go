@@ -1,0 +1,84 @@
+package redisqueue
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/tidemill/tidemill"
+)
+
+// lostStroke is a stroke whose answer did not come: it may have been made or not. Whoever
+// sends its settlements again is told what became of them the first time.
+type lostStroke struct {
+	number uint64
+	stroke *stroke
+	ends   []lostEnd // in order
+}
+
+// lostEnd is what is known of one settlement.
+type lostEnd struct {
+	id   string
+	mark tidemill.Mark
+	code byte
+}
+
+func newLostStroke(number uint64, ends []tidemill.Settlement, p *stroke) *lostStroke {
+	l := &lostStroke{number: number, stroke: p}
+	for _, at := range p.ends {
+		l.ends = append(l.ends, endOf(&ends[at]))
+	}
+	return l
+}
+
+func endOf(e *tidemill.Settlement) lostEnd { return lostEnd{e.ID, e.Mark, code(e)} }
+
+// recall answers those settlements whose answers were lost. No stroke is made before: Redis
+// remembers the last one only.
+func (c *source) recall(ctx context.Context, ends []tidemill.Settlement) error {
+	l := c.lost
+	if l == nil {
+		return nil
+	}
+	took, err := c.store.run(ctx, saidScript, l.stroke.shard, c.queue, c.token, strconv.FormatUint(l.number, 10)).ToString()
+	if err != nil {
+		return err
+	}
+	if took != "" {
+		c.repeat(ends, l, took)
+	}
+	c.lost = nil
+	return nil
+}
+
+// repeat gives settlements that are sent again the answer that they had.
+func (c *source) repeat(ends []tidemill.Settlement, l *lostStroke, took string) {
+	had := map[lostEnd]byte{}
+	for i, e := range l.ends {
+		answer := took[0]
+		if len(took) > 1 {
+			answer = took[min(i, len(took)-1)]
+		}
+		if _, twice := had[e]; !twice {
+			had[e] = answer
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range ends {
+		e := endOf(&ends[i])
+		switch answer, ok := had[e]; {
+		case !ok:
+			continue
+		case answer == '1':
+			ends[i].Took = tidemill.Applied
+		case answer == '2':
+			ends[i].Took = tidemill.Stale
+		default:
+			continue // there was no room: it is tried again
+		}
+		had[e] = '2' // the second of its kind is stale
+		if at := (place{uint32(l.stroke.shard), e.mark.Lo}); l.stroke.no > 0 && c.outs[at] == e.mark.Epoch {
+			c.gone(at, e.mark.Epoch)
+		}
+	}
+}

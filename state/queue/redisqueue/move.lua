@@ -1,0 +1,70 @@
+-- move changes jobs by hand.
+--
+-- ARGV 2 queue, 3 capacity, 4 remember (ms), 5 what: retry, promote, remove, edit; then of each job:
+--      position, digest of its name, a record for it to have instead (edit: then the one that was read)
+-- returns a digit for each: 1 changed, 0 not (any more) in a state for it, 3 full, 4 closed, 5 it is out, 6 it changed
+local q = open(ARGV[2], false)
+local what = ARGV[5]
+local each = what == 'edit' and 4 or 3
+local answer = {}
+if not q then return string.rep('0', (#ARGV - 5) / each) end
+look(q)
+for i = 6, #ARGV, each do
+  local pos, digest = ARGV[i], ARGV[i + 1]
+  local rec = call('HGET', bucket(q, pos), pos)
+  local is = '0'
+  if rec then
+    local _, p, tenant, key = head(rec)
+    local out = call('HEXISTS', q.k .. 'out', pos) == 1
+    local failed, completed = call('ZSCORE', q.k .. 'failed', pos), call('ZSCORE', q.k .. 'completed', pos)
+    local delayed = call('ZSCORE', q.k .. 'delayed', pos)
+    if what == 'retry' and failed then
+      periods(q, tonumber(ARGV[4]), true)
+      if q.c.closed then
+        is = '4'
+      elseif room(q, tonumber(ARGV[3])) <= 0 then
+        is = '3'
+      else
+        for j = 1, #q.periods do call('HDEL', place(q, q.periods[j], digest), digest) end
+        call('ZREM', q.k .. 'failed', pos)
+        drop(q, {pos})
+        accept(q, {digest}, {string.sub(rec, 7)}, {0}, FAR, tonumber(ARGV[4]))
+        is = '1'
+      end
+    elseif what == 'promote' and delayed then
+      call('ZREM', q.k .. 'delayed', pos)
+      due(q, pos, p, tenant, key)
+      is = '1'
+    elseif what == 'remove' and not out then
+      if failed then
+        call('ZREM', q.k .. 'failed', pos)
+        drop(q, {pos})
+      elseif completed then
+        call('ZREM', q.k .. 'completed', pos)
+        drop(q, {pos})
+      else
+        drop(q, {pos})
+        if call('ZREM', q.k .. 'delayed', pos) == 0 then
+          wait(q, p, -1)
+          settled(q, p, tenant, '') -- what is gone is passed over
+          if key ~= '' and (q.c.keyed or q.c.waskeyed) then settled(q, p, tenant, key) end
+        end
+        pass(q, pos, tenant, key)
+        q.n.skipped, q.n.held = q.n.skipped + 1, q.n.held - 1
+      end
+      is = '1'
+    elseif what == 'edit' and not completed then
+      if out then
+        is = '5'
+      elseif rec ~= ARGV[i + 3] then
+        is = '6'
+      else
+        call('HSET', bucket(q, pos), pos, ARGV[i + 2])
+        is = '1'
+      end
+    end
+  end
+  answer[#answer + 1] = is
+end
+done()
+return table.concat(answer)

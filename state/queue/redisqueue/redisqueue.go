@@ -1,0 +1,191 @@
+// Package redisqueue keeps queues in Redis, Valkey or a Redis Cluster: durable as that is,
+// and shared by any number of processes. Use it where several instances work on one queue,
+// or where what takes jobs in and what works on them are processes of their own.
+//
+// Whatever happens to jobs happens in a script, many jobs at a time, by Redis' clock: a
+// change and its row in the books are one stroke, and every change is made only where the
+// job still is what the caller thinks (its state and, where it is out, its lease).
+//
+// How it lies in Redis, each queue under a number of its own, {tag}:<no>: before what is
+// below; in front of it all, {tag}:queues, a hash from names to numbers, and {tag}:dicts,
+// what payloads of a queue are compressed with.
+//
+//	meta             hash: positions given so far, books, counts, settings, the gate
+//	j<position/1024> hash: position → record, each job's one value; buckets: a sorted set of those
+//	late             hash: tries, hand-outs and cause of jobs that are not as they came
+//	l…, b…           list and sorted set: positions that wait, of one priority, tenant (and key)
+//	h…, r…, H…, R…   sorted sets: whose turn it is; see waiting.lua
+//	delayed          sorted set: positions by when they come due
+//	out              hash: position → epoch of its hand-out; g<epoch>: the positions of one
+//	leases           sorted set: epochs by when their lease ends
+//	completed,failed sorted sets: positions that are kept after their end
+//	names, n…        hashes: names that are known; see accept.lua
+//	first, c…        hash and lists: the order of keys, where it is strict
+//	outs, spent, aside, named: limits; see turns.lua
+//	wake             stream of one entry: sources block on it
+package redisqueue
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// Options tune a store; the zero value is ready to use. All instances must have the same
+// Prefix and Shards.
+type Options struct {
+	Prefix   string // of all keys; empty means tidemill:queue
+	Capacity int    // jobs that one queue may hold, in each shard; 0 means 10,000,000
+	// Shards spread each queue over the slots of a cluster; 0 means 1. A job's ID up to its
+	// first slash chooses the shard, so that what is forwarded as parent/child lies where
+	// its parent does. Turns, limits of the rate and bounds are kept in each shard for itself:
+	// each has its part of them. Strict order needs a single shard.
+	Shards int
+
+	ahead func() time.Duration // the clock, in tests
+}
+
+// Store keeps queues in Redis. It is a queue.Whole, and safe for use by many.
+type Store struct {
+	client rueidis.Client
+	o      Options
+	tags   []string // of shards: {prefix:shard}:
+	token  string   // of this store's sources
+	groups []group  // of shards
+
+	mu     sync.Mutex // guards what follows
+	dicts  map[string]*dict
+	opened int // sources so far
+}
+
+var _ queue.Whole = (*Store)(nil)
+
+// MaxShards bounds Options.Shards: a source asks them one by one.
+const MaxShards = 64
+
+// New makes a store; nothing is asked of Redis yet.
+func New(client rueidis.Client, o Options) (*Store, error) {
+	if client == nil {
+		return nil, errors.New("queues in Redis need a connection")
+	}
+	o.Prefix, o.Capacity, o.Shards = cmp.Or(o.Prefix, "tidemill:queue"), cmp.Or(o.Capacity, 10_000_000), cmp.Or(o.Shards, 1)
+	if strings.ContainsAny(o.Prefix, "{}") || o.Capacity < 1 || o.Shards < 1 || o.Shards > MaxShards {
+		return nil, fmt.Errorf("queues in Redis: prefix %q (without braces), capacity %d (at least 1), %d shards (1 to %d)", o.Prefix, o.Capacity, o.Shards, MaxShards)
+	}
+	if o.ahead == nil {
+		o.ahead = func() time.Duration { return 0 }
+	}
+	s := &Store{client: client, o: o, token: rand.Text(), dicts: map[string]*dict{}, groups: make([]group, o.Shards)}
+	for i := range o.Shards {
+		s.tags = append(s.tags, "{"+o.Prefix+":"+strconv.Itoa(i)+"}:")
+	}
+	return s, nil
+}
+
+// shard is where a job lies.
+func (s *Store) shard(id string) int {
+	if len(s.tags) == 1 {
+		return 0
+	}
+	root, _, _ := strings.Cut(id, "/")
+	return int(xxhash.Sum64String(root) % uint64(len(s.tags)))
+}
+
+var (
+	//go:embed common.lua
+	commonLua string
+	//go:embed waiting.lua
+	waitingLua string
+	//go:embed accept.lua
+	acceptLua string
+	//go:embed turns.lua
+	turnsLua string
+	//go:embed sweep.lua
+	sweepLua string
+	//go:embed add.lua
+	addLua string
+	//go:embed lease.lua
+	leaseLua string
+	//go:embed settle.lua
+	settleLua string
+	//go:embed said.lua
+	saidLua string
+	//go:embed keep.lua
+	keepLua string
+	//go:embed gate.lua
+	gateLua string
+	//go:embed books.lua
+	booksLua string
+	//go:embed settings.lua
+	settingsLua string
+	//go:embed stats.lua
+	statsLua string
+	//go:embed depths.lua
+	depthsLua string
+	//go:embed page.lua
+	pageLua string
+	//go:embed move.lua
+	moveLua string
+)
+
+// scripts. A Redis that is full runs those that make room.
+var (
+	addScript      = script("", waitingLua, acceptLua, addLua)
+	leaseScript    = script(room, waitingLua, sweepLua, turnsLua, leaseLua)
+	settleScript   = script(room, waitingLua, acceptLua, sweepLua, settleLua)
+	saidScript     = script(room, saidLua)
+	keepScript     = script(room, keepLua)
+	gateScript     = script(room, waitingLua, gateLua)
+	booksScript    = script(room, booksLua)
+	settingsScript = script(room, waitingLua, acceptLua, sweepLua, settingsLua)
+	statsScript    = script(room, waitingLua, sweepLua, statsLua)
+	depthsScript   = script(room, waitingLua, sweepLua, depthsLua)
+	pageScript     = script(room, waitingLua, acceptLua, sweepLua, pageLua)
+	moveScript     = script(room, waitingLua, acceptLua, sweepLua, moveLua)
+)
+
+const room = "#!lua flags=allow-oom\n"
+
+func script(flags string, parts ...string) *rueidis.Lua {
+	return rueidis.NewLuaScript(flags + commonLua + strings.Join(parts, ""))
+}
+
+// run runs a script on a shard. It is not given up when ctx ends, but answered or
+// failed: what it did must be known.
+func (s *Store) run(ctx context.Context, l *rueidis.Lua, shard int, args ...string) rueidis.RedisResult {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answer)
+	defer cancel()
+	all := make([]string, 0, len(args)+1)
+	all = append(append(all, strconv.FormatInt(s.o.ahead().Milliseconds(), 10)), args...)
+	return l.Exec(ctx, s.client, []string{s.tags[shard] + "queues"}, all)
+}
+
+// now is our clock, which tests can move.
+func (s *Store) now() time.Time { return time.Now().Add(s.o.ahead()) }
+
+// answer bounds how long the answer to a script may take.
+const answer = 10 * time.Second
+
+// failed gives an error of the client its kind.
+func failed(err error, format string, args ...any) error {
+	return redisconn.Error(err, format, args...)
+}
+
+// reply is the error for an answer that is not what a script answers.
+func reply(what string) error {
+	return tidemill.Fail(tidemill.Internal, "%s: Redis answered something else than asked for: does another program use these keys?", what)
+}

@@ -1,0 +1,173 @@
+package redisqueue
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// setTries is how often settings are changed anew because somebody else did it first.
+const setTries = 100
+
+// Settings implements queue.Tuner.
+func (s *Store) Settings(ctx context.Context, name string) (queue.Settings, error) {
+	is, _, _, err := s.settings(ctx, name, 0)
+	return is, err
+}
+
+// settings reads those of a queue in a shard, as they are and as they are kept.
+func (s *Store) settings(ctx context.Context, name string, shard int) (is queue.Settings, kept string, c compiled, err error) {
+	if err := ctx.Err(); err != nil {
+		return is, "", c, err
+	}
+	got, err := s.run(ctx, settingsScript, shard, name).AsStrSlice()
+	if err != nil {
+		return is, "", c, failed(err, "read the settings of queue %q", name)
+	}
+	if len(got) != 2 {
+		return is, "", c, reply("read settings")
+	}
+	if got[0] != "" {
+		if err := json.Unmarshal([]byte(got[0]), &is); err != nil {
+			return is, "", c, reply("read settings")
+		}
+		if err := json.Unmarshal([]byte(got[1]), &c); err != nil {
+			return is, "", c, reply("read settings")
+		}
+	}
+	return is, got[0], c, nil
+}
+
+// Set implements queue.Tuner. The first shard decides; the others follow.
+func (s *Store) Set(ctx context.Context, name string, change func(*queue.Settings)) (queue.Settings, error) {
+	for range setTries {
+		was, kept, c, err := s.settings(ctx, name, 0)
+		if err != nil {
+			return was, err
+		}
+		to := was.Clone()
+		change(&to)
+		if err := to.Check(); err != nil {
+			return was, err
+		}
+		if to.Ordered && len(s.tags) > 1 {
+			return was, tidemill.Fail(tidemill.Validation, "queue %q: strict order needs a single shard, there are %d", name, len(s.tags))
+		}
+		ok, err := s.set(ctx, name, 0, kept, was, to, c)
+		if err != nil {
+			return was, err
+		}
+		for shard := 1; ok && shard < len(s.tags); shard++ {
+			was, kept, c, err := s.settings(ctx, name, shard)
+			if err == nil {
+				_, err = s.set(ctx, name, shard, kept, was, to, c)
+			}
+			if err != nil {
+				return to, err
+			}
+		}
+		if ok {
+			return to, nil
+		}
+	}
+	return queue.Settings{}, tidemill.Fail(tidemill.Transient, "change the settings of queue %q: others change them all the time", name)
+}
+
+func (s *Store) set(ctx context.Context, name string, shard int, kept string, was, to queue.Settings, c compiled) (bool, error) {
+	text, err := json.Marshal(to)
+	if err != nil {
+		return false, err
+	}
+	c, named := compile(to, c, len(s.tags))
+	form, err := json.Marshal(c)
+	if err != nil {
+		return false, err
+	}
+	others := "1"
+	if to.SameLimits(&was) {
+		others = "0"
+	}
+	args := append([]string{name, kept, string(text), string(form), others}, named...)
+	ok, err := s.run(ctx, settingsScript, shard, args...).AsInt64()
+	switch {
+	case err != nil:
+		return false, failed(err, "change the settings of queue %q", name)
+	case ok < 0:
+		return false, queue.NotEmpty(name)
+	}
+	return ok == 1, nil
+}
+
+// compiled is settings as the scripts read them.
+type compiled struct {
+	Paused    bool           `json:"paused,omitempty"`
+	Closed    bool           `json:"closed,omitempty"`
+	Weights   map[uint8]int  `json:"weights,omitempty"`
+	Fair      queue.Fairness `json:"fair,omitempty"`
+	Ordered   bool           `json:"ordered,omitempty"`
+	Keyed     bool           `json:"keyed,omitempty"`    // jobs wait apart by their keys
+	WasKeyed  bool           `json:"waskeyed,omitempty"` // some may
+	Limit     *limit         `json:"limit,omitempty"`
+	Tenant    *limit         `json:"tenant,omitempty"`
+	Key       *limit         `json:"key,omitempty"`
+	Named     bool           `json:"named,omitempty"` // some tenants have limits of their own
+	Rated     bool           `json:"rated,omitempty"` // there is a limit of the rate
+	Completed *keep          `json:"completed,omitempty"`
+	Failed    *keep          `json:"failed,omitempty"`
+	Kept      bool           `json:"kept,omitempty"`    // jobs were kept once
+	Limited   bool           `json:"limited,omitempty"` // there was a limit once
+}
+
+type limit struct {
+	Each   float64 `json:"each,omitempty"` // µs
+	Ahead  float64 `json:"ahead,omitempty"`
+	AtOnce int     `json:"at_once,omitempty"`
+}
+
+type keep struct {
+	Count int   `json:"count"`
+	Age   int64 `json:"age,omitempty"` // ms
+}
+
+// compile makes the form for scripts, and that of the limits of tenants by name.
+func compile(s queue.Settings, was compiled, shards int) (compiled, []string) {
+	c := compiled{Paused: s.Paused, Closed: s.Closed, Weights: s.Weights, Fair: s.Fair, Ordered: s.Ordered, Keyed: s.Keyed(),
+		Limit: partOf(s.Limit, shards), Tenant: partOf(s.Tenant, shards), Key: partOf(s.Key, shards), Named: len(s.Tenants) > 0,
+		Completed: keeps(s.Completed), Failed: keeps(s.Failed)}
+	c.WasKeyed = was.WasKeyed || c.Keyed
+	c.Kept = was.Kept || c.Completed != nil || c.Failed != nil
+	c.Rated = s.Limit.PerSecond > 0 || s.Tenant.PerSecond > 0 || s.Key.PerSecond > 0
+	c.Limited = was.Limited || c.Limit != nil || c.Tenant != nil || c.Key != nil || c.Named
+	var named []string
+	for tenant, l := range s.Tenants {
+		c.Rated = c.Rated || l.PerSecond > 0
+		form := []byte("{}")
+		if p := partOf(l, shards); p != nil {
+			form, _ = json.Marshal(p) // plain numbers
+		}
+		named = append(named, tenant, string(form))
+	}
+	return c, named
+}
+
+// partOf is a shard's part of a limit; nil: there is none.
+func partOf(l queue.Limit, shards int) *limit {
+	if l.PerSecond == 0 && l.AtOnce == 0 {
+		return nil
+	}
+	n := float64(shards)
+	p := &limit{Each: l.Interval() * n, AtOnce: (l.AtOnce + shards - 1) / shards}
+	if p.Each > 0 {
+		p.Ahead = max(1, float64(l.Ahead())/n)
+	}
+	return p
+}
+
+func keeps(k queue.Keep) *keep {
+	if k.Count == 0 {
+		return nil
+	}
+	return &keep{Count: k.Count, Age: k.Age.Milliseconds()}
+}

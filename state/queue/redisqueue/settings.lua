@@ -1,0 +1,28 @@
+-- settings reads them (ARGV 2 queue), or changes them if they still are what was read:
+-- ARGV 3 what was read (JSON; "": none), 4 what they are to be, 5 the same as scripts read
+--      it, 6 "1": limits are others, then the limits of tenants: name, limit, …
+-- returns {settings, their form for scripts}; or 1: changed, 0: not what was read, -1: not empty
+local q = open(ARGV[2], #ARGV > 2)
+if not q then return {'', ''} end
+local meta = q.k .. 'meta'
+local m = call('HMGET', meta, 's', 'c')
+if #ARGV == 2 then return {m[1] or '', m[2] or ''} end
+if (m[1] or '') ~= ARGV[3] then return 0 end
+local was, to = q.c.ordered or false, cjson.decode(ARGV[5]).ordered or false
+look(q)
+if was ~= to and q.n.held > 0 then
+  done()
+  return -1
+end
+call('HSET', meta, 's', ARGV[4], 'c', ARGV[5])
+call('DEL', q.k .. 'named')
+if ARGV[6] == '1' then call('DEL', q.k .. 'spent') end
+for i = 7, #ARGV, 2 do call('HSET', q.k .. 'named', ARGV[i], ARGV[i + 1]) end
+if call('EXISTS', q.k .. 'aside') == 1 then -- they are asked anew
+  call('ZUNIONSTORE', q.k .. 'aside', 1, q.k .. 'aside', 'WEIGHTS', 0)
+end
+q.c = cjson.decode(ARGV[5])
+forget(q)
+q.wakes = true
+done()
+return 1

@@ -1,0 +1,376 @@
+package redisqueue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// source hands out the jobs of one queue.
+type source struct {
+	store   *Store
+	queue   string
+	lease   time.Duration
+	ordered bool
+	token   string
+
+	// Of Receive's goroutine alone.
+	shards []shardState
+	next   int  // shard that is asked first
+	set    bool // order is known to be strict
+
+	// Of Settle's goroutine alone.
+	stroke uint64      // number of the last
+	lost   *lostStroke // whose answer did not come; nil: all did
+
+	mu     sync.Mutex       // guards what follows
+	outs   map[place]uint32 // handed out by us and not settled: position → epoch
+	epochs map[grant]int    // how many of each are
+}
+
+// place is a position in a shard.
+type place struct {
+	shard uint32
+	pos   uint64
+}
+
+// grant is one hand-out of a shard.
+type grant struct{ shard, epoch uint32 }
+
+// shardState is what a source knows of a shard.
+type shardState struct {
+	question uint64 // number of the last hand-out that was asked for
+	lost     bool   // its answer was
+	no       int64  // of the queue
+	wake     string // the last wake-up before it was asked
+	wait     time.Duration
+}
+
+var (
+	_ tidemill.Keeper     = (*source)(nil)
+	_ tidemill.Gater      = (*source)(nil)
+	_ tidemill.Bookkeeper = (*source)(nil)
+)
+
+// Open implements queue.Store.
+func (s *Store) Open(name string, o queue.Options) tidemill.Source {
+	if o.Lease <= 0 {
+		o.Lease = queue.Lease
+	}
+	s.mu.Lock()
+	s.opened++
+	n := s.opened
+	s.mu.Unlock()
+	return &source{store: s, queue: name, lease: o.Lease, ordered: o.Ordered, token: s.token + strconv.Itoa(n),
+		shards: make([]shardState, len(s.tags)), next: n % len(s.tags), outs: map[place]uint32{}, epochs: map[grant]int{}}
+}
+
+// Traits implements tidemill.Source.
+func (c *source) Traits() tidemill.Traits {
+	return tidemill.Traits{Delays: true, Forwards: true, Ordered: c.ordered, Keep: c.lease / 3}
+}
+
+const (
+	leaseJobs = 1024            // of one call
+	longest   = 5 * time.Second // of one wait; then a source looks again, whatever woke it or not
+)
+
+// Receive implements tidemill.Source.
+func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
+	if err := ctx.Err(); err != nil || len(into) == 0 {
+		return 0, err
+	}
+	if err := c.order(ctx); err != nil {
+		return 0, err
+	}
+	for {
+		for range c.shards {
+			shard := c.next
+			c.next = (c.next + 1) % len(c.shards)
+			n, err := c.take(ctx, shard, into[:min(len(into), leaseJobs)])
+			if n > 0 || err != nil {
+				return n, err
+			}
+		}
+		if err := c.wait(ctx); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// order sees to it that the queue is in strict order, where that was asked for.
+func (c *source) order(ctx context.Context) error {
+	if !c.ordered || c.set {
+		return nil
+	}
+	if _, err := c.store.Set(ctx, c.queue, func(s *queue.Settings) { s.Ordered = true }); err != nil {
+		return err
+	}
+	c.set = true
+	return nil
+}
+
+// take asks a shard for jobs.
+func (c *source) take(ctx context.Context, shard int, into []*tidemill.Message) (int, error) {
+	at := &c.shards[shard]
+	repeat := "0"
+	if at.lost {
+		repeat = "1"
+	} else {
+		at.question++
+	}
+	at.lost = true
+	ordered := "0"
+	if c.ordered {
+		ordered = "1"
+	}
+	got, err := c.store.run(ctx, leaseScript, shard, c.queue, strconv.Itoa(len(into)), millis(c.lease), c.token,
+		strconv.FormatUint(at.question, 10), repeat, ordered).ToArray()
+	if err != nil {
+		return 0, failed(err, "ask queue %q for jobs", c.queue)
+	}
+	at.lost = false
+	if len(got) == 1 { // somebody made it so
+		c.set = false
+		return 0, queue.NotOrdered(c.queue)
+	}
+	if len(got) < 3 {
+		return 0, reply("ask for jobs")
+	}
+	no, err1 := got[0].AsInt64()
+	epoch, err2 := got[1].AsInt64()
+	if at.no = no; err1 != nil || err2 != nil {
+		return 0, reply("ask for jobs")
+	}
+	if epoch == 0 {
+		ms, err := got[2].AsInt64()
+		wake, err1 := got[len(got)-1].ToString()
+		if err != nil || err1 != nil {
+			return 0, reply("ask for jobs")
+		}
+		if at.wait, at.wake = longest, wake; ms >= 0 {
+			at.wait = min(at.wait, time.Duration(ms)*time.Millisecond)
+		}
+		at.wait = min(at.wait, c.lease/2)
+		return 0, nil
+	}
+	jobs, err := got[2].ToArray()
+	if err != nil || len(jobs)%3 != 0 || len(jobs)/3 > len(into) {
+		// A question that was repeated may have been for more.
+		return 0, reply("ask for jobs")
+	}
+	n, err := c.fill(ctx, shard, no, uint32(epoch), jobs, into)
+	at.lost = n == 0 && !errors.Is(err, errRecord) // it is asked again
+	return n, err
+}
+
+// fill makes messages of jobs: position, what is known of it, record. One whose record is
+// damaged is left out: it comes back when its lease ends.
+func (c *source) fill(ctx context.Context, shard int, no int64, epoch uint32, jobs []rueidis.RedisMessage, into []*tidemill.Message) (n int, damaged error) {
+	recs := make([]string, len(jobs)/3)
+	for i := range recs {
+		rec, err := jobs[3*i+2].ToString()
+		if err != nil {
+			return 0, reply("ask for jobs")
+		}
+		recs[i] = rec
+	}
+	d, err := c.store.unpacker(ctx, c.queue, recs...)
+	if err != nil {
+		return 0, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, rec := range recs {
+		m := into[n]
+		text, err1 := jobs[3*i].ToString()
+		known, err2 := jobs[3*i+1].ToString()
+		pos, err3 := strconv.ParseUint(text, 10, 64)
+		if cmp.Or(err1, err2, err3) != nil {
+			return n, reply("ask for jobs")
+		}
+		if _, err := readRecord(rec, m, d); err != nil {
+			damaged = tidemill.Fail(tidemill.Internal, "job at position %d of queue %q: %w", pos, c.queue, err)
+			continue
+		}
+		l := readLate(known)
+		m.To, m.At, m.Tries, m.Handed = c.queue, time.Time{}, l.tries, l.handed+1
+		m.Mark = tidemill.Mark{Shard: uint32(no), Epoch: epoch, Hi: uint64(shard), Lo: pos}
+		at := place{uint32(shard), pos}
+		if old, ok := c.outs[at]; ok {
+			c.gone(at, old)
+		}
+		c.outs[at] = epoch
+		c.epochs[grant{at.shard, epoch}]++
+		n++
+	}
+	if n > 0 {
+		return n, nil
+	}
+	return 0, damaged
+}
+
+// gone forgets a hand-out.
+func (c *source) gone(at place, epoch uint32) {
+	delete(c.outs, at)
+	g := grant{at.shard, epoch}
+	if c.epochs[g]--; c.epochs[g] <= 0 {
+		delete(c.epochs, g)
+	}
+}
+
+// wait waits until something may have changed in a shard.
+func (c *source) wait(ctx context.Context) error {
+	wait := longest
+	for i := range c.shards {
+		wait = min(wait, c.shards[i].wait)
+	}
+	if until, ok := ctx.Deadline(); ok {
+		// The server ends the wait, and the connection lives on.
+		left := time.Until(until) - 2*time.Millisecond
+		if left < time.Millisecond {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		wait = min(wait, left)
+	}
+	if wait < time.Millisecond {
+		return ctx.Err()
+	}
+	if len(c.shards) == 1 {
+		return c.block(ctx, 0, wait)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	first := make(chan error, len(c.shards))
+	for i := range c.shards {
+		go func() { first <- c.block(ctx, i, wait) }()
+	}
+	err := <-first
+	cancel()
+	for range len(c.shards) - 1 {
+		<-first
+	}
+	return err
+}
+
+// block waits at the server.
+func (c *source) block(ctx context.Context, shard int, wait time.Duration) error {
+	s := c.store
+	limit, cancel := context.WithTimeout(ctx, wait+answer) // an answer has to come, even where the server freezes
+	defer cancel()
+	key := s.tags[shard] + strconv.FormatInt(c.shards[shard].no, 10) + ":wake"
+	cmd := s.client.B().Xread().Count(1).Block(wait.Milliseconds()).Streams().Key(key).Id(c.shards[shard].wake).Build().UnblockOnCancel()
+	err := s.client.Do(limit, cmd).Error()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded) && limit.Err() == nil: // the client was a little early
+		return nil
+	case err != nil && !rueidis.IsRedisNil(err):
+		return failed(err, "wait for jobs of queue %q", c.queue)
+	}
+	return nil
+}
+
+// Keep implements tidemill.Keeper.
+func (c *source) Keep(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	all := make([][]uint32, len(c.shards))
+	for g := range c.epochs {
+		all[g.shard] = append(all[g.shard], g.epoch)
+	}
+	c.mu.Unlock()
+	for shard, epochs := range all {
+		if len(epochs) == 0 {
+			continue
+		}
+		args := []string{c.queue, millis(c.lease)}
+		for _, e := range epochs {
+			args = append(args, strconv.FormatUint(uint64(e), 10))
+		}
+		left, err := c.store.run(ctx, keepScript, shard, args...).ToString()
+		if err != nil {
+			return failed(err, "keep jobs of queue %q", c.queue)
+		}
+		if len(left) != len(epochs) {
+			return reply("keep jobs")
+		}
+		if strings.Contains(left, "0") {
+			c.ended(uint32(shard), epochs, left)
+		}
+	}
+	return nil
+}
+
+// ended forgets hand-outs of which nothing is out any more: settled by ID, or lost.
+func (c *source) ended(shard uint32, epochs []uint32, left string) {
+	gone := map[uint32]bool{}
+	for i, e := range epochs {
+		gone[e] = left[i] == '0'
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at, e := range c.outs {
+		if at.shard == shard && gone[e] {
+			c.gone(at, e)
+		}
+	}
+}
+
+// Gate implements tidemill.Gater. Where there are several shards, each lets out its part of
+// the probes, one at the least in one of them.
+func (c *source) Gate(ctx context.Context, until time.Time, probes int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	wait := int64(-1)
+	if !until.IsZero() {
+		wait = max(0, (until.Sub(c.store.now()).Microseconds()+999)/1000)
+	}
+	n := len(c.shards)
+	for shard := range n {
+		part := probes / n
+		if shard < probes%n {
+			part++
+		}
+		if err := c.store.run(ctx, gateScript, shard, c.queue, strconv.FormatInt(wait, 10), strconv.Itoa(part)).Error(); err != nil {
+			return failed(err, "gate queue %q", c.queue)
+		}
+	}
+	return nil
+}
+
+// Books implements tidemill.Bookkeeper: of each shard all of one moment.
+func (c *source) Books(ctx context.Context) (b tidemill.Books, err error) {
+	if err := ctx.Err(); err != nil {
+		return b, err
+	}
+	for shard := range c.shards {
+		n, err := c.store.run(ctx, booksScript, shard, c.queue).AsIntSlice()
+		if err == nil && len(n) != 5 {
+			err = reply("read books")
+		}
+		if err != nil {
+			return b, failed(err, "read the books of queue %q", c.queue)
+		}
+		b.Accepted += uint64(n[0])
+		b.Settled.Add(tidemill.Count{Delivered: uint64(n[1]), Skipped: uint64(n[2]), Dead: uint64(n[3])})
+		b.Pending += uint64(n[4])
+	}
+	return b, nil
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(max(1, d.Milliseconds()), 10) }

@@ -1,0 +1,87 @@
+-- sweep: what time alone brings about, a bounded part of it at a time.
+
+-- expire lets the jobs of leases that have ended wait again.
+local function expire(q)
+  local ended = call('ZRANGEBYSCORE', q.k .. 'leases', '-inf', now, 'LIMIT', 0, 64)
+  local jobs = 0
+  for _, lease in ipairs(ended) do
+    if jobs >= 1000 then return true end
+    call('ZREM', q.k .. 'leases', lease)
+    local epoch, one = match(lease, '^(%d+):?(%d*)$')
+    local list, n = {}, 0
+    if one ~= '' then
+      list[1] = one
+    else
+      for pos in string.gmatch(call('GET', q.k .. 'g' .. epoch) or '', '%d+') do list[#list + 1] = pos end
+      call('DEL', q.k .. 'g' .. epoch)
+    end
+    jobs = jobs + #list
+    for i = 1, #list, 1000 do
+      local part = {unpack(list, i, min(#list, i + 999))}
+      local outs = call('HMGET', q.k .. 'out', unpack(part))
+      for j = 1, #part do
+        local is, flags = outof(outs[j] or '0')
+        if is == epoch and (one ~= '' or not find(flags, 'l', 1, true)) then
+          local pos = part[j]
+          call('HDEL', q.k .. 'out', pos)
+          local _, p, tenant, key = head(call('HGET', bucket(q, pos), pos))
+          local tries, handed, fate, at, cause = late(call('HGET', q.k .. 'late', pos))
+          setlate(q, pos, tries, handed + 1, fate, at, cause)
+          release(q, flags, tenant, key)
+          due(q, pos, p, tenant, key)
+        end
+      end
+    end
+  end
+  return #ended == 64
+end
+
+-- come lets jobs wait that have come due.
+local function come(q)
+  local list = call('ZRANGEBYSCORE', q.k .. 'delayed', '-inf', now, 'LIMIT', 0, 1000)
+  if #list == 0 then return false end
+  local recs = records(q, list)
+  for _, pos in ipairs(list) do
+    local rec = recs[tonumber(pos)]
+    call('ZREM', q.k .. 'delayed', pos)
+    local _, p, tenant, key = head(rec)
+    due(q, pos, p, tenant, key)
+  end
+  return #list == 1000
+end
+
+-- forget forgets what was kept of jobs that have ended, and need not be any longer.
+local function forget(q)
+  for _, name in ipairs({'completed', 'failed'}) do
+    local set, keep = q.k .. name, q.c[name]
+    local over = call('ZCARD', set)
+    if keep then over = over - keep.count end
+    local list = {}
+    if over > 0 then
+      list = call('ZRANGE', set, 0, min(over, 1000) - 1)
+    elseif keep and keep.age then
+      list = call('ZRANGEBYSCORE', set, '-inf', (now - keep.age) * 1000 + 999, 'LIMIT', 0, 1000)
+    end
+    if #list > 0 then
+      call('ZREM', set, unpack(list))
+      drop(q, list)
+    end
+  end
+end
+
+-- look does all of it; it answers whether there is more.
+local function look(q)
+  local more = expire(q)
+  more = come(q) or more
+  free(q)
+  local list = {}
+  if q.asides ~= false then
+    list = call('ZRANGEBYSCORE', q.k .. 'aside', '-inf', now, 'LIMIT', 0, 1000)
+    for _, id in ipairs(list) do back(q, id) end
+  end
+  if q.c.completed or q.c.failed or q.c.kept then forget(q) end
+  if q.c.rated and call('ZCARD', q.k .. 'spent') > 1000 then
+    call('ZREMRANGEBYSCORE', q.k .. 'spent', '-inf', string.format('%.0f', us))
+  end
+  return more or #list == 1000
+end

@@ -1,0 +1,163 @@
+package queue
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tidemill/tidemill"
+)
+
+// Settings say how one queue works. They are durable and hold for all instances; the zero
+// value is what a new queue has. As JSON they are what an operator reads and writes.
+type Settings struct {
+	Paused bool `json:"paused,omitempty"` // hands out nothing
+	Closed bool `json:"closed,omitempty"` // being drained: takes no new jobs, what is there is worked on
+
+	// Weights of priorities: of what is handed out while several priorities wait, each
+	// has its weight's part, so that none starves. A priority that is not named has 4
+	// times the weight of the one below it: 1, 4, 16, 64, and 256 from priority 4 on.
+	Weights map[uint8]int `json:"weights,omitempty"`
+
+	// Fair says who takes turns within a priority.
+	Fair Fairness `json:"fair,omitempty"`
+
+	// Ordered keeps strict order per tenant and key: a job is not handed out while one of
+	// its key that came due before it is waiting, out, or put off after a try. Jobs
+	// without a key have no order. It can be changed only while the queue holds no job.
+	Ordered bool `json:"ordered,omitempty"`
+
+	Limit   Limit            `json:"limit,omitzero"`    // of the whole queue
+	Tenant  Limit            `json:"tenant,omitzero"`   // of each tenant that is not named below
+	Tenants map[string]Limit `json:"tenants,omitempty"` // of tenants by name, instead
+	// Key is the limit of each tenant's key (no key: none). Like fairness by key it holds
+	// for jobs that come, or come back, after it was set.
+	Key Limit `json:"key,omitzero"`
+
+	Completed Keep `json:"completed,omitzero"` // how many jobs are kept after they were delivered or skipped; zero: none
+	Failed    Keep `json:"failed,omitzero"`    // how many are kept after they died; zero: none
+}
+
+// Fairness is who takes turns.
+type Fairness string
+
+// Tenants take turns as long as several have jobs that wait, each of which may be handed
+// out: whoever has a million waits no longer, and delays nobody, for the sake of the ten
+// of another.
+const (
+	ByTenant Fairness = ""       // tenants; each tenant's jobs go first in, first out
+	ByKey    Fairness = "keys"   // tenants, and within a tenant its keys; first in, first out for each key
+	Unfair   Fairness = "unfair" // nobody: first in, first out over all tenants
+)
+
+// Limit bounds how much is handed out. A job that is held back by it waits, at no cost.
+type Limit struct {
+	PerSecond float64 `json:"per_second,omitempty"` // 0: no limit
+	Burst     int     `json:"burst,omitempty"`      // how many may go at once after a pause; 0: a tenth of a second's, one at least
+	AtOnce    int     `json:"at_once,omitempty"`    // out at a time; 0: no limit. Jobs handed out before it was set do not count
+}
+
+// Keep is how many jobs are kept after their end, and for how long. Both bounds hold; a
+// Keep without a Count keeps none, and without an Age for as long as they are among them.
+type Keep struct {
+	Count int           `json:"count,omitempty"`
+	Age   time.Duration `json:"age,omitempty"`
+}
+
+// Bounds of settings.
+const (
+	MaxWeight  = 1000
+	MaxRate    = 1e6     // a second
+	MaxKept    = 1 << 20 // jobs after their end
+	MaxTenants = 10_000  // with limits of their own
+)
+
+// Check refuses nonsense, with kind validation.
+func (s *Settings) Check() error {
+	for _, p := range slices.Sorted(maps.Keys(s.Weights)) {
+		if w := s.Weights[p]; w < 1 || w > MaxWeight {
+			return tidemill.Fail(tidemill.Validation, "weight of priority %d: %d is not between 1 and %d", p, w, MaxWeight)
+		}
+	}
+	if s.Fair != ByTenant && s.Fair != ByKey && s.Fair != Unfair {
+		return tidemill.Fail(tidemill.Validation, "fairness %q: want %q (tenants), %q or %q", s.Fair, ByTenant, ByKey, Unfair)
+	}
+	if len(s.Tenants) > MaxTenants {
+		return tidemill.Fail(tidemill.Validation, "limits of %d tenants: there may be %d", len(s.Tenants), MaxTenants)
+	}
+	for _, l := range []Limit{s.Limit, s.Tenant, s.Key} {
+		if err := l.check(); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Tenants)) {
+		if err := s.Tenants[name].check(); err != nil {
+			return fmt.Errorf("tenant %q: %w", name, err)
+		}
+	}
+	for _, k := range []Keep{s.Completed, s.Failed} {
+		if k.Count < 0 || k.Count > MaxKept || k.Age < 0 {
+			return tidemill.Fail(tidemill.Validation, "keep %d jobs for %v: want at most %d, and no negative time", k.Count, k.Age, MaxKept)
+		}
+	}
+	return nil
+}
+
+func (l Limit) check() error {
+	if !(l.PerSecond >= 0 && l.PerSecond <= MaxRate) || l.Burst < 0 || l.Burst > MaxRate || l.AtOnce < 0 {
+		return tidemill.Fail(tidemill.Validation, "limit %+v: want no negative number, and at most %.0f a second", l, MaxRate)
+	}
+	if l.PerSecond > 0 && l.PerSecond < 1e-6 {
+		return tidemill.Fail(tidemill.Validation, "limit of %g a second: that is too little, pause the queue instead", l.PerSecond)
+	}
+	return nil
+}
+
+// Clone shares nothing with the settings.
+func (s Settings) Clone() Settings {
+	s.Weights, s.Tenants = maps.Clone(s.Weights), maps.Clone(s.Tenants)
+	return s
+}
+
+// SameLimits says whether all limits are the same. Where one changed, what was used up of
+// the old ones is forgotten.
+func (s *Settings) SameLimits(o *Settings) bool {
+	return s.Limit == o.Limit && s.Tenant == o.Tenant && s.Key == o.Key && maps.Equal(s.Tenants, o.Tenants)
+}
+
+// Weight of a priority.
+func (s *Settings) Weight(p uint8) int {
+	if w := s.Weights[p]; w > 0 {
+		return w
+	}
+	return 1 << (2 * min(p, 4))
+}
+
+// LimitOf is the limit of a tenant.
+func (s *Settings) LimitOf(tenant string) Limit {
+	if l, ok := s.Tenants[tenant]; ok {
+		return l
+	}
+	return s.Tenant
+}
+
+// Keyed says whether a tenant's jobs are kept apart by their keys.
+func (s *Settings) Keyed() bool { return s.Fair == ByKey || s.Key != Limit{} }
+
+// Interval is the time for one job, in microseconds; 0: no limit of the rate.
+func (l Limit) Interval() float64 {
+	if l.PerSecond <= 0 {
+		return 0
+	}
+	return 1e6 / l.PerSecond
+}
+
+// Ahead is how many jobs may go at once after a pause.
+func (l Limit) Ahead() int {
+	if l.Burst > 0 {
+		return l.Burst
+	}
+	return max(1, int(math.Floor(l.PerSecond/10)))
+}
