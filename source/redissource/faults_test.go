@@ -185,7 +185,7 @@ func TestAClosedGateHoldsWithoutWearing(t *testing.T) {
 	start := time.Now()
 	into := []*tidemill.Message{new(tidemill.Message)}
 	for {
-		ctx, cancel := context.WithTimeout(t.Context(), s.Traits().Keep/2)
+		ctx, cancel := context.WithTimeout(t.Context(), s.Traits().Keep)
 		n, err := s.Receive(ctx, into)
 		cancel()
 		if n == 1 {

@@ -227,7 +227,7 @@ func TestIntakeAfterLostAnswers(t *testing.T) {
 // Names are forgotten by time: the keys say when.
 func TestIntakeRemembersForADay(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t, testenv.Redis(t), 0)
+	d := newDoor(t, testenv.Start(t, testenv.PrivateRedis).URL, 0) // KEYS would hold up others
 	d.want("nnn", d.jobs(3)...)
 	keys, err := d.in.client.Do(t.Context(), d.in.client.B().Keys().Pattern("{"+d.stream+"}:known*").Build()).AsStrSlice()
 	if err != nil || len(keys) < 2 {

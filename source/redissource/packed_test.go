@@ -25,7 +25,7 @@ func TestPackedEntriesComeOutAsTheyAre(t *testing.T) {
 		}
 		want = append(want, []byte("\r\n$3\r\n"), []byte{0xdc, 0xff, 0xff}, bytes.Repeat([]byte{0x92}, 20))
 		var many []string
-		for i := range 33000 {
+		for i := range 300 {
 			many = append(many, fmt.Sprint("f", i%7), "v")
 		}
 		s := b.open(b.client, Options{})

@@ -96,6 +96,7 @@ func (s *Source) receive(ctx context.Context, into []*tidemill.Message) (int, er
 			s.mu.Lock()
 			s.missed = true
 			s.mu.Unlock()
+			r.gate = 0 // what the read would have said of it is lost too: look before anything is handed out
 			return 0, err
 		}
 	}
