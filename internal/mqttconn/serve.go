@@ -159,8 +159,26 @@ func (s *signsOfLife) look(l *link) (ping bool, err error) {
 	return s.asked, nil
 }
 
+// A broker with TCP_NODELAY sends each acknowledgement by itself, and to read each by itself
+// costs more than all else. Where many are awaited and few came, others come meanwhile:
+// measured with a thousand in flight, 24 acknowledgements a read instead of 2, and a
+// quarter to a half less of the processor. With few in flight nothing is waited for.
+const (
+	many   = 128                    // messages in flight
+	few    = 256                    // bytes of one read: some sixty acknowledgements
+	gather = 300 * time.Microsecond // a timer of Go's may take a millisecond
+)
+
+// busy says whether so many acknowledgements are awaited that some can wait to be read.
+func (c *Client) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.inFlight >= many
+}
+
 // read reads until the connection breaks.
 func (c *Client) read(ctx context.Context, l *link, n *nudger) error {
+	got := few
 	for {
 		if err := c.take(ctx, l, n); err != nil {
 			return err
@@ -174,7 +192,11 @@ func (c *Client) read(ctx context.Context, l *link, n *nudger) error {
 		} else if len(l.buf) > keepBytes && need <= readBuffer && l.to <= readBuffer {
 			l.buf = append(make([]byte, 0, readBuffer), l.buf[:l.to]...)[:readBuffer]
 		}
-		got, err := l.conn.Read(l.buf[l.to:])
+		if got < few && c.busy() { // what comes one by one is read together
+			time.Sleep(gather)
+		}
+		var err error
+		got, err = l.conn.Read(l.buf[l.to:])
 		l.to += got
 		l.reads.Add(1)
 		if err != nil {
