@@ -164,9 +164,9 @@ func (s *signsOfLife) look(l *link) (ping bool, err error) {
 // measured with a thousand in flight, 24 acknowledgements a read instead of 2, and a
 // quarter to a half less of the processor. With few in flight nothing is waited for.
 const (
-	many   = 128                    // messages in flight
-	few    = 256                    // bytes of one read: some sixty acknowledgements
-	gather = 300 * time.Microsecond // a timer of Go's may take a millisecond
+	many   = 128              // messages in flight
+	few    = 512              // bytes of one read: some hundred and twenty acknowledgements
+	gather = time.Millisecond // a thousand in flight at 60,000 a second are out for 16
 )
 
 // busy says whether so many acknowledgements are awaited that some can wait to be read.
