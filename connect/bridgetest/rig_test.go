@@ -1,3 +1,5 @@
+//go:build unix
+
 package bridgetest
 
 import (
@@ -31,6 +33,7 @@ type env map[string]string
 // rig is a bridge under test, between a Redis and a broker.
 type rig struct {
 	testing.TB
+	given  *given
 	redis  rueidis.Client
 	env    env
 	stream string
@@ -60,28 +63,21 @@ func address(t testing.TB, raw string) string {
 	return u.Host
 }
 
-// prepare makes a rig whose bridge is not started yet, on the Redis that all tests share.
+// prepare makes a rig whose bridge is not started yet, on the scenarios' Redis.
 func (g *given) prepare(t testing.TB, settings env) *rig {
 	t.Helper()
-	return g.prepareOn(t, testenv.Redis(t), settings)
+	return g.prepareOn(t, g.redis, settings)
 }
 
 // prepareOn is prepare on another Redis. A setting that is empty is not set at all.
 func (g *given) prepareOn(t testing.TB, redisURL string, settings env) *rig {
 	t.Helper()
-	r := &rig{TB: t, log: &logs{}, broker: newBroker(t, nil)}
+	r := &rig{TB: t, given: g, log: &logs{}, broker: newBroker(t, nil)}
 	r.redis = redistest.Connect(t, redisURL)
 	r.env = plain(t, address(t, redisURL), r.broker.URL)
 	maps.Copy(r.env, settings)
 	g.note(settings)
 	r.stream, r.group = r.env["REDIS_STREAM"], r.env["REDIS_CONSUMER_GROUP"]
-	t.Cleanup(func() {
-		ctx := context.WithoutCancel(t.Context())
-		keys, _ := r.redis.Do(ctx, r.redis.B().Keys().Pattern("*"+r.stream+"*").Build()).AsStrSlice()
-		for _, k := range keys {
-			r.redis.Do(ctx, r.redis.B().Del().Key(k).Build())
-		}
-	})
 	return r
 }
 
@@ -91,6 +87,12 @@ func (g *given) start(t testing.TB, settings env) *rig {
 	r := g.prepare(t, settings)
 	r.run()
 	return r
+}
+
+// set changes a setting of one that does not run yet.
+func (r *rig) set(name, value string) {
+	r.env[name] = value
+	r.given.note(env{name: value})
 }
 
 // open opens the bridge without running it.
@@ -177,33 +179,31 @@ func (r *rig) entry(fields ...string) string {
 	return id
 }
 
-// abandon lets another consumer read all there is, and go away: so long ago.
-func (r *rig) abandon(consumer string, idle time.Duration) {
+// abandon writes n entries that another consumer reads at once, and then goes away: so
+// long ago. It is one step, so that nobody else reads them.
+func (r *rig) abandon(n int, idle time.Duration) {
 	r.Helper()
-	r.makeGroup()
-	r.do("XREADGROUP", "GROUP", r.group, consumer, "COUNT", "10000", "STREAMS", r.stream, ">")
-	entries, err := r.do("XRANGE", r.stream, "-", "+").AsXRange()
-	if err != nil {
-		r.Fatal(err)
-	}
-	args := []string{"XCLAIM", r.stream, r.group, consumer, "0"}
-	for _, e := range entries {
-		args = append(args, e.ID)
-	}
-	r.do(append(args, "IDLE", strconv.FormatInt(idle.Milliseconds(), 10), "JUSTID")...)
-}
-
-func (r *rig) makeGroup() {
-	r.redis.Do(r.Context(), r.redis.B().XgroupCreate().Key(r.stream).Group(r.group).Id("0-0").Mkstream().Build()) // it may be there
+	r.taken(n, "gone", "redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, id, 'IDLE', "+strconv.FormatInt(idle.Milliseconds(), 10)+", 'JUSTID')")
 }
 
 // orphan leaves n entries in the stream that are neither new nor anybody's.
 func (r *rig) orphan(n int) {
 	r.Helper()
-	ids := r.add(n)
+	r.taken(n, "other", "redis.call('XACK', KEYS[1], ARGV[1], id)")
+}
+
+func (r *rig) taken(n int, consumer, then string) {
+	r.Helper()
 	r.makeGroup()
-	r.do("XREADGROUP", "GROUP", r.group, "other", "COUNT", "10000", "STREAMS", r.stream, ">")
-	r.do(append([]string{"XACK", r.stream, r.group}, ids...)...)
+	r.do("EVAL", `for n = 1, tonumber(ARGV[3]) do
+  local id = redis.call('XADD', KEYS[1], '*', 'payload', '{"n":' .. n .. '}')
+  redis.call('XREADGROUP', 'GROUP', ARGV[1], ARGV[2], 'COUNT', '10000', 'STREAMS', KEYS[1], '>')
+  `+then+`
+end`, "1", r.stream, r.group, consumer, strconv.Itoa(n))
+}
+
+func (r *rig) makeGroup() {
+	r.redis.Do(r.Context(), r.redis.B().XgroupCreate().Key(r.stream).Group(r.group).Id("0-0").Mkstream().Build()) // it may be there
 }
 
 // length of the stream.
