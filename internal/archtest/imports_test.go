@@ -105,7 +105,9 @@ var speaks = map[string]string{"systems/delivery/partner": "sink/httpsink"}
 
 // measures says whether a package compares backends with what lies below them, or shows how
 // to put them together.
-func measures(rel string) bool { return strings.HasPrefix(rel, "bench/") || strings.HasPrefix(rel, "examples/") }
+func measures(rel string) bool {
+	return strings.HasPrefix(rel, "bench/") || strings.HasPrefix(rel, "examples/")
+}
 
 // drivers are what only backends and their connections may import.
 var drivers = []string{"modernc.org/sqlite", "database/sql", "github.com/redis/", "github.com/twmb/", "github.com/jackc/", "github.com/ClickHouse/", "github.com/eclipse/paho", "github.com/mochi-mqtt/"}
