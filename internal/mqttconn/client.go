@@ -33,7 +33,6 @@ type Client struct {
 	changed chan struct{} // closed and made anew when link, given or closing change
 	epoch   uint32        // counts connections
 	session uint32        // counts sessions
-	version byte          // that is spoken: 5 or 4
 	stats   Stats
 
 	out      []byte // encoded, to be written
@@ -97,13 +96,10 @@ func prepare(brokers []string, o Options) (*Client, error) {
 	}
 	c := &Client{
 		o: o, ended: make(chan struct{}), arrive: make(chan struct{}, 1), room: make(chan struct{}, 1),
-		changed: make(chan struct{}), version: o.Version, lastID: maxWindow,
+		changed: make(chan struct{}), lastID: maxWindow,
 		slots: make([]slot, o.Window+1), requests: map[uint16]*request{}, inbox: make([]Delivery, o.Inbox),
 		releasing: map[uint16]bool{},
 		batches:   sync.Pool{New: func() any { return &batch{done: make(chan struct{}, 1)} }},
-	}
-	if c.version == 0 {
-		c.version = 5
 	}
 	if len(brokers) == 0 {
 		return nil, errors.New("mqtt: no broker: name one, as in tcp://localhost:1883")

@@ -312,6 +312,27 @@ func TestAnOldBrokerIsAskedFor311(t *testing.T) {
 	})
 }
 
+func TestABrokerThatGoesDownIsAskedForMQTT5Again(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := script(t, Options{}, func(p *peer) {}, // it closes without an answer, to 5 and to 3.1.1
+			func(p *peer) {},
+			func(p *peer) {
+				p.welcome(false, packets.Properties{}) // which are MQTT 5's
+				in := p.publish()
+				p.sendAck(pubackBits, in.id, 0)
+				p.drain()
+			})
+		if err := c.Publish(t.Context(), messages(1, 1)); err != nil {
+			t.Error(err)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.link == nil || c.link.version != 5 {
+			t.Error("the connection is not one of MQTT 5")
+		}
+	})
+}
+
 func TestTheBrokersLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := script(t, Options{}, func(p *peer) {

@@ -2,6 +2,7 @@ package mqttconn
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -71,13 +72,11 @@ func (l *link) signal() {
 const readBuffer = 64 << 10
 
 // connect dials and exchanges CONNECT and CONNACK. Where the version is left to us, a
-// broker that refuses MQTT 5 is asked for 3.1.1.
+// broker that refuses MQTT 5 is asked for 3.1.1; for this connection only, because a
+// broker that just goes down closes without an answer, too.
 func (c *Client) connect(ctx context.Context, b Broker) (*link, error) {
-	l, err := c.connectAs(ctx, b, c.version)
+	l, err := c.connectAs(ctx, b, cmp.Or(c.o.Version, 5))
 	if e, ok := errors.AsType[*versionError](err); ok && c.o.Version == 0 && e.tried == 5 {
-		c.mu.Lock()
-		c.version = 4
-		c.mu.Unlock()
 		l, err = c.connectAs(ctx, b, 4)
 	}
 	if err == nil {
