@@ -164,10 +164,13 @@ func TestEmptiestLaneIsChosen(t *testing.T) {
 func TestWhatComesTogetherGoesToOneLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(tidemill.Traits{}).add(messages(10)...)
+		var mu sync.Mutex // guards got
 		var got []string
 		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Dead: &letters{}, Lanes: 5, Batch: 10, Runs: 4, InFlight: 100,
 			Work: func(env flow.Env) flow.Work {
 				return batches(func(_ context.Context, batch []*flow.Task) error {
+					mu.Lock()
+					defer mu.Unlock()
 					for _, task := range batch {
 						got = append(got, fmt.Sprint(env.Lane, " ", task.ID))
 					}
