@@ -73,6 +73,10 @@ func TestLostAnswersAreFoundOut(t *testing.T) {
 	if err := far.Begin(t.Context(), warm, ledger.Begin{}); err != nil {
 		t.Fatal(err)
 	}
+	warm[0].State = ledger.Done
+	if err := far.End(t.Context(), warm); err != nil {
+		t.Fatal(err)
+	}
 	lost(func(round int) error {
 		es = []*ledger.Entry{{Key: fmt.Sprint("a", round), Call: 7}, {Key: fmt.Sprint("b", round), Call: 7}}
 		return far.Begin(t.Context(), es, ledger.Begin{})
