@@ -63,6 +63,13 @@ func (w *bridgeWorld) killFor(d time.Duration, bridge, broker bool) {
 		if bridgeAt.Before(brokerAt) {
 			w.pass(time.Until(bridgeAt))
 			in := w.instances[w.rnd.IntN(len(w.instances))]
+			for range 100 { // a quick far side leaves little time in which entries are out
+				if w.someHeld() {
+					break
+				}
+				w.pass(5 * time.Millisecond)
+			}
+			w.hit("kill")
 			if in.Kill(); w.someHeld() {
 				w.hit("bridge")
 			}

@@ -44,7 +44,7 @@ func TestManyEntriesWithKills(t *testing.T) {
 		}
 		w.finish(time.Hour, bridgeAllowance{})
 		w.tell(in)
-		w.struck("bridges killed while entries were handed out", 1, w.hits["bridge"])
+		w.struck("bridges killed", 2, w.hits["kill"]) // a far side this quick leaves little that is out: TestBridgeKilled sees to that
 		w.struck("brokers killed", 1, w.hits["broker"])
 	}, fast...)
 }
