@@ -112,6 +112,9 @@ func (d *doorOut) tell(ctx context.Context) bool {
 		d.ends = append(d.ends, t.end)
 	}
 	err := e.p.Source.Settle(ctx, d.ends)
+	if err != nil {
+		forgo(d.ends[:theirs])
+	}
 	for wrong := 1; slices.ContainsFunc(d.ends, unanswered); wrong++ {
 		if err == nil {
 			err = errUnanswered
@@ -142,6 +145,17 @@ func (d *doorOut) tell(ctx context.Context) bool {
 	}
 	d.letGo(ours, theirs)
 	return true
+}
+
+// forgo gives up what from outside wanted a message again and was not answered: nobody knows
+// whether it was counted, and it names no hand-out by which the source could tell, so that
+// told again it might count twice. It is silence then, which costs nothing.
+func forgo(outside []tidemill.Settlement) {
+	for i := range outside {
+		if e := &outside[i]; unanswered(*e) && e.End == tidemill.Again && e.Mark == (tidemill.Mark{}) {
+			e.Took = tidemill.Stale
+		}
+	}
 }
 
 func unanswered(s tidemill.Settlement) bool { return s.Took == tidemill.Unanswered }

@@ -50,8 +50,8 @@ type System struct {
 }
 
 // Run does what is to Begin, runs everything until ctx ends, or until a door or a pipeline
-// fails, and then stops it in this order: doors; pipelines, each drained as Engine.Run says; loops; then Close,
-// in order. Each step is taken whatever became of the one before; what went wrong is
+// fails, and then stops it in this order: doors; pipelines, each drained as Engine.Run
+// says; loops; then Close, in order. Each step is taken whatever became of the one before; what went wrong is
 // joined in the error. A pipeline that ends with an error ends the system.
 func (s *System) Run(ctx context.Context) error {
 	if err := s.check(); err != nil {

@@ -4,19 +4,11 @@ package bridgetest
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	mathrand "math/rand/v2"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +17,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/mqttconn"
 	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/internal/testenv/testca"
 )
 
 var ofTLS = []scenario{
@@ -33,62 +26,10 @@ var ofTLS = []scenario{
 	{"a client certificate and its name before every topic", []string{"MQTT_CLIENT_CERT", "MQTT_CLIENT_KEY", "MQTT_USE_USER_PREFIX"}, mutualTLS},
 }
 
-// authority signs certificates for a test, into files.
-type authority struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) *authority {
-	dir, err := os.MkdirTemp("", "tidemill-tls-") // not t.TempDir: the broker's user must reach it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	a := &authority{t: t, dir: dir}
-	a.cert, a.key = a.issue("ca", &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
-	a.issue("broker", &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"broker.example"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+func newAuthority(t *testing.T) *testca.Authority {
+	a := testca.New(t)
+	a.Issue("broker", &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"broker.example"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	return a
-}
-
-func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
-
-// issue makes name.crt and name.key.
-func (a *authority) issue(name string, c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	c.SerialNumber, c.Subject = big.NewInt(time.Now().UnixNano()), pkix.Name{CommonName: name}
-	c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = c, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	private, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{".crt": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "EC PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(a.file(name+file), pem.EncodeToMemory(block), 0o644); err != nil {
-			a.t.Fatal(err)
-		}
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return cert, key
 }
 
 // watched is the TLS of a broker that notes how clients greet it.
@@ -97,10 +38,10 @@ type watched struct {
 	hellos []*tls.ClientHelloInfo
 }
 
-func (w *watched) config(a *authority) *tls.Config {
-	pair, err := tls.LoadX509KeyPair(a.file("broker.crt"), a.file("broker.key"))
+func (w *watched) config(t *testing.T, a *testca.Authority) *tls.Config {
+	pair, err := tls.LoadX509KeyPair(a.File("broker.crt"), a.File("broker.key"))
 	if err != nil {
-		a.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{pair}, GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 		w.mu.Lock()
@@ -121,7 +62,7 @@ func (w *watched) first() *tls.ClientHelloInfo {
 
 func clientHello(t *testing.T, g *given) {
 	a := newAuthority(t)
-	ca := a.file("ca.crt")
+	ca := a.File("ca.crt")
 	const suite = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
 	for name, c := range map[string]struct {
 		settings env
@@ -156,7 +97,7 @@ func clientHello(t *testing.T, g *given) {
 		t.Run(name, func(t *testing.T) {
 			w := &watched{}
 			r := g.prepare(t, c.settings)
-			r.broker = newBroker(t, w.config(a))
+			r.broker = newBroker(t, w.config(t, a))
 			r.env["MQTT_BROKERS"] = r.broker.URL
 			if c.plain {
 				r.env["MQTT_BROKERS"] = "tcp" + strings.TrimPrefix(r.broker.URL, "tls")
@@ -195,13 +136,13 @@ func port(t testing.TB) int {
 func mutualTLS(t *testing.T, g *given) {
 	testenv.Need(t)
 	a := newAuthority(t)
-	a.issue("device-7", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	a.Issue("device-7", &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	secure := port(t)
 	s := testenv.Start(t, testenv.PrivateMosquitto, fmt.Sprintf("MOSQUITTO_SETTINGS=listener %d 127.0.0.1\ncafile %s\ncertfile %s\nkeyfile %s\nrequire_certificate true\n",
-		secure, a.file("ca.crt"), a.file("broker.crt"), a.file("broker.key")))
+		secure, a.File("ca.crt"), a.File("broker.crt"), a.File("broker.key")))
 	far := listenTo(t, s.URL, "#")
 	for _, c := range []struct{ prefix, topic string }{{"true", "device-7/up"}, {"false", "custom/up"}} {
-		r := g.prepare(t, env{"MQTT_CA_CERT": a.file("ca.crt"), "MQTT_CLIENT_CERT": a.file("device-7.crt"), "MQTT_CLIENT_KEY": a.file("device-7.key"),
+		r := g.prepare(t, env{"MQTT_CA_CERT": a.File("ca.crt"), "MQTT_CLIENT_CERT": a.File("device-7.crt"), "MQTT_CLIENT_KEY": a.File("device-7.key"),
 			"MQTT_USE_USER_PREFIX": c.prefix, "MQTT_CUSTOM_PREFIX": "custom", "MQTT_PUBLISH_TOPIC": "up", "MQTT_SUBSCRIBE_TOPIC": "acks", "PIPELINE_RETRY_ENABLED": "false"})
 		r.env["MQTT_BROKERS"] = fmt.Sprintf("ssl://127.0.0.1:%d", secure)
 		r.run()
@@ -215,9 +156,9 @@ func mutualTLS(t *testing.T, g *given) {
 		}
 	}
 	// The common name is the user, where none is set.
-	b := newBroker(t, (&watched{}).config(a))
+	b := newBroker(t, (&watched{}).config(t, a))
 	for _, user := range []string{"", "ann"} {
-		r := g.prepare(t, env{"MQTT_CA_CERT": a.file("ca.crt"), "MQTT_CLIENT_CERT": a.file("device-7.crt"), "MQTT_CLIENT_KEY": a.file("device-7.key"), "MQTT_USERNAME": user})
+		r := g.prepare(t, env{"MQTT_CA_CERT": a.File("ca.crt"), "MQTT_CLIENT_CERT": a.File("device-7.crt"), "MQTT_CLIENT_KEY": a.File("device-7.key"), "MQTT_USERNAME": user})
 		r.broker, r.env["MQTT_BROKERS"] = b, b.URL
 		r.run()
 		r.add(1)

@@ -169,18 +169,12 @@ const (
 	gather = time.Millisecond // a thousand in flight at 60,000 a second are out for 16
 )
 
-// busy says whether so many acknowledgements are awaited that some can wait to be read.
-func (c *Client) busy() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.inFlight >= many
-}
-
 // read reads until the connection breaks.
 func (c *Client) read(ctx context.Context, l *link, n *nudger) error {
 	got := few
 	for {
-		if err := c.take(ctx, l, n); err != nil {
+		inFlight, err := c.take(ctx, l, n)
+		if err != nil {
 			return err
 		}
 		if l.from > 0 {
@@ -192,10 +186,9 @@ func (c *Client) read(ctx context.Context, l *link, n *nudger) error {
 		} else if len(l.buf) > keepBytes && need <= readBuffer && l.to <= readBuffer {
 			l.buf = append(make([]byte, 0, readBuffer), l.buf[:l.to]...)[:readBuffer]
 		}
-		if got < few && c.busy() { // what comes one by one is read together
+		if got < few && inFlight >= many { // what comes one by one is read together
 			time.Sleep(gather)
 		}
-		var err error
 		got, err = l.conn.Read(l.buf[l.to:])
 		l.to += got
 		l.reads.Add(1)
@@ -208,8 +201,9 @@ func (c *Client) read(ctx context.Context, l *link, n *nudger) error {
 	}
 }
 
-// take works on all packets that were read whole, in one go.
-func (c *Client) take(ctx context.Context, l *link, n *nudger) error {
+// take works on all packets that were read whole, in one go, and says how many messages
+// are in flight after that.
+func (c *Client) take(ctx context.Context, l *link, n *nudger) (inFlight int, err error) {
 	for {
 		c.mu.Lock()
 		full, rare, err := c.takeSome(l)
@@ -218,7 +212,8 @@ func (c *Client) take(ctx context.Context, l *link, n *nudger) error {
 		if len(c.out) > outBroken && err == nil {
 			err = errors.New("the MQTT broker sends much and reads nothing")
 		}
-		writes, inFlight, came := len(c.out) > 0, c.inFlight, c.came
+		writes, came := len(c.out) > 0, c.came
+		inFlight = c.inFlight
 		c.came = false
 		if c.closing {
 			c.notify()
@@ -239,17 +234,17 @@ func (c *Client) take(ctx context.Context, l *link, n *nudger) error {
 		}
 		switch {
 		case err != nil:
-			return err
+			return inFlight, err
 		case rare:
 			if err := c.takeRare(l); err != nil {
-				return err
+				return inFlight, err
 			}
 		case full:
 			if err := c.awaitRoom(ctx, l); err != nil {
-				return err
+				return inFlight, err
 			}
 		default:
-			return nil
+			return inFlight, nil
 		}
 	}
 }

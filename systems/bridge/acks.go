@@ -117,7 +117,7 @@ func (l *listener) take(payload []byte) {
 }
 
 func (l *listener) end(id string, ack bool) {
-	tries, again := l.b.known.forget(id)
+	tries := l.b.known.forget(id)
 	if ack {
 		l.ready = append(l.ready, tidemill.Settlement{ID: id, End: tidemill.Done, Fate: tidemill.Delivered})
 		return
@@ -132,9 +132,6 @@ func (l *listener) end(id string, ack bool) {
 	// A refusal is a failed try. Where it was the last, the entry comes back at once and
 	// becomes a dead letter.
 	wait := time.Duration(0)
-	if !again {
-		tries = 0
-	}
 	if tries+1 < l.b.o.attempts() {
 		wait = l.b.o.Retry.Wait(tries+1, 0)
 	}
@@ -147,13 +144,7 @@ func (l *listener) end(id string, ack bool) {
 
 // putOff notes until when an entry cannot be published again.
 func (l *listener) putOff(id string, until time.Time) {
-	if len(l.refused) >= maxTries {
-		clear(l.refused)
-	}
-	if l.refused == nil {
-		l.refused = map[string]time.Time{}
-	}
-	l.refused[id] = until
+	note(&l.refused, id, until)
 }
 
 // plainAck reads the ack that nearly everybody writes, {"id":"…","ack":true} with or
@@ -209,24 +200,26 @@ const maxTries = 100_000
 func (t *tries) note(id string, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.of) >= maxTries {
-		clear(t.of)
-	}
-	if t.of == nil {
-		t.of = map[string]int{}
-	}
-	t.of[id] = n
+	note(&t.of, id, n)
 }
 
-func (t *tries) forget(id string) (int, bool) {
+// note remembers v of an entry; of too many it forgets all.
+func note[V any](of *map[string]V, id string, v V) {
+	if len(*of) >= maxTries {
+		clear(*of)
+	}
+	if *of == nil {
+		*of = map[string]V{}
+	}
+	(*of)[id] = v
+}
+
+func (t *tries) forget(id string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.of) == 0 {
-		return 0, false
-	}
-	n, ok := t.of[id]
+	n := t.of[id]
 	delete(t.of, id)
-	return n, ok
+	return n
 }
 
 // attempts is how often a message may fail, the first time included.

@@ -48,7 +48,7 @@ type Parts struct {
 
 // Options tune a bridge. Topic is required; other zero values are useful.
 type Options struct {
-	Stream string // its name, as acks may name it; informative
+	Stream string // its name: acks that name another are not taken
 
 	Topic   string // of messages; {field} stands for that field of an entry
 	Dead    string // topic of the dead; empty: entries that failed too often stay pending
@@ -127,7 +127,7 @@ func New(p Parts, o Options) (*Bridge, error) {
 		pipeline.Prepared = 2 * o.Workers * o.Batch
 	}
 	if p.Acks != nil {
-		pipeline.Source, pipeline.Acks = toldOnce(p.Source), (&listener{b: b}).receive
+		pipeline.Acks = (&listener{b: b}).receive
 	}
 	if b.Pipeline, err = flow.New(pipeline); err != nil {
 		return nil, fmt.Errorf("bridge: %w", err)

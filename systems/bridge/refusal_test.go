@@ -59,21 +59,6 @@ func TestARefusalWhoseAnswerWasLostCountsOnce(t *testing.T) {
 	})
 }
 
-func TestASourceToldOnceCanWhatItCould(t *testing.T) {
-	s := toldOnce(emptySource{})
-	if _, keeps := s.(tidemill.Keeper); keeps {
-		t.Error("a source that keeps nothing does now")
-	}
-	with(t, nil, func(w *world) {
-		s := toldOnce(w.source)
-		_, keeps := s.(tidemill.Keeper)
-		_, gates := s.(tidemill.Gater)
-		if !keeps || !gates || s.Traits() != w.source.Traits() {
-			t.Errorf("it keeps: %v, gates: %v, has traits %+v", keeps, gates, s.Traits())
-		}
-	})
-}
-
 func TestTheSameRefusalAgainChangesNothing(t *testing.T) {
 	with(t, func(o *Options, p *Parts) { o.Retry = policy.Retry{Tries: 1, Base: time.Second, Factor: 2} }, func(w *world) {
 		w.add("1")

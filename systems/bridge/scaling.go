@@ -12,18 +12,17 @@ import (
 // high, more where it is not and entries wait, fewer again where it is low and none do. A
 // bridge begins with the most: workers without work cost nothing.
 type Scaling struct {
-	Min, Max, Step   int
-	CPUHigh, CPULow  float64       // percent of the cores
-	MemHigh, MemLow  float64       // percent of the memory
-	Up, Down         time.Duration // least time after a change until the next one in that direction
-	Predict          bool          // by the load that the trend of the last History measurements promises at Horizon
-	History          int
-	Horizon          time.Duration
-	Usage            func() (cpu, mem float64, err error) // percent; an error says what cannot be measured here
-	changed          time.Time
-	workers          int
-	cpu, mem         trend
-	cpuUsed, memUsed float64
+	Min, Max, Step  int
+	CPUHigh, CPULow float64       // percent of the cores
+	MemHigh, MemLow float64       // percent of the memory
+	Up, Down        time.Duration // least time after a change until the next one in that direction
+	Predict         bool          // by the load that the trend of the last History measurements promises at Horizon
+	History         int
+	Horizon         time.Duration
+	Usage           func() (cpu, mem float64, err error) // percent; an error says what cannot be measured here
+	changed         time.Time
+	workers         int
+	cpu, mem        trend
 }
 
 // Check refuses nonsense.
@@ -57,12 +56,8 @@ func (s *Scaling) Loop(b *Bridge, every time.Duration) flow.Loop {
 	}}
 }
 
-// Used is the load that was measured last, in percent.
-func (s *Scaling) Used() (cpu, mem float64) { return s.cpuUsed, s.memUsed }
-
 // decide takes one measurement in and says how many workers there are to be.
 func (s *Scaling) decide(now time.Time, cpu, mem float64, waiting int) int {
-	s.cpuUsed, s.memUsed = cpu, mem
 	if s.Predict {
 		cpu = max(cpu, s.cpu.at(now, cpu, s.History, s.Horizon))
 		mem = max(mem, s.mem.at(now, mem, s.History, s.Horizon))
