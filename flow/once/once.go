@@ -41,6 +41,10 @@ type Guard struct {
 	// whose key is empty or too long fails (validation).
 	Key func(*tidemill.Message) string
 
+	// Only says which messages are guarded; the others are worked on beside them, without an
+	// entry. Nil: all are.
+	Only func(*tidemill.Message) bool
+
 	// Anew says that a message asks for work to be done although it was done, or is held:
 	// a replay that somebody decided on. Nil: never.
 	Anew func(*tidemill.Message) bool
@@ -84,7 +88,8 @@ type guarded struct {
 	call func() uint64 // a random number
 	log  *slog.Logger
 
-	jobs []*job          // scratch: one for each live task
+	jobs []*job          // scratch: one for each live task that is guarded
+	free []*flow.Task    // scratch: the live ones that are not
 	run  []*flow.Task    // scratch: those that are worked on
 	es   []*ledger.Entry // scratch: of a call
 }
@@ -109,7 +114,7 @@ func (w *guarded) Do(ctx context.Context, batch []*flow.Task) error {
 		for _, j := range w.jobs {
 			j.task.Fail(err)
 		}
-		return nil
+		w.jobs = w.jobs[:0]
 	}
 	w.run = w.run[:0]
 	var running []*job
@@ -130,16 +135,21 @@ func (w *guarded) Do(ctx context.Context, batch []*flow.Task) error {
 // forget keeps nothing of the batch.
 func (w *guarded) forget() {
 	clear(w.jobs[:cap(w.jobs)])
+	clear(w.free[:cap(w.free)])
 	clear(w.run[:cap(w.run)])
 	clear(w.es[:cap(w.es)])
 }
 
 // prepare makes a job of each live task.
 func (w *guarded) prepare(batch []*flow.Task) {
-	w.jobs = w.jobs[:0]
+	w.jobs, w.free = w.jobs[:0], w.free[:0]
 	byKey := make(map[string]*job, len(batch))
 	for _, t := range batch {
 		if !t.Live() {
+			continue
+		}
+		if w.Only != nil && !w.Only(&t.Message) {
+			w.free = append(w.free, t)
 			continue
 		}
 		j := &job{task: t, holder: position(t.Mark)}
@@ -273,6 +283,7 @@ func (w *guarded) work(ctx context.Context, running []*job) (err error) {
 		}
 		w.run = w.run[:n]
 	}
+	w.run = append(w.run, w.free...)
 	panicked := true
 	defer func() {
 		if panicked { // the engine repeats in halves: that is no try that was cut off

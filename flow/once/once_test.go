@@ -308,3 +308,21 @@ func TestTimeIsUp(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlySomeAreGuarded(t *testing.T) {
+	w := newWorld(t)
+	w.guard.Only = func(m *tidemill.Message) bool { return m.ID != "free" }
+	first, free := at("a", 1), at("free", 2)
+	w.do(nil, first, free)
+	w.check(first, "live", 1, ledger.Done)
+	w.check(free, "live", 1, 0)
+	second, again := at("a", 3), at("free", 4)
+	w.do(nil, again, second)
+	w.check(second, "skipped: duplicate", 1, ledger.Done)
+	w.check(again, "live", 2, 0)
+	w.book.begin = errors.New("the ledger is away")
+	third, more := at("b", 5), at("free", 6)
+	w.do(nil, third, more)
+	w.check(third, "transient", 0, 0)
+	w.check(more, "live", 3, 0)
+}

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -30,6 +31,9 @@ type Env struct {
 	// messages: a lost answer is then repeated as a time-out is.
 	Deduplicated bool
 
+	// Via sends the requests, instead of the network and what guards it: for simulation.
+	Via http.RoundTripper
+
 	Roots       *x509.CertPool // who may vouch for the partner; nil: the system's
 	Resolver    *net.Resolver  // nil: the system's
 	Connections int            // at once; 0: 100
@@ -44,6 +48,12 @@ type Built struct {
 	Limiter    policy.Limiter
 	Items      int  // messages that go into one request at most
 	Idempotent bool // the partner does a thing once, however often it is sent
+	Route      Route
+	Breaker    policy.Breaker
+	Workers    int // requests at once, at most; 0: the system's choice
+	Ordered    bool
+	Lease      time.Duration // 0: the queue's own
+	Once       Once
 	guard      *httpguard.Guard
 }
 
@@ -92,11 +102,20 @@ func (p Partner) build(e *Env) (*Built, error) {
 	if err != nil {
 		return nil, err
 	}
-	sink, err := httpsink.New(guard, o)
+	var via http.RoundTripper = guard
+	if e.Via != nil {
+		via = e.Via
+	}
+	sink, err := httpsink.New(via, o)
 	if err != nil {
 		return nil, err
 	}
-	return &Built{Name: p.Name, Sink: sink, Retry: p.Retry(), Limiter: p.Limiter(), Items: max(p.Batch.Items, 1), Idempotent: o.Idempotent, guard: guard}, nil
+	route, err := p.route()
+	if err != nil {
+		return nil, err
+	}
+	return &Built{Name: p.Name, Sink: sink, Retry: p.Retry(), Limiter: p.Limiter(), Items: max(p.Batch.Items, 1), Idempotent: o.Idempotent,
+		Route: route, Breaker: p.Breaker.Policy(), Workers: p.Workers, Ordered: p.Ordered, Lease: p.Lease, Once: p.Once, guard: guard}, nil
 }
 
 // options makes those of the sink.

@@ -34,6 +34,16 @@ type Partner struct {
 	Method   string `yaml:"method"`   // empty: POST
 	Auth     Auth   `yaml:"auth"`
 
+	When   string   `yaml:"when"`   // expression over the event: whether it is for this partner; empty: every event is
+	Sites  []string `yaml:"sites"`  // only their events; empty: those of all
+	Vendor string   `yaml:"vendor"` // its number in the TCF's list: where an event names vendors it must be allowed; empty: not asked
+
+	Workers int           `yaml:"workers"` // requests at once, at most; 0: what the system says
+	Ordered bool          `yaml:"ordered"` // strict order per key (user, device or session)
+	Lease   time.Duration `yaml:"lease"`   // visibility timeout of its queue; 0: 30s
+	Breaker Breaker       `yaml:"breaker"`
+	Once    Once          `yaml:"once"` // what is sent under the ledger's guard
+
 	Headers   map[string]string `yaml:"headers"`   // {name} is a setting
 	KeyHeader string            `yaml:"keyHeader"` // carries the idempotency key; empty: Idempotency-Key; "-": not sent
 	Settings  map[string]string `yaml:"settings"`  // of the account at the partner
@@ -59,6 +69,35 @@ type Partner struct {
 	AllowHTTP    bool     `yaml:"allowHttp"`    // http is allowed too
 	Proxy        bool     `yaml:"proxy"`        // the proxy of the environment is used
 }
+
+// Breaker says when the partner's queue is left alone. The zero value: after 5 failures in
+// a row, for 30s.
+type Breaker struct {
+	Fails int           `yaml:"fails"` // failures in a row that open it; 0: 5, or none where there is a rate
+	Rate  float64       `yaml:"rate"`  // share of failures that opens it, above 0 to 1, of at least 20 requests in 10s; 0: not by this
+	Open  time.Duration `yaml:"open"`  // nothing is tried for so long; 0: 30s
+}
+
+// Policy is the breaker as the engine has it.
+func (b Breaker) Policy() policy.Breaker {
+	p := policy.Breaker{Fails: b.Fails, Rate: b.Rate, Open: b.Open}
+	if p.Fails == 0 && p.Rate == 0 {
+		p.Fails = 5
+	}
+	return p
+}
+
+// Once says which messages are sent once: before the request an entry is written to a
+// ledger, so that a crash between the partner's answer and its being written down is
+// noticed. It costs two writes a message.
+type Once string
+
+// What may be sent once.
+const (
+	Purchases Once = ""     // purchases and conversions
+	All       Once = "all"  // every event
+	Nothing   Once = "none" // the partner's de-duplication is enough
+)
 
 // RateLimit is how many requests a partner takes.
 type RateLimit struct {
@@ -130,6 +169,12 @@ func (p *Partner) check() error {
 		return errors.New("rateLimit: a number below zero")
 	case p.RateLimit.Window > 0 && p.RateLimit.Requests == 0:
 		return errors.New("rateLimit: a window without requests")
+	case p.Once != Purchases && p.Once != All && p.Once != Nothing:
+		return fmt.Errorf("once %q: want %q, %q, or nothing for purchases and conversions", p.Once, All, Nothing)
+	case p.Workers < 0 || p.Workers > 1000:
+		return fmt.Errorf("workers %d is not between 0 and 1000", p.Workers)
+	case p.Lease != 0 && (p.Lease < time.Second || p.Lease > time.Hour):
+		return fmt.Errorf("lease %v is not between 1s and 1h", p.Lease)
 	case p.Timeout < 0 || p.Timeout > 10*time.Minute:
 		return fmt.Errorf("timeout %v is not between 0 and 10m", p.Timeout)
 	case p.MaxRetries != nil && (*p.MaxRetries < 0 || *p.MaxRetries > 100):
@@ -150,6 +195,9 @@ func (p *Partner) check() error {
 		return fmt.Errorf("items: base %q is none of 0, 1 and auto", p.Items.Base)
 	case p.Dedup != "" && len(p.Mapping) > 0 && !slices.ContainsFunc(p.Mapping, func(f Field) bool { return f.Field == p.Dedup }):
 		return fmt.Errorf("dedup: the mapping has no field %q", p.Dedup)
+	}
+	if err := p.Breaker.Policy().Check(); err != nil {
+		return err
 	}
 	for _, need := range p.Needs {
 		if !slices.ContainsFunc(strings.Split(need, "|"), func(name string) bool { return p.Settings[name] != "" }) {
@@ -187,6 +235,12 @@ func (p Partner) over(preset Partner) Partner {
 	set(&p.Batch.Head, preset.Batch.Head)
 	set(&p.Batch.Between, preset.Batch.Between)
 	set(&p.Batch.Tail, preset.Batch.Tail)
+	set(&p.When, preset.When)
+	set(&p.Vendor, preset.Vendor)
+	set(&p.Workers, preset.Workers)
+	set(&p.Lease, preset.Lease)
+	set(&p.Breaker, preset.Breaker)
+	set(&p.Once, preset.Once)
 	p.Auth = p.Auth.over(preset.Auth)
 	p.Headers = merged(preset.Headers, p.Headers)
 	p.Settings = merged(preset.Settings, p.Settings)

@@ -1,0 +1,259 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/policy"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
+)
+
+// Name of the system.
+const Name = "delivery"
+
+// The queues of the door, by how much their events hurry, and the beginning of the names of
+// the partners' queues. The pipelines that route have names of their own: letters are kept
+// under them.
+const (
+	High     = "ingest.high"     // purchases and conversions
+	Standard = "ingest.standard" // all else
+	Low      = "ingest.low"      // what came in large batches
+	partners = "s2s."
+)
+
+// Doors are the queues of the door.
+func Doors() []string { return []string{High, Standard, Low} }
+
+// QueueOf is the queue of a partner, and its pipeline.
+func QueueOf(partner string) string { return partners + partner }
+
+// ReplayOf is the pipeline that sends the dead letters of another once more.
+func ReplayOf(pipeline string) string { return pipeline + ".replay" }
+
+// ConversionHeader marks the job of an event that came as a conversion: it is sent as a
+// purchase is. GPCHeader marks one whose request said Sec-GPC: 1.
+const (
+	ConversionHeader = "conversion"
+	GPCHeader        = "gpc"
+)
+
+// Parts are what the system is made of; all are required.
+type Parts struct {
+	Queues   queue.Whole
+	Letters  deadletter.Store
+	Sent     ledger.Store // of what is sent once: (event, partner)
+	Partners []partner.Partner
+	Env      partner.Env // to build them with; Key and Observe are the system's
+}
+
+// Options tune the system; the zero value is ready to use.
+type Options struct {
+	Workers int                    // of each queue when there is little to do; 0: 10
+	Most    int                    // of each queue when there is much; 0: 100
+	Batch   int                    // events routed together; 0: 100
+	Lease   time.Duration          // visibility timeout, extended while a job is worked on; 0: 30s
+	Keep    time.Duration          // of what was sent once; 0: 30 days
+	Kept    queue.Keep             // jobs that show what became of them after their end, in each queue; zero: 10,000 for a day
+	Absent  func(site string) bool // whether events without any consent go to partners; nil: they do
+
+	Log  *slog.Logger     // nil: nothing is logged
+	Now  func() time.Time // nil: time.Now
+	Seed uint64           // of the jitter; 0: from chance
+
+	Observe func(stage string, messages int, took time.Duration, err error)
+	Settled func(pipeline string, ends []tidemill.Settlement)
+}
+
+// System is the running system with what its operators may ask of it.
+type System struct {
+	*flow.System
+	p       Parts
+	o       Options
+	targets []*target
+	doors   []*flow.Engine
+	replays map[string]tidemill.Bookkeeper // by pipeline
+	sources map[string]tidemill.Source     // of all pipelines
+}
+
+// target is a partner with its pipelines.
+type target struct {
+	*partner.Built
+	queue  string
+	live   *flow.Engine
+	replay *flow.Engine
+	gate   tidemill.Gater // of its queue
+	scale  scaling
+	health health
+}
+
+// New puts the system together. It refuses what cannot work, naming the partner.
+func New(p Parts, o Options) (*System, error) {
+	if p.Queues == nil || p.Letters == nil || p.Sent == nil {
+		return nil, errors.New("delivery: queues, dead letters and a ledger are needed")
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &System{p: p, o: o, replays: map[string]tidemill.Bookkeeper{}, sources: map[string]tidemill.Source{}}
+	for _, described := range p.Partners {
+		if err := s.target(described); err != nil {
+			return nil, fmt.Errorf("delivery: %w", err)
+		}
+	}
+	engines, err := s.routes()
+	if err != nil {
+		return nil, fmt.Errorf("delivery: %w", err)
+	}
+	s.doors = engines
+	for _, t := range s.targets {
+		if err := s.sender(t); err != nil {
+			return nil, fmt.Errorf("delivery: %w", err)
+		}
+		engines = append(engines, t.live, t.replay)
+	}
+	s.System = &flow.System{Name: Name, Begin: []func(context.Context) error{s.begin}, Pipelines: engines, Loops: s.loops(), Log: o.Log, Now: o.Now,
+		Close: []func() error{s.closeTargets}}
+	return s, nil
+}
+
+// target builds a partner.
+func (s *System) target(described partner.Partner) error {
+	if slices.ContainsFunc(s.targets, func(t *target) bool { return t.Name == described.Name }) {
+		return fmt.Errorf("partner %s: it is there twice", described.Name)
+	}
+	t := &target{queue: QueueOf(described.Name)}
+	t.health.now = s.o.Now
+	env := s.p.Env
+	env.Key, env.Observe, env.Now = EventOf, t.health.observe, s.o.Now
+	built, err := described.Build(env)
+	if err != nil {
+		return err
+	}
+	t.Built = built
+	s.targets = append(s.targets, t)
+	return nil
+}
+
+func (s *System) closeTargets() error {
+	for _, t := range s.targets {
+		t.Close()
+	}
+	return nil
+}
+
+// begin makes the queues work as the configuration says, for all instances.
+func (s *System) begin(ctx context.Context) error {
+	for _, name := range Doors() {
+		if _, err := s.p.Queues.Set(ctx, name, func(q *queue.Settings) { q.Completed = s.o.Kept }); err != nil {
+			return fmt.Errorf("set up queue %s: %w", name, err)
+		}
+	}
+	for _, t := range s.targets {
+		_, err := s.p.Queues.Set(ctx, t.queue, func(q *queue.Settings) {
+			q.Completed, q.Ordered = s.o.Kept, t.Ordered
+			// Only what is configured replaces what somebody may have set by hand.
+			if rate := t.Limiter; rate.Rate > 0 {
+				q.Limit.PerSecond, q.Limit.Burst = rate.Rate*float64(t.Items), max(rate.Burst, 1)*t.Items
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("set up queue %s: %w", t.queue, err)
+		}
+	}
+	return nil
+}
+
+// loops are the side jobs.
+func (s *System) loops() []flow.Loop {
+	loops := []flow.Loop{{Name: "forget what was sent", Every: time.Minute, Do: func(ctx context.Context) error {
+		_, err := s.p.Sent.Expire(ctx, s.o.Now().Add(-s.o.Keep), 10_000)
+		return err
+	}}}
+	for _, t := range s.targets {
+		loops = append(loops, flow.Loop{Name: "workers of " + t.Name, Every: time.Second, Do: func(context.Context) error { return t.resize(s.o.Log) }})
+	}
+	return loops
+}
+
+// pipeline is what all pipelines have in common.
+func (s *System) pipeline(name string, source tidemill.Source, stream uint64) flow.Pipeline {
+	s.sources[name] = source
+	p := flow.Pipeline{Name: name, Source: source, Log: s.o.Log, Now: s.o.Now, Rand: s.o.random(stream), Observe: s.o.Observe}
+	if s.o.Settled != nil {
+		p.Settled = func(ends []tidemill.Settlement) { s.o.Settled(name, ends) }
+	}
+	return p
+}
+
+// open makes a source of a queue's jobs.
+func (s *System) open(name string, lease time.Duration, ordered bool) tidemill.Source {
+	if lease == 0 {
+		lease = s.o.Lease
+	}
+	return s.p.Queues.Open(name, queue.Options{Lease: lease, Ordered: ordered})
+}
+
+// letters makes a source of a pipeline's letters that are to be sent once more.
+func (s *System) letters(pipeline string) tidemill.Source {
+	source := s.p.Letters.Open(pipeline)
+	s.replays[pipeline] = source.(tidemill.Bookkeeper)
+	return source
+}
+
+// random is where a pipeline's jitter comes from.
+func (o Options) random(stream uint64) *rand.Rand {
+	if o.Seed == 0 {
+		return nil
+	}
+	return rand.New(rand.NewPCG(o.Seed, stream))
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Workers < 0 || o.Most < 0 || o.Batch < 0 || o.Lease < 0 || o.Keep < 0 {
+		return o, errors.New("delivery: workers, batch, lease and keep cannot be below zero")
+	}
+	def(&o.Workers, 10)
+	def(&o.Most, max(100, o.Workers))
+	def(&o.Batch, 100)
+	def(&o.Lease, queue.Lease)
+	def(&o.Keep, 30*24*time.Hour)
+	if o.Kept == (queue.Keep{}) {
+		o.Kept = queue.Keep{Count: 10_000, Age: 24 * time.Hour}
+	}
+	if o.Most < o.Workers {
+		return o, fmt.Errorf("delivery: %d workers at most are fewer than the %d there always are", o.Most, o.Workers)
+	}
+	if o.Absent == nil {
+		o.Absent = func(string) bool { return true }
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o, nil
+}
+
+func def[T comparable](v *T, otherwise T) {
+	var zero T
+	if *v == zero {
+		*v = otherwise
+	}
+}
+
+// rules are what failures mean between us and a partner: it may ask for less only so often.
+var rules = policy.Table{
+	tidemill.RateLimit: {Do: policy.Retrying, Burns: true},
+}

@@ -1,0 +1,415 @@
+package delivery_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
+)
+
+func TestAnEventGoesToEachPartnerThatIsToHaveIt(t *testing.T) {
+	ps := []partner.Partner{to("all"),
+		to("buyers", func(p *partner.Partner) { p.When = `event.eventType == "purchase" && event.value > 10` }),
+		to("other", func(p *partner.Partner) { p.Sites = []string{"elsewhere"} })}
+	in(t, delivery.Options{}, ps, func(w *world) {
+		w.add(delivery.High, "shop", "e1", "purchase", `,"value":12.5`)
+		w.add(delivery.Standard, "shop", "e2", "page_view", "")
+		w.add(delivery.Low, "shop", "e3", "purchase", `,"value":3`)
+		rest(time.Second)
+		for name, want := range map[string]string{"all": "e1 e2 e3", "buyers": "e1", "other": ""} {
+			var keys []string
+			for _, r := range w.requests(name) {
+				keys = append(keys, r.key)
+			}
+			if got := strings.Join(sorted(keys), " "); got != want {
+				t.Errorf("%s got %q, want %q", name, got, want)
+			}
+		}
+		if got := w.event("shop", "e1"); got.State != delivery.StateDone || len(got.Partners) != 2 || got.Type != "purchase" || got.Queue != delivery.High {
+			t.Errorf("status %+v", got)
+		}
+		if want := `{"eventType":"purchase","timestamp":"2026-01-15T10:00:00Z","siteId":"shop","eventId":"e1","value":12.5}`; w.requests("buyers")[0].body != want {
+			t.Errorf("sent %s, want it as received", w.requests("buyers")[0].body)
+		}
+		w.balanced()
+	})
+}
+
+func sorted(s []string) []string {
+	for i := range s {
+		for j := i; j > 0 && s[j] < s[j-1]; j-- {
+			s[j], s[j-1] = s[j-1], s[j]
+		}
+	}
+	return s
+}
+
+func TestNobodyWantsIt(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("p", func(p *partner.Partner) { p.When = `event.currency == "USD"` })}, func(w *world) {
+		w.add(delivery.Standard, "shop", "e1", "page_view", "")
+		rest(time.Second)
+		if e := w.event("shop", "e1"); e.State != delivery.StateSkipped || e.Why != delivery.NoRoute {
+			t.Errorf("status %+v", e)
+		}
+		w.balanced()
+	})
+}
+
+func TestConsent(t *testing.T) {
+	gpc := tidemill.Field{Name: []byte(delivery.GPCHeader), Value: []byte("1")}
+	for _, c := range []struct {
+		name, consent string
+		header        []tidemill.Field
+		absent        bool // what the site says
+		sent          bool
+	}{
+		{"nothing is said, and the site sends", "", nil, true, true},
+		{"nothing is said, and the site does not", "", nil, false, false},
+		{"the browser says no", "", []tidemill.Field{gpc}, true, false},
+		{"null", `null`, nil, true, true},
+		{"empty", `{}`, nil, true, false},
+		{"of another form", `"yes"`, nil, true, false},
+		{"only where from", `{"jurisdiction":"EU"}`, nil, true, false},
+		{"purposes 1 and 7", `{"tcf":{"version":"2.2","purposes":{"1":true,"7":true}}}`, nil, false, true},
+		{"purpose 7 is missing", `{"tcf":{"version":"2.2","purposes":{"1":true}}}`, nil, true, false},
+		{"purpose 1 is refused", `{"tcf":{"version":"2.2","purposes":{"1":false,"7":true}}}`, nil, true, false},
+		{"purposes of another form", `{"tcf":{"purposes":[1,7]}}`, nil, true, false},
+		{"gpc in California", `{"gpc":true,"jurisdiction":"CA","customConsent":{"advertising":true}}`, nil, true, false},
+		{"gpc somewhere", `{"gpc":true,"customConsent":{"advertising":true}}`, nil, true, false},
+		{"gpc where the law does not know it, and purposes", `{"gpc":true,"jurisdiction":"EU","tcf":{"purposes":{"1":true,"7":true}}}`, nil, true, true},
+		{"the browser says no in California", `{"jurisdiction":"CA","customConsent":{"advertising":true}}`, []tidemill.Field{gpc}, true, false},
+		{"gpc false", `{"gpc":false,"jurisdiction":"CA"}`, nil, true, true},
+		{"no sale", `{"usp":"1YYN"}`, nil, true, false},
+		{"sale", `{"usp":"1YNN"}`, nil, true, true},
+		{"advertising", `{"customConsent":{"advertising":true,"marketing":true}}`, nil, true, true},
+		{"no advertising", `{"customConsent":{"advertising":false,"marketing":true}}`, nil, true, false},
+		{"analytics alone", `{"customConsent":{"analytics":true}}`, nil, true, false},
+		{"advertising without marketing", `{"customConsent":{"advertising":true,"marketing":false}}`, nil, true, false},
+		{"the vendor is named", `{"tcf":{"purposes":{"1":true,"7":true},"vendorConsent":{"755":true}}}`, nil, true, true},
+		{"the vendor is refused", `{"tcf":{"purposes":{"1":true,"7":true},"vendorConsent":{"755":false,"1":true}}}`, nil, true, false},
+		{"vendors are named, and not this one", `{"tcf":{"purposes":{"1":true,"7":true},"vendorConsent":{"1":true}}}`, nil, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := delivery.Options{Absent: func(site string) bool { return site == "shop" && c.absent }}
+			in(t, o, []partner.Partner{to("p", func(p *partner.Partner) { p.Vendor = "755" })}, func(w *world) {
+				more := ""
+				if c.consent != "" {
+					more = `,"consent":` + c.consent
+				}
+				w.add(delivery.Standard, "shop", "e1", "page_view", more, c.header...)
+				rest(time.Second)
+				if sent := len(w.requests("p")) == 1; sent != c.sent {
+					t.Errorf("sent: %v, want %v", sent, c.sent)
+				}
+				e := w.event("shop", "e1")
+				if !c.sent && (e.State != delivery.StateSkipped || e.Why != delivery.NoConsent) {
+					t.Errorf("status %+v", e)
+				}
+			})
+		})
+	}
+}
+
+func TestAnEventThatCannotBeReadIsPoison(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("p")}, func(w *world) {
+		m := &tidemill.Message{ID: "bad", To: delivery.Standard, Tenant: "shop", Payload: []byte(`{"a":`)}
+		if err := w.queues.Add(context.Background(), []*tidemill.Message{m}, nil); err != nil {
+			t.Fatal(err)
+		}
+		rest(time.Second)
+		if e := w.event("shop", "bad"); e.State != delivery.StateDead || !strings.HasPrefix(e.Why, "validation") {
+			t.Errorf("status %+v", e)
+		}
+		w.balanced()
+	})
+}
+
+func TestRetriesAndDeadLetters(t *testing.T) {
+	few := 2
+	ps := []partner.Partner{to("sick", func(p *partner.Partner) { p.MaxRetries = &few }), to("well")}
+	in(t, delivery.Options{}, ps, func(w *world) {
+		w.answers("sick", status(503, "try \xff later"))
+		w.add(delivery.Standard, "shop", "e1", "page_view", "")
+		rest(1500 * time.Millisecond)
+		if p := w.of("shop", "e1", "sick"); p.State != delivery.StateDelayed || p.Tries < 1 || len(p.Attempts) != p.Tries || p.Attempts[0].Kind != tidemill.Partner || !strings.Contains(p.Why, "503") {
+			t.Errorf("after the first try: %+v", p)
+		}
+		if p := w.of("shop", "e1", "well"); p.State != delivery.StateDelivered || p.Ended.IsZero() {
+			t.Errorf("the healthy one: %+v", p)
+		}
+		rest(time.Minute)
+		got := w.requests("sick")
+		if len(got) != 3 {
+			t.Fatalf("%d requests, want 3", len(got))
+		}
+		for i, want := range []time.Duration{time.Second, 2 * time.Second} {
+			if wait := got[i+1].at.Sub(got[i].at); wait < want*3/4 || wait > want*5/4+10*time.Millisecond {
+				t.Errorf("wait %d was %v, want %v ±25%%", i, wait, want)
+			}
+		}
+		p := w.of("shop", "e1", "sick")
+		if p.State != delivery.StateDead || p.Tries != 3 || len(p.Attempts) != 2 {
+			t.Errorf("in the end: %+v", p)
+		}
+		for l, err := range w.letters.List(context.Background(), deadletter.Filter{Pipeline: "s2s.sick"}) {
+			if err != nil || string(l.Row) != `{"status":503,"bodyBase64":"dHJ5IP8gbGF0ZXI="}` || l.Kind != tidemill.Partner {
+				t.Errorf("letter %v %s %v", err, l.Row, l.Kind)
+			}
+		}
+		if h := health(w, "sick"); h.SuccessRate != 0 || h.Dead != 1 || h.LastError == "" || !h.LastSuccessAt.IsZero() {
+			t.Errorf("health %+v", h)
+		}
+		if h := health(w, "well"); h.SuccessRate != 1 || h.P50 == 0 || h.LastSuccessAt.IsZero() {
+			t.Errorf("health %+v", h)
+		}
+		w.answers("sick", nil)
+		if n, err := w.letters.Replay(context.Background(), deadletter.Filter{Pipeline: "s2s.sick"}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		rest(time.Minute)
+		if n := len(w.requests("sick")); n != 4 {
+			t.Errorf("%d requests after the replay, want 4", n)
+		}
+		w.balanced()
+	})
+}
+
+func health(w *world, name string) delivery.PartnerHealth {
+	w.Helper()
+	all, err := w.sys.Partners(context.Background())
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, h := range all {
+		if h.Partner == name {
+			return h
+		}
+	}
+	w.Fatalf("no health of %s", name)
+	return delivery.PartnerHealth{}
+}
+
+func TestOutcomes(t *testing.T) {
+	once := 0
+	for _, c := range []struct {
+		status int
+		kind   tidemill.Kind
+		state  string
+	}{
+		{400, tidemill.Validation, delivery.StateDead}, {404, tidemill.Validation, delivery.StateDead}, {422, tidemill.Validation, delivery.StateDead},
+		{408, tidemill.Timeout, delivery.StateDead}, {429, tidemill.RateLimit, delivery.StateDead}, {500, tidemill.Partner, delivery.StateDead},
+		{302, tidemill.Partner, delivery.StateDead}, {418, tidemill.Partner, delivery.StateDead}, {204, tidemill.NoKind, delivery.StateDelivered},
+	} {
+		t.Run(fmt.Sprint(c.status), func(t *testing.T) {
+			in(t, delivery.Options{}, []partner.Partner{to("p", func(p *partner.Partner) { p.MaxRetries = &once })}, func(w *world) {
+				w.answers("p", status(c.status, "text"))
+				w.add(delivery.Standard, "shop", "e1", "page_view", "")
+				rest(time.Minute)
+				if p := w.of("shop", "e1", "p"); p.State != c.state || c.kind != tidemill.NoKind && !strings.HasPrefix(p.Why, c.kind.String()) {
+					t.Errorf("%+v, want %s, %v", p, c.state, c.kind)
+				}
+				w.balanced()
+			})
+		})
+	}
+}
+
+func TestRefusedCredentialsPauseThePartnerAlone(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("locked"), to("open")}, func(w *world) {
+		w.answers("locked", status(401, ""))
+		w.add(delivery.Standard, "shop", "e1", "page_view", "")
+		w.add(delivery.Standard, "shop", "e2", "page_view", "")
+		rest(30 * time.Minute)
+		if n := len(w.requests("locked")); n > 40 {
+			t.Errorf("%d requests in half an hour", n)
+		}
+		p := w.of("shop", "e2", "locked")
+		if p.Tries != 0 || p.State == delivery.StateDead || !strings.Contains(p.Why, "401") {
+			t.Errorf("%+v", p)
+		}
+		if p := w.of("shop", "e2", "open"); p.State != delivery.StateDelivered {
+			t.Errorf("the other: %+v", p)
+		}
+		w.answers("locked", nil)
+		if err := w.sys.CloseCircuit(context.Background(), "locked"); err != nil {
+			t.Fatal(err)
+		}
+		rest(time.Second)
+		if p := w.of("shop", "e2", "locked"); p.State != delivery.StateDelivered {
+			t.Errorf("after mending: %+v", p)
+		}
+		w.balanced()
+	})
+}
+
+func TestADeadPartnerDelaysNobodyAndLosesNothing(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("dead"), to("alive")}, func(w *world) {
+		w.answers("dead", status(500, ""))
+		const each, seconds = 5, 600
+		for i := range seconds {
+			for j := range each {
+				w.add(delivery.Standard, "shop", fmt.Sprintf("e%d-%d", i, j), "page_view", "")
+			}
+			rest(time.Second)
+			if n := len(w.requests("alive")); n < each*(i+1)-each {
+				t.Fatalf("the other has %d of %d", n, each*(i+1))
+			}
+		}
+		tries := len(w.requests("dead"))
+		if tries > 5+seconds/20 {
+			t.Errorf("the dead one was asked %d times in ten minutes", tries)
+		}
+		w.answers("dead", nil)
+		before := time.Now()
+		rest(2 * time.Minute)
+		if h := health(w, "dead"); h.Depth != 0 || h.Dead != 0 {
+			t.Errorf("health %+v", h)
+		}
+		took := map[string]int{}
+		for _, r := range w.requests("dead") {
+			if r.status == 200 {
+				took[r.key]++
+				if r.at.Before(before) {
+					t.Error("an answer before it was mended")
+				}
+			}
+		}
+		if len(took) != each*seconds {
+			t.Errorf("%d events arrived, want %d", len(took), each*seconds)
+		}
+		for key, n := range took {
+			if n != 1 {
+				t.Errorf("%s arrived %d times", key, n)
+			}
+		}
+		w.balanced()
+	})
+}
+
+func TestAPurchaseWhoseAnswerWasLost(t *testing.T) {
+	yes, no := true, false
+	for _, c := range []struct {
+		name       string
+		idempotent *bool
+		typ        string
+		state      string
+		requests   int
+	}{
+		{"is held where the partner does not de-duplicate", &no, "purchase", delivery.StateHeld, 1},
+		{"is sent again where it does", &yes, "purchase", delivery.StateDelivered, 2},
+		{"of no purchase is held too", &no, "page_view", delivery.StateHeld, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in(t, delivery.Options{}, []partner.Partner{to("p", func(p *partner.Partner) { p.Idempotent = c.idempotent })}, func(w *world) {
+				lost := false
+				w.answers("p", func(*http.Request, string) (int, string) {
+					if !lost {
+						lost = true
+						return 0, ""
+					}
+					return 200, ""
+				})
+				w.add(delivery.High, "shop", "e1", c.typ, "")
+				rest(time.Minute)
+				if p := w.of("shop", "e1", "p"); p.State != c.state {
+					t.Errorf("%+v", p)
+				}
+				if n := len(w.requests("p")); n != c.requests {
+					t.Errorf("%d requests, want %d", n, c.requests)
+				}
+				if c.state == delivery.StateHeld { // a person decides
+					if _, err := w.letters.Replay(context.Background(), deadletter.Filter{Pipeline: "s2s.p"}); err != nil {
+						t.Fatal(err)
+					}
+					rest(time.Minute)
+					if n := len(w.requests("p")); n != 2 {
+						t.Errorf("%d requests after the replay, want 2", n)
+					}
+				}
+				w.balanced()
+			})
+		})
+	}
+}
+
+func TestAPurchaseIsInTheLedger(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("p")}, func(w *world) {
+		w.add(delivery.High, "shop", "bought", "purchase", "")
+		w.add(delivery.High, "shop", "seen", "page_view", "")
+		w.add(delivery.High, "shop", "converted", "custom_event", "", tidemill.Field{Name: []byte(delivery.ConversionHeader), Value: []byte("1")})
+		rest(time.Second)
+		var keys []string
+		for e, err := range w.sent.Range(context.Background(), ledger.Filter{}) {
+			if err != nil || e.State != ledger.Done {
+				t.Errorf("%+v %v", e, err)
+			}
+			keys = append(keys, e.Key)
+		}
+		if got := strings.Join(sorted(keys), " "); got != "p/shop/bought p/shop/converted" {
+			t.Errorf("ledger has %q", got)
+		}
+		if n := len(w.requests("p")); n != 3 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+func TestAnEventThatNobodyKnows(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("p")}, func(w *world) {
+		if e, err := w.sys.Event(context.Background(), "shop", "x"); tidemill.KindOf(err) != tidemill.NotFound {
+			t.Errorf("%+v, %v", e, err)
+		}
+		if err := w.sys.OpenCircuit(context.Background(), "nobody", 0); err == nil || !strings.Contains(err.Error(), "there are: p") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestACircuitIsOpenedByHand(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("p")}, func(w *world) {
+		rest(time.Second)
+		if err := w.sys.OpenCircuit(context.Background(), "p", time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		w.add(delivery.Standard, "shop", "e1", "page_view", "")
+		rest(30 * time.Second)
+		if p := w.of("shop", "e1", "p"); p.State != delivery.StateWaiting || !strings.Contains(p.Why, "circuit is open") {
+			t.Errorf("%+v", p)
+		}
+		if h := health(w, "p"); h.Circuit.String() != "open" || h.Depth != 1 {
+			t.Errorf("%+v", h)
+		}
+		rest(2 * time.Minute)
+		if p := w.of("shop", "e1", "p"); p.State != delivery.StateDelivered {
+			t.Errorf("after its time: %+v", p)
+		}
+	})
+}
+
+func TestNewRefusesNonsense(t *testing.T) {
+	for name, c := range map[string]struct {
+		ps   []partner.Partner
+		o    delivery.Options
+		want string
+	}{
+		"twice":       {[]partner.Partner{to("p"), to("p")}, delivery.Options{}, "twice"},
+		"a condition": {[]partner.Partner{to("p", func(p *partner.Partner) { p.When = "event.nothing > 1" })}, delivery.Options{}, "partner p: when"},
+		"workers":     {nil, delivery.Options{Workers: 200, Most: 100}, "fewer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, delivery.Options{}, nil, func(w *world) {
+				if _, err := delivery.New(delivery.Parts{Queues: w.queues, Letters: w.letters, Sent: w.sent, Partners: c.ps}, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("error %v, want %q", err, c.want)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,182 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// Event says where an event is and what became of it for each partner: queue.ErrNotFound
+// where nothing is known of it. What ended is known as long as its queue keeps it
+// (Options.Kept), or there is a dead letter.
+func (s *System) Event(ctx context.Context, site, id string) (*EventStatus, error) {
+	e := &EventStatus{ID: id, Site: site}
+	routed, err := s.routing(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	found := routed
+	for _, t := range s.targets {
+		p, err := s.delivery(ctx, e, t)
+		if err != nil {
+			return nil, err
+		}
+		if p != nil {
+			e.Partners = append(e.Partners, *p)
+			found = true
+		}
+	}
+	if !found {
+		return nil, tidemill.Fail(tidemill.NotFound, "event %q of site %q: %w", id, site, queue.ErrNotFound)
+	}
+	if e.State == "" || e.State == StateDelivering {
+		e.State = StateDone
+		if slices.ContainsFunc(e.Partners, func(p PartnerStatus) bool { return !ended(p.State) }) {
+			e.State = StateDelivering
+		}
+	}
+	return e, nil
+}
+
+func ended(state string) bool {
+	return state == StateDelivered || state == StateSkipped || state == StateDead || state == StateHeld || state == StateForgotten
+}
+
+// routing looks for the event in the queues of the door and their letters.
+func (s *System) routing(ctx context.Context, e *EventStatus) (found bool, err error) {
+	for _, door := range Doors() {
+		j, err := s.p.Queues.Look(ctx, queue.Name{Queue: door, Tenant: e.Site, ID: e.ID})
+		if err == nil {
+			e.Queue, e.Type, e.Received = door, j.Type, j.Added
+			switch {
+			case j.State.Held():
+				e.State = StateQueued
+				if e.Why, err = s.why(ctx, j, ""); err != nil {
+					return true, err
+				}
+			case j.Fate == tidemill.Skipped:
+				e.State, e.Why = StateSkipped, j.Cause
+			case j.Fate == tidemill.Dead:
+				e.State, e.Why = StateDead, j.Cause
+			default:
+				e.State = StateDelivering
+			}
+			if e.State == StateDelivering || e.State == StateSkipped {
+				return true, nil
+			}
+		} else if !errors.Is(err, queue.ErrNotFound) {
+			return false, err
+		}
+		l, err2 := s.letter(ctx, door, e.Site, e.ID)
+		if err2 != nil {
+			return false, err2
+		}
+		if l != nil {
+			e.Queue, e.Type, e.State, e.Why = door, l.Type, StateDead, l.Kind.String()+": "+l.Cause
+			return true, nil
+		}
+		if err == nil {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// delivery looks for the event's job for one partner; nil: there is none.
+func (s *System) delivery(ctx context.Context, e *EventStatus, t *target) (*PartnerStatus, error) {
+	id := JobOf(e.ID, t.Name)
+	p := &PartnerStatus{Partner: t.Name}
+	l, err := s.letter(ctx, t.queue, e.Site, id)
+	if err != nil {
+		return nil, err
+	}
+	if l != nil { // a letter is the fate, also before its job has ended
+		p.State, p.Why, p.Ended = StateDead, l.Kind.String()+": "+l.Cause, l.Last
+		p.Attempts, p.Tries = queue.FailuresOf(&l.Message), l.History[len(l.History)-1].Tries
+		e.Type = l.Type
+		switch {
+		case l.State == deadletter.Replaying:
+			p.State, p.Why = StateSending, "it is being replayed, after "+p.Why
+		case l.Kind == tidemill.Unknown:
+			p.State = StateHeld
+		}
+		return p, nil
+	}
+	j, err := s.p.Queues.Look(ctx, queue.Name{Queue: t.queue, Tenant: e.Site, ID: id})
+	if errors.Is(err, queue.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	e.Type = j.Type
+	p.Attempts, p.Tries, p.Ended = j.Failures, j.Tries, j.Ended
+	switch {
+	case j.State == queue.Waiting:
+		p.State = StateWaiting
+	case j.State == queue.Delayed:
+		p.State, p.Next = StateDelayed, j.At
+	case j.State == queue.Leased:
+		p.State = StateSending
+	case j.Fate == tidemill.Delivered:
+		p.State = StateDelivered
+	case j.Fate == tidemill.Skipped:
+		p.State, p.Why = StateSkipped, j.Cause
+	default:
+		p.State, p.Why = StateDead, j.Cause
+	}
+	if j.State.Held() {
+		p.Why, err = s.why(ctx, j, t.waits(s.o.Now()))
+	}
+	return p, err
+}
+
+// letter finds the dead letter of a message, or nil.
+func (s *System) letter(ctx context.Context, pipeline, tenant, id string) (*deadletter.Letter, error) {
+	for l, err := range s.p.Letters.List(ctx, deadletter.Filter{Pipeline: pipeline, Tenant: tenant, IDs: []string{id}, Max: 1}) {
+		return l, err
+	}
+	return nil, nil
+}
+
+// why says why a job waits, in words: what holds back its queue first, then the job itself.
+func (s *System) why(ctx context.Context, j *queue.Job, held string) (string, error) {
+	settings, err := s.p.Queues.Settings(ctx, j.To)
+	if err != nil {
+		return "", err
+	}
+	limit := settings.LimitOf(j.Tenant)
+	switch {
+	case j.State == queue.Leased:
+		return "", nil
+	case settings.Paused:
+		return fmt.Sprintf("queue %s is paused", j.To), nil
+	case held != "":
+		return held, nil
+	case j.State == queue.Delayed && j.Cause != "":
+		return fmt.Sprintf("it is tried again at %s, after: %s", j.At.UTC().Format(time.RFC3339), j.Cause), nil
+	case j.State == queue.Delayed:
+		return fmt.Sprintf("it is not due before %s", j.At.UTC().Format(time.RFC3339)), nil
+	case limit != queue.Limit{}:
+		return fmt.Sprintf("its turn has not come; the site's limit is %s", limitText(limit)), nil
+	case settings.Limit != queue.Limit{}:
+		return fmt.Sprintf("its turn has not come; the queue's limit is %s", limitText(settings.Limit)), nil
+	}
+	return "its turn has not come", nil
+}
+
+func limitText(l queue.Limit) string {
+	switch {
+	case l.PerSecond > 0 && l.AtOnce > 0:
+		return fmt.Sprintf("%g a second and %d at once", l.PerSecond, l.AtOnce)
+	case l.PerSecond > 0:
+		return fmt.Sprintf("%g a second", l.PerSecond)
+	}
+	return fmt.Sprintf("%d at once", l.AtOnce)
+}

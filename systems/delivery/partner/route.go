@@ -1,0 +1,100 @@
+package partner
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tidemill/tidemill"
+)
+
+// An Event is one that has been read for the questions of routing: every partner asks the
+// same one.
+type Event struct {
+	site  string
+	value map[string]any
+	env   map[string]any
+}
+
+// ReadEvent reads an event. One that is no JSON object is invalid. id is what it is called
+// in expressions.
+func ReadEvent(m *tidemill.Message, id string) (*Event, error) {
+	v, err := decode(m.Payload)
+	if err != nil {
+		return nil, invalid("the event cannot be read: %w", plain(err))
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil, invalid("the event is no object")
+	}
+	return &Event{site: m.Tenant, value: object,
+		env: map[string]any{"event": object, "setting": map[string]any{}, "id": id, "site": m.Tenant}}, nil
+}
+
+// Get finds what is at a path of objects, or nil.
+func (e *Event) Get(path ...string) any {
+	var v any = e.value
+	for _, name := range path {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		v = m[name]
+	}
+	return v
+}
+
+// A Route says which events are for a partner.
+type Route struct {
+	when   *expression // nil: all
+	sites  []string    // empty: of all sites
+	Vendor string      // the partner's number in the TCF's list; empty: not asked
+}
+
+func (p *Partner) route() (r Route, err error) {
+	r.sites, r.Vendor = p.Sites, p.Vendor
+	if p.When != "" {
+		r.when, err = compile("when", p.When, ofEvents(nil, p.Fields))
+	}
+	return r, err
+}
+
+// Takes says whether the event is for the partner. An expression that fails, or is neither
+// true nor false, makes the event invalid: silence would lose it.
+func (r *Route) Takes(e *Event) (bool, error) {
+	if len(r.sites) > 0 && !slices.Contains(r.sites, e.site) {
+		return false, nil
+	}
+	if r.when == nil {
+		return true, nil
+	}
+	v, err := r.when.run(e.env)
+	if err != nil {
+		return false, invalid("%w", err)
+	}
+	switch yes := v.(type) {
+	case bool:
+		return yes, nil
+	case nil: // a comparison with what is not there
+		return false, nil
+	}
+	return false, invalid("when: expression `%s` is neither true nor false, but %s", r.when.source, fmt.Sprintf("%T", v))
+}
+
+// A Rule is a condition on events that has a name, of whoever decides by it.
+type Rule struct{ when *expression }
+
+// NewRule compiles a condition. fields are names of events beside those that are known.
+func NewRule(name, when string, fields []string) (*Rule, error) {
+	e, err := compile(name, when, ofEvents(nil, fields))
+	if err != nil {
+		return nil, err
+	}
+	return &Rule{e}, nil
+}
+
+// Holds says whether it does. What cannot be said does not hold.
+func (r *Rule) Holds(e *Event) bool {
+	v, err := r.when.run(e.env)
+	yes, ok := v.(bool)
+	return err == nil && ok && yes
+}

@@ -1,0 +1,102 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/policy"
+	"github.com/tidemill/tidemill/state/deadletter"
+)
+
+func partial(err error) bool {
+	_, ok := errors.AsType[*tidemill.Partial](err)
+	return ok
+}
+
+// Partners says how each partner stands. What its requests came to is this instance's; its
+// queue, its dead letters and whether it is paused are everybody's.
+func (s *System) Partners(ctx context.Context) ([]PartnerHealth, error) {
+	all := make([]PartnerHealth, 0, len(s.targets))
+	for _, t := range s.targets {
+		h := PartnerHealth{Partner: t.Name}
+		t.health.look(&h)
+		st := t.live.Stats()
+		h.Circuit, h.Until, h.Why = st.Breaker, st.Until, st.Why
+		stats, err := s.p.Queues.Stats(ctx, t.queue)
+		if err != nil {
+			return nil, err
+		}
+		h.Depth = stats.Waiting + stats.Delayed + stats.Leased
+		settings, err := s.p.Queues.Settings(ctx, t.queue)
+		if err != nil {
+			return nil, err
+		}
+		h.Paused = settings.Paused || st.State == flow.Paused
+		if h.Dead, err = s.p.Letters.Count(ctx, deadletter.Filter{Pipeline: t.queue}); err != nil {
+			return nil, err
+		}
+		all = append(all, h)
+	}
+	return all, nil
+}
+
+// OpenCircuit leaves a partner alone for a time (0: a minute), in all instances. Its jobs
+// wait and lose no try.
+func (s *System) OpenCircuit(ctx context.Context, partner string, d time.Duration) error {
+	t, err := s.find(partner)
+	if err != nil {
+		return err
+	}
+	if d <= 0 {
+		d = time.Minute
+	}
+	t.live.Trip(d)
+	t.replay.Trip(d)
+	return t.gate.Gate(ctx, s.o.Now().Add(d), t.Breaker.Circuit().Breaker().Probes)
+}
+
+// CloseCircuit lets a partner's jobs go on at once.
+func (s *System) CloseCircuit(ctx context.Context, partner string) error {
+	t, err := s.find(partner)
+	if err != nil {
+		return err
+	}
+	t.live.Reset()
+	t.replay.Reset()
+	return t.gate.Gate(ctx, time.Time{}, 0)
+}
+
+// ErrNoPartner says that there is no partner of that name.
+var ErrNoPartner = errors.New("there is no such partner")
+
+func (s *System) find(partner string) (*target, error) {
+	names := make([]string, 0, len(s.targets))
+	for _, t := range s.targets {
+		if t.Name == partner {
+			return t, nil
+		}
+		names = append(names, t.Name)
+	}
+	return nil, fmt.Errorf("partner %q: %w; there are: %s", partner, ErrNoPartner, strings.Join(names, ", "))
+}
+
+// waits says why nothing of a partner's queue is handed out now; empty: it is.
+func (t *target) waits(now time.Time) string {
+	st := t.live.Stats()
+	switch {
+	case st.State == flow.Paused:
+		return "its pipeline is paused"
+	case st.Breaker == policy.Open:
+		return fmt.Sprintf("the circuit is open until %s: %s", st.Until.UTC().Format(time.RFC3339), st.Why)
+	case st.Breaker == policy.HalfOpen:
+		return "the circuit is half open: one try at a time"
+	case st.Until.After(now):
+		return fmt.Sprintf("the partner asked for less until %s", st.Until.UTC().Format(time.RFC3339))
+	}
+	return ""
+}

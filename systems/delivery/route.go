@@ -1,0 +1,113 @@
+package delivery
+
+import (
+	"context"
+	"strings"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
+)
+
+// Reasons of events that no partner gets.
+const (
+	NoRoute   = "no_route" // none wants it
+	NoConsent = "consent"  // none may have it
+)
+
+// routes makes the pipelines that turn each event into a job for each of its partners, one
+// for each queue of the door, and their replays.
+func (s *System) routes() ([]*flow.Engine, error) {
+	var all []*flow.Engine
+	work := flow.Steps[routed]{Decode: s.decode, Stages: []flow.Stage[routed]{{Name: "route", Do: s.route, Repeat: true}}}.Lane
+	for i, door := range Doors() {
+		p := s.pipeline(door, s.open(door, 0, false), uint64(i))
+		p.Work, p.Dead = work, s.p.Letters
+		p.Lanes, p.Batch, p.Runs = s.o.Workers, s.o.Batch, s.o.Batch
+		if !p.Source.Traits().Forwards {
+			p.Emits = queue.Sink(s.p.Queues)
+		}
+		e, err := flow.New(p)
+		if err != nil {
+			return nil, err
+		}
+		again := s.pipeline(ReplayOf(door), s.letters(door), uint64(len(Doors())+i))
+		again.Work, again.Lanes, again.Batch, again.Emits = work, 1, s.o.Batch, queue.Sink(s.p.Queues)
+		r, err := flow.New(again)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e, r)
+	}
+	return all, nil
+}
+
+// routed is an event with its questions.
+type routed struct{ event *partner.Event }
+
+func (s *System) decode(m *tidemill.Message, r *routed) (err error) {
+	r.event, err = partner.ReadEvent(m, m.ID)
+	return err
+}
+
+// route emits a job for each partner that is to have the event. What is emitted becomes
+// durable in the same stroke as the event's own end, or before it under names that are
+// known then: no partner's job is lost or doubled by a crash.
+func (s *System) route(_ context.Context, batch []*flow.Item[routed]) error {
+	for _, it := range batch {
+		if err := s.fanOut(it); err != nil {
+			it.Fail(err)
+		}
+	}
+	return nil
+}
+
+func (s *System) fanOut(it *flow.Item[routed]) error {
+	e := it.Value.event
+	may := s.may(it.Tenant, e, string(it.Get(GPCHeader)) == "1")
+	wanted := false
+	for _, t := range s.targets {
+		takes, err := t.Route.Takes(e)
+		if err != nil {
+			return err
+		}
+		wanted = wanted || takes
+		if !takes || !may || !vendorMay(e, t.Route.Vendor) {
+			continue
+		}
+		it.Emit(s.job(&it.Message, t))
+	}
+	switch {
+	case len(it.Emitted()) > 0:
+		it.Deliver()
+	case !wanted:
+		it.Skip(NoRoute)
+	default:
+		it.Skip(NoConsent)
+	}
+	return nil
+}
+
+// job is what a partner's queue gets of an event: the same bytes under a name of both.
+func (s *System) job(m *tidemill.Message, t *target) *tidemill.Message {
+	j := &tidemill.Message{ID: JobOf(m.ID, t.Name), To: t.queue, Tenant: m.Tenant, Type: m.Type, Key: m.Key, Payload: m.Payload, Time: m.Time, Priority: m.Priority}
+	for _, f := range m.Header {
+		if name := string(f.Name); name != queue.FailuresHeader { // those are of the routing
+			j.Header = append(j.Header, f)
+		}
+	}
+	return j
+}
+
+// JobOf names the job of an event for a partner, and EventOf finds the event's name in it:
+// partners are told that one, by which they de-duplicate.
+func JobOf(event, partner string) string { return event + "/" + partner }
+
+// EventOf is the name of the event that a partner's job is of.
+func EventOf(m *tidemill.Message) string {
+	if i := strings.LastIndexByte(m.ID, '/'); i >= 0 {
+		return m.ID[:i]
+	}
+	return m.ID
+}

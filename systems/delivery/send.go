@@ -1,0 +1,157 @@
+package delivery
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/flow/once"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
+)
+
+// gather is how long a request waits for more messages, where the partner takes several.
+const gather = 200 * time.Millisecond
+
+// sender makes the pipelines of a partner: its queue's, and that of its dead letters.
+func (s *System) sender(t *target) error {
+	n := uint64(2*len(Doors()) + 2*len(s.sources))
+	most := t.Workers
+	if most == 0 {
+		most = s.o.Most
+	}
+	p := s.pipeline(t.queue, s.open(t.queue, t.Lease, t.Ordered), n)
+	t.gate = p.Source.(tidemill.Gater)
+	p.Work, p.Dead = s.work(t, false), s.p.Letters
+	p.Rules, p.Retry, p.Breaker = rules, t.Retry, t.Breaker
+	p.Lanes, p.Batch = most, t.Items
+	if t.Items > 1 {
+		p.Age = gather
+	}
+	var err error
+	if t.live, err = flow.New(p); err != nil {
+		return err
+	}
+	t.scale = scaling{least: min(s.o.Workers, most), most: most, now: most}
+	again := p
+	again.Name, again.Source = ReplayOf(t.queue), s.letters(t.queue)
+	s.sources[again.Name] = again.Source
+	again.Work, again.Dead, again.Lanes = s.work(t, true), nil, min(2, most)
+	again.Rand, again.InFlight = s.o.random(n+1), 0
+	if s.o.Settled != nil {
+		again.Settled = func(ends []tidemill.Settlement) { s.o.Settled(again.Name, ends) }
+	}
+	t.replay, err = flow.New(again)
+	return err
+}
+
+// work is what is done with a partner's jobs. What must happen once is written to the
+// ledger before the partner hears of it, and after it has answered: a crash between leaves
+// an entry that says so, and the message is sent again only where the partner
+// de-duplicates. Otherwise a person decides.
+func (s *System) work(t *target, replay bool) func(flow.Env) flow.Work {
+	send := flow.Steps[struct{}]{
+		Decode: func(*tidemill.Message, *struct{}) error { return nil },
+		Stages: []flow.Stage[struct{}]{{Name: t.queue, Do: t.send, Repeat: t.Idempotent}},
+	}.Lane
+	if t.Once == partner.Nothing {
+		return send
+	}
+	guard := once.Guard{Ledger: s.p.Sent, Repeat: t.Idempotent, Lease: s.leaseOf(t),
+		Key: func(m *tidemill.Message) string { return t.Name + "/" + m.Tenant + "/" + EventOf(m) }}
+	if t.Once == partner.Purchases {
+		guard.Only = purchase
+	}
+	if replay { // somebody asked for it
+		guard.Anew = func(*tidemill.Message) bool { return true }
+	}
+	return guard.Around(send)
+}
+
+// leaseOf is how long an entry in the ledger keeps others off: longer than a request lasts.
+func (s *System) leaseOf(t *target) time.Duration { return max(2*s.o.Lease, 2*t.Lease) }
+
+// purchase says whether the event of a job is one that must not be counted twice.
+func purchase(m *tidemill.Message) bool {
+	return m.Type == "purchase" || m.Get(ConversionHeader) != nil
+}
+
+// send writes a batch to the partner. What it answered to those that it did not take goes
+// with them into dead letters.
+func (t *target) send(ctx context.Context, batch []*flow.Item[struct{}]) error {
+	ms := make([]*tidemill.Message, len(batch))
+	for i, it := range batch {
+		ms[i] = &it.Message
+	}
+	err := t.Sink.Write(ctx, ms)
+	if err == nil {
+		return nil
+	}
+	if partly, ok := errors.AsType[*tidemill.Partial](err); ok {
+		for _, f := range partly.Failed {
+			if f.Index >= 0 && f.Index < len(batch) {
+				batch[f.Index].Row(response(f.Err))
+			}
+		}
+		return err
+	}
+	row := response(err)
+	for _, it := range batch {
+		it.Row(row)
+	}
+	return err
+}
+
+// response is the row of a dead letter: what the partner answered.
+func response(err error) []byte {
+	status, body, ok := partner.Response(err)
+	if !ok {
+		return nil
+	}
+	row := struct {
+		Status     int    `json:"status"`
+		Body       string `json:"body,omitempty"`
+		BodyBase64 string `json:"bodyBase64,omitempty"` // where it is no text
+	}{Status: status}
+	if utf8.Valid(body) {
+		row.Body = string(body)
+	} else {
+		row.BodyBase64 = base64.StdEncoding.EncodeToString(body)
+	}
+	b, err := json.Marshal(row)
+	if err != nil {
+		return nil // of a number and texts: it does not fail
+	}
+	return b
+}
+
+// scaling says how many workers a partner has: more while jobs wait for one, down to the
+// least when there is nothing to do. A worker without work costs nothing; fewer of them
+// lease fewer jobs ahead.
+type scaling struct{ least, most, now int }
+
+// decide takes in how many jobs wait for a worker and how many are being worked on.
+func (s *scaling) decide(waiting, held int) int {
+	switch {
+	case waiting > 0:
+		s.now = min(s.most, 2*s.now)
+	case held < s.now/4:
+		s.now = max(s.least, s.now/2)
+	}
+	return s.now
+}
+
+func (t *target) resize(log *slog.Logger) error {
+	st := t.live.Stats()
+	was := t.scale.now
+	if n := t.scale.decide(st.Buffered, st.InFlight); n != was {
+		log.Debug("workers", "partner", t.Name, "from", was, "to", n)
+		return t.live.Workers(n)
+	}
+	return nil
+}

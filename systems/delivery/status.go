@@ -1,0 +1,62 @@
+package delivery
+
+import (
+	"time"
+
+	"github.com/tidemill/tidemill/policy"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// States of an event and of its delivery to a partner.
+const (
+	StateQueued     = "queued"     // of an event: it waits to be routed
+	StateDelivering = "delivering" // of an event: some partner does not have it yet
+	StateDone       = "done"       // of an event: every partner's delivery has ended
+	StateWaiting    = "waiting"    // of a delivery: it is due
+	StateDelayed    = "delayed"    // of a delivery: it comes back later
+	StateSending    = "sending"    // of a delivery: somebody works on it
+	StateDelivered  = "delivered"
+	StateSkipped    = "skipped" // on purpose: no route, no consent
+	StateDead       = "dead"    // there is a dead letter
+	StateHeld       = "held"    // nobody knows whether it was delivered: a person decides
+	StateForgotten  = "forgotten"
+)
+
+// EventStatus is where an event is and what became of it.
+type EventStatus struct {
+	ID       string
+	Site     string
+	Type     string
+	Received time.Time // zero: no longer known
+	State    string
+	Why      string // of skipped and dead, and why it waits
+	Queue    string // the queue where it waits or waited for its routing
+	Partners []PartnerStatus
+}
+
+// PartnerStatus is what became of an event for one partner.
+type PartnerStatus struct {
+	Partner  string
+	State    string
+	Why      string
+	Tries    int             // that failed
+	Next     time.Time       // of the next try; zero: at once, or none
+	Attempts []queue.Failure // the failed ones, oldest first
+	Ended    time.Time
+}
+
+// PartnerHealth is how a partner stands.
+type PartnerHealth struct {
+	Partner       string
+	Circuit       policy.State
+	Until         time.Time // an open circuit: when it is tried again
+	Why           string    // it is open
+	Paused        bool      // by hand
+	SuccessRate   float64   // of requests of the last five minutes; -1: there were none
+	P50, P99      time.Duration
+	Depth         int64 // of its queue: waiting, delayed, sending
+	Dead          int   // letters
+	LastError     string
+	LastErrorAt   time.Time
+	LastSuccessAt time.Time
+}

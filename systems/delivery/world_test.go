@@ -1,0 +1,181 @@
+package delivery_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
+)
+
+// partners are services that answer in memory, by host.
+type partners struct {
+	mu     sync.Mutex
+	answer map[string]func(r *http.Request, body string) (int, string) // nil: 200
+	got    map[string][]request
+}
+
+type request struct {
+	at        time.Time
+	key, body string
+	status    int
+}
+
+// line is a connection about which nothing is known.
+type line struct{ net.Conn }
+
+// RoundTrip answers a request as the partner of its host does; status 0 is a lost answer.
+func (p *partners) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.GotConn != nil {
+		trace.GotConn(httptrace.GotConnInfo{Conn: line{}}) // the request goes out
+	}
+	status, text := 200, "ok"
+	if f := p.answer[r.URL.Host]; f != nil {
+		status, text = f(r, string(body))
+	}
+	p.got[r.URL.Host] = append(p.got[r.URL.Host], request{time.Now(), strings.Join(r.Header["idempotency-key"], ","), string(body), status})
+	if status == 0 {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
+}
+
+func (p *partners) requests(name string) []request {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]request(nil), p.got[name+".test"]...)
+}
+
+func (p *partners) answers(name string, f func(*http.Request, string) (int, string)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answer[name+".test"] = f
+}
+
+func status(code int, text string) func(*http.Request, string) (int, string) {
+	return func(*http.Request, string) (int, string) { return code, text }
+}
+
+// world is a delivery system on stores in memory, in fake time.
+type world struct {
+	*testing.T
+	*partners
+	queues  queue.Whole
+	letters deadletter.Store
+	sent    *memoryledger.Ledger
+	sys     *delivery.System
+	stop    func()
+	settled int
+}
+
+// to describes a partner of the world.
+func to(name string, change ...func(*partner.Partner)) partner.Partner {
+	p := partner.Partner{Name: name, Endpoint: "https://" + name + ".test/events"}
+	for _, c := range change {
+		c(&p)
+	}
+	return p
+}
+
+// in runs a test with a delivery system in a bubble.
+func in(t *testing.T, o delivery.Options, ps []partner.Partner, test func(w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, partners: &partners{answer: map[string]func(*http.Request, string) (int, string){}, got: map[string][]request{}}}
+		l, err := memorydeadletter.New(deadletter.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.queues, w.letters, w.sent = memoryqueue.New(memoryqueue.Options{}), l, memoryledger.New(memoryledger.Options{})
+		w.start(o, ps)
+		test(w)
+		w.stop()
+	})
+}
+
+// start begins a system on the world's stores.
+func (w *world) start(o delivery.Options, ps []partner.Partner) {
+	w.Helper()
+	o.Seed = 1
+	sys, err := delivery.New(delivery.Parts{Queues: w.queues, Letters: w.letters, Sent: w.sent, Partners: ps, Env: partner.Env{Via: w.partners}}, o)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.sys = sys
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- sys.Run(ctx) }()
+	w.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.Errorf("Run: %v", err)
+		}
+	}
+}
+
+// add puts an event into a queue of the door.
+func (w *world) add(door, site, id, typ, more string, header ...tidemill.Field) {
+	w.Helper()
+	m := &tidemill.Message{ID: id, To: door, Tenant: site, Type: typ, Header: header,
+		Payload: fmt.Appendf(nil, `{"eventType":%q,"timestamp":"2026-01-15T10:00:00Z","siteId":%q,"eventId":%q%s}`, typ, site, id, more)}
+	if err := w.queues.Add(context.Background(), []*tidemill.Message{m}, nil); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// event is how the event stands.
+func (w *world) event(site, id string) *delivery.EventStatus {
+	w.Helper()
+	e, err := w.sys.Event(context.Background(), site, id)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return e
+}
+
+// of is what became of an event for a partner.
+func (w *world) of(site, id, partner string) delivery.PartnerStatus {
+	w.Helper()
+	for _, p := range w.event(site, id).Partners {
+		if p.Partner == partner {
+			return p
+		}
+	}
+	w.Fatalf("event %s has no job for %s: %+v", id, partner, w.event(site, id))
+	return delivery.PartnerStatus{}
+}
+
+// balanced says that nothing is missing.
+func (w *world) balanced() {
+	w.Helper()
+	a, err := w.sys.Audit(context.Background())
+	if err != nil || !a.Balanced {
+		w.Errorf("audit: %v, %+v", err, a)
+	}
+}
+
+// rest lets time pass, and then everything that goes on come to rest.
+func rest(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
