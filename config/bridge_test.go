@@ -160,7 +160,7 @@ func TestTheTableIsWhole(t *testing.T) {
 	}
 	want := map[string][]string{
 		"LOG_LEVEL": {"log.level", "bridge.log.level"}, "TIDEMILL_LOG_LEVEL": {"log.level", "bridge.log.level"},
-		"TIDEMILL_LOG_FORMAT": {"log.format", "bridge.log.format"},
+		"TIDEMILL_LOG_FORMAT": {"log.format", "bridge.log.format"}, "REDIS_PASSWORD": {"bridge.redis.password", "delivery.redis_password"},
 	}
 	if !maps.EqualFunc(shared, want, slices.Equal) {
 		t.Errorf("shared by several settings: %v, want %v", shared, want)

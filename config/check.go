@@ -66,6 +66,7 @@ func (c *Loaded) check(fs []Field) error {
 		u, err := url.Parse(string(a.GeoIP.URL))
 		ok(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "analytics.geoip.url")
 	}
+	errs = append(errs, c.checkDelivery(ok)...)
 	for i, p := range c.Projects {
 		if err := project.CheckKey(p.Key.Reveal()); err != nil {
 			errs = append(errs, fmt.Errorf("project %q: %w", p.Name, err))

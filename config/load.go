@@ -30,6 +30,7 @@ type Loaded struct {
 	From map[string]string // by path: default, file:LINE, the variable's name, the flag's, flag
 
 	layers map[string]layer // by path
+	getenv func(string) string
 }
 
 // layer is what a setting came from. Later ones win.
@@ -55,6 +56,7 @@ const quotedEmpty = `""`
 func Load(l Layers) (*Loaded, error) {
 	c := &Loaded{From: map[string]string{}, layers: map[string]layer{}}
 	c.Bridge.from, c.Bridge.wrong = c.From, map[string]error{}
+	c.getenv = l.Getenv
 	fs := c.Fields()
 	machine := l.Machine.fill()
 	var errs []error
@@ -202,6 +204,12 @@ func (r *reader) node(prefix string, n ast.Node) {
 			r.value(f, kv.Value)
 		case path == "projects":
 			r.projects(kv.Value)
+		case path == "delivery.sites":
+			list(r, path, kv.Value, &r.c.Delivery.Sites)
+		case path == "delivery.partners":
+			list(r, path, kv.Value, &r.c.Delivery.Partners)
+		case path == "delivery.queues":
+			list(r, path, kv.Value, &r.c.Delivery.Queues)
 		case r.group(path):
 			r.node(path+".", kv.Value)
 		default:

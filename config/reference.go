@@ -28,8 +28,8 @@ func (c *Loaded) Write(w io.Writer) error {
 	if err := write(w, c.Fields(), false, func(f *Field) []string { return []string{"from " + c.From[f.Path]} }); err != nil {
 		return err
 	}
-	if len(c.Projects) == 0 {
-		return nil
+	if err := c.writeDelivery(w); err != nil || len(c.Projects) == 0 {
+		return err
 	}
 	_, err := fmt.Fprintln(w, "projects:")
 	for _, p := range c.Projects {
@@ -37,6 +37,19 @@ func (c *Loaded) Write(w io.Writer) error {
 			_, err = fmt.Fprintf(w, "  - {name: %s, key: \"[secret]\"}\n", scalar(p.Name))
 		}
 	}
+	return err
+}
+
+// writeDelivery names sites and partners: they are described where they were read.
+func (c *Loaded) writeDelivery(w io.Writer) error {
+	var b strings.Builder
+	for _, s := range c.Delivery.Sites {
+		fmt.Fprintf(&b, "# a site: %s\n", scalar(s.ID))
+	}
+	for _, p := range c.Delivery.Partners {
+		fmt.Fprintf(&b, "# a partner: %s\n", scalar(p.Name))
+	}
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 

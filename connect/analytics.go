@@ -13,7 +13,6 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/ingest"
-	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/analytics/enrich"
@@ -40,7 +39,6 @@ func (i *Instance) analytics(ctx context.Context, api *admin.Parts) (http.Handle
 		return nil, err
 	}
 	geo := enrich.NewGeo(enrich.GeoOptions{URL: string(c.GeoIP.URL), File: c.GeoIP.File, CacheDir: filepath.Join(i.config.Data, "geoip"), Now: o.Now, Log: o.Log})
-	stages := newStageMetrics(i.metrics)
 	source, err := b.open(ctx, analytics.Name)
 	if err != nil {
 		return nil, err
@@ -72,7 +70,7 @@ func (i *Instance) analytics(ctx context.Context, api *admin.Parts) (http.Handle
 			Locks: b.locks, Projects: b.projects, Agent: agents.Parse, Country: geo.Country,
 			Overflow: overflow, Circuit: b.circuit, Damaged: damaged},
 		analytics.Options{Batch: batch, Age: age, Lanes: c.Lanes, InFlight: c.Backpressure + batch*c.Lanes,
-			Handouts: c.Handouts, Replay: c.ReplayEvery, ReplayBatch: c.ReplayBatch, Log: o.Log, Now: o.Now, Observe: stages.observe})
+			Handouts: c.Handouts, Replay: c.ReplayEvery, ReplayBatch: c.ReplayBatch, Log: o.Log, Now: o.Now, Observe: i.stages.observe})
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +81,8 @@ func (i *Instance) analytics(ctx context.Context, api *admin.Parts) (http.Handle
 	if c.Heartbeat != "" {
 		i.loops = append(i.loops, i.heartbeat(c.Heartbeat))
 	}
-	i.metrics.MustRegister(metrics.NewEngines(sys.Pipelines, books), warningMetrics{sys.Warnings})
+	i.engines.Add(sys.Pipelines, books)
+	i.metrics.MustRegister(warningMetrics{sys.Warnings})
 
 	proxies, err := i.config.HTTP.Proxies()
 	if err != nil {

@@ -64,7 +64,8 @@ func (i *Instance) bridge(ctx context.Context, a *admin.Parts) error {
 	}
 	i.tellWithoutEffect()
 	i.systems = append(i.systems, b.System)
-	i.metrics.MustRegister(metrics.NewEngines(b.System.Pipelines, nil), i.bridgeMetrics(b, ends))
+	i.engines.Add(b.System.Pipelines, nil)
+	i.metrics.MustRegister(i.bridgeMetrics(b, ends))
 	a.Systems = append(a.Systems, admin.System{Name: bridge.Name, Pipelines: b.System.Pipelines, Whole: b.System,
 		Books: map[string]tidemill.Bookkeeper{bridge.Name: ends.source}, Audit: auditOf(bridge.Name, ends.source)})
 	if a.Letters == nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/serve"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/serve/probe"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/analytics"
@@ -37,7 +38,7 @@ func Systems() []string { return []string{analytics.Name, bridge.Name} }
 // Options are what is not configuration.
 type Options struct {
 	Version string
-	Systems []string // which to build; empty: analytics, and the bridge where it has servers
+	Systems []string // which to build; empty: analytics, the bridge where it has servers, and delivery where it has sites or partners
 	Log     *slog.Logger
 	Now     func() time.Time // nil: time.Now
 }
@@ -58,6 +59,8 @@ type Instance struct {
 	ports    []*serve.Server  // further listeners
 	checks   []func(context.Context) []preflight.Finding
 	metrics  *prometheus.Registry
+	engines  metrics.Engines // on metrics
+	stages   *stageMetrics
 	found    *prometheus.GaugeVec   // by preflight; nil: nothing was looked at
 	reports  *prometheus.CounterVec // of what happened to sources; nil: embedded
 	started  time.Time
@@ -86,6 +89,8 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 			err = errors.Join(err, i.Close())
 		}
 	}()
+	i.metrics.MustRegister(&i.engines)
+	i.stages = newStageMetrics(i.metrics)
 	i.mux = http.NewServeMux()
 	api := &admin.Parts{Version: o.Version, Started: i.started, Key: i.config.Admin.Key, Config: i.config, Doctor: i.doctor, Log: o.Log}
 	var door http.Handler
@@ -106,7 +111,11 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 // runs says whether a system is to be built.
 func (i *Instance) runs(system string) bool {
 	if len(i.options.Systems) == 0 {
-		return system == analytics.Name || !i.config.Bridge.Embedded()
+		switch system {
+		case bridge.Name:
+			return !i.config.Bridge.Embedded()
+		}
+		return true
 	}
 	return slices.Contains(i.options.Systems, system)
 }

@@ -4,6 +4,7 @@ package metrics
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,15 +13,21 @@ import (
 	"github.com/tidemill/tidemill/flow"
 )
 
-// Engines is a collector of running pipelines, read when Prometheus asks.
+// Engines is a collector of the pipelines of all systems, read when Prometheus asks. The
+// zero value has none.
 type Engines struct {
 	engines []*flow.Engine
 	books   map[string]tidemill.Bookkeeper
 }
 
-// NewEngines makes a collector. books are the sources' durable books by pipeline name.
-func NewEngines(es []*flow.Engine, books map[string]tidemill.Bookkeeper) *Engines {
-	return &Engines{es, books}
+// Add adds a system's, before the first reading. books are the sources' durable books by
+// pipeline name.
+func (c *Engines) Add(es []*flow.Engine, books map[string]tidemill.Bookkeeper) {
+	c.engines = append(c.engines, es...)
+	if c.books == nil {
+		c.books = map[string]tidemill.Bookkeeper{}
+	}
+	maps.Copy(c.books, books)
 }
 
 func desc(name, help string, labels ...string) *prometheus.Desc {

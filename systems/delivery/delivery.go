@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -64,6 +65,7 @@ type Options struct {
 	Lease   time.Duration          // visibility timeout, extended while a job is worked on; 0: 30s
 	Keep    time.Duration          // of what was sent once; 0: 30 days
 	Kept    queue.Keep             // jobs that show what became of them after their end, in each queue; zero: 10,000 for a day
+	Tenants map[string]queue.Limit // of sites' jobs in each partner's queue
 	Absent  func(site string) bool // whether events without any consent go to partners; nil: they do
 
 	Log  *slog.Logger     // nil: nothing is logged
@@ -163,6 +165,9 @@ func (s *System) begin(ctx context.Context) error {
 		_, err := s.p.Queues.Set(ctx, t.queue, func(q *queue.Settings) {
 			q.Completed, q.Ordered = s.o.Kept, t.Ordered
 			// Only what is configured replaces what somebody may have set by hand.
+			if len(s.o.Tenants) > 0 {
+				q.Tenants = maps.Clone(s.o.Tenants)
+			}
 			if rate := t.Limiter; rate.Rate > 0 {
 				q.Limit.PerSecond, q.Limit.Burst = rate.Rate*float64(t.Items), max(rate.Burst, 1)*t.Items
 			}

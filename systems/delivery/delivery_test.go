@@ -294,6 +294,38 @@ func TestADeadPartnerDelaysNobodyAndLosesNothing(t *testing.T) {
 	})
 }
 
+func TestAPartnerThatWasAwayIsNotOverrun(t *testing.T) {
+	in(t, delivery.Options{Workers: 4, Most: 64}, []partner.Partner{to("p", func(p *partner.Partner) { p.Timeout = time.Minute })}, func(w *world) {
+		w.slow = 100 * time.Millisecond
+		w.answers("p", status(500, ""))
+		for i := range 5000 {
+			w.add(delivery.Standard, "shop", fmt.Sprintf("e%d", i), "page_view", "")
+		}
+		rest(time.Minute)
+		w.answers("p", nil)
+		w.concurrency()
+		for h := health(w, "p"); h.Circuit.String() != "closed"; h = health(w, "p") {
+			rest(100 * time.Millisecond)
+		}
+		if n := w.concurrency(); n > 8 {
+			t.Errorf("%d requests at once when it was back", n)
+		}
+		rest(10 * time.Second)
+		if n := w.concurrency(); n < 32 {
+			t.Errorf("%d requests at once when it had proven itself, want many", n)
+		}
+		rest(time.Minute)
+		if h := health(w, "p"); h.Depth != 0 {
+			t.Errorf("%+v", h)
+		}
+		rest(10 * time.Second)
+		w.concurrency()
+		w.add(delivery.Standard, "shop", "last", "page_view", "")
+		rest(time.Second)
+		w.balanced()
+	})
+}
+
 func TestAPurchaseWhoseAnswerWasLost(t *testing.T) {
 	yes, no := true, false
 	for _, c := range []struct {

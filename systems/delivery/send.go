@@ -12,6 +12,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/flow/once"
+	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
@@ -37,7 +38,10 @@ func (s *System) sender(t *target) error {
 	if t.live, err = flow.New(p); err != nil {
 		return err
 	}
-	t.scale = scaling{least: min(s.o.Workers, most), most: most, now: most}
+	t.scale = scaling{least: min(s.o.Workers, most), most: most, now: min(s.o.Workers, most)}
+	if err := t.live.Workers(t.scale.now); err != nil {
+		return err
+	}
 	again := p
 	again.Name, again.Source = ReplayOf(t.queue), s.letters(t.queue)
 	s.sources[again.Name] = again.Source
@@ -130,14 +134,18 @@ func response(err error) []byte {
 	return b
 }
 
-// scaling says how many workers a partner has: more while jobs wait for one, down to the
-// least when there is nothing to do. A worker without work costs nothing; fewer of them
-// lease fewer jobs ahead.
+// scaling says how many workers a partner has: twice as many every second while jobs wait
+// for one, down to the least when there is nothing to do, and the least after the circuit
+// was open: who was away is not met by everything at once. A worker without work costs
+// nothing; fewer of them lease fewer jobs ahead.
 type scaling struct{ least, most, now int }
 
-// decide takes in how many jobs wait for a worker and how many are being worked on.
-func (s *scaling) decide(waiting, held int) int {
+// decide takes in whether the circuit is closed, how many jobs wait for a worker and how
+// many are held in all.
+func (s *scaling) decide(closed bool, waiting, held int) int {
 	switch {
+	case !closed:
+		s.now = s.least
 	case waiting > 0:
 		s.now = min(s.most, 2*s.now)
 	case held < s.now/4:
@@ -149,7 +157,7 @@ func (s *scaling) decide(waiting, held int) int {
 func (t *target) resize(log *slog.Logger) error {
 	st := t.live.Stats()
 	was := t.scale.now
-	if n := t.scale.decide(st.Buffered, st.InFlight); n != was {
+	if n := t.scale.decide(st.Breaker == policy.Closed, st.Buffered, st.InFlight); n != was {
 		log.Debug("workers", "partner", t.Name, "from", was, "to", n)
 		return t.live.Workers(n)
 	}

@@ -28,6 +28,9 @@ type partners struct {
 	mu     sync.Mutex
 	answer map[string]func(r *http.Request, body string) (int, string) // nil: 200
 	got    map[string][]request
+
+	slow       time.Duration // every answer takes so long
+	busy, most int           // requests that are under way, and their most
 }
 
 type request struct {
@@ -46,7 +49,16 @@ func (p *partners) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	p.mu.Lock()
+	p.busy++
+	p.most = max(p.most, p.busy)
+	slow := p.slow
+	p.mu.Unlock()
+	if slow > 0 {
+		time.Sleep(slow)
+	}
+	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.busy--
 	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{Conn: line{}}) // the request goes out
 	}
@@ -65,6 +77,15 @@ func (p *partners) requests(name string) []request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]request(nil), p.got[name+".test"]...)
+}
+
+// concurrency is the most requests that were under way at once since it was asked before.
+func (p *partners) concurrency() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.most
+	p.most = p.busy
+	return n
 }
 
 func (p *partners) answers(name string, f func(*http.Request, string) (int, string)) {

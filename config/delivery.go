@@ -1,0 +1,251 @@
+package config
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
+)
+
+// Delivery tunes the delivery system.
+type Delivery struct {
+	Workers    int           `yaml:"workers" env:"TIDEMILL_DELIVERY_WORKERS" default:"10" help:"workers of each queue when there is little to do" allow:"1 to 1000"`
+	MaxWorkers int           `yaml:"max_workers" env:"TIDEMILL_DELIVERY_MAX_WORKERS" default:"100" help:"workers of each queue when there is much to do" allow:"1 to 1000; at least workers"`
+	Lease      time.Duration `yaml:"lease" env:"TIDEMILL_DELIVERY_LEASE" default:"30s" help:"visibility timeout: what a worker that died was working on is handed out again after it" allow:"1s to 1h"`
+	KeyLife    time.Duration `yaml:"key_life" env:"TIDEMILL_DELIVERY_KEY_LIFE" default:"24h" help:"how long idempotency keys are known" allow:"1s to 720h"`
+	SentLife   time.Duration `yaml:"sent_life" env:"TIDEMILL_DELIVERY_SENT_LIFE" default:"720h" help:"how long it is known which purchase was sent to which partner" allow:"1s or more"`
+	QueueMax   int           `yaml:"queue_max" env:"TIDEMILL_DELIVERY_QUEUE_MAX" default:"10000000" help:"jobs that one queue may hold; more are answered 503" allow:"1 or more"`
+	Kept       int           `yaml:"kept" env:"TIDEMILL_DELIVERY_KEPT" default:"10000" help:"jobs of each queue that show what became of them after their end" allow:"0 to 1048576"`
+	KeptFor    time.Duration `yaml:"kept_for" env:"TIDEMILL_DELIVERY_KEPT_FOR" default:"24h" help:"and for how long" allow:"1s or more"`
+	DeadMax    int           `yaml:"dead_max" env:"TIDEMILL_DELIVERY_DEAD_MAX" default:"1000000" help:"dead letters that a queue may have; when full, it waits" allow:"1 or more"`
+	Shards     int           `yaml:"shards" env:"TIDEMILL_DELIVERY_SHARDS" default:"1" help:"parts that queues are spread over in a Redis Cluster; all instances need the same number, and it cannot be changed while jobs wait" allow:"1 to 64"`
+	LowFrom    int           `yaml:"low_from" env:"TIDEMILL_DELIVERY_LOW_FROM" default:"100" help:"requests of so many events or more go to ingest.low" allow:"1 or more"`
+	PublicRate int           `yaml:"public_rate" env:"TIDEMILL_DELIVERY_PUBLIC_RATE" default:"1000" help:"requests a minute that an address may send to the public endpoints; 0: no limit" allow:"0 or more"`
+	Queues     []Rule        `yaml:"queues" help:"which queue of the door takes which events; the first rule that holds"`
+
+	RedisHost     string          `yaml:"redis_host" env:"REDIS_HOST" help:"host of the Redis, where redis.url is not set"`
+	RedisPort     int             `yaml:"redis_port" env:"REDIS_PORT" default:"6379" help:"its port" allow:"1 to 65535"`
+	RedisPassword tidemill.Secret `yaml:"redis_password" env:"REDIS_PASSWORD" help:"its password"`
+	RedisTLS      bool            `yaml:"redis_tls" env:"REDIS_TLS" default:"false" help:"reach it by TLS" allow:"true|false"`
+
+	Sites    []Site            `yaml:"sites" help:"sites, their keys and limits"`
+	Partners []partner.Partner `yaml:"partners" help:"partners that events are delivered to"`
+}
+
+// Rule sends the events for which a condition holds to a queue of the door.
+type Rule struct {
+	When  string `yaml:"when"`
+	Queue string `yaml:"queue"` // high, standard or low
+}
+
+// Site is a tenant of delivery.
+type Site struct {
+	ID      string            `yaml:"id"`
+	Keys    []tidemill.Secret `yaml:"keys"`     // that its servers send
+	KeysEnv []string          `yaml:"keys_env"` // variables that keys are in, or NAME_FILE
+	Hashes  []string          `yaml:"keys_sha256"`
+	Public  bool              `yaml:"public"`  // browsers may send to /collect without a key
+	Origins []string          `yaml:"origins"` // pages that may; empty: all
+	Plan    string            `yaml:"plan"`    // free, pro or enterprise; empty: enterprise
+	Daily   int               `yaml:"daily"`   // events a day; 0: what the plan says
+	Consent string            `yaml:"consent"` // of events that say nothing about it: send (the default) or skip
+
+	PerSecond float64 `yaml:"per_second"` // deliveries to each partner; 0: no limit
+	AtOnce    int     `yaml:"at_once"`    // and at a time; 0: no limit
+}
+
+var siteForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+
+// plans are events a day.
+var plans = map[string]int{"free": 100_000, "pro": 1_000_000, "enterprise": 0, "": 0}
+
+// PerDay is how many events the site may send a day; 0: any number.
+func (s *Site) PerDay() int {
+	if s.Daily > 0 {
+		return s.Daily
+	}
+	return plans[s.Plan]
+}
+
+// Limit is that of the site's jobs in each partner's queue.
+func (s *Site) Limit() queue.Limit { return queue.Limit{PerSecond: s.PerSecond, AtOnce: s.AtOnce} }
+
+// Limits are those of the sites that have one, in each partner's queue.
+func (d *Delivery) Limits() map[string]queue.Limit {
+	all := map[string]queue.Limit{}
+	for i := range d.Sites {
+		if l := d.Sites[i].Limit(); l != (queue.Limit{}) {
+			all[d.Sites[i].ID] = l
+		}
+	}
+	return all
+}
+
+// Configured says whether anything says that delivery is to run.
+func (d *Delivery) Configured() bool { return len(d.Sites) > 0 || len(d.Partners) > 0 }
+
+// DeliveryRedis is the Redis of delivery; empty: it has none.
+func (c *Config) DeliveryRedis() URL {
+	d := &c.Delivery
+	if c.Redis.URL != "" || d.RedisHost == "" {
+		return c.Redis.URL
+	}
+	u := url.URL{Scheme: "redis", Host: net.JoinHostPort(d.RedisHost, fmt.Sprint(d.RedisPort))}
+	if d.RedisTLS {
+		u.Scheme = "rediss"
+	}
+	if !d.RedisPassword.IsZero() {
+		u.User = url.UserPassword("", d.RedisPassword.Reveal())
+	}
+	return URL(u.String())
+}
+
+// Secret finds what partners need: the value of a variable, or of the file that
+// NAME_FILE names.
+func (c *Loaded) Secret(name string) (tidemill.Secret, bool) {
+	if c.getenv == nil {
+		return tidemill.Secret{}, false
+	}
+	if v := c.getenv(name); v != "" {
+		return tidemill.NewSecret(v), true
+	}
+	if path := c.getenv(name + "_FILE"); path != "" {
+		return secretFile(path)
+	}
+	return tidemill.Secret{}, false
+}
+
+// secretFile reads a secret, without what ends its line.
+func secretFile(path string) (tidemill.Secret, bool) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return tidemill.Secret{}, false
+	}
+	return tidemill.NewSecret(strings.TrimRight(string(b), "\r\n")), true
+}
+
+// SiteKeys are the hashes of a site's keys.
+func (c *Loaded) SiteKeys(s *Site) ([]project.Hash, error) {
+	var all []project.Hash
+	add := func(key tidemill.Secret) error {
+		if err := project.CheckKey(key.Reveal()); err != nil {
+			return fmt.Errorf("site %s: %w", s.ID, err)
+		}
+		all = append(all, project.HashOf(key))
+		return nil
+	}
+	for _, k := range s.Keys {
+		if err := add(k); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range s.KeysEnv {
+		k, ok := c.Secret(name)
+		if !ok {
+			return nil, fmt.Errorf("site %s: keys_env: neither %s nor %s_FILE is set", s.ID, name, name)
+		}
+		if err := add(k); err != nil {
+			return nil, err
+		}
+	}
+	for _, text := range s.Hashes {
+		b, err := hex.DecodeString(text)
+		if err != nil || len(b) != len(project.Hash{}) {
+			return nil, fmt.Errorf("site %s: keys_sha256: %q is not 64 hexadecimal digits", s.ID, text)
+		}
+		all = append(all, project.Hash(b))
+	}
+	return all, nil
+}
+
+// checkDelivery refuses what cannot work.
+func (c *Loaded) checkDelivery(ok func(good bool, path string)) (errs []error) {
+	d := &c.Delivery
+	between := func(v, low, high int, path string) { ok(v >= low && v <= high, "delivery."+path) }
+	const many = 1 << 40
+	between(d.Workers, 1, 1000, "workers")
+	between(d.MaxWorkers, 1, 1000, "max_workers")
+	ok(d.Lease >= time.Second && d.Lease <= time.Hour, "delivery.lease")
+	ok(d.KeyLife >= time.Second && d.KeyLife <= 720*time.Hour, "delivery.key_life")
+	ok(d.SentLife >= time.Second, "delivery.sent_life")
+	ok(d.KeptFor >= time.Second, "delivery.kept_for")
+	between(d.QueueMax, 1, many, "queue_max")
+	between(d.Kept, 0, queue.MaxKept, "kept")
+	between(d.DeadMax, 1, many, "dead_max")
+	between(d.Shards, 1, 64, "shards")
+	between(d.LowFrom, 1, many, "low_from")
+	between(d.PublicRate, 0, many, "public_rate")
+	between(d.RedisPort, 1, 65535, "redis_port")
+	for i := range d.Sites {
+		if err := d.Sites[i].check(d.Sites[:i]); err != nil {
+			errs = append(errs, fmt.Errorf("delivery.sites: %w", err))
+		}
+		if _, err := c.SiteKeys(&d.Sites[i]); err != nil {
+			errs = append(errs, fmt.Errorf("delivery.sites: %w", err))
+		}
+	}
+	for _, r := range d.Queues {
+		if !slices.Contains([]string{"high", "standard", "low"}, r.Queue) {
+			errs = append(errs, fmt.Errorf("delivery.queues: queue %q is none of high, standard and low", r.Queue))
+		}
+		if _, err := partner.NewRule("delivery.queues: when", r.When, nil); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+func (s *Site) check(before []Site) error {
+	switch {
+	case !siteForm.MatchString(s.ID):
+		return fmt.Errorf("site %q: want an id of 1 to 100 of A-Z a-z 0-9 _ -", s.ID)
+	case slices.ContainsFunc(before, func(o Site) bool { return o.ID == s.ID }):
+		return fmt.Errorf("site %s: it is there twice", s.ID)
+	case s.Consent != "" && s.Consent != "send" && s.Consent != "skip":
+		return fmt.Errorf("site %s: consent %q is neither send nor skip", s.ID, s.Consent)
+	case s.Daily < 0 || s.AtOnce < 0 || s.PerSecond < 0:
+		return fmt.Errorf("site %s: a limit below zero", s.ID)
+	}
+	if _, known := plans[s.Plan]; !known {
+		return fmt.Errorf("site %s: plan %q is none of free, pro and enterprise", s.ID, s.Plan)
+	}
+	return nil
+}
+
+// list reads a list of groups of the file, each into a value of its own. Unknown names are
+// refused.
+func list[T any](r *reader, path string, n ast.Node, into *[]T) {
+	seq, ok := n.(*ast.SequenceNode)
+	if !ok {
+		if _, null := n.(*ast.NullNode); !null {
+			r.fail(n, "%s is a list of groups of settings", path)
+		}
+		return
+	}
+	for _, e := range seq.Values {
+		var v T
+		if err := yaml.NodeToValue(e, &v, yaml.DisallowUnknownField()); err != nil {
+			if ye, ok := errors.AsType[yaml.Error](err); ok && ye.GetToken() != nil {
+				r.errs = append(r.errs, fmt.Errorf("%s:%d: %s: %s", r.path, ye.GetToken().Position.Line, path, ye.GetMessage()))
+			} else {
+				r.fail(e, "%s: it cannot be read", path) // not the value: a key may stand there
+			}
+			continue
+		}
+		*into = append(*into, v)
+	}
+}

@@ -1,0 +1,123 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tidemill/tidemill/state/project"
+)
+
+func loadDelivery(t *testing.T, text string, vars map[string]string) (*Loaded, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tidemill.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Load(Layers{File: path, Getenv: func(name string) string { return vars[name] }})
+}
+
+func TestSitesAndPartners(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("from-a-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := loadDelivery(t, `
+delivery:
+  workers: 5
+  sites:
+    - id: shop
+      keys: [plain-key]
+      keys_env: [SHOP_KEY]
+      keys_sha256: ["`+strings.Repeat("ab", 32)+`"]
+      public: true
+      plan: pro
+      per_second: 50
+    - id: other
+      daily: 7
+      consent: skip
+  queues:
+    - when: event.eventType == "add_to_cart"
+      queue: high
+  partners:
+    - name: crm
+      endpoint: https://crm.example.com/events
+      when: event.value > 10
+      rateLimit: {requests: 10, window: 1}
+      timeout: 2s
+`, map[string]string{"SHOP_KEY_FILE": file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &c.Delivery
+	if len(d.Sites) != 2 || d.Sites[0].PerDay() != 1_000_000 || d.Sites[1].PerDay() != 7 || d.Sites[0].Limit().PerSecond != 50 {
+		t.Errorf("sites %+v", d.Sites)
+	}
+	if len(d.Partners) != 1 || d.Partners[0].When != "event.value > 10" || d.Partners[0].RateLimit.Requests != 10 {
+		t.Errorf("partners %+v", d.Partners)
+	}
+	keys, err := c.SiteKeys(&d.Sites[0])
+	if err != nil || len(keys) != 3 {
+		t.Fatalf("keys %v, %v", keys, err)
+	}
+	secret, _ := c.Secret("SHOP_KEY")
+	if keys[1] != project.HashOf(secret) || secret.Reveal() != "from-a-file" {
+		t.Error("the key of a file is not what stands there")
+	}
+}
+
+func TestMistakesInSitesAndPartners(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"an unknown name", "sites:\n    - {id: shop, colour: red}", "tidemill.yaml:3"},
+		{"no list", "sites: shop", "is a list"},
+		{"an id", "sites:\n    - {id: a b}", "A-Z a-z 0-9"},
+		{"twice", "sites:\n    - {id: a}\n    - {id: a}", "twice"},
+		{"a plan", "sites:\n    - {id: a, plan: gold}", "free, pro and enterprise"},
+		{"consent", "sites:\n    - {id: a, consent: perhaps}", "neither send nor skip"},
+		{"a variable that is not set", "sites:\n    - {id: a, keys_env: [NOWHERE]}", "NOWHERE_FILE"},
+		{"a hash", "sites:\n    - {id: a, keys_sha256: [abc]}", "64 hexadecimal"},
+		{"a queue", "queues:\n    - {when: 'true', queue: middle}", "none of high"},
+		{"a rule", "queues:\n    - {when: 'event.eventTyp', queue: low}", "eventTyp"},
+		{"a partner's name", "partners:\n    - {nam: x}", "tidemill.yaml:3"},
+		{"workers", "workers: 0", "delivery.workers"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := loadDelivery(t, "delivery:\n  "+c.text+"\n", nil)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAKeyInTheFileIsNotShown(t *testing.T) {
+	c, err := loadDelivery(t, "delivery:\n  sites:\n    - {id: a, keys: [canary]}\n", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := c.Write(&b); err != nil || strings.Contains(b.String(), "canary") {
+		t.Errorf("%v, shown: %s", err, b.String())
+	}
+	if _, err := loadDelivery(t, "delivery:\n  sites:\n    - {id: a, keys: {canary: 1}}\n", nil); err == nil || strings.Contains(err.Error(), "canary") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestTheRedisOfDelivery(t *testing.T) {
+	for _, c := range []struct {
+		vars map[string]string
+		want string
+	}{
+		{nil, ""},
+		{map[string]string{"REDIS_HOST": "r"}, "redis://r:6379"},
+		{map[string]string{"REDIS_HOST": "r", "REDIS_PORT": "7000", "REDIS_PASSWORD": "a b", "REDIS_TLS": "true"}, "rediss://:a%20b@r:7000"},
+		{map[string]string{"REDIS_HOST": "r", "REDIS_URL": "redis://other:1"}, "redis://other:1"},
+	} {
+		l, err := loadDelivery(t, "", c.vars)
+		if err != nil || string(l.DeliveryRedis()) != c.want {
+			t.Errorf("%v: %q, %v; want %q", c.vars, string(l.DeliveryRedis()), err, c.want)
+		}
+	}
+}

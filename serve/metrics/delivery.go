@@ -1,0 +1,96 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemill/tidemill/policy"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/delivery"
+)
+
+// Delivery is a collector of queues and partners, read when Prometheus asks.
+type Delivery struct {
+	system *delivery.System
+	queues queue.Whole
+}
+
+// NewDelivery makes the collector.
+func NewDelivery(s *delivery.System, q queue.Whole) *Delivery { return &Delivery{s, q} }
+
+func ofQueue(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("tidemill_"+name, help, append([]string{"queue"}, labels...), nil)
+}
+
+func ofPartner(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("tidemill_"+name, help, []string{"partner"}, nil)
+}
+
+var (
+	queueJobs      = ofQueue("queue_jobs", "Jobs of a queue, by state.", "state")
+	queueOldest    = ofQueue("queue_oldest_seconds", "Age of the oldest job that has not ended; 0: there is none.")
+	queuePaused    = ofQueue("queue_paused", "1 while a queue is paused, 0 otherwise.")
+	partnerOpen    = ofPartner("partner_circuit_open", "1 while a partner is left alone, 0.5 while it is tried, 0 otherwise.")
+	partnerSuccess = ofPartner("partner_success_ratio", "Requests of the last five minutes that a partner answered as a healthy one does.")
+	partnerP50     = ofPartner("partner_latency_p50_seconds", "Median time of its answers in the last five minutes.")
+	partnerP99     = ofPartner("partner_latency_p99_seconds", "99th percentile of the time of its answers in the last five minutes.")
+	partnerDead    = ofPartner("partner_dead_letters", "Dead letters of a partner.")
+	partnerLast    = ofPartner("partner_last_success_timestamp_seconds", "When a partner last took something from this process.")
+)
+
+// Describe implements prometheus.Collector.
+func (c *Delivery) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{queueJobs, queueOldest, queuePaused, partnerOpen, partnerSuccess, partnerP50, partnerP99, partnerDead, partnerLast} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *Delivery) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	all, err := c.system.Partners(ctx)
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(partnerOpen, err)
+	}
+	names := delivery.Doors()
+	for _, p := range all {
+		names = append(names, delivery.QueueOf(p.Partner))
+		gauge(partnerOpen, map[policy.State]float64{policy.Open: 1, policy.HalfOpen: .5}[p.Circuit], p.Partner)
+		if p.SuccessRate >= 0 {
+			gauge(partnerSuccess, p.SuccessRate, p.Partner)
+			gauge(partnerP50, p.P50.Seconds(), p.Partner)
+			gauge(partnerP99, p.P99.Seconds(), p.Partner)
+		}
+		gauge(partnerDead, float64(p.Dead), p.Partner)
+		if !p.LastSuccessAt.IsZero() {
+			gauge(partnerLast, float64(p.LastSuccessAt.UnixMilli())/1e3, p.Partner)
+		}
+	}
+	for _, name := range names {
+		st, err := c.queues.Stats(ctx, name)
+		if err != nil {
+			ch <- prometheus.NewInvalidMetric(queueJobs, err)
+			return
+		}
+		for state, n := range map[queue.State]int64{queue.Waiting: st.Waiting, queue.Delayed: st.Delayed, queue.Leased: st.Leased, queue.Completed: st.Completed, queue.Failed: st.Failed} {
+			gauge(queueJobs, float64(n), name, string(state))
+		}
+		age := 0.0
+		if !st.Oldest.IsZero() {
+			age = time.Since(st.Oldest).Seconds()
+		}
+		gauge(queueOldest, max(age, 0), name)
+		set, err := c.queues.Settings(ctx, name)
+		if err != nil {
+			ch <- prometheus.NewInvalidMetric(queuePaused, err)
+			return
+		}
+		gauge(queuePaused, truth(set.Paused), name)
+	}
+}
