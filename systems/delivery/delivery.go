@@ -96,6 +96,8 @@ type target struct {
 	gate   tidemill.Gater // of its queue
 	scale  scaling
 	health health
+
+	requests requests
 }
 
 // New puts the system together. It refuses what cannot work, naming the partner.
@@ -167,6 +169,9 @@ func (s *System) begin(ctx context.Context) error {
 			// Only what is configured replaces what somebody may have set by hand.
 			if len(s.o.Tenants) > 0 {
 				q.Tenants = maps.Clone(s.o.Tenants)
+			}
+			if t.AtOnce > 0 {
+				q.Limit.AtOnce = t.AtOnce
 			}
 			if rate := t.Limiter; rate.Rate > 0 {
 				q.Limit.PerSecond, q.Limit.Burst = rate.Rate*float64(t.Items), max(rate.Burst, 1)*t.Items

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -16,14 +17,24 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
-// gather is how long a request waits for more messages, where the partner takes several.
-const gather = 200 * time.Millisecond
+// Where a partner takes several messages in one request, a request waits for more of them
+// at least so long, and longer where only so many requests a second are allowed; and few
+// workers make fuller ones than many.
+const (
+	gatherLeast  = 200 * time.Millisecond
+	gatherMost   = 2 * time.Second
+	batchWorkers = 4
+)
 
 // sender makes the pipelines of a partner: its queue's, and that of its dead letters.
 func (s *System) sender(t *target) error {
 	n := uint64(2*len(Doors()) + 2*len(s.sources))
 	most := t.Workers
-	if most == 0 {
+	switch {
+	case most > 0:
+	case t.Items > 1:
+		most = min(batchWorkers, s.o.Most)
+	default:
 		most = s.o.Most
 	}
 	p := s.pipeline(t.queue, s.open(t.queue, t.Lease, t.Ordered), n)
@@ -32,7 +43,11 @@ func (s *System) sender(t *target) error {
 	p.Rules, p.Retry, p.Breaker = rules, t.Retry, t.Breaker
 	p.Lanes, p.Batch = most, t.Items
 	if t.Items > 1 {
-		p.Age = gather
+		p.Age = gatherLeast
+		if rate := t.Limiter.Rate; rate > 0 {
+			p.Age = min(max(gatherLeast, time.Duration(float64(time.Second)/rate)), gatherMost)
+			t.requests.bucket = policy.Limiter{Rate: rate, Burst: t.Limiter.Burst}.Bucket()
+		}
 	}
 	var err error
 	if t.live, err = flow.New(p); err != nil {
@@ -92,6 +107,9 @@ func (t *target) send(ctx context.Context, batch []*flow.Item[struct{}]) error {
 	for i, it := range batch {
 		ms[i] = &it.Message
 	}
+	if err := t.requests.wait(ctx, t.health.now()); err != nil {
+		return err
+	}
 	err := t.Sink.Write(ctx, ms)
 	if err == nil {
 		return nil
@@ -109,6 +127,34 @@ func (t *target) send(ctx context.Context, batch []*flow.Item[struct{}]) error {
 		it.Row(row)
 	}
 	return err
+}
+
+// requests bounds how many requests a second this process makes, where a request is not a
+// message: the queue's limit, which all instances share, counts messages.
+type requests struct {
+	mu     sync.Mutex     // guards what the bucket holds
+	bucket *policy.Bucket // nil: no bound
+}
+
+// wait returns when the next request may go. An error is the end of ctx.
+func (r *requests) wait(ctx context.Context, now time.Time) error {
+	if r.bucket == nil {
+		return nil
+	}
+	r.mu.Lock()
+	d := r.bucket.Take(now, 1)
+	r.mu.Unlock()
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // response is the row of a dead letter: what the partner answered.

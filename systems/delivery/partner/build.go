@@ -51,6 +51,7 @@ type Built struct {
 	Route      Route
 	Breaker    policy.Breaker
 	Workers    int // requests at once, at most; 0: the system's choice
+	AtOnce     int // events that are out at once, of all instances; 0: no limit
 	Ordered    bool
 	Lease      time.Duration // 0: the queue's own
 	Once       Once
@@ -115,7 +116,7 @@ func (p Partner) build(e *Env) (*Built, error) {
 		return nil, err
 	}
 	return &Built{Name: p.Name, Sink: sink, Retry: p.Retry(), Limiter: p.Limiter(), Items: max(p.Batch.Items, 1), Idempotent: o.Idempotent,
-		Route: route, Breaker: p.Breaker.Policy(), Workers: p.Workers, Ordered: p.Ordered, Lease: p.Lease, Once: p.Once, guard: guard}, nil
+		Route: route, Breaker: p.Breaker.Policy(), Workers: p.Workers, AtOnce: p.AtOnce, Ordered: p.Ordered, Lease: p.Lease, Once: p.Once, guard: guard}, nil
 }
 
 // options makes those of the sink.

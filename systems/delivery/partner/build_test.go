@@ -150,3 +150,20 @@ func TestClientCertificates(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestWaits(t *testing.T) {
+	two := 2
+	p := partner.Partner{MaxRetries: &two, Waits: partner.Waits{Base: 10 * time.Second, Max: 15 * time.Second}}
+	r := p.Retry()
+	for before, want := range []time.Duration{10 * time.Second, 15 * time.Second} {
+		if got, again := r.Next(before, .5); got != want || !again {
+			t.Errorf("wait %d: %v, %v, want %v", before, got, again, want)
+		}
+	}
+	if _, again := r.Next(2, .5); again {
+		t.Error("a third retry")
+	}
+	if d, _ := (partner.Partner{}).Retry().Next(6, 0); d != 48*time.Second {
+		t.Errorf("the seventh wait is %v at the least, want 48 s", d)
+	}
+}

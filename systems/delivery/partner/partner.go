@@ -52,6 +52,8 @@ type Partner struct {
 	RateLimit  RateLimit     `yaml:"rateLimit"`
 	Timeout    time.Duration `yaml:"timeout"`    // of a request; 0: 3s
 	MaxRetries *int          `yaml:"maxRetries"` // after the first try; nil: 7
+	Waits      Waits         `yaml:"retry"`      // between tries
+	AtOnce     int           `yaml:"atOnce"`     // events that are out at once, of all instances; 0: no limit
 	Batch      Batch         `yaml:"batch"`
 
 	Fields  []string `yaml:"fields"`  // of events, beside the known ones, that expressions may use
@@ -85,6 +87,14 @@ func (b Breaker) Policy() policy.Breaker {
 		p.Fails = 5
 	}
 	return p
+}
+
+// Waits are the times between tries; zero fields: 1s, doubling, to 64s, each ±25%.
+type Waits struct {
+	Base   time.Duration `yaml:"base"`   // after the first failure
+	Factor float64       `yaml:"factor"` // by which each is longer
+	Max    time.Duration `yaml:"max"`    // none is longer
+	Jitter float64       `yaml:"jitter"` // share of a wait that chance adds or takes
 }
 
 // Once says which messages are sent once: before the request an entry is written to a
@@ -139,13 +149,25 @@ type Items struct {
 	Outcomes []Outcome `yaml:"outcomes"` // of a failed item; the first that fits. None: validation
 }
 
-// Retry is the partner's retry: 1, 2, 4 … 64 s, each ±25%.
+// Retry is the partner's retry: 1, 2, 4 … 64 s, each ±25%, where nothing else is said.
 func (p Partner) Retry() policy.Retry {
 	r := policy.Partner
 	if p.MaxRetries != nil {
 		r.Tries = *p.MaxRetries
 	}
+	override(&r.Base, p.Waits.Base)
+	override(&r.Factor, p.Waits.Factor)
+	override(&r.Max, p.Waits.Max)
+	override(&r.Spread, p.Waits.Jitter)
 	return r
+}
+
+// override takes a value that is given.
+func override[T comparable](v *T, given T) {
+	var zero T
+	if given != zero {
+		*v = given
+	}
 }
 
 // Limiter is the partner's rate limit.
@@ -171,6 +193,8 @@ func (p *Partner) check() error {
 		return errors.New("rateLimit: a window without requests")
 	case p.Once != Purchases && p.Once != All && p.Once != Nothing:
 		return fmt.Errorf("once %q: want %q, %q, or nothing for purchases and conversions", p.Once, All, Nothing)
+	case p.AtOnce < 0:
+		return fmt.Errorf("atOnce %d is below zero", p.AtOnce)
 	case p.Workers < 0 || p.Workers > 1000:
 		return fmt.Errorf("workers %d is not between 0 and 1000", p.Workers)
 	case p.Lease != 0 && (p.Lease < time.Second || p.Lease > time.Hour):
@@ -196,8 +220,10 @@ func (p *Partner) check() error {
 	case p.Dedup != "" && len(p.Mapping) > 0 && !slices.ContainsFunc(p.Mapping, func(f Field) bool { return f.Field == p.Dedup }):
 		return fmt.Errorf("dedup: the mapping has no field %q", p.Dedup)
 	}
-	if err := p.Breaker.Policy().Check(); err != nil {
-		return err
+	for _, c := range []interface{ Check() error }{p.Breaker.Policy(), p.Retry()} {
+		if err := c.Check(); err != nil {
+			return err
+		}
 	}
 	for _, need := range p.Needs {
 		if !slices.ContainsFunc(strings.Split(need, "|"), func(name string) bool { return p.Settings[name] != "" }) {
@@ -240,6 +266,8 @@ func (p Partner) over(preset Partner) Partner {
 	set(&p.Workers, preset.Workers)
 	set(&p.Lease, preset.Lease)
 	set(&p.Breaker, preset.Breaker)
+	set(&p.Waits, preset.Waits)
+	set(&p.AtOnce, preset.AtOnce)
 	set(&p.Once, preset.Once)
 	p.Auth = p.Auth.over(preset.Auth)
 	p.Headers = merged(preset.Headers, p.Headers)
