@@ -4,51 +4,16 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/tidemill/tidemill/serve/request"
 )
 
-// address is the sender's: of the connection, or, where that is a trusted proxy's, the
-// last one in X-Forwarded-For that is not. Empty: not known.
-func (h *Handler) address(r *http.Request) string {
-	peer, ok := parseAddress(r.RemoteAddr)
-	if !ok {
-		return ""
+// address is the sender's as text; empty: not known.
+func address(r *http.Request, trusted []netip.Prefix) string {
+	if a := request.Address(r, trusted); a.IsValid() {
+		return a.String()
 	}
-	if !h.trusted(peer) {
-		return peer.String()
-	}
-	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for i := len(hops) - 1; i >= 0; i-- {
-		hop, ok := parseAddress(strings.TrimSpace(hops[i]))
-		if !ok {
-			break // nobody we trust wrote this
-		}
-		if peer = hop; !h.trusted(hop) {
-			break
-		}
-	}
-	return peer.String()
-}
-
-func (h *Handler) trusted(a netip.Addr) bool {
-	for _, p := range h.o.TrustProxy {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	return false
-}
-
-// parseAddress reads an address with or without a port.
-func parseAddress(s string) (netip.Addr, bool) {
-	a, err := netip.ParseAddr(strings.Trim(s, "[]"))
-	if err != nil {
-		ap, err := netip.ParseAddrPort(s)
-		if err != nil {
-			return netip.Addr{}, false
-		}
-		a = ap.Addr()
-	}
-	return a.Unmap().WithZone(""), true
+	return ""
 }
 
 // serverAgents begin the User-Agents of libraries that run on servers, which speak for

@@ -34,7 +34,7 @@ func TestAddress(t *testing.T) {
 		for _, f := range c.forwarded {
 			r.Header.Add("X-Forwarded-For", f)
 		}
-		if got := d.address(r); got != c.want {
+		if got := address(r, d.o.TrustProxy); got != c.want {
 			t.Errorf("%s: %q; want %q", c.name, got, c.want)
 		}
 	}

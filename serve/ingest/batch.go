@@ -78,7 +78,7 @@ func (x *exchange) authenticate(key string) *problem {
 	if key == "" {
 		return unauthorized("an API key is needed")
 	}
-	o, err := x.h.keys.find(x.r.Context(), key)
+	o, err := x.h.keys.Find(x.r.Context(), key)
 	switch {
 	case err == nil:
 		x.owner = o
@@ -109,7 +109,7 @@ func (x *exchange) authenticateBody(fromHeader string) *problem {
 // admit asks whether the project may send its events now. A Limited one is a problem.
 func (x *exchange) admit(billed bool, limitedStatus int) (Admission, *problem) {
 	n := len(x.batch.envelope.events)
-	a, err := x.h.o.Meter.Admit(x.r.Context(), x.owner.project.ID, n, billed)
+	a, err := x.h.o.Meter.Admit(x.r.Context(), x.owner.Project.ID, n, billed)
 	if err != nil {
 		x.h.o.Log.WarnContext(x.r.Context(), "limits cannot be asked, events are let in", "error", err)
 		return Admitted, nil
@@ -121,7 +121,7 @@ func (x *exchange) admit(billed bool, limitedStatus int) (Admission, *problem) {
 			text: "the project sends too many events a minute, please retry later", after: retryLimited}
 	case OverQuota:
 		x.h.stats.events(x.speaks, "quota_limited", n)
-		x.h.o.Warn(x.r.Context(), x.owner.project.ID, "quota_limited", "", "", "the month's quota of events is used up; events are dropped")
+		x.h.o.Warn(x.r.Context(), x.owner.Project.ID, "quota_limited", "", "", "the month's quota of events is used up; events are dropped")
 	}
 	return a, nil
 }
@@ -129,7 +129,7 @@ func (x *exchange) admit(billed bool, limitedStatus int) (Admission, *problem) {
 // judge decodes every event and makes a job of each good one. The events that m is of
 // are at most most bytes large; 0: any size that a body may have.
 func (x *exchange) judge(m event.Meta, most int) {
-	m.Project, m.Received = x.owner.project.ID, x.at
+	m.Project, m.Received = x.owner.Project.ID, x.at
 	for i, raw := range x.batch.envelope.events {
 		x.batch.verdicts = append(x.batch.verdicts, x.judgeOne(&m, i, raw, most))
 	}
@@ -166,7 +166,7 @@ func (x *exchange) judgeOne(m *event.Meta, index int, raw []byte, most int) verd
 	at = len(b.bytes)
 	b.bytes = append(b.bytes, e.DistinctID...)
 	b.fields = append(b.fields, tidemill.Field{Name: x.h.metaHeader, Value: value})
-	b.jobs = append(b.jobs, tidemill.Message{Tenant: x.owner.tenant, Type: e.Name, To: x.h.queueOf(x.owner.project.ID),
+	b.jobs = append(b.jobs, tidemill.Message{Tenant: x.owner.Tenant, Type: e.Name, To: x.h.queueOf(x.owner.Project.ID),
 		Key: b.bytes[at:len(b.bytes):len(b.bytes)], Payload: raw, Time: x.at})
 	return verdict{}
 }
@@ -208,7 +208,7 @@ func (x *exchange) add(billed bool) *problem {
 		if err != nil {
 			x.h.stats.events(x.speaks, "failed", len(b.jobs))
 			x.h.o.Log.ErrorContext(x.r.Context(), "events cannot be kept, their sender is asked to retry",
-				"count", len(b.jobs), "project", x.owner.tenant, "error", err)
+				"count", len(b.jobs), "project", x.owner.Tenant, "error", err)
 			return busy("unkept", "events cannot be kept now, please retry")
 		}
 	}
@@ -247,8 +247,8 @@ func (x *exchange) count(billed bool) {
 		x.warn()
 	}
 	if n := b.kept - b.known; billed && n > 0 {
-		if err := x.h.o.Meter.Bill(x.r.Context(), x.owner.project.ID, n); err != nil {
-			x.h.o.Log.WarnContext(x.r.Context(), "events cannot be billed", "count", n, "project", x.owner.tenant, "error", err)
+		if err := x.h.o.Meter.Bill(x.r.Context(), x.owner.Project.ID, n); err != nil {
+			x.h.o.Log.WarnContext(x.r.Context(), "events cannot be billed", "count", n, "project", x.owner.Tenant, "error", err)
 		}
 	}
 }
@@ -261,7 +261,7 @@ func (x *exchange) warn() {
 	for i := range x.batch.verdicts {
 		if v := &x.batch.verdicts[i]; v.state == refused {
 			x.h.stats.events(x.speaks, v.reason, 1)
-			x.h.o.Warn(x.r.Context(), x.owner.project.ID, v.reason, cut(v.name), cut(v.whose), v.detail)
+			x.h.o.Warn(x.r.Context(), x.owner.Project.ID, v.reason, cut(v.name), cut(v.whose), v.detail)
 		}
 	}
 }

@@ -18,6 +18,8 @@ import (
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/tidemill/tidemill/serve/request"
 )
 
 func packed(t testing.TB, s string, open func(io.Writer) io.WriteCloser) string {
@@ -95,8 +97,8 @@ func TestGzip(t *testing.T) {
 		{"one member", gzipped(body), 200},
 		{"two members", gzipped(body[:half]) + gzipped(body[half:]), 200},
 		{"an empty member before", gzipped("") + gzipped(body), 200},
-		{"as many members as may be", pieces(maxMembers), 200},
-		{"one member more", pieces(maxMembers + 1), 400},
+		{"as many members as may be", pieces(request.MaxMembers), 200},
+		{"one member more", pieces(request.MaxMembers + 1), 400},
 		{"100,000 empty members", gzipped(body) + strings.Repeat(gzipped(""), 100_000), 400},
 		{"cut", gzipped(body)[:40], 400},
 		{"cut in the trailer", gzipped(body)[:len(gzipped(body))-1], 400},
@@ -161,7 +163,7 @@ func TestBombsAreRefusedInLittleMemory(t *testing.T) {
 			if grown := int64(after.TotalAlloc - before.TotalAlloc); grown > 16<<20 {
 				t.Errorf("%d bytes of bomb took %d bytes of memory; at most 16 MB are allowed", bomb.Len(), grown)
 			}
-			if out := d.buffers.out.Load(); out != 0 {
+			if out := d.bodies.Out(); out != 0 {
 				t.Errorf("%d bytes were not given back", out)
 			}
 		})
@@ -182,7 +184,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 		"cut gzip": d.send("/batch/", gzipped(big)[:300]),
 		"binary":   d.send("/v1/cloudevents", big, header{"X-Api-Key": goodKey, "Content-Type": "text/plain", "ce-id": "1", "ce-source": "/", "ce-type": "t", "ce-specversion": "1.0", "ce-subject": "u"}),
 	} {
-		if out := d.buffers.out.Load(); out != 0 {
+		if out := d.bodies.Out(); out != 0 {
 			t.Fatalf("%s (%d): %d bytes are out after all answers", name, w.Code, out)
 		}
 	}
@@ -192,7 +194,7 @@ func TestMemoryOfAllRequestsIsBounded(t *testing.T) {
 	d := newDoor(t, func(o *Options) {
 		o.Limits.PostHog, o.Limits.Native, o.Limits.Events, o.Limits.Memory = 1<<20, 1<<20, 100, 5<<20
 	})
-	held := d.buffers.get(5 << 20)
+	held := d.bodies.Get(5 << 20)
 	if held == nil {
 		t.Fatal("the whole of the memory cannot be had")
 	}
@@ -205,10 +207,10 @@ func TestMemoryOfAllRequestsIsBounded(t *testing.T) {
 	if w := d.send("/batch/", many); w.Code != 503 {
 		t.Errorf("99 events in %d bytes: got %d %s; want 503, they take more memory than their bytes", len(many), w.Code, w.Body)
 	}
-	d.buffers.put(held)
+	d.bodies.Put(held)
 	want(t, d.send("/batch/", posted(`{"event":"e","distinct_id":"u","x":"`+strings.Repeat("x", 100_000)+`"}`)), 200, `{"status":"Ok"}`)
 	want(t, d.send("/batch/", many), 200, `{"status":"Ok"}`)
-	if out := d.buffers.out.Load(); out != 0 {
+	if out := d.bodies.Out(); out != 0 {
 		t.Errorf("%d bytes are out after all answers", out)
 	}
 }
@@ -398,7 +400,7 @@ func FuzzBody(f *testing.F) {
 				t.Errorf("job %+v", j)
 			}
 		}
-		if out := d.buffers.out.Load(); out != 0 {
+		if out := d.bodies.Out(); out != 0 {
 			t.Errorf("%d bytes were not given back", out)
 		}
 	})

@@ -11,13 +11,14 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
 // cloudEvents serves CloudEvents 1.0 over HTTP: structured, batched or binary, which the
 // beginning of the content type says.
 func (x *exchange) cloudEvents() *problem {
-	key := headerKey(x.r)
+	key := request.Key(x.r)
 	if key == "" { // as the web hook specification allows
 		key = x.r.URL.Query().Get("access_token")
 	}
@@ -33,7 +34,7 @@ func (x *exchange) cloudEvents() *problem {
 	if !binary && media != "application/cloudevents+json" && media != "application/cloudevents-batch+json" {
 		return unsupported("Content-Type %.60q: of CloudEvents only the JSON format is taken", contentType)
 	}
-	if p := x.open(x.h.o.Limits.Native, gzipOnly); p != nil {
+	if p := x.open(x.h.o.Limits.Native, request.Gzip); p != nil {
 		return p
 	}
 	if binary {
@@ -86,11 +87,11 @@ func (x *exchange) structure(contentType, media string) *problem {
 		}
 	}
 	slices.Sort(names)
-	size := 64 + len(contentType)*6 + len(x.body)*4/3
+	size := 64 + len(contentType)*6 + len(x.body.Bytes)*4/3
 	for _, name := range names {
 		size += len(name) + 6*len(x.r.Header.Get(name)) + 8
 	}
-	out := x.h.buffers.get(size)
+	out := x.h.bodies.Get(size)
 	if out == nil {
 		return busy("memory", "too many large requests at once, please retry")
 	}
@@ -117,7 +118,7 @@ func (x *exchange) structure(contentType, media string) *problem {
 		out, _ = jsontext.AppendQuote(out, value)
 	}
 	if quoted != [3]bool{true, true, true} {
-		x.h.buffers.put(out)
+		x.h.bodies.Put(out)
 		return badRequest("a binary CloudEvent has the headers ce-id, ce-source, ce-type and ce-specversion")
 	}
 	out[0] = '{'
@@ -127,17 +128,17 @@ func (x *exchange) structure(contentType, media string) *problem {
 	}
 	isJSON := media == "" || media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json")
 	switch {
-	case len(x.body) == 0:
-	case isJSON && jsontext.Value(x.body).IsValid(lenient...):
-		out = append(append(out, `,"data":`...), x.body...)
+	case len(x.body.Bytes) == 0:
+	case isJSON && jsontext.Value(x.body.Bytes).IsValid(lenient...):
+		out = append(append(out, `,"data":`...), x.body.Bytes...)
 	case isJSON && media != "":
-		x.h.buffers.put(out)
+		x.h.bodies.Put(out)
 		return badRequest("the data is no JSON, though its content type says so")
 	default:
 		out = append(out, `,"data_base64":"`...)
-		out = base64.StdEncoding.AppendEncode(out, x.body)
+		out = base64.StdEncoding.AppendEncode(out, x.body.Bytes)
 		out = append(out, '"')
 	}
-	x.use(append(out, '}'))
+	x.body.Use(append(out, '}'))
 	return nil
 }

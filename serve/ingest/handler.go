@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
@@ -17,9 +18,8 @@ import (
 // of goroutines.
 type Handler struct {
 	o          Options
-	keys       *keyring
-	buffers    *buffers
-	inflaters  *inflaters
+	keys       *request.Keyring
+	bodies     *request.Bodies
 	stats      *stats
 	routes     map[string]route
 	batches    sync.Pool // of *batch
@@ -40,9 +40,10 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{o: o, buffers: &buffers{limit: o.Limits.Memory}, inflaters: newInflaters(), metaHeader: []byte(event.MetaHeader)}
+	h := &Handler{o: o, metaHeader: []byte(event.MetaHeader)}
+	h.bodies = request.NewBodies(request.Limits{Memory: o.Limits.Memory, Ratio: o.Limits.Ratio, Time: o.Limits.Body})
 	h.batches.New = func() any { return new(batch) }
-	if h.keys, err = newKeyring(o.Projects, o.Now); err != nil {
+	if h.keys, err = request.NewKeyring(o.Projects, o.Now); err != nil {
 		return nil, fmt.Errorf("ingest: %w", err)
 	}
 	if h.stats, err = newStats(o.Registerer); err != nil {
@@ -113,7 +114,7 @@ func (h *Handler) find(path string) (route, bool) {
 
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{h: h, w: w, r: r, at: h.o.Now().UTC().Truncate(time.Millisecond)}
+	x := &exchange{h: h, w: w, r: r, body: request.Body{Of: h.bodies}, at: h.o.Now().UTC().Truncate(time.Millisecond)}
 	start := time.Now()
 	defer x.end(start)
 	x.allowOrigin()
@@ -153,19 +154,18 @@ type exchange struct {
 	at     time.Time // when it was received, in milliseconds
 	speaks protocol
 	status int
-	owner  owner
+	owner  request.Owner
 	batch  *batch // nil until the body is there
 
-	reserved  int64  // bytes of memory that the batch is counted for
-	buf, body []byte // body lies in buf, which is to be given back
-	sent      int    // bytes of the body as sent
+	reserved int64 // bytes of memory that the batch is counted for
+	body     request.Body
 }
 
 // end gives back all memory and counts the request.
 func (x *exchange) end(start time.Time) {
-	x.h.stats.request(x.speaks, x.status, x.sent, len(x.body), time.Since(start))
-	x.use(nil)
-	x.h.buffers.release(x.reserved)
+	x.h.stats.request(x.speaks, x.status, x.body.Sent, len(x.body.Bytes), time.Since(start))
+	x.body.Use(nil)
+	x.h.bodies.Release(x.reserved)
 	if x.batch != nil {
 		x.batch.reset()
 		x.h.batches.Put(x.batch)
@@ -175,16 +175,16 @@ func (x *exchange) end(start time.Time) {
 // events parses the body.
 func (x *exchange) events(limit int, lists ...string) *problem {
 	x.batch = x.h.batches.Get().(*batch)
-	if p := x.batch.envelope.parse(x.body, limit, lists...); p != nil {
+	if p := x.batch.envelope.parse(x.body.Bytes, limit, lists...); p != nil {
 		return p
 	}
 	// What is made of the body takes memory too: a job of each event, and the queue's copy.
 	// As with buffers, what is small always has room.
-	cost := int64(len(x.batch.envelope.events))*eventMemory + int64(len(x.body))
-	if cost <= 2*smallBuffer {
+	cost := int64(len(x.batch.envelope.events))*eventMemory + int64(len(x.body.Bytes))
+	if cost <= 2*request.Small {
 		return nil
 	}
-	if !x.h.buffers.reserve(cost) {
+	if !x.h.bodies.Reserve(cost) {
 		return busy("memory", "too many large requests at once, please retry")
 	}
 	x.reserved += cost

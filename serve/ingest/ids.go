@@ -19,15 +19,15 @@ func (x *exchange) nameless(index int, raw []byte, sent time.Time) uuid.UUID {
 		}
 		n := b.seen[h]
 		b.seen[h] = n + 1
-		return hashID("event", x.owner.project.ID, h, 0, n)
+		return hashID("event", x.owner.Project.ID, h, 0, n)
 	}
 	if sent.IsZero() {
 		return x.h.o.NewID()
 	}
 	if !b.hashed {
-		b.hash, b.hashed = sha256.Sum256(x.body), true
+		b.hash, b.hashed = sha256.Sum256(x.body.Bytes), true
 	}
-	return hashID("place", x.owner.project.ID, b.hash, uint64(sent.UnixMilli()), uint64(index))
+	return hashID("place", x.owner.Project.ID, b.hash, uint64(sent.UnixMilli()), uint64(index))
 }
 
 // hashID is the UUIDv8 that a hash and what it is of stand for.

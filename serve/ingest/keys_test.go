@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/project"
 )
 
@@ -21,12 +22,12 @@ func TestKeysAreRememberedForAWhile(t *testing.T) {
 	}
 	// A key made just now works soon.
 	d.projects.keys[project.HashOf(tidemill.NewSecret("wrong"))] = project.Project{ID: otherProject}
-	d.now = d.now.Add(keyUnknown)
+	d.now = d.now.Add(request.KeyUnknown)
 	want(t, d.send("/v1/batch", nativeBody(nat), header{"X-Api-Key": "wrong"}), 202, "*")
 	// One taken away is refused a little later.
 	delete(d.projects.keys, project.HashOf(tidemill.NewSecret(goodKey)))
 	want(t, d.send("/v1/batch", nativeBody(nat), apiKey), 202, "*")
-	d.now = d.now.Add(keyLife)
+	d.now = d.now.Add(request.KeyLife)
 	want(t, d.send("/v1/batch", nativeBody(nat), apiKey), 401, "*")
 }
 
@@ -34,23 +35,23 @@ func TestKnownKeysOutliveAnOutageOfTheProjects(t *testing.T) {
 	d := newDoor(t)
 	want(t, d.send("/v1/batch", nativeBody(nat), apiKey), 202, "*")
 	d.projects.err = errors.New("connection refused")
-	d.now = d.now.Add(keyLife + time.Second)
+	d.now = d.now.Add(request.KeyLife + time.Second)
 	want(t, d.send("/v1/batch", nativeBody(nat), apiKey), 202, "*")
 	want(t, d.send("/v1/batch", nativeBody(nat), header{"X-Api-Key": otherKey}), 503, `{"retryable":true}`)
-	d.now = d.now.Add(keyInTrouble)
+	d.now = d.now.Add(request.KeyInTrouble)
 	want(t, d.send("/v1/batch", nativeBody(nat), apiKey), 503, `{"retryable":true}`)
 }
 
 func TestAFloodOfWrongKeysIsBounded(t *testing.T) {
 	d := newDoor(t)
 	want(t, d.send("/v1/batch", nativeBody(nat), apiKey), 202, "*")
-	for i := range keysKept + 100 {
-		if _, err := d.keys.find(t.Context(), fmt.Sprint("wrong", i)); !errors.Is(err, project.ErrUnknown) {
+	for i := range request.KeysKept + 100 {
+		if _, err := d.keys.Find(t.Context(), fmt.Sprint("wrong", i)); !errors.Is(err, project.ErrUnknown) {
 			t.Fatal(err)
 		}
 	}
-	if n := d.keys.unknown.Len(); n != keysKept {
-		t.Errorf("%d unknown keys are remembered; want %d", n, keysKept)
+	if n := d.keys.Unknown(); n != request.KeysKept {
+		t.Errorf("%d unknown keys are remembered; want %d", n, request.KeysKept)
 	}
 	asked := d.projects.asked
 	want(t, d.send("/v1/batch", nativeBody(nat), apiKey), 202, "*")
@@ -62,7 +63,7 @@ func TestAFloodOfWrongKeysIsBounded(t *testing.T) {
 func TestKeysNobodyCouldHaveAreNotAskedFor(t *testing.T) {
 	d := newDoor(t)
 	for _, key := range []string{"with space", "ümlaut", string(make([]byte, 129))} {
-		if _, err := d.keys.find(t.Context(), key); !errors.Is(err, project.ErrUnknown) {
+		if _, err := d.keys.Find(t.Context(), key); !errors.Is(err, project.ErrUnknown) {
 			t.Errorf("key %q: %v", key, err)
 		}
 	}

@@ -54,7 +54,7 @@ func TestManyRequestsAtOnce(t *testing.T) {
 			t.Fatalf("job %s has payload %.100q and key %q", j.ID, j.Payload, j.Key)
 		}
 	}
-	if out := d.buffers.out.Load(); out != 0 {
+	if out := d.bodies.Out(); out != 0 {
 		t.Errorf("%d bytes were not given back", out)
 	}
 }

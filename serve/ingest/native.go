@@ -1,15 +1,15 @@
 package ingest
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 
-	"crypto/sha256"
-
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
@@ -28,7 +28,7 @@ func (x *exchange) shared(imported bool) *problem {
 	if strings.HasPrefix(x.r.Header.Get("Authorization"), "Basic ") {
 		x.speaks = segment // until the body says otherwise
 	}
-	if p := x.open(x.h.o.Limits.Native, gzipOnly); p != nil {
+	if p := x.open(x.h.o.Limits.Native, request.Gzip); p != nil {
 		return p
 	}
 	p := x.events(maxImport, "events", "batch")
@@ -46,7 +46,7 @@ func (x *exchange) shared(imported bool) *problem {
 		}
 		return p
 	}
-	if p := x.authenticateBody(headerKey(x.r)); p != nil {
+	if p := x.authenticateBody(request.Key(x.r)); p != nil {
 		return p
 	}
 	if x.speaks == segment {
@@ -57,14 +57,14 @@ func (x *exchange) shared(imported bool) *problem {
 
 // open reads and inflates a body, after a look at the key that the header brings: who
 // has a wrong one sends nothing.
-func (x *exchange) open(limit int, allowed encodings) *problem {
-	if key := headerKey(x.r); key != "" {
+func (x *exchange) open(limit int, allowed request.Encodings) *problem {
+	if key := request.Key(x.r); key != "" {
 		if p := x.authenticate(key); p != nil {
 			return p
 		}
 	}
-	if _, p := x.encoding(allowed); p != nil {
-		return p
+	if _, p := request.Encoding(x.r, allowed); p != nil {
+		return of(p)
 	}
 	if p := x.read(limit); p != nil {
 		return p
@@ -92,7 +92,7 @@ func (x *exchange) nativeEvents(imported bool) *problem {
 	}
 	m := x.meta(event.Native)
 	if m.Import = imported; imported {
-		m.Batch = "import-" + hashID("import", x.owner.project.ID, sha256.Sum256(x.body), 0, 0).String()
+		m.Batch = "import-" + hashID("import", x.owner.Project.ID, sha256.Sum256(x.body.Bytes), 0, 0).String()
 	}
 	x.judge(m, 0)
 	b := x.batch
@@ -119,7 +119,7 @@ func (x *exchange) meta(f event.Format) event.Meta {
 	case f == event.CloudEvents, f != event.PostHog && fromServer(m.Agent):
 		m.Agent = ""
 	default:
-		m.IP = x.h.address(x.r)
+		m.IP = address(x.r, x.h.o.TrustProxy)
 	}
 	return m
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
@@ -29,15 +30,15 @@ func (x *exchange) postHog(limit int) *problem {
 		if data == "" {
 			return badRequest("a GET request brings its events as ?data=")
 		}
-		x.body, x.sent = []byte(data), len(data)
+		x.body.Bytes, x.body.Sent = []byte(data), len(data)
 	} else {
-		if _, p := x.encoding(gzipOnly); p != nil {
-			return p
+		if _, p := request.Encoding(x.r, request.Gzip); p != nil {
+			return of(p)
 		}
 		if p := x.read(limit); p != nil {
 			return p
 		}
-		if enc, _ := x.encoding(gzipOnly); enc != "" {
+		if enc, _ := request.Encoding(x.r, request.Gzip); enc != "" {
 			if p := x.inflate(enc, x.h.o.Limits.PostHog); p != nil {
 				return p
 			}

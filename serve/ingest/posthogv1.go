@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
@@ -30,13 +31,13 @@ func (x *exchange) postHogV1() *problem {
 		return unsupported("Content-Type %.60q: only application/json is taken", x.r.Header.Get("Content-Type"))
 	}
 	limit := x.h.o.Limits.PostHog
-	if _, p := x.encoding(all); p != nil {
-		return p
+	if _, p := request.Encoding(x.r, request.All); p != nil {
+		return of(p)
 	}
 	if p := x.read(limit); p != nil {
 		return p
 	}
-	if p := x.plain(all, limit); p != nil {
+	if p := x.plain(request.All, limit); p != nil {
 		return p
 	}
 	if p := x.events(x.h.o.Limits.Events, "batch"); p != nil {

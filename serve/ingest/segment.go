@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
@@ -35,7 +36,7 @@ func (x *exchange) segmentCall(call string) *problem {
 	if x.batch.envelope.list != "" {
 		return badRequest("the body is not one event")
 	}
-	if len(x.body) > segmentEvent {
+	if len(x.body.Bytes) > segmentEvent {
 		return tooLarge("the event has more than %s", kilobytes(segmentEvent))
 	}
 	m := x.meta(event.Segment)
@@ -44,19 +45,19 @@ func (x *exchange) segmentCall(call string) *problem {
 }
 
 func (x *exchange) openSegment(lists ...string) *problem {
-	if p := x.open(segmentBody, gzipOnly); p != nil {
+	if p := x.open(segmentBody, request.Gzip); p != nil {
 		return p
 	}
 	if p := x.events(segmentNumber, lists...); p != nil {
 		return p
 	}
-	return x.authenticateBody(headerKey(x.r))
+	return x.authenticateBody(request.Key(x.r))
 }
 
 // segmentEvents takes a batch.
 func (x *exchange) segmentEvents(imported bool) *problem {
 	switch n := len(x.batch.envelope.events); {
-	case len(x.body) > segmentBody:
+	case len(x.body.Bytes) > segmentBody:
 		return tooLarge("the batch has more than %s", kilobytes(segmentBody))
 	case n > segmentNumber:
 		return tooLarge("the batch has %d events; at most %d are allowed", n, segmentNumber)

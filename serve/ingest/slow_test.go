@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tidemill/tidemill/serve/request"
 )
 
 // pipes is a listener without a network, so that time can be faked.
@@ -75,11 +77,11 @@ func TestSlowBodies(t *testing.T) {
 		status int
 		took   time.Duration
 	}{
-		{"a byte a second is not waited for", 1000, "x", time.Second, 408, chunkTime},
-		{"nothing is not waited for", 1000, "x", time.Hour, 408, chunkTime},
+		{"a byte a second is not waited for", 1000, "x", time.Second, 408, request.ChunkTime},
+		{"nothing is not waited for", 1000, "x", time.Hour, 408, request.ChunkTime},
 		{"1 MB in 64 KiB pieces, 4 s each, is", 1 << 20, strings.Repeat(" ", 64<<10), 4 * time.Second, 400, 64 * time.Second},
 		{"4 MB in 50 KiB pieces, 3 s each, is not: it takes too long in all", 4 << 20, strings.Repeat(" ", 50<<10), 3 * time.Second, 408, 2 * time.Minute},
-		{"1 MB in 64 KiB pieces, 6 s each, is not", 1 << 20, strings.Repeat(" ", 64<<10), 6 * time.Second, 408, chunkTime},
+		{"1 MB in 64 KiB pieces, 6 s each, is not", 1 << 20, strings.Repeat(" ", 64<<10), 6 * time.Second, 408, request.ChunkTime},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -88,7 +90,7 @@ func TestSlowBodies(t *testing.T) {
 				if status != c.status || took != c.took {
 					t.Errorf("got %d after %s; want %d after %s", status, took, c.status, c.took)
 				}
-				if out := d.buffers.out.Load(); out != 0 {
+				if out := d.bodies.Out(); out != 0 {
 					t.Errorf("%d bytes were not given back", out)
 				}
 			})

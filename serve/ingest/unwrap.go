@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"net/url"
 	"strings"
+
+	"github.com/tidemill/tidemill/serve/request"
 )
 
 // unwrap undoes what PostHog's old clients wrap JSON in, in any of their orders: a form
@@ -12,7 +14,7 @@ import (
 // are often wrong, so that the bytes decide; only lz-string must be named.
 func (x *exchange) unwrap(compression string, limit int) *problem {
 	if form := x.r.Header.Get("Content-Type"); strings.HasPrefix(strings.ToLower(form), "application/x-www-form-urlencoded") ||
-		bytes.HasPrefix(x.body, []byte("data=")) {
+		bytes.HasPrefix(x.body.Bytes, []byte("data=")) {
 		if c := x.unform(); c != "" {
 			compression = c
 		}
@@ -20,12 +22,12 @@ func (x *exchange) unwrap(compression string, limit int) *problem {
 	lz := compression == "lz64" || compression == "lz-string"
 	inflated := false
 	for range 5 { // form, base64, gzip, base64 again: nobody wraps more
-		b := bytes.TrimLeft(x.body, " \t\r\n")
+		b := bytes.TrimLeft(x.body.Bytes, " \t\r\n")
 		var p *problem
 		switch {
-		case isGzip(x.body) && inflated:
+		case request.IsGzip(x.body.Bytes) && inflated:
 			return unsupported("the body is compressed twice; once is taken")
-		case isGzip(x.body):
+		case request.IsGzip(x.body.Bytes):
 			inflated = true
 			p = x.inflate("gzip", limit)
 		case len(b) == 0:
@@ -52,7 +54,7 @@ func (x *exchange) unwrap(compression string, limit int) *problem {
 func (x *exchange) unform() (compression string) {
 	var data []byte
 	found := false
-	for field := range bytes.SplitSeq(x.body, []byte("&")) {
+	for field := range bytes.SplitSeq(x.body.Bytes, []byte("&")) {
 		name, value, _ := bytes.Cut(field, []byte("="))
 		switch string(name) {
 		case "data":
@@ -62,7 +64,7 @@ func (x *exchange) unform() (compression string) {
 		}
 	}
 	if found {
-		x.body = unescape(data)
+		x.body.Bytes = unescape(data)
 	}
 	return compression
 }
@@ -98,7 +100,7 @@ func unhex(ch byte) byte {
 // where forms have lost a plus. With fill, its last digits need not make whole bytes:
 // lz-string counts bits.
 func (x *exchange) unbase64(fill bool) *problem {
-	in := bytes.TrimRight(x.body, "=\r\n\t ")
+	in := bytes.TrimRight(x.body.Bytes, "=\r\n\t ")
 	in = bytes.TrimLeft(in, "\r\n\t")
 	for i, ch := range in {
 		switch ch {
@@ -111,35 +113,35 @@ func (x *exchange) unbase64(fill bool) *problem {
 	for fill && len(in)%4 != 0 {
 		in = append(in, 'A')
 	}
-	out := x.h.buffers.get(base64.RawStdEncoding.DecodedLen(len(in)))
+	out := x.h.bodies.Get(base64.RawStdEncoding.DecodedLen(len(in)))
 	if out == nil {
 		return busy("memory", "too many large requests at once, please retry")
 	}
 	n, err := base64.RawStdEncoding.Decode(out[:cap(out)], in)
 	if err != nil || n == 0 {
-		x.h.buffers.put(out)
+		x.h.bodies.Put(out)
 		return badRequest("the body is neither JSON nor base64 of it")
 	}
-	x.use(out[:n])
+	x.body.Use(out[:n])
 	return nil
 }
 
 // unlz decompresses lz-string.
 func (x *exchange) unlz(limit int) *problem {
-	release, err := x.h.inflaters.enter(x.r.Context())
-	if err != nil {
-		return busy("gone", "the client is gone")
+	release, p := x.h.bodies.Enter(x.r.Context())
+	if p != nil {
+		return of(p)
 	}
 	defer release()
-	limit = min(limit, freeBytes+len(x.body)*x.h.o.Limits.Ratio)
-	out, err := unLZ(nil, x.body, limit)
+	limit = x.h.bodies.Most(len(x.body.Bytes), limit)
+	out, err := unLZ(nil, x.body.Bytes, limit)
 	switch {
 	case err == errLZLimit:
 		return tooLarge("the body has more than %d bytes when decompressed", limit)
 	case err != nil:
 		return badRequest("the body is no lz-string data")
 	}
-	x.use(nil)
-	x.body = out
+	x.body.Use(nil)
+	x.body.Bytes = out
 	return nil
 }

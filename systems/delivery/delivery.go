@@ -16,6 +16,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
@@ -26,9 +27,9 @@ const Name = "delivery"
 // the partners' queues. The pipelines that route have names of their own: letters are kept
 // under them.
 const (
-	High     = "ingest.high"     // purchases and conversions
-	Standard = "ingest.standard" // all else
-	Low      = "ingest.low"      // what came in large batches
+	High     = accept.High     // purchases and conversions
+	Standard = accept.Standard // all else
+	Low      = accept.Low      // what came in large batches
 	partners = "s2s."
 )
 
@@ -44,7 +45,7 @@ func ReplayOf(pipeline string) string { return pipeline + ".replay" }
 // ConversionHeader marks the job of an event that came as a conversion: it is sent as a
 // purchase is. GPCHeader marks one whose request said Sec-GPC: 1.
 const (
-	ConversionHeader = "conversion"
+	ConversionHeader = accept.ConversionHeader
 	GPCHeader        = "gpc"
 )
 
@@ -264,6 +265,9 @@ func def[T comparable](v *T, otherwise T) {
 }
 
 // rules are what failures mean between us and a partner: it may ask for less only so often.
+// What is transient is our own ledger's failure, before anything was sent: the event loses
+// no try by it, and the partner is not to blame.
 var rules = policy.Table{
 	tidemill.RateLimit: {Do: policy.Retrying, Burns: true},
+	tidemill.Transient: {Do: policy.Retrying},
 }

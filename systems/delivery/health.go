@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/sink/httpsink"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
 // Health is that of the last five minutes, in slices of half a minute.
@@ -40,7 +40,7 @@ type counted struct {
 
 // observe takes in one request. Only what the partner is at fault for, or refuses us
 // altogether, is no success: an event that is wrong says nothing about its health.
-func (h *health) observe(_ context.Context, _ []*tidemill.Message, a httpsink.Attempt) {
+func (h *health) observe(_ context.Context, _ []*tidemill.Message, a partner.Attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := a.At.Add(a.Took).UnixNano() / int64(slice)

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/queue"
 )
 
 func partial(err error) bool {
@@ -45,6 +46,18 @@ func (s *System) Partners(ctx context.Context) ([]PartnerHealth, error) {
 	return all, nil
 }
 
+// May names the partners that events of a site may go to, as far as that is known before
+// they are routed.
+func (s *System) May(site string) []string {
+	var names []string
+	for _, t := range s.targets {
+		if t.Route.OfSite(site) {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
 // OpenCircuit leaves a partner alone for a time (0: a minute), in all instances. Its jobs
 // wait and lose no try.
 func (s *System) OpenCircuit(ctx context.Context, partner string, d time.Duration) error {
@@ -60,7 +73,8 @@ func (s *System) OpenCircuit(ctx context.Context, partner string, d time.Duratio
 	return t.gate.Gate(ctx, s.o.Now().Add(d), t.Breaker.Circuit().Breaker().Probes)
 }
 
-// CloseCircuit lets a partner's jobs go on at once.
+// CloseCircuit lets a partner's jobs go on at once, those too that were put off while it
+// was left alone or after a failure.
 func (s *System) CloseCircuit(ctx context.Context, partner string) error {
 	t, err := s.find(partner)
 	if err != nil {
@@ -68,7 +82,11 @@ func (s *System) CloseCircuit(ctx context.Context, partner string) error {
 	}
 	t.live.Reset()
 	t.replay.Reset()
-	return t.gate.Gate(ctx, time.Time{}, 0)
+	if err := t.gate.Gate(ctx, time.Time{}, 0); err != nil {
+		return err
+	}
+	_, err = s.p.Queues.Promote(ctx, queue.Filter{Queue: t.queue})
+	return err
 }
 
 // ErrNoPartner says that there is no partner of that name.

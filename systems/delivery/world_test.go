@@ -16,6 +16,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/memoryledger"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
@@ -137,8 +138,14 @@ func in(t *testing.T, o delivery.Options, ps []partner.Partner, test func(w *wor
 // start begins a system on the world's stores.
 func (w *world) start(o delivery.Options, ps []partner.Partner) {
 	w.Helper()
+	w.startOn(w.sent, o, ps)
+}
+
+// startOn is start with another ledger.
+func (w *world) startOn(sent ledger.Store, o delivery.Options, ps []partner.Partner) {
+	w.Helper()
 	o.Seed = 1
-	sys, err := delivery.New(delivery.Parts{Queues: w.queues, Letters: w.letters, Sent: w.sent, Partners: ps, Env: partner.Env{Via: w.partners}}, o)
+	sys, err := delivery.New(delivery.Parts{Queues: w.queues, Letters: w.letters, Sent: sent, Partners: ps, Env: partner.Env{Via: w.partners}}, o)
 	if err != nil {
 		w.Fatal(err)
 	}

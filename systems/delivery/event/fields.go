@@ -18,8 +18,8 @@ const (
 type kind uint8
 
 const (
-	free kind = iota // anything, within limits
-	scalar           // text, number, boolean
+	free   kind = iota // anything, within limits
+	scalar             // text, number, boolean
 	text
 	number
 	integer
@@ -126,9 +126,9 @@ func table() *field {
 	return objects(map[string]*field{
 		"eventType":      formed(typeName, func(d *decoder, v []byte) { d.setType(v) }),
 		"timestamp":      formed(instant, func(d *decoder, v []byte) { d.e.Time, _ = parseTime(v) }),
-		"siteId":         formed(site, func(d *decoder, v []byte) { d.e.Site = d.rules.siteName(v) }),
+		"siteId":         formed(site, func(d *decoder, v []byte) { d.e.Site = d.string(v) }),
 		"eventId":        formed(uuidText, func(d *decoder, v []byte) { d.e.ID = lower(v) }),
-		"version":        formed(version, func(d *decoder, v []byte) { d.setVersion(v, "version") }),
+		"version":        formed(version, func(d *decoder, v []byte) { d.setVersion(v) }),
 		"sessionId":      texts(0, 100).kept(func(d *decoder, v []byte) { d.e.Session = d.string(v) }),
 		"userId":         formed(hex64, func(d *decoder, v []byte) { d.e.User = lower(v) }),
 		"deviceId":       texts(0, 100).kept(func(d *decoder, v []byte) { d.e.Device = d.string(v) }),

@@ -15,3 +15,6 @@ func Response(err error) (status int, body []byte, ok bool) {
 	}
 	return r.Status, r.Body, true
 }
+
+// Attempt is one request to a partner and what came of it.
+type Attempt = httpsink.Attempt

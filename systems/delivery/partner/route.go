@@ -58,10 +58,13 @@ func (p *Partner) route() (r Route, err error) {
 	return r, err
 }
 
+// OfSite says whether events of a site may be for the partner.
+func (r *Route) OfSite(site string) bool { return len(r.sites) == 0 || slices.Contains(r.sites, site) }
+
 // Takes says whether the event is for the partner. An expression that fails, or is neither
 // true nor false, makes the event invalid: silence would lose it.
 func (r *Route) Takes(e *Event) (bool, error) {
-	if len(r.sites) > 0 && !slices.Contains(r.sites, e.site) {
+	if !r.OfSite(e.site) {
 		return false, nil
 	}
 	if r.when == nil {

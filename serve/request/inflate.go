@@ -1,10 +1,11 @@
-package ingest
+package request
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,78 +18,100 @@ import (
 )
 
 const (
-	maxMembers = 16  // of one gzip body: real ones have one
+	// MaxMembers is how many members a gzip body may have: real ones have one.
+	MaxMembers = 16
+	mib        = 1 << 20
 	freeBytes  = mib // that inflating may make of anything, whatever the ratio
 )
 
-// encodings are those that a protocol takes.
-type encodings uint8
+// Encodings are those that a protocol takes.
+type Encodings uint8
 
+// The encodings. A body may have one of them, once.
 const (
-	gzipOnly encodings = iota
-	all                // gzip, deflate, br and zstd
+	Gzip Encodings = iota
+	All            // gzip, deflate, br and zstd
 )
 
-// encoding is the body's Content-Encoding: empty for none.
-func (x *exchange) encoding(allowed encodings) (string, *problem) {
-	enc := strings.ToLower(strings.TrimSpace(strings.Join(x.r.Header.Values("Content-Encoding"), ",")))
+// Encoding is a request's Content-Encoding: empty for none.
+func Encoding(r *http.Request, allowed Encodings) (string, *Problem) {
+	said := r.Header["Content-Encoding"]
+	if len(said) == 0 {
+		return "", nil
+	}
+	enc := strings.ToLower(strings.TrimSpace(strings.Join(said, ",")))
 	switch enc {
 	case "", "identity":
 		return "", nil
 	case "gzip", "x-gzip":
 		return "gzip", nil
 	case "deflate", "br", "zstd":
-		if allowed == all {
+		if allowed == All {
 			return enc, nil
 		}
 	}
-	if allowed == all {
+	if allowed == All {
 		return "", unsupported("Content-Encoding %.60q: one of gzip, deflate, br and zstd is taken, once", enc)
 	}
 	return "", unsupported("Content-Encoding %.60q: only gzip is taken, once", enc)
 }
 
-// plain undoes the body's Content-Encoding. A gzip body is known by its first bytes too,
-// for clients that do not say it.
-func (x *exchange) plain(allowed encodings, limit int) *problem {
-	enc, p := x.encoding(allowed)
+// Plain undoes the body's Content-Encoding, into at most limit bytes. A gzip body is known
+// by its first bytes too, for clients that do not say it.
+func (x *Body) Plain(r *http.Request, allowed Encodings, limit int) *Problem {
+	enc, p := Encoding(r, allowed)
 	if p != nil {
 		return p
 	}
-	if enc == "" && isGzip(x.body) {
+	if enc == "" && IsGzip(x.Bytes) {
 		enc = "gzip"
 	}
 	if enc == "" {
 		return nil
 	}
-	return x.inflate(enc, limit)
+	return x.Inflate(r.Context(), enc, limit)
 }
 
-func isGzip(b []byte) bool { return len(b) > 2 && b[0] == 0x1f && b[1] == 0x8b && b[2] == 8 }
+// IsGzip says whether bytes begin as gzip does.
+func IsGzip(b []byte) bool { return len(b) > 2 && b[0] == 0x1f && b[1] == 0x8b && b[2] == 8 }
 
-// inflate puts what the body stands for in its place.
-func (x *exchange) inflate(enc string, limit int) *problem {
-	release, err := x.h.inflaters.enter(x.r.Context())
+// Enter waits for a place among those that inflate: only a few do so at once.
+func (b *Bodies) Enter(ctx context.Context) (leave func(), p *Problem) {
+	leave, err := b.inflaters.enter(ctx)
 	if err != nil {
-		return busy("gone", "the client is gone")
+		return nil, busy("gone", "the client is gone")
+	}
+	return leave, nil
+}
+
+// Most is what inflating may make of so many bytes, where limit is the most that a body
+// may have.
+func (b *Bodies) Most(sent, limit int) int { return min(limit, freeBytes+sent*b.o.Ratio) }
+
+// Inflate puts what the body stands for in its place. The encoding is one that Encoding
+// returns, and not empty.
+func (x *Body) Inflate(ctx context.Context, enc string, limit int) *Problem {
+	release, p := x.Of.Enter(ctx)
+	if p != nil {
+		return p
 	}
 	defer release()
-	in := bytes.NewReader(x.body)
-	r, p := x.h.inflaters.open(enc, in)
+	in := bytes.NewReader(x.Bytes)
+	r, p := x.Of.inflaters.open(enc, in)
 	if p != nil {
 		return p
 	}
 	defer r.close()
-	out := x.h.buffers.get(min(4*len(x.body), limit+1))
+	out := x.Of.Get(min(4*len(x.Bytes), limit+1))
 	if out == nil {
-		return busy("memory", "too many large requests at once, please retry")
+		return noRoom()
 	}
 	for idle := 0; ; {
 		if len(out) == cap(out) {
-			larger := x.h.buffers.grow(out, limit+1)
+			larger := x.Of.grow(out, limit+1)
 			if larger == nil {
-				x.h.buffers.put(out)
-				return busy("memory", "too many large requests at once, please retry")
+				x.Of.Put(out)
+				return noRoom()
 			}
 			out = larger
 		}
@@ -97,18 +120,18 @@ func (x *exchange) inflate(enc string, limit int) *problem {
 		if idle++; n > 0 {
 			idle = 0
 		}
-		read := len(x.body) - in.Len()
+		read := len(x.Bytes) - in.Len()
 		switch {
 		case len(out) > limit:
 			p = tooLarge("the body has more than %d bytes when inflated", limit)
-		case len(out) > freeBytes+read*x.h.o.Limits.Ratio:
-			p = tooLarge("the body grows to more than %d times its size when inflated", x.h.o.Limits.Ratio)
+		case len(out) > freeBytes+read*x.Of.o.Ratio:
+			p = tooLarge("the body grows to more than %d times its size when inflated", x.Of.o.Ratio)
 		case err == io.EOF && in.Len() == 0:
-			if isGzip(out) {
+			if IsGzip(out) {
 				p = unsupported("the body is compressed twice; once is taken")
 				break
 			}
-			x.use(out)
+			x.Use(out)
 			return nil
 		case err == io.EOF:
 			p = badRequest("there is something behind the end of the %s data", enc)
@@ -116,7 +139,7 @@ func (x *exchange) inflate(enc string, limit int) *problem {
 			p = badRequest("the body is no whole %s data", enc)
 		}
 		if p != nil {
-			x.h.buffers.put(out)
+			x.Of.Put(out)
 			return p
 		}
 	}
@@ -149,7 +172,7 @@ type inflater struct {
 	close func()
 }
 
-func (f *inflaters) open(enc string, in *bytes.Reader) (inflater, *problem) {
+func (f *inflaters) open(enc string, in *bytes.Reader) (inflater, *Problem) {
 	switch enc {
 	case "gzip":
 		r, ok := f.gzip.Get().(*members)
@@ -200,7 +223,7 @@ func (f *inflaters) open(enc string, in *bytes.Reader) (inflater, *problem) {
 // in one go, before limits are looked at.
 type onlyReader struct{ io.Reader }
 
-func openReset(pool *sync.Pool, _ *bytes.Reader, make func() (io.ReadCloser, error), reset func(io.ReadCloser) error) (inflater, *problem) {
+func openReset(pool *sync.Pool, _ *bytes.Reader, make func() (io.ReadCloser, error), reset func(io.ReadCloser) error) (inflater, *Problem) {
 	r, ok := pool.Get().(io.ReadCloser)
 	var err error
 	if ok {
@@ -214,7 +237,7 @@ func openReset(pool *sync.Pool, _ *bytes.Reader, make func() (io.ReadCloser, err
 	return inflater{r, func() { pool.Put(r) }}, nil
 }
 
-// members reads the members of a gzip body one after another, up to maxMembers, and ends
+// members reads the members of a gzip body one after another, up to MaxMembers, and ends
 // where the last one ends: what is behind it is left in the input.
 type members struct {
 	in *bytes.Reader
@@ -241,11 +264,11 @@ func (m *members) Read(b []byte) (int, error) {
 func (m *members) more() bool {
 	var head [3]byte
 	n, _ := m.in.ReadAt(head[:], m.in.Size()-int64(m.in.Len()))
-	return isGzip(head[:n])
+	return IsGzip(head[:n])
 }
 
 func (m *members) open() error {
-	if m.n++; m.n > maxMembers {
+	if m.n++; m.n > MaxMembers {
 		return errMembers
 	}
 	err := m.r.Reset(m.in)

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	_ "net/http/pprof"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/serve/events"
+	"github.com/tidemill/tidemill/state/ledger/redisledger"
+	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/redisqueue"
+	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/systems/delivery/accept"
+	"github.com/tidemill/tidemill/systems/delivery/event"
+)
+
+const key = "bench-key"
+
+// server is what answers, and how many events it has kept.
+type server struct {
+	handler http.Handler
+	kept    func(context.Context) (int64, error)
+	close   func()
+}
+
+// serveUntilStopped is what a process of its own does.
+func serveUntilStopped(kind string, args []string) error {
+	if len(args) != 2 {
+		return errors.New("want the address of Redis and a folder")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var s *server
+	var err error
+	switch run := fmt.Sprint(os.Getpid()); kind {
+	case "script":
+		s, err = script(ctx, args[0], run)
+	case "nothing":
+		s = nothing()
+	case "redis":
+		s, err = onRedis(ctx, args[0], run)
+	case "sqlite":
+		s, err = onSQLite(ctx, args[1])
+	default:
+		err = errors.New("there is no such server")
+	}
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /kept", func(w http.ResponseWriter, r *http.Request) {
+		n, err := s.kept(r.Context())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		_, _ = io.WriteString(w, strconv.FormatInt(n, 10))
+	})
+	mux.Handle("/debug/pprof/", http.DefaultServeMux)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Printf("listening http://%s\nready\n", listener.Addr())
+	// The door is not behind the mux: the product has it at the root of its own address.
+	h := &http.Server{ReadTimeout: 40 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			s.handler.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})}
+	go func() {
+		<-ctx.Done()
+		_ = h.Close()
+	}()
+	if err := h.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// once is the whole of idempotency in one script: the key, and the event in a stream.
+var once = rueidis.NewLuaScript(`if not redis.call('SET',KEYS[1],1,'NX','EX',86400) then return 0 end
+redis.call('XADD',KEYS[2],'*','body',ARGV[1]) return 1`)
+
+// script is the least that can be called a door: net/http, a check that it is JSON, and one
+// script.
+func script(ctx context.Context, redis, run string) (*server, error) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redis}, DisableCache: true})
+	if err != nil {
+		return nil, err
+	}
+	stream := "bare:" + run
+	return &server{
+		close: client.Close,
+		kept: func(ctx context.Context) (int64, error) {
+			return client.Do(ctx, client.B().Xlen().Key(stream).Build()).AsInt64()
+		},
+		handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			b, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+			if err != nil || !json.Valid(b) {
+				http.Error(w, "body", http.StatusBadRequest)
+				return
+			}
+			h := sha256.Sum256([]byte(r.Header.Get("X-Idempotency-Key")))
+			if err := once.Exec(r.Context(), client, []string{"idem:" + hex.EncodeToString(h[:16]), stream}, []string{rueidis.BinaryString(b)}).Error(); err != nil {
+				http.Error(w, "queue", http.StatusServiceUnavailable)
+				return
+			}
+			w.WriteHeader(http.StatusAccepted)
+		}),
+	}, nil
+}
+
+// nothing answers at once.
+func nothing() *server {
+	var n atomic.Int64
+	return &server{close: func() {}, kept: func(context.Context) (int64, error) { return n.Load(), nil },
+		handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			n.Add(1)
+			w.WriteHeader(http.StatusAccepted)
+		})}
+}
+
+func onRedis(ctx context.Context, addr, run string) (*server, error) {
+	client, err := redisconn.Open(ctx, tidemill.NewSecret("redis://"+addr), redisconn.Options{})
+	if err != nil {
+		return nil, err
+	}
+	l, err := redisledger.New(client, redisledger.Options{Name: "ingest", Prefix: run})
+	if err != nil {
+		return nil, err
+	}
+	q, err := redisqueue.New(client, redisqueue.Options{Prefix: "q" + run})
+	if err != nil {
+		return nil, err
+	}
+	return door(ctx, l, q, client.Close)
+}
+
+func onSQLite(ctx context.Context, dir string) (*server, error) {
+	db, err := sqlitedb.Open(ctx, filepath.Join(dir, "tidemill.db"), sqlitedb.Options{})
+	if err != nil {
+		return nil, err
+	}
+	l, err := sqliteledger.New(ctx, db, sqliteledger.Options{Name: "ingest"})
+	if err != nil {
+		return nil, err
+	}
+	q, err := sqlitequeue.New(ctx, db, sqlitequeue.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return door(ctx, l, q, func() { _ = db.Close() })
+}
+
+// door is the product's.
+func door(ctx context.Context, l accept.Ledger, q queue.Store, close func()) (*server, error) {
+	p := memoryproject.New()
+	if err := p.Ensure(ctx, project.Project{ID: project.ID("shop"), Name: "shop"}, project.HashOf(tidemill.NewSecret(key))); err != nil {
+		return nil, err
+	}
+	rules, err := event.New(event.Options{})
+	if err != nil {
+		return nil, err
+	}
+	a, err := accept.New(l, q, accept.Options{})
+	if err != nil {
+		return nil, err
+	}
+	h, err := events.New(events.Options{Acceptor: a, Rules: rules, Projects: p})
+	if err != nil {
+		return nil, err
+	}
+	return &server{handler: h, close: close, kept: func(ctx context.Context) (n int64, err error) {
+		for _, name := range []string{accept.High, accept.Standard, accept.Low} {
+			s, err := q.Stats(ctx, name)
+			if err != nil {
+				return 0, err
+			}
+			n += s.Waiting
+		}
+		return n, nil
+	}}, nil
+}

@@ -1,0 +1,71 @@
+package events
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// admitAddress counts a request that comes without a key.
+func (x *exchange) admitAddress() *problem {
+	l := Limit{x.h.o.Limits.PerMinute, time.Minute}
+	if l.Count < 0 {
+		return nil
+	}
+	s, err := x.h.o.Meter.Admit(x.r.Context(), "address/"+x.address(), 1, l)
+	if err != nil {
+		x.uncounted(err)
+		return nil
+	}
+	if s.Admitted {
+		return nil
+	}
+	return x.limited("too many requests from this address, please retry later", l, s)
+}
+
+// day is what a site's day was charged.
+type day struct {
+	n        int
+	limit    Limit
+	standing Standing
+}
+
+// admitDay counts events that are new in the site's day.
+func (x *exchange) admitDay(n int) *problem {
+	l := Limit{x.set.PerDay, 24 * time.Hour}
+	s, err := x.h.o.Meter.Admit(x.r.Context(), "site/"+x.site, n, l)
+	switch {
+	case err != nil:
+		x.uncounted(err)
+	case !s.Admitted:
+		x.h.stats.event(x.door, limited, n)
+		return x.limited("the site's events of this day are used up, or would be with these", l, s)
+	default:
+		x.day = day{n, l, s}
+	}
+	return nil
+}
+
+// returnDay takes back what the day was charged: the events are not kept.
+func (x *exchange) returnDay() {
+	d := x.day
+	if d.n == 0 {
+		return
+	}
+	if err := x.h.o.Meter.Return(x.r.Context(), "site/"+x.site, d.n, d.limit, d.standing); err != nil {
+		x.uncounted(err)
+	}
+}
+
+func (x *exchange) uncounted(err error) {
+	x.h.o.Log.WarnContext(x.r.Context(), "limits cannot be asked, requests are let in", "error", err)
+}
+
+// limited is the problem of who has sent too much.
+func (x *exchange) limited(text string, l Limit, s Standing) *problem {
+	x.header["X-Ratelimit-Limit"] = []string{strconv.Itoa(l.Count)}
+	x.header["X-Ratelimit-Remaining"] = []string{strconv.Itoa(s.Left)}
+	x.header["X-Ratelimit-Reset"] = []string{strconv.FormatInt(s.Reset.Unix(), 10)}
+	after := int(s.Reset.Sub(x.at).Seconds()) + 1
+	return &problem{http.StatusTooManyRequests, "rate_limited", text, max(after, 1), nil}
+}

@@ -1,0 +1,92 @@
+package request
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+const (
+	chunk = 128 << 10 // bytes that must arrive
+	// ChunkTime is how long 128 KiB of a body may take: a client that is slower is not
+	// waited for.
+	ChunkTime = 10 * time.Second
+)
+
+// Body is the body of one request. It belongs to one goroutine; Use(nil) gives its memory
+// back.
+type Body struct {
+	Of    *Bodies
+	Bytes []byte // as read, or inflated
+	Sent  int    // bytes as sent
+
+	buf []byte // to be given back; Bytes lie in it
+}
+
+// Read takes the request's body as it is sent, at most limit bytes.
+func (x *Body) Read(w http.ResponseWriter, r *http.Request, limit int) *Problem {
+	if r.ContentLength > int64(limit) {
+		return tooLarge("the body has %d bytes; at most %d are allowed", r.ContentLength, limit)
+	}
+	first := Small
+	if n := r.ContentLength; n >= 0 {
+		first = int(min(n+1, Small)) // a length is only said: memory comes with the bytes
+	}
+	buf := x.Of.Get(first)
+	var p *Problem
+	if buf, p = x.fill(w, r, buf, limit); p != nil {
+		x.Of.Put(buf)
+		return p
+	}
+	x.Use(buf)
+	x.Sent = len(buf)
+	return nil
+}
+
+// fill reads the body to its end into buf.
+func (x *Body) fill(w http.ResponseWriter, r *http.Request, buf []byte, limit int) ([]byte, *Problem) {
+	control := http.NewResponseController(w)
+	end := time.Now().Add(x.Of.o.Time)
+	deadline := func() { // not every server has deadlines
+		t := time.Now().Add(ChunkTime)
+		if t.After(end) {
+			t = end
+		}
+		_ = control.SetReadDeadline(t)
+	}
+	deadline()
+	next := chunk
+	for {
+		if len(buf) == cap(buf) {
+			larger := x.Of.grow(buf, limit+1)
+			if larger == nil {
+				return buf, noRoom()
+			}
+			buf = larger
+		}
+		n, err := r.Body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case len(buf) > limit:
+			return buf, tooLarge("the body has more than %d bytes", limit)
+		case err == io.EOF:
+			return buf, nil // here the server forgets the deadline
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return buf, &Problem{http.StatusRequestTimeout, "timeout",
+				"the body came too slowly: " + ChunkTime.String() + " for 128 KiB and " + x.Of.o.Time.String() + " for all of it are the limits"}
+		case err != nil:
+			return buf, badRequest("the body ended early")
+		case len(buf) >= next:
+			next = len(buf) + chunk
+			deadline()
+		}
+	}
+}
+
+// Use makes buf, which Bodies gave, the body in the place of the one before.
+func (x *Body) Use(buf []byte) {
+	x.Of.Put(x.buf)
+	x.buf, x.Bytes = buf, buf
+}

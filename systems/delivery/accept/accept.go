@@ -1,0 +1,236 @@
+// Package accept holds the rules of delivery's door, without HTTP: what was accepted
+// before is not accepted again, and an answer means that events are durable in a queue.
+// Use it under whatever events come in by.
+//
+// What a request brings is kept in a ledger:
+//
+//	key    of an idempotency key, of a whole request or of one event: what was asked (a
+//	       hash), and what was answered; the same again is answered the same
+//	event  of a site and an event's id: the time it is of. The same id and time is a
+//	       duplicate; the same id and another time is another event, whose name gets a
+//	       part of its hash behind the id
+//	order  of a site and an order: purchases and conversions
+//
+// All entries of a request are begun in one call, then events are put into their queues in
+// one call, then the entries are ended in one call; requests that come together share
+// those calls. The names of jobs follow from what was sent, and an entry that is begun is
+// somebody's alone. So whatever happens in between, a crash, a lost answer, a lease that
+// runs out: the same request sent again puts the same names into the same queues, which
+// know them. None or one, never two.
+//
+//	what happens               the entries                        the same request again
+//	it is refused              never begun                        is judged again
+//	a queue is full            dropped                            is accepted, if there is room
+//	the queue's answer is lost dropped; events stay as failed     is accepted: known there, or new
+//	a crash                    running until their lease ends     has to wait, is then accepted
+//	it was accepted            done, for a day                    gets the first answer
+package accept
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/delivery/event"
+)
+
+// Names of the queues that events wait in.
+const (
+	High     = "ingest.high"     // purchases and conversions
+	Standard = "ingest.standard" // all else
+	Low      = "ingest.low"      // large batches, and what its sender says can wait
+)
+
+// ConversionHeader marks the job of an event that came as a conversion, from server to
+// server, whatever its type.
+const ConversionHeader = "conversion"
+
+// Why a request is not accepted. Any other error is ours: the same request may succeed
+// later, and is safe to repeat.
+var (
+	ErrRunning = errors.New("the same request, or one about the same event or order, is being worked on: try again in a moment")
+	ErrReused  = errors.New("the idempotency key was used for another request: use a new key for what is new")
+	ErrFull    = errors.New("the queue takes no events now: try again later")
+)
+
+// Options tune an Acceptor; the zero value is ready to use.
+type Options struct {
+	Keep    time.Duration // how long keys, events and orders are known; 0 means 24h
+	Lease   time.Duration // how long a request that died holds up the same one; 0 means 30s. At least twice Timeout.
+	Timeout time.Duration // until a request's events are durable, and again for what is noted then; 0 means 10s
+
+	// Batch is how many events a request may have before they go to the queue Low, all but
+	// purchases and conversions; 0 means 100.
+	Batch int
+	// Class names the queue of an event, of which raw are the bytes; nil, or an empty
+	// answer: the rules above.
+	Class func(e *event.Event, raw []byte) string
+
+	Gather ledger.GatherOptions // how requests share the ledger's calls; zero fields: 2 calls at once, of 250 entries
+
+	Now  func() time.Time // nil means time.Now
+	Call func() uint64    // random numbers, not 0, that name calls; nil: they are drawn
+	Log  *slog.Logger     // nil discards
+}
+
+// Ledger is what an Acceptor needs of one.
+type Ledger interface {
+	ledger.Ledger
+	ledger.Expirer
+}
+
+// Acceptor accepts requests. It may be used by any number of goroutines.
+type Acceptor struct {
+	all    Ledger
+	ledger ledger.Ledger // gathered
+	intake queue.Intake
+	o      Options
+}
+
+// New makes an Acceptor. The ledger is its own: no other keys are in it.
+func New(l Ledger, q queue.Intake, o Options) (*Acceptor, error) {
+	if l == nil || q == nil {
+		return nil, errors.New("accept events: a ledger and a queue are needed")
+	}
+	o.Keep, o.Timeout, o.Batch = cmp.Or(o.Keep, 24*time.Hour), cmp.Or(o.Timeout, 10*time.Second), cmp.Or(o.Batch, 100)
+	o.Lease = cmp.Or(o.Lease, max(30*time.Second, 2*o.Timeout))
+	o.Gather.Entries = cmp.Or(o.Gather.Entries, 250)
+	o.Gather.Timeout = cmp.Or(o.Gather.Timeout, max(o.Timeout, 0))
+	switch {
+	case o.Keep < time.Minute || o.Timeout < 0 || o.Batch < 1:
+		return nil, fmt.Errorf("accept events: keep %v (at least a minute), timeout %v, batch %d (at least 1)", o.Keep, o.Timeout, o.Batch)
+	case o.Lease < 2*o.Timeout:
+		return nil, fmt.Errorf("accept events: a lease of %v with a timeout of %v: want twice as much at least, so that nobody takes over what is still worked on", o.Lease, o.Timeout)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Call == nil {
+		o.Call = func() uint64 { return rand.Uint64() | 1 }
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	g, err := ledger.Gather(l, o.Gather)
+	if err != nil {
+		return nil, fmt.Errorf("accept events: %w", err)
+	}
+	return &Acceptor{all: l, ledger: g, intake: q, o: o}, nil
+}
+
+// Accept makes the request's events durable, or says what became of them before. The
+// request is worked on to its end, within a few times Timeout, also where ctx ends first: who sent it
+// may be gone, but what it began is not left lying about.
+func (a *Acceptor) Accept(ctx context.Context, r *Request) (*Answer, error) {
+	whole := context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(whole, a.o.Timeout)
+	defer cancel()
+	p := newPlan(r)
+	if err := a.begin(ctx, p, p.claims); err != nil {
+		return nil, fmt.Errorf("begin a request of %d events: %w", len(r.Items), err)
+	}
+	again, err := p.decide()
+	if err == nil && again == nil {
+		err = a.apart(ctx, p)
+	}
+	if err == nil && again == nil {
+		err = a.add(ctx, p)
+	}
+	if err != nil || again != nil {
+		a.end(whole, p.leave())
+		return again, err
+	}
+	answer, each := p.answer()
+	a.end(whole, p.done(answer, each))
+	return answer, nil
+}
+
+// begin begins entries. Where the first answer is lost the same call finds out what
+// became of it: without that, entries could be left behind that nobody ends.
+func (a *Acceptor) begin(ctx context.Context, p *plan, claims []*claim) error {
+	if len(claims) == 0 {
+		return nil
+	}
+	es, call := p.entries(claims), a.o.Call()
+	for _, e := range es {
+		e.Call = call
+	}
+	err := a.ledger.Begin(ctx, es, ledger.Begin{Lease: a.o.Lease})
+	if err == nil || tidemill.KindOf(err) == tidemill.Validation {
+		return err
+	}
+	if a.ledger.Begin(ctx, es, ledger.Begin{Lease: a.o.Lease}) == nil {
+		return nil
+	}
+	return err
+}
+
+// apart begins entries of their own for events whose id has another time: they are other
+// events. It is seldom that there are some.
+func (a *Acceptor) apart(ctx context.Context, p *plan) error {
+	claims := p.separate()
+	if err := a.begin(ctx, p, claims); err != nil {
+		return fmt.Errorf("begin %d events whose id was used: %w", len(claims), err)
+	}
+	return p.decideApart()
+}
+
+// add puts the events that are new into their queues.
+func (a *Acceptor) add(ctx context.Context, p *plan) error {
+	jobs := p.jobs(a)
+	if len(jobs) == 0 {
+		return nil
+	}
+	if p.r.Admit != nil {
+		if err := p.r.Admit(len(jobs)); err != nil {
+			return err
+		}
+	}
+	added := make([]queue.Added, len(jobs))
+	if err := a.intake.Add(ctx, jobs, added); err != nil {
+		p.unknown = true
+		return fmt.Errorf("queue %d events: %w", len(jobs), err)
+	}
+	if !p.added(added) {
+		return ErrFull
+	}
+	return nil
+}
+
+// end ends entries. What fails here is seen by nobody: events are durable by now, or none
+// was added. Entries that go on running do so until their lease ends, and then their
+// request is worked on again, to the same effect.
+func (a *Acceptor) end(ctx context.Context, es []*ledger.Entry) {
+	if len(es) == 0 {
+		return
+	}
+	err := a.ledger.End(ctx, es) // within the timeout of gathered calls: the queue may have used up the request's
+	if err != nil {
+		err = a.ledger.End(ctx, es)
+	}
+	if err != nil {
+		a.o.Log.WarnContext(ctx, "entries of a request stay until their lease ends", "count", len(es), "error", err)
+	}
+}
+
+// Expire forgets what is older than Keep. It is to be called again and again, once a
+// minute or so.
+func (a *Acceptor) Expire(ctx context.Context) error {
+	const step = 1000
+	for {
+		n, err := a.all.Expire(ctx, a.o.Now().Add(-a.o.Keep), step)
+		if err != nil {
+			return fmt.Errorf("forget keys: %w", err)
+		}
+		if n < step {
+			return nil
+		}
+	}
+}

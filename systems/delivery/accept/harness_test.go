@@ -1,0 +1,325 @@
+package accept_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/redisconn/redistest"
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/redisledger"
+	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/state/queue/redisqueue"
+	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/systems/delivery/accept"
+	"github.com/tidemill/tidemill/systems/delivery/event"
+)
+
+var start = time.Date(2026, 11, 21, 19, 0, 0, 0, time.UTC)
+
+// clock is the ledger's, moved by hand.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.now }
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// stores are what an Acceptor stands on, with faults in between.
+type stores struct {
+	*clock
+	ledger *faultyLedger
+	queue  *faultyQueue
+	all    queue.Store
+	capped func(t *testing.T) queue.Store // an empty queue with room for two jobs
+	site   string
+}
+
+// each runs a test on every backend that is there.
+func each(t *testing.T, run func(t *testing.T, s *stores)) {
+	with := func(l func(now func() time.Time) ledger.Store, q queue.Store, capped func(t *testing.T) queue.Store) *stores {
+		c := &clock{now: start}
+		return &stores{clock: c, ledger: &faultyLedger{Store: l(c.Now)}, queue: &faultyQueue{Intake: q}, all: q, capped: capped, site: testenv.Name("site")}
+	}
+	t.Run("memory", func(t *testing.T) {
+		run(t, with(func(now func() time.Time) ledger.Store { return memoryledger.New(memoryledger.Options{Now: now}) }, memoryqueue.New(memoryqueue.Options{}),
+			func(*testing.T) queue.Store { return memoryqueue.New(memoryqueue.Options{Capacity: 2}) }))
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		open := func(t *testing.T, o sqlitequeue.Options) (queue.Store, *sqlitedb.DB) {
+			db, err := sqlitedb.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = db.Close() })
+			q, err := sqlitequeue.New(t.Context(), db, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return q, db
+		}
+		q, db := open(t, sqlitequeue.Options{})
+		run(t, with(func(now func() time.Time) ledger.Store {
+			l, err := sqliteledger.New(t.Context(), db, sqliteledger.Options{Name: "ingest", Now: now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}, q, func(t *testing.T) queue.Store { q, _ := open(t, sqlitequeue.Options{Capacity: 2}); return q }))
+	})
+	t.Run("redis", func(t *testing.T) {
+		redistest.Each(t, func(t *testing.T, client rueidis.Client) {
+			open := func(o redisqueue.Options) queue.Store {
+				o.Prefix = testenv.Name("q")
+				q, err := redisqueue.New(client, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return q
+			}
+			run(t, with(func(now func() time.Time) ledger.Store {
+				l, err := redisledger.New(client, redisledger.Options{Name: "l", Prefix: testenv.Name("l"), Now: now})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return l
+			}, open(redisqueue.Options{Shards: 3}), func(*testing.T) queue.Store { return open(redisqueue.Options{Capacity: 2}) }))
+		})
+	})
+}
+
+var errFault = tidemill.Fail(tidemill.Transient, "a fault that was asked for")
+
+// fault says which call fails, and whether it had its effect.
+type fault struct {
+	call  int // the n-th from now, beginning with 1; 0: none
+	times int // how many after it fail too
+	after bool
+}
+
+// next says how a call is to fail.
+func (f *fault) next() (before, after bool) {
+	if f.call == 0 {
+		return false, false
+	}
+	if f.call--; f.call > 0 {
+		return false, false
+	}
+	if f.times--; f.times > 0 {
+		f.call = 1
+	}
+	return !f.after, f.after
+}
+
+// faultyLedger is a ledger whose calls can fail, or never come back.
+type faultyLedger struct {
+	ledger.Store
+	mu         sync.Mutex
+	begin, end fault
+	dead       bool // nothing is done any more: the process has died
+}
+
+func (l *faultyLedger) on(f *fault, do func() error) error {
+	l.mu.Lock()
+	before, after := f.next()
+	dead := l.dead
+	l.mu.Unlock()
+	if before || dead {
+		return errFault
+	}
+	if err := do(); err != nil || !after {
+		return err
+	}
+	return errFault
+}
+
+func (l *faultyLedger) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) error {
+	return l.on(&l.begin, func() error { return l.Store.Begin(ctx, es, o) })
+}
+
+func (l *faultyLedger) End(ctx context.Context, es []*ledger.Entry) error {
+	return l.on(&l.end, func() error { return l.Store.End(ctx, es) })
+}
+
+// faultyQueue is a queue whose calls can fail or be held up.
+type faultyQueue struct {
+	queue.Intake
+	mu   sync.Mutex
+	add  fault
+	hold chan struct{} // calls wait until it is closed; nil: they do not
+	in   chan struct{} // cap 1: told of a call that waits
+	died func()        // called after an add; nil: nothing
+}
+
+func (q *faultyQueue) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
+	q.mu.Lock()
+	before, after := q.add.next()
+	hold, died := q.hold, q.died
+	q.mu.Unlock()
+	if hold != nil {
+		select {
+		case q.in <- struct{}{}:
+		default:
+		}
+		<-hold
+	}
+	if before {
+		return errFault
+	}
+	err := q.Intake.Add(ctx, jobs, added)
+	if died != nil {
+		died()
+	}
+	if err == nil && after {
+		return errFault
+	}
+	return err
+}
+
+func (s *stores) acceptor(t *testing.T, change ...func(*accept.Options)) *accept.Acceptor {
+	t.Helper()
+	o := accept.Options{Now: s.Now}
+	for _, c := range change {
+		c(&o)
+	}
+	a, err := accept.New(s.ledger, s.queue, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// jobs are the names in all ingest queues, sorted, with their queue.
+func (s *stores) jobs(t *testing.T) (names []string) {
+	t.Helper()
+	for _, q := range []string{accept.High, accept.Standard, accept.Low} {
+		for j, err := range s.all.List(t.Context(), queue.Filter{Queue: q}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, q[len("ingest."):]+" "+j.ID)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (s *stores) wantJobs(t *testing.T, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	if got := s.jobs(t); !slices.Equal(got, want) {
+		t.Errorf("in the queues: %q; want %q", got, want)
+	}
+}
+
+// ids of events.
+func id(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
+
+// view is an event with an id; 0: without. The time is part of what it is.
+func view(n int, second int) accept.Item {
+	e := event.Event{Type: "page_view", Time: start.Add(time.Duration(second) * time.Second)}
+	raw := fmt.Sprintf(`{"eventType":"page_view","second":%d}`, second)
+	if n != 0 {
+		e.ID = id(n)
+		raw = fmt.Sprintf(`{"eventType":"page_view","eventId":%q,"second":%d}`, e.ID, second)
+	}
+	return accept.Item{Raw: []byte(raw), Event: e}
+}
+
+func purchase(n int, order string) accept.Item {
+	it := view(n, n)
+	it.Event.Type, it.Event.Purchase, it.Event.Order = "purchase", true, order
+	it.Raw = fmt.Appendf(nil, `{"eventType":"purchase","n":%d,"orderId":%q}`, n, order)
+	return it
+}
+
+func keyed(it accept.Item, key string) accept.Item { it.Event.Key = key; return it }
+
+// request puts events into one.
+func (s *stores) request(key string, items ...accept.Item) *accept.Request {
+	r := &accept.Request{Site: s.site, Key: key, Items: items}
+	for i := range items {
+		items[i].Event.Site = s.site
+		r.Body = append(append(r.Body, items[i].Raw...), '\n')
+	}
+	return r
+}
+
+// outcome is an answer in short: "accepted 1" (the last digits of the id), or the error.
+func outcome(t *testing.T, a *accept.Answer, err error) string {
+	t.Helper()
+	if err != nil {
+		switch {
+		case errors.Is(err, accept.ErrRunning):
+			return "running"
+		case errors.Is(err, accept.ErrReused):
+			return "reused"
+		case errors.Is(err, accept.ErrFull):
+			return "full"
+		}
+		return "error"
+	}
+	var results []struct{ EventID, Status, DuplicateOf, Error string }
+	if err := json.Unmarshal(a.Results, &results); err != nil {
+		t.Fatalf("results %s: %v", a.Results, err)
+	}
+	short := func(id string) string {
+		if len(id) > 24 {
+			return id[min(24, len(id)):]
+		}
+		return id
+	}
+	out := ""
+	for _, r := range results {
+		if out != "" {
+			out += ", "
+		}
+		out += r.Status
+		if len(r.EventID) > 24 && r.EventID[:24] == id(0)[:24] {
+			out += " " + short(r.EventID)
+		}
+		if r.DuplicateOf != "" {
+			out += " of " + short(r.DuplicateOf)
+		}
+		if r.Error != "" {
+			out += " " + r.Error
+		}
+	}
+	if a.Again {
+		out += " (again)"
+	}
+	return out
+}
+
+func (s *stores) try(t *testing.T, a *accept.Acceptor, r *accept.Request) string {
+	t.Helper()
+	answer, err := a.Accept(t.Context(), r)
+	return outcome(t, answer, err)
+}
+
+// want tries a request and compares its outcome.
+func (s *stores) want(t *testing.T, a *accept.Acceptor, r *accept.Request, want string) {
+	t.Helper()
+	if got := s.try(t, a, r); got != want {
+		t.Errorf("%s: got %s; want %s", r.Body, got, want)
+	}
+}

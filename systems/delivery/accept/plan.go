@@ -1,0 +1,380 @@
+package accept
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/delivery/event"
+)
+
+// plan is what is to become of a request.
+type plan struct {
+	r      *Request
+	whole  *claim // of the request's key; nil: it has none
+	items  []item
+	claims []*claim          // all, each key once
+	byKey  map[string]*claim // the same; nil while the request has one item
+
+	jobsOf  []int // items that are put into queues, in the order of jobs
+	unknown bool  // the queue's answer was lost
+
+	// Most requests have one event, and all that is theirs has room here.
+	roomOfClaims  [4]claim
+	roomOfList    [4]*claim
+	roomOfEntries [4]*ledger.Entry
+	roomOfItems   [1]item
+}
+
+// claim is an entry of the ledger, and which item has it.
+type claim struct {
+	ledger.Entry
+	by int // nobody: no item
+}
+
+const nobody = -1
+
+// item is what is to become of an event.
+type item struct {
+	fate   fate
+	job    string // its name in the queue, and in answers
+	of     string // of a duplicate: the first event's
+	like   int    // of one that is the same: which item it is the same as
+	stored []byte // of one that was answered before: the answer
+	in     bool   // it is in the queue
+
+	print          []byte // of its own key
+	key, id, order *claim // nil: it has none
+	hash           [sha256.Size]byte
+	apart          bool // its id has another time in the ledger, or in an item before it
+}
+
+// fate of an item.
+type fate uint8
+
+const (
+	fresh     fate = iota // to be accepted
+	refused               // it is wrong
+	reused                // its own key is that of another event
+	duplicate             // it was accepted under another key
+	answered              // its own key was answered before
+	same                  // an item before it has its key and its bytes
+)
+
+// newPlan names a request's entries. One of which every event is refused has none.
+func newPlan(r *Request) *plan {
+	p := &plan{r: r}
+	p.claims, p.items = p.roomOfList[:0], p.roomOfItems[:]
+	if len(r.Items) != 1 {
+		p.items = make([]item, len(r.Items))
+		p.byKey = make(map[string]*claim, 2*len(r.Items))
+	}
+	good := false
+	for i := range r.Items {
+		good = good || r.Items[i].Refused == nil
+	}
+	if good && r.Key != "" {
+		sum := sha256.Sum256(r.Body)
+		p.whole = p.claim(name("key."+r.Scope, r.Site, r.Key), sum[:])
+	}
+	for i := range r.Items {
+		p.name(i)
+	}
+	return p
+}
+
+// name names one item's job and entries.
+func (p *plan) name(i int) {
+	in, it := &p.r.Items[i], &p.items[i]
+	e := &in.Event
+	if it.job = e.ID; in.Refused != nil {
+		it.fate = refused
+		return
+	}
+	key, place := p.r.Key, i
+	if e.Key != "" && e.Key != key {
+		key, place = e.Key, 0 // wherever it lies in the request
+		sum := sha256.Sum256(in.Raw)
+		it.print = sum[:]
+		it.key = p.claim(name("key."+p.r.Scope, p.r.Site, key), it.print)
+	}
+	if it.job == "" {
+		it.job = event.NameFor(p.r.Site, p.r.Scope+"\x00"+key, place, in.Raw)
+	} else {
+		it.hash = e.Hash()
+		it.id = p.claim(name("event", p.r.Site, e.ID), it.hash[:16])
+	}
+	if e.Order != "" {
+		it.order = p.claim(name("order", p.r.Site, e.Order), nil)
+	}
+}
+
+// claim returns the request's entry of that key, which is new where no item had it before.
+func (p *plan) claim(key string, print []byte) *claim {
+	if c := p.byKey[key]; c != nil {
+		return c
+	}
+	var c *claim
+	if n := len(p.claims); n < len(p.roomOfClaims) {
+		c = &p.roomOfClaims[n]
+	} else {
+		c = new(claim)
+	}
+	c.Key, c.Tenant, c.Print, c.by = key, p.r.Site, print, nobody
+	if p.byKey != nil {
+		p.byKey[key] = c
+	}
+	p.claims = append(p.claims, c)
+	return c
+}
+
+// entries are those of claims, as the ledger takes them. One list is made of them at a time.
+func (p *plan) entries(claims []*claim) []*ledger.Entry {
+	es := p.roomOfEntries[:0]
+	for _, c := range claims {
+		es = append(es, &c.Entry)
+	}
+	return es
+}
+
+// decide says what becomes of each item, now that the ledger has said what it knows. It
+// returns the answer of a request that was answered before.
+func (p *plan) decide() (*Answer, error) {
+	if p.whole != nil {
+		switch p.whole.State {
+		case ledger.Done:
+			return &Answer{Results: p.whole.Result, Again: true}, nil
+		case ledger.Conflict:
+			return nil, ErrReused
+		case ledger.Fresh:
+		default:
+			return nil, ErrRunning
+		}
+	}
+	for i := range p.items {
+		if err := p.decideItem(i); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.items) == 1 && p.items[0].fate == reused {
+		return nil, ErrReused
+	}
+	return nil, nil
+}
+
+func (p *plan) decideItem(i int) error {
+	it := &p.items[i]
+	if it.fate != fresh {
+		return nil
+	}
+	if k := it.key; k != nil {
+		switch {
+		case !bytes.Equal(k.Print, it.print) || k.State == ledger.Conflict:
+			it.fate = reused
+			return nil
+		case k.State == ledger.Done:
+			it.fate, it.stored = answered, k.Result
+			return nil
+		case k.State != ledger.Fresh:
+			return ErrRunning
+		case k.by != nobody:
+			it.fate, it.like = same, k.by
+			return nil
+		}
+		k.by = i
+	}
+	if c := it.id; c != nil {
+		switch {
+		case !bytes.Equal(c.Print, it.hash[:16]) || c.State == ledger.Conflict:
+			it.apart, it.id = true, nil
+			it.job += "." + hex.EncodeToString(it.hash[:4])
+		case c.State == ledger.Done:
+			p.repeat(i, string(c.Result))
+			return nil
+		case c.State != ledger.Fresh:
+			return ErrRunning
+		case c.by != nobody:
+			p.repeat(i, p.items[c.by].job)
+			return nil
+		default:
+			c.by = i
+		}
+	}
+	if c := it.order; c != nil {
+		switch {
+		case c.State == ledger.Done:
+			if string(c.Result) != it.job { // else it is its own, and was not answered
+				p.repeat(i, string(c.Result))
+			}
+		case c.State != ledger.Fresh:
+			return ErrRunning
+		case c.by != nobody:
+			p.repeat(i, p.items[c.by].job)
+		default:
+			c.by = i
+		}
+	}
+	return nil
+}
+
+// repeat ends the i-th item as a duplicate. It may have claims by now: they are nobody's
+// again, but for its own key.
+func (p *plan) repeat(i int, of string) {
+	it := &p.items[i]
+	it.fate, it.of = duplicate, of
+	for _, c := range [...]*claim{it.id, it.order} {
+		if c != nil && c.by == i {
+			c.by = nobody
+		}
+	}
+}
+
+// separate names entries for items whose id has another time: one for id and time together.
+func (p *plan) separate() (cs []*claim) {
+	for i := range p.items {
+		it := &p.items[i]
+		if !it.apart || it.fate != fresh {
+			continue
+		}
+		before := len(p.claims)
+		it.id = p.claim(name("event.apart", p.r.Site, it.job), it.hash[:])
+		cs = append(cs, p.claims[before:]...)
+	}
+	return cs
+}
+
+// decideApart is decide for those.
+func (p *plan) decideApart() error {
+	for i := range p.items {
+		it := &p.items[i]
+		if !it.apart || it.fate != fresh {
+			continue
+		}
+		switch c := it.id; {
+		case c.State == ledger.Done:
+			p.repeat(i, string(c.Result))
+		case c.State != ledger.Fresh:
+			return ErrRunning
+		case c.by != nobody:
+			p.repeat(i, p.items[c.by].job)
+		default:
+			c.by = i
+		}
+	}
+	return nil
+}
+
+// jobs are those of the items that are to be accepted.
+func (p *plan) jobs(a *Acceptor) []*tidemill.Message {
+	n := 0
+	for i := range p.items {
+		if p.items[i].fate == fresh {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	room := make([]tidemill.Message, 0, n)
+	jobs := make([]*tidemill.Message, 0, n)
+	p.jobsOf = make([]int, 0, n)
+	for i := range p.items {
+		it := &p.items[i]
+		if it.fate != fresh {
+			continue
+		}
+		in := &p.r.Items[i]
+		e := &in.Event
+		room = append(room, tidemill.Message{ID: it.job, Tenant: p.r.Site, Type: e.Type, To: a.queueOf(p.r, e, in.Raw), Payload: in.Raw, Header: p.r.Header, Time: e.Time})
+		m := &room[len(room)-1]
+		if of := cmp.Or(e.User, e.Device, e.Session); of != "" {
+			m.Key = []byte(of)
+		}
+		if e.Conversion {
+			m.Header = append(slices.Clip(m.Header), conversion)
+		}
+		jobs = append(jobs, m)
+		p.jobsOf = append(p.jobsOf, i)
+	}
+	return jobs
+}
+
+// conversion marks a job.
+var conversion = tidemill.Field{Name: []byte(ConversionHeader), Value: []byte("1")}
+
+// queueOf names the queue of an event.
+func (a *Acceptor) queueOf(r *Request, e *event.Event, raw []byte) string {
+	if a.o.Class != nil {
+		if q := a.o.Class(e, raw); q != "" {
+			return q
+		}
+	}
+	switch {
+	case e.Purchase || e.Conversion:
+		return High
+	case r.Low || len(r.Items) > a.o.Batch:
+		return Low
+	}
+	return Standard
+}
+
+// added notes what became of the jobs, and says whether all are in their queues. A known
+// one is ours: nobody else's has its name.
+func (p *plan) added(took []queue.Added) (all bool) {
+	all = true
+	for n, i := range p.jobsOf {
+		p.items[i].in = took[n] == queue.New || took[n] == queue.Known
+		all = all && p.items[i].in
+	}
+	return all
+}
+
+// done are the ends of a request's entries that was worked on to its end.
+func (p *plan) done(a *Answer, each [][]byte) []*ledger.Entry {
+	ends := p.roomOfEntries[:0]
+	for _, c := range p.claims {
+		if c.State != ledger.Fresh {
+			continue
+		}
+		switch {
+		case c == p.whole:
+			c.State, c.Result = ledger.Done, a.Results
+		case c.by == nobody:
+			c.State = ledger.Dropped
+		case c == p.items[c.by].key:
+			c.State, c.Result = ledger.Done, each[c.by]
+		default:
+			c.State, c.Result = ledger.Done, []byte(p.items[c.by].job)
+		}
+		ends = append(ends, &c.Entry)
+	}
+	return ends
+}
+
+// leave are the ends of a request's entries that is not accepted now. No key stays. Where
+// an event is in a queue, or may be, its id keeps its time, so that another time under the
+// same id does not take its name; an order is kept for an event that is in a queue.
+func (p *plan) leave() []*ledger.Entry {
+	ends := p.roomOfEntries[:0]
+	for _, c := range p.claims {
+		if c.State != ledger.Fresh {
+			continue
+		}
+		c.State = ledger.Dropped
+		if c != p.whole && c.by != nobody {
+			switch it := &p.items[c.by]; {
+			case c == it.id && (it.in || p.unknown):
+				c.State = ledger.Failed
+			case c == it.order && it.in:
+				c.State, c.Result = ledger.Done, []byte(it.job)
+			}
+		}
+		ends = append(ends, &c.Entry)
+	}
+	return ends
+}

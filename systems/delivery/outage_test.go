@@ -1,0 +1,76 @@
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
+)
+
+// away is a ledger that cannot be reached while it is told so.
+type away struct {
+	ledger.Store
+	gone atomic.Bool
+}
+
+func (a *away) Begin(ctx context.Context, es []*ledger.Entry, b ledger.Begin) error {
+	if a.gone.Load() {
+		return tidemill.Fail(tidemill.Transient, "%w", errors.New("nobody answers"))
+	}
+	return a.Store.Begin(ctx, es, b)
+}
+
+// A purchase loses no try, and a partner is not left alone, because our own ledger cannot
+// be reached.
+func TestAnOutageOfTheLedgerIsNobodysFailure(t *testing.T) {
+	none := 0
+	ps := []partner.Partner{to("one", func(p *partner.Partner) { p.MaxRetries = &none })}
+	in(t, delivery.Options{}, ps, func(w *world) {
+		w.stop()
+		l := &away{Store: w.sent}
+		l.gone.Store(true)
+		w.startOn(l, delivery.Options{}, ps)
+		for _, id := range []string{"e1", "e2", "e3", "e4", "e5", "e6", "e7"} {
+			w.add(delivery.High, "shop", id, "purchase", `,"value":1`)
+		}
+		w.add(delivery.Standard, "shop", "v1", "page_view", "")
+		rest(30 * time.Second)
+		if p := w.of("shop", "e1", "one"); p.Tries != 0 || p.State != delivery.StateDelayed && p.State != delivery.StateSending {
+			t.Errorf("while the ledger is away e1 is %+v", p)
+		}
+		if p := w.of("shop", "v1", "one"); p.State != delivery.StateDelivered {
+			t.Errorf("what needs no ledger is %+v", p)
+		}
+		l.gone.Store(false)
+		rest(10 * time.Second)
+		if p := w.of("shop", "e7", "one"); p.State != delivery.StateDelivered || len(w.requests("one")) != 8 {
+			t.Errorf("e7 is %+v, %d requests", p, len(w.requests("one")))
+		}
+		w.balanced()
+	})
+}
+
+// Closing a circuit by hand is for those too that were put off: nobody waits for the end of
+// a pause that is over.
+func TestClosingACircuitLetsGoWhatWasPutOff(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("locked")}, func(w *world) {
+		w.answers("locked", status(401, ""))
+		w.add(delivery.Standard, "shop", "e1", "page_view", "")
+		rest(5 * time.Second)
+		w.answers("locked", nil)
+		if err := w.sys.CloseCircuit(context.Background(), "locked"); err != nil {
+			t.Fatal(err)
+		}
+		rest(time.Second)
+		if p := w.of("shop", "e1", "locked"); p.State != delivery.StateDelivered {
+			t.Errorf("a second after the circuit was closed: %+v", p)
+		}
+		w.balanced()
+	})
+}
