@@ -30,15 +30,16 @@ import (
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/bridge"
+	"github.com/tidemill/tidemill/systems/delivery"
 )
 
 // Systems are the names that can be run.
-func Systems() []string { return []string{analytics.Name, bridge.Name} }
+func Systems() []string { return []string{analytics.Name, bridge.Name, delivery.Name} }
 
 // Options are what is not configuration.
 type Options struct {
 	Version string
-	Systems []string // which to build; empty: analytics, the bridge where it has servers, and delivery where it has sites or partners
+	Systems []string // which to build; empty: those that are Configured
 	Log     *slog.Logger
 	Now     func() time.Time // nil: time.Now
 }
@@ -55,6 +56,8 @@ type Instance struct {
 	projects project.Projects // nil: no system that runs has any
 	mux      *http.ServeMux   // of the common listener
 	entries  http.Handler     // takes entries of the embedded bridge; nil: there is none
+	events   http.Handler     // the door of delivery; nil: it does not run
+	healthz  http.Handler     // of delivery; nil: it does not run
 	probes   *probe.Probes    // of the embedded bridge, on the common listener; nil: none
 	ports    []*serve.Server  // further listeners
 	checks   []func(context.Context) []preflight.Finding
@@ -77,6 +80,9 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if len(o.Systems) == 0 {
+		o.Systems = Configured(&c.Config)
 	}
 	for _, name := range o.Systems {
 		if !slices.Contains(Systems(), name) {
@@ -104,21 +110,29 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 			return nil, err
 		}
 	}
+	if i.runs(delivery.Name) {
+		if err = i.delivery(ctx, api); err != nil {
+			return nil, err
+		}
+	}
 	i.handle(api, door)
 	return i, nil
 }
 
-// runs says whether a system is to be built.
-func (i *Instance) runs(system string) bool {
-	if len(i.options.Systems) == 0 {
-		switch system {
-		case bridge.Name:
-			return !i.config.Bridge.Embedded()
-		}
-		return true
+// Configured are the systems that run where none is named.
+func Configured(c *config.Config) []string {
+	names := []string{analytics.Name}
+	if !c.Bridge.Embedded() {
+		names = append(names, bridge.Name)
 	}
-	return slices.Contains(i.options.Systems, system)
+	if c.Delivery.Configured() {
+		names = append(names, delivery.Name)
+	}
+	return names
 }
+
+// runs says whether a system is to be built.
+func (i *Instance) runs(system string) bool { return slices.Contains(i.options.Systems, system) }
 
 // ensureProjects makes the configured projects and keys.
 func (i *Instance) ensureProjects(ctx context.Context) error {

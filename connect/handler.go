@@ -29,8 +29,11 @@ func (i *Instance) handle(parts *admin.Parts, door http.Handler) {
 	if i.entries != nil {
 		i.mux.Handle(entries.Path, api.Guard(i.entries))
 	}
-	if i.probes != nil {
+	switch {
+	case i.probes != nil:
 		i.probes.Register(i.mux)
+	case i.healthz != nil:
+		i.mux.Handle("GET /healthz", i.healthz)
 	}
 	i.Handler = i.route(door)
 }
@@ -47,7 +50,14 @@ func (i *Instance) route(door http.Handler) http.Handler {
 	for _, path := range probe.Paths {
 		ours[path] = i.probes != nil
 	}
+	if i.healthz != nil {
+		ours["/healthz"] = true
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if i.events != nil && deliveryPath(r.URL.Path) {
+			i.events.ServeHTTP(w, r)
+			return
+		}
 		if door == nil || ours[r.URL.Path] || strings.HasPrefix(r.URL.Path, admin.Prefix) || strings.HasPrefix(r.URL.Path, "/debug/pprof/") {
 			i.mux.ServeHTTP(w, r)
 			return

@@ -101,7 +101,8 @@ func TestMetrics(t *testing.T) {
 		{"event":"canary-event","distinct_id":"undefined","properties":{}}]}`))
 	r.Header.Set("User-Agent", "canary-agent")
 	in.Handler.ServeHTTP(httptest.NewRecorder(), r)
-	for end := time.Now().Add(20 * time.Second); !strings.Contains(get(in, "/api/v1/audit").Body.String(), `"delivered":1`); {
+	counted := `tidemill_messages_settled_total{fate="delivered",pipeline="analytics"} 1` // after it is in the books
+	for end := time.Now().Add(20 * time.Second); !strings.Contains(get(in, "/metrics").Body.String(), counted); {
 		if time.Now().After(end) {
 			t.Fatal("the event was never delivered")
 		}

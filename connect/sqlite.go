@@ -36,6 +36,7 @@ func (i *Instance) sqlite(ctx context.Context, b *backends) (err error) {
 		return err
 	}
 	b.intake, b.damaged = queues, queues.Damaged
+	b.queues, _ = any(queues).(queue.Whole)
 	b.open = func(_ context.Context, name string) (stream, error) {
 		return queues.Open(name, queue.Options{}).(stream), nil
 	}

@@ -1,0 +1,228 @@
+package connect
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/policy"
+	"github.com/tidemill/tidemill/serve/events"
+	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/accept"
+	"github.com/tidemill/tidemill/systems/delivery/event"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
+)
+
+// deliveryDoor makes the door of delivery.
+func (i *Instance) deliveryDoor(ctx context.Context, sys *delivery.System, d *deliveryStores) error {
+	c, o := &i.config.Delivery, i.options
+	rules, err := event.New(event.Options{})
+	if err != nil {
+		return err
+	}
+	class, err := i.classes()
+	if err != nil {
+		return err
+	}
+	acceptor, err := accept.New(d.keys, d.queues, accept.Options{Keep: c.KeyLife, Batch: c.LowFrom, Class: class,
+		Lease: c.Lease, Timeout: min(10*time.Second, c.Lease/2), // who dies holds up the same request no longer than any other work
+		Now: o.Now, Log: o.Log})
+	if err != nil {
+		return err
+	}
+	sites, err := i.sites(ctx, d)
+	if err != nil {
+		return err
+	}
+	proxies, err := i.config.HTTP.Proxies()
+	if err != nil {
+		return err
+	}
+	perMinute := c.PublicRate
+	if perMinute == 0 {
+		perMinute = -1
+	}
+	settings := map[string]events.Site{}
+	for n := range c.Sites {
+		s := &c.Sites[n]
+		settings[s.ID] = events.Site{Public: s.Public, Origins: s.Origins, PerDay: s.PerDay()}
+	}
+	i.events, err = events.New(events.Options{
+		Acceptor: acceptor, Rules: rules, Projects: sites,
+		Sites: func(site string) (events.Site, bool) {
+			if len(settings) == 0 { // only the one that was made to try things out
+				return events.Site{Public: site == "default"}, true
+			}
+			s, ok := settings[site]
+			return s, ok
+		},
+		Status: func(ctx context.Context, site, id string) (any, error) {
+			e, err := sys.Event(ctx, site, id)
+			if err != nil {
+				return nil, err
+			}
+			return statusOf(e), nil
+		},
+		Partners: func(e *event.Event) (all []events.Partner) {
+			for _, name := range sys.May(e.Site) {
+				all = append(all, events.Partner{Name: name, Status: "pending"})
+			}
+			return all
+		},
+		Meter:      d.meter,
+		Limits:     events.Limits{PerMinute: perMinute},
+		TrustProxy: proxies, Now: o.Now, Log: o.Log, Registerer: i.metrics,
+	})
+	if err != nil {
+		return err
+	}
+	i.healthz = i.deliveryHealth(sys, d)
+	sys.Loops = append(sys.Loops, flow.Loop{Name: "forget idempotency keys", Every: 10 * time.Second, Do: acceptor.Expire})
+	return nil
+}
+
+// classes are the rules that say which queue takes an event; nil: there are none.
+func (i *Instance) classes() (func(*event.Event, []byte) string, error) {
+	type class struct {
+		rule  *partner.Rule
+		queue string
+	}
+	var all []class
+	for _, r := range i.config.Delivery.Queues {
+		rule, err := partner.NewRule("delivery.queues: when", r.When, nil)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, class{rule, map[string]string{"high": delivery.High, "standard": delivery.Standard, "low": delivery.Low}[r.Queue]})
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return func(e *event.Event, raw []byte) string {
+		read, err := partner.ReadEvent(&tidemill.Message{Tenant: e.Site, Payload: raw}, e.ID)
+		if err != nil {
+			return "" // the rules of the door have read it; expressions need not
+		}
+		for _, c := range all {
+			if c.rule.Holds(read) {
+				return c.queue
+			}
+		}
+		return ""
+	}, nil
+}
+
+// sites are those of the configuration. Where it has none, and the embedded database is
+// there, they are its projects: the one that is made at the first start.
+func (i *Instance) sites(ctx context.Context, d *deliveryStores) (project.Projects, error) {
+	c := i.config
+	if len(c.Delivery.Sites) == 0 && d.projects != nil {
+		i.projects = d.projects
+		return d.projects, i.ensureProjects(ctx)
+	}
+	all := memoryproject.New()
+	for n := range c.Delivery.Sites {
+		s := &c.Delivery.Sites[n]
+		keys, err := c.SiteKeys(s)
+		if err != nil {
+			return nil, err
+		}
+		if len(keys) == 0 { // it has no servers that send; its browsers may
+			continue
+		}
+		for _, k := range keys {
+			if err := all.Ensure(ctx, project.Project{ID: project.ID(s.ID), Name: s.ID}, k); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// eventStatus is where an event is, as its site may see it.
+type eventStatus struct {
+	ID       string          `json:"eventId"`
+	Site     string          `json:"siteId"`
+	Type     string          `json:"eventType,omitempty"`
+	Received time.Time       `json:"receivedAt,omitzero"`
+	State    string          `json:"status"`
+	Why      string          `json:"reason,omitempty"`
+	Partners []partnerStatus `json:"partners"`
+}
+
+type partnerStatus struct {
+	Name  string    `json:"name"`
+	State string    `json:"status"`
+	Tries int       `json:"failedTries,omitempty"`
+	Next  time.Time `json:"nextTryAt,omitzero"`
+	Ended time.Time `json:"endedAt,omitzero"`
+}
+
+// statusOf leaves out what partners said: that is for operators.
+func statusOf(e *delivery.EventStatus) eventStatus {
+	out := eventStatus{ID: e.ID, Site: e.Site, Type: e.Type, Received: e.Received.UTC(), State: e.State, Partners: []partnerStatus{}}
+	if e.Received.IsZero() {
+		out.Received = time.Time{}
+	}
+	if e.State == delivery.StateSkipped {
+		out.Why = e.Why
+	}
+	for _, p := range e.Partners {
+		out.Partners = append(out.Partners, partnerStatus{p.Partner, p.State, p.Tries, p.Next, p.Ended})
+	}
+	return out
+}
+
+// deliveryHealth answers GET /healthz: healthy, degraded while a partner is left alone,
+// unhealthy (503) where a queue cannot be asked.
+func (i *Instance) deliveryHealth(sys *delivery.System, d *deliveryStores) http.Handler {
+	kind := "database"
+	if i.config.DeliveryRedis() != "" {
+		kind = "redis"
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+		defer cancel()
+		answer := struct {
+			Status    string            `json:"status"`
+			Timestamp time.Time         `json:"timestamp"`
+			Version   string            `json:"version"`
+			Checks    map[string]string `json:"checks"`
+		}{"healthy", i.options.Now().UTC(), i.options.Version, map[string]string{kind: "ok", "queue": "ok"}}
+		status := http.StatusOK
+		partners, err := sys.Partners(ctx)
+		for _, p := range partners {
+			if p.Circuit != policy.Closed {
+				answer.Status = "degraded"
+				answer.Checks["partner "+p.Partner] = p.Circuit.String()
+			}
+		}
+		if _, err2 := d.queues.Stats(ctx, delivery.High); err2 != nil {
+			err = err2
+		}
+		if err == nil {
+			err = i.takes()
+		}
+		if err != nil {
+			answer.Status, status = "unhealthy", http.StatusServiceUnavailable
+			answer.Checks[kind], answer.Checks["queue"] = "failed", "failed"
+			i.options.Log.WarnContext(ctx, "unhealthy", "error", err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(answer) // the prober is gone, or will see that it is cut
+	})
+}
+
+// deliveryPath says whether a path is the door's of delivery.
+func deliveryPath(path string) bool {
+	return path == "/v1/events" || path == "/collect" || path == "/s2s/convert" ||
+		strings.HasPrefix(path, "/v1/events/") || strings.HasPrefix(path, "/v1/schemas/")
+}
