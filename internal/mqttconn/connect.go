@@ -25,6 +25,7 @@ type link struct {
 	broker    Broker
 	conn      net.Conn
 	raw       syscall.RawConn // of the TCP connection; nil where there is none
+	plain     bool            // there is no TLS on top of it
 	version   byte
 	present   bool // the broker still has our session
 	quota     int  // in flight at most: the smaller of our window and its receive maximum
@@ -52,13 +53,17 @@ type link struct {
 const quota3 = 20
 
 // limit is how many messages may be in flight, and how many must be missing before a
-// writer that waited for room goes on.
+// writer that waited for room goes on: an eighth, of few a quarter.
 func (l *link) limit(qos byte) (quota, bulk int) {
 	quota = l.quota
 	if qos == 2 && l.version < 5 {
 		quota = min(quota, quota3)
 	}
-	return quota, max(1, quota/8)
+	part := 8
+	if quota <= small {
+		part = 4
+	}
+	return quota, max(1, quota/part)
 }
 
 // signal wakes the writer.
@@ -108,6 +113,7 @@ func (c *Client) connectAs(ctx context.Context, b Broker, version byte) (*link, 
 		maxQoS: 2, retain: true, wildcards: true, shared: true, keepAlive: c.o.KeepAlive, client: c.o.ClientID, receive: math.MaxUint16}
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		l.raw, _ = tcp.SyscallConn()
+		l.plain = !b.TLS
 	}
 	// The end of ctx ends reads and writes too.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })

@@ -159,19 +159,10 @@ func (s *signsOfLife) look(l *link) (ping bool, err error) {
 	return s.asked, nil
 }
 
-// A broker with TCP_NODELAY sends each acknowledgement by itself, and to read each by itself
-// costs more than all else. Where many are awaited and few came, others come meanwhile:
-// measured with a thousand in flight, 24 acknowledgements a read instead of 2, and a
-// quarter to a half less of the processor. With few in flight nothing is waited for.
-const (
-	many   = 128              // messages in flight
-	few    = 512              // bytes of one read: some hundred and twenty acknowledgements
-	gather = time.Millisecond // a thousand in flight at 60,000 a second are out for 16
-)
-
 // read reads until the connection breaks.
 func (c *Client) read(ctx context.Context, l *link, n *nudger) error {
-	got := few
+	g := newGatherer(l)
+	defer g.enough()
 	for {
 		inFlight, err := c.take(ctx, l, n)
 		if err != nil {
@@ -186,10 +177,8 @@ func (c *Client) read(ctx context.Context, l *link, n *nudger) error {
 		} else if len(l.buf) > keepBytes && need <= readBuffer && l.to <= readBuffer {
 			l.buf = append(make([]byte, 0, readBuffer), l.buf[:l.to]...)[:readBuffer]
 		}
-		if got < few && inFlight >= many { // what comes one by one is read together
-			time.Sleep(gather)
-		}
-		got, err = l.conn.Read(l.buf[l.to:])
+		g.await(inFlight)
+		got, err := l.conn.Read(l.buf[l.to:])
 		l.to += got
 		l.reads.Add(1)
 		if err != nil {
@@ -212,7 +201,7 @@ func (c *Client) take(ctx context.Context, l *link, n *nudger) (inFlight int, er
 		if len(c.out) > outBroken && err == nil {
 			err = errors.New("the MQTT broker sends much and reads nothing")
 		}
-		writes, came := len(c.out) > 0, c.came
+		writes, waits, came := len(c.out) > 0, c.waiting > 0, c.came
 		inFlight = c.inFlight
 		c.came = false
 		if c.closing {
@@ -230,7 +219,7 @@ func (c *Client) take(ctx context.Context, l *link, n *nudger) (inFlight int, er
 		if writes {
 			l.signal()
 		} else if inFlight > 0 {
-			n.later(inFlight)
+			n.later(inFlight, waits)
 		}
 		switch {
 		case err != nil:

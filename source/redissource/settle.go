@@ -216,6 +216,11 @@ func (s *Source) settled(e *ending, end *tidemill.Settlement) {
 		}
 		return
 	}
+	if end.Took == tidemill.Applied && end.End == tidemill.Done { // nobody can have it again
+		delete(s.outs, e.place)
+		s.left.drop(e.place)
+		return
+	}
 	o, ours := s.outs[e.place]
 	if ours && o.count > e.count { // handed out again meanwhile
 		return

@@ -1,0 +1,17 @@
+//go:build !linux
+
+package mqttconn
+
+import (
+	"syscall"
+	"time"
+)
+
+// quickack does nothing where the system has no such option.
+func quickack(syscall.RawConn) {}
+
+// wakeAt says that the system cannot.
+func wakeAt(syscall.RawConn, int) bool { return false }
+
+// sleep does not sleep where the system's timers are too coarse.
+func sleep(time.Duration) {}
