@@ -160,13 +160,13 @@ func (s *System) closeTargets() error {
 // begin makes the queues work as the configuration says, for all instances.
 func (s *System) begin(ctx context.Context) error {
 	for _, name := range Doors() {
-		if _, err := s.p.Queues.Set(ctx, name, func(q *queue.Settings) { q.Completed = s.o.Kept }); err != nil {
+		if _, err := s.p.Queues.Set(ctx, name, func(q *queue.Settings) { q.Completed, q.Failed = s.o.Kept, s.o.Kept }); err != nil {
 			return fmt.Errorf("set up queue %s: %w", name, err)
 		}
 	}
 	for _, t := range s.targets {
 		_, err := s.p.Queues.Set(ctx, t.queue, func(q *queue.Settings) {
-			q.Completed, q.Ordered = s.o.Kept, t.Ordered
+			q.Completed, q.Failed, q.Ordered = s.o.Kept, s.o.Kept, t.Ordered
 			// Only what is configured replaces what somebody may have set by hand.
 			if len(s.o.Tenants) > 0 {
 				q.Tenants = maps.Clone(s.o.Tenants)

@@ -178,6 +178,9 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 		if n := len(w.requests("sick")); n != 4 {
 			t.Errorf("%d requests after the replay, want 4", n)
 		}
+		if p := w.of("shop", "e1", "sick"); p.State != delivery.StateSettled || !strings.Contains(p.Why, "503") {
+			t.Errorf("after the replay: %+v", p)
+		}
 		w.balanced()
 	})
 }

@@ -45,7 +45,7 @@ func (s *System) Event(ctx context.Context, site, id string) (*EventStatus, erro
 }
 
 func ended(state string) bool {
-	return state == StateDelivered || state == StateSkipped || state == StateDead || state == StateHeld || state == StateForgotten
+	return state == StateDelivered || state == StateSkipped || state == StateDead || state == StateHeld || state == StateSettled
 }
 
 // routing looks for the event in the queues of the door and their letters.
@@ -128,8 +128,8 @@ func (s *System) delivery(ctx context.Context, e *EventStatus, t *target) (*Part
 		p.State = StateDelivered
 	case j.Fate == tidemill.Skipped:
 		p.State, p.Why = StateSkipped, j.Cause
-	default:
-		p.State, p.Why = StateDead, j.Cause
+	default: // there was a letter
+		p.State, p.Why = StateSettled, "its dead letter was replayed or discarded; it died of: "+j.Cause
 	}
 	if j.State.Held() {
 		p.Why, err = s.why(ctx, j, t.waits(s.o.Now()))
