@@ -104,6 +104,9 @@ func (i *Instance) analytics(ctx context.Context, api *admin.Parts) (http.Handle
 		return a, a.Balanced, err
 	}})
 	api.Projects, api.Persons, api.Events, api.Letters, api.Definitions = b.projects, b.persons, b.warehouse, b.letters, b.definitions
+	if b.queues != nil && i.config.Redis.URL == "" && i.config.Kafka.Brokers == "" {
+		api.Queues = b.queues
+	}
 	api.Send = sendNative(door.Accept)
 	i.checks = append(i.checks, b.inspect...)
 	i.checks = append(i.checks, func(ctx context.Context) []preflight.Finding {

@@ -81,8 +81,12 @@ func (i *Instance) delivery(ctx context.Context, api *admin.Parts) error {
 		return a, a.Balanced, err
 	}})
 	api.Queues, api.Delivery = stores.queues, sys
-	if api.Letters == nil {
+	switch api.Letters {
+	case nil:
 		api.Letters = stores.letters
+	case stores.letters:
+	default:
+		api.Undelivered = stores.letters
 	}
 	return nil
 }

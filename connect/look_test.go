@@ -3,6 +3,8 @@ package connect
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -17,6 +19,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
 var update = flag.Bool("update", false, "write testdata/metrics.golden anew")
@@ -92,6 +95,8 @@ func TestTheDoctor(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	c := settings(t, "analytics.flush_interval", "1ms")
 	c.Projects = []config.Project{{Name: "canary-project", Key: tidemill.NewSecret("canary-key")}}
+	c.Delivery.Sites = []config.Site{{ID: "shop", Keys: []tidemill.Secret{tidemill.NewSecret("canary-site-key")}}}
+	c.Delivery.Partners = []partner.Partner{{Name: "p", Endpoint: newPartner(t).URL, AllowHTTP: true, AllowPrivate: []string{"127.0.0.0/8"}}}
 	in := open(t, c, Options{Version: "v1"})
 	defer in.Close()
 	stop := running(t, in, nil)
@@ -101,6 +106,12 @@ func TestMetrics(t *testing.T) {
 		{"event":"canary-event","distinct_id":"undefined","properties":{}}]}`))
 	r.Header.Set("User-Agent", "canary-agent")
 	in.Handler.ServeHTTP(httptest.NewRecorder(), r)
+	if code, answer := send(in, "/v1/events", "canary-site-key", "canary-idempotency", fmt.Sprintf(viewed, "0190f3c2-0000-7000-8000-000000000001")); code != http.StatusAccepted {
+		t.Fatal(code, answer)
+	}
+	until(t, "the partner was asked", func() bool {
+		return strings.Contains(get(in, "/metrics").Body.String(), "tidemill_partner_success_ratio")
+	})
 	counted := `tidemill_messages_settled_total{fate="delivered",pipeline="analytics"} 1` // after it is in the books
 	for end := time.Now().Add(20 * time.Second); !strings.Contains(get(in, "/metrics").Body.String(), counted); {
 		if time.Now().After(end) {

@@ -9,15 +9,26 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/tidemill/tidemill/internal/testenv"
 )
 
-const (
-	alertTests     = "prometheus/tidemill-analytics.test.yaml"
-	alertDaysTests = "prometheus/tidemill-analytics.days.test.yaml"
-)
+// matching are files by a pattern; there must be some.
+func matching(t *testing.T, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.FromSlash(pattern))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no files %s: %v", pattern, err)
+	}
+	return paths
+}
+
+// ruleFiles are all files of rules. Each has tests beside it, of the same name.
+func ruleFiles(t *testing.T) []string { return matching(t, "prometheus/*.rules.yaml") }
+
+// testFiles are the tests of a file of rules: those of minutes and, where there are, of days.
+func testFiles(t *testing.T, rules string) []string {
+	return matching(t, strings.TrimSuffix(rules, ".rules.yaml")+"*.test.yaml")
+}
 
 // promtool runs it where it is installed; where real servers are to be used it must be.
 func promtool(t *testing.T, args ...string) {
@@ -36,10 +47,12 @@ func promtool(t *testing.T, args ...string) {
 }
 
 func TestAlertsFireWhenTheyShouldAndOnlyThen(t *testing.T) {
-	promtool(t, "test", "rules", alertTests, alertDaysTests)
+	promtool(t, append([]string{"test", "rules"}, matching(t, "prometheus/*.test.yaml")...)...)
 }
 
-func TestPrometheusReadsTheRules(t *testing.T) { promtool(t, "check", "rules", rulesPath) }
+func TestPrometheusReadsTheRules(t *testing.T) {
+	promtool(t, append([]string{"check", "rules"}, ruleFiles(t)...)...)
+}
 
 func TestPrometheusReadsItsConfiguration(t *testing.T) {
 	promtool(t, "check", "config", "--syntax-only", "compose/prometheus/prometheus.yml")
@@ -51,8 +64,11 @@ func TestEveryAlertSaysWhatItMeansAndHasAPlaceInTheRunbook(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, group := range rules(t).Groups {
-		for _, r := range group.Rules {
+	for _, path := range ruleFiles(t) {
+		for _, r := range alerts(t, path) {
+			if slices.Contains(names, r.Alert) {
+				t.Errorf("%s is there twice", r.Alert)
+			}
 			names = append(names, r.Alert)
 			if r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
 				t.Errorf("%s has no summary or description", r.Alert)
@@ -75,41 +91,39 @@ func TestEveryAlertSaysWhatItMeansAndHasAPlaceInTheRunbook(t *testing.T) {
 	}
 }
 
+// alertTests are the tests in a file of promtool's.
+type alertTests struct {
+	Tests []struct {
+		Name    string
+		Series  []struct{ Series string } `yaml:"input_series"`
+		Queries []struct {
+			Samples []struct{ Labels string } `yaml:"exp_samples"`
+		} `yaml:"promql_expr_test"`
+	}
+}
+
 func TestEveryAlertIsTestedFiringAndSilent(t *testing.T) {
-	b, err := os.ReadFile(alertTests)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var f struct {
-		Tests []struct {
-			Name    string
-			Queries []struct {
-				Samples []struct{ Labels string } `yaml:"exp_samples"`
-			} `yaml:"promql_expr_test"`
-		}
-	}
-	if err := yaml.Unmarshal(b, &f); err != nil {
-		t.Fatal(err)
-	}
-	fires, waits := map[string]bool{}, map[string]bool{}
-	for _, test := range f.Tests {
-		silent := false
-		var firing []string
-		for _, q := range test.Queries {
-			silent = silent || len(q.Samples) == 0
-			for _, s := range q.Samples {
-				_, rest, _ := strings.Cut(s.Labels, `alertname="`)
-				name, _, _ := strings.Cut(rest, `"`)
-				firing = append(firing, name)
+	for _, rules := range ruleFiles(t) {
+		fires, waits := map[string]bool{}, map[string]bool{}
+		for _, path := range testFiles(t, rules) {
+			for _, test := range read[alertTests](t, path).Tests {
+				silent := false
+				var firing []string
+				for _, q := range test.Queries {
+					silent = silent || len(q.Samples) == 0
+					for _, s := range q.Samples {
+						_, rest, _ := strings.Cut(s.Labels, `alertname="`)
+						name, _, _ := strings.Cut(rest, `"`)
+						firing = append(firing, name)
+					}
+				}
+				for _, name := range firing {
+					fires[name] = true
+					waits[name] = waits[name] || silent
+				}
 			}
 		}
-		for _, name := range firing {
-			fires[name] = true
-			waits[name] = waits[name] || silent
-		}
-	}
-	for _, group := range rules(t).Groups {
-		for _, r := range group.Rules {
+		for _, r := range alerts(t, rules) {
 			if !fires[r.Alert] {
 				t.Errorf("no test sees %s fire", r.Alert)
 			}
@@ -120,16 +134,51 @@ func TestEveryAlertIsTestedFiringAndSilent(t *testing.T) {
 	}
 }
 
-func TestTheChartHasTheSameAlerts(t *testing.T) {
-	ours, err := os.ReadFile(rulesPath)
+func TestAlertsAreTestedOnSeriesThatThereAre(t *testing.T) {
+	there := shown(t)
+	for _, path := range matching(t, "prometheus/*.test.yaml") {
+		for _, test := range read[alertTests](t, path).Tests {
+			for _, s := range test.Series {
+				name, rest, _ := strings.Cut(s.Series, "{")
+				var labels []string
+				for _, l := range labelName.FindAllStringSubmatch(rest, -1) {
+					if !slices.Contains(target, l[1]) {
+						labels = append(labels, l[1])
+					}
+				}
+				want, ok := there[name]
+				if other, is := foreign[name]; is {
+					want, ok = slices.DeleteFunc(slices.Clone(other), func(l string) bool { return slices.Contains(target, l) }), true
+				}
+				slices.Sort(labels)
+				want = slices.Sorted(slices.Values(want))
+				if !ok || !slices.Equal(labels, want) {
+					t.Errorf("%s, %q: the series %s has the labels %q, the product's has %q", path, test.Name, s.Series, labels, want)
+				}
+			}
+		}
+	}
+}
+
+func TestTheChartAndComposeHaveTheSameAlerts(t *testing.T) {
+	compose, err := os.ReadFile("compose/compose.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	charts, err := os.ReadFile("helm/tidemill/files/tidemill-analytics.rules.yaml")
-	if err != nil {
-		t.Fatal(err)
+	for _, path := range ruleFiles(t) {
+		ours, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		charts, err := os.ReadFile(filepath.Join("helm", "tidemill", "files", filepath.Base(path)))
+		if err != nil || !bytes.Equal(ours, charts) {
+			t.Errorf("copy %s to the chart's files: Helm reads nothing outside of it (%v)", path, err)
+		}
+		if !bytes.Contains(compose, []byte("../"+filepath.ToSlash(path)+":/etc/prometheus/rules/")) {
+			t.Errorf("compose.yaml does not give %s to Prometheus", path)
+		}
 	}
-	if !bytes.Equal(ours, charts) {
-		t.Errorf("copy %s to the chart's files: Helm reads nothing outside of it", rulesPath)
+	if n := len(matching(t, "helm/tidemill/files/*.rules.yaml")); n != len(ruleFiles(t)) {
+		t.Errorf("the chart has %d files of rules, here are %d", n, len(ruleFiles(t)))
 	}
 }

@@ -27,6 +27,7 @@ if have helm; then
 		helm template tidemill helm/tidemill --kube-version 1.33.0 "$@" >"$rendered/$name.yaml"
 	}
 	render embedded $secret
+	render delivery $secret --set config.existingSecret=c --set secrets.env.API_KEY_DV360=api-key-dv360
 	render everything $secret --set config.existingSecret=c --set ingress.enabled=true --set 'ingress.hosts={events.example.com}' \
 		--set networkPolicy.enabled=true --set serviceMonitor.enabled=true --set prometheusRule.enabled=true
 	render servers $servers --set podMonitor.enabled=true

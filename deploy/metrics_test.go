@@ -3,6 +3,7 @@ package deploy_test
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -12,11 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
+	"github.com/tidemill/tidemill/systems/analytics"
+	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
 // foreign are metrics of others, with their labels: Prometheus's own, and the kubelet's.
@@ -30,16 +32,20 @@ var foreign = map[string][]string{
 // target are the labels that scraping adds.
 var target = []string{"job", "instance", "namespace"}
 
-// scraped starts the product, sends it events, and returns the labels of every metric
-// that it then shows, by name.
-func scraped(t *testing.T) map[string][]string {
+// shown starts the product with all that dashboards look at, sends it events, and returns
+// the labels of every metric that it then shows, by name.
+func shown(t *testing.T) map[string][]string {
 	t.Helper()
+	partners := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer partners.Close()
 	c, err := config.Load(config.Layers{Flags: map[string]string{"data": filepath.Join(t.TempDir(), "data"), "analytics.flush_interval": "1ms"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Projects = []config.Project{{Name: "shop", Key: tidemill.NewSecret("a-long-random-ingest-key")}}
-	in, err := connect.Open(t.Context(), c, connect.Options{Version: "v1"})
+	c.Delivery.Sites = []config.Site{{ID: "shop", Public: true}}
+	c.Delivery.Partners = []partner.Partner{{Name: "crm", Endpoint: partners.URL, AllowHTTP: true, AllowPrivate: []string{"127.0.0.0/8", "::1/128"}}}
+	in, err := connect.Open(t.Context(), c, connect.Options{Version: "v1", Systems: []string{analytics.Name, delivery.Name}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,18 +64,35 @@ func scraped(t *testing.T) map[string][]string {
 		}
 	}()
 	<-ready
-	r := httptest.NewRequest("POST", "/batch/", strings.NewReader(`{"api_key":"a-long-random-ingest-key","batch":[
-		{"event":"bought","distinct_id":"user-1","properties":{}}, {"event":"bought","distinct_id":"undefined","properties":{}}]}`))
-	in.Handler.ServeHTTP(httptest.NewRecorder(), r)
-	var text string
-	for end := time.Now().Add(20 * time.Second); !strings.Contains(text, `tidemill_messages_settled_total{fate="delivered",pipeline="analytics"} 1`); {
-		if time.Now().After(end) {
-			t.Fatalf("the event was never delivered:\n%s", text)
-		}
-		w := httptest.NewRecorder()
-		in.Handler.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-		text = w.Body.String()
+	send := func(path, body string) {
+		r := httptest.NewRequest("POST", path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-Idempotency-Key", "1")
+		in.Handler.ServeHTTP(httptest.NewRecorder(), r)
 	}
+	send("/batch/", `{"api_key":"a-long-random-ingest-key","batch":[
+		{"event":"bought","distinct_id":"user-1","properties":{}}, {"event":"bought","distinct_id":"undefined","properties":{}}]}`)
+	send("/collect", `{"eventType":"custom_event","timestamp":"`+time.Now().UTC().Format(time.RFC3339)+`","siteId":"shop"}`)
+	await(t, in.Handler, `tidemill_messages_settled_total{fate="delivered",pipeline="analytics"} 1`)
+	return labelsOf(await(t, in.Handler, `tidemill_partner_success_ratio{partner="crm"} 1`))
+}
+
+// await returns the metrics once they have a line.
+func await(t *testing.T, h http.Handler, line string) string {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		if text := w.Body.String(); strings.Contains(text, line) {
+			return text
+		} else if time.Now().After(end) {
+			t.Fatalf("there was never %s:\n%s", line, text)
+		}
+	}
+}
+
+// labelsOf are the labels of the metrics in a text, by name.
+func labelsOf(text string) map[string][]string {
 	labels := map[string][]string{}
 	for line := range strings.Lines(text) {
 		m := sample.FindStringSubmatch(line)
@@ -89,10 +112,10 @@ func scraped(t *testing.T) map[string][]string {
 }
 
 var (
-	sample    = regexp.MustCompile(`^([a-z_]+)(?:\{([^}]*)\})? `)
+	sample    = regexp.MustCompile(`^([a-z0-9_]+)(?:\{([^}]*)\})? `)
 	labelName = regexp.MustCompile(`([a-z_]+)(?:=~|!~|!=|=)"`)
-	// A name of the families that are used here, and the selector behind it.
-	used = regexp.MustCompile(`\b((?:tidemill|go|process|kubelet)_[a-z0-9_]+|up|ALERTS)\b(?:\{([^}]*)\})?`)
+	// A name of the families that are used here, or of what rules record, and the selector behind it.
+	used = regexp.MustCompile(`\b([a-z]+:[a-z_]+:[a-z]+|(?:tidemill|go|process|kubelet)_[a-z0-9_]+|up|ALERTS)\b(?:\{([^}]*)\})?`)
 	// What a name could be taken for and is not: a grouping's labels, a text, a label's value.
 	quoted   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	grouping = regexp.MustCompile(`\b(?:by|without|on|ignoring)\s*\(([^)]*)\)`)
@@ -117,16 +140,12 @@ func golden(t *testing.T) []string {
 func expressions(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	for _, group := range rules(t).Groups {
-		for _, r := range group.Rules {
-			found["alert "+r.Alert] = r.Expr
+	for _, path := range ruleFiles(t) {
+		for _, r := range rules(t, path) {
+			found["rule "+r.Alert+r.Record] = r.Expr
 		}
 	}
-	dashboards, err := filepath.Glob(filepath.Join("grafana", "*.json"))
-	if err != nil || len(dashboards) == 0 {
-		t.Fatal("no dashboards", err)
-	}
-	for _, path := range dashboards {
+	for _, path := range matching(t, "grafana/*.json") {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -172,34 +191,9 @@ type dashboard struct {
 	}
 }
 
-type ruleFile struct {
-	Groups []struct {
-		Name  string
-		Rules []struct {
-			Alert, Expr string
-			Labels      map[string]string
-			Annotations map[string]string
-		}
-	}
-}
-
-func rules(t *testing.T) ruleFile {
-	t.Helper()
-	b, err := os.ReadFile(rulesPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var f ruleFile
-	if err := yaml.Unmarshal(b, &f); err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
-const rulesPath = "prometheus/tidemill-analytics.rules.yaml"
-
 func TestDashboardsAndAlertsUseMetricsAndLabelsThatThereAre(t *testing.T) {
-	promised, shown := golden(t), scraped(t)
+	there, recorded := shown(t), recorded(t)
+	promised := golden(t)
 	for where, expr := range expressions(t) {
 		var families []string
 		for _, m := range used.FindAllStringSubmatch(withoutValues(expr), -1) {
@@ -207,7 +201,10 @@ func TestDashboardsAndAlertsUseMetricsAndLabelsThatThereAre(t *testing.T) {
 			families = append(families, name)
 			labels, ok := foreign[name]
 			if !ok {
-				labels, ok = shown[name]
+				labels, ok = there[name]
+			}
+			if !ok {
+				labels, ok = recorded[name]
 			}
 			if !ok {
 				t.Errorf("%s uses %s, which is not there", where, name)
@@ -229,7 +226,7 @@ func TestDashboardsAndAlertsUseMetricsAndLabelsThatThereAre(t *testing.T) {
 			for _, label := range strings.Split(g[1], ",") {
 				label = strings.TrimSpace(label)
 				known := func(name string) bool {
-					return slices.Contains(shown[name], label) || slices.Contains(foreign[name], label)
+					return slices.Contains(there[name], label) || slices.Contains(recorded[name], label) || slices.Contains(foreign[name], label)
 				}
 				if !slices.Contains(target, label) && !slices.ContainsFunc(families, known) {
 					t.Errorf("%s groups by the label %s, which none of %v has", where, label, families)

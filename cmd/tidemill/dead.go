@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"strconv"
 	"text/tabwriter"
@@ -14,23 +15,38 @@ import (
 type deadCmd struct {
 	List   deadListCmd   `cmd:"" help:"List dead letters, the oldest first."`
 	Show   deadShowCmd   `cmd:"" help:"Show one dead letter: payload as received, every failure."`
+	Edit   deadEditCmd   `cmd:"" help:"Replace the payload of a dead letter; the original stays beside it."`
 	Replay deadReplayCmd `cmd:"" help:"Send dead letters the whole way again."`
 	Delete deadDeleteCmd `cmd:"" help:"Discard dead letters. They are counted as discarded."`
+	Export deadExportCmd `cmd:"" help:"Print dead letters as JSON for other programs, one a line."`
 }
 
 // which chooses dead letters.
 type which struct {
 	Pipeline string   `help:"Only letters of this pipeline." placeholder:"NAME"`
+	Partner  string   `help:"Only what this partner did not take." placeholder:"NAME"`
 	Project  string   `help:"Only letters of this project." placeholder:"NAME"`
-	Kind     []string `help:"Only failures of these kinds: validation, transient, timeout, internal, unknown…" placeholder:"KIND"`
-	Before   string   `help:"Only letters that died before this time." placeholder:"TIME"`
+	Site     string   `help:"Only letters of this site." placeholder:"ID"`
+	Reason   []string `help:"Only these reasons: validation, timeout, rate_limit, partner_error." placeholder:"REASON"`
+	Kind     []string `help:"Only failures of these kinds, which say it more exactly: validation, transient, timeout, internal, unknown…" placeholder:"KIND"`
+	System   string   `help:"Only letters of this system; needed where two keep theirs apart and have the same numbers." placeholder:"NAME"`
+	Seq      []int64  `help:"Only the letters of these numbers." placeholder:"N"`
+	After    string   `help:"Only letters that died at or after this time, or so long ago at the most: 2026-01-31T12:00:00Z, 24h, 7d." placeholder:"TIME"`
+	Before   string   `help:"Only letters that died before this time, or longer ago." placeholder:"TIME"`
 	Max      int      `help:"At most so many." short:"n"`
 }
 
 func (w *which) query(ids []string) url.Values {
-	q := query("pipeline", w.Pipeline, "project", w.Project, "before", w.Before, "max", positive(w.Max))
+	q := query("system", w.System, "pipeline", w.Pipeline, "partner", w.Partner, "project", w.Project, "site", w.Site,
+		"after", moment(w.After, time.Now()), "before", moment(w.Before, time.Now()), "max", positive(w.Max))
 	if len(w.Kind) > 0 {
 		q["kind"] = w.Kind
+	}
+	if len(w.Reason) > 0 {
+		q["reason"] = w.Reason
+	}
+	for _, n := range w.Seq {
+		q.Add("seq", strconv.FormatInt(n, 10))
 	}
 	if len(ids) > 0 {
 		q["id"] = ids
@@ -45,7 +61,9 @@ type letterLine struct {
 	Type     string    `json:"type"`
 	Pipeline string    `json:"pipeline"`
 	Project  string    `json:"project_id"`
+	Site     string    `json:"site"`
 	State    string    `json:"state"`
+	Reason   string    `json:"reason"`
 	Kind     string    `json:"kind"`
 	Cause    string    `json:"cause"`
 	Replays  int       `json:"replays"`
@@ -55,150 +73,203 @@ type letterLine struct {
 type deadListCmd struct {
 	remote
 	which
+	State string `help:"Only letters that are held, or that are being replayed." enum:",held,replaying" default:"" placeholder:"held|replaying"`
+}
+
+// Help is shown by tidemill dead list --help.
+func (c *deadListCmd) Help() string {
+	return `Filters can be combined; a letter is listed that matches all of them.
+
+  tidemill dead list --partner dv360 --reason timeout
+  tidemill dead list --site shop --after 24h
+  tidemill dead list --json | jq .payload`
 }
 
 func (c *deadListCmd) Run(ctx context.Context, e env) error {
+	q := c.query(nil)
+	if c.State != "" {
+		q.Set("state", c.State)
+	}
 	return c.ask(ctx, e, func(a *client) error {
 		if c.JSON {
-			return a.lines(ctx, "dead", c.query(nil), func(line []byte) error { _, err := e.out.Write(line); return err })
+			return a.lines(ctx, "dead", q, func(line []byte) error { _, err := e.out.Write(line); return err })
 		}
 		t := table{out: e.out, head: "ID\tDIED\tKIND\tSTATE\tREPLAYS\tEVENT\tCAUSE", none: "No dead letters."}
-		err := a.lines(ctx, "dead", c.query(nil), func(line []byte) error {
+		err := a.lines(ctx, "dead", q, func(line []byte) error {
 			var l letterLine
 			if err := json.Unmarshal(line, &l); err != nil {
 				return err
 			}
 			return t.row(printable(l.ID), l.Last.Format(time.RFC3339), l.Kind, l.State, strconv.Itoa(l.Replays), short(l.Type, 30), short(l.Cause, 80))
 		})
-		return errors.Join(t.end(), err)
+		return t.end(err)
 	})
+}
+
+// fieldLine is a header of a message as the API writes it.
+type fieldLine struct {
+	Name, Value string
+	ValueBase64 string `json:"value_base64"`
+}
+
+// attemptLine is a failed try as the API writes it.
+type attemptLine struct {
+	At          time.Time
+	Kind, Cause string
+}
+
+// wholeLetter is what the API says of one letter.
+type wholeLetter struct {
+	letterLine
+	Payload        string
+	PayloadBase64  string     `json:"payload_base64"`
+	Edited         *time.Time `json:"edited_at"`
+	Original       string     `json:"original_payload"`
+	OriginalBase64 string     `json:"original_payload_base64"`
+	Damaged        string
+	Fields         []fieldLine
+	Attempts       []attemptLine
+	History        []struct {
+		attemptLine
+		Tries int
+	}
+	Row json.RawMessage
 }
 
 type deadShowCmd struct {
 	remote
-	Letter string `arg:"" name:"id" help:"Its message's id, as dead list shows it, or its number."`
+	Letter   string `arg:"" name:"id" help:"Its message's id, as dead list shows it, or its number."`
+	System   string `help:"The system that it is of; needed where two have a letter of that number." placeholder:"NAME"`
+	Payload  bool   `help:"Print the payload alone: byte for byte, into a file or another program."`
+	Original bool   `help:"Print the payload as it was received alone, of a letter that was edited."`
+}
+
+// Help is shown by tidemill dead show --help.
+func (c *deadShowCmd) Help() string {
+	return `It shows why the letter died each time, the tries before, and what its destination answered.
+
+  tidemill dead show 17
+  tidemill dead show 17 --payload >event.json`
 }
 
 func (c *deadShowCmd) Run(ctx context.Context, e env) error {
 	return c.ask(ctx, e, func(a *client) error {
 		var whole json.RawMessage
-		if err := a.get(ctx, "dead/"+url.PathEscape(c.Letter), nil, &whole); err != nil {
+		if err := a.get(ctx, "dead/"+url.PathEscape(c.Letter), query("system", c.System), &whole); err != nil {
 			return err
 		}
-		if c.JSON {
-			return printJSON(e.out, whole)
-		}
-		var l struct {
-			letterLine
-			Payload       string
-			PayloadBase64 string `json:"payload_base64"`
-			Fields        []struct {
-				Name, Value string
-				ValueBase64 string `json:"value_base64"`
-			}
-			History []struct {
-				At          time.Time
-				Kind, Cause string
-				Tries       int
-			}
-		}
+		var l wholeLetter
 		if err := json.Unmarshal(whole, &l); err != nil {
 			return err
 		}
-		w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
-		_, _ = fmt.Fprintf(w, "letter\t%d, %s\nmessage\t%s\npipeline\t%s\nproject\t%s\nevent\t%s\nreplays\t%d\n",
-			l.Seq, l.State, printable(l.ID), l.Pipeline, printable(l.Project), printable(l.Type), l.Replays)
-		for _, f := range l.History {
-			_, _ = fmt.Fprintf(w, "failed\t%s  %s  %s\n", f.At.Format(time.RFC3339), f.Kind, printable(f.Cause))
+		switch {
+		case c.Original && l.Edited != nil:
+			return printPayload(e, l.Original, l.OriginalBase64)
+		case c.Original || c.Payload:
+			return printPayload(e, l.Payload, l.PayloadBase64)
+		case c.JSON:
+			return printJSON(e.out, whole)
 		}
-		if err := w.Flush(); err != nil {
-			return err
-		}
-		for _, f := range l.Fields {
-			value := f.Value
-			if f.ValueBase64 != "" {
-				value = "(base64) " + f.ValueBase64
-			}
-			if _, err := fmt.Fprintf(e.out, "  %s = %s\n", printable(f.Name), printable(value)); err != nil {
-				return err
-			}
-		}
-		payload := l.Payload
-		if payload == "" && l.PayloadBase64 != "" {
-			payload = "(base64) " + l.PayloadBase64
-		}
-		_, err := fmt.Fprintf(e.out, "\n%s\n", printable(payload))
-		return err
+		return l.print(e.out)
 	})
 }
 
-// moving are the flags of commands that change letters.
-type moving struct {
+// print shows a letter to people.
+func (l *wholeLetter) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	_, _ = fmt.Fprintf(w, "letter\t%d, %s\nmessage\t%s\npipeline\t%s\n", l.Seq, l.State, printable(l.ID), printable(l.Pipeline))
+	if l.Site != "" {
+		_, _ = fmt.Fprintf(w, "site\t%s\n", printable(l.Site))
+	} else {
+		_, _ = fmt.Fprintf(w, "project\t%s\n", printable(l.Project))
+	}
+	_, _ = fmt.Fprintf(w, "event\t%s\nreason\t%s\nreplays\t%d\n", printable(l.Type), l.Reason, l.Replays)
+	for _, f := range l.Attempts {
+		_, _ = fmt.Fprintf(w, "tried\t%s  %s  %s\n", f.At.Format(time.RFC3339), f.Kind, printable(f.Cause))
+	}
+	for _, f := range l.History {
+		_, _ = fmt.Fprintf(w, "failed\t%s  %s  %s\n", f.At.Format(time.RFC3339), f.Kind, printable(f.Cause))
+	}
+	if l.Damaged != "" {
+		_, _ = fmt.Fprintf(w, "damaged\t%s\n", printable(l.Damaged))
+	}
+	var answer struct {
+		Status int
+		Body   string
+	}
+	if json.Unmarshal(l.Row, &answer) == nil && answer.Status > 0 {
+		_, _ = fmt.Fprintf(w, "answer\t%d %s\n", answer.Status, printable(answer.Body))
+	}
+	if l.Edited != nil {
+		_, _ = fmt.Fprintf(w, "edited\t%s\n", l.Edited.Format(time.RFC3339))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := printFields(out, l.Fields); err != nil {
+		return err
+	}
+	if l.Edited != nil {
+		if _, err := fmt.Fprintf(out, "\nas received:\n%s\n\nas edited:", shownPayload(l.Original, l.OriginalBase64)); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(out, "\n%s\n", shownPayload(l.Payload, l.PayloadBase64))
+	return err
+}
+
+func printFields(out io.Writer, fields []fieldLine) error {
+	for _, f := range fields {
+		if _, err := fmt.Fprintf(out, "  %s = %s\n", printable(f.Name), shownPayload(f.Value, f.ValueBase64)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shownPayload is a payload as people see it, in base64 where it is no text.
+func shownPayload(text, base string) string {
+	if text == "" && base != "" {
+		return "(base64) " + base
+	}
+	return printable(text)
+}
+
+// printPayload writes a payload byte for byte, but to a terminal without steering it.
+func printPayload(e env, text, base string) error {
+	b := []byte(text)
+	if text == "" && base != "" {
+		var err error
+		if b, err = base64.StdEncoding.DecodeString(base); err != nil {
+			return err
+		}
+	}
+	if terminal(e.out) {
+		_, err := fmt.Fprintln(e.out, shownPayload(text, base))
+		return err
+	}
+	_, err := e.out.Write(b)
+	return err
+}
+
+type deadExportCmd struct {
 	remote
 	which
-	IDs    []string `arg:"" optional:"" name:"id" help:"Message ids of the letters, as dead list shows them."`
-	All    bool     `help:"All letters there are."`
-	DryRun bool     `help:"Only say how many it would be."`
+	IDs []string `arg:"" optional:"" name:"id" help:"Message ids of the letters. Default: all that the filters choose."`
 }
 
-func (c *moving) move(ctx context.Context, e env, what, done string) error {
+// Help is shown by tidemill dead export --help.
+func (c *deadExportCmd) Help() string {
+	return `Each line is one letter: originalPayload (text, byte for byte as received), error, attempts, firstFailure, lastFailure, queue, reason (validation, timeout, partner_error, rate_limit); id, kind, partner, site, response {status, body}, and editedPayload where it was edited.
+
+  tidemill dead export >letters.ndjson
+  tidemill dead export --partner dv360 --reason timeout | jq -r .originalPayload`
+}
+
+func (c *deadExportCmd) Run(ctx context.Context, e env) error {
 	q := c.query(c.IDs)
-	if c.All {
-		q.Set("all", "true")
-	}
-	if len(q) == 0 {
-		return usageError{fmt.Errorf("say which letters to %s: ids, filters like --kind, or --all", what)}
-	}
-	if c.All && len(q) > 1 {
-		return usageError{errors.New("--all and a choice of letters contradict each other: leave one out")}
-	}
-	if c.DryRun {
-		q.Set("dry_run", "true")
-		done = "would be " + done
-	}
+	q.Set("format", "export")
 	return c.ask(ctx, e, func(a *client) error {
-		var got struct{ Count int }
-		if err := a.post(ctx, "dead/"+what, q, &got); err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(e.out, map[string]int{"count": got.Count})
-		}
-		text := count(got.Count, "dead letter", "dead letters") + " " + done + "."
-		if what == "replay" && !c.DryRun && !a.live && got.Count > 0 {
-			text += " Nothing runs: `tidemill run` takes them up."
-		}
-		_, err := fmt.Fprintln(e.out, text)
-		return err
+		return a.lines(ctx, "dead", q, func(line []byte) error { _, err := e.out.Write(line); return err })
 	})
-}
-
-type deadReplayCmd struct{ moving }
-
-// Help is shown by tidemill dead replay --help.
-func (c *deadReplayCmd) Help() string {
-	return `A replay goes the whole way again, persons and definitions included. What succeeds leaves the dead letters; what fails again stays, with one replay more in its history.
-
-  tidemill dead replay 0190f3c2-…                     one
-  tidemill dead replay --kind transient,timeout       all that failed for a passing reason
-  tidemill dead replay --project shop --dry-run       how many it would be
-  tidemill dead replay --all                          all`
-}
-
-func (c *deadReplayCmd) Run(ctx context.Context, e env) error {
-	return c.move(ctx, e, "replay", "on their way again")
-}
-
-type deadDeleteCmd struct{ moving }
-
-// Help is shown by tidemill dead delete --help.
-func (c *deadDeleteCmd) Help() string {
-	return `Letters that are being replayed are left alone. The books keep the number of those discarded, so that the audit still balances.
-
-  tidemill dead delete 0190f3c2-…                     one
-  tidemill dead delete --before 2026-01-31T00:00:00Z  all that died before then`
-}
-
-func (c *deadDeleteCmd) Run(ctx context.Context, e env) error {
-	return c.move(ctx, e, "delete", "discarded")
 }

@@ -54,7 +54,10 @@ type commands struct {
 	Bridge     bridgeCmd                 `cmd:"" help:"Put entries into the embedded bridge, and see what it publishes."`
 	Events     eventsCmd                 `cmd:"" help:"List events, each under the person it belongs to."`
 	Person     personCmd                 `cmd:"" help:"Show who is who."`
-	Dead       deadCmd                   `cmd:"" help:"List, show, replay and delete dead letters."`
+	Event      eventCmd                  `cmd:"" help:"Explain what became of one event."`
+	Queue      queueCmd                  `cmd:"" help:"See what waits in queues; move, pause, drain and limit it."`
+	Partner    partnerCmd                `cmd:"" help:"See how partners stand; open and close their circuits."`
+	Dead       deadCmd                   `cmd:"" help:"List, show, edit, replay, delete and export dead letters."`
 	Audit      auditCmd                  `cmd:"" help:"Prove that no event is missing. Exit status 1 when the books do not balance."`
 	Status     statusCmd                 `cmd:"" help:"Show the pipelines and how they stand."`
 	Warnings   warningsCmd               `cmd:"" help:"List what a project's owner should know of: refused events and merges."`

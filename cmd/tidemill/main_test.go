@@ -88,7 +88,7 @@ func TestAWrongCommandLineIsExitStatus2(t *testing.T) {
 	}{
 		{"an unknown command", "statsu", `unexpected argument statsu, did you mean "status"?`},
 		{"an unknown flag", "status --jso", `unknown flag --jso, did you mean "--json"?`},
-		{"a group without a command", "dead", `expected one of "list", "show", "replay", "delete"`},
+		{"a group without a command", "dead", `expected one of "list", "show", "edit", "replay", "delete"`},
 		{"a missing argument", "person show", `expected "<distinct-id>"`},
 		{"too many arguments", "audit a b", "unexpected argument b"},
 		{"a flag without its value", "events --max", "--max"},
@@ -97,6 +97,18 @@ func TestAWrongCommandLineIsExitStatus2(t *testing.T) {
 		{"a project without a key", "run --project shop", "--project wants NAME=KEY"},
 		{"an empty key", "run --project shop=", "--project wants NAME=KEY"},
 		{"no choice of letters", "dead delete", "say which letters to delete"},
+		{"all letters and some", "dead replay --all --reason timeout --rate 5/s", "contradict each other"},
+		{"a rate that is none", "dead replay --all --rate fast", `"fast" is no rate: write 50/s, 50/m or 50/h`},
+		{"a rate of nothing", "dead replay --all --rate 0/s", "is no rate"},
+		{"a state of a letter that there is not", "dead list --state gone", "--state"},
+		{"no choice of jobs", "queue retry q", "say which jobs to retry"},
+		{"all jobs and some", "queue clean q --all --state failed", "contradict each other"},
+		{"a state that cannot be removed", "queue remove q --state failed", "--state"},
+		{"limits of nobody", "queue limits q --tenant shop", "say which limit"},
+		{"a limit and none", "queue limits q --none --rate 5/s", "contradict each other"},
+		{"limits of two", "queue limits q --tenant shop --each-key --rate 5/s", "can't be used together"},
+		{"a time to keep nothing", "queue limits q --keep-for 1h", "--keep-for needs"},
+		{"a time that has passed", "partner open p --for=-1s", "--for wants a time"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status, out, errs := call(t, nil, strings.Fields(c.args)...)
@@ -217,7 +229,7 @@ func TestTextFromOutsideDoesNotSteerTheTerminal(t *testing.T) {
 func TestTablesAreLaidOutBlockByBlock(t *testing.T) {
 	var b bytes.Buffer
 	w := table{out: &b, head: "A\tB", none: "None."}
-	if err := w.end(); err != nil || b.String() != "None.\n" {
+	if err := w.end(nil); err != nil || b.String() != "None.\n" {
 		t.Errorf("without rows: %q, %v", b.String(), err)
 	}
 	b.Reset()
@@ -230,7 +242,7 @@ func TestTablesAreLaidOutBlockByBlock(t *testing.T) {
 	if n := strings.Count(b.String(), "\n"); n != block+1 {
 		t.Errorf("after %d rows %d lines are printed", block, n)
 	}
-	if err := w.end(); err != nil || !strings.HasPrefix(b.String(), "A     B\nlong  b\n") {
+	if err := w.end(nil); err != nil || !strings.HasPrefix(b.String(), "A     B\nlong  b\n") {
 		t.Errorf("%v, %q", err, b.String()[:40])
 	}
 }

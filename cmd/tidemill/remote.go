@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
+	"github.com/tidemill/tidemill/systems/delivery"
 )
 
 // remote are the flags of every command that asks an instance.
@@ -51,9 +52,24 @@ func (r *remote) open(ctx context.Context, e env) (*client, error) {
 }
 
 // offline opens the data in this process. What runs on them elsewhere has locked them. The
-// bridge has none but in the database: its servers are not asked.
+// bridge has none but in the database: its servers are not asked. Delivery needs its
+// secrets and servers to be opened; where they are not there, the rest can still be seen.
 func offline(ctx context.Context, e env, cfg *config.Loaded) (*client, error) {
-	in, err := connect.Open(ctx, cfg, connect.Options{Version: buildVersion(), Systems: []string{analyticsName}, Log: logger(cfg.Log, e, true)})
+	open := func(systems ...string) (*connect.Instance, error) {
+		return connect.Open(ctx, cfg, connect.Options{Version: buildVersion(), Systems: systems, Log: logger(cfg.Log, e, true)})
+	}
+	systems := []string{analyticsName}
+	if cfg.Delivery.Configured() {
+		systems = append(systems, delivery.Name)
+	}
+	in, err := open(systems...)
+	if err != nil && len(systems) > 1 {
+		var rest *connect.Instance
+		if rest, _ = open(analyticsName); rest != nil {
+			_, _ = fmt.Fprintf(e.err, "tidemill: delivery is left out, it cannot be opened: %v\n", err)
+			in, err = rest, nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -116,13 +116,12 @@ func (c *runCmd) Run(ctx context.Context, e env) (err error) {
 	return err
 }
 
-// systems are those that were named, or all that are configured: the bridge is once it
-// has a Redis or an MQTT broker.
+// systems are those that were named, or all that are configured.
 func (c *runCmd) systems(cfg *config.Loaded) []string {
 	if len(c.Systems) > 0 {
 		return c.Systems
 	}
-	return slices.DeleteFunc(connect.Systems(), func(name string) bool { return name == bridgeName && cfg.Bridge.Embedded() })
+	return connect.Configured(&cfg.Config)
 }
 
 // known refuses systems that there are not.

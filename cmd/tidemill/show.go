@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -43,7 +42,7 @@ func (c *eventsCmd) Run(ctx context.Context, e env) error {
 			}
 			return t.row(l.Timestamp, short(l.Name, 40), short(l.Distinct, 40), l.Person, short(string(l.Props), 60))
 		})
-		return errors.Join(t.end(), err)
+		return t.end(err)
 	})
 }
 
@@ -110,6 +109,6 @@ func (c *warningsCmd) Run(ctx context.Context, e env) error {
 			}
 			return t.row(w.Timestamp.Format(time.RFC3339), short(w.Name, 40), short(w.Distinct, 40), w.Type, short(w.Reason, 120))
 		})
-		return errors.Join(t.end(), err)
+		return t.end(err)
 	})
 }

@@ -15,20 +15,31 @@ type auditCmd struct {
 }
 
 type auditReport struct {
-	System    string   `json:"system"`
-	Accepted  uint64   `json:"accepted"`
-	Delivered uint64   `json:"delivered"`
-	Skipped   uint64   `json:"skipped"`
-	Dead      uint64   `json:"dead"`
-	InFlight  uint64   `json:"in_flight"`
-	Lost      uint64   `json:"lost"`
-	Balanced  bool     `json:"balanced"`
-	Faults    []string `json:"faults"`
-	Letters   *struct {
-		Put, Held, Replayed, Discarded uint64
-	} `json:"dead_letters"`
-	Damaged uint64 `json:"damaged"`
-	Stored  *int64 `json:"stored"`
+	System    string       `json:"system"`
+	Accepted  uint64       `json:"accepted"`
+	Delivered uint64       `json:"delivered"`
+	Skipped   uint64       `json:"skipped"`
+	Dead      uint64       `json:"dead"`
+	InFlight  uint64       `json:"in_flight"`
+	Lost      uint64       `json:"lost"`
+	Balanced  bool         `json:"balanced"`
+	Faults    []string     `json:"faults"`
+	Letters   *letterBooks `json:"dead_letters"`
+	Damaged   uint64       `json:"damaged"`
+	Stored    *int64       `json:"stored"`
+	Queues    []queueBooks `json:"queues"` // of a system of many: instead of the sums
+}
+
+// letterBooks are the books of dead letters.
+type letterBooks struct{ Put, Held, Replayed, Discarded, Trimmed uint64 }
+
+// queueBooks are the books of one queue.
+type queueBooks struct {
+	Queue                              string
+	Accepted, Delivered, Skipped, Dead uint64
+	InFlight                           uint64 `json:"in_flight"`
+	Lost                               uint64
+	Letters                            letterBooks `json:"dead_letters"`
 }
 
 func (c *auditCmd) Run(ctx context.Context, e env) error {
@@ -61,8 +72,35 @@ func (c *auditCmd) Run(ctx context.Context, e env) error {
 }
 
 func (r *auditReport) print(e env) {
-	row := func(name string, n uint64) { _, _ = fmt.Fprintf(e.out, "  %-24s %12d\n", name, n) }
 	_, _ = fmt.Fprintln(e.out, r.System)
+	if len(r.Queues) > 0 {
+		r.printQueues(e)
+	} else {
+		r.printSums(e)
+	}
+	if r.Balanced {
+		_, _ = fmt.Fprintln(e.out, "The books balance: every accepted event is accounted for.")
+	}
+	for _, f := range r.Faults {
+		_, _ = fmt.Fprintln(e.out, "THE BOOKS DO NOT BALANCE:", f)
+	}
+}
+
+// printQueues shows a row for each queue.
+func (r *auditReport) printQueues(e env) {
+	w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "  QUEUE\tACCEPTED\t= DELIVERED\t+ SKIPPED\t+ DEAD\t+ IN FLIGHT\t+ LOST\tLETTERS\t= HELD\t+ REPLAYED\t+ DISCARDED\t+ TRIMMED")
+	for _, q := range r.Queues {
+		l := q.Letters
+		_, _ = fmt.Fprintf(w, "  %s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", printable(q.Queue), q.Accepted, q.Delivered, q.Skipped, q.Dead, q.InFlight, q.Lost,
+			l.Put, l.Held, l.Replayed, l.Discarded, l.Trimmed)
+	}
+	_ = w.Flush()
+}
+
+// printSums shows the books of a system of one queue.
+func (r *auditReport) printSums(e env) {
+	row := func(name string, n uint64) { _, _ = fmt.Fprintf(e.out, "  %-24s %12d\n", name, n) }
 	row("accepted", r.Accepted)
 	row("= delivered", r.Delivered)
 	row("+ skipped", r.Skipped)
@@ -82,12 +120,6 @@ func (r *auditReport) print(e env) {
 	}
 	if r.Stored != nil {
 		row("rows in the warehouse", uint64(*r.Stored))
-	}
-	if r.Balanced {
-		_, _ = fmt.Fprintln(e.out, "The books balance: every accepted event is accounted for.")
-	}
-	for _, f := range r.Faults {
-		_, _ = fmt.Fprintln(e.out, "THE BOOKS DO NOT BALANCE:", f)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -35,13 +36,16 @@ func (t *table) row(cells ...string) error {
 	return err
 }
 
-// end prints what is left.
-func (t *table) end() error {
-	if t.rows == 0 {
-		_, err := fmt.Fprintln(t.out, t.none)
-		return err
+// end prints what is left, and returns what ended the listing too early, if anything did.
+func (t *table) end(failed error) error {
+	switch {
+	case t.rows > 0:
+		return errors.Join(t.w.Flush(), failed)
+	case failed != nil: // nobody knows whether there is none
+		return failed
 	}
-	return t.w.Flush()
+	_, err := fmt.Fprintln(t.out, t.none)
+	return err
 }
 
 // count writes a number and what it counts.

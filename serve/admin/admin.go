@@ -29,6 +29,7 @@ import (
 	"github.com/tidemill/tidemill/state/definition"
 	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
@@ -55,7 +56,10 @@ type Parts struct {
 	Projects    project.Projects
 	Persons     person.Directory
 	Events      warehouse.Reader
-	Letters     deadletter.Store
+	Letters     deadletter.Store // nil: none are kept
+	Queues      queue.Whole      // nil: none are shown
+	Delivery    Delivery         // nil: it does not run here
+	Undelivered deadletter.Store // letters of delivery, where they are not among Letters; nil: they are
 	Definitions definition.Definitions
 	Send        func(ctx context.Context, p uuid.UUID, events [][]byte) (Sent, error) // native format, one JSON object each
 	Doctor      func(ctx context.Context) []preflight.Finding
@@ -95,17 +99,59 @@ func New(p Parts) *API {
 		{"GET", "dead/{letter}", a.letter},
 		{"POST", "dead/replay", a.replay},
 		{"POST", "dead/delete", a.discard},
+		{"POST", "dead/{letter}/edit", a.edit},
+		{"GET", "queues", a.queues},
+		{"GET", "queues/{name}", a.queue},
+		{"GET", "queues/{name}/jobs", a.jobs},
+		{"GET", "queues/{name}/job", a.job},
+		{"POST", "queues/{name}/pause", a.pauseQueue},
+		{"POST", "queues/{name}/resume", a.resumeQueue},
+		{"POST", "queues/{name}/drain", a.drainQueue},
+		{"POST", "queues/{name}/settings", a.setQueue},
+		{"POST", "queues/{name}/retry", a.retryJobs},
+		{"POST", "queues/{name}/promote", a.promoteJobs},
+		{"POST", "queues/{name}/remove", a.removeJobs},
+		{"POST", "queues/{name}/clean", a.cleanJobs},
+		{"POST", "queues/{name}/edit", a.editJob},
+		{"GET", "partners", a.partners},
+		{"POST", "partners/{name}/open", a.openCircuit},
+		{"POST", "partners/{name}/close", a.closeCircuit},
+		{"GET", "delivery/events/{id}", a.event},
+		{"GET", "delivery/events/{site}/{id}", a.event},
 		{"POST", "pipelines/{name}/pause", a.pause},
 		{"POST", "pipelines/{name}/resume", a.resume},
 	}
 	for _, r := range a.routes {
 		a.mux.HandleFunc(r.Method+" "+Prefix+r.Path, func(w http.ResponseWriter, req *http.Request) {
-			if err := r.do(w, req); err != nil {
+			err := a.has(r)
+			if err == nil {
+				err = r.do(w, req)
+			}
+			if err != nil {
 				a.fail(w, req, err)
 			}
 		})
 	}
 	return a
+}
+
+// has refuses a route for which this instance has no part.
+func (a *API) has(r Route) error {
+	room, _, _ := strings.Cut(r.Path, "/")
+	switch {
+	case room == "dead" && a.Letters == nil && a.Undelivered == nil:
+		return refused(http.StatusNotFound, "this instance keeps no dead letters")
+	case room == "queues" && a.Queues == nil:
+		return refused(http.StatusNotFound, "this instance has no queues to show")
+	case (room == "partners" || room == "delivery") && a.Delivery == nil:
+		return refused(http.StatusNotFound, "delivery does not run in this instance")
+	case room == "projects" && a.Projects == nil:
+		return refused(http.StatusNotFound, "this instance has no projects")
+	case room == "events" && r.Method == http.MethodGet && a.Events == nil, room == "events" && r.Method == http.MethodPost && a.Send == nil,
+		room == "warnings" && a.Events == nil, room == "persons" && a.Persons == nil, room == "definitions" && a.Definitions == nil:
+		return refused(http.StatusNotFound, "analytics does not run in this instance")
+	}
+	return nil
 }
 
 // Routes lists all that the API does.

@@ -178,7 +178,7 @@ func routes(t *testing.T) []admin.Route {
 
 func TestEveryRouteAnswersAndKnowsItsMethods(t *testing.T) {
 	in := start(t, nil)
-	fill := strings.NewReplacer("{name}", "analytics.replay", "{letter}", "1")
+	fill := strings.NewReplacer("{name}", "analytics.replay", "{letter}", "1", "{site}", "shop", "{id}", "e1")
 	methods := map[string][]string{}
 	for _, r := range routes(t) {
 		path := fill.Replace(r.Path)

@@ -1,85 +1,17 @@
 package admin
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/systems/analytics/event"
+	"github.com/tidemill/tidemill/systems/delivery"
 )
-
-// letter is a dead letter as the API shows it. A payload that is no text is in base64.
-type letter struct {
-	Seq           int64            `json:"seq"`
-	ID            string           `json:"id"`
-	Pipeline      string           `json:"pipeline"`
-	Project       string           `json:"project_id,omitempty"`
-	Type          string           `json:"type,omitempty"`
-	State         deadletter.State `json:"state"`
-	Kind          string           `json:"kind"`
-	Cause         string           `json:"cause"`
-	Tries         int              `json:"tries"`
-	Replays       int              `json:"replays"`
-	First         time.Time        `json:"first_failed_at"`
-	Last          time.Time        `json:"last_failed_at"`
-	Payload       string           `json:"payload,omitempty"`
-	PayloadBase64 string           `json:"payload_base64,omitempty"`
-	Fields        []field          `json:"fields,omitempty"`  // of a stream entry, as received
-	Damaged       string           `json:"damaged,omitempty"` // its stored bytes are not those that were put
-	Row           json.RawMessage  `json:"row,omitempty"`
-	History       []failure        `json:"history,omitempty"`
-}
-
-// field is one of a stream entry's. A value that is no text is in base64.
-type field struct {
-	Name        string `json:"name"`
-	Value       string `json:"value"`
-	ValueBase64 string `json:"value_base64,omitempty"`
-}
-
-type failure struct {
-	At    time.Time `json:"at"`
-	Kind  string    `json:"kind"`
-	Cause string    `json:"cause"`
-	Tries int       `json:"tries"`
-}
-
-func show(l *deadletter.Letter, whole bool) letter {
-	out := letter{Seq: l.Seq, ID: l.ID, Pipeline: l.Pipeline, Project: l.Tenant, Type: l.Type, State: l.State,
-		Kind: l.Kind.String(), Cause: l.Cause, Tries: l.Tries, Replays: l.Replays, First: l.First.UTC(), Last: l.Last.UTC(), Damaged: l.Damaged}
-	if utf8.Valid(l.Payload) {
-		out.Payload = string(l.Payload)
-	} else {
-		out.PayloadBase64 = base64.StdEncoding.EncodeToString(l.Payload)
-	}
-	if !whole {
-		return out
-	}
-	for _, h := range l.Header {
-		if string(h.Name) == event.MetaHeader {
-			continue
-		}
-		f := field{Name: string(h.Name), Value: string(h.Value)}
-		if !utf8.Valid(h.Value) {
-			f.Value, f.ValueBase64 = "", base64.StdEncoding.EncodeToString(h.Value)
-		}
-		out.Fields = append(out.Fields, f)
-	}
-	if json.Valid(l.Row) {
-		out.Row = l.Row
-	}
-	for _, f := range l.History {
-		out.History = append(out.History, failure{f.At.UTC(), f.Kind.String(), f.Cause, f.Tries})
-	}
-	return out
-}
 
 // chosen reads which letters are meant: from the query of a listing, or the form of a
 // change.
@@ -87,26 +19,34 @@ func (a *API) chosen(r *http.Request) (f deadletter.Filter, err error) {
 	if err := r.ParseForm(); err != nil {
 		return f, refused(http.StatusBadRequest, "%v", err)
 	}
-	f = deadletter.Filter{Pipeline: r.Form.Get("pipeline"), IDs: r.Form["id"]}
+	f = deadletter.Filter{Pipeline: r.Form.Get("pipeline"), IDs: r.Form["id"], State: deadletter.State(r.Form.Get("state"))}
+	if f.State != "" && f.State != deadletter.Held && f.State != deadletter.Replaying {
+		return f, refused(http.StatusBadRequest, "state=%q: want %s or %s", f.State, deadletter.Held, deadletter.Replaying)
+	}
+	if p := r.Form.Get("partner"); p != "" {
+		if f.Pipeline != "" && f.Pipeline != delivery.QueueOf(p) {
+			return f, refused(http.StatusBadRequest, "pipeline=%s is not the one of partner=%s: leave one out", f.Pipeline, p)
+		}
+		f.Pipeline = delivery.QueueOf(p)
+	}
+	for _, s := range r.Form["seq"] {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			return f, refused(http.StatusBadRequest, "seq=%q is no number of a letter", s)
+		}
+		f.Seqs = append(f.Seqs, n)
+	}
 	if err := f.Check(); err != nil {
 		return f, refused(http.StatusBadRequest, "%v", err)
 	}
-	if p := r.Form.Get("project"); p != "" {
-		id, err := a.find(r.Context(), p)
-		if unknown, err2 := uuid.Parse(p); err != nil && err2 == nil {
-			id, err = unknown, nil // letters may be of a project that there is not
-		}
-		if err != nil {
-			return f, err
-		}
-		f.Tenant = id.String()
+	if f.Tenant, err = a.tenantOf(r); err != nil {
+		return f, err
 	}
-	for _, k := range r.Form["kind"] {
-		kind, err := tidemill.ParseKind(k)
-		if err != nil {
-			return f, refused(http.StatusBadRequest, "%v", err)
-		}
-		f.Kinds = append(f.Kinds, kind)
+	if f.Kinds, err = kindsOf(r.Form["kind"], r.Form["reason"]); err != nil {
+		return f, err
+	}
+	if f.After, err = moment(r.Form.Get("after"), "after"); err != nil {
+		return f, err
 	}
 	if f.Before, err = moment(r.Form.Get("before"), "before"); err != nil {
 		return f, err
@@ -115,73 +55,225 @@ func (a *API) chosen(r *http.Request) (f deadletter.Filter, err error) {
 	return f, err
 }
 
+// tenantOf reads whose letters are meant: ?site= as it is, or ?project= by name or id.
+func (a *API) tenantOf(r *http.Request) (string, error) {
+	site, p := r.Form.Get("site"), r.Form.Get("project")
+	switch {
+	case site != "" && p != "":
+		return "", refused(http.StatusBadRequest, "site and project are both whose letters it is: leave one out")
+	case p == "":
+		return site, nil
+	}
+	if a.Projects == nil {
+		return "", refused(http.StatusNotFound, "there are no projects here; site=%s chooses by site", p)
+	}
+	id, err := a.find(r.Context(), p)
+	if unknown, err2 := uuid.Parse(p); err != nil && err2 == nil {
+		id, err = unknown, nil // letters may be of a project that there is not
+	}
+	if err != nil {
+		return "", err
+	}
+	return id.String(), nil
+}
+
+// kindsOf reads kinds and reasons of failures; those that are both are meant.
+func kindsOf(kinds, reasons []string) (ks []tidemill.Kind, err error) {
+	for _, k := range kinds {
+		kind, err := tidemill.ParseKind(k)
+		if err != nil {
+			return nil, refused(http.StatusBadRequest, "%v", err)
+		}
+		ks = append(ks, kind)
+	}
+	if len(reasons) == 0 {
+		return ks, nil
+	}
+	var of []tidemill.Kind
+	for _, s := range reasons {
+		reason, err := deadletter.ParseReason(s)
+		if err != nil {
+			return nil, refused(http.StatusBadRequest, "%v", err)
+		}
+		of = append(of, reason.Kinds()...)
+	}
+	if len(ks) == 0 {
+		return of, nil
+	}
+	if ks = slices.DeleteFunc(ks, func(k tidemill.Kind) bool { return !slices.Contains(of, k) }); len(ks) == 0 {
+		return nil, refused(http.StatusBadRequest, "no failure of the kinds %q has a reason of %q", kinds, reasons)
+	}
+	return ks, nil
+}
+
+// dead lists letters; with ?format=export in the form of programs outside.
 func (a *API) dead(w http.ResponseWriter, r *http.Request) error {
 	f, err := a.chosen(r)
 	if err != nil {
 		return err
 	}
+	stores, err := a.stores(r.Form.Get("system"), f)
+	if err != nil {
+		return err
+	}
+	var as func(l *deadletter.Letter) any
+	switch format := r.Form.Get("format"); format {
+	case "":
+		as = func(l *deadletter.Letter) any { return show(l, false) }
+	case "export":
+		as = func(l *deadletter.Letter) any { return export(l) }
+	default:
+		return refused(http.StatusBadRequest, "format=%q: there is export, and the usual one without format", format)
+	}
 	out := stream(w, r)
-	for l, err := range a.Letters.List(r.Context(), f) {
-		if err != nil {
-			return out.end(err)
+	for _, s := range stores {
+		for l, err := range s.List(r.Context(), f) {
+			if err != nil {
+				return out.end(err)
+			}
+			if err := out.add(as(l)); err != nil {
+				return out.end(err)
+			}
 		}
-		if err := out.add(show(l, false)); err != nil {
-			return out.end(err)
+		if f.Max > 0 {
+			if f.Max -= out.n; f.Max <= 0 { // of the first of two
+				break
+			}
 		}
 	}
 	return nil
 }
 
-// letter shows one letter, by its number or its message's id.
-func (a *API) letter(w http.ResponseWriter, r *http.Request) error {
-	name := r.PathValue("letter")
-	seq, err := strconv.ParseInt(name, 10, 64)
-	var f deadletter.Filter
-	if err != nil {
-		f.IDs = []string{name}
+// stores are where the chosen letters may be. Those of delivery may lie in a store of their
+// own, whose numbers are its own: a pipeline, a partner or ?system= says which is meant.
+func (a *API) stores(system string, f deadletter.Filter) ([]deadletter.Store, error) {
+	own := partnerOf(f.Pipeline) != "" || slices.Contains(delivery.Doors(), f.Pipeline)
+	switch {
+	case system != "" && !slices.ContainsFunc(a.Systems, func(s System) bool { return s.Name == system }):
+		return nil, refused(http.StatusNotFound, "no system %q runs here", system)
+	case a.Undelivered == nil:
+		return []deadletter.Store{a.Letters}, nil
+	case system == delivery.Name, system == "" && own, a.Letters == nil:
+		return []deadletter.Store{a.Undelivered}, nil
+	case system != "", f.Pipeline != "":
+		return []deadletter.Store{a.Letters}, nil
 	}
-	for l, err := range a.Letters.List(r.Context(), f) {
+	return []deadletter.Store{a.Letters, a.Undelivered}, nil
+}
+
+// letter shows one letter.
+func (a *API) letter(w http.ResponseWriter, r *http.Request) error {
+	l, _, err := a.named(r, 1)
+	if err != nil {
+		return err
+	}
+	write(w, http.StatusOK, show(l, true))
+	return nil
+}
+
+// named finds the letter that the path names by its number or its message's id, with the
+// store that it is in: of up to so many in each, the oldest. Several are refused.
+func (a *API) named(r *http.Request, most int) (found *deadletter.Letter, in deadletter.Store, err error) {
+	name := r.PathValue("letter")
+	stores, err := a.stores(r.URL.Query().Get("system"), deadletter.Filter{})
+	if err != nil {
+		return nil, nil, err
+	}
+	f := deadletter.Filter{IDs: []string{name}, Max: most}
+	if seq, err := strconv.ParseInt(name, 10, 64); err == nil {
+		f = deadletter.Filter{Seqs: []int64{seq}}
+	}
+	for _, s := range stores {
+		for l, err := range s.List(r.Context(), f) {
+			switch {
+			case err != nil:
+				return nil, nil, err
+			case found != nil && in != s:
+				return nil, nil, refused(http.StatusConflict, "two letters are called %s, of the pipelines %s and %s: say which system", name, found.Pipeline, l.Pipeline)
+			case found != nil:
+				return nil, nil, refused(http.StatusConflict, "several letters have the id %s: name one by its number (seq), as `tidemill dead list --json` shows it", name)
+			}
+			found, in = l, s
+		}
+	}
+	if found == nil {
+		return nil, nil, refused(http.StatusNotFound, "there is no dead letter %s; `tidemill dead list` shows them", name)
+	}
+	return found, in, nil
+}
+
+// editBody is how many bytes a payload may have that is edited by hand.
+const editBody = 4 << 20
+
+// edit replaces the payload of a letter by the body of the request.
+func (a *API) edit(w http.ResponseWriter, r *http.Request) error {
+	payload, err := payloadOf(w, r)
+	if err != nil {
+		return err
+	}
+	l, in, err := a.named(r, 2)
+	if err != nil {
+		return err
+	}
+	if err := in.Edit(r.Context(), l.Name(), payload); err != nil {
+		return answerable(err)
+	}
+	a.Log.InfoContext(r.Context(), "dead letter edited by hand", "seq", l.Seq, "pipeline", l.Pipeline, "bytes", len(payload))
+	for l, err := range in.List(r.Context(), deadletter.Filter{Seqs: []int64{l.Seq}}) {
 		if err != nil {
 			return err
 		}
-		if f.IDs != nil || l.Seq == seq {
-			write(w, http.StatusOK, show(l, true))
-			return nil
-		}
-		if l.Seq > seq { // they come in this order
-			break
-		}
+		write(w, http.StatusOK, show(l, true))
+		return nil
 	}
-	return refused(http.StatusNotFound, "there is no dead letter %s; `tidemill dead list` shows them", name)
+	return refused(http.StatusNotFound, "letter %d was edited, and is gone meanwhile", l.Seq)
 }
 
 func (a *API) replay(w http.ResponseWriter, r *http.Request) error { return a.move(w, r, "replay") }
 
 func (a *API) discard(w http.ResponseWriter, r *http.Request) error { return a.move(w, r, "delete") }
 
-// move replays or discards the chosen letters; with ?dry_run it only counts them. To mean
-// all of them is to say so.
+// move replays or discards the chosen letters; with ?dry_run it only counts them, those
+// that are held. To mean all of them is to say so. The answer says as of when it is: what
+// dies again in the replay has died later.
 func (a *API) move(w http.ResponseWriter, r *http.Request, what string) error {
 	f, err := a.chosen(r)
 	if err != nil {
 		return err
 	}
-	if len(f.IDs) == 0 && len(f.Kinds) == 0 && f.Tenant == "" && f.Pipeline == "" && f.Before.IsZero() && f.Max == 0 && r.Form.Get("all") != "true" {
+	if len(f.IDs) == 0 && len(f.Seqs) == 0 && len(f.Kinds) == 0 && f.Tenant == "" && f.Pipeline == "" && f.After.IsZero() && f.Before.IsZero() && f.Max == 0 && r.Form.Get("all") != "true" {
 		return refused(http.StatusBadRequest, "say which letters to %s: ids, a filter, or all", what)
 	}
-	var n int
-	switch {
-	case r.Form.Get("dry_run") == "true":
-		n, err = a.Letters.Count(r.Context(), f)
-	case what == "replay":
-		n, err = a.Letters.Replay(r.Context(), f)
-	default:
-		n, err = a.Letters.Delete(r.Context(), f)
+	if f.State == deadletter.Replaying {
+		return refused(http.StatusBadRequest, "letters that are being replayed cannot be moved: leave state out")
 	}
+	now, dry := time.Now().UTC(), r.Form.Get("dry_run") == "true"
+	f.State = deadletter.Held
+	stores, err := a.stores(r.Form.Get("system"), f)
 	if err != nil {
 		return err
 	}
-	a.Log.InfoContext(r.Context(), "dead letters moved by hand", "what", what, "count", n, "dry_run", r.Form.Get("dry_run") == "true")
-	write(w, http.StatusOK, map[string]int{"count": n})
+	total := 0
+	for _, s := range stores {
+		do := s.Delete
+		switch {
+		case dry:
+			do = s.Count
+		case what == "replay":
+			do = s.Replay
+		}
+		n, err := do(r.Context(), f)
+		total += n
+		if err != nil {
+			return err
+		}
+		if f.Max > 0 {
+			if f.Max -= n; f.Max <= 0 {
+				break
+			}
+		}
+	}
+	a.Log.InfoContext(r.Context(), "dead letters moved by hand", "what", what, "count", total, "dry_run", dry)
+	write(w, http.StatusOK, map[string]any{"count": total, "as_of": now})
 	return nil
 }

@@ -62,6 +62,8 @@ func (c *Engines) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Engines) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // for all of them: Prometheus waits 10 s
+	defer cancel()
 	for _, e := range c.engines {
 		s, name := e.Stats(), e.Name()
 		count := func(d *prometheus.Desc, v uint64, labels ...string) {
@@ -91,9 +93,7 @@ func (c *Engines) Collect(ch chan<- prometheus.Metric) {
 		if !ok {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		books, err := b.Books(ctx)
-		cancel()
 		if err != nil {
 			ch <- prometheus.NewInvalidMetric(off, err)
 			continue

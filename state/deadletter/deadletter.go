@@ -7,6 +7,7 @@
 // of a pipeline's letters: put = held and replaying + replayed + discarded (+ trimmed).
 //
 //	Put ──► held ──Replay──► replaying ──delivered, skipped──► gone
+//	held ──Edit──► held, with another payload beside the original
 //	held ──Delete──► gone
 //	replaying ──dead, or Put again──► held
 //
@@ -29,9 +30,19 @@ const RowHeader = "tidemill-row"
 // letters as it may: the lane waits, nothing is cut off.
 var ErrFull = errors.New("dead letters are full: replay, delete, or raise the limit")
 
+// What Edit returns (wrapped) for a letter that it leaves as it is.
+var (
+	ErrNotFound  = errors.New("there is no such dead letter")                                                 // kind not_found
+	ErrReplaying = errors.New("the letter is being replayed: wait for the end, it is held again if it fails") // kind transient
+	ErrDamaged   = errors.New("the stored message is damaged: it can be looked at and deleted, nothing else") // kind validation
+)
+
+// Name is what a store keeps one letter of.
+type Name struct{ Pipeline, Tenant, ID string }
+
 // A Letter is one message given up.
 type Letter struct {
-	tidemill.Message        // as it came, payload byte for byte; Mark is its position at the source
+	tidemill.Message        // as it came, payload byte for byte (but see Edited); Mark is its position at the source
 	Seq              int64  // the store's own number of it: growing, never reused
 	Pipeline         string // that gave it up
 	Kind             tidemill.Kind
@@ -40,7 +51,11 @@ type Letter struct {
 	First, Last      time.Time
 	Replays          int
 	State            State
-	History          []Failure // oldest first, the newest 20 kept
+	// Edited is when the payload was last replaced by hand; zero: never. Payload is what a
+	// replay sends then, and Original what was received.
+	Edited   time.Time
+	Original []byte
+	History  []Failure // oldest first, the newest 20 kept
 	// Damaged says what is wrong with a letter whose stored bytes are not those that were
 	// put: it is listed as far as it can be read and never replayed. Empty: sound.
 	Damaged string
@@ -62,17 +77,6 @@ const (
 	Replaying State = "replaying"
 )
 
-// Filter chooses letters; zero fields match all.
-type Filter struct {
-	Pipeline, Tenant string
-	Kinds            []tidemill.Kind
-	NotKinds         []tidemill.Kind
-	IDs              []string  // message ids, at most MaxIDs
-	Before           time.Time // last died before
-	Replays          int       // replayed fewer times than this: keeps a regular replay from trying the same letters for ever
-	Max              int       // 0: no limit; the oldest first
-}
-
 // Store is all of the role.
 type Store interface {
 	// Put keeps one letter for each pipeline, tenant and message ID. A letter that is
@@ -91,13 +95,19 @@ type Store interface {
 	// Delete discards matching held letters, counted in the books, and says how many. It
 	// is retention by age too: Before and Max.
 	Delete(ctx context.Context, f Filter) (int, error)
+	// Edit replaces the payload of a held letter: what a replay sends from then on, with the
+	// whole work done anew (no Row, unless the Row is the payload itself). The payload as
+	// received stays beside it through every further edit, until a message with another
+	// payload than the edited one dies under this name. The same payload again changes
+	// nothing. Errors: ErrNotFound, ErrReplaying, ErrDamaged.
+	Edit(ctx context.Context, n Name, payload []byte) error
 	// Open makes a source of a pipeline's replaying letters (tidemill.Bookkeeper, Keeper
 	// too; traits Delays, Parks, Keep). Its messages are the letters' with Handed and Tries
-	// counted anew and RowHeader set where there is a Row; a header of that name that came
-	// from outside is left out. Their position is the replay and Seq. Delivered or Skipped
-	// ends the letter; Dead (and a refused decode) makes it held again, one replay more;
-	// Again and Left leave it replaying. Several sources may be open on one pipeline; they
-	// hear of replays asked of the store that they were opened from.
+	// counted anew and RowHeader set where there is a Row (but see Edit); a header of that
+	// name that came from outside is left out. Their position is the replay and Seq.
+	// Delivered or Skipped ends the letter; Dead (and a refused decode) makes it held again,
+	// one replay more; Again and Left leave it replaying. Several sources may be open on one
+	// pipeline; they hear of replays asked of the store that they were opened from.
 	// Books: Accepted letters ever put, Settled.Delivered replayed with success,
 	// Settled.Skipped discarded or skipped at replay, Pending those there are, Lost those
 	// trimmed.

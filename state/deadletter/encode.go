@@ -44,7 +44,16 @@ func ReadMessage(r *wire.Reader, m *tidemill.Message) {
 
 // Sum is the checksum of a letter's message with all that it is found by: head is how the
 // message is encoded, without its payload.
-func Sum(pipeline, tenant, id string, head, payload, row []byte) uint64 {
+func (l *Letter) Sum(head []byte) uint64 {
+	if l.Edited.IsZero() {
+		return Sum(l.Pipeline, l.Tenant, l.ID, head, l.Payload, l.Row)
+	}
+	return Sum(l.Pipeline, l.Tenant, l.ID, head, l.Payload, l.Row, l.Original)
+}
+
+// Sum is Letter.Sum of a letter in parts: its payload and row, and the original of an
+// edited one.
+func Sum(pipeline, tenant, id string, head []byte, parts ...[]byte) uint64 {
 	h := xxhash.New()
 	var length [8]byte
 	part := func(b []byte) {
@@ -55,7 +64,8 @@ func Sum(pipeline, tenant, id string, head, payload, row []byte) uint64 {
 	for _, s := range []string{pipeline, tenant, id} {
 		part([]byte(s))
 	}
-	for _, b := range [][]byte{head, payload, row} {
+	part(head)
+	for _, b := range parts {
 		part(b)
 	}
 	return h.Sum64()

@@ -55,16 +55,20 @@ func Full(pipeline string, fresh, held, limit int) error {
 }
 
 // Put makes the record say what the letter says and reports whether anything changed.
-// The zero Record is one that is not there yet; its Seq is the backend's to give.
+// The zero Record is one that is not there yet; its Seq is the backend's to give. Of one
+// that was edited the message must have been read.
 func (r *Record) Put(l *tidemill.Letter) (changed bool) {
 	f := Failure{At: Instant(l.At), Kind: l.Kind, Cause: cut(l.Cause), Tries: l.Tries}
 	switch {
 	case r.Deaths == 0:
 		r.Pipeline, r.First = strings.Clone(l.Pipeline), f.At
-	case r.Mark.At(l.Message.Mark) && len(r.History) > 0 && r.History[len(r.History)-1].same(f) && r.Damaged == "":
-		return false
+	case r.Mark.At(l.Message.Mark) && slices.ContainsFunc(r.History, f.same) && r.Damaged == "":
+		return false // also where it died once more in between, by another who held it
 	case r.State == Replaying && r.Handed > 0:
 		r.Replays++ // the replay failed by another path
+	}
+	if r.Damaged != "" || !bytes.Equal(r.Payload, l.Message.Payload) {
+		r.Edited, r.Original = time.Time{}, nil // another message than the one that was edited
 	}
 	r.Message = Copy(l.Message)
 	r.Row = bytes.Clone(l.Row)
@@ -132,7 +136,7 @@ func (r *Record) Fill(m *tidemill.Message) {
 			header = append(header, tidemill.Field{Name: bytes.Clone(f.Name), Value: bytes.Clone(f.Value)})
 		}
 	}
-	if r.Row != nil {
+	if r.Row != nil && (r.Edited.IsZero() || bytes.Equal(r.Row, r.Payload)) {
 		header = append(header, tidemill.Field{Name: []byte(RowHeader), Value: bytes.Clone(r.Row)})
 	}
 	m.Header = header
@@ -193,7 +197,7 @@ func Ended(s *tidemill.Settlement) tidemill.Count {
 func (l *Letter) Clone() *Letter {
 	c := *l
 	c.Message = Copy(&l.Message)
-	c.Row = bytes.Clone(l.Row)
+	c.Row, c.Original = bytes.Clone(l.Row), bytes.Clone(l.Original)
 	c.History = slices.Clone(l.History)
 	return &c
 }
@@ -208,25 +212,6 @@ func Copy(m *tidemill.Message) tidemill.Message {
 		c.Header[i] = tidemill.Field{Name: bytes.Clone(f.Name), Value: bytes.Clone(f.Value)}
 	}
 	return c
-}
-
-// MaxIDs is how many messages a filter may name at once.
-const MaxIDs = 10_000
-
-// Check refuses a filter that no store takes.
-func (f *Filter) Check() error {
-	if len(f.IDs) > MaxIDs {
-		return tidemill.Fail(tidemill.Validation, "a filter of %d message ids: at most %d at once", len(f.IDs), MaxIDs)
-	}
-	return nil
-}
-
-// Match says whether the filter chooses the letter. Max is the backend's.
-func (f *Filter) Match(l *Letter) bool {
-	return (f.Pipeline == "" || f.Pipeline == l.Pipeline) && (f.Tenant == "" || f.Tenant == l.Tenant) &&
-		(len(f.Kinds) == 0 || slices.Contains(f.Kinds, l.Kind)) && !slices.Contains(f.NotKinds, l.Kind) &&
-		(len(f.IDs) == 0 || slices.Contains(f.IDs, l.ID)) && (f.Before.IsZero() || l.Last.Before(f.Before)) &&
-		(f.Replays <= 0 || l.Replays < f.Replays)
 }
 
 // cut shortens a cause without leaving half a character behind.

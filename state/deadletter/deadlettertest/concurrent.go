@@ -2,6 +2,7 @@ package deadlettertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -157,6 +158,11 @@ var concurrentCases = []testcase{
 						}
 					case 1:
 						if _, err := f.Store.Replay(ctx, deadletter.Filter{Max: 3}); err != nil {
+							t.Error(err)
+						}
+					case 2:
+						err := f.Store.Edit(ctx, named(fmt.Sprint("id", rnd.IntN(20))), fmt.Append(nil, "mended ", i))
+						if err != nil && !errors.Is(err, deadletter.ErrNotFound) && !errors.Is(err, deadletter.ErrReplaying) {
 							t.Error(err)
 						}
 					}

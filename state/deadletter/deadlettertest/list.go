@@ -27,6 +27,11 @@ var listCases = []testcase{
 		q := f.letter("id0", 9)
 		q.Pipeline = "q"
 		f.put(t, append(ls, q)...)
+		var seqs []int64
+		for _, l := range f.list(t, deadletter.Filter{}) {
+			seqs = append(seqs, l.Seq)
+		}
+		f.replay(t, deadletter.Filter{Seqs: []int64{seqs[1], seqs[4]}}, 2)
 		for _, c := range []struct {
 			by   deadletter.Filter
 			want []string
@@ -42,6 +47,19 @@ var listCases = []testcase{
 			{deadletter.Filter{Pipeline: "p", IDs: []string{"id0"}}, []string{"id0"}},
 			{deadletter.Filter{Before: ls[2].At}, []string{"id0", "id1"}},
 			{deadletter.Filter{Before: ls[2].At.Add(time.Microsecond)}, []string{"id0", "id1", "id2"}},
+			{deadletter.Filter{After: ls[2].At}, []string{"id2", "id3", "id0"}},
+			{deadletter.Filter{After: ls[2].At.Add(time.Microsecond)}, []string{"id3", "id0"}},
+			{deadletter.Filter{After: ls[1].At, Before: ls[3].At}, []string{"id1", "id2"}},
+			{deadletter.Filter{Seqs: []int64{seqs[2]}}, []string{"id2"}},
+			{deadletter.Filter{Seqs: []int64{seqs[4], seqs[0], seqs[4], 0, -1, 1 << 60}}, []string{"id0", "id0"}},
+			{deadletter.Filter{Seqs: []int64{seqs[1], seqs[3]}, Tenant: "u"}, []string{"id3"}},
+			{deadletter.Filter{Seqs: []int64{seqs[0], seqs[1], seqs[2]}, IDs: []string{"id0", "id2"}}, []string{"id0", "id2"}},
+			{deadletter.Filter{Seqs: []int64{seqs[1], seqs[2], seqs[3]}, Max: 2}, []string{"id1", "id2"}},
+			{deadletter.Filter{Seqs: []int64{1 << 60}}, []string{}},
+			{deadletter.Filter{State: deadletter.Replaying}, []string{"id1", "id0"}},
+			{deadletter.Filter{State: deadletter.Held}, []string{"id0", "id2", "id3"}},
+			{deadletter.Filter{State: deadletter.Held, Pipeline: "p", Tenant: "t"}, []string{"id0", "id2"}},
+			{deadletter.Filter{State: deadletter.Held, Pipeline: "q"}, []string{}},
 			{deadletter.Filter{Max: 2}, []string{"id0", "id1"}},
 			{deadletter.Filter{Pipeline: "p", Tenant: "u", Max: 2}, []string{"id3"}},
 		} {
@@ -52,13 +70,21 @@ var listCases = []testcase{
 				t.Errorf("Count %+v: %d, %v; want %d", c.by, n, err, len(c.want))
 			}
 		}
+		for _, by := range []deadletter.Filter{{State: deadletter.Replaying}, {Seqs: []int64{seqs[1]}}, {After: ls[3].At.Add(time.Hour)}} {
+			if n, err := f.Store.Delete(t.Context(), by); n != 0 || err != nil {
+				t.Errorf("Delete %+v: %d, %v; want 0", by, n, err)
+			}
+		}
 		if n, err := f.Store.Delete(t.Context(), deadletter.Filter{Pipeline: "p", Before: ls[3].At, Max: 2}); n != 2 || err != nil {
 			t.Errorf("Delete: %d, %v; want 2", n, err)
 		}
-		if got := f.ids(t, deadletter.Filter{}); !slices.Equal(got, []string{"id2", "id3", "id0"}) {
+		if n, err := f.Store.Delete(t.Context(), deadletter.Filter{Seqs: []int64{seqs[3]}}); n != 1 || err != nil {
+			t.Errorf("Delete by number: %d, %v; want 1", n, err)
+		}
+		if got := f.ids(t, deadletter.Filter{}); !slices.Equal(got, []string{"id1", "id0"}) {
 			t.Errorf("left: %q", got)
 		}
-		f.books(t, tidemill.Books{Accepted: 4, Settled: tidemill.Count{Skipped: 2}, Pending: 2})
+		f.books(t, tidemill.Books{Accepted: 4, Settled: tidemill.Count{Skipped: 3}, Pending: 1})
 	}},
 	{name: "lists what was there when it began, over many pages, while letters come and go", reason: "a listing must not hold up work, nor run for ever", do: func(t *testing.T, f fixture) {
 		const n = 500
@@ -77,6 +103,30 @@ var listCases = []testcase{
 		}
 		if seen != n {
 			t.Errorf("%d letters, want the %d of the beginning", seen, n)
+		}
+	}},
+	{name: "finds thousands by number, and refuses to be given more", reason: "one letter among a hundred thousand is not looked for by reading them all", do: func(t *testing.T, f fixture) {
+		f.fill(t, 300)
+		var seqs []int64
+		for _, l := range f.list(t, deadletter.Filter{}) {
+			seqs = append(seqs, l.Seq)
+		}
+		by := deadletter.Filter{Seqs: seqs[50:]}
+		for i := len(by.Seqs); i < deadletter.MaxIDs/2; i++ {
+			by.Seqs = append(by.Seqs, 1<<50+int64(i))
+		}
+		for i := range deadletter.MaxIDs / 2 {
+			by.IDs = append(by.IDs, fmt.Sprint("id", i))
+		}
+		if n, err := f.Store.Count(t.Context(), by); n != 250 || err != nil {
+			t.Errorf("Count: %d, %v; want 250", n, err)
+		}
+		if n := len(f.list(t, by)); n != 250 {
+			t.Errorf("List: %d, want 250", n)
+		}
+		by.IDs = append(by.IDs, "one more")
+		if _, err := f.Store.Count(t.Context(), by); tidemill.KindOf(err) != tidemill.Validation {
+			t.Errorf("Count of too many: %v, want an error of kind validation", err)
 		}
 	}},
 	{name: "stops listing when the context ends or the caller has enough", reason: "a listing may be long", do: func(t *testing.T, f fixture) {

@@ -1,6 +1,7 @@
 package deadlettertest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -18,6 +19,9 @@ type held struct {
 	id        string
 	lo        uint64
 	cause     string
+	payload   string
+	original  string
+	edited    bool
 	replaying bool
 	replays   int
 	failures  int
@@ -82,6 +86,32 @@ func follows(t *testing.T, open func(t *testing.T, o deadletter.Options) Harness
 					h.replays++
 				}
 				h.lo, h.cause, h.replaying, h.failures = uint64(deaths), l.Cause, false, h.failures+1
+				if h.payload != string(l.Message.Payload) {
+					h.payload, h.original, h.edited = string(l.Message.Payload), "", false
+				}
+			},
+			"edit": func(r *rapid.T) {
+				id := ids.Draw(r, "id")
+				to := rapid.SampledFrom([]string{"", "mended", "payload of " + id}).Draw(r, "payload")
+				err := f.Store.Edit(t.Context(), named(id), []byte(to))
+				h := find(func(h *held) bool { return h.id == id })
+				switch {
+				case h == nil:
+					if !errors.Is(err, deadletter.ErrNotFound) {
+						r.Fatalf("Edit of what is not there: %v", err)
+					}
+				case h.replaying:
+					if !errors.Is(err, deadletter.ErrReplaying) {
+						r.Fatalf("Edit of what is replaying: %v", err)
+					}
+				case err != nil:
+					r.Fatal(err)
+				case h.payload != to:
+					if !h.edited {
+						h.original = h.payload
+					}
+					h.payload, h.edited = to, true
+				}
 			},
 			"replay": func(r *rapid.T) {
 				by := deadletter.Filter{Pipeline: "p", Max: rapid.IntRange(0, 3).Draw(r, "max"), Replays: rapid.IntRange(0, 3).Draw(r, "replays")}
@@ -134,7 +164,7 @@ func follows(t *testing.T, open func(t *testing.T, o deadletter.Options) Harness
 				for i, h := range due {
 					m := got[i]
 					h.handed++
-					if m.ID != h.id || m.Handed != h.handed || m.Tries != h.tries || slices.Contains(marks, m.Mark) {
+					if m.ID != h.id || string(m.Payload) != h.payload || m.Handed != h.handed || m.Tries != h.tries || slices.Contains(marks, m.Mark) {
 						r.Fatalf("received %s handed %d tries %d mark %+v, want %+v under a new mark", m.ID, m.Handed, m.Tries, m.Mark, h)
 					}
 					h.mark, h.due, h.out = m.Mark, clock.Now().Add(lease), true
@@ -210,7 +240,7 @@ func follows(t *testing.T, open func(t *testing.T, o deadletter.Options) Harness
 						h.seq = l.Seq
 					}
 					if l.ID != h.id || l.Seq != h.seq || l.Mark.Lo != h.lo || l.Cause != h.cause || (l.State == deadletter.Replaying) != h.replaying ||
-						l.Replays != h.replays || len(l.History) != min(h.failures, deadletter.MaxHistory) {
+						l.Replays != h.replays || string(l.Payload) != h.payload || string(l.Original) != h.original || l.Edited.IsZero() == h.edited || len(l.History) != min(h.failures, deadletter.MaxHistory) {
 						r.Fatalf("letter %+v, want %+v", l, h)
 					}
 				}

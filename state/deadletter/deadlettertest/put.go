@@ -131,6 +131,16 @@ var putCases = []testcase{
 		}
 		f.books(t, tidemill.Books{Accepted: 3, Pending: 3})
 	}},
+	{name: "does nothing for the same failure put again after another", reason: "whoever lost the lease may have died of it in between", do: func(t *testing.T, f fixture) {
+		first, second := f.letter("x", 1), f.letter("x", 1)
+		second.At = second.At.Add(time.Second)
+		f.put(t, first)
+		f.put(t, second)
+		f.put(t, first)
+		if got := f.one(t); len(got.History) != 2 || !got.Last.Equal(second.At) {
+			t.Errorf("died at %v, history %+v; want 2 failures, the second the last", got.Last, got.History)
+		}
+	}},
 	{name: "takes the same failure at another position for another death", reason: "two messages of one ID may die in one batch, of one cause", do: func(t *testing.T, f fixture) {
 		f.put(t, f.letter("x", 1))
 		f.put(t, f.letter("x", 2))

@@ -359,6 +359,8 @@ var durableCases = []testcase{
 		l.Message, l.Row = hostile(), []byte{0, 0xff}
 		f.put(t, l)
 		f.fill(t, 5)
+		f.edit(t, named("id3"), "mended")
+		f.edit(t, named("id4"), "mended")
 		f.replay(t, deadletter.Filter{IDs: []string{"id0", "id1", "id2", "id3"}}, 4)
 		s := f.Store.Open("p")
 		ms := receive(t, s, 3)
@@ -375,7 +377,7 @@ var durableCases = []testcase{
 		}
 		s = f.Store.Open("p")
 		got := receive(t, s, 10) // id2 too: its holder died with the process
-		if len(got) != 2 || got[0].ID != "id2" || got[0].Handed != 2 || got[1].ID != "id3" || got[1].Handed != 1 {
+		if len(got) != 2 || got[0].ID != "id2" || got[0].Handed != 2 || got[1].ID != "id3" || got[1].Handed != 1 || string(got[1].Payload) != "mended" {
 			t.Fatalf("received %d: %+v", len(got), got[0])
 		}
 		settle(t, s, ms[2], delivered, tidemill.Stale)

@@ -19,19 +19,19 @@ import (
 type Store struct {
 	o deadletter.Options
 
-	mu      sync.Mutex                   // guards what follows, held for short work in memory only
-	letters map[name]*deadletter.Record  // those there are
-	bySeq   map[int64]*deadletter.Record // the same
-	seqs    []int64                      // growing; those of letters gone are taken out now and then
-	books   map[string]*tidemill.Books   // by pipeline; Pending is counted at every change
-	seq     int64                        // the newest given
-	changed chan struct{}                // closed and replaced when a letter may be handed out
+	mu      sync.Mutex                             // guards what follows, held for short work in memory only
+	letters map[deadletter.Name]*deadletter.Record // those there are
+	bySeq   map[int64]*deadletter.Record           // the same
+	seqs    []int64                                // growing; those of letters gone are taken out now and then
+	books   map[string]*tidemill.Books             // by pipeline; Pending is counted at every change
+	seq     int64                                  // the newest given
+	changed chan struct{}                          // closed and replaced when a letter may be handed out
 }
 
-// name is what a store keeps one letter of.
-type name struct{ pipeline, tenant, id string }
-
-func nameOf(r *deadletter.Record) name { return name{r.Pipeline, r.Tenant, r.ID} }
+// nameOf is under which name the letter is to be kept.
+func nameOf(l *tidemill.Letter) deadletter.Name {
+	return deadletter.Name{Pipeline: l.Pipeline, Tenant: l.Message.Tenant, ID: l.Message.ID}
+}
 
 var _ deadletter.Store = (*Store)(nil)
 
@@ -41,7 +41,7 @@ func New(o deadletter.Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{o: o, letters: map[name]*deadletter.Record{}, bySeq: map[int64]*deadletter.Record{},
+	return &Store{o: o, letters: map[deadletter.Name]*deadletter.Record{}, bySeq: map[int64]*deadletter.Record{},
 		books: map[string]*tidemill.Books{}, changed: make(chan struct{})}, nil
 }
 
@@ -57,13 +57,13 @@ func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
 	}
 	for i := range letters {
 		l := &letters[i]
-		r := s.letters[name{l.Pipeline, l.Message.Tenant, l.Message.ID}]
+		r := s.letters[nameOf(l)]
 		if r == nil {
 			r = new(deadletter.Record)
 			r.Put(l)
 			s.seq++
 			r.Seq = s.seq
-			s.letters[nameOf(r)], s.bySeq[r.Seq] = r, r
+			s.letters[r.Name()], s.bySeq[r.Seq] = r, r
 			s.seqs = append(s.seqs, r.Seq)
 			b := s.book(r.Pipeline)
 			b.Accepted++
@@ -77,16 +77,16 @@ func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
 
 // room makes sure that the letters fit, or changes nothing.
 func (s *Store) room(letters []tidemill.Letter) error {
-	named := map[name]bool{}
+	named := map[deadletter.Name]bool{}
 	fresh := map[string]int{}
 	var pipelines []string
 	for i := range letters {
-		n := name{letters[i].Pipeline, letters[i].Message.Tenant, letters[i].Message.ID}
+		n := nameOf(&letters[i])
 		if !named[n] && s.letters[n] == nil {
-			if fresh[n.pipeline] == 0 {
-				pipelines = append(pipelines, n.pipeline)
+			if fresh[n.Pipeline] == 0 {
+				pipelines = append(pipelines, n.Pipeline)
 			}
-			fresh[n.pipeline]++
+			fresh[n.Pipeline]++
 		}
 		named[n] = true
 	}
@@ -100,7 +100,7 @@ func (s *Store) room(letters []tidemill.Letter) error {
 		if s.o.Trim {
 			for _, seq := range s.seqs {
 				r := s.bySeq[seq]
-				if over > 0 && r != nil && r.Pipeline == p && r.State == deadletter.Held && !named[nameOf(r)] {
+				if over > 0 && r != nil && r.Pipeline == p && r.State == deadletter.Held && !named[r.Name()] {
 					trim = append(trim, r)
 					over--
 				}
@@ -127,7 +127,7 @@ func (s *Store) book(pipeline string) *tidemill.Books {
 }
 
 func (s *Store) remove(r *deadletter.Record) {
-	delete(s.letters, nameOf(r))
+	delete(s.letters, r.Name())
 	delete(s.bySeq, r.Seq)
 	s.book(r.Pipeline).Pending--
 	if len(s.seqs) > 2*len(s.bySeq)+64 {
@@ -152,8 +152,8 @@ func (s *Store) Has(ctx context.Context, pipeline string, ids []string, marks []
 	defer s.mu.Unlock()
 	dead := map[at]bool{}
 	for n, r := range s.letters {
-		if n.pipeline == pipeline {
-			dead[at{n.id, r.Mark.Shard, r.Mark.Hi, r.Mark.Lo}] = true
+		if n.Pipeline == pipeline {
+			dead[at{n.ID, r.Mark.Shard, r.Mark.Hi, r.Mark.Lo}] = true
 		}
 	}
 	has := make([]bool, len(ids))
@@ -255,6 +255,21 @@ func (s *Store) Delete(ctx context.Context, f deadletter.Filter) (int, error) {
 		s.book(r.Pipeline).Settled.Skipped++
 	}
 	return len(rs), nil
+}
+
+// Edit implements deadletter.Store.
+func (s *Store) Edit(ctx context.Context, n deadletter.Name, payload []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.letters[n]
+	if r == nil {
+		return deadletter.NotFound(n)
+	}
+	_, err := r.Edit(payload, s.o.Now())
+	return err
 }
 
 // wake lets every Receive look again.

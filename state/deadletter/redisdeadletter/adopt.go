@@ -66,7 +66,7 @@ func (s *Store) adoptSome(ctx context.Context) (done bool, err error) {
 		default:
 			record := new(deadletter.Record)
 			record.Put(l)
-			record.Seq = e.seq()
+			record.Seq, record.Edited = e.seq(), e.edited()
 			adopted[n] = record
 			c.changes = append(c.changes, change{kind: "add", r: record, old: found[fields[i]].raw, entry: e.id, history: true})
 		}

@@ -2,15 +2,19 @@ package redisdeadletter
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// version is the first byte of what is encoded here. A new form gets a new number; old
-// ones stay readable.
-const version = 1
+// The first byte of what is encoded here says its form. A new one gets a new number; old
+// ones stay readable, and what has not been edited is still written as it always was.
+const (
+	version       = 1
+	versionEdited = 2 // says too when the payload was edited
+)
 
 // encodeMeta writes what is known of a letter without its message and history. Times are
 // milliseconds, 0: none.
@@ -23,13 +27,20 @@ func encodeMeta(r *deadletter.Record) string {
 	if r.Damaged != "" {
 		flags |= 2
 	}
-	b = append(b, version, flags, byte(r.Kind))
+	form := byte(version)
+	if !r.Edited.IsZero() {
+		form = versionEdited
+	}
+	b = append(b, form, flags, byte(r.Kind))
 	for _, n := range []uint64{uint64(r.Mark.Shard), uint64(r.Mark.Epoch), r.Mark.Hi, r.Mark.Lo, uint64(r.Deaths), uint64(r.Replays),
 		uint64(r.Asked), uint64(r.Handed), uint64(r.Burnt), uint64(r.Epoch)} {
 		b = binary.AppendUvarint(b, n)
 	}
 	for _, ms := range []int64{wire.Millis(r.First), wire.Millis(r.Last), wire.MillisUp(r.Due), wire.MillisUp(r.Until)} {
 		b = binary.AppendVarint(b, ms)
+	}
+	if form == versionEdited {
+		b = binary.AppendVarint(b, wire.Millis(r.Edited))
 	}
 	for _, s := range []string{r.Pipeline, r.ID, r.Tenant} {
 		b = wire.AppendString(b, s)
@@ -40,7 +51,8 @@ func encodeMeta(r *deadletter.Record) string {
 // decodeMeta is the inverse of encodeMeta.
 func decodeMeta(b []byte) (*deadletter.Record, error) {
 	d := wire.NewReader(b)
-	if d.Byte() != version {
+	form := d.Byte()
+	if form != version && form != versionEdited {
 		return nil, wire.ErrDamaged
 	}
 	r := new(deadletter.Record)
@@ -56,6 +68,9 @@ func decodeMeta(b []byte) (*deadletter.Record, error) {
 	r.Deaths, r.Replays, r.Asked, r.Handed, r.Burnt = int(d.Uvarint()), int(d.Uvarint()), int(d.Uvarint()), int(d.Uvarint()), int(d.Uvarint())
 	r.Epoch = uint32(d.Uvarint())
 	r.First, r.Last, r.Due, r.Until = wire.Instant(d.Varint()), wire.Instant(d.Varint()), wire.Instant(d.Varint()), wire.Instant(d.Varint())
+	if form == versionEdited {
+		r.Edited = wire.Instant(d.Varint())
+	}
 	r.Pipeline, r.ID, r.Tenant = string(d.Bytes()), string(d.Bytes()), string(d.Bytes())
 	return r, d.End()
 }
@@ -68,24 +83,41 @@ const (
 
 // encodeLetter writes what has no field of its own in the entry, and the checksum of the
 // whole letter. Bytes stay bytes, and times keep every nanosecond of whatever year.
-func encodeLetter(pipeline string, m *tidemill.Message, row []byte, flags byte) []byte {
-	b := deadletter.AppendMessage(append(make([]byte, 0, 128), version, flags, m.Priority), m)
-	return binary.LittleEndian.AppendUint64(b, deadletter.Sum(pipeline, m.Tenant, m.ID, b, m.Payload, row))
+func encodeLetter(r *deadletter.Record, flags byte) []byte {
+	b := append(make([]byte, 0, 128), version, flags, r.Priority)
+	if !r.Edited.IsZero() {
+		b[0] = versionEdited
+		b = binary.AppendVarint(b, wire.Millis(r.Edited))
+	}
+	b = deadletter.AppendMessage(b, &r.Message)
+	return binary.LittleEndian.AppendUint64(b, r.Sum(b))
 }
 
-// decodeLetter is the inverse of encodeLetter, without the checksum, which is returned
-// with the bytes that it is of. It copies what it keeps.
-func decodeLetter(b []byte, m *tidemill.Message) (flags byte, head []byte, stored uint64, err error) {
+// rest is what decodeLetter finds beside the message.
+type rest struct {
+	flags  byte
+	edited time.Time
+	head   []byte // that the checksum is of
+	sum    uint64 // as it was written
+}
+
+// decodeLetter is the inverse of encodeLetter; the checksum is the caller's to compare. It
+// copies what it keeps of the message.
+func decodeLetter(b []byte, m *tidemill.Message) (of rest, err error) {
 	n := len(b) - 8
 	if n < 0 {
-		return 0, nil, 0, wire.ErrDamaged
+		return of, wire.ErrDamaged
 	}
-	head, stored = b[:n], binary.LittleEndian.Uint64(b[n:])
-	r := wire.NewReader(head)
-	if r.Byte() != version {
-		return 0, head, stored, wire.ErrDamaged
+	of.head, of.sum = b[:n], binary.LittleEndian.Uint64(b[n:])
+	r := wire.NewReader(of.head)
+	form := r.Byte()
+	if form != version && form != versionEdited {
+		return of, wire.ErrDamaged
 	}
-	flags, m.Priority = r.Byte(), r.Byte()
+	of.flags, m.Priority = r.Byte(), r.Byte()
+	if form == versionEdited {
+		of.edited = wire.Instant(r.Varint())
+	}
 	deadletter.ReadMessage(r, m)
-	return flags, head, stored, r.End()
+	return of, r.End()
 }

@@ -2,6 +2,7 @@ package redisdeadletter
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 
 func FuzzMeta(f *testing.F) {
 	f.Add([]byte(encodeMeta(&deadletter.Record{})))
+	edited := sample()
+	edited.Edited = time.UnixMilli(7).UTC()
+	f.Add([]byte(encodeMeta(edited)))
 	f.Add([]byte(encodeMeta(&deadletter.Record{Letter: deadletter.Letter{Message: tidemill.Message{ID: "id\xff", Tenant: "\x00", Mark: tidemill.Mark{Shard: 1<<32 - 1, Epoch: 2, Hi: 1<<64 - 1, Lo: 3}},
 		Pipeline: "p\n", Kind: tidemill.Partner, First: time.UnixMilli(1).UTC(), State: deadletter.Replaying, Damaged: "x"}, Deaths: 3, Asked: 2, Epoch: 7, Until: time.UnixMilli(9).UTC()})))
 	f.Fuzz(func(t *testing.T, in []byte) {
@@ -28,23 +32,60 @@ func FuzzMeta(f *testing.F) {
 	})
 }
 
+// sample is a letter with something in every field that its forms have.
+func sample() *deadletter.Record {
+	return &deadletter.Record{Letter: deadletter.Letter{Message: tidemill.Message{ID: "id", Tenant: "t", Type: "type", To: "q", Key: []byte("k"), Payload: []byte("payload"),
+		Time: time.Date(2026, 3, 1, 12, 0, 0, 7, time.UTC), Priority: 9, Tries: 1, Handed: 2, Mark: tidemill.Mark{Shard: 1, Epoch: 2, Hi: 3, Lo: 4},
+		Header: []tidemill.Field{{Name: []byte("n"), Value: []byte("v")}}}, Row: []byte(`{"r":1}`), Pipeline: "p", Kind: tidemill.Partner,
+		First: time.UnixMilli(1772366400000).UTC(), Last: time.UnixMilli(1772366460000).UTC(), Replays: 1, State: deadletter.Replaying},
+		Deaths: 2, Asked: 1, Handed: 1, Epoch: 5, Until: time.UnixMilli(1772366490000).UTC()}
+}
+
+// What the first version wrote is still read, and still written for what was not edited:
+// instances of both may be at one stream.
+func TestTheFirstFormIsReadAndWritten(t *testing.T) {
+	const letter = "01010904747970650171016b80a9a19a0d07ffdb8ff9ce030001020102030401016e0176846ed13fd5baa93c"
+	const meta = "0101060102030402010101000580a8a8949567c0d1af94956700a0a6b394956701700269640174"
+	r := sample()
+	if got := fmt.Sprintf("%x", encodeLetter(r, dataIsRow)); got != letter {
+		t.Errorf("a letter is encoded as\n%s, want\n%s", got, letter)
+	}
+	if got := fmt.Sprintf("%x", encodeMeta(r)); got != meta {
+		t.Errorf("a companion is encoded as\n%s, want\n%s", got, meta)
+	}
+	r.Edited = time.UnixMilli(1).UTC()
+	if encodeLetter(r, 0)[0] != versionEdited || encodeMeta(r)[0] != versionEdited {
+		t.Error("an edited letter is written in a form that does not know of it")
+	}
+}
+
 func FuzzLetter(f *testing.F) {
-	m := &tidemill.Message{ID: "id", Tenant: "t", Type: "t\xff", To: "\x00", Key: []byte("k"), Payload: []byte("payload"), Time: time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC),
+	r := sample()
+	f.Add(encodeLetter(r, dataIsRow))
+	r.Edited = time.UnixMilli(5).UTC()
+	f.Add(encodeLetter(r, dataIsPayload))
+	r.Message = tidemill.Message{ID: "id", Tenant: "t", Type: "t\xff", To: "\x00", Key: []byte("k"), Payload: []byte("payload"), Time: time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC),
 		At: time.Date(9999, 1, 1, 0, 0, 0, 999999999, time.UTC), Priority: 9, Tries: 1, Handed: 2, Mark: tidemill.Mark{Shard: 1<<32 - 1, Epoch: 2, Hi: 1<<64 - 1, Lo: 4},
 		Header: []tidemill.Field{{Name: []byte("n"), Value: []byte("v")}, {}}}
-	f.Add(encodeLetter("p", m, []byte("row"), dataIsRow))
+	f.Add(encodeLetter(r, dataIsRow))
 	f.Add([]byte{version, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, in []byte) {
-		var a, b tidemill.Message
-		flags, _, _, err := decodeLetter(in, &a)
+		decode := func(b []byte) (*deadletter.Record, rest, error) {
+			r := new(deadletter.Record)
+			of, err := decodeLetter(b, &r.Message)
+			r.Edited = of.edited
+			return r, of, err
+		}
+		a, of, err := decode(in)
 		if err != nil {
 			return
 		}
-		again := encodeLetter("p", &a, nil, flags)
-		if _, _, _, err := decodeLetter(again, &b); err != nil {
+		again := encodeLetter(a, of.flags)
+		b, of, err := decode(again)
+		if err != nil {
 			t.Fatalf("decode what was encoded of %q: %v", in, err)
 		}
-		if y := encodeLetter("p", &b, nil, flags); !bytes.Equal(again, y) {
+		if y := encodeLetter(b, of.flags); !bytes.Equal(again, y) {
 			t.Errorf("%q is encoded as %q, then as %q", in, again, y)
 		}
 	})
@@ -54,7 +95,7 @@ func FuzzLetter(f *testing.F) {
 func FuzzEntry(f *testing.F) {
 	f.Add("1-0", "data", `{"project_id":"p"}`, "", "")
 	f.Add("1-0", "letter", "\x01", "seq", "-5")
-	f.Add("x", "letter", string(encodeLetter("p", &tidemill.Message{}, nil, 0)), "data", "{")
+	f.Add("x", "letter", string(encodeLetter(new(deadletter.Record), 0)), "data", "{")
 	f.Fuzz(func(t *testing.T, id, k1, v1, k2, v2 string) {
 		e := entry{id: id, fields: map[string]string{k1: v1, k2: v2}}
 		l := e.letter("p")

@@ -25,37 +25,37 @@ const (
 	fieldAttempts = "attempts" // failed tries
 	fieldAt       = "at"       // when it died, RFC 3339
 	fieldPayload  = "payload"  // as received; left out where it is data
+	fieldOriginal = "original" // as received, of a letter whose payload was edited
 	fieldLetter   = "letter"   // the rest of the message, and the checksum
 	fieldSeq      = "seq"      // written by commit.lua
 )
 
 // encodeEntry makes the fields of a letter's entry, names and values in turn.
-func encodeEntry(l *tidemill.Letter) []string {
-	m := l.Message
+func encodeEntry(r *deadletter.Record) []string {
 	data, flags := []byte("{}"), byte(0)
 	switch {
-	case len(l.Row) > 0:
-		data, flags = l.Row, dataIsRow
-	case isObject(m.Payload):
-		data = m.Payload
+	case len(r.Row) > 0:
+		data, flags = r.Row, dataIsRow
+	case isObject(r.Payload):
+		data = r.Payload
 	}
-	if bytes.Equal(m.Payload, data) {
+	if bytes.Equal(r.Payload, data) {
 		flags |= dataIsPayload
 	}
-	fields := []string{fieldData, string(data), fieldPipeline, l.Pipeline, fieldTenant, m.Tenant, fieldID, m.ID,
-		fieldReason, l.Kind.String(), fieldError, shorten(l.Cause), fieldAttempts, strconv.Itoa(l.Tries),
-		fieldAt, l.At.UTC().Format("2006-01-02T15:04:05.000Z07:00"), fieldLetter, string(encodeLetter(l.Pipeline, m, l.Row, flags))}
+	tries := 0
+	if n := len(r.History); n > 0 {
+		tries = r.History[n-1].Tries
+	}
+	fields := []string{fieldData, string(data), fieldPipeline, r.Pipeline, fieldTenant, r.Tenant, fieldID, r.ID,
+		fieldReason, r.Kind.String(), fieldError, r.Cause, fieldAttempts, strconv.Itoa(tries),
+		fieldAt, r.Last.Format("2006-01-02T15:04:05.000Z07:00"), fieldLetter, string(encodeLetter(r, flags))}
 	if flags&dataIsPayload == 0 {
-		fields = append(fields, fieldPayload, string(m.Payload))
+		fields = append(fields, fieldPayload, string(r.Payload))
+	}
+	if !r.Edited.IsZero() {
+		fields = append(fields, fieldOriginal, string(r.Original))
 	}
 	return fields
-}
-
-func shorten(cause string) string {
-	if len(cause) > deadletter.MaxCause {
-		return strings.ToValidUTF8(cause[:deadletter.MaxCause], "")
-	}
-	return cause
 }
 
 // isObject says whether b is a JSON object that any reader takes.
@@ -87,19 +87,22 @@ func (e *entry) message(r *deadletter.Record) {
 	}
 	data := []byte(e.fields[fieldData])
 	id, tenant, mark := r.ID, r.Tenant, r.Mark
-	flags, head, stored, err := decodeLetter([]byte(e.fields[fieldLetter]), &r.Message)
+	of, err := decodeLetter([]byte(e.fields[fieldLetter]), &r.Message)
 	r.ID, r.Tenant, r.Mark = id, tenant, mark // those that it is found by
-	if flags&dataIsRow != 0 {
+	if of.flags&dataIsRow != 0 {
 		r.Row = data
 	}
-	if r.Payload = data; flags&dataIsPayload == 0 {
+	if r.Payload = data; of.flags&dataIsPayload == 0 {
 		r.Payload = []byte(e.fields[fieldPayload])
 	}
-	if flags&dataIsRow != 0 && flags&dataIsPayload != 0 {
+	if of.flags&dataIsRow != 0 && of.flags&dataIsPayload != 0 {
 		r.Payload = bytes.Clone(data)
 	}
-	if found := deadletter.Sum(r.Pipeline, r.Tenant, r.ID, head, r.Payload, r.Row); err != nil || found != stored {
-		r.Damaged = fmt.Sprintf("the stored message is damaged: its checksum is %016x, %016x was written; what is left of it can be looked at, not replayed", found, stored)
+	if r.Edited, r.Original = of.edited, nil; !r.Edited.IsZero() {
+		r.Original = []byte(e.fields[fieldOriginal])
+	}
+	if found := r.Sum(of.head); err != nil || found != of.sum {
+		r.Damaged = fmt.Sprintf("the stored message is damaged: its checksum is %016x, %016x was written; what is left of it can be looked at, not replayed", found, of.sum)
 		r.Cause = r.Damaged
 	}
 }
@@ -138,7 +141,7 @@ func (e *entry) letter(pipeline string) *tidemill.Letter {
 			Cause: "written to the stream by another program, which gives no reason"}
 	}
 	r.Pipeline, r.ID, r.Tenant = e.fields[fieldPipeline], e.fields[fieldID], e.fields[fieldTenant]
-	_, _, _, _ = decodeLetter([]byte(e.fields[fieldLetter]), &r.Message) // a damaged one is shown as such
+	_, _ = decodeLetter([]byte(e.fields[fieldLetter]), &r.Message) // a damaged one is shown as such
 	r.ID, r.Tenant = e.fields[fieldID], e.fields[fieldTenant]
 	l := &tidemill.Letter{Pipeline: r.Pipeline, Message: &r.Message, Cause: e.fields[fieldError], At: time.UnixMilli(int64(ms))}
 	l.Kind, _ = tidemill.ParseKind(e.fields[fieldReason])
@@ -150,6 +153,12 @@ func (e *entry) letter(pipeline string) *tidemill.Letter {
 		l.Pipeline = pipeline
 	}
 	return l
+}
+
+// edited is when the payload was edited; zero: never.
+func (e *entry) edited() time.Time {
+	of, _ := decodeLetter([]byte(e.fields[fieldLetter]), new(tidemill.Message))
+	return of.edited
 }
 
 // seq is the number that the letter had, or 0.

@@ -46,6 +46,10 @@ func (s *Store) put(ctx context.Context, letters []tidemill.Letter, trim map[str
 	if err != nil {
 		return err
 	}
+	edited, err := s.edited(ctx, found)
+	if err != nil {
+		return err
+	}
 	c := commit{all: true, limit: s.o.Max}
 	type name struct{ field, tenant string }
 	at := map[name]int{} // index of its change, and one more
@@ -56,12 +60,15 @@ func (s *Store) put(ctx context.Context, letters []tidemill.Letter, trim map[str
 		n := name{fields[i], l.Message.Tenant}
 		if k := at[n]; k > 0 { // twice in one call
 			if ch := &c.changes[k-1]; ch.r.Put(l) {
-				ch.fields, ch.history = encodeEntry(l), true
+				ch.fields, ch.history = encodeEntry(ch.r), true
 			}
 			continue
 		}
 		ch := change{kind: "add", r: new(deadletter.Record), old: found[fields[i]].raw, history: true}
 		if r, ok := found[fields[i]].of(l.Message.Tenant); ok {
+			if whole, ok := edited[r.Seq]; ok {
+				r = whole
+			}
 			ch.kind, ch.r, ch.old = "set", r.Record, r.old
 			dying[r.Seq] = true
 		}
@@ -71,7 +78,7 @@ func (s *Store) put(ctx context.Context, letters []tidemill.Letter, trim map[str
 		if ch.kind == "add" {
 			fresh[l.Pipeline]++
 		}
-		ch.fields = encodeEntry(l)
+		ch.fields = encodeEntry(ch.r)
 		c.changes = append(c.changes, ch)
 		at[n] = len(c.changes)
 	}
@@ -104,6 +111,27 @@ func (s *Store) put(ctx context.Context, letters []tidemill.Letter, trim map[str
 		trim[p] = there + fresh[p] - s.o.Max
 	}
 	return err
+}
+
+// edited reads those of the letters that were edited, with their messages.
+func (s *Store) edited(ctx context.Context, found map[string]*list) (map[int64]stored, error) {
+	var seqs []int64
+	for _, l := range found {
+		for _, r := range l.letters {
+			if !r.Edited.IsZero() {
+				seqs = append(seqs, r.Seq)
+			}
+		}
+	}
+	letters, err := s.whole(ctx, seqs, wholeRows)
+	if err != nil {
+		return nil, err
+	}
+	bySeq := make(map[int64]stored, len(letters))
+	for _, r := range letters {
+		bySeq[r.Seq] = r
+	}
+	return bySeq, nil
 }
 
 // oldest is the n oldest held letters of a pipeline that are not dying just now.

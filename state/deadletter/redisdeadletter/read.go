@@ -37,9 +37,9 @@ func (s *Store) Has(ctx context.Context, pipeline string, ids []string, marks []
 	return has, nil
 }
 
-// scan calls do with the letters of a set that f chooses, page by page in order of Seq,
+// scan calls do with the letters that f chooses, page by page in order of Seq,
 // as far as there were any when it began. Pages are of their own moments.
-func (s *Store) scan(ctx context.Context, set string, f deadletter.Filter, do func([]stored) error) error {
+func (s *Store) scan(ctx context.Context, f deadletter.Filter, do func([]stored) error) error {
 	if err := cmp.Or(ctx.Err(), f.Check()); err != nil {
 		return err
 	}
@@ -53,8 +53,12 @@ func (s *Store) scan(ctx context.Context, set string, f deadletter.Filter, do fu
 	if err != nil {
 		return failed(err)
 	}
-	if f.Pipeline != "" && len(f.IDs) > 0 {
+	if len(f.Seqs) > 0 || f.Pipeline != "" && len(f.IDs) > 0 {
 		return s.named(ctx, f, upto, do)
+	}
+	set := s.order
+	if f.Pipeline != "" && f.State == deadletter.Held {
+		set = s.held(f.Pipeline)
 	}
 	chosen := 0
 	for after := int64(0); f.Max == 0 || chosen < f.Max; {
@@ -79,19 +83,32 @@ func (s *Store) scan(ctx context.Context, set string, f deadletter.Filter, do fu
 
 // named is scan where the letters are named: nothing else is looked at.
 func (s *Store) named(ctx context.Context, f deadletter.Filter, upto int64, do func([]stored) error) error {
-	fields := make([]string, len(f.IDs))
-	for i, id := range f.IDs {
-		fields[i] = idField(f.Pipeline, id)
-	}
-	found, err := s.find(ctx, fields)
-	if err != nil {
-		return err
-	}
 	var all []stored
-	for _, l := range found {
-		for _, r := range l.letters {
-			if r.Seq <= upto && f.Match(&r.Letter) {
-				all = append(all, r)
+	keep := func(r stored) {
+		if r.Seq <= upto && f.Match(&r.Letter) {
+			all = append(all, r)
+		}
+	}
+	if len(f.Seqs) > 0 {
+		found, err := s.letters(ctx, f.Seqs, false)
+		if err != nil {
+			return err
+		}
+		for _, r := range found {
+			keep(r)
+		}
+	} else {
+		fields := make([]string, len(f.IDs))
+		for i, id := range f.IDs {
+			fields[i] = idField(f.Pipeline, id)
+		}
+		found, err := s.find(ctx, fields)
+		if err != nil {
+			return err
+		}
+		for _, l := range found {
+			for _, r := range l.letters {
+				keep(r)
 			}
 		}
 	}
@@ -110,7 +127,7 @@ func (s *Store) named(ctx context.Context, f deadletter.Filter, upto int64, do f
 // List implements deadletter.Store.
 func (s *Store) List(ctx context.Context, f deadletter.Filter) iter.Seq2[*deadletter.Letter, error] {
 	return func(yield func(*deadletter.Letter, error) bool) {
-		err := s.scan(ctx, s.order, f, func(page []stored) error {
+		err := s.scan(ctx, f, func(page []stored) error {
 			for part := range slices.Chunk(page, wholeRows) {
 				seqs := make([]int64, len(part))
 				for i, r := range part {
@@ -147,7 +164,7 @@ func (s *Store) Count(ctx context.Context, f deadletter.Filter) (n int, err erro
 		}
 		return n, nil
 	}
-	err = s.scan(ctx, s.order, f, func(page []stored) error {
+	err = s.scan(ctx, f, func(page []stored) error {
 		n += len(page)
 		return nil
 	})
@@ -159,7 +176,8 @@ func (s *Store) Count(ctx context.Context, f deadletter.Filter) (n int, err erro
 
 // plain says that a filter chooses by nothing but the pipeline.
 func plain(f deadletter.Filter) bool {
-	return f.Tenant == "" && len(f.Kinds) == 0 && len(f.NotKinds) == 0 && len(f.IDs) == 0 && f.Before.IsZero() && f.Replays <= 0
+	return f.Tenant == "" && f.State == "" && len(f.Kinds) == 0 && len(f.NotKinds) == 0 && len(f.IDs) == 0 && len(f.Seqs) == 0 &&
+		f.After.IsZero() && f.Before.IsZero() && f.Replays <= 0
 }
 
 // size is how many letters a pipeline has, or all have.
@@ -183,70 +201,3 @@ var sizeScript = rueidis.NewLuaScript(`
 local n = 0
 for _, set in ipairs(KEYS) do n = n + redis.call('ZCARD', set) end
 return n`)
-
-// heldBy is the smallest set that has all held letters that f may choose.
-func (s *Store) heldBy(f deadletter.Filter) string {
-	if f.Pipeline != "" {
-		return s.held(f.Pipeline)
-	}
-	return s.order
-}
-
-// Replay implements deadletter.Store, page by page. A letter that changed since it was
-// looked at has died again, and is not the one that was seen.
-func (s *Store) Replay(ctx context.Context, f deadletter.Filter) (n int, err error) {
-	n, err = s.change(ctx, f, func(r stored) (change, bool) {
-		return change{kind: "set", r: r.Record, old: r.old}, r.Replay()
-	})
-	if err != nil {
-		return n, fmt.Errorf("replay dead letters, %d are marked: %w", n, err)
-	}
-	return n, nil
-}
-
-// Delete implements deadletter.Store, like Replay.
-func (s *Store) Delete(ctx context.Context, f deadletter.Filter) (n int, err error) {
-	n, err = s.change(ctx, f, func(r stored) (change, bool) {
-		return change{kind: "del", r: r.Record, old: r.old, book: "skipped"}, r.State == deadletter.Held
-	})
-	if err != nil {
-		return n, fmt.Errorf("discard dead letters, %d are gone: %w", n, err)
-	}
-	return n, nil
-}
-
-// change makes changes of letters that f chooses, at most f.Max of those that to wants.
-func (s *Store) change(ctx context.Context, f deadletter.Filter, to func(stored) (change, bool)) (n int, err error) {
-	most := f.Max
-	f.Max = 0
-	err = s.scan(ctx, s.heldBy(f), f, func(page []stored) error {
-		var c commit
-		for _, r := range page {
-			if most > 0 && n+len(c.changes) == most {
-				break
-			}
-			if ch, ok := to(r); ok {
-				c.changes = append(c.changes, ch)
-			}
-		}
-		if len(c.changes) > 0 {
-			made, err := c.run(ctx, s)
-			if err != nil {
-				return err
-			}
-			for _, m := range made {
-				if m {
-					n++
-				}
-			}
-		}
-		if most > 0 && n >= most {
-			return errEnough
-		}
-		return nil
-	})
-	if err == errEnough {
-		err = nil
-	}
-	return n, err
-}

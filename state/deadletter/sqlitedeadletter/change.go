@@ -2,11 +2,13 @@ package sqlitedeadletter
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
@@ -88,4 +90,32 @@ func (s *Store) change(ctx context.Context, part []seen, head, tail string, disc
 		return 0, err
 	}
 	return int(n), nil
+}
+
+// Edit implements deadletter.Store: the letter is read and written in one transaction.
+func (s *Store) Edit(ctx context.Context, n deadletter.Name, payload []byte) error {
+	return s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
+		var r *deadletter.Record
+		err := each(tx, whole+"WHERE d.pipeline=? AND d.id=? AND d.tenant=?", []any{[]byte(n.Pipeline), []byte(n.ID), []byte(n.Tenant)}, func(rows *sql.Rows) (err error) {
+			r, err = scan(rows, true)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("edit a dead letter: %w", err)
+		}
+		if r == nil {
+			return deadletter.NotFound(n)
+		}
+		if changed, err := r.Edit(payload, s.o.Now()); !changed {
+			return err
+		}
+		message := encodeMessage(&r.Message)
+		if err := writeBodies(tx, []any{r.Seq, message, r.Payload, r.Row, r.Original, r.Sum(message)}); err != nil {
+			return fmt.Errorf("edit a dead letter: %w", err)
+		}
+		if _, err := tx.Exec("UPDATE deadletter SET edited=? WHERE seq=?", wire.Millis(r.Edited), r.Seq); err != nil {
+			return fmt.Errorf("edit a dead letter: %w", err)
+		}
+		return nil
+	})
 }

@@ -2,6 +2,7 @@ package sqlitedeadletter_test
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -55,6 +56,34 @@ func TestDamage(t *testing.T) {
 				t.Errorf("books %+v, %v", b, err)
 			}
 		})
+	}
+}
+
+func TestADamagedOriginalIsFound(t *testing.T) {
+	for _, do := range []string{
+		"UPDATE deadletter_body SET original = CAST('qayload' AS BLOB)",
+		"UPDATE deadletter_body SET original = NULL",
+		"UPDATE deadletter SET edited = 0",
+	} {
+		db, s := open(t)
+		put(t, s, "id0")
+		n := deadletter.Name{Pipeline: "p", Tenant: "t", ID: "id0"}
+		if err := s.Edit(t.Context(), n, []byte("mended")); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Write(t.Context(), func(tx *sqlitedb.Tx) error { _, err := tx.Exec(do); return err }); err != nil {
+			t.Fatal(err)
+		}
+		if l := list(t, s)[0]; l.Damaged == "" {
+			t.Errorf("%s: listed as %+v, want it to say what is wrong", do, l)
+		}
+		if err := s.Edit(t.Context(), n, []byte("again")); !errors.Is(err, deadletter.ErrDamaged) || tidemill.KindOf(err) != tidemill.Validation {
+			t.Errorf("%s: Edit: %v, want ErrDamaged of kind validation", do, err)
+		}
+		put(t, s, "id0") // it dies again, whole
+		if l := list(t, s)[0]; l.Damaged != "" || string(l.Payload) != "payload" || !l.Edited.IsZero() {
+			t.Errorf("%s: after another death %+v", do, l)
+		}
 	}
 }
 

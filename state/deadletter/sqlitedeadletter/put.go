@@ -13,10 +13,10 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// name is what a store keeps one letter of.
-type name struct{ pipeline, id, tenant string }
-
-func nameOf(l *tidemill.Letter) name { return name{l.Pipeline, l.Message.ID, l.Message.Tenant} }
+// nameOf is under which name the letter is to be kept.
+func nameOf(l *tidemill.Letter) deadletter.Name {
+	return deadletter.Name{Pipeline: l.Pipeline, Tenant: l.Message.Tenant, ID: l.Message.ID}
+}
 
 // Put implements deadletter.Store: one lookup and a few statements for many letters.
 func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
@@ -76,8 +76,11 @@ func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
 			} else {
 				died = append(died, c.r)
 			}
-			l := &letters[c.body]
-			bodies = append(bodies, c.r.Seq, encoded[c.body], l.Message.Payload, l.Row, sums[c.body])
+			l, sum := &letters[c.body], sums[c.body]
+			if !c.r.Edited.IsZero() {
+				sum = c.r.Sum(encoded[c.body])
+			}
+			bodies = append(bodies, c.r.Seq, encoded[c.body], l.Message.Payload, l.Row, c.r.Original, sum)
 		}
 		if err := insert(tx, fresh); err != nil {
 			return err
@@ -85,8 +88,7 @@ func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
 		if err := rewrite(tx, died, false); err != nil {
 			return err
 		}
-		if _, err := tx.Bulk("INSERT INTO deadletter_body(seq,message,payload,row,sum) VALUES ", "(?,?,?,?,?)",
-			" ON CONFLICT(seq) DO UPDATE SET message=excluded.message, payload=excluded.payload, row=excluded.row, sum=excluded.sum", bodies); err != nil {
+		if err := writeBodies(tx, bodies); err != nil {
 			return fmt.Errorf("write messages: %w", err)
 		}
 		return nil
@@ -97,11 +99,19 @@ func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
 	return nil
 }
 
+// writeBodies writes messages: of each its Seq, the encoded message, payload, row,
+// original and checksum.
+func writeBodies(tx *sqlitedb.Tx, args []any) error {
+	_, err := tx.Bulk("INSERT INTO deadletter_body(seq,message,payload,row,original,sum) VALUES ", "(?,?,?,?,?,?)",
+		" ON CONFLICT(seq) DO UPDATE SET message=excluded.message, payload=excluded.payload, row=excluded.row, original=excluded.original, sum=excluded.sum", args)
+	return err
+}
+
 // room makes sure that the letters fit, counts them in the books, and takes as many
 // numbers as there are new ones: the first is returned.
-func (s *Store) room(tx *sqlitedb.Tx, letters []tidemill.Letter, found map[name]*deadletter.Record) (first int64, err error) {
+func (s *Store) room(tx *sqlitedb.Tx, letters []tidemill.Letter, found map[deadletter.Name]*deadletter.Record) (first int64, err error) {
 	fresh := map[string]int{}
-	seen := map[name]bool{}
+	seen := map[deadletter.Name]bool{}
 	var pipelines []string
 	total := 0
 	for i := range letters {
@@ -110,10 +120,10 @@ func (s *Store) room(tx *sqlitedb.Tx, letters []tidemill.Letter, found map[name]
 			continue
 		}
 		seen[n] = true
-		if fresh[n.pipeline] == 0 {
-			pipelines = append(pipelines, n.pipeline)
+		if fresh[n.Pipeline] == 0 {
+			pipelines = append(pipelines, n.Pipeline)
 		}
-		fresh[n.pipeline]++
+		fresh[n.Pipeline]++
 		total++
 	}
 	for _, p := range pipelines {
@@ -150,7 +160,7 @@ func (s *Store) room(tx *sqlitedb.Tx, letters []tidemill.Letter, found map[name]
 
 // trim gives up the oldest n held letters of a pipeline, except those that are dying
 // again just now, and says how many there were.
-func trim(tx *sqlitedb.Tx, pipeline string, n int, dying map[name]*deadletter.Record) (int64, error) {
+func trim(tx *sqlitedb.Tx, pipeline string, n int, dying map[deadletter.Name]*deadletter.Record) (int64, error) {
 	var keep []int64
 	for _, r := range dying {
 		keep = append(keep, r.Seq)
@@ -190,16 +200,16 @@ func insert(tx *sqlitedb.Tx, rs []*deadletter.Record) error {
 
 // rewrite writes letters that have died once more: they are held.
 func rewrite(tx *sqlitedb.Tx, rs []*deadletter.Record, damaged bool) error {
-	args := make([]any, 0, 9*len(rs))
+	args := make([]any, 0, 10*len(rs))
 	for _, r := range rs {
-		args = append(args, r.Seq, r.Mark.Shard, r.Mark.Hi, r.Mark.Lo, uint8(r.Kind), wire.Millis(r.Last), r.Deaths, r.Replays, deadletter.EncodeHistory(r.History))
+		args = append(args, r.Seq, r.Mark.Shard, r.Mark.Hi, r.Mark.Lo, uint8(r.Kind), wire.Millis(r.Last), r.Deaths, r.Replays, deadletter.EncodeHistory(r.History), wire.Millis(r.Edited))
 	}
 	head := "UPDATE deadletter SET damaged=0, "
 	if damaged {
 		head = "UPDATE deadletter SET damaged=1, "
 	}
-	if _, err := tx.Bulk(head+"state=0, due=0, until=0, shard=v.column2, hi=v.column3, lo=v.column4, kind=v.column5, last=v.column6, deaths=v.column7, replays=v.column8, history=v.column9 FROM (VALUES ",
-		"(?,?,?,?,?,?,?,?,?)", ") AS v WHERE seq=v.column1", args); err != nil {
+	if _, err := tx.Bulk(head+"state=0, due=0, until=0, shard=v.column2, hi=v.column3, lo=v.column4, kind=v.column5, last=v.column6, deaths=v.column7, replays=v.column8, history=v.column9, edited=v.column10 FROM (VALUES ",
+		"(?,?,?,?,?,?,?,?,?,?)", ") AS v WHERE seq=v.column1", args); err != nil {
 		return fmt.Errorf("write letters that died again: %w", err)
 	}
 	return nil

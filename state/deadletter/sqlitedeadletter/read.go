@@ -18,8 +18,8 @@ const (
 	lookupRows = 256 // of one statement at the most
 	listPage   = 32  // letters read at once with their payloads, each page a snapshot of its own
 
-	columns = "d.seq, d.pipeline, d.tenant, d.id, d.shard, d.hi, d.lo, d.kind, d.first, d.last, d.deaths, d.history, d.state, d.damaged, d.replays, d.asked, d.handed, d.burnt, d.epoch, d.due, d.until"
-	whole   = "SELECT " + columns + ", b.message, b.payload, b.row, b.sum FROM deadletter d LEFT JOIN deadletter_body b ON b.seq = d.seq "
+	columns = "d.seq, d.pipeline, d.tenant, d.id, d.shard, d.hi, d.lo, d.kind, d.first, d.last, d.deaths, d.history, d.state, d.damaged, d.replays, d.asked, d.handed, d.burnt, d.epoch, d.due, d.until, d.edited"
+	whole   = "SELECT " + columns + ", b.message, b.payload, b.row, b.original, b.sum FROM deadletter d LEFT JOIN deadletter_body b ON b.seq = d.seq "
 )
 
 // each calls row for every row of a query.
@@ -62,12 +62,12 @@ func in(tx *sqlitedb.Tx, head, row, tail string, before []any, values [][]any, d
 func scan(rows *sql.Rows, withBody bool) (*deadletter.Record, error) {
 	r := new(deadletter.Record)
 	var history, message []byte
-	var shard, hi, lo, kind, first, last, state, damaged, epoch, due, until int64
+	var shard, hi, lo, kind, first, last, state, damaged, epoch, due, until, edited int64
 	var stored sql.NullInt64
 	into := []any{&r.Seq, &r.Pipeline, &r.Tenant, &r.ID, &shard, &hi, &lo, &kind, &first, &last, &r.Deaths, &history, &state, &damaged,
-		&r.Replays, &r.Asked, &r.Handed, &r.Burnt, &epoch, &due, &until}
+		&r.Replays, &r.Asked, &r.Handed, &r.Burnt, &epoch, &due, &until, &edited}
 	if withBody {
-		into = append(into, &message, &r.Payload, &r.Row, &stored)
+		into = append(into, &message, &r.Payload, &r.Row, &r.Original, &stored)
 	}
 	if err := rows.Scan(into...); err != nil {
 		return nil, fmt.Errorf("read a letter: %w", err)
@@ -80,6 +80,7 @@ func scan(rows *sql.Rows, withBody bool) (*deadletter.Record, error) {
 		r.Cause = r.History[n-1].Cause
 	}
 	r.Kind, r.First, r.Last, r.Due, r.Until, r.Epoch = tidemill.Kind(kind), wire.Instant(first), wire.Instant(last), wire.Instant(due), wire.Instant(until), uint32(epoch)
+	r.Edited = wire.Instant(edited)
 	if r.State = deadletter.Held; state == 1 {
 		r.State = deadletter.Replaying
 	}
@@ -89,7 +90,7 @@ func scan(rows *sql.Rows, withBody bool) (*deadletter.Record, error) {
 	mark := tidemill.Mark{Shard: uint32(shard), Hi: uint64(hi), Lo: uint64(lo)}
 	if withBody {
 		err := decodeMessage(message, &r.Message)
-		if found := deadletter.Sum(r.Pipeline, r.Tenant, r.ID, message, r.Payload, r.Row); err != nil || !stored.Valid || found != uint64(stored.Int64) {
+		if found := r.Sum(message); err != nil || !stored.Valid || found != uint64(stored.Int64) {
 			r.Damaged = fmt.Sprintf("the stored message is damaged: its checksum is %016x, %016x was written; what is left of it can be looked at, not replayed", found, uint64(stored.Int64))
 			r.Cause = r.Damaged
 		}
@@ -99,18 +100,33 @@ func scan(rows *sql.Rows, withBody bool) (*deadletter.Record, error) {
 	return r, nil
 }
 
-// lookupNames finds the letters that are there already, without their messages.
-func lookupNames(tx *sqlitedb.Tx, letters []tidemill.Letter) (map[name]*deadletter.Record, error) {
+// lookupNames finds the letters that are there already: those that were edited with their
+// messages, the others without.
+func lookupNames(tx *sqlitedb.Tx, letters []tidemill.Letter) (map[deadletter.Name]*deadletter.Record, error) {
 	values := make([][]any, len(letters))
 	for i := range letters {
 		n := nameOf(&letters[i])
-		values[i] = []any{[]byte(n.pipeline), []byte(n.id), []byte(n.tenant)}
+		values[i] = []any{[]byte(n.Pipeline), []byte(n.ID), []byte(n.Tenant)}
 	}
-	found := make(map[name]*deadletter.Record, len(letters))
+	found := make(map[deadletter.Name]*deadletter.Record, len(letters))
+	var edited [][]any
 	err := in(tx, "SELECT "+columns+" FROM deadletter d WHERE (pipeline, id, tenant) IN (VALUES ", "(?,?,?)", ")", nil, values, func(rows *sql.Rows) error {
 		r, err := scan(rows, false)
+		if err != nil {
+			return err
+		}
+		if found[r.Name()] = r; !r.Edited.IsZero() {
+			edited = append(edited, []any{r.Seq})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = in(tx, whole+"WHERE d.seq IN (", "?", ")", nil, edited, func(rows *sql.Rows) error {
+		r, err := scan(rows, true)
 		if err == nil {
-			found[name{r.Pipeline, r.ID, r.Tenant}] = r
+			found[r.Name()] = r
 		}
 		return err
 	})
@@ -176,22 +192,33 @@ func where(f deadletter.Filter) (condition string, args []any) {
 	if len(f.NotKinds) > 0 {
 		and("(1<<kind)&? = 0", mask(f.NotKinds))
 	}
+	if f.State != "" {
+		and("state=?", f.State == deadletter.Replaying)
+	}
+	if !f.After.IsZero() {
+		and("last >= ?", wire.MillisUp(f.After))
+	}
 	if !f.Before.IsZero() {
 		and("last < ?", wire.MillisUp(f.Before))
 	}
 	if f.Replays > 0 {
 		and("replays < ?", f.Replays)
 	}
-	if k := len(f.IDs); k > 0 {
-		n := 1
-		for n < k {
-			n *= 4
+	among := func(column string, k int, value func(i int) any) {
+		if k == 0 {
+			return
 		}
-		and("id IN (?" + strings.Repeat(",?", n-1) + ")")
+		n := 1
+		for n < k { // statements of few lengths; the last value fills up the rest
+			n *= 2
+		}
+		and(column + " IN (?" + strings.Repeat(",?", n-1) + ")")
 		for i := range n {
-			args = append(args, []byte(f.IDs[min(i, k-1)]))
+			args = append(args, value(min(i, k-1)))
 		}
 	}
+	among("id", len(f.IDs), func(i int) any { return []byte(f.IDs[i]) })
+	among("seq", len(f.Seqs), func(i int) any { return f.Seqs[i] })
 	return condition, args
 }
 

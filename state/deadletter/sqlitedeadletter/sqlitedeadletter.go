@@ -58,6 +58,9 @@ CREATE TABLE deadletter_books(
 ) WITHOUT ROWID;
 CREATE TABLE deadletter_seq(one INTEGER PRIMARY KEY CHECK(one = 1), newest INTEGER NOT NULL);
 INSERT INTO deadletter_seq VALUES(1, 0);
+`, `
+ALTER TABLE deadletter ADD COLUMN edited INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE deadletter_body ADD COLUMN original BLOB;
 `}
 
 // Store keeps letters in a SQLite file.

@@ -113,6 +113,9 @@ spec:
         - name: PROCESSOR_CONSUMER_NAME # one for each pod
           valueFrom: {fieldRef: {fieldPath: metadata.name}}
         {{- end }}
+        {{- range $name, $key := $v.secrets.env }}
+        {{- include "tidemill.secretEnv" (dict "name" $name "secret" $secret "key" $key) | nindent 8 }}
+        {{- end }}
         {{- range $name, $value := $v.settings }}
         - {name: {{ $name }}, value: {{ $value | quote }}}
         {{- end }}

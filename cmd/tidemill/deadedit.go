@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+)
+
+type deadEditCmd struct {
+	remote
+	Letter string `arg:"" name:"id" help:"Its message's id, as dead list shows it, or its number."`
+	System string `help:"The system that it is of; needed where two have a letter of that number." placeholder:"NAME"`
+	File   string `arg:"" optional:"" help:"The new payload, byte for byte. Default, or -: standard input." type:"path"`
+}
+
+// Help is shown by tidemill dead edit --help.
+func (c *deadEditCmd) Help() string {
+	return `A replay sends the new payload. What was received stays beside it through every edit, and dead show shows both.
+
+  tidemill dead show 17 --payload >event.json
+  $EDITOR event.json
+  tidemill dead edit 17 event.json
+  tidemill dead replay --seq 17`
+}
+
+func (c *deadEditCmd) Run(ctx context.Context, e env) error {
+	payload, err := readPayload(e, c.File)
+	if err != nil {
+		return err
+	}
+	return c.ask(ctx, e, func(a *client) error {
+		var whole json.RawMessage
+		if err := a.one(ctx, http.MethodPost, "dead/"+url.PathEscape(c.Letter)+"/edit", query("system", c.System), bytes.NewReader(payload), &whole); err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(e.out, whole)
+		}
+		var l wholeLetter
+		if err := json.Unmarshal(whole, &l); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(e.out, "Letter %d is edited: %d bytes. `tidemill dead replay --seq %d` sends it.\n", l.Seq, len(payload), l.Seq)
+		return err
+	})
+}
+
+// maxPayload is as much as the API takes.
+const maxPayload = 4 << 20
+
+// readPayload reads what is to be a payload, whole. Nothing is a slip, and refused.
+func readPayload(e env, file string) ([]byte, error) {
+	in := e.in
+	if file != "" && file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	} else if terminal(e.in) {
+		return nil, usageError{errors.New("give the new payload in a file, or on standard input")}
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxPayload+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the new payload: %w", err)
+	case len(b) > maxPayload:
+		return nil, fmt.Errorf("the new payload is larger than %d MiB", maxPayload>>20)
+	case len(b) == 0:
+		return nil, errors.New("the new payload is empty")
+	}
+	return b, nil
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// moving are the flags of commands that change letters.
+type moving struct {
+	remote
+	which
+	IDs    []string `arg:"" optional:"" name:"id" help:"Message ids of the letters, as dead list shows them."`
+	All    bool     `help:"All letters there are."`
+	DryRun bool     `help:"Only say how many it would be."`
+}
+
+// chosen is the form that says which letters; to mean all is to say so.
+func (c *moving) chosen(what string) (url.Values, error) {
+	q := c.query(c.IDs)
+	if c.All {
+		q.Set("all", "true")
+	}
+	if len(q) == 0 {
+		return nil, usageError{fmt.Errorf("say which letters to %s: ids, filters like --kind, or --all", what)}
+	}
+	if c.All && len(q) > 1 {
+		return nil, usageError{errors.New("--all and a choice of letters contradict each other: leave one out")}
+	}
+	return q, nil
+}
+
+// moved is the API's answer.
+type moved struct {
+	Count int
+	AsOf  time.Time `json:"as_of"`
+}
+
+func (c *moving) move(ctx context.Context, e env, what, done string) error {
+	q, err := c.chosen(what)
+	if err != nil {
+		return err
+	}
+	if c.DryRun {
+		q.Set("dry_run", "true")
+		done = "would be " + done
+	}
+	return c.ask(ctx, e, func(a *client) error {
+		var got moved
+		if err := a.post(ctx, "dead/"+what, q, &got); err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(e.out, map[string]int{"count": got.Count})
+		}
+		text := count(got.Count, "dead letter", "dead letters") + " " + done + "."
+		if what == "replay" && !c.DryRun && !a.live && got.Count > 0 {
+			text += " Nothing runs: `tidemill run` takes them up."
+		}
+		_, err := fmt.Fprintln(e.out, text)
+		return err
+	})
+}
+
+type deadReplayCmd struct {
+	moving
+	Rate rate `help:"Let so many go in a second (50/s), a minute (50/m) or an hour (50/h), not all at once." placeholder:"N/s"`
+}
+
+// Help is shown by tidemill dead replay --help.
+func (c *deadReplayCmd) Help() string {
+	return `A replay goes the whole way again, persons and definitions included. What succeeds leaves the dead letters; what fails again stays, with one replay more in its history. An edited letter is sent as edited.
+
+  tidemill dead replay 0190f3c2-…                     one
+  tidemill dead replay --kind transient,timeout       all that failed for a passing reason
+  tidemill dead replay --partner dv360 --after 24h    what a partner did not take since yesterday
+  tidemill dead replay --project shop --dry-run       how many it would be
+  tidemill dead replay --all                          all
+  tidemill dead replay --all --rate 50/s              all there are now, 50 in a second
+
+With --rate the command stays until all that it chose at its start have been let go; what fails again meanwhile is not among them. Ctrl-C stops it between two slices, and it says how many are left.`
+}
+
+func (c *deadReplayCmd) Run(ctx context.Context, e env) error {
+	if c.Rate.n == 0 {
+		return c.move(ctx, e, "replay", "on their way again")
+	}
+	q, err := c.chosen("replay")
+	if err != nil {
+		return err
+	}
+	return c.ask(ctx, e, func(a *client) error {
+		if !a.live && !c.DryRun {
+			return errors.New("nothing runs that could replay slowly: start it with `tidemill run`, or leave --rate out")
+		}
+		return c.slowly(ctx, e, a, q)
+	})
+}
+
+// slowly lets letters go slice by slice: those that match at its start, by the instance's
+// clock. A slice that has begun is finished.
+func (c *deadReplayCmd) slowly(ctx context.Context, e env, a *client, q url.Values) error {
+	q.Set("dry_run", "true")
+	var all moved
+	if err := a.post(ctx, "dead/replay", q, &all); err != nil {
+		return err
+	}
+	if c.DryRun {
+		if c.JSON {
+			return printJSON(e.out, map[string]int{"count": all.Count})
+		}
+		_, err := fmt.Fprintf(e.out, "%s would be on their way again, in %v.\n", count(all.Count, "dead letter", "dead letters"), c.Rate.takes(all.Count))
+		return err
+	}
+	q.Del("dry_run")
+	if before, err := time.Parse(time.RFC3339, q.Get("before")); err != nil && q.Get("before") == "" || err == nil && before.After(all.AsOf) {
+		q.Set("before", all.AsOf.Format(time.RFC3339Nano))
+	}
+	size, every := c.Rate.slice()
+	p := newProgress(e, c.JSON, "dead letters on their way", all.Count)
+	gone, ended, failed := 0, false, error(nil)
+	for gone < all.Count && !ended {
+		q.Set("max", strconv.Itoa(min(size, all.Count-gone)))
+		var got moved
+		if failed = a.post(context.WithoutCancel(ctx), "dead/replay", q, &got); failed != nil || got.Count == 0 {
+			break // of none that is left: somebody else has moved them
+		}
+		gone += got.Count
+		p.set(gone)
+		ended = gone < all.Count && !pause(ctx, every)
+	}
+	p.end()
+	left := 0
+	if ended || failed != nil {
+		left = all.Count - gone
+	}
+	if c.JSON {
+		if err := printJSON(e.out, map[string]int{"count": gone, "left": left}); err != nil {
+			return err
+		}
+	} else if _, err := fmt.Fprintf(e.out, "%s on their way again.\n", count(gone, "dead letter", "dead letters")); err != nil {
+		return err
+	}
+	if left > 0 {
+		return errors.Join(fmt.Errorf("stopped: %d of %d are left", left, all.Count), failed)
+	}
+	return failed
+}
+
+// pause waits, and says whether nobody asked for an end meanwhile.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return ctx.Err() == nil
+	}
+}
+
+type deadDeleteCmd struct{ moving }
+
+// Help is shown by tidemill dead delete --help.
+func (c *deadDeleteCmd) Help() string {
+	return `Letters that are being replayed are left alone. The books keep the number of those discarded, so that the audit still balances.
+
+  tidemill dead delete 0190f3c2-…                     one
+  tidemill dead delete --before 2026-01-31T00:00:00Z  all that died before then
+  tidemill dead delete --reason validation --before 30d`
+}
+
+func (c *deadDeleteCmd) Run(ctx context.Context, e env) error {
+	return c.move(ctx, e, "delete", "discarded")
+}

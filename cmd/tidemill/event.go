@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tidemill/tidemill/systems/delivery"
+)
+
+type eventCmd struct {
+	Show eventShowCmd `cmd:"" help:"Explain where an event is, why it waits, and what each partner made of it."`
+}
+
+type eventShowCmd struct {
+	remote
+	Event string `arg:"" name:"id" help:"The event's id, as the answer to its sender has it."`
+	Site  string `help:"The site it came from. Without it the event is looked for at every site." placeholder:"ID"`
+}
+
+// Help is shown by tidemill event show --help.
+func (c *eventShowCmd) Help() string {
+	return `What has ended is known for as long as its queue keeps it, or there is a dead letter.
+
+  tidemill event show 5f0f2a1c-53b5-4a6c-9c3b-1d6a5f6d0009 --site shop`
+}
+
+// eventStatusLine is where an event is, as the API writes it.
+type eventStatusLine struct {
+	ID, Site, Type, State, Why, Queue string
+	Received                          *time.Time `json:"received_at"`
+	Partners                          []partnerFate
+}
+
+// partnerFate is what became of an event for one partner.
+type partnerFate struct {
+	Partner, State, Why string
+	Tries               int
+	Next                *time.Time `json:"next_at"`
+	Ended               *time.Time `json:"ended_at"`
+	Attempts            []attemptLine
+}
+
+func (c *eventShowCmd) Run(ctx context.Context, e env) error {
+	return c.ask(ctx, e, func(a *client) error {
+		path := "delivery/events/" + url.PathEscape(c.Event)
+		if c.Site != "" {
+			path = "delivery/events/" + url.PathEscape(c.Site) + "/" + url.PathEscape(c.Event)
+		}
+		var raw json.RawMessage
+		if err := a.get(ctx, path, nil, &raw); err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(e.out, raw)
+		}
+		var s eventStatusLine
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return err
+		}
+		return s.print(e.out)
+	})
+}
+
+// print explains an event to people.
+func (s *eventStatusLine) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	_, _ = fmt.Fprintf(w, "event\t%s\nsite\t%s\n", printable(s.ID), printable(s.Site))
+	if s.Type != "" {
+		_, _ = fmt.Fprintf(w, "type\t%s\n", printable(s.Type))
+	}
+	if s.Received != nil {
+		_, _ = fmt.Fprintf(w, "received\t%s\n", s.Received.Format(time.RFC3339))
+	}
+	_, _ = fmt.Fprintf(w, "%s\t%s\n", printable(s.State), s.words())
+	if len(s.Partners) > 0 {
+		_, _ = fmt.Fprintln(w)
+	}
+	for _, p := range s.Partners {
+		_, _ = fmt.Fprintf(w, "%s\t%s\n", printable(p.Partner), p.words(s.ID))
+		for i, f := range p.Attempts {
+			_, _ = fmt.Fprintf(w, "\t  try %d failed %s: %s, %s\n", p.Tries-len(p.Attempts)+i+1, f.At.Format(time.RFC3339), f.Kind, printable(f.Cause))
+		}
+	}
+	return w.Flush()
+}
+
+// skips are why an event goes to nobody, in words.
+var skips = map[string]string{
+	"no_route": "no partner's route is for it (no_route)",
+	"consent":  "there is no consent to pass it on (consent)",
+}
+
+func skipped(why string) string {
+	if text, ok := skips[why]; ok {
+		return text
+	}
+	if why == "" {
+		return "no reason is known"
+	}
+	return printable(why)
+}
+
+// words say where the event is.
+func (s *eventStatusLine) words() string {
+	switch s.State {
+	case delivery.StateQueued:
+		return because(fmt.Sprintf("it waits in %s to be routed to partners", printable(s.Queue)), s.Why)
+	case delivery.StateDelivering:
+		n := 0
+		for _, p := range s.Partners {
+			if p.open() {
+				n++
+			}
+		}
+		return because(fmt.Sprintf("it was routed to %s; %s not have it yet", count(len(s.Partners), "partner", "partners"), count(n, "does", "do")), s.Why)
+	case delivery.StateDone:
+		if len(s.Partners) == 0 {
+			return "nothing is left to do; what its partners made of it is no longer known"
+		}
+		return "nothing is left to do"
+	case delivery.StateSkipped:
+		return "it went to no partner, on purpose: " + skipped(s.Why)
+	case delivery.StateDead:
+		return because("it could not be routed and is a dead letter", s.Why) + "\n\t  `tidemill dead show " + printable(s.ID) + "`"
+	}
+	return because("that is all that is known", s.Why)
+}
+
+// open says whether a delivery has not ended.
+func (p *partnerFate) open() bool {
+	return p.State == delivery.StateWaiting || p.State == delivery.StateDelayed || p.State == delivery.StateSending
+}
+
+// words say how the delivery of an event stands.
+func (p *partnerFate) words(event string) string {
+	letter := "\n\t  `tidemill dead show " + printable(delivery.JobOf(event, p.Partner)) + "`"
+	switch p.State {
+	case delivery.StateWaiting:
+		return because("it waits", p.Why)
+	case delivery.StateDelayed:
+		text, due := because("it waits", p.Why), at(p.Next)
+		if !strings.Contains(text, due) {
+			text += "; its time is" + due
+		}
+		return text
+	case delivery.StateSending:
+		return because("it is being sent just now", p.Why)
+	case delivery.StateDelivered:
+		return "delivered" + at(p.Ended) + p.after()
+	case delivery.StateSkipped:
+		return "not sent, on purpose: " + skipped(p.Why)
+	case delivery.StateDead:
+		return because("given up"+at(p.Ended)+p.after(), p.Why) + letter
+	case delivery.StateHeld:
+		return because("nobody knows whether it arrived, and the partner would count it twice: a person decides", p.Why) + letter
+	case delivery.StateSettled:
+		return because("settled by hand", p.Why)
+	}
+	return because(printable(p.State), p.Why)
+}
+
+// after says how many tries failed.
+func (p *partnerFate) after() string {
+	if p.Tries == 0 {
+		return ""
+	}
+	return " after " + count(p.Tries, "failed try", "failed tries")
+}
+
+func at(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return " " + t.Format(time.RFC3339)
+}
+
+func because(text, why string) string {
+	if why == "" {
+		return text
+	}
+	return text + ": " + printable(why)
+}

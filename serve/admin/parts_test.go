@@ -1,0 +1,108 @@
+package admin_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/tidemill/tidemill/serve/admin"
+)
+
+// desk is an API over parts that a test put together.
+type desk struct {
+	*testing.T
+	api *admin.API
+	log bytes.Buffer
+}
+
+func newDesk(t *testing.T, p admin.Parts) *desk {
+	t.Helper()
+	d := &desk{T: t}
+	p.Log = slog.New(slog.NewTextHandler(&d.log, nil))
+	d.api = admin.New(p)
+	return d
+}
+
+func (d *desk) ask(method, path, body string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	d.api.ServeHTTP(w, request(method, admin.Prefix+path, body))
+	return w
+}
+
+func (d *desk) get(path string) string {
+	d.Helper()
+	return d.good(d.ask(http.MethodGet, path, ""))
+}
+
+func (d *desk) post(path, body string) string {
+	d.Helper()
+	return d.good(d.ask(http.MethodPost, path, body))
+}
+
+func (d *desk) good(w *httptest.ResponseRecorder) string {
+	d.Helper()
+	if w.Code != http.StatusOK {
+		d.Fatalf("answered %d: %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+// into reads an answer, or one line of a listing.
+func (d *desk) into(s string, v any) {
+	d.Helper()
+	in := json.NewDecoder(strings.NewReader(s))
+	in.DisallowUnknownFields()
+	if err := in.Decode(v); err != nil {
+		d.Fatalf("%v: %s", err, s)
+	}
+}
+
+// lines are those of a listing.
+func lines(s string) []string {
+	if s = strings.TrimSuffix(s, "\n"); s == "" {
+		return nil
+	}
+	return strings.Split(s, "\n")
+}
+
+// field is one of a JSON object.
+func (d *desk) field(s, name string) any {
+	d.Helper()
+	var v map[string]any
+	if err := json.Unmarshal([]byte(s), &v); err != nil {
+		d.Fatalf("%v: %s", err, s)
+	}
+	return v[name]
+}
+
+// logged says whether the log has a line with all of this, and nothing else than it should.
+func (d *desk) logged(parts ...string) {
+	d.Helper()
+	for line := range strings.Lines(d.log.String()) {
+		all := true
+		for _, p := range parts {
+			all = all && strings.Contains(line, p)
+		}
+		if all {
+			return
+		}
+	}
+	d.Errorf("no line of the log has %q:\n%s", parts, d.log.String())
+}
+
+func TestAPartThatIsNotThereIsSaidSo(t *testing.T) {
+	d := newDesk(t, admin.Parts{})
+	for _, c := range []struct{ method, path, want string }{
+		{"GET", "dead", "keeps no dead letters"}, {"GET", "dead/1", "keeps no dead letters"}, {"POST", "dead/replay?all=true", "keeps no dead letters"},
+		{"GET", "queues", "no queues"}, {"GET", "queues/q/jobs", "no queues"}, {"POST", "queues/q/retry?all=true", "no queues"},
+		{"GET", "projects", "no projects"}, {"GET", "events", "analytics does not run"}, {"POST", "events", "analytics does not run"}, {"GET", "persons", "analytics does not run"},
+		{"GET", "definitions", "analytics does not run"}, {"GET", "warnings", "analytics does not run"},
+		{"GET", "partners", "delivery does not run"}, {"POST", "partners/p/open", "delivery does not run"}, {"GET", "delivery/events/s/e", "delivery does not run"},
+	} {
+		refused(t, d.ask(c.method, c.path, "{}"), http.StatusNotFound, c.want)
+	}
+}

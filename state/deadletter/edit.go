@@ -1,0 +1,40 @@
+package deadletter
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/tidemill/tidemill"
+)
+
+// Name of the letter.
+func (l *Letter) Name() Name { return Name{l.Pipeline, l.Tenant, l.ID} }
+
+// NotFound is the error for a name that no letter has: ErrNotFound with kind not_found.
+func NotFound(n Name) error { return refuse(tidemill.NotFound, n, ErrNotFound) }
+
+func refuse(k tidemill.Kind, n Name, why error) error {
+	return tidemill.Fail(k, "dead letter %q of tenant %q, pipeline %q: %w", n.ID, n.Tenant, n.Pipeline, why)
+}
+
+// Edit replaces the payload and says whether that changed anything. A row that is the
+// payload itself, as of a letter of which there is nothing else, stays so.
+func (r *Record) Edit(payload []byte, now time.Time) (changed bool, err error) {
+	switch {
+	case r.Damaged != "":
+		return false, refuse(tidemill.Validation, r.Name(), ErrDamaged)
+	case r.State == Replaying:
+		return false, refuse(tidemill.Transient, r.Name(), ErrReplaying)
+	case bytes.Equal(r.Payload, payload):
+		return false, nil
+	}
+	if r.Edited.IsZero() {
+		r.Original = r.Payload
+	}
+	payload = bytes.Clone(payload)
+	if r.Row != nil && bytes.Equal(r.Row, r.Payload) {
+		r.Row = bytes.Clone(payload)
+	}
+	r.Payload, r.Edited = payload, Instant(now)
+	return true, nil
+}

@@ -1,0 +1,43 @@
+package deadletter
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tidemill/tidemill"
+)
+
+// MaxIDs is how many letters a filter may name at once, by ID and by Seq together.
+const MaxIDs = 10_000
+
+// Filter chooses letters; zero fields match all.
+type Filter struct {
+	Pipeline, Tenant string
+	State            State
+	Kinds            []tidemill.Kind
+	NotKinds         []tidemill.Kind
+	IDs              []string  // message ids; with Seqs at most MaxIDs
+	Seqs             []int64   // numbers, found without looking at other letters
+	After            time.Time // last died at or after
+	Before           time.Time // last died before
+	Replays          int       // replayed fewer times than this: keeps a regular replay from trying the same letters for ever
+	Max              int       // 0: no limit; the oldest first
+}
+
+// Check refuses a filter that no store takes.
+func (f *Filter) Check() error {
+	if n := len(f.IDs) + len(f.Seqs); n > MaxIDs {
+		return tidemill.Fail(tidemill.Validation, "a filter that names %d letters: at most %d at once", n, MaxIDs)
+	}
+	return nil
+}
+
+// Match says whether the filter chooses the letter. Max is the backend's.
+func (f *Filter) Match(l *Letter) bool {
+	return (f.Pipeline == "" || f.Pipeline == l.Pipeline) && (f.Tenant == "" || f.Tenant == l.Tenant) &&
+		(f.State == "" || f.State == l.State) &&
+		(len(f.Kinds) == 0 || slices.Contains(f.Kinds, l.Kind)) && !slices.Contains(f.NotKinds, l.Kind) &&
+		(len(f.IDs) == 0 || slices.Contains(f.IDs, l.ID)) && (len(f.Seqs) == 0 || slices.Contains(f.Seqs, l.Seq)) &&
+		(f.After.IsZero() || !l.Last.Before(f.After)) && (f.Before.IsZero() || l.Last.Before(f.Before)) &&
+		(f.Replays <= 0 || l.Replays < f.Replays)
+}

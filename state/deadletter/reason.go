@@ -1,0 +1,55 @@
+package deadletter
+
+import (
+	"fmt"
+
+	"github.com/tidemill/tidemill"
+)
+
+// Reason is why a message died, in the four words that programs outside know; its kind
+// says it more exactly.
+type Reason string
+
+// The reasons.
+const (
+	Validation   Reason = "validation"    // the message is wrong, for us or for its destination
+	Timeout      Reason = "timeout"       // there was no answer in time
+	RateLimit    Reason = "rate_limit"    // the destination asked for less
+	PartnerError Reason = "partner_error" // anything else
+)
+
+// Reasons are all there are.
+func Reasons() []Reason { return []Reason{Validation, Timeout, RateLimit, PartnerError} }
+
+// ReasonOf is the reason of a failure of that kind.
+func ReasonOf(k tidemill.Kind) Reason {
+	switch k {
+	case tidemill.Validation, tidemill.Business, tidemill.NotFound:
+		return Validation
+	case tidemill.Timeout:
+		return Timeout
+	case tidemill.RateLimit:
+		return RateLimit
+	}
+	return PartnerError
+}
+
+// Kinds are those whose failures have this reason.
+func (r Reason) Kinds() (ks []tidemill.Kind) {
+	for k := tidemill.NoKind; k <= tidemill.Unknown; k++ {
+		if ReasonOf(k) == r {
+			ks = append(ks, k)
+		}
+	}
+	return ks
+}
+
+// ParseReason reads one of Reasons.
+func ParseReason(s string) (Reason, error) {
+	for _, r := range Reasons() {
+		if string(r) == s {
+			return r, nil
+		}
+	}
+	return "", fmt.Errorf("reason %q: want one of %q", s, Reasons())
+}
