@@ -107,34 +107,21 @@ func (s keen) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 }
 
 func TestTheCheckerFindsPlantedBugsOfTheBridge(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		plant func(*bridge.Parts)
-	}{
-		{"the broker's word ends an entry although there is a topic of acks", func(p *bridge.Parts) { p.Acks = nil }},
-		{"what is left for its ack is taken for delivered", func(p *bridge.Parts) { p.Source = eager{p.Source.(gatedSource)} }},
-		{"tries are used up while the broker is away", func(p *bridge.Parts) { p.Sink, p.Up = blameless{p.Sink}, nil }},
-		{"refusals are not heard", func(p *bridge.Parts) {
+	with := bridgeWith
+	findBugs(t, 500, []planted{
+		{"the broker's word ends an entry although there is a topic of acks", with(func(p *bridge.Parts) { p.Acks = nil })},
+		{"what is left for its ack is taken for delivered", with(func(p *bridge.Parts) { p.Source = eager{p.Source.(gatedSource)} })},
+		{"tries are used up while the broker is away", with(func(p *bridge.Parts) { p.Sink, p.Up = blameless{p.Sink}, nil })},
+		{"refusals are not heard", with(func(p *bridge.Parts) {
 			p.Acks = deaf{p.Acks, func(s string) string { return strings.ReplaceAll(s, "false", `"false"`) }}
-		}},
-		{"refusals are taken for acks", func(p *bridge.Parts) {
+		})},
+		{"refusals are taken for acks", with(func(p *bridge.Parts) {
 			p.Acks = deaf{p.Acks, func(s string) string { return strings.ReplaceAll(s, "false", "true") }}
-		}},
-		{"silence is a failed try", func(p *bridge.Parts) { p.Source = impatient{p.Source.(gatedSource)} }},
-		{"dead without a letter", func(p *bridge.Parts) { p.Sink = gravedigger{p.Sink} }},
-		{"a refusal whose answer was lost counts twice", func(p *bridge.Parts) { p.Source = stubborn{p.Source.(gatedSource)} }},
-		{"the last refusal ends an entry before its letter is there", func(p *bridge.Parts) { p.Source = keen{p.Source.(gatedSource)} }},
-		{"published again without being handed out again", func(p *bridge.Parts) { p.Sink = repeater{p.Sink} }},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			const most = 500
-			for seed := range uint64(most) {
-				if r := runBridge(t, seed, false, c.plant); len(r.faults) > 0 {
-					t.Logf("found at seed %d: %s", seed, r.faults[0])
-					return
-				}
-			}
-			t.Errorf("not found in %d seeds", most)
-		})
-	}
+		})},
+		{"silence is a failed try", with(func(p *bridge.Parts) { p.Source = impatient{p.Source.(gatedSource)} })},
+		{"dead without a letter", with(func(p *bridge.Parts) { p.Sink = gravedigger{p.Sink} })},
+		{"a refusal whose answer was lost counts twice", with(func(p *bridge.Parts) { p.Source = stubborn{p.Source.(gatedSource)} })},
+		{"the last refusal ends an entry before its letter is there", with(func(p *bridge.Parts) { p.Source = keen{p.Source.(gatedSource)} })},
+		{"published again without being handed out again", with(func(p *bridge.Parts) { p.Sink = repeater{p.Sink} })},
+	})
 }

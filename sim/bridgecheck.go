@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -94,37 +93,6 @@ func (e *entry) ended(w *bridgeWorld, fate tidemill.Fate) {
 		w.fault("entry %s was skipped", e.id)
 	}
 	e.end = fate
-}
-
-// onRecord is a source beneath the gate: whatever really happens is checked.
-type onRecord struct {
-	tidemill.Source
-	tidemill.Keeper
-	tidemill.Gater
-	tidemill.Bookkeeper
-	w *bridgeWorld
-	p *process
-}
-
-func (s onRecord) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
-	n, err := s.Source.Receive(ctx, into)
-	for _, m := range into[:n] {
-		s.w.by[m.ID].handed(s.w, s.p, m.Tries)
-	}
-	return n, err
-}
-
-func (s onRecord) Settle(ctx context.Context, ends []tidemill.Settlement) error {
-	err := s.Source.Settle(ctx, ends)
-	for i := range ends {
-		if e := &ends[i]; e.Took == tidemill.Applied && e.End == tidemill.Done {
-			s.w.by[e.ID].ended(s.w, e.Fate)
-		}
-	}
-	if b, wrong := s.Books(context.WithoutCancel(ctx)); wrong != nil || b.Off() != 0 {
-		s.w.fault("the books do not balance after a settlement: %+v, %v", b, wrong)
-	}
-	return err
 }
 
 // check looks at how everything ended, and at the product's own books.

@@ -2,11 +2,9 @@ package sim
 
 import (
 	"context"
-	"fmt"
+	"maps"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
-	"testing/synctest"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -19,24 +17,14 @@ import (
 // bridgeWorld is a stream, a broker with a far side behind it, and bridges that come and
 // go.
 type bridgeWorld struct {
-	g    *Gate
-	rnd  *rand.Rand // the scheduler's own
-	seed uint64
-	bug  func(*bridge.Parts)
+	*stage
+	bug func(*bridge.Parts)
 
 	queues  *memoryqueue.Store
 	broker  *broker
 	entries []*entry
 	by      map[string]*entry
 	adding  atomic.Bool
-
-	ctx  context.Context
-	end  context.CancelFunc
-	done sync.WaitGroup
-
-	mu     sync.Mutex // guards next and faults
-	next   int
-	faults []string
 }
 
 const (
@@ -47,7 +35,7 @@ const (
 )
 
 func newBridgeWorld(seed uint64, bug func(*bridge.Parts)) *bridgeWorld {
-	w := &bridgeWorld{g: newGate(seed), rnd: rand.New(rand.NewPCG(seed, 0xb71d)), seed: seed, bug: bug, by: map[string]*entry{}}
+	w := &bridgeWorld{stage: newStage(seed, 0xb71d), bug: bug, by: map[string]*entry{}}
 	w.queues = memoryqueue.New(memoryqueue.Options{})
 	w.broker = newBroker(w, rand.New(rand.NewPCG(seed, 0xfa51de)))
 	draw := rand.New(rand.NewPCG(seed, 0xe27))
@@ -56,29 +44,24 @@ func newBridgeWorld(seed uint64, bug func(*bridge.Parts)) *bridgeWorld {
 		w.entries = append(w.entries, e)
 		w.by[e.id] = e
 	}
-	w.ctx, w.end = context.WithCancel(context.Background())
 	return w
-}
-
-// fault notes what must not be.
-func (w *bridgeWorld) fault(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.faults = append(w.faults, fmt.Sprintf(format, args...))
 }
 
 // source is the stream as one process has it: what is beneath the gate is on record.
 func (w *bridgeWorld) source(p *process) gatedSource {
 	s := w.queues.Open(bridge.Name, queue.Options{Lease: bridgeLease})
-	return gatedSource{onRecord{s, s.(tidemill.Keeper), s.(tidemill.Gater), s.(tidemill.Bookkeeper), w, p}, "queue", w.g, p}
+	return gatedSource{onRecord{s, w.fault,
+		func(m *tidemill.Message) { w.by[m.ID].handed(w, p, m.Tries) },
+		func(e *tidemill.Settlement) {
+			if e.End == tidemill.Done {
+				w.by[e.ID].ended(w, e.Fate)
+			}
+		}}, "queue", idleQueue(w.queues, bridge.Name), w.g, p}
 }
 
 // start brings up a process.
 func (w *bridgeWorld) start() {
-	w.mu.Lock()
-	w.next++
-	p := &process{n: w.next}
-	w.mu.Unlock()
+	p := w.process()
 	ends := &gatedBroker{b: w.broker, g: w.g, p: p}
 	parts := bridge.Parts{Source: w.source(p), Sink: ends, Up: ends.up, Acks: ends}
 	if w.bug != nil {
@@ -91,24 +74,11 @@ func (w *bridgeWorld) start() {
 	if err != nil {
 		panic(err)
 	}
-	ctx, cancel := context.WithCancel(w.ctx)
-	leave := sync.OnceFunc(func() { // gone: another one comes
-		cancel()
-		pause := time.Duration(w.rnd.Int64N(int64(3 * time.Second)))
-		w.done.Go(func() {
-			sleep(w.ctx, pause)
-			if w.ctx.Err() == nil {
-				w.start()
-			}
-		})
-	})
-	p.onDeath = func() { w.broker.leave(p); leave() }
-	p.onStop = leave
-	w.done.Go(func() {
-		if err := b.Run(ctx); err != nil && ctx.Err() == nil {
-			w.fault("process %d ended by itself: %v", p.n, err)
+	w.live(p, b.Run, func(dead bool) {
+		if dead {
+			w.broker.leave(p)
 		}
-	})
+	}, w.start)
 }
 
 // produce adds the entries, each until it is confirmed.
@@ -118,10 +88,8 @@ func (w *bridgeWorld) produce() {
 	for _, e := range w.entries {
 		sleep(w.ctx, time.Duration(rnd.Int64N(int64(time.Second))))
 		for w.ctx.Err() == nil {
-			nobody := func() {}
-			once := &process{onDeath: nobody, onStop: nobody} // a producer is not one of ours
 			m := &tidemill.Message{ID: e.id, To: bridge.Name, Header: []tidemill.Field{{Name: []byte("payload"), Value: []byte(e.payload)}}}
-			if w.g.do(once, "add", e.id, func() error { return w.queues.Add(w.ctx, []*tidemill.Message{m}, nil) }) == nil {
+			if w.g.do(outsider(), "add", e.id, func() error { return w.queues.Add(w.ctx, []*tidemill.Message{m}, nil) }) == nil {
 				break
 			}
 			sleep(w.ctx, 100*time.Millisecond+time.Duration(rnd.Int64N(int64(time.Second))))
@@ -131,37 +99,23 @@ func (w *bridgeWorld) produce() {
 
 // play runs one seed inside its bubble and returns what the checker finds.
 func (w *bridgeWorld) play() []string {
+	return w.stage.play(acts{open: w.open, quiet: w.quiet, check: w.check,
+		storm: func(since time.Duration) bool { return w.adding.Load() || since <= 30*time.Second }})
+}
+
+func (w *bridgeWorld) open() {
 	for range 1 + w.rnd.IntN(2) {
 		w.start()
 	}
 	w.adding.Store(true)
 	w.done.Go(w.produce)
-	begun := time.Now()
-	w.g.run(func() bool {
-		since := time.Since(begun)
-		return !w.adding.Load() && since > 30*time.Second || since > 5*time.Minute
-	})
-	w.g.calm = true
-	calmed := time.Now()
-	w.g.run(func() bool { return w.quiet() || time.Since(calmed) > 15*time.Minute })
-	if !w.quiet() {
-		w.fault("liveness: not everything was done 15 minutes after the last fault")
-	}
-	w.end()
-	ended := make(chan struct{})
-	over := false
-	go func() { w.done.Wait(); close(ended) }()
-	w.g.run(func() bool {
-		select {
-		case <-ended:
-			over = true
-		default:
-		}
-		return over
-	})
-	synctest.Wait()
-	w.check()
-	return w.faults
+}
+
+// also counts what else happened: at the far side, and entries that died.
+func (w *bridgeWorld) also() map[string]int {
+	n := maps.Clone(w.broker.count)
+	n["dead"] = int(w.books().Settled.Dead)
+	return n
 }
 
 func (w *bridgeWorld) books() tidemill.Books {

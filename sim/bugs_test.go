@@ -167,42 +167,27 @@ func (q seenIsDone) Add(ctx context.Context, jobs []*tidemill.Message, added []q
 }
 
 func TestTheCheckerFindsPlantedBugs(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		plant func() func(*Parts)
-	}{
-		{"acknowledged before it is durable", func() func(*Parts) { return func(p *Parts) { p.Intake = ackBeforeDurable{p.Intake} } }},
-		{"settled although the write failed", func() func(*Parts) { return func(p *Parts) { p.Warehouse = settleBeforeWrite{p.Warehouse} } }},
-		{"dropped when the dead letters fail", func() func(*Parts) { return func(p *Parts) { p.Letters = dropOnDeadLetterError{p.Letters} } }},
-		{"a merge is lost when it fails", func() func(*Parts) { return func(p *Parts) { p.Persons = lostMerge{p.Persons} } }},
-		{"properties are lost when the write fails", func() func(*Parts) { return func(p *Parts) { p.Persons = lostProperties{p.Persons} } }},
-		{"the order of arrival decides", func() func(*Parts) {
+	with := analyticsWith
+	findBugs(t, 2000, []planted{
+		{"acknowledged before it is durable", with(func(p *Parts) { p.Intake = ackBeforeDurable{p.Intake} })},
+		{"settled although the write failed", with(func(p *Parts) { p.Warehouse = settleBeforeWrite{p.Warehouse} })},
+		{"dropped when the dead letters fail", with(func(p *Parts) { p.Letters = dropOnDeadLetterError{p.Letters} })},
+		{"a merge is lost when it fails", with(func(p *Parts) { p.Persons = lostMerge{p.Persons} })},
+		{"properties are lost when the write fails", with(func(p *Parts) { p.Persons = lostProperties{p.Persons} })},
+		{"the order of arrival decides", func(seed uint64) scene {
 			clock := new(arrivals)
-			return func(p *Parts) { p.Persons = arrivalWins{p.Persons, clock} }
+			return newWorld(seed, func(p *Parts) { p.Persons = arrivalWins{p.Persons, clock} })
 		}},
-		{"the outbox is emptied before it is copied", func() func(*Parts) { return func(p *Parts) { p.Persons = relayedTooSoon{p.Persons} } }},
-		{"failed merges are not kept", func() func(*Parts) { return func(p *Parts) { p.Persons = keptMergesForgotten{p.Persons} } }},
-		{"what failed is skipped", func() func(*Parts) {
-			return func(p *Parts) {
-				p.Source = skipsOnError{p.Source, p.Source.(tidemill.Keeper), p.Source.(tidemill.Gater), p.Source.(tidemill.Bookkeeper)}
-			}
-		}},
-		{"a batch is written in part", func() func(*Parts) { return func(p *Parts) { p.Warehouse = partlyWritten{p.Warehouse} } }},
-		{"dead letters are decoded and encoded again", func() func(*Parts) { return func(p *Parts) { p.Letters = payloadChanged{p.Letters} } }},
-		{"de-duplicated when seen, not when durable", func() func(*Parts) {
+		{"the outbox is emptied before it is copied", with(func(p *Parts) { p.Persons = relayedTooSoon{p.Persons} })},
+		{"failed merges are not kept", with(func(p *Parts) { p.Persons = keptMergesForgotten{p.Persons} })},
+		{"what failed is skipped", with(func(p *Parts) {
+			p.Source = skipsOnError{p.Source, p.Source.(tidemill.Keeper), p.Source.(tidemill.Gater), p.Source.(tidemill.Bookkeeper)}
+		})},
+		{"a batch is written in part", with(func(p *Parts) { p.Warehouse = partlyWritten{p.Warehouse} })},
+		{"dead letters are decoded and encoded again", with(func(p *Parts) { p.Letters = payloadChanged{p.Letters} })},
+		{"de-duplicated when seen, not when durable", func(seed uint64) scene {
 			seen := new(sync.Map)
-			return func(p *Parts) { p.Intake = seenIsDone{p.Intake, seen} }
+			return newWorld(seed, func(p *Parts) { p.Intake = seenIsDone{p.Intake, seen} })
 		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			const most = 2000
-			for seed := range uint64(most) {
-				if r := run(t, seed, false, c.plant()); len(r.faults) > 0 {
-					t.Logf("found at seed %d: %s", seed, r.faults[0])
-					return
-				}
-			}
-			t.Errorf("not found in %d seeds", most)
-		})
-	}
+	})
 }

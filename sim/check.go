@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -17,14 +16,8 @@ import (
 
 // check compares what is durable with what was sent. It uses none of the product's rules
 // but the id of a person.
-func (w *world) check(late bool) (faults []string) {
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	if late {
-		fault("liveness: not everything was done 15 minutes after the last fault")
-	}
-	for _, err := range w.fatal {
-		fault("%v", err)
-	}
+func (w *world) check() {
+	fault := w.fault
 	ctx := context.Background()
 	byN := map[int]*sent{}
 	for _, e := range w.load.events {
@@ -36,7 +29,7 @@ func (w *world) check(late bool) (faults []string) {
 	for e, err := range w.events.Events(ctx, warehouse.Filter{Project: projectID}) {
 		if err != nil {
 			fault("the warehouse cannot be read: %v", err)
-			return faults
+			return
 		}
 		var props struct{ N *int }
 		if err := json.Unmarshal(e.Properties, &props); err != nil || props.N == nil || byN[*props.N] == nil {
@@ -57,7 +50,7 @@ func (w *world) check(late bool) (faults []string) {
 	for l, err := range w.letters.List(ctx, deadletter.Filter{}) {
 		if err != nil {
 			fault("the dead letters cannot be read: %v", err)
-			return faults
+			return
 		}
 		held++
 		dead[string(l.Payload)]++
@@ -85,7 +78,6 @@ func (w *world) check(late bool) (faults []string) {
 	}
 	w.checkPersons(want, fault)
 	w.checkBooks(held, fault)
-	return faults
 }
 
 func (w *world) checkPersons(want map[string]*expected, fault func(string, ...any)) {

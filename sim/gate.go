@@ -10,6 +10,7 @@ package sim
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -67,7 +68,9 @@ type op struct {
 	key     string // the same in every run of the seed
 	ready   time.Time
 	delayed bool
-	verdict chan Class // "" is good
+	plain   bool                 // it takes its turn, and nothing goes wrong with it
+	idle    func() time.Duration // see await; nil: it is never idle
+	verdict chan Class           // "" is good
 	done    chan struct{}
 }
 
@@ -75,6 +78,7 @@ type op struct {
 type process struct {
 	n       int
 	dead    bool // guarded by Gate.mu
+	gone    bool // dead, or told to stop; it changes only while everything rests
 	onDeath func()
 	onStop  func()
 	frozen  time.Time // guarded by Gate.mu
@@ -84,7 +88,7 @@ func newGate(seed uint64) *Gate {
 	g := &Gate{rnd: rand.New(rand.NewPCG(seed, 0x9a7e)), rates: map[Class]float64{}, count: map[Class]int{}, outage: map[string]time.Time{}, arrived: make(chan struct{}, 1)}
 	for _, c := range Classes { // a swarm: each seed has its own mix
 		if g.rnd.IntN(2) == 0 {
-			g.rates[c] = map[Class]float64{Refuse: .05, Lose: .04, Delay: .1, Stall: .004, Crash: .004, After: .004, Freeze: .001, Stop: .001, Outage: .003}[c] * (0.3 + 1.4*g.rnd.Float64())
+			g.rates[c] = map[Class]float64{Refuse: .05, Lose: .04, Delay: .1, Stall: .004, Crash: .004, After: .004, Freeze: .003, Stop: .003, Outage: .003}[c] * (0.3 + 1.4*g.rnd.Float64())
 		}
 	}
 	return g
@@ -93,11 +97,52 @@ func newGate(seed uint64) *Gate {
 // do is one outside effect of a process. name and content make its key: two that wait at
 // the same time must differ, and neither may depend on which goroutine came first.
 func (g *Gate) do(p *process, name, content string, apply func() error) error {
-	o := &op{proc: p, name: name, key: fmt.Sprintf("%d %s %s", p.n, name, content), ready: time.Now(), verdict: make(chan Class), done: make(chan struct{})}
-	g.mu.Lock()
-	if p.dead {
-		g.mu.Unlock()
+	o := newOp(p, name, content)
+	if !g.enter(o) {
 		return errDead
+	}
+	return g.happen(o, <-o.verdict, apply)
+}
+
+// turn waits for the turn of what is no effect, so that of several at one instant the gate
+// says who is first.
+func (g *Gate) turn(p *process, name, content string) {
+	o := newOp(p, name, content)
+	if o.plain = true; g.enter(o) {
+		_ = g.happen(o, <-o.verdict, func() error { return nil })
+	}
+}
+
+// await is do for what has nothing to do for a while, and then costs no step. idle says how
+// long it is to be left alone, if nothing else happens before; 0: its turn has come. It is
+// asked when everything rests. When ctx ends it is given up.
+func (g *Gate) await(ctx context.Context, p *process, name, content string, idle func() time.Duration, apply func() error) error {
+	o := newOp(p, name, content)
+	o.idle = idle
+	if !g.enter(o) {
+		return errDead
+	}
+	select {
+	case verdict := <-o.verdict:
+		return g.happen(o, verdict, apply)
+	case <-ctx.Done():
+	}
+	if g.withdraw(o) {
+		return ctx.Err()
+	}
+	return g.happen(o, <-o.verdict, apply)
+}
+
+func newOp(p *process, name, content string) *op {
+	return &op{proc: p, name: name, key: fmt.Sprintf("%d %s %s", p.n, name, content), ready: time.Now(), verdict: make(chan Class), done: make(chan struct{})}
+}
+
+// enter lets an effect wait for its turn. Those of the dead do not.
+func (g *Gate) enter(o *op) bool {
+	g.mu.Lock()
+	if o.proc.dead {
+		g.mu.Unlock()
+		return false
 	}
 	g.pending = append(g.pending, o)
 	g.mu.Unlock()
@@ -105,7 +150,24 @@ func (g *Gate) do(p *process, name, content string, apply func() error) error {
 	case g.arrived <- struct{}{}:
 	default:
 	}
-	verdict := <-o.verdict
+	return true
+}
+
+// withdraw takes back what waits, unless its turn has come.
+func (g *Gate) withdraw(o *op) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(g.pending, o)
+	if i < 0 {
+		return false
+	}
+	g.pending = slices.Delete(g.pending, i, i+1)
+	return true
+}
+
+// happen lets an effect have its outcome.
+func (g *Gate) happen(o *op, verdict Class, apply func() error) error {
+	name := o.name
 	defer close(o.done)
 	switch verdict {
 	case Crash:
@@ -122,6 +184,13 @@ func (g *Gate) do(p *process, name, content string, apply func() error) error {
 		return tidemill.Fail(tidemill.Unknown, "sim: the answer of %s was lost", name)
 	}
 	return apply()
+}
+
+// stalls says whether an effect is still on its way.
+func (g *Gate) stalls() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.ContainsFunc(g.pending, func(o *op) bool { return o.delayed && o.idle == nil })
 }
 
 // run lets effects happen, one at a time, until over says so when nothing is pending.
@@ -165,8 +234,16 @@ func (g *Gate) choose() (twins []*op, next time.Time) {
 	var ready []int
 	for i, o := range g.pending {
 		at := o.ready
-		if o.proc.frozen.After(at) {
+		if o.proc.frozen.After(at) && !g.calm {
 			at = o.proc.frozen
+		}
+		if !at.After(now) && o.idle != nil {
+			switch d := o.idle(); {
+			case d < 0: // until something happens
+				continue
+			case d > 0:
+				at = now.Add(d)
+			}
 		}
 		if !at.After(now) {
 			ready = append(ready, i)
@@ -217,7 +294,7 @@ func (g *Gate) release(twins []*op) {
 
 func (g *Gate) outcome(o *op) Class {
 	roll := g.rnd.Float64() // drawn always, so that the calm does not shift what follows
-	if g.calm {
+	if g.calm || o.plain {
 		return ""
 	}
 	if g.outage[o.name].After(time.Now()) {
@@ -273,6 +350,12 @@ func (g *Gate) kill(p *process) {
 		<-o.done
 		synctest.Wait() // one after the other, as everything is
 	}
+}
+
+func (g *Gate) isDead(p *process) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return p.dead
 }
 
 func (g *Gate) note(o *op, c Class) {

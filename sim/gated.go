@@ -38,16 +38,21 @@ func (q gatedIntake) Add(ctx context.Context, jobs []*tidemill.Message, added []
 type gatedSource struct {
 	tidemill.Source
 	name string
+	idle func() time.Duration // whether there is nothing to be asked for: see Gate.await
 	g    *Gate
 	p    *process
 }
 
-// poll is how often an empty source is asked, in fake time.
-const poll = 50 * time.Millisecond
+// How often a source is asked, in fake time, that has something, but not now: at first, and
+// in the end.
+const (
+	poll    = 50 * time.Millisecond
+	longest = 800 * time.Millisecond
+)
 
 func (s gatedSource) Receive(ctx context.Context, into []*tidemill.Message) (n int, err error) {
-	for {
-		err = s.g.do(s.p, "receive "+s.name, "", func() error {
+	for wait := poll; ; wait = min(2*wait, longest) {
+		err = s.g.await(ctx, s.p, "receive "+s.name, "", s.idle, func() error {
 			short, cancel := context.WithTimeout(ctx, time.Nanosecond)
 			defer cancel()
 			var err error
@@ -59,7 +64,7 @@ func (s gatedSource) Receive(ctx context.Context, into []*tidemill.Message) (n i
 		if err != nil || n > 0 || ctx.Err() != nil {
 			break
 		}
-		sleep(ctx, poll)
+		sleep(ctx, wait)
 	}
 	if err == nil && n == 0 {
 		err = ctx.Err()
@@ -103,6 +108,70 @@ func (s gatedSource) Gate(ctx context.Context, until time.Time, probes int) erro
 
 func (s gatedSource) Books(ctx context.Context) (tidemill.Books, error) {
 	return s.Source.(tidemill.Bookkeeper).Books(ctx)
+}
+
+// onRecord is a source beneath the gate: whatever really happens is told, and the books must
+// balance after it.
+type onRecord struct {
+	tidemill.Source
+	fault  func(format string, args ...any)
+	handed func(*tidemill.Message)
+	took   func(*tidemill.Settlement) // each that was applied
+}
+
+func (s onRecord) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
+	n, err := s.Source.Receive(ctx, into)
+	for _, m := range into[:n] {
+		s.handed(m)
+	}
+	return n, err
+}
+
+func (s onRecord) Settle(ctx context.Context, ends []tidemill.Settlement) error {
+	err := s.Source.Settle(ctx, ends)
+	for i := range ends {
+		if e := &ends[i]; e.Took == tidemill.Applied {
+			s.took(e)
+		}
+	}
+	if b, wrong := s.Books(context.WithoutCancel(ctx)); wrong != nil || b.Off() != 0 {
+		s.fault("the books do not balance after a settlement: %+v, %v", b, wrong)
+	}
+	return err
+}
+
+func (s onRecord) Keep(ctx context.Context) error { return s.Source.(tidemill.Keeper).Keep(ctx) }
+
+func (s onRecord) Gate(ctx context.Context, until time.Time, probes int) error {
+	return s.Source.(tidemill.Gater).Gate(ctx, until, probes)
+}
+
+func (s onRecord) Books(ctx context.Context) (tidemill.Books, error) {
+	return s.Source.(tidemill.Bookkeeper).Books(ctx)
+}
+
+// idleQueue says when a queue's source is idle: when no job is due. One comes due by time
+// alone, or another one is added.
+func idleQueue(q queue.Desk, name string) func() time.Duration {
+	return func() time.Duration {
+		switch s, err := q.Stats(context.Background(), name); {
+		case err != nil || s.Waiting > 0:
+			return 0
+		case s.Delayed+s.Leased > 0:
+			return poll
+		}
+		return -1
+	}
+}
+
+// idleLetters says the same of the letters of a pipeline: when none is to be replayed.
+func idleLetters(l deadletter.Store, pipeline string) func() time.Duration {
+	return func() time.Duration {
+		if n, err := l.Count(context.Background(), deadletter.Filter{Pipeline: pipeline, State: deadletter.Replaying, Max: 1}); err != nil || n > 0 {
+			return 0
+		}
+		return -1
+	}
 }
 
 // parkedSource is a gatedSource that cannot gate, as dead letters cannot.
@@ -210,7 +279,7 @@ func (s gatedLetters) Replay(ctx context.Context, f deadletter.Filter) (n int, e
 }
 
 func (s gatedLetters) Open(pipeline string) tidemill.Source {
-	return parkedSource{gatedSource{s.Store.Open(pipeline), "letters", s.g, s.p}}
+	return parkedSource{gatedSource{s.Store.Open(pipeline), "letters of " + pipeline, idleLetters(s.Store, pipeline), s.g, s.p}}
 }
 
 // gatedDefinitions are definitions behind the gate.

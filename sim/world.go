@@ -7,9 +7,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"sync"
+	"slices"
 	"sync/atomic"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,10 +36,8 @@ type Parts struct {
 
 // world is everything durable, the processes that come and go, and the clients.
 type world struct {
-	g    *Gate
-	rnd  *rand.Rand // the scheduler's own
-	seed uint64
-	bug  func(*Parts)
+	*stage
+	bug func(*Parts)
 
 	queues   *memoryqueue.Store
 	persons  *memoryperson.Store
@@ -56,14 +53,7 @@ type world struct {
 	stale   atomic.Int64
 	ids     atomic.Uint64
 
-	ctx  context.Context
-	end  context.CancelFunc
-	done sync.WaitGroup
-
-	mu    sync.Mutex // guards live and next
-	live  []*incarnation
-	next  int
-	fatal []error
+	up []*incarnation // those that clients may talk to; stage.mu guards it
 }
 
 type incarnation struct {
@@ -72,7 +62,7 @@ type incarnation struct {
 }
 
 func newWorld(seed uint64, bug func(*Parts)) *world {
-	w := &world{g: newGate(seed), rnd: rand.New(rand.NewPCG(seed, 0x3017)), seed: seed, bug: bug}
+	w := &world{stage: newStage(seed, 0x3017), bug: bug}
 	w.load = newWorkload(rand.New(rand.NewPCG(seed, 0x10ad)))
 	w.queues = memoryqueue.New(memoryqueue.Options{})
 	w.persons = memoryperson.New(memoryperson.Options{})
@@ -85,7 +75,6 @@ func newWorld(seed uint64, bug func(*Parts)) *world {
 	w.locks = memorylock.New(memorylock.Options{Rand: rand.NewChaCha8([32]byte{byte(seed)})})
 	w.defs = memorydefinition.New()
 	w.projects = memoryproject.New()
-	w.ctx, w.end = context.WithCancel(context.Background())
 	if err := w.projects.Ensure(w.ctx, project.Project{ID: projectID, Name: "sim"}, project.HashOf(tidemill.NewSecret(ingestKey))); err != nil {
 		panic(err)
 	}
@@ -96,7 +85,7 @@ func newWorld(seed uint64, bug func(*Parts)) *world {
 func (w *world) parts(p *process) Parts {
 	parts := Parts{
 		Parts: analytics.Parts{
-			Source:      gatedSource{w.queues.Open(analytics.Name, queue.Options{}), "queue", w.g, p},
+			Source:      gatedSource{w.queues.Open(analytics.Name, queue.Options{}), "queue", idleQueue(w.queues, analytics.Name), w.g, p},
 			Persons:     gatedPersons{w.persons, w.g, p},
 			Warehouse:   gatedWarehouse{w.events, w.g, p},
 			Definitions: gatedDefinitions{w.defs, w.g, p},
@@ -114,10 +103,7 @@ func (w *world) parts(p *process) Parts {
 
 // start brings up a process.
 func (w *world) start() {
-	w.mu.Lock()
-	w.next++
-	p := &process{n: w.next}
-	w.mu.Unlock()
+	p := w.process()
 	parts := w.parts(p)
 	sys, err := analytics.New(parts.Parts, analytics.Options{Batch: 8, Age: 100 * time.Millisecond, Lanes: 2, InFlight: 30,
 		Replay: 20 * time.Second, ReplayBatch: 20, Seed: w.seed + uint64(p.n) + 1, Settled: w.settled})
@@ -129,37 +115,15 @@ func (w *world) start() {
 	if err != nil {
 		panic(err)
 	}
-	ctx, cancel := context.WithCancel(w.ctx)
 	in := &incarnation{p: p, handler: handler}
-	leave := sync.OnceFunc(func() { // gone: another one comes
-		cancel()
-		w.mu.Lock()
-		for i, other := range w.live {
-			if other == in {
-				w.live = append(w.live[:i:i], w.live[i+1:]...)
-				break
-			}
-		}
-		w.mu.Unlock()
-		pause := time.Duration(w.rnd.Int64N(int64(3 * time.Second)))
-		w.done.Go(func() {
-			sleep(w.ctx, pause)
-			if w.ctx.Err() == nil {
-				w.start()
-			}
-		})
-	})
-	p.onDeath, p.onStop = leave, leave
 	w.mu.Lock()
-	w.live = append(w.live, in)
+	w.up = append(w.up, in)
 	w.mu.Unlock()
-	w.done.Go(func() {
-		if err := sys.Run(ctx); err != nil && ctx.Err() == nil {
-			w.mu.Lock()
-			w.fatal = append(w.fatal, fmt.Errorf("process %d ended by itself: %w", p.n, err))
-			w.mu.Unlock()
-		}
-	})
+	w.live(p, sys.Run, func(bool) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.up = slices.DeleteFunc(w.up, func(o *incarnation) bool { return o == in })
+	}, w.start)
 }
 
 func (w *world) settled(ends []tidemill.Settlement) {
@@ -191,8 +155,8 @@ func (w *world) client(n, of int) {
 func (w *world) post(client, batch int) bool {
 	w.mu.Lock()
 	var h http.Handler
-	if len(w.live) > 0 {
-		h = w.live[client%len(w.live)].handler
+	if len(w.up) > 0 {
+		h = w.up[client%len(w.up)].handler
 	}
 	w.mu.Unlock()
 	if h == nil {
@@ -210,6 +174,10 @@ const clients = 3
 
 // play runs one seed inside its bubble and returns what the checker finds.
 func (w *world) play() []string {
+	return w.stage.play(acts{open: w.open, storm: func(time.Duration) bool { return w.waiting.Load() > 0 }, quiet: w.quiet, check: w.check})
+}
+
+func (w *world) open() {
 	for i := range 3 { // what never was an event, put into the queue past ingest
 		junk := []byte(fmt.Sprintf("{\"event\": \xff%d", i))
 		w.junk = append(w.junk, junk)
@@ -224,26 +192,6 @@ func (w *world) play() []string {
 	for c := range clients {
 		w.done.Go(func() { w.client(c, clients) })
 	}
-	begun := time.Now()
-	w.g.run(func() bool { return w.waiting.Load() == 0 || time.Since(begun) > 5*time.Minute })
-	w.g.calm = true
-	calmed := time.Now()
-	w.g.run(func() bool { return w.quiet() || time.Since(calmed) > 15*time.Minute })
-	late := !w.quiet()
-	w.end()
-	ended := make(chan struct{})
-	over := false
-	go func() { w.done.Wait(); close(ended) }()
-	w.g.run(func() bool {
-		select {
-		case <-ended:
-			over = true
-		default:
-		}
-		return over
-	})
-	synctest.Wait()
-	return w.check(late)
 }
 
 // quiet says that nothing is left to do.
@@ -269,4 +217,19 @@ func (w *world) quiet() bool {
 
 func retriable(k tidemill.Kind) bool {
 	return k != tidemill.Validation && k != tidemill.Internal
+}
+
+// also counts what else happened: letters that were replayed, and settlements that came too
+// late.
+func (w *world) also() map[string]int {
+	n := map[string]int{"stale settlement": int(w.stale.Load())}
+	for l, err := range w.letters.List(context.Background(), deadletter.Filter{}) {
+		if err == nil {
+			n["replay"] += l.Replays
+		}
+	}
+	if b, err := w.letters.Open(analytics.Name).(tidemill.Bookkeeper).Books(context.Background()); err == nil {
+		n["replay"] += int(b.Settled.Delivered)
+	}
+	return n
 }

@@ -361,12 +361,20 @@ func (w *guarded) outcome(ctx context.Context, j *job, err error) bool {
 		e.State, e.Err = ledger.Failed, cmp.Or(t.Settlement().Cause, "to come again")
 	case kind == tidemill.Unknown && !w.Repeat:
 		e.State, e.Err = ledger.Held, failure.Error()
-	case ctx.Err() != nil && (errors.Is(failure, context.Canceled) || errors.Is(failure, context.DeadlineExceeded)):
+	case ctx.Err() != nil && !named(failure):
 		return false // cut off on its way, nobody knows where: the entry says so by never ending
 	default:
 		e.State, e.Err = ledger.Failed, failure.Error()
 	}
 	return true
+}
+
+// named says whether somebody understood the failure. One that nobody did, when time is up,
+// may be of that only: it carries the end of the context, why it ended, or what a line says
+// that was closed.
+func named(failure error) bool {
+	_, ok := errors.AsType[*tidemill.Error](failure)
+	return ok
 }
 
 // How long to wait between tries to write, and how long one may take. The effect is there:

@@ -284,17 +284,21 @@ func TestWhatTheWorkDecidesStays(t *testing.T) {
 
 func TestTimeIsUp(t *testing.T) {
 	w := newWorld(t)
-	ctx, stop := context.WithCancel(t.Context())
-	tasks := []*flow.Task{at("done", 1), at("refused", 2), at("cut", 3), at("lost", 4)}
+	ctx, stop := context.WithCancelCause(t.Context())
+	tasks := []*flow.Task{at("done", 1), at("refused", 2), at("cut", 3), at("caused", 4), at("unnamed", 5), at("lost", 6)}
 	err := w.guard.Around(w.does(func(ctx context.Context, t *flow.Task) {
 		switch t.ID {
 		case "done":
 			t.Deliver()
 		case "refused":
 			t.Fail(refused)
-			stop()
+			stop(flow.ErrGrace)
 		case "cut":
 			t.Fail(fmt.Errorf("post: %w", ctx.Err()))
+		case "caused":
+			t.Fail(fmt.Errorf("post: %w", context.Cause(ctx)))
+		case "unnamed":
+			t.Fail(errors.New("the line was closed"))
 		case "lost":
 			t.Fail(tidemill.Fail(tidemill.Unknown, "post: %w", ctx.Err()))
 		}
@@ -302,7 +306,7 @@ func TestTimeIsUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []ledger.State{ledger.Done, ledger.Failed, ledger.Running, ledger.Held} {
+	for i, want := range []ledger.State{ledger.Done, ledger.Failed, ledger.Running, ledger.Running, ledger.Running, ledger.Held} {
 		if e := w.entry(tasks[i].ID); e.State != want {
 			t.Errorf("%s: the ledger says %v, want %v", tasks[i].ID, e.State, want)
 		}

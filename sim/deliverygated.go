@@ -1,0 +1,247 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+)
+
+// came notes a job that a queue has taken in.
+func (w *deliveryWorld) came(m *tidemill.Message) {
+	e := w.of(m.Payload)
+	switch {
+	case e == nil || !bytes.Equal(m.Payload, e.payload) || m.Tenant != e.site:
+		w.fault("queue %s took in what nobody sent: %s of %s: %s", m.To, m.ID, m.Tenant, m.Payload)
+	case strings.HasPrefix(m.To, "ingest."):
+		e.comes(w, m)
+	default:
+		l := e.legs[strings.TrimPrefix(m.To, "s2s.")]
+		if l == nil {
+			w.fault("event %d came into %s, and must not be sent there", e.n, m.To)
+			return
+		}
+		l.comes(m, m.To)
+	}
+}
+
+// doorOnRecord is the queues' intake beneath the gate.
+type doorOnRecord struct{ w *deliveryWorld }
+
+func (d doorOnRecord) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
+	if added == nil {
+		added = make([]queue.Added, len(jobs))
+	}
+	d.w.book.Lock()
+	defer d.w.book.Unlock()
+	if err := d.w.queues.Add(ctx, jobs, added); err != nil {
+		return err
+	}
+	for i, m := range jobs {
+		if added[i] == queue.New {
+			d.w.came(m)
+		}
+	}
+	return nil
+}
+
+// gatedQueues are the queues as a process has them.
+type gatedQueues struct {
+	*memoryqueue.Store
+	w  *deliveryWorld
+	in *instance
+}
+
+func (q gatedQueues) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
+	return q.w.g.do(q.in.p, "add", fmt.Sprint(jobs[0].ID, len(jobs)), func() error { return doorOnRecord{q.w}.Add(ctx, jobs, added) })
+}
+
+// Set is what a process begins with: it is to go well, or the process is not there.
+func (q gatedQueues) Set(ctx context.Context, name string, change func(*queue.Settings)) (s queue.Settings, err error) {
+	q.w.g.turn(q.in.p, "set", name)
+	return q.Store.Set(ctx, name, change)
+}
+
+func (q gatedQueues) Promote(ctx context.Context, f queue.Filter) (n int, err error) {
+	err = q.w.g.do(q.in.p, "promote", f.Queue, func() (err error) { n, err = q.Store.Promote(ctx, f); return err })
+	return n, err
+}
+
+func (q gatedQueues) Open(name string, o queue.Options) tidemill.Source {
+	record := q.w.onRecord(q.Store.Open(name, o), name, q.in)
+	s := gatedSource{record, name, idleQueue(q.Store, name), q.w.g, q.in.p}
+	if q.w.forwards {
+		return s
+	}
+	return apart{s}
+}
+
+// apart is a source that does not add in the stroke of a settlement.
+type apart struct{ gatedSource }
+
+func (s apart) Traits() tidemill.Traits {
+	t := s.gatedSource.Traits()
+	t.Forwards = false
+	return t
+}
+
+// onRecord puts a source of jobs or letters on record.
+func (w *deliveryWorld) onRecord(s tidemill.Source, name string, in *instance) onRecord {
+	pipeline, replay := strings.CutSuffix(name, ".replay")
+	to, sends := strings.CutPrefix(pipeline, "s2s.")
+	return onRecord{s, w.fault,
+		func(m *tidemill.Message) {
+			w.book.Lock()
+			defer w.book.Unlock()
+			e := w.of(m.Payload)
+			if e == nil {
+				w.fault("%s handed out what nobody sent: %s", name, m.Payload)
+				return
+			}
+			if st := in.sys.Pipeline(name).Stats(); st.InFlight > w.atMost(to) {
+				w.fault("process %d holds %d messages of %s, at most %d are allowed", in.p.n, st.InFlight, name, w.atMost(to))
+			}
+			if l := e.legs[to]; l != nil {
+				l.handed(in.p, m, replay)
+			}
+		},
+		func(s *tidemill.Settlement) {
+			w.book.Lock()
+			defer w.book.Unlock()
+			e := w.byJob[jobOf(pipeline, s.ID)]
+			if e == nil {
+				w.fault("%s: the end of %s, which nobody knows", name, s.ID)
+				return
+			}
+			g := &e.grave
+			for _, m := range s.Next {
+				if e := w.of(m.Payload); e == nil || e.legs[strings.TrimPrefix(m.To, "s2s.")] == nil || e.legs[strings.TrimPrefix(m.To, "s2s.")].place == 0 {
+					w.came(m)
+				}
+			}
+			if l := e.legs[to]; l != nil {
+				l.ends(in.p, s, replay)
+				g = &l.grave
+			} else if !sends {
+				e.ends(w, s, replay)
+			}
+			if replay && s.End == tidemill.Done {
+				if s.Fate == tidemill.Dead {
+					g.died(time.Now(), s.Cause)
+				} else {
+					g.deaths = nil
+				}
+			}
+		}}
+}
+
+// jobOf is what the door's queue knows a message of a pipeline by.
+func jobOf(pipeline, id string) string {
+	if strings.HasPrefix(pipeline, "s2s.") {
+		id = id[:max(strings.LastIndexByte(id, '/'), 0)]
+	}
+	return id
+}
+
+// atMost is how many messages of a pipeline a process may hold.
+func (w *deliveryWorld) atMost(partner string) int {
+	for _, f := range w.fars {
+		if f.name == partner {
+			return readOver * f.items
+		}
+	}
+	return 2 * fewest * 8
+}
+
+// lettersOnRecord are dead letters beneath the gate.
+type lettersOnRecord struct {
+	deadletter.Store
+	w  *deliveryWorld
+	in *instance
+}
+
+func (s lettersOnRecord) Put(ctx context.Context, letters []tidemill.Letter) error {
+	s.w.book.Lock()
+	defer s.w.book.Unlock()
+	if err := s.Store.Put(ctx, letters); err != nil {
+		return err
+	}
+	for i := range letters {
+		x := &letters[i]
+		e := s.w.of(x.Message.Payload)
+		if e == nil {
+			s.w.fault("a letter of what nobody sent: %s", x.Message.Payload)
+			continue
+		}
+		g := &e.grave
+		if l := e.legs[strings.TrimPrefix(x.Pipeline, "s2s.")]; l != nil {
+			l.lettered(s.in.p, x)
+			g = &l.grave
+		}
+		g.died(x.At, x.Cause)
+	}
+	return nil
+}
+
+func (s lettersOnRecord) Open(pipeline string) tidemill.Source {
+	return s.w.onRecord(s.Store.Open(pipeline), pipeline+".replay", s.in)
+}
+
+// gatedLedger is a ledger as a process has it.
+type gatedLedger struct {
+	w *deliveryWorld
+	*memoryledger.Ledger
+	name string
+	p    *process
+}
+
+func (l gatedLedger) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) error {
+	return l.call(ctx, "begin", es, func() error { return l.Ledger.Begin(ctx, es, o) })
+}
+
+func (l gatedLedger) End(ctx context.Context, es []*ledger.Entry) error {
+	return l.call(ctx, "end", es, func() error { return l.Ledger.End(ctx, es) })
+}
+
+// call lets what was not answered be unknown to the caller, and notes of what the end could
+// not be written.
+func (l gatedLedger) call(ctx context.Context, what string, es []*ledger.Entry, apply func() error) error {
+	who, _ := ctx.Value(clientKey{}).(string)
+	own := make([]ledger.Entry, len(es))
+	for i, e := range es {
+		own[i] = *e
+	}
+	err := l.w.g.do(l.p, what+" "+l.name, fmt.Sprint(who, es[0].Key, len(es)), apply)
+	if err == nil {
+		return nil
+	}
+	l.w.book.Lock()
+	defer l.w.book.Unlock()
+	for i, e := range es {
+		*e = own[i]
+		door, sent := strings.Split(e.Key, "\x00"), strings.Split(e.Key, "/")
+		switch {
+		case what != "end":
+		case l.name == "keys" && len(door) == 3:
+			l.w.unwritten[door[2]] = true
+		case l.name == "sent" && len(sent) == 3:
+			if c := l.w.byJob[sent[2]]; c != nil && c.legs[sent[0]] != nil {
+				c.legs[sent[0]].wrote = l.p
+			}
+		}
+	}
+	return err
+}
+
+func (l gatedLedger) Expire(ctx context.Context, before time.Time, most int) (n int, err error) {
+	err = l.w.g.do(l.p, "expire "+l.name, "", func() (err error) { n, err = l.Ledger.Expire(ctx, before, most); return err })
+	return n, err
+}

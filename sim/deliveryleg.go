@@ -1,0 +1,237 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// leg is an event on its way to one partner: what came of it so far. deliveryWorld.book
+// guards it.
+type leg struct {
+	e       *conversion
+	f       *far
+	refused bool // the partner refuses it for good, unless it is mended
+	mended  bool // somebody has edited its letter
+
+	place int               // in the partner's queue; 0: it is not there
+	end   tidemill.Fate     // of its job
+	outs  map[*process]int  // hand-outs that no request was made under
+	hand  int               // number of the newest hand-out
+	knows *process          // that was told, under this hand-out, that the partner has it
+	wrote *process          // that could not write so to the ledger
+	holds map[*process]bool // that were handed it and have not ended it
+	torn  map[*process]bool // that were handed it again while they worked on it: what they say may be of either
+
+	lost bool // it was handed out while somebody who had it was still alive
+
+	calls  int       // requests, whether they arrived or not
+	free   int       // requests that must not count as a try: we were refused, not the event
+	failed time.Time // the newest request that did
+	doubts int       // requests that arrived, of which nobody was told that they were in vain
+	took   int       // times that the partner has taken it
+	first  time.Time
+
+	notBefore time.Time // the partner asked for so long
+	asks      *process  // to whom it said so
+	grave
+}
+
+func newLeg(e *conversion, f *far) *leg {
+	return &leg{e: e, f: f, outs: map[*process]int{}, holds: map[*process]bool{}, torn: map[*process]bool{}}
+}
+
+func (l *leg) String() string {
+	return fmt.Sprintf("event %d (%s of %s) for %s", l.e.n, l.e.job, l.e.typ, l.f.name)
+}
+
+// fits says whether bytes are the event's as it was sent, or as somebody has mended it.
+func (l *leg) fits(b []byte) bool {
+	return bytes.Equal(b, l.e.payload) || l.mended && bytes.Equal(b, l.e.better())
+}
+
+// better is the event as a partner takes it that refused it.
+func (e *conversion) better() []byte {
+	return append(bytes.Clone(e.payload[:len(e.payload)-1]), mark...)
+}
+
+const mark = `,"mended":true}`
+
+// sends notes a request: each hand-out allows one.
+func (l *leg) sends(c *call) {
+	l.calls++
+	if l.outs[c.p]--; l.outs[c.p] < 0 {
+		l.f.w.fault("%v was sent without having been handed out for it", l)
+	}
+	if since := time.Since(l.failed); l.f.w.peace && since < 3*time.Second/4 {
+		l.f.w.fault("%v was sent again %v after it failed", l, since)
+	}
+}
+
+// arrives notes that a request has come to the partner. Where nobody can tell it from the
+// one before, a person has to have asked for it.
+func (l *leg) arrives() {
+	if l.f.guards(l.e) && !l.f.dedups && l.doubts > l.asked {
+		l.f.w.fault("%v was sent again although it may have been taken (taken %d times, replays asked for: %d)", l, l.took, l.asked)
+	}
+	l.doubts++
+}
+
+// taken notes that the partner has taken it.
+func (l *leg) taken() {
+	if l.took++; l.took > 1 {
+		l.f.w.count[Again]++
+		if l.f.guards(l.e) && !l.f.dedups && l.took > 1+l.asked {
+			l.f.w.fault("%v was taken %d times, replays asked for: %d", l, l.took, l.asked)
+		}
+		return
+	}
+	l.first = time.Now()
+	if !l.f.ordered || l.e.key == "" {
+		return
+	}
+	for _, before := range l.f.lines[l.e.site+l.e.key] {
+		if before == l {
+			return
+		}
+		if before.took == 0 && before.end == tidemill.None {
+			l.f.w.fault("%v was taken before event %d of the same user", l, before.e.n)
+		}
+	}
+}
+
+// comes notes a job that a partner's queue has taken in.
+func (l *leg) comes(m *tidemill.Message, q string) {
+	if l.place++; l.place > 1 {
+		l.f.w.fault("%v came into its queue a second time, as %s", l, m.ID)
+	}
+	if m.ID != l.e.job+"/"+l.f.name || q != "s2s."+l.f.name {
+		l.f.w.fault("%v came into %s as %s", l, q, m.ID)
+	}
+	l.f.lines[l.e.site+l.e.key] = append(l.f.lines[l.e.site+l.e.key], l)
+}
+
+// handed notes a hand-out.
+func (l *leg) handed(p *process, m *tidemill.Message, replay bool) {
+	w := l.f.w
+	if l.end != tidemill.None && !replay {
+		w.fault("%v was handed out after it had ended %v", l, l.end)
+	}
+	if m.Tries > l.calls-l.free {
+		w.fault("%v is said to have failed %d times; there were %d requests, of which %d are none of its tries", l, m.Tries, l.calls, l.free)
+	}
+	if n := len(queue.FailuresOf(m)); !replay && n != min(m.Tries, queue.MaxFailures) {
+		w.fault("%v failed %d times, and is handed out with %d failures", l, m.Tries, n)
+	}
+	if !l.fits(m.Payload) {
+		w.fault("%v is handed out as %s, want %s", l, m.Payload, l.e.payload)
+	}
+	for o := range l.holds {
+		if !w.g.isDead(o) && !l.lost {
+			l.lost = true
+			if w.count[LeaseLost]++; w.peace {
+				w.fault("%v was handed out while process %d worked on it", l, o.n)
+			}
+		}
+	}
+	if l.holds[p] {
+		l.torn[p] = true
+	}
+	l.holds[p] = true
+	l.hand++
+	l.outs[p]++
+	l.knows, l.wrote = nil, nil
+}
+
+// known says whether a process knows that the partner has it.
+func (l *leg) known(p *process) bool { return l.knows == p && l.wrote != p && !l.torn[p] }
+
+// ends notes what a settlement that was applied says.
+func (l *leg) ends(p *process, e *tidemill.Settlement, replay bool) {
+	w := l.f.w
+	if l.known(p) && (e.End != tidemill.Done || e.Fate == tidemill.Dead) {
+		w.fault("%v was taken by the partner, which said so, and ended %v %v: %s", l, e.End, e.Fate, e.Cause)
+	}
+	delete(l.holds, p)
+	if early := time.Until(l.notBefore) - e.After; e.End == tidemill.Again && l.asks == p && !p.gone && !l.torn[p] && early > time.Millisecond {
+		w.fault("%v is to come again %v before the time that the partner asked for", l, early)
+	}
+	if e.End != tidemill.Done {
+		return
+	}
+	switch {
+	case e.Fate == tidemill.Delivered && l.took == 0:
+		w.fault("%v ended delivered, and the partner never took it", l)
+	case e.Fate == tidemill.Skipped && l.took == 0:
+		w.fault("%v was skipped (%s), and the partner never took it", l, e.Cause)
+	case e.Fate == tidemill.Dead && !replay && !l.ever:
+		w.fault("%v ended dead without a letter: %s", l, e.Cause)
+	}
+	if !replay {
+		if l.end != tidemill.None {
+			w.fault("%v ended twice, %v and %v", l, l.end, e.Fate)
+		}
+		l.end = e.Fate
+	}
+}
+
+// lettered looks at a letter on its way into the store.
+func (l *leg) lettered(p *process, x *tidemill.Letter) {
+	w := l.f.w
+	if !l.fits(x.Message.Payload) {
+		w.fault("%v has a letter with the payload %s", l, x.Message.Payload)
+	}
+	switch burnt := x.Tries > l.f.retries && l.calls-l.free > l.f.retries; {
+	case x.Kind == tidemill.Validation:
+		if !l.refused {
+			w.fault("%v is dead as invalid, and the partner never said so: %s", l, x.Cause)
+		}
+	case x.Kind == tidemill.Unknown:
+		if l.f.dedups {
+			w.fault("%v is held although the partner de-duplicates: %s", l, x.Cause)
+		}
+	case !burnt:
+		w.fault("%v is dead (%v) after %d tries and %d requests; %d retries are allowed", l, x.Kind, x.Tries, l.calls, l.f.retries)
+	}
+	if l.known(p) {
+		w.fault("%v is dead, and the partner has said that it took it: %s", l, x.Cause)
+	}
+}
+
+// comes notes that an event is in a queue of the door.
+func (e *conversion) comes(w *deliveryWorld, m *tidemill.Message) {
+	if e.job != "" {
+		w.fault("event %d was accepted twice, as %s and %s", e.n, e.job, m.ID)
+	}
+	e.job, e.queued = m.ID, time.Now()
+	w.byJob[m.ID] = e
+	if m.To != e.door() {
+		w.fault("event %d came into %s, want %s", e.n, m.To, e.door())
+	}
+}
+
+// ends notes what a settlement of its routing says.
+func (e *conversion) ends(w *deliveryWorld, s *tidemill.Settlement, replay bool) {
+	if s.End != tidemill.Done {
+		return
+	}
+	switch {
+	case s.Fate == tidemill.Delivered && len(e.legs) == 0, s.Fate == tidemill.Skipped && (len(e.legs) > 0 || s.Cause != e.why), s.Fate == tidemill.Dead && !e.bad:
+		w.fault("event %d (%s of %s) ended %v at its routing: %s; it is for %d partners", e.n, e.typ, e.site, s.Fate, s.Cause, len(e.legs))
+	case s.Fate == tidemill.Dead && !replay && !e.ever:
+		w.fault("event %d ended dead without a letter", e.n)
+	}
+	if s.Fate == tidemill.Delivered {
+		for _, f := range w.fars {
+			if l := e.legs[f.name]; l != nil && l.place == 0 {
+				w.fault("event %d was acknowledged before its job for %s was there", e.n, f.name)
+			}
+		}
+	}
+	if !replay {
+		e.routed = s.Fate
+	}
+}

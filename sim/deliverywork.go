@@ -1,0 +1,265 @@
+package sim
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/accept"
+	"github.com/tidemill/tidemill/systems/delivery/event"
+)
+
+// conversion is one event as a client sends it, and what became of it so far.
+type conversion struct {
+	n       int
+	site    string
+	typ     string
+	id      string // as the client named it; empty: it did not
+	order   string
+	key     string // of its user
+	gpc     bool   // its request says Sec-GPC: 1
+	low     bool   // and that it can wait
+	bad     bool   // it is no JSON
+	payload []byte
+	at      time.Time
+
+	legs map[string]*leg // by the partners that are to have it, found without the product's rules
+	why  string          // of an event that nobody is to have
+
+	job    string    // what the queue knows it by; empty: it never came there
+	queued time.Time // when
+	routed tidemill.Fate
+	grave
+}
+
+// grave counts what came of a message by its dead letter.
+type grave struct {
+	ever   bool            // there was one
+	deaths map[string]bool // told apart, since it was last delivered
+	asked  int             // replays that somebody asked for
+}
+
+func (g *grave) died(when time.Time, what string) {
+	g.ever = true
+	if g.deaths == nil {
+		g.deaths = map[string]bool{}
+	}
+	g.deaths[fmt.Sprint(when.UnixMilli(), what)] = true
+}
+
+// request is what a client sends under one idempotency key, again and again until it is
+// answered, or until it gives up.
+type request struct {
+	key    string
+	site   string
+	events []*conversion
+	gpc    bool
+	low    bool          // its sender says that it can wait
+	at     time.Duration // since the beginning
+	leaves int           // tries after which the client gives up; 0: never
+
+	left   bool   // it gave up
+	answer []byte // the first one that anybody gave
+}
+
+// consents are what events say, and whether partners may have them, in the words of the
+// specification; absent is what their site says.
+var consents = []struct {
+	text   string
+	gpc    bool
+	may    func(absent bool) bool
+	vendor bool // number 755 may
+}{
+	{"", false, func(absent bool) bool { return absent }, true},
+	{"", false, func(absent bool) bool { return absent }, true},
+	{"", false, func(absent bool) bool { return absent }, true},
+	{"", true, no, true},
+	{`{"tcf":{"purposes":{"1":true,"7":true}}}`, false, yes, true},
+	{`{"tcf":{"purposes":{"1":true,"7":true},"vendorConsent":{"755":false}}}`, false, yes, false},
+	{`{"tcf":{"purposes":{"1":true}}}`, false, no, true},
+	{`{"customConsent":{"advertising":true}}`, false, yes, true},
+	{`{"customConsent":{"advertising":false}}`, false, no, true},
+	{`{"gpc":true,"jurisdiction":"CA"}`, false, no, true},
+	{`{"usp":"1YYN"}`, false, no, true},
+	{`{}`, false, no, true},
+}
+
+func yes(bool) bool { return true }
+func no(bool) bool  { return false }
+
+// Sites of the workload. Strict sends no events without consent; no partner takes those of
+// Nobody.
+const (
+	big    = "big"
+	small  = "small"
+	strict = "strict"
+	nobody = "nobody"
+)
+
+func absent(site string) bool { return site != strict }
+
+// newConversion draws an event of a site.
+func newConversion(n int, site string, peace bool, draw *rand.Rand, fars []*far) *conversion {
+	e := &conversion{n: n, site: site, typ: []string{"page_view", "purchase", "custom_event"}[draw.IntN(3)], legs: map[string]*leg{},
+		at: epoch.Add(-time.Duration(1+draw.IntN(3600)) * time.Second)}
+	if draw.IntN(4) > 0 {
+		e.id = fmt.Sprintf("%08x-0000-4000-8000-%012x", draw.Uint32(), n)
+	}
+	consent := consents[0]
+	if !peace {
+		consent = consents[draw.IntN(len(consents))]
+		e.bad = draw.IntN(25) == 0
+	}
+	e.gpc = consent.gpc
+	if draw.IntN(3) > 0 {
+		e.key = fmt.Sprint("user-", draw.IntN(4))
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"properties":{"n":%d}, "eventType":%q,"timestamp":%q,"siteId":%q`, n, e.typ, e.at.Format(time.RFC3339), site)
+	if e.id != "" {
+		fmt.Fprintf(&b, `,"eventId":%q`, e.id)
+	}
+	if e.typ == "purchase" {
+		e.order = fmt.Sprint("order-", n)
+		fmt.Fprintf(&b, `,"orderId":%q,"value":12345678901234567890`, e.order)
+	}
+	if consent.text != "" {
+		fmt.Fprintf(&b, `,"consent":%s`, consent.text)
+	}
+	b.WriteString("}")
+	e.payload = b.Bytes()
+	if e.bad {
+		e.payload = append(e.payload[:len(e.payload)-1], "\xff"...)
+		return e
+	}
+	e.why = delivery.NoRoute
+	for _, f := range fars {
+		if !f.takes(e) {
+			continue
+		}
+		e.why = delivery.NoConsent
+		if consent.may(absent(site)) && (f.vendor == "" || consent.vendor) {
+			e.legs[f.name] = newLeg(e, f)
+		}
+	}
+	for _, f := range fars { // in their order
+		if l := e.legs[f.name]; l != nil {
+			l.refused = !peace && draw.IntN(12) == 0
+		}
+	}
+	return e
+}
+
+// numbered finds the number of an event in its bytes, or in what a partner gets of them.
+var numbered = regexp.MustCompile(`"n":(\d+)`)
+
+// of finds the event that bytes are of.
+func (w *deliveryWorld) of(payload []byte) *conversion {
+	m := numbered.FindSubmatch(payload)
+	if m == nil {
+		return nil
+	}
+	if n, err := strconv.Atoi(string(m[1])); err == nil && n < len(w.events) {
+		return w.events[n]
+	}
+	return nil
+}
+
+// draw makes the workload.
+func (w *deliveryWorld) draw(draw *rand.Rand) {
+	sites := map[string]int{big: 12 + draw.IntN(20), small: 4 + draw.IntN(8), strict: 2 + draw.IntN(4), nobody: 2}
+	if w.peace {
+		sites = map[string]int{big: flood, small: 10}
+	}
+	for _, site := range sortedKeys(sites) {
+		var of []*conversion
+		for range sites[site] {
+			e := newConversion(len(w.events), site, w.peace, draw, w.fars)
+			w.events = append(w.events, e)
+			of = append(of, e)
+		}
+		if !w.peace {
+			draw.Shuffle(len(of), func(i, j int) { of[i], of[j] = of[j], of[i] })
+		}
+		for len(of) > 0 {
+			r := &request{key: fmt.Sprint("key-", len(w.requests)), site: site, gpc: of[0].gpc, at: w.sentAt(site, len(w.requests), draw)}
+			for most := w.batchOf(site, draw); len(of) > 0 && most > 0 && of[0].gpc == r.gpc; most-- {
+				r.events, of = append(r.events, of[0]), of[1:]
+			}
+			r.low = !w.peace && draw.IntN(4) == 0
+			for _, e := range r.events {
+				e.low = r.low
+			}
+			if !w.peace && draw.IntN(6) == 0 {
+				r.leaves = 1 + draw.IntN(2)
+			}
+			w.requests = append(w.requests, r)
+			if again := *r; !w.peace && draw.IntN(8) == 0 { // somebody else sends the same events
+				// Under another key an event is known by its own name. Of an order that is not so yet: it
+				// may come in twice where the first time was cut off.
+				if nameless := func(e *conversion) bool { return e.id == "" }; draw.IntN(2) == 0 && !slices.ContainsFunc(r.events, nameless) {
+					again.key += "-other"
+				}
+				w.requests = append(w.requests, &again)
+			}
+		}
+	}
+	slices.SortStableFunc(w.requests, func(a, b *request) int { return int(a.at - b.at) })
+}
+
+// In peace one site floods the others, of which one sends little.
+const flood = 150
+
+func (w *deliveryWorld) sentAt(site string, n int, draw *rand.Rand) time.Duration {
+	switch {
+	case !w.peace:
+		return time.Duration(draw.Int64N(int64(40 * time.Second)))
+	case site == big:
+		return time.Duration(n+1) * 10 * time.Millisecond
+	}
+	return 500*time.Millisecond + time.Duration(draw.Int64N(int64(2*time.Second)))
+}
+
+func (w *deliveryWorld) batchOf(site string, draw *rand.Rand) int {
+	switch {
+	case !w.peace:
+		return 1 + draw.IntN(4)
+	case site == big:
+		return flood / 3
+	}
+	return 1
+}
+
+// asked is the request as the door has read it.
+func (r *request) asked() *accept.Request {
+	a := &accept.Request{Site: r.site, Scope: "events", Key: r.key, Low: r.low}
+	if r.gpc {
+		a.Header = append(a.Header, tidemill.Field{Name: []byte(delivery.GPCHeader), Value: []byte("1")})
+	}
+	sum := sha256.New()
+	for _, e := range r.events {
+		a.Items = append(a.Items, accept.Item{Raw: e.payload, Event: event.Event{ID: e.id, Type: e.typ, Site: e.site, Time: e.at,
+			User: e.key, Order: e.order, Purchase: e.typ == "purchase"}})
+		sum.Write(e.payload)
+	}
+	a.Body = sum.Sum(nil)
+	return a
+}
+
+// door is the queue that an event is accepted into.
+func (e *conversion) door() string {
+	switch {
+	case e.typ == "purchase":
+		return "ingest.high"
+	case e.low:
+		return "ingest.low"
+	}
+	return "ingest.standard"
+}
