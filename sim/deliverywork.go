@@ -202,9 +202,8 @@ func (w *deliveryWorld) draw(draw *rand.Rand) {
 			}
 			w.requests = append(w.requests, r)
 			if again := *r; !w.peace && draw.IntN(8) == 0 { // somebody else sends the same events
-				// Under another key an event is known by its own name. Of an order that is not so yet: it
-				// may come in twice where the first time was cut off.
-				if nameless := func(e *conversion) bool { return e.id == "" }; draw.IntN(2) == 0 && !slices.ContainsFunc(r.events, nameless) {
+				// Under another key an event is known by its own name, or by its order's.
+				if nameless := func(e *conversion) bool { return e.id == "" && e.order == "" }; draw.IntN(2) == 0 && !slices.ContainsFunc(r.events, nameless) {
 					again.key += "-other"
 				}
 				w.requests = append(w.requests, &again)

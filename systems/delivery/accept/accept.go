@@ -11,9 +11,9 @@
 //	       part of its hash behind the id
 //	order  of a site and an order: purchases and conversions
 //
-// All entries of a request are begun in one call, then events are put into their queues in
-// one call, then the entries are ended in one call; requests that come together share
-// those calls. The names of jobs follow from what was sent, and an entry that is begun is
+// All entries of a request are begun in one call (those of orders in a second one, when it
+// is known what their jobs are called), then events are put into their queues in one call,
+// then the entries are ended in one call; requests that come together share those calls. The names of jobs follow from what was sent, and an entry that is begun is
 // somebody's alone. So whatever happens in between, a crash, a lost answer, a lease that
 // runs out: the same request sent again puts the same names into the same queues, which
 // know them. None or one, never two.
@@ -138,7 +138,7 @@ func (a *Acceptor) Accept(ctx context.Context, r *Request) (*Answer, error) {
 	}
 	again, err := p.decide()
 	if err == nil && again == nil {
-		err = a.apart(ctx, p)
+		err = a.second(ctx, p)
 	}
 	if err == nil && again == nil {
 		err = a.add(ctx, p)
@@ -172,14 +172,14 @@ func (a *Acceptor) begin(ctx context.Context, p *plan, claims []*claim) error {
 	return err
 }
 
-// apart begins entries of their own for events whose id has another time: they are other
-// events. It is seldom that there are some.
-func (a *Acceptor) apart(ctx context.Context, p *plan) error {
-	claims := p.separate()
+// second begins the entries that follow from what the first ones said. Most requests have
+// none.
+func (a *Acceptor) second(ctx context.Context, p *plan) error {
+	claims := p.second()
 	if err := a.begin(ctx, p, claims); err != nil {
-		return fmt.Errorf("begin %d events whose id was used: %w", len(claims), err)
+		return fmt.Errorf("begin %d orders, or events whose id was used: %w", len(claims), err)
 	}
-	return p.decideApart()
+	return p.decideSecond()
 }
 
 // add puts the events that are new into their queues.

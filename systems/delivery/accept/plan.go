@@ -109,9 +109,6 @@ func (p *plan) name(i int) {
 		it.hash = e.Hash()
 		it.id = p.claim(name("event", p.r.Site, e.ID), it.hash[:16])
 	}
-	if e.Order != "" {
-		it.order = p.claim(name("order", p.r.Site, e.Order), nil)
-	}
 }
 
 // claim returns the request's entry of that key, which is new where no item had it before.
@@ -205,20 +202,6 @@ func (p *plan) decideItem(i int) error {
 			c.by = i
 		}
 	}
-	if c := it.order; c != nil {
-		switch {
-		case c.State == ledger.Done:
-			if string(c.Result) != it.job { // else it is its own, and was not answered
-				p.repeat(i, string(c.Result))
-			}
-		case c.State != ledger.Fresh:
-			return ErrRunning
-		case c.by != nobody:
-			p.repeat(i, p.items[c.by].job)
-		default:
-			c.by = i
-		}
-	}
 	return nil
 }
 
@@ -234,36 +217,83 @@ func (p *plan) repeat(i int, of string) {
 	}
 }
 
-// separate names entries for items whose id has another time: one for id and time together.
-func (p *plan) separate() (cs []*claim) {
+// second names the entries that follow from what the first ones said. Where an id has
+// another time: one for id and time together. And those of orders, which hold the name of
+// the job that was to be queued for them first.
+func (p *plan) second() (cs []*claim) {
 	for i := range p.items {
 		it := &p.items[i]
-		if !it.apart || it.fate != fresh {
+		if it.fate != fresh {
 			continue
 		}
 		before := len(p.claims)
-		it.id = p.claim(name("event.apart", p.r.Site, it.job), it.hash[:])
+		if it.apart {
+			it.id = p.claim(name("event.apart", p.r.Site, it.job), it.hash[:])
+		}
+		if e := &p.r.Items[i].Event; e.Order != "" {
+			n := len(p.claims)
+			if it.order = p.claim(name("order", p.r.Site, e.Order), nil); n < len(p.claims) {
+				it.order.Payload = []byte(it.job)
+			}
+		}
 		cs = append(cs, p.claims[before:]...)
 	}
 	return cs
 }
 
-// decideApart is decide for those.
-func (p *plan) decideApart() error {
+// decideSecond is decide for those.
+func (p *plan) decideSecond() error {
 	for i := range p.items {
 		it := &p.items[i]
-		if !it.apart || it.fate != fresh {
+		if it.fate != fresh {
 			continue
 		}
-		switch c := it.id; {
-		case c.State == ledger.Done:
+		if it.apart {
+			if err := p.decideApart(i); err != nil {
+				return err
+			}
+		}
+		if it.order != nil && it.fate == fresh {
+			if err := p.decideOrder(i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *plan) decideApart(i int) error {
+	switch c := p.items[i].id; {
+	case c.State == ledger.Done:
+		p.repeat(i, string(c.Result))
+	case c.State != ledger.Fresh:
+		return ErrRunning
+	case c.by != nobody:
+		p.repeat(i, p.items[c.by].job)
+	default:
+		c.by = i
+	}
+	return nil
+}
+
+// decideOrder lets one event of an order through. An order that was begun before and never
+// ended may have its event in a queue already: this one takes that one's name, so that the
+// queue knows it then.
+func (p *plan) decideOrder(i int) error {
+	it := &p.items[i]
+	switch c := it.order; {
+	case c.State == ledger.Done:
+		if string(c.Result) != it.job { // else it is its own, and was not answered
 			p.repeat(i, string(c.Result))
-		case c.State != ledger.Fresh:
-			return ErrRunning
-		case c.by != nobody:
-			p.repeat(i, p.items[c.by].job)
-		default:
-			c.by = i
+		}
+	case c.State != ledger.Fresh:
+		return ErrRunning
+	case c.by != nobody:
+		p.repeat(i, p.items[c.by].job)
+	default:
+		c.by = i
+		if len(c.Payload) > 0 {
+			it.job = string(c.Payload)
 		}
 	}
 	return nil
@@ -372,6 +402,8 @@ func (p *plan) leave() []*ledger.Entry {
 				c.State = ledger.Failed
 			case c == it.order && it.in:
 				c.State, c.Result = ledger.Done, []byte(it.job)
+			case c == it.order && p.unknown:
+				c.State = ledger.Failed
 			}
 		}
 		ends = append(ends, &c.Entry)
