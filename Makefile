@@ -55,6 +55,7 @@ bench: ## measure the systems as they are shipped (minutes)
 	$(GO) run ./bench/analytics
 	$(GO) run ./bench/servers
 	$(GO) run ./bench/bridge
+	$(GO) run ./bench/queue
 
 clean: ## delete what was built
 	rm -rf bin test/sdk/node_modules

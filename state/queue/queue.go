@@ -50,7 +50,8 @@ type Intake interface {
 	// that is New is durable and added[i] says what became of jobs[i] (added may be nil;
 	// then Full and Closed are errors of kind rate_limit). After an error nothing is promised:
 	// adding the same jobs again is safe. A name given twice in one call is New once.
-	// Fields kept: ID, Tenant, Type, Key, Payload, Header, Time, At, Priority.
+	// Fields kept: ID, Tenant, Type, Key, Payload, Header (but FailuresHeader, which is
+	// the queue's own), Time, At, Priority.
 	Add(ctx context.Context, jobs []*tidemill.Message, added []Added) error
 }
 
@@ -98,7 +99,7 @@ type Tuner interface {
 // also beside an error.
 type Mover interface {
 	// Retry lets failed jobs wait again as if they were added now, with no try behind
-	// them: the books count them as accepted once more.
+	// them: the books count them as accepted once more. Their failures are kept.
 	Retry(ctx context.Context, f Filter) (int, error)
 	// Promote makes delayed jobs due.
 	Promote(ctx context.Context, f Filter) (int, error)
@@ -144,6 +145,8 @@ type Job struct {
 	Added time.Time     // when it was accepted
 	Ended time.Time     // Completed, Failed: when
 	Fate  tidemill.Fate // Completed, Failed: what it was
+
+	Failures []Failure // failed tries, the oldest first: the newest MaxFailures. Header has them only at Receive
 }
 
 // State of a job.

@@ -102,7 +102,7 @@ func (s *Store) job(l *line, pos uint64) *queue.Job {
 
 // show copies a job for a desk.
 func (j *job) show(l *line) *queue.Job {
-	out := &queue.Job{State: j.state, Cause: j.cause, Added: j.added, Ended: j.ended, Fate: j.fate}
+	out := &queue.Job{State: j.state, Cause: j.cause, Added: j.added, Ended: j.ended, Fate: j.fate, Failures: slices.Clone(j.fails)}
 	j.fill(&out.Message, l)
 	out.Mark.Epoch = 0 // a desk holds no lease
 	return out
@@ -130,7 +130,7 @@ func (s *Store) Retry(ctx context.Context, f queue.Filter) (n int, err error) {
 		if _, known := l.names[n]; !known {
 			l.known = append(l.known, remembered{n, now.Add(queue.Remember)})
 		}
-		l.accept(m, time.Time{}, now)
+		l.accept(m, j.fails, time.Time{}, now)
 		return true
 	}, &n)
 	return n, cmp.Or(err, queue.Refused(refused, f.Queue))
@@ -156,7 +156,7 @@ func (s *Store) Remove(ctx context.Context, f queue.Filter) (n int, err error) {
 		case queue.Leased:
 			return false
 		case queue.Waiting, queue.Delayed:
-			l.drop(j, tidemill.None, "", now)
+			l.drop(j, tidemill.None, tidemill.NoKind, "", now)
 			l.settled.Skipped++
 		default:
 			l.ended[j.state] = slices.DeleteFunc(l.ended[j.state], func(o *job) bool { return o == j })

@@ -77,6 +77,7 @@ type job struct {
 	added time.Time
 	state queue.State
 	cause string
+	fails []queue.Failure
 	out   lease // where Leased
 
 	flow  string // the leaf that it waits in
@@ -186,14 +187,14 @@ func (l *line) add(m *tidemill.Message, now time.Time, capacity int) queue.Added
 		return queue.Full
 	}
 	l.known = append(l.known, remembered{n, now.Add(queue.Remember)})
-	l.accept(clone(m, now), m.At, now)
+	l.accept(clone(m, now), nil, m.At, now)
 	return queue.New
 }
 
 // accept gives a job the next position.
-func (l *line) accept(m tidemill.Message, at, now time.Time) {
+func (l *line) accept(m tidemill.Message, fails []queue.Failure, at, now time.Time) {
 	l.end++
-	j := &job{m: m, pos: l.end, added: queue.Millis(now)}
+	j := &job{m: m, pos: l.end, added: queue.Millis(now), fails: fails}
 	l.jobs[j.pos] = j
 	l.names[name{m.Tenant, m.ID}] = j.pos
 	l.ids[m.ID] = append(l.ids[m.ID], j.pos)
@@ -263,7 +264,7 @@ func (l *line) leave(j *job) {
 }
 
 // drop ends a job for good: the next of its key may go.
-func (l *line) drop(j *job, fate tidemill.Fate, cause string, now time.Time) {
+func (l *line) drop(j *job, fate tidemill.Fate, kind tidemill.Kind, cause string, now time.Time) {
 	l.leave(j)
 	if c := l.chains[j.chain()]; c != nil {
 		switch {
@@ -291,6 +292,9 @@ func (l *line) drop(j *job, fate tidemill.Fate, cause string, now time.Time) {
 	}
 	l.is(j, state)
 	j.fate, j.ended, j.m.At = fate, queue.Millis(now), time.Time{}
+	if fate == tidemill.Dead {
+		j.fails = queue.AddFailure(j.fails, queue.Failure{At: now, Kind: kind, Cause: cause})
+	}
 	if cause != "" {
 		j.cause = cause
 	}
@@ -350,6 +354,7 @@ func (l *line) take(owner *source, into []*tidemill.Message, now time.Time) (n i
 		l.counts(j, 1)
 		heap.Push(&l.outs, instant{at: j.out.until, pos: j.pos, epoch: l.epoch})
 		j.fill(into[n], l)
+		into[n].Header = queue.AppendFailures(into[n].Header, j.fails)
 		n++
 	}
 	t.take(l.allowed(len(into), now))

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -105,6 +106,7 @@ func clone(m *tidemill.Message, now time.Time) tidemill.Message {
 	if m.Time.IsZero() {
 		c.Time = queue.Millis(now)
 	}
+	c.Header = slices.DeleteFunc(c.Header, queue.OwnHeader)
 	return c
 }
 

@@ -179,13 +179,14 @@ type queued struct {
 func (s *source) apply(j *job, e *tidemill.Settlement, now time.Time) {
 	switch e.End {
 	case tidemill.Done:
-		s.line.drop(j, e.Fate, e.Cause, now)
+		s.line.drop(j, e.Fate, e.Kind, e.Cause, now)
 		s.line.settled.Add(e.Row())
 	case tidemill.Again:
 		s.line.leave(j)
 		if e.Burn {
 			j.m.Tries++
 			j.cause = e.Cause
+			j.fails = queue.AddFailure(j.fails, queue.Failure{At: now, Kind: e.Kind, Cause: e.Cause})
 		}
 		s.line.holds(j)
 		s.line.putOff(j, now.Add(e.After), now)

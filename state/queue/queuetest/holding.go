@@ -23,6 +23,8 @@ var holding = []promise{
 		"an ack from outside names the ID alone", 0, settlesOldestID},
 	{"puts off by ID what nobody holds",
 		"a nack from outside may come after a restart, before the job is out again", 0, putsOffByID},
+	{"ends by ID what nobody holds, and hands out the others of its key",
+		"an ack from outside may come before the job is out again", 0, endsByID},
 	{"takes its time as the message's where there is none",
 		"every event has a time", 0, timeOfAcceptance},
 	{"keeps a delay through a kill",
@@ -146,6 +148,18 @@ func settlesOldestID(b *bench) {
 	if err := src.Settle(b.Context(), ends); err != nil || ends[0].Took != tidemill.Stale {
 		b.Fatalf("the third ack was taken as %v, %v; want stale", ends[0].Took, err)
 	}
+}
+
+func endsByID(b *bench) {
+	src := b.open("q")
+	all := jobs(4)
+	for _, m := range all {
+		m.Tenant, m.Key = "t", []byte("key")
+	}
+	b.add(queue.New, all...)
+	b.settle(src, tidemill.Settlement{ID: "1", Fate: tidemill.Delivered})
+	b.want(b.take(src, 10), "0", "2", "3")
+	b.books("q", tidemill.Books{Accepted: 4, Settled: tidemill.Count{Delivered: 1}, Pending: 3})
 }
 
 func putsOffByID(b *bench) {

@@ -34,11 +34,11 @@ end
 local function keepperiods(q)
   if not q.renamed then return end
   local text = {}
-  for i, p in ipairs(q.periods) do text[i] = string.format('%d %d %.0f %d', p.period, p.shards, p.from, p.swept) end
+  for i, p in ipairs(q.periods) do text[i] = string.format('%d %d %d %d', p.period, p.shards, p.from, p.swept) end
   keep(q, 'names', table.concat(text, ' '))
 end
 
-local function place(q, period, digest) return q.k .. 'n' .. period.period .. ':' .. shard(digest, period.shards) end
+local function place(q, period, digest) return q.k .. string.format('n%d:%d', period.period, shard(digest, period.shards)) end
 
 -- known is the position of a name in one of the periods from the given one on, or nil.
 local function known(q, digest, from)
@@ -56,7 +56,7 @@ local function accept(q, digests, recs, ats, capacity, remember)
   periods(q, remember, true)
   local took, fresh, fields, buckets, flows, names = {}, 0, {}, {}, {}, {}
   local left, older = room(q, capacity), #q.periods > 1
-  local stamp = now
+  local stamp, format = now, string.format
   local t6 = {}
   for i = 6, 1, -1 do
     t6[i] = string.char(stamp % 256)
@@ -66,18 +66,18 @@ local function accept(q, digests, recs, ats, capacity, remember)
   local current = q.periods[1]
   local k, shards = q.k .. 'n' .. current.period .. ':', current.shards
   for i = 1, #recs do
-    local digest, rec = digests[i], recs[i]
+    local digest, rec, pos = digests[i], recs[i], q.n['end'] + 1
+    local text = format('%d', pos) -- once: Redis wants texts
     local a, b, c = byte(digest, 1, 3)
-    local at = k .. (((a * 256 + b) * 256 + c) % shards)
+    local at = k .. format('%d', ((a * 256 + b) * 256 + c) % shards)
     if older and known(q, digest, 2) then
       took[i] = 2
     elseif q.c.closed or left <= 0 then
       took[i] = call('HEXISTS', at, digest) == 1 and 2 or q.c.closed and 4 or 3
-    elseif call('HSETNX', at, digest, q.n['end'] + 1) == 0 then
+    elseif call('HSETNX', at, digest, text) == 0 then
       took[i] = 2
     else
       took[i] = 1
-      local pos = q.n['end'] + 1
       q.n['end'], left, fresh = pos, left - 1, fresh + 1
       local n = floor(pos / BUCKET)
       local f = fields[n]
@@ -86,15 +86,15 @@ local function accept(q, digests, recs, ats, capacity, remember)
         fields[n] = f
         buckets[#buckets + 1] = n
       end
-      f[#f + 1] = pos
+      f[#f + 1] = text
       f[#f + 1] = added .. rec
       local _, kl, p, t1, t2 = byte(rec, 1, 5)
       local tl = t1 * 256 + t2
       if ats[i] > now then
-        call('ZADD', q.k .. 'delayed', ats[i], pos)
+        call('ZADD', q.k .. 'delayed', ats[i], text)
         q.wakes = true
       elseif q.c.ordered and kl > 0 then
-        due(q, pos, p, sub(rec, 6, 5 + tl), sub(rec, 6 + tl, 5 + tl + kl))
+        due(q, text, p, sub(rec, 6, 5 + tl), sub(rec, 6 + tl, 5 + tl + kl))
       else
         local id = q.c.keyed and sub(rec, 2, 5 + tl + kl) or sub(rec, 3, 5 + tl)
         local flow = flows[id]
@@ -103,13 +103,13 @@ local function accept(q, digests, recs, ats, capacity, remember)
           flows[id] = flow
           names[#names + 1] = flow
         end
-        flow.list[#flow.list + 1] = pos
+        flow.list[#flow.list + 1] = text
       end
     end
   end
   for _, n in ipairs(buckets) do -- in order
     local f = fields[n]
-    if f[1] % BUCKET == 0 or f[1] == 1 then -- the first of its bucket
+    if f[1] % BUCKET == 0 or f[1] == '1' then -- the first of its bucket
       call('ZADD', q.k .. 'buckets', n, n)
       if n > 0 and call('EXISTS', q.k .. 'j' .. n - 1) == 0 then call('ZREM', q.k .. 'buckets', n - 1) end
     end

@@ -13,11 +13,12 @@ local BUCKET = 1024 -- jobs of one hash
 
 local opened, order = {}, {} -- queues that this script has to do with
 
--- The numbers of a queue, in its meta: positions given so far, turns, jobs that wait,
--- jobs held, epochs, books.
-local numbers = {'end', 'turn', 'wait', 'held', 'epoch', 'delivered', 'skipped', 'dead'}
-
--- open reads a queue; nil: there is none, unless it is to be made.
+-- open reads a queue; nil: there is none, unless it is to be made. Of its meta:
+--   n     its numbers: positions given so far, turns, jobs that wait, jobs held, epochs, books
+--   c     settings, as scripts read them
+--   idle  1 where sources wait to be woken, else 0, and the last wake
+--   gate  until when it is closed (ms; -1: open), how many probes, how often it was changed
+--   names, pass: see accept, turns
 local function open(name, make)
   local q = opened[name]
   if q then return q end
@@ -28,15 +29,14 @@ local function open(name, make)
     call('HSET', KEYS[1], name, no)
   end
   local k = base .. no .. ':'
-  local m = call('HMGET', k .. 'meta', 'end', 'turn', 'wait', 'held', 'epoch', 'delivered', 'skipped', 'dead',
-    'c', 'idle', 'gate', 'probes', 'gated', 'names', 'pass')
-  q = {no = tonumber(no), k = k, idle = m[10], gate = tonumber(m[11] or -1), probes = tonumber(m[12] or 0),
-    gated = tonumber(m[13] or 0), names = m[14], pass = m[15], n = {}, was = {}, more = {}, freed = {}, c = {}}
-  for i, name in ipairs(numbers) do
-    q.n[name] = tonumber(m[i] or 0)
-    q.was[name] = q.n[name]
-  end
-  if m[9] then q.c = cjson.decode(m[9]) end
+  local m = call('HMGET', k .. 'meta', 'n', 'c', 'idle', 'gate', 'names', 'pass')
+  q = {no = tonumber(no), k = k, was = m[1], names = m[5], pass = m[6], n = {}, more = {}, freed = {}, c = m[2] and cjson.decode(m[2]) or {}}
+  local n, a, b, c, d, e, f, g, h = q.n, match(m[1] or '0 0 0 0 0 0 0 0', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  n['end'], n.turn, n.wait, n.held, n.epoch, n.delivered, n.skipped, n.dead = a + 0, b + 0, c + 0, d + 0, e + 0, f + 0, g + 0, h + 0
+  local idle, woke = match(m[3] or '', '^(%d) (.*)$')
+  q.idle, q.woke = idle == '1', woke or '0-0'
+  local gate, probes, gated = match(m[4] or '-1 0 0', '^(%S+) (%d+) (%d+)$')
+  q.gate, q.probes, q.gated = tonumber(gate), tonumber(probes), tonumber(gated)
   if not q.c.limited then q.asides = false end
   opened[name] = q
   order[#order + 1] = q
@@ -49,35 +49,30 @@ local function wait(q, p, n)
   q.n.wait = q.n.wait + n
 end
 
+-- keep writes a text of a queue's meta when all is done.
+local function keep(q, name, text)
+  local set = q.set or {}
+  q.set = set
+  set[#set + 1] = name
+  set[#set + 1] = text
+end
+
 -- done writes what changed in queues, and wakes sources where that is of use to them.
 local function done()
   for _, q in ipairs(order) do
-    local meta, set = q.k .. 'meta', {}
-    for p, n in pairs(q.more) do
-      if n ~= 0 then call('HINCRBY', meta, 'w' .. p, n) end
+    local n, meta = q.n, q.k .. 'meta'
+    for p, more in pairs(q.more) do
+      if more ~= 0 then call('HINCRBY', meta, 'w' .. p, more) end
     end
-    for name, n in pairs(q.n) do
-      if n ~= q.was[name] then
-        set[#set + 1] = name
-        set[#set + 1] = string.format('%.0f', n)
-      end
-    end
-    for name, text in pairs(q.set or {}) do
-      set[#set + 1] = name
-      set[#set + 1] = text
-    end
-    if #set > 0 then call('HSET', meta, unpack(set)) end
+    local text = string.format('%d %d %d %d %d %d %d %d', n['end'], n.turn, n.wait, n.held, n.epoch, n.delivered, n.skipped, n.dead)
+    if text ~= q.was then keep(q, 'n', text) end
     if q.wakes and q.idle then
-      call('HDEL', meta, 'idle')
-      call('XADD', q.k .. 'wake', 'MAXLEN', 1, '*', 'w', '')
+      keep(q, 'idle', '0 ' .. call('XADD', q.k .. 'wake', 'MAXLEN', 1, '*', 'w', ''))
+    elseif q.rests and not q.idle then
+      keep(q, 'idle', '1 ' .. q.woke)
     end
+    if q.set then call('HSET', meta, unpack(q.set)) end
   end
-end
-
--- keep writes a text of a queue's meta when all is done.
-local function keep(q, name, text)
-  q.set = q.set or {}
-  q.set[name] = text
 end
 
 local function bucket(q, pos) return q.k .. 'j' .. floor(pos / BUCKET) end
@@ -106,6 +101,30 @@ local function many(q, command, list, each)
   end
 end
 
+-- recordsof reads jobs whose positions ascend: their records, in the same order. Most lie in
+-- one bucket, and cost a command and nothing else.
+local function recordsof(q, list)
+  local n, i, recs = #list, 1, nil
+  while i <= n do
+    local b = floor(list[i] / BUCKET)
+    local to, after = n, n + 1 -- the last of the bucket: it is looked for by halves
+    if floor(list[n] / BUCKET) ~= b then
+      to = i
+      while after - to > 1 do
+        local mid = floor((to + after) / 2)
+        if floor(list[mid] / BUCKET) == b then to = mid else after = mid end
+      end
+    end
+    to = min(to, i + 999)
+    local part = call('HMGET', q.k .. 'j' .. b, unpack(list, i, to))
+    if i == 1 and to == n then return part end
+    recs = recs or {}
+    for j = 1, #part do recs[i + j - 1] = part[j] end
+    i = to + 1
+  end
+  return recs or {}
+end
+
 -- records reads jobs: position → record.
 local function records(q, list)
   local found = {}
@@ -115,14 +134,23 @@ local function records(q, list)
   return found
 end
 
+-- emptied forgets a bucket that has no jobs any more, unless it is being filled.
+local function emptied(q, b)
+  if b < floor(q.n['end'] / BUCKET) and call('EXISTS', q.k .. 'j' .. b) == 0 then call('ZREM', q.k .. 'buckets', b) end
+end
+
+-- notlate forgets what was known of jobs that are gone.
+local function notlate(q, list)
+  if call('EXISTS', q.k .. 'late') == 0 then return end
+  all('HDEL', q.k .. 'late', list, 1000)
+  if call('EXISTS', q.k .. 'failures') == 1 then all('HDEL', q.k .. 'failures', list, 1000) end
+end
+
 -- drop deletes jobs.
 local function drop(q, list)
   if #list == 0 then return end
-  local current = floor(q.n['end'] / BUCKET) -- it is being filled
-  many(q, 'HDEL', list, function(_, _, b)
-    if b < current and call('EXISTS', q.k .. 'j' .. b) == 0 then call('ZREM', q.k .. 'buckets', b) end
-  end)
-  if call('EXISTS', q.k .. 'late') == 1 then all('HDEL', q.k .. 'late', list, 1000) end
+  many(q, 'HDEL', list, function(_, _, b) emptied(q, b) end)
+  notlate(q, list)
 end
 
 -- head is what a record says of its job: added, priority, tenant, key (a digest).
@@ -141,6 +169,35 @@ local function late(text)
   return tonumber(tries), tonumber(handed), fate, ended, cause
 end
 local function lateof(tries, handed, fate, ended, cause)
-  return tries .. ' ' .. handed .. ' ' .. fate .. ' ' .. string.format('%.0f', ended) .. ' ' .. cause
+  return tries .. ' ' .. handed .. ' ' .. fate .. ' ' .. string.format('%d', ended) .. ' ' .. cause
 end
 local function setlate(q, pos, ...) call('HSET', q.k .. 'late', pos, lateof(...)) end
+
+-- lates reads what is known of jobs that are not as they came, and the failed tries of those
+-- that have some: texts by their place in the list. Jobs with failures are late.
+local function lates(q, list)
+  local found, fails = {}, {}
+  if call('EXISTS', q.k .. 'late') == 0 then return found, fails end
+  for i = 1, #list, 1000 do
+    local part = call('HMGET', q.k .. 'late', unpack(list, i, min(#list, i + 999)))
+    for j = 1, #part do found[i + j - 1] = part[j] or nil end
+  end
+  if call('EXISTS', q.k .. 'failures') == 1 then
+    for i in pairs(found) do fails[i] = call('HGET', q.k .. 'failures', list[i]) or nil end
+  end
+  return found, fails
+end
+
+-- failure keeps a failed try, of the newest FAILURES: "count;" and of each "ms kind length
+-- cause". said is its kind and how much of the cause is kept.
+local FAILURES = 20
+local function failure(q, pos, said, cause)
+  local n, rest = match(call('HGET', q.k .. 'failures', pos) or '0;', '^(%d+);(.*)$')
+  n = tonumber(n)
+  while n >= FAILURES do
+    local _, to, length = find(rest, '^%d+ [%a_]+ (%d+) ')
+    n, rest = n - 1, sub(rest, to + length + 1)
+  end
+  cause = sub(cause, 1, match(said, '%d+$'))
+  call('HSET', q.k .. 'failures', pos, n + 1 .. ';' .. rest .. string.format('%d', now) .. ' ' .. said .. ' ' .. cause)
+end

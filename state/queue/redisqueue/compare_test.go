@@ -37,6 +37,10 @@ func (m *model) compare(r *rapid.T) {
 					shown.Mark = tidemill.Mark{Lo: j.Mark.Lo}
 					shown.Added, shown.Ended, shown.At = time.Time{}, time.Time{}, time.Time{}
 					shown.Key, shown.Payload, shown.Header = append([]byte(nil), j.Key...), append([]byte(nil), j.Payload...), nil
+					shown.Failures = nil
+					for _, f := range j.Failures {
+						shown.Failures = append(shown.Failures, queue.Failure{Kind: f.Kind, Cause: f.Cause})
+					}
 					jobs[i] = append(jobs[i], shown)
 				}
 			}

@@ -266,12 +266,12 @@ func (s *Store) page(ctx context.Context, name string, shard int, args ...string
 	}
 	no, err1 := got[0].AsInt64()
 	flat, err2 := got[1].ToArray()
-	if err1 != nil || err2 != nil || len(flat)%5 != 0 {
+	if err1 != nil || err2 != nil || len(flat)%6 != 0 {
 		return nil, reply("list jobs")
 	}
 	var jobs []*found
-	for i := 0; i < len(flat); i += 5 {
-		j, err := s.show(ctx, name, shard, uint32(no), flat[i:i+5])
+	for i := 0; i < len(flat); i += 6 {
+		j, err := s.show(ctx, name, shard, uint32(no), flat[i:i+6])
 		if err != nil {
 			return nil, err
 		}
@@ -280,15 +280,17 @@ func (s *Store) page(ctx context.Context, name string, shard int, args ...string
 	return jobs, nil
 }
 
-// show makes a job of what a page says: position, state, when it comes due, late, record.
+// show makes a job of what a page says: position, state, when it comes due, late, failures,
+// record.
 func (s *Store) show(ctx context.Context, name string, shard int, no uint32, is []rueidis.RedisMessage) (*found, error) {
 	pos, err1 := is[0].ToString()
 	state, err2 := is[1].ToString()
 	at, err3 := is[2].AsInt64()
 	text, err4 := is[3].ToString()
-	rec, err5 := is[4].ToString()
-	n, err6 := strconv.ParseUint(pos, 10, 64)
-	if cmp.Or(err1, err2, err3, err4, err5, err6) != nil {
+	fails, err5 := is[4].ToString()
+	rec, err6 := is[5].ToString()
+	n, err7 := strconv.ParseUint(pos, 10, 64)
+	if cmp.Or(err1, err2, err3, err4, err5, err6, err7) != nil {
 		return nil, reply("list jobs")
 	}
 	d, err := s.unpacker(ctx, name, rec)
@@ -296,6 +298,7 @@ func (s *Store) show(ctx context.Context, name string, shard int, no uint32, is 
 		return nil, err
 	}
 	j := &found{shard: shard, pos: pos, rec: rec}
+	j.Failures = readFailures(fails)
 	if j.Added, err = readRecord(rec, &j.Message, d); err != nil {
 		return nil, tidemill.Fail(tidemill.Internal, "job at position %s of queue %q: %w", pos, name, err)
 	}

@@ -77,7 +77,7 @@ func (c *source) repeat(ends []tidemill.Settlement, l *lostStroke, took string) 
 			continue // there was no room: it is tried again
 		}
 		had[e] = '2' // the second of its kind is stale
-		if at := (place{uint32(l.stroke.shard), e.mark.Lo}); l.stroke.no > 0 && c.outs[at] == e.mark.Epoch {
+		if at := (place{uint32(l.stroke.shard), e.mark.Lo}); l.stroke.no > 0 && c.outs[at].epoch == e.mark.Epoch {
 			c.gone(at, e.mark.Epoch)
 		}
 	}

@@ -208,7 +208,7 @@ func (m *model) receive(r *rapid.T) {
 	for i, want := range got[0] {
 		is := got[1][i]
 		if jobName(is) != jobName(want) || string(is.Payload) != string(want.Payload) || string(is.Key) != string(want.Key) ||
-			is.Tries != want.Tries || is.Handed != want.Handed || is.Priority != want.Priority || !is.At.IsZero() || is.Mark.Lo != want.Mark.Lo {
+			is.Tries != want.Tries || is.Handed != want.Handed || len(is.Header) != len(want.Header) || is.Priority != want.Priority || !is.At.IsZero() || is.Mark.Lo != want.Mark.Lo {
 			r.Fatalf("source %d of %q hands out\n%+v, want\n%+v", who, q, is, want)
 		}
 		m.held = append(m.held, holding{q, who, [2]*tidemill.Message{want, is}})
@@ -227,10 +227,10 @@ func (m *model) settle(r *rapid.T) {
 			rest = append(rest, h)
 			continue
 		}
-		e := tidemill.Settlement{ID: h.got[0].ID, Fate: tidemill.Fate(rapid.IntRange(1, 3).Draw(r, "fate")), Cause: "why"}
+		e := tidemill.Settlement{ID: h.got[0].ID, Fate: tidemill.Fate(rapid.IntRange(1, 3).Draw(r, "fate")), Kind: tidemill.Partner, Cause: "why"}
 		switch rapid.IntRange(0, 5).Draw(r, "end") {
 		case 0:
-			e = tidemill.Settlement{ID: e.ID, End: tidemill.Again, After: m.minutes(r), Burn: rapid.Bool().Draw(r, "burn"), Cause: "again"}
+			e = tidemill.Settlement{ID: e.ID, End: tidemill.Again, After: m.minutes(r), Burn: rapid.Bool().Draw(r, "burn"), Kind: tidemill.Timeout, Cause: "again"}
 		case 1:
 			e = tidemill.Settlement{ID: e.ID, End: tidemill.Left}
 		case 2:

@@ -26,9 +26,14 @@ for i = 6, #ARGV, each do
         is = '3'
       else
         for j = 1, #q.periods do call('HDEL', place(q, q.periods[j], digest), digest) end
+        local fails = call('HGET', q.k .. 'failures', pos)
         call('ZREM', q.k .. 'failed', pos)
         drop(q, {pos})
         accept(q, {digest}, {string.sub(rec, 7)}, {0}, FAR, tonumber(ARGV[4]))
+        if fails then -- they are kept; tries count anew
+          call('HSET', q.k .. 'failures', q.n['end'], fails)
+          setlate(q, q.n['end'], 0, 0, '', 0, '')
+        end
         is = '1'
       end
     elseif what == 'promote' and delayed then

@@ -4,7 +4,7 @@
 --      "these" (positions from ARGV 4 on), "state" (positions of a state, ARGV 4: out,
 --      delayed, completed, failed; no records), "ids" (those that have one of the digests
 --      from ARGV 4 on, of 8 bytes or of 12; no records)
--- returns {number of the queue, {position, state, at, late, record, …}} or {number, positions}
+-- returns {number of the queue, {position, state, at, late, failures, record, …}} or {number, positions}
 local q = open(ARGV[2], false)
 if not q then return {0, {}} end
 look(q)
@@ -42,8 +42,9 @@ else
   end
   return {q.no, list}
 end
-local recs, jobs, size = records(q, list), {}, 0
-for _, pos in ipairs(list) do
+local recs, late, fails = records(q, list), lates(q, list)
+local jobs, size = {}, 0
+for i, pos in ipairs(list) do
   local rec = recs[tonumber(pos)]
   if rec then
     local state, at = 'waiting', 0
@@ -55,15 +56,17 @@ for _, pos in ipairs(list) do
         if score then
           state = s
           if s == 'delayed' then at = tonumber(score) end
+          if s == 'completed' and not late[i] then late[i] = lateof(0, 1, 'd', floor(score / 1000), '') end -- see settle
         end
       end
     end
     jobs[#jobs + 1] = pos
     jobs[#jobs + 1] = state
     jobs[#jobs + 1] = at
-    jobs[#jobs + 1] = call('HGET', q.k .. 'late', pos) or ''
+    jobs[#jobs + 1] = late[i] or ''
+    jobs[#jobs + 1] = fails[i] or ''
     jobs[#jobs + 1] = rec
-    size = size + #rec
+    size = size + #rec + #(fails[i] or '')
     if size > 4194304 then break end
   end
 end

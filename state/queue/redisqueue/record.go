@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
 )
 
 // A record is one job, as Redis keeps it. Its head is for the scripts (see common.lua);
@@ -105,8 +106,17 @@ func appendRest(b []byte, m *tidemill.Message) []byte {
 	b = appendText(b, m.ID)
 	b = appendText(b, m.Type)
 	b = appendText(b, m.Key)
-	b = binary.AppendUvarint(b, uint64(len(m.Header)))
+	own := 0
 	for i := range m.Header {
+		if queue.OwnHeader(m.Header[i]) {
+			own++
+		}
+	}
+	b = binary.AppendUvarint(b, uint64(len(m.Header)-own))
+	for i := range m.Header {
+		if own > 0 && queue.OwnHeader(m.Header[i]) {
+			continue
+		}
 		b = appendText(b, m.Header[i].Name)
 		b = appendText(b, m.Header[i].Value)
 	}

@@ -12,7 +12,8 @@
 //
 //	meta             hash: positions given so far, books, counts, settings, the gate
 //	j<position/1024> hash: position → record, each job's one value; buckets: a sorted set of those
-//	late             hash: tries, hand-outs and cause of jobs that are not as they came
+//	late             hash: tries, hand-outs and cause of jobs that are not as they came;
+//	                 failures: a hash of the failed tries of those that have some
 //	l…, b…           list and sorted set: positions that wait, of one priority, tenant (and key)
 //	h…, r…, H…, R…   sorted sets: whose turn it is; see waiting.lua
 //	delayed          sorted set: positions by when they come due
@@ -110,6 +111,8 @@ var (
 	commonLua string
 	//go:embed waiting.lua
 	waitingLua string
+	//go:embed leaving.lua
+	leavingLua string
 	//go:embed accept.lua
 	acceptLua string
 	//go:embed turns.lua
@@ -145,17 +148,17 @@ var (
 // scripts. A Redis that is full runs those that make room.
 var (
 	addScript      = script("", waitingLua, acceptLua, addLua)
-	leaseScript    = script(room, waitingLua, sweepLua, turnsLua, leaseLua)
-	settleScript   = script(room, waitingLua, acceptLua, sweepLua, settleLua)
+	leaseScript    = script(room, waitingLua, leavingLua, sweepLua, turnsLua, leaseLua)
+	settleScript   = script(room, waitingLua, leavingLua, acceptLua, sweepLua, settleLua)
 	saidScript     = script(room, saidLua)
 	keepScript     = script(room, keepLua)
-	gateScript     = script(room, waitingLua, gateLua)
+	gateScript     = script(room, gateLua)
 	booksScript    = script(room, booksLua)
-	settingsScript = script(room, waitingLua, acceptLua, sweepLua, settingsLua)
-	statsScript    = script(room, waitingLua, sweepLua, statsLua)
-	depthsScript   = script(room, waitingLua, sweepLua, depthsLua)
-	pageScript     = script(room, waitingLua, acceptLua, sweepLua, pageLua)
-	moveScript     = script(room, waitingLua, acceptLua, sweepLua, moveLua)
+	settingsScript = script(room, waitingLua, leavingLua, acceptLua, sweepLua, settingsLua)
+	statsScript    = script(room, waitingLua, leavingLua, sweepLua, statsLua)
+	depthsScript   = script(room, waitingLua, leavingLua, sweepLua, depthsLua)
+	pageScript     = script(room, waitingLua, leavingLua, acceptLua, sweepLua, pageLua)
+	moveScript     = script(room, waitingLua, leavingLua, acceptLua, sweepLua, moveLua)
 )
 
 const room = "#!lua flags=allow-oom\n"

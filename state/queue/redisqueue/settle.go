@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -133,7 +134,7 @@ func (c *source) answer(ends []tidemill.Settlement, p *stroke, took string) erro
 			if answer == '2' {
 				e.Took = tidemill.Stale
 			}
-			if at := (place{uint32(p.shard), e.Mark.Lo}); p.no > 0 && c.outs[at] == e.Mark.Epoch {
+			if at := (place{uint32(p.shard), e.Mark.Lo}); p.no > 0 && c.outs[at].epoch == e.Mark.Epoch {
 				c.gone(at, e.Mark.Epoch)
 			}
 		case '3':
@@ -148,49 +149,41 @@ func (c *source) answer(ends []tidemill.Settlement, p *stroke, took string) erro
 	return nil
 }
 
-// arguments are those of the script.
+// arguments are those of the script. They bring the ends into the order of its answer: runs
+// first.
 func (c *source) arguments(ctx context.Context, ends []tidemill.Settlement, p *stroke) ([]string, error) {
+	c.stroke++
+	runs, others, finished := c.runs(ends, p)
 	no := ""
 	if p.no > 0 {
 		no = strconv.FormatUint(uint64(p.no), 10)
 	}
-	codes, each := make([]byte, len(p.ends)), 2
-	for i, at := range p.ends {
-		if codes[i] = code(&ends[at]); codes[i] != 'd' && codes[i] != 'l' && (codes[i] != 's' || ends[at].Cause != "") {
-			each = 4
+	args := make([]string, 0, 16+4*len(runs)+len(p.ends)+4*len(others)+4*p.next)
+	args = append(args, c.queue, no, strconv.Itoa(c.store.o.Capacity), remember, finished,
+		c.token, strconv.FormatUint(c.stroke, 10), millis(c.lease), strconv.Itoa(len(p.ends)), strconv.Itoa(len(runs)))
+	p.ends = p.ends[:0]
+	for _, r := range runs {
+		args = append(args, strconv.FormatUint(uint64(r.epoch), 10), strconv.FormatUint(r.bucket, 10), string(rune(r.code)), strconv.Itoa(len(r.ends)))
+		for _, at := range r.ends {
+			args = append(args, strconv.FormatUint(ends[at].Mark.Lo, 10))
 		}
+		p.ends = append(p.ends, r.ends...)
 	}
-	c.stroke++
-	args := make([]string, 0, 12+each*len(p.ends)+4*p.next)
-	args = append(args, c.queue, no, strconv.Itoa(c.store.o.Capacity), remember, c.finished(ends, p), string(codes), strconv.Itoa(each),
-		c.token, strconv.FormatUint(c.stroke, 10), millis(c.lease))
-	for i, at := range p.ends {
+	p.ends = append(p.ends, others...)
+	args = append(args, strconv.Itoa(len(others)))
+	for _, at := range others {
 		e := &ends[at]
+		letter := code(e)
+		args = append(args, string(rune(letter)))
 		if p.no > 0 {
 			args = append(args, strconv.FormatUint(uint64(e.Mark.Epoch), 10), strconv.FormatUint(e.Mark.Lo, 10))
 		} else {
 			args = append(args, "", idDigest(e.ID))
 		}
-		if each == 2 {
-			continue
-		}
-		switch codes[i] {
-		case 'a':
-			burn, cause := "0", ""
-			if e.Burn {
-				burn, cause = "1", e.Cause
-			}
-			ms := max(0, (e.After.Microseconds()+999)/1000)
-			args = append(args, strconv.FormatInt(ms, 10)+" "+burn, cause)
-		case 'r':
-			row := e.Row()
-			args = append(args, fmt.Sprintf("%d %d %d %c", row.Delivered, row.Skipped, row.Dead, fateCode(e.Fate)), e.Cause)
-		default:
-			args = append(args, "", e.Cause)
-		}
+		args = append(args, c.text(e, letter), e.Cause)
 	}
 	args = append(args, strconv.Itoa(p.next))
-	for i, at := range p.ends {
+	for i, at := range others {
 		for _, m := range ends[at].Next {
 			d, err := c.store.packer(ctx, m.To, ends[at].Next)
 			if err != nil {
@@ -203,21 +196,74 @@ func (c *source) arguments(ctx context.Context, ends []tidemill.Settlement, p *s
 	return args, nil
 }
 
-// finished are the hand-outs of which nothing is left after a stroke.
-func (c *source) finished(ends []tidemill.Settlement, p *stroke) string {
-	if p.no == 0 {
-		return ""
+// text is what the script is told of a settlement beside its letter and cause.
+func (c *source) text(e *tidemill.Settlement, letter byte) string {
+	switch letter {
+	case 'a':
+		burn := "0"
+		if e.Burn {
+			burn = "1"
+		}
+		ms := max(0, (e.After.Microseconds()+999)/1000)
+		return strconv.FormatInt(ms, 10) + " " + burn + " " + failureText(e)
+	case 'r':
+		row := e.Row()
+		return fmt.Sprintf("%d %d %d %c %s", row.Delivered, row.Skipped, row.Dead, fateCode(e.Fate), failureText(e))
+	case 'x':
+		return failureText(e)
 	}
+	return ""
+}
+
+// run is settlements of one hand-out and one bucket that say the same and nothing more,
+// each of another job, so that the script need not look at each.
+type run struct {
+	epoch  uint32
+	bucket uint64
+	code   byte
+	ends   []int // indexes
+}
+
+// bucketJobs is how many positions share a bucket: BUCKET in the scripts.
+const bucketJobs = 1024
+
+// runs divides a stroke, and says of which hand-outs nothing is left after it.
+func (c *source) runs(ends []tidemill.Settlement, p *stroke) (runs []*run, others []int, finished string) {
+	if p.no == 0 {
+		return nil, slices.Clone(p.ends), ""
+	}
+	type kind struct {
+		epoch  uint32
+		bucket uint64
+		code   byte
+	}
+	settled := map[uint32]int{}
+	open := map[kind]*run{}
+	var last *run
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	settled := map[uint32]int{}
-	seen := make(map[uint64]bool, len(p.ends))
 	for _, at := range p.ends {
-		m := &ends[at].Mark
-		if !seen[m.Lo] && c.outs[place{uint32(p.shard), m.Lo}] == m.Epoch {
-			seen[m.Lo] = true
-			settled[m.Epoch]++
+		e := &ends[at]
+		place := place{uint32(p.shard), e.Mark.Lo}
+		h, ours := c.outs[place]
+		if ours = ours && h.epoch == e.Mark.Epoch && h.stroke != c.stroke; ours { // the first of this job
+			h.stroke = c.stroke
+			c.outs[place] = h
+			settled[h.epoch]++
 		}
+		k := kind{e.Mark.Epoch, e.Mark.Lo / bucketJobs, code(e)}
+		if !ours || k.code != 'd' && k.code != 's' || e.Cause != "" || len(e.Next) > 0 {
+			others = append(others, at)
+			continue
+		}
+		if last == nil || last.epoch != k.epoch || last.bucket != k.bucket || last.code != k.code {
+			if last = open[k]; last == nil {
+				last = &run{epoch: k.epoch, bucket: k.bucket, code: k.code}
+				open[k] = last
+				runs = append(runs, last)
+			}
+		}
+		last.ends = append(last.ends, at)
 	}
 	var b strings.Builder
 	for epoch, n := range settled {
@@ -225,7 +271,7 @@ func (c *source) finished(ends []tidemill.Settlement, p *stroke) string {
 			fmt.Fprintf(&b, "%d ", epoch)
 		}
 	}
-	return b.String()
+	return runs, others, b.String()
 }
 
 // code is a settlement's letter.

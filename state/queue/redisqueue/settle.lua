@@ -2,83 +2,149 @@
 --
 -- ARGV 2 queue, 3 its number as sources know it ("": they do not), 4 capacity, 5 remember (ms)
 --      6 epochs of hand-outs of which nothing is left after this, with spaces between
---      7 codes: a letter for each settlement:
---        d s x   done: delivered, skipped, dead
---        r       done, with a row of its own: delivered skipped dead, and its fate (d s x)
---        a       again: ms, burnt (0 or 1)
---        l       left
---      8 how many arguments come for each settlement: 2 (epoch, position) or 4 (then text, cause)
---      9 source, 10 number of its stroke, 11 how long its answer is remembered (ms): a source
+--      7 source, 8 number of its stroke, 9 how long its answer is remembered (ms): a source
 --      whose answer was lost asks said for it
+--      10 how many settlements there are
+--      11 how many runs: settlements of one hand-out and one bucket that all are the same d or s,
+--         without more to say, and each of another job. Of each: epoch, bucket, letter, how
+--         many, positions
+--      then how many others, and of each: letter, epoch, position, text, cause. The letters:
+--        d s x   done: delivered, skipped, dead (x: text is its failure)
+--        r       done, with a row of its own: delivered skipped dead, its fate (d s x), its failure
+--        a       again: ms, burnt (0 or 1), its failure
+--        l       left
+--        A failure is its kind and how many bytes of the cause are kept of it.
 --        epoch "": the position is 8 bytes of the digest of an ID, whoever holds it
---      then how many are forwarded, and of each: number of its settlement, queue, digest, record
+--      then how many are forwarded, and of each: by which of the others, queue, digest, record
 -- returns a digit for each settlement: 1 applied, 2 stale, 3 no room, 4 closed; one digit: all
 local q = open(ARGV[2], false)
-local codes, each, FIRST = ARGV[7], tonumber(ARGV[8]), 12
-local n = #codes
-if not q or ARGV[3] ~= '' and tostring(q.no) ~= ARGV[3] then return string.rep('2', n) end
+if not q or ARGV[3] ~= '' and tostring(q.no) ~= ARGV[3] then return string.rep('2', ARGV[10]) end
+local capacity, remember = tonumber(ARGV[4]), tonumber(ARGV[5])
+local out, late_ = q.k .. 'out', q.k .. 'late'
+local took, others, at = {}, {}, 12
+local count, kept = {d = 0, s = 0, x = 0}, 0
 
-local rest = FIRST + n * each
-local next_of = {}
-for i = 1, ARGV[rest] do
-  local at = rest + 4 * (i - 1)
-  local of = tonumber(ARGV[at + 1])
-  next_of[of] = next_of[of] or {}
-  table.insert(next_of[of], {queue = ARGV[at + 2], digest = ARGV[at + 3], rec = ARGV[at + 4]})
+-- moment is the score of a job that is kept: when it ended, each a little after the one before.
+local function moment()
+  kept = kept + 1
+  return string.format('%d', us + kept)
+end
+
+-- keepall keeps jobs of a run that have ended. One that was delivered when it was first handed
+-- out is not late: it has nothing to say but when, which is its score.
+local function keepall(code, from, to)
+  local set, list, args = {}, {unpack(ARGV, from, to)}, {}
+  local known = lates(q, list)
+  for i, pos in ipairs(list) do
+    set[2 * i - 1], set[2 * i] = moment(), pos
+    if code ~= 'd' or known[i] then
+      local tries, handed, _, _, was = late(known[i])
+      args[#args + 1] = pos
+      args[#args + 1] = lateof(tries, handed + 1, code, now, was)
+    end
+  end
+  all('HSET', late_, args, 1000)
+  all('ZADD', q.k .. 'completed', set, 1000)
+end
+
+-- run ends a run as a whole, or answers false where some of it is not what it was thought to be.
+local function run(epoch, b, code, from, to)
+  local outs, released = call('HMGET', out, unpack(ARGV, from, to)), {}
+  for i = 1, #outs do
+    if outs[i] ~= epoch then
+      local o = outs[i] and saidof(outs[i])
+      if not o or o.epoch ~= epoch or q.c.ordered and o.key ~= '' then return false end
+      if not released[o] then
+        released[o] = 0
+        released[#released + 1] = o
+      end
+      released[o] = released[o] + 1
+    end
+  end
+  for _, o in ipairs(released) do release(q, o, released[o]) end
+  if q.c.limit then q.wakes = true end
+  call('HDEL', out, unpack(ARGV, from, to))
+  count[code], q.n.held = count[code] + #outs, q.n.held - #outs
+  if q.c.completed then
+    keepall(code, from, to)
+  else
+    call('HDEL', q.k .. 'j' .. b, unpack(ARGV, from, to))
+    emptied(q, b)
+    notlate(q, {unpack(ARGV, from, to)})
+  end
+  return true
+end
+
+for _ = 1, ARGV[11] do
+  local epoch, b, code, from = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], at + 4
+  local n = tonumber(ARGV[at + 3])
+  local done = run(epoch, b, code, from, from + n - 1)
+  for i = from, from + n - 1 do
+    took[#took + 1] = '1'
+    if not done then others[#others + 1] = {is = #took, code = code, epoch = epoch, pos = ARGV[i], text = '', cause = ''} end
+  end
+  at = from + n
+end
+local first = #others
+for i = 1, ARGV[at] do
+  local from = at + 1 + 5 * (i - 1)
+  others[first + i] = {is = #took + i, code = ARGV[from], epoch = ARGV[from + 1], pos = ARGV[from + 2], text = ARGV[from + 3], cause = ARGV[from + 4]}
+end
+at = at + 1 + 5 * ARGV[at]
+for i = 1, ARGV[at] do
+  local from = at + 1 + 4 * (i - 1)
+  local e = others[first + ARGV[from]]
+  e.next = e.next or {}
+  table.insert(e.next, {queue = ARGV[from + 1], digest = ARGV[from + 2], rec = ARGV[from + 3]})
 end
 
 -- Which jobs they are. A job is settled once in a call.
-local pos, outs, seen = {}, {}, {}
-local ask = {}
-for i = 1, n do
-  if ARGV[FIRST + (i - 1) * each] ~= '' then
-    pos[i] = ARGV[FIRST + 1 + (i - 1) * each]
-    ask[#ask + 1] = pos[i]
-  end
+local seen, ask = {}, {}
+for _, e in ipairs(others) do
+  if e.epoch ~= '' then ask[#ask + 1] = e.pos end
 end
 local held = {}
 for i = 1, #ask, 1000 do
-  local part = call('HMGET', q.k .. 'out', unpack(ask, i, min(#ask, i + 999)))
+  local part = call('HMGET', out, unpack(ask, i, min(#ask, i + 999)))
   for j = 1, #part do held[ask[i + j - 1]] = part[j] end
 end
-for i = 1, n do
-  local epoch = ARGV[FIRST + (i - 1) * each]
-  if epoch ~= '' then
-    local out = held[pos[i]]
-    if not out or seen[pos[i]] or out ~= epoch and outof(out) ~= epoch then
-      pos[i] = nil
-    else
-      outs[i], seen[pos[i]] = out, true
-    end
-  else
-    periods(q, tonumber(ARGV[5]))
-    local id, best = ARGV[FIRST + 1 + (i - 1) * each], nil
-    for _, period in ipairs(q.periods) do
-      local names = call('HGETALL', place(q, period, id))
-      for j = 1, #names, 2 do
-        local p = names[j + 1]
-        if sub(names[j], 1, 8) == id and not seen[p] and (not best or tonumber(p) < tonumber(best)) and
-            call('HEXISTS', bucket(q, p), p) == 1 and
-            not call('ZSCORE', q.k .. 'completed', p) and not call('ZSCORE', q.k .. 'failed', p) then
-          best = p
-        end
+
+-- byid finds the oldest job of an ID that has not ended.
+local function byid(id)
+  periods(q, remember)
+  local best
+  for _, period in ipairs(q.periods) do
+    local names = call('HGETALL', place(q, period, id))
+    for j = 1, #names, 2 do
+      local p = names[j + 1]
+      if sub(names[j], 1, 8) == id and not seen[p] and (not best or tonumber(p) < tonumber(best)) and
+          call('HEXISTS', bucket(q, p), p) == 1 and
+          not call('ZSCORE', q.k .. 'completed', p) and not call('ZSCORE', q.k .. 'failed', p) then
+        best = p
       end
     end
-    if best then
-      pos[i], seen[best] = best, true
-      outs[i] = call('HGET', q.k .. 'out', best) or nil
-    end
   end
+  return best
+end
+for _, e in ipairs(others) do
+  if e.epoch == '' then
+    e.pos = byid(e.pos)
+    e.out = e.pos and call('HGET', out, e.pos) or nil
+  else
+    local is = held[e.pos]
+    if is and not seen[e.pos] and saidof(is).epoch == e.epoch then e.out = is else e.pos = nil end
+  end
+  if e.pos then seen[e.pos] = true end
 end
 
 -- Whether what is forwarded finds room. What was refused once is refused for the whole call.
-local took, refused, coming = {}, {}, {}
+local refused, coming = {}, {}
 local capacity, remember = tonumber(ARGV[4]), tonumber(ARGV[5])
-local function fits(i, done)
+local function fits(e, done)
   local fresh, why = {}, nil
   local more = {}
   if done then more[ARGV[2]] = -1 end
-  for _, c in ipairs(next_of[i]) do
+  for _, c in ipairs(e.next) do
     local to = open(c.queue, true)
     periods(to, remember, true)
     local digest = sub(c.digest, 1, 12)
@@ -105,115 +171,131 @@ local function fits(i, done)
   end
 end
 
-local gone, ended, deleted, count = {}, {}, {}, {d = 0, s = 0, x = 0}
-local nexts = {}
-for i = 1, n do
-  local code = sub(codes, i, i)
-  local done = code ~= 'a' and code ~= 'l'
-  local p = pos[i]
-  if not p then
-    took[i] = '2'
+-- pull takes a job from where it waits.
+local function pull(e, prio, tenant, key)
+  wait(q, prio, -1)
+  local flow = flowof(prio, tenant, '')
+  for _, f in ipairs({flow, flow .. key}) do
+    call('LREM', q.k .. 'l' .. f, 1, e.pos)
+    call('ZREM', q.k .. 'b' .. f, e.pos)
+  end
+  settled(q, prio, tenant, '')
+  if key ~= '' and (q.c.keyed or q.c.waskeyed) then settled(q, prio, tenant, key) end
+  if e.code == 'a' and q.c.ordered and key ~= '' then
+    call('LREM', q.k .. 'c' .. #tenant .. ':' .. tenant .. key, 0, e.pos)
+  end
+end
+
+-- putoff lets a job come again.
+local function putoff(e, prio, tenant, key)
+  local tries, handed, fate, ended, was = late(call('HGET', late_, e.pos))
+  local ms, burnt, said = match(e.text, '^(%d+) (%d) (.*)$')
+  if e.out then handed = handed + 1 end
+  if burnt == '1' then
+    tries, was = tries + 1, e.cause
+    failure(q, e.pos, said, e.cause)
+  end
+  setlate(q, e.pos, tries, handed, fate, ended, was)
+  ms = tonumber(ms)
+  if ms > 0 then
+    call('ZADD', q.k .. 'delayed', now + ms + 1, e.pos) -- now is rounded down, and early is wrong
+    q.wakes = true
   else
-    local why = next_of[i] and fits(i, done)
-    if why then
-      took[i] = tostring(why)
+    due(q, e.pos, prio, tenant, key)
+  end
+end
+
+-- finish ends a job for good, and lists it among those that are kept, or are not.
+local ended, deleted = {}, {}
+local function finish(e)
+  local said = e.text
+  e.fate = e.code
+  if e.code == 'r' then
+    local d, s, x
+    d, s, x, e.fate, said = match(e.text, '^(%d+) (%d+) (%d+) (%a) (.*)$')
+    count.d, count.s, count.x = count.d + d, count.s + s, count.x + x
+  else
+    count[e.code] = count[e.code] + 1
+  end
+  q.n.held = q.n.held - 1
+  local keep = q.c.completed
+  if e.fate == 'x' then keep = q.c.failed end
+  if keep then
+    if e.fate == 'x' then failure(q, e.pos, said, e.cause) end
+    ended[#ended + 1] = e
+  else
+    deleted[#deleted + 1] = e.pos
+  end
+end
+
+local gone, queues, coming_to = {}, {}, {}
+for _, e in ipairs(others) do
+  local done = e.code ~= 'a' and e.code ~= 'l'
+  local why = not e.pos and 2 or e.next and fits(e, done)
+  took[e.is] = tostring(why or 1)
+  if not why then
+    for _, c in ipairs(e.next or {}) do
+      local to = coming_to[c.queue]
+      if not to then
+        to = {digests = {}, recs = {}, ats = {}}
+        coming_to[c.queue] = to
+        queues[#queues + 1] = c.queue
+      end
+      local n = #to.recs + 1
+      to.digests[n], to.recs[n], to.ats[n] = sub(c.digest, 1, 12), c.rec, #c.digest > 12 and tonumber(sub(c.digest, 13)) or 0
+    end
+    local o = e.out and saidof(e.out)
+    if e.code == 'l' then
+      if o and not find(o.flags, 'l', 1, true) then
+        call('HSET', out, e.pos, o.epoch .. o.flags .. 'l' .. (o.tenant and '|' .. #o.tenant .. ':' .. o.tenant .. o.key or ''))
+        call('ZADD', q.k .. 'leases', call('ZSCORE', q.k .. 'leases', o.epoch) or now, o.epoch .. ':' .. e.pos)
+      end
     else
-      took[i] = '1'
-      local out = outs[i]
-      local text, cause = '', ''
-      if each == 4 then text, cause = ARGV[FIRST + 2 + (i - 1) * each], ARGV[FIRST + 3 + (i - 1) * each] end
-      if next_of[i] then nexts[#nexts + 1] = i end
-      if done then q.n.held = q.n.held - 1 end
-      if code == 'l' then
-        local epoch, flags, of, k = outof(out or '0')
-        if out and not find(flags, 'l', 1, true) then
-          call('HSET', q.k .. 'out', p, epoch .. flags .. 'l' .. (of and '|' .. #of .. ':' .. of .. k or ''))
-          call('ZADD', q.k .. 'leases', call('ZSCORE', q.k .. 'leases', epoch) or now, epoch .. ':' .. p)
-        end
+      -- The record is read only where it matters.
+      local prio, tenant, key, _
+      if o then tenant, key = o.tenant, o.key end
+      if not o or e.code == 'a' then _, prio, tenant, key = head(call('HGET', bucket(q, e.pos), e.pos)) end
+      if o then
+        gone[#gone + 1] = e.pos
+        release(q, o, 1)
+      elseif call('ZREM', q.k .. 'delayed', e.pos) == 0 then -- it waits
+        pull(e, prio, tenant, key)
+      end
+      if e.code == 'a' then
+        putoff(e, prio, tenant, key)
       else
-        if out then gone[#gone + 1] = p end
-        -- The record is read only where it matters.
-        local prio, tenant, key, _, flags
-        if out then _, flags, tenant, key = outof(out) end
-        if not out or code == 'a' then _, prio, tenant, key = head(call('HGET', bucket(q, p), p)) end
-        if out then
-          release(q, flags, tenant, key)
-        elseif call('ZREM', q.k .. 'delayed', p) == 0 then -- it waits
-          wait(q, prio, -1)
-          local flow = flowof(prio, tenant, '')
-          for _, f in ipairs({flow, flow .. key}) do
-            call('LREM', q.k .. 'l' .. f, 1, p)
-            call('ZREM', q.k .. 'b' .. f, p)
-          end
-          settled(q, prio, tenant, '')
-          if key ~= '' then settled(q, prio, tenant, key) end
-          if code == 'a' and q.c.ordered and key ~= '' then
-            call('LREM', q.k .. 'c' .. #tenant .. ':' .. tenant .. key, 0, p)
-          end
-        end
-        if code == 'a' then
-          local tries, handed, fate, at, was = late(call('HGET', q.k .. 'late', p))
-          local ms, burnt = match(text, '^(%d+) (%d)$')
-          if out then handed = handed + 1 end
-          if burnt == '1' then tries, was = tries + 1, cause end
-          setlate(q, p, tries, handed, fate, at, was)
-          ms = tonumber(ms)
-          if ms > 0 then
-            call('ZADD', q.k .. 'delayed', now + ms + 1, p) -- now is rounded down, and early is wrong
-            q.wakes = true
-          else
-            due(q, p, prio, tenant, key)
-          end
-        else
-          local fate = code
-          if code == 'r' then
-            local d, s, x, f = match(text, '^(%d+) (%d+) (%d+) (%a)$')
-            count.d, count.s, count.x, fate = count.d + d, count.s + s, count.x + x, f
-          else
-            count[code] = count[code] + 1
-          end
-          local keep = q.c.completed
-          if fate == 'x' then keep = q.c.failed end
-          if keep then
-            ended[#ended + 1] = {p, fate, cause, out}
-          else
-            deleted[#deleted + 1] = p
-          end
-          if q.c.ordered and key and key ~= '' then pass(q, p, tenant, key) end
-        end
+        finish(e)
+        if q.c.ordered and key ~= '' then pass(q, e.pos, tenant, key) end
       end
     end
   end
 end
 free(q)
-all('HDEL', q.k .. 'out', gone, 1000)
+all('HDEL', out, gone, 1000)
 drop(q, deleted)
 if #ended > 0 then
-  local list, lates, args, kept = {}, {}, {}, {completed = {}, failed = {}}
-  for i, e in ipairs(ended) do list[i] = e[1] end
-  if call('EXISTS', q.k .. 'late') == 1 then lates = call('HMGET', q.k .. 'late', unpack(list)) end
+  local list, args, sets = {}, {}, {completed = {}, failed = {}}
+  for i, e in ipairs(ended) do list[i] = e.pos end
+  local known = lates(q, list)
   for i, e in ipairs(ended) do
-    local tries, handed, _, _, was = late(lates[i])
-    if e[4] then handed = handed + 1 end
-    if e[3] == '' then e[3] = was end
-    args[#args + 1] = e[1]
-    args[#args + 1] = lateof(tries, handed, e[2], now, e[3])
-    local set = kept[e[2] == 'x' and 'failed' or 'completed']
-    set[#set + 1] = now * 1000 + min(i, 999)
-    set[#set + 1] = e[1]
+    local tries, handed, _, _, was = late(known[i])
+    if e.out then handed = handed + 1 end
+    args[#args + 1] = e.pos
+    args[#args + 1] = lateof(tries, handed, e.fate, now, e.cause == '' and was or e.cause)
+    local set = sets[e.fate == 'x' and 'failed' or 'completed']
+    set[#set + 1] = moment()
+    set[#set + 1] = e.pos
   end
-  all('HSET', q.k .. 'late', args, 1000)
-  for name, set in pairs(kept) do all('ZADD', q.k .. name, set, 1000) end
-  forget(q)
+  all('HSET', late_, args, 1000)
+  for name, set in pairs(sets) do all('ZADD', q.k .. name, set, 1000) end
 end
-for _, i in ipairs(nexts) do
-  for _, c in ipairs(next_of[i]) do
-    local at = 0
-    if #c.digest > 12 then at = tonumber(sub(c.digest, 13)) end
-    accept(open(c.queue, true), {sub(c.digest, 1, 12)}, {c.rec}, {at}, FAR, remember)
-  end
+if kept > 0 then forget(q) end
+for _, name in ipairs(queues) do
+  local to = coming_to[name]
+  accept(open(name, true), to.digests, to.recs, to.ats, FAR, remember)
 end
-if not find(table.concat(took), '[34]') then
+local answer = table.concat(took)
+if not find(answer, '[34]') then
   for epoch in string.gmatch(ARGV[6], '%d+') do
     call('ZREM', q.k .. 'leases', epoch)
     call('DEL', q.k .. 'g' .. epoch)
@@ -221,7 +303,6 @@ if not find(table.concat(took), '[34]') then
 end
 q.n.delivered, q.n.skipped, q.n.dead = q.n.delivered + count.d, q.n.skipped + count.s, q.n.dead + count.x
 done()
-local answer = table.concat(took)
 if not find(answer, '[^1]') then answer = '1' end
-call('SET', q.k .. 'said:' .. ARGV[9], ARGV[10] .. ' ' .. answer, 'PX', ARGV[11])
+call('SET', q.k .. 'said:' .. ARGV[7], ARGV[8] .. ' ' .. answer, 'PX', ARGV[9])
 return answer

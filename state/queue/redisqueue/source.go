@@ -33,7 +33,7 @@ type source struct {
 	lost   *lostStroke // whose answer did not come; nil: all did
 
 	mu     sync.Mutex       // guards what follows
-	outs   map[place]uint32 // handed out by us and not settled: position → epoch
+	outs   map[place]handed // by us and not settled
 	epochs map[grant]int    // how many of each are
 }
 
@@ -43,16 +43,23 @@ type place struct {
 	pos   uint64
 }
 
+// handed is what is known of a job that is out: its hand-out, and the last stroke that it was
+// settled by.
+type handed struct {
+	epoch  uint32
+	stroke uint64
+}
+
 // grant is one hand-out of a shard.
 type grant struct{ shard, epoch uint32 }
 
 // shardState is what a source knows of a shard.
 type shardState struct {
-	question uint64 // number of the last hand-out that was asked for
-	lost     bool   // its answer was
-	no       int64  // of the queue
-	wake     string // the last wake-up before it was asked
-	wait     time.Duration
+	question uint64    // number of the last hand-out that was asked for
+	lost     bool      // its answer was
+	no       int64     // of the queue
+	wake     string    // the last wake-up before it was asked
+	rest     time.Time // until then there is nothing to ask for, unless it wakes us
 }
 
 var (
@@ -71,7 +78,7 @@ func (s *Store) Open(name string, o queue.Options) tidemill.Source {
 	n := s.opened
 	s.mu.Unlock()
 	return &source{store: s, queue: name, lease: o.Lease, ordered: o.Ordered, token: s.token + strconv.Itoa(n),
-		shards: make([]shardState, len(s.tags)), next: n % len(s.tags), outs: map[place]uint32{}, epochs: map[grant]int{}}
+		shards: make([]shardState, len(s.tags)), next: n % len(s.tags), outs: map[place]handed{}, epochs: map[grant]int{}}
 }
 
 // Traits implements tidemill.Source.
@@ -92,15 +99,21 @@ func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, er
 	if err := c.order(ctx); err != nil {
 		return 0, err
 	}
-	for {
+	_, hurry := ctx.Deadline() // who has little time is not left waiting for a wake-up
+	for asked := false; ; {
+		now := c.store.now()
 		for range c.shards {
 			shard := c.next
 			c.next = (c.next + 1) % len(c.shards)
+			if now.Before(c.shards[shard].rest) && (asked || !hurry) {
+				continue
+			}
 			n, err := c.take(ctx, shard, into[:min(len(into), leaseJobs)])
 			if n > 0 || err != nil {
 				return n, err
 			}
 		}
+		asked = true
 		if err := c.wait(ctx); err != nil {
 			return 0, err
 		}
@@ -143,46 +156,45 @@ func (c *source) take(ctx context.Context, shard int, into []*tidemill.Message) 
 		c.set = false
 		return 0, queue.NotOrdered(c.queue)
 	}
-	if len(got) < 3 {
+	if len(got) != 7 {
 		return 0, reply("ask for jobs")
 	}
 	no, err1 := got[0].AsInt64()
 	epoch, err2 := got[1].AsInt64()
-	if at.no = no; err1 != nil || err2 != nil {
+	ms, err3 := got[2].AsInt64()
+	wake, err4 := got[3].ToString()
+	if cmp.Or(err1, err2, err3, err4) != nil {
 		return 0, reply("ask for jobs")
+	}
+	at.no, at.wake, at.rest = no, wake, time.Time{}
+	if ms > -2 {
+		rest := min(longest, c.lease/2)
+		if ms >= 0 {
+			rest = min(rest, time.Duration(ms)*time.Millisecond)
+		}
+		at.rest = c.store.now().Add(rest)
 	}
 	if epoch == 0 {
-		ms, err := got[2].AsInt64()
-		wake, err1 := got[len(got)-1].ToString()
-		if err != nil || err1 != nil {
-			return 0, reply("ask for jobs")
-		}
-		if at.wait, at.wake = longest, wake; ms >= 0 {
-			at.wait = min(at.wait, time.Duration(ms)*time.Millisecond)
-		}
-		at.wait = min(at.wait, c.lease/2)
 		return 0, nil
 	}
-	jobs, err := got[2].ToArray()
-	if err != nil || len(jobs)%3 != 0 || len(jobs)/3 > len(into) {
-		// A question that was repeated may have been for more.
-		return 0, reply("ask for jobs")
-	}
-	n, err := c.fill(ctx, shard, no, uint32(epoch), jobs, into)
+	n, err := c.fill(ctx, shard, no, uint32(epoch), got[4:], into)
 	at.lost = n == 0 && !errors.Is(err, errRecord) // it is asked again
 	return n, err
 }
 
-// fill makes messages of jobs: position, what is known of it, record. One whose record is
-// damaged is left out: it comes back when its lease ends.
-func (c *source) fill(ctx context.Context, shard int, no int64, epoch uint32, jobs []rueidis.RedisMessage, into []*tidemill.Message) (n int, damaged error) {
-	recs := make([]string, len(jobs)/3)
-	for i := range recs {
-		rec, err := jobs[3*i+2].ToString()
-		if err != nil {
-			return 0, reply("ask for jobs")
-		}
-		recs[i] = rec
+// fill makes messages of what was handed out: positions, records, and what is known of
+// those that are not as they came. One whose record is damaged is left out: it comes back
+// when its lease ends.
+func (c *source) fill(ctx context.Context, shard int, no int64, epoch uint32, got []rueidis.RedisMessage, into []*tidemill.Message) (n int, damaged error) {
+	if len(got) != 3 {
+		return 0, reply("ask for jobs")
+	}
+	places, err1 := got[0].ToString()
+	recs, err2 := got[1].AsStrSlice()
+	known, err3 := got[2].ToArray()
+	if cmp.Or(err1, err2, err3) != nil || len(known)%3 != 0 || len(recs) > len(into) {
+		// A question that was repeated may have been for more.
+		return 0, reply("ask for jobs")
 	}
 	d, err := c.store.unpacker(ctx, c.queue, recs...)
 	if err != nil {
@@ -192,24 +204,32 @@ func (c *source) fill(ctx context.Context, shard int, no int64, epoch uint32, jo
 	defer c.mu.Unlock()
 	for i, rec := range recs {
 		m := into[n]
-		text, err1 := jobs[3*i].ToString()
-		known, err2 := jobs[3*i+1].ToString()
-		pos, err3 := strconv.ParseUint(text, 10, 64)
-		if cmp.Or(err1, err2, err3) != nil {
+		text, rest, _ := strings.Cut(places, " ")
+		pos, err := strconv.ParseUint(text, 10, 64)
+		if places = rest; err != nil {
 			return n, reply("ask for jobs")
+		}
+		var l late
+		var fails []queue.Failure
+		if len(known) > 0 {
+			if of, err := known[0].AsInt64(); err == nil && of == int64(i+1) {
+				text, _ := known[1].ToString()
+				said, _ := known[2].ToString()
+				l, fails, known = readLate(text), readFailures(said), known[3:]
+			}
 		}
 		if _, err := readRecord(rec, m, d); err != nil {
 			damaged = tidemill.Fail(tidemill.Internal, "job at position %d of queue %q: %w", pos, c.queue, err)
 			continue
 		}
-		l := readLate(known)
 		m.To, m.At, m.Tries, m.Handed = c.queue, time.Time{}, l.tries, l.handed+1
+		m.Header = queue.AppendFailures(m.Header, fails)
 		m.Mark = tidemill.Mark{Shard: uint32(no), Epoch: epoch, Hi: uint64(shard), Lo: pos}
 		at := place{uint32(shard), pos}
 		if old, ok := c.outs[at]; ok {
-			c.gone(at, old)
+			c.gone(at, old.epoch)
 		}
-		c.outs[at] = epoch
+		c.outs[at] = handed{epoch: epoch}
 		c.epochs[grant{at.shard, epoch}]++
 		n++
 	}
@@ -230,9 +250,9 @@ func (c *source) gone(at place, epoch uint32) {
 
 // wait waits until something may have changed in a shard.
 func (c *source) wait(ctx context.Context) error {
-	wait := longest
+	now, wait := c.store.now(), longest
 	for i := range c.shards {
-		wait = min(wait, c.shards[i].wait)
+		wait = min(wait, c.shards[i].rest.Sub(now))
 	}
 	if until, ok := ctx.Deadline(); ok {
 		// The server ends the wait, and the connection lives on.
@@ -243,9 +263,10 @@ func (c *source) wait(ctx context.Context) error {
 		}
 		wait = min(wait, left)
 	}
-	if wait < time.Millisecond {
+	if wait <= 0 {
 		return ctx.Err()
 	}
+	wait = max(wait, time.Millisecond) // 0 is for ever
 	if len(c.shards) == 1 {
 		return c.block(ctx, 0, wait)
 	}
@@ -265,20 +286,23 @@ func (c *source) wait(ctx context.Context) error {
 
 // block waits at the server.
 func (c *source) block(ctx context.Context, shard int, wait time.Duration) error {
-	s := c.store
+	s, at := c.store, &c.shards[shard]
 	limit, cancel := context.WithTimeout(ctx, wait+answer) // an answer has to come, even where the server freezes
 	defer cancel()
-	key := s.tags[shard] + strconv.FormatInt(c.shards[shard].no, 10) + ":wake"
-	cmd := s.client.B().Xread().Count(1).Block(wait.Milliseconds()).Streams().Key(key).Id(c.shards[shard].wake).Build().UnblockOnCancel()
+	key := s.tags[shard] + strconv.FormatInt(at.no, 10) + ":wake"
+	cmd := s.client.B().Xread().Count(1).Block(wait.Milliseconds()).Streams().Key(key).Id(at.wake).Build().UnblockOnCancel()
 	err := s.client.Do(limit, cmd).Error()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded) && limit.Err() == nil: // the client was a little early
 		return nil
-	case err != nil && !rueidis.IsRedisNil(err):
+	case rueidis.IsRedisNil(err):
+		return nil
+	case err != nil:
 		return failed(err, "wait for jobs of queue %q", c.queue)
 	}
+	at.rest = time.Time{}
 	return nil
 }
 
@@ -323,9 +347,9 @@ func (c *source) ended(shard uint32, epochs []uint32, left string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for at, e := range c.outs {
-		if at.shard == shard && gone[e] {
-			c.gone(at, e)
+	for at, h := range c.outs {
+		if at.shard == shard && gone[h.epoch] {
+			c.gone(at, h.epoch)
 		}
 	}
 }

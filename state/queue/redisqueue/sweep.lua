@@ -20,14 +20,14 @@ local function expire(q)
       local part = {unpack(list, i, min(#list, i + 999))}
       local outs = call('HMGET', q.k .. 'out', unpack(part))
       for j = 1, #part do
-        local is, flags = outof(outs[j] or '0')
-        if is == epoch and (one ~= '' or not find(flags, 'l', 1, true)) then
+        local o = saidof(outs[j] or '0')
+        if o.epoch == epoch and (one ~= '' or not find(o.flags, 'l', 1, true)) then
           local pos = part[j]
           call('HDEL', q.k .. 'out', pos)
           local _, p, tenant, key = head(call('HGET', bucket(q, pos), pos))
           local tries, handed, fate, at, cause = late(call('HGET', q.k .. 'late', pos))
           setlate(q, pos, tries, handed + 1, fate, at, cause)
-          release(q, flags, tenant, key)
+          release(q, o, 1)
           due(q, pos, p, tenant, key)
         end
       end
@@ -63,7 +63,7 @@ local function forget(q)
       list = call('ZRANGEBYSCORE', set, '-inf', (now - keep.age) * 1000 + 999, 'LIMIT', 0, 1000)
     end
     if #list > 0 then
-      call('ZREM', set, unpack(list))
+      call('ZREMRANGEBYRANK', set, 0, #list - 1)
       drop(q, list)
     end
   end

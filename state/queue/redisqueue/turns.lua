@@ -1,6 +1,7 @@
 -- turns: who is handed out next. See waiting for where.
 
 local again = FAR -- when somebody whom a limit holds back may go on, in ms
+local spents = {} -- until when rates are used up, as far as they were asked for
 
 -- allowed is how many of most jobs a limit lets go now; 0 with a time: not before that, in
 -- ms. A rate is one number, until when it is used up, in the sorted set spent.
@@ -13,7 +14,8 @@ local function allowed(q, limit, id, most)
     if most == 0 then return 0, FAR end
   end
   if limit.each then
-    local spent = tonumber(call('ZSCORE', q.k .. 'spent', id) or 0)
+    local spent = spents[id] or tonumber(call('ZSCORE', q.k .. 'spent', id) or 0)
+    spents[id] = spent
     local n = floor((us + limit.ahead * limit.each - max(spent, us)) / limit.each + 1e-6)
     if n < 1 then return 0, math.ceil((spent + limit.each - limit.ahead * limit.each) / 1000) end
     most = min(most, n)
@@ -24,8 +26,8 @@ end
 -- charge counts n jobs that are handed out against a limit of the rate.
 local function charge(q, limit, id, n)
   if limit and limit.each then
-    local spent = max(tonumber(call('ZSCORE', q.k .. 'spent', id) or 0), us)
-    call('ZADD', q.k .. 'spent', spent + n * limit.each, id)
+    spents[id] = max(spents[id], us) + n * limit.each -- it was asked for
+    call('ZADD', q.k .. 'spent', spents[id], id)
   end
 end
 
@@ -48,14 +50,21 @@ local function putaside(q, id, at)
   if at < FAR then again = min(again, at) end
 end
 
--- take takes up to most jobs out of a flow, in the order of their positions, into got.
+-- What is taken: n jobs, their positions (pos) and records (rec); flags of those that count
+-- for a limit, and then whose they are (of).
+local function nothing() return {n = 0, pos = {}, rec = {}, flags = {}, of = {}} end
+
+-- take takes up to most jobs out of a flow, in the order of their positions, into got. It
+-- answers how many, and what is left for sure: nothing ('none'), or none that came back ('new').
 local function take(q, flow, most, got)
   local list, back, n = q.k .. 'l' .. flow, q.k .. 'b' .. flow, 0
-  while n < most do
+  local left
+  while n < most and left ~= 'none' do
     local ready = call('ZRANGE', back, 0, most - n - 1)
     if #ready == 0 then
       ready = call('LPOP', list, most - n)
-      if not ready then return n end
+      if not ready then return n, 'none' end
+      left = #ready < most - n and 'none' or 'new'
     else
       local fresh, merged, i, j = call('LRANGE', list, 0, most - n - 1), {}, 1, 1
       while #merged < most - n and (ready[i] or fresh[j]) do
@@ -71,19 +80,29 @@ local function take(q, flow, most, got)
       if j > 1 then call('LPOP', list, j - 1) end
       ready = merged
     end
-    local recs = records(q, ready)
+    local recs, at = recordsof(q, ready), got.n
     for k = 1, #ready do
-      local pos = tonumber(ready[k])
-      if recs[pos] then -- else it was removed
-        got[#got + 1] = {pos = ready[k], rec = recs[pos], flags = ''}
-        n = n + 1
+      if recs[k] then -- else it was removed
+        at = at + 1
+        got.pos[at], got.rec[at] = ready[k], recs[k]
       end
     end
+    n, got.n = n + at - got.n, at
   end
-  return n
+  return n, left
 end
 
--- fromkey takes from a tenant's key (empty: those that are not kept apart).
+-- count counts the jobs from one on, which were taken, for somebody's limit of what is out.
+local function count(q, got, from, id, flag, tenant)
+  call('HINCRBY', q.k .. 'outs', id, got.n - from)
+  for i = from + 1, got.n do
+    got.flags[i] = (got.flags[i] or '') .. flag
+    got.of[i] = tenant
+  end
+end
+
+-- fromkey takes from a tenant's key (empty: those that are not kept apart). It answers
+-- what is left, as take does.
 local function fromkey(q, p, tenant, key, most, got)
   local limit, at = q.c.key, nil
   if key == '' then limit = nil end
@@ -92,19 +111,16 @@ local function fromkey(q, p, tenant, key, most, got)
     if most == 0 then
       putaside(q, keyid(tenant, key), at)
       call('ZREM', q.k .. 'R' .. p .. ':' .. tenant, key)
-      return 0
+      return nil
     end
   end
-  local from = #got
-  local n = take(q, flowof(p, tenant, key), most, got)
+  local from = got.n
+  local n, left = take(q, flowof(p, tenant, key), most, got)
   if limit and n > 0 then
     charge(q, limit, keyid(tenant, key), n)
-    if limit.at_once then
-      call('HINCRBY', q.k .. 'outs', keyid(tenant, key), n)
-      for i = from + 1, #got do got[i].flags = 'k' end
-    end
+    if limit.at_once then count(q, got, from, keyid(tenant, key), 'k', tenant) end
   end
-  return n
+  return left
 end
 
 -- fromtenant takes from a tenant's jobs of a priority.
@@ -117,38 +133,33 @@ local function fromtenant(q, p, tenant, most, got)
     call('ZREM', q.k .. 'r' .. p, tenant)
     return 0
   end
-  local from, under = #got, q.k .. 'R' .. p .. ':' .. tenant
+  local from, under = got.n, q.k .. 'R' .. p .. ':' .. tenant
   local apart = (q.c.keyed or q.c.waskeyed) and call('EXISTS', q.k .. 'H' .. p .. ':' .. tenant) == 1
   if not apart then
-    fromkey(q, p, tenant, '', most, got)
-    settled(q, p, tenant, '', true)
+    settled(q, p, tenant, '', true, fromkey(q, p, tenant, '', most, got))
   else
-    while #got - from < most do
-      local keys = call('ZRANGE', under, 0, most - (#got - from) - 1, 'WITHSCORES')
+    while got.n - from < most do
+      local keys = call('ZRANGE', under, 0, most - (got.n - from) - 1, 'WITHSCORES')
       local n = call('ZCARD', under)
       if n == 0 then break end
       if q.c.fair ~= 'keys' then -- the oldest of all keys
         keys, n = {keys[1], keys[2], keys[3], keys[4]}, n > 1 and 0 or 1
       end
       for i = 1, #keys, 2 do
-        local left = most - (#got - from)
+        local left = most - (got.n - from)
         if left == 0 then break end
         local share = 1
         if n > 0 then share = max(1, floor(left / (n - (i - 1) / 2))) end
-        fromkey(q, p, tenant, keys[i], share, got)
-        settled(q, p, tenant, keys[i], true)
+        settled(q, p, tenant, keys[i], true, fromkey(q, p, tenant, keys[i], share, got))
         if n == 0 then break end
       end
     end
     settled(q, p, tenant, '', true)
   end
-  local n = #got - from
+  local n = got.n - from
   if limit and n > 0 then
     charge(q, limit, id, n)
-    if limit.at_once then
-      call('HINCRBY', q.k .. 'outs', id, n)
-      for i = from + 1, #got do got[i].flags = got[i].flags .. 't' end
-    end
+    if limit.at_once then count(q, got, from, id, 't', tenant) end
   end
   return n
 end
@@ -156,8 +167,8 @@ end
 -- fromlevel takes from a priority: tenants take turns and share alike, or else the oldest
 -- job goes first.
 local function fromlevel(q, p, most, got)
-  local from, ring = #got, q.k .. 'r' .. p
-  while #got - from < most do
+  local from, ring = got.n, q.k .. 'r' .. p
+  while got.n - from < most do
     local n = call('ZCARD', ring)
     if n == 0 then break end
     if q.c.fair == 'unfair' and n > 1 then
@@ -169,15 +180,15 @@ local function fromlevel(q, p, most, got)
         fromtenant(q, p, first[1], 1, got)
       end
     else
-      local round = call('ZRANGE', ring, 0, most - (#got - from) - 1)
+      local round = call('ZRANGE', ring, 0, most - (got.n - from) - 1)
       for i = 1, #round do
-        local left = most - (#got - from)
+        local left = most - (got.n - from)
         if left == 0 then break end
         fromtenant(q, p, round[i], max(1, floor(left / (n - i + 1))), got)
       end
     end
   end
-  return #got - from
+  return got.n - from
 end
 
 local function weight(q, p)
@@ -199,13 +210,13 @@ local function serve(q, most, got)
   for p, n in string.gmatch(q.pass or '', '(%d+):(%S+)') do had[p] = tonumber(n) end
   for _, p in ipairs(going) do had[p] = had[p] or 0 end
   local was, changed = pass, false
-  while #got < most and #going > 0 do
+  while got.n < most and #going > 0 do
     local at = 1
     for i = 2, #going do
       if max(had[going[i]], pass) < max(had[going[at]], pass) then at = i end
     end
     local p = going[at]
-    local share = most - #got
+    local share = most - got.n
     if #going > 1 then share = min(share, weight(q, p)) end
     had[p] = max(had[p], pass)
     local n = fromlevel(q, p, share, got)

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/tidemill/tidemill"
+)
+
+// few is how many jobs each of the tenants has that are not the one with a flood of them.
+const few, tenants = 1000, 10
+
+// jain is Jain's index of shares: 1 where all are the same, 1/n where one has all.
+func jain(shares []float64) float64 {
+	sum, squares := 0.0, 0.0
+	for _, x := range shares {
+		sum += x
+		squares += x * x
+	}
+	if squares == 0 {
+		return 0
+	}
+	return sum * sum / (float64(len(shares)) * squares)
+}
+
+// fair lets a tenant flood the queue and then nine others bring few jobs, and counts how many
+// of each were handled when the last of those few was.
+func (s *product) fair(ctx context.Context) error {
+	jobs := newEvents().take(queueName, s.Jobs+(tenants-1)*few)
+	for i, m := range jobs {
+		m.Tenant = "flood"
+		if i >= s.Jobs {
+			m.Tenant = "tenant-" + strconv.Itoa(i%(tenants-1))
+		}
+	}
+	if err := bulks(jobs[:s.Jobs], s.add(ctx)); err != nil {
+		return err
+	}
+	if err := bulks(jobs[s.Jobs:], s.add(ctx)); err != nil {
+		return err
+	}
+	all := newSeen(len(jobs))
+	var mu sync.Mutex
+	had, others, index := map[string]float64{}, 0, 0.0
+	s.begin()
+	stop, err := s.work(ctx, nil, func(m *tidemill.Message) error {
+		if _, err := all.one(m.Payload); err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if had[m.Tenant]++; m.Tenant == "flood" {
+			return nil
+		}
+		if others++; others == (tenants-1)*few {
+			var shares []float64
+			for _, n := range had {
+				shares = append(shares, n)
+			}
+			for len(shares) < tenants { // who had nothing yet
+				shares = append(shares, 0)
+			}
+			index = jain(shares)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := all.wait(ctx); err != nil {
+		return err
+	}
+	s.end()
+	if err := stop(); err != nil {
+		return err
+	}
+	if index == 0 {
+		return fmt.Errorf("%d jobs of %d of the small tenants were counted", others, (tenants-1)*few)
+	}
+	return s.tell(ctx, report{Done: int(all.n.Load()), Twice: int(all.twice.Load()), Fair: index})
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemill/tidemill"
+)
+
+// part is what a contender's process does: one phase of one queue. The peers' programs take
+// the same flags, say the same and report the same.
+type part struct {
+	What    string // add, single, process, latency, fair
+	Jobs    int
+	Workers int
+	Rate    float64 // latency: jobs a second
+	Seconds float64 // latency: for how long
+	Redis   string  // host:port
+	Folder  string  // SQLite: where its file is
+	Limits  bool    // limits for each tenant, which hold nothing back
+	Ahead   int     // jobs that are held at once; 0: as the engine does by itself
+	Profile string
+
+	in  *bufio.Reader
+	out io.Writer
+}
+
+// report is what a contender says at the end.
+type report struct {
+	Done   int     `json:"done"`              // jobs that were handled, each once
+	Twice  int     `json:"twice,omitempty"`   // and how often one more than once
+	Held   int64   `json:"held"`              // jobs that the queue still has, by its own count
+	Late   []int64 `json:"late_us,omitempty"` // latency: of each job, from the call that added it until its handler began
+	Fair   float64 `json:"fairness,omitempty"`
+	Size   int64   `json:"file_bytes,omitempty"`
+	Failed string  `json:"failed,omitempty"`
+}
+
+func (p *part) flags(f *flag.FlagSet) {
+	f.IntVar(&p.Jobs, "jobs", 100_000, "")
+	f.IntVar(&p.Workers, "workers", 100, "")
+	f.Float64Var(&p.Rate, "rate", 1000, "")
+	f.Float64Var(&p.Seconds, "seconds", 4, "")
+	f.StringVar(&p.Redis, "redis", "", "")
+	f.StringVar(&p.Folder, "folder", "", "")
+	f.BoolVar(&p.Limits, "limits", false, "")
+	f.IntVar(&p.Ahead, "ahead", 0, "")
+	f.StringVar(&p.Profile, "profile", "", "")
+}
+
+// begin and end enclose what is measured: who measures looks, and says that it goes on.
+func (p *part) begin() { p.say("begin") }
+func (p *part) end()   { p.say("end") }
+
+func (p *part) say(what string) {
+	_, _ = fmt.Fprintln(p.out, what)
+	_, _ = p.in.ReadString('\n') // nobody is there: it goes on
+}
+
+func (p *part) report(r report) error { return json.NewEncoder(p.out).Encode(r) }
+
+// seen counts jobs by their numbers.
+type seen struct {
+	once  []atomic.Bool
+	n     atomic.Int64
+	twice atomic.Int64
+	all   chan struct{} // closed when each was seen
+}
+
+func newSeen(n int) *seen { return &seen{once: make([]atomic.Bool, n), all: make(chan struct{})} }
+
+// one counts a job, and returns its number.
+func (s *seen) one(payload []byte) (int, error) {
+	i, err := number(payload)
+	if err != nil || i >= len(s.once) {
+		return 0, errors.Join(err, fmt.Errorf("a job that nobody added: %q", payload))
+	}
+	if s.once[i].Swap(true) {
+		s.twice.Add(1)
+	} else if s.n.Add(1) == int64(len(s.once)) {
+		close(s.all)
+	}
+	return i, nil
+}
+
+// patience is how long anything may take that is measured.
+const patience = 2 * time.Minute
+
+func (s *seen) wait(ctx context.Context) error {
+	select {
+	case <-s.all:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(patience):
+		return fmt.Errorf("%d jobs of %d were handled in %v", s.n.Load(), len(s.once), patience)
+	}
+}
+
+// bulks adds jobs in calls of 1,000, by two callers.
+func bulks(jobs []*tidemill.Message, add func([]*tidemill.Message) error) error {
+	return each(2, slices.Collect(slices.Chunk(jobs, 1000)), add)
+}
+
+// singles adds jobs one a call, 50 in flight.
+func singles(jobs []*tidemill.Message, add func([]*tidemill.Message) error) error {
+	return each(50, slices.Collect(slices.Chunk(jobs, 1)), add)
+}
+
+func each[T any](callers int, all []T, do func(T) error) error {
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	errs := make([]error, callers)
+	for c := range callers {
+		wait.Go(func() {
+			for errs[c] == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(all) {
+					return
+				}
+				errs[c] = do(all[i])
+			}
+		})
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// offered is an open load: each job is added when it is due, whoever waits for an answer.
+type offered struct {
+	jobs []*tidemill.Message
+	sent []time.Time
+	late []int64 // µs
+}
+
+func offer(n int, queue string) *offered {
+	return &offered{jobs: newEvents().take(queue, n), sent: make([]time.Time, n), late: make([]int64, n)}
+}
+
+// add adds all at a rate, and returns when all are added.
+func (o *offered) add(rate float64, add func([]*tidemill.Message) error) error {
+	var wait sync.WaitGroup
+	errs := make([]error, len(o.jobs))
+	start := time.Now()
+	for i := range o.jobs {
+		time.Sleep(time.Until(start.Add(time.Duration(float64(i) / rate * float64(time.Second)))))
+		o.sent[i] = time.Now()
+		wait.Go(func() { errs[i] = add(o.jobs[i : i+1]) })
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// began is told of each job when its handler begins.
+func (o *offered) began(i int) { o.late[i] = time.Since(o.sent[i]).Microseconds() }
+
+// settled leaves out the first tenth: connections are made, code and caches get warm.
+func (o *offered) settled() []int64 { return o.late[len(o.late)/10:] }
