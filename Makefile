@@ -18,9 +18,9 @@ test: unit race sim e2e servers faults ## everything: unit tests, race detector,
 unit: ## tests on memory and SQLite backends, anywhere, in under two minutes
 	$(GO) test ./...
 
-race: ## the same under the race detector, with 500 simulated seeds
+race: ## the same under the race detector, with 150 simulated seeds
 	sh scripts/need.sh cc
-	CGO_ENABLED=1 TIDEMILL_SIM_SEEDS=500 $(GO) test -race -timeout 20m ./...
+	CGO_ENABLED=1 TIDEMILL_SIM_SEEDS=150 $(GO) test -race -timeout 20m ./...
 
 sim: ## 2,000 seeds of the simulation of each system
 	$(GO) test -timeout 20m -count=1 ./sim -seeds 2000

@@ -35,17 +35,11 @@ func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue
 	if err := s.group.write(ctx, s, in); err != nil {
 		return fmt.Errorf("add %d jobs: %w", len(jobs), err)
 	}
-	full := ""
-	for i := range in.jobs {
-		if in.jobs[i].state == queue.Full {
-			full = jobs[i].To
-		}
-		if added != nil {
-			added[i] = in.jobs[i].state
-		}
+	if added == nil {
+		return in.refused(0, len(jobs))
 	}
-	if full != "" && added == nil {
-		return queue.FullError(full)
+	for i := range in.jobs {
+		added[i] = in.jobs[i].state
 	}
 	return nil
 }
@@ -62,13 +56,20 @@ type intake struct {
 
 // incoming is one job on its way in.
 type incoming struct {
-	line  *line
-	rec   []byte
-	at    int64 // when it comes due; 0: at once
-	name  name
-	twin  int // index of the job of the same name before it in the batch; -1: none
-	state queue.Added
-	n     uint64 // its position, once it is written
+	line     *line
+	tenant   string
+	key      []byte // the caller's
+	priority uint8
+	added    int64
+	rec      []byte
+	late     bool   // it goes to queue_late
+	at       int64  // when it comes due; 0: at once
+	strand   []byte // of what is late and due; once it is laid out
+	failures []byte // of a job that is retried by hand
+	name     name
+	twin     int // index of the job of the same name before it in the batch; -1: none
+	state    queue.Added
+	n        uint64 // its position, once it is written
 }
 
 // prepare encodes jobs and takes hold of their names. What is prepared has to be finished.
@@ -93,7 +94,9 @@ func (s *Store) prepare(ctx context.Context, jobs []*tidemill.Message) (*intake,
 		j := &in.jobs[i]
 		from := len(records)
 		records = appendRecord(records, m, ms)
-		j.line, j.rec, j.at = l, records[from:len(records):len(records)], l.putAt(m.At, now)
+		j.line, j.tenant, j.key, j.priority, j.added = l, m.Tenant, m.Key, m.Priority, ms
+		j.rec, j.at = records[from:len(records):len(records)], l.putAt(m.At, now)
+		j.late = j.at > 0
 		j.name, scratch = nameOf(l.no, m.Tenant, m.ID, scratch)
 		want[i] = j.name
 	}
@@ -122,19 +125,29 @@ func (in *intake) fit(capacity, from, to int) bool {
 		j := &in.jobs[i]
 		switch {
 		case j.twin >= 0:
-			if j.state = queue.Known; in.jobs[j.twin].state == queue.Full {
-				j.state = queue.Full
+			if j.state = in.jobs[j.twin].state; j.state == queue.New {
+				j.state = queue.Known
 			}
 		case j.state == queue.Known:
+		case j.line.is.Load().Closed:
+			j.state = queue.Closed
 		case j.line.held.Add(1) > int64(capacity):
 			j.line.held.Add(-1)
 			j.state = queue.Full
 		default:
 			j.state = queue.New
 		}
-		all = all && j.state != queue.Full
+		all = all && (j.state == queue.New || j.state == queue.Known)
 	}
 	return all
+}
+
+// refused is the error for the jobs from and before to that are Full or Closed; nil: none is.
+func (in *intake) refused(from, to int) (err error) {
+	for i := from; i < to && err == nil; i++ {
+		err = queue.Refused(in.jobs[i].state, in.jobs[i].line.name)
+	}
+	return err
 }
 
 // unfit gives the places back and leaves those jobs out.

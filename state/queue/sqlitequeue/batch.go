@@ -1,6 +1,9 @@
 package sqlitequeue
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
@@ -18,17 +21,20 @@ type batch struct {
 // part is what a batch adds to one queue.
 type part struct {
 	line   *line
+	apart  apart       // as the settings say when it is laid out
 	jobs   []*incoming // in order; positions are base+1 …
 	base   uint64      // set by apply
 	pieces []piece
-	late   []int // indices of jobs that are not due yet
+	late   []int // indices of jobs that are not due yet, or were here before
 	bytes  int
 }
 
-// piece is a segment in the making: jobs from and before to.
+// piece is a segment in the making: jobs from and before to, of one strand and priority.
 type piece struct {
 	from, to int
 	blob     []byte
+	strand   []byte
+	priority uint8
 }
 
 // nameLog is the names of a batch that go to one table.
@@ -83,25 +89,30 @@ func (b *batch) log(t *table) *nameLog {
 	return l
 }
 
-// cut makes segments of neighbours that are due.
+// cut makes segments of neighbours that are due and of one strand.
 func (p *part) cut() {
+	p.line.mu.Lock()
+	p.apart = p.line.apart
+	p.line.mu.Unlock()
 	var records [][]byte
 	size, from := 0, 0
 	flush := func(to int) {
 		if len(records) > 0 {
+			first := p.jobs[from]
 			blob := appendSegment(make([]byte, 0, size+4*len(records)+4), records)
-			p.pieces = append(p.pieces, piece{from, to, blob})
+			p.pieces = append(p.pieces, piece{from, to, blob, p.apart.strand(first), first.priority})
 		}
 		records, size = records[:0], 0
 	}
 	for i, j := range p.jobs {
 		p.bytes += len(j.rec)
-		if j.at != 0 {
+		if j.late {
 			flush(i)
+			j.strand = p.apart.strand(j)
 			p.late = append(p.late, i)
 			continue
 		}
-		if len(records) == segmentJobs || size+len(j.rec) > segmentBytes {
+		if len(records) == segmentJobs || size+len(j.rec) > segmentBytes || len(records) > 0 && !p.apart.together(p.jobs[i-1], j) {
 			flush(i)
 		}
 		if len(records) == 0 {
@@ -111,6 +122,28 @@ func (p *part) cut() {
 	}
 	flush(len(p.jobs))
 }
+
+// strand names the strand of a job.
+func (a apart) strand(j *incoming) []byte {
+	return a.of(make([]byte, 0, 8+len(j.tenant)+len(j.key)), j.line.no, j.priority, j.tenant, string(j.key))
+}
+
+// together says whether two jobs of a queue may share a segment.
+func (a apart) together(x, y *incoming) bool {
+	return x.priority == y.priority && x.tenant == y.tenant &&
+		(!a.ordered && !a.keyed || bytes.Equal(x.key, y.key))
+}
+
+// due is when a job joins its chain; 0: it has none.
+func (j *incoming) due() int64 {
+	if len(j.strand) < 5 || j.strand[4] != ofChain {
+		return 0
+	}
+	return max(j.added, j.at)
+}
+
+// errOtherOrder says that the queue's order was changed after a batch was laid out.
+var errOtherOrder = errors.New("the queue's order was changed meanwhile")
 
 // apply writes the batch. It is run by the writer.
 func (b *batch) apply(tx *sqlitedb.Tx) error {
@@ -136,26 +169,57 @@ func (b *batch) apply(tx *sqlitedb.Tx) error {
 
 func (p *part) apply(tx *sqlitedb.Tx) error {
 	var next int64
-	if err := tx.QueryRow("UPDATE queue SET next=next+? WHERE no=? RETURNING next", len(p.jobs), p.line.no).Scan(&next); err != nil {
+	var ordered bool
+	if err := tx.QueryRow("UPDATE queue SET next=next+? WHERE no=? RETURNING next, ordered", len(p.jobs), p.line.no).Scan(&next, &ordered); err != nil {
 		return fmt.Errorf("move its end: %w", err)
+	}
+	if ordered != p.apart.ordered {
+		return errOtherOrder
 	}
 	p.base = uint64(next) - uint64(len(p.jobs))
 	for i, j := range p.jobs {
 		j.n = p.base + 1 + uint64(i)
 	}
-	args := make([]any, 0, max(3*len(p.pieces), 4*len(p.late)))
-	for _, s := range p.pieces {
-		args = append(args, p.line.place(p.jobs[s.from].n), s.to-s.from, s.blob)
+	args := make([]any, 0, max(5*len(p.pieces), 8*len(p.late)))
+	for i := range p.pieces {
+		s := &p.pieces[i]
+		args = append(args, p.line.place(p.jobs[s.from].n), s.to-s.from, s.blob, s.strand, s.priority)
 	}
-	if _, err := tx.Bulk("INSERT INTO queue_segment(pos,n,jobs) VALUES ", "(?,?,?)", "", args); err != nil {
+	if _, err := tx.Bulk("INSERT INTO queue_segment(pos,n,jobs,strand,priority) VALUES ", "(?,?,?,?,?)", "", args); err != nil {
 		return err
 	}
 	args = args[:0]
 	for _, i := range p.late {
-		args = append(args, p.line.place(p.jobs[i].n), p.line.no, p.jobs[i].at, p.jobs[i].rec)
+		j := p.jobs[i]
+		args = append(args, p.line.place(j.n), p.line.no, zeroNull(j.at), j.rec, j.due(), chainOnly(j.strand), j.failures)
 	}
-	_, err := tx.Bulk("INSERT INTO queue_late(pos,queue,at,tries,handed,job) VALUES ", "(?,?,?,0,0,?)", "", args)
+	_, err := tx.Bulk("INSERT INTO queue_late(pos,queue,at,tries,handed,job,due,strand,failures) VALUES ", "(?,?,?,0,0,?,?,?,?)", "", args)
 	return err
+}
+
+// chainOnly is the name of a strand as queue_late has it: chains only are looked up there.
+func chainOnly(strand []byte) []byte {
+	if len(strand) < 5 || strand[4] != ofChain {
+		return nil
+	}
+	return strand
+}
+
+// write writes the batch, and lays it out anew where a queue's order was changed.
+func (b *batch) write(ctx context.Context, s *Store, also func(*sqlitedb.Tx) error) error {
+	for {
+		err := s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
+			if err := b.apply(tx); err != nil || also == nil {
+				return err
+			}
+			return also(tx)
+		})
+		if !errors.Is(err, errOtherOrder) {
+			return err
+		}
+		again := newBatch(b.intakes)
+		b.parts, b.logs = again.parts, again.logs
+	}
 }
 
 // finish tells the queues and the callers.

@@ -105,7 +105,10 @@ func forgetAhead(s *Store, name string) {
 	l := s.find(name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ready, l.cursor = nil, 0
+	for _, of := range l.strands {
+		of.ready, of.cursor = nil, 0
+	}
+	l.ahead = 0
 	clear(l.segs)
 }
 

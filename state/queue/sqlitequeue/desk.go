@@ -28,7 +28,7 @@ func (s *source) Books(ctx context.Context) (tidemill.Books, error) {
 		if err := tx.QueryRow("SELECT next, delivered, skipped, dead FROM queue WHERE no=?", l.no).Scan(&next, &delivered, &skipped, &dead); err != nil {
 			return err
 		}
-		if err := tx.QueryRow(pendingSQL, l.place(0), l.place(placeMask), l.no).Scan(&pending); err != nil {
+		if err := tx.QueryRow(pendingSQL, l.pendingArgs()...).Scan(&pending); err != nil {
 			return err
 		}
 		b = tidemill.Books{
@@ -51,59 +51,76 @@ func (s *Store) Stats(ctx context.Context, name string) (queue.Stats, error) {
 	if l == nil {
 		return st, ctx.Err()
 	}
+	if err := s.tidy(ctx, l); err != nil {
+		return st, err
+	}
 	now, ms := s.now()
+	if err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+		return tx.QueryRow("SELECT count(*) FROM queue_late WHERE queue=? AND at>?", l.no, ms).Scan(&st.Delayed)
+	}); err != nil {
+		return st, fmt.Errorf("count queue %q: %w", name, err)
+	}
 	l.mu.Lock()
 	l.expire(now)
 	st.Leased = int64(len(l.outs))
+	st.Waiting = max(l.pending-st.Leased-st.Delayed, 0)
+	st.Completed, st.Failed = l.kept[keptCompleted], l.kept[keptFailed]
 	l.mu.Unlock()
-	var pending int64
-	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		if err := tx.QueryRow(pendingSQL, l.place(0), l.place(placeMask), l.no).Scan(&pending); err != nil {
-			return err
-		}
-		return tx.QueryRow("SELECT count(*) FROM queue_late WHERE queue=? AND at>?", l.no, ms).Scan(&st.Delayed)
-	})
-	if err != nil {
-		return st, fmt.Errorf("count queue %q: %w", name, err)
-	}
-	st.Waiting = max(pending-st.Leased-st.Delayed, 0)
-	p, err := l.read(ctx, s, 0, l.last(), 1, 1<<63-1, noSegment)
+	p, err := l.read(ctx, s, 0, l.last(), 1)
 	if err != nil {
 		return st, err
 	}
 	for _, it := range p.items {
-		var m tidemill.Message
-		if added, err := readRecord(it.rec, &m); err == nil && !it.damaged {
-			st.Oldest = time.UnixMilli(added).UTC()
+		if h, ok := readHead(it.rec); ok && !it.damaged {
+			st.Oldest = time.UnixMilli(h.added).UTC()
 			break
 		}
 	}
 	return st, nil
 }
 
+// last is the position of the newest job.
 func (l *line) last() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.end
 }
 
-func noSegment(uint64) *segment { return nil }
-
 // List implements queue.Desk: queues by name, the jobs of each oldest first, page by page.
 func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
 		left := f.Max
 		for _, l := range s.chosen(f.Queue) {
-			for job, err := range s.jobs(ctx, l) {
-				if err == nil && !f.Matches(job) {
-					continue
-				}
+			for job, err := range s.search(ctx, l, f) {
 				if !yield(job, err) || err != nil {
 					return
 				}
 				if left--; left == 0 {
 					return
 				}
+			}
+		}
+	}
+}
+
+// search yields the jobs of a queue that a filter chooses, whatever its Max says.
+func (s *Store) search(ctx context.Context, l *line, f queue.Filter) iter.Seq2[*queue.Job, error] {
+	var all iter.Seq2[*queue.Job, error]
+	switch {
+	case len(f.IDs) > 0:
+		all = s.named(ctx, l, f)
+	case f.State == "" || f.State.Held():
+		all = s.jobs(ctx, l)
+	default:
+		all = s.keptJobs(ctx, l)
+	}
+	return func(yield func(*queue.Job, error) bool) {
+		for job, err := range all {
+			if err == nil && !f.Matches(job) {
+				continue
+			}
+			if !yield(job, err) || err != nil {
+				return
 			}
 		}
 	}
@@ -123,21 +140,21 @@ func (s *Store) chosen(name string) []*line {
 	return all
 }
 
-// jobs yields all jobs of a queue.
+// jobs yields all jobs of a queue that have not ended.
 func (s *Store) jobs(ctx context.Context, l *line) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
 		for after, end := uint64(0), l.last(); after < end; {
-			p, err := l.read(ctx, s, after, end, 256, 1<<63-1, noSegment)
+			p, err := l.read(ctx, s, after, end, 256)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			for _, it := range p.items {
+			for i := range p.items {
 				if err := ctx.Err(); err != nil {
 					yield(nil, err)
 					return
 				}
-				if !yield(s.job(l, it), nil) {
+				if !yield(s.job(l, &p.items[i]), nil) {
 					return
 				}
 			}
@@ -146,15 +163,61 @@ func (s *Store) jobs(ctx context.Context, l *line) iter.Seq2[*queue.Job, error] 
 	}
 }
 
+// named yields the jobs of a queue that have one of the filter's IDs, or that seem to.
+func (s *Store) named(ctx context.Context, l *line, f queue.Filter) iter.Seq2[*queue.Job, error] {
+	return func(yield func(*queue.Job, error) bool) {
+		var all []uint64
+		for _, id := range f.IDs {
+			some, err := s.positions(ctx, l, id)
+			if err != nil {
+				yield(nil, fmt.Errorf("look for job %q in queue %q: %w", id, l.name, err))
+				return
+			}
+			all = append(all, some...)
+		}
+		slices.Sort(all)
+		for _, n := range slices.Compact(all) {
+			job, err := s.jobAt(ctx, l, n, f.State == "" || f.State.Held())
+			if job == nil && err == nil {
+				continue
+			}
+			if !yield(job, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// jobAt is the job at a position, held or kept, or nil.
+func (s *Store) jobAt(ctx context.Context, l *line, n uint64, held bool) (*queue.Job, error) {
+	if !held {
+		k, err := s.keptAt(ctx, l, n)
+		if err != nil || k == nil {
+			return nil, err
+		}
+		return k.job(l), nil
+	}
+	f, err := l.at(ctx, s, n)
+	if err != nil || f == nil {
+		return nil, err
+	}
+	return s.job(l, f), nil
+}
+
 // job shows a job to an operator.
-func (s *Store) job(l *line, it pageItem) *queue.Job {
-	j := &queue.Job{State: queue.Waiting, Cause: string(it.cause)}
-	if _, err := readRecord(it.rec, &j.Message); err != nil || it.damaged {
+func (s *Store) job(l *line, it *item) *queue.Job {
+	j := &queue.Job{State: queue.Waiting, Failures: readFailures(it.failures())}
+	if it.past != nil {
+		j.Cause = string(it.past.cause)
+	}
+	if added, err := readRecord(it.rec, &j.Message); err != nil || it.damaged {
 		j.Message = tidemill.Message{}
 		j.Cause = errDamaged.Error()
+	} else {
+		j.Added = time.UnixMilli(added).UTC()
 	}
 	now, ms := s.now()
-	j.To, j.Tries, j.Handed = l.name, it.tries, it.handed
+	j.To, j.Tries, j.Handed = l.name, int(it.tries), int(it.handed)
 	j.Mark = tidemill.Mark{Shard: l.no, Lo: it.n}
 	if it.at != 0 {
 		j.At = time.UnixMilli(it.at).UTC()
@@ -162,14 +225,17 @@ func (s *Store) job(l *line, it pageItem) *queue.Job {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expire(now)
+	if it.seg != nil && it.n <= l.boot {
+		j.Handed = 1
+	}
+	w := l.backs[it.n]
 	switch o := l.outs[it.n]; {
 	case o != nil:
-		j.State, j.Handed = queue.Leased, o.handed
+		j.State, j.Handed = queue.Leased, int(o.handed)
+	case w != nil:
+		j.Handed = max(j.Handed, int(w.handed))
 	case it.at > ms:
 		j.State = queue.Delayed
-	}
-	if it.seg != nil && (it.n <= l.boot || it.n <= l.top) {
-		j.Handed = max(j.Handed, 1)
 	}
 	return j
 }

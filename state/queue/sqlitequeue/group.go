@@ -91,7 +91,7 @@ func (g *group) take(ctx context.Context, s *Store) {
 	g.mu.Unlock()
 	if n > 0 { // else another leader took them all
 		b := newBatch(taken)
-		b.finish(s, s.db.Write(context.WithoutCancel(ctx), b.apply))
+		b.finish(s, b.write(context.WithoutCancel(ctx), s, nil))
 	}
 }
 

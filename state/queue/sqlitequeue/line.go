@@ -1,140 +1,240 @@
 package sqlitequeue
 
 import (
-	"container/heap"
-	"math/bits"
+	"database/sql"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/queue"
 )
 
 // line is one queue as this process sees it.
 //
 // Three turns are taken in this order, and never while mu is held: waiting (to be the one
-// who waits for jobs), handing (to choose jobs and hand them out), ending (to change what
-// is in the queue's segments).
+// who waits for jobs), handing (to choose jobs that wait, or to change them), ending (to
+// change what is in the queue's segments). Whoever has not the turn handing may add to what
+// waits, and takes nothing away.
 type line struct {
 	no      uint32
 	name    string
-	held    atomic.Int64 // jobs in the queue, and those on their way in
+	room    room
+	held    atomic.Int64                   // jobs in the queue, and those on their way in
+	is      atomic.Pointer[queue.Settings] // the settings, for who does not hold mu; never changed, only replaced
 	waiting *semaphore.Weighted
 	handing *semaphore.Weighted
 	ending  *semaphore.Weighted
 	wake    chan struct{} // cap 1: whoever waits for jobs shall look again
 
-	mu     sync.Mutex
-	end    uint64 // position of the newest job that is durable
-	cursor uint64 // jobs up to here were read, or are late ones that are not due
-	boot   uint64 // jobs up to here may have been handed out before this process began
-	top    uint64 // the highest position that was handed out
-	mark   uint64 // jobs up to here count as handed out once, should the process die
-	epoch  uint32 // of the last hand-out
-	epochs uint32 // epochs up to here are used up, should the process die
+	mu       sync.Mutex
+	settings *queue.Settings // as in is
+	version  int             // how often they were set
+	apart    apart           // as they say
 
-	ready []item  // read ahead, in order
-	back  itemSet // to be handed out again, or come due: all of them before the cursor
-	segs  map[uint64]*segment
+	end     uint64 // position of the newest job that is durable
+	pending int64  // durable jobs that have not ended
+	boot    uint64 // jobs up to here may have been handed out before this process began
+	mark    uint64 // jobs up to here count as handed out once, should the process die
+	epoch   uint32 // of the last hand-out
+	epochs  uint32 // epochs up to here are used up, should the process die
+
+	levels   []*level           // those that ever had a job, the highest first
+	pass     float64            // of the level that was served last
+	strands  map[string]*strand // those that have jobs which wait, or somebody who holds them back
+	backs    map[uint64]*item   // what is in their backs
+	ahead    int                // jobs that were read ahead
+	asking   []*strand          // chains to be looked up in the file
+	tallies  map[tally]int64    // jobs that wait
+	vague    bool               // there may be late jobs in the file, due or put off, that hold chains
+	unlisted bool               // there may be strands in the file that are not among them
+	listed   []byte             // the strand up to which those were looked for
+	missed   bool               // more of them came since that began
+	relists  bool               // strands are read again, whose jobs may be out
+	stuck    bool               // nobody in memory may go on
+	since    int                // the round in which somebody went on
+	round    int                // how often all strands in the file were looked through
+	segs     map[uint64]*segment
+
+	limits
+	again time.Time // when somebody whom a limit holds back may go on; zero: nobody is
 
 	outs   map[uint64]*out
 	grants map[*grant]struct{}
 	expiry time.Time // no lease ends before; zero: none is out
 	gate   gate
 
-	late    int64               // rows in queue_late
-	hot     map[uint64]struct{} // those of them that are in ready, in back or out
-	seen    dueMark             // what came due up to here was looked at
-	nextAt  int64               // when the next late job comes due; 0: never
-	reading bool                // a page is being read: the cursor is in motion
+	late   int64               // rows in queue_late
+	hot    map[uint64]struct{} // those of them that wait in memory, or are out
+	gone   map[uint64]struct{} // those that ended while late jobs are being read; nil: they are not
+	seen   dueMark             // what came due up to here was looked at
+	nextAt int64               // when the next late job comes due; 0: never
+	old    span                // positions of segments without a strand, written by former versions, that are to be read
+	kept   [2]int64            // jobs kept after their end, by keptState
 }
 
-// item is a job that waits for being handed out.
-type item struct {
-	n       uint64
-	seg     *segment // that it is in; nil: it is late
-	rec     []byte   // nil: to be read
-	tries   int
-	handed  int // how often it was handed out so far
-	at      int64
-	damaged bool
+// tally is what waiting jobs are counted by.
+type tally struct {
+	priority uint8
+	tenant   string
 }
 
-// segment is what is to be known of a segment while jobs of it are about.
-type segment struct {
-	first uint64
-	n     int
-	ended uint64 // bits of jobs that have left it, durably
-	saved bool   // queue_ended has a row
-	going uint64 // bits that leave in the stroke being written; whoever has the turn "ending"
-}
+// span is the positions after from up to to.
+type span struct{ from, to uint64 }
 
-func (s *segment) bit(n uint64) uint64 { return 1 << (n - s.first) }
-func (s *segment) empty(ended uint64) bool {
-	return bits.OnesCount64(ended) == s.n
-}
-
-// out is a job that is handed out.
-type out struct {
-	item
-	id    string // to be sure when it is settled by its ID alone
-	grant *grant
-	busy  bool // its end is being written
-}
-
-// grant is the lease of what was handed out together.
-type grant struct {
-	epoch uint32
-	owner *source // whose Keep renews it; nil: it was left
-	until time.Time
-	probe uint32 // the gate's turn that it counts in; 0: none
-	jobs  []uint64
-	open  int // of jobs, those that are still out under it
-}
-
-// gate holds deliveries back.
-type gate struct {
-	closed bool
-	until  time.Time
-	probes int
-	out    int    // handed out since it closed, and still out
-	turn   uint32 // one more at each change, so that those before it are not counted
-}
-
-// dueMark is a place in the order of queue_late by time.
+// dueMark is a place in the order of queue_late by time; those without a time come first.
 type dueMark struct {
 	at    int64
 	place int64
 }
 
-func newLine(no uint32, name string, now time.Time) *line {
-	return &line{
-		no: no, name: name, wake: make(chan struct{}, 1),
+func newLine(no uint32, name string, r room) *line {
+	l := &line{
+		no: no, name: name, room: r, wake: make(chan struct{}, 1),
 		waiting: semaphore.NewWeighted(1), handing: semaphore.NewWeighted(1), ending: semaphore.NewWeighted(1),
+		strands: map[string]*strand{}, backs: map[uint64]*item{}, tallies: map[tally]int64{},
 		segs: map[uint64]*segment{}, outs: map[uint64]*out{}, grants: map[*grant]struct{}{}, hot: map[uint64]struct{}{},
-		seen: dueMark{at: now.UnixMilli(), place: 1<<63 - 1}, // what is due now is found by position
+	}
+	l.obeys(new(queue.Settings))
+	return l
+}
+
+// obeys makes the settings those of the queue. Nobody changes them afterwards. mu is held.
+func (l *line) obeys(s *queue.Settings) {
+	if l.settings != nil && !s.SameLimits(l.settings) {
+		clear(l.spent)
+	}
+	l.settings, l.apart = s, howApart(s)
+	l.is.Store(s)
+	l.version++
+	if l.obey(s); !l.counts {
+		return
+	}
+	for _, o := range l.outs { // in any order: they are only counted
+		if !o.counted {
+			o.counted = true
+			l.bound(&o.item, 1)
+		}
 	}
 }
 
-// measure counts what the queue holds, at the start.
+// tally counts n more jobs that wait: of a strand, or of a chain's job. mu is held.
+func (l *line) tally(s *strand, it *item, n int64) {
+	t := tally{s.priority, s.tenant}
+	if s.chain {
+		t.priority = it.priority
+	}
+	if l.tallies[t] += n; l.tallies[t] == 0 {
+		delete(l.tallies, t)
+	}
+}
+
+// measure counts what the queue holds and finds its strands, at the start.
 func (l *line) measure(tx *sqlitedb.Tx) error {
-	var pending int64
-	if err := tx.QueryRow(pendingSQL, l.place(0), l.place(placeMask), l.no).Scan(&pending); err != nil {
+	if err := tx.QueryRow(pendingSQL, l.pendingArgs()...).Scan(&l.pending); err != nil {
 		return err
 	}
-	l.held.Store(pending)
-	return tx.QueryRow("SELECT count(*), coalesce(min(CASE WHEN at>? THEN at END),0) FROM queue_late WHERE queue=?", l.seen.at, l.no).Scan(&l.late, &l.nextAt)
+	l.held.Store(l.pending)
+	if err := tx.QueryRow("SELECT count(*) FROM queue_late WHERE queue=?", l.no).Scan(&l.late); err != nil {
+		return err
+	}
+	if l.late > 0 { // all that is due is to be looked at, from the beginning
+		l.seen, l.nextAt, l.vague = dueMark{at: -1}, 1, true
+	}
+	for state := range l.kept {
+		if err := tx.QueryRow("SELECT count(*) FROM queue_kept WHERE queue=? AND state=?", l.no, state).Scan(&l.kept[state]); err != nil {
+			return err
+		}
+	}
+	var last, n sql.NullInt64
+	if err := tx.QueryRow("SELECT max(pos), n FROM queue_segment WHERE strand IS NULL AND pos BETWEEN ? AND ?",
+		l.place(0), l.place(placeMask)).Scan(&last, &n); err != nil {
+		return err
+	}
+	if last.Valid {
+		l.old.to = position(last.Int64+n.Int64) - 1
+	}
+	if l.settings.Ordered {
+		return l.measureChains(tx)
+	}
+	rows, err := tx.Query(strandsSQL, strandsOf(l.no), strandsOf(l.no+1))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id []byte
+		var jobs, last int64
+		if err := rows.Scan(&id, &jobs, &last); err != nil {
+			return err
+		}
+		l.found(id, last, jobs, -1)
+	}
+	return rows.Err()
+}
+
+// strandsSQL finds the strands of a queue, what each holds, and where it ends.
+const strandsSQL = `SELECT s.strand, sum(s.n)-coalesce(sum(e.gone),0), max(s.pos)
+	FROM queue_segment s LEFT JOIN queue_ended e ON e.pos=s.pos
+	WHERE s.strand>=? AND s.strand<? GROUP BY s.strand`
+
+// measureChains does the same where order is strict: the jobs of a chain have different
+// priorities.
+func (l *line) measureChains(tx *sqlitedb.Tx) error {
+	rows, err := tx.Query(`SELECT s.strand, s.pos, s.n-coalesce(e.gone,0), s.priority
+		FROM queue_segment s LEFT JOIN queue_ended e ON e.pos=s.pos
+		WHERE s.strand>=? AND s.strand<? ORDER BY s.strand, s.pos`, strandsOf(l.no), strandsOf(l.no+1))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id []byte
+		var last, jobs int64
+		var priority int
+		if err := rows.Scan(&id, &last, &jobs, &priority); err != nil {
+			return err
+		}
+		l.found(id, last, jobs, priority)
+	}
+	return rows.Err()
+}
+
+// found takes note of jobs of a strand in the file, the last of whose segments begins at
+// that place. priority -1: the strand's.
+func (l *line) found(id []byte, last, jobs int64, priority int) {
+	s := readStrand(id)
+	of := item{priority: s.priority}
+	if priority >= 0 {
+		of.priority = uint8(priority)
+	}
+	l.tally(s, &of, jobs)
+	if is := l.strands[s.id]; is != nil {
+		s = is
+	} else if l.full() {
+		l.unlisted = true
+		return
+	} else {
+		s = l.keep(s)
+	}
+	s.end = max(s.end, position(last))
+	l.seat(s)
 }
 
 // pendingSQL looks for what a queue holds: what its segments hold, less what has left
 // them, and what is late.
 const pendingSQL = `SELECT
-	(SELECT coalesce(sum(n),0) FROM queue_segment WHERE pos BETWEEN ?1 AND ?2) -
-	(SELECT coalesce(sum(gone),0) FROM queue_ended WHERE pos BETWEEN ?1 AND ?2) +
-	(SELECT count(*) FROM queue_late WHERE queue=?3)`
+	(SELECT coalesce(sum(n),0) FROM queue_segment WHERE strand>=?1 AND strand<?2) +
+	(SELECT coalesce(sum(n),0) FROM queue_segment WHERE strand IS NULL AND pos BETWEEN ?3 AND ?4) -
+	(SELECT coalesce(sum(gone),0) FROM queue_ended WHERE pos BETWEEN ?3 AND ?4) +
+	(SELECT count(*) FROM queue_late WHERE queue=?5)`
+
+func (l *line) pendingArgs() []any {
+	return []any{strandsOf(l.no), strandsOf(l.no + 1), l.place(0), l.place(placeMask), l.no}
+}
 
 // signal lets whoever waits for jobs look again.
 func (l *line) signal() {
@@ -144,101 +244,6 @@ func (l *line) signal() {
 	}
 }
 
-// expire takes back what is out under leases that have ended. mu is held.
-func (l *line) expire(now time.Time) {
-	if l.expiry.IsZero() || l.expiry.After(now) {
-		return
-	}
-	l.expiry = time.Time{}
-	for g := range l.grants { // in any order: back is ordered by position
-		if g.until.After(now) {
-			l.expires(g.until)
-			continue
-		}
-		var busy []uint64
-		for _, n := range g.jobs {
-			switch o := l.outs[n]; {
-			case o == nil || o.grant != g:
-			case o.busy: // whoever writes its end calls expires if that fails
-				busy = append(busy, n)
-			default:
-				l.release(o)
-				o.rec = nil
-				heap.Push(&l.back, o.item)
-			}
-		}
-		g.jobs = busy
-	}
-}
-
-// expires notes that a lease ends then.
-func (l *line) expires(at time.Time) {
-	if l.expiry.IsZero() || at.Before(l.expiry) {
-		l.expiry = at
-	}
-}
-
-// release takes a job from whoever holds it. mu is held.
-func (l *line) release(o *out) {
-	delete(l.outs, o.n)
-	g := o.grant
-	if g.probe != 0 && g.probe == l.gate.turn {
-		l.gate.out--
-		l.signal()
-	}
-	if g.open--; g.open == 0 {
-		delete(l.grants, g)
-	}
-}
-
-// lease hands items out to a source. mu is held.
-func (l *line) lease(items []item, ids []*tidemill.Message, owner *source, now time.Time) *grant {
-	l.epoch++
-	g := &grant{epoch: l.epoch, owner: owner, until: now.Add(owner.lease), jobs: make([]uint64, len(items)), open: len(items)}
-	if l.gate.closed {
-		g.probe = l.gate.turn
-		l.gate.out += len(items)
-	}
-	outs := make([]out, len(items)) // one allocation; they end at about the same time
-	for i, it := range items {
-		it.rec = nil
-		it.handed++
-		outs[i] = out{item: it, id: ids[i].ID, grant: g}
-		l.outs[it.n] = &outs[i]
-		g.jobs[i] = it.n
-		l.top = max(l.top, it.n)
-	}
-	l.grants[g] = struct{}{}
-	l.expires(g.until)
-	return g
-}
-
-// leave moves jobs to a lease that nobody renews. mu is held.
-func (l *line) leave(left map[*grant][]*out) {
-	for g, os := range left { // in any order: each is on its own
-		to := &grant{epoch: g.epoch, until: g.until, probe: g.probe, open: len(os)}
-		for _, o := range os {
-			o.grant = to
-			to.jobs = append(to.jobs, o.n)
-		}
-		l.grants[to] = struct{}{}
-		if g.open -= len(os); g.open == 0 {
-			delete(l.grants, g)
-		}
-	}
-}
-
-// allowed is how many of n jobs the gate lets out now. mu is held.
-func (l *line) allowed(n int, now time.Time) int {
-	switch {
-	case !l.gate.closed:
-		return n
-	case l.gate.until.After(now):
-		return 0
-	}
-	return min(n, l.gate.probes-l.gate.out)
-}
-
 // next is when time alone will change something, if most jobs may be handed out now;
 // zero: never. mu is held.
 func (l *line) next(now time.Time, most int) time.Time {
@@ -246,10 +251,16 @@ func (l *line) next(now time.Time, most int) time.Time {
 		return l.gate.until
 	}
 	at := l.expiry
-	if l.nextAt > 0 && most > 0 {
-		if due := time.UnixMilli(l.nextAt); at.IsZero() || due.Before(at) {
-			at = due
+	sooner := func(t time.Time) {
+		if at.IsZero() || t.Before(at) {
+			at = t
 		}
+	}
+	if l.nextAt > 0 && most > 0 && len(l.backs) < l.room.backs {
+		sooner(time.UnixMilli(l.nextAt))
+	}
+	if !l.again.IsZero() && most > 0 {
+		sooner(l.again)
 	}
 	return at
 }
@@ -259,22 +270,56 @@ func (l *line) next(now time.Time, most int) time.Time {
 func (l *line) came(p *part) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	upTo := p.base + uint64(len(p.jobs))
-	if l.cursor == p.base && !l.reading && len(p.late) == 0 && len(l.ready) < aheadJobs && p.bytes < pageBytes {
-		for _, pc := range p.pieces {
-			seg := &segment{first: p.jobs[pc.from].n, n: pc.to - pc.from}
-			l.segs[seg.first] = seg
-			for _, j := range p.jobs[pc.from:pc.to] {
-				l.ready = append(l.ready, item{n: j.n, seg: seg, rec: j.rec})
-			}
+	few := p.bytes < pageBytes
+	var s *strand
+	for i := range p.pieces {
+		pc := &p.pieces[i]
+		first, n := p.jobs[pc.from].n, pc.to-pc.from
+		if s == nil || s.id != string(pc.strand) || l.strands[s.id] != s {
+			s = l.strands[string(pc.strand)]
 		}
-		l.cursor = upTo
+		if s == nil {
+			s = readStrand(pc.strand)
+			if s.key != "" && l.full() {
+				l.unlisted, l.missed = true, true // found in the file when others are done
+				l.tally(s, &item{priority: pc.priority}, int64(n))
+				continue
+			}
+			s = l.keep(s)
+		}
+		of := item{priority: pc.priority}
+		l.tally(s, &of, int64(n))
+		all := !s.unread() // that came before was read
+		if all {
+			s.cursor = max(s.cursor, first-1)
+		}
+		if all && few && l.ahead < l.room.ahead {
+			seg := &segment{first: first, n: n}
+			l.segs[first] = seg
+			for _, j := range p.jobs[pc.from:pc.to] {
+				it := item{n: j.n, seg: seg, rec: j.rec, strand: s}
+				if s.chain {
+					it.due, it.priority = j.added, j.priority
+				}
+				s.ready = append(s.ready, it)
+			}
+			l.ahead += n
+			s.cursor = first + uint64(n) - 1
+		}
+		s.end = first + uint64(n) - 1
+		l.seat(s)
 	}
 	for _, i := range p.late {
 		l.late++
-		l.comesAt(p.jobs[i].at)
+		switch j := p.jobs[i]; {
+		case j.at > 0:
+			l.comesAt(j.at)
+		default: // it is here again
+			l.takeUp(item{n: j.n, strand: l.strand(j.strand), due: j.due(), priority: j.priority})
+		}
 	}
-	l.end = max(l.end, upTo)
+	l.end = max(l.end, p.base+uint64(len(p.jobs)))
+	l.pending += int64(len(p.jobs))
 	l.signal()
 }
 
@@ -282,7 +327,7 @@ func (l *line) came(p *part) {
 func (l *line) takeUp(it item) {
 	if _, hot := l.hot[it.n]; !hot {
 		l.hot[it.n] = struct{}{}
-		heap.Push(&l.back, it)
+		l.push(it)
 	}
 }
 
@@ -301,28 +346,8 @@ func (l *line) putAt(at time.Time, now time.Time) int64 {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return max(ceilMillis(at), l.seen.at+1)
+	return max(queue.MillisUp(at).UnixMilli(), l.seen.at+1)
 }
 
-func ceilMillis(t time.Time) int64 {
-	ms := t.UnixMilli()
-	if time.UnixMilli(ms).Before(t) {
-		ms++
-	}
-	return ms
-}
-
-// itemSet is a heap (container/heap): the oldest first.
-type itemSet []item
-
-func (s itemSet) Len() int           { return len(s) }
-func (s itemSet) Less(i, j int) bool { return s[i].n < s[j].n }
-func (s itemSet) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
-func (s *itemSet) Push(x any)        { *s = append(*s, x.(item)) }
-func (s *itemSet) Pop() any {
-	last := len(*s) - 1
-	x := (*s)[last]
-	(*s)[last] = item{}
-	*s = (*s)[:last]
-	return x
-}
+// String names the queue in errors.
+func (l *line) String() string { return fmt.Sprintf("queue %q", l.name) }

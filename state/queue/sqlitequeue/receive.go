@@ -1,7 +1,6 @@
 package sqlitequeue
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
 	"time"
@@ -13,9 +12,10 @@ import (
 
 // source hands out the jobs of one queue.
 type source struct {
-	store *Store
-	queue string
-	lease time.Duration
+	store   *Store
+	queue   string
+	lease   time.Duration
+	ordered bool
 }
 
 var (
@@ -29,28 +29,12 @@ func (s *Store) Open(name string, o queue.Options) tidemill.Source {
 	if o.Lease <= 0 {
 		o.Lease = queue.Lease
 	}
-	if o.Ordered {
-		return ordered{name}
-	}
-	return &source{store: s, queue: name, lease: o.Lease}
+	return &source{store: s, queue: name, lease: o.Lease, ordered: o.Ordered}
 }
-
-// ordered is what an order by key is answered with, which these queues do not keep.
-type ordered struct{ queue string }
-
-func (o ordered) refuse() error {
-	return tidemill.Fail(tidemill.Validation, "queue %q: queues in SQLite keep no order by key: open it without Ordered, or put it in Redis", o.queue)
-}
-
-func (o ordered) Receive(context.Context, []*tidemill.Message) (int, error) { return 0, o.refuse() }
-
-func (o ordered) Settle(context.Context, []tidemill.Settlement) error { return o.refuse() }
-
-func (o ordered) Traits() tidemill.Traits { return tidemill.Traits{} }
 
 // Traits implements tidemill.Source.
 func (s *source) Traits() tidemill.Traits {
-	return tidemill.Traits{Delays: true, Forwards: true, Keep: s.lease / 3}
+	return tidemill.Traits{Delays: true, Forwards: true, Ordered: s.ordered, Keep: s.lease / 3}
 }
 
 func (s *source) line(ctx context.Context) (*line, error) { return s.store.line(ctx, s.queue) }
@@ -105,51 +89,87 @@ func (s *source) handOut(ctx context.Context, l *line, into []*tidemill.Message)
 	if err := ctx.Err(); err != nil {
 		return 0, time.Time{}, err
 	}
+	if err := s.order(ctx, l); err != nil {
+		return 0, time.Time{}, err
+	}
 	now := s.store.o.Now()
 	l.mu.Lock()
 	l.expire(now)
 	most := l.allowed(len(into), now)
 	l.mu.Unlock()
 	if most > 0 {
-		if err := l.due(ctx, s.store); err != nil {
-			return 0, time.Time{}, err
-		}
-		if err := l.fill(ctx, s.store, most); err != nil {
+		if err := l.look(ctx, s.store); err != nil {
 			return 0, time.Time{}, err
 		}
 	}
-	chosen := l.choose(most)
+	chosen, err := l.choose(ctx, s.store, most, now)
+	if err != nil {
+		return 0, time.Time{}, err
+	}
 	if len(chosen) == 0 {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		next := l.next(now, most)
-		if most > 0 && l.cursor < l.end { // it came while we looked
-			next = now
-		}
-		return 0, next, nil
+		return 0, l.rests(now, most), nil
 	}
 	n, err := s.lend(ctx, l, chosen, into)
 	return n, now, err
 }
 
-// choose takes up to n of the oldest jobs that are due.
-func (l *line) choose(n int) []item {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	chosen := make([]item, 0, max(min(n, len(l.ready)+len(l.back)), 0))
-	for len(chosen) < n {
-		switch {
-		case len(l.back) > 0 && (len(l.ready) == 0 || l.back[0].n < l.ready[0].n):
-			chosen = append(chosen, heap.Pop(&l.back).(item))
-		case len(l.ready) > 0:
-			chosen = append(chosen, l.ready[0])
-			l.ready[0] = item{}
-			l.ready = l.ready[1:]
-		default:
-			return chosen
+// rests is when to look again after nobody was chosen. As long as there are strands in the
+// file that were not looked at, that is at once. mu is held.
+func (l *line) rests(now time.Time, most int) time.Time {
+	next := l.next(now, most)
+	if !l.unlisted || most <= 0 {
+		return next
+	}
+	if l.round <= l.since+1 {
+		return now
+	}
+	l.since = l.round // all were: some of them may go on in a while
+	if soon := now.Add(time.Second); next.IsZero() || soon.Before(next) {
+		return soon
+	}
+	return next
+}
+
+// look takes up what has come due, and what has to be known before turns are taken. Its
+// caller has the turn "handing".
+func (l *line) look(ctx context.Context, s *Store) error {
+	for _, do := range []func(context.Context, *Store) error{l.due, l.older, l.list, l.lookUp} {
+		if err := do(ctx, s); err != nil {
+			return err
 		}
 	}
-	return chosen
+	return nil
+}
+
+// choose takes up to most jobs whose turn it is. Its caller has the turn "handing".
+func (l *line) choose(ctx context.Context, s *Store, most int, now time.Time) ([]item, error) {
+	if most <= 0 {
+		return nil, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := &turn{l: l, ctx: ctx, store: s, now: now, chosen: make([]item, 0, min(most, max(l.ahead, pageJobs)+len(l.backs)))}
+	t.take(most)
+	l.again = t.again
+	if l.stuck = len(t.chosen) == 0; !l.stuck {
+		l.since = l.round
+	}
+	if t.err != nil {
+		l.putBack(t.chosen)
+		return nil, t.err
+	}
+	return t.chosen, nil
+}
+
+// putBack lets chosen jobs wait again. mu is held.
+func (l *line) putBack(chosen []item) {
+	for _, it := range chosen {
+		l.uncount(&it)
+		l.push(it)
+	}
+	l.signal()
 }
 
 // lend hands chosen jobs out, durably counted. On an error they wait again.
@@ -158,10 +178,7 @@ func (s *source) lend(ctx context.Context, l *line, chosen []item, into []*tidem
 		if err != nil {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			for _, it := range chosen {
-				heap.Push(&l.back, it)
-			}
-			l.signal()
+			l.putBack(chosen)
 		}
 	}()
 	if err := l.load(ctx, s.store, chosen); err != nil {
@@ -179,6 +196,7 @@ func (s *source) lend(ctx context.Context, l *line, chosen []item, into []*tidem
 			k.damaged = append(k.damaged, damage{it, ms, err})
 			continue
 		}
+		into[n].Header = queue.AppendFailures(into[n].Header, readFailures(it.failures()))
 		good = append(good, it)
 		n++
 	}
@@ -196,14 +214,24 @@ func (s *source) lend(ctx context.Context, l *line, chosen []item, into []*tidem
 			l.hot[good[i].n] = struct{}{}
 		}
 	}
+	for i := range k.damaged {
+		l.uncount(&k.damaged[i].item)
+		if c := k.damaged[i].item.strand; c.holder == k.damaged[i].item.n {
+			c.holder = 0
+			l.seat(c)
+		}
+	}
 	if n == 0 {
 		l.signal() // all were damaged: look on
 		return 0, nil
 	}
+	for i := range good {
+		good[i].strand = l.keyed(good[i].strand, into[i].Key)
+	}
 	g := l.lease(good, into, s, s.store.o.Now())
 	for i, it := range good {
 		m := into[i]
-		m.To, m.Tries, m.Handed = l.name, it.tries, it.handed+1
+		m.To, m.Tries, m.Handed = l.name, int(it.tries), int(it.handed)+1
 		m.At = time.Time{}
 		if it.at != 0 {
 			m.At = time.UnixMilli(it.at).UTC()
@@ -228,7 +256,9 @@ func (l *line) count(ctx context.Context, s *Store, k *stroke, good []item) erro
 			repeats = true
 		case it.handed > 0:
 			repeats = true
-			k.moved = append(k.moved, lateRow{n: it.n, seg: it.seg, tries: it.tries, handed: it.handed + 1, rec: it.rec})
+			row := it.lateRow()
+			row.handed++
+			k.moved = append(k.moved, row)
 		default:
 			top = max(top, it.n)
 		}
@@ -236,8 +266,12 @@ func (l *line) count(ctx context.Context, s *Store, k *stroke, good []item) erro
 	l.mu.Lock()
 	if top > l.mark || l.epoch+1 >= l.epochs {
 		k.mark = max(top, l.mark)
-		for i := 0; i < len(l.ready) && i < pageJobs; i++ {
-			k.mark = max(k.mark, l.ready[i].n)
+		if len(l.strands) == 1 { // those after them are next
+			for _, s := range l.strands {
+				if n := min(len(s.ready), pageJobs); n > 0 {
+					k.mark = max(k.mark, s.ready[n-1].n)
+				}
+			}
 		}
 		k.epochs = l.epoch + pageJobs
 	}
@@ -252,6 +286,7 @@ func (l *line) count(ctx context.Context, s *Store, k *stroke, good []item) erro
 		}
 		for _, d := range k.damaged {
 			k.books.Dead++
+			k.left++
 			if d.item.seg != nil {
 				k.leaves(d.item.seg, d.item.n)
 			} else {
@@ -291,7 +326,9 @@ func (l *line) load(ctx context.Context, s *Store, items []item) error {
 				continue
 			}
 			if it.seg == nil {
-				if err := tx.QueryRow("SELECT job FROM queue_late WHERE pos=?", l.place(it.n)).Scan(&it.rec); err != nil {
+				it.past = new(past)
+				err := tx.QueryRow("SELECT job, failures, cause FROM queue_late WHERE pos=?", l.place(it.n)).Scan(&it.rec, &it.past.failures, &it.past.cause)
+				if err != nil {
 					return fmt.Errorf("late job %d: %w", it.n, err)
 				}
 				continue

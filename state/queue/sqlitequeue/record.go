@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
 )
 
 // A record is a job as bytes: a checksum and what it is of. One column instead of twelve:
@@ -25,6 +26,12 @@ var errDamaged = errors.New("it is not what was written (checksum)")
 // appendRecord appends the record of m, added at that time.
 func appendRecord(b []byte, m *tidemill.Message, added int64) []byte {
 	start := len(b)
+	own := 0 // headers that are the queue's own
+	for _, f := range m.Header {
+		if queue.OwnHeader(f) {
+			own++
+		}
+	}
 	when := added
 	if !m.Time.IsZero() {
 		when = m.Time.UnixMilli()
@@ -37,8 +44,11 @@ func appendRecord(b []byte, m *tidemill.Message, added int64) []byte {
 	b = binary.AppendUvarint(b, uint64(len(m.ID)))
 	b = binary.AppendUvarint(b, uint64(len(m.Type)))
 	b = binary.AppendUvarint(b, uint64(len(m.Key)))
-	b = binary.AppendUvarint(b, uint64(len(m.Header)))
+	b = binary.AppendUvarint(b, uint64(len(m.Header)-own))
 	for _, f := range m.Header {
+		if own > 0 && queue.OwnHeader(f) {
+			continue
+		}
 		b = binary.AppendUvarint(b, uint64(len(f.Name)))
 		b = binary.AppendUvarint(b, uint64(len(f.Value)))
 	}
@@ -47,6 +57,9 @@ func appendRecord(b []byte, m *tidemill.Message, added int64) []byte {
 	b = append(b, m.Type...)
 	b = append(b, m.Key...)
 	for _, f := range m.Header {
+		if own > 0 && queue.OwnHeader(f) {
+			continue
+		}
 		b = append(b, f.Name...)
 		b = append(b, f.Value...)
 	}
@@ -98,6 +111,39 @@ func readRecord(rec []byte, m *tidemill.Message) (added int64, err error) {
 		return 0, errDamaged
 	}
 	return added, nil
+}
+
+// head is what decides when a job's turn comes.
+type head struct {
+	added       int64
+	priority    uint8
+	tenant, key string
+}
+
+// readHead reads the head of a record. It is not compared with its checksum: whoever hands
+// the job out does that.
+func readHead(rec []byte) (h head, ok bool) {
+	if len(rec) < 4 {
+		return head{}, false
+	}
+	r := reader{rec: rec[4:]}
+	h.added = r.varint()
+	r.varint()
+	if p := r.bytes(1); len(p) == 1 {
+		h.priority = p[0]
+	}
+	tenant, id, typ, key := r.length(), r.length(), r.length(), r.length()
+	for range r.length() {
+		r.length()
+		r.length()
+	}
+	h.tenant = string(r.bytes(tenant))
+	r.bytes(id + typ)
+	h.key = string(r.bytes(key))
+	if r.short {
+		return head{}, false
+	}
+	return h, true
 }
 
 // reader takes a record apart. It never reads past the end: it says short.

@@ -1,13 +1,11 @@
 package sqlitequeue
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
-	"slices"
+	"time"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/queue"
 )
 
@@ -19,6 +17,9 @@ type ending struct {
 	from int  // of Next, in the intake
 	to   int
 	at   int64 // Again: when it comes back; 0: at once
+	// joins says that it was not the first of its chain: it joins it anew when it comes back.
+	joins bool
+	key   []byte // of a job that was not out
 }
 
 // Settle implements tidemill.Source.
@@ -118,77 +119,6 @@ func (l *line) letGo(work []*ending) {
 	l.signal()
 }
 
-// byID finds the oldest job of a settlement's ID, out or not.
-func (s *source) byID(ctx context.Context, l *line, e *ending, taken map[uint64]bool) error {
-	places, err := s.store.names.places(ctx, l.no, e.end.ID)
-	if err != nil {
-		return err
-	}
-	slices.Sort(places)
-	for _, place := range places {
-		n := position(place)
-		if uint32(place>>placeBits) != l.no || taken[n] {
-			continue // the same hash in another queue
-		}
-		l.mu.Lock()
-		o := l.outs[n]
-		hit := o != nil && !o.busy && o.id == e.end.ID
-		if hit {
-			e.take(o)
-		}
-		l.mu.Unlock()
-		if hit {
-			return nil
-		}
-		if o != nil {
-			continue // settled in this batch, or another ID
-		}
-		it, err := s.waiting(ctx, l, n, e.end.ID)
-		if err != nil {
-			return err
-		}
-		if it.n != 0 {
-			taken[n] = true
-			e.item = it
-			return nil
-		}
-	}
-	return nil
-}
-
-// waiting looks for a job that is not out in the file; none has position 0. Its caller
-// has the turns "handing" and "ending".
-func (s *source) waiting(ctx context.Context, l *line, n uint64, id string) (it item, err error) {
-	p, err := l.read(ctx, s.store, n-1, n, 1, 1<<63-1, l.segment)
-	if err != nil {
-		return item{}, err
-	}
-	for _, f := range p.items {
-		var m tidemill.Message
-		if f.n != n || f.damaged {
-			continue
-		}
-		if _, err := readRecord(f.rec, &m); err != nil || m.ID != id {
-			continue
-		}
-		it = f.item
-	}
-	if it.seg != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.segs[it.seg.first] = it.seg
-		if n <= l.boot {
-			it.handed = 1
-		}
-		for _, w := range l.back {
-			if w.n == n {
-				it.handed = w.handed
-			}
-		}
-	}
-	return it, nil
-}
-
 // write makes claimed settlements durable, together with what they forward.
 func (s *source) write(ctx context.Context, l *line, work []*ending) error {
 	var next []*tidemill.Message
@@ -208,7 +138,7 @@ func (s *source) write(ctx context.Context, l *line, work []*ending) error {
 	work, full := s.fit(l, in, work)
 	k, err := s.stroke(ctx, l, work)
 	if err == nil {
-		err = s.commit(ctx, k, in)
+		err = s.store.commit(ctx, k, in)
 	} else if in != nil {
 		in.finish(s.store, err)
 	}
@@ -244,73 +174,78 @@ func (s *source) fit(l *line, in *intake, work []*ending) ([]*ending, error) {
 			continue
 		}
 		l.holds(e, 1)
+		full = in.refused(e.from, e.to)
 		in.unfit(e.from, e.to)
 		out = append(out, e)
-		full = queue.FullError(e.end.Next[0].To)
 	}
 	l.letGo(out)
 	return fits, full
 }
 
 // commit writes a stroke and the jobs that come with it in one transaction.
-func (s *source) commit(ctx context.Context, k *stroke, in *intake) error {
+func (s *Store) commit(ctx context.Context, k *stroke, in *intake) error {
 	if in == nil {
 		if k.idle() {
 			return nil
 		}
-		return s.store.db.Write(ctx, k.apply)
+		return s.db.Write(ctx, k.apply)
 	}
 	b := newBatch([]*intake{in})
 	if k.idle() && len(b.parts) == 0 {
-		b.finish(s.store, nil)
+		b.finish(s, nil)
 		return nil
 	}
-	err := s.store.db.Write(ctx, func(tx *sqlitedb.Tx) error {
-		if err := b.apply(tx); err != nil {
-			return err
-		}
-		return k.apply(tx)
-	})
-	b.finish(s.store, err)
+	err := b.write(ctx, s, k.apply)
+	b.finish(s, err)
 	return err
 }
 
 // stroke turns settlements into what happens in the file.
 func (s *source) stroke(ctx context.Context, l *line, work []*ending) (*stroke, error) {
+	now := s.store.o.Now()
 	k := &stroke{line: l}
-	var moving []item // put off, and in a segment so far: their records go with them
+	l.mu.Lock()
+	is := l.settings
+	if kept := l.ends(now); !kept.none() || is.Completed.Count+is.Failed.Count > 0 {
+		k.ends = kept
+	}
+	l.mu.Unlock()
+	keeps := func(e *ending) bool {
+		return e.end.End == tidemill.Done && keeping(is, keptState(e.end.Fate)).Count > 0
+	}
+	var records []item // of jobs that are put off, and in a segment so far, and of those that are kept
 	for _, e := range work {
-		if e.end.End == tidemill.Again && e.item.seg != nil {
-			moving = append(moving, e.item)
+		if e.end.End == tidemill.Again && e.item.seg != nil || keeps(e) {
+			records = append(records, e.item)
 		}
 	}
-	if err := l.load(ctx, s.store, moving); err != nil {
+	if err := l.load(ctx, s.store, records); err != nil {
 		return k, err
 	}
-	now := s.store.o.Now()
+	loaded := func() (it item) {
+		it, records = records[0], records[1:]
+		return it
+	}
 	for _, e := range work {
 		it := &e.item
 		switch e.end.End {
 		case tidemill.Done:
-			k.books.Add(e.end.Row())
+			k.left++
+			if k.books.Add(e.end.Row()); keeps(e) {
+				k.ends.rows = append(k.ends.rows, e.keptRow(loaded(), now))
+			}
 			if it.seg != nil {
 				k.leaves(it.seg, it.n)
 			} else {
 				k.dropped = append(k.dropped, it.n)
 			}
 		case tidemill.Again:
-			var cause []byte
-			if e.end.Burn {
-				it.tries++
-				cause = append([]byte{}, e.end.Cause...)
-			}
-			e.at = l.putAt(now.Add(e.end.After), now)
-			row := lateRow{n: it.n, seg: it.seg, at: e.at, tries: it.tries, handed: it.handed, cause: cause}
+			row := e.putOff(l, now)
 			if it.seg == nil {
 				k.changed = append(k.changed, row)
 				break
 			}
-			row.rec, moving = moving[0].rec, moving[1:]
+			row.rec = loaded().rec
 			k.moved = append(k.moved, row)
 			k.leaves(it.seg, it.n)
 		}
@@ -319,18 +254,52 @@ func (s *source) stroke(ctx context.Context, l *line, work []*ending) (*stroke, 
 	return k, nil
 }
 
+// putOff is the job's row once it is to come back.
+func (e *ending) putOff(l *line, now time.Time) lateRow {
+	it := &e.item
+	e.at = l.putAt(now.Add(e.end.After), now)
+	var cause, failures []byte
+	if e.end.Burn {
+		it.tries++
+		cause = append([]byte{}, e.end.Cause...)
+		failures = addFailure(it.failures(), queue.Failure{At: now, Kind: e.end.Kind, Cause: e.end.Cause})
+	}
+	if it.strand.chain && e.joins { // it was behind another of its key: now it is the last
+		it.due = max(e.at, now.UnixMilli())
+	}
+	it.at = e.at
+	row := it.lateRow()
+	row.cause, row.failures = cause, failures
+	return row
+}
+
+// keptRow is the job's row once it has ended, if that is kept.
+func (e *ending) keptRow(loaded item, now time.Time) keptRow {
+	it := &e.item
+	r := keptRow{n: it.n, state: keptState(e.end.Fate), fate: e.end.Fate, tries: int(it.tries), handed: int(it.handed),
+		cause: []byte(e.end.Cause), failures: it.failures(), rec: loaded.rec}
+	if e.end.Fate == tidemill.Dead {
+		r.failures = addFailure(r.failures, queue.Failure{At: now, Kind: e.end.Kind, Cause: e.end.Cause})
+	}
+	if e.end.Cause == "" && loaded.past != nil {
+		r.cause = loaded.past.cause
+	}
+	return r
+}
+
 // settled makes memory agree with what was written, and answers.
 func (l *line) settled(k *stroke, work []*ending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k.happened()
 	left := map[*grant][]*out{}
-	gone := map[uint64]bool{} // those that were not out: they no longer wait
 	for _, e := range work {
 		e.end.Took = tidemill.Applied
 		switch {
-		case e.out == nil:
-			gone[e.item.n] = e.end.End != tidemill.Left
+		case e.out == nil: // it waited
+			if e.end.End != tidemill.Left {
+				l.unwait(&e.item)
+			}
 		case e.end.End == tidemill.Left:
 			e.out.busy = false
 			if g := e.out.grant; g.owner != nil {
@@ -342,27 +311,45 @@ func (l *line) settled(k *stroke, work []*ending) {
 		}
 	}
 	l.leave(left)
-	if len(gone) > 0 {
-		l.ready = slices.DeleteFunc(l.ready, func(it item) bool { return gone[it.n] })
-		l.back = slices.DeleteFunc(l.back, func(it item) bool { return gone[it.n] })
-		heap.Init(&l.back)
-	}
 	for _, e := range work {
-		if e.end.End == tidemill.Again {
-			l.comesBack(e)
-		}
+		e.moveOn(l)
 	}
 	l.signal()
 }
 
-// comesBack lets a job wait that was put off: it is late now. mu is held.
-func (l *line) comesBack(e *ending) {
-	delete(l.hot, e.item.n)
-	it := item{n: e.item.n, tries: e.item.tries, handed: e.item.handed, at: e.at}
-	switch {
-	case e.at > l.seen.at: // found by time
-		l.comesAt(e.at)
-	case it.n <= l.cursor: // else found by position
-		l.takeUp(it)
+// moveOn lets a settled job wait again, or the next one of its key. mu is held.
+func (e *ending) moveOn(l *line) {
+	it := &e.item
+	switch e.end.End {
+	case tidemill.Done:
+		if !it.strand.chain {
+			return
+		}
+		if s := l.strands[it.strand.id]; s != nil && s.holder == it.n {
+			s.holder = 0
+			l.seat(s)
+		}
+	case tidemill.Again: // it is late now
+		delete(l.hot, it.n)
+		it.seg, it.rec, it.past, it.counted = nil, nil, nil, false
+		it.strand = l.keyed(it.strand, e.key)
+		if e.at == 0 || e.at <= l.seen.at {
+			l.takeUp(*it)
+			return
+		}
+		l.comesAt(e.at) // found by time
+		if it.strand.chain && !e.joins {
+			l.putsOff(it)
+		}
+	}
+}
+
+// putsOff lets the first of a chain hold it while it is put off. mu is held.
+func (l *line) putsOff(it *item) {
+	s := l.keep(it.strand)
+	s.holder = it.n
+	l.seat(s)
+	if len(l.strands)-len(l.outs) > l.room.strands/2 { // it is found again when it comes due
+		l.forget(s)
 	}
 }

@@ -23,20 +23,25 @@ func (s *spans) have(place int64) bool {
 	return i < len(s.to) && s.from[i] <= place
 }
 
-// held is where jobs are held, in segments and late. Some that ended in the same segment
-// pass for held.
-type held struct{ segments, late spans }
+// held is where jobs are: in segments, late, or kept after their end. Some that ended in the
+// same segment pass for held.
+type held struct{ segments, late, kept spans }
 
-func (h *held) have(place int64) bool { return h.segments.have(place) || h.late.have(place) }
+func (h *held) have(place int64) bool {
+	return h.segments.have(place) || h.late.have(place) || h.kept.have(place)
+}
 
-// held finds where jobs are held. Segments are read before late jobs, because jobs move
-// that way.
+// held finds where jobs are. Segments are read before late jobs, and those before what is
+// kept, because jobs move that way.
 func (s *Store) held(ctx context.Context) (*held, error) {
 	h := new(held)
 	if err := s.scan(ctx, "SELECT pos, n FROM queue_segment WHERE pos>? ORDER BY pos LIMIT 10000", &h.segments); err != nil {
 		return nil, err
 	}
-	return h, s.scan(ctx, "SELECT pos, 1 FROM queue_late WHERE pos>? ORDER BY pos LIMIT 10000", &h.late)
+	if err := s.scan(ctx, "SELECT pos, 1 FROM queue_late WHERE pos>? ORDER BY pos LIMIT 10000", &h.late); err != nil {
+		return nil, err
+	}
+	return h, s.scan(ctx, "SELECT pos, 1 FROM queue_kept WHERE pos>? ORDER BY pos LIMIT 10000", &h.kept)
 }
 
 // scan reads places in pages: no snapshot is held for long.

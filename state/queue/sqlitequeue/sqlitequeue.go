@@ -5,18 +5,22 @@
 //
 //   - queue: one row a queue. Its log end (next) is what was accepted, written by Add;
 //     its books are written by Settle in the transaction of the settlements.
-//   - queue_segment: up to 64 jobs that came in together, in one row. What comes in at
-//     once from many callers shares segments, transactions and the wait for the disk.
+//   - queue_segment: up to 64 jobs of one priority and tenant (of one key, where keys are
+//     kept apart) that came in together, in one row. What comes in at once from many
+//     callers shares segments, transactions and the wait for the disk. An index finds the
+//     segments of each such strand in their order: turns are taken in memory, of heads
+//     that were read ahead, and no more than those is in memory of a backlog.
 //   - queue_ended: which jobs have left a segment, as bits. The last one to leave takes
 //     the segment with it, so a job that ends in good time costs the writer a fraction
 //     of a row.
 //   - queue_late: jobs that left their segment without having ended (put off, tried,
 //     handed out again) and jobs added for later, one row each: the exceptions.
+//   - queue_kept: jobs that are kept after their end, where the settings say so.
 //   - queue_name_*: which names are known; see names.go.
 //   - queue_damaged: what was found to be other bytes than were written.
 //
-// Leases are in memory: the file belongs to one process, and after a restart everything
-// that was out waits again.
+// Leases, turns and what was used up of limits are in memory: the file belongs to one
+// process, and after a restart everything that was out waits again.
 package sqlitequeue
 
 import (
@@ -37,10 +41,11 @@ type Options struct {
 	Now      func() time.Time // the clock; nil means time.Now
 	Log      *slog.Logger     // told of damaged jobs; nil discards
 
-	tableNames int // names that a table holds before it is written as a run; 0 means 128 Ki
+	room       room // in memory, of each queue; zero: as New says
+	tableNames int  // names that a table holds before it is written as a run; 0 means 128 Ki
 }
 
-// Store keeps queues in a database. It is a queue.Store, and safe for use by many. A
+// Store keeps queues in a database. It is a queue.Whole, and safe for use by many. A
 // database must not have two of them.
 type Store struct {
 	db    *sqlitedb.DB
@@ -53,7 +58,7 @@ type Store struct {
 	group group
 }
 
-var _ queue.Store = (*Store)(nil)
+var _ queue.Whole = (*Store)(nil)
 
 // steps of the schema; a landed step is never edited.
 var steps = []string{`
@@ -73,6 +78,21 @@ CREATE TABLE queue_name_run(
 	no INTEGER PRIMARY KEY, level INTEGER NOT NULL, newest INTEGER NOT NULL, count INTEGER NOT NULL,
 	fences BLOB NOT NULL, filter BLOB NOT NULL);
 CREATE TABLE queue_name_block(id INTEGER PRIMARY KEY, names BLOB NOT NULL);
+`, `
+ALTER TABLE queue ADD COLUMN settings BLOB;
+ALTER TABLE queue ADD COLUMN ordered INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE queue_segment ADD COLUMN strand BLOB;
+ALTER TABLE queue_segment ADD COLUMN priority INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX queue_segment_strand ON queue_segment(strand, pos, n, priority);
+ALTER TABLE queue_late ADD COLUMN due INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE queue_late ADD COLUMN strand BLOB;
+ALTER TABLE queue_late ADD COLUMN failures BLOB;
+CREATE INDEX queue_late_strand ON queue_late(strand, due) WHERE strand IS NOT NULL;
+CREATE TABLE queue_kept(
+	seq INTEGER PRIMARY KEY, pos INTEGER NOT NULL UNIQUE, queue INTEGER NOT NULL, state INTEGER NOT NULL,
+	ended INTEGER NOT NULL, fate INTEGER NOT NULL, tries INTEGER NOT NULL, handed INTEGER NOT NULL,
+	cause BLOB, failures BLOB, job BLOB NOT NULL);
+CREATE INDEX queue_kept_ended ON queue_kept(queue, state, ended);
 `}
 
 // New opens the queues that are in the database, and makes their tables if need be.
@@ -85,6 +105,11 @@ func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Store, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.room == (room{}) {
+		// Jobs of a kilobyte that were read ahead are some 4 MB, those that came due 25 MB,
+		// strands 30 MB.
+		o.room = room{ahead: 4096, backs: 100_000, strands: 100_000}
 	}
 	if o.tableNames <= 0 {
 		o.tableNames = 128 << 10
@@ -106,7 +131,7 @@ func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Store, error) {
 // load finds the queues that there are.
 func (s *Store) load(ctx context.Context) error {
 	return s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		rows, err := tx.Query("SELECT no, name, next, handed, epoch FROM queue ORDER BY no")
+		rows, err := tx.Query("SELECT no, name, next, handed, epoch, settings FROM queue ORDER BY no")
 		if err != nil {
 			return err
 		}
@@ -114,11 +139,16 @@ func (s *Store) load(ctx context.Context) error {
 		var all []*line
 		for rows.Next() {
 			var no, end, handed, epoch int64
-			var name []byte
-			if err := rows.Scan(&no, &name, &end, &handed, &epoch); err != nil {
+			var name, settings []byte
+			if err := rows.Scan(&no, &name, &end, &handed, &epoch, &settings); err != nil {
 				return err
 			}
-			l := newLine(uint32(no), string(name), s.o.Now())
+			l := newLine(uint32(no), string(name), s.o.room)
+			if is, err := readSettings(settings); err != nil {
+				return fmt.Errorf("settings of queue %q: %w", name, err)
+			} else if is != nil {
+				l.obeys(is)
+			}
 			l.end, l.boot, l.mark = uint64(end), uint64(handed), uint64(handed)
 			l.epoch, l.epochs = uint32(epoch), uint32(epoch)
 			all = append(all, l)
@@ -158,7 +188,7 @@ func (s *Store) line(ctx context.Context, name string) (*line, error) {
 	defer s.mu.Unlock()
 	l := s.lines[name]
 	if l == nil {
-		l = newLine(uint32(no), name, s.o.Now())
+		l = newLine(uint32(no), name, s.o.room)
 		s.lines[name] = l
 	}
 	return l, nil

@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/queuetest"
@@ -44,27 +43,24 @@ func (f *file) close() {
 	}
 }
 
-func TestContract(t *testing.T) {
-	queuetest.Run(t, func(t *testing.T, capacity int) queuetest.Harness {
-		f := newFile(t, Options{Capacity: capacity, tableNames: 1000})
-		return queuetest.Harness{Store: f.open(), Kill: func() queue.Store {
+func fresh(o Options) queuetest.Fresh {
+	return func(t *testing.T, capacity int) queuetest.Harness {
+		o := o
+		o.Capacity, o.tableNames = capacity, 1000
+		f := newFile(t, o)
+		return queuetest.Harness{Store: f.open(), Whole: true, Kill: func() queue.Store {
 			f.close()
 			return f.open()
 		}}
-	})
+	}
 }
 
-func TestAnOrderByKeyIsRefused(t *testing.T) {
-	db, err := sqlitedb.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	s, err := New(t.Context(), db, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Open("q", queue.Options{Ordered: true}).Receive(t.Context(), make([]*tidemill.Message, 1)); tidemill.KindOf(err) != tidemill.Validation {
-		t.Errorf("Receive returned %v, want a refusal", err)
-	}
+func TestContract(t *testing.T) { queuetest.Run(t, fresh(Options{})) }
+
+func TestContractOfOrderedSources(t *testing.T) { queuetest.RunOrdered(t, fresh(Options{})) }
+
+// TestContractWithLittleMemory has to find nearly everything in the file. Keys beyond those
+// in memory wait for their turns a little longer, so nothing is said of the order of keys.
+func TestContractWithLittleMemory(t *testing.T) {
+	queuetest.Run(t, fresh(Options{room: room{ahead: 1, backs: 2, strands: 4}}))
 }

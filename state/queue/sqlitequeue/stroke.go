@@ -15,14 +15,17 @@ import (
 type stroke struct {
 	line    *line
 	books   tidemill.Count
+	left    int        // jobs that leave the queue
 	mark    uint64     // 0: as it is
 	epochs  uint32     // with mark
 	touched []*segment // that jobs leave: their bits are in going
 	moved   []lateRow  // out of segments, into queue_late
 	changed []lateRow  // late jobs put off again
+	edited  []lateRow  // late jobs with another payload
 	dropped []uint64   // late jobs that ended
 	again   []uint64   // late jobs handed out once more
 	damaged []damage
+	ends    *ends // what is kept of jobs that ended; nil: nothing
 
 	full, partly, unsaved, drops, moves, agains []any // arguments
 }
@@ -32,9 +35,21 @@ type lateRow struct {
 	n             uint64
 	seg           *segment // that it comes from
 	at            int64    // 0: due
+	due           int64    // of a chain: when it joined it
+	strand        []byte   // nil: no chain
 	tries, handed int
 	cause         []byte // nil: as it was
+	failures      []byte // nil: as they were
 	rec           []byte
+}
+
+// lateRow is the row of a job.
+func (it *item) lateRow() lateRow {
+	r := lateRow{n: it.n, seg: it.seg, at: it.at, tries: int(it.tries), handed: int(it.handed), rec: it.rec}
+	if it.strand.chain {
+		r.due, r.strand = it.due, []byte(it.strand.id)
+	}
+	return r
 }
 
 // damage is a job that is not what was written.
@@ -54,7 +69,8 @@ func (k *stroke) leaves(seg *segment, n uint64) {
 
 // idle says that there is nothing to write.
 func (k *stroke) idle() bool {
-	return k.mark == 0 && k.books == (tidemill.Count{}) && len(k.touched)+len(k.changed)+len(k.dropped)+len(k.again)+len(k.damaged) == 0
+	return k.mark == 0 && k.books == (tidemill.Count{}) && k.ends.none() &&
+		len(k.touched)+len(k.changed)+len(k.edited)+len(k.dropped)+len(k.again)+len(k.damaged) == 0
 }
 
 // prepare makes the arguments, so that the writer need not.
@@ -72,7 +88,7 @@ func (k *stroke) prepare() {
 		}
 	}
 	for _, r := range k.moved {
-		k.moves = append(k.moves, l.place(r.n), l.no, zeroNull(r.at), r.tries, r.handed, r.cause, r.rec)
+		k.moves = append(k.moves, l.place(r.n), l.no, zeroNull(r.at), r.tries, r.handed, r.cause, r.rec, r.due, r.strand, r.failures)
 	}
 	for _, n := range k.dropped {
 		k.drops = append(k.drops, l.place(n))
@@ -108,7 +124,7 @@ func (k *stroke) apply(tx *sqlitedb.Tx) error {
 		{"DELETE FROM queue_segment WHERE pos IN (", "?", ")", k.full, true},
 		{"DELETE FROM queue_ended WHERE pos IN (", "?", ")", k.unsaved, true},
 		{"INSERT INTO queue_ended(pos,gone,bits) VALUES ", "(?,?,?)", " ON CONFLICT(pos) DO UPDATE SET gone=excluded.gone, bits=excluded.bits", k.partly, false},
-		{"INSERT INTO queue_late(pos,queue,at,tries,handed,cause,job) VALUES ", "(?,?,?,?,?,?,?)", "", k.moves, false},
+		{"INSERT INTO queue_late(pos,queue,at,tries,handed,cause,job,due,strand,failures) VALUES ", "(?,?,?,?,?,?,?,?,?,?)", "", k.moves, false},
 		{"DELETE FROM queue_late WHERE pos IN (", "?", ")", k.drops, true},
 		{"UPDATE queue_late SET handed=handed+1 WHERE pos IN (", "?", ")", k.agains, true},
 	} {
@@ -121,10 +137,18 @@ func (k *stroke) apply(tx *sqlitedb.Tx) error {
 		}
 	}
 	for _, r := range k.changed {
-		if _, err := tx.Exec("UPDATE queue_late SET at=?, tries=?, cause=coalesce(?,cause) WHERE pos=?",
-			zeroNull(r.at), r.tries, r.cause, l.place(r.n)); err != nil {
+		if _, err := tx.Exec("UPDATE queue_late SET at=?, due=?, tries=?, cause=coalesce(?,cause), failures=coalesce(?,failures) WHERE pos=?",
+			zeroNull(r.at), r.due, r.tries, r.cause, r.failures, l.place(r.n)); err != nil {
 			return err
 		}
+	}
+	for _, r := range k.edited {
+		if _, err := tx.Exec("UPDATE queue_late SET job=? WHERE pos=?", r.rec, l.place(r.n)); err != nil {
+			return err
+		}
+	}
+	if err := k.ends.apply(tx, l); err != nil {
+		return err
 	}
 	for _, d := range k.damaged {
 		if _, err := tx.Exec("INSERT INTO queue_damaged(pos,found,cause,bytes) VALUES(?,?,?,?)",
@@ -145,6 +169,13 @@ func (k *stroke) apply(tx *sqlitedb.Tx) error {
 func (k *stroke) happened() {
 	l := k.line
 	for _, s := range k.touched {
+		if l.gone != nil {
+			for i := range s.n {
+				if s.going&(1<<i) != 0 {
+					l.gone[s.first+uint64(i)] = struct{}{}
+				}
+			}
+		}
 		s.ended |= s.going
 		s.going = 0
 		if s.saved = true; s.empty(s.ended) {
@@ -153,8 +184,13 @@ func (k *stroke) happened() {
 	}
 	for _, n := range k.dropped {
 		delete(l.hot, n)
+		if l.gone != nil {
+			l.gone[n] = struct{}{}
+		}
 	}
 	l.late += int64(len(k.moved) - len(k.dropped))
+	l.pending -= int64(k.left)
+	k.ends.happened(l)
 	l.mark = max(l.mark, k.mark)
 	l.epochs = max(l.epochs, k.epochs)
 }

@@ -1,0 +1,291 @@
+package sqlitequeue
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+)
+
+// How much is read at once.
+const (
+	pageJobs    = 1024     // if nobody asks for more
+	pageBytes   = 4 << 20  // and no more than about that
+	aheadBytes  = 32 << 20 // of the pages of all strands together
+	fillStrands = 64       // strands
+)
+
+// room is how much of one queue is in memory, whatever its backlog.
+type room struct {
+	ahead   int // jobs handed over from Add, or read ahead, by all strands together, while the reader keeps up
+	backs   int // jobs that came due and wait; more are found when those are done
+	strands int // where keys are kept apart; more are found in the file when those are done
+}
+
+// page is what is read of a strand.
+type page struct {
+	strand *strand
+	after  uint64
+	upTo   uint64 // all its segments up to here were read
+	want   int
+	bytes  int
+	items  []item
+}
+
+// pages lays out the reading of strands. mu is held.
+func (l *line) pages(some []*strand, want int) []*page {
+	n := max(len(l.strands), 1)
+	pages := make([]*page, len(some))
+	for i, s := range some {
+		pages[i] = &page{strand: s, after: s.cursor, upTo: s.end,
+			want: max(want, min(pageJobs, l.room.ahead/n)), bytes: min(pageBytes, aheadBytes/n)}
+		want = 1
+	}
+	return pages
+}
+
+// readAhead reads the pages. mu is not held.
+func (l *line) readAhead(ctx context.Context, s *Store, pages []*page) error {
+	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+		for _, p := range pages {
+			if err := p.read(tx, l); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read queue %q: %w", l.name, err)
+	}
+	return nil
+}
+
+// aheadSQL reads the segments of a strand.
+const aheadSQL = `SELECT s.pos, s.n, s.jobs, e.bits FROM queue_segment s LEFT JOIN queue_ended e ON e.pos=s.pos
+	WHERE s.strand=? AND s.pos>? ORDER BY s.pos`
+
+func (p *page) read(tx *sqlitedb.Tx, l *line) error {
+	rows, err := tx.Query(aheadSQL, []byte(p.strand.id), l.place(p.after))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	bytes := 0
+	for rows.Next() {
+		var place int64
+		var n int
+		var blob []byte
+		var ended sql.NullInt64
+		if err := rows.Scan(&place, &n, &blob, &ended); err != nil {
+			return err
+		}
+		seg := &segment{first: position(place), n: n, ended: uint64(ended.Int64), saved: ended.Valid}
+		p.add(seg, blob)
+		bytes += len(blob)
+		if len(p.items) >= p.want || bytes > p.bytes {
+			p.upTo = seg.first + uint64(n) - 1
+			return nil
+		}
+	}
+	p.upTo = max(p.upTo, p.after)
+	return rows.Err()
+}
+
+// add adds the jobs that are in a segment.
+func (p *page) add(seg *segment, blob []byte) {
+	for it := range jobsOf(seg, blob, seg.ended) {
+		if it.strand = p.strand; p.strand.chain {
+			h, _ := readHead(it.rec)
+			it.due, it.priority = h.added, h.priority
+		}
+		p.items = append(p.items, it)
+	}
+}
+
+// watch begins to note what ends, or leaves its segment, while the file is read. Only who
+// has the turn "handing" reads so. mu is held.
+func (l *line) watch() { l.gone = map[uint64]struct{}{} }
+
+// unwatch returns what was noted. mu is held.
+func (l *line) unwatch() map[uint64]struct{} {
+	gone := l.gone
+	l.gone = nil
+	return gone
+}
+
+// fill takes up what was read, but what is gone. mu is held.
+func (l *line) fill(pages []*page, gone map[uint64]struct{}) {
+	for _, p := range pages {
+		s := l.keep(p.strand)
+		if l.relists { // it may have been read before
+			p.items = slices.DeleteFunc(p.items, func(it item) bool {
+				_, is := gone[it.n]
+				return is || l.outs[it.n] != nil || l.backs[it.n] != nil
+			})
+		}
+		for i := range p.items {
+			l.knows(&p.items[i])
+		}
+		if len(s.ready) == 0 {
+			s.ready = p.items
+		} else {
+			s.ready = append(s.ready, p.items...)
+		}
+		l.ahead += len(p.items)
+		s.cursor = max(s.cursor, p.upTo)
+		s.end = max(s.end, p.upTo)
+		l.seat(s)
+	}
+}
+
+// knows lets a job that was read share its segment with the others that are in memory. mu
+// is held.
+func (l *line) knows(it *item) {
+	if is := l.segs[it.seg.first]; is != nil {
+		it.seg = is
+	} else {
+		l.segs[it.seg.first] = it.seg
+	}
+	if it.n <= l.boot {
+		it.handed = max(it.handed, 1)
+	}
+}
+
+// older takes up jobs that a former version of this package has written, in the order in
+// which they came. Its caller has the turn "handing".
+func (l *line) older(ctx context.Context, s *Store) error {
+	l.mu.Lock()
+	from, most := l.old.from, l.room.ahead-len(l.backs)
+	l.mu.Unlock()
+	if from >= l.old.to || most <= 0 {
+		return nil
+	}
+	p := &deskPage{upTo: l.old.to}
+	if err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error { return p.segments(tx, l, from, min(most, pageJobs)) }); err != nil {
+		return fmt.Errorf("read queue %q: %w", l.name, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, it := range p.items {
+		h, _ := readHead(it.rec)
+		it.strand = l.strand(l.apart.of(nil, l.no, h.priority, h.tenant, h.key))
+		l.knows(&it)
+		l.push(it)
+	}
+	l.old.from = max(p.upTo, from)
+	return nil
+}
+
+// due takes up late jobs that have come due. Its caller has the turn "handing".
+func (l *line) due(ctx context.Context, s *Store) error {
+	for {
+		_, ms := s.now()
+		l.mu.Lock()
+		due := l.nextAt > 0 && l.nextAt <= ms
+		if due && len(l.backs) >= l.room.backs {
+			l.evict()
+		}
+		look := due && len(l.backs) < l.room.backs
+		from, few := l.seen, len(l.backs) < pageJobs
+		if look {
+			l.watch()
+		}
+		l.vague = l.vague || due && !look
+		l.mu.Unlock()
+		if !look {
+			return nil
+		}
+		d := &duePage{upTo: from, few: few}
+		err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error { return d.read(tx, l, from, ms) })
+		l.mu.Lock()
+		gone := l.unwatch()
+		if err == nil {
+			l.seen, l.nextAt = d.upTo, d.next
+			for _, f := range d.items {
+				if _, is := gone[f.n]; !is {
+					f.strand = l.strand(l.apart.of(nil, l.no, f.head.priority, f.head.tenant, f.head.key))
+					f.priority = f.head.priority
+					l.takeUp(f.item)
+				}
+			}
+		}
+		l.mu.Unlock()
+		if err != nil {
+			return fmt.Errorf("read what comes due in queue %q: %w", l.name, err)
+		}
+	}
+}
+
+// duePage is late jobs that have come due.
+type duePage struct {
+	items []dueItem
+	upTo  dueMark
+	next  int64 // when to look again
+	few   bool  // the jobs may be kept in memory, else their places only
+}
+
+type dueItem struct {
+	item
+	head head
+}
+
+// dueSQL finds what has come due, of those without a time the ones that were there at the
+// start.
+const (
+	noTimeSQL = `SELECT pos, 0, tries, handed, due, job, failures FROM queue_late WHERE queue=? AND at IS NULL AND pos>? ORDER BY pos`
+	dueSQL    = `SELECT pos, at, tries, handed, due, job, failures FROM queue_late
+		WHERE queue=? AND at>=? AND at<=? AND (at>? OR pos>?) ORDER BY at, pos`
+)
+
+func (d *duePage) read(tx *sqlitedb.Tx, l *line, from dueMark, now int64) error {
+	if from.at < 0 {
+		if all, err := d.scan(tx, noTimeSQL, l.no, from.place); err != nil || !all {
+			d.upTo.at, d.next = -1, 1
+			return err
+		}
+		from = dueMark{}
+	}
+	all, err := d.scan(tx, dueSQL, l.no, from.at, now, from.at, from.place)
+	if err != nil {
+		return err
+	}
+	if !all { // there are more
+		d.next = max(d.upTo.at, 1)
+		return nil
+	}
+	d.upTo = dueMark{at: now, place: 1<<63 - 1}
+	return tx.QueryRow("SELECT coalesce(min(at),0) FROM queue_late WHERE queue=? AND at>?", l.no, now).Scan(&d.next)
+}
+
+// scan says whether it found all.
+func (d *duePage) scan(tx *sqlitedb.Tx, query string, args ...any) (all bool, err error) {
+	rows, err := tx.Query(query, args...)
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	bytes := 0
+	for rows.Next() {
+		if len(d.items) >= pageJobs {
+			return false, nil
+		}
+		var it dueItem
+		var place int64
+		var failures []byte
+		if err := rows.Scan(&place, &it.at, &it.tries, &it.handed, &it.due, &it.rec, &failures); err != nil {
+			return false, err
+		}
+		it.n = position(place)
+		it.head, _ = readHead(it.rec)
+		if bytes += len(it.rec) + len(failures); !d.few || bytes > pageBytes {
+			it.rec = nil
+		} else if failures != nil {
+			it.past = &past{failures: failures}
+		}
+		d.items = append(d.items, it)
+		d.upTo = dueMark{it.at, place}
+	}
+	return true, rows.Err()
+}

@@ -1,0 +1,139 @@
+package sqlitequeue
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tidemill/tidemill"
+)
+
+// byID finds the oldest job of a settlement's ID, out or not. Its caller has the turns
+// "handing" and "ending".
+func (s *source) byID(ctx context.Context, l *line, e *ending, taken map[uint64]bool) error {
+	positions, err := s.store.positions(ctx, l, e.end.ID)
+	if err != nil {
+		return err
+	}
+	for _, n := range positions {
+		if taken[n] {
+			continue
+		}
+		l.mu.Lock()
+		o := l.outs[n]
+		hit := o != nil && !o.busy && o.id == e.end.ID
+		if hit {
+			e.take(o)
+		}
+		l.mu.Unlock()
+		if hit {
+			return nil
+		}
+		if o != nil {
+			continue // settled in this batch, or another ID
+		}
+		it, key, err := l.waits(ctx, s.store, n, e.end.ID)
+		if err != nil {
+			return err
+		}
+		if it.n != 0 {
+			taken[n] = true
+			e.item, e.key = it, key
+			e.joins, err = l.behind(ctx, s.store, &it)
+			return err
+		}
+	}
+	return nil
+}
+
+// positions are where jobs of an ID may lie in the queue, in order: nobody says that they
+// are there still, or that it is theirs.
+func (s *Store) positions(ctx context.Context, l *line, id string) (all []uint64, err error) {
+	places, err := s.names.places(ctx, l.no, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, place := range places {
+		if uint32(place>>placeBits) == l.no { // else the same hash in another queue
+			all = append(all, position(place))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// waits looks for a job that is not out, and its key; none has position 0. Its caller has
+// the turns "handing" and "ending".
+func (l *line) waits(ctx context.Context, s *Store, n uint64, id string) (item, []byte, error) {
+	f, err := l.at(ctx, s, n)
+	if err != nil || f == nil || f.damaged {
+		return item{}, nil, err
+	}
+	var m tidemill.Message
+	if _, err := readRecord(f.rec, &m); err != nil || m.ID != id {
+		return item{}, nil, nil
+	}
+	return l.recall(f), m.Key, nil
+}
+
+// recall makes a job that was read from the file what memory knows of it. Its caller has
+// the turns "handing" and "ending".
+func (l *line) recall(f *item) item {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	it := *f
+	h, _ := readHead(it.rec)
+	it.priority = h.priority
+	if it.seg == nil || it.seg != nil && it.n <= l.old.to {
+		it.strand = readStrand(l.apart.of(nil, l.no, h.priority, h.tenant, h.key))
+	}
+	if is := l.strands[it.strand.id]; is != nil {
+		it.strand = is
+	}
+	if it.seg != nil {
+		l.knows(&it)
+		if it.strand.chain {
+			it.due = h.added
+		}
+	}
+	if w := l.backs[it.n]; w != nil {
+		it.handed, it.strand = w.handed, w.strand
+	}
+	return it
+}
+
+// at reads the job at a position, or nil.
+func (l *line) at(ctx context.Context, s *Store, n uint64) (*item, error) {
+	p, err := l.read(ctx, s, n-1, n, 1)
+	if err != nil {
+		return nil, err
+	}
+	for i := range p.items {
+		if p.items[i].n == n {
+			return &p.items[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// behind says whether a job is not the first of its chain. Its caller has the turn
+// "handing".
+func (l *line) behind(ctx context.Context, s *Store, it *item) (bool, error) {
+	if !it.strand.chain {
+		return false, nil
+	}
+	l.mu.Lock()
+	it.strand = l.keep(it.strand)
+	l.seat(it.strand)
+	l.mu.Unlock()
+	if err := l.lookUp(ctx, s); err != nil {
+		return false, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := it.strand
+	if c.holder != 0 {
+		return c.holder != it.n, nil
+	}
+	h := c.head()
+	return h == nil || h.n != it.n, nil
+}

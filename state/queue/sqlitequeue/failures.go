@@ -1,0 +1,34 @@
+package sqlitequeue
+
+import (
+	"encoding/binary"
+
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// Failures of a job lie one after the other, each the length of its text and the text.
+
+// readFailures reads what is kept of a job's failed tries; what is damaged is left out.
+func readFailures(b []byte) (all []queue.Failure) {
+	for len(b) > 0 {
+		n, size := binary.Uvarint(b)
+		if size <= 0 || n > uint64(len(b)-size) {
+			return all
+		}
+		if f, ok := queue.ParseFailure(b[size : size+int(n)]); ok {
+			all = append(all, f)
+		}
+		b = b[size+int(n):]
+	}
+	return all
+}
+
+// addFailure returns the failures with one more, in memory of its own.
+func addFailure(b []byte, f queue.Failure) []byte {
+	var all, text []byte
+	for _, f := range queue.AddFailure(readFailures(b), f) {
+		text = f.Append(text[:0])
+		all = append(binary.AppendUvarint(all, uint64(len(text))), text...)
+	}
+	return all
+}

@@ -1,0 +1,257 @@
+package sqlitequeue
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// What has ended is kept in queue_kept, as many jobs and for as long as the settings say.
+const (
+	keptCompleted = iota
+	keptFailed
+	keptStates
+)
+
+// keptState is where a job with that fate is kept.
+func keptState(f tidemill.Fate) int {
+	if f == tidemill.Dead {
+		return keptFailed
+	}
+	return keptCompleted
+}
+
+// keeping is how many are kept of a state.
+func keeping(s *queue.Settings, state int) queue.Keep {
+	if state == keptFailed {
+		return s.Failed
+	}
+	return s.Completed
+}
+
+// ends is what happens to the jobs that are kept after their end, in a stroke.
+type ends struct {
+	settings *queue.Settings
+	now      int64
+	rows     []keptRow
+	gone     []uint64          // forgotten by hand
+	edited   []keptRow         // with another payload
+	less     [keptStates]int64 // forgotten, of each state, by hand
+	had      [keptStates]int64 // kept before
+
+	trimmed [keptStates]int64 // forgotten because they are too many, or too old
+}
+
+// keptRow is a row of queue_kept.
+type keptRow struct {
+	n             uint64
+	state         int
+	fate          tidemill.Fate
+	tries, handed int
+	cause         []byte
+	failures      []byte
+	rec           []byte
+	ended         int64 // where it was read
+}
+
+// ends begins to change what is kept. mu is held.
+func (l *line) ends(now time.Time) *ends {
+	return &ends{settings: l.settings, now: now.UnixMilli(), had: l.kept}
+}
+
+func (e *ends) none() bool {
+	if e == nil {
+		return true
+	}
+	for state, had := range e.had {
+		k := keeping(e.settings, state)
+		if had > int64(k.Count) || had > 0 && k.Age > 0 {
+			return false
+		}
+	}
+	return len(e.rows)+len(e.gone)+len(e.edited) == 0
+}
+
+// apply is run by the writer.
+func (e *ends) apply(tx *sqlitedb.Tx, l *line) error {
+	if e.none() {
+		return nil
+	}
+	e.trimmed = [keptStates]int64{}
+	args := make([]any, 0, 10*len(e.rows))
+	have := e.had
+	for _, r := range e.rows {
+		args = append(args, l.place(r.n), l.no, r.state, e.now, uint8(r.fate), r.tries, r.handed, r.cause, r.failures, r.rec)
+		have[r.state]++
+	}
+	if _, err := tx.Bulk("INSERT INTO queue_kept(pos,queue,state,ended,fate,tries,handed,cause,failures,job) VALUES ", "(?,?,?,?,?,?,?,?,?,?)", "", args); err != nil {
+		return fmt.Errorf("keep what has ended: %w", err)
+	}
+	args = args[:0]
+	for _, n := range e.gone {
+		args = append(args, l.place(n))
+	}
+	if _, err := tx.Bulk("DELETE FROM queue_kept WHERE pos IN (", "?", ")", args); err != nil {
+		return err
+	}
+	for _, r := range e.edited {
+		if _, err := tx.Exec("UPDATE queue_kept SET job=? WHERE pos=?", r.rec, l.place(r.n)); err != nil {
+			return err
+		}
+	}
+	for state := range e.trimmed {
+		k := keeping(e.settings, state)
+		have[state] -= e.less[state]
+		if many := have[state] - int64(k.Count); many > 0 {
+			n, err := tx.Exec(trimSQL, l.no, state, many)
+			if err != nil {
+				return err
+			}
+			e.trimmed[state] += n
+		}
+		if k.Age > 0 && have[state] > 0 {
+			n, err := tx.Exec(agedSQL, l.no, state, e.now-k.Age.Milliseconds())
+			if err != nil {
+				return err
+			}
+			e.trimmed[state] += n
+		}
+	}
+	return nil
+}
+
+const (
+	trimSQL = "DELETE FROM queue_kept WHERE seq IN (SELECT seq FROM queue_kept WHERE queue=? AND state=? ORDER BY ended, seq LIMIT ?)"
+	agedSQL = "DELETE FROM queue_kept WHERE queue=? AND state=? AND ended<=?"
+)
+
+// happened makes memory agree with the file. mu is held.
+func (e *ends) happened(l *line) {
+	if e == nil {
+		return
+	}
+	for _, r := range e.rows {
+		l.kept[r.state]++
+	}
+	for state := range l.kept {
+		l.kept[state] -= e.less[state] + e.trimmed[state]
+	}
+}
+
+// tidy forgets what need not be kept any longer.
+func (s *Store) tidy(ctx context.Context, l *line) error {
+	idle := func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.ends(s.o.Now()).none()
+	}
+	if idle() {
+		return nil
+	}
+	if err := l.ending.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer l.ending.Release(1)
+	k := &stroke{line: l}
+	l.mu.Lock()
+	k.ends = l.ends(s.o.Now())
+	l.mu.Unlock()
+	if err := s.commit(ctx, k, nil); err != nil {
+		return fmt.Errorf("forget what has ended in queue %q: %w", l.name, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k.happened()
+	return nil
+}
+
+const keptColumns = "pos, state, ended, fate, tries, handed, cause, failures, job"
+
+func scanKept(scan func(...any) error) (*keptRow, error) {
+	var r keptRow
+	var place int64
+	var fate uint8
+	if err := scan(&place, &r.state, &r.ended, &fate, &r.tries, &r.handed, &r.cause, &r.failures, &r.rec); err != nil {
+		return nil, err
+	}
+	r.n, r.fate = position(place), tidemill.Fate(fate)
+	return &r, nil
+}
+
+// keptAt is the job at a position that is kept after its end, or nil.
+func (s *Store) keptAt(ctx context.Context, l *line, n uint64) (r *keptRow, err error) {
+	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) (err error) {
+		r, err = scanKept(tx.QueryRow("SELECT "+keptColumns+" FROM queue_kept WHERE pos=?", l.place(n)).Scan)
+		return err
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read queue %q: %w", l.name, err)
+	}
+	return r, nil
+}
+
+// keptJobs yields all jobs of a queue that are kept after their end.
+func (s *Store) keptJobs(ctx context.Context, l *line) iter.Seq2[*queue.Job, error] {
+	return func(yield func(*queue.Job, error) bool) {
+		if err := s.tidy(ctx, l); err != nil {
+			yield(nil, err)
+			return
+		}
+		for after, more := uint64(0), true; more; {
+			var page []*keptRow
+			err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+				rows, err := tx.Query("SELECT "+keptColumns+" FROM queue_kept WHERE pos>? AND pos<=? ORDER BY pos LIMIT 256", l.place(after), l.place(placeMask))
+				if err != nil {
+					return err
+				}
+				defer rows.Close()
+				for rows.Next() {
+					r, err := scanKept(rows.Scan)
+					if err != nil {
+						return err
+					}
+					page = append(page, r)
+				}
+				return rows.Err()
+			})
+			if err != nil {
+				yield(nil, fmt.Errorf("read queue %q: %w", l.name, err))
+				return
+			}
+			for _, r := range page {
+				after = r.n
+				if !yield(r.job(l), nil) {
+					return
+				}
+			}
+			more = len(page) > 0
+		}
+	}
+}
+
+// job shows a job to an operator.
+func (r *keptRow) job(l *line) *queue.Job {
+	j := &queue.Job{State: queue.Completed, Cause: string(r.cause), Failures: readFailures(r.failures), Fate: r.fate, Ended: time.UnixMilli(r.ended).UTC()}
+	if r.state == keptFailed {
+		j.State = queue.Failed
+	}
+	if added, err := readRecord(r.rec, &j.Message); err != nil {
+		j.Message = tidemill.Message{}
+		j.Cause = errDamaged.Error()
+	} else {
+		j.Added = time.UnixMilli(added).UTC()
+	}
+	j.To, j.Tries, j.Handed = l.name, r.tries, r.handed
+	j.Mark = tidemill.Mark{Shard: l.no, Lo: r.n}
+	return j
+}

@@ -1,0 +1,137 @@
+package sqlitequeue
+
+import (
+	"math"
+	"time"
+
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// subject is whom a limit is about.
+type subject struct {
+	kind        byte
+	tenant, key string
+}
+
+const (
+	ofQueue byte = iota
+	ofTenant
+	ofKey
+)
+
+func theTenant(name string) subject     { return subject{kind: ofTenant, tenant: name} }
+func theKey(tenant, key string) subject { return subject{kind: ofKey, tenant: tenant, key: key} }
+
+// limits is what was used up of a queue's limits. It is in memory: after a restart nothing
+// is out, and every rate has its whole burst. mu of the line guards it.
+type limits struct {
+	counts    bool                // there are bounds, so hand-outs of tenants and keys are counted
+	rates     bool                // there are rates
+	out       map[subject]int     // hand-outs of tenants and keys
+	spent     map[subject]float64 // until when, in microseconds, a rate is used up
+	spentOnce int                 // how many of them were there when they were last looked through
+}
+
+// obey makes the limits those of the settings.
+func (u *limits) obey(s *queue.Settings) {
+	u.counts, u.rates = false, s.Limit.PerSecond > 0
+	for _, l := range []queue.Limit{s.Tenant, s.Key} {
+		u.counts, u.rates = u.counts || l.AtOnce > 0, u.rates || l.PerSecond > 0
+	}
+	for _, l := range s.Tenants {
+		u.counts, u.rates = u.counts || l.AtOnce > 0, u.rates || l.PerSecond > 0
+	}
+	if u.out == nil {
+		u.out, u.spent = map[subject]int{}, map[subject]float64{}
+	}
+}
+
+// may is how many of most jobs a limit lets a tenant or key have now.
+func (t *turn) may(limit queue.Limit, who subject, most int) int {
+	if limit == (queue.Limit{}) {
+		return most
+	}
+	return t.allowed(limit, who, t.l.out[who], most)
+}
+
+// allowed is how many of most jobs a limit lets go now.
+func (t *turn) allowed(limit queue.Limit, who subject, out, most int) int {
+	if limit.AtOnce > 0 {
+		most = min(most, max(0, limit.AtOnce-out)) // an end makes room, and wakes
+	}
+	each := limit.Interval()
+	if each == 0 || most == 0 {
+		return most
+	}
+	now, ahead := float64(t.now.UnixMicro()), float64(limit.Ahead())
+	n := math.Floor((now+ahead*each-max(t.l.spent[who], now))/each + 1e-6)
+	if n >= 1 {
+		return min(most, int(n))
+	}
+	t.wakeAt(int64(math.Ceil(t.l.spent[who] + each - ahead*each)))
+	return 0
+}
+
+// wakeAt notes that somebody may go on then.
+func (t *turn) wakeAt(micros int64) {
+	if at := time.UnixMicro(micros); t.again.IsZero() || at.Before(t.again) {
+		t.again = at
+	}
+}
+
+// charge counts jobs that are handed out against all limits. mu is held.
+func (l *line) charge(tenant, key string, n int, now time.Time) {
+	if n == 0 {
+		return
+	}
+	if l.counts {
+		l.count1(theTenant(tenant), n)
+		if key != "" {
+			l.count1(theKey(tenant, key), n)
+		}
+	}
+	if l.rates {
+		l.spend(l.settings.Limit, subject{}, n, now)
+		l.spend(l.settings.LimitOf(tenant), theTenant(tenant), n, now)
+		if key != "" {
+			l.spend(l.settings.Key, theKey(tenant, key), n, now)
+		}
+	}
+	if len(l.spent) > 2*l.spentOnce+1000 { // forget those that have their whole burst again
+		for who, at := range l.spent {
+			if at <= float64(now.UnixMicro()) {
+				delete(l.spent, who)
+			}
+		}
+		l.spentOnce = len(l.spent)
+	}
+}
+
+func (l *line) spend(limit queue.Limit, who subject, n int, now time.Time) {
+	if each := limit.Interval(); each > 0 {
+		l.spent[who] = max(l.spent[who], float64(now.UnixMicro())) + float64(n)*each
+	}
+}
+
+// uncount takes a job that is out no longer from what counts. mu is held.
+func (l *line) uncount(it *item) {
+	if !it.counted {
+		return
+	}
+	it.counted = false
+	l.bound(it, -1)
+}
+
+// bound counts a job that is out for the bounds of its tenant and key.
+func (l *limits) bound(it *item, by int) {
+	l.count1(theTenant(it.strand.tenant), by)
+	if it.keyed {
+		l.count1(theKey(it.strand.tenant, it.strand.key), by)
+	}
+}
+
+func (l *limits) count1(who subject, by int) {
+	if l.out[who] += by; l.out[who] == 0 {
+		delete(l.out, who)
+	}
+}

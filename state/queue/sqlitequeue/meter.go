@@ -1,0 +1,204 @@
+package sqlitequeue
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// Queues implements queue.Meter.
+func (s *Store) Queues(ctx context.Context) (names []string, err error) {
+	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+		rows, err := tx.Query("SELECT name FROM queue WHERE next>0 OR settings IS NOT NULL")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var name []byte
+			if err := rows.Scan(&name); err != nil {
+				return err
+			}
+			names = append(names, string(name))
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the queues: %w", err)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Depths implements queue.Meter.
+func (s *Store) Depths(ctx context.Context, name string) ([]queue.Depth, error) {
+	all, err := s.depths(ctx, name, func(t tally) queue.Depth { return queue.Depth{Priority: t.priority} })
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b queue.Depth) int { return int(b.Priority) - int(a.Priority) })
+	return s.ages(ctx, name, all, func(d queue.Depth, of *strand, it *item) bool { return of.has(d.Priority, it) })
+}
+
+// Tenants implements queue.Meter.
+func (s *Store) Tenants(ctx context.Context, name string, most int) ([]queue.Depth, error) {
+	all, err := s.depths(ctx, name, func(t tally) queue.Depth { return queue.Depth{Tenant: t.tenant} })
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, queue.Deeper)
+	all = all[:min(len(all), cmp.Or(most, 100))]
+	return s.ages(ctx, name, all, func(d queue.Depth, of *strand, _ *item) bool { return d.Tenant == of.tenant })
+}
+
+// has says whether one of its jobs is of that priority; nil: whether one may be.
+func (s *strand) has(priority uint8, it *item) bool {
+	if s.chain {
+		return it == nil || it.priority == priority
+	}
+	return s.priority == priority
+}
+
+// depths counts what waits, by what of says.
+func (s *Store) depths(ctx context.Context, name string, of func(tally) queue.Depth) (all []queue.Depth, err error) {
+	l := s.find(name)
+	if l == nil {
+		return nil, ctx.Err()
+	}
+	if err := l.handing.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	defer l.handing.Release(1)
+	l.mu.Lock()
+	l.expire(s.o.Now())
+	l.mu.Unlock()
+	if err := l.look(ctx, s); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sums := map[queue.Depth]int64{}
+	for t, n := range l.tallies {
+		sums[of(t)] += n
+	}
+	for d, n := range sums { // in any order: the caller sorts
+		if d.Waiting = n; n > 0 {
+			all = append(all, d)
+		}
+	}
+	return all, nil
+}
+
+// ages finds for each depth when its oldest job was added. Few strands are read for that:
+// those that may have it.
+func (s *Store) ages(ctx context.Context, name string, all []queue.Depth, is func(queue.Depth, *strand, *item) bool) ([]queue.Depth, error) {
+	l := s.find(name)
+	for i := range all {
+		of := func(of *strand, it *item) bool { return is(all[i], of, it) }
+		n, err := l.oldest(ctx, s, l.heads(of), of)
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			continue
+		}
+		f, err := l.at(ctx, s, n)
+		if err != nil {
+			return nil, err
+		}
+		if f != nil {
+			h, _ := readHead(f.rec)
+			all[i].Oldest = time.UnixMilli(h.added).UTC()
+		}
+	}
+	return all, nil
+}
+
+// strandHead is the oldest job of a strand, or a position before it.
+type strandHead struct {
+	id    string
+	n     uint64
+	after uint64 // where to look for it
+	found bool
+}
+
+// heads are the oldest jobs of those strands that are chosen. Of a chain all that is in
+// memory is looked at.
+func (l *line) heads(is func(*strand, *item) bool) (heads []strandHead) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(l.strands)) {
+		s := l.strands[id]
+		least := uint64(math.MaxUint64)
+		for i := range s.ready {
+			if is(s, &s.ready[i]) {
+				least = min(least, s.ready[i].n)
+				break
+			}
+		}
+		for _, it := range s.back {
+			if is(s, it) {
+				least = min(least, it.n)
+			}
+		}
+		switch unread := s.unread() && len(s.ready) == 0 && is(s, nil); {
+		case unread && least > s.cursor:
+			heads = append(heads, strandHead{id: id, n: s.cursor + 1, after: s.cursor})
+			if least < math.MaxUint64 {
+				heads = append(heads, strandHead{n: least, found: true})
+			}
+		case least < math.MaxUint64:
+			heads = append(heads, strandHead{n: least, found: true})
+		}
+	}
+	return heads
+}
+
+// oldest is the position of the oldest of those that are chosen, 0: there is none. Of a chain
+// no more than a page is looked at.
+func (l *line) oldest(ctx context.Context, s *Store, heads strandHeads, is func(*strand, *item) bool) (uint64, error) {
+	heap.Init(&heads)
+	for len(heads) > 0 {
+		h := &heads[0]
+		if h.found {
+			return h.n, nil
+		}
+		p := &page{strand: readStrand([]byte(h.id)), after: h.after, want: 1, bytes: pageBytes}
+		if p.strand.chain {
+			p.want = pageJobs
+		}
+		if err := l.readAhead(ctx, s, []*page{p}); err != nil {
+			return 0, err
+		}
+		at := slices.IndexFunc(p.items, func(it item) bool { return is(p.strand, &it) })
+		if at < 0 {
+			heap.Pop(&heads)
+			continue
+		}
+		h.n, h.found = p.items[at].n, true
+		heap.Fix(&heads, 0)
+	}
+	return 0, nil
+}
+
+// strandHeads is a heap (container/heap): the oldest first.
+type strandHeads []strandHead
+
+func (h strandHeads) Len() int           { return len(h) }
+func (h strandHeads) Less(i, j int) bool { return h[i].n < h[j].n }
+func (h strandHeads) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *strandHeads) Push(x any)        { *h = append(*h, x.(strandHead)) }
+func (h *strandHeads) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}

@@ -1,0 +1,366 @@
+package sqlitequeue
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// moveJobs is how many jobs are changed by hand in one transaction.
+const moveJobs = 256
+
+// mover changes jobs of a queue by hand, some at a time, with the turns "handing" and
+// "ending".
+type mover struct {
+	store *Store
+	line  *line
+	k     *stroke
+	in    *intake  // jobs that are added
+	after []func() // what is true in memory once it is written; mu is held
+	did   int
+}
+
+// move lets do change the jobs that a filter chooses and that are in one of the states, and
+// counts those that it did.
+func (s *Store) move(ctx context.Context, f queue.Filter, states []queue.State, do func(context.Context, *mover, []uint64) error) (n int, err error) {
+	if f.Queue == "" {
+		return 0, queue.NoQueue()
+	}
+	l := s.find(f.Queue)
+	if l == nil {
+		return 0, ctx.Err()
+	}
+	most := f.Max
+	f.Max = 0
+	for _, state := range states {
+		f.State = state
+		var some []uint64
+		flush := func() error {
+			k, err := s.moveSome(ctx, l, some, do)
+			n, some = n+k, some[:0]
+			return err
+		}
+		for j, err := range s.search(ctx, l, f) {
+			if err != nil {
+				return n, err
+			}
+			some = append(some, j.Mark.Lo)
+			if len(some) == moveJobs || most > 0 && len(some) == most-n {
+				if err := flush(); err != nil || most > 0 && n >= most {
+					return n, err
+				}
+			}
+		}
+		if err := flush(); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// moveSome lets do change the jobs at some positions.
+func (s *Store) moveSome(ctx context.Context, l *line, some []uint64, do func(context.Context, *mover, []uint64) error) (int, error) {
+	if len(some) == 0 {
+		return 0, nil
+	}
+	if err := l.handing.Acquire(ctx, 1); err != nil {
+		return 0, err
+	}
+	defer l.handing.Release(1)
+	if err := l.ending.Acquire(ctx, 1); err != nil {
+		return 0, err
+	}
+	defer l.ending.Release(1)
+	m := &mover{store: s, line: l, k: &stroke{line: l}}
+	l.mu.Lock()
+	l.expire(s.o.Now())
+	m.k.ends = l.ends(s.o.Now())
+	l.mu.Unlock()
+	refused := do(ctx, m, some)
+	if refused != nil && m.in == nil {
+		m.k.failed()
+		return 0, refused
+	}
+	m.k.prepare()
+	if err := s.commit(ctx, m.k, m.in); err != nil {
+		m.k.failed()
+		return 0, fmt.Errorf("move jobs of queue %q: %w", l.name, err)
+	}
+	l.held.Add(-int64(m.k.left))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m.k.happened()
+	for _, do := range m.after {
+		do()
+	}
+	l.signal()
+	return m.did, refused
+}
+
+// waiting reads a job that nobody has out; nil: there is none at that position.
+func (m *mover) waiting(ctx context.Context, n uint64) (*item, error) {
+	m.line.mu.Lock()
+	out := m.line.outs[n] != nil
+	m.line.mu.Unlock()
+	if out {
+		return nil, nil
+	}
+	f, err := m.line.at(ctx, m.store, n)
+	if err != nil || f == nil || f.damaged {
+		return nil, err
+	}
+	it := m.line.recall(f)
+	return &it, nil
+}
+
+// Promote implements queue.Mover.
+func (s *Store) Promote(ctx context.Context, f queue.Filter) (int, error) {
+	if f.State != "" && f.State != queue.Delayed {
+		f.Max = -1
+	}
+	return s.move(ctx, f, only(f.State, queue.Delayed), func(ctx context.Context, m *mover, some []uint64) error {
+		for _, n := range some {
+			if err := m.promote(ctx, n); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// only is those states that a filter does not exclude.
+func only(is queue.State, states ...queue.State) (some []queue.State) {
+	for _, s := range states {
+		if is == "" || is == s {
+			some = append(some, s)
+		}
+	}
+	return some
+}
+
+func (m *mover) promote(ctx context.Context, n uint64) error {
+	it, err := m.waiting(ctx, n)
+	if err != nil || it == nil {
+		return err
+	}
+	l := m.line
+	now := m.store.o.Now().UnixMilli()
+	l.mu.Lock()
+	_, hot := l.hot[n]
+	l.mu.Unlock()
+	if hot || it.at <= now {
+		return nil
+	}
+	joins, err := l.behind(ctx, m.store, it)
+	if err != nil {
+		return err
+	}
+	if it.at = 0; joins {
+		it.due = now
+	}
+	m.k.changed = append(m.k.changed, it.lateRow())
+	m.did++
+	m.after = append(m.after, func() {
+		it.rec, it.past = nil, nil
+		l.takeUp(*it)
+	})
+	return nil
+}
+
+// Remove implements queue.Mover.
+func (s *Store) Remove(ctx context.Context, f queue.Filter) (int, error) {
+	states := only(f.State, queue.Completed, queue.Failed, queue.Waiting, queue.Delayed)
+	return s.move(ctx, f, states, func(ctx context.Context, m *mover, some []uint64) error {
+		for _, n := range some {
+			if err := m.remove(ctx, n); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (m *mover) remove(ctx context.Context, n uint64) error {
+	if k, err := m.store.keptAt(ctx, m.line, n); err != nil {
+		return err
+	} else if k != nil {
+		m.forget(k)
+		m.did++
+		return nil
+	}
+	it, err := m.waiting(ctx, n)
+	if err != nil || it == nil {
+		return err
+	}
+	if it.seg != nil {
+		m.k.leaves(it.seg, n)
+	} else {
+		m.k.dropped = append(m.k.dropped, n)
+	}
+	m.k.books.Skipped++
+	m.k.left++
+	m.did++
+	m.after = append(m.after, func() { m.line.unwait(it) })
+	return nil
+}
+
+// forget takes a job out of those that are kept.
+func (m *mover) forget(k *keptRow) {
+	m.k.ends.gone = append(m.k.ends.gone, k.n)
+	m.k.ends.less[k.state]++
+}
+
+// Retry implements queue.Mover.
+func (s *Store) Retry(ctx context.Context, f queue.Filter) (int, error) {
+	return s.move(ctx, f, only(f.State, queue.Failed), func(ctx context.Context, m *mover, some []uint64) error {
+		return m.retry(ctx, some)
+	})
+}
+
+// retry adds failed jobs once more, under names that are known.
+func (m *mover) retry(ctx context.Context, some []uint64) error {
+	s, l := m.store, m.line
+	var rows []*keptRow
+	var jobs []incoming
+	var names []name
+	var scratch []byte
+	now := s.o.Now().UnixMilli()
+	for _, n := range some {
+		r, err := s.keptAt(ctx, l, n)
+		if err != nil {
+			return err
+		}
+		var msg tidemill.Message
+		if r == nil || r.state != keptFailed {
+			continue
+		}
+		if _, err := readRecord(r.rec, &msg); err != nil {
+			continue
+		}
+		j := incoming{line: l, tenant: msg.Tenant, key: msg.Key, priority: msg.Priority, added: now,
+			rec: appendRecord(nil, &msg, now), late: true, failures: r.failures, twin: -1}
+		j.name, scratch = nameOf(l.no, msg.Tenant, msg.ID, scratch)
+		rows, jobs, names = append(rows, r), append(jobs, j), append(names, j.name)
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	in := &intake{jobs: jobs, done: make(chan struct{})}
+	var err error
+	if in.claim, err = s.names.renew(ctx, names); err != nil {
+		return err
+	}
+	m.in = in
+	for i := range jobs {
+		if !in.fit(s.o.Capacity, i, i+1) { // the rest has to wait too
+			err = in.refused(i, i+1)
+			for k := i + 1; k < len(jobs); k++ {
+				jobs[k].state = jobs[i].state
+			}
+			break
+		}
+		m.forget(rows[i])
+		m.did++
+	}
+	return err
+}
+
+// Look implements queue.Mover.
+func (s *Store) Look(ctx context.Context, n queue.Name) (*queue.Job, error) {
+	l := s.find(n.Queue)
+	if l == nil {
+		return nil, cmp.Or(ctx.Err(), queue.NotFound(n))
+	}
+	f := queue.Filter{Queue: n.Queue, IDs: []string{n.ID}}
+	var found *queue.Job
+	for _, f.State = range []queue.State{"", queue.Completed, queue.Failed} {
+		for j, err := range s.search(ctx, l, f) {
+			if err != nil {
+				return nil, err
+			}
+			if j.Tenant == n.Tenant && (found == nil || j.Mark.Lo > found.Mark.Lo) {
+				found = j
+			}
+		}
+	}
+	if found == nil {
+		return nil, queue.NotFound(n)
+	}
+	return found, nil
+}
+
+// Edit implements queue.Mover.
+func (s *Store) Edit(ctx context.Context, n queue.Name, payload []byte) error {
+	for {
+		j, err := s.Look(ctx, n)
+		switch {
+		case err != nil:
+			return err
+		case j.State == queue.Completed:
+			return queue.NotFound(n)
+		case j.State == queue.Leased:
+			return queue.Out(n)
+		}
+		did, err := s.moveSome(ctx, s.find(n.Queue), []uint64{j.Mark.Lo}, func(ctx context.Context, m *mover, some []uint64) error {
+			return m.edit(ctx, some[0], payload)
+		})
+		if did > 0 || err != nil { // else it has moved on: look again
+			return err
+		}
+	}
+}
+
+func (m *mover) edit(ctx context.Context, n uint64, payload []byte) error {
+	l := m.line
+	if k, err := m.store.keptAt(ctx, l, n); err != nil {
+		return err
+	} else if k != nil {
+		if k.state != keptFailed {
+			return nil
+		}
+		if k.rec, err = withPayload(k.rec, payload); err != nil {
+			return err
+		}
+		m.k.ends.edited = append(m.k.ends.edited, *k)
+		m.did++
+		return nil
+	}
+	it, err := m.waiting(ctx, n)
+	if err != nil || it == nil {
+		return err
+	}
+	rec, err := withPayload(it.rec, payload)
+	if err != nil {
+		return err
+	}
+	row := it.lateRow()
+	row.rec = rec
+	m.did++
+	if it.seg == nil {
+		m.k.edited = append(m.k.edited, row)
+		m.after = append(m.after, func() {
+			if w := l.backs[n]; w != nil {
+				w.rec, w.past = nil, nil
+			}
+		})
+		return nil
+	}
+	m.k.moved = append(m.k.moved, row)
+	m.k.leaves(it.seg, n)
+	m.after = append(m.after, func() { l.becomesLate(it) })
+	return nil
+}
+
+// withPayload is a record with another payload.
+func withPayload(rec, payload []byte) ([]byte, error) {
+	var msg tidemill.Message
+	added, err := readRecord(rec, &msg)
+	if err != nil {
+		return nil, tidemill.Fail(tidemill.Internal, "edit a job: %w", err)
+	}
+	msg.Payload = payload
+	return appendRecord(nil, &msg, added), nil
+}

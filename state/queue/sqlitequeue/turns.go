@@ -1,0 +1,387 @@
+package sqlitequeue
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// level is one priority of a queue.
+type level struct {
+	node
+	priority uint8
+	// pass is how much it has had so far, in jobs for each of its weight. The level with
+	// the lowest comes next; one that had nothing to hand out gains nothing by that.
+	pass float64
+}
+
+// node is a level, a tenant of a level, or a key of a tenant: the leaf, which has strands.
+// A tenant whose jobs are not kept apart by their keys has one leaf without a name. A
+// tenant and a leaf are there as long as they have jobs that may be handed out.
+type node struct {
+	name    string
+	up      *node
+	kids    map[string]*node
+	ring    ring       // of those kids that have such jobs, in the order of their turns
+	strands strandHeap // of a leaf
+
+	prev, next *node // in the ring of up
+	turning    bool  // it is in that ring
+}
+
+// ring is nodes in the order of their turns.
+type ring struct {
+	first, last *node
+	size        int
+}
+
+func (r *ring) append(n *node) {
+	n.prev, n.next = r.last, nil
+	if r.last != nil {
+		r.last.next = n
+	} else {
+		r.first = n
+	}
+	r.last = n
+	r.size++
+}
+
+func (r *ring) remove(n *node) {
+	if n.prev != nil {
+		n.prev.next = n.next
+	} else {
+		r.first = n.next
+	}
+	if n.next != nil {
+		n.next.prev = n.prev
+	} else {
+		r.last = n.prev
+	}
+	n.prev, n.next = nil, nil
+	r.size--
+}
+
+// level returns that priority of the queue. mu is held.
+func (l *line) level(p uint8) *level {
+	at, found := slices.BinarySearchFunc(l.levels, p, func(lv *level, p uint8) int { return int(p) - int(lv.priority) })
+	if !found {
+		l.levels = slices.Insert(l.levels, at, &level{priority: p})
+	}
+	return l.levels[at]
+}
+
+func (n *node) kid(name string) *node {
+	k := n.kids[name]
+	if k == nil {
+		if n.kids == nil {
+			n.kids = map[string]*node{}
+		}
+		k = &node{name: name, up: n}
+		n.kids[name] = k
+	}
+	return k
+}
+
+// enter lets a node take turns, and those above it.
+func (n *node) enter() {
+	for ; n.up != nil && !n.turning; n = n.up {
+		n.turning = true
+		n.up.ring.append(n)
+	}
+}
+
+// exit takes a node that has nothing left out of the tree, and those above it that have
+// nothing else.
+func (n *node) exit() {
+	for ; n.up != nil && n.ring.size == 0 && len(n.strands) == 0; n = n.up {
+		if n.turning {
+			n.turning = false
+			n.up.ring.remove(n)
+		}
+		delete(n.up.kids, n.name)
+	}
+}
+
+// oldest is the position of the oldest job below a node, or one before it where that has
+// to be read.
+func (n *node) oldest() uint64 {
+	if len(n.strands) > 0 {
+		return n.strands[0].oldest()
+	}
+	least := uint64(math.MaxUint64)
+	for k := n.ring.first; k != nil; k = k.next {
+		least = min(least, k.oldest())
+	}
+	return least
+}
+
+// turn is one hand-out in the making. Its maker has the turn "handing", so nobody else
+// takes jobs out of the tree, and holds mu, but lets it go while the heads of strands are
+// read from the file: meanwhile others may add to the tree.
+type turn struct {
+	l      *line
+	ctx    context.Context
+	store  *Store
+	now    time.Time
+	again  time.Time // when somebody whom a limit holds back may go on; zero: nobody is
+	chosen []item
+	err    error // of reading: those that were chosen are to be pushed back
+}
+
+// take chooses up to most jobs: priorities by weight.
+func (t *turn) take(most int) {
+	l := t.l
+	s := l.settings
+	most = min(most, t.allowed(s.Limit, subject{}, len(l.outs), most))
+	var none []*level // that have nothing for us now
+	for len(t.chosen) < most && t.err == nil {
+		var next *level
+		others := false
+		for _, lv := range l.levels { // the highest first
+			switch {
+			case lv.ring.size == 0 || slices.Contains(none, lv):
+			case next == nil:
+				next = lv
+			case max(lv.pass, l.pass) < max(next.pass, l.pass):
+				next, others = lv, true
+			default:
+				others = true
+			}
+		}
+		if next == nil {
+			return
+		}
+		share, weight := most-len(t.chosen), s.Weight(next.priority)
+		if others {
+			share = min(share, weight)
+		}
+		next.pass = max(next.pass, l.pass)
+		n := t.share(&next.node, share, s.Fair != queue.Unfair, t.tenant)
+		if n == 0 {
+			none = append(none, next)
+			continue
+		}
+		l.pass = next.pass
+		if others { // who is alone takes nothing from anybody
+			next.pass += float64(n) / float64(weight)
+		}
+	}
+}
+
+// share chooses up to most jobs from below a node: its kids take turns and share alike, or
+// else the oldest job goes first.
+func (t *turn) share(n *node, most int, turns bool, take func(kid *node, most int) int) (got int) {
+	var held map[*node]bool // back, by a limit
+	hold := func(kid *node) {
+		if held == nil {
+			held = map[*node]bool{}
+		}
+		held[kid] = true
+	}
+	for got < most && t.err == nil {
+		round := n.ring.size
+		for kid := range held {
+			if kid.turning { // only counted: in any order
+				round--
+			}
+		}
+		if round <= 0 {
+			return got
+		}
+		if !turns && round > 1 {
+			k := t.oldestFirst(n, most-got, held, hold, take)
+			if got += k; k == 0 {
+				return got
+			}
+			continue
+		}
+		kid := n.ring.first
+		for i := 0; i < round && kid != nil && got < most && t.err == nil; {
+			next := kid.next
+			if !held[kid] {
+				k := take(kid, max(1, (most-got)/(round-i)))
+				got += k
+				if k == 0 {
+					hold(kid)
+				} else if kid.turning { // it has more: to the end of the ring
+					n.ring.remove(kid)
+					n.ring.append(kid)
+				}
+				i++
+			}
+			kid = next
+		}
+	}
+	return got
+}
+
+// oldestFirst chooses jobs one by one from whichever kid has the oldest, until only one
+// kid is left.
+func (t *turn) oldestFirst(n *node, most int, held map[*node]bool, hold func(*node), take func(*node, int) int) (got int) {
+	var heads headHeap
+	for k := n.ring.first; k != nil; k = k.next {
+		if !held[k] {
+			heads = append(heads, kidHead{k, k.oldest()})
+		}
+	}
+	heap.Init(&heads)
+	for got < most && len(heads) > 1 && t.err == nil {
+		kid := heads[0].kid
+		if !kid.turning {
+			heap.Pop(&heads)
+			continue
+		}
+		if n := kid.oldest(); n != heads[0].n { // it was taken, or read
+			heads[0].n = n
+			heap.Fix(&heads, 0)
+			continue
+		}
+		if s := kid.first(); s.shallow() { // it may not be the oldest
+			t.fill(s, 1)
+			continue
+		}
+		k := take(kid, 1)
+		if got += k; k == 0 {
+			hold(kid)
+			heap.Pop(&heads)
+		}
+	}
+	if got == 0 && len(heads) == 1 && t.err == nil { // the others turned out to have nothing
+		if got = take(heads[0].kid, 1); got == 0 {
+			hold(heads[0].kid)
+		}
+	}
+	return got
+}
+
+// first is the strand below a node that has its oldest job.
+func (n *node) first() *strand {
+	if len(n.strands) > 0 {
+		return n.strands[0]
+	}
+	least := n.ring.first
+	for k := least.next; k != nil; k = k.next {
+		if k.oldest() < least.oldest() {
+			least = k
+		}
+	}
+	return least.first()
+}
+
+// tenant chooses jobs of one tenant.
+func (t *turn) tenant(tenant *node, most int) int {
+	l := t.l
+	who := theTenant(tenant.name)
+	if most = t.may(l.settings.LimitOf(tenant.name), who, most); most == 0 {
+		return 0
+	}
+	return t.share(tenant, most, l.settings.Fair == queue.ByKey, t.leaf)
+}
+
+// leaf chooses jobs of one leaf, the oldest first.
+func (t *turn) leaf(leaf *node, most int) (n int) {
+	tenant := leaf.up.name
+	if leaf.name != "" {
+		most = t.may(t.l.settings.Key, theKey(tenant, leaf.name), most)
+	}
+	for n < most && len(leaf.strands) > 0 && t.err == nil {
+		s := leaf.strands[0]
+		if s.shallow() {
+			t.fill(s, most-n)
+			continue
+		}
+		n += t.from(s, leaf, most-n)
+	}
+	t.l.charge(tenant, leaf.name, n, t.now)
+	return n
+}
+
+// from chooses the first jobs of a strand.
+func (t *turn) from(s *strand, leaf *node, most int) (n int) {
+	l := t.l
+	if s.chain || len(leaf.strands) > 1 { // another may have the next one
+		most = 1
+	}
+	chosen := len(t.chosen)
+	if len(s.back) == 0 { // the common case: all at once
+		some := l.popReady(s, most)
+		t.chosen = append(t.chosen, some...)
+		clear(some)
+	}
+	for len(t.chosen)-chosen < most && len(s.back) > 0 && !s.shallow() {
+		t.chosen = append(t.chosen, l.pop(s))
+	}
+	if n = len(t.chosen) - chosen; n > 0 {
+		for i := range t.chosen[chosen:] {
+			it := &t.chosen[chosen+i]
+			it.strand, it.counted, it.keyed = s, l.counts, leaf.name != ""
+		}
+		first := &t.chosen[chosen]
+		l.tally(s, first, -int64(n))
+		if s.chain {
+			s.holder = first.n
+		}
+	}
+	l.seat(s)
+	return n
+}
+
+// fill reads the head of a strand, and those of strands whose turns come next, while others
+// may add to the tree.
+func (t *turn) fill(s *strand, want int) {
+	l := t.l
+	some := []*strand{s}
+	for tenant := s.leaf.up.next; tenant != nil && len(some) < fillStrands; tenant = tenant.next {
+		for leaf := tenant.ring.first; leaf != nil && len(some) < fillStrands; leaf = leaf.next {
+			if next := leaf.strands[0]; next.shallow() {
+				some = append(some, next)
+			}
+		}
+	}
+	for leaf := s.leaf.next; leaf != nil && len(some) < fillStrands; leaf = leaf.next {
+		if next := leaf.strands[0]; next.shallow() {
+			some = append(some, next)
+		}
+	}
+	pages := l.pages(some, want)
+	l.watch()
+	l.mu.Unlock()
+	err := l.readAhead(t.ctx, t.store, pages)
+	l.mu.Lock()
+	gone := l.unwatch()
+	if err != nil {
+		t.err = cmp.Or(t.err, err)
+		return
+	}
+	if l.relists {
+		for i := range t.chosen {
+			gone[t.chosen[i].n] = struct{}{}
+		}
+	}
+	l.fill(pages, gone)
+}
+
+// kidHead is a kid and the position of its oldest job.
+type kidHead struct {
+	kid *node
+	n   uint64
+}
+
+// headHeap is a heap (container/heap) of kids, the oldest first.
+type headHeap []kidHead
+
+func (h headHeap) Len() int           { return len(h) }
+func (h headHeap) Less(i, j int) bool { return h[i].n < h[j].n }
+func (h headHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *headHeap) Push(x any)        { *h = append(*h, x.(kidHead)) }
+func (h *headHeap) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}
