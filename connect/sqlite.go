@@ -15,7 +15,9 @@ import (
 	"github.com/tidemill/tidemill/state/project/sqliteproject"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse/sqlitewarehouse"
+	"github.com/tidemill/tidemill/systems/delivery"
 )
 
 // DatabasePath is where the embedded database of a data folder lies.
@@ -31,7 +33,11 @@ func (i *Instance) sqlite(ctx context.Context, b *backends) (err error) {
 	newDatabaseMetrics(i.metrics, i.db)
 	newFolderMetrics(i.metrics, i.config.Data)
 	i.Uses = append(i.Uses, "database: SQLite, "+i.db.Path())
-	queues, err := sqlitequeue.New(ctx, i.db, sqlitequeue.Options{Capacity: c.QueueMax, Now: o.Now, Log: o.Log})
+	capacity, letters := c.QueueMax, c.DeadMax // of each queue; the file has those of all systems
+	if d := &i.config.Delivery; i.runs(delivery.Name) && !i.runs(analytics.Name) {
+		capacity, letters = d.QueueMax, d.DeadMax
+	}
+	queues, err := sqlitequeue.New(ctx, i.db, sqlitequeue.Options{Capacity: capacity, Now: o.Now, Log: o.Log})
 	if err != nil {
 		return err
 	}
@@ -54,7 +60,7 @@ func (i *Instance) sqlite(ctx context.Context, b *backends) (err error) {
 	if b.definitions, err = sqlitedefinition.New(ctx, i.db); err != nil {
 		return err
 	}
-	if b.letters, err = sqlitedeadletter.New(ctx, i.db, deadletter.Options{Max: c.DeadMax, Trim: c.DeadTrim, Now: o.Now}); err != nil {
+	if b.letters, err = sqlitedeadletter.New(ctx, i.db, deadletter.Options{Max: letters, Trim: c.DeadTrim, Now: o.Now}); err != nil {
 		return err
 	}
 	if b.locks, err = sqlitelock.New(ctx, i.db, sqlitelock.Options{Now: o.Now}); err != nil {

@@ -132,6 +132,9 @@ func (l *lane) admit(ctx context.Context) ([]*Task, policy.Pass) {
 				return l.batch[:pass.N], pass
 			}
 			if !e.holds {
+				if e.gate.gater { // the source's gate says when; another instance may know sooner that it is well
+					wait = min(wait, paceAtLeast)
+				}
 				return l.giveBack(ctx, l.batch, wait+time.Duration(l.rand.Float64()*float64(wait)/8)), policy.Pass{}
 			}
 		}

@@ -134,7 +134,7 @@ func orNone(names []string) string {
 }
 
 func (a *API) pauseQueue(w http.ResponseWriter, r *http.Request) error {
-	return a.steerQueue(w, r, "pause", func(s *queue.Settings) { s.Paused = true })
+	return a.steerQueue(w, r, "pause", func(s *queue.Settings) { s.Paused, s.PausedUntil = true, time.Time{} })
 }
 
 // resumeQueue ends a pause and a draining.

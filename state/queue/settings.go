@@ -14,7 +14,10 @@ import (
 // value is what a new queue has. As JSON they are what an operator reads and writes.
 type Settings struct {
 	Paused bool `json:"paused,omitempty"` // hands out nothing
-	Closed bool `json:"closed,omitempty"` // being drained: takes no new jobs, what is there is worked on
+	// PausedUntil is when whoever paused it wants it to go on; zero: when somebody says so.
+	// The queue keeps it and does nothing by it.
+	PausedUntil time.Time `json:"paused_until,omitzero"`
+	Closed      bool      `json:"closed,omitempty"` // being drained: takes no new jobs, what is there is worked on
 
 	// Weights of priorities: of what is handed out while several priorities wait, each
 	// has its weight's part, so that none starves. A priority that is not named has 4

@@ -191,6 +191,7 @@ func (s *System) loops() []flow.Loop {
 		_, err := s.p.Sent.Expire(ctx, s.o.Now().Add(-s.o.Keep), 10_000)
 		return err
 	}}}
+	loops = append(loops, flow.Loop{Name: "circuits opened by hand", Every: time.Second, Do: s.closeInTime})
 	for _, t := range s.targets {
 		loops = append(loops, flow.Loop{Name: "workers of " + t.Name, Every: time.Second, Do: func(context.Context) error { return t.resize(s.o.Log) }})
 	}

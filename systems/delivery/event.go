@@ -155,6 +155,8 @@ func (s *System) why(ctx context.Context, j *queue.Job, held string) (string, er
 	switch {
 	case j.State == queue.Leased:
 		return "", nil
+	case settings.Paused && !settings.PausedUntil.IsZero():
+		return fmt.Sprintf("the circuit is open until %s: opened by hand", settings.PausedUntil.UTC().Format(time.RFC3339)), nil
 	case settings.Paused:
 		return fmt.Sprintf("queue %s is paused", j.To), nil
 	case held != "":

@@ -38,6 +38,9 @@ func (s *System) Partners(ctx context.Context) ([]PartnerHealth, error) {
 			return nil, err
 		}
 		h.Paused = settings.Paused || st.State == flow.Paused
+		if settings.Paused && !settings.PausedUntil.IsZero() {
+			h.Circuit, h.Until, h.Why, h.Paused = policy.Open, settings.PausedUntil, "opened by hand", false
+		}
 		if h.Dead, err = s.p.Letters.Count(ctx, deadletter.Filter{Pipeline: t.queue}); err != nil {
 			return nil, err
 		}
@@ -59,7 +62,7 @@ func (s *System) May(site string) []string {
 }
 
 // OpenCircuit leaves a partner alone for a time (0: a minute), in all instances. Its jobs
-// wait and lose no try.
+// wait in its queue, which is paused, and lose no try.
 func (s *System) OpenCircuit(ctx context.Context, partner string, d time.Duration) error {
 	t, err := s.find(partner)
 	if err != nil {
@@ -68,9 +71,11 @@ func (s *System) OpenCircuit(ctx context.Context, partner string, d time.Duratio
 	if d <= 0 {
 		d = time.Minute
 	}
-	t.live.Trip(d)
 	t.replay.Trip(d)
-	return t.gate.Gate(ctx, s.o.Now().Add(d), t.Breaker.Circuit().Breaker().Probes)
+	_, err = s.p.Queues.Set(ctx, t.queue, func(q *queue.Settings) {
+		q.Paused, q.PausedUntil = true, queue.Millis(s.o.Now().Add(d))
+	})
+	return err
 }
 
 // CloseCircuit lets a partner's jobs go on at once, those too that were put off while it
@@ -80,6 +85,9 @@ func (s *System) CloseCircuit(ctx context.Context, partner string) error {
 	if err != nil {
 		return err
 	}
+	if _, err := s.p.Queues.Set(ctx, t.queue, goOn); err != nil {
+		return err
+	}
 	t.live.Reset()
 	t.replay.Reset()
 	if err := t.gate.Gate(ctx, time.Time{}, 0); err != nil {
@@ -87,6 +95,35 @@ func (s *System) CloseCircuit(ctx context.Context, partner string) error {
 	}
 	_, err = s.p.Queues.Promote(ctx, queue.Filter{Queue: t.queue})
 	return err
+}
+
+// goOn ends a pause that was for a time.
+func goOn(q *queue.Settings) {
+	if !q.PausedUntil.IsZero() {
+		q.Paused, q.PausedUntil = false, time.Time{}
+	}
+}
+
+// closeInTime lets queues go on whose circuit was opened by hand for a time that is over.
+func (s *System) closeInTime(ctx context.Context) error {
+	for _, t := range s.targets {
+		is, err := s.p.Queues.Settings(ctx, t.queue)
+		if err != nil {
+			return err
+		}
+		if is.PausedUntil.IsZero() || s.o.Now().Before(is.PausedUntil) {
+			continue
+		}
+		_, err = s.p.Queues.Set(ctx, t.queue, func(q *queue.Settings) {
+			if !s.o.Now().Before(q.PausedUntil) { // nobody has opened it anew
+				goOn(q)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ErrNoPartner says that there is no partner of that name.

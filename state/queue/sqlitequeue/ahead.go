@@ -62,12 +62,12 @@ func (l *line) readAhead(ctx context.Context, s *Store, pages []*page) error {
 	return nil
 }
 
-// aheadSQL reads the segments of a strand.
+// aheadSQL reads the segments of a strand, and none that nobody has told of yet.
 const aheadSQL = `SELECT s.pos, s.n, s.jobs, e.bits FROM queue_segment s LEFT JOIN queue_ended e ON e.pos=s.pos
-	WHERE s.strand=? AND s.pos>? ORDER BY s.pos`
+	WHERE s.strand=? AND s.pos>? AND s.pos<=? ORDER BY s.pos`
 
 func (p *page) read(tx *sqlitedb.Tx, l *line) error {
-	rows, err := tx.Query(aheadSQL, []byte(p.strand.id), l.place(p.after))
+	rows, err := tx.Query(aheadSQL, []byte(p.strand.id), l.place(p.after), l.place(p.upTo))
 	if err != nil {
 		return err
 	}

@@ -174,7 +174,7 @@ func (l *line) forgets() {
 }
 
 // list looks for strands in the file that found no place in memory, now that there is
-// room, or that none of those in memory may go on. Its caller has the turn "handing".
+// room, or that too few of those in memory may go on. Its caller has the turn "handing".
 func (l *line) list(ctx context.Context, s *Store) error {
 	l.mu.Lock()
 	if l.unlisted && l.stuck {
@@ -216,7 +216,7 @@ func (l *line) list(ctx context.Context, s *Store) error {
 	for _, f := range found {
 		if is := l.strands[string(f.id)]; is == nil {
 			s := l.keep(readStrand(f.id))
-			s.end = max(s.end, position(f.last))
+			s.end = max(s.end, min(position(f.last), l.end))
 			l.seat(s)
 		}
 	}

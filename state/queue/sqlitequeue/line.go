@@ -3,6 +3,7 @@ package sqlitequeue
 import (
 	"database/sql"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,12 +36,13 @@ type line struct {
 	version  int             // how often they were set
 	apart    apart           // as they say
 
-	end     uint64 // position of the newest job that is durable
-	pending int64  // durable jobs that have not ended
-	boot    uint64 // jobs up to here may have been handed out before this process began
-	mark    uint64 // jobs up to here count as handed out once, should the process die
-	epoch   uint32 // of the last hand-out
-	epochs  uint32 // epochs up to here are used up, should the process die
+	end     uint64  // position of the newest job that is durable, and of all before it
+	early   []*part // durable too, and nobody has said so of those before them
+	pending int64   // durable jobs that have not ended
+	boot    uint64  // jobs up to here may have been handed out before this process began
+	mark    uint64  // jobs up to here count as handed out once, should the process die
+	epoch   uint32  // of the last hand-out
+	epochs  uint32  // epochs up to here are used up, should the process die
 
 	levels   []*level           // those that ever had a job, the highest first
 	pass     float64            // of the level that was served last
@@ -54,7 +56,7 @@ type line struct {
 	listed   []byte             // the strand up to which those were looked for
 	missed   bool               // more of them came since that began
 	relists  bool               // strands are read again, whose jobs may be out
-	stuck    bool               // nobody in memory may go on
+	stuck    bool               // more were asked for than may go on of those in memory
 	since    int                // the round in which somebody went on
 	round    int                // how often all strands in the file were looked through
 	segs     map[uint64]*segment
@@ -265,11 +267,24 @@ func (l *line) next(now time.Time, most int) time.Time {
 	return at
 }
 
-// came takes note of jobs that were added. Those that are due are handed over in memory
-// while whoever hands out keeps up; else they are read when their turn comes.
+// came takes note of jobs that were added, in the order in which they were written: who was
+// written first may be later to say so.
 func (l *line) came(p *part) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.early = append(l.early, p)
+	for i := 0; i < len(l.early); i++ {
+		if next := l.early[i]; next.base == l.end {
+			l.early = slices.Delete(l.early, i, i+1)
+			l.takes(next)
+			i = -1
+		}
+	}
+}
+
+// takes takes up the jobs of a part. Those that are due are handed over in memory while
+// whoever hands out keeps up; else they are read when their turn comes. mu is held.
+func (l *line) takes(p *part) {
 	few := p.bytes < pageBytes
 	var s *strand
 	for i := range p.pieces {

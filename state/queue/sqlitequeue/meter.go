@@ -171,7 +171,7 @@ func (l *line) oldest(ctx context.Context, s *Store, heads strandHeads, is func(
 		if h.found {
 			return h.n, nil
 		}
-		p := &page{strand: readStrand([]byte(h.id)), after: h.after, want: 1, bytes: pageBytes}
+		p := &page{strand: readStrand([]byte(h.id)), after: h.after, upTo: placeMask, want: 1, bytes: pageBytes}
 		if p.strand.chain {
 			p.want = pageJobs
 		}

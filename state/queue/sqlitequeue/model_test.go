@@ -373,35 +373,3 @@ func (m *model) compare(r *rapid.T) {
 		m.inner(r, q)
 	}
 }
-
-// drain lets time pass until everything has ended.
-func (m *model) drain() {
-	time.Sleep(time.Hour)
-	for _, q := range modelQueues {
-		m.setGate(m.r, q, time.Time{}, 0)
-		m.tune(m.r, q, func(s *queue.Settings) { *s = queue.Settings{Ordered: s.Ordered, Fair: s.Fair} })
-		for last := 1; last > 0; { // of a key one at a time
-			m.held = nil
-			m.take(m.r, q, 0, modelCapacity+1)
-			last = m.deliver(q)
-		}
-	}
-	m.compare(m.r)
-	for _, q := range modelQueues {
-		if st, err := m.stores[1].Stats(context.Background(), q); err != nil || st != (queue.Stats{}) {
-			m.r.Fatalf("after all has ended there is %+v, %v", st, err)
-		}
-	}
-}
-
-// deliver ends all that was received.
-func (m *model) deliver(q string) int {
-	var ends [2][]tidemill.Settlement
-	for _, h := range m.held {
-		for i := range ends {
-			ends[i] = append(ends[i], tidemill.Settlement{ID: h.got[i].ID, Mark: h.got[i].Mark, End: tidemill.Done, Fate: tidemill.Delivered})
-		}
-	}
-	m.both(m.r, q, 0, ends)
-	return len(ends[0])
-}

@@ -118,9 +118,6 @@ func (m *mover) waiting(ctx context.Context, n uint64) (*item, error) {
 
 // Promote implements queue.Mover.
 func (s *Store) Promote(ctx context.Context, f queue.Filter) (int, error) {
-	if f.State != "" && f.State != queue.Delayed {
-		f.Max = -1
-	}
 	return s.move(ctx, f, only(f.State, queue.Delayed), func(ctx context.Context, m *mover, some []uint64) error {
 		for _, n := range some {
 			if err := m.promote(ctx, n); err != nil {

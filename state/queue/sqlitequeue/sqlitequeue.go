@@ -108,8 +108,8 @@ func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Store, error) {
 	}
 	if o.room == (room{}) {
 		// Jobs of a kilobyte that were read ahead are some 4 MB, those that came due 25 MB,
-		// strands 30 MB.
-		o.room = room{ahead: 4096, backs: 100_000, strands: 100_000}
+		// strands 15 MB.
+		o.room = room{ahead: 4096, backs: 100_000, strands: 25_000}
 	}
 	if o.tableNames <= 0 {
 		o.tableNames = 128 << 10

@@ -1,0 +1,66 @@
+package sqlitequeue
+
+// after is a place in the order of a chain.
+type after struct {
+	due int64
+	n   uint64
+}
+
+// item is a job that waits for being handed out, or is out.
+type item struct {
+	n        uint64
+	seg      *segment // that it is in; nil: it is late
+	strand   *strand
+	rec      []byte // nil: to be read
+	past     *past  // of a late job whose record is there, or that is out; nil: none
+	at       int64
+	due      int64 // of a chain: when it joined it; else 0
+	tries    int32
+	handed   int32 // how often it was handed out so far
+	index    int32 // in strand.back
+	priority uint8 // of a chain
+	damaged  bool
+	counted  bool // it is out, and counts for the bounds of its tenant
+	keyed    bool // and of its key
+}
+
+// past is what is kept of the failed tries of a job.
+type past struct {
+	failures []byte
+	cause    []byte // of the last one
+}
+
+// failures are those of its past.
+func (it *item) failures() []byte {
+	if it.past == nil {
+		return nil
+	}
+	return it.past.failures
+}
+
+func (it *item) after() after { return after{it.due, it.n} }
+
+func (a after) less(b after) bool { return a.due < b.due || a.due == b.due && a.n < b.n }
+
+// itemHeap is a heap (container/heap) of waiting jobs, the first to go first. Each knows
+// its index.
+type itemHeap []*item
+
+func (h itemHeap) Len() int           { return len(h) }
+func (h itemHeap) Less(i, j int) bool { return h[i].after().less(h[j].after()) }
+func (h itemHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = int32(i), int32(j)
+}
+func (h *itemHeap) Push(x any) {
+	it := x.(*item)
+	it.index = int32(len(*h))
+	*h = append(*h, it)
+}
+func (h *itemHeap) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return x
+}

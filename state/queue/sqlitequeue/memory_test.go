@@ -1,0 +1,91 @@
+package sqlitequeue
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// TestMemoryIsBoundedWhateverTheBacklog fills a queue with far more keys, jobs and late
+// jobs than there is room for, and drains it.
+func TestMemoryIsBoundedWhateverTheBacklog(t *testing.T) {
+	for name, set := range map[string]func(*queue.Settings){
+		"turns of tenants":     func(*queue.Settings) {},
+		"turns of keys":        func(s *queue.Settings) { s.Fair = queue.ByKey },
+		"first in, first out":  func(s *queue.Settings) { s.Fair = queue.Unfair },
+		"strict order of keys": func(s *queue.Settings) { s.Ordered = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const jobs, each = 6000, 100
+				r := room{ahead: 100, backs: 50, strands: 200}
+				f := newFile(t, Options{room: r})
+				s := f.open()
+				if _, err := s.Set(t.Context(), "q", set); err != nil {
+					t.Fatal(err)
+				}
+				var all []*tidemill.Message
+				for i := range jobs {
+					m := &tidemill.Message{ID: fmt.Sprintf("%05d", i), To: "q", Tenant: fmt.Sprint(i % 3), Key: fmt.Append(nil, i%2000)}
+					if i%5 == 0 {
+						m.At = time.Now().Add(time.Minute)
+					}
+					all = append(all, m)
+				}
+				for part := range slices.Chunk(all, 500) {
+					if err := s.Add(t.Context(), part, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(time.Hour)
+				f.close()
+				s = f.open()
+				src := s.Open("q", queue.Options{Lease: 24 * time.Hour})
+				seen := map[string]bool{}
+				for len(seen) < jobs {
+					into := slots(each)
+					n, err := src.Receive(t.Context(), into)
+					if err != nil {
+						t.Fatal(err)
+					}
+					ends := make([]tidemill.Settlement, n)
+					for i, m := range into[:n] {
+						if ends[i] = delivered(m); m.Handed == 1 && len(seen)%7 == 0 {
+							ends[i].End, ends[i].After = tidemill.Again, time.Second
+							continue
+						}
+						if seen[m.ID] {
+							t.Fatalf("job %s came after its end", m.ID)
+						}
+						seen[m.ID] = true
+					}
+					l := s.find("q")
+					l.mu.Lock()
+					strands, ahead, backs := len(l.strands), l.ahead, len(l.backs)
+					l.mu.Unlock()
+					if strands > r.strands+2*each+listStrands || ahead > r.ahead+segmentJobs+fillStrands+strands || backs > r.backs+pageJobs+chainLate*fillStrands {
+						t.Fatalf("in memory are %d strands, %d jobs read ahead and %d that came due, for %v", strands, ahead, backs, r)
+					}
+					if err := src.Settle(t.Context(), ends); err != nil {
+						t.Fatal(err)
+					}
+				}
+				want := tidemill.Books{Accepted: jobs, Settled: tidemill.Count{Delivered: jobs}}
+				if got, err := src.(tidemill.Bookkeeper).Books(t.Context()); err != nil || got != want {
+					t.Errorf("books are %+v, %v; want %+v", got, err, want)
+				}
+				l := s.find("q")
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				if len(l.strands)+len(l.backs)+len(l.hot)+len(l.segs)+len(l.outs)+len(l.tallies)+l.ahead > 0 {
+					t.Errorf("when all has ended there are %d strands, %d and %d jobs, %d segments, %v counted", len(l.strands), len(l.backs), len(l.hot), len(l.segs), l.tallies)
+				}
+			})
+		})
+	}
+}

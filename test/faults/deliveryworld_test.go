@@ -1,0 +1,264 @@
+//go:build servers
+
+package faults
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/test/process"
+)
+
+// deliveryLease is the visibility timeout of these tests: after it, what a killed instance
+// was working on comes back.
+const deliveryLease = 3 * time.Second
+
+// afterLease is how long after a fault everything may take: leases run out, twice where a
+// purchase's entry does too, and the longest wait before the last try passes. Three times,
+// for the machine is shared.
+const afterLease = 3 * 20 * time.Second
+
+// Where the queues of a world are.
+const (
+	onSQLite = false
+	onRedis  = true
+)
+
+// deliveryWorld is sites that send, partners that take, and instances between them, on a
+// Redis of their own or on the file of the one instance.
+type deliveryWorld struct {
+	*world
+	file     string // the configuration
+	partners []*farPartner
+	sites    []map[string]any
+	settings map[string]any // of delivery
+	sent     []*deliveryLoad
+}
+
+// deliveryRounds runs a test in worlds of its own, each with a seed that its name shows.
+func deliveryRounds(t *testing.T, redis bool, do func(w *deliveryWorld)) {
+	t.Helper()
+	for r := range uint64(*roundsFlag) {
+		seed := *seedFlag + r
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			do(newDeliveryWorld(t, redis, rand.New(rand.NewPCG(seed, 0))))
+		})
+	}
+}
+
+func newDeliveryWorld(t *testing.T, redis bool, rnd *rand.Rand) *deliveryWorld {
+	t.Helper()
+	w := &deliveryWorld{world: &world{T: t, rnd: rnd, began: time.Now(), hits: map[string]int{}, env: map[string]string{"TIDEMILL_LOG_LEVEL": "warn"}},
+		file: filepath.Join(t.TempDir(), "tidemill.yaml"), settings: map[string]any{"lease": deliveryLease.String(), "max_workers": 20}}
+	w.site("shop", nil)
+	if !redis {
+		return w
+	}
+	w.redis = testenv.Start(t, testenv.PrivateRedis, "REDIS_SETTINGS=--appendfsync always")
+	w.env["TIDEMILL_REDIS_URL"] = "redis://" + w.redis.Addr + "/0"
+	var err error
+	if w.client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{w.redis.Addr}, DisableRetry: true, DisableCache: true,
+		ForceSingleClient: true, PipelineMultiplex: 1}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.client.Close)
+	return w
+}
+
+// keyOf is the key of a site.
+func keyOf(site string) string { return "key-of-" + site }
+
+// site adds one to the configuration.
+func (w *deliveryWorld) site(id string, settings map[string]any) {
+	s := map[string]any{"id": id, "keys": []string{keyOf(id)}}
+	maps.Copy(s, settings)
+	w.sites = append(w.sites, s)
+}
+
+// configure writes the configuration. JSON is YAML.
+func (w *deliveryWorld) configure() {
+	w.Helper()
+	group := maps.Clone(w.settings)
+	group["sites"] = w.sites
+	partners := []map[string]any{}
+	for _, p := range w.partners {
+		d := map[string]any{"name": p.name, "endpoint": p.URL + "/events", "allowHttp": true, "allowPrivate": []string{"127.0.0.0/8"}}
+		maps.Copy(d, p.settings)
+		partners = append(partners, d)
+	}
+	group["partners"] = partners
+	b, err := json.MarshalIndent(map[string]any{"delivery": group}, "", "  ")
+	if err == nil {
+		err = os.WriteFile(w.file, b, 0o600)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// instance makes one that runs delivery.
+func (w *deliveryWorld) instance() *process.Instance {
+	w.Helper()
+	var env []string
+	for _, k := range slices.Sorted(maps.Keys(w.env)) {
+		env = append(env, k+"="+w.env[k])
+	}
+	in := process.New(w, []string{"delivery", "--config", w.file}, env)
+	w.instances = append(w.instances, in)
+	return in
+}
+
+// run writes the configuration, makes instances, and starts them.
+func (w *deliveryWorld) run(n int) []*process.Instance {
+	w.Helper()
+	w.configure()
+	for range n {
+		w.instance().Start()
+	}
+	return w.instances
+}
+
+// underWay is how many requests to partners are being worked on.
+func (w *deliveryWorld) underWay() (n int) {
+	for _, p := range w.partners {
+		n += p.underWay()
+	}
+	return n
+}
+
+// kills ends an instance without notice while a partner works on a request of somebody's,
+// and starts it again; it counts whether one did.
+func (w *deliveryWorld) kills(in *process.Instance) {
+	w.Helper()
+	for range 100 { // where partners are quick, little is under way
+		if w.underWay() > 0 {
+			break
+		}
+		w.pass(5 * time.Millisecond)
+	}
+	busy := w.underWay() > 0
+	in.Kill()
+	w.hit("kill")
+	if busy {
+		w.hit("killed while requests were under way")
+	}
+	in.Begin()
+}
+
+// audit asks an instance that runs; an unbalanced one is an answer too.
+func (w *deliveryWorld) audit() (a delivery.Audit, err error) {
+	w.Helper()
+	out, err := w.running().Try("audit", "delivery", "--json")
+	if len(out) > 0 && json.Unmarshal(out, &a) == nil {
+		return a, nil
+	}
+	return a, err
+}
+
+// queueOf finds the books of a queue.
+func queueOf(a delivery.Audit, name string) delivery.QueueAudit {
+	for _, q := range a.Queues {
+		if q.Queue == name {
+			return q
+		}
+	}
+	return delivery.QueueAudit{}
+}
+
+// quiet waits until nothing is in any queue, and no letter is being replayed.
+func (w *deliveryWorld) quiet(within time.Duration) delivery.Audit {
+	w.Helper()
+	began := time.Now()
+	for _, in := range w.instances {
+		if in.Runs() {
+			if err := in.WaitReady(time.Minute); err != nil {
+				w.Fatal(err)
+			}
+		}
+	}
+	for deadline := began.Add(within); ; time.Sleep(100 * time.Millisecond) { // between two looks at other processes
+		replaying := w.replaying() // before the books, which are to have its end
+		a, err := w.audit()
+		if err == nil && len(a.Queues) > 0 && !slices.ContainsFunc(a.Queues, func(q delivery.QueueAudit) bool { return q.InFlight > 0 }) && replaying == 0 {
+			w.Logf("quiet after %v", time.Since(began).Round(time.Millisecond))
+			return a
+		}
+		if time.Now().After(deadline) {
+			w.Fatalf("not quiet after %v: %+v, %d letters are being replayed, %v", within, a, replaying, err)
+		}
+	}
+}
+
+// replaying is how many letters are on their way again.
+func (w *deliveryWorld) replaying() (n int) {
+	w.Helper()
+	for _, of := range w.letters() {
+		for _, l := range of {
+			if l.State != "held" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// deadLetter is one as the product shows it.
+type deadLetter struct {
+	ID, Pipeline, Partner, Site, State, Reason, Kind, Cause, Payload string
+	Tries, Replays                                                   int
+}
+
+// letters are all there are, by pipeline and by event.
+func (w *deliveryWorld) letters() map[string]map[string]deadLetter {
+	w.Helper()
+	all := map[string]map[string]deadLetter{}
+	for line := range bytes.Lines(w.running().Ask("dead", "list", "--json")) {
+		var l deadLetter
+		if err := json.Unmarshal(line, &l); err != nil {
+			w.Fatalf("%v: %.300s", err, line)
+		}
+		of := all[l.Pipeline]
+		if of == nil {
+			of = map[string]deadLetter{}
+			all[l.Pipeline] = of
+		}
+		id, _, _ := strings.Cut(l.ID, "/")
+		if _, twice := of[id]; twice {
+			w.Errorf("event %s has two letters of %s", id, l.Pipeline)
+		}
+		of[id] = l
+	}
+	return all
+}
+
+// replay sends all letters once more, and says how many they were.
+func (w *deliveryWorld) replay() int {
+	w.Helper()
+	var of struct{ Count int }
+	if out := w.running().Ask("dead", "replay", "--all", "--json"); json.Unmarshal(out, &of) != nil {
+		w.Fatalf("replay: %s", out)
+	}
+	return of.Count
+}
+
+// linkTo puts a link that can be broken between instances that are made from now on and a
+// partner.
+func (w *deliveryWorld) linkTo(p *farPartner) *testenv.Link {
+	w.Helper()
+	l := testenv.NewLink(w, p.Listener.Addr().String())
+	p.settings["endpoint"] = "http://" + l.Addr + "/events"
+	return l
+}
