@@ -62,7 +62,8 @@ func (s *System) May(site string) []string {
 }
 
 // OpenCircuit leaves a partner alone for a time (0: a minute), in all instances. Its jobs
-// wait in its queue, which is paused, and lose no try.
+// wait in its queue, which is paused, and lose no try. Dead letters that somebody replays
+// meanwhile are sent.
 func (s *System) OpenCircuit(ctx context.Context, partner string, d time.Duration) error {
 	t, err := s.find(partner)
 	if err != nil {
@@ -71,7 +72,6 @@ func (s *System) OpenCircuit(ctx context.Context, partner string, d time.Duratio
 	if d <= 0 {
 		d = time.Minute
 	}
-	t.replay.Trip(d)
 	_, err = s.p.Queues.Set(ctx, t.queue, func(q *queue.Settings) {
 		q.Paused, q.PausedUntil = true, queue.Millis(s.o.Now().Add(d))
 	})
