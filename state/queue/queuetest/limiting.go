@@ -256,7 +256,7 @@ func wakesForLimit(b *bench) {
 		got := b.receive(src, 10, 10*time.Second)
 		b.want(got, fmt.Sprint("t0/", i))
 		took, want := time.Since(start), time.Duration(i)*500*time.Millisecond
-		if late := took - want; late < -10*time.Millisecond || late > time.Second || !b.Live && late > time.Millisecond {
+		if late := took - want; late < -10*time.Millisecond || late > 3*time.Second || !b.Live && late > time.Millisecond { // a server's machine may be busy
 			b.Fatalf("job %d was handed out after %v, want %v", i, took, want)
 		}
 		b.deliver(src, got...)
