@@ -15,7 +15,7 @@ build: ## build the static binary into bin/
 
 test: unit race sim e2e servers faults ## everything: unit tests, race detector, simulation, real SDKs, real servers, faults
 
-unit: ## tests on memory and SQLite backends, anywhere, in under two minutes
+unit: ## tests on memory and SQLite backends, anywhere, in two to three minutes with compiling
 	$(GO) test ./...
 
 race: ## the same under the race detector, with 150 simulated seeds
