@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
@@ -21,20 +22,10 @@ type Audit struct {
 	Lost      uint64 `json:"lost"`
 	Balanced  bool   `json:"balanced"`
 
-	Letters Letters  `json:"dead_letters"` // what became of the dead
-	Damaged int      `json:"damaged"`      // dead without a letter: found damaged at the source, and kept apart there
-	Stored  int64    `json:"stored"`       // rows in the warehouse, counted there
-	Faults  []string `json:"faults"`       // what does not add up, in words
-}
-
-// Letters are the books of the dead letters: put = held + replayed + discarded (+ trimmed,
-// where they may be).
-type Letters struct {
-	Put       uint64 `json:"put"`
-	Held      uint64 `json:"held"`
-	Replayed  uint64 `json:"replayed"`
-	Discarded uint64 `json:"discarded"`
-	Trimmed   uint64 `json:"trimmed"`
+	Letters deadletter.Account `json:"dead_letters"` // what became of the dead
+	Damaged int                `json:"damaged"`      // dead without a letter: found damaged at the source, and kept apart there
+	Stored  int64              `json:"stored"`       // rows in the warehouse, counted there
+	Faults  []string           `json:"faults"`       // what does not add up, in words
 }
 
 var errNoBooks = errors.New("analytics: its source keeps no books")
@@ -63,7 +54,7 @@ func (s *System) Audit(ctx context.Context) (Audit, error) {
 	}
 	a := Audit{System: Name, Accepted: books.Accepted, Delivered: books.Settled.Delivered, Skipped: books.Settled.Skipped,
 		Dead: books.Settled.Dead, InFlight: books.Pending, Lost: books.Lost, Stored: stored, Damaged: damaged, Faults: []string{},
-		Letters: Letters{Put: dead.Accepted, Held: dead.Pending, Replayed: dead.Settled.Delivered, Discarded: dead.Settled.Skipped, Trimmed: dead.Lost}}
+		Letters: deadletter.AccountOf(dead)}
 	fault := func(wrong bool, what string) {
 		if wrong {
 			a.Faults = append(a.Faults, what)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
 )
 
 // Audit is the proof that nothing is missing: the books of every queue and of every
@@ -27,16 +28,7 @@ type QueueAudit struct {
 	InFlight  uint64 `json:"in_flight"`
 	Lost      uint64 `json:"lost"`
 
-	Letters Letters `json:"dead_letters"`
-}
-
-// Letters are the books of dead letters: put = held + replayed + discarded (+ trimmed).
-type Letters struct {
-	Put       uint64 `json:"put"`
-	Held      uint64 `json:"held"`
-	Replayed  uint64 `json:"replayed"`
-	Discarded uint64 `json:"discarded"`
-	Trimmed   uint64 `json:"trimmed"`
+	Letters deadletter.Account `json:"dead_letters"`
 }
 
 // Audit reads the books and compares them.
@@ -77,7 +69,7 @@ func (s *System) audit(ctx context.Context, name string, a *Audit) (q QueueAudit
 	}
 	q = QueueAudit{Queue: name, Accepted: books.Accepted, Delivered: books.Settled.Delivered, Skipped: books.Settled.Skipped,
 		Dead: books.Settled.Dead, InFlight: books.Pending, Lost: books.Lost,
-		Letters: Letters{Put: dead.Accepted, Held: dead.Pending, Replayed: dead.Settled.Delivered, Discarded: dead.Settled.Skipped, Trimmed: dead.Lost}}
+		Letters: deadletter.AccountOf(dead)}
 	fault(books.Off() > 0, "%d jobs are missing: fewer ended or are in flight than were accepted", books.Off())
 	fault(books.Off() < 0, "%d jobs were counted twice: more ended or are in flight than were accepted", -books.Off())
 	fault(books.Lost > 0, "%d jobs were lost at the source", books.Lost)

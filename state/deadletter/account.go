@@ -1,0 +1,18 @@
+package deadletter
+
+import "github.com/tidemill/tidemill"
+
+// Account is the books of a pipeline's letters in the words of operators: put = held +
+// replayed + discarded (+ trimmed, where they may be).
+type Account struct {
+	Put       uint64 `json:"put"`
+	Held      uint64 `json:"held"` // and replaying
+	Replayed  uint64 `json:"replayed"`
+	Discarded uint64 `json:"discarded"`
+	Trimmed   uint64 `json:"trimmed"`
+}
+
+// AccountOf reads the books of a source that Store.Open made.
+func AccountOf(b tidemill.Books) Account {
+	return Account{Put: b.Accepted, Held: b.Pending, Replayed: b.Settled.Delivered, Discarded: b.Settled.Skipped, Trimmed: b.Lost}
+}
