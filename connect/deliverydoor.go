@@ -9,7 +9,6 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
-	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/serve/events"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/memoryproject"
@@ -196,12 +195,10 @@ func (i *Instance) deliveryHealth(sys *delivery.System, d *deliveryStores) http.
 			Checks    map[string]string `json:"checks"`
 		}{"healthy", i.options.Now().UTC(), i.options.Version, map[string]string{kind: "ok", "queue": "ok"}}
 		status := http.StatusOK
-		partners, err := sys.Partners(ctx)
-		for _, p := range partners {
-			if p.Circuit != policy.Closed {
-				answer.Status = "degraded"
-				answer.Checks["partner "+p.Partner] = p.Circuit.String()
-			}
+		away, err := sys.Away(ctx)
+		for name, circuit := range away {
+			answer.Status = "degraded"
+			answer.Checks["partner "+name] = circuit.String()
 		}
 		if _, err2 := d.queues.Stats(ctx, delivery.High); err2 != nil {
 			err = err2

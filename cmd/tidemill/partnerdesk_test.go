@@ -45,7 +45,7 @@ func (p *partners) Event(_ context.Context, site, id string) (*delivery.EventSta
 }
 
 func (p *partners) Partners(context.Context) ([]delivery.PartnerHealth, error) {
-	h := delivery.PartnerHealth{Partner: "dv360", SuccessRate: 0.975, P50: 12345 * time.Microsecond, P99: 2 * time.Second, Depth: 7, Dead: 3, LastError: "answered 503\x1b[2J", LastSuccessAt: day}
+	h := delivery.PartnerHealth{Partner: "dv360", SuccessRate: 0.975, P50: 12345 * time.Microsecond, P99: 2 * time.Second, Jobs: queue.Stats{Waiting: 7}, Dead: 3, LastError: "answered 503\x1b[2J", LastSuccessAt: day}
 	if p.open {
 		h.Circuit, h.Until = policy.Open, day.Add(time.Hour)
 	}

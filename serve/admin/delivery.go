@@ -42,7 +42,7 @@ type health struct {
 }
 
 func healthOf(p *delivery.PartnerHealth) health {
-	out := health{Partner: p.Partner, Circuit: p.Circuit.String(), Depth: p.Depth, LastSuccess: when(p.LastSuccessAt),
+	out := health{Partner: p.Partner, Circuit: p.Circuit.String(), Depth: p.Depth(), LastSuccess: when(p.LastSuccessAt),
 		Until: when(p.Until), Why: p.Why, Paused: p.Paused, Dead: p.Dead, LastErrorAt: when(p.LastErrorAt)}
 	if p.SuccessRate >= 0 {
 		p50, p99 := millis(p.P50), millis(p.P99)

@@ -23,7 +23,7 @@ type partners struct {
 
 func newPartners() *partners {
 	return &partners{all: []delivery.PartnerHealth{
-		{Partner: "dv360", SuccessRate: 0.975, P50: 12345 * time.Microsecond, P99: 2 * time.Second, Depth: 7, LastError: "answered 503", LastErrorAt: day, LastSuccessAt: day.Add(time.Hour)},
+		{Partner: "dv360", SuccessRate: 0.975, P50: 12345 * time.Microsecond, P99: 2 * time.Second, Jobs: queue.Stats{Waiting: 7}, LastError: "answered 503", LastErrorAt: day, LastSuccessAt: day.Add(time.Hour)},
 		{Partner: "yahoo", SuccessRate: -1, Paused: true, Dead: 3},
 	}}
 }

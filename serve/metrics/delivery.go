@@ -58,9 +58,20 @@ func (c *Delivery) Collect(ch chan<- prometheus.Metric) {
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(partnerOpen, err)
 	}
-	names := delivery.Doors()
-	for _, p := range all {
-		names = append(names, delivery.QueueOf(p.Partner))
+	ofJobs := func(name string, st queue.Stats, paused bool) {
+		for state, n := range map[queue.State]int64{queue.Waiting: st.Waiting, queue.Delayed: st.Delayed, queue.Leased: st.Leased, queue.Completed: st.Completed, queue.Failed: st.Failed} {
+			gauge(queueJobs, float64(n), name, string(state))
+		}
+		age := 0.0
+		if !st.Oldest.IsZero() {
+			age = time.Since(st.Oldest).Seconds()
+		}
+		gauge(queueOldest, max(age, 0), name)
+		gauge(queuePaused, truth(paused), name)
+	}
+	for i := range all {
+		p := &all[i]
+		ofJobs(delivery.QueueOf(p.Partner), p.Jobs, p.Held)
 		gauge(partnerOpen, map[policy.State]float64{policy.Open: 1, policy.HalfOpen: .5}[p.Circuit], p.Partner)
 		if p.SuccessRate >= 0 {
 			gauge(partnerSuccess, p.SuccessRate, p.Partner)
@@ -72,25 +83,17 @@ func (c *Delivery) Collect(ch chan<- prometheus.Metric) {
 			gauge(partnerLast, float64(p.LastSuccessAt.UnixMilli())/1e3, p.Partner)
 		}
 	}
-	for _, name := range names {
+	for _, name := range delivery.Doors() {
 		st, err := c.queues.Stats(ctx, name)
 		if err != nil {
 			ch <- prometheus.NewInvalidMetric(queueJobs, err)
 			return
 		}
-		for state, n := range map[queue.State]int64{queue.Waiting: st.Waiting, queue.Delayed: st.Delayed, queue.Leased: st.Leased, queue.Completed: st.Completed, queue.Failed: st.Failed} {
-			gauge(queueJobs, float64(n), name, string(state))
-		}
-		age := 0.0
-		if !st.Oldest.IsZero() {
-			age = time.Since(st.Oldest).Seconds()
-		}
-		gauge(queueOldest, max(age, 0), name)
 		set, err := c.queues.Settings(ctx, name)
 		if err != nil {
 			ch <- prometheus.NewInvalidMetric(queuePaused, err)
 			return
 		}
-		gauge(queuePaused, truth(set.Paused), name)
+		ofJobs(name, st, set.Paused)
 	}
 }

@@ -63,7 +63,7 @@ func (s *System) audit(ctx context.Context, name string, a *Audit) (q QueueAudit
 	if err != nil {
 		return q, err
 	}
-	dead, err := s.replays[name].Books(ctx)
+	dead, err := s.sources[ReplayOf(name)].(tidemill.Bookkeeper).Books(ctx)
 	if err != nil {
 		return q, err
 	}

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,9 +84,7 @@ type System struct {
 	p       Parts
 	o       Options
 	targets []*target
-	doors   []*flow.Engine
-	replays map[string]tidemill.Bookkeeper // by pipeline
-	sources map[string]tidemill.Source     // of all pipelines
+	sources map[string]tidemill.Source // by pipeline
 }
 
 // target is a partner with its pipelines.
@@ -110,7 +109,7 @@ func New(p Parts, o Options) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &System{p: p, o: o, replays: map[string]tidemill.Bookkeeper{}, sources: map[string]tidemill.Source{}}
+	s := &System{p: p, o: o, sources: map[string]tidemill.Source{}}
 	for _, described := range p.Partners {
 		if err := s.target(described); err != nil {
 			return nil, fmt.Errorf("delivery: %w", err)
@@ -120,7 +119,6 @@ func New(p Parts, o Options) (*System, error) {
 	if err != nil {
 		return nil, fmt.Errorf("delivery: %w", err)
 	}
-	s.doors = engines
 	for _, t := range s.targets {
 		if err := s.sender(t); err != nil {
 			return nil, fmt.Errorf("delivery: %w", err)
@@ -216,13 +214,6 @@ func (s *System) open(name string, lease time.Duration, ordered bool) tidemill.S
 	return s.p.Queues.Open(name, queue.Options{Lease: lease, Ordered: ordered})
 }
 
-// letters makes a source of a pipeline's letters that are to be sent once more.
-func (s *System) letters(pipeline string) tidemill.Source {
-	source := s.p.Letters.Open(pipeline)
-	s.replays[pipeline] = source.(tidemill.Bookkeeper)
-	return source
-}
-
 // random is where a pipeline's jitter comes from.
 func (o Options) random(stream uint64) *rand.Rand {
 	if o.Seed == 0 {
@@ -235,11 +226,11 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Workers < 0 || o.Most < 0 || o.Batch < 0 || o.Lease < 0 || o.Keep < 0 {
 		return o, errors.New("delivery: workers, batch, lease and keep cannot be below zero")
 	}
-	def(&o.Workers, 10)
-	def(&o.Most, max(100, o.Workers))
-	def(&o.Batch, 100)
-	def(&o.Lease, queue.Lease)
-	def(&o.Keep, 30*24*time.Hour)
+	o.Workers = cmp.Or(o.Workers, 10)
+	o.Most = cmp.Or(o.Most, max(100, o.Workers))
+	o.Batch = cmp.Or(o.Batch, 100)
+	o.Lease = cmp.Or(o.Lease, queue.Lease)
+	o.Keep = cmp.Or(o.Keep, 30*24*time.Hour)
 	if o.Kept == (queue.Keep{}) {
 		o.Kept = queue.Keep{Count: 10_000, Age: 24 * time.Hour}
 	}
@@ -256,13 +247,6 @@ func (o Options) withDefaults() (Options, error) {
 		o.Now = time.Now
 	}
 	return o, nil
-}
-
-func def[T comparable](v *T, otherwise T) {
-	var zero T
-	if *v == zero {
-		*v = otherwise
-	}
 }
 
 // rules are what failures mean between us and a partner: it may ask for less only so often.

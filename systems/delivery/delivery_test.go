@@ -273,7 +273,7 @@ func TestADeadPartnerDelaysNobodyAndLosesNothing(t *testing.T) {
 		w.answers("dead", nil)
 		before := time.Now()
 		rest(2 * time.Minute)
-		if h := health(w, "dead"); h.Depth != 0 || h.Dead != 0 {
+		if h := health(w, "dead"); h.Depth() != 0 || h.Dead != 0 {
 			t.Errorf("health %+v", h)
 		}
 		took := map[string]int{}
@@ -318,7 +318,7 @@ func TestAPartnerThatWasAwayIsNotOverrun(t *testing.T) {
 			t.Errorf("%d requests at once when it had proven itself, want many", n)
 		}
 		rest(time.Minute)
-		if h := health(w, "p"); h.Depth != 0 {
+		if h := health(w, "p"); h.Depth() != 0 {
 			t.Errorf("%+v", h)
 		}
 		rest(10 * time.Second)
@@ -349,7 +349,7 @@ func TestABatchPartnerIsAskedAsOftenAsItAllows(t *testing.T) {
 				t.Errorf("5 requests within %v", d)
 			}
 		}
-		if h := health(w, "p"); h.Depth != 0 {
+		if h := health(w, "p"); h.Depth() != 0 {
 			t.Errorf("%+v", h)
 		}
 		w.balanced()
@@ -446,7 +446,7 @@ func TestACircuitIsOpenedByHand(t *testing.T) {
 		if p := w.of("shop", "e1", "p"); p.State != delivery.StateWaiting || !strings.Contains(p.Why, "circuit is open") {
 			t.Errorf("%+v", p)
 		}
-		if h := health(w, "p"); h.Circuit.String() != "open" || h.Depth != 1 {
+		if h := health(w, "p"); h.Circuit.String() != "open" || h.Depth() != 1 {
 			t.Errorf("%+v", h)
 		}
 		rest(2 * time.Minute)

@@ -51,41 +51,48 @@ func ended(state string) bool {
 // routing looks for the event in the queues of the door and their letters.
 func (s *System) routing(ctx context.Context, e *EventStatus) (found bool, err error) {
 	for _, door := range Doors() {
-		j, err := s.p.Queues.Look(ctx, queue.Name{Queue: door, Tenant: e.Site, ID: e.ID})
-		if err == nil {
-			e.Queue, e.Type, e.Received = door, j.Type, j.Added
-			switch {
-			case j.State.Held():
-				e.State = StateQueued
-				if e.Why, err = s.why(ctx, j, ""); err != nil {
-					return true, err
-				}
-			case j.Fate == tidemill.Skipped:
-				e.State, e.Why = StateSkipped, j.Cause
-			case j.Fate == tidemill.Dead:
-				e.State, e.Why = StateDead, j.Cause
-			default:
-				e.State = StateDelivering
-			}
-			if e.State == StateDelivering || e.State == StateSkipped {
-				return true, nil
-			}
-		} else if !errors.Is(err, queue.ErrNotFound) {
+		j, err := s.look(ctx, queue.Name{Queue: door, Tenant: e.Site, ID: e.ID})
+		if err != nil {
 			return false, err
 		}
-		l, err2 := s.letter(ctx, door, e.Site, e.ID)
-		if err2 != nil {
-			return false, err2
+		var l *deadletter.Letter
+		if j == nil || j.State.Held() || j.Fate == tidemill.Dead { // a letter is the fate, also before its job has ended
+			if l, err = s.letter(ctx, door, e.Site, e.ID); err != nil {
+				return false, err
+			}
 		}
-		if l != nil {
-			e.Queue, e.Type, e.State, e.Why = door, l.Type, StateDead, l.Kind.String()+": "+l.Cause
-			return true, nil
+		if j == nil && l == nil {
+			continue
 		}
-		if err == nil {
-			return true, nil
+		e.Queue = door
+		if j != nil {
+			e.Type, e.Received = j.Type, j.Added
 		}
+		switch {
+		case l != nil:
+			e.Type, e.State, e.Why = l.Type, StateDead, l.Kind.String()+": "+l.Cause
+		case j.State.Held():
+			e.State = StateQueued
+			e.Why, err = s.why(ctx, j, "")
+		case j.Fate == tidemill.Skipped:
+			e.State, e.Why = StateSkipped, j.Cause
+		case j.Fate == tidemill.Dead:
+			e.State, e.Why = StateDead, j.Cause
+		default:
+			e.State = StateDelivering
+		}
+		return true, err
 	}
 	return false, nil
+}
+
+// look finds a job, or nil.
+func (s *System) look(ctx context.Context, n queue.Name) (*queue.Job, error) {
+	j, err := s.p.Queues.Look(ctx, n)
+	if errors.Is(err, queue.ErrNotFound) {
+		return nil, nil
+	}
+	return j, err
 }
 
 // delivery looks for the event's job for one partner; nil: there is none.
@@ -108,11 +115,8 @@ func (s *System) delivery(ctx context.Context, e *EventStatus, t *target) (*Part
 		}
 		return p, nil
 	}
-	j, err := s.p.Queues.Look(ctx, queue.Name{Queue: t.queue, Tenant: e.Site, ID: id})
-	if errors.Is(err, queue.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
+	j, err := s.look(ctx, queue.Name{Queue: t.queue, Tenant: e.Site, ID: id})
+	if j == nil || err != nil {
 		return nil, err
 	}
 	e.Type = j.Type

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"time"
@@ -68,7 +69,8 @@ func healthy(err error) bool {
 	case tidemill.Validation, tidemill.Business, tidemill.NotFound:
 		return true
 	}
-	return partial(err)
+	_, partly := errors.AsType[*tidemill.Partial](err)
+	return partly
 }
 
 func step(d time.Duration) int {

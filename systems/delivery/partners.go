@@ -7,46 +7,60 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-func partial(err error) bool {
-	_, ok := errors.AsType[*tidemill.Partial](err)
-	return ok
-}
-
 // Partners says how each partner stands. What its requests came to is this instance's; its
 // queue, its dead letters and whether it is paused are everybody's.
 func (s *System) Partners(ctx context.Context) ([]PartnerHealth, error) {
-	all := make([]PartnerHealth, 0, len(s.targets))
-	for _, t := range s.targets {
-		h := PartnerHealth{Partner: t.Name}
-		t.health.look(&h)
-		st := t.live.Stats()
-		h.Circuit, h.Until, h.Why = st.Breaker, st.Until, st.Why
-		stats, err := s.p.Queues.Stats(ctx, t.queue)
+	all := make([]PartnerHealth, len(s.targets))
+	for i, t := range s.targets {
+		h := &all[i]
+		err := s.stands(ctx, t, h)
+		if err == nil {
+			h.Jobs, err = s.p.Queues.Stats(ctx, t.queue)
+		}
+		if err == nil {
+			h.Dead, err = s.p.Letters.Count(ctx, deadletter.Filter{Pipeline: t.queue})
+		}
 		if err != nil {
 			return nil, err
 		}
-		h.Depth = stats.Waiting + stats.Delayed + stats.Leased
-		settings, err := s.p.Queues.Settings(ctx, t.queue)
-		if err != nil {
-			return nil, err
-		}
-		h.Paused = settings.Paused || st.State == flow.Paused
-		if settings.Paused && !settings.PausedUntil.IsZero() {
-			h.Circuit, h.Until, h.Why, h.Paused = policy.Open, settings.PausedUntil, "opened by hand", false
-		}
-		if h.Dead, err = s.p.Letters.Count(ctx, deadletter.Filter{Pipeline: t.queue}); err != nil {
-			return nil, err
-		}
-		all = append(all, h)
+		t.health.look(h)
 	}
 	return all, nil
+}
+
+// Away are the partners that are left alone, or are being tried again, and how their
+// circuits stand. It counts nothing, for probes.
+func (s *System) Away(ctx context.Context) (map[string]policy.State, error) {
+	away := map[string]policy.State{}
+	for _, t := range s.targets {
+		var h PartnerHealth
+		if err := s.stands(ctx, t, &h); err != nil {
+			return nil, err
+		}
+		if h.Circuit != policy.Closed {
+			away[t.Name] = h.Circuit
+		}
+	}
+	return away, nil
+}
+
+// stands says whether a partner's jobs go on: by this instance's circuit, and by what
+// somebody has said for all.
+func (s *System) stands(ctx context.Context, t *target, h *PartnerHealth) error {
+	st := t.live.Stats()
+	is, err := s.p.Queues.Settings(ctx, t.queue)
+	h.Partner, h.Circuit, h.Until, h.Why = t.Name, st.Breaker, st.Until, st.Why
+	h.Held, h.Paused = is.Paused, is.Paused || st.State == flow.Paused
+	if is.Paused && !is.PausedUntil.IsZero() {
+		h.Circuit, h.Until, h.Why, h.Paused = policy.Open, is.PausedUntil, "opened by hand", false
+	}
+	return err
 }
 
 // May names the partners that events of a site may go to, as far as that is known before

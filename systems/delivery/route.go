@@ -32,7 +32,7 @@ func (s *System) routes() ([]*flow.Engine, error) {
 		if err != nil {
 			return nil, err
 		}
-		again := s.pipeline(ReplayOf(door), s.letters(door), uint64(len(Doors())+i))
+		again := s.pipeline(ReplayOf(door), s.p.Letters.Open(door), uint64(len(Doors())+i))
 		again.Work, again.Lanes, again.Batch, again.Emits = work, 1, s.o.Batch, queue.Sink(s.p.Queues)
 		r, err := flow.New(again)
 		if err != nil {

@@ -26,9 +26,18 @@ const (
 	batchWorkers = 4
 )
 
+// gather is how long a request waits for more messages, where so many requests a second are
+// allowed; 0: any number.
+func gather(rate float64) time.Duration {
+	if rate == 0 {
+		return gatherLeast
+	}
+	return min(max(gatherLeast, time.Duration(float64(time.Second)/rate)), gatherMost)
+}
+
 // sender makes the pipelines of a partner: its queue's, and that of its dead letters.
 func (s *System) sender(t *target) error {
-	n := uint64(2*len(Doors()) + 2*len(s.sources))
+	n := uint64(len(s.sources)) // of the streams of chance: each pipeline has its own
 	most := t.Workers
 	switch {
 	case most > 0:
@@ -39,15 +48,17 @@ func (s *System) sender(t *target) error {
 	}
 	p := s.pipeline(t.queue, s.open(t.queue, t.Lease, t.Ordered), n)
 	t.gate = p.Source.(tidemill.Gater)
-	p.Work, p.Dead = s.work(t, false), s.p.Letters
-	p.Rules, p.Retry, p.Breaker = rules, t.Retry, t.Breaker
-	p.Lanes, p.Batch = most, t.Items
-	if t.Items > 1 {
-		p.Age = gatherLeast
-		if rate := t.Limiter.Rate; rate > 0 {
-			p.Age = min(max(gatherLeast, time.Duration(float64(time.Second)/rate)), gatherMost)
-			t.requests.bucket = policy.Limiter{Rate: rate, Burst: t.Limiter.Burst}.Bucket()
+	p.Work, p.Dead, p.Lanes = s.work(t, false), s.p.Letters, most
+	again := s.pipeline(ReplayOf(t.queue), s.p.Letters.Open(t.queue), n+1)
+	again.Work, again.Lanes = s.work(t, true), min(2, most)
+	for _, p := range []*flow.Pipeline{&p, &again} {
+		p.Rules, p.Retry, p.Breaker, p.Batch = rules, t.Retry, t.Breaker, t.Items
+		if t.Items > 1 {
+			p.Age = gather(t.Limiter.Rate)
 		}
+	}
+	if t.Items > 1 && t.Limiter.Rate > 0 {
+		t.requests.bucket = t.Limiter.Bucket()
 	}
 	var err error
 	if t.live, err = flow.New(p); err != nil {
@@ -56,14 +67,6 @@ func (s *System) sender(t *target) error {
 	t.scale = scaling{least: min(s.o.Workers, most), most: most, now: min(s.o.Workers, most)}
 	if err := t.live.Workers(t.scale.now); err != nil {
 		return err
-	}
-	again := p
-	again.Name, again.Source = ReplayOf(t.queue), s.letters(t.queue)
-	s.sources[again.Name] = again.Source
-	again.Work, again.Dead, again.Lanes = s.work(t, true), nil, min(2, most)
-	again.Rand, again.InFlight = s.o.random(n+1), 0
-	if s.o.Settled != nil {
-		again.Settled = func(ends []tidemill.Settlement) { s.o.Settled(again.Name, ends) }
 	}
 	t.replay, err = flow.New(again)
 	return err

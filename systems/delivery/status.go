@@ -51,12 +51,16 @@ type PartnerHealth struct {
 	Circuit       policy.State
 	Until         time.Time // an open circuit: when it is tried again
 	Why           string    // it is open
-	Paused        bool      // by hand
+	Paused        bool      // by hand, and for no set time
+	Held          bool      // its queue hands out nothing: paused, or the circuit was opened by hand
 	SuccessRate   float64   // of requests of the last five minutes; -1: there were none
 	P50, P99      time.Duration
-	Depth         int64 // of its queue: waiting, delayed, sending
-	Dead          int   // letters
+	Jobs          queue.Stats // of its queue
+	Dead          int         // letters
 	LastError     string
 	LastErrorAt   time.Time
 	LastSuccessAt time.Time
 }
+
+// Depth is how many jobs of the partner have not ended: waiting, put off, being sent.
+func (p *PartnerHealth) Depth() int64 { return p.Jobs.Waiting + p.Jobs.Delayed + p.Jobs.Leased }

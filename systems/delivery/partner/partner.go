@@ -12,6 +12,7 @@
 package partner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -155,19 +156,9 @@ func (p Partner) Retry() policy.Retry {
 	if p.MaxRetries != nil {
 		r.Tries = *p.MaxRetries
 	}
-	override(&r.Base, p.Waits.Base)
-	override(&r.Factor, p.Waits.Factor)
-	override(&r.Max, p.Waits.Max)
-	override(&r.Spread, p.Waits.Jitter)
+	r.Base, r.Factor = cmp.Or(p.Waits.Base, r.Base), cmp.Or(p.Waits.Factor, r.Factor)
+	r.Max, r.Spread = cmp.Or(p.Waits.Max, r.Max), cmp.Or(p.Waits.Jitter, r.Spread)
 	return r
-}
-
-// override takes a value that is given.
-func override[T comparable](v *T, given T) {
-	var zero T
-	if given != zero {
-		*v = given
-	}
 }
 
 // Limiter is the partner's rate limit.
