@@ -3,26 +3,13 @@ package events
 import (
 	"encoding/json"
 
-	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/systems/delivery/event"
 )
 
 // convert takes conversions from a server that shows its site's key.
 func (x *exchange) convert() *problem {
-	if p := x.authenticate(request.Key(x.r)); p != nil {
-		return p
-	}
-	key, p := x.idempotencyKey()
+	key, p := x.ofServer(true)
 	if p != nil {
-		return p
-	}
-	if p := x.read(); p != nil {
-		return p
-	}
-	if p := x.judge(x.given(true)); p != nil {
-		return p
-	}
-	if p := x.checkSite(); p != nil {
 		return p
 	}
 	if p := x.checkKeys(key); p != nil {

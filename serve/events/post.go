@@ -14,22 +14,27 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/event"
 )
 
-// post takes the events of a site that shows its key.
-func (x *exchange) post() *problem {
+// ofServer reads and judges what comes with a site's key, and returns its idempotency key.
+func (x *exchange) ofServer(conversion bool) (key string, p *problem) {
 	if p := x.authenticate(request.Key(x.r)); p != nil {
-		return p
+		return "", p
 	}
-	key, p := x.idempotencyKey()
-	if p != nil {
-		return p
+	if key, p = x.idempotencyKey(); p != nil {
+		return "", p
 	}
 	if p := x.read(); p != nil {
-		return p
+		return "", p
 	}
-	if p := x.judge(x.given(false)); p != nil {
-		return p
+	if p := x.judge(x.given(conversion)); p != nil {
+		return "", p
 	}
-	if p := x.checkSite(); p != nil {
+	return key, x.checkSite()
+}
+
+// post takes the events of a site that shows its key.
+func (x *exchange) post() *problem {
+	key, p := x.ofServer(false)
+	if p != nil {
 		return p
 	}
 	if p := x.checkOrigin(); p != nil {

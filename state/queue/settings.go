@@ -164,3 +164,27 @@ func (l Limit) Ahead() int {
 	}
 	return max(1, int(math.Floor(l.PerSecond/10)))
 }
+
+// Allow says how many of most jobs the limit lets go now, of whose kind so many are out.
+// spent is what Spend said after the last one; 0: there was none. Where it is none, at is
+// when the rate lets one go; zero: an end of those that are out makes room.
+func (l Limit) Allow(out, most int, spent float64, now time.Time) (n int, at time.Time) {
+	if l.AtOnce > 0 {
+		most = min(most, max(0, l.AtOnce-out))
+	}
+	each := l.Interval()
+	if each == 0 || most == 0 {
+		return most, time.Time{}
+	}
+	micros, ahead := float64(now.UnixMicro()), float64(l.Ahead())
+	if free := math.Floor((micros+ahead*each-max(spent, micros))/each + 1e-6); free >= 1 {
+		return min(most, int(free)), time.Time{}
+	}
+	return 0, time.UnixMicro(int64(math.Ceil(spent + each - ahead*each)))
+}
+
+// Spend is until when the rate is used up, in microseconds since 1970, after n jobs more
+// have gone now. Only of limits that have a rate.
+func (l Limit) Spend(spent float64, n int, now time.Time) float64 {
+	return max(spent, float64(now.UnixMicro())) + float64(n)*l.Interval()
+}

@@ -225,23 +225,11 @@ func theKey(tenant, key string) subject { return subject{kind: ofKey, tenant: te
 
 // allowed is how many of most jobs a limit lets go now.
 func (t *turn) allowed(limit queue.Limit, who subject, out, most int) int {
-	if limit.AtOnce > 0 {
-		most = min(most, max(0, limit.AtOnce-out)) // an end makes room, and wakes
-	}
-	each := limit.Interval()
-	if each == 0 || most == 0 {
-		return most
-	}
-	now, ahead := float64(t.now.UnixMicro()), float64(limit.Ahead())
-	n := math.Floor((now+ahead*each-max(t.l.spent[who], now))/each + 1e-6)
-	if n >= 1 {
-		return min(most, int(n))
-	}
-	at := time.UnixMicro(int64(math.Ceil(t.l.spent[who] + each - ahead*each)))
-	if t.again.IsZero() || at.Before(t.again) {
+	n, at := limit.Allow(out, most, t.l.spent[who], t.now)
+	if !at.IsZero() && (t.again.IsZero() || at.Before(t.again)) {
 		t.again = at
 	}
-	return 0
+	return n
 }
 
 // charge counts a job that is handed out against all limits of its rate.
@@ -255,8 +243,8 @@ func (l *line) charge(j *job, now time.Time) {
 		{l.settings.LimitOf(j.m.Tenant), theTenant(j.m.Tenant), true},
 		{l.settings.Key, theKey(j.m.Tenant, j.flow), j.flow != ""},
 	} {
-		if each := c.limit.Interval(); c.on && each > 0 {
-			l.spent[c.who] = max(l.spent[c.who], float64(now.UnixMicro())) + each
+		if c.on && c.limit.PerSecond > 0 {
+			l.spent[c.who] = c.limit.Spend(l.spent[c.who], 1, now)
 		}
 	}
 	if len(l.spent) > 2*l.spentOnce+1000 { // forget those that have their whole burst again

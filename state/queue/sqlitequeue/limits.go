@@ -1,7 +1,6 @@
 package sqlitequeue
 
 import (
-	"math"
 	"time"
 
 	"github.com/tidemill/tidemill/state/queue"
@@ -56,27 +55,11 @@ func (t *turn) may(limit queue.Limit, who subject, most int) int {
 
 // allowed is how many of most jobs a limit lets go now.
 func (t *turn) allowed(limit queue.Limit, who subject, out, most int) int {
-	if limit.AtOnce > 0 {
-		most = min(most, max(0, limit.AtOnce-out)) // an end makes room, and wakes
-	}
-	each := limit.Interval()
-	if each == 0 || most == 0 {
-		return most
-	}
-	now, ahead := float64(t.now.UnixMicro()), float64(limit.Ahead())
-	n := math.Floor((now+ahead*each-max(t.l.spent[who], now))/each + 1e-6)
-	if n >= 1 {
-		return min(most, int(n))
-	}
-	t.wakeAt(int64(math.Ceil(t.l.spent[who] + each - ahead*each)))
-	return 0
-}
-
-// wakeAt notes that somebody may go on then.
-func (t *turn) wakeAt(micros int64) {
-	if at := time.UnixMicro(micros); t.again.IsZero() || at.Before(t.again) {
+	n, at := limit.Allow(out, most, t.l.spent[who], t.now)
+	if !at.IsZero() && (t.again.IsZero() || at.Before(t.again)) {
 		t.again = at
 	}
+	return n
 }
 
 // charge counts jobs that are handed out against all limits. mu is held.
@@ -108,8 +91,8 @@ func (l *line) charge(tenant, key string, n int, now time.Time) {
 }
 
 func (l *line) spend(limit queue.Limit, who subject, n int, now time.Time) {
-	if each := limit.Interval(); each > 0 {
-		l.spent[who] = max(l.spent[who], float64(now.UnixMicro())) + float64(n)*each
+	if limit.PerSecond > 0 {
+		l.spent[who] = limit.Spend(l.spent[who], n, now)
 	}
 }
 
