@@ -4,30 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/tidemill/tidemill/bench/figures"
 )
-
-// quantiles of a latency, in milliseconds.
-type quantiles struct {
-	P50  float64 `json:"p50"`
-	P90  float64 `json:"p90"`
-	P99  float64 `json:"p99"`
-	P999 float64 `json:"p99_9"`
-	Max  float64 `json:"max"`
-}
-
-func quantilesOf(all []time.Duration) *quantiles {
-	if len(all) == 0 {
-		return nil
-	}
-	all = slices.Sorted(slices.Values(all))
-	at := func(q float64) float64 {
-		return float64(all[min(len(all)-1, int(q*float64(len(all))))].Microseconds()) / 1000
-	}
-	return &quantiles{at(0.5), at(0.9), at(0.99), at(0.999), at(1)}
-}
 
 // receiver is the far end: it counts entries as they arrive, and when.
 type receiver struct {
@@ -182,7 +163,7 @@ func (b *bench) latency(on *broker, start func(context.Context, place) (stop fun
 		for i := 1; i < entries; i++ {
 			r.late = append(r.late, in.arrived[i]-due[i])
 		}
-		r.Messages, r.Seconds, r.Latency = entries, b.seconds, quantilesOf(r.late)
+		r.Messages, r.Seconds, r.Latency = entries, b.seconds, figures.QuantilesOf(r.late)
 		published, err := on.took(entries)
 		if err == nil && published != entries {
 			err = fmt.Errorf("%d messages were published, not %d", published, entries)

@@ -4,30 +4,31 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/tidemill/tidemill/bench/figures"
 )
 
 // result is one measurement: what is 0 does not apply.
 type result struct {
-	Round    int        `json:"round"` // 0: over all rounds, medians
-	Name     string     `json:"name"`
-	Messages int        `json:"messages,omitempty"`
-	Seconds  float64    `json:"seconds,omitempty"`
-	Rate     float64    `json:"per_second,omitempty"`
-	Own      float64    `json:"cpu_us,omitempty"` // CPU µs a message: of the program that is measured
-	Redis    float64    `json:"cpu_us_redis,omitempty"`
-	Broker   float64    `json:"cpu_us_broker,omitempty"`
-	Side     float64    `json:"cpu_us_far_side,omitempty"`
-	RSS      float64    `json:"rss_mib,omitempty"`
-	Latency  *quantiles `json:"latency_ms,omitempty"`
-	Idle     float64    `json:"idle_cpu_percent,omitempty"`
-	Allocs   float64    `json:"allocations,omitempty"` // a message
-	Bytes    float64    `json:"allocated_bytes,omitempty"`
-	Limit    float64    `json:"of_limit,omitempty"` // of the slower limit of the same round
-	Bento    float64    `json:"of_bento,omitempty"`
-	Problem  string     `json:"problem,omitempty"` // what was lost, doubled or went wrong
+	Round    int                `json:"round"` // 0: over all rounds, medians
+	Name     string             `json:"name"`
+	Messages int                `json:"messages,omitempty"`
+	Seconds  float64            `json:"seconds,omitempty"`
+	Rate     float64            `json:"per_second,omitempty"`
+	Own      float64            `json:"cpu_us,omitempty"` // CPU µs a message: of the program that is measured
+	Redis    float64            `json:"cpu_us_redis,omitempty"`
+	Broker   float64            `json:"cpu_us_broker,omitempty"`
+	Side     float64            `json:"cpu_us_far_side,omitempty"`
+	RSS      float64            `json:"rss_mib,omitempty"`
+	Latency  *figures.Quantiles `json:"latency_ms,omitempty"`
+	Idle     float64            `json:"idle_cpu_percent,omitempty"`
+	Allocs   float64            `json:"allocations,omitempty"` // a message
+	Bytes    float64            `json:"allocated_bytes,omitempty"`
+	Limit    float64            `json:"of_limit,omitempty"` // of the slower limit of the same round
+	Bento    float64            `json:"of_bento,omitempty"`
+	Problem  string             `json:"problem,omitempty"` // what was lost, doubled or went wrong
 
 	late []time.Duration // of each entry
 }
@@ -90,14 +91,6 @@ var (
 	latencyHead = fmt.Sprintf("%-34s %9s %9s %9s %9s %9s", "XADD → subscriber, ms", "p50", "p90", "p99", "p99.9", "max")
 )
 
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	v = slices.Sorted(slices.Values(v))
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
-}
-
 // compare fills a round's ratios: to the slower limit, and to Bento, on the same broker.
 func compare(round []*result, m measurement, r *result) {
 	rate := func(name string) float64 {
@@ -129,7 +122,7 @@ func summary(name string, rounds []*result) *result {
 				v = append(v, x)
 			}
 		}
-		return median(v)
+		return figures.Median(v)
 	}
 	s := &result{
 		Name: name, Messages: rounds[0].Messages,
@@ -145,6 +138,6 @@ func summary(name string, rounds []*result) *result {
 			s.problem(fmt.Errorf("round %d: %s", r.Round, r.Problem))
 		}
 	}
-	s.Latency = quantilesOf(s.late)
+	s.Latency = figures.QuantilesOf(s.late)
 	return s
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
 )
 
@@ -140,7 +141,7 @@ func (b *bench) judge(ctx context.Context, c contender, r *result, what string, 
 		r.late = append(r.late, time.Duration(us)*time.Microsecond)
 	}
 	r.Fair = told.Fair
-	if r.Latency = quantilesOf(r.late); r.Latency == nil {
+	if r.Latency = figures.QuantilesOf(r.late); r.Latency == nil {
 		r.Rate = math.Round(float64(jobs) / took.Seconds())
 	}
 	if held > 0 {

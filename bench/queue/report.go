@@ -4,52 +4,33 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/tidemill/tidemill/bench/figures"
 )
 
 // result is one measurement: what is 0 does not apply.
 type result struct {
-	Round     int        `json:"round"` // 0: over all rounds, medians
-	Name      string     `json:"name"`
-	Jobs      int        `json:"jobs,omitempty"`
-	Seconds   float64    `json:"seconds,omitempty"`
-	Rate      float64    `json:"per_second,omitempty"`
-	Own       float64    `json:"cpu_us,omitempty"`        // CPU µs a job: of the contender's process
-	Server    float64    `json:"cpu_us_server,omitempty"` // of its server
-	RSS       float64    `json:"rss_mib,omitempty"`
-	ServerRSS float64    `json:"rss_mib_server,omitempty"`
-	Bytes     float64    `json:"bytes_a_job,omitempty"` // of Redis' memory, or of files
-	Latency   *quantiles `json:"latency_ms,omitempty"`
-	Fair      float64    `json:"fairness,omitempty"`
-	BullMQ    float64    `json:"of_bullmq,omitempty"` // its rate over that of BullMQ doing the same in the same round
-	Asynq     float64    `json:"of_asynq,omitempty"`
-	Limit     float64    `json:"of_limit,omitempty"`   // of a script a job
-	Without   float64    `json:"of_without,omitempty"` // with limits: of the same without
-	Problem   string     `json:"problem,omitempty"`
+	Round     int                `json:"round"` // 0: over all rounds, medians
+	Name      string             `json:"name"`
+	Jobs      int                `json:"jobs,omitempty"`
+	Seconds   float64            `json:"seconds,omitempty"`
+	Rate      float64            `json:"per_second,omitempty"`
+	Own       float64            `json:"cpu_us,omitempty"`        // CPU µs a job: of the contender's process
+	Server    float64            `json:"cpu_us_server,omitempty"` // of its server
+	RSS       float64            `json:"rss_mib,omitempty"`
+	ServerRSS float64            `json:"rss_mib_server,omitempty"`
+	Bytes     float64            `json:"bytes_a_job,omitempty"` // of Redis' memory, or of files
+	Latency   *figures.Quantiles `json:"latency_ms,omitempty"`
+	Fair      float64            `json:"fairness,omitempty"`
+	BullMQ    float64            `json:"of_bullmq,omitempty"` // its rate over that of BullMQ doing the same in the same round
+	Asynq     float64            `json:"of_asynq,omitempty"`
+	Limit     float64            `json:"of_limit,omitempty"`   // of a script a job
+	Without   float64            `json:"of_without,omitempty"` // with limits: of the same without
+	Problem   string             `json:"problem,omitempty"`
 
 	late []time.Duration // of each job
-}
-
-// quantiles of a latency, in milliseconds.
-type quantiles struct {
-	P50  float64 `json:"p50"`
-	P90  float64 `json:"p90"`
-	P99  float64 `json:"p99"`
-	P999 float64 `json:"p99_9"`
-	Max  float64 `json:"max"`
-}
-
-func quantilesOf(all []time.Duration) *quantiles {
-	if len(all) == 0 {
-		return nil
-	}
-	all = slices.Sorted(slices.Values(all))
-	at := func(q float64) float64 {
-		return float64(all[min(len(all)-1, int(q*float64(len(all))))].Microseconds()) / 1000
-	}
-	return &quantiles{at(0.5), at(0.9), at(0.99), at(0.999), at(1)}
 }
 
 // problem keeps what went wrong; nil is nothing.
@@ -112,14 +93,6 @@ func (r *result) line() string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	v = slices.Sorted(slices.Values(v))
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
-}
-
 // compare fills a round's ratios: to those who do the same.
 func compare(round []*result, m measurement, r *result) {
 	rate := func(name string) float64 {
@@ -151,7 +124,7 @@ func summary(name string, rounds []*result) *result {
 				v = append(v, x)
 			}
 		}
-		return median(v)
+		return figures.Median(v)
 	}
 	s := &result{
 		Name: name, Jobs: rounds[0].Jobs,
@@ -168,6 +141,6 @@ func summary(name string, rounds []*result) *result {
 			s.problem(fmt.Errorf("round %d: %s", r.Round, r.Problem))
 		}
 	}
-	s.Latency = quantilesOf(s.late)
+	s.Latency = figures.QuantilesOf(s.late)
 	return s
 }
