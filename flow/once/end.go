@@ -1,0 +1,114 @@
+package once
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/ledger"
+)
+
+// end writes how the jobs ended; err is the failure of those that are live.
+func (w *guarded) end(ctx context.Context, running []*job, err error, began time.Time) {
+	w.es = w.es[:0]
+	ended := running[:0]
+	for _, j := range running {
+		if w.outcome(ctx, j, err) {
+			w.es, ended = append(w.es, &j.entry), append(ended, j)
+		}
+	}
+	if len(w.es) == 0 {
+		return
+	}
+	failed := w.write(ctx, began)
+	kind := tidemill.Unknown // repeating it like any failed try would do it twice
+	if w.Repeat {
+		kind = tidemill.Transient
+	}
+	for _, j := range ended {
+		switch {
+		case failed != nil && j.entry.State == ledger.Done:
+			j.task.Fail(tidemill.Fail(kind, "it is done, but could not be written to the ledger: %w", failed))
+			j.entry.State = ledger.Running
+		case failed != nil:
+			j.entry.State = ledger.Running
+		case j.entry.Stale:
+			w.log.Error("work took longer than its lease: another may have done it too", "key", j.entry.Key, "lease", w.Lease)
+		}
+	}
+}
+
+// outcome sets what the ledger is to keep, and says whether that is anything.
+func (w *guarded) outcome(ctx context.Context, j *job, err error) bool {
+	t, e := j.task, &j.entry
+	fate, failure := t.Outcome()
+	if t.Live() {
+		fate, failure = tidemill.Delivered, err
+	}
+	kind := tidemill.KindOf(failure)
+	switch {
+	case failure == nil && fate == tidemill.Delivered && len(t.Emitted()) > 0:
+		e.State, e.Err = ledger.Held, "guarded work must not emit"
+		t.Fail(tidemill.Fail(tidemill.Internal, "%s", e.Err))
+	case failure == nil && fate == tidemill.Delivered:
+		e.State = ledger.Done
+		if w.Result != nil {
+			e.Result = w.Result(t)
+		}
+	case failure == nil && t.Settlement().End == tidemill.Left:
+		return false // an ack from outside decides, and the lease keeps others off meanwhile
+	case failure == nil: // skipped, or to come again: nothing happened
+		e.State, e.Err = ledger.Failed, cmp.Or(t.Settlement().Cause, "to come again")
+	case kind == tidemill.Unknown && !w.Repeat:
+		e.State, e.Err = ledger.Held, failure.Error()
+	case ctx.Err() != nil && !named(failure):
+		return false // cut off on its way, nobody knows where: the entry says so by never ending
+	default:
+		e.State, e.Err = ledger.Failed, failure.Error()
+	}
+	return true
+}
+
+// named says whether somebody understood the failure. One that nobody did, when time is up,
+// may be of that only: it carries the end of the context, why it ended, or what a line says
+// that was closed.
+func named(failure error) bool {
+	_, ok := errors.AsType[*tidemill.Error](failure)
+	return ok
+}
+
+// How long to wait between tries to write, and how long one may take. The effect is there:
+// only the ledger does not know yet.
+const (
+	firstWait = 50 * time.Millisecond
+	oneWrite  = 5 * time.Second
+)
+
+// write ends the entries, and tries again until the lease is over or ctx ends. A ctx that
+// has ended leaves time for one try: what was done is to be known.
+func (w *guarded) write(ctx context.Context, began time.Time) error {
+	for wait := firstWait; ; wait *= 2 {
+		one, cancel := context.WithTimeout(context.WithoutCancel(ctx), oneWrite)
+		err := w.Ledger.End(one, w.es)
+		cancel()
+		if err == nil || ctx.Err() != nil || w.clock().Sub(began)+wait > w.Lease {
+			return err
+		}
+		w.log.Warn("end in the ledger", "entries", len(w.es), "error", err)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+func (w *guarded) clock() time.Time {
+	if w.now == nil {
+		return time.Now()
+	}
+	return w.now()
+}
