@@ -44,7 +44,7 @@ type Engine struct {
 	held     atomic.Int64  // received and not settled
 	done     atomic.Int64  // in out, and not taken by its door
 	workers  atomic.Int64  // lanes that get messages
-	credit   atomic.Int64  // most messages held now
+	credit   credit        // how much of it there is
 	acked    acks
 	closing  atomic.Bool // nothing more comes to the door out
 
@@ -77,7 +77,6 @@ func New(p Pipeline) (*Engine, error) {
 		e.free.TryPut(&slab[i])
 	}
 	e.slots = len(slab)
-	e.credit.Store(int64(float64(p.InFlight)*p.threshold()) + int64(e.reserve))
 	e.workers.Store(int64(p.Lanes))
 	e.gate.init(p)
 	if p.Acks != nil {
@@ -244,8 +243,6 @@ func (e *Engine) Workers(n int) error {
 		return fmt.Errorf("pipeline %s: %d workers: want 1 to %d", e.p.Name, n, e.p.Lanes)
 	}
 	e.workers.Store(int64(n))
-	part := float64(e.p.InFlight) * e.p.threshold() * float64(n) / float64(e.p.Lanes)
-	e.credit.Store(max(int64(part), int64(n)) + int64(e.reserve))
 	signal(e.knock)
 	return nil
 }

@@ -27,7 +27,7 @@ type gate struct {
 func (g *gate) init(p Pipeline) {
 	g.circuit, g.bucket = p.Breaker.Circuit(), p.Limiter.Bucket()
 	_, g.gater = p.Source.(tidemill.Gater)
-	g.wide, g.shut = p.InFlight, true
+	g.wide, g.shut = p.least, true
 }
 
 // shutFor is how long nobody passes.

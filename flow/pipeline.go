@@ -30,7 +30,7 @@ type Pipeline struct {
 
 	Lanes    int // workers; 0: 1
 	Batch    int // most messages worked on at once; 0: 1
-	InFlight int // most messages held at once; 0: 2 × Lanes × Batch
+	InFlight int // most messages held at once; 0: 2 × Lanes × Batch, and more while these are done within moments (credit.go)
 	Runs     int // messages that came together and go to one lane, where no order is needed; 0: 1, each to the emptiest
 	Ahead    int // nothing is asked for while so many wait for a lane; 0: only InFlight bounds what is read ahead
 	Prepared int // memory for so many of them is made at the start, not when they first come; at most InFlight
@@ -64,6 +64,8 @@ type Pipeline struct {
 	Log  *slog.Logger     // nil: discarded
 	Now  func() time.Time // nil: time.Now
 	Rand *rand.Rand       // seeds the lanes' own, in New; nil: from chance
+
+	least int // most messages held at once where they are not done fast
 
 	// Observe is told of every call of a stage. Lanes call it concurrently.
 	Observe func(stage string, messages int, took time.Duration, err error)
@@ -154,7 +156,9 @@ func (p *Pipeline) check() error {
 	}
 	or(&p.Lanes, 1)
 	or(&p.Batch, 1)
-	or(&p.InFlight, 2*p.Lanes*p.Batch)
+	if p.least = p.InFlight; p.InFlight == 0 {
+		p.widen()
+	}
 	or(&p.Runs, 1)
 	or(&p.Linger, 500*time.Microsecond)
 	or(&p.Grace, 30*time.Second)

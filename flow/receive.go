@@ -84,7 +84,8 @@ func (e *Engine) ask(stock *[]*Task) int {
 		}
 		ask = min(ask, permits)
 	}
-	ask = min(ask, int(e.credit.Load()-e.held.Load()))
+	e.tune(e.p.Now())
+	ask = min(ask, int(e.grants()-e.held.Load()))
 	if e.p.Ahead > 0 {
 		room := e.p.Ahead - e.waiting()
 		if room < (e.p.Ahead+1)/2 { // what the lanes are done with knocks; large reads are cheaper
@@ -222,7 +223,7 @@ func (e *Engine) finish(tasks []*Task) {
 	for rest := tasks; len(rest) > 0; { // there is room for every slot there is
 		rest = rest[e.out.TryPutN(rest):]
 	}
-	if e.done.Add(int64(len(tasks))) >= e.credit.Load() {
+	if e.done.Add(int64(len(tasks))) >= e.grants() {
 		signal(e.full)
 	}
 	signal(e.ending)

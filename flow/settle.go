@@ -58,7 +58,7 @@ func (d *doorOut) linger() {
 		return
 	}
 	over := d.clock.after(e.p.Linger)
-	for e.done.Load() < e.credit.Load() && !e.closing.Load() {
+	for e.done.Load() < e.grants() && !e.closing.Load() {
 		select {
 		case <-e.full:
 		case <-over:
@@ -169,13 +169,16 @@ func (d *doorOut) letGo(ours, theirs int) {
 	}
 	e.acked.took(d.ends[:theirs])
 	tasks := d.tasks[:ours]
-	answered := 0
+	answered, done := 0, 0
 	for i, t := range tasks {
 		if t.lane != nil {
 			d.loads[t.lane.n]++
 		}
-		if !unanswered(d.ends[theirs+i]) {
+		if end := &d.ends[theirs+i]; !unanswered(*end) {
 			answered++
+			if end.End == tidemill.Done {
+				done++
+			}
 		}
 		clear(t.end.Next) // the emitted are free again
 		clean(&t.Message) // now, not when the slot is needed again: there may be thousands
@@ -191,6 +194,7 @@ func (d *doorOut) letGo(ours, theirs int) {
 		rest = rest[e.free.TryPutN(rest):]
 	}
 	e.held.Add(-int64(answered))
+	e.credit.done.Add(int64(done))
 	d.tasks = d.tasks[ours:]
 	d.acks = d.acks[theirs:]
 	signal(e.knock)

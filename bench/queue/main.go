@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/redis/rueidis"
@@ -187,7 +188,6 @@ const (
 	single  = "single add, 50 in flight"
 	by10    = "process, 10 workers"
 	by100   = "process, 100 workers"
-	ahead   = ", 2,000 held"
 	limited = ", limits of tenants"
 	delay   = "latency"
 )
@@ -227,13 +227,9 @@ func (b *bench) measurements(ctx context.Context, o options) (chosen []measureme
 		}
 		add("tidemill redis: ", row.what, onRedis, row.part, b.jobs, row.more...)
 		if row.part == "process" {
-			add("tidemill redis: ", row.what+ahead, onRedis, row.part, b.jobs, append(row.more, "-ahead", "2000")...)
-			add("tidemill redis: ", row.what+ahead+limited, onRedis, row.part, b.jobs, append(row.more, "-ahead", "2000", "-limits")...)
+			add("tidemill redis: ", row.what+limited, onRedis, row.part, b.jobs, append(row.more, "-limits")...)
 		}
 		add("tidemill sqlite: ", row.what, inFile, row.part, b.jobs, row.more...)
-		if row.part == "process" {
-			add("tidemill sqlite: ", row.what+ahead, inFile, row.part, b.jobs, append(row.more, "-ahead", "2000")...)
-		}
 		if o.peers {
 			// A tenth: River adds one by one at some thousands a second, and works on as many.
 			add("river: ", row.what, river, row.part, b.jobs/10, append(row.more, "-cooldown", "1ms")...)
@@ -258,10 +254,9 @@ func (b *bench) measurements(ctx context.Context, o options) (chosen []measureme
 	for i := range chosen {
 		m := &chosen[i]
 		m.once = i >= from
-		// Who holds more, or has limits, is compared with those who do the same without.
-		m.same = regexp.MustCompile(ahead+"|"+limited).ReplaceAllString(m.same, "")
-		if plain := regexp.MustCompile(limited).ReplaceAllString(m.name, ""); plain != m.name {
-			m.without = plain
+		m.same = strings.TrimSuffix(m.same, limited)
+		if plain := strings.TrimSuffix(m.name, limited); plain != m.name {
+			m.without = plain // who has limits is compared with those who do the same without
 		}
 	}
 	return chosen, nil

@@ -27,7 +27,6 @@ type part struct {
 	Redis   string  // host:port
 	Folder  string  // SQLite: where its file is
 	Limits  bool    // limits for each tenant, which hold nothing back
-	Ahead   int     // jobs that are held at once; 0: as the engine does by itself
 	Profile string
 
 	in  *bufio.Reader
@@ -53,7 +52,6 @@ func (p *part) flags(f *flag.FlagSet) {
 	f.StringVar(&p.Redis, "redis", "", "")
 	f.StringVar(&p.Folder, "folder", "", "")
 	f.BoolVar(&p.Limits, "limits", false, "")
-	f.IntVar(&p.Ahead, "ahead", 0, "")
 	f.StringVar(&p.Profile, "profile", "", "")
 }
 

@@ -154,7 +154,7 @@ func (s *product) work(ctx context.Context, settled func([]tidemill.Settlement),
 		}}},
 	}
 	e, err := flow.New(flow.Pipeline{Name: queueName, Source: s.Open(queueName, queue.Options{}), Work: steps.Lane, Dead: letters{},
-		Lanes: s.Workers, InFlight: s.Ahead, Settled: settled})
+		Lanes: s.Workers, Settled: settled})
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ type group struct {
 }
 
 // flights are scripts under way at once: while Redis works on one, the next is on its way.
-const flights = 1
+const flights = 2
 
 // call is one caller's jobs.
 type call struct {
