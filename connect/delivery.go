@@ -22,6 +22,8 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
 	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/accept"
+	"github.com/tidemill/tidemill/systems/delivery/accept/redisaccept"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
@@ -30,6 +32,7 @@ type deliveryStores struct {
 	queues   queue.Whole
 	letters  deadletter.Store
 	keys     ledger.Store     // idempotency
+	stroke   accept.Stroke    // of both; nil: there is none
 	sent     ledger.Store     // purchases
 	projects project.Projects // of the embedded database; nil: there is none
 	meter    events.Meter     // nil: one in memory
@@ -128,16 +131,19 @@ func (i *Instance) deliveryOnRedis(ctx context.Context, d *deliveryStores) error
 		return err
 	}
 	i.close = append(i.close, func() error { client.Close(); return nil })
-	if d.queues, err = redisqueue.New(client, redisqueue.Options{Capacity: c.QueueMax, Shards: c.Shards}); err != nil {
+	queues, err := redisqueue.New(client, redisqueue.Options{Capacity: c.QueueMax, Shards: c.Shards})
+	if err != nil {
 		return err
 	}
 	if d.letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{
 		Options: deadletter.Options{Max: c.DeadMax, Now: i.options.Now}, Stream: "delivery:dlq", Pipeline: delivery.Name}); err != nil {
 		return err
 	}
-	if d.keys, err = redisledger.New(client, redisledger.Options{Name: "keys"}); err != nil {
+	keys, err := redisledger.New(client, redisledger.Options{Name: "keys"})
+	if err != nil {
 		return err
 	}
+	d.queues, d.keys, d.stroke = queues, keys, redisaccept.New(keys, queues)
 	if d.sent, err = redisledger.New(client, redisledger.Options{Name: "sent"}); err != nil {
 		return err
 	}

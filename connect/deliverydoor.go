@@ -29,7 +29,7 @@ func (i *Instance) deliveryDoor(ctx context.Context, sys *delivery.System, d *de
 	if err != nil {
 		return err
 	}
-	acceptor, err := accept.New(d.keys, d.queues, accept.Options{Keep: c.KeyLife, Batch: c.LowFrom, Class: class,
+	acceptor, err := accept.New(d.keys, d.queues, accept.Options{Stroke: d.stroke, Keep: c.KeyLife, Batch: c.LowFrom, Class: class,
 		Lease: c.Lease, Timeout: min(10*time.Second, c.Lease/2), // who dies holds up the same request no longer than any other work
 		Now: o.Now, Log: o.Log})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -33,6 +34,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
+	"github.com/tidemill/tidemill/systems/delivery/accept/redisaccept"
 	"github.com/tidemill/tidemill/systems/delivery/event"
 )
 
@@ -160,7 +162,7 @@ func onRedis(ctx context.Context, addr, run string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return door(ctx, l, q, client.Close)
+	return door(ctx, l, q, redisaccept.New(l, q), client.Close)
 }
 
 func onSQLite(ctx context.Context, dir string) (*server, error) {
@@ -176,11 +178,12 @@ func onSQLite(ctx context.Context, dir string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return door(ctx, l, q, func() { _ = db.Close() })
+	return door(ctx, l, q, nil, func() { _ = db.Close() })
 }
 
 // door is the product's.
-func door(ctx context.Context, l accept.Ledger, q queue.Store, close func()) (*server, error) {
+func door(ctx context.Context, l accept.Ledger, q queue.Store, stroke accept.Stroke, close func()) (*server, error) {
+	debug.SetGCPercent(400) // as tidemill run does
 	p := memoryproject.New()
 	if err := p.Ensure(ctx, project.Project{ID: project.ID("shop"), Name: "shop"}, project.HashOf(tidemill.NewSecret(key))); err != nil {
 		return nil, err
@@ -189,7 +192,7 @@ func door(ctx context.Context, l accept.Ledger, q queue.Store, close func()) (*s
 	if err != nil {
 		return nil, err
 	}
-	a, err := accept.New(l, q, accept.Options{})
+	a, err := accept.New(l, q, accept.Options{Stroke: stroke})
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,6 @@ func (x *exchange) admitDay(n int) *problem {
 	case err != nil:
 		x.uncounted(err)
 	case !s.Admitted:
-		x.h.stats.event(x.door, limited, n)
 		return x.limited("the site's events of this day are used up, or would be with these", l, s)
 	default:
 		x.day = day{n, l, s}
@@ -49,6 +48,7 @@ func (x *exchange) admitDay(n int) *problem {
 // returnDay takes back what the day was charged: the events are not kept.
 func (x *exchange) returnDay() {
 	d := x.day
+	x.day = day{}
 	if d.n == 0 {
 		return
 	}

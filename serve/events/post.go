@@ -198,6 +198,9 @@ func (x *exchange) jobHeader() []tidemill.Field {
 	return append(f, tidemill.Field{Name: receivedHeader, Value: x.at.AppendFormat(make([]byte, 0, 24), "2006-01-02T15:04:05.000Z07:00")})
 }
 
+// errOver says that a site has no events left for its day.
+var errOver = errors.New("the site's events of this day are used up")
+
 // accept makes the events durable. Where all of them are wrong that is a problem.
 func (x *exchange) accept(scope, key string) (*accept.Answer, *problem) {
 	good := 0
@@ -216,14 +219,16 @@ func (x *exchange) accept(scope, key string) (*accept.Answer, *problem) {
 	if x.set.PerDay > 0 {
 		x.ask.Admit = func(n int) error {
 			if over = x.admitDay(n); over != nil {
-				return errors.New(over.error)
+				return errOver
 			}
 			return nil
 		}
+		x.ask.Return = x.returnDay
 	}
 	a, err := x.h.o.Acceptor.Accept(x.r.Context(), &x.ask)
 	switch {
-	case over != nil:
+	case errors.Is(err, errOver):
+		x.h.stats.event(x.door, limited, good)
 		return nil, over
 	case err != nil:
 		x.returnDay()

@@ -1,7 +1,8 @@
 -- What all scripts share. An entry is the form below and after it holder, tenant, type,
 -- print, err and the result; mark is the end of its lease while it runs, and when it ended
 -- after that.
-local FORM = '<BBBI3I7I6I6I6c8HHHBH' -- version state cut tries token created started mark call, lengths
+local TIMES = '<BBBI3I7I6I6I6' -- version state cut tries token created started mark
+local FORM = TIMES .. 'c8HHHBH' -- call, lengths
 local VERSION, RUNNING, DONE, HELD, FAILED, DROPPED = 1, 2, 3, 4, 5, 7
 local NOCALL = string.rep('\0', 8)
 

@@ -35,7 +35,7 @@ func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue
 	for _, p := range s.parts(jobs) {
 		c, err := s.prepare(ctx, jobs, p)
 		if err == nil {
-			err = s.groups[p.shard].do(ctx, s, p.shard, c)
+			err = s.lines[p.shard].Join(ctx, c)
 		}
 		if err != nil {
 			return failed(err, "add %d jobs", len(p.jobs))
@@ -61,6 +61,20 @@ func check(m *tidemill.Message) error {
 	}
 	return nil
 }
+
+// flights are scripts under way at once: while Redis works on one, the next is on its way.
+const flights = 2
+
+// call is one caller's jobs.
+type call struct {
+	args              []string
+	runs, jobs, bytes int
+	took              string
+}
+
+// size is how much of a script a call takes, in bytes: one that has as many jobs as may be
+// is a whole one.
+func (c *call) size() int { return max(c.bytes, c.jobs*(addBytes/addJobs)) }
 
 // part is what one script adds to one shard: neighbours, as far as it can be.
 type part struct {
@@ -98,7 +112,7 @@ func sizeOf(m *tidemill.Message) int {
 
 // prepare makes the arguments of a part.
 func (s *Store) prepare(ctx context.Context, jobs []*tidemill.Message, p *part) (*call, error) {
-	c := newCall(len(p.jobs), p.bytes)
+	c := &call{jobs: len(p.jobs), bytes: p.bytes}
 	// The client may still write a command after its context has ended: it gets memory
 	// that is the caller's no more.
 	buf := make([]byte, 0, p.bytes)

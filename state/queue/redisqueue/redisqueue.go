@@ -42,6 +42,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/gather"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/state/queue"
 )
@@ -64,9 +65,9 @@ type Options struct {
 type Store struct {
 	client rueidis.Client
 	o      Options
-	tags   []string // of shards: {prefix:shard}:
-	token  string   // of this store's sources
-	groups []group  // of shards
+	tags   []string             // of shards: {prefix:shard}:
+	token  string               // of this store's sources
+	lines  []gather.Line[*call] // of shards: who adds at the same time is sent together
 
 	mu     sync.Mutex // guards what follows
 	dicts  map[string]*dict
@@ -90,9 +91,11 @@ func New(client rueidis.Client, o Options) (*Store, error) {
 	if o.ahead == nil {
 		o.ahead = func() time.Duration { return 0 }
 	}
-	s := &Store{client: client, o: o, token: rand.Text(), dicts: map[string]*dict{}, groups: make([]group, o.Shards)}
+	s := &Store{client: client, o: o, token: rand.Text(), dicts: map[string]*dict{}, lines: make([]gather.Line[*call], o.Shards)}
 	for i := range o.Shards {
 		s.tags = append(s.tags, "{"+o.Prefix+":"+strconv.Itoa(i)+"}:")
+		s.lines[i] = gather.Line[*call]{Calls: flights, Most: addBytes, Size: (*call).size,
+			Call: func(ctx context.Context, calls []*call) error { return s.add(ctx, i, calls) }}
 	}
 	return s, nil
 }

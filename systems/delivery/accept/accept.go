@@ -11,12 +11,16 @@
 //	       part of its hash behind the id
 //	order  of a site and an order: purchases and conversions
 //
-// All entries of a request are begun in one call (those of orders in a second one, when it
-// is known what their jobs are called), then events are put into their queues in one call,
-// then the entries are ended in one call; requests that come together share those calls. The names of jobs follow from what was sent, and an entry that is begun is
-// somebody's alone. So whatever happens in between, a crash, a lost answer, a lease that
-// runs out: the same request sent again puts the same names into the same queues, which
-// know them. None or one, never two.
+// Where ledger and queues are in one place, a request of which nothing is known is taken in
+// one stroke (Stroke): all of it, or nothing.
+//
+// Others go step by step. All entries of a request are begun in one call (those of orders in
+// a second one, when it is known what their jobs are called), then events are put into their
+// queues in one call, then the entries are ended in one call; requests that come together
+// share those calls. The names of jobs follow from what was sent, and an entry that is begun
+// is somebody's alone. So whatever happens in between, a crash, a lost answer, a lease that
+// runs out: the same request sent again puts the same names into the same queues, which know
+// them. None or one, never two.
 //
 //	what happens               the entries                        the same request again
 //	it is refused              never begun                        is judged again
@@ -73,6 +77,7 @@ type Options struct {
 	// answer: the rules above.
 	Class func(e *event.Event, raw []byte) string
 
+	Stroke Stroke               // of the same ledger and queues, where they have one; nil: requests are worked on step by step
 	Gather ledger.GatherOptions // how requests share the ledger's calls; zero fields: 2 calls at once, of 250 entries
 
 	Now  func() time.Time // nil means time.Now
@@ -130,6 +135,9 @@ func New(l Ledger, q queue.Intake, o Options) (*Acceptor, error) {
 // may be gone, but what it began is not left lying about.
 func (a *Acceptor) Accept(ctx context.Context, r *Request) (*Answer, error) {
 	whole := context.WithoutCancel(ctx)
+	if answer := a.atOnce(whole, r); answer != nil {
+		return answer, nil
+	}
 	ctx, cancel := context.WithTimeout(whole, a.o.Timeout)
 	defer cancel()
 	p := newPlan(r)

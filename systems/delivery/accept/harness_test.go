@@ -1,7 +1,6 @@
 package accept_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/testenv"
@@ -26,6 +24,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
+	"github.com/tidemill/tidemill/systems/delivery/accept/redisaccept"
 	"github.com/tidemill/tidemill/systems/delivery/event"
 )
 
@@ -51,10 +50,17 @@ type stores struct {
 	queue  *faultyQueue
 	all    queue.Store
 	capped func(t *testing.T) queue.Store // an empty queue with room for two jobs
+	stroke *faultyStroke                  // of both; nil: there is none
 	site   string
 }
 
-// each runs a test on every backend that is there.
+// atOnce gives the stores a stroke.
+func (s *stores) atOnce(of func(q queue.Store) accept.Stroke) *stores {
+	s.stroke = &faultyStroke{Stroke: of(s.all), of: of, queue: s.all, s: s}
+	return s
+}
+
+// each runs a test on every backend that is there, without a stroke and with one.
 func each(t *testing.T, run func(t *testing.T, s *stores)) {
 	with := func(l func(now func() time.Time) ledger.Store, q queue.Store, capped func(t *testing.T) queue.Store) *stores {
 		c := &clock{now: start}
@@ -63,6 +69,16 @@ func each(t *testing.T, run func(t *testing.T, s *stores)) {
 	t.Run("memory", func(t *testing.T) {
 		run(t, with(func(now func() time.Time) ledger.Store { return memoryledger.New(memoryledger.Options{Now: now}) }, memoryqueue.New(memoryqueue.Options{}),
 			func(*testing.T) queue.Store { return memoryqueue.New(memoryqueue.Options{Capacity: 2}) }))
+	})
+	t.Run("memory at once", func(t *testing.T) {
+		var l ledger.Store
+		s := with(func(now func() time.Time) ledger.Store {
+			l = memoryledger.New(memoryledger.Options{Now: now})
+			return l
+		}, memoryqueue.New(memoryqueue.Options{}), func(*testing.T) queue.Store { return memoryqueue.New(memoryqueue.Options{Capacity: 2}) })
+		one := &sync.Mutex{}
+		s.ledger.one, s.queue.one = one, one
+		run(t, s.atOnce(func(q queue.Store) accept.Stroke { return memoryStroke{one, l, q} }))
 	})
 	t.Run("sqlite", func(t *testing.T) {
 		open := func(t *testing.T, o sqlitequeue.Options) (queue.Store, *sqlitedb.DB) {
@@ -96,108 +112,39 @@ func each(t *testing.T, run func(t *testing.T, s *stores)) {
 				}
 				return q
 			}
-			run(t, with(func(now func() time.Time) ledger.Store {
-				l, err := redisledger.New(client, redisledger.Options{Name: "l", Prefix: testenv.Name("l"), Now: now})
-				if err != nil {
+			var l *redisledger.Ledger
+			opened := func(now func() time.Time) ledger.Store {
+				var err error
+				if l, err = redisledger.New(client, redisledger.Options{Name: "l", Prefix: testenv.Name("l"), Now: now}); err != nil {
 					t.Fatal(err)
 				}
 				return l
-			}, open(redisqueue.Options{Shards: 3}), func(*testing.T) queue.Store { return open(redisqueue.Options{Capacity: 2}) }))
+			}
+			capped := func(*testing.T) queue.Store { return open(redisqueue.Options{Capacity: 2}) }
+			s := with(opened, open(redisqueue.Options{Shards: 3}), capped)
+			of := func(q queue.Store) accept.Stroke { return redisaccept.New(l, q.(*redisqueue.Store)) }
+			if of(s.all) != nil {
+				t.Error("several shards have a stroke")
+			}
+			run(t, s)
+			s = with(opened, open(redisqueue.Options{}), capped)
+			if client.Mode() == rueidis.ClientModeCluster {
+				if of(s.all) != nil {
+					t.Error("a cluster has a stroke")
+				}
+				return
+			}
+			t.Run("at once", func(t *testing.T) { run(t, s.atOnce(of)) })
 		})
 	})
-}
-
-var errFault = tidemill.Fail(tidemill.Transient, "a fault that was asked for")
-
-// fault says which call fails, and whether it had its effect.
-type fault struct {
-	call  int // the n-th from now, beginning with 1; 0: none
-	times int // how many after it fail too
-	after bool
-}
-
-// next says how a call is to fail.
-func (f *fault) next() (before, after bool) {
-	if f.call == 0 {
-		return false, false
-	}
-	if f.call--; f.call > 0 {
-		return false, false
-	}
-	if f.times--; f.times > 0 {
-		f.call = 1
-	}
-	return !f.after, f.after
-}
-
-// faultyLedger is a ledger whose calls can fail, or never come back.
-type faultyLedger struct {
-	ledger.Store
-	mu         sync.Mutex
-	begin, end fault
-	dead       bool // nothing is done any more: the process has died
-}
-
-func (l *faultyLedger) on(f *fault, do func() error) error {
-	l.mu.Lock()
-	before, after := f.next()
-	dead := l.dead
-	l.mu.Unlock()
-	if before || dead {
-		return errFault
-	}
-	if err := do(); err != nil || !after {
-		return err
-	}
-	return errFault
-}
-
-func (l *faultyLedger) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) error {
-	return l.on(&l.begin, func() error { return l.Store.Begin(ctx, es, o) })
-}
-
-func (l *faultyLedger) End(ctx context.Context, es []*ledger.Entry) error {
-	return l.on(&l.end, func() error { return l.Store.End(ctx, es) })
-}
-
-// faultyQueue is a queue whose calls can fail or be held up.
-type faultyQueue struct {
-	queue.Intake
-	mu   sync.Mutex
-	add  fault
-	hold chan struct{} // calls wait until it is closed; nil: they do not
-	in   chan struct{} // cap 1: told of a call that waits
-	died func()        // called after an add; nil: nothing
-}
-
-func (q *faultyQueue) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
-	q.mu.Lock()
-	before, after := q.add.next()
-	hold, died := q.hold, q.died
-	q.mu.Unlock()
-	if hold != nil {
-		select {
-		case q.in <- struct{}{}:
-		default:
-		}
-		<-hold
-	}
-	if before {
-		return errFault
-	}
-	err := q.Intake.Add(ctx, jobs, added)
-	if died != nil {
-		died()
-	}
-	if err == nil && after {
-		return errFault
-	}
-	return err
 }
 
 func (s *stores) acceptor(t *testing.T, change ...func(*accept.Options)) *accept.Acceptor {
 	t.Helper()
 	o := accept.Options{Now: s.Now}
+	if s.stroke != nil {
+		o.Stroke = s.stroke
+	}
 	for _, c := range change {
 		c(&o)
 	}

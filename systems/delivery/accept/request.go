@@ -27,6 +27,9 @@ type Request struct {
 	// Admit is asked whether so many events that are new may come in, before they are put
 	// into queues. Its error is Accept's then, and nothing is kept. Nil: they may.
 	Admit func(events int) error
+	// Return takes back what was admitted: the events were not put into queues, and Admit
+	// may be asked again. Nil where Admit is.
+	Return func()
 }
 
 // Item is an event of a request.

@@ -1,0 +1,134 @@
+// Package gather lets callers who come at the same time share calls. Use it where a call
+// costs as much as what is in it: a script, a transaction, a round trip. Nobody waits for
+// others to come: while as many calls as may are under way, callers wait, and the first of
+// them then calls for all.
+package gather
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+)
+
+// Line is where callers meet. Its fields are set before the first Join.
+type Line[T any] struct {
+	Calls int         // under way at once; 0 means 1
+	Most  int         // of Size in one call, where a caller does not bring more alone; 0: no bound
+	Size  func(T) int // of what a caller brings; nil: each is 1
+
+	// Call does the work for some, in the order in which they came, and puts each one's
+	// answer where that caller finds it. Its error is that of all of them. ctx is that of
+	// the caller who leads: Call is not to give up when it ends, for others are in it.
+	Call func(ctx context.Context, all []T) error
+
+	mu      sync.Mutex // guards what follows, and is not held across a call
+	flying  int
+	waiting []*place[T]
+}
+
+// place is a caller's in the line.
+type place[T any] struct {
+	item T
+	turn chan turn // room for one: it is told once
+}
+
+// turn tells a caller who waits to lead, or how its call ended.
+type turn struct {
+	lead bool
+	err  error
+}
+
+// ErrPanic is what those get whose call panicked in another's goroutine.
+var ErrPanic = errors.New("the call of another panicked")
+
+// Join makes item part of a call, and returns when that has ended. Where ctx ends while
+// the caller waits it leaves, with the error of ctx; not any more when it is in a call.
+func (l *Line[T]) Join(ctx context.Context, item T) error {
+	l.mu.Lock()
+	if l.flying < max(l.Calls, 1) {
+		l.flying++
+		l.mu.Unlock()
+		return l.lead(ctx, item)
+	}
+	me := &place[T]{item, make(chan turn, 1)}
+	l.waiting = append(l.waiting, me)
+	l.mu.Unlock()
+	var t turn
+	select {
+	case t = <-me.turn:
+	case <-ctx.Done():
+		if l.leave(me) {
+			return ctx.Err()
+		}
+		t = <-me.turn // too late
+	}
+	if t.lead {
+		return l.lead(ctx, item)
+	}
+	return t.err
+}
+
+// leave takes a caller out of the line, if it is in it.
+func (l *Line[T]) leave(me *place[T]) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.waiting, me)
+	if i >= 0 {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+	}
+	return i >= 0
+}
+
+// lead calls for the caller and those who wait, and names the next to lead.
+func (l *Line[T]) lead(ctx context.Context, item T) (err error) {
+	with := l.take(item)
+	err = ErrPanic // unless the call returns
+	defer func() {
+		l.next()
+		for _, p := range with {
+			p.turn <- turn{err: err}
+		}
+	}()
+	all := make([]T, 1, 1+len(with))
+	all[0] = item
+	for _, p := range with {
+		all = append(all, p.item)
+	}
+	err = l.Call(ctx, all)
+	return err
+}
+
+// take takes those out of the line who fit into a call beside item, in their order.
+func (l *Line[T]) take(item T) []*place[T] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, size := 0, l.size(item)
+	for ; n < len(l.waiting); n++ {
+		if size += l.size(l.waiting[n].item); l.Most > 0 && size > l.Most {
+			break
+		}
+	}
+	with := slices.Clone(l.waiting[:n])
+	l.waiting = slices.Delete(l.waiting, 0, n)
+	return with
+}
+
+func (l *Line[T]) size(item T) int {
+	if l.Size == nil {
+		return 1
+	}
+	return l.Size(item)
+}
+
+// next ends one who leads: the first in line is told to.
+func (l *Line[T]) next() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) == 0 {
+		l.flying--
+		return
+	}
+	l.waiting[0].turn <- turn{lead: true}
+	l.waiting = slices.Delete(l.waiting, 0, 1)
+}

@@ -1,0 +1,80 @@
+package accept
+
+import (
+	"context"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/ledger"
+)
+
+// A Stroke is what a ledger and queues can do together that are in one place.
+type Stroke interface {
+	// Take keeps entries as they are, which is Done, and adds jobs, durably and in one
+	// stroke, if no entry of any of the keys is in the ledger and there is room for all
+	// the jobs; those that are known are as good as added. It says whether it did: otherwise
+	// nothing has changed. After an error it may have happened or not. It is called by any
+	// number of goroutines.
+	Take(ctx context.Context, es []*ledger.Entry, jobs []*tidemill.Message) (bool, error)
+}
+
+// strokeItems is how many items a request may have to be taken in one stroke: others wait
+// meanwhile.
+const strokeItems = 100
+
+// atOnce takes a request in one stroke, as nearly all can be that nobody has seen before.
+// Nil: it did not, or that is not known; either way the request is to be worked on step by
+// step, which finds what was kept.
+func (a *Acceptor) atOnce(ctx context.Context, r *Request) *Answer {
+	if a.o.Stroke == nil || len(r.Items) > strokeItems {
+		return nil
+	}
+	p := newPlan(r)
+	jobs := p.asNew(a)
+	if len(jobs) == 0 {
+		return nil
+	}
+	if r.Admit != nil && r.Admit(len(jobs)) != nil {
+		return nil
+	}
+	answer, each := p.answer()
+	took, err := a.o.Stroke.Take(ctx, p.kept(answer, each), jobs)
+	if took && err == nil {
+		return answer
+	}
+	if r.Return != nil {
+		r.Return()
+	}
+	return nil
+}
+
+// asNew decides what becomes of each item if the ledger knows nothing of the request, and
+// returns the jobs; none where it has to be asked.
+func (p *plan) asNew(a *Acceptor) []*tidemill.Message {
+	allFresh(p.claims)
+	if again, err := p.decide(); again != nil || err != nil {
+		return nil
+	}
+	allFresh(p.second())
+	if p.decideSecond() != nil {
+		return nil
+	}
+	return p.jobs(a)
+}
+
+func allFresh(cs []*claim) {
+	for _, c := range cs {
+		c.State = ledger.Fresh
+	}
+}
+
+// kept are the entries that stay.
+func (p *plan) kept(a *Answer, each [][]byte) []*ledger.Entry {
+	es := p.done(a, each)
+	kept := es[:0]
+	for _, e := range es {
+		if e.State == ledger.Done {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
