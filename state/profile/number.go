@@ -1,0 +1,115 @@
+package profile
+
+import (
+	"bytes"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+// maxNumber is how many digits a number has at most that is added to another, on either
+// side of the point: 1e1000000000 must not fill the memory.
+const maxNumber = 100
+
+// space of JSON.
+const space = " \t\r\n"
+
+// decimal is coef / 10^scale.
+type decimal struct {
+	coef  *big.Int
+	scale int // 0 to maxNumber
+}
+
+// parse reads a JSON number exactly.
+func parse(v []byte) (decimal, bool) {
+	s := string(bytes.Trim(v, space))
+	if s == "" || s[0] != '-' && (s[0] < '0' || s[0] > '9') {
+		return decimal{}, false
+	}
+	mantissa, exponent := s, 0
+	if at := strings.IndexAny(s, "eE"); at >= 0 {
+		var err error
+		if exponent, err = strconv.Atoi(s[at+1:]); err != nil || exponent < -2*maxNumber || exponent > 2*maxNumber {
+			return decimal{}, false
+		}
+		mantissa = s[:at]
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	if len(whole) > maxNumber+1 || len(fraction) > maxNumber {
+		return decimal{}, false
+	}
+	coef, ok := new(big.Int).SetString(whole+fraction, 10)
+	if !ok {
+		return decimal{}, false
+	}
+	d := decimal{coef, len(fraction) - exponent}
+	if d.scale < 0 {
+		d.to(0)
+	}
+	return d, d.bounded()
+}
+
+// to brings d to another scale: a greater one, or 0 from below.
+func (d *decimal) to(scale int) {
+	ten := big.NewInt(10)
+	d.coef.Mul(d.coef, ten.Exp(ten, big.NewInt(int64(scale-d.scale)), nil))
+	d.scale = scale
+}
+
+func (d *decimal) bounded() bool {
+	if d.scale > maxNumber || d.coef.BitLen() > 4*2*maxNumber {
+		return false
+	}
+	digits := len(d.coef.Text(10))
+	if d.coef.Sign() < 0 {
+		digits--
+	}
+	return digits-d.scale <= maxNumber
+}
+
+// plus adds two JSON numbers exactly, with as many digits after the point as the one that
+// has more: 12.50 + 1 is 13.50.
+func plus(a, b []byte) ([]byte, bool) {
+	if m, ok := small(a); ok {
+		if n, ok := small(b); ok {
+			return strconv.AppendInt(nil, m+n, 10), true
+		}
+	}
+	x, ok := parse(a)
+	if !ok {
+		return nil, false
+	}
+	y, ok := parse(b)
+	if !ok {
+		return nil, false
+	}
+	scale := max(x.scale, y.scale)
+	x.to(scale)
+	y.to(scale)
+	x.coef.Add(x.coef, y.coef)
+	return x.append(nil), x.bounded()
+}
+
+// small reads an integer of so few digits that a sum of two cannot overflow.
+func small(v []byte) (int64, bool) {
+	if len(v) > 18 {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(v), 10, 64)
+	return n, err == nil
+}
+
+func (d *decimal) append(b []byte) []byte {
+	if d.scale == 0 {
+		return d.coef.Append(b, 10)
+	}
+	if d.coef.Sign() < 0 {
+		b = append(b, '-')
+	}
+	digits := new(big.Int).Abs(d.coef).Text(10)
+	if missing := d.scale + 1 - len(digits); missing > 0 {
+		digits = strings.Repeat("0", missing) + digits
+	}
+	point := len(digits) - d.scale
+	return append(append(append(b, digits[:point]...), '.'), digits[point:]...)
+}

@@ -1,0 +1,183 @@
+package profile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"github.com/tidemill/tidemill"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// drawn are changes whose order of arrival must not matter: of one attribute at most two
+// Onces where it is unset too, and Sets and Unsets beside Adds only before or after all.
+func drawn(r *rapid.T) []Change {
+	kinds := map[string][]Op{"a": {Set, Unset}, "b": {Set, Once}, "c": {Set, Unset, Once}, "d": {Add}, "e": {Add, Set, Unset, Once}}
+	onces := map[string]int{}
+	cs := make([]Change, rapid.IntRange(1, 12).Draw(r, "changes"))
+	for i := range cs {
+		at := rapid.IntRange(0, 5).Draw(r, "at")
+		c := Change{Tenant: "t", Profile: uuid.UUID{1}, Event: fmt.Sprint(rapid.IntRange(0, 9).Draw(r, "event"), "-", i), At: noon.Add(time.Duration(at) * time.Second)}
+		for _, key := range []string{"a", "b", "c", "d", "e"} {
+			if rapid.IntRange(0, 2).Draw(r, key) > 0 {
+				continue
+			}
+			a := Attribute{Op: rapid.SampledFrom(kinds[key]).Draw(r, "operation"), Key: key, Value: fmt.Append(nil, rapid.IntRange(-9, 9).Draw(r, "value"))}
+			if a.Op == Once {
+				if onces[key]++; onces[key] > 2 && key != "b" {
+					continue
+				}
+			}
+			if key == "e" && a.Op != Add { // before or after all Adds, which are at 0 to 5
+				c.At = noon.Add(time.Duration(rapid.SampledFrom([]int{-9, -8, 8, 9}).Draw(r, "far")) * time.Second)
+				c.Attributes = []Attribute{a}
+				break
+			}
+			c.Attributes = append(c.Attributes, a)
+		}
+		cs[i] = c
+	}
+	return cs
+}
+
+func played(t fataler, rs Registers, cs []Change) Registers {
+	for i := range cs {
+		if err := cs[i].Check(); err != nil {
+			t.Fatalf("%+v: %v", cs[i], err)
+		}
+		var err error
+		if rs, _, err = rs.apply(&cs[i], noon.Add(time.Hour)); err != nil {
+			t.Fatalf("%+v: %v", cs[i], err)
+		}
+	}
+	return rs
+}
+
+type fataler interface{ Fatalf(string, ...any) }
+
+func TestTheOrderOfArrivalDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		cs := drawn(r)
+		want := played(r, nil, cs)
+		got := played(r, nil, rapid.Permutation(cs).Draw(r, "order"))
+		if a, b := want.AppendJSON(nil), got.AppendJSON(nil); !bytes.Equal(a, b) {
+			r.Fatalf("%s in one order, %s in another", a, b)
+		}
+		again := cs[:0:0] // what is no Add may be sent again
+		for _, c := range cs {
+			c.Attributes = bytesOf(c.Attributes)
+			again = append(again, c)
+		}
+		if a, b := got.AppendBinary(nil), played(r, got, again).AppendBinary(nil); !bytes.Equal(a, b) {
+			r.Fatalf("sent again it is something else")
+		}
+	})
+}
+
+// bytesOf are those that are no Add.
+func bytesOf(as []Attribute) (rest []Attribute) {
+	for _, a := range as {
+		if a.Op != Add {
+			rest = append(rest, a)
+		}
+	}
+	return rest
+}
+
+func TestWhatIsStoredIsRead(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		rs := played(r, nil, drawn(r))
+		stored := rs.AppendBinary(nil)
+		got, err := Decode(uuid.UUID{1}, bytes.Clone(stored))
+		if err != nil || !bytes.Equal(got.AppendBinary(nil), stored) || !bytes.Equal(got.AppendJSON(nil), rs.AppendJSON(nil)) {
+			r.Fatalf("%s became %s (%v)", rs.AppendJSON(nil), got.AppendJSON(nil), err)
+		}
+		if len(stored) > rs.size()+16 {
+			r.Fatalf("%d bytes stored, taken for %d", len(stored), rs.size())
+		}
+		if len(stored) == 0 {
+			return
+		}
+		at := rapid.IntRange(0, len(stored)-1).Draw(r, "damaged")
+		stored[at] ^= 1 << rapid.IntRange(0, 7).Draw(r, "bit")
+		if _, err := Decode(uuid.UUID{1}, stored); !errors.Is(err, ErrDamaged) || tidemill.KindOf(err) != tidemill.Internal {
+			r.Fatalf("byte %d damaged: %v", at, err)
+		}
+		if _, err := Decode(uuid.UUID{1}, stored[:at]); at > 0 && !errors.Is(err, ErrDamaged) {
+			r.Fatalf("cut at %d: %v", at, err)
+		}
+	})
+}
+
+// FuzzDecode holds that damage with a right checksum is no panic, and grows nothing.
+func FuzzDecode(f *testing.F) {
+	f.Add(played(f, nil, []Change{{Tenant: "t", Attributes: []Attribute{{Op: Set, Key: "a", Value: []byte("1")}, {Op: Once, Key: "b", Value: []byte("2")}, {Op: Add, Key: "c", Value: []byte("3")}, {Op: Unset, Key: "d"}}}}).AppendBinary(nil)[encodingHead:])
+	f.Fuzz(func(t *testing.T, body []byte) {
+		b := append([]byte{encodingVersion, 0, 0, 0, 0}, body...)
+		c := checksum(body)
+		b[1], b[2], b[3], b[4] = byte(c), byte(c>>8), byte(c>>16), byte(c>>24)
+		rs, err := Decode(uuid.UUID{1}, b)
+		if err == nil && len(rs) > len(body) {
+			t.Errorf("%d registers of %d bytes", len(rs), len(body))
+		}
+	})
+}
+
+func TestAnUnsetAttributeBeginsAnew(t *testing.T) {
+	at := func(s int, op Op, v string) Change {
+		return Change{Tenant: "t", Event: fmt.Sprint(s), At: noon.Add(time.Duration(s) * time.Second), Attributes: []Attribute{{Op: op, Key: "k", Value: []byte(v)}}}
+	}
+	for _, c := range []struct {
+		name string
+		cs   []Change
+		want string
+	}{
+		{"the first Once after it counts", []Change{at(1, Once, "1"), at(2, Unset, ""), at(3, Once, "3"), at(4, Once, "4")}, `{"k":3}`},
+		{"also where it came late", []Change{at(1, Once, "1"), at(3, Once, "3"), at(2, Unset, "")}, `{"k":3}`},
+		{"of three Onces a late one leaves the last", []Change{at(1, Once, "1"), at(3, Once, "3"), at(4, Once, "4"), at(2, Unset, "")}, `{"k":4}`},
+		{"Adds after it", []Change{at(1, Add, "1"), at(2, Unset, ""), at(3, Add, "3")}, `{"k":3}`},
+		{"a late one between two Adds keeps both", []Change{at(1, Add, "1"), at(3, Add, "3"), at(2, Unset, "")}, `{"k":4}`},
+		{"a Once after an Add has nothing to do", []Change{at(2, Once, "100"), at(1, Add, "1")}, `{"k":1}`},
+		{"a Once before an Add is added to", []Change{at(2, Add, "1"), at(1, Once, "100")}, `{"k":101}`},
+		{"a text that comes late beneath a sum is the text", []Change{at(2, Add, "1"), at(1, Set, `"x"`)}, `{"k":"x"}`},
+		{"a Set hides a Once for as long as it stands", []Change{at(1, Set, "1"), at(3, Once, "3"), at(2, Unset, "")}, `{"k":3}`},
+	} {
+		if got := string(played(t, nil, c.cs).AppendJSON(nil)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestPlusIsExact(t *testing.T) {
+	digits := rapid.StringMatching(`-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,20})?([eE][+-]?[0-9])?`)
+	rapid.Check(t, func(r *rapid.T) {
+		a, b := digits.Draw(r, "a"), digits.Draw(r, "b")
+		x, _ := new(big.Rat).SetString(a)
+		y, _ := new(big.Rat).SetString(b)
+		sum, ok := plus([]byte(" "+a), []byte(b+"\n"))
+		got, number := new(big.Rat).SetString(string(sum))
+		if !ok || !number || got.Cmp(x.Add(x, y)) != 0 || strings.ContainsAny(string(sum), "eE+") || (&Attribute{Op: Set, Key: "k", Value: sum}).check() != "" {
+			r.Fatalf("%s + %s = %s (%v)", a, b, sum, ok)
+		}
+	})
+	for _, c := range [][3]string{{"1", "2", "3"}, {"0.1", "0.2", "0.3"}, {"12.50", "1", "13.50"}, {"999999999999999999", "1", "1000000000000000000"},
+		{"-0.5", "0.25", "-0.25"}, {"0.05", "-0.05", "0.00"}, {"1e2", "1", "101"}, {"1E-2", "0", "0.01"}, {"-0", "0", "0"}} {
+		if got, ok := plus([]byte(c[0]), []byte(c[1])); !ok || string(got) != c[2] {
+			t.Errorf("%s + %s = %s (%v), want %s", c[0], c[1], got, ok, c[2])
+		}
+	}
+	nines := strings.Repeat("9", maxNumber)
+	for _, c := range [][2]string{{nines, "1"}, {"-" + nines, "-1"}, {"1e100", "0"}, {"1e-101", "0"}, {"0", `"1"`}, {"true", "0"}, {"1e9999999999999999999", "0"}, {nines + "9", "0"}, {"", "0"}} {
+		if got, ok := plus([]byte(c[0]), []byte(c[1])); ok {
+			t.Errorf("%s + %s = %s, want it refused", c[0], c[1], got)
+		}
+	}
+}

@@ -1,0 +1,254 @@
+package profile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill"
+)
+
+// ErrNotFound says that there is no such profile. It comes with kind not_found: an event
+// may have overtaken the one that creates it.
+var ErrNotFound = errors.New("profile not found")
+
+// ErrFull says that a profile has all that it can have of identities or attributes. It
+// comes with kind business.
+var ErrFull = errors.New("the profile is full")
+
+// AmbiguousError says that the identities of one event belong to different profiles. It
+// comes with kind business: a human decides who it is.
+type AmbiguousError struct {
+	Profiles []uuid.UUID // two or three, in the order of Kinds
+	Kinds    []Kind      // the identity that led to each
+}
+
+func (e *AmbiguousError) Error() string {
+	var b strings.Builder
+	sep := "the identities belong to different profiles: "
+	for i, id := range e.Profiles {
+		fmt.Fprintf(&b, "%sthe %v to %v", sep, e.Kinds[i], id)
+		sep = ", "
+	}
+	b.WriteString("; correct the event, or delete one of them")
+	return b.String()
+}
+
+// Name is an identity of a tenant: what belongs to one profile at most.
+type Name struct {
+	Tenant string
+	Identity
+}
+
+// Compare orders names by tenant, then as identities, byte for byte: the order in which
+// backends lock them.
+func (n Name) Compare(o Name) int {
+	return cmp.Or(strings.Compare(n.Tenant, o.Tenant), n.Identity.Compare(o.Identity))
+}
+
+// Owner is a profile of a tenant.
+type Owner struct {
+	Tenant string
+	ID     uuid.UUID
+}
+
+// Compare orders owners by tenant, then by id.
+func (o Owner) Compare(p Owner) int {
+	return cmp.Or(strings.Compare(o.Tenant, p.Tenant), slices.Compare(o.ID[:], p.ID[:]))
+}
+
+// Gift is a name that a profile gets.
+type Gift struct {
+	Name
+	Profile uuid.UUID
+}
+
+// Batch is one call of Resolve by the rules of the role, the same for every backend. A
+// backend reads who has Names, says so by Has, reads how many identities the profiles of
+// Crowd have, says so by Counts, calls Decide, and writes Created and Given. It begins
+// anew where somebody else was faster.
+type Batch struct {
+	Names []Name // that are asked for, sorted, each once
+
+	// What Decide has decided is to be written.
+	Created  []Owner // new profiles, in the order of their asks
+	Given    []Gift  // in the order of their asks
+	Attached []Owner // of those that were there before, who are given a name; sorted, each once
+
+	asks    []Ask
+	wants   [][]Name // of each ask; nil: answered
+	answers []Answer
+	owners  map[Name]uuid.UUID
+	counts  map[uuid.UUID]*[Phone + 1]int
+	fresh   map[uuid.UUID]bool // that were created
+	o       Options
+}
+
+// NewBatch checks the asks and answers those that cannot be. Options must have their
+// defaults.
+func NewBatch(asks []Ask, answers []Answer, o Options) (*Batch, error) {
+	if len(answers) < len(asks) {
+		return nil, fmt.Errorf("resolve %d profiles: there is room for %d answers", len(asks), len(answers))
+	}
+	b := &Batch{asks: asks, answers: answers[:len(asks)], o: o, wants: make([][]Name, len(asks)), Names: make([]Name, 0, 3*len(asks)),
+		owners: make(map[Name]uuid.UUID, len(asks)), counts: map[uuid.UUID]*[Phone + 1]int{}, fresh: map[uuid.UUID]bool{}}
+	for i := range asks {
+		ids, err := asks[i].Identities.Normal()
+		if err = cmp.Or(CheckTenant(asks[i].Tenant), err); err != nil {
+			answers[i] = Answer{Err: err}
+			continue
+		}
+		at := len(b.Names)
+		for _, id := range ids {
+			b.Names = append(b.Names, Name{strings.Clone(asks[i].Tenant), id})
+		}
+		b.wants[i] = slices.Clone(b.Names[at:])
+	}
+	slices.SortFunc(b.Names, Name.Compare)
+	b.Names = slices.Compact(b.Names)
+	return b, nil
+}
+
+// Has says that a profile has a name.
+func (b *Batch) Has(n Name, profile uuid.UUID) { b.owners[n] = profile }
+
+// Crowd are the profiles whose numbers of identities matter, since they may be given one
+// or have their limit; sorted, each once.
+func (b *Batch) Crowd() []Owner {
+	var crowd []Owner
+	for _, want := range b.wants {
+		owners := make([]uuid.UUID, 0, 3)
+		for _, n := range want {
+			if id, ok := b.owners[n]; ok {
+				owners = append(owners, id)
+			}
+		}
+		same := len(owners) == len(want) && !slices.ContainsFunc(owners, func(id uuid.UUID) bool { return id != owners[0] })
+		if !same {
+			for _, id := range owners {
+				crowd = append(crowd, Owner{want[0].Tenant, id})
+			}
+		}
+	}
+	slices.SortFunc(crowd, Owner.Compare)
+	return slices.Compact(crowd)
+}
+
+// Counts says how many identities of a kind a profile has; none is the default.
+func (b *Batch) Counts(profile uuid.UUID, k Kind, n int) { b.count(profile)[k] = n }
+
+func (b *Batch) count(profile uuid.UUID) *[Phone + 1]int {
+	c := b.counts[profile]
+	if c == nil {
+		c = new([Phone + 1]int)
+		b.counts[profile] = c
+	}
+	return c
+}
+
+// Decide answers all asks, and says whether there is something to be written. Names that
+// it gives are taken for the asks after it.
+func (b *Batch) Decide() (write bool) {
+	for i, want := range b.wants {
+		if want != nil {
+			b.answers[i] = b.decide(want, b.asks[i].Create)
+		}
+	}
+	slices.SortFunc(b.Attached, Owner.Compare)
+	b.Attached = slices.Compact(b.Attached)
+	return len(b.Given) > 0
+}
+
+func (b *Batch) decide(want []Name, create bool) Answer {
+	var profiles []uuid.UUID
+	var kinds []Kind
+	missing := make([]Name, 0, len(want))
+	for _, n := range want {
+		id, ok := b.owners[n]
+		switch {
+		case !ok:
+			missing = append(missing, n)
+		case n.Kind > External && want[0].Kind == External && b.another(id, want[0]):
+		case !slices.Contains(profiles, id):
+			profiles, kinds = append(profiles, id), append(kinds, n.Kind)
+		}
+	}
+	switch {
+	case len(profiles) > 1:
+		return Answer{Err: &tidemill.Error{Kind: tidemill.Business, Err: &AmbiguousError{profiles, kinds}}}
+	case len(profiles) == 1:
+		return b.attach(profiles[0], missing)
+	case !create:
+		return Answer{Err: notFound()}
+	}
+	id := b.o.NewID()
+	b.Created, b.fresh[id] = append(b.Created, Owner{want[0].Tenant, id}), true
+	b.give(id, missing)
+	return Answer{Profile: id, New: true}
+}
+
+// another says whether a profile is somebody else than who has this external id.
+func (b *Batch) another(id uuid.UUID, external Name) bool {
+	if owner, ok := b.owners[external]; ok && owner == id {
+		return false
+	}
+	return b.count(id)[External] >= b.o.Externals
+}
+
+// attach gives names that nobody has to a profile that was found by another.
+func (b *Batch) attach(id uuid.UUID, names []Name) Answer {
+	if len(names) == 0 {
+		return Answer{Profile: id}
+	}
+	for _, n := range names { // externals have their own limit, by which this would be another
+		if b.count(id)[n.Kind] >= MaxEach {
+			return Answer{Err: tidemill.Fail(tidemill.Business, "attach an identity to profile %v: %w: it has %d of kind %v", id, ErrFull, MaxEach, n.Kind)}
+		}
+	}
+	if !b.fresh[id] {
+		b.Attached = append(b.Attached, Owner{names[0].Tenant, id})
+	}
+	b.give(id, names)
+	return Answer{Profile: id}
+}
+
+func (b *Batch) give(id uuid.UUID, names []Name) {
+	for _, n := range names {
+		b.owners[n] = id
+		b.count(id)[n.Kind]++
+		b.Given = append(b.Given, Gift{n, id})
+	}
+}
+
+// Again forgets what was decided, for a second try.
+func (b *Batch) Again() {
+	clear(b.owners)
+	clear(b.counts)
+	clear(b.fresh)
+	b.Created, b.Given, b.Attached = nil, nil, nil
+}
+
+func notFound() error { return &tidemill.Error{Kind: tidemill.NotFound, Err: ErrNotFound} }
+
+// NotFound is the error of a profile that is not there.
+func NotFound(tenant string, id uuid.UUID) error {
+	return tidemill.Fail(tidemill.NotFound, "profile %v of tenant %.80q: %w", id, tenant, ErrNotFound)
+}
+
+// Sought is the name that Find looks for.
+func Sought(tenant string, by Identity) (Name, error) {
+	n, err := by.Normal()
+	if err == nil && n.Value == "" {
+		err = bad(n.Kind, "it is empty")
+	}
+	return Name{tenant, n}, cmp.Or(CheckTenant(tenant), err)
+}
+
+// NobodyHas is the error of an identity that no profile has.
+func NobodyHas(n Name) error {
+	return tidemill.Fail(tidemill.NotFound, "the profile of this %v of tenant %.80q: %w", n.Kind, n.Tenant, ErrNotFound)
+}
