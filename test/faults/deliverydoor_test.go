@@ -43,15 +43,20 @@ func (w *deliveryWorld) oneKey(instances int, kill bool) {
 	p := w.partner("well", well, map[string]any{"idempotent": true})
 	ins := w.run(instances)
 	door := doorClient(clients)
-	var running, lost atomic.Int64 // answers 409, and none
+	var met, lost atomic.Int64 // requests that met the same one under way, and those without an answer
+	var under sync.Map         // key → requests under way, *atomic.Int64
 	insist := func(n int, key, body string) (a answer) {
+		same, _ := under.LoadOrStore(key, new(atomic.Int64))
 		for ; w.Context().Err() == nil; n++ {
 			var err error
-			if a, err = post(w.Context(), door, ins[n%len(ins)].Addr, "shop", key, body); err != nil {
+			if same.(*atomic.Int64).Add(1) > 1 {
+				met.Add(1)
+			}
+			a, err = post(w.Context(), door, ins[n%len(ins)].Addr, "shop", key, body)
+			same.(*atomic.Int64).Add(-1)
+			if err != nil {
 				lost.Add(1)
-			} else if a.status == http.StatusConflict {
-				running.Add(1)
-			} else if a.status != http.StatusServiceUnavailable {
+			} else if a.status != http.StatusConflict && a.status != http.StatusServiceUnavailable {
 				return a
 			}
 			w.pass(50 * time.Millisecond)
@@ -131,7 +136,7 @@ func (w *deliveryWorld) oneKey(instances int, kill bool) {
 	if len(p.seen) != keys {
 		w.Errorf("the partner got %d events, want %d", len(p.seen), keys)
 	}
-	w.struck("requests that met the same one at work", keys, int(running.Load()))
+	w.struck("requests that met the same one under way", keys, int(met.Load()))
 	if kill {
 		w.struck("killed while requests were open", 3, w.hits["killed"])
 	}
