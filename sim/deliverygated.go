@@ -151,14 +151,17 @@ func jobOf(pipeline, id string) string {
 	return id
 }
 
+// ofFast is how many times what its lanes need an engine holds, of work that is fast.
+const ofFast = 10
+
 // atMost is how many messages of a pipeline a process may hold.
 func (w *deliveryWorld) atMost(partner string) int {
 	for _, f := range w.fars {
 		if f.name == partner {
-			return readOver * f.items
+			return ofFast * readOver * f.items
 		}
 	}
-	return 2 * fewest * 8
+	return ofFast * 2 * fewest * 8
 }
 
 // lettersOnRecord are dead letters beneath the gate.
