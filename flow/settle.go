@@ -138,7 +138,7 @@ func (d *doorOut) tell(ctx context.Context) bool {
 		next := 0
 		for i := range d.ends {
 			if unanswered(d.ends[i]) {
-				d.ends[i].Took = d.again[next].Took
+				d.ends[i] = d.again[next] // a source may also say how it really ended
 				next++
 			}
 		}

@@ -1,0 +1,217 @@
+// Package bullmqsource takes jobs from a BullMQ queue as one of its workers does. Use it
+// where producers in Node.js (or another language that BullMQ has) add jobs with BullMQ 5 or
+// 6, to work on them here: alone, or beside BullMQ's own workers, job by job.
+//
+// Jobs keep BullMQ's life: what a producer asked for (attempts, backoff, delay, priority,
+// deduplication, parents, removeOnComplete, removeOnFail) is done as BullMQ does it, QueueEvents
+// and the getters of Queue see it, and whoever of all workers finds a dead one's jobs brings them
+// back. What this package knows of BullMQ's keys is written in common.lua; the scripts are its
+// own, and take and end many jobs at a time.
+//
+// How the engine's words and BullMQ's go together:
+//
+//	a failed try (Again, Burn)   the job's attempts and backoff decide, not the pipeline: it is
+//	                             delayed as its backoff says, or failed when attempts are used up
+//	Again without Burn           delayed, without an attempt made
+//	Done, Delivered or Skipped   completed, with the return value null or {"skipped": reason}
+//	Done, Dead                   failed, whatever attempts are left, as by an UnrecoverableError
+//	Left                         active until its lock ends, then waiting again, and not stalled
+//
+// The newest job of a schedule (Job Schedulers, repeat) stays where it is for BullMQ's workers,
+// because who takes it has to add the next one. Queues of other versions, and of BullMQ Pro, are
+// refused. In a Redis Cluster the prefix needs a hash tag, as BullMQ's own does: "{bull}".
+package bullmqsource
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	random "math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill"
+)
+
+// Options name a queue and tune its source; beside Queue the zero value is ready to use.
+type Options struct {
+	Queue  string // required
+	Prefix string // of all keys; empty means "bull"
+	Worker string // who processed a job, in its processedBy; empty means "tidemill"
+
+	Lease        time.Duration // how long a lock lasts that is not renewed (lockDuration); 0 means 30s
+	StalledEvery time.Duration // how often jobs of dead workers are looked for (stalledInterval); 0: half of Lease
+	MaxStalled   int           // a job that was brought back so often fails when it stalls again (maxStalledCount); 0 means 1; below 0: at once
+
+	Limit         Limit // of all workers together, where each of them says the same (limiter)
+	KeepCompleted *Keep // of jobs that do not say (removeOnComplete of a worker); nil: all
+	KeepFailed    *Keep // of jobs that do not say (removeOnFail of a worker); nil: all
+	Metrics       int   // minutes that metrics are kept (maxDataPoints); 0: counted only where others do
+
+	// Backoff is how long a job waits whose backoff is of a type that BullMQ does not know
+	// itself, after so many failed attempts; below 0: it is not tried again. Nil: as long as the
+	// pipeline says.
+	Backoff func(kind string, failed int) time.Duration
+
+	// Letters says that the pipeline keeps dead letters. Without, BullMQ's failed jobs are all
+	// there is: Traits.Parks.
+	Letters bool
+
+	// Report is told what the engine cannot see, by whichever call noticed it: several may at a
+	// time, and none may block. Nil: nobody wants to know.
+	Report func(Report)
+}
+
+// Limit is how many jobs may be started in a time; the zero value is no limit of our own. A
+// limit for the whole queue (setGlobalRateLimit) and one set by hand (rateLimit) hold always.
+type Limit struct {
+	Jobs int
+	Per  time.Duration
+}
+
+// Keep is how many ended jobs are kept.
+type Keep struct {
+	Count int           // the newest so many; 0: no bound; below 0: none
+	Age   time.Duration // not older, in whole seconds; 0: no bound
+}
+
+// A Report is about something that happened to jobs without the engine.
+type Report struct {
+	What  What
+	Count int
+	IDs   []string // of the jobs, where they are known: a hundred at most
+	Text  string   // a sentence for an operator
+}
+
+// What is the subject of a Report.
+type What string
+
+// Subjects of reports.
+const (
+	Stalled   What = "stalled"   // jobs of dead workers were brought back
+	Failed    What = "failed"    // jobs were failed that nobody worked on: they stalled too often, or a child of theirs failed
+	Scheduled What = "scheduled" // jobs of schedules wait for a worker of BullMQ
+	Found     What = "found"     // jobs were given to us in an answer that was lost, and are handed out
+)
+
+// The defaults of Options.
+const (
+	lease      = 30 * time.Second // lockDuration of BullMQ
+	answer     = 10 * time.Second // an answer may take
+	longest    = 5 * time.Second  // of one wait (drainDelay of BullMQ); then a source looks again, whatever woke it or not
+	versioning = time.Minute      // how often is looked which BullMQ is there
+)
+
+// Source is the jobs of a queue. It is a tidemill.Keeper too. It keeps no books: nothing in
+// BullMQ's keys counts what came in.
+type Source struct {
+	client rueidis.Client
+	o      Options
+	base   string // of all keys
+	meta   []string
+	token  string // of our locks, before the hand-out
+
+	// Of Receive's goroutine alone.
+	missed  bool // the answer to a take was lost
+	aside   int  // jobs of schedules that waited when we looked last
+	checked time.Time
+
+	mu    sync.Mutex // guards what follows
+	check time.Time  // when dead workers are looked for next
+	outs  map[string]hold
+	cache optionsCache
+}
+
+// hold is a job that is out.
+type hold struct {
+	hand  uint32 // which hand-out
+	tries int    // failed before it
+	opts  *options
+}
+
+var (
+	_ tidemill.Source = (*Source)(nil)
+	_ tidemill.Keeper = (*Source)(nil)
+)
+
+// New makes a source of a queue; nothing is asked of Redis yet.
+func New(client rueidis.Client, o Options) (*Source, error) {
+	switch {
+	case client == nil:
+		return nil, errors.New("source of a BullMQ queue: it needs a connection")
+	case o.Queue == "" || strings.Contains(o.Queue, ":"):
+		return nil, fmt.Errorf("source of a BullMQ queue: name the queue, without colons, not %q", o.Queue)
+	case o.Lease < 0 || o.StalledEvery < 0 || o.Metrics < 0 || o.Limit.Jobs < 0 || o.Limit.Per < 0:
+		return nil, fmt.Errorf("source of BullMQ queue %q: Lease, StalledEvery, Metrics and Limit cannot be below zero", o.Queue)
+	case (o.Limit.Jobs > 0) != (o.Limit.Per >= time.Millisecond):
+		return nil, fmt.Errorf("source of BullMQ queue %q: a limit has Jobs and Per, of a millisecond or more", o.Queue)
+	}
+	o.Prefix, o.Worker, o.Lease = cmp.Or(o.Prefix, "bull"), cmp.Or(o.Worker, "tidemill"), cmp.Or(o.Lease, lease)
+	o.StalledEvery, o.MaxStalled = cmp.Or(o.StalledEvery, o.Lease/2), cmp.Or(o.MaxStalled, 1)
+	if o.Lease < 100*time.Millisecond {
+		return nil, fmt.Errorf("source of BullMQ queue %q: a lease of %v is too short, use a second or more", o.Queue, o.Lease)
+	}
+	base := o.Prefix + ":" + o.Queue + ":"
+	if client.Mode() == rueidis.ClientModeCluster && !tagged(base) {
+		return nil, fmt.Errorf("source of BullMQ queue %q: in a cluster its prefix needs a hash tag, as {%s}, there and here", o.Queue, o.Prefix)
+	}
+	if o.Report == nil {
+		o.Report = func(Report) {}
+	}
+	return &Source{client: client, o: o, base: base, meta: []string{base + "meta"}, token: "tidemill-" + rand.Text(), outs: map[string]hold{}}, nil
+}
+
+// tagged says whether all keys that begin so lie in one slot of a cluster.
+func tagged(key string) bool {
+	_, rest, ok := strings.Cut(key, "{")
+	tag, _, closed := strings.Cut(rest, "}")
+	return ok && closed && tag != ""
+}
+
+// Traits implements tidemill.Source.
+func (s *Source) Traits() tidemill.Traits {
+	return tidemill.Traits{Delays: true, Parks: !s.o.Letters, Keep: s.o.Lease / 3}
+}
+
+// fail gives an error its kind and says what was being done.
+func (s *Source) fail(err error, doing string) error {
+	return forRedis(err, "%s BullMQ queue %q", doing, s.o.Queue)
+}
+
+// known refuses a queue that speaks otherwise than we know, by what its Queue wrote last. A
+// queue without a word is one of an early BullMQ 5.
+func (s *Source) known(ctx context.Context) error {
+	if !s.checked.IsZero() && time.Since(s.checked) < versioning {
+		return nil
+	}
+	version, err := s.client.Do(ctx, s.client.B().Hget().Key(s.meta[0]).Field("version").Build()).ToString()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return s.fail(err, "read the version of")
+	}
+	if err := speaks(version); err != nil {
+		return tidemill.Fail(tidemill.Validation, "source of BullMQ queue %q: %w", s.o.Queue, err)
+	}
+	s.checked = time.Now()
+	return nil
+}
+
+// speaks says whether we know what a version does.
+func speaks(version string) error {
+	name, number, _ := strings.Cut(version, ":")
+	switch {
+	case version == "":
+		return nil
+	case name != "bullmq":
+		return fmt.Errorf("it belongs to %q: only BullMQ itself is known here, and this may keep its jobs elsewhere", version)
+	case !strings.HasPrefix(number, "5.") && !strings.HasPrefix(number, "6."):
+		return fmt.Errorf("it belongs to BullMQ %s: only 5 and 6 are known here", number)
+	}
+	return nil
+}
+
+func chance() float64 { return random.Float64() }
