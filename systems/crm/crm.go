@@ -1,0 +1,313 @@
+package crm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/policy"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/profile"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/crm/accept"
+	"github.com/tidemill/tidemill/systems/crm/handler"
+	"github.com/tidemill/tidemill/systems/crm/priority"
+)
+
+// Names of the system, of its queue, which is the name of the pipeline that works on it and
+// of the letters of those that died of it, and of the pipeline that opens their jobs again.
+const (
+	Name      = "crm"
+	Queue     = accept.Queue
+	DeadQueue = "crm-events-dlq"
+)
+
+// Parts are what the system is made of; all but Intakes are required.
+type Parts struct {
+	Queues   queue.Whole
+	Letters  deadletter.Store
+	Log      ledger.Store // the sync log
+	Replays  ledger.Store // of what was asked to be replayed, with its progress; its own, beside the sync log
+	Profiles profile.Resolver
+	Handlers []handler.Spec
+	Intakes  []Intake
+}
+
+// Intake is a source of events beside the door, such as the queue of another program: what
+// it hands out has an event as its payload, and is settled when that is in the queue.
+type Intake struct {
+	Name   string // of its pipeline
+	Source tidemill.Source
+}
+
+// Unknown says what becomes of events that no handler is for.
+type Unknown uint8
+
+// What becomes of events that no handler is for.
+const (
+	Skip Unknown = iota // they are skipped, and counted
+	Dead                // they are dead letters
+)
+
+// Options tune the system; the zero value is ready to use.
+type Options struct {
+	Workers int // handlers called at once by this instance; 0: 10
+	// Batch is how many events a worker takes up together at the most: they share the calls
+	// of sync log and profiles, and handlers that take many get no more; 0: 100.
+	Batch int
+	// Ahead is how many events this instance holds at once where handlers take their time:
+	// what is urgent waits behind as many, all workers together. Where they are fast it
+	// holds what they do within 25ms, 25 times as many at the most. 0: 4 for each worker.
+	Ahead int
+
+	Attempts int           // tries of an event in all; 0: 3
+	Backoff  time.Duration // before the second; then twice as long each time; 0: 1s
+	// Lease is how long an event whose worker died is left alone, and the visibility timeout
+	// of jobs; 0: 30s, or twice what the slowest handler may take, whichever is more.
+	Lease time.Duration
+
+	PerSecond float64                // events of the queue, of all instances; 0: 100, below 0: no limit
+	PerTenant float64                // of each tenant that is not among Tenants; 0: 50, below 0: no limit
+	Tenants   map[string]queue.Limit // of tenants by name, instead
+
+	Completed int           // jobs kept after they were done; 0: 1,000, below 0: none
+	Failed    int           // and after they died; 0: 5,000, below 0: none
+	DeadFor   time.Duration // dead letters are deleted after it; 0: 7 days
+	LogFor    time.Duration // entries of the sync log are forgotten after it; 0: 90 days
+
+	Unknown    Unknown         // events that no handler is for
+	Create     bool            // a profile is made where an event's identity has none; else the event is retried
+	Priorities *priority.Table // nil: the default rules
+	// ReplayAhead is how many jobs of replays wait in the queue at the most; 0: 1,000.
+	ReplayAhead int
+
+	Log  *slog.Logger     // nil: nothing is logged
+	Now  func() time.Time // nil: time.Now
+	Seed uint64           // of chance, the names of replays too: no two processes may have the same; 0: from chance
+
+	Observe func(stage string, messages int, took time.Duration, err error)
+	Settled func(pipeline string, ends []tidemill.Settlement)
+	// Finished is told of every attempt that has ended. Workers call it concurrently.
+	Finished func(Attempt)
+}
+
+// System is the running system with what its operators may ask of it.
+type System struct {
+	*flow.System
+	p         Parts
+	o         Options
+	handlers  *handler.Set
+	acceptor  *accept.Acceptor
+	pace      *paced // the source of the live pipeline
+	labels    labels
+	sources   map[string]tidemill.Source // by pipeline
+	matched   matched
+	replays   replays
+	unwritten unwritten
+	expired   atomic.Uint64 // letters that were deleted for their age
+}
+
+// New puts the system together. It refuses what cannot work.
+func New(p Parts, o Options) (*System, error) {
+	s, err := newSystem(p, o)
+	if err != nil {
+		return nil, fmt.Errorf("crm: %w", err)
+	}
+	return s, nil
+}
+
+func newSystem(p Parts, o Options) (*System, error) {
+	if p.Queues == nil || p.Letters == nil || p.Log == nil || p.Replays == nil || p.Profiles == nil {
+		return nil, errors.New("queues, dead letters, a sync log, a ledger of replays and profiles are needed")
+	}
+	handlers, err := handler.NewSet(p.Handlers...)
+	if err != nil {
+		return nil, err
+	}
+	if o, err = o.withDefaults(handlers); err != nil {
+		return nil, err
+	}
+	s := &System{p: p, o: o, handlers: handlers, sources: map[string]tidemill.Source{}}
+	s.labels = newLabels(p.Handlers, o.Priorities)
+	s.matched.now = o.Now
+	s.replays.init(o)
+	if s.acceptor, err = accept.New(p.Queues, accept.Options{Priorities: o.Priorities}); err != nil {
+		return nil, err
+	}
+	pipelines, err := s.pipelines()
+	if err != nil {
+		return nil, err
+	}
+	s.System = &flow.System{Name: Name, Begin: []func(context.Context) error{s.begin}, Pipelines: pipelines, Loops: s.loops(), Log: o.Log, Now: o.Now}
+	return s, nil
+}
+
+// pipelines are the live one, the one that opens dead ones again, and those of intakes.
+func (s *System) pipelines() ([]*flow.Engine, error) {
+	source, ok := s.p.Queues.Open(Queue, queue.Options{Lease: s.o.Lease}).(whole)
+	if !ok {
+		return nil, errors.New("the source of a queue keeps leases, has a gate and books")
+	}
+	s.pace = newPaced(source, s.o.Workers, s.o.Ahead)
+	live := s.pipeline(Queue, s.pace)
+	live.Work, live.Dead = s.work, letters{s.p.Letters}
+	live.Lanes, live.Batch, live.InFlight = s.o.Workers, s.o.Batch, s.pace.most
+	live.Rules, live.Retry = handler.Rules(), policy.Retry{Tries: s.o.Attempts - 1, Base: s.o.Backoff, Factor: 2}
+	live.Breaker = policy.Breaker{Fails: 5, Open: 5 * time.Second} // of our own databases
+	live.Handouts = 10_000                                         // the sync log knows earlier which event kills: see maxBroken
+	again := s.pipeline(DeadQueue, s.p.Letters.Open(Queue))
+	again.Work, again.Batch, again.Emits = steps("open again", s.openAgain), 100, queue.Sink(s.p.Queues)
+	all := []flow.Pipeline{live, again}
+	for _, in := range s.p.Intakes {
+		if in.Name == "" || in.Source == nil || s.sources[in.Name] != nil {
+			return nil, fmt.Errorf("intake %q: want a name of its own and a source", in.Name)
+		}
+		p := s.pipeline(in.Name, in.Source)
+		p.Work, p.Dead, p.Batch, p.Emits = steps("take in", s.takeIn), s.p.Letters, 100, queue.Sink(s.p.Queues)
+		r := s.pipeline(in.Name+".replay", s.p.Letters.Open(in.Name))
+		r.Work, r.Batch, r.Emits = p.Work, 100, p.Emits
+		all = append(all, p, r)
+	}
+	engines := make([]*flow.Engine, len(all))
+	for i, p := range all {
+		var err error
+		if engines[i], err = flow.New(p); err != nil {
+			return nil, err
+		}
+	}
+	return engines, nil
+}
+
+// steps are a work of one stage, which is harmless to repeat.
+func steps(name string, do func(*flow.Item[struct{}]) error) func(flow.Env) flow.Work {
+	return flow.Steps[struct{}]{
+		Decode: func(*tidemill.Message, *struct{}) error { return nil },
+		Stages: []flow.Stage[struct{}]{{Name: name, Repeat: true, Do: func(_ context.Context, batch []*flow.Item[struct{}]) error {
+			for _, it := range batch {
+				if err := do(it); err != nil {
+					it.Fail(err)
+				}
+			}
+			return nil
+		}}},
+	}.Lane
+}
+
+// takeIn makes a job of an event that an intake brings.
+func (s *System) takeIn(it *flow.Item[struct{}]) error {
+	job, err := s.acceptor.Job(it.Payload)
+	if err != nil {
+		return err
+	}
+	it.Emit(job)
+	it.Deliver()
+	return nil
+}
+
+// pipeline is what all pipelines have in common.
+func (s *System) pipeline(name string, source tidemill.Source) flow.Pipeline {
+	s.sources[name] = source
+	p := flow.Pipeline{Name: name, Source: source, Log: s.o.Log, Now: s.o.Now, Observe: s.o.Observe}
+	if s.o.Seed != 0 {
+		p.Rand = rand.New(rand.NewPCG(s.o.Seed, uint64(len(s.sources))))
+	}
+	if s.o.Settled != nil {
+		p.Settled = func(ends []tidemill.Settlement) { s.o.Settled(name, ends) }
+	}
+	return p
+}
+
+// begin makes the queue work as the options say, for all instances.
+func (s *System) begin(ctx context.Context) error {
+	_, err := s.p.Queues.Set(ctx, Queue, func(q *queue.Settings) {
+		q.Completed.Count, q.Failed.Count = max(s.o.Completed, 0), max(s.o.Failed, 0)
+		q.Weights = map[uint8]int{priority.Replay: 1, priority.Low: 4, priority.Normal: 16, priority.High: 64}
+		q.Limit.PerSecond, q.Limit.Burst = rate(s.o.PerSecond)
+		q.Tenant.PerSecond, q.Tenant.Burst = rate(s.o.PerTenant)
+		if len(s.o.Tenants) > 0 { // else what somebody may have set by hand stays
+			q.Tenants = maps.Clone(s.o.Tenants)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("set up queue %s: %w", Queue, err)
+	}
+	return nil
+}
+
+// rate is a limit, and the fifth of a second's that may go at once after a pause: whoever
+// has been quiet and comes with a few events need not wait between them.
+func rate(perSecond float64) (float64, int) {
+	if perSecond <= 0 {
+		return 0, 0
+	}
+	return perSecond, max(1, int(math.Ceil(perSecond/5)))
+}
+
+// loops are the side jobs.
+func (s *System) loops() []flow.Loop {
+	return []flow.Loop{
+		{Name: "delete old dead letters", Every: time.Minute, AtStart: true, Do: s.expireLetters},
+		{Name: "forget old entries of the sync log", Every: time.Minute, Do: s.expireLog},
+		{Name: "replays", Every: time.Second, Do: s.replayOn},
+	}
+}
+
+func (s *System) expireLog(ctx context.Context) error {
+	const step = 1000
+	before := s.o.Now().Add(-s.o.LogFor)
+	for _, l := range []ledger.Expirer{s.p.Log, s.p.Replays} {
+		for {
+			n, err := l.Expire(ctx, before, step)
+			if err != nil {
+				return err
+			}
+			if n < step {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// Acceptor accepts events into the system's queue.
+func (s *System) Acceptor() *accept.Acceptor { return s.acceptor }
+
+func (o Options) withDefaults(h *handler.Set) (Options, error) {
+	if o.Workers < 0 || o.Batch < 0 || o.Ahead < 0 || o.Attempts < 0 || o.Backoff < 0 || o.Lease < 0 || o.DeadFor < 0 || o.LogFor < 0 || o.ReplayAhead < 0 {
+		return o, errors.New("workers, batch, ahead, attempts, backoff, lease, ages and replay ahead cannot be below zero")
+	}
+	o.Workers, o.Batch = cmp.Or(o.Workers, 10), cmp.Or(o.Batch, 100)
+	o.Ahead = max(cmp.Or(o.Ahead, 4*o.Workers), o.Workers)
+	o.Attempts, o.Backoff = cmp.Or(o.Attempts, 3), cmp.Or(o.Backoff, time.Second)
+	o.Lease = max(cmp.Or(o.Lease, queue.Lease), 2*(h.Longest()+handler.Grace))
+	o.PerSecond, o.PerTenant = cmp.Or(o.PerSecond, 100), cmp.Or(o.PerTenant, 50)
+	o.Completed, o.Failed = cmp.Or(o.Completed, 1000), cmp.Or(o.Failed, 5000)
+	o.DeadFor, o.LogFor = cmp.Or(o.DeadFor, 7*24*time.Hour), cmp.Or(o.LogFor, 90*24*time.Hour)
+	o.ReplayAhead = cmp.Or(o.ReplayAhead, 1000)
+	if o.Unknown > Dead {
+		return o, fmt.Errorf("unknown types: %d is neither skip nor dead", o.Unknown)
+	}
+	if o.Priorities == nil {
+		var err error
+		if o.Priorities, err = priority.New(priority.Default()); err != nil {
+			return o, err
+		}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o, nil
+}

@@ -1,0 +1,87 @@
+package event
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tidemill/tidemill"
+)
+
+// MaxProblems is how many problems of one event are named.
+const MaxProblems = 20
+
+// Problem is one thing that is wrong with an event. It never quotes a value: that may be
+// somebody's address.
+type Problem struct {
+	Path    string `json:"path"`    // such as identity.email; empty: the whole event
+	Wrong   string `json:"message"` // what is wrong, in words
+	Allowed string `json:"allowed"` // what is allowed instead, in words
+}
+
+// Invalid is why an event is refused. It comes inside a tidemill.Error of kind validation.
+type Invalid struct {
+	// Malformed says that the bytes are no JSON at all (or no UTF-8): nothing of them can
+	// be trusted.
+	Malformed bool
+	Problems  []Problem // MaxProblems at most, in the event's order, what is missing last
+	More      bool      // there are more
+}
+
+func (i *Invalid) Error() string {
+	var b strings.Builder
+	b.WriteString("the event is not valid")
+	for n, p := range i.Problems {
+		if n == 3 {
+			fmt.Fprintf(&b, " (and %d more)", len(i.Problems)-n)
+			break
+		}
+		b.WriteString(map[bool]string{true: ": ", false: "; "}[n == 0])
+		if p.Path != "" {
+			b.WriteString(p.Path + " ")
+		}
+		fmt.Fprintf(&b, "%s (allowed: %s)", p.Wrong, p.Allowed)
+	}
+	return b.String()
+}
+
+// Split finds the events in a body: one object, or an array of 1 to most of whatever it
+// holds, each with its bytes as received. array says which. The error is one of kind
+// validation: nothing of the body can be trusted.
+func Split(body []byte, most int) (events [][]byte, array bool, err error) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))
+	bad := func(err error) ([][]byte, bool, error) {
+		return nil, array, tidemill.Fail(tidemill.Validation, "the body is neither an event nor an array of them: %s", reason(err))
+	}
+	if array = d.PeekKind() == '['; !array {
+		return [][]byte{body}, false, nil // Decode says what is wrong with it
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return bad(err)
+	}
+	for d.PeekKind() != ']' {
+		v, err := d.ReadValue()
+		if err != nil {
+			return bad(err)
+		}
+		if len(events) == most {
+			return nil, true, tidemill.Fail(tidemill.Validation, "the body has more than %d events: send them in several requests", most)
+		}
+		end := int(d.InputOffset())
+		events = append(events, body[end-len(v):end:end])
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return bad(err)
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return bad(errors.New("there is something behind the array"))
+	}
+	if len(events) == 0 {
+		return bad(errors.New("the array is empty"))
+	}
+	return events, true, nil
+}

@@ -1,0 +1,38 @@
+package crm
+
+import (
+	"github.com/tidemill/tidemill/systems/crm/handler"
+	"github.com/tidemill/tidemill/systems/crm/priority"
+	"github.com/tidemill/tidemill/systems/crm/route"
+)
+
+// Other is the label of types that nothing in the configuration speaks of.
+const Other = "other"
+
+// labels bound what metrics tell apart: whoever sends events chooses their types, and
+// every type is a series for ever. Types are labels where the configuration names them, by
+// a handler or a priority; where only a pattern is for them they share that.
+type labels struct{ types route.Table[struct{}] }
+
+func newLabels(specs []handler.Spec, priorities *priority.Table) (l labels) {
+	for _, s := range specs {
+		for _, typ := range s.Types {
+			_ = l.types.Add(typ, struct{}{}) // it is checked, and may be there
+		}
+	}
+	for _, typ := range priorities.Names() {
+		_ = l.types.Add(typ, struct{}{})
+	}
+	return l
+}
+
+func (l *labels) of(typ string) string {
+	if _, name, ok := l.types.Find(typ); ok {
+		return name
+	}
+	return Other
+}
+
+// Label is the value of a metric's label for a type of events: one of a number that the
+// configuration bounds.
+func (s *System) Label(typ string) string { return s.labels.of(typ) }

@@ -1,0 +1,129 @@
+package crm
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/flow/once"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/systems/crm/event"
+	"github.com/tidemill/tidemill/systems/crm/handler"
+)
+
+// lane is what one worker knows of the batch that it works on. It stands on both sides of
+// the sync log's guard: around it as the pipeline's work, and under it as the ledger, so
+// that what the guard begins and ends is known to those who work in between.
+//
+//	lane.Do ─▶ once.Guard ─▶ route ─▶ identity ─▶ handle
+//	               │                                │ keep
+//	               └──▶ lane.Begin, lane.End ◀──────┘
+//	                            │
+//	                         sync log
+type lane struct {
+	s      *System
+	guard  flow.Work
+	runner handler.Runner
+	now    func() time.Time
+	random func() float64
+
+	jobs    []*job              // of the batch, in its order
+	of      map[*flow.Task]*job // likewise
+	keys    map[string]*job     // by key of the sync log, the first of each
+	kept    time.Time           // when ends were written and leases renewed last
+	run     int                 // handlers called since
+	away    error               // why the sync log could not be reached
+	unbegun bool                // it was so before anything began
+}
+
+// job is a task of the batch with what became of it.
+type job struct {
+	task    *flow.Task
+	call    *handler.Call // nil: it did not come so far
+	spec    *handler.Spec
+	entry   *ledger.Entry // the guard's own, where the event is this worker's
+	renewed ledger.Entry  // what begins the entry once more, for a longer lease
+	took    time.Duration
+	tried   bool // the handler has answered
+	done    bool // and it is to be written that it is done
+	ended   bool // the sync log knows
+	lost    bool // somebody else has taken it over
+}
+
+// work makes the work of one worker.
+func (s *System) work(env flow.Env) flow.Work {
+	random := rand.Float64
+	if env.Rand != nil {
+		random = env.Rand.Float64
+	}
+	l := &lane{s: s, random: random, runner: handler.Runner{Log: s.o.Log}, now: s.o.Now, of: map[*flow.Task]*job{}, keys: map[string]*job{}}
+	guard := once.Guard{
+		Ledger: l, Lease: s.o.Lease, Repeat: true,
+		Key:  func(m *tidemill.Message) string { return keyOf(m.Tenant, EventOf(m)) },
+		Anew: func(m *tidemill.Message) bool { return RequestOf(m) != "" },
+	}
+	l.guard = guard.Around(flow.Steps[event.Event]{
+		Decode: decode,
+		Stages: []flow.Stage[event.Event]{
+			{Name: "route", Do: l.route, Repeat: true},
+			{Name: "identity", Do: l.identity, Repeat: true},
+			{Name: "handle", Do: l.handle, Repeat: true},
+		},
+	}.Lane)(env)
+	return l
+}
+
+// Unwrap returns the work that is wrapped.
+func (l *lane) Unwrap() flow.Work { return l.guard }
+
+// Do works on a batch.
+func (l *lane) Do(ctx context.Context, batch []*flow.Task) error {
+	defer l.forget()
+	for _, t := range batch {
+		if !t.Live() {
+			continue
+		}
+		j := &job{task: t}
+		l.jobs, l.of[t] = append(l.jobs, j), j
+		if l.s.replays.stopped(ctx, l.s.p.Replays, RequestOf(&t.Message)) {
+			t.Skip(ReplayStopped)
+			continue
+		}
+		if key := keyOf(t.Tenant, EventOf(&t.Message)); l.keys[key] == nil {
+			l.keys[key] = j
+		}
+	}
+	l.kept = l.now()
+	err := l.guard.Do(ctx, batch)
+	for _, j := range l.jobs {
+		l.blame(j)
+		l.s.finish(ctx, j)
+	}
+	return err
+}
+
+// blame says of events that failed because our own sync log is away that they did not fail:
+// they lose no try, and nothing is handed out until it is back.
+func (l *lane) blame(j *job) {
+	if _, failure := j.task.Outcome(); failure == nil || l.away == nil || !l.unbegun && !j.done {
+		return
+	}
+	if j.done {
+		l.s.unwritten.add(keyOf(j.task.Tenant, j.task.ID))
+	}
+	j.task.Fail(tidemill.Fail(tidemill.Partner, "the sync log cannot be reached: %w", l.away))
+}
+
+func (l *lane) forget() {
+	clear(l.jobs)
+	clear(l.of)
+	clear(l.keys)
+	l.jobs, l.run, l.away, l.unbegun = l.jobs[:0], 0, nil, false
+}
+
+func decode(m *tidemill.Message, e *event.Event) error {
+	raw := append(make([]byte, 0, len(m.Payload)), m.Payload...) // handlers may keep it
+	return event.Decode(raw, e)
+}

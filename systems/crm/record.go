@@ -1,0 +1,125 @@
+package crm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// States of an event in the sync log.
+const (
+	Processing  = "PROCESSING"
+	IsCompleted = "COMPLETED"
+	IsFailed    = "FAILED"
+)
+
+// Record is what the sync log has of an event.
+type Record struct {
+	Tenant, ID, Type string
+	State            string
+	Kind             string // of the failure; "skipped": nobody wanted it
+	Error            string
+	Attempts         int // times that it was begun, by replays too
+	Created          time.Time
+	Started          time.Time // the newest attempt
+	Completed        time.Time // zero: not, or not since it was begun again
+	Failed           time.Time // likewise
+	Payload          []byte    // the event as it was received
+}
+
+// recordOf reads an entry of the sync log.
+func recordOf(e *ledger.Entry) *Record {
+	r := &Record{Tenant: e.Tenant, Type: e.Type, Attempts: e.Tries, Created: e.Created, Started: e.Started, Payload: e.Payload, State: Processing}
+	if _, id, ok := strings.Cut(e.Key, "/"); ok {
+		r.ID = id
+	}
+	switch e.State {
+	case ledger.Done:
+		r.State, r.Completed = IsCompleted, e.Ended
+	case ledger.Failed, ledger.Held:
+		r.State, r.Failed = IsFailed, e.Ended
+	}
+	if kind, why, ok := strings.Cut(e.Err, ": "); ok && r.State == IsFailed {
+		r.Kind, r.Error = kind, why
+	}
+	return r
+}
+
+// RecordFilter chooses records by when their events were first taken up, both ends included;
+// zero fields match all.
+type RecordFilter struct {
+	From, To     time.Time
+	Tenant, Type string
+	State        string
+	After        string // the id of the last record of a page, From being when it was created: the next page
+	Max          int
+}
+
+// Records yields what the sync log has, by time of first receipt.
+func (s *System) Records(ctx context.Context, f RecordFilter) iter.Seq2[*Record, error] {
+	states := map[string]ledger.State{"": 0, Processing: ledger.Running, IsCompleted: ledger.Done, IsFailed: ledger.Failed}
+	return func(yield func(*Record, error) bool) {
+		state, ok := states[f.State]
+		if !ok || f.After != "" && f.Tenant == "" {
+			yield(nil, tidemill.Fail(tidemill.Validation, "list the sync log: want a state of %s, %s and %s, and pages of one tenant only", Processing, IsCompleted, IsFailed))
+			return
+		}
+		lf := ledger.Filter{From: f.From, To: f.To, Tenant: f.Tenant, Type: f.Type, State: state, Max: f.Max}
+		if f.After != "" {
+			lf.After = keyOf(f.Tenant, f.After)
+		}
+		for e, err := range s.p.Log.Range(ctx, lf) {
+			if err != nil {
+				yield(nil, fmt.Errorf("list the sync log: %w", err))
+				return
+			}
+			if !yield(recordOf(e), nil) {
+				return
+			}
+		}
+	}
+}
+
+// EventStatus is where an event is.
+type EventStatus struct {
+	Record *Record            // nil: it was not taken up so far, or that is forgotten
+	Job    *queue.Job         // its own; nil: the queue knows none, or not any more
+	Dead   *deadletter.Letter // nil: it is not dead
+}
+
+// ErrNoEvent says that nothing is known of an event.
+var ErrNoEvent = errors.New("nothing is known of this event")
+
+// Event says where an event is: ErrNoEvent, of kind not_found, where nobody knows.
+func (s *System) Event(ctx context.Context, tenant, id string) (*EventStatus, error) {
+	out, e := &EventStatus{}, &ledger.Entry{Key: keyOf(tenant, id)}
+	err := s.p.Log.Find(ctx, []*ledger.Entry{e})
+	if err == nil && e.State != 0 {
+		out.Record = recordOf(e)
+	}
+	if err == nil {
+		if out.Job, err = s.p.Queues.Look(ctx, queue.Name{Queue: Queue, Tenant: tenant, ID: id}); errors.Is(err, queue.ErrNotFound) {
+			out.Job, err = nil, nil
+		}
+	}
+	if err == nil {
+		for l, lerr := range s.p.Letters.List(ctx, deadletter.Filter{Pipeline: Queue, Tenant: tenant, IDs: []string{id}, Max: 1}) {
+			out.Dead, err = l, lerr
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for event %q of tenant %q: %w", id, tenant, err)
+	}
+	if out.Record == nil && out.Job == nil && out.Dead == nil {
+		return nil, tidemill.Fail(tidemill.NotFound, "event %q of tenant %q: %w", id, tenant, ErrNoEvent)
+	}
+	return out, nil
+}
