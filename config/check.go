@@ -39,6 +39,7 @@ func (c *Loaded) check(fs []Field) error {
 	for _, path := range []string{"log.level", "log.format"} {
 		ok(byPath[path].limits.allow(byPath[path].value), path)
 	}
+	c.LogFiles.check(ok)
 	ok(c.HTTP.MaxBody >= 1<<10 && c.HTTP.MaxBody <= 40<<20, "http.max_body")
 	ok(c.HTTP.BodyTimeout >= time.Second, "http.body_timeout")
 	between(c.HTTP.Connections, 1, many, "http.connections")
@@ -67,6 +68,7 @@ func (c *Loaded) check(fs []Field) error {
 		ok(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "analytics.geoip.url")
 	}
 	errs = append(errs, c.checkDelivery(ok)...)
+	errs = append(errs, c.checkCRM(ok)...)
 	for i, p := range c.Projects {
 		if err := project.CheckKey(p.Key.Reveal()); err != nil {
 			errs = append(errs, fmt.Errorf("project %q: %w", p.Name, err))
@@ -91,7 +93,10 @@ func (c *Loaded) checkServers(ok func(good bool, path string)) {
 		ok(found && slices.Contains(schemes, before) && strings.Trim(rest, "/") != "", path)
 	}
 	scheme(c.Redis.URL, "redis.url", "redis", "rediss", "redis+sentinel", "rediss+sentinel")
+	scheme(c.CRM.RedisURL, "crm.redis_url", "redis", "rediss", "redis+sentinel", "rediss+sentinel")
+	scheme(c.CRM.BullMQ.URL, "crm.bullmq.url", "redis", "rediss", "redis+sentinel", "rediss+sentinel")
 	scheme(c.Postgres.URL, "postgres.url", "postgres", "postgresql")
+	scheme(c.CRM.PostgresURL, "crm.postgres_url", "postgres", "postgresql")
 	scheme(c.ClickHouse.URL, "clickhouse.url", "http", "https")
 	if strings.Contains(string(c.Kafka.Brokers), "://") {
 		scheme(c.Kafka.Brokers, "kafka.brokers", "kafka", "kafka+tls")

@@ -22,6 +22,7 @@ type Config struct {
 	Data     string    `yaml:"data" env:"TIDEMILL_DATA" default:"./tidemill-data" help:"folder of the embedded database, keys and caches"`
 	Listen   string    `yaml:"listen" env:"TIDEMILL_LISTEN" default:"127.0.0.1:8484" help:"address of ingest, API, metrics and health" allow:"host:port; beyond loopback admin.key is needed"`
 	Log      Log       `yaml:"log"`
+	LogFiles LogFiles  `yaml:"log_files"`
 	Admin    Admin     `yaml:"admin"`
 	HTTP     HTTP      `yaml:"http"`
 	Projects []Project `yaml:"projects" help:"projects and their ingest keys; with none, one named default is made and its key printed"`
@@ -35,6 +36,7 @@ type Config struct {
 	Analytics Analytics `yaml:"analytics"`
 	Bridge    Bridge    `yaml:"bridge" init:"commented"`
 	Delivery  Delivery  `yaml:"delivery" init:"commented"`
+	CRM       CRM       `yaml:"crm" init:"commented"`
 }
 
 // Redis is where streams, dead letters, locks and caches are once its address is set.

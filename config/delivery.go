@@ -140,32 +140,37 @@ func secretFile(path string) (tidemill.Secret, bool) {
 
 // SiteKeys are the hashes of a site's keys.
 func (c *Loaded) SiteKeys(s *Site) ([]project.Hash, error) {
+	return c.keyHashes("site "+s.ID, s.Keys, s.KeysEnv, s.Hashes)
+}
+
+// keyHashes are the hashes of keys that are given as they are, by variables, or as hashes.
+func (c *Loaded) keyHashes(whose string, keys []tidemill.Secret, variables, hashes []string) ([]project.Hash, error) {
 	var all []project.Hash
 	add := func(key tidemill.Secret) error {
 		if err := project.CheckKey(key.Reveal()); err != nil {
-			return fmt.Errorf("site %s: %w", s.ID, err)
+			return fmt.Errorf("%s: %w", whose, err)
 		}
 		all = append(all, project.HashOf(key))
 		return nil
 	}
-	for _, k := range s.Keys {
+	for _, k := range keys {
 		if err := add(k); err != nil {
 			return nil, err
 		}
 	}
-	for _, name := range s.KeysEnv {
+	for _, name := range variables {
 		k, ok := c.Secret(name)
 		if !ok {
-			return nil, fmt.Errorf("site %s: keys_env: neither %s nor %s_FILE is set", s.ID, name, name)
+			return nil, fmt.Errorf("%s: keys_env: neither %s nor %s_FILE is set", whose, name, name)
 		}
 		if err := add(k); err != nil {
 			return nil, err
 		}
 	}
-	for _, text := range s.Hashes {
+	for _, text := range hashes {
 		b, err := hex.DecodeString(text)
 		if err != nil || len(b) != len(project.Hash{}) {
-			return nil, fmt.Errorf("site %s: keys_sha256: %q is not 64 hexadecimal digits", s.ID, text)
+			return nil, fmt.Errorf("%s: keys_sha256: %q is not 64 hexadecimal digits", whose, text)
 		}
 		all = append(all, project.Hash(b))
 	}

@@ -210,6 +210,10 @@ func (r *reader) node(prefix string, n ast.Node) {
 			list(r, path, kv.Value, &r.c.Delivery.Partners)
 		case path == "delivery.queues":
 			list(r, path, kv.Value, &r.c.Delivery.Queues)
+		case path == "crm.tenants":
+			list(r, path, kv.Value, &r.c.CRM.Tenants)
+		case path == "crm.handlers":
+			list(r, path, kv.Value, &r.c.CRM.Handlers)
 		case r.group(path):
 			r.node(path+".", kv.Value)
 		default:

@@ -8,6 +8,26 @@ type Log struct {
 	Format string `yaml:"format" env:"TIDEMILL_LOG_FORMAT" default:"text" of:"text|json" help:"text for people, json for machines"`
 }
 
+// LogFiles are the log in files, beside the one on standard error.
+type LogFiles struct {
+	Folder string `yaml:"folder" env:"TIDEMILL_LOG_FILES_FOLDER" help:"a folder for the log, beside the one on standard error: JSON, one file for each level and day; empty: none"`
+	Debug  int    `yaml:"debug_days" env:"TIDEMILL_LOG_FILES_DEBUG_DAYS" default:"7" help:"how long files of the levels trace and debug are kept" allow:"1 to 36500"`
+	Info   int    `yaml:"info_days" env:"TIDEMILL_LOG_FILES_INFO_DAYS" default:"30" help:"how long files of the level info are kept" allow:"1 to 36500"`
+	Warn   int    `yaml:"warn_days" env:"TIDEMILL_LOG_FILES_WARN_DAYS" default:"90" help:"how long files of the level warn are kept" allow:"1 to 36500"`
+	Error  int    `yaml:"error_days" env:"TIDEMILL_LOG_FILES_ERROR_DAYS" default:"365" help:"how long files of the levels error, fatal and panic are kept" allow:"1 to 36500"`
+	Most   Size   `yaml:"most" env:"TIDEMILL_LOG_FILES_MOST" default:"1GiB" help:"size of the files of one level together; where they are more, the oldest go before their time" allow:"1MiB or more"`
+}
+
+// check refuses what cannot be kept.
+func (l *LogFiles) check(ok func(good bool, path string)) {
+	const longest = 36500 // a century
+	ok(l.Debug >= 1 && l.Debug <= longest, "log_files.debug_days")
+	ok(l.Info >= 1 && l.Info <= longest, "log_files.info_days")
+	ok(l.Warn >= 1 && l.Warn <= longest, "log_files.warn_days")
+	ok(l.Error >= 1 && l.Error <= longest, "log_files.error_days")
+	ok(l.Most >= 1<<20, "log_files.most")
+}
+
 // BridgeLog is the log as the bridge's own variables and flags say it; see LogOf.
 type BridgeLog struct {
 	Level  string `yaml:"level" env:"TIDEMILL_LOG_LEVEL,LOG_LEVEL" flag:"log-level" default:"info" of:"trace|debug|info|warn|error|fatal|panic" help:"the least level that is logged where the bridge runs"`

@@ -8,7 +8,7 @@ import (
 
 // WriteReference writes every setting as an annotated YAML file that can be edited.
 func WriteReference(w io.Writer) error {
-	return write(w, Reference(), true, func(f *Field) []string {
+	err := write(w, Reference(), true, func(f *Field) []string {
 		notes := []string{f.Help}
 		if f.Allow != "" {
 			notes = append(notes, "allowed: "+f.Allow)
@@ -21,6 +21,10 @@ func WriteReference(w io.Writer) error {
 		}
 		return notes
 	})
+	if err == nil {
+		_, err = io.WriteString(w, crmLists) // crm is the last group
+	}
+	return err
 }
 
 // Write writes the settings as they are, each with where it came from.
@@ -28,7 +32,7 @@ func (c *Loaded) Write(w io.Writer) error {
 	if err := write(w, c.Fields(), false, func(f *Field) []string { return []string{"from " + c.From[f.Path]} }); err != nil {
 		return err
 	}
-	if err := c.writeDelivery(w); err != nil || len(c.Projects) == 0 {
+	if err := c.writeLists(w); err != nil || len(c.Projects) == 0 {
 		return err
 	}
 	_, err := fmt.Fprintln(w, "projects:")
@@ -40,14 +44,21 @@ func (c *Loaded) Write(w io.Writer) error {
 	return err
 }
 
-// writeDelivery names sites and partners: they are described where they were read.
-func (c *Loaded) writeDelivery(w io.Writer) error {
+// writeLists names sites, partners, tenants and handlers: they are described where they were
+// read.
+func (c *Loaded) writeLists(w io.Writer) error {
 	var b strings.Builder
 	for _, s := range c.Delivery.Sites {
 		fmt.Fprintf(&b, "# a site: %s\n", scalar(s.ID))
 	}
 	for _, p := range c.Delivery.Partners {
 		fmt.Fprintf(&b, "# a partner: %s\n", scalar(p.Name))
+	}
+	for _, t := range c.CRM.Tenants {
+		fmt.Fprintf(&b, "# a tenant: %s\n", scalar(t.ID))
+	}
+	for _, h := range c.CRM.Handlers {
+		fmt.Fprintf(&b, "# a handler: %s, for %s\n", scalar(h.Name), scalar(strings.Join(h.Types, ", ")))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

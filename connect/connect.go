@@ -30,11 +30,12 @@ import (
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/bridge"
+	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/delivery"
 )
 
 // Systems are the names that can be run.
-func Systems() []string { return []string{analytics.Name, bridge.Name, delivery.Name} }
+func Systems() []string { return []string{analytics.Name, bridge.Name, delivery.Name, crm.Name} }
 
 // Options are what is not configuration.
 type Options struct {
@@ -57,6 +58,7 @@ type Instance struct {
 	mux      *http.ServeMux   // of the common listener
 	entries  http.Handler     // takes entries of the embedded bridge; nil: there is none
 	events   http.Handler     // the door of delivery; nil: it does not run
+	business http.Handler     // the door of CRM; nil: it does not run
 	healthz  http.Handler     // of delivery; nil: it does not run
 	probes   *probe.Probes    // of the embedded bridge, on the common listener; nil: none
 	ports    []*serve.Server  // further listeners
@@ -115,6 +117,11 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 			return nil, err
 		}
 	}
+	if i.runs(crm.Name) {
+		if err = i.crm(ctx, api); err != nil {
+			return nil, err
+		}
+	}
 	i.handle(api, door)
 	return i, nil
 }
@@ -127,6 +134,9 @@ func Configured(c *config.Config) []string {
 	}
 	if c.Delivery.Configured() {
 		names = append(names, delivery.Name)
+	}
+	if c.CRM.Configured() {
+		names = append(names, crm.Name)
 	}
 	return names
 }

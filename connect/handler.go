@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/crm"
 	"github.com/tidemill/tidemill/serve/entries"
 	"github.com/tidemill/tidemill/serve/probe"
 )
@@ -56,6 +57,10 @@ func (i *Instance) route(door http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if i.events != nil && deliveryPath(r.URL.Path) {
 			i.events.ServeHTTP(w, r)
+			return
+		}
+		if i.business != nil && crm.Serves(r.URL.Path) {
+			i.business.ServeHTTP(w, r)
 			return
 		}
 		if door == nil || ours[r.URL.Path] || strings.HasPrefix(r.URL.Path, admin.Prefix) || strings.HasPrefix(r.URL.Path, "/debug/pprof/") {

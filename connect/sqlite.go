@@ -17,6 +17,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse/sqlitewarehouse"
+	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/delivery"
 )
 
@@ -34,8 +35,13 @@ func (i *Instance) sqlite(ctx context.Context, b *backends) (err error) {
 	newFolderMetrics(i.metrics, i.config.Data)
 	i.Uses = append(i.Uses, "database: SQLite, "+i.db.Path())
 	capacity, letters := c.QueueMax, c.DeadMax // of each queue; the file has those of all systems
-	if d := &i.config.Delivery; i.runs(delivery.Name) && !i.runs(analytics.Name) {
-		capacity, letters = d.QueueMax, d.DeadMax
+	if d, m := &i.config.Delivery, &i.config.CRM; !i.runs(analytics.Name) {
+		switch {
+		case i.runs(delivery.Name):
+			capacity, letters = d.QueueMax, d.DeadMax
+		case i.runs(crm.Name):
+			capacity, letters = m.QueueMax, m.DeadMax
+		}
 	}
 	queues, err := sqlitequeue.New(ctx, i.db, sqlitequeue.Options{Capacity: capacity, Now: o.Now, Log: o.Log})
 	if err != nil {

@@ -58,35 +58,60 @@ func TestPrometheusReadsItsConfiguration(t *testing.T) {
 	promtool(t, "check", "config", "--syntax-only", "compose/prometheus/prometheus.yml")
 }
 
+// runbooks are the documents that explain alerts, by how these are called.
+var runbooks = map[string]string{"Tidemill": "deploy.md", "Crm": "operations.md"}
+
 func TestEveryAlertSaysWhatItMeansAndHasAPlaceInTheRunbook(t *testing.T) {
-	book, err := os.ReadFile(filepath.Join("..", "docs", "deploy.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, path := range ruleFiles(t) {
-		for _, r := range alerts(t, path) {
-			if slices.Contains(names, r.Alert) {
-				t.Errorf("%s is there twice", r.Alert)
+	for prefix, book := range runbooks {
+		text, err := os.ReadFile(filepath.Join("..", "docs", book))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, path := range ruleFiles(t) {
+			for _, r := range alerts(t, path) {
+				if !strings.HasPrefix(r.Alert, prefix) {
+					continue
+				}
+				if slices.Contains(names, r.Alert) {
+					t.Errorf("%s is there twice", r.Alert)
+				}
+				names = append(names, r.Alert)
+				if r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
+					t.Errorf("%s has no summary or description", r.Alert)
+				}
+				if !slices.Contains([]string{"warning", "critical"}, r.Labels["severity"]) {
+					t.Errorf("%s has the severity %q", r.Alert, r.Labels["severity"])
+				}
+				if !strings.HasSuffix(r.Annotations["runbook_url"], "/docs/"+book+"#"+strings.ToLower(r.Alert)) {
+					t.Errorf("%s has the runbook %q", r.Alert, r.Annotations["runbook_url"])
+				}
+				if !bytes.Contains(text, []byte("\n### "+r.Alert+"\n")) {
+					t.Errorf("docs/%s has no heading ### %s", book, r.Alert)
+				}
 			}
-			names = append(names, r.Alert)
-			if r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
-				t.Errorf("%s has no summary or description", r.Alert)
-			}
-			if !slices.Contains([]string{"warning", "critical"}, r.Labels["severity"]) {
-				t.Errorf("%s has the severity %q", r.Alert, r.Labels["severity"])
-			}
-			if !strings.HasSuffix(r.Annotations["runbook_url"], "/docs/deploy.md#"+strings.ToLower(r.Alert)) {
-				t.Errorf("%s has the runbook %q", r.Alert, r.Annotations["runbook_url"])
-			}
-			if !bytes.Contains(book, []byte("\n### "+r.Alert+"\n")) {
-				t.Errorf("docs/deploy.md has no heading ### %s", r.Alert)
+		}
+		if len(names) == 0 {
+			t.Errorf("no alert is called %s…", prefix)
+		}
+		for line := range strings.Lines(string(text)) {
+			if name, ok := strings.CutPrefix(strings.TrimSpace(line), "### "); ok && strings.HasPrefix(name, prefix) && !slices.Contains(names, name) {
+				t.Errorf("docs/%s explains %s, which is no alert", book, name)
 			}
 		}
 	}
-	for line := range strings.Lines(string(book)) {
-		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "### Tidemill"); ok && !slices.Contains(names, "Tidemill"+name) {
-			t.Errorf("docs/deploy.md explains Tidemill%s, which is no alert", name)
+}
+
+func TestEveryAlertIsCalledAsARunbookKnowsIt(t *testing.T) {
+	for _, path := range ruleFiles(t) {
+		for _, r := range alerts(t, path) {
+			known := false
+			for prefix := range runbooks {
+				known = known || strings.HasPrefix(r.Alert, prefix)
+			}
+			if !known {
+				t.Errorf("%s: no runbook explains %s", path, r.Alert)
+			}
 		}
 	}
 }

@@ -44,7 +44,7 @@ func unreachable(err error) bool {
 }
 
 // do sends a request, with lines of JSON or other text if any, and returns an answer of
-// status 200 or 202.
+// status 200, 201 or 202.
 func (c *client) do(ctx context.Context, method, path string, query url.Values, body io.Reader) (*http.Response, error) {
 	u := c.base + admin.Prefix + path
 	if len(query) > 0 {
@@ -67,7 +67,7 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 		}
 		return nil, fmt.Errorf("ask %s: %w", c.base, err)
 	}
-	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusAccepted {
+	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusCreated || resp.StatusCode == http.StatusAccepted {
 		return resp, nil
 	}
 	defer resp.Body.Close()

@@ -27,6 +27,7 @@ type which struct {
 	Partner  string   `help:"Only what this partner did not take." placeholder:"NAME"`
 	Project  string   `help:"Only letters of this project." placeholder:"NAME"`
 	Site     string   `help:"Only letters of this site." placeholder:"ID"`
+	Tenant   string   `help:"Only letters of this tenant of CRM." placeholder:"ID"`
 	Reason   []string `help:"Only these reasons: validation, timeout, rate_limit, partner_error." placeholder:"REASON"`
 	Kind     []string `help:"Only failures of these kinds, which say it more exactly: validation, transient, timeout, internal, unknown…" placeholder:"KIND"`
 	System   string   `help:"Only letters of this system; needed where two keep theirs apart and have the same numbers." placeholder:"NAME"`
@@ -37,7 +38,7 @@ type which struct {
 }
 
 func (w *which) query(ids []string) url.Values {
-	q := query("system", w.System, "pipeline", w.Pipeline, "partner", w.Partner, "project", w.Project, "site", w.Site,
+	q := query("system", w.System, "pipeline", w.Pipeline, "partner", w.Partner, "project", w.Project, "site", w.Site, "tenant", w.Tenant,
 		"after", moment(w.After, time.Now()), "before", moment(w.Before, time.Now()), "max", positive(w.Max))
 	if len(w.Kind) > 0 {
 		q["kind"] = w.Kind
@@ -62,6 +63,7 @@ type letterLine struct {
 	Pipeline string    `json:"pipeline"`
 	Project  string    `json:"project_id"`
 	Site     string    `json:"site"`
+	Tenant   string    `json:"tenant"`
 	State    string    `json:"state"`
 	Reason   string    `json:"reason"`
 	Kind     string    `json:"kind"`
@@ -178,9 +180,12 @@ func (c *deadShowCmd) Run(ctx context.Context, e env) error {
 func (l *wholeLetter) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	_, _ = fmt.Fprintf(w, "letter\t%d, %s\nmessage\t%s\npipeline\t%s\n", l.Seq, l.State, printable(l.ID), printable(l.Pipeline))
-	if l.Site != "" {
+	switch {
+	case l.Site != "":
 		_, _ = fmt.Fprintf(w, "site\t%s\n", printable(l.Site))
-	} else {
+	case l.Tenant != "":
+		_, _ = fmt.Fprintf(w, "tenant\t%s\n", printable(l.Tenant))
+	default:
 		_, _ = fmt.Fprintf(w, "project\t%s\n", printable(l.Project))
 	}
 	_, _ = fmt.Fprintf(w, "event\t%s\nreason\t%s\nreplays\t%d\n", printable(l.Type), l.Reason, l.Replays)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -53,6 +54,9 @@ func (c *moving) move(ctx context.Context, e env, what, done string) error {
 		if err := a.post(ctx, "dead/"+what, q, &got); err != nil {
 			return err
 		}
+		if len(c.IDs) > 0 && got.Count == 0 {
+			return fmt.Errorf("job not found: no dead letter that is held and of that choice is called %s; `tidemill dead list` shows them", strings.Join(c.IDs, " or "))
+		}
 		if c.JSON {
 			return printJSON(e.out, map[string]int{"count": got.Count})
 		}
@@ -78,6 +82,7 @@ func (c *deadReplayCmd) Help() string {
   tidemill dead replay --kind transient,timeout       all that failed for a passing reason
   tidemill dead replay --partner dv360 --after 24h    what a partner did not take since yesterday
   tidemill dead replay --project shop --dry-run       how many it would be
+  tidemill dead replay --pipeline crm-events          what CRM's handlers did not take
   tidemill dead replay --all                          all
   tidemill dead replay --all --rate 50/s              all there are now, 50 in a second
 

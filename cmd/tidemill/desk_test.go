@@ -124,3 +124,14 @@ func (s *session) run(ctx context.Context, stdin, command string) (status int, o
 	status = run(ctx, append(strings.Fields(command), "--server", s.url), env{strings.NewReader(stdin), &o, &e, func(string) string { return "" }})
 	return status, o.String(), e.String()
 }
+
+// lineOf says whether a line of a text matches.
+func lineOf(text, pattern string) bool {
+	re := regexp.MustCompile("^" + pattern + " *$")
+	for line := range strings.Lines(text) {
+		if re.MatchString(strings.TrimSuffix(line, "\n")) {
+			return true
+		}
+	}
+	return false
+}

@@ -57,6 +57,9 @@ type commands struct {
 	Event      eventCmd                  `cmd:"" help:"Explain what became of one event."`
 	Queue      queueCmd                  `cmd:"" help:"See what waits in queues; move, pause, drain and limit it."`
 	Partner    partnerCmd                `cmd:"" help:"See how partners stand; open and close their circuits."`
+	CRM        crmCmd                    `cmd:"" name:"crm" help:"Send business events, and see how CRM stands."`
+	Replay     replayCmd                 `cmd:"" help:"Let CRM's handlers run again for events of the sync log."`
+	SyncLog    syncLogCmd                `cmd:"" name:"synclog" help:"See what became of the events of CRM, and why."`
 	Dead       deadCmd                   `cmd:"" help:"List, show, edit, replay, delete and export dead letters."`
 	Audit      auditCmd                  `cmd:"" help:"Prove that no event is missing. Exit status 1 when the books do not balance."`
 	Status     statusCmd                 `cmd:"" help:"Show the pipelines and how they stand."`

@@ -108,6 +108,13 @@ func TestAWrongCommandLineIsExitStatus2(t *testing.T) {
 		{"a limit and none", "queue limits q --none --rate 5/s", "contradict each other"},
 		{"limits of two", "queue limits q --tenant shop --each-key --rate 5/s", "can't be used together"},
 		{"a time to keep nothing", "queue limits q --keep-for 1h", "--keep-for needs"},
+		{"no choice of events to replay", "replay start", "say what to replay: --from"},
+		{"all events and some", "replay start --all --type x", "contradict each other"},
+		{"a count and a wait", "replay start --all --wait --dry-run", "contradict each other"},
+		{"a state of the sync log that there is not", "synclog list --state gone", "--state"},
+		{"a count below nothing", "synclog list --max=-1", "-n wants a number"},
+		{"half of an event's name", "synclog show club", `expected "<id>"`},
+		{"a state that cannot be cleaned", "queue clean q --state leased", "--state"},
 		{"a time that has passed", "partner open p --for=-1s", "--for wants a time"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

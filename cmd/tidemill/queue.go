@@ -21,7 +21,7 @@ type queueCmd struct {
 	Retry   queueRetryCmd   `cmd:"" help:"Let failed jobs wait again, as if they were added now."`
 	Promote queuePromoteCmd `cmd:"" help:"Make jobs due that were put off."`
 	Remove  queueRemoveCmd  `cmd:"" help:"Take out jobs that wait or were put off. They are counted as skipped."`
-	Clean   queueCleanCmd   `cmd:"" help:"Forget jobs that have ended and are kept."`
+	Clean   queueCleanCmd   `cmd:"" help:"Forget jobs that have ended and are kept; take out those of other states too."`
 	Pause   queuePauseCmd   `cmd:"" help:"Hand out nothing: jobs still come in, and wait."`
 	Resume  queueResumeCmd  `cmd:"" help:"End a pause or a draining."`
 	Drain   queueDrainCmd   `cmd:"" help:"Take no more jobs; work on what is there until none is left."`

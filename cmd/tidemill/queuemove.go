@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 )
 
@@ -51,19 +55,28 @@ type movingJobs struct {
 	DryRun bool     `help:"Only say how many it would be."`
 }
 
-func (c *movingJobs) move(ctx context.Context, e env, what, state, done string) error {
+// chosen is the form that says which jobs; to mean all is to say so.
+func (c *movingJobs) chosen(what, state string) (url.Values, error) {
 	q := c.query(c.IDs)
 	if state != "" {
 		q.Set("state", state)
 	}
 	if len(q) == 0 && !c.All {
-		return usageError{fmt.Errorf("say which jobs to %s: ids, filters like --tenant, or --all", what)}
+		return nil, usageError{fmt.Errorf("say which jobs to %s: ids, filters like --tenant, or --all", what)}
 	}
 	if c.All && len(q) > 0 {
-		return usageError{errors.New("--all and a choice of jobs contradict each other: leave one out")}
+		return nil, usageError{errors.New("--all and a choice of jobs contradict each other: leave one out")}
 	}
 	if c.All {
 		q.Set("all", "true")
+	}
+	return q, nil
+}
+
+func (c *movingJobs) move(ctx context.Context, e env, what, state, done string) error {
+	q, err := c.chosen(what, state)
+	if err != nil {
+		return err
 	}
 	if c.DryRun {
 		q.Set("dry_run", "true")
@@ -129,19 +142,65 @@ func (c *queueRemoveCmd) Run(ctx context.Context, e env) error {
 
 type queueCleanCmd struct {
 	movingJobs
-	State string `help:"Only jobs that were completed, or only those that failed." enum:",completed,failed" default:"" placeholder:"completed|failed"`
+	State string `help:"Only jobs of this state: completed, failed, delayed, wait, or all of these. Default: those that have ended, completed and failed." enum:",completed,failed,delayed,wait,waiting,all" default:"" placeholder:"STATE"`
+	Yes   bool   `help:"Do not ask." short:"y"`
 }
 
 // Help is shown by tidemill queue clean --help.
 func (c *queueCleanCmd) Help() string {
-	return `Jobs are kept after their end only where the queue's settings say so. Their names stay known: adding one of them again is still a duplicate.
+	return `Jobs are kept after their end only where the queue's settings say so. Their names stay known: adding one of them again is still a duplicate. Jobs that were put off (delayed) or wait are taken out and never worked on; the books count them as skipped. Those that somebody works on are left alone.
 
   tidemill queue clean ingest.high --state completed
-  tidemill queue clean ingest.high --before 24h`
+  tidemill queue clean ingest.high --before 24h
+  tidemill queue clean crm-events --state wait --dry-run
+  tidemill queue clean crm-events --state all
+
+On a terminal it asks before it does anything; elsewhere only where jobs would never be worked on, and --yes answers that.`
 }
 
 func (c *queueCleanCmd) Run(ctx context.Context, e env) error {
-	return c.move(ctx, e, "clean", c.State, "forgotten")
+	done, loses := "forgotten", c.State != "" && c.State != "completed" && c.State != "failed"
+	if loses {
+		done = "removed"
+	}
+	if (loses || terminal(e.in)) && !c.Yes && !c.DryRun {
+		if err := c.confirm(ctx, e, loses); err != nil {
+			return err
+		}
+	}
+	return c.move(ctx, e, "clean", c.State, done)
+}
+
+// confirm asks whether that is meant.
+func (c *queueCleanCmd) confirm(ctx context.Context, e env, loses bool) error {
+	q, err := c.chosen("clean", c.State)
+	if err != nil {
+		return err
+	}
+	q.Set("dry_run", "true")
+	var all moved
+	if err := c.ask(ctx, e, func(a *client) error { return a.post(ctx, c.path("/clean"), q, &all) }); err != nil {
+		return err
+	}
+	text := "%s of %s will be forgotten."
+	if loses {
+		text = "%s of %s will be removed; those that have not ended are never worked on."
+	}
+	return confirmed(e, fmt.Sprintf(text, count(all.Count, "job", "jobs"), printable(c.Queue)))
+}
+
+// confirmed asks on standard error, and reads the answer from standard input.
+func confirmed(e env, what string) error {
+	_, _ = fmt.Fprintf(e.err, "%s Go on? [y/N] ", what)
+	line, err := bufio.NewReader(io.LimitReader(e.in, 100)).ReadString('\n')
+	switch answer := strings.ToLower(strings.TrimSpace(line)); {
+	case answer == "y" || answer == "yes":
+		return nil
+	case err != nil && answer == "":
+		_, _ = fmt.Fprintln(e.err)
+		return errors.New("nobody answered, and nothing was done: --yes says that it is meant")
+	}
+	return errors.New("nothing was done")
 }
 
 // steer pauses, resumes or drains.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
+	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/delivery"
 )
 
@@ -52,21 +53,23 @@ func (r *remote) open(ctx context.Context, e env) (*client, error) {
 }
 
 // offline opens the data in this process. What runs on them elsewhere has locked them. The
-// bridge has none but in the database: its servers are not asked. Delivery needs its
-// secrets and servers to be opened; where they are not there, the rest can still be seen.
+// bridge has none but in the database: its servers are not asked. Delivery and CRM need
+// their secrets and servers to be opened; where they are not there, the rest can still be
+// seen.
 func offline(ctx context.Context, e env, cfg *config.Loaded) (*client, error) {
-	open := func(systems ...string) (*connect.Instance, error) {
+	open := func(systems []string) (*connect.Instance, error) {
 		return connect.Open(ctx, cfg, connect.Options{Version: buildVersion(), Systems: systems, Log: logger(cfg.Log, e, true)})
 	}
 	systems := []string{analyticsName}
 	if cfg.Delivery.Configured() {
 		systems = append(systems, delivery.Name)
 	}
-	in, err := open(systems...)
+	if cfg.CRM.Configured() {
+		systems = append(systems, crm.Name)
+	}
+	in, err := open(systems)
 	if err != nil && len(systems) > 1 {
-		var rest *connect.Instance
-		if rest, _ = open(analyticsName); rest != nil {
-			_, _ = fmt.Fprintf(e.err, "tidemill: delivery is left out, it cannot be opened: %v\n", err)
+		if rest := openRest(e, systems[1:], open); rest != nil {
 			in, err = rest, nil
 		}
 	}
@@ -78,6 +81,34 @@ func offline(ctx context.Context, e env, cfg *config.Loaded) (*client, error) {
 		t.begun.Wait()
 		return in.Close()
 	}}, nil
+}
+
+// openRest opens those of the systems that can be, and says which are left out; nil: not
+// even the data can be opened.
+func openRest(e env, systems []string, open func([]string) (*connect.Instance, error)) (in *connect.Instance) {
+	can := []string{analyticsName}
+	left := map[string]error{}
+	for _, s := range systems {
+		one, err := open(append(can[:len(can):len(can)], s))
+		if err != nil {
+			left[s] = err
+			continue
+		}
+		can = append(can, s)
+		if err := one.Close(); err != nil {
+			return nil
+		}
+	}
+	in, err := open(can)
+	if err != nil {
+		return nil
+	}
+	for _, s := range systems {
+		if left[s] != nil {
+			_, _ = fmt.Fprintf(e.err, "tidemill: %s is left out, it cannot be opened: %v\n", s, left[s])
+		}
+	}
+	return in
 }
 
 // analyticsName is the system whose data can be opened without running it.

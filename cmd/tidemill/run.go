@@ -16,6 +16,7 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/serve"
+	"github.com/tidemill/tidemill/systems/crm"
 )
 
 type runCmd struct {
@@ -81,7 +82,11 @@ func (c *runCmd) Run(ctx context.Context, e env) (err error) {
 	defer memory.Wait()
 	defer unbound()
 	signal.Ignore(syscall.SIGPIPE) // whoever read our output may go; the events may not
-	log := logger(cfg.LogOf(bridge), e, false)
+	log, closeLog, err := logTo(&cfg.LogFiles, cfg.LogOf(bridge), e)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeLog()) }()
 	in, err := connect.Open(ctx, cfg, connect.Options{Version: buildVersion(), Systems: systems, Log: log})
 	if err != nil {
 		return err
@@ -98,7 +103,7 @@ func (c *runCmd) Run(ctx context.Context, e env) (err error) {
 	url := "http://" + server.Addr()
 	greet(e, in, url)
 	if made != nil {
-		_, _ = fmt.Fprintf(e.out, firstKey, made.Name, made.Key.Reveal(), url)
+		_, _ = fmt.Fprintf(e.out, firstKeyOf(systems), made.Name, made.Key.Reveal(), url)
 	}
 	told := make(chan struct{})
 	untell := context.AfterFunc(ctx, func() {
@@ -155,3 +160,27 @@ const firstKey = `  project     %s, made now. Its ingest key, shown this once:
   Lost it? tidemill run --project default=ANOTHER-KEY adds one.
 
 `
+
+// firstTenant is the same where CRM alone runs.
+const firstTenant = `  tenant      %[1]s, made now. Its key, shown this once:
+
+      %[2]s
+
+  Send it an event, and see what becomes of it:
+
+      curl %[3]s/v1/crm/events -H 'X-API-Key: %[2]s' -H 'Content-Type: application/json' -d '{
+        "id": "1", "type": "member.created", "tenantId": "%[1]s", "identity": {"email": "ann@example.com"},
+        "occurredAt": "2026-01-15T10:00:00Z", "payload": {"city": "Berlin"}}'
+      curl %[3]s/v1/crm/events/1 -H 'X-API-Key: %[2]s'
+
+  Lost it? tidemill run crm --project default=ANOTHER-KEY adds one.
+
+`
+
+// firstKeyOf is how the first key is told, by what it is for.
+func firstKeyOf(systems []string) string {
+	if slices.Equal(systems, []string{crm.Name}) {
+		return firstTenant
+	}
+	return firstKey
+}

@@ -60,6 +60,8 @@ type Parts struct {
 	Queues      queue.Whole      // nil: none are shown
 	Delivery    Delivery         // nil: it does not run here
 	Undelivered deadletter.Store // letters of delivery, where they are not among Letters; nil: they are
+	CRM         CRM              // nil: it does not run here
+	CRMLetters  deadletter.Store // letters of CRM, where they are not among Letters; nil: they are
 	Definitions definition.Definitions
 	Send        func(ctx context.Context, p uuid.UUID, events [][]byte) (Sent, error) // native format, one JSON object each
 	Doctor      func(ctx context.Context) []preflight.Finding
@@ -121,6 +123,7 @@ func New(p Parts) *API {
 		{"POST", "pipelines/{name}/pause", a.pause},
 		{"POST", "pipelines/{name}/resume", a.resume},
 	}
+	a.routes = append(a.routes, a.crmRoutes()...)
 	for _, r := range a.routes {
 		a.mux.HandleFunc(r.Method+" "+Prefix+r.Path, func(w http.ResponseWriter, req *http.Request) {
 			err := a.has(r)
@@ -139,12 +142,14 @@ func New(p Parts) *API {
 func (a *API) has(r Route) error {
 	room, _, _ := strings.Cut(r.Path, "/")
 	switch {
-	case room == "dead" && a.Letters == nil && a.Undelivered == nil:
+	case room == "dead" && a.Letters == nil && a.Undelivered == nil && a.CRMLetters == nil:
 		return refused(http.StatusNotFound, "this instance keeps no dead letters")
 	case room == "queues" && a.Queues == nil:
 		return refused(http.StatusNotFound, "this instance has no queues to show")
 	case (room == "partners" || room == "delivery") && a.Delivery == nil:
 		return refused(http.StatusNotFound, "delivery does not run in this instance")
+	case room == "crm" && a.CRM == nil:
+		return refused(http.StatusNotFound, "CRM does not run in this instance")
 	case room == "projects" && a.Projects == nil:
 		return refused(http.StatusNotFound, "this instance has no projects")
 	case room == "events" && r.Method == http.MethodGet && a.Events == nil, room == "events" && r.Method == http.MethodPost && a.Send == nil,

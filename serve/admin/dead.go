@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -9,7 +11,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/delivery"
 )
 
@@ -55,17 +59,20 @@ func (a *API) chosen(r *http.Request) (f deadletter.Filter, err error) {
 	return f, err
 }
 
-// tenantOf reads whose letters are meant: ?site= as it is, or ?project= by name or id.
+// tenantOf reads whose letters are meant: ?site= or ?tenant= as it is, or ?project= by name
+// or id.
 func (a *API) tenantOf(r *http.Request) (string, error) {
-	site, p := r.Form.Get("site"), r.Form.Get("project")
+	site, p := cmp.Or(r.Form.Get("site"), r.Form.Get("tenant")), r.Form.Get("project")
 	switch {
+	case r.Form.Get("site") != "" && r.Form.Get("tenant") != "":
+		return "", refused(http.StatusBadRequest, "site and tenant are both whose letters it is: leave one out")
 	case site != "" && p != "":
 		return "", refused(http.StatusBadRequest, "site and project are both whose letters it is: leave one out")
 	case p == "":
 		return site, nil
 	}
 	if a.Projects == nil {
-		return "", refused(http.StatusNotFound, "there are no projects here; site=%s chooses by site", p)
+		return "", refused(http.StatusNotFound, "there are no projects here; site=%s chooses by site, and tenant by tenant", p)
 	}
 	id, err := a.find(r.Context(), p)
 	if unknown, err2 := uuid.Parse(p); err != nil && err2 == nil {
@@ -125,7 +132,7 @@ func (a *API) dead(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return refused(http.StatusBadRequest, "format=%q: there is export, and the usual one without format", format)
 	}
-	out := stream(w, r)
+	out, most := stream(w, r), f.Max
 	for _, s := range stores {
 		for l, err := range s.List(r.Context(), f) {
 			if err != nil {
@@ -135,8 +142,8 @@ func (a *API) dead(w http.ResponseWriter, r *http.Request) error {
 				return out.end(err)
 			}
 		}
-		if f.Max > 0 {
-			if f.Max -= out.n; f.Max <= 0 { // of the first of two
+		if most > 0 {
+			if f.Max = most - out.n; f.Max <= 0 { // of those before
 				break
 			}
 		}
@@ -144,21 +151,50 @@ func (a *API) dead(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// stores are where the chosen letters may be. Those of delivery may lie in a store of their
-// own, whose numbers are its own: a pipeline, a partner or ?system= says which is meant.
+// stores are where the chosen letters may be. Those of delivery and of CRM may lie in stores
+// of their own, whose numbers are their own: a pipeline, a partner or ?system= says which is
+// meant.
 func (a *API) stores(system string, f deadletter.Filter) ([]deadletter.Store, error) {
-	own := partnerOf(f.Pipeline) != "" || slices.Contains(delivery.Doors(), f.Pipeline)
-	switch {
-	case system != "" && !slices.ContainsFunc(a.Systems, func(s System) bool { return s.Name == system }):
+	if system != "" && !slices.ContainsFunc(a.Systems, func(s System) bool { return s.Name == system }) {
 		return nil, refused(http.StatusNotFound, "no system %q runs here", system)
-	case a.Undelivered == nil:
-		return []deadletter.Store{a.Letters}, nil
-	case system == delivery.Name, system == "" && own, a.Letters == nil:
-		return []deadletter.Store{a.Undelivered}, nil
-	case system != "", f.Pipeline != "":
+	}
+	var all []deadletter.Store
+	if a.Letters != nil {
+		all = append(all, a.Letters)
+	}
+	for _, s := range []struct {
+		name  string
+		store deadletter.Store
+		own   bool // it is the pipeline's
+	}{
+		{delivery.Name, a.Undelivered, partnerOf(f.Pipeline) != "" || slices.Contains(delivery.Doors(), f.Pipeline)},
+		{crm.Name, a.CRMLetters, a.ofCRM(f.Pipeline)},
+	} {
+		switch {
+		case s.store == nil:
+		case system == s.name, system == "" && s.own:
+			return []deadletter.Store{s.store}, nil
+		default:
+			all = append(all, s.store)
+		}
+	}
+	if a.Letters != nil && (system != "" || f.Pipeline != "") {
 		return []deadletter.Store{a.Letters}, nil
 	}
-	return []deadletter.Store{a.Letters, a.Undelivered}, nil
+	return all, nil
+}
+
+// ofCRM says whether a pipeline is one of CRM's.
+func (a *API) ofCRM(pipeline string) bool {
+	if pipeline == crm.Queue {
+		return true
+	}
+	for _, s := range a.Systems {
+		if s.Name == crm.Name && slices.ContainsFunc(s.Pipelines, func(e *flow.Engine) bool { return e.Name() == pipeline }) {
+			return true
+		}
+	}
+	return false
 }
 
 // letter shows one letter.
@@ -181,10 +217,20 @@ func (a *API) named(r *http.Request, most int) (found *deadletter.Letter, in dea
 	}
 	f := deadletter.Filter{IDs: []string{name}, Max: most}
 	if seq, err := strconv.ParseInt(name, 10, 64); err == nil {
-		f = deadletter.Filter{Seqs: []int64{seq}}
+		if found, in, err = only(r.Context(), stores, deadletter.Filter{Seqs: []int64{seq}}, name); err != nil || found != nil {
+			return found, in, err
+		}
 	}
+	if found, in, err = only(r.Context(), stores, f, name); err == nil && found == nil {
+		err = refused(http.StatusNotFound, "there is no dead letter %s; `tidemill dead list` shows them", name)
+	}
+	return found, in, err
+}
+
+// only is the one letter that matches; nil: none does.
+func only(ctx context.Context, stores []deadletter.Store, f deadletter.Filter, name string) (found *deadletter.Letter, in deadletter.Store, err error) {
 	for _, s := range stores {
-		for l, err := range s.List(r.Context(), f) {
+		for l, err := range s.List(ctx, f) {
 			switch {
 			case err != nil:
 				return nil, nil, err
@@ -195,9 +241,6 @@ func (a *API) named(r *http.Request, most int) (found *deadletter.Letter, in dea
 			}
 			found, in = l, s
 		}
-	}
-	if found == nil {
-		return nil, nil, refused(http.StatusNotFound, "there is no dead letter %s; `tidemill dead list` shows them", name)
 	}
 	return found, in, nil
 }

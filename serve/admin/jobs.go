@@ -187,8 +187,21 @@ func (a *API) removeJobs(w http.ResponseWriter, r *http.Request) error {
 	return a.moveJobs(w, r, "remove", []queue.State{queue.Waiting, queue.Delayed}, a.Queues.Remove)
 }
 
+// cleanJobs forgets jobs that have ended. Those that have not are taken out too where
+// ?state= names theirs (waiting, which may be called wait, or delayed) or is all.
 func (a *API) cleanJobs(w http.ResponseWriter, r *http.Request) error {
-	return a.moveJobs(w, r, "clean", []queue.State{queue.Completed, queue.Failed}, a.Queues.Remove)
+	of := []queue.State{queue.Completed, queue.Failed}
+	if state := r.FormValue("state"); state != "" {
+		of = append(of, queue.Delayed, queue.Waiting)
+		switch state {
+		case "wait":
+			r.Form.Set("state", string(queue.Waiting))
+		case "all":
+			r.Form.Del("state")
+			r.Form.Set("all", "true")
+		}
+	}
+	return a.moveJobs(w, r, "clean", of, a.Queues.Remove)
 }
 
 // moveJobs changes the chosen jobs of these states; with ?dry_run it only counts them. To

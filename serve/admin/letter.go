@@ -14,6 +14,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/analytics/event"
+	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/delivery"
 )
 
@@ -25,6 +26,7 @@ type letter struct {
 	Partner        string            `json:"partner,omitempty"`    // that did not take it
 	Project        string            `json:"project_id,omitempty"` // whose it is, where that is a project of analytics
 	Site           string            `json:"site,omitempty"`       // whose it is, anywhere else
+	Tenant         string            `json:"tenant,omitempty"`     // whose it is, of events of CRM
 	Type           string            `json:"type,omitempty"`
 	State          deadletter.State  `json:"state"`
 	Reason         deadletter.Reason `json:"reason"`
@@ -70,7 +72,9 @@ type failure struct {
 func show(l *deadletter.Letter, whole bool) letter {
 	out := letter{Seq: l.Seq, ID: l.ID, Pipeline: l.Pipeline, Partner: partnerOf(l.Pipeline), Type: l.Type, State: l.State, Reason: deadletter.ReasonOf(l.Kind),
 		Kind: l.Kind.String(), Cause: l.Cause, Tries: l.Tries, Replays: l.Replays, First: l.First.UTC(), Last: l.Last.UTC(), Damaged: l.Damaged, Edited: when(l.Edited)}
-	if _, err := uuid.Parse(l.Tenant); err == nil {
+	if _, err := uuid.Parse(l.Tenant); l.Pipeline == crm.Queue {
+		out.Tenant = l.Tenant
+	} else if err == nil {
 		out.Project = l.Tenant
 	} else {
 		out.Site = l.Tenant

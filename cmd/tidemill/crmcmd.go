@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+type crmCmd struct {
+	Send   crmSendCmd   `cmd:"" help:"Send business events from files or from standard input."`
+	Status crmStatusCmd `cmd:"" help:"Show how CRM stands: queue, dead letters, matched profiles, replays."`
+}
+
+type crmStatusCmd struct{ remote }
+
+// Help is shown by tidemill crm status --help.
+func (c *crmStatusCmd) Help() string {
+	return `WAITING events are due, by priority: high goes first, and none starves. DELAYED ones failed and are tried again later. MATCHED is how many of this instance's events of the last five minutes met a profile that there was.
+
+  tidemill queue stats crm-events             more of the queue: tenants, limits
+  tidemill queue pause crm-events             hand out nothing; resume ends it
+  tidemill queue drain crm-events --wait      finish what is there, take no new
+  tidemill queue clean crm-events --state failed
+  tidemill dead list --pipeline crm-events
+  tidemill synclog show TENANT ID             where one event is`
+}
+
+// crmLine is how CRM stands, as the API writes it.
+type crmLine struct {
+	Queue                                       string
+	Paused, Closed                              bool
+	Waiting, Delayed, Leased, Completed, Failed int64
+	Age                                         float64 `json:"oldest_age_seconds"`
+	Priorities                                  []struct {
+		Name    string
+		Waiting int64
+	}
+	Dead    int
+	Expired uint64
+	Matched *float64 `json:"matched_percent"`
+	Replays int      `json:"open_replays"`
+}
+
+func (c *crmStatusCmd) Run(ctx context.Context, e env) error {
+	return c.ask(ctx, e, func(a *client) error {
+		var raw json.RawMessage
+		if err := a.get(ctx, "crm/status", nil, &raw); err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(e.out, raw)
+		}
+		var s crmLine
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return err
+		}
+		return s.print(e.out)
+	})
+}
+
+func (s *crmLine) print(out io.Writer) error {
+	q := queueLine{Name: s.Queue, Waiting: s.Waiting, Delayed: s.Delayed, Leased: s.Leased, Age: s.Age, Paused: s.Paused, Closed: s.Closed}
+	state := q.state()
+	if s.Paused || s.Closed {
+		state += ": `tidemill queue resume " + s.Queue + "` ends it"
+	}
+	var by []string
+	for _, p := range s.Priorities {
+		by = append(by, p.Name+" "+whole(p.Waiting))
+	}
+	waiting := whole(s.Waiting)
+	if len(by) > 0 {
+		waiting += ": " + strings.Join(by, ", ")
+	}
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	_, _ = fmt.Fprintf(w, "queue\t%s, %s\nwaiting\t%s\ndelayed\t%d\nbeing handled\t%d\noldest\t%s\ncompleted\t%d, kept\nfailed\t%d, kept\n",
+		printable(s.Queue), state, waiting, s.Delayed, s.Leased, q.age(), s.Completed, s.Failed)
+	dead, matched, replays := strconv.Itoa(s.Dead), "no events in the last five minutes", "none open"
+	if s.Dead > 0 {
+		dead += ": `tidemill dead list --pipeline " + s.Queue + "`"
+	}
+	if s.Expired > 0 {
+		dead += fmt.Sprintf("; %d deleted for their age", s.Expired)
+	}
+	if s.Matched != nil {
+		matched = strconv.FormatFloat(*s.Matched, 'f', 1, 64) + "% of the events of the last five minutes met a profile that there was"
+	}
+	if s.Replays > 0 {
+		replays = strconv.Itoa(s.Replays) + " open: `tidemill replay status`"
+	}
+	_, _ = fmt.Fprintf(w, "dead letters\t%s\nmatched\t%s\nreplays\t%s\n", dead, matched, replays)
+	return w.Flush()
+}
+
+// stamp is a time that may not have been.
+func stamp(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.Format(time.RFC3339)
+}

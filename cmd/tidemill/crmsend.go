@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+type crmSendCmd struct {
+	remote
+	Files []string `arg:"" optional:"" name:"file" help:"Files of events: one JSON object a line, one after another, or arrays. Default, or -: standard input." type:"path"`
+	Quiet bool     `help:"No progress bar." short:"q"`
+}
+
+// Help is shown by tidemill crm send --help.
+func (c *crmSendCmd) Help() string {
+	return `An event has an id, a type, a tenant, whom it is about, and when it happened; a payload may be there:
+
+  {"id": "evt-1", "type": "member.created", "tenantId": "club", "identity": {"email": "ann@example.com"}, "occurredAt": "2026-01-15T10:00:00Z", "payload": {"firstName": "Ann"}}
+
+  tidemill crm send events.ndjson more.json
+  producer | tidemill crm send
+
+What it prints as accepted is durable. Sending the same events again is harmless: those that are known are duplicates, and change nothing. An event that is rejected stops no other; the exit status is 1 then.`
+}
+
+const (
+	crmBatchBytes  = 1 << 20 // of events in one request
+	crmBatchEvents = 500     // of one request
+)
+
+func (c *crmSendCmd) Run(ctx context.Context, e env) error {
+	files, size := c.Files, int64(0)
+	if len(files) == 0 {
+		files = []string{"-"}
+	}
+	for _, f := range files { // all are looked at before anything is sent
+		s, err := os.Stat(f)
+		switch {
+		case f == "-":
+			size = -1
+		case err != nil:
+			return err
+		case s.IsDir():
+			return fmt.Errorf("%s is a folder: name the files in it", f)
+		case size >= 0:
+			size += s.Size()
+		}
+	}
+	return c.ask(ctx, e, func(a *client) error {
+		s := crmSending{to: a, bar: io.Discard, sum: crmSent{Reasons: []string{}}}
+		if f, ok := e.err.(*os.File); ok && !c.Quiet && !c.JSON && term.IsTerminal(int(f.Fd())) {
+			bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(f), progressbar.OptionSetDescription("sending"),
+				progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish())
+			s.bar = bar
+			defer bar.Exit()
+		}
+		var err error
+		for _, f := range files {
+			err = errors.Join(err, s.file(ctx, e, f))
+			if s.cut || ctx.Err() != nil {
+				break
+			}
+		}
+		if !s.cut {
+			err = errors.Join(err, s.flush(ctx))
+		}
+		if bar, ok := s.bar.(*progressbar.ProgressBar); ok {
+			_ = bar.Finish()
+		}
+		return errors.Join(s.print(e, c.JSON), err, s.failure())
+	})
+}
+
+// crmSent is what became of events.
+type crmSent struct {
+	Accepted   int      `json:"accepted"`
+	Duplicates int      `json:"duplicates"`
+	Rejected   int      `json:"rejected"`
+	Reasons    []string `json:"reasons"` // why, of the first of them
+}
+
+// crmSending is the state of one tidemill crm send.
+type crmSending struct {
+	to     *client
+	bar    io.Writer
+	batch  bytes.Buffer
+	places []string // of the events in batch
+	sum    crmSent
+	cut    bool // nothing can be sent any more
+}
+
+// file sends the events of one file.
+func (s *crmSending) file(ctx context.Context, e env, name string) error {
+	in := e.in
+	if name == "-" {
+		name = "standard input"
+	} else {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	return readEvents(in, name, func(raw []byte, place string) error { return s.add(ctx, raw, place) }, s.reject)
+}
+
+// add takes an event, and sends those collected where there is no room for it.
+func (s *crmSending) add(ctx context.Context, raw []byte, place string) error {
+	if len(s.places) == crmBatchEvents || s.batch.Len()+len(raw) > crmBatchBytes {
+		if err := s.flush(ctx); err != nil {
+			return err
+		}
+	}
+	s.batch.WriteByte(map[bool]byte{true: '[', false: ','}[len(s.places) == 0])
+	s.batch.Write(raw)
+	s.places = append(s.places, place)
+	return nil
+}
+
+// flush sends the events collected.
+func (s *crmSending) flush(ctx context.Context) error {
+	if len(s.places) == 0 {
+		return nil
+	}
+	s.batch.WriteByte(']')
+	var got struct {
+		Results []crmResult
+	}
+	err := s.to.one(ctx, http.MethodPost, "crm/events", nil, bytes.NewReader(s.batch.Bytes()), &got)
+	if err == nil && len(got.Results) != len(s.places) {
+		err = fmt.Errorf("%s answered for %d of %d events: %w", s.to.base, len(got.Results), len(s.places), errStranger)
+	}
+	if err != nil {
+		s.cut = true
+		return fmt.Errorf("from %s on nothing is known to be accepted; send all again, what is known is a duplicate: %w", s.places[0], err)
+	}
+	for i, r := range got.Results {
+		switch r.Status {
+		case "accepted":
+			s.sum.Accepted++
+		case "duplicate":
+			s.sum.Duplicates++
+		default:
+			s.reject(s.places[i], r.why())
+		}
+	}
+	_, _ = s.bar.Write(s.batch.Bytes())
+	s.batch.Reset()
+	s.places = s.places[:0]
+	return nil
+}
+
+// crmResult is what became of one event, as the API writes it.
+type crmResult struct {
+	ID, Status string
+	Error      struct {
+		Code     string
+		Problems []struct{ Path, Message, Allowed string }
+	}
+}
+
+// why is what is wrong with an event.
+func (r *crmResult) why() string {
+	var all []string
+	if r.ID != "" {
+		all = append(all, "event "+r.ID)
+	}
+	for _, p := range r.Error.Problems {
+		all = append(all, strings.TrimSpace(p.Path+" "+p.Message)+" (allowed: "+p.Allowed+")")
+	}
+	if len(r.Error.Problems) == 0 {
+		all = append(all, r.Error.Code)
+	}
+	return strings.Join(all, ": ")
+}
+
+func (s *crmSending) reject(place, why string) {
+	s.sum.Rejected++
+	if len(s.sum.Reasons) < sendReasons {
+		s.sum.Reasons = append(s.sum.Reasons, place+": "+why)
+	}
+}
+
+// failure is what is wrong with the whole where single events were rejected.
+func (s *crmSending) failure() error {
+	if s.sum.Rejected == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s rejected; the others are not held up by that", count(s.sum.Rejected, "event was", "events were"))
+}
+
+// print says what became of the events.
+func (s *crmSending) print(e env, asJSON bool) error {
+	if asJSON {
+		return printJSON(e.out, s.sum)
+	}
+	_, err := fmt.Fprintf(e.out, "%s accepted, %s, %d rejected.\n", count(s.sum.Accepted, "event", "events"), count(s.sum.Duplicates, "duplicate", "duplicates"), s.sum.Rejected)
+	for _, r := range s.sum.Reasons[:min(len(s.sum.Reasons), 10)] {
+		_, _ = fmt.Fprintln(e.err, "rejected:", printable(r))
+	}
+	if n := s.sum.Rejected - 10; n > 0 {
+		_, _ = fmt.Fprintf(e.err, "and %d more\n", n)
+	}
+	if !s.to.live && s.sum.Accepted > 0 {
+		_, _ = fmt.Fprintln(e.out, "Nothing runs: they wait for `tidemill run`.")
+	}
+	return err
+}

@@ -1,0 +1,311 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/internal/postgresdb"
+	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/metrics"
+	"github.com/tidemill/tidemill/source/bullmqsource"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/postgresledger"
+	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+	"github.com/tidemill/tidemill/state/profile"
+	"github.com/tidemill/tidemill/state/profile/postgresprofile"
+	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
+	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/state/project/postgresproject"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/redisqueue"
+	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/handler"
+	"github.com/tidemill/tidemill/systems/crm/priority"
+	"github.com/tidemill/tidemill/systems/crm/webhook"
+)
+
+// Names of CRM's own in the databases that it shares with other systems.
+const (
+	crmLog     = "crm"        // the ledger that is the sync log
+	crmReplays = "crm_replay" // and that of replays
+	crmKeys    = "tidemill:crm"
+	crmLetters = "crm:dlq"
+	crmIntake  = "crm-bullmq" // the pipeline that takes events from BullMQ
+)
+
+// crmStores are what stands behind CRM's roles.
+type crmStores struct {
+	queues       queue.Whole
+	letters      deadletter.Store
+	log, replays ledger.Store
+	profiles     profile.Store
+	projects     project.Projects
+	intakes      []crm.Intake
+
+	// attributes makes the handler that keeps profiles up to date: what it changes and the
+	// event's COMPLETED are one commit, because sync log and profiles are in one database.
+	attributes func(handler.Mapping) (handler.Handler, error)
+
+	damaged func(context.Context) (int, error)          // nil: its bytes are the server's care
+	inspect []func(context.Context) []preflight.Finding // of the servers
+}
+
+// crm puts the CRM system together with its door: queue and dead letters on the Redis that
+// is named, sync log, replays and profiles on the PostgreSQL, and embedded what has no server.
+func (i *Instance) crm(ctx context.Context, api *admin.Parts) error {
+	c, o := &i.config.CRM, i.options
+	stores, err := i.crmStores(ctx)
+	if err != nil {
+		return err
+	}
+	if err := i.judge(ctx, stores.inspect); err != nil {
+		return err
+	}
+	specs, err := i.crmHandlers(ctx, stores)
+	if err != nil {
+		return err
+	}
+	priorities, err := priority.New(c.Priorities.Rules())
+	if err != nil {
+		return err
+	}
+	numbers := metrics.NewCRM()
+	sys, err := crm.New(
+		crm.Parts{Queues: stores.queues, Letters: stores.letters, Log: stores.log, Replays: stores.replays, Profiles: stores.profiles,
+			Handlers: specs, Intakes: stores.intakes},
+		crm.Options{Workers: c.Workers, Batch: c.Batch, Ahead: c.Ahead, Attempts: c.Attempts, Backoff: c.Backoff, Lease: c.Lease,
+			PerSecond: boundOf(c.PerSecond), PerTenant: boundOf(c.TenantPerSecond), Tenants: c.Limits(),
+			Completed: boundOf(c.KeptCompleted), Failed: boundOf(c.KeptFailed), DeadFor: c.DeadLife, LogFor: c.LogLife,
+			Unknown: map[string]crm.Unknown{"skip": crm.Skip, "dead": crm.Dead}[c.Unknown], Create: c.Create, Priorities: priorities,
+			Log: o.Log, Now: o.Now, Observe: i.stages.observe, Finished: numbers.Finished})
+	if err != nil {
+		return err
+	}
+	numbers.Watch(sys)
+	if err := i.crmDoor(ctx, sys, stores); err != nil {
+		return err
+	}
+	i.systems = append(i.systems, sys.System)
+	books := sys.Books()
+	i.engines.Add(sys.Pipelines, books)
+	i.metrics.MustRegister(numbers)
+	i.checks = append(i.checks, stores.inspect...)
+	i.checks = append(i.checks, func(ctx context.Context) []preflight.Finding { return i.crmFindings(ctx, sys, stores) })
+	api.Systems = append(api.Systems, admin.System{Name: sys.Name, Pipelines: sys.Pipelines, Books: books, Audit: func(ctx context.Context) (any, bool, error) {
+		a, err := sys.Audit(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		return a, a.Balanced, nil
+	}})
+	i.crmDesk(api, sys, stores)
+	return nil
+}
+
+// boundOf is a bound as the system has it, for which 0 is the default: below 0 is none.
+func boundOf[T int | float64](n T) T {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+// crmDesk shows what operators look at and move.
+func (i *Instance) crmDesk(api *admin.Parts, sys *crm.System, s *crmStores) {
+	api.CRM = sys
+	switch api.Queues {
+	case nil, s.queues:
+		api.Queues = s.queues
+	default:
+		api.Queues = apart{own: s.queues, name: crm.Queue, rest: api.Queues}
+	}
+	switch api.Letters {
+	case nil:
+		api.Letters = s.letters
+	case s.letters:
+	default:
+		api.CRMLetters = s.letters
+	}
+}
+
+// crmStores opens what stands behind the roles.
+func (i *Instance) crmStores(ctx context.Context) (*crmStores, error) {
+	s, c := &crmStores{}, i.config
+	for _, part := range []struct {
+		wanted bool
+		open   func(context.Context, *crmStores) error
+	}{
+		{c.CRMRedis() == "" || c.CRMPostgres() == "", i.crmEmbedded},
+		{c.CRMPostgres() != "", i.crmOnPostgres},
+		{c.CRMRedis() != "", i.crmOnRedis},
+		{c.CRM.BullMQ.URL != "", i.crmFromBullMQ},
+	} {
+		if !part.wanted {
+			continue
+		}
+		if err := part.open(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// crmEmbedded puts the embedded database behind every role.
+func (i *Instance) crmEmbedded(ctx context.Context, s *crmStores) error {
+	b, now := &backends{}, i.options.Now
+	if err := i.openFile(ctx, b); err != nil {
+		return err
+	}
+	s.queues, s.letters, s.projects, s.damaged = b.queues, b.letters, b.projects, b.damagedIn([]string{crm.Queue})
+	if i.config.CRMPostgres() != "" {
+		return nil
+	}
+	log, err := sqliteledger.New(ctx, i.db, sqliteledger.Options{Name: crmLog, Now: now})
+	if err != nil {
+		return err
+	}
+	profiles, err := sqliteprofile.New(ctx, i.db, profile.Options{Now: now})
+	if err != nil {
+		return err
+	}
+	s.log, s.profiles = log, profiles
+	s.attributes = func(m handler.Mapping) (handler.Handler, error) {
+		return handler.AttributesIn(log, profiles, m)
+	}
+	if i.config.CRMRedis() != "" {
+		s.inspect = append(s.inspect, func(context.Context) []preflight.Finding { return []preflight.Finding{aloneOnRedis()} })
+	}
+	s.replays, err = sqliteledger.New(ctx, i.db, sqliteledger.Options{Name: crmReplays, Now: now})
+	return err
+}
+
+// crmOnPostgres puts a PostgreSQL behind sync log, replays and profiles.
+func (i *Instance) crmOnPostgres(ctx context.Context, s *crmStores) error {
+	address := i.config.CRMPostgres()
+	db, err := postgresdb.Open(ctx, tidemill.NewSecret(string(address)), postgresdb.Options{Conns: i.config.Postgres.Connections})
+	if err != nil {
+		return err
+	}
+	i.close = append(i.close, func() error { db.Close(); return nil })
+	log, err := postgresledger.New(ctx, db, postgresledger.Options{Name: crmLog})
+	if err != nil {
+		return err
+	}
+	profiles, err := postgresprofile.New(ctx, db, profile.Options{Now: i.options.Now})
+	if err != nil {
+		return err
+	}
+	s.log, s.profiles = log, profiles
+	s.attributes = func(m handler.Mapping) (handler.Handler, error) {
+		return handler.AttributesIn(log, profiles, m)
+	}
+	if s.replays, err = postgresledger.New(ctx, db, postgresledger.Options{Name: crmReplays}); err != nil {
+		return err
+	}
+	if s.projects, err = postgresproject.New(ctx, db); err != nil {
+		return err
+	}
+	s.inspect = append(s.inspect, func(ctx context.Context) []preflight.Finding { return postgresdb.Inspect(ctx, db) })
+	i.Uses = append(i.Uses, fmt.Sprintf("sync log: PostgreSQL, %s", address))
+	return nil
+}
+
+// crmOnRedis puts a Redis behind queue and dead letters, under keys of their own.
+func (i *Instance) crmOnRedis(ctx context.Context, s *crmStores) error {
+	c, address := &i.config.CRM, i.config.CRMRedis()
+	client, err := i.crmRedis(ctx, s, address)
+	if err != nil {
+		return err
+	}
+	s.damaged = nil
+	if s.queues, err = redisqueue.New(client, redisqueue.Options{Prefix: crmKeys, Capacity: c.QueueMax, Shards: c.Shards}); err != nil {
+		return err
+	}
+	if s.letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{
+		Options: deadletter.Options{Max: c.DeadMax, Now: i.options.Now}, Stream: crmLetters, Pipeline: crm.Queue}); err != nil {
+		return err
+	}
+	i.Uses = append(i.Uses, fmt.Sprintf("CRM queue: Redis, %s", address))
+	return nil
+}
+
+// crmRedis opens a connection that is looked at by the doctor.
+func (i *Instance) crmRedis(ctx context.Context, s *crmStores, address config.URL) (redisconn.Client, error) {
+	client, err := redisconn.Open(ctx, tidemill.NewSecret(string(address)), redisconn.Options{})
+	if err != nil {
+		return nil, err
+	}
+	i.close = append(i.close, func() error { client.Close(); return nil })
+	s.inspect = append(s.inspect, func(ctx context.Context) []preflight.Finding { return redisconn.Inspect(ctx, client) })
+	return client, nil
+}
+
+// crmFromBullMQ takes events from a queue of BullMQ's.
+func (i *Instance) crmFromBullMQ(ctx context.Context, s *crmStores) error {
+	c := &i.config.CRM.BullMQ
+	client, err := i.crmRedis(ctx, s, c.URL)
+	if err != nil {
+		return err
+	}
+	reports, log := i.sourceReports(), i.options.Log
+	source, err := bullmqsource.New(client, bullmqsource.Options{Queue: c.Queue, Prefix: c.Prefix, Lease: i.config.CRM.Lease, Letters: true,
+		KeepCompleted: &bullmqsource.Keep{Count: boundOf(i.config.CRM.KeptCompleted)}, KeepFailed: &bullmqsource.Keep{Count: boundOf(i.config.CRM.KeptFailed)},
+		Report: func(r bullmqsource.Report) {
+			reports.WithLabelValues(crmIntake, string(r.What)).Add(float64(max(r.Count, 1)))
+			log.Warn("something happened to jobs of BullMQ", "pipeline", crmIntake, "what", string(r.What), "count", r.Count, "jobs", r.IDs, "text", r.Text)
+		}})
+	if err != nil {
+		return err
+	}
+	s.intakes = append(s.intakes, crm.Intake{Name: crmIntake, Source: source})
+	i.Uses = append(i.Uses, fmt.Sprintf("BullMQ: %s, queue %s", c.URL, c.Queue))
+	return nil
+}
+
+// crmHandlers are those of the configuration.
+func (i *Instance) crmHandlers(ctx context.Context, s *crmStores) ([]handler.Spec, error) {
+	var specs []handler.Spec
+	var names []string
+	for n := range i.config.CRM.Handlers {
+		h := &i.config.CRM.Handlers[n]
+		spec := h.Spec()
+		var err error
+		if h.Endpoint != nil {
+			spec.Handler, err = i.crmEndpoint(h)
+		} else {
+			spec.Handler, err = s.attributes(h.Attributes)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("handler %s: %w", h.Name, err)
+		}
+		specs, names = append(specs, spec), append(names, h.Name+" for "+strings.Join(h.Types, ", "))
+	}
+	what := map[string]string{"skip": "skipped, and counted", "dead": "dead letters"}[i.config.CRM.Unknown]
+	if len(specs) == 0 {
+		names = []string{"none: all events are " + what + " (set crm.handlers)"}
+		i.options.Log.InfoContext(ctx, "no handlers are configured: events are taken in and are "+what+"; crm.handlers says what to do with them", "unknown", i.config.CRM.Unknown)
+	}
+	i.Uses = append(i.Uses, "handlers: "+strings.Join(names, "; "))
+	return specs, nil
+}
+
+func (i *Instance) crmEndpoint(h *config.CRMHandler) (handler.Handler, error) {
+	o, err := i.config.CRMEndpoint(h)
+	if err != nil {
+		return nil, err
+	}
+	o.Now, o.Connections = i.options.Now, max(i.config.CRM.Workers, 1)
+	e, err := webhook.New(o)
+	if err != nil {
+		return nil, err
+	}
+	i.close = append(i.close, func() error { e.Close(); return nil })
+	return e, nil
+}

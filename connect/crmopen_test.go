@@ -1,0 +1,223 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/testenv"
+)
+
+func TestTheFirstMinutesOfCRM(t *testing.T) {
+	in := open(t, settings(t), Options{Systems: []string{"crm"}})
+	w := &crmWorld{Instance: in, t: t}
+	stop := running(t, in, nil)
+	defer func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if err := in.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	first, err := in.FirstProject(t.Context())
+	if err != nil || first == nil || first.Name != "default" {
+		t.Fatalf("the first tenant is %v, %v", first, err)
+	}
+	key := first.Key.Reveal()
+	if code, body := w.ask("POST", "/v1/crm/events", key, anEvent("default", "e1", "member.created", `{}`)); code != http.StatusAccepted {
+		t.Fatalf("%d %s", code, body)
+	}
+	until(t, "the event is not skipped", func() bool {
+		_, body := w.ask("GET", "/v1/crm/events/e1", key, "")
+		return strings.Contains(body, `"status":"skipped"`)
+	})
+	if _, numbers := w.ask("GET", "/metrics", "", ""); !strings.Contains(numbers, `tidemill_crm_skipped_total{reason="no_handler"} 1`) {
+		t.Error("it is not counted")
+	}
+	if !strings.Contains(strings.Join(in.Uses, "\n"), "handlers: none: all events are skipped") {
+		t.Errorf("nobody says that there is no handler: %q", in.Uses)
+	}
+}
+
+func TestCRMRunsWhereItIsConfigured(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tidemill.yaml")
+	if err := os.WriteFile(file, []byte("crm:\n  tenants:\n    - {id: club}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(config.Layers{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := strings.Join(Configured(&c.Config), " "); names != "analytics crm" {
+		t.Errorf("systems %s", names)
+	}
+}
+
+func TestCRMTakesEventsFromBullMQ(t *testing.T) {
+	testenv.Need(t)
+	address, prefix := testenv.Redis(t), testenv.Name("bull")
+	w := newCRM(t, map[string]string{"TIDEMILL_CRM_BULLMQ_URL": address, "TIDEMILL_CRM_BULLMQ_PREFIX": prefix})
+	client, err := redisconn.Open(t.Context(), tidemill.NewSecret(address), redisconn.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	base := prefix + ":crm-events:"
+	do := func(args ...string) string {
+		t.Helper()
+		s, err := client.Do(t.Context(), client.B().Arbitrary(args...).Build()).ToAny()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(s)
+	}
+	defer client.Do(context.Background(), client.B().Del().Key(base+"j1", base+"j2", base+"wait", base+"marker", base+"events", base+"completed", base+"failed", base+"stalled-check", base+"meta").Build())
+	for id, data := range map[string]string{"j1": anEvent("club", "b1", "member.created", `{"address":{"city":"Bonn"}}`), "j2": `{"no":"event"}`} {
+		do("HSET", base+id, "name", "event", "data", data, "opts", `{"attempts":3}`, "timestamp", fmt.Sprint(time.Now().UnixMilli()), "delay", "0", "priority", "0")
+		do("LPUSH", base+"wait", id)
+	}
+	do("ZADD", base+"marker", "0", "0")
+	w.becomes("b1", "completed")
+	if got := w.ann(); got["city"] != `"Bonn"` {
+		t.Errorf("the profile has %v", got)
+	}
+	until(t, "the job of BullMQ is not completed", func() bool { return do("ZCARD", base+"completed") == "1" })
+	until(t, "what is no event is no dead letter", func() bool {
+		_, body := w.ask("GET", "/api/v1/dead?pipeline=crm-bullmq", "", "")
+		return strings.Contains(body, "validation")
+	})
+}
+
+func TestTwoStoresOfQueuesLookLikeOne(t *testing.T) {
+	address, err := url.Parse(testenv.Redis(t)) // delivery there, CRM embedded
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, port := address.Hostname(), address.Port()
+	c, err := config.Load(config.Layers{Flags: map[string]string{"data": filepath.Join(t.TempDir(), "data"), "listen": "127.0.0.1:0"},
+		Getenv: func(name string) string { return map[string]string{"REDIS_HOST": host, "REDIS_PORT": port}[name] }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := open(t, c, Options{Systems: []string{"delivery", "crm"}})
+	w := &crmWorld{Instance: in, t: t}
+	stop := running(t, in, nil)
+	defer func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if err := in.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	until(t, "the queues of both are not shown", func() bool {
+		_, body := w.ask("GET", "/api/v1/queues", "", "")
+		return strings.Contains(body, `"crm-events"`) && strings.Contains(body, `"ingest.high"`)
+	})
+	if code, body := w.ask("POST", "/api/v1/queues/crm-events/pause", "", ""); code != http.StatusOK {
+		t.Fatalf("%d %s", code, body)
+	}
+	first, err := in.FirstProject(t.Context())
+	if err != nil || first == nil {
+		t.Fatalf("%v, %v", first, err)
+	}
+	id := uuid.NewString()
+	if code, body := w.ask("POST", "/v1/crm/events", first.Key.Reveal(), anEvent("default", id, "member.created", `{}`)); code != http.StatusAccepted {
+		t.Fatalf("%d %s", code, body)
+	}
+	if _, body := w.ask("GET", "/api/v1/queues/crm-events/jobs", "", ""); !strings.Contains(body, id) {
+		t.Errorf("jobs: %s", body)
+	}
+	if _, body := w.ask("GET", "/metrics", "", ""); !strings.Contains(body, `tidemill_queue_paused{queue="crm-events"} 1`) || !strings.Contains(body, `tidemill_queue_paused{queue="ingest.high"} 0`) {
+		t.Error("metrics do not show the queues of both")
+	}
+}
+
+func TestServersOfCRMThatAreNotThereAreNamed(t *testing.T) {
+	for key, url := range map[string]string{"crm.redis_url": "redis://user:canary@127.0.0.1:1/0", "crm.postgres_url": "postgres://user:canary@127.0.0.1:1/x", "crm.bullmq.url": "redis://user:canary@127.0.0.1:1/0"} {
+		_, err := Open(t.Context(), settings(t, key, url), Options{Systems: []string{"crm"}})
+		if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v; want an error with the address and without the password", key, err)
+		}
+	}
+}
+
+func TestCRMLeavesNothingBehind(t *testing.T) {
+	w := newCRM(t, nil)
+	w.send("club", "first", "order.paid", `{}`, "accepted") // which opens a connection
+	w.becomes("first", "completed")
+	w.end()
+	once := func(n int) {
+		w.start()
+		id := fmt.Sprint("e", n)
+		w.send("club", id, "order.paid", `{}`, "accepted")
+		w.becomes(id, "completed")
+		w.end()
+	}
+	once(0)
+	w.app.CloseClientConnections()
+	before := runtime.NumGoroutine()
+	for n := range 4 {
+		once(n + 1)
+	}
+	w.app.CloseClientConnections()
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(end) {
+			b := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines, there were %d:\n%s", runtime.NumGoroutine(), before, b[:runtime.Stack(b, true)])
+		}
+	}
+}
+
+func TestAQueueThatIsSharedWithoutItsSyncLog(t *testing.T) {
+	in := open(t, settings(t, "crm.redis_url", testenv.Start(t, testenv.PrivateRedis).URL), Options{Systems: []string{"crm"}})
+	defer func() {
+		if err := in.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if body := get(in, "/api/v1/doctor").Body.String(); !strings.Contains(body, "run one instance, or set postgres.url") || !strings.Contains(body, "redis: appendonly") {
+		t.Errorf("the doctor says %s", body)
+	}
+}
+
+func TestAllSystemsInOneProcess(t *testing.T) {
+	in := open(t, settings(t), Options{Systems: []string{"analytics", "delivery", "crm"}})
+	w := &crmWorld{Instance: in, t: t}
+	stop := running(t, in, nil)
+	defer func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if err := in.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	first, err := in.FirstProject(t.Context())
+	if err != nil || first == nil {
+		t.Fatalf("%v, %v", first, err)
+	}
+	if code, body := w.ask("POST", "/v1/crm/events", first.Key.Reveal(), anEvent("default", "e1", "member.created", `{}`)); code != http.StatusAccepted {
+		t.Fatalf("%d %s", code, body)
+	}
+	audit := func() string { _, body := w.ask("GET", "/api/v1/audit", "", ""); return body }
+	until(t, "CRM's books are not among all: "+audit(), func() bool {
+		return strings.Contains(audit(), `"balanced":true`) && strings.Contains(audit(), `"system":"crm","balanced":true,"queue":"crm-events","accepted":1`)
+	})
+	if _, err := in.metrics.Gather(); err != nil {
+		t.Errorf("metrics: %v", err)
+	}
+}

@@ -1,0 +1,211 @@
+package metrics
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/tidemill/tidemill/flow/once"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/priority"
+)
+
+// CRM is a collector of the CRM system, under the names that its dashboards and alerts know.
+// What has ended is counted as it ends; how the system stands is asked when Prometheus does:
+//
+//	c := metrics.NewCRM()
+//	sys, err := crm.New(parts, crm.Options{Finished: c.Finished})
+//	c.Watch(sys)
+//	registry.MustRegister(c)
+//
+// Types of events are told apart as far as crm.System.Label does: whoever sends events
+// makes no series by it.
+type CRM struct {
+	system *crm.System
+
+	processed, failed *prometheus.CounterVec
+	duration          *prometheus.HistogramVec
+	skipped, replayed *prometheus.CounterVec
+	created           prometheus.Counter
+	counted           []prometheus.Collector // all of the above
+
+	labels sync.Map // those of types that were met, as keys
+	looks  singleflight.Group
+
+	mu   sync.Mutex // guards what follows; held for short work in memory only
+	last *crm.State
+	at   time.Time // when it was found
+}
+
+// How the system is asked how it stands: how long an answer does for whoever scrapes next,
+// and how long one is waited for.
+const (
+	lookFresh   = time.Second
+	lookTimeout = 5 * time.Second // Prometheus waits 10 s
+)
+
+var (
+	crmDepth    = prometheus.NewDesc("crm_event_queue_depth", "Jobs that wait in a queue, those put off included; of the dead letter queue: its letters.", []string{"queue"}, nil)
+	crmMatched  = prometheus.NewDesc("crm_identity_resolution_rate", "Percentage (0 to 100) of this instance's events of the last five minutes that met a profile which was there; left out where there were none.", nil, nil)
+	crmDead     = prometheus.NewDesc("crm_dlq_depth", "Dead letters.", nil, nil)
+	crmWaiting  = prometheus.NewDesc("tidemill_crm_waiting_jobs", "Jobs that are due, by priority.", []string{"priority"}, nil)
+	crmExpired  = prometheus.NewDesc("tidemill_crm_dead_letters_expired_total", "Dead letters that this instance deleted for their age.", nil, nil)
+	crmDraining = prometheus.NewDesc("tidemill_crm_draining", "1 while the queue takes no new events, 0 otherwise.", nil, nil)
+)
+
+// NewCRM makes the collector.
+func NewCRM() *CRM {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	c := &CRM{
+		processed: counter("crm_events_processed_total", "Attempts of events that have ended, by how: completed, skipped, failed.", "type", "status"),
+		failed:    counter("crm_events_failed_total", "Attempts of events that failed.", "type"),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "crm_event_processing_duration_seconds",
+			Help:    "How long an attempt took: identity and handler, of all events of one call together.",
+			Buckets: []float64{0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10}}, []string{"type"}),
+		skipped:  counter("tidemill_crm_skipped_total", "Events that were skipped, by why.", "reason"),
+		replayed: counter("tidemill_crm_replayed_total", "Attempts that a replay asked for, by how they ended.", "status"),
+		created:  prometheus.NewCounter(prometheus.CounterOpts{Name: "tidemill_crm_profiles_created_total", Help: "Profiles that were made for an event."}),
+	}
+	c.counted = []prometheus.Collector{c.processed, c.failed, c.duration, c.skipped, c.replayed, c.created}
+	// Alerts compare sums: these are there, and 0, before the first event is.
+	c.meet(crm.Other)
+	for _, reason := range []string{once.Duplicate, crm.NoHandler, crm.ReplayStopped} {
+		c.skipped.WithLabelValues(reason)
+	}
+	for _, status := range statuses {
+		c.replayed.WithLabelValues(string(status))
+	}
+	return c
+}
+
+var statuses = []crm.Status{crm.Completed, crm.Skipped, crm.Failed}
+
+// meet begins the series of a type at 0, so that its first failure is seen as a growth.
+func (c *CRM) meet(label string) {
+	if _, met := c.labels.LoadOrStore(label, true); met {
+		return
+	}
+	for _, status := range statuses {
+		c.processed.WithLabelValues(label, string(status))
+	}
+	c.failed.WithLabelValues(label)
+	c.duration.WithLabelValues(label)
+}
+
+// Finished counts an attempt: it is the system's option of that name. Many may call it at once.
+func (c *CRM) Finished(a crm.Attempt) {
+	c.meet(a.Label)
+	c.processed.WithLabelValues(a.Label, string(a.Status)).Inc()
+	c.duration.WithLabelValues(a.Label).Observe(a.Took.Seconds())
+	switch a.Status {
+	case crm.Failed:
+		c.failed.WithLabelValues(a.Label).Inc()
+	case crm.Skipped:
+		reason := a.Reason
+		if reason != once.Duplicate && reason != crm.NoHandler && reason != crm.ReplayStopped {
+			reason = crm.Other
+		}
+		c.skipped.WithLabelValues(reason).Inc()
+	}
+	if a.Replay != "" {
+		c.replayed.WithLabelValues(string(a.Status)).Inc()
+	}
+	if a.New {
+		c.created.Inc()
+	}
+}
+
+// Watch says whose state is to be shown, before the first reading. Without it there is what
+// Finished was told, and nothing else.
+func (c *CRM) Watch(s *crm.System) { c.system = s }
+
+// Describe implements prometheus.Collector. The three metrics of its queue that delivery has
+// of its own are not described: they are of both, and one registry takes each from one only.
+func (c *CRM) Describe(ch chan<- *prometheus.Desc) {
+	for _, m := range c.counted {
+		m.Describe(ch)
+	}
+	for _, d := range []*prometheus.Desc{crmDepth, crmMatched, crmDead, crmWaiting, crmExpired, crmDraining} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *CRM) Collect(ch chan<- prometheus.Metric) {
+	for _, m := range c.counted {
+		m.Collect(ch)
+	}
+	if c.system == nil {
+		return
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	if percent, ok := c.system.Matched(); ok {
+		gauge(crmMatched, percent)
+	}
+	st, err := c.look()
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(crmDepth, err)
+		return
+	}
+	gauge(crmDepth, float64(st.Waiting()), crm.Queue)
+	gauge(crmDepth, float64(st.Dead), crm.DeadQueue)
+	gauge(crmDead, float64(st.Dead))
+	gauge(crmDraining, truth(st.Closed))
+	ch <- prometheus.MustNewConstMetric(crmExpired, prometheus.CounterValue, float64(st.Expired))
+	for _, p := range []struct {
+		level uint8
+		name  string
+	}{{priority.High, "high"}, {priority.Normal, "normal"}, {priority.Low, "low"}, {priority.Replay, "replay"}} {
+		waiting := int64(0)
+		for _, d := range st.Depths {
+			if d.Priority == p.level {
+				waiting += d.Waiting
+			}
+		}
+		gauge(crmWaiting, float64(waiting), p.name)
+	}
+	for _, j := range []struct {
+		state queue.State
+		jobs  int64
+	}{{queue.Waiting, st.Jobs.Waiting}, {queue.Delayed, st.Jobs.Delayed}, {queue.Leased, st.Jobs.Leased}, {queue.Completed, st.Jobs.Completed}, {queue.Failed, st.Jobs.Failed}} {
+		gauge(queueJobs, float64(j.jobs), crm.Queue, string(j.state))
+	}
+	age := 0.0
+	if !st.Jobs.Oldest.IsZero() {
+		age = max(time.Since(st.Jobs.Oldest).Seconds(), 0)
+	}
+	gauge(queueOldest, age, crm.Queue)
+	gauge(queuePaused, truth(st.Paused), crm.Queue)
+}
+
+// look says how the system stands, as of lookFresh ago at the most. However many scrape at
+// once, it is asked once.
+func (c *CRM) look() (*crm.State, error) {
+	c.mu.Lock()
+	st, age := c.last, time.Since(c.at)
+	c.mu.Unlock()
+	if st != nil && age < lookFresh {
+		return st, nil
+	}
+	found, err, _ := c.looks.Do("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+		defer cancel()
+		return c.system.Look(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	st = found.(*crm.State)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last, c.at = st, time.Now()
+	return st, nil
+}
