@@ -24,7 +24,8 @@ type Settings struct {
 	// times the weight of the one below it: 1, 4, 16, 64, and 256 from priority 4 on.
 	Weights map[uint8]int `json:"weights,omitempty"`
 
-	// Fair says who takes turns within a priority.
+	// Fair says who takes turns within a priority. Of jobs that wait while turns are switched on
+	// or off a backend chooses who comes first.
 	Fair Fairness `json:"fair,omitempty"`
 
 	// Ordered keeps strict order per tenant and key: a job is not handed out while one of

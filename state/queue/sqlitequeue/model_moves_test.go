@@ -24,8 +24,8 @@ func (m *model) tune(r *rapid.T, q string, change func(*queue.Settings)) {
 // set draws other settings, but the order of keys, which stays.
 func (m *model) set(r *rapid.T) {
 	to := queue.Settings{Fair: queue.Unfair, Paused: rapid.IntRange(0, 5).Draw(r, "paused") == 0, Closed: rapid.IntRange(0, 5).Draw(r, "closed") == 0}
-	if m.turns {
-		to.Fair = rapid.SampledFrom([]queue.Fairness{queue.ByTenant, queue.ByKey, queue.Unfair}).Draw(r, "fair")
+	if m.turns && m.fair { // who had turns and has none any more, or the other way round, is a backend's choice
+		to.Fair = rapid.SampledFrom([]queue.Fairness{queue.ByTenant, queue.ByKey}).Draw(r, "fair")
 	}
 	limit := func(rates bool) (l queue.Limit) {
 		if rapid.Bool().Draw(r, "bounded") {

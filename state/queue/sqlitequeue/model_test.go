@@ -36,9 +36,10 @@ func play(t *testing.T, r *rapid.T, kills bool) {
 		f := newFile(t, o)
 		m := &model{r: r, file: f, turns: !kills, stores: [2]queue.Whole{memoryqueue.New(memoryqueue.Options{Capacity: modelCapacity}), f.open()}}
 		ordered := rapid.Bool().Draw(r, "ordered")
+		m.fair = !kills && rapid.IntRange(0, 3).Draw(r, "fair") > 0
 		for _, q := range modelQueues {
 			m.tune(r, q, func(s *queue.Settings) {
-				if s.Ordered = ordered; kills {
+				if s.Ordered = ordered; !m.fair {
 					s.Fair = queue.Unfair
 				}
 			})
@@ -81,6 +82,7 @@ type model struct {
 	r       *rapid.T
 	file    *file
 	turns   bool // are compared; and there is no kill
+	fair    bool // tenants, or their keys too, take turns
 	stores  [2]queue.Whole
 	sources [2]map[string][2]tidemill.Source // by queue, two each
 	held    []holding
