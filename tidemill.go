@@ -29,7 +29,7 @@ type Message struct {
 	At       time.Time // not to be handed out before; zero: at once
 	Priority uint8     // 0 is the lowest; the source decides what it means
 	Tries    int       // failed tries, which the source remembers for us
-	Handed   int       // how often it was handed out, this time included; the source's count. Queues leave out those that came back unburnt
+	Handed   int       // how often it was handed out, this time included; the source's count
 	Mark     Mark      // position and lease, the source's own note
 }
 

@@ -182,12 +182,8 @@ func (s *source) apply(j *job, e *tidemill.Settlement, now time.Time) {
 		s.line.drop(j, e.Fate, e.Kind, e.Cause, now)
 		s.line.settled.Add(e.Row())
 	case tidemill.Again:
-		out := j.state == queue.Leased
 		s.line.leave(j)
-		switch {
-		case !e.Burn && out:
-			j.m.Handed-- // nothing came of it, and nobody died
-		case e.Burn:
+		if e.Burn {
 			j.m.Tries++
 			j.cause = e.Cause
 			j.fails = queue.AddFailure(j.fails, queue.Failure{At: now, Kind: e.Kind, Cause: e.Cause})

@@ -252,7 +252,6 @@ func trickles(b *bench) {
 			switch (i + round) % 7 {
 			case 1:
 				e = tidemill.Settlement{ID: m.ID, Mark: m.Mark, End: tidemill.Again, After: time.Duration(i%3) * 20 * time.Second}
-				handed[m.ID]-- // unburnt
 			case 2:
 				e = tidemill.Settlement{ID: m.ID, Mark: m.Mark, End: tidemill.Left}
 			case 3:

@@ -190,8 +190,8 @@ end
 local function putoff(e, prio, tenant, key)
   local tries, handed, fate, ended, was = late(call('HGET', late_, e.pos))
   local ms, burnt, said = match(e.text, '^(%d+) (%d) (.*)$')
+  if e.out then handed = handed + 1 end
   if burnt == '1' then
-    if e.out then handed = handed + 1 end -- else nothing came of it, and nobody died
     tries, was = tries + 1, e.cause
     failure(q, e.pos, said, e.cause)
   end

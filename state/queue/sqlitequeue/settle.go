@@ -259,10 +259,7 @@ func (e *ending) putOff(l *line, now time.Time) lateRow {
 	it := &e.item
 	e.at = l.putAt(now.Add(e.end.After), now)
 	var cause, failures []byte
-	switch {
-	case !e.end.Burn && e.out != nil:
-		it.handed-- // nothing came of it, and nobody died
-	case e.end.Burn:
+	if e.end.Burn {
 		it.tries++
 		cause = append([]byte{}, e.end.Cause...)
 		failures = addFailure(it.failures(), queue.Failure{At: now, Kind: e.end.Kind, Cause: e.end.Cause})

@@ -137,8 +137,8 @@ func (k *stroke) apply(tx *sqlitedb.Tx) error {
 		}
 	}
 	for _, r := range k.changed {
-		if _, err := tx.Exec("UPDATE queue_late SET at=?, due=?, tries=?, handed=?, cause=coalesce(?,cause), failures=coalesce(?,failures) WHERE pos=?",
-			zeroNull(r.at), r.due, r.tries, r.handed, r.cause, r.failures, l.place(r.n)); err != nil {
+		if _, err := tx.Exec("UPDATE queue_late SET at=?, due=?, tries=?, cause=coalesce(?,cause), failures=coalesce(?,failures) WHERE pos=?",
+			zeroNull(r.at), r.due, r.tries, r.cause, r.failures, l.place(r.n)); err != nil {
 			return err
 		}
 	}
