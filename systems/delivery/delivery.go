@@ -196,10 +196,15 @@ func (s *System) loops() []flow.Loop {
 	return loops
 }
 
+// handouts is how often an event may be handed out without a failed try. Whoever probes a
+// partner that is away hands out the same few events, for weeks, and an outage of the ledger
+// brings all back every few seconds, for days: nobody died of them.
+const handouts = 1_000_000
+
 // pipeline is what all pipelines have in common.
 func (s *System) pipeline(name string, source tidemill.Source, stream uint64) flow.Pipeline {
 	s.sources[name] = source
-	p := flow.Pipeline{Name: name, Source: source, Log: s.o.Log, Now: s.o.Now, Rand: s.o.random(stream), Observe: s.o.Observe}
+	p := flow.Pipeline{Name: name, Source: source, Handouts: handouts, Log: s.o.Log, Now: s.o.Now, Rand: s.o.random(stream), Observe: s.o.Observe}
 	if s.o.Settled != nil {
 		p.Settled = func(ends []tidemill.Settlement) { s.o.Settled(name, ends) }
 	}

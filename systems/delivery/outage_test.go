@@ -3,6 +3,7 @@ package delivery_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func TestAnOutageOfTheLedgerIsNobodysFailure(t *testing.T) {
 			w.add(delivery.High, "shop", id, "purchase", `,"value":1`)
 		}
 		w.add(delivery.Standard, "shop", "v1", "page_view", "")
-		rest(30 * time.Second)
+		rest(time.Hour) // it is handed out again and again
 		if p := w.of("shop", "e1", "one"); p.Tries != 0 || p.State != delivery.StateDelayed && p.State != delivery.StateSending {
 			t.Errorf("while the ledger is away e1 is %+v", p)
 		}
@@ -48,9 +49,32 @@ func TestAnOutageOfTheLedgerIsNobodysFailure(t *testing.T) {
 			t.Errorf("what needs no ledger is %+v", p)
 		}
 		l.gone.Store(false)
-		rest(10 * time.Second)
+		rest(time.Minute)
 		if p := w.of("shop", "e7", "one"); p.State != delivery.StateDelivered || len(w.requests("one")) != 8 {
 			t.Errorf("e7 is %+v, %d requests", p, len(w.requests("one")))
+		}
+		w.balanced()
+	})
+}
+
+// A partner that is away for a day is probed thousands of times, with a single event: that
+// kills nobody, and burns nothing.
+func TestProbesAreNobodysFailure(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("gone")}, func(w *world) {
+		w.answers("gone", status(503, ""))
+		for n := range 5 { // in a row: its circuit opens
+			w.add(delivery.Standard, "shop", fmt.Sprint("e", n), "page_view", "")
+		}
+		rest(24 * time.Hour)
+		if n := len(w.requests("gone")); n < 200 {
+			t.Fatalf("only %d probes in a day", n)
+		}
+		w.answers("gone", nil)
+		rest(10 * time.Minute)
+		for n := range 5 {
+			if p := w.of("shop", fmt.Sprint("e", n), "gone"); p.State != delivery.StateDelivered {
+				t.Errorf("e%d is %+v", n, p)
+			}
 		}
 		w.balanced()
 	})
