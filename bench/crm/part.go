@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime/pprof"
+	"sync/atomic"
+	"time"
+)
+
+// part is what a contender's process does. BullMQ's program, which bench/queue has, too,
+// takes the same flags, says the same and reports the same.
+type part struct {
+	What     string // add: bring events; process: work on a full queue
+	Jobs     int
+	Workers  int
+	Batch    int    // events that the product takes up together; 0: as it ships
+	Ahead    int    // events that it holds at the least; 0: as it ships
+	Many     int    // events of one call of its handler
+	Fresh    bool   // nobody has a profile before
+	Redis    string // host:port
+	Postgres string // URL
+	Folder   string // where files are
+	Profile  string
+
+	in  *bufio.Reader
+	out io.Writer
+}
+
+// report is what a contender says at the end.
+type report struct {
+	Done      int    `json:"done"`            // events that were handled, each once
+	Twice     int    `json:"twice,omitempty"` // and how often one more than once
+	Held      int64  `json:"held"`            // events that the queue still has, by its own count
+	Completed int    `json:"completed"`       // of them the sync log says so, begun once each; -1: there is none
+	Failed    string `json:"failed,omitempty"`
+}
+
+func (p *part) flags(f *flag.FlagSet) {
+	f.IntVar(&p.Jobs, "jobs", 50_000, "")
+	f.IntVar(&p.Workers, "workers", 10, "")
+	f.IntVar(&p.Batch, "batch", 0, "")
+	f.IntVar(&p.Ahead, "ahead", 0, "")
+	f.IntVar(&p.Many, "many", 1, "")
+	f.BoolVar(&p.Fresh, "fresh", false, "")
+	f.StringVar(&p.Redis, "redis", "", "")
+	f.StringVar(&p.Postgres, "postgres", "", "")
+	f.StringVar(&p.Folder, "folder", "", "")
+	f.StringVar(&p.Profile, "profile", "", "")
+}
+
+// begin and end enclose what is measured: who measures looks, and says that it goes on.
+func (p *part) begin() error {
+	p.say("begin")
+	if p.Profile == "" {
+		return nil
+	}
+	f, err := os.Create(p.Profile)
+	if err != nil {
+		return err
+	}
+	return pprof.StartCPUProfile(f)
+}
+
+func (p *part) end() {
+	pprof.StopCPUProfile()
+	p.say("end")
+}
+
+func (p *part) say(what string) {
+	_, _ = fmt.Fprintln(p.out, what)
+	_, _ = p.in.ReadString('\n') // nobody is there: it goes on
+}
+
+func (p *part) report(r report) error { return json.NewEncoder(p.out).Encode(r) }
+
+// seen counts events by their numbers.
+type seen struct {
+	once  []atomic.Bool
+	n     atomic.Int64
+	twice atomic.Int64
+}
+
+func newSeen(n int) *seen { return &seen{once: make([]atomic.Bool, n)} }
+
+// one counts an event.
+func (s *seen) one(raw []byte) error {
+	i, err := number(raw)
+	if err != nil || i >= len(s.once) {
+		return errors.Join(err, fmt.Errorf("an event that nobody brought: %q", raw))
+	}
+	if s.once[i].Swap(true) {
+		s.twice.Add(1)
+	} else {
+		s.n.Add(1)
+	}
+	return nil
+}
+
+// patience is how long anything may take that is measured.
+const patience = 2 * time.Minute
+
+// within waits for what tells of its end by closing a channel.
+func within(ctx context.Context, done <-chan struct{}, what string) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(patience):
+		return fmt.Errorf("%s: not all of it was done in %v", what, patience)
+	}
+}

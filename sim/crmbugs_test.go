@@ -1,0 +1,267 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/handler"
+)
+
+// The bugs below are the classic ones of event handlers with a sync log.
+
+// begun is a ledger whose entries are changed before they are begun, and after.
+type begun struct {
+	ledger.Store
+	before func(*ledger.Entry, *ledger.Begin)
+	after  func(*ledger.Entry)
+}
+
+func (l begun) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) error {
+	for _, e := range es {
+		l.before(e, &o)
+	}
+	err := l.Store.Begin(ctx, es, o)
+	if err == nil && l.after != nil {
+		for _, e := range es {
+			l.after(e)
+		}
+	}
+	return err
+}
+
+// beginning changes what the sync log is asked.
+func beginning(before func(*ledger.Entry, *ledger.Begin)) func(*CRMParts) {
+	return func(p *CRMParts) { p.Log = begun{p.Log, before, nil} }
+}
+
+// neverFails is a sync log in which failures are left open.
+type neverFails struct{ ledger.Store }
+
+func (l neverFails) End(ctx context.Context, es []*ledger.Entry) error {
+	var done []*ledger.Entry
+	for _, e := range es {
+		if e.State == ledger.Done {
+			done = append(done, e)
+		}
+	}
+	if len(done) == 0 {
+		return nil
+	}
+	return l.Store.End(ctx, done)
+}
+
+// alwaysDone is a sync log in which everything is completed.
+type alwaysDone struct{ ledger.Store }
+
+func (l alwaysDone) End(ctx context.Context, es []*ledger.Entry) error {
+	for _, e := range es {
+		e.State = ledger.Done
+	}
+	return l.Store.End(ctx, es)
+}
+
+// byJob are dead letters that go by the name of the job.
+type byJob struct{ deadletter.Store }
+
+func (l byJob) Put(ctx context.Context, letters []tidemill.Letter) error {
+	for i := range letters {
+		m := *letters[i].Message
+		if request := crm.RequestOf(&m); request != "" {
+			m.ID += "~" + request
+		}
+		letters[i].Message = &m
+	}
+	return l.Store.Put(ctx, letters)
+}
+
+// jobs changes jobs on their way into the queue.
+type jobs struct {
+	queue.Whole
+	change func(*tidemill.Message)
+}
+
+func (q jobs) Add(ctx context.Context, all []*tidemill.Message, added []queue.Added) error {
+	for i, m := range all {
+		own := *m
+		q.change(&own)
+		all[i] = &own
+	}
+	return q.Whole.Add(ctx, all, added)
+}
+
+// opensNothing are queues that say yes to jobs that are opened again, whatever happens.
+type opensNothing struct{ queue.Whole }
+
+func (q opensNothing) Add(ctx context.Context, all []*tidemill.Message, added []queue.Added) error {
+	return ackBeforeDurable{q.Whole}.Add(ctx, all, added)
+}
+
+// receiving changes what the queue hands out.
+func receiving(change func(*tidemill.Message)) func(*CRMParts) {
+	return func(p *CRMParts) {
+		p.Queues = mended{Whole: p.Queues, open: func(_ string, s tidemill.Source) tidemill.Source {
+			return received{settles{s, func(*tidemill.Settlement) {}}, change}
+		}}
+	}
+}
+
+type received struct {
+	settles
+	change func(*tidemill.Message)
+}
+
+func (s received) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
+	n, err := s.Source.Receive(ctx, into)
+	for _, m := range into[:n] {
+		s.change(m)
+	}
+	return n, err
+}
+
+// settled changes what the queue is told.
+func settled(first func(*tidemill.Settlement)) func(*CRMParts) {
+	return func(p *CRMParts) {
+		p.Queues = mended{Whole: p.Queues, open: func(_ string, s tidemill.Source) tidemill.Source { return settles{s, first} }}
+	}
+}
+
+// handling changes handlers.
+func handling(change func(handler.Handler) handler.Handler) func(*CRMParts) {
+	return func(p *CRMParts) {
+		for i := range p.Handlers {
+			p.Handlers[i].Handler = change(p.Handlers[i].Handler)
+		}
+	}
+}
+
+// lenient is a handler whose failures are not noticed, of the kinds that it names.
+type lenient struct {
+	handler.Handler
+	of func(error) bool
+}
+
+func (h lenient) Handle(ctx context.Context, calls []*handler.Call) error {
+	if err := h.Handler.Handle(ctx, calls); err != nil && !h.of(err) {
+		return err
+	}
+	return nil
+}
+
+// hasty is a handler that is asked again at once where its answer does not come.
+type hasty struct{ handler.Handler }
+
+func (h hasty) Handle(ctx context.Context, calls []*handler.Call) error {
+	first := make(chan error, 1)
+	go func() { first <- h.Handler.Handle(ctx, calls) }()
+	late := time.NewTimer(time.Second)
+	defer late.Stop()
+	select {
+	case err := <-first:
+		return err
+	case <-late.C:
+		return h.Handler.Handle(ctx, calls)
+	}
+}
+
+// apartFromLog is a transaction that commits its effects, and then ends the entry.
+type apartFromLog struct{ gatedLog }
+
+func (l apartFromLog) Within(ctx context.Context, es []*ledger.Entry, do func(context.Context, *memoryTx) error) error {
+	tx := &memoryTx{}
+	if err := do(ctx, tx); err != nil {
+		return err
+	}
+	for _, effect := range tx.effects {
+		effect()
+	}
+	return l.gatedLog.Within(ctx, es, func(context.Context, *memoryTx) error { return nil })
+}
+
+// stuck is a ledger of replays in which nobody gets further.
+type stuck struct{ ledger.Store }
+
+func (l stuck) End(ctx context.Context, es []*ledger.Entry) error {
+	for _, e := range es {
+		if e.State == ledger.Failed {
+			e.Result = nil
+		}
+	}
+	return l.Store.End(ctx, es)
+}
+
+func TestTheCheckerFindsPlantedBugsOfCRM(t *testing.T) {
+	with := crmWith
+	findBugs(t, 150, []planted{
+		{"the sync log remembers nothing", with(func(p *CRMParts) { p.Log = forgetful{p.Log} })},
+		{"the sync log is not told of the end", with(func(p *CRMParts) { p.Log = endless{p.Log} })},
+		{"failures are not written", with(func(p *CRMParts) { p.Log = neverFails{p.Log} })},
+		{"failures are written as completed", with(func(p *CRMParts) { p.Log = alwaysDone{p.Log} })},
+		{"leases are too short", with(beginning(func(_ *ledger.Entry, o *ledger.Begin) { o.Lease = time.Second }))},
+		{"whoever gets the job again has the entry", with(beginning(func(e *ledger.Entry, _ *ledger.Begin) { e.Holder, _, _ = strings.Cut(e.Holder, "#") }))},
+		{"dead letters are dropped", with(func(p *CRMParts) { p.Letters = dropOnDeadLetterError{p.Letters} })},
+		{"dead letters go by their jobs", with(func(p *CRMParts) { p.Letters = byJob{p.Letters} })},
+		{"a letter goes before its job is there", with(func(p *CRMParts) { p.Queues = opensNothing{p.Queues} })},
+		{"a job that is opened again is another event's", with(receiving(func(m *tidemill.Message) { lose(m, crm.EventHeader) }))},
+		{"replays are taken for duplicates", with(receiving(func(m *tidemill.Message) { lose(m, crm.RequestHeader) }))},
+		{"jobs of a replay have another name each time", func(seed uint64) scene {
+			var n atomic.Int64
+			return newCRMWorld(seed, func(p *CRMParts) {
+				p.Queues = jobs{p.Queues, func(m *tidemill.Message) {
+					if strings.HasPrefix(m.ID, "replay-") {
+						m.ID = fmt.Sprint(m.ID, ".", n.Add(1))
+					}
+				}}
+			})
+		}},
+		{"a replay forgets how far it was", with(func(p *CRMParts) { p.Replays = stuck{p.Replays} })},
+		{"waiting burns tries", with(settled(func(s *tidemill.Settlement) { s.Burn = s.Burn || s.End == tidemill.Again }))},
+		{"what failed is skipped", with(settled(func(s *tidemill.Settlement) {
+			if s.End == tidemill.Again && s.Burn {
+				s.End, s.Fate, s.Burn = tidemill.Done, tidemill.Skipped, false
+			}
+		}))},
+		{"what is refused is tried again", with(settled(func(s *tidemill.Settlement) {
+			if s.End == tidemill.Done && s.Fate == tidemill.Dead {
+				s.End, s.Fate, s.Burn = tidemill.Again, 0, true
+			}
+		}))},
+		{"a timeout is as good as an answer", with(handling(func(h handler.Handler) handler.Handler {
+			return lenient{h, func(err error) bool { return err == errMood }}
+		}))},
+		{"part of a batch that failed is taken for done", with(handling(func(h handler.Handler) handler.Handler {
+			return lenient{h, func(err error) bool { p, ok := err.(*tidemill.Partial); return ok && len(p.Failed) > 0 }}
+		}))},
+		{"a handler that is slow is called twice", with(handling(func(h handler.Handler) handler.Handler { return hasty{h} }))},
+		{"effects are committed before the sync log", with(func(p *CRMParts) {
+			for i := range p.Handlers {
+				if h, ok := p.Handlers[i].Handler.(entered); ok {
+					p.Handlers[i].Handler = entered{h.w, h.p, handler.InTransaction(apartFromLog{p.Log.(gatedLog)}, h.w.transact)}
+				}
+			}
+		})},
+		{"a tenant has no limit", with(func(p *CRMParts) { p.Options.PerTenant = -1 })},
+		{"a flood goes before everybody", with(func(p *CRMParts) {
+			p.Queues = mended{Whole: p.Queues, set: func(s *queue.Settings) { s.Fair, s.Tenant = queue.Unfair, queue.Limit{} }}
+			p.Options.PerSecond = crmPerTenant
+		})},
+		{"the door says yes before the queue does", with(func(p *CRMParts) { p.Door = ackBeforeDurable{p.Door} })},
+	})
+}
+
+// lose loses a header of a message.
+func lose(m *tidemill.Message, name string) {
+	for i := range m.Header {
+		if string(m.Header[i].Name) == name {
+			m.Header[i].Name = []byte("lost")
+		}
+	}
+}

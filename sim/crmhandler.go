@@ -1,0 +1,313 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/systems/crm/handler"
+)
+
+// deed is one call of a handler for one event. crmWorld.book guards it.
+type deed struct {
+	e       *happening
+	p       *process
+	request string
+	token   uint64 // of the sync log's entry that it was begun under
+
+	began   time.Time
+	over    time.Time // its time was up; zero: not yet
+	ended   time.Time // zero: not yet
+	took    bool      // the event's effect is there
+	good    bool      // and the system was told so
+	written bool      // the sync log says so
+	unsaid  bool      // the sync log could not be told
+	racing  bool      // its end was being written when somebody took it over
+	late    bool      // somebody had taken it over when it began
+}
+
+// left says whether nobody waits for the call any more.
+func (d *deed) left(now time.Time) bool {
+	return !d.over.IsZero() && now.Sub(d.over) >= handler.Grace
+}
+
+// handlers are a process's own.
+func (w *crmWorld) handlers(p *process, log ledger.Transactor[*memoryTx]) []handler.Spec {
+	return []handler.Spec{
+		{Name: "single", Types: []string{"member.*"}, Timeout: 4 * time.Second, Handler: handler.Func(func(ctx context.Context, c *handler.Call) error {
+			err := w.calls(ctx, p, []*handler.Call{c}, w.oneByOne)
+			if partly, ok := errors.AsType[*tidemill.Partial](err); ok {
+				return partly.Failed[0].Err
+			}
+			return err
+		})},
+		{Name: "several", Types: []string{several}, Many: 4, Timeout: 5 * time.Second, Handler: handler.Batch(func(ctx context.Context, calls []*handler.Call) error {
+			return w.calls(ctx, p, calls, w.oneByOne)
+		})},
+		{Name: "together", Types: []string{together}, Many: 3, Timeout: 6 * time.Second, Handler: entered{w, p, handler.InTransaction(log, w.transact)}},
+	}
+}
+
+// transact handles events in a transaction.
+func (w *crmWorld) transact(_ context.Context, tx *memoryTx, calls []*handler.Call) error {
+	w.book.Lock()
+	moods := w.moods(calls)
+	w.book.Unlock()
+	for i, c := range calls {
+		if err := w.feel(moods[i]); err != nil {
+			return err
+		}
+		tx.effects = append(tx.effects, func() { w.commits(c) })
+	}
+	return nil
+}
+
+// entered is a handler whose calls are on record.
+type entered struct {
+	w *crmWorld
+	p *process
+	handler.Handler
+}
+
+func (h entered) Handle(ctx context.Context, calls []*handler.Call) error {
+	return h.w.calls(ctx, h.p, calls, func(ctx context.Context, _ *process, calls []*handler.Call, _ []*deed) error {
+		return h.Handler.Handle(ctx, calls)
+	})
+}
+
+// calls is a call of a handler from its beginning to its end, whichever that is.
+func (w *crmWorld) calls(ctx context.Context, p *process, calls []*handler.Call, do func(context.Context, *process, []*handler.Call, []*deed) error) (err error) {
+	w.done.Add(1)
+	defer w.done.Done()
+	deeds := make([]*deed, len(calls))
+	w.book.Lock()
+	for i, c := range calls {
+		deeds[i] = w.enters(p, c)
+	}
+	w.book.Unlock()
+	stop := context.AfterFunc(ctx, func() {
+		w.book.Lock()
+		defer w.book.Unlock()
+		for _, d := range deeds {
+			if d.ended.IsZero() {
+				d.over = time.Now()
+			}
+		}
+	})
+	defer stop()
+	returned := false
+	defer func() {
+		w.book.Lock()
+		defer w.book.Unlock()
+		failed := map[int]bool{}
+		partly, ok := errors.AsType[*tidemill.Partial](err)
+		if ok {
+			for _, f := range partly.Failed {
+				failed[f.Index] = true
+			}
+		}
+		for i, d := range deeds {
+			w.returns(d, returned && (err == nil || ok && !failed[i]))
+		}
+	}()
+	err = do(ctx, p, calls, deeds)
+	returned = true
+	return err
+}
+
+// oneByOne handles events, of which each has its own end.
+func (w *crmWorld) oneByOne(ctx context.Context, p *process, calls []*handler.Call, deeds []*deed) error {
+	var moods []mood
+	err := w.g.do(p, "handle", fmt.Sprint(calls[0].Event.Tenant, "/", calls[0].Event.ID, " ", len(calls)), func() error {
+		w.book.Lock()
+		defer w.book.Unlock()
+		moods = w.moods(calls)
+		for i, m := range moods {
+			if m == panics || m == exits { // it comes to nothing with all of them
+				for _, d := range deeds {
+					d.took = false
+				}
+				return nil
+			}
+			deeds[i].took = m == takes
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	partly := &tidemill.Partial{}
+	for _, m := range moods {
+		switch m {
+		case panics, exits:
+			return w.feel(m)
+		case hangs, numb:
+			w.wait(ctx, m)
+		}
+	}
+	for i, m := range moods {
+		if err := w.feel(m); err != nil {
+			partly.Failed = append(partly.Failed, tidemill.Failed{Index: i, Err: err})
+		}
+	}
+	if partly.Failed != nil {
+		return partly
+	}
+	return nil
+}
+
+// wait lets the time of a call pass, and more.
+func (w *crmWorld) wait(ctx context.Context, m mood) {
+	<-ctx.Done()
+	if m == numb {
+		sleep(w.ctx, 10*time.Second)
+	}
+}
+
+var errMood = errors.New("sim: the handler does not want to")
+
+// feel is what a mood comes to.
+func (w *crmWorld) feel(m mood) error {
+	switch m {
+	case takes:
+		return nil
+	case misses:
+		return tidemill.Fail(tidemill.NotFound, "sim: what it needs is not there")
+	case invalidates:
+		return tidemill.Fail(tidemill.Validation, "sim: invalid")
+	case refuses:
+		return tidemill.Fail(tidemill.Business, "sim: against the rules")
+	case panics:
+		w.counted(Panicked)
+		panic("sim: a panic")
+	case exits:
+		w.counted(Exited)
+		runtime.Goexit()
+	}
+	return errMood
+}
+
+// moods takes the next mood of each event.
+func (w *crmWorld) moods(calls []*handler.Call) []mood {
+	all := make([]mood, len(calls))
+	for i, c := range calls {
+		e := w.byKey[c.Event.Tenant+"/"+c.Event.ID]
+		switch {
+		case e.fails == tidemill.Business:
+			all[i] = refuses
+		case e.fails == tidemill.Validation:
+			all[i] = invalidates
+		case len(e.moods) > 0 && !w.g.calm:
+			all[i], e.moods = e.moods[0], e.moods[1:]
+			if e.typ == together && (all[i] == hangs || all[i] == numb) {
+				all[i] = errs
+			}
+		}
+	}
+	return all
+}
+
+func (w *crmWorld) counted(what string) {
+	w.book.Lock()
+	defer w.book.Unlock()
+	w.count[what]++
+}
+
+// enters looks at a call as it begins. Of an event there is one at a time, of who has it,
+// and none of what is done, as far as anybody can know.
+func (w *crmWorld) enters(p *process, c *handler.Call) *deed {
+	now := time.Now()
+	e := w.byKey[c.Event.Tenant+"/"+c.Event.ID]
+	d := &deed{e: e, p: p, request: c.Replay, token: c.Entry.Token, began: now}
+	if string(c.Event.Raw) != string(e.raw) || c.Event.Type != e.typ {
+		w.fault("%v was handed to a handler as %s", e, c.Event.Raw)
+	}
+	if w.g.isDead(p) { // it comes to nothing
+		e.calls = append(e.calls, d)
+		return d
+	}
+	if w.newest[e.key()] != d.token {
+		w.hole(Late, "%v is handled by process %d under token %d, and token %d has it now", e, p.n, d.token, w.newest[e.key()])
+		d.late, e.calls = true, append(e.calls, d)
+		return d
+	}
+	if at, ok := w.stopped[c.Replay]; ok && c.Replay != "" && w.g.calm && now.Sub(at) > 2*time.Minute {
+		w.fault("%v is replayed for %s, which was stopped %v ago", e, c.Replay, now.Sub(at))
+	}
+	for _, o := range e.calls {
+		dead := w.g.isDead(o.p)
+		switch over := w.until[o.token].Before(now) || w.until[o.token].Equal(now); {
+		case o.ended.IsZero() && dead:
+		case o.ended.IsZero() && o.left(now):
+			w.count[LeftBehind]++
+		case o.ended.IsZero() && over:
+			w.count[LeaseLost]++
+		case o.ended.IsZero() && o.token != d.token:
+			w.fault("%v is handled by two at once: process %d since %v and process %d", e, o.p.n, now.Sub(o.began), p.n)
+		case o.ended.IsZero():
+			w.fault("%v is handled by process %d twice under one token", e, p.n)
+		case o.request != d.request || !o.good || o.late:
+		case (o.written || o.unsaid) && e.between(o.token, d.token):
+			w.hole(Reopened, "%v (request %q) is handled again, after another job of it was begun", e, d.request)
+		case o.written && e.still:
+			w.hole(Stood, "%v (request %q) is handled again", e, d.request)
+		case o.written:
+			w.fault("%v (request %q) is handled again, and the sync log says that it is done", e, d.request)
+		case o.unsaid && over && o.racing:
+			w.count[LeaseLost]++
+		case o.unsaid && o.p == p && !p.gone:
+			w.hole(Forgot, "%v (request %q) is handled again by the process that knows that it is done", e, d.request)
+		case !o.written && !dead && !over && !o.p.gone:
+			w.fault("%v (request %q) is handled again by process %d, and process %d has done it", e, d.request, p.n, o.p.n)
+		}
+	}
+	e.calls = append(e.calls, d)
+	return d
+}
+
+// returns looks at the end of a call.
+func (w *crmWorld) returns(d *deed, good bool) {
+	d.ended = time.Now()
+	d.good = good && !d.left(d.ended) && !w.g.isDead(d.p)
+	if w.g.isDead(d.p) {
+		w.count[CutOff]++
+	}
+}
+
+// between says whether the event was begun after one token and before another.
+func (e *happening) between(one, other uint64) bool {
+	return slices.ContainsFunc(e.tokens, func(t uint64) bool { return one < t && t < other })
+}
+
+// failed is how many calls for an event came to nothing so far, as far as anybody knows.
+func (e *happening) failed() (n int) {
+	for _, d := range e.calls {
+		if !d.good && !(d.ended.IsZero() && d.over.IsZero()) {
+			n++
+		}
+	}
+	return n
+}
+
+// commits is the effect of a transaction.
+func (w *crmWorld) commits(c *handler.Call) {
+	w.book.Lock()
+	defer w.book.Unlock()
+	e := w.byKey[c.Event.Tenant+"/"+c.Event.ID]
+	for _, d := range e.calls {
+		d.took = d.took || d.token == c.Entry.Token
+	}
+	reopened := slices.ContainsFunc(e.calls, func(d *deed) bool { return d.request == c.Replay && e.between(d.token, c.Entry.Token) })
+	if e.commits[c.Replay]++; e.commits[c.Replay] > 1 && reopened {
+		w.hole(Reopened, "%v (request %q) was committed %d times, after another job of it was begun", e, c.Replay, e.commits[c.Replay])
+	} else if e.commits[c.Replay] > 1 && e.still {
+		w.hole(Stood, "%v (request %q) was committed %d times", e, c.Replay, e.commits[c.Replay])
+	} else if e.commits[c.Replay] > 1 {
+		w.fault("%v (request %q) was committed %d times", e, c.Replay, e.commits[c.Replay])
+	}
+}
