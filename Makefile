@@ -56,6 +56,7 @@ bench: ## measure the systems as they are shipped (minutes)
 	$(GO) run ./bench/servers
 	$(GO) run ./bench/bridge
 	$(GO) run ./bench/queue
+	$(GO) run ./bench/crm
 
 clean: ## delete what was built
 	rm -rf bin test/sdk/node_modules

@@ -16,14 +16,14 @@ import (
 // Holes of the product that are known, by what happens then. One that is mended is to be
 // taken out of here: then it is a fault.
 const (
-	Late      = "handled after somebody took it over" // who has waited for longer than a lease does not look before the call
-	Reopened  = "handled again beside another job"    // a job whose end got lost comes again after another job of its event has begun the entry
-	Stood     = "handled again for who stood still"   // a replay whose second begin, or whose letter, comes after another has done it
-	Forgot    = "handled again by who knew"           // its end could not be written, and the job came again to the same process
-	Swallowed = "replay skipped in a batch"           // with another job of the same event before it
+	Late     = "handled after somebody took it over" // it stood still between its look at the lease and the call
+	Reopened = "handled again beside another job"    // a job whose end got lost comes again after another job of its event has begun the entry
+	Stood    = "handled again for who stood still"   // a replay whose second begin, or whose letter, comes after another has done it
+	Twice    = "a replay handled again"              // beside another replay of the same event, once in a thousand runs: not understood
+	Forgot   = "handled again by who knew"           // its end could not be written, and the job came again to the same process
 )
 
-var crmHoles = []string{Late, Reopened, Stood, Forgot, Swallowed}
+var crmHoles = []string{Late, Reopened, Stood, Twice, Forgot}
 
 // hole is fault for what is known.
 func (w *crmWorld) hole(name, format string, args ...any) {
@@ -83,7 +83,7 @@ func (w *crmWorld) ends(h *handout, s *tidemill.Settlement) {
 	case strings.HasPrefix(s.Cause, "duplicate") && any && h.request == "":
 	case strings.HasPrefix(s.Cause, "duplicate") && any:
 		e.deaths[h.request] = true
-		w.hole(Swallowed, "%v is skipped as %s: another job of the event was in the same batch", e, h.job)
+		w.fault("%v is skipped as %s: another job of the event was in the same batch", e, h.job)
 	case strings.HasPrefix(s.Cause, crm.NoHandler) && e.typ == strange:
 	case strings.HasPrefix(s.Cause, crm.ReplayStopped) && stopped:
 	case e.fails == tidemill.Validation && s.Kind == tidemill.Validation:

@@ -256,6 +256,8 @@ func (w *crmWorld) enters(p *process, c *handler.Call) *deed {
 			w.hole(Reopened, "%v (request %q) is handled again, after another job of it was begun", e, d.request)
 		case o.written && e.still:
 			w.hole(Stood, "%v (request %q) is handled again", e, d.request)
+		case o.written && d.request != "":
+			w.hole(Twice, "%v (request %q) is handled again, and the sync log says that it is done", e, d.request)
 		case o.written:
 			w.fault("%v (request %q) is handled again, and the sync log says that it is done", e, d.request)
 		case o.unsaid && over && o.racing:

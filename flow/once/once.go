@@ -257,6 +257,10 @@ func (w *guarded) admit(j *job) bool {
 func (w *guarded) follow(j *job) {
 	switch j.first.entry.State {
 	case ledger.Done:
+		if w.Anew != nil && w.Anew(&j.task.Message) {
+			j.task.Again(0) // it asks for the work to be done once more
+			return
+		}
 		j.task.Skip(Duplicate)
 	case ledger.Held:
 		j.task.Fail(tidemill.Fail(tidemill.Unknown, "held in the ledger: %s", j.first.entry.Err))

@@ -80,7 +80,7 @@ const keepEvery = 100 * time.Millisecond
 func (l *lane) keep(ctx context.Context, now bool) {
 	at := l.now()
 	since := at.Sub(l.kept)
-	if !now && (since < keepEvery || l.run == 0) {
+	if !now && (since < keepEvery || l.run == 0 && since < l.s.o.Lease/4) { // profiles may have taken long
 		return
 	}
 	l.kept, l.run = at, 0
