@@ -22,8 +22,8 @@ race: ## the same under the race detector, with 150 simulated seeds
 	sh scripts/need.sh cc
 	CGO_ENABLED=1 TIDEMILL_SIM_SEEDS=150 $(GO) test -race -timeout 20m ./...
 
-sim: ## 2,000 seeds of the simulation of each system
-	$(GO) test -timeout 20m -count=1 ./sim -seeds 2000
+sim: ## 500 seeds of the simulation of each system
+	$(GO) test -timeout 20m -count=1 ./sim -seeds 500
 
 e2e: test/sdk/node_modules ## real SDKs against the real binary, killed 50 times
 	$(GO) test -tags e2e -timeout 20m -count=1 ./test/e2e
