@@ -121,18 +121,22 @@ func probeLimits(t *testing.T, g *given) {
 	if !lasts(begin(env{"HEALTH_READ_TIMEOUT": "1h"}), time.Second) {
 		t.Error("a request that takes its time is cut off")
 	}
-	// takes is whether a client that asks and never reads is borne with.
+	// takes is whether a client is borne with that asks until nothing more goes through and only
+	// then reads: reading it finds the end of the connection, or answers for as long as within.
 	takes := func(url string, within time.Duration) bool {
 		c := dial(url)
 		_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
 		asks := bytes.Repeat([]byte("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"), 1000)
-		for end := time.Now().Add(within); ; {
-			_ = c.SetWriteDeadline(end)
+		for {
+			_ = c.SetWriteDeadline(time.Now().Add(time.Second))
 			if _, err := c.Write(asks); err != nil {
-				n, timeout := err.(net.Error)
-				return timeout && n.Timeout()
+				break
 			}
 		}
+		_ = c.SetReadDeadline(time.Now().Add(within))
+		_, err := io.Copy(io.Discard, c)
+		n, timeout := err.(net.Error)
+		return timeout && n.Timeout()
 	}
 	if takes(begin(env{"HEALTH_WRITE_TIMEOUT": "200ms"}), limit) {
 		t.Error("a client that does not read its answers is waited for")
