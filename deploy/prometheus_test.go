@@ -21,13 +21,8 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/serve/metrics"
-	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
-	"github.com/tidemill/tidemill/state/profile"
-	"github.com/tidemill/tidemill/state/profile/memoryprofile"
-	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/crmtest"
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
 
@@ -44,36 +39,18 @@ type crmRun struct {
 func newCRMRun(t *testing.T) *crmRun {
 	t.Helper()
 	r := &crmRun{T: t, stuck: make(chan bool)}
-	letters, err := memorydeadletter.New(deadletter.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	profiles, err := memoryprofile.New(profile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	numbers := metrics.NewCRM()
-	r.sys, err = crm.New(crm.Parts{Queues: memoryqueue.New(memoryqueue.Options{}), Letters: letters, Log: memoryledger.New(memoryledger.Options{}),
-		Replays: memoryledger.New(memoryledger.Options{}), Profiles: profiles,
-		Handlers: []handler.Spec{{Name: "as the type says", Types: []string{"be.*"}, Handler: handler.Func(r.handle), Timeout: time.Minute}},
-	}, crm.Options{Create: true, Workers: 20, PerSecond: -1, PerTenant: -1, Finished: numbers.Finished})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.sys = crmtest.New(t, crmtest.Parts(t, handler.Spec{Name: "as the type says", Types: []string{"be.*"}, Handler: handler.Func(r.handle), Timeout: time.Minute}),
+		crm.Options{Create: true, Workers: 20, PerSecond: -1, PerTenant: -1, Finished: numbers.Finished})
 	numbers.Watch(r.sys)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(numbers)
 	r.page = httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	t.Cleanup(r.page.Close)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- r.sys.Run(ctx) }()
+	stop := crmtest.Run(t, r.sys)
 	t.Cleanup(func() {
-		cancel()
 		close(r.stuck)
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		stop()
 	})
 	return r
 }

@@ -10,12 +10,10 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
-	"github.com/tidemill/tidemill/state/profile"
-	"github.com/tidemill/tidemill/state/profile/memoryprofile"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/crmtest"
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
 
@@ -112,38 +110,19 @@ failed       3. 2026-03-02T13:00:00Z  business  not allowed
 
 // TestFromSendingToExplaining is a session with a system that works.
 func TestFromSendingToExplaining(t *testing.T) {
-	s := &session{T: t, queues: memoryqueue.New(memoryqueue.Options{})}
-	var err error
-	if s.letters, err = memorydeadletter.New(deadletter.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	profiles, err := memoryprofile.New(profile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ill := make(chan bool, 1)
 	ill <- true
-	sys, err := crm.New(crm.Parts{Queues: s.queues, Letters: s.letters, Log: memoryledger.New(memoryledger.Options{}), Replays: memoryledger.New(memoryledger.Options{}), Profiles: profiles,
-		Handlers: []handler.Spec{{Name: "test", Types: []string{"member.*"}, Handler: handler.Func(func(context.Context, *handler.Call) error {
-			select {
-			case <-ill:
-				return tidemill.Fail(tidemill.Business, "members cannot be two")
-			default:
-				return nil
-			}
-		})}}}, crm.Options{Create: true, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- sys.Run(ctx) }()
-	defer func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
+	p := crmtest.Parts(t, handler.Spec{Name: "test", Types: []string{"member.*"}, Handler: handler.Func(func(context.Context, *handler.Call) error {
+		select {
+		case <-ill:
+			return tidemill.Fail(tidemill.Business, "members cannot be two")
+		default:
+			return nil
 		}
-	}()
+	})})
+	sys := crmtest.New(t, p, crm.Options{Create: true, Seed: 1})
+	defer crmtest.Run(t, sys)()
+	s := &session{T: t, queues: p.Queues.(*memoryqueue.Store), letters: p.Letters.(*memorydeadletter.Store)}
 	s.serve(admin.Parts{CRM: sys, Letters: s.letters, Queues: s.queues, Systems: []admin.System{{Name: crm.Name, Pipelines: sys.Pipelines}}})
 	if status, out, errs := s.run(t.Context(), member("a"), "crm send"); status != 0 || out != "1 event accepted, 0 duplicates, 0 rejected.\n" {
 		t.Fatalf("%d %s%s", status, out, errs)

@@ -114,6 +114,9 @@ func joins(rel, inner string) bool {
 // service, whatever else changes.
 var speaks = map[string]string{"systems/delivery/partner": "sink/httpsink", "systems/crm/webhook": "sink/httpsink"}
 
+// tests says whether a package is for the tests of others.
+func tests(rel string) bool { return strings.HasSuffix(rel, "test") }
+
 // measures says whether a package compares backends with what lies below them, or shows how
 // to put them together.
 func measures(rel string) bool {
@@ -140,6 +143,9 @@ func TestImportsPointInwards(t *testing.T) {
 				}
 				continue
 			}
+			if tests(inner) && !tests(rel) {
+				t.Errorf("%s imports %s, which is for tests", rel, inner)
+			}
 			if to := layer(inner); to > from {
 				t.Errorf("%s imports %s, which is further out", rel, inner)
 			}
@@ -152,7 +158,7 @@ func TestImportsPointInwards(t *testing.T) {
 			if backend(rel) && backend(inner) {
 				t.Errorf("backend %s imports backend %s", rel, inner)
 			}
-			if backend(inner) && !slices.Contains([]string{"connect", "sim"}, rel) && !measures(rel) && speaks[rel] != inner {
+			if backend(inner) && !slices.Contains([]string{"connect", "sim"}, rel) && !measures(rel) && !tests(rel) && speaks[rel] != inner {
 				t.Errorf("%s imports the backend %s: only connect (and simulation and examples) knows which product is behind a role", rel, inner)
 			}
 		}

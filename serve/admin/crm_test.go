@@ -21,6 +21,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/crmtest"
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
 
@@ -37,39 +38,24 @@ func withCRM(t *testing.T, test func(d *crmDesk)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		d := &crmDesk{queues: memoryqueue.New(memoryqueue.Options{Capacity: 100})}
-		letters, err := memorydeadletter.New(deadletter.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		profiles, err := memoryprofile.New(profile.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		sys, err := crm.New(crm.Parts{Queues: d.queues, Letters: letters, Log: memoryledger.New(memoryledger.Options{}), Replays: memoryledger.New(memoryledger.Options{}), Profiles: profiles,
-			Handlers: []handler.Spec{{Name: "test", Types: []string{"member.*"}, Handler: handler.Func(func(context.Context, *handler.Call) error {
-				d.calls.Add(1)
-				if k := tidemill.Kind(d.kind.Load()); k != 0 {
-					return tidemill.Fail(k, "as the test says")
-				}
-				return nil
-			})}}}, crm.Options{Create: true, Seed: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := crmtest.Parts(t, handler.Spec{Name: "test", Types: []string{"member.*"}, Handler: handler.Func(func(context.Context, *handler.Call) error {
+			d.calls.Add(1)
+			if k := tidemill.Kind(d.kind.Load()); k != 0 {
+				return tidemill.Fail(k, "as the test says")
+			}
+			return nil
+		})})
+		p.Queues = d.queues
+		sys := crmtest.New(t, p, crm.Options{Create: true, Seed: 1})
 		// Letters of another system lie in a store of their own.
 		other, err := memorydeadletter.New(deadletter.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.desk = newDesk(t, admin.Parts{CRM: sys, Queues: d.queues, Letters: other, CRMLetters: letters, Systems: []admin.System{{Name: crm.Name, Pipelines: sys.Pipelines}}})
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- sys.Run(ctx) }()
+		d.desk = newDesk(t, admin.Parts{CRM: sys, Queues: d.queues, Letters: other, CRMLetters: p.Letters, Systems: []admin.System{{Name: crm.Name, Pipelines: sys.Pipelines}}})
+		stop := crmtest.Run(t, sys)
 		test(d)
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 	})
 }
 

@@ -20,14 +20,10 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/metrics"
-	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/ledger/memoryledger"
-	"github.com/tidemill/tidemill/state/profile"
-	"github.com/tidemill/tidemill/state/profile/memoryprofile"
 	"github.com/tidemill/tidemill/state/queue"
-	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/crmtest"
 	"github.com/tidemill/tidemill/systems/crm/handler"
 	"github.com/tidemill/tidemill/systems/delivery"
 )
@@ -63,36 +59,8 @@ func series(text string, prefixes ...string) string {
 // system is a CRM system in memory, and what it is made of.
 func system(t *testing.T, o crm.Options, specs ...handler.Spec) (*crm.System, crm.Parts) {
 	t.Helper()
-	letters, err := memorydeadletter.New(deadletter.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	profiles, err := memoryprofile.New(profile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := crm.Parts{Queues: memoryqueue.New(memoryqueue.Options{}), Letters: letters, Log: memoryledger.New(memoryledger.Options{}),
-		Replays: memoryledger.New(memoryledger.Options{}), Profiles: profiles, Handlers: specs}
-	sys, err := crm.New(p, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sys, p
-}
-
-// running starts a system; stop ends it.
-func running(t *testing.T, sys *crm.System) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- sys.Run(ctx) }()
-	return func() {
-		t.Helper()
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}
+	p := crmtest.Parts(t, specs...)
+	return crmtest.New(t, p, o), p
 }
 
 func accept(t *testing.T, sys *crm.System, id, typ string) {
@@ -173,7 +141,7 @@ func TestARealRun(t *testing.T) {
 				return nil
 			})})
 		c.Watch(sys)
-		stop := running(t, sys)
+		stop := crmtest.Run(t, sys)
 		for i, typ := range []string{"member.created", "member.created", "order.refused", "order.wrong", "order.slow", "order.flaky", "something.else"} {
 			accept(t, sys, fmt.Sprint("e-", i), typ)
 			time.Sleep(3 * time.Second) // one after the other

@@ -1,0 +1,57 @@
+// Package crmtest puts CRM systems together for tests that are about something else: what
+// they are made of lies in memory.
+package crmtest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/profile"
+	"github.com/tidemill/tidemill/state/profile/memoryprofile"
+	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/handler"
+)
+
+// Parts are new ones in memory, with these handlers.
+func Parts(t testing.TB, handlers ...handler.Spec) crm.Parts {
+	t.Helper()
+	letters, err := memorydeadletter.New(deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	profiles, err := memoryprofile.New(profile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return crm.Parts{Queues: memoryqueue.New(memoryqueue.Options{}), Letters: letters, Log: memoryledger.New(memoryledger.Options{}),
+		Replays: memoryledger.New(memoryledger.Options{}), Profiles: profiles, Handlers: handlers}
+}
+
+// New makes a system of parts.
+func New(t testing.TB, p crm.Parts, o crm.Options) *crm.System {
+	t.Helper()
+	sys, err := crm.New(p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sys
+}
+
+// Run runs a system; stop ends it.
+func Run(t testing.TB, sys *crm.System) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- sys.Run(ctx) }()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
