@@ -243,6 +243,7 @@ func (w *crmWorld) enters(p *process, c *handler.Call) *deed {
 		dead := w.g.isDead(o.p)
 		switch over := w.until[o.token].Before(now) || w.until[o.token].Equal(now); {
 		case o.ended.IsZero() && dead:
+		case o.ended.IsZero() && o.written: // its transaction is there, the answer is on its way
 		case o.ended.IsZero() && o.left(now):
 			w.count[LeftBehind]++
 		case o.ended.IsZero() && over:

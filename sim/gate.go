@@ -200,6 +200,7 @@ func (g *Gate) run(over func() bool) {
 		if over() {
 			return
 		}
+		synctest.Wait() // over may have begun something
 		twins, next := g.choose()
 		if twins == nil {
 			g.rest(next)
