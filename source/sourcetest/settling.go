@@ -31,7 +31,7 @@ var settling = []promise{
 	{"wakes for what comes due",
 		"a delay is a time, not a time and then the next message's", both(delays, several), wakesForDue},
 	{"counts burnt tries only",
-		"an open breaker must not use up a message's tries", delays, countsTries},
+		"an open breaker, or a lost answer, must not use up a message's tries", delays, countsTries},
 	{"counts hand-outs",
 		"a message that kills its worker is known by them", both(delays, leases), countsHandOuts},
 	{"adds what a settlement forwards in the same stroke",
@@ -246,6 +246,7 @@ func countsTries(b *bench) {
 		if burn {
 			tries++
 		}
+		b.took(b.src, tidemill.Stale, again(m, 0, true)) // the answer was lost, and it is said again
 		if b.Kill != nil && i == 2 {
 			b.kill()
 		}

@@ -143,10 +143,11 @@ func (r *Record) Fill(m *tidemill.Message) {
 	m.Tries, m.Handed, m.Mark = r.Burnt, r.Handed, r.Position()
 }
 
-// Holds says whether a settlement under this mark is of the newest hand-out. The zero
-// mark is whoever holds it.
+// Holds says whether a settlement under this mark is of the newest hand-out, and that has not
+// been given back: who gives it back again, because the answer was lost, burns one try. The
+// zero mark is whoever holds it.
 func (r *Record) Holds(m tidemill.Mark) bool {
-	return r.State == Replaying && r.Handed > 0 && (m == tidemill.Mark{} || m == r.Position())
+	return r.State == Replaying && r.Handed > 0 && !r.Until.IsZero() && (m == tidemill.Mark{} || m == r.Position())
 }
 
 // CheckSettle refuses settlements that say nothing.

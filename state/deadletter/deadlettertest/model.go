@@ -30,6 +30,7 @@ type held struct {
 	mark      tidemill.Mark // of the newest hand-out
 	due       time.Time
 	out       bool // under a lease
+	back      bool // given back
 }
 
 // follows drives a store with random calls and compares every answer with a model,
@@ -167,7 +168,7 @@ func follows(t *testing.T, open func(t *testing.T, o deadletter.Options) Harness
 					if m.ID != h.id || string(m.Payload) != h.payload || m.Handed != h.handed || m.Tries != h.tries || slices.Contains(marks, m.Mark) {
 						r.Fatalf("received %s handed %d tries %d mark %+v, want %+v under a new mark", m.ID, m.Handed, m.Tries, m.Mark, h)
 					}
-					h.mark, h.due, h.out = m.Mark, clock.Now().Add(lease), true
+					h.mark, h.due, h.out, h.back = m.Mark, clock.Now().Add(lease), true, false
 					marks = append(marks, m.Mark)
 					of[m.Mark] = m.ID
 				}
@@ -193,14 +194,14 @@ func follows(t *testing.T, open func(t *testing.T, o deadletter.Options) Harness
 				if err := source.Settle(t.Context(), e); err != nil {
 					r.Fatal(err)
 				}
-				h := find(func(h *held) bool { return h.replaying && h.handed > 0 && h.mark == m })
+				h := find(func(h *held) bool { return h.replaying && h.handed > 0 && !h.back && h.mark == m })
 				if (e[0].Took == tidemill.Applied) != (h != nil) || e[0].Took == tidemill.Unanswered {
 					r.Fatalf("Settle %+v took %d, there was %+v", e[0], e[0].Took, h)
 				}
 				switch {
 				case h == nil || e[0].End == tidemill.Left:
 				case e[0].End == tidemill.Again:
-					h.due, h.out = clock.Now().Add(e[0].After), false
+					h.due, h.out, h.back = clock.Now().Add(e[0].After), false, true
 					if e[0].Burn {
 						h.tries++
 					}

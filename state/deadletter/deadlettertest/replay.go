@@ -225,6 +225,22 @@ var settleCases = []testcase{
 			t.Errorf("got %+v", got)
 		}
 	}},
+	{name: "takes what is given back once, however often it is said", reason: "the answer may be lost, and one failure burns one try", do: func(t *testing.T, f fixture) {
+		f.fill(t, 1)
+		f.replay(t, deadletter.Filter{}, 1)
+		s := f.Store.Open("p")
+		m := receive(t, s, 1)[0]
+		back := tidemill.Settlement{End: tidemill.Again, After: time.Minute, Burn: true}
+		settle(t, s, m, back, tidemill.Applied)
+		f.clock.Advance(time.Second)
+		settle(t, s, m, back, tidemill.Stale)
+		settle(t, s, m, delivered, tidemill.Stale)
+		settle(t, s, &tidemill.Message{ID: m.ID}, delivered, tidemill.Stale) // nobody holds it
+		f.clock.Advance(time.Minute - time.Second)
+		if m := receive(t, s, 1)[0]; m.Tries != 1 || m.Handed != 2 {
+			t.Errorf("tries %d, handed %d; want 1, 2", m.Tries, m.Handed)
+		}
+	}},
 	{name: "hands out again when a lease has run out, and the old one is stale", reason: "its holder is dead or too late", do: func(t *testing.T, f fixture) {
 		f.fill(t, 1)
 		f.replay(t, deadletter.Filter{}, 1)

@@ -86,7 +86,7 @@ func New(ctx context.Context, db *sqlitedb.DB, o deadletter.Options) (*Store, er
 		return nil, fmt.Errorf("open the dead letters: %w", err)
 	}
 	if err := db.Write(ctx, func(tx *sqlitedb.Tx) error {
-		_, err := tx.Exec("UPDATE deadletter SET until=0 WHERE state=1 AND until>0")
+		_, err := tx.Exec("UPDATE deadletter SET until=1 WHERE state=1 AND until>1") // long over: an end that was on its way still counts
 		return err
 	}); err != nil {
 		return nil, fmt.Errorf("open the dead letters: %w", err)
