@@ -1,0 +1,186 @@
+package kafkasink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/kafkaconn"
+)
+
+// TransactionOptions tune transactions.
+type TransactionOptions struct {
+	Options
+	// ID names the writer to the brokers. Two that are alive at once must not have the same
+	// name: the older would be shut out. One that starts with the name of one that died
+	// ends its open transactions at once; under another name readers wait for Timeout.
+	ID string
+	// AtOnce is how many may be open at a time; 0: 1. Each has a client of its own.
+	AtOnce int
+	// Timeout is after how long the brokers give up a transaction that nobody ends; 0: 5
+	// minutes. Brokers allow 15 at the most, unless they are told otherwise.
+	Timeout time.Duration
+}
+
+// timeout is TransactionOptions.Timeout where it is not given, and patience how long the
+// end of a transaction may take.
+const (
+	timeout  = 5 * time.Minute
+	patience = 30 * time.Second
+)
+
+// Transactions are a writer of batches that appear to readers of what is committed
+// (isolation.level=read_committed) wholly or not at all.
+type Transactions struct {
+	cluster *kafkaconn.Cluster
+	o       TransactionOptions
+	free    chan *writer // those that no transaction has
+}
+
+// writer is a client and its name; the client is nil until it is needed, and after it was
+// spoilt.
+type writer struct {
+	id     string
+	client *kgo.Client
+}
+
+// NewTransactions makes a writer, which connects when it is first used.
+func NewTransactions(cluster *kafkaconn.Cluster, o TransactionOptions) (*Transactions, error) {
+	var err error
+	if o.Options, err = o.withDefaults(); err != nil {
+		return nil, err
+	}
+	switch {
+	case o.ID == "":
+		return nil, errors.New("kafka transactions: they need a name (ID)")
+	case o.AtOnce < 0 || o.Timeout < 0:
+		return nil, errors.New("kafka transactions: AtOnce and Timeout must not be negative")
+	}
+	if o.AtOnce == 0 {
+		o.AtOnce = 1
+	}
+	if o.Timeout == 0 {
+		o.Timeout = timeout
+	}
+	t := &Transactions{cluster: cluster, o: o, free: make(chan *writer, o.AtOnce)}
+	for n := range o.AtOnce {
+		t.free <- &writer{id: fmt.Sprintf("%s-%d", o.ID, n)}
+	}
+	return t, nil
+}
+
+// Close ends the clients. No transaction may be open.
+func (t *Transactions) Close() {
+	for range t.o.AtOnce {
+		if w := <-t.free; w.client != nil {
+			w.client.Close()
+		}
+	}
+}
+
+// Begin begins a transaction, and waits while AtOnce are open. Commit or Abort ends it.
+func (t *Transactions) Begin(ctx context.Context) (*Transaction, error) {
+	var w *writer
+	select {
+	case w = <-t.free:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if err := t.open(w); err != nil {
+		t.spoilt(w)
+		return nil, err
+	}
+	return &Transaction{t: t, w: w}, nil
+}
+
+// open begins a transaction with a writer's client, or with a new one where that cannot go
+// on.
+func (t *Transactions) open(w *writer) error {
+	if w.client != nil {
+		if w.client.BeginTransaction() == nil {
+			return nil
+		}
+		w.client.Close()
+		w.client = nil
+	}
+	client, err := t.cluster.Client(append(producer(t.o.Options), kgo.TransactionalID(w.id), kgo.TransactionTimeout(t.o.Timeout))...)
+	if err != nil {
+		return err
+	}
+	w.client = client
+	return kafkaconn.Error(client.BeginTransaction(), "begin the transaction %s", w.id)
+}
+
+// spoilt gives a writer back whose client cannot be told what it is in.
+func (t *Transactions) spoilt(w *writer) {
+	if w.client != nil {
+		w.client.Close()
+		w.client = nil
+	}
+	t.free <- w
+}
+
+// Transaction is one batch that appears wholly or not at all, written in parts. It is used
+// by one goroutine at a time.
+type Transaction struct {
+	t   *Transactions
+	w   *writer
+	err error // why it cannot be committed any more
+}
+
+// Write is Sink.Write, within the transaction: nil means that the brokers have the records,
+// not that anybody can read them. After an error only Abort is possible.
+func (x *Transaction) Write(ctx context.Context, batch []*tidemill.Message) error {
+	switch {
+	case x.w == nil:
+		return tidemill.Fail(tidemill.Internal, "write in a transaction: it has ended")
+	case x.err == nil:
+		x.err = write(ctx, x.w.client, x.t.o.Topic, batch)
+	}
+	return x.err
+}
+
+// Commit makes what was written appear, all at once. After an error of kind Unknown nobody
+// can say whether it does; after others it does not. The end of ctx does not stop it: it
+// takes half a minute at the most.
+func (x *Transaction) Commit(ctx context.Context) error {
+	switch {
+	case x.w == nil:
+		return tidemill.Fail(tidemill.Internal, "commit a transaction: it has ended")
+	case x.err != nil:
+		x.Abort(ctx)
+		return x.err
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	err := x.w.client.EndTransaction(ending, kgo.TryCommit)
+	if err == nil {
+		x.t.free <- x.w
+		x.w = nil
+		return nil
+	}
+	id := x.w.id
+	x.Abort(ctx)
+	return tidemill.Fail(tidemill.Unknown, "commit the transaction %s: %w", id, err)
+}
+
+// Abort ends the transaction without a trace for readers of what is committed. It may be
+// called after Commit, and does nothing then.
+func (x *Transaction) Abort(ctx context.Context) {
+	w := x.w
+	if w == nil {
+		return
+	}
+	x.w = nil
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	if w.client.AbortBufferedRecords(ending) != nil || w.client.EndTransaction(ending, kgo.TryAbort) != nil {
+		x.t.spoilt(w) // the next one of its name ends what it has left open
+		return
+	}
+	x.t.free <- w
+}
