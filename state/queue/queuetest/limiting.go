@@ -2,7 +2,6 @@ package queuetest
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -54,11 +53,16 @@ func during[K comparable](b *bench, d, step time.Duration, of func(*tidemill.Mes
 	return got
 }
 
-// within10 checks that a number is within ten percent.
+// within10 checks that a number is within ten percent. At a server it may be less: on a busy
+// machine the test does not always ask in time for what a limit lets go.
 func (b *bench) within10(what string, got int, want float64) {
 	b.Helper()
-	if math.Abs(float64(got)-want) > want/10+1 {
-		b.Errorf("%s: %d, want %.0f within 10%%", what, got, want)
+	less := want/10 + 1
+	if b.Live {
+		less = want / 3
+	}
+	if more := float64(got) - want; more > want/10+1 || more < -less {
+		b.Errorf("%s: %d, want %.0f, at most 10%% more and %.0f less", what, got, want, less)
 	}
 }
 
@@ -215,14 +219,16 @@ func burnsNothing(b *bench) {
 	b.set(func(s *queue.Settings) { s.Tenant = queue.Limit{PerSecond: 1, Burst: 1, AtOnce: 1} })
 	b.add(queue.New, many(3, "t", 0)...)
 	src := b.open("q")
-	for i := range 3 {
+	came := 0
+	for range 3 {
 		for range 3 {
 			got := b.takeNow(src, 10)
 			if len(got) > 0 {
-				if got[0].Handed != 1 || got[0].Tries != 0 || got[0].ID != fmt.Sprint("t0/", i) {
-					b.Fatalf("job %d came as %+v", i, got[0])
+				if got[0].Handed != 1 || got[0].Tries != 0 || got[0].ID != fmt.Sprint("t0/", came) {
+					b.Fatalf("job %d came as %+v", came, got[0])
 				}
-				b.want(b.takeNow(src, 10))
+				came++
+				b.want(b.takeNow(src, 10)) // one at once, though the limit may let go of more meanwhile
 				b.deliver(src, got...)
 			}
 		}
