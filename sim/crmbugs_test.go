@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,6 +42,53 @@ func (l begun) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) er
 // beginning changes what the sync log is asked.
 func beginning(before func(*ledger.Entry, *ledger.Begin)) func(*CRMParts) {
 	return func(p *CRMParts) { p.Log = begun{p.Log, before, nil} }
+}
+
+// without is a sync log that does not tell what was done before.
+func without(what func(*ledger.Entry)) func(*CRMParts) {
+	return func(p *CRMParts) { p.Log = begun{p.Log, func(*ledger.Entry, *ledger.Begin) {}, what} }
+}
+
+// onlyTheLast is a sync log that keeps for whose sake an event was handled last.
+type onlyTheLast struct{ ledger.Store }
+
+func (l onlyTheLast) End(ctx context.Context, es []*ledger.Entry) error {
+	for _, e := range es {
+		if lines := strings.SplitAfter(string(e.Result), "\n"); e.State == ledger.Done && len(lines) > 1 {
+			e.Result = []byte(lines[len(lines)-2])
+		}
+	}
+	return l.Store.End(ctx, es)
+}
+
+// believed is a sync log that is not asked for longer leases: they are believed to be given.
+type believed struct {
+	ledger.Store
+	mu    *sync.Mutex // guards given
+	given map[uint64]map[string]ledger.Entry
+}
+
+func (l believed) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) error {
+	l.mu.Lock()
+	before := l.given[es[0].Call]
+	l.mu.Unlock()
+	if before != nil {
+		for _, e := range es {
+			*e = before[e.Key]
+		}
+		return nil
+	}
+	err := l.Store.Begin(ctx, es, o)
+	if err == nil {
+		given := map[string]ledger.Entry{}
+		for _, e := range es {
+			given[e.Key] = *e
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.given[es[0].Call] = given
+	}
+	return err
 }
 
 // neverFails is a sync log in which failures are left open.
@@ -201,7 +249,9 @@ func (l stuck) End(ctx context.Context, es []*ledger.Entry) error {
 func TestTheCheckerFindsPlantedBugsOfCRM(t *testing.T) {
 	with := crmWith
 	findBugs(t, 150, []planted{
-		{"the sync log remembers nothing", with(func(p *CRMParts) { p.Log = forgetful{p.Log} })},
+		{"the sync log remembers nothing", with(func(p *CRMParts) {
+			p.Log = begun{p.Log, func(_ *ledger.Entry, o *ledger.Begin) { o.Anew = true }, func(e *ledger.Entry) { e.LastResult = nil }}
+		})},
 		{"the sync log is not told of the end", with(func(p *CRMParts) { p.Log = endless{p.Log} })},
 		{"failures are not written", with(func(p *CRMParts) { p.Log = neverFails{p.Log} })},
 		{"failures are written as completed", with(func(p *CRMParts) { p.Log = alwaysDone{p.Log} })},
@@ -254,6 +304,19 @@ func TestTheCheckerFindsPlantedBugsOfCRM(t *testing.T) {
 			p.Options.PerSecond = crmPerTenant
 		})},
 		{"the door says yes before the queue does", with(func(p *CRMParts) { p.Door = ackBeforeDurable{p.Door} })},
+	})
+}
+
+// What follows shows where a process stands still, or its answers get lost, beside a replay:
+// more seldom than the others.
+func TestTheCheckerFindsPlantedBugsOfCRMBesideReplays(t *testing.T) {
+	with := crmWith
+	findBugs(t, 500, []planted{
+		{"what failed does not say what was done before", with(without(func(e *ledger.Entry) { e.LastResult = nil }))},
+		{"what is completed does not say for whom", with(without(func(e *ledger.Entry) { e.Result, e.LastResult = nil, nil }))},
+		{"only the last is remembered", with(func(p *CRMParts) { p.Log = onlyTheLast{p.Log} })},
+		{"a lease is believed to be renewed", with(func(p *CRMParts) { p.Log = believed{p.Log, &sync.Mutex{}, map[uint64]map[string]ledger.Entry{}} })},
+		{"a clock that stands still with its process", with(func(p *CRMParts) { p.Options.Now = func() time.Time { return epoch.Add(time.Since(epoch) / 100) } })},
 	})
 }
 

@@ -3,7 +3,6 @@ package sim
 import (
 	"bytes"
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,25 +11,6 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/systems/crm"
 )
-
-// Holes of the product that are known, by what happens then. One that is mended is to be
-// taken out of here: then it is a fault.
-const (
-	Late     = "handled after somebody took it over" // it stood still between its look at the lease and the call
-	Reopened = "handled again beside another job"    // a job whose end got lost comes again after another job of its event has begun the entry
-	Stood    = "handled again for who stood still"   // a replay whose second begin, or whose letter, comes after another has done it
-	Twice    = "a replay handled again"              // beside another replay of the same event, once in a thousand runs: not understood
-	Forgot   = "handled again by who knew"           // its end could not be written, and the job came again to the same process
-)
-
-var crmHoles = []string{Late, Reopened, Stood, Twice, Forgot}
-
-// hole is fault for what is known.
-func (w *crmWorld) hole(name, format string, args ...any) {
-	if w.count[name]++; !slices.Contains(crmHoles, name) {
-		w.fault(format, args...)
-	}
-}
 
 // came notes a job that the queue has taken in.
 func (w *crmWorld) came(m *tidemill.Message) {
@@ -112,18 +92,8 @@ func (w *crmWorld) lettered(x *tidemill.Letter) {
 // crmTries are those of an event in all.
 const crmTries = 3
 
-// firstAsked is when a call was made first that may have been repeated since.
-func (w *crmWorld) firstAsked(call uint64) time.Time {
-	w.book.Lock()
-	defer w.book.Unlock()
-	if w.asks[call].IsZero() || call == 0 {
-		w.asks[call] = time.Now()
-	}
-	return w.asks[call]
-}
-
 // begins notes who has which event, and for how long.
-func (w *crmWorld) begins(es []*ledger.Entry, until time.Time, still bool) {
+func (w *crmWorld) begins(es []*ledger.Entry, until time.Time) {
 	w.book.Lock()
 	defer w.book.Unlock()
 	for _, e := range es {
@@ -131,20 +101,6 @@ func (w *crmWorld) begins(es []*ledger.Entry, until time.Time, still bool) {
 			continue
 		}
 		w.until[e.Token], w.newest[e.Key] = until, e.Token
-		is := w.byKey[e.Key]
-		for _, d := range is.calls {
-			d.racing = d.racing || w.writing[d.token] > 0
-		}
-		is.still, is.tokens = is.still || still, append(is.tokens, e.Token)
-	}
-}
-
-// writes notes ends that are under way.
-func (w *crmWorld) writes(es []*ledger.Entry, n int) {
-	w.book.Lock()
-	defer w.book.Unlock()
-	for _, e := range es {
-		w.writing[e.Token] += n
 	}
 }
 
@@ -179,14 +135,13 @@ func (w *crmWorld) logged(es []*ledger.Entry, err error) {
 	}
 }
 
-// unlogged notes of which events a process could not write the end.
+// unlogged counts the events of which a process could not write the end.
 func (w *crmWorld) unlogged(p *process, es []ledger.Entry) {
 	w.book.Lock()
 	defer w.book.Unlock()
 	for _, x := range es {
 		for _, d := range w.byKey[x.Key].calls {
 			if d.token == x.Token && d.p == p && d.good && x.State == ledger.Done {
-				d.unsaid = true
 				w.count[Unanswered]++
 			}
 		}

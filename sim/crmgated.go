@@ -71,33 +71,6 @@ type crmLettersOnRecord struct {
 // crmLease is how long an event is to be left alone whose worker may still live.
 const crmLease = queue.Lease
 
-// still is how long a process stood still at a call after which another may have done its
-// work.
-const still = 20 * time.Second
-
-// crmLetters are dead letters as a process has them.
-type crmLetters struct {
-	gatedLetters
-	w *crmWorld
-}
-
-func (s crmLetters) Put(ctx context.Context, letters []tidemill.Letter) error {
-	asked := time.Now()
-	defer func() {
-		if time.Since(asked) < still {
-			return
-		}
-		s.w.book.Lock()
-		defer s.w.book.Unlock()
-		for i := range letters {
-			if e := s.w.known(letters[i].Message.Payload); e != nil {
-				e.still = true
-			}
-		}
-	}()
-	return s.gatedLetters.Put(ctx, letters)
-}
-
 func (s crmLettersOnRecord) Put(ctx context.Context, letters []tidemill.Letter) error {
 	s.w.book.Lock()
 	defer s.w.book.Unlock()
@@ -167,11 +140,11 @@ type gatedLog struct {
 }
 
 func (l gatedLog) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) error {
-	own, asked := entries(es), l.w.firstAsked(es[0].Call)
+	own := entries(es)
 	err := l.do("begin", es, func() error {
 		err := l.Ledger.Begin(ctx, es, o)
 		if err == nil && l.name == "log" {
-			l.w.begins(es, ledger.Instant(time.Now().Add(crmLease)), o.Anew && time.Since(asked) >= still)
+			l.w.begins(es, ledger.Instant(time.Now().Add(crmLease)))
 		}
 		return err
 	})
@@ -185,8 +158,6 @@ func (l gatedLog) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin)
 
 func (l gatedLog) End(ctx context.Context, es []*ledger.Entry) error {
 	own := entries(es)
-	l.w.writes(es, 1)
-	defer l.w.writes(es, -1)
 	err := l.do("end", es, func() error {
 		err := l.Ledger.End(ctx, es)
 		if l.name == "log" {

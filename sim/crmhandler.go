@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -26,9 +25,6 @@ type deed struct {
 	took    bool      // the event's effect is there
 	good    bool      // and the system was told so
 	written bool      // the sync log says so
-	unsaid  bool      // the sync log could not be told
-	racing  bool      // its end was being written when somebody took it over
-	late    bool      // somebody had taken it over when it began
 }
 
 // left says whether nobody waits for the call any more.
@@ -219,7 +215,11 @@ func (w *crmWorld) counted(what string) {
 }
 
 // enters looks at a call as it begins. Of an event there is one at a time, of who has it,
-// and none of what is done, as far as anybody can know.
+// and none of what is done, as far as anybody can know. What nobody can is where the effect
+// and the note of it lie in two systems: whether a process that died had come so far, one
+// that stands still inside the call for longer than its lease, and what a process could not
+// tell the sync log until its lease was over, if another has the job then. For handlers in
+// a transaction there is nothing of that kind: see commits.
 func (w *crmWorld) enters(p *process, c *handler.Call) *deed {
 	now := time.Now()
 	e := w.byKey[c.Event.Tenant+"/"+c.Event.ID]
@@ -232,9 +232,7 @@ func (w *crmWorld) enters(p *process, c *handler.Call) *deed {
 		return d
 	}
 	if w.newest[e.key()] != d.token {
-		w.hole(Late, "%v is handled by process %d under token %d, and token %d has it now", e, p.n, d.token, w.newest[e.key()])
-		d.late, e.calls = true, append(e.calls, d)
-		return d
+		w.fault("%v is handled by process %d under token %d, and token %d has it now", e, p.n, d.token, w.newest[e.key()])
 	}
 	if at, ok := w.stopped[c.Replay]; ok && c.Replay != "" && w.g.calm && now.Sub(at) > 2*time.Minute {
 		w.fault("%v is replayed for %s, which was stopped %v ago", e, c.Replay, now.Sub(at))
@@ -252,20 +250,12 @@ func (w *crmWorld) enters(p *process, c *handler.Call) *deed {
 			w.fault("%v is handled by two at once: process %d since %v and process %d", e, o.p.n, now.Sub(o.began), p.n)
 		case o.ended.IsZero():
 			w.fault("%v is handled by process %d twice under one token", e, p.n)
-		case o.request != d.request || !o.good || o.late:
-		case (o.written || o.unsaid) && e.between(o.token, d.token):
-			w.hole(Reopened, "%v (request %q) is handled again, after another job of it was begun", e, d.request)
-		case o.written && e.still:
-			w.hole(Stood, "%v (request %q) is handled again", e, d.request)
-		case o.written && d.request != "":
-			w.hole(Twice, "%v (request %q) is handled again, and the sync log says that it is done", e, d.request)
+		case o.request != d.request || !o.good:
 		case o.written:
-			w.fault("%v (request %q) is handled again, and the sync log says that it is done", e, d.request)
-		case o.unsaid && over && o.racing:
-			w.count[LeaseLost]++
-		case o.unsaid && o.p == p && !p.gone:
-			w.hole(Forgot, "%v (request %q) is handled again by the process that knows that it is done", e, d.request)
-		case !o.written && !dead && !over && !o.p.gone:
+			w.fault("%v (request %q) is handled again by process %d, and the sync log was told that it is done", e, d.request, p.n)
+		case o.p == p && !p.gone:
+			w.fault("%v (request %q) is handled again by process %d, which has done it", e, d.request, p.n)
+		case !dead && !over && !o.p.gone:
 			w.fault("%v (request %q) is handled again by process %d, and process %d has done it", e, d.request, p.n, o.p.n)
 		}
 	}
@@ -282,11 +272,6 @@ func (w *crmWorld) returns(d *deed, good bool) {
 	}
 }
 
-// between says whether the event was begun after one token and before another.
-func (e *happening) between(one, other uint64) bool {
-	return slices.ContainsFunc(e.tokens, func(t uint64) bool { return one < t && t < other })
-}
-
 // failed is how many calls for an event came to nothing so far, as far as anybody knows.
 func (e *happening) failed() (n int) {
 	for _, d := range e.calls {
@@ -297,7 +282,7 @@ func (e *happening) failed() (n int) {
 	return n
 }
 
-// commits is the effect of a transaction.
+// commits is the effect of a transaction: once for the event, and once for each replay.
 func (w *crmWorld) commits(c *handler.Call) {
 	w.book.Lock()
 	defer w.book.Unlock()
@@ -305,12 +290,7 @@ func (w *crmWorld) commits(c *handler.Call) {
 	for _, d := range e.calls {
 		d.took = d.took || d.token == c.Entry.Token
 	}
-	reopened := slices.ContainsFunc(e.calls, func(d *deed) bool { return d.request == c.Replay && e.between(d.token, c.Entry.Token) })
-	if e.commits[c.Replay]++; e.commits[c.Replay] > 1 && reopened {
-		w.hole(Reopened, "%v (request %q) was committed %d times, after another job of it was begun", e, c.Replay, e.commits[c.Replay])
-	} else if e.commits[c.Replay] > 1 && e.still {
-		w.hole(Stood, "%v (request %q) was committed %d times", e, c.Replay, e.commits[c.Replay])
-	} else if e.commits[c.Replay] > 1 {
+	if e.commits[c.Replay]++; e.commits[c.Replay] > 1 {
 		w.fault("%v (request %q) was committed %d times", e, c.Replay, e.commits[c.Replay])
 	}
 }

@@ -36,8 +36,6 @@ type happening struct {
 	calls    []*deed
 	deaths   map[string]bool // by request: it had a letter
 	lettered bool
-	tokens   []uint64       // that it was begun under
-	still    bool           // somebody stood still with it for longer than leases last
 	commits  map[string]int // of the transaction, by request
 }
 

@@ -67,9 +67,7 @@ type crmWorld struct {
 	count    map[string]int
 	handouts map[string]*handout // by source and position
 	until    map[uint64]time.Time
-	writing  map[uint64]int       // ends that are under way, by token
 	newest   map[string]uint64    // token, by key of the sync log
-	asks     map[uint64]time.Time // calls of Begin, when they were made first
 	stopped  map[string]time.Time // replays, since when
 	requests []*crm.ReplayRequest // that were answered
 	up       []*crmInstance
@@ -93,7 +91,7 @@ type handout struct {
 
 func newCRMWorld(seed uint64, bug func(*CRMParts)) *crmWorld {
 	w := &crmWorld{stage: newStage(seed, 0xc4), bug: bug, count: map[string]int{}, byKey: map[string]*happening{}, handouts: map[string]*handout{},
-		until: map[uint64]time.Time{}, writing: map[uint64]int{}, asks: map[uint64]time.Time{}, newest: map[string]uint64{}, stopped: map[string]time.Time{}}
+		until: map[uint64]time.Time{}, newest: map[string]uint64{}, stopped: map[string]time.Time{}}
 	draw := rand.New(rand.NewPCG(seed, 0xc4e))
 	if w.peace = draw.IntN(8) == 0; w.peace {
 		clear(w.g.rates)
@@ -129,7 +127,7 @@ func (w *crmWorld) start() {
 	in := &crmInstance{p: p}
 	log := gatedLog{w, w.log, "log", p}
 	parts := CRMParts{Options: w.options(p.n), Door: gatedIntake{crmDoorOnRecord{w}, w.g, p},
-		Parts: crm.Parts{Queues: crmQueues{w.queues, w, p}, Letters: crmLetters{gatedLetters{crmLettersOnRecord{w.letters, w}, w.g, p}, w},
+		Parts: crm.Parts{Queues: crmQueues{w.queues, w, p}, Letters: gatedLetters{crmLettersOnRecord{w.letters, w}, w.g, p},
 			Log: log, Replays: gatedLog{w, w.asked, "replays", p}, Profiles: gatedProfiles{w.profiles, w.g, p}, Handlers: w.handlers(p, log)}}
 	if w.bug != nil {
 		w.bug(&parts)

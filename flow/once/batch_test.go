@@ -221,3 +221,40 @@ func TestTwoLanesFightOverTheSameWork(t *testing.T) {
 		t.Errorf("%d of 50 happened", len(effects))
 	}
 }
+
+// What took half a lease to begin is given back: others may begin it before its work ends.
+func TestWorkIsNotBegunOnALeaseThatIsHalfOver(t *testing.T) {
+	for _, c := range []struct {
+		stall   time.Duration
+		again   bool // it is the second begin that stalls
+		want    string
+		effects int
+		state   ledger.State
+	}{
+		{29 * time.Second, false, "live", 1, ledger.Done},
+		{30 * time.Second, false, "again in 15s", 0, ledger.Failed},
+		{2 * time.Minute, false, "again in 15s", 0, ledger.Failed},
+		{2 * time.Minute, true, "again in 15s", 1, ledger.Failed},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			if c.again {
+				w.do(nil, at("a", 1))
+				w.guard.Anew = func(*tidemill.Message) bool { return true }
+			}
+			w.book.stall = func(o ledger.Begin) {
+				if o.Anew == c.again {
+					time.Sleep(c.stall)
+				}
+			}
+			a := at("a", 2)
+			w.do(nil, a)
+			w.check(a, c.want, c.effects, c.state)
+			w.book.stall = nil
+			if c.state == ledger.Failed {
+				w.do(nil, at("a", 2))
+				w.check(a, c.want, c.effects+1, ledger.Done)
+			}
+		})
+	}
+}

@@ -34,7 +34,7 @@ func (w *guarded) end(ctx context.Context, running []*job, err error, began time
 			j.entry.State = ledger.Running
 		case failed != nil:
 			j.entry.State = ledger.Running
-		case j.entry.Stale:
+		case j.entry.Stale && j.task.Settlement().End != tidemill.Again: // else nothing happened
 			w.log.Error("work took longer than its lease: another may have done it too", "key", j.entry.Key, "lease", w.Lease)
 		}
 	}

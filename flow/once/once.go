@@ -54,8 +54,9 @@ type Guard struct {
 	// the entry is held, and the message fails (unknown).
 	Repeat bool
 
-	// Lease is how long others are kept off while the work runs, and is to be longer than
-	// a batch can take; 0 means 1 minute. A message that finds its work running comes
+	// Lease is how long others are kept off while the work runs, and is to be twice as long
+	// as a batch can take; 0 means 1 minute. Work is not begun when half of it is over: what
+	// stood still for so long comes again. A message that finds its work running comes
 	// again after a quarter of it.
 	Lease time.Duration
 
@@ -87,6 +88,8 @@ type guarded struct {
 	now  func() time.Time
 	call func() uint64 // a random number
 	log  *slog.Logger
+
+	asked time.Time // when the entries of the batch were begun at the earliest: their leases last from then
 
 	jobs []*job          // scratch: one for each live task that is guarded
 	free []*flow.Task    // scratch: the live ones that are not
@@ -217,6 +220,9 @@ func (w *guarded) open(ctx context.Context, o ledger.Begin) error {
 		e.Call = call
 	}
 	for try, wait := 1, firstWait; ; try, wait = try+1, 2*wait {
+		if !o.Anew {
+			w.asked = w.clock()
+		}
 		err := w.Ledger.Begin(ctx, w.es, o)
 		if err == nil || ctx.Err() != nil || try == beginTries {
 			return err
@@ -275,18 +281,19 @@ var errBroken = errors.New("an earlier try was cut off: it may have happened")
 // work does the work of the jobs that were admitted and writes how it ended.
 func (w *guarded) work(ctx context.Context, running []*job) (err error) {
 	began := w.clock()
-	if !w.Repeat {
-		n := 0
-		for i, j := range running {
-			if j.entry.Broken {
-				j.task.Fail(&tidemill.Error{Kind: tidemill.Unknown, Err: errBroken})
-				continue
-			}
+	n := 0
+	for i, j := range running {
+		switch {
+		case j.entry.Broken && !w.Repeat:
+			j.task.Fail(&tidemill.Error{Kind: tidemill.Unknown, Err: errBroken})
+		case max(began.Sub(w.asked), began.Round(0).Sub(w.asked.Round(0))) >= w.Lease/2: // it stood still, or the machine slept; nothing happened so far
+			j.task.Again(w.Lease / 4)
+		default:
 			w.run[n] = w.run[i]
 			n++
 		}
-		w.run = w.run[:n]
 	}
+	w.run = w.run[:n]
 	w.run = append(w.run, w.free...)
 	panicked := true
 	defer func() {

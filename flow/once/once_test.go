@@ -20,6 +20,7 @@ type book struct {
 	ledger.Store
 	begin error
 	lose  int                 // answers of Begin, the next ones
+	stall func(ledger.Begin)  // how long it is until it begins; nil: at once
 	end   func(try int) error // nil: it works
 	tries int
 }
@@ -27,6 +28,9 @@ type book struct {
 func (b *book) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) error {
 	if b.begin != nil {
 		return b.begin
+	}
+	if b.stall != nil {
+		b.stall(o)
 	}
 	if b.lose > 0 {
 		b.lose--

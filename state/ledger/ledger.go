@@ -66,6 +66,12 @@ type Entry struct {
 	Created, Started, Ended time.Time // set by the ledger, to the millisecond, UTC
 	Stale                   bool      // End's answer: the token was not the newest, nothing was changed
 	Broken                  bool      // Begin's answer beside Fresh: an earlier try began and never ended, so its effect may be there
+	// LastResult and LastErr are Begin's answer beside Fresh: Result and Err of the End
+	// before this Begin, whoever's that was; empty where there was none. They are kept until
+	// the next End, so that work which builds on what was done before finds it whenever its
+	// holder dies.
+	LastResult []byte
+	LastErr    string
 }
 
 // Filter chooses entries by time of creation, both ends included; zero fields match all.
@@ -82,7 +88,8 @@ type Ledger interface {
 	// Begin opens each entry under a lease, durably, and sets its fields as they are in
 	// the ledger; Token is set where the answer is Fresh and zero elsewhere, Result where
 	// it is Done. Of concurrent callers exactly one gets Fresh; the same Holder gets Fresh
-	// again, with a newer token. A lease that ran out is taken over. A key given twice in
+	// again, with a newer token. A lease that ran out is taken over. Where the answer is Fresh
+	// LastResult and LastErr say what the End before wrote. A key given twice in
 	// one call is Running the second time. Anew opens entries that are Done or Held too
 	// (replay). Where both have a Print and these differ the answer is Conflict, whatever
 	// the entry's state, and says nothing else of it: whose it is, it is not the caller's.

@@ -154,6 +154,7 @@ func (r *Record) Answer(e *Entry, o Opening) {
 	e.Result = nil
 	switch {
 	case opened:
+		e.LastResult, e.LastErr = bytes.Clone(r.Result), r.Err
 		e.State, e.Err = Fresh, "" // what End is to write starts empty
 	case r.State == Done:
 		e.Token, e.Result = 0, bytes.Clone(r.Result)
@@ -166,6 +167,7 @@ func (r *Record) Answer(e *Entry, o Opening) {
 // the entry that is there.
 func (e *Entry) Refuse() {
 	e.State, e.Token, e.Result, e.Err, e.Stale, e.Broken = Conflict, 0, nil, "", false, false
+	e.LastResult, e.LastErr = nil, ""
 	e.Tries, e.Created, e.Started, e.Ended = 0, time.Time{}, time.Time{}, time.Time{}
 }
 

@@ -36,11 +36,15 @@ func TestTwoReplaysInOneBatch(t *testing.T) {
 type slowProfiles struct {
 	profile.Resolver
 	slow *bool
+	then func() // what else happens then; nil: nothing
 }
 
 func (p slowProfiles) Resolve(ctx context.Context, asks []profile.Ask, answers []profile.Answer) error {
 	if *p.slow {
 		*p.slow = false
+		if p.then != nil {
+			p.then()
+		}
 		time.Sleep(40 * time.Second)
 	}
 	return p.Resolver.Resolve(ctx, asks, answers)
@@ -53,7 +57,7 @@ func TestAWorkerThatLostItsEventCallsNoHandler(t *testing.T) {
 		ctx := context.Background()
 		slow := false
 		p := w.parts(w.does(nil, "*"))
-		p.Profiles = slowProfiles{p.Profiles, &slow}
+		p.Profiles = slowProfiles{p.Profiles, &slow, nil}
 		w.startWith(p, crm.Options{Workers: 2})
 		w.send(raw("club", "e1", "a", ""))
 		rest(time.Second)

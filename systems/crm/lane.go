@@ -29,27 +29,32 @@ type lane struct {
 	now    func() time.Time
 	random func() float64
 
-	jobs    []*job              // of the batch, in its order
-	of      map[*flow.Task]*job // likewise
-	keys    map[string]*job     // by key of the sync log, the first of each
-	kept    time.Time           // when ends were written and leases renewed last
-	run     int                 // handlers called since
-	away    error               // why the sync log could not be reached
-	unbegun bool                // it was so before anything began
+	jobs    []*job                 // of the batch, in its order
+	of      map[*flow.Task]*job    // likewise
+	calls   map[*handler.Call]*job // those that came so far
+	keys    map[string]*job        // by key of the sync log, the first of each
+	kept    time.Time              // when ends were written and leases renewed last
+	run     int                    // handlers called since
+	away    error                  // why the sync log could not be reached
+	unbegun bool                   // it was so before anything began
 }
 
 // job is a task of the batch with what became of it.
 type job struct {
 	task    *flow.Task
+	request string        // the replay that the job is of; empty: of none
 	call    *handler.Call // nil: it did not come so far
 	spec    *handler.Spec
 	entry   *ledger.Entry // the guard's own, where the event is this worker's
+	did     did           // for whose sakes the event was handled before
+	holder  string        // of the entry, as the guard says it
 	renewed ledger.Entry  // what begins the entry once more, for a longer lease
+	until   time.Time     // the entry is this worker's until then at least, by its own clock
 	took    time.Duration
 	tried   bool // the handler has answered
 	done    bool // and it is to be written that it is done
 	ended   bool // the sync log knows
-	lost    bool // somebody else has taken it over
+	lost    bool // somebody else has taken it over, or may have
 }
 
 // work makes the work of one worker.
@@ -58,7 +63,8 @@ func (s *System) work(env flow.Env) flow.Work {
 	if env.Rand != nil {
 		random = env.Rand.Float64
 	}
-	l := &lane{s: s, random: random, runner: handler.Runner{Log: s.o.Log}, now: s.o.Now, of: map[*flow.Task]*job{}, keys: map[string]*job{}}
+	l := &lane{s: s, random: random, now: s.o.Now, of: map[*flow.Task]*job{}, calls: map[*handler.Call]*job{}, keys: map[string]*job{}}
+	l.runner = handler.Runner{Log: s.o.Log, Before: l.before}
 	guard := once.Guard{
 		Ledger: l, Lease: s.o.Lease, Repeat: true,
 		Key:  func(m *tidemill.Message) string { return keyOf(m.Tenant, EventOf(m)) },
@@ -85,9 +91,9 @@ func (l *lane) Do(ctx context.Context, batch []*flow.Task) error {
 		if !t.Live() {
 			continue
 		}
-		j := &job{task: t}
+		j := &job{task: t, request: RequestOf(&t.Message)}
 		l.jobs, l.of[t] = append(l.jobs, j), j
-		if l.s.replays.stopped(ctx, l.s.p.Replays, RequestOf(&t.Message)) {
+		if l.s.replays.stopped(ctx, l.s.p.Replays, j.request) {
 			t.Skip(ReplayStopped)
 			continue
 		}
@@ -110,15 +116,13 @@ func (l *lane) blame(j *job) {
 	if _, failure := j.task.Outcome(); failure == nil || l.away == nil || !l.unbegun && !j.done {
 		return
 	}
-	if j.done {
-		l.s.unwritten.add(keyOf(j.task.Tenant, j.task.ID))
-	}
 	j.task.Fail(tidemill.Fail(tidemill.Partner, "the sync log cannot be reached: %w", l.away))
 }
 
 func (l *lane) forget() {
 	clear(l.jobs)
 	clear(l.of)
+	clear(l.calls)
 	clear(l.keys)
 	l.jobs, l.run, l.away, l.unbegun = l.jobs[:0], 0, nil, false
 }

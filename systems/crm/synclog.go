@@ -8,30 +8,99 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/systems/crm/handler"
 )
 
 // The sync log under the guard. An entry is held by the job's position and the hand-out: a
 // job that is handed out again while its last worker may still be alive waits until the
 // lease of that one is over. The guard knows positions only, and sees those.
 
-// Begin implements ledger.Ledger.
+// Begin implements ledger.Ledger. A job is answered by what was done for its sake, not by how
+// the entry stands: the event may have been begun since for another's, and have failed.
 func (l *lane) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) error {
 	for _, e := range es {
 		j := l.keys[e.Key]
-		if e.Holder != "" {
+		if j.holder = e.Holder; e.Holder != "" {
 			e.Holder += "#" + strconv.Itoa(j.task.Handed)
 		}
 		j.renewed = ledger.Entry{Key: e.Key, Tenant: e.Tenant, Type: e.Type, Holder: e.Holder, Call: e.Call}
 	}
-	l.away = l.s.p.Log.Begin(ctx, es, o)
-	l.unbegun = l.away != nil
-	for _, e := range es {
-		e.Holder, _, _ = strings.Cut(e.Holder, "#")
-		if j := l.keys[e.Key]; l.away == nil && e.State == ledger.Fresh {
-			j.entry = e
+	until := l.now().Add(l.s.o.Lease) // at least: it begins when the sync log hears of it
+	err := l.s.p.Log.Begin(ctx, es, o)
+	if err == nil {
+		var done []*job
+		for _, e := range es {
+			j := l.keys[e.Key]
+			if e.Holder, _, _ = strings.Cut(e.Holder, "#"); l.isDone(j, e) {
+				done = append(done, j)
+			}
+			j.until = until
+		}
+		err = l.putBack(ctx, done)
+	}
+	if l.away, l.unbegun = err, err != nil; err != nil {
+		for _, e := range es { // they may be begun again
+			e.Holder = l.keys[e.Key].holder
 		}
 	}
-	return l.away
+	return err
+}
+
+// isDone takes in what the sync log says of an entry, and says whether it was opened for a
+// job whose work is done.
+func (l *lane) isDone(j *job, e *ledger.Entry) bool {
+	switch e.State {
+	case ledger.Done:
+		if j.did = didOf(e.Result); j.did == nil { // of an older version, which says no more than who held it
+			j.did = did{""}
+			return false
+		}
+		if j.request != "" {
+			if e.Holder = ""; j.did.has(j.request) {
+				e.Holder = j.holder // it is this one's
+			}
+		}
+	case ledger.Fresh:
+		j.entry = e
+		if len(e.LastResult) > 0 {
+			j.did = didOf(e.LastResult)
+		}
+		return j.did.has(j.request) || l.s.unwritten.has(work{e.Key, j.request})
+	}
+	return false
+}
+
+// putBack ends entries that were opened for jobs whose work is done, as they were before, and
+// answers that they are done.
+func (l *lane) putBack(ctx context.Context, jobs []*job) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	ends := make([]*ledger.Entry, len(jobs))
+	for i, j := range jobs {
+		e := *j.entry
+		e.State, e.Err, e.Result = ledger.Done, "", j.did.with(j.request).kept()
+		if j.did.has(j.request) {
+			if e.Result = j.did.kept(); e.LastErr != "" { // of a replay, which is tried again or is a letter
+				e.State, e.Err = ledger.Failed, e.LastErr
+			}
+		}
+		ends[i] = &e
+	}
+	if err := l.s.p.Log.End(ctx, ends); err != nil {
+		return err
+	}
+	for i, j := range jobs {
+		e, written := j.entry, j.did.has(j.request)
+		e.State, e.Token, e.Broken, e.Holder = ledger.Done, 0, false, ""
+		if j.request != "" || !written {
+			e.Holder = j.holder
+		}
+		if j.entry = nil; !ends[i].Stale {
+			l.s.unwritten.written([]work{{e.Key, j.request}})
+		}
+	}
+	return nil
 }
 
 // End implements ledger.Ledger. What was ended on the way is not ended again.
@@ -39,17 +108,40 @@ func (l *lane) End(ctx context.Context, es []*ledger.Entry) error {
 	todo := make([]*ledger.Entry, 0, len(es))
 	for _, e := range es {
 		j := l.keys[e.Key]
-		j.done = e.State == ledger.Done
-		if !j.ended {
-			e.Err = j.why()
+		if j.done = e.State == ledger.Done; !j.ended {
 			todo = append(todo, e)
 		}
 	}
-	l.away = nil
-	if len(todo) > 0 {
-		l.away = l.s.p.Log.End(ctx, todo)
-	}
+	l.away = l.end(ctx, todo)
 	return l.away
+}
+
+// end writes how events ended. What is done is known in this process from now on, whether
+// the sync log takes it or not.
+func (l *lane) end(ctx context.Context, es []*ledger.Entry) error {
+	if len(es) == 0 {
+		return nil
+	}
+	done := make([]work, 0, len(es))
+	for _, e := range es {
+		j := l.keys[e.Key]
+		if e.Err, e.Result = j.why(), j.did.kept(); e.State == ledger.Done {
+			e.Result = j.did.with(j.request).kept()
+			done = append(done, work{e.Key, j.request})
+		}
+	}
+	l.s.unwritten.add(done)
+	if err := l.s.p.Log.End(ctx, es); err != nil {
+		return err
+	}
+	done = done[:0]
+	for _, e := range es {
+		if e.State == ledger.Done && !e.Stale {
+			done = append(done, work{e.Key, l.keys[e.Key].request})
+		}
+	}
+	l.s.unwritten.written(done)
+	return nil
 }
 
 // why is what the sync log keeps of a failure: its kind, and what it was.
@@ -69,14 +161,56 @@ func (j *job) why() string {
 // skippedKind stands where a kind of failure stands, for events that nobody wanted.
 const skippedKind = "skipped"
 
+// before is a handler.Runner's Before.
+func (l *lane) before(ctx context.Context, spec *handler.Spec, calls []*handler.Call) error {
+	of := make([]*job, len(calls))
+	for i, c := range calls {
+		of[i] = l.calls[c]
+	}
+	if l.hold(ctx, spec, of); ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	for _, j := range of {
+		if j.lost {
+			return &tidemill.Error{Kind: tidemill.Transient, Err: handler.ErrTaken}
+		}
+	}
+	return nil
+}
+
+// hold looks at the leases of jobs immediately before a call of their handler. They are to
+// last longer than the call may take; a job whose lease may end before is lost, unless it
+// is renewed.
+func (l *lane) hold(ctx context.Context, spec *handler.Spec, jobs []*job) {
+	renew := false
+	for _, j := range jobs {
+		renew = renew || l.short(j, spec)
+	}
+	l.keep(ctx, renew)
+	for _, j := range jobs {
+		j.lost = j.lost || l.short(j, spec)
+	}
+}
+
+// short says whether a job's lease may end while its handler is called. It goes by the clock
+// that says less is left: the monotonic one stops while the machine sleeps, the other may be
+// set back.
+func (l *lane) short(j *job, spec *handler.Spec) bool {
+	if j.lost || j.entry == nil {
+		return false
+	}
+	now := l.now()
+	return min(j.until.Sub(now), j.until.Round(0).Sub(now.Round(0))) < spec.Timeout+handler.Grace
+}
+
 // Where handlers take their time, ends are written on the way, so that a crash repeats
 // little, and leases are renewed.
 const keepEvery = 100 * time.Millisecond
 
 // keep writes the ends of events whose handlers have answered, and renews the leases of those
 // that still wait for theirs, if it is time to; now: in any case. Where that fails nothing
-// is lost: the guard ends what is left at the end of the batch, and a lease that ran out
-// shows there.
+// is lost: the guard ends what is left at the end of the batch, and a lease that is not
+// renewed shows before the next call.
 func (l *lane) keep(ctx context.Context, now bool) {
 	at := l.now()
 	since := at.Sub(l.kept)
@@ -91,8 +225,7 @@ func (l *lane) keep(ctx context.Context, now bool) {
 		case j.entry == nil || j.ended || j.lost:
 		case j.tried || !j.task.Live() && j.task.Settlement().End == tidemill.Again:
 			e := *j.entry
-			e.State, e.Err, e.Result = ledger.Done, j.why(), nil
-			if e.Err != "" {
+			if e.State = ledger.Done; j.why() != "" {
 				e.State = ledger.Failed
 			}
 			ends, ended = append(ends, &e), append(ended, j)
@@ -101,7 +234,7 @@ func (l *lane) keep(ctx context.Context, now bool) {
 			waits, waiting = append(waits, &e), append(waiting, j)
 		}
 	}
-	if len(ends) > 0 && l.s.p.Log.End(ctx, ends) == nil {
+	if len(ends) > 0 && l.end(ctx, ends) == nil {
 		for i, j := range ended {
 			j.ended = true
 			if ends[i].Stale {
@@ -109,9 +242,23 @@ func (l *lane) keep(ctx context.Context, now bool) {
 			}
 		}
 	}
-	if len(waits) > 0 && l.s.p.Log.Begin(ctx, waits, ledger.Begin{Lease: l.s.o.Lease}) == nil {
-		for i, j := range waiting {
-			j.lost = waits[i].State != ledger.Fresh || waits[i].Token != j.entry.Token
+	if len(waits) > 0 {
+		l.renew(ctx, waits, waiting)
+	}
+}
+
+// renew begins entries once more, by the calls that have begun them.
+func (l *lane) renew(ctx context.Context, es []*ledger.Entry, jobs []*job) {
+	until := l.now().Add(l.s.o.Lease)
+	err := l.s.p.Log.Begin(ctx, es, ledger.Begin{Lease: l.s.o.Lease})
+	for i, j := range jobs {
+		switch {
+		case err != nil: // nobody asks again for each call of a handler
+			j.lost = j.spec != nil && l.short(j, j.spec)
+		case es[i].State != ledger.Fresh || es[i].Token != j.entry.Token:
+			j.lost = true
+		default:
+			j.until = until
 		}
 	}
 }

@@ -39,10 +39,6 @@ func (l *lane) route(ctx context.Context, batch []*item) error {
 			it.Fail(tidemill.Fail(tidemill.Validation, "the job is of event %q of tenant %q, and holds another", EventOf(&it.Message), it.Tenant))
 			continue
 		}
-		if j.entry != nil && j.entry.Broken && l.s.unwritten.take(keyOf(it.Tenant, it.ID)) {
-			it.Deliver() // only the sync log did not know
-			continue
-		}
 		switch n := j.killed(); {
 		case n > maxBroken:
 			it.Fail(tidemill.Fail(tidemill.Unknown, "it was begun %d times without an end: it seems to kill whoever works on it", n))
@@ -58,9 +54,11 @@ func (l *lane) route(ctx context.Context, batch []*item) error {
 			continue
 		}
 		j.spec = spec
-		j.call = &handler.Call{Event: *e, Attempt: it.Tries + 1, Replay: RequestOf(&it.Message)}
+		j.call = &handler.Call{Event: *e, Attempt: it.Tries + 1, Replay: j.request}
+		l.calls[j.call] = j
 		if j.entry != nil {
 			entry := *j.entry
+			entry.Result = j.did.with(j.request).kept() // of who ends it as done
 			j.call.Entry = &entry
 		}
 	}
@@ -141,16 +139,20 @@ func (l *lane) handle(ctx context.Context, batch []*item) error {
 
 // call makes one call of a handler, and ends its events.
 func (l *lane) call(ctx context.Context, spec *handler.Spec, batch []*item) {
-	l.keep(ctx, false)
+	of := make([]*job, len(batch))
+	for i, it := range batch {
+		of[i] = l.of[it.Task]
+	}
+	l.hold(ctx, spec, of)
 	calls, items := make([]*handler.Call, 0, len(batch)), make([]*item, 0, len(batch))
-	for _, it := range batch {
-		switch j := l.of[it.Task]; {
+	for i, it := range batch {
+		switch {
 		case ctx.Err() != nil:
 			it.Fail(context.Cause(ctx)) // it comes again
-		case j.lost:
+		case of[i].lost:
 			it.Again(l.s.o.Lease / 4)
 		default:
-			calls, items = append(calls, j.call), append(items, it)
+			calls, items = append(calls, of[i].call), append(items, it)
 		}
 	}
 	if len(calls) == 0 {

@@ -45,6 +45,40 @@ var beginCases = []testcase{
 			t.Errorf("got %v, want running", e.State)
 		}
 	}},
+	{"tells who opens it what the last End wrote", "work that builds on what was done before finds it, whoever dies meanwhile", func(t *testing.T, h Harness) {
+		tells := func(when string, e *ledger.Entry, result, cause string) {
+			t.Helper()
+			if e.State != ledger.Fresh || string(e.LastResult) != result || e.LastErr != cause || len(e.Result) != 0 || e.Err != "" {
+				t.Errorf("%s: %v, last %q and %q beside %q and %q; want fresh, last %q and %q", when, e.State, e.LastResult, e.LastErr, e.Result, e.Err, result, cause)
+			}
+		}
+		e := fresh(t, h.Ledger, "k", "a")
+		tells("new", e, "", "")
+		end(t, h.Ledger, e, ledger.Done, "one\x00", "")
+		if e = begin(t, h.Ledger, "k", "b", ledger.Begin{}); e.State != ledger.Done || len(e.LastResult) != 0 || string(e.Result) != "one\x00" {
+			t.Errorf("done: %+v, want its result, and nothing beside", e)
+		}
+		e = begin(t, h.Ledger, "k", "b", ledger.Begin{Anew: true})
+		tells("anew", e, "one\x00", "")
+		if e = begin(t, h.Ledger, "k", "c", ledger.Begin{}); e.State != ledger.Running || len(e.LastResult) != 0 {
+			t.Errorf("running: %+v, want nothing of the last", e)
+		}
+		e = fresh(t, h.Ledger, "k", "b")
+		tells("by the same holder", e, "one\x00", "")
+		h.Clock.Advance(time.Hour)
+		e = &ledger.Entry{Key: "k", Holder: "c", Call: 7}
+		for _, when := range []string{"taken over", "the same call again"} {
+			if err := h.Ledger.Begin(t.Context(), []*ledger.Entry{e}, ledger.Begin{}); err != nil {
+				t.Fatal(err)
+			}
+			tells(when, e, "one\x00", "")
+		}
+		end(t, h.Ledger, e, ledger.Failed, "two", "refused")
+		tells("failed", fresh(t, h.Ledger, "k", "d"), "two", "refused")
+		if found := all(t, h.Ledger, ledger.Filter{}); len(found) != 1 || len(found[0].LastResult) != 0 || found[0].LastErr != "" {
+			t.Errorf("shown: %+v, want nothing of the last", found)
+		}
+	}},
 	{"takes over a lease that ran out", "its holder is dead or too late", func(t *testing.T, h Harness) {
 		a := fresh(t, h.Ledger, "k", "a")
 		h.Clock.Advance(time.Minute)

@@ -161,7 +161,7 @@ func (p *pair) equal(r *rapid.T, what string, got, want []*ledger.Entry) {
 		return ok && token == b.Token && a.Key == b.Key && a.Tenant == b.Tenant && a.Type == b.Type && a.Holder == b.Holder && a.Call == b.Call &&
 			a.State == b.State && string(a.Result) == string(b.Result) && string(a.Payload) == string(b.Payload) && string(a.Print) == string(b.Print) &&
 			a.Tries == b.Tries && a.Err == b.Err && a.Created.Equal(b.Created) && a.Started.Equal(b.Started) && a.Ended.Equal(b.Ended) &&
-			a.Stale == b.Stale && a.Broken == b.Broken
+			a.Stale == b.Stale && a.Broken == b.Broken && string(a.LastResult) == string(b.LastResult) && a.LastErr == b.LastErr
 	})
 	if same {
 		return

@@ -19,10 +19,19 @@
 //	validation               the event is logged and skipped
 //	business                 the event is dead at once
 //
-// A handler is called once for each event that it took, but for crashes: one that was cut
-// off is called again, unless its effects are in the transaction that ends the event
-// ([InTransaction]). It must heed its context: when that ends, and a grace after it is over,
-// nobody waits for it any more, and it may find itself beside its own repetition.
+// A handler is called once for each event that it took, and once more for each replay that
+// asks for it. Where its effects are in the transaction that ends the event ([InTransaction])
+// that holds whatever happens. Otherwise it may be called again for what it has done
+//
+//   - when its process dies, or stands still for longer than the lease, between the effect
+//     and its being written down;
+//   - when the sync log cannot be reached for as long after the effect.
+//
+// [Call.Key] is the same for both calls, so that a far end can recognise the second, and
+// [Call.Token] is greater in the second, so that it can refuse what comes late of the first.
+//
+// It must heed its context: when that ends, and a grace after it is over, nobody waits for it
+// any more, and it may find itself beside its own repetition.
 package handler
 
 import (
@@ -50,9 +59,29 @@ type Call struct {
 	Replay  string    // the replay that asked for it; empty: it is the event itself
 
 	// Entry is a copy of the event's entry in the sync log, which the handler's own
-	// transaction may end (InTransaction); nil: there is none. Committed says that it did.
+	// transaction may end (InTransaction), with the Result that it has here; nil: there is
+	// none. Committed says that it did.
 	Entry     *ledger.Entry
 	Committed bool
+}
+
+// Key names what is to be done once: the same for all attempts of an event, another for each
+// replay of it.
+func (c *Call) Key() string {
+	key := c.Event.Tenant + "/" + c.Event.ID
+	if c.Replay != "" {
+		key += "~" + c.Replay
+	}
+	return key
+}
+
+// Token grows each time that somebody takes the event up, and so tells a call from an older
+// one that comes late. 0: there is no sync log.
+func (c *Call) Token() uint64 {
+	if c.Entry == nil {
+		return 0
+	}
+	return c.Entry.Token
 }
 
 // A Handler takes events.

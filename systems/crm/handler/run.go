@@ -24,6 +24,10 @@ const Grace = 2 * time.Second
 type Runner struct {
 	Log *slog.Logger // nil: discarded
 
+	// Before is asked immediately before each call of a handler, also of a part of what Run
+	// was given: its error is that of all events of the call, which is not made. Nil: all are.
+	Before func(ctx context.Context, s *Spec, calls []*Call) error
+
 	left <-chan result // the call that was left behind; nil: there is none
 }
 
@@ -61,8 +65,16 @@ func (r *Runner) Run(ctx context.Context, s *Spec, calls []*Call) []error {
 
 // part makes one call, or several of parts of it, and says whether anything is wrong.
 func (r *Runner) part(ctx context.Context, s *Spec, calls []*Call, errs []error) (bad bool) {
-	err := r.call(ctx, s, calls)
-	if err == nil {
+	err := error(nil)
+	if r.Before != nil {
+		if err = r.Before(ctx, s, calls); err != nil {
+			for i := range errs {
+				errs[i] = err
+			}
+			return true
+		}
+	}
+	if err = r.call(ctx, s, calls); err == nil {
 		return false
 	}
 	if partly, ok := errors.AsType[*tidemill.Partial](err); ok {

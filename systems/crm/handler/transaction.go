@@ -36,7 +36,7 @@ func (h inTransaction[Tx]) Handle(ctx context.Context, calls []*Call) error {
 			return tidemill.Fail(tidemill.Internal, "a handler in a transaction has no entry to end: it needs a system with a sync log")
 		}
 		e := *c.Entry
-		e.State, e.Err, e.Result = ledger.Done, "", nil
+		e.State, e.Err = ledger.Done, ""
 		es[i] = &e
 	}
 	for again := false; ; again = true {

@@ -3,6 +3,7 @@
 //
 // An event is one POST, signed as standardwebhooks.com has it. webhook-id is the same for all
 // attempts, by which a receiver recognises one that it has seen; of a replay it is another.
+// Tidemill-Token is greater in a later attempt, by which it tells what comes late.
 //
 //	{"event":{…as it was received…},"profile":{"id":"0198…","isNew":true}}
 //
@@ -41,6 +42,7 @@ import (
 const (
 	AttemptHeader = "Tidemill-Attempt" // from 1
 	ReplayHeader  = "Tidemill-Replay"  // the replay that asked for it; not sent where none did
+	TokenHeader   = "Tidemill-Token"   // a number, greater each time that the event is taken up: what comes under an older one is late
 )
 
 // Options describe an endpoint. URL and Secrets are required.
@@ -149,10 +151,12 @@ func message(c *handler.Call) (*tidemill.Message, error) {
 	body := append(make([]byte, 0, len(c.Event.Raw)+len(about)+24), `{"event":`...)
 	body = append(append(body, c.Event.Raw...), `,"profile":`...)
 	body = append(append(body, about...), '}')
-	m := &tidemill.Message{ID: c.Event.Tenant + "/" + c.Event.ID, Payload: body, Tries: c.Attempt - 1}
+	m := &tidemill.Message{ID: c.Key(), Payload: body, Tries: c.Attempt - 1}
 	if c.Replay != "" {
-		m.ID += "~" + c.Replay
-		m.Header = []tidemill.Field{{Name: []byte(ReplayHeader), Value: []byte(c.Replay)}}
+		m.Header = append(m.Header, tidemill.Field{Name: []byte(ReplayHeader), Value: []byte(c.Replay)})
+	}
+	if token := c.Token(); token != 0 {
+		m.Header = append(m.Header, tidemill.Field{Name: []byte(TokenHeader), Value: strconv.AppendUint(nil, token, 10)})
 	}
 	return m, nil
 }
@@ -161,8 +165,10 @@ func message(c *handler.Call) (*tidemill.Message, error) {
 func encode(m *tidemill.Message, r *httpsink.Request) error {
 	r.Body = append(r.Body, m.Payload...)
 	r.Header = map[string]string{AttemptHeader: strconv.Itoa(m.Tries + 1)}
-	if replay := m.Get(ReplayHeader); replay != nil {
-		r.Header[ReplayHeader] = string(replay)
+	for _, name := range []string{ReplayHeader, TokenHeader} {
+		if value := m.Get(name); value != nil {
+			r.Header[name] = string(value)
+		}
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/systems/crm/event"
 	"github.com/tidemill/tidemill/systems/crm/handler"
 	"github.com/tidemill/tidemill/systems/crm/webhook"
@@ -71,7 +72,7 @@ func TestARequest(t *testing.T) {
 	}))
 	defer server.Close()
 	e := open(t, webhook.Options{URL: server.URL, Header: map[string]string{"X-App": "1"}})
-	for _, change := range []func(*handler.Call){nil, func(c *handler.Call) { c.Attempt = 3 }, func(c *handler.Call) { c.Replay = "r1" }} {
+	for _, change := range []func(*handler.Call){nil, func(c *handler.Call) { c.Attempt, c.Entry = 3, &ledger.Entry{Token: 77} }, func(c *handler.Call) { c.Replay = "r1" }} {
 		if err := call(t, e, change); err != nil {
 			t.Fatal(err)
 		}
@@ -79,9 +80,9 @@ func TestARequest(t *testing.T) {
 	if want := `{"event":` + raw + `,"profile":{"id":"0198a000-0000-7000-8000-000000000001","isNew":true}}`; bodies[0] != want {
 		t.Errorf("body %s\nwant %s", bodies[0], want)
 	}
-	for i, want := range []struct{ id, attempt, replay string }{{"club/e1", "2", ""}, {"club/e1", "3", ""}, {"club/e1~r1", "2", "r1"}} {
+	for i, want := range []struct{ id, attempt, replay, token string }{{"club/e1", "2", "", ""}, {"club/e1", "3", "", "77"}, {"club/e1~r1", "2", "r1", ""}} {
 		h := got[i].Header
-		if h.Get("webhook-id") != want.id || h.Get(webhook.AttemptHeader) != want.attempt || h.Get(webhook.ReplayHeader) != want.replay || h.Get("X-App") != "1" || h.Get("Content-Type") != "application/json" {
+		if h.Get("webhook-id") != want.id || h.Get(webhook.AttemptHeader) != want.attempt || h.Get(webhook.ReplayHeader) != want.replay || h.Get(webhook.TokenHeader) != want.token || h.Get("X-App") != "1" || h.Get("Content-Type") != "application/json" {
 			t.Errorf("request %d: %v", i, h)
 		}
 	}
