@@ -58,6 +58,17 @@ type Bookkeeper interface {
 	Books(ctx context.Context) (Books, error)
 }
 
+// Bookkeepers are those of named sources that keep books.
+func Bookkeepers(sources map[string]Source) map[string]Bookkeeper {
+	all := map[string]Bookkeeper{}
+	for name, source := range sources {
+		if b, ok := source.(Bookkeeper); ok {
+			all[name] = b
+		}
+	}
+	return all
+}
+
 // ErrFlush is what Receive returns to ask the engine to finish what it holds.
 var ErrFlush = errors.New("tidemill: finish what is held")
 

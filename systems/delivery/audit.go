@@ -20,15 +20,8 @@ type Audit struct {
 
 // QueueAudit are the books of one queue, and of its dead letters.
 type QueueAudit struct {
-	Queue     string `json:"queue"`
-	Accepted  uint64 `json:"accepted"`
-	Delivered uint64 `json:"delivered"`
-	Skipped   uint64 `json:"skipped"`
-	Dead      uint64 `json:"dead"`
-	InFlight  uint64 `json:"in_flight"`
-	Lost      uint64 `json:"lost"`
-
-	Letters deadletter.Account `json:"dead_letters"`
+	Queue string `json:"queue"`
+	deadletter.Audit
 }
 
 // Audit reads the books and compares them.
@@ -52,39 +45,20 @@ func (s *System) Audit(ctx context.Context) (Audit, error) {
 	return a, nil
 }
 
-func (s *System) audit(ctx context.Context, name string, a *Audit) (q QueueAudit, err error) {
-	fault := func(wrong bool, format string, args ...any) {
-		if wrong {
-			a.Faults = append(a.Faults, fmt.Sprintf("queue %s: ", name)+fmt.Sprintf(format, args...))
-		}
-	}
-	// In this order: what happens meanwhile makes the later numbers larger, never smaller.
-	books, err := s.sources[name].(tidemill.Bookkeeper).Books(ctx)
+func (s *System) audit(ctx context.Context, name string, a *Audit) (QueueAudit, error) {
+	books := s.Books()
+	q, faults, err := deadletter.AuditOf(ctx, books[name], books[ReplayOf(name)], "jobs")
 	if err != nil {
-		return q, err
+		return QueueAudit{}, fmt.Errorf("audit queue %s: %w", name, err)
 	}
-	dead, err := s.sources[ReplayOf(name)].(tidemill.Bookkeeper).Books(ctx)
-	if err != nil {
-		return q, err
+	if q.Letters.Put < q.Dead {
+		faults = append(faults, "jobs are dead without a letter")
 	}
-	q = QueueAudit{Queue: name, Accepted: books.Accepted, Delivered: books.Settled.Delivered, Skipped: books.Settled.Skipped,
-		Dead: books.Settled.Dead, InFlight: books.Pending, Lost: books.Lost,
-		Letters: deadletter.AccountOf(dead)}
-	fault(books.Off() > 0, "%d jobs are missing: fewer ended or are in flight than were accepted", books.Off())
-	fault(books.Off() < 0, "%d jobs were counted twice: more ended or are in flight than were accepted", -books.Off())
-	fault(books.Lost > 0, "%d jobs were lost at the source", books.Lost)
-	fault(dead.Off() != 0, "dead letters do not add up: put is not held + replayed + discarded, by %d", dead.Off())
-	fault(dead.Accepted < books.Settled.Dead, "jobs are dead without a letter")
-	return q, nil
+	for _, f := range faults {
+		a.Faults = append(a.Faults, fmt.Sprintf("queue %s: %s", name, f))
+	}
+	return QueueAudit{name, q}, nil
 }
 
 // Books are those of every pipeline's source, by its name.
-func (s *System) Books() map[string]tidemill.Bookkeeper {
-	all := map[string]tidemill.Bookkeeper{}
-	for name, source := range s.sources {
-		if b, ok := source.(tidemill.Bookkeeper); ok {
-			all[name] = b
-		}
-	}
-	return all
-}
+func (s *System) Books() map[string]tidemill.Bookkeeper { return tidemill.Bookkeepers(s.sources) }
