@@ -1,0 +1,288 @@
+package gdelt
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/systems/windows/gdelt/progress"
+)
+
+// Look looks for new files and accepts those that are complete, as many as the backlog has
+// room for. When it returns, the rows of those files are durable as accepted. Receive looks by
+// itself when there is nothing else to do; call Look where somebody says that there are new
+// files. An error says that the place could not be read, or that something could not be
+// remembered; a file that cannot be read at the moment is logged and tried again.
+func (s *Source) Look(ctx context.Context) error {
+	select {
+	case s.look <- struct{}{}:
+		defer func() { <-s.look }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := s.load(ctx); err != nil {
+		return err
+	}
+	found, err := s.candidates(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range found {
+		if err := s.consider(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load takes over what was open before a start.
+func (s *Source) load(ctx context.Context) error {
+	s.mu.Lock()
+	loaded := s.loaded
+	s.mu.Unlock()
+	if loaded {
+		return nil
+	}
+	open, err := s.files.Open(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.place.tidy(func(name string) bool {
+		return slices.ContainsFunc(open, func(f progress.File) bool { return f.Name == name })
+	}); err != nil {
+		s.o.Log.WarnContext(ctx, "files that nobody needs could not be removed", "place", s.place.String(), "err", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.loaded {
+		return nil
+	}
+	for i := range open {
+		f := newFile(open[i])
+		f.begun = true
+		s.open = append(s.open, f)
+	}
+	s.loaded = true
+	return nil
+}
+
+func newFile(f progress.File) *file {
+	n, _ := ParseName(f.Name)
+	at := n.Time()
+	if at.IsZero() {
+		at = f.Mod
+	}
+	return &file{File: f, name: n, batch: []byte(n.Batch), time: at, out: map[uint64]hand{}}
+}
+
+// room is how many more files may be open.
+func (s *Source) room() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.o.Backlog - len(s.open)
+}
+
+// markEvery is how often it is noted which files are listed.
+const markEvery = 24 * time.Hour
+
+// candidates are the first files, by their names, that are complete and not known, or were
+// broken and are other ones now.
+func (s *Source) candidates(ctx context.Context) ([]entry, error) {
+	room, now := s.room(), s.o.Now()
+	mark := now.Sub(s.marked) >= markEvery
+	if room <= 0 && !mark {
+		return nil, nil
+	}
+	maps.DeleteFunc(s.avoid, func(_ string, until time.Time) bool { return !now.Before(until) })
+	seen := s.seen
+	s.seen = map[string]sight{} // of files that are gone nothing is kept
+	var found []entry           // the first room of them, sorted
+	more := false
+	var step []entry
+	flush := func() error {
+		names := make([]string, len(step))
+		for i, e := range step {
+			names[i] = e.name
+		}
+		known, err := s.files.Find(ctx, names)
+		if err != nil {
+			return err
+		}
+		if mark {
+			if err := s.files.Listed(ctx, names, now); err != nil {
+				return err
+			}
+		}
+		for i, e := range step {
+			switch known[i].Status {
+			case progress.Open:
+			case progress.Done:
+				s.removeDone(ctx, e.name)
+			default:
+				at, twice := slices.BinarySearchFunc(found, e.name, func(e entry, name string) int { return strings.Compare(e.name, name) })
+				more = more || at >= room
+				if _, avoid := s.avoid[e.name]; avoid || twice || at >= room || !s.complete(e, &known[i], seen, now) {
+					continue
+				}
+				found = slices.Insert(found, at, e)
+				if len(found) > room {
+					found, more = found[:room], true
+				}
+			}
+		}
+		step = step[:0]
+		return nil
+	}
+	err := s.place.list(ctx, func(e entry) error {
+		if e.name < s.o.Since {
+			return nil
+		}
+		if step = append(step, e); len(step) < listStep {
+			return nil
+		}
+		return flush()
+	})
+	if err == nil && len(step) > 0 {
+		err = flush()
+	}
+	s.mu.Lock()
+	s.more = more && err == nil
+	s.mu.Unlock()
+	if err != nil || !mark {
+		return found, err
+	}
+	s.marked = now
+	n, err := s.files.Forget(ctx, now.Add(-s.o.Remember))
+	if n > 0 {
+		s.o.Log.InfoContext(ctx, "files that are listed no more were forgotten", "place", s.place.String(), "files", n)
+	}
+	return found, err
+}
+
+// removeDone takes a file away that was done before, if that is wanted.
+func (s *Source) removeDone(ctx context.Context, name string) {
+	if !s.o.Remove || !s.place.keeps() {
+		return
+	}
+	if err := s.place.remove(name); err != nil {
+		s.o.Log.WarnContext(ctx, "a file that is done stays", "file", name, "err", err)
+	}
+}
+
+// consider accepts a file that is complete, or refuses it.
+func (s *Source) consider(ctx context.Context, c entry) error {
+	path, err := s.place.fetch(ctx, c)
+	var found Found
+	if err == nil {
+		n, _ := ParseName(c.name)
+		found, err = Check(path, n, s.o.Limits)
+	}
+	damage, broken := errors.AsType[*Damage](err)
+	if err != nil && !broken {
+		return s.later(ctx, c.name, err)
+	}
+	f := progress.File{Name: c.name, From: c.from, Size: found.Size, Mod: found.Mod, Sum: found.Sum, Rows: found.Rows, Idless: found.Idless, Status: progress.Open}
+	switch {
+	case broken:
+		f.Status, f.Cause = progress.Broken, damage.Why
+		if err := s.bury(ctx, &f); err != nil {
+			return s.later(ctx, c.name, err) // others go on
+		}
+	case f.Rows == 0:
+		f.Status = progress.Done
+	}
+	if err := s.files.Add(ctx, &f); err != nil {
+		return fmt.Errorf("accept file %s: %w", c.name, err)
+	}
+	if f.Status != progress.Open {
+		if !s.place.keeps() {
+			err = s.place.remove(c.name)
+		}
+		s.o.Log.InfoContext(ctx, "file", "name", f.Name, "status", f.Status.String(), "cause", f.Cause, "err", err)
+		return nil
+	}
+	s.o.Log.DebugContext(ctx, "file accepted", "name", f.Name, "rows", f.Rows, "idless", f.Idless)
+	s.mu.Lock()
+	s.open = append(s.open, newFile(f))
+	s.mu.Unlock()
+	signal(s.wake)
+	return nil
+}
+
+// complete says whether a file is to be read now: it does not grow, and if it was broken it is
+// another now. known is a broken one of its name, or nothing.
+func (s *Source) complete(e entry, known *progress.File, seen map[string]sight, now time.Time) bool {
+	info, err := s.place.look(e.name)
+	switch {
+	case err != nil:
+		return false // it is gone again
+	case info == nil:
+		return known.Status != progress.Broken || known.From != e.from
+	case info.Size() == 0:
+		return false // it was made, and is written later
+	}
+	look := sight{info.Size(), info.ModTime().Truncate(time.Millisecond), now}
+	if known.Status == progress.Broken && known.Size == look.size && known.Mod.Equal(look.mod) {
+		return false
+	}
+	if s.o.Quiet < 0 || now.Sub(look.mod) >= s.o.Quiet {
+		return true
+	}
+	if before, ok := seen[e.name]; ok && before.size == look.size && before.mod.Equal(look.mod) {
+		look.since = before.since
+	}
+	s.seen[e.name] = look
+	return now.Sub(look.since) >= s.o.Quiet
+}
+
+// avoidFor is how long a file is passed over that could not be read.
+const avoidFor = time.Minute
+
+// later notes that a file cannot be read at the moment, so that others are.
+func (s *Source) later(ctx context.Context, name string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	now := s.o.Now()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, errGrowing):
+		s.avoid[name] = now.Add(s.o.Every)
+		return nil
+	}
+	s.avoid[name] = now.Add(avoidFor)
+	s.o.Log.WarnContext(ctx, "a file cannot be read now, it is tried again", "file", name, "err", err)
+	return nil
+}
+
+// bury keeps a broken file as a dead letter. Its payload describes the file; the file itself
+// stays where it is.
+func (s *Source) bury(ctx context.Context, f *progress.File) error {
+	from := f.From
+	if from == "" {
+		from = s.place.String()
+	}
+	payload, err := json.Marshal(map[string]any{"file": f.Name, "from": from, "bytes": f.Size, "reason": f.Cause})
+	if err != nil {
+		return err
+	}
+	now := s.o.Now()
+	err = s.dead.Put(ctx, []tidemill.Letter{{
+		Pipeline: s.o.Pipeline,
+		Message: &tidemill.Message{ID: f.Name, Type: "file", To: s.place.String(), Payload: payload, Time: now,
+			Header: []tidemill.Field{{Name: []byte("content-type"), Value: []byte("application/json")}}},
+		Kind: tidemill.Validation, Cause: fmt.Sprintf("file %s is refused: %s", f.Name, f.Cause), Tries: 1, At: now,
+	}})
+	if err != nil {
+		return fmt.Errorf("put file %s into the dead letters: %w", f.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package gdelt
+
+import (
+	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill/systems/windows/record"
+)
+
+// Name is what the name of a file says.
+type Name struct {
+	Kind  record.Kind
+	Batch string // up to the first dot
+	Zip   bool
+}
+
+// maxName is how many bytes the name of a file may have.
+const maxName = 255
+
+// ParseName reads the name of a file, without its folder: such as 20250323151500.export.CSV,
+// 20250323151500.translation.mentions.CSV.zip. Not ok: it is none of ours, such as a hidden
+// one or one that is being written under another name.
+func ParseName(name string) (n Name, ok bool) {
+	if len(name) > maxName || strings.ContainsAny(name, "/\\") {
+		return Name{}, false
+	}
+	lower := strings.ToLower(name)
+	lower, n.Zip = strings.CutSuffix(lower, ".zip")
+	switch {
+	case strings.HasSuffix(lower, ".export.csv"):
+		n.Kind = record.Event
+	case strings.HasSuffix(lower, ".mentions.csv"):
+		n.Kind = record.Mention
+	default:
+		return Name{}, false
+	}
+	n.Batch, _, _ = strings.Cut(name, ".")
+	return n, record.CheckBatchID(n.Batch) == nil
+}
+
+// Time is the time that the batch id is, where it is one; else the zero time.
+func (n Name) Time() time.Time {
+	t, err := time.Parse("20060102150405", n.Batch)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}

@@ -1,0 +1,97 @@
+package gdelt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// entry is one file that a place lists.
+type entry struct {
+	name string
+	from string // its URL, where it has one
+	size int64  // as listed; -1: not known
+	md5  string // as listed, in hex; empty: not known
+}
+
+// place is where files come from.
+type place interface {
+	// String is how the place is called in letters and logs.
+	String() string
+	// list calls have with files of our names, in any order, until it returns an error.
+	list(ctx context.Context, have func(entry) error) error
+	// look says what a listed file looks like now; nil where only fetching it can tell.
+	look(name string) (fs.FileInfo, error)
+	// fetch brings a file here and returns where it lies. A *Damage: it is broken.
+	fetch(ctx context.Context, e entry) (path string, err error)
+	// remove takes a file away that is done.
+	remove(name string) error
+	// keeps says whether files stay where they are until somebody takes them away.
+	keeps() bool
+	// tidy takes away what nobody needs: all but the files of these names.
+	tidy(needed func(name string) bool) error
+}
+
+// folder is a place on this machine.
+type folder struct{ dir string }
+
+func (f *folder) String() string { return f.dir }
+
+func (f *folder) keeps() bool { return true }
+
+func (f *folder) tidy(func(string) bool) error { return nil }
+
+// listStep entries of a folder are read at a time, however many there are.
+const listStep = 512
+
+func (f *folder) list(ctx context.Context, have func(entry) error) error {
+	dir, err := os.Open(f.dir)
+	if err != nil {
+		return fmt.Errorf("look for files: %w", err)
+	}
+	defer func() { _ = dir.Close() }()
+	for {
+		entries, err := dir.ReadDir(listStep)
+		for _, e := range entries {
+			if _, ours := ParseName(e.Name()); !ours || e.IsDir() {
+				continue
+			}
+			if err := have(entry{name: e.Name(), size: -1}); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return ctx.Err()
+		case err != nil:
+			return fmt.Errorf("look for files: %w", err)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+	}
+}
+
+func (f *folder) look(name string) (fs.FileInfo, error) { return os.Stat(filepath.Join(f.dir, name)) }
+
+func (f *folder) fetch(_ context.Context, e entry) (string, error) {
+	return filepath.Join(f.dir, e.name), nil
+}
+
+func (f *folder) remove(name string) error {
+	if err := os.Remove(filepath.Join(f.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove a file that is done: %w", err)
+	}
+	return nil
+}
+
+// sight is what a file looked like.
+type sight struct {
+	size  int64
+	mod   time.Time
+	since time.Time // it looks so
+}

@@ -1,0 +1,202 @@
+package gdelt_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/httpguard"
+	"github.com/tidemill/tidemill/systems/windows/gdelt"
+	"github.com/tidemill/tidemill/systems/windows/gdelt/gdelttest"
+	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/memoryprogress"
+)
+
+// newWeb is a world whose files come from a server.
+func newWeb(t *testing.T, list string, o gdelt.Options) *world {
+	t.Helper()
+	guard, err := httpguard.New(httpguard.Options{Plain: true, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(guard.Close)
+	w := &world{T: t, dir: filepath.Join(t.TempDir(), "spool"), files: memoryprogress.New(nil), dead: letters(t)}
+	if w.Source, err = gdelt.NewURL(list, w.dir, guard, w.files, w.dead, o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Close() })
+	return w
+}
+
+// ready looks for files and takes n rows that are there.
+func (w *world) ready(n int) []*tidemill.Message {
+	w.Helper()
+	if err := w.Look(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+	if n == 0 {
+		return nil
+	}
+	return w.take(n, 10*time.Second)
+}
+
+func TestAList(t *testing.T) {
+	server := gdelttest.NewServer(t)
+	b := gdelttest.Batch{Stamp: "20250323151500", Events: 20, Mentions: 30}
+	export, mentions := b.Names()
+	old, _ := gdelttest.Batch{Stamp: "20200101000000"}.Names()
+	server.Publish(old+".zip", gdelttest.Zip(old, []byte("1\t\n")))
+	server.Publish(export+".zip", gdelttest.Zip(export, b.Export()))
+	server.Publish("20250323151500.gkg.csv.zip", []byte("x"))
+	server.Publish(mentions+".zip", gdelttest.Zip(mentions, b.MentionsFile()))
+	w := newWeb(t, server.List(), gdelt.Options{Since: "20250101"})
+	got := w.ready(50)
+	if len(got) != 50 || server.Asked("/"+old+".zip") != 0 || server.Asked("/20250323151500.gkg.csv.zip") != 0 {
+		t.Fatalf("%d rows", len(got))
+	}
+	w.settle(tidemill.Delivered, got[:49]...)
+	w.ready(0)
+	if r := w.Reading(); len(r) != 1 || r[0].Pending != 1 || r[0].Batch != b.Stamp {
+		t.Errorf("reading %+v", r)
+	}
+	w.settle(tidemill.Delivered, got[49])
+	w.take(1, 50*time.Millisecond) // what is done is removed meanwhile
+	left, err := os.ReadDir(w.dir)
+	if err != nil || len(left) != 0 {
+		t.Errorf("%v stays, %v", left, err)
+	}
+	if n := server.Asked("/" + export + ".zip"); n != 1 {
+		t.Errorf("fetched %d times", n)
+	}
+}
+
+func TestOneFileByItsURL(t *testing.T) {
+	server := gdelttest.NewServer(t)
+	server.Publish("20250323151500.export.CSV", []byte("1\t\n2\t\n"))
+	w := newWeb(t, server.URL+"/20250323151500.export.CSV", gdelt.Options{})
+	if got := w.ready(2); len(got) != 2 {
+		t.Errorf("received %s", ids(got))
+	}
+}
+
+func TestFilesThatAreNotWhatTheListSays(t *testing.T) {
+	const name = "20250323150000.export.CSV"
+	for _, c := range []struct {
+		what string
+		lie  func(s *gdelttest.Server)
+		want string
+	}{
+		{"another MD5", func(s *gdelttest.Server) { s.Lie(name, "4 00000000000000000000000000000000 "+s.URL+"/"+name) }, "MD5"},
+		{"longer", func(s *gdelttest.Server) { s.Lie(name, "3 00000000000000000000000000000000 "+s.URL+"/"+name) }, "more than the 3 bytes"},
+		{"shorter", func(s *gdelttest.Server) { s.Lie(name, "5 00000000000000000000000000000000 "+s.URL+"/"+name) }, "has 4 bytes, the list says 5"},
+		{"not there", func(s *gdelttest.Server) { s.Withdraw(name) }, "answers 404"},
+		{"on a forbidden host", func(s *gdelttest.Server) {
+			s.Lie(name, "4 00000000000000000000000000000000 http://169.254.169.254/"+name)
+		}, "refused"},
+		{"huge", func(s *gdelttest.Server) {
+			s.Lie(name, "99999999999 00000000000000000000000000000000 "+s.URL+"/"+name)
+		}, "more than"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			server := gdelttest.NewServer(t)
+			server.Publish(name, []byte("1\t\n\n"))
+			server.Publish("20250323151500.export.CSV", []byte("2\t\n"))
+			c.lie(server)
+			now := time.Now()
+			w := newWeb(t, server.List(), gdelt.Options{Now: func() time.Time { return now }})
+			for i := range 4 {
+				w.ready(0)
+				now = now.Add(2 * time.Minute)
+				if i == 0 {
+					if got := w.ready(1); len(got) != 1 || got[0].To == name {
+						t.Fatalf("received %s, others go on", ids(got))
+					}
+				}
+			}
+			all := w.letters()
+			if len(all) != 1 || all[0].ID != name || !strings.Contains(all[0].Cause, c.want) || !bytes.Contains(all[0].Payload, []byte(name)) {
+				t.Fatalf("letters are %+v", all)
+			}
+			asked := server.Asked("/" + name)
+			now = now.Add(time.Hour)
+			w.ready(0)
+			if again := server.Asked("/" + name); again != asked {
+				t.Errorf("it is fetched for ever: %d, then %d times", asked, again)
+			}
+			if left, err := os.ReadDir(w.dir); err != nil || len(left) != 1 {
+				t.Errorf("%v stays, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestOnlyWhatTheGuardAllowsIsAsked(t *testing.T) {
+	guard, err := httpguard.New(httpguard.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guard.Close()
+	for _, list := range []string{"http://example.com/list", "https://127.0.0.1/list", "ftp://example.com/list", "list", "", "https://u:secret@example.com/list"} {
+		_, err := gdelt.NewURL(list, t.TempDir(), guard, memoryprogress.New(nil), letters(t), gdelt.Options{})
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", list, err)
+		}
+	}
+}
+
+func TestAServerThatIsAwayIsAskedAgain(t *testing.T) {
+	server := gdelttest.NewServer(t)
+	u, err := url.Parse(server.List())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/nothing.txt"
+	w := newWeb(t, u.String(), gdelt.Options{})
+	for range 2 {
+		if err := w.Look(t.Context()); err == nil || tidemill.KindOf(err) != tidemill.Transient || !strings.Contains(err.Error(), "404") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestConvert(t *testing.T) {
+	dir := t.TempDir()
+	b := gdelttest.Batch{Stamp: "20250323151500", Events: 3}
+	if _, err := b.Write(dir, true); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	name, _ := b.Names()
+	rows, idless, err := gdelt.Convert(&out, filepath.Join(dir, name+".zip"), gdelt.Limits{})
+	if err != nil || rows != 3 || idless != 0 || bytes.Count(out.Bytes(), []byte("\n")) != 3 {
+		t.Errorf("%d rows, %d without id, %v: %s", rows, idless, err, out.Bytes())
+	}
+	if _, _, err := gdelt.Convert(&out, filepath.Join(dir, "x.csv"), gdelt.Limits{}); err == nil {
+		t.Error("a file of another name is taken")
+	}
+}
+
+func ExampleConvert() {
+	dir, err := os.MkdirTemp("", "gdelt")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "20250323151500.mentions.CSV")
+	if err := os.WriteFile(path, []byte("7\t20250323151500\t20250323151500\t1\texample.com\thttps://example.com/a\t1\n"), 0o600); err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, _, err = gdelt.Convert(os.Stdout, path, gdelt.Limits{})
+	fmt.Println(err)
+	// Output:
+	// {"globalEventId":7,"eventTimeDate":20250323151500,"mentionTimeDate":20250323151500,"mentionType":1,"mentionSourceName":"example.com","mentionIdentifier":"https://example.com/a","sentenceId":1,"actor1CharOffset":null,"actor2CharOffset":null,"actionCharOffset":null,"inRawText":null,"confidence":null,"mentionDocLen":null,"mentionDocTone":null,"mentionDocTranslationInfo":null}
+	// <nil>
+}

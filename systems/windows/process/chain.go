@@ -1,0 +1,244 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/systems/windows/record"
+)
+
+// Step is a processor with what its failures mean.
+type Step struct {
+	Processor Processor
+	OnError   OnError
+	Kind      record.Kind // only these records are shown to it; zero: all
+}
+
+// Options tune a chain; the zero value is ready to use.
+type Options struct {
+	Log *slog.Logger     // nil: nothing is logged
+	Now func() time.Time // nil: time.Now
+}
+
+// Chain is processors one after the other. It may be used from several goroutines.
+type Chain struct {
+	steps []*step
+	read  counters
+	o     Options
+}
+
+type step struct {
+	Step
+	counters counters
+}
+
+// New makes a chain. With no steps records are read, and nothing else happens to them.
+func New(steps []Step, o Options) (*Chain, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	c := &Chain{o: o}
+	names := map[string]bool{readName: true}
+	for i, s := range steps {
+		switch {
+		case s.Processor == nil:
+			return nil, fmt.Errorf("process chain: step %d has no processor", i+1)
+		case s.Processor.Name() == "" || names[s.Processor.Name()]:
+			return nil, fmt.Errorf("process chain: step %d is called %q: want a name of its own, other than %q", i+1, s.Processor.Name(), readName)
+		case s.OnError > Dead:
+			return nil, fmt.Errorf("process chain: step %s: what its failures mean is none of pass, retry, dead", s.Processor.Name())
+		case s.Kind != 0 && s.Kind.Fields() == 0:
+			return nil, fmt.Errorf("process chain: step %s: %s is no kind of records", s.Processor.Name(), s.Kind)
+		}
+		names[s.Processor.Name()] = true
+		c.steps = append(c.steps, &step{Step: s})
+	}
+	return c, nil
+}
+
+// readName is what reading is called among the steps.
+const readName = "read"
+
+// Failed is the error of a page of which a processor with OnError Retry failed: nothing of
+// the batch is to be sent on that was not, and it is to be tried again.
+type Failed struct {
+	Processor string
+	Err       error
+}
+
+func (f *Failed) Error() string { return "processor " + f.Processor + ": " + f.Err.Error() }
+func (f *Failed) Unwrap() error { return f.Err }
+
+// Run is a chain at work on one batch.
+type Run struct {
+	chain   *Chain
+	batch   string
+	workers []Worker
+	failed  error
+
+	shown []*Item // reused
+	at    []int
+	saved []record.Record // of those that are shown, as they were before
+}
+
+// Begin starts a batch. It is for one goroutine.
+func (c *Chain) Begin(batch string) *Run {
+	r := &Run{chain: c, batch: batch, workers: make([]Worker, len(c.steps))}
+	for i, s := range c.steps {
+		r.workers[i] = s.Processor.Begin(batch)
+	}
+	return r
+}
+
+// Page reads the items' records and sends them through the chain. Afterwards each item has its
+// Fate. An error, a *Failed or the context's, is about the batch: begin it anew. Items may be
+// used again for the next page.
+func (r *Run) Page(ctx context.Context, items []Item) error {
+	if r.failed != nil {
+		return r.failed
+	}
+	r.read(items)
+	for i, s := range r.chain.steps {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := r.step(ctx, s, r.workers[i], items); err != nil {
+			r.failed = err // what workers remember is of no use any more
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Run) read(items []Item) {
+	dead := uint64(0)
+	for i := range items {
+		it := &items[i]
+		it.Fate, it.Why, it.Fault = tidemill.None, "", tidemill.NoKind
+		if err := record.Decode(it.Kind, it.Raw, &it.Record); err != nil {
+			it.Refuse(err)
+			dead++
+		}
+	}
+	r.chain.read.records.Add(uint64(len(items)))
+	r.chain.read.dead.Add(dead)
+}
+
+// step shows a page to one processor.
+func (r *Run) step(ctx context.Context, s *step, w Worker, items []Item) error {
+	r.shown, r.at = r.shown[:0], r.at[:0]
+	for i := range items {
+		if it := &items[i]; it.Fate == tidemill.None && (s.Kind == 0 || s.Kind == it.Kind) {
+			r.shown, r.at = append(r.shown, it), append(r.at, i)
+		}
+	}
+	if len(r.shown) == 0 {
+		return nil
+	}
+	for len(r.saved) < len(r.shown) {
+		r.saved = append(r.saved, record.Record{})
+	}
+	for i, it := range r.shown {
+		r.saved[i].CopyFrom(&it.Record)
+	}
+	start := r.chain.o.Now()
+	err := guarded(ctx, w, r.shown)
+	s.counters.took.Add(int64(r.chain.o.Now().Sub(start)))
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		if err := r.fail(ctx, s, err, items); err != nil {
+			return err
+		}
+	}
+	s.counters.count(items, r.at)
+	return nil
+}
+
+// guarded makes an error of a panic, so that one record cannot end the process.
+func guarded(ctx context.Context, w Worker, items []*Item) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = tidemill.Fail(tidemill.Internal, "panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return w.Page(ctx, items)
+}
+
+// fail does what the step wants about items that it failed at.
+func (r *Run) fail(ctx context.Context, s *step, err error, items []Item) error {
+	name := s.Processor.Name()
+	failed := make(map[int]error, len(r.at)) // by the index among those that were shown
+	if partial, ok := errors.AsType[*tidemill.Partial](err); ok {
+		for _, f := range partial.Failed {
+			if f.Index < 0 || f.Index >= len(r.at) {
+				return &Failed{name, tidemill.Fail(tidemill.Internal, "it says that it failed at item %d of %d", f.Index, len(r.at))}
+			}
+			failed[f.Index] = f.Err
+		}
+	} else {
+		for i := range r.at {
+			failed[i] = err
+		}
+	}
+	s.counters.failed.Add(uint64(len(failed)))
+	if s.OnError == Retry {
+		return &Failed{name, err}
+	}
+	for i, at := range r.at {
+		err, bad := failed[i]
+		if !bad {
+			continue
+		}
+		it := &items[at]
+		it.Record.CopyFrom(&r.saved[i])
+		it.Fate, it.Why, it.Fault = tidemill.None, "", tidemill.NoKind
+		if s.OnError == Dead {
+			it.Refuse(fmt.Errorf("processor %s: %w", name, err))
+		}
+	}
+	r.chain.o.Log.WarnContext(ctx, "a processor failed", "processor", name, "batch", r.batch, "records", len(failed), "then", s.OnError.String(), "err", err)
+	return nil
+}
+
+// End ends the batch and returns what its processors have to say. The error is that of a
+// processor with OnError Retry; others that fail are logged and counted.
+func (r *Run) End(ctx context.Context) ([]Result, error) {
+	if r.failed != nil {
+		return nil, r.failed
+	}
+	var all []Result
+	for i, w := range r.workers {
+		e, ok := w.(Ender)
+		if !ok {
+			continue
+		}
+		s := r.chain.steps[i]
+		results, err := e.End(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err == nil:
+		case s.OnError == Retry:
+			return nil, &Failed{s.Processor.Name(), err}
+		default:
+			s.counters.failed.Add(1)
+			r.chain.o.Log.WarnContext(ctx, "a processor failed at the end of a batch", "processor", s.Processor.Name(), "batch", r.batch, "err", err)
+			continue
+		}
+		for _, result := range results {
+			result.Processor, result.Batch = s.Processor.Name(), r.batch
+			all = append(all, result)
+		}
+	}
+	return all, nil
+}
