@@ -25,6 +25,8 @@ type Line[T any] struct {
 	mu      sync.Mutex // guards what follows, and is not held across a call
 	flying  int
 	waiting []*place[T]
+
+	places sync.Pool // of *place[T] that nobody is in
 }
 
 // place is a caller's in the line.
@@ -51,22 +53,41 @@ func (l *Line[T]) Join(ctx context.Context, item T) error {
 		l.mu.Unlock()
 		return l.lead(ctx, item)
 	}
-	me := &place[T]{item, make(chan turn, 1)}
+	me, ok := l.places.Get().(*place[T])
+	if !ok {
+		me = &place[T]{turn: make(chan turn, 1)}
+	}
+	me.item = item
 	l.waiting = append(l.waiting, me)
 	l.mu.Unlock()
-	var t turn
-	select {
-	case t = <-me.turn:
-	case <-ctx.Done():
-		if l.leave(me) {
-			return ctx.Err()
-		}
-		t = <-me.turn // too late
+	t, err := l.wait(ctx, me)
+	var none T
+	me.item = none // it has left the line, or its call has ended
+	l.places.Put(me)
+	if err != nil {
+		return err
 	}
 	if t.lead {
 		return l.lead(ctx, item)
 	}
 	return t.err
+}
+
+// wait returns a caller's turn, or the error of ctx where it left the line.
+func (l *Line[T]) wait(ctx context.Context, me *place[T]) (turn, error) {
+	gone := ctx.Done()
+	if gone == nil {
+		return <-me.turn, nil
+	}
+	select {
+	case t := <-me.turn:
+		return t, nil
+	case <-gone:
+		if l.leave(me) {
+			return turn{}, ctx.Err()
+		}
+		return <-me.turn, nil // too late
+	}
 }
 
 // leave takes a caller out of the line, if it is in it.

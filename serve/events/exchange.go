@@ -32,6 +32,8 @@ type exchange struct {
 	many   bool // the body is an array
 	ask    accept.Request
 	fields [4]tidemill.Field
+	agent  []byte   // in fields, as stamp is
+	stamp  [24]byte // when the request came
 }
 
 func (x *exchange) open(h *Handler, w http.ResponseWriter, r *http.Request) {
@@ -55,7 +57,7 @@ func (x *exchange) end(start time.Time) {
 	if cap(items) > maxItems {
 		items = nil
 	}
-	*x = exchange{items: items}
+	*x = exchange{items: items, agent: x.agent[:0]}
 	h.exchanges.Put(x)
 }
 
@@ -111,10 +113,16 @@ func (x *exchange) answer(code int, body []byte) {
 
 func (x *exchange) send(code int, body []byte) {
 	x.code = code
-	x.header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	if len(body) > counted {
+		x.header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
 	x.w.WriteHeader(code)
 	_, _ = x.w.Write(body) // a client that is gone needs no answer
 }
+
+// counted is how long an answer is at most whose length the server itself finds: it does for
+// what fits into its buffer of 2 KiB.
+const counted = 1 << 10
 
 // problem is why a request is not taken.
 type problem struct {

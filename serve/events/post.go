@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/request"
@@ -193,9 +194,17 @@ func (x *exchange) jobHeader() []tidemill.Field {
 		f = append(f, tidemill.Field{Name: versionHeader, Value: []byte(v)})
 	}
 	if agent := x.r.Header.Get("User-Agent"); agent != "" {
-		f = append(f, tidemill.Field{Name: agentHeader, Value: []byte(strings.ToValidUTF8(agent[:min(len(agent), maxAgent)], ""))})
+		x.agent = append(x.agent[:0], strings.ToValidUTF8(agent[:min(len(agent), maxAgent)], "")...)
+		f = append(f, tidemill.Field{Name: agentHeader, Value: x.agent})
 	}
-	return append(f, tidemill.Field{Name: receivedHeader, Value: x.at.AppendFormat(make([]byte, 0, 24), "2006-01-02T15:04:05.000Z07:00")})
+	return append(f, tidemill.Field{Name: receivedHeader, Value: appendMillis(x.stamp[:0], x.at)})
+}
+
+// appendMillis appends a time in UTC as RFC 3339 has it, to the millisecond.
+func appendMillis(b []byte, t time.Time) []byte {
+	b = t.AppendFormat(b, time.RFC3339) // for which there is a fast way
+	ms := t.Nanosecond() / 1e6
+	return append(b[:len(b)-1], '.', '0'+byte(ms/100), '0'+byte(ms/10%10), '0'+byte(ms%10), 'Z')
 }
 
 // errOver says that a site has no events left for its day.

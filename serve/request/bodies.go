@@ -26,6 +26,7 @@ type Bodies struct {
 	o         Limits
 	out       atomic.Int64
 	classes   [classes]sync.Pool // of *[]byte, each twice the size of the one before
+	boxes     sync.Pool          // of *[]byte that are empty, for those
 	inflaters *inflaters
 }
 
@@ -56,7 +57,10 @@ func (b *Bodies) Get(n int) []byte {
 	}
 	if c < classes {
 		if p, ok := b.classes[c].Get().(*[]byte); ok {
-			return (*p)[:0]
+			buf := (*p)[:0]
+			*p = nil
+			b.boxes.Put(p)
+			return buf
 		}
 	}
 	return make([]byte, 0, size)
@@ -84,7 +88,12 @@ func (b *Bodies) Put(buf []byte) {
 		b.out.Add(-int64(cap(buf)))
 	}
 	if c < classes {
-		b.classes[c].Put(&buf)
+		p, ok := b.boxes.Get().(*[]byte)
+		if !ok {
+			p = new([]byte)
+		}
+		*p = buf
+		b.classes[c].Put(p)
 	}
 }
 

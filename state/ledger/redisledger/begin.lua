@@ -1,5 +1,5 @@
 -- Opens entries, each key given once.
--- KEYS entries, payloads, order, token
+-- KEYS entries, payloads, groups, token
 -- ARGV now (empty: the server's), lease in ms, anew, n, n keys, then for each
 --      call, holder, tenant, type, print, payload
 -- Answers now, then for each: its token where it is new; 0 for a conflict; otherwise
@@ -8,7 +8,6 @@ local now = clock(ARGV[1])
 local ends, anew, n = now + tonumber(ARGV[2]), ARGV[3] == '1', tonumber(ARGV[4])
 local heads = redis.call('HMGET', KEYS[1], unpack(ARGV, 5, 4 + n))
 local newest, taken = tonumber(redis.call('GET', KEYS[4]) or now * 256), false
-local stamp = text(now)
 local answer, set, add, bodies = { now }, {}, {}, {}
 
 local function open(key, head)
@@ -23,7 +22,6 @@ for i = 1, n do
 		newest, taken = newest + 1, true
 		open(key, struct.pack(FORM, VERSION, RUNNING, 0, 1, newest, now, now, ends, call, #holder, #ARGV[at + 3], #ARGV[at + 4], #print, 0)
 			.. holder .. ARGV[at + 3] .. ARGV[at + 4] .. print)
-		add[#add + 1] = stamp
 		add[#add + 1] = key
 		if #ARGV[at + 6] > 0 then
 			bodies[#bodies + 1] = key
@@ -68,9 +66,7 @@ end
 if #set > 0 then
 	redis.call('HSET', KEYS[1], unpack(set))
 end
-if #add > 0 then
-	redis.call('ZADD', KEYS[3], unpack(add))
-end
+list(KEYS[3], now, add)
 if #bodies > 0 then
 	redis.call('HSET', KEYS[2], unpack(bodies))
 end

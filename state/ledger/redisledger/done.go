@@ -3,7 +3,6 @@ package redisledger
 import (
 	_ "embed"
 	"encoding/binary"
-	"strconv"
 
 	"github.com/redis/rueidis"
 
@@ -15,25 +14,35 @@ import (
 var doneLua string
 
 // Done is the ledger's part in a script of another role: entries that are done as soon as
-// they begin. They are kept, under a new token, for requests of
-// which no entry is in the ledger; others are not to be taken. AppendDone makes the
-// arguments of a request.
+// they begin. They are kept, under a new token, for requests of which no entry is in the
+// ledger; others are not to be taken. AppendDone makes what a request tells it.
 func (l *Ledger) Done() redisconn.Part {
-	return redisconn.Part{Lua: headLua + doneLua, Keys: []string{l.keys[0], l.keys[2], l.keys[3]},
+	return redisconn.Part{Lua: headLua + listLua + doneLua, Keys: []string{l.keys[0], l.keys[3], l.keys[4]},
 		Args: func() []string { return []string{l.clock()} }}
 }
 
-// AppendDone appends the arguments of a request with these entries, each of another key.
-// Payloads are not kept.
-func AppendDone(args []string, es []*ledger.Entry) ([]string, error) {
+// AppendDone appends names and texts of these entries, each of another key. Payloads are not
+// kept.
+func AppendDone(names, texts []string, es []*ledger.Entry) ([]string, []string, error) {
 	if err := ledger.CheckBegin(es); err != nil {
-		return args, err
+		return names, texts, err
 	}
-	args = append(args, strconv.Itoa(len(es)))
+	n := 0
 	for _, e := range es {
-		args = append(args, e.Key, rueidis.BinaryString(appendBehind(make([]byte, 0, 8+9+len(e.Holder)+len(e.Tenant)+len(e.Type)+len(e.Print)+len(e.Result)), e)))
+		n += behind(e)
 	}
-	return args, nil
+	b := make([]byte, 0, n)
+	for _, e := range es {
+		from := len(b)
+		b = appendBehind(b, e)
+		names, texts = append(names, e.Key), append(texts, rueidis.BinaryString(b[from:len(b):len(b)]))
+	}
+	return names, texts, nil
+}
+
+// behind is how many bytes appendBehind appends.
+func behind(e *ledger.Entry) int {
+	return 8 + 9 + len(e.Holder) + len(e.Tenant) + len(e.Type) + len(e.Print) + len(e.Result)
 }
 
 // appendBehind appends all of an entry behind its times (FORM of head.lua).

@@ -1,10 +1,10 @@
 -- Ends entries; a key may be given more than once.
--- KEYS entries, payloads, order
+-- KEYS entries, payloads, order, groups
 -- ARGV now (empty: the server's), n, n keys, then for each token, state, result, err
 -- Answers for each: when it ended in ms (0 where it was gone), or -1 where that is stale
 local now, n = clock(ARGV[1]), tonumber(ARGV[2])
 local heads = redis.call('HMGET', KEYS[1], unpack(ARGV, 3, 2 + n))
-local current, changed, answer = {}, {}, {}
+local current, changed, answer, since = {}, {}, {}, {}
 for i = 1, n do
 	current[ARGV[2 + i]] = heads[i]
 end
@@ -25,7 +25,7 @@ for i = 1, n do
 		else
 			answer[i] = now
 			if ending == DROPPED then
-				current[key] = false
+				current[key], since[key] = false, created
 			else
 				local result, err = ARGV[at + 3], ARGV[at + 4]
 				current[key] = struct.pack(FORM, version, ending, cut, tries, token, created, started, now, called, nholder, ntenant, ntype, nprint, #err)
@@ -53,6 +53,8 @@ end
 if #gone > 0 then
 	redis.call('HDEL', KEYS[1], unpack(gone))
 	redis.call('HDEL', KEYS[2], unpack(gone))
-	redis.call('ZREM', KEYS[3], unpack(gone))
+	if redis.call('ZREM', KEYS[3], unpack(gone)) < #gone then
+		delist(KEYS[4], since)
+	end
 end
 return answer

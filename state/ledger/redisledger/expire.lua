@@ -1,40 +1,59 @@
 -- Removes entries that are over, in order of creation.
--- KEYS entries, payloads, order
--- ARGV created in ms, key: where the call before ended; before in ms; entries to look at, at
---      most; entries to remove, at most
--- Answers how many were removed, and the created and key where it ended, empty where there
---      is no more
-local before, look, most = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local from = after(KEYS[3], ARGV[1], ARGV[2])
-local keys = redis.call('ZRANGE', KEYS[3], from, from + look - 1)
-if #keys == 0 then
-	return { 0, '', '' }
+-- KEYS entries, payloads, order, groups
+-- ARGV created in ms: where the call before ended; before in ms; entries to look at, about;
+--      entries to remove, at most
+-- Answers how many were removed, and the created where it ended, empty where there is no more
+local before, look, most = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local found, more = since(KEYS[3], KEYS[4], ARGV[1], look)
+local removed = 0
+
+local function remove(m, over)
+	for i = 1, #over, 1000 do
+		local to = math.min(#over, i + 999)
+		redis.call('HDEL', KEYS[1], unpack(over, i, to))
+		redis.call('HDEL', KEYS[2], unpack(over, i, to))
+	end
+	removed = removed + #over
 end
-local heads, gone = redis.call('HMGET', KEYS[1], unpack(keys)), {}
-local at, key, full = '', '', #keys == look
-for i = 1, #keys do
-	local version, state, cut, tries, token, created, started, mark = struct.unpack(FORM, heads[i])
-	if version ~= VERSION then
-		return redis.error_reply('ERR the ledger is of version ' .. version .. ': use the newer program')
+
+for _, m in ipairs(found) do
+	if m.created >= before then -- what was created later cannot have ended before
+		return { removed, '' }
 	end
-	if created >= before then -- what was created later cannot have ended before
-		full = false
-		break
+	local head, wrong = heads(KEYS[1], m)
+	if wrong then
+		return redis.error_reply(wrong)
 	end
-	at, key = text(created), keys[i]
-	if state ~= HELD and mark < before then
-		gone[#gone + 1] = key
-		if #gone == most then
-			break
+	local over, gone = {}, {}
+	for _, key in ipairs(m.keys) do
+		if not head[key] then
+			gone[key] = true
+		else
+			local _, state, _, _, _, _, _, mark = struct.unpack(TIMES, head[key])
+			if state ~= HELD and mark < before then
+				over[#over + 1] = key
+			end
 		end
 	end
+	local full = removed + #over > most
+	if full then
+		sort(over)
+		over = { unpack(over, 1, most - removed) }
+	end
+	for _, key in ipairs(over) do
+		gone[key] = true
+	end
+	remove(m, over)
+	for _, key in ipairs(m.singles) do
+		if gone[key] then
+			redis.call('ZREM', KEYS[3], key)
+		end
+	end
+	for _, group in ipairs(m.groups) do
+		unlist(KEYS[4], m.created, group, gone)
+	end
+	if removed == most then
+		return { removed, text(m.created) }
+	end
 end
-if #gone > 0 then
-	redis.call('HDEL', KEYS[1], unpack(gone))
-	redis.call('HDEL', KEYS[2], unpack(gone))
-	redis.call('ZREM', KEYS[3], unpack(gone))
-end
-if not full then
-	at, key = '', ''
-end
-return { #gone, at, key }
+return { removed, more and text(found[#found].created + 1) or '' }

@@ -18,27 +18,3 @@ local function clock(given)
 	return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- above compares bytes: Lua's own comparison goes by the server's language.
-local function above(a, b)
-	for i = 1, math.min(#a, #b) do
-		local x, y = string.byte(a, i), string.byte(b, i)
-		if x ~= y then
-			return x > y
-		end
-	end
-	return #a > #b
-end
-
--- after is the rank of the first entry behind one, which need not be there any more.
-local function after(order, created, key)
-	local low, high = redis.call('ZCOUNT', order, '-inf', '(' .. created), redis.call('ZCOUNT', order, '-inf', created)
-	while low < high do
-		local middle = math.floor((low + high) / 2)
-		if above(redis.call('ZRANGE', order, middle, middle)[1], key) then
-			high = middle
-		else
-			low = middle + 1
-		end
-	end
-	return low
-end

@@ -51,75 +51,81 @@ end
 local function room(q, capacity) return capacity - q.n.held end
 
 -- accept takes in jobs of one queue: digests and records, and when they come due (0: now).
--- It answers for each: 1 new, 2 known, 3 full, 4 closed.
-local function accept(q, digests, recs, ats, capacity, remember)
+-- Where n is given they are n pairs in digests, from a place on: digest (12 bytes, then when
+-- it comes due in ms, if not now) and record, as they lie in ARGV. It answers for each: 1
+-- new, 2 known, 3 full, 4 closed.
+local function accept(q, digests, recs, ats, capacity, remember, from, n)
   periods(q, remember, true)
-  local took, fresh, fields, buckets, flows, names = {}, 0, {}, {}, {}, {}
-  local left, older = room(q, capacity), #q.periods > 1
-  local stamp, format = now, string.format
-  local t6 = {}
+  local took, flows, names, buckets, fields = {}, {}, {}, {}, nil
+  local room, older, pos, format = room(q, capacity), #q.periods > 1, q.n['end'], string.format
+  local left, closed, ordered, keyed = room, q.c.closed, q.c.ordered, q.c.keyed
+  local stamp, t6 = now, {}
   for i = 6, 1, -1 do
-    t6[i] = string.char(stamp % 256)
+    t6[i] = stamp % 256
     stamp = floor(stamp / 256)
   end
-  local added = table.concat(t6)
+  local added = string.char(unpack(t6))
   local current = q.periods[1]
-  local k, shards = q.k .. 'n' .. current.period .. ':', current.shards
-  for i = 1, #recs do
-    local digest, rec, pos = digests[i], recs[i], q.n['end'] + 1
-    local text = format('%d', pos) -- once: Redis wants texts
+  local k, shards, id, flow = q.k .. 'n' .. current.period .. ':', current.shards, nil, nil
+  for i = 1, n or #recs do
+    local digest, rec, at
+    if n then
+      digest, rec, at = digests[from], digests[from + 1], 0
+      from = from + 2
+      if #digest > 12 then digest, at = sub(digest, 1, 12), tonumber(sub(digest, 13)) end
+    else
+      digest, rec, at = digests[i], recs[i], ats[i]
+    end
+    local text = format('%d', pos + 1) -- once: Redis wants texts
     local a, b, c = byte(digest, 1, 3)
-    local at = k .. format('%d', ((a * 256 + b) * 256 + c) % shards)
+    local shard = k .. format('%d', ((a * 256 + b) * 256 + c) % shards)
     if older and known(q, digest, 2) then
       took[i] = 2
-    elseif q.c.closed or left <= 0 then
-      took[i] = call('HEXISTS', at, digest) == 1 and 2 or q.c.closed and 4 or 3
-    elseif call('HSETNX', at, digest, text) == 0 then
+    elseif closed or left <= 0 then
+      took[i] = call('HEXISTS', shard, digest) == 1 and 2 or closed and 4 or 3
+    elseif call('HSETNX', shard, digest, text) == 0 then
       took[i] = 2
     else
-      took[i] = 1
-      q.n['end'], left, fresh = pos, left - 1, fresh + 1
-      local n = floor(pos / BUCKET)
-      local f = fields[n]
-      if not f then
-        f = {}
-        fields[n] = f
-        buckets[#buckets + 1] = n
+      took[i], pos, left = 1, pos + 1, left - 1
+      if not fields or pos % BUCKET == 0 then
+        fields = {n = floor(pos / BUCKET), first = pos % BUCKET == 0 or pos == 1}
+        buckets[#buckets + 1] = fields
       end
-      f[#f + 1] = text
-      f[#f + 1] = added .. rec
+      local last = #fields
+      fields[last + 1], fields[last + 2] = text, added .. rec
       local _, kl, p, t1, t2 = byte(rec, 1, 5)
       local tl = t1 * 256 + t2
-      if ats[i] > now then
-        call('ZADD', q.k .. 'delayed', ats[i], text)
+      if at > now then
+        call('ZADD', q.k .. 'delayed', at, text)
         q.wakes = true
-      elseif q.c.ordered and kl > 0 then
+      elseif ordered and kl > 0 then
         due(q, text, p, sub(rec, 6, 5 + tl), sub(rec, 6 + tl, 5 + tl + kl))
       else
-        local id = q.c.keyed and sub(rec, 2, 5 + tl + kl) or sub(rec, 3, 5 + tl)
-        local flow = flows[id]
-        if not flow then
-          flow = {p = p, tenant = sub(rec, 6, 5 + tl), key = sub(rec, 6 + tl, 5 + tl + kl), list = {}}
-          flows[id] = flow
-          names[#names + 1] = flow
+        local is = keyed and sub(rec, 2, 5 + tl + kl) or sub(rec, 3, 5 + tl)
+        if is ~= id then
+          id, flow = is, flows[is]
+          if not flow then
+            flow = {p = p, tenant = sub(rec, 6, 5 + tl), key = sub(rec, 6 + tl, 5 + tl + kl), list = {}}
+            flows[id] = flow
+            names[#names + 1] = flow
+          end
         end
         flow.list[#flow.list + 1] = text
       end
     end
   end
-  for _, n in ipairs(buckets) do -- in order
-    local f = fields[n]
-    if f[1] % BUCKET == 0 or f[1] == '1' then -- the first of its bucket
-      call('ZADD', q.k .. 'buckets', n, n)
-      if n > 0 and call('EXISTS', q.k .. 'j' .. n - 1) == 0 then call('ZREM', q.k .. 'buckets', n - 1) end
+  q.n['end'], q.n.held = pos, q.n.held + room - left
+  for _, f in ipairs(buckets) do -- in order
+    if f.first then
+      call('ZADD', q.k .. 'buckets', f.n, f.n)
+      if f.n > 0 and call('EXISTS', q.k .. 'j' .. f.n - 1) == 0 then call('ZREM', q.k .. 'buckets', f.n - 1) end
     end
-    all('HSET', q.k .. 'j' .. n, f, 1000)
+    all('HSET', q.k .. 'j' .. f.n, f, 1000)
   end
   for _, flow in ipairs(names) do
     wait(q, flow.p, #flow.list)
     push(q, flow.p, flow.tenant, flow.key, flow.list, true)
   end
-  q.n.held = q.n.held + fresh
   keepperiods(q)
   return took
 end

@@ -7,15 +7,8 @@ local capacity, remember = tonumber(ARGV[2]), tonumber(ARGV[3])
 local at, answer = 5, {}
 for _ = 1, ARGV[4] do
   local q, n = open(ARGV[at], true), tonumber(ARGV[at + 1])
-  at = at + 2
-  local digests, recs, ats = {}, {}, {}
-  for i = 1, n do
-    local name = ARGV[at]
-    digests[i], recs[i], ats[i] = string.sub(name, 1, 12), ARGV[at + 1], 0
-    if #name > 12 then ats[i] = tonumber(string.sub(name, 13)) end
-    at = at + 2
-  end
-  answer[#answer + 1] = table.concat(accept(q, digests, recs, ats, capacity, remember))
+  answer[#answer + 1] = table.concat(accept(q, ARGV, nil, nil, capacity, remember, at + 2, n))
+  at = at + 2 + 2 * n
   sweep(q, 2 + math.ceil(n / 40))
 end
 done()

@@ -3,6 +3,7 @@ package redisqueue
 import (
 	"context"
 	_ "embed"
+	"slices"
 	"strconv"
 
 	"github.com/redis/rueidis"
@@ -28,9 +29,18 @@ type Beside struct {
 
 // besideCall is a request.
 type besideCall struct {
-	part, jobs   []string
-	count, bytes int
+	names, texts []string
+	jobs         []besideJob
+	bytes        int
 	taken        bool
+
+	room [1]besideJob // most requests have one
+}
+
+// besideJob is a job: the arguments of the script.
+type besideJob struct {
+	queue string
+	args  [2]string // name and record
 }
 
 // Beside makes one of the other role's part. Nil: it cannot be, because the keys of both are
@@ -41,16 +51,18 @@ func (s *Store) Beside(part redisconn.Part) *Beside {
 	}
 	b := &Beside{store: s, part: part, keys: append([]string{s.tags[0] + "queues"}, part.Keys...)}
 	b.script = script("", waitingLua, acceptLua, "local known, keep\ndo\n", part.Lua, "\nend\n", besideLua)
-	b.line = gather.Line[*besideCall]{Calls: flights, Most: addBytes, Size: (*besideCall).size, Call: b.send}
+	b.line = gather.Line[*besideCall]{Most: addBytes, Size: (*besideCall).size, Call: b.send}
 	return b
 }
 
-// Add adds jobs if the part lets its arguments pass, and if there is room for all of them;
-// known ones are as good as added. It says whether it did; otherwise nothing has changed.
-// After an error it may have happened or not.
-func (b *Beside) Add(ctx context.Context, part []string, jobs []*tidemill.Message) (bool, error) {
+// Add adds jobs if nothing is known to the part by any of the names, each of which has a
+// text that it keeps by it, and if there is room for all jobs; known ones are as good as
+// added. It says whether it did; otherwise nothing has changed. Of those who come together
+// with the same name only the first may be taken. After an error it may have happened or
+// not.
+func (b *Beside) Add(ctx context.Context, names, texts []string, jobs []*tidemill.Message) (bool, error) {
 	s := b.store
-	c := &besideCall{part: part, count: len(jobs)}
+	c := &besideCall{names: names, texts: texts}
 	for _, m := range jobs {
 		if err := check(m); err != nil {
 			return false, err
@@ -58,17 +70,21 @@ func (b *Beside) Add(ctx context.Context, part []string, jobs []*tidemill.Messag
 		c.bytes += sizeOf(m)
 	}
 	buf := make([]byte, 0, c.bytes)
-	c.jobs = append(make([]string, 0, 1+3*len(jobs)), strconv.Itoa(len(jobs)))
-	for _, p := range part {
-		c.bytes += len(p)
+	for i := range names {
+		c.bytes += len(names[i]) + len(texts[i])
 	}
-	for _, m := range jobs {
+	c.jobs = c.room[:]
+	if len(jobs) != 1 {
+		c.jobs = make([]besideJob, len(jobs))
+	}
+	for i, m := range jobs {
 		d, err := s.packer(ctx, m.To, jobs)
 		if err != nil {
 			return false, failed(err, "add %d jobs", len(jobs))
 		}
-		c.jobs = append(c.jobs, m.To)
-		c.jobs, buf = s.appendJob(c.jobs, buf, m, d)
+		j := &c.jobs[i]
+		j.queue = m.To
+		_, buf = s.appendJob(j.args[:0], buf, m, d)
 	}
 	if err := b.line.Join(ctx, c); err != nil {
 		return false, failed(err, "add %d jobs", len(jobs))
@@ -77,26 +93,63 @@ func (b *Beside) Add(ctx context.Context, part []string, jobs []*tidemill.Messag
 }
 
 // size is how much of a script a request takes, in bytes.
-func (c *besideCall) size() int { return max(c.bytes, c.count*(addBytes/addJobs)) }
+func (c *besideCall) size() int { return max(c.bytes, max(len(c.jobs), 1)*(addBytes/addJobs)) }
+
+// besideQueue is what a script adds to one queue.
+type besideQueue struct {
+	name   string
+	owners []byte // whose each job is, as appendOwner appends it
+	jobs   []*besideJob
+}
+
+// appendOwner appends the number of a request, from 1 on: there is a bound to those in a
+// script far below two bytes.
+func appendOwner(b []byte, request int) []byte {
+	return append(b, byte(request>>8), byte(request))
+}
 
 // send runs the script for some requests, and answers each.
 func (b *Beside) send(ctx context.Context, calls []*besideCall) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answer)
 	defer cancel()
-	own := b.part.Args()
-	n := 5 + len(own)
+	calls = unlike(calls)
+	names, jobs := 0, 0
 	for _, c := range calls {
-		n += len(c.part) + len(c.jobs)
+		names, jobs = names+len(c.names), jobs+len(c.jobs)
 	}
-	args := append(make([]string, 0, n), strconv.FormatInt(b.store.o.ahead().Milliseconds(), 10),
-		strconv.Itoa(b.store.o.Capacity), remember, strconv.Itoa(len(calls)), "")
+	owners := make([]byte, 0, 2*names)
+	var queues []*besideQueue
+	for r, c := range calls {
+		for range c.names {
+			owners = appendOwner(owners, r+1)
+		}
+		for i := range c.jobs {
+			j := &c.jobs[i]
+			at := slices.IndexFunc(queues, func(q *besideQueue) bool { return q.name == j.queue })
+			if at < 0 {
+				at = len(queues)
+				queues = append(queues, &besideQueue{name: j.queue, jobs: make([]*besideJob, 0, jobs)})
+			}
+			q := queues[at]
+			q.owners, q.jobs = appendOwner(q.owners, r+1), append(q.jobs, j)
+		}
+	}
+	own := b.part.Args()
+	args := make([]string, 0, 7+len(own)+2*names+3*len(queues)+2*jobs)
+	args = append(args, strconv.FormatInt(b.store.o.ahead().Milliseconds(), 10), strconv.Itoa(b.store.o.Capacity), remember,
+		strconv.Itoa(len(calls)), strconv.Itoa(names), rueidis.BinaryString(owners), strconv.Itoa(8+len(own)))
 	args = append(args, own...)
 	for _, c := range calls {
-		args = append(args, c.part...)
+		args = append(args, c.names...)
 	}
-	args[4] = strconv.Itoa(len(args) + 1)
 	for _, c := range calls {
-		args = append(args, c.jobs...)
+		args = append(args, c.texts...)
+	}
+	for _, q := range queues {
+		args = append(args, q.name, strconv.Itoa(len(q.jobs)), rueidis.BinaryString(q.owners))
+		for _, j := range q.jobs {
+			args = append(args, j.args[:]...)
+		}
 	}
 	taken, err := b.script.Exec(ctx, b.store.client, b.keys, args).ToString()
 	if err == nil && len(taken) != len(calls) {
@@ -109,4 +162,19 @@ func (b *Beside) send(ctx context.Context, calls []*besideCall) error {
 		c.taken = taken[i] == '1'
 	}
 	return nil
+}
+
+// unlike are the requests that have no name which one before them has.
+func unlike(calls []*besideCall) []*besideCall {
+	if len(calls) == 1 {
+		return calls
+	}
+	seen := make(map[string]struct{}, len(calls)*len(calls[0].names))
+	return slices.DeleteFunc(calls, func(c *besideCall) bool {
+		had := len(seen)
+		for _, name := range c.names {
+			seen[name] = struct{}{}
+		}
+		return len(seen) < had+len(c.names)
+	})
 }

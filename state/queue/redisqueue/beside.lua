@@ -1,47 +1,87 @@
 -- beside adds jobs of requests in one stroke with what a part of another role does. The part
 -- comes before this, and sets
---   known(at, n)  reads what it is told from ARGV[at] on, of all and then of each of n requests,
---                 and answers which of these are not to be taken: a table, request → true
---   keep(taken)   does its work for those that are: a table, request → '1' or '0'
+--   known(own, names, n, now) answers of each of n names, ARGV[names] on, what is known by it: a
+--                             list, false for nothing. What the part is told is ARGV[own] on;
+--                             now is the server's, in ms
+--   keep(names, texts, n, no) keeps the texts, ARGV[texts] on, by those names, but for those
+--                             of which no is true; no is nil for none
 --
 -- KEYS[1] as of all scripts, from KEYS[2] on the part's
--- ARGV 2 capacity, 3 remember (ms), 4 how many requests, 5 where in ARGV their jobs begin, 6… the
---      part's; then of each request: how many jobs, and of each its queue, digest, record (see add)
+-- ARGV 2 capacity, 3 remember (ms), 4 how many requests, 5 how many names, 6 of each name, in
+--      two bytes, which request's it is, 7 where names begin, 8… the part's; the names; the
+--      texts; then of each queue: its name, how many jobs, of each job whose it is, and of each
+--      job digest and record (see add)
 -- returns a digit for each request: 1 it was taken, 0 nothing happened
-local capacity, remember, n, at = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local no, taken, need, to = known(6, n), {}, {}, {}
-for r = 1, n do
-  local from = at + 1
-  at = from + 3 * ARGV[at]
-  local ok, more = not no[r], {}
-  for i = from, at - 1, 3 do
-    if not ok then break end
-    local q = open(ARGV[i], true)
-    more[q] = (more[q] or need[q] or 0) + 1
-    ok = not q.c.closed and more[q] <= room(q, capacity)
+local capacity, remember, requests, n, names = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[7])
+local denied, short, to = nil, false, {} -- denied: requests; nil: none
+local function whose(owners, i)
+  local a, b = byte(owners, 2 * i - 1, 2 * i)
+  return a * 256 + b
+end
+local function deny(r)
+  denied = denied or {}
+  denied[r] = true
+end
+
+local found = known(8, names, n, now)
+for i = 1, n do
+  if found[i] then deny(whose(ARGV[6], i)) end
+end
+local at, last = names + 2 * n, #ARGV
+while at < last do
+  local q, jobs = open(ARGV[at], true), tonumber(ARGV[at + 1])
+  local t = {q = q, n = jobs, owners = ARGV[at + 2], at = at + 3}
+  to[#to + 1], at = t, at + 3 + 2 * jobs
+  if q.c.closed then
+    for i = 1, jobs do deny(whose(t.owners, i)) end
   end
-  taken[r] = ok and '1' or '0'
-  if ok then
-    for q, jobs in pairs(more) do need[q] = jobs end
-    for i = from, at - 1, 3 do
-      local q, name = open(ARGV[i]), ARGV[i + 1]
-      local t = to[q]
-      if not t then
-        t = {digests = {}, recs = {}, ats = {}}
-        to[q] = t
-      end
-      local j = #t.recs + 1
-      t.digests[j], t.recs[j], t.ats[j] = sub(name, 1, 12), ARGV[i + 2], #name > 12 and tonumber(sub(name, 13)) or 0
+  short = short or jobs > room(q, capacity)
+end
+if short then -- for some: in their order
+  local more = {}
+  for k, t in ipairs(to) do
+    t.left = room(t.q, capacity)
+    for i = 1, t.n do
+      local r = whose(t.owners, i)
+      more[r] = more[r] or {}
+      more[r][k] = (more[r][k] or 0) + 1
+    end
+  end
+  for r = 1, requests do
+    local ok = not (denied and denied[r])
+    for k, jobs in pairs(more[r] or {}) do ok = ok and jobs <= to[k].left end
+    if not ok then
+      deny(r)
+    else
+      for k, jobs in pairs(more[r] or {}) do to[k].left = to[k].left - jobs end
     end
   end
 end
-for _, q in ipairs(order) do
-  local t = to[q]
-  if t then
-    accept(q, t.digests, t.recs, t.ats, capacity, remember)
-    sweep(q, 2 + math.ceil(#t.recs / 40))
+
+for _, t in ipairs(to) do
+  local jobs, from, count = ARGV, t.at, t.n
+  if denied then
+    jobs, from, count = {}, 1, 0
+    for i = 1, t.n do
+      if not denied[whose(t.owners, i)] then
+        jobs[2 * count + 1], jobs[2 * count + 2] = ARGV[t.at + 2 * i - 2], ARGV[t.at + 2 * i - 1]
+        count = count + 1
+      end
+    end
+  end
+  if count > 0 then
+    accept(t.q, jobs, nil, nil, capacity, remember, from, count)
+    sweep(t.q, 2 + math.ceil(count / 40))
   end
 end
-keep(taken)
+local no
+if denied then
+  no = {}
+  for i = 1, n do no[i] = denied[whose(ARGV[6], i)] end
+end
+keep(names, names + n, n, no)
 done()
-return table.concat(taken)
+if not denied then return string.rep('1', requests) end
+local answer = {}
+for r = 1, requests do answer[r] = denied[r] and '0' or '1' end
+return table.concat(answer)

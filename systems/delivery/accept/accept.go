@@ -37,6 +37,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -97,6 +98,7 @@ type Acceptor struct {
 	ledger ledger.Ledger // gathered
 	intake queue.Intake
 	o      Options
+	plans  sync.Pool // of *plan, of strokes that were taken
 }
 
 // New makes an Acceptor. The ledger is its own: no other keys are in it.
@@ -140,7 +142,7 @@ func (a *Acceptor) Accept(ctx context.Context, r *Request) (*Answer, error) {
 	}
 	ctx, cancel := context.WithTimeout(whole, a.o.Timeout)
 	defer cancel()
-	p := newPlan(r)
+	p := newPlan(new(plan), r)
 	if err := a.begin(ctx, p, p.claims); err != nil {
 		return nil, fmt.Errorf("begin a request of %d events: %w", len(r.Items), err)
 	}

@@ -29,6 +29,12 @@ type plan struct {
 	roomOfList    [4]*claim
 	roomOfEntries [4]*ledger.Entry
 	roomOfItems   [1]item
+	roomOfJobs    [1]*tidemill.Message
+	roomOfJob     [1]tidemill.Message
+	roomOfJobsOf  [1]int
+	roomOfText    [256]byte // keys and results, as far as they fit
+	text          []byte
+	sum           [sha256.Size]byte // of the body
 }
 
 // claim is an entry of the ledger, and which item has it.
@@ -66,9 +72,10 @@ const (
 	same                  // an item before it has its key and its bytes
 )
 
-// newPlan names a request's entries. One of which every event is refused has none.
-func newPlan(r *Request) *plan {
-	p := &plan{r: r}
+// newPlan makes the zero plan p one of a request, and names its entries. One of which every
+// event is refused has none.
+func newPlan(p *plan, r *Request) *plan {
+	p.r, p.text = r, p.roomOfText[:0]
 	p.claims, p.items = p.roomOfList[:0], p.roomOfItems[:]
 	if len(r.Items) != 1 {
 		p.items = make([]item, len(r.Items))
@@ -79,8 +86,8 @@ func newPlan(r *Request) *plan {
 		good = good || r.Items[i].Refused == nil
 	}
 	if good && r.Key != "" {
-		sum := sha256.Sum256(r.Body)
-		p.whole = p.claim(name("key."+r.Scope, r.Site, r.Key), sum[:])
+		p.sum = sha256.Sum256(r.Body)
+		p.whole = p.claim(name("key."+r.Scope, r.Site, r.Key), p.sum[:])
 	}
 	for i := range r.Items {
 		p.name(i)
@@ -228,9 +235,11 @@ func (p *plan) jobs(a *Acceptor) []*tidemill.Message {
 	if n == 0 {
 		return nil
 	}
-	room := make([]tidemill.Message, 0, n)
-	jobs := make([]*tidemill.Message, 0, n)
-	p.jobsOf = make([]int, 0, n)
+	room, jobs := p.roomOfJob[:0], p.roomOfJobs[:0]
+	p.jobsOf = p.roomOfJobsOf[:0]
+	if n > 1 {
+		room, jobs, p.jobsOf = make([]tidemill.Message, 0, n), make([]*tidemill.Message, 0, n), make([]int, 0, n)
+	}
 	for i := range p.items {
 		it := &p.items[i]
 		if it.fate != fresh {
@@ -241,7 +250,7 @@ func (p *plan) jobs(a *Acceptor) []*tidemill.Message {
 		room = append(room, tidemill.Message{ID: it.job, Tenant: p.r.Site, Type: e.Type, To: a.queueOf(p.r, e, in.Raw), Payload: in.Raw, Header: p.r.Header, Time: e.Time})
 		m := &room[len(room)-1]
 		if of := cmp.Or(e.User, e.Device, e.Session); of != "" {
-			m.Key = []byte(of)
+			m.Key = p.bytes(of)
 		}
 		if e.Conversion {
 			m.Header = append(slices.Clip(m.Header), conversion)
@@ -250,6 +259,13 @@ func (p *plan) jobs(a *Acceptor) []*tidemill.Message {
 		p.jobsOf = append(p.jobsOf, i)
 	}
 	return jobs
+}
+
+// bytes are those of a text, for as long as the plan is used.
+func (p *plan) bytes(s string) []byte {
+	from := len(p.text)
+	p.text = append(p.text, s...)
+	return p.text[from:len(p.text):len(p.text)]
 }
 
 // conversion marks a job.
@@ -297,7 +313,7 @@ func (p *plan) done(a *Answer, each [][]byte) []*ledger.Entry {
 		case c == p.items[c.by].key:
 			c.State, c.Result = ledger.Done, each[c.by]
 		default:
-			c.State, c.Result = ledger.Done, []byte(p.items[c.by].job)
+			c.State, c.Result = ledger.Done, p.bytes(p.items[c.by].job)
 		}
 		ends = append(ends, &c.Entry)
 	}

@@ -12,8 +12,8 @@ type Stroke interface {
 	// Take keeps entries as they are, which is Done, and adds jobs, durably and in one
 	// stroke, if no entry of any of the keys is in the ledger and there is room for all
 	// the jobs; those that are known are as good as added. It says whether it did: otherwise
-	// nothing has changed. After an error it may have happened or not. It is called by any
-	// number of goroutines.
+	// nothing has changed. After an error it may have happened or not. It keeps nothing of
+	// what it is given. It is called by any number of goroutines.
 	Take(ctx context.Context, es []*ledger.Entry, jobs []*tidemill.Message) (bool, error)
 }
 
@@ -28,7 +28,15 @@ func (a *Acceptor) atOnce(ctx context.Context, r *Request) *Answer {
 	if a.o.Stroke == nil || len(r.Items) > strokeItems {
 		return nil
 	}
-	p := newPlan(r)
+	p, ok := a.plans.Get().(*plan)
+	if !ok {
+		p = new(plan)
+	}
+	defer func() {
+		*p = plan{}
+		a.plans.Put(p)
+	}()
+	newPlan(p, r)
 	jobs := p.asNew(a)
 	if len(jobs) == 0 {
 		return nil

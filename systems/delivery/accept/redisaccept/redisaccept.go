@@ -26,9 +26,10 @@ func New(l *redisledger.Ledger, q *redisqueue.Store) accept.Stroke {
 
 // Take is accept.Stroke.
 func (s stroke) Take(ctx context.Context, es []*ledger.Entry, jobs []*tidemill.Message) (bool, error) {
-	args, err := redisledger.AppendDone(make([]string, 0, 1+2*len(es)), es)
+	room := make([]string, 2*len(es))
+	names, texts, err := redisledger.AppendDone(room[:0:len(es)], room[len(es):len(es)], es)
 	if err != nil {
 		return false, err
 	}
-	return s.queue.Add(ctx, args, jobs)
+	return s.queue.Add(ctx, names, texts, jobs)
 }
