@@ -30,6 +30,7 @@ var (
 	PrivateClickHouse = Kind{service: "clickhouse", port: "CLICKHOUSE_PORT", address: "CLICKHOUSE_URL"}
 	PrivateKafka      = Kind{service: "kafka", port: "KAFKA_PORT", address: "KAFKA_BROKERS", extra: []string{"KAFKA_PROXIED_PORT", "KAFKA_CONTROLLER_PORT"}}
 	PrivateMosquitto  = Kind{service: "mosquitto", port: "MQTT_PORT", address: "MQTT_URL"}
+	PrivateOpenSearch = Kind{service: "opensearch", port: "OPENSEARCH_PORT", address: "OPENSEARCH_URL", extra: []string{"OPENSEARCH_TRANSPORT_PORT"}}
 )
 
 // Server is a server of one test's own.

@@ -49,7 +49,8 @@ func Dir() string { return filepath.Join(os.TempDir(), "tidemill-services") }
 var shared = []string{
 	"REDIS_PORT=26379", "REDIS_CLUSTER_PORT=17100", "POSTGRES_PORT=25432", "CLICKHOUSE_PORT=28123", "MQTT_PORT=21883",
 	"KAFKA_PORT=29092", "KAFKA_PROXIED_PORT=29094", "KAFKA_CONTROLLER_PORT=29093", "KAFKA_PROXIED_ADVERTISED=127.0.0.1:29095",
-	"PROMETHEUS_PORT=29090", "OPENSEARCH_PORT=29200",
+	"PROMETHEUS_PORT=29090", "OPENSEARCH_PORT=29200", "OPENSEARCH_TRANSPORT_PORT=29300",
+	"ELASTICSEARCH_PORT=29201", "ELASTICSEARCH_TRANSPORT_PORT=29301",
 	"REDIS_SETTINGS=--maxmemory-policy noeviction --databases 64",
 	"POSTGRES_SETTINGS=-c max_connections=300",
 }
@@ -140,6 +141,19 @@ func Kafka(t testing.TB) []string {
 
 // MQTT is the address of a Mosquitto that all tests share, as tcp://host:port.
 func MQTT(t testing.TB) string { t.Helper(); return Shared(t, "mosquitto")["MQTT_URL"] }
+
+// OpenSearch is the URL of an OpenSearch that all tests share: name your indices so that
+// they are yours alone, and delete them.
+func OpenSearch(t testing.TB) string {
+	t.Helper()
+	return Shared(t, "opensearch")["OPENSEARCH_URL"]
+}
+
+// Elasticsearch is the URL of an Elasticsearch that all tests share.
+func Elasticsearch(t testing.TB) string {
+	t.Helper()
+	return Shared(t, "elasticsearch")["ELASTICSEARCH_URL"]
+}
 
 // Postgres is the URL of a fresh database, dropped with the test.
 func Postgres(t testing.TB) string {

@@ -73,6 +73,8 @@ func TestSharedServersAnswer(t *testing.T) {
 		"postgres":      func() string { return Postgres(t) },
 		"clickhouse":    func() string { u, _ := ClickHouse(t); return u },
 		"kafka":         func() string { return Kafka(t)[0] },
+		"opensearch":    func() string { return OpenSearch(t) },
+		"elasticsearch": func() string { return Elasticsearch(t) },
 	} {
 		if got := get(); got == "" {
 			t.Errorf("%s has no address", name)

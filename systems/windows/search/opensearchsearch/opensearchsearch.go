@@ -1,0 +1,89 @@
+// Package opensearchsearch is the search index in an OpenSearch or an Elasticsearch: one
+// index per family and day, made by the server of an index template when the first
+// document of the day comes, and removed by Expire when it is old.
+//
+// Both servers are spoken with in the words they have in common: bulk, composable
+// templates (Elasticsearch 7.8 and newer), query DSL, search_after. Documents carry their
+// ids, so that every request may be repeated.
+package opensearchsearch
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/opensearchhttp"
+	"github.com/tidemill/tidemill/systems/windows/search"
+)
+
+// Options tune a Store; the zero value is ready to use.
+type Options struct {
+	BatchDocs  int // documents of one bulk request at most; 0 means 2,000
+	BatchBytes int // bytes of one at most, a larger document goes alone; 0 means 8 MiB
+	// Unmanaged leaves index templates to somebody else: Setup does nothing, and needs no
+	// right to. Indices without their template get types that the server guesses.
+	Unmanaged bool
+}
+
+// Store is an index on a server.
+type Store struct {
+	conn    *opensearchhttp.Conn
+	schemas map[string]*search.Schema
+	names   []string // of schemas, sorted
+	o       Options
+	ready   atomic.Bool // templates were seen to be right
+}
+
+var _ search.Store = (*Store)(nil)
+
+// New makes an index of a connection, which stays the caller's. It asks the server
+// nothing. Index calls Setup before the first document if nobody has: an index that is made
+// without its template has wrong types for good.
+func New(conn *opensearchhttp.Conn, o Options, schemas ...*search.Schema) (*Store, error) {
+	m, err := search.ByName(schemas)
+	if err != nil {
+		return nil, err
+	}
+	if o.BatchDocs < 0 || o.BatchBytes < 0 {
+		return nil, fmt.Errorf("open a search index: batches of %d documents and %d bytes; they cannot be negative", o.BatchDocs, o.BatchBytes)
+	}
+	if o.BatchDocs == 0 {
+		o.BatchDocs = 2000
+	}
+	if o.BatchBytes == 0 {
+		o.BatchBytes = 8 << 20
+	}
+	s := &Store{conn: conn, schemas: m, o: o}
+	for name := range m {
+		s.names = append(s.names, name)
+	}
+	slices.Sort(s.names)
+	return s, nil
+}
+
+// Health implements search.Store: the server answers, and no index of ours is red.
+func (s *Store) Health(ctx context.Context) error {
+	answer, err := s.conn.Do(ctx, http.MethodGet, "/_cluster/health/"+s.all()+"?timeout=1s&filter_path=status", nil)
+	if opensearchhttp.Status(err) == http.StatusForbidden {
+		return nil // it answers; who may write need not be allowed to look
+	}
+	if err != nil {
+		return fmt.Errorf("look at the search index: %w", err)
+	}
+	var said struct {
+		Status string `json:"status"`
+	}
+	if err := json.Unmarshal(answer, &said); err != nil || said.Status == "red" {
+		return tidemill.Fail(tidemill.Transient, "the search index at %s has status %q: documents are missing; look at the cluster", s.conn.Host(), said.Status)
+	}
+	return nil
+}
+
+// all is a list of patterns for all indices of ours.
+func (s *Store) all() string { return strings.Join(s.names, "-*,") + "-*" }

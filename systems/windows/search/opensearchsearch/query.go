@@ -1,0 +1,169 @@
+package opensearchsearch
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/systems/windows/search"
+)
+
+// object is a JSON object of the query language.
+type object = map[string]any
+
+// Search implements search.Searcher.
+func (s *Store) Search(ctx context.Context, q search.Query) (search.Page, error) {
+	schema := s.schemas[q.Schema]
+	if schema == nil {
+		return search.Page{}, search.Unknown(q.Schema)
+	}
+	clauses, err := q.Plan(schema)
+	if err != nil {
+		return search.Page{}, err
+	}
+	body := object{
+		"size": q.Hits() + 1, "query": all(schema, clauses), "sort": order(schema, q.Oldest),
+		"track_total_hits": search.MaxTotal,
+	}
+	if q.After != "" {
+		after, err := base64.RawURLEncoding.DecodeString(q.After)
+		if v := jsontext.Value(after); err != nil || !v.IsValid() || v.Kind() != '[' {
+			return search.Page{}, search.BadCursor()
+		}
+		body["search_after"], body["track_total_hits"] = jsontext.Value(after), false
+	}
+	request, err := json.Marshal(body)
+	if err != nil {
+		return search.Page{}, fmt.Errorf("write a query: %w", err)
+	}
+	// A part that does not answer makes it an error: a short page would be taken for all.
+	// No filter_path: with one the servers write documents anew.
+	answer, err := s.conn.Do(ctx, http.MethodPost, "/"+q.Schema+"-*/_search?ignore_unavailable=true&allow_no_indices=true&allow_partial_search_results=false", request)
+	if err != nil {
+		return search.Page{}, fmt.Errorf("search %s: %w", q.Schema, err)
+	}
+	return page(answer, schema, &q)
+}
+
+// page reads the answer, which has one hit more than the page where there is more.
+func page(answer []byte, schema *search.Schema, q *search.Query) (search.Page, error) {
+	var said struct {
+		TimedOut bool `json:"timed_out"`
+		Hits     struct {
+			Total struct {
+				Value int `json:"value"`
+			} `json:"total"`
+			Hits []struct {
+				Index  string         `json:"_index"`
+				ID     string         `json:"_id"`
+				Source jsontext.Value `json:"_source"`
+				Sort   jsontext.Value `json:"sort"`
+			} `json:"hits"`
+		} `json:"hits"`
+	}
+	if err := json.Unmarshal(answer, &said); err != nil {
+		return search.Page{}, tidemill.Fail(tidemill.Transient, "search %s: the answer cannot be read", schema.Name)
+	}
+	if said.TimedOut {
+		return search.Page{}, tidemill.Fail(tidemill.Timeout, "search %s: the server gave up; ask for a shorter time", schema.Name)
+	}
+	p := search.Page{Total: min(said.Hits.Total.Value, search.MaxTotal)}
+	hits := said.Hits.Hits
+	if len(hits) > q.Hits() {
+		hits = hits[:q.Hits()]
+		p.Next = base64.RawURLEncoding.EncodeToString(hits[len(hits)-1].Sort)
+	}
+	for _, h := range hits {
+		p.Hits = append(p.Hits, search.Hit{Day: strings.TrimPrefix(h.Index, schema.Name+"-"), ID: h.ID, Body: h.Source})
+	}
+	return p, nil
+}
+
+// order sorts by time, the schema's order and the day. Documents without a value count as
+// the lowest, which the servers have to be told: they would come last either way.
+func order(s *search.Schema, oldest bool) []object {
+	direction := "desc"
+	if oldest {
+		direction = "asc"
+	}
+	by := []object{{s.Time: object{"order": direction, "missing": search.NoTime, "unmapped_type": "date"}}}
+	for _, name := range s.Order {
+		t, missing := search.Keyword, any("")
+		for _, f := range s.Fields {
+			if f.Name == name && f.Type != search.Keyword {
+				t, missing = f.Type, int64(math.MinInt64)
+			}
+		}
+		by = append(by, object{name: object{"order": direction, "missing": missing, "unmapped_type": t}})
+	}
+	return append(by, object{"_index": object{"order": direction}})
+}
+
+// all makes a query of conditions. They are filters: nothing is scored.
+func all(s *search.Schema, clauses []search.Clause) object {
+	var must, not []object
+	for i := range clauses {
+		if clauses[i].Not {
+			not = append(not, one(s, &clauses[i]))
+		} else {
+			must = append(must, one(s, &clauses[i]))
+		}
+	}
+	b := object{}
+	if must != nil {
+		b["filter"] = must
+	}
+	if not != nil {
+		b["must_not"] = not
+	}
+	return object{"bool": b}
+}
+
+func one(s *search.Schema, c *search.Clause) object {
+	if c.Words != nil && c.Field == search.Any {
+		var names []string
+		for _, i := range s.Texts() {
+			names = append(names, s.Fields[i].Name)
+		}
+		return object{"multi_match": object{"query": c.Text, "type": "phrase", "fields": names}}
+	}
+	f := &s.Fields[c.Field]
+	switch {
+	case c.Words != nil:
+		return object{"match_phrase": object{f.Name: object{"query": c.Text}}}
+	case c.Sub:
+		return object{"term": object{f.Name + ".keyword": object{"value": c.Equal}}}
+	case !c.Range:
+		return object{"term": object{f.Name: object{"value": c.Equal}}}
+	}
+	r := object{}
+	if c.Low.Set {
+		r[map[bool]string{false: "gte", true: "gt"}[c.Low.Open]] = bound(f, &c.Low)
+	}
+	if c.High.Set {
+		r[map[bool]string{false: "lte", true: "lt"}[c.High.Open]] = bound(f, &c.High)
+	}
+	if f.Type == search.Date {
+		r["format"] = "epoch_millis"
+	}
+	return object{"range": object{f.Name: r}}
+}
+
+// bound is one end of a range. Times are texts: an epoch in front of 1970 is read as one.
+func bound(f *search.Field, b *search.Bound) any {
+	switch f.Type {
+	case search.Double:
+		return b.Float
+	case search.Date:
+		return strconv.FormatInt(b.Int, 10)
+	}
+	return b.Int
+}

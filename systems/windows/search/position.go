@@ -1,0 +1,67 @@
+package search
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/binary"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/wire"
+)
+
+// Position is a document's place in the order of hits, for backends that sort by
+// themselves: by time, Schema.Order, day and id.
+type Position struct {
+	Time int64  // milliseconds
+	Tie  []byte // the values of Schema.Order, so that their bytes compare as they do
+	Day  string
+	ID   string
+}
+
+// Position of a document with these values.
+func (s *Schema) Position(d *Doc, values []Value) Position {
+	p := Position{Time: s.At(values), Day: d.Day, ID: d.ID}
+	for _, i := range s.order {
+		v, f := values[i], &s.Fields[i]
+		if f.Type == Keyword {
+			term, _ := f.Term(v, false)
+			p.Tie = append(append(p.Tie, term...), 0)
+			continue
+		}
+		n := int64(-1 << 63) // missing
+		if v.Has {
+			n = v.Int
+		}
+		p.Tie = binary.BigEndian.AppendUint64(p.Tie, uint64(n)^1<<63)
+	}
+	return p
+}
+
+// Compare orders positions, the oldest first.
+func (p Position) Compare(o Position) int {
+	return cmp.Or(cmp.Compare(p.Time, o.Time), bytes.Compare(p.Tie, o.Tie), cmp.Compare(p.Day, o.Day), cmp.Compare(p.ID, o.ID))
+}
+
+// Cursor writes a position for Page.Next.
+func (p Position) Cursor() string {
+	b := wire.AppendTime(nil, time.UnixMilli(p.Time))
+	return base64.RawURLEncoding.EncodeToString(wire.AppendString(wire.AppendString(wire.AppendString(b, p.Tie), p.Day), p.ID))
+}
+
+// ParsePosition is the inverse of Cursor.
+func ParsePosition(cursor string) (Position, error) {
+	b, err := base64.RawURLEncoding.DecodeString(cursor)
+	r := wire.NewReader(b)
+	p := Position{Time: r.Time().UnixMilli(), Tie: r.Bytes(), Day: string(r.Bytes()), ID: string(r.Bytes())}
+	if err != nil || r.End() != nil {
+		return Position{}, BadCursor()
+	}
+	return p, nil
+}
+
+// BadCursor is the error of a Query.After that is none.
+func BadCursor() error {
+	return tidemill.Fail(tidemill.Validation, "the page asked for is none: After has to be the Next of the page before")
+}
