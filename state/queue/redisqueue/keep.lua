@@ -19,6 +19,7 @@ for i = 4, #ARGV do
   if not left then
     call('ZREM', q.k .. 'leases', epoch)
     call('DEL', q.k .. 'g' .. epoch)
+    if q.c.limited then call('HDEL', q.k .. 'outs', epoch) end
   elseif ends > now then
     call('ZADD', q.k .. 'leases', 'XX', now + ARGV[3], epoch)
   end

@@ -49,7 +49,9 @@ elseif q.gate >= 0 then
   end
 end
 if most > 0 and whole then
-  most, at = allowed(q, whole, 'q', most)
+  hold(q, {'q'}, {whole})
+  if whole.at_once then holders.q.out = call('HLEN', q.k .. 'out') end
+  most, at = allowed(holders.q, most)
   if most == 0 then again = at end
 end
 if most > 0 then serve(q, most, got) end
@@ -70,6 +72,7 @@ local function rest()
 end
 
 if got.n == 0 then
+  if idle(q) then more = true end
   q.wakes = false
   local ms = rest()
   done()
@@ -82,26 +85,41 @@ if q.gate >= 0 then
   call('HINCRBY', q.k .. 'meta', 'probing', got.n)
   probe = 'p' .. q.gated
 end
-charge(q, whole, 'q', got.n)
-local out, said = {}, {}
-for i = 1, got.n do
-  local text, flags = epoch, got.flags[i]
-  if q.c.ordered or flags and find(flags, 'k', 1, true) then
-    local _, _, tenant, key = head(got.rec[i])
-    if flags or probe ~= '' or key ~= '' then
-      text = epoch .. (flags or '') .. probe .. '|' .. #tenant .. ':' .. tenant .. key
-    end
-  elseif flags then
-    local tenant = got.of[i]
-    text = said[tenant]
-    if not text then
-      text = epoch .. flags .. probe .. '|' .. #tenant .. ':' .. tenant
-      said[tenant] = text
-    end
-  elseif probe ~= '' then
-    text = epoch .. probe .. '|0:'
+if whole then charge(holders.q, got.n) end
+spend(q)
+-- Marks: see outof. Of those that count for tenants alone many are the same, and short.
+local out, plain, at = {}, epoch .. probe, 1
+local function mark(to, text)
+  for i = at, to do out[2 * i - 1], out[2 * i] = got.pos[i], text end
+  at = to + 1
+end
+if q.c.ordered or got.keys then
+  local flags, c = {}, got.counted
+  for n = 1, #c, 4 do
+    for i = c[n], c[n + 1] do flags[i] = (flags[i] or '') .. sub(c[n + 2].id, 1, 1) end
   end
-  out[2 * i - 1], out[2 * i] = got.pos[i], text
+  for i = 1, got.n do
+    local f, text = flags[i] or '', plain
+    if q.c.ordered or f ~= '' then
+      local _, _, tenant, key = head(got.rec[i])
+      if not (q.c.ordered or find(f, 'k', 1, true)) then key = '' end
+      if f ~= '' or key ~= '' then text = epoch .. f .. probe .. '|' .. #tenant .. ':' .. tenant .. key end
+    end
+    mark(i, text)
+  end
+else
+  local c, tenants = got.counted, {}
+  for n = 1, #c, 4 do
+    local h = c[n + 2]
+    if not h.number then
+      tenants[#tenants + 1] = c[n + 3]
+      h.number = #tenants
+    end
+    mark(c[n] - 1, plain)
+    mark(c[n + 1], plain .. 'u' .. h.number)
+  end
+  mark(got.n, plain)
+  if #tenants > 0 then call('HSET', q.k .. 'outs', epoch, cmsgpack.pack(tenants)) end
 end
 all('HSET', q.k .. 'out', out, 2000)
 call('SET', q.k .. 'g' .. epoch, table.concat(got.pos, ' '))

@@ -90,8 +90,24 @@ local function back(q, id)
   q.wakes = true
 end
 
--- What is said of a hand-out: its epoch, then letters: p<turn of the gate>, t, k (counted
--- for tenant, for key), l (left); where it matters, | and the job's tenant and key: length:tenant key.
+-- read asks for something of each of many, with a command for 1,000 of them: texts, or false.
+local function read(command, key, ids)
+  local got = {}
+  for i = 1, #ids, 1000 do
+    local part = call(command, key, unpack(ids, i, min(#ids, i + 999)))
+    if #ids <= 1000 then return part end
+    for j = 1, #part do got[i + j - 1] = part[j] end
+  end
+  return got
+end
+
+-- What is said of a job that is out, its mark: the epoch of its hand-out, then letters: p<turn
+-- of the gate>, u<number> (counted for a tenant of the hand-out), t, k (counted for tenant, for
+-- key), l (left); where it matters, | and the job's tenant and key: length:tenant key.
+--
+-- outs is a hash, of whom jobs are counted: t<tenant>, k<length>:<tenant><key> → how many are
+-- out; epoch → the tenants that marks of its hand-out have the numbers of, so that the mark of
+-- each job is short. Among these it is no list for Redis, which would look through all of it.
 local function outof(out)
   local epoch, flags, n, rest = match(out, '^(%d+)([^|]*)|(%d+):(.*)$')
   if not epoch then return match(out, '^(%d+)(.*)$') end
@@ -99,18 +115,53 @@ local function outof(out)
   return epoch, flags, sub(rest, 1, n), sub(rest, n + 1)
 end
 
--- saidof is the same in parts; many jobs of a hand-out have the same.
-local parts = {}
-local function saidof(out)
-  local o = parts[out]
-  if not o then
-    local epoch, flags, tenant, key = outof(out)
-    o = {epoch = epoch, flags = flags, tenant = tenant, key = key or '', probe = tonumber(match(flags, 'p(%d+)'))}
-    if find(flags, 't', 1, true) then o.t = 't' .. tenant end
-    if find(flags, 'k', 1, true) then o.k = keyid(tenant, key) end
-    parts[out] = o
+-- tenantof is the tenant with a number; pos is a job of it, whose record knows, too.
+local numbers = {}
+local function tenantof(q, epoch, number, pos)
+  local tenants = numbers[epoch]
+  if not tenants then
+    local packed = call('HGET', q.k .. 'outs', epoch)
+    tenants = packed and cmsgpack.unpack(packed) or {}
+    numbers[epoch] = tenants
   end
+  local tenant, rec, _ = tenants[tonumber(number)], nil, nil
+  if not tenant then
+    rec = call('HGET', bucket(q, pos), pos)
+    if rec then _, _, tenant = head(rec) end
+  end
+  return tenant
+end
+
+-- saidof is what a mark says, in parts; many jobs of a hand-out have the same. pos is one of them.
+local parts = {}
+local function saidof(q, out, pos)
+  local o = parts[out]
+  if o then return o end
+  local epoch, number = match(out, '^(%d+)u(%d+)$') -- nearly all are so, or as short as can be
+  if epoch then
+    local tenant = tenantof(q, epoch, number, pos)
+    o = {epoch = epoch, flags = 't', tenant = tenant, key = '', t = tenant and 't' .. tenant}
+  else
+    local flags, tenant, key, before, after
+    epoch, flags, tenant, key = outof(out)
+    before, number, after = match(flags, '^(.*)u(%d+)(.*)$')
+    if number then flags, tenant = before .. 't' .. after, tenantof(q, epoch, number, pos) end
+    o = {epoch = epoch, flags = flags, tenant = tenant, key = key or '', probe = tonumber(match(flags, 'p(%d+)'))}
+    if tenant and find(flags, 't', 1, true) then o.t = 't' .. tenant end
+    if find(flags, 'k', 1, true) then o.k = keyid(tenant, key) end
+  end
+  parts[out] = o
   return o
+end
+
+-- over forgets hand-outs of which nothing is out any more.
+local function over(q, epochs)
+  if #epochs == 0 then return end
+  local lists = {}
+  for i, epoch in ipairs(epochs) do lists[i] = q.k .. 'g' .. epoch end
+  all('ZREM', q.k .. 'leases', epochs, 1000)
+  for i = 1, #lists, 1000 do call('DEL', unpack(lists, i, min(#lists, i + 999))) end
+  if q.c.limited then all('HDEL', q.k .. 'outs', epochs, 1000) end
 end
 
 -- release takes n jobs from whoever holds them.
@@ -120,15 +171,33 @@ local function release(q, o, n)
     call('HINCRBY', q.k .. 'meta', 'probing', -n)
     q.wakes = true
   end
-  if o.t then q.freed[o.t] = (q.freed[o.t] or 0) + n end
-  if o.k then q.freed[o.k] = (q.freed[o.k] or 0) + n end
+  for f = 1, 2 do
+    local freed, id = q.freed, f == 1 and o.t or f == 2 and o.k
+    if id then
+      if not freed[id] then freed[#freed + 1], freed[id] = id, 0 end
+      freed[id] = freed[id] + n
+    end
+  end
 end
 
 -- free makes room for those whose jobs were released, who may be aside for the want of it.
 local function free(q)
-  for id, n in pairs(q.freed) do
-    if call('HINCRBY', q.k .. 'outs', id, -n) <= 0 then call('HDEL', q.k .. 'outs', id) end
-    if tonumber(aside(q, id) or 0) == FAR then back(q, id) end
+  local ids, outs, set, none = q.freed, q.k .. 'outs', {}, {}
+  if #ids == 0 then return end
+  for i, n in ipairs(read('HMGET', outs, ids)) do
+    n = tonumber(n or 0) - ids[ids[i]]
+    if n > 0 then
+      set[#set + 1] = ids[i]
+      set[#set + 1] = string.format('%d', n)
+    else
+      none[#none + 1] = ids[i]
+    end
   end
+  all('HSET', outs, set, 2000)
+  all('HDEL', outs, none, 1000)
   q.freed = {}
+  if not asides(q) then return end
+  for i, at in ipairs(read('ZMSCORE', q.k .. 'aside', ids)) do
+    if tonumber(at or 0) == FAR then back(q, ids[i]) end
+  end
 end

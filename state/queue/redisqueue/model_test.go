@@ -51,6 +51,7 @@ type model struct {
 	sources [2]map[string][2]tidemill.Source // by queue, two each
 	held    []holding
 	exact   bool // the order of hand-outs is the same: there are no turns
+	kept    bool // what has ended is kept, and says why
 	ordered bool
 }
 
@@ -62,10 +63,13 @@ type holding struct {
 }
 
 func newModel(r *rapid.T, client rueidis.Client) *model {
-	m := &model{client: &lossy{Client: client}, exact: rapid.Bool().Draw(r, "exact"), ordered: rapid.Bool().Draw(r, "ordered")}
+	m := &model{client: &lossy{Client: client}, exact: rapid.Bool().Draw(r, "exact"), kept: rapid.Bool().Draw(r, "kept"), ordered: rapid.Bool().Draw(r, "ordered")}
 	m.o = Options{Prefix: testenv.Name("model:"), Capacity: modelCapacity, ahead: func() time.Duration { return time.Duration(m.ahead.Load()) }}
 	m.stores[0] = memoryqueue.New(memoryqueue.Options{Capacity: modelCapacity, Now: m.now})
 	s := queue.Settings{Ordered: m.ordered, Completed: queue.Keep{Count: 5}, Failed: queue.Keep{Count: 8, Age: 90 * time.Minute}}
+	if !m.kept {
+		s.Completed = queue.Keep{}
+	}
 	if m.exact {
 		s.Fair, s.Tenant = queue.Unfair, queue.Limit{AtOnce: rapid.IntRange(0, 6).Draw(r, "at once")}
 	} else {
@@ -228,6 +232,9 @@ func (m *model) settle(r *rapid.T) {
 			continue
 		}
 		e := tidemill.Settlement{ID: h.got[0].ID, Fate: tidemill.Fate(rapid.IntRange(1, 3).Draw(r, "fate")), Kind: tidemill.Partner, Cause: "why"}
+		if !m.kept && e.Fate != tidemill.Dead {
+			e.Kind, e.Cause = tidemill.NoKind, "" // many like this are settled at once
+		}
 		switch rapid.IntRange(0, 5).Draw(r, "end") {
 		case 0:
 			e = tidemill.Settlement{ID: e.ID, End: tidemill.Again, After: m.minutes(r), Burn: rapid.Bool().Draw(r, "burn"), Kind: tidemill.Timeout, Cause: "again"}

@@ -49,19 +49,23 @@ end
 
 -- run ends a run as a whole, or answers false where some of it is not what it was thought to be.
 local function run(epoch, b, code, from, to)
-  local outs, released = call('HMGET', out, unpack(ARGV, from, to)), {}
-  for i = 1, #outs do
-    if outs[i] ~= epoch then
-      local o = outs[i] and saidof(outs[i])
-      if not o or o.epoch ~= epoch or q.c.ordered and o.key ~= '' then return false end
-      if not released[o] then
-        released[o] = 0
-        released[#released + 1] = o
+  local outs, said, n = call('HMGET', out, unpack(ARGV, from, to)), {}, {}
+  local mark, since = epoch, 1 -- many have the same as the one before
+  for i = 1, #outs + 1 do
+    if outs[i] ~= mark then
+      if mark ~= epoch then
+        local o = mark and saidof(q, mark, ARGV[from + since - 1])
+        if not o or o.epoch ~= epoch or q.c.ordered and o.key ~= '' then return false end
+        if not n[o] then
+          said[#said + 1] = o
+          n[o] = 0
+        end
+        n[o] = n[o] + i - since
       end
-      released[o] = released[o] + 1
+      mark, since = outs[i], i
     end
   end
-  for _, o in ipairs(released) do release(q, o, released[o]) end
+  for _, o in ipairs(said) do release(q, o, n[o]) end
   if q.c.limit then q.wakes = true end
   call('HDEL', out, unpack(ARGV, from, to))
   count[code], q.n.held = count[code] + #outs, q.n.held - #outs
@@ -132,7 +136,7 @@ for _, e in ipairs(others) do
     e.out = e.pos and call('HGET', out, e.pos) or nil
   else
     local is = held[e.pos]
-    if is and not seen[e.pos] and saidof(is).epoch == e.epoch then e.out = is else e.pos = nil end
+    if is and not seen[e.pos] and saidof(q, is, e.pos).epoch == e.epoch then e.out = is else e.pos = nil end
   end
   if e.pos then seen[e.pos] = true end
 end
@@ -244,7 +248,7 @@ for _, e in ipairs(others) do
       local n = #to.recs + 1
       to.digests[n], to.recs[n], to.ats[n] = sub(c.digest, 1, 12), c.rec, #c.digest > 12 and tonumber(sub(c.digest, 13)) or 0
     end
-    local o = e.out and saidof(e.out)
+    local o = e.out and saidof(q, e.out, e.pos)
     if e.code == 'l' then
       if o and not find(o.flags, 'l', 1, true) then
         call('HSET', out, e.pos, o.epoch .. o.flags .. 'l' .. (o.tenant and '|' .. #o.tenant .. ':' .. o.tenant .. o.key or ''))
@@ -296,10 +300,9 @@ for _, name in ipairs(queues) do
 end
 local answer = table.concat(took)
 if not find(answer, '[34]') then
-  for epoch in string.gmatch(ARGV[6], '%d+') do
-    call('ZREM', q.k .. 'leases', epoch)
-    call('DEL', q.k .. 'g' .. epoch)
-  end
+  local epochs = {}
+  for epoch in string.gmatch(ARGV[6], '%d+') do epochs[#epochs + 1] = epoch end
+  over(q, epochs)
 end
 q.n.delivered, q.n.skipped, q.n.dead = q.n.delivered + count.d, q.n.skipped + count.s, q.n.dead + count.x
 done()

@@ -6,21 +6,19 @@ local function expire(q)
   local jobs = 0
   for _, lease in ipairs(ended) do
     if jobs >= 1000 then return true end
-    call('ZREM', q.k .. 'leases', lease)
     local epoch, one = match(lease, '^(%d+):?(%d*)$')
     local list, n = {}, 0
     if one ~= '' then
       list[1] = one
     else
       for pos in string.gmatch(call('GET', q.k .. 'g' .. epoch) or '', '%d+') do list[#list + 1] = pos end
-      call('DEL', q.k .. 'g' .. epoch)
     end
     jobs = jobs + #list
     for i = 1, #list, 1000 do
       local part = {unpack(list, i, min(#list, i + 999))}
       local outs = call('HMGET', q.k .. 'out', unpack(part))
       for j = 1, #part do
-        local o = saidof(outs[j] or '0')
+        local o = saidof(q, outs[j] or '0', part[j])
         if o.epoch == epoch and (one ~= '' or not find(o.flags, 'l', 1, true)) then
           local pos = part[j]
           call('HDEL', q.k .. 'out', pos)
@@ -32,6 +30,7 @@ local function expire(q)
         end
       end
     end
+    if one ~= '' then call('ZREM', q.k .. 'leases', lease) else over(q, {epoch}) end
   end
   return #ended == 64
 end
@@ -84,4 +83,15 @@ local function look(q)
     call('ZREMRANGEBYSCORE', q.k .. 'spent', '-inf', string.format('%.0f', us))
   end
   return more or #list == 1000
+end
+
+-- idle is called where nothing could be handed out. Where nothing is out either, nobody has
+-- anything out: a count that was left behind, by one who did not know some mark, holds nobody
+-- back for ever. It answers whether somebody was.
+local function idle(q)
+  if not q.c.limited or call('EXISTS', q.k .. 'out') == 1 then return false end
+  call('DEL', q.k .. 'outs')
+  local list = asides(q) and call('ZRANGEBYSCORE', q.k .. 'aside', FAR, FAR, 'LIMIT', 0, 1000) or {}
+  for _, id in ipairs(list) do back(q, id) end
+  return #list > 0
 end

@@ -1,21 +1,58 @@
 -- turns: who is handed out next. See waiting for where.
 
 local again = FAR -- when somebody whom a limit holds back may go on, in ms
-local spents = {} -- until when rates are used up, as far as they were asked for
 
--- allowed is how many of most jobs a limit lets go now; 0 with a time: not before that, in
--- ms. A rate is one number, until when it is used up, in the sorted set spent.
-local function allowed(q, limit, id, most)
-  if not limit then return most end
+-- Whoever has a limit is a holder: id, limit, spent: until when its rate is used up, out: how
+-- many jobs are, used: it had some now. What is known of them is read in two commands for all
+-- who may have a turn, and written in two when all were served: outs, see leaving, and the
+-- sorted set spent.
+local holders, used = {}, {}
+
+-- hold reads what is known of ids that have limits.
+local function hold(q, ids, limits)
+  local rated, bounded
+  for i = 1, #ids do rated, bounded = rated or limits[i].each, bounded or limits[i].at_once end
+  local spent, out = rated and read('ZMSCORE', q.k .. 'spent', ids), bounded and read('HMGET', q.k .. 'outs', ids)
+  for i = 1, #ids do
+    local at, n = spent and spent[i], out and out[i]
+    holders[ids[i]] = {id = ids[i], limit = limits[i], spent = at and tonumber(at) or 0, out = n and tonumber(n) or 0, new = not at}
+  end
+end
+
+-- prepare makes holders of tenants that may have a turn, where they have limits.
+local forms = {}
+local function prepare(q, tenants)
+  local limit, n, ids, limits = q.c.tenant, 0, {}, {}
+  if not (limit or q.c.named) then return end
+  local named = q.c.named and read('HMGET', q.k .. 'named', tenants)
+  for i = 1, #tenants do
+    local id, own = 't' .. tenants[i], named and named[i]
+    if holders[id] == nil then
+      local is = limit
+      if own then
+        is = forms[own] or cjson.decode(own)
+        forms[own] = is
+      end
+      if is and (is.each or is.at_once) then
+        n = n + 1
+        ids[n], limits[n] = id, is
+      else
+        holders[id] = false
+      end
+    end
+  end
+  hold(q, ids, limits)
+end
+
+-- allowed is how many of most jobs a limit lets go now; 0 with a time: not before that, in ms.
+local function allowed(h, most)
+  if not h then return most end
+  local limit, spent = h.limit, h.spent
   if limit.at_once then
-    local out
-    if id == 'q' then out = call('HLEN', q.k .. 'out') else out = tonumber(call('HGET', q.k .. 'outs', id) or 0) end
-    most = min(most, max(0, limit.at_once - out))
+    most = min(most, max(0, limit.at_once - h.out))
     if most == 0 then return 0, FAR end
   end
   if limit.each then
-    local spent = spents[id] or tonumber(call('ZSCORE', q.k .. 'spent', id) or 0)
-    spents[id] = spent
     local n = floor((us + limit.ahead * limit.each - max(spent, us)) / limit.each + 1e-6)
     if n < 1 then return 0, math.ceil((spent + limit.each - limit.ahead * limit.each) / 1000) end
     most = min(most, n)
@@ -23,25 +60,40 @@ local function allowed(q, limit, id, most)
   return most
 end
 
--- charge counts n jobs that are handed out against a limit of the rate.
-local function charge(q, limit, id, n)
-  if limit and limit.each then
-    spents[id] = max(spents[id], us) + n * limit.each -- it was asked for
-    call('ZADD', q.k .. 'spent', spents[id], id)
+-- charge counts n jobs that are handed out against a limit.
+local function charge(h, n)
+  if not h.used then
+    used[#used + 1] = h
+    h.used = true
   end
+  if h.limit.each then h.spent = max(h.spent, us) + n * h.limit.each end
+  if h.limit.at_once then h.out = h.out + n end
 end
 
--- limit of a tenant; nil: none.
-local function limitof(q, tenant)
-  if q.c.named then
-    local own = call('HGET', q.k .. 'named', tenant)
-    if own then
-      own = cjson.decode(own)
-      if own.each or own.at_once then return own end
-      return nil
+-- spend writes what limits have to know next time. Times are whole numbers, which Redis keeps
+-- and compares best: as often rounded up as down. In a small sorted set it would look through
+-- half of it for each; one long member makes it another kind.
+local LONG = string.rep('-', 65)
+local function spend(q)
+  local format, part, times, counts, new = string.format, us % 1000 * 0.618034 % 1, {}, {}, false
+  for i = 1, #used do
+    local h = used[i]
+    if h.limit.each then
+      local n = #times
+      times[n + 1], times[n + 2] = format('%d', h.spent + part), h.id
+      new = new or h.new
+    end
+    if h.limit.at_once and h.id ~= 'q' then
+      local n = #counts
+      counts[n + 1], counts[n + 2] = h.id, format('%d', h.out)
     end
   end
-  return q.c.tenant
+  if new then
+    times[#times + 1] = FAR
+    times[#times + 1] = LONG
+  end
+  all('ZADD', q.k .. 'spent', times, 2000)
+  all('HSET', q.k .. 'outs', counts, 2000)
 end
 
 local function putaside(q, id, at)
@@ -50,9 +102,9 @@ local function putaside(q, id, at)
   if at < FAR then again = min(again, at) end
 end
 
--- What is taken: n jobs, their positions (pos) and records (rec); flags of those that count
--- for a limit, and then whose they are (of).
-local function nothing() return {n = 0, pos = {}, rec = {}, flags = {}, of = {}} end
+-- What is taken: n jobs, their positions (pos) and records (rec); counted: which of them count
+-- for a bound of what is out: from, to, tenant's or key's holder, tenant, …; keys: some for a key's.
+local function nothing() return {n = 0, pos = {}, rec = {}, counted = {}, keys = false} end
 
 -- take takes up to most jobs out of a flow, in the order of their positions, into got. It
 -- answers how many, and what is left for sure: nothing ('none'), or none that came back ('new').
@@ -92,44 +144,52 @@ local function take(q, flow, most, got)
   return n, left
 end
 
--- count counts the jobs from one on, which were taken, for somebody's limit of what is out.
-local function count(q, got, from, id, flag, tenant)
-  call('HINCRBY', q.k .. 'outs', id, got.n - from)
-  for i = from + 1, got.n do
-    got.flags[i] = (got.flags[i] or '') .. flag
-    got.of[i] = tenant
-  end
+-- count counts the jobs from one on, which were taken, against a limit.
+local function count(got, from, h, tenant)
+  if not h or got.n == from then return end
+  charge(h, got.n - from)
+  if not h.limit.at_once then return end
+  local c = got.counted
+  local n = #c
+  c[n + 1], c[n + 2], c[n + 3], c[n + 4] = from + 1, got.n, h, tenant
 end
 
 -- fromkey takes from a tenant's key (empty: those that are not kept apart). It answers
 -- what is left, as take does.
 local function fromkey(q, p, tenant, key, most, got)
-  local limit, at = q.c.key, nil
-  if key == '' then limit = nil end
-  if limit then
-    most, at = allowed(q, limit, keyid(tenant, key), most)
-    if most == 0 then
-      putaside(q, keyid(tenant, key), at)
-      call('ZREM', q.k .. 'R' .. p .. ':' .. tenant, key)
-      return nil
-    end
+  local h, at = key ~= '' and q.c.key and holders[keyid(tenant, key)], nil
+  most, at = allowed(h, most)
+  if most == 0 then
+    putaside(q, h.id, at)
+    call('ZREM', q.k .. 'R' .. p .. ':' .. tenant, key)
+    return nil
   end
   local from = got.n
-  local n, left = take(q, flowof(p, tenant, key), most, got)
-  if limit and n > 0 then
-    charge(q, limit, keyid(tenant, key), n)
-    if limit.at_once then count(q, got, from, keyid(tenant, key), 'k', tenant) end
-  end
+  local _, left = take(q, flowof(p, tenant, key), most, got)
+  count(got, from, h, tenant)
+  got.keys = got.keys or h and h.limit.at_once and got.n > from
   return left
+end
+
+-- preparekeys makes holders of keys that may have a turn: every second of a list.
+local function preparekeys(q, tenant, keys)
+  local ids, limits = {}, {}
+  for i = 1, q.c.key and #keys or 0, 2 do
+    local id = keyid(tenant, keys[i])
+    if keys[i] ~= '' and not holders[id] then
+      ids[#ids + 1] = id
+      limits[#ids] = q.c.key
+    end
+  end
+  hold(q, ids, limits)
 end
 
 -- fromtenant takes from a tenant's jobs of a priority.
 local function fromtenant(q, p, tenant, most, got)
-  local limit = limitof(q, tenant)
-  local id, at = 't' .. tenant, nil
-  most, at = allowed(q, limit, id, most)
+  local h, at = holders['t' .. tenant], nil
+  most, at = allowed(h, most)
   if most == 0 then
-    putaside(q, id, at)
+    putaside(q, h.id, at)
     call('ZREM', q.k .. 'r' .. p, tenant)
     return 0
   end
@@ -145,6 +205,7 @@ local function fromtenant(q, p, tenant, most, got)
       if q.c.fair ~= 'keys' then -- the oldest of all keys
         keys, n = {keys[1], keys[2], keys[3], keys[4]}, n > 1 and 0 or 1
       end
+      preparekeys(q, tenant, keys)
       for i = 1, #keys, 2 do
         local left = most - (got.n - from)
         if left == 0 then break end
@@ -156,12 +217,8 @@ local function fromtenant(q, p, tenant, most, got)
     end
     settled(q, p, tenant, '', true)
   end
-  local n = got.n - from
-  if limit and n > 0 then
-    charge(q, limit, id, n)
-    if limit.at_once then count(q, got, from, id, 't', tenant) end
-  end
-  return n
+  count(got, from, h, tenant)
+  return got.n - from
 end
 
 -- fromlevel takes from a priority: tenants take turns and share alike, or else the oldest
@@ -177,10 +234,12 @@ local function fromlevel(q, p, most, got)
       if is ~= tonumber(first[2]) and is >= 0 then
         call('ZADD', ring, is, first[1]) -- it had a turn, from when those were fair
       else
+        prepare(q, {first[1]})
         fromtenant(q, p, first[1], 1, got)
       end
     else
       local round = call('ZRANGE', ring, 0, most - (got.n - from) - 1)
+      prepare(q, round)
       for i = 1, #round do
         local left = most - (got.n - from)
         if left == 0 then break end

@@ -12,10 +12,13 @@
 local function flowof(p, tenant, key) return p .. ':' .. #tenant .. ':' .. tenant .. key end
 local function keyid(tenant, key) return 'k' .. #tenant .. ':' .. tenant .. key end
 
-local function aside(q, id)
+-- asides says whether anybody is aside.
+local function asides(q)
   if q.asides == nil then q.asides = call('EXISTS', q.k .. 'aside') == 1 end
-  return q.asides and call('ZSCORE', q.k .. 'aside', id)
+  return q.asides
 end
+
+local function aside(q, id) return asides(q) and call('ZSCORE', q.k .. 'aside', id) end
 
 -- ring lets somebody take turns, after all others; unfair: by the oldest job. how is NX: who
 -- is in the ring stays where it is, or XX: who is not stays out.
