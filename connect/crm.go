@@ -40,6 +40,10 @@ const (
 	crmIntake  = "crm-bullmq" // the pipeline that takes events from BullMQ
 )
 
+// crmGather is how workers share statements of a sync log in PostgreSQL, where each costs as
+// much as some entries in it: one of each sort at once.
+var crmGather = ledger.GatherOptions{Calls: 1, Entries: 500}
+
 // crmStores are what stands behind CRM's roles.
 type crmStores struct {
 	queues       queue.Whole
@@ -202,9 +206,12 @@ func (i *Instance) crmOnPostgres(ctx context.Context, s *crmStores) error {
 	if err != nil {
 		return err
 	}
-	s.log, s.profiles = log, profiles
+	s.profiles = profiles
 	s.attributes = func(m handler.Mapping) (handler.Handler, error) {
 		return handler.AttributesIn(log, profiles, m)
+	}
+	if s.log, err = ledger.GatherStore(log, crmGather); err != nil {
+		return err
 	}
 	if s.replays, err = postgresledger.New(ctx, db, postgresledger.Options{Name: crmReplays}); err != nil {
 		return err

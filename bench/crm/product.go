@@ -16,6 +16,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
 	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
+	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/postgresledger"
 	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
 	"github.com/tidemill/tidemill/state/profile"
@@ -30,7 +31,6 @@ import (
 // opened are the stores of one contender.
 type opened struct {
 	crm.Parts
-	known func(context.Context) error // makes what was just filled known to who plans its reading; nil: that is not needed
 	close []func() error
 }
 
@@ -82,11 +82,11 @@ func (o *opened) onServers(ctx context.Context, p *part) error {
 		return err
 	}
 	o.close = append(o.close, func() error { db.Close(); return nil })
-	o.known = func(ctx context.Context) error {
-		_, err := db.Exec(ctx, "ANALYZE tidemill_ledger")
+	log, err := postgresledger.New(ctx, db, postgresledger.Options{Name: "crm"})
+	if err != nil {
 		return err
 	}
-	if o.Log, err = postgresledger.New(ctx, db, postgresledger.Options{Name: "crm"}); err != nil {
+	if o.Log, err = ledger.GatherStore(log, ledger.GatherOptions{Calls: 1, Entries: 500}); err != nil { // as connect does
 		return err
 	}
 	if o.Replays, err = postgresledger.New(ctx, db, postgresledger.Options{Name: "crm_replay"}); err != nil {
@@ -146,7 +146,7 @@ func playProduct(ctx context.Context, p *part) (err error) {
 		if err != nil {
 			return err
 		}
-		return tell(ctx, p, sys, o, report{Done: p.Jobs})
+		return tell(ctx, p, sys, report{Done: p.Jobs})
 	}
 	if !p.Fresh {
 		if err := join(ctx, o.Profiles); err != nil {
@@ -169,7 +169,7 @@ func playProduct(ctx context.Context, p *part) (err error) {
 	if err := errors.Join(err, <-ended); err != nil {
 		return err
 	}
-	return tell(ctx, p, sys, o, report{Done: int(handled.n.Load()), Twice: int(handled.twice.Load())})
+	return tell(ctx, p, sys, report{Done: int(handled.n.Load()), Twice: int(handled.twice.Load())})
 }
 
 // join makes the profiles of all members.
@@ -193,12 +193,7 @@ func join(ctx context.Context, profiles profile.Resolver) error {
 }
 
 // tell reports, with what queue, sync log and books say.
-func tell(ctx context.Context, p *part, sys *crm.System, o *opened, r report) error {
-	if o.known != nil {
-		if err := o.known(ctx); err != nil {
-			return err
-		}
-	}
+func tell(ctx context.Context, p *part, sys *crm.System, r report) error {
 	a, err := sys.Audit(ctx)
 	if err != nil {
 		return err

@@ -42,6 +42,20 @@ func Gather(l Ledger, o GatherOptions) (Ledger, error) {
 	return g, nil
 }
 
+// GatherStore is Gather for a store of which more is wanted: Find, Range and Expire go to it
+// as they come.
+func GatherStore(s Store, o GatherOptions) (Store, error) {
+	g, err := Gather(s, o)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		Ledger
+		Log
+		Expirer
+	}{g, s, s}, nil
+}
+
 // line is where calls of one sort meet.
 type line = gather.Line[[]*Entry]
 

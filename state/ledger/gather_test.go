@@ -19,11 +19,11 @@ func TestGatheredCallsKeepEveryPromise(t *testing.T) {
 	ledgertest.Run(t, func(t *testing.T) ledgertest.Harness {
 		c := ledgertest.NewClock()
 		l := memoryledger.New(memoryledger.Options{Now: c.Now})
-		return ledgertest.Harness{Clock: c, Ledger: struct {
-			ledger.Ledger
-			ledger.Log
-			ledger.Expirer
-		}{gather(t, l, ledger.GatherOptions{Calls: 1}), l, l}}
+		s, err := ledger.GatherStore(l, ledger.GatherOptions{Calls: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ledgertest.Harness{Clock: c, Ledger: s}
 	})
 }
 

@@ -204,20 +204,21 @@ func (l *lane) short(j *job, spec *handler.Spec) bool {
 }
 
 // Where handlers take their time, ends are written on the way, so that a crash repeats
-// little, and leases are renewed.
+// little, and leases are renewed of which a quarter is over. What is between is measured from
+// when that was done: else a sync log that takes longer would be asked at each call.
 const keepEvery = 100 * time.Millisecond
 
 // keep writes the ends of events whose handlers have answered, and renews the leases of those
-// that still wait for theirs, if it is time to; now: in any case. Where that fails nothing
-// is lost: the guard ends what is left at the end of the batch, and a lease that is not
-// renewed shows before the next call.
+// that still wait for theirs, if it is time to; now: all of them, in any case. Where that
+// fails nothing is lost: the guard ends what is left at the end of the batch, and a lease
+// that is not renewed shows before the next call.
 func (l *lane) keep(ctx context.Context, now bool) {
 	at := l.now()
 	since := at.Sub(l.kept)
 	if !now && (since < keepEvery || l.run == 0 && since < l.s.o.Lease/4) { // profiles may have taken long
 		return
 	}
-	l.kept, l.run = at, 0
+	defer func() { l.kept, l.run = l.now(), 0 }()
 	var ends, waits []*ledger.Entry
 	var ended, waiting []*job
 	for _, j := range l.jobs {
@@ -229,7 +230,7 @@ func (l *lane) keep(ctx context.Context, now bool) {
 				e.State = ledger.Failed
 			}
 			ends, ended = append(ends, &e), append(ended, j)
-		default:
+		case now || j.until.Sub(at) <= l.s.o.Lease*3/4:
 			e := j.renewed
 			waits, waiting = append(waits, &e), append(waiting, j)
 		}

@@ -6,27 +6,25 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
-// The order of locks: add waits only for rows that another add has not committed yet, in the
-// order of keys, and holds nothing else; who locks rows that are there waits only for those,
-// in the same order.
+// The order of locks: add waits for rows that another has added or changed and not committed
+// yet, in the order of keys, and holds nothing but rows that nobody else sees; who locks rows
+// that are there waits only for those, in the same order.
 const (
-	// What is there already is not even tried: a conflict costs a row that is dead at once.
-	// It is asked by key one after the other, as in what follows: a join would be planned by
-	// what the table was like when it was empty, as reading all of it.
+	// What is there already is looked at before anything is written for it.
 	add = `WITH clock AS MATERIALIZED (SELECT date_trunc('milliseconds', coalesce($2::timestamptz, clock_timestamp())) AS now)
 		INSERT INTO tidemill_ledger(ledger, key, tenant, type, print, payload, created, state, holder, token, tries, started, until, call)
 		SELECT $1, k.key, k.tenant, k.type, k.print, k.payload, c.now, 2, k.holder, nextval('tidemill_ledger_token'), 1, c.now,
 			c.now + $3::bigint * interval '1 millisecond', k.call
 		FROM unnest($4::bytea[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[], $9::bytea[], $10::bigint[]) k(key, tenant, type, print, payload, holder, call), clock c
-		WHERE (SELECT true FROM tidemill_ledger o WHERE o.ledger = $1 AND o.key = k.key) IS NULL
 		ORDER BY k.key
 		ON CONFLICT DO NOTHING
-		RETURNING key, token, created`
+		RETURNING key, token, created, ctid`
 
 	byKey = ` FROM (SELECT k FROM unnest($2::bytea[]) k ORDER BY k OFFSET 0) asked,
 		LATERAL (SELECT * FROM tidemill_ledger WHERE ledger = $1 AND key = asked.k `
@@ -45,7 +43,8 @@ const (
 		FROM unnest($2::bytea[], $3::bytea[], $4::bigint[], $5::integer[], $6::timestamptz[], $7::timestamptz[], $8::bigint[], $9::boolean[])
 			v(key, holder, token, tries, started, until, call, cut)
 		ON CONFLICT (ledger, key) DO UPDATE SET state = excluded.state, holder = excluded.holder, token = excluded.token, tries = excluded.tries,
-			started = excluded.started, until = excluded.until, call = excluded.call, cut = excluded.cut, ended = NULL`
+			started = excluded.started, until = excluded.until, call = excluded.call, cut = excluded.cut, ended = NULL
+		RETURNING t.token, t.ctid`
 )
 
 // Begin implements ledger.Ledger: one statement where all is new.
@@ -116,19 +115,24 @@ func (l *Ledger) add(ctx context.Context, es []*ledger.Entry, o ledger.Begin) (m
 		byKey[e.Key], calls[i] = e, int64(e.Call)
 		tenants[i], types[i], prints[i], payloads[i], holders[i] = []byte(e.Tenant), []byte(e.Type), e.Print, e.Payload, []byte(e.Holder)
 	}
-	added := make(map[string]*ledger.Record, len(es))
+	added, at := make(map[string]*ledger.Record, len(es)), make([]place, 0, len(es))
 	err := l.db.Query(ctx, func(rows pgx.Rows) error {
 		var key []byte
 		var token int64
 		var created time.Time
-		if err := rows.Scan(&key, &token, &created); err != nil {
+		var tid pgtype.TID
+		if err := rows.Scan(&key, &token, &created, &tid); err != nil {
 			return err
 		}
+		at = append(at, place{uint64(token), tid})
 		e, r := byKey[string(key)], new(ledger.Record)
 		r.Begin(e, o, uint64(token), created.UTC())
 		added[e.Key] = r
 		return nil
 	}, add, l.o.Name, l.now(), millis(o.Lasts()), keysOf(es), tenants, types, prints, payloads, holders, calls)
+	if err == nil {
+		l.places.keep(at)
+	}
 	return added, err
 }
 
@@ -173,6 +177,7 @@ func (l *Ledger) look(ctx context.Context, es []*ledger.Entry, o ledger.Begin) (
 // open opens entries that are there, in a transaction.
 func (l *Ledger) open(ctx context.Context, es []*ledger.Entry, o ledger.Begin, opened map[string]*ledger.Record) (missed []*ledger.Entry, err error) {
 	var found map[string]*ledger.Record
+	var at []place
 	how := make([]ledger.Opening, len(es))
 	err = l.db.Tx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
@@ -194,11 +199,13 @@ func (l *Ledger) open(ctx context.Context, es []*ledger.Entry, o ledger.Begin, o
 				begun = append(begun, r)
 			}
 		}
-		return l.again(ctx, tx, begun)
+		at, err = l.again(ctx, tx, begun)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	l.places.keep(at)
 	for i, e := range es {
 		r := found[e.Key]
 		if r == nil {
@@ -235,10 +242,10 @@ func (l *Ledger) draw(ctx context.Context, tx pgx.Tx, n int) (now time.Time, fen
 	return now.UTC(), fencing, err
 }
 
-// again writes records that were opened again.
-func (l *Ledger) again(ctx context.Context, tx pgx.Tx, begun []*ledger.Record) error {
+// again writes records that were opened again, and says where they are.
+func (l *Ledger) again(ctx context.Context, tx pgx.Tx, begun []*ledger.Record) (at []place, err error) {
 	if len(begun) == 0 {
-		return nil
+		return nil, nil
 	}
 	n := len(begun)
 	keys, holders, fencing, tries := make([][]byte, n), make([][]byte, n), make([]int64, n), make([]int32, n)
@@ -247,6 +254,12 @@ func (l *Ledger) again(ctx context.Context, tx pgx.Tx, begun []*ledger.Record) e
 		keys[i], holders[i], fencing[i], tries[i] = []byte(r.Key), []byte(r.Holder), int64(r.Token), int32(r.Tries)
 		started[i], until[i], calls[i], cut[i] = r.Started, r.Until, int64(r.Call), r.Cut
 	}
-	_, err := tx.Exec(ctx, again, l.o.Name, keys, holders, fencing, tries, started, until, calls, cut)
-	return err
+	rows, err := tx.Query(ctx, again, l.o.Name, keys, holders, fencing, tries, started, until, calls, cut)
+	return at, postgresdb.Each(rows, err, func(rows pgx.Rows) error {
+		var token int64
+		var tid pgtype.TID
+		err := rows.Scan(&token, &tid)
+		at = append(at, place{uint64(token), tid})
+		return err
+	})
 }

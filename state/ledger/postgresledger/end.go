@@ -8,22 +8,32 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
-// Rows are locked in the order of keys, one after the other, and written where they are
-// as they should be then. The upsert is of rows that are there. 3 is Done.
+// Rows are locked in the order of keys, one after the other, by the one who writes them:
+// where they are is asked by key before, or known since they were begun. Another may have
+// changed them meanwhile, so that whose they are and that they are not Done, which is 3, is
+// asked of the row that is locked.
 const (
-	write = `INSERT INTO tidemill_ledger AS t (ledger, key, tenant, type, created, state, holder, token, tries, started, until, call, ended, result, err)
-		SELECT $1, c.key, '', '', c.created, v.state, '', v.token, 0, c.started, c.until, 0,
-			date_trunc('milliseconds', coalesce($7::timestamptz, clock_timestamp())), v.result, v.err
-		FROM (SELECT * FROM unnest($2::bytea[], $3::bigint[], $4::smallint[], $5::bytea[], $6::bytea[]) v(key, token, state, result, err)
+	writeEnds = `UPDATE tidemill_ledger t SET state = v.state, result = v.result, err = v.err,
+			ended = (SELECT date_trunc('milliseconds', coalesce($7::timestamptz, clock_timestamp())))
+		FROM `
+
+	write = writeEnds + `(SELECT v.*, found.place FROM (SELECT * FROM unnest($2::bytea[], $3::bigint[], $4::smallint[], $5::bytea[], $6::bytea[]) v(key, token, state, result, err)
 				ORDER BY key OFFSET 0) v,
-			LATERAL (SELECT * FROM tidemill_ledger WHERE ledger = $1 AND key = v.key AND token = v.token AND state <> 3 FOR UPDATE) c
-		ON CONFLICT (ledger, key) DO UPDATE SET state = excluded.state, result = excluded.result, err = excluded.err, ended = excluded.ended
-		WHERE t.token = excluded.token AND t.state <> 3
+			LATERAL (SELECT ctid AS place FROM tidemill_ledger WHERE ledger = $1 AND key = v.key OFFSET 0) found OFFSET 0) v
+		WHERE t.ctid = v.place AND t.token = v.token AND t.state <> 3
+		RETURNING t.key, t.ended`
+
+	// What is not by place is asked so that no index seems to be of use, as each does while the
+	// table is empty.
+	writeThere = writeEnds + `(SELECT * FROM unnest($2::bytea[], $3::bigint[], $4::smallint[], $5::bytea[], $6::bytea[], $8::tid[]) v(key, token, state, result, err, place)
+				ORDER BY key OFFSET 0) v
+		WHERE t.ctid = v.place AND t.ledger IS NOT DISTINCT FROM $1 AND t.key IS NOT DISTINCT FROM v.key AND t.token = v.token AND t.state <> 3
 		RETURNING t.key, t.ended`
 
 	drop = `DELETE FROM tidemill_ledger WHERE ledger = $1 AND key = $2 AND token = $3 AND state <> 3
@@ -74,27 +84,54 @@ func (l *Ledger) end(ctx context.Context, q querier, es []*ledger.Entry) error {
 	return nil
 }
 
-// write changes the rows of entries of different keys.
+// write changes the rows of entries of different keys. Those that are not where they were
+// begun are missed.
 func (l *Ledger) write(ctx context.Context, q querier, es []*ledger.Entry) (missed []*ledger.Entry, err error) {
-	if len(es) == 0 {
-		return nil, nil
+	var there, others []*ledger.Entry
+	var at []pgtype.TID
+	for _, e := range es {
+		if tid, ok := l.places.take(e.Token); ok {
+			there, at = append(there, e), append(at, tid)
+		} else {
+			others = append(others, e)
+		}
 	}
+	for _, part := range []struct {
+		es        []*ledger.Entry
+		statement string
+		more      []any
+	}{{there, writeThere, []any{at}}, {others, write, nil}} {
+		if len(part.es) == 0 {
+			continue
+		}
+		ended, err := l.writeBy(ctx, q, part.statement, part.es, part.more...)
+		if err != nil {
+			return nil, err
+		}
+		more, err := l.judge(ctx, q, part.es, ended)
+		if err != nil {
+			return nil, err
+		}
+		missed = append(missed, more...)
+	}
+	return missed, nil
+}
+
+// writeBy changes rows by a statement, and says which those were and when they ended.
+func (l *Ledger) writeBy(ctx context.Context, q querier, statement string, es []*ledger.Entry, more ...any) (map[string]time.Time, error) {
 	fencing, states, results, causes := make([]int64, len(es)), make([]int16, len(es)), make([][]byte, len(es)), make([][]byte, len(es))
 	for i, e := range es {
 		fencing[i], states[i], results[i], causes[i] = int64(e.Token), int16(e.State), e.Result, []byte(ledger.Cause(e.Err))
 	}
 	ended := make(map[string]time.Time, len(es))
-	rows, err := q.Query(ctx, write, l.o.Name, keysOf(es), fencing, states, results, causes, l.now())
-	if err = postgresdb.Each(rows, err, func(rows pgx.Rows) error {
+	rows, err := q.Query(ctx, statement, append([]any{l.o.Name, keysOf(es), fencing, states, results, causes, l.now()}, more...)...)
+	return ended, postgresdb.Each(rows, err, func(rows pgx.Rows) error {
 		var key []byte
 		var at time.Time
 		err := rows.Scan(&key, &at)
 		ended[string(key)] = at.UTC()
 		return err
-	}); err != nil {
-		return nil, err
-	}
-	return l.judge(ctx, q, es, ended)
+	})
 }
 
 // drop removes the rows of entries of different keys: few, so one statement for each, all

@@ -26,8 +26,9 @@ type Options struct {
 
 // Ledger is a ledger in PostgreSQL.
 type Ledger struct {
-	db *postgresdb.DB
-	o  Options
+	db     *postgresdb.DB
+	o      Options
+	places places
 }
 
 var (
@@ -43,7 +44,7 @@ func New(ctx context.Context, db *postgresdb.DB, o Options) (*Ledger, error) {
 	if err := db.Migrate(ctx); err != nil {
 		return nil, fmt.Errorf("open the ledger %q: %w", o.Name, err)
 	}
-	return &Ledger{db, o}, nil
+	return &Ledger{db: db, o: o}, nil
 }
 
 // batch is how many rows one statement writes at most.
@@ -66,15 +67,15 @@ type querier interface {
 
 const columns = "key, tenant, type, print, payload, created, state, holder, token, tries, started, until, call, cut, ended, result, err"
 
-// scan reads columns.
-func scan(rows pgx.Rows) (*ledger.Record, error) {
+// scan reads columns, and more of them into more.
+func scan(rows pgx.Rows, more ...any) (*ledger.Record, error) {
 	r := new(ledger.Record)
 	var key, tenant, typ, holder, cause []byte
 	var state int16
 	var token, call int64
 	var ended *time.Time
-	if err := rows.Scan(&key, &tenant, &typ, &r.Print, &r.Payload, &r.Created, &state, &holder, &token, &r.Tries, &r.Started, &r.Until,
-		&call, &r.Cut, &ended, &r.Result, &cause); err != nil {
+	if err := rows.Scan(append([]any{&key, &tenant, &typ, &r.Print, &r.Payload, &r.Created, &state, &holder, &token, &r.Tries, &r.Started, &r.Until,
+		&call, &r.Cut, &ended, &r.Result, &cause}, more...)...); err != nil {
 		return nil, err
 	}
 	r.Key, r.Tenant, r.Type, r.Holder, r.Err = string(key), string(tenant), string(typ), string(holder), string(cause)

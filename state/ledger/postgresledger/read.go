@@ -10,17 +10,28 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
 const (
-	page = 100 // entries read at once, each page a snapshot of its own
+	page  = 100  // entries read at once, each page a snapshot of its own
+	reach = 5000 // entries looked at for a page
 
-	list = "SELECT " + columns + ` FROM tidemill_ledger
-		WHERE ledger || '' = $1 AND (created, key) > ($2::timestamptz, $3::bytea) AND created <= $4::timestamptz
-			AND ($5::bytea = '' OR tenant = $5) AND ($6::bytea = '' OR type = $6) AND ($7::smallint = 0 OR state = $7)
-		ORDER BY created, key LIMIT $8`
+	// inOrder is of the transaction that it is in. A listing has one plan that is right, along
+	// its index. While nothing is known of the table few rows are expected, and to collect and
+	// sort them seems as good: that would be all of the rest for each page.
+	inOrder = "SELECT set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true)"
+
+	// The last one that was looked at is shown too, whether it is asked for or not: the next
+	// page begins behind it.
+	list = "SELECT " + columns + `, chosen FROM (
+			SELECT *, ($5::bytea = '' OR tenant = $5) AND ($6::bytea = '' OR type = $6) AND ($7::smallint = 0 OR state = $7) AS chosen,
+				lead(created) OVER (ORDER BY created, key) IS NULL AS last
+			FROM (SELECT * FROM tidemill_ledger WHERE ledger || '' = $1 AND (created, key) > ($2::timestamptz, $3::bytea) AND created <= $4::timestamptz
+				ORDER BY created, key LIMIT $8) seen) judged
+		WHERE chosen OR last ORDER BY created, key LIMIT $9`
 
 	// What is over is found in order of creation, without a lock, and locked in the order of
 	// keys like everything else: SKIP LOCKED leaves rows that somebody works on for the next
@@ -70,30 +81,50 @@ func (l *Ledger) Range(ctx context.Context, f ledger.Filter) iter.Seq2[*ledger.E
 		at, key := time.UnixMilli(min(max(since, first), last)), []byte(after)
 		till := time.UnixMilli(min(max(f.Till(), first-1), last))
 		for left := cmp.Or(max(f.Max, 0), math.MaxInt); left > 0; {
-			var es []*ledger.Entry
-			err := l.db.Query(ctx, func(rows pgx.Rows) error {
-				r, err := scan(rows)
-				if err == nil {
-					es = append(es, &r.Entry)
-				}
-				return err
-			}, list, l.o.Name, at, key, till, []byte(f.Tenant), []byte(f.Type), int16(f.State), min(left, page))
+			seen, err := l.page(ctx, l.o.Name, at, key, till, []byte(f.Tenant), []byte(f.Type), int16(f.State), reach, min(left, page))
 			if err != nil {
 				yield(nil, fmt.Errorf("list entries of ledger %q: %w", l.o.Name, err))
 				return
 			}
-			for _, e := range es {
-				end := e.Created
-				if at, key = end, []byte(e.Key); !yield(e, nil) {
+			if len(seen) == 0 {
+				return
+			}
+			end := seen[len(seen)-1]
+			at, key = end.Created, []byte(end.Key)
+			for _, r := range seen {
+				if !r.chosen {
+					continue
+				}
+				if left--; !yield(&r.Entry, nil) {
 					return
 				}
 			}
-			if len(es) < min(left, page) {
-				return
-			}
-			left -= len(es)
 		}
 	}
+}
+
+// listed is a row of list.
+type listed struct {
+	*ledger.Record
+	chosen bool
+}
+
+// page reads a page by the arguments of list.
+func (l *Ledger) page(ctx context.Context, args ...any) (seen []listed, err error) {
+	return seen, l.db.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		b := &pgx.Batch{} // a transaction
+		b.Queue(inOrder)
+		b.Queue(list, args...).Query(func(rows pgx.Rows) error {
+			return postgresdb.Each(rows, nil, func(rows pgx.Rows) error {
+				r := listed{}
+				var err error
+				r.Record, err = scan(rows, &r.chosen)
+				seen = append(seen, r)
+				return err
+			})
+		})
+		return c.SendBatch(ctx, b).Close()
+	})
 }
 
 // Expire implements ledger.Expirer.
@@ -102,6 +133,9 @@ func (l *Ledger) Expire(ctx context.Context, before time.Time, limit int) (int, 
 	b := time.UnixMilli(wire.MillisUp(before))
 	err := l.db.Tx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var keys [][]byte
+		if _, err := tx.Exec(ctx, inOrder); err != nil {
+			return err
+		}
 		if err := tx.QueryRow(ctx, findOver, l.o.Name, cmp.Or(max(limit, 0), ledger.DefaultExpire), b).Scan(&keys); err != nil || len(keys) == 0 {
 			return err
 		}
