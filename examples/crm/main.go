@@ -3,7 +3,8 @@
 // applied once to the right member, and what became of each one is in the sync log.
 //
 //	go run ./examples/crm                            # all in memory, gone at the end
-//	go run ./examples/crm -redis localhost:6379      # durable: run it twice, the second time all is known
+//	go run ./examples/crm -file club.db              # durable: run it twice, the second time all is known
+//	go run ./examples/crm -redis redis://localhost:6379
 package main
 
 import (
@@ -21,15 +22,20 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/open"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
 	"github.com/tidemill/tidemill/state/ledger/memoryledger"
 	"github.com/tidemill/tidemill/state/ledger/redisledger"
+	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/memoryprofile"
+	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
+	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/accept"
 	"github.com/tidemill/tidemill/systems/crm/handler"
@@ -48,24 +54,33 @@ var events = []string{
 }
 
 func main() {
-	redis := flag.String("redis", "", "address of a Redis that keeps queue, dead letters and sync log; empty: they are in memory")
+	file := flag.String("file", "", "a file that keeps all of it; empty: it is in memory")
+	redis := flag.String("redis", "", "URL of a Redis that keeps queue, dead letters and sync log instead")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Stdout, *redis); err != nil {
+	if err := run(ctx, os.Stdout, *file, *redis); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, out io.Writer, redis string) error {
+func run(ctx context.Context, out io.Writer, file, redis string) error {
 	parts, err := inMemory()
-	if redis != "" {
-		client, problem := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redis}, ForceSingleClient: true, DisableRetry: true, DisableCache: true})
+	if err == nil && file != "" {
+		db, problem := open.SQLite(ctx, file)
+		if problem != nil {
+			return problem
+		}
+		defer db.Close()
+		err = inFile(ctx, db, &parts)
+	}
+	if err == nil && redis != "" {
+		client, problem := open.Redis(ctx, tidemill.NewSecret(redis))
 		if problem != nil {
 			return problem
 		}
 		defer client.Close()
-		err = errors.Join(err, onRedis(ctx, client, &parts))
+		err = onRedis(ctx, client, &parts)
 	}
 	if err != nil {
 		return err
@@ -104,6 +119,24 @@ func inMemory() (p crm.Parts, err error) {
 	profiles, err2 := memoryprofile.New(profile.Options{})
 	return crm.Parts{Queues: memoryqueue.New(memoryqueue.Options{}), Letters: letters, Profiles: profiles,
 		Log: memoryledger.New(memoryledger.Options{}), Replays: memoryledger.New(memoryledger.Options{})}, errors.Join(err1, err2)
+}
+
+// inFile puts one file behind everything.
+func inFile(ctx context.Context, db *open.SQLiteDB, p *crm.Parts) (err error) {
+	if p.Queues, err = sqlitequeue.New(ctx, db, sqlitequeue.Options{}); err != nil {
+		return err
+	}
+	if p.Letters, err = sqlitedeadletter.New(ctx, db, deadletter.Options{}); err != nil {
+		return err
+	}
+	if p.Profiles, err = sqliteprofile.New(ctx, db, profile.Options{}); err != nil {
+		return err
+	}
+	if p.Log, err = sqliteledger.New(ctx, db, sqliteledger.Options{Name: "crm"}); err != nil {
+		return err
+	}
+	p.Replays, err = sqliteledger.New(ctx, db, sqliteledger.Options{Name: "crm_replay"})
+	return err
 }
 
 // onRedis puts a Redis behind all but the profiles: whose they are the application knows,

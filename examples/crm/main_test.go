@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 func Example() {
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 	defer stop()
-	if err := run(ctx, os.Stdout, ""); err != nil {
+	if err := run(ctx, os.Stdout, "", ""); err != nil {
 		fmt.Println(err)
 	}
 	// Output:
@@ -37,12 +38,19 @@ func Example() {
 }
 
 func TestTheSecondRunOnRedisKnowsAll(t *testing.T) {
-	redis := testenv.Start(t, testenv.PrivateRedis)
+	knowsAll(t, "", testenv.Start(t, testenv.PrivateRedis).URL)
+}
+
+func TestTheSecondRunInAFileKnowsAll(t *testing.T) {
+	knowsAll(t, filepath.Join(t.TempDir(), "club.db"), "")
+}
+
+func knowsAll(t *testing.T, file, redis string) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	var said [2]strings.Builder
 	for i := range said {
-		if err := run(ctx, &said[i], redis.Addr); err != nil {
+		if err := run(ctx, &said[i], file, redis); err != nil {
 			t.Fatalf("run %d: %v\n%s", i+1, err, said[i].String())
 		}
 	}

@@ -72,7 +72,7 @@ func packages(t *testing.T) []pkg {
 var layers = [][]string{
 	{""},
 	{"policy"},
-	{"flow", "state", "source", "sink", "internal"},
+	{"flow", "state", "source", "sink", "internal", "open"},
 	{"systems"},
 	{"config"},
 	{"serve"},
