@@ -27,6 +27,7 @@ func (c *Loaded) checkCRM(ok func(good bool, path string)) (errs []error) {
 	ok(d.Lease >= time.Second && d.Lease <= time.Hour, "crm.lease")
 	ok(d.PerSecond >= 0 && d.PerSecond <= maxRate, "crm.per_second")
 	ok(d.TenantPerSecond >= 0 && d.TenantPerSecond <= maxRate, "crm.tenant_per_second")
+	between(d.RateLimit, 0, 100_000_000, "rate_limit")
 	between(d.QueueMax, 1, many, "queue_max")
 	between(d.Shards, 1, 64, "shards")
 	between(d.KeptCompleted, 0, queue.MaxKept, "kept_completed")

@@ -66,6 +66,15 @@ func TestCRMRunsWhereItIsConfigured(t *testing.T) {
 	}
 }
 
+func TestCRMTakesNoMoreOfATenantThanItMaySend(t *testing.T) {
+	w := newCRM(t, map[string]string{"TIDEMILL_CRM_RATE_LIMIT": "2"})
+	for i, want := range []int{http.StatusAccepted, http.StatusAccepted, http.StatusTooManyRequests} {
+		if code, body := w.ask("POST", "/v1/crm/events", "club-key", anEvent("club", fmt.Sprint("e", i), "member.created", `{}`)); code != want {
+			t.Errorf("event %d of a minute: %d %s, want %d", i+1, code, body, want)
+		}
+	}
+}
+
 func TestCRMTakesEventsFromBullMQ(t *testing.T) {
 	testenv.Need(t)
 	address, prefix := testenv.Redis(t), testenv.Name("bull")
