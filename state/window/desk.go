@@ -1,0 +1,97 @@
+package window
+
+import (
+	"time"
+
+	"github.com/tidemill/tidemill"
+)
+
+// State of a window.
+type State string
+
+// The states.
+const (
+	Active State = "active" // collects
+	Ready  State = "ready"  // closed: waits to be handed out, at once, after a back-off, or behind an older one of its batch id
+	Leased State = "leased" // handed out
+	Parked State = "parked" // dead, whole, until it is replayed
+)
+
+// States are all there are, in the order in which a window goes through them.
+func States() []State { return []State{Active, Ready, Leased, Parked} }
+
+// Why a window was closed.
+type Why string
+
+// The reasons.
+const (
+	ByTime  Why = "time"  // it was over
+	ByCount Why = "count" // as many records had come as were told of
+	ByHand  Why = "hand"  // CloseNow
+)
+
+// Info is a window without its records.
+type Info struct {
+	ID       string // batch id and revision: see ID
+	Batch    string
+	Revision uint64 // grows from window to window of a batch id
+	State    State
+	Records  int64     // records it has, each name once
+	Bytes    int64     // of their bodies, about
+	Expect   int64     // how many there are to be; 0: nobody told
+	Lost     int64     // records that were found missing so far
+	Opened   time.Time // when its first record came
+	Closed   time.Time // zero: not yet
+	Why      Why       // it was closed
+	Due      time.Time // Active: when it is over; Ready: not to be handed out before, zero: at once; Leased: end of the lease
+	Owner    string    // Leased: who has it
+	Handed   int       // hand-outs since it was closed or replayed
+	Tries    int       // failed tries among them
+	Replays  int
+	Failed   time.Time     // the last failed try; zero: none
+	Kind     tidemill.Kind // of that
+	Cause    string        // of that, in words
+}
+
+// Filter chooses windows; zero fields match all.
+type Filter struct {
+	State State
+	Batch string
+	IDs   []string
+	Max   int // 0: no limit; the oldest first
+}
+
+// Stats of a store.
+type Stats struct {
+	Active, Ready, Leased, Parked Depth
+	Lost                          uint64    // records ever found missing, which are booked as dead
+	Now                           time.Time // by the store's clock: ages are up to then
+}
+
+// Depth is how much there is in one state.
+type Depth struct {
+	Windows, Records int64
+	Oldest           time.Time // when the oldest of them was opened; zero: there is none
+}
+
+// Of is the depth of a state.
+func (s *Stats) Of(state State) *Depth {
+	switch state {
+	case Active:
+		return &s.Active
+	case Ready:
+		return &s.Ready
+	case Leased:
+		return &s.Leased
+	}
+	return &s.Parked
+}
+
+// Swept is what a sweep did.
+type Swept struct {
+	Closed int // windows
+	Lost   int // records found missing, of windows that had nothing left; booked as dead
+	// Next is how long it takes until there is something to close again, if no more records
+	// come: 0, there is already; below 0, there is no active window.
+	Next time.Duration
+}

@@ -1,0 +1,175 @@
+package memorywindow
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/window"
+)
+
+// source hands out closed windows.
+type source struct {
+	s   *Store
+	out map[uint64]tidemill.Mark // handed out and to be kept, by revision; guarded by s.mu
+}
+
+var (
+	_ tidemill.Source     = (*source)(nil)
+	_ tidemill.Keeper     = (*source)(nil)
+	_ tidemill.Bookkeeper = (*source)(nil)
+)
+
+// Open implements window.Store.
+func (s *Store) Open() tidemill.Source { return &source{s: s, out: map[uint64]tidemill.Mark{}} }
+
+// Traits implements tidemill.Source.
+func (c *source) Traits() tidemill.Traits {
+	return tidemill.Traits{Delays: true, Parks: true, Ordered: true, Keep: c.s.o.Lease / 3}
+}
+
+// Receive implements tidemill.Source.
+func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
+	for {
+		if err := ctx.Err(); err != nil || len(into) == 0 {
+			return 0, err
+		}
+		n, wait, changed, err := c.take(into)
+		if n > 0 || err != nil {
+			return n, err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// idle is how long a source that has nothing to wait for waits: a change wakes it.
+const idle = 24 * time.Hour
+
+// take hands out what is due, or says how long to wait at the most and for what.
+func (c *source) take(into []*tidemill.Message) (n int, wait time.Duration, changed <-chan struct{}, err error) {
+	s := c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.o.Now()
+	wait = idle
+	for _, w := range s.all() {
+		line := s.lines[w.Batch]
+		if len(line) == 0 || line[0] != w {
+			continue
+		}
+		if w.Due.After(now) {
+			wait = min(wait, w.Due.Sub(now))
+			continue
+		}
+		if n == len(into) {
+			break
+		}
+		w.Lease(now, s.o.Lease, s.o.Owner)
+		if err := w.Fill(into[n]); err != nil {
+			return n, 0, nil, err
+		}
+		c.out[w.Revision] = w.Position()
+		n++
+	}
+	return n, wait, s.changed, nil
+}
+
+// Settle implements tidemill.Source.
+func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
+	if err := cmp.Or(ctx.Err(), window.CheckSettle(ends)); err != nil {
+		return err
+	}
+	s := c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.o.Now()
+	wake := false
+	for i := range ends {
+		e := &ends[i]
+		if e.Took != tidemill.Unanswered {
+			continue
+		}
+		w := s.find(e)
+		if w == nil || !w.Holds(e.Mark) {
+			e.Took = tidemill.Stale
+			if c.out[e.Mark.Lo] == e.Mark {
+				delete(c.out, e.Mark.Lo)
+			}
+			continue
+		}
+		e.Took = tidemill.Applied
+		delete(c.out, w.Revision)
+		s.books.Settled.Add(window.Booked(e, w.Records, w.Lost))
+		gone := w.Settle(e, now)
+		if gone {
+			delete(s.windows, w.Revision)
+		}
+		if gone || w.State == window.Parked {
+			s.leaveLine(w)
+		}
+		wake = wake || w.State != window.Leased || gone
+	}
+	if wake {
+		s.wake()
+	}
+	return nil
+}
+
+// find is the window that a settlement is of: by position, else by ID.
+func (s *Store) find(e *tidemill.Settlement) *kept {
+	if (e.Mark != tidemill.Mark{}) {
+		return s.windows[e.Mark.Lo]
+	}
+	return s.byID(e.ID)
+}
+
+func (s *Store) byID(id string) *kept {
+	_, revision, ok := window.ParseID(id)
+	if w := s.windows[revision]; ok && w != nil && w.ID == id {
+		return w
+	}
+	return nil
+}
+
+// Keep implements tidemill.Keeper.
+func (c *source) Keep(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s := c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.o.Now()
+	for no, m := range c.out {
+		if w := s.windows[no]; w != nil && w.Holds(m) {
+			w.Renew(now, s.o.Lease)
+		} else {
+			delete(c.out, no) // lost
+		}
+	}
+	return nil
+}
+
+// Books implements tidemill.Bookkeeper. Pending is found by looking.
+func (c *source) Books(ctx context.Context) (tidemill.Books, error) {
+	if err := ctx.Err(); err != nil {
+		return tidemill.Books{}, err
+	}
+	s := c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.books
+	for _, w := range s.windows {
+		if w.State != window.Parked {
+			b.Pending += uint64(len(w.records))
+		}
+	}
+	return b, nil
+}

@@ -1,0 +1,72 @@
+package window
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func FuzzKey(f *testing.F) {
+	f.Add("event", "7", "")
+	f.Add("mention", "7_https://x\x00y", "\x00\x01")
+	f.Add("m", "\x00\xff", "\xff")
+	f.Fuzz(func(t *testing.T, kind, id, qualifier string) {
+		in := Record{Kind: kind, ID: id, Qualifier: qualifier}
+		if strings.IndexByte(kind, 0) >= 0 {
+			return // Check refuses it
+		}
+		var out Record
+		key := AppendKey(nil, &in)
+		if !ReadKey(key, &out) || out.Kind != kind || out.ID != id || out.Qualifier != qualifier {
+			t.Fatalf("%q, %q, %q came back as %+v", kind, id, qualifier, out)
+		}
+		if again := AppendKey(nil, &out); !bytes.Equal(again, key) {
+			t.Fatalf("%q has two keys: %q and %q", id, key, again)
+		}
+	})
+}
+
+// What is read as a key is the only one of its name: no two keys name one record.
+func FuzzReadKey(f *testing.F) {
+	f.Add([]byte("event\x007\x00\x01"))
+	f.Add([]byte("event\x00a\x00\xffb\x00\x01q"))
+	f.Fuzz(func(t *testing.T, key []byte) {
+		var r Record
+		if ReadKey(key, &r) && !bytes.Equal(AppendKey(nil, &r), key) {
+			t.Fatalf("%q was read as %+v", key, r)
+		}
+	})
+}
+
+func TestKeysSortAsNamesDo(t *testing.T) {
+	names := []Record{{Kind: "event", ID: "1"}, {Kind: "event", ID: "1", Qualifier: "a"}, {Kind: "event", ID: "1\x00"}, {Kind: "event", ID: "10"}, {Kind: "event", ID: "2"}, {Kind: "events", ID: "0"}}
+	for i := range names[1:] {
+		if a, b := AppendKey(nil, &names[i]), AppendKey(nil, &names[i+1]); bytes.Compare(a, b) >= 0 {
+			t.Errorf("%q is not before %q", a, b)
+		}
+	}
+}
+
+func TestParseID(t *testing.T) {
+	for _, id := range []string{"b/1", "a/b/17", "\xff/0", "//3"} {
+		if batch, revision, ok := ParseID(id); !ok || ID(batch, revision) != id {
+			t.Errorf("%q is %q, %d, %v", id, batch, revision, ok)
+		}
+	}
+	for _, id := range []string{"", "b", "b/", "/1", "b/-1", "b/01", "b/+1", "b/1x", "b/99999999999999999999"} {
+		if batch, revision, ok := ParseID(id); ok {
+			t.Errorf("%q is %q, %d", id, batch, revision)
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	if o, err := (Options{}).WithDefaults(); err != nil || o.Window.Seconds() != 60 || o.Lease.Seconds() != 30 || o.Now == nil {
+		t.Errorf("defaults %+v, %v", o, err)
+	}
+	for _, o := range []Options{{Window: -1}, {Lease: -1}, {Window: 1}} {
+		if _, err := o.WithDefaults(); err == nil {
+			t.Errorf("%+v was taken", o)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package rediswindow
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill/state/window"
+)
+
+// Old says where another program keeps the batches that Adopt takes over. The zero value is
+// what the system has that collects batches in one string for each record.
+type Old struct {
+	// Prefix stands before all its names: active:batches and ready:batches, sets of batch ids;
+	// batch:start:<batch>, when it was opened (ms); batch:events:<batch> and
+	// batch:mentions:<batch>, sets of ids; data:event:<batch>:<id> and data:mention:<batch>:<id>,
+	// the records.
+	Prefix string
+	// Event and Mention are the kinds of what is taken over; empty means event and mention.
+	Event, Mention string
+}
+
+// Adopted is what was taken over.
+type Adopted struct {
+	Batches int // of which something was there
+	Records int
+	Lost    int // ids without their record: counted as lost, and booked as dead
+}
+
+// adoptMost is how many records are taken over in one step.
+const adoptMost = 500
+
+// Adopt takes over the batches of another program, which must have been stopped: every record
+// is put, byte for byte, into the window of its batch id, and deleted where it was. A batch
+// that was ready is ready at once; another is over when it would have been. After an error
+// Adopt is called again: what was put twice is one record.
+func (s *Store) Adopt(ctx context.Context, o Old) (done Adopted, err error) {
+	o.Event, o.Mention = cmp.Or(o.Event, "event"), cmp.Or(o.Mention, "mention")
+	for _, set := range []string{"ready:batches", "active:batches"} {
+		key := o.Prefix + set
+		for {
+			if err := ctx.Err(); err != nil {
+				return done, err
+			}
+			batch, err := s.client.Do(ctx, s.client.B().Srandmember().Key(key).Build()).ToString()
+			if rueidis.IsRedisNil(err) {
+				break
+			}
+			if err == nil {
+				err = s.adopt(ctx, o, unquoted(batch), set == "ready:batches", &done)
+			}
+			if err == nil {
+				err = s.client.Do(ctx, s.client.B().Srem().Key(key).Member(batch).Build()).Error()
+			}
+			if err != nil {
+				return done, failed(err, "take over batch %q", batch)
+			}
+		}
+	}
+	return done, nil
+}
+
+// unquoted is a text that may have been written as JSON.
+func unquoted(member string) string {
+	var text string
+	if len(member) > 1 && member[0] == '"' && json.Unmarshal([]byte(member), &text) == nil {
+		return text
+	}
+	return member
+}
+
+// adopt takes over one batch.
+func (s *Store) adopt(ctx context.Context, o Old, batch string, ready bool, done *Adopted) error {
+	before := done.Records + done.Lost
+	for _, part := range []struct{ set, data, kind string }{
+		{"batch:events:", "data:event:", o.Event},
+		{"batch:mentions:", "data:mention:", o.Mention},
+	} {
+		for {
+			n, err := s.adoptSome(ctx, batch, o.Prefix+part.set+batch, o.Prefix+part.data+batch+":", part.kind, done)
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				break
+			}
+		}
+	}
+	if done.Records+done.Lost > before {
+		done.Batches++
+	}
+	start := o.Prefix + "batch:start:" + batch
+	opened, err := s.client.Do(ctx, s.client.B().Get().Key(start).Build()).ToString()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return err
+	}
+	if err := s.adopted(ctx, batch, unquoted(opened), 0, ready); err != nil {
+		return err
+	}
+	return s.client.Do(ctx, s.client.B().Del().Key(start).Build()).Error()
+}
+
+// adopted runs the script that ends a step, or the whole of a batch.
+func (s *Store) adopted(ctx context.Context, batch, opened string, lost int, ready bool) error {
+	closing := "0"
+	if ready {
+		closing = "1"
+	}
+	if _, err := strconv.ParseInt(opened, 10, 64); err != nil {
+		opened = "0" // nobody knows
+	}
+	return s.run(ctx, adoptScript, s.shard(batch), batch, opened, strconv.Itoa(lost), closing).Error()
+}
+
+// adoptSome takes over some records of one kind, and says how many ids it looked at.
+func (s *Store) adoptSome(ctx context.Context, batch, set, data, kind string, done *Adopted) (int, error) {
+	ids, err := s.client.Do(ctx, s.client.B().Srandmember().Key(set).Count(adoptMost).Build()).AsStrSlice()
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	reads := make(rueidis.Commands, len(ids))
+	for i, id := range ids {
+		reads[i] = s.client.B().Get().Key(data + unquoted(id)).Build()
+	}
+	var found []window.Record
+	lost := 0
+	for i, r := range s.client.DoMulti(ctx, reads...) {
+		body, err := r.ToString()
+		if rueidis.IsRedisNil(err) {
+			lost++
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		found = append(found, window.Record{Batch: batch, Kind: kind, ID: unquoted(ids[i]), Body: []byte(body)})
+	}
+	if err := s.Put(ctx, found, nil); err != nil {
+		return 0, err
+	}
+	if lost > 0 {
+		if err := s.adopted(ctx, batch, "", lost, false); err != nil {
+			return 0, err
+		}
+	}
+	deletes := rueidis.Commands{s.client.B().Srem().Key(set).Member(ids...).Build()}
+	for _, id := range ids {
+		deletes = append(deletes, s.client.B().Unlink().Key(data+unquoted(id)).Build())
+	}
+	for _, r := range s.client.DoMulti(ctx, deletes...) {
+		if err := r.Error(); err != nil {
+			return 0, err
+		}
+	}
+	done.Records, done.Lost = done.Records+len(found), done.Lost+lost
+	return len(ids), nil
+}

@@ -1,0 +1,146 @@
+package rediswindow
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill/internal/wire"
+	"github.com/tidemill/tidemill/state/window"
+)
+
+// A blob is a head and records. The head: how many there are (three bytes), how they are kept
+// (one), and how long they are as they were (four), the lowest byte first; scripts read it. A
+// record is key and body with their lengths before them, and the checksum of both.
+const (
+	blobHead    = 8
+	blobRecords = 500       // of one blob at the most
+	blobBytes   = 256 << 10 // after which another is begun
+	sumBytes    = 8
+	packFrom    = 1 << 10 // what is shorter is kept plain
+)
+
+// How records are kept.
+const (
+	plain  = 0
+	packed = 1 // compressed, as records of one kind are a fifth of their length then
+)
+
+// digest stands for a record's name.
+type digest [16]byte
+
+func digestOf(key []byte) (d digest) {
+	whole := sha256.Sum256(key)
+	copy(d[:], whole[:])
+	return d
+}
+
+// pack makes a blob of framed records.
+func pack(raw []byte, records int) []byte {
+	form := byte(plain)
+	blob := make([]byte, blobHead, blobHead+max(len(raw), 0))
+	if len(raw) >= packFrom {
+		blob = slices.Grow(blob, s2.MaxEncodedLen(len(raw)))
+		small := s2.Encode(blob[blobHead:cap(blob)], raw)
+		if len(small) < len(raw)-len(raw)/8 {
+			form, blob = packed, bytes.Clone(blob[:blobHead+len(small)])
+		}
+	}
+	if form == plain {
+		blob = append(blob, raw...)
+	}
+	blob[0], blob[1], blob[2], blob[3] = byte(records), byte(records>>8), byte(records>>16), form
+	binary.LittleEndian.PutUint32(blob[4:], uint32(len(raw)))
+	return blob
+}
+
+// unpack is how many records a blob has, and those framed; nil where it is not what was
+// written.
+func unpack(blob string) (n int, raw []byte) {
+	if len(blob) < blobHead {
+		return 0, nil
+	}
+	b := []byte(blob) // a copy, which the records are parts of
+	n = int(b[0]) | int(b[1])<<8 | int(b[2])<<16
+	length := int(binary.LittleEndian.Uint32(b[4:]))
+	switch rest := b[blobHead:]; b[3] {
+	case plain:
+		return n, rest
+	case packed:
+		if l, err := s2.DecodedLen(rest); err != nil || l != length || l > blobMost {
+			return n, nil
+		}
+		raw, err := s2.Decode(nil, rest)
+		if err != nil {
+			return n, nil
+		}
+		return n, raw
+	}
+	return n, nil
+}
+
+// blobMost is how long the records of a blob can be: what one Put takes, with names.
+const blobMost = 1 << 30
+
+// frame appends a record to a blob.
+func frame(b, key, body []byte, sum uint64) []byte {
+	b = wire.AppendString(b, key)
+	b = wire.AppendString(b, body)
+	return binary.LittleEndian.AppendUint64(b, sum)
+}
+
+// stored is a record as it was read.
+type stored struct {
+	key, body []byte // parts of the blob
+	damaged   bool
+}
+
+// unframe reads the records of a blob, as far as it is what was written. Nothing is there of
+// one that is missing.
+func unframe(blob string) []stored {
+	n, b := unpack(blob)
+	rs := make([]stored, 0, min(n, len(b)/sumBytes))
+	for len(b) > 0 && len(rs) < n {
+		var r stored
+		var ok bool
+		if r.key, b, ok = cut(b); !ok {
+			break
+		}
+		if r.body, b, ok = cut(b); !ok || len(b) < sumBytes {
+			break
+		}
+		r.damaged = binary.LittleEndian.Uint64(b) != window.Sum(r.key, r.body)
+		b = b[sumBytes:]
+		rs = append(rs, r)
+	}
+	return rs
+}
+
+// cut takes what AppendString wrote from the front.
+func cut(b []byte) (part, rest []byte, ok bool) {
+	n, k := binary.Uvarint(b)
+	if k <= 0 || n > uint64(len(b)-k) {
+		return nil, nil, false
+	}
+	return b[k : k+int(n) : k+int(n)], b[k+int(n):], true
+}
+
+// record is what is shown of it. Its body is copied, so that one record does not keep all of
+// a blob in memory.
+func (r *stored) record(batch string) window.Record {
+	out := window.Record{Batch: batch, Body: bytes.Clone(r.body)}
+	if !window.ReadKey(r.key, &out) {
+		out.ID, out.Damaged = string(r.key), window.Mixed
+	}
+	if r.damaged {
+		out.Damaged = window.Mixed
+	}
+	return out
+}
+
+// text makes an argument of bytes that nobody changes.
+func text(b []byte) string { return rueidis.BinaryString(b) }

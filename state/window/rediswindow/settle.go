@@ -1,0 +1,110 @@
+package rediswindow
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/window"
+)
+
+// settleMost is how many settlements one script takes.
+const settleMost = 500
+
+// Settle implements tidemill.Source. After a lost answer a settlement that is sent again may
+// find its window gone: it is Stale then, and the books have it.
+func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
+	if err := cmp.Or(ctx.Err(), window.CheckSettle(ends)); err != nil {
+		return err
+	}
+	byShard := make([][]int, len(c.s.tags))
+	for i := range ends {
+		e := &ends[i]
+		if e.Took != tidemill.Unanswered {
+			continue
+		}
+		shard := int(e.Mark.Shard)
+		if (e.Mark == tidemill.Mark{}) {
+			batch, _, ok := window.ParseID(e.ID)
+			if !ok {
+				e.Took = tidemill.Stale
+				continue
+			}
+			shard = c.s.shard(batch)
+		}
+		if shard >= len(byShard) {
+			e.Took = tidemill.Stale // nobody here handed it out
+			continue
+		}
+		byShard[shard] = append(byShard[shard], i)
+	}
+	for shard, all := range byShard {
+		for len(all) > 0 {
+			n := min(len(all), settleMost)
+			if err := c.settle(ctx, shard, ends, all[:n]); err != nil {
+				return err
+			}
+			all = all[n:]
+		}
+	}
+	return nil
+}
+
+// settle runs the script for some of the ends.
+func (c *source) settle(ctx context.Context, shard int, ends []tidemill.Settlement, which []int) error {
+	args := make([]string, 0, 10*len(which))
+	for _, i := range which {
+		args = appendEnd(args, &ends[i])
+	}
+	took, err := c.s.run(ctx, settleScript, shard, args...).ToString()
+	if err == nil && len(took) != len(which) {
+		err = reply("settle windows")
+	}
+	if err != nil {
+		return failed(err, "settle %d windows", len(which))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at, i := range which {
+		e := &ends[i]
+		e.Took = tidemill.Stale
+		if took[at] == '1' {
+			e.Took = tidemill.Applied
+		}
+		delete(c.out, e.Mark) // one without a mark is forgotten by Keep
+	}
+	return nil
+}
+
+// appendEnd writes a settlement as arguments of the script.
+func appendEnd(args []string, e *tidemill.Settlement) []string {
+	if (e.Mark == tidemill.Mark{}) {
+		batch, revision, _ := window.ParseID(e.ID)
+		args = append(args, strconv.FormatUint(revision, 10), "", "", batch)
+	} else {
+		args = append(append(args, lease(e.Mark)...), "")
+	}
+	what, n := "D", [3]uint64{}
+	switch {
+	case e.End == tidemill.Left:
+		what = "L"
+	case e.End == tidemill.Again:
+		what = "A"
+		n[0] = uint64(max(0, (e.After.Microseconds()+999)/1000))
+		if e.Burn {
+			n[1] = 1
+		}
+	case e.Fate == tidemill.Dead:
+		what = "X"
+	case e.Records != tidemill.Count{}:
+		what, n = "R", [3]uint64{e.Records.Delivered, e.Records.Skipped, e.Records.Dead}
+	case e.Fate == tidemill.Skipped:
+		what = "S"
+	}
+	args = append(args, what)
+	for _, k := range n {
+		args = append(args, strconv.FormatUint(k, 10))
+	}
+	return append(args, e.Kind.String(), window.Cut(e.Cause))
+}

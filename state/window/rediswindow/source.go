@@ -1,0 +1,240 @@
+package rediswindow
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill"
+)
+
+const (
+	receiveMax = 200             // windows of one call
+	longest    = 5 * time.Second // of one wait; then a source looks again, whatever woke it or not
+)
+
+// source hands out closed windows.
+type source struct {
+	s *Store
+
+	// Of Receive's goroutine alone.
+	shards []shardState
+	next   int // shard that is asked first
+
+	mu  sync.Mutex                 // guards out
+	out map[tidemill.Mark]struct{} // handed out and to be kept
+}
+
+// shardState is what a source knows of a shard.
+type shardState struct {
+	wake string    // the last wake-up before it was asked
+	rest time.Time // until then there is nothing to ask for, unless it wakes us
+}
+
+var (
+	_ tidemill.Source     = (*source)(nil)
+	_ tidemill.Keeper     = (*source)(nil)
+	_ tidemill.Bookkeeper = (*source)(nil)
+)
+
+// Open implements window.Store.
+func (s *Store) Open() tidemill.Source {
+	return &source{s: s, shards: make([]shardState, len(s.tags)), out: map[tidemill.Mark]struct{}{}}
+}
+
+// Traits implements tidemill.Source.
+func (c *source) Traits() tidemill.Traits {
+	return tidemill.Traits{Delays: true, Parks: true, Ordered: true, Keep: c.s.o.Lease / 3}
+}
+
+// now is our clock, which tests can move: only to know when to ask again.
+func (s *Store) now() time.Time { return time.Now().Add(s.o.ahead()) }
+
+// Receive implements tidemill.Source.
+func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
+	if err := ctx.Err(); err != nil || len(into) == 0 {
+		return 0, err
+	}
+	for first := true; ; first = false {
+		now := c.s.now()
+		for range c.shards {
+			shard := c.next
+			c.next = (c.next + 1) % len(c.shards)
+			if !first && now.Before(c.shards[shard].rest) {
+				continue
+			}
+			n, err := c.take(ctx, shard, into[:min(len(into), receiveMax)])
+			if n > 0 || err != nil {
+				return n, err
+			}
+		}
+		if err := c.wait(ctx); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// take asks a shard for windows. Where its answer is lost, what it handed out comes back when
+// the lease ends.
+func (c *source) take(ctx context.Context, shard int, into []*tidemill.Message) (n int, err error) {
+	got, err := c.s.run(ctx, takeScript, shard, strconv.Itoa(len(into)), millis(c.s.o.Lease), c.s.o.Owner).ToArray()
+	if err == nil && (len(got) < 2 || len(got)-2 > len(into)) {
+		err = reply("receive windows")
+	}
+	if err != nil {
+		return 0, failed(err, "receive windows")
+	}
+	ms, err1 := got[0].AsInt64()
+	wake, err2 := got[1].ToString()
+	if cmp.Or(err1, err2) != nil {
+		return 0, reply("receive windows")
+	}
+	rest := min(longest, c.s.o.Lease/2)
+	if ms >= 0 {
+		rest = min(rest, time.Duration(ms)*time.Millisecond)
+	}
+	c.shards[shard] = shardState{wake, c.s.now().Add(rest)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range got[2:] {
+		e, err := c.s.entry(m)
+		if err == nil {
+			err = e.Fill(into[n])
+		}
+		if err != nil {
+			return n, err
+		}
+		into[n].Mark.Shard = uint32(shard)
+		c.out[into[n].Mark] = struct{}{}
+		n++
+	}
+	return n, nil
+}
+
+// wait waits until something may have changed in a shard.
+func (c *source) wait(ctx context.Context) error {
+	now := c.s.now()
+	wait := longest
+	for i := range c.shards {
+		wait = min(wait, c.shards[i].rest.Sub(now))
+	}
+	if until, ok := ctx.Deadline(); ok {
+		// The server ends the wait, and the connection lives on.
+		left := time.Until(until) - 2*time.Millisecond
+		if left < time.Millisecond {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		wait = min(wait, left)
+	}
+	if wait <= 0 {
+		return ctx.Err()
+	}
+	wait = max(wait, time.Millisecond) // 0 is for ever
+	if len(c.shards) == 1 {
+		return c.block(ctx, 0, wait)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	first := make(chan error, len(c.shards))
+	for i := range c.shards {
+		go func() { first <- c.block(ctx, i, wait) }()
+	}
+	err := <-first
+	cancel()
+	for range len(c.shards) - 1 {
+		<-first
+	}
+	return err
+}
+
+// block waits at the server.
+func (c *source) block(ctx context.Context, shard int, wait time.Duration) error {
+	s, at := c.s, &c.shards[shard]
+	limit, cancel := context.WithTimeout(ctx, wait+answer) // an answer has to come, even where the server freezes
+	defer cancel()
+	cmd := s.client.B().Xread().Count(1).Block(wait.Milliseconds()).Streams().Key(s.tags[shard] + "wake").Id(at.wake).Build().UnblockOnCancel()
+	err := s.client.Do(limit, cmd).Error()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded) && limit.Err() == nil: // the client was a little early
+		return nil
+	case rueidis.IsRedisNil(err):
+		return nil
+	case err != nil:
+		return failed(err, "wait for windows")
+	}
+	at.rest = time.Time{}
+	return nil
+}
+
+// Keep implements tidemill.Keeper.
+func (c *source) Keep(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	all := slices.Collect(maps.Keys(c.out))
+	c.mu.Unlock()
+	byShard := make([][]tidemill.Mark, len(c.s.tags))
+	for _, m := range all {
+		byShard[m.Shard] = append(byShard[m.Shard], m)
+	}
+	for shard, marks := range byShard {
+		if len(marks) == 0 {
+			continue
+		}
+		args := []string{millis(c.s.o.Lease)}
+		for _, m := range marks {
+			args = append(args, lease(m)...)
+		}
+		kept, err := c.s.run(ctx, keepScript, shard, args...).ToString()
+		if err == nil && len(kept) != len(marks) {
+			err = reply("keep windows")
+		}
+		if err != nil {
+			return failed(err, "keep %d windows", len(marks))
+		}
+		c.mu.Lock()
+		for i, m := range marks {
+			if kept[i] == '0' {
+				delete(c.out, m)
+			}
+		}
+		c.mu.Unlock()
+	}
+	return nil
+}
+
+// lease is a mark as scripts take it: number, epoch, replays.
+func lease(m tidemill.Mark) []string {
+	return []string{strconv.FormatUint(m.Lo, 10), strconv.FormatUint(uint64(m.Epoch), 10), strconv.FormatUint(m.Hi, 10)}
+}
+
+// Books implements tidemill.Bookkeeper: of each shard all of one moment.
+func (c *source) Books(ctx context.Context) (b tidemill.Books, err error) {
+	if err := ctx.Err(); err != nil {
+		return b, err
+	}
+	for shard := range c.s.tags {
+		n, err := c.s.run(ctx, booksScript, shard).AsIntSlice()
+		if err == nil && len(n) != 5 {
+			err = reply("read books")
+		}
+		if err != nil {
+			return b, failed(err, "read the books of windows")
+		}
+		b.Accepted += uint64(n[0])
+		b.Settled.Add(tidemill.Count{Delivered: uint64(n[1]), Skipped: uint64(n[2]), Dead: uint64(n[3])})
+		b.Pending += uint64(n[4])
+	}
+	return b, nil
+}

@@ -1,0 +1,81 @@
+package sqlitewindow
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/window"
+)
+
+// What was settled is cleared away by the sweeps that follow, also after a restart, and
+// nothing else is.
+func TestNothingIsLeftBehind(t *testing.T) {
+	ctx, path := t.Context(), filepath.Join(t.TempDir(), "t.db")
+	var db *sqlitedb.DB
+	open := func() *Store {
+		t.Helper()
+		if db != nil {
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var err error
+		if db, err = sqlitedb.Open(ctx, path, sqlitedb.Options{Readers: 1, CacheMiB: 4}); err != nil {
+			t.Fatal(err)
+		}
+		s, err := New(ctx, db, window.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	defer func() { _ = db.Close() }()
+	s := open()
+	const large = clearRows*2 + 10
+	for batch, n := range map[string]int{"large": large, "small": 10, "kept": 10} {
+		rs := make([]window.Record, n)
+		for i := range rs {
+			rs[i] = window.Record{Batch: batch, Kind: "event", ID: fmt.Sprint(i), Body: []byte("body")}
+		}
+		if err := s.Put(ctx, rs, nil); err != nil {
+			t.Fatal(err)
+		}
+		if batch != "kept" {
+			if ok, err := s.CloseNow(ctx, batch); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+		}
+	}
+	source, ms := s.Open(), []*tidemill.Message{{}, {}}
+	if n, err := source.Receive(ctx, ms); n != 2 || err != nil {
+		t.Fatal(n, err)
+	}
+	for _, m := range ms {
+		if err := source.Settle(ctx, []tidemill.Settlement{{ID: m.ID, Mark: m.Mark, Fate: tidemill.Delivered}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func(want int) {
+		t.Helper()
+		var n int
+		if err := db.Read(ctx, func(tx *sqlitedb.Tx) error { return tx.QueryRow("SELECT count(*) FROM window_record").Scan(&n) }); err != nil || n != want {
+			t.Fatalf("%d records are there, want %d (%v)", n, want, err)
+		}
+	}
+	there(large + 10) // a large window is not deleted at once
+	if more, err := s.clear(ctx); !more || err != nil {
+		t.Fatal(more, err)
+	}
+	there(large + 10 - clearRows)
+	s = open()
+	if _, err := s.Sweep(ctx); err != nil {
+		t.Fatal(err)
+	}
+	there(10)
+	if more, err := s.clear(ctx); more || err != nil {
+		t.Fatal(more, err)
+	}
+}

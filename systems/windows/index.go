@@ -1,0 +1,49 @@
+package windows
+
+import (
+	"context"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/policy"
+	"github.com/tidemill/tidemill/systems/windows/search"
+)
+
+// reader is a pipeline that puts delivered records into the index. Records of one key are
+// indexed in order; those that the index refuses become dead letters by themselves.
+func (s *System) reader(name string, source tidemill.Source, schema *search.Schema) flow.Pipeline {
+	p := s.pipeline(name, source)
+	p.Dead, p.Batch, p.Lanes, p.Lane = s.p.Letters, 1000, 2, flow.ByKey
+	p.Rules = policy.Table{
+		tidemill.Transient: {Do: policy.Retrying, Blames: true},
+		tidemill.Timeout:   {Do: policy.Retrying, Blames: true},
+		tidemill.Unknown:   {Do: policy.Retrying, Blames: true}, // a document that is indexed again takes its own place
+	}
+	p.Breaker = policy.Breaker{Fails: 3, Open: s.o.Breaker.Open}
+	p.Handouts = handouts
+	p.Work = func(env flow.Env) flow.Work {
+		l := &indexing{index: s.p.Index}
+		return flow.Steps[search.Doc]{
+			Decode: func(m *tidemill.Message, d *search.Doc) (err error) {
+				*d, err = schema.Doc(m.Key, m.Payload)
+				return err
+			},
+			Stages: []flow.Stage[search.Doc]{{Name: "index", Repeat: true, Do: l.do}},
+		}.Lane(env)
+	}
+	return p
+}
+
+// indexing is the work of one lane.
+type indexing struct {
+	index search.Indexer
+	docs  []search.Doc
+}
+
+func (l *indexing) do(ctx context.Context, batch []*flow.Item[search.Doc]) error {
+	l.docs = l.docs[:0]
+	for _, it := range batch {
+		l.docs = append(l.docs, it.Value)
+	}
+	return l.index.Index(ctx, l.docs)
+}

@@ -1,0 +1,102 @@
+package windows
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/policy"
+	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/systems/windows/record"
+)
+
+// intake is a pipeline that stores records in their windows. Its messages are settled when
+// they are stored; while the store is away nothing is skipped, and no try is used up.
+func (s *System) intake(name string, source tidemill.Source, kind record.Kind) flow.Pipeline {
+	p := s.pipeline(name, source)
+	p.Dead, p.Batch, p.Lanes = s.p.Letters, s.o.Store, 2
+	p.Rules = policy.Table{
+		tidemill.Transient: {Do: policy.Retrying, Blames: true},
+		tidemill.Timeout:   {Do: policy.Retrying, Blames: true},
+		tidemill.Unknown:   {Do: policy.Retrying, Blames: true}, // a record that is put again takes its own place
+	}
+	p.Breaker = policy.Breaker{Fails: 3, Open: s.o.Breaker.Open}
+	p.Handouts = handouts
+	p.Work = func(env flow.Env) flow.Work {
+		l := &storing{s: s, kind: kind}
+		return flow.Steps[stored]{Decode: l.decode, Stages: []flow.Stage[stored]{{Name: "store", Repeat: true, Do: l.store}}}.Lane(env)
+	}
+	return p
+}
+
+// handouts is how often a message may be handed out without a failed try. Whoever probes a
+// store or topics that are away for days burns none; what kills its worker is found all the
+// same, a little later.
+const handouts = 1_000_000
+
+// stored is a record on its way into its window.
+type stored struct {
+	window.Record
+	read record.Record
+}
+
+// Reset keeps the memory.
+func (r *stored) Reset() { r.Record = window.Record{} }
+
+// storing is the work of one lane.
+type storing struct {
+	s       *System
+	kind    record.Kind // zero: the message says it
+	records []window.Record
+	kept    []window.Kept
+}
+
+func (l *storing) decode(m *tidemill.Message, r *stored) error {
+	batch, err := record.BatchID(m.Header, l.s.o.Header)
+	if err != nil {
+		return err
+	}
+	kind := l.kind
+	if kind == 0 {
+		if kind, err = record.ParseKind(m.Type); err != nil {
+			return tidemill.Fail(tidemill.Validation, "%w", err)
+		}
+	}
+	if err := record.Decode(kind, m.Payload, &r.read); err != nil {
+		return err
+	}
+	r.Record = window.Record{Batch: batch, Kind: kind.String(), ID: string(r.read.AppendKey(nil)), Qualifier: string(r.read.AppendQualifier(nil)), Body: m.Payload}
+	if l.s.o.Expect != "" {
+		r.Expect = expected(m.Get(l.s.o.Expect))
+	}
+	return window.Check(&r.Record)
+}
+
+// expected is how many records a header says that there will be; what is no number says
+// nothing.
+func expected(value []byte) int {
+	n, err := strconv.Atoi(string(value))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// store puts records into their windows.
+func (l *storing) store(ctx context.Context, batch []*flow.Item[stored]) error {
+	l.records = l.records[:0]
+	for _, it := range batch {
+		l.records = append(l.records, it.Value.Record)
+	}
+	l.kept = append(l.kept[:0], make([]window.Kept, len(batch))...)
+	if err := l.s.p.Windows.Put(ctx, l.records, l.kept); err != nil {
+		return err
+	}
+	for i, it := range batch {
+		if l.kept[i] == window.Overwrote {
+			it.Skip("duplicate")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,260 @@
+// Package windows is the system that collects what belongs together: records of one batch id,
+// from any number of topics and instances, wait in a window for a time, are processed as one
+// batch, delivered completely, and can be searched.
+//
+//	intakes ──► window store ──(its time is over)──► processors ──► topics ──► search index
+//
+// A record is accepted by the source it came from when it is in the window store, and the
+// window is settled when everything of it has arrived where it goes, and only what has. Both
+// sides have books:
+//
+//	of an intake:      accepted = delivered (stored) + skipped (duplicates) + dead + in flight
+//	of the windows:    stored   = delivered (sent) + skipped (filtered) + dead + in flight
+//
+// Use New to put it together of its parts; connect does so from a configuration.
+package windows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/policy"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/systems/windows/process"
+	"github.com/tidemill/tidemill/systems/windows/record"
+	"github.com/tidemill/tidemill/systems/windows/search"
+)
+
+// Names of the system and of the pipeline that delivers windows.
+const (
+	Name      = "windows"
+	Delivered = "windows-delivery"
+)
+
+// Intake is a source of records.
+type Intake struct {
+	Name   string // of its pipeline, and of the letters of what cannot be stored
+	Source tidemill.Source
+	Kind   record.Kind // of all its records; zero: a message's Type says it
+}
+
+// Reader is a source of delivered records that are put into the search index.
+type Reader struct {
+	Name   string // of its pipeline
+	Source tidemill.Source
+	Schema *search.Schema
+	Dead   tidemill.DeadLetters // where those go that the index refuses; nil: Parts.Letters
+}
+
+// Parts are what the system is made of.
+type Parts struct {
+	Intakes []Intake // one at least
+	Windows window.Store
+	Letters deadletter.Store
+	Chain   *process.Chain // nil: records are sent as they are
+	Out     Out
+
+	Readers []Reader // with Index; none: nothing is indexed here
+	Index   search.Store
+}
+
+// Options tune the system; the zero value is ready to use.
+type Options struct {
+	Topics  Topics
+	Header  string         // carries the batch id; empty: X-Batch-ID
+	Expect  string         // a header that tells how many records a batch will have; empty: none does
+	Store   int            // records stored together; 0: 1,000
+	AtOnce  int            // windows delivered at once by this instance; 0: 2
+	Page    int            // records of a window in memory at a time, beside those being sent; 0: 4,000
+	Sweep   time.Duration  // windows that are over are closed so often; 0: 5s
+	Expire  time.Duration  // how often the index is looked through for days that are too old; 0: 1h
+	Tries   int            // of a window; then it is parked; 0: 10
+	Retry   time.Duration  // before the second try, then twice as long each time, a minute at the most; 0: 1s
+	Breaker policy.Breaker // of the topics; zero: 3 failures open it for 5s
+
+	Log  *slog.Logger     // nil: nothing is logged
+	Now  func() time.Time // nil: time.Now
+	Seed uint64           // of chance; 0: from chance
+
+	Observe func(stage string, messages int, took time.Duration, err error)
+	Settled func(pipeline string, ends []tidemill.Settlement)
+}
+
+// Topics are where records go.
+type Topics struct {
+	Event, Mention string // empty: processor-event and processor-mention
+	Results        string // what processors found out about a batch; empty: nowhere
+}
+
+// of is the topic of a kind.
+func (t *Topics) of(k record.Kind) string {
+	if k == record.Mention {
+		return t.Mention
+	}
+	return t.Event
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Store < 0 || o.AtOnce < 0 || o.Page < 0 || o.Sweep < 0 || o.Expire < 0 || o.Tries < 0 || o.Retry < 0 {
+		return o, errors.New("numbers and times must not be negative")
+	}
+	or(&o.Topics.Event, "processor-event")
+	or(&o.Topics.Mention, "processor-mention")
+	or(&o.Store, 1000)
+	or(&o.AtOnce, 2)
+	or(&o.Page, 4000)
+	or(&o.Sweep, 5*time.Second)
+	or(&o.Expire, time.Hour)
+	or(&o.Tries, 10)
+	or(&o.Retry, time.Second)
+	if o.Breaker == (policy.Breaker{}) {
+		o.Breaker = policy.Breaker{Fails: 3, Open: 5 * time.Second}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o, nil
+}
+
+func or[T comparable](v *T, usual T) {
+	var zero T
+	if *v == zero {
+		*v = usual
+	}
+}
+
+// System is the running system with what its operators may ask of it.
+type System struct {
+	*flow.System
+	p       Parts
+	o       Options
+	sources map[string]tidemill.Source // by pipeline
+}
+
+// New puts the system together. It refuses what cannot work.
+func New(p Parts, o Options) (*System, error) {
+	s, err := newSystem(p, o)
+	if err != nil {
+		return nil, fmt.Errorf("windows: %w", err)
+	}
+	return s, nil
+}
+
+func newSystem(p Parts, o Options) (*System, error) {
+	switch {
+	case len(p.Intakes) == 0 || p.Windows == nil || p.Letters == nil || p.Out == nil:
+		return nil, errors.New("intakes, a window store, dead letters and a place where records go are needed")
+	case len(p.Readers) > 0 && p.Index == nil:
+		return nil, errors.New("there are readers for an index, and no index")
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if p.Chain == nil {
+		if p.Chain, err = process.New(nil, process.Options{Log: o.Log, Now: o.Now}); err != nil {
+			return nil, err
+		}
+	}
+	s := &System{p: p, o: o, sources: map[string]tidemill.Source{}}
+	pipelines, err := s.pipelines()
+	if err != nil {
+		return nil, err
+	}
+	s.System = &flow.System{Name: Name, Pipelines: pipelines, Loops: s.loops(), Log: o.Log, Now: o.Now}
+	return s, nil
+}
+
+// pipelines are those of intakes and readers, each with one for its letters, and the delivery
+// of windows.
+func (s *System) pipelines() ([]*flow.Engine, error) {
+	all := []flow.Pipeline{s.deliveries(), s.intake(replay(Delivered), s.p.Letters.Open(Delivered), 0)} // who died on the way comes late, into a window of its own
+	for _, in := range s.p.Intakes {
+		if in.Name == "" || in.Source == nil || s.sources[in.Name] != nil {
+			return nil, fmt.Errorf("intake %q: want a name of its own and a source", in.Name)
+		}
+		all = append(all, s.intake(in.Name, in.Source, in.Kind), s.intake(replay(in.Name), s.p.Letters.Open(in.Name), in.Kind))
+	}
+	for _, r := range s.p.Readers {
+		if r.Name == "" || r.Source == nil || r.Schema == nil || s.sources[r.Name] != nil {
+			return nil, fmt.Errorf("reader %q: want a name of its own, a source and a schema", r.Name)
+		}
+		p := s.reader(r.Name, r.Source, r.Schema)
+		if p.Dead = r.Dead; r.Dead == nil {
+			p.Dead = s.p.Letters
+		}
+		all = append(all, p)
+		if r.Dead == nil {
+			all = append(all, s.reader(replay(r.Name), s.p.Letters.Open(r.Name), r.Schema))
+		}
+	}
+	engines := make([]*flow.Engine, len(all))
+	for i, p := range all {
+		var err error
+		if engines[i], err = flow.New(p); err != nil {
+			return nil, err
+		}
+	}
+	return engines, nil
+}
+
+// replay is the pipeline of the letters of another.
+func replay(name string) string { return name + ".replay" }
+
+// pipeline is what all pipelines have in common.
+func (s *System) pipeline(name string, source tidemill.Source) flow.Pipeline {
+	s.sources[name] = source
+	p := flow.Pipeline{Name: name, Source: source, Log: s.o.Log, Now: s.o.Now, Observe: s.o.Observe}
+	if s.o.Seed != 0 {
+		p.Rand = rand.New(rand.NewPCG(s.o.Seed, uint64(len(s.sources))))
+	}
+	if s.o.Settled != nil {
+		p.Settled = func(ends []tidemill.Settlement) { s.o.Settled(name, ends) }
+	}
+	return p
+}
+
+// loops close windows and clear old days out of the index.
+func (s *System) loops() []flow.Loop {
+	loops := []flow.Loop{{Name: "close windows", Every: s.o.Sweep, AtStart: true, Do: s.sweep}}
+	if s.p.Index != nil {
+		loops = append(loops,
+			flow.Loop{Name: "set up the index", Every: s.o.Expire, AtStart: true, Do: s.p.Index.Setup},
+			flow.Loop{Name: "expire the index", Every: s.o.Expire, Do: s.expire})
+	}
+	return loops
+}
+
+// sweep closes all windows that are over.
+func (s *System) sweep(ctx context.Context) error {
+	for {
+		swept, err := s.p.Windows.Sweep(ctx)
+		if err != nil {
+			return fmt.Errorf("close windows: %w", err)
+		}
+		if swept.Lost > 0 {
+			s.o.Log.ErrorContext(ctx, "records of windows are gone, and nobody has settled them: they are booked as dead", "records", swept.Lost)
+		}
+		if swept.Next != 0 {
+			return nil
+		}
+	}
+}
+
+func (s *System) expire(ctx context.Context) error {
+	gone, err := s.p.Index.Expire(ctx, s.o.Now())
+	if len(gone) > 0 {
+		s.o.Log.InfoContext(ctx, "days that were kept for long enough were deleted from the index", "indices", gone)
+	}
+	return err
+}
