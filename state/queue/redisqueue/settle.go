@@ -267,7 +267,7 @@ func (c *source) runs(ends []tidemill.Settlement, p *stroke) (runs []*run, other
 	}
 	var b strings.Builder
 	for epoch, n := range settled {
-		if c.epochs[grant{uint32(p.shard), epoch}] == n {
+		if g := (grant{uint32(p.shard), epoch}); c.epochs[g] == n && !c.broken[g] {
 			fmt.Fprintf(&b, "%d ", epoch)
 		}
 	}

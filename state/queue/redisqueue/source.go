@@ -35,6 +35,7 @@ type source struct {
 	mu     sync.Mutex       // guards what follows
 	outs   map[place]handed // by us and not settled
 	epochs map[grant]int    // how many of each are
+	broken map[grant]bool   // of these a job could not be read: it comes back when their lease ends
 }
 
 // place is a position in a shard.
@@ -78,7 +79,7 @@ func (s *Store) Open(name string, o queue.Options) tidemill.Source {
 	n := s.opened
 	s.mu.Unlock()
 	return &source{store: s, queue: name, lease: o.Lease, ordered: o.Ordered, token: s.token + strconv.Itoa(n),
-		shards: make([]shardState, len(s.tags)), next: n % len(s.tags), outs: map[place]handed{}, epochs: map[grant]int{}}
+		shards: make([]shardState, len(s.tags)), next: n % len(s.tags), outs: map[place]handed{}, epochs: map[grant]int{}, broken: map[grant]bool{}}
 }
 
 // Traits implements tidemill.Source.
@@ -220,6 +221,7 @@ func (c *source) fill(ctx context.Context, shard int, no int64, epoch uint32, go
 		}
 		if _, err := readRecord(rec, m, d); err != nil {
 			damaged = tidemill.Fail(tidemill.Internal, "job at position %d of queue %q: %w", pos, c.queue, err)
+			c.broken[grant{uint32(shard), epoch}] = true
 			continue
 		}
 		m.To, m.At, m.Tries, m.Handed = c.queue, time.Time{}, l.tries, l.handed+1
@@ -236,6 +238,7 @@ func (c *source) fill(ctx context.Context, shard int, no int64, epoch uint32, go
 	if n > 0 {
 		return n, nil
 	}
+	delete(c.broken, grant{uint32(shard), epoch}) // nobody keeps it
 	return 0, damaged
 }
 
@@ -245,6 +248,7 @@ func (c *source) gone(at place, epoch uint32) {
 	g := grant{at.shard, epoch}
 	if c.epochs[g]--; c.epochs[g] <= 0 {
 		delete(c.epochs, g)
+		delete(c.broken, g)
 	}
 }
 
