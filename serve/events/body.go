@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/tidemill/tidemill/internal/jsonarray"
 	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/event"
@@ -60,29 +61,14 @@ func (x *exchange) checkType(types []string) *problem {
 
 // split finds the events of an array.
 func (x *exchange) split(b []byte) *problem {
-	d := jsontext.NewDecoder(bytes.NewBuffer(b), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) // each event is judged by itself
-	wrong := func(err error) *problem {
-		return badRequest("malformed_json", "the body is no JSON: "+cause(err))
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return wrong(err)
-	}
-	for d.PeekKind() != ']' {
-		v, err := d.ReadValue()
+	for e, err := range jsonarray.Elements(b, jsontext.AllowInvalidUTF8(true)) { // each event is judged by itself
 		if err != nil {
-			return wrong(err)
+			return badRequest("malformed_json", "the body is no JSON: "+cause(err))
 		}
 		if len(x.items) == x.h.o.Limits.Events {
 			return &problem{http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the array has more than %d events", len(x.items)), 0, nil}
 		}
-		end := int(d.InputOffset())
-		x.items = append(x.items, accept.Item{Raw: b[end-len(v) : end : end]})
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return wrong(err)
-	}
-	if _, err := d.ReadToken(); err != io.EOF {
-		return badRequest("malformed_json", "the body is no JSON: there is something behind the array")
+		x.items = append(x.items, accept.Item{Raw: e})
 	}
 	if len(x.items) == 0 {
 		return badRequest("empty", "the array has no events")

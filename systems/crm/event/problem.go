@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/jsonarray"
 )
 
 // MaxProblems is how many problems of one event are named.
@@ -53,32 +53,20 @@ func (i *Invalid) Error() string {
 // holds, each with its bytes as received. array says which. The error is one of kind
 // validation: nothing of the body can be trusted.
 func Split(body []byte, most int) (events [][]byte, array bool, err error) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))
 	bad := func(err error) ([][]byte, bool, error) {
 		return nil, array, tidemill.Fail(tidemill.Validation, "the body is neither an event nor an array of them: %s", reason(err))
 	}
-	if array = d.PeekKind() == '['; !array {
+	if array = jsontext.NewDecoder(bytes.NewBuffer(body)).PeekKind() == '['; !array {
 		return [][]byte{body}, false, nil // Decode says what is wrong with it
 	}
-	if _, err := d.ReadToken(); err != nil {
-		return bad(err)
-	}
-	for d.PeekKind() != ']' {
-		v, err := d.ReadValue()
+	for e, err := range jsonarray.Elements(body) {
 		if err != nil {
 			return bad(err)
 		}
 		if len(events) == most {
 			return nil, true, tidemill.Fail(tidemill.Validation, "the body has more than %d events: send them in several requests", most)
 		}
-		end := int(d.InputOffset())
-		events = append(events, body[end-len(v):end:end])
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return bad(err)
-	}
-	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return bad(errors.New("there is something behind the array"))
+		events = append(events, e)
 	}
 	if len(events) == 0 {
 		return bad(errors.New("the array is empty"))
