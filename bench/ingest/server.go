@@ -35,6 +35,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/accept/redisaccept"
+	"github.com/tidemill/tidemill/systems/delivery/accept/sqliteaccept"
 	"github.com/tidemill/tidemill/systems/delivery/event"
 )
 
@@ -178,7 +179,7 @@ func onSQLite(ctx context.Context, dir string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return door(ctx, l, q, nil, func() { _ = db.Close() })
+	return door(ctx, l, q, sqliteaccept.New(l, q), func() { _ = db.Close() })
 }
 
 // door is the product's.

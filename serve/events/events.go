@@ -23,7 +23,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/tidemill/tidemill/serve/request"
 )
@@ -60,8 +59,7 @@ func New(o Options) (*Handler, error) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := h.exchanges.Get().(*exchange)
 	x.open(h, w, r)
-	start := time.Now()
-	defer x.end(start)
+	defer x.end()
 	if h.running.Add(1) > int64(h.o.Limits.Requests) {
 		x.fail(busy("too many requests at once, please retry"))
 		return

@@ -42,14 +42,23 @@ func (x *exchange) open(h *Handler, w http.ResponseWriter, r *http.Request) {
 	x.secure()
 }
 
+// said is the first value of a header of the request, empty where there is none. The name is
+// in its canonical form.
+func (x *exchange) said(name string) string {
+	if v := x.r.Header[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
 // maxItems is how many items of an exchange are used again.
 const maxItems = 64
 
 // end gives back all memory and counts the request.
-func (x *exchange) end(start time.Time) {
+func (x *exchange) end() {
 	h := x.h
 	h.running.Add(-1)
-	h.stats.request(x.door, x.code, time.Since(start))
+	h.stats.request(x.door, x.code, h.o.Now().Sub(x.at))
 	x.body.Use(nil)
 	h.bodies.Release(x.large)
 	clear(x.items)
@@ -75,7 +84,7 @@ func (x *exchange) secure() {
 	x.header["X-Content-Type-Options"] = nosniff
 	x.header["X-Frame-Options"] = deny
 	x.header["Referrer-Policy"] = referrer
-	if x.r.TLS != nil || x.r.Header.Get("X-Forwarded-Proto") == "https" && x.fromProxy() {
+	if x.r.TLS != nil || x.said("X-Forwarded-Proto") == "https" && x.fromProxy() {
 		x.header["Strict-Transport-Security"] = hsts
 	}
 }

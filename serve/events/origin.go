@@ -23,7 +23,7 @@ func (x *exchange) allowOrigin() {
 
 // checkOrigin refuses a page that the site does not allow to send.
 func (x *exchange) checkOrigin() *problem {
-	origin := x.r.Header.Get("Origin")
+	origin := x.said("Origin")
 	if x.set.allows(origin) {
 		return nil
 	}

@@ -169,7 +169,7 @@ func (x *exchange) checkKeys(key string) *problem {
 
 // given is what the request says of its events.
 func (x *exchange) given(conversion bool) event.Given {
-	return event.Given{Version: x.r.Header.Get("X-Schema-Version"), Conversion: conversion}
+	return event.Given{Version: x.said("X-Schema-Version"), Conversion: conversion}
 }
 
 // Names of a job's headers.
@@ -190,10 +190,10 @@ func (x *exchange) jobHeader() []tidemill.Field {
 	if gpc := x.r.Header["Sec-Gpc"]; len(gpc) > 0 && strings.TrimSpace(gpc[0]) == "1" {
 		f = append(f, tidemill.Field{Name: gpcHeader, Value: yes})
 	}
-	if v := x.r.Header.Get("X-Schema-Version"); v != "" {
+	if v := x.said("X-Schema-Version"); v != "" {
 		f = append(f, tidemill.Field{Name: versionHeader, Value: []byte(v)})
 	}
-	if agent := x.r.Header.Get("User-Agent"); agent != "" {
+	if agent := x.said("User-Agent"); agent != "" {
 		x.agent = append(x.agent[:0], strings.ToValidUTF8(agent[:min(len(agent), maxAgent)], "")...)
 		f = append(f, tidemill.Field{Name: agentHeader, Value: x.agent})
 	}
@@ -223,7 +223,7 @@ func (x *exchange) accept(scope, key string) (*accept.Answer, *problem) {
 		return nil, x.noneGood()
 	}
 	x.ask = accept.Request{Site: x.site, Scope: scope, Key: key, Body: x.body.Bytes, Items: x.items,
-		Low: x.r.Header.Get("X-Priority") == "low", Header: x.jobHeader()}
+		Low: x.said("X-Priority") == "low", Header: x.jobHeader()}
 	var over *problem
 	if x.set.PerDay > 0 {
 		x.ask.Admit = func(n int) error {

@@ -84,13 +84,14 @@ func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Ledger, error) {
 }
 
 // statements are those of one ledger's tables.
-type statements struct{ token, add, again, end, drop, lookup, page, expire string }
+type statements struct{ token, add, done, again, end, drop, lookup, page, expire string }
 
 func of(prefix string) statements {
 	entry := prefix + "entry"
 	return statements{
 		token:  "UPDATE " + prefix + "token SET newest = newest + ? RETURNING newest",
 		add:    "INSERT INTO " + entry + "(key,tenant,type,payload,print,created,state,holder,token,tries,started,until,call,cut) VALUES ",
+		done:   "INSERT INTO " + entry + "(key,tenant,type,print,created,state,holder,token,tries,started,until,ended,result) VALUES ",
 		again:  "UPDATE " + entry + " SET state=v.column2, holder=v.column3, token=v.column4, tries=v.column5, started=v.column6, until=v.column7, call=v.column8, cut=v.column9, ended=0 FROM (VALUES ",
 		end:    "UPDATE " + entry + " SET state=v.column3, result=v.column4, err=v.column5, ended=v.column6 FROM (VALUES ",
 		drop:   "DELETE FROM " + entry + " WHERE id IN (",

@@ -50,21 +50,31 @@ end
 
 local function room(q, capacity) return capacity - q.n.held end
 
+-- justnow says whether that is when jobs were added: by the clock of who adds them. Where it
+-- is not, the clocks differ, or the jobs have been on their way for long.
+local function justnow(first, last) return now - first <= 1000 and now - last >= 0 end
+
+-- bytes6 is a time as records begin with it.
+local function bytes6(ms)
+  local t = {}
+  for i = 6, 1, -1 do
+    t[i] = ms % 256
+    ms = floor(ms / 256)
+  end
+  return string.char(unpack(t))
+end
+
 -- accept takes in jobs of one queue: digests and records, and when they come due (0: now).
 -- Where n is given they are n pairs in digests, from a place on: digest (12 bytes, then when
--- it comes due in ms, if not now) and record, as they lie in ARGV. It answers for each: 1
--- new, 2 known, 3 full, 4 closed.
-local function accept(q, digests, recs, ats, capacity, remember, from, n)
+-- it comes due in ms, if not now) and record, as they lie in ARGV. Those records begin with
+-- when they were added, which is right if dated is true, and now if not. It answers for each:
+-- 1 new, 2 known, 3 full, 4 closed.
+local function accept(q, digests, recs, ats, capacity, remember, from, n, dated)
   periods(q, remember, true)
   local took, flows, names, buckets, fields = {}, {}, {}, {}, nil
   local room, older, pos, format = room(q, capacity), #q.periods > 1, q.n['end'], string.format
   local left, closed, ordered, keyed = room, q.c.closed, q.c.ordered, q.c.keyed
-  local stamp, t6 = now, {}
-  for i = 6, 1, -1 do
-    t6[i] = stamp % 256
-    stamp = floor(stamp / 256)
-  end
-  local added = string.char(unpack(t6))
+  local added = not dated and bytes6(now)
   local current = q.periods[1]
   local k, shards, id, flow = q.k .. 'n' .. current.period .. ':', current.shards, nil, nil
   for i = 1, n or #recs do
@@ -72,9 +82,10 @@ local function accept(q, digests, recs, ats, capacity, remember, from, n)
     if n then
       digest, rec, at = digests[from], digests[from + 1], 0
       from = from + 2
+      if not dated then rec = added .. sub(rec, 7) end
       if #digest > 12 then digest, at = sub(digest, 1, 12), tonumber(sub(digest, 13)) end
     else
-      digest, rec, at = digests[i], recs[i], ats[i]
+      digest, rec, at = digests[i], added .. recs[i], ats[i]
     end
     local text = format('%d', pos + 1) -- once: Redis wants texts
     local a, b, c = byte(digest, 1, 3)
@@ -92,20 +103,20 @@ local function accept(q, digests, recs, ats, capacity, remember, from, n)
         buckets[#buckets + 1] = fields
       end
       local last = #fields
-      fields[last + 1], fields[last + 2] = text, added .. rec
-      local _, kl, p, t1, t2 = byte(rec, 1, 5)
+      fields[last + 1], fields[last + 2] = text, rec
+      local kl, p, t1, t2 = byte(rec, 8, 11)
       local tl = t1 * 256 + t2
       if at > now then
         call('ZADD', q.k .. 'delayed', at, text)
         q.wakes = true
       elseif ordered and kl > 0 then
-        due(q, text, p, sub(rec, 6, 5 + tl), sub(rec, 6 + tl, 5 + tl + kl))
+        due(q, text, p, sub(rec, 12, 11 + tl), sub(rec, 12 + tl, 11 + tl + kl))
       else
-        local is = keyed and sub(rec, 2, 5 + tl + kl) or sub(rec, 3, 5 + tl)
+        local is = keyed and sub(rec, 8, 11 + tl + kl) or sub(rec, 9, 11 + tl)
         if is ~= id then
           id, flow = is, flows[is]
           if not flow then
-            flow = {p = p, tenant = sub(rec, 6, 5 + tl), key = sub(rec, 6 + tl, 5 + tl + kl), list = {}}
+            flow = {p = p, tenant = sub(rec, 12, 11 + tl), key = sub(rec, 12 + tl, 11 + tl + kl), list = {}}
             flows[id] = flow
             names[#names + 1] = flow
           end

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -67,9 +68,11 @@ const flights = 2
 
 // call is one caller's jobs.
 type call struct {
-	args              []string
-	runs, jobs, bytes int
-	took              string
+	args        []string
+	queues      []string // of its runs
+	jobs, bytes int
+	added       int64 // when they were, in ms, by our clock
+	took        string
 }
 
 // size is how much of a script a call takes, in bytes: one that has as many jobs as may be
@@ -112,54 +115,61 @@ func sizeOf(m *tidemill.Message) int {
 
 // prepare makes the arguments of a part.
 func (s *Store) prepare(ctx context.Context, jobs []*tidemill.Message, p *part) (*call, error) {
-	c := &call{jobs: len(p.jobs), bytes: p.bytes}
+	c := &call{jobs: len(p.jobs), bytes: p.bytes, added: s.now().UnixMilli()}
 	// The client may still write a command after its context has ended: it gets memory
 	// that is the caller's no more.
 	buf := make([]byte, 0, p.bytes)
 	c.args = make([]string, 0, 2*len(p.jobs)+4)
 	run, n := 0, 0 // where the last run of one queue's jobs has its number, and the number
-	var d *dict
+	var pack packer
 	for i, at := range p.jobs {
 		m := jobs[at]
 		if i == 0 || m.To != jobs[p.jobs[i-1]].To {
 			var err error
-			if d, err = s.packer(ctx, m.To, jobs); err != nil {
+			if pack, err = s.adder(ctx, m.To, jobs); err != nil {
 				return nil, err
 			}
-			if c.runs > 0 {
+			if len(c.queues) > 0 {
 				c.args[run] = strconv.Itoa(n)
 			}
 			c.args = append(c.args, m.To, "")
-			c.runs, run, n = c.runs+1, len(c.args)-1, 0
+			c.queues, run, n = append(c.queues, m.To), len(c.args)-1, 0
 		}
 		n++
-		c.args, buf = s.appendJob(c.args, buf, m, d)
+		c.args, buf = s.appendJob(c.args, buf, m, pack, c.added)
 	}
 	c.args[run] = strconv.Itoa(n)
 	return c, nil
 }
 
-// appendJob appends the two arguments of a job; they point into buf.
-func (s *Store) appendJob(args []string, buf []byte, m *tidemill.Message, d *dict) ([]string, []byte) {
+// appendJob appends the two arguments of a job; they point into buf. The record begins with
+// when it was added (ms), but for 0: then the script knows.
+func (s *Store) appendJob(args []string, buf []byte, m *tidemill.Message, p packer, added int64) ([]string, []byte) {
 	from := len(buf)
-	buf = appendName(buf, m, s.now())
+	buf = s.appendName(buf, m)
 	name := len(buf)
-	buf = appendRecord(buf, m, d)
+	if added != 0 {
+		buf = appendAdded(buf, added)
+	}
+	buf = appendRecord(buf, m, p)
 	return append(args, rueidis.BinaryString(buf[from:name:name]), rueidis.BinaryString(buf[name:len(buf):len(buf)])), buf
 }
 
 // add runs the script for some calls, and answers each.
 func (s *Store) add(ctx context.Context, shard int, calls []*call) error {
-	args := []string{strconv.Itoa(s.o.Capacity), remember, ""}
-	runs, jobs := 0, 0
+	args := make([]string, 5, 5+len(calls)*len(calls[0].args))
+	var queues []string
+	jobs, first, last := 0, calls[0].added, calls[0].added
 	for _, c := range calls {
 		args = append(args, c.args...)
-		runs, jobs = runs+c.runs, jobs+c.jobs
+		queues, jobs = append(queues, c.queues...), jobs+c.jobs
+		first, last = min(first, c.added), max(last, c.added)
 	}
-	args[2] = strconv.Itoa(runs)
+	args[0], args[1], args[2] = strconv.Itoa(s.o.Capacity), remember, strconv.Itoa(len(queues))
+	args[3], args[4] = strconv.FormatInt(first, 10), strconv.FormatInt(last, 10)
 	took, err := s.run(ctx, addScript, shard, args...).ToString()
-	if err == nil && len(took) != jobs {
-		err = reply("add jobs")
+	if err == nil {
+		took, err = s.holding(took, jobs, queues)
 	}
 	for _, c := range calls {
 		if err == nil {
@@ -167,6 +177,23 @@ func (s *Store) add(ctx context.Context, shard int, calls []*call) error {
 		}
 	}
 	return err
+}
+
+// holding notes what queues hold, as a script says it that adds jobs, behind a digit for each
+// of n: a space and a number for each queue. It returns the digits.
+func (s *Store) holding(said string, n int, queues []string) (digits string, err error) {
+	held := strings.Fields(said[min(n, len(said)):])
+	if len(said) < n || len(held) != len(queues) {
+		return "", reply("add jobs")
+	}
+	for i, queue := range queues {
+		jobs, err := strconv.ParseInt(held[i], 10, 64)
+		if err != nil {
+			return "", reply("add jobs")
+		}
+		s.dict(queue).held.Store(jobs * int64(len(s.tags)))
+	}
+	return said[:n], nil
 }
 
 var remember = strconv.FormatInt(queue.Remember.Milliseconds(), 10)

@@ -284,13 +284,13 @@ func event(rng *rand.Rand) (id string, payload []byte) {
 		rng.IntN(50), id, rng.IntN(1e9), hex.EncodeToString(hash[:]), rng.IntN(50), rng.IntN(1e5), rng.IntN(500), rng.IntN(100))
 }
 
-// BenchmarkMemory: bytes of Redis for a waiting job of 500 bytes, its name included; and
-// what its name takes for the day after it has ended.
+// BenchmarkMemory: bytes of Redis for a waiting job of 500 bytes of a million, its name
+// included; and what its name takes for the day after it has ended.
 func BenchmarkMemory(b *testing.B) {
 	s := benchStore(b)
 	used := func() float64 { return info(b, s, "used_memory") }
 	rng := rand.New(rand.NewPCG(1, 2))
-	const n = 200_000
+	const n = 1_000_000
 	for b.Loop() {
 		start, size := used(), 0
 		for range n / addJobs {

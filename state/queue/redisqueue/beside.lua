@@ -8,10 +8,12 @@
 --
 -- KEYS[1] as of all scripts, from KEYS[2] on the part's
 -- ARGV 2 capacity, 3 remember (ms), 4 how many requests, 5 how many names, 6 of each name, in
---      two bytes, which request's it is, 7 where names begin, 8… the part's; the names; the
---      texts; then of each queue: its name, how many jobs, of each job whose it is, and of each
---      job digest and record (see add)
--- returns a digit for each request: 1 it was taken, 0 nothing happened
+--      two bytes, which request's it is, 7 where names begin, 8 when the first and 9 when the
+--      last of the jobs was added, 10… the part's; the names; the texts; then of each queue:
+--      its name, how many jobs, of each job whose it is, and of each job digest and record
+--      (see add)
+-- returns a digit for each request, 1 it was taken, 0 nothing happened, and how many jobs each
+--      queue holds then, each behind a space
 local capacity, remember, requests, n, names = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[7])
 local denied, short, to = nil, false, {} -- denied: requests; nil: none
 local function whose(owners, i)
@@ -23,11 +25,11 @@ local function deny(r)
   denied[r] = true
 end
 
-local found = known(8, names, n, now)
+local found = known(10, names, n, now)
 for i = 1, n do
   if found[i] then deny(whose(ARGV[6], i)) end
 end
-local at, last = names + 2 * n, #ARGV
+local at, last, dated = names + 2 * n, #ARGV, justnow(ARGV[8], ARGV[9])
 while at < last do
   local q, jobs = open(ARGV[at], true), tonumber(ARGV[at + 1])
   local t = {q = q, n = jobs, owners = ARGV[at + 2], at = at + 3}
@@ -70,7 +72,7 @@ for _, t in ipairs(to) do
     end
   end
   if count > 0 then
-    accept(t.q, jobs, nil, nil, capacity, remember, from, count)
+    accept(t.q, jobs, nil, nil, capacity, remember, from, count, dated)
     sweep(t.q, 2 + math.ceil(count / 40))
   end
 end
@@ -81,7 +83,9 @@ if denied then
 end
 keep(names, names + n, n, no)
 done()
-if not denied then return string.rep('1', requests) end
-local answer = {}
-for r = 1, requests do answer[r] = denied[r] and '0' or '1' end
+local answer = {string.rep('1', requests)}
+if denied then
+  for r = 1, requests do answer[r] = denied[r] and '0' or '1' end
+end
+for _, t in ipairs(to) do answer[#answer + 1] = string.format(' %d', t.q.n.held) end
 return table.concat(answer)

@@ -110,7 +110,7 @@ func TestRequestsOfOneScript(t *testing.T) {
 		}
 		for i, id := range ids {
 			c.jobs[i].queue, id, _ = strings.Cut(id, " ")
-			s.appendJob(c.jobs[i].args[:0], nil, &tidemill.Message{ID: id, Tenant: "t"}, nil)
+			s.appendJob(c.jobs[i].args[:0], nil, &tidemill.Message{ID: id, Tenant: "t"}, packer{}, 1)
 		}
 		return c
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/s2"
 	"github.com/redis/rueidis"
@@ -13,8 +14,13 @@ import (
 
 // Payloads of a queue are much alike, and too short to be compressed one by one: each queue
 // has a dictionary, made of the first payloads that come, once and for all. JSON events of 560
-// bytes take 190 with it.
+// bytes take 190 with it. Packing one costs as much CPU as all else that is done here to add it,
+// and saves what matters only where many wait: who adds to a queue that holds few leaves small
+// bodies as they are, which is 60 MB of a queue at the most.
 const (
+	plainJobs  = 100_000 // that a queue holds at the most where small bodies are left as they are
+	plainBytes = 1 << 10 // how long those are at the most
+
 	packFrom   = 256      // bytes: shorter bodies are not worth the time
 	dictBytes  = 24 << 10 // of payloads, that a dictionary is made of
 	dictSample = 1 << 10  // bytes of each at the most
@@ -23,19 +29,27 @@ const (
 
 // dict is the dictionary of a queue. Nil has none.
 type dict struct {
-	mu      sync.Mutex // guards all but s2
+	held atomic.Int64 // jobs of the queue, as Redis said when some were added last
+
+	mu      sync.Mutex // guards all but held and s2
 	asked   bool       // whether Redis has one
 	samples []byte
 	jobs    int
 	s2      *s2.Dict // set once, before anybody has the dict to pack with
 }
 
+// packer packs bodies of a queue. The zero packer packs none.
+type packer struct {
+	s2   *s2.Dict
+	from int // bytes: shorter bodies are left as they are
+}
+
 // pack compresses a body, or returns nil where that is not worth it.
-func (d *dict) pack(body []byte) []byte {
-	if d == nil || d.s2 == nil || len(body) < packFrom {
+func (p packer) pack(body []byte) []byte {
+	if p.s2 == nil || len(body) < p.from {
 		return nil
 	}
-	packed := d.s2.Encode(nil, body)
+	packed := p.s2.Encode(nil, body)
 	if len(packed) >= len(body)-len(body)/16 {
 		return nil
 	}
@@ -66,10 +80,32 @@ func (s *Store) dict(queue string) *dict {
 	return d
 }
 
-// packer is the dictionary that jobs for a queue are packed with; nil: none yet. Then these
-// jobs are samples for one.
-func (s *Store) packer(ctx context.Context, queue string, jobs []*tidemill.Message) (*dict, error) {
+// adder is the packer of jobs that are added to a queue.
+func (s *Store) adder(ctx context.Context, queue string, jobs []*tidemill.Message) (packer, error) {
 	d := s.dict(queue)
+	p, err := s.packerWith(ctx, queue, d, jobs)
+	if d.held.Load() < s.o.plain {
+		p.from = plainBytes + 1
+	}
+	return p, err
+}
+
+// packer packs jobs for a queue, once there is a dictionary. Before that these jobs are
+// samples for one.
+func (s *Store) packer(ctx context.Context, queue string, jobs []*tidemill.Message) (packer, error) {
+	return s.packerWith(ctx, queue, s.dict(queue), jobs)
+}
+
+func (s *Store) packerWith(ctx context.Context, queue string, d *dict, jobs []*tidemill.Message) (packer, error) {
+	d, err := s.learned(ctx, queue, d, jobs)
+	if d == nil || err != nil {
+		return packer{}, err
+	}
+	return packer{d.s2, packFrom}, nil
+}
+
+// learned is the dictionary of a queue as it is known by now; nil: there is none yet.
+func (s *Store) learned(ctx context.Context, queue string, d *dict, jobs []*tidemill.Message) (*dict, error) {
 	d.mu.Lock()
 	if d.s2 != nil {
 		d.mu.Unlock()

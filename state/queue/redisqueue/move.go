@@ -163,13 +163,13 @@ func (s *Store) Edit(ctx context.Context, n queue.Name, payload []byte) error {
 		if err != nil {
 			return err
 		}
-		d, err := s.packer(ctx, n.Queue, nil)
+		p, err := s.packer(ctx, n.Queue, nil)
 		if err != nil {
 			return err
 		}
 		m := j.Message
 		m.Payload = payload
-		rec := append([]byte(j.rec[:addedBytes]), appendRecord(nil, &m, d)...)
+		rec := append([]byte(j.rec[:addedBytes]), appendRecord(nil, &m, p)...)
 		took, err := s.run(ctx, moveScript, j.shard, n.Queue, strconv.Itoa(s.o.Capacity), remember, "edit",
 			j.pos, "", rueidis.BinaryString(rec), j.rec).ToString()
 		if err != nil {

@@ -15,7 +15,8 @@ import (
 )
 
 // A record is one job, as Redis keeps it. Its head is for the scripts (see common.lua);
-// before it Redis puts when the job was added, 6 bytes. Its body is for us:
+// before it is when the job was added, 6 bytes: who adds puts them there, or a script, which
+// copies the record for that. Its body is for us:
 //
 //	length of the payload (uvarint), then, compressed where the form says so, the payload
 //	and what else is kept of the message
@@ -57,9 +58,9 @@ func digest(tenant, id string) string {
 func idDigest(id string) string { return digest("", id)[:idBytes] }
 
 // appendName appends the digest of a job's name and, where it is put off, until when.
-func appendName(b []byte, m *tidemill.Message, now time.Time) []byte {
+func (s *Store) appendName(b []byte, m *tidemill.Message) []byte {
 	b = appendDigest(b, m.Tenant, m.ID)
-	if !m.At.IsZero() && m.At.After(now) {
+	if !m.At.IsZero() && m.At.After(s.now()) {
 		ms := m.At.UnixMilli()
 		if m.At.Nanosecond()%1e6 > 0 {
 			ms++
@@ -72,8 +73,13 @@ func appendName(b []byte, m *tidemill.Message, now time.Time) []byte {
 // keyBytes is how much of a key's hash scripts know it by.
 const keyBytes = 8
 
-// appendRecord appends a message's record without when it was added. d may be nil.
-func appendRecord(b []byte, m *tidemill.Message, d *dict) []byte {
+// appendAdded appends when a job was added, as records begin with it.
+func appendAdded(b []byte, ms int64) []byte {
+	return append(b, byte(ms>>40), byte(ms>>32), byte(ms>>24), byte(ms>>16), byte(ms>>8), byte(ms))
+}
+
+// appendRecord appends a message's record without when it was added.
+func appendRecord(b []byte, m *tidemill.Message, p packer) []byte {
 	start := len(b)
 	b = append(b, formPlain, 0, m.Priority)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(m.Tenant)))
@@ -87,7 +93,7 @@ func appendRecord(b []byte, m *tidemill.Message, d *dict) []byte {
 	body := len(b)
 	b = append(b, m.Payload...)
 	b = appendRest(b, m)
-	if packed := d.pack(b[body:]); packed != nil {
+	if packed := p.pack(b[body:]); packed != nil {
 		b = append(b[:body], packed...)
 		b[start] = formDict
 	}

@@ -59,6 +59,7 @@ type Options struct {
 	Shards int
 
 	ahead func() time.Duration // the clock, in tests
+	plain int64                // plainJobs, in tests below 0 for none
 }
 
 // Store keeps queues in Redis. It is a queue.Whole, and safe for use by many.
@@ -88,6 +89,7 @@ func New(client rueidis.Client, o Options) (*Store, error) {
 	if strings.ContainsAny(o.Prefix, "{}") || o.Capacity < 1 || o.Shards < 1 || o.Shards > MaxShards {
 		return nil, fmt.Errorf("queues in Redis: prefix %q (without braces), capacity %d (at least 1), %d shards (1 to %d)", o.Prefix, o.Capacity, o.Shards, MaxShards)
 	}
+	o.plain = cmp.Or(o.plain, plainJobs)
 	if o.ahead == nil {
 		o.ahead = func() time.Duration { return 0 }
 	}
@@ -112,6 +114,8 @@ func (s *Store) shard(id string) int {
 var (
 	//go:embed common.lua
 	commonLua string
+	//go:embed jobs.lua
+	jobsLua string
 	//go:embed waiting.lua
 	waitingLua string
 	//go:embed leaving.lua
@@ -151,17 +155,17 @@ var (
 // scripts. A Redis that is full runs those that make room.
 var (
 	addScript      = script("", waitingLua, acceptLua, addLua)
-	leaseScript    = script(room, waitingLua, leavingLua, sweepLua, turnsLua, leaseLua)
-	settleScript   = script(room, waitingLua, leavingLua, acceptLua, sweepLua, settleLua)
+	leaseScript    = script(room, jobsLua, waitingLua, leavingLua, sweepLua, turnsLua, leaseLua)
+	settleScript   = script(room, jobsLua, waitingLua, leavingLua, acceptLua, sweepLua, settleLua)
 	saidScript     = script(room, saidLua)
 	keepScript     = script(room, keepLua)
 	gateScript     = script(room, gateLua)
 	booksScript    = script(room, booksLua)
-	settingsScript = script(room, waitingLua, leavingLua, acceptLua, sweepLua, settingsLua)
-	statsScript    = script(room, waitingLua, leavingLua, sweepLua, statsLua)
-	depthsScript   = script(room, waitingLua, leavingLua, sweepLua, depthsLua)
-	pageScript     = script(room, waitingLua, leavingLua, acceptLua, sweepLua, pageLua)
-	moveScript     = script(room, waitingLua, leavingLua, acceptLua, sweepLua, moveLua)
+	settingsScript = script(room, jobsLua, waitingLua, leavingLua, acceptLua, sweepLua, settingsLua)
+	statsScript    = script(room, jobsLua, waitingLua, leavingLua, sweepLua, statsLua)
+	depthsScript   = script(room, jobsLua, waitingLua, leavingLua, sweepLua, depthsLua)
+	pageScript     = script(room, jobsLua, waitingLua, leavingLua, acceptLua, sweepLua, pageLua)
+	moveScript     = script(room, jobsLua, waitingLua, leavingLua, acceptLua, sweepLua, moveLua)
 )
 
 const room = "#!lua flags=allow-oom\n"

@@ -185,12 +185,12 @@ func (c *source) arguments(ctx context.Context, ends []tidemill.Settlement, p *s
 	args = append(args, strconv.Itoa(p.next))
 	for i, at := range others {
 		for _, m := range ends[at].Next {
-			d, err := c.store.packer(ctx, m.To, ends[at].Next)
+			p, err := c.store.packer(ctx, m.To, ends[at].Next)
 			if err != nil {
 				return nil, err
 			}
 			args = append(args, strconv.Itoa(i+1), m.To)
-			args, _ = c.store.appendJob(args, make([]byte, 0, sizeOf(m)), m, d)
+			args, _ = c.store.appendJob(args, make([]byte, 0, sizeOf(m)), m, p, 0)
 		}
 	}
 	return args, nil

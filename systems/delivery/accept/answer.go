@@ -15,7 +15,9 @@ const (
 // answer writes what became of the request, whole and for each item.
 func (p *plan) answer() (a *Answer, each [][]byte) {
 	a = &Answer{Results: make([]byte, 0, 80*len(p.items)+2)}
-	each = make([][]byte, len(p.items))
+	if each = p.roomOfEach[:]; len(p.items) != 1 {
+		each = make([][]byte, len(p.items))
+	}
 	b := append(a.Results, '[')
 	for i := range p.items {
 		if i > 0 {

@@ -25,6 +25,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/accept/redisaccept"
+	"github.com/tidemill/tidemill/systems/delivery/accept/sqliteaccept"
 	"github.com/tidemill/tidemill/systems/delivery/event"
 )
 
@@ -81,26 +82,36 @@ func each(t *testing.T, run func(t *testing.T, s *stores)) {
 		run(t, s.atOnce(func(q queue.Store) accept.Stroke { return memoryStroke{one, l, q} }))
 	})
 	t.Run("sqlite", func(t *testing.T) {
-		open := func(t *testing.T, o sqlitequeue.Options) (queue.Store, *sqlitedb.DB) {
+		var l *sqliteledger.Ledger
+		fresh := func() *stores {
 			db, err := sqlitedb.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = db.Close() })
-			q, err := sqlitequeue.New(t.Context(), db, o)
-			if err != nil {
-				t.Fatal(err)
+			open := func(o sqlitequeue.Options) queue.Store {
+				q, err := sqlitequeue.New(t.Context(), db, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return q
 			}
-			return q, db
+			opened := func(now func() time.Time) ledger.Store {
+				if l, err = sqliteledger.New(t.Context(), db, sqliteledger.Options{Name: "ingest", Now: now}); err != nil {
+					t.Fatal(err)
+				}
+				return l
+			}
+			return with(opened, open(sqlitequeue.Options{}), func(*testing.T) queue.Store { return open(sqlitequeue.Options{Capacity: 2}) })
 		}
-		q, db := open(t, sqlitequeue.Options{})
-		run(t, with(func(now func() time.Time) ledger.Store {
-			l, err := sqliteledger.New(t.Context(), db, sqliteledger.Options{Name: "ingest", Now: now})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return l
-		}, q, func(t *testing.T) queue.Store { q, _ := open(t, sqlitequeue.Options{Capacity: 2}); return q }))
+		of := func(q queue.Store) accept.Stroke { return sqliteaccept.New(l, q.(*sqlitequeue.Store)) }
+		s := fresh()
+		run(t, s)
+		other := fresh()
+		if of(s.all) != nil {
+			t.Error("two files have a stroke")
+		}
+		t.Run("at once", func(t *testing.T) { run(t, other.atOnce(of)) })
 	})
 	t.Run("redis", func(t *testing.T) {
 		redistest.Each(t, func(t *testing.T, client rueidis.Client) {

@@ -32,6 +32,7 @@ type plan struct {
 	roomOfJobs    [1]*tidemill.Message
 	roomOfJob     [1]tidemill.Message
 	roomOfJobsOf  [1]int
+	roomOfEach    [1][]byte
 	roomOfText    [256]byte // keys and results, as far as they fit
 	text          []byte
 	sum           [sha256.Size]byte // of the body

@@ -1,0 +1,37 @@
+// Package sqliteaccept takes requests of delivery's door in one stroke, where its ledger and
+// its queues are in one SQLite file: a transaction for all who come together, in place of
+// three for each.
+package sqliteaccept
+
+import (
+	"context"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/systems/delivery/accept"
+)
+
+type stroke struct {
+	queue *sqlitequeue.Beside[*ledger.Entry]
+}
+
+// New makes the stroke of a ledger and queues in one file. Nil: they are in two.
+func New(l *sqliteledger.Ledger, q *sqlitequeue.Store) accept.Stroke {
+	done := l.Done()
+	b := sqlitequeue.NewBeside(q, sqlitequeue.Part[*ledger.Entry]{
+		Name: func(e *ledger.Entry) string { return e.Key }, Known: done.Known, Keep: done.Keep, In: done.In})
+	if b == nil {
+		return nil
+	}
+	return stroke{b}
+}
+
+// Take is accept.Stroke.
+func (s stroke) Take(ctx context.Context, es []*ledger.Entry, jobs []*tidemill.Message) (bool, error) {
+	if err := ledger.CheckBegin(es); err != nil {
+		return false, err
+	}
+	return s.queue.Add(ctx, es, jobs)
+}
