@@ -24,7 +24,7 @@ import (
 func renamed(t testing.TB, s *search.Schema) *search.Schema {
 	t.Helper()
 	d := s.Definition
-	d.Name = testenv.Name(d.Name + "-")
+	d.Name = testenv.Name("t-") + "-" + d.Name // no pattern of a real index matches it
 	made, err := search.New(d)
 	if err != nil {
 		t.Fatal(err)
