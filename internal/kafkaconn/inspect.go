@@ -17,11 +17,11 @@ const (
 	metadataBytes  = 4096           // of an offset commit: what books and what was settled ahead need at most
 )
 
-// Inspect judges the brokers and one topic: whether what waits there survives the loss of
-// a broker, and how long it may wait before it is deleted unread. An error while reading
-// is a finding too.
-func (c *Cluster) Inspect(ctx context.Context, client *kgo.Client, topic string) []preflight.Finding {
-	i := &inspection{admin: kadm.NewClient(client), topic: topic}
+// Inspect judges the brokers and topics: whether what waits there survives the loss of a
+// broker, and how long it may wait before it is deleted unread. An error while reading is a
+// finding too.
+func (c *Cluster) Inspect(ctx context.Context, client *kgo.Client, topics ...string) []preflight.Finding {
+	i := &inspection{admin: kadm.NewClient(client)}
 	if c.user != "" && c.mechanism == "plain" && !c.tls {
 		i.warn("password", "it is sent readable for everybody on the way", "use kafka+tls:// or sasl=scram-sha-512")
 	}
@@ -31,8 +31,10 @@ func (c *Cluster) Inspect(ctx context.Context, client *kgo.Client, topic string)
 		return i.found
 	}
 	i.brokers(ctx, brokers)
-	if i.topicThere(ctx) {
-		i.topicSettings(ctx)
+	for _, i.topic = range topics {
+		if i.topicThere(ctx) {
+			i.topicSettings(ctx)
+		}
 	}
 	i.offsets(ctx, brokers)
 	return i.found

@@ -9,10 +9,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// MakeTopic makes a topic with so many partitions, and the broker's default of replicas,
+// MakeTopic makes a topic with so many partitions and replicas, 0 being the broker's default,
 // if it is not there.
-func MakeTopic(ctx context.Context, client *kgo.Client, topic string, partitions int) error {
-	_, err := kadm.NewClient(client).CreateTopic(ctx, int32(partitions), -1, nil, topic)
+func MakeTopic(ctx context.Context, client *kgo.Client, topic string, partitions, replicas int) error {
+	if replicas == 0 {
+		replicas = -1
+	}
+	_, err := kadm.NewClient(client).CreateTopic(ctx, int32(partitions), int16(replicas), nil, topic)
 	if errors.Is(err, kerr.TopicAlreadyExists) {
 		return nil
 	}

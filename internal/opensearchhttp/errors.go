@@ -38,9 +38,6 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("HTTP status %d %s", r.Status, http.StatusText(r.Status))
 }
 
-// Class is the exception's type.
-func (r *Refusal) Class() string { return r.Type }
-
 // Status is that of the answer within an error; 0: there was none.
 func Status(err error) int {
 	if e, ok := errors.AsType[*Refusal](err); ok {

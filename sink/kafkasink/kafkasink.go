@@ -13,6 +13,7 @@ package kafkasink
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -50,8 +51,10 @@ func (o Options) withDefaults() (Options, error) {
 // Sink is a tidemill.Sink. Its Write may be called from several goroutines: they share a
 // client, which puts what they write at one time into one request.
 type Sink struct {
-	client *kgo.Client
-	o      Options
+	client   *kgo.Client
+	o        Options
+	writings writings
+	limits   *limits
 }
 
 // New makes a sink with a client of its own, which connects when it is first used.
@@ -60,19 +63,21 @@ func New(cluster *kafkaconn.Cluster, o Options) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := cluster.Client(append(producer(o), kgo.AllowIdempotentProduceCancellation())...)
+	l := &limits{within: o.Within}
+	client, err := cluster.Client(append(producer(o, l), kgo.AllowIdempotentProduceCancellation())...)
 	if err != nil {
 		return nil, err
 	}
-	return &Sink{client, o}, nil
+	return &Sink{client: client, o: o, limits: l}, nil
 }
 
 // producer are the options of a client that writes.
-func producer(o Options) []kgo.Opt {
+func producer(o Options, l *limits) []kgo.Opt {
 	return []kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // the same partition for a key as Java's own
 		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
+		kgo.ProducerBatchMaxBytesFn(l.batch),
 		kgo.ProducerLinger(0), // those who write bring whole batches
 		kgo.RecordDeliveryTimeout(o.Within),
 		kgo.MaxBufferedRecords(100_000), kgo.MaxBufferedBytes(64 << 20),
@@ -82,79 +87,55 @@ func producer(o Options) []kgo.Opt {
 // Close ends the client. What is being written fails.
 func (s *Sink) Close() { s.client.Close() }
 
+// Ping returns nil when a broker answers, whatever it would say of a record.
+func (s *Sink) Ping(ctx context.Context) error {
+	return kafkaconn.Error(s.client.Ping(ctx), "ask the brokers whether they are there")
+}
+
 // Write writes the batch and waits until the brokers have acknowledged every record of it:
 // messages of one key in order, in one partition. Nil means that all are durable; a
-// *tidemill.Partial names the others. When ctx ends first, nobody knows which were written.
+// *tidemill.Partial names the others. A message that is larger than its topic takes fails
+// alone. When ctx ends first, nobody knows which were written.
 func (s *Sink) Write(ctx context.Context, batch []*tidemill.Message) error {
-	return write(ctx, s.client, s.o.Topic, batch)
-}
-
-// answer is what the brokers say of one message.
-type answer struct {
-	index int
-	err   error
-}
-
-// write writes a batch with a client. The client may hold records for longer than ctx
-// lasts, so it gets copies.
-func write(ctx context.Context, client *kgo.Client, topic func(*tidemill.Message) (string, error), batch []*tidemill.Message) error {
-	if err := ctx.Err(); err != nil {
+	if err := s.limits.learn(ctx, s.client, s.o.Topic, batch); err != nil {
 		return err
 	}
-	copies := make([]byte, 0, size(batch))
-	answers := make(chan answer, len(batch)) // with room for all: who answers late waits for nobody
+	err := s.writings.write(ctx, s.client, s.o.Topic, batch)
+	if changed := s.limits.tooLarge(ctx, s.client, s.o.Topic, batch, err); changed != nil {
+		s.client.PurgeTopicsFromProducing(changed...) // it has kept the old limit
+	}
+	return err
+}
+
+// write writes a batch with a client.
+func (p *writings) write(ctx context.Context, client *kgo.Client, topic func(*tidemill.Message) (string, error), batch []*tidemill.Message) error {
+	if err := ctx.Err(); err != nil || len(batch) == 0 {
+		return err
+	}
+	w := p.take(batch)
 	for i, m := range batch {
 		to, err := topic(m)
 		if err == nil && to == "" {
 			err = tidemill.Fail(tidemill.Validation, "message %q says of no topic where it goes", m.ID)
 		}
 		if err != nil {
-			answers <- answer{i, err}
+			w.answer(i, err)
 			continue
 		}
-		client.Produce(ctx, record(m, to, &copies), func(_ *kgo.Record, err error) { answers <- answer{i, err} })
+		client.Produce(ctx, w.record(i, m, to), w.answered)
 	}
-	var failed []tidemill.Failed
-	for range batch {
-		select {
-		case a := <-answers:
-			if a.err != nil {
-				failed = append(failed, tidemill.Failed{Index: a.index, Err: kafkaconn.Error(a.err, "write to topic %s", batch[a.index].To)})
-			}
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	select {
+	case <-w.all:
+	case <-ctx.Done():
+		return ctx.Err() // the client may hold records for longer: their memory is left to it
 	}
-	if failed != nil {
-		return &tidemill.Partial{Failed: failed}
+	if w.failed == nil {
+		p.giveBack(w)
+		return nil
 	}
-	return nil
-}
-
-// record is a message as Kafka has it: key, value and headers as they are.
-func record(m *tidemill.Message, topic string, copies *[]byte) *kgo.Record {
-	own := func(b []byte) []byte {
-		start := len(*copies)
-		*copies = append(*copies, b...)
-		return (*copies)[start:len(*copies):len(*copies)]
+	slices.SortFunc(w.failed, func(a, b tidemill.Failed) int { return a.Index - b.Index })
+	for i, f := range w.failed {
+		w.failed[i].Err = kafkaconn.Error(f.Err, "write to topic %s", batch[f.Index].To)
 	}
-	r := &kgo.Record{Topic: topic, Value: own(m.Payload)} // not nil: a record without a value means that its key is deleted
-	if len(m.Key) > 0 {
-		r.Key = own(m.Key)
-	}
-	for _, f := range m.Header {
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: string(f.Name), Value: own(f.Value)})
-	}
-	return r
-}
-
-// size is how many bytes record copies of a batch.
-func size(batch []*tidemill.Message) (n int) {
-	for _, m := range batch {
-		n += len(m.Payload) + len(m.Key)
-		for _, f := range m.Header {
-			n += len(f.Value)
-		}
-	}
-	return n
+	return &tidemill.Partial{Failed: w.failed}
 }

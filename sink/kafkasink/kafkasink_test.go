@@ -49,7 +49,7 @@ func client(t *testing.T, c *kafkaconn.Cluster, more ...kgo.Opt) *kgo.Client {
 func topic(t *testing.T, brokers []string, partitions int) string {
 	t.Helper()
 	name := testenv.Name("t-")
-	if err := kafkaconn.MakeTopic(t.Context(), client(t, through(t, brokers, nil)), name, partitions); err != nil {
+	if err := kafkaconn.MakeTopic(t.Context(), client(t, through(t, brokers, nil)), name, partitions, 0); err != nil {
 		t.Fatal(err)
 	}
 	return name

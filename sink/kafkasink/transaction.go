@@ -39,6 +39,9 @@ type Transactions struct {
 	cluster *kafkaconn.Cluster
 	o       TransactionOptions
 	free    chan *writer // those that no transaction has
+
+	writings writings
+	limits   *limits
 }
 
 // writer is a client and its name; the client is nil until it is needed, and after it was
@@ -66,7 +69,7 @@ func NewTransactions(cluster *kafkaconn.Cluster, o TransactionOptions) (*Transac
 	if o.Timeout == 0 {
 		o.Timeout = timeout
 	}
-	t := &Transactions{cluster: cluster, o: o, free: make(chan *writer, o.AtOnce)}
+	t := &Transactions{cluster: cluster, o: o, free: make(chan *writer, o.AtOnce), limits: &limits{within: o.Within}}
 	for n := range o.AtOnce {
 		t.free <- &writer{id: fmt.Sprintf("%s-%d", o.ID, n)}
 	}
@@ -80,6 +83,16 @@ func (t *Transactions) Close() {
 			w.client.Close()
 		}
 	}
+}
+
+// Ping returns nil when a broker answers, whatever it would say of a record.
+func (t *Transactions) Ping(ctx context.Context) error {
+	client, err := t.cluster.Client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return kafkaconn.Error(client.Ping(ctx), "ask the brokers whether they are there")
 }
 
 // Begin begins a transaction, and waits while AtOnce are open. Commit or Abort ends it.
@@ -107,7 +120,7 @@ func (t *Transactions) open(w *writer) error {
 		w.client.Close()
 		w.client = nil
 	}
-	client, err := t.cluster.Client(append(producer(t.o.Options), kgo.TransactionalID(w.id), kgo.TransactionTimeout(t.o.Timeout))...)
+	client, err := t.cluster.Client(append(producer(t.o.Options, t.limits), kgo.TransactionalID(w.id), kgo.TransactionTimeout(t.o.Timeout))...)
 	if err != nil {
 		return err
 	}
@@ -130,6 +143,7 @@ type Transaction struct {
 	t   *Transactions
 	w   *writer
 	err error // why it cannot be committed any more
+	old bool  // its client knows a limit that is not true any more
 }
 
 // Write is Sink.Write, within the transaction: nil means that the brokers have the records,
@@ -139,9 +153,18 @@ func (x *Transaction) Write(ctx context.Context, batch []*tidemill.Message) erro
 	case x.w == nil:
 		return tidemill.Fail(tidemill.Internal, "write in a transaction: it has ended")
 	case x.err == nil:
-		x.err = write(ctx, x.w.client, x.t.o.Topic, batch)
+		x.err = x.write(ctx, batch)
 	}
 	return x.err
+}
+
+func (x *Transaction) write(ctx context.Context, batch []*tidemill.Message) error {
+	if err := x.t.limits.learn(ctx, x.w.client, x.t.o.Topic, batch); err != nil {
+		return err
+	}
+	err := x.t.writings.write(ctx, x.w.client, x.t.o.Topic, batch)
+	x.old = x.t.limits.tooLarge(ctx, x.w.client, x.t.o.Topic, batch, err) != nil
+	return err
 }
 
 // Commit makes what was written appear, all at once. After an error of kind Unknown nobody
@@ -178,7 +201,7 @@ func (x *Transaction) Abort(ctx context.Context) {
 	x.w = nil
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	if w.client.AbortBufferedRecords(ending) != nil || w.client.EndTransaction(ending, kgo.TryAbort) != nil {
+	if w.client.AbortBufferedRecords(ending) != nil || w.client.EndTransaction(ending, kgo.TryAbort) != nil || x.old {
 		x.t.spoilt(w) // the next one of its name ends what it has left open
 		return
 	}

@@ -139,8 +139,8 @@ func notBefore(r *kgo.Record) time.Time {
 // position names a record that its producer gave no name. The topic's id is in it, because
 // a topic made anew begins at offset 0 again, and its records are others.
 func position(topic string, p *partition, o int64) string {
-	b := make([]byte, 0, len(topic)+32)
-	b = append(append(b, topic...), '/')
+	var room [128]byte // most are shorter
+	b := append(append(room[:0], topic...), '/')
 	b = strconv.AppendInt(b, int64(p.id), 10)
 	b = strconv.AppendInt(append(b, '/'), o, 10)
 	if p.row.Topic != [16]byte{} {

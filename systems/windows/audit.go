@@ -28,15 +28,15 @@ type PipelineAudit struct {
 func (s *System) Audit(ctx context.Context) (*Audit, error) {
 	a := &Audit{System: Name, Pipelines: []PipelineAudit{}, Faults: []string{}}
 	books := s.Books()
-	names := []string{Delivered}
+	names, stores, stored := []string{Delivered}, map[string]bool{}, uint64(0)
 	for _, in := range s.p.Intakes {
-		names = append(names, in.Name)
+		names, stores[in.Name] = append(names, in.Name), true
 	}
 	for _, r := range s.p.Readers {
 		names = append(names, r.Name)
 	}
 	for _, name := range names {
-		if books[name] == nil || books[replay(name)] == nil { // a reader whose dead go elsewhere
+		if books[name] == nil || books[replay(name)] == nil {
 			continue
 		}
 		p, faults, err := deadletter.AuditOf(ctx, books[name], books[replay(name)], "records")
@@ -44,9 +44,19 @@ func (s *System) Audit(ctx context.Context) (*Audit, error) {
 			return nil, fmt.Errorf("audit %s: %w", name, err)
 		}
 		a.Pipelines = append(a.Pipelines, PipelineAudit{name, p})
+		if stores[name] {
+			stored += p.Delivered
+		}
 		for _, f := range faults {
 			a.Faults = append(a.Faults, name+": "+f)
 		}
+	}
+	fault, err := s.forgotten(ctx, stored)
+	if err != nil {
+		return nil, err
+	}
+	if fault != "" {
+		a.Faults = append(a.Faults, fault)
 	}
 	a.Balanced = len(a.Faults) == 0
 	return a, nil

@@ -2,21 +2,29 @@ package windows
 
 import (
 	"context"
+	"slices"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/policy"
+	"github.com/tidemill/tidemill/systems/windows/record"
 	"github.com/tidemill/tidemill/systems/windows/search"
 )
 
 // reader is a pipeline that puts delivered records into the index. Records of one key are
 // indexed in order; those that the index refuses become dead letters by themselves.
-func (s *System) reader(name string, source tidemill.Source, schema *search.Schema) flow.Pipeline {
+func (s *System) reader(name string, source tidemill.Source, r *Reader) flow.Pipeline {
 	p := s.pipeline(name, source)
 	p.Dead, p.Batch, p.Lanes, p.Lane = s.p.Letters, 1000, 2, flow.ByKey
+	if r.Copies != nil {
+		p.Dead = copying{DeadLetters: s.p.Letters, to: r.Copies, topic: r.Dead, log: s.o.Log}
+	}
 	p.Rules = policy.Table{
 		tidemill.Transient: {Do: policy.Retrying, Blames: true},
 		tidemill.Timeout:   {Do: policy.Retrying, Blames: true},
+		tidemill.Partner:   {Do: policy.Retrying, Blames: true},
 		tidemill.Unknown:   {Do: policy.Retrying, Blames: true}, // a document that is indexed again takes its own place
 	}
 	p.Breaker = policy.Breaker{Fails: 3, Open: s.o.Breaker.Open}
@@ -25,13 +33,30 @@ func (s *System) reader(name string, source tidemill.Source, schema *search.Sche
 		l := &indexing{index: s.p.Index}
 		return flow.Steps[search.Doc]{
 			Decode: func(m *tidemill.Message, d *search.Doc) (err error) {
-				*d, err = schema.Doc(m.Key, m.Payload)
+				*d, err = r.Schema.Doc(s.document(m), m.Payload)
 				return err
 			},
 			Stages: []flow.Stage[search.Doc]{{Name: "index", Repeat: true, Do: l.do}},
 		}.Lane(env)
 	}
 	return p
+}
+
+// document is what a record's document is known by: its key, or where Options.BySentence says
+// so that and the sentence which it is about, as record.AppendQualifiedKey has it.
+func (s *System) document(m *tidemill.Message) []byte {
+	if !s.o.BySentence {
+		return m.Key
+	}
+	sentence := gjson.GetBytes(m.Payload, record.Mention.Name(record.SentenceID))
+	if !sentence.Exists() { // an event
+		return m.Key
+	}
+	id := append(slices.Clone(m.Key), '_') // also where there is no sentence: else the document x_1 would be sentence 1 of x
+	if sentence.Type == gjson.Number {
+		id = append(id, sentence.Raw...)
+	}
+	return id
 }
 
 // indexing is the work of one lane.

@@ -15,10 +15,14 @@ import (
 // they are stored; while the store is away nothing is skipped, and no try is used up.
 func (s *System) intake(name string, source tidemill.Source, kind record.Kind) flow.Pipeline {
 	p := s.pipeline(name, source)
-	p.Dead, p.Batch, p.Lanes = s.p.Letters, s.o.Store, 2
+	p.Dead, p.Batch, p.Lanes, p.Lane = s.p.Letters, s.o.Store, 2, flow.ByKey // an older version of a record never takes the place of a newer one
+	if t := source.Traits(); t.Delays && t.Ordered {
+		p.Retry = s.o.Record
+	}
 	p.Rules = policy.Table{
 		tidemill.Transient: {Do: policy.Retrying, Blames: true},
 		tidemill.Timeout:   {Do: policy.Retrying, Blames: true},
+		tidemill.Partner:   {Do: policy.Retrying, Blames: true},
 		tidemill.Unknown:   {Do: policy.Retrying, Blames: true}, // a record that is put again takes its own place
 	}
 	p.Breaker = policy.Breaker{Fails: 3, Open: s.o.Breaker.Open}
@@ -36,18 +40,13 @@ func (s *System) intake(name string, source tidemill.Source, kind record.Kind) f
 const handouts = 1_000_000
 
 // stored is a record on its way into its window.
-type stored struct {
-	window.Record
-	read record.Record
-}
-
-// Reset keeps the memory.
-func (r *stored) Reset() { r.Record = window.Record{} }
+type stored struct{ window.Record }
 
 // storing is the work of one lane.
 type storing struct {
 	s       *System
 	kind    record.Kind // zero: the message says it
+	read    record.Record
 	records []window.Record
 	kept    []window.Kept
 }
@@ -63,14 +62,13 @@ func (l *storing) decode(m *tidemill.Message, r *stored) error {
 			return tidemill.Fail(tidemill.Validation, "%w", err)
 		}
 	}
-	if err := record.Decode(kind, m.Payload, &r.read); err != nil {
+	if r.Record, err = record.ToWindow(batch, kind, m.Payload, &l.read); err != nil {
 		return err
 	}
-	r.Record = window.Record{Batch: batch, Kind: kind.String(), ID: string(r.read.AppendKey(nil)), Qualifier: string(r.read.AppendQualifier(nil)), Body: m.Payload}
 	if l.s.o.Expect != "" {
 		r.Expect = expected(m.Get(l.s.o.Expect))
 	}
-	return window.Check(&r.Record)
+	return nil
 }
 
 // expected is how many records a header says that there will be; what is no number says

@@ -2,6 +2,8 @@ package windows
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/tidemill/tidemill"
 )
@@ -29,6 +31,36 @@ type Delivery interface {
 func Each(sink tidemill.Sink) Out { return each{sink} }
 
 type each struct{ tidemill.Sink }
+
+// Pinger is an Out, or a sink of Each, that can be asked whether anybody is there: where
+// nothing of a part could be written, that tells a topic that takes nothing from brokers that
+// are away as a whole.
+type Pinger interface {
+	// Ping returns nil when it is answered.
+	Ping(ctx context.Context) error
+}
+
+// Ping implements Pinger.
+func (e each) Ping(ctx context.Context) error {
+	if p, ok := e.Sink.(Pinger); ok {
+		return p.Ping(ctx)
+	}
+	return errors.ErrUnsupported
+}
+
+// pingWithin is how long an answer to a Ping may take.
+const pingWithin = 5 * time.Second
+
+// answers says whether it is known that records could be written elsewhere.
+func (s *System) answers(ctx context.Context) bool {
+	p, ok := s.p.Out.(Pinger)
+	if !ok {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, pingWithin)
+	defer cancel()
+	return p.Ping(ctx) == nil
+}
 
 func (e each) Begin(context.Context) (Delivery, error) { return e, nil }
 func (e each) Whole() bool                             { return false }

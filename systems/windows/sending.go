@@ -68,13 +68,15 @@ type sending struct {
 	answer chan error // of now
 }
 
-// idOf names a record's message: it is the same whenever the window comes again.
+// idOf names a record's message: it is the same whenever the window comes again, and another
+// for each record of it. The qualifier goes before the id, which may have slashes of its own
+// and begins with a number and no slash: behind it, sentence 1 of the document /a would be the
+// document /a/1.
 func (x *sending) idOf(r *window.Record) string {
-	id := x.window + "/" + r.Kind + "/" + r.ID
 	if r.Qualifier != "" {
-		id += "/" + r.Qualifier
+		return x.window + "/" + r.Kind + "/" + r.Qualifier + "/" + r.ID
 	}
-	return id
+	return x.window + "/" + r.Kind + "/" + r.ID
 }
 
 // letter is that of a record, as an intake would bring it.
@@ -102,9 +104,7 @@ func (x *sending) wait() error {
 	p := x.now
 	x.now = nil
 	err := <-x.answer
-	for _, r := range p.refused {
-		x.refused[r.id] = r.err
-	}
+	x.remember(p)
 	if err == nil {
 		x.count.Delivered += p.count.Delivered
 		x.count.Skipped += p.count.Skipped
@@ -113,11 +113,18 @@ func (x *sending) wait() error {
 	return err
 }
 
+// remember notes what of a part was refused.
+func (x *sending) remember(p *part) {
+	for _, r := range p.refused {
+		x.refused[r.id] = r.err
+	}
+}
+
 // write makes a part durable: the letters of what died, and its messages.
 func (x *sending) write(ctx context.Context, p *part) error {
 	if len(p.messages) > 0 {
 		if err := x.delivery.Write(ctx, p.messages); err != nil {
-			if err = x.judge(p, err); err != nil {
+			if err = x.judge(ctx, p, err); err != nil {
 				return err
 			}
 		}
@@ -133,43 +140,59 @@ func (x *sending) write(ctx context.Context, p *part) error {
 
 // judge says what the error of a Write means: nil, where all that failed are records that are
 // refused for good, which are letters now.
-func (x *sending) judge(p *part, err error) error {
+func (x *sending) judge(ctx context.Context, p *part, err error) error {
 	partly, ok := errors.AsType[*tidemill.Partial](err)
 	if !ok {
 		return fmt.Errorf("send window %s: %w", x.window, err)
 	}
-	var passing error
+	var passing, told error // what passes, and that a topic is full, or refuses us and not the record
 	for _, f := range partly.Failed {
-		if k := tidemill.KindOf(f.Err); k != tidemill.Validation && k != tidemill.Business {
+		switch tidemill.KindOf(f.Err) {
+		case tidemill.Validation, tidemill.Business:
+			m := p.messages[f.Index]
+			p.refused = append(p.refused, refusal{m.ID, f.Err})
+			p.letters = append(p.letters, x.letter(m.ID, m.Type, p.bodies[f.Index], f.Err))
+			p.count.Delivered--
+			p.count.Dead++
+		case tidemill.RateLimit, tidemill.Credentials:
+			told = f.Err
+		default:
 			passing = f.Err
-			continue
 		}
-		m := p.messages[f.Index]
-		p.refused = append(p.refused, refusal{m.ID, f.Err})
-		p.letters = append(p.letters, x.letter(m.ID, m.Type, p.bodies[f.Index], f.Err))
-		p.count.Delivered--
-		p.count.Dead++
 	}
 	switch {
-	case passing != nil && len(partly.Failed) < len(p.messages): // some could be sent: it is not everything that is away
+	case passing != nil && (len(partly.Failed) < len(p.messages) || x.s.answers(ctx)): // it is not everything that is away
 		return tidemill.Fail(tidemill.Partner, "send window %s: %d of %d records: %w", x.window, len(partly.Failed), len(p.messages), passing)
 	case passing != nil:
 		return fmt.Errorf("send window %s: %w", x.window, passing)
+	case told != nil: // no try is used up by who waits for that
+		return fmt.Errorf("send window %s: %d of %d records: %w", x.window, len(partly.Failed), len(p.messages), told)
 	case x.s.p.Out.Whole():
 		return fmt.Errorf("send window %s: %w", x.window, err)
 	}
 	return nil
 }
 
-// results sends what processors have to say about the batch.
+// results sends what processors have to say about the batch. One that its topic refuses for
+// good is a letter by itself, as a record is.
 func (x *sending) results(ctx context.Context, results []process.Result) error {
-	if x.s.o.Topics.Results == "" || len(results) == 0 {
+	if x.s.o.Topics.Results == "" {
+		for _, r := range results {
+			x.s.o.Log.InfoContext(ctx, "a processor has something to say about a batch", "batch", r.Batch, "processor", r.Processor, "result", string(r.Value))
+		}
 		return nil
 	}
+	const kind = "result"
 	p := &part{}
 	for i, r := range results {
-		p.messages = append(p.messages, &tidemill.Message{ID: fmt.Sprintf("%s/result/%d", x.window, i), Type: "result", To: x.s.o.Topics.Results, Key: []byte(r.Batch), Payload: r.Value})
+		id := fmt.Sprintf("%s/%s/%d", x.window, kind, i)
+		if err := x.refused[id]; err != nil {
+			p.letters = append(p.letters, x.letter(id, kind, r.Value, err))
+			continue
+		}
+		p.messages = append(p.messages, &tidemill.Message{ID: id, Type: kind, To: x.s.o.Topics.Results, Key: []byte(r.Batch), Payload: r.Value})
 		p.bodies = append(p.bodies, r.Value)
 	}
+	defer x.remember(p)
 	return x.write(ctx, p)
 }

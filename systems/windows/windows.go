@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -50,12 +51,15 @@ type Reader struct {
 	Name   string // of its pipeline
 	Source tidemill.Source
 	Schema *search.Schema
-	Dead   tidemill.DeadLetters // where those go that the index refuses; nil: Parts.Letters
+	// Copies is where letters of what the index refuses are written too, to the topic Dead,
+	// before they are kept: for others who read it. Nil: nowhere.
+	Copies tidemill.Sink
+	Dead   string
 }
 
 // Parts are what the system is made of.
 type Parts struct {
-	Intakes []Intake // one at least
+	Intakes []Intake // none: others put records into the window store, such as a door
 	Windows window.Store
 	Letters deadletter.Store
 	Chain   *process.Chain // nil: records are sent as they are
@@ -67,17 +71,19 @@ type Parts struct {
 
 // Options tune the system; the zero value is ready to use.
 type Options struct {
-	Topics  Topics
-	Header  string         // carries the batch id; empty: X-Batch-ID
-	Expect  string         // a header that tells how many records a batch will have; empty: none does
-	Store   int            // records stored together; 0: 1,000
-	AtOnce  int            // windows delivered at once by this instance; 0: 2
-	Page    int            // records of a window in memory at a time, beside those being sent; 0: 4,000
-	Sweep   time.Duration  // windows that are over are closed so often; 0: 5s
-	Expire  time.Duration  // how often the index is looked through for days that are too old; 0: 1h
-	Tries   int            // of a window; then it is parked; 0: 10
-	Retry   time.Duration  // before the second try, then twice as long each time, a minute at the most; 0: 1s
-	Breaker policy.Breaker // of the topics; zero: 3 failures open it for 5s
+	Topics     Topics
+	BySentence bool           // the index has a document for each sentence of a mention, not one for all
+	Header     string         // carries the batch id; empty: X-Batch-ID
+	Expect     string         // a header that tells how many records a batch will have; empty: none does
+	Store      int            // records stored together; 0: 1,000
+	AtOnce     int            // windows delivered at once by this instance; 0: 2
+	Page       int            // records of a window in memory at a time, beside those being sent; 0: 4,000
+	Sweep      time.Duration  // windows that are over are closed so often; 0: 5s
+	Expire     time.Duration  // how often the index is looked through for days that are too old; 0: 1h
+	Tries      int            // of a window; then it is parked; 0: 10
+	Retry      time.Duration  // before the second try, then twice as long each time, a minute at the most; 0: 1s
+	Record     policy.Retry   // of a single record that fails by itself on its way in, where its source can bring it back later; zero: none
+	Breaker    policy.Breaker // of the topics; zero: 3 failures open it for 5s
 
 	Log  *slog.Logger     // nil: nothing is logged
 	Now  func() time.Time // nil: time.Now
@@ -90,7 +96,7 @@ type Options struct {
 // Topics are where records go.
 type Topics struct {
 	Event, Mention string // empty: processor-event and processor-mention
-	Results        string // what processors found out about a batch; empty: nowhere
+	Results        string // what processors found out about a batch; empty: it is logged
 }
 
 // of is the topic of a kind.
@@ -139,6 +145,8 @@ type System struct {
 	p       Parts
 	o       Options
 	sources map[string]tidemill.Source // by pipeline
+	closed  atomic.Uint64              // windows that sweep has closed
+	memory  memory                     // of the store's books
 }
 
 // New puts the system together. It refuses what cannot work.
@@ -152,8 +160,8 @@ func New(p Parts, o Options) (*System, error) {
 
 func newSystem(p Parts, o Options) (*System, error) {
 	switch {
-	case len(p.Intakes) == 0 || p.Windows == nil || p.Letters == nil || p.Out == nil:
-		return nil, errors.New("intakes, a window store, dead letters and a place where records go are needed")
+	case p.Windows == nil || p.Letters == nil || p.Out == nil:
+		return nil, errors.New("a window store, dead letters and a place where records go are needed")
 	case len(p.Readers) > 0 && p.Index == nil:
 		return nil, errors.New("there are readers for an index, and no index")
 	}
@@ -189,14 +197,7 @@ func (s *System) pipelines() ([]*flow.Engine, error) {
 		if r.Name == "" || r.Source == nil || r.Schema == nil || s.sources[r.Name] != nil {
 			return nil, fmt.Errorf("reader %q: want a name of its own, a source and a schema", r.Name)
 		}
-		p := s.reader(r.Name, r.Source, r.Schema)
-		if p.Dead = r.Dead; r.Dead == nil {
-			p.Dead = s.p.Letters
-		}
-		all = append(all, p)
-		if r.Dead == nil {
-			all = append(all, s.reader(replay(r.Name), s.p.Letters.Open(r.Name), r.Schema))
-		}
+		all = append(all, s.reader(r.Name, r.Source, &r), s.reader(replay(r.Name), s.p.Letters.Open(r.Name), &r))
 	}
 	engines := make([]*flow.Engine, len(all))
 	for i, p := range all {
@@ -226,7 +227,7 @@ func (s *System) pipeline(name string, source tidemill.Source) flow.Pipeline {
 
 // loops close windows and clear old days out of the index.
 func (s *System) loops() []flow.Loop {
-	loops := []flow.Loop{{Name: "close windows", Every: s.o.Sweep, AtStart: true, Do: s.sweep}}
+	loops := []flow.Loop{{Name: "close windows", Every: s.o.Sweep, AtStart: true, Do: s.sweep}, {Name: "watch the books of windows", Every: s.o.Sweep, AtStart: true, Do: s.watch}}
 	if s.p.Index != nil {
 		loops = append(loops,
 			flow.Loop{Name: "set up the index", Every: s.o.Expire, AtStart: true, Do: s.p.Index.Setup},
@@ -242,6 +243,7 @@ func (s *System) sweep(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("close windows: %w", err)
 		}
+		s.closed.Add(uint64(swept.Closed))
 		if swept.Lost > 0 {
 			s.o.Log.ErrorContext(ctx, "records of windows are gone, and nobody has settled them: they are booked as dead", "records", swept.Lost)
 		}

@@ -241,7 +241,6 @@ func TestNonsenseIsRefused(t *testing.T) {
 	in(t, func(w *world) {
 		good := windows.Parts{Intakes: []windows.Intake{{Name: "a", Source: w.queues.Open("a", queue.Options{})}}, Windows: w.windows, Letters: w.letters, Out: w.out}
 		for what, spoil := range map[string]func(*windows.Parts, *windows.Options){
-			"no intakes": func(p *windows.Parts, _ *windows.Options) { p.Intakes = nil },
 			"no windows": func(p *windows.Parts, _ *windows.Options) { p.Windows = nil },
 			"no letters": func(p *windows.Parts, _ *windows.Options) { p.Letters = nil },
 			"no way out": func(p *windows.Parts, _ *windows.Options) { p.Out = nil },

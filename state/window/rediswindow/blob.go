@@ -1,10 +1,8 @@
 package rediswindow
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"slices"
 
 	"github.com/klauspost/compress/s2"
 	"github.com/redis/rueidis"
@@ -39,23 +37,27 @@ func digestOf(key []byte) (d digest) {
 	return d
 }
 
-// pack makes a blob of framed records.
-func pack(raw []byte, records int) []byte {
-	form := byte(plain)
-	blob := make([]byte, blobHead, blobHead+max(len(raw), 0))
-	if len(raw) >= packFrom {
-		blob = slices.Grow(blob, s2.MaxEncodedLen(len(raw)))
-		small := s2.Encode(blob[blobHead:cap(blob)], raw)
-		if len(small) < len(raw)-len(raw)/8 {
-			form, blob = packed, bytes.Clone(blob[:blobHead+len(small)])
+// packing is memory for blobs in the making.
+type packing struct {
+	raw   []byte // framed records
+	small []byte // and those compressed
+}
+
+// blob makes one of the framed records in p.raw, in memory of its own.
+func (p *packing) blob(records int) []byte {
+	form, body := byte(plain), p.raw
+	if len(p.raw) >= packFrom {
+		if n := s2.MaxEncodedLen(len(p.raw)); cap(p.small) < n {
+			p.small = make([]byte, n)
+		}
+		if small := s2.Encode(p.small[:cap(p.small)], p.raw); len(small) < len(p.raw)-len(p.raw)/8 {
+			form, body = packed, small
 		}
 	}
-	if form == plain {
-		blob = append(blob, raw...)
-	}
+	blob := make([]byte, blobHead, blobHead+len(body))
 	blob[0], blob[1], blob[2], blob[3] = byte(records), byte(records>>8), byte(records>>16), form
-	binary.LittleEndian.PutUint32(blob[4:], uint32(len(raw)))
-	return blob
+	binary.LittleEndian.PutUint32(blob[4:], uint32(len(p.raw)))
+	return append(blob, body...)
 }
 
 // unpack is how many records a blob has, and those framed; nil where it is not what was
@@ -129,10 +131,10 @@ func cut(b []byte) (part, rest []byte, ok bool) {
 	return b[k : k+int(n) : k+int(n)], b[k+int(n):], true
 }
 
-// record is what is shown of it. Its body is copied, so that one record does not keep all of
-// a blob in memory.
+// record is what is shown of it. Its body lies beside those of its blob, as who reads one
+// record reads them all; to keep one is to keep as much as blobBytes.
 func (r *stored) record(batch string) window.Record {
-	out := window.Record{Batch: batch, Body: bytes.Clone(r.body)}
+	out := window.Record{Batch: batch, Body: r.body}
 	if !window.ReadKey(r.key, &out) {
 		out.ID, out.Damaged = string(r.key), window.Mixed
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sync/errgroup"
@@ -108,10 +109,12 @@ func (s *Store) parts(gs []*group) map[int][]*part {
 func (s *Store) put(ctx context.Context, p *part, records []window.Record, kept []window.Kept) error {
 	args := []string{s.ttl, strconv.Itoa(len(p.groups))}
 	n := 0
+	memory := s.memory()
 	for _, g := range p.groups {
-		args = g.append(args, records)
+		args = g.append(args, records, memory)
 		n += len(g.first)
 	}
+	s.giveBack(memory)
 	digits, err := s.run(ctx, putScript, p.shard, args...).ToString()
 	if err == nil && len(digits) != n {
 		err = reply("put records")
@@ -133,12 +136,27 @@ func (s *Store) put(ctx context.Context, p *part, records []window.Record, kept 
 	return nil
 }
 
+// memory is what blobs are made in.
+func (s *Store) memory() *packing {
+	if p, ok := s.packings.Get().(*packing); ok {
+		return p
+	}
+	return new(packing)
+}
+
+// giveBack keeps memory for others, unless a large record has made it large.
+func (s *Store) giveBack(p *packing) {
+	if cap(p.raw) <= 4*blobBytes {
+		s.packings.Put(p)
+	}
+}
+
 // append writes a group as arguments of the script. They are bytes of our own: the client may
 // still write a command after its context has ended.
-func (g *group) append(args []string, records []window.Record) []string {
+func (g *group) append(args []string, records []window.Record, p *packing) []string {
 	var blobs []string
 	names := make([]byte, 0, len(g.last)*(len(digest{})+sumBytes))
-	raw := make([]byte, 0, min(g.bytes, blobBytes+blobBytes/4))
+	p.raw = slices.Grow(p.raw[:0], min(g.bytes, blobBytes+blobBytes/4))
 	var key []byte
 	bodies, in := 0, 0
 	for n, i := range g.last {
@@ -147,11 +165,11 @@ func (g *group) append(args []string, records []window.Record) []string {
 		sum := window.Sum(key, r.Body)
 		names = append(names, g.digest[n][:]...)
 		names = binary.LittleEndian.AppendUint64(names, sum)
-		raw = frame(raw, key, r.Body, sum)
+		p.raw = frame(p.raw, key, r.Body, sum)
 		bodies += len(r.Body)
-		if in++; in == blobRecords || len(raw) >= blobBytes || n == len(g.last)-1 {
-			blobs = append(blobs, text(pack(raw, in)))
-			raw, in = raw[:0], 0
+		if in++; in == blobRecords || len(p.raw) >= blobBytes || n == len(g.last)-1 {
+			blobs = append(blobs, text(p.blob(in)))
+			p.raw, in = p.raw[:0], 0
 		}
 	}
 	args = append(args, g.batch, strconv.Itoa(g.expect), strconv.Itoa(len(g.last)), strconv.Itoa(len(blobs)), strconv.Itoa(bodies), text(names))

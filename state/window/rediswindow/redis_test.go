@@ -28,7 +28,7 @@ func TestBlobs(t *testing.T) {
 	for _, size := range []int{0, 1, 100, packFrom, 10_000} {
 		body := bytes.Repeat([]byte("body "), size/5)
 		raw := frame(frame(nil, []byte("key"), body, window.Sum([]byte("key"), body)), []byte("k2"), nil, window.Sum([]byte("k2"), nil))
-		blob := string(pack(raw, 2))
+		blob := string((&packing{raw: raw}).blob(2))
 		rs := unframe(blob)
 		if len(rs) != 2 || string(rs[0].key) != "key" || !bytes.Equal(rs[0].body, body) || rs[0].damaged || string(rs[1].key) != "k2" || rs[1].damaged {
 			t.Fatalf("a body of %d: %+v", size, rs)

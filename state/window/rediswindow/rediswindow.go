@@ -37,6 +37,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -71,6 +72,8 @@ type Store struct {
 	o      Options
 	ttl    string
 	tags   []string // of shards: {prefix:shard}:
+
+	packings sync.Pool // of *packing
 }
 
 var _ window.Store = (*Store)(nil)

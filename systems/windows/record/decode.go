@@ -28,10 +28,19 @@ func Decode(k Kind, raw []byte, r *Record) error {
 	if k.columns() == nil {
 		return tidemill.Fail(tidemill.Internal, "decode a record: %s is no kind of records", k)
 	}
-	switch {
-	case len(raw) > MaxSize:
+	if len(raw) > MaxSize {
 		return tidemill.Fail(tidemill.Validation, "the %s is refused: it has %d bytes, more than %d", k, len(raw), MaxSize)
-	case !jsontext.Value(raw).IsValid(jsontext.AllowDuplicateNames(true)):
+	}
+	if r.quick(raw) {
+		return nil
+	}
+	return r.thorough(k, raw)
+}
+
+// thorough reads any object, or says what is wrong.
+func (r *Record) thorough(k Kind, raw []byte) error {
+	r.Reset(k)
+	if !jsontext.Value(raw).IsValid(jsontext.AllowDuplicateNames(true)) {
 		return tidemill.Fail(tidemill.Validation, "the %s is refused: it is no JSON: %s", k, syntax(raw))
 	}
 	w := walker{b: raw}

@@ -103,10 +103,20 @@ func CheckBatchID(id string) error {
 		return tidemill.Fail(tidemill.Validation, "the batch id is empty")
 	case len(id) > MaxBatchID:
 		return tidemill.Fail(tidemill.Validation, "the batch id has %d bytes, more than %d", len(id), MaxBatchID)
-	case !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl):
+	case !plain(id) && (!utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl)):
 		return tidemill.Fail(tidemill.Validation, "the batch id has control characters, or is no UTF-8")
 	}
 	return nil
+}
+
+// plain says whether a text is printable ASCII.
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 func last(h []tidemill.Field, name string) (value []byte, ok bool) {

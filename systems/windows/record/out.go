@@ -100,8 +100,16 @@ func (r *Record) AppendOut(dst []byte) []byte {
 	}
 	start := len(dst)
 	members := r.Kind.out()
-	for i := range members {
+	for i := 0; i < len(members); i++ {
 		m := &members[i]
+		if at := r.member[m.from]; m.makes == same && at.to > 0 {
+			for i+1 < len(members) && members[i+1].makes == same && r.member[members[i+1].from].from == at.to { // what stands together is copied together
+				i++
+				at.to = r.member[members[i].from].to
+			}
+			dst = append(dst, r.raw[at.from:at.to]...)
+			continue
+		}
 		dst = append(dst, m.name...)
 		v := r.values[m.from]
 		switch m.makes {

@@ -60,7 +60,13 @@ type Record struct {
 
 	values [EventFields][]byte // JSON as it was written; nil: null
 	extra  []Extra
+
+	raw    []byte            // what quick has read
+	member [EventFields]span // where ,"name":value is in raw, written just as it goes out
 }
+
+// span is a part of raw; to is 0 where it is none.
+type span struct{ from, to int32 }
 
 // Extra is a value that processing has added, beyond the names of the record.
 type Extra struct {
@@ -127,7 +133,7 @@ func (r *Record) Set(f Field, v []byte) error {
 		}
 		r.ID = id
 	}
-	r.values[f] = v
+	r.values[f], r.member[f] = v, span{}
 	return nil
 }
 

@@ -125,17 +125,3 @@ func TestASinkNamesTheMessagesThatWereNotTaken(t *testing.T) {
 		t.Errorf("with nothing else wrong: %v", err)
 	}
 }
-
-func TestARefusalHasAClass(t *testing.T) {
-	if got := Class(tidemill.Fail(tidemill.Validation, "x")); got != "validation" {
-		t.Errorf("without an exception: %q", got)
-	}
-	if got := Class(tidemill.Fail(tidemill.Validation, "x: %w", exception{})); got != "mapper_parsing_exception" {
-		t.Errorf("with one: %q", got)
-	}
-}
-
-type exception struct{}
-
-func (exception) Error() string { return "no" }
-func (exception) Class() string { return "mapper_parsing_exception" }

@@ -172,18 +172,6 @@ func (s *Sink) Write(ctx context.Context, batch []*tidemill.Message) error {
 	return out.Err()
 }
 
-// Class names what refused a document, for a header of its dead letter: the server's
-// exception where there is one (mapper_parsing_exception), else the kind.
-func Class(err error) string {
-	if c, ok := errors.AsType[interface {
-		error
-		Class() string
-	}](err); ok && c.Class() != "" {
-		return c.Class()
-	}
-	return tidemill.KindOf(err).String()
-}
-
 // Unknown is the error of a document or a query whose family a backend does not have.
 func Unknown(schema string) error {
 	return tidemill.Fail(tidemill.Validation, "the search index has no family %.80q", schema)

@@ -1,0 +1,114 @@
+package kafkasink
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemill/tidemill"
+)
+
+// writing is a batch on its way: records as the client has them, and what the brokers say of
+// them. The client may hold them for longer than the one who writes waits, so all of it is
+// copied; once the brokers have taken every record the memory is used again.
+type writing struct {
+	records []kgo.Record
+	bytes   []byte // keys, values and headers
+	waiting atomic.Int64
+	all     chan struct{} // closed when every record was answered
+
+	mu     sync.Mutex // guards failed
+	failed []tidemill.Failed
+}
+
+// writings are free ones, for those who write to share. The zero value is ready to use.
+type writings struct{ free sync.Pool }
+
+// keptBytes is how large a batch may be whose memory is used again.
+const keptBytes = 16 << 20
+
+// take makes room for a batch.
+func (p *writings) take(batch []*tidemill.Message) *writing {
+	w, _ := p.free.Get().(*writing)
+	if w == nil {
+		w = new(writing)
+	}
+	if n := size(batch); cap(w.bytes) < n {
+		w.bytes = make([]byte, 0, n+n/8) // the next one may be a little larger
+	}
+	if len(w.records) < len(batch) {
+		w.records = make([]kgo.Record, len(batch))
+	}
+	w.all = make(chan struct{})
+	w.waiting.Store(int64(len(batch)))
+	return w
+}
+
+// giveBack gives the memory of a batch back of which every record was taken.
+func (p *writings) giveBack(w *writing) {
+	if cap(w.bytes) <= keptBytes {
+		clear(w.records)
+		w.bytes = w.bytes[:0]
+		p.free.Put(w)
+	}
+}
+
+// answered takes the brokers' answer to a record.
+func (w *writing) answered(r *kgo.Record, err error) {
+	if err == nil {
+		w.done()
+		return
+	}
+	for i := range w.records { // a long way, for what seldom is
+		if &w.records[i] == r {
+			w.answer(i, err)
+			return
+		}
+	}
+}
+
+// answer notes what became of a record that failed.
+func (w *writing) answer(i int, err error) {
+	w.mu.Lock()
+	w.failed = append(w.failed, tidemill.Failed{Index: i, Err: err})
+	w.mu.Unlock()
+	w.done()
+}
+
+func (w *writing) done() {
+	if w.waiting.Add(-1) == 0 {
+		close(w.all)
+	}
+}
+
+// record is a message as Kafka has it: key, value and headers as they are.
+func (w *writing) record(i int, m *tidemill.Message, topic string) *kgo.Record {
+	r := &w.records[i]
+	*r = kgo.Record{Topic: topic, Value: w.own(m.Payload)} // not nil: a record without a value means that its key is deleted
+	if len(m.Key) > 0 {
+		r.Key = w.own(m.Key)
+	}
+	for _, f := range m.Header {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: string(f.Name), Value: w.own(f.Value)})
+	}
+	return r
+}
+
+// own copies bytes. There is room for them: what was given away before must not move.
+func (w *writing) own(b []byte) []byte {
+	start := len(w.bytes)
+	w.bytes = append(w.bytes, b...)
+	return w.bytes[start:len(w.bytes):len(w.bytes)]
+}
+
+// size is how many bytes record copies of a batch.
+func size(batch []*tidemill.Message) (n int) {
+	for _, m := range batch {
+		n += len(m.Payload) + len(m.Key)
+		for _, f := range m.Header {
+			n += len(f.Value)
+		}
+	}
+	return n
+}

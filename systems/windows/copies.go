@@ -1,0 +1,84 @@
+package windows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strconv"
+
+	"github.com/tidemill/tidemill"
+)
+
+// copying are dead letters that are written to a topic too, for others who read it. A letter
+// that is put again, because its settlement was lost or it died once more, is there twice.
+type copying struct {
+	tidemill.DeadLetters
+	to    tidemill.Sink
+	topic string
+	log   *slog.Logger
+}
+
+// Put implements tidemill.DeadLetters: the copy first, so that none is missing of what is kept
+// but those that its topic refuses for good.
+func (c copying) Put(ctx context.Context, letters []tidemill.Letter) error {
+	batch := make([]*tidemill.Message, len(letters))
+	for i := range letters {
+		batch[i] = copyOf(&letters[i], c.topic)
+	}
+	if err := c.copied(ctx, c.to.Write(ctx, batch)); err != nil {
+		return fmt.Errorf("write dead letters to the topic %s: %w", c.topic, err)
+	}
+	return c.DeadLetters.Put(ctx, letters)
+}
+
+// copied is what the error of a Write means for the letters: nil, where all were copied that
+// ever can be. It is never a Partial, which would say of the others that they are kept.
+func (c copying) copied(ctx context.Context, err error) error {
+	partly, ok := errors.AsType[*tidemill.Partial](err)
+	if !ok {
+		return err
+	}
+	for _, f := range partly.Failed {
+		if k := tidemill.KindOf(f.Err); k != tidemill.Validation && k != tidemill.Business {
+			return f.Err
+		}
+		c.log.WarnContext(ctx, "a dead letter is kept without a copy: its topic refuses it", "topic", c.topic, "err", f.Err)
+	}
+	return nil
+}
+
+// Headers of a copy: the names under which Kafka Connect tells the cause.
+const (
+	headerTopic     = "__connect.errors.topic"
+	headerPartition = "__connect.errors.partition"
+	headerOffset    = "__connect.errors.offset"
+	headerStage     = "__connect.errors.stage"
+	headerClass     = "__connect.errors.exception.class.name"
+	headerMessage   = "__connect.errors.exception.message"
+)
+
+// exception is how servers name what they have against a document, within its cause.
+var exception = regexp.MustCompile(`\b[a-z_]+_exception\b`)
+
+// copyOf is a letter as a message: the record as it was, and why it is here.
+func copyOf(l *tidemill.Letter, topic string) *tidemill.Message {
+	class := exception.FindString(l.Cause)
+	if class == "" {
+		class = l.Kind.String()
+	}
+	m := &tidemill.Message{ID: l.Message.ID, Type: l.Message.Type, To: topic, Key: l.Message.Key, Payload: l.Message.Payload}
+	m.Header = append(m.Header, l.Message.Header...)
+	for _, h := range []struct{ name, value string }{
+		{headerTopic, l.Message.To},
+		{headerPartition, strconv.FormatUint(uint64(l.Message.Mark.Shard), 10)},
+		{headerOffset, strconv.FormatUint(l.Message.Mark.Lo, 10)},
+		{headerStage, "TASK_PUT"},
+		{headerClass, class},
+		{headerMessage, l.Cause},
+	} {
+		m.Header = append(m.Header, tidemill.Field{Name: []byte(h.name), Value: []byte(h.value)})
+	}
+	return m
+}

@@ -1,0 +1,132 @@
+package windows_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/systems/windows"
+	"github.com/tidemill/tidemill/systems/windows/process"
+	"github.com/tidemill/tidemill/systems/windows/record"
+	"github.com/tidemill/tidemill/systems/windows/search"
+)
+
+// whole is a mention of a document that names no sentence.
+func whole(id int, url string) string {
+	return fmt.Sprintf(`{"globalEventId":%d,"mentionTimeDate":20250323151500,"mentionIdentifier":"%s"}`, id, url)
+}
+
+// Topics that know what is in them by its name must not take one for the other.
+func TestSentencesAndDocumentsHaveNamesOfTheirOwn(t *testing.T) {
+	in(t, func(w *world) {
+		w.up(windows.Options{})
+		w.send("b", "mention", mention(5, "https://example.com/a", 1))
+		w.send("b", "mention", whole(5, "https://example.com/a/1"))
+		rest(70 * time.Second)
+		w.same("books", w.books(windows.Delivered), "accepted 2, delivered 2, skipped 0, dead 0, in flight 0")
+		w.same("in the index", w.found(search.Mentions().Name), 2)
+	})
+}
+
+func TestSentencesAndDocumentsAreDocumentsOfTheirOwn(t *testing.T) {
+	in(t, func(w *world) {
+		w.up(windows.Options{BySentence: true})
+		w.send("b", "mention", mention(5, "https://example.com/a", 1))
+		w.send("b", "mention", mention(5, "https://example.com/a", 2))
+		w.send("b", "mention", whole(5, "https://example.com/a"))
+		w.send("b", "mention", whole(5, "https://example.com/a_1"))
+		w.send("b", "event", event(5))
+		rest(70 * time.Second)
+		w.same("in the index", []int{w.found(search.Events().Name), w.found(search.Mentions().Name)}, []int{1, 4})
+	})
+}
+
+func TestAResultThatIsRefusedDiesAlone(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		t.Run(fmt.Sprint("wholly ", whole), func(t *testing.T) {
+			in(t, func(w *world) {
+				w.out.whole = whole
+				w.out.set(func(m *tidemill.Message) error {
+					if m.Type == "result" {
+						return errLarge
+					}
+					return nil
+				})
+				w.up(windows.Options{}, process.Step{Processor: must(process.Aggregate{Of: record.Event}.New())})
+				for i := range 10 {
+					w.send("b", "event", event(i))
+				}
+				rest(5 * time.Minute)
+				w.same("books", w.books(windows.Delivered), "accepted 10, delivered 10, skipped 0, dead 0, in flight 0")
+				w.same("in the index", w.found(search.Events().Name), 10)
+				if all := w.dead(windows.Delivered); len(all) != 1 || !has(all, "/result/0: the record is too large") {
+					w.Errorf("letters %q", all)
+				}
+				if n, err := w.letters.Replay(w.Context(), deadletter.Filter{}); n != 1 || err != nil {
+					w.Error(n, err)
+				}
+				rest(time.Minute) // it is no record, and is a letter again
+				w.same("letters", len(w.dead(windows.Delivered)), 1)
+			})
+		})
+	}
+}
+
+// Where the index is away for long, the queues that it reads from are full: windows wait.
+func TestATopicThatIsFullUsesUpNoTry(t *testing.T) {
+	for _, kind := range []tidemill.Kind{tidemill.RateLimit, tidemill.Credentials} {
+		t.Run(kind.String(), func(t *testing.T) {
+			in(t, func(w *world) {
+				w.out.set(func(m *tidemill.Message) error {
+					if string(m.Key) >= "5" {
+						return tidemill.Fail(kind, "there is no room")
+					}
+					return nil
+				})
+				w.up(windows.Options{Tries: 2})
+				for i := range 10 {
+					w.send("b", "event", event(i))
+				}
+				rest(time.Hour)
+				info := w.only()
+				w.same("after an hour", fmt.Sprint(info.State != window.Parked, info.Tries), "true 0")
+				w.out.set(nil)
+				rest(3 * time.Minute)
+				w.same("books", w.books(windows.Delivered), "accepted 10, delivered 10, skipped 0, dead 0, in flight 0")
+			})
+		})
+	}
+}
+
+// failing is an index of which documents fail for a while.
+type failing struct {
+	search.Store
+	until time.Time
+	kind  tidemill.Kind
+}
+
+func (x failing) Index(ctx context.Context, docs []search.Doc) error {
+	if time.Now().Before(x.until) {
+		return &tidemill.Partial{Failed: []tidemill.Failed{{Index: 0, Err: tidemill.Fail(x.kind, "not now")}}}
+	}
+	return x.Store.Index(ctx, docs)
+}
+
+func TestWhatTheIndexDoesNotRefuseIsIndexedInTheEnd(t *testing.T) {
+	for _, kind := range []tidemill.Kind{tidemill.Partner, tidemill.RateLimit, tidemill.Transient, tidemill.Timeout, tidemill.Unknown} {
+		t.Run(kind.String(), func(t *testing.T) {
+			in(t, func(w *world) {
+				w.index = failing{w.index, time.Now().Add(10 * time.Minute), kind}
+				w.up(windows.Options{})
+				w.send("b", "event", event(1))
+				rest(20 * time.Minute)
+				w.same("letters", len(w.dead("index-event")), 0)
+				w.same("in the index", w.found(search.Events().Name), 1)
+			})
+		})
+	}
+}
