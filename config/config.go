@@ -16,7 +16,7 @@ import (
 // number in one that ends in _MS is milliseconds), flag the flag of tidemill run, default
 // the default as it would be written or the rule for it (see Machine), help the meaning;
 // of, range and need what is allowed (see limits), allow the same in words where they
-// cannot say it. A group with init="commented" is commented out in the file that init
+// cannot say it; unit="ms" makes a bare number milliseconds. A group with init="commented" is commented out in the file that init
 // writes, because that one of its settings is given says something.
 type Config struct {
 	Data     string    `yaml:"data" env:"TIDEMILL_DATA" default:"./tidemill-data" help:"folder of the embedded database, keys and caches"`
@@ -37,6 +37,7 @@ type Config struct {
 	Bridge    Bridge    `yaml:"bridge" init:"commented"`
 	Delivery  Delivery  `yaml:"delivery" init:"commented"`
 	CRM       CRM       `yaml:"crm" init:"commented"`
+	Windows   Windows   `yaml:"windows" init:"commented"`
 }
 
 // Redis is where streams, dead letters, locks and caches are once its address is set.

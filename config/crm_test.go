@@ -201,7 +201,7 @@ func TestHowLongLogFilesAreKept(t *testing.T) {
 
 func TestTheListsOfTheReferenceCanBeUsed(t *testing.T) {
 	var b strings.Builder
-	if err := WriteReference(&b); err != nil || !strings.HasSuffix(b.String(), crmLists) || !strings.Contains(b.String(), "\ncrm:\n") {
+	if err := WriteReference(&b); err != nil || !strings.Contains(b.String(), crmLists+"windows:\n") || !strings.Contains(b.String(), "\ncrm:\n") {
 		t.Fatalf("the lists are not at the end of the group crm: %v", err)
 	}
 	text := "crm:\n"

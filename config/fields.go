@@ -65,7 +65,7 @@ func fieldOf(t reflect.StructField, v reflect.Value, path string, bare time.Dura
 	if e := t.Tag.Get("env"); e != "" {
 		f.Env = strings.Split(e, ",")
 	}
-	if bare > 0 && strings.HasSuffix(f.Flag, "-ms") {
+	if bare > 0 && strings.HasSuffix(f.Flag, "-ms") || t.Tag.Get("unit") == "ms" {
 		f.bare = time.Millisecond
 	}
 	f.limits = limitsOf(t.Tag, t.Type)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 )
@@ -18,6 +19,32 @@ func (l *List) UnmarshalText(b []byte) error { *l = words(string(b)); return nil
 
 // MarshalText writes them with commas.
 func (l List) MarshalText() ([]byte, error) { return []byte(strings.Join(l, ",")), nil }
+
+// Networks are several networks.
+type Networks []netip.Prefix
+
+// UnmarshalText reads prefixes.
+func (n *Networks) UnmarshalText(b []byte) error {
+	var all Networks
+	for _, w := range words(string(b)) {
+		p, err := netip.ParsePrefix(w)
+		if err != nil {
+			return fmt.Errorf("%q is no network such as 10.1.0.0/16", w)
+		}
+		all = append(all, p)
+	}
+	*n = all
+	return nil
+}
+
+// MarshalText writes them with commas.
+func (n Networks) MarshalText() ([]byte, error) {
+	var all []string
+	for _, p := range n {
+		all = append(all, p.String())
+	}
+	return []byte(strings.Join(all, ",")), nil
+}
 
 // Addresses are several addresses, read like a List. What may be a key in one is not
 // written.

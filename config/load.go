@@ -50,12 +50,13 @@ const fromDefault = "default"
 const quotedEmpty = `""`
 
 // Load puts the layers together and checks the result. Its error names every mistake:
-// where it stands, what is wrong and what is allowed. Mistakes in the values of the
-// bridge's settings are not among them: Bridge.Check names those. With an error comes the
-// configuration as far as it could be read, for such further checks.
+// where it stands, what is wrong and what is allowed. Mistakes in the values of the settings
+// of the bridge and of windows are not among them: Bridge.Check and CheckWindows name those.
+// With an error comes the configuration as far as it could be read, for such further checks.
 func Load(l Layers) (*Loaded, error) {
 	c := &Loaded{From: map[string]string{}, layers: map[string]layer{}}
 	c.Bridge.from, c.Bridge.wrong = c.From, map[string]error{}
+	c.Windows.from, c.Windows.wrong = c.From, map[string]error{}
 	c.getenv = l.Getenv
 	fs := c.Fields()
 	machine := l.Machine.fill()
@@ -94,7 +95,8 @@ func Load(l Layers) (*Loaded, error) {
 }
 
 // take sets a field to text that came from a layer. place says where from, for people. A
-// value of the bridge's that cannot be read is kept for its Check, and not in force.
+// value of the bridge's or of windows that cannot be read is kept for their check, and not in
+// force.
 func (c *Loaded) take(f *Field, by layer, from, place, text string, bare time.Duration) error {
 	err := f.set(text, bare)
 	if err == nil {
@@ -105,9 +107,11 @@ func (c *Loaded) take(f *Field, by layer, from, place, text string, bare time.Du
 		err = errors.New("not a usable value")
 	}
 	err = fmt.Errorf("%s: %w%s", place, err, allowed(f))
-	if strings.HasPrefix(f.Path, bridgePrefix) {
-		c.Bridge.wrong[f.Path] = errors.Join(c.Bridge.wrong[f.Path], err)
-		return nil
+	for prefix, wrong := range map[string]map[string]error{bridgePrefix: c.Bridge.wrong, windowsPrefix: c.Windows.wrong} {
+		if strings.HasPrefix(f.Path, prefix) {
+			wrong[f.Path] = errors.Join(wrong[f.Path], err)
+			return nil
+		}
 	}
 	return err
 }
@@ -214,6 +218,8 @@ func (r *reader) node(prefix string, n ast.Node) {
 			list(r, path, kv.Value, &r.c.CRM.Tenants)
 		case path == "crm.handlers":
 			list(r, path, kv.Value, &r.c.CRM.Handlers)
+		case path == "windows.processors":
+			list(r, path, kv.Value, &r.c.Windows.Processors)
 		case r.group(path):
 			r.node(path+".", kv.Value)
 		default:

@@ -8,7 +8,7 @@ import (
 
 // WriteReference writes every setting as an annotated YAML file that can be edited.
 func WriteReference(w io.Writer) error {
-	err := write(w, Reference(), true, func(f *Field) []string {
+	notes := func(f *Field) []string {
 		notes := []string{f.Help}
 		if f.Allow != "" {
 			notes = append(notes, "allowed: "+f.Allow)
@@ -20,11 +20,22 @@ func WriteReference(w io.Writer) error {
 			notes = append(notes, "flag: --"+f.Flag)
 		}
 		return notes
-	})
-	if err == nil {
-		_, err = io.WriteString(w, crmLists) // crm is the last group
 	}
-	return err
+	all := Reference()
+	for _, part := range []struct{ last, lists string }{{"crm.", crmLists}, {windowsPrefix, windowsLists}} { // behind the group that they are in
+		n := len(all)
+		for n > 0 && !strings.HasPrefix(all[n-1].Path, part.last) {
+			n--
+		}
+		if err := write(w, all[:n], true, notes); err != nil {
+			return err
+		}
+		if _, err := io.WriteString(w, part.lists); err != nil {
+			return err
+		}
+		all = all[n:]
+	}
+	return nil
 }
 
 // Write writes the settings as they are, each with where it came from.
@@ -44,7 +55,7 @@ func (c *Loaded) Write(w io.Writer) error {
 	return err
 }
 
-// writeLists names sites, partners, tenants and handlers: they are described where they were
+// writeLists names sites, partners, tenants, handlers and processors: they are described where they were
 // read.
 func (c *Loaded) writeLists(w io.Writer) error {
 	var b strings.Builder
@@ -56,6 +67,9 @@ func (c *Loaded) writeLists(w io.Writer) error {
 	}
 	for _, t := range c.CRM.Tenants {
 		fmt.Fprintf(&b, "# a tenant: %s\n", scalar(t.ID))
+	}
+	for i := range c.Windows.Processors {
+		fmt.Fprintf(&b, "# a processor: %s\n", scalar(c.Windows.Processors[i].Name))
 	}
 	for _, h := range c.CRM.Handlers {
 		fmt.Fprintf(&b, "# a handler: %s, for %s\n", scalar(h.Name), scalar(strings.Join(h.Types, ", ")))

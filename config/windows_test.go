@@ -1,0 +1,108 @@
+package config
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill/systems/windows/record"
+)
+
+func loadWindows(t *testing.T, text string, vars map[string]string) *Loaded {
+	t.Helper()
+	c, err := loadDelivery(t, text, vars)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestWindowsTakeTheVariablesOfTheProgramThatTheyReplace(t *testing.T) {
+	c := loadWindows(t, "", map[string]string{
+		"BATCH_PROCESSING_WINDOW_MS": "90000", "RETRY_MAX_ATTEMPTS": "7", "RETRY_INTERVAL": "2500", "SERVICE_NAME": "gdelt",
+		"KAFKA_BOOTSTRAP_SERVERS": "one:9092", "KAFKA_TOPIC_ADAPTER_EVENT": "gdelt-adapter-event-topic", "KAFKA_TOPIC_DLQ_CONNECT_MENTION_PARTITIONS": "5",
+		"SPRING_DATA_REDIS_HOST": "cache", "SPRING_DATA_REDIS_PASSWORD": "p@ss", "SPRING_DATA_REDIS_DATABASE": "3"})
+	w := &c.Windows
+	if w.Window != 90*time.Second || w.Retry != (WindowsRetry{7, 2500 * time.Millisecond}) || w.Service != "gdelt" || w.Topics.AdapterEvent != "gdelt-adapter-event-topic" ||
+		w.Topics.IndexDead.MentionPartitions != 5 || w.Topics.AdapterMention != "adapter-mention" {
+		t.Errorf("%+v", w)
+	}
+	if got := string(c.WindowsRedis()); got != "redis://:p%40ss@cache:6379/3" {
+		t.Errorf("Redis %s", got)
+	}
+	if c.WindowsKafka() != "one:9092" || c.Kafka.Brokers != "" || c.Redis.URL != "" {
+		t.Errorf("Kafka %q; that of others is %q, their Redis %q", c.WindowsKafka(), c.Kafka.Brokers, c.Redis.URL)
+	}
+	if err := c.CheckWindows(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDefaultAddressesOfWindowsDoNotCount(t *testing.T) {
+	c := loadWindows(t, "", nil)
+	if c.Windows.Configured() || c.WindowsKafka() != "" || c.WindowsRedis() != "" || c.Windows.Given("server_port") {
+		t.Errorf("without anything they are configured: %+v", c.Windows)
+	}
+	if err := c.CheckWindows(); err != nil {
+		t.Errorf("the defaults: %v", err)
+	}
+	for _, vars := range []map[string]string{{"KAFKA_BOOTSTRAP_SERVERS": "k:9092"}, {"TIDEMILL_WINDOWS_FILES_FOLDER": "in"}, {"BATCH_PROCESSING_WINDOW_MS": "1000"}} {
+		if !loadWindows(t, "", vars).Windows.Configured() {
+			t.Errorf("%v does not say that windows are to run", vars)
+		}
+	}
+	if loadWindows(t, "", map[string]string{"SERVER_PORT": "80", "RETRY_INTERVAL": "5"}).Windows.Configured() {
+		t.Error("variables that every program has make windows run")
+	}
+}
+
+func TestWhatIsWrongWithWindowsIsSaidToWhoRunsThem(t *testing.T) {
+	for _, c := range []struct{ text, variable, value, want string }{
+		{"", "SERVER_PORT", "tcp://10.0.0.1:80", "SERVER_PORT"},
+		{"", "TIDEMILL_WINDOWS_AT_ONCE", "0", "windows.at_once"},
+		{"windows: {life: 70s}", "", "", "less than twice the window"},
+		{"windows: {transactional: true}", "", "", "only Kafka has transactions"},
+		{"windows: {search: {enabled: false}}", "", "", "nobody else reads what is sent"},
+		{"windows: {topics: {results: r}}", "", "", "results are logged"},
+		{"windows: {topics: {adapter_event: x, processor_event: x}}", "", "", "want another"},
+		{"windows: {files: {url: 'http://x/list'}}", "", "", "files.http"},
+		{"windows: {files: {url: 'ftp://x/list'}}", "", "", "https://"},
+		{"windows: {redis: {url: 'http://x'}}", "", "", "redis://"},
+		{"windows: {processors: [{}]}", "", "", "exactly one of filter"},
+		{"windows: {processors: [{filter: {keep: 'x'}, geo: {}}]}", "", "", "exactly one of filter"},
+		{"windows: {processors: [{filter: {keep: 'nonsense >'}}]}", "", "", "number 1: filter"},
+		{"windows: {processors: [{kind: page, geo: {}}]}", "", "", "page"},
+		{"windows: {processors: [{on_error: ignore, geo: {}}]}", "", "", "pass, retry or dead"},
+		{"windows: {processors: [{http: {url: 'https://x', headers_env: {A: NOT_SET}}}]}", "", "", "neither NOT_SET nor NOT_SET_FILE"},
+		{"windows: {processors: [{http: {url: 'https://x', allowPrivate: [ten]}}]}", "", "", "no network"},
+		{"windows: {processors: [{http: {url: 'http://x'}}]}", "", "", "http"},
+	} {
+		l := loadWindows(t, c.text, map[string]string{c.variable: c.value})
+		if err := l.CheckWindows(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %s=%s: %v; want it to say %q", c.text, c.variable, c.value, err, c.want)
+		}
+	}
+}
+
+func TestTheProcessorsOfTheReferenceCanBeUsed(t *testing.T) {
+	text := "windows:\n"
+	for line := range strings.Lines(windowsLists) {
+		if line, ok := strings.CutPrefix(line, "  #"); ok && !strings.HasPrefix(line, " each") {
+			if line = strings.TrimPrefix(line, ""); strings.HasPrefix(line, "processors") || strings.HasPrefix(line, "  ") {
+				text += "  " + line
+			}
+		}
+	}
+	c := loadWindows(t, text, map[string]string{"SENTIMENT_TOKEN": "t"})
+	steps, err := c.WindowsSteps(nil)
+	if err != nil || len(steps) != 7 || steps[1].Kind != record.Event || steps[6].Processor.Name() != "sentiment" {
+		t.Fatalf("%d steps, %v, of\n%s", len(steps), err, text)
+	}
+	if err := c.CheckWindows(); err != nil {
+		t.Error(err)
+	}
+	var b strings.Builder
+	if err := WriteReference(&b); err != nil || !strings.HasSuffix(b.String(), windowsLists) {
+		t.Errorf("the list is not at the end of the group: %v", err)
+	}
+}

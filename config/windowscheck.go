@@ -1,0 +1,190 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/httpguard"
+	"github.com/tidemill/tidemill/policy"
+	"github.com/tidemill/tidemill/systems/windows/process"
+)
+
+// windowsPrefix is what the paths of the settings of windows begin with.
+const windowsPrefix = "windows."
+
+// CheckWindows refuses what the windows system cannot start with. Its error names every
+// mistake: the variable or line of the file, the value (never a secret's) and what is allowed.
+// It is for who runs the system; Load does not call it.
+func (c *Loaded) CheckWindows() error {
+	w := &c.Windows
+	var errs []error
+	fs := fieldsIn(reflect.ValueOf(w).Elem(), windowsPrefix, 0, false)
+	for i := range fs {
+		switch f := &fs[i]; {
+		case w.wrong[f.Path] != nil:
+			errs = append(errs, w.wrong[f.Path])
+		case !f.limits.allow(f.value):
+			errs = append(errs, fmt.Errorf("%s (from %s): %q cannot be%s", f.Path, c.From[f.Path], f, allowed(f)))
+		}
+	}
+	fail := func(path, format string, args ...any) {
+		path = windowsPrefix + path
+		errs = append(errs, fmt.Errorf("%s (from %s): %s", path, c.From[path], fmt.Sprintf(format, args...)))
+	}
+	scheme := func(u URL, path string, schemes ...string) {
+		before, rest, found := strings.Cut(string(u), "://")
+		if u != "" && (!found || !slices.Contains(schemes, before) || strings.Trim(rest, "/") == "") {
+			fail(path, "%q is no address: write %s://…", u, strings.Join(schemes, ":// or "))
+		}
+	}
+	scheme(w.Redis.URL, "redis.url", "redis", "rediss", "redis+sentinel", "rediss+sentinel")
+	if strings.Contains(string(w.Kafka), "://") {
+		scheme(w.Kafka, "kafka", "kafka", "kafka+tls")
+	}
+	scheme(w.Search.URL, "search.url", "http", "https")
+	scheme(w.Files.URL, "files.url", "http", "https")
+	if u, err := url.Parse(string(w.Files.URL)); err == nil && u.Scheme == "http" && !w.Files.HTTP {
+		fail("files.url", "it is unencrypted; set files.http, if that is meant")
+	}
+	if w.Life < 2*w.Window {
+		fail("life", "%v is less than twice the window of %v: records of an outage would be gone before they are delivered", w.Life, w.Window)
+	}
+	if !w.Search.Enabled && c.WindowsKafka() == "" {
+		fail("search.enabled", "without Kafka nobody else reads what is sent: leave the index on, or set windows.kafka")
+	}
+	if w.Transactional && c.WindowsKafka() == "" {
+		fail("transactional", "only Kafka has transactions: set windows.kafka")
+	}
+	if w.Topics.Results != "" && c.WindowsKafka() == "" {
+		fail("topics.results", "without Kafka nobody reads this topic: leave it out, and results are logged")
+	}
+	if w.Given("server_port") && w.Given("actuator_port") && w.ServerPort == w.ActuatorPort {
+		fail("actuator_port", "%d is the server_port too: want another", w.ActuatorPort)
+	}
+	names := map[string]string{}
+	for _, t := range []struct{ path, name string }{
+		{"topics.adapter_event", w.Topics.AdapterEvent}, {"topics.adapter_mention", w.Topics.AdapterMention},
+		{"topics.processor_event", w.Topics.ProcessorEvent}, {"topics.processor_mention", w.Topics.ProcessorMention},
+		{"topics.index_dead.event", w.Topics.IndexDead.Event}, {"topics.index_dead.mention", w.Topics.IndexDead.Mention}} {
+		if other := names[t.name]; other != "" && !strings.HasPrefix(t.path, "topics.index_dead") {
+			fail(t.path, "%q is the topic of %s too: want another", t.name, other)
+		}
+		names[t.name] = windowsPrefix + t.path
+	}
+	_, err := c.WindowsSteps(nil)
+	return errors.Join(append(errs, err)...)
+}
+
+// WindowsSteps are the processors of the configuration. Its error names every one that cannot
+// work.
+func (c *Loaded) WindowsSteps(now func() time.Time) (steps []process.Step, _ error) {
+	var errs []error
+	for i := range c.Windows.Processors {
+		p := &c.Windows.Processors[i]
+		step, err := c.windowsStep(p, now)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("windows.processors: number %d: %w", i+1, err))
+		}
+		steps = append(steps, step)
+	}
+	return steps, errors.Join(errs...)
+}
+
+func (c *Loaded) windowsStep(p *WindowsProcessor, now func() time.Time) (s process.Step, err error) {
+	if s.Kind, err = p.Of(); err != nil {
+		return s, err
+	}
+	if s.OnError, err = process.ParseOnError(p.OnError); err != nil {
+		return s, err
+	}
+	var made []func() (process.Processor, error)
+	add := func(there bool, make func() (process.Processor, error)) {
+		if there {
+			made = append(made, make)
+		}
+	}
+	add(p.Filter != nil, func() (process.Processor, error) {
+		return process.Filter{ID: p.Name, Keep: p.Filter.Keep, Reason: p.Filter.Reason}.New()
+	})
+	add(p.Validate != nil, process.Validate{ID: p.Name, Rules: p.Validate}.New)
+	add(p.Map != nil, process.Map{ID: p.Name, Values: p.Map}.New)
+	add(p.Geo != nil, func() (process.Processor, error) {
+		return process.Geo{ID: p.Name, Zero: p.Geo.Zero, Point: p.Geo.Point}.New()
+	})
+	add(p.Dedup != nil, func() (process.Processor, error) {
+		return process.Dedup{ID: p.Name, Of: s.Kind, By: p.Dedup.By, Max: p.Dedup.Max, Any: p.Dedup.Any}.New()
+	})
+	add(p.Aggregate != nil, func() (process.Processor, error) {
+		return process.Aggregate{ID: p.Name, Of: s.Kind, By: p.Aggregate.By, Sum: p.Aggregate.Sum, Max: p.Aggregate.Max}.New()
+	})
+	add(p.HTTP != nil, func() (process.Processor, error) { return c.windowsHTTP(p, now) })
+	if len(made) != 1 {
+		return s, errors.New("say what it does: exactly one of filter, validate, map, geo, dedup, aggregate and http")
+	}
+	s.Processor, err = made[0]()
+	return s, err
+}
+
+func (c *Loaded) windowsHTTP(p *WindowsProcessor, now func() time.Time) (process.Processor, error) {
+	h := p.HTTP
+	var allow Networks
+	if err := allow.UnmarshalText([]byte(strings.Join(h.AllowPrivate, ","))); err != nil {
+		return nil, fmt.Errorf("allowPrivate: %w", err)
+	}
+	header := map[string]tidemill.Secret{}
+	for name, value := range h.Headers {
+		header[name] = tidemill.NewSecret(value)
+	}
+	for name, variable := range h.HeadersEnv {
+		s, ok := c.Secret(variable)
+		if !ok {
+			return nil, fmt.Errorf("headers_env: neither %s nor %s_FILE is set", variable, variable)
+		}
+		header[name] = s
+	}
+	if h.Retries < 0 || h.Retries > 100 {
+		return nil, fmt.Errorf("retries: %d: want 0 to 100", h.Retries)
+	}
+	guard, err := httpguard.New(httpguard.Options{Allow: allow, Plain: h.AllowHTTP, Connections: cmp.Or(h.Parallel, 1) * c.Windows.AtOnce})
+	if err != nil {
+		return nil, err
+	}
+	return process.HTTP{ID: p.Name, URL: h.URL, Header: header, Fields: h.Fields, Items: h.Items, Parallel: h.Parallel, Timeout: h.Timeout,
+		Retry:   policy.Retry{Tries: h.Retries, Base: time.Second / 2, Factor: 2, Max: 10 * time.Second, Jitter: policy.Equal},
+		Breaker: policy.Breaker{Fails: 5, Open: 10 * time.Second}, Now: now}.New(guard)
+}
+
+// windowsLists shows what the lists of the group windows hold, in the file that init writes.
+const windowsLists = `  # what is done with the records of a window before they are sent, in this order; each is one
+  # of filter, validate, map, geo, dedup, aggregate and http
+  #processors:
+  #  - filter: {keep: 'kind == "mention" || numMentions > 1', reason: single}
+  #  - kind: event                     # or mention; left out: both
+  #    validate:
+  #      - {must: '(actionGeoLat ?? 0) <= 90', why: 'the place is on no globe'}
+  #  - map: [{name: source, from: '"gdelt"'}]
+  #  - geo: {zero: true, point: place} # 0/0 is no place; the first place is added as place
+  #  - kind: mention
+  #    dedup: {by: [globalEventId, mentionIdentifier, sentenceId]}
+  #  - kind: event
+  #    aggregate: {by: [actionGeoCountryCode], sum: [numMentions]}
+  #  - name: sentiment
+  #    kind: mention
+  #    on_error: pass                  # the record goes on as it was; or retry (the window), or dead
+  #    http:
+  #      url: https://sentiment.example.com/v1
+  #      fields: [mentionIdentifier]
+  #      items: 100                    # records in a request
+  #      timeout: 10s
+  #      retries: 2
+  #      headers_env: {Authorization: SENTIMENT_TOKEN}
+  #      allowPrivate: [10.1.0.0/16]   # networks that may be reached though they are private
+  #      allowHttp: false
+`
