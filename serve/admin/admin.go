@@ -31,6 +31,7 @@ import (
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
+	"github.com/tidemill/tidemill/systems/windows"
 )
 
 // Prefix of every path of the API.
@@ -62,10 +63,16 @@ type Parts struct {
 	Undelivered deadletter.Store // letters of delivery, where they are not among Letters; nil: they are
 	CRM         CRM              // nil: it does not run here
 	CRMLetters  deadletter.Store // letters of CRM, where they are not among Letters; nil: they are
-	Definitions definition.Definitions
-	Send        func(ctx context.Context, p uuid.UUID, events [][]byte) (Sent, error) // native format, one JSON object each
-	Doctor      func(ctx context.Context) []preflight.Finding
-	Log         *slog.Logger
+	Windows     *windows.System  // nil: it does not run here
+	// WindowsLetters are those of windows, where they are not among Letters; nil: they are.
+	WindowsLetters deadletter.Store
+	// AdoptWindows takes over what another program has collected under keys that begin so; nil:
+	// windows are not on a Redis.
+	AdoptWindows func(ctx context.Context, prefix string) (AdoptedWindows, error)
+	Definitions  definition.Definitions
+	Send         func(ctx context.Context, p uuid.UUID, events [][]byte) (Sent, error) // native format, one JSON object each
+	Doctor       func(ctx context.Context) []preflight.Finding
+	Log          *slog.Logger
 }
 
 // API is the handler of everything under Prefix.
@@ -123,7 +130,7 @@ func New(p Parts) *API {
 		{"POST", "pipelines/{name}/pause", a.pause},
 		{"POST", "pipelines/{name}/resume", a.resume},
 	}
-	a.routes = append(a.routes, a.crmRoutes()...)
+	a.routes = append(append(a.routes, a.crmRoutes()...), a.windowRoutes()...)
 	for _, r := range a.routes {
 		a.mux.HandleFunc(r.Method+" "+Prefix+r.Path, func(w http.ResponseWriter, req *http.Request) {
 			err := a.has(r)
@@ -142,7 +149,7 @@ func New(p Parts) *API {
 func (a *API) has(r Route) error {
 	room, _, _ := strings.Cut(r.Path, "/")
 	switch {
-	case room == "dead" && a.Letters == nil && a.Undelivered == nil && a.CRMLetters == nil:
+	case room == "dead" && a.Letters == nil && a.Undelivered == nil && a.CRMLetters == nil && a.WindowsLetters == nil:
 		return refused(http.StatusNotFound, "this instance keeps no dead letters")
 	case room == "queues" && a.Queues == nil:
 		return refused(http.StatusNotFound, "this instance has no queues to show")
@@ -150,6 +157,8 @@ func (a *API) has(r Route) error {
 		return refused(http.StatusNotFound, "delivery does not run in this instance")
 	case room == "crm" && a.CRM == nil:
 		return refused(http.StatusNotFound, "CRM does not run in this instance")
+	case (room == "windows" || room == "search") && a.Windows == nil:
+		return refused(http.StatusNotFound, "windows do not run in this instance")
 	case room == "projects" && a.Projects == nil:
 		return refused(http.StatusNotFound, "this instance has no projects")
 	case room == "events" && r.Method == http.MethodGet && a.Events == nil, room == "events" && r.Method == http.MethodPost && a.Send == nil,

@@ -178,7 +178,7 @@ func routes(t *testing.T) []admin.Route {
 
 func TestEveryRouteAnswersAndKnowsItsMethods(t *testing.T) {
 	in := start(t, nil)
-	fill := strings.NewReplacer("{name}", "analytics.replay", "{letter}", "1", "{site}", "shop", "{id}", "e1")
+	fill := strings.NewReplacer("{name}", "analytics.replay", "{letter}", "1", "{site}", "shop", "{id}", "e1", "{batch}", "b", "{revision}", "1")
 	methods := map[string][]string{}
 	for _, r := range routes(t) {
 		path := fill.Replace(r.Path)
@@ -197,6 +197,9 @@ func TestEveryRouteAnswersAndKnowsItsMethods(t *testing.T) {
 	}
 	methods["dead/replay"] = []string{"GET", "POST"} // a letter may be asked for by any name
 	methods["dead/delete"] = methods["dead/replay"]
+	for _, path := range []string{"windows/replay", "windows/records", "windows/adopt", "windows/b/close"} { // a window, too
+		methods[path] = methods["dead/replay"]
+	}
 	for path, allowed := range methods {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
 			if slices.Contains(allowed, method) {

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/windows"
 )
 
 // chosen reads which letters are meant: from the query of a listing, or the form of a
@@ -151,9 +152,9 @@ func (a *API) dead(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// stores are where the chosen letters may be. Those of delivery and of CRM may lie in stores
-// of their own, whose numbers are their own: a pipeline, a partner or ?system= says which is
-// meant.
+// stores are where the chosen letters may be. Those of delivery, of CRM and of windows may lie
+// in stores of their own, whose numbers are their own: a pipeline, a partner or ?system= says
+// which is meant.
 func (a *API) stores(system string, f deadletter.Filter) ([]deadletter.Store, error) {
 	if system != "" && !slices.ContainsFunc(a.Systems, func(s System) bool { return s.Name == system }) {
 		return nil, refused(http.StatusNotFound, "no system %q runs here", system)
@@ -168,7 +169,8 @@ func (a *API) stores(system string, f deadletter.Filter) ([]deadletter.Store, er
 		own   bool // it is the pipeline's
 	}{
 		{delivery.Name, a.Undelivered, partnerOf(f.Pipeline) != "" || slices.Contains(delivery.Doors(), f.Pipeline)},
-		{crm.Name, a.CRMLetters, a.ofCRM(f.Pipeline)},
+		{crm.Name, a.CRMLetters, f.Pipeline == crm.Queue || a.of(crm.Name, f.Pipeline)},
+		{windows.Name, a.WindowsLetters, a.of(windows.Name, f.Pipeline)},
 	} {
 		switch {
 		case s.store == nil:
@@ -184,13 +186,10 @@ func (a *API) stores(system string, f deadletter.Filter) ([]deadletter.Store, er
 	return all, nil
 }
 
-// ofCRM says whether a pipeline is one of CRM's.
-func (a *API) ofCRM(pipeline string) bool {
-	if pipeline == crm.Queue {
-		return true
-	}
+// of says whether a pipeline is one of a system's.
+func (a *API) of(system, pipeline string) bool {
 	for _, s := range a.Systems {
-		if s.Name == crm.Name && slices.ContainsFunc(s.Pipelines, func(e *flow.Engine) bool { return e.Name() == pipeline }) {
+		if s.Name == system && slices.ContainsFunc(s.Pipelines, func(e *flow.Engine) bool { return e.Name() == pipeline }) {
 			return true
 		}
 	}

@@ -101,6 +101,7 @@ func TestAPartThatIsNotThereIsSaidSo(t *testing.T) {
 		{"GET", "queues", "no queues"}, {"GET", "queues/q/jobs", "no queues"}, {"POST", "queues/q/retry?all=true", "no queues"},
 		{"GET", "projects", "no projects"}, {"GET", "events", "analytics does not run"}, {"POST", "events", "analytics does not run"}, {"GET", "persons", "analytics does not run"},
 		{"GET", "definitions", "analytics does not run"}, {"GET", "warnings", "analytics does not run"},
+		{"GET", "windows", "windows do not run"}, {"POST", "windows/b/close", "windows do not run"}, {"GET", "search?q=x", "windows do not run"},
 		{"GET", "partners", "delivery does not run"}, {"POST", "partners/p/open", "delivery does not run"}, {"GET", "delivery/events/s/e", "delivery does not run"},
 	} {
 		refused(t, d.ask(c.method, c.path, "{}"), http.StatusNotFound, c.want)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -33,8 +34,9 @@ type pipelineStatus struct {
 	Left     uint64            `json:"left"`
 	Stale    uint64            `json:"stale"`
 	Failures map[string]uint64 `json:"failures"`
-	InFlight int               `json:"in_flight"`         // held by the engine
-	Pending  *uint64           `json:"pending,omitempty"` // accepted and not ended, wherever they are; what the books call in flight
+	InFlight int               `json:"in_flight"`               // held by the engine
+	Pending  *uint64           `json:"pending,omitempty"`       // accepted and not ended, wherever they are; what the books call in flight
+	Unread   string            `json:"pending_error,omitempty"` // why that cannot be read now
 	Buffered int               `json:"buffered"`
 	Lanes    int               `json:"lanes"`
 	Breaker  string            `json:"breaker"`
@@ -68,18 +70,23 @@ func statusOf(e *flow.Engine) pipelineStatus {
 	return out
 }
 
+// booksWithin is how long the books of all pipelines may take when they are only looked at.
+const booksWithin = 3 * time.Second
+
 func (a *API) status(w http.ResponseWriter, r *http.Request) error {
 	systems := []systemStatus{}
+	ctx, cancel := context.WithTimeout(r.Context(), booksWithin) // who is away holds up nobody who wants to know what is the matter
+	defer cancel()
 	for _, s := range a.Systems {
 		out := systemStatus{Name: s.Name, Pipelines: []pipelineStatus{}}
 		for _, e := range s.Pipelines {
 			p := statusOf(e)
 			if b, ok := s.Books[e.Name()]; ok {
-				books, err := b.Books(r.Context())
-				if err != nil {
-					return err
+				if books, err := b.Books(ctx); err != nil {
+					p.Unread = err.Error()
+				} else {
+					p.Pending = &books.Pending
 				}
-				p.Pending = &books.Pending
 			}
 			out.Pipelines = append(out.Pipelines, p)
 		}

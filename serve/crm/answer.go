@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/systems/crm/accept"
 	"github.com/tidemill/tidemill/systems/crm/event"
 )
@@ -42,7 +43,7 @@ func AppendResults(b []byte, results []accept.Result) []byte {
 func appendResult(b []byte, r *accept.Result) []byte {
 	b = append(b, '{')
 	if r.ID != "" {
-		b = append(quote(append(b, `"id":`...), r.ID), ',')
+		b = append(answer.Quote(append(b, `"id":`...), r.ID), ',')
 	}
 	b = append(append(append(b, `"status":"`...), r.Status...), '"')
 	if r.Status == accept.Rejected {
@@ -68,13 +69,4 @@ func appendProblems(b []byte, bad *event.Invalid) []byte {
 		b = append(b, `,"more":true`...)
 	}
 	return b
-}
-
-// quote appends a JSON string.
-func quote(b []byte, s string) []byte {
-	q, err := json.Marshal(s)
-	if err != nil { // texts always can be
-		return append(b, `""`...)
-	}
-	return append(b, q...)
 }

@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/request"
 )
 
@@ -37,7 +38,7 @@ type Handler struct {
 	keys    *request.Keyring
 	bodies  *request.Bodies
 	stats   *stats
-	minutes minutes
+	minutes request.Minutes
 	running atomic.Int64 // requests
 }
 
@@ -63,28 +64,28 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.body.Of = h.bodies
 	start := time.Now()
 	defer x.end(start)
-	secure(w.Header())
+	answer.Secure(w.Header())
 	if h.running.Add(1) > int64(h.o.Limits.Requests) {
-		x.fail(busy("too many requests at once, please retry"))
+		x.fail(answer.Busy("too many requests at once, please retry"))
 		return
 	}
 	path := r.URL.EscapedPath() // an id may have a slash
 	rest, one := strings.CutPrefix(path, Path+"/")
-	var do func() *problem
+	var do func() *answer.Problem
 	allow := http.MethodPost
 	switch {
 	case path == Path:
 		do = x.post
 	case one && rest != "":
 		allow = http.MethodGet
-		do = func() *problem { return x.status(rest) }
+		do = func() *answer.Problem { return x.status(rest) }
 	default:
-		x.fail(notFound("there is nothing at this path; events go to POST " + Path))
+		x.fail(answer.NotFound("there is nothing at this path; events go to POST " + Path))
 		return
 	}
 	if r.Method != allow {
 		w.Header().Set("Allow", allow)
-		x.fail(&problem{code: http.StatusMethodNotAllowed, error: "method_not_allowed", text: "this path takes " + allow})
+		x.fail(&answer.Problem{Code: http.StatusMethodNotAllowed, Word: "method_not_allowed", Text: "this path takes " + allow})
 		return
 	}
 	if p := do(); p != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/crm/accept"
@@ -17,7 +18,7 @@ import (
 )
 
 // post takes the events of a tenant that shows its key.
-func (x *exchange) post() *problem {
+func (x *exchange) post() *answer.Problem {
 	if p := x.authenticate(); p != nil {
 		return p
 	}
@@ -30,7 +31,7 @@ func (x *exchange) post() *problem {
 	}
 	if cost := int64(len(raws)) * eventMemory; cost > request.Small {
 		if !x.h.bodies.Reserve(cost) {
-			return busy("too many large requests at once, please retry")
+			return answer.Busy("too many large requests at once, please retry")
 		}
 		x.large = cost
 	}
@@ -52,10 +53,10 @@ func (x *exchange) post() *problem {
 }
 
 // authenticate finds whose key the request brings.
-func (x *exchange) authenticate() *problem {
+func (x *exchange) authenticate() *answer.Problem {
 	key := request.Key(x.r)
 	if key == "" {
-		return &problem{code: http.StatusUnauthorized, error: "unauthorized", text: "an API key is needed, as X-API-Key or Authorization: Bearer"}
+		return answer.Unauthorized("an API key is needed, as X-API-Key or Authorization: Bearer")
 	}
 	o, err := x.h.keys.Find(x.r.Context(), key)
 	switch {
@@ -63,76 +64,76 @@ func (x *exchange) authenticate() *problem {
 		x.tenant = o.Project.Name
 		return nil
 	case errors.Is(err, project.ErrUnknown):
-		return &problem{code: http.StatusUnauthorized, error: "unauthorized", text: "the API key is not known"}
+		return answer.Unauthorized("the API key is not known")
 	}
 	x.h.o.Log.WarnContext(x.r.Context(), "keys cannot be checked", "error", err)
-	return busy("keys cannot be checked now, please retry")
+	return answer.Busy("keys cannot be checked now, please retry")
 }
 
 // read takes the body and inflates it.
-func (x *exchange) read() *problem {
+func (x *exchange) read() *answer.Problem {
 	if p := checkType(x.r.Header["Content-Type"]); p != nil {
 		return p
 	}
 	if _, p := request.Encoding(x.r, request.Gzip); p != nil {
-		return of(p)
+		return answer.Of(p)
 	}
 	limit := x.h.o.Limits.Body
 	if p := x.body.Read(x.w, x.r, limit); p != nil {
-		return of(p)
+		return answer.Of(p)
 	}
 	if p := x.body.Plain(x.r, request.Gzip, limit); p != nil {
-		return of(p)
+		return answer.Of(p)
 	}
 	if len(bytes.TrimLeft(x.body.Bytes, " \t\r\n")) == 0 {
-		return badRequest("malformed_json", "the body is empty; one event or an array of events is wanted")
+		return answer.BadRequest("malformed_json", "the body is empty; one event or an array of events is wanted")
 	}
 	return nil
 }
 
 // checkType refuses a body that says that it is something else.
-func checkType(said []string) *problem {
+func checkType(said []string) *answer.Problem {
 	if len(said) == 0 || len(said) == 1 && (said[0] == "" || said[0] == "application/json") {
 		return nil
 	}
 	t, parameters, err := mime.ParseMediaType(said[0])
 	charset := strings.ToLower(parameters["charset"])
 	if len(said) > 1 || err != nil || t != "application/json" || charset != "" && charset != "utf-8" {
-		return &problem{code: http.StatusUnsupportedMediaType, error: "unsupported_media_type", text: fmt.Sprintf("Content-Type %.60q: want application/json", said[0])}
+		return answer.Unsupported(fmt.Sprintf("Content-Type %.60q: want application/json", said[0]))
 	}
 	return nil
 }
 
 // unsplit is why no events were found in the body.
-func (x *exchange) unsplit(err error) *problem {
+func (x *exchange) unsplit(err error) *answer.Problem {
 	most := x.h.o.Limits.Events
 	d := jsontext.NewDecoder(bytes.NewReader(x.body.Bytes), jsontext.AllowDuplicateNames(true))
 	if _, err := d.ReadToken(); err == nil { // the bracket
 		n := 0
 		for d.PeekKind() != ']' && d.SkipValue() == nil {
 			if n++; n > most {
-				return &problem{code: http.StatusRequestEntityTooLarge, error: "too_large", text: fmt.Sprintf("the array has more than %d events: send them in several requests", most)}
+				return answer.TooLarge(fmt.Sprintf("the array has more than %d events: send them in several requests", most))
 			}
 		}
 	}
-	return badRequest("malformed_json", err.Error())
+	return answer.BadRequest("malformed_json", err.Error())
 }
 
 // unkept is why events are not durable.
-func (x *exchange) unkept(err error, n int) *problem {
+func (x *exchange) unkept(err error, n int) *answer.Problem {
 	switch {
 	case errors.Is(err, accept.ErrFull):
-		return busy(accept.ErrFull.Error())
+		return answer.Busy(accept.ErrFull.Error())
 	case errors.Is(err, accept.ErrClosed):
-		return busy(accept.ErrClosed.Error())
+		return answer.Busy(accept.ErrClosed.Error())
 	}
 	x.h.o.Log.WarnContext(x.r.Context(), "events cannot be kept", "count", n, "tenantId", x.tenant, "error", err)
-	return busy("events cannot be kept now, please retry")
+	return answer.Busy("events cannot be kept now, please retry")
 }
 
 // refused is the problem of a request of which every event is refused: of a single one its
 // fields, of several all of them. Nil: one at least was taken.
-func (x *exchange) refused(raws [][]byte, results []accept.Result, array bool) *problem {
+func (x *exchange) refused(raws [][]byte, results []accept.Result, array bool) *answer.Problem {
 	foreign := 0
 	for i := range results {
 		if results[i].Status != accept.Rejected {
@@ -142,12 +143,12 @@ func (x *exchange) refused(raws [][]byte, results []accept.Result, array bool) *
 			foreign++
 		}
 	}
-	p := &problem{code: http.StatusUnprocessableEntity, error: codeInvalid, text: "no event of the array is valid"}
+	p := &answer.Problem{Code: http.StatusUnprocessableEntity, Word: codeInvalid, Text: "no event of the array is valid"}
 	if foreign == len(results) {
-		p.code, p.error, p.text = http.StatusForbidden, codeTenant, "the key may not send events of this tenant"
+		p.Code, p.Word, p.Text = http.StatusForbidden, codeTenant, "the key may not send events of this tenant"
 	}
 	if array {
-		p.more = func(b []byte) []byte { return AppendResults(append(b, `,"results":`...), results) }
+		p.More = func(b []byte) []byte { return AppendResults(append(b, `,"results":`...), results) }
 		return p
 	}
 	bad, ok := errors.AsType[*event.Invalid](results[0].Err)
@@ -155,11 +156,11 @@ func (x *exchange) refused(raws [][]byte, results []accept.Result, array bool) *
 	case !ok:
 		return p
 	case len(raws[0]) > event.MaxSize:
-		p.code, p.error = http.StatusRequestEntityTooLarge, codeLarge
+		p.Code, p.Word = http.StatusRequestEntityTooLarge, codeLarge
 	case bad.Malformed:
-		return badRequest("malformed_json", "the body "+bad.Problems[0].Wrong)
+		return answer.BadRequest("malformed_json", "the body "+bad.Problems[0].Wrong)
 	}
-	p.text = "the event is not valid"
-	p.more = func(b []byte) []byte { return appendProblems(append(b, ','), bad) }
+	p.Text = "the event is not valid"
+	p.More = func(b []byte) []byte { return appendProblems(append(b, ','), bad) }
 	return p
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/crm"
@@ -127,20 +128,20 @@ func utc(t time.Time) time.Time {
 }
 
 // status answers where an event of the key's tenant is.
-func (x *exchange) status(part string) *problem {
+func (x *exchange) status(part string) *answer.Problem {
 	if x.h.o.Events == nil {
-		return notFound("where events are is not known here")
+		return answer.NotFound("where events are is not known here")
 	}
 	if p := x.authenticate(); p != nil {
 		return p
 	}
 	id, ok := unescaped(part)
 	if !ok || len(id) > event.MaxID || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
-		return notFound("there is no such event")
+		return answer.NotFound("there is no such event")
 	}
 	e, err := x.h.o.Events.Event(x.r.Context(), x.tenant, id)
 	if err != nil && tidemill.KindOf(err) == tidemill.NotFound {
-		return notFound("there is no such event, or it is no longer known")
+		return answer.NotFound("there is no such event, or it is no longer known")
 	}
 	var b []byte
 	if err == nil {
@@ -148,7 +149,7 @@ func (x *exchange) status(part string) *problem {
 	}
 	if err != nil {
 		x.h.o.Log.WarnContext(x.r.Context(), "where an event is cannot be said", "tenantId", x.tenant, "error", err)
-		return busy("where the event is cannot be said now, please retry")
+		return answer.Busy("where the event is cannot be said now, please retry")
 	}
 	x.answer(http.StatusOK, b)
 	return nil

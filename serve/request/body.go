@@ -47,17 +47,7 @@ func (x *Body) Read(w http.ResponseWriter, r *http.Request, limit int) *Problem 
 
 // fill reads the body to its end into buf.
 func (x *Body) fill(w http.ResponseWriter, r *http.Request, buf []byte, limit int) ([]byte, *Problem) {
-	control := http.NewResponseController(w)
-	end := time.Now().Add(x.Of.o.Time)
-	deadline := func() { // not every server has deadlines
-		t := time.Now().Add(ChunkTime)
-		if t.After(end) {
-			t = end
-		}
-		_ = control.SetReadDeadline(t)
-	}
-	deadline()
-	next := chunk
+	c := newClock(w, x.Of.o.Time)
 	for {
 		if len(buf) == cap(buf) {
 			larger := x.Of.grow(buf, limit+1)
@@ -73,16 +63,51 @@ func (x *Body) fill(w http.ResponseWriter, r *http.Request, buf []byte, limit in
 			return buf, tooLarge("the body has more than %d bytes", limit)
 		case err == io.EOF:
 			return buf, nil // here the server forgets the deadline
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			return buf, &Problem{http.StatusRequestTimeout, "timeout",
-				"the body came too slowly: " + ChunkTime.String() + " for 128 KiB and " + x.Of.o.Time.String() + " for all of it are the limits"}
 		case err != nil:
-			return buf, badRequest("the body ended early")
-		case len(buf) >= next:
-			next = len(buf) + chunk
-			deadline()
+			return buf, c.ended(err)
 		}
+		c.read(n)
 	}
+}
+
+// clock holds who sends a body to its time.
+type clock struct {
+	control *http.ResponseController
+	within  time.Duration
+	end     time.Time
+	left    int // bytes until the next chunk has its time
+}
+
+func newClock(w http.ResponseWriter, within time.Duration) *clock {
+	c := &clock{control: http.NewResponseController(w), within: within, end: time.Now().Add(within)}
+	c.chunk()
+	return c
+}
+
+// chunk begins the time of the next one.
+func (c *clock) chunk() {
+	t := time.Now().Add(ChunkTime)
+	if t.After(c.end) {
+		t = c.end
+	}
+	c.left = chunk
+	_ = c.control.SetReadDeadline(t) // not every server has deadlines
+}
+
+// read counts bytes that have come.
+func (c *clock) read(n int) {
+	if c.left -= n; c.left <= 0 {
+		c.chunk()
+	}
+}
+
+// ended says why a body ended before its end.
+func (c *clock) ended(err error) *Problem {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &Problem{http.StatusRequestTimeout, "timeout",
+			"the body came too slowly: " + ChunkTime.String() + " for 128 KiB and " + c.within.String() + " for all of it are the limits"}
+	}
+	return badRequest("the body ended early")
 }
 
 // Use makes buf, which Bodies gave, the body in the place of the one before.

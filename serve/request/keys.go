@@ -89,8 +89,8 @@ func (k *Keyring) Unknown() int { return k.unknown.Len() }
 // Key is the ingest key that the header brings: x-api-key, a bearer token, or the user
 // name of basic authentication, in this order. Empty: none.
 func Key(r *http.Request) string {
-	if k := r.Header.Get("X-Api-Key"); k != "" {
-		return strings.TrimSpace(k)
+	if k := r.Header["X-Api-Key"]; len(k) > 0 && k[0] != "" {
+		return strings.TrimSpace(k[0])
 	}
 	scheme, rest, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	rest = strings.TrimSpace(rest)

@@ -1,0 +1,116 @@
+package metrics
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/systems/windows"
+)
+
+// Windows is a collector of the windows system, read when Prometheus asks: how many windows
+// and records there are in each state and how old the oldest is, and what each processor has
+// done with records. Ages are by the store's clock. What is counted of all windows is the same
+// at every instance that shares the store; what this instance has done is its own.
+type Windows struct {
+	system *windows.System
+	looks  singleflight.Group
+
+	mu   sync.Mutex // guards what follows; held for short work in memory only
+	last *windows.Stats
+	at   time.Time // when it was found
+}
+
+// NewWindows makes the collector.
+func NewWindows(s *windows.System) *Windows { return &Windows{system: s} }
+
+func ofState(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("tidemill_windows"+name, help, []string{"state"}, nil)
+}
+
+func ofProcessor(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("tidemill_windows_processor_"+name, help, []string{"processor"}, nil)
+}
+
+var (
+	windowsCount   = ofState("", "Windows, by state: active ones collect, ready ones wait for their delivery, leased ones are delivered, parked ones are dead until they are replayed.")
+	windowsRecords = ofState("_records", "Records of windows, by the state of their window.")
+	windowsOldest  = ofState("_oldest_seconds", "Age of the oldest window, since its first record, by state; 0: there is none.")
+	windowsLost    = prometheus.NewDesc("tidemill_windows_lost_records_total", "Records that were found missing in their window's store, and are booked as dead.", nil, nil)
+	windowsClosed  = prometheus.NewDesc("tidemill_windows_closed_total", "Windows that this instance has closed because their time was over or all of their records had come.", nil, nil)
+
+	processorRecords = ofProcessor("records_total", "Records that were shown to a processor, those of repeated tries included; read is the reading of stored records.")
+	processorSkipped = ofProcessor("skipped_total", "Records that a processor has skipped.")
+	processorDead    = ofProcessor("dead_total", "Records that died of a processor: it refused them, or failed.")
+	processorFailed  = ofProcessor("failed_total", "Records that a processor failed at; what that means is its setting.")
+	processorSeconds = ofProcessor("seconds_total", "Time spent in a processor.")
+)
+
+// Describe implements prometheus.Collector.
+func (c *Windows) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{windowsCount, windowsRecords, windowsOldest, windowsLost, windowsClosed,
+		processorRecords, processorSkipped, processorDead, processorFailed, processorSeconds} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector. Processors are shown also while the store is away.
+func (c *Windows) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	count := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	}
+	for _, p := range c.system.Processors() {
+		count(processorRecords, float64(p.Records), p.Processor)
+		count(processorSkipped, float64(p.Skipped), p.Processor)
+		count(processorDead, float64(p.Dead), p.Processor)
+		count(processorFailed, float64(p.Failed), p.Processor)
+		count(processorSeconds, p.Took.Seconds(), p.Processor)
+	}
+	st, err := c.look()
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(windowsCount, err)
+		return
+	}
+	count(windowsLost, float64(st.Lost))
+	count(windowsClosed, float64(st.Closed))
+	for _, state := range window.States() {
+		d, age := st.Of(state), 0.0
+		if !d.Oldest.IsZero() {
+			age = max(st.Now.Sub(d.Oldest).Seconds(), 0)
+		}
+		gauge(windowsCount, float64(d.Windows), string(state))
+		gauge(windowsRecords, float64(d.Records), string(state))
+		gauge(windowsOldest, age, string(state))
+	}
+}
+
+// look says how the system stands, as of lookFresh ago at the most. However many scrape at
+// once, it is asked once.
+func (c *Windows) look() (*windows.Stats, error) {
+	c.mu.Lock()
+	st, age := c.last, time.Since(c.at)
+	c.mu.Unlock()
+	if st != nil && age < lookFresh {
+		return st, nil
+	}
+	found, err, _ := c.looks.Do("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+		defer cancel()
+		return c.system.Stats(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	st = found.(*windows.Stats)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last, c.at = st, time.Now()
+	return st, nil
+}

@@ -1,0 +1,98 @@
+package records
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/request"
+	"github.com/tidemill/tidemill/state/project"
+)
+
+// exchange is one request and its answer.
+type exchange struct {
+	h       *Handler
+	w       http.ResponseWriter
+	r       *http.Request
+	door    door
+	code    int // answered; 0: nothing yet
+	body    request.Body
+	large   int64  // bytes of memory that what is made of the body is counted for
+	project string // of the key; empty: none is needed
+}
+
+// end gives back all memory and counts the request.
+func (x *exchange) end(start time.Time) {
+	x.h.running.Add(-1)
+	x.h.stats.request(x.door, x.code, time.Since(start))
+	x.body.Use(nil)
+	x.h.bodies.Release(x.large)
+}
+
+// authenticate finds whose key the request brings, where one is needed.
+func (x *exchange) authenticate() *answer.Problem {
+	if x.h.keys == nil {
+		return nil
+	}
+	key := request.Key(x.r)
+	if key == "" {
+		return answer.Unauthorized("an API key is needed, as X-API-Key or Authorization: Bearer")
+	}
+	o, err := x.h.keys.Find(x.r.Context(), key)
+	switch {
+	case err == nil:
+		x.project = o.Tenant
+		return nil
+	case errors.Is(err, project.ErrUnknown):
+		return answer.Unauthorized("the API key is not known")
+	}
+	x.h.o.Log.WarnContext(x.r.Context(), "keys cannot be checked", "error", err)
+	return answer.Busy("keys cannot be checked now, please retry")
+}
+
+// admit counts records in the project's minute, or refuses them. back takes them out again.
+func (x *exchange) admit(n int) (back func(), p *answer.Problem) {
+	most := x.h.o.Limits.PerMinute
+	if most == 0 {
+		return func() {}, nil
+	}
+	now := x.h.o.Now()
+	ok, until := x.h.minutes.Admit(x.project, n, most, now)
+	if ok {
+		return func() { x.h.minutes.Return(x.project, n, until) }, nil
+	}
+	x.h.stats.record(x.door, limited, n)
+	return nil, &answer.Problem{Code: http.StatusTooManyRequests, Word: "rate_limited", Text: "the records of this minute are used up, or would be with these: at most " + strconv.Itoa(most) + " are taken in a minute",
+		After: int(until.Sub(now)/time.Second) + 1}
+}
+
+// reserve counts memory beside the body's.
+func (x *exchange) reserve(n int64) *answer.Problem {
+	if n <= request.Small {
+		return nil
+	}
+	if !x.h.bodies.Reserve(n) {
+		return answer.Busy("too many large requests at once, please retry")
+	}
+	x.large += n
+	return nil
+}
+
+// answer ends the exchange with JSON.
+func (x *exchange) answer(code int, body []byte) {
+	x.code = code
+	answer.JSON(x.w, code, body)
+}
+
+// fail says a problem.
+func (x *exchange) fail(p *answer.Problem) {
+	x.code = p.Code
+	p.Write(x.w, x.h.o.NewID().String())
+}
+
+// number appends a member of an object, with a comma before it.
+func number(b []byte, name string, n int) []byte {
+	return strconv.AppendInt(append(append(append(b, `,"`...), name...), `":`...), int64(n), 10)
+}

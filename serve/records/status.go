@@ -1,0 +1,93 @@
+package records
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/state/window"
+)
+
+// maxWindows of a batch id are shown.
+const maxWindows = 100
+
+// batchStatus is what is known of a batch id. What processors and topics said of its windows
+// is for operators.
+type batchStatus struct {
+	Batch   string               `json:"batch"`
+	Records int64                `json:"records"` // in all windows that are shown
+	States  map[window.State]int `json:"states"`  // windows in each
+	Windows []windowStatus       `json:"windows"` // the oldest first
+	More    bool                 `json:"more,omitempty"`
+}
+
+type windowStatus struct {
+	ID       string       `json:"id"`
+	Revision uint64       `json:"revision"`
+	State    window.State `json:"state"`
+	Records  int64        `json:"records"`
+	Bytes    int64        `json:"bytes"`
+	Expected int64        `json:"expected,omitempty"`
+	Lost     int64        `json:"lost,omitempty"`
+	Age      int64        `json:"ageSeconds"`
+	Opened   time.Time    `json:"openedAt"`
+	Closed   time.Time    `json:"closedAt,omitzero"`
+	Why      window.Why   `json:"closedBy,omitempty"`
+	Due      time.Time    `json:"dueAt,omitzero"`
+	Tries    int          `json:"failedTries"`
+	Failed   time.Time    `json:"failedAt,omitzero"`
+	Reason   string       `json:"reason,omitempty"` // the kind of its last failure
+}
+
+func windowStatusOf(i *window.Info, now time.Time) windowStatus {
+	s := windowStatus{ID: i.ID, Revision: i.Revision, State: i.State, Records: i.Records, Bytes: i.Bytes, Expected: i.Expect, Lost: i.Lost,
+		Age: max(int64(now.Sub(i.Opened)/time.Second), 0), Opened: utc(i.Opened), Closed: utc(i.Closed), Why: i.Why, Due: utc(i.Due), Tries: i.Tries, Failed: utc(i.Failed)}
+	if !i.Failed.IsZero() {
+		s.Reason = i.Kind.String()
+	}
+	return s
+}
+
+// utc is a time in UTC; the zero time stays.
+func utc(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// status answers what is known of the windows of a batch id.
+func (x *exchange) status(part string) *answer.Problem {
+	if p := x.authenticate(); p != nil {
+		return p
+	}
+	batch, ok := unescaped(part)
+	if !ok {
+		return answer.NotFound("that is no batch id")
+	}
+	s := batchStatus{Batch: batch, States: map[window.State]int{}, Windows: []windowStatus{}}
+	now := x.h.o.Now()
+	for i, err := range x.h.o.Windows.List(x.r.Context(), window.Filter{Batch: batch, Max: maxWindows + 1}) {
+		if err != nil {
+			x.h.o.Log.WarnContext(x.r.Context(), "windows cannot be listed", "batch", batch, "error", err)
+			return answer.Busy("what is known of the batch id cannot be said now, please retry")
+		}
+		if s.More = len(s.Windows) == maxWindows; s.More {
+			break
+		}
+		s.Records += i.Records
+		s.States[i.State]++
+		s.Windows = append(s.Windows, windowStatusOf(i, now))
+	}
+	if len(s.Windows) == 0 {
+		return answer.NotFound("there is no window of this batch id: nothing of it has come, or all that came is delivered")
+	}
+	b, err := json.Marshal(&s)
+	if err != nil {
+		x.h.o.Log.ErrorContext(x.r.Context(), "windows cannot be described", "batch", batch, "error", err)
+		return answer.Busy("what is known of the batch id cannot be said now, please retry")
+	}
+	x.answer(http.StatusOK, b)
+	return nil
+}
