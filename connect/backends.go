@@ -14,6 +14,7 @@ import (
 	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
@@ -22,7 +23,7 @@ import (
 // roles over that it is for; the embedded database has the others.
 type backends struct {
 	intake      queue.Intake
-	queues      queue.Whole                                             // of the embedded database; nil: it is not there
+	queues      *sqlitequeue.Store                                      // of the embedded database; nil: it is not there
 	open        func(ctx context.Context, queue string) (stream, error) // by the queue's name in our own words
 	waits       func(ctx context.Context, queue string) (bool, error)   // whether anything waits there
 	damaged     func(ctx context.Context, queue string) (int, error)    // nil: its bytes are the server's care

@@ -32,10 +32,13 @@ import (
 	"github.com/tidemill/tidemill/systems/bridge"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/windows"
 )
 
 // Systems are the names that can be run.
-func Systems() []string { return []string{analytics.Name, bridge.Name, delivery.Name, crm.Name} }
+func Systems() []string {
+	return []string{analytics.Name, bridge.Name, delivery.Name, crm.Name, windows.Name}
+}
 
 // Options are what is not configuration.
 type Options struct {
@@ -59,6 +62,7 @@ type Instance struct {
 	entries  http.Handler     // takes entries of the embedded bridge; nil: there is none
 	events   http.Handler     // the door of delivery; nil: it does not run
 	business http.Handler     // the door of CRM; nil: it does not run
+	records  http.Handler     // the door of windows; nil: it does not run
 	healthz  http.Handler     // of delivery; nil: it does not run
 	probes   *probe.Probes    // of the embedded bridge, on the common listener; nil: none
 	ports    []*serve.Server  // further listeners
@@ -122,6 +126,11 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 			return nil, err
 		}
 	}
+	if i.runs(windows.Name) {
+		if err = i.windowsOn(ctx, api); err != nil {
+			return nil, err
+		}
+	}
 	i.handle(api, door)
 	return i, nil
 }
@@ -137,6 +146,9 @@ func Configured(c *config.Config) []string {
 	}
 	if c.CRM.Configured() {
 		names = append(names, crm.Name)
+	}
+	if c.Windows.Configured() {
+		names = append(names, windows.Name)
 	}
 	return names
 }

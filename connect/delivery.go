@@ -24,6 +24,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/accept/redisaccept"
+	"github.com/tidemill/tidemill/systems/delivery/accept/sqliteaccept"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
@@ -101,9 +102,11 @@ func (i *Instance) deliveryEmbedded(ctx context.Context, d *deliveryStores) (err
 		return err
 	}
 	d.queues, d.letters, d.projects = b.queues, b.letters, b.projects
-	if d.keys, err = sqliteledger.New(ctx, i.db, sqliteledger.Options{Name: "keys", Now: i.options.Now}); err != nil {
+	keys, err := sqliteledger.New(ctx, i.db, sqliteledger.Options{Name: "keys", Now: i.options.Now})
+	if err != nil {
 		return err
 	}
+	d.keys, d.stroke = keys, sqliteaccept.New(keys, b.queues)
 	d.sent, err = sqliteledger.New(ctx, i.db, sqliteledger.Options{Name: "sent", Now: i.options.Now})
 	return err
 }

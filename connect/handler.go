@@ -11,6 +11,7 @@ import (
 	"github.com/tidemill/tidemill/serve/crm"
 	"github.com/tidemill/tidemill/serve/entries"
 	"github.com/tidemill/tidemill/serve/probe"
+	"github.com/tidemill/tidemill/serve/records"
 )
 
 // handle puts together what the common listener answers: the API and what operators ask
@@ -19,8 +20,7 @@ func (i *Instance) handle(parts *admin.Parts, door http.Handler) {
 	parts.Uses = i.Uses
 	api := admin.New(*parts)
 	i.mux.Handle(admin.Prefix, api)
-	i.mux.Handle("GET /livez", health(i.live))
-	i.mux.Handle("GET /readyz", health(i.takes))
+	i.liveness(i.mux)
 	i.mux.Handle("GET /metrics", i.metricsHandler())
 	profiles := http.NewServeMux()
 	profiles.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -37,6 +37,12 @@ func (i *Instance) handle(parts *admin.Parts, door http.Handler) {
 		i.mux.Handle("GET /healthz", i.healthz)
 	}
 	i.Handler = i.route(door)
+}
+
+// liveness says whether it lives and whether it takes events.
+func (i *Instance) liveness(mux *http.ServeMux) {
+	mux.Handle("GET /livez", health(i.live))
+	mux.Handle("GET /readyz", health(i.takes))
 }
 
 func (i *Instance) metricsHandler() http.Handler {
@@ -61,6 +67,10 @@ func (i *Instance) route(door http.Handler) http.Handler {
 		}
 		if i.business != nil && crm.Serves(r.URL.Path) {
 			i.business.ServeHTTP(w, r)
+			return
+		}
+		if i.records != nil && records.Serves(r.URL.Path) {
+			i.records.ServeHTTP(w, r)
 			return
 		}
 		if door == nil || ours[r.URL.Path] || strings.HasPrefix(r.URL.Path, admin.Prefix) || strings.HasPrefix(r.URL.Path, "/debug/pprof/") {

@@ -32,7 +32,7 @@ func (i *Instance) kafka(ctx context.Context, b *backends) error {
 		if name == analytics.OverflowName && len(c.Overflow) == 0 {
 			continue
 		}
-		if err := kafkaconn.MakeTopic(ctx, client, topics[name], i.config.Kafka.Partitions); err != nil {
+		if err := kafkaconn.MakeTopic(ctx, client, topics[name], i.config.Kafka.Partitions, 0); err != nil {
 			return err
 		}
 	}

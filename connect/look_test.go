@@ -97,7 +97,7 @@ func TestMetrics(t *testing.T) {
 	c.Projects = []config.Project{{Name: "canary-project", Key: tidemill.NewSecret("canary-key")}}
 	c.Delivery.Sites = []config.Site{{ID: "shop", Keys: []tidemill.Secret{tidemill.NewSecret("canary-site-key")}}}
 	c.Delivery.Partners = []partner.Partner{{Name: "p", Endpoint: newPartner(t).URL, AllowHTTP: true, AllowPrivate: []string{"127.0.0.0/8"}}}
-	in := open(t, c, Options{Version: "v1"})
+	in := open(t, c, Options{Version: "v1", Systems: []string{"analytics", "delivery", "windows"}})
 	defer in.Close()
 	stop := running(t, in, nil)
 	defer stop()

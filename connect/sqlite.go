@@ -19,6 +19,7 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse/sqlitewarehouse"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/windows"
 )
 
 // DatabasePath is where the embedded database of a data folder lies.
@@ -35,12 +36,14 @@ func (i *Instance) sqlite(ctx context.Context, b *backends) (err error) {
 	newFolderMetrics(i.metrics, i.config.Data)
 	i.Uses = append(i.Uses, "database: SQLite, "+i.db.Path())
 	capacity, letters := c.QueueMax, c.DeadMax // of each queue; the file has those of all systems
-	if d, m := &i.config.Delivery, &i.config.CRM; !i.runs(analytics.Name) {
+	if d, m, w := &i.config.Delivery, &i.config.CRM, &i.config.Windows; !i.runs(analytics.Name) {
 		switch {
 		case i.runs(delivery.Name):
 			capacity, letters = d.QueueMax, d.DeadMax
 		case i.runs(crm.Name):
 			capacity, letters = m.QueueMax, m.DeadMax
+		case i.runs(windows.Name):
+			capacity, letters = w.QueueMax, w.DeadMax
 		}
 	}
 	queues, err := sqlitequeue.New(ctx, i.db, sqlitequeue.Options{Capacity: capacity, Now: o.Now, Log: o.Log})
@@ -48,7 +51,7 @@ func (i *Instance) sqlite(ctx context.Context, b *backends) (err error) {
 		return err
 	}
 	b.intake, b.damaged = queues, queues.Damaged
-	b.queues, _ = any(queues).(queue.Whole)
+	b.queues = queues
 	b.open = func(_ context.Context, name string) (stream, error) {
 		return queues.Open(name, queue.Options{}).(stream), nil
 	}

@@ -30,6 +30,7 @@ type client struct {
 type apiError struct {
 	Text       string `json:"error"`
 	admin.Sent        // what was done before
+	status     int
 }
 
 func (e *apiError) Error() string { return e.Text }
@@ -72,7 +73,7 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	said := new(apiError)
+	said := &apiError{status: resp.StatusCode}
 	if json.Unmarshal(text, said) == nil && said.Text != "" {
 		return nil, said
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/systems/windows"
 )
 
 type initCmd struct {
@@ -53,6 +54,9 @@ func (c *configCheckCmd) Run(e env) error {
 	cfg, err := c.read(e, nil)
 	if len(c.Systems) == 0 || slices.Contains(c.Systems, bridgeName) {
 		err = errors.Join(err, cfg.Bridge.Check())
+	}
+	if len(c.Systems) == 0 || slices.Contains(c.Systems, windows.Name) {
+		err = errors.Join(err, cfg.CheckWindows())
 	}
 	if err != nil {
 		err = wrongConfig{err}
@@ -103,6 +107,9 @@ func (c *configShowCmd) Run(e env) error {
 	}
 	for _, m := range mistakesOf(cfg.Bridge.Check()) { // who does without the bridge is not disturbed
 		_, _ = fmt.Fprintln(e.err, "tidemill: the bridge would not start:", m)
+	}
+	for _, m := range mistakesOf(cfg.CheckWindows()) {
+		_, _ = fmt.Fprintln(e.err, "tidemill: windows would not start:", m)
 	}
 	if !c.JSON {
 		return cfg.Write(e.out)

@@ -185,7 +185,7 @@ func (l *wholeLetter) print(out io.Writer) error {
 		_, _ = fmt.Fprintf(w, "site\t%s\n", printable(l.Site))
 	case l.Tenant != "":
 		_, _ = fmt.Fprintf(w, "tenant\t%s\n", printable(l.Tenant))
-	default:
+	case l.Project != "":
 		_, _ = fmt.Fprintf(w, "project\t%s\n", printable(l.Project))
 	}
 	_, _ = fmt.Fprintf(w, "event\t%s\nreason\t%s\nreplays\t%d\n", printable(l.Type), l.Reason, l.Replays)

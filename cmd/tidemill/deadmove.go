@@ -83,6 +83,7 @@ func (c *deadReplayCmd) Help() string {
   tidemill dead replay --partner dv360 --after 24h    what a partner did not take since yesterday
   tidemill dead replay --project shop --dry-run       how many it would be
   tidemill dead replay --pipeline crm-events          what CRM's handlers did not take
+  tidemill dead replay --pipeline windows-delivery    records that windows gave up: they come late, into a new window
   tidemill dead replay --all                          all
   tidemill dead replay --all --rate 50/s              all there are now, 50 in a second
 

@@ -60,6 +60,8 @@ type commands struct {
 	CRM        crmCmd                    `cmd:"" name:"crm" help:"Send business events, and see how CRM stands."`
 	Replay     replayCmd                 `cmd:"" help:"Let CRM's handlers run again for events of the sync log."`
 	SyncLog    syncLogCmd                `cmd:"" name:"synclog" help:"See what became of the events of CRM, and why."`
+	Window     windowCmd                 `cmd:"" help:"See where windows of records are; close, replay and fill them."`
+	Search     searchCmd                 `cmd:"" help:"Search the records that windows have delivered."`
 	Dead       deadCmd                   `cmd:"" help:"List, show, edit, replay, delete and export dead letters."`
 	Audit      auditCmd                  `cmd:"" help:"Prove that no event is missing. Exit status 1 when the books do not balance."`
 	Status     statusCmd                 `cmd:"" help:"Show the pipelines and how they stand."`

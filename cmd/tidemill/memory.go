@@ -5,7 +5,11 @@ import (
 	"math"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"time"
+
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/systems/windows"
 )
 
 const (
@@ -14,10 +18,24 @@ const (
 	lazily = 400
 	// How far the heap may grow by collecting lazily (measured, docs/performance.md): on
 	// servers the process stays below 300 MB with what is not heap, and is no slower; the
-	// embedded database, where everything is done in this process, is faster with more.
+	// embedded database, where everything is done in this process, is faster with more. Windows
+	// are to stay below 300 MB on it too, with its caches, which are not heap.
 	roomOnServers = 240 << 20
 	roomEmbedded  = 400 << 20
+	roomOfWindows = 150 << 20 // embedded, alone
 )
+
+// roomOf is the room of these systems.
+func roomOf(cfg *config.Loaded, systems []string) int64 {
+	alone := slices.Equal(systems, []string{windows.Name})
+	switch {
+	case cfg.ClickHouse.URL != "", alone && cfg.WindowsRedis() != "" && cfg.WindowsKafka() != "":
+		return roomOnServers
+	case alone:
+		return roomOfWindows
+	}
+	return roomEmbedded
+}
 
 // boundMemory collects garbage lazily for as long as there is room, until ctx ends. Beyond
 // the room it is collected more often, and where more than half of the room lives, because

@@ -21,7 +21,7 @@ func terminal(rw any) bool {
 type progress struct {
 	out   io.Writer
 	what  string
-	total int
+	total int // below 0: nobody knows
 	bar   *progressbar.ProgressBar
 	said  time.Time
 }
@@ -47,12 +47,19 @@ func (p *progress) set(n int) {
 	}
 	if now := time.Now(); now.Sub(p.said) >= sayEvery {
 		p.said = now
+		if p.total < 0 {
+			_, _ = fmt.Fprintf(p.out, "%d %s\n", n, p.what)
+			return
+		}
 		_, _ = fmt.Fprintf(p.out, "%d of %d %s\n", n, p.total, p.what)
 	}
 }
 
 func (p *progress) end() {
 	if p.bar != nil {
+		if p.total < 0 {
+			_ = p.bar.Clear() // it never finishes by itself
+		}
 		_ = p.bar.Exit()
 	}
 }

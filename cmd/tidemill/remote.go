@@ -12,6 +12,7 @@ import (
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/windows"
 )
 
 // remote are the flags of every command that asks an instance.
@@ -20,6 +21,8 @@ type remote struct {
 	Server string `help:"The running instance. Default: where the configuration listens, http://127.0.0.1:8484. When none runs there, or one on other data than --data, the command opens the data itself." env:"TIDEMILL_SERVER" placeholder:"URL"`
 	Token  string `help:"The API's key, where it has one; better in the environment, where others do not see it." env:"TIDEMILL_TOKEN" placeholder:"KEY"`
 	JSON   bool   `help:"Print JSON: one object, or one a line for listings."`
+
+	about string // a system that the command is about: its data are opened though nothing configures it
 }
 
 // open finds the instance. Somebody who named a server wants that one and no other.
@@ -49,14 +52,14 @@ func (r *remote) open(ctx context.Context, e env) (*client, error) {
 	if _, err := os.Stat(connect.DatabasePath(cfg.Data)); err != nil && cfg.UsesFile() {
 		return nil, fmt.Errorf("nothing runs at %s, and there is no data in %s: start with `tidemill run`, or say where by --server or --data", c.base, cfg.Data)
 	}
-	return offline(ctx, e, cfg)
+	return offline(ctx, e, cfg, r.about)
 }
 
 // offline opens the data in this process. What runs on them elsewhere has locked them. The
-// bridge has none but in the database: its servers are not asked. Delivery and CRM need
-// their secrets and servers to be opened; where they are not there, the rest can still be
-// seen.
-func offline(ctx context.Context, e env, cfg *config.Loaded) (*client, error) {
+// bridge has none but in the database: its servers are not asked. Delivery, CRM and windows
+// need their secrets and servers to be opened; where they are not there, the rest can still
+// be seen.
+func offline(ctx context.Context, e env, cfg *config.Loaded, about string) (*client, error) {
 	open := func(systems []string) (*connect.Instance, error) {
 		return connect.Open(ctx, cfg, connect.Options{Version: buildVersion(), Systems: systems, Log: logger(cfg.Log, e, true)})
 	}
@@ -66,6 +69,9 @@ func offline(ctx context.Context, e env, cfg *config.Loaded) (*client, error) {
 	}
 	if cfg.CRM.Configured() {
 		systems = append(systems, crm.Name)
+	}
+	if cfg.Windows.Configured() || about == windows.Name { // it needs no settings
+		systems = append(systems, windows.Name)
 	}
 	in, err := open(systems)
 	if err != nil && len(systems) > 1 {
@@ -135,6 +141,14 @@ func sameFolder(a, b string) bool {
 	}
 	y, err := os.Stat(b)
 	return err == nil && os.SameFile(x, y)
+}
+
+// aboutWindows are the flags of commands about windows.
+type aboutWindows struct{ remote }
+
+func (r *aboutWindows) ask(ctx context.Context, e env, do func(*client) error) error {
+	r.about = windows.Name
+	return r.remote.ask(ctx, e, do)
 }
 
 // ask opens the instance, runs do, and closes what was opened.

@@ -17,6 +17,7 @@ import (
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/serve"
 	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/windows"
 )
 
 type runCmd struct {
@@ -61,6 +62,9 @@ func (c *runCmd) Run(ctx context.Context, e env) (err error) {
 	if bridge {
 		err = errors.Join(err, cfg.Bridge.Check())
 	}
+	if slices.Contains(systems, windows.Name) {
+		err = errors.Join(err, cfg.CheckWindows())
+	}
 	if err != nil {
 		return wrongConfig{err}
 	}
@@ -74,11 +78,7 @@ func (c *runCmd) Run(ctx context.Context, e env) (err error) {
 	}
 	bounded, unbound := context.WithCancel(ctx)
 	var memory sync.WaitGroup
-	room := int64(roomEmbedded)
-	if cfg.ClickHouse.URL != "" {
-		room = roomOnServers
-	}
-	memory.Go(func() { boundMemory(bounded, e.getenv, room) })
+	memory.Go(func() { boundMemory(bounded, e.getenv, roomOf(cfg, systems)) })
 	defer memory.Wait()
 	defer unbound()
 	signal.Ignore(syscall.SIGPIPE) // whoever read our output may go; the events may not
@@ -177,10 +177,29 @@ const firstTenant = `  tenant      %[1]s, made now. Its key, shown this once:
 
 `
 
+// firstSender is the same where windows alone run.
+const firstSender = `  project     %[1]s, made now. Its key, shown this once:
+
+      %[2]s
+
+  Send records of a batch, and find them when their window is over:
+
+      curl %[3]s/v1/windows/events -H 'X-API-Key: %[2]s' -H 'X-Batch-ID: 20260115100000' -H 'Content-Type: application/json' \
+        -d '{"globalEventId": 1, "day": 20260115, "eventCode": "141", "actor1Name": "BERLIN"}'
+      tidemill window list
+      tidemill search berlin
+
+  Lost it? tidemill run windows --project default=ANOTHER-KEY adds one.
+
+`
+
 // firstKeyOf is how the first key is told, by what it is for.
 func firstKeyOf(systems []string) string {
-	if slices.Equal(systems, []string{crm.Name}) {
+	switch {
+	case slices.Equal(systems, []string{crm.Name}):
 		return firstTenant
+	case slices.Equal(systems, []string{windows.Name}):
+		return firstSender
 	}
 	return firstKey
 }

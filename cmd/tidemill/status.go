@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/url"
 	"text/tabwriter"
 	"time"
+
+	"github.com/tidemill/tidemill/systems/windows"
 )
 
 type auditCmd struct {
@@ -27,15 +30,16 @@ type auditReport struct {
 	Letters   *letterBooks `json:"dead_letters"`
 	Damaged   uint64       `json:"damaged"`
 	Stored    *int64       `json:"stored"`
-	Queues    []queueBooks `json:"queues"` // of a system of many: instead of the sums
+	Queues    []queueBooks `json:"queues"`    // of a system of many: instead of the sums
+	Pipelines []queueBooks `json:"pipelines"` // the same of a system that is not made of queues
 }
 
 // letterBooks are the books of dead letters.
 type letterBooks struct{ Put, Held, Replayed, Discarded, Trimmed uint64 }
 
-// queueBooks are the books of one queue.
+// queueBooks are the books of one queue, or pipeline.
 type queueBooks struct {
-	Queue                              string
+	Queue, Pipeline                    string
 	Accepted, Delivered, Skipped, Dead uint64
 	InFlight                           uint64 `json:"in_flight"`
 	Lost                               uint64
@@ -43,6 +47,7 @@ type queueBooks struct {
 }
 
 func (c *auditCmd) Run(ctx context.Context, e env) error {
+	c.about = c.System
 	return c.ask(ctx, e, func(a *client) error {
 		var got struct {
 			Balanced bool
@@ -73,26 +78,37 @@ func (c *auditCmd) Run(ctx context.Context, e env) error {
 
 func (r *auditReport) print(e env) {
 	_, _ = fmt.Fprintln(e.out, r.System)
-	if len(r.Queues) > 0 {
-		r.printQueues(e)
-	} else {
+	switch {
+	case len(r.Queues) > 0:
+		printBooks(e, "QUEUE", r.Queues)
+	case r.Pipelines != nil:
+		printBooks(e, "PIPELINE", r.Pipelines)
+	default:
 		r.printSums(e)
 	}
 	if r.Balanced {
-		_, _ = fmt.Fprintln(e.out, "The books balance: every accepted event is accounted for.")
+		_, _ = fmt.Fprintln(e.out, "The books balance: every accepted "+r.unit()+" is accounted for.")
 	}
 	for _, f := range r.Faults {
 		_, _ = fmt.Fprintln(e.out, "THE BOOKS DO NOT BALANCE:", f)
 	}
 }
 
-// printQueues shows a row for each queue.
-func (r *auditReport) printQueues(e env) {
+// unit is what the books count, in a word.
+func (r *auditReport) unit() string {
+	if r.System == windows.Name {
+		return "record"
+	}
+	return "event"
+}
+
+// printBooks shows a row for each queue, or pipeline.
+func printBooks(e env, what string, all []queueBooks) {
 	w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "  QUEUE\tACCEPTED\t= DELIVERED\t+ SKIPPED\t+ DEAD\t+ IN FLIGHT\t+ LOST\tLETTERS\t= HELD\t+ REPLAYED\t+ DISCARDED\t+ TRIMMED")
-	for _, q := range r.Queues {
+	_, _ = fmt.Fprintln(w, "  "+what+"\tACCEPTED\t= DELIVERED\t+ SKIPPED\t+ DEAD\t+ IN FLIGHT\t+ LOST\tLETTERS\t= HELD\t+ REPLAYED\t+ DISCARDED\t+ TRIMMED")
+	for _, q := range all {
 		l := q.Letters
-		_, _ = fmt.Fprintf(w, "  %s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", printable(q.Queue), q.Accepted, q.Delivered, q.Skipped, q.Dead, q.InFlight, q.Lost,
+		_, _ = fmt.Fprintf(w, "  %s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", printable(q.Queue+q.Pipeline), q.Accepted, q.Delivered, q.Skipped, q.Dead, q.InFlight, q.Lost,
 			l.Put, l.Held, l.Replayed, l.Discarded, l.Trimmed)
 	}
 	_ = w.Flush()
@@ -146,6 +162,7 @@ func (c *statusCmd) Run(ctx context.Context, e env) error {
 					Settled              struct{ Delivered, Skipped, Dead uint64 }
 					InFlight             uint64  `json:"in_flight"`
 					Pending              *uint64 `json:"pending"`
+					Unread               string  `json:"pending_error"`
 					Last                 string  `json:"last_error"`
 				}
 			}
@@ -169,7 +186,7 @@ func (c *statusCmd) Run(ctx context.Context, e env) error {
 					p.InFlight = *p.Pending
 				}
 				_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", p.Name, p.State, p.Received,
-					p.Settled.Delivered, p.Settled.Skipped, p.Settled.Dead, p.InFlight, p.Breaker, short(p.Last, 60))
+					p.Settled.Delivered, p.Settled.Skipped, p.Settled.Dead, p.InFlight, p.Breaker, short(cmp.Or(p.Last, p.Unread), 60))
 			}
 		}
 		return w.Flush()

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+type searchCmd struct {
+	aboutWindows
+	Query  []string `arg:"" optional:"" help:"What to look for; several words have to be there all. Nothing: the newest records. Behind -- it may begin with a minus."`
+	In     string   `help:"Where: events or mentions." default:"events" placeholder:"events|mentions"`
+	From   string   `help:"Only records of this time or later, or of so long ago at the most: 2026-01-31T12:00:00Z, 2026-01-31, 24h, 7d." placeholder:"TIME"`
+	To     string   `help:"Only records of this time or earlier; a day alone is all of it, in UTC." placeholder:"TIME"`
+	Size   int      `help:"At most so many; 0: all." short:"n" default:"20" placeholder:"N"`
+	Oldest bool     `help:"The oldest first, not the newest."`
+}
+
+// Help is shown by tidemill search --help.
+func (c *searchCmd) Help() string {
+	return `What is written one after the other has to hold all together:
+
+  protest                              a word in any text
+  "human rights"                       words one behind the other, in one text
+  actor1Name:"united states"           the same in one field
+  actor1CountryCode:USA eventCode:141  whole values of codes and numbers
+  eventDate:2025-03                    a day, a month, a year, or an instant
+  eventDate:2025-03-01..2025-03-23     from … to, both included; either may be left out
+  avgTone:<-5  numMentions:>=10        also > and <=, for numbers and dates
+  -protest  -quadClass:4               not so
+
+Words are compared in any case, codes exactly. The shell takes quotes away: put all of it into others.
+
+  tidemill search protest actor1CountryCode:USA
+  tidemill search 'actor1Name:"united states" avgTone:<-5' --from 7d
+  tidemill search --in mentions 'mentionSourceName:bbc.co.uk' --size 100
+  tidemill search -- -protest numMentions:'>=10'
+  tidemill search eventCode:141 --size 0 --json | jq .document.sourceUrl`
+}
+
+// hitLine is a document as the API writes it.
+type hitLine struct {
+	Day, ID  string
+	Document json.RawMessage
+}
+
+// hitsMost is how many hits are asked for at once.
+const hitsMost = 1000
+
+// hitsPage is a page of hits as the API writes it.
+type hitsPage struct {
+	Family  string
+	Total   *int
+	AtLeast bool `json:"at_least"`
+	Hits    []json.RawMessage
+	Next    string
+}
+
+func (c *searchCmd) Run(ctx context.Context, e env) error {
+	if c.Size < 0 {
+		return usageError{fmt.Errorf("--size wants a number of records, or 0 for all, not %d", c.Size)}
+	}
+	now := time.Now()
+	q := query("family", c.In, "q", strings.Join(c.Query, " "), "from", moment(c.From, now), "to", moment(c.To, now))
+	if c.Oldest {
+		q.Set("oldest", "true")
+	}
+	return c.ask(ctx, e, func(a *client) error {
+		var t *table
+		shown, total, atLeast := 0, 0, false
+		failed := func() error {
+			for {
+				want := hitsMost
+				if c.Size > 0 {
+					want = min(want, c.Size-shown)
+				}
+				q.Set("size", strconv.Itoa(want))
+				var page hitsPage
+				if err := a.get(ctx, "search", q, &page); err != nil {
+					return err
+				}
+				if page.Total != nil {
+					total, atLeast = *page.Total, page.AtLeast
+				}
+				if t == nil {
+					t = &table{out: e.out, head: headOf(page.Family), none: "No such records."}
+				}
+				for _, raw := range page.Hits {
+					if err := c.hit(e, t, page.Family, raw); err != nil {
+						return err
+					}
+				}
+				shown += len(page.Hits)
+				if q.Set("after", page.Next); page.Next == "" || c.Size > 0 && shown >= c.Size {
+					return nil
+				}
+			}
+		}()
+		if t != nil && !c.JSON {
+			failed = t.end(failed)
+		}
+		if failed == nil && shown < total {
+			least := ""
+			if atLeast {
+				least = " or more"
+			}
+			_, _ = fmt.Fprintf(e.err, "These are %d of %d%s: --size says how many, --size 0 shows all.\n", shown, total, least)
+		}
+		return failed
+	})
+}
+
+// headOf are the columns of a family.
+func headOf(family string) string {
+	switch family {
+	case "gdelt-events":
+		return "DAY\tID\tACTOR 1\tACTOR 2\tCODE\tTONE\tMENTIONS\tPLACE\tSOURCE"
+	case "gdelt-mentions":
+		return "TIME\tEVENT\tSOURCE\tSENTENCE\tCONFIDENCE\tTONE\tDOCUMENT"
+	}
+	return "DAY\tID\tDOCUMENT"
+}
+
+// hit prints one document.
+func (c *searchCmd) hit(e env, t *table, family string, raw json.RawMessage) error {
+	if c.JSON {
+		return printJSON(e.out, raw)
+	}
+	var h hitLine
+	if err := json.Unmarshal(raw, &h); err != nil {
+		return err
+	}
+	var d map[string]json.RawMessage
+	if err := json.Unmarshal(h.Document, &d); err != nil {
+		return errors.Join(fmt.Errorf("document %s is no JSON object", printable(h.ID)), err)
+	}
+	value := func(name string, n int) string {
+		v := string(d[name])
+		if text := ""; json.Unmarshal(d[name], &text) == nil {
+			v = text
+		}
+		return cmp.Or(short(v, n), "-")
+	}
+	switch family {
+	case "gdelt-events":
+		return t.row(printable(h.Day), short(h.ID, 40), value("actor1Name", 24), value("actor2Name", 24), value("eventCode", 8), value("avgTone", 7), value("numMentions", 8), value("actionGeoFullName", 30), value("sourceUrl", 60))
+	case "gdelt-mentions":
+		return t.row(value("mentionTimeDate", 20), value("globalEventId", 20), value("mentionSourceName", 24), value("sentenceId", 8), value("confidence", 8), value("mentionDocTone", 7), value("mentionIdentifier", 60))
+	}
+	return t.row(printable(h.Day), short(h.ID, 40), short(string(h.Document), 100))
+}

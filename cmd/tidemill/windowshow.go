@@ -1,0 +1,357 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+type windowShowCmd struct {
+	aboutWindows
+	Window  string `arg:"" name:"id" help:"A window's id, as tidemill window list shows it, or a batch id: all windows of that."`
+	Records *int   `help:"Print so many of its records too, byte for byte, one a line; 0: all." placeholder:"N"`
+}
+
+// Help is shown by tidemill window show --help.
+func (c *windowShowCmd) Help() string {
+	return `It says where a window is, what it waits for, what failed the last time, and what can be done. A window that is not there any more was delivered.
+
+  tidemill window show 20250323151500
+  tidemill window show 20250323151500/1742743 --records 10
+  tidemill window show 20250323151500/1742743 --records 0 --json >records.ndjson`
+}
+
+// wholeWindow is what the API says of one window.
+type wholeWindow struct {
+	windowLine
+	Waits   string     `json:"waits_for"`
+	Until   *time.Time `json:"waits_until"`
+	Behind  string
+	Because string
+	Kinds   map[string]int64
+	Damaged int64
+	Counted int64
+}
+
+func (c *windowShowCmd) Run(ctx context.Context, e env) error {
+	if c.Records != nil && *c.Records < 0 {
+		return usageError{fmt.Errorf("--records wants a number, or 0 for all, not %d", *c.Records)}
+	}
+	return c.ask(ctx, e, func(a *client) error {
+		ids, err := c.find(ctx, a)
+		if err != nil {
+			return err
+		}
+		for i, id := range ids {
+			if i > 0 && !c.JSON {
+				_, _ = fmt.Fprintln(e.out)
+			}
+			if err := c.show(ctx, e, a, id); err != nil && (len(ids) == 1 || !notFound(err)) { // of several one may be gone meanwhile
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// find says which windows are meant: the one of that id, or those of a batch id.
+func (c *windowShowCmd) find(ctx context.Context, a *client) (ids []string, err error) {
+	if at := strings.LastIndexByte(c.Window, '/'); at > 0 {
+		if _, err := strconv.ParseUint(c.Window[at+1:], 10, 64); err == nil {
+			err := a.get(ctx, "windows/"+segment(c.Window), nil, new(json.RawMessage))
+			if err == nil || !notFound(err) {
+				return []string{c.Window}, err
+			}
+		}
+	}
+	err = a.lines(ctx, "windows", query("batch", c.Window, "max", strconv.Itoa(windowsShown)), func(line []byte) error {
+		var l windowLine
+		if err := json.Unmarshal(line, &l); err != nil {
+			return err
+		}
+		ids = append(ids, l.ID)
+		return nil
+	})
+	if err == nil && len(ids) == 0 {
+		err = fmt.Errorf("there is no window %s, and none of such a batch id: it was delivered, or nothing came under it; `tidemill window list` shows those there are, `tidemill dead list --system windows` what was given up", printable(c.Window))
+	}
+	return ids, err
+}
+
+// windowsShown is how many windows of a batch id are shown, the oldest.
+const windowsShown = 20
+
+func (c *windowShowCmd) show(ctx context.Context, e env, a *client, id string) error {
+	if c.Records == nil || !c.JSON {
+		var raw json.RawMessage
+		if err := a.get(ctx, "windows/"+segment(id), nil, &raw); err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(e.out, raw)
+		}
+		var w wholeWindow
+		if err := json.Unmarshal(raw, &w); err != nil {
+			return err
+		}
+		if err := w.print(e.out, a.live); err != nil || c.Records == nil {
+			return err
+		}
+		_, _ = fmt.Fprintln(e.out)
+	}
+	return c.records(ctx, e, a, id)
+}
+
+// pageSize is how many records are asked for at once.
+const pageSize = 500
+
+// records prints records of a window: with --json each as the API writes it.
+func (c *windowShowCmd) records(ctx context.Context, e env, a *client, id string) error {
+	left, after := *c.Records, ""
+	for {
+		size := pageSize
+		if *c.Records > 0 {
+			size = min(size, left)
+		}
+		var page struct {
+			Records []json.RawMessage
+			Next    string
+			Lost    int
+		}
+		if err := a.get(ctx, "windows/"+segment(id)+"/records", query("size", strconv.Itoa(size), "after", after), &page); err != nil {
+			return err
+		}
+		for _, raw := range page.Records {
+			if err := c.record(e, raw); err != nil {
+				return err
+			}
+		}
+		if page.Lost > 0 {
+			_, _ = fmt.Fprintf(e.err, "%s not there any more.\n", count(page.Lost, "record is", "records are"))
+		}
+		left -= len(page.Records)
+		if after = page.Next; after == "" || *c.Records > 0 && left <= 0 {
+			return nil
+		}
+	}
+}
+
+func (c *windowShowCmd) record(e env, raw json.RawMessage) error {
+	if c.JSON {
+		return printJSON(e.out, raw)
+	}
+	var r struct {
+		Payload, Damaged string
+		PayloadBase64    string `json:"payload_base64"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return err
+	}
+	text := shownPayload(r.Payload, r.PayloadBase64)
+	if r.Damaged != "" {
+		text = "(" + printable(r.Damaged) + ") " + text
+	}
+	_, err := fmt.Fprintln(e.out, text)
+	return err
+}
+
+// print shows a window to people.
+func (l *wholeWindow) print(out io.Writer, live bool) error {
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	_, _ = fmt.Fprintf(w, "window\t%s\nbatch\t%s\n%s\t%s\n", printable(l.ID), printable(l.Batch), l.State, l.words(live))
+	_, _ = fmt.Fprintf(w, "records\t%s\n", l.counts())
+	if l.Lost > 0 {
+		_, _ = fmt.Fprintf(w, "lost\t%s found missing: booked as dead\n", count(int(l.Lost), "record was", "records were"))
+	}
+	_, _ = fmt.Fprintf(w, "opened\t%s, %s ago\n", l.Opened.Format(time.RFC3339), l.age())
+	if l.Closed != nil {
+		why := map[string]string{"time": "its time was over", "count": "all that were announced had come", "hand": "by hand"}[l.Why]
+		_, _ = fmt.Fprintf(w, "closed\t%s\n", because(stamp(l.Closed), why))
+	}
+	if l.Owner != "" {
+		_, _ = fmt.Fprintf(w, "owner\t%s, until %s unless it is renewed\n", printable(l.Owner), stamp(l.Lease))
+	}
+	_, _ = fmt.Fprintf(w, "tries\t%d failed, handed out %s, replayed %s\n", l.Tries, count(l.Handed, "time", "times"), count(l.Replays, "time", "times"))
+	if l.Failed != nil {
+		_, _ = fmt.Fprintf(w, "failed\t%s  %s  %s\n", stamp(l.Failed), l.Kind, printable(l.Error))
+	}
+	return w.Flush()
+}
+
+// counts say what is in a window.
+func (l *wholeWindow) counts() string {
+	text := whole(l.Records)
+	if l.Expect > 0 {
+		text += " of " + whole(l.Expect)
+	}
+	var by []string
+	for _, k := range sorted(l.Kinds) {
+		by = append(by, whole(l.Kinds[k])+" "+printable(k))
+	}
+	if l.Damaged > 0 {
+		by = append(by, whole(l.Damaged)+" of them damaged")
+	}
+	if len(by) > 0 {
+		text += ": " + strings.Join(by, ", ")
+	}
+	if l.Counted < l.Records {
+		text += fmt.Sprintf(" (of the first %d)", l.Counted)
+	}
+	return text + ", about " + size(l.Bytes)
+}
+
+// size writes a number of bytes.
+func size(n int64) string {
+	switch {
+	case n < 10<<10:
+		return count(int(n), "byte", "bytes")
+	case n < 10<<20:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
+}
+
+// words say what a window waits for, and what can be done.
+func (l *wholeWindow) words(live bool) string {
+	switch l.Waits {
+	case "records":
+		text := "it collects until" + at(l.Until)
+		if l.Expect > 0 {
+			text = fmt.Sprintf("it collects until there are %d records, or%s", l.Expect, at(l.Until))
+		}
+		return text + "; `tidemill window close " + quoted(l.Batch) + "` ends it now"
+	case "retry":
+		return because("its last try failed, and it is tried again"+at(l.Until), l.cause())
+	case "older":
+		return "another window of its batch id goes first: " + printable(l.Behind)
+	case "resume":
+		return "the delivery is paused: `tidemill resume windows-delivery`"
+	case "start":
+		if !live {
+			return "nothing runs that could deliver it: `tidemill run`"
+		}
+		return "the delivery does not run in this instance: `tidemill status` shows how it stands"
+	case "topics":
+		text := because("nothing can be sent just now, and that uses up none of its tries", l.Because)
+		if l.Until != nil {
+			text += "; tried again" + at(l.Until)
+		}
+		return text
+	case "turn":
+		return "it waits for its turn: others are delivered first"
+	case "delivery":
+		return "it is being processed and sent"
+	case "lease":
+		return "whoever had it did not finish; another instance takes it over"
+	case "replay":
+		return because("it failed too often and is kept whole", l.cause()) + "\n\t  when the cause is gone: `tidemill window replay " + quoted(l.ID) + "`"
+	}
+	return l.detail()
+}
+
+// quoted is a word for a shell, shown without steering the terminal.
+func quoted(s string) string {
+	s = printable(s)
+	if strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("/_.:@%+,=-", r))
+	}) || s == "" || s[0] == '-' {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return s
+}
+
+type windowStatusCmd struct{ aboutWindows }
+
+// Help is shown by tidemill window status --help.
+func (c *windowStatusCmd) Help() string {
+	return `OLDEST is the age of the oldest window of a state, since its first record. What PROCESSORS have done is counted since the instance started; records of a window that is tried again are counted again. What a failure of a processor means, its on_error says: by default the records go on as they were.
+
+  tidemill window list --state parked      which failed too often, and why
+  tidemill window show BATCH               where one is
+  tidemill audit windows                   the proof that no record is missing`
+}
+
+// windowsLine is how windows stand, as the API writes it.
+type windowsLine struct {
+	States map[string]struct {
+		Windows, Records int64
+		Age              float64 `json:"oldest_age_seconds"`
+	}
+	Lost, Closed uint64
+	Delivery     struct {
+		State, Breaker string
+		Why            string `json:"breaker_why"`
+	}
+	Processors []struct {
+		Name                           string
+		Records, Skipped, Dead, Failed uint64
+		Seconds                        float64
+	}
+}
+
+func (c *windowStatusCmd) Run(ctx context.Context, e env) error {
+	return c.ask(ctx, e, func(a *client) error {
+		var raw json.RawMessage
+		if err := a.get(ctx, "windows/status", nil, &raw); err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(e.out, raw)
+		}
+		var s windowsLine
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return err
+		}
+		return s.print(e.out, a.live)
+	})
+}
+
+// print shows how windows stand to people.
+func (s *windowsLine) print(out io.Writer, live bool) error {
+	t := table{out: out, head: "STATE\tWINDOWS\tRECORDS\tOLDEST"}
+	for _, state := range []string{"active", "ready", "leased", "parked"} {
+		d, age := s.States[state], "-"
+		if d.Windows > 0 {
+			age = roughly(time.Duration(d.Age * float64(time.Second)))
+		}
+		if err := t.row(state, whole(d.Windows), whole(d.Records), age); err != nil {
+			return err
+		}
+	}
+	if err := t.end(nil); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(out)
+	switch d := s.Delivery; {
+	case !live:
+		_, _ = fmt.Fprintln(out, "Nothing runs; the data were opened to look at them.")
+	case d.Breaker != "closed":
+		_, _ = fmt.Fprintln(out, because("Nothing can be sent just now, and that uses up no tries", d.Why)+".")
+	case d.State == "paused":
+		_, _ = fmt.Fprintln(out, "The delivery is paused: `tidemill resume windows-delivery` ends it.")
+	default:
+		_, _ = fmt.Fprintf(out, "The delivery is %s.\n", printable(d.State))
+	}
+	if s.Lost > 0 {
+		_, _ = fmt.Fprintf(out, "%d RECORDS WERE FOUND MISSING in the store: they are booked as dead.\n", s.Lost)
+	}
+	if n := s.States["parked"].Windows; n > 0 {
+		_, _ = fmt.Fprintf(out, "%s: `tidemill window list --state parked` shows why, `tidemill window replay` delivers them again.\n", count(int(n), "window is parked", "windows are parked"))
+	}
+	if len(s.Processors) == 0 || !live {
+		return nil
+	}
+	p := table{out: out, head: "\nPROCESSOR\tRECORDS\tSKIPPED\tDEAD\tFAILED\tSECONDS"}
+	u := func(n uint64) string { return strconv.FormatUint(n, 10) }
+	var err error
+	for _, x := range s.Processors {
+		err = errors.Join(err, p.row(printable(x.Name), u(x.Records), u(x.Skipped), u(x.Dead), u(x.Failed), strconv.FormatFloat(x.Seconds, 'f', 1, 64)))
+	}
+	return p.end(err)
+}

@@ -1,0 +1,281 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/httpguard"
+	"github.com/tidemill/tidemill/internal/opensearchhttp"
+	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/policy"
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/metrics"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
+	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/rediswindow"
+	"github.com/tidemill/tidemill/state/window/sqlitewindow"
+	"github.com/tidemill/tidemill/systems/windows"
+	"github.com/tidemill/tidemill/systems/windows/gdelt"
+	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/sqliteprogress"
+	"github.com/tidemill/tidemill/systems/windows/process"
+	"github.com/tidemill/tidemill/systems/windows/search"
+	"github.com/tidemill/tidemill/systems/windows/search/opensearchsearch"
+	"github.com/tidemill/tidemill/systems/windows/search/sqlitesearch"
+)
+
+// Names of the windows system's own in what it shares with other systems.
+const (
+	windowsKeys    = "tidemill:window" // the window store's
+	windowsQueues  = "tidemill:window-topics"
+	windowsLetters = "windows:dlq"
+	windowsFiles   = "windows-files" // the intake of files
+)
+
+// windowsStores are what stands behind the roles of the windows system.
+type windowsStores struct {
+	windows  window.Store
+	letters  deadletter.Store
+	topics   windowsTopics
+	events   *search.Schema // of the index
+	mentions *search.Schema
+	index    search.Store     // nil: nothing is indexed here
+	intakes  []windows.Intake // of files
+	projects project.Projects // nil: those of the configuration
+
+	// adopt takes over what another program has in that Redis; nil: there is none.
+	adopt func(context.Context, string) (admin.AdoptedWindows, error)
+
+	redis   redisconn.Client                            // nil: there is none
+	inspect []func(context.Context) []preflight.Finding // of the servers
+}
+
+// windowsOn puts the windows system together with its door: windows and dead letters on the Redis
+// that is named, topics on the Kafka, the index on the OpenSearch, and embedded what has no
+// server.
+func (i *Instance) windowsOn(ctx context.Context, api *admin.Parts) error {
+	w, o := &i.config.Windows, i.options
+	stores, err := i.windowsStores(ctx)
+	if err != nil {
+		return err
+	}
+	if err := i.judge(ctx, stores.inspect); err != nil {
+		return err
+	}
+	steps, err := i.config.WindowsSteps(o.Now)
+	if err != nil {
+		return err
+	}
+	chain, err := process.New(steps, process.Options{Log: o.Log, Now: o.Now})
+	if err != nil {
+		return err
+	}
+	parts := windows.Parts{Intakes: append(stores.topics.intakes, stores.intakes...), Windows: stores.windows, Letters: stores.letters, Chain: chain, Out: stores.topics.out}
+	if stores.index != nil {
+		parts.Index, parts.Readers = stores.index, stores.topics.readers
+	}
+	t := &w.Topics
+	page := w.Page
+	if page == 0 && i.config.WindowsKafka() == "" { // what is embedded has little memory, and no brokers to wait for
+		page = 1000
+	}
+	sys, err := windows.New(parts, windows.Options{
+		Topics: windows.Topics{Event: t.ProcessorEvent, Mention: t.ProcessorMention, Results: t.Results}, BySentence: w.SentenceID,
+		Header: w.Header, Expect: w.ExpectHeader, Store: w.Store, AtOnce: w.AtOnce, Page: page, Sweep: w.Sweep, Tries: w.Tries, Retry: w.Backoff,
+		Record: policy.Retry{Tries: w.Retry.Attempts, Base: w.Retry.Interval, Factor: 1},
+		Log:    o.Log, Now: o.Now, Observe: i.stages.observe})
+	if err != nil {
+		return err
+	}
+	if err := i.windowsDoor(ctx, stores); err != nil {
+		return err
+	}
+	i.systems = append(i.systems, sys.System)
+	books := sys.Books()
+	i.engines.Add(sys.Pipelines, books)
+	i.metrics.MustRegister(metrics.NewWindows(sys))
+	i.checks = append(i.checks, stores.inspect...)
+	i.checks = append(i.checks, func(ctx context.Context) []preflight.Finding { return i.windowsFindings(ctx, sys, stores) })
+	api.Systems = append(api.Systems, admin.System{Name: sys.Name, Pipelines: sys.Pipelines, Books: books, Audit: func(ctx context.Context) (any, bool, error) {
+		a, err := sys.Audit(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		return a, a.Balanced, nil
+	}})
+	api.Windows, api.AdoptWindows = sys, stores.adopt
+	switch api.Letters {
+	case nil:
+		api.Letters = stores.letters
+	case stores.letters:
+	default:
+		api.WindowsLetters = stores.letters
+	}
+	return nil
+}
+
+// windowsStores opens what stands behind the roles.
+func (i *Instance) windowsStores(ctx context.Context) (*windowsStores, error) {
+	c := i.config
+	w := &c.Windows
+	s := &windowsStores{}
+	var err error
+	if s.events, s.mentions, err = w.Schemas(); err != nil {
+		return nil, err
+	}
+	redis, kafka, files := c.WindowsRedis() != "", c.WindowsKafka() != "", w.Files.Folder != "" || w.Files.URL != ""
+	indexed := w.Search.Enabled
+	for _, part := range []struct {
+		wanted bool
+		open   func(context.Context, *windowsStores) error
+	}{
+		{!redis || files || indexed && w.Search.URL == "", i.windowsEmbedded},
+		{redis, i.windowsOnRedis},
+		{indexed && w.Search.URL != "", i.windowsOnOpenSearch},
+		{kafka, i.windowsOnKafka},
+		{!kafka, i.windowsOnQueues},
+		{files, i.windowsFromFiles},
+	} {
+		if !part.wanted {
+			continue
+		}
+		if err := part.open(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// owner is this instance's name, the same after a restart where it can be.
+func (i *Instance) owner() string {
+	if name := i.config.Windows.Instance; name != "" {
+		return name
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unnamed"
+	}
+	if _, port, _ := net.SplitHostPort(i.config.Listen); port != "0" { // one that listens where it can has no other name
+		return host + "/" + i.config.Listen
+	}
+	return fmt.Sprintf("%s/%d", host, os.Getpid())
+}
+
+// windowsEmbedded puts the embedded database behind every role but the topics.
+func (i *Instance) windowsEmbedded(ctx context.Context, s *windowsStores) error {
+	b, w := &backends{}, &i.config.Windows
+	if err := i.openFile(ctx, b); err != nil {
+		return err
+	}
+	s.letters, s.projects = b.letters, b.projects
+	if i.config.WindowsRedis() == "" {
+		store, err := sqlitewindow.New(ctx, i.db, window.Options{Window: w.Window, Lease: w.Lease, Owner: i.owner(), Now: i.options.Now})
+		if err != nil {
+			return err
+		}
+		s.windows = store
+	}
+	if !w.Search.Enabled || w.Search.URL != "" {
+		return nil
+	}
+	index, err := sqlitesearch.New(i.db, sqlitesearch.Options{Now: i.options.Now}, s.events, s.mentions)
+	if err != nil {
+		return err
+	}
+	s.index = index
+	return nil
+}
+
+// windowsOnRedis puts a Redis behind windows and dead letters, under keys of their own.
+func (i *Instance) windowsOnRedis(ctx context.Context, s *windowsStores) error {
+	w, address := &i.config.Windows, i.config.WindowsRedis()
+	client, err := redisconn.Open(ctx, tidemill.NewSecret(string(address)), redisconn.Options{})
+	if err != nil {
+		return err
+	}
+	i.close = append(i.close, func() error { client.Close(); return nil })
+	s.redis = client
+	store, err := rediswindow.New(client, rediswindow.Options{
+		Options: window.Options{Window: w.Window, Lease: w.Lease, Owner: i.owner()}, Prefix: windowsKeys, Shards: w.Shards, TTL: w.Life})
+	if err != nil {
+		return err
+	}
+	s.windows = store
+	s.adopt = func(ctx context.Context, prefix string) (admin.AdoptedWindows, error) {
+		done, err := store.Adopt(ctx, rediswindow.Old{Prefix: prefix})
+		return admin.AdoptedWindows{Batches: done.Batches, Records: done.Records, Lost: done.Lost}, err
+	}
+	if s.letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{
+		Options: deadletter.Options{Max: w.DeadMax, Now: i.options.Now}, Stream: windowsLetters, Pipeline: windows.Delivered}); err != nil {
+		return err
+	}
+	s.inspect = append(s.inspect, func(ctx context.Context) []preflight.Finding { return redisconn.Inspect(ctx, client) })
+	i.Uses = append(i.Uses, fmt.Sprintf("windows: Redis, %s", address))
+	return nil
+}
+
+// windowsOnOpenSearch puts an OpenSearch or Elasticsearch behind the index.
+func (i *Instance) windowsOnOpenSearch(ctx context.Context, s *windowsStores) error {
+	c := &i.config.Windows.Search
+	conn, err := opensearchhttp.Open(ctx, string(c.URL), opensearchhttp.Options{})
+	if err != nil {
+		return err
+	}
+	i.close = append(i.close, func() error { conn.Close(); return nil })
+	index, err := opensearchsearch.New(conn, opensearchsearch.Options{Unmanaged: c.Unmanaged}, s.events, s.mentions)
+	if err != nil {
+		return err
+	}
+	s.index = index
+	s.inspect = append(s.inspect, index.Inspect)
+	i.Uses = append(i.Uses, fmt.Sprintf("index: %s %s, %s", conn.Product(), conn.Version(), c.URL))
+	return nil
+}
+
+// windowsFromFiles reads GDELT files from a folder, or from lists behind a URL.
+func (i *Instance) windowsFromFiles(ctx context.Context, s *windowsStores) error {
+	c := &i.config.Windows.Files
+	o := gdelt.Options{Every: c.Every, Quiet: c.Quiet, Since: c.Since, Remove: c.Remove, Header: i.config.Windows.Header, Pipeline: windowsFiles, Log: i.options.Log, Now: i.options.Now}
+	if c.Quiet == 0 {
+		o.Quiet = -1
+	}
+	add := func(feed, name string, open func(*sqliteprogress.Store, gdelt.Options) (*gdelt.Source, error)) error {
+		files, err := sqliteprogress.New(ctx, i.db, feed, i.options.Now)
+		if err != nil {
+			return err
+		}
+		o.Pipeline = name
+		source, err := open(files, o)
+		if err != nil {
+			return err
+		}
+		i.close = append(i.close, source.Close)
+		s.intakes = append(s.intakes, windows.Intake{Name: name, Source: source})
+		i.Uses = append(i.Uses, "files: "+source.String())
+		return nil
+	}
+	if c.Folder != "" {
+		err := add("folder", windowsFiles, func(files *sqliteprogress.Store, o gdelt.Options) (*gdelt.Source, error) {
+			return gdelt.NewFolder(c.Folder, files, s.letters, o)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if c.URL == "" {
+		return nil
+	}
+	guard, err := httpguard.New(httpguard.Options{Allow: c.AllowPrivate, Plain: c.HTTP, Proxy: true})
+	if err != nil {
+		return err
+	}
+	return add("url", windowsFiles+"-url", func(files *sqliteprogress.Store, o gdelt.Options) (*gdelt.Source, error) {
+		return gdelt.NewURL(string(c.URL), filepath.Join(i.config.Data, windowsFiles), guard, files, s.letters, o)
+	})
+}

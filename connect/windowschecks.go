@@ -1,0 +1,52 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/systems/windows"
+)
+
+// windowsFindings are what an operator of the windows system may want to know of before it
+// hurts.
+func (i *Instance) windowsFindings(ctx context.Context, sys *windows.System, s *windowsStores) []preflight.Finding {
+	w := &i.config.Windows
+	fs := []preflight.Finding{checkProcessors(w)}
+	st, err := sys.Stats(ctx)
+	if err != nil {
+		fs = append(fs, finding("windows", preflight.Fail, err.Error(), "is its server up? records wait at their source until it is"))
+	} else {
+		switch text := fmt.Sprintf("%d active, %d ready, %d leased, %d parked", st.Active.Windows, st.Ready.Windows, st.Leased.Windows, st.Parked.Windows); {
+		case st.Lost > 0:
+			fs = append(fs, finding("windows", preflight.Fail, fmt.Sprintf("%s; %d records are gone that nobody had settled", text, st.Lost), "does Redis evict (maxmemory-policy), was it flushed, was windows.life too short?"))
+		case st.Parked.Windows > 0:
+			fs = append(fs, finding("windows", preflight.Warn, text, "look at the parked ones: tidemill window list --state parked"))
+		default:
+			fs = append(fs, finding("windows", preflight.OK, text, ""))
+		}
+	}
+	if s.index != nil {
+		f := finding("search index", preflight.OK, "answers", "")
+		if err := s.index.Health(ctx); err != nil {
+			f = finding("search index", preflight.Fail, err.Error(), "what was sent waits in its topics until the index is back")
+		}
+		fs = append(fs, f)
+	}
+	return fs
+}
+
+func checkProcessors(w *config.Windows) preflight.Finding {
+	const check = "windows processors"
+	plain := 0
+	for i := range w.Processors {
+		if h := w.Processors[i].HTTP; h != nil && h.AllowHTTP {
+			plain++
+		}
+	}
+	if plain > 0 {
+		return finding(check, preflight.Warn, fmt.Sprintf("%d of %d may send records unencrypted (allowHttp)", plain, len(w.Processors)), "use https, but for services on this machine")
+	}
+	return finding(check, preflight.OK, fmt.Sprintf("%d", len(w.Processors)), "")
+}

@@ -1,0 +1,71 @@
+package connect
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+
+	"github.com/tidemill/tidemill/serve"
+	"github.com/tidemill/tidemill/serve/records"
+	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/state/project/memoryproject"
+)
+
+// windowsDoor makes the door of the windows system, and opens the ports that it is asked to have.
+func (i *Instance) windowsDoor(ctx context.Context, s *windowsStores) error {
+	c := i.config
+	w := &c.Windows
+	projects, err := i.windowsProjects(ctx, s)
+	if err != nil {
+		return err
+	}
+	spool := ""
+	if i.db != nil { // else the data folder is not used
+		spool = filepath.Join(c.Data, "windows-door")
+	}
+	i.records, err = records.New(records.Options{Windows: s.windows, Projects: projects, Header: w.Header, Expect: w.ExpectHeader, Spool: spool,
+		Limits: records.Limits{Time: c.HTTP.BodyTimeout, PerMinute: w.RateLimit}, Now: i.options.Now, Log: i.options.Log, Registerer: i.metrics})
+	if err != nil {
+		return err
+	}
+	if w.Given("server_port") {
+		mux := http.NewServeMux()
+		i.liveness(mux)
+		mux.Handle("/", i.records)
+		if err := i.port(w.ServerPort, "SERVER_PORT", mux, serve.Limits{Connections: c.HTTP.Connections, Body: c.HTTP.BodyTimeout}); err != nil {
+			return err
+		}
+	}
+	if w.Given("actuator_port") {
+		mux := http.NewServeMux()
+		i.liveness(mux)
+		mux.Handle("GET /actuator/health", health(i.takes))
+		mux.Handle("GET /actuator/health/liveness", health(i.live))
+		mux.Handle("GET /actuator/health/readiness", health(i.takes))
+		mux.Handle("GET /actuator/prometheus", i.metricsHandler())
+		mux.Handle("GET /metrics", i.metricsHandler())
+		return i.port(w.ActuatorPort, "ACTUATOR_PORT", mux, serve.Limits{})
+	}
+	return nil
+}
+
+// windowsProjects are those whose records are taken: of the embedded database where that is
+// there, else of the configuration.
+func (i *Instance) windowsProjects(ctx context.Context, s *windowsStores) (project.Projects, error) {
+	if i.projects == nil {
+		i.projects = s.projects
+	}
+	if i.projects != nil {
+		return i.projects, i.ensureProjects(ctx)
+	}
+	if len(i.config.Projects) == 0 {
+		i.options.Log.WarnContext(ctx, "no record is taken by HTTP: no project is configured whose key could be sent, and there is no embedded database that keeps some; set projects")
+	}
+	all := memoryproject.New()
+	for _, p := range i.config.Projects {
+		if err := all.Ensure(ctx, project.Project{ID: project.ID(p.Name), Name: p.Name}, project.HashOf(p.Key)); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,197 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/kafkaconn"
+	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/sink/kafkasink"
+	"github.com/tidemill/tidemill/source/kafkasource"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/redisqueue"
+	"github.com/tidemill/tidemill/systems/windows"
+	"github.com/tidemill/tidemill/systems/windows/record"
+)
+
+// Names of the pipelines at the topics, and what the index's consumer group is called after
+// the service.
+const (
+	windowsEvents        = "windows-events"
+	windowsMentions      = "windows-mentions"
+	windowsIndexEvents   = "windows-index-events"
+	windowsIndexMentions = "windows-index-mentions"
+
+	windowsGroup      = "-group"
+	windowsIndexGroup = "-index"
+)
+
+// windowsTopics are where records come from and go to.
+type windowsTopics struct {
+	intakes []windows.Intake
+	out     windows.Out
+	readers []windows.Reader
+}
+
+// transactions is a window in a transaction.
+type transactions struct{ *kafkasink.Transactions }
+
+// Begin implements windows.Out.
+func (t transactions) Begin(ctx context.Context) (windows.Delivery, error) {
+	x, err := t.Transactions.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// Whole implements windows.Out.
+func (t transactions) Whole() bool { return true }
+
+// windowsOnKafka makes topics of Kafka what records come from, go to and are indexed of.
+func (i *Instance) windowsOnKafka(ctx context.Context, s *windowsStores) error {
+	w, address := &i.config.Windows, i.config.WindowsKafka()
+	t := &w.Topics
+	cluster, err := kafkaconn.Parse(string(address), kafkaconn.Options{})
+	if err != nil {
+		return err
+	}
+	if err := i.windowsMakeTopics(ctx, s, cluster); err != nil {
+		return err
+	}
+	sink, err := kafkasink.New(cluster, kafkasink.Options{})
+	if err != nil {
+		return err
+	}
+	i.close = append(i.close, func() error { sink.Close(); return nil })
+	s.topics.out = windows.Each(sink)
+	if w.Transactional {
+		all, err := kafkasink.NewTransactions(cluster, kafkasink.TransactionOptions{ID: w.Service + "-" + i.owner(), AtOnce: w.AtOnce})
+		if err != nil {
+			return err
+		}
+		i.close = append(i.close, func() error { all.Close(); return nil })
+		s.topics.out = transactions{all}
+	}
+	for _, in := range []struct {
+		name, topic string
+		kind        record.Kind
+	}{{windowsEvents, t.AdapterEvent, record.Event}, {windowsMentions, t.AdapterMention, record.Mention}} {
+		source, err := i.windowsSource(cluster, in.name, in.topic, w.Service+windowsGroup)
+		if err != nil {
+			return err
+		}
+		s.topics.intakes = append(s.topics.intakes, windows.Intake{Name: in.name, Source: source, Kind: in.kind})
+	}
+	s.topics.readers = i.windowsReaders(s)
+	for n := range s.topics.readers {
+		r := &s.topics.readers[n]
+		r.Copies = sink
+		topic := t.ProcessorEvent
+		if r.Dead = t.IndexDead.Event; r.Name == windowsIndexMentions {
+			topic, r.Dead = t.ProcessorMention, t.IndexDead.Mention
+		}
+		if r.Source, err = i.windowsSource(cluster, r.Name, topic, w.Service+windowsIndexGroup); err != nil {
+			return err
+		}
+	}
+	i.Uses = append(i.Uses, fmt.Sprintf("topics: Kafka, %s, %s and %s to %s and %s", cluster, t.AdapterEvent, t.AdapterMention, t.ProcessorEvent, t.ProcessorMention))
+	return nil
+}
+
+// windowsReaders are those of the index, without what they read from; none: nothing is indexed
+// here.
+func (i *Instance) windowsReaders(s *windowsStores) []windows.Reader {
+	if s.index == nil {
+		return nil
+	}
+	return []windows.Reader{{Name: windowsIndexEvents, Schema: s.events}, {Name: windowsIndexMentions, Schema: s.mentions}}
+}
+
+// windowsMakeTopics makes the topics that are not there.
+func (i *Instance) windowsMakeTopics(ctx context.Context, s *windowsStores, cluster *kafkaconn.Cluster) error {
+	t := &i.config.Windows.Topics
+	client, err := cluster.Client()
+	if err != nil {
+		return err
+	}
+	i.close = append(i.close, func() error { client.Close(); return nil })
+	if err := client.Ping(ctx); err != nil {
+		return kafkaconn.Error(err, "connect to Kafka at %s", cluster)
+	}
+	names := []string{t.AdapterEvent, t.AdapterMention, t.ProcessorEvent, t.ProcessorMention}
+	if t.Results != "" {
+		names = append(names, t.Results)
+	}
+	for _, name := range names {
+		if err := kafkaconn.MakeTopic(ctx, client, name, i.config.Kafka.Partitions, 0); err != nil {
+			return err
+		}
+	}
+	if s.index != nil {
+		d := &t.IndexDead
+		if err := kafkaconn.MakeTopic(ctx, client, d.Event, d.EventPartitions, d.EventReplicas); err != nil {
+			return err
+		}
+		if err := kafkaconn.MakeTopic(ctx, client, d.Mention, d.MentionPartitions, d.MentionReplicas); err != nil {
+			return err
+		}
+	}
+	s.inspect = append(s.inspect, func(ctx context.Context) []preflight.Finding { return cluster.Inspect(ctx, client, names...) })
+	return nil
+}
+
+// windowsSource is a member of a consumer group.
+func (i *Instance) windowsSource(cluster *kafkaconn.Cluster, pipeline, topic, group string) (*kafkasource.Source, error) {
+	reports, log := i.sourceReports(), i.options.Log
+	onLost := kafkasource.Stop
+	if i.config.Kafka.OnLost == "continue" {
+		onLost = kafkasource.Continue
+	}
+	s, err := kafkasource.New(cluster, topic, group, kafkasource.Options{Instance: i.config.Windows.Instance, OnLost: onLost, Log: log, Now: i.options.Now, Lost: func(l kafkasource.Loss) {
+		reports.WithLabelValues(pipeline, "lost").Add(float64(l.Records))
+		log.Warn("records are gone that were not settled", "pipeline", pipeline, "topic", l.Topic, "partition", l.Partition,
+			"from", l.From, "to", l.To, "records", l.Records, "cause", l.Cause, "counted", l.Counted)
+	}})
+	if err != nil {
+		return nil, err
+	}
+	i.close = append(i.close, s.Close)
+	return s, nil
+}
+
+// windowsOnQueues makes queues, in Redis or the embedded database, what records go to on their
+// way to the index. Records come by HTTP and from files.
+func (i *Instance) windowsOnQueues(ctx context.Context, s *windowsStores) error {
+	w := &i.config.Windows
+	queues := queue.Whole(nil)
+	if s.redis != nil {
+		var err error
+		if queues, err = redisqueue.New(s.redis, redisqueue.Options{Prefix: windowsQueues, Capacity: w.QueueMax, Shards: w.Shards}); err != nil {
+			return err
+		}
+	} else {
+		queues = i.file.queues
+	}
+	s.topics.out = windows.Each(queue.Sink(queues))
+	s.topics.readers = i.windowsReaders(s)
+	for n := range s.topics.readers {
+		r := &s.topics.readers[n]
+		topic := w.Topics.ProcessorEvent
+		if r.Name == windowsIndexMentions {
+			topic = w.Topics.ProcessorMention
+		}
+		o := queue.Options{Lease: w.Lease, Ordered: true} // of one key the newest comes last
+		// Now, while nothing is in it: a queue that holds records keeps the order it has.
+		if _, err := queues.Set(ctx, topic, func(s *queue.Settings) { s.Ordered = true }); err != nil {
+			if tidemill.KindOf(err) != tidemill.Validation {
+				return err
+			}
+			i.options.Log.WarnContext(ctx, "the topic holds records that were put without order: an older version of one may be indexed after a newer one until it is empty, and the next start", "topic", topic, "error", err)
+			o.Ordered = false
+		}
+		r.Source = queues.Open(topic, o)
+	}
+	return nil
+}
