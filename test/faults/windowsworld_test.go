@@ -1,0 +1,345 @@
+//go:build servers
+
+package faults
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/systems/windows"
+	"github.com/tidemill/tidemill/test/process"
+)
+
+const (
+	// windowsLease is how long a window of an instance that died is kept from others.
+	windowsLease = 2 * time.Second
+	// windowsOpen is how long a window collects, where a test does not say otherwise.
+	windowsOpen = time.Second
+	// afterWindows is how long after a fault everything may take: leases run out, windows
+	// collect, the longest waits between tries pass. The machine is shared.
+	afterWindows = 90 * time.Second
+)
+
+// windowsServers say which of a world's servers are its own, to kill; the others are those
+// that all tests share.
+type windowsServers struct {
+	kafka, search bool
+	redis         []string // settings
+}
+
+// windowsWorld is files of GDELT, instances that collect and deliver, and an index: on a
+// Redis of its own, a Kafka and an OpenSearch, or on the file of the one instance.
+type windowsWorld struct {
+	*world
+	kafka, search *testenv.Server // nil: shared ones
+	brokers       []string        // empty: embedded
+	index         string          // URL of the OpenSearch
+	service       string
+	topics        map[string]string // in-event, out-event, dead-event and the same of mention
+	day           string            // of all records, YYYYMMDD: no other test has it
+	bySentence    bool              // the index has a document for each sentence
+	noIndex       bool              // nothing is indexed
+	forgets       bool              // a topic has lost what was delivered to it
+	config        map[string]any    // of the group windows; nil: no file
+	http          *http.Client
+	members       map[*process.Instance][]string
+	last          *process.Instance // that was started
+
+	mu    sync.Mutex // guards items and what is counted of them
+	items []*windowsItem
+	sent  map[string]int // records, by kind
+	again int            // of them: the same once more
+	load  int            // largest batch
+}
+
+// windowsRounds runs a test in worlds of its own, each with a seed that its name shows. A
+// world of no servers is embedded.
+func windowsRounds(t *testing.T, servers *windowsServers, do func(w *windowsWorld)) {
+	t.Helper()
+	for r := range uint64(*roundsFlag) {
+		seed := *seedFlag + r
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			do(newWindowsWorld(t, servers, rand.New(rand.NewPCG(seed, 0))))
+		})
+	}
+}
+
+func newWindowsWorld(t *testing.T, servers *windowsServers, rnd *rand.Rand) *windowsWorld {
+	t.Helper()
+	w := &windowsWorld{world: &world{T: t, rnd: rnd, began: time.Now(), hits: map[string]int{}, env: map[string]string{"TIDEMILL_LOG_LEVEL": "warn"}},
+		service: testenv.Name("em-"), topics: map[string]string{}, bySentence: rnd.IntN(2) == 0, http: doorClient(16),
+		day:  fmt.Sprintf("%04d%02d%02d", 1000+rand.IntN(900), 1+rand.IntN(12), 1+rand.IntN(28)), // by chance: another round has another
+		sent: map[string]int{}, members: map[*process.Instance][]string{}}
+	w.set("TIDEMILL_WINDOWS_WINDOW", windowsOpen, "TIDEMILL_WINDOWS_SWEEP", "200ms", "TIDEMILL_WINDOWS_LEASE", windowsLease, "TIDEMILL_WINDOWS_PAGE", 100,
+		"TIDEMILL_WINDOWS_STORE", 200, "TIDEMILL_WINDOWS_BACKOFF", "100ms", "RETRY_INTERVAL", 100, "TIDEMILL_WINDOWS_SENTENCE_ID", w.bySentence)
+	if servers == nil {
+		w.files()
+		return w
+	}
+	var up sync.WaitGroup
+	up.Go(func() {
+		w.redis = testenv.Start(t, testenv.PrivateRedis, append([]string{"REDIS_SETTINGS=--appendfsync always --maxmemory-policy noeviction"}, servers.redis...)...)
+	})
+	if servers.kafka {
+		up.Go(func() { w.kafka = testenv.Start(t, testenv.PrivateKafka) })
+	}
+	if servers.search {
+		up.Go(func() { w.search = testenv.Start(t, testenv.PrivateOpenSearch) })
+	}
+	up.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	var err error
+	if w.client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{w.redis.Addr}, DisableRetry: true, DisableCache: true,
+		ForceSingleClient: true, PipelineMultiplex: 1}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.client.Close)
+	w.onServers()
+	t.Logf("ready after %v", time.Since(w.began).Round(time.Millisecond))
+	return w
+}
+
+// set gives variables to instances that are made from now on.
+func (w *windowsWorld) set(pairs ...any) {
+	for i := 0; i < len(pairs); i += 2 {
+		w.env[pairs[i].(string)] = fmt.Sprint(pairs[i+1])
+	}
+}
+
+// onServers lets instances use servers, and topics that are this world's.
+func (w *windowsWorld) onServers() {
+	w.Helper()
+	if w.brokers = []string{""}; w.kafka != nil {
+		w.brokers[0] = w.kafka.Addr
+	} else {
+		w.brokers = testenv.Kafka(w)
+	}
+	if w.search != nil {
+		w.index = w.search.URL
+	} else {
+		w.index = testenv.OpenSearch(w)
+	}
+	for name, variable := range map[string]string{
+		"in-event": "KAFKA_TOPIC_ADAPTER_EVENT", "in-mention": "KAFKA_TOPIC_ADAPTER_MENTION",
+		"out-event": "KAFKA_TOPIC_PROCESSOR_EVENT", "out-mention": "KAFKA_TOPIC_PROCESSOR_MENTION",
+		"dead-event": "KAFKA_TOPIC_DLQ_CONNECT_EVENT_NAME", "dead-mention": "KAFKA_TOPIC_DLQ_CONNECT_MENTION_NAME"} {
+		w.topics[name] = w.service + "-" + name
+		w.set(variable, w.topics[name])
+	}
+	w.set("SERVICE_NAME", w.service, "KAFKA_BOOTSTRAP_SERVERS", strings.Join(w.brokers, ","), "TIDEMILL_KAFKA_PARTITIONS", 3,
+		"TIDEMILL_WINDOWS_REDIS_URL", "redis://"+w.redis.Addr+"/0", "TIDEMILL_WINDOWS_SEARCH_URL", w.index)
+	w.Cleanup(w.clearServers)
+}
+
+// files lets the one instance read files of a folder.
+func (w *windowsWorld) files() {
+	w.Helper()
+	w.set("TIDEMILL_WINDOWS_FILES_FOLDER", w.TempDir(), "TIDEMILL_WINDOWS_FILES_EVERY", "200ms", "TIDEMILL_WINDOWS_FILES_QUIET", 0)
+}
+
+// folder is where files are put.
+func (w *windowsWorld) folder() string { return w.env["TIDEMILL_WINDOWS_FILES_FOLDER"] }
+
+// run makes instances, and starts them.
+func (w *windowsWorld) run(n int) []*process.Instance {
+	w.Helper()
+	args := []string{"windows", "--project", "one=" + keyOf("one")}
+	if w.config != nil {
+		file := filepath.Join(w.TempDir(), "tidemill.yaml")
+		b, err := json.MarshalIndent(map[string]any{"windows": w.config}, "", "  ") // JSON is YAML
+		if err == nil {
+			err = os.WriteFile(file, b, 0o600)
+		}
+		if err != nil {
+			w.Fatal(err)
+		}
+		args = append(args, "--config", file)
+	}
+	var env []string
+	for _, k := range slices.Sorted(maps.Keys(w.env)) {
+		env = append(env, k+"="+w.env[k])
+	}
+	for range n {
+		in := process.New(w, args, env)
+		w.instances = append(w.instances, in)
+		in.Start()
+	}
+	return w.instances
+}
+
+// kills ends an instance without notice, and starts it again. It counts whether it may have
+// been delivering a window.
+func (w *windowsWorld) kills(in *process.Instance) {
+	w.Helper()
+	w.attribute()
+	for range 20 { // where windows are small, few are out
+		if w.status().States["leased"].Windows > 0 {
+			w.hit("killed while windows were out")
+			break
+		}
+		w.pass(5 * time.Millisecond)
+	}
+	in.Kill()
+	w.hit("kill")
+	w.evict(in)
+	in.Begin()
+	w.last = in
+}
+
+// api asks the API of an instance that runs; an error is that there was no answer.
+func (w *windowsWorld) api(method, path string) (status int, body []byte, err error) {
+	r, err := http.NewRequestWithContext(w.Context(), method, "http://"+w.running().Addr+"/api/v1/"+path, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := w.http.Do(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
+}
+
+// must asks what has to be answered well.
+func (w *windowsWorld) must(method, path string) []byte {
+	w.Helper()
+	status, b, err := w.api(method, path)
+	if err != nil || status != http.StatusOK {
+		w.Fatalf("%s %s: %d %.300s, %v", method, path, status, b, err)
+	}
+	return b
+}
+
+// windowsStatus is how windows stand; the zero value where nobody answers.
+type windowsStatus struct {
+	States map[string]struct{ Windows, Records int64 }
+	Lost   uint64
+}
+
+func (w *windowsWorld) status() (st windowsStatus) {
+	if status, b, err := w.api(http.MethodGet, "windows/status"); err != nil || status != http.StatusOK || json.Unmarshal(b, &st) != nil {
+		return windowsStatus{}
+	}
+	return st
+}
+
+// windowsWindow is a window as the API shows it.
+type windowsWindow struct {
+	ID, Batch, State, Owner, Kind, Error string
+	Records                              int64
+	Tries, Handed                        int
+}
+
+func (w *windowsWorld) windows() []windowsWindow {
+	w.Helper()
+	return windowsLines[windowsWindow](w, "windows")
+}
+
+// windowsLines reads a listing.
+func windowsLines[T any](w *windowsWorld, path string) (all []T) {
+	w.Helper()
+	for line := range bytes.Lines(w.must(http.MethodGet, path)) {
+		var x T
+		if err := json.Unmarshal(line, &x); err != nil {
+			w.Fatalf("%s: %v: %.300s", path, err, line)
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+// audit is what the books say; those that do not balance are an answer too.
+func (w *windowsWorld) audit() (a windows.Audit, err error) {
+	w.Helper()
+	out, err := w.running().Try("audit", "windows", "--json")
+	if len(out) > 0 && json.Unmarshal(out, &a) == nil {
+		return a, nil
+	}
+	return a, err
+}
+
+// booksOf are those of a pipeline.
+func booksOf(a windows.Audit, pipeline string) (p windows.PipelineAudit) {
+	for _, p := range a.Pipelines {
+		if p.Pipeline == pipeline {
+			return p
+		}
+	}
+	return p
+}
+
+// The pipelines, in the order of the way of a record.
+const (
+	windowsFiles    = "windows-files"
+	windowsEvents   = "windows-events"
+	windowsMentions = "windows-mentions"
+)
+
+// taken is how many records the intakes have, and how many of them have not ended.
+func taken(a windows.Audit) (accepted, inFlight uint64) {
+	for _, name := range []string{windowsFiles, windowsEvents, windowsMentions} {
+		p := booksOf(a, name)
+		accepted, inFlight = accepted+p.Accepted, inFlight+p.InFlight
+	}
+	return accepted, inFlight
+}
+
+// stored waits until all that was sent is in windows.
+func (w *windowsWorld) stored(within time.Duration) {
+	w.Helper()
+	w.until(within, "everything is in windows", func() bool {
+		a, err := w.audit()
+		accepted, inFlight := taken(a)
+		return err == nil && accepted >= uint64(w.total()) && inFlight == 0
+	})
+}
+
+// quiet waits until nothing is on its way but parked windows: it looks along the way that
+// records go, so that none slips past.
+func (w *windowsWorld) quiet(within time.Duration) windows.Audit {
+	w.Helper()
+	began := time.Now()
+	for _, in := range w.instances {
+		if in.Runs() {
+			if err := in.WaitReady(time.Minute); err != nil {
+				w.Fatal(err)
+			}
+		}
+	}
+	for deadline := began.Add(within); ; time.Sleep(100 * time.Millisecond) { // between two looks at other processes
+		a, err := w.audit()
+		accepted, inFlight := taken(a)
+		if err == nil && accepted >= uint64(w.total()) && inFlight == 0 {
+			st := w.status()
+			if len(st.States) > 0 && st.States["active"].Windows+st.States["ready"].Windows+st.States["leased"].Windows == 0 {
+				a, err = w.audit()
+				if err == nil && !slices.ContainsFunc(a.Pipelines, func(p windows.PipelineAudit) bool { return p.InFlight > 0 }) {
+					w.Logf("quiet after %v", time.Since(began).Round(time.Millisecond))
+					return a
+				}
+			}
+		}
+		if time.Now().After(deadline) {
+			w.Fatalf("not quiet after %v: %d sent; %+v, %v; %+v", within, w.total(), a, err, w.status())
+		}
+	}
+}
