@@ -24,7 +24,7 @@ type Services struct {
 }
 
 // ports are the variables by which scripts/services is told a server's port.
-var ports = map[string]string{"redis": "REDIS_PORT", "postgres": "POSTGRES_PORT", "clickhouse": "CLICKHOUSE_PORT", "mosquitto": "MQTT_PORT"}
+var ports = map[string]string{"redis": "REDIS_PORT", "postgres": "POSTGRES_PORT", "clickhouse": "CLICKHOUSE_PORT", "mosquitto": "MQTT_PORT", "kafka": "KAFKA_PORT"}
 
 // StartServices starts servers by their names in scripts/services, with settings as it
 // takes them ("REDIS_SETTINGS=--appendonly no"). It is called from the root of the

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime/pprof"
+	"time"
+)
+
+// part is what a contender's process does.
+type part struct {
+	What     string // store, deliver or both
+	Records  int
+	Kafka    string // host:port; empty: embedded
+	Redis    string
+	In, Out  string // before the names of topics
+	Group    string // of consumers
+	Whole    bool   // a window is one transaction
+	Many     bool   // a limit that writes several records by one command
+	Folder   string // where files are
+	Profile  string
+	Page     int // records of a window in memory at a time; 0: as it ships
+	Together int // records stored together; 0: as it ships
+	Memory   int // MiB at which garbage is collected more often; 0: as it ships
+
+	in  *bufio.Reader
+	out io.Writer
+}
+
+// report is what a contender says at the end.
+type report struct {
+	Stored    int    `json:"stored"`    // records that are in the store, by its own count
+	Delivered int    `json:"delivered"` // records that were sent
+	Failed    string `json:"failed,omitempty"`
+}
+
+func (p *part) flags(f *flag.FlagSet) {
+	f.IntVar(&p.Records, "records", 300_000, "")
+	f.StringVar(&p.Kafka, "kafka", "", "")
+	f.StringVar(&p.Redis, "redis", "", "")
+	f.StringVar(&p.In, "in", "", "")
+	f.StringVar(&p.Out, "out", "", "")
+	f.StringVar(&p.Group, "group", "", "")
+	f.BoolVar(&p.Whole, "whole", false, "")
+	f.BoolVar(&p.Many, "many", false, "")
+	f.StringVar(&p.Folder, "folder", "", "")
+	f.StringVar(&p.Profile, "profile", "", "")
+	f.IntVar(&p.Page, "page", 0, "")
+	f.IntVar(&p.Together, "together", 0, "")
+	f.IntVar(&p.Memory, "memory", 0, "")
+}
+
+// Topics, in and out.
+const (
+	event   = "-event"
+	mention = "-mention"
+)
+
+// begin and end enclose what is measured: who measures looks, and says that it goes on.
+func (p *part) begin() error {
+	p.say("begin")
+	if p.Profile == "" {
+		return nil
+	}
+	f, err := os.Create(p.Profile)
+	if err != nil {
+		return err
+	}
+	return pprof.StartCPUProfile(f)
+}
+
+func (p *part) end() {
+	pprof.StopCPUProfile()
+	p.say("end")
+}
+
+func (p *part) say(what string) {
+	_, _ = fmt.Fprintln(p.out, what)
+	_, _ = p.in.ReadString('\n') // nobody is there: it goes on
+}
+
+func (p *part) report(r report) error { return json.NewEncoder(p.out).Encode(r) }
+
+// patience is how long anything may take that is measured.
+const patience = 2 * time.Minute
+
+// within waits for what tells of its end by closing a channel.
+func within(ctx context.Context, done <-chan struct{}, ended <-chan error, what string) error {
+	select {
+	case <-done:
+		return nil
+	case err := <-ended:
+		return fmt.Errorf("%s: it ended before all was done: %w", what, err)
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(patience):
+		return fmt.Errorf("%s: not all of it was done in %v", what, patience)
+	}
+}
