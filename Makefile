@@ -57,6 +57,7 @@ bench: ## measure the systems as they are shipped (minutes)
 	$(GO) run ./bench/bridge
 	$(GO) run ./bench/queue
 	$(GO) run ./bench/crm
+	$(GO) run ./bench/windows
 
 clean: ## delete what was built
 	rm -rf bin test/sdk/node_modules

@@ -21,6 +21,7 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/handler"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
+	"github.com/tidemill/tidemill/systems/windows"
 )
 
 // foreign are metrics of others, with their labels: Prometheus's own, and the kubelet's.
@@ -49,7 +50,8 @@ func shown(t *testing.T) map[string][]string {
 	c.Delivery.Partners = []partner.Partner{{Name: "crm", Endpoint: partners.URL, AllowHTTP: true, AllowPrivate: []string{"127.0.0.0/8", "::1/128"}}}
 	c.CRM.Tenants = []config.CRMTenant{{ID: "club", Keys: []tidemill.Secret{tidemill.NewSecret("a-long-random-tenant-key")}}}
 	c.CRM.Handlers = []config.CRMHandler{{Name: "names", Types: []string{"member.*"}, Attributes: handler.Mapping{{Attribute: "name", From: "payload.name"}}}}
-	in, err := connect.Open(t.Context(), c, connect.Options{Version: "v1", Systems: []string{analytics.Name, delivery.Name, crm.Name}})
+	c.Windows.Processors = []config.WindowsProcessor{{Filter: &config.WindowsFilter{Keep: "true"}}}
+	in, err := connect.Open(t.Context(), c, connect.Options{Version: "v1", Systems: []string{analytics.Name, delivery.Name, crm.Name, windows.Name}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +74,12 @@ func shown(t *testing.T) map[string][]string {
 		r := httptest.NewRequest("POST", path, strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("X-Idempotency-Key", "1")
-		if strings.HasPrefix(path, "/v1/crm/") {
+		switch {
+		case strings.HasPrefix(path, "/v1/crm/"):
 			r.Header.Set("Authorization", "Bearer a-long-random-tenant-key")
+		case strings.HasPrefix(path, "/v1/windows/"):
+			r.Header.Set("Authorization", "Bearer a-long-random-ingest-key")
+			r.Header.Set("X-Batch-ID", "b")
 		}
 		in.Handler.ServeHTTP(httptest.NewRecorder(), r)
 	}
@@ -81,6 +87,8 @@ func shown(t *testing.T) map[string][]string {
 		{"event":"bought","distinct_id":"user-1","properties":{}}, {"event":"bought","distinct_id":"undefined","properties":{}}]}`)
 	send("/collect", `{"eventType":"custom_event","timestamp":"`+time.Now().UTC().Format(time.RFC3339)+`","siteId":"shop"}`)
 	send("/v1/crm/events", `{"id":"1","type":"member.created","tenantId":"club","identity":{"externalId":"m-1"},"occurredAt":"2026-01-15T10:00:00Z","payload":{"name":"Ann"}}`)
+	send("/v1/windows/events", `{"globalEventId":1}`)
+	await(t, in.Handler, `tidemill_windows_door_records_total{door="events",verdict="accepted"} 1`)
 	await(t, in.Handler, `tidemill_messages_settled_total{fate="delivered",pipeline="analytics"} 1`)
 	await(t, in.Handler, `tidemill_messages_settled_total{fate="delivered",pipeline="crm-events"} 1`)
 	return labelsOf(await(t, in.Handler, `tidemill_partner_success_ratio{partner="crm"} 1`))
@@ -130,8 +138,8 @@ var (
 	grouping = regexp.MustCompile(`\b(?:by|without|on|ignoring)\s*\(([^)]*)\)`)
 )
 
-// golden are the product's own metrics as connect promises them, but for those of CRM, whose
-// names package metrics holds to the letter.
+// golden are the product's own metrics as connect promises them, but for those of CRM and of
+// windows, of which what runs here shows the names.
 func golden(t *testing.T) []string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "connect", "testdata", "metrics.golden"))
@@ -220,7 +228,8 @@ func TestDashboardsAndAlertsUseMetricsAndLabelsThatThereAre(t *testing.T) {
 				t.Errorf("%s uses %s, which is not there", where, name)
 				continue
 			}
-			if own := strings.HasPrefix(name, "tidemill_") && !strings.HasPrefix(name, "tidemill_crm_"); own && !slices.Contains(promised, name) && !slices.Contains(promised, family(name)) {
+			own := strings.HasPrefix(name, "tidemill_") && !strings.HasPrefix(name, "tidemill_crm_") && !strings.HasPrefix(name, "tidemill_windows")
+			if own && !slices.Contains(promised, name) && !slices.Contains(promised, family(name)) {
 				t.Errorf("%s uses %s, which is not in metrics.golden", where, name)
 			}
 			for _, l := range labelName.FindAllStringSubmatch(m[2], -1) {
