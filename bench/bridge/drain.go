@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
 )
 
@@ -94,13 +95,13 @@ func (b *bench) drain(c contender, on *broker, side far) func(context.Context, *
 				err = fmt.Errorf("the far side heard %d messages about %d entries of %d", h.Messages, h.Entries, b.entries)
 			}
 			wanted += h.Acks
-			r.problem(err)
+			figures.Note(&r.Problem, err)
 		}
 		published, err := on.took(wanted)
 		if err == nil && published != wanted {
 			err = fmt.Errorf("%d messages were published, not %d", published, wanted)
 		}
-		r.problem(err)
+		figures.Note(&r.Problem, err)
 		return b.ctl.Do(ctx, b.ctl.B().Del().Key(at.stream).Build()).Error()
 	}
 }

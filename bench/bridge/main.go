@@ -21,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
 )
 
@@ -154,7 +155,7 @@ func measureAll(ctx context.Context, o options) error {
 				continue
 			}
 			r := &result{Round: round + 1, Name: m.name}
-			r.problem(m.do(ctx, r))
+			figures.Note(&r.Problem, m.do(ctx, r))
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -162,14 +163,14 @@ func measureAll(ctx context.Context, o options) error {
 				bad++
 				for _, k := range []*broker{b.ready, b.stock} { // what is still under way is not the next one's
 					_, err := k.took(-1)
-					r.problem(err)
+					figures.Note(&r.Problem, err)
 				}
 			}
 			now = append(now, r)
 			compare(now, m, r)
 			results[m.name] = append(results[m.name], r)
 			if o.json {
-				r.json(os.Stdout)
+				figures.JSON(os.Stdout, r)
 			} else {
 				fmt.Println(r.line())
 			}
@@ -182,7 +183,7 @@ func measureAll(ctx context.Context, o options) error {
 	for _, m := range all {
 		s := summary(m.name, results[m.name])
 		if o.json {
-			s.json(os.Stdout)
+			figures.JSON(os.Stdout, s)
 			continue
 		}
 		if s.Latency != nil && !latency {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/systems/crm/event"
 )
 
@@ -105,7 +106,7 @@ func TestASummaryHasMediansAndEveryProblem(t *testing.T) {
 		t.Errorf("summary is %+v", s)
 	}
 	var b bytes.Buffer
-	if s.json(&b); !json.Valid(b.Bytes()) || !strings.Contains(s.line(), "PROBLEM") {
+	if figures.JSON(&b, s); !json.Valid(b.Bytes()) || !strings.Contains(s.line(), "PROBLEM") {
 		t.Errorf("it is shown as %s and %s", b.Bytes(), s.line())
 	}
 }

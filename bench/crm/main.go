@@ -22,6 +22,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
 )
 
@@ -139,7 +140,7 @@ func measureAll(ctx context.Context, o options) error {
 		var now []*result
 		for _, m := range all {
 			r := &result{Round: round + 1, Name: m.name}
-			r.problem(m.do(r))
+			figures.Note(&r.Problem, m.do(r))
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -166,7 +167,7 @@ func measureAll(ctx context.Context, o options) error {
 
 func (o *options) print(r *result) {
 	if o.json {
-		r.json(os.Stdout)
+		figures.JSON(os.Stdout, r)
 		return
 	}
 	fmt.Println(r.line())

@@ -23,6 +23,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
 )
 
@@ -143,7 +144,7 @@ func measureAll(ctx context.Context, o options) error {
 				continue
 			}
 			r := &result{Round: round + 1, Name: m.name}
-			r.problem(m.do(r))
+			figures.Note(&r.Problem, m.do(r))
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -154,7 +155,7 @@ func measureAll(ctx context.Context, o options) error {
 			compare(now, m, r)
 			results[m.name] = append(results[m.name], r)
 			if o.json {
-				r.json(os.Stdout)
+				figures.JSON(os.Stdout, r)
 			} else {
 				fmt.Println(r.line())
 			}
@@ -167,7 +168,7 @@ func measureAll(ctx context.Context, o options) error {
 	for _, m := range all {
 		s := summary(m.name, results[m.name])
 		if o.json {
-			s.json(os.Stdout)
+			figures.JSON(os.Stdout, s)
 			continue
 		}
 		if s.Latency != nil && !latency {

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
-	"strings"
 	"time"
 
 	"github.com/tidemill/tidemill/bench/figures"
@@ -33,64 +30,34 @@ type result struct {
 	late []time.Duration // of each job
 }
 
-// problem keeps what went wrong; nil is nothing.
-func (r *result) problem(err error) {
-	switch {
-	case err == nil:
-	case r.Problem == "":
-		r.Problem = err.Error()
-	default:
-		r.Problem += "; " + err.Error()
-	}
-}
-
-func (r *result) json(w io.Writer) {
-	if b, err := json.Marshal(r); err == nil {
-		_, _ = fmt.Fprintf(w, "%s\n", b)
-	}
-}
-
 // Heads of the columns of line.
 var (
-	rateHead    = fmt.Sprintf("%-40s %9s %9s %9s %9s %9s %9s %9s %9s %9s %9s", "", "jobs/s", "own µs", "server µs", "RSS MiB", "server MiB", "bytes/job", "of bullmq", "of asynq", "of limit", "of without")
-	latencyHead = fmt.Sprintf("%-40s %9s %9s %9s %9s %9s", "add → handler, ms", "p50", "p90", "p99", "p99.9", "max")
+	rateHead    = figures.Head(40, "", "jobs/s", "own µs", "server µs", "RSS MiB", "server MiB", "bytes/job", "of bullmq", "of asynq", "of limit", "of without")
+	latencyHead = figures.Head(40, "add → handler, ms", "p50", "p90", "p99", "p99.9", "max")
 )
 
 // line is one row of what is printed while it runs.
 func (r *result) line() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-40s", r.Name)
-	cell := func(format string, v float64) {
-		if v == 0 {
-			fmt.Fprintf(&b, " %9s", "")
-			return
-		}
-		fmt.Fprintf(&b, " %9s", fmt.Sprintf(format, v))
-	}
+	row := figures.NewRow(40, r.Name)
 	switch {
 	case r.Latency != nil:
-		for _, v := range []float64{r.Latency.P50, r.Latency.P90, r.Latency.P99, r.Latency.P999, r.Latency.Max} {
-			cell("%.2f", v)
-		}
-		fmt.Fprintf(&b, "   own %.0f µs, server %.0f µs a job", r.Own, r.Server)
+		row.Quantiles(r.Latency)
+		row.Text("   own %.0f µs, server %.0f µs a job", r.Own, r.Server)
 	case r.Fair != 0:
-		fmt.Fprintf(&b, " Jain's index %.3f", r.Fair)
+		row.Text(" Jain's index %.3f", r.Fair)
 	default:
-		cell("%.0f", r.Rate)
-		cell("%.1f", r.Own)
-		cell("%.1f", r.Server)
-		cell("%.0f", r.RSS)
-		cell("%.0f", r.ServerRSS)
-		cell("%.0f", r.Bytes)
-		cell("%.2f", r.BullMQ)
-		cell("%.2f", r.Asynq)
-		cell("%.2f", r.Limit)
-		cell("%.2f", r.Without)
+		row.Cell("%.0f", r.Rate)
+		row.Cell("%.1f", r.Own)
+		row.Cell("%.1f", r.Server)
+		row.Cell("%.0f", r.RSS)
+		row.Cell("%.0f", r.ServerRSS)
+		row.Cell("%.0f", r.Bytes)
+		row.Cell("%.2f", r.BullMQ)
+		row.Cell("%.2f", r.Asynq)
+		row.Cell("%.2f", r.Limit)
+		row.Cell("%.2f", r.Without)
 	}
-	if r.Problem != "" {
-		fmt.Fprintf(&b, "  PROBLEM: %s", r.Problem)
-	}
-	return strings.TrimRight(b.String(), " ")
+	return row.End(r.Problem)
 }
 
 // compare fills a round's ratios: to those who do the same.
@@ -117,28 +84,12 @@ func compare(round []*result, m measurement, r *result) {
 // summary is the medians of one measurement over its rounds; the latency is that of all jobs
 // of all rounds together.
 func summary(name string, rounds []*result) *result {
-	of := func(get func(*result) float64) float64 {
-		var v []float64
-		for _, r := range rounds {
-			if x := get(r); x != 0 {
-				v = append(v, x)
-			}
-		}
-		return figures.Median(v)
-	}
-	s := &result{
-		Name: name, Jobs: rounds[0].Jobs,
-		Seconds: of(func(r *result) float64 { return r.Seconds }), Rate: of(func(r *result) float64 { return r.Rate }),
-		Own: of(func(r *result) float64 { return r.Own }), Server: of(func(r *result) float64 { return r.Server }),
-		RSS: of(func(r *result) float64 { return r.RSS }), ServerRSS: of(func(r *result) float64 { return r.ServerRSS }),
-		Bytes: of(func(r *result) float64 { return r.Bytes }), Fair: of(func(r *result) float64 { return r.Fair }),
-		BullMQ: of(func(r *result) float64 { return r.BullMQ }), Asynq: of(func(r *result) float64 { return r.Asynq }),
-		Limit: of(func(r *result) float64 { return r.Limit }), Without: of(func(r *result) float64 { return r.Without }),
-	}
+	s := &result{Name: name, Jobs: rounds[0].Jobs}
+	figures.Medians(s, rounds)
 	for _, r := range rounds {
 		s.late = append(s.late, r.late...)
 		if r.Problem != "" {
-			s.problem(fmt.Errorf("round %d: %s", r.Round, r.Problem))
+			figures.Note(&s.Problem, fmt.Errorf("round %d: %s", r.Round, r.Problem))
 		}
 	}
 	s.Latency = figures.QuantilesOf(s.late)

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
 )
 
@@ -51,7 +52,7 @@ func (b *bench) measure(ctx context.Context, m measurement) []*result {
 	r := &result{Name: m.name}
 	looks, err := b.play(ctx, m)
 	if err != nil {
-		r.problem(err)
+		figures.Note(&r.Problem, err)
 		return []*result{r}
 	}
 	all := []*result{r}

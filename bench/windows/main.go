@@ -20,6 +20,7 @@ import (
 	"regexp"
 	"syscall"
 
+	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
@@ -200,7 +201,7 @@ func measureAll(ctx context.Context, o options) error {
 
 func (o *options) print(r *result) {
 	if o.json {
-		r.json(os.Stdout)
+		figures.JSON(os.Stdout, r)
 		return
 	}
 	fmt.Println(r.line())

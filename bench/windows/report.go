@@ -1,12 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tidemill/tidemill/bench/figures"
@@ -39,50 +36,22 @@ func (r *result) fill(from, to spent) {
 // all is the CPU of all processes.
 func (r *result) all() float64 { return r.Own + r.Redis + r.Kafka }
 
-// problem keeps what went wrong; nil is nothing.
-func (r *result) problem(err error) {
-	switch {
-	case err == nil:
-	case r.Problem == "":
-		r.Problem = err.Error()
-	default:
-		r.Problem += "; " + err.Error()
-	}
-}
-
-func (r *result) json(w io.Writer) {
-	if b, err := json.Marshal(r); err == nil {
-		_, _ = fmt.Fprintf(w, "%s\n", b)
-	}
-}
-
 // head is above the columns of line.
-var head = fmt.Sprintf("%-62s %9s %9s %9s %9s %9s %9s %9s %9s %9s", "", "seconds", "records/s", "own µs", "redis µs", "kafka µs", "all µs", "RSS MiB", "of limit", "by CPU")
+var head = figures.Head(62, "", "seconds", "records/s", "own µs", "redis µs", "kafka µs", "all µs", "RSS MiB", "of limit", "by CPU")
 
 // line is one row of what is printed while it runs.
 func (r *result) line() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-62s", r.Name)
-	cell := func(format string, v float64) {
-		if v == 0 {
-			fmt.Fprintf(&b, " %9s", "")
-			return
-		}
-		fmt.Fprintf(&b, " %9s", fmt.Sprintf(format, v))
-	}
-	cell("%.2f", r.Seconds)
-	cell("%.0f", r.Rate)
-	cell("%.1f", r.Own)
-	cell("%.1f", r.Redis)
-	cell("%.1f", r.Kafka)
-	cell("%.1f", r.all())
-	cell("%.0f", r.RSS)
-	cell("%.2f", r.Limit)
-	cell("%.2f", r.LimitCPU)
-	if r.Problem != "" {
-		fmt.Fprintf(&b, "  PROBLEM: %s", r.Problem)
-	}
-	return strings.TrimRight(b.String(), " ")
+	row := figures.NewRow(62, r.Name)
+	row.Cell("%.2f", r.Seconds)
+	row.Cell("%.0f", r.Rate)
+	row.Cell("%.1f", r.Own)
+	row.Cell("%.1f", r.Redis)
+	row.Cell("%.1f", r.Kafka)
+	row.Cell("%.1f", r.all())
+	row.Cell("%.0f", r.RSS)
+	row.Cell("%.2f", r.Limit)
+	row.Cell("%.2f", r.LimitCPU)
+	return row.End(r.Problem)
 }
 
 // compare fills the ratios to the fastest limit of the same round, and to the one that needs
@@ -103,25 +72,11 @@ func compare(round []*result, m measurement, r *result) {
 
 // summary is the medians of one measurement over its rounds.
 func summary(name string, rounds []*result) *result {
-	of := func(get func(*result) float64) float64 {
-		var v []float64
-		for _, r := range rounds {
-			if x := get(r); x != 0 {
-				v = append(v, x)
-			}
-		}
-		return figures.Median(v)
-	}
-	s := &result{
-		Name: name, Records: rounds[0].Records,
-		Seconds: of(func(r *result) float64 { return r.Seconds }), Rate: of(func(r *result) float64 { return r.Rate }),
-		Own: of(func(r *result) float64 { return r.Own }), Redis: of(func(r *result) float64 { return r.Redis }),
-		Kafka: of(func(r *result) float64 { return r.Kafka }), RSS: of(func(r *result) float64 { return r.RSS }),
-		Limit: of(func(r *result) float64 { return r.Limit }), LimitCPU: of(func(r *result) float64 { return r.LimitCPU }),
-	}
+	s := &result{Name: name, Records: rounds[0].Records}
+	figures.Medians(s, rounds)
 	for _, r := range rounds {
 		if r.Problem != "" {
-			s.problem(fmt.Errorf("round %d: %s", r.Round, r.Problem))
+			figures.Note(&s.Problem, fmt.Errorf("round %d: %s", r.Round, r.Problem))
 		}
 	}
 	return s

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
@@ -96,7 +97,7 @@ func TestASummaryHasMediansAndEveryProblem(t *testing.T) {
 		t.Errorf("summary is %+v", s)
 	}
 	var b bytes.Buffer
-	if s.json(&b); !json.Valid(b.Bytes()) || !strings.Contains(s.line(), "PROBLEM") {
+	if figures.JSON(&b, s); !json.Valid(b.Bytes()) || !strings.Contains(s.line(), "PROBLEM") {
 		t.Errorf("it is shown as %s and %s", b.Bytes(), s.line())
 	}
 }
