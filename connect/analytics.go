@@ -31,7 +31,7 @@ func (i *Instance) analytics(ctx context.Context, api *admin.Parts) (http.Handle
 		return nil, err
 	}
 	i.projects = b.projects
-	if err := i.ensureProjects(ctx); err != nil {
+	if err := i.ensureProjects(ctx, i.projects); err != nil {
 		return nil, err
 	}
 	agents, err := enrich.NewAgents(enrich.AgentsOptions{})

@@ -157,9 +157,9 @@ func Configured(c *config.Config) []string {
 func (i *Instance) runs(system string) bool { return slices.Contains(i.options.Systems, system) }
 
 // ensureProjects makes the configured projects and keys.
-func (i *Instance) ensureProjects(ctx context.Context) error {
+func (i *Instance) ensureProjects(ctx context.Context, all project.Projects) error {
 	for _, p := range i.config.Projects {
-		if err := i.projects.Ensure(ctx, project.Project{ID: project.ID(p.Name), Name: p.Name}, project.HashOf(p.Key)); err != nil {
+		if err := all.Ensure(ctx, project.Project{ID: project.ID(p.Name), Name: p.Name}, project.HashOf(p.Key)); err != nil {
 			return fmt.Errorf("project %q: %w", p.Name, err)
 		}
 	}

@@ -130,13 +130,7 @@ func (i *Instance) crmDesk(api *admin.Parts, sys *crm.System, s *crmStores) {
 	default:
 		api.Queues = apart{own: s.queues, name: crm.Queue, rest: api.Queues}
 	}
-	switch api.Letters {
-	case nil:
-		api.Letters = s.letters
-	case s.letters:
-	default:
-		api.CRMLetters = s.letters
-	}
+	api.AddLetters(crm.Name, s.letters)
 }
 
 // crmStores opens what stands behind the roles.

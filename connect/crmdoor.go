@@ -30,7 +30,7 @@ func (i *Instance) crmTenants(ctx context.Context, s *crmStores) (project.Projec
 		if i.projects == nil {
 			i.projects = s.projects
 		}
-		return i.projects, i.ensureProjects(ctx)
+		return i.projects, i.ensureProjects(ctx, i.projects)
 	}
 	all := memoryproject.New()
 	for n := range c.CRM.Tenants {

@@ -85,13 +85,7 @@ func (i *Instance) delivery(ctx context.Context, api *admin.Parts) error {
 		return a, a.Balanced, err
 	}})
 	api.Queues, api.Delivery = stores.queues, sys
-	switch api.Letters {
-	case nil:
-		api.Letters = stores.letters
-	case stores.letters:
-	default:
-		api.Undelivered = stores.letters
-	}
+	api.AddLetters(delivery.Name, stores.letters)
 	return nil
 }
 

@@ -123,7 +123,7 @@ func (i *Instance) sites(ctx context.Context, d *deliveryStores) (project.Projec
 	c := i.config
 	if len(c.Delivery.Sites) == 0 && d.projects != nil {
 		i.projects = d.projects
-		return d.projects, i.ensureProjects(ctx)
+		return d.projects, i.ensureProjects(ctx, i.projects)
 	}
 	all := memoryproject.New()
 	for n := range c.Delivery.Sites {

@@ -14,7 +14,7 @@ import (
 // kafka makes topics what events wait in. Redis and the embedded database keep what they
 // have beside: dead letters, locks, limits.
 func (i *Instance) kafka(ctx context.Context, b *backends) error {
-	c, o := &i.config.Analytics, i.options
+	c := &i.config.Analytics
 	cluster, err := kafkaconn.Parse(string(i.config.Kafka.Brokers), kafkaconn.Options{})
 	if err != nil {
 		return err
@@ -45,17 +45,8 @@ func (i *Instance) kafka(ctx context.Context, b *backends) error {
 		return err
 	}
 	b.damaged = nil
-	reports := i.sourceReports()
-	onLost := kafkasource.Stop
-	if i.config.Kafka.OnLost == "continue" {
-		onLost = kafkasource.Continue
-	}
 	open := func(name string) (*kafkasource.Source, error) {
-		return kafkasource.New(cluster, topics[name], c.Group, kafkasource.Options{OnLost: onLost, Log: o.Log, Now: o.Now, Lost: func(l kafkasource.Loss) {
-			reports.WithLabelValues(name, "lost").Add(float64(l.Records))
-			o.Log.Warn("records are gone that were not settled", "pipeline", name, "topic", l.Topic, "partition", l.Partition,
-				"from", l.From, "to", l.To, "records", l.Records, "cause", l.Cause, "counted", l.Counted)
-		}})
+		return i.kafkaSource(cluster, name, topics[name], c.Group, "")
 	}
 	b.open = func(_ context.Context, name string) (stream, error) {
 		s, err := open(name)
@@ -80,4 +71,19 @@ func (i *Instance) kafka(ctx context.Context, b *backends) error {
 	b.inspect = append(b.inspect, func(ctx context.Context) []preflight.Finding { return cluster.Inspect(ctx, client, c.Topic) })
 	i.Uses = append(i.Uses, fmt.Sprintf("topic: Kafka, %s, %s", cluster, c.Topic))
 	return nil
+}
+
+// kafkaSource is a pipeline's member of a consumer group; instance: it keeps its name over
+// restarts, empty: it has none. Who opens it closes it.
+func (i *Instance) kafkaSource(cluster *kafkaconn.Cluster, pipeline, topic, group, instance string) (*kafkasource.Source, error) {
+	reports, log := i.sourceReports(), i.options.Log
+	onLost := kafkasource.Stop
+	if i.config.Kafka.OnLost == "continue" {
+		onLost = kafkasource.Continue
+	}
+	return kafkasource.New(cluster, topic, group, kafkasource.Options{Instance: instance, OnLost: onLost, Log: log, Now: i.options.Now, Lost: func(l kafkasource.Loss) {
+		reports.WithLabelValues(pipeline, "lost").Add(float64(l.Records))
+		log.Warn("records are gone that were not settled", "pipeline", pipeline, "topic", l.Topic, "partition", l.Partition,
+			"from", l.From, "to", l.To, "records", l.Records, "cause", l.Cause, "counted", l.Counted)
+	}})
 }

@@ -110,13 +110,7 @@ func (i *Instance) windowsOn(ctx context.Context, api *admin.Parts) error {
 		return a, a.Balanced, nil
 	}})
 	api.Windows, api.AdoptWindows = sys, stores.adopt
-	switch api.Letters {
-	case nil:
-		api.Letters = stores.letters
-	case stores.letters:
-	default:
-		api.WindowsLetters = stores.letters
-	}
+	api.AddLetters(windows.Name, stores.letters)
 	return nil
 }
 

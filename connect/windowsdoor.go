@@ -56,16 +56,11 @@ func (i *Instance) windowsProjects(ctx context.Context, s *windowsStores) (proje
 		i.projects = s.projects
 	}
 	if i.projects != nil {
-		return i.projects, i.ensureProjects(ctx)
+		return i.projects, i.ensureProjects(ctx, i.projects)
 	}
 	if len(i.config.Projects) == 0 {
 		i.options.Log.WarnContext(ctx, "no record is taken by HTTP: no project is configured whose key could be sent, and there is no embedded database that keeps some; set projects")
 	}
 	all := memoryproject.New()
-	for _, p := range i.config.Projects {
-		if err := all.Ensure(ctx, project.Project{ID: project.ID(p.Name), Name: p.Name}, project.HashOf(p.Key)); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
+	return all, i.ensureProjects(ctx, all)
 }

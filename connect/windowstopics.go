@@ -144,16 +144,7 @@ func (i *Instance) windowsMakeTopics(ctx context.Context, s *windowsStores, clus
 
 // windowsSource is a member of a consumer group.
 func (i *Instance) windowsSource(cluster *kafkaconn.Cluster, pipeline, topic, group string) (*kafkasource.Source, error) {
-	reports, log := i.sourceReports(), i.options.Log
-	onLost := kafkasource.Stop
-	if i.config.Kafka.OnLost == "continue" {
-		onLost = kafkasource.Continue
-	}
-	s, err := kafkasource.New(cluster, topic, group, kafkasource.Options{Instance: i.config.Windows.Instance, OnLost: onLost, Log: log, Now: i.options.Now, Lost: func(l kafkasource.Loss) {
-		reports.WithLabelValues(pipeline, "lost").Add(float64(l.Records))
-		log.Warn("records are gone that were not settled", "pipeline", pipeline, "topic", l.Topic, "partition", l.Partition,
-			"from", l.From, "to", l.To, "records", l.Records, "cause", l.Cause, "counted", l.Counted)
-	}})
+	s, err := i.kafkaSource(cluster, pipeline, topic, group, i.config.Windows.Instance)
 	if err != nil {
 		return nil, err
 	}

@@ -48,24 +48,21 @@ type System struct {
 
 // Parts are what the API shows and moves.
 type Parts struct {
-	Version     string
-	Started     time.Time
-	Uses        []string        // what it runs on, a line each
-	Key         tidemill.Secret // empty: callers on this machine only
-	Config      *config.Loaded
-	Systems     []System
-	Projects    project.Projects
-	Persons     person.Directory
-	Events      warehouse.Reader
-	Letters     deadletter.Store // nil: none are kept
-	Queues      queue.Whole      // nil: none are shown
-	Delivery    Delivery         // nil: it does not run here
-	Undelivered deadletter.Store // letters of delivery, where they are not among Letters; nil: they are
-	CRM         CRM              // nil: it does not run here
-	CRMLetters  deadletter.Store // letters of CRM, where they are not among Letters; nil: they are
-	Windows     *windows.System  // nil: it does not run here
-	// WindowsLetters are those of windows, where they are not among Letters; nil: they are.
-	WindowsLetters deadletter.Store
+	Version    string
+	Started    time.Time
+	Uses       []string        // what it runs on, a line each
+	Key        tidemill.Secret // empty: callers on this machine only
+	Config     *config.Loaded
+	Systems    []System
+	Projects   project.Projects
+	Persons    person.Directory
+	Events     warehouse.Reader
+	Letters    deadletter.Store // nil: none are kept; see AddLetters
+	OwnLetters []OwnLetters
+	Queues     queue.Whole     // nil: none are shown
+	Delivery   Delivery        // nil: it does not run here
+	CRM        CRM             // nil: it does not run here
+	Windows    *windows.System // nil: it does not run here
 	// AdoptWindows takes over what another program has collected under keys that begin so; nil:
 	// windows are not on a Redis.
 	AdoptWindows func(ctx context.Context, prefix string) (AdoptedWindows, error)
@@ -73,6 +70,24 @@ type Parts struct {
 	Send         func(ctx context.Context, p uuid.UUID, events [][]byte) (Sent, error) // native format, one JSON object each
 	Doctor       func(ctx context.Context) []preflight.Finding
 	Log          *slog.Logger
+}
+
+// OwnLetters are the dead letters of a system that are not among those of all.
+type OwnLetters struct {
+	System string
+	Store  deadletter.Store
+}
+
+// AddLetters adds where a system's dead letters are: the first store is that of all systems
+// that have the same.
+func (p *Parts) AddLetters(system string, s deadletter.Store) {
+	switch p.Letters {
+	case nil:
+		p.Letters = s
+	case s:
+	default:
+		p.OwnLetters = append(p.OwnLetters, OwnLetters{system, s})
+	}
 }
 
 // API is the handler of everything under Prefix.
@@ -149,7 +164,7 @@ func New(p Parts) *API {
 func (a *API) has(r Route) error {
 	room, _, _ := strings.Cut(r.Path, "/")
 	switch {
-	case room == "dead" && a.Letters == nil && a.Undelivered == nil && a.CRMLetters == nil && a.WindowsLetters == nil:
+	case room == "dead" && a.Letters == nil && len(a.OwnLetters) == 0:
 		return refused(http.StatusNotFound, "this instance keeps no dead letters")
 	case room == "queues" && a.Queues == nil:
 		return refused(http.StatusNotFound, "this instance has no queues to show")

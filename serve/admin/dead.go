@@ -15,7 +15,6 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/delivery"
-	"github.com/tidemill/tidemill/systems/windows"
 )
 
 // chosen reads which letters are meant: from the query of a listing, or the form of a
@@ -152,9 +151,8 @@ func (a *API) dead(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// stores are where the chosen letters may be. Those of delivery, of CRM and of windows may lie
-// in stores of their own, whose numbers are their own: a pipeline, a partner or ?system= says
-// which is meant.
+// stores are where the chosen letters may be. Those of a system may lie in a store of its own,
+// whose numbers are its own: a pipeline, a partner or ?system= says which is meant.
 func (a *API) stores(system string, f deadletter.Filter) ([]deadletter.Store, error) {
 	if system != "" && !slices.ContainsFunc(a.Systems, func(s System) bool { return s.Name == system }) {
 		return nil, refused(http.StatusNotFound, "no system %q runs here", system)
@@ -163,21 +161,12 @@ func (a *API) stores(system string, f deadletter.Filter) ([]deadletter.Store, er
 	if a.Letters != nil {
 		all = append(all, a.Letters)
 	}
-	for _, s := range []struct {
-		name  string
-		store deadletter.Store
-		own   bool // it is the pipeline's
-	}{
-		{delivery.Name, a.Undelivered, partnerOf(f.Pipeline) != "" || slices.Contains(delivery.Doors(), f.Pipeline)},
-		{crm.Name, a.CRMLetters, f.Pipeline == crm.Queue || a.of(crm.Name, f.Pipeline)},
-		{windows.Name, a.WindowsLetters, a.of(windows.Name, f.Pipeline)},
-	} {
+	for _, s := range a.OwnLetters {
 		switch {
-		case s.store == nil:
-		case system == s.name, system == "" && s.own:
-			return []deadletter.Store{s.store}, nil
+		case system == s.System, system == "" && a.owns(s.System, f.Pipeline):
+			return []deadletter.Store{s.Store}, nil
 		default:
-			all = append(all, s.store)
+			all = append(all, s.Store)
 		}
 	}
 	if a.Letters != nil && (system != "" || f.Pipeline != "") {
@@ -186,8 +175,12 @@ func (a *API) stores(system string, f deadletter.Filter) ([]deadletter.Store, er
 	return all, nil
 }
 
-// of says whether a pipeline is one of a system's.
-func (a *API) of(system, pipeline string) bool {
+// owns says whether a pipeline, or a queue that has its letters, is a system's.
+func (a *API) owns(system, pipeline string) bool {
+	switch {
+	case system == delivery.Name && (partnerOf(pipeline) != "" || slices.Contains(delivery.Doors(), pipeline)), system == crm.Name && pipeline == crm.Queue:
+		return true
+	}
 	for _, s := range a.Systems {
 		if s.Name == system && slices.ContainsFunc(s.Pipelines, func(e *flow.Engine) bool { return e.Name() == pipeline }) {
 			return true

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/delivery"
 )
 
 // day is when the letters of these tests died.
@@ -217,7 +218,7 @@ func TestLettersOfDeliveryMayLieInAStoreOfTheirOwn(t *testing.T) {
 		return s
 	}
 	main, own := store("analytics", "analytics.more"), store("s2s.dv360", "ingest.high", "s2s.yahoo")
-	d := newDesk(t, admin.Parts{Letters: main, Undelivered: own, Systems: []admin.System{{Name: "analytics"}, {Name: "delivery"}}})
+	d := newDesk(t, admin.Parts{Letters: main, OwnLetters: []admin.OwnLetters{{System: delivery.Name, Store: own}}, Systems: []admin.System{{Name: "analytics"}, {Name: "delivery"}}})
 	for query, want := range map[string]string{
 		"":                      "of analytics, of analytics.more, of s2s.dv360, of ingest.high, of s2s.yahoo",
 		"max=1":                 "of analytics",

@@ -77,7 +77,7 @@ func withWindows(t *testing.T, test func(d *windowDesk), steps ...process.Step) 
 			},
 		}, windows.Options{Tries: 3, AtOnce: 1, Seed: 1})
 		must(err)
-		d.desk = newDesk(t, admin.Parts{Windows: d.sys, Letters: other, WindowsLetters: letters, Systems: []admin.System{{Name: windows.Name, Pipelines: d.sys.Pipelines, Books: d.sys.Books()}}})
+		d.desk = newDesk(t, admin.Parts{Windows: d.sys, Letters: other, OwnLetters: []admin.OwnLetters{{System: windows.Name, Store: letters}}, Systems: []admin.System{{Name: windows.Name, Pipelines: d.sys.Pipelines, Books: d.sys.Books()}}})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- d.sys.Run(ctx) }()

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/queue"
@@ -58,7 +59,7 @@ func TestARestingSourceIsWoken(t *testing.T) {
 					if n != 1 {
 						t.Errorf("%d jobs were handed out, want one", n)
 					}
-				case <-time.After(longest - 500*time.Millisecond):
+				case <-time.After(redisconn.Longest - 500*time.Millisecond):
 					t.Error("it was not woken")
 				}
 			})

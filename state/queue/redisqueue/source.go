@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/state/queue"
 )
 
@@ -87,10 +88,8 @@ func (c *source) Traits() tidemill.Traits {
 	return tidemill.Traits{Delays: true, Forwards: true, Ordered: c.ordered, Keep: c.lease / 3}
 }
 
-const (
-	leaseJobs = 1024            // of one call
-	longest   = 5 * time.Second // of one wait; then a source looks again, whatever woke it or not
-)
+// leaseJobs is how many jobs one call leases at most.
+const leaseJobs = 1024
 
 // Receive implements tidemill.Source.
 func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
@@ -169,7 +168,7 @@ func (c *source) take(ctx context.Context, shard int, into []*tidemill.Message) 
 	}
 	at.no, at.wake, at.rest = no, wake, time.Time{}
 	if ms > -2 {
-		rest := min(longest, c.lease/2)
+		rest := min(redisconn.Longest, c.lease/2)
 		if ms >= 0 {
 			rest = min(rest, time.Duration(ms)*time.Millisecond)
 		}
@@ -254,59 +253,20 @@ func (c *source) gone(at place, epoch uint32) {
 
 // wait waits until something may have changed in a shard.
 func (c *source) wait(ctx context.Context) error {
-	now, wait := c.store.now(), longest
+	wakes := make([]redisconn.Wake, len(c.shards))
 	for i := range c.shards {
-		wait = min(wait, c.shards[i].rest.Sub(now))
+		at := &c.shards[i]
+		wakes[i] = redisconn.Wake{Stream: c.store.tags[i] + strconv.FormatInt(at.no, 10) + ":wake", Seen: at.wake, Rest: at.rest}
 	}
-	if until, ok := ctx.Deadline(); ok {
-		// The server ends the wait, and the connection lives on.
-		left := time.Until(until) - 2*time.Millisecond
-		if left < time.Millisecond {
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		wait = min(wait, left)
-	}
-	if wait <= 0 {
-		return ctx.Err()
-	}
-	wait = max(wait, time.Millisecond) // 0 is for ever
-	if len(c.shards) == 1 {
-		return c.block(ctx, 0, wait)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	first := make(chan error, len(c.shards))
-	for i := range c.shards {
-		go func() { first <- c.block(ctx, i, wait) }()
-	}
-	err := <-first
-	cancel()
-	for range len(c.shards) - 1 {
-		<-first
-	}
-	return err
-}
-
-// block waits at the server.
-func (c *source) block(ctx context.Context, shard int, wait time.Duration) error {
-	s, at := c.store, &c.shards[shard]
-	limit, cancel := context.WithTimeout(ctx, wait+answer) // an answer has to come, even where the server freezes
-	defer cancel()
-	key := s.tags[shard] + strconv.FormatInt(at.no, 10) + ":wake"
-	cmd := s.client.B().Xread().Count(1).Block(wait.Milliseconds()).Streams().Key(key).Id(at.wake).Build().UnblockOnCancel()
-	err := s.client.Do(limit, cmd).Error()
+	woken, err := redisconn.Await(ctx, c.store.client, c.store.now(), answer, wakes...)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, context.DeadlineExceeded) && limit.Err() == nil: // the client was a little early
-		return nil
-	case rueidis.IsRedisNil(err):
-		return nil
 	case err != nil:
 		return failed(err, "wait for jobs of queue %q", c.queue)
+	case woken >= 0:
+		c.shards[woken].rest = time.Time{}
 	}
-	at.rest = time.Time{}
 	return nil
 }
 

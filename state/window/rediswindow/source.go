@@ -3,22 +3,18 @@ package rediswindow
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/redisconn"
 )
 
-const (
-	receiveMax = 200             // windows of one call
-	longest    = 5 * time.Second // of one wait; then a source looks again, whatever woke it or not
-)
+// receiveMax is how many windows one call hands out at most.
+const receiveMax = 200
 
 // source hands out closed windows.
 type source struct {
@@ -96,7 +92,7 @@ func (c *source) take(ctx context.Context, shard int, into []*tidemill.Message) 
 	if cmp.Or(err1, err2) != nil {
 		return 0, reply("receive windows")
 	}
-	rest := min(longest, c.s.o.Lease/2)
+	rest := min(redisconn.Longest, c.s.o.Lease/2)
 	if ms >= 0 {
 		rest = min(rest, time.Duration(ms)*time.Millisecond)
 	}
@@ -120,59 +116,19 @@ func (c *source) take(ctx context.Context, shard int, into []*tidemill.Message) 
 
 // wait waits until something may have changed in a shard.
 func (c *source) wait(ctx context.Context) error {
-	now := c.s.now()
-	wait := longest
+	wakes := make([]redisconn.Wake, len(c.shards))
 	for i := range c.shards {
-		wait = min(wait, c.shards[i].rest.Sub(now))
+		wakes[i] = redisconn.Wake{Stream: c.s.tags[i] + "wake", Seen: c.shards[i].wake, Rest: c.shards[i].rest}
 	}
-	if until, ok := ctx.Deadline(); ok {
-		// The server ends the wait, and the connection lives on.
-		left := time.Until(until) - 2*time.Millisecond
-		if left < time.Millisecond {
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		wait = min(wait, left)
-	}
-	if wait <= 0 {
-		return ctx.Err()
-	}
-	wait = max(wait, time.Millisecond) // 0 is for ever
-	if len(c.shards) == 1 {
-		return c.block(ctx, 0, wait)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	first := make(chan error, len(c.shards))
-	for i := range c.shards {
-		go func() { first <- c.block(ctx, i, wait) }()
-	}
-	err := <-first
-	cancel()
-	for range len(c.shards) - 1 {
-		<-first
-	}
-	return err
-}
-
-// block waits at the server.
-func (c *source) block(ctx context.Context, shard int, wait time.Duration) error {
-	s, at := c.s, &c.shards[shard]
-	limit, cancel := context.WithTimeout(ctx, wait+answer) // an answer has to come, even where the server freezes
-	defer cancel()
-	cmd := s.client.B().Xread().Count(1).Block(wait.Milliseconds()).Streams().Key(s.tags[shard] + "wake").Id(at.wake).Build().UnblockOnCancel()
-	err := s.client.Do(limit, cmd).Error()
+	woken, err := redisconn.Await(ctx, c.s.client, c.s.now(), answer, wakes...)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, context.DeadlineExceeded) && limit.Err() == nil: // the client was a little early
-		return nil
-	case rueidis.IsRedisNil(err):
-		return nil
 	case err != nil:
 		return failed(err, "wait for windows")
+	case woken >= 0:
+		c.shards[woken].rest = time.Time{}
 	}
-	at.rest = time.Time{}
 	return nil
 }
 
