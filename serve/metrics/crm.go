@@ -1,12 +1,10 @@
 package metrics
 
 import (
-	"context"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/tidemill/tidemill/flow/once"
 	"github.com/tidemill/tidemill/state/queue"
@@ -34,19 +32,8 @@ type CRM struct {
 	counted           []prometheus.Collector // all of the above
 
 	labels sync.Map // those of types that were met, as keys
-	looks  singleflight.Group
-
-	mu   sync.Mutex // guards what follows; held for short work in memory only
-	last *crm.State
-	at   time.Time // when it was found
+	state  glance[crm.State]
 }
-
-// How the system is asked how it stands: how long an answer does for whoever scrapes next,
-// and how long one is waited for.
-const (
-	lookFresh   = time.Second
-	lookTimeout = 5 * time.Second // Prometheus waits 10 s
-)
 
 var (
 	crmDepth    = prometheus.NewDesc("crm_event_queue_depth", "Jobs that wait in a queue, those put off included; of the dead letter queue: its letters.", []string{"queue"}, nil)
@@ -150,7 +137,7 @@ func (c *CRM) Collect(ch chan<- prometheus.Metric) {
 	if percent, ok := c.system.Matched(); ok {
 		gauge(crmMatched, percent)
 	}
-	st, err := c.look()
+	st, err := c.state.look(c.system.Look)
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(crmDepth, err)
 		return
@@ -184,28 +171,4 @@ func (c *CRM) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(queueOldest, age, crm.Queue)
 	gauge(queuePaused, truth(st.Paused), crm.Queue)
-}
-
-// look says how the system stands, as of lookFresh ago at the most. However many scrape at
-// once, it is asked once.
-func (c *CRM) look() (*crm.State, error) {
-	c.mu.Lock()
-	st, age := c.last, time.Since(c.at)
-	c.mu.Unlock()
-	if st != nil && age < lookFresh {
-		return st, nil
-	}
-	found, err, _ := c.looks.Do("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
-		defer cancel()
-		return c.system.Look(ctx)
-	})
-	if err != nil {
-		return nil, err
-	}
-	st = found.(*crm.State)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last, c.at = st, time.Now()
-	return st, nil
 }

@@ -1,12 +1,7 @@
 package metrics
 
 import (
-	"context"
-	"sync"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows"
@@ -18,11 +13,7 @@ import (
 // at every instance that shares the store; what this instance has done is its own.
 type Windows struct {
 	system *windows.System
-	looks  singleflight.Group
-
-	mu   sync.Mutex // guards what follows; held for short work in memory only
-	last *windows.Stats
-	at   time.Time // when it was found
+	stats  glance[windows.Stats]
 }
 
 // NewWindows makes the collector.
@@ -73,7 +64,7 @@ func (c *Windows) Collect(ch chan<- prometheus.Metric) {
 		count(processorFailed, float64(p.Failed), p.Processor)
 		count(processorSeconds, p.Took.Seconds(), p.Processor)
 	}
-	st, err := c.look()
+	st, err := c.stats.look(c.system.Stats)
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(windowsCount, err)
 		return
@@ -89,28 +80,4 @@ func (c *Windows) Collect(ch chan<- prometheus.Metric) {
 		gauge(windowsRecords, float64(d.Records), string(state))
 		gauge(windowsOldest, age, string(state))
 	}
-}
-
-// look says how the system stands, as of lookFresh ago at the most. However many scrape at
-// once, it is asked once.
-func (c *Windows) look() (*windows.Stats, error) {
-	c.mu.Lock()
-	st, age := c.last, time.Since(c.at)
-	c.mu.Unlock()
-	if st != nil && age < lookFresh {
-		return st, nil
-	}
-	found, err, _ := c.looks.Do("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
-		defer cancel()
-		return c.system.Stats(ctx)
-	})
-	if err != nil {
-		return nil, err
-	}
-	st = found.(*windows.Stats)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last, c.at = st, time.Now()
-	return st, nil
 }

@@ -1,31 +1,19 @@
 package partner
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/expr-lang/expr"
-	"github.com/expr-lang/expr/ast"
-	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/types"
 	"github.com/expr-lang/expr/vm"
+
+	"github.com/tidemill/tidemill/internal/expressions"
 )
 
-// Bounds of an expression. There are no loops, so its time is bounded by its size.
-const (
-	maxNodes  = 500    // of its syntax tree
-	maxMemory = 10_000 // elements that it may make, in vm's own count
-	maxText   = 64 << 10
-)
-
-// builtins are the functions of the language that may be used. None goes through a list with
-// an expression of its own, makes long texts of short ones, or asks for the time: a request
-// must be the same at every attempt.
-var builtins = []string{"len", "trim", "trimPrefix", "trimSuffix", "upper", "lower", "split", "indexOf", "lastIndexOf",
-	"hasPrefix", "hasSuffix", "int", "float", "abs", "ceil", "floor", "round", "min", "max", "type", "first", "last", "get", "concat"}
+// maxText is how long a text is at most that a function makes.
+const maxText = 64 << 10
 
 // eventFields are the fields of every event that the door knows.
 var eventFields = []string{"eventType", "timestamp", "siteId", "eventId", "conversionId", "version", "sessionId", "userId", "deviceId",
@@ -66,25 +54,12 @@ type expression struct {
 	machines     *sync.Pool // of *vm.VM
 }
 
-// compile checks an expression of a setting against what it may name.
+// compile checks an expression of a setting against what it may name. A request must be the
+// same at every attempt: nothing asks for the time.
 func compile(name, source string, v vocabulary, more ...expr.Option) (*expression, error) {
-	guard := &loops{}
-	options := []expr.Option{expr.Env(v.names), expr.DisableAllBuiltins(), expr.MaxNodes(maxNodes), expr.Patch(guard)}
-	for _, b := range builtins {
-		options = append(options, expr.EnableBuiltin(b))
-	}
-	options = append(options, functions()...)
-	options = append(options, v.extra...)
-	options = append(options, more...)
-	if len(source) > 4096 {
-		return nil, fmt.Errorf("%s: the expression is longer than 4096 bytes", name)
-	}
-	p, err := expr.Compile(source, options...)
-	if err == nil {
-		err = guard.found
-	}
+	p, _, err := expressions.Compile(source, expressions.Options{Names: v.names, Builtins: []string{"concat"}, More: slices.Concat(functions(), v.extra, more)})
 	if err != nil {
-		return nil, fmt.Errorf("%s: expression `%s`: %s", name, source, cause(err))
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return &expression{name: name, source: source, program: p, machines: &sync.Pool{New: func() any { return new(vm.VM) }}}, nil
 }
@@ -93,53 +68,10 @@ func compile(name, source string, v vocabulary, more ...expr.Option) (*expressio
 func (e *expression) run(env map[string]any) (any, error) {
 	m := e.machines.Get().(*vm.VM)
 	defer e.machines.Put(m)
-	m.MemoryBudget = maxMemory
+	m.MemoryBudget = expressions.MaxMemory
 	v, err := m.Run(e.program, env)
 	if err != nil {
-		return nil, fmt.Errorf("%s: expression `%s`: %s", e.name, e.source, cause(err))
+		return nil, fmt.Errorf("%s: expression `%s`: %s", e.name, e.source, expressions.Cause(err))
 	}
 	return v, nil
-}
-
-// cause is the message without the picture of the source that the language draws.
-func cause(err error) string {
-	if e, ok := errors.AsType[*file.Error](err); ok {
-		return e.Message
-	}
-	text, _, _ := strings.Cut(err.Error(), "\n")
-	return text
-}
-
-// loops finds what could run or grow with the data.
-type loops struct{ found error }
-
-// Visit looks at one node.
-func (l *loops) Visit(n *ast.Node) {
-	var what string
-	switch n := (*n).(type) {
-	case *ast.PredicateNode:
-		what = "a loop"
-	case *ast.BuiltinNode: // loops are there even where they are not enabled
-		if !slices.Contains(builtins, n.Name) {
-			what = n.Name
-		}
-	case *ast.IdentifierNode:
-		if n.Value == "$env" {
-			what = n.Value
-		}
-	case *ast.VariableDeclaratorNode:
-		what = "let"
-	case *ast.BinaryNode:
-		switch n.Operator {
-		case "..":
-			what = "a range"
-		case "matches":
-			what = "a regular expression"
-		case "**", "^":
-			what = "a power"
-		}
-	}
-	if what != "" && l.found == nil {
-		l.found = fmt.Errorf("%s is not possible here", what)
-	}
 }

@@ -1,0 +1,49 @@
+package metrics
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// How a system is asked how it stands: how long an answer does for whoever scrapes next, and
+// how long one is waited for.
+const (
+	lookFresh   = time.Second
+	lookTimeout = 5 * time.Second // Prometheus waits 10 s
+)
+
+// glance is how a system stands, as of lookFresh ago at the most. However many scrape at once,
+// it is asked once.
+type glance[T any] struct {
+	looks singleflight.Group
+
+	mu   sync.Mutex // guards what follows; held for short work in memory only
+	last *T
+	at   time.Time // when it was found
+}
+
+// look asks the system where the last answer is too old.
+func (g *glance[T]) look(ask func(context.Context) (*T, error)) (*T, error) {
+	g.mu.Lock()
+	st, age := g.last, time.Since(g.at)
+	g.mu.Unlock()
+	if st != nil && age < lookFresh {
+		return st, nil
+	}
+	found, err, _ := g.looks.Do("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+		defer cancel()
+		return ask(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	st = found.(*T)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.last, g.at = st, time.Now()
+	return st, nil
+}
