@@ -186,9 +186,7 @@ func (r *crmResult) why() string {
 
 func (s *crmSending) reject(place, why string) {
 	s.sum.Rejected++
-	if len(s.sum.Reasons) < sendReasons {
-		s.sum.Reasons = append(s.sum.Reasons, place+": "+why)
-	}
+	keepReason(&s.sum.Reasons, place+": "+why)
 }
 
 // failure is what is wrong with the whole where single events were rejected.
@@ -205,12 +203,7 @@ func (s *crmSending) print(e env, asJSON bool) error {
 		return printJSON(e.out, s.sum)
 	}
 	_, err := fmt.Fprintf(e.out, "%s accepted, %s, %d rejected.\n", count(s.sum.Accepted, "event", "events"), count(s.sum.Duplicates, "duplicate", "duplicates"), s.sum.Rejected)
-	for _, r := range s.sum.Reasons[:min(len(s.sum.Reasons), 10)] {
-		_, _ = fmt.Fprintln(e.err, "rejected:", printable(r))
-	}
-	if n := s.sum.Rejected - 10; n > 0 {
-		_, _ = fmt.Fprintf(e.err, "and %d more\n", n)
-	}
+	printReasons(e, "rejected:", s.sum.Reasons, s.sum.Rejected)
 	if !s.to.live && s.sum.Accepted > 0 {
 		_, _ = fmt.Fprintln(e.out, "Nothing runs: they wait for `tidemill run`.")
 	}

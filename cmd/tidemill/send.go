@@ -36,10 +36,7 @@ func (c *sendCmd) Help() string {
 What it prints as accepted is durable. Events that carry an "event_id" (a UUID) can be sent again without harm. An event that is refused stops no other; the exit status is 1 then.`
 }
 
-const (
-	sendBatch   = 1 << 20 // bytes of events in one request; also the longest line
-	sendReasons = 100     // refusals whose reason is kept; the others are counted
-)
+const sendBatch = 1 << 20 // bytes of events in one request; also the longest line
 
 func (c *sendCmd) Run(ctx context.Context, e env) error {
 	in, size := e.in, int64(-1)
@@ -92,12 +89,7 @@ type sending struct {
 // print says what became of the events.
 func (s *sending) print(e env) {
 	_, _ = fmt.Fprintf(e.out, "%s accepted, %d refused.\n", count(s.sum.Accepted, "event", "events"), s.sum.Refused)
-	for _, r := range s.sum.Reasons[:min(len(s.sum.Reasons), 10)] {
-		_, _ = fmt.Fprintln(e.err, "refused:", printable(r))
-	}
-	if n := s.sum.Refused - 10; n > 0 {
-		_, _ = fmt.Fprintf(e.err, "and %d more\n", n)
-	}
+	printReasons(e, "refused:", s.sum.Reasons, s.sum.Refused)
 	if !s.to.live && s.sum.Accepted > 0 {
 		_, _ = fmt.Fprintln(e.out, "Nothing runs: they wait for `tidemill run`.")
 	}
@@ -151,7 +143,5 @@ func (s *sending) flush(ctx context.Context) error {
 
 func (s *sending) refuse(why string) {
 	s.sum.Refused++
-	if len(s.sum.Reasons) < sendReasons {
-		s.sum.Reasons = append(s.sum.Reasons, why)
-	}
+	keepReason(&s.sum.Reasons, why)
 }

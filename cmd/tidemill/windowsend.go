@@ -242,9 +242,7 @@ func (s *windowSending) flush(ctx context.Context) error {
 
 func (s *windowSending) refuse(place, why string) {
 	s.sum.Refused++
-	if len(s.sum.Reasons) < sendReasons {
-		s.sum.Reasons = append(s.sum.Reasons, place+": "+why)
-	}
+	keepReason(&s.sum.Reasons, place+": "+why)
 }
 
 // failure is what is wrong with the whole where single records were refused.
@@ -261,12 +259,7 @@ func (s *windowSending) print(e env, asJSON bool) error {
 		return printJSON(e.out, s.sum)
 	}
 	_, err := fmt.Fprintf(e.out, "%s stored, %s, %d refused.\n", count(s.sum.Stored, "record", "records"), count(s.sum.Duplicates, "duplicate", "duplicates"), s.sum.Refused)
-	for _, r := range s.sum.Reasons[:min(len(s.sum.Reasons), 10)] {
-		_, _ = fmt.Fprintln(e.err, "refused:", printable(r))
-	}
-	if n := s.sum.Refused - 10; n > 0 {
-		_, _ = fmt.Fprintf(e.err, "and %d more\n", n)
-	}
+	printReasons(e, "refused:", s.sum.Reasons, s.sum.Refused)
 	if !s.to.live && s.sum.Stored > 0 {
 		_, _ = fmt.Fprintln(e.out, "Nothing runs: their windows wait for `tidemill run`.")
 	}
