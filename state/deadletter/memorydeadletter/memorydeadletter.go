@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/bell"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
@@ -25,7 +26,7 @@ type Store struct {
 	seqs    []int64                                // growing; those of letters gone are taken out now and then
 	books   map[string]*tidemill.Books             // by pipeline; Pending is counted at every change
 	seq     int64                                  // the newest given
-	changed chan struct{}                          // closed and replaced when a letter may be handed out
+	bell    bell.Bell                              // rings when a letter may be handed out
 }
 
 // nameOf is under which name the letter is to be kept.
@@ -42,7 +43,7 @@ func New(o deadletter.Options) (*Store, error) {
 		return nil, err
 	}
 	return &Store{o: o, letters: map[deadletter.Name]*deadletter.Record{}, bySeq: map[int64]*deadletter.Record{},
-		books: map[string]*tidemill.Books{}, changed: make(chan struct{})}, nil
+		books: map[string]*tidemill.Books{}}, nil
 }
 
 // Put implements deadletter.Store.
@@ -238,7 +239,7 @@ func (s *Store) Replay(ctx context.Context, f deadletter.Filter) (int, error) {
 			n++
 		}
 	}
-	s.wake()
+	s.bell.Ring()
 	return n, nil
 }
 
@@ -270,12 +271,6 @@ func (s *Store) Edit(ctx context.Context, n deadletter.Name, payload []byte) err
 	}
 	_, err := r.Edit(payload, s.o.Now())
 	return err
-}
-
-// wake lets every Receive look again.
-func (s *Store) wake() {
-	close(s.changed)
-	s.changed = make(chan struct{})
 }
 
 // next is the earliest instant at which a letter of the pipeline may be handed out.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/bell"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
@@ -34,29 +35,17 @@ func (c *source) Traits() tidemill.Traits {
 
 // Receive implements tidemill.Source.
 func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
-	for {
-		if err := ctx.Err(); err != nil || len(into) == 0 {
-			return 0, err
-		}
-		n, wait, changed := c.take(into)
-		if n > 0 {
-			return n, nil
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-changed:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+	if len(into) == 0 {
+		return 0, ctx.Err()
 	}
+	return c.s.bell.Receive(ctx, func() (int, time.Duration, error) {
+		n, wait := c.take(into)
+		return n, wait, nil
+	})
 }
 
-// idle is how long a source that has nothing to wait for waits: a change wakes it.
-const idle = 24 * time.Hour
-
-// take hands out what is due, or says how long to wait at the most and for what.
-func (c *source) take(into []*tidemill.Message) (n int, wait time.Duration, changed <-chan struct{}) {
+// take hands out what is due, or says how long to wait at the most.
+func (c *source) take(into []*tidemill.Message) (n int, wait time.Duration) {
 	s := c.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,11 +62,11 @@ func (c *source) take(into []*tidemill.Message) (n int, wait time.Duration, chan
 			break
 		}
 	}
-	wait = idle
+	wait = bell.Idle
 	if at, any := s.next(c.pipeline); any {
 		wait = at.Sub(now)
 	}
-	return n, wait, s.changed
+	return n, wait
 }
 
 // Settle implements tidemill.Source.
@@ -112,7 +101,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		}
 	}
 	if again {
-		s.wake()
+		s.bell.Ring()
 	}
 	return nil
 }

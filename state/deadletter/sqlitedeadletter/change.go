@@ -33,7 +33,7 @@ func (s *Store) replay(ctx context.Context, found []seen) (n int, err error) {
 			") AS v WHERE seq=v.column1 AND deaths=v.column2 AND state=0 AND damaged=0", 0)
 		n += k
 		if k > 0 {
-			s.wake()
+			s.bell.Ring()
 		}
 		if err != nil {
 			return n, fmt.Errorf("replay dead letters, %d are marked: %w", n, err)

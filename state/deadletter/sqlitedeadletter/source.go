@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/bell"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
 const (
-	receiveMax = 128            // letters of one Receive: their payloads are read while others wait to write
-	idle       = 24 * time.Hour // how long a source that has nothing to wait for waits: a change wakes it
+	receiveMax = 128 // letters of one Receive: their payloads are read while others wait to write
 )
 
 // source hands out the replaying letters of one pipeline.
@@ -48,29 +48,16 @@ func (c *source) Traits() tidemill.Traits {
 
 // Receive implements tidemill.Source.
 func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
-	for {
-		if err := ctx.Err(); err != nil || len(into) == 0 {
-			return 0, err
-		}
-		changed := c.s.waker() // before looking: what changes meanwhile is not missed
-		n, wait, err := c.take(ctx, into)
-		if n > 0 || err != nil {
-			return n, err
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-changed:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+	if len(into) == 0 {
+		return 0, ctx.Err()
 	}
+	return c.s.bell.Receive(ctx, func() (int, time.Duration, error) { return c.take(ctx, into) })
 }
 
 // take hands out what is due, or says how long to wait at the most.
 func (c *source) take(ctx context.Context, into []*tidemill.Message) (int, time.Duration, error) {
 	var leased []*deadletter.Record
-	wait := idle
+	wait := bell.Idle
 	err := c.s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
 		now := c.s.o.Now()
 		var damaged []*deadletter.Record
@@ -199,7 +186,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	}
 	c.forget(ended)
 	if again {
-		c.s.wake()
+		c.s.bell.Ring()
 	}
 	return nil
 }

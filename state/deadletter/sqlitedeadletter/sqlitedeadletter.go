@@ -5,9 +5,9 @@ package sqlitedeadletter
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/bell"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
@@ -68,8 +68,7 @@ type Store struct {
 	db *sqlitedb.DB
 	o  deadletter.Options
 
-	mu      sync.Mutex    // guards changed
-	changed chan struct{} // closed and replaced when a letter may be handed out
+	bell bell.Bell // rings when a letter may be handed out
 }
 
 var _ deadletter.Store = (*Store)(nil)
@@ -91,21 +90,7 @@ func New(ctx context.Context, db *sqlitedb.DB, o deadletter.Options) (*Store, er
 	}); err != nil {
 		return nil, fmt.Errorf("open the dead letters: %w", err)
 	}
-	return &Store{db: db, o: o, changed: make(chan struct{})}, nil
-}
-
-// wake lets every Receive look again.
-func (s *Store) wake() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
-func (s *Store) waker() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.changed
+	return &Store{db: db, o: o}, nil
 }
 
 // books is a change of the books of one pipeline.

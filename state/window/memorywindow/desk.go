@@ -132,7 +132,7 @@ func (s *Store) CloseNow(ctx context.Context, batch string) (bool, error) {
 		return false, nil
 	}
 	s.close(w, s.o.Now(), window.ByHand)
-	s.wake()
+	s.bell.Ring()
 	return true, nil
 }
 
@@ -158,7 +158,7 @@ func (s *Store) Replay(ctx context.Context, f window.Filter) (int, error) {
 		n++
 	}
 	if n > 0 {
-		s.wake()
+		s.bell.Ring()
 	}
 	return n, nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/bell"
 	"github.com/tidemill/tidemill/state/window"
 )
 
@@ -27,7 +28,7 @@ type Store struct {
 	books   tidemill.Books     // Pending is counted when asked
 	newest  uint64             // revision given
 	line    uint64             // place given
-	changed chan struct{}      // closed and replaced when a window may be handed out
+	bell    bell.Bell          // rings when a window may be handed out
 }
 
 // kept is a window with its records.
@@ -45,7 +46,7 @@ func New(o window.Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{o: o, windows: map[uint64]*kept{}, active: map[string]*kept{}, lines: map[string][]*kept{}, changed: make(chan struct{})}, nil
+	return &Store{o: o, windows: map[uint64]*kept{}, active: map[string]*kept{}, lines: map[string][]*kept{}}, nil
 }
 
 // Put implements window.Intake.
@@ -124,7 +125,7 @@ func (s *Store) Sweep(ctx context.Context) (done window.Swept, err error) {
 			}
 		case done.Closed == sweepMost:
 			done.Next = 0
-			s.wake()
+			s.bell.Ring()
 			return done, nil
 		default:
 			s.close(w, now, why)
@@ -132,7 +133,7 @@ func (s *Store) Sweep(ctx context.Context) (done window.Swept, err error) {
 		}
 	}
 	if done.Closed > 0 {
-		s.wake()
+		s.bell.Ring()
 	}
 	return done, nil
 }
@@ -166,10 +167,4 @@ func (s *Store) leaveLine(w *kept) {
 	if s.lines[w.Batch] = line; len(line) == 0 {
 		delete(s.lines, w.Batch)
 	}
-}
-
-// wake lets every Receive look again.
-func (s *Store) wake() {
-	close(s.changed)
-	s.changed = make(chan struct{})
 }

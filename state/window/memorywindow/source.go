@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/bell"
 	"github.com/tidemill/tidemill/state/window"
 )
 
@@ -31,34 +32,19 @@ func (c *source) Traits() tidemill.Traits {
 
 // Receive implements tidemill.Source.
 func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
-	for {
-		if err := ctx.Err(); err != nil || len(into) == 0 {
-			return 0, err
-		}
-		n, wait, changed, err := c.take(into)
-		if n > 0 || err != nil {
-			return n, err
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-changed:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+	if len(into) == 0 {
+		return 0, ctx.Err()
 	}
+	return c.s.bell.Receive(ctx, func() (int, time.Duration, error) { return c.take(into) })
 }
 
-// idle is how long a source that has nothing to wait for waits: a change wakes it.
-const idle = 24 * time.Hour
-
-// take hands out what is due, or says how long to wait at the most and for what.
-func (c *source) take(into []*tidemill.Message) (n int, wait time.Duration, changed <-chan struct{}, err error) {
+// take hands out what is due, or says how long to wait at the most.
+func (c *source) take(into []*tidemill.Message) (n int, wait time.Duration, err error) {
 	s := c.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.o.Now()
-	wait = idle
+	wait = bell.Idle
 	for _, w := range s.all() {
 		line := s.lines[w.Batch]
 		if len(line) == 0 || line[0] != w {
@@ -73,12 +59,12 @@ func (c *source) take(into []*tidemill.Message) (n int, wait time.Duration, chan
 		}
 		w.Lease(now, s.o.Lease, s.o.Owner)
 		if err := w.Fill(into[n]); err != nil {
-			return n, 0, nil, err
+			return n, 0, err
 		}
 		c.out[w.Revision] = w.Position()
 		n++
 	}
-	return n, wait, s.changed, nil
+	return n, wait, nil
 }
 
 // Settle implements tidemill.Source.
@@ -117,7 +103,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		wake = wake || w.State != window.Leased || gone
 	}
 	if wake {
-		s.wake()
+		s.bell.Ring()
 	}
 	return nil
 }

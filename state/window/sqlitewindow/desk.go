@@ -99,7 +99,7 @@ func (s *Store) CloseNow(ctx context.Context, batch string) (ok bool, err error)
 		return false, fmt.Errorf("close the window of batch %q: %w", batch, err)
 	}
 	if ok {
-		s.wake()
+		s.bell.Ring()
 	}
 	return ok, nil
 }
@@ -139,7 +139,7 @@ func (s *Store) Replay(ctx context.Context, f window.Filter) (total int, err err
 			return total, fmt.Errorf("replay windows: %w", err)
 		}
 		if total += n; n > 0 {
-			s.wake()
+			s.bell.Ring()
 		}
 	}
 	return total, nil

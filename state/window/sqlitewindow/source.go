@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/bell"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/window"
 )
 
 const (
-	receiveMax = 500            // windows of one Receive
-	idle       = 24 * time.Hour // a source that has nothing to wait for waits so long: a change wakes it
+	receiveMax = 500 // windows of one Receive
 )
 
 // source hands out closed windows.
@@ -45,23 +45,10 @@ func (c *source) Traits() tidemill.Traits {
 
 // Receive implements tidemill.Source.
 func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
-	for {
-		if err := ctx.Err(); err != nil || len(into) == 0 {
-			return 0, err
-		}
-		changed := c.s.waker() // before looking: what changes meanwhile is not missed
-		n, wait, err := c.take(ctx, into)
-		if n > 0 || err != nil {
-			return n, err
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-changed:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+	if len(into) == 0 {
+		return 0, ctx.Err()
 	}
+	return c.s.bell.Receive(ctx, func() (int, time.Duration, error) { return c.take(ctx, into) })
 }
 
 // Windows that are ready or leased, and first in the line of their batch id.
@@ -74,7 +61,7 @@ const (
 // take hands out what is due, or says how long to wait at the most.
 func (c *source) take(ctx context.Context, into []*tidemill.Message) (int, time.Duration, error) {
 	var leased []*window.Entry
-	wait := idle
+	wait := bell.Idle
 	err := c.s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
 		now := c.s.o.Now()
 		var books change
@@ -200,7 +187,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	}
 	c.forget(forget)
 	if wake {
-		c.s.wake()
+		c.s.bell.Ring()
 	}
 	return nil
 }

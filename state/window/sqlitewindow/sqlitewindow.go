@@ -5,8 +5,8 @@ package sqlitewindow
 import (
 	"context"
 	"fmt"
-	"sync"
 
+	"github.com/tidemill/tidemill/internal/bell"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/window"
 )
@@ -81,8 +81,7 @@ type Store struct {
 	db *sqlitedb.DB
 	o  window.Options
 
-	mu      sync.Mutex    // guards changed
-	changed chan struct{} // closed and replaced when a window may be handed out
+	bell bell.Bell // rings when a window may be handed out
 }
 
 var _ window.Store = (*Store)(nil)
@@ -104,19 +103,5 @@ func New(ctx context.Context, db *sqlitedb.DB, o window.Options) (*Store, error)
 	}); err != nil {
 		return nil, fmt.Errorf("open the windows: %w", err)
 	}
-	return &Store{db: db, o: o, changed: make(chan struct{})}, nil
-}
-
-// wake lets every Receive look again.
-func (s *Store) wake() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
-func (s *Store) waker() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.changed
+	return &Store{db: db, o: o}, nil
 }

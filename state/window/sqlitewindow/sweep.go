@@ -38,7 +38,7 @@ func (s *Store) Sweep(ctx context.Context) (done window.Swept, err error) {
 		return window.Swept{}, fmt.Errorf("sweep windows: %w", err)
 	}
 	if done.Closed > 0 {
-		s.wake()
+		s.bell.Ring()
 	}
 	for range clearSteps {
 		if more, err := s.clear(ctx); err != nil || !more {
