@@ -34,13 +34,17 @@ const (
 	purchaseMembers = `"eventType":"purchase","orderId":"ID","value":149.9,"currency":"EUR","items":[{"id":"sku-1","quantity":1,"price":149.9}]`
 )
 
-func newLoad(addr string, o options) (*load, error) {
+func newLoad(addr string, o options, ids bool) (*load, error) {
 	members := viewMembers
 	if o.purchases {
 		members = purchaseMembers
 	}
+	own := `"eventId":"ID"`
+	if !ids {
+		own = `"deviceId":"5f2a9f0e-6a51-4c7e-9a5e-0d3c8f1b7a64"`
+	}
 	id := []byte(uuid.Nil.String())
-	body := bytes.ReplaceAll([]byte(`{`+members+`,"eventId":"ID","timestamp":"2026-11-21T19:00:00.123Z","siteId":"shop","sessionId":"1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed",`+
+	body := bytes.ReplaceAll([]byte(`{`+members+`,`+own+`,"timestamp":"2026-11-21T19:00:00.123Z","siteId":"shop","sessionId":"1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed",`+
 		`"userId":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}`), []byte("ID"), id)
 	request := fmt.Appendf(nil, "POST /v1/events HTTP/1.1\r\nHost: shop\r\nX-API-Key: %s\r\nX-Idempotency-Key: %s\r\nContent-Type: application/json\r\nUser-Agent: bench\r\nContent-Length: %d\r\n\r\n%s", key, id, len(body), body)
 	l := &load{}

@@ -11,7 +11,11 @@
 //	                                 of the key and XADD. It forgets the answer, knows no
 //	                                 bodies, ids or orders, and its stream no limits
 //	limit: net/http, nothing kept    an answer at once
-//	tidemill on Redis                the door as it is, over redisledger and redisqueue
+//	tidemill on Redis, keys alone    the door as it is, over redisledger and redisqueue: events
+//	                                 without ids of their own, protected by their keys alone, as
+//	                                 those of the limit are
+//	tidemill on Redis                the same with eventIds, by which they are known under other
+//	                                 keys too
 //	tidemill on SQLite               the same over one file
 //
 // Columns: CPU in µs a request of the server (own), of Redis and of what loads it; the rate
@@ -50,11 +54,17 @@ type options struct {
 }
 
 // rows are what is measured, in turns. The first is what ratios refer to.
-var rows = []struct{ name, server string }{
-	{"limit: net/http and one script", "script"},
-	{"limit: net/http, nothing kept", "nothing"},
-	{"tidemill on Redis", "redis"},
-	{"tidemill on SQLite", "sqlite"},
+var rows = []row{
+	{"limit: net/http and one script", "script", true},
+	{"limit: net/http, nothing kept", "nothing", true},
+	{"tidemill on Redis, keys alone", "redis", false},
+	{"tidemill on Redis", "redis", true},
+	{"tidemill on SQLite", "sqlite", true},
+}
+
+type row struct {
+	name, server string
+	ids          bool // events have ids of their own
 }
 
 func main() {
@@ -135,7 +145,7 @@ func measureAll(ctx context.Context, o options) error {
 				continue
 			}
 			r := &result{name: row.name}
-			r.problem = measure(ctx, o, redis, dir, row.server, r)
+			r.problem = measure(ctx, o, redis, dir, row, r)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -165,22 +175,22 @@ func measureAll(ctx context.Context, o options) error {
 }
 
 // measure starts a server, loads it, and checks that it has kept what it said.
-func measure(ctx context.Context, o options, redis *process.Services, dir, server string, r *result) (err error) {
+func measure(ctx context.Context, o options, redis *process.Services, dir string, row row, r *result) (err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	data, err := os.MkdirTemp(dir, server)
+	data, err := os.MkdirTemp(dir, row.server)
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, self, "serve", server, redis.Addr("redis"), data)
+	cmd := exec.CommandContext(ctx, self, "serve", row.server, redis.Addr("redis"), data)
 	p, err := process.Listening(cmd)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Stop()) }()
-	l, err := newLoad(strings.TrimPrefix(p.URL, "http://"), o)
+	l, err := newLoad(strings.TrimPrefix(p.URL, "http://"), o, row.ids)
 	if err != nil {
 		return err
 	}
@@ -192,7 +202,7 @@ func measure(ctx context.Context, o options, redis *process.Services, dir, serve
 	var profiled chan error
 	if o.profile != "" {
 		profiled = make(chan error, 1)
-		go func() { profiled <- p.Profile(o.profile+"."+server, max(1, int(o.seconds))) }()
+		go func() { profiled <- p.Profile(o.profile+"."+row.server, max(1, int(o.seconds))) }()
 	}
 	own, far, load := process.CPU(p.PID()), redis.CPU("redis"), process.CPU(os.Getpid())
 	start := time.Now()
@@ -217,7 +227,7 @@ func measure(ctx context.Context, o options, redis *process.Services, dir, serve
 	if err != nil {
 		return err
 	}
-	if want := fmt.Sprint(n + len(warm)); string(kept) != want && server != "nothing" {
+	if want := fmt.Sprint(n + len(warm)); string(kept) != want && row.server != "nothing" {
 		return fmt.Errorf("%s events are kept of %s that were accepted", kept, want)
 	}
 	return nil
