@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"math"
 	"net"
 	"net/url"
@@ -27,17 +26,7 @@ const (
 // variable, flag or line of the file, the value (never a secret's) and what is allowed. It
 // is for who runs the bridge; Load does not call it.
 func (b *Bridge) Check() error {
-	k := bridgeCheck{bridge: b, fields: map[string]*Field{}}
-	fs := fieldsIn(reflect.ValueOf(b).Elem(), bridgePrefix, bridgeUnit, false)
-	for i := range fs {
-		f := &fs[i]
-		k.fields[f.Path] = f
-		if err := b.wrong[f.Path]; err != nil {
-			k.errs = append(k.errs, err)
-			continue
-		}
-		k.ok(f.limits.allow(f.value), f.Path)
-	}
+	k := bridgeCheck{newChecker(fieldsIn(reflect.ValueOf(b).Elem(), bridgePrefix, bridgeUnit, false), b.wrong, b.from), b}
 	k.addresses()
 	k.topics()
 	k.pipeline()
@@ -49,39 +38,8 @@ func (b *Bridge) Check() error {
 
 // bridgeCheck collects what is wrong.
 type bridgeCheck struct {
+	*checker
 	bridge *Bridge
-	fields map[string]*Field
-	errs   []error
-}
-
-// fail says what is wrong with a setting. What could not be read has been said already.
-func (k *bridgeCheck) fail(path, format string, args ...any) {
-	if k.bridge.wrong[path] == nil {
-		k.errs = append(k.errs, fmt.Errorf("%s: %s", k.place(path), fmt.Sprintf(format, args...)))
-	}
-}
-
-func (k *bridgeCheck) ok(good bool, path string) {
-	if f := k.fields[path]; !good {
-		k.fail(path, "%q cannot be%s", f, allowed(f))
-	}
-}
-
-// place names a setting and where its value came from.
-func (k *bridgeCheck) place(path string) string {
-	from := k.bridge.from[path]
-	if from == "" {
-		return path
-	}
-	return fmt.Sprintf("%s (from %s)", path, from)
-}
-
-// readable says whether all these settings could be read and are within their limits, so
-// that they can be compared.
-func (k *bridgeCheck) readable(paths ...string) bool {
-	return !slices.ContainsFunc(paths, func(path string) bool {
-		return k.bridge.wrong[path] != nil || !k.fields[path].limits.allow(k.fields[path].value)
-	})
 }
 
 func (k *bridgeCheck) addresses() {

@@ -24,20 +24,8 @@ const windowsPrefix = "windows."
 // It is for who runs the system; Load does not call it.
 func (c *Loaded) CheckWindows() error {
 	w := &c.Windows
-	var errs []error
-	fs := fieldsIn(reflect.ValueOf(w).Elem(), windowsPrefix, 0, false)
-	for i := range fs {
-		switch f := &fs[i]; {
-		case w.wrong[f.Path] != nil:
-			errs = append(errs, w.wrong[f.Path])
-		case !f.limits.allow(f.value):
-			errs = append(errs, fmt.Errorf("%s (from %s): %q cannot be%s", f.Path, c.From[f.Path], f, allowed(f)))
-		}
-	}
-	fail := func(path, format string, args ...any) {
-		path = windowsPrefix + path
-		errs = append(errs, fmt.Errorf("%s (from %s): %s", path, c.From[path], fmt.Sprintf(format, args...)))
-	}
+	k := newChecker(fieldsIn(reflect.ValueOf(w).Elem(), windowsPrefix, 0, false), w.wrong, c.From)
+	fail := func(path, format string, args ...any) { k.fail(windowsPrefix+path, format, args...) }
 	scheme := func(u URL, path string, schemes ...string) {
 		before, rest, found := strings.Cut(string(u), "://")
 		if u != "" && (!found || !slices.Contains(schemes, before) || strings.Trim(rest, "/") == "") {
@@ -53,7 +41,7 @@ func (c *Loaded) CheckWindows() error {
 	if u, err := url.Parse(string(w.Files.URL)); err == nil && u.Scheme == "http" && !w.Files.HTTP {
 		fail("files.url", "it is unencrypted; set files.http, if that is meant")
 	}
-	if w.Life < 2*w.Window {
+	if k.readable(windowsPrefix+"life", windowsPrefix+"window") && w.Life < 2*w.Window {
 		fail("life", "%v is less than twice the window of %v: records of an outage would be gone before they are delivered", w.Life, w.Window)
 	}
 	if !w.Search.Enabled && c.WindowsKafka() == "" {
@@ -79,7 +67,7 @@ func (c *Loaded) CheckWindows() error {
 		names[t.name] = windowsPrefix + t.path
 	}
 	_, err := c.WindowsSteps(nil)
-	return errors.Join(append(errs, err)...)
+	return errors.Join(append(k.errs, err)...)
 }
 
 // WindowsSteps are the processors of the configuration. Its error names every one that cannot
