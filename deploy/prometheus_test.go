@@ -91,10 +91,10 @@ var seconds = strings.NewReplacer("[5m]", "[6s]", "offset 5m", "offset 6s", "for
 // its address.
 func startPrometheus(t *testing.T, rules string, jobs map[string]string) string {
 	t.Helper()
-	testenv.Need(t)
+	testenv.Install(t, "prometheus")
 	path, err := exec.LookPath("prometheus")
 	if err != nil {
-		t.Fatal("prometheus is not there: install it")
+		t.Fatal(err)
 	}
 	text, err := os.ReadFile(rules)
 	if err != nil {

@@ -82,6 +82,20 @@ func Shared(t testing.TB, name string) map[string]string {
 	return env
 }
 
+// Install installs a server and its tools where they are missing, and starts nothing.
+func Install(t testing.TB, name string) {
+	t.Helper()
+	Need(t)
+	mu.Lock()
+	defer mu.Unlock()
+	if err := os.MkdirAll(Dir(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := services(t, []string{"SERVICES_DIR=" + Dir()}, "install", name); err != nil {
+		t.Fatalf("install %s: %v\n%s", name, err, out)
+	}
+}
+
 // services runs scripts/services/services.sh.
 func services(t testing.TB, settings []string, args ...string) (string, error) {
 	t.Helper()
