@@ -92,9 +92,44 @@ local function gone(no, records, lost, state)
   book('lost', records - lost)
 end
 
+-- held counts the records whose data is there, of a window of which nothing else is known.
+local function held(no)
+  local n = call('HLEN', base .. 'i' .. no) -- of an active one: each once
+  if n > 0 then return n end
+  for _, blob in ipairs(call('HKEYS', base .. 'd' .. no)) do
+    local x, y, z = string.byte(call('HGET', base .. 'd' .. no, blob), 1, 3)
+    if z then n = n + x + y * 256 + z * 65536 end
+  end
+  return n
+end
+
+-- forget clears away a window of which somebody deleted what was known: what is there of it
+-- is booked as dead, and nobody waits for it. It returns how many records these are.
+local function forget(no)
+  local state = 'active'
+  for _, s in ipairs({'ready', 'leased', 'parked'}) do
+    if call('ZSCORE', base .. s, no) then state = s end
+  end
+  local records = held(no)
+  for _, key in ipairs({'starts', 'full', 'go', 'later'}) do call('ZREM', base .. key, no) end
+  local open = call('HGETALL', base .. 'open')
+  for i = 1, #open, 2 do
+    if open[i + 1] == no then call('HDEL', base .. 'open', open[i]) end
+  end
+  local lines = call('HGETALL', base .. 'lines')
+  for i = 1, #lines, 2 do
+    if string.find(',' .. lines[i + 1] .. ',', ',' .. no .. ',', 1, true) then leave(no, lines[i]) end
+  end
+  drop(no, records, state)
+  if state ~= 'parked' then book('dead', records) end
+  book('lost', records)
+  return records
+end
+
 -- freeze closes an active window, and says whether anything was there.
 local function freeze(no, why)
   local batch, records, lost = unpack(call('HMGET', of(no), 'batch', 'records', 'lost'))
+  if not batch then return false, forget(no) end
   records, lost = num(records), num(lost)
   call('HDEL', base .. 'open', batch)
   call('ZREM', base .. 'starts', no)

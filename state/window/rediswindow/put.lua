@@ -56,10 +56,11 @@ for _ = 1, num(ARGV[3]) do
   local name, blob = names(ARGV[at + 5], n), at + 6
   at = blob + b
   local no = call('HGET', base .. 'open', batch)
-  local fresh = not no
+  local was = no and call('HMGET', of(no), 'records', 'bytes', 'blobs', 'expect', 'batch') or {}
+  if no and not was[5] then forget(no) end
+  local fresh = not was[5]
   if fresh then no = open(batch) end
   local index, data = base .. 'i' .. no, base .. 'd' .. no
-  local was = call('HMGET', of(no), 'records', 'bytes', 'blobs', 'expect')
   local records, blobs = num(was[1]), num(was[3])
   if expect == 0 then expect = num(was[4]) end
   local list, other = {}, false

@@ -2,6 +2,7 @@ package rediswindow
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -287,5 +288,94 @@ func TestNewRefusesNonsense(t *testing.T) {
 	}
 	if _, err := New(rueidis.Client(nil), Options{}); err == nil {
 		t.Error("New took no connection")
+	}
+}
+
+// Whoever deletes what is known of a window costs that window, and holds up no other.
+func TestAWindowOfWhichNothingIsKnownHoldsUpNoOther(t *testing.T) {
+	client := redistest.Connect(t, testenv.Start(t, testenv.PrivateRedis).URL) // all its keys are looked at
+	ctx := t.Context()
+	h := harness(t, client, Options{})
+	s := h.Store.(*Store)
+	source := s.Open()
+	put := func(batch string, n int) (no string) {
+		t.Helper()
+		rs := many(n)
+		for i := range rs {
+			rs[i].Batch = batch
+		}
+		if err := s.Put(ctx, rs, nil); err != nil {
+			t.Fatal(err)
+		}
+		all := listed(t, s)
+		return all[len(all)-1]
+	}
+	forget := func(no string) {
+		t.Helper()
+		if n, err := client.Do(ctx, client.B().Del().Key(s.tags[0]+"w"+no).Build()).AsInt64(); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	receive := func(batch string) {
+		t.Helper()
+		brief, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		m := new(tidemill.Message)
+		if n, err := source.Receive(brief, []*tidemill.Message{m}); n != 1 || err != nil || string(m.Key) != batch {
+			t.Fatalf("received %d, %q, %v; want the window of %q", n, m.Key, err, batch)
+		}
+		end := []tidemill.Settlement{{ID: m.ID, Mark: m.Mark, Fate: tidemill.Delivered}}
+		if err := source.Settle(ctx, end); err != nil || end[0].Took != tidemill.Applied {
+			t.Fatal(err, end[0].Took)
+		}
+	}
+	books := func(want tidemill.Books) {
+		t.Helper()
+		if books, err := source.(tidemill.Bookkeeper).Books(ctx); books != want || books.Off() != 0 || err != nil {
+			t.Fatalf("books %+v, %v; want %+v", books, err, want)
+		}
+	}
+
+	// One that collects: others are closed all the same.
+	forget(put("a", 10))
+	put("b", 5)
+	h.Advance(2 * time.Minute)
+	if done, err := s.Sweep(ctx); done.Closed != 1 || done.Lost != 10 || err != nil {
+		t.Fatalf("sweep %+v, %v", done, err)
+	}
+	receive("b")
+	books(tidemill.Books{Accepted: 15, Settled: tidemill.Count{Delivered: 5, Dead: 10}})
+
+	// One that collects, for which more comes: that is kept in another.
+	forget(put("a", 3))
+	put("a", 4)
+	if ok, err := s.CloseNow(ctx, "a"); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	receive("a")
+	books(tidemill.Books{Accepted: 22, Settled: tidemill.Count{Delivered: 9, Dead: 13}})
+
+	// One that waits: that behind it in its line is handed out.
+	no := put("a", 600)
+	for range 2 {
+		if ok, err := s.CloseNow(ctx, "a"); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		put("a", 7)
+	}
+	if ok, err := s.CloseNow(ctx, "a"); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	forget(no)
+	receive("a")
+	receive("a")
+	books(tidemill.Books{Accepted: 636, Settled: tidemill.Count{Delivered: 23, Dead: 613}})
+	for _, k := range keys(t, client, s.tags[0]) {
+		if k != "books" && k != "wake" {
+			t.Errorf("%q is left", k)
+		}
+	}
+	if st, err := s.Stats(ctx); st.Lost != 613 || st.Active.Records+st.Ready.Records+st.Leased.Records != 0 || err != nil {
+		t.Errorf("stats %+v, %v", st, err)
 	}
 }

@@ -15,10 +15,14 @@ close(call('ZRANGE', base .. 'full', 0, most - 1), 'count')
 if done < most then close(call('ZRANGEBYSCORE', base .. 'starts', '-inf', str(now - length), 'LIMIT', 0, most - done), 'time') end
 
 for _, no in ipairs(call('ZRANGEBYSCORE', base .. 'renew', '-inf', str(now), 'LIMIT', 0, 500)) do
-  for _, k in ipairs({'d', 'i', 'm'}) do
-    if ttl > 0 then call('PEXPIRE', base .. k .. no, str(ttl)) else call('PERSIST', base .. k .. no) end
+  if call('EXISTS', of(no)) == 0 then
+    lost = lost + forget(no)
+  else
+    for _, k in ipairs({'d', 'i', 'm'}) do
+      if ttl > 0 then call('PEXPIRE', base .. k .. no, str(ttl)) else call('PERSIST', base .. k .. no) end
+    end
+    call('ZADD', base .. 'renew', str(now + (ttl > 0 and ttl / 2 or 86400000)), no)
   end
-  call('ZADD', base .. 'renew', str(now + (ttl > 0 and ttl / 2 or 86400000)), no)
 end
 
 local next = -1

@@ -11,8 +11,9 @@ repeat
   lost = false
   for _, no in ipairs(call('ZRANGE', base .. 'go', 0, most - #answer + 1)) do
     local state, batch, records, gaps = unpack(call('HMGET', of(no), 'state', 'batch', 'records', 'lost'))
-    if not state then -- somebody deleted all that was known of it
-      call('ZREM', base .. 'go', no)
+    if not state then
+      forget(no)
+      lost = true
     elseif not there(no) then
       leave(no, batch)
       gone(no, num(records), num(gaps), state)
