@@ -98,7 +98,7 @@ type Store interface {
 	// many records are there as were told of. It is called now and then, by any number of
 	// instances; work of one call is bounded, and Swept says whether there is more. It also
 	// does what else has to be done now and then: clearing away what was settled, renewing the
-	// time that data is kept for.
+	// time that data is kept for. What it says beside an error was done.
 	Sweep(ctx context.Context) (Swept, error)
 
 	// Open makes a source of closed windows, one message for each; it is a tidemill.Keeper and

@@ -240,12 +240,12 @@ func (s *System) loops() []flow.Loop {
 func (s *System) sweep(ctx context.Context) error {
 	for {
 		swept, err := s.p.Windows.Sweep(ctx)
-		if err != nil {
-			return fmt.Errorf("close windows: %w", err)
-		}
-		s.closed.Add(uint64(swept.Closed))
+		s.closed.Add(uint64(swept.Closed)) // also beside an error: a part of it may not answer
 		if swept.Lost > 0 {
 			s.o.Log.ErrorContext(ctx, "records of windows are gone, and nobody has settled them: they are booked as dead", "records", swept.Lost)
+		}
+		if err != nil {
+			return fmt.Errorf("close windows: %w", err)
 		}
 		if swept.Next != 0 {
 			return nil

@@ -112,6 +112,20 @@ func (s *Store) shard(batch string) int {
 	return int(xxhash.Sum64String(batch) % uint64(len(s.tags)))
 }
 
+// each does something in every shard, at once: one that does not answer holds up no other.
+func (s *Store) each(do func(shard int) error) error {
+	if len(s.tags) == 1 {
+		return do(0)
+	}
+	errs := make([]error, len(s.tags))
+	var all sync.WaitGroup
+	for shard := range s.tags {
+		all.Go(func() { errs[shard] = do(shard) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
 //go:embed *.lua
 var lua embed.FS
 

@@ -3,6 +3,7 @@ package rediswindow
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/tidemill/tidemill"
@@ -39,16 +40,14 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		}
 		byShard[shard] = append(byShard[shard], i)
 	}
-	for shard, all := range byShard {
-		for len(all) > 0 {
-			n := min(len(all), settleMost)
-			if err := c.settle(ctx, shard, ends, all[:n]); err != nil {
+	return c.s.each(func(shard int) error {
+		for all := range slices.Chunk(byShard[shard], settleMost) {
+			if err := c.settle(ctx, shard, ends, all); err != nil {
 				return err
 			}
-			all = all[n:]
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // settle runs the script for some of the ends.

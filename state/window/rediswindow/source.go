@@ -144,28 +144,31 @@ func (c *source) Keep(ctx context.Context) error {
 	for _, m := range all {
 		byShard[m.Shard] = append(byShard[m.Shard], m)
 	}
-	for shard, marks := range byShard {
-		if len(marks) == 0 {
-			continue
+	return c.s.each(func(shard int) error { return c.keep(ctx, shard, byShard[shard]) })
+}
+
+// keep renews the leases of a shard.
+func (c *source) keep(ctx context.Context, shard int, marks []tidemill.Mark) error {
+	if len(marks) == 0 {
+		return nil
+	}
+	args := []string{millis(c.s.o.Lease)}
+	for _, m := range marks {
+		args = append(args, lease(m)...)
+	}
+	kept, err := c.s.run(ctx, keepScript, shard, args...).ToString()
+	if err == nil && len(kept) != len(marks) {
+		err = reply("keep windows")
+	}
+	if err != nil {
+		return failed(err, "keep %d windows", len(marks))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, m := range marks {
+		if kept[i] == '0' {
+			delete(c.out, m)
 		}
-		args := []string{millis(c.s.o.Lease)}
-		for _, m := range marks {
-			args = append(args, lease(m)...)
-		}
-		kept, err := c.s.run(ctx, keepScript, shard, args...).ToString()
-		if err == nil && len(kept) != len(marks) {
-			err = reply("keep windows")
-		}
-		if err != nil {
-			return failed(err, "keep %d windows", len(marks))
-		}
-		c.mu.Lock()
-		for i, m := range marks {
-			if kept[i] == '0' {
-				delete(c.out, m)
-			}
-		}
-		c.mu.Unlock()
 	}
 	return nil
 }

@@ -16,19 +16,29 @@ func (s *Store) Sweep(ctx context.Context) (done window.Swept, err error) {
 	if err := ctx.Err(); err != nil {
 		return done, err
 	}
+	all := make([]window.Swept, len(s.tags))
+	err = s.each(func(shard int) (err error) {
+		all[shard], err = s.sweep(ctx, shard)
+		return err
+	})
 	done.Next = -1
-	for shard := range s.tags {
-		n, err := s.run(ctx, sweepScript, shard, millis(s.o.Window), strconv.Itoa(sweepMost), s.ttl).AsIntSlice()
-		if err == nil && len(n) != 3 {
-			err = reply("sweep")
-		}
-		if err != nil {
-			return done, failed(err, "sweep windows")
-		}
-		done.Closed, done.Lost = done.Closed+int(n[0]), done.Lost+int(n[1])
-		if next := time.Duration(n[2]) * time.Millisecond; n[2] >= 0 && (done.Next < 0 || next < done.Next) {
-			done.Next = next
+	for _, one := range all {
+		done.Closed, done.Lost = done.Closed+one.Closed, done.Lost+one.Lost
+		if one.Next >= 0 && (done.Next < 0 || one.Next < done.Next) {
+			done.Next = one.Next
 		}
 	}
-	return done, nil
+	return done, err
+}
+
+// sweep sweeps a shard.
+func (s *Store) sweep(ctx context.Context, shard int) (window.Swept, error) {
+	n, err := s.run(ctx, sweepScript, shard, millis(s.o.Window), strconv.Itoa(sweepMost), s.ttl).AsIntSlice()
+	if err == nil && len(n) != 3 {
+		err = reply("sweep")
+	}
+	if err != nil {
+		return window.Swept{Next: -1}, failed(err, "sweep windows")
+	}
+	return window.Swept{Closed: int(n[0]), Lost: int(n[1]), Next: max(time.Duration(n[2])*time.Millisecond, -1)}, nil
 }
