@@ -15,11 +15,14 @@ type cursor struct{ blob, skip, read int64 }
 
 func (c cursor) String() string { return fmt.Sprintf("%d:%d:%d", c.blob, c.skip, c.read) }
 
+// skipMost is how many records of a blob were read before, at the most: no Put has more.
+const skipMost = window.MaxPut
+
 func parseCursor(from string) (c cursor, err error) {
 	if from == "" {
 		return cursor{blob: 1}, nil
 	}
-	if n, err := fmt.Sscanf(from, "%d:%d:%d", &c.blob, &c.skip, &c.read); n != 3 || err != nil || c.blob < 1 || c.skip < 0 || c.read < 0 || c.String() != from {
+	if n, err := fmt.Sscanf(from, "%d:%d:%d", &c.blob, &c.skip, &c.read); n != 3 || err != nil || c.blob < 1 || c.skip < 0 || c.skip > skipMost || c.read < 0 || c.String() != from {
 		return c, window.BadCursor(from)
 	}
 	return c, nil
@@ -89,6 +92,9 @@ func (r *reader) page(ctx context.Context, from string, into []window.Record) (p
 	}
 	size := 0
 	for {
+		if err := ctx.Err(); err != nil {
+			return window.Page{}, err
+		}
 		if err := r.load(ctx, len(into)-p.N+int(r.skip), window.PageBytes-size); err != nil {
 			return window.Page{}, err
 		}

@@ -379,3 +379,20 @@ func TestAWindowOfWhichNothingIsKnownHoldsUpNoOther(t *testing.T) {
 		t.Errorf("stats %+v, %v", st, err)
 	}
 }
+
+// A cursor comes from outside: one that no page gave must not keep anybody reading.
+func TestACursorFarBehindABlobIsRefused(t *testing.T) {
+	client := redistest.Connect(t, testenv.Redis(t))
+	s := harness(t, client, Options{}).Store.(*Store)
+	if err := s.Put(t.Context(), many(10), nil); err != nil {
+		t.Fatal(err)
+	}
+	id := "b/" + listed(t, s)[0]
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for _, from := range []string{"1:9223372036854775807:0", "1:9223372036854775000:9223372036854775807"} {
+		if p, err := s.Peek(ctx, id, from, make([]window.Record, 1000)); err == nil || ctx.Err() != nil {
+			t.Errorf("from %s: page %+v, %v", from, p, err)
+		}
+	}
+}
