@@ -20,7 +20,12 @@ type part struct {
 	refused  []refusal // of messages
 	count    tidemill.Count
 	memory   []*tidemill.Message // for messages
+	bytes    []byte              // their keys and payloads, one behind the other
 }
+
+// keptBytes is how large the memory of a part may be that is used again: several pages, as
+// records become longer on their way.
+const keptBytes = 8 * window.PageBytes
 
 // refusal is a message that is not taken, whenever it is sent.
 type refusal struct {
@@ -29,6 +34,13 @@ type refusal struct {
 }
 
 func (p *part) reset() {
+	for _, m := range p.messages {
+		*m = tidemill.Message{} // what is not used again soon keeps no memory
+	}
+	clear(p.bodies)
+	if p.bytes = p.bytes[:0]; cap(p.bytes) > keptBytes {
+		p.bytes = nil
+	}
 	p.messages, p.bodies, p.letters, p.refused, p.count = p.messages[:0], p.bodies[:0], nil, nil, tidemill.Count{}
 }
 
@@ -43,8 +55,12 @@ func (p *part) add(x *sending, r *window.Record, it *process.Item) {
 	if n == len(p.memory) {
 		p.memory = append(p.memory, &tidemill.Message{})
 	}
-	m := p.memory[n]
-	*m = tidemill.Message{ID: id, Type: r.Kind, To: x.s.o.Topics.of(it.Kind), Key: it.Record.AppendKey(m.Key[:0]), Payload: it.Record.AppendOut(m.Payload[:0])}
+	m, from := p.memory[n], len(p.bytes)
+	p.bytes = it.Record.AppendKey(p.bytes)
+	key := len(p.bytes)
+	p.bytes = it.Record.AppendOut(p.bytes)
+	to := len(p.bytes)
+	*m = tidemill.Message{ID: id, Type: r.Kind, To: x.s.o.Topics.of(it.Kind), Key: p.bytes[from:key:key], Payload: p.bytes[key:to:to]}
 	p.messages, p.bodies = append(p.messages, m), append(p.bodies, r.Body)
 	p.count.Delivered++
 }
