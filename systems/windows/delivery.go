@@ -110,6 +110,11 @@ func (l *delivering) attempt(ctx context.Context, t *flow.Task, refused map[stri
 	if err := x.results(ctx, results); err != nil {
 		return count, err
 	}
+	if l.s.p.Out.Whole() { // who stood still meanwhile, or was cut off, must not commit what another delivers
+		if _, err := l.s.p.Windows.Page(ctx, t.Mark, "", l.records[:1]); err != nil {
+			return count, fmt.Errorf("commit window %s: %w", t.ID, err)
+		}
+	}
 	if err := delivery.Commit(ctx); err != nil {
 		return count, fmt.Errorf("commit window %s: %w", t.ID, err)
 	}
