@@ -184,10 +184,11 @@ func (d *windowsDelivery) Commit(context.Context) error {
 
 func (d *windowsDelivery) Abort(context.Context) { d.open = nil }
 
-// spanOf is the window of which a message is.
+// spanOf is the window of which a message or a letter is. Behind the window's id a message says
+// which replay it is of.
 func (w *windowsWorld) spanOf(id string) *span {
 	for _, o := range w.order {
-		if strings.HasPrefix(id, o.id+"/") {
+		if strings.HasPrefix(id, o.id+"/") || strings.HasPrefix(id, o.id+".") {
 			return o
 		}
 	}

@@ -78,6 +78,9 @@ func (l *delivering) attempt(ctx context.Context, t *flow.Task, refused map[stri
 	}
 	defer delivery.Abort(ctx)
 	x := &sending{s: l.s, delivery: delivery, window: t.ID, batch: batch, refused: refused}
+	if replays := t.Mark.Hi; replays > 0 {
+		x.again = fmt.Sprintf(".%d", replays)
+	}
 	defer x.wait() // nothing outlives the attempt
 	run := l.s.p.Chain.Begin(batch)
 	if l.records == nil {

@@ -60,7 +60,7 @@ func (p *part) add(x *sending, r *window.Record, it *process.Item) {
 	key := len(p.bytes)
 	p.bytes = it.Record.AppendOut(p.bytes)
 	to := len(p.bytes)
-	*m = tidemill.Message{ID: id, Type: r.Kind, To: x.s.o.Topics.of(it.Kind), Key: p.bytes[from:key:key], Payload: p.bytes[key:to:to]}
+	*m = tidemill.Message{ID: x.sent(id), Type: r.Kind, To: x.s.o.Topics.of(it.Kind), Key: p.bytes[from:key:key], Payload: p.bytes[key:to:to]}
 	p.messages, p.bodies = append(p.messages, m), append(p.bodies, r.Body)
 	p.count.Delivered++
 }
@@ -76,6 +76,7 @@ type sending struct {
 	s        *System
 	delivery Delivery
 	window   string
+	again    string // behind the window in the names of what is sent of one that was replayed
 	batch    string
 	refused  map[string]error
 	count    tidemill.Count // of the parts that have arrived
@@ -93,6 +94,15 @@ func (x *sending) idOf(r *window.Record) string {
 		return x.window + "/" + r.Kind + "/" + r.Qualifier + "/" + r.ID
 	}
 	return x.window + "/" + r.Kind + "/" + r.ID
+}
+
+// sent is the name under which a record's message goes to its topic. A replay is sent once
+// more, also to a topic that knows what it had by its name: processors may have changed.
+func (x *sending) sent(id string) string { return x.window + x.again + id[len(x.window):] }
+
+// idOfSent is the inverse of sent: letters are of the record, however often it is sent.
+func (x *sending) idOfSent(sent string) string {
+	return x.window + sent[len(x.window)+len(x.again):]
 }
 
 // letter is that of a record, as an intake would bring it.
@@ -166,8 +176,9 @@ func (x *sending) judge(ctx context.Context, p *part, err error) error {
 		switch tidemill.KindOf(f.Err) {
 		case tidemill.Validation, tidemill.Business:
 			m := p.messages[f.Index]
-			p.refused = append(p.refused, refusal{m.ID, f.Err})
-			p.letters = append(p.letters, x.letter(m.ID, m.Type, p.bodies[f.Index], f.Err))
+			id := x.idOfSent(m.ID)
+			p.refused = append(p.refused, refusal{id, f.Err})
+			p.letters = append(p.letters, x.letter(id, m.Type, p.bodies[f.Index], f.Err))
 			p.count.Delivered--
 			p.count.Dead++
 		case tidemill.RateLimit, tidemill.Credentials:
@@ -206,7 +217,7 @@ func (x *sending) results(ctx context.Context, results []process.Result) error {
 			p.letters = append(p.letters, x.letter(id, kind, r.Value, err))
 			continue
 		}
-		p.messages = append(p.messages, &tidemill.Message{ID: id, Type: kind, To: x.s.o.Topics.Results, Key: []byte(r.Batch), Payload: r.Value})
+		p.messages = append(p.messages, &tidemill.Message{ID: x.sent(id), Type: kind, To: x.s.o.Topics.Results, Key: []byte(r.Batch), Payload: r.Value})
 		p.bodies = append(p.bodies, r.Value)
 	}
 	defer x.remember(p)

@@ -3,6 +3,7 @@ package windows_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,4 +130,38 @@ func TestWhatTheIndexDoesNotRefuseIsIndexedInTheEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What had arrived of a window before it was parked arrives once more with its replay, as it
+// is then: processors may have been mended meanwhile.
+func TestAReplayIsSentWhateverTopicsKnow(t *testing.T) {
+	in(t, func(w *world) {
+		var mended atomic.Bool
+		name, _ := record.Event.Lookup("actor1Name")
+		w.up(windows.Options{Tries: 2, Page: 10}, process.Step{OnError: process.Retry, Processor: process.Each("mine", func(_ context.Context, _ string, it *process.Item) error {
+			switch {
+			case mended.Load():
+				return it.Record.Set(name, []byte(`"mended"`))
+			case it.Record.ID == 11:
+				return tidemill.Fail(tidemill.Partner, "the service cannot")
+			}
+			return it.Record.Set(name, []byte(`"wrong"`))
+		})})
+		for i := range 12 {
+			w.send("b", "event", event(i))
+			rest(time.Millisecond) // in this order
+		}
+		rest(5 * time.Minute)
+		w.same("state", w.only().State, window.Parked)
+		w.same("sent before it was parked", w.found(search.Events().Name), 10)
+		mended.Store(true)
+		if n, err := w.windows.Replay(w.Context(), window.Filter{}); n != 1 || err != nil {
+			w.Fatal(n, err)
+		}
+		rest(5 * time.Minute)
+		p, err := w.index.Search(w.Context(), search.Query{Schema: search.Events().Name, Text: "actor1Name:mended", Size: 100})
+		if p.Total != 12 || err != nil {
+			w.Errorf("%d documents are as they were sent last, %v; want 12", p.Total, err)
+		}
+	})
 }
