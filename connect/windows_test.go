@@ -135,7 +135,7 @@ func TestWindows(t *testing.T) {
 	t.Run("in transactions", func(t *testing.T) {
 		testenv.Need(t)
 		redis := testenv.Start(t, testenv.PrivateRedis, "REDIS_SETTINGS=--appendfsync always --maxmemory-policy noeviction")
-		testWindows(t, onWindowsServers(t, redis.URL, map[string]string{"TIDEMILL_WINDOWS_TRANSACTIONAL": "true"}))
+		testWindows(t, onWindowsServers(t, redis.URL, map[string]string{"TIDEMILL_WINDOWS_TRANSACTIONAL": "true", "TIDEMILL_WINDOWS_INSTANCE": "one"}))
 	})
 	t.Run("on Redis alone", func(t *testing.T) {
 		testenv.Need(t)

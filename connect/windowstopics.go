@@ -144,7 +144,11 @@ func (i *Instance) windowsMakeTopics(ctx context.Context, s *windowsStores, clus
 
 // windowsSource is a member of a consumer group.
 func (i *Instance) windowsSource(cluster *kafkaconn.Cluster, pipeline, topic, group string) (*kafkasource.Source, error) {
-	s, err := i.kafkaSource(cluster, pipeline, topic, group, i.config.Windows.Instance)
+	instance := i.config.Windows.Instance
+	if instance != "" {
+		instance += "-" + pipeline // a group has several members of ours, and each is to have a name of its own
+	}
+	s, err := i.kafkaSource(cluster, pipeline, topic, group, instance)
 	if err != nil {
 		return nil, err
 	}
