@@ -126,35 +126,47 @@ func (s *Store) adoptSome(ctx context.Context, batch, set, data, kind string, do
 		reads[i] = s.client.B().Get().Key(data + unquoted(id)).Build()
 	}
 	var found []window.Record
-	lost := 0
+	var here, lost []string // ids
 	for i, r := range s.client.DoMulti(ctx, reads...) {
 		body, err := r.ToString()
 		if rueidis.IsRedisNil(err) {
-			lost++
+			lost = append(lost, ids[i])
 			continue
 		}
 		if err != nil {
 			return 0, err
 		}
+		here = append(here, ids[i])
 		found = append(found, window.Record{Batch: batch, Kind: kind, ID: unquoted(ids[i]), Body: []byte(body)})
 	}
 	if err := s.Put(ctx, found, nil); err != nil {
 		return 0, err
 	}
-	if lost > 0 {
-		if err := s.adopted(ctx, batch, "", lost, false); err != nil {
+	// An id goes before its data does, and before it is counted: whoever comes after an error
+	// must not take for lost what is in its window, nor count what is lost again.
+	if len(lost) > 0 {
+		n, err := s.client.Do(ctx, s.client.B().Srem().Key(set).Member(lost...).Build()).AsInt64()
+		if err != nil {
+			return 0, err
+		}
+		if err := s.adopted(ctx, batch, "", int(n), false); err != nil {
 			return 0, err
 		}
 	}
-	deletes := rueidis.Commands{s.client.B().Srem().Key(set).Member(ids...).Build()}
-	for _, id := range ids {
-		deletes = append(deletes, s.client.B().Unlink().Key(data+unquoted(id)).Build())
+	if len(here) > 0 {
+		if err := s.client.Do(ctx, s.client.B().Srem().Key(set).Member(here...).Build()).Error(); err != nil {
+			return 0, err
+		}
+	}
+	deletes := make(rueidis.Commands, len(here))
+	for i, id := range here {
+		deletes[i] = s.client.B().Unlink().Key(data + unquoted(id)).Build()
 	}
 	for _, r := range s.client.DoMulti(ctx, deletes...) {
 		if err := r.Error(); err != nil {
 			return 0, err
 		}
 	}
-	done.Records, done.Lost = done.Records+len(found), done.Lost+lost
+	done.Records, done.Lost = done.Records+len(found), done.Lost+len(lost)
 	return len(ids), nil
 }

@@ -3,6 +3,7 @@ package rediswindow
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,4 +98,36 @@ func TestAdopt(t *testing.T) {
 			t.Fatalf("kinds %v", kinds)
 		}
 	})
+}
+
+// Where ids cannot be deleted, nothing is taken for lost that is in its window, and what is
+// lost is counted once, however often it is tried.
+func TestAdoptAfterAnError(t *testing.T) {
+	server := testenv.Start(t, testenv.PrivateRedis) // with a user of its own
+	client := redistest.Connect(t, server.URL)
+	ctx := t.Context()
+	for _, c := range []string{"ACL SETUSER limited on >p ~* &* +@all -srem", "SADD ready:batches b", "SADD batch:events:b 1 2 3", "SET data:event:b:1 {}"} {
+		if err := client.Do(ctx, client.B().Arbitrary(strings.Fields(c)...).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := New(redistest.Connect(t, strings.Replace(server.URL, "redis://", "redis://limited:p@", 1)), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if done, err := s.Adopt(ctx, Old{}); err == nil {
+			t.Fatalf("Adopt: %+v", done)
+		}
+	}
+	if s, err = New(client, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := s.Adopt(ctx, Old{}); done != (Adopted{Batches: 1, Records: 1, Lost: 2}) || err != nil {
+		t.Errorf("Adopt: %+v, %v", done, err)
+	}
+	books, err := s.Open().(tidemill.Bookkeeper).Books(ctx)
+	if want := (tidemill.Books{Accepted: 3, Settled: tidemill.Count{Dead: 2}, Pending: 1}); books != want || err != nil {
+		t.Errorf("books %+v, %v; want %+v", books, err, want)
+	}
 }
