@@ -56,27 +56,26 @@ func (s *System) decode(m *tidemill.Message, r *routed) (err error) {
 // known then: no partner's job is lost or doubled by a crash.
 func (s *System) route(_ context.Context, batch []*flow.Item[routed]) error {
 	for _, it := range batch {
-		if err := s.fanOut(it); err != nil {
-			it.Fail(err)
-		}
+		s.fanOut(it)
 	}
 	return nil
 }
 
-func (s *System) fanOut(it *flow.Item[routed]) error {
+func (s *System) fanOut(it *flow.Item[routed]) {
 	e := it.Value.event
 	may := s.may(it.Tenant, e, string(it.Get(GPCHeader)) == "1")
 	wanted := false
 	for _, t := range s.targets {
 		takes, err := t.Route.Takes(e)
-		if err != nil {
-			return err
-		}
-		wanted = wanted || takes
-		if !takes || !may || !vendorMay(e, t.Route.Vendor) {
+		wanted = wanted || takes || err != nil
+		if !takes && err == nil || !may || !vendorMay(e, t.Route.Vendor) {
 			continue
 		}
-		it.Emit(s.job(&it.Message, t))
+		j := s.job(&it.Message, t)
+		if err != nil { // its own failure, and nobody else's
+			j.Header = append(j.Header, undecided)
+		}
+		it.Emit(j)
 	}
 	switch {
 	case len(it.Emitted()) > 0:
@@ -85,6 +84,34 @@ func (s *System) fanOut(it *flow.Item[routed]) error {
 		it.Skip(NoRoute)
 	default:
 		it.Skip(NoConsent)
+	}
+}
+
+// UndecidedHeader marks the job of an event of which a partner's condition could not say
+// whether it is for that partner. It is asked again before the job is sent, and makes a dead
+// letter of that partner's where it fails again: other partners have the event by then, and
+// a replay after the condition was mended decides anew.
+const UndecidedHeader = "undecided"
+
+var undecided = tidemill.Field{Name: []byte(UndecidedHeader), Value: []byte("1")}
+
+// decideLate ends the jobs that are undecided, but for those that are to be sent after all.
+func (t *target) decideLate(_ context.Context, batch []*flow.Item[struct{}]) error {
+	for _, it := range batch {
+		if it.Get(UndecidedHeader) == nil {
+			continue
+		}
+		e, err := partner.ReadEvent(&it.Message, EventOf(&it.Message))
+		takes := false
+		if err == nil {
+			takes, err = t.Route.Takes(e)
+		}
+		switch {
+		case err != nil:
+			it.Fail(err)
+		case !takes:
+			it.Skip(NoRoute)
+		}
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func (s *System) sender(t *target) error {
 func (s *System) work(t *target, replay bool) func(flow.Env) flow.Work {
 	send := flow.Steps[struct{}]{
 		Decode: func(*tidemill.Message, *struct{}) error { return nil },
-		Stages: []flow.Stage[struct{}]{{Name: "send", Do: t.send, Repeat: t.Idempotent}},
+		Stages: []flow.Stage[struct{}]{{Name: "route", Do: t.decideLate, Repeat: true}, {Name: "send", Do: t.send, Repeat: t.Idempotent}},
 	}.Lane
 	if t.Once == partner.Nothing {
 		return send

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/types"
 	"github.com/expr-lang/expr/vm"
 
@@ -57,7 +58,7 @@ type expression struct {
 // compile checks an expression of a setting against what it may name. A request must be the
 // same at every attempt: nothing asks for the time.
 func compile(name, source string, v vocabulary, more ...expr.Option) (*expression, error) {
-	p, _, err := expressions.Compile(source, expressions.Options{Names: v.names, Builtins: []string{"concat"}, More: slices.Concat(functions(), v.extra, more)})
+	p, _, err := expressions.Compile(source, expressions.Options{Names: v.names, Builtins: []string{"concat"}, More: slices.Concat([]expr.Option{expr.Patch(aliases{})}, functions(), v.extra, more)})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -74,4 +75,23 @@ func (e *expression) run(env map[string]any) (any, error) {
 		return nil, fmt.Errorf("%s: expression `%s`: %s", e.name, e.source, expressions.Cause(err))
 	}
 	return v, nil
+}
+
+// aliases lets event.value mean conversionValue too, which is the other name of the same: an
+// event has one of them.
+type aliases struct{}
+
+// Visit looks at one node.
+func (aliases) Visit(n *ast.Node) {
+	m, ok := (*n).(*ast.MemberNode)
+	if !ok {
+		return
+	}
+	of, named := m.Node.(*ast.IdentifierNode)
+	field, constant := m.Property.(*ast.StringNode)
+	if !named || !constant || of.Value != "event" || field.Value != "value" {
+		return
+	}
+	other := &ast.MemberNode{Node: &ast.IdentifierNode{Value: "event"}, Property: &ast.StringNode{Value: "conversionValue"}}
+	ast.Patch(n, &ast.BinaryNode{Operator: "??", Left: m, Right: other})
 }

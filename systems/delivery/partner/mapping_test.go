@@ -76,6 +76,30 @@ func TestMapping(t *testing.T) {
 	}
 }
 
+// A conversion has its value under another name, which expressions need not know.
+func TestTheValueOfAConversion(t *testing.T) {
+	for _, c := range []struct{ event, value, want string }{
+		{`{"value":12.5}`, `event.value`, `12.5`},
+		{`{"conversionValue":12.5}`, `event.value`, `12.5`},
+		{`{"conversionValue":12.5}`, `event["value"] * 2`, `25`},
+		{`{"conversionValue":12.5}`, `event?.value > 10 ? "much" : "little"`, `"much"`},
+		{`{"conversionValue":12.5}`, `event.value ?? event.conversionValue`, `12.5`},
+		{`{"conversionValue":12.5,"properties":{"value":1}}`, `event.properties.value`, `1`},
+		{`{"value":12.5}`, `event.conversionValue ?? "none"`, `"none"`},
+	} {
+		t.Run(c.event+" "+c.value, func(t *testing.T) {
+			server, p := generic(t, field("a", c.value))
+			b := build(t, p, server, nil)
+			if err := b.Sink.Write(t.Context(), []*tidemill.Message{{ID: "job", Payload: []byte(c.event)}}); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := string(server.Requests()[0].Body), `{"a":`+c.want+`}`; got != want {
+				t.Errorf("sent %s, want %s", got, want)
+			}
+		})
+	}
+}
+
 // What cannot be mapped is invalid; the error names the field and the expression, and shows
 // nothing of the data.
 func TestMappingsThatFail(t *testing.T) {

@@ -1,0 +1,92 @@
+package delivery_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
+)
+
+func when(condition string) func(*partner.Partner) {
+	return func(p *partner.Partner) { p.When = condition }
+}
+
+// A condition that cannot be answered is that partner's dead letter; the others have the
+// event. A replay after it was mended asks it anew.
+func TestAConditionThatFailsIsNobodyElses(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("picky", when("event.properties.price > 10")), to("all")}, func(w *world) {
+		w.add(delivery.High, "shop", "e1", "purchase", "")
+		w.add(delivery.Standard, "shop", "e2", "page_view", `,"properties":{"price":3}`)
+		w.add(delivery.Standard, "shop", "e3", "page_view", `,"consent":{}`)
+		w.add(delivery.Standard, "shop", "e4", "page_view", "")
+		rest(time.Second)
+		if n := len(w.requests("all")); n != 3 {
+			t.Errorf("the other partner has %d events, want 3", n)
+		}
+		if e := w.event("shop", "e3"); e.State != delivery.StateSkipped || e.Why != delivery.NoConsent {
+			t.Errorf("without consent: %+v", e)
+		}
+		for _, id := range []string{"e1", "e4"} {
+			if p := w.of("shop", id, "picky"); p.State != delivery.StateDead || !strings.HasPrefix(p.Why, "validation: ") || !strings.Contains(p.Why, "event.properties.price > 10") {
+				t.Errorf("%s: %+v", id, p)
+			}
+		}
+		if n := len(w.requests("picky")); n != 0 {
+			t.Errorf("%d requests for which nobody knows whether they are wanted", n)
+		}
+		w.balanced()
+
+		w.stop()
+		w.start(delivery.Options{}, []partner.Partner{to("picky", when(`(event.properties?.price ?? 0) > 10 || event.eventType == "purchase"`)), to("all")})
+		rest(time.Second)
+		if n, err := w.letters.Replay(context.Background(), deadletter.Filter{Pipeline: "s2s.picky"}); n != 2 || err != nil {
+			t.Fatal(n, err)
+		}
+		rest(time.Minute)
+		if got := w.requests("picky"); len(got) != 1 || got[0].key != "e1" {
+			t.Errorf("replayed: %+v", got)
+		}
+		if n, err := w.letters.Count(context.Background(), deadletter.Filter{}); n != 0 || err != nil {
+			t.Errorf("%d letters left, %v", n, err)
+		}
+		w.balanced()
+	})
+}
+
+// A partner that asks for less is not asked by the rest of its backlog meanwhile.
+func TestAPartnerThatAsksForLessIsLeftAlone(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("busy"), to("well")}, func(w *world) {
+		w.asks("busy", "60")
+		for i := range 500 {
+			w.add(delivery.Standard, "shop", fmt.Sprintf("e%d", i), "page_view", "")
+		}
+		rest(50 * time.Second)
+		if n := len(w.requests("busy")); n == 0 || n > 20 {
+			t.Errorf("%d requests to a partner that asked for a minute, want no more than its workers had begun", n)
+		}
+		if n := len(w.requests("well")); n != 500 {
+			t.Errorf("the other partner has %d events, want 500", n)
+		}
+		w.asks("busy", "")
+		rest(5 * time.Minute)
+		if h := health(w, "busy"); h.Depth() != 0 || h.Dead != 0 {
+			t.Errorf("afterwards: %+v", h)
+		}
+		w.balanced()
+	})
+}
+
+// asks lets a partner answer 429 with a Retry-After; empty: it takes everything again.
+func (w *world) asks(name, retryAfter string) {
+	if retryAfter == "" {
+		w.answers(name, nil)
+		return
+	}
+	w.answers(name, func(*http.Request, string) (int, string) { return http.StatusTooManyRequests, retryAfter })
+}
