@@ -248,8 +248,10 @@ type queueDrainCmd struct {
 func (c *queueDrainCmd) Help() string {
 	return `The queue is closed: new jobs are refused, for all instances, until tidemill queue resume. Nothing is lost by it: what would have come in waits one step before (at the door senders are answered 503 and send again), and what is in the queue is worked on as always, retries included.
 
-  tidemill queue drain s2s.dv360 --wait     before a partner is taken out of the configuration
-  tidemill queue resume s2s.dv360
+  tidemill queue drain ingest.low --wait
+  tidemill queue resume ingest.low
+
+The queue of a partner is not drained: events are routed to all of their partners at once, and all would wait for it. Before a partner is taken out of the configuration give it the condition "false" and restart: it gets nothing new then, and what waits for it is delivered.
 
 Ctrl-C ends the waiting; the queue stays closed.`
 }

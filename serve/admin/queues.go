@@ -13,6 +13,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/delivery"
 )
 
 // queueStatus is a queue as the API shows it.
@@ -144,7 +145,25 @@ func (a *API) resumeQueue(w http.ResponseWriter, r *http.Request) error {
 
 // drainQueue lets a queue take no more jobs; what is there is worked on.
 func (a *API) drainQueue(w http.ResponseWriter, r *http.Request) error {
+	if err := a.mayClose(r.PathValue("name")); err != nil {
+		return err
+	}
 	return a.steerQueue(w, r, "drain", func(s *queue.Settings) { s.Closed = true })
+}
+
+// mayClose refuses to drain the queue of a partner that is configured: an event is routed to
+// all of its partners in one stroke, which would wait for that queue, and with it the events
+// of every other partner.
+func (a *API) mayClose(name string) error {
+	if a.Config == nil {
+		return nil
+	}
+	for i := range a.Config.Delivery.Partners {
+		if p := a.Config.Delivery.Partners[i].Name; name == delivery.QueueOf(p) {
+			return refused(http.StatusConflict, "while %s takes no jobs no event is routed, to other partners neither: pause it, or give partner %s `when: \"false\"` and restart: it gets nothing new then, and what waits is delivered", name, p)
+		}
+	}
+	return nil
 }
 
 func (a *API) steerQueue(w http.ResponseWriter, r *http.Request, what string, change func(*queue.Settings)) error {
@@ -179,8 +198,14 @@ func (a *API) setQueue(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := merge(was, body); err != nil {
+	to, err := merge(was, body)
+	if err != nil {
 		return refused(http.StatusBadRequest, "%v", err)
+	}
+	if to.Closed && !was.Closed {
+		if err := a.mayClose(name); err != nil {
+			return err
+		}
 	}
 	var wrong error
 	is, err := a.Queues.Set(r.Context(), name, func(s *queue.Settings) {

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
 // queues is a desk over two queues. Of the first, q, jobs 0 and 1 of shop wait, job 2 of
@@ -212,6 +214,27 @@ func TestAQueueIsPausedDrainedAndResumed(t *testing.T) {
 	}
 	d.logged("queue steered by hand", "queue=q", "what=drain")
 	refused(t, d.ask("POST", "queues/nix/pause", ""), http.StatusNotFound, `no queue "nix"`)
+}
+
+// Routing waits for a queue that takes nothing, and other partners with it.
+func TestTheQueueOfAPartnerIsNotDrained(t *testing.T) {
+	s := memoryqueue.New(memoryqueue.Options{})
+	for _, q := range []string{"s2s.here", "s2s.gone", "ingest.low"} {
+		if _, err := s.Set(t.Context(), q, func(s *queue.Settings) { s.Completed.Count = 10 }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg := &config.Loaded{}
+	cfg.Delivery.Partners = []partner.Partner{{Name: "here"}}
+	d := newDesk(t, admin.Parts{Queues: s, Config: cfg})
+	refused(t, d.ask("POST", "queues/s2s.here/drain", ""), http.StatusConflict, "no event is routed")
+	refused(t, d.ask("POST", "queues/s2s.here/settings", `{"closed":true}`), http.StatusConflict, "no event is routed")
+	if is, err := s.Settings(t.Context(), "s2s.here"); err != nil || is.Closed {
+		t.Errorf("%+v, %v", is, err)
+	}
+	d.post("queues/s2s.here/pause", "")
+	d.post("queues/s2s.gone/drain", "")
+	d.post("queues/ingest.low/settings", `{"closed":true}`)
 }
 
 func TestSettingsAreMerged(t *testing.T) {
