@@ -84,7 +84,11 @@ func (s *eventStatusLine) print(out io.Writer) error {
 	for _, p := range s.Partners {
 		_, _ = fmt.Fprintf(w, "%s\t%s\n", printable(p.Partner), p.words(s.ID))
 		for i, f := range p.Attempts {
-			_, _ = fmt.Fprintf(w, "\t  try %d failed %s: %s, %s\n", p.Tries-len(p.Attempts)+i+1, f.At.Format(time.RFC3339), f.Kind, printable(f.Cause))
+			try := "a try"
+			if len(p.Attempts) == p.Tries { // else some are not known
+				try = fmt.Sprintf("try %d", i+1)
+			}
+			_, _ = fmt.Fprintf(w, "\t  %s failed %s: %s, %s\n", try, f.At.Format(time.RFC3339), f.Kind, printable(f.Cause))
 		}
 	}
 	return w.Flush()

@@ -71,7 +71,7 @@ type failure struct {
 
 func show(l *deadletter.Letter, whole bool) letter {
 	out := letter{Seq: l.Seq, ID: l.ID, Pipeline: l.Pipeline, Partner: partnerOf(l.Pipeline), Type: l.Type, State: l.State, Reason: deadletter.ReasonOf(l.Kind),
-		Kind: l.Kind.String(), Cause: l.Cause, Tries: l.Tries, Replays: l.Replays, First: l.First.UTC(), Last: l.Last.UTC(), Damaged: l.Damaged, Edited: when(l.Edited)}
+		Kind: l.Kind.String(), Cause: l.Cause, Tries: l.Tries, Replays: l.Replays, First: firstFailure(l), Last: l.Last.UTC(), Damaged: l.Damaged, Edited: when(l.Edited)}
 	if _, err := uuid.Parse(l.Tenant); l.Pipeline == crm.Queue {
 		out.Tenant = l.Tenant
 	} else if err == nil {
@@ -126,6 +126,14 @@ func text(b []byte) (plain, base string) {
 	return "", base64.StdEncoding.EncodeToString(b)
 }
 
+// firstFailure is when the message failed first, not only when it first died.
+func firstFailure(l *deadletter.Letter) time.Time {
+	if before := queue.FailuresOf(&l.Message); len(before) > 0 && before[0].At.Before(l.First) {
+		return before[0].At.UTC()
+	}
+	return l.First.UTC()
+}
+
 // when is a time that may not have been.
 func when(t time.Time) *time.Time {
 	if t.IsZero() {
@@ -173,7 +181,7 @@ type response struct {
 }
 
 func export(l *deadletter.Letter) exported {
-	out := exported{Error: l.Cause, First: l.First.UTC(), Last: l.Last.UTC(), Queue: cmp.Or(l.To, l.Pipeline), Reason: deadletter.ReasonOf(l.Kind),
+	out := exported{Error: l.Cause, First: firstFailure(l), Last: l.Last.UTC(), Queue: cmp.Or(l.To, l.Pipeline), Reason: deadletter.ReasonOf(l.Kind),
 		ID: l.ID, Kind: l.Kind.String(), Partner: partnerOf(l.Pipeline), Site: l.Tenant}
 	original := l.Payload
 	if !l.Edited.IsZero() {
@@ -186,9 +194,6 @@ func export(l *deadletter.Letter) exported {
 	out.Original, out.OriginalBase64 = text(original)
 	for _, f := range l.History {
 		out.Attempts += max(1, f.Tries)
-	}
-	if before := queue.FailuresOf(&l.Message); len(before) > 0 && before[0].At.Before(out.First) {
-		out.First = before[0].At.UTC()
 	}
 	var answer response
 	if json.Unmarshal(l.Row, &answer) == nil && answer.Status > 0 {

@@ -156,7 +156,7 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 			}
 		}
 		p := w.of("shop", "e1", "sick")
-		if p.State != delivery.StateDead || p.Tries != 3 || len(p.Attempts) != 2 {
+		if p.State != delivery.StateDead || p.Tries != 3 || len(p.Attempts) != 3 || !p.Attempts[2].At.Equal(p.Ended) || p.Attempts[2].Kind != tidemill.Partner {
 			t.Errorf("in the end: %+v", p)
 		}
 		for l, err := range w.letters.List(context.Background(), deadletter.Filter{Pipeline: "s2s.sick"}) {
@@ -218,6 +218,9 @@ func TestOutcomes(t *testing.T) {
 				rest(time.Minute)
 				if p := w.of("shop", "e1", "p"); p.State != c.state || c.kind != tidemill.NoKind && !strings.HasPrefix(p.Why, c.kind.String()) {
 					t.Errorf("%+v, want %s, %v", p, c.state, c.kind)
+				}
+				if h := health(w, "p"); h.LastSuccessAt.IsZero() != (c.state != delivery.StateDelivered) {
+					t.Errorf("last success at %v", h.LastSuccessAt)
 				}
 				w.balanced()
 			})

@@ -103,21 +103,17 @@ func (s *System) delivery(ctx context.Context, e *EventStatus, t *target) (*Part
 	if err != nil {
 		return nil, err
 	}
-	if l != nil { // a letter is the fate, also before its job has ended
-		p.State, p.Why, p.Ended = StateDead, l.Kind.String()+": "+l.Cause, l.Last
-		p.Attempts, p.Tries = queue.FailuresOf(&l.Message), l.History[len(l.History)-1].Tries
+	j, err := s.look(ctx, queue.Name{Queue: t.queue, Tenant: e.Site, ID: id})
+	if err != nil {
+		return nil, err
+	}
+	if l != nil && (j == nil || !j.Added.After(l.Last)) { // a letter is the fate, also before its job has ended, but not of a job that was retried since
+		p.dead(l)
 		e.Type = l.Type
-		switch {
-		case l.State == deadletter.Replaying:
-			p.State, p.Why = StateSending, "it is being replayed, after "+p.Why
-		case l.Kind == tidemill.Unknown:
-			p.State = StateHeld
-		}
 		return p, nil
 	}
-	j, err := s.look(ctx, queue.Name{Queue: t.queue, Tenant: e.Site, ID: id})
-	if j == nil || err != nil {
-		return nil, err
+	if j == nil {
+		return nil, nil
 	}
 	e.Type = j.Type
 	p.Attempts, p.Tries, p.Ended = j.Failures, j.Tries, j.Ended
@@ -139,6 +135,22 @@ func (s *System) delivery(ctx context.Context, e *EventStatus, t *target) (*Part
 		p.Why, err = s.why(ctx, j, t.waits(s.o.Now()))
 	}
 	return p, err
+}
+
+// dead says what a letter says. Of the tries of a replay the last is known.
+func (p *PartnerStatus) dead(l *deadletter.Letter) {
+	p.State, p.Why, p.Ended = StateDead, l.Kind.String()+": "+l.Cause, l.Last
+	p.Attempts = queue.FailuresOf(&l.Message)
+	for _, f := range l.History {
+		p.Attempts = append(p.Attempts, queue.Failure{At: f.At, Kind: f.Kind, Cause: f.Cause})
+		p.Tries += max(1, f.Tries)
+	}
+	switch {
+	case l.State == deadletter.Replaying:
+		p.State, p.Why = StateSending, "it is being replayed, after "+p.Why
+	case l.Kind == tidemill.Unknown:
+		p.State = StateHeld
+	}
 }
 
 // letter finds the dead letter of a message, or nil.

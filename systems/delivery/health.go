@@ -52,25 +52,29 @@ func (h *health) observe(_ context.Context, _ []*tidemill.Message, a partner.Att
 	if a.Status != 0 {
 		c.took[step(a.Took)]++
 	}
-	if healthy(a.Err) {
-		c.ok++
+	if took(a.Err) {
 		h.successAt = a.At.Add(a.Took)
+	}
+	if took(a.Err) || a.Status != 0 && wrongEvent(a.Err) { // not a blocked target: it was never asked
+		c.ok++
 		return
 	}
 	c.bad++
 	h.lastError, h.errorAt = a.Err.Error(), a.At.Add(a.Took)
 }
 
-func healthy(err error) bool {
-	if err == nil {
-		return true
-	}
+// took says whether the partner took something.
+func took(err error) bool {
+	_, partly := errors.AsType[*tidemill.Partial](err)
+	return err == nil || partly
+}
+
+func wrongEvent(err error) bool {
 	switch tidemill.KindOf(err) {
 	case tidemill.Validation, tidemill.Business, tidemill.NotFound:
 		return true
 	}
-	_, partly := errors.AsType[*tidemill.Partial](err)
-	return partly
+	return false
 }
 
 func step(d time.Duration) int {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
@@ -89,4 +90,23 @@ func (w *world) asks(name, retryAfter string) {
 		return
 	}
 	w.answers(name, func(*http.Request, string) (int, string) { return http.StatusTooManyRequests, retryAfter })
+}
+
+// A dead job that somebody lets wait again goes on beside its letter: the event's status is
+// the newer of both.
+func TestADeadJobThatWasRetried(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("p")}, func(w *world) {
+		w.answers("p", status(http.StatusUnprocessableEntity, "no"))
+		w.add(delivery.Standard, "shop", "e1", "page_view", "")
+		rest(time.Second)
+		w.answers("p", nil)
+		if n, err := w.queues.Retry(context.Background(), queue.Filter{Queue: delivery.QueueOf("p")}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		rest(time.Second)
+		if p := w.of("shop", "e1", "p"); p.State != delivery.StateDelivered || len(w.requests("p")) != 2 {
+			t.Errorf("%+v", p)
+		}
+		w.balanced()
+	})
 }
