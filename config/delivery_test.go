@@ -121,3 +121,44 @@ func TestTheRedisOfDelivery(t *testing.T) {
 		}
 	}
 }
+
+func TestPartnersThatCannotStart(t *testing.T) {
+	c, err := loadDelivery(t, `
+projects:
+  - {name: blog, key: a-long-random-ingest-key}
+delivery:
+  sites:
+    - {id: shop, keys: [shop-key]}
+  partners:
+    - {name: right, endpoint: "https://crm.example.com/events", when: event.value > 10, sites: [shop, blog], auth: {type: bearer, credentials: CRM_TOKEN}}
+    - {name: right, endpoint: "https://crm.example.com/events"}
+    - {name: typo, endpoint: "https://crm.example.com/events", when: event.vale > 10}
+    - {name: secretless, endpoint: "https://crm.example.com/events", auth: {type: bearer, credentials: NO_TOKEN}}
+    - {name: plain, endpoint: "http://crm.example.com/events"}
+    - {name: nowhere, endpoint: "https://crm.example.com/events", sites: [shopp]}
+    - {name: half, preset: dv360}
+`, map[string]string{"CRM_TOKEN": "canary"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.CheckDelivery()
+	if err == nil {
+		t.Fatal("nothing is said")
+	}
+	for _, want := range []string{"delivery.partners: partner right: it is there twice", "partner typo: when: expression `event.vale > 10`: unknown field vale",
+		"partner secretless: the variable NO_TOKEN is not set", "partner plain: endpoint: ", `partner nowhere: sites: there is no site "shopp"`, "partner half: "} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in\n%v", want, err)
+		}
+	}
+	if n := strings.Count(err.Error(), "\n"); n != 5 || strings.Contains(err.Error(), "canary") {
+		t.Errorf("%d lines:\n%v", n+1, err)
+	}
+	c.Delivery.Partners = c.Delivery.Partners[:1]
+	if err := c.CheckDelivery(); err != nil {
+		t.Error(err)
+	}
+	if _, err := loadDelivery(t, "delivery: {key_life: 1s}", nil); err == nil || !strings.Contains(err.Error(), "delivery.key_life") {
+		t.Errorf("keys for a second: %v", err)
+	}
+}

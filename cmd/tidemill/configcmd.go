@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/windows"
 )
 
@@ -57,6 +58,9 @@ func (c *configCheckCmd) Run(e env) error {
 	}
 	if len(c.Systems) == 0 || slices.Contains(c.Systems, windows.Name) {
 		err = errors.Join(err, cfg.CheckWindows())
+	}
+	if len(c.Systems) == 0 || slices.Contains(c.Systems, delivery.Name) {
+		err = errors.Join(err, cfg.CheckDelivery())
 	}
 	if err != nil {
 		err = wrongConfig{err}
@@ -110,6 +114,9 @@ func (c *configShowCmd) Run(e env) error {
 	}
 	for _, m := range mistakesOf(cfg.CheckWindows()) {
 		_, _ = fmt.Fprintln(e.err, "tidemill: windows would not start:", m)
+	}
+	for _, m := range mistakesOf(cfg.CheckDelivery()) {
+		_, _ = fmt.Fprintln(e.err, "tidemill: delivery would not start:", m)
 	}
 	if !c.JSON {
 		return cfg.Write(e.out)

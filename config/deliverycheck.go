@@ -1,0 +1,42 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tidemill/tidemill/systems/delivery/partner"
+)
+
+// CheckDelivery refuses partners that the delivery system cannot start with: what their
+// descriptions say, their expressions, and the secrets they need. It connects to nothing. It
+// is for who runs the system; Load does not call it, for the secrets are where it runs.
+func (c *Loaded) CheckDelivery() error {
+	var errs []error
+	fail := func(err error) { errs = append(errs, fmt.Errorf("delivery.partners: %w", err)) }
+	all := c.Delivery.Partners
+	for i := range all {
+		p := &all[i]
+		if slices.ContainsFunc(all[:i], func(o partner.Partner) bool { return o.Name == p.Name }) {
+			fail(fmt.Errorf("partner %s: it is there twice", p.Name))
+		}
+		built, err := p.Build(partner.Env{Secret: c.Secret})
+		if err != nil {
+			fail(err)
+			continue
+		}
+		built.Close()
+		for _, id := range p.Sites {
+			if !c.knowsSite(id) {
+				fail(fmt.Errorf("partner %s: sites: there is no site %q", p.Name, id))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// knowsSite says whether events of a site can come: keys may be those of a project, too.
+func (c *Loaded) knowsSite(id string) bool {
+	return slices.ContainsFunc(c.Delivery.Sites, func(s Site) bool { return s.ID == id }) ||
+		slices.ContainsFunc(c.Projects, func(p Project) bool { return p.Name == id })
+}
