@@ -3,9 +3,12 @@ package delivery
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/queue"
 )
 
 // Audit is the proof that nothing is missing: the books of every queue and of every
@@ -41,13 +44,27 @@ func (s *System) Audit(ctx context.Context) (Audit, error) {
 		}
 		a.Queues = append(a.Queues, q)
 	}
+	left, err := s.left(ctx)
+	if err != nil {
+		return a, err
+	}
+	for _, name := range left {
+		q, err := s.audit(ctx, name, &a)
+		if err != nil {
+			return a, err
+		}
+		a.Emitted += q.Accepted
+		if q.InFlight > 0 || q.Letters.Held > 0 {
+			a.Queues = append(a.Queues, q)
+		}
+	}
 	a.Balanced = len(a.Faults) == 0
 	return a, nil
 }
 
 func (s *System) audit(ctx context.Context, name string, a *Audit) (QueueAudit, error) {
-	books := s.Books()
-	q, faults, err := deadletter.AuditOf(ctx, books[name], books[ReplayOf(name)], "jobs")
+	books, letters := s.booksOf(name)
+	q, faults, err := deadletter.AuditOf(ctx, books, letters, "jobs")
 	if err != nil {
 		return QueueAudit{}, fmt.Errorf("audit queue %s: %w", name, err)
 	}
@@ -62,3 +79,46 @@ func (s *System) audit(ctx context.Context, name string, a *Audit) (QueueAudit, 
 
 // Books are those of every pipeline's source, by its name.
 func (s *System) Books() map[string]tidemill.Bookkeeper { return tidemill.Bookkeepers(s.sources) }
+
+// booksOf are those of a queue and of its dead letters. A queue that no pipeline works on has
+// them too.
+func (s *System) booksOf(name string) (books, letters tidemill.Bookkeeper) {
+	all := s.Books()
+	if books = all[name]; books != nil {
+		return books, all[ReplayOf(name)]
+	}
+	return s.p.Queues.Open(name, queue.Options{}).(tidemill.Bookkeeper), s.p.Letters.Open(name).(tidemill.Bookkeeper)
+}
+
+// left are the queues of partners that are not configured any more. What they hold stays
+// there, and nobody works on it.
+func (s *System) left(ctx context.Context) (names []string, err error) {
+	all, err := s.p.Queues.Queues(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list queues: %w", err)
+	}
+	for _, name := range all {
+		if p, ok := strings.CutPrefix(name, partners); ok && !slices.ContainsFunc(s.targets, func(t *target) bool { return t.Name == p }) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// warnLeft says what waits for nobody.
+func (s *System) warnLeft(ctx context.Context) error {
+	names, err := s.left(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		st, err := s.p.Queues.Stats(ctx, name)
+		if err != nil {
+			return fmt.Errorf("look at queue %s: %w", name, err)
+		}
+		if n := st.Waiting + st.Delayed + st.Leased; n > 0 {
+			s.o.Log.WarnContext(ctx, "jobs wait for a partner that is not configured: configure it again, or remove them", "queue", name, "jobs", n)
+		}
+	}
+	return nil
+}

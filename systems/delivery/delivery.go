@@ -180,7 +180,7 @@ func (s *System) begin(ctx context.Context) error {
 			return fmt.Errorf("set up queue %s: %w", t.queue, err)
 		}
 	}
-	return nil
+	return s.warnLeft(ctx)
 }
 
 // loops are the side jobs.

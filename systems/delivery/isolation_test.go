@@ -1,8 +1,10 @@
 package delivery_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -108,5 +110,29 @@ func TestADeadJobThatWasRetried(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 		w.balanced()
+	})
+}
+
+// What waits for a partner that was taken out of the configuration is in the books, and is
+// warned of.
+func TestAPartnerThatWasTakenOut(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("gone"), to("stays")}, func(w *world) {
+		w.answers("gone", status(http.StatusServiceUnavailable, ""))
+		w.add(delivery.Standard, "shop", "e1", "page_view", "")
+		rest(500 * time.Millisecond)
+		w.stop()
+		var log bytes.Buffer
+		w.start(delivery.Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, []partner.Partner{to("stays")})
+		rest(time.Second)
+		a, err := w.sys.Audit(context.Background())
+		if err != nil || !a.Balanced || a.Emitted != 2 {
+			t.Errorf("audit: %v, %+v", err, a)
+		}
+		if n := len(a.Queues); n != 5 || a.Queues[n-1].Queue != "s2s.gone" || a.Queues[n-1].InFlight != 1 {
+			t.Errorf("queues of the audit: %+v", a.Queues)
+		}
+		if !strings.Contains(log.String(), "not configured") || !strings.Contains(log.String(), "queue=s2s.gone jobs=1") {
+			t.Errorf("log: %s", log.String())
+		}
 	})
 }
