@@ -184,7 +184,7 @@ func (t *those) query(ids []string) url.Values {
 type queueJobsCmd struct {
 	oneQueue
 	those
-	State string `help:"Only jobs of this state: ${enum}. Default: all that have not ended." enum:",waiting,delayed,leased,completed,failed" default:"" placeholder:"STATE"`
+	State string `help:"Only jobs of this state: waiting, delayed, leased, completed or failed. Default: all that have not ended." enum:",waiting,delayed,leased,completed,failed" default:"" placeholder:"STATE"`
 }
 
 // Help is shown by tidemill queue jobs --help.

@@ -22,8 +22,8 @@ const maxDepth = 32
 var errDeep = fmt.Errorf("it nests deeper than %d", maxDepth)
 
 // decode makes values for expressions of one JSON text: nil, bool, string, []any,
-// map[string]any, and numbers that lose nothing: int where one fits, float64 where up to 15
-// digits make it exact, else json.Number, which goes out as it came in.
+// map[string]any, and numbers that lose nothing: int where one fits, float64 where it has the
+// same value when it is written again, else json.Number, which goes out as it came in.
 func decode(text []byte) (any, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(text))
 	v, err := decodeValue(d, 0)
@@ -87,10 +87,11 @@ func number(text string) any {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && text != "-0" {
 		return int(n)
 	}
-	if digits(text) <= 15 {
-		if f, err := strconv.ParseFloat(text, 64); err == nil && f != 0 {
-			return f
-		}
+	f, err := strconv.ParseFloat(text, 64)
+	switch {
+	case err != nil || f == 0 && text[0] == '-':
+	case f != 0 && digits(text) <= 15, decimalOf(text) == decimalOf(strconv.FormatFloat(f, 'e', -1, 64)):
+		return f
 	}
 	return json.Number(text)
 }
@@ -106,6 +107,29 @@ func digits(text string) (n int) {
 		}
 	}
 	return n
+}
+
+// decimal is the value of a number: 0.digits times a power of ten.
+type decimal struct {
+	minus  bool
+	digits string // without zeros in front and behind
+	power  int
+}
+
+func decimalOf(text string) (d decimal) {
+	text, d.minus = strings.CutPrefix(text, "-")
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		d.power, _ = strconv.Atoi(text[i+1:]) // one that is too large is of no float64
+		text = text[:i]
+	}
+	whole, fraction, _ := strings.Cut(text, ".")
+	d.power += len(whole)
+	d.digits = strings.TrimLeft(whole+fraction, "0")
+	d.power -= len(whole) + len(fraction) - len(d.digits)
+	if d.digits = strings.TrimRight(d.digits, "0"); d.digits == "" {
+		d.power = 0
+	}
+	return d
 }
 
 // encode appends a value that an expression gave.

@@ -100,6 +100,41 @@ func TestTheValueOfAConversion(t *testing.T) {
 	}
 }
 
+// What sums of decimals come to in a browser, and any zero, can be compared and counted with,
+// and goes out with the same value.
+func TestNumbersThatAreNotRound(t *testing.T) {
+	for _, c := range []struct{ number, much, out string }{
+		{`30.299999999999997`, `true`, `30.299999999999997`},
+		{`0.30000000000000004`, `false`, `0.30000000000000004`},
+		{`129.90000000000000000`, `true`, `129.9`},
+		{`1.7976931348623157e308`, `true`, `1.7976931348623157e+308`},
+		{`0.0`, `false`, `0`},
+		{`0e5`, `false`, `0`},
+		{`-12.000000000000002`, `false`, `-12.000000000000002`},
+	} {
+		t.Run(c.number, func(t *testing.T) {
+			server, p := generic(t, field("much", `event.value > 10`), field("v", `event.value`))
+			b := build(t, p, server, nil)
+			if err := b.Sink.Write(t.Context(), []*tidemill.Message{{ID: "job", Payload: []byte(`{"value":` + c.number + `}`)}}); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := string(server.Requests()[0].Body), `{"much":`+c.much+`,"v":`+c.out+`}`; got != want {
+				t.Errorf("sent %s, want %s", got, want)
+			}
+		})
+	}
+	for _, number := range []string{`12345678901234567890`, `1234567890.1234567890123`, `9007199254740993.0`, `-0`, `-0.0`, `1e-400`, `1e400`, `1e99999999999999999999`} {
+		server, p := generic(t, field("v", `event.value`))
+		b := build(t, p, server, nil)
+		if err := b.Sink.Write(t.Context(), []*tidemill.Message{{ID: "job", Payload: []byte(`{"value":` + number + `}`)}}); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := string(server.Requests()[0].Body), `{"v":`+number+`}`; got != want {
+			t.Errorf("sent %s, want it as it came: %s", got, want)
+		}
+	}
+}
+
 // What cannot be mapped is invalid; the error names the field and the expression, and shows
 // nothing of the data.
 func TestMappingsThatFail(t *testing.T) {
