@@ -9,7 +9,8 @@ import "github.com/tidemill/tidemill/systems/delivery/partner"
 //	Sec-GPC or gpc: true    none, where the law of the jurisdiction knows it (CA), or none is named
 //	tcf                     purposes 1 (storage) and 7 (measuring ads) are needed
 //	usp "1?Y?"              none: the user opted out of sale
-//	customConsent           advertising is needed, and marketing where it is named
+//	customConsent           advertising is needed, and nothing may be refused: who agrees to a
+//	                        part only is no partner's
 //	an empty consent        none
 func (s *System) may(site string, e *partner.Event, gpcHeader bool) bool {
 	consent, present := e.Get("consent").(map[string]any)
@@ -42,10 +43,11 @@ func (s *System) may(site string, e *partner.Event, gpcHeader bool) bool {
 	}
 	if custom, ok := consent["customConsent"].(map[string]any); ok {
 		said = true
-		advertising, _ := custom["advertising"].(bool)
-		marketing, named := custom["marketing"].(bool)
-		if !advertising || named && !marketing {
-			return false
+		for _, purpose := range [...]string{"analytics", "marketing", "personalization", "advertising"} {
+			yes, named := custom[purpose].(bool)
+			if !yes && (named || purpose == "advertising") {
+				return false
+			}
 		}
 	}
 	if gpc, ok := consent["gpc"].(bool); ok && !gpc {

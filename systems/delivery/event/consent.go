@@ -56,9 +56,3 @@ func (p Purposes) Granted(purposes ...int) bool {
 	}
 	return true
 }
-
-// Partial says whether some answer is a refusal: of a purpose, or of custom consent.
-func (c *Consent) Partial() bool {
-	return c.Purposes.named != c.Purposes.granted ||
-		c.Analytics == No || c.Marketing == No || c.Personal == No || c.Advertising == No
-}
