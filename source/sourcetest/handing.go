@@ -70,7 +70,7 @@ func handsOutOnce(b *bench) {
 func largeBatches(b *bench) {
 	const many = 3000
 	b.accept(many)
-	got := b.take(many)
+	got := b.within(b.src, many, 2*b.soon())
 	for i, m := range got {
 		if want := message(i).Payload; !bytes.Equal(m.Payload, want) {
 			b.Fatalf("message %d is %s, want %s", i, m.Payload, want)

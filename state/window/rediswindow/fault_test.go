@@ -11,7 +11,7 @@ import (
 
 // A Redis that is killed between any two steps, and comes back, has every window where it was.
 func TestRedisIsKilled(t *testing.T) {
-	server := testenv.Start(t, testenv.PrivateRedis)
+	server := testenv.Start(t, testenv.PrivateRedis, "REDIS_SETTINGS=--appendfsync always") // else Redis may answer before it has written
 	ctx := t.Context()
 	connect := func() *Store {
 		t.Helper()
