@@ -65,6 +65,8 @@ func TestEverySettingCanBeSetInEveryLayer(t *testing.T) {
 			}
 		case Size:
 			text = "7MiB"
+		case Networks:
+			text = "10.1.0.0/16"
 		default:
 			if f.limits.of != nil {
 				text = f.limits.of[len(f.limits.of)-1]

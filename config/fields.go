@@ -49,7 +49,7 @@ func fieldsIn(group reflect.Value, prefix string, bare time.Duration, comment bo
 				unit = bridgeUnit
 			}
 			fs = append(fs, fieldsIn(v, path+".", unit, comment || t.Tag.Get("init") == "commented")...)
-		case t.Type.Kind() == reflect.Slice && t.Type.Elem().Kind() == reflect.Struct:
+		case t.Type.Kind() == reflect.Slice && t.Type.Elem().Kind() == reflect.Struct && !text:
 		default:
 			f := fieldOf(t, v, path, bare)
 			f.comment = comment

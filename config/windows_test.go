@@ -67,6 +67,14 @@ func TestWhatIsWrongWithWindowsIsSaidToWhoRunsThem(t *testing.T) {
 		{"windows: {topics: {adapter_event: x, processor_event: x}}", "", "", "want another"},
 		{"windows: {files: {url: 'http://x/list'}}", "", "", "files.http"},
 		{"windows: {files: {url: 'ftp://x/list'}}", "", "", "https://"},
+		{"windows: {files: {url: 'https://10.1.2.3/list', allow_private: [10.2.0.0/16]}}", "", "", "private"},
+		{"windows: {files: {url: 'http://10.1.2.3:x/list'}}", "", "", "files.url"},
+		{"windows: {files: {allow_private: [ten]}}", "", "", "no network"},
+		{"windows: {topics: {index_dead: {event: processor-event}}}", "", "", "want another"},
+		{"windows: {kafka: 'k:9092', topics: {results: processor-mention}}", "", "", "want another"},
+		{"windows: {server_port: 8484}", "", "", "the port of listen"},
+		{"windows: {processors: [{filter: {keep: 'true'}}, {geo: {}}, {filter: {keep: 'true'}}]}", "", "", `number 3: it is called "filter", as number 1 is`},
+		{"windows: {processors: [{name: read, geo: {}}]}", "", "", "number 1: it cannot be called"},
 		{"windows: {redis: {url: 'http://x'}}", "", "", "redis://"},
 		{"windows: {processors: [{}]}", "", "", "exactly one of filter"},
 		{"windows: {processors: [{filter: {keep: 'x'}, geo: {}}]}", "", "", "exactly one of filter"},
@@ -81,6 +89,34 @@ func TestWhatIsWrongWithWindowsIsSaidToWhoRunsThem(t *testing.T) {
 		if err := l.CheckWindows(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s=%s: %v; want it to say %q", c.text, c.variable, c.value, err, c.want)
 		}
+	}
+}
+
+func TestNetworksOfListsAreSetInEveryWay(t *testing.T) {
+	const variable = "TIDEMILL_WINDOWS_FILES_ALLOW_PRIVATE"
+	for _, c := range []struct{ text, value string }{
+		{"windows: {files: {allow_private: [10.1.0.0/16, 127.0.0.0/8]}}", ""},
+		{"windows: {files: {allow_private: '10.1.0.0/16, 127.0.0.0/8'}}", ""},
+		{"", "10.1.0.0/16,127.0.0.0/8"},
+	} {
+		l := loadWindows(t, c.text+"\n", map[string]string{variable: c.value, "TIDEMILL_WINDOWS_FILES_URL": "https://10.1.2.3/list"})
+		if text, _ := l.Windows.Files.AllowPrivate.MarshalText(); string(text) != "10.1.0.0/16,127.0.0.0/8" {
+			t.Errorf("%s %s: %s", c.text, c.value, text)
+		}
+		if err := l.CheckWindows(); err != nil {
+			t.Errorf("%s %s: %v", c.text, c.value, err)
+		}
+	}
+	var b strings.Builder
+	if err := WriteReference(&b); err != nil || !strings.Contains(b.String(), variable) {
+		t.Errorf("the reference does not have it: %v", err)
+	}
+}
+
+// Both kinds may have one topic of dead letters.
+func TestDeadLettersOfTheIndexMayShareATopic(t *testing.T) {
+	if err := loadWindows(t, "windows: {topics: {index_dead: {event: dead, mention: dead}}}", nil).CheckWindows(); err != nil {
+		t.Error(err)
 	}
 }
 

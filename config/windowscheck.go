@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,8 +41,17 @@ func (c *Loaded) CheckWindows() error {
 	}
 	scheme(w.Search.URL, "search.url", "http", "https")
 	scheme(w.Files.URL, "files.url", "http", "https")
-	if u, err := url.Parse(string(w.Files.URL)); err == nil && u.Scheme == "http" && !w.Files.HTTP {
-		fail("files.url", "it is unencrypted; set files.http, if that is meant")
+	if u, err := url.Parse(string(w.Files.URL)); err == nil {
+		if u.Scheme == "http" && !w.Files.HTTP {
+			fail("files.url", "it is unencrypted; set files.http, if that is meant")
+		}
+		if a, err := netip.ParseAddr(u.Hostname()); err == nil {
+			if err := httpguard.Check(a, w.Files.AllowPrivate); err != nil {
+				fail("files.url", "%v (files.allow_private)", err)
+			}
+		}
+	} else {
+		fail("files.url", "it is no URL")
 	}
 	if k.readable(windowsPrefix+"life", windowsPrefix+"window") && w.Life < 2*w.Window {
 		fail("life", "%v is less than twice the window of %v: records of an outage would be gone before they are delivered", w.Life, w.Window)
@@ -56,12 +68,24 @@ func (c *Loaded) CheckWindows() error {
 	if w.Given("server_port") && w.Given("actuator_port") && w.ServerPort == w.ActuatorPort {
 		fail("actuator_port", "%d is the server_port too: want another", w.ActuatorPort)
 	}
+	for _, p := range []struct {
+		path string
+		port int
+	}{{"server_port", w.ServerPort}, {"actuator_port", w.ActuatorPort}} {
+		if _, port, _ := net.SplitHostPort(c.Listen); w.Given(p.path) && port == strconv.Itoa(p.port) {
+			fail(p.path, "%d is the port of listen too: want another", p.port)
+		}
+	}
+	const indexDead = "topics.index_dead." // events and mentions may share one: nothing of ours reads it
 	names := map[string]string{}
 	for _, t := range []struct{ path, name string }{
 		{"topics.adapter_event", w.Topics.AdapterEvent}, {"topics.adapter_mention", w.Topics.AdapterMention},
 		{"topics.processor_event", w.Topics.ProcessorEvent}, {"topics.processor_mention", w.Topics.ProcessorMention},
-		{"topics.index_dead.event", w.Topics.IndexDead.Event}, {"topics.index_dead.mention", w.Topics.IndexDead.Mention}} {
-		if other := names[t.name]; other != "" && !strings.HasPrefix(t.path, "topics.index_dead") {
+		{indexDead + "event", w.Topics.IndexDead.Event}, {indexDead + "mention", w.Topics.IndexDead.Mention}, {"topics.results", w.Topics.Results}} {
+		if t.name == "" {
+			continue
+		}
+		if other := names[t.name]; other != "" && !(strings.HasPrefix(t.path, indexDead) && strings.HasPrefix(other, windowsPrefix+indexDead)) {
 			fail(t.path, "%q is the topic of %s too: want another", t.name, other)
 		}
 		names[t.name] = windowsPrefix + t.path
@@ -74,9 +98,19 @@ func (c *Loaded) CheckWindows() error {
 // work.
 func (c *Loaded) WindowsSteps(now func() time.Time) (steps []process.Step, _ error) {
 	var errs []error
+	names := map[string]int{process.Reading: 0}
 	for i := range c.Windows.Processors {
 		p := &c.Windows.Processors[i]
 		step, err := c.windowsStep(p, now)
+		if err == nil {
+			if other, taken := names[step.Processor.Name()]; taken && other == 0 {
+				err = fmt.Errorf("it cannot be called %q: that is the reading of stored records", process.Reading)
+			} else if taken {
+				err = fmt.Errorf("it is called %q, as number %d is: give it a name of its own", step.Processor.Name(), other)
+			} else {
+				names[step.Processor.Name()] = i + 1
+			}
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("windows.processors: number %d: %w", i+1, err))
 		}

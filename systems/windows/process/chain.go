@@ -46,13 +46,13 @@ func New(steps []Step, o Options) (*Chain, error) {
 		o.Now = time.Now
 	}
 	c := &Chain{o: o}
-	names := map[string]bool{readName: true}
+	names := map[string]bool{Reading: true}
 	for i, s := range steps {
 		switch {
 		case s.Processor == nil:
 			return nil, fmt.Errorf("process chain: step %d has no processor", i+1)
 		case s.Processor.Name() == "" || names[s.Processor.Name()]:
-			return nil, fmt.Errorf("process chain: step %d is called %q: want a name of its own, other than %q", i+1, s.Processor.Name(), readName)
+			return nil, fmt.Errorf("process chain: step %d is called %q: want a name of its own, other than %q", i+1, s.Processor.Name(), Reading)
 		case s.OnError > Dead:
 			return nil, fmt.Errorf("process chain: step %s: what its failures mean is none of pass, retry, dead", s.Processor.Name())
 		case s.Kind != 0 && s.Kind.Fields() == 0:
@@ -64,8 +64,8 @@ func New(steps []Step, o Options) (*Chain, error) {
 	return c, nil
 }
 
-// readName is what reading is called among the steps.
-const readName = "read"
+// Reading is what the reading of stored records is called among the steps.
+const Reading = "read"
 
 // Failed is the error of a page of which a processor with OnError Retry failed: nothing of
 // the batch is to be sent on that was not, and it is to be tried again.

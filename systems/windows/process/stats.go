@@ -41,7 +41,7 @@ type Stats struct {
 
 // Stats returns those of reading, and of each step in the chain's order.
 func (c *Chain) Stats() []Stats {
-	all := []Stats{c.read.stats(readName)}
+	all := []Stats{c.read.stats(Reading)}
 	for _, s := range c.steps {
 		all = append(all, s.counters.stats(s.Processor.Name()))
 	}
