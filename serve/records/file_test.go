@@ -59,9 +59,10 @@ func TestFilesAreStoredAsTheirRows(t *testing.T) {
 func TestRowsThatAreNoRecords(t *testing.T) {
 	d := newDoor(t)
 	long := "2\t" + strings.Repeat("\t", 59) + "x" + strings.Repeat("\x01", 200_000) + "x" // six bytes each in JSON
-	want(t, d.upload(batch+".export.CSV", []byte("1\t20250323\n\nno id\n"+long+"\n3\t")), 202,
+	want(t, d.upload(batch+".export.CSV", []byte("1\t20250323\n\nno id\n"+long+"\n3\t\n")), 202,
 		`{"batch":"20250323151500","accepted":2,"duplicate":0,"rejected":1,"refused":[{"index":1,"line":4,"message":"the event is refused: it has 1201346 bytes, more than 1048576"}],"kind":"event","idless":1}`)
 	want(t, d.upload(batch+".export.CSV", []byte(long)), 422, "validation_failed")
+	want(t, d.upload(batch+".export.CSV", []byte("1\t20250323\n12")), 422, "damaged_file") // of a row 1234, perhaps
 }
 
 func TestFilesThatAreRefused(t *testing.T) {

@@ -28,15 +28,25 @@ type Reading struct {
 	Trouble string // why it cannot be read at the moment; empty: it can
 }
 
-// Reading lists the open files, oldest first: as many as the backlog holds.
-func (s *Source) Reading() []Reading {
+// Reading lists the open files, oldest first: as many as the backlog holds. While nobody
+// receives they are those of which rows had not ended then.
+func (s *Source) Reading(ctx context.Context) ([]Reading, error) {
+	select {
+	case s.look <- struct{}{}:
+		err := s.load(ctx)
+		<-s.look
+		if err != nil {
+			return nil, err
+		}
+	default: // somebody looks for files, and has loaded them or is about to
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make([]Reading, len(s.open))
 	for i, f := range s.open {
 		all[i] = Reading{f.Name, f.name.Batch, f.Rows, f.Pending(), uint64(len(f.out) - f.left), f.trouble}
 	}
-	return all
+	return all, nil
 }
 
 // GiveUp ends an open file that cannot be read: what has not ended of it is lost, and the

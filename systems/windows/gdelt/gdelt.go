@@ -14,7 +14,7 @@
 // a file, with its reason, and none of its rows is handed out. Put a good one in its place and
 // that is read. Then its rows are accepted and handed out one after the other. Which of them
 // have ended is durable with each settlement, so after a crash the others come again, and a
-// file that is done is not read again.
+// file that is done is not read again, unless its bytes have changed: then all of it is.
 //
 // To read on: [Source] is a tidemill.Source; package progress remembers; [Open], [Check] and
 // [Convert] read one file without it.
@@ -103,6 +103,7 @@ type Source struct {
 
 	// Of whoever looks.
 	seen   map[string]sight     // files that may still grow
+	same   map[string]sight     // files that look other than when they were done, and have the same bytes
 	avoid  map[string]time.Time // files that cannot be read, until when they are passed over
 	marked time.Time            // when what is listed was last noted
 
@@ -114,7 +115,7 @@ type Source struct {
 	loaded   bool
 	open     []*file // in the order of their numbers
 	more     bool    // there are files for which the backlog had no room
-	finished []string
+	finished []progress.File
 	epoch    uint32
 }
 
@@ -193,7 +194,7 @@ func newSource(p place, files progress.Store, dead tidemill.DeadLetters, o Optio
 	return &Source{
 		place: p, files: files, dead: dead, o: o, header: []byte(o.Header),
 		turn: make(chan struct{}, 1), look: make(chan struct{}, 1), wake: make(chan struct{}, 1),
-		seen: map[string]sight{}, avoid: map[string]time.Time{}, passes: map[uint64]*pass{},
+		seen: map[string]sight{}, same: map[string]sight{}, avoid: map[string]time.Time{}, passes: map[uint64]*pass{},
 	}, nil
 }
 

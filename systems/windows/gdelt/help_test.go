@@ -49,6 +49,16 @@ func (w *world) start() {
 	w.Cleanup(func() { _ = s.Close() })
 }
 
+// Reading are the open files.
+func (w *world) Reading() []gdelt.Reading {
+	w.Helper()
+	all, err := w.Source.Reading(w.Context())
+	if err != nil {
+		w.Error(err)
+	}
+	return all
+}
+
 func (w *world) put(name, content string) {
 	w.Helper()
 	if err := gdelttest.Put(w.dir, name, []byte(content)); err != nil {

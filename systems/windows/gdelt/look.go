@@ -34,8 +34,8 @@ func (s *Source) Look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range found {
-		if err := s.consider(ctx, e); err != nil {
+	for _, c := range found {
+		if err := s.consider(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -92,18 +92,24 @@ func (s *Source) room() int {
 // markEvery is how often it is noted which files are listed.
 const markEvery = 24 * time.Hour
 
+// candidate is a file that is to be read, perhaps.
+type candidate struct {
+	entry
+	known progress.File // what is remembered of its name, broken or done; or nothing
+}
+
 // candidates are the first files, by their names, that are complete and not known, or were
-// broken and are other ones now.
-func (s *Source) candidates(ctx context.Context) ([]entry, error) {
+// broken or done and look like other ones now.
+func (s *Source) candidates(ctx context.Context) ([]candidate, error) {
 	room, now := s.room(), s.o.Now()
 	mark := now.Sub(s.marked) >= markEvery
 	if room <= 0 && !mark {
 		return nil, nil
 	}
 	maps.DeleteFunc(s.avoid, func(_ string, until time.Time) bool { return !now.Before(until) })
-	seen := s.seen
-	s.seen = map[string]sight{} // of files that are gone nothing is kept
-	var found []entry           // the first room of them, sorted
+	seen, same := s.seen, s.same
+	s.seen, s.same = map[string]sight{}, map[string]sight{} // of files that are gone nothing is kept
+	var found []candidate                                   // the first room of them, sorted
 	more := false
 	var step []entry
 	flush := func() error {
@@ -121,17 +127,17 @@ func (s *Source) candidates(ctx context.Context) ([]entry, error) {
 			}
 		}
 		for i, e := range step {
-			switch known[i].Status {
-			case progress.Open:
-			case progress.Done:
+			switch k := &known[i]; {
+			case k.Status == progress.Open:
+			case k.Status == progress.Done && s.unchanged(e.name, k, same):
 				s.removeDone(ctx, e.name)
 			default:
-				at, twice := slices.BinarySearchFunc(found, e.name, func(e entry, name string) int { return strings.Compare(e.name, name) })
+				at, twice := slices.BinarySearchFunc(found, e.name, func(c candidate, name string) int { return strings.Compare(c.name, name) })
 				more = more || at >= room
-				if _, avoid := s.avoid[e.name]; avoid || twice || at >= room || !s.complete(e, &known[i], seen, now) {
+				if _, avoid := s.avoid[e.name]; avoid || twice || at >= room || !s.complete(e, k, seen, now) {
 					continue
 				}
-				found = slices.Insert(found, at, e)
+				found = slices.Insert(found, at, candidate{e, *k})
 				if len(found) > room {
 					found, more = found[:room], true
 				}
@@ -166,6 +172,28 @@ func (s *Source) candidates(ctx context.Context) ([]entry, error) {
 	return found, err
 }
 
+// unchanged says whether a file that is done still looks like the one that was read, or like
+// one that was found to have the same bytes. Where only fetching it can tell, it does. One that
+// was given up was not read, and does not.
+func (s *Source) unchanged(name string, known *progress.File, same map[string]sight) bool {
+	info, err := s.place.look(name)
+	if err != nil || info == nil {
+		return true
+	}
+	if known.Lost > 0 {
+		return false
+	}
+	size, mod := info.Size(), info.ModTime().Truncate(time.Millisecond)
+	if known.Size == size && known.Mod.Equal(mod) {
+		return true
+	}
+	before, ok := same[name]
+	if ok = ok && before.size == size && before.mod.Equal(mod); ok {
+		s.same[name] = before
+	}
+	return ok
+}
+
 // removeDone takes a file away that was done before, if that is wanted.
 func (s *Source) removeDone(ctx context.Context, name string) {
 	if !s.o.Remove || !s.place.keeps() {
@@ -176,9 +204,10 @@ func (s *Source) removeDone(ctx context.Context, name string) {
 	}
 }
 
-// consider accepts a file that is complete, or refuses it.
-func (s *Source) consider(ctx context.Context, c entry) error {
-	path, err := s.place.fetch(ctx, c)
+// consider accepts a file that is complete, or refuses it. One in the place of a file that is
+// done is read when its bytes are others.
+func (s *Source) consider(ctx context.Context, c candidate) error {
+	path, err := s.place.fetch(ctx, c.entry)
 	var found Found
 	if err == nil {
 		n, _ := ParseName(c.name)
@@ -187,6 +216,13 @@ func (s *Source) consider(ctx context.Context, c entry) error {
 	damage, broken := errors.AsType[*Damage](err)
 	if err != nil && !broken {
 		return s.later(ctx, c.name, err)
+	}
+	if c.known.Status == progress.Done {
+		if !broken && found.Sum == c.known.Sum && c.known.Lost == 0 {
+			s.same[c.name] = sight{size: found.Size, mod: found.Mod}
+			return nil
+		}
+		s.o.Log.WarnContext(ctx, "a file that was read is another now: all of it is read", "file", c.name)
 	}
 	f := progress.File{Name: c.name, From: c.from, Size: found.Size, Mod: found.Mod, Sum: found.Sum, Rows: found.Rows, Idless: found.Idless, Status: progress.Open}
 	switch {
@@ -202,13 +238,20 @@ func (s *Source) consider(ctx context.Context, c entry) error {
 		return fmt.Errorf("accept file %s: %w", c.name, err)
 	}
 	if f.Status != progress.Open {
-		if !s.place.keeps() {
-			err = s.place.remove(c.name)
+		if broken {
+			s.o.Log.WarnContext(ctx, "a file is refused, it is a dead letter", "file", f.Name, "cause", f.Cause)
 		}
-		s.o.Log.InfoContext(ctx, "file", "name", f.Name, "status", f.Status.String(), "cause", f.Cause, "err", err)
+		if s.place.keeps() {
+			return nil
+		}
+		if err := s.place.remove(c.name); err != nil {
+			s.o.Log.WarnContext(ctx, "a file that nobody needs stays", "file", f.Name, "err", err)
+		}
 		return nil
 	}
-	s.o.Log.DebugContext(ctx, "file accepted", "name", f.Name, "rows", f.Rows, "idless", f.Idless)
+	if f.Idless > 0 {
+		s.o.Log.WarnContext(ctx, "rows of a file have no id and are skipped", "file", f.Name, "rows", f.Rows, "idless", f.Idless)
+	}
 	s.mu.Lock()
 	s.open = append(s.open, newFile(f))
 	s.mu.Unlock()

@@ -66,6 +66,7 @@ func Open(path string, n Name, l Limits) (_ *File, err error) {
 	}
 	file.unpacked = in
 	file.Reader = NewReader(n.Kind, damagedIn{in}, l)
+	file.packed = true
 	return file, nil
 }
 

@@ -45,6 +45,8 @@ type Reader struct {
 	limits Limits
 	long   []byte // a line that the buffer of in does not hold
 	row    []byte // the line of the row; valid until the next
+	packed bool   // what is unpacked is whole: the zip has a checksum
+	cut    bool   // the line is the last, and has no end
 
 	line, number, idless uint64
 	id                   int64
@@ -57,7 +59,8 @@ func NewReader(kind record.Kind, in io.Reader, l Limits) *Reader {
 }
 
 // Next goes to the next row that has an id. Empty lines are passed over, and rows without an
-// id counted. After the last it returns io.EOF; a *Damage says what is wrong with the file.
+// id counted. After the last it returns io.EOF; a *Damage says what is wrong with the file,
+// such as that its last line has neither an end nor all its columns: its id may be half of one.
 // The row is to be read before Next is called again.
 func (r *Reader) Next() error {
 	for {
@@ -77,6 +80,9 @@ func (r *Reader) Next() error {
 		if !ok {
 			r.idless++
 			continue
+		}
+		if r.cut && !r.packed && bytes.Count(line, tab)+1 < r.kind.Fields() {
+			return damaged("it ends in the middle of line %d", r.line)
 		}
 		r.row, r.id = line, id
 		r.number++
@@ -106,7 +112,8 @@ func (r *Reader) next() ([]byte, error) {
 	case err == nil:
 		return line[:len(line)-1], nil
 	case errors.Is(err, io.EOF) && len(line) > 0:
-		return line, nil // the last one has no end
+		r.cut = true
+		return line, nil
 	}
 	return nil, err
 }

@@ -273,9 +273,13 @@ func (s *Source) drop(ctx context.Context) {
 	if s.place.keeps() && !s.o.Remove {
 		return
 	}
-	for _, name := range finished {
-		if err := s.place.remove(name); err != nil {
-			s.o.Log.WarnContext(ctx, "a file that is done stays", "file", name, "err", fmt.Sprint(err))
+	for i := range finished {
+		f := &finished[i]
+		if !s.unchanged(f.Name, f, nil) {
+			continue // it is another already, and is to be read
+		}
+		if err := s.place.remove(f.Name); err != nil {
+			s.o.Log.WarnContext(ctx, "a file that is done stays", "file", f.Name, "err", fmt.Sprint(err))
 		}
 	}
 }

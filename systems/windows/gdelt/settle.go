@@ -150,6 +150,6 @@ func (s *Source) apply(c *change) {
 	}
 	if f.Status != progress.Open {
 		s.open = slices.DeleteFunc(s.open, func(o *file) bool { return o == f })
-		s.finished = append(s.finished, f.Name)
+		s.finished = append(s.finished, f.File)
 	}
 }

@@ -3,9 +3,9 @@
 // ended, and no other. A store is one feed's.
 //
 // A file is open from when it was found sound until all its rows have ended, then done. One
-// that is not sound is broken, until another of its name takes its place. Done and broken
-// files are remembered for as long as they are listed where they come from, and a while
-// longer.
+// that is not sound is broken. Another of its name may take the place of a broken one, and one
+// of other bytes that of a file that is done. Done and broken files are remembered for as long
+// as they are listed where they come from, and a while longer.
 //
 // Backends: memoryprogress and sqliteprogress. Every promise is a case of progresstest.
 package progress
@@ -64,8 +64,8 @@ type Totals struct {
 	Open, Done, Broken uint64 // files
 }
 
-// ErrKnown is what Add returns (wrapped) for a file that is open or done.
-var ErrKnown = errors.New("a file of this name is being read, or was read")
+// ErrKnown is what Add returns (wrapped) for a file that is open, or done as it is.
+var ErrKnown = errors.New("a file of this name is being read, or this one was read")
 
 // ErrUnknown is what Save returns (wrapped) for a file that is not open.
 var ErrUnknown = errors.New("the file is not open")
@@ -73,8 +73,9 @@ var ErrUnknown = errors.New("the file is not open")
 // Store remembers the files of one feed. Its methods may be called from several goroutines.
 // After an error nothing has changed, or all has.
 type Store interface {
-	// Add remembers a new file, open or broken, or one in the place of a broken one, and
-	// gives it its number. It is durable before Add returns. Open or done already: ErrKnown.
+	// Add remembers a new file, open or broken, or one in the place of a broken one, or of one
+	// that is done and has another Sum or was given up, and gives it its number. It is durable
+	// before Add returns. Open already, or done with the same Sum: ErrKnown.
 	Add(ctx context.Context, f *File) error
 	// Save makes Status, Cause, Ended, Settled and Lost of open files durable, all in one
 	// stroke. A file that is not open, by its number: ErrUnknown, and nothing is saved.

@@ -46,7 +46,7 @@ func (s *Store) Add(ctx context.Context, f *progress.File) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if old := s.files[f.Name]; old != nil {
-		if old.Status != progress.Broken {
+		if old.Status == progress.Open || old.Status == progress.Done && old.Sum == f.Sum && old.Lost == 0 {
 			return fmt.Errorf("add file %s: %w", f.Name, progress.ErrKnown)
 		}
 		count(&s.past, &old.File)

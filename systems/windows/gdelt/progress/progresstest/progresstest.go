@@ -30,6 +30,7 @@ func Run(t *testing.T, fresh func(t *testing.T, now func() time.Time) Harness) {
 		{"remembers a file as it was added", "after a crash its rows are read again by it", asAdded},
 		{"adds an open or done file once", "rows that come twice are records twice", once},
 		{"lets a broken file be replaced", "a good one is put in the place of a bad one", replaces},
+		{"lets a done file be replaced by one of other bytes", "what is in it was never read", renews},
 		{"saves ends across a restart", "what has ended must not come again", saves},
 		{"saves all or nothing", "books change in one stroke", allOrNothing},
 		{"finds nothing of files it does not know", "new files are found by it", finds},
@@ -119,8 +120,11 @@ func asAdded(b *bench) {
 
 func once(b *bench) {
 	f := b.add("a", 2)
+	if err := b.Store.Add(b.Context(), &progress.File{Name: "a", Sum: 8, Status: progress.Open}); !errors.Is(err, progress.ErrKnown) {
+		b.Fatalf("another while it is open: %v", err)
+	}
 	for range 2 {
-		if err := b.Store.Add(b.Context(), &progress.File{Name: "a", Status: progress.Open}); !errors.Is(err, progress.ErrKnown) {
+		if err := b.Store.Add(b.Context(), &progress.File{Name: "a", Sum: f.Sum, Status: progress.Open}); !errors.Is(err, progress.ErrKnown) {
 			b.Fatalf("a second time: %v", err)
 		}
 		end(f, 2)
@@ -147,6 +151,33 @@ func replaces(b *bench) {
 		b.Fatalf("the old one is saved: %v", err)
 	}
 	b.totals(progress.Totals{Books: tidemill.Books{Accepted: 3, Pending: 3}, Open: 1, Broken: 1})
+}
+
+func renews(b *bench) {
+	old := b.add("a", 2)
+	end(old, 2)
+	b.must(b.Store.Save(b.Context(), []*progress.File{old}))
+	b.Store = b.Reopen()
+	other := &progress.File{Name: "a", Sum: old.Sum + 1, Rows: 3, Status: progress.Open}
+	b.must(b.Store.Add(b.Context(), other))
+	if got := b.find("a"); got.Number != other.Number || got.Number <= old.Number || got.Status != progress.Open || got.Pending() != 3 {
+		b.Fatalf("number %d after %d, %+v", other.Number, old.Number, got)
+	}
+	b.totals(progress.Totals{Books: tidemill.Books{Accepted: 5, Settled: tidemill.Count{Delivered: 2}, Pending: 3}, Open: 1, Done: 1})
+	if err := b.Store.Save(b.Context(), []*progress.File{old}); !errors.Is(err, progress.ErrUnknown) {
+		b.Fatalf("the old one is saved: %v", err)
+	}
+	end(other, 3)
+	b.must(b.Store.Save(b.Context(), []*progress.File{other}))
+	b.must(b.Store.Add(b.Context(), &progress.File{Name: "a", Status: progress.Broken, Cause: "torn"}))
+	b.totals(progress.Totals{Books: tidemill.Books{Accepted: 5, Settled: tidemill.Count{Delivered: 5}}, Done: 2, Broken: 1})
+	lost := b.add("lost", 4)
+	lost.Lost, lost.Ended, lost.Status = 4, progress.Spans{{From: 0, To: 4}}, progress.Done
+	b.must(b.Store.Save(b.Context(), []*progress.File{lost}))
+	if back := b.add("lost", 4); back.Number <= lost.Number { // its very bytes come back
+		b.Fatalf("number %d after %d", back.Number, lost.Number)
+	}
+	b.totals(progress.Totals{Books: tidemill.Books{Accepted: 13, Settled: tidemill.Count{Delivered: 5}, Pending: 4, Lost: 4}, Open: 1, Done: 3, Broken: 1})
 }
 
 func saves(b *bench) {

@@ -72,7 +72,7 @@ func New(ctx context.Context, db *sqlitedb.DB, feed string, now func() time.Time
 func (s *Store) Add(ctx context.Context, f *progress.File) error {
 	var number uint64
 	err := s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
-		if err := s.bury(tx, "name=? AND status=3", f.Name); err != nil {
+		if err := s.bury(tx, "name=? AND (status=3 OR status=2 AND (sum<>? OR lost>0))", f.Name, sum(f.Sum)); err != nil {
 			return err
 		}
 		n, err := tx.Exec(`INSERT INTO gdelt_file(feed,name,place,size,mod,sum,count,idless,status,cause,ended,delivered,skipped,dead,lost,listed)
@@ -248,15 +248,15 @@ const sums = `COALESCE(SUM(count),0),COALESCE(SUM(idless),0),COALESCE(SUM(delive
 	COALESCE(SUM(lost),0),COALESCE(SUM(status=2),0),COALESCE(SUM(status=3),0)`
 
 // bury takes files out and keeps what they stand for.
-func (s *Store) bury(tx *sqlitedb.Tx, where string, arg any) error {
+func (s *Store) bury(tx *sqlitedb.Tx, where string, args ...any) error {
 	_, err := tx.Exec(`INSERT INTO gdelt_past(feed,count,idless,delivered,skipped,dead,lost,done,broken)
 		SELECT ?,`+sums+` FROM gdelt_file WHERE feed=? AND `+where+` ON CONFLICT(feed) DO UPDATE SET
 		count=count+excluded.count, idless=idless+excluded.idless, delivered=delivered+excluded.delivered, skipped=skipped+excluded.skipped,
-		dead=dead+excluded.dead, lost=lost+excluded.lost, done=done+excluded.done, broken=broken+excluded.broken`, s.feed, s.feed, arg)
+		dead=dead+excluded.dead, lost=lost+excluded.lost, done=done+excluded.done, broken=broken+excluded.broken`, append([]any{s.feed, s.feed}, args...)...)
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec("DELETE FROM gdelt_file WHERE feed=? AND "+where, s.feed, arg)
+	_, err = tx.Exec("DELETE FROM gdelt_file WHERE feed=? AND "+where, append([]any{s.feed}, args...)...)
 	return err
 }
 
