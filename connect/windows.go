@@ -47,6 +47,7 @@ type windowsStores struct {
 	mentions *search.Schema
 	index    search.Store     // nil: nothing is indexed here
 	intakes  []windows.Intake // of files
+	files    []admin.Feed     // the same
 	projects project.Projects // nil: those of the configuration
 
 	// adopt takes over what another program has in that Redis; nil: there is none.
@@ -100,6 +101,9 @@ func (i *Instance) windowsOn(ctx context.Context, api *admin.Parts) error {
 	books := sys.Books()
 	i.engines.Add(sys.Pipelines, books)
 	i.metrics.MustRegister(metrics.NewWindows(sys))
+	for _, f := range stores.files {
+		i.metrics.MustRegister(metrics.NewFiles(f.Name, f.Source))
+	}
 	i.checks = append(i.checks, stores.inspect...)
 	i.checks = append(i.checks, func(ctx context.Context) []preflight.Finding { return i.windowsFindings(ctx, sys, stores) })
 	api.Systems = append(api.Systems, admin.System{Name: sys.Name, Pipelines: sys.Pipelines, Books: books, Audit: func(ctx context.Context) (any, bool, error) {
@@ -109,7 +113,7 @@ func (i *Instance) windowsOn(ctx context.Context, api *admin.Parts) error {
 		}
 		return a, a.Balanced, nil
 	}})
-	api.Windows, api.AdoptWindows = sys, stores.adopt
+	api.Windows, api.AdoptWindows, api.WindowsFiles = sys, stores.adopt, stores.files
 	api.AddLetters(windows.Name, stores.letters)
 	return nil
 }
@@ -251,6 +255,7 @@ func (i *Instance) windowsFromFiles(ctx context.Context, s *windowsStores) error
 		}
 		i.close = append(i.close, source.Close)
 		s.intakes = append(s.intakes, windows.Intake{Name: name, Source: source})
+		s.files = append(s.files, admin.Feed{Name: name, Source: source})
 		i.Uses = append(i.Uses, "files: "+source.String())
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/systems/windows"
 )
 
@@ -27,6 +28,9 @@ func (i *Instance) windowsFindings(ctx context.Context, sys *windows.System, s *
 			fs = append(fs, finding("windows", preflight.OK, text, ""))
 		}
 	}
+	for _, f := range s.files {
+		fs = append(fs, checkFiles(ctx, f))
+	}
 	if s.index != nil {
 		f := finding("search index", preflight.OK, "answers", "")
 		if err := s.index.Health(ctx); err != nil {
@@ -35,6 +39,22 @@ func (i *Instance) windowsFindings(ctx context.Context, sys *windows.System, s *
 		fs = append(fs, f)
 	}
 	return fs
+}
+
+// checkFiles says which files cannot be read any more: their rows wait for ever.
+func checkFiles(ctx context.Context, f admin.Feed) preflight.Finding {
+	check := "files of " + f.Name
+	reading, err := f.Reading(ctx)
+	if err != nil {
+		return finding(check, preflight.Fail, err.Error(), "can the data folder be read?")
+	}
+	for _, one := range reading {
+		if one.Trouble != "" {
+			return finding(check, preflight.Warn, fmt.Sprintf("%s cannot be read, and %d of its rows have not ended: %s", one.Name, one.Pending, one.Trouble),
+				"put it back as it was, or lose them: tidemill window give-up "+one.Name)
+		}
+	}
+	return finding(check, preflight.OK, fmt.Sprintf("%d are being read", len(reading)), "")
 }
 
 func checkProcessors(w *config.Windows) preflight.Finding {

@@ -19,6 +19,8 @@ type windowCmd struct {
 	Close  windowCloseCmd  `cmd:"" help:"Close the window of a batch id now: what is there is delivered."`
 	Replay windowReplayCmd `cmd:"" help:"Deliver parked windows again."`
 	Send   windowSendCmd   `cmd:"" help:"Put records of files into the window of a batch id."`
+	Files  windowFilesCmd  `cmd:"" help:"Show the files that are being read, and why one cannot be."`
+	GiveUp windowGiveUpCmd `cmd:"" help:"Give up a file that cannot be read any more: its rows are lost."`
 	Adopt  windowAdoptCmd  `cmd:"" help:"Take over what the program that this replaces has collected in Redis."`
 }
 

@@ -222,7 +222,7 @@ leased  1        1        10s
 parked  1        2        10s
 
 The delivery is idle.
-1 window is parked: `+"`tidemill window list --state parked` shows why, `tidemill window replay` delivers them again."+`
+1 window is parked: `+"`tidemill window list --state parked` shows why, `tidemill window replay --all` delivers them again."+`
 
 PROCESSOR  RECORDS  SKIPPED  DEAD  FAILED  SECONDS
 read       0        0        0     0       0.0

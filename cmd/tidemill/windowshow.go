@@ -342,7 +342,7 @@ func (s *windowsLine) print(out io.Writer, live bool) error {
 		_, _ = fmt.Fprintf(out, "%d RECORDS WERE FOUND MISSING in the store: they are booked as dead.\n", s.Lost)
 	}
 	if n := s.States["parked"].Windows; n > 0 {
-		_, _ = fmt.Fprintf(out, "%s: `tidemill window list --state parked` shows why, `tidemill window replay` delivers them again.\n", count(int(n), "window is parked", "windows are parked"))
+		_, _ = fmt.Fprintf(out, "%s: `tidemill window list --state parked` shows why, `tidemill window replay --all` delivers them again.\n", count(int(n), "window is parked", "windows are parked"))
 	}
 	if len(s.Processors) == 0 || !live {
 		return nil

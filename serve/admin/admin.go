@@ -66,6 +66,7 @@ type Parts struct {
 	// AdoptWindows takes over what another program has collected under keys that begin so; nil:
 	// windows are not on a Redis.
 	AdoptWindows func(ctx context.Context, prefix string) (AdoptedWindows, error)
+	WindowsFiles []Feed // where windows come from files
 	Definitions  definition.Definitions
 	Send         func(ctx context.Context, p uuid.UUID, events [][]byte) (Sent, error) // native format, one JSON object each
 	Doctor       func(ctx context.Context) []preflight.Finding

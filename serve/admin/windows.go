@@ -25,6 +25,8 @@ func (a *API) windowRoutes() []Route {
 		{"POST", "windows/replay", a.replayWindows},
 		{"POST", "windows/records", a.sendRecords},
 		{"POST", "windows/adopt", a.adoptWindows},
+		{"GET", "windows/files", a.windowFiles},
+		{"POST", "windows/files/give-up", a.giveUpFile},
 		{"GET", "search", a.search},
 	}
 }

@@ -51,7 +51,13 @@ type storing struct {
 	kept    []window.Kept
 }
 
+// wholeFile is the type of letters about a file that was refused as a whole.
+const wholeFile = "file"
+
 func (l *storing) decode(m *tidemill.Message, r *stored) error {
+	if l.kind == 0 && m.Type == wholeFile {
+		return tidemill.Fail(tidemill.Validation, "the letter is about a whole file and has no records: put a good file in its place, which is read by itself, and delete the letter")
+	}
 	batch, err := record.BatchID(m.Header, l.s.o.Header)
 	if err != nil {
 		return err

@@ -3,11 +3,13 @@ package windows_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows"
@@ -72,4 +74,38 @@ func TestAnOlderVersionNeverTakesTheNewersPlace(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A letter about a file that was refused has nothing to store, and says what helps.
+func TestALetterAboutAFileSaysWhatHelps(t *testing.T) {
+	in(t, func(w *world) {
+		sys, err := windows.New(windows.Parts{
+			Intakes: []windows.Intake{{Name: "in", Source: w.queues.Open("in", queue.Options{})}},
+			Windows: w.windows, Letters: w.letters, Out: w.out,
+		}, windows.Options{})
+		if err != nil {
+			w.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(w.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- sys.Run(ctx) }()
+		died := tidemill.Letter{Pipeline: "in", Kind: tidemill.Validation, Cause: "file a is refused: it is torn", Tries: 1, At: time.Now(),
+			Message: &tidemill.Message{ID: "a", Type: "file", Payload: []byte(`{"file":"a"}`)}}
+		if err := w.letters.Put(w.Context(), []tidemill.Letter{died}); err != nil {
+			w.Fatal(err)
+		}
+		if n, err := w.letters.Replay(w.Context(), deadletter.Filter{Pipeline: "in"}); n != 1 || err != nil {
+			w.Fatal(n, err)
+		}
+		rest(10 * time.Second)
+		for l, err := range w.letters.List(w.Context(), deadletter.Filter{}) {
+			if err != nil || l.State != deadletter.Held || l.Replays != 1 || !strings.Contains(l.Cause, "put a good file in its place") {
+				w.Errorf("%s after %d replays: %s, %v", l.State, l.Replays, l.Cause, err)
+			}
+		}
+		stop()
+		if err := <-ended; err != nil {
+			w.Error(err)
+		}
+	})
 }

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+)
+
+type windowFilesCmd struct{ aboutWindows }
+
+// Help is shown by tidemill window files --help.
+func (c *windowFilesCmd) Help() string {
+	return `It shows the files of which rows have not ended, and why one cannot be read. Such a file was removed or changed before all of it was stored: put it back as it was, and it goes on; or give it up.
+
+  tidemill window files
+  tidemill window give-up 20250323151500.export.CSV.zip`
+}
+
+func (c *windowFilesCmd) Run(ctx context.Context, e env) error {
+	return c.ask(ctx, e, func(a *client) error {
+		var got struct {
+			Feeds []struct {
+				Feed  string `json:"feed"`
+				From  string `json:"from"`
+				Files []struct {
+					Name    string `json:"name"`
+					Batch   string `json:"batch"`
+					Rows    uint64 `json:"rows"`
+					Pending uint64 `json:"pending"`
+					Trouble string `json:"trouble,omitempty"`
+				} `json:"files"`
+				Done   int    `json:"done"`
+				Broken int    `json:"refused"`
+				Rows   uint64 `json:"rows"`
+				Idless int    `json:"idless_rows"`
+				Lost   uint64 `json:"lost_rows"`
+			} `json:"feeds"`
+		}
+		if err := a.get(ctx, "windows/files", nil, &got); err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(e.out, got)
+		}
+		if len(got.Feeds) == 0 {
+			_, err := fmt.Fprintln(e.out, "No files are read here: windows.files of the configuration says where they are.")
+			return err
+		}
+		t := table{out: e.out, head: "FILE\tBATCH\tROWS\tPENDING\tTROUBLE", none: "No file is being read."}
+		var err error
+		for _, f := range got.Feeds {
+			for _, one := range f.Files {
+				if err == nil {
+					err = t.row(printable(one.Name), printable(one.Batch), fmt.Sprint(one.Rows), fmt.Sprint(one.Pending), short(one.Trouble, 100))
+				}
+			}
+		}
+		if err := t.end(err); err != nil {
+			return err
+		}
+		for _, f := range got.Feeds {
+			text := fmt.Sprintf("%s, %s: %s read, %d refused, %d rows", f.Feed, printable(f.From), count(f.Done, "file", "files"), f.Broken, f.Rows)
+			if f.Idless > 0 {
+				text += "; " + count(f.Idless, "row", "rows") + " without an id skipped"
+			}
+			if f.Lost > 0 {
+				text += fmt.Sprintf("; %d given up", f.Lost)
+			}
+			if _, err := fmt.Fprintln(e.out, text+"."); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+type windowGiveUpCmd struct {
+	aboutWindows
+	File string `arg:"" help:"Its name, as tidemill window files shows it."`
+}
+
+// Help is shown by tidemill window give-up --help.
+func (c *windowGiveUpCmd) Help() string {
+	return `A file that was removed or changed before all of its rows were stored cannot be read any more, and waits to be put back. Given up, the rows of it that have not ended are lost, and the audit says so from then on. A file that can be read is not given up.`
+}
+
+func (c *windowGiveUpCmd) Run(ctx context.Context, e env) error {
+	return c.ask(ctx, e, func(a *client) error {
+		var done struct {
+			File string `json:"file"`
+			Lost int    `json:"lost"`
+		}
+		if err := a.post(ctx, "windows/files/give-up", url.Values{"file": {c.File}}, &done); err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(e.out, done)
+		}
+		_, err := fmt.Fprintf(e.out, "%s is given up: %s lost.\n", printable(done.File), count(done.Lost, "row", "rows"))
+		return err
+	})
+}
