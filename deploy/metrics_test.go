@@ -51,6 +51,7 @@ func shown(t *testing.T) map[string][]string {
 	c.CRM.Tenants = []config.CRMTenant{{ID: "club", Keys: []tidemill.Secret{tidemill.NewSecret("a-long-random-tenant-key")}}}
 	c.CRM.Handlers = []config.CRMHandler{{Name: "names", Types: []string{"member.*"}, Attributes: handler.Mapping{{Attribute: "name", From: "payload.name"}}}}
 	c.Windows.Processors = []config.WindowsProcessor{{Filter: &config.WindowsFilter{Keep: "true"}}}
+	c.Windows.Files.Folder = t.TempDir()
 	in, err := connect.Open(t.Context(), c, connect.Options{Version: "v1", Systems: []string{analytics.Name, delivery.Name, crm.Name, windows.Name}})
 	if err != nil {
 		t.Fatal(err)
