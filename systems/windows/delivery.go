@@ -31,6 +31,19 @@ func (s *System) deliveries() flow.Pipeline {
 	return p
 }
 
+// ofProcessor is what an error of the chain means for the window. Where a processor failed it
+// is not the topics that are away; while its service is left alone no try is used up.
+func ofProcessor(err error) error {
+	failed, ok := errors.AsType[*process.Failed](err)
+	if !ok {
+		return err
+	}
+	if after, alone := failed.Alone(); alone {
+		return &tidemill.Error{Kind: tidemill.RateLimit, After: after, Err: failed}
+	}
+	return tidemill.Fail(tidemill.Partner, "%w", failed)
+}
+
 // delivering is the work of one lane: windows one after the other, page by page.
 type delivering struct {
 	s       *System
@@ -93,7 +106,7 @@ func (l *delivering) attempt(ctx context.Context, t *flow.Task, refused map[stri
 		}
 		part := &l.parts[n%2]
 		if err := l.process(ctx, run, page.N, x, part); err != nil {
-			return count, fmt.Errorf("process window %s: %w", t.ID, err)
+			return count, fmt.Errorf("process window %s: %w", t.ID, ofProcessor(err))
 		}
 		if err := x.wait(); err != nil { // for the part before
 			return count, err
@@ -108,7 +121,7 @@ func (l *delivering) attempt(ctx context.Context, t *flow.Task, refused map[stri
 	}
 	results, err := run.End(ctx)
 	if err != nil {
-		return count, fmt.Errorf("process window %s: %w", t.ID, err)
+		return count, fmt.Errorf("process window %s: %w", t.ID, ofProcessor(err))
 	}
 	if err := x.results(ctx, results); err != nil {
 		return count, err
@@ -145,10 +158,7 @@ func (l *delivering) process(ctx context.Context, run *process.Run, n int, x *se
 		items = l.items[:len(items)+1]
 	}
 	if err := run.Page(ctx, items); err != nil {
-		if failed, ok := errors.AsType[*process.Failed](err); ok { // it is not the topics that are away
-			return tidemill.Fail(tidemill.Partner, "%w", failed)
-		}
-		return err
+		return ofProcessor(err)
 	}
 	for i := range items {
 		it, r := &items[i], &l.records[i]

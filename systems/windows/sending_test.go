@@ -165,3 +165,37 @@ func TestAReplayIsSentWhateverTopicsKnow(t *testing.T) {
 		}
 	})
 }
+
+// A window loses a try where a service was asked and failed, and none while it is left alone.
+func TestAServiceThatIsLeftAloneUsesUpNoTry(t *testing.T) {
+	in(t, func(w *world) {
+		var state atomic.Int32 // 0 left alone, 1 asked in vain, 2 well
+		w.up(windows.Options{Tries: 3, Page: 10}, process.Step{OnError: process.Retry, Processor: process.Each("mine", func(_ context.Context, _ string, it *process.Item) error {
+			switch {
+			case state.Load() == 2:
+				return nil
+			case state.Load() == 1 && it.Record.ID == 7: // the one request that finds out
+				return tidemill.Fail(tidemill.Partner, "it answered 500")
+			}
+			return &tidemill.Error{Kind: tidemill.Transient, After: 10 * time.Second, Err: process.ErrAlone}
+		})})
+		for i := range 12 {
+			w.send("b", "event", event(i))
+			rest(time.Millisecond)
+		}
+		rest(time.Hour)
+		info := w.only()
+		w.same("after an hour", fmt.Sprint(info.State != window.Parked, info.Tries), "true 0")
+		state.Store(1)
+		rest(15 * time.Second)
+		w.same("asked in vain", w.only().Tries > 0, true)
+		rest(10 * time.Minute)
+		w.same("state", w.only().State, window.Parked)
+		state.Store(2)
+		if n, err := w.windows.Replay(w.Context(), window.Filter{}); n != 1 || err != nil {
+			w.Fatal(n, err)
+		}
+		rest(5 * time.Minute)
+		w.same("in the index", w.found(search.Events().Name), 12)
+	})
+}

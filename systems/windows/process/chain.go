@@ -77,6 +77,23 @@ type Failed struct {
 func (f *Failed) Error() string { return "processor " + f.Processor + ": " + f.Err.Error() }
 func (f *Failed) Unwrap() error { return f.Err }
 
+// Alone says whether the processor's service is left alone, and was asked for none of what
+// failed, and how long it will be.
+func (f *Failed) Alone() (after time.Duration, alone bool) {
+	failed := []tidemill.Failed{{Err: f.Err}}
+	if partial, ok := errors.AsType[*tidemill.Partial](f.Err); ok {
+		failed = partial.Failed
+	}
+	for _, one := range failed {
+		e, ok := errors.AsType[*tidemill.Error](one.Err)
+		if !ok || !errors.Is(e, ErrAlone) {
+			return 0, false
+		}
+		after = max(after, e.After)
+	}
+	return after, true
+}
+
 // Run is a chain at work on one batch.
 type Run struct {
 	chain   *Chain

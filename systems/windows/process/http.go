@@ -161,15 +161,17 @@ func (s *service) page(ctx context.Context, batch string, items []*Item) error {
 	return &tidemill.Partial{Failed: failed}
 }
 
-// errAlone says that the service is left alone.
-var errAlone = errors.New("the service failed too often and is left alone for a while")
+// ErrAlone is why a processor failed at records that it has shown to nobody, because its
+// service failed too often: a window that is tried again for that loses no try by it.
+var ErrAlone = errors.New("the service failed too often and is left alone for a while")
 
 // ask sends one request until it is answered or given up, and does what the answer says.
 func (s *service) ask(ctx context.Context, body []byte, items []*Item) error {
 	for failed := 0; ; failed++ {
 		pass, ok := s.enter()
 		if !ok {
-			return tidemill.Fail(tidemill.Transient, "%w", errAlone)
+			_, until := s.State()
+			return &tidemill.Error{Kind: tidemill.Transient, After: max(0, until.Sub(s.Now())), Err: ErrAlone}
 		}
 		answers, err := s.once(ctx, body, len(items))
 		s.leave(ctx, pass, err)

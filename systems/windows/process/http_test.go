@@ -2,11 +2,13 @@ package process_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -178,10 +180,27 @@ func TestHTTPLeavesABrokenServiceAlone(t *testing.T) {
 	if len(s.asked()) != 3 {
 		t.Fatalf("asked %d times: it is left alone by all batches", len(s.asked()))
 	}
+	step := made(t)(h.New(guard(t)))
+	step.OnError = process.Retry
+	retry := chain(t, step)
+	for i, alone := range []bool{false, true} { // five are asked in vain, then none
+		err := retry.Begin("b").Page(t.Context(), slices.Clone(items))
+		failed, ok := errors.AsType[*process.Failed](err)
+		if !ok {
+			t.Fatalf("page %d: %v", i, err)
+		}
+		after, is := failed.Alone()
+		if is != alone || alone && after != time.Minute {
+			t.Errorf("page %d: left alone is %v for %v, want %v", i, is, after, alone)
+		}
+	}
+	if n := len(s.asked()); n != 6 {
+		t.Fatalf("asked %d times", n)
+	}
 	broken.Store(false)
 	now = now.Add(2 * time.Minute)
 	page(t, c.Begin("b"), items...)
-	if len(s.asked()) != 13 || c.Stats()[1].Failed != 20 {
+	if len(s.asked()) != 16 || c.Stats()[1].Failed != 20 {
 		t.Fatalf("asked %d times, %+v", len(s.asked()), c.Stats()[1])
 	}
 }
