@@ -29,13 +29,14 @@ type Windows struct {
 	Backoff      time.Duration `yaml:"backoff" env:"TIDEMILL_WINDOWS_BACKOFF" default:"1s" range:"[1ms,1m]" help:"wait before the second try of a window, then twice as long each time, a minute at the most"`
 	Life         time.Duration `yaml:"life" env:"TIDEMILL_WINDOWS_LIFE" default:"168h" range:"[1m,8760h]" help:"in Redis: how long records live that nobody works on any more; at least twice the window"`
 
-	Transactional bool         `yaml:"transactional" env:"TIDEMILL_WINDOWS_TRANSACTIONAL" default:"false" help:"with Kafka: a window appears wholly or not at all to readers of what is committed" allow:"true|false"`
-	SentenceID    bool         `yaml:"sentence_id" env:"TIDEMILL_WINDOWS_SENTENCE_ID" default:"false" help:"the index has a document for each sentence of a mention, not one for all" allow:"true|false"`
-	Retry         WindowsRetry `yaml:"retry"`
-	RateLimit     int          `yaml:"rate_limit" env:"TIDEMILL_WINDOWS_RATE_LIMIT" default:"0" range:"[0,1000000000]" help:"records a minute that a project may send by HTTP; more are answered 429; 0: any number"`
-	QueueMax      int          `yaml:"queue_max" env:"TIDEMILL_WINDOWS_QUEUE_MAX" default:"10000000" range:"[1,)" help:"without Kafka: records that may wait for the index; when there are more, delivery waits. More than the largest window has, which is delivered as a whole"`
-	DeadMax       int          `yaml:"dead_max" env:"TIDEMILL_WINDOWS_DEAD_MAX" default:"1000000" range:"[1,)" help:"dead letters that are kept; when full, work waits"`
-	Shards        int          `yaml:"shards" env:"TIDEMILL_WINDOWS_SHARDS" default:"1" range:"[1,64]" help:"parts that windows are spread over in a Redis Cluster; all instances need the same number, and it cannot be changed while there are windows"`
+	Transactional bool          `yaml:"transactional" env:"TIDEMILL_WINDOWS_TRANSACTIONAL" default:"false" help:"with Kafka: a window appears wholly or not at all to readers of what is committed" allow:"true|false"`
+	Transaction   time.Duration `yaml:"transaction_timeout" env:"TIDEMILL_WINDOWS_TRANSACTION_TIMEOUT" default:"5m" range:"[1s,1h]" help:"a window's transaction is given up by the brokers after it: longer than the processors need for the largest window; their transaction.max.timeout.ms, 15 minutes as shipped, bounds it"`
+	SentenceID    bool          `yaml:"sentence_id" env:"TIDEMILL_WINDOWS_SENTENCE_ID" default:"false" help:"the index has a document for each sentence of a mention, not one for all" allow:"true|false"`
+	Retry         WindowsRetry  `yaml:"retry"`
+	RateLimit     int           `yaml:"rate_limit" env:"TIDEMILL_WINDOWS_RATE_LIMIT" default:"0" range:"[0,1000000000]" help:"records a minute that a project may send by HTTP; more are answered 429; 0: any number"`
+	QueueMax      int           `yaml:"queue_max" env:"TIDEMILL_WINDOWS_QUEUE_MAX" default:"10000000" range:"[1,)" help:"without Kafka: records that may wait for the index; when there are more, delivery waits. More than the largest window has, which is delivered as a whole"`
+	DeadMax       int           `yaml:"dead_max" env:"TIDEMILL_WINDOWS_DEAD_MAX" default:"1000000" range:"[1,)" help:"dead letters that are kept; when full, work waits"`
+	Shards        int           `yaml:"shards" env:"TIDEMILL_WINDOWS_SHARDS" default:"1" range:"[1,64]" help:"parts that windows are spread over in a Redis Cluster; all instances need the same number, and it cannot be changed while there are windows"`
 
 	Service      string `yaml:"service" env:"TIDEMILL_WINDOWS_SERVICE,SERVICE_NAME" default:"em-processor" need:"true" help:"its consumer group in Kafka is this name and -group; all instances share it"`
 	Instance     string `yaml:"instance" env:"TIDEMILL_WINDOWS_INSTANCE" help:"this instance's name, unlike that of any other and the same after a restart: what it left open ends at once, transactions and, only where it is set, its place in the consumer groups, which others get 45 seconds after it was stopped; empty: the host's name and the address that it listens on"`

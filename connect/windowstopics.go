@@ -67,7 +67,7 @@ func (i *Instance) windowsOnKafka(ctx context.Context, s *windowsStores) error {
 	i.close = append(i.close, func() error { sink.Close(); return nil })
 	s.topics.out = windows.Each(sink)
 	if w.Transactional {
-		all, err := kafkasink.NewTransactions(cluster, kafkasink.TransactionOptions{ID: w.Service + "-" + i.owner(), AtOnce: w.AtOnce})
+		all, err := kafkasink.NewTransactions(cluster, kafkasink.TransactionOptions{ID: w.Service + "-" + i.owner(), AtOnce: w.AtOnce, Timeout: w.Transaction})
 		if err != nil {
 			return err
 		}
