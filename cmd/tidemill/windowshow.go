@@ -40,6 +40,9 @@ type wholeWindow struct {
 }
 
 func (c *windowShowCmd) Run(ctx context.Context, e env) error {
+	if c.Window == "" {
+		return usageError{errors.New("the id is empty: want a window's, as tidemill window list shows it, or a batch id")}
+	}
 	if c.Records != nil && *c.Records < 0 {
 		return usageError{fmt.Errorf("--records wants a number, or 0 for all, not %d", *c.Records)}
 	}
