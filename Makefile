@@ -21,9 +21,9 @@ unit: ## tests on memory and SQLite backends, anywhere, in two to three minutes 
 # SQLite is translated from C, is four times slower when watched, and shares no memory with us.
 UNWATCHED = -gcflags=modernc.org/sqlite/lib=-race=false
 
-race: ## the same under the race detector, with 60 simulated seeds
+race: ## the same under the race detector, with 30 simulated seeds
 	sh scripts/need.sh cc
-	CGO_ENABLED=1 TIDEMILL_SIM_SEEDS=60 $(GO) test -race $(UNWATCHED) -timeout 20m ./...
+	CGO_ENABLED=1 TIDEMILL_SIM_SEEDS=30 $(GO) test -race $(UNWATCHED) -timeout 20m ./...
 
 sim: ## 500 seeds of the simulation of each system
 	$(GO) test -timeout 20m -count=1 ./sim -seeds 500
