@@ -206,26 +206,6 @@ func TestRateLimitPacesAndBurnsNothing(t *testing.T) {
 	}
 }
 
-// A destination that asks for less is left alone by all that waits for it, also where each
-// message that it turned away has lost a try.
-func TestARateLimitThatBurnsPacesToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := gated{newSource(tidemill.Traits{Delays: true, Parks: true}).add(messages(1000)...)}
-		d := &destination{down: true, kind: tidemill.RateLimit, after: 20 * time.Second}
-		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Lanes: 4, Work: each(d.call).work, Retry: policy.Retry{Tries: 7, Base: time.Second},
-			Rules: policy.Table{tidemill.RateLimit: {Do: policy.Retrying, Burns: true, Paces: true}}})
-		rest(65 * time.Second)
-		if n := d.set(false); n > 4*4 {
-			t.Errorf("%d calls in 65 s, want at most one a lane every 20 s", n)
-		}
-		rest(10 * time.Minute)
-		if st := e.Stats(); st.Settled.Delivered != 1000 || st.Retried == 0 || st.Retried > 4*4 || st.Breaker != policy.Closed {
-			t.Errorf("%+v", st)
-		}
-		stop()
-	})
-}
-
 func TestAfterOfARetryIsHonoured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(tidemill.Traits{Delays: true, Parks: true}).add(messages(1)...)

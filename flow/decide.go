@@ -163,9 +163,6 @@ func (l *lane) decide(t *Task, probe bool) policy.Rule {
 		}
 	case policy.Retrying:
 		d, more := e.p.Retry.Next(t.Tries, l.rand.Float64())
-		if after := wish(err); rule.Paces && after > 0 {
-			e.pace(after)
-		}
 		switch {
 		case probe && rule.Blames && (!e.holds || t.probes < probesAtMost):
 			t.probes++
@@ -177,7 +174,8 @@ func (l *lane) decide(t *Task, probe bool) policy.Rule {
 		case !rule.Burns:
 			t.end.End, t.end.After = tidemill.Again, max(e.p.Retry.Wait(1, l.rand.Float64()), wish(err), paceAtLeast)
 			if kind == tidemill.RateLimit {
-				e.pace(t.end.After)
+				e.gate.hold(e.p.Now(), t.end.After)
+				signal(e.tending)
 			}
 		case more:
 			t.end.End, t.end.After, t.end.Burn = tidemill.Again, max(d, wish(err)), true
@@ -188,10 +186,4 @@ func (l *lane) decide(t *Task, probe bool) policy.Rule {
 		t.end.Fate = tidemill.Dead
 	}
 	return rule
-}
-
-// pace lets nothing more go to the destination for a time, from any lane.
-func (e *Engine) pace(d time.Duration) {
-	e.gate.hold(e.p.Now(), d)
-	signal(e.tending)
 }

@@ -45,7 +45,6 @@ type Rule struct {
 	Do     Do
 	Burns  bool // a retry counts as a failed try; without, it is repeated as long as it takes
 	Blames bool // the failure counts against the destination's breaker
-	Paces  bool // a wait that the destination asks for is for all that goes there; a rate limit that does not burn paces anyway
 }
 
 // Table says for each kind of failure what happens next. A kind that it does not name has

@@ -254,11 +254,10 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// rules are what failures mean between us and a partner: it may ask for less only so often,
-// and while it does, its backlog does not go on asking.
+// rules are what failures mean between us and a partner: it may ask for less only so often.
 // What is transient is our own ledger's failure, before anything was sent: the event loses
 // no try by it, and the partner is not to blame.
 var rules = policy.Table{
-	tidemill.RateLimit: {Do: policy.Retrying, Burns: true, Paces: true},
+	tidemill.RateLimit: {Do: policy.Retrying, Burns: true},
 	tidemill.Transient: {Do: policy.Retrying},
 }
