@@ -2,6 +2,7 @@ package windows_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,35 +29,50 @@ func (forgetful) Keep(context.Context) error { return errAway }
 // patient is a way out on which deliveries appear wholly, and where each part takes its time.
 type patient struct {
 	takes time.Duration
-	seen  map[string]int // by the id of a message: how often it has appeared
-	open  []string
+	seen  *appeared
 }
 
-func (p *patient) Begin(context.Context) (windows.Delivery, error) { p.open = nil; return p, nil }
+// appeared is how often messages have appeared, by their ids.
+type appeared struct {
+	mu    sync.Mutex
+	times map[string]int
+}
+
+func (p *patient) Begin(context.Context) (windows.Delivery, error) { return &taking{to: p}, nil }
 func (p *patient) Whole() bool                                     { return true }
-func (p *patient) Abort(context.Context)                           { p.open = nil }
 
-func (p *patient) Write(_ context.Context, batch []*tidemill.Message) error {
-	time.Sleep(p.takes)
+// taking is one delivery.
+type taking struct {
+	to   *patient
+	open []string
+}
+
+func (d *taking) Write(_ context.Context, batch []*tidemill.Message) error {
+	time.Sleep(d.to.takes)
 	for _, m := range batch {
-		p.open = append(p.open, m.ID)
+		d.open = append(d.open, m.ID)
 	}
 	return nil
 }
 
-func (p *patient) Commit(context.Context) error {
-	for _, id := range p.open {
-		p.seen[id]++
+func (d *taking) Commit(context.Context) error {
+	seen := d.to.seen
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	for _, id := range d.open {
+		seen.times[id]++
 	}
-	p.open = nil
+	d.open = nil
 	return nil
 }
+
+func (d *taking) Abort(context.Context) { d.open = nil }
 
 // Who has lost a window while its last part was on its way commits nothing of it: another has
 // delivered it meanwhile.
 func TestALateOwnerCommitsNothing(t *testing.T) {
 	in(t, func(w *world) {
-		seen := map[string]int{}
+		seen := &appeared{times: map[string]int{}}
 		start := func(store window.Store, takes time.Duration) (end func()) {
 			sys := must(windows.New(windows.Parts{Windows: store, Letters: w.letters, Out: &patient{takes: takes, seen: seen}}, windows.Options{}))
 			ctx, stop := context.WithCancel(context.Background())
@@ -77,10 +93,12 @@ func TestALateOwnerCommitsNothing(t *testing.T) {
 		rest(70 * time.Second) // it is the first one's, for half a minute
 		defer start(w.windows, 0)()
 		rest(5 * time.Minute)
-		if len(seen) != 1 {
-			w.Errorf("delivered: %v", seen)
+		seen.mu.Lock()
+		defer seen.mu.Unlock()
+		if len(seen.times) != 1 {
+			w.Errorf("delivered: %v", seen.times)
 		}
-		for id, n := range seen {
+		for id, n := range seen.times {
 			if n != 1 {
 				w.Errorf("%s appeared %d times", id, n)
 			}
