@@ -92,7 +92,7 @@ func limitOfFile(ctx context.Context, p *part) (err error) {
 	if err := bulks(es, bring); err != nil {
 		return err
 	}
-	if err := p.begin(); err != nil {
+	if err := p.Begin(); err != nil {
 		return err
 	}
 	handled := newSeen(p.Jobs)
@@ -133,25 +133,25 @@ func limitOfFile(ctx context.Context, p *part) (err error) {
 			return err
 		}
 	}
-	p.end()
+	p.End()
 	r := report{Done: int(handled.n.Load()), Twice: int(handled.twice.Load())}
 	err = db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		return tx.QueryRow("SELECT (SELECT count(*) FROM limit_job), (SELECT count(*) FROM limit_log WHERE state = 3)").Scan(&r.Held, &r.Completed)
 	})
-	return errors.Join(err, p.report(r))
+	return errors.Join(err, p.Report(r))
 }
 
 func (p *part) limitAdds(es []drawn, bring func([]drawn) error, held func() (int64, error)) error {
-	if err := p.begin(); err != nil {
+	if err := p.Begin(); err != nil {
 		return err
 	}
 	err := bulks(es, bring)
-	p.end()
+	p.End()
 	r := report{Done: len(es)}
 	if err == nil {
 		r.Held, err = held()
 	}
-	return errors.Join(err, p.report(r))
+	return errors.Join(err, p.Report(r))
 }
 
 var (
@@ -210,13 +210,13 @@ func limitOfServers(ctx context.Context, p *part) error {
 	if err := bulks(es, bring); err != nil {
 		return err
 	}
-	if err := p.begin(); err != nil {
+	if err := p.Begin(); err != nil {
 		return err
 	}
 	handled := newSeen(p.Jobs)
 	more := func() (bool, error) { return int(handled.n.Load()) < p.Jobs, nil }
 	err = both(more, 2*p.Jobs, func(int) error { return limitOnce(ctx, client, db, handled) })
-	p.end()
+	p.End()
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func limitOfServers(ctx context.Context, p *part) error {
 	if err == nil {
 		err = db.QueryRow(ctx, "SELECT count(*) FROM limit_log WHERE state = 3 AND payload IS NOT NULL").Scan(&r.Completed)
 	}
-	return errors.Join(err, p.report(r))
+	return errors.Join(err, p.Report(r))
 }
 
 // limitOnce takes a thousand jobs through.

@@ -1,17 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"os"
-	"runtime/pprof"
 	"sync/atomic"
 	"time"
+
+	"github.com/tidemill/tidemill/bench/process"
 )
 
 // part is what a contender's process does. BullMQ's program, which bench/queue has, too,
@@ -27,10 +24,8 @@ type part struct {
 	Redis    string // host:port
 	Postgres string // URL
 	Folder   string // where files are
-	Profile  string
 
-	in  *bufio.Reader
-	out io.Writer
+	process.Talk
 }
 
 // report is what a contender says at the end.
@@ -54,31 +49,6 @@ func (p *part) flags(f *flag.FlagSet) {
 	f.StringVar(&p.Folder, "folder", "", "")
 	f.StringVar(&p.Profile, "profile", "", "")
 }
-
-// begin and end enclose what is measured: who measures looks, and says that it goes on.
-func (p *part) begin() error {
-	p.say("begin")
-	if p.Profile == "" {
-		return nil
-	}
-	f, err := os.Create(p.Profile)
-	if err != nil {
-		return err
-	}
-	return pprof.StartCPUProfile(f)
-}
-
-func (p *part) end() {
-	pprof.StopCPUProfile()
-	p.say("end")
-}
-
-func (p *part) say(what string) {
-	_, _ = fmt.Fprintln(p.out, what)
-	_, _ = p.in.ReadString('\n') // nobody is there: it goes on
-}
-
-func (p *part) report(r report) error { return json.NewEncoder(p.out).Encode(r) }
 
 // seen counts events by their numbers.
 type seen struct {

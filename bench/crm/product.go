@@ -138,11 +138,11 @@ func playProduct(ctx context.Context, p *part) (err error) {
 	}
 	es := newEvents().take(p.Jobs)
 	if p.What == "add" {
-		if err := p.begin(); err != nil {
+		if err := p.Begin(); err != nil {
 			return err
 		}
 		err := bulks(es, bring)
-		p.end()
+		p.End()
 		if err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func playProduct(ctx context.Context, p *part) (err error) {
 	if err := bulks(es, bring); err != nil {
 		return err
 	}
-	if err := p.begin(); err != nil {
+	if err := p.Begin(); err != nil {
 		return err
 	}
 	running, stop := context.WithCancel(ctx)
@@ -164,7 +164,7 @@ func playProduct(ctx context.Context, p *part) (err error) {
 	ended := make(chan error, 1)
 	go func() { ended <- sys.Run(running) }()
 	err = within(ctx, all, "process")
-	p.end()
+	p.End()
 	stop()
 	if err := errors.Join(err, <-ended); err != nil {
 		return err
@@ -211,5 +211,5 @@ func tell(ctx context.Context, p *part, sys *crm.System, r report) error {
 		}
 		r.Completed++
 	}
-	return p.report(r)
+	return p.Report(r)
 }

@@ -108,7 +108,7 @@ func playLimit(ctx context.Context, p *part, how string) error {
 		return fmt.Errorf("a limit has no part %q", p.What)
 	}
 	r.Held, err = l.held(ctx, how)
-	return errors.Join(err, p.report(r))
+	return errors.Join(err, p.Report(r))
 }
 
 // held is how many jobs are left.

@@ -8,7 +8,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"flag"
 	"fmt"
@@ -86,7 +85,7 @@ func run(ctx context.Context, args []string) error {
 
 // playPart is a contender's process.
 func playPart(ctx context.Context, args []string) error {
-	p := &part{in: bufio.NewReader(os.Stdin), out: os.Stdout}
+	p := &part{Talk: process.NewTalk()}
 	how := args[0]
 	args = args[1:]
 	if how == "limit" {

@@ -1,19 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/bench/process"
 )
 
 // part is what a contender's process does: one phase of one queue. The peers' programs take
@@ -27,10 +25,8 @@ type part struct {
 	Redis   string  // host:port
 	Folder  string  // SQLite: where its file is
 	Limits  bool    // limits for each tenant, which hold nothing back
-	Profile string
 
-	in  *bufio.Reader
-	out io.Writer
+	process.Talk
 }
 
 // report is what a contender says at the end.
@@ -55,16 +51,9 @@ func (p *part) flags(f *flag.FlagSet) {
 	f.StringVar(&p.Profile, "profile", "", "")
 }
 
-// begin and end enclose what is measured: who measures looks, and says that it goes on.
-func (p *part) begin() { p.say("begin") }
-func (p *part) end()   { p.say("end") }
-
-func (p *part) say(what string) {
-	_, _ = fmt.Fprintln(p.out, what)
-	_, _ = p.in.ReadString('\n') // nobody is there: it goes on
-}
-
-func (p *part) report(r report) error { return json.NewEncoder(p.out).Encode(r) }
+// begin and end enclose what is measured. All of the phase is profiled, with what is before.
+func (p *part) begin() { p.Say("begin") }
+func (p *part) end()   { p.Say("end") }
 
 // seen counts jobs by their numbers.
 type seen struct {

@@ -129,7 +129,7 @@ func (s *product) tell(ctx context.Context, r report) error {
 			}
 		}
 	}
-	return s.report(r)
+	return s.Report(r)
 }
 
 // letters are for jobs that die: none does.

@@ -55,7 +55,7 @@ func limitStore(ctx context.Context, p *part, client rueidis.Client) error {
 		all := fetches.Records()
 		if len(all) > 0 && !began {
 			began = true
-			if err := p.begin(); err != nil {
+			if err := p.Begin(); err != nil {
 				return err
 			}
 		}
@@ -75,7 +75,7 @@ func limitStore(ctx context.Context, p *part, client rueidis.Client) error {
 	if err := <-last; err != nil {
 		return err
 	}
-	p.end()
+	p.End()
 	r := report{}
 	for _, k := range []record.Kind{record.Event, record.Mention} {
 		n, err := client.Do(ctx, client.B().Hlen().Key(hashOf(k)).Build()).AsInt64()
@@ -84,7 +84,7 @@ func limitStore(ctx context.Context, p *part, client rueidis.Client) error {
 		}
 		r.Stored += int(n)
 	}
-	return p.report(r)
+	return p.Report(r)
 }
 
 // limitCommands writes records, by a command each or by one for all of a kind. A mention is
@@ -167,7 +167,7 @@ func limitDeliver(ctx context.Context, p *part, client rueidis.Client) error {
 		d := rs.next()
 		keys[d.kind] = append(keys[d.kind], d.key)
 	}
-	if err := p.begin(); err != nil {
+	if err := p.Begin(); err != nil {
 		return err
 	}
 	if p.Whole {
@@ -193,11 +193,11 @@ func limitDeliver(ctx context.Context, p *part, client rueidis.Client) error {
 			return err
 		}
 	}
-	p.end()
+	p.End()
 	if err, ok := w.wrong.Load().(error); ok {
 		return err
 	}
-	return p.report(report{Delivered: int(w.sent.Load())})
+	return p.Report(report{Delivered: int(w.sent.Load())})
 }
 
 type limitWriting struct {

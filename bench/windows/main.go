@@ -9,7 +9,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"flag"
 	"fmt"
@@ -76,7 +75,7 @@ func run(ctx context.Context, args []string) error {
 
 // playPart is a contender's process.
 func playPart(ctx context.Context, who string, args []string) error {
-	p := &part{What: args[0], in: bufio.NewReader(os.Stdin), out: os.Stdout}
+	p := &part{What: args[0], Talk: process.NewTalk()}
 	f := flag.NewFlagSet(who, flag.ExitOnError)
 	p.flags(f)
 	if err := f.Parse(args[1:]); err != nil {

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
-	"os"
-	"runtime/pprof"
 	"time"
+
+	"github.com/tidemill/tidemill/bench/process"
 )
 
 // part is what a contender's process does.
@@ -23,13 +20,11 @@ type part struct {
 	Whole    bool   // a window is one transaction
 	Many     bool   // a limit that writes several records by one command
 	Folder   string // where files are
-	Profile  string
-	Page     int // records of a window in memory at a time; 0: as it ships
-	Together int // records stored together; 0: as it ships
-	Memory   int // MiB at which garbage is collected more often; 0: as it ships
+	Page     int    // records of a window in memory at a time; 0: as it ships
+	Together int    // records stored together; 0: as it ships
+	Memory   int    // MiB at which garbage is collected more often; 0: as it ships
 
-	in  *bufio.Reader
-	out io.Writer
+	process.Talk
 }
 
 // report is what a contender says at the end.
@@ -60,31 +55,6 @@ const (
 	event   = "-event"
 	mention = "-mention"
 )
-
-// begin and end enclose what is measured: who measures looks, and says that it goes on.
-func (p *part) begin() error {
-	p.say("begin")
-	if p.Profile == "" {
-		return nil
-	}
-	f, err := os.Create(p.Profile)
-	if err != nil {
-		return err
-	}
-	return pprof.StartCPUProfile(f)
-}
-
-func (p *part) end() {
-	pprof.StopCPUProfile()
-	p.say("end")
-}
-
-func (p *part) say(what string) {
-	_, _ = fmt.Fprintln(p.out, what)
-	_, _ = p.in.ReadString('\n') // nobody is there: it goes on
-}
-
-func (p *part) report(r report) error { return json.NewEncoder(p.out).Encode(r) }
 
 // patience is how long anything may take that is measured.
 const patience = 2 * time.Minute

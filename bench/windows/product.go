@@ -121,7 +121,7 @@ func playProduct(ctx context.Context, p *part) (err error) {
 	}
 	store := o.Windows
 	if p.What != "deliver" {
-		o.Windows = &watched{Store: store, begin: p.begin}
+		o.Windows = &watched{Store: store, begin: p.Begin}
 	}
 	stored, sent := newCounter(p.Records), newCounter(p.Records)
 	sys, err := windows.New(o.Parts, windows.Options{Page: p.Page, Store: p.Together, Topics: windows.Topics{Event: p.Out + event, Mention: p.Out + mention}, Settled: func(pipeline string, ends []tidemill.Settlement) {
@@ -147,13 +147,13 @@ func playProduct(ctx context.Context, p *part) (err error) {
 	if err := check(ctx, sys, p); err != nil {
 		r.Failed = err.Error()
 	}
-	return p.report(r)
+	return p.Report(r)
 }
 
 // watch waits until what is measured is done.
 func (p *part) watch(ctx context.Context, store window.Store, stored, sent *counter, ended <-chan error) (r report, err error) {
 	if p.What == "deliver" {
-		if err := p.begin(); err != nil {
+		if err := p.Begin(); err != nil {
 			return r, err
 		}
 	} else {
@@ -161,7 +161,7 @@ func (p *part) watch(ctx context.Context, store window.Store, stored, sent *coun
 			return r, err
 		}
 		if p.What == "both" {
-			p.say("stored")
+			p.Say("stored")
 		}
 	}
 	if p.What != "store" {
@@ -172,7 +172,7 @@ func (p *part) watch(ctx context.Context, store window.Store, stored, sent *coun
 			return r, err
 		}
 	}
-	p.end()
+	p.End()
 	stats, err := store.Stats(ctx)
 	r.Stored = int(stats.Active.Records + stats.Ready.Records + stats.Leased.Records + stats.Parked.Records)
 	r.Delivered = int(sent.n.Load())

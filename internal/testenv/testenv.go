@@ -58,6 +58,8 @@ var shared = []string{
 var (
 	mu      sync.Mutex // guards started
 	started = map[string]map[string]string{}
+
+	installed = map[string]bool{} // under mu
 )
 
 // Shared starts a server of scripts/services if it does not run, and returns what its env
@@ -91,9 +93,13 @@ func Install(t testing.TB, name string) {
 	if err := os.MkdirAll(Dir(), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	if installed[name] {
+		return
+	}
 	if out, err := services(t, []string{"SERVICES_DIR=" + Dir()}, "install", name); err != nil {
 		t.Fatalf("install %s: %v\n%s", name, err, out)
 	}
+	installed[name] = true
 }
 
 // services runs scripts/services/services.sh.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/request"
-	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/crm/accept"
 	"github.com/tidemill/tidemill/systems/crm/event"
 )
@@ -54,20 +53,9 @@ func (x *exchange) post() *answer.Problem {
 
 // authenticate finds whose key the request brings.
 func (x *exchange) authenticate() *answer.Problem {
-	key := request.Key(x.r)
-	if key == "" {
-		return answer.Unauthorized("an API key is needed, as X-API-Key or Authorization: Bearer")
-	}
-	o, err := x.h.keys.Find(x.r.Context(), key)
-	switch {
-	case err == nil:
-		x.tenant = o.Project.Name
-		return nil
-	case errors.Is(err, project.ErrUnknown):
-		return answer.Unauthorized("the API key is not known")
-	}
-	x.h.o.Log.WarnContext(x.r.Context(), "keys cannot be checked", "error", err)
-	return answer.Busy("keys cannot be checked now, please retry")
+	o, p := answer.Owner(x.r, x.h.keys, x.h.o.Log)
+	x.tenant = o.Project.Name
+	return p
 }
 
 // read takes the body and inflates it.

@@ -1,14 +1,12 @@
 package records
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/request"
-	"github.com/tidemill/tidemill/state/project"
 )
 
 // exchange is one request and its answer.
@@ -36,20 +34,9 @@ func (x *exchange) authenticate() *answer.Problem {
 	if x.h.keys == nil {
 		return nil
 	}
-	key := request.Key(x.r)
-	if key == "" {
-		return answer.Unauthorized("an API key is needed, as X-API-Key or Authorization: Bearer")
-	}
-	o, err := x.h.keys.Find(x.r.Context(), key)
-	switch {
-	case err == nil:
-		x.project = o.Tenant
-		return nil
-	case errors.Is(err, project.ErrUnknown):
-		return answer.Unauthorized("the API key is not known")
-	}
-	x.h.o.Log.WarnContext(x.r.Context(), "keys cannot be checked", "error", err)
-	return answer.Busy("keys cannot be checked now, please retry")
+	o, p := answer.Owner(x.r, x.h.keys, x.h.o.Log)
+	x.project = o.Tenant
+	return p
 }
 
 // admit counts records in the project's minute, or refuses them. back takes them out again.
