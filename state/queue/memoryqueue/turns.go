@@ -177,7 +177,7 @@ func (t *turn) share(n *node, most int, turns bool, take func(parent, kid *node,
 			k := take(n, kid, max(1, (most-got)/(len(round)-i)))
 			held[kid] = k == 0
 			got += k
-			if at := slices.Index(n.ring, kid); k > 0 && at >= 0 { // it has more: to the end of the ring
+			if at := slices.Index(n.ring, kid); turns && k > 0 && at >= 0 { // it has more: to the end of the ring
 				n.ring = append(slices.Delete(n.ring, at, at+1), kid)
 			}
 		}

@@ -208,7 +208,7 @@ func (t *turn) share(n *node, most int, turns bool, take func(kid *node, most in
 				got += k
 				if k == 0 {
 					hold(kid)
-				} else if kid.turning { // it has more: to the end of the ring
+				} else if turns && kid.turning { // it has more: to the end of the ring
 					n.ring.remove(kid)
 					n.ring.append(kid)
 				}
