@@ -61,15 +61,16 @@ func laterJobs(b *bench) {
 func oldestDue(b *bench) {
 	src := b.open("q")
 	all := jobs(6)
-	all[2].At = b.now().Add(time.Second)
+	all[2].At = b.now().Add(time.Hour)
 	b.add(queue.New, all...)
 	got := b.take(src, 2)
 	b.want(got, "0", "1")
-	b.settle(src, tidemill.Settlement{ID: "1", Mark: got[1].Mark, End: tidemill.Again, After: 2 * time.Second},
-		tidemill.Settlement{ID: "0", Mark: got[0].Mark, End: tidemill.Again, After: 3 * time.Second})
+	b.settle(src, tidemill.Settlement{ID: "1", Mark: got[1].Mark, End: tidemill.Again, After: 2 * time.Hour},
+		tidemill.Settlement{ID: "0", Mark: got[0].Mark, End: tidemill.Again, After: 3 * time.Hour})
 	got = b.take(src, 1)
 	b.want(got, "3")
-	b.sleep(3*time.Second + b.tick()) // not before their time, and soon after it
+	b.deliver(src, got...)
+	b.sleep(3*time.Hour + b.tick()) // not before their time, and soon after it
 	b.want(b.take(src, 10), "0", "1", "2", "4", "5")
 }
 

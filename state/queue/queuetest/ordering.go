@@ -217,7 +217,7 @@ func ordersStorm(b *bench) {
 			}
 		})
 	}
-	patience := time.AfterFunc(20*time.Second, stop)
+	patience := time.AfterFunc(2*time.Minute, stop)
 	wait.Wait()
 	patience.Stop()
 	if left != 0 {

@@ -163,6 +163,11 @@ func (b *bench) same(x, y time.Time) bool {
 	return x.Equal(y)
 }
 
+// within says whether a time of the store's clock lies in a span that the test saw pass.
+func (b *bench) within(at, from, to time.Time) bool {
+	return !at.Before(from) && !at.After(to) || b.same(at, from) || b.same(at, to)
+}
+
 // whole is the store with everything.
 func (b *bench) whole() queue.Whole { return b.Store.(queue.Whole) }
 

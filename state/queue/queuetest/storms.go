@@ -100,7 +100,7 @@ func survivesStorm(b *bench) {
 			}
 		})
 	}
-	patience := time.AfterFunc(30*time.Second, stop)
+	patience := time.AfterFunc(2*time.Minute, stop)
 	all.Wait()
 	patience.Stop()
 	for id, n := range ended {
