@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tidemill/tidemill/internal/jsonspan"
 )
 
 // raw is one record of a body, its bytes as they came. White space around it is not its own.
@@ -101,31 +103,18 @@ func (s *splitter) wrong(what string) error {
 // value steps over a value and returns its bytes; none if there is no value, or no end of it.
 func (s *splitter) value() []byte {
 	c := s.peek() // at the value
-	start, depth := s.i, 0
+	start, whole := s.i, true
 	switch c {
 	case '"':
-		s.text()
+		s.i, _ = jsonspan.Text(s.b, s.i)
 	case '{', '[':
-		for s.i < len(s.b) {
-			switch s.b[s.i] {
-			case '"':
-				s.text()
-				continue
-			case '{', '[':
-				depth++
-			case '}', ']':
-				depth--
-			}
-			if s.i++; depth == 0 {
-				break
-			}
-		}
+		s.i, whole = jsonspan.Nested(s.b, s.i)
 	default:
 		for s.i < len(s.b) && !ends(s.b[s.i]) {
 			s.i++
 		}
 	}
-	if depth > 0 {
+	if !whole {
 		return nil
 	}
 	return s.b[start:s.i:s.i]
@@ -133,27 +122,6 @@ func (s *splitter) value() []byte {
 
 // ends says whether a byte cannot be in a number or a word.
 func ends(c byte) bool { return bytes.IndexByte([]byte(space+`,]}[{":`), c) >= 0 }
-
-// text steps over a text; where it has no end, to the end of all.
-func (s *splitter) text() {
-	for i := s.i + 1; ; {
-		n := bytes.IndexByte(s.b[i:], '"')
-		if n < 0 {
-			s.i = len(s.b)
-			return
-		}
-		// A quote behind an odd number of backslashes is one of the text.
-		i += n + 1
-		slashes := 0
-		for s.b[i-2-slashes] == '\\' {
-			slashes++
-		}
-		if slashes%2 == 0 {
-			s.i = i
-			return
-		}
-	}
-}
 
 // isJSON says whether bytes are one JSON value, whatever texts are in it.
 func isJSON(b []byte) bool {

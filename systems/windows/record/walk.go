@@ -4,6 +4,8 @@ import (
 	"bytes"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tidemill/tidemill/internal/jsonspan"
 )
 
 // walker steps through the members of an object that is known to be valid JSON, which is why
@@ -65,36 +67,19 @@ func (w *walker) name() []byte {
 
 // value steps over a value and returns its bytes.
 func (w *walker) value() []byte {
-	switch w.peek() {
+	first := w.peek()
+	start := w.i
+	switch first {
 	case '"':
 		return w.text()
 	case '{', '[':
-		return w.nested()
-	}
-	start := w.i
-	for w.i < len(w.b) {
-		if c := w.b[w.i]; c <= ' ' || c == ',' || c == '}' || c == ']' {
-			break
-		}
-		w.i++
-	}
-	return w.b[start:w.i:w.i]
-}
-
-func (w *walker) nested() []byte {
-	start := w.i
-	for depth := 0; w.i < len(w.b); {
-		switch w.b[w.i] {
-		case '"':
-			w.text()
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			depth--
-		}
-		if w.i++; depth == 0 {
-			break
+		w.i, _ = jsonspan.Nested(w.b, w.i)
+	default:
+		for w.i < len(w.b) {
+			if c := w.b[w.i]; c <= ' ' || c == ',' || c == '}' || c == ']' {
+				break
+			}
+			w.i++
 		}
 	}
 	return w.b[start:w.i:w.i]
@@ -103,23 +88,7 @@ func (w *walker) nested() []byte {
 // text steps over a text and returns it with its quotes.
 func (w *walker) text() []byte {
 	start := w.i
-	for i := w.i + 1; ; {
-		n := bytes.IndexByte(w.b[i:], '"')
-		if n < 0 {
-			w.i = len(w.b)
-			break
-		}
-		// A quote behind an odd number of backslashes is one of the text.
-		i += n + 1
-		slashes := 0
-		for w.b[i-2-slashes] == '\\' {
-			slashes++
-		}
-		if slashes%2 == 0 {
-			w.i = i
-			break
-		}
-	}
+	w.i, _ = jsonspan.Text(w.b, start)
 	return w.b[start:w.i:w.i]
 }
 
