@@ -5,7 +5,8 @@
 //	go run ./bench/ingest            # three rounds, a minute or two
 //	go run ./bench/ingest -run 'Redis$' -profile cpu.out
 //
-// It is run from the root of the repository, on Linux. Rows, measured in turns:
+// It is run from the root of the repository, on Linux. Rows, measured in turns, every other
+// round backwards:
 //
 //	limit: net/http and one script   a check that the body is JSON, then one Lua script: SET NX
 //	                                 of the key and XADD. It forgets the answer, knows no
@@ -138,12 +139,14 @@ func measureAll(ctx context.Context, o options) error {
 	all := map[string][]*result{}
 	bad := 0
 	fmt.Println(head)
-	for range o.rounds {
-		var first *result
-		for _, row := range rows {
-			if !o.run.MatchString(row.name) {
-				continue
+	chosen := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !o.run.MatchString(r.name) })
+	for n := range o.rounds {
+		round := make([]*result, len(chosen))
+		for i := range chosen {
+			if n%2 == 1 { // backwards: a machine that slows down by and by slows all alike
+				i = len(chosen) - 1 - i
 			}
+			row := chosen[i]
 			r := &result{name: row.name}
 			r.problem = measure(ctx, o, redis, dir, row, r)
 			if ctx.Err() != nil {
@@ -152,13 +155,13 @@ func measureAll(ctx context.Context, o options) error {
 			if r.problem != nil {
 				bad++
 			}
-			if row == rows[0] {
-				first = r
-			}
-			if first != nil {
+			all[row.name] = append(all[row.name], r)
+			round[i] = r
+		}
+		for _, r := range round {
+			if first := round[0]; first.name == rows[0].name {
 				r.ofLimit, r.ofLimitCPU = r.rate/first.rate, (first.own+first.redis)/(r.own+r.redis)
 			}
-			all[row.name] = append(all[row.name], r)
 			fmt.Println(r.line())
 		}
 	}
