@@ -123,6 +123,9 @@ func (a *API) dead(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := a.knows(r, stores); err != nil {
+		return err
+	}
 	var as func(l *deadletter.Letter) any
 	switch format := r.Form.Get("format"); format {
 	case "":
@@ -173,6 +176,28 @@ func (a *API) stores(system string, f deadletter.Filter) ([]deadletter.Store, er
 		return []deadletter.Store{a.Letters}, nil
 	}
 	return all, nil
+}
+
+// knows refuses the name of a partner that is neither configured nor has letters from when it
+// was: it is somebody's typing error, which "none were found" would hide.
+func (a *API) knows(r *http.Request, stores []deadletter.Store) error {
+	name := r.Form.Get("partner")
+	if name == "" || a.Config == nil {
+		return nil
+	}
+	var names []string
+	for i := range a.Config.Delivery.Partners {
+		names = append(names, a.Config.Delivery.Partners[i].Name)
+	}
+	if slices.Contains(names, name) {
+		return nil
+	}
+	for _, s := range stores {
+		for _, err := range s.List(r.Context(), deadletter.Filter{Pipeline: delivery.QueueOf(name), Max: 1}) {
+			return err
+		}
+	}
+	return refused(http.StatusNotFound, "there is no partner %q, and no letter of one that was called so; there are %s", name, orNone(names))
 }
 
 // owns says whether a pipeline, or a queue that has its letters, is a system's.
@@ -286,6 +311,9 @@ func (a *API) move(w http.ResponseWriter, r *http.Request, what string) error {
 	f.State = deadletter.Held
 	stores, err := a.stores(r.Form.Get("system"), f)
 	if err != nil {
+		return err
+	}
+	if err := a.knows(r, stores); err != nil {
 		return err
 	}
 	total := 0

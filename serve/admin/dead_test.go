@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
 // day is when the letters of these tests died.
@@ -52,6 +54,21 @@ func dead(t *testing.T) (*desk, *memorydeadletter.Store) {
 		t.Fatal(err)
 	}
 	return newDesk(t, admin.Parts{Letters: s}), s
+}
+
+func TestAPartnerThatThereNeverWasIsATypingError(t *testing.T) {
+	_, s := dead(t)
+	cfg := &config.Loaded{}
+	cfg.Delivery.Partners = []partner.Partner{{Name: "dv360"}, {Name: "tradedesk"}}
+	d := newDesk(t, admin.Parts{Letters: s, Config: cfg})
+	for query, want := range map[string]int{"dead?partner=dv360": 2, "dead?partner=tradedesk": 0, "dead?partner=yahoo": 1} { // yahoo was one
+		if got := lines(d.get(query)); len(got) != want {
+			t.Errorf("%s lists %q, want %d", query, got, want)
+		}
+	}
+	for method, query := range map[string]string{"GET": "dead?partner=dv630", "POST": "dead/replay?partner=dv630&dry_run=true"} {
+		refused(t, d.ask(method, query, ""), http.StatusNotFound, `there is no partner "dv630", and no letter of one that was called so; there are dv360, tradedesk`)
+	}
 }
 
 func TestLettersAreChosenByEveryFilter(t *testing.T) {
