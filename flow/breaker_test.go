@@ -206,6 +206,55 @@ func TestRateLimitPacesAndBurnsNothing(t *testing.T) {
 	}
 }
 
+// Where each message that it turned away has lost a try, a destination that takes nothing is
+// left alone by all that wait for it.
+func TestARateLimitThatBurnsPacesInARow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := gated{newSource(tidemill.Traits{Delays: true, Parks: true}).add(messages(1000)...)}
+		d := &destination{down: true, kind: tidemill.RateLimit, after: 20 * time.Second}
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Lanes: 4, Work: each(d.call).work, Retry: policy.Retry{Tries: 7, Base: time.Second},
+			Rules: policy.Table{tidemill.RateLimit: {Do: policy.Retrying, Burns: true}}})
+		rest(65 * time.Second)
+		if n := d.set(false); n > 4*4+4 {
+			t.Errorf("%d calls in 65 s, want five, of lanes that had begun a few more, and one a lane every 20 s", n)
+		}
+		rest(10 * time.Minute)
+		if st := e.Stats(); st.Settled.Delivered != 1000 || st.Retried == 0 || st.Retried > 4*4+4 || st.Breaker != policy.Closed {
+			t.Errorf("%+v", st)
+		}
+		stop()
+	})
+}
+
+// One that takes so many a second gets them, and nothing dies of asking too often.
+func TestARateLimitThatBurnsLeavesNothingOnTheTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := gated{newSource(tidemill.Traits{Delays: true, Parks: true}).add(messages(1000)...)}
+		var mu sync.Mutex // guards all below
+		second, took, calls := int64(0), 0, 0
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Lanes: 4, Retry: policy.Retry{Tries: 7, Base: time.Second},
+			Rules: policy.Table{tidemill.RateLimit: {Do: policy.Retrying, Burns: true}},
+			Work: each(func(context.Context, *flow.Task) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if now := time.Now().Unix(); now != second {
+					second, took = now, 0
+				}
+				if calls++; took == 10 {
+					return &tidemill.Error{Kind: tidemill.RateLimit, After: time.Second, Err: errDown}
+				}
+				took++
+				return nil
+			}).work})
+		rest(2 * time.Minute)
+		s.balance(t)
+		if st := e.Stats(); st.Settled.Delivered != 1000 || st.Settled.Dead != 0 || calls > 1000+600 {
+			t.Errorf("after %d calls: %+v", calls, st)
+		}
+		stop()
+	})
+}
+
 func TestAfterOfARetryIsHonoured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(tidemill.Traits{Delays: true, Parks: true}).add(messages(1)...)

@@ -83,25 +83,20 @@ func (l *lane) again(ctx context.Context, doing string, err error, wrong int) bo
 // how long they have to wait.
 func (l *lane) judge(ctx context.Context, todo []*Task, pass policy.Pass) time.Duration {
 	e := l.e
-	ok, blamed := 0, 0
+	var all results
 	failures, timeUp := false, ctx.Err() != nil
-	var why error
 	for _, t := range todo {
 		switch {
 		case t.state == live:
 			t.state, t.end.Fate = ended, tidemill.Delivered
-			ok++
+			all.ok++
 		case t.state == ended && t.end.Fate == tidemill.Delivered, t.state == ended && t.end.End == tidemill.Left:
-			ok++
+			all.ok++
 		case t.state == failed && timeUp: // nobody's failure
 			t.giveBack(e.traits.Delays, 0)
 		case t.state == failed:
-			rule := l.decide(t, pass.Probe)
+			all.add(l.decide(t, pass.Probe), t.end.Kind, t.err)
 			failures = true
-			if rule.Blames {
-				blamed++
-				why = t.err
-			}
 		}
 		if t.end.Fate == tidemill.Delivered && len(t.end.Next) > 0 {
 			l.name(t)
@@ -111,13 +106,16 @@ func (l *lane) judge(ctx context.Context, todo []*Task, pass policy.Pass) time.D
 		l.countFailures()
 	}
 	now := e.p.Now()
-	changed, wake := e.gate.leave(now, pass, ok, blamed, why, l.rand.Float64())
+	changed, wake, held := e.gate.leave(now, pass, all, l.rand.Float64())
 	if changed {
 		state, until, _ := e.gate.look(now)
-		e.p.Log.Warn("breaker", "pipeline", e.p.Name, "state", state.String(), "until", until, "why", why)
+		e.p.Log.Warn("breaker", "pipeline", e.p.Name, "state", state.String(), "until", until, "why", all.why)
 	}
-	if wake {
+	switch {
+	case wake:
 		e.gateChanged()
+	case held:
+		signal(e.tending)
 	}
 	wait := time.Duration(0)
 	if e.holds {
@@ -173,10 +171,6 @@ func (l *lane) decide(t *Task, probe bool) policy.Rule {
 			}
 		case !rule.Burns:
 			t.end.End, t.end.After = tidemill.Again, max(e.p.Retry.Wait(1, l.rand.Float64()), wish(err), paceAtLeast)
-			if kind == tidemill.RateLimit {
-				e.gate.hold(e.p.Now(), t.end.After)
-				signal(e.tending)
-			}
 		case more:
 			t.end.End, t.end.After, t.end.Burn = tidemill.Again, max(d, wish(err)), true
 		default:

@@ -14,7 +14,8 @@ type gate struct {
 	mu      sync.Mutex // guards all below; never held across a call to the outside
 	circuit *policy.Circuit
 	bucket  *policy.Bucket
-	why     string // the failure that opened it last
+	why     string // the failure for which nobody passes, or did last
+	limited int    // messages in a row for which the destination asked for less
 
 	gater   bool
 	wide    int       // messages let through where only a hold is over, and no probe is due
@@ -62,22 +63,58 @@ func (g *gate) enter(now time.Time, n int) (policy.Pass, time.Duration) {
 	return g.circuit.Enter(now, n)
 }
 
-// leave reports what became of them, and says whether the state changed and whether
-// somebody may be waiting for that.
-func (g *gate) leave(now time.Time, p policy.Pass, ok, failed int, why error, random float64) (changed, wake bool) {
+// results are what became of the messages of one attempt.
+type results struct {
+	ok      int           // the destination took
+	blamed  int           // failed, and the destination is to blame
+	limited int           // came too fast for it
+	why     error         // one of these failures
+	paces   bool          // it is left alone for that at once, for they lose no try
+	after   time.Duration // it asked to be left alone for so long
+}
+
+// add counts a failure as its rule says.
+func (r *results) add(rule policy.Rule, kind tidemill.Kind, err error) {
+	if rule.Blames {
+		r.blamed++
+		r.why = err
+	}
+	if kind == tidemill.RateLimit && rule.Do == policy.Retrying {
+		r.limited++
+		r.why = err
+		r.paces = r.paces || !rule.Burns
+		r.after = max(r.after, wish(err), paceAtLeast)
+	}
+}
+
+// limitedInARow is how many messages in a row have to come too fast for a destination before
+// it is left alone by all, where each such message has lost a try: one that takes some goes
+// on getting them, one that takes none is not asked by its whole backlog. It is as many as
+// the failures that open the breaker of a partner.
+const limitedInARow = 5
+
+// leave reports what became of them, and says whether the state changed, whether somebody
+// may be waiting for that, and whether nobody passes for a time.
+func (g *gate) leave(now time.Time, p policy.Pass, r results, random float64) (changed, wake, held bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	before, _ := g.circuit.State(now)
-	changed = g.circuit.Leave(now, p, ok, failed, random)
+	changed = g.circuit.Leave(now, p, r.ok, r.blamed, random)
 	state, _ := g.circuit.State(now)
-	if changed && state == policy.Open && why != nil {
-		g.why = why.Error()
+	if g.limited += r.limited; r.ok > 0 {
+		g.limited = 0
 	}
-	if ok > 0 && state == policy.Closed {
+	if held = r.limited > 0 && (r.paces || g.limited >= limitedInARow); held {
+		g.circuit.Hold(now.Add(r.after))
+	}
+	if (held || changed && state == policy.Open) && r.why != nil {
+		g.why = r.why.Error()
+	}
+	if r.ok > 0 && state == policy.Closed {
 		g.works = true
 	}
 	opens := g.gater && g.works && (g.shut || !now.Before(g.reopens))
-	return changed, changed || before == policy.HalfOpen || opens
+	return changed, changed || before == policy.HalfOpen || opens, held
 }
 
 // trip shuts the gate for a time, unless it is shut for that long already, and says
@@ -94,18 +131,11 @@ func (g *gate) trip(now time.Time, d time.Duration, why string) (news bool) {
 	return s != policy.Open
 }
 
-// hold lets nobody pass for a time.
-func (g *gate) hold(now time.Time, d time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.circuit.Hold(now.Add(d))
-}
-
 func (g *gate) reset() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.circuit.Reset()
-	g.works, g.why = true, ""
+	g.works, g.why, g.limited = true, "", 0
 }
 
 // take takes n from the limit and says how long to wait first.

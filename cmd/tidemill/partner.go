@@ -37,8 +37,12 @@ type partnerLine struct {
 // stands says in words whether it gets anything.
 func (p *partnerLine) stands() string {
 	text := p.Circuit
-	if p.Circuit == "open" && p.Until != nil {
+	switch {
+	case p.Until == nil:
+	case p.Circuit == "open":
 		text = "open until " + p.Until.Format(time.RFC3339)
+	default:
+		text += ", asked for less until " + p.Until.Format(time.RFC3339)
 	}
 	if p.Paused {
 		text += ", paused"
@@ -50,7 +54,7 @@ type partnerListCmd struct{ remote }
 
 // Help is shown by tidemill partner list --help.
 func (c *partnerListCmd) Help() string {
-	return `SUCCESS, P50 and P99 are of the requests of the last five minutes. A closed CIRCUIT is the good one: requests go. While it is open the partner's jobs wait, and lose no try.`
+	return `SUCCESS, P50 and P99 are of the requests of the last five minutes. A closed CIRCUIT is the good one: requests go. While it is open the partner's jobs wait, and lose no try. They wait too when it has asked for less (429) five times in a row, for as long as it said.`
 }
 
 func (c *partnerListCmd) Run(ctx context.Context, e env) error {

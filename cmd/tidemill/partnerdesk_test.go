@@ -49,7 +49,7 @@ func (p *partners) Partners(context.Context) ([]delivery.PartnerHealth, error) {
 	if p.open {
 		h.Circuit, h.Until = policy.Open, day.Add(time.Hour)
 	}
-	return []delivery.PartnerHealth{h, {Partner: "yahoo", SuccessRate: -1, Paused: true}}, nil
+	return []delivery.PartnerHealth{h, {Partner: "yahoo", SuccessRate: -1, Paused: true}, {Partner: "amazon", SuccessRate: -1, Until: day.Add(time.Minute)}}, nil
 }
 
 func (p *partners) OpenCircuit(_ context.Context, partner string, d time.Duration) error {
@@ -65,9 +65,10 @@ func (p *partners) CloseCircuit(context.Context, string) error { p.open = false;
 func TestASessionAboutPartners(t *testing.T) {
 	s := newSession(t)
 	s.types("partner list", `
-PARTNER  CIRCUIT         SUCCESS  P50   P99     QUEUE  DEAD  LAST SUCCESS          LAST ERROR
-dv360    closed          97.5%    12ms  2000ms  7      3     2026-03-01T12:00:00Z  answered 503`+"\uFFFD"+`[2J
-yahoo    closed, paused  -        -     -       0      0     -
+PARTNER  CIRCUIT                                            SUCCESS  P50   P99     QUEUE  DEAD  LAST SUCCESS          LAST ERROR
+dv360    closed                                             97.5%    12ms  2000ms  7      3     2026-03-01T12:00:00Z  answered 503`+"\uFFFD"+`[2J
+yahoo    closed, paused                                     -        -     -       0      0     -
+amazon   closed, asked for less until 2026-03-01T12:01:00Z  -        -     -       0      0     -
 `)
 	s.types("partner open dv360 --for 1h", "The circuit of dv360 is open until 2026-03-01T13:00:00Z; 7 jobs are in its queue.")
 	s.types("partner close dv360", "The circuit of dv360 is closed; 7 jobs are in its queue.")

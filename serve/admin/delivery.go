@@ -34,7 +34,7 @@ type health struct {
 	LastError   *string    `json:"lastError"`
 	LastSuccess *time.Time `json:"lastSuccessAt"`
 
-	Until       *time.Time `json:"openUntil,omitempty"` // an open circuit: when it is tried again
+	Until       *time.Time `json:"openUntil,omitempty"` // when it is tried again: its circuit is open, or it asked for less
 	Why         string     `json:"openReason,omitempty"`
 	Paused      bool       `json:"paused,omitempty"` // by hand
 	Dead        int        `json:"deadLetters,omitempty"`

@@ -3,12 +3,14 @@ package delivery_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/delivery"
@@ -59,6 +61,41 @@ func TestAConditionThatFailsIsNobodyElses(t *testing.T) {
 		}
 		w.balanced()
 	})
+}
+
+// A partner that takes nothing and asks for less is not asked by its whole backlog.
+func TestAPartnerThatAsksForLessIsLeftAlone(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("busy"), to("well")}, func(w *world) {
+		w.asks("busy", "60")
+		for i := range 500 {
+			w.add(delivery.Standard, "shop", fmt.Sprintf("e%d", i), "page_view", "")
+		}
+		rest(50 * time.Second)
+		if n := len(w.requests("busy")); n == 0 || n > 20 {
+			t.Errorf("%d requests to a partner that asked for a minute, want five and what its workers had begun", n)
+		}
+		if n := len(w.requests("well")); n != 500 {
+			t.Errorf("the other partner has %d events, want 500", n)
+		}
+		if h := health(w, "busy"); h.Circuit != policy.Closed || h.Until.IsZero() || !strings.Contains(h.Why, "429") {
+			t.Errorf("meanwhile it stands as %+v", h)
+		}
+		w.asks("busy", "")
+		rest(5 * time.Minute)
+		if h := health(w, "busy"); h.Depth() != 0 || h.Dead != 0 {
+			t.Errorf("afterwards: %+v", h)
+		}
+		w.balanced()
+	})
+}
+
+// asks lets a partner answer 429 with a Retry-After; empty: it takes everything again.
+func (w *world) asks(name, retryAfter string) {
+	if retryAfter == "" {
+		w.answers(name, nil)
+		return
+	}
+	w.answers(name, func(*http.Request, string) (int, string) { return http.StatusTooManyRequests, retryAfter })
 }
 
 // A dead job that somebody lets wait again goes on beside its letter: the event's status is

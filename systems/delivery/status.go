@@ -49,8 +49,8 @@ type PartnerStatus struct {
 type PartnerHealth struct {
 	Partner       string
 	Circuit       policy.State
-	Until         time.Time // an open circuit: when it is tried again
-	Why           string    // it is open
+	Until         time.Time // when it is tried again: its circuit is open, or it asked for less
+	Why           string    // it is left alone
 	Paused        bool      // by hand, and for no set time
 	Held          bool      // its queue hands out nothing: paused, or the circuit was opened by hand
 	SuccessRate   float64   // of requests of the last five minutes; -1: there were none

@@ -71,7 +71,11 @@ func (p *partners) RoundTrip(r *http.Request) (*http.Response, error) {
 	if status == 0 {
 		return nil, io.ErrUnexpectedEOF
 	}
-	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
+	header := http.Header{}
+	if status == http.StatusTooManyRequests {
+		header.Set("Retry-After", text)
+	}
+	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
 }
 
 // keyOf finds the key as the sink writes its name: net/http would repeat a request by itself
