@@ -15,7 +15,7 @@ type gate struct {
 	circuit *policy.Circuit
 	bucket  *policy.Bucket
 	why     string // the failure for which nobody passes, or did last
-	limited int    // messages in a row for which the destination asked for less
+	limited int    // attempts in a row after which the destination asked for less
 
 	gater   bool
 	wide    int       // messages let through where only a hold is over, and no probe is due
@@ -67,9 +67,9 @@ func (g *gate) enter(now time.Time, n int) (policy.Pass, time.Duration) {
 type results struct {
 	ok      int           // the destination took
 	blamed  int           // failed, and the destination is to blame
-	limited int           // came too fast for it
+	limited bool          // some came too fast for it
 	why     error         // one of these failures
-	paces   bool          // it is left alone for that at once, for they lose no try
+	paces   bool          // it is left alone at once, for who came too fast loses no try
 	after   time.Duration // it asked to be left alone for so long
 }
 
@@ -80,17 +80,17 @@ func (r *results) add(rule policy.Rule, kind tidemill.Kind, err error) {
 		r.why = err
 	}
 	if kind == tidemill.RateLimit && rule.Do == policy.Retrying {
-		r.limited++
+		r.limited = true
 		r.why = err
 		r.paces = r.paces || !rule.Burns
 		r.after = max(r.after, wish(err), paceAtLeast)
 	}
 }
 
-// limitedInARow is how many messages in a row have to come too fast for a destination before
-// it is left alone by all, where each such message has lost a try: one that takes some goes
-// on getting them, one that takes none is not asked by its whole backlog. It is as many as
-// the failures that open the breaker of a partner.
+// limitedInARow is how many attempts in a row a destination has to turn away before it is
+// left alone by all, where each message has lost a try by that: one that takes some goes on
+// getting them, one that takes none is not asked by its whole backlog. It is as many as the
+// failures that open the breaker of a partner.
 const limitedInARow = 5
 
 // leave reports what became of them, and says whether the state changed, whether somebody
@@ -101,10 +101,12 @@ func (g *gate) leave(now time.Time, p policy.Pass, r results, random float64) (c
 	before, _ := g.circuit.State(now)
 	changed = g.circuit.Leave(now, p, r.ok, r.blamed, random)
 	state, _ := g.circuit.State(now)
-	if g.limited += r.limited; r.ok > 0 {
+	if r.ok > 0 {
 		g.limited = 0
+	} else if r.limited {
+		g.limited++
 	}
-	if held = r.limited > 0 && (r.paces || g.limited >= limitedInARow); held {
+	if held = r.limited && (r.paces || g.limited >= limitedInARow); held {
 		g.circuit.Hold(now.Add(r.after))
 	}
 	if (held || changed && state == policy.Open) && r.why != nil {
