@@ -48,7 +48,7 @@ func TestOpensAndInspects(t *testing.T) {
 	all := func(where string) string {
 		return strings.ReplaceAll("redis@: version=ok\nredis@: role=ok\nredis@: appendonly=ok\nredis@: maxmemory-policy=ok\nredis@: maxmemory=ok", "@", where)
 	}
-	c := open(t, testenv.Redis(t))
+	c := open(t, testenv.Start(t, testenv.PrivateRedis, "REDIS_SETTINGS=--maxmemory-policy noeviction").URL)
 	if got := verdicts(Inspect(t.Context(), c)); got != all("") {
 		t.Errorf("findings on a sound Redis:\n%s", got)
 	}

@@ -51,9 +51,9 @@ var shared = []string{
 	"KAFKA_PORT=29092", "KAFKA_PROXIED_PORT=29094", "KAFKA_CONTROLLER_PORT=29093", "KAFKA_PROXIED_ADVERTISED=127.0.0.1:29095",
 	"PROMETHEUS_PORT=29090", "OPENSEARCH_PORT=29200", "OPENSEARCH_TRANSPORT_PORT=29300",
 	"ELASTICSEARCH_PORT=29201", "ELASTICSEARCH_TRANSPORT_PORT=29301",
-	// Nobody kills these: they leave their disk to the operating system, and its pauses to others.
+	// Nobody kills this Redis: it leaves the disk, and its pauses, to the operating system.
 	"REDIS_SETTINGS=--maxmemory-policy noeviction --databases 64 --appendfsync no",
-	"POSTGRES_SETTINGS=-c max_connections=300 -c fsync=off",
+	"POSTGRES_SETTINGS=-c max_connections=300",
 }
 
 var (
