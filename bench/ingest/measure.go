@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill/bench/process"
+)
+
+// contestant is one server of a round, and what was measured of it so far.
+type contestant struct {
+	row       row
+	program   *process.Program
+	redis     *process.Services
+	load      *load
+	warm      int // requests before anything was measured
+	took      []time.Duration
+	passed    time.Duration
+	own, far  time.Duration // CPU of the server and of Redis
+	loading   time.Duration // CPU of what loads it
+	profiling chan error
+}
+
+// measure makes one round: a result of each row that is wanted, in the order of the table.
+func measure(ctx context.Context, o options, redis *process.Services, dir string) (round []*result, err error) {
+	var all []*contestant
+	defer func() {
+		for _, c := range all {
+			err = errors.Join(err, c.stop())
+		}
+	}()
+	for _, row := range rows {
+		if !o.run.MatchString(row.name) {
+			continue
+		}
+		c, err := start(ctx, o, row, redis, dir)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", row.name, err)
+		}
+		all = append(all, c)
+	}
+	if o.profile != "" {
+		for _, c := range all {
+			c.profiling = make(chan error, 1)
+			go func() { c.profiling <- c.program.Profile(o.profile+"."+c.row.server, max(1, o.seconds*len(all))) }()
+		}
+	}
+	turns := slices.Clone(all)
+	for range o.seconds {
+		for _, c := range turns {
+			if err := c.turn(time.Second); err != nil {
+				return nil, fmt.Errorf("%s: %w", c.row.name, err)
+			}
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+		}
+		slices.Reverse(turns)
+	}
+	for _, c := range all {
+		round = append(round, c.result())
+	}
+	return round, nil
+}
+
+// start starts a server and warms it up.
+func start(ctx context.Context, o options, row row, redis *process.Services, dir string) (*contestant, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.MkdirTemp(dir, row.server)
+	if err != nil {
+		return nil, err
+	}
+	c := &contestant{row: row, redis: redis}
+	if c.program, err = process.Listening(exec.CommandContext(ctx, self, "serve", row.server, redis.Addr("redis"), data)); err != nil {
+		return nil, err
+	}
+	if c.load, err = newLoad(strings.TrimPrefix(c.program.URL, "http://"), o, row.ids); err != nil {
+		return nil, errors.Join(err, c.stop())
+	}
+	warm, err := c.load.run(time.Duration(o.warm * float64(time.Second)))
+	if err != nil {
+		return nil, errors.Join(err, c.stop())
+	}
+	c.warm = len(warm)
+	return c, nil
+}
+
+func (c *contestant) stop() error {
+	if c.load != nil {
+		c.load.close()
+	}
+	return c.program.Stop()
+}
+
+// turn loads the server for a time.
+func (c *contestant) turn(d time.Duration) error {
+	own, far, loading := process.CPU(c.program.PID()), c.redis.CPU("redis"), process.CPU(os.Getpid())
+	start := time.Now()
+	took, err := c.load.run(d)
+	c.passed += time.Since(start)
+	c.own += process.CPU(c.program.PID()) - own
+	c.far += c.redis.CPU("redis") - far
+	c.loading += process.CPU(os.Getpid()) - loading
+	c.took = append(c.took, took...)
+	return err
+}
+
+// result sums up, and checks that the server has kept what it said.
+func (c *contestant) result() *result {
+	n := len(c.took)
+	us := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(n) }
+	slices.Sort(c.took)
+	r := &result{name: c.row.name, requests: n, rate: float64(n) / c.passed.Seconds(), p50: c.took[n/2], p99: c.took[n*99/100],
+		own: us(c.own), redis: us(c.far), load: us(c.loading), rss: process.MostRSS(c.program.PID())}
+	if c.profiling != nil {
+		r.problem = <-c.profiling
+	}
+	kept, err := c.program.Get("/kept")
+	switch want := fmt.Sprint(n + c.warm); {
+	case err != nil:
+		r.problem = errors.Join(r.problem, err)
+	case string(kept) != want && c.row.server != "nothing":
+		r.problem = errors.Join(r.problem, fmt.Errorf("%s events are kept of %s that were accepted", kept, want))
+	}
+	return r
+}
