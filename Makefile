@@ -60,6 +60,7 @@ bench: ## measure the systems as they are shipped (minutes)
 	$(GO) run ./bench/servers
 	$(GO) run ./bench/bridge
 	$(GO) run ./bench/queue
+	$(GO) run ./bench/ingest
 	$(GO) run ./bench/crm
 	$(GO) run ./bench/windows
 
