@@ -7,7 +7,6 @@ package gather
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"sync"
 )
@@ -17,9 +16,6 @@ type Line[T any] struct {
 	Calls int         // under way at once; 0 means 1
 	Most  int         // of Size in one call, where a caller does not bring more alone; 0: no bound
 	Size  func(T) int // of what a caller brings; nil: each is 1
-	// Yields is how often the one who leads lets goroutines go first that can run, for they may
-	// be on their way here: calls become fewer and larger, and nobody waits while nobody runs.
-	Yields int
 
 	// Call does the work for some, in the order in which they came, and puts each one's
 	// answer where that caller finds it. Its error is that of all of them. ctx is that of
@@ -107,9 +103,6 @@ func (l *Line[T]) leave(me *place[T]) bool {
 
 // lead calls for the caller and those who wait, and names the next to lead.
 func (l *Line[T]) lead(ctx context.Context, item T) (err error) {
-	for range l.Yields {
-		runtime.Gosched()
-	}
 	with := l.take(item)
 	err = ErrPanic // unless the call returns
 	defer func() {

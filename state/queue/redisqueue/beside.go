@@ -69,10 +69,6 @@ type besideJob struct {
 	args  [2]string // name and record
 }
 
-// yields make a flight of the door a fifth larger, where it has 50 clients and two cores: both
-// sides do less for each request (bench/ingest, of 0, 1, 3, 6, 12 and 24).
-const yields = 12
-
 // Beside makes one of the other role's part. Nil: it cannot be, because the keys of both are
 // not on one node, in a Redis Cluster, or a job's shard is not its own.
 func (s *Store) Beside(part redisconn.Part) *Beside {
@@ -81,7 +77,7 @@ func (s *Store) Beside(part redisconn.Part) *Beside {
 	}
 	b := &Beside{store: s, part: part, keys: append([]string{s.tags[0] + "queues"}, part.Keys...)}
 	b.script = script("", waitingLua, acceptLua, "local known, keep\ndo\n", part.Lua, "\nend\n", besideLua)
-	b.line = gather.Line[*besideCall]{Yields: yields, Most: addBytes, Size: (*besideCall).size, Call: b.send}
+	b.line = gather.Line[*besideCall]{Most: addBytes, Size: (*besideCall).size, Call: b.send}
 	return b
 }
 
