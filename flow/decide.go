@@ -95,7 +95,8 @@ func (l *lane) judge(ctx context.Context, todo []*Task, pass policy.Pass) time.D
 		case t.state == failed && timeUp: // nobody's failure
 			t.giveBack(e.traits.Delays, 0)
 		case t.state == failed:
-			all.add(l.decide(t, pass.Probe), t.end.Kind, t.err)
+			rule := l.decide(t, pass.Probe) // which sets the kind
+			all.add(rule, t.end.Kind, t.err)
 			failures = true
 		}
 		if t.end.Fate == tidemill.Delivered && len(t.end.Next) > 0 {
