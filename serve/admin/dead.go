@@ -182,14 +182,8 @@ func (a *API) stores(system string, f deadletter.Filter) ([]deadletter.Store, er
 // was: it is somebody's typing error, which "none were found" would hide.
 func (a *API) knows(r *http.Request, stores []deadletter.Store) error {
 	name := r.Form.Get("partner")
-	if name == "" || a.Config == nil {
-		return nil
-	}
-	var names []string
-	for i := range a.Config.Delivery.Partners {
-		names = append(names, a.Config.Delivery.Partners[i].Name)
-	}
-	if slices.Contains(names, name) {
+	names := a.partnerNames()
+	if name == "" || a.Config == nil || slices.Contains(names, name) {
 		return nil
 	}
 	for _, s := range stores {

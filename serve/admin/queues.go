@@ -155,15 +155,23 @@ func (a *API) drainQueue(w http.ResponseWriter, r *http.Request) error {
 // all of its partners in one stroke, which would wait for that queue, and with it the events
 // of every other partner.
 func (a *API) mayClose(name string) error {
-	if a.Config == nil {
-		return nil
-	}
-	for i := range a.Config.Delivery.Partners {
-		if p := a.Config.Delivery.Partners[i].Name; name == delivery.QueueOf(p) {
+	for _, p := range a.partnerNames() {
+		if name == delivery.QueueOf(p) {
 			return refused(http.StatusConflict, "while %s takes no jobs no event is routed, to other partners neither: pause it, or give partner %s `when: \"false\"` and restart: it gets nothing new then, and what waits is delivered", name, p)
 		}
 	}
 	return nil
+}
+
+// partnerNames are those of the partners that are configured; none where that is not known.
+func (a *API) partnerNames() (names []string) {
+	if a.Config == nil {
+		return nil
+	}
+	for i := range a.Config.Delivery.Partners {
+		names = append(names, a.Config.Delivery.Partners[i].Name)
+	}
+	return names
 }
 
 func (a *API) steerQueue(w http.ResponseWriter, r *http.Request, what string, change func(*queue.Settings)) error {
