@@ -39,11 +39,15 @@ func TestOneKeyMakesOneEventOfTwoWithKills(t *testing.T) {
 
 // oneKey sends requests of a few keys, each of them by many clients at once.
 func (w *deliveryWorld) oneKey(instances int, kill bool) {
-	const keys, clients = 20, 50
+	const keys, clients, kills = 20, 50, 3 // of a run with kills up to twice the keys, until enough of them struck
 	p := w.partner("well", well, map[string]any{"idempotent": true})
 	ins := w.run(instances)
 	door := doorClient(clients)
-	var met, lost atomic.Int64 // requests that met the same one under way, and those without an answer
+	var met, lost, struck atomic.Int64 // requests that met the same one under way, those without an answer, and kills that left some
+	asked := make([]chan struct{}, instances)
+	for i := range asked {
+		asked[i] = make(chan struct{}, 1)
+	}
 	var under sync.Map         // key → requests under way, *atomic.Int64
 	insist := func(n int, key, body string) (a answer) {
 		same, _ := under.LoadOrStore(key, new(atomic.Int64))
@@ -51,6 +55,10 @@ func (w *deliveryWorld) oneKey(instances int, kill bool) {
 			var err error
 			if same.(*atomic.Int64).Add(1) > 1 {
 				met.Add(1)
+			}
+			select {
+			case asked[n%len(ins)] <- struct{}{}:
+			default:
 			}
 			a, err = post(w.Context(), door, ins[n%len(ins)].Addr, "shop", key, body)
 			same.(*atomic.Int64).Add(-1)
@@ -68,28 +76,38 @@ func (w *deliveryWorld) oneKey(instances int, kill bool) {
 	if kill {
 		killer.Go(func() {
 			for n := 0; ; n++ {
-				in, before := ins[n%len(ins)], lost.Load()
-				in.Kill()
-				in.Begin()
+				i, before := n%len(ins), lost.Load()
+				select {
+				case <-asked[i]: // by a request before the last kill of it, perhaps
+				default:
+				}
+				select {
+				case <-stop:
+					return
+				case <-asked[i]:
+				}
+				ins[i].Kill()
+				ins[i].Begin()
 				select {
 				case <-stop:
 					return
 				case <-time.After(time.Duration(300+37*(n%10)) * time.Millisecond):
 				}
 				if lost.Load() > before {
-					w.hit("killed")
+					struck.Add(1)
 				}
 			}
 		})
 	}
-	first := make([][]answer, keys)
+	var first [][]answer
 	body := func(key, version int) string {
 		return strings.Replace(drawTracked("one", "shop", 208+key).body, `"plain"`, fmt.Sprintf(`"plain %d %d"`, key, version), 1)
 	}
-	for key := range keys {
-		first[key] = make([]answer, clients)
+	for key := 0; key < keys || kill && key < 2*keys && struck.Load() < kills; key++ {
+		got := make([]answer, clients)
+		first = append(first, got)
 		for c := range clients {
-			all.Go(func() { first[key][c] = insist(c, fmt.Sprint("key ", key), body(key, 0)) })
+			all.Go(func() { got[c] = insist(c, fmt.Sprint("key ", key), body(key, 0)) })
 		}
 		if kill {
 			w.pass(w.between(0, 200*time.Millisecond))
@@ -123,8 +141,8 @@ func (w *deliveryWorld) oneKey(instances int, kill bool) {
 		}
 	}
 	a := w.quiet(afterLease)
-	if n := queueOf(a, "ingest.high").Accepted + queueOf(a, "ingest.standard").Accepted; n != keys || len(ids) != keys || !a.Balanced {
-		w.Errorf("%d keys made %d events with %d ids, balanced %v", keys, n, len(ids), a.Faults)
+	if n := queueOf(a, "ingest.high").Accepted + queueOf(a, "ingest.standard").Accepted; n != uint64(len(first)) || len(ids) != len(first) || !a.Balanced {
+		w.Errorf("%d keys made %d events with %d ids, balanced %v", len(first), n, len(ids), a.Faults)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,12 +151,12 @@ func (w *deliveryWorld) oneKey(instances int, kill bool) {
 			w.Errorf("the partner got event %s, which nobody was told of", id)
 		}
 	}
-	if len(p.seen) != keys {
-		w.Errorf("the partner got %d events, want %d", len(p.seen), keys)
+	if len(p.seen) != len(first) {
+		w.Errorf("the partner got %d events, want %d", len(p.seen), len(first))
 	}
 	w.struck("requests that met the same one under way", keys, int(met.Load()))
 	if kill {
-		w.struck("killed while requests were open", 3, w.hits["killed"])
+		w.struck("killed while requests were open", kills, int(struck.Load()))
 	}
 }
 
