@@ -174,7 +174,7 @@ func (w *world) hit(what string) { w.hits[what]++ }
 // struck fails a test whose fault did not happen often enough to show anything.
 func (w *world) struck(what string, least, n int) {
 	w.Helper()
-	w.Logf("%s: %d", what, n)
+	w.Logf("%s: %d, of at least %d", what, n, least)
 	if n < least {
 		w.Errorf("%s: %d times, at least %d are needed for this test to mean anything", what, n, least)
 	}
