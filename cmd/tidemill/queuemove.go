@@ -99,7 +99,7 @@ type queueRetryCmd struct{ movingJobs }
 
 // Help is shown by tidemill queue retry --help.
 func (c *queueRetryCmd) Help() string {
-	return `A queue keeps failed jobs only where its settings say so (queue limits --keep-failed); otherwise what failed for good is among the dead letters: tidemill dead replay.
+	return `A queue keeps failed jobs only where its settings say so (queue limits --keep-failed); otherwise what failed for good is among the dead letters: tidemill dead replay. What is kept is among them too. Send it again from one place: after a retry delete the letter (tidemill dead delete), or its replay sends the event once more.
 
   tidemill queue retry ingest.high e1
   tidemill queue retry ingest.high --tenant shop --dry-run`
