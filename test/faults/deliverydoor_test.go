@@ -48,7 +48,7 @@ func (w *deliveryWorld) oneKey(instances int, kill bool) {
 	for i := range asked {
 		asked[i] = make(chan struct{}, 1)
 	}
-	var under sync.Map         // key → requests under way, *atomic.Int64
+	var under sync.Map // key → requests under way, *atomic.Int64
 	insist := func(n int, key, body string) (a answer) {
 		same, _ := under.LoadOrStore(key, new(atomic.Int64))
 		for ; w.Context().Err() == nil; n++ {
