@@ -3,7 +3,8 @@ package deadletter
 import "github.com/tidemill/tidemill"
 
 // Account is the books of a pipeline's letters in the words of operators: put = held +
-// replayed + discarded (+ trimmed, where they may be).
+// replayed + discarded (+ trimmed, where they may be). Discarded are those deleted by hand,
+// skipped at their replay, or replaced because the message was accepted once more and died.
 type Account struct {
 	Put       uint64 `json:"put"`
 	Held      uint64 `json:"held"` // and replaying

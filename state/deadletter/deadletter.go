@@ -83,6 +83,8 @@ type Store interface {
 	// there already takes the new message, row and failure, and keeps its Seq, First and
 	// history; one that is replaying is held again. The same failure put once more (same
 	// position, time and cause: an answer was lost) changes nothing. All or none are put.
+	// A message at another position is another one that died at the source: the books
+	// count it as put too, and the one it takes the place of as discarded.
 	tidemill.DeadLetters
 	// List yields letters in order of Seq: those that are there when it begins. It reads
 	// page by page and holds nothing up; a letter that is gone by then is left out.
@@ -109,7 +111,7 @@ type Store interface {
 	// one replay more; Again and Left leave it replaying. Several sources may be open on one
 	// pipeline; they hear of replays asked of the store that they were opened from.
 	// Books: Accepted letters ever put, Settled.Delivered replayed with success,
-	// Settled.Skipped discarded or skipped at replay, Pending those there are, Lost those
+	// Settled.Skipped discarded, replaced or skipped at replay, Pending those there are, Lost those
 	// trimmed.
 	Open(pipeline string) tidemill.Source
 }

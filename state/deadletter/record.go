@@ -54,19 +54,21 @@ func Full(pipeline string, fresh, held, limit int) error {
 	return tidemill.Fail(tidemill.RateLimit, "put %d more dead letters of %q beside %d of at most %d: %w", fresh, pipeline, held, limit, ErrFull)
 }
 
-// Put makes the record say what the letter says and reports whether anything changed.
-// The zero Record is one that is not there yet; its Seq is the backend's to give. Of one
-// that was edited the message must have been read.
-func (r *Record) Put(l *tidemill.Letter) (changed bool) {
+// Put makes the record say what the letter says and reports whether anything changed, and
+// whether that is another message's death than the one before, which the books count as put
+// and as discarded once more. The zero Record is one that is not there yet; its Seq is the
+// backend's to give. Of one that was edited the message must have been read.
+func (r *Record) Put(l *tidemill.Letter) (changed, another bool) {
 	f := Failure{At: Instant(l.At), Kind: l.Kind, Cause: cut(l.Cause), Tries: l.Tries}
 	switch {
 	case r.Deaths == 0:
 		r.Pipeline, r.First = strings.Clone(l.Pipeline), f.At
 	case r.Mark.At(l.Message.Mark) && slices.ContainsFunc(r.History, f.same) && r.Damaged == "":
-		return false // also where it died once more in between, by another who held it
+		return false, false // also where it died once more in between, by another who held it
 	case r.State == Replaying && r.Handed > 0:
 		r.Replays++ // the replay failed by another path
 	}
+	another = r.Deaths > 0 && !r.Mark.At(l.Message.Mark)
 	if r.Damaged != "" || !bytes.Equal(r.Payload, l.Message.Payload) {
 		r.Edited, r.Original = time.Time{}, nil // another message than the one that was edited
 	}
@@ -74,7 +76,7 @@ func (r *Record) Put(l *tidemill.Letter) (changed bool) {
 	r.Row = bytes.Clone(l.Row)
 	r.Damaged = ""
 	r.die(f)
-	return true
+	return true, another
 }
 
 func (f Failure) same(o Failure) bool {

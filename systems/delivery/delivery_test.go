@@ -11,6 +11,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
@@ -183,6 +184,28 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 		}
 		if p := w.of("shop", "e1", "sick"); p.State != delivery.StateSettled || !strings.Contains(p.Why, "503") {
 			t.Errorf("after the replay: %+v", p)
+		}
+		w.balanced()
+	})
+}
+
+// TestOneLetterOfTwoDeaths: the same job is accepted twice and dies twice, and the books of
+// its one letter know of both.
+func TestOneLetterOfTwoDeaths(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("sick")}, func(w *world) {
+		ctx := context.Background()
+		if _, err := w.queues.Set(ctx, "s2s.sick", func(s *queue.Settings) { s.Failed = queue.Keep{Count: 10, Age: time.Hour} }); err != nil {
+			t.Fatal(err)
+		}
+		w.answers("sick", status(400, "no"))
+		w.add(delivery.Standard, "shop", "e1", "page_view", "")
+		rest(time.Minute)
+		if n, err := w.queues.Retry(ctx, queue.Filter{Queue: "s2s.sick"}); n != 1 || err != nil {
+			t.Fatalf("retried %d jobs, %v", n, err)
+		}
+		rest(time.Minute)
+		if n, err := w.letters.Count(ctx, deadletter.Filter{Pipeline: "s2s.sick"}); n != 1 || err != nil || len(w.requests("sick")) != 2 {
+			t.Errorf("%d letters, %v, of %d requests; want 1 of 2", n, err, len(w.requests("sick")))
 		}
 		w.balanced()
 	})

@@ -169,7 +169,7 @@ var editCases = []testcase{
 		if x := f.shows(t, "another", "", time.Time{}); len(x.History) != 4 {
 			t.Errorf("got %+v", x)
 		}
-		f.books(t, tidemill.Books{Accepted: 1, Pending: 1})
+		f.books(t, tidemill.Books{Accepted: 4, Pending: 1, Settled: tidemill.Count{Skipped: 3}})
 	}},
 	{name: "a row that is the payload is edited with it", reason: "of an entry that another program wrote there is nothing else to send", do: func(t *testing.T, f fixture) {
 		l := f.letter("x", 0)

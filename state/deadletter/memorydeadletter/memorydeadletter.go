@@ -71,7 +71,11 @@ func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
 			b.Pending++
 			continue
 		}
-		r.Put(l)
+		if _, another := r.Put(l); another {
+			b := s.book(r.Pipeline)
+			b.Accepted++
+			b.Settled.Skipped++
+		}
 	}
 	return nil
 }

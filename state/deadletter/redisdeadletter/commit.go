@@ -44,13 +44,14 @@ func where(r *deadletter.Record) (place, int64) {
 
 // change is one change of one letter, as commit.lua makes it.
 type change struct {
-	kind    string // add, set, del, drop
-	r       *deadletter.Record
-	old     string   // what was read: the companion, or the list of its id field (add)
-	entry   string   // that the letter is to have (add), or to drop; empty: a new one
-	history bool     // it changed
-	book    string   // del: what came of it
-	fields  []string // of a new entry
+	kind     string // add, set, del, drop
+	r        *deadletter.Record
+	old      string   // what was read: the companion, or the list of its id field (add)
+	entry    string   // that the letter is to have (add), or to drop; empty: a new one
+	history  bool     // it changed
+	book     string   // del: what came of it
+	replaced int      // add, set: how many messages of its name died before this one
+	fields   []string // of a new entry
 }
 
 // commit is a batch of changes. Those of a letter that changed since it was read do not
@@ -124,6 +125,7 @@ func (c *change) pipeline() string {
 // append writes the change as arguments of commit.lua.
 func (c *change) append(args []string, pipeline int) []string {
 	var seq, id, meta, to, at, history string
+	book := c.book
 	if c.r != nil {
 		if id = idField(c.r.Pipeline, c.r.ID); c.r.Seq > 0 {
 			seq = strconv.FormatInt(c.r.Seq, 10)
@@ -135,8 +137,11 @@ func (c *change) append(args []string, pipeline int) []string {
 		if c.history {
 			history = string(deadletter.EncodeHistory(c.r.History))
 		}
+		if c.replaced > 0 {
+			book = strconv.Itoa(c.replaced)
+		}
 	}
-	args = append(args, c.kind, seq, strconv.Itoa(pipeline), id, c.old, meta, c.entry, to, at, history, c.book, strconv.Itoa(len(c.fields)))
+	args = append(args, c.kind, seq, strconv.Itoa(pipeline), id, c.old, meta, c.entry, to, at, history, book, strconv.Itoa(len(c.fields)))
 	return append(args, c.fields...)
 }
 

@@ -6,7 +6,8 @@
 --        2 the mark that was read, empty: not asked; 3 the mark to write
 --        4 how many letters a pipeline may have, 0: not asked; 5 how many changes
 --        then of each change: kind, seq, pipeline (a number), id field, what was read,
---        meta, entry, place, time, history, book, how many fields, the fields
+--        meta, entry, place, time, history, book (del: what came of it; add, set: how many
+--        messages of its name it takes the place of, or empty), how many fields, the fields
 -- returns {1, which were made…}, {0}: not what was read, {2, pipeline, letters}: no room
 local stream, ids, meta, history, order = KEYS[1], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local mark = redis.call('GET', KEYS[3]) or '0-0'
@@ -115,6 +116,10 @@ for i, c in ipairs(changes) do
       entry = append(c)
     end
     redis.call('HSET', meta, c.seq, entry .. '\n' .. c.meta)
+    if c.book ~= '' then
+      redis.call('HINCRBY', key(c.p, BOOKS), 'put', c.book)
+      redis.call('HINCRBY', key(c.p, BOOKS), 'skipped', c.book)
+    end
     if c.history ~= '' then redis.call('HSET', history, c.seq, c.history) end
     place(c)
     if c.place == 'ready' or c.place == 'later' then wake[c.p] = true end

@@ -59,8 +59,9 @@ func (s *Store) put(ctx context.Context, letters []tidemill.Letter, trim map[str
 		l := &letters[i]
 		n := name{fields[i], l.Message.Tenant}
 		if k := at[n]; k > 0 { // twice in one call
-			if ch := &c.changes[k-1]; ch.r.Put(l) {
-				ch.fields, ch.history = encodeEntry(ch.r), true
+			ch := &c.changes[k-1]
+			if changed, another := ch.r.Put(l); changed {
+				ch.fields, ch.history, ch.replaced = encodeEntry(ch.r), true, ch.replaced+truth(another)
 			}
 			continue
 		}
@@ -72,9 +73,11 @@ func (s *Store) put(ctx context.Context, letters []tidemill.Letter, trim map[str
 			ch.kind, ch.r, ch.old = "set", r.Record, r.old
 			dying[r.Seq] = true
 		}
-		if !ch.r.Put(l) {
+		changed, another := ch.r.Put(l)
+		if !changed {
 			continue
 		}
+		ch.replaced = truth(another)
 		if ch.kind == "add" {
 			fresh[l.Pipeline]++
 		}
@@ -111,6 +114,13 @@ func (s *Store) put(ctx context.Context, letters []tidemill.Letter, trim map[str
 		trim[p] = there + fresh[p] - s.o.Max
 	}
 	return err
+}
+
+func truth(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // edited reads those of the letters that were edited, with their messages.

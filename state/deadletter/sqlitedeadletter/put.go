@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/tidemill/tidemill"
@@ -46,6 +47,7 @@ func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
 		}
 		var changes []*change
 		of := map[*deadletter.Record]*change{}
+		replaced := map[string]int64{} // by pipeline
 		for i := range letters {
 			r := found[nameOf(&letters[i])]
 			fresh := r == nil
@@ -53,8 +55,12 @@ func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
 				r = new(deadletter.Record)
 				found[nameOf(&letters[i])] = r
 			}
-			if !r.Put(&letters[i]) {
+			changed, another := r.Put(&letters[i])
+			if !changed {
 				continue
+			}
+			if another {
+				replaced[r.Pipeline]++
 			}
 			if fresh {
 				r.Seq = seq
@@ -67,6 +73,11 @@ func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
 			c := &change{r, i, fresh}
 			of[r] = c
 			changes = append(changes, c)
+		}
+		for _, p := range slices.Sorted(maps.Keys(replaced)) {
+			if err := (books{put: replaced[p], skipped: replaced[p]}).add(tx, p); err != nil {
+				return err
+			}
 		}
 		var fresh, died []*deadletter.Record
 		var bodies []any
