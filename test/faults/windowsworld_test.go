@@ -189,7 +189,7 @@ func (w *windowsWorld) run(n int) []*process.Instance {
 func (w *windowsWorld) kills(in *process.Instance) {
 	w.Helper()
 	w.attribute()
-	for range 20 { // where windows are small, few are out
+	for range 200 { // where windows are small, few are out, and not for long
 		if w.status().States["leased"].Windows > 0 {
 			w.hit("killed while windows were out")
 			break
