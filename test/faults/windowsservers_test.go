@@ -101,7 +101,7 @@ func TestWindowsRedisKilled(t *testing.T) {
 	windowsRounds(t, &windowsServers{}, func(w *windowsWorld) {
 		w.run(2)
 		items := w.batches(0, *windowsFlag, windowsSize)
-		ended := w.produce(items, windowsProducing{Rate: len(items) / 10, Again: 2, Changed: 5})
+		ended := w.produce(items, windowsProducing{Rate: len(items) / 15, Again: 2, Changed: 5})
 		for n := 0; n < 4 || !over(ended); n++ {
 			w.pass(w.between(time.Second, 2*time.Second))
 			for end := time.Now().Add(5 * time.Second); time.Now().Before(end); w.pass(20 * time.Millisecond) { // whoever comes back from the kill before needs a moment
