@@ -20,6 +20,8 @@ var ordering = []promise{
 		"a key is a tenant's, and an urgent job is not older", 0, ordersAcross},
 	{"takes a job added for later into its key's order when it comes due",
 		"what is to come must not hold up what is", 0, ordersLater},
+	{"orders those of a key that come due at one moment as they were added",
+		"a campaign's hour is many jobs' moment", 0, ordersOfOneMoment},
 	{"lets the next of a key go when a job is removed",
 		"an operator must not lock a key", 0, ordersRemoved},
 	{"refuses to change the order of a queue that holds jobs",

@@ -48,6 +48,7 @@ local function settled(q, p, tenant, key, turn, left)
     first = tonumber(call('ZRANGE', q.k .. 'H' .. under, 0, 0, 'WITHSCORES')[2])
     if first and call('EXISTS', q.k .. 'R' .. under) == 0 then call('ZREM', q.k .. 'r' .. p, tenant) end
   end
+  if not first and key ~= '' then first = oldest(q, flowof(p, tenant, '')) end -- that wait without keys
   if first then
     call('ZADD', q.k .. 'h' .. p, first, tenant)
     if turn then ring(q, q.k .. 'r' .. p, tenant, first, 'XX') end

@@ -37,8 +37,17 @@ end
 
 -- come lets jobs wait that have come due.
 local function come(q)
-  local list = call('ZRANGEBYSCORE', q.k .. 'delayed', '-inf', now, 'LIMIT', 0, 1000)
-  if #list == 0 then return false end
+  local found = call('ZRANGEBYSCORE', q.k .. 'delayed', '-inf', now, 'WITHSCORES', 'LIMIT', 0, 1000)
+  if #found == 0 then return false end
+  local list, at = {}, {} -- Redis orders those of one moment by their text
+  for i = 1, #found, 2 do
+    list[#list + 1] = found[i]
+    at[found[i]] = tonumber(found[i + 1])
+  end
+  table.sort(list, function(a, b)
+    if at[a] ~= at[b] then return at[a] < at[b] end
+    return tonumber(a) < tonumber(b)
+  end)
   local recs = records(q, list)
   for _, pos in ipairs(list) do
     local rec = recs[tonumber(pos)]

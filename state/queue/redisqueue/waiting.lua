@@ -49,6 +49,15 @@ local function push(q, p, tenant, key, list, fresh)
   if q.c.keyed or q.c.waskeyed then
     local under = p .. ':' .. tenant
     if q.c.keyed or call('EXISTS', q.k .. 'H' .. under) == 1 then
+      if key ~= '' and call('EXISTS', q.k .. 'H' .. under) == 0 then -- those that wait without keys take turns with them
+        local f = flowof(p, tenant, '')
+        local l, b = call('LINDEX', q.k .. 'l' .. f, 0), call('ZRANGE', q.k .. 'b' .. f, 0, 0)[1]
+        if l or b then
+          local first = min(tonumber(l or FAR), tonumber(b or FAR))
+          call('ZADD', q.k .. 'H' .. under, first, '')
+          if q.c.fair == 'keys' then ring(q, q.k .. 'R' .. under, '', first, 'NX') else call('ZADD', q.k .. 'R' .. under, first, '') end
+        end
+      end
       call('ZADD', q.k .. 'H' .. under, 'LT', list[1], key)
       if key == '' or not aside(q, keyid(tenant, key)) then
         if q.c.fair == 'keys' then
