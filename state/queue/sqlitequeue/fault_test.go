@@ -228,3 +228,45 @@ func TestAClockThatGoesBackLosesNoDelayedJob(t *testing.T) {
 		t.Fatalf("received %q, %v; want the late job", into[0].ID, err)
 	}
 }
+
+// TestAClockThatStepsBackKeepsOrder: the younger job of a key was added at an earlier time.
+func TestAClockThatStepsBackKeepsOrder(t *testing.T) {
+	for name, back := range map[string]func(*testing.T, tidemill.Source, *tidemill.Message, *time.Time){
+		"after a retry": func(t *testing.T, src tidemill.Source, m *tidemill.Message, _ *time.Time) {
+			if err := src.Settle(t.Context(), []tidemill.Settlement{{ID: m.ID, Mark: m.Mark, End: tidemill.Again, Burn: true}}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"after a lease that ended": func(_ *testing.T, _ tidemill.Source, _ *tidemill.Message, now *time.Time) {
+			*now = now.Add(time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.UnixMilli(1_800_000_000_000)
+			s := newFile(t, Options{Now: func() time.Time { return now }}).open()
+			src := s.Open("q", queue.Options{Ordered: true, Lease: time.Second})
+			first := func() *tidemill.Message {
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				defer cancel()
+				into := []*tidemill.Message{new(tidemill.Message), new(tidemill.Message)}
+				if n, err := src.Receive(ctx, into); n == 0 {
+					t.Logf("nothing: %v", err)
+					return new(tidemill.Message)
+				}
+				return into[0]
+			}
+			first() // the queue is in order from here on
+			for _, id := range []string{"older", "younger"} {
+				if err := s.Add(t.Context(), []*tidemill.Message{{ID: id, To: "q", Key: []byte("k")}}, nil); err != nil {
+					t.Fatal(err)
+				}
+				now = now.Add(-5 * time.Millisecond)
+			}
+			m := first()
+			back(t, src, m, &now)
+			if again := first(); m.ID != "older" || again.ID != "older" {
+				t.Errorf("first %q, then %q, want the older one both times", m.ID, again.ID)
+			}
+		})
+	}
+}

@@ -6,6 +6,9 @@ type after struct {
 	n   uint64
 }
 
+// firstDue is when the first of a chain joined it, once it was out: before all others.
+const firstDue = 1
+
 // item is a job that waits for being handed out, or is out.
 type item struct {
 	n        uint64

@@ -79,7 +79,9 @@ func (l *line) expire(now time.Time) {
 	})
 	for _, o := range ended {
 		l.release(o)
-		o.past = nil
+		if o.past = nil; o.strand.chain {
+			o.due = firstDue
+		}
 		l.push(o.item)
 	}
 }

@@ -63,11 +63,15 @@ func (s *source) Receive(ctx context.Context, into []*tidemill.Message) (int, er
 	}
 }
 
+// maxWait is how long a source waits for a time at the most: the clock may jump ahead, or the
+// machine sleep, which timers do not see.
+const maxWait = 5 * time.Second
+
 // wait waits until the queue may have something to hand out.
 func (s *source) wait(ctx context.Context, l *line, next time.Time) error {
 	var alarm <-chan time.Time
 	if !next.IsZero() {
-		t := time.NewTimer(max(next.Sub(s.store.o.Now()), 0))
+		t := time.NewTimer(min(max(next.Sub(s.store.o.Now()), 0), maxWait))
 		defer t.Stop()
 		alarm = t.C
 	}

@@ -266,6 +266,8 @@ func (e *ending) putOff(l *line, now time.Time) lateRow {
 	}
 	if it.strand.chain && e.joins { // it was behind another of its key: now it is the last
 		it.due = max(e.at, now.UnixMilli())
+	} else if it.strand.chain { // it stays the first, whatever the clock said when the others came
+		it.due = firstDue
 	}
 	it.at = e.at
 	row := it.lateRow()
