@@ -50,7 +50,7 @@ func (s *System) may(site string, e *partner.Event, gpcHeader bool) bool {
 			}
 		}
 	}
-	if gpc, ok := consent["gpc"].(bool); ok && !gpc {
+	if gpc, ok := consent["gpc"].(bool); ok && !gpc && !gpcHeader { // what the browser says counts more
 		said = true
 	}
 	return said
