@@ -153,7 +153,7 @@ func (p *plan) decide() (*Answer, error) {
 	if p.whole != nil {
 		switch p.whole.State {
 		case ledger.Done:
-			return &Answer{Results: p.whole.Result, Again: true}, nil
+			return &Answer{Results: asList(p.whole.Result), Again: true}, nil
 		case ledger.Conflict:
 			return nil, ErrReused
 		case ledger.Fresh:
@@ -183,7 +183,7 @@ func (p *plan) decideItem(i int) error {
 			it.fate = reused
 			return nil
 		case k.State == ledger.Done:
-			it.fate, it.stored = answered, k.Result
+			it.fate, it.stored = answered, asOne(k.Result)
 			return nil
 		case k.State != ledger.Fresh:
 			return ErrRunning
@@ -211,6 +211,23 @@ func (p *plan) decideItem(i int) error {
 		}
 	}
 	return nil
+}
+
+// A key of a whole request was answered with a list, an event's own key with one result. The
+// same event may come once this way and once that way: its bytes are the same then, so that
+// the list has one result.
+func asList(result []byte) []byte {
+	if len(result) > 0 && result[0] == '[' {
+		return result
+	}
+	return append(append([]byte{'['}, result...), ']')
+}
+
+func asOne(result []byte) []byte {
+	if n := len(result); n > 1 && result[0] == '[' {
+		return result[1 : n-1]
+	}
+	return result
 }
 
 // repeat ends the i-th item as a duplicate. It may have claims by now: they are nobody's
