@@ -118,13 +118,25 @@ func (t *target) decideLate(_ context.Context, batch []*flow.Item[struct{}]) err
 
 // job is what a partner's queue gets of an event: the same bytes under a name of both.
 func (s *System) job(m *tidemill.Message, t *target) *tidemill.Message {
-	j := &tidemill.Message{ID: JobOf(m.ID, t.Name), To: t.queue, Tenant: m.Tenant, Type: m.Type, Key: m.Key, Payload: m.Payload, Time: m.Time, Priority: m.Priority}
+	j := &tidemill.Message{ID: JobOf(m.ID, t.Name), To: t.queue, Tenant: m.Tenant, Type: m.Type, Key: m.Key, Payload: m.Payload, Time: m.Time, Priority: max(m.Priority, urgency(m.To))}
 	for _, f := range m.Header {
 		if name := string(f.Name); name != queue.FailuresHeader { // those are of the routing
 			j.Header = append(j.Header, f)
 		}
 	}
 	return j
+}
+
+// urgency is the priority of jobs by the door's queue that their event waited in: purchases
+// and conversions go before page views to a partner too, and batches come last, by weight.
+func urgency(door string) uint8 {
+	switch door {
+	case High:
+		return 2
+	case Standard:
+		return 1
+	}
+	return 0
 }
 
 // JobOf names the job of an event for a partner, and EventOf finds the event's name in it:
