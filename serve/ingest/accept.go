@@ -53,7 +53,7 @@ func (h *Handler) Accept(ctx context.Context, project uuid.UUID, events [][]byte
 	known, full := 0, 0
 	for _, a := range added {
 		switch a {
-		case queue.Full:
+		case queue.Full, queue.Closed:
 			full++
 		case queue.Known:
 			known++
