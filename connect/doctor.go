@@ -41,16 +41,20 @@ func finding(check, verdict, detail, advice string) preflight.Finding {
 }
 
 func (i *Instance) checkDatabase(ctx context.Context) preflight.Finding {
-	var result, version, mode string
+	var version, mode string
 	var sync int
 	err := i.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		for q, to := range map[string]any{"SELECT sqlite_version()": &version, "PRAGMA journal_mode": &mode, "PRAGMA synchronous": &sync, "PRAGMA quick_check(1)": &result} {
+		for q, to := range map[string]any{"SELECT sqlite_version()": &version, "PRAGMA journal_mode": &mode, "PRAGMA synchronous": &sync} {
 			if err := tx.QueryRow(q).Scan(to); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	result := ""
+	if err == nil {
+		result, err = i.db.Check(ctx)
+	}
 	switch {
 	case err != nil:
 		return finding("database", preflight.Fail, err.Error(), "is the disk healthy? restore the newest backup if not")

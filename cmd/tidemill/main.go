@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -31,6 +32,9 @@ func buildVersion() string {
 }
 
 func main() {
+	// Go's HTTP client writes there what a server says without being asked, a secret that it
+	// repeats for instance. Whatever we have to say goes to our own log.
+	log.SetOutput(io.Discard)
 	// The first signal asks for an orderly stop. After it the default action is back, so
 	// that a second one ends the process at once: nothing unconfirmed was acknowledged.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

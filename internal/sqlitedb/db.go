@@ -94,11 +94,9 @@ func Open(ctx context.Context, path string, o Options) (_ *DB, err error) {
 	} else if err := f.Close(); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	connector, err := sqlite.NewConnector("file:" + uriPath(path) + "?_txlock=immediate")
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+	if d.pool, err = openPool(path); err != nil {
+		return nil, err
 	}
-	d.pool = sql.OpenDB(connector)
 	d.pool.SetMaxIdleConns(o.Readers + 2)
 	w, err := d.connect(ctx, o.CacheMiB)
 	if err != nil {
@@ -124,6 +122,14 @@ func Open(ctx context.Context, path string, o Options) (_ *DB, err error) {
 	d.done.Go(func() { d.write(w) })
 	d.done.Go(func() { d.checkpoint(folder) })
 	return d, nil
+}
+
+func openPool(path string) (*sql.DB, error) {
+	connector, err := sqlite.NewConnector("file:" + uriPath(path) + "?_txlock=immediate")
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	return sql.OpenDB(connector), nil
 }
 
 // Path is where the file lies.
@@ -160,6 +166,25 @@ func (d *DB) connect(ctx context.Context, cacheMiB int) (*conn, error) {
 		}
 	}
 	return n, nil
+}
+
+// Check looks through the file, by a connection of its own: one that is kept may remember
+// parts of an index that was written anew since, and take that for damage. It returns "ok",
+// or the first thing that is wrong.
+func (d *DB) Check(ctx context.Context) (result string, err error) {
+	pool, err := openPool(d.path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	pool.SetMaxOpenConns(1)
+	if _, err := pool.ExecContext(ctx, "PRAGMA busy_timeout=10000"); err != nil {
+		return "", fmt.Errorf("check %s: %w", d.path, said(err))
+	}
+	if err := pool.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&result); err != nil {
+		return "", fmt.Errorf("check %s: %w", d.path, said(err))
+	}
+	return result, nil
 }
 
 // check reads back what durability rests on.
