@@ -49,7 +49,14 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-func (w *web) String() string { return w.url.Redacted() }
+// String has neither password nor query, which may be a signature.
+func (w *web) String() string {
+	u := *w.url
+	if u.RawQuery != "" {
+		u.RawQuery = "[secret]"
+	}
+	return u.Redacted()
+}
 
 func (w *web) keeps() bool { return false }
 
@@ -110,11 +117,12 @@ func (w *web) get(ctx context.Context, from string) (body io.Reader, cancel func
 	}
 	answer, err := w.guard.RoundTrip(r)
 	if err != nil {
+		passed := w.passing(ctx, err) // which asks whether ctx has ended
 		end()
 		if e, ok := errors.AsType[*tidemill.Error](err); ok && e.Kind == tidemill.Validation {
 			return nil, nil, damaged("its URL is refused: %v", err)
 		}
-		return nil, nil, w.passing(ctx, err)
+		return nil, nil, passed
 	}
 	cancel = func() { _ = answer.Body.Close(); end() }
 	if answer.StatusCode != http.StatusOK {
