@@ -11,8 +11,8 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
-// ErrFull says that the queue holds as many events as it may.
-var ErrFull = errors.New("the queue is full: wait until events are processed, and send them again")
+// ErrFull says that the queue takes no events: it holds as many as it may, or is drained.
+var ErrFull = errors.New("the queue is full or being drained: wait until events are processed, and send them again")
 
 // Accept takes native events, one JSON object each, from somebody who needs no key: an
 // operator. A timestamp is taken as it is given. It returns how many are durable and, for

@@ -88,6 +88,8 @@ func TestConsent(t *testing.T) {
 		{"gpc where the law does not know it, and purposes", `{"gpc":true,"jurisdiction":"EU","tcf":{"purposes":{"1":true,"7":true}}}`, nil, true, true},
 		{"the browser says no in California", `{"jurisdiction":"CA","customConsent":{"advertising":true}}`, []tidemill.Field{gpc}, true, false},
 		{"gpc false", `{"gpc":false,"jurisdiction":"CA"}`, nil, true, true},
+		{"gpc false in Europe", `{"gpc":false,"jurisdiction":"EU"}`, nil, true, true},
+		{"gpc false in Europe, and the browser says no", `{"gpc":false,"jurisdiction":"EU"}`, []tidemill.Field{gpc}, true, false},
 		{"no sale", `{"usp":"1YYN"}`, nil, true, false},
 		{"sale", `{"usp":"1YNN"}`, nil, true, true},
 		{"advertising", `{"customConsent":{"advertising":true,"marketing":true}}`, nil, true, true},

@@ -163,6 +163,24 @@ func TestBatches(t *testing.T) {
 	})
 }
 
+// One event is a body to the byte, so that its key is the same in either place.
+func TestAKeyInTheOtherPlace(t *testing.T) {
+	each(t, func(t *testing.T, s *stores) {
+		a := s.acceptor(t)
+		alone := func(key string, it accept.Item) *accept.Request {
+			r := s.request(key, it)
+			r.Body = it.Raw
+			return r
+		}
+		s.want(t, a, alone("k1", view(1, 1)), "accepted 000000000001")
+		s.want(t, a, alone("", keyed(view(1, 1), "k1")), "accepted 000000000001")
+		s.want(t, a, s.request("", keyed(view(1, 1), "k1"), view(2, 2)), "accepted 000000000001, accepted 000000000002")
+		s.want(t, a, alone("", keyed(view(3, 3), "k2")), "accepted 000000000003")
+		s.want(t, a, alone("k2", view(3, 3)), "accepted 000000000003 (again)")
+		s.wantJobs(t, "standard "+id(1), "standard "+id(2), "standard "+id(3))
+	})
+}
+
 func TestOneOfWhichAllEventsAreWrongIsNotKept(t *testing.T) {
 	each(t, func(t *testing.T, s *stores) {
 		a := s.acceptor(t)

@@ -253,6 +253,24 @@ func TestUserDataAsThePartnerAsks(t *testing.T) {
 	}
 }
 
+// An e-mail that is none does not hide the hash that came beside it.
+func TestAHashBesideAnEmailThatIsNone(t *testing.T) {
+	all := partners()
+	for _, preset := range []string{"yahoo", "amazon"} {
+		t.Run(preset, func(t *testing.T) {
+			f := all[preset](t)
+			hash := partner.Hash("jane.doe@example.com")
+			m := event("1", `,"properties":{"email":"somebody"},"enhancedConversion":{"emailHash":"`+hash+`"}`)
+			if err := f.built.Sink.Write(t.Context(), []*tidemill.Message{m}); err != nil {
+				t.Fatal(err)
+			}
+			if body := string(f.server.Requests()[0].Body); !strings.Contains(body, hash) {
+				t.Errorf("%s has no %s", body, hash)
+			}
+		})
+	}
+}
+
 // Whatever is observed or fails shows no secret.
 func TestPresetsShowNoSecrets(t *testing.T) {
 	s := partnertest.Amazon(t, 0)

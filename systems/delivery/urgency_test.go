@@ -1,0 +1,48 @@
+package delivery_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
+)
+
+// What is urgent at the door is so at a partner that has a backlog, and nothing starves.
+func TestAPurchaseWaitsBehindNoBacklog(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("p", func(p *partner.Partner) { p.Workers = 1 })}, func(w *world) {
+		pause := func(yes bool) {
+			if _, err := w.queues.Set(context.Background(), "s2s.p", func(s *queue.Settings) { s.Paused = yes }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pause(true)
+		for _, door := range []string{delivery.Low, delivery.Standard, delivery.High} {
+			for i := range 100 {
+				w.add(door, "shop", fmt.Sprint(door, i), "page_view", "")
+			}
+			rest(time.Second)
+		}
+		pause(false)
+		rest(time.Minute)
+		got := w.requests("p")
+		if len(got) != 300 {
+			t.Fatalf("%d requests, want 300", len(got))
+		}
+		first, last := map[string]int{}, map[string]int{} // the place of each door's
+		for i, r := range got {
+			door := strings.TrimRight(r.key, "0123456789")
+			if _, ok := first[door]; !ok {
+				first[door] = i
+			}
+			last[door] = i
+		}
+		if last[delivery.High] > 140 || last[delivery.Standard] > 240 || first[delivery.Low] > 50 {
+			t.Errorf("first %v, last %v of 300: want high, standard and low at 16 : 4 : 1", first, last)
+		}
+	})
+}
