@@ -25,7 +25,7 @@ type DeliveryParts struct {
 	delivery.Parts
 	Options delivery.Options
 	Door    queue.Intake  // that events are accepted into
-	Keys    accept.Ledger // of what was accepted
+	Keys    ledger.Store // of what was accepted
 }
 
 // What happens beside the faults of the gate and the partners, and must happen.

@@ -26,6 +26,7 @@ import (
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/serve/events"
+	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/redisledger"
 	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
 	"github.com/tidemill/tidemill/state/project"
@@ -183,7 +184,7 @@ func onSQLite(ctx context.Context, dir string) (*server, error) {
 }
 
 // door is the product's.
-func door(ctx context.Context, l accept.Ledger, q queue.Store, stroke accept.Stroke, close func()) (*server, error) {
+func door(ctx context.Context, l ledger.Store, q queue.Store, stroke accept.Stroke, close func()) (*server, error) {
 	debug.SetGCPercent(400) // as tidemill run does
 	p := memoryproject.New()
 	if err := p.Ensure(ctx, project.Project{ID: project.ID("shop"), Name: "shop"}, project.HashOf(tidemill.NewSecret(key))); err != nil {

@@ -17,7 +17,7 @@ import (
 
 // willing is a ledger and a queue that take everything and keep nothing, so that what is
 // measured is the door.
-type willing struct{ ledger.Expirer }
+type willing struct{ ledger.Store }
 
 func (willing) Begin(_ context.Context, es []*ledger.Entry, _ ledger.Begin) error {
 	for _, e := range es {

@@ -48,6 +48,12 @@ local function known(q, digest, from)
   end
 end
 
+-- knows says whether a queue knows a name.
+local function knows(q, digest, remember)
+  periods(q, remember)
+  return known(q, digest, 1) ~= nil
+end
+
 local function room(q, capacity) return capacity - q.n.held end
 
 -- justnow says whether that is when jobs were added: by the clock of who adds them. Where it

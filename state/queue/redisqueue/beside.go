@@ -82,10 +82,9 @@ func (s *Store) Beside(part redisconn.Part) *Beside {
 }
 
 // Add adds jobs if nothing is known to the part by any of the names, each of which has a
-// text that it keeps by it, and if there is room for all jobs; known ones are as good as
-// added. It says whether it did; otherwise nothing has changed. Of those who come together
-// with the same name only the first may be taken. After an error it may have happened or
-// not.
+// text that it keeps by it, no job is known to its queue, and there is room for all. It says
+// whether it did; otherwise nothing has changed. Of those who come together with the same
+// name only the first may be taken. After an error it may have happened or not.
 func (b *Beside) Add(ctx context.Context, names, texts []string, jobs []*tidemill.Message) (bool, error) {
 	s := b.store
 	c := b.call()
@@ -143,8 +142,11 @@ func (b *Beside) send(ctx context.Context, calls []*besideCall) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answer)
 	defer cancel()
 	calls = unlike(calls)
-	names, jobs, first, last := 0, 0, calls[0].added, calls[0].added
+	names, jobs, first, last, several := 0, 0, calls[0].added, calls[0].added, "0"
 	for _, c := range calls {
+		if len(c.jobs) > 1 {
+			several = "1"
+		}
 		names, jobs = names+len(c.names), jobs+len(c.jobs)
 		first, last = min(first, c.added), max(last, c.added)
 	}
@@ -166,10 +168,10 @@ func (b *Beside) send(ctx context.Context, calls []*besideCall) error {
 		}
 	}
 	own := b.part.Args()
-	args := make([]string, 0, 9+len(own)+2*names+3*len(queues)+2*jobs)
+	args := make([]string, 0, 10+len(own)+2*names+3*len(queues)+2*jobs)
 	args = append(args, strconv.FormatInt(b.store.o.ahead().Milliseconds(), 10), strconv.Itoa(b.store.o.Capacity), remember,
-		strconv.Itoa(len(calls)), strconv.Itoa(names), rueidis.BinaryString(owners), strconv.Itoa(10+len(own)),
-		strconv.FormatInt(first, 10), strconv.FormatInt(last, 10))
+		strconv.Itoa(len(calls)), strconv.Itoa(names), rueidis.BinaryString(owners), strconv.Itoa(11+len(own)),
+		strconv.FormatInt(first, 10), strconv.FormatInt(last, 10), several)
 	args = append(args, own...)
 	for _, c := range calls {
 		args = append(args, c.names...)

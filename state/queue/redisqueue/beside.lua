@@ -9,7 +9,8 @@
 -- KEYS[1] as of all scripts, from KEYS[2] on the part's
 -- ARGV 2 capacity, 3 remember (ms), 4 how many requests, 5 how many names, 6 of each name, in
 --      two bytes, which request's it is, 7 where names begin, 8 when the first and 9 when the
---      last of the jobs was added, 10… the part's; the names; the texts; then of each queue:
+--      last of the jobs was added, 10 1 where a request has several jobs, 11… the part's; the
+--      names; the texts; then of each queue:
 --      its name, how many jobs, of each job whose it is, and of each job digest and record
 --      (see add)
 -- returns a digit for each request, 1 it was taken, 0 nothing happened, and how many jobs each
@@ -25,7 +26,7 @@ local function deny(r)
   denied[r] = true
 end
 
-local found = known(10, names, n, now)
+local found = known(11, names, n, now)
 for i = 1, n do
   if found[i] then deny(whose(ARGV[6], i)) end
 end
@@ -36,6 +37,11 @@ while at < last do
   to[#to + 1], at = t, at + 3 + 2 * jobs
   if q.c.closed then
     for i = 1, jobs do deny(whose(t.owners, i)) end
+  end
+  if ARGV[10] == '1' then -- all of a request's or none: their names are looked for before
+    for i = 1, jobs do
+      if knows(q, sub(ARGV[t.at + 2 * i - 2], 1, 12), remember) then deny(whose(t.owners, i)) end
+    end
   end
   short = short or jobs > room(q, capacity)
 end
@@ -61,18 +67,22 @@ if short then -- for some: in their order
 end
 
 for _, t in ipairs(to) do
-  local jobs, from, count = ARGV, t.at, t.n
+  local jobs, from, count, of = ARGV, t.at, t.n, nil
   if denied then
-    jobs, from, count = {}, 1, 0
+    jobs, from, count, of = {}, 1, 0, {}
     for i = 1, t.n do
       if not denied[whose(t.owners, i)] then
         jobs[2 * count + 1], jobs[2 * count + 2] = ARGV[t.at + 2 * i - 2], ARGV[t.at + 2 * i - 1]
         count = count + 1
+        of[count] = i
       end
     end
   end
   if count > 0 then
-    accept(t.q, jobs, nil, nil, capacity, remember, from, count, dated)
+    local took = accept(t.q, jobs, nil, nil, capacity, remember, from, count, dated)
+    for i = 1, count do
+      if took[i] ~= 1 then deny(whose(t.owners, of and of[i] or i)) end -- its only one: nothing happened
+    end
     sweep(t.q, 2 + math.ceil(count / 40))
   end
 end

@@ -60,7 +60,9 @@ func TestJobsBesideOthersAllOrNothing(t *testing.T) {
 			{"one", []*tidemill.Message{job("a", "1")}, true},
 			{"no", []*tidemill.Message{job("a", "2")}, false},
 			{"closed", []*tidemill.Message{job("b", "3"), job("closed", "4")}, false},
-			{"known", []*tidemill.Message{job("a", "1"), job("b", "5")}, true},
+			{"known", []*tidemill.Message{job("a", "1")}, false},
+			{"one known of two", []*tidemill.Message{job("b", "5"), job("a", "1")}, false},
+			{"another", []*tidemill.Message{job("b", "5")}, true},
 			{"full", []*tidemill.Message{job("b", "6"), job("a", "7"), job("a", "8"), job("a", "9")}, false},
 			{"late", []*tidemill.Message{late}, true},
 		} {

@@ -60,10 +60,10 @@ const besideTime = 10 * time.Second
 // errDenied says that a request's jobs are not added.
 var errDenied = errors.New("it is not taken")
 
-// Add adds jobs and keeps entries if the part knows nothing by any of their names, and if
-// there is room for all jobs; known ones are as good as added. It says whether it did;
-// otherwise nothing has changed. Of those who come together with the same name only the
-// first may be taken. After an error it may have happened or not.
+// Add adds jobs and keeps entries if the part knows nothing by any of their names, no job is
+// known to its queue, and there is room for all. It says whether it did; otherwise nothing
+// has changed. Of those who come together with the same name only the first may be taken.
+// After an error it may have happened or not.
 func (b *Beside[T]) Add(ctx context.Context, entries []T, jobs []*tidemill.Message) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, besideTime)
 	defer cancel()
@@ -80,7 +80,7 @@ func (b *Beside[T]) Add(ctx context.Context, entries []T, jobs []*tidemill.Messa
 	if err != nil {
 		return false, fmt.Errorf("add %d jobs: %w", len(jobs), err)
 	}
-	if !in.fit(s.o.Capacity, 0, len(jobs)) {
+	if !in.fit(s.o.Capacity, 0, len(jobs)) || in.fresh() < len(jobs) {
 		in.finish(s, errDenied)
 		return false, nil
 	}

@@ -132,8 +132,9 @@ func TestJobsBesideOthersAllOrNothing(t *testing.T) {
 		{"one", []*tidemill.Message{jobOf("a", "2")}, false},
 		{"no", []*tidemill.Message{jobOf("a", "2")}, false},
 		{"closed", []*tidemill.Message{jobOf("b", "3"), jobOf("closed", "4")}, false},
-		{"known", []*tidemill.Message{jobOf("a", "1"), jobOf("b", "5")}, true},
-		{"same", []*tidemill.Message{jobOf("a", "1")}, true},
+		{"known", []*tidemill.Message{jobOf("a", "1")}, false},
+		{"one known of two", []*tidemill.Message{jobOf("b", "5"), jobOf("a", "1")}, false},
+		{"other", []*tidemill.Message{jobOf("b", "5")}, true},
 		{"full", []*tidemill.Message{jobOf("b", "6"), jobOf("a", "7"), jobOf("a", "8"), jobOf("a", "9")}, false},
 		{"late", []*tidemill.Message{late}, true},
 	} {
@@ -142,16 +143,16 @@ func TestJobsBesideOthersAllOrNothing(t *testing.T) {
 		}
 	}
 	want := []string{"a 1 waiting", "a late delayed", "b 5 waiting"}
-	b.want("known late one same", want...)
+	b.want("late one other", want...)
 	if took, err := b.beside.Add(t.Context(), []string{"broken"}, []*tidemill.Message{jobOf("b", "10")}); took || err == nil {
 		t.Errorf("a part that fails: %v, %v", took, err)
 	}
-	b.want("known late one same", want...)
+	b.want("late one other", want...)
 	// Nothing of what was not taken is left: its names and its room can be had again.
 	if err := b.Add(t.Context(), []*tidemill.Message{jobOf("b", "10"), jobOf("b", "6"), jobOf("a", "2")}, nil); err != nil {
 		t.Error(err)
 	}
-	b.want("known late one same", "a 1 waiting", "a late delayed", "a 2 waiting", "b 5 waiting", "b 10 waiting", "b 6 waiting")
+	b.want("late one other", "a 1 waiting", "a late delayed", "a 2 waiting", "b 5 waiting", "b 10 waiting", "b 6 waiting")
 }
 
 // Requests of one transaction: none with a name that one before it has, and whatever becomes

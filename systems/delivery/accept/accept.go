@@ -86,15 +86,9 @@ type Options struct {
 	Log  *slog.Logger     // nil discards
 }
 
-// Ledger is what an Acceptor needs of one.
-type Ledger interface {
-	ledger.Ledger
-	ledger.Expirer
-}
-
 // Acceptor accepts requests. It may be used by any number of goroutines.
 type Acceptor struct {
-	all    Ledger
+	all    ledger.Store
 	ledger ledger.Ledger // gathered
 	intake queue.Intake
 	o      Options
@@ -102,7 +96,7 @@ type Acceptor struct {
 }
 
 // New makes an Acceptor. The ledger is its own: no other keys are in it.
-func New(l Ledger, q queue.Intake, o Options) (*Acceptor, error) {
+func New(l ledger.Store, q queue.Intake, o Options) (*Acceptor, error) {
 	if l == nil || q == nil {
 		return nil, errors.New("accept events: a ledger and a queue are needed")
 	}
@@ -208,8 +202,36 @@ func (a *Acceptor) add(ctx context.Context, p *plan) error {
 		p.unknown = true
 		return fmt.Errorf("queue %d events: %w", len(jobs), err)
 	}
-	if !p.added(added) {
+	all, doubt := p.added(added)
+	if err := a.forgotten(ctx, p, doubt); err != nil {
+		return err
+	}
+	if !all {
 		return ErrFull
+	}
+	return nil
+}
+
+// forgotten looks at items that their queues know by name, and for which nobody had begun
+// when we did. Somebody has begun since, who found that our lease is over: it is as if we had
+// added it. Or an event of that id came so long ago that the ledger has forgotten it, as
+// queues remember names for longer than it may: then this one is a duplicate.
+func (a *Acceptor) forgotten(ctx context.Context, p *plan, doubt []int) error {
+	if len(doubt) == 0 {
+		return nil
+	}
+	es := make([]*ledger.Entry, len(doubt))
+	for n, i := range doubt {
+		es[n] = &ledger.Entry{Key: p.items[i].id.Key}
+	}
+	if err := a.all.Find(ctx, es); err != nil {
+		p.unknown = true
+		return fmt.Errorf("find %d events that their queues know: %w", len(es), err)
+	}
+	for n, i := range doubt {
+		if es[n].Token == p.items[i].id.Token {
+			p.repeat(i, p.items[i].job)
+		}
 	}
 	return nil
 }

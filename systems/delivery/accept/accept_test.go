@@ -65,6 +65,22 @@ func TestKeysAreForgottenAfterADay(t *testing.T) {
 	})
 }
 
+// Queues may remember names for longer: an event of such a name is not said to be accepted.
+func TestAnIDThatOnlyTheQueueKnows(t *testing.T) {
+	each(t, func(t *testing.T, s *stores) {
+		a := s.acceptor(t)
+		s.want(t, a, s.request("a", view(1, 1)), "accepted 000000000001")
+		s.add(25 * time.Hour)
+		if err := a.Expire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.want(t, a, s.request("b", view(1, 2)), "duplicate 000000000001 of 000000000001")
+		s.want(t, a, s.request("b", view(1, 2)), "duplicate 000000000001 of 000000000001 (again)")
+		s.want(t, a, s.request("c", view(2, 2), view(1, 1), view(3, 3)), "accepted 000000000002, duplicate 000000000001 of 000000000001, accepted 000000000003")
+		s.wantJobs(t, "standard "+id(1), "standard "+id(2), "standard "+id(3))
+	})
+}
+
 func TestDuplicatesUnderAnotherKey(t *testing.T) {
 	each(t, func(t *testing.T, s *stores) {
 		a := s.acceptor(t)

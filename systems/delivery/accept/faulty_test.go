@@ -118,12 +118,30 @@ func (q *faultyQueue) Add(ctx context.Context, jobs []*tidemill.Message, added [
 type memoryStroke struct {
 	one    *sync.Mutex
 	ledger ledger.Store
-	queue  queue.Store
+	queue  *named
+}
+
+// named is a queue that can be asked for names.
+type named struct {
+	queue.Store
+	names map[string]bool
+}
+
+func (n *named) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
+	for _, m := range jobs { // there is room in tests that ask
+		n.names[m.To+" "+m.Tenant+" "+m.ID] = true
+	}
+	return n.Store.Add(ctx, jobs, added)
 }
 
 func (m memoryStroke) Take(ctx context.Context, es []*ledger.Entry, jobs []*tidemill.Message) (bool, error) {
 	m.one.Lock()
 	defer m.one.Unlock()
+	for _, j := range jobs {
+		if m.queue.names[j.To+" "+j.Tenant+" "+j.ID] {
+			return false, nil
+		}
+	}
 	ends := make([]*ledger.Entry, len(es))
 	for i, e := range es {
 		end, found := *e, ledger.Entry{Key: e.Key}

@@ -76,10 +76,12 @@ func each(t *testing.T, run func(t *testing.T, s *stores)) {
 		s := with(func(now func() time.Time) ledger.Store {
 			l = memoryledger.New(memoryledger.Options{Now: now})
 			return l
-		}, memoryqueue.New(memoryqueue.Options{}), func(*testing.T) queue.Store { return memoryqueue.New(memoryqueue.Options{Capacity: 2}) })
+		}, &named{memoryqueue.New(memoryqueue.Options{}), map[string]bool{}}, func(*testing.T) queue.Store {
+			return &named{memoryqueue.New(memoryqueue.Options{Capacity: 2}), map[string]bool{}}
+		})
 		one := &sync.Mutex{}
 		s.ledger.one, s.queue.one = one, one
-		run(t, s.atOnce(func(q queue.Store) accept.Stroke { return memoryStroke{one, l, q} }))
+		run(t, s.atOnce(func(q queue.Store) accept.Stroke { return memoryStroke{one, l, q.(*named)} }))
 	})
 	t.Run("sqlite", func(t *testing.T) {
 		var l *sqliteledger.Ledger

@@ -306,14 +306,19 @@ func (a *Acceptor) queueOf(r *Request, e *event.Event, raw []byte) string {
 }
 
 // added notes what became of the jobs, and says whether all are in their queues. A known
-// one is ours: nobody else's has its name.
-func (p *plan) added(took []queue.Added) (all bool) {
+// one is ours: nobody else's has its name. doubt are the items of which nobody is known to
+// have added it.
+func (p *plan) added(took []queue.Added) (all bool, doubt []int) {
 	all = true
 	for n, i := range p.jobsOf {
-		p.items[i].in = took[n] == queue.New || took[n] == queue.Known
-		all = all && p.items[i].in
+		it := &p.items[i]
+		it.in = took[n] == queue.New || took[n] == queue.Known
+		all = all && it.in
+		if took[n] == queue.Known && it.id != nil && it.id.Tries == 1 && (it.order == nil || it.order.Tries == 1) {
+			doubt = append(doubt, i)
+		}
 	}
-	return all
+	return all, doubt
 }
 
 // done are the ends of a request's entries that was worked on to its end.

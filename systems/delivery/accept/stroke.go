@@ -10,9 +10,9 @@ import (
 // A Stroke is what a ledger and queues can do together that are in one place.
 type Stroke interface {
 	// Take keeps entries as they are, which is Done, and adds jobs, durably and in one
-	// stroke, if no entry of any of the keys is in the ledger and there is room for all
-	// the jobs; those that are known are as good as added. It says whether it did: otherwise
-	// nothing has changed. After an error it may have happened or not. It keeps nothing of
+	// stroke, if no entry of any of the keys is in the ledger, no job of any of the names is
+	// known to its queue, and there is room for all. It says whether it did: otherwise nothing
+	// has changed. After an error it may have happened or not. It keeps nothing of
 	// what it is given. It is called by any number of goroutines.
 	Take(ctx context.Context, es []*ledger.Entry, jobs []*tidemill.Message) (bool, error)
 }
