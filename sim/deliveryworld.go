@@ -24,7 +24,7 @@ import (
 type DeliveryParts struct {
 	delivery.Parts
 	Options delivery.Options
-	Door    queue.Intake  // that events are accepted into
+	Door    queue.Intake // that events are accepted into
 	Keys    ledger.Store // of what was accepted
 }
 
