@@ -360,33 +360,6 @@ func TestAPartnerThatWasAwayIsNotOverrun(t *testing.T) {
 	})
 }
 
-func TestABatchPartnerIsAskedAsOftenAsItAllows(t *testing.T) {
-	batch := func(p *partner.Partner) {
-		p.Batch = partner.Batch{Items: 50, Head: "[", Tail: "]"}
-		p.RateLimit = partner.RateLimit{Requests: 2, Window: 1}
-	}
-	in(t, delivery.Options{}, []partner.Partner{to("p", batch)}, func(w *world) {
-		for i := range 300 { // 10 a second: batches are never full
-			w.add(delivery.Standard, "shop", fmt.Sprintf("e%d", i), "page_view", "")
-			rest(100 * time.Millisecond)
-		}
-		rest(10 * time.Second)
-		got := w.requests("p")
-		if n := len(got); n > 2*40+4 || n < 10 {
-			t.Errorf("%d requests in 40 s, want at most 2 a second", n)
-		}
-		for i := range got[:len(got)-4] {
-			if d := got[i+4].at.Sub(got[i].at); d < time.Second {
-				t.Errorf("5 requests within %v", d)
-			}
-		}
-		if h := health(w, "p"); h.Depth() != 0 {
-			t.Errorf("%+v", h)
-		}
-		w.balanced()
-	})
-}
-
 func TestAPurchaseWhoseAnswerWasLost(t *testing.T) {
 	yes, no := true, false
 	for _, c := range []struct {

@@ -88,7 +88,7 @@ func TestWhatIsSetReplacesThePreset(t *testing.T) {
 		!strings.Contains(body, `"td1":"job-1"`) || strings.Contains(body, "items") || strings.Contains(body, "upixel_id") {
 		t.Errorf("sent %v %s", r.Header, r.Body)
 	}
-	if b.Retry.Tries != 0 || b.Limiter != (policy.Limiter{Rate: 1, Burst: 60}) || b.Items != 1 || b.Idempotent {
+	if b.Retry.Tries != 0 || b.Limiter != (policy.Limiter{Rate: 55. / 60, Burst: 6}) || b.Items != 1 || b.Idempotent {
 		t.Errorf("built %+v", b)
 	}
 	standard := partner.Partner{Name: "a"}

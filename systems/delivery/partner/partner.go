@@ -110,7 +110,8 @@ const (
 	Nothing   Once = "none" // the partner's de-duplication is enough
 )
 
-// RateLimit is how many requests a partner takes.
+// RateLimit is how many requests a partner takes, within any span of a window's length: a
+// tenth of them may go at once after a rest, the others come evenly.
 type RateLimit struct {
 	Requests int `yaml:"requests"` // 0: no limit
 	Window   int `yaml:"window"`   // seconds; 0: 1
@@ -166,7 +167,8 @@ func (p Partner) Limiter() policy.Limiter {
 	if p.RateLimit.Requests == 0 {
 		return policy.Limiter{}
 	}
-	return policy.Limiter{Rate: float64(p.RateLimit.Requests) / float64(max(p.RateLimit.Window, 1)), Burst: p.RateLimit.Requests}
+	burst := max(p.RateLimit.Requests/10, 1)
+	return policy.Limiter{Rate: float64(p.RateLimit.Requests-burst+1) / float64(max(p.RateLimit.Window, 1)), Burst: burst}
 }
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
