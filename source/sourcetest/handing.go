@@ -70,7 +70,7 @@ func handsOutOnce(b *bench) {
 func largeBatches(b *bench) {
 	const many = 3000
 	b.accept(many)
-	got := b.within(b.src, many, 2*b.soon())
+	got := b.within(b.src, many, 3*b.soon())
 	for i, m := range got {
 		if want := message(i).Payload; !bytes.Equal(m.Payload, want) {
 			b.Fatalf("message %d is %s, want %s", i, m.Payload, want)
@@ -97,27 +97,31 @@ func waitsAndWakes(b *bench) {
 		err error
 		at  time.Time
 	}
-	ch := make(chan answer, 1)
-	go func() {
-		got, err := b.try(b.src, 10, time.Hour)
-		ch <- answer{got, err, time.Now()}
-	}()
-	if b.Live {
-		time.Sleep(b.soon()) // let it wait for real: a message that comes later must wake it
-	} else {
-		time.Sleep(10 * time.Minute) // nothing to see for long
-		synctest.Wait()
+	took := time.Hour
+	for try := 0; try == 0 || b.Live && took > b.soon() && try < 3; try++ { // a machine may stand still, not each time
+		ch := make(chan answer, 1)
+		go func() {
+			got, err := b.try(b.src, 10, time.Hour)
+			ch <- answer{got, err, time.Now()}
+		}()
+		if b.Live {
+			time.Sleep(b.soon()) // let it wait for real: a message that comes later must wake it
+		} else {
+			time.Sleep(10 * time.Minute) // nothing to see for long
+			synctest.Wait()
+		}
+		start := time.Now()
+		b.accept(1)
+		a := <-ch
+		if a.err != nil || len(a.got) != 1 {
+			b.Fatalf("the waiting Receive returned %v, %v; want one message", names(a.got), a.err)
+		}
+		took = a.at.Sub(start)
+		b.deliver(b.src, a.got...)
 	}
-	start := time.Now()
-	b.accept(1)
-	a := <-ch
-	if a.err != nil || len(a.got) != 1 {
-		b.Fatalf("the waiting Receive returned %v, %v; want one message", names(a.got), a.err)
-	}
-	if took := a.at.Sub(start); !b.Live && took > 0 || took > b.soon() {
+	if !b.Live && took > 0 || took > b.soon() {
 		b.Fatalf("the message was handed out %v after it came, want at once", took)
 	}
-	b.deliver(b.src, a.got...)
 }
 
 func wakesEach(b *bench) {
