@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/queue"
@@ -113,6 +114,10 @@ func (a apart) Settings(ctx context.Context, name string) (queue.Settings, error
 
 func (a apart) Set(ctx context.Context, name string, change func(*queue.Settings)) (queue.Settings, error) {
 	return a.of(name).Set(ctx, name, change)
+}
+
+func (a apart) Turn(ctx context.Context, name, tenant string, n int) (int, time.Time, error) {
+	return a.of(name).Turn(ctx, name, tenant, n)
 }
 
 func (a apart) Retry(ctx context.Context, f queue.Filter) (int, error) {

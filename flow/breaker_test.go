@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -308,5 +309,42 @@ func TestBreakerByHand(t *testing.T) {
 		rest(time.Second)
 		s.balance(t)
 		stop()
+	})
+}
+
+// Who asks outside whether it may go on waits as long as that says, with what it has, and
+// does not hold up a stop.
+func TestMayAsksOutside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Delays: true, Parks: true}).add(messages(5)...)
+		var asked []int
+		var may atomic.Int64
+		var calls []string
+		begin := time.Now()
+		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Batch: 5,
+			May: func(_ context.Context, batch []*flow.Task) (int, time.Duration) {
+				asked = append(asked, len(batch))
+				return int(may.Load()), time.Minute
+			},
+			Work: each(func(_ context.Context, t *flow.Task) error {
+				calls = append(calls, fmt.Sprint(t.ID, " ", time.Since(begin).Round(time.Second)))
+				return nil
+			}).work})
+		rest(30 * time.Second)
+		may.Store(2)
+		rest(time.Minute)
+		if fmt.Sprint(asked) != "[5 5 3 1]" || len(calls) != 5 || !strings.HasSuffix(calls[0], " 1m0s") {
+			t.Errorf("asked for %v, called %v", asked, calls)
+		}
+		may.Store(0)
+		s.add(messages(1)...)
+		rest(time.Second)
+		before := time.Now()
+		if err := stop(); err != nil || time.Since(before) > time.Second {
+			t.Errorf("the stop took %v, %v", time.Since(before), err)
+		}
+		if len(s.ready) != 1 || len(calls) != 5 {
+			t.Errorf("%d went back, %v were called", len(s.ready), calls)
+		}
 	})
 }

@@ -121,6 +121,16 @@ func (l *lane) do(ctx context.Context) {
 func (l *lane) admit(ctx context.Context) ([]*Task, policy.Pass) {
 	e := l.e
 	n := l.together()
+	for e.p.May != nil {
+		may, wait := e.p.May(ctx, l.batch[:n])
+		if may > 0 {
+			n = min(may, n)
+			break
+		}
+		if !l.hold(ctx, max(wait, time.Millisecond), false) {
+			return l.giveBack(ctx, l.batch, 0), policy.Pass{}
+		}
+	}
 	if e.p.Limiter.Rate > 0 && !(l.turn(ctx) && l.hold(ctx, e.gate.take(e.p.Now(), n), false)) {
 		return l.giveBack(ctx, l.batch, 0), policy.Pass{}
 	}

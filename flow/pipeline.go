@@ -48,6 +48,10 @@ type Pipeline struct {
 	Limiter  policy.Limiter // one for all lanes; the zero value: no limit
 	PauseFor time.Duration  // rule Pause: nothing is tried for so long; 0: 1 min
 
+	// May is asked before each attempt how many of a batch, the first of it, may be worked on
+	// now; where it is none, after what wait to ask again. Errors are its own. Nil: all may.
+	May func(ctx context.Context, batch []*Task) (n int, wait time.Duration)
+
 	// Handouts is how often a message may be handed out without a try that failed: above
 	// it, it is dead before it is decoded, because it seems to kill whoever works on it.
 	// From half of it on it is worked on alone. 0: 100; below 0: no limit.

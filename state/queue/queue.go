@@ -83,6 +83,7 @@ type Whole interface {
 	Tuner
 	Mover
 	Meter
+	Turnstile
 }
 
 // A Tuner changes how queues work while they work, durably and for all instances.
@@ -123,6 +124,16 @@ type Meter interface {
 	// Tenants says the same for each tenant, up to max of them (0: 100): the deepest
 	// first of those that were looked at, of which there are ten times as many at the most.
 	Tenants(ctx context.Context, queue string, max int) ([]Depth, error)
+}
+
+// A Turnstile is for work that is no job of the queue and asks for the same as its jobs do:
+// a replay of those that died.
+type Turnstile interface {
+	// Turn answers how many of n things of a tenant may be worked on now: as many as the
+	// pause, the gate and the limits of rates would let the queue hand out. They use up these
+	// limits as jobs do. Where it is none, at is when to ask again; zero: when somebody lets
+	// the queue go on. A gate whose time is over lets all through.
+	Turn(ctx context.Context, queue, tenant string, n int) (may int, at time.Time, err error)
 }
 
 // Options tune a source of jobs; the zero value is ready to use.

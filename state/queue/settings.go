@@ -150,6 +150,13 @@ func (s *Settings) LimitOf(tenant string) Limit {
 // Keyed says whether a tenant's jobs are kept apart by their keys.
 func (s *Settings) Keyed() bool { return s.Fair == ByKey || s.Key != Limit{} }
 
+// Rates are the limits of rates that hold for jobs of a tenant: the queue's, the tenant's.
+func (s *Settings) Rates(tenant string) [2]Limit {
+	both := [2]Limit{s.Limit, s.LimitOf(tenant)}
+	both[0].AtOnce, both[1].AtOnce = 0, 0
+	return both
+}
+
 // Interval is the time for one job, in microseconds; 0: no limit of the rate.
 func (l Limit) Interval() float64 {
 	if l.PerSecond <= 0 {

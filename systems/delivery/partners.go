@@ -76,8 +76,8 @@ func (s *System) May(site string) []string {
 }
 
 // OpenCircuit leaves a partner alone for a time (0: a minute), in all instances. Its jobs
-// wait in its queue, which is paused, and lose no try. Dead letters that somebody replays
-// meanwhile are sent.
+// wait in its queue, which is paused, and lose no try, and so do dead letters that somebody
+// replays meanwhile.
 func (s *System) OpenCircuit(ctx context.Context, partner string, d time.Duration) error {
 	t, err := s.find(partner)
 	if err != nil {

@@ -50,7 +50,7 @@ func (s *System) sender(t *target) error {
 	t.gate = p.Source.(tidemill.Gater)
 	p.Work, p.Dead, p.Lanes = s.work(t, false), s.p.Letters, most
 	again := s.pipeline(ReplayOf(t.queue), s.p.Letters.Open(t.queue), n+1)
-	again.Work, again.Lanes = s.work(t, true), min(2, most)
+	again.Work, again.Lanes, again.May = s.work(t, true), min(2, most), s.mayReplay(t)
 	for _, p := range []*flow.Pipeline{&p, &again} {
 		p.Rules, p.Retry, p.Breaker, p.Batch = rules, t.Retry, t.Breaker, t.Items
 		if t.Items > 1 {
@@ -93,6 +93,34 @@ func (s *System) work(t *target, replay bool) func(flow.Env) flow.Work {
 		guard.Anew = func(*tidemill.Message) bool { return true }
 	}
 	return guard.Around(send)
+}
+
+// asksAgain is after what time a replay asks again at the latest: somebody may let its
+// partner's queue go on sooner than that says.
+const asksAgain = time.Second
+
+// mayReplay lets events of replays take turns among the jobs of their partner's queue: its
+// limits hold for them, and they wait while nothing of it is handed out.
+func (s *System) mayReplay(t *target) func(context.Context, []*flow.Task) (int, time.Duration) {
+	return func(ctx context.Context, batch []*flow.Task) (n int, wait time.Duration) {
+		for n < len(batch) {
+			same := 1
+			for n+same < len(batch) && batch[n+same].Tenant == batch[n].Tenant {
+				same++
+			}
+			may, at, err := s.p.Queues.Turn(ctx, t.queue, batch[n].Tenant, same)
+			if n += may; may == same {
+				continue
+			}
+			if wait = asksAgain; err != nil {
+				s.o.Log.WarnContext(ctx, "a replay waits", "partner", t.Name, "error", err)
+			} else if !at.IsZero() {
+				wait = min(at.Sub(s.o.Now()), wait)
+			}
+			break
+		}
+		return n, wait
+	}
 }
 
 // leaseOf is how long an entry in the ledger keeps others off: longer than a request lasts.

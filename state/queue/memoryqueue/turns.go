@@ -3,6 +3,7 @@ package memoryqueue
 import (
 	"cmp"
 	"container/heap"
+	"context"
 	"math"
 	"slices"
 	"time"
@@ -230,6 +231,32 @@ func (t *turn) allowed(limit queue.Limit, who subject, out, most int) int {
 		t.again = at
 	}
 	return n
+}
+
+// Turn implements queue.Turnstile.
+func (s *Store) Turn(ctx context.Context, name, tenant string, n int) (int, time.Time, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, time.Time{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, t := s.line(name), turn{now: s.o.Now()}
+	switch t.l = l; {
+	case l.settings.Paused:
+		return 0, time.Time{}, nil
+	case l.gate.closed && l.gate.until.After(t.now):
+		return 0, l.gate.until, nil
+	}
+	both, whose := l.settings.Rates(tenant), [2]subject{{}, theTenant(tenant)}
+	for i, limit := range both {
+		n = min(n, t.allowed(limit, whose[i], 0, n))
+	}
+	for i, limit := range both {
+		if n > 0 && limit.PerSecond > 0 {
+			l.spent[whose[i]] = limit.Spend(l.spent[whose[i]], n, t.now)
+		}
+	}
+	return n, t.again, nil
 }
 
 // charge counts a job that is handed out against all limits of its rate.

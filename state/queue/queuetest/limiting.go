@@ -34,6 +34,10 @@ var limiting = []promise{
 		"nothing else may come that would", 0, wakesForLimit},
 	{"lets a burst go after a pause, and no more",
 		"a pause saves up a little, not everything", 0, limitsBurst},
+	{"lets work of others take turns within its limits",
+		"a destination does not care whether it is asked by jobs or by a replay", 0, limitsOthers},
+	{"lets no work of others through a pause or a shut gate",
+		"a destination that is away is not asked by a replay either", 0, holdsOthers},
 }
 
 // during takes and delivers what it can every step for d, and counts it by what of says.
@@ -279,4 +283,54 @@ func limitsBurst(b *bench) {
 		}
 		b.sleep(time.Hour)
 	}
+}
+
+// turn asks for turns of another's work.
+func (b *bench) turn(tenant string, n, want int) (at time.Time) {
+	b.Helper()
+	may, at, err := b.whole().Turn(b.Context(), "q", tenant, n)
+	if err != nil || may != want {
+		b.Fatalf("of %d turns of %s it lets go %d (%v), want %d", n, tenant, may, err, want)
+	}
+	return at
+}
+
+func limitsOthers(b *bench) {
+	b.turn("t", 1000, 1000)
+	b.set(func(s *queue.Settings) {
+		s.Limit = queue.Limit{PerSecond: 0.01, Burst: 10, AtOnce: 20}
+		s.Tenants = map[string]queue.Limit{"t": {PerSecond: 0.01, Burst: 3, AtOnce: 1}, "free": {AtOnce: 1}}
+	})
+	b.add(queue.New, many(20, "free", 0)...)
+	b.turn("t", 5, 3)
+	now := b.now()
+	if at := b.turn("t", 1, 0); !b.within(at, now.Add(100*time.Second), now.Add(100*time.Second)) {
+		b.Errorf("the next turn is at %v, 100 s from %v", at, now)
+	}
+	b.turn("free", 5, 5) // bounds are of what is out
+	src := b.open("q")
+	b.set(func(s *queue.Settings) { s.Tenants["free"] = queue.Limit{}; s.Tenants["t"] = queue.Limit{} })
+	b.turn("t", 7, 7)
+	b.want(b.takeNow(src, 10), "free0/0", "free0/1", "free0/2")
+	b.turn("t", 7, 0)
+	b.sleep(1000 * time.Second)
+	b.turn("t", 20, 10)
+}
+
+func holdsOthers(b *bench) {
+	b.set(func(s *queue.Settings) { s.Paused = true })
+	if at := b.turn("t", 1, 0); !at.IsZero() {
+		b.Errorf("while it is paused the next turn is at %v", at)
+	}
+	b.set(func(s *queue.Settings) { s.Paused = false })
+	gate := b.open("q").(tidemill.Gater)
+	until := b.now().Add(10 * b.tick())
+	if err := gate.Gate(b.Context(), until, 1); err != nil {
+		b.Fatal(err)
+	}
+	if at := b.turn("t", 1, 0); !b.same(at, until) {
+		b.Errorf("the gate opens at %v, and the next turn is at %v", until, at)
+	}
+	b.sleep(11 * b.tick())
+	b.turn("t", 5, 5)
 }

@@ -150,6 +150,8 @@ var (
 	pageLua string
 	//go:embed move.lua
 	moveLua string
+	//go:embed turn.lua
+	turnLua string
 )
 
 // scripts. A Redis that is full runs those that make room.
@@ -166,6 +168,7 @@ var (
 	depthsScript   = script(room, jobsLua, waitingLua, leavingLua, sweepLua, depthsLua)
 	pageScript     = script(room, jobsLua, waitingLua, leavingLua, acceptLua, sweepLua, pageLua)
 	moveScript     = script(room, jobsLua, waitingLua, leavingLua, acceptLua, sweepLua, moveLua)
+	turnScript     = script(room, waitingLua, leavingLua, turnsLua, turnLua)
 )
 
 const room = "#!lua flags=allow-oom\n"

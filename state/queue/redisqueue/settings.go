@@ -3,6 +3,9 @@ package redisqueue
 import (
 	"context"
 	"encoding/json"
+	"math/rand/v2"
+	"strconv"
+	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/queue"
@@ -98,6 +101,23 @@ func (s *Store) set(ctx context.Context, name string, shard int, kept string, wa
 		return false, queue.NotEmpty(name)
 	}
 	return ok == 1, nil
+}
+
+// Turn implements queue.Turnstile: in any shard, each of which has its part of a limit.
+func (s *Store) Turn(ctx context.Context, name, tenant string, n int) (int, time.Time, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, time.Time{}, err
+	}
+	got, err := s.run(ctx, turnScript, rand.IntN(len(s.tags)), name, tenant, strconv.Itoa(n)).AsIntSlice()
+	switch {
+	case err != nil:
+		return 0, time.Time{}, failed(err, "take a turn in queue %q", name)
+	case len(got) != 2:
+		return 0, time.Time{}, reply("take a turn")
+	case got[0] > 0 || got[1] < 0:
+		return int(got[0]), time.Time{}, nil
+	}
+	return 0, s.now().Add(time.Duration(got[1]) * time.Millisecond), nil
 }
 
 // compiled is settings as the scripts read them.

@@ -1,6 +1,7 @@
 package sqlitequeue
 
 import (
+	"context"
 	"time"
 
 	"github.com/tidemill/tidemill/state/queue"
@@ -60,6 +61,33 @@ func (t *turn) allowed(limit queue.Limit, who subject, out, most int) int {
 		t.again = at
 	}
 	return n
+}
+
+// Turn implements queue.Turnstile.
+func (s *Store) Turn(ctx context.Context, name, tenant string, n int) (int, time.Time, error) {
+	l := s.find(name)
+	if l == nil || ctx.Err() != nil {
+		return n, time.Time{}, ctx.Err()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := turn{l: l, now: s.o.Now()}
+	switch {
+	case l.settings.Paused:
+		return 0, time.Time{}, nil
+	case l.gate.closed && l.gate.until.After(t.now):
+		return 0, l.gate.until, nil
+	}
+	both, whose := l.settings.Rates(tenant), [2]subject{{}, theTenant(tenant)}
+	for i, limit := range both {
+		n = min(n, t.allowed(limit, whose[i], 0, n))
+	}
+	for i, limit := range both {
+		if n > 0 {
+			l.spend(limit, whose[i], n, t.now)
+		}
+	}
+	return n, t.again, nil
 }
 
 // charge counts jobs that are handed out against all limits. mu is held.
