@@ -53,6 +53,8 @@ type Error struct {
 	Kind  Kind
 	After time.Duration // the destination's own wish for the next try; 0: none
 	Err   error
+	// Unasked says that the destination had no part in it: it is no failure of its own.
+	Unasked bool
 }
 
 // Fail makes an Error of that kind with a formatted message (%w wraps).

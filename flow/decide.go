@@ -147,6 +147,7 @@ func (l *lane) decide(t *Task, probe bool) policy.Rule {
 	e, err := l.e, t.err
 	kind := tidemill.KindOf(err)
 	rule := ruleOf(e.p.Rules, kind, t.harmless)
+	rule.Blames = rule.Blames && !unasked(err)
 	t.attempts = max(t.attempts, 1)
 	l.failures[min(kind, tidemill.Unknown)]++
 	t.set(ended, err, tidemill.Done)

@@ -181,6 +181,12 @@ func ruleOf(t policy.Table, k tidemill.Kind, harmless bool) policy.Rule {
 	return t.For(k)
 }
 
+// unasked says that the destination had no part in a failure.
+func unasked(err error) bool {
+	e, ok := errors.AsType[*tidemill.Error](err)
+	return ok && e.Unasked
+}
+
 // wish is when the destination itself wants the next try, in reason.
 func wish(err error) time.Duration {
 	if e, ok := errors.AsType[*tidemill.Error](err); ok {

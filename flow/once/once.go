@@ -252,11 +252,16 @@ func (w *guarded) admit(j *job) bool {
 			t.Skip(Duplicate)
 		}
 	case ledger.Held:
-		t.Fail(tidemill.Fail(tidemill.Unknown, "held in the ledger: %s", e.Err))
+		t.Fail(held(e))
 	default:
 		t.Again(w.Lease / 4)
 	}
 	return false
+}
+
+// held is the failure of a task whose work is held: nobody is asked to do it.
+func held(e *ledger.Entry) error {
+	return &tidemill.Error{Kind: tidemill.Unknown, Err: errors.New("held in the ledger: " + e.Err), Unasked: true}
 }
 
 // follow ends a task whose work another of the batch asked for too.
@@ -269,13 +274,14 @@ func (w *guarded) follow(j *job) {
 		}
 		j.task.Skip(Duplicate)
 	case ledger.Held:
-		j.task.Fail(tidemill.Fail(tidemill.Unknown, "held in the ledger: %s", j.first.entry.Err))
+		j.task.Fail(held(&j.first.entry))
 	default:
 		j.task.Again(w.Lease / 4)
 	}
 }
 
-// errBroken is the failure of work that began before and never ended.
+// errBroken is the failure of work that began before and never ended: of whoever was cut
+// off, not of whom it asked.
 var errBroken = errors.New("an earlier try was cut off: it may have happened")
 
 // work does the work of the jobs that were admitted and writes how it ended.
@@ -285,7 +291,7 @@ func (w *guarded) work(ctx context.Context, running []*job) (err error) {
 	for i, j := range running {
 		switch {
 		case j.entry.Broken && !w.Repeat:
-			j.task.Fail(&tidemill.Error{Kind: tidemill.Unknown, Err: errBroken})
+			j.task.Fail(&tidemill.Error{Kind: tidemill.Unknown, Err: errBroken, Unasked: true})
 		case max(began.Sub(w.asked), began.Round(0).Sub(w.asked.Round(0))) >= w.Lease/2: // it stood still, or the machine slept; nothing happened so far
 			j.task.Again(w.Lease / 4)
 		default:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
@@ -75,6 +76,33 @@ func TestProbesAreNobodysFailure(t *testing.T) {
 			if p := w.of("shop", fmt.Sprint("e", n), "gone"); p.State != delivery.StateDelivered {
 				t.Errorf("e%d is %+v", n, p)
 			}
+		}
+		w.balanced()
+	})
+}
+
+// What a crash of our own left unknown is held for a person, and is no failure of a partner
+// that is well.
+func TestACrashIsNotThePartnersFailure(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("p")}, func(w *world) {
+		var begun []*ledger.Entry
+		for n := range 10 {
+			begun = append(begun, &ledger.Entry{Key: fmt.Sprint("p/shop/e", n), Holder: "who was killed"})
+		}
+		if err := w.sent.Begin(context.Background(), begun, ledger.Begin{Lease: time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		rest(2 * time.Second)
+		for n := range begun {
+			w.add(delivery.High, "shop", fmt.Sprint("e", n), "purchase", `,"value":1`)
+		}
+		w.add(delivery.High, "shop", "new", "purchase", `,"value":1`)
+		rest(time.Second)
+		if p := w.of("shop", "e9", "p"); p.State != delivery.StateHeld {
+			t.Errorf("what was begun is %+v", p)
+		}
+		if p := w.of("shop", "new", "p"); p.State != delivery.StateDelivered || health(w, "p").Circuit != policy.Closed {
+			t.Errorf("another one is %+v, the circuit %v", p, health(w, "p").Circuit)
 		}
 		w.balanced()
 	})
