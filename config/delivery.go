@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -243,9 +244,11 @@ func list[T any](r *reader, path string, n ast.Node, into *[]T) {
 	}
 	for _, e := range seq.Values {
 		var v T
-		if err := yaml.NodeToValue(e, &v, yaml.DisallowUnknownField()); err != nil {
+		if err := yaml.NodeToValue(e, &v, yaml.DisallowUnknownField(), yaml.CustomUnmarshaler(wholeNumber)); err != nil {
 			if ye, ok := errors.AsType[yaml.Error](err); ok && ye.GetToken() != nil {
 				r.errs = append(r.errs, fmt.Errorf("%s:%d: %s: %s", r.path, ye.GetToken().Position.Line, path, ye.GetMessage()))
+			} else if number, ok := errors.AsType[notWhole](err); ok {
+				r.fail(e, "%s: %v", path, number)
 			} else {
 				r.fail(e, "%s: it cannot be read", path) // not the value: a key may stand there
 			}
@@ -254,3 +257,22 @@ func list[T any](r *reader, path string, n ast.Node, into *[]T) {
 		*into = append(*into, v)
 	}
 }
+
+// wholeNumber reads a number that has no fractions: those would be cut off silently.
+func wholeNumber(into *int, text []byte) error {
+	number := strings.Trim(strings.TrimSpace(string(text)), `"'`)
+	n, err := strconv.ParseInt(number, 0, strconv.IntSize)
+	if err != nil {
+		if _, err := strconv.ParseFloat(number, 64); err != nil {
+			number = "a value" // which may be a key
+		}
+		return notWhole(number)
+	}
+	*into = int(n)
+	return nil
+}
+
+// notWhole is what stands where a whole number is wanted.
+type notWhole string
+
+func (n notWhole) Error() string { return string(n) + " is no whole number, or too large a one" }

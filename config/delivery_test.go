@@ -81,6 +81,10 @@ func TestMistakesInSitesAndPartners(t *testing.T) {
 		{"a rule", "queues:\n    - {when: 'event.eventTyp', queue: low}", "eventTyp"},
 		{"a partner's name", "partners:\n    - {nam: x}", "tidemill.yaml:3"},
 		{"workers", "workers: 0", "delivery.workers"},
+		{"a fraction of a request", "partners:\n    - {name: x, endpoint: y, rateLimit: {requests: 0.9}}", "tidemill.yaml:3: delivery.partners: 0.9 is no whole number"},
+		{"a fraction of a retry", "partners:\n    - {name: x, endpoint: y, maxRetries: 1.5}", "1.5 is no whole number"},
+		{"a text as a number", "sites:\n    - {id: a, daily: canary}", "delivery.sites: a value is no whole number"},
+		{"too many a day", "sites:\n    - {id: a, daily: 99999999999999999999}", "too large"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := loadDelivery(t, "delivery:\n  "+c.text+"\n", nil)
