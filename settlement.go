@@ -41,6 +41,7 @@ type Settlement struct {
 	Burn    bool          // Again: it was a failed try (not: breaker open, limit, stop)
 	Kind    Kind          // of the failure, where there was one
 	Cause   string        // the failure, or the reason of a skip, in words
+	Answer  []byte        // of the dead: what the destination said, which a source that parks keeps; nil: nobody knows
 	Next    []*Message    // to be added in the same stroke; only where Traits.Forwards
 	Records Count         // what a message that stands for many became; zero: one, its Fate
 	Took    Took          // the source's answer

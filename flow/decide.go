@@ -151,7 +151,7 @@ func (l *lane) decide(t *Task, probe bool) policy.Rule {
 	t.attempts = max(t.attempts, 1)
 	l.failures[min(kind, tidemill.Unknown)]++
 	t.set(ended, err, tidemill.Done)
-	t.end.Kind, t.end.Cause = kind, err.Error()
+	t.end.Kind, t.end.Cause, t.end.Answer = kind, err.Error(), t.answer
 	switch rule.Do {
 	case policy.Skip:
 		t.end.Fate = tidemill.Skipped

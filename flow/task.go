@@ -36,6 +36,7 @@ type Task struct {
 	attempts int    // failed tries of this hand-out
 	probes   int    // failed probes of this hand-out
 	row      []byte // what the work made of it so far
+	answer   []byte // what the destination said
 	err      error
 	end      tidemill.Settlement
 }
@@ -59,7 +60,7 @@ func NewTask(m tidemill.Message) *Task {
 func (t *Task) begin() {
 	t.dropEmitted()
 	t.set(live, nil, tidemill.Done)
-	t.harmless, t.attempts, t.row = false, 0, nil
+	t.harmless, t.attempts, t.row, t.answer = false, 0, nil, nil
 	t.end.ID, t.end.Mark, t.end.Records = t.ID, t.Mark, tidemill.Count{}
 }
 
@@ -133,13 +134,17 @@ func (t *Task) Emitted() []*tidemill.Message { return t.end.Next }
 // has it, so that a replay need not do that again.
 func (t *Task) Row(b []byte) { t.row = b }
 
+// Answer is Row of what the destination said; nil: it said nothing. A source that parks its
+// dead keeps it too, beside what was said before.
+func (t *Task) Answer(b []byte) { t.row, t.answer = b, append([]byte{}, b...) }
+
 // Tally says what a message that stands for many became. A later Fail forgets it.
 func (t *Task) Tally(c tidemill.Count) { t.end.Records = c }
 
 func (t *Task) set(s state, err error, end tidemill.End) {
 	t.state, t.err, t.deferred, t.buried = s, err, false, false
 	t.end.End, t.end.Fate, t.end.Cause = end, tidemill.None, ""
-	t.end.After, t.end.Burn, t.end.Kind = 0, false, tidemill.NoKind
+	t.end.After, t.end.Burn, t.end.Kind, t.end.Answer = 0, false, tidemill.NoKind, nil
 }
 
 // giveBack ends the task unburnt, because time is up or its turn has not come.

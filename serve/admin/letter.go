@@ -63,10 +63,11 @@ type attempt struct {
 }
 
 type failure struct {
-	At    time.Time `json:"at"`
-	Kind  string    `json:"kind"`
-	Cause string    `json:"cause"`
-	Tries int       `json:"tries"`
+	At     time.Time       `json:"at"`
+	Kind   string          `json:"kind"`
+	Cause  string          `json:"cause"`
+	Tries  int             `json:"tries"`
+	Answer json.RawMessage `json:"answer,omitempty"` // of the destination to a replay
 }
 
 func show(l *deadletter.Letter, whole bool) letter {
@@ -89,11 +90,15 @@ func show(l *deadletter.Letter, whole bool) letter {
 	out.Original, out.OriginalBase64 = text(l.Original)
 	out.Fields = fields(&l.Message)
 	out.Attempts = attempts(queue.FailuresOf(&l.Message))
-	if json.Valid(l.Row) {
-		out.Row = l.Row
+	if row := l.Answer(); json.Valid(row) {
+		out.Row = row
 	}
 	for _, f := range l.History {
-		out.History = append(out.History, failure{f.At.UTC(), f.Kind.String(), f.Cause, f.Tries})
+		h := failure{f.At.UTC(), f.Kind.String(), f.Cause, f.Tries, nil}
+		if json.Valid(f.Answer) {
+			h.Answer = f.Answer
+		}
+		out.History = append(out.History, h)
 	}
 	return out
 }
@@ -196,7 +201,7 @@ func export(l *deadletter.Letter) exported {
 		out.Attempts += max(1, f.Tries)
 	}
 	var answer response
-	if json.Unmarshal(l.Row, &answer) == nil && answer.Status > 0 {
+	if json.Unmarshal(l.Answer(), &answer) == nil && answer.Status > 0 {
 		out.Response = &answer
 	}
 	return out

@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -67,6 +68,18 @@ type Failure struct {
 	Kind  tidemill.Kind `json:"kind"`
 	Cause string        `json:"cause"`
 	Tries int           `json:"tries"`
+	// Answer is what the destination said to a replay; empty: nothing, nil: see Letter.Answer.
+	Answer []byte `json:"answer,omitempty"`
+}
+
+// Answer is what the destination said the last time: to a replay, or what Row says of it.
+func (l *Letter) Answer() []byte {
+	for _, f := range slices.Backward(l.History) {
+		if f.Answer != nil {
+			return f.Answer
+		}
+	}
+	return l.Row
 }
 
 // State of a letter.

@@ -3,6 +3,7 @@ package deadletter
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -71,20 +72,33 @@ func Sum(pipeline, tenant, id string, head []byte, parts ...[]byte) uint64 {
 	return h.Sum64()
 }
 
-// historyVersion is the first byte of an encoded history. A new form gets a new number;
-// old ones stay readable.
-const historyVersion = 1
+// The first byte of an encoded history says its form. A new one gets a new number; old ones
+// stay readable, and what has no answers is still written as it always was.
+const (
+	historyVersion  = 1
+	historyAnswered = 2 // has answers to replays
+)
 
 // EncodeHistory writes failures as backends keep them, with a checksum of their own: they
 // change, the message does not.
 func EncodeHistory(fs []Failure) []byte {
 	b := []byte{historyVersion}
+	if slices.ContainsFunc(fs, func(f Failure) bool { return f.Answer != nil }) {
+		b[0] = historyAnswered
+	}
 	b = binary.AppendUvarint(b, uint64(len(fs)))
 	for _, f := range fs {
 		b = binary.AppendVarint(b, wire.Millis(f.At))
 		b = append(b, byte(f.Kind))
 		b = wire.AppendString(b, f.Cause)
 		b = binary.AppendUvarint(b, uint64(f.Tries))
+		switch {
+		case b[0] == historyVersion:
+		case f.Answer == nil:
+			b = append(b, 0)
+		default:
+			b = wire.AppendString(append(b, 1), f.Answer)
+		}
 	}
 	return binary.LittleEndian.AppendUint64(b, xxhash.Sum64(b))
 }
@@ -96,13 +110,18 @@ func DecodeHistory(b []byte) ([]Failure, error) {
 		return nil, wire.ErrDamaged
 	}
 	r := wire.NewReader(b[:n])
-	if r.Byte() != historyVersion {
+	form := r.Byte()
+	if form != historyVersion && form != historyAnswered {
 		return nil, wire.ErrDamaged
 	}
 	k := r.Count()
 	fs := make([]Failure, 0, k)
 	for range k {
-		fs = append(fs, Failure{At: wire.Instant(r.Varint()), Kind: tidemill.Kind(r.Byte()), Cause: string(r.Bytes()), Tries: int(r.Uvarint())})
+		f := Failure{At: wire.Instant(r.Varint()), Kind: tidemill.Kind(r.Byte()), Cause: string(r.Bytes()), Tries: int(r.Uvarint())}
+		if form == historyAnswered && r.Byte() != 0 {
+			f.Answer = append([]byte{}, r.Bytes()...)
+		}
+		fs = append(fs, f)
 	}
 	return fs, r.End()
 }

@@ -72,6 +72,9 @@ func (r *Record) Put(l *tidemill.Letter) (changed, another bool) {
 	if r.Damaged != "" || !bytes.Equal(r.Payload, l.Message.Payload) {
 		r.Edited, r.Original = time.Time{}, nil // another message than the one that was edited
 	}
+	if slices.ContainsFunc(r.History, func(f Failure) bool { return f.Answer != nil }) {
+		f.Answer = append([]byte{}, l.Row...) // it is newer than those
+	}
 	r.Message = Copy(l.Message)
 	r.Row = bytes.Clone(l.Row)
 	r.Damaged = ""
@@ -177,7 +180,7 @@ func (r *Record) Settle(s *tidemill.Settlement, now time.Time) (gone bool) {
 		}
 	case s.Fate == tidemill.Dead:
 		r.Replays++
-		r.die(Failure{At: Instant(now), Kind: s.Kind, Cause: cut(s.Cause), Tries: r.Burnt + 1})
+		r.die(Failure{At: Instant(now), Kind: s.Kind, Cause: cut(s.Cause), Tries: r.Burnt + 1, Answer: bytes.Clone(s.Answer)})
 	default:
 		return true
 	}

@@ -106,3 +106,28 @@ func TestReplaysWaitForThePartner(t *testing.T) {
 		})
 	}
 }
+
+// A letter shows the newest answer, and the cause that goes with it.
+func TestALetterHasTheNewestAnswer(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("p", func(p *partner.Partner) { p.Items.List, p.Items.Failed = "body.results", "item != 0" })}, func(w *world) {
+		died(w, "p", 1)
+		for _, c := range []struct {
+			status     int
+			text, want string
+		}{
+			{422, "still no", `{"status":422,"body":"still no"}`},
+			{200, `{"results":[1]}`, `{"status":200,"body":"{\"results\":[1]}"}`},
+			{0, "", ""},
+		} {
+			w.answers("p", status(c.status, c.text))
+			replay(w, "p", 1)
+			rest(time.Minute)
+			for l, err := range w.letters.List(context.Background(), deadletter.Filter{}) {
+				if err != nil || string(l.Answer()) != c.want || l.State != deadletter.Held {
+					t.Errorf("after %d: %q, %s, %v", c.status, l.Answer(), l.Cause, err)
+				}
+			}
+		}
+		w.balanced()
+	})
+}

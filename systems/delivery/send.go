@@ -148,14 +148,14 @@ func (t *target) send(ctx context.Context, batch []*flow.Item[struct{}]) error {
 	if partly, ok := errors.AsType[*tidemill.Partial](err); ok {
 		for _, f := range partly.Failed {
 			if f.Index >= 0 && f.Index < len(batch) {
-				batch[f.Index].Row(response(f.Err))
+				batch[f.Index].Answer(response(f.Err))
 			}
 		}
 		return err
 	}
 	row := response(err)
 	for _, it := range batch {
-		it.Row(row)
+		it.Answer(row)
 	}
 	return err
 }

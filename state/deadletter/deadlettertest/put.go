@@ -111,7 +111,7 @@ var putCases = []testcase{
 			!x.First.Equal(first.First) || !x.Last.Equal(l.At) {
 			t.Errorf("got %+v", x)
 		}
-		if len(x.History) != 2 || x.History[0] != first.History[0] || x.History[1].Cause != "wrong" {
+		if len(x.History) != 2 || !reflect.DeepEqual(x.History[0], first.History[0]) || x.History[1].Cause != "wrong" {
 			t.Errorf("history %+v", x.History)
 		}
 		f.books(t, tidemill.Books{Accepted: 3, Pending: 2, Settled: tidemill.Count{Skipped: 1}}) // the source has three dead

@@ -67,6 +67,32 @@ var replayCases = []testcase{
 		empty(t, s)
 		f.replay(t, deadletter.Filter{Pipeline: "p", Max: 2}, 2)
 	}},
+	{name: "keeps what the destination said to each replay", reason: "the newest answer says what to mend, not the first", do: func(t *testing.T, f fixture) {
+		l := f.letter("id", 0)
+		l.Row = []byte("at first")
+		f.put(t, l)
+		s := f.Store.Open("p")
+		for _, answer := range [][]byte{nil, []byte("then"), {}, []byte("at last")} {
+			f.replay(t, deadletter.Filter{}, 1)
+			m := receive(t, s, 1)[0]
+			settle(t, s, m, tidemill.Settlement{Fate: tidemill.Dead, Answer: answer}, tidemill.Applied)
+		}
+		got := f.list(t, deadletter.Filter{})[0]
+		var said []string
+		for _, h := range got.History {
+			said = append(said, fmt.Sprintf("%q %v", h.Answer, h.Answer == nil))
+		}
+		if want := `["" true "" true "then" false "" false "at last" false]`; fmt.Sprint(said) != want || string(got.Answer()) != "at last" || string(got.Row) != "at first" {
+			t.Errorf("it said %v, %q, want %v", said, got.Answer(), want)
+		}
+		l.Row = []byte("to a job")
+		f.clock.Advance(time.Second)
+		l.At = f.clock.Now()
+		f.put(t, l)
+		if got := f.list(t, deadletter.Filter{})[0]; string(got.Answer()) != "to a job" {
+			t.Errorf("after it died once more: %q", got.Answer())
+		}
+	}},
 	{name: "does not ask twice for what is replaying", reason: "a double click is one replay", do: func(t *testing.T, f fixture) {
 		f.fill(t, 2)
 		f.replay(t, deadletter.Filter{Max: 1}, 1)
