@@ -62,6 +62,9 @@ type Options struct {
 	// ids are what Encode called them. It is asked where the request itself was taken. An
 	// error: nobody can tell, for any of them.
 	Items func(a *Answer, ids []string) ([]Verdict, error)
+	// Turn returns when a request may go, and is asked before each: those of a batch that is
+	// sent again in halves too. An error: it does not go. Nil: all may.
+	Turn func(ctx context.Context) error
 	// Observe is told of every request, after it. It keeps nothing of its arguments.
 	Observe func(ctx context.Context, batch []*tidemill.Message, a Attempt)
 

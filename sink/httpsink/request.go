@@ -60,6 +60,11 @@ func (w *write) exchange(ctx context.Context, items []item, a *Answer) ([]error,
 	body := w.assemble(items)
 	key := keyOf(items)
 	for renewed := false; ; renewed = true {
+		if s.o.Turn != nil {
+			if err := s.o.Turn(ctx); err != nil {
+				return nil, err
+			}
+		}
 		again, err := w.once(ctx, body, key, a)
 		if err != nil {
 			return nil, err

@@ -56,7 +56,7 @@ type Parts struct {
 	Letters  deadletter.Store
 	Sent     ledger.Store // of what is sent once: (event, partner)
 	Partners []partner.Partner
-	Env      partner.Env // to build them with; Key and Observe are the system's
+	Env      partner.Env // to build them with; Key, Turn and Observe are the system's
 }
 
 // Options tune the system; the zero value is ready to use.
@@ -138,7 +138,8 @@ func (s *System) target(described partner.Partner) error {
 	t := &target{queue: QueueOf(described.Name)}
 	t.health.now = s.o.Now
 	env := s.p.Env
-	env.Key, env.Observe, env.Now = EventOf, t.health.observe, s.o.Now
+	t.requests.now = s.o.Now
+	env.Key, env.Turn, env.Observe, env.Now = EventOf, t.requests.wait, t.health.observe, s.o.Now
 	built, err := described.Build(env)
 	if err != nil {
 		return err

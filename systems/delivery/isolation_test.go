@@ -140,3 +140,34 @@ func TestAPartnerThatWasTakenOut(t *testing.T) {
 		}
 	})
 }
+
+// A batch that was refused is sent again in halves, to find the one that is wrong: no faster
+// than the partner allows.
+func TestARefusedBatchKeepsToTheLimit(t *testing.T) {
+	batch := func(p *partner.Partner) {
+		p.Batch = partner.Batch{Items: 50, Head: "[", Tail: "]"}
+		p.RateLimit = partner.RateLimit{Requests: 2, Window: 1}
+	}
+	in(t, delivery.Options{}, []partner.Partner{to("p", batch)}, func(w *world) {
+		w.answers("p", func(_ *http.Request, body string) (int, string) {
+			if strings.Contains(body, `"e7"`) {
+				return http.StatusBadRequest, "one of them is wrong"
+			}
+			return http.StatusOK, ""
+		})
+		for i := range 50 {
+			w.add(delivery.Standard, "shop", fmt.Sprint("e", i), "page_view", "")
+		}
+		rest(time.Minute)
+		got := w.requests("p")
+		if h := health(w, "p"); h.Dead != 1 || h.Depth() != 0 || len(got) < 8 {
+			t.Fatalf("%d requests: %+v", len(got), h)
+		}
+		for i := range got[:len(got)-4] {
+			if d := got[i+4].at.Sub(got[i].at); d < time.Second {
+				t.Errorf("5 requests within %v", d)
+			}
+		}
+		w.balanced()
+	})
+}

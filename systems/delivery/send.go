@@ -138,9 +138,6 @@ func (t *target) send(ctx context.Context, batch []*flow.Item[struct{}]) error {
 	for i, it := range batch {
 		ms[i] = &it.Message
 	}
-	if err := t.requests.wait(ctx, t.health.now()); err != nil {
-		return err
-	}
 	err := t.Sink.Write(ctx, ms)
 	if err == nil {
 		return nil
@@ -163,17 +160,18 @@ func (t *target) send(ctx context.Context, batch []*flow.Item[struct{}]) error {
 // requests bounds how many requests a second this process makes, where a request is not a
 // message: the queue's limit, which all instances share, counts messages.
 type requests struct {
+	now    func() time.Time
 	mu     sync.Mutex     // guards what the bucket holds
 	bucket *policy.Bucket // nil: no bound
 }
 
 // wait returns when the next request may go. An error is the end of ctx.
-func (r *requests) wait(ctx context.Context, now time.Time) error {
+func (r *requests) wait(ctx context.Context) error {
 	if r.bucket == nil {
 		return nil
 	}
 	r.mu.Lock()
-	d := r.bucket.Take(now, 1)
+	d := r.bucket.Take(r.now(), 1)
 	r.mu.Unlock()
 	if d <= 0 {
 		return nil

@@ -25,6 +25,8 @@ type Env struct {
 	Secret func(variable string) (tidemill.Secret, bool)
 	// Key names a message to the partner, the same for all attempts and replays; nil: its ID.
 	Key func(*tidemill.Message) string
+	// Turn returns when a request may go; an error: it does not. Nil: at once.
+	Turn func(ctx context.Context) error
 	// Observe is told of every request, after it. It keeps nothing of its arguments.
 	Observe func(ctx context.Context, batch []*tidemill.Message, a httpsink.Attempt)
 	// Deduplicated says that somebody makes sure of single delivery otherwise, for all
@@ -125,7 +127,7 @@ func (p *Partner) options(e *Env, guard *httpguard.Guard) (o httpsink.Options, e
 	o = httpsink.Options{
 		Name: p.Name, Method: p.Method, KeyHeader: p.KeyHeader, Key: e.Key, Timeout: p.Timeout,
 		Batch:   httpsink.Batch{Items: p.Batch.Items, Bytes: p.Batch.Bytes, Head: []byte(p.Batch.Head), Between: []byte(p.Batch.Between), Tail: []byte(p.Batch.Tail)},
-		Observe: e.Observe, Now: e.Now,
+		Observe: e.Observe, Turn: e.Turn, Now: e.Now,
 		Idempotent: e.Deduplicated || p.Idempotent != nil && *p.Idempotent,
 	}
 	auth, more, err := p.Auth.build(e, guard, func(s string) (string, error) { return placed(s, p.Settings, url.PathEscape) })
