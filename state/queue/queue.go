@@ -132,7 +132,8 @@ type Turnstile interface {
 	// Turn answers how many of n things of a tenant may be worked on now: as many as the
 	// pause, the gate and the limits of rates would let the queue hand out. They use up these
 	// limits as jobs do. Where it is none, at is when to ask again; zero: when somebody lets
-	// the queue go on. A gate whose time is over lets all through.
+	// the queue go on. A gate whose time is over lets all through. Of 0 things at is the
+	// gate's time alone.
 	Turn(ctx context.Context, queue, tenant string, n int) (may int, at time.Time, err error)
 }
 

@@ -96,6 +96,7 @@ type target struct {
 	gate   tidemill.Gater // of its queue
 	scale  scaling
 	health health
+	alone  time.Time // until when this instance alone leaves it alone, of obey's
 
 	requests requests
 }
@@ -190,7 +191,7 @@ func (s *System) loops() []flow.Loop {
 		_, err := s.p.Sent.Expire(ctx, s.o.Now().Add(-s.o.Keep), 10_000)
 		return err
 	}}}
-	loops = append(loops, flow.Loop{Name: "circuits opened by hand", Every: time.Second, Do: s.closeInTime})
+	loops = append(loops, flow.Loop{Name: "circuits", Every: time.Second, Do: s.obey})
 	for _, t := range s.targets {
 		loops = append(loops, flow.Loop{Name: "workers of " + t.Name, Every: time.Second, Do: func(context.Context) error { return t.resize(s.o.Log) }})
 	}

@@ -110,7 +110,13 @@ func (s *System) delivery(ctx context.Context, e *EventStatus, t *target) (*Part
 	if l != nil && (j == nil || !j.Added.After(l.Last)) { // a letter is the fate, also before its job has ended, but not of a job that was retried since
 		p.dead(l)
 		e.Type = l.Type
-		return p, nil
+		if l.State == deadletter.Replaying {
+			var held string
+			if held, err = s.holds(ctx, t); held != "" {
+				p.State, p.Why = StateWaiting, "to be replayed: "+held
+			}
+		}
+		return p, err
 	}
 	if j == nil {
 		return nil, nil
@@ -132,9 +138,14 @@ func (s *System) delivery(ctx context.Context, e *EventStatus, t *target) (*Part
 		p.State, p.Why = StateSettled, "its dead letter was replayed or discarded; it died of: "+j.Cause
 	}
 	if j.State.Held() {
-		p.Why, err = s.why(ctx, j, t.waits(s.o.Now()))
+		held, err := s.holds(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		p.Why, err = s.why(ctx, j, held)
+		return p, err
 	}
-	return p, err
+	return p, nil
 }
 
 // dead says what a letter says. Of the tries of a replay the last is known.
@@ -171,10 +182,8 @@ func (s *System) why(ctx context.Context, j *queue.Job, held string) (string, er
 	switch {
 	case j.State == queue.Leased:
 		return "", nil
-	case settings.Paused && !settings.PausedUntil.IsZero():
-		return fmt.Sprintf("the circuit is open until %s: opened by hand", settings.PausedUntil.UTC().Format(time.RFC3339)), nil
 	case settings.Paused:
-		return fmt.Sprintf("queue %s is paused", j.To), nil
+		return pausedText(j.To, &settings), nil
 	case held != "":
 		return held, nil
 	case j.State == queue.Delayed && j.Cause != "":
@@ -187,6 +196,14 @@ func (s *System) why(ctx context.Context, j *queue.Job, held string) (string, er
 		return fmt.Sprintf("its turn has not come; the queue's limit is %s", limitText(settings.Limit)), nil
 	}
 	return "its turn has not come", nil
+}
+
+// pausedText says why a paused queue hands out nothing.
+func pausedText(name string, s *queue.Settings) string {
+	if s.PausedUntil.IsZero() {
+		return fmt.Sprintf("queue %s is paused", name)
+	}
+	return fmt.Sprintf("the circuit is open until %s: opened by hand", s.PausedUntil.UTC().Format(time.RFC3339))
 }
 
 func limitText(l queue.Limit) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -103,6 +104,41 @@ func TestACrashIsNotThePartnersFailure(t *testing.T) {
 		}
 		if p := w.of("shop", "new", "p"); p.State != delivery.StateDelivered || health(w, "p").Circuit != policy.Closed {
 			t.Errorf("another one is %+v, the circuit %v", p, health(w, "p").Circuit)
+		}
+		w.balanced()
+	})
+}
+
+// What one instance found away is away for all: each says so, and each can close it.
+func TestACircuitIsThatOfAllInstances(t *testing.T) {
+	ps := []partner.Partner{to("p")}
+	in(t, delivery.Options{}, ps, func(w *world) {
+		w.answers("p", status(503, ""))
+		for n := range 5 {
+			w.add(delivery.Standard, "shop", fmt.Sprint("e", n), "page_view", "")
+		}
+		rest(time.Second)
+		first := w.second(delivery.Options{}, ps)
+		rest(5 * time.Second)
+		if h := health(w, "p"); h.Circuit != policy.Open || h.Until.IsZero() || h.Why == "" {
+			t.Errorf("the second says %+v", h)
+		}
+		if p := w.of("shop", "e0", "p"); !strings.Contains(p.Why, "circuit is open until") {
+			t.Errorf("of an event the second says %+v", p)
+		}
+		if away, err := w.sys.Away(context.Background()); away["p"] != policy.Open || err != nil {
+			t.Errorf("away: %v, %v", away, err)
+		}
+		w.answers("p", nil)
+		if err := w.sys.CloseCircuit(context.Background(), "p"); err != nil {
+			t.Fatal(err)
+		}
+		rest(3 * time.Second)
+		if away, err := first.Away(context.Background()); len(away) > 0 || err != nil {
+			t.Errorf("the second closed it, and of the first is away %v, %v", away, err)
+		}
+		if p := w.of("shop", "e4", "p"); p.State != delivery.StateDelivered {
+			t.Errorf("%+v", p)
 		}
 		w.balanced()
 	})

@@ -60,7 +60,26 @@ func (s *System) stands(ctx context.Context, t *target, h *PartnerHealth) error 
 	if is.Paused && !is.PausedUntil.IsZero() {
 		h.Circuit, h.Until, h.Why, h.Paused = policy.Open, is.PausedUntil, "opened by hand", false
 	}
+	if err != nil || h.Circuit != policy.Closed || !h.Until.IsZero() {
+		return err
+	}
+	until, err := s.shut(ctx, t)
+	if !until.IsZero() {
+		h.Circuit, h.Until, h.Why = policy.Open, until, elsewhere
+	}
 	return err
+}
+
+// elsewhere is why a partner is left alone that this instance did not find away.
+const elsewhere = "another instance has found it away, or this one before it was started anew"
+
+// shut is until when all instances leave a partner alone; zero: they do not.
+func (s *System) shut(ctx context.Context, t *target) (time.Time, error) {
+	_, until, err := s.p.Queues.Turn(ctx, t.queue, "", 0)
+	if !until.After(s.o.Now()) {
+		return time.Time{}, err
+	}
+	return until, err
 }
 
 // May names the partners that events of a site may go to, as far as that is known before
@@ -118,11 +137,15 @@ func goOn(q *queue.Settings) {
 	}
 }
 
-// closeInTime lets queues go on whose circuit was opened by hand for a time that is over.
-func (s *System) closeInTime(ctx context.Context) error {
+// obey does to circuits what holds for all instances: queues go on whose circuit was opened
+// by hand for a time that is over, and this instance's are closed that another has closed.
+func (s *System) obey(ctx context.Context) error {
 	for _, t := range s.targets {
 		is, err := s.p.Queues.Settings(ctx, t.queue)
 		if err != nil {
+			return err
+		}
+		if err := s.closeAsOthers(ctx, t, is.Paused); err != nil {
 			return err
 		}
 		if is.PausedUntil.IsZero() || s.o.Now().Before(is.PausedUntil) {
@@ -154,7 +177,26 @@ func (s *System) find(partner string) (*target, error) {
 	return nil, fmt.Errorf("partner %q: %w; there are: %s", partner, ErrNoPartner, strings.Join(names, ", "))
 }
 
-// waits says why nothing of a partner's queue is handed out now; empty: it is.
+// holds says why nothing goes to a partner now; empty: it does.
+func (s *System) holds(ctx context.Context, t *target) (string, error) {
+	is, err := s.p.Queues.Settings(ctx, t.queue)
+	if err != nil {
+		return "", err
+	}
+	if is.Paused {
+		return pausedText(t.queue, &is), nil
+	}
+	if why := t.waits(s.o.Now()); why != "" {
+		return why, nil
+	}
+	until, err := s.shut(ctx, t)
+	if until.IsZero() {
+		return "", err
+	}
+	return fmt.Sprintf("the circuit is open until %s: %s", until.UTC().Format(time.RFC3339), elsewhere), nil
+}
+
+// waits says why this instance hands out nothing of a partner's queue now; empty: it does.
 func (t *target) waits(now time.Time) string {
 	st := t.live.Stats()
 	switch {
@@ -168,4 +210,27 @@ func (t *target) waits(now time.Time) string {
 		return fmt.Sprintf("the partner asked for less until %s", st.Until.UTC().Format(time.RFC3339))
 	}
 	return ""
+}
+
+// closeAsOthers closes the circuit of this instance where the gate of the queue was opened
+// since: it has been told of the circuit when that is seen twice.
+func (s *System) closeAsOthers(ctx context.Context, t *target, paused bool) error {
+	until := t.live.Stats().Until
+	if paused || !until.After(s.o.Now()) {
+		t.alone = time.Time{}
+		return nil
+	}
+	shut, err := s.shut(ctx, t)
+	switch {
+	case err != nil:
+		return err
+	case !shut.IsZero():
+		t.alone = time.Time{}
+	case until.Equal(t.alone):
+		t.live.Reset()
+		t.replay.Reset()
+	default:
+		t.alone = until
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package delivery_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,6 +96,9 @@ func TestReplaysWaitForThePartner(t *testing.T) {
 				rest(20 * time.Second)
 				if n := len(w.requests("p")) - before; n != 0 {
 					t.Errorf("%d requests meanwhile", n)
+				}
+				if p := w.of("shop", "e0", "p"); p.State != delivery.StateWaiting || !strings.Contains(p.Why, "to be replayed: ") {
+					t.Errorf("meanwhile %+v", p)
 				}
 				wake()
 				rest(time.Minute)

@@ -155,6 +155,16 @@ func (w *world) start(o delivery.Options, ps []partner.Partner) {
 	w.startOn(w.sent, o, ps)
 }
 
+// second begins another instance beside the first, which is stopped with it.
+func (w *world) second(o delivery.Options, ps []partner.Partner) (first *delivery.System) {
+	w.Helper()
+	first, stop := w.sys, w.stop
+	w.start(o, ps)
+	own := w.stop
+	w.stop = func() { own(); stop() }
+	return first
+}
+
 // startOn is start with another ledger.
 func (w *world) startOn(sent ledger.Store, o delivery.Options, ps []partner.Partner) {
 	w.Helper()

@@ -331,6 +331,13 @@ func holdsOthers(b *bench) {
 	if at := b.turn("t", 1, 0); !b.same(at, until) {
 		b.Errorf("the gate opens at %v, and the next turn is at %v", until, at)
 	}
+	if at := b.turn("t", 0, 0); !b.same(at, until) {
+		b.Errorf("the gate opens at %v, it says %v", until, at)
+	}
+	b.set(func(s *queue.Settings) { s.Limit = queue.Limit{PerSecond: 0.01, Burst: 5} })
 	b.sleep(11 * b.tick())
 	b.turn("t", 5, 5)
+	if at := b.turn("t", 0, 0); !at.IsZero() {
+		b.Errorf("the gate is open, it says %v", at)
+	}
 }

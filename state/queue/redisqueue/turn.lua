@@ -5,6 +5,7 @@ local q, n = open(ARGV[2], false), tonumber(ARGV[4])
 if not q then return {n, 0} end
 if q.c.paused then return {0, -1} end
 if q.gate > now then return {0, q.gate - now} end
+if n == 0 then return {0, -1} end
 if q.c.limit then hold(q, {'q'}, {q.c.limit}) end
 prepare(q, {ARGV[3]})
 local rated = {}
