@@ -119,7 +119,7 @@ func bounds() []bound {
 	for v, want := range map[string]string{`"a"`: "", quoted(text(100)): "", `"A-Z_09"`: "", quoted(text(101)): "siteId: has 101", `""`: "siteId: has 0", `"a.b"`: "siteId: does not", `"a b"`: "siteId: does not", `"ä"`: "siteId: does not", `null`: "siteId: is missing", `{}`: "siteId: is an object"} {
 		replace("siteId", v, want)
 	}
-	for v, want := range map[string]string{"2026-11-21T19:00:00Z": "", "2026-11-21T19:00:00.123456789+23:59": "", "2024-02-29T00:00:00-00:00": "", "2016-12-31T23:59:60Z": "",
+	for v, want := range map[string]string{"2026-11-21T19:00:00Z": "", "2026-11-21T19:00:00.123456789+23:59": "", "2024-02-29T00:00:00-00:00": "", "2016-12-31T23:59:60Z": "", "1970-01-01T00:00:00Z": "", "1969-12-31T23:59:59Z": "timestamp: does not", "0000-01-01T00:00:00Z": "timestamp: does not",
 		"2026-11-21T19:00:00": "timestamp: has 19", "2026-11-21 19:00:00Z": "timestamp: does not", "2026-13-01T00:00:00Z": "timestamp: does not", "2026-11-21T24:00:00Z": "timestamp: does not",
 		"2026-11-21T19:60:00Z": "timestamp: does not", "2026-11-21T19:00:61Z": "timestamp: does not", "2026-11-21T19:00:00.Z": "timestamp: does not", "2026-11-21T19:00:00+0100": "timestamp: does not",
 		"2026-11-21T19:00:00+24:00": "timestamp: does not", "2026-11-21t19:00:00z": "timestamp: does not", "2026-11-00T19:00:00Z": "timestamp: does not", "2026-00-21T19:00:00Z": "timestamp: does not", "2026-11-21T19:00:00,5Z": "timestamp: does not"} {

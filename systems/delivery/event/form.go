@@ -37,8 +37,8 @@ var (
 	printable = form{1, 255, "1 to 255 printable characters", `^[^\p{C}\p{Zl}\p{Zp}]{1,255}$`, "",
 		func(b []byte) bool { return CheckKey(string(b)) }}
 	uuidText = form{36, 36, "a UUID", `^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`, "uuid", isUUID}
-	instant  = form{20, 64, "a time as in RFC 3339, such as 2026-11-21T19:00:00.000Z",
-		`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]{1,30})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`, "date-time",
+	instant  = form{20, 64, "a time as in RFC 3339, not before 1970, such as 2026-11-21T19:00:00.000Z",
+		`^(19[7-9][0-9]|[2-9][0-9]{3})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]{1,30})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`, "date-time",
 		func(b []byte) bool { _, ok := parseTime(b); return ok }}
 )
 
@@ -133,7 +133,7 @@ func major(b []byte) (n int, ok bool) {
 }
 
 // parseTime reads RFC 3339, in capitals and with any number of decimals up to 30, of which
-// nine count. A leap second is the second after it.
+// nine count. A leap second is the second after it. Partners count from 1970.
 func parseTime(b []byte) (time.Time, bool) {
 	if len(b) < len("2006-01-02T15:04:05Z") || b[4] != '-' || b[7] != '-' || b[10] != 'T' || b[13] != ':' || b[16] != ':' {
 		return time.Time{}, false
@@ -149,6 +149,9 @@ func parseTime(b []byte) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	year := y1*100 + y2
+	if year < 1970 {
+		return time.Time{}, false
+	}
 	if day > 28 && day > time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day() {
 		return time.Time{}, false
 	}

@@ -150,7 +150,7 @@ func asNumber(v any) (any, error) {
 func asTime(v any) (time.Time, error) {
 	switch v := v.(type) {
 	case string:
-		t, err := time.Parse(time.RFC3339, v)
+		t, err := instant(v)
 		if err != nil || t.Year() < 1970 || t.Year() > 9999 {
 			return time.Time{}, errors.New("it is no time in RFC 3339")
 		}
@@ -165,6 +165,16 @@ func asTime(v any) (time.Time, error) {
 		}
 	}
 	return time.Time{}, errors.New("it is no time in RFC 3339 nor in Unix seconds")
+}
+
+// instant reads RFC 3339. A leap second is the second after it, as at the door.
+func instant(s string) (time.Time, error) {
+	const upTo = len("2006-01-02T15:04:")
+	if len(s) > upTo+2 && s[upTo:upTo+2] == "60" {
+		t, err := time.Parse(time.RFC3339, s[:upTo]+"59"+s[upTo+2:])
+		return t.Add(time.Second), err
+	}
+	return time.Parse(time.RFC3339, s)
 }
 
 func replace(p ...any) (any, error) {

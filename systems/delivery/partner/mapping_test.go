@@ -43,6 +43,7 @@ func TestMapping(t *testing.T) {
 		{"microseconds", `micros(event.timestamp)`, `1768471200500000`},
 		{"milliseconds", `millis(event.timestamp)`, `1768471200500`},
 		{"seconds", `unix(event.timestamp)`, `1768471200`},
+		{"a leap second", `rfc3339("2016-12-31T23:59:60.5Z")`, `"2017-01-01T00:00:00.5Z"`},
 		{"a time of seconds", `rfc3339(1768471200)`, `"2026-01-15T10:00:00Z"`},
 		{"pick", `pick(event.items, {"item": "id", "p": "price", "n": "name"})`, `[{"item":"a","p":1.5},{"item":"b"}]`},
 		{"pick of nothing", `pick(event.consent, {"a": "b"})`, ``},
