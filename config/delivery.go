@@ -196,12 +196,20 @@ func (c *Loaded) checkDelivery(ok func(good bool, path string)) (errs []error) {
 	between(d.LowFrom, 1, many, "low_from")
 	between(d.PublicRate, 0, many, "public_rate")
 	between(d.RedisPort, 1, 65535, "redis_port")
+	whose := map[project.Hash]string{} // a key names one site
 	for i := range d.Sites {
 		if err := d.Sites[i].check(d.Sites[:i]); err != nil {
 			errs = append(errs, fmt.Errorf("delivery.sites: %w", err))
 		}
-		if _, err := c.SiteKeys(&d.Sites[i]); err != nil {
+		keys, err := c.SiteKeys(&d.Sites[i])
+		if err != nil {
 			errs = append(errs, fmt.Errorf("delivery.sites: %w", err))
+		}
+		for _, k := range keys {
+			if other, known := whose[k]; known && other != d.Sites[i].ID {
+				errs = append(errs, fmt.Errorf("delivery.sites: sites %q and %q have the same key", other, d.Sites[i].ID))
+			}
+			whose[k] = d.Sites[i].ID
 		}
 	}
 	for _, r := range d.Queues {

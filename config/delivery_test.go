@@ -81,6 +81,8 @@ func TestMistakesInSitesAndPartners(t *testing.T) {
 		{"a rule", "queues:\n    - {when: 'event.eventTyp', queue: low}", "eventTyp"},
 		{"a partner's name", "partners:\n    - {nam: x}", "tidemill.yaml:3"},
 		{"workers", "workers: 0", "delivery.workers"},
+		{"one key of two sites", "sites:\n    - {id: a, keys: [canary]}\n    - {id: b, keys: [canary]}", `sites "a" and "b" have the same key`},
+		{"a rule that is no condition", "queues:\n    - {when: '1+1', queue: low}", "expected bool"},
 		{"a fraction of a request", "partners:\n    - {name: x, endpoint: y, rateLimit: {requests: 0.9}}", "tidemill.yaml:3: delivery.partners: 0.9 is no whole number"},
 		{"a fraction of a retry", "partners:\n    - {name: x, endpoint: y, maxRetries: 1.5}", "1.5 is no whole number"},
 		{"a text as a number", "sites:\n    - {id: a, daily: canary}", "delivery.sites: a value is no whole number"},
@@ -128,9 +130,12 @@ func TestTheRedisOfDelivery(t *testing.T) {
 
 func TestPartnersThatCannotStart(t *testing.T) {
 	c, err := loadDelivery(t, `
+redis: {url: "redis://r:6379"}
 projects:
   - {name: blog, key: a-long-random-ingest-key}
 delivery:
+  shards: 4
+  max_workers: 5
   sites:
     - {id: shop, keys: [shop-key]}
   partners:
@@ -141,6 +146,9 @@ delivery:
     - {name: plain, endpoint: "http://crm.example.com/events"}
     - {name: nowhere, endpoint: "https://crm.example.com/events", sites: [shopp]}
     - {name: half, preset: dv360}
+    - {name: number, endpoint: "https://crm.example.com/events", when: 1+1}
+    - {name: hasty, endpoint: "https://crm.example.com/events", timeout: 5ns}
+    - {name: inorder, endpoint: "https://crm.example.com/events", ordered: true}
 `, map[string]string{"CRM_TOKEN": "canary"})
 	if err != nil {
 		t.Fatal(err)
@@ -150,15 +158,16 @@ delivery:
 		t.Fatal("nothing is said")
 	}
 	for _, want := range []string{"delivery.partners: partner right: it is there twice", "partner typo: when: expression `event.vale > 10`: unknown field vale",
-		"partner secretless: the variable NO_TOKEN is not set", "partner plain: endpoint: ", `partner nowhere: sites: there is no site "shopp"`, "partner half: "} {
+		"partner secretless: the variable NO_TOKEN is not set", "partner plain: endpoint: ", `partner nowhere: sites: there is no site "shopp"`, "partner half: ",
+		"delivery.max_workers: 5", "partner number: when: ", "partner hasty: timeout 5ns is not between 10ms and 10m", "partner inorder: ordered needs a single shard, and delivery.shards is 4"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in\n%v", want, err)
 		}
 	}
-	if n := strings.Count(err.Error(), "\n"); n != 5 || strings.Contains(err.Error(), "canary") {
+	if n := strings.Count(err.Error(), "\n"); n != 9 || strings.Contains(err.Error(), "canary") {
 		t.Errorf("%d lines:\n%v", n+1, err)
 	}
-	c.Delivery.Partners = c.Delivery.Partners[:1]
+	c.Delivery.Partners, c.Delivery.MaxWorkers = c.Delivery.Partners[:1], 100
 	if err := c.CheckDelivery(); err != nil {
 		t.Error(err)
 	}

@@ -14,11 +14,17 @@ import (
 func (c *Loaded) CheckDelivery() error {
 	var errs []error
 	fail := func(err error) { errs = append(errs, fmt.Errorf("delivery.partners: %w", err)) }
+	if d := &c.Delivery; d.MaxWorkers < d.Workers {
+		errs = append(errs, fmt.Errorf("delivery.max_workers: %d at most are fewer than the %d there always are (delivery.workers)", d.MaxWorkers, d.Workers))
+	}
 	all := c.Delivery.Partners
 	for i := range all {
 		p := &all[i]
 		if slices.ContainsFunc(all[:i], func(o partner.Partner) bool { return o.Name == p.Name }) {
 			fail(fmt.Errorf("partner %s: it is there twice", p.Name))
+		}
+		if p.Ordered && c.Delivery.Shards > 1 && c.DeliveryRedis() != "" {
+			fail(fmt.Errorf("partner %s: ordered needs a single shard, and delivery.shards is %d", p.Name, c.Delivery.Shards))
 		}
 		built, err := p.Build(partner.Env{Secret: c.Secret})
 		if err != nil {

@@ -192,8 +192,8 @@ func (p *Partner) check() error {
 		return fmt.Errorf("workers %d is not between 0 and 1000", p.Workers)
 	case p.Lease != 0 && (p.Lease < time.Second || p.Lease > time.Hour):
 		return fmt.Errorf("lease %v is not between 1s and 1h", p.Lease)
-	case p.Timeout < 0 || p.Timeout > 10*time.Minute:
-		return fmt.Errorf("timeout %v is not between 0 and 10m", p.Timeout)
+	case p.Timeout != 0 && (p.Timeout < 10*time.Millisecond || p.Timeout > 10*time.Minute):
+		return fmt.Errorf("timeout %v is not between 10ms and 10m", p.Timeout)
 	case p.MaxRetries != nil && (*p.MaxRetries < 0 || *p.MaxRetries > 100):
 		return fmt.Errorf("maxRetries %d is not between 0 and 100", *p.MaxRetries)
 	case p.Batch.Items < 0 || p.Batch.Items > 10000 || p.Batch.Bytes < 0:

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/expr-lang/expr"
+
 	"github.com/tidemill/tidemill"
 )
 
@@ -53,7 +55,7 @@ type Route struct {
 func (p *Partner) route() (r Route, err error) {
 	r.sites, r.Vendor = p.Sites, p.Vendor
 	if p.When != "" {
-		r.when, err = compile("when", p.When, ofEvents(nil, p.Fields))
+		r.when, err = compile("when", p.When, ofEvents(nil, p.Fields), expr.AsBool())
 	}
 	return r, err
 }
@@ -88,7 +90,7 @@ type Rule struct{ when *expression }
 
 // NewRule compiles a condition. fields are names of events beside those that are known.
 func NewRule(name, when string, fields []string) (*Rule, error) {
-	e, err := compile(name, when, ofEvents(nil, fields))
+	e, err := compile(name, when, ofEvents(nil, fields), expr.AsBool())
 	if err != nil {
 		return nil, err
 	}
