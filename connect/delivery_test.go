@@ -179,8 +179,14 @@ func deliver(t *testing.T, vars map[string]string) {
 	until(t, "the replay arrived", func() bool { return p.got(third) != "" && dead() == "" })
 
 	var health struct{ Status, Version string }
-	if err := json.Unmarshal(get(in, "/healthz").Body.Bytes(), &health); err != nil || health.Status != "healthy" || health.Version != "v1" {
+	probe := get(in, "/healthz")
+	if err := json.Unmarshal(probe.Body.Bytes(), &health); err != nil || health.Status != "healthy" || health.Version != "v1" {
 		t.Errorf("health %+v, %v", health, err)
+	}
+	for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "strict-origin-when-cross-origin"} {
+		if got := probe.Header().Get(name); got != want {
+			t.Errorf("/healthz answers with %s: %q, want %q", name, got, want)
+		}
 	}
 	audit := func() string { return get(in, "/api/v1/audit").Body.String() }
 	until(t, "the books balance with nothing in flight: "+audit(), func() bool {

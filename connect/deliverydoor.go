@@ -52,7 +52,7 @@ func (i *Instance) deliveryDoor(ctx context.Context, sys *delivery.System, d *de
 		s := &c.Sites[n]
 		settings[s.ID] = events.Site{Public: s.Public, Origins: s.Origins, PerDay: s.PerDay()}
 	}
-	i.events, err = events.New(events.Options{
+	door, err := events.New(events.Options{
 		Acceptor: acceptor, Rules: rules, Projects: sites,
 		Sites: func(site string) (events.Site, bool) {
 			if len(settings) == 0 { // only the one that was made to try things out
@@ -81,7 +81,7 @@ func (i *Instance) deliveryDoor(ctx context.Context, sys *delivery.System, d *de
 	if err != nil {
 		return err
 	}
-	i.healthz = i.deliveryHealth(sys, d)
+	i.events, i.healthz = door, door.Secured(i.deliveryHealth(sys, d))
 	sys.Loops = append(sys.Loops, flow.Loop{Name: "forget idempotency keys", Every: 10 * time.Second, Do: acceptor.Expire})
 	return nil
 }
