@@ -178,8 +178,8 @@ func statusOf(e *delivery.EventStatus) eventStatus {
 	return out
 }
 
-// deliveryHealth answers GET /healthz: healthy, degraded while a partner is left alone,
-// unhealthy (503) where a queue cannot be asked.
+// deliveryHealth answers GET /healthz: healthy, degraded while a partner is left alone
+// or dead letters are full, unhealthy (503) where a queue cannot be asked.
 func (i *Instance) deliveryHealth(sys *delivery.System, d *deliveryStores) http.Handler {
 	kind := "database"
 	if i.config.DeliveryRedis() != "" {
@@ -199,6 +199,10 @@ func (i *Instance) deliveryHealth(sys *delivery.System, d *deliveryStores) http.
 		for name, circuit := range away {
 			answer.Status = "degraded"
 			answer.Checks["partner "+name] = circuit.String()
+		}
+		for _, name := range sys.Full() {
+			answer.Status = "degraded"
+			answer.Checks["dead letters of "+name] = "full"
 		}
 		if _, err2 := d.queues.Stats(ctx, delivery.High); err2 != nil {
 			err = err2

@@ -180,6 +180,8 @@ func (s *System) why(ctx context.Context, j *queue.Job, held string) (string, er
 	}
 	limit := settings.LimitOf(j.Tenant)
 	switch {
+	case slices.Contains(s.Full(), j.To):
+		return fullText, nil
 	case j.State == queue.Leased:
 		return "", nil
 	case settings.Paused:
@@ -197,6 +199,9 @@ func (s *System) why(ctx context.Context, j *queue.Job, held string) (string, er
 	}
 	return "its turn has not come", nil
 }
+
+// fullText says why a queue waits of which another letter would be one too many.
+const fullText = "there are as many dead letters of its queue as there may be, and it waits: replay or delete some, or raise delivery.dead_max"
 
 // pausedText says why a paused queue hands out nothing.
 func pausedText(name string, s *queue.Settings) string {

@@ -50,6 +50,20 @@ func (s *System) Away(ctx context.Context) (map[string]policy.State, error) {
 	return away, nil
 }
 
+// fullFor is how long a queue is full after there was no room for a letter: whoever has one
+// asks for room every few seconds.
+const fullFor = 15 * time.Second
+
+// Full are the queues on which this instance waits for room among their dead letters.
+func (s *System) Full() (queues []string) {
+	for _, e := range s.Pipelines {
+		if st := e.Stats(); errors.Is(st.Last, deadletter.ErrFull) && s.o.Now().Sub(st.LastAt) < fullFor {
+			queues = append(queues, e.Name())
+		}
+	}
+	return queues
+}
+
 // stands says whether a partner's jobs go on: by this instance's circuit, and by what
 // somebody has said for all.
 func (s *System) stands(ctx context.Context, t *target, h *PartnerHealth) error {

@@ -135,3 +135,24 @@ func TestALetterHasTheNewestAnswer(t *testing.T) {
 		w.balanced()
 	})
 }
+
+// A queue that waits for room among its dead letters says so.
+func TestDeadLettersThatAreFullAreSeen(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("p")}, func(w *world) {
+		died(w, "p", maxLetters)
+		w.answers("p", status(400, "no"))
+		w.add(delivery.Standard, "shop", "late", "page_view", "")
+		rest(time.Minute)
+		if p := w.of("shop", "late", "p"); !strings.Contains(p.Why, "delivery.dead_max") || fmt.Sprint(w.sys.Full()) != "[s2s.p]" {
+			t.Errorf("%+v, full are %v", p, w.sys.Full())
+		}
+		if n, err := w.letters.Delete(context.Background(), deadletter.Filter{Max: 1}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		rest(time.Minute)
+		if p := w.of("shop", "late", "p"); p.State != delivery.StateDead || len(w.sys.Full()) != 0 {
+			t.Errorf("with room: %+v, full are %v", p, w.sys.Full())
+		}
+		w.balanced()
+	})
+}

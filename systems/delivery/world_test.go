@@ -134,11 +134,14 @@ func to(name string, change ...func(*partner.Partner)) partner.Partner {
 	return p
 }
 
+// maxLetters is how many dead letters a queue of the world may have.
+const maxLetters = 1000
+
 // in runs a test with a delivery system in a bubble.
 func in(t *testing.T, o delivery.Options, ps []partner.Partner, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, partners: &partners{answer: map[string]func(*http.Request, string) (int, string){}, got: map[string][]request{}}}
-		l, err := memorydeadletter.New(deadletter.Options{})
+		l, err := memorydeadletter.New(deadletter.Options{Max: maxLetters})
 		if err != nil {
 			t.Fatal(err)
 		}
