@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -134,7 +135,7 @@ type partnerStatus struct {
 // sitesTried is at how many sites an event is looked for whose site is not named.
 const sitesTried = 100
 
-// event says where an event is: of the named site, or of any that is configured.
+// event says where an event is: of the named site, or of the one that has it.
 func (a *API) event(w http.ResponseWriter, r *http.Request) error {
 	id, sites := r.PathValue("id"), []string{r.PathValue("site")}
 	if sites[0] == "" {
@@ -142,26 +143,47 @@ func (a *API) event(w http.ResponseWriter, r *http.Request) error {
 			return refused(http.StatusBadRequest, "say of which site the event is: there are %d", len(sites))
 		}
 	}
+	var found []*delivery.EventStatus
+	var of []string
 	for _, site := range sites {
 		e, err := a.Delivery.Event(r.Context(), site, id)
+		if small := strings.ToLower(id); small != id && errors.Is(err, queue.ErrNotFound) {
+			e, err = a.Delivery.Event(r.Context(), site, small) // as the door writes it
+		}
 		if errors.Is(err, queue.ErrNotFound) {
 			continue
 		} else if err != nil {
 			return answerable(err)
 		}
-		write(w, http.StatusOK, showEvent(e))
+		found, of = append(found, e), append(of, site)
+	}
+	switch len(found) {
+	case 0:
+		return refused(http.StatusNotFound, "nothing is known of event %s of site %s: it never came, or all of it ended too long ago", id, strings.Join(sites, ", "))
+	case 1:
+		write(w, http.StatusOK, showEvent(found[0]))
 		return nil
 	}
-	return refused(http.StatusNotFound, "nothing is known of event %s of site %s: it never came, or all of it ended too long ago", id, strings.Join(sites, ", "))
+	return refused(http.StatusConflict, "several sites have an event %s: say which, of %s", id, strings.Join(of, ", "))
 }
 
-// sites are those that are configured.
+// sites are those that are configured; where none is, projects are sites, of which one is
+// made at the first start.
 func (a *API) sites() (ids []string) {
 	if a.Config == nil {
 		return nil
 	}
 	for _, s := range a.Config.Delivery.Sites {
 		ids = append(ids, s.ID)
+	}
+	if len(ids) > 0 {
+		return ids
+	}
+	for _, p := range a.Config.Projects {
+		ids = append(ids, p.Name)
+	}
+	if !slices.Contains(ids, "default") {
+		ids = append(ids, "default")
 	}
 	return ids
 }

@@ -29,7 +29,7 @@ func newPartners() *partners {
 }
 
 func (p *partners) Event(_ context.Context, site, id string) (*delivery.EventStatus, error) {
-	if site != "shop" || id != "e1/x" {
+	if (site != "shop" || id != "e1/x") && id != "both" {
 		return nil, tidemill.Fail(tidemill.NotFound, "event: %w", queue.ErrNotFound)
 	}
 	return &delivery.EventStatus{ID: id, Site: site, Type: "purchase", Received: day, State: delivery.StateDelivering, Queue: "ingest.high", Partners: []delivery.PartnerStatus{
@@ -102,7 +102,16 @@ func TestAnEventIsFoundWithWhatBecameOfIt(t *testing.T) {
 	if found := d.get("delivery/events/e1%2Fx"); found != want {
 		t.Errorf("without its site the event is\n%swant\n%s", found, want)
 	}
+	if found := d.get("delivery/events/E1%2FX"); found != want {
+		t.Errorf("by its id in capitals the event is\n%swant\n%s", found, want)
+	}
 	refused(t, d.ask("GET", "delivery/events/e2", ""), http.StatusNotFound, "nothing is known of event e2 of site blog, shop")
+	refused(t, d.ask("GET", "delivery/events/both", ""), http.StatusConflict, "several sites have an event both: say which, of blog, shop")
+	cfg.Delivery.Sites, cfg.Projects = nil, []config.Project{{Name: "shop"}}
+	if found := d.get("delivery/events/e1%2Fx"); found != want {
+		t.Errorf("of a project the event is\n%swant\n%s", found, want)
+	}
+	refused(t, d.ask("GET", "delivery/events/e2", ""), http.StatusNotFound, "nothing is known of event e2 of site shop, default")
 	cfg.Delivery.Sites = make([]config.Site, 101)
 	refused(t, d.ask("GET", "delivery/events/e2", ""), http.StatusBadRequest, "there are 101")
 }
