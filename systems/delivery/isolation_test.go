@@ -171,3 +171,27 @@ func TestARefusedBatchKeepsToTheLimit(t *testing.T) {
 		w.balanced()
 	})
 }
+
+// A site's limit that was set by hand outlasts a restart, whatever is configured of others.
+func TestALimitSetByHandStays(t *testing.T) {
+	o := delivery.Options{Tenants: map[string]queue.Limit{"shop": {PerSecond: 5}}}
+	in(t, o, []partner.Partner{to("p")}, func(w *world) {
+		set := func(change func(*queue.Settings)) map[string]queue.Limit {
+			s, err := w.queues.Set(context.Background(), "s2s.p", change)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.Tenants
+		}
+		rest(time.Second)
+		set(func(s *queue.Settings) {
+			s.Tenants["blog"], s.Tenants["shop"] = queue.Limit{PerSecond: 2}, queue.Limit{PerSecond: 9}
+		})
+		w.stop()
+		w.start(o, []partner.Partner{to("p")})
+		rest(time.Second)
+		if got := set(func(*queue.Settings) {}); len(got) != 2 || got["blog"].PerSecond != 2 || got["shop"].PerSecond != 5 {
+			t.Errorf("after a restart the limits are %+v", got)
+		}
+	})
+}
