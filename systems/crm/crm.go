@@ -234,9 +234,10 @@ func (s *System) begin(ctx context.Context) error {
 		q.Weights = map[uint8]int{priority.Replay: 1, priority.Low: 4, priority.Normal: 16, priority.High: 64}
 		q.Limit.PerSecond, q.Limit.Burst = rate(s.o.PerSecond)
 		q.Tenant.PerSecond, q.Tenant.Burst = rate(s.o.PerTenant)
-		if len(s.o.Tenants) > 0 { // else what somebody may have set by hand stays
-			q.Tenants = maps.Clone(s.o.Tenants)
+		if q.Tenants == nil && len(s.o.Tenants) > 0 {
+			q.Tenants = map[string]queue.Limit{}
 		}
+		maps.Copy(q.Tenants, s.o.Tenants) // of others stays what somebody may have set by hand
 	})
 	if err != nil {
 		return fmt.Errorf("set up queue %s: %w", Queue, err)

@@ -198,6 +198,7 @@ func TestPresetsWithPartialResults(t *testing.T) {
 		{"amazon", partnertest.Status(207, `{"success":[{"index":0},{"index":1},{"index":2}]}`), "delivered delivered delivered"},
 		{"amazon", partnertest.Status(207, `{"success":[{"index":0},{"index":1},{"index":3}]}`), "partner_error partner_error partner_error"},
 		{"amazon", partnertest.Status(207, `{"success":[{"index":1},{"index":2},{"index":9}]}`), "partner_error partner_error partner_error"},
+		{"amazon", partnertest.Status(207, `{"success":[{"index":0,"httpStatusCode":"200"},{"index":2}],"error":[{"index":1,"errorCode":"E1"}]}`), "delivered validation delivered"},
 		{"amazon", partnertest.Status(403, `{}`), "credentials credentials credentials"},
 		{"yahoo", partnertest.Status(200, `{"success":"PARTIAL"}`), "validation delivered delivered"},
 		{"yahoo", partnertest.Status(200, `{"success":"MAYBE"}`), "partner_error partner_error partner_error"},
