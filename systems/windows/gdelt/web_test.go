@@ -165,6 +165,17 @@ func TestAServerThatIsAwayIsAskedAgain(t *testing.T) {
 	}
 }
 
+func TestAListThatCannotBeReadSaysWhyAndKeepsItsQuery(t *testing.T) {
+	w := newWeb(t, "http://127.0.0.1:1/list?signature=hush", gdelt.Options{}) // where nobody listens
+	err := w.Look(t.Context())
+	if tidemill.KindOf(err) != tidemill.Transient || !strings.Contains(err.Error(), "dial tcp") {
+		t.Errorf("%v, want what the connection failed with", err)
+	}
+	if !strings.Contains(err.Error(), "?[secret]: ") || strings.Contains(err.Error(), "hush") {
+		t.Errorf("%v, want no query", err)
+	}
+}
+
 func TestConvert(t *testing.T) {
 	dir := t.TempDir()
 	b := gdelttest.Batch{Stamp: "20250323151500", Events: 3}
