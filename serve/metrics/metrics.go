@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/policy"
 )
 
 // Engines is a collector of the pipelines of all systems, read when Prometheus asks. The
@@ -43,7 +44,7 @@ var (
 	inFlight = desc("messages_in_flight", "Messages held by the engine.")
 	buffered = desc("messages_buffered", "Messages held that wait for a lane.")
 	running  = desc("pipeline_running", "1 while the pipeline runs, 0 otherwise.")
-	breaker  = desc("breaker_open", "1 while the breaker keeps messages back, 0 otherwise.")
+	breaker  = desc("breaker_open", "1 while the breaker keeps messages back, also those behind a probe, 0 otherwise.")
 	errorRow = desc("errors_in_a_row", "Errors of source, dead letters and emits in a row.")
 	turned   = desc("turned_timestamp_seconds", "When the pipeline's loop last turned.")
 	accepted = desc("books_accepted", "Messages the source ever accepted (durable).")
@@ -84,7 +85,7 @@ func (c *Engines) Collect(ch chan<- prometheus.Metric) {
 		gauge(inFlight, float64(s.InFlight))
 		gauge(buffered, float64(s.Buffered))
 		gauge(running, truth(s.State == flow.Running))
-		gauge(breaker, truth(!s.Until.IsZero()))
+		gauge(breaker, truth(!s.Until.IsZero() || s.Breaker == policy.HalfOpen && s.InFlight > 0))
 		gauge(errorRow, float64(s.Errors))
 		if !s.Turned.IsZero() {
 			gauge(turned, float64(s.Turned.UnixMilli())/1e3)
