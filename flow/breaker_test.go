@@ -3,6 +3,7 @@ package flow_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -191,17 +192,24 @@ func TestRateLimitPacesAndBurnsNothing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSource(tidemill.Traits{Delays: delays, Parks: true}).add(messages(20)...)
 				d := &destination{down: true, kind: tidemill.RateLimit, after: 7 * time.Second}
-				e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Lanes: 2, Work: each(d.call).work})
+				var log strings.Builder
+				e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Lanes: 2, Work: each(d.call).work, Log: slog.New(slog.NewTextHandler(&log, nil))})
 				rest(70 * time.Second)
+				if why := e.Stats().Why; !strings.Contains(why, "down") {
+					t.Errorf("nothing passes because of %q", why)
+				}
 				if n := d.set(false); n > 2*11 {
 					t.Errorf("%d calls in 70 s, want at most one a lane every 7 s", n)
 				}
 				rest(time.Minute)
 				s.balance(t)
-				if st := e.Stats(); st.Settled.Delivered != 20 || st.Retried != 0 || st.Breaker != policy.Closed {
+				if st := e.Stats(); st.Settled.Delivered != 20 || st.Retried != 0 || st.Breaker != policy.Closed || st.Why != "" {
 					t.Errorf("%+v", st)
 				}
 				stop()
+				if n := strings.Count(log.String(), "state=held"); n != 1 {
+					t.Errorf("%d lines say that nothing passes, want one:\n%s", n, log.String())
+				}
 			})
 		})
 	}

@@ -107,10 +107,14 @@ func (l *lane) judge(ctx context.Context, todo []*Task, pass policy.Pass) time.D
 		l.countFailures()
 	}
 	now := e.p.Now()
-	changed, wake, held := e.gate.leave(now, pass, all, l.rand.Float64())
-	if changed {
+	news, wake, held := e.gate.leave(now, pass, all, l.rand.Float64())
+	if news {
 		state, until, _ := e.gate.look(now)
-		e.p.Log.Warn("breaker", "pipeline", e.p.Name, "state", state.String(), "until", until, "why", all.why)
+		stands := state.String()
+		if state == policy.Closed && !until.IsZero() {
+			stands = "held" // the destination asked for less, or is full
+		}
+		e.p.Log.Warn("breaker", "pipeline", e.p.Name, "state", stands, "until", until, "why", all.why)
 	}
 	switch {
 	case wake:

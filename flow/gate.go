@@ -16,6 +16,7 @@ type gate struct {
 	bucket  *policy.Bucket
 	why     string // the failure for which nobody passes, or did last
 	limited int    // attempts in a row after which the destination asked for less
+	asked   bool   // it is left alone for that, and has taken nothing since
 
 	gater   bool
 	wide    int       // messages let through where only a hold is over, and no probe is due
@@ -93,21 +94,23 @@ func (r *results) add(rule policy.Rule, kind tidemill.Kind, err error) {
 // failures that open the breaker of a partner.
 const limitedInARow = 5
 
-// leave reports what became of them, and says whether the state changed, whether somebody
-// may be waiting for that, and whether nobody passes for a time.
-func (g *gate) leave(now time.Time, p policy.Pass, r results, random float64) (changed, wake, held bool) {
+// leave reports what became of them, and says whether that is to be told (the state changed,
+// or nobody passes for a time, for the first time since the destination took something),
+// whether somebody may be waiting for it, and whether nobody passes for a time.
+func (g *gate) leave(now time.Time, p policy.Pass, r results, random float64) (news, wake, held bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	before, _ := g.circuit.State(now)
-	changed = g.circuit.Leave(now, p, r.ok, r.blamed, random)
+	changed := g.circuit.Leave(now, p, r.ok, r.blamed, random)
 	state, _ := g.circuit.State(now)
 	if r.ok > 0 {
-		g.limited = 0
+		g.limited, g.asked = 0, false
 	} else if r.limited {
 		g.limited++
 	}
 	if held = r.limited && (r.paces || g.limited >= limitedInARow); held {
 		g.circuit.Hold(now.Add(r.after))
+		news, g.asked = !g.asked, true
 	}
 	if (held || changed && state == policy.Open) && r.why != nil {
 		g.why = r.why.Error()
@@ -116,7 +119,7 @@ func (g *gate) leave(now time.Time, p policy.Pass, r results, random float64) (c
 		g.works = true
 	}
 	opens := g.gater && g.works && (g.shut || !now.Before(g.reopens))
-	return changed, changed || before == policy.HalfOpen || opens, held
+	return changed || news, changed || before == policy.HalfOpen || opens, held
 }
 
 // trip shuts the gate for a time, unless it is shut for that long already, and says
@@ -137,7 +140,7 @@ func (g *gate) reset() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.circuit.Reset()
-	g.works, g.why, g.limited = true, "", 0
+	g.works, g.why, g.limited, g.asked = true, "", 0, false
 }
 
 // take takes n from the limit and says how long to wait first.
@@ -191,7 +194,7 @@ func (g *gate) look(now time.Time) (policy.State, time.Time, string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s, until := g.circuit.State(now)
-	if s == policy.Closed && until.IsZero() {
+	if s == policy.Closed && until.IsZero() && !g.asked {
 		return s, until, ""
 	}
 	return s, until, g.why

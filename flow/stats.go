@@ -33,7 +33,7 @@ type Stats struct {
 
 	Breaker  policy.State
 	Until    time.Time // nobody passes the breaker before; zero: somebody may
-	Why      string    // the failure that opened it
+	Why      string    // the failure for which messages are kept back; empty: none is
 	Errors   int       // of source, dead letters and Emits in a row
 	Last     error     // the last of them
 	LastAt   time.Time

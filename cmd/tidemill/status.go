@@ -163,6 +163,7 @@ func (c *statusCmd) Run(ctx context.Context, e env) error {
 					InFlight             uint64  `json:"in_flight"`
 					Pending              *uint64 `json:"pending"`
 					Unread               string  `json:"pending_error"`
+					Why                  string  `json:"breaker_why"`
 					Last                 string  `json:"last_error"`
 				}
 			}
@@ -186,7 +187,7 @@ func (c *statusCmd) Run(ctx context.Context, e env) error {
 					p.InFlight = *p.Pending
 				}
 				_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", p.Name, p.State, p.Received,
-					p.Settled.Delivered, p.Settled.Skipped, p.Settled.Dead, p.InFlight, p.Breaker, short(cmp.Or(p.Last, p.Unread), 60))
+					p.Settled.Delivered, p.Settled.Skipped, p.Settled.Dead, p.InFlight, p.Breaker, short(cmp.Or(p.Why, p.Last, p.Unread), 60))
 			}
 		}
 		return w.Flush()

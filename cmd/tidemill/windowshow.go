@@ -334,7 +334,7 @@ func (s *windowsLine) print(out io.Writer, live bool) error {
 	switch d := s.Delivery; {
 	case !live:
 		_, _ = fmt.Fprintln(out, "Nothing runs; the data were opened to look at them.")
-	case d.Breaker != "closed":
+	case d.Why != "":
 		_, _ = fmt.Fprintln(out, because("Nothing can be sent just now, and that uses up no tries", d.Why)+".")
 	case d.State == "paused":
 		_, _ = fmt.Fprintln(out, "The delivery is paused: `tidemill resume windows-delivery` ends it.")

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
-	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows/process"
 	"github.com/tidemill/tidemill/systems/windows/search"
@@ -125,7 +124,7 @@ type Standing struct {
 	Waits   Wait             // what for
 	Until   time.Time        // when that ends by itself; zero: that is not known
 	Behind  string           // of ForOlder: the window that goes first
-	Because string           // of ForTopics: what failed
+	Because string           // of ForTopics: what failed, or is full
 	Kinds   map[string]int64 // records by kind, of those that were counted
 	Damaged int64            // of them: whose stored bytes are not those that were put
 	Counted int64            // records that were looked at: not all of a large window
@@ -171,8 +170,12 @@ func (s *System) wait(ctx context.Context, w *Standing) (err error) {
 		}
 		return nil
 	}
+	delivery := s.Pipeline(Delivered).Stats()
 	if w.Due.After(w.Now) {
 		w.Waits, w.Until = ForRetry, w.Due
+		if delivery.State == flow.Running && delivery.Why != "" {
+			w.Waits, w.Because = ForTopics, delivery.Why
+		}
 		return nil
 	}
 	if w.Behind, err = s.older(ctx, w.Info); err != nil || w.Behind != "" {
@@ -180,13 +183,12 @@ func (s *System) wait(ctx context.Context, w *Standing) (err error) {
 		return err
 	}
 	w.Waits = ForTurn
-	delivery := s.Pipeline(Delivered).Stats()
 	switch {
 	case delivery.State == flow.Paused:
 		w.Waits = ForResume
 	case delivery.State != flow.Running:
 		w.Waits = ForStart
-	case delivery.Breaker != policy.Closed:
+	case delivery.Why != "":
 		w.Waits, w.Until, w.Because = ForTopics, delivery.Until, delivery.Why
 	}
 	return nil

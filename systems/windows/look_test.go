@@ -1,13 +1,19 @@
 package windows_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows"
+	"github.com/tidemill/tidemill/systems/windows/process"
 	"github.com/tidemill/tidemill/systems/windows/search"
 )
 
@@ -34,6 +40,29 @@ func TestALargeWindowIsCountedInPart(t *testing.T) {
 		w.same("records, counted, by kind", fmt.Sprintf("%d %d %v %s", st.Records, st.Counted, st.Kinds, st.Waits), "105000 100000 map[event:75000 mention:25000] records")
 		if _, err := w.sys.Look(t.Context(), "b/1"); !errors.Is(err, window.ErrNotFound) || tidemill.KindOf(err) != tidemill.NotFound {
 			t.Errorf("of a window that is not there: %v", err)
+		}
+	})
+}
+
+func TestAWindowForWhoseLettersThereIsNoRoomSaysSo(t *testing.T) {
+	in(t, func(w *world) {
+		w.letters = must(memorydeadletter.New(deadletter.Options{Max: 1}))
+		w.up(windows.Options{}, process.Step{Processor: process.Each("none", func(_ context.Context, _ string, it *process.Item) error {
+			it.Refuse(tidemill.Fail(tidemill.Validation, "as the test says"))
+			return nil
+		})})
+		w.send("b", "event", event(1))
+		w.send("b", "event", event(2))
+		rest(10 * time.Minute)
+		for range 10 {
+			st, err := w.sys.Look(t.Context(), w.only().ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(st.Because, "dead letters are full: replay") {
+				t.Fatalf("it waits for %s because of %q", st.Waits, st.Because)
+			}
+			rest(300 * time.Millisecond)
 		}
 	})
 }
