@@ -10,9 +10,10 @@ type windowFilesCmd struct{ aboutWindows }
 
 // Help is shown by tidemill window files --help.
 func (c *windowFilesCmd) Help() string {
-	return `It shows the files of which rows have not ended, and why one cannot be read. Such a file was removed or changed before all of it was stored: put it back as it was, and it goes on; or give it up.
+	return `It shows the files of which rows have not ended, and why one cannot be read. Such a file was removed or changed before all of it was stored: put it back as it was, and it goes on; or give it up. Files that were refused are dead letters; a replay reads them again.
 
   tidemill window files
+  tidemill dead list --pipeline windows-files-url
   tidemill window give-up 20250323151500.export.CSV.zip`
 }
 

@@ -13,7 +13,8 @@ import (
 
 // intake is a pipeline that stores records in their windows. Its messages are settled when
 // they are stored; while the store is away nothing is skipped, and no try is used up.
-func (s *System) intake(name string, source tidemill.Source, kind record.Kind) flow.Pipeline {
+// Letters about whole files are for files, if that is not nil.
+func (s *System) intake(name string, source tidemill.Source, kind record.Kind, files Rereader) flow.Pipeline {
 	p := s.pipeline(name, source)
 	p.Dead, p.Batch, p.Lanes, p.Lane = s.p.Letters, s.o.Store, 2, flow.ByKey // an older version of a record never takes the place of a newer one
 	if t := source.Traits(); t.Delays && t.Ordered {
@@ -28,7 +29,7 @@ func (s *System) intake(name string, source tidemill.Source, kind record.Kind) f
 	p.Breaker = policy.Breaker{Fails: 3, Open: s.o.Breaker.Open}
 	p.Handouts = handouts
 	p.Work = func(env flow.Env) flow.Work {
-		l := &storing{s: s, kind: kind}
+		l := &storing{s: s, kind: kind, files: files}
 		return flow.Steps[stored]{Decode: l.decode, Stages: []flow.Stage[stored]{{Name: "store", Repeat: true, Do: l.store}}}.Lane(env)
 	}
 	return p
@@ -39,13 +40,24 @@ func (s *System) intake(name string, source tidemill.Source, kind record.Kind) f
 // same, a little later.
 const handouts = 1_000_000
 
-// stored is a record on its way into its window.
-type stored struct{ window.Record }
+// Rereader is a source of files that can be asked to read one again that it has refused.
+type Rereader interface {
+	// Again returns nil when the file will be read, or was meanwhile; kind validation: it
+	// cannot be. It may be called from several goroutines.
+	Again(ctx context.Context, name string) error
+}
+
+// stored is a record on its way into its window; or a whole file, by its name.
+type stored struct {
+	window.Record
+	file string
+}
 
 // storing is the work of one lane.
 type storing struct {
 	s       *System
 	kind    record.Kind // zero: the message says it
+	files   Rereader    // nil: there are none
 	read    record.Record
 	records []window.Record
 	kept    []window.Kept
@@ -56,6 +68,9 @@ const wholeFile = "file"
 
 func (l *storing) decode(m *tidemill.Message, r *stored) error {
 	if l.kind == 0 && m.Type == wholeFile {
+		if r.file = m.ID; l.files != nil {
+			return nil
+		}
 		return tidemill.Fail(tidemill.Validation, "the letter is about a whole file and has no records: put a good file in its place, which is read by itself, and delete the letter")
 	}
 	batch, err := record.BatchID(m.Header, l.s.o.Header)
@@ -89,6 +104,12 @@ func expected(value []byte) int {
 
 // store puts records into their windows.
 func (l *storing) store(ctx context.Context, batch []*flow.Item[stored]) error {
+	if l.files != nil {
+		var err error
+		if batch, err = l.again(ctx, batch); err != nil || len(batch) == 0 {
+			return err
+		}
+	}
 	l.records = l.records[:0]
 	for _, it := range batch {
 		l.records = append(l.records, it.Value.Record)
@@ -103,4 +124,20 @@ func (l *storing) store(ctx context.Context, batch []*flow.Item[stored]) error {
 		}
 	}
 	return nil
+}
+
+// again has files read again that were refused, and returns what there is to be stored.
+func (l *storing) again(ctx context.Context, batch []*flow.Item[stored]) (rest []*flow.Item[stored], err error) {
+	for _, it := range batch {
+		if it.Value.file == "" {
+			rest = append(rest, it)
+		} else if err := l.files.Again(ctx, it.Value.file); tidemill.KindOf(err) == tidemill.Validation {
+			it.Fail(err)
+		} else if err != nil {
+			return nil, err
+		} else {
+			it.Skip("read again")
+		}
+	}
+	return rest, nil
 }

@@ -3,7 +3,9 @@ package windows_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,11 +78,31 @@ func TestAnOlderVersionNeverTakesTheNewersPlace(t *testing.T) {
 	}
 }
 
-// A letter about a file that was refused has nothing to store, and says what helps.
-func TestALetterAboutAFileSaysWhatHelps(t *testing.T) {
+// rereader has no records, and reads files again, but for those that it does not know.
+type rereader struct {
+	tidemill.Source
+	mu    sync.Mutex // guards what follows
+	asked []string
+}
+
+func (r *rereader) Traits() tidemill.Traits { return tidemill.Traits{} }
+
+func (r *rereader) Again(_ context.Context, name string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.asked = append(r.asked, name); name != "a" {
+		return tidemill.Fail(tidemill.Validation, "there is no such file here")
+	}
+	return nil
+}
+
+// A letter about a file that was refused has nothing to store: the file is read again, or it
+// says what helps.
+func TestALetterAboutAFile(t *testing.T) {
 	in(t, func(w *world) {
+		files := &rereader{Source: w.queues.Open("files", queue.Options{})}
 		sys, err := windows.New(windows.Parts{
-			Intakes: []windows.Intake{{Name: "in", Source: w.queues.Open("in", queue.Options{})}},
+			Intakes: []windows.Intake{{Name: "in", Source: w.queues.Open("in", queue.Options{})}, {Name: "files", Source: files}},
 			Windows: w.windows, Letters: w.letters, Out: w.out,
 		}, windows.Options{})
 		if err != nil {
@@ -89,20 +111,28 @@ func TestALetterAboutAFileSaysWhatHelps(t *testing.T) {
 		ctx, stop := context.WithCancel(w.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- sys.Run(ctx) }()
-		died := tidemill.Letter{Pipeline: "in", Kind: tidemill.Validation, Cause: "file a is refused: it is torn", Tries: 1, At: time.Now(),
-			Message: &tidemill.Message{ID: "a", Type: "file", Payload: []byte(`{"file":"a"}`)}}
-		if err := w.letters.Put(w.Context(), []tidemill.Letter{died}); err != nil {
-			w.Fatal(err)
+		for _, name := range []string{"in/a", "files/a", "files/b"} {
+			pipeline, id, _ := strings.Cut(name, "/")
+			died := tidemill.Letter{Pipeline: pipeline, Kind: tidemill.Validation, Cause: "the file is refused: it is torn", Tries: 1, At: time.Now(),
+				Message: &tidemill.Message{ID: id, Type: "file", Payload: []byte(`{"file":"a"}`)}}
+			if err := w.letters.Put(w.Context(), []tidemill.Letter{died}); err != nil {
+				w.Fatal(err)
+			}
 		}
-		if n, err := w.letters.Replay(w.Context(), deadletter.Filter{Pipeline: "in"}); n != 1 || err != nil {
+		if n, err := w.letters.Replay(w.Context(), deadletter.Filter{}); n != 3 || err != nil {
 			w.Fatal(n, err)
 		}
 		rest(10 * time.Second)
+		var left []string
 		for l, err := range w.letters.List(w.Context(), deadletter.Filter{}) {
-			if err != nil || l.State != deadletter.Held || l.Replays != 1 || !strings.Contains(l.Cause, "put a good file in its place") {
-				w.Errorf("%s after %d replays: %s, %v", l.State, l.Replays, l.Cause, err)
+			if err != nil {
+				w.Fatal(err)
 			}
+			left = append(left, fmt.Sprintf("%s/%s %s after %d replays: %.29s", l.Pipeline, l.Message.ID, l.State, l.Replays, l.Cause))
 		}
+		slices.Sort(left)
+		w.same("letters", strings.Join(left, "\n"), "files/b held after 1 replays: there is no such file here\nin/a held after 1 replays: the letter is about a whole f")
+		w.same("asked for", fmt.Sprint(slices.Sorted(slices.Values(files.asked))), "[a b]")
 		stop()
 		if err := <-ended; err != nil {
 			w.Error(err)

@@ -186,12 +186,13 @@ func newSystem(p Parts, o Options) (*System, error) {
 // pipelines are those of intakes and readers, each with one for its letters, and the delivery
 // of windows.
 func (s *System) pipelines() ([]*flow.Engine, error) {
-	all := []flow.Pipeline{s.deliveries(), s.intake(replay(Delivered), s.p.Letters.Open(Delivered), 0)} // who died on the way comes late, into a window of its own
+	all := []flow.Pipeline{s.deliveries(), s.intake(replay(Delivered), s.p.Letters.Open(Delivered), 0, nil)} // who died on the way comes late, into a window of its own
 	for _, in := range s.p.Intakes {
 		if in.Name == "" || in.Source == nil || s.sources[in.Name] != nil {
 			return nil, fmt.Errorf("intake %q: want a name of its own and a source", in.Name)
 		}
-		all = append(all, s.intake(in.Name, in.Source, in.Kind), s.intake(replay(in.Name), s.p.Letters.Open(in.Name), in.Kind))
+		files, _ := in.Source.(Rereader)
+		all = append(all, s.intake(in.Name, in.Source, in.Kind, nil), s.intake(replay(in.Name), s.p.Letters.Open(in.Name), in.Kind, files))
 	}
 	for _, r := range s.p.Readers {
 		if r.Name == "" || r.Source == nil || r.Schema == nil || s.sources[r.Name] != nil {

@@ -80,5 +80,31 @@ func (s *Source) GiveUp(ctx context.Context, name, cause string) (lost uint64, e
 	return lost, nil
 }
 
+// Again lets a file be read that was refused, though it looks as it did then. It is looked for
+// with others, and refused anew if it is no better.
+func (s *Source) Again(ctx context.Context, name string) error {
+	known, err := s.files.Find(ctx, []string{name})
+	if err != nil {
+		return err
+	}
+	if _, err := s.place.look(name); err != nil || known[0].Status == 0 {
+		return tidemill.Fail(tidemill.Validation, "read file %.200q again: there is no such file here that was refused", name)
+	}
+	if known[0].Status == progress.Broken {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.wanted[name] = known[0].From
+	}
+	return nil
+}
+
+// wants says whether somebody wants a file to be read that was refused.
+func (s *Source) wants(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, wanted := s.wanted[name]
+	return wanted
+}
+
 // String says where the files come from.
 func (s *Source) String() string { return fmt.Sprintf("gdelt files of %s", s.place) }

@@ -12,7 +12,7 @@
 // A file is taken when it is complete: it has not changed for a while, or it is renamed in. It
 // is first read whole; one that is not sound (torn, a bomb, no tabs) becomes a dead letter as
 // a file, with its reason, and none of its rows is handed out. Put a good one in its place and
-// that is read. Then its rows are accepted and handed out one after the other. Which of them
+// that is read; a file of a list is asked for again once a day. Then its rows are accepted and handed out one after the other. Which of them
 // have ended is durable with each settlement, so after a crash the others come again, and a
 // file that is done is not read again, unless its bytes have changed: then all of it is.
 //
@@ -105,6 +105,7 @@ type Source struct {
 	seen   map[string]sight     // files that may still grow
 	same   map[string]sight     // files that look other than when they were done, and have the same bytes
 	avoid  map[string]time.Time // files that cannot be read, until when they are passed over
+	rest   map[string]time.Time // files of a list that were refused, until when they are not asked for
 	marked time.Time            // when what is listed was last noted
 
 	// Of Receive.
@@ -113,8 +114,9 @@ type Source struct {
 
 	mu       sync.Mutex // guards what is below; never held while something is waited for
 	loaded   bool
-	open     []*file // in the order of their numbers
-	more     bool    // there are files for which the backlog had no room
+	open     []*file           // in the order of their numbers
+	more     bool              // there are files for which the backlog had no room
+	wanted   map[string]string // refused files that somebody wants to be read again, and where they came from
 	finished []progress.File
 	epoch    uint32
 }
@@ -194,7 +196,7 @@ func newSource(p place, files progress.Store, dead tidemill.DeadLetters, o Optio
 	return &Source{
 		place: p, files: files, dead: dead, o: o, header: []byte(o.Header),
 		turn: make(chan struct{}, 1), look: make(chan struct{}, 1), wake: make(chan struct{}, 1),
-		seen: map[string]sight{}, same: map[string]sight{}, avoid: map[string]time.Time{}, passes: map[uint64]*pass{},
+		seen: map[string]sight{}, same: map[string]sight{}, avoid: map[string]time.Time{}, rest: map[string]time.Time{}, passes: map[uint64]*pass{}, wanted: map[string]string{},
 	}, nil
 }
 

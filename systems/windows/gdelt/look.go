@@ -106,7 +106,12 @@ func (s *Source) candidates(ctx context.Context) ([]candidate, error) {
 	if room <= 0 && !mark {
 		return nil, nil
 	}
-	maps.DeleteFunc(s.avoid, func(_ string, until time.Time) bool { return !now.Before(until) })
+	over := func(_ string, until time.Time) bool { return !now.Before(until) }
+	maps.DeleteFunc(s.avoid, over)
+	maps.DeleteFunc(s.rest, over)
+	s.mu.Lock()
+	wanted := maps.Clone(s.wanted)
+	s.mu.Unlock()
 	seen, same := s.seen, s.same
 	s.seen, s.same = map[string]sight{}, map[string]sight{} // of files that are gone nothing is kept
 	var found []candidate                                   // the first room of them, sorted
@@ -147,6 +152,7 @@ func (s *Source) candidates(ctx context.Context) ([]candidate, error) {
 		return nil
 	}
 	err := s.place.list(ctx, func(e entry) error {
+		delete(wanted, e.name)
 		if e.name < s.o.Since {
 			return nil
 		}
@@ -155,6 +161,9 @@ func (s *Source) candidates(ctx context.Context) ([]candidate, error) {
 		}
 		return flush()
 	})
+	for name, from := range wanted { // and is listed no more
+		step = append(step, entry{name: name, from: from, size: -1})
+	}
 	if err == nil && len(step) > 0 {
 		err = flush()
 	}
@@ -228,6 +237,11 @@ func (s *Source) consider(ctx context.Context, c candidate) error {
 	switch {
 	case broken:
 		f.Status, f.Cause = progress.Broken, damage.Why
+		s.rest[f.Name] = s.o.Now().Add(restFor)
+		if !s.place.keeps() && c.known.Status == progress.Broken && c.known.From == f.From && !s.wants(f.Name) {
+			s.unneeded(ctx, f.Name)
+			return nil // the letter that says so is there, or somebody has deleted it
+		}
 		if err := s.bury(ctx, &f); err != nil {
 			return s.later(ctx, c.name, err) // others go on
 		}
@@ -237,16 +251,14 @@ func (s *Source) consider(ctx context.Context, c candidate) error {
 	if err := s.files.Add(ctx, &f); err != nil {
 		return fmt.Errorf("accept file %s: %w", c.name, err)
 	}
+	s.mu.Lock()
+	delete(s.wanted, f.Name)
+	s.mu.Unlock()
 	if f.Status != progress.Open {
 		if broken {
 			s.o.Log.WarnContext(ctx, "a file is refused, it is a dead letter", "file", f.Name, "cause", f.Cause)
 		}
-		if s.place.keeps() {
-			return nil
-		}
-		if err := s.place.remove(c.name); err != nil {
-			s.o.Log.WarnContext(ctx, "a file that nobody needs stays", "file", f.Name, "err", err)
-		}
+		s.unneeded(ctx, f.Name)
 		return nil
 	}
 	if f.Idless > 0 {
@@ -259,20 +271,36 @@ func (s *Source) consider(ctx context.Context, c candidate) error {
 	return nil
 }
 
+// unneeded takes away what was fetched of a file of which nothing is handed out.
+func (s *Source) unneeded(ctx context.Context, name string) {
+	if s.place.keeps() {
+		return
+	}
+	if err := s.place.remove(name); err != nil {
+		s.o.Log.WarnContext(ctx, "a file that nobody needs stays", "file", name, "err", err)
+	}
+}
+
+// restFor is after how long a file of a list is asked for again that was refused: the server
+// may have it by then, or mended.
+const restFor = 24 * time.Hour
+
 // complete says whether a file is to be read now: it does not grow, and if it was broken it is
-// another now. known is a broken one of its name, or nothing.
+// another now, or may be, or somebody wants it. known is a broken one of its name, or nothing.
 func (s *Source) complete(e entry, known *progress.File, seen map[string]sight, now time.Time) bool {
+	wanted := s.wants(e.name)
 	info, err := s.place.look(e.name)
 	switch {
 	case err != nil:
 		return false // it is gone again
 	case info == nil:
-		return known.Status != progress.Broken || known.From != e.from
+		_, rests := s.rest[e.name]
+		return known.Status != progress.Broken || known.From != e.from || wanted || !rests
 	case info.Size() == 0:
 		return false // it was made, and is written later
 	}
 	look := sight{info.Size(), info.ModTime().Truncate(time.Millisecond), now}
-	if known.Status == progress.Broken && known.Size == look.size && known.Mod.Equal(look.mod) {
+	if known.Status == progress.Broken && known.Size == look.size && known.Mod.Equal(look.mod) && !wanted {
 		return false
 	}
 	if s.o.Quiet < 0 || now.Sub(look.mod) >= s.o.Quiet {

@@ -38,7 +38,7 @@ type web struct {
 	guard   http.RoundTripper
 	timeout time.Duration
 	limits  Limits
-	failed  map[string]int // by name: tries of files that may be broken
+	failed  map[string]int // by URL: tries of files that may be broken
 }
 
 func parseURL(text string) (*url.URL, error) {
@@ -162,14 +162,13 @@ func (w *web) fetch(ctx context.Context, e entry) (string, error) {
 	}
 	if !final {
 		if err == nil {
-			delete(w.failed, e.name)
+			delete(w.failed, e.from)
 		}
 		return into, err
 	}
-	if w.failed[e.name]++; w.failed[e.name] < tries {
-		return "", tidemill.Fail(tidemill.Transient, "try %d of %d: %w", w.failed[e.name], tries, &passingDamage{err})
+	if w.failed[e.from]++; w.failed[e.from] < tries {
+		return "", tidemill.Fail(tidemill.Transient, "try %d of %d: %w", w.failed[e.from], tries, &passingDamage{err})
 	}
-	delete(w.failed, e.name)
 	return "", damaged("%v", err)
 }
 

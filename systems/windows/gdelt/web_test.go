@@ -136,6 +136,57 @@ func TestFilesThatAreNotWhatTheListSays(t *testing.T) {
 	}
 }
 
+// What was refused may be there by now: it is asked for again, once a day while it is listed, or
+// when somebody wants that.
+func TestAFileOfAListThatWasRefusedIsAskedForAgain(t *testing.T) {
+	const name = "20250323150000.export.CSV"
+	for _, c := range []struct {
+		what  string
+		lists string // what the list says by then; empty: the truth
+		wait  time.Duration
+		wants bool
+	}{
+		{"a day later", "", 25 * time.Hour, false},
+		{"by hand", "", time.Second, true},
+		{"by hand, and not listed any more", "-", time.Second, true},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			server := gdelttest.NewServer(t)
+			server.Publish(name, []byte("1\t\n"))
+			server.Withdraw(name)
+			now := time.Now()
+			w := newWeb(t, server.List(), gdelt.Options{Now: func() time.Time { return now }})
+			look := func() {
+				if c.wants {
+					if err := w.Again(t.Context(), name); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.ready(0)
+			}
+			for range 4 {
+				w.ready(0)
+				now = now.Add(2 * time.Minute)
+			}
+			now = now.Add(c.wait)
+			look()
+			if n, all := server.Asked("/"+name), w.letters(); n != 4 || len(all) != 1 {
+				t.Fatalf("asked for %d times while it is not there, %d letters", n, len(all))
+			}
+			server.Publish(name, []byte("1\t\n"))
+			server.Lie(name, c.lists)
+			now = now.Add(c.wait)
+			look()
+			if got := w.ready(1); len(got) != 1 || string(got[0].Key) != "1" {
+				t.Fatalf("received %s of a file that is there", ids(got))
+			}
+			if err := w.Again(t.Context(), "20250323151500.export.CSV"); tidemill.KindOf(err) != tidemill.Validation {
+				t.Errorf("a file that nobody knows: %v", err)
+			}
+		})
+	}
+}
+
 func TestOnlyWhatTheGuardAllowsIsAsked(t *testing.T) {
 	guard, err := httpguard.New(httpguard.Options{})
 	if err != nil {
