@@ -13,7 +13,7 @@ type windowAdoptCmd struct {
 
 // Help is shown by tidemill window adopt --help.
 func (c *windowAdoptCmd) Help() string {
-	return `Stop the other program first. What it has collected and not yet delivered lies in the Redis of the windows, under keys such as active:batches, batch:events:… and data:event:…; each record is put, byte for byte, into the window of its batch id, and deleted where it was. A batch that was ready is delivered at once, another when its time would have been over.
+	return `Stop the other program first. What it has collected and not yet delivered lies in the Redis of the windows, under keys such as active:batches, batch:events:… and data:event:…; each record is put, byte for byte, into the window of its batch id, and deleted where it was. A batch that was ready is delivered at once, and so is one that it had begun to deliver; another when its time would have been over.
 
 Doing it again does no harm: what was put twice is one record.
 

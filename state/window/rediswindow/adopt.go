@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/redis/rueidis"
@@ -35,8 +36,9 @@ const adoptMost = 500
 
 // Adopt takes over the batches of another program, which must have been stopped: every record
 // is put, byte for byte, into the window of its batch id, and deleted where it was. A batch
-// that was ready is ready at once; another is over when it would have been. After an error
-// Adopt is called again: what was put twice is one record.
+// that was ready is ready at once, and so is one that is in neither set any more: the program
+// takes a batch out before it delivers it. Another is over when it would have been. After an
+// error Adopt is called again: what was put twice is one record.
 func (s *Store) Adopt(ctx context.Context, o Old) (done Adopted, err error) {
 	o.Event, o.Mention = cmp.Or(o.Event, "event"), cmp.Or(o.Mention, "mention")
 	for _, set := range []string{"ready:batches", "active:batches"} {
@@ -60,8 +62,42 @@ func (s *Store) Adopt(ctx context.Context, o Old) (done Adopted, err error) {
 			}
 		}
 	}
+	taken, err := s.taken(ctx, o.Prefix)
+	if err != nil {
+		return done, failed(err, "look for batches that were taken and not delivered")
+	}
+	for batch := range taken {
+		if err := s.adopt(ctx, o, batch, true, &done); err != nil {
+			return done, failed(err, "take over batch %q", batch)
+		}
+	}
 	return done, nil
 }
+
+// taken finds the batches of which there are ids, by looking at all names there are.
+func (s *Store) taken(ctx context.Context, prefix string) (map[string]bool, error) {
+	found := map[string]bool{}
+	for _, node := range s.client.Nodes() {
+		for _, set := range []string{"batch:events:", "batch:mentions:"} {
+			for at := uint64(0); ; {
+				names, err := node.Do(ctx, node.B().Scan().Cursor(at).Match(literal.Replace(prefix+set)+"*").Count(10*adoptMost).Type("set").Build()).AsScanEntry()
+				if err != nil {
+					return nil, err
+				}
+				for _, name := range names.Elements {
+					found[name[len(prefix+set):]] = true
+				}
+				if at = names.Cursor; at == 0 {
+					break
+				}
+			}
+		}
+	}
+	return found, nil
+}
+
+// literal makes a pattern of a text that stands for itself.
+var literal = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
 
 // unquoted is a text that may have been written as JSON.
 func unquoted(member string) string {
