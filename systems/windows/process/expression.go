@@ -26,6 +26,9 @@ type expression struct {
 	machines *sync.Pool // of *machine
 }
 
+// typeOf are the types that values have which are not null.
+var typeOf = map[record.Type]types.Type{record.Integer: types.Int, record.Number: types.Float64, record.Text: types.String}
+
 type machine struct {
 	vm.VM
 	names map[string]any
@@ -34,12 +37,19 @@ type machine struct {
 // compile checks an expression of a setting.
 func compile(what, source string, more ...expr.Option) (*expression, error) {
 	names := types.Map{"kind": types.String, "batch": types.String}
+	there := types.Map{"kind": types.String, "batch": types.String} // as if no value were null
 	for _, k := range []record.Kind{record.Event, record.Mention} {
-		for f := range k.Fields() {
-			names[k.Name(record.Field(f))] = types.Any
+		for i := range k.Fields() {
+			f := record.Field(i)
+			names[k.Name(f)], there[k.Name(f)] = types.Any, typeOf[k.Type(f)]
 		}
 	}
-	p, used, err := expressions.Compile(source, expressions.Options{Names: names, Builtins: []string{"string"}, Patterns: true, More: more})
+	o := expressions.Options{Names: names, Builtins: []string{"string"}, Patterns: true, More: more}
+	p, used, err := expressions.Compile(source, o)
+	if err == nil { // what is wrong even then fails always
+		o.Names = there
+		_, _, err = expressions.Compile(source, o)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
