@@ -74,3 +74,19 @@ No file is being read.
 func TestASessionWithoutFiles(t *testing.T) {
 	newNewspaper(t, windows.Options{}, window.Options{}).types("window files", "No files are read here: windows.files of the configuration says where they are.")
 }
+
+// What a pipe gets of a record is what was received: line ends, tabs, what is no UTF-8.
+func TestRecordsOfAWindowAreShownByteForByte(t *testing.T) {
+	n := newNewspaper(t, windows.Options{}, window.Options{})
+	records := []window.Record{
+		{Batch: "b", Kind: "event", ID: "1", Body: []byte("{\n\t\"globalEventId\": 1\r\n}")},
+		{Batch: "b", Kind: "event", ID: "2", Body: []byte("{\"globalEventId\":2,\"actor1Name\":\"\xff\u0085\"}")},
+	}
+	if err := n.windows.Put(t.Context(), records, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := "\n\n" + string(records[0].Body) + "\n" + string(records[1].Body) + "\n"
+	if status, out, errs := n.session.run(t.Context(), "", "window show b --records 0"); status != 0 || !strings.HasSuffix(out, want) {
+		t.Errorf("%d %q%s; want %q at the end", status, out, errs, want)
+	}
+}

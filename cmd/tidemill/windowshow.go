@@ -156,11 +156,13 @@ func (c *windowShowCmd) record(e env, raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return err
 	}
-	text := shownPayload(r.Payload, r.PayloadBase64)
 	if r.Damaged != "" {
-		text = "(" + printable(r.Damaged) + ") " + text
+		_, _ = fmt.Fprintf(e.out, "(%s) ", printable(r.Damaged))
 	}
-	_, err := fmt.Fprintln(e.out, text)
+	if err := printPayload(e, r.Payload, r.PayloadBase64); err != nil || terminal(e.out) {
+		return err
+	}
+	_, err := fmt.Fprintln(e.out)
 	return err
 }
 
