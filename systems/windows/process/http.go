@@ -24,8 +24,8 @@ import (
 //	200  {"records":[{"index":0,"set":{"sentiment":0.7}},{"index":1,"skip":"spam"},{"index":2,"dead":"no text"}]}
 //
 // set gives values: those of the record's own names are replaced, others are added. A record
-// that the answer does not name goes on as it is. An answer that does not fit the request is a
-// failure of all its records.
+// that the answer does not name goes on as it is; records may be empty, but not missing. An
+// answer that does not fit the request is a failure of all its records.
 //
 // A service that fails is tried again as Retry says, and left alone for a while as Breaker
 // says: then every page fails at once, and the step's OnError decides.

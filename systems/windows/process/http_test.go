@@ -125,6 +125,8 @@ func TestHTTPFailures(t *testing.T) {
 		{"who are you", "", 401, tidemill.Credentials},
 		{"moved", "", 302, tidemill.Partner},
 		{"garbage", "<html>", 200, tidemill.Partner},
+		{"nothing", "null", 200, tidemill.Partner},
+		{"something else", `{"error":"try later"}`, 200, tidemill.Partner},
 		{"another's record", `{"records":[{"index":9}]}`, 200, tidemill.Partner},
 		{"no index", `{"records":[{}]}`, 200, tidemill.Partner},
 		{"twice", `{"records":[{"index":0},{"index":0}]}`, 200, tidemill.Partner},

@@ -92,7 +92,7 @@ func parse(whole []byte, n int) ([]answer, error) {
 	var all struct {
 		Records []answer `json:"records"`
 	}
-	if err := json.Unmarshal(whole, &all); err != nil {
+	if err := json.Unmarshal(whole, &all); err != nil || all.Records == nil {
 		return nil, tidemill.Fail(tidemill.Partner, "its answer is none that is expected: want {\"records\":[…]}")
 	}
 	seen := make([]bool, n)
