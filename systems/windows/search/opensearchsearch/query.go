@@ -141,15 +141,17 @@ func one(s *search.Schema, c *search.Clause) object {
 		return object{"match_phrase": object{f.Name: object{"query": c.Text}}}
 	case c.Sub:
 		return object{"term": object{f.Name + ".keyword": object{"value": c.Equal}}}
+	case !c.Range && f.Type == search.Double && c.Equal == "0":
+		return object{"range": object{f.Name: object{"gte": belowZero, "lte": 0}}}
 	case !c.Range:
 		return object{"term": object{f.Name: object{"value": c.Equal}}}
 	}
 	r := object{}
 	if c.Low.Set {
-		r[map[bool]string{false: "gte", true: "gt"}[c.Low.Open]] = bound(f, &c.Low)
+		r[map[bool]string{false: "gte", true: "gt"}[c.Low.Open]] = bound(f, &c.Low, !c.Low.Open)
 	}
 	if c.High.Set {
-		r[map[bool]string{false: "lte", true: "lt"}[c.High.Open]] = bound(f, &c.High)
+		r[map[bool]string{false: "lte", true: "lt"}[c.High.Open]] = bound(f, &c.High, c.High.Open)
 	}
 	if f.Type == search.Date {
 		r["format"] = "epoch_millis"
@@ -157,10 +159,16 @@ func one(s *search.Schema, c *search.Clause) object {
 	return object{"range": object{f.Name: r}}
 }
 
+// belowZero is what the servers order before 0, and we do not. As a number it would be 0.
+const belowZero = "-0.0"
+
 // bound is one end of a range. Times are texts: an epoch in front of 1970 is read as one.
-func bound(f *search.Field, b *search.Bound) any {
+func bound(f *search.Field, b *search.Bound, before bool) any {
 	switch f.Type {
 	case search.Double:
+		if before && b.Float == 0 {
+			return belowZero
+		}
 		return b.Float
 	case search.Date:
 		return strconv.FormatInt(b.Int, 10)
