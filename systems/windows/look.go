@@ -40,7 +40,7 @@ func (s *System) Stats(ctx context.Context) (*Stats, error) {
 	if err != nil {
 		return nil, fmt.Errorf("count windows: %w", err)
 	}
-	st.Lost += s.gone()
+	st.Lost = s.lost(st.Lost)
 	return &Stats{st, s.closed.Load(), s.Processors()}, nil
 }
 

@@ -16,7 +16,9 @@ import (
 type memory struct {
 	mu   sync.Mutex // guards the fields below
 	last tidemill.Books
-	gone uint64
+	gone uint64 // records that the store has lost without knowing it, or knew before it went back
+	knew uint64 // records that it knew to be lost, at the most since it went back
+	told uint64 // records that were said to be lost
 }
 
 // watch compares the store's books with what they were: records that they had in windows, and
@@ -34,7 +36,8 @@ func (s *System) watch(ctx context.Context) error {
 	last, lost := s.memory.last, uint64(0)
 	if now.Accepted < last.Accepted {
 		lost = min(last.Pending, last.Accepted-now.Accepted)
-		s.memory.gone += lost
+		s.memory.gone += lost + s.memory.knew
+		s.memory.knew = 0
 	}
 	s.memory.last = now
 	s.memory.mu.Unlock()
@@ -45,12 +48,15 @@ func (s *System) watch(ctx context.Context) error {
 	return nil
 }
 
-// gone is how many records, at the least, the store has lost under this instance without
-// knowing it: what came between two looks makes up for as many.
-func (s *System) gone() uint64 {
+// lost is how many records, at the least, are lost: those that the store knows of, and those
+// that it has lost under this instance without knowing it. (What came between two looks makes
+// up for as many.) It never falls, also where the store has forgotten what it knew.
+func (s *System) lost(known uint64) uint64 {
 	s.memory.mu.Lock()
 	defer s.memory.mu.Unlock()
-	return s.memory.gone
+	s.memory.knew = max(s.memory.knew, known)
+	s.memory.told = max(s.memory.told, s.memory.gone+known)
+	return s.memory.told
 }
 
 // forgotten says in words what intakes have stored, and the store's books do not know.
