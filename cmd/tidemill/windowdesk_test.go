@@ -113,7 +113,7 @@ func TestASessionAboutWindows(t *testing.T) {
 	n.fails("window show nix/1", "there is no window nix/1")
 	n.fails("window close nix", `no window of batch "nix" collects`)
 	n.fails("window replay nix/1", "no window of that choice is parked")
-	n.fails("window replay nix", "names no window")
+	n.fails("window replay nix", "(--batch) means all of a batch id")
 	n.types("window replay --all", "0 windows on their way again.")
 
 	send := func(command string, records ...string) {

@@ -67,6 +67,9 @@ func (c *windowFilesCmd) Run(ctx context.Context, e env) error {
 			if f.Lost > 0 {
 				text += fmt.Sprintf("; %d given up", f.Lost)
 			}
+			if f.Broken > 0 {
+				text += "; those refused are dead letters: `tidemill dead list --pipeline " + f.Feed + "`"
+			}
 			if _, err := fmt.Fprintln(e.out, text+"."); err != nil {
 				return err
 			}

@@ -69,6 +69,13 @@ No file is being read.
 `)
 	s.types("window files --json", `~\{"feeds":\[\{"feed":"windows-files","from":"gdelt files of .*","files":\[\],"done":1,"refused":0,"rows":3,"idless_rows":1,"lost_rows":3\}\]\}`)
 	s.fails("window give-up nix", "no file \"nix\" is in trouble")
+	put("no id\n")
+	if err := source.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, out, _ := s.session.run(t.Context(), "", "window files"); !strings.Contains(out, "; those refused are dead letters: `tidemill dead list --pipeline windows-files`.") {
+		t.Errorf("with a file that is refused: %s", out)
+	}
 }
 
 func TestASessionWithoutFiles(t *testing.T) {

@@ -91,7 +91,7 @@ func windowsOf(r *http.Request) (f window.Filter, err error) {
 	}
 	for _, id := range f.IDs {
 		if _, _, ok := window.ParseID(id); !ok {
-			return f, refused(http.StatusBadRequest, "id=%q names no window: an id is a batch id, a slash and a number; batch=… means all of a batch id", id)
+			return f, refused(http.StatusBadRequest, "id=%q names no window: an id is a batch id, a slash and a number; batch=… (--batch) means all of a batch id", id)
 		}
 	}
 	f.Max, err = number(r.Form.Get("max"), "max")

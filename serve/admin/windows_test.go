@@ -169,6 +169,7 @@ func TestRecordsAreSentByHandAndFound(t *testing.T) {
 		if !strings.Contains(rest, `"kind":"mention","id":"2_https://example.com/a","qualifier":"1"`) || strings.Contains(rest, "next") || strings.Count(rest, `"kind"`) != 2 {
 			t.Errorf("%s", rest)
 		}
+		refused(t, d.ask("GET", "windows/a%2Fb/946684800000/records?after=x", ""), 400, "no page's Next")
 
 		if got, want := d.post("windows/a%2Fb/close", ""), `{"batch":"a/b","closed":true}`+"\n"; got != want {
 			t.Errorf("%s, want %s", got, want)

@@ -191,7 +191,7 @@ func NoRoom() error {
 
 // BadCursor is the error for a from that no page gave.
 func BadCursor(from string) error {
-	return tidemill.Fail(tidemill.Internal, "read on from %q: that is no page's Next", from)
+	return tidemill.Fail(tidemill.Validation, "read on from %q: that is no page's Next", from)
 }
 
 // Mixed is the damage of a record whose stored bytes are not what was put.
