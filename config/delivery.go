@@ -71,6 +71,9 @@ type Site struct {
 
 var siteForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
+// originForm is what browsers send as Origin, or all of it.
+var originForm = regexp.MustCompile(`^([*]|null|[a-z][a-z0-9+.-]*://[^/?#@\sA-Z]+)$`)
+
 // plans are events a day.
 var plans = map[string]int{"free": 100_000, "pro": 1_000_000, "enterprise": 0, "": 0}
 
@@ -233,6 +236,11 @@ func (s *Site) check(before []Site) error {
 		return fmt.Errorf("site %s: consent %q is neither send nor skip", s.ID, s.Consent)
 	case s.Daily < 0 || s.AtOnce < 0 || s.PerSecond < 0:
 		return fmt.Errorf("site %s: a limit below zero", s.ID)
+	}
+	for _, o := range s.Origins {
+		if !originForm.MatchString(o) {
+			return fmt.Errorf("site %s: origin %q is none that a browser sends: want one such as https://shop.example, in small letters and with no path, or *", s.ID, o)
+		}
 	}
 	if _, known := plans[s.Plan]; !known {
 		return fmt.Errorf("site %s: plan %q is none of free, pro and enterprise", s.ID, s.Plan)

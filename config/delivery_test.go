@@ -74,6 +74,8 @@ func TestMistakesInSitesAndPartners(t *testing.T) {
 		{"an id", "sites:\n    - {id: a b}", "A-Z a-z 0-9"},
 		{"twice", "sites:\n    - {id: a}\n    - {id: a}", "twice"},
 		{"a plan", "sites:\n    - {id: a, plan: gold}", "free, pro and enterprise"},
+		{"an origin without a scheme", "sites:\n    - {id: a, origins: [shop.example]}", `"shop.example" is none that a browser sends`},
+		{"an origin with a path", "sites:\n    - {id: a, origins: ['*', 'https://shop.example/']}", "with no path"},
 		{"consent", "sites:\n    - {id: a, consent: perhaps}", "neither send nor skip"},
 		{"a variable that is not set", "sites:\n    - {id: a, keys_env: [NOWHERE]}", "NOWHERE_FILE"},
 		{"a hash", "sites:\n    - {id: a, keys_sha256: [abc]}", "64 hexadecimal"},
