@@ -3,6 +3,7 @@ package redisqueue
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -34,10 +35,7 @@ func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue
 	}
 	var refused error
 	for _, p := range s.parts(jobs) {
-		c, err := s.prepare(ctx, jobs, p)
-		if err == nil {
-			err = s.lines[p.shard].Join(ctx, c)
-		}
+		c, err := s.bring(ctx, jobs, p)
 		if err != nil {
 			return failed(err, "add %d jobs", len(p.jobs))
 		}
@@ -51,6 +49,20 @@ func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue
 		}
 	}
 	return refused
+}
+
+// bring adds a part.
+func (s *Store) bring(ctx context.Context, jobs []*tidemill.Message, p *part) (c *call, err error) {
+	for range packTries {
+		if c, err = s.prepare(ctx, jobs, p); err == nil {
+			err = s.lines[p.shard].Join(ctx, c)
+		}
+		if !errors.Is(err, errLost) {
+			break
+		}
+		s.forget(p.shard, c.packs)
+	}
+	return c, err
 }
 
 func check(m *tidemill.Message) error {
@@ -70,6 +82,7 @@ const flights = 2
 type call struct {
 	args        []string
 	queues      []string // of its runs
+	packs       []pack
 	jobs, bytes int
 	added       int64 // when they were, in ms, by our clock
 	took        string
@@ -126,13 +139,13 @@ func (s *Store) prepare(ctx context.Context, jobs []*tidemill.Message, p *part) 
 		m := jobs[at]
 		if i == 0 || m.To != jobs[p.jobs[i-1]].To {
 			var err error
-			if pack, err = s.adder(ctx, m.To, jobs); err != nil {
+			if pack, err = s.adder(ctx, p.shard, m.To, jobs); err != nil {
 				return nil, err
 			}
 			if len(c.queues) > 0 {
 				c.args[run] = strconv.Itoa(n)
 			}
-			c.args = append(c.args, m.To, "")
+			c.args, c.packs = append(c.args, m.To, ""), pack.with(c.packs, m.To)
 			c.queues, run, n = append(c.queues, m.To), len(c.args)-1, 0
 		}
 		n++
@@ -159,17 +172,19 @@ func (s *Store) appendJob(args []string, buf []byte, m *tidemill.Message, p pack
 func (s *Store) add(ctx context.Context, shard int, calls []*call) error {
 	args := make([]string, 5, 5+len(calls)*len(calls[0].args))
 	var queues []string
+	var packs []pack
 	jobs, first, last := 0, calls[0].added, calls[0].added
 	for _, c := range calls {
 		args = append(args, c.args...)
 		queues, jobs = append(queues, c.queues...), jobs+c.jobs
 		first, last = min(first, c.added), max(last, c.added)
+		packs = merge(packs, c.packs)
 	}
 	args[0], args[1], args[2] = strconv.Itoa(s.o.Capacity), remember, strconv.Itoa(len(queues))
 	args[3], args[4] = strconv.FormatInt(first, 10), strconv.FormatInt(last, 10)
-	took, err := s.run(ctx, addScript, shard, args...).ToString()
+	took, err := s.run(ctx, addScript, shard, packed(args, packs)...).ToString()
 	if err == nil {
-		took, err = s.holding(took, jobs, queues)
+		took, err = s.holding(shard, took, jobs, queues)
 	}
 	for _, c := range calls {
 		if err == nil {
@@ -181,7 +196,10 @@ func (s *Store) add(ctx context.Context, shard int, calls []*call) error {
 
 // holding notes what queues hold, as a script says it that adds jobs, behind a digit for each
 // of n: a space and a number for each queue. It returns the digits.
-func (s *Store) holding(said string, n int, queues []string) (digits string, err error) {
+func (s *Store) holding(shard int, said string, n int, queues []string) (digits string, err error) {
+	if said == "" {
+		return "", errLost
+	}
 	held := strings.Fields(said[min(n, len(said)):])
 	if len(said) < n || len(held) != len(queues) {
 		return "", reply("add jobs")
@@ -191,7 +209,7 @@ func (s *Store) holding(said string, n int, queues []string) (digits string, err
 		if err != nil {
 			return "", reply("add jobs")
 		}
-		s.dict(queue).held.Store(jobs * int64(len(s.tags)))
+		s.dict(shard, queue).held.Store(jobs)
 	}
 	return said[:n], nil
 }

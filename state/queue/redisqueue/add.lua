@@ -2,9 +2,10 @@
 --
 -- ARGV 2 capacity, 3 remember (ms), 4 how many queues, 5 when the first and 6 when the last of
 --      the jobs was added, then of each: name, how many jobs, and of each of its jobs: digest
---      (12 bytes, then when it comes due in ms, if not now), record
+--      (12 bytes, then when it comes due in ms, if not now), record; then dictionaries (see packed)
 -- returns a digit for each job, as queue.Added, and how many jobs each queue holds then, each
---      behind a space
+--      behind a space; or "": nothing happened, a dictionary is not there
+if not packed() then return '' end
 local capacity, remember = tonumber(ARGV[2]), tonumber(ARGV[3])
 local at, answer, held, dated = 7, {}, {}, justnow(ARGV[5], ARGV[6])
 for _ = 1, ARGV[4] do

@@ -3,6 +3,7 @@ package redisqueue
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"slices"
 	"strconv"
 	"sync"
@@ -33,6 +34,7 @@ type Beside struct {
 type besideCall struct {
 	names, texts []string
 	jobs         []besideJob
+	packs        []pack
 	bytes        int
 	added        int64 // when they were, in ms, by our clock
 	taken        bool
@@ -85,7 +87,16 @@ func (s *Store) Beside(part redisconn.Part) *Beside {
 // text that it keeps by it, no job is known to its queue, and there is room for all. It says
 // whether it did; otherwise nothing has changed. Of those who come together with the same
 // name only the first may be taken. After an error it may have happened or not.
-func (b *Beside) Add(ctx context.Context, names, texts []string, jobs []*tidemill.Message) (bool, error) {
+func (b *Beside) Add(ctx context.Context, names, texts []string, jobs []*tidemill.Message) (taken bool, err error) {
+	for range packTries {
+		if taken, err = b.add(ctx, names, texts, jobs); !errors.Is(err, errLost) {
+			break
+		}
+	}
+	return taken, err
+}
+
+func (b *Beside) add(ctx context.Context, names, texts []string, jobs []*tidemill.Message) (bool, error) {
 	s := b.store
 	c := b.call()
 	c.names, c.texts, c.added = names, texts, s.now().UnixMilli()
@@ -104,16 +115,19 @@ func (b *Beside) Add(ctx context.Context, names, texts []string, jobs []*tidemil
 		c.jobs = make([]besideJob, len(jobs))
 	}
 	for i, m := range jobs {
-		p, err := s.adder(ctx, m.To, jobs)
+		p, err := s.adder(ctx, 0, m.To, jobs)
 		if err != nil {
 			return false, failed(err, "add %d jobs", len(jobs))
 		}
 		j := &c.jobs[i]
-		j.queue = m.To
+		j.queue, c.packs = m.To, p.with(c.packs, m.To)
 		_, buf = s.appendJob(j.args[:0], buf, m, p, c.added)
 	}
 	c.buf = buf
 	if err := b.line.Join(ctx, c); err != nil {
+		if errors.Is(err, errLost) {
+			s.forget(0, c.packs)
+		}
 		return false, failed(err, "add %d jobs", len(jobs))
 	}
 	taken := c.taken
@@ -143,10 +157,12 @@ func (b *Beside) send(ctx context.Context, calls []*besideCall) error {
 	defer cancel()
 	calls = unlike(calls)
 	names, jobs, first, last, several := 0, 0, calls[0].added, calls[0].added, "0"
+	var packs []pack
 	for _, c := range calls {
 		if len(c.jobs) > 1 {
 			several = "1"
 		}
+		packs = merge(packs, c.packs)
 		names, jobs = names+len(c.names), jobs+len(c.jobs)
 		first, last = min(first, c.added), max(last, c.added)
 	}
@@ -187,9 +203,9 @@ func (b *Beside) send(ctx context.Context, calls []*besideCall) error {
 			args = append(args, j.args[:]...)
 		}
 	}
-	taken, err := b.script.Exec(ctx, b.store.client, b.keys, args).ToString()
+	taken, err := b.script.Exec(ctx, b.store.client, b.keys, packed(args, packs)).ToString()
 	if err == nil {
-		taken, err = b.store.holding(taken, len(calls), to)
+		taken, err = b.store.holding(0, taken, len(calls), to)
 	}
 	if err != nil {
 		return err

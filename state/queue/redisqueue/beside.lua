@@ -12,9 +12,10 @@
 --      last of the jobs was added, 10 1 where a request has several jobs, 11… the part's; the
 --      names; the texts; then of each queue:
 --      its name, how many jobs, of each job whose it is, and of each job digest and record
---      (see add)
+--      (see add); then dictionaries (see packed)
 -- returns a digit for each request, 1 it was taken, 0 nothing happened, and how many jobs each
---      queue holds then, each behind a space
+--      queue holds then, each behind a space; or "": nothing happened, a dictionary is not there
+if not packed() then return '' end
 local capacity, remember, requests, n, names = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[7])
 local denied, short, to = nil, false, {} -- denied: requests; nil: none
 local function whose(owners, i)
@@ -30,7 +31,7 @@ local found = known(11, names, n, now)
 for i = 1, n do
   if found[i] then deny(whose(ARGV[6], i)) end
 end
-local at, last, dated = names + 2 * n, #ARGV, justnow(ARGV[8], ARGV[9])
+local at, last, dated = names + 2 * n, #ARGV - 1 - 2 * ARGV[#ARGV], justnow(ARGV[8], ARGV[9])
 while at < last do
   local q, jobs = open(ARGV[at], true), tonumber(ARGV[at + 1])
   local t = {q = q, n = jobs, owners = ARGV[at + 2], at = at + 3}

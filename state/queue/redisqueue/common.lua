@@ -18,7 +18,7 @@ local opened, order = {}, {} -- queues that this script has to do with
 --   c     settings, as scripts read them
 --   idle  1 where sources wait to be woken, else 0, and the last wake
 --   gate  until when it is closed (ms; -1: open), how many probes, how often it was changed
---   names, pass: see accept, turns
+--   names, pass: see accept, turns; dict: the sum of its dictionary
 local function open(name, make)
   local q = opened[name]
   if q then return q end
@@ -29,13 +29,13 @@ local function open(name, make)
     call('HSET', KEYS[1], name, no)
   end
   local k = base .. no .. ':'
-  local m = call('HMGET', k .. 'meta', 'n', 'c', 'idle', 'gate', 'names', 'pass')
+  local m = call('HMGET', k .. 'meta', 'n', 'c', 'idle', 'gate', 'names', 'pass', 'dict')
   local a, b, c, d, e, f, g, h = match(m[1] or '0 0 0 0 0 0 0 0', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
   local idle, woke, gate, probes, gated = '0', '0-0', -1, 0, 0
   if m[3] then idle, woke = match(m[3], '^(%d) (.*)$') end
   if m[4] then gate, probes, gated = match(m[4], '^(%S+) (%d+) (%d+)$') end
   q = { -- with all that it comes to have: a table that grows is made anew
-    no = tonumber(no), k = k, was = m[1], names = m[5], pass = m[6], more = {}, freed = {}, c = m[2] and cjson.decode(m[2]) or {},
+    no = tonumber(no), k = k, was = m[1], names = m[5], pass = m[6], dict = m[7], more = {}, freed = {}, c = m[2] and cjson.decode(m[2]) or {},
     n = {['end'] = a + 0, turn = b + 0, wait = c + 0, held = d + 0, epoch = e + 0, delivered = f + 0, skipped = g + 0, dead = h + 0},
     idle = idle == '1', woke = woke, gate = gate + 0, probes = probes + 0, gated = gated + 0,
     set = false, wakes = false, rests = false, periods = false, renamed = false, this = false,
@@ -44,6 +44,15 @@ local function open(name, make)
   opened[name] = q
   order[#order + 1] = q
   return q
+end
+
+-- packed says whether queues have the dictionaries that records here are packed with. Arguments
+-- end with them: queue, sum, …, how many.
+local function packed()
+  for i = #ARGV - 2 * ARGV[#ARGV], #ARGV - 1, 2 do
+    if open(ARGV[i], true).dict ~= ARGV[i + 1] then return false end
+  end
+  return true
 end
 
 -- wait counts n more jobs of a priority that wait.

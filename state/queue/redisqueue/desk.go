@@ -249,7 +249,7 @@ func (s *Store) positions(ctx context.Context, shard int, args []string) ([]stri
 	if err != nil {
 		return nil, failed(err, "list jobs of queue %q", args[0])
 	}
-	if len(got) != 2 {
+	if len(got) < 2 {
 		return nil, reply("list jobs")
 	}
 	return got[1].AsStrSlice()
@@ -261,17 +261,18 @@ func (s *Store) page(ctx context.Context, name string, shard int, args ...string
 	if err != nil {
 		return nil, failed(err, "list jobs of queue %q", name)
 	}
-	if len(got) != 2 {
+	if len(got) != 3 {
 		return nil, reply("list jobs")
 	}
 	no, err1 := got[0].AsInt64()
 	flat, err2 := got[1].ToArray()
-	if err1 != nil || err2 != nil || len(flat)%6 != 0 {
+	sum, err3 := got[2].ToString()
+	if cmp.Or(err1, err2, err3) != nil || len(flat)%6 != 0 {
 		return nil, reply("list jobs")
 	}
 	var jobs []*found
 	for i := 0; i < len(flat); i += 6 {
-		j, err := s.show(ctx, name, shard, uint32(no), flat[i:i+6])
+		j, err := s.show(ctx, name, shard, uint32(no), sum, flat[i:i+6])
 		if err != nil {
 			return nil, err
 		}
@@ -282,7 +283,7 @@ func (s *Store) page(ctx context.Context, name string, shard int, args ...string
 
 // show makes a job of what a page says: position, state, when it comes due, late, failures,
 // record.
-func (s *Store) show(ctx context.Context, name string, shard int, no uint32, is []rueidis.RedisMessage) (*found, error) {
+func (s *Store) show(ctx context.Context, name string, shard int, no uint32, sum string, is []rueidis.RedisMessage) (*found, error) {
 	pos, err1 := is[0].ToString()
 	state, err2 := is[1].ToString()
 	at, err3 := is[2].AsInt64()
@@ -293,7 +294,7 @@ func (s *Store) show(ctx context.Context, name string, shard int, no uint32, is 
 	if cmp.Or(err1, err2, err3, err4, err5, err6, err7) != nil {
 		return nil, reply("list jobs")
 	}
-	d, err := s.unpacker(ctx, name, rec)
+	d, err := s.unpacker(ctx, shard, name, sum, rec)
 	if err != nil {
 		return nil, err
 	}

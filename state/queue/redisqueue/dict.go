@@ -2,6 +2,7 @@ package redisqueue
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -13,7 +14,9 @@ import (
 )
 
 // Payloads of a queue are much alike, and too short to be compressed one by one: each queue
-// has a dictionary, made of the first payloads that come, once and for all. JSON events of 560
+// has a dictionary (in each shard), made of the first payloads that come. Redis may lose it,
+// with all that was packed with it, while we still have it: whatever takes in what is packed
+// looks whether it is there, and we learn anew where it is not. JSON events of 560
 // bytes take 190 with it. Packing one costs as much CPU as all else that is done here to add it,
 // and saves what matters only where many wait: who adds to a queue that holds few leaves small
 // bodies as they are, which is 150 MB of a queue at the most: the door takes 6% more so.
@@ -27,26 +30,38 @@ const (
 	dictJobs   = 16       // at the least
 )
 
-// dict is the dictionary of a queue. Nil has none.
+// dict is what is known of the dictionary of a queue.
 type dict struct {
-	held atomic.Int64 // jobs of the queue, as Redis said when some were added last
+	held atomic.Int64 // jobs of the queue in the shard, as Redis said when some were added last
 
-	mu      sync.Mutex // guards all but held and s2
+	mu      sync.Mutex // guards what follows
 	asked   bool       // whether Redis has one
 	samples []byte
 	jobs    int
-	s2      *s2.Dict // set once, before anybody has the dict to pack with
+	words   *words // nil: none yet
+}
+
+// dictKey says whose dictionary it is.
+type dictKey struct {
+	shard int
+	queue string
+}
+
+// words is a dictionary. Nil has none.
+type words struct {
+	s2  *s2.Dict
+	sum string // that scripts know it by
 }
 
 // packer packs bodies of a queue. The zero packer packs none.
 type packer struct {
-	s2   *s2.Dict
+	*words
 	from int // bytes: shorter bodies are left as they are
 }
 
 // pack compresses a body, or returns nil where that is not worth it.
 func (p packer) pack(body []byte) []byte {
-	if p.s2 == nil || len(body) < p.from {
+	if p.words == nil || len(body) < p.from {
 		return nil
 	}
 	packed := p.s2.Encode(nil, body)
@@ -57,34 +72,81 @@ func (p packer) pack(body []byte) []byte {
 }
 
 // unpack is the inverse of pack, into memory that may be used.
-func (d *dict) unpack(into []byte, packed string) ([]byte, error) {
-	if d == nil || d.s2 == nil {
+func (w *words) unpack(into []byte, packed string) ([]byte, error) {
+	if w == nil {
 		return into, errRecord
 	}
-	body, err := d.s2.Decode(into[:cap(into)], []byte(packed))
+	body, err := w.s2.Decode(into[:cap(into)], []byte(packed))
 	if err != nil {
 		return into, errRecord
 	}
 	return body, nil
 }
 
+// pack is a dictionary that records of a script are packed with.
+type pack struct{ queue, sum string }
+
+// with adds a queue's to those of a script.
+func (w *words) with(all []pack, queue string) []pack {
+	if w == nil {
+		return all
+	}
+	return merge(all, []pack{{queue, w.sum}})
+}
+
+// merge adds dictionaries that are not among a script's.
+func merge(all, more []pack) []pack {
+	for _, p := range more {
+		if !slices.Contains(all, p) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// packed ends the arguments of a script (see packed in common.lua).
+func packed(args []string, all []pack) []string {
+	for _, p := range all {
+		args = append(args, p.queue, p.sum)
+	}
+	return append(args, strconv.Itoa(len(all)))
+}
+
+// packTries is how often jobs are packed at the most: anew where errLost says so.
+const packTries = 5
+
+// errLost says that nothing happened, because a dictionary is not in Redis (any more).
+var errLost = tidemill.Fail(tidemill.Transient, "Redis lost what jobs are packed with")
+
+// forget forgets dictionaries that Redis does not have any more.
+func (s *Store) forget(shard int, all []pack) {
+	for _, p := range all {
+		d := s.dict(shard, p.queue)
+		d.mu.Lock()
+		if d.words != nil && d.words.sum == p.sum {
+			d.words, d.asked = nil, false
+		}
+		d.mu.Unlock()
+	}
+}
+
 // dict returns the dictionary of a queue as far as it is known.
-func (s *Store) dict(queue string) *dict {
+func (s *Store) dict(shard int, queue string) *dict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := s.dicts[queue]
+	k := dictKey{shard, queue}
+	d := s.dicts[k]
 	if d == nil {
 		d = &dict{}
-		s.dicts[queue] = d
+		s.dicts[k] = d
 	}
 	return d
 }
 
 // adder is the packer of jobs that are added to a queue.
-func (s *Store) adder(ctx context.Context, queue string, jobs []*tidemill.Message) (packer, error) {
-	d := s.dict(queue)
-	p, err := s.packerWith(ctx, queue, d, jobs)
-	if d.held.Load() < s.o.plain {
+func (s *Store) adder(ctx context.Context, shard int, queue string, jobs []*tidemill.Message) (packer, error) {
+	p, err := s.packer(ctx, shard, queue, jobs)
+	if s.dict(shard, queue).held.Load()*int64(len(s.tags)) < s.o.plain {
 		p.from = plainBytes + 1
 	}
 	return p, err
@@ -92,24 +154,12 @@ func (s *Store) adder(ctx context.Context, queue string, jobs []*tidemill.Messag
 
 // packer packs jobs for a queue, once there is a dictionary. Before that these jobs are
 // samples for one.
-func (s *Store) packer(ctx context.Context, queue string, jobs []*tidemill.Message) (packer, error) {
-	return s.packerWith(ctx, queue, s.dict(queue), jobs)
-}
-
-func (s *Store) packerWith(ctx context.Context, queue string, d *dict, jobs []*tidemill.Message) (packer, error) {
-	d, err := s.learned(ctx, queue, d, jobs)
-	if d == nil || err != nil {
-		return packer{}, err
-	}
-	return packer{d.s2, packFrom}, nil
-}
-
-// learned is the dictionary of a queue as it is known by now; nil: there is none yet.
-func (s *Store) learned(ctx context.Context, queue string, d *dict, jobs []*tidemill.Message) (*dict, error) {
+func (s *Store) packer(ctx context.Context, shard int, queue string, jobs []*tidemill.Message) (packer, error) {
+	d := s.dict(shard, queue)
 	d.mu.Lock()
-	if d.s2 != nil {
-		d.mu.Unlock()
-		return d, nil
+	if d.words != nil {
+		defer d.mu.Unlock()
+		return packer{d.words, packFrom}, nil
 	}
 	asked := d.asked
 	for _, m := range jobs {
@@ -124,61 +174,56 @@ func (s *Store) learned(ctx context.Context, queue string, d *dict, jobs []*tide
 	}
 	d.mu.Unlock()
 	if asked && offer == nil {
-		return nil, nil
+		return packer{}, nil
 	}
-	return s.learn(ctx, queue, d, offer)
+	w, err := s.learn(ctx, shard, queue, offer)
+	return packer{w, packFrom}, err
 }
 
 // learn asks Redis for the dictionary of a queue, after offering one if there is none.
-func (s *Store) learn(ctx context.Context, queue string, d *dict, offer []byte) (*dict, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answer) // what was handed out must not be lost for it
-	defer cancel()
-	key := s.tags[0] + "dicts"
+func (s *Store) learn(ctx context.Context, shard int, queue string, offer []byte) (*words, error) {
+	text := ""
 	if offer != nil {
 		made := s2.MakeDict(offer, nil)
 		if made == nil {
 			return nil, nil
 		}
-		if err := s.client.Do(ctx, s.client.B().Hsetnx().Key(key).Field(queue).Value(rueidis.BinaryString(made.Bytes())).Build()).Error(); err != nil {
-			return nil, failed(err, "keep the dictionary of queue %q", queue)
-		}
+		text = rueidis.BinaryString(made.Bytes())
 	}
-	text, err := s.client.Do(ctx, s.client.B().Hget().Key(key).Field(queue).Build()).ToString()
-	if err != nil && !rueidis.IsRedisNil(err) {
+	got, err := s.run(ctx, learnScript, shard, queue, text).AsStrSlice()
+	if err != nil {
 		return nil, failed(err, "read the dictionary of queue %q", queue)
 	}
+	if len(got) != 2 {
+		return nil, reply("read the dictionary of queue " + strconv.Quote(queue))
+	}
+	d := s.dict(shard, queue)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked = true
-	if text == "" || d.s2 != nil {
-		return d.ready(), nil
+	if got[0] == "" {
+		return nil, nil
 	}
-	if d.s2 = s2.NewDict([]byte(text)); d.s2 == nil {
+	w := &words{s2.NewDict([]byte(got[0])), got[1]}
+	if w.s2 == nil {
 		return nil, reply("read the dictionary of queue " + strconv.Quote(queue))
 	}
-	d.samples = nil
-	return d, nil
+	d.words, d.samples, d.jobs = w, nil, 0
+	return w, nil
 }
 
-func (d *dict) ready() *dict {
-	if d.s2 == nil {
-		return nil
-	}
-	return d
-}
-
-// unpacker is the dictionary that records of a queue are unpacked with.
-func (s *Store) unpacker(ctx context.Context, queue string, recs ...string) (*dict, error) {
-	d := s.dict(queue)
+// unpacker is the dictionary that records of a queue are unpacked with, which has this sum.
+func (s *Store) unpacker(ctx context.Context, shard int, queue, sum string, recs ...string) (*words, error) {
+	d := s.dict(shard, queue)
 	d.mu.Lock()
-	ready := d.ready()
+	w := d.words
 	d.mu.Unlock()
-	if ready != nil {
-		return ready, nil
+	if w != nil && w.sum == sum {
+		return w, nil
 	}
 	for _, rec := range recs {
 		if len(rec) > addedBytes && rec[addedBytes] == formDict {
-			return s.learn(ctx, queue, d, nil)
+			return s.learn(ctx, shard, queue, nil)
 		}
 	}
 	return nil, nil

@@ -241,12 +241,12 @@ func TestDictionary(t *testing.T) {
 			t.Fatalf("job %s came as %q, want %q", m.ID, m.Payload, sent[m.ID])
 		}
 	}
-	d := other.dict("q")
-	if d.s2 == nil {
+	d := other.dict(0, "q").words
+	if d == nil {
 		t.Fatal("there is no dictionary")
 	}
 	last := got[len(got)-1]
-	if n := len(appendRecord(nil, last, packer{d.s2, packFrom})); n > len(last.Payload)*3/4 {
+	if n := len(appendRecord(nil, last, packer{d, packFrom})); n > len(last.Payload)*3/4 {
 		t.Errorf("a payload of %d bytes takes a record of %d", len(last.Payload), n)
 	}
 	b.deliver(src, got...)

@@ -3,7 +3,7 @@
 -- ARGV 2 queue, 3 how many, 4 lease (ms), 5 source, 6 number of its question, 7 "1": the
 --      source asked this before and had no answer, 8 "1": order is needed
 -- returns {number of the queue, epoch, ms to wait, last wake, positions, {record, …}, {place,
---         late, failures, …}}, the last of those jobs alone that are not as they came. Epoch 0:
+--         late, failures, …}, dictionary}, late of those jobs alone that are not as they came. Epoch 0:
 --         there is no job. ms: after these there will be none for so long, or until the next
 --         wake; -1: nothing is to come, -2: there may be more. Or {why not}
 local q = open(ARGV[2], true)
@@ -20,7 +20,7 @@ local function answer(epoch, ms, list, recs)
       known[#known + 1] = fails[i] or ''
     end
   end
-  return {q.no, epoch, ms, q.woke, table.concat(list, ' '), recs, known}
+  return {q.no, epoch, ms, q.woke, table.concat(list, ' '), recs, known, q.dict or ''}
 end
 if ARGV[7] == '1' then
   local number, epoch = match(call('GET', asked) or '', '^(%d+) (%d+)$')

@@ -96,7 +96,7 @@ func (s *Store) change(ctx context.Context, what, name string, jobs []*found) (n
 	for _, j := range jobs {
 		args = append(args, j.pos, digest(j.Tenant, j.ID), "")
 	}
-	took, err := s.run(ctx, moveScript, jobs[0].shard, args...).ToString()
+	took, err := s.run(ctx, moveScript, jobs[0].shard, packed(args, nil)...).ToString()
 	if err == nil && len(took) != len(jobs) {
 		err = reply("change jobs")
 	}
@@ -163,19 +163,22 @@ func (s *Store) Edit(ctx context.Context, n queue.Name, payload []byte) error {
 		if err != nil {
 			return err
 		}
-		p, err := s.packer(ctx, n.Queue, nil)
+		p, err := s.packer(ctx, j.shard, n.Queue, nil)
 		if err != nil {
 			return err
 		}
 		m := j.Message
 		m.Payload = payload
 		rec := append([]byte(j.rec[:addedBytes]), appendRecord(nil, &m, p)...)
-		took, err := s.run(ctx, moveScript, j.shard, n.Queue, strconv.Itoa(s.o.Capacity), remember, "edit",
-			j.pos, "", rueidis.BinaryString(rec), j.rec).ToString()
+		packs := p.with(nil, n.Queue)
+		took, err := s.run(ctx, moveScript, j.shard, packed([]string{n.Queue, strconv.Itoa(s.o.Capacity), remember, "edit",
+			j.pos, "", rueidis.BinaryString(rec), j.rec}, packs)...).ToString()
 		if err != nil {
 			return failed(err, "edit job %q of queue %q", n.ID, n.Queue)
 		}
 		switch took {
+		case "":
+			s.forget(j.shard, packs)
 		case "1":
 			return nil
 		case "5":

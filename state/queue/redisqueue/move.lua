@@ -1,15 +1,19 @@
 -- move changes jobs by hand.
 --
 -- ARGV 2 queue, 3 capacity, 4 remember (ms), 5 what: retry, promote, remove, edit; then of each job:
---      position, digest of its name, a record for it to have instead (edit: then the one that was read)
--- returns a digit for each: 1 changed, 0 not (any more) in a state for it, 3 full, 4 closed, 5 it is out, 6 it changed
+--      position, digest of its name, a record for it to have instead (edit: then the one that was read);
+--      then dictionaries (see packed)
+-- returns a digit for each: 1 changed, 0 not (any more) in a state for it, 3 full, 4 closed, 5 it is out, 6 it changed;
+--      or "": nothing happened, a dictionary is not there
 local q = open(ARGV[2], false)
 local what = ARGV[5]
 local each = what == 'edit' and 4 or 3
 local answer = {}
-if not q then return string.rep('0', (#ARGV - 5) / each) end
+local last = #ARGV - 1 - 2 * ARGV[#ARGV]
+if not q then return string.rep('0', (last - 5) / each) end
+if not packed() then return '' end
 look(q)
-for i = 6, #ARGV, each do
+for i = 6, last, each do
   local pos, digest = ARGV[i], ARGV[i + 1]
   local rec = call('HGET', bucket(q, pos), pos)
   local is = '0'

@@ -4,9 +4,9 @@
 --      "these" (positions from ARGV 4 on), "state" (positions of a state, ARGV 4: out,
 --      delayed, completed, failed; no records), "ids" (those that have one of the digests
 --      from ARGV 4 on, of 8 bytes or of 12; no records)
--- returns {number of the queue, {position, state, at, late, failures, record, …}} or {number, positions}
+-- returns {number of the queue, {position, state, at, late, failures, record, …}, dictionary} or {number, positions}
 local q = open(ARGV[2], false)
-if not q then return {0, {}} end
+if not q then return {0, {}, ''} end
 look(q)
 done()
 local list = {}
@@ -70,4 +70,4 @@ for i, pos in ipairs(list) do
     if size > 4194304 then break end
   end
 end
-return {q.no, jobs}
+return {q.no, jobs, q.dict or ''}

@@ -135,7 +135,7 @@ func appendText[T string | []byte](b []byte, s T) []byte {
 
 // readRecord fills a message from a record, and returns when it was added. Headers point
 // into memory of their own.
-func readRecord(rec string, m *tidemill.Message, d *dict) (added time.Time, err error) {
+func readRecord(rec string, m *tidemill.Message, d *words) (added time.Time, err error) {
 	if len(rec) < addedBytes+headBytes {
 		return added, errRecord
 	}

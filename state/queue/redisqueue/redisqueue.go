@@ -71,7 +71,7 @@ type Store struct {
 	lines  []gather.Line[*call] // of shards: who adds at the same time is sent together
 
 	mu     sync.Mutex // guards what follows
-	dicts  map[string]*dict
+	dicts  map[dictKey]*dict
 	opened int // sources so far
 }
 
@@ -93,7 +93,7 @@ func New(client rueidis.Client, o Options) (*Store, error) {
 	if o.ahead == nil {
 		o.ahead = func() time.Duration { return 0 }
 	}
-	s := &Store{client: client, o: o, token: rand.Text(), dicts: map[string]*dict{}, lines: make([]gather.Line[*call], o.Shards)}
+	s := &Store{client: client, o: o, token: rand.Text(), dicts: map[dictKey]*dict{}, lines: make([]gather.Line[*call], o.Shards)}
 	for i := range o.Shards {
 		s.tags = append(s.tags, "{"+o.Prefix+":"+strconv.Itoa(i)+"}:")
 		s.lines[i] = gather.Line[*call]{Calls: flights, Most: addBytes, Size: (*call).size,
@@ -136,6 +136,8 @@ var (
 	saidLua string
 	//go:embed keep.lua
 	keepLua string
+	//go:embed learn.lua
+	learnLua string
 	//go:embed gate.lua
 	gateLua string
 	//go:embed books.lua
@@ -161,6 +163,7 @@ var (
 	settleScript   = script(room, jobsLua, waitingLua, leavingLua, acceptLua, sweepLua, settleLua)
 	saidScript     = script(room, saidLua)
 	keepScript     = script(room, keepLua)
+	learnScript    = script(room, learnLua)
 	gateScript     = script(room, gateLua)
 	booksScript    = script(room, booksLua)
 	settingsScript = script(room, jobsLua, waitingLua, leavingLua, acceptLua, sweepLua, settingsLua)

@@ -36,6 +36,9 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	var refused error
 	for _, p := range c.strokes(ends) {
 		err := c.settle(ctx, ends, p)
+		for tries := 1; tries < packTries && errors.Is(err, errLost); tries++ {
+			err = c.settle(ctx, ends, p)
+		}
 		if errors.Is(err, errRefused) {
 			refused = errors.Unwrap(err)
 		} else if err != nil {
@@ -101,16 +104,20 @@ func (r *refusal) Is(target error) bool { return target == errRefused }
 
 // settle runs the script for one stroke, and answers its settlements.
 func (c *source) settle(ctx context.Context, ends []tidemill.Settlement, p *stroke) error {
-	args, err := c.arguments(ctx, ends, p)
+	args, packs, err := c.arguments(ctx, ends, p)
 	if err != nil {
 		return err
 	}
-	took, err := c.store.run(ctx, settleScript, p.shard, args...).ToString()
+	took, err := c.store.run(ctx, settleScript, p.shard, packed(args, packs)...).ToString()
 	if err != nil {
 		if _, answered := rueidis.IsRedisErr(err); !answered {
 			c.lost = newLostStroke(c.stroke, ends, p)
 		}
 		return err
+	}
+	if took == "" {
+		c.store.forget(p.shard, packs)
+		return errLost
 	}
 	if len(took) != len(p.ends) && took != "1" {
 		return reply("settle jobs")
@@ -151,14 +158,14 @@ func (c *source) answer(ends []tidemill.Settlement, p *stroke, took string) erro
 
 // arguments are those of the script. They bring the ends into the order of its answer: runs
 // first.
-func (c *source) arguments(ctx context.Context, ends []tidemill.Settlement, p *stroke) ([]string, error) {
+func (c *source) arguments(ctx context.Context, ends []tidemill.Settlement, p *stroke) (args []string, packs []pack, err error) {
 	c.stroke++
 	runs, others, finished := c.runs(ends, p)
 	no := ""
 	if p.no > 0 {
 		no = strconv.FormatUint(uint64(p.no), 10)
 	}
-	args := make([]string, 0, 16+4*len(runs)+len(p.ends)+4*len(others)+4*p.next)
+	args = make([]string, 0, 17+4*len(runs)+len(p.ends)+4*len(others)+4*p.next)
 	args = append(args, c.queue, no, strconv.Itoa(c.store.o.Capacity), remember, finished,
 		c.token, strconv.FormatUint(c.stroke, 10), millis(c.lease), strconv.Itoa(len(p.ends)), strconv.Itoa(len(runs)))
 	p.ends = p.ends[:0]
@@ -185,15 +192,15 @@ func (c *source) arguments(ctx context.Context, ends []tidemill.Settlement, p *s
 	args = append(args, strconv.Itoa(p.next))
 	for i, at := range others {
 		for _, m := range ends[at].Next {
-			p, err := c.store.packer(ctx, m.To, ends[at].Next)
+			by, err := c.store.packer(ctx, p.shard, m.To, ends[at].Next)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			args = append(args, strconv.Itoa(i+1), m.To)
-			args, _ = c.store.appendJob(args, make([]byte, 0, sizeOf(m)), m, p, 0)
+			args, packs = append(args, strconv.Itoa(i+1), m.To), by.with(packs, m.To)
+			args, _ = c.store.appendJob(args, make([]byte, 0, sizeOf(m)), m, by, 0)
 		}
 	}
-	return args, nil
+	return args, packs, nil
 }
 
 // text is what the script is told of a settlement beside its letter and cause.

@@ -16,9 +16,12 @@
 --        A failure is its kind and how many bytes of the cause are kept of it.
 --        epoch "": the position is 8 bytes of the digest of an ID, whoever holds it
 --      then how many are forwarded, and of each: by which of the others, queue, digest, record
--- returns a digit for each settlement: 1 applied, 2 stale, 3 no room, 4 closed; one digit: all
+--      then dictionaries (see packed)
+-- returns a digit for each settlement: 1 applied, 2 stale, 3 no room, 4 closed; one digit: all;
+--      or "": nothing happened, a dictionary is not there
 local q = open(ARGV[2], false)
 if not q or ARGV[3] ~= '' and tostring(q.no) ~= ARGV[3] then return string.rep('2', ARGV[10]) end
+if not packed() then return '' end
 local capacity, remember = tonumber(ARGV[4]), tonumber(ARGV[5])
 local out, late_ = q.k .. 'out', q.k .. 'late'
 local took, others, at = {}, {}, 12

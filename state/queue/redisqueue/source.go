@@ -156,7 +156,7 @@ func (c *source) take(ctx context.Context, shard int, into []*tidemill.Message) 
 		c.set = false
 		return 0, queue.NotOrdered(c.queue)
 	}
-	if len(got) != 7 {
+	if len(got) != 8 {
 		return 0, reply("ask for jobs")
 	}
 	no, err1 := got[0].AsInt64()
@@ -183,20 +183,21 @@ func (c *source) take(ctx context.Context, shard int, into []*tidemill.Message) 
 }
 
 // fill makes messages of what was handed out: positions, records, and what is known of
-// those that are not as they came. One whose record is damaged is left out: it comes back
+// those that are not as they came, and what they are packed with. One whose record is damaged is left out: it comes back
 // when its lease ends.
 func (c *source) fill(ctx context.Context, shard int, no int64, epoch uint32, got []rueidis.RedisMessage, into []*tidemill.Message) (n int, damaged error) {
-	if len(got) != 3 {
+	if len(got) != 4 {
 		return 0, reply("ask for jobs")
 	}
 	places, err1 := got[0].ToString()
 	recs, err2 := got[1].AsStrSlice()
 	known, err3 := got[2].ToArray()
-	if cmp.Or(err1, err2, err3) != nil || len(known)%3 != 0 || len(recs) > len(into) {
+	sum, err4 := got[3].ToString()
+	if cmp.Or(err1, err2, err3, err4) != nil || len(known)%3 != 0 || len(recs) > len(into) {
 		// A question that was repeated may have been for more.
 		return 0, reply("ask for jobs")
 	}
-	d, err := c.store.unpacker(ctx, c.queue, recs...)
+	d, err := c.store.unpacker(ctx, shard, c.queue, sum, recs...)
 	if err != nil {
 		return 0, err
 	}
