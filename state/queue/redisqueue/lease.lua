@@ -79,8 +79,13 @@ if got.n == 0 then
   return answer(0, ms, {}, {})
 end
 
-q.n.epoch = q.n.epoch % 4294967295 + 1
-local epoch, probe = string.format('%.0f', q.n.epoch), ''
+-- Epochs are the clock's milliseconds, of which 32 bits are used: a Redis that lost the newest of
+-- its state does not give them to others. Each is given once while it is somewhere.
+local epoch, probe = nil, ''
+repeat
+  q.n.epoch = max(q.n.epoch + 1, now)
+  epoch = string.format('%.0f', q.n.epoch % 4294967295 + 1)
+until call('EXISTS', q.k .. 'g' .. epoch) == 0
 if q.gate >= 0 then
   call('HINCRBY', q.k .. 'meta', 'probing', got.n)
   probe = 'p' .. q.gated
@@ -131,4 +136,4 @@ if got.n < most and not more then
   ms = rest()
 end
 done()
-return answer(q.n.epoch, ms, got.pos, got.rec)
+return answer(tonumber(epoch), ms, got.pos, got.rec)
