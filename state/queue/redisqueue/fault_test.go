@@ -215,6 +215,40 @@ func TestACutLink(t *testing.T) {
 	b.books("q", tidemill.Books{Accepted: 31, Settled: tidemill.Count{Delivered: 31}})
 }
 
+// Who asks again for fewer, because the answer was lost, has those; the others wait again.
+func TestALostAnswerAndASmallerQuestion(t *testing.T) {
+	t.Parallel()
+	client := &lossy{Client: redistest.Connect(t, testenv.Redis(t))}
+	b := newTable(t, client, Options{})
+	if _, err := b.Set(t.Context(), "q", func(s *queue.Settings) { s.Tenant.AtOnce = 20 }); err != nil {
+		t.Fatal(err)
+	}
+	src := b.Open("q", queue.Options{})
+	b.add(numbered(0, 31)...)
+	b.deliver(src, b.take(src, 1)...) // Redis knows the scripts now
+	into := make([]*tidemill.Message, 20)
+	for i := range into {
+		into[i] = new(tidemill.Message)
+	}
+	client.lose.Store(1)
+	if n, err := src.Receive(t.Context(), into); err == nil {
+		t.Fatalf("received %d jobs though the answer was lost", n)
+	}
+	n, err := src.Receive(t.Context(), into[:8])
+	if n != 8 || err != nil {
+		t.Fatalf("received %d, %v; want 8", n, err)
+	}
+	rest := b.take(b.Open("q", queue.Options{}), 12) // as many as may be out beside those
+	for i, m := range append(into[:8:8], rest...) {
+		if want := fmt.Sprint("job", i+1); m.ID != want || m.Handed != 1 {
+			t.Errorf("job %s was handed out %d times, want %s once", m.ID, m.Handed, want)
+		}
+	}
+	b.deliver(src, append(into[:8:8], rest...)...)
+	b.deliver(src, b.take(src, 10)...)
+	b.books("q", tidemill.Books{Accepted: 31, Settled: tidemill.Count{Delivered: 31}})
+}
+
 // Some jobs come before there is a dictionary, some while the queue holds few, some after.
 func TestDictionary(t *testing.T) {
 	t.Parallel()

@@ -27,12 +27,19 @@ if ARGV[7] == '1' then
   if number == ARGV[6] then
     local list = {}
     for pos in string.gmatch(call('GET', q.k .. 'g' .. epoch) or '', '%d+') do
-      if match(call('HGET', q.k .. 'out', pos) or '', '^%d+') == epoch then list[#list + 1] = pos end
+      local out = call('HGET', q.k .. 'out', pos) or ''
+      if match(out, '^%d+') == epoch then
+        if #list < most then list[#list + 1] = pos else putback(q, pos, saidof(q, out, pos)) end -- it asked for more then
+      end
     end
+    free(q)
     call('ZADD', q.k .. 'leases', 'XX', now + length, epoch)
     local at, recs = records(q, list), {}
     for i, pos in ipairs(list) do recs[i] = at[tonumber(pos)] end
-    if #list > 0 then return answer(tonumber(epoch), -2, list, recs) end
+    if #list > 0 then
+      done()
+      return answer(tonumber(epoch), -2, list, recs)
+    end
   end
 end
 

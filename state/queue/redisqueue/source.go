@@ -194,7 +194,6 @@ func (c *source) fill(ctx context.Context, shard int, no int64, epoch uint32, go
 	known, err3 := got[2].ToArray()
 	sum, err4 := got[3].ToString()
 	if cmp.Or(err1, err2, err3, err4) != nil || len(known)%3 != 0 || len(recs) > len(into) {
-		// A question that was repeated may have been for more.
 		return 0, reply("ask for jobs")
 	}
 	d, err := c.store.unpacker(ctx, shard, c.queue, sum, recs...)

@@ -1,5 +1,17 @@
 -- sweep: what time alone brings about, a bounded part of it at a time.
 
+-- putback lets a job wait again that is out; counted: somebody had it.
+local function putback(q, pos, o, counted)
+  call('HDEL', q.k .. 'out', pos)
+  local _, p, tenant, key = head(call('HGET', bucket(q, pos), pos))
+  if counted then
+    local tries, handed, fate, at, cause = late(call('HGET', q.k .. 'late', pos))
+    setlate(q, pos, tries, handed + 1, fate, at, cause)
+  end
+  release(q, o, 1)
+  due(q, pos, p, tenant, key)
+end
+
 -- expire lets the jobs of leases that have ended wait again.
 local function expire(q)
   local ended = call('ZRANGEBYSCORE', q.k .. 'leases', '-inf', now, 'LIMIT', 0, 64)
@@ -20,13 +32,7 @@ local function expire(q)
       for j = 1, #part do
         local o = saidof(q, outs[j] or '0', part[j])
         if o.epoch == epoch and (one ~= '' or not find(o.flags, 'l', 1, true)) then
-          local pos = part[j]
-          call('HDEL', q.k .. 'out', pos)
-          local _, p, tenant, key = head(call('HGET', bucket(q, pos), pos))
-          local tries, handed, fate, at, cause = late(call('HGET', q.k .. 'late', pos))
-          setlate(q, pos, tries, handed + 1, fate, at, cause)
-          release(q, o, 1)
-          due(q, pos, p, tenant, key)
+          putback(q, part[j], o, true)
         end
       end
     end
