@@ -95,7 +95,7 @@ func (s *Store) prepare(ctx context.Context, jobs []*tidemill.Message) (*intake,
 		from := len(records)
 		records = appendRecord(records, m, ms)
 		j.line, j.tenant, j.key, j.priority, j.added = l, m.Tenant, m.Key, m.Priority, ms
-		j.rec, j.at = records[from:len(records):len(records)], l.putAt(m.At, now)
+		j.rec, j.at = records[from:len(records):len(records)], putAt(m.At, now)
 		j.late = j.at > 0
 		j.name, scratch = nameOf(l.no, m.Tenant, m.ID, scratch)
 		want[i] = j.name

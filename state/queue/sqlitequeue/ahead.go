@@ -191,6 +191,7 @@ func (l *line) due(ctx context.Context, s *Store) error {
 		from, few := l.seen, len(l.backs) < pageJobs
 		if look {
 			l.watch()
+			l.seen, l.nextAt = dueMark{at: ms, place: 1<<63 - 1}, 0 // so what comes meanwhile is not passed over
 		}
 		l.vague = l.vague || due && !look
 		l.mu.Unlock()
@@ -201,8 +202,16 @@ func (l *line) due(ctx context.Context, s *Store) error {
 		err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error { return d.read(tx, l, from, ms) })
 		l.mu.Lock()
 		gone := l.unwatch()
+		if err != nil {
+			d.upTo, d.next = from, 1
+		}
+		if d.upTo.less(l.seen) {
+			l.seen = d.upTo
+		}
+		if d.next > 0 {
+			l.looksAt(d.next)
+		}
 		if err == nil {
-			l.seen, l.nextAt = d.upTo, d.next
 			for _, f := range d.items {
 				if _, is := gone[f.n]; !is {
 					f.strand = l.strand(l.apart.of(nil, l.no, f.head.priority, f.head.tenant, f.head.key))

@@ -93,6 +93,8 @@ type dueMark struct {
 	place int64
 }
 
+func (m dueMark) less(o dueMark) bool { return m.at < o.at || m.at == o.at && m.place < o.place }
+
 func newLine(no uint32, name string, r room) *line {
 	l := &line{
 		no: no, name: name, room: r, wake: make(chan struct{}, 1),
@@ -346,22 +348,28 @@ func (l *line) takeUp(it item) {
 	}
 }
 
-// comesAt notes that a late job comes due then. mu is held.
+// comesAt notes that a late job comes due then: where the clock went back, that is looked
+// at again. mu is held.
 func (l *line) comesAt(at int64) {
+	if at <= l.seen.at {
+		l.seen = dueMark{at: at - 1, place: 1<<63 - 1}
+	}
+	l.looksAt(at)
+}
+
+// looksAt notes when to look for jobs that came due. mu is held.
+func (l *line) looksAt(at int64) {
 	if l.nextAt == 0 || at < l.nextAt {
 		l.nextAt = at
 	}
 }
 
-// putAt is the time that a job is put off to: in the future of what was looked at for
-// jobs that come due, even where the clock went back. 0: at once.
-func (l *line) putAt(at time.Time, now time.Time) int64 {
+// putAt is the time that a job is put off to. 0: at once.
+func putAt(at time.Time, now time.Time) int64 {
 	if !at.After(now) {
 		return 0
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return max(queue.MillisUp(at).UnixMilli(), l.seen.at+1)
+	return queue.MillisUp(at).UnixMilli()
 }
 
 // String names the queue in errors.

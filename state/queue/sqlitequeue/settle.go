@@ -240,7 +240,7 @@ func (s *source) stroke(ctx context.Context, l *line, work []*ending) (*stroke, 
 				k.dropped = append(k.dropped, it.n)
 			}
 		case tidemill.Again:
-			row := e.putOff(l, now)
+			row := e.putOff(now)
 			if it.seg == nil {
 				k.changed = append(k.changed, row)
 				break
@@ -255,9 +255,9 @@ func (s *source) stroke(ctx context.Context, l *line, work []*ending) (*stroke, 
 }
 
 // putOff is the job's row once it is to come back.
-func (e *ending) putOff(l *line, now time.Time) lateRow {
+func (e *ending) putOff(now time.Time) lateRow {
 	it := &e.item
-	e.at = l.putAt(now.Add(e.end.After), now)
+	e.at = putAt(now.Add(e.end.After), now)
 	var cause, failures []byte
 	if e.end.Burn {
 		it.tries++
@@ -335,7 +335,7 @@ func (e *ending) moveOn(l *line) {
 		delete(l.hot, it.n)
 		it.seg, it.rec, it.past, it.counted = nil, nil, nil, false
 		it.strand = l.keyed(it.strand, e.key)
-		if e.at == 0 || e.at <= l.seen.at {
+		if e.at == 0 {
 			l.takeUp(*it)
 			return
 		}
