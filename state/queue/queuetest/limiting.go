@@ -16,6 +16,8 @@ var limiting = []promise{
 		"instances are added for safety, not to break a limit", 0, limitsTogether},
 	{"limits each tenant, and blocks nobody else",
 		"a throttled tenant waits alone", 0, limitsTenants},
+	{"lets jobs come due beside thousands of a tenant that is held back",
+		"a partner is away, and thousands of retries wait for it alone", 0, limitsWhatComesDue},
 	{"gives single tenants limits of their own",
 		"plans differ", 0, limitsByName},
 	{"limits each key of a tenant",
@@ -104,6 +106,29 @@ func limitsTenants(b *bench) {
 	start := b.now()
 	got := during(b, 10*time.Second, 100*time.Millisecond, tenantOf, src)
 	b.within10("of 20 a second", got["big"], 20*b.now().Sub(start).Seconds())
+}
+
+func limitsWhatComesDue(b *bench) {
+	b.set(func(s *queue.Settings) { s.Tenants = map[string]queue.Limit{"big": {AtOnce: 1}} })
+	all := many(3000, "big", 0)
+	for _, m := range all {
+		m.At = b.now().Add(time.Minute)
+	}
+	b.addAll(all)
+	small := job("small")
+	small.Tenant, small.At = "small", b.now().Add(61*time.Second)
+	b.add(queue.New, small)
+	b.sleep(2 * time.Minute)
+	src := b.open("q")
+	for range 20 {
+		for _, m := range b.takeNow(src, 10) {
+			if m.ID == small.ID {
+				return
+			}
+		}
+		b.sleep(time.Second)
+	}
+	b.Error("a job of a tenant without a limit is not handed out in 20 seconds")
 }
 
 func limitsByName(b *bench) {

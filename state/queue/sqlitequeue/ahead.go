@@ -1,10 +1,13 @@
 package sqlitequeue
 
 import (
+	"cmp"
+	"container/heap"
 	"context"
 	"database/sql"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
@@ -180,18 +183,25 @@ func (l *line) older(ctx context.Context, s *Store) error {
 
 // due takes up late jobs that have come due. Its caller has the turn "handing".
 func (l *line) due(ctx context.Context, s *Store) error {
-	for {
-		_, ms := s.now()
+	for dropped := false; ; {
+		now, ms := s.now()
 		l.mu.Lock()
+		if !l.redo.IsZero() && !l.redo.After(now) {
+			l.redo, l.seen, l.nextAt = time.Time{}, dueMark{at: -1}, 1
+		}
 		due := l.nextAt > 0 && l.nextAt <= ms
 		if due && len(l.backs) >= l.room.backs {
 			l.evict()
+		}
+		if due && len(l.backs) >= l.room.backs && l.limited && !dropped {
+			l.drop()
+			dropped = true
 		}
 		look := due && len(l.backs) < l.room.backs
 		from, few := l.seen, len(l.backs) < pageJobs
 		if look {
 			l.watch()
-			l.seen, l.nextAt = dueMark{at: ms, place: 1<<63 - 1}, 0 // so what comes meanwhile is not passed over
+			l.seen, l.nextAt = dueMark{ms, lastPlace}, 0 // so what comes meanwhile is not passed over
 		}
 		l.vague = l.vague || due && !look
 		l.mu.Unlock()
@@ -211,6 +221,9 @@ func (l *line) due(ctx context.Context, s *Store) error {
 		if d.next > 0 {
 			l.looksAt(d.next)
 		}
+		if err == nil && d.upTo.place == lastPlace && l.dropped {
+			l.dropped, l.redo = false, now.Add(redoAfter)
+		}
 		if err == nil {
 			for _, f := range d.items {
 				if _, is := gone[f.n]; !is {
@@ -224,6 +237,41 @@ func (l *line) due(ctx context.Context, s *Store) error {
 		if err != nil {
 			return fmt.Errorf("read what comes due in queue %q: %w", l.name, err)
 		}
+	}
+}
+
+// redoAfter is when those are looked for again that were dropped.
+const redoAfter = 10 * time.Second
+
+// drop makes room for jobs of others that came due, where limits hold back those in memory. Of
+// each strand some stay; the others are found again when all that is due was looked through. mu
+// is held, and its caller has the turn "handing".
+func (l *line) drop() {
+	var some []*strand
+	for _, s := range l.strands { // in any order: each on its own
+		if len(s.back) > 0 && !s.chain {
+			some = append(some, s)
+		}
+	}
+	for _, s := range some {
+		keep := min(l.room.backs/2/len(some), len(s.back))
+		slices.SortFunc(s.back, func(a, b *item) int { return cmp.Compare(a.n, b.n) })
+		rest := s.back[keep:]
+		s.back = s.back[:keep:keep]
+		for i, it := range s.back {
+			it.index = int32(i)
+		}
+		for _, it := range rest {
+			if _, late := l.hot[it.n]; !late {
+				heap.Push(&s.back, it)
+				continue
+			}
+			delete(l.backs, it.n)
+			delete(l.hot, it.n)
+			l.tally(s, it, -1)
+			l.dropped = true
+		}
+		l.seat(s)
 	}
 }
 
@@ -250,21 +298,21 @@ const (
 
 func (d *duePage) read(tx *sqlitedb.Tx, l *line, from dueMark, now int64) error {
 	if from.at < 0 {
-		if all, err := d.scan(tx, noTimeSQL, l.no, from.place); err != nil || !all {
+		if whole, err := d.scan(tx, noTimeSQL, l.no, from.place); err != nil || !whole {
 			d.upTo.at, d.next = -1, 1
 			return err
 		}
 		from = dueMark{}
 	}
-	all, err := d.scan(tx, dueSQL, l.no, from.at, now, from.at, from.place)
+	whole, err := d.scan(tx, dueSQL, l.no, from.at, now, from.at, from.place)
 	if err != nil {
 		return err
 	}
-	if !all { // there are more
+	if !whole { // there are more
 		d.next = max(d.upTo.at, 1)
 		return nil
 	}
-	d.upTo = dueMark{at: now, place: 1<<63 - 1}
+	d.upTo = dueMark{now, lastPlace}
 	return tx.QueryRow("SELECT coalesce(min(at),0) FROM queue_late WHERE queue=? AND at>?", l.no, now).Scan(&d.next)
 }
 

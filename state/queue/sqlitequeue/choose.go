@@ -41,8 +41,9 @@ func (l *line) choose(ctx context.Context, s *Store, most int, now time.Time) ([
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := &turn{l: l, ctx: ctx, store: s, now: now, chosen: make([]item, 0, min(most, max(l.ahead, pageJobs)+len(l.backs)))}
-	t.take(most)
+	free := t.take(most)
 	l.again = t.again
+	l.limited = len(t.chosen) < free && len(l.backs) >= l.room.backs
 	if l.stuck = len(t.chosen) < most; len(t.chosen) > 0 {
 		l.since = l.round
 	}

@@ -57,6 +57,8 @@ type line struct {
 	missed   bool               // more of them came since that began
 	relists  bool               // strands are read again, whose jobs may be out
 	stuck    bool               // more were asked for than may go on of those in memory
+	limited  bool               // the same, not by the limit of the queue, and there was no room for others
+	dropped  bool               // some that came due were dropped from memory
 	since    int                // the round in which somebody went on
 	round    int                // how often all strands in the file were looked through
 	segs     map[uint64]*segment
@@ -74,6 +76,7 @@ type line struct {
 	gone   map[uint64]struct{} // those that ended while late jobs are being read; nil: they are not
 	seen   dueMark             // what came due up to here was looked at
 	nextAt int64               // when the next late job comes due; 0: never
+	redo   time.Time           // when to look at all that is due again; zero: none was dropped
 	old    span                // positions of segments without a strand, written by former versions, that are to be read
 	kept   [2]int64            // jobs kept after their end, by keptState
 }
@@ -92,6 +95,9 @@ type dueMark struct {
 	at    int64
 	place int64
 }
+
+// lastPlace is after all others of a time.
+const lastPlace = 1<<63 - 1
 
 func (m dueMark) less(o dueMark) bool { return m.at < o.at || m.at == o.at && m.place < o.place }
 
@@ -260,8 +266,15 @@ func (l *line) next(now time.Time, most int) time.Time {
 			at = t
 		}
 	}
-	if l.nextAt > 0 && most > 0 && len(l.backs) < l.room.backs {
-		sooner(time.UnixMilli(l.nextAt))
+	if l.nextAt > 0 && most > 0 {
+		if at := time.UnixMilli(l.nextAt); len(l.backs) < l.room.backs {
+			sooner(at)
+		} else if soon := now.Add(time.Second); l.limited && at.Before(soon) { // see drop
+			sooner(soon)
+		}
+	}
+	if !l.redo.IsZero() && most > 0 {
+		sooner(l.redo)
 	}
 	if !l.again.IsZero() && most > 0 {
 		sooner(l.again)
@@ -352,7 +365,7 @@ func (l *line) takeUp(it item) {
 // at again. mu is held.
 func (l *line) comesAt(at int64) {
 	if at <= l.seen.at {
-		l.seen = dueMark{at: at - 1, place: 1<<63 - 1}
+		l.seen = dueMark{at - 1, lastPlace}
 	}
 	l.looksAt(at)
 }

@@ -133,8 +133,9 @@ type turn struct {
 	err    error // of reading: those that were chosen are to be pushed back
 }
 
-// take chooses up to most jobs: priorities by weight.
-func (t *turn) take(most int) {
+// take chooses up to most jobs: priorities by weight. It returns how many the limit of the
+// queue lets go.
+func (t *turn) take(most int) int {
 	l := t.l
 	s := l.settings
 	most = min(most, t.allowed(s.Limit, subject{}, len(l.outs), most))
@@ -154,7 +155,7 @@ func (t *turn) take(most int) {
 			}
 		}
 		if next == nil {
-			return
+			return most
 		}
 		share, weight := most-len(t.chosen), s.Weight(next.priority)
 		if others {
@@ -171,6 +172,7 @@ func (t *turn) take(most int) {
 			next.pass += float64(n) / float64(weight)
 		}
 	}
+	return most
 }
 
 // share chooses up to most jobs from below a node: its kids take turns and share alike, or
