@@ -36,6 +36,10 @@ func keeping(s *queue.Settings, state int) queue.Keep {
 	return s.Completed
 }
 
+// forgetJobs of a state are forgotten in one stroke at the least, where they are too many or too
+// old: others wait for it.
+const forgetJobs = 1000
+
 // ends is what happens to the jobs that are kept after their end, in a stroke.
 type ends struct {
 	settings *queue.Settings
@@ -106,18 +110,19 @@ func (e *ends) apply(tx *sqlitedb.Tx, l *line) error {
 			return err
 		}
 	}
+	most := int64(forgetJobs + len(e.rows)) // more than come
 	for state := range e.trimmed {
 		k := keeping(e.settings, state)
 		have[state] -= e.less[state]
 		if many := have[state] - int64(k.Count); many > 0 {
-			n, err := tx.Exec(trimSQL, l.no, state, many)
+			n, err := tx.Exec(trimSQL, l.no, state, min(many, most))
 			if err != nil {
 				return err
 			}
 			e.trimmed[state] += n
 		}
 		if k.Age > 0 && have[state] > 0 {
-			n, err := tx.Exec(agedSQL, l.no, state, e.now-k.Age.Milliseconds())
+			n, err := tx.Exec(agedSQL, l.no, state, e.now-k.Age.Milliseconds(), most)
 			if err != nil {
 				return err
 			}
@@ -129,7 +134,7 @@ func (e *ends) apply(tx *sqlitedb.Tx, l *line) error {
 
 const (
 	trimSQL = "DELETE FROM queue_kept WHERE seq IN (SELECT seq FROM queue_kept WHERE queue=? AND state=? ORDER BY ended, seq LIMIT ?)"
-	agedSQL = "DELETE FROM queue_kept WHERE queue=? AND state=? AND ended<=?"
+	agedSQL = "DELETE FROM queue_kept WHERE seq IN (SELECT seq FROM queue_kept WHERE queue=? AND state=? AND ended<=? ORDER BY ended, seq LIMIT ?)"
 )
 
 // happened makes memory agree with the file. mu is held.
@@ -152,11 +157,22 @@ func (s *Store) tidy(ctx context.Context, l *line) error {
 		defer l.mu.Unlock()
 		return l.ends(s.o.Now()).none()
 	}
-	if idle() {
-		return nil
+	for !idle() {
+		more, err := s.tidies(ctx, l)
+		if err != nil {
+			return fmt.Errorf("forget what has ended in queue %q: %w", l.name, err)
+		}
+		if !more {
+			break
+		}
 	}
+	return nil
+}
+
+// tidies forgets a part of it, and says whether there may be more.
+func (s *Store) tidies(ctx context.Context, l *line) (more bool, err error) {
 	if err := l.ending.Acquire(ctx, 1); err != nil {
-		return err
+		return false, err
 	}
 	defer l.ending.Release(1)
 	k := &stroke{line: l}
@@ -164,12 +180,15 @@ func (s *Store) tidy(ctx context.Context, l *line) error {
 	k.ends = l.ends(s.o.Now())
 	l.mu.Unlock()
 	if err := s.commit(ctx, k, nil); err != nil {
-		return fmt.Errorf("forget what has ended in queue %q: %w", l.name, err)
+		return false, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k.happened()
-	return nil
+	for _, n := range k.ends.trimmed {
+		more = more || n >= forgetJobs
+	}
+	return more, nil
 }
 
 const keptColumns = "pos, state, ended, fate, tries, handed, cause, failures, job"
