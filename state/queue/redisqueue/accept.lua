@@ -21,7 +21,9 @@ local function periods(q, remember, make)
       q.periods[#q.periods + 1] = {period = tonumber(period), shards = tonumber(shards), from = tonumber(from), swept = tonumber(swept)}
     end
   end
-  q.this = floor(now / (remember / 2))
+  q.part = now / (remember / 2)
+  q.this = floor(q.part)
+  q.part = q.part - q.this -- of the current one that has passed
   local newest = q.periods[1]
   if make and (not newest or newest.period < q.this) then
     local shards = 8192
@@ -147,23 +149,36 @@ local function accept(q, digests, recs, ats, capacity, remember, from, n, dated)
   return took
 end
 
--- sweep forgets names whose time is over, a few shards at a time.
+-- sweep forgets names whose time is over, a few shards at a time: more where few callers come,
+-- so that a period is swept while another lasts, but then of no more than SWEPT names.
+local SWEPT = 1000
 local function sweep(q, shards)
   local last = q.periods[#q.periods]
   if last.period > q.this - 3 then return end
-  local from = last.swept
-  local to, current = min(last.shards, from + shards), q.periods[1]
-  for i = from, to - 1 do
-    local key = q.k .. 'n' .. last.period .. ':' .. i
-    local names = call('HGETALL', key)
-    for j = 1, #names, 2 do
-      if call('HEXISTS', bucket(q, names[j + 1]), names[j + 1]) == 1 then
-        call('HSETNX', place(q, current, names[j]), names[j], names[j + 1])
+  local k, at, least, seen, current = q.k .. 'n' .. last.period .. ':', last.swept, last.swept + shards, 0, q.periods[1]
+  local to = max(least, math.ceil(q.part * last.shards))
+  if q.periods[#q.periods - 1].period <= q.this - 3 then to = last.shards end -- it should have been
+  to = min(to, last.shards, at + 8192)
+  while at < to and (at < least or seen < SWEPT) do
+    local keys = {}
+    for i = at, min(at + 63, to - 1) do keys[#keys + 1] = k .. i end
+    if #keys < 8 or call('EXISTS', unpack(keys)) > 0 then -- most are empty where names are few
+      for _, key in ipairs(keys) do
+        local names = call('HGETALL', key)
+        for j = 1, #names, 2 do
+          if call('HEXISTS', bucket(q, names[j + 1]), names[j + 1]) == 1 then
+            call('HSETNX', place(q, current, names[j]), names[j], names[j + 1])
+          end
+        end
+        if #names > 0 then call('DEL', key) end
+        seen, at = seen + #names / 2, at + 1
+        if at >= least and seen >= SWEPT then break end
       end
+    else
+      at = at + #keys
     end
-    call('DEL', key)
   end
-  last.swept, q.renamed = to, true
-  if to == last.shards then q.periods[#q.periods] = nil end
+  last.swept, q.renamed = at, true
+  if at == last.shards then q.periods[#q.periods] = nil end
   keepperiods(q)
 end

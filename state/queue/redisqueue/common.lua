@@ -38,7 +38,7 @@ local function open(name, make)
     no = tonumber(no), k = k, was = m[1], names = m[5], pass = m[6], dict = m[7], more = {}, freed = {}, c = m[2] and cjson.decode(m[2]) or {},
     n = {['end'] = a + 0, turn = b + 0, wait = c + 0, held = d + 0, epoch = e + 0, delivered = f + 0, skipped = g + 0, dead = h + 0},
     idle = idle == '1', woke = woke, gate = gate + 0, probes = probes + 0, gated = gated + 0,
-    set = false, wakes = false, rests = false, periods = false, renamed = false, this = false,
+    set = false, wakes = false, rests = false, periods = false, renamed = false, this = false, part = false,
   }
   if not q.c.limited then q.asides = false end
   opened[name] = q
