@@ -73,6 +73,14 @@ func (q *queueLine) age() string {
 	return roughly(time.Duration(q.Age * float64(time.Second)))
 }
 
+// waits says how many wait, and since when, where that is known.
+func waits(n int64, oldest time.Time) string {
+	if oldest.IsZero() {
+		return fmt.Sprintf("%d waiting", n)
+	}
+	return fmt.Sprintf("%d waiting, the oldest for %s", n, roughly(time.Since(oldest)))
+}
+
 // roughly is a time as people say it.
 func roughly(d time.Duration) string {
 	switch {
@@ -138,10 +146,10 @@ func (c *queueStatsCmd) Run(ctx context.Context, e env) error {
 		_, _ = fmt.Fprintf(w, "queue\t%s, %s\nwaiting\t%d\ndelayed\t%d\nout\t%d\ncompleted\t%d, kept\nfailed\t%d, kept\noldest\t%s\n",
 			printable(q.Name), q.state(), q.Waiting, q.Delayed, q.Leased, q.Completed, q.Failed, q.age())
 		for _, p := range q.Priorities {
-			_, _ = fmt.Fprintf(w, "priority %d\t%d waiting, the oldest for %s\n", p.Priority, p.Waiting, roughly(time.Since(p.Oldest)))
+			_, _ = fmt.Fprintf(w, "priority %d\t%s\n", p.Priority, waits(p.Waiting, p.Oldest))
 		}
 		for _, t := range q.Tenants {
-			_, _ = fmt.Fprintf(w, "tenant %s\t%d waiting, the oldest for %s\n", printable(t.Tenant), t.Waiting, roughly(time.Since(t.Oldest)))
+			_, _ = fmt.Fprintf(w, "tenant %s\t%s\n", printable(t.Tenant), waits(t.Waiting, t.Oldest))
 		}
 		printSettings(w, &q.Settings)
 		return w.Flush()

@@ -75,7 +75,7 @@ type crmPriority struct {
 	Priority uint8     `json:"priority"`
 	Name     string    `json:"name"`
 	Waiting  int64     `json:"waiting"`
-	Oldest   time.Time `json:"oldest_added_at"`
+	Oldest   time.Time `json:"oldest_added_at,omitzero"`
 }
 
 var priorityNames = map[uint8]string{priority.Replay: "replay", priority.Low: "low", priority.Normal: "normal", priority.High: "high"}

@@ -37,14 +37,14 @@ type queueStatus struct {
 type priorityDepth struct {
 	Priority uint8     `json:"priority"`
 	Waiting  int64     `json:"waiting"`
-	Oldest   time.Time `json:"oldest_added_at"`
+	Oldest   time.Time `json:"oldest_added_at,omitzero"`
 }
 
 // tenantDepth is what waits of one tenant.
 type tenantDepth struct {
 	Tenant  string    `json:"tenant"`
 	Waiting int64     `json:"waiting"`
-	Oldest  time.Time `json:"oldest_added_at"`
+	Oldest  time.Time `json:"oldest_added_at,omitzero"`
 }
 
 // statusOfQueue reads what there is to know without looking at jobs, and the settings.

@@ -198,7 +198,7 @@ type Depth struct {
 	Priority uint8
 	Tenant   string
 	Waiting  int64
-	Oldest   time.Time // when the oldest of them was added
+	Oldest   time.Time // when the oldest of them was added; zero: all are behind others of their keys
 }
 
 // Sink lets a pipeline write into queues. Known jobs are as good as written; a queue that

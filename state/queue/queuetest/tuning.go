@@ -28,6 +28,8 @@ var tuning = []promise{
 		"a child must not be lost, nor its parent end without it", 0, drainWaits},
 	{"wakes a waiting source when it is resumed",
 		"jobs that came meanwhile must not wait for the next one", 0, resumeWakes},
+	{"counts what waits of each tenant, whatever was done to its jobs",
+		"an operator looks for who holds up the rest", 0, countsTenants},
 	{"names its queues",
 		"an operator sees what there is", 0, namesQueues},
 }
@@ -167,6 +169,55 @@ func resumeWakes(b *bench) {
 		}
 	}
 	b.Fatalf("the job came %v after the queue was resumed, want it at once", took)
+}
+
+func countsTenants(b *bench) {
+	for _, name := range []string{"any order", "strict order"} {
+		if _, err := b.whole().Set(b.Context(), name, func(s *queue.Settings) { s.Ordered = name == "strict order" }); err != nil {
+			b.Fatal(err)
+		}
+		want := func(when string, waits ...int64) {
+			b.Helper()
+			got, err := b.whole().Tenants(b.Context(), name, 0)
+			for i := range got {
+				if i >= len(waits) || got[i].Waiting != waits[i] {
+					err = errors.Join(err, fmt.Errorf("number %d", i))
+				}
+			}
+			if err != nil || len(got) != len(waits) {
+				b.Errorf("%s, %s: tenants have %+v, %v; want %v", name, when, got, err, waits)
+			}
+		}
+		for i, m := range jobs(10) {
+			m.To, m.Tenant = name, "t"
+			if i < 8 {
+				m.Key = []byte("k")
+			} else if i == 9 {
+				m.Tenant = "u"
+			}
+			b.add(queue.New, m)
+		}
+		want("at first", 9, 1)
+		b.did(3)(b.whole().Remove(b.Context(), queue.Filter{Queue: name, IDs: []string{"0", "3", "8"}}))
+		want("after three were removed", 6, 1)
+		src := b.open(name)
+		got := b.take(src, 1)
+		want("after one was taken", 5, 1)
+		b.settle(src, tidemill.Settlement{ID: got[0].ID, Mark: got[0].Mark, End: tidemill.Again})
+		want("after it came back", 6, 1)
+		b.settle(src, tidemill.Settlement{ID: "4", End: tidemill.Done, Fate: tidemill.Delivered},
+			tidemill.Settlement{ID: "5", End: tidemill.Again}, tidemill.Settlement{ID: "6", End: tidemill.Again, After: time.Hour})
+		want("after some were settled by their names", 4, 1)
+		for n := 0; n < 5; {
+			some := b.take(src, 10)
+			if len(some) == 0 {
+				b.Fatalf("%s: %d jobs of 5 came", name, n)
+			}
+			b.deliver(src, some...)
+			n += len(some)
+		}
+		want("after all were taken")
+	}
 }
 
 func namesQueues(b *bench) {

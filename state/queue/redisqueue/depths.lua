@@ -1,6 +1,6 @@
 -- depths says what waits of each priority, and of the tenants of each.
 -- ARGV 2 queue, 3 how many tenants of each priority (0: none)
--- returns {priority, waiting, oldest (ms), {tenant, waiting, oldest, …}, …}
+-- returns {priority, waiting, oldest (ms; -1: not known), {tenant, waiting, oldest, …}, …}
 local q = open(ARGV[2], false)
 if not q then return {} end
 look(q)
@@ -10,6 +10,7 @@ local function added(pos)
   local rec = pos and call('HGET', bucket(q, pos), pos)
   return rec and head(rec) or -1
 end
+local behind = tonumber(ARGV[3]) > 0 and q.c.ordered and call('HSCAN', q.k .. 'uneven', 0, 'COUNT', ARGV[3])[2] or {}
 local meta = call('HGETALL', q.k .. 'meta')
 for i = 1, #meta, 2 do
   local p, waiting = string.match(meta[i], '^w(%d+)$'), tonumber(meta[i + 1])
@@ -17,15 +18,25 @@ for i = 1, #meta, 2 do
     local tenants = {}
     if tonumber(ARGV[3]) > 0 then
       local found = call('ZRANGE', q.k .. 'h' .. p, 0, ARGV[3] - 1, 'WITHSCORES')
+      local seen = {}
       for j = 1, #found, 2 do
+        seen[found[j]] = true
         local flow = flowof(p, found[j], '')
-        local n = call('LLEN', q.k .. 'l' .. flow) + call('ZCARD', q.k .. 'b' .. flow)
+        local n = (call('HGET', q.k .. 'uneven', p .. ':' .. found[j]) or 0) + call('LLEN', q.k .. 'l' .. flow) + call('ZCARD', q.k .. 'b' .. flow)
         for _, key in ipairs(call('ZRANGE', q.k .. 'H' .. p .. ':' .. found[j], 0, 999)) do
           if key ~= '' then n = n + call('LLEN', q.k .. 'l' .. flow .. key) + call('ZCARD', q.k .. 'b' .. flow .. key) end
         end
         tenants[#tenants + 1] = found[j]
         tenants[#tenants + 1] = n
         tenants[#tenants + 1] = added(found[j + 1])
+      end
+      for j = 1, #behind, 2 do -- those who have nothing else that waits
+        local of, tenant = string.match(behind[j], '^(%d+):(.*)$')
+        if of == p and not seen[tenant] and tonumber(behind[j + 1]) > 0 then
+          tenants[#tenants + 1] = tenant
+          tenants[#tenants + 1] = tonumber(behind[j + 1])
+          tenants[#tenants + 1] = -1
+        end
       end
     end
     answer[#answer + 1] = tonumber(p)

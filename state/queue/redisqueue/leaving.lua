@@ -1,11 +1,11 @@
 -- leaving: how jobs leave where they wait, and come back from where they are out.
 
--- pass lets the next of a key go when a job has ended.
-local function pass(q, pos, tenant, key)
+-- pass lets the next of a key go when a job has ended; p matters where it was behind others.
+local function pass(q, pos, p, tenant, key)
   if not q.c.ordered or key == '' then return end
   local chain = #tenant .. ':' .. tenant .. key
   if tonumber(call('HGET', q.k .. 'first', chain) or -1) ~= tonumber(pos) then
-    call('LREM', q.k .. 'c' .. chain, 0, pos)
+    if call('LREM', q.k .. 'c' .. chain, 0, pos) > 0 then uneven(q, p, tenant, -1) end
     return
   end
   local nxt = call('LPOP', q.k .. 'c' .. chain)
@@ -14,8 +14,9 @@ local function pass(q, pos, tenant, key)
     return
   end
   call('HSET', q.k .. 'first', chain, nxt)
-  local _, p = head(call('HGET', bucket(q, nxt), nxt))
-  push(q, p, tenant, key, {nxt}, false)
+  local _, is = head(call('HGET', bucket(q, nxt), nxt))
+  uneven(q, is, tenant, -1)
+  push(q, is, tenant, key, {nxt}, false)
 end
 
 -- oldest is the first position of a flow, or nil; jobs that are gone are passed over. left:
@@ -28,6 +29,7 @@ local function oldest(q, flow, left)
     local pos = from and l or b
     if call('HEXISTS', bucket(q, pos), pos) == 1 then return tonumber(pos) end
     if from then call('LPOP', q.k .. 'l' .. flow) else call('ZREM', q.k .. 'b' .. flow, b) end
+    passed(q, flow)
   end
 end
 

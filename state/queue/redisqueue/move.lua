@@ -55,10 +55,12 @@ for i = 6, last, each do
         drop(q, {pos})
         if call('ZREM', q.k .. 'delayed', pos) == 0 then
           wait(q, p, -1)
+          local first = q.c.ordered and key ~= '' and call('HGET', q.k .. 'first', #tenant .. ':' .. tenant .. key)
+          if not first or tonumber(first) == tonumber(pos) then uneven(q, p, tenant, -1) end -- it is in its flow
           settled(q, p, tenant, '') -- what is gone is passed over
           if key ~= '' and (q.c.keyed or q.c.waskeyed) then settled(q, p, tenant, key) end
         end
-        pass(q, pos, tenant, key)
+        pass(q, pos, p, tenant, key)
         q.n.skipped, q.n.held = q.n.skipped + 1, q.n.held - 1
       end
       is = '1'

@@ -22,6 +22,7 @@
 //	completed,failed sorted sets: positions that are kept after their end
 //	names, n…        hashes: names that are known; see accept.lua
 //	first, c…        hash and lists: the order of keys, where it is strict
+//	uneven           hash: what those do not say of how many wait; see waiting.lua
 //	outs, spent, aside, named: limits; see leaving.lua and turns.lua
 //	wake             stream of one entry: sources block on it
 package redisqueue

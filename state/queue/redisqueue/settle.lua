@@ -189,7 +189,7 @@ local function pull(e, prio, tenant, key)
   settled(q, prio, tenant, '')
   if key ~= '' and (q.c.keyed or q.c.waskeyed) then settled(q, prio, tenant, key) end
   if e.code == 'a' and q.c.ordered and key ~= '' then
-    call('LREM', q.k .. 'c' .. #tenant .. ':' .. tenant .. key, 0, e.pos)
+    if call('LREM', q.k .. 'c' .. #tenant .. ':' .. tenant .. key, 0, e.pos) > 0 then uneven(q, prio, tenant, -1) end
   end
 end
 
@@ -272,7 +272,7 @@ for _, e in ipairs(others) do
         putoff(e, prio, tenant, key)
       else
         finish(e)
-        if q.c.ordered and key ~= '' then pass(q, e.pos, tenant, key) end
+        if q.c.ordered and key ~= '' then pass(q, e.pos, prio, tenant, key) end
       end
     end
   end

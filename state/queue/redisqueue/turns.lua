@@ -134,9 +134,11 @@ local function take(q, flow, most, got)
     end
     local recs, at = recordsof(q, ready), got.n
     for k = 1, #ready do
-      if recs[k] then -- else it was removed
+      if recs[k] then
         at = at + 1
         got.pos[at], got.rec[at] = ready[k], recs[k]
+      else -- it was removed
+        passed(q, flow)
       end
     end
     n, got.n = n + at - got.n, at

@@ -8,9 +8,22 @@
 --   H<p>:<tenant>, R<p>:<tenant> keys of a tenant
 -- Held back until a time: aside, a sorted set of t<tenant> and k<length>:<tenant><key>.
 -- Where order is strict: first, a hash chain → position, and c<chain>, a list of those behind.
+-- uneven is a hash, p:tenant → how many more wait than lie in l and b: those behind, less those
+-- that were removed, which lie there until they are passed over.
 
 local function flowof(p, tenant, key) return p .. ':' .. #tenant .. ':' .. tenant .. key end
 local function keyid(tenant, key) return 'k' .. #tenant .. ':' .. tenant .. key end
+
+local function uneven(q, p, tenant, n)
+  local of = p .. ':' .. tenant
+  if call('HINCRBY', q.k .. 'uneven', of, n) == 0 then call('HDEL', q.k .. 'uneven', of) end
+end
+
+-- passed counts that one of a flow was passed over, which was removed.
+local function passed(q, flow)
+  local p, n, rest = match(flow, '^(%d+):(%d+):(.*)$')
+  uneven(q, p, sub(rest, 1, n), 1)
+end
 
 -- asides says whether anybody is aside.
 local function asides(q)
@@ -89,6 +102,7 @@ local function due(q, pos, p, tenant, key)
     local chain = #tenant .. ':' .. tenant .. key
     if call('HSETNX', q.k .. 'first', chain, pos) == 0 and tonumber(call('HGET', q.k .. 'first', chain)) ~= tonumber(pos) then
       call('RPUSH', q.k .. 'c' .. chain, pos)
+      uneven(q, p, tenant, 1)
       return
     end
   end
