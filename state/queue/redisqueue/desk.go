@@ -26,10 +26,7 @@ func (s *Store) Stats(ctx context.Context, name string) (st queue.Stats, err err
 		return st, err
 	}
 	for shard := range s.tags {
-		n, err := s.run(ctx, statsScript, shard, name).AsIntSlice()
-		if err == nil && len(n) != 6 {
-			err = reply("count jobs")
-		}
+		n, err := s.count(ctx, shard, name)
 		if err != nil {
 			return st, failed(err, "count the jobs of queue %q", name)
 		}
@@ -39,6 +36,20 @@ func (s *Store) Stats(ctx context.Context, name string) (st queue.Stats, err err
 		st.Oldest = older(st.Oldest, n[5])
 	}
 	return st, nil
+}
+
+// count counts those of a shard.
+func (s *Store) count(ctx context.Context, shard int, name string) (n []int64, err error) {
+	for err = ctx.Err(); err == nil; err = ctx.Err() {
+		n, err = s.run(ctx, statsScript, shard, name).AsIntSlice()
+		if err == nil && len(n) != 6 {
+			err = reply("count jobs")
+		}
+		if err != nil || n[5] != -2 {
+			break
+		}
+	}
+	return n, err
 }
 
 // older is the earlier of a time and one in milliseconds, of which -1 is none.
