@@ -185,6 +185,7 @@ func (l Limit) Allow(out, most int, spent float64, now time.Time) (n int, at tim
 		return most, time.Time{}
 	}
 	micros, ahead := float64(now.UnixMicro()), float64(l.Ahead())
+	spent = l.sane(spent, micros)
 	if free := math.Floor((micros+ahead*each-max(spent, micros))/each + 1e-6); free >= 1 {
 		return min(most, int(free)), time.Time{}
 	}
@@ -194,5 +195,14 @@ func (l Limit) Allow(out, most int, spent float64, now time.Time) (n int, at tim
 // Spend is until when the rate is used up, in microseconds since 1970, after n jobs more
 // have gone now. Only of limits that have a rate.
 func (l Limit) Spend(spent float64, n int, now time.Time) float64 {
-	return max(spent, float64(now.UnixMicro())) + float64(n)*l.Interval()
+	micros := float64(now.UnixMicro())
+	return max(l.sane(spent, micros), micros) + float64(n)*l.Interval()
+}
+
+// sane is spent, or nothing where it is more than can be used up: the clock stepped back.
+func (l Limit) sane(spent, micros float64) float64 {
+	if spent > micros+float64(l.Ahead()+1)*l.Interval() {
+		return 0
+	}
+	return spent
 }

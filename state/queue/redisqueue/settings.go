@@ -132,8 +132,9 @@ type compiled struct {
 	Limit     *limit         `json:"limit,omitempty"`
 	Tenant    *limit         `json:"tenant,omitempty"`
 	Key       *limit         `json:"key,omitempty"`
-	Named     bool           `json:"named,omitempty"` // some tenants have limits of their own
-	Rated     bool           `json:"rated,omitempty"` // there is a limit of the rate
+	Named     bool           `json:"named,omitempty"`   // some tenants have limits of their own
+	Rated     bool           `json:"rated,omitempty"`   // there is a limit of the rate
+	Longest   int64          `json:"longest,omitempty"` // ms that a rate lets wait, and a second
 	Completed *keep          `json:"completed,omitempty"`
 	Failed    *keep          `json:"failed,omitempty"`
 	Kept      bool           `json:"kept,omitempty"`    // jobs were kept once
@@ -160,14 +161,19 @@ func compile(s queue.Settings, was compiled, shards int) (compiled, []string) {
 	c.Kept = was.Kept || c.Completed != nil || c.Failed != nil
 	c.Rated = s.Limit.PerSecond > 0 || s.Tenant.PerSecond > 0 || s.Key.PerSecond > 0
 	c.Limited = was.Limited || c.Limit != nil || c.Tenant != nil || c.Key != nil || c.Named
+	longest := max(s.Tenant.Interval(), s.Key.Interval())
 	var named []string
 	for tenant, l := range s.Tenants {
+		longest = max(longest, l.Interval())
 		c.Rated = c.Rated || l.PerSecond > 0
 		form := []byte("{}")
 		if p := partOf(l, shards); p != nil {
 			form, _ = json.Marshal(p) // plain numbers
 		}
 		named = append(named, tenant, string(form))
+	}
+	if longest > 0 {
+		c.Longest = int64(longest)*int64(shards)/1000 + 1000
 	}
 	return c, named
 }

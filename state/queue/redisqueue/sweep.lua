@@ -92,6 +92,9 @@ local function look(q)
   if q.asides ~= false then
     list = call('ZRANGEBYSCORE', q.k .. 'aside', '-inf', now, 'LIMIT', 0, 1000)
     for _, id in ipairs(list) do back(q, id) end
+    if q.c.longest and asides(q) then -- longer than any rate lets wait: the clock stepped back
+      for _, id in ipairs(call('ZRANGEBYSCORE', q.k .. 'aside', now + q.c.longest, '(' .. string.format('%.0f', FAR), 'LIMIT', 0, 1000)) do back(q, id) end
+    end
   end
   if q.c.completed or q.c.failed or q.c.kept then forget(q) end
   if q.c.rated and call('ZCARD', q.k .. 'spent') > 1000 then

@@ -19,6 +19,13 @@ local function hold(q, ids, limits)
   end
 end
 
+-- sane is until when the rate of a holder is used up: not later than it can be, which it seems
+-- to be where the clock stepped back.
+local function sane(h)
+  if h.spent > us + (h.limit.ahead + 1) * h.limit.each then h.spent = 0 end
+  return h.spent
+end
+
 -- prepare makes holders of tenants that may have a turn, where they have limits.
 local forms = {}
 local function prepare(q, tenants)
@@ -47,12 +54,13 @@ end
 -- allowed is how many of most jobs a limit lets go now; 0 with a time: not before that, in ms.
 local function allowed(h, most)
   if not h then return most end
-  local limit, spent = h.limit, h.spent
+  local limit = h.limit
   if limit.at_once then
     most = min(most, max(0, limit.at_once - h.out))
     if most == 0 then return 0, FAR end
   end
   if limit.each then
+    local spent = sane(h)
     local n = floor((us + limit.ahead * limit.each - max(spent, us)) / limit.each + 1e-6)
     if n < 1 then return 0, math.ceil((spent + limit.each - limit.ahead * limit.each) / 1000) end
     most = min(most, n)
