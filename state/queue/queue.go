@@ -58,6 +58,7 @@ type Intake interface {
 // Desk is for who looks.
 type Desk interface {
 	// List yields the jobs of a queue that match, oldest first, without holding up work.
+	// One whose bytes are damaged has no ID or payload, and a Cause that says so.
 	List(ctx context.Context, f Filter) iter.Seq2[*Job, error]
 	// Stats counts a queue's jobs by state, without looking at each.
 	Stats(ctx context.Context, queue string) (Stats, error)

@@ -3,6 +3,7 @@ package redisqueue
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/redisconn/redistest"
+	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/queue"
 )
 
@@ -54,4 +56,50 @@ func TestAJobThatCannotBeReadComesBack(t *testing.T) {
 			t.Fatalf("received %d, %v, %+v; want the one that was mended", n, err, into[0])
 		}
 	})
+}
+
+// One that cannot be read does not hide the others from an operator, who can remove it.
+func TestADeskWithAJobThatCannotBeRead(t *testing.T) {
+	for name, filter := range map[string]queue.Filter{"all": {Queue: "q"}, "by its name": {Queue: "q", IDs: []string{"job1"}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newTable(t, redistest.Connect(t, testenv.Redis(t)), Options{})
+			b.add(numbered(0, 3)...)
+			key := b.tags[0] + "1:j0"
+			rec, err := b.client.Do(t.Context(), b.client.B().Hget().Key(key).Field("2").Build()).ToString()
+			if err != nil {
+				t.Fatal(err)
+			}
+			spoilt := []byte(rec)
+			spoilt[addedBytes] = 0xff
+			if err := b.client.Do(t.Context(), b.client.B().Hset().Key(key).FieldValue().FieldValue("2", string(spoilt)).Build()).Error(); err != nil {
+				t.Fatal(err)
+			}
+			var ids []string
+			for j, err := range b.List(t.Context(), queue.Filter{Queue: "q"}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if ids = append(ids, j.ID); j.ID == "" && (j.Cause != errRecord.Error() || j.State != queue.Waiting) {
+					t.Errorf("it is %s because of %q; want it waiting, and said what it is", j.State, j.Cause)
+				}
+			}
+			if !slices.Equal(ids, []string{"job0", "", "job2"}) {
+				t.Errorf("jobs are %q", ids)
+			}
+			if _, err := b.Look(t.Context(), queue.Name{Queue: "q", ID: "job1"}); !errors.Is(err, errRecord) {
+				t.Errorf("looked at by its name: %v; want %v", err, errRecord)
+			}
+			want := 3
+			if len(filter.IDs) > 0 {
+				want = 1
+			}
+			if n, err := b.Remove(t.Context(), filter); n != want || err != nil {
+				t.Errorf("removed %d, %v; want %d", n, err, want)
+			}
+			if st, err := b.Stats(t.Context(), "q"); err != nil || st.Waiting != int64(3-want) {
+				t.Errorf("%+v, %v: want %d left", st, err, 3-want)
+			}
+		})
+	}
 }

@@ -160,9 +160,10 @@ func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, 
 // found is a job as a desk found it.
 type found struct {
 	queue.Job
-	shard int
-	pos   string
-	rec   string
+	shard   int
+	pos     string
+	rec     string
+	damaged error // why it cannot be read: its name is not known
 }
 
 // found yields the jobs that a filter chooses, whatever its Max says.
@@ -179,6 +180,9 @@ func (s *Store) found(ctx context.Context, f queue.Filter) iter.Seq2[*found, err
 		for _, name := range names {
 			for shard := range s.tags {
 				for j, err := range s.search(ctx, name, shard, f) {
+					if err == nil && j.damaged != nil && len(f.IDs) == 1 {
+						j.ID = f.IDs[0] // it was found by that
+					}
 					if err == nil && !f.Matches(&j.Job) {
 						continue
 					}
@@ -311,10 +315,11 @@ func (s *Store) show(ctx context.Context, name string, shard int, no uint32, sum
 	}
 	j := &found{shard: shard, pos: pos, rec: rec}
 	j.Failures = readFailures(fails)
-	if j.Added, err = readRecord(rec, &j.Message, d); err != nil {
-		return nil, tidemill.Fail(tidemill.Internal, "job at position %s of queue %q: %w", pos, name, err)
-	}
 	l := readLate(text)
+	if j.Added, err = readRecord(rec, &j.Message, d); err != nil { // the others are shown all the same
+		j.damaged = tidemill.Fail(tidemill.Internal, "job at position %s of queue %q: %w", pos, name, err)
+		j.Message, l.cause = tidemill.Message{Tenant: j.Tenant, Priority: j.Priority}, err.Error()
+	}
 	j.State, j.Cause, j.Tries, j.Handed, j.To = queue.State(state), l.cause, l.tries, l.handed, name
 	j.Mark = tidemill.Mark{Shard: no, Hi: uint64(shard), Lo: n}
 	switch {

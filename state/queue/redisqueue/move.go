@@ -77,6 +77,9 @@ func (s *Store) moveState(ctx context.Context, what string, f queue.Filter) (n i
 		if err != nil {
 			return n, err
 		}
+		if j.damaged != nil && what == "retry" { // as a new job it needs a name
+			continue
+		}
 		if len(batch) > 0 && batch[0].shard != j.shard || len(batch) == moveJobs {
 			if err := flush(); err != nil {
 				return n, err
@@ -133,6 +136,9 @@ func (s *Store) find(ctx context.Context, n queue.Name) (*found, error) {
 			return nil, err
 		}
 		for _, j := range jobs {
+			if j.damaged != nil { // it has the name's digest
+				return nil, j.damaged
+			}
 			if j.ID == n.ID && j.Tenant == n.Tenant && (newest == nil || j.Added.After(newest.Added)) {
 				newest = j
 			}
