@@ -41,7 +41,8 @@ const (
 	Closed                  // the queue is being drained (Settings.Closed): nothing was done
 )
 
-// Remember is how long a job's name is known after it was added, at the least.
+// Remember is how long a job's name is known after it was added, at the least. It is known for
+// as long as the job is there, also when that has ended and is kept.
 const Remember = 24 * time.Hour
 
 // Intake is for who brings jobs: ingest, fan-out, replay.

@@ -126,10 +126,6 @@ func (s *Store) Retry(ctx context.Context, f queue.Filter) (n int, err error) {
 		l.forget(j)
 		m := j.m
 		m.Tries, m.Handed, m.At = 0, 0, time.Time{}
-		n := name{m.Tenant, m.ID}
-		if _, known := l.names[n]; !known {
-			l.known = append(l.known, remembered{n, now.Add(queue.Remember)})
-		}
 		l.accept(m, j.fails, time.Time{}, now)
 		return true
 	}, &n)
@@ -199,17 +195,9 @@ func (l *line) positions() iter.Seq[uint64] {
 	}
 }
 
-// find is the newest job of a name, or nil.
+// find is the job of a name, or nil.
 func (l *line) find(n queue.Name) *job {
-	if j := l.jobs[l.names[name{n.Tenant, n.ID}]]; j != nil {
-		return j
-	}
-	for _, j := range l.jobs { // its name is forgotten, and it is kept: there is one
-		if j.m.ID == n.ID && j.m.Tenant == n.Tenant {
-			return j
-		}
-	}
-	return nil
+	return l.jobs[l.names[name{n.Tenant, n.ID}]]
 }
 
 // Look implements queue.Mover.

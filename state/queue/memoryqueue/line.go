@@ -52,6 +52,7 @@ type name struct{ tenant, id string }
 
 type remembered struct {
 	name  name
+	pos   uint64 // of its job
 	until time.Time
 }
 
@@ -145,11 +146,12 @@ func (l *line) look(now time.Time) {
 	for len(l.known) > 0 && !l.known[0].until.After(now) {
 		r := l.known[0]
 		l.known = l.known[1:]
-		if j := l.jobs[l.names[r.name]]; j != nil && j.state.Held() { // a name is known as long as its job is held
-			l.known = append(l.known, remembered{r.name, now.Add(queue.Remember)})
-			continue
+		switch {
+		case l.jobs[r.pos] != nil: // a name is known as long as its job is there
+			l.known = append(l.known, remembered{r.name, r.pos, now.Add(queue.Remember)})
+		case l.names[r.name] == r.pos: // else it was accepted again
+			delete(l.names, r.name)
 		}
-		delete(l.names, r.name)
 	}
 	l.trim(now)
 }
@@ -186,7 +188,6 @@ func (l *line) add(m *tidemill.Message, now time.Time, capacity int) queue.Added
 	if l.held() >= capacity {
 		return queue.Full
 	}
-	l.known = append(l.known, remembered{n, now.Add(queue.Remember)})
 	l.accept(clone(m, now), nil, m.At, now)
 	return queue.New
 }
@@ -196,7 +197,9 @@ func (l *line) accept(m tidemill.Message, fails []queue.Failure, at, now time.Ti
 	l.end++
 	j := &job{m: m, pos: l.end, added: queue.Millis(now), fails: fails}
 	l.jobs[j.pos] = j
-	l.names[name{m.Tenant, m.ID}] = j.pos
+	n := name{m.Tenant, m.ID}
+	l.names[n] = j.pos
+	l.known = append(l.known, remembered{n, j.pos, now.Add(queue.Remember)})
 	l.ids[m.ID] = append(l.ids[m.ID], j.pos)
 	l.putOff(j, at, now)
 }

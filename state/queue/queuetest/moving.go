@@ -20,6 +20,8 @@ var moving = []promise{
 		"old failures say nothing", 0, keepsByAge},
 	{"lets a failed job wait again as if it were new",
 		"the destination is repaired", 0, retries},
+	{"knows the name of a job for as long as it is kept, and of one that was retried as if it were new",
+		"a producer that sends again makes no second job of one that an operator retries", 0, knowsKept},
 	{"retries no more than there is room for, and none where it is closed",
 		"by hand is no way around a bound", 3, retriesInBounds},
 	{"makes delayed jobs due",
@@ -150,6 +152,26 @@ func retries(b *bench) {
 	if _, err := b.whole().Retry(b.Context(), queue.Filter{}); tidemill.KindOf(err) != tidemill.Validation {
 		b.Fatalf("a move in no queue says %v", err)
 	}
+}
+
+func knowsKept(b *bench) {
+	src := b.open("q")
+	b.keepBoth(queue.Keep{Count: 100})
+	b.add(queue.New, job("bad"), job("good"))
+	b.end(src, 2)
+	for range 4 { // more than two days, in parts
+		b.sleep(queue.Remember*3/5 + time.Second)
+		b.sweep()
+		b.kill()
+		b.add(queue.Known, job("bad"), job("good"))
+	}
+	b.did(1)(b.whole().Retry(b.Context(), queue.Filter{Queue: "q"}))
+	src = b.open("q")
+	b.keepBoth(queue.Keep{})
+	b.deliver(src, b.take(src, 2)...)
+	b.sleep(queue.Remember - time.Hour)
+	b.sweep()
+	b.add(queue.Known, job("bad"))
 }
 
 func retriesInBounds(b *bench) {
