@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tidemill/tidemill"
 )
@@ -35,7 +36,7 @@ type Settings struct {
 
 	Limit   Limit            `json:"limit,omitzero"`    // of the whole queue
 	Tenant  Limit            `json:"tenant,omitzero"`   // of each tenant that is not named below
-	Tenants map[string]Limit `json:"tenants,omitempty"` // of tenants by name, instead
+	Tenants map[string]Limit `json:"tenants,omitempty"` // of tenants by name (UTF-8), instead
 	// Key is the limit of each tenant's key (no key: none). Like fairness by key it holds
 	// for jobs that come, or come back, after it was set.
 	Key Limit `json:"key,omitzero"`
@@ -97,6 +98,9 @@ func (s *Settings) Check() error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Tenants)) {
+		if !utf8.ValidString(name) { // it would be kept as another's
+			return tidemill.Fail(tidemill.Validation, "limit of tenant %q: only of names in UTF-8 there can be one", name)
+		}
 		if err := s.Tenants[name].check(); err != nil {
 			return fmt.Errorf("tenant %q: %w", name, err)
 		}

@@ -74,11 +74,12 @@ func losesNoChange(b *bench) {
 
 func refusesSettings(b *bench) {
 	for name, change := range map[string]func(*queue.Settings){
-		"a weight of nothing": func(s *queue.Settings) { s.Weights = map[uint8]int{3: 0} },
-		"an unknown fairness": func(s *queue.Settings) { s.Fair = "fairly" },
-		"a negative limit":    func(s *queue.Settings) { s.Limit.PerSecond = -1 },
-		"a negative bound":    func(s *queue.Settings) { s.Tenants = map[string]queue.Limit{"t": {AtOnce: -1}} },
-		"too many kept":       func(s *queue.Settings) { s.Failed.Count = queue.MaxKept + 1 },
+		"a weight of nothing":   func(s *queue.Settings) { s.Weights = map[uint8]int{3: 0} },
+		"an unknown fairness":   func(s *queue.Settings) { s.Fair = "fairly" },
+		"a negative limit":      func(s *queue.Settings) { s.Limit.PerSecond = -1 },
+		"a negative bound":      func(s *queue.Settings) { s.Tenants = map[string]queue.Limit{"t": {AtOnce: -1}} },
+		"a name without a text": func(s *queue.Settings) { s.Tenants = map[string]queue.Limit{"\xff": {AtOnce: 1}, "\xfe": {AtOnce: 2}} },
+		"too many kept":         func(s *queue.Settings) { s.Failed.Count = queue.MaxKept + 1 },
 	} {
 		if _, err := b.whole().Set(b.Context(), "q", change); tidemill.KindOf(err) != tidemill.Validation {
 			b.Errorf("%s says %v, want kind validation", name, err)
