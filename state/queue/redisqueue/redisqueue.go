@@ -55,8 +55,8 @@ type Options struct {
 	Capacity int    // jobs that one queue may hold, in each shard; 0 means 10,000,000
 	// Shards spread each queue over the slots of a cluster; 0 means 1. A job's ID up to its
 	// first slash chooses the shard, so that what is forwarded as parent/child lies where
-	// its parent does. Turns, limits of the rate and bounds are kept in each shard for itself:
-	// each has its part of them. Strict order needs a single shard.
+	// its parent does. Turns, limits of the rate, bounds and probes of a gate are kept in each shard
+	// for itself: each has its part of them, one at a time at the least. Strict order needs a single shard.
 	Shards int
 
 	ahead func() time.Duration // the clock, in tests

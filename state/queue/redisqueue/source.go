@@ -319,7 +319,7 @@ func (c *source) ended(shard uint32, epochs []uint32, left string) {
 }
 
 // Gate implements tidemill.Gater. Where there are several shards, each lets out its part of
-// the probes, one at the least in one of them.
+// the probes, and one at the least: there may be jobs in one of them alone.
 func (c *source) Gate(ctx context.Context, until time.Time, probes int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -333,6 +333,9 @@ func (c *source) Gate(ctx context.Context, until time.Time, probes int) error {
 		part := probes / n
 		if shard < probes%n {
 			part++
+		}
+		if probes > 0 {
+			part = max(part, 1)
 		}
 		if err := c.store.run(ctx, gateScript, shard, c.queue, strconv.FormatInt(wait, 10), strconv.Itoa(part)).Error(); err != nil {
 			return failed(err, "gate queue %q", c.queue)
