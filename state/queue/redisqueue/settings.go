@@ -43,7 +43,7 @@ func (s *Store) settings(ctx context.Context, name string, shard int) (is queue.
 	return is, got[0], c, nil
 }
 
-// Set implements queue.Tuner. The first shard decides; the others follow.
+// Set implements queue.Tuner. The first shard decides; the others follow, to the newest.
 func (s *Store) Set(ctx context.Context, name string, change func(*queue.Settings)) (queue.Settings, error) {
 	for range setTries {
 		was, kept, c, err := s.settings(ctx, name, 0)
@@ -58,49 +58,55 @@ func (s *Store) Set(ctx context.Context, name string, change func(*queue.Setting
 		if to.Ordered && len(s.tags) > 1 {
 			return was, tidemill.Fail(tidemill.Validation, "queue %q: strict order needs a single shard, there are %d", name, len(s.tags))
 		}
-		ok, err := s.set(ctx, name, 0, kept, was, to, c)
+		args, err := s.changed(was, to, c)
 		if err != nil {
 			return was, err
 		}
-		for shard := 1; ok && shard < len(s.tags); shard++ {
-			was, kept, c, err := s.settings(ctx, name, shard)
-			if err == nil {
-				_, err = s.set(ctx, name, shard, kept, was, to, c)
-			}
-			if err != nil {
+		version, err := s.set(ctx, 0, name, kept, args)
+		if err != nil {
+			return was, err
+		}
+		if version == 0 {
+			continue
+		}
+		for shard := 1; shard < len(s.tags); shard++ {
+			if _, err := s.set(ctx, shard, name, ">"+strconv.FormatInt(version, 10), args); err != nil {
 				return to, err
 			}
 		}
-		if ok {
-			return to, nil
-		}
+		return to, nil
 	}
 	return queue.Settings{}, tidemill.Fail(tidemill.Transient, "change the settings of queue %q: others change them all the time", name)
 }
 
-func (s *Store) set(ctx context.Context, name string, shard int, kept string, was, to queue.Settings, c compiled) (bool, error) {
+// changed is what the script is told of settings, behind what was read.
+func (s *Store) changed(was, to queue.Settings, c compiled) ([]string, error) {
 	text, err := json.Marshal(to)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	c, named := compile(to, c, len(s.tags))
 	form, err := json.Marshal(c)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	others := "1"
 	if to.SameLimits(&was) {
 		others = "0"
 	}
-	args := append([]string{name, kept, string(text), string(form), others}, named...)
-	ok, err := s.run(ctx, settingsScript, shard, args...).AsInt64()
+	return append([]string{string(text), string(form), others}, named...), nil
+}
+
+// set changes those of a shard. It returns their version, or 0 if they are not what was read.
+func (s *Store) set(ctx context.Context, shard int, name, read string, args []string) (int64, error) {
+	version, err := s.run(ctx, settingsScript, shard, append([]string{name, read}, args...)...).AsInt64()
 	switch {
 	case err != nil:
-		return false, failed(err, "change the settings of queue %q", name)
-	case ok < 0:
-		return false, queue.NotEmpty(name)
+		return 0, failed(err, "change the settings of queue %q", name)
+	case version < 0:
+		return 0, queue.NotEmpty(name)
 	}
-	return ok == 1, nil
+	return version, nil
 }
 
 // Turn implements queue.Turnstile: in any shard, each of which has its part of a limit.

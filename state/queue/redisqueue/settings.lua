@@ -1,20 +1,24 @@
 -- settings reads them (ARGV 2 queue), or changes them if they still are what was read:
--- ARGV 3 what was read (JSON; "": none), 4 what they are to be, 5 the same as scripts read
---      it, 6 "1": limits are others, then the limits of tenants: name, limit, …
--- returns {settings, their form for scripts}; or 1: changed, 0: not what was read, -1: not empty
+-- ARGV 3 what was read (JSON; "": none), or >version: what the first shard has decided, unless
+--      something newer is here, 4 what they are to be, 5 the same as scripts read it, 6 "1":
+--      limits are others, then the limits of tenants: name, limit, …
+-- returns {settings, their form for scripts}; or their version: changed, 0: not what was read, -1: not empty
 local q = open(ARGV[2], #ARGV > 2)
 if not q then return {'', ''} end
 local meta = q.k .. 'meta'
-local m = call('HMGET', meta, 's', 'c')
+local m = call('HMGET', meta, 's', 'c', 'v')
 if #ARGV == 2 then return {m[1] or '', m[2] or ''} end
-if (m[1] or '') ~= ARGV[3] then return 0 end
+local had, version = tonumber(m[3] or 0), tonumber(match(ARGV[3], '^>(%d+)$'))
+if version and version <= had then return had end
+if not version and (m[1] or '') ~= ARGV[3] then return 0 end
 local was, to = q.c.ordered or false, cjson.decode(ARGV[5]).ordered or false
 look(q)
 if was ~= to and q.n.held > 0 then
   done()
   return -1
 end
-call('HSET', meta, 's', ARGV[4], 'c', ARGV[5])
+version = version or max(had + 1, now) -- by the clock: this shard alone may have lost the last ones
+call('HSET', meta, 's', ARGV[4], 'c', ARGV[5], 'v', string.format('%d', version))
 call('DEL', q.k .. 'named')
 if ARGV[6] == '1' then call('DEL', q.k .. 'spent') end
 for i = 7, #ARGV, 2 do call('HSET', q.k .. 'named', ARGV[i], ARGV[i + 1]) end
@@ -25,4 +29,4 @@ q.c = cjson.decode(ARGV[5])
 forget(q)
 q.wakes = true
 done()
-return 1
+return version

@@ -1,0 +1,78 @@
+package redisqueue
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/redisconn/redistest"
+	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// held waits with one command until it is let go.
+type held struct {
+	rueidis.Client
+	at            atomic.Int32 // how many commands until that one
+	reached, goes chan struct{}
+}
+
+func (h *held) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	if h.at.Add(-1) == 0 {
+		close(h.reached)
+		<-h.goes
+	}
+	return h.Client.Do(ctx, cmd)
+}
+
+// All shards come to have what the first one has, whoever is faster with the others.
+func TestSettingsOfAllShards(t *testing.T) {
+	client := &held{Client: redistest.Connect(t, testenv.Redis(t)), reached: make(chan struct{}), goes: make(chan struct{})}
+	slow := newTable(t, client, Options{Shards: 3})
+	s, err := New(client.Client, slow.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(s *Store, to func(*queue.Settings)) {
+		if _, err := s.Set(t.Context(), "q", to); err != nil {
+			t.Error(err)
+		}
+	}
+	set(s, func(s *queue.Settings) { s.Failed.Count = 1 }) // Redis knows the script now
+	client.at.Store(3)                                     // the first is read, and changed
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		set(slow.Store, func(s *queue.Settings) { s.Paused = true })
+	}()
+	<-client.reached
+	set(s, func(s *queue.Settings) { s.Closed = true })
+	close(client.goes)
+	<-done
+	for shard := range s.tags {
+		is, _, form, err := s.settings(t.Context(), "q", shard)
+		if err != nil || !is.Paused || !is.Closed || !form.Paused || !form.Closed {
+			t.Errorf("shard %d has %+v, %v; want both changes", shard, is, err)
+		}
+	}
+}
+
+// A probe goes out whichever shard has the jobs.
+func TestAProbeOfAShardWithJobs(t *testing.T) {
+	b := newTable(t, redistest.Connect(t, testenv.Redis(t)), Options{Shards: 2})
+	for shard := range b.tags {
+		n := 0
+		for n = 0; b.shard(numbered(n, 1)[0].ID) != shard; n++ {
+		}
+		b.add(numbered(n, 1)...)
+		src := b.Open("q", queue.Options{})
+		if err := src.(tidemill.Gater).Gate(t.Context(), time.Now().Add(-time.Second), 1); err != nil {
+			t.Fatal(err)
+		}
+		b.deliver(src, b.take(src, 1)...)
+	}
+}
