@@ -154,11 +154,37 @@ func (s *Settings) LimitOf(tenant string) Limit {
 // Keyed says whether a tenant's jobs are kept apart by their keys.
 func (s *Settings) Keyed() bool { return s.Fair == ByKey || s.Key != Limit{} }
 
-// Rates are the limits of rates that hold for jobs of a tenant: the queue's, the tenant's.
-func (s *Settings) Rates(tenant string) [2]Limit {
+// LimitTenants gives tenants limits of their own; those of others stay.
+func (s *Settings) LimitTenants(limits map[string]Limit) {
+	if s.Tenants == nil && len(limits) > 0 {
+		s.Tenants = map[string]Limit{}
+	}
+	maps.Copy(s.Tenants, limits)
+}
+
+// Turn is Turnstile.Turn of a queue whose gate is shut until then. spent are what Spend said
+// of its rate and of the tenant's, and are moved on.
+func (s *Settings) Turn(tenant string, n int, gate, now time.Time, spent *[2]float64) (may int, at time.Time) {
+	if s.Paused {
+		return 0, time.Time{}
+	}
+	if gate.After(now) {
+		return 0, gate
+	}
 	both := [2]Limit{s.Limit, s.LimitOf(tenant)}
-	both[0].AtOnce, both[1].AtOnce = 0, 0
-	return both
+	for i := range both {
+		both[i].AtOnce = 0 // bounds are of what is out
+		var later time.Time
+		if n, later = both[i].Allow(0, n, spent[i], now); at.IsZero() || !later.IsZero() && later.Before(at) {
+			at = later
+		}
+	}
+	for i, l := range both {
+		if n > 0 && l.PerSecond > 0 {
+			spent[i] = l.Spend(spent[i], n, now)
+		}
+	}
+	return n, at
 }
 
 // Interval is the time for one job, in microseconds; 0: no limit of the rate.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"sync/atomic"
@@ -234,10 +233,7 @@ func (s *System) begin(ctx context.Context) error {
 		q.Weights = map[uint8]int{priority.Replay: 1, priority.Low: 4, priority.Normal: 16, priority.High: 64}
 		q.Limit.PerSecond, q.Limit.Burst = rate(s.o.PerSecond)
 		q.Tenant.PerSecond, q.Tenant.Burst = rate(s.o.PerTenant)
-		if q.Tenants == nil && len(s.o.Tenants) > 0 {
-			q.Tenants = map[string]queue.Limit{}
-		}
-		maps.Copy(q.Tenants, s.o.Tenants) // of others stays what somebody may have set by hand
+		q.LimitTenants(s.o.Tenants) // of others stays what somebody may have set by hand
 	})
 	if err != nil {
 		return fmt.Errorf("set up queue %s: %w", Queue, err)

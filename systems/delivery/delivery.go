@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -168,10 +167,7 @@ func (s *System) begin(ctx context.Context) error {
 		_, err := s.p.Queues.Set(ctx, t.queue, func(q *queue.Settings) {
 			q.Completed, q.Failed, q.Ordered = s.o.Kept, s.o.Kept, t.Ordered
 			// Only what is configured replaces what somebody may have set by hand.
-			if q.Tenants == nil && len(s.o.Tenants) > 0 {
-				q.Tenants = map[string]queue.Limit{}
-			}
-			maps.Copy(q.Tenants, s.o.Tenants)
+			q.LimitTenants(s.o.Tenants)
 			if t.AtOnce > 0 {
 				q.Limit.AtOnce = t.AtOnce
 			}

@@ -240,23 +240,20 @@ func (s *Store) Turn(ctx context.Context, name, tenant string, n int) (int, time
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l, t := s.line(name), turn{now: s.o.Now()}
-	switch t.l = l; {
-	case l.settings.Paused:
-		return 0, time.Time{}, nil
-	case l.gate.closed && l.gate.until.After(t.now):
-		return 0, l.gate.until, nil
+	l := s.line(name)
+	var gate time.Time
+	if l.gate.closed {
+		gate = l.gate.until
 	}
-	both, whose := l.settings.Rates(tenant), [2]subject{{}, theTenant(tenant)}
-	for i, limit := range both {
-		n = min(n, t.allowed(limit, whose[i], 0, n))
-	}
-	for i, limit := range both {
-		if n > 0 && limit.PerSecond > 0 {
-			l.spent[whose[i]] = limit.Spend(l.spent[whose[i]], n, t.now)
+	who := [2]subject{{}, theTenant(tenant)}
+	spent := [2]float64{l.spent[who[0]], l.spent[who[1]]}
+	n, at := l.settings.Turn(tenant, n, gate, s.o.Now(), &spent)
+	for i, used := range spent {
+		if used > 0 {
+			l.spent[who[i]] = used
 		}
 	}
-	return n, t.again, nil
+	return n, at, nil
 }
 
 // charge counts a job that is handed out against all limits of its rate.

@@ -71,23 +71,19 @@ func (s *Store) Turn(ctx context.Context, name, tenant string, n int) (int, time
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := turn{l: l, now: s.o.Now()}
-	switch {
-	case l.settings.Paused:
-		return 0, time.Time{}, nil
-	case l.gate.closed && l.gate.until.After(t.now):
-		return 0, l.gate.until, nil
+	var gate time.Time
+	if l.gate.closed {
+		gate = l.gate.until
 	}
-	both, whose := l.settings.Rates(tenant), [2]subject{{}, theTenant(tenant)}
-	for i, limit := range both {
-		n = min(n, t.allowed(limit, whose[i], 0, n))
-	}
-	for i, limit := range both {
-		if n > 0 {
-			l.spend(limit, whose[i], n, t.now)
+	who := [2]subject{{}, theTenant(tenant)}
+	spent := [2]float64{l.spent[who[0]], l.spent[who[1]]}
+	n, at := l.settings.Turn(tenant, n, gate, s.o.Now(), &spent)
+	for i, used := range spent {
+		if used > 0 {
+			l.spent[who[i]] = used
 		}
 	}
-	return n, t.again, nil
+	return n, at, nil
 }
 
 // charge counts jobs that are handed out against all limits. mu is held.
