@@ -73,7 +73,11 @@ func (s *System) routing(ctx context.Context, e *EventStatus) (found bool, err e
 			e.Type, e.State, e.Why = l.Type, StateDead, l.Kind.String()+": "+l.Cause
 		case j.State.Held():
 			e.State = StateQueued
-			e.Why, err = s.why(ctx, j, "")
+			is, err := s.p.Queues.Settings(ctx, door)
+			if err != nil {
+				return false, err
+			}
+			e.Why = s.why(j, &is, "")
 		case j.Fate == tidemill.Skipped:
 			e.State, e.Why = StateSkipped, j.Cause
 		case j.Fate == tidemill.Dead:
@@ -111,12 +115,17 @@ func (s *System) delivery(ctx context.Context, e *EventStatus, t *target) (*Part
 		p.dead(l)
 		e.Type = l.Type
 		if l.State == deadletter.Replaying {
-			var held string
-			if held, err = s.holds(ctx, t); held != "" {
+			is, err := s.p.Queues.Settings(ctx, t.queue)
+			if err != nil {
+				return nil, err
+			}
+			held, err := s.holds(ctx, t, &is)
+			if held != "" {
 				p.State, p.Why = StateWaiting, "to be replayed: "+held
 			}
+			return p, err
 		}
-		return p, err
+		return p, nil
 	}
 	if j == nil {
 		return nil, nil
@@ -138,12 +147,15 @@ func (s *System) delivery(ctx context.Context, e *EventStatus, t *target) (*Part
 		p.State, p.Why = StateSettled, "its dead letter was replayed or discarded; it died of: "+j.Cause
 	}
 	if j.State.Held() {
-		held, err := s.holds(ctx, t)
+		is, err := s.p.Queues.Settings(ctx, t.queue)
 		if err != nil {
 			return nil, err
 		}
-		p.Why, err = s.why(ctx, j, held)
-		return p, err
+		held, err := s.holds(ctx, t, &is)
+		if err != nil {
+			return nil, err
+		}
+		p.Why = s.why(j, &is, held)
 	}
 	return p, nil
 }
@@ -173,31 +185,27 @@ func (s *System) letter(ctx context.Context, pipeline, tenant, id string) (*dead
 }
 
 // why says why a job waits, in words: what holds back its queue first, then the job itself.
-func (s *System) why(ctx context.Context, j *queue.Job, held string) (string, error) {
-	settings, err := s.p.Queues.Settings(ctx, j.To)
-	if err != nil {
-		return "", err
-	}
+func (s *System) why(j *queue.Job, settings *queue.Settings, held string) string {
 	limit := settings.LimitOf(j.Tenant)
 	switch {
 	case slices.Contains(s.Full(), j.To):
-		return fullText, nil
+		return fullText
 	case j.State == queue.Leased:
-		return "", nil
+		return ""
 	case settings.Paused:
-		return pausedText(j.To, &settings), nil
+		return pausedText(j.To, settings)
 	case held != "":
-		return held, nil
+		return held
 	case j.State == queue.Delayed && j.Cause != "":
-		return fmt.Sprintf("it is tried again at %s, after: %s", j.At.UTC().Format(time.RFC3339), j.Cause), nil
+		return fmt.Sprintf("it is tried again at %s, after: %s", j.At.UTC().Format(time.RFC3339), j.Cause)
 	case j.State == queue.Delayed:
-		return fmt.Sprintf("it is not due before %s", j.At.UTC().Format(time.RFC3339)), nil
+		return fmt.Sprintf("it is not due before %s", j.At.UTC().Format(time.RFC3339))
 	case limit != queue.Limit{}:
-		return fmt.Sprintf("its turn has not come; the site's limit is %s", limitText(limit)), nil
+		return fmt.Sprintf("its turn has not come; the site's limit is %s", limitText(limit))
 	case settings.Limit != queue.Limit{}:
-		return fmt.Sprintf("its turn has not come; the queue's limit is %s", limitText(settings.Limit)), nil
+		return fmt.Sprintf("its turn has not come; the queue's limit is %s", limitText(settings.Limit))
 	}
-	return "its turn has not come", nil
+	return "its turn has not come"
 }
 
 // fullText says why a queue waits of which another letter would be one too many.

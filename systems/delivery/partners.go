@@ -191,14 +191,10 @@ func (s *System) find(partner string) (*target, error) {
 	return nil, fmt.Errorf("partner %q: %w; there are: %s", partner, ErrNoPartner, strings.Join(names, ", "))
 }
 
-// holds says why nothing goes to a partner now; empty: it does.
-func (s *System) holds(ctx context.Context, t *target) (string, error) {
-	is, err := s.p.Queues.Settings(ctx, t.queue)
-	if err != nil {
-		return "", err
-	}
+// holds says why nothing goes to a partner now, whose queue has these settings; empty: it does.
+func (s *System) holds(ctx context.Context, t *target, is *queue.Settings) (string, error) {
 	if is.Paused {
-		return pausedText(t.queue, &is), nil
+		return pausedText(t.queue, is), nil
 	}
 	if why := t.waits(s.o.Now()); why != "" {
 		return why, nil
