@@ -145,8 +145,9 @@ func (s *Store) dict(shard int, queue string) *dict {
 
 // adder is the packer of jobs that are added to a queue.
 func (s *Store) adder(ctx context.Context, shard int, queue string, jobs []*tidemill.Message) (packer, error) {
-	p, err := s.packer(ctx, shard, queue, jobs)
-	if s.dict(shard, queue).held.Load()*int64(len(s.tags)) < s.o.plain {
+	d := s.dict(shard, queue)
+	p, err := s.packerWith(ctx, d, shard, queue, jobs)
+	if d.held.Load()*int64(len(s.tags)) < s.o.plain {
 		p.from = plainBytes + 1
 	}
 	return p, err
@@ -155,7 +156,10 @@ func (s *Store) adder(ctx context.Context, shard int, queue string, jobs []*tide
 // packer packs jobs for a queue, once there is a dictionary. Before that these jobs are
 // samples for one.
 func (s *Store) packer(ctx context.Context, shard int, queue string, jobs []*tidemill.Message) (packer, error) {
-	d := s.dict(shard, queue)
+	return s.packerWith(ctx, s.dict(shard, queue), shard, queue, jobs)
+}
+
+func (s *Store) packerWith(ctx context.Context, d *dict, shard int, queue string, jobs []*tidemill.Message) (packer, error) {
 	d.mu.Lock()
 	if d.words != nil {
 		defer d.mu.Unlock()
