@@ -5,7 +5,6 @@ package faults
 import (
 	"errors"
 	"fmt"
-	"syscall"
 	"testing"
 	"time"
 
@@ -114,12 +113,10 @@ func TestFrozenBridgeIsTakenOver(t *testing.T) {
 	bridgeRounds(t, func(w *bridgeWorld) {
 		ins := w.run(farOptions{Buries: true}, "frozen", "awake")
 		w.pass(time.Second)
-		w.busy("frozen")
-		ins[0].Signal(syscall.SIGSTOP)
-		_, left := w.waiting("frozen")
+		left := w.freeze(ins[0], func() int64 { _, n := w.waiting("frozen"); return n })
 		w.pass(2 * claim)
 		_, still := w.waiting("frozen")
-		ins[0].Signal(syscall.SIGCONT)
+		ins[0].Thaw()
 		w.pass(time.Second)
 		w.finish(afterClaim, bridgeAllowance{})
 		w.struck("entries taken from the frozen one", 1, int(left-still))

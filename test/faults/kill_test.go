@@ -25,6 +25,22 @@ func (w *world) busy(name string) {
 	w.until(5*time.Second, "entries are handed out to "+name, func() bool { return w.held(name) > 0 })
 }
 
+// freeze freezes an instance at a moment at which it has entries, and returns how many.
+func (w *world) freeze(in *process.Instance, holds func() int64) (entries int64) {
+	w.Helper()
+	w.until(time.Minute, "it is frozen with entries", func() bool {
+		if holds() == 0 {
+			return false
+		}
+		in.Freeze()
+		if entries = holds(); entries == 0 { // it was done with them by then
+			in.Thaw()
+		}
+		return entries > 0
+	})
+	return entries
+}
+
 // held is how many entries a consumer has; of all for "". Names may have a suffix.
 func (w *world) held(name string) (n int64) {
 	if name == "" {
@@ -122,12 +138,10 @@ func TestFrozenForThreeClaims(t *testing.T) {
 		ins := w.run("frozen", "awake")
 		w.startLoad(loadOptions{Rate: 400, Door: 80})
 		w.pass(time.Second)
-		w.busy("frozen")
-		ins[0].Signal(syscall.SIGSTOP)
-		left := w.held("frozen")
+		left := w.freeze(ins[0], func() int64 { return w.held("frozen") })
 		w.pass(3 * claim)
 		taken := left - w.held("frozen")
-		ins[0].Signal(syscall.SIGCONT)
+		ins[0].Thaw()
 		w.pass(time.Second)
 		w.finish(afterClaim, allowance{})
 		w.struck("entries taken from the frozen one", 1, int(taken))

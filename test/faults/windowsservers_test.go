@@ -5,7 +5,6 @@ package faults
 import (
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -32,7 +31,7 @@ func TestWindowsAFrozenInstanceIsTooLate(t *testing.T) {
 			if owner == nil {
 				w.Fatalf("nobody has the window: %+v", w.windows())
 			}
-			owner.Signal(syscall.SIGSTOP)
+			owner.Freeze()
 			w.hit("frozen")
 			service.let()
 			awake := ins[0]
@@ -44,7 +43,7 @@ func TestWindowsAFrozenInstanceIsTooLate(t *testing.T) {
 				st := w.status()
 				return len(st.States) > 0 && st.States["leased"].Windows+st.States["ready"].Windows+st.States["active"].Windows == 0
 			})
-			owner.Signal(syscall.SIGCONT)
+			owner.Thaw()
 			w.instances = ins
 			w.until(20*time.Second, "the late one is refused", func() bool {
 				return int(w.metric("tidemill_settlements_stale_total", `pipeline="windows-delivery"`)) >= w.hits["frozen"]

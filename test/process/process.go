@@ -155,6 +155,28 @@ func (in *Instance) Signal(sig syscall.Signal) {
 	}
 }
 
+// Freeze stops it, as a machine does that is paused, and returns when none of its threads
+// runs any more: the signal alone lets those that are not the first to see it go on for a
+// while, longer on a busy machine.
+func (in *Instance) Freeze() {
+	in.t.Helper()
+	in.Signal(syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	pid, err := in.PID(), error(syscall.EINTR)
+	for errors.Is(err, syscall.EINTR) {
+		_, err = syscall.Wait4(pid, &status, syscall.WUNTRACED, nil)
+	}
+	if err != nil || !status.Stopped() {
+		in.t.Fatalf("it is not frozen: %v, wait status %#x", err, uint32(status))
+	}
+}
+
+// Thaw lets it go on.
+func (in *Instance) Thaw() {
+	in.t.Helper()
+	in.Signal(syscall.SIGCONT)
+}
+
 // Kill ends it without notice and waits until it is gone.
 func (in *Instance) Kill() {
 	if in.proc == nil {
