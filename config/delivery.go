@@ -28,7 +28,7 @@ type Delivery struct {
 	MaxWorkers int           `yaml:"max_workers" env:"TIDEMILL_DELIVERY_MAX_WORKERS" default:"100" help:"workers of each queue when there is much to do" allow:"1 to 1000; at least workers"`
 	Lease      time.Duration `yaml:"lease" env:"TIDEMILL_DELIVERY_LEASE" default:"30s" help:"visibility timeout: what a worker that died was working on is handed out again after it" allow:"1s to 1h"`
 	KeyLife    time.Duration `yaml:"key_life" env:"TIDEMILL_DELIVERY_KEY_LIFE" default:"24h" help:"how long idempotency keys are known" allow:"1m to 720h"`
-	SentLife   time.Duration `yaml:"sent_life" env:"TIDEMILL_DELIVERY_SENT_LIFE" default:"720h" help:"how long it is known which purchase was sent to which partner" allow:"1s or more"`
+	SentLife   time.Duration `yaml:"sent_life" env:"TIDEMILL_DELIVERY_SENT_LIFE" default:"720h" help:"how long it is known which purchase was sent to which partner, and what a replay has sent" allow:"1s or more"`
 	QueueMax   int           `yaml:"queue_max" env:"TIDEMILL_DELIVERY_QUEUE_MAX" default:"10000000" help:"jobs that one queue may hold; more are answered 503" allow:"1 or more"`
 	Kept       int           `yaml:"kept" env:"TIDEMILL_DELIVERY_KEPT" default:"10000" help:"jobs of each queue that show what became of them after their end" allow:"0 to 1048576"`
 	KeptFor    time.Duration `yaml:"kept_for" env:"TIDEMILL_DELIVERY_KEPT_FOR" default:"24h" help:"and for how long" allow:"1s or more"`

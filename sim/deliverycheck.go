@@ -117,7 +117,7 @@ func (w *deliveryWorld) checkEvent(sys *delivery.System, e *conversion, letters 
 			want = delivery.StateHeld
 		case dead != nil:
 			want = delivery.StateDead
-		case l.end == tidemill.Dead:
+		case l.end == tidemill.Dead && l.took == 0:
 			want = delivery.StateSettled
 		case l.end == tidemill.Skipped:
 			want = delivery.StateSkipped

@@ -130,6 +130,8 @@ func (s *eventStatusLine) words() string {
 		return "nothing is left to do"
 	case delivery.StateSkipped:
 		return "it went to no partner, on purpose: " + skipped(s.Why)
+	case delivery.StateSettled:
+		return because("settled by hand", s.Why)
 	case delivery.StateDead:
 		return because("it could not be routed and is a dead letter", s.Why) + "\n\t  `tidemill dead show " + printable(s.ID) + "`"
 	}
@@ -156,7 +158,7 @@ func (p *partnerFate) words(event string) string {
 	case delivery.StateSending:
 		return because("it is being sent just now", p.Why)
 	case delivery.StateDelivered:
-		return "delivered" + at(p.Ended) + p.after()
+		return because("delivered"+at(p.Ended)+p.after(), p.Why)
 	case delivery.StateSkipped:
 		return "not sent, on purpose: " + skipped(p.Why)
 	case delivery.StateDead:

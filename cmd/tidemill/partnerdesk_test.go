@@ -25,6 +25,8 @@ func (p *partners) Event(_ context.Context, site, id string) (*delivery.EventSta
 	case id == "done":
 	case id == "skipped":
 		e.Why = "consent"
+	case id == "settled":
+		e.Why = "its dead letter was discarded"
 	case id == "dead":
 		e.Why = "validation: no\x1b[2J"
 	default:
@@ -37,8 +39,9 @@ func (p *partners) Event(_ context.Context, site, id string) (*delivery.EventSta
 			{Partner: "e", State: delivery.StateSkipped, Why: "no_route"},
 			{Partner: "f", State: delivery.StateDead, Why: "validation: answered 400", Ended: day, Tries: 1},
 			{Partner: "g", State: delivery.StateHeld, Why: "unknown: the line was cut"},
-			{Partner: "h", State: delivery.StateSettled},
+			{Partner: "h", State: delivery.StateSettled, Why: "its dead letter was discarded"},
 			{Partner: "i", State: delivery.StateDelayed, Why: "queue s2s.i is paused", Next: day.Add(time.Minute)},
+			{Partner: "j", State: delivery.StateDelivered, Why: "by a replay of its dead letter", Ended: day.Add(time.Hour), Tries: 1},
 		}
 	}
 	return e, nil
@@ -83,7 +86,7 @@ event       e1
 site        shop
 type        purchase
 received    2026-03-01T12:00:00Z
-delivering  it was routed to 9 partners; 4 do not have it yet
+delivering  it was routed to 10 partners; 4 do not have it yet
 
 a  it waits: the circuit is open until 2026-03-01T12:00:30Z: 5 failures in a row
 b  it waits: it is tried again at 2026-03-01T12:01:00Z, after: no answer
@@ -97,8 +100,9 @@ f  given up 2026-03-01T12:00:00Z after 1 failed try: validation: answered 400
      `+"`tidemill dead show e1/f`"+`
 g  nobody knows whether it arrived, and the partner would count it twice: a person decides: unknown: the line was cut
      `+"`tidemill dead show e1/g`"+`
-h  settled by hand
+h  settled by hand: its dead letter was discarded
 i  it waits: queue s2s.i is paused; its time is 2026-03-01T12:01:00Z
+j  delivered 2026-03-01T13:00:00Z after 1 failed try: by a replay of its dead letter
 `)
 	s.types("event show queued --site shop", `
 event     queued
@@ -128,6 +132,13 @@ type      purchase
 received  2026-03-01T12:00:00Z
 dead      it could not be routed and is a dead letter: validation: no`+"\uFFFD"+`[2J
             `+"`tidemill dead show dead`"+`
+`)
+	s.types("event show settled", `
+event     settled
+site      shop
+type      purchase
+received  2026-03-01T12:00:00Z
+settled   settled by hand: its dead letter was discarded
 `)
 	s.types("event show e1 --json", `~\{"id":"e1","site":"shop",.*\}`)
 	s.fails("event show e1 --site blog", "nothing is known of event e1 of site blog")

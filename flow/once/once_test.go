@@ -334,3 +334,17 @@ func TestOnlySomeAreGuarded(t *testing.T) {
 	w.check(third, "transient", 0, 0)
 	w.check(more, "live", 3, 0)
 }
+
+// TestPayloadsAreKeptOrNot: by Bare.
+func TestPayloadsAreKeptOrNot(t *testing.T) {
+	w := newWorld(t)
+	w.do(nil, at("kept", 1))
+	w.guard.Bare = true
+	w.do(nil, at("bare", 2))
+	if e := w.entry("kept"); string(e.Payload) != "payload" {
+		t.Errorf("the payload is %q", e.Payload)
+	}
+	if e := w.entry("bare"); e.State != ledger.Done || e.Payload != nil {
+		t.Errorf("of a bare guard: %+v", e)
+	}
+}

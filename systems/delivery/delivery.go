@@ -53,7 +53,7 @@ const (
 type Parts struct {
 	Queues   queue.Whole
 	Letters  deadletter.Store
-	Sent     ledger.Store // of what is sent once: (event, partner)
+	Sent     ledger.Store // of what is sent once, and by replays: (event, partner)
 	Partners []partner.Partner
 	Env      partner.Env // to build them with; Key, Turn and Observe are the system's
 }

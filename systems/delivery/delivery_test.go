@@ -184,7 +184,7 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 		if n := len(w.requests("sick")); n != 4 {
 			t.Errorf("%d requests after the replay, want 4", n)
 		}
-		if p := w.of("shop", "e1", "sick"); p.State != delivery.StateSettled || !strings.Contains(p.Why, "503") {
+		if p := w.of("shop", "e1", "sick"); p.State != delivery.StateDelivered || !strings.Contains(p.Why, "replay") || p.Tries != 3 || len(p.Attempts) != 3 || !p.Ended.After(p.Attempts[2].At) {
 			t.Errorf("after the replay: %+v", p)
 		}
 		w.balanced()

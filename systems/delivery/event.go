@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/queue"
 )
 
@@ -35,8 +36,8 @@ func (s *System) Event(ctx context.Context, site, id string) (*EventStatus, erro
 	if !found {
 		return nil, tidemill.Fail(tidemill.NotFound, "event %q of site %q: %w", id, site, queue.ErrNotFound)
 	}
-	if e.State == "" || e.State == StateDelivering {
-		e.State = StateDone
+	if e.State == "" || e.State == StateDelivering || e.State == StateSettled && len(e.Partners) > 0 {
+		e.State, e.Why = StateDone, ""
 		if slices.ContainsFunc(e.Partners, func(p PartnerStatus) bool { return !ended(p.State) }) {
 			e.State = StateDelivering
 		}
@@ -81,7 +82,7 @@ func (s *System) routing(ctx context.Context, e *EventStatus) (found bool, err e
 		case j.Fate == tidemill.Skipped:
 			e.State, e.Why = StateSkipped, j.Cause
 		case j.Fate == tidemill.Dead:
-			e.State, e.Why = StateDead, j.Cause
+			e.State, e.Why = StateSettled, "its dead letter was discarded, or replayed and went to no partner; it died of: "+j.Cause
 		default:
 			e.State = StateDelivering
 		}
@@ -144,7 +145,7 @@ func (s *System) delivery(ctx context.Context, e *EventStatus, t *target) (*Part
 	case j.Fate == tidemill.Skipped:
 		p.State, p.Why = StateSkipped, j.Cause
 	default: // there was a letter
-		p.State, p.Why = StateSettled, "its dead letter was replayed or discarded; it died of: "+j.Cause
+		return p, s.settled(ctx, p, j, t.sent(e.Site, e.ID))
 	}
 	if j.State.Held() {
 		is, err := s.p.Queues.Settings(ctx, t.queue)
@@ -160,6 +161,22 @@ func (s *System) delivery(ctx context.Context, e *EventStatus, t *target) (*Part
 	return p, nil
 }
 
+// settled says what became of a job whose letter is gone: a replay that was delivered is in
+// the ledger.
+func (s *System) settled(ctx context.Context, p *PartnerStatus, j *queue.Job, key string) error {
+	p.Tries++ // a job counts those after which it was tried again
+	sent := &ledger.Entry{Key: key}
+	if err := s.p.Sent.Find(ctx, []*ledger.Entry{sent}); err != nil {
+		return err
+	}
+	if sent.State == ledger.Done && !sent.Ended.Before(j.Added) { // not before it was retried; a letter may be replayed before its job has ended
+		p.State, p.Ended, p.Why = StateDelivered, sent.Ended, "by a replay of its dead letter"
+		return nil
+	}
+	p.State, p.Why = StateSettled, "its dead letter was discarded, or not sent at its replay; it died of: "+j.Cause
+	return nil
+}
+
 // dead says what a letter says. Of the tries of a replay the last is known.
 func (p *PartnerStatus) dead(l *deadletter.Letter) {
 	p.State, p.Why, p.Ended = StateDead, l.Kind.String()+": "+l.Cause, l.Last
@@ -170,7 +187,7 @@ func (p *PartnerStatus) dead(l *deadletter.Letter) {
 	}
 	switch {
 	case l.State == deadletter.Replaying:
-		p.State, p.Why = StateSending, "it is being replayed, after "+p.Why
+		p.State, p.Why, p.Ended = StateSending, "it is being replayed, after "+p.Why, time.Time{}
 	case l.Kind == tidemill.Unknown:
 		p.State = StateHeld
 	}

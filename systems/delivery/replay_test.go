@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
@@ -152,6 +153,144 @@ func TestDeadLettersThatAreFullAreSeen(t *testing.T) {
 		rest(time.Minute)
 		if p := w.of("shop", "late", "p"); p.State != delivery.StateDead || len(w.sys.Full()) != 0 {
 			t.Errorf("with room: %+v, full are %v", p, w.sys.Full())
+		}
+		w.balanced()
+	})
+}
+
+// TestWhatBecameOfTheDead: once its letter is gone, an event says what happened to it the
+// last time.
+func TestWhatBecameOfTheDead(t *testing.T) {
+	for _, once := range []partner.Once{partner.Purchases, partner.All, partner.Nothing} {
+		t.Run(fmt.Sprintf("once=%q", once), func(t *testing.T) {
+			in(t, delivery.Options{}, []partner.Partner{to("p", func(p *partner.Partner) { p.Once = once })}, func(w *world) {
+				ctx := context.Background()
+				died(w, "p", 2)
+				letter := func(n int) deadletter.Filter {
+					return deadletter.Filter{Pipeline: "s2s.p", IDs: []string{delivery.JobOf(fmt.Sprint("e", n), "p")}}
+				}
+				if n, err := w.letters.Replay(ctx, letter(0)); n != 1 || err != nil {
+					w.Fatalf("%d letters to be replayed, %v", n, err)
+				}
+				if n, err := w.letters.Delete(ctx, letter(1)); n != 1 || err != nil {
+					w.Fatalf("%d letters deleted, %v", n, err)
+				}
+				rest(time.Minute)
+				p := w.of("shop", "e0", "p")
+				if p.State != delivery.StateDelivered || !strings.Contains(p.Why, "replay") || len(p.Attempts) != 1 || !p.Ended.After(p.Attempts[0].At) {
+					t.Errorf("of the one that was replayed: %+v", p)
+				}
+				if p := w.of("shop", "e1", "p"); p.State != delivery.StateSettled || !strings.Contains(p.Why, "400") {
+					t.Errorf("of the one that was deleted: %+v", p)
+				}
+				if n := len(w.requests("p")); n != 3 {
+					t.Errorf("%d requests, want 3", n)
+				}
+
+				if once == partner.All {
+					return // what it had it does not get again
+				}
+				w.answers("p", status(400, "no"))
+				if n, err := w.queues.Retry(ctx, queue.Filter{Queue: "s2s.p"}); n != 2 || err != nil {
+					w.Fatalf("retried %d jobs, %v", n, err)
+				}
+				rest(time.Minute)
+				if n, err := w.letters.Delete(ctx, letter(0)); n != 1 || err != nil {
+					w.Fatalf("%d letters deleted, %v", n, err)
+				}
+				if p := w.of("shop", "e0", "p"); p.State != delivery.StateSettled {
+					t.Errorf("of the one that was replayed, and tried once more since: %+v", p)
+				}
+			})
+		})
+	}
+}
+
+// TestWhatBecameOfWhatCouldNotBeRouted: its letter's replay is what went to partners.
+func TestWhatBecameOfWhatCouldNotBeRouted(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("p")}, func(w *world) {
+		ctx := context.Background()
+		for _, id := range []string{"mended", "deleted"} {
+			m := &tidemill.Message{ID: id, To: delivery.Standard, Tenant: "shop", Payload: []byte(`{"a":`)}
+			if err := w.queues.Add(ctx, []*tidemill.Message{m}, nil); err != nil {
+				w.Fatal(err)
+			}
+		}
+		rest(time.Second)
+		good := []byte(`{"eventType":"page_view","timestamp":"2026-01-15T10:00:00Z","siteId":"shop","eventId":"mended"}`)
+		if err := w.letters.Edit(ctx, deadletter.Name{Pipeline: delivery.Standard, Tenant: "shop", ID: "mended"}, good); err != nil {
+			w.Fatal(err)
+		}
+		if n, err := w.letters.Replay(ctx, deadletter.Filter{IDs: []string{"mended"}}); n != 1 || err != nil {
+			w.Fatalf("%d letters to be replayed, %v", n, err)
+		}
+		if n, err := w.letters.Delete(ctx, deadletter.Filter{IDs: []string{"deleted"}}); n != 1 || err != nil {
+			w.Fatalf("%d letters deleted, %v", n, err)
+		}
+		rest(time.Minute)
+		if e := w.event("shop", "mended"); e.State != delivery.StateDone || e.Why != "" || len(e.Partners) != 1 || e.Partners[0].State != delivery.StateDelivered {
+			t.Errorf("of the one that was mended and replayed: %+v", e)
+		}
+		if e := w.event("shop", "deleted"); e.State != delivery.StateSettled || !strings.Contains(e.Why, "discarded") {
+			t.Errorf("of the one that was deleted: %+v", e)
+		}
+		w.balanced()
+	})
+}
+
+// forgetful are letters of which the first settlement of a replay is lost, as where the
+// process dies before it.
+type forgetful struct {
+	deadletter.Store
+	left int
+}
+
+type forgetfulSource struct {
+	tidemill.Source
+	tidemill.Keeper
+	tidemill.Bookkeeper
+	of *forgetful
+}
+
+func (f *forgetful) Open(pipeline string) tidemill.Source {
+	s := f.Store.Open(pipeline)
+	return forgetfulSource{s, s.(tidemill.Keeper), s.(tidemill.Bookkeeper), f}
+}
+
+func (s forgetfulSource) Settle(ctx context.Context, ends []tidemill.Settlement) error {
+	if s.of.left == 0 {
+		return s.Source.Settle(ctx, ends)
+	}
+	s.of.left--
+	for i := range ends {
+		ends[i].Took = tidemill.Applied
+	}
+	return nil
+}
+
+// TestAReplayThatWasNotedIsNotSentAgain: although its letter comes out once more.
+func TestAReplayThatWasNotedIsNotSentAgain(t *testing.T) {
+	ps := []partner.Partner{to("p", func(p *partner.Partner) { p.Once = partner.Nothing })}
+	in(t, delivery.Options{}, ps, func(w *world) {
+		w.stop()
+		letters := &forgetful{Store: w.letters}
+		w.letters = letters
+		w.start(delivery.Options{}, ps)
+		died(w, "p", 1)
+		letters.left = 1
+		replay(w, "p", 1)
+		rest(time.Second)
+		if n, err := w.letters.Count(context.Background(), deadletter.Filter{}); n != 1 || err != nil {
+			w.Fatalf("%d letters are left, %v; want the one whose end was lost", n, err)
+		}
+		w.stop()
+		w.start(delivery.Options{}, ps)
+		rest(5 * time.Minute)
+		if n, err := w.letters.Count(context.Background(), deadletter.Filter{}); n != 0 || err != nil {
+			w.Errorf("%d letters are left, %v", n, err)
+		}
+		if n := len(w.requests("p")); n != 2 {
+			w.Errorf("%d requests, want 2: the one that was refused, and its replay", n)
 		}
 		w.balanced()
 	})

@@ -75,25 +75,34 @@ func (s *System) sender(t *target) error {
 // work is what is done with a partner's jobs. What must happen once is written to the
 // ledger before the partner hears of it, and after it has answered: a crash between leaves
 // an entry that says so, and the message is sent again only where the partner
-// de-duplicates. Otherwise a person decides.
+// de-duplicates. Otherwise a person decides. What a replay has sent is in the ledger too,
+// whatever it is: its letter is gone then, and Event says what became of it.
 func (s *System) work(t *target, replay bool) func(flow.Env) flow.Work {
 	send := flow.Steps[struct{}]{
 		Decode: func(*tidemill.Message, *struct{}) error { return nil },
 		Stages: []flow.Stage[struct{}]{{Name: "route", Do: t.decideLate, Repeat: true}, {Name: "send", Do: t.send, Repeat: t.Idempotent}},
 	}.Lane
-	if t.Once == partner.Nothing {
-		return send
-	}
-	guard := once.Guard{Ledger: s.p.Sent, Repeat: t.Idempotent, Lease: s.leaseOf(t),
-		Key: func(m *tidemill.Message) string { return t.Name + "/" + m.Tenant + "/" + EventOf(m) }}
-	if t.Once == partner.Purchases {
-		guard.Only = purchase
-	}
-	if replay { // somebody asked for it
+	guard := once.Guard{Ledger: s.p.Sent, Only: t.once, Repeat: t.Idempotent, Lease: s.leaseOf(t), Bare: true,
+		Key: func(m *tidemill.Message) string { return t.sent(m.Tenant, EventOf(m)) }}
+	switch {
+	case replay: // somebody asked for it
 		guard.Anew = func(*tidemill.Message) bool { return true }
+		note := guard
+		note.Only, note.Repeat = func(m *tidemill.Message) bool { return !t.once(m) }, true
+		return guard.Around(note.Around(send))
+	case t.Once == partner.Nothing:
+		return send
 	}
 	return guard.Around(send)
 }
+
+// once says whether the partner must not get the event of a job twice.
+func (t *target) once(m *tidemill.Message) bool {
+	return t.Once == partner.All || t.Once == partner.Purchases && purchase(m)
+}
+
+// sent is the key in the ledger of an event that is sent to the partner.
+func (t *target) sent(site, event string) string { return t.Name + "/" + site + "/" + event }
 
 // asksAgain is after what time a replay asks again at the latest: somebody may let its
 // partner's queue go on sooner than that says.

@@ -19,7 +19,7 @@ const (
 	StateSkipped    = "skipped" // on purpose: no route, no consent
 	StateDead       = "dead"    // there is a dead letter
 	StateHeld       = "held"    // nobody knows whether it was delivered: a person decides
-	StateSettled    = "settled" // it was dead, and its letter was replayed or discarded
+	StateSettled    = "settled" // it was dead, and its letter was discarded
 )
 
 // EventStatus is where an event is and what became of it.
