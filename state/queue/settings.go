@@ -40,6 +40,9 @@ type Settings struct {
 	// Key is the limit of each tenant's key (no key: none). Like fairness by key it holds
 	// for jobs that come, or come back, after it was set.
 	Key Limit `json:"key,omitzero"`
+	// Configured are those limits that Configure has set, so that they go with the
+	// configuration that they came from.
+	Configured Configured `json:"configured,omitzero"`
 
 	Completed Keep `json:"completed,omitzero"` // how many jobs are kept after they were delivered or skipped; zero: none
 	Failed    Keep `json:"failed,omitzero"`    // how many are kept after they died; zero: none
@@ -125,7 +128,7 @@ func (l Limit) check() error {
 
 // Clone shares nothing with the settings.
 func (s Settings) Clone() Settings {
-	s.Weights, s.Tenants = maps.Clone(s.Weights), maps.Clone(s.Tenants)
+	s.Weights, s.Tenants, s.Configured.Tenants = maps.Clone(s.Weights), maps.Clone(s.Tenants), maps.Clone(s.Configured.Tenants)
 	return s
 }
 
@@ -153,14 +156,6 @@ func (s *Settings) LimitOf(tenant string) Limit {
 
 // Keyed says whether a tenant's jobs are kept apart by their keys.
 func (s *Settings) Keyed() bool { return s.Fair == ByKey || s.Key != Limit{} }
-
-// LimitTenants gives tenants limits of their own; those of others stay.
-func (s *Settings) LimitTenants(limits map[string]Limit) {
-	if s.Tenants == nil && len(limits) > 0 {
-		s.Tenants = map[string]Limit{}
-	}
-	maps.Copy(s.Tenants, limits)
-}
 
 // Turn is Turnstile.Turn of a queue whose gate is shut until then. spent are what Spend said
 // of its rate and of the tenant's, and are moved on.

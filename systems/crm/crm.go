@@ -233,7 +233,7 @@ func (s *System) begin(ctx context.Context) error {
 		q.Weights = map[uint8]int{priority.Replay: 1, priority.Low: 4, priority.Normal: 16, priority.High: 64}
 		q.Limit.PerSecond, q.Limit.Burst = rate(s.o.PerSecond)
 		q.Tenant.PerSecond, q.Tenant.Burst = rate(s.o.PerTenant)
-		q.LimitTenants(s.o.Tenants) // of others stays what somebody may have set by hand
+		q.Configure(queue.Configured{Tenants: s.o.Tenants})
 	})
 	if err != nil {
 		return fmt.Errorf("set up queue %s: %w", Queue, err)

@@ -166,14 +166,11 @@ func (s *System) begin(ctx context.Context) error {
 	for _, t := range s.targets {
 		_, err := s.p.Queues.Set(ctx, t.queue, func(q *queue.Settings) {
 			q.Completed, q.Failed, q.Ordered = s.o.Kept, s.o.Kept, t.Ordered
-			// Only what is configured replaces what somebody may have set by hand.
-			q.LimitTenants(s.o.Tenants)
-			if t.AtOnce > 0 {
-				q.Limit.AtOnce = t.AtOnce
-			}
+			limit := queue.Limit{AtOnce: t.AtOnce}
 			if rate := t.Limiter; rate.Rate > 0 {
-				q.Limit.PerSecond, q.Limit.Burst = rate.Rate*float64(t.Items), max(rate.Burst, 1)*t.Items
+				limit.PerSecond, limit.Burst = rate.Rate*float64(t.Items), max(rate.Burst, 1)*t.Items
 			}
+			q.Configure(queue.Configured{Limit: limit, Tenants: s.o.Tenants})
 		})
 		if err != nil {
 			return fmt.Errorf("set up queue %s: %w", t.queue, err)

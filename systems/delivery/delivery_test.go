@@ -3,140 +3,16 @@ package delivery_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
-
-func TestAnEventGoesToEachPartnerThatIsToHaveIt(t *testing.T) {
-	ps := []partner.Partner{to("all"),
-		to("buyers", func(p *partner.Partner) { p.When = `event.eventType == "purchase" && event.value > 10` }),
-		to("other", func(p *partner.Partner) { p.Sites = []string{"elsewhere"} })}
-	in(t, delivery.Options{}, ps, func(w *world) {
-		w.add(delivery.High, "shop", "e1", "purchase", `,"value":12.5`)
-		w.add(delivery.Standard, "shop", "e2", "page_view", "")
-		w.add(delivery.Low, "shop", "e3", "purchase", `,"value":3`)
-		rest(time.Second)
-		for name, want := range map[string]string{"all": "e1 e2 e3", "buyers": "e1", "other": ""} {
-			var keys []string
-			for _, r := range w.requests(name) {
-				keys = append(keys, r.key)
-			}
-			if got := strings.Join(sorted(keys), " "); got != want {
-				t.Errorf("%s got %q, want %q", name, got, want)
-			}
-		}
-		if got := w.event("shop", "e1"); got.State != delivery.StateDone || len(got.Partners) != 2 || got.Type != "purchase" || got.Queue != delivery.High {
-			t.Errorf("status %+v", got)
-		}
-		if want := `{"eventType":"purchase","timestamp":"2026-01-15T10:00:00Z","siteId":"shop","eventId":"e1","value":12.5}`; w.requests("buyers")[0].body != want {
-			t.Errorf("sent %s, want it as received", w.requests("buyers")[0].body)
-		}
-		w.balanced()
-	})
-}
-
-func sorted(s []string) []string {
-	for i := range s {
-		for j := i; j > 0 && s[j] < s[j-1]; j-- {
-			s[j], s[j-1] = s[j-1], s[j]
-		}
-	}
-	return s
-}
-
-func TestNobodyWantsIt(t *testing.T) {
-	in(t, delivery.Options{}, []partner.Partner{to("p", func(p *partner.Partner) { p.When = `event.currency == "USD"` })}, func(w *world) {
-		w.add(delivery.Standard, "shop", "e1", "page_view", "")
-		rest(time.Second)
-		if e := w.event("shop", "e1"); e.State != delivery.StateSkipped || e.Why != delivery.NoRoute {
-			t.Errorf("status %+v", e)
-		}
-		w.balanced()
-	})
-}
-
-func TestConsent(t *testing.T) {
-	gpc := tidemill.Field{Name: []byte(delivery.GPCHeader), Value: []byte("1")}
-	for _, c := range []struct {
-		name, consent string
-		header        []tidemill.Field
-		absent        bool // what the site says
-		sent          bool
-	}{
-		{"nothing is said, and the site sends", "", nil, true, true},
-		{"nothing is said, and the site does not", "", nil, false, false},
-		{"the browser says no", "", []tidemill.Field{gpc}, true, false},
-		{"null", `null`, nil, true, true},
-		{"empty", `{}`, nil, true, false},
-		{"of another form", `"yes"`, nil, true, false},
-		{"only where from", `{"jurisdiction":"EU"}`, nil, true, false},
-		{"purposes 1 and 7", `{"tcf":{"version":"2.2","purposes":{"1":true,"7":true}}}`, nil, false, true},
-		{"purpose 7 is missing", `{"tcf":{"version":"2.2","purposes":{"1":true}}}`, nil, true, false},
-		{"purpose 1 is refused", `{"tcf":{"version":"2.2","purposes":{"1":false,"7":true}}}`, nil, true, false},
-		{"purposes of another form", `{"tcf":{"purposes":[1,7]}}`, nil, true, false},
-		{"gpc in California", `{"gpc":true,"jurisdiction":"CA","customConsent":{"advertising":true}}`, nil, true, false},
-		{"gpc somewhere", `{"gpc":true,"customConsent":{"advertising":true}}`, nil, true, false},
-		{"gpc where the law does not know it, and purposes", `{"gpc":true,"jurisdiction":"EU","tcf":{"purposes":{"1":true,"7":true}}}`, nil, true, true},
-		{"the browser says no in California", `{"jurisdiction":"CA","customConsent":{"advertising":true}}`, []tidemill.Field{gpc}, true, false},
-		{"gpc false", `{"gpc":false,"jurisdiction":"CA"}`, nil, true, true},
-		{"gpc false in Europe", `{"gpc":false,"jurisdiction":"EU"}`, nil, true, true},
-		{"gpc false in Europe, and the browser says no", `{"gpc":false,"jurisdiction":"EU"}`, []tidemill.Field{gpc}, true, false},
-		{"no sale", `{"usp":"1YYN"}`, nil, true, false},
-		{"sale", `{"usp":"1YNN"}`, nil, true, true},
-		{"advertising", `{"customConsent":{"advertising":true,"marketing":true}}`, nil, true, true},
-		{"no advertising", `{"customConsent":{"advertising":false,"marketing":true}}`, nil, true, false},
-		{"analytics alone", `{"customConsent":{"analytics":true}}`, nil, true, false},
-		{"advertising without marketing", `{"customConsent":{"advertising":true,"marketing":false}}`, nil, true, false},
-		{"advertising without analytics", `{"customConsent":{"advertising":true,"analytics":false}}`, nil, true, false},
-		{"advertising without personalization", `{"customConsent":{"advertising":true,"marketing":true,"analytics":true,"personalization":false}}`, nil, true, false},
-		{"all of it", `{"customConsent":{"advertising":true,"marketing":true,"analytics":true,"personalization":true}}`, nil, true, true},
-		{"the vendor is named", `{"tcf":{"purposes":{"1":true,"7":true},"vendorConsent":{"755":true}}}`, nil, true, true},
-		{"the vendor is refused", `{"tcf":{"purposes":{"1":true,"7":true},"vendorConsent":{"755":false,"1":true}}}`, nil, true, false},
-		{"vendors are named, and not this one", `{"tcf":{"purposes":{"1":true,"7":true},"vendorConsent":{"1":true}}}`, nil, true, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			o := delivery.Options{Absent: func(site string) bool { return site == "shop" && c.absent }}
-			in(t, o, []partner.Partner{to("p", func(p *partner.Partner) { p.Vendor = "755" })}, func(w *world) {
-				more := ""
-				if c.consent != "" {
-					more = `,"consent":` + c.consent
-				}
-				w.add(delivery.Standard, "shop", "e1", "page_view", more, c.header...)
-				rest(time.Second)
-				if sent := len(w.requests("p")) == 1; sent != c.sent {
-					t.Errorf("sent: %v, want %v", sent, c.sent)
-				}
-				e := w.event("shop", "e1")
-				if !c.sent && (e.State != delivery.StateSkipped || e.Why != delivery.NoConsent) {
-					t.Errorf("status %+v", e)
-				}
-			})
-		})
-	}
-}
-
-func TestAnEventThatCannotBeReadIsPoison(t *testing.T) {
-	in(t, delivery.Options{}, []partner.Partner{to("p")}, func(w *world) {
-		m := &tidemill.Message{ID: "bad", To: delivery.Standard, Tenant: "shop", Payload: []byte(`{"a":`)}
-		if err := w.queues.Add(context.Background(), []*tidemill.Message{m}, nil); err != nil {
-			t.Fatal(err)
-		}
-		rest(time.Second)
-		if e := w.event("shop", "bad"); e.State != delivery.StateDead || !strings.HasPrefix(e.Why, "validation") {
-			t.Errorf("status %+v", e)
-		}
-		w.balanced()
-	})
-}
 
 func TestRetriesAndDeadLetters(t *testing.T) {
 	few := 2
@@ -357,74 +233,6 @@ func TestAPartnerThatWasAwayIsNotOverrun(t *testing.T) {
 		w.add(delivery.Standard, "shop", "last", "page_view", "")
 		rest(time.Second)
 		w.balanced()
-	})
-}
-
-func TestAPurchaseWhoseAnswerWasLost(t *testing.T) {
-	yes, no := true, false
-	for _, c := range []struct {
-		name       string
-		idempotent *bool
-		typ        string
-		state      string
-		requests   int
-	}{
-		{"is held where the partner does not de-duplicate", &no, "purchase", delivery.StateHeld, 1},
-		{"is sent again where it does", &yes, "purchase", delivery.StateDelivered, 2},
-		{"of no purchase is held too", &no, "page_view", delivery.StateHeld, 1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			in(t, delivery.Options{}, []partner.Partner{to("p", func(p *partner.Partner) { p.Idempotent = c.idempotent })}, func(w *world) {
-				lost := false
-				w.answers("p", func(*http.Request, string) (int, string) {
-					if !lost {
-						lost = true
-						return 0, ""
-					}
-					return 200, ""
-				})
-				w.add(delivery.High, "shop", "e1", c.typ, "")
-				rest(time.Minute)
-				if p := w.of("shop", "e1", "p"); p.State != c.state {
-					t.Errorf("%+v", p)
-				}
-				if n := len(w.requests("p")); n != c.requests {
-					t.Errorf("%d requests, want %d", n, c.requests)
-				}
-				if c.state == delivery.StateHeld { // a person decides
-					if _, err := w.letters.Replay(context.Background(), deadletter.Filter{Pipeline: "s2s.p"}); err != nil {
-						t.Fatal(err)
-					}
-					rest(time.Minute)
-					if n := len(w.requests("p")); n != 2 {
-						t.Errorf("%d requests after the replay, want 2", n)
-					}
-				}
-				w.balanced()
-			})
-		})
-	}
-}
-
-func TestAPurchaseIsInTheLedger(t *testing.T) {
-	in(t, delivery.Options{}, []partner.Partner{to("p")}, func(w *world) {
-		w.add(delivery.High, "shop", "bought", "purchase", "")
-		w.add(delivery.High, "shop", "seen", "page_view", "")
-		w.add(delivery.High, "shop", "converted", "custom_event", "", tidemill.Field{Name: []byte(delivery.ConversionHeader), Value: []byte("1")})
-		rest(time.Second)
-		var keys []string
-		for e, err := range w.sent.Range(context.Background(), ledger.Filter{}) {
-			if err != nil || e.State != ledger.Done {
-				t.Errorf("%+v %v", e, err)
-			}
-			keys = append(keys, e.Key)
-		}
-		if got := strings.Join(sorted(keys), " "); got != "p/shop/bought p/shop/converted" {
-			t.Errorf("ledger has %q", got)
-		}
-		if n := len(w.requests("p")); n != 3 {
-			t.Errorf("%d requests", n)
-		}
 	})
 }
 

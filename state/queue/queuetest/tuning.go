@@ -41,7 +41,8 @@ func keepsSettings(b *bench) {
 	want := queue.Settings{Paused: true, Closed: true, Weights: map[uint8]int{0: 3, 255: 7}, Fair: queue.ByKey, Ordered: true,
 		Limit: queue.Limit{PerSecond: 12.5, Burst: 3, AtOnce: 4}, Tenant: queue.Limit{PerSecond: 1e-3},
 		Tenants: map[string]queue.Limit{"t": {AtOnce: 2}, "": {}}, Key: queue.Limit{AtOnce: 9},
-		Completed: queue.Keep{Count: 1000}, Failed: queue.Keep{Count: 5000, Age: 7 * 24 * time.Hour}}
+		Configured: queue.Configured{Limit: queue.Limit{AtOnce: 4}, Tenants: map[string]queue.Limit{"t": {AtOnce: 2}}},
+		Completed:  queue.Keep{Count: 1000}, Failed: queue.Keep{Count: 5000, Age: 7 * 24 * time.Hour}}
 	b.set(func(s *queue.Settings) { *s = want.Clone() })
 	b.kill()
 	if got, err := b.whole().Settings(b.Context(), "q"); err != nil || !reflect.DeepEqual(got, want) {

@@ -37,6 +37,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -70,6 +71,7 @@ type Store struct {
 	tags   []string             // of shards: {prefix:shard}:
 	token  string               // of this store's sources
 	lines  []gather.Line[*call] // of shards: who adds at the same time is sent together
+	turns  atomic.Uint32        // taken in any shard
 
 	mu     sync.Mutex // guards what follows
 	dicts  map[dictKey]*dict

@@ -3,7 +3,6 @@ package redisqueue
 import (
 	"context"
 	"encoding/json"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -109,12 +108,14 @@ func (s *Store) set(ctx context.Context, shard int, name, read string, args []st
 	return version, nil
 }
 
-// Turn implements queue.Turnstile: in any shard, each of which has its part of a limit.
+// Turn implements queue.Turnstile: in one shard after the other, as each has its part of a
+// limit.
 func (s *Store) Turn(ctx context.Context, name, tenant string, n int) (int, time.Time, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, time.Time{}, err
 	}
-	got, err := s.run(ctx, turnScript, rand.IntN(len(s.tags)), name, tenant, strconv.Itoa(n)).AsIntSlice()
+	shard := int(s.turns.Add(1) % uint32(len(s.tags)))
+	got, err := s.run(ctx, turnScript, shard, name, tenant, strconv.Itoa(n)).AsIntSlice()
 	switch {
 	case err != nil:
 		return 0, time.Time{}, failed(err, "take a turn in queue %q", name)

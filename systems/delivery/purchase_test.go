@@ -1,0 +1,83 @@
+package delivery_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
+)
+
+func TestAPurchaseWhoseAnswerWasLost(t *testing.T) {
+	yes, no := true, false
+	for _, c := range []struct {
+		name       string
+		idempotent *bool
+		typ        string
+		state      string
+		requests   int
+	}{
+		{"is held where the partner does not de-duplicate", &no, "purchase", delivery.StateHeld, 1},
+		{"is sent again where it does", &yes, "purchase", delivery.StateDelivered, 2},
+		{"of no purchase is held too", &no, "page_view", delivery.StateHeld, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in(t, delivery.Options{}, []partner.Partner{to("p", func(p *partner.Partner) { p.Idempotent = c.idempotent })}, func(w *world) {
+				lost := false
+				w.answers("p", func(*http.Request, string) (int, string) {
+					if !lost {
+						lost = true
+						return 0, ""
+					}
+					return 200, ""
+				})
+				w.add(delivery.High, "shop", "e1", c.typ, "")
+				rest(time.Minute)
+				if p := w.of("shop", "e1", "p"); p.State != c.state {
+					t.Errorf("%+v", p)
+				}
+				if n := len(w.requests("p")); n != c.requests {
+					t.Errorf("%d requests, want %d", n, c.requests)
+				}
+				if c.state == delivery.StateHeld { // a person decides
+					if _, err := w.letters.Replay(context.Background(), deadletter.Filter{Pipeline: "s2s.p"}); err != nil {
+						t.Fatal(err)
+					}
+					rest(time.Minute)
+					if n := len(w.requests("p")); n != 2 {
+						t.Errorf("%d requests after the replay, want 2", n)
+					}
+				}
+				w.balanced()
+			})
+		})
+	}
+}
+
+func TestAPurchaseIsInTheLedger(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("p")}, func(w *world) {
+		w.add(delivery.High, "shop", "bought", "purchase", "")
+		w.add(delivery.High, "shop", "seen", "page_view", "")
+		w.add(delivery.High, "shop", "converted", "custom_event", "", tidemill.Field{Name: []byte(delivery.ConversionHeader), Value: []byte("1")})
+		rest(time.Second)
+		var keys []string
+		for e, err := range w.sent.Range(context.Background(), ledger.Filter{}) {
+			if err != nil || e.State != ledger.Done {
+				t.Errorf("%+v %v", e, err)
+			}
+			keys = append(keys, e.Key)
+		}
+		if got := strings.Join(sorted(keys), " "); got != "p/shop/bought p/shop/converted" {
+			t.Errorf("ledger has %q", got)
+		}
+		if n := len(w.requests("p")); n != 3 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
