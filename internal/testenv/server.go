@@ -103,8 +103,20 @@ func (s *Server) listens() bool {
 	return err == nil
 }
 
-// Freeze stops the server as SIGSTOP does: connections stay, nothing is answered.
-func (s *Server) Freeze() { s.t.Helper(); s.signal(freeze) }
+// Freeze stops the server as SIGSTOP does: connections stay, nothing is answered. It returns
+// when none of its threads runs any more: the signal alone lets those that are not the first
+// to see it go on, and answer, for a while.
+func (s *Server) Freeze() {
+	s.t.Helper()
+	pid := s.pid()
+	s.signal(freeze)
+	for deadline := time.Now().Add(20 * time.Second); !still(pid); {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%s does not stop", s.kind.service)
+		}
+		time.Sleep(time.Millisecond) // there is no event to wait for: it is not our child
+	}
+}
 
 // Thaw lets it go on.
 func (s *Server) Thaw() { s.t.Helper(); s.signal(thaw) }
@@ -136,12 +148,27 @@ func (s *Server) pid() int {
 
 // alive says whether a process runs: one that ended and was not reaped does not.
 func alive(pid int) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
+	s := state(fmt.Sprintf("/proc/%d/stat", pid))
+	return s != "" && s != "Z"
+}
+
+// still says whether all threads of a process are stopped, or it has none left.
+func still(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, t := range threads {
+		if s := state(t); s != "" && s != "T" && s != "Z" {
+			return false
+		}
 	}
+	return true
+}
+
+// state reads the letter of a process or thread from its stat file; "" when it is gone.
+func state(stat string) string {
+	b, _ := os.ReadFile(stat)
 	_, rest, _ := strings.Cut(string(b), ") ")
-	return !strings.HasPrefix(rest, "Z")
+	letter, _, _ := strings.Cut(rest, " ")
+	return letter
 }
 
 // freePort finds a port that is this test's until it ends, whatever other tests and their

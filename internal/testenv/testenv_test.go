@@ -26,8 +26,16 @@ func TestPrivateServersDieAndComeBack(t *testing.T) {
 	if !up() {
 		t.Fatal("it does not listen after Restart")
 	}
-	s.Freeze()
-	s.Thaw()
+	for range 50 {
+		s.Freeze()
+		if !still(s.pid()) {
+			t.Fatal("a thread runs after Freeze")
+		}
+		s.Thaw()
+		if !up() {
+			t.Fatal("it does not listen after Thaw")
+		}
+	}
 }
 
 func TestProxiesCutAndHeal(t *testing.T) {
