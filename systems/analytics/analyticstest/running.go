@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -65,7 +66,7 @@ func stuckDoesNot(b *bench) {
 }
 
 func tooManyErrors(b *bench) {
-	b.patience = max(b.patience, 7*time.Minute) // a hundred pauses
+	b.patience = max(b.patience, 10*time.Minute) // a hundred pauses
 	var src *stream
 	s := b.start(options(), func(p *analytics.Parts) {
 		src = &stream{source: p.Source.(source), receive: fault{err: errOutage, left: -1}}
@@ -76,8 +77,11 @@ func tooManyErrors(b *bench) {
 	if !errors.Is(s.err, flow.ErrTooManyErrors) || !errors.Is(s.err, errOutage) {
 		b.Errorf("it ended with %v", s.err)
 	}
-	if n := src.receive.called(); n != 100 {
-		b.Errorf("it ended after %d errors, want 100", n)
+	if !strings.Contains(s.err.Error(), "(100)") {
+		b.Errorf("it ended with %v, want 100 errors", s.err)
+	}
+	if n := src.receive.called(); n > 100 || n < 100 && b.fake || n < 90 { // a busy server may add errors of its own
+		b.Errorf("it ended after %d errors of reads, want 100", n)
 	}
 	if took := time.Since(begun); took < time.Minute {
 		b.Errorf("100 errors in %v: it does not wait between them", took)
