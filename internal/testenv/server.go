@@ -87,11 +87,17 @@ func (s *Server) Kill() {
 	s.t.Helper()
 	pid := s.pid()
 	s.signal(kill)
-	for deadline := time.Now().Add(20 * time.Second); alive(pid) || s.listens(); { // a JVM's main thread ends before its sockets do
+	s.until("end", func() bool { return !alive(pid) && !s.listens() }) // a JVM's main thread ends before its sockets do
+}
+
+// until waits for what a signal leads to, 20 seconds at most.
+func (s *Server) until(does string, done func() bool) {
+	s.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !done(); {
 		if time.Now().After(deadline) {
-			s.t.Fatalf("%s does not end", s.kind.service)
+			s.t.Fatalf("%s does not %s", s.kind.service, does)
 		}
-		time.Sleep(5 * time.Millisecond) // there is no event to wait for: it is not our child
+		time.Sleep(time.Millisecond) // there is no event to wait for: it is not our child
 	}
 }
 
@@ -110,12 +116,7 @@ func (s *Server) Freeze() {
 	s.t.Helper()
 	pid := s.pid()
 	s.signal(freeze)
-	for deadline := time.Now().Add(20 * time.Second); !still(pid); {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("%s does not stop", s.kind.service)
-		}
-		time.Sleep(time.Millisecond) // there is no event to wait for: it is not our child
-	}
+	s.until("stop", func() bool { return still(pid) })
 }
 
 // Thaw lets it go on.

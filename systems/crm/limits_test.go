@@ -232,16 +232,14 @@ func TestLimitsAcrossRestarts(t *testing.T) {
 	in(t, func(w *world) {
 		w.start(crm.Options{Tenants: map[string]queue.Limit{"slow": {PerSecond: 5}}}, w.does(nil, "*"))
 		rest(time.Second)
-		set := func(change func(*queue.Settings)) queue.Settings {
-			s, err := w.queues.Set(t.Context(), crm.Queue, change)
-			fatal(w, err)
-			return s
-		}
-		set(func(s *queue.Settings) { s.Tenants["hand"] = queue.Limit{PerSecond: 2} })
+		_, err := w.queues.Set(t.Context(), crm.Queue, func(s *queue.Settings) { s.Tenants["hand"] = queue.Limit{PerSecond: 2} })
+		fatal(w, err)
 		w.stop()
 		w.start(crm.Options{}, w.does(nil, "*"))
 		rest(time.Second)
-		if s := set(func(*queue.Settings) {}); len(s.Tenants) != 1 || s.Tenants["hand"].PerSecond != 2 || s.Limit.PerSecond != 100 || s.Tenant.PerSecond != 50 {
+		s, err := w.queues.Settings(t.Context(), crm.Queue)
+		fatal(w, err)
+		if len(s.Tenants) != 1 || s.Tenants["hand"].PerSecond != 2 || s.Limit.PerSecond != 100 || s.Tenant.PerSecond != 50 {
 			w.Errorf("after a restart without it: %+v, of each tenant %+v, of tenants %+v", s.Limit, s.Tenant, s.Tenants)
 		}
 	})

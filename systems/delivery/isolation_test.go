@@ -177,30 +177,32 @@ func TestARefusedBatchKeepsToTheLimit(t *testing.T) {
 func TestALimitSetByHandStays(t *testing.T) {
 	o := delivery.Options{Tenants: map[string]queue.Limit{"shop": {PerSecond: 5}}}
 	in(t, o, []partner.Partner{to("p")}, func(w *world) {
-		set := func(change func(*queue.Settings)) queue.Settings {
-			s, err := w.queues.Set(context.Background(), "s2s.p", change)
+		settings := func() queue.Settings {
+			s, err := w.queues.Settings(context.Background(), "s2s.p")
 			if err != nil {
 				w.Fatal(err)
 			}
 			return s
 		}
 		rest(time.Second)
-		set(func(s *queue.Settings) {
+		if _, err := w.queues.Set(context.Background(), "s2s.p", func(s *queue.Settings) {
 			s.Tenants["blog"], s.Tenants["shop"] = queue.Limit{PerSecond: 2}, queue.Limit{PerSecond: 9}
-		})
+		}); err != nil {
+			w.Fatal(err)
+		}
 		w.stop()
 		w.start(o, []partner.Partner{to("p", func(p *partner.Partner) {
 			p.RateLimit, p.AtOnce = partner.RateLimit{Requests: 100, Window: 1}, 3
 		})})
 		rest(time.Second)
-		s := set(func(*queue.Settings) {})
+		s := settings()
 		if len(s.Tenants) != 2 || s.Tenants["blog"].PerSecond != 2 || s.Tenants["shop"].PerSecond != 5 || s.Limit.PerSecond == 0 || s.Limit.AtOnce != 3 {
 			t.Errorf("after a restart the limits are %+v, %+v", s.Limit, s.Tenants)
 		}
 		w.stop()
 		w.start(delivery.Options{}, []partner.Partner{to("p")})
 		rest(time.Second)
-		s = set(func(*queue.Settings) {})
+		s = settings()
 		if len(s.Tenants) != 1 || s.Tenants["blog"].PerSecond != 2 || s.Limit != (queue.Limit{}) {
 			t.Errorf("without a configuration the limits are %+v, %+v", s.Limit, s.Tenants)
 		}

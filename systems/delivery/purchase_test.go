@@ -3,6 +3,7 @@ package delivery_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +74,8 @@ func TestAPurchaseIsInTheLedger(t *testing.T) {
 			}
 			keys = append(keys, e.Key)
 		}
-		if got := strings.Join(sorted(keys), " "); got != "p/shop/bought p/shop/converted" {
+		slices.Sort(keys)
+		if got := strings.Join(keys, " "); got != "p/shop/bought p/shop/converted" {
 			t.Errorf("ledger has %q", got)
 		}
 		if n := len(w.requests("p")); n != 3 {

@@ -2,6 +2,7 @@ package delivery_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,8 @@ func TestAnEventGoesToEachPartnerThatIsToHaveIt(t *testing.T) {
 			for _, r := range w.requests(name) {
 				keys = append(keys, r.key)
 			}
-			if got := strings.Join(sorted(keys), " "); got != want {
+			slices.Sort(keys)
+			if got := strings.Join(keys, " "); got != want {
 				t.Errorf("%s got %q, want %q", name, got, want)
 			}
 		}
@@ -37,15 +39,6 @@ func TestAnEventGoesToEachPartnerThatIsToHaveIt(t *testing.T) {
 		}
 		w.balanced()
 	})
-}
-
-func sorted(s []string) []string {
-	for i := range s {
-		for j := i; j > 0 && s[j] < s[j-1]; j-- {
-			s[j], s[j-1] = s[j-1], s[j]
-		}
-	}
-	return s
 }
 
 func TestNobodyWantsIt(t *testing.T) {
