@@ -15,42 +15,61 @@ build: ## build the static binary into bin/
 
 test: unit race sim e2e servers faults ## everything: unit tests, race detector, simulation, real SDKs, real servers, faults
 
+# A stage of tests ends with its ten slowest tests and its summary. Where it is AGAIN, a test
+# that failed runs again alone: real servers on a busy machine, see test/flaky.txt.
+STAGE = $(GO) run ./test/stage
+AGAIN = $(STAGE) -again
+
 unit: ## tests on memory and SQLite backends, anywhere, in two to three minutes with compiling
-	$(GO) test ./...
+	$(STAGE) unit ./...
 
 # SQLite is translated from C, is four times slower when watched, and shares no memory with us.
 UNWATCHED = -gcflags=modernc.org/sqlite/lib=-race=false
 
 race: ## the same under the race detector, with 30 simulated seeds
 	sh scripts/need.sh cc
-	CGO_ENABLED=1 TIDEMILL_SIM_SEEDS=30 $(GO) test -race $(UNWATCHED) -timeout 20m ./...
+	CGO_ENABLED=1 TIDEMILL_SIM_SEEDS=30 $(STAGE) race ./... -- -race $(UNWATCHED) -timeout 20m
 
 sim: ## 500 seeds of the simulation of each system
-	$(GO) test -timeout 20m -count=1 ./sim -seeds 500
+	$(STAGE) sim ./sim -- -timeout 20m -count=1 -args -seeds 500
 
-e2e: test/sdk/node_modules ## real SDKs against the real binary, killed 50 times
-	$(GO) test -tags e2e -timeout 20m -count=1 ./test/e2e
+e2e: test/sdk/node_modules test/sdk/venv ## real SDKs against the real binary, killed 50 times
+	sh scripts/need.sh chromium
+	$(STAGE) e2e ./test/e2e -- -tags e2e -timeout 20m -count=1
 
 # Packages with tests on real servers: scripts/services installs and starts these. The last by
 # name go first: analyticstest waits five minutes for a lease, in which others can work.
-WITH_SERVERS = $$(grep -rl --include='*_test.go' -e internal/testenv -e redisconn/redistest . | grep -v '^./test/' | xargs -n1 dirname | sort -ru)
+WITH_SERVERS = $$(grep -rl --include='*_test.go' -e internal/testenv -e redisconn/redistest . | grep -v -e '^./test/e2e' -e '^./test/faults' | xargs -n1 dirname | sort -ru)
 
-servers: ## the same tests on real Redis, PostgreSQL, ClickHouse engine, Kafka, Mosquitto
-	TIDEMILL_TEST_SERVERS=1 $(GO) test -timeout 25m -p 3 -parallel 40 -count=1 $(WITH_SERVERS)
+servers: test/sdk/node_modules ## the same tests on real Redis, PostgreSQL, ClickHouse engine, Kafka, Mosquitto; every console block of the docs
+	sh scripts/need.sh shell
+	sh scripts/need.sh chromium
+	TIDEMILL_TEST_SERVERS=1 $(AGAIN) servers $(WITH_SERVERS) -- -timeout 25m -p 3 -parallel 40 -count=1
 
 faults: ## the real binary on real servers that are killed, cut off, frozen and emptied
-	TIDEMILL_TEST_SERVERS=1 $(GO) test -tags servers -timeout 25m -count=1 ./test/faults
+	TIDEMILL_TEST_SERVERS=1 $(AGAIN) faults ./test/faults -- -tags servers -timeout 25m -count=1
 
 servers-down: ## end the servers that tests share
 	SERVICES_DIR=$${TMPDIR:-/tmp}/tidemill-services bash scripts/services/services.sh down
 
 test/sdk/node_modules: test/sdk/package.json test/sdk/package-lock.json
 	sh scripts/need.sh node
-	cd test/sdk && npm ci --ignore-scripts
+	cd test/sdk && npm install --no-save --ignore-scripts # not npm ci: what a dependency has for other systems may not be in the lock
+	touch $@
+
+test/sdk/venv: test/sdk/requirements.txt
+	sh scripts/need.sh python
+	python3 -m venv $@ && $@/bin/pip install -q -r $<
 	touch $@
 
 fuzz: ## fuzz every decoder of outside bytes for a minute each
 	sh scripts/fuzz.sh 60s
+
+# Sample, seed and packages: make mutate MUTATE="-sample 40 -seed 7 flow policy". Memory is
+# bounded, for some faults never stop asking for more.
+MUTATE ?= -sample 100
+mutate: ## make small faults in the code, one at a time, and count those that tests notice (hours)
+	ulimit -d 8000000; nice $(GO) run ./internal/mutate $(MUTATE)
 
 lint: ## gofmt, go vet, staticcheck, govulncheck where its data can be had
 	sh scripts/lint.sh
@@ -65,6 +84,6 @@ bench: ## measure the systems as they are shipped (minutes)
 	$(GO) run ./bench/windows
 
 clean: ## delete what was built
-	rm -rf bin test/sdk/node_modules
+	rm -rf bin test/sdk/node_modules test/sdk/venv
 
-.PHONY: help run build test unit race sim e2e fuzz lint bench servers faults servers-down clean
+.PHONY: help run build test unit race sim e2e fuzz mutate lint bench servers faults servers-down clean

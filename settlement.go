@@ -1,6 +1,9 @@
 package tidemill
 
-import "time"
+import (
+	"iter"
+	"time"
+)
 
 // Fate is how a message ended. A retry is not a fate: the message comes back.
 type Fate uint8
@@ -62,6 +65,20 @@ func (s *Settlement) Row() Count {
 		return Count{Dead: 1}
 	}
 	return Count{}
+}
+
+// ByIDFirst yields the indexes of ends in the order in which a source takes those of one call:
+// first the ends by ID alone, then those with a mark, each kind as given. See [Source].
+func ByIDFirst(ends []Settlement) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for _, byID := range [...]bool{true, false} {
+			for i := range ends {
+				if (ends[i].Mark == Mark{}) == byID && !yield(i) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Took is a source's answer to one settlement.

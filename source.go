@@ -14,7 +14,9 @@ import (
 //   - what was accepted is handed out until a settlement ends it, also after a crash;
 //   - of all settlements of one message exactly one is Applied with End Done;
 //   - the books change in the same stroke as the settlement, never without it;
-//   - a settlement under a lost lease is Stale and changes nothing.
+//   - a settlement under a lost lease is Stale and changes nothing;
+//   - an end by ID alone is not lost to what would keep its message pending (Left, Again)
+//     in the same call, whichever of the two is given first.
 type Source interface {
 	// Receive fills messages of into, oldest first, and returns how many. It waits for
 	// the first one; it returns early with ctx's error when ctx ends. (0, ErrFlush) asks
@@ -49,7 +51,8 @@ type Keeper interface {
 // and a pause need.
 type Gater interface {
 	// Gate hands out nothing until then, and after that at most probes messages at a
-	// time, until it is called again. The zero time opens it.
+	// time, until it is called again. The zero time opens it. What was out when it was
+	// called, a probe of an earlier call too, does not count among these.
 	Gate(ctx context.Context, until time.Time, probes int) error
 }
 

@@ -44,7 +44,7 @@ func (b *Bridge) given(path string) bool { return b.from[path] != "" && b.from[p
 
 // BridgeApp is the process as a whole.
 type BridgeApp struct {
-	Name            string        `yaml:"name" env:"APP_NAME" flag:"app-name" default:"syslog-consumer" help:"name of this service in its log"`
+	Name            string        `yaml:"name" env:"APP_NAME" flag:"app-name" default:"syslog-consumer" need:"true" help:"name of this service in its log, and of its connections to Redis"`
 	Env             string        `yaml:"env" env:"APP_ENV" flag:"app-env" default:"production" help:"environment it is deployed in, for its log"`
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout" env:"APP_SHUTDOWN_TIMEOUT" flag:"app-shutdown-timeout" default:"30s" range:"(0,)" help:"how long an orderly stop may take"`
 	PendingOpsGrace time.Duration `yaml:"pending_ops_grace" env:"APP_PENDING_OPS_GRACE" flag:"app-pending-ops-grace-ms" default:"500ms" range:"[0,)" help:"how long a stop waits for acknowledgments that are under way"`

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tidemill/tidemill/systems/bridge"
 )
 
 // bridgePrefix is what the paths of the bridge's settings begin with, bridgeUnit the unit
@@ -28,6 +30,7 @@ const (
 func (b *Bridge) Check() error {
 	k := bridgeCheck{newChecker(fieldsIn(reflect.ValueOf(b).Elem(), bridgePrefix, bridgeUnit, false), b.wrong, b.from), b}
 	k.addresses()
+	k.stream()
 	k.topics()
 	k.pipeline()
 	k.ports()
@@ -69,6 +72,24 @@ func (k *bridgeCheck) addresses() {
 	}
 }
 
+// stream refuses what a Redis could not do.
+func (k *bridgeCheck) stream() {
+	r := &k.bridge.Redis
+	if len(r.Addresses) > 1 && r.MasterName == "" && r.DB != 0 {
+		k.fail("bridge.redis.db", "%d cannot be (allowed: 0, because several addresses, %s, are a cluster, which has no other)", r.DB, k.place("bridge.redis.addresses"))
+	}
+	// What the bridge keeps beside the stream has to lie on the stream's node.
+	tag := r.Stream
+	if from := strings.IndexByte(tag, '{'); from >= 0 {
+		if to := strings.IndexByte(tag[from+1:], '}'); to > 0 {
+			return
+		}
+	}
+	if strings.ContainsAny(tag, "{}") {
+		k.fail("bridge.redis.stream", "%q cannot be (allowed: braces only as a hash tag, as in {shop}:events)", r.Stream)
+	}
+}
+
 // hostPort says whether an address is a host and a port that can be connected to.
 func hostPort(a string) bool {
 	host, port, err := net.SplitHostPort(a)
@@ -98,15 +119,27 @@ func brokerAddress(a string) bool {
 func (k *bridgeCheck) topics() {
 	b := k.bridge
 	publish := func(topic, path string) {
-		if strings.ContainsAny(topic, "+#\x00") {
+		if err := bridge.CheckTopic(topic); err != nil && strings.ContainsAny(topic, "{}") {
+			k.fail(path, "%v", err)
+		} else if strings.ContainsAny(topic, "+#\x00") {
 			k.fail(path, "%q cannot be: nobody can publish to a topic with +, # or NUL", topic)
 		} else if strings.TrimPrefix(topic, "/") == "" && k.readable(path) {
 			k.fail(path, "%q cannot be (allowed: not empty, beside a leading /)", topic)
 		}
 	}
 	publish(b.MQTT.PublishTopic, "bridge.mqtt.publish_topic")
+	acks := strings.TrimPrefix(b.MQTT.AckTopic(), "/")
+	if acks != "" && acks == strings.TrimPrefix(b.MQTT.PublishTopic, "/") {
+		k.fail("bridge.mqtt.publish_topic", "%q cannot be (allowed: another topic than that of the acknowledgments, %s, or the bridge hears its own messages)", b.MQTT.PublishTopic, k.place("bridge.mqtt.subscribe_topic"))
+	}
 	if b.DLQ.Enabled {
 		publish(b.DLQ.Topic, "bridge.dlq.topic")
+		if strings.ContainsAny(b.DLQ.Topic, "{}") {
+			k.fail("bridge.dlq.topic", "%q cannot be (allowed: a topic without fields: its receivers must know it)", b.DLQ.Topic)
+		}
+		if acks != "" && acks == strings.TrimPrefix(b.DLQ.Topic, "/") {
+			k.fail("bridge.dlq.topic", "%q cannot be (allowed: another topic than that of the acknowledgments, %s)", b.DLQ.Topic, k.place("bridge.mqtt.subscribe_topic"))
+		}
 	}
 	if strings.ContainsAny(b.MQTT.CustomPrefix, "+#\x00") {
 		k.fail("bridge.mqtt.custom_prefix", "%q cannot be: nobody can publish to a topic with +, # or NUL", b.MQTT.CustomPrefix)

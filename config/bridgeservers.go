@@ -37,7 +37,7 @@ type BridgeRedis struct {
 
 	PendingCheckInterval time.Duration `yaml:"pending_check_interval" env:"REDIS_PENDING_CHECK_INTERVAL" default:"30s" range:"(0,)" help:"how often it is looked whether entries are pending"`
 	ClaimInterval        time.Duration `yaml:"claim_interval" env:"REDIS_CLAIM_INTERVAL" default:"30s" range:"(0,)" help:"how often entries of consumers that are gone are taken over"`
-	ClaimMinIdle         time.Duration `yaml:"claim_min_idle" env:"REDIS_CLAIM_MIN_IDLE" default:"1m" range:"(0,)" help:"time without a sign of life after which an entry is taken over, and one without an acknowledgment published again"`
+	ClaimMinIdle         time.Duration `yaml:"claim_min_idle" env:"REDIS_CLAIM_MIN_IDLE" default:"1m" range:"[1s,)" help:"time without a sign of life after which an entry is taken over, and one without an acknowledgment published again"`
 	ClaimBatchSize       int           `yaml:"claim_batch_size" env:"REDIS_CLAIM_BATCH_SIZE" default:"1000" range:"[1,)" help:"entries taken over at once"`
 	AggressiveClaim      bool          `yaml:"aggressive_claim" env:"REDIS_AGGRESSIVE_CLAIM" flag:"redis-aggressive-claim" default:"true" help:"take over until nothing is left, not one batch at a time"`
 	ClaimCycleDelay      time.Duration `yaml:"claim_cycle_delay" env:"REDIS_CLAIM_CYCLE_DELAY" flag:"redis-claim-cycle-delay" default:"1s" range:"[0,)" help:"pause between such batches"`

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
 // check refuses values that cannot work, each with the place it came from.
@@ -63,6 +64,10 @@ func (c *Loaded) check(fs []Field) error {
 	between(a.RateLimit, 0, many, "analytics.rate_limit")
 	between(a.Quota, 0, many, "analytics.quota")
 	ok(a.RateStatus == 503 || a.RateStatus == 429, "analytics.rate_status")
+	ok(event.CheckCloudEventsID(a.CloudEventsID) == nil, "analytics.cloudevents_id")
+	ok(a.Identified == "never" || a.Identified == "event" || a.Identified == "always", "analytics.merge_identified")
+	ok(a.ClockBehind >= time.Second, "analytics.clock_behind")
+	ok(a.ClockAhead >= time.Second, "analytics.clock_ahead")
 	if a.GeoIP.URL != "" {
 		u, err := url.Parse(string(a.GeoIP.URL))
 		ok(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "analytics.geoip.url")

@@ -33,7 +33,7 @@ type Config struct {
 	Kafka      Kafka      `yaml:"kafka"`
 	Strict     bool       `yaml:"strict" env:"TIDEMILL_STRICT" default:"false" help:"refuse to start with a server whose settings could lose acknowledged events (tidemill doctor lists them)" allow:"true|false"`
 
-	Analytics Analytics `yaml:"analytics"`
+	Analytics Analytics `yaml:"analytics" init:"commented"`
 	Bridge    Bridge    `yaml:"bridge" init:"commented"`
 	Delivery  Delivery  `yaml:"delivery" init:"commented"`
 	CRM       CRM       `yaml:"crm" init:"commented"`
@@ -106,6 +106,11 @@ type Analytics struct {
 	RateLimit     int           `yaml:"rate_limit" env:"TIDEMILL_ANALYTICS_RATE_LIMIT" default:"0" help:"events a minute that a project may send; 0: no limit" allow:"0 or more"`
 	Quota         int           `yaml:"quota" env:"TIDEMILL_ANALYTICS_QUOTA" default:"0" help:"events a month (UTC) that a project may send; more are answered well and dropped, with a warning; counted anew when the process starts, unless there is a Redis; 0: no quota" allow:"0 or more"`
 	RateStatus    int           `yaml:"rate_status" env:"TIDEMILL_ANALYTICS_RATE_STATUS" default:"503" help:"answer over the limit; clients throw a batch away on 429" allow:"503|429"`
+	CloudEventsID []string      `yaml:"cloudevents_id" env:"TIDEMILL_ANALYTICS_CLOUDEVENTS_ID" default:"subject,data.distinct_id,source" help:"where the distinct id of a CloudEvent is looked for; the first place that has one counts" allow:"attributes or extensions (subject, source, userid), or data.<member>, separated by commas"`
+	Identified    string        `yaml:"merge_identified" env:"TIDEMILL_ANALYTICS_MERGE_IDENTIFIED" default:"event" help:"which events may merge a person that is identified already into another: never: none, event: $merge_dangerously, always: $identify and $create_alias too (on a shared device two users become one, for good)" allow:"never|event|always"`
+	ClockBehind   time.Duration `yaml:"clock_behind" env:"TIDEMILL_ANALYTICS_CLOCK_BEHIND" default:"5m" help:"a client whose time of sending is older than this has a slow clock: its events' times are corrected; what retries longer than this with the time of its first try is moved too" allow:"1s or more"`
+	ClockAhead    time.Duration `yaml:"clock_ahead" env:"TIDEMILL_ANALYTICS_CLOCK_AHEAD" default:"1m" help:"a client whose time of sending, or whose events' times, are more than this in the future has a fast clock: its events' times are corrected" allow:"1s or more"`
+	Scripts       string        `yaml:"scripts" env:"TIDEMILL_ANALYTICS_SCRIPTS" help:"node_modules folder with posthog-js, @segment/analytics-next or both, for pages that load them by a snippet; empty: none are served"`
 	GeoIP         GeoIP         `yaml:"geoip"`
 	Heartbeat     string        `yaml:"heartbeat" env:"TIDEMILL_ANALYTICS_HEARTBEAT" help:"file whose content is renewed every 15s while the pipeline turns; empty: none"`
 }

@@ -45,7 +45,7 @@ func TestLaterLayersWin(t *testing.T) {
 
 func TestEverySettingCanBeSetInEveryLayer(t *testing.T) {
 	other := map[string]string{"listen": "127.0.0.1:9", "http.trust_proxy": "10.0.0.0/8,::1",
-		"analytics.rate_status": "429", "analytics.geoip.url": "https://example.com/db.mmdb", "kafka.on_lost": "continue",
+		"analytics.rate_status": "429", "analytics.merge_identified": "always", "analytics.geoip.url": "https://example.com/db.mmdb", "kafka.on_lost": "continue",
 		"redis.url": "redis://10.0.0.1:6379/3", "postgres.url": "postgres://db.example:5432/x", "clickhouse.url": "https://ch.example:8443",
 		"crm.redis_url": "redis://10.0.0.2:6379/0", "crm.postgres_url": "postgres://db.example:5432/y", "crm.bullmq.url": "rediss://10.0.0.3:6379/0", "crm.log_life": "48h0m0s", "crm.dead_life": "7m0s", "delivery.key_life": "7m0s"}
 	for _, f := range Reference() {
@@ -120,9 +120,11 @@ func TestMistakesAreRefusedWithTheirPlaceAndWhatIsAllowed(t *testing.T) {
 		{"an unknown key", "analytics:\n  flush_intervall: 5s\n", ":2: there is no setting analytics.flush_intervall; did you mean analytics.flush_interval?"},
 		{"an unknown group", "analitics:\n  lanes: 1\n", ":1: there is no setting analitics"},
 		{"a key given twice", "listen: 127.0.0.1:1\nlisten: 127.0.0.1:2\n", "listen"},
-		{"a duration without unit", "analytics:\n  flush_interval: 5\n", ":2: analytics.flush_interval: \"5\" is not a duration: write 500ms, 5s, 10m or 24h (allowed: 0, or 1ms or more)"},
+		{"a duration without unit", "analytics:\n  flush_interval: 5\n", ":2: analytics.flush_interval: \"5\" is not a duration: write 500ms, 5s, 10m, 24h or 7d (allowed: 0, or 1ms or more)"},
 		{"a word for a number", "analytics:\n  lanes: two\n", "\"two\" is not a whole number (allowed: 1 to 64)"},
 		{"a number out of range", "analytics:\n  lanes: 65\n", "analytics.lanes (from "},
+		{"a wrong word for who may be merged", "analytics:\n  merge_identified: sometimes\n", "\"sometimes\" cannot be (allowed: never|event|always)"},
+		{"a bound for clocks that is none", "analytics:\n  clock_behind: 0s\n", "(allowed: 1s or more)"},
 		{"a wrong word", "log:\n  level: loud\n", "\"loud\" cannot be (allowed: trace|debug|info|warn|error|fatal|panic)"},
 		{"a value for a group", "log: debug\n", "log is a group of settings, not a value"},
 		{"a group for a value", "listen:\n  host: x\n", "listen is one value, not a group"},

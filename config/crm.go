@@ -67,39 +67,41 @@ type CRMBullMQ struct {
 	URL    URL    `yaml:"url" env:"TIDEMILL_CRM_BULLMQ_URL" help:"the Redis of a BullMQ queue whose jobs are events, to take them from there; empty: none" allow:"as redis.url"`
 	Prefix string `yaml:"prefix" env:"TIDEMILL_CRM_BULLMQ_PREFIX" default:"bull" need:"true" help:"prefix of its keys"`
 	Queue  string `yaml:"queue" env:"TIDEMILL_CRM_BULLMQ_QUEUE" default:"crm-events" help:"its name" allow:"not empty, without colons"`
+
+	Metrics time.Duration `yaml:"metrics" env:"TIDEMILL_CRM_BULLMQ_METRICS" default:"336h" help:"how long BullMQ's own metrics (Queue.getMetrics) are kept, by the minute; 0: they are counted only where a worker of BullMQ counts them" allow:"0 to 8760h"`
 }
 
 // CRMTenant is one whose events are taken.
 type CRMTenant struct {
-	ID      string            `yaml:"id"`          // what its events have as tenantId
-	Keys    []tidemill.Secret `yaml:"keys"`        // that its programs send
-	KeysEnv []string          `yaml:"keys_env"`    // variables that keys are in, or NAME_FILE
-	Hashes  []string          `yaml:"keys_sha256"` // of keys that are not to stand anywhere
+	ID      string            `yaml:"id" help:"what its events have as tenantId"`
+	Keys    []tidemill.Secret `yaml:"keys" help:"that its programs send"`
+	KeysEnv []string          `yaml:"keys_env" help:"variables that keys are in, or NAME_FILE"`
+	Hashes  []string          `yaml:"keys_sha256" help:"of keys that are not to stand anywhere"`
 
-	PerSecond float64 `yaml:"per_second"` // events; 0: tenant_per_second, below 0: no limit
-	AtOnce    int     `yaml:"at_once"`    // events worked on at a time, by all instances; 0: no limit
+	PerSecond float64 `yaml:"per_second" help:"events; 0: tenant_per_second, below 0: no limit"`
+	AtOnce    int     `yaml:"at_once" help:"events worked on at a time, by all instances; 0: no limit"`
 }
 
 // CRMHandler says what is done with events of some types: exactly one of Endpoint and
 // Attributes.
 type CRMHandler struct {
-	Name       string          `yaml:"name"`
-	Types      []string        `yaml:"types"`      // names, and patterns such as member.*; names go first
-	Many       int             `yaml:"many"`       // events of one call at the most; 0: 100, and 1 for an endpoint
-	Timeout    time.Duration   `yaml:"timeout"`    // of one call; 0: 10s
-	Endpoint   *CRMEndpoint    `yaml:"endpoint"`   // events are sent to it
-	Attributes handler.Mapping `yaml:"attributes"` // of profiles that are kept up to date
+	Name       string          `yaml:"name" help:"its name, in metrics, logs and errors"`
+	Types      []string        `yaml:"types" help:"names, and patterns such as member.*; names go first"`
+	Many       int             `yaml:"many" help:"events of one call at the most; 0: 100, and 1 for an endpoint"`
+	Timeout    time.Duration   `yaml:"timeout" help:"of one call; 0: 10s"`
+	Endpoint   *CRMEndpoint    `yaml:"endpoint" help:"events are sent to it"`
+	Attributes handler.Mapping `yaml:"attributes" help:"of profiles that are kept up to date"`
 }
 
 // CRMEndpoint is an HTTP endpoint that takes events.
 type CRMEndpoint struct {
-	URL          string            `yaml:"url"`
-	Secrets      []tidemill.Secret `yaml:"secrets"`      // whsec_…, of which each signs
-	SecretsEnv   []string          `yaml:"secrets_env"`  // variables that they are in, or NAME_FILE
-	Headers      map[string]string `yaml:"headers"`      // of every request
-	HeadersEnv   map[string]string `yaml:"headers_env"`  // the same, whose values are in variables, or NAME_FILE
-	AllowPrivate []string          `yaml:"allowPrivate"` // networks that may be reached though they are private, e.g. 10.1.0.0/16
-	AllowHTTP    bool              `yaml:"allowHttp"`
+	URL          string            `yaml:"url" help:"its address: https, or http where allowHttp is set"`
+	Secrets      []tidemill.Secret `yaml:"secrets" help:"whsec_…, of which each signs"`
+	SecretsEnv   []string          `yaml:"secrets_env" help:"variables that they are in, or NAME_FILE"`
+	Headers      map[string]string `yaml:"headers" help:"of every request"`
+	HeadersEnv   map[string]string `yaml:"headers_env" help:"the same, whose values are in variables, or NAME_FILE"`
+	AllowPrivate []string          `yaml:"allowPrivate" help:"networks that may be reached though they are private, e.g. 10.1.0.0/16"`
+	AllowHTTP    bool              `yaml:"allowHttp" help:"it may be reached unencrypted"`
 }
 
 // crmLists shows what the lists of the group crm hold, in the file that init writes.

@@ -38,12 +38,13 @@ func (c *Loaded) checkCRM(ok func(good bool, path string)) (errs []error) {
 	ok(d.Unknown == "skip" || d.Unknown == "dead", "crm.unknown")
 	ok(d.BullMQ.Prefix != "", "crm.bullmq.prefix")
 	ok(d.BullMQ.Queue != "" && !strings.Contains(d.BullMQ.Queue, ":"), "crm.bullmq.queue")
+	ok(d.BullMQ.Metrics >= 0 && d.BullMQ.Metrics <= 365*24*time.Hour, "crm.bullmq.metrics")
 	if _, err := priority.New(d.Priorities.Rules()); err != nil {
 		errs = append(errs, fmt.Errorf("crm.%w", err))
 	}
 	for i := range d.Tenants {
 		if err := d.Tenants[i].check(d.Tenants[:i]); err != nil {
-			errs = append(errs, fmt.Errorf("crm.tenants: %w", err))
+			errs = append(errs, fmt.Errorf("%s: %w", c.element("crm.tenants", i), err))
 		}
 	}
 	errs = append(errs, c.checkTenantKeys()...)
@@ -74,12 +75,12 @@ func (c *Loaded) checkTenantKeys() (errs []error) {
 		t := &c.CRM.Tenants[i]
 		keys, err := c.TenantKeys(t)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("crm.tenants: %w", err))
+			errs = append(errs, fmt.Errorf("%s: %w", c.element("crm.tenants", i), err))
 			continue
 		}
 		for _, k := range keys {
 			if other := whose[string(k[:])]; other != "" && other != t.ID {
-				errs = append(errs, fmt.Errorf("crm.tenants: tenants %s and %s have the same key", other, t.ID))
+				errs = append(errs, fmt.Errorf("%s: tenants %s and %s have the same key", c.element("crm.tenants", i), other, t.ID))
 			}
 			whose[string(k[:])] = t.ID
 		}
@@ -97,13 +98,13 @@ func (c *Loaded) checkHandlers() (errs []error) {
 			if name == "" {
 				name = fmt.Sprintf("number %d", i+1)
 			}
-			errs = append(errs, fmt.Errorf("crm.handlers: handler %s: %w", name, err))
+			errs = append(errs, fmt.Errorf("%s: handler %s: %w", c.element("crm.handlers", i), name, err))
 		}
 		s := h.Spec()
 		s.Handler = handler.Batch(nil) // to be there
 		specs = append(specs, s)
 	}
-	if _, err := handler.NewSet(specs...); err != nil {
+	if _, err := handler.NewSet(c.CRM.Priorities.Prefixes, specs...); err != nil {
 		errs = append(errs, fmt.Errorf("crm.handlers: %w", err))
 	}
 	return errs

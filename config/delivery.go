@@ -2,19 +2,14 @@ package config
 
 import (
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/project"
@@ -29,7 +24,7 @@ type Delivery struct {
 	Lease      time.Duration `yaml:"lease" env:"TIDEMILL_DELIVERY_LEASE" default:"30s" help:"visibility timeout: what a worker that died was working on is handed out again after it" allow:"1s to 1h"`
 	KeyLife    time.Duration `yaml:"key_life" env:"TIDEMILL_DELIVERY_KEY_LIFE" default:"24h" help:"how long idempotency keys are known" allow:"1m to 720h"`
 	SentLife   time.Duration `yaml:"sent_life" env:"TIDEMILL_DELIVERY_SENT_LIFE" default:"720h" help:"how long it is known which purchase was sent to which partner, and what a replay has sent" allow:"1s or more"`
-	QueueMax   int           `yaml:"queue_max" env:"TIDEMILL_DELIVERY_QUEUE_MAX" default:"10000000" help:"jobs that one queue may hold; more are answered 503" allow:"1 or more"`
+	QueueMax   int           `yaml:"queue_max" env:"TIDEMILL_DELIVERY_QUEUE_MAX" default:"10000000" help:"jobs that one queue may hold: beyond it the endpoint answers 503, and of a partner whose queue.jobs does not say otherwise events are treated as its queue.full says" allow:"1 or more"`
 	Kept       int           `yaml:"kept" env:"TIDEMILL_DELIVERY_KEPT" default:"10000" help:"jobs of each queue that show what became of them after their end" allow:"0 to 1048576"`
 	KeptFor    time.Duration `yaml:"kept_for" env:"TIDEMILL_DELIVERY_KEPT_FOR" default:"24h" help:"and for how long" allow:"1s or more"`
 	DeadMax    int           `yaml:"dead_max" env:"TIDEMILL_DELIVERY_DEAD_MAX" default:"1000000" help:"dead letters that a queue may have; when full, it waits" allow:"1 or more"`
@@ -43,30 +38,41 @@ type Delivery struct {
 	RedisPassword tidemill.Secret `yaml:"redis_password" env:"REDIS_PASSWORD" help:"its password"`
 	RedisTLS      bool            `yaml:"redis_tls" env:"REDIS_TLS" default:"false" help:"reach it by TLS" allow:"true|false"`
 
+	BullMQ DeliveryBullMQ `yaml:"bullmq"`
+
 	Sites    []Site            `yaml:"sites" help:"sites, their keys and limits"`
 	Partners []partner.Partner `yaml:"partners" help:"partners that events are delivered to"`
 }
 
+// DeliveryBullMQ is a queue of BullMQ that events come from.
+type DeliveryBullMQ struct {
+	URL    URL    `yaml:"url" env:"TIDEMILL_DELIVERY_BULLMQ_URL" help:"the Redis of a BullMQ queue whose jobs are events, to take them from there; empty: none" allow:"as redis.url"`
+	Prefix string `yaml:"prefix" env:"TIDEMILL_DELIVERY_BULLMQ_PREFIX" default:"bull" need:"true" help:"prefix of its keys"`
+	Queue  string `yaml:"queue" env:"TIDEMILL_DELIVERY_BULLMQ_QUEUE" default:"events" help:"its name" allow:"not empty, without colons"`
+
+	Metrics time.Duration `yaml:"metrics" env:"TIDEMILL_DELIVERY_BULLMQ_METRICS" default:"336h" help:"how long BullMQ's own metrics (Queue.getMetrics) are kept, by the minute; 0: they are counted only where a worker of BullMQ counts them" allow:"0 to 8760h"`
+}
+
 // Rule sends the events for which a condition holds to a queue of the door.
 type Rule struct {
-	When  string `yaml:"when"`
-	Queue string `yaml:"queue"` // high, standard or low
+	When  string `yaml:"when" help:"expression over the event that is true for those of the queue"`
+	Queue string `yaml:"queue" help:"high, standard or low"`
 }
 
 // Site is a tenant of delivery.
 type Site struct {
-	ID      string            `yaml:"id"`
-	Keys    []tidemill.Secret `yaml:"keys"`     // that its servers send
-	KeysEnv []string          `yaml:"keys_env"` // variables that keys are in, or NAME_FILE
-	Hashes  []string          `yaml:"keys_sha256"`
-	Public  bool              `yaml:"public"`  // browsers may send to /collect without a key
-	Origins []string          `yaml:"origins"` // pages that may; empty: all
-	Plan    string            `yaml:"plan"`    // free, pro or enterprise; empty: enterprise
-	Daily   int               `yaml:"daily"`   // events a day; 0: what the plan says
-	Consent string            `yaml:"consent"` // of events that say nothing about it: send (the default) or skip
+	ID      string            `yaml:"id" help:"what its events have as siteId: 1 to 100 of A-Z a-z 0-9 _ -"`
+	Keys    []tidemill.Secret `yaml:"keys" help:"that its servers send"`
+	KeysEnv []string          `yaml:"keys_env" help:"variables that keys are in, or NAME_FILE"`
+	Hashes  []string          `yaml:"keys_sha256" help:"SHA-256, in hex, of keys that are not to stand anywhere"`
+	Public  bool              `yaml:"public" help:"browsers may send to /collect without a key"`
+	Origins []string          `yaml:"origins" help:"pages that may; empty: all"`
+	Plan    string            `yaml:"plan" help:"free, pro or enterprise; empty: enterprise"`
+	Daily   int               `yaml:"daily" help:"events a day; 0: what the plan says"`
+	Consent string            `yaml:"consent" help:"of events that say nothing about it: send (the default) or skip"`
 
-	PerSecond float64 `yaml:"per_second"` // deliveries to each partner; 0: no limit
-	AtOnce    int     `yaml:"at_once"`    // and at a time; 0: no limit
+	PerSecond float64 `yaml:"per_second" help:"deliveries to each partner; 0: no limit"`
+	AtOnce    int     `yaml:"at_once" help:"and at a time; 0: no limit"`
 }
 
 var siteForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
@@ -100,7 +106,9 @@ func (d *Delivery) Limits() map[string]queue.Limit {
 }
 
 // Configured says whether anything says that delivery is to run.
-func (d *Delivery) Configured() bool { return len(d.Sites) > 0 || len(d.Partners) > 0 }
+func (d *Delivery) Configured() bool {
+	return len(d.Sites) > 0 || len(d.Partners) > 0 || d.BullMQ.URL != ""
+}
 
 // DeliveryRedis is the Redis of delivery; empty: it has none.
 func (c *Config) DeliveryRedis() URL {
@@ -189,6 +197,9 @@ func (c *Loaded) checkDelivery(ok func(good bool, path string)) (errs []error) {
 	between(d.Workers, 1, 1000, "workers")
 	between(d.MaxWorkers, 1, 1000, "max_workers")
 	ok(d.Lease >= time.Second && d.Lease <= time.Hour, "delivery.lease")
+	ok(d.BullMQ.Prefix != "", "delivery.bullmq.prefix")
+	ok(d.BullMQ.Queue != "" && !strings.Contains(d.BullMQ.Queue, ":"), "delivery.bullmq.queue")
+	ok(d.BullMQ.Metrics >= 0 && d.BullMQ.Metrics <= 365*24*time.Hour, "delivery.bullmq.metrics")
 	ok(d.KeyLife >= time.Minute && d.KeyLife <= 720*time.Hour, "delivery.key_life")
 	ok(d.SentLife >= time.Second, "delivery.sent_life")
 	ok(d.KeptFor >= time.Second, "delivery.kept_for")
@@ -202,24 +213,24 @@ func (c *Loaded) checkDelivery(ok func(good bool, path string)) (errs []error) {
 	whose := map[project.Hash]string{} // a key names one site
 	for i := range d.Sites {
 		if err := d.Sites[i].check(d.Sites[:i]); err != nil {
-			errs = append(errs, fmt.Errorf("delivery.sites: %w", err))
+			errs = append(errs, fmt.Errorf("%s: %w", c.element("delivery.sites", i), err))
 		}
 		keys, err := c.SiteKeys(&d.Sites[i])
 		if err != nil {
-			errs = append(errs, fmt.Errorf("delivery.sites: %w", err))
+			errs = append(errs, fmt.Errorf("%s: %w", c.element("delivery.sites", i), err))
 		}
 		for _, k := range keys {
 			if other, known := whose[k]; known && other != d.Sites[i].ID {
-				errs = append(errs, fmt.Errorf("delivery.sites: sites %q and %q have the same key", other, d.Sites[i].ID))
+				errs = append(errs, fmt.Errorf("%s: sites %q and %q have the same key", c.element("delivery.sites", i), other, d.Sites[i].ID))
 			}
 			whose[k] = d.Sites[i].ID
 		}
 	}
-	for _, r := range d.Queues {
+	for i, r := range d.Queues {
 		if !slices.Contains([]string{"high", "standard", "low"}, r.Queue) {
-			errs = append(errs, fmt.Errorf("delivery.queues: queue %q is none of high, standard and low", r.Queue))
+			errs = append(errs, fmt.Errorf("%s: queue %q is none of high, standard and low", c.element("delivery.queues", i), r.Queue))
 		}
-		if _, err := partner.NewRule("delivery.queues: when", r.When, nil); err != nil {
+		if _, err := partner.NewRule(c.element("delivery.queues", i)+": when", r.When, nil); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -247,48 +258,3 @@ func (s *Site) check(before []Site) error {
 	}
 	return nil
 }
-
-// list reads a list of groups of the file, each into a value of its own. Unknown names are
-// refused.
-func list[T any](r *reader, path string, n ast.Node, into *[]T) {
-	seq, ok := n.(*ast.SequenceNode)
-	if !ok {
-		if _, null := n.(*ast.NullNode); !null {
-			r.fail(n, "%s is a list of groups of settings", path)
-		}
-		return
-	}
-	for _, e := range seq.Values {
-		var v T
-		if err := yaml.NodeToValue(e, &v, yaml.DisallowUnknownField(), yaml.CustomUnmarshaler(wholeNumber)); err != nil {
-			if ye, ok := errors.AsType[yaml.Error](err); ok && ye.GetToken() != nil {
-				r.errs = append(r.errs, fmt.Errorf("%s:%d: %s: %s", r.path, ye.GetToken().Position.Line, path, ye.GetMessage()))
-			} else if number, ok := errors.AsType[notWhole](err); ok {
-				r.fail(e, "%s: %v", path, number)
-			} else {
-				r.fail(e, "%s: it cannot be read", path) // not the value: a key may stand there
-			}
-			continue
-		}
-		*into = append(*into, v)
-	}
-}
-
-// wholeNumber reads a number that has no fractions: those would be cut off silently.
-func wholeNumber(into *int, text []byte) error {
-	number := strings.Trim(strings.TrimSpace(string(text)), `"'`)
-	n, err := strconv.ParseInt(number, 0, strconv.IntSize)
-	if err != nil {
-		if _, err := strconv.ParseFloat(number, 64); err != nil {
-			number = "a value" // which may be a key
-		}
-		return notWhole(number)
-	}
-	*into = int(n)
-	return nil
-}
-
-// notWhole is what stands where a whole number is wanted.
-type notWhole string
-
-func (n notWhole) Error() string { return string(n) + " is no whole number, or too large a one" }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidemill/tidemill/state/project"
 )
@@ -70,7 +71,7 @@ delivery:
 func TestMistakesInSitesAndPartners(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"an unknown name", "sites:\n    - {id: shop, colour: red}", "tidemill.yaml:3"},
-		{"no list", "sites: shop", "is a list"},
+		{"no list", "sites: shop", "want a list of groups of settings"},
 		{"an id", "sites:\n    - {id: a b}", "A-Z a-z 0-9"},
 		{"twice", "sites:\n    - {id: a}\n    - {id: a}", "twice"},
 		{"a plan", "sites:\n    - {id: a, plan: gold}", "free, pro and enterprise"},
@@ -85,10 +86,10 @@ func TestMistakesInSitesAndPartners(t *testing.T) {
 		{"workers", "workers: 0", "delivery.workers"},
 		{"one key of two sites", "sites:\n    - {id: a, keys: [canary]}\n    - {id: b, keys: [canary]}", `sites "a" and "b" have the same key`},
 		{"a rule that is no condition", "queues:\n    - {when: '1+1', queue: low}", "expected bool"},
-		{"a fraction of a request", "partners:\n    - {name: x, endpoint: y, rateLimit: {requests: 0.9}}", "tidemill.yaml:3: delivery.partners: 0.9 is no whole number"},
-		{"a fraction of a retry", "partners:\n    - {name: x, endpoint: y, maxRetries: 1.5}", "1.5 is no whole number"},
-		{"a text as a number", "sites:\n    - {id: a, daily: canary}", "delivery.sites: a value is no whole number"},
-		{"too many a day", "sites:\n    - {id: a, daily: 99999999999999999999}", "too large"},
+		{"a fraction of a request", "partners:\n    - {name: x, endpoint: y, rateLimit: {requests: 0.9}}", "tidemill.yaml:3: delivery.partners[0].rateLimit.requests: want a whole number"},
+		{"a fraction of a retry", "partners:\n    - {name: x, endpoint: y, maxRetries: 1.5}", "delivery.partners[0].maxRetries: want a whole number"},
+		{"a text as a number", "sites:\n    - {id: a, daily: canary}", "delivery.sites[0].daily: want a whole number"},
+		{"too many a day", "sites:\n    - {id: a, daily: 99999999999999999999}", "delivery.sites[0].daily: want a whole number"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := loadDelivery(t, "delivery:\n  "+c.text+"\n", nil)
@@ -175,5 +176,20 @@ delivery:
 	}
 	if _, err := loadDelivery(t, "delivery: {key_life: 1s}", nil); err == nil || !strings.Contains(err.Error(), "delivery.key_life") {
 		t.Errorf("keys for a second: %v", err)
+	}
+}
+
+// Days are a part of every duration: in the file, in its lists, and in the environment.
+func TestDaysAreDurations(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tidemill.yaml")
+	if err := os.WriteFile(file, []byte("crm: {log_life: 30d}\ndelivery:\n  sent_life: 7d\n  partners:\n    - {name: p, endpoint: 'https://p.example/', breaker: {open: 1d12h}, timeout: 0}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(Layers{File: file, Getenv: func(name string) string { return map[string]string{"TIDEMILL_DELIVERY_KEPT_FOR": "2d"}[name] }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Delivery.SentLife != 7*24*time.Hour || c.Delivery.KeptFor != 48*time.Hour || c.CRM.LogLife != 720*time.Hour || c.Delivery.Partners[0].Breaker.Open != 36*time.Hour {
+		t.Errorf("%v, %v, %v, %v", c.Delivery.SentLife, c.Delivery.KeptFor, c.CRM.LogLife, c.Delivery.Partners[0].Breaker.Open)
 	}
 }

@@ -13,13 +13,17 @@ import (
 // is for who runs the system; Load does not call it, for the secrets are where it runs.
 func (c *Loaded) CheckDelivery() error {
 	var errs []error
-	fail := func(err error) { errs = append(errs, fmt.Errorf("delivery.partners: %w", err)) }
+	at := 0
+	fail := func(err error) {
+		errs = append(errs, fmt.Errorf("%s: %w", c.element("delivery.partners", at), err))
+	}
 	if d := &c.Delivery; d.MaxWorkers < d.Workers {
 		errs = append(errs, fmt.Errorf("delivery.max_workers: %d at most are fewer than the %d there always are (delivery.workers)", d.MaxWorkers, d.Workers))
 	}
 	all := c.Delivery.Partners
 	for i := range all {
 		p := &all[i]
+		at = i
 		if slices.ContainsFunc(all[:i], func(o partner.Partner) bool { return o.Name == p.Name }) {
 			fail(fmt.Errorf("partner %s: it is there twice", p.Name))
 		}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tidemill/tidemill/internal/when"
 )
 
 // Field is one setting: where it stands in the struct, and what its tags say.
@@ -147,11 +149,7 @@ func duration(text string, bare time.Duration) (time.Duration, error) {
 		}
 		return time.Duration(n) * bare, nil
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return 0, fmt.Errorf("%q is not a duration: write 500ms, 5s, 10m or 24h", text)
-	}
-	return d, nil
+	return when.Duration(text)
 }
 
 // String is the value as it would be written; secrets show only that they are set.

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tidemill/tidemill/internal/when"
 )
 
 // limits is what the tags of a setting allow: of="a|b" one of these words, range="[1,10)" a
@@ -47,7 +49,7 @@ func boundOf(text string, open bool, t reflect.Type) bound {
 	var err error
 	if t == reflect.TypeFor[time.Duration]() {
 		var d time.Duration
-		d, err = time.ParseDuration(text)
+		d, err = when.Duration(text)
 		b.value = float64(d)
 	} else {
 		b.value, err = strconv.ParseFloat(text, 64)

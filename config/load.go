@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -28,8 +29,11 @@ type Layers struct {
 type Loaded struct {
 	Config
 	From map[string]string // by path: default, file:LINE, the variable's name, the flag's, flag
+	File string            // that was read; empty: none
 
-	layers map[string]layer // by path
+	layers map[string]layer    // by path
+	named  []string            // variables whose names begin as ours do, as far as the file has them
+	places map[string][]string // of the elements of a list, by its path: FILE:LINE and a colon
 	getenv func(string) string
 }
 
@@ -54,7 +58,7 @@ const quotedEmpty = `""`
 // of the bridge and of windows are not among them: Bridge.Check and CheckWindows name those.
 // With an error comes the configuration as far as it could be read, for such further checks.
 func Load(l Layers) (*Loaded, error) {
-	c := &Loaded{From: map[string]string{}, layers: map[string]layer{}}
+	c := &Loaded{File: l.File, From: map[string]string{}, layers: map[string]layer{}, places: map[string][]string{}}
 	c.Bridge.from, c.Bridge.wrong = c.From, map[string]error{}
 	c.Windows.from, c.Windows.wrong = c.From, map[string]error{}
 	c.getenv = l.Getenv
@@ -147,6 +151,7 @@ func (c *Loaded) file(path string, fs []Field) error {
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
+	c.named = ourVariables.FindAllString(string(b), -1)
 	tree, err := parser.ParseBytes(b, 0)
 	if err != nil {
 		return broken(path, err)
@@ -163,6 +168,8 @@ func (c *Loaded) file(path string, fs []Field) error {
 	}
 	return errors.Join(r.errs...)
 }
+
+var ourVariables = regexp.MustCompile(`TIDEMILL_\w+`)
 
 // broken says where a file is no YAML. It does not show the place: a key may stand there.
 func broken(path string, err error) error {
@@ -220,7 +227,7 @@ func (r *reader) node(prefix string, n ast.Node) {
 			list(r, path, kv.Value, &r.c.CRM.Handlers)
 		case path == "windows.processors":
 			list(r, path, kv.Value, &r.c.Windows.Processors)
-		case r.group(path):
+		case r.isGroup(path):
 			r.node(path+".", kv.Value)
 		default:
 			r.fail(kv.Key, "there is no setting %s%s", path, r.suggest(path))
@@ -228,7 +235,7 @@ func (r *reader) node(prefix string, n ast.Node) {
 	}
 }
 
-func (r *reader) group(path string) bool {
+func (r *reader) isGroup(path string) bool {
 	for p := range r.fields {
 		if strings.HasPrefix(p, path+".") {
 			return true
@@ -313,6 +320,7 @@ func (r *reader) projects(n ast.Node) {
 			r.fail(e, "a project needs both a name and a key")
 		}
 		r.c.Projects = append(r.c.Projects, p)
+		r.c.places["projects"] = append(r.c.places["projects"], fmt.Sprintf("%s:%d: ", r.path, e.GetToken().Position.Line))
 	}
 }
 

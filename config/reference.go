@@ -1,28 +1,20 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
 // WriteReference writes every setting as an annotated YAML file that can be edited.
 func WriteReference(w io.Writer) error {
-	notes := func(f *Field) []string {
-		notes := []string{f.Help}
-		if f.Allow != "" {
-			notes = append(notes, "allowed: "+f.Allow)
-		}
-		if len(f.Env) > 0 {
-			notes = append(notes, "environment: "+strings.Join(f.Env, ", "))
-		}
-		if f.Flag != "" {
-			notes = append(notes, "flag: --"+f.Flag)
-		}
-		return notes
-	}
 	all := Reference()
-	for _, part := range []struct{ last, lists string }{{"crm.", crmLists}, {windowsPrefix, windowsLists}} { // behind the group that they are in
+	if _, err := describe(w, "projects", ""); err != nil {
+		return err
+	}
+	for _, part := range []struct{ last, lists string }{{"delivery.", deliveryLists}, {"crm.", crmLists}, {windowsPrefix, windowsLists}} { // behind the group that they are in
 		n := len(all)
 		for n > 0 && !strings.HasPrefix(all[n-1].Path, part.last) {
 			n--
@@ -33,9 +25,65 @@ func WriteReference(w io.Writer) error {
 		if _, err := io.WriteString(w, part.lists); err != nil {
 			return err
 		}
+		if _, err := describe(w, strings.TrimSuffix(part.last, "."), "  "); err != nil {
+			return err
+		}
 		all = all[n:]
 	}
 	return nil
+}
+
+// notes explain a setting.
+func notes(f *Field) []string {
+	notes := []string{f.Help}
+	if f.Allow != "" {
+		notes = append(notes, "allowed: "+f.Allow)
+	}
+	if len(f.Env) > 0 {
+		notes = append(notes, "environment: "+strings.Join(f.Env, ", "))
+	}
+	if f.Flag != "" {
+		notes = append(notes, "flag: --"+f.Flag)
+	}
+	return notes
+}
+
+// ReferenceOf lists the settings that a name is of, with their defaults: of a path, of a group,
+// of an environment variable, or of a flag. Empty: all. Its error says what there is.
+func ReferenceOf(name string) ([]Field, error) {
+	all := Reference()
+	if name == "" {
+		return all, nil
+	}
+	var found []Field
+	fields := map[string]*Field{}
+	for i := range all {
+		f := &all[i]
+		fields[f.Path] = f
+		if f.Path == name || strings.HasPrefix(f.Path, name+".") || slices.Contains(f.Env, name) || f.Flag != "" && "--"+f.Flag == name {
+			found = append(found, *f)
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("there is no setting %s%s", name, (&reader{fields: fields}).suggest(name))
+	}
+	return found, nil
+}
+
+// Explain writes the settings that a name is of, as WriteReference does.
+func Explain(w io.Writer, name string) error {
+	if name == "" {
+		return WriteReference(w)
+	}
+	found, err := ReferenceOf(name)
+	if len(found) > 0 {
+		err = write(w, found, true, notes)
+	}
+	described, derr := describe(w, name, "")
+	if described && len(found) == 0 {
+		err = nil
+	}
+	return errors.Join(err, derr)
 }
 
 // Write writes the settings as they are, each with where it came from.
@@ -52,29 +100,6 @@ func (c *Loaded) Write(w io.Writer) error {
 			_, err = fmt.Fprintf(w, "  - {name: %s, key: \"[secret]\"}\n", scalar(p.Name))
 		}
 	}
-	return err
-}
-
-// writeLists names sites, partners, tenants, handlers and processors: they are described where they were
-// read.
-func (c *Loaded) writeLists(w io.Writer) error {
-	var b strings.Builder
-	for _, s := range c.Delivery.Sites {
-		fmt.Fprintf(&b, "# a site: %s\n", scalar(s.ID))
-	}
-	for _, p := range c.Delivery.Partners {
-		fmt.Fprintf(&b, "# a partner: %s\n", scalar(p.Name))
-	}
-	for _, t := range c.CRM.Tenants {
-		fmt.Fprintf(&b, "# a tenant: %s\n", scalar(t.ID))
-	}
-	for i := range c.Windows.Processors {
-		fmt.Fprintf(&b, "# a processor: %s\n", scalar(c.Windows.Processors[i].Name))
-	}
-	for _, h := range c.CRM.Handlers {
-		fmt.Fprintf(&b, "# a handler: %s, for %s\n", scalar(h.Name), scalar(strings.Join(h.Types, ", ")))
-	}
-	_, err := io.WriteString(w, b.String())
 	return err
 }
 

@@ -171,57 +171,57 @@ func (w *Windows) Schemas() (events, mentions *search.Schema, err error) {
 
 // WindowsProcessor is one thing that is done with records: exactly one of the groups.
 type WindowsProcessor struct {
-	Name    string `yaml:"name"`     // in metrics and logs; empty: what it does
-	Kind    string `yaml:"kind"`     // event or mention; empty: both
-	OnError string `yaml:"on_error"` // pass, retry or dead; empty: pass
+	Name    string `yaml:"name" help:"in metrics and logs; empty: what it does"`
+	Kind    string `yaml:"kind" help:"event or mention; empty: both"`
+	OnError string `yaml:"on_error" help:"pass, retry or dead; empty: pass"`
 
-	Filter    *WindowsFilter    `yaml:"filter"`
-	Validate  []process.Rule    `yaml:"validate"`
-	Map       []process.Value   `yaml:"map"`
-	Geo       *WindowsGeo       `yaml:"geo"`
-	Dedup     *WindowsDedup     `yaml:"dedup"`
-	Aggregate *WindowsAggregate `yaml:"aggregate"`
-	HTTP      *WindowsHTTP      `yaml:"http"`
+	Filter    *WindowsFilter    `yaml:"filter" help:"keeps some of the records"`
+	Validate  []process.Rule    `yaml:"validate" help:"rules for valid records; what breaks one is a dead letter"`
+	Map       []process.Value   `yaml:"map" help:"values that are added"`
+	Geo       *WindowsGeo       `yaml:"geo" help:"takes places away that are on no globe"`
+	Dedup     *WindowsDedup     `yaml:"dedup" help:"skips records that are the same as one before"`
+	Aggregate *WindowsAggregate `yaml:"aggregate" help:"counts records in groups"`
+	HTTP      *WindowsHTTP      `yaml:"http" help:"asks a service about records"`
 }
 
 // WindowsFilter keeps the records for which an expression is true.
 type WindowsFilter struct {
-	Keep   string `yaml:"keep"`
-	Reason string `yaml:"reason"` // of those that are skipped; empty: filtered
+	Keep   string `yaml:"keep" help:"expression that is true for the records to keep"`
+	Reason string `yaml:"reason" help:"of those that are skipped; empty: filtered"`
 }
 
 // WindowsGeo takes places away that are on no globe.
 type WindowsGeo struct {
-	Zero  bool   `yaml:"zero"`  // 0/0 is no place either
-	Point string `yaml:"point"` // adds the first place that there is under this name; empty: not
+	Zero  bool   `yaml:"zero" help:"0/0 is no place either"`
+	Point string `yaml:"point" help:"adds the first place that there is under this name; empty: not"`
 }
 
 // WindowsDedup skips records of a window that are the same as one before by some values.
 type WindowsDedup struct {
-	By  []string `yaml:"by"`
-	Max int      `yaml:"max"` // records remembered; 0: a million
-	Any bool     `yaml:"any"` // those of which all these values are null, too
+	By  []string `yaml:"by" help:"names of the values that are compared"`
+	Max int      `yaml:"max" help:"records remembered; 0: a million"`
+	Any bool     `yaml:"any" help:"those of which all these values are null, too"`
 }
 
 // WindowsAggregate counts the records of a window in groups.
 type WindowsAggregate struct {
-	By  []string `yaml:"by"`
-	Sum []string `yaml:"sum"`
-	Max int      `yaml:"max"` // groups; 0: 10,000
+	By  []string `yaml:"by" help:"names of the values that make groups; empty: one group"`
+	Sum []string `yaml:"sum" help:"names of numbers that are added up"`
+	Max int      `yaml:"max" help:"groups; 0: 10,000"`
 }
 
 // WindowsHTTP asks a service about records.
 type WindowsHTTP struct {
-	URL          string            `yaml:"url"`
-	Headers      map[string]string `yaml:"headers"`     // of every request
-	HeadersEnv   map[string]string `yaml:"headers_env"` // the same, whose values are in variables, or NAME_FILE
-	Fields       []string          `yaml:"fields"`      // names of values that are sent; empty: all
-	Items        int               `yaml:"items"`       // records in a request; 0: 100
-	Parallel     int               `yaml:"parallel"`    // requests at once; 0: 1
-	Timeout      time.Duration     `yaml:"timeout"`     // 0: 10s
-	Retries      int               `yaml:"retries"`     // after the first, half a second apart and more
-	AllowPrivate []string          `yaml:"allowPrivate"`
-	AllowHTTP    bool              `yaml:"allowHttp"`
+	URL          string            `yaml:"url" help:"its address: https, or http where allowHttp is set"`
+	Headers      map[string]string `yaml:"headers" help:"of every request"`
+	HeadersEnv   map[string]string `yaml:"headers_env" help:"the same, whose values are in variables, or NAME_FILE"`
+	Fields       []string          `yaml:"fields" help:"names of values that are sent; empty: all"`
+	Items        int               `yaml:"items" help:"records in a request; 0: 100"`
+	Parallel     int               `yaml:"parallel" help:"requests at once; 0: 1"`
+	Timeout      time.Duration     `yaml:"timeout" help:"0: 10s"`
+	Retries      int               `yaml:"retries" help:"after the first, half a second apart and more"`
+	AllowPrivate []string          `yaml:"allowPrivate" help:"networks that may be reached though they are private, e.g. 10.1.0.0/16"`
+	AllowHTTP    bool              `yaml:"allowHttp" help:"it may be reached unencrypted"`
 }
 
 // Of is the kind of records that it is shown; zero: all.

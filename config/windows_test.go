@@ -1,6 +1,8 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +86,20 @@ func TestWhatIsWrongWithWindowsIsSaidToWhoRunsThem(t *testing.T) {
 		{"windows: {processors: [{http: {url: 'https://x', headers_env: {A: NOT_SET}}}]}", "", "", "neither NOT_SET nor NOT_SET_FILE"},
 		{"windows: {processors: [{http: {url: 'https://x', allowPrivate: [ten]}}]}", "", "", "no network"},
 		{"windows: {processors: [{http: {url: 'http://x'}}]}", "", "", "http"},
+		{"windows: {processors: [{filter: {reason: r}}]}", "", "", "tidemill.yaml:1: windows.processors: number 1: filter.keep: want an expression"},
+		{"windows: {processors: [{validate: []}]}", "", "", "validate: want a list of rules"},
+		{"windows: {processors: [{validate: [{must: 'true'}, {why: w}]}]}", "", "", "validate[1].must: want an expression"},
+		{"windows: {processors: [{map: [{from: x}]}]}", "", "", "map[0].name: want the name"},
+		{"windows: {processors: [{map: [{name: x}]}]}", "", "", "map[0].from: want an expression"},
+		{"windows: {processors: [{dedup: {by: [globalEventId]}}]}", "", "", "kind: want event or mention"},
+		{"windows: {processors: [{kind: event, dedup: {}}]}", "", "", "dedup.by: want a list of names"},
+		{"windows: {processors: [{kind: event, dedup: {by: [nothing]}}]}", "", "", "dedup: dedup: nothing: no value of events is called so"},
+		{"windows: {processors: [{aggregate: {by: [day]}}]}", "", "", "kind: want event or mention"},
+		{"windows: {processors: [{kind: event, aggregate: {max: -1}}]}", "", "", "aggregate.max: want a whole number"},
+		{"windows: {processors: [{http: {url: service}}]}", "", "", "http.url: want the address of a service"},
+		{"windows: {processors: [{http: {url: 'https://x', parallel: 65}}]}", "", "", "http.parallel: want 0 to 64"},
+		{"windows: {processors: [{http: {url: 'https://x', retries: 101}}]}", "", "", "http.retries: want 0 to 100"},
+		{"windows: {processors: [{http: {url: 'https://x', timeout: -1s}}]}", "", "", "http.timeout: want a duration"},
 	} {
 		l := loadWindows(t, c.text, map[string]string{c.variable: c.value})
 		if err := l.CheckWindows(); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -138,7 +154,35 @@ func TestTheProcessorsOfTheReferenceCanBeUsed(t *testing.T) {
 		t.Error(err)
 	}
 	var b strings.Builder
-	if err := WriteReference(&b); err != nil || !strings.HasSuffix(b.String(), windowsLists) {
+	if err := WriteReference(&b); err != nil || !strings.Contains(b.String(), windowsLists) {
 		t.Errorf("the list is not at the end of the group: %v", err)
+	}
+}
+
+// What has another form than a setting of a processor is said with its line, its name and the form
+// that is wanted, before anything is made of it.
+func TestFormsOfProcessors(t *testing.T) {
+	for text, want := range map[string]string{
+		"processors: filter":                                                  `2: windows.processors: want a list of groups of settings: [{name: …,`,
+		"processors:\n    - filter: numMentions > 1":                          `3: windows.processors[0].filter: want a group of settings: {keep: …, reason: …}`,
+		"processors:\n    - geo: {}\n    - fliter: {keep: 'true'}":            `4: there is no setting windows.processors[1].fliter; did you mean filter?`,
+		"processors:\n    - filter:\n        kepe: 'true'":                    `4: there is no setting windows.processors[0].filter.kepe; did you mean keep?`,
+		"processors:\n    - validate: {must: 'true'}":                         `3: windows.processors[0].validate: want a list of groups of settings: [{must: …, why: …}]`,
+		"processors:\n    - validate:\n        - must: 'true'\n        - [a]": `5: windows.processors[0].validate[1]: want a group of settings: {must: …, why: …}`,
+		"processors:\n    - dedup: {by: globalEventId}":                       `3: windows.processors[0].dedup.by: want a list: [text, …]`,
+		"processors:\n    - dedup: {by: [x], max: many}":                      `3: windows.processors[0].dedup.max: want a whole number`,
+		"processors:\n    - geo: {zero: perhaps}":                             `3: windows.processors[0].geo.zero: want true or false`,
+		"processors:\n    - http: {url: x, timeout: soon}":                    `3: windows.processors[0].http.timeout: want a duration such as 10s, 24h or 7d`,
+		"processors:\n    - http: {url: x, headers: [a]}":                     `3: windows.processors[0].http.headers: want names with texts: {name: …}`,
+		"processors:\n    - {name: [a], geo: {}}":                             `3: windows.processors[0].name: want a text`,
+		"processors:\n    - {nonsense: 1}":                                    `; there are name, kind, on_error, filter, validate, map, geo, dedup, aggregate, http`,
+	} {
+		file := filepath.Join(t.TempDir(), "tidemill.yaml")
+		if err := os.WriteFile(file, []byte("windows:\n  "+text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(Layers{File: file}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n%v\nwant %s", text, err, want)
+		}
 	}
 }

@@ -112,7 +112,7 @@ func (c *Loaded) WindowsSteps(now func() time.Time) (steps []process.Step, _ err
 			}
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("windows.processors: number %d: %w", i+1, err))
+			errs = append(errs, fmt.Errorf("%s: number %d: %w", c.element("windows.processors", i), i+1, err))
 		}
 		steps = append(steps, step)
 	}
@@ -121,37 +121,90 @@ func (c *Loaded) WindowsSteps(now func() time.Time) (steps []process.Step, _ err
 
 func (c *Loaded) windowsStep(p *WindowsProcessor, now func() time.Time) (s process.Step, err error) {
 	if s.Kind, err = p.Of(); err != nil {
-		return s, err
+		return s, fmt.Errorf("kind: %q: want event or mention, or leave it out for both", p.Kind)
 	}
 	if s.OnError, err = process.ParseOnError(p.OnError); err != nil {
-		return s, err
+		return s, fmt.Errorf("on_error: %q: want pass, retry or dead", p.OnError)
 	}
 	var made []func() (process.Processor, error)
-	add := func(there bool, make func() (process.Processor, error)) {
+	add := func(there bool, setting string, check func() error, make func() (process.Processor, error)) {
 		if there {
-			made = append(made, make)
+			made = append(made, func() (process.Processor, error) {
+				if err := check(); err != nil {
+					return nil, err
+				}
+				step, err := make()
+				if err != nil {
+					err = fmt.Errorf("%s: %w", setting, err)
+				}
+				return step, err
+			})
 		}
 	}
-	add(p.Filter != nil, func() (process.Processor, error) {
+	add(p.Filter != nil, "filter.keep", func() error {
+		return wanted(p.Filter.Keep != "", "filter.keep", "an expression that is true for the records to keep, such as numMentions > 1")
+	}, func() (process.Processor, error) {
 		return process.Filter{ID: p.Name, Keep: p.Filter.Keep, Reason: p.Filter.Reason}.New()
 	})
-	add(p.Validate != nil, process.Validate{ID: p.Name, Rules: p.Validate}.New)
-	add(p.Map != nil, process.Map{ID: p.Name, Values: p.Map}.New)
-	add(p.Geo != nil, func() (process.Processor, error) {
+	add(p.Validate != nil, "validate", func() error { return p.checkValidate() }, process.Validate{ID: p.Name, Rules: p.Validate}.New)
+	add(p.Map != nil, "map", func() error { return p.checkMap() }, process.Map{ID: p.Name, Values: p.Map}.New)
+	add(p.Geo != nil, "geo", func() error { return nil }, func() (process.Processor, error) {
 		return process.Geo{ID: p.Name, Zero: p.Geo.Zero, Point: p.Geo.Point}.New()
 	})
-	add(p.Dedup != nil, func() (process.Processor, error) {
+	add(p.Dedup != nil, "dedup", func() error {
+		return errors.Join(wanted(s.Kind != 0, "kind", "event or mention: dedup compares values of one kind of records"),
+			wanted(len(p.Dedup.By) > 0, "dedup.by", "a list of names of values, such as [globalEventId]"),
+			wanted(p.Dedup.Max >= 0, "dedup.max", "a whole number of records, 0 for a million"))
+	}, func() (process.Processor, error) {
 		return process.Dedup{ID: p.Name, Of: s.Kind, By: p.Dedup.By, Max: p.Dedup.Max, Any: p.Dedup.Any}.New()
 	})
-	add(p.Aggregate != nil, func() (process.Processor, error) {
+	add(p.Aggregate != nil, "aggregate", func() error {
+		return errors.Join(wanted(s.Kind != 0, "kind", "event or mention: aggregate counts one kind of records"),
+			wanted(p.Aggregate.Max >= 0, "aggregate.max", "a whole number of groups, 0 for 10000"))
+	}, func() (process.Processor, error) {
 		return process.Aggregate{ID: p.Name, Of: s.Kind, By: p.Aggregate.By, Sum: p.Aggregate.Sum, Max: p.Aggregate.Max}.New()
 	})
-	add(p.HTTP != nil, func() (process.Processor, error) { return c.windowsHTTP(p, now) })
+	add(p.HTTP != nil, "http", func() error { return p.HTTP.check() }, func() (process.Processor, error) { return c.windowsHTTP(p, now) })
 	if len(made) != 1 {
 		return s, errors.New("say what it does: exactly one of filter, validate, map, geo, dedup, aggregate and http")
 	}
 	s.Processor, err = made[0]()
 	return s, err
+}
+
+// wanted is the error of a setting that is not as it has to be.
+func wanted(good bool, setting, form string) error {
+	if good {
+		return nil
+	}
+	return fmt.Errorf("%s: want %s", setting, form)
+}
+
+func (p *WindowsProcessor) checkValidate() error {
+	errs := []error{wanted(len(p.Validate) > 0, "validate", "a list of rules, such as [{must: 'numMentions > 0', why: nobody mentions it}]")}
+	for i, r := range p.Validate {
+		errs = append(errs, wanted(r.Must != "", fmt.Sprintf("validate[%d].must", i), "an expression that is true for valid records, such as numMentions > 0"))
+	}
+	return errors.Join(errs...)
+}
+
+func (p *WindowsProcessor) checkMap() error {
+	errs := []error{wanted(len(p.Map) > 0, "map", "a list of values, such as [{name: source, from: '\"gdelt\"'}]")}
+	for i, v := range p.Map {
+		errs = append(errs, wanted(v.Name != "", fmt.Sprintf("map[%d].name", i), "the name of the value that is made"),
+			wanted(v.From != "", fmt.Sprintf("map[%d].from", i), "an expression, or the name of a value"))
+	}
+	return errors.Join(errs...)
+}
+
+func (h *WindowsHTTP) check() error {
+	u, err := url.Parse(h.URL)
+	return errors.Join(
+		wanted(err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http"), "http.url", "the address of a service, such as https://service.example/v1"),
+		wanted(h.Items >= 0, "http.items", "a whole number of records, 0 for 100"),
+		wanted(h.Parallel >= 0 && h.Parallel <= 64, "http.parallel", "0 to 64 requests at once"),
+		wanted(h.Timeout >= 0, "http.timeout", "a duration such as 10s, 0 for 10s"),
+		wanted(h.Retries >= 0 && h.Retries <= 100, "http.retries", "0 to 100"))
 }
 
 func (c *Loaded) windowsHTTP(p *WindowsProcessor, now func() time.Time) (process.Processor, error) {
@@ -170,9 +223,6 @@ func (c *Loaded) windowsHTTP(p *WindowsProcessor, now func() time.Time) (process
 			return nil, fmt.Errorf("headers_env: neither %s nor %s_FILE is set", variable, variable)
 		}
 		header[name] = s
-	}
-	if h.Retries < 0 || h.Retries > 100 {
-		return nil, fmt.Errorf("retries: %d: want 0 to 100", h.Retries)
 	}
 	guard, err := httpguard.New(httpguard.Options{Allow: allow, Plain: h.AllowHTTP, Connections: cmp.Or(h.Parallel, 1) * c.Windows.AtOnce})
 	if err != nil {

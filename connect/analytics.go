@@ -16,6 +16,7 @@ import (
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/analytics/enrich"
+	"github.com/tidemill/tidemill/systems/analytics/event"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
@@ -70,7 +71,7 @@ func (i *Instance) analytics(ctx context.Context, api *admin.Parts) (http.Handle
 			Locks: b.locks, Projects: b.projects, Agent: agents.Parse, Country: geo.Country,
 			Overflow: overflow, Circuit: b.circuit, Damaged: damaged},
 		analytics.Options{Batch: batch, Age: age, Lanes: c.Lanes, InFlight: c.Backpressure + batch*c.Lanes,
-			Handouts: c.Handouts, Replay: c.ReplayEvery, ReplayBatch: c.ReplayBatch, Log: o.Log, Now: o.Now, Observe: i.stages.observe})
+			Handouts: c.Handouts, MergeIdentified: analytics.MergeIdentified(c.Identified), Replay: c.ReplayEvery, ReplayBatch: c.ReplayBatch, Log: o.Log, Now: o.Now, Observe: i.stages.observe})
 	if err != nil {
 		return nil, err
 	}
@@ -90,16 +91,18 @@ func (i *Instance) analytics(ctx context.Context, api *admin.Parts) (http.Handle
 	}
 	door, err := ingest.New(ingest.Options{
 		Intake: b.intake, Meter: b.meter, Projects: b.projects, Queue: analytics.Name, Route: func(p uuid.UUID) string { return own[p] }, TrustProxy: proxies, RateStatus: c.RateStatus,
+		CloudEventsID: c.CloudEventsID, Scripts: c.Scripts,
 		Limits: ingest.Limits{PostHog: int(i.config.HTTP.MaxBody), Body: i.config.HTTP.BodyTimeout, Rate: c.RateLimit, Quota: c.Quota},
 		Warn: func(_ context.Context, p uuid.UUID, typ, event, distinct, reason string) {
 			sys.Warnings.Add(warehouse.Warning{Project: p, Type: typ, Event: event, Distinct: distinct, Reason: reason, At: o.Now()})
 		},
+		Clock: event.Clock{Behind: c.ClockBehind, Ahead: c.ClockAhead},
 		Ready: i.takes, Now: o.Now, Log: o.Log, Registerer: i.metrics,
 	})
 	if err != nil {
 		return nil, err
 	}
-	api.Systems = append(api.Systems, admin.System{Name: sys.Name, Pipelines: sys.Pipelines, Books: books, Audit: func(ctx context.Context) (any, bool, error) {
+	api.Systems = append(api.Systems, admin.System{Name: sys.Name, Pipelines: sys.Pipelines, Books: books, Decodes: sys.Decodes, Audit: func(ctx context.Context) (any, bool, error) {
 		a, err := sys.Audit(ctx)
 		return a, a.Balanced, err
 	}})
@@ -107,7 +110,7 @@ func (i *Instance) analytics(ctx context.Context, api *admin.Parts) (http.Handle
 	if b.queues != nil && i.config.Redis.URL == "" && i.config.Kafka.Brokers == "" {
 		api.Queues = b.queues
 	}
-	api.Send = sendNative(door.Accept)
+	api.Send = sendNative(door)
 	i.checks = append(i.checks, b.inspect...)
 	i.checks = append(i.checks, func(ctx context.Context) []preflight.Finding {
 		var fs []preflight.Finding

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/serve"
 	"github.com/tidemill/tidemill/serve/admin"
@@ -25,9 +26,11 @@ type bridgeEnds struct {
 	source  source
 	letters deadletter.Store            // nil: the dead are on their topic alone
 	prefix  string                      // of every topic
-	healthy func(context.Context) error // asks the servers, each within its time
-	count   bridgeCounts
-	door    http.Handler // takes entries in; nil: producers write into the stream themselves
+	healthy func(context.Context) error // asks the servers, each within its time; of kind validation: it cannot work as it is set up
+	// isStream asks Redis whether the stream's key is one; nil where it is not in Redis.
+	isStream func(context.Context) error
+	count    bridgeCounts
+	door     http.Handler // takes entries in; nil: producers write into the stream themselves
 }
 
 // bridgeCounts are what the source reports.
@@ -67,7 +70,12 @@ func (i *Instance) bridge(ctx context.Context, a *admin.Parts) error {
 	i.engines.Add(b.System.Pipelines, nil)
 	i.metrics.MustRegister(i.bridgeMetrics(b, ends))
 	a.Systems = append(a.Systems, admin.System{Name: bridge.Name, Pipelines: b.System.Pipelines, Whole: b.System,
-		Books: map[string]tidemill.Bookkeeper{bridge.Name: ends.source}, Audit: auditOf(bridge.Name, ends.source)})
+		Books: map[string]tidemill.Bookkeeper{bridge.Name: ends.source}, Audit: auditOf(bridge.Name, ends.source),
+		Notes: func() []string { return bridgeNotes(b) }})
+	if c.MQTT.AckTopic() != "" {
+		topic := bridge.JoinTopic(ends.prefix, c.MQTT.AckTopic())
+		i.checks = append(i.checks, func(context.Context) []preflight.Finding { return []preflight.Finding{checkAcks(b, topic)} })
+	}
 	if a.Letters == nil {
 		a.Letters = ends.letters
 	}
@@ -101,6 +109,7 @@ func (i *Instance) bridgeOptions(prefix string) bridge.Options {
 		o.Ahead = aheadOf * o.Workers * o.Batch
 		o.Buffer = min(o.Buffer, 2*o.Ahead)
 	}
+	o.AwaitsRoom = c.Embedded()
 	if c.Embedded() && !given("pipeline.drop_policy") { // what is dropped would come again only when its lease has ended
 		o.Drop, o.Threshold = flow.DropNone, 1
 	}
@@ -220,6 +229,7 @@ func (i *Instance) port(port int, setting string, h http.Handler, l serve.Limits
 		return err
 	}
 	i.ports = append(i.ports, server)
+	i.options.Log.Info("listening", "address", server.Addr(), "setting", setting)
 	return nil
 }
 

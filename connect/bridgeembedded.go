@@ -8,6 +8,7 @@ import (
 	"github.com/tidemill/tidemill/internal/mqttbroker"
 	"github.com/tidemill/tidemill/serve/entries"
 	"github.com/tidemill/tidemill/sink/mqttsink"
+	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/bridge"
 )
 
@@ -48,11 +49,7 @@ func (i *Instance) bridgeEmbedded(ctx context.Context, e *bridgeEnds) error {
 		}
 		e.Acks = mqttsink.NewAcks(listeners[0], bridge.JoinTopic(prefix, c.MQTT.AckTopic()), c.MQTT.QoS)
 	}
-	opened, err := b.open(ctx, bridge.Name)
-	if err != nil {
-		return err
-	}
-	e.source, e.prefix = opened.(source), prefix
+	e.source, e.prefix = b.queues.Open(bridge.Name, queue.Options{Lease: c.Redis.ClaimMinIdle}).(source), prefix
 	e.letters, e.Keep, e.Replay = b.letters, b.letters, b.letters.Open(bridge.Name)
 	e.healthy = func(ctx context.Context) error {
 		_, err := e.source.Books(ctx)

@@ -22,6 +22,10 @@ type Listening struct {
 	Topics []string // filters; none: what the bridge publishes to
 	Ack    bool     // acknowledge every message
 	Log    *slog.Logger
+
+	// Ready is called once the broker has confirmed the topics: what is published from then on
+	// arrives. Nil: nobody asks.
+	Ready func(topics []string)
 }
 
 // ErrEnough is what the reader of Listen returns when it wants no more.
@@ -61,6 +65,9 @@ func Listen(ctx context.Context, c *config.Loaded, l Listening, each func(topic 
 	}
 	if err := reader.Subscribe(ctx, subs...); err != nil {
 		return err
+	}
+	if l.Ready != nil {
+		l.Ready(topics)
 	}
 	acks := bridge.JoinTopic(prefix, c.Bridge.MQTT.AckTopic())
 	into := make([]mqttconn.Delivery, 256)

@@ -37,10 +37,19 @@ func (i *Instance) bridgeOnServers(ctx context.Context, e *bridgeEnds) error {
 	if err := i.judge(ctx, []func(context.Context) []preflight.Finding{func(ctx context.Context) []preflight.Finding { return redisconn.Inspect(ctx, client) }}); err != nil {
 		return err
 	}
+	checking, cancel := context.WithTimeout(ctx, c.Health.RedisTimeout)
+	err = e.isStream(checking)
+	cancel()
+	if tidemill.KindOf(err) == tidemill.Validation { // other errors are waited out
+		return fmt.Errorf("bridge.redis.stream (REDIS_STREAM): %w", err)
+	}
 	e.healthy = func(ctx context.Context) error {
 		asking, cancel := context.WithTimeout(ctx, c.Health.RedisTimeout)
-		err := redisconn.Ping(asking, client)
+		err := e.isStream(asking)
 		cancel()
+		if err != nil {
+			err = fmt.Errorf("ask Redis: %w", err)
+		}
 		waiting, cancel := context.WithTimeout(ctx, c.Health.MQTTTimeout)
 		defer cancel()
 		return errors.Join(err, anyUp(waiting, publishers))
@@ -87,7 +96,7 @@ func (i *Instance) bridgeRedis(ctx context.Context, e *bridgeEnds) (redisconn.Cl
 	if err != nil {
 		return nil, err
 	}
-	e.source = source
+	e.source, e.isStream = source, source.Check
 	e.Close = append(e.Close, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()

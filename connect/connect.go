@@ -25,6 +25,7 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/serve"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/ingest"
 	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/serve/probe"
 	"github.com/tidemill/tidemill/state/project"
@@ -55,17 +56,18 @@ type Instance struct {
 
 	config   *config.Loaded
 	options  Options
-	db       *sqlitedb.DB     // nil: every role is on a server
-	file     *backends        // the roles on db
-	projects project.Projects // nil: no system that runs has any
-	mux      *http.ServeMux   // of the common listener
-	entries  http.Handler     // takes entries of the embedded bridge; nil: there is none
-	events   http.Handler     // the door of delivery; nil: it does not run
-	business http.Handler     // the door of CRM; nil: it does not run
-	records  http.Handler     // the door of windows; nil: it does not run
-	healthz  http.Handler     // of delivery; nil: it does not run
-	probes   *probe.Probes    // of the embedded bridge, on the common listener; nil: none
-	ports    []*serve.Server  // further listeners
+	db       *sqlitedb.DB             // nil: every role is on a server
+	file     *backends                // the roles on db
+	projects project.Projects         // nil: no system that runs has any
+	mux      *http.ServeMux           // of the common listener
+	entries  http.Handler             // takes entries of the embedded bridge; nil: there is none
+	events   http.Handler             // the endpoint of delivery; nil: it does not run
+	business http.Handler             // the endpoint of CRM; nil: it does not run
+	records  http.Handler             // the endpoint of windows; nil: it does not run
+	healthz  http.Handler             // of delivery; nil: it does not run
+	operator func(*http.Request) bool // may see what the API shows
+	probes   *probe.Probes            // of the embedded bridge, on the common listener; nil: none
+	ports    []*serve.Server          // further listeners
 	checks   []func(context.Context) []preflight.Finding
 	metrics  *prometheus.Registry
 	engines  metrics.Engines // on metrics
@@ -77,6 +79,9 @@ type Instance struct {
 	loops    []flow.Loop
 	ready    readiness
 	close    []func() error // of what was opened, in that order
+
+	stopping context.Context // ends when a stop begins
+	stop     context.CancelFunc
 }
 
 // Open opens every backend that the configuration names and puts the systems together.
@@ -88,7 +93,7 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 		o.Now = time.Now
 	}
 	if len(o.Systems) == 0 {
-		o.Systems = Configured(&c.Config)
+		o.Systems = Configured(c)
 	}
 	for _, name := range o.Systems {
 		if !slices.Contains(Systems(), name) {
@@ -101,10 +106,11 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 			err = errors.Join(err, i.Close())
 		}
 	}()
+	i.stopping, i.stop = context.WithCancel(context.WithoutCancel(ctx))
 	i.metrics.MustRegister(&i.engines)
 	i.stages = newStageMetrics(i.metrics)
 	i.mux = http.NewServeMux()
-	api := &admin.Parts{Version: o.Version, Started: i.started, Key: i.config.Admin.Key, Config: i.config, Doctor: i.doctor, Log: o.Log}
+	api := &admin.Parts{Version: o.Version, Started: i.started, Key: i.config.Admin.Key, Config: i.config, Doctor: i.doctor, Log: o.Log, Stopping: i.stopping}
 	var door http.Handler
 	if i.runs(analytics.Name) {
 		if door, err = i.analytics(ctx, api); err != nil {
@@ -135,20 +141,25 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 	return i, nil
 }
 
-// Configured are the systems that run where none is named.
-func Configured(c *config.Config) []string {
-	names := []string{analytics.Name}
-	if !c.Bridge.Embedded() {
-		names = append(names, bridge.Name)
+// Configured are the systems that run where none is named: those that something configures, and
+// analytics where nothing configures any. What configures one is said in docs/operations.md.
+func Configured(c *config.Loaded) (names []string) {
+	for _, s := range []struct {
+		name string
+		is   bool
+	}{
+		{analytics.Name, c.AnalyticsConfigured()},
+		{bridge.Name, !c.Bridge.Embedded()},
+		{delivery.Name, c.Delivery.Configured()},
+		{crm.Name, c.CRM.Configured()},
+		{windows.Name, c.Windows.Configured()},
+	} {
+		if s.is {
+			names = append(names, s.name)
+		}
 	}
-	if c.Delivery.Configured() {
-		names = append(names, delivery.Name)
-	}
-	if c.CRM.Configured() {
-		names = append(names, crm.Name)
-	}
-	if c.Windows.Configured() {
-		names = append(names, windows.Name)
+	if len(names) == 0 {
+		return []string{analytics.Name}
 	}
 	return names
 }
@@ -164,6 +175,21 @@ func (i *Instance) ensureProjects(ctx context.Context, all project.Projects) err
 		}
 	}
 	return nil
+}
+
+// HasProjects says whether any system that runs has projects.
+func (i *Instance) HasProjects() bool { return i.projects != nil }
+
+// ProjectNames are the names of the projects; none where nothing that runs has any.
+func (i *Instance) ProjectNames(ctx context.Context) (names []string, err error) {
+	if i.projects == nil {
+		return nil, nil
+	}
+	all, err := i.projects.List(ctx)
+	for _, p := range all {
+		names = append(names, p.Name)
+	}
+	return names, err
 }
 
 // FirstProject makes a project with a random key where there is none at all. Nobody can
@@ -238,6 +264,7 @@ func (i *Instance) Run(ctx context.Context, server *serve.Server, ready func()) 
 	case <-serving.Done(): // told to stop while something waited for its server
 	}
 	i.ready.set(false)
+	i.stop()
 	door.Wait()
 	stop()
 	g.Wait()
@@ -250,6 +277,7 @@ const serverGrace = 10 * time.Second
 
 // Close closes the backends, the last one opened first. Closing again does nothing.
 func (i *Instance) Close() error {
+	i.stop()
 	var errs []error
 	for _, p := range i.ports { // those that were never run
 		errs = append(errs, p.Close())
@@ -263,9 +291,9 @@ func (i *Instance) Close() error {
 }
 
 // sendNative takes events that an operator sends: no key, the native format.
-func sendNative(accept func(ctx context.Context, p uuid.UUID, events [][]byte) (int, []string, error)) func(context.Context, uuid.UUID, [][]byte) (admin.Sent, error) {
+func sendNative(door *ingest.Handler) func(context.Context, uuid.UUID, [][]byte) (admin.Sent, error) {
 	return func(ctx context.Context, p uuid.UUID, events [][]byte) (admin.Sent, error) {
-		n, refused, err := accept(ctx, p, events)
-		return admin.Sent{Accepted: n, Refused: len(refused), Reasons: refused}, err
+		t, err := door.Accept(ctx, p, events)
+		return admin.Sent{Accepted: t.Accepted, Duplicates: t.Known, Refused: len(t.Refused), Reasons: t.Refused}, err
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
@@ -102,7 +103,7 @@ func (i *Instance) crm(ctx context.Context, api *admin.Parts) error {
 	i.metrics.MustRegister(numbers)
 	i.checks = append(i.checks, stores.inspect...)
 	i.checks = append(i.checks, func(ctx context.Context) []preflight.Finding { return i.crmFindings(ctx, sys, stores) })
-	api.Systems = append(api.Systems, admin.System{Name: sys.Name, Pipelines: sys.Pipelines, Books: books, Audit: func(ctx context.Context) (any, bool, error) {
+	api.Systems = append(api.Systems, admin.System{Name: sys.Name, Pipelines: sys.Pipelines, Books: books, Decodes: sys.Decodes, Audit: func(ctx context.Context) (any, bool, error) {
 		a, err := sys.Audit(ctx)
 		if err != nil {
 			return nil, false, err
@@ -257,6 +258,7 @@ func (i *Instance) crmFromBullMQ(ctx context.Context, s *crmStores) error {
 	}
 	reports, log := i.sourceReports(), i.options.Log
 	source, err := bullmqsource.New(client, bullmqsource.Options{Queue: c.Queue, Prefix: c.Prefix, Lease: i.config.CRM.Lease, Letters: true,
+		Metrics: int(c.Metrics / time.Minute), Concurrency: i.config.CRM.Workers, Ahead: ahead(s.queues),
 		KeepCompleted: &bullmqsource.Keep{Count: boundOf(i.config.CRM.KeptCompleted)}, KeepFailed: &bullmqsource.Keep{Count: boundOf(i.config.CRM.KeptFailed)},
 		Report: func(r bullmqsource.Report) {
 			reports.WithLabelValues(crmIntake, string(r.What)).Add(float64(max(r.Count, 1)))
@@ -265,9 +267,17 @@ func (i *Instance) crmFromBullMQ(ctx context.Context, s *crmStores) error {
 	if err != nil {
 		return err
 	}
-	s.intakes = append(s.intakes, crm.Intake{Name: crmIntake, Source: source})
+	s.intakes = append(s.intakes, crm.Intake{Name: crmIntake, Source: source, Reopened: bullmqsource.Retried})
 	i.Uses = append(i.Uses, fmt.Sprintf("BullMQ: %s, queue %s", c.URL, c.Queue))
 	return nil
+}
+
+// ahead is how many events of CRM wait or are being handled.
+func ahead(q queue.Desk) func(context.Context) (int, error) {
+	return func(ctx context.Context) (int, error) {
+		n, err := q.Stats(ctx, crm.Queue)
+		return int(n.Waiting + n.Leased), err
+	}
 }
 
 // crmHandlers are those of the configuration.

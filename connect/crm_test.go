@@ -106,7 +106,7 @@ func testCRM(t *testing.T, vars map[string]string) {
 // replays asks for what was taken since then to be handled once more.
 func (w *crmWorld) replays(since time.Time) {
 	w.t.Helper()
-	request := fmt.Sprintf(`{"id":"again","from":%q,"to":%q,"tenant":"club"}`, since.Format(time.RFC3339Nano), time.Now().Add(time.Second).Format(time.RFC3339Nano))
+	request := fmt.Sprintf(`{"id":"again","since":%q,"until":%q,"tenant":"club"}`, since.Format(time.RFC3339Nano), time.Now().Add(time.Second).Format(time.RFC3339Nano))
 	code, body := w.ask("POST", "/api/v1/crm/replays", "", request)
 	if code != http.StatusCreated {
 		w.t.Fatalf("replay: %d %s", code, body)

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -52,17 +53,45 @@ func TestTheFirstMinutesOfCRM(t *testing.T) {
 	}
 }
 
-func TestCRMRunsWhereItIsConfigured(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "tidemill.yaml")
-	if err := os.WriteFile(file, []byte("crm:\n  tenants:\n    - {id: club}\n"), 0o600); err != nil {
+func TestWhatIsConfiguredRuns(t *testing.T) {
+	var reference bytes.Buffer
+	if err := config.WriteReference(&reference); err != nil {
 		t.Fatal(err)
 	}
-	c, err := config.Load(config.Layers{File: file})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if names := strings.Join(Configured(&c.Config), " "); names != "analytics crm" {
-		t.Errorf("systems %s", names)
+	for _, c := range []struct{ name, file, env, want string }{
+		{"nothing", "", "", "analytics"},
+		{"what init writes", reference.String(), "", "analytics"},
+		{"what init writes, with a tenant", strings.Replace(reference.String(), "  #tenants:\n  #  - id: club-7", "  tenants:\n    - id: club-7\n  #", 1), "", "crm"},
+		{"what all have", "data: d\npostgres: {url: postgres://x/y}", "", "analytics"},
+		{"a tenant", "crm:\n  tenants:\n    - {id: club}\n", "", "crm"},
+		{"a site", "delivery:\n  sites:\n    - {id: shop, public: true}\n", "", "delivery"},
+		{"a site and a server", "redis: {url: redis://x:1}\ndelivery:\n  sites:\n    - {id: shop, public: true}\n", "", "delivery"},
+		{"a site and a project", "projects: [{name: shop, key: k-0123456789}]\ndelivery:\n  sites:\n    - {id: shop, public: true}\n", "", "analytics delivery"},
+		{"a site and a setting of analytics", "analytics: {lanes: 3}\ndelivery:\n  sites:\n    - {id: shop, public: true}\n", "", "analytics delivery"},
+		{"a ClickHouse beside a tenant", "clickhouse: {url: http://x:1}\ncrm:\n  tenants:\n    - {id: club}\n", "", "analytics crm"},
+		{"windows, and the Kafka of them", "kafka: {brokers: x:1}\nwindows: {window: 2m}\n", "", "windows"},
+		{"a bridge between servers", "", "REDIS_ADDRESSES=x:1", "bridge"},
+		{"a bridge and windows", "windows: {window: 2m}\n", "MQTT_BROKERS=tcp://x:1", "bridge windows"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "tidemill.yaml")
+			if err := os.WriteFile(file, []byte(c.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			name, value, _ := strings.Cut(c.env, "=")
+			l, err := config.Load(config.Layers{File: file, Getenv: func(k string) string {
+				if k == name {
+					return value
+				}
+				return ""
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(Configured(l), " "); got != c.want {
+				t.Errorf("%s run, want %s", got, c.want)
+			}
+		})
 	}
 }
 

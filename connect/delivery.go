@@ -68,24 +68,31 @@ func (i *Instance) delivery(ctx context.Context, api *admin.Parts) error {
 	sys, err := delivery.New(
 		delivery.Parts{Queues: stores.queues, Letters: stores.letters, Sent: stores.sent, Partners: c.Partners, Env: partner.Env{Secret: i.config.Secret}},
 		delivery.Options{Workers: c.Workers, Most: max(c.MaxWorkers, c.Workers), Lease: c.Lease, Keep: c.SentLife,
-			Kept: queue.Keep{Count: c.Kept, Age: c.KeptFor}, Tenants: c.Limits(), Absent: func(site string) bool { return !skip[site] },
+			Kept: queue.Keep{Count: c.Kept, Age: c.KeptFor}, Limit: c.QueueMax, Tenants: c.Limits(), Absent: func(site string) bool { return !skip[site] },
 			Log: o.Log, Now: o.Now, Observe: i.stages.observe})
 	if err != nil {
 		return err
 	}
-	if err := i.deliveryDoor(ctx, sys, stores); err != nil {
+	i.checks = append(i.checks, func(ctx context.Context) []preflight.Finding {
+		return checkPartners(ctx, sys, stores.queues, c.QueueMax)
+	})
+	door, err := i.deliveryDoor(ctx, sys, stores)
+	if err != nil {
 		return err
 	}
 	i.systems = append(i.systems, sys.System)
 	books := sys.Books()
 	i.engines.Add(sys.Pipelines, books)
 	i.metrics.MustRegister(metrics.NewDelivery(sys, stores.queues))
-	api.Systems = append(api.Systems, admin.System{Name: sys.Name, Pipelines: sys.Pipelines, Books: books, Audit: func(ctx context.Context) (any, bool, error) {
+	api.Systems = append(api.Systems, admin.System{Name: sys.Name, Pipelines: sys.Pipelines, Books: books, Decodes: sys.Decodes, Audit: func(ctx context.Context) (any, bool, error) {
 		a, err := sys.Audit(ctx)
 		return a, a.Balanced, err
 	}})
-	api.Queues, api.Delivery = stores.queues, sys
+	api.Queues, api.Delivery, api.SendDelivery = stores.queues, sys, door.Accept
 	api.AddLetters(delivery.Name, stores.letters)
+	if c.BullMQ.URL != "" {
+		return i.deliveryFromBullMQ(ctx, api, door, stores)
+	}
 	return nil
 }
 

@@ -67,6 +67,7 @@ delivery:
     - {when: 'event.eventType == "add_to_cart"', queue: high}
   partners:
     - {name: p, endpoint: %q, allowHttp: true, allowPrivate: [127.0.0.0/8], maxRetries: 0, auth: {type: bearer, credentials: PARTNER_TOKEN}}
+    - {name: carts, endpoint: "https://carts.example/", when: 'event.eventType == "add_to_basket"'}
 `, filepath.Join(t.TempDir(), "data"), p.URL+"/events")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -157,20 +158,34 @@ func deliver(t *testing.T, vars map[string]string) {
 
 	p.answers(http.StatusServiceUnavailable)
 	const third = "0190f3c2-0000-7000-8000-000000000003"
-	if code, answer := send(in, "/s2s/convert", "shop-key", "k5", fmt.Sprintf(viewed, third)); code != http.StatusAccepted || !strings.Contains(answer, `"name":"p"`) {
-		t.Errorf("a conversion: %d %s", code, answer)
+	if code, answer := send(in, "/s2s/convert", "shop-key", "k5", fmt.Sprintf(viewed, third)); code != http.StatusAccepted || !strings.Contains(answer, `"partners":[{"name":"p",`) || strings.Contains(answer, "carts") {
+		t.Errorf("a conversion names others than the partners that get it: %d %s", code, answer)
+	}
+	r := httptest.NewRequest(http.MethodPost, "http://localhost/s2s/convert", strings.NewReader(fmt.Sprintf(viewed, "0190f3c2-0000-7000-8000-000000000004")))
+	for name, value := range map[string]string{"Content-Type": "application/json", "X-API-Key": "shop-key", "X-Idempotency-Key": "k6", "Sec-GPC": "1"} {
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	if in.Handler.ServeHTTP(w, r); w.Code != http.StatusAccepted || !strings.Contains(w.Body.String(), `"partners":[]`) {
+		t.Errorf("a conversion that no partner may have: %d %s", w.Code, w.Body)
 	}
 	dead := func() string { return get(in, "/api/v1/dead").Body.String() }
 	until(t, "a dead letter", func() bool { return strings.Contains(dead(), third) })
 	if l := dead(); !strings.Contains(l, "503") || strings.Contains(l, "canary") {
 		t.Errorf("letter %s", l)
 	}
-	r := httptest.NewRequest("GET", "/v1/events/"+third, nil)
+	r = httptest.NewRequest("GET", "/v1/events/"+third, nil)
 	r.Header.Set("X-API-Key", "shop-key")
-	w := httptest.NewRecorder()
+	w = httptest.NewRecorder()
 	in.Handler.ServeHTTP(w, r)
 	if a := w.Body.String(); !strings.Contains(a, `"status":"dead"`) || strings.Contains(a, "503") {
 		t.Errorf("status for the site: %s", a)
+	}
+	edit := httptest.NewRequest("POST", "http://localhost/api/v1/dead/"+third+"%2Fp/edit", strings.NewReader(`{"eventType":`))
+	edit.RemoteAddr = "127.0.0.1:1"
+	w = httptest.NewRecorder()
+	if in.Handler.ServeHTTP(w, edit); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "a replay could not read the new payload") {
+		t.Errorf("an edit that no replay can read: %d %s", w.Code, w.Body)
 	}
 	p.answers(http.StatusOK)
 	replay := httptest.NewRequest("POST", "http://localhost/api/v1/dead/replay?all=true", nil)
@@ -194,5 +209,16 @@ func deliver(t *testing.T, vars map[string]string) {
 	})
 	if text := get(in, "/metrics").Body.String(); !strings.Contains(text, `tidemill_partner_circuit_open{partner="p"} 0`) || strings.Contains(text, "canary") {
 		t.Errorf("metrics:\n%s", text)
+	}
+	leave := httptest.NewRequest("POST", "http://localhost/api/v1/partners/p/open", nil)
+	leave.RemoteAddr = "127.0.0.1:1"
+	in.Handler.ServeHTTP(httptest.NewRecorder(), leave)
+	w = httptest.NewRecorder()
+	in.Handler.ServeHTTP(w, httptest.NewRequest("GET", "http://tidemill.example/healthz", nil)) // from elsewhere
+	if text := w.Body.String(); !strings.Contains(text, `"degraded"`) || strings.Contains(text, "partner p") {
+		t.Errorf("a stranger is told %s", text)
+	}
+	if text := get(in, "/healthz").Body.String(); !strings.Contains(text, `"partner p":"open"`) {
+		t.Errorf("an operator is told %s", text)
 	}
 }

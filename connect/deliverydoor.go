@@ -3,6 +3,7 @@ package connect
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -19,29 +20,29 @@ import (
 )
 
 // deliveryDoor makes the door of delivery.
-func (i *Instance) deliveryDoor(ctx context.Context, sys *delivery.System, d *deliveryStores) error {
+func (i *Instance) deliveryDoor(ctx context.Context, sys *delivery.System, d *deliveryStores) (*events.Handler, error) {
 	c, o := &i.config.Delivery, i.options
 	rules, err := event.New(event.Options{})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	class, err := i.classes()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	acceptor, err := accept.New(d.keys, d.queues, accept.Options{Stroke: d.stroke, Keep: c.KeyLife, Batch: c.LowFrom, Class: class,
 		Lease: c.Lease, Timeout: min(10*time.Second, c.Lease/2), // who dies holds up the same request no longer than any other work
 		Now: o.Now, Log: o.Log})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sites, err := i.sites(ctx, d)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	proxies, err := i.config.HTTP.Proxies()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	perMinute := c.PublicRate
 	if perMinute == 0 {
@@ -68,8 +69,12 @@ func (i *Instance) deliveryDoor(ctx context.Context, sys *delivery.System, d *de
 			}
 			return statusOf(e), nil
 		},
-		Partners: func(e *event.Event) (all []events.Partner) {
-			for _, name := range sys.May(e.Site) {
+		Partners: func(it *accept.Item, gpc bool) (all []events.Partner) {
+			names, err := sys.Matching(it.Event.Site, it.Event.ID, it.Raw, gpc)
+			if err != nil { // routing says so, and makes a dead letter
+				o.Log.Warn("the partners of a conversion cannot be named", "event", it.Event.ID, "error", err)
+			}
+			for _, name := range names {
 				all = append(all, events.Partner{Name: name, Status: "pending"})
 			}
 			return all
@@ -79,11 +84,11 @@ func (i *Instance) deliveryDoor(ctx context.Context, sys *delivery.System, d *de
 		TrustProxy: proxies, Now: o.Now, Log: o.Log, Registerer: i.metrics,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	i.events, i.healthz = door, door.Secured(i.deliveryHealth(sys, d))
 	sys.Loops = append(sys.Loops, flow.Loop{Name: "forget idempotency keys", Every: 10 * time.Second, Do: acceptor.Expire})
-	return nil
+	return door, nil
 }
 
 // classes are the rules that say which queue takes an event; nil: there are none.
@@ -179,7 +184,8 @@ func statusOf(e *delivery.EventStatus) eventStatus {
 }
 
 // deliveryHealth answers GET /healthz: healthy, degraded while a partner is left alone
-// or dead letters are full, unhealthy (503) where a queue cannot be asked.
+// a queue or dead letters are full, unhealthy (503) where a queue cannot be asked. Who the
+// partners are is for those who show the key of the API.
 func (i *Instance) deliveryHealth(sys *delivery.System, d *deliveryStores) http.Handler {
 	kind := "database"
 	if i.config.DeliveryRedis() != "" {
@@ -196,16 +202,30 @@ func (i *Instance) deliveryHealth(sys *delivery.System, d *deliveryStores) http.
 		}{"healthy", i.options.Now().UTC(), i.options.Version, map[string]string{kind: "ok", "queue": "ok"}}
 		status := http.StatusOK
 		away, err := sys.Away(ctx)
+		named := i.operator(r)
 		for name, circuit := range away {
 			answer.Status = "degraded"
-			answer.Checks["partner "+name] = circuit.String()
+			if answer.Checks["partners"] = "degraded"; named {
+				answer.Checks["partner "+name] = circuit.String()
+			}
 		}
 		for _, name := range sys.Full() {
 			answer.Status = "degraded"
-			answer.Checks["dead letters of "+name] = "full"
+			if answer.Checks["dead letters"] = "full"; named {
+				answer.Checks["dead letters of "+name] = "full"
+			}
 		}
-		if _, err2 := d.queues.Stats(ctx, delivery.High); err2 != nil {
+		if n := sys.Overfull(); n > 0 {
+			answer.Status = "degraded"
+			answer.Checks["partners' queues"] = fmt.Sprintf("%d full", n)
+		}
+		full, err2 := fullDoors(ctx, d.queues, i.config.Delivery.QueueMax)
+		if err2 != nil {
 			err = err2
+		}
+		if len(full) > 0 { // senders are told to come again
+			answer.Status = "degraded"
+			answer.Checks["queue"] = "full: " + strings.Join(full, ", ")
 		}
 		if err == nil {
 			err = i.takes()

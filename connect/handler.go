@@ -19,6 +19,7 @@ import (
 func (i *Instance) handle(parts *admin.Parts, door http.Handler) {
 	parts.Uses = i.Uses
 	api := admin.New(*parts)
+	i.operator = api.Admits
 	i.mux.Handle(admin.Prefix, api)
 	i.liveness(i.mux)
 	i.mux.Handle("GET /metrics", i.metricsHandler())

@@ -106,7 +106,7 @@ func (i *Instance) windowsOn(ctx context.Context, api *admin.Parts) error {
 	}
 	i.checks = append(i.checks, stores.inspect...)
 	i.checks = append(i.checks, func(ctx context.Context) []preflight.Finding { return i.windowsFindings(ctx, sys, stores) })
-	api.Systems = append(api.Systems, admin.System{Name: sys.Name, Pipelines: sys.Pipelines, Books: books, Audit: func(ctx context.Context) (any, bool, error) {
+	api.Systems = append(api.Systems, admin.System{Name: sys.Name, Pipelines: sys.Pipelines, Books: books, Decodes: sys.Decodes, Audit: func(ctx context.Context) (any, bool, error) {
 		a, err := sys.Audit(ctx)
 		if err != nil {
 			return nil, false, err

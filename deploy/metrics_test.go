@@ -17,6 +17,7 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/systems/analytics"
+	"github.com/tidemill/tidemill/systems/bridge"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/handler"
 	"github.com/tidemill/tidemill/systems/delivery"
@@ -52,7 +53,8 @@ func shown(t *testing.T) map[string][]string {
 	c.CRM.Handlers = []config.CRMHandler{{Name: "names", Types: []string{"member.*"}, Attributes: handler.Mapping{{Attribute: "name", From: "payload.name"}}}}
 	c.Windows.Processors = []config.WindowsProcessor{{Filter: &config.WindowsFilter{Keep: "true"}}}
 	c.Windows.Files.Folder = t.TempDir()
-	in, err := connect.Open(t.Context(), c, connect.Options{Version: "v1", Systems: []string{analytics.Name, delivery.Name, crm.Name, windows.Name}})
+	c.Bridge.Broker.Listen = "127.0.0.1:0"
+	in, err := connect.Open(t.Context(), c, connect.Options{Version: "v1", Systems: []string{analytics.Name, delivery.Name, crm.Name, windows.Name, bridge.Name}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +135,7 @@ var (
 	sample    = regexp.MustCompile(`^([a-z0-9_]+)(?:\{([^}]*)\})? `)
 	labelName = regexp.MustCompile(`([a-z_]+)(?:=~|!~|!=|=)"`)
 	// A name of the families that are used here, or of what rules record, and the selector behind it.
-	used = regexp.MustCompile(`\b([a-z]+:[a-z_]+:[a-z]+|(?:tidemill|crm|go|process|kubelet)_[a-z0-9_]+|up|ALERTS)\b(?:\{([^}]*)\})?`)
+	used = regexp.MustCompile(`\b([a-z]+:[a-z_]+:[a-z]+|(?:tidemill|crm|syslog_consumer|go|process|kubelet)_[a-z0-9_]+|up|ALERTS)\b(?:\{([^}]*)\})?`)
 	// What a name could be taken for and is not: a grouping's labels, a text, a label's value.
 	quoted   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	grouping = regexp.MustCompile(`\b(?:by|without|on|ignoring)\s*\(([^)]*)\)`)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -56,8 +57,9 @@ func (d *destination) set(down bool) (calls int) {
 	return calls
 }
 
-// While the breaker is open nothing is tried, no try is burnt and nobody dies; afterwards
-// one probe at a time decides. The source is a queue that all instances share.
+// While the breaker is open nothing is tried, and what waits loses no try; afterwards one probe
+// at a time decides, which is a try of its message. The source is a queue that all instances
+// share.
 func TestBreakerWithAGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := gated{newSource(tidemill.Traits{Delays: true, Parks: true}).add(messages(1000)...)}
@@ -84,7 +86,8 @@ func TestBreakerWithAGate(t *testing.T) {
 		rest(time.Hour)
 		s.balance(t)
 		st := e.Stats()
-		if st.Settled.Delivered != 1000 || st.Breaker != policy.Closed {
+		// after the first round some 10 probes, of which four end a message
+		if st.Settled.Total() != 1000 || st.Settled.Dead == 0 || st.Settled.Dead > 3 || st.Breaker != policy.Closed {
 			t.Errorf("afterwards: %+v", st)
 		}
 		if g := s.told(); !g[len(g)-1].until.IsZero() || g[len(g)-1].probes != 0 {
@@ -118,6 +121,68 @@ func TestBreakerWithoutAGate(t *testing.T) {
 				t.Errorf("%+v, want only ends", e)
 			}
 		}
+		stop()
+	})
+}
+
+// A source that cannot delay: a message that always fails, at a destination that takes all
+// others, is probed so often as a broken destination would be, and then dies. The lane behind
+// it goes on.
+func TestAMessageThatAlwaysFailsDiesOfItsProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{}).add(messages(10)...)
+		dead := &letters{}
+		var mu sync.Mutex // guards calls
+		calls := map[string]int{}
+		look := func() (put map[string]tidemill.Letter, called map[string]int) {
+			mu.Lock()
+			defer mu.Unlock()
+			dead.mu.Lock()
+			defer dead.mu.Unlock()
+			return maps.Clone(dead.put), maps.Clone(calls)
+		}
+		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Dead: dead, Lanes: 1, Batch: 1,
+			Breaker: policy.Breaker{Fails: 1, Open: 30 * time.Second},
+			Work: each(func(_ context.Context, task *flow.Task) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if calls[task.ID]++; task.ID == "1" || task.ID == "2" { // the first opens the breaker, the second meets it open
+					return tidemill.Fail(tidemill.Partner, "always")
+				}
+				return nil
+			}).work})
+		rest(5 * time.Minute)
+		if put, called := look(); len(put) != 1 || called["2"] < 9 || called["3"] != 0 {
+			t.Errorf("after five minutes %d letters and calls %v, want only the first dead, and about ten probes of the second", len(put), called)
+		}
+		rest(time.Hour)
+		put, called := look()
+		if l, ok := put["2"]; !ok || l.Kind != tidemill.Partner || !strings.Contains(l.Cause, "always") || called["2"] > 25 {
+			t.Errorf("after %d calls its letter is %+v", called["2"], l)
+		}
+		s.balance(t)
+		stop()
+	})
+}
+
+// A source that cannot delay: each message of a batch waits as long as it asked for at least,
+// whichever of them comes first.
+func TestNoneOfABatchReturnsEarly(t *testing.T) {
+	waits := map[string]time.Duration{"1": 5 * time.Second, "2": 40 * time.Second, "3": 10 * time.Second}
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true}).add(messages(3)...)
+		tried := map[string]time.Time{}
+		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Lanes: 1, Batch: 3, Work: each(func(_ context.Context, task *flow.Task) error {
+			if before, ok := tried[task.ID]; !ok {
+				task.Again(waits[task.ID])
+			} else if waited := time.Since(before); waited < waits[task.ID] {
+				t.Errorf("message %s came again after %v, want %v at least", task.ID, waited, waits[task.ID])
+			}
+			tried[task.ID] = time.Now()
+			return nil
+		}).work})
+		rest(10 * time.Minute)
+		s.balance(t)
 		stop()
 	})
 }

@@ -123,12 +123,10 @@ func (l *lane) judge(ctx context.Context, todo []*Task, pass policy.Pass) time.D
 		signal(e.tending)
 	}
 	wait := time.Duration(0)
-	if e.holds {
-		for _, t := range todo {
-			if t.state == ended && t.end.End == tidemill.Again {
-				wait = max(wait, t.end.After, time.Millisecond)
-				t.begin()
-			}
+	for _, t := range todo {
+		if t.state == ended && t.end.End == tidemill.Again && (e.holds || !timeUp && e.turns != nil && e.turns.needs(t)) {
+			wait = max(wait, t.end.After, time.Millisecond)
+			t.begin()
 		}
 	}
 	return wait
@@ -136,8 +134,9 @@ func (l *lane) judge(ctx context.Context, todo []*Task, pass policy.Pass) time.D
 
 // countFailures adds the failures since the last time to the stats.
 func (l *lane) countFailures() {
-	l.e.stats.failed(&l.failures)
+	l.e.stats.failed(&l.failures, l.failure, l.e.p.Now())
 	clear(l.failures[:])
+	l.failure = ""
 }
 
 // probesAtMost is how often a message that cannot go back to its source probes a broken
@@ -145,8 +144,10 @@ func (l *lane) countFailures() {
 // message that breaks the destination by itself does not stop the lane for ever.
 const probesAtMost = 20
 
-// decide turns a failure into an end, by the one table, and returns its rule. That a probe
-// failed is the destination's failure, not the message's.
+// decide turns a failure into an end, by the one table, and returns its rule. A probe that
+// fails is a try like any other where tries are counted and its message goes back to the source:
+// another message probes next, and a message that always fails ends. Otherwise it is the
+// destination's failure, not the message's.
 func (l *lane) decide(t *Task, probe bool) policy.Rule {
 	e, err := l.e, t.err
 	kind := tidemill.KindOf(err)
@@ -156,6 +157,9 @@ func (l *lane) decide(t *Task, probe bool) policy.Rule {
 	l.failures[min(kind, tidemill.Unknown)]++
 	t.set(ended, err, tidemill.Done)
 	t.end.Kind, t.end.Cause, t.end.Answer = kind, err.Error(), t.answer
+	if rule.Do != policy.Skip {
+		l.failure = t.end.Cause
+	}
 	switch rule.Do {
 	case policy.Skip:
 		t.end.Fate = tidemill.Skipped
@@ -167,13 +171,17 @@ func (l *lane) decide(t *Task, probe bool) policy.Rule {
 		}
 	case policy.Retrying:
 		d, more := e.p.Retry.Next(t.Tries, l.rand.Float64())
+		probe = probe && rule.Blames
+		counts := rule.Burns && e.p.Retry.Tries > 0 && !e.holds
 		switch {
-		case probe && rule.Blames && (!e.holds || t.probes < probesAtMost):
+		case probe && counts && more:
+			t.end.End, t.end.After, t.end.Burn = tidemill.Again, max(d, wish(err), e.gate.nextProbe()), true
+		case probe && !counts && (!e.holds || t.probes < probesAtMost):
 			t.probes++
 			t.end.End = tidemill.Again
 			t.end.Burn = e.p.Retry.Tries == 0 && e.p.Handouts > 0 // no budget is hurt, and Handouts see that it killed nobody
-			if !e.holds {                                         // a little longer than the breaker is open, so that another probes next
-				t.end.After = e.gate.coolDown() * 5 / 4
+			if !e.holds {
+				t.end.After = e.gate.nextProbe()
 			}
 		case !rule.Burns:
 			t.end.End, t.end.After = tidemill.Again, max(e.p.Retry.Wait(1, l.rand.Float64()), wish(err), paceAtLeast)

@@ -22,7 +22,8 @@
 // # What holds
 //
 // Every message handed out gets one settlement, also after panics and at a stop. Messages
-// of one number (Pipeline.Lane) are worked on in order. A letter is durable before its
+// of one number (Pipeline.Lane) are worked on in order. Of a pipeline without such numbers
+// one stage may be done in the order of receipt, over all lanes (Stage.InOrder). A letter is durable before its
 // message is settled dead; what a message emits is durable before, or in the same stroke
 // as, its delivery. The end of a context is nobody's failure: what was not finished comes
 // again, unburnt. Only settlements that the source applied are counted.

@@ -93,6 +93,11 @@ func TestEmittedMessagesAreWrittenFirst(t *testing.T) {
 			"4/0 ",
 			"5/0 rejected"}, "\n"))
 		equal(t, "ends", s.fates(), []string{"1 delivered", "2 delivered", "3 delivered", "4 delivered", "5 dead", "6 delivered"})
+		for _, end := range s.ends {
+			if len(end.Next) > 0 {
+				t.Errorf("the settlement of %s forwards %d messages that were written already", end.ID, len(end.Next))
+			}
+		}
 		stop()
 	})
 }

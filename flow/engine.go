@@ -29,6 +29,7 @@ type Engine struct {
 	life   lifecycle
 	gate   gate
 	stats  stats
+	turns  *turns // nil: no stage has an order over lanes
 
 	free    *ring.Ring[*Task] // credit: slots that came back
 	out     *ring.Ring[*Task] // ended, for the door out
@@ -82,18 +83,25 @@ func New(p Pipeline) (*Engine, error) {
 	if p.Acks != nil {
 		e.acked.init()
 	}
+	order := &turns{stats: &e.stats, now: p.Now}
 	for i := range p.Lanes {
 		l := &lane{e: e, n: i, in: ring.New[*Task](total), wake: make(chan struct{}, 1),
 			rand:  rand.New(rand.NewPCG(p.Rand.Uint64(), p.Rand.Uint64())),
 			clock: alarm{slot: i, of: p.Lanes + slots, now: p.Now},
 			batch: make([]*Task, 0, p.Batch), live: make([]*Task, 0, p.Batch)}
 		env := Env{Pipeline: p.Name, Lane: i, Batch: p.Batch, Now: p.Now, Rand: l.rand, Rules: p.Rules,
-			Log: p.Log, Observe: e.observe, slots: p.Lanes + slots}
+			Log: p.Log, Observe: e.observe, slots: p.Lanes + slots, turns: order}
 		if e.holds {
 			env.Order = p.Lane
 		}
 		if l.work = p.Work(env); l.work == nil {
 			return nil, fmt.Errorf("pipeline %s: Work made nothing", p.Name)
+		}
+		if unwrap(l.work, func(w Work) bool { s, ok := w.(interface{ hasOrder() bool }); return ok && s.hasOrder() }) {
+			if p.Lane != nil || p.Runs > 1 {
+				return nil, fmt.Errorf("pipeline %s: a stage with InOrder deals messages by itself: leave Lane and Runs out", p.Name)
+			}
+			e.turns = order
 		}
 		if p.Retry.Tries != 0 && repeatsInPlace(l.work) {
 			return nil, fmt.Errorf("pipeline %s: retry by redelivery and a stage that retries in place: tries would multiply, choose one", p.Name)
@@ -116,9 +124,14 @@ func (e *Engine) observe(stage string, messages int, took time.Duration, err err
 
 // repeatsInPlace looks through wrappers for steps with a retry.
 func repeatsInPlace(w Work) bool {
+	return unwrap(w, func(w Work) bool { s, ok := w.(interface{ repeatsInPlace() bool }); return ok && s.repeatsInPlace() })
+}
+
+// unwrap says whether something is true of a work or of one that it wraps.
+func unwrap(w Work, is func(Work) bool) bool {
 	for w != nil {
-		if s, ok := w.(interface{ repeatsInPlace() bool }); ok {
-			return s.repeatsInPlace()
+		if is(w) {
+			return true
 		}
 		u, ok := w.(interface{ Unwrap() Work })
 		if !ok {
@@ -203,8 +216,10 @@ func (e *Engine) run(ctx context.Context) error {
 // State is where the engine is in its life.
 func (e *Engine) State() State { return e.life.now() }
 
-// Pause stops receiving and lets each lane finish only the batch it works on; what waits
-// stays held (its leases are kept) until Resume. Acks from outside are still taken.
+// Pause stops receiving and lets each lane finish only what it works on. What waits goes back
+// to the source unburnt, for other instances, and no lease is renewed any more. Where that
+// would cost order, or the source could not bring it back, it stays held and its leases are
+// kept until Resume. Acks from outside are still taken.
 func (e *Engine) Pause() error {
 	if err := e.life.to(Paused); err != nil {
 		return fmt.Errorf("pause pipeline %s: %w", e.p.Name, err)
@@ -255,3 +270,6 @@ func (e *Engine) wakeAll() {
 }
 
 func (e *Engine) paused() bool { return e.life.now() == Paused }
+
+// returns says that what waits in lanes goes back to the source, because of a pause.
+func (e *Engine) returns() bool { return e.paused() && !e.holds && e.turns == nil }

@@ -490,3 +490,31 @@ func TestNoMoreIsReadAheadThanAllowed(t *testing.T) {
 		stop()
 	})
 }
+
+// What a source says of how a message really ended is counted and shown, also where it says
+// so when it is told for the second time.
+func TestWhatTheSourceChangesIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true}).add(messages(4)...)
+		s.tell, s.half = []error{errDown}, true // the first two are answered at once, the others on the second attempt
+		s.change = func(end *tidemill.Settlement) {
+			switch end.ID {
+			case "1", "3":
+				end.Fate, end.Cause = tidemill.Dead, "it was parked already"
+			case "4":
+				end.Records = tidemill.Count{Delivered: 5, Skipped: 2}
+			}
+		}
+		var seen []string
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Batch: 4, Work: nothing.work,
+			Settled: func(ends []tidemill.Settlement) {
+				for i := range ends {
+					seen = append(seen, fmt.Sprint(ends[i].ID, " ", ends[i].Fate, " ", ends[i].Cause))
+				}
+			}})
+		rest(time.Minute)
+		equal(t, "settled", e.Stats().Settled, tidemill.Count{Delivered: 1 + 5, Skipped: 2, Dead: 2})
+		equal(t, "shown", seen, []string{"1 dead it was parked already", "2 delivered ", "3 dead it was parked already", "4 delivered "})
+		stop()
+	})
+}

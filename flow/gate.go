@@ -182,11 +182,12 @@ func (g *gate) obeyed(now, until time.Time) {
 	}
 }
 
-// coolDown is how long the breaker stays open, without jitter.
-func (g *gate) coolDown() time.Duration {
+// nextProbe is after what time a message that probed in vain comes again: a little longer than
+// the breaker stays open, so that another probes next.
+func (g *gate) nextProbe() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.circuit.Breaker().Open
+	return g.circuit.Breaker().Open * 5 / 4
 }
 
 // look is how the gate stands, for Stats.

@@ -26,6 +26,7 @@ type lane struct {
 	rand  *rand.Rand
 
 	batch    []*Task   // what it holds, oldest first
+	ahead    *Task     // the first of the next run
 	since    time.Time // the batch's first message came
 	clock    alarm
 	live     []*Task             // scratch of attempt and emit
@@ -33,6 +34,7 @@ type lane struct {
 	letters  []tidemill.Letter   // scratch of bury
 	next     []*tidemill.Message // scratch of emit
 	failures [tidemill.Unknown + 1]uint64
+	failure  string // the last of them that was no skip
 }
 
 // run works until nothing more will come and nothing is held. ctx ends when the time for
@@ -48,6 +50,8 @@ func (l *lane) run(ctx context.Context) {
 			return
 		case last && (ctx.Err() != nil || l.e.back.Load()):
 			l.giveBack(ctx, l.batch, 0)
+		case len(l.batch) > 0 && l.e.returns():
+			l.giveBack(ctx, l.batch, 0)
 		case l.due(last):
 			l.do(ctx)
 		default:
@@ -59,9 +63,31 @@ func (l *lane) run(ctx context.Context) {
 // fill takes what is in the ring, up to a batch.
 func (l *lane) fill() {
 	n := len(l.batch)
-	l.batch = l.batch[:n+l.in.TryGetN(l.batch[n:cap(l.batch)])]
+	if l.e.turns != nil {
+		l.fillRun()
+	} else {
+		l.batch = l.batch[:n+l.in.TryGetN(l.batch[n:cap(l.batch)])]
+	}
 	if n == 0 && len(l.batch) > 0 && l.e.p.Age > 0 {
 		l.since = l.e.p.Now()
+	}
+}
+
+// fillRun takes what is in the ring of the run that the batch is of.
+func (l *lane) fillRun() {
+	for len(l.batch) < cap(l.batch) {
+		t, ok := l.ahead, l.ahead != nil
+		if l.ahead = nil; !ok {
+			t, ok = l.in.TryGet()
+		}
+		switch {
+		case !ok:
+			return
+		case len(l.batch) > 0 && t.run != l.batch[0].run:
+			l.ahead = t
+			return
+		}
+		l.batch = append(l.batch, t)
 	}
 }
 
@@ -79,6 +105,9 @@ func (l *lane) due(last bool) bool {
 	// What comes again has waited before; and where a process is killed over and over, it
 	// must get through before the next time.
 	again := l.batch[0].Handed > 1
+	if r := l.batch[0].run; r != nil && r.closed.Load() { // no more will come to it, and others may wait for it
+		return true
+	}
 	return n == cap(l.batch) || last || again || l.e.p.Age == 0 || l.e.p.Now().Sub(l.since) >= l.e.p.Age
 }
 
@@ -100,6 +129,9 @@ func (l *lane) park() {
 // do works on the batch until each of its messages has ended. Most batches go round once;
 // what has to come again and cannot go back to the source goes round until it has not.
 func (l *lane) do(ctx context.Context) {
+	if l.e.turns != nil {
+		l.e.turns.close(l.batch[0].run)
+	}
 	l.screen(ctx)
 	l.release(ctx)
 	for len(l.batch) > 0 {
@@ -136,12 +168,12 @@ func (l *lane) admit(ctx context.Context) ([]*Task, policy.Pass) {
 	}
 	for {
 		wait := time.Hour
-		if ctx.Err() == nil && !e.paused() && (!e.gate.narrow(e.p.Now()) || l.turn(ctx)) {
+		if ctx.Err() == nil && !e.paused() && (!e.gate.narrow(e.p.Now()) || l.mayProbe() && l.turn(ctx)) {
 			var pass policy.Pass
 			if pass, wait = e.gate.enter(e.p.Now(), n); pass.N > 0 {
 				return l.batch[:pass.N], pass
 			}
-			if !e.holds {
+			if !e.holds && e.turns == nil {
 				if e.gate.gater { // the source's gate says when; another instance may know sooner that it is well
 					wait = min(wait, paceAtLeast)
 				}
@@ -161,6 +193,10 @@ func (l *lane) turn(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
+// mayProbe says whether the lane may ask to pass where not all may: of those that keep an
+// order the oldest, for which the others would wait once they have passed.
+func (l *lane) mayProbe() bool { return l.e.turns == nil || l.e.turns.has(l.batch[0].run) }
+
 // together is how many messages are worked on at once: all, but one that was handed out
 // suspiciously often is alone.
 func (l *lane) together() int {
@@ -173,7 +209,7 @@ func (l *lane) together() int {
 }
 
 // hold waits with what the lane has. It returns false when there is to be no more waiting:
-// at a stop, or when the batch is to be finished. With early it also returns when the lane
+// at a stop or a pause, or when the batch is to be finished. With early it also returns when the lane
 // was woken.
 func (l *lane) hold(ctx context.Context, d time.Duration, early bool) bool {
 	end, woken := l.e.p.Now().Add(d), false
@@ -182,7 +218,7 @@ func (l *lane) hold(ctx context.Context, d time.Duration, early bool) bool {
 	for {
 		left := end.Sub(l.e.p.Now())
 		switch {
-		case ctx.Err() != nil || l.last.Load() || l.flushed():
+		case ctx.Err() != nil || l.last.Load() || l.flushed() || l.e.returns():
 			return false
 		case woken && early || left <= 0:
 			return true

@@ -128,7 +128,8 @@ type Env struct {
 
 	Observe func(stage string, messages int, took time.Duration, err error)
 
-	slots int // how many goroutines have alarms
+	slots int    // how many goroutines have alarms
+	turns *turns // nil: outside an engine
 }
 
 // ByKey is a Pipeline.Lane that keeps the messages of one key in order. Messages without a

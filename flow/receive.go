@@ -130,11 +130,15 @@ func (e *Engine) rest(ctx context.Context, clock *alarm, d time.Duration) {
 func (e *Engine) deal(tasks []*Task) {
 	for _, t := range tasks {
 		t.begin()
-		t.seq, t.lane, t.probes = e.seq.Add(1), nil, 0
+		t.seq, t.lane, t.run, t.probes = e.seq.Add(1), nil, nil, 0
 	}
 	e.held.Add(int64(len(tasks)))
 	e.stats.received(len(tasks))
 	tasks = e.shed(tasks)
+	if e.turns != nil {
+		e.turns.deal(e, tasks)
+		tasks = nil
+	}
 	var l *lane
 	for i, t := range tasks {
 		if e.p.Lane != nil || i%e.p.Runs == 0 {
@@ -219,6 +223,9 @@ func (e *Engine) drop(tasks []*Task) {
 func (e *Engine) finish(tasks []*Task) {
 	if len(tasks) == 0 {
 		return
+	}
+	if e.turns != nil {
+		e.turns.pass(tasks)
 	}
 	for rest := tasks; len(rest) > 0; { // there is room for every slot there is
 		rest = rest[e.out.TryPutN(rest):]

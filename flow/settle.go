@@ -104,8 +104,8 @@ func (d *doorOut) tell(ctx context.Context) bool {
 	e := d.e
 	ours := min(len(d.tasks), maxSettle)
 	theirs := min(len(d.acks), maxSettle-ours)
-	// Acks first: one that came as soon as its message was out meets the message's own end,
-	// which is to be left, in one call, and the first of two ends counts.
+	// An ack that came as soon as its message was out meets the message's own end, which is
+	// to be left, in this call. Sources promise that the ack wins.
 	d.ends = append(d.ends[:0], d.acks[:theirs]...)
 	for _, t := range d.tasks[:ours] {
 		t.end.Took = tidemill.Unanswered

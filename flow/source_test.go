@@ -35,9 +35,10 @@ type memorySource struct {
 	gates   []gateCall
 	shut    time.Time
 	probes  int
-	half    bool          // Settle applies only the first half when it fails
-	lost    []string      // left
-	lease   time.Duration // what was left comes again after this; 0: never
+	half    bool                       // Settle applies only the first half when it fails
+	change  func(*tidemill.Settlement) // what Settle makes of an end before it applies it
+	lost    []string                   // left
+	lease   time.Duration              // what was left comes again after this; 0: never
 }
 
 type entry struct {
@@ -158,6 +159,9 @@ func (s *memorySource) end(end *tidemill.Settlement) {
 	if e == nil || end.Mark.Epoch != 0 && end.Mark.Epoch != uint32(e.m.Handed) {
 		end.Took = tidemill.Stale
 		return
+	}
+	if s.change != nil {
+		s.change(end)
 	}
 	end.Took = tidemill.Applied
 	copied := *end

@@ -24,6 +24,8 @@ type Stats struct {
 	Shed     uint64         // of those: dropped from the buffer by the drop policy
 	Stale    uint64         // ends that came too late: the lease was lost
 	Failures map[tidemill.Kind]uint64
+	Failure  string    // the last failure of a message that was no skip, in words; empty: there was none
+	FailedAt time.Time // when that was
 
 	InFlight int // held now
 	Buffered int // of those: waiting for a lane
@@ -69,9 +71,13 @@ func (s *stats) shed(n int) {
 	s.s.Shed += uint64(n)
 }
 
-func (s *stats) failed(kinds *[tidemill.Unknown + 1]uint64) {
+// failed counts failures of messages by kind; why is the last one that was no skip, if any.
+func (s *stats) failed(kinds *[tidemill.Unknown + 1]uint64, why string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if why != "" {
+		s.s.Failure, s.s.FailedAt = why, now
+	}
 	for k, n := range kinds {
 		s.failures[k] += n
 	}

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -24,6 +25,15 @@ type Stage[T any] struct {
 	// a batch that is rejected (validation, business, internal, or a panic) is repeated in
 	// halves, so effects that go one by one are to be marked with Deliver one by one.
 	Do func(ctx context.Context, batch []*Item[T]) error
+
+	// InOrder says of which items the order counts. Of one stage at most: where several
+	// lanes work side by side, it is done for these items in the order in which their
+	// messages were received. A call waits until all that were received before its batch
+	// have been through the stage, or have ended; the other stages do not wait. Such an
+	// item that comes again waits in its lane, also where the source could delay it. Only
+	// at a stop, and if it was handed out too often, does it go back, and then younger ones
+	// may be before it. Nil: there is no order.
+	InOrder func(*Item[T]) bool
 
 	Retry   policy.Retry  // in place, of this stage alone; the zero value: the pipeline decides
 	Repeat  bool          // doing it twice is harmless: a lost answer is repeated
@@ -48,6 +58,12 @@ func (s Steps[T]) Lane(env Env) Work {
 	}
 	w := &steps[T]{Steps: s, env: env, clock: alarm{slot: env.Lane, of: env.slots, now: env.Now}}
 	_, w.resets = any(new(T)).(resetter)
+	w.wake = make(chan struct{}, 1)
+	for i := range s.Stages {
+		if s.Stages[i].InOrder != nil {
+			w.order = &w.Stages[i]
+		}
+	}
 	return w
 }
 
@@ -56,13 +72,19 @@ type resetter interface{ Reset() }
 // steps is the work of one lane.
 type steps[T any] struct {
 	Steps[T]
-	env    Env
-	resets bool
-	slab   []Item[T]  // one for each task of a batch
-	items  []*Item[T] // live ones
-	todo   []*Item[T] // those the current stage has still to do
-	clock  alarm
+	env     Env
+	resets  bool
+	slab    []Item[T]  // one for each task of a batch
+	items   []*Item[T] // live ones
+	todo    []*Item[T] // those the current stage has still to do
+	clock   alarm
+	order   *Stage[T] // the one with InOrder
+	wake    chan struct{}
+	through []*Task // scratch of turn
 }
+
+// hasOrder says that a stage has InOrder.
+func (w *steps[T]) hasOrder() bool { return w.order != nil }
 
 // repeatsInPlace says that a stage has a retry: New refuses a second layer of retries.
 func (w *steps[T]) repeatsInPlace() bool {
@@ -94,6 +116,7 @@ func (w *steps[T]) Do(ctx context.Context, batch []*Task) error {
 			w.items = append(w.items, it)
 		}
 	}
+	w.passUnordered(batch)
 	for i := range w.Stages {
 		if w.items = alive(w.items); w.env.Order != nil && len(w.items) < len(batch) {
 			w.holdBack(batch)
@@ -103,9 +126,64 @@ func (w *steps[T]) Do(ctx context.Context, batch []*Task) error {
 			return nil
 		}
 		w.todo = append(w.todo[:0], w.items...)
-		w.try(ctx, &w.Stages[i], w.todo, 0)
+		if st := &w.Stages[i]; st == w.order {
+			w.inTurn(ctx, st, batch)
+		} else {
+			w.try(ctx, st, w.todo, 0)
+		}
 	}
 	return nil
+}
+
+// passUnordered lets those pass for which no order is kept, or who have ended.
+func (w *steps[T]) passUnordered(batch []*Task) {
+	if w.order == nil || w.env.turns == nil {
+		return
+	}
+	w.through = w.through[:0]
+	for i, t := range batch {
+		if t.run == nil || t.Live() && w.order.InOrder(&w.slab[i]) || comesAgain(t, w.env.Rules) {
+			continue
+		}
+		w.through = append(w.through, t)
+	}
+	w.env.turns.pass(w.through)
+}
+
+// waitForOlder lets items wait for an older one of their batch that comes again.
+func (w *steps[T]) waitForOlder(st *Stage[T], batch []*Task) {
+	held := slices.IndexFunc(batch, func(t *Task) bool { return comesAgain(t, w.env.Rules) && w.env.turns.needs(t) })
+	if held < 0 {
+		return
+	}
+	for _, it := range w.todo {
+		if it.seq > batch[held].seq && st.InOrder(it) {
+			it.Again(0)
+		}
+	}
+	w.todo = alive(w.todo)
+}
+
+// inTurn does the stage that has an order when it is the batch's turn.
+func (w *steps[T]) inTurn(ctx context.Context, st *Stage[T], batch []*Task) {
+	turns := w.env.turns
+	if turns == nil || batch[0].run == nil {
+		w.try(ctx, st, w.todo, 0)
+		return
+	}
+	w.waitForOlder(st, batch)
+	if slices.ContainsFunc(w.todo, st.InOrder) && turns.wait(ctx, batch[0].run, w.wake) != nil {
+		fail(st, w.todo, context.Cause(ctx), 0)
+		return
+	}
+	w.try(ctx, st, w.todo, 0)
+	w.through = w.through[:0]
+	for _, t := range batch {
+		if !comesAgain(t, w.env.Rules) {
+			w.through = append(w.through, t)
+		}
+	}
+	turns.pass(w.through)
 }
 
 func (w *steps[T]) decode(it *Item[T]) (err error) {

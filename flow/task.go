@@ -29,6 +29,8 @@ type Task struct {
 	tidemill.Message
 	seq      uint64 // order of receipt
 	lane     *lane
+	run      *run // nil: of a pipeline without turns
+	passed   bool // its run need not wait for it; turns.mu guards it
 	state    state
 	harmless bool   // a lost answer may be repeated
 	deferred bool   // an ack from outside will end it

@@ -25,6 +25,9 @@ func (e *Engine) tend(ctx context.Context) {
 		now := e.p.Now()
 		next := time.Duration(0)
 		if every > 0 {
+			if !now.Before(keep) && e.returns() && e.held.Load() == 0 { // nothing is ours
+				keep = now.Add(every)
+			}
 			if !now.Before(keep) {
 				keep = now.Add(every)
 				if err := call(ctx, atMost, keeper.Keep); err != nil && ctx.Err() == nil {

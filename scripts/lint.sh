@@ -1,6 +1,6 @@
 #!/bin/sh
-# Formatting, vet and staticcheck, for every platform that is shipped; govulncheck where
-# its database can be reached.
+# Formatting, vet and staticcheck, for every platform that is shipped; the list of flaky
+# tests; govulncheck where its database can be reached.
 set -eu
 cd "$(dirname "$0")/.."
 unformatted=$(gofmt -l $(git ls-files '*.go'))
@@ -14,6 +14,7 @@ go vet -tags e2e,servers ./test/...
 GOOS=windows go vet ./cmd/... ./connect/... ./internal/...
 go tool staticcheck ./...
 go tool staticcheck -tags e2e,servers ./test/...
+go run ./test/stage -check
 if command -v govulncheck >/dev/null 2>&1; then
 	govulncheck ./... || { [ "${GOVULNCHECK:-}" = optional ] || exit 1; }
 else

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that what some tests need is there, and installs it from Debian where it can:
-# scripts/need.sh node | cc
+# scripts/need.sh node | python | chromium | cc | shell
 set -eu
 
 install() {
@@ -22,12 +22,26 @@ node)
 	fi
 	install nodejs npm
 	;;
+python)
+	what="Python 3 with venv (for the SDK tests)"
+	python3 -c 'import ensurepip, venv' 2>/dev/null || install python3 python3-venv
+	;;
+chromium)
+	what="Chromium (for the tests in a browser)"
+	command -v chromium >/dev/null 2>&1 || install chromium
+	;;
+shell)
+	what="bash, curl and sqlite3 (for the commands in the documentation)"
+	for tool in bash curl sqlite3; do
+		command -v "$tool" >/dev/null 2>&1 || install bash curl sqlite3
+	done
+	;;
 cc)
 	what="a C compiler (for the race detector; the product itself needs none)"
 	command -v gcc >/dev/null 2>&1 || command -v cc >/dev/null 2>&1 || install gcc libc6-dev
 	;;
 *)
-	echo "usage: need.sh node | cc" >&2
+	echo "usage: need.sh node | python | chromium | cc | shell" >&2
 	exit 2
 	;;
 esac

@@ -23,10 +23,11 @@ const (
 	Nack      = "refused by the far side"
 	Turned    = "refused by the broker"
 	Garbage   = "garbage among the acks"
+	AtOnce    = "answered at once"
 )
 
 // FarClasses lists all of them.
-var FarClasses = []string{Forgotten, Silent, AckLost, AckTwice, AckLate, Nack, Turned, Garbage}
+var FarClasses = []string{Forgotten, Silent, AckLost, AckTwice, AckLate, Nack, Turned, Garbage, AtOnce}
 
 // broker takes messages and hands them to a far side, which answers; answers go to every
 // process that has subscribed by then. It changes only while the gate lets one effect
@@ -37,6 +38,7 @@ type broker struct {
 	boxes map[int][]string // what waits for each subscribed process
 	way   []answer         // on its way
 	count map[string]int
+	quick bool // the far side answers in no time: its acks are there before their messages' publishing has ended
 }
 
 // answer is a message to the topic of acks.
@@ -48,7 +50,7 @@ type answer struct {
 }
 
 func newBroker(w *bridgeWorld, rnd *rand.Rand) *broker {
-	return &broker{w: w, rnd: rnd, boxes: map[int][]string{}, count: map[string]int{}}
+	return &broker{w: w, rnd: rnd, boxes: map[int][]string{}, count: map[string]int{}, quick: rnd.IntN(2) == 0}
 }
 
 // happens draws whether something goes wrong, as long as faults are on.
@@ -103,7 +105,12 @@ func (b *broker) far(e *entry) {
 			e.refuses--
 		}
 	}
-	at := time.Now().Add(time.Millisecond + time.Duration(b.rnd.Int64N(int64(300*time.Millisecond))))
+	at := time.Now()
+	if b.quick {
+		b.count[AtOnce]++
+	} else {
+		at = at.Add(time.Millisecond + time.Duration(b.rnd.Int64N(int64(300*time.Millisecond))))
+	}
 	if b.happens(AckLate, 8) {
 		at = at.Add(time.Duration(b.rnd.Int64N(int64(2 * bridgeLease))))
 	}
@@ -159,6 +166,24 @@ func (b *broker) hand(p *process) []string {
 	return got
 }
 
+// idle says how long nothing waits for a process.
+func (b *broker) idle(p *process) time.Duration {
+	box, subscribed := b.boxes[p.n]
+	switch {
+	case !subscribed:
+		return -1
+	case len(box) > 0:
+		return 0
+	}
+	d := time.Duration(-1)
+	for _, a := range b.way {
+		if left := max(time.Until(a.at), 0); d < 0 || left < d {
+			d = left
+		}
+	}
+	return d
+}
+
 func (b *broker) join(p *process) {
 	b.arrive()
 	b.boxes[p.n] = []string{}
@@ -197,20 +222,21 @@ func (s *gatedBroker) Subscribe(ctx context.Context) error {
 }
 
 func (s *gatedBroker) Receive(ctx context.Context, each func([]byte)) error {
-	for {
-		var got []string
-		err := s.g.do(s.p, "acks", "", func() error { got = s.b.hand(s.p); return nil })
-		if err != nil { // where the answer was lost, so are the acks
-			return err
-		}
-		for _, text := range got {
-			each([]byte(text))
-		}
-		if len(got) > 0 || ctx.Err() != nil {
-			return ctx.Err()
-		}
-		sleep(ctx, 2*poll)
+	var got []string
+	hand := func() error { got = s.b.hand(s.p); return nil }
+	var err error
+	if ctx.Err() == nil {
+		err = s.g.await(ctx, s.p, "acks", "", func() time.Duration { return s.b.idle(s.p) }, hand)
+	} else { // what has come so far
+		err = s.g.do(s.p, "acks", "", hand)
 	}
+	if err != nil { // where the answer was lost, so are the acks
+		return err
+	}
+	for _, text := range got {
+		each([]byte(text))
+	}
+	return ctx.Err()
 }
 
 func (s *gatedBroker) Unsubscribe(context.Context) error {

@@ -106,6 +106,32 @@ func (s keen) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	return s.gatedSource.Settle(ctx, ends)
 }
 
+// firstOwn lets messages' own ends go first: an ack in the same call is lost to them.
+type firstOwn struct{ gatedSource }
+
+func (s firstOwn) Settle(ctx context.Context, ends []tidemill.Settlement) error {
+	own := map[string]bool{}
+	for i := range ends {
+		if (ends[i].Mark != tidemill.Mark{}) {
+			own[ends[i].ID] = true
+		}
+	}
+	var rest []tidemill.Settlement
+	var at []int
+	for i, e := range ends {
+		if (e.Mark == tidemill.Mark{}) && own[e.ID] {
+			ends[i].Took = tidemill.Stale
+			continue
+		}
+		rest, at = append(rest, e), append(at, i)
+	}
+	err := s.gatedSource.Settle(ctx, rest)
+	for k, i := range at {
+		ends[i] = rest[k]
+	}
+	return err
+}
+
 func TestTheCheckerFindsPlantedBugsOfTheBridge(t *testing.T) {
 	with := bridgeWith
 	findBugs(t, 500, []planted{
@@ -122,6 +148,7 @@ func TestTheCheckerFindsPlantedBugsOfTheBridge(t *testing.T) {
 		{"dead without a letter", with(func(p *bridge.Parts) { p.Sink = gravedigger{p.Sink} })},
 		{"a refusal whose answer was lost counts twice", with(func(p *bridge.Parts) { p.Source = stubborn{p.Source.(gatedSource)} })},
 		{"the last refusal ends an entry before its letter is there", with(func(p *bridge.Parts) { p.Source = keen{p.Source.(gatedSource)} })},
+		{"an ack at once is lost to its message's own end", with(func(p *bridge.Parts) { p.Source = firstOwn{p.Source.(gatedSource)} })},
 		{"published again without being handed out again", with(func(p *bridge.Parts) { p.Sink = repeater{p.Sink} })},
 	})
 }

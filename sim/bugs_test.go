@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -87,6 +88,46 @@ func (s arrivalWins) Apply(ctx context.Context, changes []person.Change) error {
 	}
 	s.clock.mu.Unlock()
 	return s.Store.Apply(ctx, late)
+}
+
+// movedByLatency takes latency and retries for a slow clock.
+type movedByLatency struct{ queue.Intake }
+
+func (q movedByLatency) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
+	sent, _ := ctx.Value(sentKey{}).(time.Time)
+	for _, j := range jobs {
+		if m, err := event.ParseMeta(j.Get(event.MetaHeader)); err == nil {
+			m.At = m.At.Add(m.Received.Sub(sent).Truncate(time.Millisecond))
+			j.Header[0].Value = m.Append(nil)
+		}
+	}
+	return q.Intake.Add(ctx, jobs, added)
+}
+
+// idsDecide forgets the places in a request.
+type idsDecide struct{ person.Store }
+
+func (s idsDecide) Apply(ctx context.Context, changes []person.Change) error {
+	for i := range changes {
+		changes[i].Order = 0
+	}
+	return s.Store.Apply(ctx, changes)
+}
+
+// youngestFirst hands out each batch the wrong way round.
+type youngestFirst struct {
+	tidemill.Source
+	tidemill.Keeper
+	tidemill.Gater
+	tidemill.Bookkeeper
+}
+
+func (s youngestFirst) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
+	n, err := s.Source.Receive(ctx, into)
+	for i, j := 0, n-1; i < j; i, j = i+1, j-1 {
+		*into[i], *into[j] = *into[j], *into[i]
+	}
+	return n, err
 }
 
 type relayedTooSoon struct{ person.Store }
@@ -178,6 +219,11 @@ func TestTheCheckerFindsPlantedBugs(t *testing.T) {
 			clock := new(arrivals)
 			return newWorld(seed, func(p *Parts) { p.Persons = arrivalWins{p.Persons, clock} })
 		}},
+		{"latency and retries move times", with(func(p *Parts) { p.Intake = movedByLatency{p.Intake} })},
+		{"of equal times the id decides", with(func(p *Parts) { p.Persons = idsDecide{p.Persons} })},
+		{"claims are not in the order of acknowledgement", with(func(p *Parts) {
+			p.Source = youngestFirst{p.Source, p.Source.(tidemill.Keeper), p.Source.(tidemill.Gater), p.Source.(tidemill.Bookkeeper)}
+		})},
 		{"the outbox is emptied before it is copied", with(func(p *Parts) { p.Persons = relayedTooSoon{p.Persons} })},
 		{"failed merges are not kept", with(func(p *Parts) { p.Persons = keptMergesForgotten{p.Persons} })},
 		{"what failed is skipped", with(func(p *Parts) {

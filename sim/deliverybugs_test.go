@@ -207,6 +207,17 @@ func invented(r *http.Request, status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}
 }
 
+// narrow are queues of which those of partners refuse what they have no room for.
+type narrow struct{ queue.Whole }
+
+func (n narrow) Set(ctx context.Context, name string, change func(*queue.Settings)) (queue.Settings, error) {
+	return n.Whole.Set(ctx, name, func(q *queue.Settings) {
+		if change(q); strings.HasPrefix(name, "s2s.") {
+			q.Max = 2
+		}
+	})
+}
+
 func TestTheCheckerFindsPlantedBugsOfDelivery(t *testing.T) {
 	with := deliveryWith
 	isPartner := func(name string) bool { return strings.HasPrefix(name, "s2s.") }
@@ -296,6 +307,12 @@ func TestTheCheckerFindsPlantedBugsOfDelivery(t *testing.T) {
 			}
 			return a, err
 		}))},
+		{"a partner's queue that is full stops routing", with(func(p *DeliveryParts) {
+			for i := range p.Partners {
+				p.Partners[i].Queue.Jobs = 0
+			}
+			p.Queues = narrow{p.Queues}
+		})},
 		{"an open circuit burns tries", with(settling(func(e *tidemill.Settlement) { e.Burn = e.Burn || e.End == tidemill.Again }))},
 		{"what failed is skipped", with(settling(func(e *tidemill.Settlement) {
 			if e.End == tidemill.Again && e.Burn {

@@ -23,6 +23,9 @@ func (w *deliveryWorld) came(m *tidemill.Message) {
 		w.fault("queue %s took in what nobody sent: %s of %s: %s", m.To, m.ID, m.Tenant, m.Payload)
 	case strings.HasPrefix(m.To, "ingest."):
 		e.comes(w, m)
+	case e.legs[parkedFor(m.To)] != nil:
+		e.legs[parkedFor(m.To)].parked = true
+		w.count[Parked]++
 	default:
 		l := e.legs[strings.TrimPrefix(m.To, "s2s.")]
 		if l == nil {
@@ -31,6 +34,15 @@ func (w *deliveryWorld) came(m *tidemill.Message) {
 		}
 		l.comes(m, m.To)
 	}
+}
+
+// parkedFor is the partner whose queue was full of a queue's jobs; empty: it is no such queue.
+func parkedFor(queue string) string {
+	name, _ := strings.CutPrefix(queue, "parked.")
+	if name == queue {
+		return ""
+	}
+	return name
 }
 
 // doorOnRecord is the queues' intake beneath the gate.
@@ -68,6 +80,14 @@ func (q gatedQueues) Add(ctx context.Context, jobs []*tidemill.Message, added []
 func (q gatedQueues) Set(ctx context.Context, name string, change func(*queue.Settings)) (s queue.Settings, err error) {
 	q.w.g.turn(q.in.p, "set", name)
 	return q.Store.Set(ctx, name, change)
+}
+
+// Stats is what the loop that looks after partners begins with: nothing happens beside it then.
+func (q gatedQueues) Stats(ctx context.Context, name string) (queue.Stats, error) {
+	if parkedFor(name) == q.w.fars[0].name {
+		q.w.g.turn(q.in.p, "look", name)
+	}
+	return q.Store.Stats(ctx, name)
 }
 
 func (q gatedQueues) Promote(ctx context.Context, f queue.Filter) (n int, err error) {
@@ -130,7 +150,7 @@ func (w *deliveryWorld) onRecord(s tidemill.Source, name string, in *instance) o
 			if l := e.legs[to]; l != nil {
 				l.ends(in.p, s, replay)
 				g = &l.grave
-			} else if !sends {
+			} else if !sends && parkedFor(pipeline) == "" {
 				e.ends(w, s, replay)
 			}
 			if replay && s.End == tidemill.Done {
@@ -145,7 +165,7 @@ func (w *deliveryWorld) onRecord(s tidemill.Source, name string, in *instance) o
 
 // jobOf is what the door's queue knows a message of a pipeline by.
 func jobOf(pipeline, id string) string {
-	if strings.HasPrefix(pipeline, "s2s.") {
+	if strings.HasPrefix(pipeline, "s2s.") || parkedFor(pipeline) != "" {
 		id = id[:max(strings.LastIndexByte(id, '/'), 0)]
 	}
 	return id

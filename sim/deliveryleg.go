@@ -29,6 +29,7 @@ type leg struct {
 	lost bool // it was handed out while somebody who had it was still alive
 
 	calls  int       // requests, whether they arrived or not
+	parked bool      // it came beside its queue, which was full
 	free   int       // requests that must not count as a try: we were refused, not the event
 	failed time.Time // the newest request that did
 	doubts int       // requests that arrived, of which nobody was told that they were in vain
@@ -226,7 +227,7 @@ func (e *conversion) ends(w *deliveryWorld, s *tidemill.Settlement, replay bool)
 	}
 	if s.Fate == tidemill.Delivered {
 		for _, f := range w.fars {
-			if l := e.legs[f.name]; l != nil && l.place == 0 {
+			if l := e.legs[f.name]; l != nil && l.place == 0 && !l.parked {
 				w.fault("event %d was acknowledged before its job for %s was there", e.n, f.name)
 			}
 		}

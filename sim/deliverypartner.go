@@ -42,6 +42,7 @@ type far struct {
 	ordered bool
 	items   int // events of one request
 	retries int
+	room    int // of its queue; 0: any
 	once    partner.Once
 
 	rates    map[string]int // percent
@@ -66,6 +67,9 @@ func newFars(w *deliveryWorld, draw *rand.Rand) []*far {
 		if draw.IntN(3) == 0 {
 			f.once = partner.All
 		}
+		if draw.IntN(2) == 0 && !w.peace {
+			f.room = 1 + draw.IntN(6)
+		}
 		f.lines, f.asked, f.rates = map[string][]*leg{}, map[*process]int{}, map[string]int{}
 		for _, c := range PartnerClasses {
 			if on := draw.IntN(2) == 0; on && !w.peace {
@@ -80,7 +84,9 @@ func newFars(w *deliveryWorld, draw *rand.Rand) []*far {
 		}
 	}
 	if w.peace { // one is dead, the others are well
-		all[draw.IntN(len(all))].down(0, time.Minute+time.Duration(draw.IntN(60))*time.Second)
+		f := all[draw.IntN(len(all))]
+		f.down(0, time.Minute+time.Duration(draw.IntN(60))*time.Second)
+		f.room = 1 + draw.IntN(6)
 	}
 	return all
 }
@@ -107,7 +113,7 @@ func (f *far) guards(e *conversion) bool {
 // partner is how the product is told of it.
 func (f *far) partner() partner.Partner {
 	p := partner.Partner{Name: f.name, Endpoint: "https://" + f.name + ".test/events", MaxRetries: &f.retries, Idempotent: &f.dedups,
-		Ordered: f.ordered, Vendor: f.vendor, Sites: f.sites, Once: f.once}
+		Ordered: f.ordered, Vendor: f.vendor, Sites: f.sites, Once: f.once, Queue: partner.Queue{Jobs: f.room}}
 	if len(f.only) > 0 {
 		p.When = fmt.Sprintf(`event.eventType in ["%s"]`, strings.Join(f.only, `","`))
 	}

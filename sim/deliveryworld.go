@@ -38,6 +38,7 @@ const (
 	ByHand    = "operator's hand"
 	Edited    = "letter edited"
 	LeaseLost = "lease lost"
+	Parked    = "parked beside a full queue"
 )
 
 // deliveryWorld is queues, dead letters and ledgers, partners behind them, processes that

@@ -21,6 +21,9 @@ import (
 // clientKey is the context key under which a client's name comes through ingest.
 type clientKey struct{}
 
+// sentKey is the context key under which the time of sending comes through ingest.
+type sentKey struct{}
+
 // gatedIntake is a queue's intake behind the gate.
 type gatedIntake struct {
 	queue.Intake

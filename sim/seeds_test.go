@@ -67,6 +67,11 @@ const least = 100
 // runSeeds runs many seeds; -seed=0x… replays one with its trace. names are those of what is
 // to happen beside the faults of the gate.
 func runSeeds(t *testing.T, world func(seed uint64) scene, names ...string) {
+	runSeedsN(t, *seeds, world, names...)
+}
+
+// runSeedsN is runSeeds of so many.
+func runSeedsN(t *testing.T, n int, world func(seed uint64) scene, names ...string) {
 	if *oneSeed != "" {
 		replay(t, world)
 		return
@@ -75,15 +80,15 @@ func runSeeds(t *testing.T, world func(seed uint64) scene, names ...string) {
 	if first == 0 {
 		first = uint64(time.Now().UnixNano())
 	}
-	fmt.Printf("%s: %d seeds from -base=%d\n", t.Name(), *seeds, first)
+	fmt.Printf("%s: %d seeds from -base=%d\n", t.Name(), n, first)
 	draw := rand.New(rand.NewPCG(first, 0))
 	total, steps, wrong, fake := map[string]int{}, 0, 0, time.Duration(0)
 	start := time.Now()
-	for range *seeds {
+	for range n {
 		seed := draw.Uint64()
 		r := run(t, seed, false, world)
-		for name, n := range r.also {
-			total[name] += n
+		for name, times := range r.also {
+			total[name] += times
 		}
 		steps, fake = steps+r.steps, fake+r.took
 		if len(r.faults) == 0 {
@@ -98,7 +103,7 @@ func runSeeds(t *testing.T, world func(seed uint64) scene, names ...string) {
 		}
 	}
 	fmt.Printf("%s: %d steps in %v (%v of fake time); %v\n", t.Name(), steps, time.Since(start).Round(time.Millisecond), fake.Round(time.Second), total)
-	if *seeds < 500 || wrong > 0 {
+	if n < 500 || wrong > 0 {
 		return
 	}
 	for _, c := range Classes {
@@ -106,7 +111,7 @@ func runSeeds(t *testing.T, world func(seed uint64) scene, names ...string) {
 	}
 	for _, name := range names {
 		if total[name] < least {
-			t.Errorf("%q happened %d times in %d seeds, want at least %d", name, total[name], *seeds, least)
+			t.Errorf("%q happened %d times in %d seeds, want at least %d", name, total[name], n, least)
 		}
 	}
 }

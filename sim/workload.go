@@ -30,6 +30,7 @@ type sent struct {
 	name     string
 	distinct string
 	at       time.Time
+	place    int // in its batch
 	set      map[string]string
 	once     map[string]string
 	unset    []string
@@ -43,6 +44,7 @@ func (s *sent) bad() bool { return s.name == poison || s.name == bomb }
 type workload struct {
 	events  []*sent
 	batches [][]*sent
+	claims  [][]*sent         // batches that one client sends one after the other
 	owner   map[string]string // of an anonymous id: the one user who claims it
 }
 
@@ -100,13 +102,17 @@ func newWorkload(rnd *rand.Rand) *workload {
 				name: []string{"$identify", "$create_alias"}[rnd.IntN(2)], distinct: user, other: anonymous, at: draw()})
 		}
 	}
-	for _, e := range w.events {
-		e.encode()
-	}
 	order := slices.Clone(w.events)
 	rnd.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	for len(order) > 0 {
 		k := min(1+rnd.IntN(8), len(order))
+		same := rnd.IntN(4) == 0 // all within one millisecond
+		for i, e := range order[:k] {
+			if e.place = i; same {
+				e.at = order[0].at
+			}
+			e.encode()
+		}
 		w.batches = append(w.batches, order[:k])
 		if rnd.IntN(10) == 0 { // sent by another client too
 			w.batches = append(w.batches, order[:k])
@@ -114,6 +120,31 @@ func newWorkload(rnd *rand.Rand) *workload {
 		order = order[k:]
 	}
 	return w
+}
+
+// contend adds claims that depend on their order: of user b the first makes an identified
+// person, which may not be merged by the second. One client sends them, in batches cut
+// anywhere.
+func (w *workload) contend(rnd *rand.Rand) {
+	at := time.Date(1999, 12, 31, 23, 30, 0, 0, time.UTC)
+	var batch []*sent
+	for n := range 6 + rnd.IntN(8) {
+		a, b, c := fmt.Sprint("a-", n), fmt.Sprint("b-", n), fmt.Sprint("c-", n)
+		w.owner[a] = b
+		for _, claim := range [][2]string{{b, a}, {c, b}} {
+			k := len(w.events)
+			at = at.Add(time.Millisecond)
+			e := &sent{n: k, id: uuid.UUID{0: byte(rnd.Uint32()), 6: 0x40, 8: 0x80, 13: 2, 14: byte(k >> 8), 15: byte(k)},
+				name: "$identify", distinct: claim[0], other: claim[1], at: at, place: len(batch)}
+			e.encode()
+			w.events = append(w.events, e)
+			if batch = append(batch, e); rnd.IntN(2) == 0 {
+				w.claims = append(w.claims, batch)
+				batch = nil
+			}
+		}
+	}
+	w.claims = append(w.claims, batch)
 }
 
 // encode writes the event as a PostHog SDK would.
@@ -154,8 +185,8 @@ func (s *sent) encode() {
 }
 
 // body is a batch as it is posted.
-func body(batch []*sent) []byte {
-	b := []byte(`{"api_key":"` + ingestKey + `","batch":[`)
+func body(batch []*sent, at time.Time) []byte {
+	b := []byte(`{"api_key":"` + ingestKey + `","sent_at":"` + at.Format("2006-01-02T15:04:05.000Z") + `","batch":[`)
 	for i, e := range batch {
 		if i > 0 {
 			b = append(b, ',')
@@ -193,12 +224,16 @@ func (w *workload) whose(distinct string) string {
 func (w *workload) persons() map[string]*expected {
 	type op struct {
 		at    time.Time
+		place int
 		id    uuid.UUID
 		value string
 	}
 	later := func(a, b op) bool { // a is later than b
 		if !a.at.Equal(b.at) {
 			return a.at.After(b.at)
+		}
+		if a.place != b.place { // of one batch: others share no time
+			return a.place > b.place
 		}
 		return bytes.Compare(a.id[:], b.id[:]) > 0
 	}
@@ -224,13 +259,13 @@ func (w *workload) persons() map[string]*expected {
 			return all[who][key]
 		}
 		for k, v := range e.set {
-			of(k).set = append(of(k).set, op{e.at, e.id, v})
+			of(k).set = append(of(k).set, op{e.at, e.place, e.id, v})
 		}
 		for k, v := range e.once {
-			of(k).once = append(of(k).once, op{e.at, e.id, v})
+			of(k).once = append(of(k).once, op{e.at, e.place, e.id, v})
 		}
 		for _, k := range e.unset {
-			of(k).unset = append(of(k).unset, op{e.at, e.id, ""})
+			of(k).unset = append(of(k).unset, op{e.at, e.place, e.id, ""})
 		}
 	}
 	for who, keys := range all {

@@ -48,6 +48,7 @@ type world struct {
 	projects *memoryproject.Projects
 
 	load    *workload
+	orderly bool // one process, and nothing is ever handed out twice: claims are in the order of acknowledgement
 	junk    [][]byte
 	waiting atomic.Int64 // clients that have not sent everything
 	stale   atomic.Int64
@@ -64,6 +65,12 @@ type incarnation struct {
 func newWorld(seed uint64, bug func(*Parts)) *world {
 	w := &world{stage: newStage(seed, 0x3017), bug: bug}
 	w.load = newWorkload(rand.New(rand.NewPCG(seed, 0x10ad)))
+	if w.orderly = w.rnd.IntN(8) == 0; w.orderly {
+		for _, c := range []Class{Lose, Stall, Crash, After, Freeze, Stop} {
+			delete(w.g.rates, c)
+		}
+		w.load.contend(rand.New(rand.NewPCG(seed, 0xc1a1)))
+	}
 	w.queues = memoryqueue.New(memoryqueue.Options{})
 	w.persons = memoryperson.New(memoryperson.Options{})
 	w.events = memorywarehouse.New()
@@ -140,19 +147,27 @@ func (w *world) id() uuid.UUID {
 	return uuid.UUID{0: 0xee, 6: 0x70, 8: 0x80, 14: byte(n >> 8), 15: byte(n)}
 }
 
-// client sends its share of the batches, each until it is answered well.
-func (w *world) client(n, of int) {
+// client sends batches, each until it is answered well.
+func (w *world) client(n int, batches [][]*sent, pause time.Duration) {
 	defer w.waiting.Add(-1)
 	rnd := rand.New(rand.NewPCG(w.seed, 0xc11e+uint64(n)))
-	for i := n; i < len(w.load.batches); i += of {
-		sleep(w.ctx, time.Duration(rnd.Int64N(int64(4*time.Second))))
-		for w.ctx.Err() == nil && !w.post(n, i) {
+	for _, batch := range batches {
+		sleep(w.ctx, time.Duration(rnd.Int64N(int64(pause))))
+		sent := time.Now()
+		for w.ctx.Err() == nil && len(batch) > 0 && !w.post(n, batch, sent) {
+			if time.Since(sent) > keepsSent {
+				sent = time.Now()
+			}
 			sleep(w.ctx, 100*time.Millisecond+time.Duration(rnd.Int64N(int64(time.Second))))
 		}
 	}
 }
 
-func (w *world) post(client, batch int) bool {
+// keepsSent is how long a client's retries have the time of sending of the first try: with
+// the longest wait between two of them, less than what shows a slow clock.
+const keepsSent = 4 * time.Minute
+
+func (w *world) post(client int, batch []*sent, at time.Time) bool {
 	w.mu.Lock()
 	var h http.Handler
 	if len(w.up) > 0 {
@@ -163,7 +178,8 @@ func (w *world) post(client, batch int) bool {
 		return false // refused
 	}
 	ctx := context.WithValue(w.ctx, clientKey{}, fmt.Sprint("client ", client))
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/batch/", bytes.NewReader(body(w.load.batches[batch])))
+	ctx = context.WithValue(ctx, sentKey{}, at)
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/batch/", bytes.NewReader(body(batch, at)))
 	r.Header.Set("Content-Type", "application/json")
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, r)
@@ -185,13 +201,18 @@ func (w *world) open() {
 			panic(err)
 		}
 	}
-	for range 1 + w.rnd.IntN(2) {
+	if w.start(); w.rnd.IntN(2) == 0 && !w.orderly {
 		w.start()
 	}
-	w.waiting.Store(clients)
-	for c := range clients {
-		w.done.Go(func() { w.client(c, clients) })
+	w.waiting.Store(clients + 1)
+	shares := make([][][]*sent, clients)
+	for i, batch := range w.load.batches {
+		shares[i%clients] = append(shares[i%clients], batch)
 	}
+	for c, share := range shares {
+		w.done.Go(func() { w.client(c, share, 4*time.Second) })
+	}
+	w.done.Go(func() { w.client(clients, w.load.claims, 300*time.Millisecond) })
 }
 
 // quiet says that nothing is left to do.
@@ -222,7 +243,7 @@ func retriable(k tidemill.Kind) bool {
 // also counts what else happened: letters that were replayed, and settlements that came too
 // late.
 func (w *world) also() map[string]int {
-	n := map[string]int{"stale settlement": int(w.stale.Load())}
+	n := map[string]int{"stale settlement": int(w.stale.Load()), "claim in order": len(w.load.claims)}
 	for l, err := range w.letters.List(context.Background(), deadletter.Filter{}) {
 		if err == nil {
 			n["replay"] += l.Replays

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 
 	"github.com/tidemill/tidemill/connect"
 )
@@ -86,22 +87,31 @@ func (c *bridgeSendCmd) Run(ctx context.Context, e env) error {
 
 type bridgeListenCmd struct {
 	settings
-	Ack   bool     `help:"Acknowledge every message, as the far side does: its entry leaves the stream."`
-	Topic []string `help:"Topics to listen to instead, with + and #." placeholder:"TOPIC"`
-	Count int      `help:"Stop after so many messages. Default: never." placeholder:"N"`
-	Names bool     `help:"Print the topic before each message."`
+	Server string   `help:"The running instance whose broker and topics are to be listened to. Default: those of the configuration." env:"TIDEMILL_SERVER" placeholder:"URL"`
+	Token  string   `help:"The API's key, where it has one; better in the environment, where others do not see it." env:"TIDEMILL_TOKEN" placeholder:"KEY"`
+	Ack    bool     `help:"Acknowledge every message, as the far side does: its entry leaves the stream."`
+	Topic  []string `help:"Topics to listen to instead, with + and #." placeholder:"TOPIC"`
+	Count  int      `help:"Stop after so many messages. Default: never." placeholder:"N"`
+	Names  bool     `help:"Print the topic before each message."`
 }
 
 // Help is shown by tidemill bridge listen --help.
 func (c *bridgeListenCmd) Help() string {
-	return `It connects to the broker of the configuration: MQTT_BROKERS, or the embedded one of a bridge that runs on this machine.
+	return `It connects to the broker of the configuration: MQTT_BROKERS, or the embedded one of a bridge that runs on this machine. With --server it asks a running instance for its broker and topics; user, password and certificates are those of the configuration here.
 
   tidemill bridge listen --ack
   tidemill bridge listen --topic syslog/dlq`
 }
 
 func (c *bridgeListenCmd) Run(ctx context.Context, e env) error {
-	cfg, err := c.load(e, nil)
+	var flags map[string]string
+	if c.Server != "" {
+		var err error
+		if flags, err = theirs(ctx, &client{base: address(c.Server), token: c.Token, live: true}); err != nil {
+			return err
+		}
+	}
+	cfg, err := c.load(e, flags)
 	if err != nil {
 		return err
 	}
@@ -109,7 +119,10 @@ func (c *bridgeListenCmd) Run(ctx context.Context, e env) error {
 		return wrongConfig{err}
 	}
 	n := 0
-	err = connect.Listen(ctx, cfg, connect.Listening{Topics: c.Topic, Ack: c.Ack, Log: logger(cfg.Log, e, true)}, func(topic string, payload []byte) error {
+	ready := func(topics []string) { // beside the messages, which may go to another program
+		_, _ = fmt.Fprintf(e.err, "listening to %s. Stop with Ctrl-C.\n", strings.Join(topics, ", "))
+	}
+	err = connect.Listen(ctx, cfg, connect.Listening{Topics: c.Topic, Ack: c.Ack, Log: logger(cfg.Log, e, true), Ready: ready}, func(topic string, payload []byte) error {
 		if c.Names {
 			_, _ = fmt.Fprintf(e.out, "%s ", topic)
 		}

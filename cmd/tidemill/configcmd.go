@@ -65,15 +65,19 @@ func (c *configCheckCmd) Run(e env) error {
 	if err != nil {
 		err = wrongConfig{err}
 	}
+	warned := warnings(e, cfg)
 	if c.JSON {
 		mistakes := []string{}
 		for _, m := range mistakesOf(err) {
 			mistakes = append(mistakes, m.Error())
 		}
-		if perr := printJSON(e.out, map[string]any{"ok": err == nil, "mistakes": mistakes}); perr != nil {
+		if perr := printJSON(e.out, map[string]any{"ok": err == nil, "mistakes": mistakes, "warnings": warned}); perr != nil {
 			return perr
 		}
 		return err
+	}
+	for _, w := range warned {
+		_, _ = fmt.Fprintln(e.err, "tidemill: warning:", w)
 	}
 	if err == nil {
 		_, err = fmt.Fprintln(e.out, "The configuration is right.")
@@ -109,6 +113,9 @@ func (c *configShowCmd) Run(e env) error {
 	if err != nil {
 		return err
 	}
+	for _, w := range warnings(e, cfg) {
+		_, _ = fmt.Fprintln(e.err, "tidemill: warning:", w)
+	}
 	for _, m := range mistakesOf(cfg.Bridge.Check()) { // who does without the bridge is not disturbed
 		_, _ = fmt.Fprintln(e.err, "tidemill: the bridge would not start:", m)
 	}
@@ -129,12 +136,18 @@ func (c *configShowCmd) Run(e env) error {
 }
 
 type configReferenceCmd struct {
-	JSON bool `help:"Print JSON."`
+	Setting string `arg:"" optional:"" help:"One setting, a group of them, or an environment variable. Default: all."`
+	JSON    bool   `help:"Print JSON."`
 }
 
 func (c *configReferenceCmd) Run(e env) error {
 	if !c.JSON {
-		return config.WriteReference(e.out)
+		return config.Explain(e.out, c.Setting)
+	}
+	all, err := config.ReferenceOf(c.Setting)
+	parts := config.PartsOf(c.Setting)
+	if err != nil && len(parts) == 0 {
+		return err
 	}
 	type setting struct {
 		Name    string   `json:"name"`
@@ -145,8 +158,11 @@ func (c *configReferenceCmd) Run(e env) error {
 		Flag    string   `json:"flag,omitempty"`
 	}
 	out := []setting{}
-	for _, f := range config.Reference() {
+	for _, f := range all {
 		out = append(out, setting{f.Path, f.Default, f.Help, f.Allow, f.Env, f.Flag})
+	}
+	for _, p := range parts {
+		out = append(out, setting{Name: p.Path, Help: p.Help, Allow: p.Form})
 	}
 	return printJSON(e.out, out)
 }

@@ -12,15 +12,16 @@ import (
 )
 
 type crmCmd struct {
-	Send   crmSendCmd   `cmd:"" help:"Send business events from files or from standard input."`
-	Status crmStatusCmd `cmd:"" help:"Show how CRM stands: queue, dead letters, matched profiles, replays."`
+	Send    crmSendCmd    `cmd:"" help:"Send business events from files or from standard input."`
+	Status  crmStatusCmd  `cmd:"" help:"Show how CRM stands: queue, dead letters, matched profiles, replays."`
+	Profile crmProfileCmd `cmd:"" help:"Show the profile of a customer: identities and attributes."`
 }
 
 type crmStatusCmd struct{ remote }
 
 // Help is shown by tidemill crm status --help.
 func (c *crmStatusCmd) Help() string {
-	return `WAITING events are due, by priority: high goes first, and none starves. DELAYED ones failed and are tried again later. MATCHED is how many of this instance's events of the last five minutes met a profile that there was.
+	return `WAITING events are due, by priority: high goes first, and none starves. DELAYED ones failed and are tried again later. COMPLETED ones a handler took, SKIPPED ones none (completed before, no handler, not valid), FAILED ones died. MATCHED is how many of this instance's events of the last five minutes met a profile that there was.
 
   tidemill queue stats crm-events             more of the queue: tenants, limits
   tidemill queue pause crm-events             hand out nothing; resume ends it
@@ -32,11 +33,12 @@ func (c *crmStatusCmd) Help() string {
 
 // crmLine is how CRM stands, as the API writes it.
 type crmLine struct {
-	Queue                                       string
-	Paused, Closed                              bool
-	Waiting, Delayed, Leased, Completed, Failed int64
-	Age                                         float64 `json:"oldest_age_seconds"`
-	Priorities                                  []struct {
+	Queue                                                string
+	Paused, Closed                                       bool
+	Waiting, Delayed, Leased, Completed, Skipped, Failed int64
+	Kept                                                 struct{ Completed, Failed int64 }
+	Age                                                  float64 `json:"oldest_age_seconds"`
+	Priorities                                           []struct {
 		Name    string
 		Waiting int64
 	}
@@ -78,8 +80,8 @@ func (s *crmLine) print(out io.Writer) error {
 		waiting += ": " + strings.Join(by, ", ")
 	}
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	_, _ = fmt.Fprintf(w, "queue\t%s, %s\nwaiting\t%s\ndelayed\t%d\nbeing handled\t%d\noldest\t%s\ncompleted\t%d, kept\nfailed\t%d, kept\n",
-		printable(s.Queue), state, waiting, s.Delayed, s.Leased, q.age(), s.Completed, s.Failed)
+	_, _ = fmt.Fprintf(w, "queue\t%s, %s\nwaiting\t%s\ndelayed\t%d\nbeing handled\t%d\noldest\t%s\ncompleted\t%d\nskipped\t%d\nfailed\t%d\nkept\t%d completed or skipped, %d failed\n",
+		printable(s.Queue), state, waiting, s.Delayed, s.Leased, q.age(), s.Completed, s.Skipped, s.Failed, s.Kept.Completed, s.Kept.Failed)
 	dead, matched, replays := strconv.Itoa(s.Dead), "no events in the last five minutes", "none open"
 	if s.Dead > 0 {
 		dead += ": `tidemill dead list --pipeline " + s.Queue + "`"

@@ -12,11 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/crm"
@@ -37,6 +40,15 @@ type club struct {
 
 func (c *club) Look(context.Context) (*crm.State, error) { return &c.state, nil }
 func (c *club) Acceptor() *accept.Acceptor               { return c.taker }
+
+// Profile knows ann alone.
+func (c *club) Profile(_ context.Context, tenant string, by profile.Identity) (*profile.Profile, error) {
+	if n, err := by.Normal(); err != nil || n.Value != "ann@example.com" {
+		return nil, tidemill.Fail(tidemill.NotFound, "tenant %s has no profile with this %s", tenant, by.Kind)
+	}
+	return &profile.Profile{ID: uuid.Nil, Tenant: tenant, Identities: []profile.Identity{{Kind: profile.External, Value: "m-1"}, {Kind: profile.Email, Value: "ann@example.com"}},
+		Attributes: map[string][]byte{"visits": []byte("2"), "city": []byte(`"Graz"`)}, Created: day, Updated: day.Add(time.Hour)}, nil
+}
 
 func (c *club) Event(_ context.Context, tenant, id string) (*crm.EventStatus, error) {
 	if e := c.events[tenant+"/"+id]; e != nil {
@@ -199,7 +211,7 @@ func TestManyEventsAreSentInBatches(t *testing.T) {
 
 func TestHowCRMStandsIsShown(t *testing.T) {
 	s, c := newClub(t)
-	c.state = crm.State{Jobs: queue.Stats{Waiting: 12, Delayed: 3, Leased: 1, Completed: 1000, Failed: 2, Oldest: time.Now().Add(-time.Hour)}, Depths: []queue.Depth{{Priority: 3, Waiting: 2}, {Priority: 2, Waiting: 10}},
+	c.state = crm.State{Jobs: queue.Stats{Waiting: 12, Delayed: 3, Leased: 1, Completed: 1000, Failed: 2, Oldest: time.Now().Add(-time.Hour)}, Ended: tidemill.Count{Delivered: 1200, Skipped: 34, Dead: 5}, Depths: []queue.Depth{{Priority: 3, Waiting: 2}, {Priority: 2, Waiting: 10}},
 		Paused: true, Dead: 2, Expired: 1, Matched: 97.53, Met: true}
 	c.replays = []*crm.Replay{{ReplayRequest: crm.ReplayRequest{ID: "r"}, State: crm.ReplayStopping}}
 	s.types("crm status", `
@@ -208,8 +220,10 @@ func TestHowCRMStandsIsShown(t *testing.T) {
 ~delayed +3
 ~being handled +1
 ~oldest +1h0m\d+s
-~completed +1000, kept
-~failed +2, kept
+~completed +1200
+~skipped +34
+~failed +5
+~kept +1000 completed or skipped, 2 failed
 ~dead letters +2: .tidemill dead list --pipeline crm-events.; 1 deleted for their age
 ~matched +97.5% of the events of the last five minutes met a profile that there was
 ~replays +1 open: .tidemill replay status.
@@ -222,13 +236,36 @@ waiting        0
 delayed        0
 being handled  0
 oldest         -
-completed      0, kept
-failed         0, kept
+completed      0
+skipped        0
+failed         0
+kept           0 completed or skipped, 0 failed
 dead letters   0
 matched        no events in the last five minutes
 replays        none open
 `)
 	newSession(t).fails("crm status", "CRM does not run in this instance")
+}
+
+func TestAProfileIsShown(t *testing.T) {
+	s, _ := newClub(t)
+	s.types("crm profile club --email Ann@Example.com", `
+profile     00000000-0000-0000-0000-000000000000
+tenant      club
+created     2026-03-01T12:00:00Z
+updated     2026-03-01T13:00:00Z
+externalId  m-1
+email       ann@example.com
+attribute   city = "Graz"
+attribute   visits = 2
+`)
+	s.types("crm profile club --email ann@example.com --json", `{"id":"00000000-0000-0000-0000-000000000000","tenant":"club","identities":[{"kind":"externalId","value":"m-1"},{"kind":"email","value":"ann@example.com"}],"attributes":{"city":"Graz","visits":2},"created_at":"2026-03-01T12:00:00Z","updated_at":"2026-03-01T13:00:00Z"}`)
+	s.fails("crm profile club --phone 0301", "tenant club has no profile with this phone")
+	for _, command := range []string{"crm profile club", "crm profile club --email a@b --phone 1"} {
+		if status, _, errs := s.run(t.Context(), "", command); status != 2 || !strings.Contains(errs, "say whose profile: one of --external-id, --email and --phone") {
+			t.Errorf("%s: %d %s", command, status, errs)
+		}
+	}
 }
 
 func TestJobsThatWaitAreOnlyRemovedWhereThatIsMeant(t *testing.T) {

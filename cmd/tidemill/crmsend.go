@@ -5,19 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"strings"
-
-	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 )
+
+// eventsIn are the files of events that a command sends.
+type eventsIn struct {
+	Files []string `arg:"" optional:"" name:"file" help:"Files of events: one JSON object a line, one after another, or arrays. Default, or -: standard input." type:"path"`
+	Quiet bool     `help:"No progress." short:"q"`
+}
 
 type crmSendCmd struct {
 	remote
-	Files []string `arg:"" optional:"" name:"file" help:"Files of events: one JSON object a line, one after another, or arrays. Default, or -: standard input." type:"path"`
-	Quiet bool     `help:"No progress bar." short:"q"`
+	eventsIn
 }
 
 // Help is shown by tidemill crm send --help.
@@ -38,7 +39,12 @@ const (
 )
 
 func (c *crmSendCmd) Run(ctx context.Context, e env) error {
-	files, size := c.Files, int64(0)
+	return c.send(ctx, e, &c.remote, "crm/events")
+}
+
+// send posts the events to a path of the API, which answers with a result for each.
+func (c *eventsIn) send(ctx context.Context, e env, to *remote, path string) error {
+	files := c.Files
 	if len(files) == 0 {
 		files = []string{"-"}
 	}
@@ -46,23 +52,14 @@ func (c *crmSendCmd) Run(ctx context.Context, e env) error {
 		s, err := os.Stat(f)
 		switch {
 		case f == "-":
-			size = -1
 		case err != nil:
 			return err
 		case s.IsDir():
 			return fmt.Errorf("%s is a folder: name the files in it", f)
-		case size >= 0:
-			size += s.Size()
 		}
 	}
-	return c.ask(ctx, e, func(a *client) error {
-		s := crmSending{to: a, bar: io.Discard, sum: crmSent{Reasons: []string{}}}
-		if f, ok := e.err.(*os.File); ok && !c.Quiet && !c.JSON && term.IsTerminal(int(f.Fd())) {
-			bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(f), progressbar.OptionSetDescription("sending"),
-				progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish())
-			s.bar = bar
-			defer bar.Exit()
-		}
+	return to.ask(ctx, e, func(a *client) error {
+		s := eventSending{to: a, path: path, progress: newProgress(e, c.Quiet || to.JSON, "events", -1), sum: eventsSent{Reasons: []string{}}}
 		var err error
 		for _, f := range files {
 			err = errors.Join(err, s.file(ctx, e, f))
@@ -73,33 +70,32 @@ func (c *crmSendCmd) Run(ctx context.Context, e env) error {
 		if !s.cut {
 			err = errors.Join(err, s.flush(ctx))
 		}
-		if bar, ok := s.bar.(*progressbar.ProgressBar); ok {
-			_ = bar.Finish()
-		}
-		return errors.Join(s.print(e, c.JSON), err, s.failure())
+		s.progress.end()
+		return errors.Join(s.print(e, to.JSON), err, s.failure())
 	})
 }
 
-// crmSent is what became of events.
-type crmSent struct {
+// eventsSent is what became of events.
+type eventsSent struct {
 	Accepted   int      `json:"accepted"`
 	Duplicates int      `json:"duplicates"`
 	Rejected   int      `json:"rejected"`
 	Reasons    []string `json:"reasons"` // why, of the first of them
 }
 
-// crmSending is the state of one tidemill crm send.
-type crmSending struct {
-	to     *client
-	bar    io.Writer
-	batch  bytes.Buffer
-	places []string // of the events in batch
-	sum    crmSent
-	cut    bool // nothing can be sent any more
+// eventSending is the state of sending events.
+type eventSending struct {
+	to       *client
+	path     string // of the API
+	progress *progress
+	batch    bytes.Buffer
+	places   []string // of the events in batch
+	sum      eventsSent
+	cut      bool // nothing can be sent any more
 }
 
 // file sends the events of one file.
-func (s *crmSending) file(ctx context.Context, e env, name string) error {
+func (s *eventSending) file(ctx context.Context, e env, name string) error {
 	in := e.in
 	if name == "-" {
 		name = "standard input"
@@ -115,7 +111,7 @@ func (s *crmSending) file(ctx context.Context, e env, name string) error {
 }
 
 // add takes an event, and sends those collected where there is no room for it.
-func (s *crmSending) add(ctx context.Context, raw []byte, place string) error {
+func (s *eventSending) add(ctx context.Context, raw []byte, place string) error {
 	if len(s.places) == crmBatchEvents || s.batch.Len()+len(raw) > crmBatchBytes {
 		if err := s.flush(ctx); err != nil {
 			return err
@@ -128,7 +124,7 @@ func (s *crmSending) add(ctx context.Context, raw []byte, place string) error {
 }
 
 // flush sends the events collected.
-func (s *crmSending) flush(ctx context.Context) error {
+func (s *eventSending) flush(ctx context.Context) error {
 	if len(s.places) == 0 {
 		return nil
 	}
@@ -136,7 +132,7 @@ func (s *crmSending) flush(ctx context.Context) error {
 	var got struct {
 		Results []crmResult
 	}
-	err := s.to.one(ctx, http.MethodPost, "crm/events", nil, bytes.NewReader(s.batch.Bytes()), &got)
+	err := s.to.one(ctx, http.MethodPost, s.path, nil, bytes.NewReader(s.batch.Bytes()), &got)
 	if err == nil && len(got.Results) != len(s.places) {
 		err = fmt.Errorf("%s answered for %d of %d events: %w", s.to.base, len(got.Results), len(s.places), errStranger)
 	}
@@ -154,7 +150,7 @@ func (s *crmSending) flush(ctx context.Context) error {
 			s.reject(s.places[i], r.why())
 		}
 	}
-	_, _ = s.bar.Write(s.batch.Bytes())
+	s.progress.set(s.sum.Accepted + s.sum.Duplicates + s.sum.Rejected)
 	s.batch.Reset()
 	s.places = s.places[:0]
 	return nil
@@ -184,13 +180,13 @@ func (r *crmResult) why() string {
 	return strings.Join(all, ": ")
 }
 
-func (s *crmSending) reject(place, why string) {
+func (s *eventSending) reject(place, why string) {
 	s.sum.Rejected++
 	keepReason(&s.sum.Reasons, place+": "+why)
 }
 
 // failure is what is wrong with the whole where single events were rejected.
-func (s *crmSending) failure() error {
+func (s *eventSending) failure() error {
 	if s.sum.Rejected == 0 {
 		return nil
 	}
@@ -198,7 +194,7 @@ func (s *crmSending) failure() error {
 }
 
 // print says what became of the events.
-func (s *crmSending) print(e env, asJSON bool) error {
+func (s *eventSending) print(e env, asJSON bool) error {
 	if asJSON {
 		return printJSON(e.out, s.sum)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -23,23 +24,22 @@ type deadCmd struct {
 
 // which chooses dead letters.
 type which struct {
+	span
 	Pipeline string   `help:"Only letters of this pipeline." placeholder:"NAME"`
 	Partner  string   `help:"Only what this partner did not take." placeholder:"NAME"`
 	Project  string   `help:"Only letters of this project." placeholder:"NAME"`
 	Site     string   `help:"Only letters of this site." placeholder:"ID"`
 	Tenant   string   `help:"Only letters of this tenant of CRM." placeholder:"ID"`
-	Reason   []string `help:"Only these reasons: validation, timeout, rate_limit, partner_error." placeholder:"REASON"`
+	Reason   []string `help:"Only these reasons: validation, timeout, rate_limit, partner_error, unknown." placeholder:"REASON"`
 	Kind     []string `help:"Only failures of these kinds, which say it more exactly: validation, transient, timeout, internal, unknown…" placeholder:"KIND"`
 	System   string   `help:"Only letters of this system; needed where two keep theirs apart and have the same numbers." placeholder:"NAME"`
 	Seq      []int64  `help:"Only the letters of these numbers." placeholder:"N"`
-	After    string   `help:"Only letters that died at or after this time, or so long ago at the most: 2026-01-31T12:00:00Z, 24h, 7d." placeholder:"TIME"`
-	Before   string   `help:"Only letters that died before this time, or longer ago." placeholder:"TIME"`
 	Max      int      `help:"At most so many." short:"n"`
 }
 
 func (w *which) query(ids []string) url.Values {
 	q := query("system", w.System, "pipeline", w.Pipeline, "partner", w.Partner, "project", w.Project, "site", w.Site, "tenant", w.Tenant,
-		"after", moment(w.After, time.Now()), "before", moment(w.Before, time.Now()), "max", positive(w.Max))
+		"since", w.since(), "until", w.until(), "max", positive(w.Max))
 	if len(w.Kind) > 0 {
 		q["kind"] = w.Kind
 	}
@@ -83,7 +83,7 @@ func (c *deadListCmd) Help() string {
 	return `Filters can be combined; a letter is listed that matches all of them.
 
   tidemill dead list --partner dv360 --reason timeout
-  tidemill dead list --site shop --after 24h
+  tidemill dead list --site shop --since 24h
   tidemill dead list --json | jq .payload`
 }
 
@@ -141,6 +141,7 @@ type wholeLetter struct {
 type deadShowCmd struct {
 	remote
 	Letter   string `arg:"" name:"id" help:"Its message's id, as dead list shows it, or its number."`
+	Pipeline string `help:"The pipeline that it died in; needed where letters of two have that id." placeholder:"NAME"`
 	System   string `help:"The system that it is of; needed where two have a letter of that number." placeholder:"NAME"`
 	Payload  bool   `help:"Print the payload alone: byte for byte, into a file or another program."`
 	Original bool   `help:"Print the payload as it was received alone, of a letter that was edited."`
@@ -157,7 +158,7 @@ func (c *deadShowCmd) Help() string {
 func (c *deadShowCmd) Run(ctx context.Context, e env) error {
 	return c.ask(ctx, e, func(a *client) error {
 		var whole json.RawMessage
-		if err := a.get(ctx, "dead/"+url.PathEscape(c.Letter), query("system", c.System), &whole); err != nil {
+		if err := a.get(ctx, "dead/"+url.PathEscape(c.Letter), query("system", c.System, "pipeline", c.Pipeline), &whole); err != nil {
 			return err
 		}
 		var l wholeLetter
@@ -203,7 +204,7 @@ func (l *wholeLetter) print(out io.Writer) error {
 		Body   string
 	}
 	if json.Unmarshal(l.Row, &answer) == nil && answer.Status > 0 {
-		_, _ = fmt.Fprintf(w, "answer\t%d %s\n", answer.Status, printable(answer.Body))
+		_, _ = fmt.Fprintf(w, "answer\t%d %s\n", answer.Status, strings.ReplaceAll(printableLines(answer.Body), "\n", "\n\t"))
 	}
 	if l.Edited != nil {
 		_, _ = fmt.Fprintf(w, "edited\t%s\n", l.Edited.Format(time.RFC3339))
@@ -265,7 +266,7 @@ type deadExportCmd struct {
 
 // Help is shown by tidemill dead export --help.
 func (c *deadExportCmd) Help() string {
-	return `Each line is one letter: originalPayload (text, byte for byte as received), error, attempts, firstFailure, lastFailure, queue, reason (validation, timeout, partner_error, rate_limit); id, kind, partner, site, response {status, body}, and editedPayload where it was edited.
+	return `Each line is one letter: originalPayload (text, byte for byte as received), error, attempts, firstFailure, lastFailure, queue, reason (validation, timeout, partner_error, rate_limit, unknown); id, kind, partner, site, response {status, body}, and editedPayload where it was edited.
 
   tidemill dead export >letters.ndjson
   tidemill dead export --partner dv360 --reason timeout | jq -r .originalPayload`

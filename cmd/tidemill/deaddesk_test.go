@@ -19,12 +19,12 @@ func TestASessionAboutDeadLetters(t *testing.T) {
 	route := letter("e9")
 	route.Pipeline, route.Kind, route.At = "route.high", tidemill.Validation, day.Add(time.Hour)
 	s.die(letter("e1/dv360"), route)
-	s.types("dead list --partner dv360 --reason timeout --site shop --before 2026-03-01T12:30:00Z --after 2026-03-01T11:30:00Z", `
+	s.types("dead list --partner dv360 --reason timeout --site shop --until 2026-03-01T12:30:00Z --since 2026-03-01T11:30:00Z", `
 ID        DIED                  KIND     STATE  REPLAYS  EVENT     CAUSE
 e1/dv360  2026-03-01T12:00:00Z  timeout  held   0        purchase  no answer
 `)
 	s.types("dead list --reason rate_limit", "No dead letters.")
-	s.types("dead list --after 1h", "No dead letters.")
+	s.types("dead list --since 1h", "No dead letters.")
 	s.types("dead show e1/dv360", `
 letter    1, held
 message   e1/dv360
@@ -52,6 +52,14 @@ answer    504 `+"\uFFFD"+`[2Jlate
 		t.Errorf("an edit from standard input: %d %s%s", status, out, errs)
 	}
 	s.fails("dead edit 1", "the new payload is empty")
+	s.fails("dead edit 1 --pipeline s2s.yahoo "+file, "there is no dead letter 1 of pipeline s2s.yahoo")
+	s.fails("dead show 1 --pipeline s2s.yahoo", "there is no dead letter 1 of pipeline s2s.yahoo")
+	lines := letter("e3/yahoo")
+	lines.Pipeline, lines.Row = "s2s.yahoo", []byte(`{"status":400,"body":"{\r\n\t\"error\": \"no pixel\u001b\"\n}\n"}`)
+	s.die(lines)
+	if _, out, _ := s.run(t.Context(), "", "dead show e3/yahoo --pipeline s2s.yahoo"); !strings.Contains(out, "\nanswer    400 {\n              \"error\": \"no pixel\uFFFD\"\n          }\n") {
+		t.Errorf("an answer of several lines is shown as\n%s", out)
+	}
 	s.fails("dead edit 7 "+file, "there is no dead letter 7")
 	s.types("dead show 1", `
 letter    1, held

@@ -14,9 +14,10 @@ import (
 
 type deadEditCmd struct {
 	remote
-	Letter string `arg:"" name:"id" help:"Its message's id, as dead list shows it, or its number."`
-	System string `help:"The system that it is of; needed where two have a letter of that number." placeholder:"NAME"`
-	File   string `arg:"" optional:"" help:"The new payload, byte for byte. Default, or -: standard input." type:"path"`
+	Letter   string `arg:"" name:"id" help:"Its message's id, as dead list shows it, or its number."`
+	Pipeline string `help:"The pipeline that it died in; needed where letters of two have that id." placeholder:"NAME"`
+	System   string `help:"The system that it is of; needed where two have a letter of that number." placeholder:"NAME"`
+	File     string `arg:"" optional:"" help:"The new payload, byte for byte. Default, or -: standard input." type:"path"`
 }
 
 // Help is shown by tidemill dead edit --help.
@@ -36,7 +37,7 @@ func (c *deadEditCmd) Run(ctx context.Context, e env) error {
 	}
 	return c.ask(ctx, e, func(a *client) error {
 		var whole json.RawMessage
-		if err := a.one(ctx, http.MethodPost, "dead/"+url.PathEscape(c.Letter)+"/edit", query("system", c.System), bytes.NewReader(payload), &whole); err != nil {
+		if err := a.one(ctx, http.MethodPost, "dead/"+url.PathEscape(c.Letter)+"/edit", query("system", c.System, "pipeline", c.Pipeline), bytes.NewReader(payload), &whole); err != nil {
 			return err
 		}
 		if c.JSON {

@@ -80,7 +80,7 @@ func (c *deadReplayCmd) Help() string {
 
   tidemill dead replay 0190f3c2-…                     one
   tidemill dead replay --kind transient,timeout       all that failed for a passing reason
-  tidemill dead replay --partner dv360 --after 24h    what a partner did not take since yesterday
+  tidemill dead replay --partner dv360 --since 24h    what a partner did not take since yesterday
   tidemill dead replay --project shop --dry-run       how many it would be
   tidemill dead replay --pipeline crm-events          what CRM's handlers did not take
   tidemill dead replay --pipeline windows-delivery    records that windows gave up: they come late, into a new window
@@ -122,11 +122,11 @@ func (c *deadReplayCmd) slowly(ctx context.Context, e env, a *client, q url.Valu
 		return err
 	}
 	q.Del("dry_run")
-	if before, err := time.Parse(time.RFC3339, q.Get("before")); err != nil && q.Get("before") == "" || err == nil && before.After(all.AsOf) {
-		q.Set("before", all.AsOf.Format(time.RFC3339Nano))
+	if until, err := time.Parse(time.RFC3339, q.Get("until")); err != nil && q.Get("until") == "" || err == nil && until.After(all.AsOf) {
+		q.Set("until", all.AsOf.Format(time.RFC3339Nano))
 	}
 	size, every := c.Rate.slice()
-	p := newProgress(e, c.JSON, "dead letters on their way", all.Count)
+	p := newProgress(e, c.JSON, "letters on their way", all.Count)
 	gone, ended, failed := 0, false, error(nil)
 	for gone < all.Count && !ended {
 		q.Set("max", strconv.Itoa(min(size, all.Count-gone)))
@@ -175,8 +175,8 @@ func (c *deadDeleteCmd) Help() string {
 	return `Letters that are being replayed are left alone. The books keep the number of those discarded, so that the audit still balances.
 
   tidemill dead delete 0190f3c2-…                     one
-  tidemill dead delete --before 2026-01-31T00:00:00Z  all that died before then
-  tidemill dead delete --reason validation --before 30d`
+  tidemill dead delete --until 2026-01-31T00:00:00Z  all that died before then
+  tidemill dead delete --reason validation --until 30d`
 }
 
 func (c *deadDeleteCmd) Run(ctx context.Context, e env) error {

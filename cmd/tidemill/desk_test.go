@@ -121,7 +121,7 @@ func (s *session) fails(command, want string) {
 func (s *session) run(ctx context.Context, stdin, command string) (status int, out, errs string) {
 	s.Helper()
 	var o, e bytes.Buffer
-	status = run(ctx, append(strings.Fields(command), "--server", s.url), env{strings.NewReader(stdin), &o, &e, func(string) string { return "" }})
+	status = run(ctx, append(strings.Fields(command), "--server", s.url), env{in: strings.NewReader(stdin), out: &o, err: &e, getenv: func(string) string { return "" }})
 	return status, o.String(), e.String()
 }
 

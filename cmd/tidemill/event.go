@@ -14,7 +14,29 @@ import (
 )
 
 type eventCmd struct {
+	Send eventSendCmd `cmd:"" help:"Send events to be delivered to partners."`
 	Show eventShowCmd `cmd:"" help:"Explain where an event is, why it waits, and what each partner made of it."`
+}
+
+type eventSendCmd struct {
+	remote
+	eventsIn
+}
+
+// Help is shown by tidemill event send --help.
+func (c *eventSendCmd) Help() string {
+	return `An event has a type, a time and a site; see docs/delivery.md for what else it may have:
+
+  {"eventType": "purchase", "timestamp": "2026-01-15T10:00:00Z", "siteId": "shop", "eventId": "5b8f3c1e-2f7a-4c7e-9d51-0c3f6f1f0a01", "orderId": "o-1", "value": 39.90, "currency": "EUR", "items": [{"id": "lamp", "name": "Lamp", "quantity": 1, "price": 39.90}]}
+
+  tidemill event send events.ndjson
+  producer | tidemill event send
+
+What it prints as accepted is durable. Sending the same events again is harmless: those that are known are duplicates, and change nothing. An event that is rejected stops no other; the exit status is 1 then.`
+}
+
+func (c *eventSendCmd) Run(ctx context.Context, e env) error {
+	return c.send(ctx, e, &c.remote, "delivery/events")
 }
 
 type eventShowCmd struct {

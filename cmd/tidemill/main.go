@@ -9,15 +9,21 @@ import (
 	"io"
 	"log"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"reflect"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 	kongcompletion "github.com/jotaen/kong-completion"
 
 	"github.com/tidemill/tidemill/connect"
+	"github.com/tidemill/tidemill/internal/when"
 )
 
 // version is set when a release is built.
@@ -39,7 +45,7 @@ func main() {
 	// that a second one ends the process at once: nothing unconfirmed was acknowledged.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], env{os.Stdin, os.Stdout, os.Stderr, os.Getenv}))
+	os.Exit(run(ctx, os.Args[1:], env{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, environ: os.Environ, program: program()}))
 }
 
 // env is what a command sees of the world.
@@ -48,6 +54,22 @@ type env struct {
 	out    io.Writer
 	err    io.Writer
 	getenv func(string) string
+
+	environ func() []string // names and values; nil: none
+	program string          // how this program is called, in commands that are shown
+}
+
+// program is how whoever called this program can call it again: by its name where that finds
+// it, else as it was called.
+func program() string {
+	self, err := os.Executable()
+	if found, lookErr := exec.LookPath("tidemill"); lookErr == nil && err == nil && sameFile(found, self) {
+		return "tidemill"
+	}
+	if err != nil || strings.Contains(filepath.ToSlash(self), "/go-build") { // go run
+		return "go run ./cmd/tidemill"
+	}
+	return os.Args[0]
 }
 
 type commands struct {
@@ -58,7 +80,7 @@ type commands struct {
 	Bridge     bridgeCmd                 `cmd:"" help:"Put entries into the embedded bridge, and see what it publishes."`
 	Events     eventsCmd                 `cmd:"" help:"List events, each under the person it belongs to."`
 	Person     personCmd                 `cmd:"" help:"Show who is who."`
-	Event      eventCmd                  `cmd:"" help:"Explain what became of one event."`
+	Event      eventCmd                  `cmd:"" help:"Send events to partners, and explain what became of one."`
 	Queue      queueCmd                  `cmd:"" help:"See what waits in queues; move, pause, drain and limit it."`
 	Partner    partnerCmd                `cmd:"" help:"See how partners stand; open and close their circuits."`
 	CRM        crmCmd                    `cmd:"" name:"crm" help:"Send business events, and see how CRM stands."`
@@ -73,6 +95,7 @@ type commands struct {
 	Pause      pauseCmd                  `cmd:"" help:"Pause a pipeline: events are still taken in, and wait."`
 	Resume     resumeCmd                 `cmd:"" help:"Resume a paused pipeline."`
 	Doctor     doctorCmd                 `cmd:"" help:"Check that everything is in order, and say what to do where it is not."`
+	Help       helpCmd                   `cmd:"" help:"Explain a command, as its --help does."`
 	Version    versionCmd                `cmd:"" help:"Print the version."`
 	Completion kongcompletion.Completion `cmd:"" help:"Print the line that switches on completion in your shell."`
 
@@ -104,11 +127,15 @@ func run(ctx context.Context, args []string, e env) (status int) {
 		args, out = []string{"--help"}, e.err
 		defer func() { status = max(status, 2) }()
 	}
+	if len(args) > 0 && args[0] == "help" {
+		args = append(slices.Clone(args[1:]), "--help")
+	}
 	c.Run.bridge = newBridgeFlags()
 	c.Run.Plugins = c.Run.bridge.plugins()
 	parser, err := kong.New(&c, kong.Name("tidemill"), kong.Description(description),
 		kong.Writers(out, e.err), kong.Exit(func(code int) { exited = code; panic(exited) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.Help(help),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), durations{}),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(e),
 		kong.Vars{"version": "tidemill " + buildVersion(), "systems": strings.Join(connect.Systems(), ", ")})
 	if err != nil {
@@ -133,7 +160,7 @@ func run(ctx context.Context, args []string, e env) (status int) {
 		return wrongUsage(e, usage, k)
 	}
 	if err != nil {
-		if !errors.Is(err, errUnbalanced) {
+		if !errors.Is(err, errUnbalanced) && !errors.Is(err, errLogged) {
 			_, _ = fmt.Fprintln(e.err, "tidemill:", err)
 		}
 		return 1
@@ -156,6 +183,28 @@ func wrongUsage(e env, err error, k *kong.Context) int {
 	}
 	_, _ = fmt.Fprintf(e.err, "tidemill: %v\nSee `%s --help`.\n", err, command)
 	return 2
+}
+
+// durations read those of flags as all others are.
+type durations struct{}
+
+// Decode implements kong.Mapper.
+func (durations) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
+		return err
+	}
+	d, err := when.Duration(text)
+	if err != nil {
+		return err
+	}
+	target.Set(reflect.ValueOf(d))
+	return nil
+}
+
+// helpCmd is there to be listed: run makes --help of it.
+type helpCmd struct {
+	Command []string `arg:"" optional:"" help:"The command, such as dead list. Default: all of them."`
 }
 
 type versionCmd struct {

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write testdata/help.golden anew")
 func call(t *testing.T, getenv map[string]string, args ...string) (status int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	status = run(t.Context(), args, env{strings.NewReader(""), &o, &e, func(k string) string { return getenv[k] }})
+	status = run(t.Context(), args, env{in: strings.NewReader(""), out: &o, err: &e, getenv: func(k string) string { return getenv[k] }})
 	return status, o.String(), e.String()
 }
 
@@ -63,6 +63,9 @@ func TestEveryCommandTeaches(t *testing.T) {
 	for _, l := range leaves {
 		path := strings.Fields(l.Path())
 		status, out, errs := call(t, nil, append(path, "--help")...)
+		if path[0] == "help" {
+			continue // it explains the others
+		}
 		if status != 0 || errs != "" || !strings.HasPrefix(out, "Usage: tidemill "+l.Path()) || !strings.Contains(strings.Join(strings.Fields(out), " "), l.Help) {
 			t.Errorf("%s --help: exit status %d\n%s%s", l.Path(), status, out, errs)
 		}
@@ -108,7 +111,7 @@ func TestAWrongCommandLineIsExitStatus2(t *testing.T) {
 		{"a limit and none", "queue limits q --none --rate 5/s", "contradict each other"},
 		{"limits of two", "queue limits q --tenant shop --each-key --rate 5/s", "can't be used together"},
 		{"a time to keep nothing", "queue limits q --keep-for 1h", "--keep-for needs"},
-		{"no choice of events to replay", "replay start", "say what to replay: --from"},
+		{"no choice of events to replay", "replay start", "say what to replay: --since"},
 		{"all events and some", "replay start --all --type x", "contradict each other"},
 		{"a count and a wait", "replay start --all --wait --dry-run", "contradict each other"},
 		{"a state of the sync log that there is not", "synclog list --state gone", "--state"},
@@ -261,6 +264,68 @@ func TestTablesAreLaidOutBlockByBlock(t *testing.T) {
 	}
 	if err := w.end(nil); err != nil || !strings.HasPrefix(b.String(), "A     B\nlong  b\n") {
 		t.Errorf("%v, %q", err, b.String()[:40])
+	}
+}
+
+func TestTablesFitTheTerminal(t *testing.T) {
+	rows := [][]string{{"2026-01-01", "a-long-name-of-something", "12345", strings.Repeat("ü", 100)}, {"2026-01-02", "b", "7", "short"}}
+	show := func(width int, live bool) string {
+		var b bytes.Buffer
+		w := table{out: &b, head: "DAY\tNAME\tCOUNT\tTEXT", width: width, live: live}
+		for _, r := range rows {
+			if err := w.row(r...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.end(nil); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	for _, width := range []int{120, 60, 40} {
+		for _, live := range []bool{false, true} {
+			got := show(width, live)
+			for line := range strings.Lines(got) {
+				if n := len([]rune(strings.TrimRight(line, "\n"))); n > width {
+					t.Errorf("%d characters on a terminal of %d:\n%s", n, width, got)
+				}
+			}
+			if strings.Count(got, "\n") != 3 || !strings.Contains(got, "12345") || !strings.Contains(got, "2026-01-01") || !strings.Contains(got, "…") {
+				t.Errorf("on a terminal of %d:\n%s", width, got)
+			}
+		}
+	}
+	if got := show(-1, false); !strings.Contains(got, rows[0][1]) || !strings.Contains(got, rows[0][3]) {
+		t.Errorf("on no terminal something is cut:\n%s", got)
+	}
+	want := "DAY    2026-01-01\nNAME   a-long-name-of-something\nCOUNT  12345\nTEXT   " + rows[0][3] + "\n\nDAY    2026-01-02\n"
+	if got := show(25, false); !strings.HasPrefix(got, want) {
+		t.Errorf("on one of 25, where no cutting helps:\n%s", got)
+	}
+}
+
+func TestHelpOfACommand(t *testing.T) {
+	var c commands
+	model, err := kong.New(&c, kong.Vars{"systems": "", "version": ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range model.Model.Leaves(true) {
+		path := strings.Fields(l.Path())
+		_, want, _ := call(t, nil, append(path, "--help")...)
+		if status, out, errs := call(t, nil, append([]string{"help"}, path...)...); status != 0 || errs != "" || path[0] != "help" && out != want {
+			t.Errorf("help %s: exit status %d\n%s%s", l.Path(), status, out, errs)
+		}
+	}
+	_, want, _ := call(t, nil, "--help")
+	if status, out, _ := call(t, nil, "help"); status != 0 || out != want {
+		t.Errorf("help: exit status %d\n%s", status, out)
+	}
+	if status, out, _ := call(t, nil, "help", "dead"); status != 0 || !strings.Contains(out, "tidemill dead <command>") {
+		t.Errorf("help dead: exit status %d\n%s", status, out)
+	}
+	if status, _, errs := call(t, nil, "help", "nonsense"); status != 2 || !strings.Contains(errs, "nonsense") {
+		t.Errorf("help nonsense: exit status %d\n%s", status, errs)
 	}
 }
 

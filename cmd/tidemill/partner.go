@@ -31,11 +31,29 @@ type partnerLine struct {
 	Until       *time.Time `json:"openUntil"`
 	Why         string     `json:"openReason"`
 	Paused      bool
-	Dead        int `json:"deadLetters"`
+	Dead        int        `json:"deadLetters"`
+	Full        bool       `json:"queueFull"`
+	Parked      int64      `json:"parkedJobs"`
+	Off         *time.Time `json:"switchedOffAt"`
+}
+
+// queue says how many jobs wait.
+func (p *partnerLine) queue() string {
+	text := whole(p.Depth)
+	if p.Full {
+		text += " full"
+	}
+	if p.Parked > 0 {
+		text += ", " + whole(p.Parked) + " parked"
+	}
+	return text
 }
 
 // stands says in words whether it gets anything.
 func (p *partnerLine) stands() string {
+	if p.Off != nil {
+		return "switched off at " + p.Off.Format(time.RFC3339)
+	}
 	text := p.Circuit
 	switch {
 	case p.Until == nil:
@@ -54,7 +72,7 @@ type partnerListCmd struct{ remote }
 
 // Help is shown by tidemill partner list --help.
 func (c *partnerListCmd) Help() string {
-	return `SUCCESS, P50 and P99 are of the requests of the last five minutes. A closed CIRCUIT is the good one: requests go. While it is open the partner's jobs wait, and lose no try. They wait too when it has asked for less (429) five times in a row, for as long as it said.`
+	return `SUCCESS, P50 and P99 are of the requests of the last five minutes. A closed CIRCUIT is the good one: requests go. While it is open the partner's jobs wait, and lose no try. They wait too when it has asked for less (429) five times in a row, for as long as it said. A QUEUE that is full parks, drops or gives up events as the partner's queue.full says. A partner that failed for too long is switched off, until tidemill partner close.`
 }
 
 func (c *partnerListCmd) Run(ctx context.Context, e env) error {
@@ -78,7 +96,7 @@ func (c *partnerListCmd) Run(ctx context.Context, e env) error {
 			if p.LastError != nil {
 				wrong = short(*p.LastError, 60)
 			}
-			return t.row(printable(p.Partner), p.stands(), success, latency(p.P50), latency(p.P99), whole(p.Depth), strconv.Itoa(p.Dead), last, wrong)
+			return t.row(printable(p.Partner), p.stands(), success, latency(p.P50), latency(p.P99), p.queue(), strconv.Itoa(p.Dead), last, wrong)
 		})
 		return t.end(err)
 	})
@@ -148,7 +166,7 @@ type partnerCloseCmd struct{ onePartner }
 
 // Help is shown by tidemill partner close --help.
 func (c *partnerCloseCmd) Help() string {
-	return `If the partner still fails, its circuit opens again by itself.`
+	return `If the partner still fails, its circuit opens again by itself. A partner that was switched off is switched on.`
 }
 
 func (c *partnerCloseCmd) Run(ctx context.Context, e env) error { return c.move(ctx, e, "close", nil) }

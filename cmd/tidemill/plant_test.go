@@ -57,9 +57,9 @@ func doPlant(ctx context.Context, data, what string, args []string) (err error) 
 			}
 			events = append(events, b)
 		}
-		_, refused, err := door.Accept(ctx, project.ID(args[0]), events)
-		if len(refused) > 0 {
-			err = errors.Join(err, errors.New(refused[0]))
+		got, err := door.Accept(ctx, project.ID(args[0]), events)
+		if len(got.Refused) > 0 {
+			err = errors.Join(err, errors.New(got.Refused[0]))
 		}
 		return err
 	case "garbage":

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -23,6 +25,7 @@ type progress struct {
 	what  string
 	total int // below 0: nobody knows
 	bar   *progressbar.ProgressBar
+	begun time.Time
 	said  time.Time
 }
 
@@ -30,12 +33,13 @@ type progress struct {
 const sayEvery = 10 * time.Second
 
 func newProgress(e env, quiet bool, what string, total int) *progress {
-	p := &progress{out: e.err, what: what, total: total, said: time.Now()}
+	p := &progress{out: e.err, what: what, total: total, begun: time.Now(), said: time.Now()}
 	switch {
 	case quiet:
 		p.out = io.Discard
 	case terminal(e.err):
-		p.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(e.err), progressbar.OptionSetDescription(what), progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
+		p.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(e.err), progressbar.OptionSetDescription(what), progressbar.OptionShowCount(),
+			progressbar.OptionShowIts(), progressbar.OptionSetItsString(strings.Fields(what)[0]), progressbar.OptionClearOnFinish())
 	}
 	return p
 }
@@ -47,12 +51,17 @@ func (p *progress) set(n int) {
 	}
 	if now := time.Now(); now.Sub(p.said) >= sayEvery {
 		p.said = now
-		if p.total < 0 {
-			_, _ = fmt.Fprintf(p.out, "%d %s\n", n, p.what)
-			return
-		}
-		_, _ = fmt.Fprintf(p.out, "%d of %d %s\n", n, p.total, p.what)
+		_, _ = fmt.Fprintln(p.out, p.words(n, now))
 	}
+}
+
+// words say how far it is, and how fast it was so far.
+func (p *progress) words(n int, now time.Time) string {
+	of := strconv.Itoa(n)
+	if p.total >= 0 {
+		of += " of " + strconv.Itoa(p.total)
+	}
+	return fmt.Sprintf("%s %s, %.0f/s", of, p.what, float64(n)/now.Sub(p.begun).Seconds())
 }
 
 func (p *progress) end() {

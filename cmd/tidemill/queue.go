@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tidemill/tidemill/internal/when"
 	"github.com/tidemill/tidemill/state/queue"
 )
 
@@ -177,12 +178,12 @@ type jobLine struct {
 type those struct {
 	Tenant string `help:"Only jobs of this tenant: a site, or a project's id." placeholder:"NAME"`
 	Type   string `help:"Only jobs of this type: the event's." placeholder:"TYPE"`
-	Before string `help:"Only jobs that were added (or, of ended ones, ended) before this time, or longer ago: 2026-01-31T12:00:00Z, 24h, 7d." placeholder:"TIME"`
+	Until  string `help:"Only jobs that were added (or, of ended ones, ended) before this time: 2026-01-31T12:00:00Z, 2026-01-31, 24h (ago), 7d." placeholder:"TIME"`
 	Max    int    `help:"At most so many, the oldest first." short:"n"`
 }
 
 func (t *those) query(ids []string) url.Values {
-	q := query("tenant", t.Tenant, "type", t.Type, "before", moment(t.Before, time.Now()), "max", positive(t.Max))
+	q := query("tenant", t.Tenant, "type", t.Type, "until", moment(t.Until, when.End), "max", positive(t.Max))
 	if len(ids) > 0 {
 		q["id"] = ids
 	}

@@ -86,7 +86,7 @@ payload of e1/p
 	s.types("queue promote q --type purchase", "1 job due now.")
 	s.types("queue remove q --state delayed", "0 jobs taken out.")
 	s.types("queue remove q --tenant shop -n 1 --json", `{"count":1}`)
-	s.types("queue clean q --before 2026-03-02T00:00:00Z", "1 job forgotten.")
+	s.types("queue clean q --until 2026-03-02T00:00:00Z", "1 job forgotten.")
 	s.types("queue pause q", "q is paused: 2 waiting, 0 delayed, 1 out.")
 	s.fails("queue drain q --wait", "is paused, so that it never gets empty")
 	s.types("queue resume q", "q is open: 2 waiting, 0 delayed, 1 out.")

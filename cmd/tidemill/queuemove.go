@@ -133,7 +133,7 @@ func (c *queueRemoveCmd) Help() string {
 	return `What is taken out is not delivered; the books count it as skipped, so that the audit still balances. Jobs that somebody works on are left alone.
 
   tidemill queue remove s2s.dv360 e1/dv360
-  tidemill queue remove s2s.dv360 --tenant shop --before 7d --dry-run`
+  tidemill queue remove s2s.dv360 --tenant shop --until 7d --dry-run`
 }
 
 func (c *queueRemoveCmd) Run(ctx context.Context, e env) error {
@@ -151,7 +151,7 @@ func (c *queueCleanCmd) Help() string {
 	return `Jobs are kept after their end only where the queue's settings say so. Their names stay known: adding one of them again is still a duplicate. Jobs that were put off (delayed) or wait are taken out and never worked on; the books count them as skipped. Those that somebody works on are left alone.
 
   tidemill queue clean ingest.high --state completed
-  tidemill queue clean ingest.high --before 24h
+  tidemill queue clean ingest.high --until 24h
   tidemill queue clean crm-events --state wait --dry-run
   tidemill queue clean crm-events --state all
 

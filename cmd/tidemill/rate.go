@@ -43,16 +43,3 @@ func (r rate) takes(n int) time.Duration {
 	}
 	return (time.Duration((n-1)/size) * every).Round(time.Second)
 }
-
-// moment makes a time of an age like 24h or 7d; anything else is the instance's to read.
-func moment(s string, now time.Time) string {
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n < 1e5 {
-			return now.UTC().AddDate(0, 0, -n).Format(time.RFC3339)
-		}
-	}
-	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
-		return now.UTC().Add(-d).Format(time.RFC3339)
-	}
-	return s
-}

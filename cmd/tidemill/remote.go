@@ -46,7 +46,7 @@ func (r *remote) open(ctx context.Context, e env) (*client, error) {
 		return nil, fmt.Errorf("nothing runs at %s: start it with `tidemill run`, or leave --server (TIDEMILL_SERVER) out to open --data", c.base)
 	case cfg == nil || err != nil && !unreachable(err) && !errors.Is(err, errStranger):
 		return c, err
-	case err == nil && (r.Data == "" || sameFolder(its.Data, cfg.Data)):
+	case err == nil && (r.Data == "" || sameFile(its.Data, cfg.Data)):
 		return c, nil
 	}
 	if _, err := os.Stat(connect.DatabasePath(cfg.Data)); err != nil && cfg.UsesFile() {
@@ -134,7 +134,7 @@ func listener(cfg *config.Loaded) string {
 
 const defaultServer = "http://127.0.0.1:8484"
 
-func sameFolder(a, b string) bool {
+func sameFile(a, b string) bool {
 	x, err := os.Stat(a)
 	if err != nil {
 		return false

@@ -22,7 +22,7 @@ type replayCmd struct {
 // replayLine is a replay as the API writes it.
 type replayLine struct {
 	ID, State, Tenant, Type string
-	From, To                *time.Time
+	Since, Until            *time.Time
 	Asked                   time.Time  `json:"asked_at"`
 	Ended                   *time.Time `json:"ended_at"`
 	Queued                  int
@@ -35,8 +35,7 @@ func (p *replayLine) ended() bool { return p.State == "done" || p.State == "stop
 
 type replayStartCmd struct {
 	remote
-	From   string `help:"Only events first received at or after this time, or so long ago at the most: 2026-01-31T12:00:00Z, 2026-01-31, 24h, 7d." placeholder:"TIME"`
-	To     string `help:"Only events first received at or before this time; a day alone is all of it, in UTC." placeholder:"TIME"`
+	span
 	Type   string `help:"Only events of this type." placeholder:"TYPE"`
 	Tenant string `help:"Only events of this tenant." placeholder:"ID"`
 	All    bool   `help:"The whole sync log."`
@@ -47,28 +46,27 @@ type replayStartCmd struct {
 
 // Help is shown by tidemill replay start --help.
 func (c *replayStartCmd) Help() string {
-	return `Events are taken from the sync log by when they were first received, both ends included, and go to their handlers again although they are COMPLETED. Their jobs have the lowest priority and all limits hold, so that new events are not held up. Each event is handled once for one request; a later request handles it again. The request survives a restart.
+	return `Events are taken from the sync log by when they were first received, and go to their handlers again although they are COMPLETED. Their jobs have the lowest priority and all limits hold, so that new events are not held up. Each event is handled once for one request; a later request handles it again. The request survives a restart.
 
-  tidemill replay start --from 2026-01-31 --to 2026-02-01
-  tidemill replay start --from 24h --type member.created --tenant club --wait
-  tidemill replay start --from 7d --dry-run
+  tidemill replay start --since 2026-01-31 --until 2026-02-01
+  tidemill replay start --since 24h --type member.created --tenant club --wait
+  tidemill replay start --since 7d --dry-run
   tidemill replay stop ID
 
 Dead letters are another thing: tidemill dead replay --pipeline crm-events.`
 }
 
 func (c *replayStartCmd) Run(ctx context.Context, e env) error {
-	chosen := c.From != "" || c.To != "" || c.Type != "" || c.Tenant != ""
+	chosen := c.Since != "" || c.Until != "" || c.Type != "" || c.Tenant != ""
 	switch {
 	case !chosen && !c.All:
-		return usageError{errors.New("say what to replay: --from, --to, --type, --tenant, or --all")}
+		return usageError{errors.New("say what to replay: --since, --until, --type, --tenant, or --all")}
 	case chosen && c.All:
 		return usageError{errors.New("--all and a choice of events contradict each other: leave one out")}
 	case c.Wait && c.DryRun:
 		return usageError{errors.New("--wait and --dry-run contradict each other: leave one out")}
 	}
-	now := time.Now()
-	request := map[string]any{"id": c.ID, "from": moment(c.From, now), "to": moment(c.To, now), "type": c.Type, "tenant": c.Tenant, "all": c.All}
+	request := map[string]any{"id": c.ID, "since": c.since(), "until": c.until(), "type": c.Type, "tenant": c.Tenant, "all": c.All}
 	return c.ask(ctx, e, func(a *client) error {
 		if c.Wait {
 			if err := canWait(ctx, e, a); err != nil {
@@ -229,13 +227,13 @@ func (c *replayStatusCmd) Run(ctx context.Context, e env) error {
 		if c.JSON {
 			return a.lines(ctx, "crm/replays", nil, func(line []byte) error { _, err := e.out.Write(line); return err })
 		}
-		t := table{out: e.out, head: "ID\tSTATE\tASKED\tFROM\tTO\tTENANT\tTYPE\tQUEUED\tDONE", none: "No replays."}
+		t := table{out: e.out, head: "ID\tSTATE\tASKED\tSINCE\tUNTIL\tTENANT\tTYPE\tQUEUED\tDONE", none: "No replays."}
 		err := a.lines(ctx, "crm/replays", nil, func(line []byte) error {
 			var p replayLine
 			if err := json.Unmarshal(line, &p); err != nil {
 				return err
 			}
-			return t.row(printable(p.ID), p.State, p.Asked.Format(time.RFC3339), stamp(p.From), stamp(p.To), dash(p.Tenant), dash(p.Type), strconv.Itoa(p.Queued), p.share())
+			return t.row(printable(p.ID), p.State, p.Asked.Format(time.RFC3339), stamp(p.Since), stamp(p.Until), dash(p.Tenant), dash(p.Type), strconv.Itoa(p.Queued), p.share())
 		})
 		return t.end(err)
 	})
@@ -258,7 +256,7 @@ func dash(s string) string {
 
 // share is how far a replay has come.
 func (p *replayLine) share() string {
-	if p.Share == 0 && p.From == nil && p.State != "done" {
+	if p.Share == 0 && p.Since == nil && p.State != "done" {
 		return "-" // of a time without a beginning nobody knows
 	}
 	return strconv.FormatFloat(100*p.Share, 'f', 0, 64) + "%"
@@ -267,8 +265,8 @@ func (p *replayLine) share() string {
 // print shows a replay to people.
 func (p *replayLine) print(e env) error {
 	w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
-	_, _ = fmt.Fprintf(w, "replay\t%s\nstate\t%s\nasked\t%s\nfrom\t%s\nto\t%s\ntenant\t%s\ntype\t%s\nqueued\t%s\nreached\t%s\ndone\t%s\n", printable(p.ID), p.State, p.Asked.Format(time.RFC3339),
-		stamp(p.From), stamp(p.To), dash(p.Tenant), dash(p.Type), count(p.Queued, "event", "events"), stamp(p.Reached), p.share())
+	_, _ = fmt.Fprintf(w, "replay\t%s\nstate\t%s\nasked\t%s\nsince\t%s\nuntil\t%s\ntenant\t%s\ntype\t%s\nqueued\t%s\nreached\t%s\ndone\t%s\n", printable(p.ID), p.State, p.Asked.Format(time.RFC3339),
+		stamp(p.Since), stamp(p.Until), dash(p.Tenant), dash(p.Type), count(p.Queued, "event", "events"), stamp(p.Reached), p.share())
 	if p.Ended != nil {
 		_, _ = fmt.Fprintf(w, "ended\t%s\n", stamp(p.Ended))
 	}

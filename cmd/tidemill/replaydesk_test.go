@@ -12,20 +12,20 @@ func TestASessionAboutReplays(t *testing.T) {
 	s, c := newClub(t)
 	s.types("replay status", "No replays.")
 	c.records = []*crm.Record{{Tenant: "club", ID: "a", Type: "member.created", State: crm.IsCompleted, Created: day}, {Tenant: "club", ID: "b", Type: "x", State: crm.IsFailed, Created: day}}
-	s.types("replay start --from 2026-03-01 --dry-run", "2 events would be handled again.")
+	s.types("replay start --since 2026-03-01 --dry-run", "2 events would be handled again.")
 	s.types("replay start --type x --dry-run --json", `{"count":1}`)
-	s.types("replay start --from 2026-03-01 --to 2026-03-01T13:00:00Z --tenant club --id mine", "Replay mine has begun. `tidemill replay status mine` shows how far it is.")
+	s.types("replay start --since 2026-03-01 --until 2026-03-01T13:00:00Z --tenant club --id mine", "Replay mine has begun. `tidemill replay status mine` shows how far it is.")
 	s.types("replay status", `
-ID    STATE    ASKED                 FROM                  TO                    TENANT  TYPE  QUEUED  DONE
+ID    STATE    ASKED                 SINCE                 UNTIL                 TENANT  TYPE  QUEUED  DONE
 mine  running  2026-03-01T12:00:00Z  2026-03-01T00:00:00Z  2026-03-01T13:00:00Z  club    -     0       0%
 `)
-	s.types("replay start --from 2026-03-01 --to 2026-03-01T13:00:00Z --tenant club --id mine", "Replay mine is known: it is done, with 2 events in the queue so far. `tidemill replay status mine` shows how far it is.")
+	s.types("replay start --since 2026-03-01 --until 2026-03-01T13:00:00Z --tenant club --id mine", "Replay mine is known: it is done, with 2 events in the queue so far. `tidemill replay status mine` shows how far it is.")
 	s.types("replay status mine", `
 replay   mine
 state    done
 asked    2026-03-01T12:00:00Z
-from     2026-03-01T00:00:00Z
-to       2026-03-01T13:00:00Z
+since    2026-03-01T00:00:00Z
+until    2026-03-01T13:00:00Z
 tenant   club
 type     -
 queued   2 events
@@ -54,10 +54,10 @@ ended    2026-03-01T12:01:00Z
 ~\{"id":"other".*
 ~\{"id":"long".*
 `)
-	s.fails("replay start --from 2026-03-02 --id mine", "another replay has that name")
+	s.fails("replay start --since 2026-03-02 --id mine", "another replay has that name")
 	s.fails("replay stop nix", "there is no such replay")
 	s.fails("replay status nix", "there is no such replay")
-	s.fails("replay start --from 2026-03-02 --to 2026-03-01", "is before")
+	s.fails("replay start --since 2026-03-02 --until 2026-03-01", "is not after")
 	ctx, stop := context.WithCancel(t.Context())
 	c.replays = append(c.replays, &crm.Replay{ReplayRequest: crm.ReplayRequest{ID: "slow"}, State: crm.ReplayStopping})
 	c.begun, c.looked = false, stop // Ctrl-C

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +15,6 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/serve"
-	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/windows"
 )
 
@@ -45,7 +43,7 @@ The bridge has a flag for most of its settings, like --redis-addr and --mqtt-bro
 SIGTERM and Ctrl-C stop it in order: no event is lost. A second one ends it at once, which loses nothing either.`
 }
 
-func (c *runCmd) Run(ctx context.Context, e env) (err error) {
+func (c *runCmd) Run(ctx context.Context, e env) error {
 	flags := c.bridge.given()
 	if c.Listen != "" {
 		flags["listen"] = c.Listen
@@ -53,8 +51,16 @@ func (c *runCmd) Run(ctx context.Context, e env) (err error) {
 	if c.Log != "" {
 		flags["log.level"] = c.Log
 	}
+	more, err := projectFlags(c.Project)
+	if err != nil {
+		return err
+	}
 	cfg, err := c.read(e, flags)
+	cfg.Projects = append(cfg.Projects, more...)
 	systems := c.systems(cfg)
+	if err := known(systems); err != nil {
+		return err
+	}
 	bridge := slices.Contains(systems, bridgeName)
 	if names := c.bridge.names(); len(names) > 0 && !bridge {
 		return usageError{fmt.Errorf("%s: a flag of the bridge, which does not run here: tidemill run bridge runs it", strings.Join(names, ", "))}
@@ -65,60 +71,59 @@ func (c *runCmd) Run(ctx context.Context, e env) (err error) {
 	if slices.Contains(systems, windows.Name) {
 		err = errors.Join(err, cfg.CheckWindows())
 	}
+	l := cfg.LogOf(bridge)
 	if err != nil {
-		return wrongConfig{err}
+		return inLog(l, logger(l, e, false), wrongConfig{err})
 	}
-	more, err := projectFlags(c.Project)
+	log, closeLog, err := logTo(&cfg.LogFiles, l, e)
 	if err != nil {
-		return err
+		return inLog(l, logger(l, e, false), err)
 	}
-	cfg.Projects = append(cfg.Projects, more...)
-	if err := known(systems); err != nil {
-		return err
+	return errors.Join(inLog(l, log, c.run(ctx, e, cfg, systems, &teller{e: e, log: log, json: l.Format == "json"})), closeLog())
+}
+
+// run runs the systems until ctx ends.
+func (c *runCmd) run(ctx context.Context, e env, cfg *config.Loaded, systems []string, tell *teller) (err error) {
+	tell.starting(cfg, systems)
+	for _, w := range warnings(e, cfg) {
+		tell.log.Warn("the configuration is hardly meant so", "what", w)
 	}
+	defer ignoreHangup(tell.log)()
 	bounded, unbound := context.WithCancel(ctx)
 	var memory sync.WaitGroup
 	memory.Go(func() { boundMemory(bounded, e.getenv, roomOf(cfg, systems)) })
 	defer memory.Wait()
 	defer unbound()
 	signal.Ignore(syscall.SIGPIPE) // whoever read our output may go; the events may not
-	log, closeLog, err := logTo(&cfg.LogFiles, cfg.LogOf(bridge), e)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closeLog()) }()
-	in, err := connect.Open(ctx, cfg, connect.Options{Version: buildVersion(), Systems: systems, Log: log})
+	in, err := connect.Open(ctx, cfg, connect.Options{Version: buildVersion(), Systems: systems, Log: tell.log})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	server, err := serve.Listen(cfg.Listen, in.Handler, serve.Limits{Connections: cfg.HTTP.Connections, Body: cfg.HTTP.BodyTimeout}, log)
+	server, err := serve.Listen(cfg.Listen, in.Handler, serve.Limits{Connections: cfg.HTTP.Connections, Body: cfg.HTTP.BodyTimeout}, tell.log)
 	if err != nil {
 		return err
 	}
-	made, err := in.FirstProject(ctx)
+	url := "http://" + server.Addr()
+	tell.listening(systems, in.Uses, url)
+	names, err := tell.projects(ctx, in, systems, strings.Join(append([]string{"run"}, c.Systems...), " "), url)
 	if err != nil {
 		return errors.Join(err, server.Close())
 	}
-	url := "http://" + server.Addr()
-	greet(e, in, url)
-	if made != nil {
-		_, _ = fmt.Fprintf(e.out, firstKeyOf(systems), made.Name, made.Key.Reveal(), url)
-	}
+	tell.firstEvents(cfg, systems, names, url)
 	told := make(chan struct{})
 	untell := context.AfterFunc(ctx, func() {
 		defer close(told)
-		_, _ = fmt.Fprintln(e.out, "stopping: what has begun is finished. Ctrl-C again ends it at once.")
+		tell.stopping(context.Cause(ctx))
 	})
-	err = in.Run(ctx, server, func() { _, _ = fmt.Fprintln(e.out, "ready. Stop with Ctrl-C.") })
+	err = in.Run(ctx, server, tell.ready)
 	if !untell() {
 		<-told
 	}
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(e.out, "stopped.")
-	return err
+	return tell.stopped()
 }
 
 // systems are those that were named, or all that are configured.
@@ -126,7 +131,7 @@ func (c *runCmd) systems(cfg *config.Loaded) []string {
 	if len(c.Systems) > 0 {
 		return c.Systems
 	}
-	return connect.Configured(&cfg.Config)
+	return connect.Configured(cfg)
 }
 
 // known refuses systems that there are not.
@@ -137,69 +142,4 @@ func known(systems []string) error {
 		}
 	}
 	return nil
-}
-
-// greet says where it listens and what it uses.
-func greet(e env, in *connect.Instance, url string) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "tidemill %s (%s)\n", buildVersion(), runtime.Version())
-	fmt.Fprintf(&b, "  listening   %s\n", url)
-	for _, u := range in.Uses {
-		name, what, _ := strings.Cut(u, ": ")
-		fmt.Fprintf(&b, "  %-11s %s\n", name, what)
-	}
-	_, _ = fmt.Fprint(e.out, b.String())
-}
-
-// firstKey shows the key of the project that was made because there was none.
-const firstKey = `  project     %s, made now. Its ingest key, shown this once:
-
-      %s
-
-  Give it to an SDK as API key or write key, with %s as host.
-  Lost it? tidemill run --project default=ANOTHER-KEY adds one.
-
-`
-
-// firstTenant is the same where CRM alone runs.
-const firstTenant = `  tenant      %[1]s, made now. Its key, shown this once:
-
-      %[2]s
-
-  Send it an event, and see what becomes of it:
-
-      curl %[3]s/v1/crm/events -H 'X-API-Key: %[2]s' -H 'Content-Type: application/json' -d '{
-        "id": "1", "type": "member.created", "tenantId": "%[1]s", "identity": {"email": "ann@example.com"},
-        "occurredAt": "2026-01-15T10:00:00Z", "payload": {"city": "Berlin"}}'
-      curl %[3]s/v1/crm/events/1 -H 'X-API-Key: %[2]s'
-
-  Lost it? tidemill run crm --project default=ANOTHER-KEY adds one.
-
-`
-
-// firstSender is the same where windows alone run.
-const firstSender = `  project     %[1]s, made now. Its key, shown this once:
-
-      %[2]s
-
-  Send records of a batch, and find them when their window is over:
-
-      curl %[3]s/v1/windows/events -H 'X-API-Key: %[2]s' -H 'X-Batch-ID: 20260115100000' -H 'Content-Type: application/json' \
-        -d '{"globalEventId": 1, "day": 20260115, "eventCode": "141", "actor1Name": "BERLIN"}'
-      tidemill window list
-      tidemill search berlin
-
-  Lost it? tidemill run windows --project default=ANOTHER-KEY adds one.
-
-`
-
-// firstKeyOf is how the first key is told, by what it is for.
-func firstKeyOf(systems []string) string {
-	switch {
-	case slices.Equal(systems, []string{crm.Name}):
-		return firstTenant
-	case slices.Equal(systems, []string{windows.Name}):
-		return firstSender
-	}
-	return firstKey
 }

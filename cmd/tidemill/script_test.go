@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 //
 //	start ARGS…               tidemill run ARGS…, until it is ready; sets TIDEMILL_SERVER, KEY
 //	end [SIGNAL]              ends it and wants exit status 0; its output is in run.out, run.err
+//	hangup                    sends it SIGHUP, and waits until it has said something about that
+//	filled FILE TEXT          waits until a file has a text, for 20s
+//	follow REGEXP             runs the commands that start showed for a first event; the last one's output matches at last
 //	eventually REGEXP ARGS…   tidemill ARGS… until its output matches, for 20s
 //	status N ARGS…            tidemill ARGS… must end with this exit status
 //	get PATH FILE [BODY]      asks the instance as a program would, with TIDEMILL_TOKEN; the answer is added to the file
@@ -42,7 +45,7 @@ func TestSessions(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"start": start, "end": end, "eventually": eventually, "status": status, "get": get,
+			"start": start, "end": end, "hangup": hangup, "filled": filled, "follow": follow, "eventually": eventually, "status": status, "get": get,
 		},
 	})
 }
@@ -142,6 +145,64 @@ func end(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	in.cmd = nil
 	ts.Setenv("TIDEMILL_SERVER", "")
+}
+
+func filled(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: filled FILE TEXT")
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		b, _ := os.ReadFile(ts.MkAbs(args[0]))
+		if strings.Contains(string(b), args[1]) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%s never had %q; it has\n%s", args[0], args[1], b)
+		}
+	}
+}
+
+func hangup(ts *testscript.TestScript, neg bool, args []string) {
+	in := ts.Value(instanceKey{}).(*instance)
+	if neg || in.cmd == nil {
+		ts.Fatalf("usage: hangup, after start")
+	}
+	ts.Check(in.cmd.Process.Signal(syscall.SIGHUP))
+	filled(ts, false, []string{"run.err", "SIGHUP"})
+}
+
+func follow(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: follow REGEXP, after start")
+	}
+	_, shown, ok := strings.Cut(ts.ReadFile("run.out"), "Send a first event, from another terminal:\n\n")
+	shown, _, _ = strings.Cut(shown, "\n\n")
+	if !ok {
+		ts.Fatalf("no first events are shown")
+	}
+	var out []byte
+	do := func(line string) (err error) {
+		cmd := exec.Command("sh", "-c", line)
+		cmd.Dir = ts.Getenv("WORK")
+		cmd.Env = []string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME")}
+		out, err = cmd.CombinedOutput()
+		return err
+	}
+	last := ""
+	for line := range strings.SplitSeq(shown, "\n") {
+		if last = line[min(len(line), 14):]; strings.Contains(last, "bridge listen") {
+			continue
+		}
+		if err := do(last); err != nil && !strings.Contains(last, " show ") { // it may take a moment to be known
+			ts.Fatalf("%s\n%v\n%s", last, err, out)
+		}
+	}
+	want := regexp.MustCompile("(?m)" + args[0])
+	for end := time.Now().Add(20 * time.Second); !want.Match(out); time.Sleep(20 * time.Millisecond) {
+		if err := do(last); time.Now().After(end) {
+			ts.Fatalf("%s never said %s; it says (%v)\n%s", last, args[0], err, out)
+		}
+	}
 }
 
 func eventually(ts *testscript.TestScript, neg bool, args []string) {

@@ -8,17 +8,15 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 )
 
 type searchCmd struct {
 	aboutWindows
-	Query  []string `arg:"" optional:"" help:"What to look for; several words have to be there all. Nothing: the newest records. Behind -- it may begin with a minus."`
-	In     string   `help:"Where: events or mentions." default:"events" placeholder:"events|mentions"`
-	From   string   `help:"Only records of this time or later, or of so long ago at the most: 2026-01-31T12:00:00Z, 2026-01-31, 24h, 7d." placeholder:"TIME"`
-	To     string   `help:"Only records of this time or earlier; a day alone is all of it, in UTC." placeholder:"TIME"`
-	Size   int      `help:"At most so many; 0: all." short:"n" default:"20" placeholder:"N"`
-	Oldest bool     `help:"The oldest first, not the newest."`
+	Query []string `arg:"" optional:"" help:"What to look for; several words have to be there all. Nothing: the newest records. Behind -- it may begin with a minus."`
+	In    string   `help:"Where: events or mentions." default:"events" placeholder:"events|mentions"`
+	span
+	Size   int  `help:"At most so many; 0: all." short:"n" default:"20" placeholder:"N"`
+	Oldest bool `help:"The oldest first, not the newest."`
 }
 
 // Help is shown by tidemill search --help.
@@ -37,7 +35,7 @@ func (c *searchCmd) Help() string {
 Words are compared in any case, codes exactly. The shell takes quotes away: put all of it into others.
 
   tidemill search protest actor1CountryCode:USA
-  tidemill search 'actor1Name:"united states" avgTone:<-5' --from 7d
+  tidemill search 'actor1Name:"united states" avgTone:<-5' --since 7d
   tidemill search --in mentions 'mentionSourceName:bbc.co.uk' --size 100
   tidemill search -- -protest numMentions:'>=10'
   tidemill search eventCode:141 --size 0 --json | jq .document.sourceUrl`
@@ -65,8 +63,7 @@ func (c *searchCmd) Run(ctx context.Context, e env) error {
 	if c.Size < 0 {
 		return usageError{fmt.Errorf("--size wants a number of records, or 0 for all, not %d", c.Size)}
 	}
-	now := time.Now()
-	q := query("family", c.In, "q", strings.Join(c.Query, " "), "from", moment(c.From, now), "to", moment(c.To, now))
+	q := query("family", c.In, "q", strings.Join(c.Query, " "), "since", c.since(), "until", c.until())
 	if c.Oldest {
 		q.Set("oldest", "true")
 	}

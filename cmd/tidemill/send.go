@@ -10,9 +10,6 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
-
 	"github.com/tidemill/tidemill/serve/admin"
 )
 
@@ -20,7 +17,7 @@ type sendCmd struct {
 	remote
 	File    string `arg:"" optional:"" help:"Events in the native format, one JSON object a line. Default, or -: standard input." type:"path"`
 	Project string `help:"Project, by name or id. May be left out where there is one." placeholder:"NAME"`
-	Quiet   bool   `help:"No progress bar." short:"q"`
+	Quiet   bool   `help:"No progress." short:"q"`
 }
 
 // Help is shown by tidemill send --help.
@@ -33,36 +30,25 @@ func (c *sendCmd) Help() string {
   tidemill send events.ndjson
   producer | tidemill send --project shop
 
-What it prints as accepted is durable. Events that carry an "event_id" (a UUID) can be sent again without harm. An event that is refused stops no other; the exit status is 1 then.`
+What it prints as accepted is durable. Events that carry an "event_id" (a UUID) can be sent again without harm: those that are known are duplicates, and change nothing. An event that is refused stops no other; the exit status is 1 then.`
 }
 
 const sendBatch = 1 << 20 // bytes of events in one request; also the longest line
 
 func (c *sendCmd) Run(ctx context.Context, e env) error {
-	in, size := e.in, int64(-1)
+	in := e.in
 	if c.File != "" && c.File != "-" {
 		f, err := os.Open(c.File)
 		if err != nil {
 			return err
 		}
 		defer f.Close()
-		if s, err := f.Stat(); err == nil {
-			size = s.Size()
-		}
 		in = f
 	}
 	return c.ask(ctx, e, func(a *client) error {
-		s := sending{to: a, project: c.Project, bar: io.Discard, sum: admin.Sent{Reasons: []string{}}}
-		if f, ok := e.err.(*os.File); ok && !c.Quiet && !c.JSON && term.IsTerminal(int(f.Fd())) {
-			bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(f), progressbar.OptionSetDescription("sending"),
-				progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish())
-			s.bar = bar
-			defer bar.Exit()
-		}
+		s := sending{to: a, project: c.Project, progress: newProgress(e, c.Quiet || c.JSON, "events", -1), sum: admin.Sent{Reasons: []string{}}}
 		err := s.all(ctx, bufio.NewReaderSize(in, sendBatch))
-		if bar, ok := s.bar.(*progressbar.ProgressBar); ok {
-			_ = bar.Finish()
-		}
+		s.progress.end()
 		if c.JSON {
 			if perr := printJSON(e.out, s.sum); perr != nil {
 				return perr
@@ -79,16 +65,16 @@ func (c *sendCmd) Run(ctx context.Context, e env) error {
 
 // sending is the state of one tidemill send.
 type sending struct {
-	to      *client
-	project string
-	bar     io.Writer
-	batch   bytes.Buffer
-	sum     admin.Sent
+	to       *client
+	project  string
+	progress *progress
+	batch    bytes.Buffer
+	sum      admin.Sent
 }
 
 // print says what became of the events.
 func (s *sending) print(e env) {
-	_, _ = fmt.Fprintf(e.out, "%s accepted, %d refused.\n", count(s.sum.Accepted, "event", "events"), s.sum.Refused)
+	_, _ = fmt.Fprintf(e.out, "%s accepted, %s, %d refused.\n", count(s.sum.Accepted, "event", "events"), count(s.sum.Duplicates, "duplicate", "duplicates"), s.sum.Refused)
 	printReasons(e, "refused:", s.sum.Reasons, s.sum.Refused)
 	if !s.to.live && s.sum.Accepted > 0 {
 		_, _ = fmt.Fprintln(e.out, "Nothing runs: they wait for `tidemill run`.")
@@ -132,11 +118,12 @@ func (s *sending) flush(ctx context.Context) error {
 		got = said.Sent
 	}
 	s.sum.Accepted += got.Accepted
+	s.sum.Duplicates += got.Duplicates
 	for _, r := range got.Reasons {
 		s.refuse(r)
 	}
 	s.sum.Refused += got.Refused - len(got.Reasons) // those without a reason
-	_, _ = s.bar.Write(s.batch.Bytes())
+	s.progress.set(s.sum.Accepted + s.sum.Duplicates + s.sum.Refused)
 	s.batch.Reset()
 	return err
 }

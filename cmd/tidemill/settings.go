@@ -47,6 +47,15 @@ func (s *settings) read(e env, flags map[string]string) (*config.Loaded, error) 
 	return config.Load(config.Layers{File: path, Getenv: e.getenv, Flags: flags})
 }
 
+// warnings are what is allowed in a configuration and hardly meant.
+func warnings(e env, c *config.Loaded) []string {
+	var environ []string
+	if e.environ != nil {
+		environ = e.environ()
+	}
+	return append([]string{}, c.Warnings(environ)...)
+}
+
 // wrongConfig is all that is wrong with the configuration, a line each.
 type wrongConfig struct{ error }
 

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
 	"github.com/tidemill/tidemill/systems/windows"
@@ -104,14 +104,16 @@ func (r *auditReport) unit() string {
 
 // printBooks shows a row for each queue, or pipeline.
 func printBooks(e env, what string, all []queueBooks) {
-	w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "  "+what+"\tACCEPTED\t= DELIVERED\t+ SKIPPED\t+ DEAD\t+ IN FLIGHT\t+ LOST\tLETTERS\t= HELD\t+ REPLAYED\t+ DISCARDED\t+ TRIMMED")
+	t := table{out: e.out, indent: "  ", head: what + "\tACCEPTED\t= DELIVERED\t+ SKIPPED\t+ DEAD\t+ IN FLIGHT\t+ LOST\tLETTERS\t= HELD\t+ REPLAYED\t+ DISCARDED\t+ TRIMMED"}
 	for _, q := range all {
 		l := q.Letters
-		_, _ = fmt.Fprintf(w, "  %s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", printable(q.Queue+q.Pipeline), q.Accepted, q.Delivered, q.Skipped, q.Dead, q.InFlight, q.Lost,
-			l.Put, l.Held, l.Replayed, l.Discarded, l.Trimmed)
+		cells := []string{printable(q.Queue + q.Pipeline)}
+		for _, n := range []uint64{q.Accepted, q.Delivered, q.Skipped, q.Dead, q.InFlight, q.Lost, l.Put, l.Held, l.Replayed, l.Discarded, l.Trimmed} {
+			cells = append(cells, strconv.FormatUint(n, 10))
+		}
+		_ = t.row(cells...) // who read it may have gone
 	}
-	_ = w.Flush()
+	_ = t.end(nil)
 }
 
 // printSums shows the books of a system of one queue.
@@ -156,6 +158,7 @@ func (c *statusCmd) Run(ctx context.Context, e env) error {
 			Uses    []string
 			Systems []struct {
 				Name      string
+				Notes     []string
 				Pipelines []struct {
 					Name, State, Breaker string
 					Received             uint64
@@ -165,6 +168,7 @@ func (c *statusCmd) Run(ctx context.Context, e env) error {
 					Unread               string  `json:"pending_error"`
 					Why                  string  `json:"breaker_why"`
 					Last                 string  `json:"last_error"`
+					Failure              string  `json:"last_failure"`
 				}
 			}
 		}
@@ -179,18 +183,29 @@ func (c *statusCmd) Run(ctx context.Context, e env) error {
 		for _, u := range s.Uses {
 			_, _ = fmt.Fprintf(e.out, "  %s\n", u)
 		}
-		w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
-		_, _ = fmt.Fprintln(w, "\nPIPELINE\tSTATE\tRECEIVED\tDELIVERED\tSKIPPED\tDEAD\tIN FLIGHT\tBREAKER\tLAST ERROR")
+		_, _ = fmt.Fprintln(e.out)
+		t := table{out: e.out, head: "PIPELINE\tSTATE\tRECEIVED\tDELIVERED\tSKIPPED\tDEAD\tIN FLIGHT\tBREAKER\tLAST ERROR"}
 		for _, sys := range s.Systems {
 			for _, p := range sys.Pipelines {
 				if p.Pending != nil { // the books' in flight: what waits too
 					p.InFlight = *p.Pending
 				}
-				_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", p.Name, p.State, p.Received,
-					p.Settled.Delivered, p.Settled.Skipped, p.Settled.Dead, p.InFlight, p.Breaker, short(cmp.Or(p.Why, p.Last, p.Unread), 60))
+				n := func(n uint64) string { return strconv.FormatUint(n, 10) }
+				if err := t.row(p.Name, p.State, n(p.Received), n(p.Settled.Delivered), n(p.Settled.Skipped), n(p.Settled.Dead), n(p.InFlight),
+					p.Breaker, short(cmp.Or(p.Why, p.Last, p.Unread), 60)); err != nil {
+					return err
+				}
 			}
 		}
-		return w.Flush()
+		if err := t.end(nil); err != nil {
+			return err
+		}
+		for _, sys := range s.Systems {
+			for _, note := range sys.Notes {
+				_, _ = fmt.Fprintf(e.out, "%s: %s\n", sys.Name, note)
+			}
+		}
+		return nil
 	})
 }
 

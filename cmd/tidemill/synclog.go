@@ -19,8 +19,7 @@ type syncLogCmd struct {
 
 type syncLogListCmd struct {
 	remote
-	From   string `help:"Only events first received at or after this time, or so long ago at the most: 2026-01-31T12:00:00Z, 2026-01-31, 24h, 7d." placeholder:"TIME"`
-	To     string `help:"Only events first received at or before this time; a day alone is all of it, in UTC." placeholder:"TIME"`
+	span
 	Tenant string `help:"Only events of this tenant." placeholder:"ID"`
 	Type   string `help:"Only events of this type." placeholder:"TYPE"`
 	State  string `help:"Only events of this state: processing, completed or failed." enum:",processing,completed,failed" default:"" placeholder:"STATE"`
@@ -31,8 +30,8 @@ type syncLogListCmd struct {
 func (c *syncLogListCmd) Help() string {
 	return `An event is PROCESSING while a handler has it, then COMPLETED or FAILED. FAILED ones may still be tried again: tidemill synclog show says it. Kinds of failures: validation and skipped are not tried again, business is a dead letter at once, all others after the last try.
 
-  tidemill synclog list --from 24h --state failed
-  tidemill synclog list --tenant club --type member.created --from 2026-01-31 --to 2026-01-31
+  tidemill synclog list --since 24h --state failed
+  tidemill synclog list --tenant club --type member.created --since 2026-01-31 --until 2026-01-31
   tidemill synclog list --json | jq .error`
 }
 
@@ -66,8 +65,7 @@ func (c *syncLogListCmd) Run(ctx context.Context, e env) error {
 	case c.JSON:
 		most = 0
 	}
-	now := time.Now()
-	q := query("from", moment(c.From, now), "to", moment(c.To, now), "tenant", c.Tenant, "type", c.Type, "state", c.State, "max", positive(most))
+	q := query("since", c.since(), "until", c.until(), "tenant", c.Tenant, "type", c.Type, "state", c.State, "max", positive(most))
 	return c.ask(ctx, e, func(a *client) error {
 		if c.JSON {
 			return a.lines(ctx, "crm/log", q, func(line []byte) error { _, err := e.out.Write(line); return err })

@@ -30,10 +30,10 @@ RECEIVED              TENANT  ID  TYPE            STATE      ATTEMPTS  ERROR
 2026-03-01T12:00:00Z  club    a   member.created  COMPLETED  2
 2026-03-02T12:00:00Z  club    b   member.updated  FAILED     1         validation: no`+"\uFFFD"+`[2J
 `)
-	s.types("synclog list --from 2026-03-01 --to 2026-03-01 --state completed --json", `~\{"tenant":"club","id":"a",.*`)
+	s.types("synclog list --since 2026-03-01 --until 2026-03-01 --state completed --json", `~\{"tenant":"club","id":"a",.*`)
 	s.types("synclog list --type member.updated -n 5 --tenant club --json", `~\{"tenant":"club","id":"b",.*`)
-	s.types("synclog list --from 2026-03-03", "No such events in the sync log.")
-	s.fails("synclog list --from soon", "is no time")
+	s.types("synclog list --since 2026-03-03", "No such events in the sync log.")
+	s.fails("synclog list --since soon", "is no time")
 	for range 200 {
 		c.records = append(c.records, c.records[0])
 	}

@@ -1,52 +1,11 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 )
-
-// table prints rows in columns. A long one is laid out and printed block by block.
-type table struct {
-	out  io.Writer
-	head string // column names, with tabs between
-	none string // what is said instead of a table without rows
-	w    *tabwriter.Writer
-	rows int
-}
-
-// block is how many rows of a table are laid out together.
-const block = 200
-
-func (t *table) row(cells ...string) error {
-	if t.rows == 0 {
-		t.w = tabwriter.NewWriter(t.out, 0, 4, 2, ' ', 0)
-		_, _ = fmt.Fprintln(t.w, t.head)
-	}
-	t.rows++
-	_, err := fmt.Fprintln(t.w, strings.Join(cells, "\t"))
-	if err == nil && t.rows%block == 0 {
-		err = t.w.Flush()
-	}
-	return err
-}
-
-// end prints what is left, and returns what ended the listing too early, if anything did.
-func (t *table) end(failed error) error {
-	switch {
-	case t.rows > 0:
-		return errors.Join(t.w.Flush(), failed)
-	case failed != nil: // nobody knows whether there is none
-		return failed
-	}
-	_, err := fmt.Fprintln(t.out, t.none)
-	return err
-}
 
 // count writes a number and what it counts.
 func count(n int, one, many string) string {
@@ -84,12 +43,17 @@ func printable(s string) string {
 	}, s)
 }
 
-func short(s string, n int) string {
-	s = printable(s)
-	if r := []rune(s); len(r) > n {
-		return string(r[:n-1]) + "…"
+// printableLines is printable for text of several lines.
+func printableLines(s string) string {
+	lines := strings.Split(strings.TrimRight(strings.ReplaceAll(s, "\r\n", "\n"), "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = printable(strings.ReplaceAll(line, "\t", "    "))
 	}
-	return s
+	return strings.Join(lines, "\n")
+}
+
+func short(s string, n int) string {
+	return cut(printable(s), n)
 }
 
 func sorted[V any](m map[string]V) []string {

@@ -343,7 +343,7 @@ DAY         ID  ACTOR 1   ACTOR 2    CODE  TONE  MENTIONS  PLACE            SOUR
 2026-03-01  2   POLICE 2  PROTESTER  141   -2.5  3         Berlin, Germany  https://example.com/2
 2026-03-02  3   POLICE 3  PROTESTER  141   -2.5  3         Berlin, Germany  https://example.com/3
 `)
-	n.types("search actor1Name:police eventCode:141 --from 2026-03-02 --to 2026-03-02 --json", `~\{"day":"2026-03-02","id":"3","document":\{"globalEventId":3,.*\}\}`)
+	n.types("search actor1Name:police eventCode:141 --since 2026-03-02 --until 2026-03-02 --json", `~\{"day":"2026-03-02","id":"3","document":\{"globalEventId":3,.*\}\}`)
 	if status, out, errs := n.session.run(n.Context(), "", "search --size 1 police"); status != 0 || strings.Count(out, "\n") != 2 || errs != "These are 1 of 3: --size says how many, --size 0 shows all.\n" {
 		n.Errorf("%d %s%s", status, out, errs)
 	}
@@ -352,7 +352,7 @@ DAY         ID  ACTOR 1   ACTOR 2    CODE  TONE  MENTIONS  PLACE            SOUR
 	}
 	n.fails("search nix:1", "the query cannot be understood at byte 0: gdelt-events has no field")
 	n.fails("search --in people", "there are events, mentions")
-	n.fails("search --from soon", "is no time")
+	n.fails("search --since soon", "is no time")
 
 	n.fails("window show today", "it was delivered, or nothing came under it")
 	n.eventually("audit windows", ` +windows-delivery +4 +4 +0 +0 +0 +0 +0 +0 +0 +0 +0`)

@@ -352,7 +352,10 @@ func (s *windowsLine) print(out io.Writer, live bool) error {
 	if len(s.Processors) == 0 || !live {
 		return nil
 	}
-	p := table{out: out, head: "\nPROCESSOR\tRECORDS\tSKIPPED\tDEAD\tFAILED\tSECONDS"}
+	if _, err := fmt.Fprintln(out); err != nil {
+		return err
+	}
+	p := table{out: out, head: "PROCESSOR\tRECORDS\tSKIPPED\tDEAD\tFAILED\tSECONDS"}
 	u := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	var err error
 	for _, x := range s.Processors {

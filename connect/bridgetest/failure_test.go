@@ -4,6 +4,8 @@ package bridgetest
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -95,6 +97,25 @@ func dead(t *testing.T, g *given) {
 		}
 		eventually(t, "that is counted", func() bool { return r.metric("messages_dead_total") == 1 })
 	})
+	for _, code := range []byte{0x80, 0x83, 0x87, 0x97} {
+		t.Run(fmt.Sprintf("refused by the broker with 0x%02X", code), func(t *testing.T) {
+			r := g.prepare(t, env{"PIPELINE_RETRY_MAX_ATTEMPTS": "2", "PIPELINE_RETRY_INITIAL_BACKOFF": "50ms", "PIPELINE_DLQ_TOPIC": "graves", "MQTT_SUBSCRIBE_TOPIC": "acks"})
+			r.broker.set(func() {
+				r.broker.code = func(p published) byte {
+					if p.Topic == "graves" {
+						return 0
+					}
+					return code
+				}
+			})
+			r.run()
+			r.add(1)
+			eventually(t, "it is dead", func() bool { return len(r.broker.letters()) == 1 && r.length() == 0 })
+			if l := letter(t, r); l.Attempts != 3 || len(r.broker.messages()) != 3 || !strings.Contains(l.Error, fmt.Sprintf("0x%02X", code)) {
+				t.Errorf("published %d times, the letter is %+v; want 3 tries", len(r.broker.messages()), l)
+			}
+		})
+	}
 	t.Run("none", func(t *testing.T) {
 		r := g.start(t, env{"PIPELINE_RETRY_ENABLED": "false", "PIPELINE_DLQ_ENABLED": "false", "MQTT_SUBSCRIBE_TOPIC": "acks", "REDIS_CLAIM_MIN_IDLE": "1s", "REDIS_CLAIM_INTERVAL": "100ms"})
 		r.broker.set(func() { r.broker.far = no })

@@ -70,6 +70,55 @@ func TestAcksOfWhatIsNotTheirs(t *testing.T) {
 	eventually(t, "its ack counts now", func() bool { return r.length() == 0 && r.metric("messages_acked_total") == 4 })
 }
 
+// A receiver that gets everything and acknowledges nothing, or acknowledges in words that
+// nobody understands, is shown wherever an operator looks.
+func TestAcksThatDoNotComeAreShown(t *testing.T) {
+	r := alone(t).start(t, env{"MQTT_SUBSCRIBE_TOPIC": "acks", "REDIS_CLAIM_MIN_IDLE": "1s", "REDIS_CLAIM_INTERVAL": "100ms"})
+	ids := r.add(2)
+	eventually(t, "it is in a metric", func() bool { return r.metric("unanswered_entries") == 2 })
+	r.broker.say("thank you")
+	r.broker.say(yes("1-1"))
+	eventually(t, "they are counted", func() bool { return r.metric("invalid_acks_total") == 1 && r.metric("unknown_acks_total") == 1 })
+	status, doctor := r.get("/api/v1/status").Body.String(), r.get("/api/v1/doctor").Body.String()
+	for _, want := range []string{"entries published 3 times or more and without an ack: 2; " + ids[0], "1 acks since the start were not taken", "1 payloads on the topic of acks since the start are no acks"} {
+		if !strings.Contains(status, want) {
+			t.Errorf("the status does not say %q: %s", want, status)
+		}
+	}
+	if !strings.Contains(doctor, `"check":"acks","verdict":"warn","detail":"entries published 3 times or more and without an ack: 2`) {
+		t.Errorf("the doctor says %s", doctor)
+	}
+	r.broker.say(yes(ids[0]))
+	r.broker.say(yes(ids[1]))
+	eventually(t, "that is over", func() bool { return r.metric("unanswered_entries") == 0 && r.length() == 0 })
+}
+
+// A key that holds something else than a stream is an error of the start; and of readiness,
+// where somebody puts it there later.
+func TestAKeyThatIsNoStream(t *testing.T) {
+	r := alone(t).prepare(t, env{"HEALTH_ENABLED": "true", "HEALTH_PORT": "1", "HEALTH_CHECK_INTERVAL": "100ms"})
+	r.do("SET", r.stream, "text")
+	if err := r.open(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("REDIS_STREAM): the key %q holds a string, not a stream", r.stream)) {
+		t.Errorf("opened: %v", err)
+	}
+	r.do("DEL", r.stream)
+	url := r.runOn("HEALTH_PORT")
+	eventually(t, "it is ready", func() bool { status, _ := fetch(url + "/ready"); return status == 200 })
+	r.do("SET", r.stream, "text")
+	eventually(t, "it is not ready, and says why", func() bool {
+		ready, _ := fetch(url + "/ready")
+		health, why := fetch(url + "/health")
+		return ready == 503 && health == 503 && strings.Contains(why, "holds a string, not a stream")
+	})
+	r.do("DEL", r.stream)
+	id := r.entry("payload", "1")
+	eventually(t, "it goes on", func() bool {
+		ready, _ := fetch(url + "/ready")
+		got := r.broker.messages()
+		return ready == 200 && len(got) == 1 && got[0].ID() == id
+	})
+}
+
 // What is refused ends, and stays ended, however often it is claimed and drained.
 func TestTheDeadDoNotComeBack(t *testing.T) {
 	r := alone(t).start(t, env{"MQTT_SUBSCRIBE_TOPIC": "acks", "PIPELINE_RETRY_MAX_ATTEMPTS": "1", "PIPELINE_RETRY_INITIAL_BACKOFF": "50ms", "REDIS_CLAIM_MIN_IDLE": "1s",

@@ -80,6 +80,39 @@ func TestAPartialFailureNamesTheRightMessages(t *testing.T) {
 	w.check(ended, "skipped: filtered", 0, 0)
 }
 
+// Indexes that are nobody's are our own fault, and name nobody: the work is not known to have
+// been done, and nothing breaks.
+func TestAPartialFailureOfNobody(t *testing.T) {
+	for _, index := range []int{-1, 2, 7} {
+		w := newWorld(t)
+		inner := func(flow.Env) flow.Work {
+			return work(func(context.Context, []*flow.Task) error {
+				return &tidemill.Partial{Failed: []tidemill.Failed{{Index: index, Err: refused}}}
+			})
+		}
+		err := w.guard.Around(inner)(flow.Env{}).Do(t.Context(), []*flow.Task{at("one", 1), at("two", 2)})
+		if tidemill.KindOf(err) != tidemill.Internal {
+			t.Errorf("index %d of two: %v, want an error of our own", index, err)
+		}
+	}
+}
+
+// The first of a batch may be the one that failed.
+func TestAPartialFailureOfTheFirst(t *testing.T) {
+	w := newWorld(t)
+	first, second := at("first", 1), at("second", 2)
+	inner := func(flow.Env) flow.Work {
+		return work(func(context.Context, []*flow.Task) error {
+			return &tidemill.Partial{Failed: []tidemill.Failed{{Index: 0, Err: refused}}}
+		})
+	}
+	if err := w.guard.Around(inner)(flow.Env{}).Do(t.Context(), []*flow.Task{first, second}); err != nil {
+		t.Fatal(err)
+	}
+	w.check(first, "partner_error", 0, ledger.Failed)
+	w.check(second, "live", 0, ledger.Done)
+}
+
 func TestDuplicatesInOneBatch(t *testing.T) {
 	w := newWorld(t)
 	unknown := tidemill.Fail(tidemill.Unknown, "answer lost")

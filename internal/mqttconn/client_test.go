@@ -241,8 +241,8 @@ func TestAQuietConnectionStays(t *testing.T) {
 
 func TestReasonsOfRefusal(t *testing.T) {
 	for code, want := range map[byte]tidemill.Kind{
-		0x00: ok, 0x10: ok, 0x80: transient, 0x83: transient, 0x87: tidemill.Credentials,
-		0x90: tidemill.Validation, 0x97: tidemill.RateLimit, 0x99: tidemill.Validation, 0xEE: transient,
+		0x00: ok, 0x10: ok, 0x80: tidemill.Partner, 0x83: tidemill.Partner, 0x87: tidemill.Credentials,
+		0x90: tidemill.Validation, 0x97: tidemill.RateLimit, 0x99: tidemill.Validation, 0xEE: tidemill.Partner,
 	} {
 		for qos, kind := range map[byte]byte{1: pubackBits, 2: pubrecBits} {
 			synctest.Test(t, func(t *testing.T) {

@@ -42,19 +42,18 @@ func (c *Client) acked(l *link, first byte, a ack, body []byte) {
 		return
 	}
 	s := &c.slots[a.id]
-	refused := func(what string) error {
-		text := ""
-		if l.version >= 5 {
-			text = c.redact(reasonString(body))
+	reason := func() string {
+		if l.version < 5 {
+			return ""
 		}
-		return refusal(what, a.code, text)
+		return c.redact(reasonString(body))
 	}
 	switch {
 	case first == pubackBits && s.state != waitsPubcomp, // a broker may answer QoS 2 so to refuse it
 		first == pubrecBits && s.state == waitsPubrec && a.code >= firstError && !(a.code == codeIDInUse && s.dup):
 		var err error
 		if a.code >= firstError {
-			err = refused("a message")
+			err = refusedMessage(a.code, reason())
 			c.stats.Refused++
 		}
 		c.land(a.id, err)
@@ -64,7 +63,7 @@ func (c *Client) acked(l *link, first byte, a ack, body []byte) {
 	case first == pubcompBits && s.state == waitsPubcomp:
 		var err error
 		if a.code >= firstError && !s.dup { // sent again, the first time may have released it
-			err = tidemill.Fail(tidemill.Unknown, "the MQTT broker took a message and then forgot it: %w", refused("its release"))
+			err = tidemill.Fail(tidemill.Unknown, "the MQTT broker took a message and then forgot it: %w", refusal("its release", a.code, reason()))
 		}
 		c.land(a.id, err)
 	default: // the answer to the release of an earlier use of the id

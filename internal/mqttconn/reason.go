@@ -24,8 +24,8 @@ type meaning struct {
 	text string
 }
 
-// reasons are those of refusals. Refused messages are Validation, RateLimit or Business;
-// refused clients are Credentials.
+// reasons are those of refusals. Refused clients are Credentials; for refused messages see
+// refusedMessage.
 var reasons = map[byte]meaning{
 	0x80:               {tidemill.Transient, "unspecified error"},
 	0x81:               {tidemill.Internal, "malformed packet"},
@@ -77,6 +77,17 @@ func refusal(what string, code byte, text string) error {
 		text = ", in its words " + fmt.Sprintf("%.200q", text)
 	}
 	return &tidemill.Error{Kind: m.kind, Err: fmt.Errorf("the MQTT broker refused %s: %s (0x%02X)%s", what, m.text, code, text)}
+}
+
+// refusedMessage is the error of a message that the broker took the trouble to refuse. It is
+// there, so what would be Transient of a connection is Partner of a message: repeating it may
+// help, and is a failed try.
+func refusedMessage(code byte, text string) error {
+	err := refusal("a message", code, text)
+	if e, ok := errors.AsType[*tidemill.Error](err); ok && e.Kind == tidemill.Transient {
+		e.Kind = tidemill.Partner
+	}
+	return err
 }
 
 // reasonString is the broker's explanation in a refused PUBACK or PUBREC of MQTT 5.

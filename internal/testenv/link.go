@@ -27,7 +27,7 @@ var quiet sync.Once
 // NewLink opens a link to an address, host:port.
 func NewLink(t testing.TB, upstream string) *Link {
 	t.Helper()
-	l := &Link{t: t, Addr: net.JoinHostPort("127.0.0.1", freePort(t))}
+	l := &Link{t: t, Addr: net.JoinHostPort("127.0.0.1", FreePort(t))}
 	quiet.Do(func() { zerolog.SetGlobalLevel(zerolog.Disabled) }) // toxics log by a logger of their own
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	l.proxy = toxiproxy.NewProxy(server, Name("link"), l.Addr, upstream)

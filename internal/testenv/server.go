@@ -57,11 +57,11 @@ func Start(t testing.TB, k Kind, settings ...string) *Server {
 		t.Fatal(err)
 	}
 	s := &Server{t: t, kind: k, dir: dir}
-	port := freePort(t)
+	port := FreePort(t)
 	s.Addr = net.JoinHostPort("127.0.0.1", port)
 	s.settings = append([]string{"SERVICES_DIR=" + dir, "SERVICES_CACHE=" + filepath.Join(Dir(), "cache"), k.port + "=" + port}, settings...)
 	for _, name := range k.extra {
-		s.settings = append(s.settings, name+"="+freePort(t))
+		s.settings = append(s.settings, name+"="+FreePort(t))
 	}
 	t.Cleanup(func() {
 		if out, err := services(t, s.settings, "down", k.service); err != nil {
@@ -172,10 +172,10 @@ func state(stat string) string {
 	return letter
 }
 
-// freePort finds a port that is this test's until it ends, whatever other tests and their
+// FreePort finds a port that is this test's until it ends, whatever other tests and their
 // processes do. It lies below those that the system gives to outgoing connections, so that
 // it is still free when a server starts again on it.
-func freePort(t testing.TB) string {
+func FreePort(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(Dir(), "ports")
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -44,9 +44,11 @@ func Need(t testing.TB) {
 // Dir is where the servers that all packages share have their data and logs.
 func Dir() string { return filepath.Join(os.TempDir(), "tidemill-services") }
 
-// shared are the ports of the shared servers: none that such a server has by default, so
-// that no test ever meets a server that is somebody's.
+// shared are the settings of the shared servers. Each of these ports is tried first, and a
+// free one is taken where somebody has it: scripts/services keeps in Dir which it was. None is
+// one that such a server has by default, so that no test ever meets a server that is somebody's.
 var shared = []string{
+	"SERVICES_PORTS=free",
 	"REDIS_PORT=26379", "REDIS_CLUSTER_PORT=17100", "POSTGRES_PORT=25432", "CLICKHOUSE_PORT=28123", "MQTT_PORT=21883",
 	"KAFKA_PORT=29092", "KAFKA_PROXIED_PORT=29094", "KAFKA_CONTROLLER_PORT=29093", "KAFKA_PROXIED_ADVERTISED=127.0.0.1:29095",
 	"PROMETHEUS_PORT=29090", "OPENSEARCH_PORT=29200", "OPENSEARCH_TRANSPORT_PORT=29300",

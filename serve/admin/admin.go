@@ -25,6 +25,8 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/serve/events"
+	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/definition"
 	"github.com/tidemill/tidemill/state/person"
@@ -44,6 +46,11 @@ type System struct {
 	Whole     *flow.System                                 // paused and resumed as a whole, side jobs too, by the system's name; nil: pipeline by pipeline
 	Books     map[string]tidemill.Bookkeeper               // of the pipelines' sources, by name
 	Audit     func(ctx context.Context) (any, bool, error) // its report, and whether it balances
+	Notes     func() []string                              // what an operator should know beside the numbers, a sentence each; nil: nothing
+
+	// Decodes says why a replay of a pipeline's dead letters could not read a message. Nil: it reads
+	// whatever there is.
+	Decodes func(pipeline string, m *tidemill.Message) error
 }
 
 // Parts are what the API shows and moves.
@@ -59,10 +66,12 @@ type Parts struct {
 	Events     warehouse.Reader
 	Letters    deadletter.Store // nil: none are kept; see AddLetters
 	OwnLetters []OwnLetters
-	Queues     queue.Whole     // nil: none are shown
-	Delivery   Delivery        // nil: it does not run here
-	CRM        CRM             // nil: it does not run here
-	Windows    *windows.System // nil: it does not run here
+	Queues     queue.Whole // nil: none are shown
+	Delivery   Delivery    // nil: it does not run here
+	// SendDelivery takes events of sites, one JSON object each; there as Delivery is.
+	SendDelivery func(ctx context.Context, raws [][]byte) ([]events.Result, error)
+	CRM          CRM             // nil: it does not run here
+	Windows      *windows.System // nil: it does not run here
 	// AdoptWindows takes over what another program has collected under keys that begin so; nil:
 	// windows are not on a Redis.
 	AdoptWindows func(ctx context.Context, prefix string) (AdoptedWindows, error)
@@ -71,6 +80,7 @@ type Parts struct {
 	Send         func(ctx context.Context, p uuid.UUID, events [][]byte) (Sent, error) // native format, one JSON object each
 	Doctor       func(ctx context.Context) []preflight.Finding
 	Log          *slog.Logger
+	Stopping     context.Context // ends when this instance stops, and listings that follow with it; nil: never
 }
 
 // OwnLetters are the dead letters of a system that are not among those of all.
@@ -97,6 +107,8 @@ type API struct {
 	mux    *http.ServeMux
 	safe   *http.CrossOriginProtection
 	routes []Route
+
+	refusals *request.Refusals
 }
 
 // Route is one thing that the API does.
@@ -109,6 +121,10 @@ type Route struct {
 // New makes the API.
 func New(p Parts) *API {
 	a := &API{Parts: p, mux: http.NewServeMux(), safe: http.NewCrossOriginProtection()}
+	if a.Log == nil {
+		a.Log = slog.New(slog.DiscardHandler)
+	}
+	a.refusals = request.NewRefusals(a.Log.With("system", "api"), time.Now)
 	a.routes = []Route{
 		{"GET", "status", a.status},
 		{"GET", "audit", a.audit},
@@ -141,6 +157,7 @@ func New(p Parts) *API {
 		{"GET", "partners", a.partners},
 		{"POST", "partners/{name}/open", a.openCircuit},
 		{"POST", "partners/{name}/close", a.closeCircuit},
+		{"POST", "delivery/events", a.sendDelivery},
 		{"GET", "delivery/events/{id}", a.event},
 		{"GET", "delivery/events/{site}/{id}", a.event},
 		{"POST", "pipelines/{name}/pause", a.pause},
@@ -229,6 +246,11 @@ func (a *API) Guard(next http.Handler) http.Handler {
 	})
 }
 
+// Admits says whether a request would be let in, without counting it where it shows no key.
+func (a *API) Admits(r *http.Request) bool {
+	return (a.Key.IsZero() || r.Header.Get("Authorization") != "") && a.admit(r) == nil
+}
+
 // admit lets in who has the key; without one, only programs on this machine: a page in a
 // browser is kept out by its origin, a name that was made to point here by the Host it was
 // asked for, and what a proxy on this machine passes on by the header that says so.
@@ -240,6 +262,7 @@ func (a *API) admit(r *http.Request) error {
 		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(a.Key.Reveal())) // of one length
 		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			a.refusals.Refused(request.Address(r, nil))
 			return refused(http.StatusUnauthorized, "the API needs its key: set TIDEMILL_TOKEN, or send Authorization: Bearer …")
 		}
 		return nil

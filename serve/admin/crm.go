@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	times "github.com/tidemill/tidemill/internal/when"
 	door "github.com/tidemill/tidemill/serve/crm"
+	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/accept"
 	"github.com/tidemill/tidemill/systems/crm/event"
@@ -25,6 +27,8 @@ type CRM interface {
 	Event(ctx context.Context, tenant, id string) (*crm.EventStatus, error)
 	// Records yields what the sync log has, by time of first receipt.
 	Records(ctx context.Context, f crm.RecordFilter) iter.Seq2[*crm.Record, error]
+	// Profile is the profile that has an identity; kind not_found where nobody has it.
+	Profile(ctx context.Context, tenant string, by profile.Identity) (*profile.Profile, error)
 	// Retry opens the job of one dead event again; kind not_found where it has no letter.
 	Retry(ctx context.Context, tenant, id string) error
 	// Replay asks for events to be handled once more.
@@ -44,6 +48,7 @@ func (a *API) crmRoutes() []Route {
 		{"POST", "crm/events", a.crmSend},
 		{"POST", "crm/retry", a.crmRetry},
 		{"GET", "crm/log", a.crmLog},
+		{"GET", "crm/profiles", a.crmProfile},
 		{"GET", "crm/replays", a.crmReplays},
 		{"POST", "crm/replays", a.crmReplay},
 		{"GET", "crm/replays/{id}", a.crmReplayOf},
@@ -59,8 +64,10 @@ type crmState struct {
 	Waiting    int64         `json:"waiting"`
 	Delayed    int64         `json:"delayed"`
 	Leased     int64         `json:"leased"`
-	Completed  int64         `json:"completed"` // kept after their end
-	Failed     int64         `json:"failed"`    // kept after their end
+	Completed  uint64        `json:"completed"` // a handler took them
+	Skipped    uint64        `json:"skipped"`   // by what status and log say: completed before, no handler, not valid, removed
+	Failed     uint64        `json:"failed"`    // they died
+	Kept       crmKept       `json:"kept"`
 	Oldest     *time.Time    `json:"oldest_added_at,omitempty"`
 	Age        float64       `json:"oldest_age_seconds"` // of the oldest that has not ended; 0: none
 	Priorities []crmPriority `json:"priorities"`
@@ -68,6 +75,12 @@ type crmState struct {
 	Expired    uint64        `json:"expired"`         // letters deleted for their age, by this instance
 	Matched    *float64      `json:"matched_percent"` // of this instance's events of the last five minutes; null: there were none
 	Replays    int           `json:"open_replays"`
+}
+
+// crmKept are jobs that are shown after their end.
+type crmKept struct {
+	Completed int64 `json:"completed"` // or skipped
+	Failed    int64 `json:"failed"`
 }
 
 // crmPriority is what waits of one priority.
@@ -90,7 +103,7 @@ func (a *API) crmStatus(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := crmState{Queue: crm.Queue, Paused: st.Paused, Closed: st.Closed, Waiting: st.Jobs.Waiting, Delayed: st.Jobs.Delayed, Leased: st.Jobs.Leased,
-		Completed: st.Jobs.Completed, Failed: st.Jobs.Failed, Oldest: when(st.Jobs.Oldest), Priorities: []crmPriority{}, Dead: st.Dead, Expired: st.Expired}
+		Completed: st.Ended.Delivered, Skipped: st.Ended.Skipped, Failed: st.Ended.Dead, Kept: crmKept{st.Jobs.Completed, st.Jobs.Failed}, Oldest: when(st.Jobs.Oldest), Priorities: []crmPriority{}, Dead: st.Dead, Expired: st.Expired}
 	if !st.Jobs.Oldest.IsZero() {
 		out.Age = max(0, time.Since(st.Jobs.Oldest).Seconds())
 	}
@@ -210,13 +223,13 @@ func showRecord(rec *crm.Record, whole bool) crmRecord {
 	return out
 }
 
-// crmLog lists the sync log by time of first receipt, both ends included; ?payload=true
+// crmLog lists the sync log by time of first receipt; ?payload=true
 // with the events themselves.
 func (a *API) crmLog(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	f := crm.RecordFilter{Tenant: q.Get("tenant"), Type: q.Get("type"), State: strings.ToUpper(q.Get("state"))}
 	var err error
-	if f.From, f.To, err = span(q.Get("from"), q.Get("to")); err != nil {
+	if f.From, f.To, err = a.inclusive(q.Get("since"), q.Get("until")); err != nil {
 		return err
 	}
 	if f.Max, err = number(q.Get("max"), "max"); err != nil {
@@ -234,21 +247,11 @@ func (a *API) crmLog(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// span reads the ends of a time, both of which are in it: a day alone (2026-01-31, UTC) is
-// all of it.
-func span(from, to string) (begin, end time.Time, err error) {
-	if day, err := time.Parse(time.DateOnly, from); err == nil {
-		begin = day
-	} else if begin, err = moment(from, "from"); err != nil {
-		return begin, end, err
+// inclusive is a span of the sync log, both ends included. A day as an end is its last instant:
+// the log has nothing finer than microseconds.
+func (a *API) inclusive(since, until string) (begin, end time.Time, err error) {
+	if begin, end, err = a.span(since, until); err == nil && times.Day(until) {
+		end = end.Add(-time.Microsecond)
 	}
-	if day, err := time.Parse(time.DateOnly, to); err == nil {
-		end = day.AddDate(0, 0, 1).Add(-time.Millisecond)
-	} else if end, err = moment(to, "to"); err != nil {
-		return begin, end, err
-	}
-	if !begin.IsZero() && !end.IsZero() && end.Before(begin) {
-		return begin, end, refused(http.StatusBadRequest, "to=%s is before from=%s", to, from)
-	}
-	return begin, end, nil
+	return begin, end, err
 }

@@ -110,21 +110,38 @@ func TestEventsAreSentByHand(t *testing.T) {
 
 func TestHowCRMStands(t *testing.T) {
 	withCRM(t, func(d *crmDesk) {
-		if got, want := d.get("crm/status"), `{"queue":"crm-events","paused":false,"closed":false,"waiting":0,"delayed":0,"leased":0,"completed":0,"failed":0,"oldest_age_seconds":0,"priorities":[],"dead":0,"expired":0,"matched_percent":null,"open_replays":0}`+"\n"; got != want {
+		if got, want := d.get("crm/status"), `{"queue":"crm-events","paused":false,"closed":false,"waiting":0,"delayed":0,"leased":0,"completed":0,"skipped":0,"failed":0,"kept":{"completed":0,"failed":0},"oldest_age_seconds":0,"priorities":[],"dead":0,"expired":0,"matched_percent":null,"open_replays":0}`+"\n"; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
-		d.send(crmEvent("a", "member.created"))
+		d.send(crmEvent("a", "member.created"), crmEvent("nobody's", "unheard.of"))
 		pass(time.Second)
 		d.kind.Store(uint32(tidemill.Business))
 		d.send(crmEvent("b", "member.created"))
 		pass(time.Second)
 		d.post("queues/crm-events/pause", "")
 		d.send(crmEvent("c", "member.created"), crmEvent("d", "email.opened"), crmEvent("e", "scl.payment.failed"))
-		want := `{"queue":"crm-events","paused":true,"closed":false,"waiting":3,"delayed":0,"leased":0,"completed":1,"failed":1,"oldest_added_at":"2000-01-01T00:00:02Z","oldest_age_seconds":0,"priorities":[` +
+		want := `{"queue":"crm-events","paused":true,"closed":false,"waiting":3,"delayed":0,"leased":0,"completed":1,"skipped":1,"failed":1,"kept":{"completed":2,"failed":1},"oldest_added_at":"2000-01-01T00:00:02Z","oldest_age_seconds":0,"priorities":[` +
 			`{"priority":3,"name":"high","waiting":1,"oldest_added_at":"2000-01-01T00:00:02Z"},{"priority":2,"name":"normal","waiting":1,"oldest_added_at":"2000-01-01T00:00:02Z"},` +
 			`{"priority":1,"name":"low","waiting":1,"oldest_added_at":"2000-01-01T00:00:02Z"}],"dead":1,"expired":0,"matched_percent":50,"open_replays":0}` + "\n"
 		if got := d.get("crm/status"); got != want {
 			t.Errorf("%s\nwant\n%s", got, want)
+		}
+	})
+}
+
+func TestTheProfileOfAnIdentityIsShown(t *testing.T) {
+	withCRM(t, func(d *crmDesk) {
+		d.send(crmEvent("a", "member.created"))
+		pass(time.Second)
+		got := d.get("crm/profiles?tenant=club&email=%20ANN@example.com")
+		if !strings.Contains(got, `"tenant":"club","identities":[{"kind":"email","value":"ann@example.com"}],"attributes":{},"created_at":"2000-01-01T00:00:0`) {
+			t.Errorf("the profile is %s", got)
+		}
+		refused(t, d.ask("GET", "crm/profiles?tenant=club&externalId=m-9", ""), 404, "tenant club has no profile with this externalId")
+		refused(t, d.ask("GET", "crm/profiles?tenant=other&email=ann@example.com", ""), 404, "tenant other has no profile")
+		refused(t, d.ask("GET", "crm/profiles?tenant=club&phone=abc", ""), 400, "bad identity: phone")
+		for _, q := range []string{"tenant=club", "tenant=club&email=a@b&phone=123", "email=ann@example.com"} {
+			refused(t, d.ask("GET", "crm/profiles?"+q, ""), 400, "")
 		}
 	})
 }
@@ -205,8 +222,8 @@ func TestTheSyncLogIsListed(t *testing.T) {
 		}
 		for query, want := range map[string]string{
 			"": first + second, "max=1": first, "state=failed": second, "state=COMPLETED": first, "state=processing": "",
-			"from=2000-01-01&to=2000-01-01": first, "from=2000-01-02": second, "to=2000-01-02": first + second,
-			"from=2000-01-02T00:00:00Z&to=2000-01-02T00:00:00Z": second, "from=2000-01-02T00:00:00.001Z": "", "tenant=other": "",
+			"since=2000-01-01&until=2000-01-01": first, "since=2000-01-02": second, "until=2000-01-02": first + second,
+			"since=2000-01-02T00:00:00Z&until=2000-01-02T00:00:01Z": second, "until=2000-01-02T00:00:00Z": first + second, "until=2000-01-01T23:59:59Z": first, "since=2000-01-02T00:00:00.001Z": "", "tenant=other": "",
 		} {
 			if got := d.get("crm/log?" + query); got != want {
 				t.Errorf("%s lists\n%swant\n%s", query, got, want)
@@ -215,7 +232,7 @@ func TestTheSyncLogIsListed(t *testing.T) {
 		if got := d.get("crm/log?max=1&payload=true"); !strings.Contains(got, `"payload":"{\"id\":\"a\"`) {
 			t.Errorf("%s", got)
 		}
-		for query, want := range map[string]string{"from=soon": "is no time", "max=x": "is not a count", "state=gone": "want a state of", "from=2000-01-02&to=2000-01-01": "is before"} {
+		for query, want := range map[string]string{"since=soon": "is no time", "max=x": "is not a count", "state=gone": "want a state of", "since=2000-01-02&until=2000-01-01": "is not after"} {
 			refused(t, d.ask("GET", "crm/log?"+query, ""), 400, want)
 		}
 	})
@@ -229,8 +246,8 @@ func TestReplaysAreStartedShownAndStopped(t *testing.T) {
 			t.Errorf("%s", got)
 		}
 		calls := d.calls.Load()
-		w := d.ask("POST", "crm/replays", `{"id":"again","from":"2000-01-01","to":"2000-01-01","type":"member.created","tenant":"club"}`)
-		if w.Code != 201 || d.field(w.Body.String(), "id") != "again" || d.field(w.Body.String(), "state") != "running" || d.field(w.Body.String(), "from") != "2000-01-01T00:00:00Z" {
+		w := d.ask("POST", "crm/replays", `{"id":"again","since":"2000-01-01","until":"2000-01-01","type":"member.created","tenant":"club"}`)
+		if w.Code != 201 || d.field(w.Body.String(), "id") != "again" || d.field(w.Body.String(), "state") != "running" || d.field(w.Body.String(), "since") != "2000-01-01T00:00:00Z" {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
 		d.logged("replay asked for by hand", "replay=again")
@@ -242,7 +259,7 @@ func TestReplaysAreStartedShownAndStopped(t *testing.T) {
 		if d.field(got, "state") != "done" || d.field(got, "queued") != 2.0 || d.field(got, "share") != 1.0 || d.field(got, "ended_at") == nil {
 			t.Errorf("%s", got)
 		}
-		w = d.ask("POST", "crm/replays", `{"id":"again","from":"2000-01-01","to":"2000-01-01","type":"member.created","tenant":"club"}`)
+		w = d.ask("POST", "crm/replays", `{"id":"again","since":"2000-01-01","until":"2000-01-01","type":"member.created","tenant":"club"}`)
 		if w.Code != 200 || d.field(w.Body.String(), "known_before") != true {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
@@ -269,11 +286,13 @@ func TestReplaysAreStartedShownAndStopped(t *testing.T) {
 		refused(t, d.ask("GET", "crm/replays/nix", ""), 404, "there is no such replay")
 		refused(t, d.ask("POST", "crm/replays/nix/stop", ""), 404, "there is no such replay")
 		for body, want := range map[string]string{
-			"": "say what to replay", "{}": "say what to replay", `{"form":"2000-01-01"}`: "unknown field", `{"from":"soon"}`: "is no time",
-			`{"from":"2000-01-02","to":"2000-01-01"}`: "is before", `{"id":"a b","all":true}`: "its name", `{"type":"member.*"}`: "patterns are not possible",
+			"": "say what to replay", "{}": "say what to replay", `{"form":"2000-01-01"}`: "unknown field", `{"since":"soon"}`: "is no time",
+			`{"since":"2000-01-02","until":"2000-01-01"}`: "is not after", `{"id":"a b","all":true}`: "its name", `{"type":"member.*"}`: "patterns are not possible",
 		} {
 			refused(t, d.ask("POST", "crm/replays", body), 400, want)
 		}
+		refused(t, d.ask("POST", "crm/replays", `{"tenant":"nobody"}`), 422, "the sync log has no such event, and nothing is replayed")
+		refused(t, d.ask("POST", "crm/replays", `{"since":"2000-01-03"}`), 400, "it begins at 2000-01-03T00:00:00Z, which is still to come")
 	})
 }
 

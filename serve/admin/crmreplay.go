@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -15,8 +16,8 @@ import (
 type crmReplayed struct {
 	ID      string     `json:"id"`
 	State   string     `json:"state"` // running, stopping, stopped, done
-	From    *time.Time `json:"from,omitempty"`
-	To      *time.Time `json:"to,omitempty"`
+	Since   *time.Time `json:"since,omitempty"`
+	Until   *time.Time `json:"until,omitempty"`
 	Tenant  string     `json:"tenant,omitempty"`
 	Type    string     `json:"type,omitempty"`
 	Asked   time.Time  `json:"asked_at"`
@@ -28,19 +29,27 @@ type crmReplayed struct {
 }
 
 func showReplay(p *crm.Replay) crmReplayed {
-	return crmReplayed{ID: p.ID, State: p.State, From: when(p.From), To: when(p.To), Tenant: p.Tenant, Type: p.Type,
+	return crmReplayed{ID: p.ID, State: p.State, Since: when(p.From), Until: when(p.To), Tenant: p.Tenant, Type: p.Type,
 		Asked: p.Asked.UTC(), Ended: when(p.Ended), Queued: p.Queued, Reached: when(p.Reached), Share: p.Share}
 }
 
 // crmReplayRequest is the body of a request for a replay.
 type crmReplayRequest struct {
 	ID     string `json:"id"`
-	From   string `json:"from"`
-	To     string `json:"to"`
+	Since  string `json:"since"`
+	Until  string `json:"until"`
 	Tenant string `json:"tenant"`
 	Type   string `json:"type"`
 	All    bool   `json:"all"`     // the whole sync log is meant
 	DryRun bool   `json:"dry_run"` // only say how many events it would be
+}
+
+// replayable refuses a replay of no event at all, which is somebody's typing error.
+func (a *API) replayable(ctx context.Context, f crm.RecordFilter) error {
+	for _, err := range a.CRM.Records(ctx, f) {
+		return err
+	}
+	return refused(http.StatusUnprocessableEntity, "the sync log has no such event, and nothing is replayed: `tidemill synclog list` shows what it has")
 }
 
 // crmReplay asks for a replay, which goes on by itself: 201, or 200 where it was asked for
@@ -50,14 +59,14 @@ func (a *API) crmReplay(w http.ResponseWriter, r *http.Request) error {
 	in.DisallowUnknownFields()
 	var q crmReplayRequest
 	if err := in.Decode(&q); errors.Is(err, io.EOF) {
-		return refused(http.StatusBadRequest, `say what to replay: {"from":"2026-01-31","to":"2026-02-01","tenant":"…","type":"…"}`)
+		return refused(http.StatusBadRequest, `say what to replay: {"since":"2026-01-31","until":"2026-02-01","tenant":"…","type":"…"}`)
 	} else if err != nil {
 		return refused(http.StatusBadRequest, "the body is no request for a replay: %v", err)
 	}
-	if q.From == "" && q.To == "" && q.Tenant == "" && q.Type == "" && !q.All {
-		return refused(http.StatusBadRequest, "say what to replay: from, to, tenant, type, or all")
+	if q.Since == "" && q.Until == "" && q.Tenant == "" && q.Type == "" && !q.All {
+		return refused(http.StatusBadRequest, "say what to replay: since, until, tenant, type, or all")
 	}
-	from, to, err := span(q.From, q.To)
+	from, to, err := a.inclusive(q.Since, q.Until)
 	if err != nil {
 		return err
 	}
@@ -73,7 +82,13 @@ func (a *API) crmReplay(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	p, err := a.CRM.Replay(r.Context(), crm.ReplayRequest{ID: q.ID, From: from, To: to, Tenant: q.Tenant, Type: q.Type})
+	ask := crm.ReplayRequest{ID: q.ID, From: from, To: to, Tenant: q.Tenant, Type: q.Type}
+	if !known && ask.Check(time.Now()) == nil {
+		if err := a.replayable(r.Context(), crm.RecordFilter{From: from, To: to, Tenant: q.Tenant, Type: q.Type, Max: 1}); err != nil {
+			return err
+		}
+	}
+	p, err := a.CRM.Replay(r.Context(), ask)
 	if errors.Is(err, crm.ErrReplayTaken) {
 		return refused(http.StatusConflict, "%v", err)
 	}
@@ -84,7 +99,7 @@ func (a *API) crmReplay(w http.ResponseWriter, r *http.Request) error {
 	if shown.Known = known; known {
 		status = http.StatusOK
 	} else {
-		a.Log.InfoContext(r.Context(), "replay asked for by hand", "replay", p.ID, "from", p.From, "to", p.To, "tenantId", p.Tenant, "eventType", p.Type)
+		a.Log.InfoContext(r.Context(), "replay asked for by hand", "replay", p.ID, "since", p.From, "until", p.To, "tenantId", p.Tenant, "eventType", p.Type)
 	}
 	write(w, status, shown)
 	return nil

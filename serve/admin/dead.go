@@ -49,10 +49,7 @@ func (a *API) chosen(r *http.Request) (f deadletter.Filter, err error) {
 	if f.Kinds, err = kindsOf(r.Form["kind"], r.Form["reason"]); err != nil {
 		return f, err
 	}
-	if f.After, err = moment(r.Form.Get("after"), "after"); err != nil {
-		return f, err
-	}
-	if f.Before, err = moment(r.Form.Get("before"), "before"); err != nil {
+	if f.After, f.Before, err = a.span(r.Form.Get("since"), r.Form.Get("until")); err != nil {
 		return f, err
 	}
 	f.Max, err = number(r.Form.Get("max"), "max")
@@ -222,18 +219,22 @@ func (a *API) letter(w http.ResponseWriter, r *http.Request) error {
 // store that it is in: of up to so many in each, the oldest. Several are refused.
 func (a *API) named(r *http.Request, most int) (found *deadletter.Letter, in deadletter.Store, err error) {
 	name := r.PathValue("letter")
-	stores, err := a.stores(r.URL.Query().Get("system"), deadletter.Filter{})
+	f := deadletter.Filter{Pipeline: r.URL.Query().Get("pipeline"), IDs: []string{name}, Max: most}
+	stores, err := a.stores(r.URL.Query().Get("system"), f)
 	if err != nil {
 		return nil, nil, err
 	}
-	f := deadletter.Filter{IDs: []string{name}, Max: most}
 	if seq, err := strconv.ParseInt(name, 10, 64); err == nil {
-		if found, in, err = only(r.Context(), stores, deadletter.Filter{Seqs: []int64{seq}}, name); err != nil || found != nil {
+		if found, in, err = only(r.Context(), stores, deadletter.Filter{Pipeline: f.Pipeline, Seqs: []int64{seq}}, name); err != nil || found != nil {
 			return found, in, err
 		}
 	}
 	if found, in, err = only(r.Context(), stores, f, name); err == nil && found == nil {
-		err = refused(http.StatusNotFound, "there is no dead letter %s; `tidemill dead list` shows them", name)
+		where := ""
+		if f.Pipeline != "" {
+			where = " of pipeline " + f.Pipeline
+		}
+		err = refused(http.StatusNotFound, "there is no dead letter %s%s; `tidemill dead list` shows them", name, where)
 	}
 	return found, in, err
 }
@@ -246,14 +247,29 @@ func only(ctx context.Context, stores []deadletter.Store, f deadletter.Filter, n
 			case err != nil:
 				return nil, nil, err
 			case found != nil && in != s:
-				return nil, nil, refused(http.StatusConflict, "two letters are called %s, of the pipelines %s and %s: say which system", name, found.Pipeline, l.Pipeline)
+				return nil, nil, refused(http.StatusConflict, "two letters are called %s, of the pipelines %s and %s: say which pipeline", name, found.Pipeline, l.Pipeline)
 			case found != nil:
-				return nil, nil, refused(http.StatusConflict, "several letters have the id %s: name one by its number (seq), as `tidemill dead list --json` shows it", name)
+				return nil, nil, refused(http.StatusConflict, "several letters have the id %s: say which pipeline, or name one by its number (seq), as `tidemill dead list --json` shows it", name)
 			}
 			found, in = l, s
 		}
 	}
 	return found, in, nil
+}
+
+// decodes refuses a payload that a replay of the letter could not read: it would only die again.
+func (a *API) decodes(l *deadletter.Letter, payload []byte) error {
+	m := l.Message
+	m.Payload = payload
+	for _, s := range a.Systems {
+		if s.Decodes == nil || !a.owns(s.Name, l.Pipeline) {
+			continue
+		}
+		if err := s.Decodes(l.Pipeline, &m); err != nil {
+			return refused(http.StatusUnprocessableEntity, "a replay could not read the new payload, nothing is changed: %v", err)
+		}
+	}
+	return nil
 }
 
 // editBody is how many bytes a payload may have that is edited by hand.
@@ -267,6 +283,9 @@ func (a *API) edit(w http.ResponseWriter, r *http.Request) error {
 	}
 	l, in, err := a.named(r, 2)
 	if err != nil {
+		return err
+	}
+	if err := a.decodes(l, payload); err != nil {
 		return err
 	}
 	if err := in.Edit(r.Context(), l.Name(), payload); err != nil {

@@ -90,9 +90,9 @@ func TestLettersAreChosenByEveryFilter(t *testing.T) {
 		"reason=timeout&reason=validation":    "1 4",
 		"reason=partner_error&kind=transient": "5",
 		"kind=partner_error":                  "2",
-		"after=2026-03-01T14:00:00Z":          "3 4 5",
-		"before=2026-03-01T14:00:00Z":         "1 2",
-		"after=2026-03-01T13:00:00Z&before=2026-03-01T15:00:00Z": "2 3",
+		"since=2026-03-01T14:00:00Z":          "3 4 5",
+		"until=2026-03-01T14:00:00Z":          "1 2",
+		"since=2026-03-01T13:00:00Z&until=2026-03-01T15:00:00Z": "2 3",
 		"state=replaying":      "4",
 		"state=held&site=shop": "1 3",
 		"seq=2&seq=5":          "2 5",
@@ -114,7 +114,7 @@ func TestLettersAreChosenByEveryFilter(t *testing.T) {
 		"site=shop&project=shop":           "leave one out",
 		"state=gone":                       "want held or replaying",
 		"seq=first":                        "is no number of a letter",
-		"after=soon":                       `after="soon" is no time`,
+		"since=soon":                       `since="soon" is no time`,
 		"format=xml":                       `format="xml"`,
 	} {
 		refused(t, d.ask("GET", "dead?"+query, ""), http.StatusBadRequest, want)
@@ -182,8 +182,16 @@ func TestALetterIsEdited(t *testing.T) {
 	if err := s.Put(t.Context(), []tidemill.Letter{twin}); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, d.ask("POST", "dead/e4/edit", "x"), http.StatusConflict, "several letters have the id e4: name one by its number")
+	refused(t, d.ask("POST", "dead/e4/edit", "x"), http.StatusConflict, "several letters have the id e4: say which pipeline")
 	d.post("dead/6/edit", "x")
+	if l := d.get("dead/e4?pipeline=analytics"); d.field(l, "seq") != 5.0 {
+		t.Errorf("of analytics the letter is %s", l)
+	}
+	if l := d.post("dead/e4/edit?pipeline=other", "y"); d.field(l, "seq") != 6.0 {
+		t.Errorf("edited is %s", l)
+	}
+	refused(t, d.ask("GET", "dead/e4?pipeline=nix", ""), http.StatusNotFound, "there is no dead letter e4 of pipeline nix")
+	refused(t, d.ask("GET", "dead/5?pipeline=other", ""), http.StatusNotFound, "there is no dead letter 5 of pipeline other")
 }
 
 func TestLettersAreMovedByFilterAndCountedBefore(t *testing.T) {
@@ -203,7 +211,7 @@ func TestLettersAreMovedByFilterAndCountedBefore(t *testing.T) {
 	}{
 		{"dead/replay?reason=timeout", 1},
 		{"dead/replay?reason=timeout", 0},
-		{"dead/delete?partner=dv360&after=2026-03-01T13:00:00Z&before=2026-03-01T14:00:00Z", 1},
+		{"dead/delete?partner=dv360&since=2026-03-01T13:00:00Z&until=2026-03-01T14:00:00Z", 1},
 		{"dead/delete?all=true&dry_run=true", 2},
 		{"dead/delete?all=true", 2},
 	} {
@@ -256,8 +264,8 @@ func TestLettersOfDeliveryMayLieInAStoreOfTheirOwn(t *testing.T) {
 		}
 	}
 	refused(t, d.ask("GET", "dead?system=nix", ""), http.StatusNotFound, `no system "nix" runs here`)
-	refused(t, d.ask("GET", "dead/1", ""), http.StatusConflict, "of the pipelines analytics and s2s.dv360: say which system")
-	refused(t, d.ask("POST", "dead/1/edit", "x"), http.StatusConflict, "say which system")
+	refused(t, d.ask("GET", "dead/1", ""), http.StatusConflict, "of the pipelines analytics and s2s.dv360: say which pipeline")
+	refused(t, d.ask("POST", "dead/1/edit", "x"), http.StatusConflict, "say which pipeline")
 	if l := d.get("dead/3"); d.field(l, "pipeline") != "s2s.yahoo" {
 		t.Errorf("letter 3 is %s", l)
 	}

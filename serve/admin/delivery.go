@@ -3,13 +3,16 @@ package admin
 import (
 	"context"
 	"errors"
+	"io"
 	"math"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	times "github.com/tidemill/tidemill/internal/when"
 	"github.com/tidemill/tidemill/state/queue"
+	crmevent "github.com/tidemill/tidemill/systems/crm/event"
 	"github.com/tidemill/tidemill/systems/delivery"
 )
 
@@ -38,13 +41,21 @@ type health struct {
 	Until       *time.Time `json:"openUntil,omitempty"` // when it is tried again: its circuit is open, or it asked for less
 	Why         string     `json:"openReason,omitempty"`
 	Paused      bool       `json:"paused,omitempty"` // by hand
+	Limit       int64      `json:"queueLimit,omitempty"`
+	Full        bool       `json:"queueFull,omitempty"`
+	Parked      int64      `json:"parkedJobs,omitempty"`    // found no room in the queue, and wait beside it
+	Dropped     uint64     `json:"droppedJobs,omitempty"`   // by this instance, to make room
+	Expired     uint64     `json:"expiredJobs,omitempty"`   // by this instance, too old
+	Off         *time.Time `json:"switchedOffAt,omitempty"` // it failed for too long
+	Failing     *time.Time `json:"failingSince,omitempty"`
 	Dead        int        `json:"deadLetters,omitempty"`
 	LastErrorAt *time.Time `json:"lastErrorAt,omitempty"`
 }
 
 func healthOf(p *delivery.PartnerHealth) health {
 	out := health{Partner: p.Partner, Circuit: p.Circuit.String(), Depth: p.Depth(), LastSuccess: when(p.LastSuccessAt),
-		Until: when(p.Until), Why: p.Why, Paused: p.Paused, Dead: p.Dead, LastErrorAt: when(p.LastErrorAt)}
+		Until: when(p.Until), Why: p.Why, Paused: p.Paused, Dead: p.Dead, LastErrorAt: when(p.LastErrorAt),
+		Limit: p.Limit, Full: p.Limit > 0 && p.Full(), Parked: p.ParkedJobs(), Dropped: p.Dropped, Expired: p.Expired, Off: when(p.Off), Failing: when(p.FailingSince)}
 	if p.SuccessRate >= 0 {
 		p50, p99 := millis(p.P50), millis(p.P99)
 		out.Success, out.P50, out.P99 = &p.SuccessRate, &p50, &p99
@@ -77,7 +88,7 @@ func (a *API) openCircuit(w http.ResponseWriter, r *http.Request) error {
 	var d time.Duration
 	if s := r.FormValue("for"); s != "" {
 		var err error
-		if d, err = time.ParseDuration(s); err != nil || d <= 0 {
+		if d, err = times.Duration(s); err != nil || d <= 0 {
 			return refused(http.StatusBadRequest, "for=%q is no time to wait: write 10m or 2h", s)
 		}
 	}
@@ -195,4 +206,49 @@ func showEvent(e *delivery.EventStatus) eventStatus {
 			Next: when(p.Next), Ended: when(p.Ended), Attempts: attempts(p.Attempts)})
 	}
 	return out
+}
+
+// deliveryResult is what became of an event, in the words of the answer to crm/events.
+type deliveryResult struct {
+	ID     string         `json:"id,omitempty"`
+	Status string         `json:"status"` // accepted, duplicate, rejected
+	Error  *deliveryError `json:"error,omitempty"`
+}
+
+type deliveryError struct {
+	Code string `json:"code"` // why, in words
+}
+
+// sendDelivery takes events of any site from somebody who may: no key of a site is needed. The
+// body is an array, or one object. It answers 202 when they are durable, and 200 where all were
+// judged and none was taken.
+func (a *API) sendDelivery(w http.ResponseWriter, r *http.Request) error {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, crmBody))
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return refused(http.StatusRequestEntityTooLarge, "a request has at most %d MiB; send the events in several", crmBody>>20)
+	}
+	if err != nil {
+		return refused(http.StatusBadRequest, "%v", err)
+	}
+	raws, _, err := crmevent.Split(body, crmEvents)
+	if err != nil {
+		return answerable(err)
+	}
+	results, err := a.SendDelivery(r.Context(), raws)
+	if err != nil {
+		w.Header().Set("Retry-After", "5")
+		return refused(http.StatusServiceUnavailable, "%v", err)
+	}
+	status, out := http.StatusOK, []deliveryResult{}
+	for _, res := range results {
+		one := deliveryResult{ID: res.ID, Status: res.Status}
+		if res.Why != "" {
+			one.Error = &deliveryError{res.Why}
+		} else {
+			status = http.StatusAccepted
+		}
+		out = append(out, one)
+	}
+	write(w, status, map[string]any{"results": out})
+	return nil
 }

@@ -63,7 +63,7 @@ func (a *API) jobsOf(r *http.Request) (f queue.Filter, err error) {
 		return f, refused(http.StatusBadRequest, "%v", err)
 	}
 	f.Tenant, f.Type, f.IDs = r.Form.Get("tenant"), r.Form.Get("type"), r.Form["id"]
-	if f.Before, err = moment(r.Form.Get("before"), "before"); err != nil {
+	if _, f.Before, err = a.span("", r.Form.Get("until")); err != nil {
 		return f, err
 	}
 	f.Max, err = number(r.Form.Get("max"), "max")

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
 )
 
 // lines streams a listing, one JSON object a line. Once it has begun, an error can only be
@@ -12,7 +13,8 @@ type lines struct {
 	w    http.ResponseWriter
 	n    int
 	enc  *json.Encoder
-	head bool // nobody wants the lines
+	head bool                     // nobody wants the lines
+	now  *http.ResponseController // each line goes at once; nil: as it comes
 }
 
 // errEnough ends a listing whose lines nobody wants.
@@ -29,6 +31,9 @@ func (l *lines) raw(b []byte) error {
 	}
 	l.n++
 	_, err := l.w.Write(append(b, '\n'))
+	if err == nil && l.now != nil {
+		err = l.now.Flush()
+	}
 	return err
 }
 
@@ -38,6 +43,13 @@ func (l *lines) add(v any) error {
 	}
 	l.n++
 	return l.enc.Encode(v)
+}
+
+// live makes each line go out at once, for as long as there are some.
+func (l *lines) live() {
+	l.now = http.NewResponseController(l.w)
+	_ = l.now.SetReadDeadline(time.Time{}) // in this very process there is none
+	_ = l.now.SetWriteDeadline(time.Time{})
 }
 
 // end is how a listing ends: with nil, or with an error of it.

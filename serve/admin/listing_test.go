@@ -111,10 +111,10 @@ func TestSendSaysWhatBecameOfTheEvents(t *testing.T) {
 		{"nothing", "", 200, admin.Sent{}, ""},
 		{"blank lines", "\n  \n\r\n", 200, admin.Sent{}, ""},
 		{"events in more than one batch, the last without a line end", strings.TrimSuffix(good(1001), "\n"), 200, admin.Sent{Accepted: 1001}, ""},
-		{"wrong ones among them", "x\n" + good(2) + `{"event": "viewed"}` + "\n", 200, admin.Sent{Accepted: 2, Refused: 2}, "no JSON"},
+		{"wrong ones among them", "x\n" + good(2) + `{"event": "viewed"}` + "\n", 200, admin.Sent{Duplicates: 2, Refused: 2}, "no JSON"},
 		{"more wrong ones than are explained", strings.Repeat("x\n", 1200), 200, admin.Sent{Refused: 1200}, "no JSON"},
-		{"a line that is too long, after a batch", good(500) + strings.Repeat("x", 1<<20+1), 413, admin.Sent{Accepted: 500}, ""},
-		{"a body that is too large", good(500) + strings.Repeat(" \n", 17<<20), 413, admin.Sent{Accepted: 500}, ""},
+		{"a line that is too long, after a batch", good(500) + strings.Repeat("x", 1<<20+1), 413, admin.Sent{Duplicates: 500}, ""},
+		{"a body that is too large", good(500) + strings.Repeat(" \n", 17<<20), 413, admin.Sent{Duplicates: 500}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := in.post("events", c.body)
@@ -125,7 +125,7 @@ func TestSendSaysWhatBecameOfTheEvents(t *testing.T) {
 			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 				t.Fatalf("%v: %s", err, w.Body)
 			}
-			if w.Code != c.status || got.Accepted != c.want.Accepted || got.Refused != c.want.Refused || (got.Error == "") != (c.status == 200) {
+			if w.Code != c.status || got.Accepted != c.want.Accepted || got.Duplicates != c.want.Duplicates || got.Refused != c.want.Refused || (got.Error == "") != (c.status == 200) {
 				t.Errorf("answered %d %+v, want %d %+v", w.Code, got, c.status, c.want)
 			}
 			if n := len(got.Reasons); n != min(got.Refused, 100) || n > 0 && !strings.Contains(got.Reasons[0], c.reason) {

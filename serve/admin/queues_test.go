@@ -105,18 +105,18 @@ func TestQueuesAreListedAndShown(t *testing.T) {
 func TestJobsAreListedByEveryFilter(t *testing.T) {
 	d, _ := queues(t)
 	for query, want := range map[string]string{
-		"":                            "e3/p e4/p e0/p e1/p e2/p",
-		"state=waiting":               "e0/p e1/p e2/p",
-		"state=delayed":               "e3/p",
-		"state=leased":                "e4/p",
-		"state=completed":             "e5/p",
-		"state=failed":                "e6/p e7/p",
-		"tenant=blog":                 "e2/p",
-		"type=purchase":               "e1/p e2/p",
-		"id=e1/p&id=e3/p":             "e3/p e1/p",
-		"max=2":                       "e3/p e4/p",
-		"before=2020-01-01T00:00:00Z": "",
-		"state=failed&before=2999-01-01T00:00:00Z&max=1": "e6/p",
+		"":                           "e3/p e4/p e0/p e1/p e2/p",
+		"state=waiting":              "e0/p e1/p e2/p",
+		"state=delayed":              "e3/p",
+		"state=leased":               "e4/p",
+		"state=completed":            "e5/p",
+		"state=failed":               "e6/p e7/p",
+		"tenant=blog":                "e2/p",
+		"type=purchase":              "e1/p e2/p",
+		"id=e1/p&id=e3/p":            "e3/p e1/p",
+		"max=2":                      "e3/p e4/p",
+		"until=2020-01-01T00:00:00Z": "",
+		"state=failed&until=2999-01-01T00:00:00Z&max=1": "e6/p",
 	} {
 		var got []string
 		for _, l := range lines(d.get("queues/q/jobs?" + query)) {
@@ -126,7 +126,7 @@ func TestJobsAreListedByEveryFilter(t *testing.T) {
 			t.Errorf("jobs?%s lists %v, want %s", query, got, want)
 		}
 	}
-	for query, want := range map[string]string{"state=gone": "those of the states", "before=soon": "is no time", "max=-1": "is not a count"} {
+	for query, want := range map[string]string{"state=gone": "those of the states", "until=soon": "is no time", "max=-1": "is not a count"} {
 		refused(t, d.ask("GET", "queues/q/jobs?"+query, ""), http.StatusBadRequest, want)
 	}
 }
@@ -291,8 +291,8 @@ func TestJobsAreMovedByFilterAndCountedBefore(t *testing.T) {
 		{"clean?all=true", 3, "3 1 1 0 0"},
 		{"clean?state=failed", 2, "3 1 1 1 0"},
 		{"clean?state=failed&max=1", 1, "3 1 1 1 1"},
-		{"clean?before=2020-01-01T00:00:00Z", 0, "3 1 1 1 2"},
-		{"clean?before=2999-01-01T00:00:00Z", 3, "3 1 1 0 0"},
+		{"clean?until=2020-01-01T00:00:00Z", 0, "3 1 1 1 2"},
+		{"clean?until=2999-01-01T00:00:00Z", 3, "3 1 1 0 0"},
 	} {
 		d, s := queues(t)
 		what, _, _ := strings.Cut(c.path, "?")

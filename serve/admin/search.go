@@ -3,7 +3,6 @@ package admin
 import (
 	"encoding/json"
 	"net/http"
-	"time"
 
 	"github.com/tidemill/tidemill/systems/windows/search"
 )
@@ -25,7 +24,7 @@ type hit struct {
 }
 
 // search asks the index: ?q= in its language, ?family= events (the default) or mentions, by
-// time ?from= and ?to=, both ends included; the newest first, or with ?oldest=true the oldest;
+// time ?since= and ?until=; the newest first, or with ?oldest=true the oldest;
 // ?size= hits of a page, and ?after= the next of the page before.
 func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 	v := r.URL.Query()
@@ -48,11 +47,8 @@ func (a *API) search(w http.ResponseWriter, r *http.Request) error {
 		return refused(http.StatusBadRequest, "oldest=%q: want true or false", v.Get("oldest"))
 	}
 	var err error
-	if q.From, q.To, err = span(v.Get("from"), v.Get("to")); err != nil {
+	if q.From, q.To, err = a.span(v.Get("since"), v.Get("until")); err != nil {
 		return err
-	}
-	if !q.To.IsZero() {
-		q.To = q.To.Add(time.Millisecond) // the end is in it; times have whole milliseconds
 	}
 	if q.Size, err = number(v.Get("size"), "size"); err != nil {
 		return err

@@ -18,13 +18,15 @@ const (
 // Sent is what became of events given to Parts.Send, and what the answer to POST events
 // says, also next to an error: what was accepted before it stays so.
 type Sent struct {
-	Accepted int      `json:"accepted"` // durable now, or known before
-	Refused  int      `json:"refused"`  // not taken: they are wrong
-	Reasons  []string `json:"reasons"`  // why, of the first of them
+	Accepted   int      `json:"accepted"`   // durable now, and new
+	Duplicates int      `json:"duplicates"` // accepted before, under the same event_id
+	Refused    int      `json:"refused"`    // not taken: they are wrong
+	Reasons    []string `json:"reasons"`    // why, of the first of them
 }
 
 func (s *Sent) add(o Sent) {
 	s.Accepted += o.Accepted
+	s.Duplicates += o.Duplicates
 	s.Refused += o.Refused
 	s.Reasons = append(s.Reasons, o.Reasons[:min(len(o.Reasons), sendReasons-len(s.Reasons))]...)
 }
@@ -38,7 +40,7 @@ func (a *API) send(w http.ResponseWriter, r *http.Request) error {
 	}
 	sum := Sent{Reasons: []string{}}
 	cut := func(status int, why string) error {
-		return &refusal{status: status, text: fmt.Sprintf("after %d accepted events: %s", sum.Accepted, why), sent: &sum}
+		return &refusal{status: status, text: fmt.Sprintf("after %d accepted events: %s", sum.Accepted+sum.Duplicates, why), sent: &sum}
 	}
 	var batch [][]byte
 	flush := func() error {

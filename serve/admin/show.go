@@ -13,14 +13,15 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill/flow"
+	times "github.com/tidemill/tidemill/internal/when"
 	"github.com/tidemill/tidemill/state/person"
-	"github.com/tidemill/tidemill/systems/analytics/event"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
 type systemStatus struct {
 	Name      string           `json:"name"`
 	Pipelines []pipelineStatus `json:"pipelines"`
+	Notes     []string         `json:"notes,omitempty"`
 }
 
 // pipelineStatus is an engine's Stats in the words of the API.
@@ -42,7 +43,9 @@ type pipelineStatus struct {
 	Breaker  string            `json:"breaker"`
 	Why      string            `json:"breaker_why,omitempty"`
 	Errors   int               `json:"errors_in_a_row"`
-	Last     string            `json:"last_error,omitempty"`
+	Failure  string            `json:"last_failure,omitempty"` // of a message
+	FailedAt *time.Time        `json:"last_failure_at,omitempty"`
+	Last     string            `json:"last_error,omitempty"` // of the source, dead letters or what is emitted
 	LastAt   *time.Time        `json:"last_error_at,omitempty"`
 	LastDone *time.Time        `json:"last_settled_at,omitempty"`
 }
@@ -60,6 +63,9 @@ func statusOf(e *flow.Engine) pipelineStatus {
 		InFlight: s.InFlight, Buffered: s.Buffered, Lanes: len(s.Lanes), Breaker: s.Breaker.String(), Why: s.Why, Errors: s.Errors}
 	for k, n := range s.Failures {
 		out.Failures[k.String()] = n
+	}
+	if s.Failure != "" {
+		out.Failure, out.FailedAt = s.Failure, &s.FailedAt
 	}
 	if s.Last != nil {
 		out.Last, out.LastAt = s.Last.Error(), &s.LastAt
@@ -89,6 +95,9 @@ func (a *API) status(w http.ResponseWriter, r *http.Request) error {
 				}
 			}
 			out.Pipelines = append(out.Pipelines, p)
+		}
+		if s.Notes != nil {
+			out.Notes = s.Notes()
 		}
 		systems = append(systems, out)
 	}
@@ -159,10 +168,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) error {
 	if f.Max, err = number(q.Get("max"), "max"); err != nil {
 		return err
 	}
-	if f.From, err = moment(q.Get("from"), "from"); err != nil {
-		return err
-	}
-	if f.To, err = moment(q.Get("to"), "to"); err != nil {
+	if f.From, f.To, err = a.span(q.Get("since"), q.Get("until")); err != nil {
 		return err
 	}
 	if s := q.Get("person"); s != "" {
@@ -170,9 +176,38 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) error {
 			return refused(http.StatusBadRequest, "person=%q is no UUID", s)
 		}
 	}
+	if s := q.Get("newest"); s != "" {
+		if f.Max > 0 {
+			return refused(http.StatusBadRequest, "newest and max are both how many: leave one out")
+		}
+		if f.Max, err = number(s, "newest"); err != nil {
+			return err
+		}
+		f.Newest = f.Max > 0
+	}
+	switch q.Get("follow") {
+	case "", "false":
+	case "true":
+		f.Follow = true
+	default:
+		return refused(http.StatusBadRequest, "follow=%q: want true or false", q.Get("follow"))
+	}
+	ctx := r.Context()
 	out := stream(w, r)
+	if f.Follow {
+		var end context.CancelFunc
+		ctx, end = context.WithCancel(ctx)
+		defer end()
+		if a.Stopping != nil {
+			defer context.AfterFunc(a.Stopping, end)()
+		}
+		out.live()
+	}
 	var line []byte
-	for e, err := range a.Events.Events(r.Context(), f) {
+	for e, err := range a.Events.Events(ctx, f) {
+		if f.Follow && err != nil && ctx.Err() != nil { // who follows is gone, or this instance stops
+			return nil
+		}
 		if err != nil {
 			return out.end(err)
 		}
@@ -319,14 +354,22 @@ func number(s, name string) (int, error) {
 	return n, nil
 }
 
-// moment reads a time; empty is none.
-func moment(s, name string) (time.Time, error) {
-	if s == "" {
-		return time.Time{}, nil
+// span reads ?since= and ?until=: the beginning of a time, and the end of it, which is not in it
+// itself. Empty: none.
+func (a *API) span(since, until string) (begin, end time.Time, err error) {
+	read := func(text, name string, as func(string, time.Time) (time.Time, error)) (t time.Time) {
+		if text == "" || err != nil {
+			return t
+		}
+		var bad error
+		if t, bad = as(text, time.Now()); bad != nil {
+			err = refused(http.StatusBadRequest, "%s=%v", name, bad)
+		}
+		return t
 	}
-	t, err := event.ParseTime(s)
-	if err != nil {
-		return t, refused(http.StatusBadRequest, "%s=%q is no time: write 2026-01-31T12:00:00Z", name, s)
+	begin, end = read(since, "since", times.Start), read(until, "until", times.End)
+	if err == nil && !begin.IsZero() && !end.IsZero() && !end.After(begin) {
+		err = refused(http.StatusBadRequest, "until=%s is not after since=%s: nothing is between them", until, since)
 	}
-	return t, nil
+	return begin, end, err
 }

@@ -188,14 +188,14 @@ func TestRecordsAreSentByHandAndFound(t *testing.T) {
 			t.Errorf("%s, want %s", hits, want)
 		}
 		for query, want := range map[string]string{
-			"":                                   `"total":2`, // one has no day
-			"family=mentions":                    `{"family":"gdelt-mentions","total":2`,
-			"family=gdelt-events&to=2025-03-22":  `"total":0,"hits":[]}`,
-			"from=2025-03-23&to=2025-03-23":      `"total":2`,
-			"to=2025-03-23T00:00:00Z":            `"total":2`, // the end is in it
-			"oldest=true&size=1":                 `"hits":[{"day":"2025-03-23","id":"1"`,
-			"oldest=false&size=1":                `"hits":[{"day":"2025-03-23","id":"2"`,
-			"q=globalEventId:%3E1&family=events": `"total":1`,
+			"":                                     `"total":2`, // one has no day
+			"family=mentions":                      `{"family":"gdelt-mentions","total":2`,
+			"family=gdelt-events&until=2025-03-22": `"total":0,"hits":[]}`,
+			"since=2025-03-23&until=2025-03-23":    `"total":2`,
+			"to=2025-03-23T00:00:00Z":              `"total":2`, // the end is in it
+			"oldest=true&size=1":                   `"hits":[{"day":"2025-03-23","id":"1"`,
+			"oldest=false&size=1":                  `"hits":[{"day":"2025-03-23","id":"2"`,
+			"q=globalEventId:%3E1&family=events":   `"total":1`,
 		} {
 			if got := d.get("search?" + query); !strings.Contains(got, want) {
 				t.Errorf("search?%s: %s, want %s", query, got, want)
@@ -337,8 +337,8 @@ func TestWrongRequestsAboutWindows(t *testing.T) {
 			{"POST", "windows/records?batch=b&kind=event", strings.Repeat(" ", 8<<20+1), 413, "at most 8 MiB"},
 			{"GET", "search?family=people", "", 400, "there are events, mentions"},
 			{"GET", "search?q=" + url.QueryEscape("protest nix:1"), "", 400, "the query cannot be understood at byte 8: gdelt-events has no field"},
-			{"GET", "search?from=soon", "", 400, "is no time"},
-			{"GET", "search?from=2025-01-02&to=2025-01-01", "", 400, "is before"},
+			{"GET", "search?since=soon", "", 400, "is no time"},
+			{"GET", "search?since=2025-01-02&until=2025-01-01", "", 400, "is not after"},
 			{"GET", "search?size=2000", "", 400, "want 1 to 1000"},
 			{"GET", "search?size=-1", "", 400, "is not a count"},
 			{"GET", "search?oldest=yes", "", 400, "want true or false"},

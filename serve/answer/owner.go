@@ -20,6 +20,7 @@ func Owner(r *http.Request, keys *request.Keyring, log *slog.Logger) (request.Ow
 	case err == nil:
 		return o, nil
 	case errors.Is(err, project.ErrUnknown):
+		keys.Refused(request.Address(r, nil))
 		return request.Owner{}, Unauthorized("the API key is not known")
 	}
 	log.WarnContext(r.Context(), "keys cannot be checked", "error", err)

@@ -49,7 +49,7 @@ func New(o Options) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{o: o, bodies: request.NewBodies(request.Limits{Memory: o.Limits.Memory, Ratio: o.Limits.Ratio, Time: o.Limits.Time})}
-	if h.keys, err = request.NewKeyring(o.Projects, o.Now); err != nil {
+	if h.keys, err = request.NewKeyring(o.Projects, o.Now, o.Log.With("system", "crm")); err != nil {
 		return nil, fmt.Errorf("the door of CRM: %w", err)
 	}
 	if h.stats, err = newStats(o.Registerer); err != nil {

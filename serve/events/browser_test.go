@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/systems/delivery/accept"
-	"github.com/tidemill/tidemill/systems/delivery/event"
 )
 
 func TestCollect(t *testing.T) {
@@ -78,8 +77,8 @@ func TestPixel(t *testing.T) {
 
 func TestConversions(t *testing.T) {
 	d := newDoor(t, func(o *Options) {
-		o.Partners = func(e *event.Event) []Partner {
-			if !e.Conversion {
+		o.Partners = func(it *accept.Item, _ bool) []Partner {
+			if !it.Event.Conversion {
 				return nil
 			}
 			return []Partner{{"dv360", "queued", ""}, {"yahoo", "skipped", `no "consent"`}}
@@ -114,12 +113,12 @@ func TestOrigins(t *testing.T) {
 	shop, evil := header{"Origin": "https://shop.example"}, header{"Origin": "https://evil.example"}
 	w := d.send("/collect", withID(one), shop)
 	want(t, w, 202, "*")
-	if h := w.Header(); h.Get("Access-Control-Allow-Origin") != "https://shop.example" || h.Get("Vary") != "Origin" || !strings.Contains(h.Get("Access-Control-Expose-Headers"), "Retry-After") {
+	if h := w.Header(); h.Get("Access-Control-Allow-Origin") != "https://shop.example" || h.Get("Access-Control-Allow-Credentials") != "true" || h.Get("Vary") != "Origin" || !strings.Contains(h.Get("Access-Control-Expose-Headers"), "Retry-After") {
 		t.Errorf("headers %v", h)
 	}
 	for _, to := range []string{"/collect", "/v1/events"} {
 		w = d.send(to, withID(two), evil, keyed("k"))
-		if want(t, w, 403, "origin_not_allowed"); w.Header().Get("Access-Control-Allow-Origin") != "" {
+		if want(t, w, 403, "origin_not_allowed"); w.Header().Get("Access-Control-Allow-Origin") != "" || w.Header().Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("headers %v", w.Header())
 		}
 	}
@@ -130,7 +129,7 @@ func TestOrigins(t *testing.T) {
 		t.Errorf("headers %v", w.Header())
 	}
 	w = d.send("OPTIONS /v1/events", "", shop, header{"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "x-idempotency-key"})
-	if h := w.Header(); w.Code != 204 || h.Get("Access-Control-Allow-Origin") == "" || !strings.Contains(h.Get("Access-Control-Allow-Headers"), "X-Idempotency-Key") || !strings.Contains(h.Get("Access-Control-Allow-Methods"), "POST") {
+	if h := w.Header(); w.Code != 204 || h.Get("Access-Control-Allow-Origin") == "" || h.Get("Access-Control-Allow-Credentials") != "true" || !strings.Contains(h.Get("Access-Control-Allow-Headers"), "X-Idempotency-Key") || !strings.Contains(h.Get("Access-Control-Allow-Methods"), "POST") {
 		t.Errorf("preflight: %d %v", w.Code, h)
 	}
 	if w = d.send("/s2s/convert", purchase("o"), shop, keyed("s")); w.Header().Get("Access-Control-Allow-Origin") != "" {

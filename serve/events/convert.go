@@ -3,6 +3,7 @@ package events
 import (
 	"encoding/json"
 
+	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/event"
 )
 
@@ -17,7 +18,7 @@ func (x *exchange) convert() *problem {
 	}
 	for i := range x.items {
 		if it := &x.items[i]; it.Refused == nil {
-			it.Note = x.partners(&it.Event)
+			it.Note = x.partners(it)
 		}
 	}
 	a, p := x.accept("convert", key)
@@ -37,10 +38,10 @@ func (x *exchange) convert() *problem {
 }
 
 // partners names the partners of a conversion.
-func (x *exchange) partners(e *event.Event) []byte {
+func (x *exchange) partners(it *accept.Item) []byte {
 	b := []byte{'['}
 	if x.h.o.Partners != nil {
-		for i, p := range x.h.o.Partners(e) {
+		for i, p := range x.h.o.Partners(it, x.gpc()) {
 			if i > 0 {
 				b = append(b, ',')
 			}

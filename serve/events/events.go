@@ -46,7 +46,7 @@ func New(o Options) (*Handler, error) {
 	}
 	h := &Handler{o: o, bodies: request.NewBodies(request.Limits{Memory: o.Limits.Memory, Ratio: o.Limits.Ratio, Time: o.Limits.Time})}
 	h.exchanges.New = func() any { return new(exchange) }
-	if h.keys, err = request.NewKeyring(o.Projects, o.Now); err != nil {
+	if h.keys, err = request.NewKeyring(o.Projects, o.Now, o.Log.With("system", "delivery")); err != nil {
 		return nil, fmt.Errorf("events: %w", err)
 	}
 	if h.stats, err = newStats(o.Registerer); err != nil {

@@ -31,9 +31,9 @@ type Options struct {
 	// is queue.ErrNotFound where there is no such event. Nil: the path is not there.
 	Status func(ctx context.Context, site, id string) (any, error)
 
-	// Partners says which partners a conversion goes to, as far as that is known when it
-	// is accepted. It must be quick. Nil: none is named.
-	Partners func(e *event.Event) []Partner
+	// Partners says which partners a conversion goes to; gpc is whether its request said
+	// Sec-GPC. It must be quick. Nil: none is named.
+	Partners func(item *accept.Item, gpc bool) []Partner
 
 	Meter  Meter // counts what addresses and sites send; nil: in the memory of this process
 	Limits Limits

@@ -5,6 +5,7 @@ import "net/http"
 // What browsers may see and send.
 var (
 	byOrigin = []string{"Origin"}
+	allowed  = []string{"true"}
 	exposed  = []string{"Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id"}
 	anyTime  = []string{"86400"}
 	methods  = []string{"GET, POST, OPTIONS"}
@@ -12,11 +13,13 @@ var (
 )
 
 // allowOrigin lets a page read the answer, whatever page it is: whose event it sends is
-// known only later, and checkOrigin then takes it back.
+// known only later, and checkOrigin then takes it back. Credentials are allowed because
+// navigator.sendBeacon always sends with them; nothing here reads a cookie.
 func (x *exchange) allowOrigin() {
 	x.header["Vary"] = byOrigin
 	if origin := x.r.Header["Origin"]; len(origin) == 1 {
 		x.header["Access-Control-Allow-Origin"] = origin
+		x.header["Access-Control-Allow-Credentials"] = allowed
 		x.header["Access-Control-Expose-Headers"] = exposed
 	}
 }
@@ -28,6 +31,7 @@ func (x *exchange) checkOrigin() *problem {
 		return nil
 	}
 	delete(x.header, "Access-Control-Allow-Origin")
+	delete(x.header, "Access-Control-Allow-Credentials")
 	return forbidden("origin_not_allowed", "the site takes no events from pages of this origin")
 }
 

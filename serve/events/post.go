@@ -109,6 +109,7 @@ func (x *exchange) authenticate(key string) *problem {
 		x.set, _ = x.h.o.Sites(x.site)
 		return nil
 	case errors.Is(err, project.ErrUnknown):
+		x.h.keys.Refused(request.Address(x.r, x.h.o.TrustProxy))
 		return &problem{http.StatusUnauthorized, "unauthorized", "the API key is not known", 0, nil}
 	}
 	x.h.o.Log.WarnContext(x.r.Context(), "projects cannot be asked", "error", err)
@@ -184,10 +185,16 @@ var (
 // maxAgent is how many bytes of a User-Agent are kept.
 const maxAgent = 512
 
+// gpc is whether the request opts out of sharing (Global Privacy Control).
+func (x *exchange) gpc() bool {
+	said := x.r.Header["Sec-Gpc"]
+	return len(said) > 0 && strings.TrimSpace(said[0]) == "1"
+}
+
 // jobHeader is what every job of the request carries.
 func (x *exchange) jobHeader() []tidemill.Field {
 	f := x.fields[:0]
-	if gpc := x.r.Header["Sec-Gpc"]; len(gpc) > 0 && strings.TrimSpace(gpc[0]) == "1" {
+	if x.gpc() {
 		f = append(f, tidemill.Field{Name: gpcHeader, Value: yes})
 	}
 	if v := x.said("X-Schema-Version"); v != "" {

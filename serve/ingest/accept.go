@@ -14,13 +14,21 @@ import (
 // ErrFull says that the queue takes no events: it holds as many as it may, or is drained.
 var ErrFull = errors.New("the queue is full or being drained: wait until events are processed, and send them again")
 
+// Taken is what became of events that an operator sent.
+type Taken struct {
+	Accepted int      // durable now, and new
+	Known    int      // accepted before, under the same event_id
+	Refused  []string // why, of each that is not taken
+}
+
 // Accept takes native events, one JSON object each, from somebody who needs no key: an
-// operator. A timestamp is taken as it is given. It returns how many are durable and, for
-// each that is not taken, why. After an error all may be sent again: those with an
-// event_id are not doubled.
-func (h *Handler) Accept(ctx context.Context, project uuid.UUID, events [][]byte) (accepted int, refused []string, err error) {
+// operator. A timestamp is taken as it is given. After an error all may be sent again: those
+// with an event_id are not doubled.
+func (h *Handler) Accept(ctx context.Context, project uuid.UUID, events [][]byte) (t Taken, err error) {
 	now := h.o.Now().UTC()
 	var jobs []*tidemill.Message
+	var metas []event.Meta
+	var times []event.Timing
 	var e event.Event
 	for _, raw := range events {
 		m := event.Meta{Format: event.Native, Import: true, Project: project, Received: now}
@@ -32,39 +40,46 @@ func (h *Handler) Accept(ctx context.Context, project uuid.UUID, events [][]byte
 		if r != nil {
 			h.stats.events(native, r.Reason, 1)
 			h.o.Warn(ctx, project, r.Reason, cut(e.Name), cut(e.DistinctID), r.Detail)
-			refused = append(refused, r.Error())
+			t.Refused = append(t.Refused, r.Error())
 			continue
 		}
 		m.Checked = true // by decoding it
 		if m.Event = e.ID; e.Derived {
 			m.Event = h.o.NewID()
 		}
+		metas, times = append(metas, m), append(times, e.Timing())
 		jobs = append(jobs, &tidemill.Message{ID: m.Event.String(), Tenant: project.String(), Type: e.Name, To: h.queueOf(project),
-			Key: []byte(e.DistinctID), Payload: raw, Time: now, Header: []tidemill.Field{{Name: h.metaHeader, Value: m.Append(nil)}}})
+			Key: []byte(e.DistinctID), Payload: raw, Time: now})
+	}
+	h.o.Clock.Together(times, now)
+	for i := range jobs {
+		m := &metas[i]
+		m.At, m.Order = times[i].At, times[i].Order
+		jobs[i].Header = []tidemill.Field{{Name: h.metaHeader, Value: m.Append(nil)}}
 	}
 	if len(jobs) == 0 {
-		return 0, refused, nil
+		return t, nil
 	}
 	added := make([]queue.Added, len(jobs))
 	if err := h.o.Intake.Add(ctx, jobs, added); err != nil {
 		h.stats.events(native, "failed", len(jobs))
-		return 0, refused, err
+		return t, err
 	}
-	known, full := 0, 0
+	full := 0
 	for _, a := range added {
 		switch a {
 		case queue.Full, queue.Closed:
 			full++
 		case queue.Known:
-			known++
+			t.Known++
 		}
 	}
-	accepted = len(jobs) - full
-	h.stats.events(native, "accepted", accepted-known)
-	h.stats.events(native, "known", known)
+	t.Accepted = len(jobs) - full - t.Known
+	h.stats.events(native, "accepted", t.Accepted)
+	h.stats.events(native, "known", t.Known)
 	h.stats.events(native, "full", full)
 	if full > 0 {
 		err = ErrFull
 	}
-	return accepted, refused, err
+	return t, err
 }

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/google/uuid"
+
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/analytics/event"
@@ -22,8 +25,10 @@ type batch struct {
 	refs     []*tidemill.Message // to jobs
 	fields   []tidemill.Field    // a job's header each
 	added    []queue.Added
-	bytes    []byte // keys and metas
-	ids      []byte // all ids as text, 36 bytes each
+	names    []uuid.UUID    // a job's each
+	times    []event.Timing // a job's each
+	bytes    []byte         // keys and metas
+	ids      []byte         // all ids as text, 36 bytes each
 	seen     map[[sha256.Size]byte]uint64
 	hash     [sha256.Size]byte // of the body, once hashed
 	hashed   bool
@@ -69,6 +74,7 @@ func (b *batch) reset() {
 		b.bytes = nil
 	}
 	b.verdicts, b.jobs, b.refs, b.fields = b.verdicts[:0], b.jobs[:0], b.refs[:0], b.fields[:0]
+	b.names, b.times = b.names[:0], b.times[:0]
 	b.bytes, b.ids, b.hashed = b.bytes[:0], b.ids[:0], false
 	b.kept, b.known, b.refused, b.full = 0, 0, 0, 0
 }
@@ -84,6 +90,7 @@ func (x *exchange) authenticate(key string) *problem {
 		x.owner = o
 		return nil
 	case errors.Is(err, project.ErrUnknown):
+		x.h.keys.Refused(request.Address(x.r, x.h.o.TrustProxy))
 		return unauthorized("the API key is not known")
 	}
 	x.h.o.Log.WarnContext(x.r.Context(), "projects cannot be asked", "error", err)
@@ -129,11 +136,19 @@ func (x *exchange) admit(billed bool, limitedStatus int) (Admission, *problem) {
 // judge decodes every event and makes a job of each good one. The events that m is of
 // are at most most bytes large; 0: any size that a body may have.
 func (x *exchange) judge(m event.Meta, most int) {
-	m.Project, m.Received = x.owner.Project.ID, x.at
-	for i, raw := range x.batch.envelope.events {
-		x.batch.verdicts = append(x.batch.verdicts, x.judgeOne(&m, i, raw, most))
-	}
+	m.Project, m.Received, m.Clock = x.owner.Project.ID, x.at, x.h.o.Clock
 	b := x.batch
+	for i, raw := range b.envelope.events {
+		m.Event = uuid.Nil
+		b.verdicts = append(b.verdicts, x.judgeOne(&m, i, raw, most))
+	}
+	m.Clock.Together(b.times, x.at)
+	for i, t := range b.times {
+		m.Event, m.At, m.Order = b.names[i], t.At, t.Order
+		at := len(b.bytes)
+		b.bytes = m.Append(b.bytes)
+		b.fields = append(b.fields, tidemill.Field{Name: x.h.metaHeader, Value: b.bytes[at:len(b.bytes):len(b.bytes)]})
+	}
 	ids := string(b.ids)
 	for i := range b.jobs {
 		j := &b.jobs[i]
@@ -147,25 +162,22 @@ func (x *exchange) judge(m event.Meta, most int) {
 func (x *exchange) judgeOne(m *event.Meta, index int, raw []byte, most int) verdict {
 	b, e := x.batch, &x.batch.event
 	e.Reset()
-	if most > 0 && len(raw) > most {
-		return verdict{state: refused, reason: "too_large", detail: "the event has more than " + kilobytes(most)}
+	if most > 0 && len(raw)+len(m.Context) > most {
+		return verdict{state: refused, reason: "too_large", detail: "the event has, with the context of its batch, more than " + kilobytes(most)}
 	}
-	m.Event = [16]byte{}
 	if r := x.h.decode(m, raw, e); r != nil {
 		return verdict{state: refused, reason: r.Reason, detail: r.Detail, name: e.Name, whose: e.DistinctID}
 	}
-	if m.Event = e.ID; e.Derived {
-		m.Event = x.nameless(index, raw, m.Sent)
+	name := e.ID
+	if e.Derived {
+		name = x.nameless(index, raw, m.Sent)
 	}
+	b.names, b.times = append(b.names, name), append(b.times, e.Timing())
 	var id [36]byte
-	encodeUUID(&id, m.Event)
+	encodeUUID(&id, name)
 	b.ids = append(b.ids, id[:]...)
 	at := len(b.bytes)
-	b.bytes = m.Append(b.bytes)
-	value := b.bytes[at:len(b.bytes):len(b.bytes)]
-	at = len(b.bytes)
 	b.bytes = append(b.bytes, e.DistinctID...)
-	b.fields = append(b.fields, tidemill.Field{Name: x.h.metaHeader, Value: value})
 	b.jobs = append(b.jobs, tidemill.Message{Tenant: x.owner.Tenant, Type: e.Name, To: x.h.queueOf(x.owner.Project.ID),
 		Key: b.bytes[at:len(b.bytes):len(b.bytes)], Payload: raw, Time: x.at})
 	return verdict{}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -64,7 +65,9 @@ func (x *exchange) cloudEventsTake() *problem {
 		x.json(http.StatusAccepted, `{"ok":true,"quota_limited":true}`)
 		return nil
 	}
-	x.judge(x.meta(event.CloudEvents), 0)
+	m := x.meta(event.CloudEvents)
+	m.Whose = strings.Join(x.h.o.CloudEventsID, ",")
+	x.judge(m, 0)
 	b := x.batch
 	if len(b.jobs) == 0 && b.refused > 0 {
 		x.warn()
@@ -112,6 +115,9 @@ func (x *exchange) structure(contentType, media string) *problem {
 		if plain, err := url.PathUnescape(value); err == nil {
 			value = plain
 		}
+		if !utf8.ValidString(value) { // the SDK for JavaScript encodes nothing: then it is HTTP's old ISO 8859-1
+			value = latin1(value)
+		}
 		out = append(out, ',')
 		out, _ = jsontext.AppendQuote(out, attribute)
 		out = append(out, ':')
@@ -141,4 +147,13 @@ func (x *exchange) structure(contentType, media string) *problem {
 	}
 	x.body.Use(append(out, '}'))
 	return nil
+}
+
+// latin1 is a text of ISO 8859-1, in which a byte is a character.
+func latin1(s string) string {
+	runes := make([]rune, 0, len(s))
+	for i := range len(s) {
+		runes = append(runes, rune(s[i]))
+	}
+	return string(runes)
 }

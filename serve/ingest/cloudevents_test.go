@@ -69,3 +69,14 @@ func TestJSONDataOfABinaryCloudEventIsKeptByteForByte(t *testing.T) {
 		t.Errorf("payload\n%q\nwant\n%q", got, want)
 	}
 }
+
+func TestAttributesThatAreNotEncoded(t *testing.T) {
+	for sent, want := range map[string]string{"k%C3%B6ln": "köln", "k\xf6ln": "köln", "k\xc3\xb6ln": "köln", "100%": "100%"} {
+		d := newDoor(t)
+		d.send("/v1/cloudevents", `{}`, header{"X-Api-Key": goodKey, "Content-Type": "application/json", "ce-specversion": "1.0", "ce-id": "1", "ce-source": "/", "ce-type": "t", "ce-region": sent})
+		var got struct{ Region string }
+		if err := json.Unmarshal(d.intake.jobs[0].Payload, &got); err != nil || got.Region != want {
+			t.Errorf("%q was read as %q (%v), want %q", sent, got.Region, err, want)
+		}
+	}
+}

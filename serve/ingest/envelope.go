@@ -13,6 +13,7 @@ type envelope struct {
 	mixed      bool     // those say different things
 	sent       time.Time
 	historical bool
+	context    []byte // as received: of all events, in the batches of Segment's libraries
 
 	scanner scanner
 }
@@ -22,7 +23,7 @@ type envelope struct {
 // events is too large.
 func (v *envelope) parse(body []byte, limit int, lists ...string) *problem {
 	v.list, v.events, v.key, v.mixed = "", v.events[:0], "", false
-	v.sent, v.historical = time.Time{}, false
+	v.sent, v.historical, v.context = time.Time{}, false, nil
 	d := v.scanner.open(body)
 	switch d.PeekKind() {
 	case '[':
@@ -120,6 +121,12 @@ func (v *envelope) member(name, body []byte, limit int, lists []string) *problem
 		v.mixed = v.offer(value) || v.mixed
 	case "sent_at", "sentAt":
 		v.sent = timeOf(value)
+	case "context":
+		v.context = nil
+		if value.Kind() == '{' {
+			end := int(d.InputOffset())
+			v.context = body[end-len(value) : end : end]
+		}
 	case "historical_migration":
 		v.historical = string(value) == "true"
 	}

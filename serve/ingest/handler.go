@@ -21,6 +21,7 @@ type Handler struct {
 	keys       *request.Keyring
 	bodies     *request.Bodies
 	stats      *stats
+	scripts    *scripts // nil: none
 	routes     map[string]route
 	batches    sync.Pool // of *batch
 	metaHeader []byte    // never written to
@@ -43,11 +44,14 @@ func New(o Options) (*Handler, error) {
 	h := &Handler{o: o, metaHeader: []byte(event.MetaHeader)}
 	h.bodies = request.NewBodies(request.Limits{Memory: o.Limits.Memory, Ratio: o.Limits.Ratio, Time: o.Limits.Body})
 	h.batches.New = func() any { return new(batch) }
-	if h.keys, err = request.NewKeyring(o.Projects, o.Now); err != nil {
+	if h.keys, err = request.NewKeyring(o.Projects, o.Now, o.Log.With("system", "analytics")); err != nil {
 		return nil, fmt.Errorf("ingest: %w", err)
 	}
 	if h.stats, err = newStats(o.Registerer); err != nil {
 		return nil, fmt.Errorf("ingest: register metrics: %w", err)
+	}
+	if h.scripts, err = openScripts(o.Scripts); err != nil {
+		return nil, fmt.Errorf("ingest: %w", err)
 	}
 	h.routes = h.table()
 	return h, nil
@@ -86,6 +90,12 @@ func (h *Handler) table() map[string]route {
 		"/array/{key}/config":    {none, "GET, HEAD, OPTIONS", (*exchange).remoteConfig},
 		"/array/{key}/config.js": {none, "GET, HEAD, OPTIONS", (*exchange).remoteConfigScript},
 		"/v1/b":                  {segment, post, (*exchange).segmentBatch},
+
+		"/static/{script}":                        {none, "GET, HEAD, OPTIONS", (*exchange).posthogScript},
+		"/static/{version}/{script}":              {none, "GET, HEAD, OPTIONS", (*exchange).posthogScript},
+		"/analytics.js/v1/{key}/analytics.min.js": {none, "GET, HEAD, OPTIONS", (*exchange).segmentLoader},
+		"/analytics-next/bundles/{script}":        {none, "GET, HEAD, OPTIONS", (*exchange).segmentBundle},
+		"/v1/projects/{key}/settings":             {none, "GET, HEAD, OPTIONS", (*exchange).segmentSettings},
 	}
 	for _, path := range [...]string{"/e", "/capture", "/track", "/engage", "/i/v0/e"} {
 		t[path] = route{postHog, both, (*exchange).postHogSingle}
@@ -105,8 +115,17 @@ func (h *Handler) find(path string) (route, bool) {
 		return r, true
 	}
 	parts := strings.FieldsFunc(path, func(c rune) bool { return c == '/' })
-	if len(parts) == 3 && parts[0] == "array" {
+	switch {
+	case len(parts) == 3 && parts[0] == "array":
 		parts[1] = "{key}"
+	case len(parts) == 2 && parts[0] == "static":
+		parts[1] = "{script}"
+	case len(parts) == 3 && parts[0] == "static":
+		parts[1], parts[2] = "{version}", "{script}"
+	case len(parts) == 3 && parts[0] == "analytics-next":
+		parts[2] = "{script}"
+	case len(parts) == 4 && (parts[0] == "analytics.js" || parts[1] == "projects"):
+		parts[2] = "{key}"
 	}
 	r, ok := h.routes["/"+strings.Join(parts, "/")]
 	return r, ok
@@ -180,7 +199,8 @@ func (x *exchange) events(limit int, lists ...string) *problem {
 	}
 	// What is made of the body takes memory too: a job of each event, and the queue's copy.
 	// As with buffers, what is small always has room.
-	cost := int64(len(x.batch.envelope.events))*eventMemory + int64(len(x.body.Bytes))
+	v := &x.batch.envelope
+	cost := int64(len(v.events))*int64(eventMemory+len(v.context)) + int64(len(x.body.Bytes))
 	if cost <= 2*request.Small {
 		return nil
 	}

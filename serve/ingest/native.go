@@ -115,6 +115,9 @@ func (x *exchange) nativeEvents(imported bool) *problem {
 // left out where they are a server's; of PostHog's libraries the events themselves say it.
 func (x *exchange) meta(f event.Format) event.Meta {
 	m := event.Meta{Format: f, Checked: f != event.CloudEvents, Sent: x.batch.envelope.sent, Agent: cutAgent(x.r.UserAgent())}
+	if f == event.Segment && x.batch.envelope.list != "" {
+		m.Context = string(x.batch.envelope.context)
+	}
 	switch {
 	case f == event.CloudEvents, f != event.PostHog && fromServer(m.Agent):
 		m.Agent = ""

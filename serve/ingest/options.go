@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
 // Options tune the door. Intake and Projects are required.
@@ -41,6 +42,17 @@ type Options struct {
 	// TrustProxy are the addresses whose X-Forwarded-For is believed. None: the address
 	// of the connection is the sender's.
 	TrustProxy []netip.Prefix
+
+	// CloudEventsID are the places in which the distinct id of a CloudEvent is looked for,
+	// as event.CheckCloudEventsID has them, the first that has one counts. None:
+	// event.CloudEventsID.
+	CloudEventsID []string
+
+	Clock event.Clock // when a client's clock is taken for wrong
+
+	// Scripts is a node_modules folder in which posthog-js, @segment/analytics-next or both
+	// are installed: their snippets can load them from here then. Empty: none are served.
+	Scripts string
 
 	Ready func() error // why this instance should get no requests now; nil: it always may
 
@@ -86,6 +98,11 @@ func (o Options) check() (Options, error) {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 	default:
 		return o, fmt.Errorf("ingest: RateStatus %d: want 503 or 429", o.RateStatus)
+	}
+	if o.CloudEventsID != nil {
+		if err := event.CheckCloudEventsID(o.CloudEventsID); err != nil {
+			return o, fmt.Errorf("ingest: %w", err)
+		}
 	}
 	for _, p := range o.TrustProxy {
 		if !p.IsValid() {

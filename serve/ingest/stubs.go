@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -31,7 +30,7 @@ func (x *exchange) remoteConfig() *problem { x.json(http.StatusOK, configAnswer)
 // remoteConfigScript is the same for pages that load it as a script, under the key by
 // which the SDK looks for it.
 func (x *exchange) remoteConfigScript() *problem {
-	parts := strings.FieldsFunc(x.r.URL.Path, func(c rune) bool { return c == '/' })
+	parts := x.parts()
 	if project.CheckKey(parts[1]) != nil {
 		return badRequest("the key in the path is none")
 	}

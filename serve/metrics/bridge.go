@@ -42,7 +42,7 @@ func NewBridge(p BridgeParts) *Bridge {
 		{"messages_nacked_total", "Negative acks of the far side.", nil},
 		{"unknown_acks_total", "Acks of entries that are not pending: acked before, or never handed out.", nil},
 		{"invalid_acks_total", "Payloads on the topic of acks that are no acks.", nil},
-		{"messages_dropped_total", "Entries dropped from the buffer by the drop policy, by place; they stay pending and come again.", []string{"policy", "place"}},
+		{"messages_dropped_total", "Entries dropped, by place: buffer (by the drop policy), dead_letters (tries are used up and dead letters are off). They stay pending and come again.", []string{"policy", "place"}},
 		{"backpressure_drops_total", "Entries dropped because the buffer was at its threshold.", nil},
 		{"messages_dead_total", "Entries published to the topic of the dead, and deleted in the stream.", nil},
 		{"messages_claimed_total", "Entries taken over from consumers that went away, or published and not acked in time.", nil},
@@ -54,6 +54,7 @@ func NewBridge(p BridgeParts) *Bridge {
 		{"buffer_utilization_percent", "Part of the buffer in use.", nil},
 		{"active_workers", "Workers that messages are dealt to.", nil},
 		{"queue_depth", "Messages in memory that wait for a worker.", nil},
+		{"unanswered_entries", "Entries published three times or more whose ack has not come.", nil},
 		{"awaiting_acks", "Messages published whose ack has not come yet, as far as this process knows.", nil},
 		{"messages_pending", "Entries of the stream that have not ended: waiting, handed out, or put off.", nil},
 		{"messages_lost", "Entries that were deleted or trimmed at the stream before they ended.", nil},
@@ -100,6 +101,7 @@ func (c *Bridge) Collect(ch chan<- prometheus.Metric) {
 	count("unknown_acks_total", s.Unknown)
 	count("invalid_acks_total", s.Garbage)
 	count("messages_dropped_total", e.Shed, c.p.Dropped, "buffer")
+	count("messages_dropped_total", s.Dropped, "none", "dead_letters")
 	count("backpressure_drops_total", e.Shed)
 	count("messages_dead_total", s.Dead)
 	for k := tidemill.Validation; k <= tidemill.Unknown; k++ {
@@ -121,6 +123,7 @@ func (c *Bridge) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge("active_workers", float64(e.Workers))
 	gauge("queue_depth", float64(e.Buffered))
+	gauge("unanswered_entries", float64(s.Unanswered.Entries))
 	gauge("awaiting_acks", float64(e.Awaited))
 	if c.p.Pending != nil {
 		pending, lost := c.p.Pending()

@@ -37,12 +37,18 @@ var (
 	partnerP50     = ofPartner("partner_latency_p50_seconds", "Median time of its answers in the last five minutes.")
 	partnerP99     = ofPartner("partner_latency_p99_seconds", "99th percentile of the time of its answers in the last five minutes.")
 	partnerDead    = ofPartner("partner_dead_letters", "Dead letters of a partner.")
+	partnerFull    = ofPartner("partner_queue_full", "1 while a partner's queue holds as many jobs as it may, 0 otherwise.")
+	partnerLimit   = ofPartner("partner_queue_limit", "Jobs that may wait in a partner's queue.")
+	partnerParked  = ofPartner("partner_parked_jobs", "Jobs that found no room in a partner's queue and wait beside it.")
+	partnerOff     = ofPartner("partner_off", "1 while a partner is switched off because it failed for too long, 0 otherwise.")
+	partnerDropped = ofPartner("partner_dropped_total", "Oldest jobs that this process removed from a partner's full queue.")
+	partnerExpired = ofPartner("partner_expired_total", "Jobs that this process ended because they were older than the partner allows.")
 	partnerLast    = ofPartner("partner_last_success_timestamp_seconds", "When a partner last took something from this process.")
 )
 
 // Describe implements prometheus.Collector.
 func (c *Delivery) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{queueJobs, queueOldest, queuePaused, partnerOpen, partnerSuccess, partnerP50, partnerP99, partnerDead, partnerLast} {
+	for _, d := range []*prometheus.Desc{queueJobs, queueOldest, queuePaused, partnerOpen, partnerSuccess, partnerP50, partnerP99, partnerDead, partnerLast, partnerFull, partnerLimit, partnerParked, partnerOff, partnerDropped, partnerExpired} {
 		ch <- d
 	}
 }
@@ -79,6 +85,12 @@ func (c *Delivery) Collect(ch chan<- prometheus.Metric) {
 			gauge(partnerP99, p.P99.Seconds(), p.Partner)
 		}
 		gauge(partnerDead, float64(p.Dead), p.Partner)
+		gauge(partnerFull, truth(p.Full()), p.Partner)
+		gauge(partnerLimit, float64(p.Limit), p.Partner)
+		gauge(partnerParked, float64(p.ParkedJobs()), p.Partner)
+		gauge(partnerOff, truth(!p.Off.IsZero()), p.Partner)
+		ch <- prometheus.MustNewConstMetric(partnerDropped, prometheus.CounterValue, float64(p.Dropped), p.Partner)
+		ch <- prometheus.MustNewConstMetric(partnerExpired, prometheus.CounterValue, float64(p.Expired), p.Partner)
 		if !p.LastSuccessAt.IsZero() {
 			gauge(partnerLast, float64(p.LastSuccessAt.UnixMilli())/1e3, p.Partner)
 		}

@@ -3,7 +3,8 @@
 //
 //	/health /healthz /heathz   200 {"status":"healthy","timestamp":…} or
 //	                           503 {"status":"unhealthy","message":…,"timestamp":…}
-//	/ready                     200 ready or 503 not_ready
+//	/ready                     200 ready or 503 not_ready: by its state, and where it could not
+//	                           work as it is set up (an error of kind validation)
 //	/live                      200 alive
 package probe
 
@@ -13,6 +14,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/tidemill/tidemill"
 )
 
 // Probes know what was found when it was last looked. Its methods may be called from
@@ -63,8 +66,15 @@ func (p *Probes) Register(mux *http.ServeMux) {
 // Paths are those that Register takes.
 var Paths = []string{"/health", "/healthz", "/heathz", "/ready", "/live"}
 
+// useless says that what was found is no fault that passes.
+func (p *Probes) useless() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.found != nil && tidemill.KindOf(p.found) == tidemill.Validation
+}
+
 func (p *Probes) ready(w http.ResponseWriter, _ *http.Request) {
-	if p.running() {
+	if p.running() && !p.useless() {
 		text(w, http.StatusOK, "ready")
 		return
 	}

@@ -64,7 +64,7 @@ func New(o Options) (*Handler, error) {
 		bodies: request.NewBodies(request.Limits{Memory: o.Limits.Memory, Ratio: o.Limits.Ratio, Time: o.Limits.Time})}
 	h.gather()
 	if o.Projects != nil {
-		if h.keys, err = request.NewKeyring(o.Projects, o.Now); err != nil {
+		if h.keys, err = request.NewKeyring(o.Projects, o.Now, o.Log.With("system", "windows")); err != nil {
 			return nil, fmt.Errorf("the door of windows: %w", err)
 		}
 	}

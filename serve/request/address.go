@@ -26,6 +26,16 @@ func Address(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	return peer
 }
 
+// HTTPS says whether the sender uses TLS: with us, or, as a trusted proxy says in
+// X-Forwarded-Proto, with that.
+func HTTPS(r *http.Request, trusted []netip.Prefix) bool {
+	if r.TLS != nil {
+		return true
+	}
+	peer, ok := parseAddress(r.RemoteAddr)
+	return ok && among(trusted, peer) && r.Header.Get("X-Forwarded-Proto") == "https"
+}
+
 func among(prefixes []netip.Prefix, a netip.Addr) bool {
 	for _, p := range prefixes {
 		if p.Contains(a) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ const (
 // Keyring remembers whose keys are whose, so that a request asks nobody. Unknown keys
 // have a cache of their own: a flood of them cannot push the known ones out.
 type Keyring struct {
+	*Refusals
 	projects project.Projects
 	now      func() time.Time
 	known    *lru.Cache[project.Hash, Owner]
@@ -38,8 +40,9 @@ type Owner struct {
 	until   time.Time
 }
 
-// NewKeyring makes an empty one.
-func NewKeyring(p project.Projects, now func() time.Time) (*Keyring, error) {
+// NewKeyring makes an empty one. Who refuses a request for its key says so by Refused; log says
+// whose keyring it is.
+func NewKeyring(p project.Projects, now func() time.Time, log *slog.Logger) (*Keyring, error) {
 	known, err := lru.New[project.Hash, Owner](KeysKept)
 	if err != nil {
 		return nil, err
@@ -48,7 +51,7 @@ func NewKeyring(p project.Projects, now func() time.Time) (*Keyring, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Keyring{projects: p, now: now, known: known, unknown: unknown}, nil
+	return &Keyring{Refusals: NewRefusals(log, now), projects: p, now: now, known: known, unknown: unknown}, nil
 }
 
 // Find returns whose key it is: project.ErrUnknown if it is nobody's, another error if

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
@@ -126,7 +127,7 @@ func TestKeyring(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Date(2026, 11, 21, 19, 0, 0, 0, time.UTC)
-	keys, err := request.NewKeyring(p, func() time.Time { return now })
+	keys, err := request.NewKeyring(p, func() time.Time { return now }, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

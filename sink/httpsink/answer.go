@@ -46,6 +46,7 @@ type Refusal struct {
 	Status int           // 0: no answer
 	Body   []byte        // the first 2 KiB of the answer, secrets blotted out
 	Took   time.Duration // until it was there
+	Late   bool          // there was no answer in time
 	Reason string        // in a word, where there is one: blocked_target
 	Why    string        // in words, without body
 	Err    error         // beneath, where there was no answer
@@ -233,6 +234,7 @@ func (s *Sink) lost(ctx, deadline context.Context, err error, sent *connected, a
 		kind = tidemill.Credentials
 	}
 	if late {
+		r.Late = true
 		r.Why = fmt.Sprintf("%s within %v", what, s.o.Timeout)
 	} else {
 		r.Why = s.blotText(what + ": " + err.Error())

@@ -93,6 +93,7 @@ type Attempt struct {
 	At     time.Time
 	Took   time.Duration
 	Status int    // 0: no answer
+	Late   bool   // there was no answer in time
 	Body   []byte // the first 2 KiB of the answer, secrets blotted out
 	Err    error  // nil: delivered; a *tidemill.Partial where only some messages failed
 }

@@ -27,6 +27,9 @@ func (w *write) request(ctx context.Context, items []item) ([]error, error) {
 	verdicts, err := w.exchange(ctx, items, &a)
 	if s.o.Observe != nil {
 		at := Attempt{At: a.at, Took: a.Took, Status: a.Status, Body: s.blot(a.Body), Err: err}
+		if r, ok := errors.AsType[*Refusal](err); ok {
+			at.Late = r.Late
+		}
 		if err == nil {
 			at.Err = partial(verdicts)
 		}

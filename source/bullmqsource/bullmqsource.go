@@ -17,8 +17,12 @@
 //	Done, Dead                   failed, whatever attempts are left, as by an UnrecoverableError
 //	Left                         active until its lock ends, then waiting again, and not stalled
 //
-// The newest job of a schedule (Job Schedulers, repeat) stays where it is for BullMQ's workers,
-// because who takes it has to add the next one. Queues of other versions, and of BullMQ Pro, are
+// Schedules (Job Schedulers, and the repeatable jobs of BullMQ 5) go on: taking a schedule's newest
+// job adds the next one, at the time and with the options that a worker of BullMQ gives it. Patterns
+// without a time zone are read in the process's own, as there. Where a program has a repeatStrategy
+// of its own whose pattern is no cron pattern, the job stays for BullMQ's workers (Report: Scheduled).
+//
+// Queues of other versions, and of BullMQ Pro, are
 // refused. In a Redis Cluster the prefix needs a hash tag, as BullMQ's own does: "{bull}".
 package bullmqsource
 
@@ -31,6 +35,7 @@ import (
 	random "math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -42,7 +47,7 @@ import (
 type Options struct {
 	Queue  string // required
 	Prefix string // of all keys; empty means "bull"
-	Worker string // who processed a job, in its processedBy; empty means "tidemill"
+	Worker string // who processed a job, in its processedBy, and a worker's name in getWorkers; empty means "tidemill"
 
 	Lease        time.Duration // how long a lock lasts that is not renewed (lockDuration); 0 means 30s
 	StalledEvery time.Duration // how often jobs of dead workers are looked for (stalledInterval); 0: half of Lease
@@ -52,6 +57,14 @@ type Options struct {
 	KeepCompleted *Keep // of jobs that do not say (removeOnComplete of a worker); nil: all
 	KeepFailed    *Keep // of jobs that do not say (removeOnFail of a worker); nil: all
 	Metrics       int   // minutes that metrics are kept (maxDataPoints); 0: counted only where others do
+
+	// Concurrency is how many jobs this source has at a time while workers of BullMQ are connected, as
+	// the concurrency of such a worker: jobs are shared by how much each can do. Alone it takes as many
+	// as it is asked for. 0: always.
+	Concurrency int
+	// Ahead is how many jobs were taken before and settled, and still wait where the pipeline put
+	// them: they count as the source's own. Nil: none.
+	Ahead func(context.Context) (int, error)
 
 	// Backoff is how long a job waits whose backoff is of a type that BullMQ does not know
 	// itself, after so many failed attempts; below 0: it is not tried again. Nil: as long as the
@@ -95,7 +108,7 @@ type What string
 const (
 	Stalled   What = "stalled"   // jobs of dead workers were brought back
 	Failed    What = "failed"    // jobs were failed that nobody worked on: they stalled too often, or a child of theirs failed
-	Scheduled What = "scheduled" // jobs of schedules wait for a worker of BullMQ
+	Scheduled What = "scheduled" // a job of a schedule that is not understood here is left to BullMQ's workers
 	Found     What = "found"     // jobs were given to us in an answer that was lost, and are handed out
 )
 
@@ -117,9 +130,13 @@ type Source struct {
 	token  string // of our locks, before the hand-out
 
 	// Of Receive's goroutine alone.
-	missed  bool // the answer to a take was lost
-	aside   int  // jobs of schedules that waited when we looked last
+	missed  bool  // the answer to a take was lost
+	plans   plans // of newest jobs of schedules
 	checked time.Time
+	named   bool // workers of this version have names
+	workers workers
+
+	here atomic.Pointer[rueidis.DedicatedClient] // the connection by which others see us
 
 	mu    sync.Mutex // guards what follows
 	check time.Time  // when dead workers are looked for next
@@ -146,8 +163,8 @@ func New(client rueidis.Client, o Options) (*Source, error) {
 		return nil, errors.New("source of a BullMQ queue: it needs a connection")
 	case o.Queue == "" || strings.Contains(o.Queue, ":"):
 		return nil, fmt.Errorf("source of a BullMQ queue: name the queue, without colons, not %q", o.Queue)
-	case o.Lease < 0 || o.StalledEvery < 0 || o.Metrics < 0 || o.Limit.Jobs < 0 || o.Limit.Per < 0:
-		return nil, fmt.Errorf("source of BullMQ queue %q: Lease, StalledEvery, Metrics and Limit cannot be below zero", o.Queue)
+	case o.Lease < 0 || o.StalledEvery < 0 || o.Metrics < 0 || o.Concurrency < 0 || o.Limit.Jobs < 0 || o.Limit.Per < 0:
+		return nil, fmt.Errorf("source of BullMQ queue %q: Lease, StalledEvery, Metrics, Concurrency and Limit cannot be below zero", o.Queue)
 	case (o.Limit.Jobs > 0) != (o.Limit.Per >= time.Millisecond):
 		return nil, fmt.Errorf("source of BullMQ queue %q: a limit has Jobs and Per, of a millisecond or more", o.Queue)
 	}
@@ -196,7 +213,7 @@ func (s *Source) known(ctx context.Context) error {
 	if err := speaks(version); err != nil {
 		return tidemill.Fail(tidemill.Validation, "source of BullMQ queue %q: %w", s.o.Queue, err)
 	}
-	s.checked = time.Now()
+	s.checked, s.named = time.Now(), names(version)
 	return nil
 }
 

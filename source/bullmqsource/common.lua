@@ -13,7 +13,9 @@
 --                    atm (attempts made), processedOn, pb (who), finishedOn, returnvalue, failedReason,
 --                    stacktrace (a JSON array), stc (times stalled; stalledCounter before 5.53),
 --                    defa (the failure that the next worker is to give it; from 5.53 on),
---                    parentKey, parent (JSON), rjk (its schedule), deid (its deduplication)
+--                    parentKey, parent (JSON), rjk (its schedule), deid (its deduplication),
+--                    nrjid (5.x: the next iteration of its schedule); ours: tidemill-failed (how often
+--                    it was failed for good, which Job.retry leaves there)
 --   <id>:lock        the token of who works on it, for as long as the lock lasts
 --   <id>:dependencies, :processed, :failed, :unsuccessful   of a parent: its children by how they are
 --   meta             hash: paused, concurrency (of all workers), max and duration (a limit for all),
@@ -22,7 +24,10 @@
 --   marker           sorted set on which workers block: "0" (score 0): there is something to take,
 --                    "1" (score ms): something comes due then
 --   de:<id>, dn:<id> whose turn a deduplication is, and the job to add after it
---   repeat           sorted set: schedules by when their newest job is due
+--   repeat           sorted set: schedules by when their newest job is due; the id of that job ends
+--                    with the same number
+--   repeat:<schedule> hash of a Job Scheduler: name, data, every, offset, ic (iterations). Repeatable
+--                    jobs of 5.x have none, or one without ic
 --   events           stream of what happened, read by QueueEvents
 local call, sub, match, find = redis.call, string.sub, string.match, string.find
 local floor, min, max = math.floor, math.min, math.max
@@ -101,6 +106,21 @@ local function promote(q)
   end
 end
 
+-- add stores a new job, and lets it wait for its turn or until it is due.
+local function add(q, id, name, data, text, ms, ...)
+  local ok, opts = pcall(cjson.decode, text or '{}')
+  if not ok or type(opts) ~= 'table' then opts = {} end
+  local priority = tonumber(opts['priority']) or 0
+  call('HSET', q.at .. id, 'name', name, 'data', data, 'opts', text or '{}', 'timestamp', now, 'delay', ms, 'priority', priority, ...)
+  event(q, 'added', id, 'name', name)
+  if ms > 0 then
+    put_off(q, id, ms)
+  else
+    line(q, id, priority, opts['lifo'] and 'RPUSH' or 'LPUSH')
+    event(q, 'waiting', id)
+  end
+end
+
 -- due is when the first delayed job is, in ms, or nil.
 local function due(q)
   local first = call('ZRANGE', q.at .. 'delayed', 0, 0, 'WITHSCORES')[2]
@@ -136,7 +156,7 @@ local function locks(ids)
 end
 
 -- told is a job as the source is told of it.
-local FIELDS = {'timestamp', 'ats', 'atm', 'name', 'data', 'opts', 'priority', 'parentKey', 'deid', 'failedReason', 'defa', 'rjk'}
+local FIELDS = {'timestamp', 'ats', 'atm', 'name', 'data', 'opts', 'priority', 'parentKey', 'deid', 'failedReason', 'defa', 'rjk', 'tidemill-failed'}
 local function told(id, f, ats)
-  return {id, ats, f[3] or '0', f[4] or '', f[5] or '', f[6] or '', f[1], f[7] or '0', f[8] or '', f[9] or '', f[10] or '', f[11] or ''}
+  return {id, ats, f[3] or '0', f[4] or '', f[5] or '', f[6] or '', f[1], f[7] or '0', f[8] or '', f[9] or '', f[10] or '', f[11] or '', f[13] or '0'}
 end

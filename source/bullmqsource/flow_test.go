@@ -1,7 +1,6 @@
 package bullmqsource
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -157,39 +156,6 @@ func TestDeduplication(t *testing.T) {
 		r.nothing(r.src, 200*time.Millisecond)
 		if j := r.job(m.ID); j.State != "completed" {
 			t.Errorf("the job that came after is %+v", j)
-		}
-	})
-}
-
-// The newest job of a schedule is left to BullMQ's workers, who make the next; others pass it.
-func TestSchedulesAreLeftToBullMQ(t *testing.T) {
-	late(t, func(t *testing.T, version string) { // an early one has no Job Schedulers
-		reports := make(chan Report, 100)
-		r := newRig(t, version, Options{Report: func(r Report) { reports <- r }})
-		for i, template := range []map[string]any{{}, {"priority": 5}} {
-			r.do("queue", "upsertJobScheduler", fmt.Sprintf("every-%d", i), map[string]any{"every": 3_600_000}, map[string]any{"name": "tick", "opts": template})
-		}
-		r.add(map[string]any{}, map[string]any{"priority": 9})
-		id := r.add(map[string]any{}, nil)
-		got := r.receive(r.src, 2, 5*time.Second)
-		if got[0].ID != id {
-			t.Errorf("received %s, want %s", got[0].ID, id)
-		}
-		r.nothing(r.src, 500*time.Millisecond)
-		r.settle(r.src, tidemill.Applied, done(got[0]), done(got[1]))
-		if rep := <-reports; rep.What != Scheduled || rep.Count < 1 {
-			t.Errorf("reported %+v", rep)
-		}
-		r.do("listen")
-		r.do("worker", map[string]any{"concurrency": 2})
-		for end := time.Now().Add(15 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-			n := r.counts()
-			if n["completed"] == 4 && n["delayed"] == 2 { // both ticks, and the next two
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("counts are %v, want 4 completed and 2 delayed", n)
-			}
 		}
 	})
 }

@@ -19,18 +19,19 @@ var errReply = errors.New("the answer is not what the script says")
 type job struct {
 	id, options, timestamp, failure, deferred string
 	name, data, priority, parent, dedup       []byte
-	hand, tries                               int64
+	hand, tries, failed                       int64
 }
 
 func readJob(m rueidis.RedisMessage) (j job, err error) {
 	f, err := m.ToArray()
-	if err != nil || len(f) != 12 {
+	if err != nil || len(f) != 13 {
 		return j, errors.Join(errReply, err)
 	}
-	var errs [3]error
+	var errs [4]error
 	j.id, errs[0] = f[0].ToString()
 	j.hand, errs[1] = f[1].AsInt64()
 	j.tries, errs[2] = f[2].AsInt64()
+	j.failed, errs[3] = f[12].AsInt64()
 	if err := errors.Join(errs[:]...); err != nil {
 		return j, err
 	}
@@ -71,11 +72,24 @@ func (j *job) message(m *tidemill.Message, queue string) {
 			m.Header = append(m.Header, tidemill.Field{Name: []byte(h.name), Value: h.value})
 		}
 	}
+	if j.failed > 0 {
+		m.Header = append(m.Header, tidemill.Field{Name: []byte(RetriedHeader), Value: strconv.AppendInt(nil, j.failed, 10)})
+	}
 }
 
-// mark is a job's position, by its id and when it was added: an id may be used again once its
-// job is removed.
+// mark is a job's position: its id, when it was added (an id may be used again once its job is
+// removed) and how often it had failed for good: a job that is retried from BullMQ is another one to
+// whoever remembers that this one died.
 func (j *job) mark() tidemill.Mark {
-	sum := sha256.Sum256([]byte(j.timestamp + " " + j.id))
+	name := j.timestamp + " " + j.id
+	if j.failed > 0 {
+		name += " " + strconv.FormatInt(j.failed, 10)
+	}
+	sum := sha256.Sum256([]byte(name))
 	return tidemill.Mark{Epoch: uint32(j.hand), Hi: binary.BigEndian.Uint64(sum[:8]), Lo: binary.BigEndian.Uint64(sum[8:16])}
 }
+
+// Retried says whether a message is a job that had failed for good, as a dead letter of its pipeline
+// may remember, and that somebody has retried from BullMQ since: Job.retry, Queue.retryJobs, the
+// button of a dashboard.
+func Retried(m *tidemill.Message) bool { return m.Get(RetriedHeader) != nil }

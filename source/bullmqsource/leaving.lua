@@ -142,25 +142,18 @@ local function after(q, deid, id)
   else
     call('SET', key, new)
   end
-  local ms, priority = tonumber(opts['delay']) or 0, tonumber(opts['priority']) or 0
-  local job = {'name', f[1] or '', 'data', f[2] or '', 'opts', f[3] or '{}', 'timestamp', now, 'delay', ms, 'priority', priority, 'deid', deid}
-  local function also(name, value)
-    if value then
-      job[#job + 1] = name
-      job[#job + 1] = value
+  local also = {'deid', deid}
+  for i, name in ipairs({'parentKey', 'parent'}) do
+    if f[3 + i] then
+      also[#also + 1] = name
+      also[#also + 1] = f[3 + i]
     end
   end
-  also('parentKey', f[4])
-  also('parent', f[5])
-  also('rjk', f[7])
-  call('HSET', base .. new, unpack(job))
-  event(q, 'added', new, 'name', f[1] or '')
-  if ms > 0 then
-    put_off(q, new, ms)
-  else
-    line(q, new, priority, opts['lifo'] and 'RPUSH' or 'LPUSH')
-    event(q, 'waiting', new)
+  if f[7] then
+    also[#also + 1] = 'rjk'
+    also[#also + 1] = f[7]
   end
+  add(q, new, f[1] or '', f[2] or '', f[3], tonumber(opts['delay']) or 0, unpack(also))
   if f[6] then call('SADD', f[6], base .. new) end
   call('DEL', kept)
 end

@@ -17,6 +17,7 @@ const (
 	ParentHeader        = "bullmq-parent"        // key of its parent
 	DeduplicationHeader = "bullmq-deduplication" // its deduplication's id
 	FailureHeader       = "bullmq-failed-reason" // its last failure
+	RetriedHeader       = "bullmq-retried"       // how often it was retried after it had failed for good
 )
 
 // Retry is what a job asks for: a pipeline with dead letters of its own may give up where the

@@ -1,19 +1,11 @@
 package bullmqsource
 
 import (
-	"bufio"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,13 +14,14 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/source/bullmqsource/bullmqtest"
 )
 
 // atOnce bounds what is to happen by a wake-up, on a busy machine: whoever looks by himself comes
 // later.
 const atOnce = longest - time.Second
 
-// versions of BullMQ: what they are called in testdata/bullmq.
+// versions of BullMQ: what they are called in bullmqtest.
 var versions = []string{"bullmq-early", "bullmq-late", "bullmq-six"}
 
 // each runs a test with every version.
@@ -60,61 +53,9 @@ func eachOf(t *testing.T, versions []string, run func(t *testing.T, version stri
 // the machine.
 var slots = make(chan struct{}, 10)
 
-// packages installs what testdata/bullmq names, once for all runs, and returns where.
-var packages = sync.OnceValues(func() (string, error) {
-	lock, err := os.ReadFile("testdata/bullmq/package-lock.json")
-	if err != nil {
-		return "", err
-	}
-	script, err := os.ReadFile("testdata/bullmq/peer.mjs")
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(append(lock, script...))
-	dir := filepath.Join(testenv.Dir(), "bullmq-"+hex.EncodeToString(sum[:6]))
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
-	}
-	if err := os.MkdirAll(testenv.Dir(), 0o755); err != nil {
-		return "", err
-	}
-	fresh, err := os.MkdirTemp(testenv.Dir(), "bullmq-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(fresh)
-	if err := os.CopyFS(fresh, os.DirFS("testdata/bullmq")); err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	// Not npm ci: the parts of one dependency that are for other systems may not be in the lock.
-	npm := exec.CommandContext(ctx, "npm", "install", "--ignore-scripts", "--no-audit", "--no-fund")
-	npm.Dir = fresh
-	if out, err := npm.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("install BullMQ (it needs Node.js 20 and npm): %w\n%s", err, out)
-	}
-	if err := os.Rename(fresh, dir); err != nil {
-		if _, other := os.Stat(dir); other != nil { // nobody else was first
-			return "", err
-		}
-	}
-	return dir, nil
-})
-
-// peer is a process with BullMQ: a Queue, and more where asked for.
-type peer struct {
-	t   testing.TB
-	cmd *exec.Cmd
-
-	mu  sync.Mutex
-	in  *json.Encoder
-	out *bufio.Scanner
-}
-
 // rig is one queue with BullMQ on one side and us on the other.
 type rig struct {
-	*peer
+	peer    *bullmqtest.Peer
 	t       testing.TB
 	client  rueidis.Client
 	o       Options
@@ -166,71 +107,20 @@ func (r *rig) open() *Source {
 }
 
 // another starts one more process with BullMQ.
-func (r *rig) another() *peer {
+func (r *rig) another() *bullmqtest.Peer {
 	r.t.Helper()
-	dir, err := packages()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	cmd := exec.Command("node", filepath.Join(dir, "peer.mjs"), r.version, r.addr.Hostname(), r.addr.Port(), r.o.Prefix, r.o.Queue)
-	cmd.Dir, cmd.Stderr = dir, os.Stderr
-	in, err1 := cmd.StdinPipe()
-	out, err2 := cmd.StdoutPipe()
-	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
-		r.t.Fatal(err)
-	}
-	p := &peer{t: r.t, cmd: cmd, in: json.NewEncoder(in), out: bufio.NewScanner(out)}
-	p.out.Buffer(nil, 64<<20)
-	r.t.Cleanup(p.kill)
-	p.answer()
-	return p
-}
-
-// kill ends the process as kill -9 does.
-func (p *peer) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
-	_ = p.cmd.Wait()
+	return bullmqtest.Start(r.t, r.version, r.addr, r.o.Prefix, r.o.Queue)
 }
 
 // do calls BullMQ and returns what it says.
-func (p *peer) do(what string, args ...any) json.RawMessage {
-	p.t.Helper()
-	is, err := p.try(what, args...)
-	if err != nil {
-		p.t.Fatalf("%s %v: %v", what, args, err)
-	}
-	return is
+func (r *rig) do(what string, args ...any) json.RawMessage {
+	r.t.Helper()
+	return r.peer.Do(what, args...)
 }
 
-func (p *peer) try(what string, args ...any) (json.RawMessage, error) {
-	p.t.Helper()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if args == nil {
-		args = []any{}
-	}
-	if err := p.in.Encode(map[string]any{"do": what, "args": args}); err != nil {
-		p.t.Fatalf("%s %v: %v", what, args, err)
-	}
-	return p.answer()
-}
-
-func (p *peer) answer() (json.RawMessage, error) {
-	p.t.Helper()
-	if !p.out.Scan() {
-		p.t.Fatalf("BullMQ ended: %v", p.out.Err())
-	}
-	var a struct {
-		Is    json.RawMessage
-		Error string
-	}
-	if err := json.Unmarshal(p.out.Bytes(), &a); err != nil {
-		p.t.Fatalf("BullMQ said %q: %v", p.out.Text(), err)
-	}
-	if a.Error != "" {
-		return nil, errors.New(a.Error)
-	}
-	return a.Is, nil
+func (r *rig) try(what string, args ...any) (json.RawMessage, error) {
+	r.t.Helper()
+	return r.peer.Try(what, args...)
 }
 
 // seenJob is a job as BullMQ's getters show it.
@@ -243,13 +133,7 @@ type seenJob struct {
 	Delay                                      float64
 }
 
-func as[T any](p *peer, raw json.RawMessage) (v T) {
-	p.t.Helper()
-	if err := json.Unmarshal(raw, &v); err != nil {
-		p.t.Fatalf("BullMQ said %s: %v", raw, err)
-	}
-	return v
-}
+func as[T any](p *bullmqtest.Peer, raw json.RawMessage) T { return bullmqtest.As[T](p, raw) }
 
 // add adds a job and returns its id.
 func (r *rig) add(data any, opts map[string]any) string {

@@ -48,7 +48,17 @@ func (s *Source) receive(ctx context.Context, into []*tidemill.Message) (int, er
 			return n, err
 		}
 	}
-	n, rest, err := s.take(ctx, into)
+	s.present(ctx)
+	room, err := s.room(ctx, len(into))
+	if err != nil {
+		return 0, err
+	}
+	if room == 0 { // no marker is taken from those who have room
+		s.workers.full = min(max(2*s.workers.full, fullFor), fullMost)
+		return 0, sleep(ctx, s.workers.full)
+	}
+	s.workers.full = 0
+	n, rest, err := s.take(ctx, into[:room])
 	if n > 0 || err != nil || rest.more {
 		return n, err
 	}
@@ -87,9 +97,10 @@ func (s *Source) take(ctx context.Context, into []*tidemill.Message) (int, rest,
 	if s.o.Limit.Jobs > 0 {
 		args[4], args[5] = strconv.Itoa(s.o.Limit.Jobs), millis(s.o.Limit.Per)
 	}
+	args = s.plans.args(args)
 	s.missed = true
 	got, err := takeScript.Exec(on, s.client, s.meta, args).ToArray()
-	if err == nil && len(got) != 4 {
+	if err == nil && len(got) != 5 {
 		err = errReply
 	}
 	if err != nil {
@@ -97,15 +108,17 @@ func (s *Source) take(ctx context.Context, into []*tidemill.Message) (int, rest,
 	}
 	limit, err1 := got[0].AsInt64()
 	due, err2 := got[1].AsInt64()
-	aside, err3 := got[2].AsInt64()
-	jobs, err4 := got[3].ToArray()
+	jobs, err3 := got[3].ToArray()
+	asked, err4 := got[4].ToArray()
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return 0, rest{}, s.fail(err, "take jobs of")
 	}
 	s.missed = false
-	s.scheduled(int(aside))
+	if err := s.learn(asked); err != nil {
+		return 0, rest{}, s.fail(err, "take jobs of")
+	}
 	n, err := s.hand(on, jobs, into)
-	return n, rest{more: len(jobs) > 0, limit: time.Duration(limit) * time.Millisecond, due: time.Duration(due) * time.Millisecond}, err
+	return n, rest{more: len(jobs)+len(asked) > 0, limit: time.Duration(limit) * time.Millisecond, due: time.Duration(due) * time.Millisecond}, err
 }
 
 // again hands out what an answer gave us that was lost.
@@ -154,14 +167,6 @@ func (s *Source) hand(ctx context.Context, told []rueidis.RedisMessage, into []*
 		err = s.bury(ctx, dead, func(j *job) (string, string) { return strconv.FormatInt(j.hand, 10), j.deferred })
 	}
 	return n, err
-}
-
-// scheduled reports jobs of schedules that nobody else takes, when there are more of them.
-func (s *Source) scheduled(aside int) {
-	if aside > s.aside {
-		s.o.Report(Report{What: Scheduled, Count: aside, Text: fmt.Sprintf("%d jobs of schedules of BullMQ queue %q wait for a worker of BullMQ: only it can add the next of each", aside, s.o.Queue)})
-	}
-	s.aside = aside
 }
 
 // wait waits until there may be something to take: until somebody says so at the marker, the

@@ -202,3 +202,27 @@ func TestKeepRulesOfManyAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// A job that is retried after it failed for good is another one to whoever remembers its death.
+func TestAJobThatIsRetriedAfterItDied(t *testing.T) {
+	each(t, func(t *testing.T, version string) {
+		r := newRig(t, version, Options{})
+		id := r.add(map[string]any{}, map[string]any{"attempts": 2})
+		first := r.receive(r.src, 1, 5*time.Second)[0]
+		r.settle(r.src, tidemill.Applied, again(first, 0, true))
+		second := r.receive(r.src, 1, 5*time.Second)[0]
+		if second.Mark.Hi != first.Mark.Hi || Retried(second) {
+			t.Error("a try after a failed one is another job")
+		}
+		r.settle(r.src, tidemill.Applied, dead(second, "no"))
+		r.do("job", id, "retry")
+		third := r.receive(r.src, 1, 5*time.Second)[0]
+		if third.ID != id || third.Mark.Hi == first.Mark.Hi || third.Mark.Lo == first.Mark.Lo || !Retried(third) {
+			t.Errorf("the job came as %s with mark %v after %v, retried %v", third.ID, third.Mark, first.Mark, Retried(third))
+		}
+		r.settle(r.src, tidemill.Applied, done(third))
+		if j := r.job(id); j.State != "completed" {
+			t.Errorf("the job is %+v", j)
+		}
+	})
+}

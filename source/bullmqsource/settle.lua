@@ -81,6 +81,7 @@ local function finish(set, id, key, f, a)
   if keep(set, id, key, ARGV[a + 4], f) then
     call('HSET', key, 'failedReason', ARGV[a + 3], 'finishedOn', now, 'atm', atm,
       'stacktrace', traced(f[7], ARGV[a + 5], ARGV[a + 6]))
+    call('HINCRBY', key, 'tidemill-failed', 1)
     call('HDEL', key, 'defa')
   end
   event(q, set, id, 'failedReason', ARGV[a + 3], 'prev', 'active')

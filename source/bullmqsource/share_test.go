@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -143,7 +144,7 @@ func TestAKilledWorkerOfBullMQ(t *testing.T) {
 		r := newRig(t, version, Options{Lease: 2 * time.Second})
 		r.do("fill", 10, map[string]any{"ms": 60_000}, nil)
 		theirs := r.another()
-		theirs.do("worker", map[string]any{"concurrency": 10, "lockDuration": 8000, "stalledInterval": 60_000}) // renews them every four seconds; it may be late by as much, the machine is shared
+		theirs.Do("worker", map[string]any{"concurrency": 10, "lockDuration": 8000, "stalledInterval": 60_000}) // renews them every four seconds; it may be late by as much, the machine is shared
 		for end := time.Now().Add(10 * time.Second); r.counts()["active"] != 10; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("counts are %v, want 10 active", r.counts())
@@ -154,7 +155,7 @@ func TestAKilledWorkerOfBullMQ(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.nothing(r.src, 9*time.Second) // it is alive, and renews its locks
-		theirs.kill()
+		theirs.Kill()
 		got := r.receive(r.src, 10, 30*time.Second)
 		ends := make([]tidemill.Settlement, len(got))
 		for i, m := range got {
@@ -276,7 +277,7 @@ func TestLostAnswer(t *testing.T) {
 	r.do("fill", 5, map[string]any{}, nil)
 	known := r.receive(r.src, 2, 5*time.Second)
 	got, err := takeScript.Exec(t.Context(), r.client, r.src.meta, []string{"10", r.src.token, "60000", "x", "", ""}).ToArray()
-	if err != nil || len(got) != 4 {
+	if err != nil || len(got) != 5 {
 		t.Fatal(err)
 	}
 	r.src.missed = true
@@ -320,6 +321,85 @@ func TestMetrics(t *testing.T) {
 		failed := as[struct{ Meta struct{ Count int } }](r.peer, r.do("queue", "getMetrics", "failed"))
 		if failed.Meta.Count != 2 {
 			t.Errorf("metrics of failed jobs are %+v", failed)
+		}
+	})
+}
+
+// A source is one of the queue's workers to BullMQ, for as long as it receives.
+func TestGetWorkersShowsUs(t *testing.T) {
+	each(t, func(t *testing.T, version string) {
+		r := newRig(t, version, Options{Worker: "ours"})
+		r.do("worker", map[string]any{})
+		names := func() []string {
+			var all []string
+			for _, w := range as[[]struct{ Rawname, Name string }](r.peer, r.do("queue", "getWorkers")) {
+				all = append(all, w.Rawname)
+			}
+			return all
+		}
+		if n := names(); len(n) != 1 {
+			t.Fatalf("workers are %v, want BullMQ's own", n)
+		}
+		p := r.pipeline(r.src, 1, func(*tidemill.Message) error { return nil })
+		defer p.stop()
+		until := func(n int, what string) []string {
+			t.Helper()
+			for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) { // nobody tells of it
+				all := names()
+				if len(all) == n {
+					return all
+				}
+				if time.Now().After(end) {
+					t.Fatalf("workers are %v: %s", all, what)
+				}
+			}
+		}
+		all := until(2, "we are not among them")
+		if version != versions[0] && !strings.HasSuffix(strings.Join(all, " "), ":w:ours") && !strings.Contains(strings.Join(all, " "), ":w:ours ") {
+			t.Errorf("workers are %v, want one that is called ours", all)
+		}
+		p.stop()
+		until(1, "we are still among them")
+	})
+}
+
+// Beside a worker of BullMQ jobs are shared by how many each can work on at a time, also those that
+// wait elsewhere once they were taken.
+func TestSharesAreByCapacity(t *testing.T) {
+	oldAndNew(t, func(t *testing.T, version string) {
+		later := make(chan *tidemill.Message, 100_000) // where the pipeline puts jobs
+		var ahead atomic.Int64
+		r := newRig(t, version, Options{Concurrency: 10, Ahead: func(context.Context) (int, error) { return int(ahead.Load()), nil }})
+		r.do("worker", map[string]any{"concurrency": 20})
+		ours := 0
+		p := r.pipeline(r.src, 1, func(m *tidemill.Message) error {
+			ours++
+			ahead.Add(1)
+			later <- m
+			return nil
+		})
+		defer p.stop()
+		for range 10 { // hands that work on them
+			go func() {
+				for {
+					select {
+					case <-later:
+						time.Sleep(20 * time.Millisecond)
+						ahead.Add(-1)
+					case <-t.Context().Done():
+						return
+					}
+				}
+			}()
+		}
+		const many = 1500
+		r.do("fill", many, map[string]any{"ms": 20}, nil)
+		r.finished(many, 60*time.Second)
+		p.stop()
+		if ours < many/10 || ours > many*6/10 {
+			t.Errorf("with 10 hands beside 20 we had %d of %d", ours, many)
+		} else {
+			t.Logf("with 10 hands beside 20 we had %d of %d", ours, many)
 		}
 	})
 }

@@ -1,20 +1,25 @@
 -- take makes waiting jobs active under locks: those of wait, then those of prioritized.
 --
 -- ARGV 1 how many, 2 token, 3 lock (ms), 4 name of the worker, 5 jobs in a period at the most (empty:
---      no limit of our own), 6 the period (ms)
+--      no limit of our own), 6 the period (ms), then for each newest job of a schedule that is known:
+--      its id, what to do (next: take it, and add the next iteration; end: take it, there is no next
+--      one; leave: leave it to BullMQ), when the next one is (ms), when it is due (ms), its options
 -- returns {how long a limit holds (ms; 0: none does), ms until the next delayed job is due (-1: there
---         is none), jobs left to BullMQ, {job, …}}
+--         is none), jobs left to BullMQ, {job, …}, {{id, schedule, when, options, now, ic, every, offset}
+--         of each newest job of a schedule that is not known: it was left where it is}}
 --
--- The job that a schedule made last is left where it is: a BullMQ worker that takes it makes the next
--- one, by rules that only BullMQ knows. Without that the schedule would end.
+-- Who takes the newest job of a schedule adds the next one, in the same script: the schedule neither
+-- ends nor runs twice, whatever dies when.
 local q = open(base)
 promote(q)
 local most = tonumber(ARGV[1])
-local function answer(limited, aside, jobs)
+local function answer(limited, aside, jobs, asked)
   done()
   local at = due(q)
-  return {limited, at and max(0, math.ceil(at - now)) or -1, aside, jobs}
+  return {limited, at and max(0, math.ceil(at - now)) or -1, aside, jobs, asked}
 end
+local plans = {}
+for i = 7, #ARGV, 5 do plans[ARGV[i]] = i end
 
 -- A limit set by hand (Queue.rateLimit) is the largest integer of JavaScript.
 local limit, period = q.max or tonumber(ARGV[5]), tonumber(ARGV[6]) or q.duration
@@ -22,15 +27,34 @@ local used = tonumber(call('GET', base .. 'limiter')) or 0
 if used >= 9007199254740991 or limit and used >= limit then
   local ttl = call('PTTL', base .. 'limiter')
   if ttl == 0 then call('DEL', base .. 'limiter') end
-  if ttl > 0 then return answer(ttl, 0, {}) end
+  if ttl > 0 then return answer(ttl, 0, {}, {}) end
   used = 0
 end
 if limit then most = min(most, max(1, limit - used)) end
-if q.paused then return answer(0, 0, {}) end
+if q.paused then return answer(0, 0, {}, {}) end
 if q.limit then most = min(most, q.limit - call('LLEN', base .. 'active')) end
 
 local ids, jobs, bytes, counted = {}, {}, 0, 0
+local asked = {}
 local aside, behind = {}, {} -- jobs of schedules: from wait, and from prioritized with their scores
+
+-- iterate adds the job of a schedule that comes after its newest.
+local function iterate(id, key, f, newest, plan)
+  local new, when = sub(id, 1, -#newest - 1) .. ARGV[plan + 2], ARGV[plan + 2]
+  if call('EXISTS', base .. new) == 1 then
+    event(q, 'duplicated', new)
+    return
+  end
+  local schedule = base .. 'repeat:' .. f[12]
+  local h = call('HMGET', schedule, 'ic', 'name', 'data')
+  call('ZADD', base .. 'repeat', when, f[12])
+  call('INCR', base .. 'id')
+  if h[1] then
+    call('HINCRBY', schedule, 'ic', 1)
+    if not q.six then call('HSET', key, 'nrjid', new) end
+  end
+  add(q, new, h[1] and h[2] or f[4] or '', h[1] and h[3] or f[5] or '', ARGV[plan + 4], max(0, ARGV[plan + 3] - now), 'rjk', f[12])
+end
 
 local function start(id, score)
   local key = base .. id
@@ -39,13 +63,21 @@ local function start(id, score)
   if f[12] then
     local newest = call('ZSCORE', base .. 'repeat', f[12])
     if newest and sub(id, -#newest - 1) == ':' .. newest then
-      if score then
-        behind[#behind + 1] = score
-        behind[#behind + 1] = id
-      else
-        aside[#aside + 1] = id
+      local plan = plans[id]
+      if not plan or ARGV[plan + 1] == 'leave' then
+        if score then
+          behind[#behind + 1] = score
+          behind[#behind + 1] = id
+        else
+          aside[#aside + 1] = id
+        end
+        if not plan then
+          local h = call('HMGET', base .. 'repeat:' .. f[12], 'ic', 'every', 'offset')
+          asked[#asked + 1] = {id, f[12], newest, f[6] or '', now, h[1] or '', h[2] or '', h[3] or ''}
+        end
+        return
       end
-      return
+      if ARGV[plan + 1] == 'next' then iterate(id, key, f, newest, plan) end
     end
   end
   local ats = (tonumber(f[2]) or 0) + 1
@@ -88,4 +120,4 @@ end
 -- Who has its fill wakes the next one.
 local left = #aside + #behind / 2
 if #ids > 0 and call('LLEN', base .. 'wait') + call('ZCARD', base .. 'prioritized') > left then q.wakes = true end
-return answer(0, left, jobs)
+return answer(0, left, jobs, asked)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -89,6 +90,8 @@ type flight struct {
 	request *kmsg.OffsetCommitRequest
 	parts   []*partition
 	marks   []int64
+	text    []string
+	first   []bool // no commit like it was sent before and not answered
 	version []uint64
 }
 
@@ -117,6 +120,7 @@ func (s *Source) flight(parts []*partition) (*flight, error) {
 			continue
 		}
 		r := p.state(p.leaving)
+		r.By = s.by
 		p.gap = false
 		text := r.text()
 		at := kmsg.NewOffsetCommitRequestTopicPartition()
@@ -131,12 +135,16 @@ func (s *Source) flight(parts []*partition) (*flight, error) {
 		}
 		f.request.Topics[i].Partitions = append(f.request.Topics[i].Partitions, at)
 		f.parts, f.marks, f.version = append(f.parts, p), append(f.marks, p.mark), append(f.version, p.version)
+		f.text = append(f.text, text)
 	}
 	switch {
 	case len(f.parts) == 0:
 		return nil, nil
 	case member == "":
 		return nil, errNoMember
+	}
+	for i, p := range f.parts {
+		f.first = append(f.first, p.sends(doubt{f.marks[i], f.text[i], f.version[i]}))
 	}
 	f.request.Group, f.request.MemberID, f.request.Generation = s.group, member, generation
 	if s.o.Instance != "" {
@@ -163,9 +171,13 @@ func (s *Source) landed(f *flight, resp *kmsg.OffsetCommitResponse) (wrong error
 		switch {
 		case err == nil:
 			p.saved, p.committed = f.version[i], f.marks[i]
+			p.doubts = nil
 			continue
 		case errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.UnknownTopicOrPartition):
 			s.anew(fmt.Errorf("commit partition %d of topic %s: %w", p.id, s.topic, err))
+		}
+		if passing(err) && f.first[i] { // it was refused, and cannot have arrived before
+			p.doubts = slices.DeleteFunc(p.doubts, func(d doubt) bool { return d == doubt{f.marks[i], f.text[i], f.version[i]} })
 		}
 		p.gap = true
 		if wrong == nil || passing(wrong) {

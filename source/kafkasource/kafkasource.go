@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -87,11 +88,13 @@ type Source struct {
 	o       Options
 	asking  *kgo.Client // for questions: never a member
 	admin   *kadm.Client
+	by      uint32 // names this member in what it commits
 
 	turn  chan struct{} // holds one token: who has it commits
 	wake  chan struct{} // Receive is to look again
 	room  chan struct{} // the reader is to look again
 	quiet chan struct{} // a partition that moves has one record less out
+	found chan struct{} // it is known what became of a commit that was not answered
 
 	stop  context.CancelFunc // ends the reader; nil before the first Receive
 	ended chan struct{}      // closed when the reader has ended
@@ -106,16 +109,18 @@ type Source struct {
 	later    due
 	receipts map[receipt]*claim // ends of which the commit failed, to be sent again
 	names    names
+	taken    time.Time // when partitions were taken over last
 	epochs   uint32
 	flush    bool // Receive is to ask for what is held
 	trouble  error
-	stopped  map[int32]error     // partitions with a loss that somebody has to decide on
-	fetched  map[int32]committed // what the group has committed, from the answer to the member's question
-	past     map[int32]row       // books of partitions as we last saw them
-	back     map[int32]int64     // where a log was cut off below what we had read of it
-	restart  error               // why the session has to begin anew
-	paused   map[int32]bool      // partitions that the client does not fetch
-	cut      context.CancelFunc  // ends the poll that waits now
+	stopped  map[int32]error      // partitions with a loss that somebody has to decide on
+	fetched  map[int32]committed  // what the group has committed, from the answer to the member's question
+	past     map[int32]row        // books of partitions as we last saw them
+	lost     map[int32]*partition // taken away while commits were unanswered
+	back     map[int32]int64      // where a log was cut off below what we had read of it
+	restart  error                // why the session has to begin anew
+	paused   map[int32]bool       // partitions that the client does not fetch
+	cut      context.CancelFunc   // ends the poll that waits now
 }
 
 var _ tidemill.Bookkeeper = (*Source)(nil)
@@ -144,7 +149,8 @@ func New(cluster *kafkaconn.Cluster, topic, group string, o Options) (*Source, e
 		cluster: cluster, topic: topic, group: group, o: o, asking: asking, admin: kadm.NewClient(asking),
 		turn: make(chan struct{}, 1), wake: make(chan struct{}, 1), room: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
 		ended: make(chan struct{}), parts: map[int32]*partition{}, receipts: map[receipt]*claim{}, stopped: map[int32]error{},
-		fetched: map[int32]committed{}, past: map[int32]row{}, back: map[int32]int64{},
+		fetched: map[int32]committed{}, past: map[int32]row{}, lost: map[int32]*partition{}, back: map[int32]int64{},
+		by: rand.Uint32() | 1, found: make(chan struct{}, 1),
 	}, nil
 }
 

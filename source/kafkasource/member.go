@@ -366,6 +366,11 @@ func (s *Source) discard(ids []int32) {
 		delete(s.stopped, id)
 		if p := s.parts[id]; p != nil {
 			p.gone = true
+			delete(s.lost, id)
+			if len(p.doubts) > 0 {
+				p.lost = s.o.Now()
+				s.lost[id] = p
+			}
 			s.past[id] = p.state(false)
 			delete(s.parts, id)
 		}

@@ -1,6 +1,7 @@
 package kafkasource
 
 import (
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -57,9 +58,44 @@ type partition struct {
 	out     int // how many are handed out and not settled
 
 	version, saved uint64 // of what a commit holds: now, and as the brokers are known to have it
-	leaving        bool   // it is being taken away: nothing is handed out
-	gone           bool   // it was taken away
-	gap            bool   // something ended without a settlement, and is to be committed
+	doubts         []doubt
+	leaving        bool      // it is being taken away: nothing is handed out
+	gone           bool      // it was taken away
+	lost           time.Time // gone with doubts: when
+	gap            bool      // something ended without a settlement, and is to be committed
+}
+
+// A doubt is a commit that was sent and not answered: it may have arrived.
+type doubt struct {
+	offset  int64
+	text    string
+	version uint64
+}
+
+// maxDoubts bounds what is remembered of commits that were not answered: the newest.
+const maxDoubts = 16
+
+// sends notes a commit that is on its way; false: the same is in doubt already.
+func (p *partition) sends(d doubt) bool {
+	if slices.Contains(p.doubts, d) {
+		return false
+	}
+	if len(p.doubts) == maxDoubts {
+		p.doubts = p.doubts[1:]
+	}
+	p.doubts = append(p.doubts, d)
+	return true
+}
+
+// finds says what the group has committed, once nothing of an older generation can arrive any
+// more: if that is one of the doubts, its ends are durable.
+func (p *partition) finds(c committed) {
+	for _, d := range p.doubts {
+		if d.offset == c.offset && d.text == c.text {
+			p.saved = max(p.saved, d.version)
+		}
+	}
+	p.doubts = nil
 }
 
 func newPartition(id int32, epoch uint32, r row, ahead int64) *partition {

@@ -28,6 +28,7 @@ type row struct {
 	Handed  int64    // no offset from here on was ever handed out
 	End     int64    // the end of the log as it was last seen
 	Topic   [16]byte // the topic's id: another one means a topic made anew
+	By      uint32   // the member that wrote this, by a number of its own; 0: nobody said
 	ahead   []span   // what has ended ahead of the mark
 	tries   []span   // what has failed
 }
@@ -59,6 +60,7 @@ func (r *row) text() string {
 	num("starts", int64(r.Starts))
 	num("handed", r.Handed)
 	num("end", r.End)
+	num("by", int64(r.By))
 	if r.Topic != [16]byte{} {
 		b = hex.AppendEncode(append(b, " topic="...), r.Topic[:])
 	}
@@ -186,6 +188,8 @@ func (r *row) field(name, v string) error {
 		r.Handed = n
 	case "end":
 		r.End = n
+	case "by":
+		r.By = uint32(n)
 	default:
 		return fmt.Errorf("it is not known")
 	}

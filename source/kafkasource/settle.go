@@ -2,6 +2,7 @@ package kafkasource
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -28,8 +29,10 @@ func (c *claim) durable() bool { return c.part.saved >= c.version }
 // alone must be in this member's hands.
 //
 // A settlement of which the commit was not answered may be sent again: if the partition is
-// ours still, or the commit arrived after all, it is Applied; if the partition went to
-// another member meanwhile it is Stale, also in the rare case that the commit had arrived.
+// ours still, or the commit arrived after all, it is Applied. Where the partition was lost
+// meanwhile, what the group has committed says so as soon as it is ours again: until then
+// Settle fails, for Answer, and for Rebalance where we have had no partition since. If another member has it by then the
+// settlement is Stale, also in the rare case that the commit had arrived.
 func (s *Source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -46,7 +49,27 @@ func (s *Source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		return err
 	}
 	err = s.save(ctx, nil)
+	if err == nil && s.waits(claims) {
+		_ = sleep(ctx, s.found, maxPause)
+	}
 	return s.answer(ends, claims, err)
+}
+
+// waits says whether nobody knows yet what became of a claim's commit.
+func (s *Source) waits(claims []claim) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(claims, func(c claim) bool { return c.part != nil && !c.durable() && s.unsure(c.part) })
+}
+
+// unsure says that a partition was lost with a commit that may have arrived, and that it may
+// become known whether it has. The caller holds mu.
+func (s *Source) unsure(p *partition) bool {
+	if !p.gone || s.lost[p.id] != p {
+		return false
+	}
+	since := s.o.Now().Sub(p.lost)
+	return since < s.o.Answer || since < s.o.Rebalance && !s.taken.After(p.lost)
 }
 
 // note notes what the ends say, and answers those that need no commit. It returns the
@@ -129,7 +152,7 @@ func (s *Source) answer(ends []tidemill.Settlement, claims []claim, err error) e
 		case c.part == nil:
 		case c.durable():
 			e.Took = tidemill.Applied
-		case c.part.gone:
+		case c.part.gone && !s.unsure(c.part):
 			e.Took = tidemill.Stale
 		default:
 			open = true

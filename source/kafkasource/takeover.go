@@ -83,6 +83,11 @@ func (s *Source) begun(ids []int32, extents map[int32]extent) (parts []*partitio
 		if at, ok := s.back[id]; ok {
 			x.back = at
 		}
+		if p := s.lost[id]; p != nil {
+			p.finds(s.fetched[id])
+			delete(s.lost, id)
+			signal(s.found)
+		}
 		r, err := s.stand(id, s.fetched[id], x)
 		if err != nil {
 			return nil, nil, fmt.Errorf("take over partition %d of topic %s in group %s: %w", id, s.topic, s.group, err)
@@ -103,6 +108,7 @@ func (s *Source) begun(ids []int32, extents map[int32]extent) (parts []*partitio
 		s.epochs++
 		parts = append(parts, newPartition(id, s.epochs, r, int64(s.o.MaxAhead)))
 	}
+	s.taken = s.o.Now()
 	return parts, losses, nil
 }
 

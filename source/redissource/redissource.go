@@ -43,7 +43,9 @@ type Options struct {
 	Consumer string        // name in the group, the same after a restart where possible; required
 	Process  string        // which process of which machine this is: one that starts anew as the same takes over its name at once; empty: names are taken over when their lease has ended
 	Lease    time.Duration // how long an entry belongs to a source that does not renew it; 0 means 60s
-	Block    time.Duration // how long a read waits at the server; 0 means 2s, and an eighth of Lease at most
+	// Block is how long a read waits at the server; 0 means 2s, and an eighth of Lease at most. What
+	// another instance puts off for less than that may come as much later where nothing else comes.
+	Block time.Duration
 
 	Batch  int           // entries that are read at once, at most; 0 means as many as are asked for
 	Answer time.Duration // how long an answer to a read may take, beyond what the read waits; 0 means 10s

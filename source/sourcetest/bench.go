@@ -82,6 +82,12 @@ func (b *bench) try(src tidemill.Source, n int, d time.Duration) ([]*tidemill.Me
 // machine may come later.
 func (b *bench) within(src tidemill.Source, n int, d time.Duration) []*tidemill.Message {
 	b.Helper()
+	return b.collect(src, n, d, func() {})
+}
+
+// collect is within that does something after each call.
+func (b *bench) collect(src tidemill.Source, n int, d time.Duration, between func()) []*tidemill.Message {
+	b.Helper()
 	if b.Live {
 		d += 10 * time.Second
 	}
@@ -92,6 +98,7 @@ func (b *bench) within(src tidemill.Source, n int, d time.Duration) []*tidemill.
 			b.Fatalf("received %d messages %v, then: %v; want %d within %v", len(all), names(all), err, n, d)
 		}
 		all = append(all, got...)
+		between()
 	}
 	return all
 }

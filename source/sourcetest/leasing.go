@@ -21,10 +21,14 @@ var leasing = []promise{
 		"a living source must not keep a dead one's messages from coming back", leases, keepsItsOwn},
 	{"stops keeping what was left",
 		"what was shed has to come back", leases, leftComesBack},
+	{"ends nothing under the mark of an older hand-out while a newer one is left",
+		"a late owner must not end what was shed since", leases, olderMark},
 	{"brings everything pending back after a kill",
 		"accepted is accepted", dies, comesBackAfterKill},
 	{"hands out nothing while its gate is closed, then probes, then all",
 		"a broken destination is left alone and asked carefully", gates, gateHolds},
+	{"counts the probes of each closing apart",
+		"a late answer to an old probe must not let more of them out than the breaker allows", gates, gateCountsApart},
 	{"holds the gate for all sources",
 		"a breaker is the destination's, not the instance's", gates, gateForAll},
 }
@@ -87,9 +91,18 @@ func wakesForLost(b *bench) {
 func (b *bench) keepFor(src tidemill.Source, d time.Duration) {
 	b.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(b.traits.Keep) {
-		if err := src.(tidemill.Keeper).Keep(b.Context()); err != nil {
-			b.Fatalf("keep: %v", err)
-		}
+		b.keep(src)
+	}
+}
+
+// keep calls Keep where there are leases.
+func (b *bench) keep(src tidemill.Source) {
+	b.Helper()
+	if b.traits.Keep == 0 {
+		return
+	}
+	if err := src.(tidemill.Keeper).Keep(b.Context()); err != nil {
+		b.Fatalf("keep: %v", err)
 	}
 }
 
@@ -130,6 +143,30 @@ func leftComesBack(b *bench) {
 	}
 	b.took(b.src, tidemill.Stale, done(got[0], tidemill.Delivered))
 	b.deliver(b.src, back, got[1])
+}
+
+func olderMark(b *bench) {
+	b.accept(1)
+	old := b.take(1)[0]
+	b.took(b.src, tidemill.Applied, left(old))
+	newer := b.within(b.src, 1, 2*b.Lease+b.soon())[0]
+	b.took(b.src, tidemill.Applied, left(newer))
+	ends := []tidemill.Settlement{done(old, tidemill.Delivered), left(old)}
+	if b.traits.Delays {
+		ends = append(ends, again(old, 0, true))
+	}
+	for i, took := range b.settle(b.src, ends...) {
+		if took != tidemill.Stale && ends[i].End != tidemill.Left {
+			b.Fatalf("settlement %d of an older hand-out was taken as %s", i, tookName(took))
+		}
+	}
+	b.books(tidemill.Books{Accepted: 1, Pending: 1})
+	back := b.within(b.src, 1, 2*b.Lease+b.soon())[0]
+	if back.Handed != 3 || back.Tries != 0 {
+		b.Fatalf("it came back with %d hand-outs and %d tries, want 3 and none", back.Handed, back.Tries)
+	}
+	b.deliver(b.src, back)
+	b.books(tidemill.Books{Accepted: 1, Settled: tidemill.Count{Delivered: 1}})
 }
 
 func comesBackAfterKill(b *bench) {
@@ -194,6 +231,29 @@ func gateHolds(b *bench) {
 	got = append(got, b.take(1)...)
 	b.deliver(b.src, got...)
 	b.deliver(b.src, third[0], probes[1], out[0])
+	b.books(tidemill.Books{Accepted: 6, Settled: tidemill.Count{Delivered: 6}})
+}
+
+func gateCountsApart(b *bench) {
+	b.accept(6)
+	closed := b.soon()
+	b.gate(b.src, time.Now().Add(closed), 2)
+	old := b.within(b.src, 1, 2*closed)
+	old = append(old, b.take(1)...)
+	b.nothing(b.src, b.soon()/4)
+	b.gate(b.src, time.Now().Add(closed), 1) // these two are still out
+	b.nothing(b.src, closed/2)
+	b.keep(b.src) // and are worked on all the time
+	probe := b.within(b.src, 1, 2*closed)
+	b.nothing(b.src, b.soon()/4)
+	b.deliver(b.src, old...) // and free no place among the new ones
+	b.nothing(b.src, b.soon()/4)
+	b.deliver(b.src, probe...)
+	next := b.take(1)
+	b.nothing(b.src, b.soon()/4)
+	b.gate(b.src, time.Time{}, 0)
+	rest := b.take(2)
+	b.deliver(b.src, append(next, rest...)...)
 	b.books(tidemill.Books{Accepted: 6, Settled: tidemill.Count{Delivered: 6}})
 }
 

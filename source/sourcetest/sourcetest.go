@@ -90,7 +90,7 @@ func RunLive(t *testing.T, fresh func(t *testing.T) Harness) {
 }
 
 func run(t *testing.T, fresh func(*testing.T) Harness, world func(*testing.T, func(*testing.T))) {
-	for _, table := range [][]promise{handing, settling, leasing, accounting} {
+	for _, table := range [][]promise{handing, settling, outside, leasing, accounting} {
 		for _, p := range table {
 			t.Run(p.name, func(t *testing.T) {
 				world(t, func(t *testing.T) {

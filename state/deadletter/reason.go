@@ -6,7 +6,7 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Reason is why a message died, in the four words that programs outside know; its kind
+// Reason is why a message died, in the five words that programs outside know; its kind
 // says it more exactly.
 type Reason string
 
@@ -16,10 +16,11 @@ const (
 	Timeout      Reason = "timeout"       // there was no answer in time
 	RateLimit    Reason = "rate_limit"    // the destination asked for less
 	PartnerError Reason = "partner_error" // anything else
+	Unknown      Reason = "unknown"       // the answer was lost: it may have been delivered
 )
 
 // Reasons are all there are.
-func Reasons() []Reason { return []Reason{Validation, Timeout, RateLimit, PartnerError} }
+func Reasons() []Reason { return []Reason{Validation, Timeout, RateLimit, PartnerError, Unknown} }
 
 // ReasonOf is the reason of a failure of that kind.
 func ReasonOf(k tidemill.Kind) Reason {
@@ -30,6 +31,8 @@ func ReasonOf(k tidemill.Kind) Reason {
 		return Timeout
 	case tidemill.RateLimit:
 		return RateLimit
+	case tidemill.Unknown:
+		return Unknown
 	}
 	return PartnerError
 }

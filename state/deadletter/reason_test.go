@@ -12,7 +12,7 @@ func TestEveryKindHasOneOfTheFourReasons(t *testing.T) {
 		tidemill.NoKind: deadletter.PartnerError, tidemill.Validation: deadletter.Validation, tidemill.NotFound: deadletter.Validation,
 		tidemill.Business: deadletter.Validation, tidemill.Timeout: deadletter.Timeout, tidemill.RateLimit: deadletter.RateLimit,
 		tidemill.Partner: deadletter.PartnerError, tidemill.Credentials: deadletter.PartnerError, tidemill.Transient: deadletter.PartnerError,
-		tidemill.Internal: deadletter.PartnerError, tidemill.Unknown: deadletter.PartnerError,
+		tidemill.Internal: deadletter.PartnerError, tidemill.Unknown: deadletter.Unknown,
 	}
 	named := map[tidemill.Kind]int{}
 	for _, r := range deadletter.Reasons() {

@@ -2,7 +2,7 @@
 // names and property names a project has seen, and the type of each property's values.
 // It is a convenience for people who build queries; its failures never fail events.
 //
-// Backends: memorydefinition, sqlitedefinition. Promises are cases of definitiontest.
+// Backends: memorydefinition, sqlitedefinition, postgresdefinition. Promises are cases of definitiontest.
 package definition
 
 import (
@@ -19,6 +19,16 @@ const (
 	OfEvent  Of = "event"
 	OfPerson Of = "person"
 )
+
+// Name is what a property with that key is called in the catalogue: properties.<key> for
+// one of an event, user_properties.<key> for one of a person. Queries, and the tables that
+// other programs share, use these names.
+func (o Of) Name(key string) string {
+	if o == OfPerson {
+		return "user_properties." + key
+	}
+	return "properties." + key
+}
 
 // Type of a property's values, detected; empty: not known.
 type Type string
@@ -40,7 +50,7 @@ type Event struct {
 // Property is the definition of a property name.
 type Property struct {
 	Project  uuid.UUID
-	Name     string
+	Name     string // with its prefix, see Of.Name
 	Of       Of
 	Type     Type // once set it stays; an empty one is filled by the first known
 	LastSeen time.Time
@@ -50,7 +60,7 @@ type Property struct {
 type EventProperty struct {
 	Project  uuid.UUID
 	Event    string
-	Property string
+	Property string // its Name
 	Of       Of
 	LastSeen time.Time
 }

@@ -19,7 +19,7 @@ var ErrDamaged = errors.New("the stored registers of properties are damaged")
 // each: key, flags, and what the flags say, a write as stamp and value. A stamp that is
 // the one before it is one byte, since most properties of a person come from one event.
 const (
-	encodingVersion = 1
+	encodingVersion = 2
 	encodingHead    = 5 // version, checksum
 )
 
@@ -88,6 +88,7 @@ func (e *encoder) stamp(s stamp) {
 		return
 	}
 	e.b = binary.AppendVarint(append(e.b, 1), s.micro)
+	e.b = binary.AppendUvarint(e.b, s.order)
 	e.b = append(e.b, s.event[:]...)
 	e.prev = s
 }
@@ -218,12 +219,13 @@ func (d *decoder) stamp() stamp {
 	case 0:
 	case 1:
 		v, n := binary.Varint(d.b)
-		if n <= 0 || len(d.b)-n < len(d.prev.event) {
+		order, m := binary.Uvarint(d.b[max(n, 0):])
+		if n <= 0 || m <= 0 || len(d.b)-n-m < len(d.prev.event) {
 			d.bad, d.b = true, nil
 			return stamp{}
 		}
-		d.prev.micro = v
-		d.b = d.b[n+copy(d.prev.event[:], d.b[n:]):]
+		d.prev.micro, d.prev.order = v, order
+		d.b = d.b[n+m+copy(d.prev.event[:], d.b[n+m:]):]
 	default:
 		d.bad = true
 	}

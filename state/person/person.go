@@ -57,8 +57,9 @@ type Property struct {
 // Change is what one event says of the person behind its distinct id.
 type Change struct {
 	Ref
-	Event      uuid.UUID // breaks ties of time
+	Event      uuid.UUID // breaks ties of time and order
 	At         time.Time // of the event
+	Order      uint64    // breaks ties of time: the greater is the later
 	Properties []Property
 }
 

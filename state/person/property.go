@@ -15,7 +15,7 @@ import (
 
 // Registers are the properties of a person, sorted by key. Beside its value each keeps
 // the latest $set, the latest $unset, and the earliest and the latest $set_once, with the
-// time and the id of their events, so that joining is commutative, associative and
+// time, the order and the id of their events, so that joining is commutative, associative and
 // idempotent: the same events in any order, any number of times, from several instances
 // at once, end in the same properties.
 //
@@ -47,10 +47,12 @@ const (
 	hasUnset
 )
 
-// stamp orders operations: by the time of their event, then by its id. Microseconds hold
-// every year that a timestamp can be written with.
+// stamp orders operations: by the time of their event, then by its order among those of
+// that time (the request that brought it and its place there), then by its id. Microseconds
+// hold every year that a timestamp can be written with.
 type stamp struct {
 	micro int64
+	order uint64
 	event uuid.UUID
 }
 
@@ -60,7 +62,7 @@ type stamp struct {
 const untimed = math.MinInt64 + 1<<32
 
 func (s stamp) compare(o stamp) int {
-	if c := cmp.Compare(s.micro, o.micro); c != 0 {
+	if c := cmp.Or(cmp.Compare(s.micro, o.micro), cmp.Compare(s.order, o.order)); c != 0 {
 		return c
 	}
 	return bytes.Compare(s.event[:], o.event[:])
@@ -95,16 +97,17 @@ func Churn(key string) bool {
 }
 
 // registers are what one event says: of several operations of one kind on one key the
-// last one counts. High-churn properties and values that are missing are left out. The
-// values are still the event's memory.
+// last one counts. High-churn properties and values that are missing are left out, and
+// U+0000 is U+FFFD, since not every store can hold it. Other values are still the event's
+// memory.
 func (c *Change) registers() Registers {
 	rs := make(Registers, 0, len(c.Properties))
-	s := stamp{c.At.UnixMicro(), c.Event}
+	s := stamp{c.At.UnixMicro(), c.Order, c.Event}
 	for _, p := range c.Properties {
 		if Churn(p.Key) || p.Op != Unset && len(p.Value) == 0 {
 			continue
 		}
-		r, w := Register{Key: p.Key}, write{s, p.Value}
+		r, w := Register{Key: strings.ReplaceAll(p.Key, "\x00", "\uFFFD")}, write{s, withoutNUL(p.Value)}
 		switch p.Op {
 		case Set:
 			r.has, r.set = hasSet, w
@@ -122,6 +125,32 @@ func (c *Change) registers() Registers {
 		rs[i].forget()
 	}
 	return rs
+}
+
+// withoutNUL puts U+FFFD in the place of every U+0000 of a value, be it escaped or, in what
+// is no JSON, as it is.
+func withoutNUL(v []byte) []byte {
+	if !bytes.Contains(v, []byte(`\u0000`)) && bytes.IndexByte(v, 0) < 0 {
+		return v
+	}
+	b := make([]byte, 0, len(v))
+	for i := 0; i < len(v); i++ {
+		switch {
+		case v[i] == 0:
+			b = append(b, "\uFFFD"...)
+		case v[i] != '\\':
+			b = append(b, v[i])
+		case bytes.HasPrefix(v[i:], []byte(`\u0000`)):
+			b = append(b, "\uFFFD"...)
+			i += len(`u0000`)
+		default: // an escape of two bytes, or the beginning of a longer one
+			b = append(b, v[i])
+			if i++; i < len(v) {
+				b = append(b, v[i])
+			}
+		}
+	}
+	return b
 }
 
 // sorted sorts what came in one piece, in place, and makes one register of each key.
@@ -273,7 +302,7 @@ func Untimed(owner uuid.UUID, object []byte) (Registers, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the properties of person %v: %w", owner, err)
 		}
-		rs = append(rs, Register{Key: key, has: hasSet, set: write{stamp{untimed, owner}, bytes.Clone(v)}})
+		rs = append(rs, Register{Key: key, has: hasSet, set: write{stamp{micro: untimed, event: owner}, bytes.Clone(v)}})
 	}
 	if _, err := d.ReadToken(); err != nil {
 		return nil, fmt.Errorf("read the properties of person %v: %w", owner, err)

@@ -20,6 +20,16 @@ type Settings struct {
 	PausedUntil time.Time `json:"paused_until,omitzero"`
 	Closed      bool      `json:"closed,omitempty"` // being drained: takes no new jobs, what is there is worked on
 
+	// Max is how many jobs the queue may hold; 0: as many as the store says. It may be more than
+	// that. Where a store has several shards, each has an equal part of it.
+	Max int `json:"max,omitempty"`
+
+	// FailingSince and Off are when the destination of the jobs failed for the first time since
+	// its last success, and when it was switched off for that; zero: it was not. The queue keeps
+	// them and does nothing by them.
+	FailingSince time.Time `json:"failing_since,omitzero"`
+	Off          time.Time `json:"off,omitzero"`
+
 	// Weights of priorities: of what is handed out while several priorities wait, each
 	// has its weight's part, so that none starves. A priority that is not named has 4
 	// times the weight of the one below it: 1, 4, 16, 64, and 256 from priority 4 on.
@@ -84,6 +94,9 @@ const (
 
 // Check refuses nonsense, with kind validation.
 func (s *Settings) Check() error {
+	if s.Max < 0 {
+		return tidemill.Fail(tidemill.Validation, "at most %d jobs: want 0 (as many as the store allows) or more", s.Max)
+	}
 	for _, p := range slices.Sorted(maps.Keys(s.Weights)) {
 		if w := s.Weights[p]; w < 1 || w > MaxWeight {
 			return tidemill.Fail(tidemill.Validation, "weight of priority %d: %d is not between 1 and %d", p, w, MaxWeight)
@@ -152,6 +165,14 @@ func (s *Settings) LimitOf(tenant string) Limit {
 		return l
 	}
 	return s.Tenant
+}
+
+// Capacity is how many jobs the queue may hold in a store that allows so many in each.
+func (s *Settings) Capacity(store int) int {
+	if s.Max > 0 {
+		return s.Max
+	}
+	return store
 }
 
 // Keyed says whether a tenant's jobs are kept apart by their keys.

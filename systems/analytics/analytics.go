@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -63,6 +64,8 @@ type Options struct {
 	InFlight int           // events taken from the source and not settled; 0 means 2000 + Batch per lane
 	Handouts int           // hand-outs after which an event is dead unread; 0 means 100, below 0 no limit
 
+	MergeIdentified MergeIdentified // which events may merge an identified person into another; empty: those that say so
+
 	Replay      time.Duration // how often failed batches are replayed; 0 means 5m, negative never
 	ReplayBatch int           // letters a replay takes; 0 means 100
 
@@ -74,6 +77,17 @@ type Options struct {
 	Observe func(stage string, messages int, took time.Duration, err error)
 	Settled func(ends []tidemill.Settlement)
 }
+
+// MergeIdentified says which events may merge a person that is identified already into
+// another. A merge cannot be undone, and a shared device would make two users one.
+type MergeIdentified string
+
+// The values of MergeIdentified.
+const (
+	MergeNever   MergeIdentified = "never"  // none; also $merge_dangerously is refused
+	MergeByEvent MergeIdentified = "event"  // $merge_dangerously
+	MergeAlways  MergeIdentified = "always" // $identify and $create_alias too
+)
 
 // System is the running system with what its operators may ask of it.
 type System struct {
@@ -88,6 +102,8 @@ type System struct {
 	letters  tidemill.Source // of replays
 	projects silence
 	persons  silence
+	keeps    atomic.Bool   // there may be kept merges, of a batch that was before
+	keeping  chan struct{} // has room for the one call of mergeKept that may run
 	replays  results
 }
 
@@ -104,8 +120,10 @@ func New(p Parts, o Options) (*System, error) {
 	if err != nil {
 		return nil, fmt.Errorf("analytics: %w", err)
 	}
-	s := &System{parts: p, options: o, letters: p.Letters.Open(Name), Warnings: newWarnings(p.Warehouse, o.Log, o.Now), catalog: seen}
+	s := &System{parts: p, options: o, letters: p.Letters.Open(Name), Warnings: newWarnings(p.Warehouse, o.Log, o.Now), catalog: seen,
+		keeping: make(chan struct{}, 1)}
 	s.projects.of, s.persons.of = "projects", "persons"
+	s.keeps.Store(true) // from before, maybe
 	live := flow.Pipeline{
 		Name: Name, Source: p.Source, Work: s.steps(s.decode).Lane, Dead: p.Letters,
 		Lanes: o.Lanes, Batch: o.Batch, Age: o.Age, InFlight: o.InFlight, Handouts: o.Handouts,
@@ -175,6 +193,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Handouts == 0 {
 		o.Handouts = 100
+	}
+	if o.MergeIdentified == "" {
+		o.MergeIdentified = MergeByEvent
 	}
 	if o.Replay == 0 {
 		o.Replay = 5 * time.Minute

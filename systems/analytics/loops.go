@@ -2,7 +2,6 @@ package analytics
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/person"
 )
 
 // loops are the system's side jobs.
@@ -18,7 +16,7 @@ func (s *System) loops() []flow.Loop {
 	ls := []flow.Loop{
 		{Name: "definitions", Every: time.Second, Do: s.catalog.Flush},
 		{Name: "overrides", Every: time.Second, Do: s.relay},
-		{Name: "failed merges", Every: 5 * time.Second, Do: s.mergeKept},
+		{Name: "failed merges", Every: 5 * time.Second, Do: s.mergeKeptLater},
 		{Name: "warnings", Every: time.Second, Do: s.Warnings.Flush},
 		{Name: "replay circuit", Every: time.Second, Do: s.shareCircuit},
 	}
@@ -43,46 +41,6 @@ func (s *System) relay(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// mergeKept tries merges again that could not be done, ten at a time, the oldest first. It
-// goes on for as long as all of them can be done: then what was in the way is gone.
-func (s *System) mergeKept(ctx context.Context) error {
-	for range person.MaxKept / keptAtOnce {
-		kept, err := s.parts.Persons.Oldest(ctx, keptAtOnce)
-		if err != nil || len(kept) == 0 {
-			return err
-		}
-		if err := s.mergeEach(ctx, kept); err != nil || len(kept) < keptAtOnce {
-			return err
-		}
-	}
-	return nil
-}
-
-// keptAtOnce is how many kept merges are replayed together.
-const keptAtOnce = 10
-
-// mergeEach merges each pair by itself: one that cannot be done is not in the way of the
-// others.
-func (s *System) mergeEach(ctx context.Context, kept []person.Merge) error {
-	var errs []error
-	var done []person.Merge
-	for i := range kept {
-		m, outcome := kept[i:i+1], [1]person.Outcome{}
-		if err := s.parts.Persons.Merge(ctx, m, outcome[:]); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		done = append(done, m[0])
-		if outcome[0] == person.Refused {
-			s.Warnings.Add(refusedMerge(&m[0], ""))
-		}
-	}
-	if len(done) > 0 {
-		errs = append(errs, s.parts.Persons.Done(ctx, done), s.relay(ctx))
-	}
-	return errors.Join(errs...)
 }
 
 // maxReplays is how often a letter is replayed without being asked: else the same oldest

@@ -38,7 +38,7 @@ func (s *System) steps(decode func(*tidemill.Message, *draft) error) flow.Steps[
 		Decode: decode,
 		Stages: []flow.Stage[draft]{
 			{Name: "validate", Do: s.validate, Retry: policy.Database, Repeat: true},
-			{Name: "merge", Do: s.merge, Retry: policy.Database, Repeat: true},
+			{Name: "merge", Do: s.merge, InOrder: claims, Retry: policy.Database, Repeat: true},
 			{Name: "resolve", Do: s.resolve, Retry: policy.Database, Repeat: true},
 			{Name: "enrich", Do: s.enrich, Repeat: true},
 			{Name: "persons", Do: s.profiles, Retry: policy.Database, Repeat: true},
@@ -115,6 +115,15 @@ func (s *System) exists(ctx context.Context, id uuid.UUID) (bool, error) {
 	return err == nil, err
 }
 
+// claims says that an event claims a distinct id: who does it first gets it, so what was
+// acknowledged first has to be first.
+func claims(it *item) bool { return it.Value.Merge != event.NoMerge }
+
+// forces says that an event merges identified persons too.
+func (s *System) forces(e *event.Event) bool {
+	return s.options.MergeIdentified == MergeAlways || s.options.MergeIdentified == MergeByEvent && e.Merge == event.Force
+}
+
 // merge does what $identify and its kin say, before anything of the batch is resolved:
 // events that wait in the same batch under the old id go to the survivor too.
 func (s *System) merge(ctx context.Context, batch []*item) error {
@@ -126,15 +135,19 @@ func (s *System) merge(ctx context.Context, batch []*item) error {
 			s.Warnings.Add(warning(e, e.MergeRefused, "the other id of a merge is not one of a person: "+e.Other))
 		}
 		if e.Merge != event.NoMerge {
-			merges = append(merges, person.Merge{Ref: e.Ref(), Other: e.Other, Event: e.ID, At: e.Timestamp, Force: e.Merge == event.Force})
+			merges = append(merges, person.Merge{Ref: e.Ref(), Other: e.Other, Event: e.ID, At: e.Timestamp, Force: s.forces(e)})
 			of = append(of, it)
 		}
 	}
 	if len(merges) == 0 {
 		return nil
 	}
+	left, err := s.mergeKeptFirst(ctx)
+	if err != nil {
+		return err
+	}
 	outcomes := make([]person.Outcome, len(merges))
-	if err := s.mergeAll(ctx, merges, outcomes); err != nil {
+	if err := s.mergeAll(ctx, merges, left, outcomes); err != nil {
 		return err
 	}
 	// The warehouse is told before the events are settled, so that whoever sees them there
@@ -150,36 +163,45 @@ func (s *System) merge(ctx context.Context, batch []*item) error {
 	return nil
 }
 
-// mergeAll merges, and keeps for later what cannot be merged now. When the list of kept
-// ones is full the batch waits: nothing is cut off.
-func (s *System) mergeAll(ctx context.Context, merges []person.Merge, outcomes []person.Outcome) error {
+// mergeAll merges, and keeps for later what cannot be merged now, and what has to follow
+// merges that are kept already: left is what these are about. When the list of kept ones is
+// full the batch waits: nothing is cut off.
+func (s *System) mergeAll(ctx context.Context, merges []person.Merge, left contested, outcomes []person.Outcome) error {
+	var todo, keep []person.Merge
+	var of []int
+	for i := range merges {
+		if left.by(&merges[i]) {
+			left.add(&merges[i])
+			continue
+		}
+		todo, of = append(todo, merges[i]), append(of, i)
+	}
 	var err error
-	for try := 0; ; try++ {
-		if err = s.parts.Persons.Merge(ctx, merges, outcomes); err == nil || ctx.Err() != nil {
+	if len(todo) > 0 {
+		done := make([]person.Outcome, len(todo))
+		err = retry(ctx, policy.Database, func() error { return s.parts.Persons.Merge(ctx, todo, done) })
+		if err != nil && ctx.Err() != nil {
 			return err
 		}
-		wait, more := policy.Database.Next(try, 0.5)
-		if !more {
-			break
-		}
-		if !sleep(ctx, wait) {
-			return ctx.Err()
+		for k, i := range of {
+			outcomes[i] = done[k]
 		}
 	}
-	var left []person.Merge
 	for i, o := range outcomes {
 		if o == 0 {
-			left = append(left, merges[i])
+			keep = append(keep, merges[i])
 		}
 	}
-	if len(left) == 0 { // all were done, and the answer was lost
+	if len(keep) == 0 { // all were done, maybe the answer was lost
 		return nil
 	}
-	if kept := s.parts.Persons.Keep(ctx, left); kept != nil {
-		s.options.Log.ErrorContext(ctx, "merges can neither be done nor kept, flushing waits", "count", len(left), "error", errors.Join(kept, err))
-		return &tidemill.Error{Kind: tidemill.RateLimit, After: 5 * time.Second, Err: errors.Join(kept, err)}
+	kept := s.parts.Persons.Keep(ctx, keep)
+	s.keeps.Store(true)
+	if kept != nil {
+		s.options.Log.ErrorContext(ctx, "merges can neither be done nor kept, flushing waits", "count", len(keep), "error", errors.Join(kept, err))
+		return &tidemill.Error{Kind: tidemill.RateLimit, After: mergesWait, Err: errors.Join(kept, err)}
 	}
-	s.options.Log.WarnContext(ctx, "merges kept for later", "count", len(left), "error", err)
+	s.options.Log.WarnContext(ctx, "merges kept for later", "count", len(keep), "behind_kept", len(merges)-len(todo), "error", err)
 	return nil
 }
 
@@ -226,7 +248,7 @@ func (s *System) enrich(_ context.Context, batch []*item) error {
 			continue
 		}
 		e := &it.Value.Event
-		if s.parts.Agent != nil && e.UserAgent != "" && (e.Browser == "" || e.OS == "" || e.DeviceType == "") {
+		if s.parts.Agent != nil && e.UserAgent != "" && (e.Browser == "" || e.BrowserVersion == "" || e.OS == "" || e.OSVersion == "" || e.DeviceType == "") {
 			fillAgent(e, s.parts.Agent(e.UserAgent))
 		}
 		if s.parts.Country != nil && e.IP != "" && !e.NoGeo && e.Country == "" {
@@ -236,8 +258,10 @@ func (s *System) enrich(_ context.Context, batch []*item) error {
 	return nil
 }
 
-// fillAgent takes from a user agent what is missing, and no version of anything else than
-// the event has.
+// fillAgent takes from a user agent what is missing. What the SDK sent counts, and a version
+// is one of the name that stands beside it: where the SDK sent a name without a version, it
+// gets one only if the user agent has the same name; where it sent a version without a
+// name, neither is touched.
 func fillAgent(e *event.Event, a enrich.Agent) {
 	fill := func(name, version *string, parsed, parsedVersion string) {
 		if *name == "" && *version == "" {
@@ -259,7 +283,7 @@ func (s *System) profiles(ctx context.Context, batch []*item) error {
 	changes := make([]person.Change, 0, len(batch))
 	for _, it := range batch {
 		if e := &it.Value.Event; e.Profile {
-			changes = append(changes, person.Change{Ref: e.Ref(), Event: e.ID, At: e.Timestamp, Properties: e.Changes})
+			changes = append(changes, person.Change{Ref: e.Ref(), Event: e.ID, At: e.Timestamp, Order: e.Order, Properties: e.Changes})
 		}
 	}
 	if len(changes) == 0 {
@@ -297,7 +321,9 @@ func (s *System) events(ctx context.Context, batch []*item) error {
 			it.Skip("duplicate")
 			continue
 		}
-		s.catalog.See(&it.Value.Event)
+		if err := s.see(ctx, &it.Value.Event); err != nil {
+			return err
+		}
 	}
 	return nil
 }

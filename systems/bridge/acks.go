@@ -3,6 +3,7 @@ package bridge
 import (
 	"bytes"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,8 +35,15 @@ type word struct {
 	Ack    *bool    `json:"ack"`
 }
 
-// maxIDs is how many ids one ack may name.
-const maxIDs = 100_000
+// partIDs is how many ids of one ack are turned into ends at once: an ack may name as many as
+// a message of MQTT holds.
+const partIDs = 4096
+
+// many is an ack of many ids that is taken in parts.
+type many struct {
+	ids []string
+	ack bool
+}
 
 // listener turns acks into ends for the engine's door.
 type listener struct {
@@ -43,6 +51,7 @@ type listener struct {
 
 	ready   []tidemill.Settlement // read and not yet handed over
 	next    int                   // the first of them
+	rest    []many                // read and not ready yet, oldest first
 	ended   bool                  // the subscription is over
 	word    word
 	refused map[string]time.Time // until when an entry is put off because it was refused
@@ -59,8 +68,11 @@ func (l *listener) receive(ctx context.Context, into []tidemill.Settlement) (int
 			}
 			return n, nil
 		}
+		if l.part() {
+			continue
+		}
 		err := l.b.p.Acks.Receive(ctx, l.take)
-		if len(l.ready) > 0 {
+		if len(l.ready)+len(l.rest) > 0 {
 			continue
 		}
 		if ctx.Err() == nil {
@@ -92,7 +104,7 @@ func (l *listener) take(payload []byte) {
 		return
 	}
 	l.word.ID, l.word.IDs, l.word.Stream, l.word.Ack = "", l.word.IDs[:0], "", nil
-	if err := json.Unmarshal(payload, &l.word, json.MatchCaseInsensitiveNames(false)); err != nil || l.word.Ack == nil || len(l.word.IDs) > maxIDs {
+	if err := json.Unmarshal(payload, &l.word, json.MatchCaseInsensitiveNames(false)); err != nil || l.word.Ack == nil {
 		s.garbage.Add(1)
 		return
 	}
@@ -107,12 +119,37 @@ func (l *listener) take(payload []byte) {
 		s.unknown.Add(uint64(len(l.word.IDs)))
 		return
 	}
-	for _, id := range l.word.IDs {
+	if len(l.word.IDs) > partIDs {
+		l.rest = append(l.rest, many{l.word.IDs, *l.word.Ack})
+		l.word.IDs = nil
+		return
+	}
+	l.named(l.word.IDs, *l.word.Ack)
+}
+
+// part makes the next part of what an ack of many ids names ready, and says whether there was
+// one.
+func (l *listener) part() bool {
+	if len(l.rest) == 0 {
+		return false
+	}
+	m := &l.rest[0]
+	n := min(partIDs, len(m.ids))
+	l.named(m.ids[:n], m.ack)
+	if m.ids = m.ids[n:]; len(m.ids) == 0 {
+		l.rest = slices.Delete(l.rest, 0, 1)
+	}
+	return true
+}
+
+// named takes the ids of one ack.
+func (l *listener) named(ids []string, ack bool) {
+	for _, id := range ids {
 		if id == "" {
-			s.garbage.Add(1)
+			l.b.stats.garbage.Add(1)
 			continue
 		}
-		l.end(id, *l.word.Ack)
+		l.end(id, ack)
 	}
 }
 

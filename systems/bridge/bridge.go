@@ -67,6 +67,11 @@ type Options struct {
 	Pending    time.Duration // and then acks from outside; 0: 500 ms, below 0: none
 	Farewell   time.Duration // and then the broker, to say good-bye; 0: 1 s
 
+	// AwaitsRoom says that the broker refuses a message for its quota (kind rate_limit) only
+	// while a receiver has no room for it, as the embedded broker does: such a refusal is no
+	// failed try, and nothing is published for a while.
+	AwaitsRoom bool
+
 	Drop      flow.Drop      // what gives way when the buffer is full
 	Threshold float64        // the share of Buffer at which it is; 0: 1
 	Retry     policy.Retry   // after failures; the zero value: the first one is the last
@@ -84,14 +89,15 @@ type Bridge struct {
 	*flow.System
 	Pipeline *flow.Engine
 
-	p     Parts
-	o     Options
-	stats stats
-	known tries
-	topic *topic
-	calls chan struct{} // a place for each call of the sink; nil: no limit
-	stop  context.CancelFunc
-	ended chan error
+	p          Parts
+	o          Options
+	stats      stats
+	known      tries
+	unanswered unanswered
+	topic      *topic
+	calls      chan struct{} // a place for each call of the sink; nil: no limit
+	stop       context.CancelFunc
+	ended      chan error
 }
 
 // New puts a bridge together. It refuses what cannot work, and says how to mend it.
@@ -106,6 +112,7 @@ func New(p Parts, o Options) (*Bridge, error) {
 	}
 	b := &Bridge{p: p, o: o, topic: t}
 	b.stats.init(o.Buckets)
+	b.unanswered.keep = keepUnanswered(p.Source.Traits())
 	if o.Calls > 0 {
 		b.calls = make(chan struct{}, o.Calls)
 	}
@@ -118,7 +125,7 @@ func New(p Parts, o Options) (*Bridge, error) {
 		Work:  flow.Steps[framed]{Decode: b.decode, Stages: b.stages(p.Acks != nil)}.Lane,
 		Lanes: o.Workers, Batch: o.Batch, InFlight: o.Buffer, Ahead: o.Ahead, Runs: o.Batch, Age: o.Age, Linger: o.Linger,
 		Grace: o.Grace, AckGrace: o.Pending,
-		Rules: rules, Retry: o.Retry, Backoff: o.Backoff, Breaker: o.Breaker, PauseFor: o.Breaker.Open,
+		Rules: o.rules(), Retry: o.Retry, Backoff: o.Backoff, Breaker: o.Breaker, PauseFor: o.Breaker.Open,
 		Handouts: -1, // an entry that is never acked comes for ever
 		Drop:     o.Drop, Threshold: o.Threshold,
 		Log: o.Log, Now: o.Now, Rand: o.Rand, Settled: b.settled,
@@ -149,11 +156,15 @@ func New(p Parts, o Options) (*Bridge, error) {
 }
 
 // rules are what failures mean here. Nothing is the fault of an entry as long as the
-// broker has not said so.
-var rules = policy.Table{
-	tidemill.Transient:   {Do: policy.Retrying, Blames: true},              // the broker is away
-	tidemill.Timeout:     {Do: policy.Retrying, Blames: true},              // or silent
-	tidemill.Credentials: {Do: policy.Retrying, Burns: true, Blames: true}, // it is there, and does not want this one
+// broker has not said so; whatever it refuses is a failed try.
+func (o *Options) rules() policy.Table {
+	return policy.Table{
+		tidemill.Transient:   {Do: policy.Retrying, Blames: true},              // the broker is away
+		tidemill.Timeout:     {Do: policy.Retrying, Blames: true},              // or silent
+		tidemill.Credentials: {Do: policy.Retrying, Burns: true, Blames: true}, // it is there, and does not want this one
+		tidemill.Partner:     {Do: policy.Retrying, Burns: true, Blames: true}, // or cannot take it
+		tidemill.RateLimit:   {Do: policy.Retrying, Burns: !o.AwaitsRoom},      // or has taken too much
+	}
 }
 
 // subscribe makes sure of the acks before the first message goes out.
@@ -167,12 +178,17 @@ func (b *Bridge) subscribe(ctx context.Context) error {
 	return nil
 }
 
-// Start subscribes to acks, begins to work, and returns then, or with an error when ctx
-// ends before. From then on the bridge does not heed ctx: Stop ends it.
+// Start subscribes to acks, begins to work, and returns then, or with an error when that
+// fails or ctx ends before. From then on the bridge does not heed ctx: Stop ends it. After an
+// error of subscribing nothing runs and nothing of Parts is closed: Start may be called again.
 func (b *Bridge) Start(ctx context.Context) error {
 	if b.stop != nil {
 		return errors.New("bridge: it was started already; make a new one")
 	}
+	if err := b.subscribe(ctx); err != nil {
+		return err
+	}
+	b.Begin = nil
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	b.stop, b.ended = stop, make(chan error, 1)
 	up := make(chan struct{})

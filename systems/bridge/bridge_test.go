@@ -181,30 +181,6 @@ func TestRetryOffTheFirstFailureIsTheLast(t *testing.T) {
 	})
 }
 
-func TestWhatTheBrokerRefusesEndsOnTheTopicOfTheDead(t *testing.T) {
-	with(t, withoutAcks, func(w *world) {
-		tries := 0
-		w.broker.set(func() {
-			w.broker.fail = func(m *tidemill.Message) error {
-				if m.To != "out" || m.ID != "bad" {
-					return nil
-				}
-				tries++
-				return tidemill.Fail(tidemill.Credentials, "not authorized: %w", errRefused)
-			}
-		})
-		w.add("bad")
-		for n := range 30 {
-			w.add(fmt.Sprint(n))
-		}
-		w.rest(2 * time.Minute)
-		w.books(tidemill.Books{Accepted: 31, Settled: tidemill.Count{Delivered: 30, Dead: 1}})
-		if l := w.broker.letters(t); len(l) != 1 || l[0]["attempts"] != 6. || tries != 6 {
-			t.Errorf("%d tries, letters: %v", tries, l)
-		}
-	})
-}
-
 func TestWhileTheBrokerIsAwayNothingIsUsedUp(t *testing.T) {
 	for _, retry := range []policy.Retry{{Tries: 5, Base: time.Second, Factor: 2, Max: 30 * time.Second}, {}} {
 		t.Run(fmt.Sprintf("%d retries", retry.Tries), func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -13,7 +14,7 @@ import (
 // they are kept beside it.
 func (b *Bridge) letters() (tidemill.DeadLetters, error) {
 	if b.o.Dead == "" {
-		return pending{}, nil
+		return pending{&b.stats.kept}, nil
 	}
 	t, err := parseTopic(b.o.Prefix, b.o.Dead)
 	if err != nil {
@@ -67,12 +68,14 @@ func (d *deadTopic) Has(ctx context.Context, pipeline string, ids []string, mark
 	return make([]bool, len(ids)), nil
 }
 
-// pending is where there is no topic of the dead: they stay where they are.
-type pending struct{}
+// pending is where there is no topic of the dead: they stay where they are, and are counted.
+type pending struct{ kept *atomic.Uint64 }
 
 var errNoTopic = errors.New("there is no topic of the dead: the entry stays pending")
 
-func (pending) Put(_ context.Context, letters []tidemill.Letter) error {
+// Put implements tidemill.DeadLetters.
+func (p pending) Put(_ context.Context, letters []tidemill.Letter) error {
+	p.kept.Add(uint64(len(letters)))
 	return all(len(letters), errNoTopic)
 }
 

@@ -3,6 +3,7 @@ package bridge
 import (
 	"bytes"
 	"encoding/json"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
@@ -88,9 +89,10 @@ func clean[T string | []byte](text T) bool {
 // level of nesting.
 const flatEnough = 64 << 10
 
-// valid says whether bytes are one JSON value.
+// valid says whether bytes are one JSON value. JSON is UTF-8 (RFC 8259, section 8.1): what only
+// looks like it, a strict receiver could never read, and so never acknowledge.
 func valid(b []byte) bool {
-	if len(b) == 0 {
+	if len(b) == 0 || !utf8.Valid(b) {
 		return false
 	}
 	if len(b) <= flatEnough {
@@ -109,7 +111,7 @@ func appendUnfolded(dst, value []byte) []byte {
 	if !mayHoldStruct(value) {
 		return append(dst, value...)
 	}
-	dec := jsontext.NewDecoder(bytes.NewReader(value), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	dec := jsontext.NewDecoder(bytes.NewReader(value), jsontext.AllowDuplicateNames(true))
 	if t, err := dec.ReadToken(); err != nil || t.Kind() != '{' {
 		return append(dst, value...)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/tidemill/tidemill"
 )
@@ -46,6 +47,10 @@ func TestData(t *testing.T) {
 		{"nothing", []string{"payload", ``}, `""`},
 		{"letters beyond ASCII", []string{"payload", `grün <b>&`}, `"grün <b>&"`},
 		{"bytes that are not UTF-8", []string{"payload", "a\xffb"}, `"a` + "\ufffd" + `b"`},
+		{"an object with bytes that are not UTF-8 is text", []string{"payload", "{\"a\":\"x\xffy\", \"n\":1}"}, `"{\"a\":\"x` + "\ufffd" + `y\", \"n\":1}"`},
+		{"so is one of which a name is not UTF-8", []string{"payload", "{\"\xc3\":1}"}, `"{\"` + "\ufffd" + `\":1}"`},
+		{"and a surrogate in UTF-8", []string{"payload", "\"\xed\xa0\x80\""}, `"\"` + "\ufffd\ufffd\ufffd" + `\""`},
+		{"struct_data of a flat entry that is not UTF-8", []string{"struct_data", "{\"a\":\"\xff\"}"}, `{"struct_data":"{\"a\":\"` + "\ufffd" + `\"}"}`},
 		{"the payload among other fields", []string{"host", "a", "payload", `{"x":1}`, "n", "2"}, `{"x":1}`},
 		{"all fields, in order, as strings", []string{"z", "1", "a", `{"x":1}`, "m", "a \"b\""}, `{"z":"1","a":"{\"x\":1}","m":"a \"b\""}`},
 		{"struct_data that is JSON", []string{"payload", `{"a":1,"struct_data":"{\"n\":12345678901234567890, \"k\":[1]}","b":2}`}, `{"a":1,"struct_data":{"n":12345678901234567890, "k":[1]},"b":2}`},
@@ -66,7 +71,7 @@ func TestData(t *testing.T) {
 			}
 			framed := appendMessage([]byte("before"), entry(c.fields...))
 			want := `before{"message":{"payload":` + c.want + `},"redis":{"payload":{"id":"1700000000000-0"}}}`
-			if string(framed) != want || !json.Valid(framed[len("before"):]) {
+			if string(framed) != want || !json.Valid(framed[len("before"):]) || !utf8.Valid(framed) {
 				t.Errorf("the message is %s", framed)
 			}
 		})
@@ -102,14 +107,15 @@ func FuzzData(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if got, want := valid(b), json.Valid(b); got != want {
-			t.Fatalf("valid(%q) is %v, encoding/json says %v", b, got, want)
+		is := json.Valid(b) && utf8.Valid(b)
+		if got := valid(b); got != is {
+			t.Fatalf("valid(%q) is %v, encoding/json and unicode/utf8 say %v", b, got, is)
 		}
 		data := appendData(nil, entry("payload", string(b)))
-		if !json.Valid(data) {
+		if !json.Valid(data) || !utf8.Valid(data) {
 			t.Fatalf("%q became %q, which is no JSON", b, data)
 		}
-		if !json.Valid(b) {
+		if !is {
 			var s string
 			if err := json.Unmarshal(data, &s); err != nil || s != strings.ToValidUTF8(string(b), "\ufffd") && len(s) == 0 && len(b) > 0 {
 				t.Fatalf("text %q became %q", b, data)

@@ -67,6 +67,9 @@ func (b *Bridge) publish(acks bool) func(context.Context, []*flow.Item[framed]) 
 			published++
 			if acks {
 				it.Defer()
+				if it.Handed >= ManyTimes {
+					b.unanswered.published(it.ID, it.Handed, it.Tries, began)
+				}
 			}
 		}
 		b.stats.published.Add(published)
@@ -128,6 +131,9 @@ func (b *Bridge) settled(ends []tidemill.Settlement) {
 	for i := range ends {
 		e := &ends[i]
 		outside := e.Mark == tidemill.Mark{}
+		if e.Took == tidemill.Applied && e.End != tidemill.Left {
+			b.unanswered.answered(e.ID)
+		}
 		switch {
 		case !outside && e.Took == tidemill.Applied && e.End == tidemill.Done && e.Fate == tidemill.Dead:
 			s.dead.Add(1)

@@ -11,7 +11,7 @@ import (
 // DefaultBuckets of histograms, in seconds.
 var DefaultBuckets = []float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 
-// Stats are counters since the start. What the engine counts is in Pipeline.Stats.
+// Stats are counters since the start, but for Unanswered. What the engine counts is in Pipeline.Stats.
 type Stats struct {
 	Published uint64 // messages that the broker has, repetitions included
 	Acked     uint64 // entries that ended delivered: by an ack, or by the broker's
@@ -19,7 +19,10 @@ type Stats struct {
 	Unknown   uint64 // acks of what is not pending: acked before, or never ours
 	Garbage   uint64 // payloads on the topic of acks that are none
 	Dead      uint64 // entries on the topic of the dead
+	Dropped   uint64 // entries given up that stay pending, because there is no topic of the dead; counted again whenever they come again
 	Errors    uint64 // of MQTT
+
+	Unanswered Unanswered // now, not since the start
 
 	Processing Histogram // of a batch, for each message of it
 	Publishing Histogram // until the broker has acknowledged a message
@@ -36,8 +39,8 @@ type Histogram struct {
 
 // stats are the numbers behind Stats.
 type stats struct {
-	published, acked, refused, unknown, garbage, dead, mqtt atomic.Uint64
-	processing, publishing, acking                          histogram
+	published, acked, refused, unknown, garbage, dead, kept, mqtt atomic.Uint64
+	processing, publishing, acking                                histogram
 
 	seed maphash.Seed
 	mu   sync.Mutex // guards out
@@ -92,7 +95,7 @@ func (s *stats) back(id string, now time.Time) {
 func (b *Bridge) Stats() Stats {
 	s := &b.stats
 	return Stats{Published: s.published.Load(), Acked: s.acked.Load(), Refused: s.refused.Load(), Unknown: s.unknown.Load(),
-		Garbage: s.garbage.Load(), Dead: s.dead.Load(), Errors: s.mqtt.Load(),
+		Garbage: s.garbage.Load(), Dead: s.dead.Load(), Dropped: s.kept.Load(), Errors: s.mqtt.Load(), Unanswered: b.unanswered.look(b.o.Now()),
 		Processing: s.processing.read(), Publishing: s.publishing.read(), Acking: s.acking.read()}
 }
 

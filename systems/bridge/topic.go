@@ -24,6 +24,12 @@ func JoinTopic(prefix, topic string) string {
 	return prefix + "/" + topic
 }
 
+// CheckTopic refuses what cannot be the topic of a message, fields included.
+func CheckTopic(template string) error {
+	_, err := parseTopic("", template)
+	return err
+}
+
 func parseTopic(prefix, template string) (*topic, error) {
 	t := &topic{}
 	rest := JoinTopic(prefix, template)

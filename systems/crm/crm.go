@@ -47,6 +47,9 @@ type Parts struct {
 type Intake struct {
 	Name   string // of its pipeline
 	Source tidemill.Source
+	// Reopened says of a message that it died before, and that its source hands it out anew because
+	// somebody retried it there: its dead letter is deleted. Nil: there are no such messages.
+	Reopened func(*tidemill.Message) bool
 }
 
 // Unknown says what becomes of events that no handler is for.
@@ -86,7 +89,7 @@ type Options struct {
 
 	Unknown    Unknown         // events that no handler is for
 	Create     bool            // a profile is made where an event's identity has none; else the event is retried
-	Priorities *priority.Table // nil: the default rules
+	Priorities *priority.Table // nil: the default rules; their prefixes hold for handlers too
 	// ReplayAhead is how many jobs of replays wait in the queue at the most; 0: 1,000.
 	ReplayAhead int
 
@@ -129,7 +132,13 @@ func newSystem(p Parts, o Options) (*System, error) {
 	if p.Queues == nil || p.Letters == nil || p.Log == nil || p.Replays == nil || p.Profiles == nil {
 		return nil, errors.New("queues, dead letters, a sync log, a ledger of replays and profiles are needed")
 	}
-	handlers, err := handler.NewSet(p.Handlers...)
+	if o.Priorities == nil {
+		var err error
+		if o.Priorities, err = priority.New(priority.Default()); err != nil {
+			return nil, err
+		}
+	}
+	handlers, err := handler.NewSet(o.Priorities.Prefixes(), p.Handlers...)
 	if err != nil {
 		return nil, err
 	}
@@ -172,9 +181,9 @@ func (s *System) pipelines() ([]*flow.Engine, error) {
 			return nil, fmt.Errorf("intake %q: want a name of its own and a source", in.Name)
 		}
 		p := s.pipeline(in.Name, in.Source)
-		p.Work, p.Dead, p.Batch, p.Emits = steps("take in", s.takeIn), s.p.Letters, 100, queue.Sink(s.p.Queues)
+		p.Work, p.Dead, p.Batch, p.Emits = s.intake(in), s.p.Letters, 100, queue.Sink(s.p.Queues)
 		r := s.pipeline(in.Name+".replay", s.p.Letters.Open(in.Name))
-		r.Work, r.Batch, r.Emits = p.Work, 100, p.Emits
+		r.Work, r.Batch, r.Emits = steps("take in", s.takeIn), 100, p.Emits
 		all = append(all, p, r)
 	}
 	engines := make([]*flow.Engine, len(all))
@@ -191,14 +200,43 @@ func (s *System) pipelines() ([]*flow.Engine, error) {
 func steps(name string, do func(*flow.Item[struct{}]) error) func(flow.Env) flow.Work {
 	return flow.Steps[struct{}]{
 		Decode: func(*tidemill.Message, *struct{}) error { return nil },
-		Stages: []flow.Stage[struct{}]{{Name: name, Repeat: true, Do: func(_ context.Context, batch []*flow.Item[struct{}]) error {
-			for _, it := range batch {
-				if err := do(it); err != nil {
-					it.Fail(err)
-				}
+		Stages: []flow.Stage[struct{}]{{Name: name, Repeat: true, Do: each(do)}},
+	}.Lane
+}
+
+// each does something with every item of a batch.
+func each(do func(*flow.Item[struct{}]) error) func(context.Context, []*flow.Item[struct{}]) error {
+	return func(_ context.Context, batch []*flow.Item[struct{}]) error {
+		for _, it := range batch {
+			if err := do(it); err != nil {
+				it.Fail(err)
 			}
+		}
+		return nil
+	}
+}
+
+// intake is the work on what an intake brings.
+func (s *System) intake(in Intake) func(flow.Env) flow.Work {
+	reopen := func(ctx context.Context, batch []*flow.Item[struct{}]) error {
+		var ids []string
+		for _, it := range batch {
+			if in.Reopened != nil && in.Reopened(&it.Message) {
+				ids = append(ids, it.ID)
+			}
+		}
+		if len(ids) == 0 {
 			return nil
-		}}},
+		}
+		_, err := s.p.Letters.Delete(ctx, deadletter.Filter{Pipeline: in.Name, IDs: ids})
+		return err
+	}
+	return flow.Steps[struct{}]{
+		Decode: func(*tidemill.Message, *struct{}) error { return nil },
+		Stages: []flow.Stage[struct{}]{
+			{Name: "close dead letters", Repeat: true, Do: reopen},
+			{Name: "take in", Repeat: true, Do: each(s.takeIn)},
+		},
 	}.Lane
 }
 
@@ -293,12 +331,6 @@ func (o Options) withDefaults(h *handler.Set) (Options, error) {
 	o.ReplayAhead = cmp.Or(o.ReplayAhead, 1000)
 	if o.Unknown > Dead {
 		return o, fmt.Errorf("unknown types: %d is neither skip nor dead", o.Unknown)
-	}
-	if o.Priorities == nil {
-		var err error
-		if o.Priorities, err = priority.New(priority.Default()); err != nil {
-			return o, err
-		}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -12,9 +12,10 @@ const Other = "other"
 // labels bound what metrics tell apart: whoever sends events chooses their types, and
 // every type is a series for ever. Types are labels where the configuration names them, by
 // a handler or a priority; where only a pattern is for them they share that.
-type labels struct{ types route.Table[struct{}] }
+type labels struct{ types *route.Optional[struct{}] }
 
 func newLabels(specs []handler.Spec, priorities *priority.Table) (l labels) {
+	l.types, _ = route.NewOptional[struct{}](priorities.Prefixes()) // which priorities have checked
 	for _, s := range specs {
 		for _, typ := range s.Types {
 			_ = l.types.Add(typ, struct{}{}) // it is checked, and may be there

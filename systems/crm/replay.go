@@ -78,10 +78,10 @@ func stopKey(id string) string { return "stop/" + id }
 // system, at most Options.ReplayAhead at a time, with the lowest priority, also after a
 // crash; each event of the request once. The request is durable when Replay returns.
 func (s *System) Replay(ctx context.Context, r ReplayRequest) (*Replay, error) {
-	if err := r.check(); err != nil {
+	now := s.o.Now()
+	if err := r.Check(now); err != nil {
 		return nil, err
 	}
-	now := s.o.Now()
 	a := asked{To: ledger.Instant(now).UnixMilli(), Tenant: r.Tenant, Type: r.Type}
 	if !r.From.IsZero() {
 		a.From = r.From.UnixMilli()
@@ -134,7 +134,8 @@ func (s *System) putBack(ctx context.Context, e *ledger.Entry) error {
 	return nil
 }
 
-func (r *ReplayRequest) check() error {
+// Check refuses a request that cannot be, of kind validation, by the time that it is now.
+func (r *ReplayRequest) Check(now time.Time) error {
 	wrong := ""
 	switch {
 	case len(r.ID) > 64 || r.ID != "" && !event.ValidTenant(r.ID):
@@ -145,6 +146,8 @@ func (r *ReplayRequest) check() error {
 		wrong = "no type is called so; patterns are not possible here"
 	case !r.From.IsZero() && !r.To.IsZero() && r.To.Before(r.From):
 		wrong = "it ends before it begins"
+	case r.From.After(now):
+		wrong = "it begins at " + r.From.UTC().Format(time.RFC3339) + ", which is still to come"
 	}
 	if wrong != "" {
 		return tidemill.Fail(tidemill.Validation, "replay %.80q: %s", r.ID, wrong)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +48,9 @@ func TestReplay(t *testing.T) {
 		}
 		if _, err := w.sys.Replay(ctx, crm.ReplayRequest{From: to, To: from}); tidemill.KindOf(err) != tidemill.Validation {
 			w.Errorf("backwards: %v", err)
+		}
+		if _, err := w.sys.Replay(ctx, crm.ReplayRequest{From: time.Now().Add(time.Minute)}); tidemill.KindOf(err) != tidemill.Validation || !strings.Contains(err.Error(), "still to come") {
+			w.Errorf("a replay of what is still to come: %v", err)
 		}
 		for _, c := range []struct {
 			r    crm.ReplayRequest

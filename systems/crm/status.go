@@ -13,7 +13,8 @@ import (
 // this instance's.
 type State struct {
 	Jobs    queue.Stats
-	Depths  []queue.Depth // what waits, by priority, the highest first
+	Ended   tidemill.Count // events of the queue since there is one: delivered are those that a handler took
+	Depths  []queue.Depth  // what waits, by priority, the highest first
 	Paused  bool
 	Closed  bool // it is being drained: no new events are taken
 	Dead    int  // letters
@@ -33,6 +34,11 @@ func (s *System) Look(ctx context.Context) (*State, error) {
 	st.Paused, st.Closed = settings.Paused, settings.Closed
 	if err == nil {
 		st.Jobs, err = s.p.Queues.Stats(ctx, Queue)
+	}
+	if err == nil {
+		var b tidemill.Books
+		b, err = s.Books()[Queue].Books(ctx)
+		st.Ended = b.Settled
 	}
 	if err == nil {
 		st.Depths, err = s.p.Queues.Depths(ctx, Queue)

@@ -17,7 +17,7 @@ type Audit struct {
 	System   string       `json:"system"`
 	Balanced bool         `json:"balanced"`
 	Queues   []QueueAudit `json:"queues"`
-	Emitted  uint64       `json:"emitted"` // jobs that partners' queues took in
+	Emitted  uint64       `json:"emitted"` // jobs of partners: those that their queues took in, and those parked beside these
 	Faults   []string     `json:"faults"`  // what does not add up, in words
 }
 
@@ -39,10 +39,19 @@ func (s *System) Audit(ctx context.Context) (Audit, error) {
 		if err != nil {
 			return a, err
 		}
-		if i >= len(Doors()) {
-			a.Emitted += q.Accepted
-		}
 		a.Queues = append(a.Queues, q)
+		if i < len(Doors()) {
+			continue
+		}
+		a.Emitted += q.Accepted
+		over, err := s.audit(ctx, ParkedOf(s.targets[i-len(Doors())].Name), &a)
+		if err != nil {
+			return a, err
+		}
+		if over.Accepted > 0 {
+			a.Queues = append(a.Queues, over)
+			a.Emitted += over.Accepted - over.Delivered // those are in the partner's queue, and counted there
+		}
 	}
 	left, err := s.left(ctx)
 	if err != nil {
@@ -53,7 +62,9 @@ func (s *System) Audit(ctx context.Context) (Audit, error) {
 		if err != nil {
 			return a, err
 		}
-		a.Emitted += q.Accepted
+		if a.Emitted += q.Accepted; strings.HasPrefix(name, parked) {
+			a.Emitted -= q.Delivered
+		}
 		if q.InFlight > 0 || q.Letters.Held > 0 {
 			a.Queues = append(a.Queues, q)
 		}
@@ -68,7 +79,7 @@ func (s *System) audit(ctx context.Context, name string, a *Audit) (QueueAudit, 
 	if err != nil {
 		return QueueAudit{}, fmt.Errorf("audit queue %s: %w", name, err)
 	}
-	if q.Letters.Put < q.Dead {
+	if q.Letters.Put < q.Dead && !strings.HasPrefix(name, parked) { // whose letters are the partner's
 		faults = append(faults, "jobs are dead without a letter")
 	}
 	for _, f := range faults {
@@ -84,7 +95,7 @@ func (s *System) Books() map[string]tidemill.Bookkeeper { return tidemill.Bookke
 // them too.
 func (s *System) booksOf(name string) (books, letters tidemill.Bookkeeper) {
 	all := s.Books()
-	if books = all[name]; books != nil {
+	if books = all[name]; books != nil && all[ReplayOf(name)] != nil {
 		return books, all[ReplayOf(name)]
 	}
 	return s.p.Queues.Open(name, queue.Options{}).(tidemill.Bookkeeper), s.p.Letters.Open(name).(tidemill.Bookkeeper)
@@ -98,7 +109,11 @@ func (s *System) left(ctx context.Context) (names []string, err error) {
 		return nil, fmt.Errorf("list queues: %w", err)
 	}
 	for _, name := range all {
-		if p, ok := strings.CutPrefix(name, partners); ok && !slices.ContainsFunc(s.targets, func(t *target) bool { return t.Name == p }) {
+		p, ok := strings.CutPrefix(name, partners)
+		if !ok {
+			p, ok = strings.CutPrefix(name, parked)
+		}
+		if ok && !slices.ContainsFunc(s.targets, func(t *target) bool { return t.Name == p }) {
 			names = append(names, name)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -65,6 +67,7 @@ type Options struct {
 	Batch   int                    // events routed together; 0: 100
 	Lease   time.Duration          // visibility timeout, extended while a job is worked on; 0: 30s
 	Keep    time.Duration          // of what was sent once; 0: 30 days
+	Limit   int                    // jobs that wait for a partner at most, where its description does not say; 0: 10,000,000
 	Kept    queue.Keep             // jobs that show what became of them after their end, in each queue; zero: 10,000 for a day
 	Tenants map[string]queue.Limit // of sites' jobs in each partner's queue
 	Absent  func(site string) bool // whether events without any consent go to partners; nil: they do
@@ -84,6 +87,8 @@ type System struct {
 	o       Options
 	targets []*target
 	sources map[string]tidemill.Source // by pipeline
+	counts  map[string]*atomic.Int64   // by partners' queues and those beside them: the jobs of level
+	chance  chance
 }
 
 // target is a partner with its pipelines.
@@ -92,6 +97,9 @@ type target struct {
 	queue  string
 	live   *flow.Engine
 	replay *flow.Engine
+	over   *flow.Engine // of what found no room in its queue
+	limit  int64        // jobs that may wait in its queue
+	level  level
 	gate   tidemill.Gater // of its queue
 	scale  scaling
 	health health
@@ -109,7 +117,7 @@ func New(p Parts, o Options) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &System{p: p, o: o, sources: map[string]tidemill.Source{}}
+	s := &System{p: p, o: o, sources: map[string]tidemill.Source{}, counts: map[string]*atomic.Int64{}, chance: chance{rand: o.random(1 << 32)}}
 	for _, described := range p.Partners {
 		if err := s.target(described); err != nil {
 			return nil, fmt.Errorf("delivery: %w", err)
@@ -123,7 +131,10 @@ func New(p Parts, o Options) (*System, error) {
 		if err := s.sender(t); err != nil {
 			return nil, fmt.Errorf("delivery: %w", err)
 		}
-		engines = append(engines, t.live, t.replay)
+		if err := s.parker(t); err != nil {
+			return nil, fmt.Errorf("delivery: %w", err)
+		}
+		engines = append(engines, t.live, t.replay, t.over)
 	}
 	s.System = &flow.System{Name: Name, Begin: []func(context.Context) error{s.begin}, Pipelines: engines, Loops: s.loops(), Log: o.Log, Now: o.Now,
 		Close: []func() error{s.closeTargets}}
@@ -145,6 +156,8 @@ func (s *System) target(described partner.Partner) error {
 		return err
 	}
 	t.Built = built
+	s.counts[t.queue], s.counts[ParkedOf(t.Name)] = &t.level.queued, &t.level.parked
+	t.limit = int64(cmp.Or(built.Queue.Jobs, s.o.Limit))
 	s.targets = append(s.targets, t)
 	return nil
 }
@@ -165,7 +178,7 @@ func (s *System) begin(ctx context.Context) error {
 	}
 	for _, t := range s.targets {
 		_, err := s.p.Queues.Set(ctx, t.queue, func(q *queue.Settings) {
-			q.Completed, q.Failed, q.Ordered = s.o.Kept, s.o.Kept, t.Ordered
+			q.Completed, q.Failed, q.Ordered, q.Max = s.o.Kept, s.o.Kept, t.Ordered, unbounded
 			limit := queue.Limit{AtOnce: t.AtOnce}
 			if rate := t.Limiter; rate.Rate > 0 {
 				limit.PerSecond, limit.Burst = rate.Rate*float64(t.Items), max(rate.Burst, 1)*t.Items
@@ -175,6 +188,15 @@ func (s *System) begin(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("set up queue %s: %w", t.queue, err)
 		}
+		_, err = s.p.Queues.Set(ctx, ParkedOf(t.Name), func(q *queue.Settings) {
+			q.Completed, q.Failed, q.Ordered, q.Max = s.o.Kept, s.o.Kept, t.Ordered, unbounded
+		})
+		if err != nil {
+			return fmt.Errorf("set up queue %s: %w", ParkedOf(t.Name), err)
+		}
+	}
+	if err := s.levels(ctx); err != nil {
+		return err
 	}
 	return s.warnLeft(ctx)
 }
@@ -187,6 +209,12 @@ func (s *System) loops() []flow.Loop {
 	}}}
 	loops = append(loops, flow.Loop{Name: "circuits", Every: time.Second, Do: s.obey})
 	for _, t := range s.targets {
+		if t.Queue.Full == partner.DropOldest {
+			loops = append(loops, flow.Loop{Name: "drop the oldest of " + t.Name, Every: time.Second, Do: func(ctx context.Context) error { return s.dropOldest(ctx, t) }})
+		}
+		if t.ages() {
+			loops = append(loops, flow.Loop{Name: "drop the expired of " + t.Name, Every: sweepExpired, Do: func(ctx context.Context) error { return s.dropExpired(ctx, t) }})
+		}
 		loops = append(loops, flow.Loop{Name: "workers of " + t.Name, Every: time.Second, Do: func(context.Context) error { return t.resize(s.o.Log) }})
 	}
 	return loops
@@ -201,8 +229,11 @@ const handouts = 1_000_000
 func (s *System) pipeline(name string, source tidemill.Source, stream uint64) flow.Pipeline {
 	s.sources[name] = source
 	p := flow.Pipeline{Name: name, Source: source, Handouts: handouts, Log: s.o.Log, Now: s.o.Now, Rand: s.o.random(stream), Observe: s.o.Observe}
-	if s.o.Settled != nil {
-		p.Settled = func(ends []tidemill.Settlement) { s.o.Settled(name, ends) }
+	p.Settled = func(ends []tidemill.Settlement) {
+		s.moved(name, ends)
+		if s.o.Settled != nil {
+			s.o.Settled(name, ends)
+		}
 	}
 	return p
 }
@@ -223,13 +254,29 @@ func (o Options) random(stream uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(o.Seed, stream))
 }
 
+// chance is random numbers for loops.
+type chance struct {
+	mu   sync.Mutex
+	rand *rand.Rand // nil: from chance
+}
+
+func (c *chance) next() uint64 {
+	if c.rand == nil {
+		return rand.Uint64()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rand.Uint64()
+}
+
 func (o Options) withDefaults() (Options, error) {
-	if o.Workers < 0 || o.Most < 0 || o.Batch < 0 || o.Lease < 0 || o.Keep < 0 {
-		return o, errors.New("delivery: workers, batch, lease and keep cannot be below zero")
+	if o.Workers < 0 || o.Most < 0 || o.Batch < 0 || o.Lease < 0 || o.Keep < 0 || o.Limit < 0 {
+		return o, errors.New("delivery: workers, batch, lease, keep and limit cannot be below zero")
 	}
 	o.Workers = cmp.Or(o.Workers, 10)
 	o.Most = cmp.Or(o.Most, max(100, o.Workers))
 	o.Batch = cmp.Or(o.Batch, 100)
+	o.Limit = cmp.Or(o.Limit, 10_000_000)
 	o.Lease = cmp.Or(o.Lease, queue.Lease)
 	o.Keep = cmp.Or(o.Keep, 30*24*time.Hour)
 	if o.Kept == (queue.Keep{}) {

@@ -104,6 +104,44 @@ func health(w *world, name string) delivery.PartnerHealth {
 	return delivery.PartnerHealth{}
 }
 
+// What is shown of a partner is what it took, whoever is to blame for the rest, and how long it
+// let us wait, also in vain.
+func TestHealthCountsWhatIsNoDelivery(t *testing.T) {
+	batch := func(p *partner.Partner) {
+		p.Workers, p.Batch = 1, partner.Batch{Items: 4, Head: "[", Tail: "]"}
+		p.Items = partner.Items{List: "body", Failed: "item == 0"}
+	}
+	none := 0
+	slow := func(p *partner.Partner) { p.MaxRetries = &none }
+	in(t, delivery.Options{}, []partner.Partner{to("wrong"), to("absent"), to("halves", batch)}, func(w *world) {
+		w.answers("wrong", status(400, "no"))
+		w.answers("absent", status(404, "where?"))
+		w.answers("halves", status(200, "[1,0,0,0]"))
+		for n := range 4 {
+			w.add(delivery.Standard, "shop", fmt.Sprint("e", n), "page_view", "")
+		}
+		rest(10 * time.Second)
+		for name, code := range map[string]string{"wrong": "400", "absent": "404"} {
+			if h := health(w, name); h.SuccessRate != 0 || !strings.Contains(h.LastError, code) || h.LastErrorAt.IsZero() || !h.LastSuccessAt.IsZero() {
+				t.Errorf("%s: %+v", name, h)
+			}
+		}
+		if h := health(w, "halves"); h.SuccessRate != 0.25 || h.LastError == "" || h.LastSuccessAt.IsZero() {
+			t.Errorf("one of four was taken: %+v", h)
+		}
+		w.balanced()
+	})
+	in(t, delivery.Options{}, []partner.Partner{to("slow", slow)}, func(w *world) {
+		w.slow = 5 * time.Second
+		w.add(delivery.Standard, "shop", "e1", "page_view", "")
+		rest(10 * time.Second)
+		// latencies are right to within a fifth
+		if h := health(w, "slow"); h.SuccessRate != 0 || h.P50 < 4*time.Second || h.P50 > 6*time.Second || h.P99 != h.P50 {
+			t.Errorf("an answer that did not come within 3s: %+v", h)
+		}
+	})
+}
+
 func TestOutcomes(t *testing.T) {
 	once := 0
 	for _, c := range []struct {
@@ -160,7 +198,7 @@ func TestRefusedCredentialsPauseThePartnerAlone(t *testing.T) {
 	})
 }
 
-func TestADeadPartnerDelaysNobodyAndLosesNothing(t *testing.T) {
+func TestADeadPartnerDelaysNobodyAndKeepsItsEvents(t *testing.T) {
 	in(t, delivery.Options{}, []partner.Partner{to("dead"), to("alive")}, func(w *world) {
 		w.answers("dead", status(500, ""))
 		const each, seconds = 5, 600
@@ -180,7 +218,8 @@ func TestADeadPartnerDelaysNobodyAndLosesNothing(t *testing.T) {
 		w.answers("dead", nil)
 		before := time.Now()
 		rest(2 * time.Minute)
-		if h := health(w, "dead"); h.Depth() != 0 || h.Dead != 0 {
+		h := health(w, "dead")
+		if h.Depth() != 0 || h.Dead > tries/8 { // an event dies after eight tries
 			t.Errorf("health %+v", h)
 		}
 		took := map[string]int{}
@@ -192,8 +231,8 @@ func TestADeadPartnerDelaysNobodyAndLosesNothing(t *testing.T) {
 				}
 			}
 		}
-		if len(took) != each*seconds {
-			t.Errorf("%d events arrived, want %d", len(took), each*seconds)
+		if len(took)+h.Dead != each*seconds {
+			t.Errorf("%d events arrived and %d are dead, of %d", len(took), h.Dead, each*seconds)
 		}
 		for key, n := range took {
 			if n != 1 {

@@ -112,6 +112,9 @@ func (s *System) delivery(ctx context.Context, e *EventStatus, t *target) (*Part
 	if err != nil {
 		return nil, err
 	}
+	if l == nil && j == nil {
+		return s.beside(ctx, e, t, id)
+	}
 	if l != nil && (j == nil || !j.Added.After(l.Last)) { // a letter is the fate, also before its job has ended, but not of a job that was retried since
 		p.dead(l)
 		e.Type = l.Type
@@ -157,6 +160,30 @@ func (s *System) delivery(ctx context.Context, e *EventStatus, t *target) (*Part
 			return nil, err
 		}
 		p.Why = s.why(j, &is, held)
+	}
+	return p, nil
+}
+
+// beside looks for the event's job in the queue beside that of a partner; nil: there is none,
+// or it was moved into the partner's queue.
+func (s *System) beside(ctx context.Context, e *EventStatus, t *target, id string) (*PartnerStatus, error) {
+	name := ParkedOf(t.Name)
+	p := &PartnerStatus{Partner: t.Name}
+	j, err := s.look(ctx, queue.Name{Queue: name, Tenant: e.Site, ID: id})
+	if j == nil || err != nil {
+		return nil, err
+	}
+	e.Type = j.Type
+	switch {
+	case j.State.Held():
+		p.State, p.Why = StateWaiting, fmt.Sprintf("the queue of %s is full: it holds %d jobs, and this one is parked beside it", t.Name, t.limit)
+	case j.Fate == tidemill.Skipped:
+		p.State, p.Why, p.Ended = StateSkipped, j.Cause, j.Ended
+	case j.Fate == tidemill.Dead: // there was a letter
+		p.Tries = -1 // nothing was tried
+		return p, s.settled(ctx, p, j, t.sent(e.Site, e.ID))
+	default:
+		return nil, nil
 	}
 	return p, nil
 }

@@ -34,47 +34,55 @@ type health struct {
 
 // counted is what came of the requests of one slice.
 type counted struct {
-	number  int64 // of the slice, since 1970
-	ok, bad int
-	took    [steps]uint32
+	number   int64   // of the slice, since 1970
+	requests int     // that ended
+	ok       float64 // of them, as deliveries: of a batch the share that was delivered
+	took     [steps]uint32
 }
 
-// observe takes in one request. Only what the partner is at fault for, or refuses us
-// altogether, is no success: an event that is wrong says nothing about its health.
-func (h *health) observe(_ context.Context, _ []*tidemill.Message, a partner.Attempt) {
+// observe counts one request. Only a delivery is a success, whoever is to blame for a failure:
+// a partner that answers 400 or 404 to everything gets nothing. A request that was answered, or
+// not answered in time, has a latency.
+func (h *health) observe(_ context.Context, batch []*tidemill.Message, a partner.Attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := a.At.Add(a.Took).UnixNano() / int64(slice)
+	at := a.At.Add(a.Took)
+	n := at.UnixNano() / int64(slice)
 	c := &h.slices[n%slices5m]
 	if c.number != n {
 		*c = counted{number: n}
 	}
-	if a.Status != 0 {
+	if a.Status != 0 || a.Late {
 		c.took[step(a.Took)]++
 	}
-	if took(a.Err) {
-		h.successAt = a.At.Add(a.Took)
+	share := delivered(a.Err, len(batch))
+	c.requests++
+	c.ok += share
+	if share > 0 {
+		h.successAt = at
 	}
-	if took(a.Err) || a.Status != 0 && wrongEvent(a.Err) { // not a blocked target: it was never asked
-		c.ok++
-		return
+	if a.Err != nil {
+		h.lastError, h.errorAt = a.Err.Error(), at
 	}
-	c.bad++
-	h.lastError, h.errorAt = a.Err.Error(), a.At.Add(a.Took)
 }
 
-// took says whether the partner took something.
-func took(err error) bool {
-	_, partly := errors.AsType[*tidemill.Partial](err)
-	return err == nil || partly
+// success is when the partner last took something; zero: never.
+func (h *health) success() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.successAt
 }
 
-func wrongEvent(err error) bool {
-	switch tidemill.KindOf(err) {
-	case tidemill.Validation, tidemill.Business, tidemill.NotFound:
-		return true
+// delivered is the share of a request's messages that the partner took, from 0 to 1.
+func delivered(err error, messages int) float64 {
+	if err == nil {
+		return 1
 	}
-	return false
+	partly, ok := errors.AsType[*tidemill.Partial](err)
+	if !ok || messages == 0 {
+		return 0
+	}
+	return 1 - float64(len(partly.Failed))/float64(messages)
 }
 
 func step(d time.Duration) int {
@@ -100,15 +108,15 @@ func (h *health) look(p *PartnerHealth) {
 		if c.number <= oldest {
 			continue
 		}
-		all.ok, all.bad = all.ok+c.ok, all.bad+c.bad
+		all.ok, all.requests = all.ok+c.ok, all.requests+c.requests
 		for s, n := range c.took {
 			all.took[s] += n
 			answers += int(n)
 		}
 	}
 	p.SuccessRate = -1
-	if n := all.ok + all.bad; n > 0 {
-		p.SuccessRate = float64(all.ok) / float64(n)
+	if all.requests > 0 {
+		p.SuccessRate = all.ok / float64(all.requests)
 	}
 	p.P50, p.P99 = all.quantile(answers, .5), all.quantile(answers, .99)
 }

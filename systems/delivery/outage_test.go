@@ -59,24 +59,45 @@ func TestAnOutageOfTheLedgerIsNobodysFailure(t *testing.T) {
 	})
 }
 
-// A partner that is away for a day is probed thousands of times, with a single event: that
-// kills nobody, and burns nothing.
-func TestProbesAreNobodysFailure(t *testing.T) {
+// Each event for a partner that always fails ends after its seven retries, with the breaker as
+// it is by default: a probe is a try, and they are remembered from probe to probe.
+func TestEveryEventForAPartnerThatAlwaysFailsEnds(t *testing.T) {
 	in(t, delivery.Options{}, []partner.Partner{to("gone")}, func(w *world) {
 		w.answers("gone", status(503, ""))
 		for n := range 5 { // in a row: its circuit opens
 			w.add(delivery.Standard, "shop", fmt.Sprint("e", n), "page_view", "")
 		}
-		rest(24 * time.Hour)
-		if n := len(w.requests("gone")); n < 200 {
-			t.Fatalf("only %d probes in a day", n)
+		rest(2 * time.Minute)
+		if p := w.of("shop", "e0", "gone"); p.State == delivery.StateDead {
+			t.Errorf("e0 died after %d tries within two minutes of an outage", p.Tries)
 		}
+		rest(time.Hour)
+		for n := range 5 {
+			if p := w.of("shop", fmt.Sprint("e", n), "gone"); p.State != delivery.StateDead || p.Tries != 8 || len(p.Attempts) != 8 {
+				t.Errorf("e%d is %+v, want dead after eight tries", n, p)
+			}
+		}
+		if n := len(w.requests("gone")); n != 5*8 {
+			t.Errorf("%d requests, want eight for each event", n)
+		}
+		w.balanced()
+	})
+}
+
+// Of a backlog hardly anything dies in an outage: the tries of an event are probes, of which
+// there is one in half a minute for all of them.
+func TestAnOutageKillsFewOfABacklog(t *testing.T) {
+	in(t, delivery.Options{}, []partner.Partner{to("gone")}, func(w *world) {
+		w.answers("gone", status(503, ""))
+		for n := range 500 {
+			w.add(delivery.Standard, "shop", fmt.Sprint("e", n), "page_view", "")
+		}
+		rest(time.Hour)
+		probes := len(w.requests("gone"))
 		w.answers("gone", nil)
 		rest(10 * time.Minute)
-		for n := range 5 {
-			if p := w.of("shop", fmt.Sprint("e", n), "gone"); p.State != delivery.StateDelivered {
-				t.Errorf("e%d is %+v", n, p)
-			}
+		if h := health(w, "gone"); h.Depth() != 0 || h.Dead > probes/8 {
+			t.Errorf("after %d requests of an outage: %+v", probes, h)
 		}
 		w.balanced()
 	})

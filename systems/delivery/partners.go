@@ -26,9 +26,13 @@ func (s *System) Partners(ctx context.Context) ([]PartnerHealth, error) {
 		if err == nil {
 			h.Dead, err = s.p.Letters.Count(ctx, deadletter.Filter{Pipeline: t.queue})
 		}
+		if err == nil {
+			h.Parked, err = s.p.Queues.Stats(ctx, ParkedOf(t.Name))
+		}
 		if err != nil {
 			return nil, err
 		}
+		h.Limit, h.Policy, h.Dropped, h.Expired = t.limit, t.Queue.Full, t.level.dropped.Load(), t.level.expired.Load()
 		t.health.look(h)
 	}
 	return all, nil
@@ -64,6 +68,16 @@ func (s *System) Full() (queues []string) {
 	return queues
 }
 
+// Overfull is how many partners have a queue that holds as many jobs as it may.
+func (s *System) Overfull() (n int) {
+	for _, t := range s.targets {
+		if l := &t.level; l.queued.Load() >= t.limit || l.parked.Load() > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // stands says whether a partner's jobs go on: by this instance's circuit, and by what
 // somebody has said for all.
 func (s *System) stands(ctx context.Context, t *target, h *PartnerHealth) error {
@@ -71,6 +85,7 @@ func (s *System) stands(ctx context.Context, t *target, h *PartnerHealth) error 
 	is, err := s.p.Queues.Settings(ctx, t.queue)
 	h.Partner, h.Circuit, h.Until, h.Why = t.Name, st.Breaker, st.Until, st.Why
 	h.Held, h.Paused = is.Paused, is.Paused || st.State == flow.Paused
+	h.FailingSince, h.Off = is.FailingSince, is.Off
 	if is.Paused && !is.PausedUntil.IsZero() {
 		h.Circuit, h.Until, h.Why, h.Paused = policy.Open, is.PausedUntil, "opened by hand", false
 	}
@@ -94,18 +109,6 @@ func (s *System) shut(ctx context.Context, t *target) (time.Time, error) {
 		return time.Time{}, err
 	}
 	return until, err
-}
-
-// May names the partners that events of a site may go to, as far as that is known before
-// they are routed.
-func (s *System) May(site string) []string {
-	var names []string
-	for _, t := range s.targets {
-		if t.Route.OfSite(site) {
-			names = append(names, t.Name)
-		}
-	}
-	return names
 }
 
 // OpenCircuit leaves a partner alone for a time (0: a minute), in all instances. Its jobs
@@ -144,8 +147,11 @@ func (s *System) CloseCircuit(ctx context.Context, partner string) error {
 	return err
 }
 
-// goOn ends a pause that was for a time.
+// goOn ends a pause that was for a time, and switches a partner on.
 func goOn(q *queue.Settings) {
+	if !q.Off.IsZero() {
+		q.Paused, q.Off, q.FailingSince = false, time.Time{}, time.Time{}
+	}
 	if !q.PausedUntil.IsZero() {
 		q.Paused, q.PausedUntil = false, time.Time{}
 	}
@@ -154,12 +160,18 @@ func goOn(q *queue.Settings) {
 // obey does to circuits what holds for all instances: queues go on whose circuit was opened
 // by hand for a time that is over, and this instance's are closed that another has closed.
 func (s *System) obey(ctx context.Context) error {
+	if err := s.levels(ctx); err != nil {
+		return err
+	}
 	for _, t := range s.targets {
 		is, err := s.p.Queues.Settings(ctx, t.queue)
 		if err != nil {
 			return err
 		}
 		if err := s.closeAsOthers(ctx, t, is.Paused); err != nil {
+			return err
+		}
+		if err := s.watch(ctx, t, &is); err != nil {
 			return err
 		}
 		if is.PausedUntil.IsZero() || s.o.Now().Before(is.PausedUntil) {

@@ -126,7 +126,7 @@ func TestALetterHasTheNewestAnswer(t *testing.T) {
 		} {
 			w.answers("p", status(c.status, c.text))
 			replay(w, "p", 1)
-			rest(time.Minute)
+			rest(10 * time.Minute) // all its retries
 			for l, err := range w.letters.List(context.Background(), deadletter.Filter{}) {
 				if err != nil || string(l.Answer()) != c.want || l.State != deadletter.Held {
 					t.Errorf("after %d: %q, %s, %v", c.status, l.Answer(), l.Cause, err)

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"strconv"
 	"strings"
 
 	"github.com/tidemill/tidemill"
@@ -63,20 +64,13 @@ func (s *System) route(_ context.Context, batch []*flow.Item[routed]) error {
 
 func (s *System) fanOut(it *flow.Item[routed]) {
 	e := it.Value.event
-	may := s.may(it.Tenant, e, string(it.Get(GPCHeader)) == "1")
-	wanted := false
-	for _, t := range s.targets {
-		takes, err := t.Route.Takes(e)
-		wanted = wanted || takes || err != nil
-		if !takes && err == nil || !may || !vendorMay(e, t.Route.Vendor) {
-			continue
-		}
+	wanted := s.match(it.Tenant, e, string(it.Get(GPCHeader)) == "1", func(t *target, err error) {
 		j := s.job(&it.Message, t)
 		if err != nil { // its own failure, and nobody else's
 			j.Header = append(j.Header, undecided)
 		}
 		it.Emit(j)
-	}
+	})
 	switch {
 	case len(it.Emitted()) > 0:
 		it.Deliver()
@@ -85,6 +79,32 @@ func (s *System) fanOut(it *flow.Item[routed]) {
 	default:
 		it.Skip(NoConsent)
 	}
+}
+
+// match calls to with each partner that is to have an event, and with the error of one whose condition
+// could not say. It returns whether any partner wants the event, also one that may not have it.
+func (s *System) match(site string, e *partner.Event, gpc bool, to func(*target, error)) (wanted bool) {
+	may := s.may(site, e, gpc)
+	for _, t := range s.targets {
+		takes, err := t.Route.Takes(e)
+		wanted = wanted || takes || err != nil
+		if (takes || err != nil) && may && vendorMay(e, t.Route.Vendor) {
+			to(t, err)
+		}
+	}
+	return wanted
+}
+
+// Matching names the partners that an event of a site would be sent to now, by its bytes and by
+// whether the request that brought it said Sec-GPC.
+func (s *System) Matching(site, id string, raw []byte, gpc bool) ([]string, error) {
+	e, err := partner.ReadEvent(&tidemill.Message{Tenant: site, Payload: raw}, id)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	s.match(site, e, gpc, func(t *target, _ error) { names = append(names, t.Name) })
+	return names, nil
 }
 
 // UndecidedHeader marks the job of an event of which a partner's condition could not say
@@ -118,11 +138,14 @@ func (t *target) decideLate(_ context.Context, batch []*flow.Item[struct{}]) err
 
 // job is what a partner's queue gets of an event: the same bytes under a name of both.
 func (s *System) job(m *tidemill.Message, t *target) *tidemill.Message {
-	j := &tidemill.Message{ID: JobOf(m.ID, t.Name), To: t.queue, Tenant: m.Tenant, Type: m.Type, Key: m.Key, Payload: m.Payload, Time: m.Time, Priority: max(m.Priority, urgency(m.To))}
+	j := &tidemill.Message{ID: JobOf(m.ID, t.Name), To: t.place(), Tenant: m.Tenant, Type: m.Type, Key: m.Key, Payload: m.Payload, Time: m.Time, Priority: max(m.Priority, urgency(m.To))}
 	for _, f := range m.Header {
 		if name := string(f.Name); name != queue.FailuresHeader { // those are of the routing
 			j.Header = append(j.Header, f)
 		}
+	}
+	if t.maxAge(m) > 0 {
+		j.Header = append(j.Header, tidemill.Field{Name: []byte(QueuedHeader), Value: strconv.AppendInt(nil, s.o.Now().UnixMilli(), 10)})
 	}
 	return j
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -78,10 +79,11 @@ func (s *System) sender(t *target) error {
 // de-duplicates. Otherwise a person decides. What a replay has sent is in the ledger too,
 // whatever it is: its letter is gone then, and Event says what became of it.
 func (s *System) work(t *target, replay bool) func(flow.Env) flow.Work {
-	send := flow.Steps[struct{}]{
-		Decode: func(*tidemill.Message, *struct{}) error { return nil },
-		Stages: []flow.Stage[struct{}]{{Name: "route", Do: t.decideLate, Repeat: true}, {Name: "send", Do: t.send, Repeat: t.Idempotent}},
-	}.Lane
+	stages := []flow.Stage[struct{}]{{Name: "route", Do: t.decideLate, Repeat: true}, {Name: "send", Do: t.send, Repeat: t.Idempotent}}
+	if !replay && t.ages() {
+		stages = append([]flow.Stage[struct{}]{{Name: "age", Do: s.skipExpired(t), Repeat: true}}, stages...)
+	}
+	send := flow.Steps[struct{}]{Decode: func(*tidemill.Message, *struct{}) error { return nil }, Stages: stages}.Lane
 	guard := once.Guard{Ledger: s.p.Sent, Only: t.once, Repeat: t.Idempotent, Lease: s.leaseOf(t), Bare: true,
 		Key: func(m *tidemill.Message) string { return t.sent(m.Tenant, EventOf(m)) }}
 	switch {
@@ -152,18 +154,32 @@ func (t *target) send(ctx context.Context, batch []*flow.Item[struct{}]) error {
 		return nil
 	}
 	if partly, ok := errors.AsType[*tidemill.Partial](err); ok {
-		for _, f := range partly.Failed {
+		again := &tidemill.Partial{Failed: slices.Clone(partly.Failed)}
+		for i, f := range again.Failed {
 			if f.Index >= 0 && f.Index < len(batch) {
 				batch[f.Index].Answer(response(f.Err))
+				again.Failed[i].Err = t.lost(ms[f.Index], f.Err)
 			}
 		}
-		return err
+		return again
 	}
 	row := response(err)
 	for _, it := range batch {
 		it.Answer(row)
 	}
-	return err
+	if len(batch) == 1 {
+		return t.lost(ms[0], err)
+	}
+	return err // of several messages only the end of ctx is not a Partial
+}
+
+// lost is the failure of a message of which err may say that its answer was lost: only a
+// message that must not be sent twice stays unknown.
+func (t *target) lost(m *tidemill.Message, err error) error {
+	if t.once(m) {
+		return err
+	}
+	return partner.Repeatable(err)
 }
 
 // requests bounds how many requests a second this process makes, where a request is not a

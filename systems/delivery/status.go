@@ -5,6 +5,7 @@ import (
 
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
 // States of an event and of its delivery to a partner.
@@ -49,17 +50,34 @@ type PartnerStatus struct {
 type PartnerHealth struct {
 	Partner       string
 	Circuit       policy.State
-	Until         time.Time // when it is tried again: its circuit is open, or it asked for less
-	Why           string    // it is left alone
-	Paused        bool      // by hand, and for no set time
-	Held          bool      // its queue hands out nothing: paused, or the circuit was opened by hand
-	SuccessRate   float64   // of requests of the last five minutes; -1: there were none
-	P50, P99      time.Duration
-	Jobs          queue.Stats // of its queue
-	Dead          int         // letters
+	Until         time.Time     // when it is tried again: its circuit is open, or it asked for less
+	Why           string        // it is left alone
+	Paused        bool          // by hand, and for no set time
+	Held          bool          // its queue hands out nothing: paused, or the circuit was opened by hand
+	SuccessRate   float64       // share of the requests of the last five minutes that were deliveries, 0 to 1; -1: there were none
+	P50, P99      time.Duration // of its answers in the last five minutes, time-outs included
+	Jobs          queue.Stats   // of its queue
+	Parked        queue.Stats   // of the queue beside it, of what found no room
+	Limit         int64         // about how many jobs may wait in its queue
+	Policy        partner.Full  // what happens beyond that
+	Dropped       uint64        // jobs that this instance removed to make room
+	Expired       uint64        // jobs that this instance ended because they were too old
+	FailingSince  time.Time     // when its circuit opened for the first time since its last success; zero: it did not
+	Off           time.Time     // since when it is switched off; zero: it is not
+	Dead          int           // letters
 	LastError     string
 	LastErrorAt   time.Time
 	LastSuccessAt time.Time
+}
+
+// Full says that its queue holds as many jobs as it may, or did when those came that are parked.
+func (p *PartnerHealth) Full() bool {
+	return p.Depth() >= p.Limit || p.ParkedJobs() > 0
+}
+
+// ParkedJobs is how many jobs found no room in its queue and wait beside it.
+func (p *PartnerHealth) ParkedJobs() int64 {
+	return p.Parked.Waiting + p.Parked.Delayed + p.Parked.Leased
 }
 
 // Depth is how many jobs of the partner have not ended: waiting, put off, being sent.

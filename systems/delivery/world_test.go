@@ -171,7 +171,9 @@ func (w *world) second(o delivery.Options, ps []partner.Partner) (first *deliver
 // startOn is start with another ledger.
 func (w *world) startOn(sent ledger.Store, o delivery.Options, ps []partner.Partner) {
 	w.Helper()
-	o.Seed = 1
+	if o.Seed == 0 {
+		o.Seed = 1
+	}
 	sys, err := delivery.New(delivery.Parts{Queues: w.queues, Letters: w.letters, Sent: sent, Partners: ps, Env: partner.Env{Via: w.partners}}, o)
 	if err != nil {
 		w.Fatal(err)

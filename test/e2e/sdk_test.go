@@ -88,7 +88,7 @@ func check(t *testing.T, in *instance) {
 	shop := project.ID("shop")
 	got := map[string]int{}
 	ids := map[string]bool{}
-	for line := range bytes.Lines(in.Ask("events", "--project", "shop", "--json")) {
+	for line := range bytes.Lines(in.Ask("events", "--project", "shop", "-n", "0", "--json")) {
 		var e struct {
 			ID       string `json:"event_id"`
 			Name     string `json:"event_name"`

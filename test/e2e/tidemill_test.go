@@ -56,7 +56,12 @@ func (in *instance) settled() (a audit) {
 
 // send runs an SDK to its end and returns what it reports.
 func send(ctx context.Context, sdk, addr string, count int, pause time.Duration) error {
-	cmd := exec.CommandContext(ctx, "node", "send.mjs", sdk, "http://"+addr, key, fmt.Sprint(count), fmt.Sprint(pause.Milliseconds()))
+	return node(ctx, "send.mjs", sdk, "http://"+addr, key, fmt.Sprint(count), fmt.Sprint(pause.Milliseconds()))
+}
+
+// node runs a script with an SDK to its end and returns what it reports.
+func node(ctx context.Context, script, sdk string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "node", append([]string{script, sdk}, args...)...)
 	cmd.Dir = filepath.Join("..", "sdk")
 	out, err := cmd.CombinedOutput()
 	if err != nil {

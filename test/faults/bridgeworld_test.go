@@ -43,17 +43,12 @@ type bridgeWorld struct {
 	far       *farSide
 }
 
-// bridgeRounds runs a test in worlds of its own, each with a seed that its name shows, and
+// bridgeRounds runs a test in worlds of its own, and
 // its servers with settings; without, what Redis confirms is there after kill -9, and the
 // broker is as it comes, but for what it keeps: what it forgets comes again.
 func bridgeRounds(t *testing.T, do func(w *bridgeWorld), settings ...string) {
 	t.Helper()
-	for r := range uint64(*roundsFlag) {
-		seed := *seedFlag + r
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			do(newBridgeWorld(t, rand.New(rand.NewPCG(seed, 0)), settings...))
-		})
-	}
+	eachRound(t, func(t *testing.T, rnd *rand.Rand) { do(newBridgeWorld(t, rnd, settings...)) })
 }
 
 func newBridgeWorld(t *testing.T, rnd *rand.Rand, settings ...string) *bridgeWorld {
@@ -79,7 +74,7 @@ func newBridgeWorld(t *testing.T, rnd *rand.Rand, settings ...string) *bridgeWor
 		"MQTT_PUBLISH_TOPIC": outTopic, "MQTT_SUBSCRIBE_TOPIC": ackTopic, "PIPELINE_DLQ_TOPIC": deadTopic,
 		"PIPELINE_RETRY_MAX_ATTEMPTS": fmt.Sprint(mostRefusals - 1), "PIPELINE_RETRY_INITIAL_BACKOFF": "200ms", "PIPELINE_RETRY_MAX_BACKOFF": "1s",
 		"PIPELINE_PROCESSING_TIMEOUT": "2s", "CIRCUIT_BREAKER_TIMEOUT": "1s", "APP_SHUTDOWN_TIMEOUT": bridgeStop.String(),
-		"HEALTH_ENABLED": "false", "METRICS_ENABLED": "false", "LOG_LEVEL": "warn",
+		"HEALTH_ENABLED": "false", "METRICS_ENABLED": "false", "LOG_LEVEL": "info", // that it is ready is a record
 	}
 	var err error
 	if w.client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{w.redis.Addr}, DisableRetry: true, DisableCache: true,

@@ -194,7 +194,7 @@ func (w *crmWorld) heals(within time.Duration) crmOutcome {
 func (w *crmWorld) replays(within time.Duration) {
 	w.Helper()
 	from := w.began.Add(-time.Minute).UTC().Format(time.RFC3339)
-	request := fmt.Sprintf(`{"id":"again","from":%q,"to":%q}`, from, time.Now().UTC().Format(time.RFC3339Nano))
+	request := fmt.Sprintf(`{"id":"again","since":%q,"until":%q}`, from, time.Now().UTC().Format(time.RFC3339Nano))
 	created := 0
 	for range 3 {
 		status, b := w.api(http.MethodPost, "crm/replays", request)

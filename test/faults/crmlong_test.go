@@ -59,7 +59,7 @@ func (w *crmWorld) longRun() {
 		kills bool
 	}{{"quiet", false}, {"killed", true}} {
 		for range 2 {
-			w.running().Ask("replay", "start", "--from", from.Format(time.RFC3339Nano), "--to", to.Format(time.RFC3339Nano), "--id", c.id, "--json")
+			w.running().Ask("replay", "start", "--since", from.Format(time.RFC3339Nano), "--until", to.Format(time.RFC3339Nano), "--id", c.id, "--json")
 		}
 		before := w.hits["kill"]
 		if c.kills {

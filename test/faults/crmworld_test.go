@@ -53,15 +53,10 @@ func (e *crmEvent) key() string { return e.tenant + "/" + e.id }
 
 var crmTenants = []string{"big", "small"}
 
-// crmRounds runs a test in worlds of its own, each with a seed that its name shows.
+// crmRounds runs a test in worlds of its own.
 func crmRounds(t *testing.T, servers bool, do func(w *crmWorld)) {
 	t.Helper()
-	for r := range uint64(*roundsFlag) {
-		seed := *seedFlag + r
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			do(newCRMWorld(t, servers, rand.New(rand.NewPCG(seed, 0))))
-		})
-	}
+	eachRound(t, func(t *testing.T, rnd *rand.Rand) { do(newCRMWorld(t, servers, rnd)) })
 }
 
 func newCRMWorld(t *testing.T, servers bool, rnd *rand.Rand) *crmWorld {

@@ -222,7 +222,7 @@ func (p *farPartner) judge(sent map[string]*tracked, letters map[string]deadLett
 
 // reasons are what kinds of failure are called in dead letters.
 var reasons = map[string]string{"validation": "validation", "timeout": "timeout", "rate_limit": "rate_limit", "partner_error": "partner_error",
-	"unknown": "partner_error", "transient": "partner_error", "internal": "partner_error"}
+	"unknown": "unknown", "transient": "partner_error", "internal": "partner_error"}
 
 // judgeLetter asks whether the partner's answers explain a letter.
 func (p *farPartner) judgeLetter(e *tracked, k *receipt, l deadLetter, allow deliveryAllowance, fault func(string, ...any)) {
@@ -236,8 +236,8 @@ func (p *farPartner) judgeLetter(e *tracked, k *receipt, l deadLetter, allow del
 	case slices.Contains(allow.Letters, l.Kind):
 	case l.Kind == "validation": // was looked at
 	case l.Kind == "unknown":
-		if p.dedups || k.did == 0 && allow.Times == 0 {
-			fault("event %s is held although %s de-duplicates (%v) or did nothing (%d): %s", e.id, p.name, p.dedups, k.did, l.Cause)
+		if p.dedups || !e.purchase || k.did == 0 && allow.Times == 0 {
+			fault("event %s (purchase: %v) is held although %s de-duplicates (%v) or did nothing (%d): %s", e.id, e.purchase, p.name, p.dedups, k.did, l.Cause)
 		}
 	case l.Kind == "partner_error" || l.Kind == "timeout" || l.Kind == "rate_limit":
 		if tries := k.came - k.yes; tries <= p.retries {

@@ -20,13 +20,12 @@ func TestADeadPartnerOfTwoDelaysNobody(t *testing.T) {
 	deliveryRounds(t, onRedis, func(w *deliveryWorld) { w.deadPartner(2) })
 }
 
-// deadPartner has a partner that answers 500, then not at all. An event may lose one try
-// until the circuit opens, and then none: one more would make it a letter. Of two instances
-// the second may take probes for ordinary work until it has failed five times itself.
+// deadPartner has a partner that answers 500, then not at all. A probe is a try of its event, and
+// there are enough of them for this outage.
 func (w *deliveryWorld) deadPartner(instances int) {
 	const workers = 5
 	w.settings["workers"], w.settings["max_workers"] = workers, 40
-	dead := w.partner("dead", after(20*time.Millisecond, well), map[string]any{"idempotent": true, "maxRetries": 1 + 4*(instances-1), "timeout": "1s", "breaker": map[string]any{"open": "1s"}})
+	dead := w.partner("dead", after(20*time.Millisecond, well), map[string]any{"idempotent": true, "maxRetries": 30, "retry": map[string]any{"max": "1s"}, "timeout": "1s", "breaker": map[string]any{"open": "1s"}})
 	w.partner("one", well, map[string]any{"idempotent": true})
 	w.partner("other", well, map[string]any{"idempotent": true})
 	w.run(instances)

@@ -5,7 +5,6 @@ package faults
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -48,15 +47,10 @@ type deliveryWorld struct {
 	sent     []*deliveryLoad
 }
 
-// deliveryRounds runs a test in worlds of its own, each with a seed that its name shows.
+// deliveryRounds runs a test in worlds of its own.
 func deliveryRounds(t *testing.T, redis bool, do func(w *deliveryWorld)) {
 	t.Helper()
-	for r := range uint64(*roundsFlag) {
-		seed := *seedFlag + r
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			do(newDeliveryWorld(t, redis, rand.New(rand.NewPCG(seed, 0))))
-		})
-	}
+	eachRound(t, func(t *testing.T, rnd *rand.Rand) { do(newDeliveryWorld(t, redis, rnd)) })
 }
 
 func newDeliveryWorld(t *testing.T, redis bool, rnd *rand.Rand) *deliveryWorld {

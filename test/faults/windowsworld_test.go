@@ -67,16 +67,11 @@ type windowsWorld struct {
 	load  int            // largest batch
 }
 
-// windowsRounds runs a test in worlds of its own, each with a seed that its name shows. A
+// windowsRounds runs a test in worlds of its own. A
 // world of no servers is embedded.
 func windowsRounds(t *testing.T, servers *windowsServers, do func(w *windowsWorld)) {
 	t.Helper()
-	for r := range uint64(*roundsFlag) {
-		seed := *seedFlag + r
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			do(newWindowsWorld(t, servers, rand.New(rand.NewPCG(seed, 0))))
-		})
-	}
+	eachRound(t, func(t *testing.T, rnd *rand.Rand) { do(newWindowsWorld(t, servers, rnd)) })
 }
 
 func newWindowsWorld(t *testing.T, servers *windowsServers, rnd *rand.Rand) *windowsWorld {

@@ -70,16 +70,23 @@ type world struct {
 	replayed  int // events that died of the fault and were replayed
 }
 
-// rounds runs a test in worlds of its own, each with a seed that its name shows, and its
-// Redis with settings.
-func rounds(t *testing.T, do func(w *world), redis ...string) {
+// eachRound runs a test in rounds, each with a seed of its own, which its log shows. The name of
+// a round is the same in every run, so that one that failed can run again alone.
+func eachRound(t *testing.T, do func(t *testing.T, rnd *rand.Rand)) {
 	t.Helper()
 	for r := range uint64(*roundsFlag) {
-		seed := *seedFlag + r
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			do(newWorld(t, rand.New(rand.NewPCG(seed, 0)), redis...))
+		t.Run(fmt.Sprintf("round=%d", r), func(t *testing.T) {
+			seed := *seedFlag + r
+			t.Logf("seed %d", seed)
+			do(t, rand.New(rand.NewPCG(seed, 0)))
 		})
 	}
+}
+
+// rounds runs a test in worlds of its own, and its Redis with settings.
+func rounds(t *testing.T, do func(w *world), redis ...string) {
+	t.Helper()
+	eachRound(t, func(t *testing.T, rnd *rand.Rand) { do(newWorld(t, rnd, redis...)) })
 }
 
 func newWorld(t *testing.T, rnd *rand.Rand, redis ...string) *world {

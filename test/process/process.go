@@ -93,6 +93,9 @@ func (in *Instance) Begin() {
 	cmd := exec.Command(path, in.args...)
 	cmd.Env = append(os.Environ(), in.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	said := sync.OnceFunc(func() { close(ready) })
+	in.log.on(`"msg":"ready"`, said) // where all that it says is JSON
 	cmd.Stderr = &in.log
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -101,9 +104,7 @@ func (in *Instance) Begin() {
 	if err := cmd.Start(); err != nil {
 		in.t.Fatal(err)
 	}
-	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		said := sync.OnceFunc(func() { close(ready) })
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
 			if strings.HasPrefix(lines.Text(), "ready") {
@@ -240,8 +241,20 @@ func (in *Instance) Try(args ...string) ([]byte, error) {
 
 // tail keeps the end of what is written to it.
 type tail struct {
-	mu sync.Mutex
-	b  []byte
+	mu   sync.Mutex
+	b    []byte
+	want []byte // a text that is waited for; nil: none
+	came func() // called when it was written
+}
+
+// on calls came once what is written from now on contains a text.
+func (w *tail) on(text string, came func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.b) > 0 { // what an earlier run said last may be half a line
+		w.b = append(w.b, '\n')
+	}
+	w.want, w.came = []byte(text), came
 }
 
 const keptLog = 32 << 10
@@ -249,7 +262,12 @@ const keptLog = 32 << 10
 func (w *tail) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	from := max(0, len(w.b)-len(w.want))
 	w.b = append(w.b, p...)
+	if w.want != nil && bytes.Contains(w.b[from:], w.want) {
+		w.want = nil
+		w.came()
+	}
 	if over := len(w.b) - keptLog; over > keptLog { // now and then, not at each line
 		w.b = append(w.b[:0], w.b[over:]...)
 	}

@@ -79,7 +79,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	defer s.mu.Unlock()
 	now := s.o.Now()
 	again := false
-	for i := range ends {
+	for i := range tidemill.ByIDFirst(ends) {
 		e := &ends[i]
 		if e.Took != tidemill.Unanswered {
 			continue

@@ -186,7 +186,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		return err
 	}
 	var open []int
-	for i := range ends {
+	for i := range tidemill.ByIDFirst(ends) {
 		if ends[i].Took == tidemill.Unanswered {
 			open = append(open, i)
 		}
@@ -266,7 +266,6 @@ func (c *source) settle(ctx context.Context, ends []tidemill.Settlement, open []
 	}
 	for k, ok := range made {
 		if !ok {
-			again = append(append(again, took[k]...), stale[k]...)
 			continue
 		}
 		for _, i := range took[k] {
@@ -276,12 +275,13 @@ func (c *source) settle(ctx context.Context, ends []tidemill.Settlement, open []
 			ends[i].Took = tidemill.Stale
 		}
 	}
-	slices.Sort(again)
 	var marks []tidemill.Mark // the stale ones too; one without a mark is forgotten by Keep
 	for _, i := range open {
-		if ends[i].Took != tidemill.Unanswered {
-			marks = append(marks, ends[i].Mark)
+		if ends[i].Took == tidemill.Unanswered {
+			again = append(again, i)
+			continue
 		}
+		marks = append(marks, ends[i].Mark)
 	}
 	c.forget(marks)
 	return again, nil

@@ -129,7 +129,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		var change books
 		var gone []any
 		var died, back []*deadletter.Record
-		for i := range ends {
+		for i := range tidemill.ByIDFirst(ends) {
 			e := &ends[i]
 			if took[i] = e.Took; took[i] != tidemill.Unanswered {
 				continue

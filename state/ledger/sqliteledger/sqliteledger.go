@@ -56,9 +56,12 @@ type Ledger struct {
 	sql statements
 }
 
+// Tx is the transaction in which Within ends entries together with what its caller writes.
+type Tx = sqlitedb.Tx
+
 var (
-	_ ledger.Store                    = (*Ledger)(nil)
-	_ ledger.Transactor[*sqlitedb.Tx] = (*Ledger)(nil)
+	_ ledger.Store           = (*Ledger)(nil)
+	_ ledger.Transactor[*Tx] = (*Ledger)(nil)
 )
 
 // New opens the ledger of that name in db and makes its tables where they are missing.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidemill/tidemill/state/person"
@@ -78,7 +79,7 @@ func keys(changes []person.Change) map[string]bool {
 	all := map[string]bool{}
 	for _, c := range changes {
 		for _, p := range c.Properties {
-			all[p.Key] = !person.Churn(p.Key)
+			all[stored(p.Key)] = !person.Churn(p.Key)
 		}
 	}
 	for k, ok := range all {
@@ -100,7 +101,7 @@ func value(changes []person.Change, key string) []byte {
 	for i, c := range changes {
 		for _, p := range c.Properties {
 			switch {
-			case p.Key != key:
+			case stored(p.Key) != key:
 			case p.Op == person.Set:
 				set, setAt = p.Value, i
 			case p.Op == person.Once:
@@ -123,3 +124,6 @@ func value(changes []person.Change, key string) []byte {
 	}
 	return nil
 }
+
+// stored is a key as it is kept: PostgreSQL holds no U+0000, so no backend does.
+func stored(key string) string { return strings.ReplaceAll(key, "\x00", "\uFFFD") }

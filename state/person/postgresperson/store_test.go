@@ -150,7 +150,7 @@ func TestValuesThatJSONBCannotHold(t *testing.T) {
 		{"half", `"\ud800"`, `{"half": "` + "\uFFFD" + `"}`},
 		{"pair", `"\ud83d\ude00"`, `{"pair": "😀"}`},
 		{"bytes", "\"\xff\"", `{"bytes": "` + "\uFFFD" + `"}`},
-		{"raw", "\"\x00\"", `{"raw": "\"` + "\uFFFD" + `\""}`},
+		{"raw", "\"\x00\"", `{"raw": "` + "\uFFFD" + `"}`},
 		{"huge", `1e999999`, `{"huge": "1e999999"}`},
 		{"tiny", `-1E-999999`, `{"tiny": "-1E-999999"}`},
 		{"long", strings.Repeat("9", 140_000), `{"long": "` + strings.Repeat("9", 140_000) + `"}`},
@@ -161,8 +161,10 @@ func TestValuesThatJSONBCannotHold(t *testing.T) {
 	} {
 		d := fmt.Sprint("d", i)
 		w.apply(w.says(d, noon, set(c.key, c.value)))
-		if got := string(w.show(d).Properties[c.key]); got != c.value {
-			t.Errorf("%s came back as %.100q", c.key, got)
+		// U+0000 is U+FFFD on every backend, before anything is stored
+		key := strings.ReplaceAll(c.key, "\x00", "\uFFFD")
+		if got, want := string(w.show(d).Properties[key]), strings.NewReplacer("\x00", "\uFFFD", `\u0000`, "\uFFFD").Replace(c.value); got != want {
+			t.Errorf("%s came back as %.100q, want %.100q", c.key, got, want)
 		}
 		got := w.one("SELECT properties::text FROM persons p JOIN person_distinct_ids d ON d.person_id = p.id WHERE d.distinct_id = $1", d)
 		if c.want != "" && got != c.want {

@@ -118,7 +118,7 @@ func (s *Store) Retry(ctx context.Context, f queue.Filter) (n int, err error) {
 		case l.settings.Closed:
 			refused = queue.Closed
 			return false
-		case l.held() >= s.o.Capacity:
+		case l.held() >= l.settings.Capacity(s.o.Capacity):
 			refused = queue.Full
 			return false
 		}

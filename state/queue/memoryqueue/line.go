@@ -185,7 +185,7 @@ func (l *line) add(m *tidemill.Message, now time.Time, capacity int) queue.Added
 	if l.settings.Closed {
 		return queue.Closed
 	}
-	if l.held() >= capacity {
+	if l.held() >= l.settings.Capacity(capacity) {
 		return queue.Full
 	}
 	l.accept(clone(m, now), nil, m.At, now)

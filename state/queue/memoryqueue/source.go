@@ -101,7 +101,7 @@ func (s *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	var refuses error
 	settled := map[*job]bool{} // in this call: a job is settled once
 	refused := map[queued]bool{}
-	for i := range ends {
+	for i := range tidemill.ByIDFirst(ends) {
 		e := &ends[i]
 		e.Took = tidemill.Unanswered
 		j := s.find(e, settled)
@@ -160,7 +160,7 @@ func (s *source) room(e *tidemill.Settlement, now time.Time, refused map[queued]
 		switch {
 		case l.settings.Closed:
 			err = queue.ClosedError(m.To)
-		case refused[q] || l.held()+more[m.To] > s.store.o.Capacity:
+		case refused[q] || l.held()+more[m.To] > l.settings.Capacity(s.store.o.Capacity):
 			err = queue.FullError(m.To)
 		}
 	}

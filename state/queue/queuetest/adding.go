@@ -3,6 +3,7 @@ package queuetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,8 @@ var adding = []promise{
 		"a backlog of days must not double", 0, knowsHeld},
 	{"knows the names of a long day",
 		"remembering must hold for many names, not for the last few", 0, knowsMany},
+	{"knows for a day what it put away early",
+		"of many names at once some leave memory within the second", 0, knowsPutAway},
 	{"takes one of many concurrent adds",
 		"clients repeat themselves at the same moment", 0, takesOneOfMany},
 	{"takes no more than it may hold",
@@ -163,6 +166,25 @@ func knowsMany(b *bench) {
 		b.add(queue.Known, part(p)...)
 	}
 	b.books("q", tidemill.Books{Accepted: parts * each, Settled: tidemill.Count{Delivered: parts * each}})
+}
+
+func knowsPutAway(b *bench) {
+	src := b.open("q")
+	all := jobs(3000)
+	for part := range slices.Chunk(all, 500) {
+		b.add(queue.New, part...)
+	}
+	b.deliver(src, b.take(src, len(all))...)
+	for hour := range 23 {
+		b.sleep(queue.Remember / 24)
+		b.sweep()
+		for n := range 10 { // others come all the time
+			b.add(queue.New, job(fmt.Sprint("hour ", hour, " ", n)))
+		}
+		b.add(queue.Known, all[hour*100:hour*100+100]...)
+	}
+	b.kill()
+	b.add(queue.Known, all...)
 }
 
 // sweep lets a store that has one do its housekeeping.

@@ -24,6 +24,8 @@ var ordering = []promise{
 		"a campaign's hour is many jobs' moment", 0, ordersOfOneMoment},
 	{"lets the next of a key go when a job is removed",
 		"an operator must not lock a key", 0, ordersRemoved},
+	{"frees no key when a job that waits behind another of it ends or is put off by ID",
+		"an ack from outside names any job, and the one that is out is still out", 0, ordersBehind},
 	{"refuses to change the order of a queue that holds jobs",
 		"those that are out are in no order", 0, refusesOrder},
 	{"keeps order under retries, lost leases and several sources",
@@ -129,6 +131,44 @@ func ordersRemoved(b *bench) {
 	b.deliver(src, got...)
 	b.want(b.takeNow(src, 10), "4")
 	b.books("q", tidemill.Books{Accepted: 5, Settled: tidemill.Count{Delivered: 1, Skipped: 3}, Pending: 1})
+}
+
+func ordersBehind(b *bench) {
+	src := b.ordered()
+	other := b.openOrdered()
+	for i := range 7 {
+		b.add(queue.New, keyed(fmt.Sprint(i), "t", "k", 0))
+	}
+	out := b.takeNow(src, 10)
+	b.want(out, "0")
+	for id, fate := range map[string]tidemill.Fate{"1": tidemill.Delivered, "3": tidemill.Skipped, "4": tidemill.Dead} {
+		b.settle(src, tidemill.Settlement{ID: id, End: tidemill.Done, Fate: fate})
+		b.want(b.takeNow(other, 10))
+	}
+	b.settle(src, tidemill.Settlement{ID: "5", End: tidemill.Again})
+	b.want(b.takeNow(other, 10))
+	b.kill()
+	b.sleep(2 * lease)
+	src = b.openOrdered()
+	out = b.takeNow(src, 10) // 0, after its lease
+	b.want(out, "0")
+	b.settle(src, tidemill.Settlement{ID: "2", End: tidemill.Done, Fate: tidemill.Delivered})
+	b.want(b.takeNow(src, 10))
+	b.deliver(src, out...)
+	var rest []string
+	for range 2 {
+		got := b.takeNow(src, 10)
+		if len(got) != 1 {
+			b.Fatalf("%d jobs of the key came at once, want one after the other", len(got))
+		}
+		b.want(b.takeNow(src, 10))
+		b.deliver(src, got...)
+		rest = append(rest, got[0].ID)
+	}
+	if slices.Sort(rest); fmt.Sprint(rest) != "[5 6]" {
+		b.Fatalf("then came %v, want 5 and 6", rest)
+	}
+	b.books("q", tidemill.Books{Accepted: 7, Settled: tidemill.Count{Delivered: 5, Skipped: 1, Dead: 1}})
 }
 
 func refusesOrder(b *bench) {

@@ -30,6 +30,8 @@ var tuning = []promise{
 		"jobs that came meanwhile must not wait for the next one", 0, resumeWakes},
 	{"counts what waits of each tenant, whatever was done to its jobs",
 		"an operator looks for who holds up the rest", 0, countsTenants},
+	{"holds as many jobs as its settings say, be it fewer or more than the store allows",
+		"one destination that is away fills its own queue, not those of others", 3, holdsAsSet},
 	{"names its queues",
 		"an operator sees what there is", 0, namesQueues},
 }
@@ -42,7 +44,8 @@ func keepsSettings(b *bench) {
 		Limit: queue.Limit{PerSecond: 12.5, Burst: 3, AtOnce: 4}, Tenant: queue.Limit{PerSecond: 1e-3},
 		Tenants: map[string]queue.Limit{"t": {AtOnce: 2}, "": {}}, Key: queue.Limit{AtOnce: 9},
 		Configured: queue.Configured{Limit: queue.Limit{AtOnce: 4}, Tenants: map[string]queue.Limit{"t": {AtOnce: 2}}},
-		Completed:  queue.Keep{Count: 1000}, Failed: queue.Keep{Count: 5000, Age: 7 * 24 * time.Hour}}
+		Max:        123, FailingSince: time.UnixMilli(1_700_000_000_000).UTC(), Off: time.UnixMilli(1_700_000_001_000).UTC(),
+		Completed: queue.Keep{Count: 1000}, Failed: queue.Keep{Count: 5000, Age: 7 * 24 * time.Hour}}
 	b.set(func(s *queue.Settings) { *s = want.Clone() })
 	b.kill()
 	if got, err := b.whole().Settings(b.Context(), "q"); err != nil || !reflect.DeepEqual(got, want) {
@@ -50,6 +53,49 @@ func keepsSettings(b *bench) {
 	}
 	if got, err := b.whole().Settings(b.Context(), "r"); err != nil || !reflect.DeepEqual(got, queue.Settings{}) {
 		b.Fatalf("another queue has settings %+v, %v", got, err)
+	}
+}
+
+func holdsAsSet(b *bench) {
+	b.set(func(s *queue.Settings) { s.Max = 5 })
+	for i, a := range b.try(jobs(6)...) {
+		if want := map[bool]queue.Added{true: queue.New, false: queue.Full}[i < 5]; a != want {
+			b.Fatalf("job %d of a queue that may hold 5 became %s, want %s", i, addedName(a), addedName(want))
+		}
+	}
+	other := func(id string) *tidemill.Message {
+		m := job(id)
+		m.To = "r"
+		return m
+	}
+	b.add(queue.New, other("a"), other("b"), other("c"))
+	b.add(queue.Full, other("d"))
+	b.kill()
+	b.add(queue.Full, job("x"))
+	// what is forwarded keeps to it too
+	from := b.open("r")
+	got := b.take(from, 1)
+	forward := func() *tidemill.Settlement {
+		ends := []tidemill.Settlement{{ID: got[0].ID, Mark: got[0].Mark, End: tidemill.Done, Fate: tidemill.Delivered, Next: []*tidemill.Message{job("forwarded")}}}
+		if err := from.Settle(b.Context(), ends); err != nil && tidemill.KindOf(err) != tidemill.RateLimit {
+			b.Fatalf("settle: %v", err)
+		}
+		return &ends[0]
+	}
+	if e := forward(); e.Took == tidemill.Applied {
+		b.Fatal("a settlement forwarded into a full queue")
+	}
+	b.set(func(s *queue.Settings) { s.Max = 6 })
+	if e := forward(); e.Took != tidemill.Applied {
+		b.Fatalf("with room for one more it is %v", e.Took)
+	}
+	b.set(func(s *queue.Settings) { s.Max = 1 })
+	b.add(queue.Full, job("x"))
+	b.books("q", tidemill.Books{Accepted: 6, Pending: 6})
+	b.set(func(s *queue.Settings) { s.Max = 0 })
+	b.add(queue.Full, job("x")) // as the store says
+	if _, err := b.whole().Set(b.Context(), "q", func(s *queue.Settings) { s.Max = -1 }); tidemill.KindOf(err) != tidemill.Validation {
+		b.Fatalf("a queue for -1 jobs: %v", err)
 	}
 }
 

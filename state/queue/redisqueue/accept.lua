@@ -56,7 +56,11 @@ local function knows(q, digest, remember)
   return known(q, digest, 1) ~= nil
 end
 
-local function room(q, capacity) return capacity - q.n.held end
+-- room is how many more jobs a queue takes; FAR as the capacity: it was asked before
+local function room(q, capacity)
+  if q.c.max and capacity < FAR then capacity = q.c.max end
+  return capacity - q.n.held
+end
 
 -- justnow says whether that is when jobs were added: by the clock of who adds them. Where it
 -- is not, the clocks differ, or the jobs have been on their way for long.

@@ -131,6 +131,7 @@ func (s *Store) Turn(ctx context.Context, name, tenant string, n int) (int, time
 type compiled struct {
 	Paused    bool           `json:"paused,omitempty"`
 	Closed    bool           `json:"closed,omitempty"`
+	Max       int            `json:"max,omitempty"` // jobs of the shard
 	Weights   map[uint8]int  `json:"weights,omitempty"`
 	Fair      queue.Fairness `json:"fair,omitempty"`
 	Ordered   bool           `json:"ordered,omitempty"`
@@ -161,7 +162,7 @@ type keep struct {
 
 // compile makes the form for scripts, and that of the limits of tenants by name.
 func compile(s queue.Settings, was compiled, shards int) (compiled, []string) {
-	c := compiled{Paused: s.Paused, Closed: s.Closed, Weights: s.Weights, Fair: s.Fair, Ordered: s.Ordered, Keyed: s.Keyed(),
+	c := compiled{Paused: s.Paused, Closed: s.Closed, Max: (s.Max + shards - 1) / shards, Weights: s.Weights, Fair: s.Fair, Ordered: s.Ordered, Keyed: s.Keyed(),
 		Limit: partOf(s.Limit, shards), Tenant: partOf(s.Tenant, shards), Key: partOf(s.Key, shards), Named: len(s.Tenants) > 0,
 		Completed: keeps(s.Completed), Failed: keeps(s.Failed)}
 	c.WasKeyed = was.WasKeyed || c.Keyed

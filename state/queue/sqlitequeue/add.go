@@ -131,7 +131,7 @@ func (in *intake) fit(capacity, from, to int) bool {
 		case j.state == queue.Known:
 		case j.line.is.Load().Closed:
 			j.state = queue.Closed
-		case j.line.held.Add(1) > int64(capacity):
+		case j.line.held.Add(1) > int64(j.line.is.Load().Capacity(capacity)):
 			j.line.held.Add(-1)
 			j.state = queue.Full
 		default:

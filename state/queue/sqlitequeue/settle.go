@@ -60,45 +60,42 @@ func (s *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 }
 
 // claim finds the jobs that settlements end, keeps them from anybody else, and answers
-// the stale settlements.
+// the stale settlements. Settlements by ID choose first: see tidemill.Source.
 func (s *source) claim(ctx context.Context, l *line, ends []tidemill.Settlement) ([]*ending, error) {
-	work := make([]*ending, 0, len(ends))
 	all := make([]ending, len(ends))
-	now := s.store.o.Now()
-	l.mu.Lock()
-	l.expire(now)
+	taken := map[uint64]bool{} // by ID, of jobs that are not out
+	var claimed []*ending
 	for i := range ends {
 		e := &all[i]
 		e.end = &ends[i]
-		if e.end.Mark == (tidemill.Mark{}) {
-			work = append(work, e) // looked up below
+		if e.end.Mark != (tidemill.Mark{}) {
 			continue
 		}
-		o := l.outs[e.end.Mark.Lo]
-		if o == nil || o.busy || o.grant.epoch != e.end.Mark.Epoch || e.end.Mark.Shard != l.no {
+		if err := s.byID(ctx, l, e, taken); err != nil {
+			l.letGo(claimed)
+			return nil, err
+		}
+		claimed = append(claimed, e)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expire(s.store.o.Now())
+	work := make([]*ending, 0, len(ends)) // in the order of ends
+	for i := range all {
+		e := &all[i]
+		if e.end.Mark != (tidemill.Mark{}) {
+			o := l.outs[e.end.Mark.Lo]
+			if o != nil && !o.busy && o.grant.epoch == e.end.Mark.Epoch && e.end.Mark.Shard == l.no {
+				e.take(o)
+			}
+		}
+		if e.item.n == 0 {
 			e.end.Took = tidemill.Stale
 			continue
 		}
-		e.take(o)
 		work = append(work, e)
 	}
-	l.mu.Unlock()
-	found := make([]*ending, 0, len(work))
-	taken := map[uint64]bool{} // by ID, of jobs that are not out
-	for _, e := range work {
-		if e.end.Mark == (tidemill.Mark{}) {
-			if err := s.byID(ctx, l, e, taken); err != nil {
-				l.letGo(work)
-				return nil, err
-			}
-			if e.item.n == 0 {
-				e.end.Took = tidemill.Stale
-				continue
-			}
-		}
-		found = append(found, e)
-	}
-	return found, nil
+	return work, nil
 }
 
 func (e *ending) take(o *out) {

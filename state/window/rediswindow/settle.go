@@ -20,7 +20,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		return err
 	}
 	byShard := make([][]int, len(c.s.tags))
-	for i := range ends {
+	for i := range tidemill.ByIDFirst(ends) {
 		e := &ends[i]
 		if e.Took != tidemill.Unanswered {
 			continue

@@ -145,7 +145,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	err := c.s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
 		now := c.s.o.Now()
 		var books change
-		for i := range ends {
+		for i := range tidemill.ByIDFirst(ends) {
 			e := &ends[i]
 			if took[i] = e.Took; took[i] != tidemill.Unanswered {
 				continue

@@ -142,6 +142,8 @@ func refusesCursor(f *fixture) {
 var losing = []testcase{
 	{"counts and books what is missing when it is read",
 		"what expired or was evicted is named, and the books balance", loses, missingWhileRead},
+	{"books what is missing dead, beside what a settlement says of the rest",
+		"what was sent before the loss was noticed stays sent", loses, missingInPart},
 	{"counts and books a window of which nothing is there, and hands it out to nobody",
 		"there is nothing to send, and it must not come again for ever", loses, missingBefore},
 	{"loses nothing of a parked window that is replayed for a second time",
@@ -176,6 +178,29 @@ func missingWhileRead(f *fixture) {
 	if s := f.stats(); s.Lost != 20 {
 		f.Fatalf("%d records are lost, want 20", s.Lost)
 	}
+}
+
+// missingInPart loses windows of which four of ten records were read, and sent.
+func missingInPart(f *fixture) {
+	for _, batch := range []string{"a", "b", "c"} {
+		f.closed(some(batch, 10)...)
+	}
+	ms := f.take(3) // in whatever order
+	own, skips := delivered, skipped
+	own.Records = tidemill.Count{Delivered: 2, Skipped: 1, Dead: 1}
+	for i, end := range []tidemill.Settlement{own, delivered, skips} {
+		first, err := f.Store.Page(f.Context(), ms[i].Mark, "", make([]window.Record, 4))
+		if err != nil || first.N != 4 || first.Next == "" {
+			f.Fatalf("the first page is %+v, %v", first, err)
+		}
+		f.Lose(f.T, ms[i].ID)
+		last, err := f.Store.Page(f.Context(), ms[i].Mark, first.Next, make([]window.Record, 4))
+		if err != nil || last.N != 0 || last.Lost != 6 || last.Next != "" {
+			f.Fatalf("the page after the loss is %+v, %v; want six lost", last, err)
+		}
+		f.apply(ms[i], end)
+	}
+	f.books(tidemill.Books{Accepted: 30, Settled: tidemill.Count{Delivered: 2 + 4, Skipped: 1 + 4, Dead: 1 + 3*6}})
 }
 
 func missingBefore(f *fixture) {

@@ -17,6 +17,7 @@ import (
 var enriching = []promise{
 	{name: "A6 a user agent says what the SDK did not", reason: "many SDKs send nothing else", holds: userAgents},
 	{name: "A6 what the SDK says wins", reason: "it knows the device, the string is a guess", holds: sdkWins},
+	{name: "A6 a bot or tool is told by its name and device", reason: "they are no visitors", holds: bots},
 	{name: "A7 an address has its country, and loopback has none", reason: "reports by country are what the database is for", holds: countries},
 	{name: "A7 without a database there are no countries, and events go on", reason: "enrichment never blocks events", holds: noDatabase},
 	{name: "A7 a new database is taken without a restart", reason: "addresses move", holds: newDatabase},
@@ -51,6 +52,7 @@ func userAgents(b *bench) {
 func sdkWins(b *bench) {
 	b.put(entry("all", "u", "user_agent", safari, "browser", "Firefox", "browser_version", "99", "os", "Windows", "os_version", "11", "device_type", "desktop"),
 		entry("no version", "u", "user_agent", safari, "browser", "Firefox", "os", "Windows", "device_type", "desktop"),
+		entry("same names", "u", "user_agent", safari, "browser", "Mobile Safari", "os", "iOS", "device_type", "mobile"),
 		entry("version alone", "u", "user_agent", safari, "browser_version", "7", "os_version", "3"))
 	b.processWith(options(), b.agents())
 	if e := b.one("all"); e.Browser != "Firefox" || e.BrowserVersion != "99" || e.OS != "Windows" || e.OSVersion != "11" || e.DeviceType != "desktop" {
@@ -59,8 +61,23 @@ func sdkWins(b *bench) {
 	if e := b.one("no version"); e.BrowserVersion != "" || e.OSVersion != "" {
 		b.Errorf("Firefox has the version %q of another browser, Windows %q of another system", e.BrowserVersion, e.OSVersion)
 	}
+	if e := b.one("same names"); e.BrowserVersion != "17.4" || e.OSVersion != "17.4" {
+		b.Errorf("names without versions, which are those of the string, have the versions %q and %q; want the string's", e.BrowserVersion, e.OSVersion)
+	}
 	if e := b.one("version alone"); e.BrowserVersion != "7" || e.OSVersion != "3" {
 		b.Errorf("the versions that the SDK sent became %q and %q", e.BrowserVersion, e.OSVersion)
+	}
+}
+
+func bots(b *bench) {
+	b.put(entry("crawled", "u", "user_agent", "Mozilla/5.0 (Linux; Android 6.0.1) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/124.0.0.0 Mobile Safari/537.36 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"),
+		entry("fetched", "u", "user_agent", "curl/8.5.0"))
+	b.processWith(options(), b.agents())
+	if e := b.one("crawled"); e.Browser != "Googlebot" || e.BrowserVersion != "2.1" || e.DeviceType != "bot" {
+		b.Errorf("a crawler is %q %q on %q", e.Browser, e.BrowserVersion, e.DeviceType)
+	}
+	if e := b.one("fetched"); e.Browser != "curl" || e.BrowserVersion != "8.5.0" || e.DeviceType != "bot" {
+		b.Errorf("a tool is %q %q on %q", e.Browser, e.BrowserVersion, e.DeviceType)
 	}
 }
 

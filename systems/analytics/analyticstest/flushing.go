@@ -21,6 +21,7 @@ var flushing = []promise{
 	{name: "A13 a redelivered event shows once, and is delivered", reason: "delivery is at least once, its effect once", holds: redelivered},
 	{name: "A13 a duplicate of another origin is skipped with its reason", reason: "books must tell a resend from a redelivery", holds: duplicates},
 	{name: "A14 names and types are catalogued", reason: "people build queries from them", holds: catalogued},
+	{name: "A14 of far more new names than may wait none is dropped, also in an outage", reason: "an import has every name once", holds: cataloguedWhole},
 	{name: "A14 definitions that cannot be written fail no event, and are written later", reason: "a convenience must not cost data", holds: cataloguedLater},
 	{name: "A14 what was not stored is not catalogued", reason: "a name nobody can query is noise", holds: notCatalogued},
 }
@@ -193,11 +194,11 @@ func catalogued(b *bench) {
 	b.process()
 	want := []string{
 		"event pay", "event visit",
-		"event property amount Numeric", "event property later Numeric", "event property list ", "event property number Numeric", "event property ok Boolean",
-		"event property utm_source String", "event property what String", "event property when DateTime",
-		"person property age Numeric", "person property plan String",
-		"age of person pay", "amount of event pay", "amount of event visit", "later of event pay", "list of event pay", "number of event pay", "ok of event pay",
-		"plan of person pay", "utm_source of event pay", "what of event pay", "when of event pay",
+		"event property properties.amount Numeric", "event property properties.later Numeric", "event property properties.list ", "event property properties.number Numeric", "event property properties.ok Boolean",
+		"event property properties.utm_source String", "event property properties.what String", "event property properties.when DateTime",
+		"person property user_properties.age Numeric", "person property user_properties.plan String",
+		"user_properties.age of person pay", "properties.amount of event pay", "properties.amount of event visit", "properties.later of event pay", "properties.list of event pay", "properties.number of event pay", "properties.ok of event pay",
+		"user_properties.plan of person pay", "properties.utm_source of event pay", "properties.what of event pay", "properties.when of event pay",
 	}
 	slices.Sort(want)
 	if got := b.catalogue(); !slices.Equal(got, want) {
@@ -228,6 +229,28 @@ func cataloguedLater(b *bench) {
 	c.upsert.heal()
 	b.until("definitions are there", func() bool { return len(b.catalogue()) == 101 })
 	s.stop()
+}
+
+// cataloguedWhole imports 60 events with 500 properties each, all of other names: 60,060
+// definitions, thrice what waits to be written.
+func cataloguedWhole(b *bench) {
+	const events, wide = 60, 500
+	c := &catalogue{}
+	c.upsert.fail(-1, errOutage)
+	s := b.start(options(), func(p *analytics.Parts) { c.Definitions, p.Definitions = p.Definitions, c })
+	for i := range events {
+		var bag strings.Builder
+		for n := range wide {
+			fmt.Fprintf(&bag, `%c"p%d_%d":1`, "{,"[min(n, 1)], i, n)
+		}
+		b.put(entry(fmt.Sprint("e", i), "u", "properties", bag.String()+"}"))
+	}
+	b.until("names are tried to be written", func() bool { return c.upsert.called() >= 5 })
+	c.upsert.heal()
+	b.drained()
+	b.until("all names are there", func() bool { return len(b.catalogue()) == events+2*events*wide })
+	s.stop()
+	b.wantBooks(events, 0, 0)
 }
 
 func notCatalogued(b *bench) {

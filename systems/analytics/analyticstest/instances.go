@@ -87,7 +87,7 @@ func (b *bench) state(ids []string) string {
 	rows := b.events()
 	slices.SortFunc(rows, func(x, y event.Event) int { return bytes.Compare(x.ID[:], y.ID[:]) })
 	for i := range rows {
-		rows[i].Origin, rows[i].IngestedAt = 0, time.Time{}
+		rows[i].Origin, rows[i].Order, rows[i].IngestedAt = 0, 0, time.Time{}
 		s.Write(append(rows[i].AppendJSON(nil), '\n'))
 	}
 	var dead []string

@@ -81,7 +81,7 @@ func letterHas(b *bench) {
 		b.Fatalf("%d rows, want the replayed and the direct one", len(rows))
 	}
 	for i := range rows { // what differs
-		rows[i].ID, rows[i].Origin, rows[i].IngestedAt = rows[0].ID, 0, time.Time{}
+		rows[i].ID, rows[i].Origin, rows[i].Order, rows[i].IngestedAt = rows[0].ID, 0, 0, time.Time{}
 	}
 	if got, want := string(rows[0].AppendJSON(nil)), string(rows[1].AppendJSON(nil)); got != want {
 		b.Errorf("the replayed row is\n%s\nwithout an outage it is\n%s", got, want)

@@ -84,7 +84,7 @@ func flatAndJSON(b *bench) {
 		if e.ID.String() != uid(i+1) {
 			b.Errorf("row %d has the id %v, want %s", i, e.ID, uid(i+1))
 		}
-		e.ID, e.Origin, e.IngestedAt = uuid.Nil, 0, time.Time{}
+		e.ID, e.Origin, e.Order, e.IngestedAt = uuid.Nil, 0, 0, time.Time{}
 		if got, want := string(e.AppendJSON(nil)), string(rows[0].AppendJSON(nil)); got != want {
 			b.Errorf("row %d is\n%s\nthe flat one is\n%s", i, got, want)
 		}

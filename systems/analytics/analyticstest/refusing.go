@@ -19,6 +19,7 @@ var refusing = []promise{
 	{name: "A3 a project that is not there is refused", reason: "nobody would ever look at its events", holds: unknownProject},
 	{name: "A3 refusals are counted by reason, and a warning says what and why", reason: "a project's owner sees warnings, not dead letters", holds: warningSays},
 	{name: "A3 projects that cannot be asked cost no event", reason: "an outage of a table is no reason to refuse", holds: projectsAway},
+	{name: "A3 projects that cannot be asked cost no event of a batch of one", reason: "then nothing else of the batch says that they are away", holds: projectsAwayFromOne},
 }
 
 func required(b *bench) {
@@ -139,6 +140,30 @@ func warningSays(b *bench) {
 	}
 	check(b.warnings("illegal_distinct_id"), "signup", "guest", "distinct_id")
 	check(b.warnings("invalid_event"), "pay", "u", "timestamp")
+}
+
+func projectsAwayFromOne(b *bench) {
+	away := &tenants{}
+	away.find.fail(3, errOutage)
+	s := b.start(options(), func(p *analytics.Parts) {
+		away.Projects = p.Projects
+		p.Projects = away
+	})
+	for i, m := range []*tidemill.Message{entry("plain", "u"), identify("v", "anon")} {
+		if i > 0 {
+			away.find.fail(3, errOutage)
+		}
+		b.put(m)
+		b.drained()
+	}
+	s.stop()
+	b.wantBooks(2, 0, 0)
+	if n := len(b.warnings("unknown_project")); n > 0 || away.find.called() < 8 {
+		b.Errorf("%d events were refused; projects were asked %d times", n, away.find.called())
+	}
+	if got := b.somebody("anon").ID; got != derived("v") {
+		b.Errorf("the anonymous id belongs to %v", got)
+	}
 }
 
 func projectsAway(b *bench) {

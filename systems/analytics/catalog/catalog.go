@@ -3,11 +3,14 @@
 // are new this hour, with the types of their values, and upserts them now and then.
 //
 //	c, err := catalog.New(definitions, catalog.Options{})
-//	c.See(e)         // for each event that was stored
+//	for !c.See(e) { // for each event that was stored
+//		err = c.Flush(ctx) // as many names wait as may
+//	}
 //	err = c.Flush(ctx) // after them
 //
 // A failure here never fails events: what could not be upserted stays and is tried again
-// at the next Flush.
+// at the next Flush. No name is dropped, however many are new at once, and what waits is
+// bounded: whoever sees more has to flush first.
 package catalog
 
 import (
@@ -31,7 +34,7 @@ const (
 	maxName       = 200     // characters of a name; longer ones are not catalogued
 	maxProperties = 10_000  // of an event; one that has more is not catalogued at all
 	maxKnown      = 100_000 // names of each sort known this hour; then it is begun anew
-	maxWaiting    = 20_000  // names that wait for Flush: about 60 ms of a SQLite writer
+	maxWaiting    = 20_000  // names not upserted yet: about 60 ms of a SQLite writer
 )
 
 // Options tune a Catalog; the zero value is ready to use.
@@ -46,12 +49,14 @@ type Catalog struct {
 	o    Options
 	seed maphash.Seed
 
-	mu      sync.Mutex // guards what follows; held for work in memory only
-	hour    time.Time
-	known   known
-	shapes  map[uint64]struct{} // of events of which all is known
-	waiting names
-	left    int // sightings that found no room in waiting since the last Flush
+	turn chan struct{} // holds one token: its owner is the one Flush that runs
+
+	mu       sync.Mutex // guards what follows; held for work in memory only
+	hour     time.Time
+	known    known
+	shapes   map[uint64]struct{} // of events of which all is known
+	waiting  names
+	flushing int // names that the running Flush took out of waiting
 }
 
 // known are the names of this hour that are upserted or wait to be.
@@ -89,16 +94,19 @@ func New(defs definition.Definitions, o Options) (*Catalog, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Catalog{defs: defs, o: o, seed: maphash.MakeSeed(), shapes: map[uint64]struct{}{}, waiting: newNames(),
-		known: known{map[eventKey]struct{}{}, map[propertyKey]bool{}, map[pairKey]struct{}{}}}, nil
+	c := &Catalog{defs: defs, o: o, seed: maphash.MakeSeed(), turn: make(chan struct{}, 1), shapes: map[uint64]struct{}{}, waiting: newNames(),
+		known: known{map[eventKey]struct{}{}, map[propertyKey]bool{}, map[pairKey]struct{}{}}}
+	c.turn <- struct{}{}
+	return c, nil
 }
 
-// See looks at an event. Mostly nothing of it is new: its shape, which is its name and
-// the names and kinds of its properties in their order, was seen this hour. It keeps
-// nothing of e.
-func (c *Catalog) See(e *event.Event) {
+// See looks at an event, and says whether all of its names are known or wait for Flush. If
+// not, there was no room for all: Flush, then see the same event again. Mostly nothing of
+// it is new: its shape, which is its name and the names and kinds of its properties in
+// their order, was seen this hour. It keeps nothing of e.
+func (c *Catalog) See(e *event.Event) (all bool) {
 	if e.Name == "" || long(e.Name) {
-		return
+		return true
 	}
 	now := c.o.Now()
 	properties, user := bag{e.Properties, definition.OfEvent}, bag{e.UserProperties, definition.OfPerson}
@@ -108,15 +116,15 @@ func (c *Catalog) See(e *event.Event) {
 	shape = append(shape, '}')
 	shape, m := user.shape(shape)
 	if n+m > maxProperties {
-		return
+		return true
 	}
 	h := maphash.Bytes(c.seed, shape)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.turn(now)
+	c.begin(now)
 	if _, ok := c.shapes[h]; ok {
-		return
+		return true
 	}
 	s := sighting{c: c, e: e, now: now, all: true}
 	s.event()
@@ -128,6 +136,7 @@ func (c *Catalog) See(e *event.Event) {
 		}
 		c.shapes[h] = struct{}{}
 	}
+	return s.all
 }
 
 // long says whether a name is too long to be catalogued.
@@ -135,9 +144,9 @@ func long[T string | []byte](name T) bool {
 	return len(name) > maxName && utf8.RuneCountInString(string(name)) > maxName
 }
 
-// turn forgets what was known when a new hour begins: then all is upserted again, for the
+// begin forgets what was known when a new hour begins: then all is upserted again, for the
 // time of its last sighting.
-func (c *Catalog) turn(now time.Time) {
+func (c *Catalog) begin(now time.Time) {
 	if hour := now.Truncate(time.Hour).UTC(); !hour.Equal(c.hour) {
 		c.hour = hour
 		clear(c.shapes)
@@ -147,25 +156,31 @@ func (c *Catalog) turn(now time.Time) {
 	}
 }
 
-// Flush upserts what is new, in one stroke. After an error all of it waits for the next
+// Flush upserts what is new, in one transaction. One Flush runs at a time, others wait for
+// it and then upsert what came meanwhile. After an error all of it waits for the next
 // Flush, so calling it again is the retry.
 func (c *Catalog) Flush(ctx context.Context) error {
-	c.mu.Lock()
-	ns, left := c.waiting, c.left
-	c.waiting, c.left = newNames(), 0
-	c.mu.Unlock()
-	if left > 0 {
-		c.o.Log.WarnContext(ctx, "definitions: too many new names at once, some are left for their next sighting", "names", left)
+	select {
+	case <-c.turn:
+		defer func() { c.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	b := ns.batch()
-	if ns.size() == 0 {
+	c.mu.Lock()
+	ns, n := c.waiting, c.waiting.size()
+	if n == 0 {
+		c.mu.Unlock()
 		return nil
 	}
-	if err := c.defs.Upsert(ctx, b); err != nil {
-		c.mu.Lock()
+	c.waiting, c.flushing = newNames(), n
+	c.mu.Unlock()
+	err := c.defs.Upsert(ctx, ns.batch())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flushing = 0
+	if err != nil {
 		c.putBack(ns)
-		c.mu.Unlock()
-		return fmt.Errorf("catalogue %d new names: %w", ns.size(), err)
+		return fmt.Errorf("catalogue %d new names: %w", n, err)
 	}
 	return nil
 }

@@ -96,36 +96,36 @@ func TestSee(t *testing.T) {
 	}{
 		{"an event without properties", []*event.Event{seen("buy", "", "")}, []string{"buy"}},
 		{"properties with their types", []*event.Event{seen("buy", ` { "n" : 1 , "s":"x","b":true,"d":"2026-05-04" } `, "")},
-			[]string{"buy", "event b: Boolean", "event d: DateTime", "event n: Numeric", "event s: String", "buy event b", "buy event d", "buy event n", "buy event s"}},
+			[]string{"buy", "event properties.b: Boolean", "event properties.d: DateTime", "event properties.n: Numeric", "event properties.s: String", "buy event properties.b", "buy event properties.d", "buy event properties.n", "buy event properties.s"}},
 		{"properties of the person", []*event.Event{seen("buy", `{}`, `{"plan":"pro"}`)},
-			[]string{"buy", "person plan: String", "buy person plan"}},
+			[]string{"buy", "person user_properties.plan: String", "buy person user_properties.plan"}},
 		{"properties of the person set by the event", []*event.Event{seen("buy", `{"$set":{"a":1},"$set_once":{"b":true},"$unset":["c"]}`, "")},
-			[]string{"buy", "person a: Numeric", "person b: Boolean", "buy person a", "buy person b"}},
+			[]string{"buy", "person user_properties.a: Numeric", "person user_properties.b: Boolean", "buy person user_properties.a", "buy person user_properties.b"}},
 		{"operations inside user_properties", []*event.Event{seen("buy", "", `{"$set":{"a":1},"$set_once":{"b":true},"$unset":["c"],"d":1}`)},
-			[]string{"buy", "person a: Numeric", "person b: Boolean", "person d: Numeric", "buy person a", "buy person b", "buy person d"}},
+			[]string{"buy", "person user_properties.a: Numeric", "person user_properties.b: Boolean", "person user_properties.d: Numeric", "buy person user_properties.a", "buy person user_properties.b", "buy person user_properties.d"}},
 		{"a $set that is no object", []*event.Event{seen("buy", `{"$set":7,"$set_once":["x"]}`, "")}, []string{"buy"}},
 		{"groups are no properties", []*event.Event{seen("buy", `{"$groups":{"a":1},"$group_0":"x","$group_4":"x","$group_5":"x"}`, "")},
-			[]string{"buy", "event $group_5: String", "buy event $group_5"}},
+			[]string{"buy", "event properties.$group_5: String", "buy event properties.$group_5"}},
 		{"values without a type", []*event.Event{seen("buy", `{"n":null,"o":{"a":[1,{"b":"}"}]},"a":["]"]}`, "")},
-			[]string{"buy", "event a: ", "event n: ", "event o: ", "buy event a", "buy event n", "buy event o"}},
+			[]string{"buy", "event properties.a: ", "event properties.n: ", "event properties.o: ", "buy event properties.a", "buy event properties.n", "buy event properties.o"}},
 		{"a type found later in the hour", []*event.Event{seen("buy", `{"n":null}`, ""), seen("buy", `{"n":null}`, ""), seen("buy", `{"n":1}`, "")},
-			[]string{"buy", "event n: Numeric", "buy event n"}},
+			[]string{"buy", "event properties.n: Numeric", "buy event properties.n"}},
 		{"the first type stays", []*event.Event{seen("buy", `{"n":1}`, ""), seen("view", `{"n":"x"}`, "")},
-			[]string{"buy", "view", "event n: Numeric", "buy event n", "view event n"}},
+			[]string{"buy", "view", "event properties.n: Numeric", "buy event properties.n", "view event properties.n"}},
 		{"a new name among known ones", []*event.Event{seen("buy", `{"a":1,"b":1}`, ""), seen("buy", `{"a":1,"b":1,"c":1}`, "")},
-			[]string{"buy", "event a: Numeric", "event b: Numeric", "event c: Numeric", "buy event a", "buy event b", "buy event c"}},
+			[]string{"buy", "event properties.a: Numeric", "event properties.b: Numeric", "event properties.c: Numeric", "buy event properties.a", "buy event properties.b", "buy event properties.c"}},
 		{"a new event with known names", []*event.Event{seen("buy", `{"a":1}`, ""), seen("view", `{"a":1}`, "")},
-			[]string{"buy", "view", "event a: Numeric", "buy event a", "view event a"}},
+			[]string{"buy", "view", "event properties.a: Numeric", "buy event properties.a", "view event properties.a"}},
 		{"the same name in the other bag", []*event.Event{seen("buy", `{"a":1}`, `{}`), seen("buy", `{}`, `{"a":1}`)},
-			[]string{"buy", "event a: Numeric", "person a: Numeric", "buy event a", "buy person a"}},
+			[]string{"buy", "event properties.a: Numeric", "person user_properties.a: Numeric", "buy event properties.a", "buy person user_properties.a"}},
 		{"escapes are read", []*event.Event{seen("buy", `{"a\"\u0062\\":"\\","c\\":"\"","d":1}`, "")},
-			[]string{"buy", `event a"b\: String`, `event c\: String`, "event d: Numeric", `buy event a"b\`, `buy event c\`, "buy event d"}},
+			[]string{"buy", `event properties.a"b\: String`, `event properties.c\: String`, "event properties.d: Numeric", `buy event properties.a"b\`, `buy event properties.c\`, "buy event properties.d"}},
 		{"what is no UTF-8 is replaced", []*event.Event{seen("b\xffy", "{\"\xff\":1}", "")},
-			[]string{"b\ufffdy", "event \ufffd: Numeric", "b\ufffdy event \ufffd"}},
+			[]string{"b\ufffdy", "event properties.\ufffd: Numeric", "b\ufffdy event properties.\ufffd"}},
 		{"an event name of 200 characters", []*event.Event{seen(long, "", "")}, []string{long}},
 		{"an event name of 201 characters", []*event.Event{seen(long+"e", `{"a":1}`, "")}, nil},
 		{"a property name of 200 characters and one of 201", []*event.Event{seen("buy", `{"`+long+`":1,"`+long+`e":1}`, "")},
-			[]string{"buy", "event " + long + ": Numeric", "buy event " + long}},
+			[]string{"buy", "event properties." + long + ": Numeric", "buy event properties." + long}},
 		{"10,001 properties", []*event.Event{seen("buy", many(10_001), "")}, nil},
 		{"10,001 properties in both bags together", []*event.Event{seen("buy", many(10_000), `{"a":1}`)}, nil},
 		{"no JSON object is no properties", []*event.Event{seen("buy", `[1]`, `{"a":1`)}, []string{"buy"}},
@@ -142,22 +142,6 @@ func TestSee(t *testing.T) {
 				t.Errorf("catalogued\n%q\nwant\n%q", got, c.want)
 			}
 		})
-	}
-}
-
-func TestTenThousandPropertiesAreCatalogued(t *testing.T) {
-	cat, d := newCatalog(t, Options{})
-	var b strings.Builder
-	for i := range maxProperties {
-		fmt.Fprintf(&b, `%c"p%d":1`, "{,"[min(i, 1)], i)
-	}
-	e := seen("buy", b.String()+"}", "")
-	for range 2 { // more than may wait at once: the rest is found when it is seen again
-		cat.See(e)
-		flush(t, cat)
-	}
-	if got := len(lines(t, d, projectA)); got != 1+2*maxProperties {
-		t.Errorf("%d definitions, want %d", got, 1+2*maxProperties)
 	}
 }
 
@@ -209,7 +193,7 @@ func TestAFailedUpsertIsNotForgotten(t *testing.T) {
 		cat.See(seen("buy", `{"b":1}`, "")) // the next hour
 		d.down = false
 		flush(t, cat)
-		want := []string{"buy", "event a: Numeric", "event b: Numeric", "buy event a", "buy event b"}
+		want := []string{"buy", "event properties.a: Numeric", "event properties.b: Numeric", "buy event properties.a", "buy event properties.b"}
 		if got := lines(t, d, projectA); !reflect.DeepEqual(got, want) {
 			t.Errorf("catalogued %q, want %q", got, want)
 		}
@@ -224,32 +208,77 @@ func TestAFailedUpsertIsNotForgotten(t *testing.T) {
 	})
 }
 
-func TestWhatWaitsIsBounded(t *testing.T) {
-	cat, d := newCatalog(t, Options{})
-	d.down = true
-	const n = 3 * maxWaiting
-	see := func() {
-		for i := range n {
-			cat.See(seen(fmt.Sprintf("e%d", i), "", ""))
-		}
+// seeAll sees an event with all its names, and checks at each step that what waits is
+// bounded.
+func seeAll(t *testing.T, c *Catalog, e *event.Event) {
+	t.Helper()
+	for !c.See(e) {
+		bounded(t, c)
+		flush(t, c)
 	}
-	for range 2 {
-		see()
-		if err := cat.Flush(t.Context()); !errors.Is(err, errDown) {
-			t.Fatalf("Flush = %v, want %v", err, errDown)
-		}
-		if len(cat.waiting.events) > maxWaiting || len(cat.known.events) > maxKnown || len(cat.shapes) > maxKnown {
-			t.Fatalf("%d wait, %d are known, %d shapes", len(cat.waiting.events), len(cat.known.events), len(cat.shapes))
-		}
+	bounded(t, c)
+}
+
+func bounded(t *testing.T, c *Catalog) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.waiting.size() + c.flushing; n > maxWaiting || len(c.known.events) > maxKnown || len(c.known.properties) > maxKnown ||
+		len(c.known.pairs) > maxKnown || len(c.shapes) > maxKnown {
+		t.Fatalf("%d names wait, of at most %d; %d events, %d properties, %d pairs and %d shapes are known", n, maxWaiting,
+			len(c.known.events), len(c.known.properties), len(c.known.pairs), len(c.shapes))
 	}
-	d.down = false
-	for range 3 {
-		see()
+}
+
+func TestNoNameIsDroppedHoweverManyAreNewAtOnce(t *testing.T) {
+	wide := func(prefix string) string {
+		var b strings.Builder
+		for i := range maxProperties {
+			fmt.Fprintf(&b, `%c"%s%d":1`, "{,"[min(i, 1)], prefix, i)
+		}
+		return b.String() + "}"
+	}
+	t.Run("one event with all the properties that it may have", func(t *testing.T) {
+		cat, d := newCatalog(t, Options{})
+		seeAll(t, cat, seen("buy", wide("p"), ""))
 		flush(t, cat)
-	}
-	if got := len(lines(t, d, projectA)); got != n {
-		t.Errorf("%d events are catalogued, want %d", got, n)
-	}
+		if got := len(lines(t, d, projectA)); got != 1+2*maxProperties {
+			t.Errorf("%d definitions, want %d", got, 1+2*maxProperties)
+		}
+	})
+	t.Run("an import of many events, each with names of its own", func(t *testing.T) {
+		cat, d := newCatalog(t, Options{})
+		const events = 13 // 260,013 names: more than may wait, and more than are known
+		for i := range events {
+			seeAll(t, cat, seen(fmt.Sprint("e", i), wide(fmt.Sprintf("p%d_", i)), ""))
+		}
+		flush(t, cat)
+		if got := len(lines(t, d, projectA)); got != events*(1+2*maxProperties) {
+			t.Errorf("%d definitions, want %d", got, events*(1+2*maxProperties))
+		}
+	})
+	t.Run("while they cannot be written, and events come once only", func(t *testing.T) {
+		cat, d := newCatalog(t, Options{})
+		d.down = true
+		i := 0
+		for ; cat.See(seen(fmt.Sprint("e", i), "", "")); i++ {
+			if i%5000 == 0 {
+				if err := cat.Flush(t.Context()); !errors.Is(err, errDown) {
+					t.Fatalf("Flush = %v, want %v", err, errDown)
+				}
+			}
+			bounded(t, cat)
+		}
+		if i != maxWaiting {
+			t.Errorf("%d names found room, want %d", i, maxWaiting)
+		}
+		d.down = false
+		seeAll(t, cat, seen(fmt.Sprint("e", i), "", ""))
+		flush(t, cat)
+		if got := len(lines(t, d, projectA)); got != maxWaiting+1 {
+			t.Errorf("%d events are catalogued, want %d", got, maxWaiting+1)
+		}
+	})
 }
 
 // watched tells which projects' names an upsert has brought, as a store does that drops
@@ -302,18 +331,23 @@ func TestAnUpsertBringsWhatIsNewAndNothingElse(t *testing.T) {
 }
 
 func TestSeeAndFlushAtOnce(t *testing.T) {
-	cat, d := newCatalog(t, Options{})
-	d2 := memorydefinition.New() // its own lock; counting has none
-	cat.defs = d2
-	_ = d
+	cat, _ := newCatalog(t, Options{})
+	d := memorydefinition.New() // has a lock; the counting one has none
+	cat.defs = d
+	const lanes, each, wide = 4, 30, 200 // 24,000 properties and as many pairs, twice what may wait
 	var wg sync.WaitGroup
-	for w := range 4 {
+	for w := range lanes {
 		wg.Go(func() {
-			for i := range 200 {
-				cat.See(seen(fmt.Sprintf("e%d", i%50), fmt.Sprintf(`{"p%d":1}`, (i+w)%70), ""))
-				if i%10 == 0 {
+			for i := range each {
+				var b strings.Builder
+				for p := range wide {
+					fmt.Fprintf(&b, `%c"p%d_%d_%d":1`, "{,"[min(p, 1)], w, i, p)
+				}
+				for e := seen("shared", b.String()+"}", ""); !cat.See(e); {
+					bounded(t, cat)
 					if err := cat.Flush(t.Context()); err != nil {
 						t.Error(err)
+						return
 					}
 				}
 			}
@@ -321,9 +355,9 @@ func TestSeeAndFlushAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	flush(t, cat)
-	b, err := d2.List(t.Context(), projectA)
-	if err != nil || len(b.Events) != 50 || len(b.Properties) != 70 {
-		t.Errorf("%d events and %d properties (%v), want 50 and 70", len(b.Events), len(b.Properties), err)
+	b, err := d.List(t.Context(), projectA)
+	if err != nil || len(b.Events) != 1 || len(b.Properties) != lanes*each*wide || len(b.EventProperties) != lanes*each*wide {
+		t.Errorf("%d events, %d properties, %d pairs (%v), want 1, %d and %d", len(b.Events), len(b.Properties), len(b.EventProperties), err, lanes*each*wide, lanes*each*wide)
 	}
 }
 

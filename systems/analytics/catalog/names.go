@@ -46,13 +46,7 @@ func (n *names) batch() *definition.Batch {
 }
 
 // room says whether one more name may wait.
-func (c *Catalog) room() bool {
-	if c.waiting.size() < maxWaiting {
-		return true
-	}
-	c.left++
-	return false
-}
+func (c *Catalog) room() bool { return c.waiting.size()+c.flushing < maxWaiting }
 
 // remember adds a name to those known this hour.
 func remember[K comparable, V any](known map[K]V, k K, v V) {
@@ -62,50 +56,23 @@ func remember[K comparable, V any](known map[K]V, k K, v V) {
 	known[k] = v
 }
 
-// putBack lets names whose upsert failed wait again. Those for which there is no room any
-// more are taken out of the known ones, so that their next sighting brings them again.
+// putBack lets names whose upsert failed wait again. Room was kept for them.
 func (c *Catalog) putBack(ns names) {
-	b := ns.batch() // in order: which find room is no matter of chance
-	forgot := false
-	for _, e := range b.Events {
-		k := eventKey{e.Project, e.Name}
-		if _, ok := c.waiting.events[k]; ok {
-			continue
+	for k, e := range ns.events {
+		if _, ok := c.waiting.events[k]; !ok {
+			c.waiting.events[k] = e
 		}
-		if !c.room() {
-			delete(c.known.events, k)
-			forgot = true
-			continue
-		}
-		c.waiting.events[k] = e
 	}
-	for _, p := range b.Properties {
-		k := propertyKey{p.Project, p.Of, p.Name}
+	for k, p := range ns.properties {
 		if now, ok := c.waiting.properties[k]; ok {
 			now.Type = cmp.Or(p.Type, now.Type)
-			c.waiting.properties[k] = now
-			continue
-		}
-		if !c.room() {
-			delete(c.known.properties, k)
-			forgot = true
-			continue
+			p = now
 		}
 		c.waiting.properties[k] = p
 	}
-	for _, p := range b.EventProperties {
-		k := pairKey{p.Project, p.Of, p.Event, p.Property}
-		if _, ok := c.waiting.pairs[k]; ok {
-			continue
+	for k, p := range ns.pairs {
+		if _, ok := c.waiting.pairs[k]; !ok {
+			c.waiting.pairs[k] = p
 		}
-		if !c.room() {
-			delete(c.known.pairs, k)
-			forgot = true
-			continue
-		}
-		c.waiting.pairs[k] = p
-	}
-	if forgot {
-		clear(c.shapes)
 	}
 }

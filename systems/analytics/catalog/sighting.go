@@ -100,7 +100,7 @@ type sighting struct {
 	e    *event.Event
 	name string // of the event, as it is catalogued
 	now  time.Time
-	all  bool // so far everything is known or waits
+	all  bool // so far everything is known or waits to be upserted
 }
 
 func (s *sighting) event() {
@@ -158,7 +158,7 @@ func (s *sighting) newProperty(of definition.Of, name string, value []byte, know
 		s.all = false
 		return
 	}
-	c.waiting.properties[k] = definition.Property{Project: s.e.Project, Name: name, Of: of, Type: typ, LastSeen: c.hour}
+	c.waiting.properties[k] = definition.Property{Project: s.e.Project, Name: of.Name(name), Of: of, Type: typ, LastSeen: c.hour}
 	remember(c.known.properties, k, typ != "")
 }
 
@@ -168,7 +168,7 @@ func (s *sighting) newPair(of definition.Of, name string) {
 		s.all = false
 		return
 	}
-	c.waiting.pairs[k] = definition.EventProperty{Project: s.e.Project, Event: k.event, Property: name, Of: of, LastSeen: c.hour}
+	c.waiting.pairs[k] = definition.EventProperty{Project: s.e.Project, Event: k.event, Property: of.Name(name), Of: of, LastSeen: c.hour}
 	remember(c.known.pairs, k, struct{}{})
 }
 

@@ -14,11 +14,11 @@ const (
 
 // Agent is what a user agent string tells. A field that it does not tell is empty.
 type Agent struct {
-	Browser        string // "Chrome", "Mobile Safari", "Samsung Internet"…; empty for bots, libraries and apps without one
+	Browser        string // "Chrome", "Mobile Safari", "Samsung Internet"…; of a bot or tool its own, "Googlebot", "curl", or "Bot"; empty for apps without one
 	BrowserVersion string // as written, all its parts: "124.0.6367.82"
 	OS             string // "Windows", "macOS", "iOS", "Android"…
 	OSVersion      string // as written; browsers freeze it (Windows 10, macOS 10.15.7, Android 10), and no guess is made
-	Device         string // mobile, tablet, smarttv, console, wearable, xr, embedded; desktop where only the browser is known
+	Device         string // mobile, tablet, smarttv, console, wearable, xr, embedded, bot; desktop where only the browser is known
 }
 
 // AgentsOptions tunes Agents; the zero value is ready to use.
@@ -78,8 +78,12 @@ func (a *Agents) Parse(ua string) Agent {
 func (a *Agents) read(ua string) Agent {
 	l := newLine(ua)
 	os := a.rules.system(l)
-	if isBot(l.lower) {
-		return Agent{OS: os.name, OSVersion: os.version}
+	program, ok := tool(l.ua)
+	if !ok && isBot(l.lower) {
+		program, ok = a.rules.botName(l), true
+	}
+	if ok {
+		return Agent{Browser: program.name, BrowserVersion: program.version, OS: os.name, OSVersion: os.version, Device: bot}
 	}
 	browser := a.rules.browser(l)
 	return Agent{

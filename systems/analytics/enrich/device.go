@@ -54,36 +54,6 @@ func desktop(browser string) string {
 	return "desktop"
 }
 
-// botMarks are what crawlers, monitors and makers of previews have in their strings besides
-// "bot", in lower case.
-var botMarks = []string{
-	"+http", // an address to complain to
-	"crawl", "spider", "slurp", "facebookexternalhit", "mediapartners-google", "bingpreview", "googleimageproxy",
-	"yahoomailproxy", "lighthouse", "pingdom", "gomezagent", "catchpoint", "ptst/", "datanyze", "scraper", "archiver",
-}
-
-// isBot says whether a string is a crawler's, a monitor's or a preview's: also one that
-// shows the engine of a browser, which many do.
-func isBot(lower string) bool {
-	for _, mark := range botMarks {
-		if strings.Contains(lower, mark) {
-			return true
-		}
-	}
-	for at := 0; ; { // "Googlebot/2.1", "bingbot.htm", "robots": the end of a word; but Cubot makes phones
-		i := strings.Index(lower[at:], "bot")
-		if i < 0 {
-			return false
-		}
-		i += at
-		at = i + len("bot")
-		rest := strings.TrimPrefix(lower[at:], "s")
-		if (rest == "" || !isLetter(rest[0])) && !strings.HasSuffix(lower[:i], "cu") {
-			return true
-		}
-	}
-}
-
 // hasWord says whether s contains mark where a word begins: neither a letter nor a hyphen
 // stands before it ("T-Mobile" is no mobile).
 func hasWord(s, mark string) bool {

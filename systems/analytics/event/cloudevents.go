@@ -1,76 +1,111 @@
 package event
 
-import "github.com/google/uuid"
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// CloudEventsID is where the distinct id of a CloudEvent is looked for by default. Its
+// subject is optional, and no SDK sets one by itself; its source is always there.
+const CloudEventsID = "subject,data.distinct_id,source"
+
+// CheckCloudEventsID refuses places in which no distinct id of a CloudEvent can be: each is
+// the name of an attribute or extension (subject, source, userid…), or data.<member>.
+func CheckCloudEventsID(places []string) error {
+	if len(places) == 0 {
+		return errors.New("no place to look for the distinct id of a CloudEvent is given")
+	}
+	for _, p := range places {
+		member, inData := strings.CutPrefix(p, "data.")
+		if inData && member != "" && !strings.Contains(member, ",") || !inData && attribute(p) && p != "data" {
+			continue
+		}
+		return fmt.Errorf("%q can hold no distinct id of a CloudEvent: want an attribute or extension, whose name has lower-case letters and digits (subject, source, userid), or data.<member>", p)
+	}
+	return nil
+}
+
+// attribute says whether a CloudEvent may have an attribute or extension of that name.
+func attribute(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return (r < 'a' || 'z' < r) && (r < '0' || '9' < r) })
+}
+
+// cloudEvent is one, its values as received.
+type cloudEvent struct {
+	version, id, source, name, at []byte
+	data                          []byte   // an object
+	attributes                    []member // that have no column: all but specversion, type, time and data
+	raw                           []member // data that is no object
+}
 
 // cloudevents reads a CloudEvent 1.0 in structured form; the cursor is in the event. Its
-// type is the event's name, its subject the distinct id, (source, id) the event's id, and
-// its data the properties, read as PostHog's are. Where data is no object (or
-// data_base64), the whole CloudEvent is the properties, so that nothing is lost. The
-// sender is a server: its address and User-Agent are not the person's.
+// type is the event's name, (source, id) the event's id, and its data the properties, read
+// as PostHog's are; data that is no object, and data_base64, are properties of that name.
+// Attributes and extensions are properties behind them, as ce_<name>. The distinct id is
+// the first that is found in the places that m names. The sender is a server: its address
+// and User-Agent are not the person's.
 func (d *decoder) cloudevents(m *Meta, c *cursor, e *Event) error {
-	var version, id, source, name, subject, at, data []byte
+	var v cloudEvent
 	for key, ok := c.member(); ok; key, ok = c.member() {
 		switch string(key) {
 		case "specversion":
-			version = c.value()
-		case "id":
-			id = c.value()
-		case "source":
-			source = c.value()
+			v.version = c.value()
 		case "type":
-			name = c.value()
-		case "subject":
-			subject = c.value()
+			v.name = c.value()
 		case "time":
-			at = c.value()
+			v.at = c.value()
 		case "data":
-			if !c.at('{') {
-				data = nil
-				c.any()
+			if v.data = nil; c.at('{') {
+				v.data, _ = d.bag(c, "data", false)
 				break
 			}
-			data, _ = d.bag(c, "data", false)
+			v.raw = append(v.raw, named("data", c.any()))
+		case "data_base64":
+			v.raw = append(v.raw, named("data_base64", c.any()))
 		default:
-			c.any()
+			switch value := c.value(); {
+			case value == nil:
+			case string(key) == "id":
+				v.id = value
+				v.attributes = append(v.attributes, named("ce_id", value))
+			case string(key) == "source":
+				v.source = value
+				v.attributes = append(v.attributes, named("ce_source", value))
+			default:
+				v.attributes = append(v.attributes, member{prefix: "ce_", name: key, value: value})
+			}
 		}
 	}
-	if e.Properties = data; data == nil {
-		whole := cursor{b: c.b}
-		e.Properties, _ = d.bag(&whole, "", false)
-	}
-	if e.DistinctID = d.id(subject); e.DistinctID == "" {
-		e.DistinctID = d.id(d.props[pDistinctID])
-	}
-	if err := d.name(name, "type", e); err != nil {
+	e.Properties = extend(v.data, slices.Concat(v.raw, v.attributes))
+	places := cmp.Or(m.Whose, CloudEventsID)
+	e.DistinctID = d.cloudEventID(places, &v)
+	if err := d.name(v.name, "type", e); err != nil {
 		return err
 	}
-	if v := string(d.characters(version)); v != "1.0" {
-		return invalid("specversion", "%.20q; 1.0 is required", v)
+	if s := string(d.characters(v.version)); s != "1.0" {
+		return invalid("specversion", "%.20q; 1.0 is required", s)
 	}
-	for _, v := range [...]struct {
+	for _, f := range [...]struct {
 		name  string
 		value []byte
-	}{{"id", id}, {"source", source}} {
-		if !is(v.value, '"') || len(v.value) == 2 {
-			return invalid(v.name, "missing, empty or no text; a text of at least one character is required")
+	}{{"id", v.id}, {"source", v.source}} {
+		if !is(f.value, '"') || len(f.value) == 2 {
+			return invalid(f.name, "missing, empty or no text; a text of at least one character is required")
 		}
 	}
-	if err := e.check("type", "subject"); err != nil {
+	if err := e.check("type", "distinct id ("+places+")"); err != nil {
 		return err
 	}
 	if e.ID == uuid.Nil {
-		e.ID = derive([]byte("cloudevent:"), []byte(e.Project.String()), lengthed(d.text(source)), []byte(d.text(id)))
+		e.ID = derive([]byte("cloudevent:"), []byte(e.Project.String()), lengthed(d.text(v.source)), []byte(d.text(v.id)))
 	}
-	t, ok, err := d.when(at, "time")
-	switch {
-	case err != nil:
+	if err := d.timed(m, "time", v.at, nil, nil, false, e); err != nil {
 		return err
-	case ok:
-		e.Timestamp = rounded(t)
-	case m.Received.IsZero():
-		return invalid("time", "missing, and so is the time of receiving")
-	default:
-		e.Timestamp = rounded(m.Received)
 	}
 	d.context(e)
 	if e.Name == "$identify" {
@@ -78,4 +113,29 @@ func (d *decoder) cloudevents(m *Meta, c *cursor, e *Event) error {
 	}
 	d.person(e)
 	return nil
+}
+
+// cloudEventID finds the distinct id of a CloudEvent.
+func (d *decoder) cloudEventID(places string, v *cloudEvent) string {
+	for place := range strings.SplitSeq(places, ",") {
+		var id string
+		if member, ok := strings.CutPrefix(place, "data."); ok {
+			c := cursor{b: v.data}
+			for name, ok := c.next(false); ok; name, ok = c.member() {
+				if value := c.value(); string(name) == member {
+					id = d.id(value)
+				}
+			}
+		} else {
+			for i := range v.attributes {
+				if a := &v.attributes[i]; a.prefix+string(a.name) == "ce_"+place {
+					id = d.id(a.value)
+				}
+			}
+		}
+		if id != "" {
+			return id
+		}
+	}
+	return ""
 }

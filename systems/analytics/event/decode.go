@@ -15,7 +15,8 @@ import (
 // The event's byte slices point into raw, its texts do not. A refusal is a
 // *tidemill.Error of kind Validation around a *Refusal; e holds what was read until then.
 // An event without an id gets one made of its bytes and the time it was received, and is
-// marked as Derived.
+// marked as Derived. Its time and order are those of an event that came by itself; those of
+// a request are found together from the events' Timing.
 func Decode(m *Meta, raw []byte, e *Event) error {
 	d := decoders.Get().(*decoder)
 	defer d.release()
@@ -26,6 +27,7 @@ func Decode(m *Meta, raw []byte, e *Event) error {
 	if e.ID == uuid.Nil {
 		e.ID, e.Derived = bytesID(m, raw), true
 	}
+	e.alone(m, 0)
 	return nil
 }
 
@@ -54,6 +56,7 @@ func DecodeMessage(msg *tidemill.Message, e *Event) error {
 	} else {
 		err = d.decode(&m, msg.Payload, e)
 	}
+	e.alone(&m, msg.Mark.Lo&(1<<placeBits-1))
 	if err == nil && e.ID == uuid.Nil {
 		e.ID, e.Derived = entryID(msg), true
 	}
@@ -66,6 +69,7 @@ type decoder struct {
 	props   [pNone][]byte      // what the event's properties hold of interest
 	ops     [pUnset + 1][]byte // what its user properties hold of it
 	plain   bool               // they hold more than that
+	call    segmentCall        // of Segment
 	fields  fields             // of a stream's entry or a row
 	at      map[string]int     // where in Event.Changes a key is, when there are many
 	scratch []byte
@@ -80,6 +84,7 @@ func (d *decoder) release() {
 	clear(d.props[:])
 	clear(d.ops[:])
 	d.plain = false
+	d.call.reset()
 	if cap(d.scratch) > maxScratch {
 		d.scratch = nil
 	}

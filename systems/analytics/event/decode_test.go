@@ -11,6 +11,7 @@ import (
 func TestAnEventsTextsOutliveItsBytesAndItsDecoder(t *testing.T) {
 	events := seeded(posthogEvent)[:64]
 	m := door(PostHog)
+	m.At = now
 	want := make([]string, len(events))
 	for i, raw := range events {
 		want[i] = texts(decoded(t, m, string(raw)))

@@ -36,6 +36,7 @@ type Event struct {
 	Country, Region, City              string
 	Properties, UserProperties         []byte // JSON objects as received; nil is {}
 	Timestamp                          time.Time
+	Order                              uint64 // of events of one time: the greater is the later
 	IngestedAt                         time.Time
 	Person                             uuid.UUID         // resolved
 	Changes                            []person.Property // to its person: $set_once, then $set, then $unset
@@ -44,6 +45,7 @@ type Event struct {
 	Other                              string // Merge, MergeRefused: the other distinct id
 	MergeRefused                       string // IllegalMerge: Other stands for nobody, so there is no merge; else empty
 	NoGeo                              bool   // $geoip_disable
+	timing                             Timing
 	Origin                             uint64 // where it came from: hash of its message's position
 }
 
@@ -64,6 +66,9 @@ func (e *Event) Reset() {
 	}
 	*e = Event{Changes: e.Changes[:0]}
 }
+
+// Timing is when the event happened, for Clock.Together to finish with those of its request.
+func (e *Event) Timing() Timing { return e.timing }
 
 // Ref is whose event it is.
 func (e *Event) Ref() person.Ref { return person.Ref{Project: e.Project, Distinct: e.DistinctID} }

@@ -173,7 +173,7 @@ func TestRefusals(t *testing.T) {
 		{"a CloudEvent without an id", CloudEvents, `{"specversion":"1.0","source":"s","type":"a","subject":"u"}`, Invalid, "id: missing"},
 		{"a CloudEvent with an empty source", CloudEvents, `{"specversion":"1.0","id":"1","source":"","type":"a","subject":"u"}`, Invalid, "source: missing"},
 		{"a CloudEvent without a type", CloudEvents, `{"specversion":"1.0","id":"1","source":"s","subject":"u"}`, Invalid, "type: missing"},
-		{"a CloudEvent without a subject", CloudEvents, `{"specversion":"1.0","id":"1","source":"s","type":"a"}`, Invalid, "subject: missing"},
+		{"a CloudEvent of nobody", CloudEvents, `{"specversion":"1.0","id":"1","source":"null","type":"a"}`, Illegal, "distinct id (subject,data.distinct_id,source): \"null\" stands for nobody"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := door(c.format)

@@ -32,11 +32,18 @@ type Meta struct {
 	Project  uuid.UUID //
 	Event    uuid.UUID // the id the door gave or found; Nil: derived by Decode
 	Received time.Time // by the server, milliseconds
-	Sent     time.Time // by the client's clock; zero: not said
+	At       time.Time // when it happened, as the endpoint has decided, milliseconds; zero: Decode decides
+	Order    uint64    // with At: the event's Order
 	Batch    string    // batch id of an import
 	IP       string    // of the connection, or as a trusted proxy says; empty: the sender is a server
 	Agent    string    // User-Agent; empty: the sender is a server
+	Context  string    // Segment: the JSON object that a batch has as context of all its calls; empty: none
+	Whose    string    // CloudEvents: where the distinct id is, see CheckCloudEventsID, separated by commas; empty: CloudEventsID
 	Call     string    // Segment: track, identify, page, screen, group or alias, as the path says, for a body without type
+
+	// Where At is zero, these decide it. They do not travel.
+	Sent  time.Time // by the client's clock; zero: not said
+	Clock Clock
 }
 
 // calls are the values of Meta.Call, which travels as its index.
@@ -58,12 +65,13 @@ func (m *Meta) Append(b []byte) []byte {
 		flags |= checked
 	}
 	flags |= byte(max(slices.Index(calls[:], m.Call), 0)) << 1
-	b = append(b, 1, byte(m.Format), flags)
+	b = append(b, 2, byte(m.Format), flags)
 	b = append(b, m.Project[:]...)
 	b = append(b, m.Event[:]...)
 	b = binary.AppendVarint(b, milli(m.Received))
-	b = binary.AppendVarint(b, milli(m.Sent))
-	for _, s := range [...]string{m.Batch, m.IP, m.Agent} {
+	b = binary.AppendVarint(b, milli(m.At))
+	b = binary.AppendUvarint(b, m.Order)
+	for _, s := range [...]string{m.Batch, m.IP, m.Agent, m.Context, m.Whose} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
@@ -77,14 +85,14 @@ func parseMeta(b []byte, w *words) (m Meta, err error) {
 	bad := func() (Meta, error) {
 		return Meta{}, tidemill.Fail(tidemill.Validation, "header %s is damaged or of a newer version", MetaHeader)
 	}
-	if len(b) < 35 || b[0] != 1 || Format(b[1]) >= formats || int(b[2]&^checked>>1) >= len(calls) {
+	if len(b) < 35 || b[0] != 2 || Format(b[1]) >= formats || int(b[2]&^checked>>1) >= len(calls) {
 		return bad()
 	}
 	m.Format, m.Import, m.Checked, m.Call = Format(b[1]), b[2]&1 != 0, b[2]&checked != 0, calls[b[2]&^checked>>1]
 	copy(m.Project[:], b[3:19])
 	copy(m.Event[:], b[19:35])
 	b = b[35:]
-	for _, t := range [...]*time.Time{&m.Received, &m.Sent} {
+	for _, t := range [...]*time.Time{&m.Received, &m.At} {
 		v, n := binary.Varint(b)
 		if n <= 0 {
 			return bad()
@@ -93,7 +101,12 @@ func parseMeta(b []byte, w *words) (m Meta, err error) {
 			*t = time.UnixMilli(v).UTC()
 		}
 	}
-	for _, s := range [...]*string{&m.Batch, &m.IP, &m.Agent} {
+	order, n := binary.Uvarint(b)
+	if n <= 0 {
+		return bad()
+	}
+	m.Order, b = order, b[n:]
+	for _, s := range [...]*string{&m.Batch, &m.IP, &m.Agent, &m.Context, &m.Whose} {
 		v, n := binary.Uvarint(b)
 		if n <= 0 || v > uint64(len(b)-n) {
 			return bad()

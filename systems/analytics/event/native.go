@@ -50,7 +50,10 @@ func (d *decoder) native(m *Meta, c *cursor, e *Event) error {
 		return invalid("event_id", "%s; a UUID is required", describe(id))
 	}
 	d.identify(id, e)
-	if err := d.nativeTime(m, at, sent, e); err != nil {
+	if m.Import && len(d.characters(at)) == 0 {
+		return invalid("timestamp", "missing; an imported event needs the time when it happened")
+	}
+	if err := d.timed(m, "timestamp", at, sent, nil, false, e); err != nil {
 		return err
 	}
 	s, err := d.limited(anonymous, "anonymous_id", maxNativeDistinct)
@@ -66,25 +69,6 @@ func (d *decoder) native(m *Meta, c *cursor, e *Event) error {
 		e.UserID = e.DistinctID
 	}
 	d.person(e)
-	return nil
-}
-
-func (d *decoder) nativeTime(m *Meta, at, sent []byte, e *Event) error {
-	given, ok, err := d.when(at, "timestamp")
-	switch {
-	case err != nil:
-		return err
-	case !ok && (m.Import || m.Received.IsZero()):
-		return invalid("timestamp", "missing; an imported event needs the time when it happened")
-	case m.Import, m.Received.IsZero():
-		e.Timestamp = rounded(given)
-		return nil
-	}
-	clock := m.Sent
-	if clock.IsZero() {
-		clock = d.hint(sent)
-	}
-	e.Timestamp = rounded(delayed(given, clock, m.Received))
 	return nil
 }
 

@@ -1,9 +1,6 @@
 package event
 
-import (
-	"strings"
-	"time"
-)
+import "strings"
 
 // posthog reads an element of a PostHog batch, of the old paths and the new; the cursor
 // is in the event.
@@ -63,7 +60,7 @@ func (d *decoder) posthog(m *Meta, c *cursor, e *Event) error {
 	}
 	d.identify(id, e)
 	o := d.options(options)
-	if err := d.clientTime(m, at, sent, offset, o.asGiven || d.flag(pIgnoreSentAt, true), e); err != nil {
+	if err := d.timed(m, "timestamp", at, sent, offset, o.asGiven || d.flag(pIgnoreSentAt, true), e); err != nil {
 		return err
 	}
 	e.Profile = !o.noProfile
@@ -106,50 +103,6 @@ func (d *decoder) operations() []byte {
 		}
 	}
 	return append(b, '}')
-}
-
-// clientTime sets the event's time: the one given, less how far the client's clock is
-// off; else our time, less the event's age in milliseconds where that is given.
-func (d *decoder) clientTime(m *Meta, at, sent, offset []byte, asGiven bool, e *Event) error {
-	t, ok, err := d.when(at, "timestamp")
-	if err != nil {
-		return err
-	}
-	clock := m.Sent
-	switch {
-	case !ok:
-		if t = m.Received; t.IsZero() {
-			return invalid("timestamp", "missing, and so is the time of receiving")
-		}
-		if age, good := age(d.characters(offset)); good {
-			t = t.Add(-age)
-		}
-	case m.Import:
-	case asGiven:
-		t = corrected(t, time.Time{}, m.Received)
-	default:
-		if clock.IsZero() {
-			clock = d.hint(sent)
-		}
-		t = corrected(t, clock, m.Received)
-	}
-	e.Timestamp = rounded(t)
-	return nil
-}
-
-// age reads milliseconds of at most a year.
-func age(s []byte) (time.Duration, bool) {
-	var ms int64
-	for i, ch := range s {
-		if ch == '.' && i > 0 {
-			break
-		}
-		if ch < '0' || '9' < ch || i > 10 {
-			return 0, false
-		}
-		ms = ms*10 + int64(ch-'0')
-	}
-	return time.Duration(ms) * time.Millisecond, len(s) > 0 && ms <= 366*24*3600*1000
 }
 
 // options are what the new path has beside the properties.

@@ -89,6 +89,9 @@ func (e *Event) AppendJSON(b []byte) []byte {
 	if e.Origin != 0 { // as text: JavaScript's numbers are too small
 		text(fOrigin, strconv.FormatUint(e.Origin, 10))
 	}
+	if e.Order != 0 {
+		text(fOrder, strconv.FormatUint(e.Order, 10))
+	}
 	return append(b, '}')
 }
 
@@ -160,6 +163,7 @@ func ParseRow(b []byte, e *Event) error {
 	e.Country = d.word(f.v[fCountry])
 	e.Region, e.City = d.word(f.v[fRegion]), d.word(f.v[fCity])
 	e.Origin, _ = strconv.ParseUint(string(d.field(f, fOrigin)), 10, 64)
+	e.Order, _ = strconv.ParseUint(string(d.field(f, fOrder)), 10, 64)
 	e.Profile = string(f.v[fProfile]) != "false"
 	d.bags(f, e)
 	d.person(e)

@@ -7,7 +7,9 @@ import (
 
 // segment reads a call of Segment's API; the cursor is in the event.
 func (d *decoder) segment(m *Meta, c *cursor, e *Event) error {
-	var s segmentCall
+	s := &d.call
+	s.reset()
+	var context []byte
 	for key, ok := c.member(); ok; key, ok = c.member() {
 		switch string(key) {
 		case "type":
@@ -16,6 +18,8 @@ func (d *decoder) segment(m *Meta, c *cursor, e *Event) error {
 			s.event = c.value()
 		case "name":
 			s.name = c.value()
+		case "category":
+			s.category = c.value()
 		case "messageId":
 			s.id = c.value()
 		case "userId":
@@ -35,21 +39,24 @@ func (d *decoder) segment(m *Meta, c *cursor, e *Event) error {
 		case "channel":
 			s.channel = c.value()
 		case "context":
-			s.context.read(c)
+			context = c.value()
 		case "traits":
 			s.traits, s.badTraits = d.userBag(c, "traits", false)
 		case "properties":
 			e.Properties, s.bad = d.bag(c, "properties", false)
-		default:
+		case "receivedAt", "integrations", "version", "writeKey", "projectId", "_metadata": // between library and server
 			c.any()
+		default:
+			s.rest = append(s.rest, member{name: key, value: c.any()})
 		}
 	}
+	s.context.read(m.Context, context)
 	user, anonymous := d.id(s.user), d.id(s.anonymous)
 	if e.DistinctID = user; user == "" {
 		e.DistinctID = anonymous
 	}
 	e.AnonymousID = anonymous
-	if err := d.call(m, &s, e); err != nil {
+	if err := d.named(m, s, e); err != nil {
 		return err
 	}
 	if err := e.check("event", "userId or anonymousId"); err != nil {
@@ -62,37 +69,37 @@ func (d *decoder) segment(m *Meta, c *cursor, e *Event) error {
 	if s.original != nil {
 		s.at = s.original
 	}
-	if err := d.clientTime(m, s.at, s.sent, nil, false, e); err != nil {
+	if err := d.timed(m, "timestamp", s.at, s.sent, nil, false, e); err != nil {
 		return err
 	}
 	if e.Name == "$identify" {
 		e.UserID = user
 	}
-	d.place(m, &s, e)
+	d.place(m, s, e)
 	d.person(e)
+	e.Properties = extend(e.Properties, s.more())
 	return nil
 }
 
-// segmentCall is one call, its values as received.
+// segmentCall is one call, its values as received. What named uses is nil afterwards.
 type segmentCall struct {
-	kind                                                        string
-	event, name, id, user, anonymous, previous, group, at, sent []byte
-	original, channel, traits                                   []byte
-	context                                                     segmentContext
-	bad, badTraits                                              error
+	kind                                                 string
+	event, name, category, id, user, anonymous, previous []byte
+	group, at, sent, original, channel, traits           []byte
+	context                                              segmentContext
+	title                                                []byte   // of a page or screen
+	rest                                                 []member // that no call has
+	bad, badTraits                                       error
 }
 
-// segmentContext is what the library knows of page and device.
-type segmentContext struct {
-	page                                        [4][]byte // url, referrer, path, title
-	os, library                                 [2][]byte // name, version
-	screen                                      [2][]byte // width, height
-	device                                      [1][]byte // type
-	agent, address, language, timezone, session []byte
+// reset forgets all but its memory.
+func (s *segmentCall) reset() {
+	s.context.reset()
+	*s = segmentCall{context: s.context, rest: again(s.rest)}
 }
 
-// call makes an event of the call: its name, its properties and what it says of persons.
-func (d *decoder) call(m *Meta, s *segmentCall, e *Event) error {
+// named makes an event of the call: its name, its properties and what it says of persons.
+func (d *decoder) named(m *Meta, s *segmentCall, e *Event) error {
 	kind := s.sort(m)
 	if kind != "identify" { // traits are another's then
 		clear(d.ops[:])
@@ -100,35 +107,63 @@ func (d *decoder) call(m *Meta, s *segmentCall, e *Event) error {
 	}
 	switch kind {
 	case "track":
-		return d.name(s.event, "event", e)
+		err := d.name(s.event, "event", e)
+		s.event = nil
+		return err
 	case "identify":
 		e.named("$identify")
-		e.UserProperties = s.traits
-	case "page":
+		d.traits(s, e)
+	case "page", "screen":
 		e.named("$pageview")
-	case "screen":
-		e.named("$screen")
+		if kind == "screen" {
+			e.named("$screen")
+		}
+		s.title = s.name
+		s.put("name", &s.name)
+		s.put("category", &s.category)
 	case "group":
 		e.named("$groupidentify")
-		if e.Properties == nil && s.group != nil {
-			b := append([]byte(`{"$group_type":"group","$group_key":`), s.group...)
-			if s.traits != nil {
-				b = append(append(b, `,"$group_set":`...), s.traits...)
-			}
-			e.Properties = append(b, '}')
+		if s.group != nil {
+			group := []byte(`"group"`)
+			s.put("$group_type", &group)
+			s.put("$group_key", &s.group)
+			s.put("$group_set", &s.traits)
 		}
 	case "alias":
 		e.named("$create_alias")
-		if e.Properties == nil && s.previous != nil {
-			e.Properties = append(append([]byte(`{"alias":`), s.previous...), '}')
-		}
 		d.props[pAlias] = s.previous
+		s.put("alias", &s.previous)
 	case "":
 		return invalid("type", "missing; track, identify, page, screen, group or alias is required")
 	default:
 		return invalid("type", "%.60q is no call; allowed are track, identify, page, screen, group and alias", kind)
 	}
 	return nil
+}
+
+// put makes a value of the call a property.
+func (s *segmentCall) put(name string, value *[]byte) {
+	if *value != nil {
+		s.context.add = append(s.context.add, named(name, *value))
+		*value = nil
+	}
+}
+
+// traits makes an identify's traits the user's properties: its own, and those of its
+// context, which is where RudderStack's libraries put them. Its own win.
+func (d *decoder) traits(s *segmentCall, e *Event) {
+	e.UserProperties, s.traits = s.traits, nil
+	theirs := s.context.traits
+	if !is(theirs, '{') {
+		return
+	}
+	s.context.traits = nil
+	if e.UserProperties == nil {
+		e.UserProperties = theirs
+	} else {
+		e.UserProperties = extend(e.UserProperties, members(nil, theirs))
+	}
+	e.UserProperties, _ = d.userBag(&cursor{b: e.UserProperties}, "traits", false)
 }
 
 // sort says which call it is: what it says itself, what its path says, or what only one
@@ -151,41 +186,6 @@ func (s *segmentCall) sort(m *Meta) string {
 	return ""
 }
 
-// read takes the context at the cursor.
-func (x *segmentContext) read(c *cursor) {
-	*x = segmentContext{}
-	if !c.open('{') {
-		c.any()
-		return
-	}
-	for key, ok := c.member(); ok; key, ok = c.member() {
-		switch string(key) {
-		case "page":
-			c.pick(x.page[:], "url", "referrer", "path", "title")
-		case "os":
-			c.pick(x.os[:], "name", "version")
-		case "device":
-			c.pick(x.device[:], "type")
-		case "library":
-			c.pick(x.library[:], "name", "version")
-		case "screen":
-			c.pick(x.screen[:], "width", "height")
-		case "userAgent":
-			x.agent = c.value()
-		case "ip":
-			x.address = c.value()
-		case "locale":
-			x.language = c.value()
-		case "timezone":
-			x.timezone = c.value()
-		case "sessionId":
-			x.session = c.value()
-		default:
-			c.any()
-		}
-	}
-}
-
 // place sets page and device. Of a page call the properties say the page too, which is all
 // that servers send.
 func (d *decoder) place(m *Meta, s *segmentCall, e *Event) {
@@ -199,7 +199,7 @@ func (d *decoder) place(m *Meta, s *segmentCall, e *Event) {
 		}
 	}
 	if page[3] == nil && (e.Name == "$pageview" || e.Name == "$screen") {
-		page[3] = s.name
+		page[3] = s.title
 	}
 	e.URL, e.Referrer = d.text(page[0]), d.word(page[1])
 	e.PagePath, e.PageTitle = d.text(page[2]), d.word(page[3])
@@ -217,23 +217,6 @@ func (d *decoder) place(m *Meta, s *segmentCall, e *Event) {
 	}
 	if e.UserAgent == "" {
 		e.UserAgent = m.Agent
-	}
-}
-
-// pick takes some members of the object the cursor is at; anything else has none.
-func (c *cursor) pick(into [][]byte, names ...string) {
-	clear(into)
-	if !c.open('{') {
-		c.any()
-		return
-	}
-	for key, ok := c.member(); ok; key, ok = c.member() {
-		v := c.value()
-		for i, name := range names {
-			if string(key) == name {
-				into[i] = v
-			}
-		}
 	}
 }
 

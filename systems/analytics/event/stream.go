@@ -52,6 +52,7 @@ const (
 	fMergeRefused
 	fProfile
 	fOrigin
+	fOrder
 	fNone // any other, and how many there are
 )
 
@@ -60,7 +61,7 @@ var fieldNames = [fNone]string{
 	"session_id", "url", "referrer", "page_title", "page_path", "device_type", "browser", "browser_version", "os",
 	"os_version", "screen_width", "screen_height", "language", "timezone", "country", "region", "city", "sdk_name",
 	"sdk_version", "ip", "user_agent", "batch_id", "properties", "user_properties", "timestamp", "ingested_at",
-	"merge", "other", "merge_refused", "profile", "origin",
+	"merge", "other", "merge_refused", "profile", "origin", "order",
 }
 
 var fieldIndex = func() map[string]int {
@@ -160,11 +161,11 @@ func (d *decoder) entry(m *Meta, msg *tidemill.Message, f *fields, e *Event) err
 	case err != nil:
 		return err
 	case ok:
-		e.Timestamp = rounded(t)
+		e.timing = Timing{known: true, At: rounded(t), given: t, sent: m.Received, keeps: true}
 	case msg.Time.IsZero():
 		return invalid("timestamp", "missing, and the entry has no time of its own")
 	default:
-		e.Timestamp = rounded(msg.Time)
+		e.timing = Timing{known: true, At: rounded(msg.Time), sent: m.Received}
 	}
 	d.columns(f, e)
 	d.bags(f, e)

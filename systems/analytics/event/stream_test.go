@@ -162,7 +162,7 @@ func TestAMessageThroughADoor(t *testing.T) {
 	msg := payload(`{"userId":"u","name":"Home"}`)
 	msg.Header = append(msg.Header, tidemill.Field{Name: []byte(MetaHeader), Value: m.Append(nil)})
 	e := taken(t, msg)
-	same(t, show(e), lines("name=$pageview", "type=pageview", "distinct=u", "title=Home", "ip=203.0.113.9", "agent=Mozilla/5.0", "batch=import-1"))
+	same(t, show(e), lines("name=$pageview", "type=pageview", "distinct=u", "title=Home", "ip=203.0.113.9", "agent=Mozilla/5.0", "batch=import-1", `properties={"name":"Home"}`))
 	if !e.Derived || e.ID != entryID(msg) || !e.Timestamp.Equal(m.Received) {
 		t.Errorf("derived %v, id %v, time %v", e.Derived, e.ID, e.Timestamp)
 	}
@@ -182,7 +182,7 @@ func TestAnEventIsUsedAgain(t *testing.T) {
 }
 
 func TestMeta(t *testing.T) {
-	for _, m := range []Meta{{}, door(PostHog), {Format: CloudEvents, Import: true, Project: project, Event: uuid.UUID{1}, Received: now, Sent: now.Add(-time.Hour),
+	for _, m := range []Meta{{}, door(PostHog), {Format: CloudEvents, Import: true, Project: project, Event: uuid.UUID{1}, Received: now, At: now.Add(-time.Hour), Order: 1<<63 + 7,
 		Batch: "import-x", IP: "::1", Agent: strings.Repeat("a", 300), Call: "alias"}} {
 		b := m.Append(nil)
 		if got, err := ParseMeta(b); err != nil || got != m {

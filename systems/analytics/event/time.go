@@ -12,9 +12,6 @@ const (
 	// Numbers from here on are milliseconds: as seconds they would be past the year 5138,
 	// as milliseconds they are after March 1973.
 	firstMilli = 100_000_000_000
-
-	maxDelay = 48 * time.Hour // between a native event and its sending
-	maxAhead = 23 * time.Hour // of our clock, after correction; PostHog's number
 )
 
 // ParseTime reads an event's time: RFC 3339 with Z or an offset and any fraction;
@@ -159,30 +156,4 @@ func (d *decoder) when(v []byte, field string) (t time.Time, ok bool, err error)
 func (d *decoder) hint(v []byte) time.Time {
 	t, _ := parseTime(string(d.characters(v)))
 	return t
-}
-
-// corrected moves a time of the client's clock to ours: by how far the clock said the
-// event was from its sending. What would lie ahead of us then is now.
-func corrected(at, sent, now time.Time) time.Time {
-	if now.IsZero() {
-		return at
-	}
-	if !sent.IsZero() {
-		if ms := now.UnixMilli() + at.UnixMilli() - sent.UnixMilli(); inRange(ms / 1000) {
-			at = time.UnixMilli(ms).UTC()
-		}
-	}
-	if at.UnixMilli() > now.Add(maxAhead).UnixMilli() {
-		return now
-	}
-	return at
-}
-
-// delayed is the native rule: our time less the delay between event and sending, if that
-// is believable, else our time.
-func delayed(at, sent, now time.Time) time.Time {
-	if late := sent.UnixMilli() - at.UnixMilli(); !at.IsZero() && !sent.IsZero() && 0 <= late && late <= maxDelay.Milliseconds() {
-		return now.Add(-time.Duration(late) * time.Millisecond)
-	}
-	return now
 }

@@ -1,9 +1,13 @@
 package event
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 func TestParseTime(t *testing.T) {
@@ -61,7 +65,9 @@ func TestParseTime(t *testing.T) {
 }
 
 func TestTimeOfAnEvent(t *testing.T) {
-	const sent = "2026-01-15T09:30:00Z" // the client's clock is half an hour slow
+	sentAt := func(clock string) func(*Meta) {
+		return func(m *Meta) { m.Sent, _ = ParseTime("2026-01-15T" + clock + "Z") }
+	}
 	for _, c := range []struct {
 		name   string
 		format Format
@@ -69,35 +75,37 @@ func TestTimeOfAnEvent(t *testing.T) {
 		edit   func(*Meta)
 		want   string
 	}{
-		{"a native event without times is now", Native, `{"event":"a","distinct_id":"u"}`, nil, "10:00:00.000"},
-		{"a native event's delay is taken from our time", Native, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T09:29:50Z"}`,
-			func(m *Meta) { m.Sent, _ = ParseTime(sent) }, "09:59:50.000"},
-		{"a native delay of 48 hours is believed", Native, `{"event":"a","distinct_id":"u","timestamp":"2026-01-13T09:30:00Z"}`,
-			func(m *Meta) { m.Sent, _ = ParseTime(sent) }, "2026-01-13 10:00:00.000"},
-		{"a native delay of more is not", Native, `{"event":"a","distinct_id":"u","timestamp":"2026-01-13T09:29:59.999Z"}`,
-			func(m *Meta) { m.Sent, _ = ParseTime(sent) }, "10:00:00.000"},
-		{"a native event sent before it happened is now", Native, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T09:30:00.001Z"}`,
-			func(m *Meta) { m.Sent, _ = ParseTime(sent) }, "10:00:00.000"},
-		{"a native time without a time of sending is not believed", Native, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T09:29:50Z"}`, nil, "10:00:00.000"},
+		{"without a time it is now", Native, `{"event":"a","distinct_id":"u"}`, nil, "10:00:00.000"},
+		{"latency moves nothing", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T09:59:50Z"}`, sentAt("09:59:59.750"), "09:59:50.000"},
+		{"nor does a time of sending that is kept over retries", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T09:55:00Z"}`, sentAt("09:55:00"), "09:55:00.000"},
+		{"nor a clock that is a little fast", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T10:00:59.9Z"}`, sentAt("10:01:00"), "10:00:59.900"},
+		{"nor a long wait in the client", Native, `{"event":"a","distinct_id":"u","timestamp":"2026-01-10T10:00:00Z"}`, sentAt("10:00:00"), "2026-01-10 10:00:00.000"},
+		{"nor anything else where the time of sending is not said", Native, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T09:29:50Z"}`, nil, "09:29:50.000"},
+		{"a slow clock is corrected", Native, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T09:29:50Z"}`, sentAt("09:30:00"), "09:59:50.000"},
+		{"by whole minutes, so that latency is no part of it", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T09:29:50Z"}`, sentAt("09:29:59.5"), "09:59:50.000"},
+		{"a fast clock is corrected", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T11:59:50.123Z"}`, sentAt("12:00:00"), "09:59:50.123"},
+		{"also if the request took long", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T12:00:00Z"}`, sentAt("11:59:30"), "10:00:00.000"},
+		{"the bound for slow clocks is a setting", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T09:50:00Z"}`,
+			func(m *Meta) { sentAt("09:50:00")(m); m.Clock.Behind = 10 * time.Minute }, "09:50:00.000"},
+		{"and of fast ones", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T10:10:00Z"}`,
+			func(m *Meta) { sentAt("10:10:00")(m); m.Clock.Ahead = 10 * time.Minute }, "10:10:00.000"},
+		{"an event that happens after its sending and after now is now", Native, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T10:30:00Z"}`, sentAt("10:00:00"), "10:00:00.000"},
+		{"a time of the future is now where nobody says when it was sent", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2099-01-15T09:00:00Z"}`, nil, "10:00:00.000"},
+		{"within the bound it is kept", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T10:01:00Z"}`, nil, "10:01:00.000"},
 		{"a native import keeps its time", Native, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T01:02:03.4567Z"}`,
-			func(m *Meta) { m.Import = true; m.Sent, _ = ParseTime(sent) }, "01:02:03.456"},
+			func(m *Meta) { m.Import = true; sentAt("09:30:00")(m) }, "01:02:03.456"},
+		{"what the door has decided stays", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2099-01-15T09:00:00Z"}`,
+			func(m *Meta) { m.At = now.Add(-time.Hour) }, "09:00:00.000"},
 
-		{"a PostHog time without a time of sending is kept", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T09:29:50Z"}`, nil, "09:29:50.000"},
-		{"a PostHog time is corrected by the clock's error", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T09:29:50Z"}`,
-			func(m *Meta) { m.Sent, _ = ParseTime(sent) }, "09:59:50.000"},
 		{"a PostHog event's own time of sending will do", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T09:29:50Z","sent_at":"2026-01-15T09:30:00Z"}`, nil, "09:59:50.000"},
 		{"a time of sending that cannot be read is none", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T09:29:50Z","sent_at":"soon"}`, nil, "09:29:50.000"},
-		{"$ignore_sent_at forbids the correction", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T09:29:50Z","properties":{"$ignore_sent_at":true}}`,
-			func(m *Meta) { m.Sent, _ = ParseTime(sent) }, "09:29:50.000"},
-		{"so does disable_skew_correction", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T09:29:50Z","options":{"disable_skew_correction":true}}`,
-			func(m *Meta) { m.Sent, _ = ParseTime(sent) }, "09:29:50.000"},
+		{"$ignore_sent_at forbids the correction", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T09:29:50Z","properties":{"$ignore_sent_at":true}}`, sentAt("09:30:00"), "09:29:50.000"},
+		{"so does disable_skew_correction", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T09:29:50Z","options":{"disable_skew_correction":true}}`, sentAt("09:30:00"), "09:29:50.000"},
 		{"an offset is the event's age", PostHog, `{"event":"a","distinct_id":"u","offset":1500}`, nil, "09:59:58.500"},
 		{"an offset that is none is ignored", PostHog, `{"event":"a","distinct_id":"u","offset":-5}`, nil, "10:00:00.000"},
 		{"a time goes before an offset", PostHog, `{"event":"a","distinct_id":"u","offset":1500,"timestamp":"2026-01-15T09:00:00Z"}`, nil, "09:00:00.000"},
-		{"a time of the far future is now", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2099-01-15T09:00:00Z"}`, nil, "10:00:00.000"},
-		{"23 hours ahead are not the far future", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-16T09:00:00Z"}`, nil, "2026-01-16 09:00:00.000"},
-		{"a PostHog import keeps its time", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2099-01-15T09:00:00Z"}`,
-			func(m *Meta) { m.Import = true; m.Sent, _ = ParseTime(sent) }, "2099-01-15"},
+		{"a PostHog import keeps its time", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T23:00:00Z"}`,
+			func(m *Meta) { m.Import = true; sentAt("09:30:00")(m) }, "2026-01-15 23:00:00"},
 		{"clocks far apart do not overflow", PostHog, `{"event":"a","distinct_id":"u","timestamp":"0002-01-01T00:00:00Z","sent_at":"9999-12-31T23:59:59Z"}`, nil, "0002-01-01"},
 		{"Unix milliseconds are a PostHog time too", PostHog, `{"event":"a","distinct_id":"u","timestamp":1768469390000}`, nil, "09:29:50.000"},
 
@@ -122,4 +130,87 @@ func TestTimeOfAnEvent(t *testing.T) {
 	m := door(Native)
 	m.Import = true
 	refusal(t, Decode(&m, []byte(`{"event":"a","distinct_id":"u"}`), new(Event)))
+}
+
+func TestTimesOfOneRequest(t *testing.T) {
+	for _, c := range []struct {
+		name, times, want string // in seconds from now
+	}{
+		{"what is past stays", "-10 -5 -7", "-10 -5 -7"},
+		{"what is a little ahead stays", "-10 60", "-10 60"},
+		{"a fast clock keeps the differences", "3600 3605 3601", "-5 0 -4"},
+		{"so it does by years", "2000000000 2000000007", "-7 0"},
+		{"a single time of the future is now, and drags nobody along", "-10 3600 -5", "-10 0 -5"},
+		{"nobody is later than it then", "-10 3600 30 7200", "-10 0 0 0"},
+		{"centuries do not overflow", "-50000000000 3600 200000000000", "-50000000000 0 0"},
+		{"also where all are ahead", "3600 200000000000", "0 0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var times []Timing
+			for _, s := range strings.Fields(c.times) {
+				n, _ := strconv.ParseInt(s, 10, 64)
+				at := time.Unix(now.Unix()+n, 0)
+				times = append(times, Timing{known: true, At: at, given: at, sent: now})
+			}
+			Clock{}.Together(times, now)
+			var got []string
+			for i, t := range times {
+				got = append(got, strconv.FormatInt(t.At.Unix()-now.Unix(), 10))
+				for _, o := range times[:i] {
+					if o.At.Equal(t.At) && o.Order >= t.Order {
+						t.Order = 0
+					}
+				}
+				if t.Order == 0 {
+					got = append(got, "without order")
+				}
+			}
+			if s := strings.Join(got, " "); s != c.want {
+				t.Errorf("%s became %s, want %s", c.times, s, c.want)
+			}
+		})
+	}
+}
+
+// TestOrderOfOneClient sends events of one client over a line with latency and retries: the
+// stored times are those that it gave, and where they are equal Order is in its order, though
+// its requests may be sent and come in any other.
+func TestOrderOfOneClient(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		off := time.Duration(rapid.Int64Range(-60_000, 100_000).Draw(t, "the clock's error")) * time.Millisecond
+		clock := now.Add(-off)
+		var all []Timing
+		for range rapid.IntRange(2, 6).Draw(t, "requests") {
+			m, first := door(PostHog), clock
+			var request []Timing
+			for range rapid.IntRange(1, 4).Draw(t, "events") {
+				clock = clock.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "half milliseconds")) * 500 * time.Microsecond)
+				request = append(request, Timing{given: clock})
+			}
+			if clock.Sub(first) < time.Millisecond { // requests without extent can be told apart by their sending alone
+				clock = first.Add(time.Millisecond)
+				request = append(request, Timing{given: clock})
+			}
+			m.Sent = clock.Add(time.Duration(rapid.IntRange(0, 50_000).Draw(t, "until it is sent")) * time.Millisecond)
+			m.Received = m.Sent.Add(off + time.Duration(rapid.IntRange(0, 100_000).Draw(t, "latency and retries"))*time.Millisecond)
+			for i := range request {
+				var e Event
+				given := request[i].given
+				raw := fmt.Sprintf(`{"event":"a","distinct_id":"u","timestamp":%q}`, given.Format("2006-01-02T15:04:05.000000Z"))
+				if err := Decode(&m, []byte(raw), &e); err != nil {
+					t.Fatal(err)
+				}
+				if request[i] = e.Timing(); !request[i].At.Equal(rounded(given)) {
+					t.Fatalf("%v was moved to %v", given, request[i].At)
+				}
+			}
+			m.Clock.Together(request, m.Received)
+			all = append(all, request...)
+		}
+		for i := range all[1:] {
+			if a, b := all[i], all[i+1]; b.At.Before(a.At) || b.At.Equal(a.At) && b.Order <= a.Order {
+				t.Fatalf("event %d is at %v, %x, the next at %v, %x", i, a.At, a.Order, b.At, b.Order)
+			}
+		}
+	})
 }

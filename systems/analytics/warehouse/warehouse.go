@@ -78,12 +78,22 @@ type Filter struct {
 	Person   uuid.UUID // resolved
 	From, To time.Time // by timestamp: from inclusive, to exclusive
 	Max      int       // 0: no limit
+
+	// Newest chooses the last Max of those that match, not the first; they are found without
+	// looking at what was stored before them. Max must be given.
+	Newest bool
+	// Follow makes a listing that does not end with what was there: each event that is stored
+	// later follows, until ctx ends. It is not counted for Max.
+	Follow bool
 }
 
 // Check refuses a filter that names no project.
 func (f *Filter) Check() error {
 	if f.Project == uuid.Nil {
 		return errors.New("list events: the filter names no project; set Filter.Project")
+	}
+	if f.Newest && f.Max <= 0 {
+		return errors.New("list events: of the newest a number is wanted; set Filter.Max")
 	}
 	return nil
 }
@@ -101,8 +111,8 @@ func (f *Filter) Match(e *event.Event) bool {
 // Reader is for people who ask.
 type Reader interface {
 	// Events yields each event once, with overrides applied to Person, in order of
-	// storing; what is stored after the listing began is not in it. The event is valid
-	// until the next one is asked for.
+	// storing; what is stored after the listing began is not in it, unless it is to Follow.
+	// The event is valid until the next one is asked for.
 	Events(ctx context.Context, f Filter) iter.Seq2[*event.Event, error]
 	// Warnings returns a project's warnings, newest first; max 0 means 1,000.
 	Warnings(ctx context.Context, project uuid.UUID, max int) ([]Warning, error)

@@ -19,15 +19,10 @@ type Mapping []Field
 
 // Field is one attribute, or as many as an object has.
 type Field struct {
-	// Attribute is its name. With a star at its end, such as * or crm_*, each member of the
-	// object at From becomes an attribute, whose name stands for the star.
-	Attribute string `yaml:"attribute"`
-	// From is where in the event the value is: payload.address.city, payload.tags.0,
-	// identity.email, occurredAt, type. An event without a value there changes nothing, and
-	// null removes the attribute.
-	From  string `yaml:"from"`
-	Value string `yaml:"value"` // JSON that is the value, instead of From
-	Op    string `yaml:"op"`    // set (where it is empty), set_once, unset, increment
+	Attribute string `yaml:"attribute" help:"its name. With a star at its end, such as * or crm_*, each member of the object at From becomes an attribute, whose name stands for the star"`
+	From      string `yaml:"from" help:"where in the event the value is: payload.address.city, payload.tags.0, identity.email, occurredAt, type. An event without a value there changes nothing, and null removes the attribute"`
+	Value     string `yaml:"value" help:"JSON that is the value, instead of From"`
+	Op        string `yaml:"op" help:"set (where it is empty), set_once, unset, increment"`
 }
 
 // attributes is a mapping that was understood.

@@ -150,12 +150,17 @@ func (s Spec) withDefaults() (Spec, error) {
 // A Set finds handlers by the types of events. It may be used by many at once.
 type Set struct {
 	specs []*Spec
-	types route.Table[*Spec]
+	types *route.Optional[*Spec]
 }
 
-// NewSet makes a Set. Two handlers for one type, or of one name, are refused.
-func NewSet(specs ...Spec) (*Set, error) {
-	s, names := &Set{}, map[string]bool{}
+// NewSet makes a Set. Two handlers for one type, or of one name, are refused. Types may have one of
+// the prefixes or not, in specs and in events: see route.Optional.
+func NewSet(prefixes []string, specs ...Spec) (*Set, error) {
+	types, err := route.NewOptional[*Spec](prefixes)
+	if err != nil {
+		return nil, fmt.Errorf("handlers: %w", err)
+	}
+	s, names := &Set{types: types}, map[string]bool{}
 	for _, spec := range specs {
 		spec, err := spec.withDefaults()
 		if err != nil {

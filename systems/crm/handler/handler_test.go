@@ -181,9 +181,33 @@ func TestSetsRefuseNonsense(t *testing.T) {
 	} {
 		s := good
 		change(&s)
-		if _, err := handler.NewSet(s); err == nil {
+		if _, err := handler.NewSet(nil, s); err == nil {
 			t.Errorf("%s: it was taken", name)
 		}
+	}
+}
+
+// Handlers find types with and without the application's prefix, as priorities do.
+func TestHandlersKnowTheOptionalPrefix(t *testing.T) {
+	do := handler.Func(func(context.Context, *handler.Call) error { return nil })
+	set, err := handler.NewSet([]string{"scl.", "teetime."},
+		handler.Spec{Name: "payments", Types: []string{"payment.failed"}, Handler: do},
+		handler.Spec{Name: "invoices", Types: []string{"scl.invoice.*"}, Handler: do},
+		handler.Spec{Name: "score", Types: []string{"teetime.score.posted"}, Handler: do},
+		handler.Spec{Name: "scores", Types: []string{"score.posted"}, Handler: do},
+		handler.Spec{Name: "members", Types: []string{"member.*"}, Handler: do})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for typ, want := range map[string]string{"payment.failed": "payments", "scl.payment.failed": "payments", "teetime.payment.failed": "payments", "scl.invoice.sent": "invoices", "invoice.sent": "invoices",
+		"teetime.score.posted": "score", "score.posted": "scores", "scl.member.created": "members", "member.created": "members", "scl.player.created": "", "other.payment.failed": ""} {
+		spec, _, ok := set.Find(typ)
+		if ok != (want != "") || ok && spec.Name != want {
+			t.Errorf("%s is handled by %v, want %q", typ, spec, want)
+		}
+	}
+	if _, err := handler.NewSet([]string{""}); err == nil {
+		t.Error("an empty prefix is taken")
 	}
 }
 

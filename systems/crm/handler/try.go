@@ -48,7 +48,7 @@ func (o Outcome) Then() string {
 // of panics, and without queue, sync log and profiles: the test of a handler is one call.
 // The error says that the Spec is none.
 func Try(ctx context.Context, s Spec, raw []byte, who Who) (Outcome, error) {
-	set, err := NewSet(s)
+	set, err := NewSet(nil, s)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("try a handler: %w", err)
 	}

@@ -10,7 +10,6 @@ package priority
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tidemill/tidemill/systems/crm/route"
 )
@@ -45,44 +44,30 @@ func Default() Rules {
 // Table finds levels. It may be used by many at once.
 type Table struct {
 	prefixes []string
-	said     route.Table[uint8] // to the letter
-	bare     route.Table[uint8] // without prefixes
+	types    *route.Optional[uint8]
 	names    []string
 }
 
-// New makes a table. It refuses what contradicts itself.
+// New makes a table. It refuses what contradicts itself. Of two names that differ by their prefixes
+// alone the one with the higher level is for all others of that name.
 func New(r Rules) (*Table, error) {
 	if r.Prefixes == nil {
 		r.Prefixes = Default().Prefixes
 	}
-	t := &Table{prefixes: r.Prefixes}
-	for _, p := range t.prefixes {
-		if p == "" {
-			return nil, fmt.Errorf("priorities: an empty prefix")
-		}
+	types, err := route.NewOptional[uint8](r.Prefixes)
+	if err != nil {
+		return nil, fmt.Errorf("priorities: %w", err)
 	}
-	listed := map[string]uint8{}
+	t := &Table{prefixes: r.Prefixes, types: types}
 	for _, l := range []struct {
 		level uint8
 		types []string
 	}{{High, r.High}, {Normal, r.Normal}, {Low, r.Low}} {
 		for _, typ := range l.types {
-			if err := t.said.Add(typ, l.level); err != nil {
+			if err := types.Add(typ, l.level); err != nil {
 				return nil, fmt.Errorf("priorities: %w", err)
 			}
-			bare := t.cut(typ)
-			if t.names = append(t.names, typ); bare != typ {
-				t.names = append(t.names, bare)
-			}
-			// Where two names differ by their prefixes alone, each is meant to the letter, and
-			// others of that name have the higher one.
-			if _, there := listed[bare]; there {
-				continue
-			}
-			listed[bare] = l.level
-			if err := t.bare.Add(bare, l.level); err != nil {
-				return nil, fmt.Errorf("priorities: %q without its prefix: %w", typ, err)
-			}
+			t.names = append(t.names, typ, types.Bare(typ))
 		}
 	}
 	slices.Sort(t.names)
@@ -92,32 +77,14 @@ func New(r Rules) (*Table, error) {
 
 // Of is the level of a type.
 func (t *Table) Of(typ string) uint8 {
-	if l, ok := t.said.Exact(typ); ok {
-		return l
-	}
-	bare := t.cut(typ)
-	if l, ok := t.bare.Exact(bare); ok {
-		return l
-	}
-	if l, _, ok := t.said.Star(typ); ok {
-		return l
-	}
-	if l, _, ok := t.bare.Star(bare); ok {
+	if l, _, ok := t.types.Find(typ); ok {
 		return l
 	}
 	return Normal
 }
 
+// Prefixes are what types may begin with or not.
+func (t *Table) Prefixes() []string { return slices.Clone(t.prefixes) }
+
 // Names are all types and patterns that are listed, with and without prefix, sorted.
 func (t *Table) Names() []string { return slices.Clone(t.names) }
-
-// cut takes the prefix off, if there is one. All of an application's types ("scl.*") are not
-// all types.
-func (t *Table) cut(typ string) string {
-	for _, p := range t.prefixes {
-		if bare, ok := strings.CutPrefix(typ, p); ok && bare != "" && bare != "*" {
-			return bare
-		}
-	}
-	return typ
-}

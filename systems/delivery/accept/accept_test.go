@@ -45,6 +45,30 @@ func TestTheSameRequestGetsTheFirstAnswer(t *testing.T) {
 	})
 }
 
+// The key of an event in a request that has one of its own is a key of that door too.
+func TestAnEventsOwnKeyIsOfItsDoor(t *testing.T) {
+	each(t, func(t *testing.T, s *stores) {
+		a := s.acceptor(t)
+		at := func(door, key string, it accept.Item) *accept.Request {
+			r := s.request(key, it)
+			r.Scope = door
+			return r
+		}
+		s.want(t, a, at("events", "m1", keyed(view(1, 1), "k")), "accepted 000000000001")
+		s.want(t, a, at("collect", "m2", keyed(view(2, 2), "k")), "accepted 000000000002")
+		s.want(t, a, at("collect", "m1", keyed(view(3, 3), "l")), "accepted 000000000003")
+		s.want(t, a, at("collect", "m3", keyed(view(2, 2), "k")), "accepted 000000000002")
+		s.want(t, a, at("events", "m4", keyed(view(2, 2), "k")), "reused")
+		s.wantJobs(t, "standard "+id(1), "standard "+id(2), "standard "+id(3))
+		// Where no id says which event it is, the names that are made are of one door as well.
+		s.want(t, a, at("events", "n1", keyed(view(0, 5), "n")), "accepted")
+		s.want(t, a, at("collect", "n2", keyed(view(0, 5), "n")), "accepted")
+		if n := len(s.jobs(t)); n != 5 {
+			t.Errorf("%d jobs: %q; want 5", n, s.jobs(t))
+		}
+	})
+}
+
 func TestKeysAreForgottenAfterADay(t *testing.T) {
 	each(t, func(t *testing.T, s *stores) {
 		a := s.acceptor(t)
@@ -78,6 +102,24 @@ func TestAnIDThatOnlyTheQueueKnows(t *testing.T) {
 		s.want(t, a, s.request("b", view(1, 2)), "duplicate 000000000001 of 000000000001 (again)")
 		s.want(t, a, s.request("c", view(2, 2), view(1, 1), view(3, 3)), "accepted 000000000002, duplicate 000000000001 of 000000000001, accepted 000000000003")
 		s.wantJobs(t, "standard "+id(1), "standard "+id(2), "standard "+id(3))
+	})
+}
+
+// Nothing was accepted under the order that comes with such an id: it is free.
+func TestAnIDThatOnlyTheQueueKnowsEndsNoOrder(t *testing.T) {
+	each(t, func(t *testing.T, s *stores) {
+		a := s.acceptor(t)
+		s.want(t, a, s.request("a", purchase(1, "o-1")), "accepted 000000000001")
+		s.add(25 * time.Hour)
+		if err := a.Expire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.want(t, a, s.request("b", purchase(1, "o-2")), "duplicate 000000000001 of 000000000001")
+		s.want(t, a, s.request("c", purchase(2, "o-2")), "accepted 000000000002")
+		s.want(t, a, s.request("d", purchase(3, "o-2")), "duplicate 000000000003 of 000000000002")
+		s.want(t, a, s.request("e", purchase(4, "o-4"), purchase(1, "o-5")), "accepted 000000000004, duplicate 000000000001 of 000000000001")
+		s.want(t, a, s.request("f", purchase(5, "o-5")), "accepted 000000000005")
+		s.wantJobs(t, "high "+id(1), "high "+id(2), "high "+id(4), "high "+id(5))
 	})
 }
 

@@ -31,6 +31,8 @@ func (p *plan) answer() (a *Answer, each [][]byte) {
 			a.Duplicate++
 		case refused, reused:
 			a.Rejected++
+		case answered:
+			a.Repeated = append(a.Repeated, i)
 		}
 		b = p.appendItem(b, i, each)
 		each[i] = b[start:len(b):len(b)]

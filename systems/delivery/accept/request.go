@@ -53,6 +53,8 @@ type Answer struct {
 	Again   bool // the request was answered before, and this is that answer
 
 	Accepted, Duplicate, Rejected int // items; all zero where Again is true
+
+	Repeated []int // items whose own key was answered before: Results have those answers
 }
 
 // The longest parts of a ledger's key: what is longer goes in as its hash.

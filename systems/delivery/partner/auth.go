@@ -16,29 +16,25 @@ import (
 // Auth is how a partner knows us. Secrets are never in it, only the names of the variables
 // that have them.
 type Auth struct {
-	Type string `yaml:"type"` // none, bearer, basic, apikey, oauth2, hmac, webhook, mtls
-	// Credentials is the variable of the secret: a token (bearer), a password (basic), a key
-	// (apikey, hmac), whsec_… once or several times for rotation (webhook), and for oauth2
-	// the JSON file of a service account, or JSON with client_id, client_secret and, for
-	// refresh_token, refresh_token.
-	Credentials string `yaml:"credentials"`
-	Optional    bool   `yaml:"optional"` // without the secret requests go out without it
+	Type        string `yaml:"type" help:"none, bearer, basic, apikey, oauth2, hmac, webhook, mtls"`
+	Credentials string `yaml:"credentials" help:"the variable of the secret: a token (bearer), a password (basic), a key (apikey, hmac), whsec_… once or several times for rotation (webhook), and for oauth2 the JSON file of a service account, or JSON with client_id, client_secret and, for refresh_token, refresh_token"`
+	Optional    bool   `yaml:"optional" help:"without the secret requests go out without it"`
 
-	Header string `yaml:"header"` // apikey, hmac: carries it; empty: X-API-Key, X-Signature
-	Prefix string `yaml:"prefix"` // apikey, hmac: before it
-	Query  string `yaml:"query"`  // apikey: the URL's parameter, instead of a header
-	User   string `yaml:"user"`   // basic
+	Header string `yaml:"header" help:"apikey, hmac: carries it; empty: X-API-Key, X-Signature"`
+	Prefix string `yaml:"prefix" help:"apikey, hmac: before it"`
+	Query  string `yaml:"query" help:"apikey: the URL's parameter, instead of a header"`
+	User   string `yaml:"user" help:"basic"`
 
-	TimestampHeader string `yaml:"timestampHeader"` // hmac: carries the time; empty: X-Timestamp; "-": none
-	Base64          bool   `yaml:"base64"`          // hmac: instead of hex
+	TimestampHeader string `yaml:"timestampHeader" help:"hmac: carries the time; empty: X-Timestamp; \"-\": none"`
+	Base64          bool   `yaml:"base64" help:"hmac: instead of hex"`
 
-	Grant    string   `yaml:"grant"`    // oauth2: client_credentials, refresh_token, service_account, client_assertion
-	TokenURL string   `yaml:"tokenUrl"` // oauth2; a service account's file names it, too
-	Scopes   []string `yaml:"scopes"`   // oauth2
-	Realm    string   `yaml:"realm"`    // oauth2 client_assertion
+	Grant    string   `yaml:"grant" help:"oauth2: client_credentials, refresh_token, service_account, client_assertion"`
+	TokenURL string   `yaml:"tokenUrl" help:"oauth2; a service account's file names it, too"`
+	Scopes   []string `yaml:"scopes" help:"oauth2"`
+	Realm    string   `yaml:"realm" help:"oauth2 client_assertion"`
 
-	Cert string `yaml:"cert"` // variable of the path of a client certificate, with any type; mtls: PARTNER_CERT_PATH if empty
-	Key  string `yaml:"key"`  // variable of the path of its key; mtls: PARTNER_KEY_PATH if empty
+	Cert string `yaml:"cert" help:"variable of the path of a client certificate, with any type; mtls: PARTNER_CERT_PATH if empty"`
+	Key  string `yaml:"key" help:"variable of the path of its key; mtls: PARTNER_KEY_PATH if empty"`
 }
 
 func (a Auth) over(preset Auth) Auth {

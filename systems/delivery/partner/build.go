@@ -52,8 +52,10 @@ type Built struct {
 	Idempotent bool // the partner does a thing once, however often it is sent
 	Route      Route
 	Breaker    policy.Breaker
-	Workers    int // requests at once, at most; 0: the system's choice
-	AtOnce     int // events that are out at once, of all instances; 0: no limit
+	Queue      Queue
+	OffAfter   time.Duration // it is switched off when it has failed for so long; 0: never
+	Workers    int           // requests at once, at most; 0: the system's choice
+	AtOnce     int           // events that are out at once, of all instances; 0: no limit
 	Ordered    bool
 	Lease      time.Duration // 0: the queue's own
 	Once       Once
@@ -74,13 +76,22 @@ func (p Partner) Build(e Env) (*Built, error) {
 	return b, nil
 }
 
+// InForce is the partner with what its preset says where it says nothing itself.
+func (p Partner) InForce() (Partner, error) {
+	if p.Preset == "" {
+		return p, nil
+	}
+	preset, err := Preset(p.Preset)
+	if err != nil {
+		return p, err
+	}
+	return p.over(preset), nil
+}
+
 func (p Partner) build(e *Env) (*Built, error) {
-	if p.Preset != "" {
-		preset, err := Preset(p.Preset)
-		if err != nil {
-			return nil, err
-		}
-		p = p.over(preset)
+	p, err := p.InForce()
+	if err != nil {
+		return nil, err
 	}
 	if err := p.check(); err != nil {
 		return nil, err
@@ -118,7 +129,7 @@ func (p Partner) build(e *Env) (*Built, error) {
 		return nil, err
 	}
 	return &Built{Name: p.Name, Sink: sink, Retry: p.Retry(), Limiter: p.Limiter(), Items: max(p.Batch.Items, 1), Idempotent: o.Idempotent,
-		Route: route, Breaker: p.Breaker.Policy(), Workers: p.Workers, AtOnce: p.AtOnce, Ordered: p.Ordered, Lease: p.Lease, Once: p.Once, guard: guard}, nil
+		Route: route, Breaker: p.Breaker.Policy(), Queue: p.Queue, OffAfter: p.SwitchedOffAfter(), Workers: p.Workers, AtOnce: p.AtOnce, Ordered: p.Ordered, Lease: p.Lease, Once: p.Once, guard: guard}, nil
 }
 
 // options makes those of the sink.

@@ -15,17 +15,29 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// functions are those that expressions have beside the language's own:
-//
-//	email(x), phone(x[, country]), digits(x)            normalised, or nil where x is none
-//	email_hash(x), phone_hash(x[, country]), sha256(x)  SHA-256 in hex; 64 hex digits stay
-//	unix(t), millis(t), micros(t), rfc3339(t)           of a time in RFC 3339 or in Unix seconds
-//	text(x), number(x)                                  of a number or a text, losing nothing
-//	replace(s, old, new)                                at most 64 KiB
-//	compact(x)                                          a list or an object without what is nil or ""
-//	pick(list, {to: "from"})                            objects of a list (at most 1,000) with fields of other names
-//
-// All of them give nil for nil.
+// Function is one that expressions have beside the language's own.
+type Function struct{ Form, Help string }
+
+// Functions are all of them. Each gives nil for nil.
+var Functions = []Function{
+	{"email(x)", "an address, normalised; nil where x is none"},
+	{"email_hash(x)", "SHA-256 of email(x) in hex; 64 hex digits stay as they are"},
+	{"phone(x[, country])", "a number in E.164; nil where x is none"},
+	{"phone_hash(x[, country])", "SHA-256 of phone(x) in hex; 64 hex digits stay as they are"},
+	{"digits(x)", "the digits of a text alone"},
+	{"sha256(x)", "SHA-256 of a text in hex; 64 hex digits stay as they are"},
+	{"unix(t)", "a time in RFC 3339 or Unix seconds as Unix seconds"},
+	{"millis(t)", "the same in milliseconds"},
+	{"micros(t)", "the same in microseconds"},
+	{"rfc3339(t)", "the same in RFC 3339"},
+	{"text(x)", "a number as text, losing nothing"},
+	{"number(x)", "a text as a number, losing nothing"},
+	{"replace(s, old, new)", "a text of at most 64 KiB with old replaced by new"},
+	{"compact(x)", "a list or an object without what is nil or \"\""},
+	{"pick(list, {to: \"from\"})", "objects of a list (at most 1,000) with fields of other names"},
+}
+
+// functions are what Functions describes.
 func functions() []expr.Option {
 	one := func(name string, f func(any) (any, error)) expr.Option {
 		return expr.Function(name, func(p ...any) (any, error) {

@@ -29,56 +29,56 @@ import (
 // Partner describes a destination. With a Preset, what is set here replaces what the preset
 // says.
 type Partner struct {
-	Name     string `yaml:"name"`     // letters, digits, - and _; its queue is s2s.<name>
-	Preset   string `yaml:"preset"`   // one of Presets; empty: generic
-	Endpoint string `yaml:"endpoint"` // https URL; {name} is a setting
-	Method   string `yaml:"method"`   // empty: POST
-	Auth     Auth   `yaml:"auth"`
+	Name     string `yaml:"name" help:"letters, digits, - and _; its queue is s2s.<name>"`
+	Preset   string `yaml:"preset" help:"one of Presets; empty: generic"`
+	Endpoint string `yaml:"endpoint" help:"https URL; {name} is a setting"`
+	Method   string `yaml:"method" help:"empty: POST"`
+	Auth     Auth   `yaml:"auth" help:"how the partner knows us"`
 
-	When   string   `yaml:"when"`   // expression over the event: whether it is for this partner; empty: every event is
-	Sites  []string `yaml:"sites"`  // only their events; empty: those of all
-	Vendor string   `yaml:"vendor"` // its number in the TCF's list: where an event names vendors it must be allowed; empty: not asked
+	When   string   `yaml:"when" help:"expression over the event: whether it is for this partner; empty: every event is"`
+	Sites  []string `yaml:"sites" help:"only their events; empty: those of all"`
+	Vendor string   `yaml:"vendor" help:"its number in the TCF's list: where an event names vendors it must be allowed; empty: not asked"`
 
-	Workers int           `yaml:"workers"` // requests at once, at most; 0: what the system says
-	Ordered bool          `yaml:"ordered"` // strict order per key (user, device or session)
-	Lease   time.Duration `yaml:"lease"`   // visibility timeout of its queue; 0: 30s
-	Breaker Breaker       `yaml:"breaker"`
-	Once    Once          `yaml:"once"` // what is sent under the ledger's guard
+	Workers  int            `yaml:"workers" help:"requests at once, at most; 0: what the system says"`
+	Ordered  bool           `yaml:"ordered" help:"strict order per key (user, device or session)"`
+	Lease    time.Duration  `yaml:"lease" help:"visibility timeout of its queue; 0: 30s"`
+	Breaker  Breaker        `yaml:"breaker" help:"when its queue is left alone"`
+	Queue    Queue          `yaml:"queue" help:"how much waits for it, and for how long"`
+	OffAfter *time.Duration `yaml:"offAfter" help:"for how long it has to fail, without a single delivery, to be switched off: its queue is paused, and new events are not queued for it until somebody closes its circuit. Left out: 7 days; 0: it never is"`
+	Once     Once           `yaml:"once" help:"what is sent under the ledger's guard"`
 
-	Headers   map[string]string `yaml:"headers"`   // {name} is a setting
-	KeyHeader string            `yaml:"keyHeader"` // carries the idempotency key; empty: Idempotency-Key; "-": not sent
-	Settings  map[string]string `yaml:"settings"`  // of the account at the partner
-	Needs     []string          `yaml:"needs"`     // settings that must be there; a|b: one of them
+	Headers   map[string]string `yaml:"headers" help:"{name} is a setting"`
+	KeyHeader string            `yaml:"keyHeader" help:"carries the idempotency key; empty: Idempotency-Key; \"-\": not sent"`
+	Settings  map[string]string `yaml:"settings" help:"of the account at the partner"`
+	Needs     []string          `yaml:"needs" help:"settings that must be there; a|b: one of them"`
 
-	RateLimit  RateLimit     `yaml:"rateLimit"`
-	Timeout    time.Duration `yaml:"timeout"`    // of a request; 0: 3s
-	MaxRetries *int          `yaml:"maxRetries"` // after the first try; nil: 7
-	Waits      Waits         `yaml:"retry"`      // between tries
-	AtOnce     int           `yaml:"atOnce"`     // events that are out at once, of all instances; 0: no limit
-	Batch      Batch         `yaml:"batch"`
+	RateLimit  RateLimit     `yaml:"rateLimit" help:"how many requests it takes"`
+	Timeout    time.Duration `yaml:"timeout" help:"of a request; 0: 3s"`
+	MaxRetries *int          `yaml:"maxRetries" help:"after the first try; nil: 7"`
+	Waits      Waits         `yaml:"retry" help:"between tries"`
+	AtOnce     int           `yaml:"atOnce" help:"events that are out at once, of all instances; 0: no limit"`
+	Batch      Batch         `yaml:"batch" help:"how events go into one request"`
 
-	Fields  []string `yaml:"fields"`  // of events, beside the known ones, that expressions may use
-	Mapping []Field  `yaml:"mapping"` // of the request's body; empty: the event, byte for byte
-	Dedup   string   `yaml:"dedup"`   // the field of Mapping by which the partner de-duplicates; empty: it does not
-	// Idempotent: the partner does a thing once, however often it is sent. Without it a
-	// message whose answer was lost is of kind unknown.
-	Idempotent *bool `yaml:"idempotent"`
+	Fields     []string `yaml:"fields" help:"of events, beside the known ones, that expressions may use"`
+	Mapping    []Field  `yaml:"mapping" help:"of the request's body; empty: the event, byte for byte"`
+	Dedup      string   `yaml:"dedup" help:"the field of Mapping by which the partner de-duplicates; empty: it does not"`
+	Idempotent *bool    `yaml:"idempotent" help:"the partner does a thing once, however often it is sent. Without it a message whose answer was lost is of kind unknown"`
 
-	Success  string    `yaml:"success"`  // of an answer 2xx: was it taken? Empty: it was
-	Outcomes []Outcome `yaml:"outcomes"` // what other answers mean; the first that fits
-	Items    Items     `yaml:"items"`    // what became of each message of a request
+	Success  string    `yaml:"success" help:"of an answer 2xx: was it taken? Empty: it was"`
+	Outcomes []Outcome `yaml:"outcomes" help:"what other answers mean; the first that fits"`
+	Items    Items     `yaml:"items" help:"what became of each message of a request"`
 
-	AllowPrivate []string `yaml:"allowPrivate"` // networks that may be reached though they are private, e.g. 10.1.0.0/16
-	AllowHTTP    bool     `yaml:"allowHttp"`    // http is allowed too
-	Proxy        bool     `yaml:"proxy"`        // the proxy of the environment is used
+	AllowPrivate []string `yaml:"allowPrivate" help:"networks that may be reached though they are private, e.g. 10.1.0.0/16"`
+	AllowHTTP    bool     `yaml:"allowHttp" help:"http is allowed too"`
+	Proxy        bool     `yaml:"proxy" help:"the proxy of the environment is used"`
 }
 
 // Breaker says when the partner's queue is left alone. The zero value: after 5 failures in
 // a row, for 30s.
 type Breaker struct {
-	Fails int           `yaml:"fails"` // failures in a row that open it; 0: 5, or none where there is a rate
-	Rate  float64       `yaml:"rate"`  // share of failures that opens it, above 0 to 1, of at least 20 requests in 10s; 0: not by this
-	Open  time.Duration `yaml:"open"`  // nothing is tried for so long; 0: 30s
+	Fails int           `yaml:"fails" help:"failures in a row that open it; 0: 5, or none where there is a rate"`
+	Rate  float64       `yaml:"rate" help:"share of failures that opens it, above 0 to 1, of at least 20 requests in 10s; 0: not by this"`
+	Open  time.Duration `yaml:"open" help:"nothing is tried for so long; 0: 30s"`
 }
 
 // Policy is the breaker as the engine has it.
@@ -90,12 +90,64 @@ func (b Breaker) Policy() policy.Breaker {
 	return p
 }
 
+// Queue bounds what waits for a partner, so that one that is away delays nobody else. The zero
+// value: as many jobs as the system says, and what finds no room is held, for any time.
+type Queue struct {
+	Jobs int  `yaml:"jobs" help:"about how many may wait; 0: what the system says"`
+	Full Full `yaml:"full" help:"what happens when so many wait: hold, dead_letter or drop_oldest"`
+
+	MaxAge          time.Duration `yaml:"maxAge" help:"how old a job may be, since its event was routed; an older one is skipped; 0: any"`
+	MaxAgePurchases time.Duration `yaml:"maxAgePurchases" help:"the same of purchases and conversions"`
+}
+
+// Full says what happens with events that find no room in a partner's queue.
+type Full string
+
+// The policies.
+const (
+	Hold       Full = ""            // new jobs are parked beside the queue, and go into it when there is room, in their order
+	DeadLetter Full = "dead_letter" // new jobs become dead letters
+	DropOldest Full = "drop_oldest" // the oldest jobs are removed, and counted
+)
+
+// UnmarshalText takes a policy by its name; "hold" is the zero value.
+func (f *Full) UnmarshalText(b []byte) error {
+	*f = Full(b)
+	if *f == "hold" {
+		*f = Hold
+	}
+	return nil
+}
+
+func (q *Queue) check() error {
+	switch {
+	case q.Jobs < 0:
+		return fmt.Errorf("queue: jobs %d is below zero", q.Jobs)
+	case q.Full != Hold && q.Full != DeadLetter && q.Full != DropOldest:
+		return fmt.Errorf("queue: full %q: want hold, %s or %s", q.Full, DeadLetter, DropOldest)
+	case q.MaxAge < 0 || q.MaxAgePurchases < 0:
+		return errors.New("queue: a largest age below zero; 0 is none")
+	}
+	return nil
+}
+
+// offAfter is how long a partner fails before it is switched off where nothing is said.
+const offAfter = 7 * 24 * time.Hour
+
+// SwitchedOffAfter is for how long the partner has to fail to be switched off; 0: it never is.
+func (p *Partner) SwitchedOffAfter() time.Duration {
+	if p.OffAfter == nil {
+		return offAfter
+	}
+	return *p.OffAfter
+}
+
 // Waits are the times between tries; zero fields: 1s, doubling, to 64s, each ±25%.
 type Waits struct {
-	Base   time.Duration `yaml:"base"`   // after the first failure
-	Factor float64       `yaml:"factor"` // by which each is longer
-	Max    time.Duration `yaml:"max"`    // none is longer
-	Jitter float64       `yaml:"jitter"` // share of a wait that chance adds or takes
+	Base   time.Duration `yaml:"base" help:"after the first failure"`
+	Factor float64       `yaml:"factor" help:"by which each is longer"`
+	Max    time.Duration `yaml:"max" help:"none is longer"`
+	Jitter float64       `yaml:"jitter" help:"share of a wait that chance adds or takes"`
 }
 
 // Once says which messages are sent once: before the request an entry is written to a
@@ -113,42 +165,42 @@ const (
 // RateLimit is how many requests a partner takes, within any span of a window's length: a
 // tenth of them may go at once after a rest, the others come evenly.
 type RateLimit struct {
-	Requests int `yaml:"requests"` // 0: no limit
-	Window   int `yaml:"window"`   // seconds; 0: 1
+	Requests int `yaml:"requests" help:"0: no limit"`
+	Window   int `yaml:"window" help:"seconds; 0: 1"`
 }
 
 // Batch says how messages go into one request.
 type Batch struct {
-	Items   int    `yaml:"items"`   // at most; 0: 1
-	Bytes   int    `yaml:"bytes"`   // of the body; 0: 1 MiB
-	Head    string `yaml:"head"`    // before the first
-	Between string `yaml:"between"` // empty: a comma, where Items is above 1
-	Tail    string `yaml:"tail"`    // after the last
+	Items   int    `yaml:"items" help:"at most; 0: 1"`
+	Bytes   int    `yaml:"bytes" help:"of the body; 0: 1 MiB"`
+	Head    string `yaml:"head" help:"before the first"`
+	Between string `yaml:"between" help:"empty: a comma, where Items is above 1"`
+	Tail    string `yaml:"tail" help:"after the last"`
 }
 
 // Field is one field of the request's body.
 type Field struct {
-	Field    string `yaml:"field"`    // a dot goes into an object: user.email
-	Value    string `yaml:"value"`    // expression; nil leaves the field out. Empty: removes the preset's field
-	Required bool   `yaml:"required"` // without a value the message is invalid
+	Field    string `yaml:"field" help:"a dot goes into an object: user.email"`
+	Value    string `yaml:"value" help:"expression; nil leaves the field out. Empty: removes the preset's field"`
+	Required bool   `yaml:"required" help:"without a value the message is invalid"`
 }
 
 // Outcome says what an answer means.
 type Outcome struct {
-	When string `yaml:"when"` // expression over status, body (decoded) and raw (its text), and in Items over item and index
-	Kind string `yaml:"kind"` // of failure, or delivered
-	Why  string `yaml:"why"`  // in words
+	When string `yaml:"when" help:"expression over status, body (decoded) and raw (its text), and in Items over item and index"`
+	Kind string `yaml:"kind" help:"of failure, or delivered"`
+	Why  string `yaml:"why" help:"in words"`
 }
 
 // Items says how to read what became of each message of a request. Without List the answer
 // stands for all of them.
 type Items struct {
-	List     string    `yaml:"list"`     // expression over body: the results
-	ID       string    `yaml:"id"`       // expression over item: the message's Dedup value
-	Index    string    `yaml:"index"`    // expression over item: the message's number. Without ID and Index the results are in order
-	Base     string    `yaml:"base"`     // of Index: 0, 1, or auto, which finds out by the first or last
-	Failed   string    `yaml:"failed"`   // expression over item: is it a failure?
-	Outcomes []Outcome `yaml:"outcomes"` // of a failed item; the first that fits. None: validation
+	List     string    `yaml:"list" help:"expression over body: the results"`
+	ID       string    `yaml:"id" help:"expression over item: the message's Dedup value"`
+	Index    string    `yaml:"index" help:"expression over item: the message's number. Without ID and Index the results are in order"`
+	Base     string    `yaml:"base" help:"of Index: 0, 1, or auto, which finds out by the first or last"`
+	Failed   string    `yaml:"failed" help:"expression over item: is it a failure?"`
+	Outcomes []Outcome `yaml:"outcomes" help:"of a failed item; the first that fits. None: validation"`
 }
 
 // Retry is the partner's retry: 1, 2, 4 … 64 s, each ±25%, where nothing else is said.
@@ -213,6 +265,12 @@ func (p *Partner) check() error {
 	case p.Dedup != "" && len(p.Mapping) > 0 && !slices.ContainsFunc(p.Mapping, func(f Field) bool { return f.Field == p.Dedup }):
 		return fmt.Errorf("dedup: the mapping has no field %q", p.Dedup)
 	}
+	if d := p.SwitchedOffAfter(); d != 0 && d < time.Minute {
+		return fmt.Errorf("offAfter %v is below a minute; 0 is never", d)
+	}
+	if err := p.Queue.check(); err != nil {
+		return err
+	}
 	for _, c := range []interface{ Check() error }{p.Breaker.Policy(), p.Retry()} {
 		if err := c.Check(); err != nil {
 			return err
@@ -259,6 +317,8 @@ func (p Partner) over(preset Partner) Partner {
 	set(&p.Workers, preset.Workers)
 	set(&p.Lease, preset.Lease)
 	set(&p.Breaker, preset.Breaker)
+	set(&p.Queue, preset.Queue)
+	set(&p.OffAfter, preset.OffAfter)
 	set(&p.Waits, preset.Waits)
 	set(&p.AtOnce, preset.AtOnce)
 	set(&p.Once, preset.Once)

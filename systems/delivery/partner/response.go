@@ -3,6 +3,7 @@ package partner
 import (
 	"errors"
 
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/sink/httpsink"
 )
 
@@ -14,6 +15,22 @@ func Response(err error) (status int, body []byte, ok bool) {
 		return 0, nil, false
 	}
 	return r.Status, r.Body, true
+}
+
+// Repeatable turns the failure of a message whose answer was lost (kind unknown) into that of
+// one that may be sent again: timeout where no answer came in time, else partner_error. Other
+// errors stay as they are.
+func Repeatable(err error) error {
+	e, ok := errors.AsType[*tidemill.Error](err)
+	if !ok || e.Kind != tidemill.Unknown {
+		return err
+	}
+	again := *e
+	again.Kind = tidemill.Partner
+	if r, ok := errors.AsType[*httpsink.Refusal](err); ok && r.Late {
+		again.Kind = tidemill.Timeout
+	}
+	return &again
 }
 
 // Attempt is one request to a partner and what came of it.

@@ -3,6 +3,7 @@ package partner
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/expr-lang/expr"
 
@@ -161,12 +162,17 @@ func (r *rules) result(env map[string]any) (httpsink.Verdict, error) {
 	if err != nil || failed != true {
 		return httpsink.Verdict{}, err
 	}
+	v := httpsink.Verdict{Kind: tidemill.Validation, Why: "the partner refused this message"}
 	for _, o := range r.results {
 		if yes, err := o.when.run(env); err == nil && yes == true {
-			return o.v, nil
+			v = o.v
+			break
 		}
 	}
-	return httpsink.Verdict{Kind: tidemill.Validation, Why: "the partner refused this message"}, nil
+	if why := said(env["item"]); why != "" {
+		v.Why = strings.TrimPrefix(v.Why+": "+why, ": ")
+	}
+	return v, nil
 }
 
 // whose finds the message of each result.

@@ -225,3 +225,27 @@ func numbers(text []byte) string {
 	}
 	return fmt.Sprintf("%T", v)
 }
+
+// What a partner says of each message is in its cause.
+func TestWhatAPartnerSaysOfAnItem(t *testing.T) {
+	p := partner.Partner{Items: partner.Items{List: "body.results", Failed: "item.ok != true", Outcomes: []partner.Outcome{{When: `item.code == "busy"`, Kind: "rate_limit", Why: "it is busy"}}}}
+	_, items, err := partner.Rules(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("ü", 400)
+	v, err := items(answered(200, `{"results":[
+		{"status":"x","errors":[{"code":"NOT_FOUND","message":"No Floodlight activity 4 "},{"errorMessage":"too old"},{"message":"too old"}],"value":{"text":"not this"}},
+		{"code":"busy","reason":"quota"},
+		{"description":"`+long+`"},
+		{"code":"busy"}]}`), []string{"a", "b", "c", "d"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"the partner refused this message: NOT_FOUND; No Floodlight activity 4; too old", "it is busy: quota",
+		"the partner refused this message: " + long[:2*299] + "…", "it is busy"} {
+		if v[i].Why != want {
+			t.Errorf("message %d: %s\nwant %s", i, v[i].Why, want)
+		}
+	}
+}

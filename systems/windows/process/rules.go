@@ -43,8 +43,8 @@ type Validate struct {
 
 // Rule is one of Validate.
 type Rule struct {
-	Must string // an expression that has to be true, such as: (actionGeoLat ?? 0) <= 90
-	Why  string // in words, if it is not; empty: the expression
+	Must string `yaml:"must" help:"an expression that has to be true, such as: (actionGeoLat ?? 0) <= 90"`
+	Why  string `yaml:"why" help:"in words, if it is not; empty: the expression"`
 }
 
 // New makes the processor.
@@ -84,8 +84,8 @@ type Map struct {
 
 // Value is one of Map.
 type Value struct {
-	Name string // to
-	From string // an expression; the name of a value alone takes it as it is written
+	Name string `yaml:"name" help:"what the value is called that is added"`
+	From string `yaml:"from" help:"an expression; the name of a value alone takes it as it is written"`
 }
 
 // New makes the processor. Values are worked out in their order, each over what those before

@@ -34,7 +34,17 @@ func (s *Store) Events(ctx context.Context, f warehouse.Filter) iter.Seq2[*event
 		l := &listing{store: s, project: f.Project, left: f.Max, pageRows: pageRows, pageBytes: pageBytes}
 		l.prepare(f)
 		err := l.begin(ctx)
-		for err == nil && l.more {
+		if err == nil && f.Newest && l.more {
+			err = l.newest(ctx, f.Max)
+		}
+		if f.Follow {
+			l.left = 0 // it ends with ctx alone
+		}
+		for err == nil && (l.more || f.Follow) {
+			if !l.more {
+				err = l.wait(ctx)
+				continue
+			}
 			if err = l.read(ctx); err != nil {
 				break
 			}
@@ -54,7 +64,8 @@ func (s *Store) Events(ctx context.Context, f warehouse.Filter) iter.Seq2[*event
 type listing struct {
 	store               *Store
 	project             uuid.UUID
-	query               string
+	query               string // of a page
+	where               string // part of it: what is chosen
 	args                []clickhousehttp.Arg
 	pageRows, pageBytes int
 
@@ -93,6 +104,7 @@ func (l *listing) prepare(f warehouse.Filter) {
 	if !f.To.IsZero() && ceilMilli(f.To) < newest {
 		and("timestamp < fromUnixTimestamp64Milli({to:Int64}, 'UTC')", integer("to", max(ceilMilli(f.To), oldest)))
 	}
+	l.where = where.String()
 	columns := make([]string, len(texts))
 	for i, t := range texts {
 		columns[i] = "toString(e." + t.name + ")"
@@ -102,7 +114,7 @@ func (l *listing) prepare(f warehouse.Filter) {
 	FROM ` + l.store.names.events + ` FINAL
 	WHERE project_id = {project:UUID}
 		AND toUnixTimestamp64Micro(stored_at) <= {upto:Int64}
-		AND (toUnixTimestamp64Micro(stored_at), event_id) > ({after:Int64}, {last:UUID})` + where.String() + `
+		AND (toUnixTimestamp64Micro(stored_at), event_id) > ({after:Int64}, {last:UUID})` + l.where + `
 	ORDER BY stored_at, event_id
 	LIMIT {rows:UInt64}
 )
@@ -152,6 +164,45 @@ func (l *listing) begin(ctx context.Context) error {
 		l.more = rows.UInt64() > 0
 	}
 	return rows.Err()
+}
+
+// newest lets the listing begin where the last so many that match begin.
+func (l *listing) newest(ctx context.Context, n int) error {
+	query := `SELECT toUnixTimestamp64Micro(stored_at), event_id FROM ` + l.store.names.events + ` FINAL
+	WHERE project_id = {project:UUID} AND toUnixTimestamp64Micro(stored_at) <= {upto:Int64}` + l.where + `
+	ORDER BY stored_at DESC, event_id DESC LIMIT 1 OFFSET {rows:UInt64}
+	SETTINGS do_not_merge_across_partitions_select_final = 1`
+	rows, err := l.store.conn.Query(ctx, query, append([]clickhousehttp.Arg{integer("upto", l.upto), integer("rows", int64(n))}, l.args...)...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	if rows.Next() { // the one before them
+		l.after, l.last = rows.Int64(), rows.UUID()
+	}
+	return rows.Err()
+}
+
+// followEvery is how often a listing that follows looks again: ClickHouse tells nobody that
+// there is more. Rows of an instance whose clock is behind that of another may be missed.
+const followEvery = time.Second
+
+// wait waits until the next look, and finds where that ends.
+func (l *listing) wait(ctx context.Context) error {
+	l.page = l.page[:0]
+	t := time.NewTimer(followEvery)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+	}
+	after := l.after
+	if err := l.begin(ctx); err != nil {
+		return err
+	}
+	l.after, l.more = max(after, l.after), l.more && l.upto > after
+	return nil
 }
 
 // read fills page with the next rows.

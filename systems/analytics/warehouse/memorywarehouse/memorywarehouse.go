@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/internal/bell"
 	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
@@ -27,6 +28,8 @@ type Store struct {
 	at        map[key]int // index in events
 	overrides map[person.Ref]person.Override
 	warnings  []warehouse.Warning
+
+	came bell.Bell // rung when events are stored
 }
 
 type key struct{ project, id uuid.UUID }
@@ -49,6 +52,7 @@ func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehous
 	if len(took) != len(rows) {
 		return fmt.Errorf("insert %d events: there is room for %d answers; took must be as long as rows", len(rows), len(took))
 	}
+	defer s.came.Ring() // after the lock is given back
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, e := range rows {
@@ -133,29 +137,59 @@ func (s *Store) Events(ctx context.Context, f warehouse.Filter) iter.Seq2[*event
 			yield(nil, err)
 			return
 		}
-		s.mu.Lock()
-		events := s.events // rows never change and are never removed
-		s.mu.Unlock()
-		n := 0
-		for i := range events {
-			if err := ctx.Err(); err != nil {
-				yield(nil, err)
+		n, i := 0, 0
+		events := s.stored()
+		if f.Newest {
+			for i = len(events); i > 0 && n < f.Max; i-- {
+				if e := s.resolved(events[i-1]); f.Match(&e) {
+					n++
+				}
+			}
+			n = 0
+		}
+		for {
+			for ; i < len(events); i++ {
+				if err := ctx.Err(); err != nil {
+					yield(nil, err)
+					return
+				}
+				e := s.resolved(events[i])
+				if !f.Match(&e) {
+					continue
+				}
+				if n++; !yield(&e, nil) || n == f.Max && !f.Follow {
+					return
+				}
+			}
+			if !f.Follow {
 				return
 			}
-			e := events[i]
-			s.mu.Lock()
-			if o, ok := s.overrides[e.Ref()]; ok {
-				e.Person = o.Person
-			}
-			s.mu.Unlock()
-			if !f.Match(&e) {
-				continue
-			}
-			if n++; !yield(&e, nil) || n == f.Max {
+			if _, err := s.came.Receive(ctx, func() (int, time.Duration, error) {
+				events = s.stored()
+				return len(events) - i, bell.Idle, nil
+			}); err != nil {
+				yield(nil, err)
 				return
 			}
 		}
 	}
+}
+
+// stored are all events so far: rows never change and are never removed.
+func (s *Store) stored() []event.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.events
+}
+
+// resolved is an event under the person that it belongs to now.
+func (s *Store) resolved(e event.Event) event.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o, ok := s.overrides[e.Ref()]; ok {
+		e.Person = o.Person
+	}
+	return e
 }
 
 // Warnings implements warehouse.Reader.

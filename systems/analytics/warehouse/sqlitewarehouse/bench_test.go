@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/tidemill/tidemill/systems/analytics/event"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
@@ -75,4 +77,32 @@ func BenchmarkInsertAgain(b *testing.B) {
 		n += len(rows)
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "rows/s")
+}
+
+// BenchmarkNewest asks for the newest 100 of a million events.
+func BenchmarkNewest(b *testing.B) {
+	s := store(b, open(b), Options{})
+	next := batches(3)
+	took := make([]warehouse.Took, 4000)
+	for range 250 {
+		rows := next(len(took))
+		for _, e := range rows {
+			e.Project = uuid.Max
+		}
+		if err := s.Insert(b.Context(), rows, took); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		n := 0
+		for _, err := range s.Events(b.Context(), warehouse.Filter{Project: uuid.Max, Newest: true, Max: 100}) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}
+		if n != 100 {
+			b.Fatalf("%d events", n)
+		}
+	}
 }

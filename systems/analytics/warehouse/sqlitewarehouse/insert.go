@@ -62,6 +62,7 @@ func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehous
 		return fmt.Errorf("insert %d events: %w", b.rows, err)
 	}
 	written = true
+	s.came.Ring()
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/internal/bell"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
@@ -32,8 +33,13 @@ func (s *Store) Events(ctx context.Context, f warehouse.Filter) iter.Seq2[*event
 		}
 		p, err := s.listing(ctx, f)
 		left := f.Max
-		for err == nil && p.next <= p.last {
-			if err = ctx.Err(); err == nil {
+		if f.Follow {
+			left = 0 // it ends with ctx alone
+		}
+		for err == nil && (p.next <= p.last || f.Follow) {
+			if p.next > p.last {
+				err = s.more(ctx, p)
+			} else if err = ctx.Err(); err == nil {
 				err = s.db.Read(ctx, p.read)
 			}
 			for i := 0; err == nil && i < len(p.found); i++ {
@@ -50,7 +56,8 @@ func (s *Store) Events(ctx context.Context, f warehouse.Filter) iter.Seq2[*event
 
 // listing reads page after page.
 type listing struct {
-	query      string
+	query      string // of a page
+	where      string // part of it: what is chosen
 	project    uuid.UUID
 	args       []any // the filter's
 	next, last int64 // ids
@@ -58,9 +65,9 @@ type listing struct {
 }
 
 func (s *Store) listing(ctx context.Context, f warehouse.Filter) (*listing, error) {
-	p := &listing{project: f.Project, args: []any{f.Project[:]}}
+	p := &listing{project: f.Project}
 	var q strings.Builder // the same few texts again and again: they are kept prepared
-	q.WriteString(`SELECT e.id, e.event_id, coalesce(o.person, e.person), e.name, e.type, e.distinct_id, e.timestamp, e.ingested_at, e.origin, e.context, e.properties, e.user_properties
+	q.WriteString(`
 FROM warehouse_event e LEFT JOIN warehouse_override o ON o.project = e.project AND o.distinct_id = e.distinct_id
 WHERE e.id >= ? AND e.id < ? AND e.project = ?`)
 	and := func(condition string, arg any) {
@@ -83,12 +90,64 @@ WHERE e.id >= ? AND e.id < ? AND e.project = ?`)
 	if !f.To.IsZero() {
 		and("e.timestamp < ?", ceilMilli(f.To))
 	}
-	fmt.Fprintf(&q, " ORDER BY e.id LIMIT %d", pageRows)
-	p.query = q.String()
+	p.where = q.String()
+	p.query = fmt.Sprintf("SELECT e.id, e.event_id, coalesce(o.person, e.person), e.name, e.type, e.distinct_id, e.timestamp, e.ingested_at, e.origin, e.context, e.properties, e.user_properties%s ORDER BY e.id LIMIT %d", p.where, pageRows)
+	// Each by itself: asked for both in one, SQLite reads the whole table.
 	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		return tx.QueryRow("SELECT coalesce(min(id), 1), coalesce(max(id), 0) FROM warehouse_event").Scan(&p.next, &p.last)
+		return tx.QueryRow("SELECT coalesce((SELECT min(id) FROM warehouse_event), 1), coalesce((SELECT max(id) FROM warehouse_event), 0)").Scan(&p.next, &p.last)
 	})
+	if err == nil && f.Newest {
+		err = s.newest(ctx, p, f.Max)
+	}
 	return p, err
+}
+
+// newest lets a listing begin where the last so many that match begin.
+func (s *Store) newest(ctx context.Context, p *listing, left int) error {
+	first := p.next
+	for end := p.last + 1; end > first && left > 0; {
+		begin := max(end-pageSpan, first)
+		found := 0
+		err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+			rows, err := tx.Query("SELECT e.id"+p.where+" ORDER BY e.id DESC LIMIT ?", append(p.chosen(begin, end), left)...)
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				if err := rows.Scan(&p.next); err != nil {
+					return err
+				}
+				found++
+			}
+			return rows.Err()
+		})
+		if err != nil {
+			return err
+		}
+		if left -= found; left > 0 {
+			p.next = begin
+		}
+		end = begin
+	}
+	return ctx.Err()
+}
+
+// more waits until events are stored that a listing has not looked at.
+func (s *Store) more(ctx context.Context, p *listing) error {
+	p.found = p.found[:0]
+	_, err := s.came.Receive(ctx, func() (int, time.Duration, error) {
+		err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+			return tx.QueryRow("SELECT coalesce(max(id), 0) FROM warehouse_event").Scan(&p.last)
+		})
+		return int(max(p.last-p.next+1, 0)), bell.Idle, err
+	})
+	return err
+}
+
+// chosen are the arguments of p.where for ids from begin to before end.
+func (p *listing) chosen(begin, end int64) []any {
+	return append([]any{begin, end, p.project[:]}, p.args...)
 }
 
 // ceilMilli is the first whole millisecond that is not before t: rows have whole ones.
@@ -103,7 +162,7 @@ func ceilMilli(t time.Time) int64 {
 // read fills found with the next page.
 func (p *listing) read(tx *sqlitedb.Tx) error {
 	end := min(p.next+pageSpan, p.last+1)
-	rows, err := tx.Query(p.query, append([]any{p.next, end}, p.args...)...)
+	rows, err := tx.Query(p.query, p.chosen(p.next, end)...)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/internal/bell"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
@@ -43,6 +44,8 @@ type Store struct {
 	db    *sqlitedb.DB
 	index *index
 	owner []byte // this store's mark in the file
+
+	came bell.Bell // rung when events are stored
 }
 
 var (

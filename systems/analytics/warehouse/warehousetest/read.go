@@ -1,6 +1,8 @@
 package warehousetest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -43,6 +45,77 @@ func listingEnds(t *testing.T, h Harness) {
 	}
 	if n != 3 {
 		t.Fatalf("a listing of 3 events yielded %d", n)
+	}
+}
+
+func listsNewest(t *testing.T, h Harness) {
+	for i := 0; i < 900; i += 3 {
+		insert(t, h.Store, ev(i), ev(i+1), ev(i+2))
+	}
+	other := ev(1000)
+	other.Project = projectB
+	insert(t, h.Store, other)
+	newest := func(f warehouse.Filter) warehouse.Filter { f.Project, f.Newest = projectA, true; return f }
+	wantIDs(t, list(t, h.Store, newest(warehouse.Filter{Max: 4})), 896, 897, 898, 899)
+	wantIDs(t, list(t, h.Store, newest(warehouse.Filter{Max: 1})), 899)
+	if got := list(t, h.Store, newest(warehouse.Filter{Max: 450})); len(got) != 450 || got[0].ID != id(450) {
+		t.Errorf("of the newest 450 there are %d, the first is event %d", len(got), number[got[0].ID])
+	}
+	if got := list(t, h.Store, newest(warehouse.Filter{Max: 2000})); len(got) != 900 || got[0].ID != id(0) {
+		t.Errorf("of the newest 2,000 there are %d, of 900", len(got))
+	}
+	wantIDs(t, list(t, h.Store, newest(warehouse.Filter{Max: 2, To: ev(10).Timestamp})), 8, 9)
+	wantIDs(t, list(t, h.Store, newest(warehouse.Filter{Max: 2, Name: "nothing"})))
+	n := 0
+	for _, err := range h.Store.Events(t.Context(), newest(warehouse.Filter{})) {
+		if n++; err == nil {
+			t.Fatal("the newest were listed without a number")
+		}
+	}
+	if n != 1 {
+		t.Fatalf("the newest without a number: %d errors, want 1", n)
+	}
+}
+
+func listingFollows(t *testing.T, h Harness) {
+	insert(t, h.Store, evs(0, 5)...)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	got := make(chan int)
+	ended := make(chan error, 1)
+	go func() {
+		for e, err := range h.Store.Events(ctx, warehouse.Filter{Project: projectA, Newest: true, Max: 2, Follow: true, Distinct: "ann"}) {
+			if err != nil {
+				ended <- err
+				return
+			}
+			got <- number[e.ID]
+		}
+		ended <- nil
+	}()
+	want := func(want ...int) {
+		t.Helper()
+		for _, w := range want {
+			select {
+			case g := <-got:
+				if g != w {
+					t.Fatalf("event %d came, want %d", g, w)
+				}
+			case err := <-ended:
+				t.Fatalf("it ended before event %d: %v", w, err)
+			}
+		}
+	}
+	want(3, 4)
+	for round := range 3 { // each is waited for before the next is stored
+		b := ev(100 + 10*round)
+		b.DistinctID = "bob"
+		insert(t, h.Store, b, ev(101+10*round), ev(102+10*round))
+		want(101+10*round, 102+10*round)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v, want the error of its context", err)
 	}
 }
 

@@ -53,6 +53,8 @@ var cases = []struct {
 	{"an answer for every row is required", "a row without an answer could not be settled", answersNeeded},
 	{"events are listed in the order they were stored", "a listing can be read on where it ended", listsInOrder},
 	{"a listing ends at what was there when it began", "a listing of a busy project must come to an end", listingEnds},
+	{"the newest are listed in the order they were stored", "people want to see what comes in now", listsNewest},
+	{"a listing that follows goes on with what is stored", "people watch what comes in", listingFollows},
 	{"a filter chooses", "people look for one user, one name, one hour", filters},
 	{"a filter without a project is refused", "tenants never see each other's events", filterNeedsProject},
 	{"an override moves the events of a distinct id", "who was merged keeps its history", overrides},

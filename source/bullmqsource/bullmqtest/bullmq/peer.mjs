@@ -2,6 +2,7 @@
 // input is a call {do, args}; every line of the output answers one: {is} or {error}. In a cluster
 // HOST is "cluster" and PORT a port of any node.
 import { createInterface } from 'node:readline';
+import { createRequire } from 'node:module';
 import { Redis, Cluster } from 'ioredis';
 
 const [from, host, port, prefix, name] = process.argv.slice(2);
@@ -35,7 +36,40 @@ const show = async v => {
   return { id, name, data, opts, attemptsMade, attemptsStarted, returnvalue, failedReason, stacktrace, progress, processedOn, finishedOn, processedBy, delay, state: await v.getState() };
 };
 
+// A strategy of a program's own: a custom pattern is due again in an hour.
+const settings = { repeatStrategy: millis => millis + 3_600_000 };
+
 const calls = {
+  // When patterns are due next, by the library that this BullMQ reads them with; null: never.
+  cron: (patterns, zones, starts) => {
+    const of = createRequire(createRequire(import.meta.url).resolve(from));
+    const { CronExpressionParser, parseExpression } = of('cron-parser');
+    const next = (pattern, tz, start) => {
+      const opts = { tz, currentDate: new Date(start) };
+      try {
+        return (CronExpressionParser ? CronExpressionParser.parse(pattern, opts) : parseExpression(pattern, opts)).next().getTime();
+      } catch {
+        return null;
+      }
+    };
+    return patterns.map(p => zones.map(z => starts.map(s => next(p, z, s))));
+  },
+  // The dashboard bull-board as a browser talks to it: a route with its parameters.
+  board: async (method, route, params) => {
+    const of = createRequire(import.meta.url);
+    const { createBullBoard } = of('@bull-board/api');
+    const { BullMQAdapter } = of('@bull-board/api/bullMQAdapter');
+    let queues, routes;
+    const adapter = new Proxy({ setQueues: q => (queues = q, adapter), setApiRoutes: r => (routes = r, adapter) }, { get: (own, name) => own[name] ?? (() => adapter) });
+    createBullBoard({ queues: [new BullMQAdapter(queue)], serverAdapter: adapter });
+    const { handler } = routes.find(r => r.method === method && [r.route].flat().includes(route));
+    return handler({ queues, params: { queueName: name, ...params }, query: {}, body: {} });
+  },
+  // A schedule by a strategy that only the program knows.
+  custom: async id => {
+    const own = new Queue(name, { ...options(), settings });
+    return own.upsertJobScheduler(id, { pattern: 'at full moon' }, { name: 'tick' });
+  },
   queue: (method, ...args) => queue[method](...args),
   job: async (id, method, ...args) => {
     const job = await Job.fromId(queue, id);
@@ -63,8 +97,8 @@ const calls = {
   },
   seen: () => seen,
   finished: async (id, ms) => (await Job.fromId(queue, id)).waitUntilFinished(events, ms),
-  worker: async opts => {
-    worker = new Worker(name, work, { ...options(), ...opts });
+  worker: async ({ custom, ...opts }) => {
+    worker = new Worker(name, work, { ...options(), ...(custom && { settings }), ...opts });
     worker.on('error', () => {});
     await worker.waitUntilReady();
   },

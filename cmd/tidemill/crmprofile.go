@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+)
+
+type crmProfileCmd struct {
+	remote
+	Tenant   string `arg:"" help:"The customer's tenant."`
+	External string `name:"external-id" help:"Its external id." placeholder:"ID"`
+	Email    string `help:"Its email, in any spelling." placeholder:"EMAIL"`
+	Phone    string `help:"Its phone, in any spelling." placeholder:"PHONE"`
+}
+
+// Help is shown by tidemill crm profile --help.
+func (c *crmProfileCmd) Help() string {
+	return `A profile is found by one of its identities.
+
+  tidemill crm profile club-7 --email ann@example.com
+  tidemill crm profile club-7 --external-id m-1 --json`
+}
+
+func (c *crmProfileCmd) Run(ctx context.Context, e env) error {
+	given := 0
+	for _, s := range []string{c.External, c.Email, c.Phone} {
+		if s != "" {
+			given++
+		}
+	}
+	if given != 1 {
+		return usageError{errors.New("say whose profile: one of --external-id, --email and --phone")}
+	}
+	return c.ask(ctx, e, func(a *client) error {
+		var raw json.RawMessage
+		if err := a.get(ctx, "crm/profiles", query("tenant", c.Tenant, "externalId", c.External, "email", c.Email, "phone", c.Phone), &raw); err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(e.out, raw)
+		}
+		var p struct {
+			ID, Tenant string
+			Identities []struct{ Kind, Value string }
+			Attributes map[string]json.RawMessage
+			Created    time.Time `json:"created_at"`
+			Updated    time.Time `json:"updated_at"`
+		}
+		if err := json.Unmarshal(raw, &p); err != nil {
+			return err
+		}
+		w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
+		_, _ = fmt.Fprintf(w, "profile\t%s\ntenant\t%s\ncreated\t%s\nupdated\t%s\n", p.ID, printable(p.Tenant), p.Created.Format(time.RFC3339), p.Updated.Format(time.RFC3339))
+		for _, i := range p.Identities {
+			_, _ = fmt.Fprintf(w, "%s\t%s\n", i.Kind, printable(i.Value))
+		}
+		for _, name := range sorted(p.Attributes) {
+			_, _ = fmt.Fprintf(w, "attribute\t%s = %s\n", printable(name), printable(string(p.Attributes[name])))
+		}
+		return w.Flush()
+	})
+}

@@ -1,0 +1,98 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/systems/delivery/event"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
+)
+
+// leastKey is how long a key is at least that nobody can guess: 16 characters of 64 kinds are 96
+// bits.
+const leastKey = 16
+
+// Warnings are what is allowed and hardly meant, each with its place: keys that can be guessed,
+// sites that nobody can send for, conditions that hold for no event, and variables of the
+// environment that look like settings and are none. environ are the environment's names and
+// values, as os.Environ has them.
+func (c *Loaded) Warnings(environ []string) (all []string) {
+	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	short := func(place, whose string, keys []tidemill.Secret, variables []string) {
+		for _, name := range variables {
+			if k, ok := c.Secret(name); ok {
+				keys = append(slices.Clone(keys), k)
+			}
+		}
+		for _, k := range keys {
+			if n := len(k.Reveal()); n < leastKey {
+				warn("%s: a key of %s has %d characters, which can be guessed: use %d or more", place, whose, n, leastKey)
+			}
+		}
+	}
+	for i, p := range c.Projects {
+		short(c.element("projects", i), "project "+p.Name, []tidemill.Secret{p.Key}, nil)
+	}
+	var sites, types []string
+	if rules, err := event.New(event.Options{}); err == nil {
+		types = rules.Types()
+	}
+	for i := range c.Delivery.Sites {
+		s, place := &c.Delivery.Sites[i], c.element("delivery.sites", i)
+		sites = append(sites, s.ID)
+		short(place, "site "+s.ID, s.Keys, s.KeysEnv)
+		if len(s.Keys)+len(s.KeysEnv)+len(s.Hashes) == 0 && !s.Public {
+			warn("%s: site %s has no key and is not public: nobody can send events for it", place, s.ID)
+		}
+	}
+	for i := range c.CRM.Tenants {
+		t := &c.CRM.Tenants[i]
+		short(c.element("crm.tenants", i), "tenant "+t.ID, t.Keys, t.KeysEnv)
+	}
+	if len(sites) > 0 {
+		for _, p := range c.Projects {
+			sites = append(sites, p.Name)
+		}
+	}
+	for i, r := range c.Delivery.Queues {
+		if why := partner.Never(r.When, types, sites); why != "" {
+			warn("%s: the condition of queue %s never holds: %s", c.element("delivery.queues", i), r.Queue, why)
+		}
+	}
+	for i := range c.Delivery.Partners {
+		p := &c.Delivery.Partners[i]
+		if why := partner.Never(p.When, types, sites); why != "" {
+			warn("%s: partner %s gets no event, its condition never holds: %s", c.element("delivery.partners", i), p.Name, why)
+		}
+	}
+	return append(all, c.strangers(environ)...)
+}
+
+// notSettings are the variables of commands, and those that Kubernetes makes of a service that is
+// called tidemill.
+var notSettings = regexp.MustCompile(`^TIDEMILL_(CONFIG|SERVER|TEST_.*|(.*_)?SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_.*)?)$`)
+
+// strangers warns about variables that begin as ours do and are none.
+func (c *Loaded) strangers(environ []string) (all []string) {
+	var known []string
+	fs := c.Fields()
+	for i := range fs {
+		known = append(known, fs[i].Env...)
+	}
+	used := map[string]bool{} // the file says what they are for
+	for _, v := range c.named {
+		used[v], used[v+"_FILE"] = true, true
+	}
+	for _, e := range environ {
+		name, value, _ := strings.Cut(e, "=")
+		if !strings.HasPrefix(name, "TIDEMILL_") || value == "" || slices.Contains(known, name) || used[name] || notSettings.MatchString(name) {
+			continue
+		}
+		all = append(all, fmt.Sprintf("%s: there is no such variable%s", name, meant(name, known)))
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// tiny is a module in which some faults are noticed and some are not.
+func tiny(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod": "module example.org/tiny\n\ngo 1.24\n",
+		"flow/flow.go": `package flow
+
+type End int
+
+const (
+	Done End = iota
+	Again
+)
+
+func Larger(a, b int) int {
+	if a > b {
+		return a
+	}
+	return b
+}
+
+func Unseen(n int) End {
+	n += 7
+	if n > 8 {
+		return Done
+	}
+	return Again
+}
+`,
+		"flow/flow_test.go": `package flow
+
+import "testing"
+
+func TestLarger(t *testing.T) {
+	if Larger(2, 1) != 2 || Larger(1, 2) != 2 {
+		t.Error("not the larger one")
+	}
+}
+`,
+		"policy/policy.go": `package policy
+
+import "example.org/tiny/flow"
+
+func Stops(n int) bool { return flow.Unseen(n) == flow.Done }
+`,
+		"policy/policy_test.go": `package policy
+
+import "testing"
+
+func TestStops(t *testing.T) {
+	if !Stops(2) || Stops(1) {
+		t.Error("it does not stop at two")
+	}
+}
+`} {
+		file := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestEachFaultIsFoundByWhoNoticesIt(t *testing.T) {
+	root := tiny(t)
+	m, err := load(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := m.faults([]string{"flow"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newRunner(m, options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	want := map[string]verdict{
+		"Larger: a > b → a >= b":           survived, // of two equal ones either is the larger
+		"Larger: a > b → !(a > b)":         byUnit,
+		"Larger: a > b → false && (a > b)": byUnit,
+		"Unseen: n += 7 → n -= 7":          byImporters,
+		"Unseen: n += 7 → (left out)":      byImporters,
+		"Unseen: 7 → 8":                    byImporters,
+		"Unseen: n > 8 → n >= 8":           byImporters,
+		"Unseen: n > 8 → !(n > 8)":         byImporters,
+		"Unseen: n > 8 → false && (n > 8)": byImporters,
+		"Unseen: 8 → 9":                    byImporters,
+		"Unseen: Done → Again":             byImporters,
+		"Unseen: Again → Done":             byImporters,
+	}
+	before, err := os.ReadFile(filepath.Join(root, "flow", "flow.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		name := strings.TrimPrefix(f.key(), "flow/flow.go ")
+		w, ok := want[name]
+		if !ok {
+			t.Errorf("a fault that is not expected: %s", name)
+			continue
+		}
+		delete(want, name)
+		if v, said, err := r.try(t.Context(), f); v != w || err != nil {
+			t.Errorf("%s: %v, %v; want %v\n%s", name, v, err, w, said)
+		}
+	}
+	for name := range want {
+		t.Errorf("no fault %q", name)
+	}
+	if after, err := os.ReadFile(filepath.Join(root, "flow", "flow.go")); err != nil || string(after) != string(before) {
+		t.Errorf("the tree was changed, %v", err)
+	}
+}
+
+func TestWhatDoesNotCompileIsNoFault(t *testing.T) {
+	m, err := load(t.Context(), tiny(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newRunner(m, options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	f := fault{pkg: "flow", file: "flow/flow.go", start: 0, end: 1, text: "q"}
+	if v, _, err := r.try(t.Context(), f); v != notBuilt || err != nil {
+		t.Errorf("%v, %v", v, err)
+	}
+}
+
+func TestTheSameSeedDrawsTheSame(t *testing.T) {
+	m, err := load(t.Context(), tiny(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := m.faults(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := func(o options) (l []string) {
+		drawn, err := draw(slices.Clone(all), &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range drawn {
+			l = append(l, f.id())
+		}
+		return l
+	}
+	a := ids(options{sample: 5, seed: 3})
+	if len(a) != 5 || !slices.Equal(a, ids(options{sample: 5, seed: 3})) {
+		t.Errorf("%v is not drawn again", a)
+	}
+	if one := ids(options{id: a[2]}); !slices.Equal(one, a[2:3]) {
+		t.Errorf("by its id %v was drawn, want %s", one, a[2])
+	}
+	if _, err := draw(all, &options{id: "nobody"}); err == nil {
+		t.Error("an id that is not there is drawn")
+	}
+}
+
+func TestTheReviewedListIsRead(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "list")
+	write := func(text string) (*reviewed, error) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return readReviewed(file)
+	}
+	f, g := fault{file: "a.go", fn: "F", was: "1", now: "2"}, fault{file: "a.go", fn: "F", was: "1", now: "2", nth: 2}
+	r, err := write("# why\n\n" + f.key() + "\n\tit is only\n\ta hint\nb.go G: x → (left out)\n\tgone\n")
+	if err != nil || r.reason[f.key()] != "it is only a hint" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if left := r.leaveOut([]fault{f, g}); len(left) != 1 || left[0].nth != 2 {
+		t.Errorf("left are %v, want the second", left)
+	}
+	if u := r.unused(); len(u) != 1 || u[0] != "b.go G: x → (left out)" {
+		t.Errorf("nobody meets %v", u)
+	}
+	for name, text := range map[string]string{
+		"no reason": f.key() + "\n" + g.key() + "\n\twhy\n", "no reason at the end": f.key() + "\n",
+		"a reason of nothing": "\twhy\n", "twice": f.key() + "\n\twhy\n" + f.key() + "\n\twhy\n"} {
+		if _, err := write(text); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}

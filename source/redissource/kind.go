@@ -1,0 +1,21 @@
+package redissource
+
+import (
+	"context"
+
+	"github.com/tidemill/tidemill"
+)
+
+// Check says whether the stream's key can be one: an error of kind validation names what it
+// holds instead. Any other error is Redis's own. A key that is not there is fine: the group
+// makes it.
+func (s *Source) Check(ctx context.Context) error {
+	is, err := s.client.Do(ctx, s.client.B().Type().Key(s.keys.stream).Build()).ToString()
+	if err != nil {
+		return s.fail(err, "look at the key of")
+	}
+	if is != "none" && is != "stream" {
+		return tidemill.Fail(tidemill.Validation, "the key %q holds a %s, not a stream", s.keys.stream, is)
+	}
+	return nil
+}

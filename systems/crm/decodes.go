@@ -1,0 +1,20 @@
+package crm
+
+import (
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/systems/crm/event"
+)
+
+// Decodes says whether a replay of a pipeline's dead letters could read a message. The error says
+// what is wrong with it. An event that died under its id keeps that and its tenant: its job, the sync
+// log and its letter are called by them.
+func (s *System) Decodes(pipeline string, m *tidemill.Message) error {
+	var e event.Event
+	if err := event.Decode(m.Payload, &e); err != nil {
+		return err
+	}
+	if pipeline == Queue && (e.ID != m.ID || e.Tenant != m.Tenant) {
+		return tidemill.Fail(tidemill.Validation, "it is event %q of tenant %q; the letter is about event %q of tenant %q", e.ID, e.Tenant, m.ID, m.Tenant)
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package delivery
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidemill/tidemill/policy"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// watch notes since when a partner fails, for all instances, and switches it off when that has
+// lasted too long. Any delivery of any instance ends it. A partner of which nothing waits, or
+// whose queue was paused by hand, is not asked and does not fail.
+func (s *System) watch(ctx context.Context, t *target, is *queue.Settings) error {
+	now := queue.Millis(s.o.Now())
+	st := t.live.Stats()
+	fails := !is.Paused && st.Breaker != policy.Closed && t.level.queued.Load() > 0
+	switch last := t.health.success(); {
+	case !is.Off.IsZero():
+	case !is.FailingSince.IsZero() && last.After(is.FailingSince):
+		return s.note(ctx, t, is, func(q *queue.Settings) { q.FailingSince = time.Time{} })
+	case fails && is.FailingSince.IsZero():
+		return s.note(ctx, t, is, func(q *queue.Settings) { q.FailingSince = now })
+	case fails && t.OffAfter > 0 && now.Sub(is.FailingSince) >= t.OffAfter:
+		s.o.Log.ErrorContext(ctx, "a partner is switched off: mend it, then let it go on with `tidemill partner close`", "partner", t.Name,
+			"failing_since", is.FailingSince, "error", st.Why)
+		t.level.off.Store(true)
+		return s.note(ctx, t, is, func(q *queue.Settings) { q.Off, q.Paused = now, true })
+	}
+	return nil
+}
+
+// note changes what is known of a partner, unless somebody else has done so since it was read.
+func (s *System) note(ctx context.Context, t *target, was *queue.Settings, change func(*queue.Settings)) error {
+	_, err := s.p.Queues.Set(ctx, t.queue, func(q *queue.Settings) {
+		if q.Off.Equal(was.Off) && q.FailingSince.Equal(was.FailingSince) {
+			change(q)
+		}
+	})
+	return err
+}

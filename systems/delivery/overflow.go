@@ -1,0 +1,344 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/policy"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
+)
+
+// A partner's queue has a limit, and so that routing never waits for one that is full, events
+// beyond it are routed to a queue beside it (ParkedOf) in the same transaction. The pipeline of
+// that queue does what the partner's policy says: it moves jobs into the partner's queue when
+// there is room, in their order, or makes dead letters of them. The limit is kept about: by one
+// instance to within the events that its routing has in hand, by several to within those of a
+// second. Queues themselves take any number of jobs for partners.
+
+// parked is the beginning of the names of the queues beside those of partners.
+const parked = "parked."
+
+// unbounded is the capacity of partners' queues: their limits are kept by routing.
+const unbounded = 1 << 40
+
+// Reasons of jobs that are skipped without having been sent.
+const (
+	Expired     = "expired"     // older than the partner's largest age
+	SwitchedOff = "partner_off" // the partner is switched off
+)
+
+// QueuedHeader says when an event was routed, in ms since 1970, on jobs that have a largest age.
+const QueuedHeader = "queued"
+
+// ParkedOf is the queue of what finds no room in a partner's queue, and its pipeline.
+func ParkedOf(partner string) string { return parked + partner }
+
+// level is how much waits for a partner, and what was dropped by this instance.
+type level struct {
+	queued  atomic.Int64 // jobs in its queue when they were counted, more and less those that this instance moved since
+	parked  atomic.Int64 // the same of the queue beside it
+	off     atomic.Bool  // it is switched off
+	dropped atomic.Uint64
+	expired atomic.Uint64
+}
+
+// place is the queue of a new job.
+func (t *target) place() string {
+	l := &t.level
+	switch {
+	case l.off.Load(), t.Queue.Full == partner.Hold && l.parked.Load() > 0: // those before it go first
+	case t.Queue.Full == partner.DropOldest || l.queued.Load() < t.limit:
+		return t.queue
+	}
+	return ParkedOf(t.Name)
+}
+
+// moved counts the jobs that settlements brought into partners' queues, and those that they
+// ended there.
+func (s *System) moved(pipeline string, ends []tidemill.Settlement) {
+	from := s.counts[pipeline]
+	for i := range ends {
+		e := &ends[i]
+		if e.Took != tidemill.Applied || e.End != tidemill.Done {
+			continue
+		}
+		if from != nil {
+			from.Add(-1)
+		}
+		for _, m := range e.Next {
+			if to := s.counts[m.To]; to != nil {
+				to.Add(1)
+			}
+		}
+	}
+}
+
+// levels counts what waits for partners.
+func (s *System) levels(ctx context.Context) error {
+	for _, t := range s.targets {
+		if err := s.count(ctx, ParkedOf(t.Name), &t.level.parked); err != nil {
+			return err
+		}
+		if err := s.count(ctx, t.queue, &t.level.queued); err != nil {
+			return err
+		}
+		is, err := s.p.Queues.Settings(ctx, t.queue)
+		if err != nil {
+			return fmt.Errorf("look at queue %s: %w", t.queue, err)
+		}
+		t.level.off.Store(!is.Off.IsZero())
+	}
+	return nil
+}
+
+func (s *System) count(ctx context.Context, name string, into *atomic.Int64) error {
+	st, err := s.p.Queues.Stats(ctx, name)
+	if err != nil {
+		return fmt.Errorf("look at queue %s: %w", name, err)
+	}
+	into.Store(st.Waiting + st.Delayed + st.Leased)
+	return nil
+}
+
+// parker makes the pipeline of the queue beside a partner's. Its dead letters are those of the
+// partner: a replay sends them.
+func (s *System) parker(t *target) (err error) {
+	n, name := uint64(len(s.sources)), ParkedOf(t.Name)
+	p := s.pipeline(name, s.open(name, 0, t.Ordered), n)
+	p.Work, p.Dead, p.Batch, p.May = s.unpark(t), lettersAs{s.p.Letters, t.queue}, s.o.Batch, s.mayUnpark(t)
+	if !p.Source.Traits().Forwards {
+		p.Emits = queue.Sink(s.p.Queues)
+	}
+	p.Rules = policy.Table{tidemill.Partner: {Do: policy.Dead}} // nobody was asked
+	t.over, err = flow.New(p)
+	return err
+}
+
+// lettersAs puts dead letters under the name of another pipeline.
+type lettersAs struct {
+	tidemill.DeadLetters
+	pipeline string
+}
+
+func (l lettersAs) Put(ctx context.Context, letters []tidemill.Letter) error {
+	for i := range letters {
+		letters[i].Pipeline = l.pipeline
+	}
+	return l.DeadLetters.Put(ctx, letters)
+}
+
+func (l lettersAs) Has(ctx context.Context, _ string, ids []string, marks []tidemill.Mark) ([]bool, error) {
+	return l.DeadLetters.Has(ctx, l.pipeline, ids, marks)
+}
+
+// unpark ends jobs that found no room in their partner's queue when they came.
+func (s *System) unpark(t *target) func(flow.Env) flow.Work {
+	one := func(it *flow.Item[struct{}]) {
+		switch off := t.level.off.Load(); {
+		case s.expired(t, &it.Message):
+			t.level.expired.Add(1)
+			it.Skip(Expired)
+		case off && !purchase(&it.Message):
+			it.Skip(SwitchedOff)
+		case off:
+			it.Fail(tidemill.Fail(tidemill.Partner, "%s is switched off: it has failed for %v", t.Name, t.OffAfter))
+		case t.Queue.Full == partner.DeadLetter && t.level.queued.Load() >= t.limit:
+			it.Fail(tidemill.Fail(tidemill.Partner, "the queue of %s is full: it holds %d jobs", t.Name, t.limit))
+		default:
+			t.forward(it)
+		}
+	}
+	return flow.Steps[struct{}]{Decode: func(*tidemill.Message, *struct{}) error { return nil },
+		Stages: []flow.Stage[struct{}]{{Name: "park", Repeat: true, Do: func(_ context.Context, batch []*flow.Item[struct{}]) error {
+			for _, it := range batch {
+				one(it)
+			}
+			return nil
+		}}}}.Lane
+}
+
+// forward moves a job into the partner's queue.
+func (t *target) forward(it *flow.Item[struct{}]) {
+	j := &tidemill.Message{ID: it.ID, To: t.queue, Tenant: it.Tenant, Type: it.Type, Key: it.Key, Payload: it.Payload, Time: it.Time, Priority: it.Priority}
+	for _, f := range it.Header {
+		if string(f.Name) != queue.FailuresHeader {
+			j.Header = append(j.Header, f)
+		}
+	}
+	it.Emit(j)
+	it.Deliver()
+}
+
+// asksRoom is after what time a parked job is looked at again that found no room.
+const asksRoom = 100 * time.Millisecond
+
+// mayUnpark lets jobs go that the partner's queue has room for, and those that end otherwise.
+func (s *System) mayUnpark(t *target) func(context.Context, []*flow.Task) (int, time.Duration) {
+	return func(_ context.Context, batch []*flow.Task) (n int, wait time.Duration) {
+		if t.level.off.Load() || t.Queue.Full == partner.DeadLetter {
+			return len(batch), 0
+		}
+		for room := t.limit - t.level.queued.Load(); n < len(batch); n++ {
+			if s.expired(t, &batch[n].Message) {
+				continue
+			}
+			if room--; room < 0 {
+				return n, asksRoom
+			}
+		}
+		return n, 0
+	}
+}
+
+// maxAge is how old a job of an event may be; 0: any.
+func (t *target) maxAge(m *tidemill.Message) time.Duration {
+	if purchase(m) {
+		return t.Queue.MaxAgePurchases
+	}
+	return t.Queue.MaxAge
+}
+
+// ages says whether any jobs of the partner have a largest age.
+func (t *target) ages() bool { return t.Queue.MaxAge > 0 || t.Queue.MaxAgePurchases > 0 }
+
+// expired says whether a job is older than it may be. One that was routed when there was no
+// largest age has any.
+func (s *System) expired(t *target, m *tidemill.Message) bool {
+	most := t.maxAge(m)
+	if most == 0 {
+		return false
+	}
+	ms, err := strconv.ParseInt(string(m.Get(QueuedHeader)), 10, 64)
+	return err == nil && s.o.Now().Sub(time.UnixMilli(ms)) > most
+}
+
+// skipExpired skips the jobs that are older than they may be.
+func (s *System) skipExpired(t *target) func(context.Context, []*flow.Item[struct{}]) error {
+	return func(_ context.Context, batch []*flow.Item[struct{}]) error {
+		for _, it := range batch {
+			if s.expired(t, &it.Message) {
+				t.level.expired.Add(1)
+				it.Skip(Expired)
+			}
+		}
+		return nil
+	}
+}
+
+// sweepLease is how long an instance alone may remove jobs of a partner's queue, and
+// sweepExpired how often it looks for what is too old.
+const (
+	sweepLease   = time.Minute
+	sweepExpired = 30 * time.Second
+)
+
+// alone does something with a partner's queue that no other instance does meanwhile, if none
+// does it now.
+func (s *System) alone(ctx context.Context, t *target, do func(context.Context) error) error {
+	e := []*ledger.Entry{{Key: "sweep/" + t.queue, Call: s.chance.next()}}
+	if err := s.p.Sent.Begin(ctx, e, ledger.Begin{Lease: sweepLease}); err != nil || e[0].State != ledger.Fresh {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, sweepLease/2)
+	defer cancel()
+	err := do(limited)
+	e[0].State = ledger.Dropped
+	if err2 := s.p.Sent.End(context.WithoutCancel(ctx), e); err == nil {
+		err = err2
+	}
+	return err
+}
+
+// dropOldest removes the oldest jobs of a queue that holds more than it may.
+func (s *System) dropOldest(ctx context.Context, t *target) error {
+	if t.level.queued.Load() <= t.limit {
+		return nil
+	}
+	return s.alone(ctx, t, func(ctx context.Context) error {
+		for _, state := range []queue.State{queue.Waiting, queue.Delayed} {
+			st, err := s.p.Queues.Stats(ctx, t.queue) // what was counted before may be of before another's removal
+			if err != nil {
+				return fmt.Errorf("look at queue %s: %w", t.queue, err)
+			}
+			more := st.Waiting + st.Delayed + st.Leased - t.limit
+			if more <= 0 {
+				return nil
+			}
+			n, err := s.p.Queues.Remove(ctx, queue.Filter{Queue: t.queue, State: state, Max: int(more)})
+			t.level.dropped.Add(uint64(n))
+			t.level.queued.Add(-int64(n))
+			if err != nil {
+				return fmt.Errorf("drop the oldest jobs of queue %s: %w", t.queue, err)
+			}
+		}
+		return nil
+	})
+}
+
+// dropExpired removes the jobs of a partner's queue that are older than they may be: nothing of
+// it is handed out while the partner's circuit is open or the queue is paused.
+func (s *System) dropExpired(ctx context.Context, t *target) error {
+	if t.level.queued.Load() == 0 {
+		return nil
+	}
+	return s.alone(ctx, t, func(ctx context.Context) error {
+		for _, state := range []queue.State{queue.Waiting, queue.Delayed} {
+			if err := s.dropExpiredOf(ctx, t, state); err != nil {
+				return fmt.Errorf("drop the expired jobs of queue %s: %w", t.queue, err)
+			}
+		}
+		return nil
+	})
+}
+
+// expiredAtOnce is how many jobs of a site are removed by one call.
+const expiredAtOnce = 500
+
+func (s *System) dropExpiredOf(ctx context.Context, t *target, state queue.State) error {
+	least := t.Queue.MaxAge
+	if p := t.Queue.MaxAgePurchases; least == 0 || p > 0 && p < least {
+		least = p
+	}
+	var sites []string // in the order in which they were found
+	ids := map[string][]string{}
+	for j, err := range s.p.Queues.List(ctx, queue.Filter{Queue: t.queue, State: state, Before: s.o.Now().Add(-least)}) {
+		if err != nil {
+			return err
+		}
+		if j.ID == "" || !s.expired(t, &j.Message) {
+			continue
+		}
+		if _, known := ids[j.Tenant]; !known {
+			sites = append(sites, j.Tenant)
+		}
+		if ids[j.Tenant] = append(ids[j.Tenant], j.ID); len(ids[j.Tenant]) == expiredAtOnce {
+			if err := s.removeExpired(ctx, t, state, j.Tenant, ids[j.Tenant]); err != nil {
+				return err
+			}
+			ids[j.Tenant] = ids[j.Tenant][:0]
+		}
+	}
+	for _, site := range sites {
+		if err := s.removeExpired(ctx, t, state, site, ids[site]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *System) removeExpired(ctx context.Context, t *target, state queue.State, site string, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	n, err := s.p.Queues.Remove(ctx, queue.Filter{Queue: t.queue, Tenant: site, State: state, IDs: ids})
+	t.level.expired.Add(uint64(n))
+	t.level.queued.Add(-int64(n))
+	return err
+}

@@ -1,0 +1,42 @@
+// Sends changes of persons through one unmodified SDK, some of them within one millisecond:
+// node order.mjs SDK URL KEY USERS CHANGES MILLISECONDS
+// Each user's changes set "n" to 0, 1, 2… and "first" once. The last line printed is a JSON
+// object: every failure that the SDK reported.
+import { PostHog } from 'posthog-node'
+import { Analytics } from '@segment/analytics-node'
+
+const [sdk, url, key] = process.argv.slice(2, 5)
+const [users, changes, milliseconds] = process.argv.slice(5).map(Number)
+const rest = (ms) => new Promise((r) => setTimeout(r, ms))
+const failures = []
+
+// Every user changes a few times in a row, then the next, so that a batch ends anywhere.
+async function all(change) {
+  const pause = milliseconds / changes
+  for (let n = 0; n < changes; ) {
+    const row = Math.min(1 + (n % 4), changes - n)
+    for (let u = 0; u < users; u++) {
+      for (let k = 0; k < row; k++) change(`${sdk}-${u}`, n + k)
+    }
+    n += row
+    await rest(pause * row)
+  }
+}
+
+async function posthog() {
+  const client = new PostHog(key, { host: url, fetchRetryCount: 20, fetchRetryDelay: 500, maxQueueSize: 100000 })
+  client.on('error', (e) => failures.push(String(e)))
+  await all((u, n) => client.capture({ distinctId: u, event: 'changed', properties: { n, $set: { n }, $set_once: { first: n } } }))
+  await client.shutdown(120_000)
+}
+
+// Traits are set, so that what was set first shows in the order of the stored events.
+async function segment() {
+  const client = new Analytics({ writeKey: key, host: url, path: '/v1/batch', maxRetries: 20 })
+  client.on('error', (e) => failures.push(`${e.code} ${e.reason}`))
+  await all((u, n) => client.identify({ userId: u, traits: { n } }))
+  await client.closeAndFlush({ timeout: 120_000 })
+}
+
+await (sdk === 'posthog' ? posthog() : segment())
+console.log(JSON.stringify({ sdk, failures }))
