@@ -13,7 +13,7 @@ run: ## start analytics on the embedded default, in ./tidemill-data
 build: ## build the static binary into bin/
 	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(shell git describe --tags --always --dirty 2>/dev/null || echo dev)" -o bin/tidemill ./cmd/tidemill
 
-test: unit race sim e2e servers faults ## everything: unit tests, race detector, simulation, real SDKs, real servers, faults
+test: unit race sim e2e servers faults attack ## everything: unit tests, race detector, simulation, real SDKs, real servers, faults
 
 # A stage of tests ends with its ten slowest tests and its summary. Where it is AGAIN, a test
 # that failed runs again alone: real servers on a busy machine, see test/flaky.txt.
@@ -39,7 +39,7 @@ e2e: test/sdk/node_modules test/sdk/venv ## real SDKs against the real binary, k
 
 # Packages with tests on real servers: scripts/services installs and starts these. The last by
 # name go first: analyticstest waits five minutes for a lease, in which others can work.
-WITH_SERVERS = $$(grep -rl --include='*_test.go' -e internal/testenv -e redisconn/redistest . | grep -v -e '^./test/e2e' -e '^./test/faults' | xargs -n1 dirname | sort -ru)
+WITH_SERVERS = $$(grep -rl --include='*_test.go' -e internal/testenv -e redisconn/redistest . | grep -v -e '^./test/e2e' -e '^./test/faults' -e '^./test/attack' | xargs -n1 dirname | sort -ru)
 
 servers: test/sdk/node_modules ## the same tests on real Redis, PostgreSQL, ClickHouse engine, Kafka, Mosquitto; every console block of the docs
 	sh scripts/need.sh shell
@@ -48,6 +48,9 @@ servers: test/sdk/node_modules ## the same tests on real Redis, PostgreSQL, Clic
 
 faults: ## the real binary on real servers that are killed, cut off, frozen and emptied
 	TIDEMILL_TEST_SERVERS=1 $(AGAIN) faults ./test/faults -- -tags servers -timeout 25m -count=1
+
+attack: ## what a stranger can do to the real binary on real servers, each attack bounded by counts
+	TIDEMILL_TEST_SERVERS=1 $(AGAIN) attack ./test/attack -- -tags servers -timeout 25m -count=1
 
 servers-down: ## end the servers that tests share
 	SERVICES_DIR=$${TMPDIR:-/tmp}/tidemill-services bash scripts/services/services.sh down
@@ -86,4 +89,4 @@ bench: ## measure the systems as they are shipped (minutes)
 clean: ## delete what was built
 	rm -rf bin test/sdk/node_modules test/sdk/venv
 
-.PHONY: help run build test unit race sim e2e fuzz mutate lint bench servers faults servers-down clean
+.PHONY: help run build test unit race sim e2e fuzz mutate lint bench servers faults attack servers-down clean
