@@ -5,8 +5,8 @@ set -eu
 
 install() {
 	if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
-		apt-get update -q
-		DEBIAN_FRONTEND=noninteractive apt-get install -y -q "$@"
+		apt-get -o DPkg::Lock::Timeout=300 update -q
+		DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -q "$@"
 		exit 0
 	fi
 	echo "$what is needed: install it and try again" >&2

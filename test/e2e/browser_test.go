@@ -19,18 +19,29 @@ import (
 //go:embed testdata/*.html
 var pages embed.FS
 
-// TestSnippetsInABrowser opens pages with the snippets of PostHog and Segment in Chromium.
-// All that they load, and all that they send, comes from and goes to the binary.
-func TestSnippetsInABrowser(t *testing.T) {
-	chromium, err := exec.LookPath("chromium")
+func chromium(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Fatal("Chromium is needed: sh scripts/need.sh chromium")
 	}
+	return path
+}
+
+// browsed returns an instance that serves the scripts of browsers' SDKs.
+func browsed(t *testing.T) *instance {
+	t.Helper()
 	modules, err := filepath.Abs(filepath.Join("..", "sdk", "node_modules"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := &instance{process.New(t, []string{"analytics", "--project", "shop=" + key}, []string{"TIDEMILL_LOG_LEVEL=warn", "TIDEMILL_ANALYTICS_SCRIPTS=" + modules}), t}
+	return &instance{process.New(t, []string{"analytics", "--project", "shop=" + key}, []string{"TIDEMILL_LOG_LEVEL=warn", "TIDEMILL_ANALYTICS_SCRIPTS=" + modules}), t}
+}
+
+// TestSnippetsInABrowser opens pages with the snippets of PostHog and Segment in Chromium.
+// All that they load, and all that they send, comes from and goes to the binary.
+func TestSnippetsInABrowser(t *testing.T) {
+	in := browsed(t)
 	in.Start()
 	templates := template.Must(template.New("").Delims("{{", "}}").ParseFS(pages, "testdata/*.html"))
 	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -39,10 +50,8 @@ func TestSnippetsInABrowser(t *testing.T) {
 		}
 	}))
 	defer shop.Close()
-	cmd := exec.CommandContext(t.Context(), "node", "browser.mjs", chromium, shop.URL+"/posthog.html?utm_source=mail", shop.URL+"/segment.html?utm_source=mail")
-	cmd.Dir = filepath.Join("..", "sdk")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := reporting(t.Context(), "snippets", "node", "browser.mjs", chromium(t), shop.URL+"/posthog.html?utm_source=mail", shop.URL+"/segment.html?utm_source=mail"); err != nil {
+		t.Fatal(err)
 	}
 	in.settled()
 	found := map[string]stored{}

@@ -61,7 +61,12 @@ func send(ctx context.Context, sdk, addr string, count int, pause time.Duration)
 
 // node runs a script with an SDK to its end and returns what it reports.
 func node(ctx context.Context, script, sdk string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "node", append([]string{script, sdk}, args...)...)
+	return reporting(ctx, sdk, "node", append([]string{script, sdk}, args...)...)
+}
+
+// reporting runs a command in test/sdk to its end and returns what its last line reports.
+func reporting(ctx context.Context, sdk, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = filepath.Join("..", "sdk")
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -1,5 +1,6 @@
 // Opens pages in a real browser: node browser.mjs CHROMIUM PAGE...
-// A page says in document.title that it is done; what it logs as an error is a failure.
+// A page says in document.title that it is done; what it logs as an error is a failure, and
+// an answer that is none, unless the page's address says that its line is bad (?line=bad).
 import { chromium } from 'playwright-core'
 
 const [executablePath, ...pages] = process.argv.slice(2)
@@ -8,13 +9,16 @@ const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '
 const userAgent = `Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/${browser.version()} Safari/537.36`
 const failures = []
 for (const address of pages) {
+  const bad = new URL(address).searchParams.get('line') === 'bad'
   const page = await (await browser.newContext({ userAgent })).newPage()
-  page.on('console', (m) => m.type() === 'error' && failures.push(`${address}: ${m.text()} ${m.location().url}`))
   page.on('pageerror', (e) => failures.push(`${address}: ${e}`))
-  page.on('requestfailed', (r) => failures.push(`${address}: ${r.method()} ${r.url()} ${r.failure()?.errorText}`))
-  page.on('response', (r) => r.status() >= 400 && failures.push(`${address}: ${r.url()} was answered ${r.status()}`))
+  if (!bad) {
+    page.on('console', (m) => m.type() === 'error' && failures.push(`${address}: ${m.text()} ${m.location().url}`))
+    page.on('requestfailed', (r) => failures.push(`${address}: ${r.method()} ${r.url()} ${r.failure()?.errorText}`))
+    page.on('response', (r) => r.status() >= 400 && failures.push(`${address}: ${r.url()} was answered ${r.status()}`))
+  }
   await page.goto(address)
-  await page.waitForFunction(() => document.title === 'done', null, { timeout: 30_000 }).catch((e) => failures.push(`${address}: ${e}`))
+  await page.waitForFunction(() => document.title === 'done', null, { timeout: bad ? 120_000 : 30_000 }).catch((e) => failures.push(`${address}: ${e}`))
   await page.close({ runBeforeUnload: true })
 }
 await browser.close()

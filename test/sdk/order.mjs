@@ -2,8 +2,10 @@
 // node order.mjs SDK URL KEY USERS CHANGES MILLISECONDS
 // Each user's changes set "n" to 0, 1, 2… and "first" once. The last line printed is a JSON
 // object: every failure that the SDK reported.
-import { PostHog } from 'posthog-node'
+import RudderStack from '@rudderstack/rudder-sdk-node'
 import { Analytics } from '@segment/analytics-node'
+import { CloudEvent, emitterFor, Mode } from 'cloudevents'
+import { PostHog } from 'posthog-node'
 
 const [sdk, url, key] = process.argv.slice(2, 5)
 const [users, changes, milliseconds] = process.argv.slice(5).map(Number)
@@ -24,7 +26,7 @@ async function all(change) {
 }
 
 async function posthog() {
-  const client = new PostHog(key, { host: url, fetchRetryCount: 20, fetchRetryDelay: 500, maxQueueSize: 100000 })
+  const client = new PostHog(key, { host: url, fetchRetryCount: 100, fetchRetryDelay: 500, maxQueueSize: 100000 })
   client.on('error', (e) => failures.push(String(e)))
   await all((u, n) => client.capture({ distinctId: u, event: 'changed', properties: { n, $set: { n }, $set_once: { first: n } } }))
   await client.shutdown(120_000)
@@ -32,11 +34,31 @@ async function posthog() {
 
 // Traits are set, so that what was set first shows in the order of the stored events.
 async function segment() {
-  const client = new Analytics({ writeKey: key, host: url, path: '/v1/batch', maxRetries: 20 })
+  const client = new Analytics({ writeKey: key, host: url, path: '/v1/batch', maxRetries: 100 })
   client.on('error', (e) => failures.push(`${e.code} ${e.reason}`))
   await all((u, n) => client.identify({ userId: u, traits: { n } }))
   await client.closeAndFlush({ timeout: 120_000 })
 }
 
-await (sdk === 'posthog' ? posthog() : segment())
+async function rudderstack() {
+  const client = new RudderStack(key, { dataPlaneUrl: url, flushInterval: 500, logLevel: 'silent', retryCount: 100, axiosRetryConfig: { retryDelay: () => 500 } })
+  await all((u, n) => client.identify({ userId: u, traits: { n } }, (err) => err && failures.push(String(err))))
+  for (let flushed; !flushed; ) await client.flush((_, data) => (flushed = !data)) // without data: nothing was left
+}
+
+// The library leaves it to its user to send and to send again; each user's events wait for those before.
+async function cloudevents() {
+  const send = async (message) => {
+    while ((await fetch(`${url}/v1/cloudevents`, { method: 'POST', headers: { ...message.headers, 'X-Api-Key': key }, body: message.body })).status !== 202) await rest(500)
+  }
+  const emit = emitterFor(send, { mode: Mode.BINARY })
+  const sent = {}
+  await all((u, n) => {
+    const event = new CloudEvent({ source: '/order', subject: u, type: 'changed', data: { n, $set: { n }, $set_once: { first: n } } })
+    sent[u] = (sent[u] ?? Promise.resolve()).then(() => emit(event)).catch((e) => failures.push(String(e)))
+  })
+  await Promise.all(Object.values(sent))
+}
+
+await { posthog, segment, rudderstack, cloudevents }[sdk]()
 console.log(JSON.stringify({ sdk, failures }))

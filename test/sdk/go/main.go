@@ -1,4 +1,5 @@
 // Makes one call of each kind with an unmodified library: go run . LIBRARY URL KEY
+// With USERS CHANGES MILLISECONDS behind these it sends changes of persons instead.
 package main
 
 import (
@@ -13,6 +14,9 @@ import (
 
 func main() {
 	do := map[string]func(url, key string) error{"analytics-go": segment, "cloudevents-go": cloudEvents}[os.Args[1]]
+	if len(os.Args) > 4 {
+		do = func(url, key string) error { return order(os.Args[1], url, key, os.Args[4:7]) }
+	}
 	if err := do(os.Args[2], os.Args[3]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
