@@ -68,6 +68,8 @@ func (c *Loaded) check(fs []Field) error {
 	ok(a.Identified == "never" || a.Identified == "event" || a.Identified == "always", "analytics.merge_identified")
 	ok(a.ClockBehind >= time.Second, "analytics.clock_behind")
 	ok(a.ClockAhead >= time.Second, "analytics.clock_ahead")
+	ok(a.EventsBehind >= 24*time.Hour, "analytics.events_behind")
+	ok(a.EventsAhead >= time.Hour, "analytics.events_ahead")
 	if a.GeoIP.URL != "" {
 		u, err := url.Parse(string(a.GeoIP.URL))
 		ok(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "analytics.geoip.url")

@@ -66,12 +66,13 @@ func (i *Instance) analytics(ctx context.Context, api *admin.Parts) (http.Handle
 	}
 	damaged := b.damagedIn(names)
 	batch, age := i.config.Flush()
+	clock := event.Clock{Behind: c.ClockBehind, Ahead: c.ClockAhead, EventsBehind: c.EventsBehind, EventsAhead: c.EventsAhead}
 	sys, err := analytics.New(
 		analytics.Parts{Source: source, Persons: b.persons, Warehouse: b.warehouse, Definitions: b.definitions, Letters: b.letters,
 			Locks: b.locks, Projects: b.projects, Agent: agents.Parse, Country: geo.Country,
 			Overflow: overflow, Circuit: b.circuit, Damaged: damaged},
 		analytics.Options{Batch: batch, Age: age, Lanes: c.Lanes, InFlight: c.Backpressure + batch*c.Lanes,
-			Handouts: c.Handouts, MergeIdentified: analytics.MergeIdentified(c.Identified), Replay: c.ReplayEvery, ReplayBatch: c.ReplayBatch, Log: o.Log, Now: o.Now, Observe: i.stages.observe})
+			Handouts: c.Handouts, MergeIdentified: analytics.MergeIdentified(c.Identified), Replay: c.ReplayEvery, ReplayBatch: c.ReplayBatch, Clock: clock, Log: o.Log, Now: o.Now, Observe: i.stages.observe})
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +97,7 @@ func (i *Instance) analytics(ctx context.Context, api *admin.Parts) (http.Handle
 		Warn: func(_ context.Context, p uuid.UUID, typ, event, distinct, reason string) {
 			sys.Warnings.Add(warehouse.Warning{Project: p, Type: typ, Event: event, Distinct: distinct, Reason: reason, At: o.Now()})
 		},
-		Clock: event.Clock{Behind: c.ClockBehind, Ahead: c.ClockAhead},
+		Clock: clock,
 		Ready: i.takes, Now: o.Now, Log: o.Log, Registerer: i.metrics,
 	})
 	if err != nil {

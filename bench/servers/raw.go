@@ -88,7 +88,7 @@ func rawInsert(ctx context.Context, url string, g *load.Generator, events int) e
 			m.Header = append(m.Header, tidemill.Field{Name: []byte(f[k]), Value: []byte(strings.Clone(f[k+1]))})
 		}
 		rows[i] = new(event.Event)
-		if err := event.DecodeMessage(&m, rows[i]); err != nil {
+		if err := event.DecodeMessage(&m, event.Clock{}, rows[i]); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/google/uuid"
 
@@ -54,7 +55,7 @@ func (h *Handler) Accept(ctx context.Context, project uuid.UUID, events [][]byte
 	h.o.Clock.Together(times, now)
 	for i := range jobs {
 		m := &metas[i]
-		m.At, m.Order = times[i].At, times[i].Order
+		m.At, m.Order, m.Beyond = times[i].At, times[i].Order, times[i].Beyond != ""
 		jobs[i].Header = []tidemill.Field{{Name: h.metaHeader, Value: m.Append(nil)}}
 	}
 	if len(jobs) == 0 {
@@ -74,6 +75,7 @@ func (h *Handler) Accept(ctx context.Context, project uuid.UUID, events [][]byte
 			t.Known++
 		}
 	}
+	h.warnBeyond(ctx, project, times, jobs)
 	t.Accepted = len(jobs) - full - t.Known
 	h.stats.events(native, "accepted", t.Accepted)
 	h.stats.events(native, "known", t.Known)
@@ -82,4 +84,28 @@ func (h *Handler) Accept(ctx context.Context, project uuid.UUID, events [][]byte
 		err = ErrFull
 	}
 	return t, err
+}
+
+// warnBeyond warns of events whose time lay beyond the bounds: once for each of both, with
+// the first of them and how many they are.
+func (h *Handler) warnBeyond(ctx context.Context, project uuid.UUID, times []event.Timing, jobs []*tidemill.Message) {
+	for _, typ := range [...]string{event.TooOld, event.TooNew} {
+		first, n := 0, 0
+		for i := range times {
+			if times[i].Beyond == typ {
+				if n == 0 {
+					first = i
+				}
+				n++
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		detail := times[first].Warning()
+		if n > 1 {
+			detail += fmt.Sprintf(" (and %d more of this request)", n-1)
+		}
+		h.o.Warn(ctx, project, typ, cut(jobs[first].Type), cut(string(jobs[first].Key)), detail)
+	}
 }

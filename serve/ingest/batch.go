@@ -144,7 +144,7 @@ func (x *exchange) judge(m event.Meta, most int) {
 	}
 	m.Clock.Together(b.times, x.at)
 	for i, t := range b.times {
-		m.Event, m.At, m.Order = b.names[i], t.At, t.Order
+		m.Event, m.At, m.Order, m.Beyond = b.names[i], t.At, t.Order, t.Beyond != ""
 		at := len(b.bytes)
 		b.bytes = m.Append(b.bytes)
 		b.fields = append(b.fields, tidemill.Field{Name: x.h.metaHeader, Value: b.bytes[at:len(b.bytes):len(b.bytes)]})
@@ -265,8 +265,10 @@ func (x *exchange) count(billed bool) {
 	}
 }
 
-// warn counts the refused events and says why they are.
+// warn counts the refused events and says why they are, and which times were beyond the
+// bounds.
 func (x *exchange) warn() {
+	x.h.warnBeyond(x.r.Context(), x.owner.Project.ID, x.batch.times, x.batch.refs)
 	if x.batch.refused == 0 {
 		return
 	}

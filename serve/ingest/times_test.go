@@ -60,7 +60,7 @@ func TestTimesAndOrderOfARequest(t *testing.T) {
 				}
 				var e [2]event.Event
 				for i, j := range d.intake.jobs {
-					if err := event.DecodeMessage(&j, &e[i]); err != nil {
+					if err := event.DecodeMessage(&j, event.Clock{}, &e[i]); err != nil {
 						t.Fatal(err)
 					}
 					if want := received.Add(time.Duration(c.want[i] * float64(time.Second))); !e[i].Timestamp.Equal(want) {
@@ -88,5 +88,30 @@ func TestARequestThatIsSentLaterIsLater(t *testing.T) {
 		if orders[i] >= orders[i+1] {
 			t.Errorf("orders %d: not in the order in which they were sent", orders)
 		}
+	}
+}
+
+// TestAnImportOfFarTimesIsWarnedOfOnce sends an import with times beyond both bounds.
+func TestAnImportOfFarTimesIsWarnedOfOnce(t *testing.T) {
+	const raw = `{"event":"e","distinct_id":"u","timestamp":%q}`
+	d := newDoor(t)
+	var events []string
+	for _, at := range []string{"1901-01-01T00:00:00Z", received.Format(time.RFC3339), "2298-12-01T00:00:00Z", "1902-01-01T00:00:00Z"} {
+		events = append(events, fmt.Sprintf(raw, at))
+	}
+	want(t, d.send("/v1/import", `{"events":[`+strings.Join(events, ",")+`]}`, apiKey), 200, "*")
+	earliest, latest := event.Clock{}.Bounds(received)
+	for i, at := range []time.Time{earliest, received, latest, earliest} {
+		var e event.Event
+		if err := event.DecodeMessage(&d.intake.jobs[i], event.Clock{}, &e); err != nil {
+			t.Fatal(err)
+		}
+		if kept := strings.Contains(string(e.Properties), event.GivenTimestamp); !e.Timestamp.Equal(at) || kept == e.Timestamp.Equal(received) {
+			t.Errorf("event %d is stored with %v and the properties %s, want %v", i, e.Timestamp, e.Properties, at)
+		}
+	}
+	if len(d.warned) != 2 || d.warned[0].typ != event.TooOld || d.warned[1].typ != event.TooNew || d.warned[0].event != "e" || d.warned[0].distinct != "u" ||
+		!strings.Contains(d.warned[0].reason, "1901-01-01T00:00:00Z") || !strings.Contains(d.warned[0].reason, "1 more") {
+		t.Errorf("warned %+v; want one of the two that are too old, and one of the one in the future", d.warned)
 	}
 }

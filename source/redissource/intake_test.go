@@ -273,7 +273,7 @@ func TestForeignEntriesAreEventsToo(t *testing.T) {
 	s := b.open(b.client, Options{})
 	for i, m := range b.take(s, 2, soon) {
 		var e event.Event
-		if err := event.DecodeMessage(m, &e); err != nil {
+		if err := event.DecodeMessage(m, event.Clock{}, &e); err != nil {
 			t.Fatal(err)
 		}
 		want := [...]struct{ name, time, payload string }{

@@ -27,6 +27,7 @@ import (
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/analytics/catalog"
 	"github.com/tidemill/tidemill/systems/analytics/enrich"
+	"github.com/tidemill/tidemill/systems/analytics/event"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
@@ -63,6 +64,8 @@ type Options struct {
 	Lanes    int           // flushes at once; 0 means 1
 	InFlight int           // events taken from the source and not settled; 0 means 2000 + Batch per lane
 	Handouts int           // hand-outs after which an event is dead unread; 0 means 100, below 0 no limit
+
+	Clock event.Clock // bounds the times of events that came through no door
 
 	MergeIdentified MergeIdentified // which events may merge an identified person into another; empty: those that say so
 

@@ -9,7 +9,7 @@ import (
 func (s *System) Decodes(_ string, m *tidemill.Message) error {
 	var e event.Event
 	e.Reset()
-	if err := event.DecodeMessage(m, &e); err != nil {
+	if err := event.DecodeMessage(m, s.options.Clock, &e); err != nil {
 		return err
 	}
 	return event.Validate(&e)

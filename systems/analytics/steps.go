@@ -49,9 +49,11 @@ func (s *System) steps(decode func(*tidemill.Message, *draft) error) flow.Steps[
 
 // decode reads a message of any door. What is refused is noted for the project's owner.
 func (s *System) decode(m *tidemill.Message, d *draft) error {
-	err := event.DecodeMessage(m, &d.Event)
-	if err != nil {
+	err := event.DecodeMessage(m, s.options.Clock, &d.Event)
+	if t := d.Timing(); err != nil {
 		s.warnRefused(&d.Event, err)
+	} else if t.Beyond != "" { // a door has warned of its own
+		s.Warnings.Add(warning(&d.Event, t.Beyond, t.Warning()))
 	}
 	return err
 }

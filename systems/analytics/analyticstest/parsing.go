@@ -19,6 +19,7 @@ var parsing = []promise{
 	{name: "A3 an id that is missing is the entry's own, the same at every redelivery", reason: "a derived id is what makes a redelivery harmless", holds: derivedIDs},
 	{name: "A3 an id that is no UUID becomes the UUIDv5 of it", reason: "what a producer calls the same is the same", holds: foreignIDs},
 	{name: "A3 a missing time is the entry's, and every format of the facts is read", reason: "producers in the field leave it out or write it in their way", holds: timestamps},
+	{name: "A3 a time beyond the bounds becomes the nearer one, with a warning", reason: "months are partitions of a warehouse, and anybody may send any time", holds: farTimestamps},
 	{name: "A3 a time that cannot be read is refused", reason: "an event at a wrong time is worse than one that is known to be wrong", holds: badTimestamps},
 	{name: "A8 screen sizes are clamped, and junk is 0", reason: "the column holds 16 bits, and no event dies of its screen", holds: screens},
 }
@@ -164,6 +165,30 @@ func timestamps(b *bench) {
 		if got := b.one(name).Timestamp.Format(time.RFC3339Nano); got != want {
 			b.Errorf("the time %q is %s, want %s", name, got, want)
 		}
+	}
+}
+
+func farTimestamps(b *bench) {
+	clock := options().Clock
+	earliest, latest := clock.Bounds(noon)
+	for name, given := range map[string]time.Time{"earliest": earliest, "old": earliest.Add(-time.Millisecond), "latest": latest, "new": latest.Add(time.Millisecond)} {
+		m := entry(name, "u", "timestamp", given.Format(time.RFC3339Nano))
+		m.Time = noon
+		b.put(m)
+	}
+	b.process()
+	b.wantBooks(4, 0, 0)
+	for name, want := range map[string]time.Time{"earliest": earliest, "old": earliest, "latest": latest, "new": latest} {
+		e := b.one(name)
+		if !e.Timestamp.Equal(want) {
+			b.Errorf("%s is stored with %v, want %v", name, e.Timestamp, want)
+		}
+		if beyond := name == "old" || name == "new"; strings.Contains(string(e.Properties), event.GivenTimestamp) != beyond {
+			b.Errorf("%s has the properties %s", name, e.Properties)
+		}
+	}
+	if old, far := len(b.warnings(event.TooOld)), len(b.warnings(event.TooNew)); old != 1 || far != 1 {
+		b.Errorf("%d warnings of what is too old and %d of what lies in the future, want one of each", old, far)
 	}
 }
 

@@ -108,7 +108,7 @@ func BenchmarkDecodeMessage(b *testing.B) {
 			b.ReportAllocs()
 			e := new(Event)
 			for i := 0; b.Loop(); i++ {
-				if err := DecodeMessage(c.messages[i%len(c.messages)], e); err != nil {
+				if err := DecodeMessage(c.messages[i%len(c.messages)], Clock{}, e); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -2,13 +2,16 @@ package event
 
 import "time"
 
-// Clock says when a client's clock is wrong. Latency, batching and retries make a request
+// Clock says when a client's clock is wrong, and how far from now an event may lie. Latency, batching and retries make a request
 // come later than it was sent, never earlier, and not much later: only what they cannot
 // explain is corrected, so that the events of one client keep their order. The zero value
 // has the defaults.
 type Clock struct {
 	Behind time.Duration // a time of sending that is older than this shows a slow clock; 0: 5m
 	Ahead  time.Duration // a time of sending, or of an event, that is more than this in the future shows a fast clock; 0: 1m
+
+	EventsBehind time.Duration // an event is at most this old, and the rest of that month; 0: five years
+	EventsAhead  time.Duration // an event lies at most this far in the future; 0: a day
 }
 
 const (
@@ -59,18 +62,23 @@ func (c Clock) error(sent, now time.Time) time.Duration {
 type Timing struct {
 	At    time.Time // milliseconds
 	Order uint64    // the greater is the later
+	// Beyond is empty, or TooOld or TooNew: the time given lay beyond the bounds, and At is the
+	// nearer one.
+	Beyond string
 
-	given time.Time // before it was rounded; zero: not given
-	sent  time.Time // its request, by the clock that given is by
-	keeps bool      // also if it lies in the future
-	known bool      // At is
+	given  time.Time // before it was rounded; zero: not given
+	sent   time.Time // its request, by the clock that given is by
+	beyond time.Time // where Beyond is set: At before
+	keeps  bool      // also if it lies in the future
+	known  bool      // At is
 }
 
 // Together finishes the timings of one request, in its order, which came at our time now.
 //
 // No event has happened yet that will. Where all times that were given lie in the future,
 // by more than c allows, the clock is fast: all are moved by the same amount, so that the
-// latest is now. Where only some do, each of these is now.
+// latest is now. Where only some do, each of these is now. What then lies beyond the bounds
+// is put to the nearer one.
 //
 // Of events with one time the order is that of the microseconds given, then of the requests
 // by the middle between their first and their last time, then by when they were sent, and
@@ -98,8 +106,12 @@ func (c Clock) Together(ts []Timing, now time.Time) {
 		c.latest(ts, first, last, now)
 	}
 	middle := first.UnixMicro()/2 + last.UnixMicro()/2
+	earliest, newest := c.Bounds(now)
 	for i := range ts {
 		t := &ts[i]
+		if !now.IsZero() {
+			t.bound(earliest, newest)
+		}
 		t.order(middle, uint64(i))
 	}
 }
@@ -153,6 +165,7 @@ func offset(n int64, bits int) uint64 {
 // given, less how far the client's clock is off; else our time, less the event's age in
 // milliseconds where that is given. field names at in errors.
 func (d *decoder) timed(m *Meta, field string, at, sent, offset []byte, asGiven bool, e *Event) error {
+	e.given = at
 	if !m.At.IsZero() {
 		e.Timestamp, e.Order = m.At, m.Order
 		return nil
@@ -189,14 +202,18 @@ func (d *decoder) timed(m *Meta, field string, at, sent, offset []byte, asGiven 
 	return nil
 }
 
-// alone finishes the timing of an event that came by itself, or at a place of a stream.
+// alone finishes the timing of an event that came by itself, or at a place of a stream. One
+// that a door has timed keeps that.
 func (e *Event) alone(m *Meta, place uint64) {
-	if !e.timing.known {
-		return
+	beyond := m.Beyond
+	if e.timing.known {
+		one := [1]Timing{e.timing}
+		m.Clock.Together(one[:], m.Received)
+		e.timing = one[0]
+		e.Timestamp, e.Order = one[0].At, one[0].Order|min(place, 1<<placeBits-1)
+		beyond = one[0].Beyond != ""
 	}
-	one := [1]Timing{e.timing}
-	m.Clock.Together(one[:], m.Received)
-	e.Timestamp, e.Order = one[0].At, one[0].Order|min(place, 1<<placeBits-1)
+	e.keepGiven(beyond)
 }
 
 // age reads milliseconds of at most a year.

@@ -27,15 +27,18 @@ func Decode(m *Meta, raw []byte, e *Event) error {
 	if e.ID == uuid.Nil {
 		e.ID, e.Derived = bytesID(m, raw), true
 	}
+	given := e.timing // Together finishes it once more, with those of its request
 	e.alone(m, 0)
+	e.timing = given
 	return nil
 }
 
 // DecodeMessage reads the event that a message carries: one that came through a door,
 // with its Meta in MetaHeader, or the entry of a stream. An id that it does not carry is
 // made of the stream's name and the message's ID, a missing time is the message's; both
-// are the same at every redelivery. Refusals are as in Decode.
-func DecodeMessage(msg *tidemill.Message, e *Event) error {
+// are the same at every redelivery. Clock bounds the times of those that came through no
+// door. Refusals are as in Decode.
+func DecodeMessage(msg *tidemill.Message, clock Clock, e *Event) error {
 	d := decoders.Get().(*decoder)
 	defer d.release()
 	e.Reset()
@@ -47,6 +50,7 @@ func DecodeMessage(msg *tidemill.Message, e *Event) error {
 			return err
 		}
 	}
+	m.Clock = clock
 	if m.Received.IsZero() {
 		m.Received = msg.Time
 	}

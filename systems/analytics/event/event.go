@@ -46,6 +46,7 @@ type Event struct {
 	MergeRefused                       string // IllegalMerge: Other stands for nobody, so there is no merge; else empty
 	NoGeo                              bool   // $geoip_disable
 	timing                             Timing
+	given                              []byte // its time as it was written, JSON; nil: none
 	Origin                             uint64 // where it came from: hash of its message's position
 }
 

@@ -118,11 +118,11 @@ func FuzzDecodeMessage(f *testing.F) {
 			entry("project_id", projectText, "event_name", "$create_alias", "distinct_id", string(raw), "timestamp", string(raw), "screen_width", string(raw)),
 		} {
 			var e Event
-			err := DecodeMessage(msg, &e)
+			err := DecodeMessage(msg, Clock{}, &e)
 			sound(t, &e, err)
 		}
 		var e Event
-		if err := DecodeMessage(entry(MetaHeader, string(raw)), &e); err == nil {
+		if err := DecodeMessage(entry(MetaHeader, string(raw)), Clock{}, &e); err == nil {
 			t.Errorf("an entry without a payload was taken: %s", show(&e))
 		}
 	})

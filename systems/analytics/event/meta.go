@@ -34,6 +34,7 @@ type Meta struct {
 	Received time.Time // by the server, milliseconds
 	At       time.Time // when it happened, as the endpoint has decided, milliseconds; zero: Decode decides
 	Order    uint64    // with At: the event's Order
+	Beyond   bool      // with At: it is a bound, and the event's own time is kept as GivenTimestamp
 	Batch    string    // batch id of an import
 	IP       string    // of the connection, or as a trusted proxy says; empty: the sender is a server
 	Agent    string    // User-Agent; empty: the sender is a server
@@ -49,8 +50,11 @@ type Meta struct {
 // calls are the values of Meta.Call, which travels as its index.
 var calls = [...]string{"", "track", "identify", "page", "screen", "group", "alias"}
 
-// checked is the flag of Meta.Checked; the call's index lies between it and Import's.
-const checked = 0x80
+// The flags of Meta beside Import's, 1: the call's index lies between.
+const (
+	beyond  = 0x40
+	checked = 0x80
+)
 
 // MetaHeader names the header that carries a Meta.
 const MetaHeader = "tidemill-meta"
@@ -63,6 +67,9 @@ func (m *Meta) Append(b []byte) []byte {
 	}
 	if m.Checked {
 		flags |= checked
+	}
+	if m.Beyond {
+		flags |= beyond
 	}
 	flags |= byte(max(slices.Index(calls[:], m.Call), 0)) << 1
 	b = append(b, 2, byte(m.Format), flags)
@@ -85,10 +92,11 @@ func parseMeta(b []byte, w *words) (m Meta, err error) {
 	bad := func() (Meta, error) {
 		return Meta{}, tidemill.Fail(tidemill.Validation, "header %s is damaged or of a newer version", MetaHeader)
 	}
-	if len(b) < 35 || b[0] != 2 || Format(b[1]) >= formats || int(b[2]&^checked>>1) >= len(calls) {
+	if len(b) < 35 || b[0] != 2 || Format(b[1]) >= formats || int(b[2]&^(checked|beyond)>>1) >= len(calls) {
 		return bad()
 	}
-	m.Format, m.Import, m.Checked, m.Call = Format(b[1]), b[2]&1 != 0, b[2]&checked != 0, calls[b[2]&^checked>>1]
+	m.Format, m.Import, m.Checked, m.Call = Format(b[1]), b[2]&1 != 0, b[2]&checked != 0, calls[b[2]&^(checked|beyond)>>1]
+	m.Beyond = b[2]&beyond != 0
 	copy(m.Project[:], b[3:19])
 	copy(m.Event[:], b[19:35])
 	b = b[35:]

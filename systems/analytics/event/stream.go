@@ -162,6 +162,9 @@ func (d *decoder) entry(m *Meta, msg *tidemill.Message, f *fields, e *Event) err
 		return err
 	case ok:
 		e.timing = Timing{known: true, At: rounded(t), given: t, sent: m.Received, keeps: true}
+		if e.given = f.v[fTimestamp]; !f.json {
+			e.given = quoted(e.given)
+		}
 	case msg.Time.IsZero():
 		return invalid("timestamp", "missing, and the entry has no time of its own")
 	default:

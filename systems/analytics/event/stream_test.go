@@ -31,7 +31,7 @@ func payload(json string) *tidemill.Message {
 func taken(t *testing.T, msg *tidemill.Message) *Event {
 	t.Helper()
 	var e Event
-	if err := DecodeMessage(msg, &e); err != nil {
+	if err := DecodeMessage(msg, Clock{}, &e); err != nil {
 		t.Fatalf("DecodeMessage: %v", err)
 	}
 	if e.ID == uuid.Nil || e.Project != project || e.Origin == 0 || e.Timestamp.IsZero() || e.IngestedAt.IsZero() {
@@ -102,7 +102,7 @@ func TestStreamRefusals(t *testing.T) {
 		{"a header that is damaged", entry(MetaHeader, "\x01\x02"), "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := DecodeMessage(c.msg, new(Event))
+			err := DecodeMessage(c.msg, Clock{}, new(Event))
 			if tidemill.KindOf(err) != tidemill.Validation {
 				t.Fatalf("error %v; want one of kind validation", err)
 			}
@@ -153,7 +153,7 @@ func TestWhatAnEntryDoesNotSayComesFromWhereItLies(t *testing.T) {
 	taken(t, entry(append(fields, "timestamp", "0")...))
 	none := entry(fields...)
 	none.Time = time.Time{}
-	refusal(t, DecodeMessage(none, new(Event)))
+	refusal(t, DecodeMessage(none, Clock{}, new(Event)))
 }
 
 func TestAMessageThroughADoor(t *testing.T) {
@@ -175,7 +175,7 @@ func TestAMessageThroughADoor(t *testing.T) {
 
 func TestAnEventIsUsedAgain(t *testing.T) {
 	e := taken(t, entry("project_id", projectText, "event_name", "$identify", "distinct_id", "u", "anonymous_id", "anon", "ip", "1.2.3.4", "user_properties", `{"a":1}`, "properties", `{"$geoip_disable":true}`))
-	if err := DecodeMessage(entry("project_id", projectText, "event_name", "a", "distinct_id", "u"), e); err != nil {
+	if err := DecodeMessage(entry("project_id", projectText, "event_name", "a", "distinct_id", "u"), Clock{}, e); err != nil {
 		t.Fatal(err)
 	}
 	same(t, show(e), lines("name=a", "type=track", "distinct=u"))
