@@ -99,7 +99,7 @@ func TestAnImportOfFarTimesIsWarnedOfOnce(t *testing.T) {
 	for _, at := range []string{"1901-01-01T00:00:00Z", received.Format(time.RFC3339), "2298-12-01T00:00:00Z", "1902-01-01T00:00:00Z"} {
 		events = append(events, fmt.Sprintf(raw, at))
 	}
-	want(t, d.send("/v1/import", `{"events":[`+strings.Join(events, ",")+`]}`, apiKey), 200, "*")
+	want(t, d.send("/v1/import", `{"events":[`+strings.Join(events, ",")+`]}`, apiKey), 202, "*")
 	earliest, latest := event.Clock{}.Bounds(received)
 	for i, at := range []time.Time{earliest, received, latest, earliest} {
 		var e event.Event

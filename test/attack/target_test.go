@@ -25,7 +25,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill/internal/testenv"
-	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/test/process"
 )
 
@@ -48,9 +47,6 @@ var (
 	hostile = tenant{"hostile", "hostile-key-0123456789"}
 	honest  = tenant{"honest", "honest-key-0123456789"}
 )
-
-// id is the project's.
-func (p tenant) id() uuid.UUID { return project.ID(p.name) }
 
 // patience is how long a target may take to do what it has to: the machine is shared.
 const patience = time.Minute
