@@ -14,6 +14,9 @@ func bridgeNotes(b *bridge.Bridge) (notes []string) {
 	if u := s.Unanswered; u.Entries > 0 {
 		notes = append(notes, unanswered(u))
 	}
+	if is := b.Pipeline.Stats(); is.Paced {
+		notes = append(notes, fmt.Sprintf("publishing waits for acks: the receiver is slower than the stream, %d entries are out without one", is.Awaited))
+	}
 	for _, n := range []struct {
 		count uint64
 		text  string

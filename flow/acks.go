@@ -15,9 +15,11 @@ type acks struct {
 	room    chan struct{} // wakes the listener: the ring was emptied
 	idle    chan struct{} // wakes the stop: nothing is awaited any more
 	awaited atomic.Int64  // left for an ack, less those acked
+	window  window
 }
 
-func (a *acks) init() {
+func (a *acks) init(t tidemill.Traits) {
+	a.window.init(t)
 	a.ring = ring.New[tidemill.Settlement](maxReceive)
 	a.room, a.idle = make(chan struct{}, 1), make(chan struct{}, 1)
 }
@@ -44,7 +46,11 @@ func (e *Engine) listen(ctx context.Context) {
 		clear(into)
 		var err error
 		n, err = e.p.Acks(ctx, into)
-		for rest := into[:min(max(n, 0), len(into))]; len(rest) > 0; {
+		rest := into[:min(max(n, 0), len(into))]
+		if e.acked.window.heard(e.p.Now(), rest) {
+			signal(e.knock)
+		}
+		for len(rest) > 0 {
 			put := e.acked.ring.TryPutN(rest)
 			signal(e.ending)
 			if rest = rest[put:]; len(rest) > 0 && put == 0 {

@@ -81,7 +81,7 @@ func New(p Pipeline) (*Engine, error) {
 	e.workers.Store(int64(p.Lanes))
 	e.gate.init(p)
 	if p.Acks != nil {
-		e.acked.init()
+		e.acked.init(e.traits)
 	}
 	order := &turns{stats: &e.stats, now: p.Now}
 	for i := range p.Lanes {

@@ -25,7 +25,8 @@ type Pipeline struct {
 	// Acks waits for ends that come from outside and returns how many it put into into.
 	// They leave by the same door as all others. It is called from one goroutine, also
 	// while the pipeline is paused, and must return when ctx ends; then it is called until
-	// it returns none, for what came in before.
+	// it returns none, for what came in before. While acks come, no more is out than they
+	// are fast enough for (window.go); where none come, nothing waits for them.
 	Acks func(ctx context.Context, into []tidemill.Settlement) (int, error)
 
 	Lanes    int // workers; 0: 1
@@ -135,15 +136,17 @@ type Env struct {
 // ByKey is a Pipeline.Lane that keeps the messages of one key in order. Messages without a
 // key are spread by their ID.
 func ByKey(m *tidemill.Message) uint64 {
+	if len(m.Key) == 0 {
+		return hash(m.ID)
+	}
+	return hash(m.Key)
+}
+
+func hash[T string | []byte](s T) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a: the same in every process
 	h := uint64(offset)
-	if len(m.Key) == 0 {
-		for i := range len(m.ID) {
-			h = (h ^ uint64(m.ID[i])) * prime
-		}
-	}
-	for _, b := range m.Key {
-		h = (h ^ uint64(b)) * prime
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * prime
 	}
 	return h ^ h>>32 // the low bits alone are poor
 }

@@ -39,7 +39,13 @@ func (e *Engine) receive(ctx context.Context) {
 			e.stats.busy(e.p.Now())
 			continue
 		}
-		ask := e.ask(&stock)
+		ask, wait := e.ask(&stock)
+		if wait > 0 { // for acks: alive
+			e.stats.idle()
+			e.rest(ctx, &clock, wait)
+			e.stats.busy(e.p.Now())
+			continue
+		}
 		if ask == 0 { // no credit: alive if lanes are
 			e.rest(ctx, &clock, 0)
 			continue
@@ -75,21 +81,29 @@ func (e *Engine) receive(ctx context.Context) {
 	}
 }
 
-// ask tops up the stock and says how many messages to ask for; 0: none before a knock.
-func (e *Engine) ask(stock *[]*Task) int {
-	ask := maxReceive
+// ask tops up the stock and says how many messages to ask for; 0: none before a knock, or
+// before wait has passed if that is not 0.
+func (e *Engine) ask(stock *[]*Task) (ask int, wait time.Duration) {
+	ask = maxReceive
 	if permits := e.gate.permits(e.p.Now()); permits >= 0 {
 		if e.held.Load() > 0 {
-			return 0 // what is held does the probing
+			return 0, 0 // what is held does the probing
 		}
 		ask = min(ask, permits)
+	}
+	if e.p.Acks != nil {
+		room, wait := e.acked.window.room(e.p.Now())
+		if room == 0 {
+			return 0, wait
+		}
+		ask = min(ask, room)
 	}
 	e.tune(e.p.Now())
 	ask = min(ask, int(e.grants()-e.held.Load()))
 	if e.p.Ahead > 0 {
 		room := e.p.Ahead - e.waiting()
 		if room < (e.p.Ahead+1)/2 { // what the lanes are done with knocks; large reads are cheaper
-			return 0
+			return 0, 0
 		}
 		ask = min(ask, room)
 	}
@@ -105,7 +119,7 @@ func (e *Engine) ask(stock *[]*Task) int {
 		}
 		*stock = append(*stock, t)
 	}
-	return max(min(ask, len(*stock)), 0)
+	return max(min(ask, len(*stock)), 0), 0
 }
 
 // rest waits for a knock, or for d if that is not 0.
@@ -134,6 +148,9 @@ func (e *Engine) deal(tasks []*Task) {
 	}
 	e.held.Add(int64(len(tasks)))
 	e.stats.received(len(tasks))
+	if e.p.Acks != nil {
+		e.acked.window.out(tasks)
+	}
 	tasks = e.shed(tasks)
 	if e.turns != nil {
 		e.turns.deal(e, tasks)
@@ -226,6 +243,9 @@ func (e *Engine) finish(tasks []*Task) {
 	}
 	if e.turns != nil {
 		e.turns.pass(tasks)
+	}
+	if e.p.Acks != nil {
+		e.acked.window.ended(tasks)
 	}
 	for rest := tasks; len(rest) > 0; { // there is room for every slot there is
 		rest = rest[e.out.TryPutN(rest):]

@@ -27,10 +27,11 @@ type Stats struct {
 	Failure  string    // the last failure of a message that was no skip, in words; empty: there was none
 	FailedAt time.Time // when that was
 
-	InFlight int // held now
-	Buffered int // of those: waiting for a lane
-	Awaited  int // left for an ack from outside and not acked yet, as far as we know
-	Workers  int // lanes that get messages
+	InFlight int  // held now
+	Buffered int  // of those: waiting for a lane
+	Awaited  int  // left for an ack from outside and not acked yet, as far as we know
+	Paced    bool // no more is asked for until acks from outside come: who gives them is slower than we are
+	Workers  int  // lanes that get messages
 	Lanes    []LaneStats
 
 	Breaker  policy.State
@@ -161,6 +162,7 @@ func (e *Engine) Stats() Stats {
 	}
 	s.InFlight, s.Workers = int(e.held.Load()), int(e.workers.Load())
 	s.Awaited = int(max(e.acked.awaited.Load(), 0))
+	s.Paced = e.p.Acks != nil && e.acked.window.waits(now)
 	s.Breaker, s.Until, s.Why = e.gate.look(now)
 	return s
 }
