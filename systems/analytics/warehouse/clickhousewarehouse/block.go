@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/ClickHouse/ch-go/proto"
@@ -24,10 +23,11 @@ type block struct {
 	origins                     proto.ColUInt64
 	timestamps, ingested, store *proto.ColDateTime64
 
-	all      []proto.InputColumn // the last two last
-	buffer   proto.Buffer
-	seen     map[key]uint64 // events of this batch and their origins
-	from, to int64          // milliseconds: the range of timestamps
+	all    []proto.InputColumn // the last two last
+	buffer proto.Buffer
+	rows   int
+	seen   map[key]uint64 // events of this batch and their origins
+	todo   []int          // rows of this batch that are to be stored
 }
 
 // key is what an event is there once by.
@@ -66,9 +66,6 @@ func newBlock() *block {
 	return b
 }
 
-// rows is how many were added.
-func (b *block) rows() int { return len(b.ids) }
-
 // add copies an event that is stored as the one at stamp, in microseconds.
 func (b *block) add(e *event.Event, stamp int64) {
 	b.ids = append(b.ids, e.ID)
@@ -86,11 +83,10 @@ func (b *block) add(e *event.Event, stamp int64) {
 	addObject(&b.properties, e.Properties)
 	addObject(&b.userProperties, e.UserProperties)
 	b.origins = append(b.origins, e.Origin)
-	at := e.Timestamp.UnixMilli()
-	b.from, b.to = min(b.from, at), max(b.to, at)
-	b.timestamps.AppendRaw(proto.DateTime64(at))
+	b.timestamps.AppendRaw(proto.DateTime64(e.Timestamp.UnixMilli()))
 	b.ingested.AppendRaw(proto.DateTime64(e.IngestedAt.UnixMilli()))
 	b.store.AppendRaw(proto.DateTime64(stamp))
+	b.rows++
 }
 
 // emptyObject is how no properties are stored: readers expect JSON.
@@ -111,8 +107,8 @@ func addObject(c *proto.ColStr, object []byte) {
 func (b *block) encode() (encoded []byte, token string, err error) {
 	b.buffer.Reset()
 	n := len(b.all) - changing
-	if err := (proto.Block{Columns: len(b.all), Rows: b.rows()}).EncodeRawBlock(&b.buffer, 0, b.all[:n]); err != nil {
-		return nil, "", fmt.Errorf("encode a block of %d rows: %w", b.rows(), err)
+	if err := (proto.Block{Columns: len(b.all), Rows: b.rows}).EncodeRawBlock(&b.buffer, 0, b.all[:n]); err != nil {
+		return nil, "", fmt.Errorf("encode a block of %d rows: %w", b.rows, err)
 	}
 	hash := sha256.Sum256(b.buffer.Buf)
 	for _, c := range b.all[n:] {
@@ -122,14 +118,15 @@ func (b *block) encode() (encoded []byte, token string, err error) {
 	return b.buffer.Buf, hex.EncodeToString(hash[:]), nil
 }
 
-// months is how many months the timestamps can lie in, at most: partitions of the insert.
-func (b *block) months() int64 {
-	const month = 28 * 24 * 60 * 60 * 1000
-	return b.to/month - b.from/month + 2
+// reset empties the block for another batch.
+func (b *block) reset() {
+	b.clear()
+	clear(b.seen)
+	b.todo = b.todo[:0]
 }
 
-// reset empties the block, and lets go of the events' memory.
-func (b *block) reset() {
+// clear empties the columns, and lets go of the events' memory.
+func (b *block) clear() {
 	for _, c := range b.all {
 		if r, ok := c.Data.(proto.Resettable); ok {
 			r.Reset()
@@ -141,8 +138,7 @@ func (b *block) reset() {
 		}
 	}
 	b.buffer.Reset()
-	clear(b.seen)
-	b.from, b.to = math.MaxInt64, math.MinInt64
+	b.rows = 0
 }
 
 // take gets a block at rest, or makes one.

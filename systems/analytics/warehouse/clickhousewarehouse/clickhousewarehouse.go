@@ -11,7 +11,7 @@
 //     of all rows with one key that which was ingested last. This always holds.
 //   - A batch that is sent again, row for row, has the same insert_deduplication_token,
 //     and the server drops it: no row is stored twice even before parts are merged. This
-//     holds for the last 1,000 batches (window), for rows that did not change meanwhile.
+//     holds for the last 10,000 parts (window), for rows that did not change meanwhile.
 //
 // ClickHouse cannot cheaply say what it has. A Store knows what it stored itself a moment
 // ago (Options.Recent): that is told as warehouse.Again or Duplicate and not sent again.

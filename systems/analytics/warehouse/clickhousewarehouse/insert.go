@@ -1,9 +1,12 @@
 package clickhousewarehouse
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/tidemill/tidemill/internal/clickhousehttp"
 	"github.com/tidemill/tidemill/systems/analytics/event"
@@ -11,8 +14,9 @@ import (
 )
 
 // Insert implements warehouse.Warehouse: the rows that are not known to be there are one
-// INSERT. Rows of several months lie in several partitions, each of which is stored or
-// not; a batch that failed between two is completed by its next try.
+// INSERT, or one for each span of years that they lie in, one after the other. Rows of
+// several months lie in several partitions, each of which is stored or not; a batch that
+// failed between two is completed by its next try.
 func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Took) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -22,7 +26,6 @@ func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehous
 	}
 	b := s.take()
 	defer s.give(b)
-	stamp := s.stamps(len(rows))
 	for i, e := range rows {
 		k := key{e.Project, e.ID}
 		origin, known := b.seen[k]
@@ -33,46 +36,68 @@ func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehous
 		case !known:
 			took[i] = warehouse.Stored
 			b.seen[k] = e.Origin
-			b.add(e, stamp+int64(i))
+			b.todo = append(b.todo, i)
 		case origin == e.Origin:
 			took[i] = warehouse.Again
 		default:
 			took[i] = warehouse.Duplicate
 		}
 	}
-	if b.rows() == 0 {
-		return nil
+	span := func(i int) int { return spanOf(rows[i].Timestamp) }
+	stamp := s.stamps(len(rows))
+	for sorted, todo := false, b.todo; len(todo) > 0; {
+		n := slices.IndexFunc(todo, func(i int) bool { return span(i) != span(todo[0]) })
+		switch {
+		case n < 0:
+			n = len(todo)
+		case !sorted: // most batches are of one span
+			slices.SortStableFunc(todo, func(i, j int) int { return cmp.Compare(span(i), span(j)) })
+			sorted = true
+			continue
+		}
+		if err := s.insert(ctx, b, rows, todo[:n], stamp); err != nil {
+			return fmt.Errorf("insert %d events: %w", n, err)
+		}
+		todo = todo[n:]
 	}
-	encoded, token, err := b.encode()
-	if err == nil {
-		err = s.conn.Insert(ctx, s.into, encoded, s.settings(token, b.months())...)
-	}
-	if err != nil {
-		return fmt.Errorf("insert %d events: %w", b.rows(), err)
-	}
-	s.recent.put(b.seen)
 	return nil
 }
 
-// partitions is how many an insert may have by the server's default.
-const partitions = 100
+// insert stores those of the rows that are named, in one INSERT. The first row of all would be
+// stored as the one at stamp.
+func (s *Store) insert(ctx context.Context, b *block, rows []*event.Event, which []int, stamp int64) error {
+	b.clear()
+	for _, i := range which {
+		b.add(rows[i], stamp+int64(i))
+	}
+	encoded, token, err := b.encode()
+	if err == nil {
+		err = s.conn.Insert(ctx, s.into, encoded, s.settings(token)...)
+	}
+	if err == nil {
+		s.recent.put(rows, which)
+	}
+	return err
+}
+
+// Years of which one INSERT has rows: 96 months, each a partition, of the 100 that a server
+// allows in one by default (max_partitions_per_insert_block). A span depends on the row alone,
+// so that a batch that is tried again is cut into the same INSERTs with the same tokens.
+const spanYears = 8
+
+func spanOf(t time.Time) int { return t.UTC().Year() / spanYears }
 
 // settings of an insert: it is answered when it is stored, and recognised when it comes
 // again.
-func (s *Store) settings(token string, months int64) []clickhousehttp.Arg {
+func (s *Store) settings(token string) []clickhousehttp.Arg {
 	args := []clickhousehttp.Arg{
 		clickhousehttp.Set("insert_deduplicate", "1"),
 		clickhousehttp.Set("insert_deduplication_token", token),
 	}
 	if s.o.Async {
-		args = append(args, clickhousehttp.Set("async_insert", "1"), clickhousehttp.Set("wait_for_async_insert", "1"))
-	} else {
-		args = append(args, clickhousehttp.Set("async_insert", "0"))
+		return append(args, clickhousehttp.Set("async_insert", "1"), clickhousehttp.Set("wait_for_async_insert", "1"))
 	}
-	if months > partitions { // a rare import; the limit is there to find wrong partition keys
-		args = append(args, clickhousehttp.Set("max_partitions_per_insert_block", "0"))
-	}
-	return args
+	return append(args, clickhousehttp.Set("async_insert", "0"))
 }
 
 // recent knows the origins of the events that were stored last: a full generation, and
@@ -97,22 +122,23 @@ func (r *recent) get(k key) (origin uint64, ok bool) {
 	return origin, ok
 }
 
-// put notes a batch that is stored. An event that another batch stored meanwhile keeps
-// its first origin.
-func (r *recent) put(batch map[key]uint64) {
+// put notes rows that are stored. An event that another batch stored meanwhile keeps its
+// first origin.
+func (r *recent) put(rows []*event.Event, which []int) {
 	if r.max == 0 {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.young)+len(batch) > r.max {
+	if len(r.young)+len(which) > r.max {
 		r.young, r.old = r.old, r.young
 		clear(r.young)
 	}
-	for k, origin := range batch {
+	for _, i := range which {
+		k := key{rows[i].Project, rows[i].ID}
 		if _, ok := r.old[k]; !ok {
 			if _, ok := r.young[k]; !ok {
-				r.young[k] = origin
+				r.young[k] = rows[i].Origin
 			}
 		}
 	}

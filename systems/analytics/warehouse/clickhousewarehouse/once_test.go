@@ -321,9 +321,14 @@ func TestTimesOfStoringAreNeverGivenTwice(t *testing.T) {
 
 func TestRecentHoldsTheNewestAndNoMore(t *testing.T) {
 	r := newRecent(100)
-	at := func(i int) key { return key{id: ev(i).ID} }
+	at := func(i int) key { return key{ev(i).Project, ev(i).ID} }
+	put := func(i int, origin uint64) {
+		e := ev(i)
+		e.Origin = origin
+		r.put([]*event.Event{e}, []int{0})
+	}
 	for i := range 1000 {
-		r.put(map[key]uint64{at(i): uint64(i)})
+		put(i, uint64(i))
 		for j := max(0, i-99); j <= i; j++ {
 			if origin, ok := r.get(at(j)); !ok || origin != uint64(j) {
 				t.Fatalf("after %d events, event %d is known as %d, %t", i+1, j, origin, ok)
@@ -333,7 +338,7 @@ func TestRecentHoldsTheNewestAndNoMore(t *testing.T) {
 	if n := len(r.young) + len(r.old); n > 200 {
 		t.Errorf("%d events are held, want 200 at most", n)
 	}
-	r.put(map[key]uint64{at(999): 5})
+	put(999, 5)
 	if origin, _ := r.get(at(999)); origin != 999 {
 		t.Errorf("the first origin was replaced by %d", origin)
 	}

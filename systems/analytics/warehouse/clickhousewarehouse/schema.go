@@ -32,10 +32,11 @@ func namesIn(database string) names {
 	return names{db, in(eventsTable), in(overridesTable), in(warningsTable), in(eventsView), in(dictionaryName)}
 }
 
-// window is how many of the last inserts a table knows by their tokens. A batch is tried
-// again within seconds; at 20 inserts a second these are the last 50 s. It costs the server
-// a line of a small file each.
-const window = 1000
+// window is how many of the last parts a table knows by the tokens of their inserts: an insert
+// makes one in each partition that it has rows of. A batch is tried again within seconds; at 20
+// inserts a second of one month these are the last eight minutes, and 160 inserts of all months
+// that events may be of by default. It costs the server a line of a small file each.
+const window = 10_000
 
 // viewComment names the edition of the view: another one replaces it.
 const viewComment = "each event once, under the person it belongs to now (edition 1)"
@@ -180,7 +181,8 @@ func (s *Store) with(settings ...string) string {
 
 // createEvents makes the table of events. It has no projections: FINAL does not read them,
 // and in a ReplacingMergeTree each merge would have to build them anew
-// (deduplicate_merge_projection_mode). The TTL bounds timestamps to what a DateTime can
+// (deduplicate_merge_projection_mode). Each month is a partition, but those before 2000 and
+// from 2100 on share one: years are what who imports says they are. The TTL bounds timestamps to what a DateTime can
 // hold, or an event of the year 2299 would be one of 2163, and one of 1960 never go.
 func (s *Store) createEvents(columns []column) string {
 	var q strings.Builder
@@ -193,7 +195,7 @@ func (s *Store) createEvents(columns []column) string {
 	}
 	q.WriteString(`)
 ENGINE = ReplacingMergeTree(ingested_at)
-PARTITION BY toYYYYMM(timestamp)
+PARTITION BY if(timestamp >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC') AND timestamp < toDateTime64('2100-01-01 00:00:00', 3, 'UTC'), toYYYYMM(timestamp), 0)
 ORDER BY (project_id, event_name, timestamp, event_id)`)
 	if s.o.Keep > 0 {
 		fmt.Fprintf(&q, "\nTTL toDateTime(least(greatest(timestamp, toDateTime64('1970-01-01 00:00:00', 3, 'UTC')), toDateTime64('2100-01-01 00:00:00', 3, 'UTC')), 'UTC') + toIntervalSecond(%d)", int64(s.o.Keep.Seconds()))

@@ -115,8 +115,8 @@ func TestTheDefinitionsAreThoseOfTheFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for table, parts := range map[string][]string{
-		"events": {"ENGINE = ReplacingMergeTree(ingested_at)", "PARTITION BY toYYYYMM(timestamp)", "ORDER BY (project_id, event_name, timestamp, event_id)",
-			"toIntervalSecond(31536000)", "non_replicated_deduplication_window = 1000", "fsync_after_insert = 1", "`screen_width` UInt16", "`event_type` LowCardinality(String) DEFAULT 'track'"},
+		"events": {"ENGINE = ReplacingMergeTree(ingested_at)", "PARTITION BY if((timestamp >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC')) AND (timestamp < toDateTime64('2100-01-01 00:00:00', 3, 'UTC')), toYYYYMM(timestamp), 0)", "ORDER BY (project_id, event_name, timestamp, event_id)",
+			"toIntervalSecond(31536000)", "non_replicated_deduplication_window = 10000", "fsync_after_insert = 1", "`screen_width` UInt16", "`event_type` LowCardinality(String) DEFAULT 'track'"},
 		"person_distinct_id_overrides": {"ReplacingMergeTree(version)", "ORDER BY (project_id, distinct_id)"},
 		"ingestion_warnings":           {"ENGINE = MergeTree", "ORDER BY (project_id, timestamp)", "TTL timestamp + toIntervalSecond(2592000)", "`timestamp` DateTime,"},
 		"person_overrides_dict":        {"PRIMARY KEY project_id, distinct_id", "LIFETIME(MIN 30 MAX 60)"},
