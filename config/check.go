@@ -138,6 +138,19 @@ func (h *HTTP) Proxies() ([]netip.Prefix, error) {
 	return ps, nil
 }
 
+// CheckNoAuth refuses to run an API that asks for no token where others could reach it, or where
+// it has one.
+func (c *Loaded) CheckNoAuth() error {
+	host, _, err := net.SplitHostPort(c.Listen)
+	switch {
+	case err != nil || !Loopback(host):
+		return fmt.Errorf("--no-auth: listen (from %s) is %s, which can be reached from other machines: listen on 127.0.0.1", c.From["listen"], c.Listen)
+	case !c.Admin.Key.IsZero():
+		return fmt.Errorf("--no-auth: admin.key is set (from %s): take one of the two away", c.From["admin.key"])
+	}
+	return nil
+}
+
 // Loopback says whether a host name or address is this machine alone.
 func Loopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {

@@ -68,7 +68,7 @@ type Kafka struct {
 
 // Admin guards the API that operators use.
 type Admin struct {
-	Key tidemill.Secret `yaml:"key" env:"TIDEMILL_TOKEN" help:"bearer token of the API; empty: only callers on this machine, and only while listening on loopback"`
+	Key tidemill.Secret `yaml:"key" env:"TIDEMILL_TOKEN" help:"bearer token of the API; empty: one that is made at the first start, in the file api.token of the data folder" allow:"any; needed to listen beyond loopback, with 16 characters or more"`
 }
 
 // HTTP bounds what a client may ask of the listener.

@@ -37,6 +37,9 @@ type Loaded struct {
 	getenv func(string) string
 }
 
+// ByFile says whether the file set a setting, and nothing later.
+func (c *Loaded) ByFile(path string) bool { return c.layers[path] == byFile }
+
 // layer is what a setting came from. Later ones win.
 type layer int
 
@@ -89,7 +92,7 @@ func Load(l Layers) (*Loaded, error) {
 	}
 	if l.Getenv != nil && c.From["listen"] != "flag" && l.Getenv("TIDEMILL_LISTEN") == "" {
 		if port := l.Getenv("INGEST_PORT"); port != "" {
-			c.Listen, c.From["listen"] = "127.0.0.1:"+port, "INGEST_PORT"
+			c.Listen, c.From["listen"], c.layers["listen"] = "127.0.0.1:"+port, "INGEST_PORT", byEnvironment
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

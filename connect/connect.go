@@ -21,6 +21,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/apitoken"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/serve"
@@ -47,6 +48,11 @@ type Options struct {
 	Systems []string // which to build; empty: those that are Configured
 	Log     *slog.Logger
 	Now     func() time.Time // nil: time.Now
+
+	// Token is what the API asks for where admin.key is not set. Zero: the token in the data folder,
+	// which is made if there is none.
+	Token  tidemill.Secret
+	NoAuth bool // the API asks callers on this machine for no token; config.CheckNoAuth must allow it
 }
 
 // Instance is one process's systems on their backends, open but not yet running.
@@ -65,6 +71,7 @@ type Instance struct {
 	business http.Handler             // the endpoint of CRM; nil: it does not run
 	records  http.Handler             // the endpoint of windows; nil: it does not run
 	healthz  http.Handler             // of delivery; nil: it does not run
+	token    tidemill.Secret          // of the API; zero: it answers nobody, or with Options.NoAuth all on this machine
 	operator func(*http.Request) bool // may see what the API shows
 	probes   *probe.Probes            // of the embedded bridge, on the common listener; nil: none
 	ports    []*serve.Server          // further listeners
@@ -110,7 +117,11 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 	i.metrics.MustRegister(&i.engines)
 	i.stages = newStageMetrics(i.metrics)
 	i.mux = http.NewServeMux()
-	api := &admin.Parts{Version: o.Version, Started: i.started, Key: i.config.Admin.Key, Config: i.config, Doctor: i.doctor, Log: o.Log, Stopping: i.stopping}
+	trusted, err := c.HTTP.Proxies()
+	if err != nil {
+		return nil, err
+	}
+	api := &admin.Parts{Version: o.Version, Started: i.started, NoAuth: o.NoAuth, Trusted: trusted, Metrics: i.metrics, Config: i.config, Doctor: i.doctor, Log: o.Log, Stopping: i.stopping}
 	var door http.Handler
 	if i.runs(analytics.Name) {
 		if door, err = i.analytics(ctx, api); err != nil {
@@ -137,8 +148,30 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 			return nil, err
 		}
 	}
+	if i.token, err = apiToken(c, o); err != nil { // after the data were opened: this process owns the folder
+		return nil, err
+	}
+	api.Key = i.token
 	i.handle(api, door)
 	return i, nil
+}
+
+// apiToken is what the API asks for; zero where there is none.
+func apiToken(c *config.Loaded, o Options) (tidemill.Secret, error) {
+	switch {
+	case o.NoAuth:
+		return tidemill.Secret{}, nil
+	case !c.Admin.Key.IsZero():
+		return c.Admin.Key, nil
+	case !o.Token.IsZero():
+		return o.Token, nil
+	}
+	t, err := apitoken.Keep(c.Data)
+	if errors.Is(err, apitoken.ErrNotKept) { // who needs no folder otherwise starts all the same
+		o.Log.Warn("the API answers nobody: set TIDEMILL_TOKEN", "error", err)
+		return tidemill.Secret{}, nil
+	}
+	return t, err
 }
 
 // Configured are the systems that run where none is named: those that something configures, and

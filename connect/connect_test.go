@@ -60,10 +60,16 @@ func running(t *testing.T, in *Instance, server *serve.Server) (stop func() erro
 
 func get(in *Instance, path string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil)
-	r.RemoteAddr = "127.0.0.1:1"
+	in.byOperator(r)
 	w := httptest.NewRecorder()
 	in.Handler.ServeHTTP(w, r)
 	return w
+}
+
+// byOperator makes a request one of somebody on this machine who has the token.
+func (i *Instance) byOperator(r *http.Request) {
+	r.RemoteAddr = "127.0.0.1:1"
+	r.Header.Set("Authorization", "Bearer "+i.token.Reveal())
 }
 
 func TestOpenAndCloseLeaveNothingBehind(t *testing.T) {

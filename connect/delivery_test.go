@@ -182,14 +182,14 @@ func deliver(t *testing.T, vars map[string]string) {
 		t.Errorf("status for the site: %s", a)
 	}
 	edit := httptest.NewRequest("POST", "http://localhost/api/v1/dead/"+third+"%2Fp/edit", strings.NewReader(`{"eventType":`))
-	edit.RemoteAddr = "127.0.0.1:1"
+	in.byOperator(edit)
 	w = httptest.NewRecorder()
 	if in.Handler.ServeHTTP(w, edit); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "a replay could not read the new payload") {
 		t.Errorf("an edit that no replay can read: %d %s", w.Code, w.Body)
 	}
 	p.answers(http.StatusOK)
 	replay := httptest.NewRequest("POST", "http://localhost/api/v1/dead/replay?all=true", nil)
-	replay.RemoteAddr = "127.0.0.1:1"
+	in.byOperator(replay)
 	in.Handler.ServeHTTP(httptest.NewRecorder(), replay)
 	until(t, "the replay arrived", func() bool { return p.got(third) != "" && dead() == "" })
 
@@ -211,7 +211,7 @@ func deliver(t *testing.T, vars map[string]string) {
 		t.Errorf("metrics:\n%s", text)
 	}
 	leave := httptest.NewRequest("POST", "http://localhost/api/v1/partners/p/open", nil)
-	leave.RemoteAddr = "127.0.0.1:1"
+	in.byOperator(leave)
 	in.Handler.ServeHTTP(httptest.NewRecorder(), leave)
 	w = httptest.NewRecorder()
 	in.Handler.ServeHTTP(w, httptest.NewRequest("GET", "http://tidemill.example/healthz", nil)) // from elsewhere

@@ -1,9 +1,11 @@
 package connect
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/internal/apitoken"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
@@ -184,10 +187,31 @@ func TestProfilesAreForThoseWhomTheAPIAnswers(t *testing.T) {
 	}
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile", "/debug/pprof/cmdline", "/debug/pprof/trace"} {
 		r := httptest.NewRequest("GET", path, nil)
-		r.RemoteAddr = "192.0.2.1:1"
+		r.RemoteAddr, r.Host = "127.0.0.1:1", "localhost"
 		w := httptest.NewRecorder()
-		if in.Handler.ServeHTTP(w, r); w.Code != 403 {
-			t.Errorf("%s from another machine is answered %d", path, w.Code)
+		if in.Handler.ServeHTTP(w, r); w.Code != 401 {
+			t.Errorf("%s without the token is answered %d", path, w.Code)
 		}
+	}
+}
+
+// TestWhoNeedsNoFolderStartsWithoutOne is for instances whose state is on servers, where nothing
+// can be written: all but the API works.
+func TestWhoNeedsNoFolderStartsWithoutOne(t *testing.T) {
+	c := settings(t)
+	if err := os.Symlink("nowhere/at/all", c.Data); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	token, err := apiToken(c, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil || !token.IsZero() || !strings.Contains(log.String(), "the API answers nobody: set TIDEMILL_TOKEN") {
+		t.Errorf("a folder that cannot be made: %v, %v, and the log has\n%s", token.Reveal(), err, &log)
+	}
+	c = settings(t)
+	if made, err := apiToken(c, Options{}); err != nil || made.IsZero() || os.Chmod(filepath.Join(c.Data, apitoken.File), 0o644) != nil {
+		t.Fatalf("%v", err)
+	}
+	if _, err := apiToken(c, Options{}); err == nil || !strings.Contains(err.Error(), "others can open") {
+		t.Errorf("a token that others can read: %v", err)
 	}
 }

@@ -310,7 +310,7 @@ func TestWhatTheOtherProgramHasCollectedIsTakenOver(t *testing.T) {
 	w := newWindows(t, map[string]string{"TIDEMILL_WINDOWS_REDIS_URL": redis.URL})
 	for _, want := range []string{`{"batches":1,"records":1,"lost":1}`, `{"batches":0,"records":0,"lost":0}`} {
 		r := httptest.NewRequest("POST", "http://localhost/api/v1/windows/adopt", nil)
-		r.RemoteAddr = "127.0.0.1:1"
+		w.byOperator(r)
 		a := httptest.NewRecorder()
 		if w.Handler.ServeHTTP(a, r); strings.TrimSpace(a.Body.String()) != want {
 			t.Errorf("%d %s, want %s", a.Code, a.Body, want)
@@ -322,7 +322,7 @@ func TestWhatTheOtherProgramHasCollectedIsTakenOver(t *testing.T) {
 func TestEmbeddedWindowsHaveNothingToTakeOver(t *testing.T) {
 	w := newWindows(t, nil)
 	r := httptest.NewRequest("POST", "http://localhost/api/v1/windows/adopt", nil)
-	r.RemoteAddr = "127.0.0.1:1"
+	w.byOperator(r)
 	a := httptest.NewRecorder()
 	if w.Handler.ServeHTTP(a, r); a.Code != http.StatusConflict || !strings.Contains(a.Body.String(), "windows.redis.url") {
 		t.Errorf("%d %s", a.Code, a.Body)

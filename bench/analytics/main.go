@@ -111,7 +111,7 @@ func bench(ctx context.Context, events, backlog, conns int, bin, dir, profile st
 type server struct{ *process.Program }
 
 func start(ctx context.Context, bin, data string) (*server, error) {
-	cmd := exec.CommandContext(ctx, bin, "run", "analytics", "--data", data, "--listen", "127.0.0.1:0", "--project", "bench="+key)
+	cmd := exec.CommandContext(ctx, bin, "run", "analytics", "--no-auth", "--data", data, "--listen", "127.0.0.1:0", "--project", "bench="+key)
 	cmd.Env = append(os.Environ(), "TIDEMILL_LOG_LEVEL=warn")
 	p, err := process.Listening(cmd)
 	if err != nil {

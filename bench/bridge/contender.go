@@ -34,7 +34,7 @@ func tidemill(bin, dir string, settings ...string) contender {
 			}
 		}
 		listen := net.JoinHostPort("127.0.0.1", ports[0])
-		cmd := exec.CommandContext(ctx, bin, "run", "bridge", "--listen", listen)
+		cmd := exec.CommandContext(ctx, bin, "run", "bridge", "--no-auth", "--listen", listen)
 		cmd.Dir = dir // where no configuration file is
 		cmd.Env = append(os.Environ(), "LOG_LEVEL=warn", "HEALTH_PORT="+ports[1], "METRICS_PORT="+ports[2],
 			"REDIS_ADDRESSES="+at.redis, "REDIS_STREAM="+at.stream, "REDIS_CONSUMER_GROUP="+group,

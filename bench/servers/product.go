@@ -56,7 +56,7 @@ func (s *servers) timed(p *product, events int, do func() error) (timed, error) 
 type product struct{ *process.Program }
 
 func (s *servers) start(ctx context.Context, bin, data string) (*product, error) {
-	cmd := exec.CommandContext(ctx, bin, "run", "analytics", "--data", data, "--listen", "127.0.0.1:0", "--project", projectID+"=bench-key-of-sixteen")
+	cmd := exec.CommandContext(ctx, bin, "run", "analytics", "--no-auth", "--data", data, "--listen", "127.0.0.1:0", "--project", projectID+"=bench-key-of-sixteen")
 	cmd.Env = append(os.Environ(), "TIDEMILL_LOG_LEVEL=warn", "REDIS_URL=redis://"+s.Addr("redis"), "DATABASE_URL="+s.postgres, "CLICKHOUSE_URL="+s.clickhouse, "CLICKHOUSE_DB=bench")
 	p, err := process.Listening(cmd)
 	if err != nil {

@@ -22,7 +22,7 @@ func (b *bench) binary(ctx context.Context, p play, name, in, folder, profile st
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, b.bin, "run", "windows", "--data", folder, "--listen", "127.0.0.1:0")
+	cmd := exec.CommandContext(ctx, b.bin, "run", "windows", "--no-auth", "--data", folder, "--listen", "127.0.0.1:0")
 	cmd.Env = append(os.Environ(), "TIDEMILL_LOG_LEVEL=error", "TIDEMILL_WINDOWS_SEARCH_ENABLED=false", "TIDEMILL_WINDOWS_WINDOW="+openFor.String(),
 		"TIDEMILL_WINDOWS_KAFKA=kafka://"+b.services.Addr("kafka"), "TIDEMILL_WINDOWS_REDIS_URL=redis://"+b.services.Addr("redis"), "SERVICE_NAME="+name,
 		"KAFKA_TOPIC_ADAPTER_EVENT="+in+event, "KAFKA_TOPIC_ADAPTER_MENTION="+in+mention, "KAFKA_TOPIC_PROCESSOR_EVENT="+name+event, "KAFKA_TOPIC_PROCESSOR_MENTION="+name+mention,

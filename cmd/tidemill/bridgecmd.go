@@ -88,7 +88,7 @@ func (c *bridgeSendCmd) Run(ctx context.Context, e env) error {
 type bridgeListenCmd struct {
 	settings
 	Server string   `help:"The running instance whose broker and topics are to be listened to. Default: those of the configuration." env:"TIDEMILL_SERVER" placeholder:"URL"`
-	Token  string   `help:"The API's key, where it has one; better in the environment, where others do not see it." env:"TIDEMILL_TOKEN" placeholder:"KEY"`
+	Token  string   `help:"The API's token; better in the environment, where others do not see it. Default: that of the configuration, or the one in the data folder for an instance on this machine." env:"TIDEMILL_TOKEN" placeholder:"TOKEN"`
 	Ack    bool     `help:"Acknowledge every message, as the far side does: its entry leaves the stream."`
 	Topic  []string `help:"Topics to listen to instead, with + and #." placeholder:"TOPIC"`
 	Count  int      `help:"Stop after so many messages. Default: never." placeholder:"N"`
@@ -106,8 +106,11 @@ func (c *bridgeListenCmd) Help() string {
 func (c *bridgeListenCmd) Run(ctx context.Context, e env) error {
 	var flags map[string]string
 	if c.Server != "" {
-		var err error
-		if flags, err = theirs(ctx, &client{base: address(c.Server), token: c.Token, live: true}); err != nil {
+		its, err := c.client(e, c.Server, c.Token)
+		if err != nil {
+			return err
+		}
+		if flags, err = theirs(ctx, its); err != nil {
 			return err
 		}
 	}

@@ -21,10 +21,11 @@ type shared struct {
 func (s *shared) Write(p []byte) (int, error) { s.mu.Lock(); defer s.mu.Unlock(); return s.b.Write(p) }
 func (s *shared) String() string              { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
 
-// A bridge runs with a port of its own and other topics; who listens to it names the instance
-// and nothing else.
+// A bridge runs with a port of its own and other topics; who listens to it names the instance,
+// and where its token is.
 func TestListeningToTheBridgeOfAServer(t *testing.T) {
 	dir := t.TempDir()
+	data := filepath.Join(dir, "data") // where its token is
 	config := filepath.Join(dir, "bridge.yaml")
 	if err := os.WriteFile(config, []byte("bridge: {broker: {listen: '127.0.0.1:0'}, mqtt: {publish_topic: /out, subscribe_topic: back, qos: 1}}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -34,7 +35,7 @@ func TestListeningToTheBridgeOfAServer(t *testing.T) {
 	ended := make(chan int, 1)
 	getenv := func(string) string { return "" }
 	go func() {
-		ended <- run(ctx, []string{"run", "bridge", "--config", config, "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0"}, env{in: strings.NewReader(""), out: &out, err: &errs, getenv: getenv})
+		ended <- run(ctx, []string{"run", "bridge", "--config", config, "--data", data, "--listen", "127.0.0.1:0"}, env{in: strings.NewReader(""), out: &out, err: &errs, getenv: getenv})
 	}()
 	defer func() {
 		stop()
@@ -55,11 +56,11 @@ func TestListeningToTheBridgeOfAServer(t *testing.T) {
 	var got, wrong bytes.Buffer
 	heard := make(chan int, 1)
 	go func() {
-		heard <- run(ctx, []string{"bridge", "listen", "--server", server, "--ack", "--count", "3"}, env{in: strings.NewReader(""), out: &got, err: &wrong, getenv: getenv})
+		heard <- run(ctx, []string{"bridge", "listen", "--server", server, "--data", data, "--ack", "--count", "3"}, env{in: strings.NewReader(""), out: &got, err: &wrong, getenv: getenv})
 	}()
 	for sending := true; sending; { // until it has subscribed and heard three
 		var sent, failed bytes.Buffer
-		if status := run(ctx, []string{"bridge", "send", "--server", server}, env{in: strings.NewReader("up\n"), out: &sent, err: &failed, getenv: getenv}); status != 0 {
+		if status := run(ctx, []string{"bridge", "send", "--server", server, "--data", data}, env{in: strings.NewReader("up\n"), out: &sent, err: &failed, getenv: getenv}); status != 0 {
 			t.Fatalf("send ended with %d: %s", status, &failed)
 		}
 		select {

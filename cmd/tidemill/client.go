@@ -22,8 +22,16 @@ type client struct {
 	http  http.Client
 	base  string
 	token string
-	live  bool // the instance runs; else its data were opened to look at them
+	none  error // why there is no token; nil: there is one
+	live  bool  // the instance runs; else its data were opened to look at them
 	close func() error
+}
+
+// newClient talks to the instance at a URL. It follows no redirect: the API sends none, and the
+// token is for nobody else.
+func newClient(base string) *client {
+	return &client{base: base, live: true, close: func() error { return nil },
+		http: http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
 // apiError is an answer of the API to what it could not do, or not all.
@@ -42,6 +50,12 @@ var errStranger = errors.New("is it a Tidemill instance?")
 func unreachable(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
+}
+
+// unknown says whether the instance does not know our token.
+func unknown(err error) bool {
+	said, ok := errors.AsType[*apiError](err)
+	return ok && (said.status == http.StatusUnauthorized || said.status == http.StatusTooManyRequests)
 }
 
 // do sends a request, with lines of JSON or other text if any, and returns an answer of
@@ -75,6 +89,9 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	said := &apiError{status: resp.StatusCode}
 	if json.Unmarshal(text, said) == nil && said.Text != "" {
+		if c.none != nil && unknown(said) {
+			said.Text = fmt.Sprintf("the API needs its token, and %v: say where the instance has its data (--data), or set TIDEMILL_TOKEN", c.none)
+		}
 		return nil, said
 	}
 	return nil, fmt.Errorf("%s answered %s: %w", c.base, resp.Status, errStranger)

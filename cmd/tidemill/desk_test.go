@@ -49,7 +49,7 @@ func newSession(t *testing.T) *session {
 	if err := sites.Ensure(t.Context(), project.Project{ID: project.ID("shop"), Name: "shop"}, project.HashOf(tidemill.NewSecret("k"))); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(admin.New(admin.Parts{Config: cfg, Projects: sites, Letters: s.letters, Queues: s.queues, Delivery: s.partners, Log: slog.New(slog.DiscardHandler)}))
+	server := httptest.NewServer(admin.New(admin.Parts{NoAuth: true, Config: cfg, Projects: sites, Letters: s.letters, Queues: s.queues, Delivery: s.partners, Log: slog.New(slog.DiscardHandler)}))
 	t.Cleanup(server.Close)
 	s.url = server.URL
 	return s

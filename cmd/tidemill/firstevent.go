@@ -16,7 +16,7 @@ import (
 
 // firstEvents shows for every system that runs how to send it an event and how to find that
 // again, in commands that work as they are printed from another terminal.
-func (t *teller) firstEvents(cfg *config.Loaded, systems, projects []string, url string) {
+func (t *teller) firstEvents(cfg *config.Loaded, systems, projects []string, url string, noAuth bool) {
 	if t.json {
 		return
 	}
@@ -27,12 +27,15 @@ func (t *teller) firstEvents(cfg *config.Loaded, systems, projects []string, url
 	if err != nil || listener(plain) != url {
 		f.at = " --server " + url
 	}
+	if cfg.Admin.Key.IsZero() && !noAuth && (err != nil || plain.Data != cfg.Data) {
+		f.at += " --data " + shellWord(cfg.Data) // where its token is
+	}
 	if err != nil || plain.Bridge.Broker.Listen != cfg.Bridge.Broker.Listen {
 		f.broker = "MQTT_BROKERS=tcp://" + cfg.Bridge.Broker.Listen + " "
 	}
 	t.say("\nSend a first event, from another terminal:\n\n")
 	if !cfg.Admin.Key.IsZero() && (f.at != "" || plain.Admin.Key != cfg.Admin.Key) {
-		t.say("  (with the API's key in the environment, TIDEMILL_TOKEN)\n")
+		t.say("  (with the API's token in the environment, TIDEMILL_TOKEN)\n")
 	}
 	for _, s := range systems {
 		for n, line := range f.of(s) {

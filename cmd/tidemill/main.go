@@ -95,6 +95,7 @@ type commands struct {
 	Pause      pauseCmd                  `cmd:"" help:"Pause a pipeline: events are still taken in, and wait."`
 	Resume     resumeCmd                 `cmd:"" help:"Resume a paused pipeline."`
 	Doctor     doctorCmd                 `cmd:"" help:"Check that everything is in order, and say what to do where it is not."`
+	Token      tokenCmd                  `cmd:"" help:"Print the API's token, for other programs that ask it."`
 	Help       helpCmd                   `cmd:"" help:"Explain a command, as its --help does."`
 	Version    versionCmd                `cmd:"" help:"Print the version."`
 	Completion kongcompletion.Completion `cmd:"" help:"Print the line that switches on completion in your shell."`

@@ -2,14 +2,18 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
+	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/windows"
@@ -19,7 +23,7 @@ import (
 type remote struct {
 	settings
 	Server string `help:"The running instance. Default: where the configuration listens, http://127.0.0.1:8484. When none runs there, or one on other data than --data, the command opens the data itself." env:"TIDEMILL_SERVER" placeholder:"URL"`
-	Token  string `help:"The API's key, where it has one; better in the environment, where others do not see it." env:"TIDEMILL_TOKEN" placeholder:"KEY"`
+	Token  string `help:"The API's token; better in the environment, where others do not see it. Default: that of the configuration, or the one in the data folder for an instance on this machine." env:"TIDEMILL_TOKEN" placeholder:"TOKEN"`
 	JSON   bool   `help:"Print JSON: one object, or one a line for listings."`
 
 	about string // a system that the command is about: its data are opened though nothing configures it
@@ -27,32 +31,51 @@ type remote struct {
 
 // open finds the instance. Somebody who named a server wants that one and no other.
 func (r *remote) open(ctx context.Context, e env) (*client, error) {
-	c := &client{base: address(r.Server), token: r.Token, live: true, close: func() error { return nil }}
-	var cfg *config.Loaded
-	if r.Server == "" {
-		var err error
-		if cfg, err = r.load(e, nil); err != nil {
-			return nil, err
-		}
-		c.base = listener(cfg)
-		if c.token == "" {
-			c.token = cfg.Admin.Key.Reveal()
-		}
+	if r.Server != "" {
+		return r.named(ctx, e)
+	}
+	cfg, err := r.load(e, nil)
+	if err != nil {
+		return nil, err
+	}
+	c := newClient(listener(cfg))
+	if err := c.know(r.Token, cfg); err != nil {
+		return nil, err
+	}
+	if c.token != "" && cfg.ByFile("listen") && !thisMachine(c.base) && !strings.HasPrefix(c.base, "https://") {
+		return nil, fmt.Errorf("%s says that the instance is at %s: a file may not have the API's token sent to another machine without TLS. If you mean that one, say so: --server %s (TIDEMILL_SERVER)", cfg.From["listen"], c.base, c.base)
 	}
 	var its struct{ Data string }
-	err := c.get(ctx, "status", nil, &its)
+	err = c.get(ctx, "status", nil, &its)
 	switch {
-	case cfg == nil && err != nil && unreachable(err):
-		return nil, fmt.Errorf("nothing runs at %s: start it with `tidemill run`, or leave --server (TIDEMILL_SERVER) out to open --data", c.base)
-	case cfg == nil || err != nil && !unreachable(err) && !errors.Is(err, errStranger):
-		return c, err
 	case err == nil && (r.Data == "" || sameFile(its.Data, cfg.Data)):
 		return c, nil
+	case err == nil || unreachable(err) || errors.Is(err, errStranger):
+	case r.Data != "" && unknown(err): // one on other data has another token
+	default:
+		return c, err
 	}
 	if _, err := os.Stat(connect.DatabasePath(cfg.Data)); err != nil && cfg.UsesFile() {
 		return nil, fmt.Errorf("nothing runs at %s, and there is no data in %s: start with `tidemill run`, or say where by --server or --data", c.base, cfg.Data)
 	}
-	return offline(ctx, e, cfg, r.about)
+	off, openErr := offline(ctx, e, cfg, r.about)
+	if _, locked := errors.AsType[*sqlitedb.LockedError](openErr); locked && unknown(err) {
+		return nil, err // the one that refused us has them
+	}
+	return off, openErr
+}
+
+// named asks the server that was named. On this machine it may be known by what is here.
+func (r *remote) named(ctx context.Context, e env) (*client, error) {
+	c, err := r.settings.client(e, r.Server, r.Token)
+	if err != nil {
+		return nil, err
+	}
+	err = c.get(ctx, "status", nil, new(struct{}))
+	if unreachable(err) {
+		return nil, fmt.Errorf("nothing runs at %s: start it with `tidemill run`, or leave --server (TIDEMILL_SERVER) out to open --data", c.base)
+	}
+	return c, err
 }
 
 // offline opens the data in this process. What runs on them elsewhere has locked them. The
@@ -60,8 +83,12 @@ func (r *remote) open(ctx context.Context, e env) (*client, error) {
 // need their secrets and servers to be opened; where they are not there, the rest can still
 // be seen.
 func offline(ctx context.Context, e env, cfg *config.Loaded, about string) (*client, error) {
+	token := cfg.Admin.Key
+	if token.IsZero() {
+		token = tidemill.NewSecret(rand.Text()) // nobody else asks this process
+	}
 	open := func(systems []string) (*connect.Instance, error) {
-		return connect.Open(ctx, cfg, connect.Options{Version: buildVersion(), Systems: systems, Log: logger(cfg.Log, e, true)})
+		return connect.Open(ctx, cfg, connect.Options{Version: buildVersion(), Systems: systems, Log: logger(cfg.Log, e, true), Token: token})
 	}
 	systems := []string{analyticsName}
 	if cfg.Delivery.Configured() {
@@ -83,7 +110,7 @@ func offline(ctx context.Context, e env, cfg *config.Loaded, about string) (*cli
 		return nil, err
 	}
 	t := &inProcess{handler: in.Handler}
-	return &client{http: http.Client{Transport: t}, base: "http://localhost", token: cfg.Admin.Key.Reveal(), close: func() error {
+	return &client{http: http.Client{Transport: t}, base: "http://localhost", token: token.Reveal(), close: func() error {
 		t.begun.Wait()
 		return in.Close()
 	}}, nil

@@ -23,6 +23,7 @@ type runCmd struct {
 	Systems []string `arg:"" optional:"" name:"system" help:"Systems to run, of ${systems}. Default: all that are configured."`
 	Listen  string   `help:"Address to listen on. Default: 127.0.0.1:8484." placeholder:"ADDR"`
 	Project []string `help:"A project and its ingest key; may be given again. A NAME that is a UUID is the project's id." placeholder:"NAME=KEY" sep:"none"`
+	NoAuth  bool     `help:"The API asks for no token: whoever is on this machine may do everything, and so may whoever a program on it lets through. On loopback only; what says that it came through a proxy is refused."`
 	Log     string   `help:"Least level that is logged: trace, debug, info, warn, error." placeholder:"LEVEL"`
 	kong.Plugins
 
@@ -71,6 +72,9 @@ func (c *runCmd) Run(ctx context.Context, e env) error {
 	if slices.Contains(systems, windows.Name) {
 		err = errors.Join(err, cfg.CheckWindows())
 	}
+	if c.NoAuth {
+		err = errors.Join(err, cfg.CheckNoAuth())
+	}
 	l := cfg.LogOf(bridge)
 	if err != nil {
 		return inLog(l, logger(l, e, false), wrongConfig{err})
@@ -95,7 +99,10 @@ func (c *runCmd) run(ctx context.Context, e env, cfg *config.Loaded, systems []s
 	defer memory.Wait()
 	defer unbound()
 	signal.Ignore(syscall.SIGPIPE) // whoever read our output may go; the events may not
-	in, err := connect.Open(ctx, cfg, connect.Options{Version: buildVersion(), Systems: systems, Log: tell.log})
+	if c.NoAuth {
+		tell.log.Warn("the API asks for no token (--no-auth): whoever is on this machine may do everything")
+	}
+	in, err := connect.Open(ctx, cfg, connect.Options{Version: buildVersion(), Systems: systems, Log: tell.log, NoAuth: c.NoAuth})
 	if err != nil {
 		return err
 	}
@@ -110,7 +117,7 @@ func (c *runCmd) run(ctx context.Context, e env, cfg *config.Loaded, systems []s
 	if err != nil {
 		return errors.Join(err, server.Close())
 	}
-	tell.firstEvents(cfg, systems, names, url)
+	tell.firstEvents(cfg, systems, names, url, c.NoAuth)
 	told := make(chan struct{})
 	untell := context.AfterFunc(ctx, func() {
 		defer close(told)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 // TestSessions runs the sessions in testdata: what somebody types, and what comes of it.
 // Beside testscript's own commands they use
 //
-//	start ARGS…               tidemill run ARGS…, until it is ready; sets TIDEMILL_SERVER, KEY
+//	start ARGS…               tidemill run ARGS…, until it is ready; sets TIDEMILL_SERVER, KEY and TIDEMILL_DATA, where its token is
 //	end [SIGNAL]              ends it and wants exit status 0; its output is in run.out, run.err
 //	hangup                    sends it SIGHUP, and waits until it has said something about that
 //	filled FILE TEXT          waits until a file has a text, for 20s
@@ -63,7 +64,7 @@ func command(ts *testscript.TestScript, args ...string) *exec.Cmd {
 	ts.Check(err)
 	cmd := exec.Command(path, args...)
 	cmd.Dir = ts.Getenv("WORK")
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TIDEMILL_LISTEN", "TIDEMILL_SERVER", "TIDEMILL_TOKEN", "TIDEMILL_GEOIP_URL"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TIDEMILL_LISTEN", "TIDEMILL_SERVER", "TIDEMILL_DATA", "TIDEMILL_TOKEN", "TIDEMILL_GEOIP_URL"} {
 		if v := ts.Getenv(name); v != "" {
 			cmd.Env = append(cmd.Env, name+"="+v)
 		}
@@ -81,6 +82,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: start ARGS…")
 	}
 	ts.Setenv("TIDEMILL_SERVER", "")
+	ts.Setenv("TIDEMILL_DATA", "")
 	cmd := command(ts, append([]string{"run", "--listen", "127.0.0.1:0"}, args...)...)
 	errs, err := os.OpenFile(ts.MkAbs("run.err"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	ts.Check(err)
@@ -125,6 +127,9 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	for name, v := range found {
 		ts.Setenv(name, v)
 	}
+	if n := slices.Index(args, "--data"); n >= 0 && n+1 < len(args) {
+		ts.Setenv("TIDEMILL_DATA", ts.MkAbs(args[n+1]))
+	}
 }
 
 func end(ts *testscript.TestScript, neg bool, args []string) {
@@ -145,6 +150,7 @@ func end(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	in.cmd = nil
 	ts.Setenv("TIDEMILL_SERVER", "")
+	ts.Setenv("TIDEMILL_DATA", "")
 }
 
 func filled(ts *testscript.TestScript, neg bool, args []string) {

@@ -62,7 +62,7 @@ func newNewspaper(t *testing.T, o windows.Options, w window.Options) *newspaper 
 		},
 	}, o)
 	must(err)
-	n.serve(admin.Parts{Windows: n.sys, Letters: n.letters, Systems: []admin.System{{Name: windows.Name, Pipelines: n.sys.Pipelines, Books: n.sys.Books(),
+	n.serve(admin.Parts{NoAuth: true, Windows: n.sys, Letters: n.letters, Systems: []admin.System{{Name: windows.Name, Pipelines: n.sys.Pipelines, Books: n.sys.Books(),
 		Audit: func(ctx context.Context) (any, bool, error) {
 			a, err := n.sys.Audit(ctx)
 			if err != nil {

@@ -44,7 +44,7 @@ func TestASessionAboutAFileThatIsGone(t *testing.T) {
 	}
 	source := feed() // after a crash
 	s := newNewspaper(t, windows.Options{}, window.Options{})
-	s.serve(admin.Parts{Windows: s.sys, Letters: s.letters, WindowsFiles: []admin.Feed{{Name: "windows-files", Source: source}}})
+	s.serve(admin.Parts{NoAuth: true, Windows: s.sys, Letters: s.letters, WindowsFiles: []admin.Feed{{Name: "windows-files", Source: source}}})
 	s.types("window files", `
 ~FILE +BATCH +ROWS +PENDING +TROUBLE
 ~20250323151500.export.CSV +20250323151500 +3 +3 *

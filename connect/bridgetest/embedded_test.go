@@ -29,7 +29,7 @@ func embedded(t *testing.T, g *given) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := connect.Open(t.Context(), c, connect.Options{Systems: []string{"bridge"}})
+	in, err := connect.Open(t.Context(), c, connect.Options{Systems: []string{"bridge"}, Token: token})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func embedded(t *testing.T, g *given) {
 		t.Fatal(err)
 	}
 	q := httptest.NewRequest(http.MethodPost, "http://localhost/api/v1/bridge/entries", strings.NewReader(`{"a":1}`))
-	q.RemoteAddr = "127.0.0.1:1"
+	q.Header.Set("Authorization", "Bearer "+token.Reveal())
 	w := httptest.NewRecorder()
 	in.Handler.ServeHTTP(w, q)
 	if w.Code/100 != 2 {

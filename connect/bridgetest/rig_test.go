@@ -21,6 +21,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/internal/redisconn/redistest"
@@ -102,7 +103,7 @@ func (r *rig) open() error {
 	if err != nil {
 		return err
 	}
-	r.in, err = connect.Open(r.Context(), c, connect.Options{Systems: []string{"bridge"}, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	r.in, err = connect.Open(r.Context(), c, connect.Options{Systems: []string{"bridge"}, Token: token, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	return err
 }
 
@@ -216,12 +217,15 @@ func (r *rig) length() int {
 	return int(n)
 }
 
+// token is what the API asks for.
+var token = tidemill.NewSecret("the-token-0123456789")
+
 // get asks the common listener.
 func (r *rig) get(path string) *httptest.ResponseRecorder { return r.ask(http.MethodGet, path) }
 
 func (r *rig) ask(method, path string) *httptest.ResponseRecorder {
 	q := httptest.NewRequest(method, "http://localhost"+path, nil)
-	q.RemoteAddr = "127.0.0.1:1"
+	q.Header.Set("Authorization", "Bearer "+token.Reveal())
 	w := httptest.NewRecorder()
 	r.in.Handler.ServeHTTP(w, q)
 	return w

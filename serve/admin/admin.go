@@ -7,19 +7,18 @@ package admin
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
@@ -57,8 +56,11 @@ type System struct {
 type Parts struct {
 	Version    string
 	Started    time.Time
-	Uses       []string        // what it runs on, a line each
-	Key        tidemill.Secret // empty: callers on this machine only
+	Uses       []string              // what it runs on, a line each
+	Key        tidemill.Secret       // its token; empty: nobody is let in, unless NoAuth
+	NoAuth     bool                  // callers on this machine need no token
+	Trusted    []netip.Prefix        // proxies whose word counts for where a wrong token came from
+	Metrics    prometheus.Registerer // nil: refusals are not shown
 	Config     *config.Loaded
 	Systems    []System
 	Projects   project.Projects
@@ -109,6 +111,8 @@ type API struct {
 	routes []Route
 
 	refusals *request.Refusals
+	guesses  *request.Guesses
+	refused  *prometheus.CounterVec // reason
 }
 
 // Route is one thing that the API does.
@@ -125,6 +129,8 @@ func New(p Parts) *API {
 		a.Log = slog.New(slog.DiscardHandler)
 	}
 	a.refusals = request.NewRefusals(a.Log.With("system", "api"), time.Now)
+	a.guesses = request.NewGuesses(a.Log.With("system", "api"))
+	a.refused = newRefused(a.Metrics)
 	a.routes = []Route{
 		{"GET", "status", a.status},
 		{"GET", "audit", a.audit},
@@ -235,54 +241,6 @@ func (a *API) unknown(w http.ResponseWriter, r *http.Request) error {
 	return refused(http.StatusMethodNotAllowed, "%s cannot be %s; use %s", r.URL.Path, r.Method, strings.Join(allowed, " or "))
 }
 
-// Guard lets only those into another handler whom the API would let in.
-func (a *API) Guard(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := a.admit(r); err != nil {
-			a.fail(w, r, err)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// Admits says whether a request would be let in, without counting it where it shows no key.
-func (a *API) Admits(r *http.Request) bool {
-	return (a.Key.IsZero() || r.Header.Get("Authorization") != "") && a.admit(r) == nil
-}
-
-// admit lets in who has the key; without one, only programs on this machine: a page in a
-// browser is kept out by its origin, a name that was made to point here by the Host it was
-// asked for, and what a proxy on this machine passes on by the header that says so.
-func (a *API) admit(r *http.Request) error {
-	if err := a.safe.Check(r); err != nil {
-		return refused(http.StatusForbidden, "this request comes from another site's page")
-	}
-	if !a.Key.IsZero() {
-		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(a.Key.Reveal())) // of one length
-		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-			a.refusals.Refused(request.Address(r, nil))
-			return refused(http.StatusUnauthorized, "the API needs its key: set TIDEMILL_TOKEN, or send Authorization: Bearer …")
-		}
-		return nil
-	}
-	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip"} {
-		if r.Header.Get(h) != "" {
-			return refused(http.StatusForbidden, "this request came through a proxy, so its sender may be anybody: set admin.key (TIDEMILL_TOKEN)")
-		}
-	}
-	remote, _, err := net.SplitHostPort(r.RemoteAddr)
-	host := r.Host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	if err != nil || !config.Loopback(remote) || !config.Loopback(strings.Trim(host, "[]")) {
-		return refused(http.StatusForbidden, "without a key (admin.key) the API answers callers on this machine only")
-	}
-	return nil
-}
-
 // refusal is an error with its HTTP status.
 type refusal struct {
 	status int
@@ -299,8 +257,12 @@ func refused(status int, format string, args ...any) error {
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, body := http.StatusInternalServerError, failed{Error: err.Error()}
 	if f, ok := errors.AsType[*refusal](err); ok {
-		if status, body.Sent = f.status, f.sent; status == http.StatusUnauthorized {
+		switch status, body.Sent = f.status, f.sent; status {
+		case http.StatusUnauthorized:
 			w.Header().Set("WWW-Authenticate", "Bearer")
+		case http.StatusTooManyRequests:
+			w.Header().Set("Retry-After", "10")
+			w.Header().Set("Connection", "close")
 		}
 	} else if r.Context().Err() == nil {
 		a.Log.ErrorContext(r.Context(), "api", "path", r.URL.Path, "error", err)

@@ -50,13 +50,24 @@ func over(t *testing.T, events warehouse.Reader) *admin.API {
 	if err := ps.Ensure(t.Context(), project.Project{ID: project.ID("shop"), Name: "shop"}, project.HashOf(tidemill.NewSecret("k"))); err != nil {
 		t.Fatal(err)
 	}
-	return admin.New(admin.Parts{Projects: ps, Events: events, Log: slog.New(slog.DiscardHandler)})
+	return admin.New(admin.Parts{Key: tidemill.NewSecret(token), Projects: ps, Events: events, Log: slog.New(slog.DiscardHandler)})
+}
+
+// listing is a request for the events of a server.
+func listing(t *testing.T, s *httptest.Server, method string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+admin.Prefix+"events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	return r
 }
 
 func TestAListingThatIsCutOffCannotBeTakenForTheWhole(t *testing.T) {
 	for _, n := range []int{1, 10_000} {
 		s := httptest.NewServer(over(t, &breaking{after: n}))
-		resp, err := http.Get(s.URL + admin.Prefix + "events")
+		resp, err := http.DefaultClient.Do(listing(t, s, http.MethodGet))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +94,7 @@ func TestHeadReadsNoListing(t *testing.T) {
 	b := &breaking{after: 1000}
 	s := httptest.NewServer(over(t, b))
 	defer s.Close()
-	resp, err := http.Head(s.URL + admin.Prefix + "events")
+	resp, err := http.DefaultClient.Do(listing(t, s, http.MethodHead))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +153,7 @@ func TestSendIntoWhatCannotKeepThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	room := 600
-	api := admin.New(admin.Parts{Projects: ps, Log: slog.New(slog.DiscardHandler), Send: func(_ context.Context, _ uuid.UUID, events [][]byte) (admin.Sent, error) {
+	api := admin.New(admin.Parts{Key: tidemill.NewSecret(token), Projects: ps, Log: slog.New(slog.DiscardHandler), Send: func(_ context.Context, _ uuid.UUID, events [][]byte) (admin.Sent, error) {
 		n := min(room, len(events))
 		if room -= n; n < len(events) {
 			return admin.Sent{Accepted: n}, errors.New("the queue is full")

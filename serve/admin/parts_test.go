@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/admin"
 )
 
@@ -22,7 +23,7 @@ type desk struct {
 func newDesk(t *testing.T, p admin.Parts) *desk {
 	t.Helper()
 	d := &desk{T: t}
-	p.Log = slog.New(slog.NewTextHandler(&d.log, nil))
+	p.Key, p.Log = tidemill.NewSecret(token), slog.New(slog.NewTextHandler(&d.log, nil))
 	d.api = admin.New(p)
 	return d
 }

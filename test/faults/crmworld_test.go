@@ -206,11 +206,13 @@ func (w *crmWorld) api(method, path, body string) (int, []byte) {
 }
 
 func (w *crmWorld) ask(method, path, body string) (int, []byte, error) {
-	r, err := http.NewRequestWithContext(w.Context(), method, "http://"+w.running().Addr+"/api/v1/"+path, strings.NewReader(body))
+	in := w.running()
+	r, err := http.NewRequestWithContext(w.Context(), method, "http://"+in.Addr+"/api/v1/"+path, strings.NewReader(body))
 	if err != nil {
 		return 0, nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+in.Token())
 	resp, err := w.http.Do(r)
 	if err != nil {
 		return 0, nil, err

@@ -200,11 +200,13 @@ func (w *windowsWorld) kills(in *process.Instance) {
 
 // api asks the API of an instance that runs; an error is that there was no answer.
 func (w *windowsWorld) api(method, path string) (status int, body []byte, err error) {
-	r, err := http.NewRequestWithContext(w.Context(), method, "http://"+w.running().Addr+"/api/v1/"+path, nil)
+	in := w.running()
+	r, err := http.NewRequestWithContext(w.Context(), method, "http://"+in.Addr+"/api/v1/"+path, nil)
 	if err != nil {
 		return 0, nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+in.Token())
 	resp, err := w.http.Do(r)
 	if err != nil {
 		return 0, nil, err

@@ -14,11 +14,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tidemill/tidemill/internal/apitoken"
 )
 
 // Binary is the path of tidemill, built once for all tests of a package.
@@ -223,6 +226,21 @@ func (in *Instance) Ask(args ...string) []byte {
 	return out
 }
 
+// Token is what its API asks for, once it has started: TIDEMILL_TOKEN of its environment, or what
+// is in its data folder.
+func (in *Instance) Token() string {
+	for _, e := range slices.Backward(in.env) {
+		if token, ok := strings.CutPrefix(e, "TIDEMILL_TOKEN="); ok {
+			return token
+		}
+	}
+	t, err := apitoken.Read(in.Dir)
+	if err != nil { // it fails where it is used
+		return ""
+	}
+	return t.Reveal()
+}
+
 // Try is Ask with the error returned: what it printed is returned too.
 func (in *Instance) Try(args ...string) ([]byte, error) {
 	path, err := Binary()
@@ -230,6 +248,7 @@ func (in *Instance) Try(args ...string) ([]byte, error) {
 		return nil, err
 	}
 	cmd := exec.Command(path, append(args, "--server", "http://"+in.Addr)...)
+	cmd.Env = append(os.Environ(), "TIDEMILL_TOKEN="+in.Token())
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
