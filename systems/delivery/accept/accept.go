@@ -186,30 +186,36 @@ func (a *Acceptor) second(ctx context.Context, p *plan) error {
 	return p.decideSecond()
 }
 
-// add puts the events that are new into their queues.
+// add puts the events that are new into their queues: all at once, and then those that had
+// to stand back for one that proves to be no new one.
 func (a *Acceptor) add(ctx context.Context, p *plan) error {
-	jobs := p.jobs(a)
-	if len(jobs) == 0 {
-		return nil
-	}
-	if p.r.Admit != nil {
-		if err := p.r.Admit(len(jobs)); err != nil {
+	for {
+		jobs := p.jobs(a)
+		if len(jobs) == 0 {
+			return nil
+		}
+		if p.r.Admit != nil {
+			if err := p.r.Admit(len(jobs)); err != nil {
+				return err
+			}
+		}
+		added := make([]queue.Added, len(jobs))
+		if err := a.intake.Add(ctx, jobs, added); err != nil {
+			p.unknown = true
+			return fmt.Errorf("queue %d events: %w", len(jobs), err)
+		}
+		all, doubt := p.added(added)
+		if err := a.forgotten(ctx, p, doubt); err != nil {
 			return err
 		}
+		if !all {
+			return ErrFull
+		}
+		if len(doubt) == 0 {
+			return nil
+		}
+		p.nextOfOrders()
 	}
-	added := make([]queue.Added, len(jobs))
-	if err := a.intake.Add(ctx, jobs, added); err != nil {
-		p.unknown = true
-		return fmt.Errorf("queue %d events: %w", len(jobs), err)
-	}
-	all, doubt := p.added(added)
-	if err := a.forgotten(ctx, p, doubt); err != nil {
-		return err
-	}
-	if !all {
-		return ErrFull
-	}
-	return nil
 }
 
 // forgotten looks at items that their queues know by name, and for which nobody had begun

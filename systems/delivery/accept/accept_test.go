@@ -123,6 +123,28 @@ func TestAnIDThatOnlyTheQueueKnowsEndsNoOrder(t *testing.T) {
 	})
 }
 
+// And the next event of the request that has it is accepted.
+func TestAnOrderBehindAnIDThatOnlyTheQueueKnowsIsAccepted(t *testing.T) {
+	each(t, func(t *testing.T, s *stores) {
+		a := s.acceptor(t)
+		s.want(t, a, s.request("a", purchase(1, "o-1"), purchase(2, "o-2")), "accepted 000000000001, accepted 000000000002")
+		s.add(25 * time.Hour)
+		if err := a.Expire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r := func() *accept.Request {
+			return s.request("b", purchase(1, "o"), purchase(2, "o"), view(4, 4), purchase(3, "o"), purchase(5, "o"), purchase(3, "o-3"))
+		}
+		want := "duplicate 000000000001 of 000000000001, duplicate 000000000002 of 000000000002, accepted 000000000004, " +
+			"accepted 000000000003, duplicate 000000000005 of 000000000003, duplicate 000000000003 of 000000000003"
+		s.want(t, a, r(), want)
+		s.want(t, a, r(), want+" (again)")
+		s.want(t, a, s.request("c", purchase(6, "o")), "duplicate 000000000006 of 000000000003")
+		s.want(t, a, s.request("d", purchase(5, "o-5")), "accepted 000000000005")
+		s.wantJobs(t, "high "+id(1), "high "+id(2), "standard "+id(4), "high "+id(3), "high "+id(5))
+	})
+}
+
 func TestDuplicatesUnderAnotherKey(t *testing.T) {
 	each(t, func(t *testing.T, s *stores) {
 		a := s.acceptor(t)

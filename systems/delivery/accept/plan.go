@@ -54,6 +54,7 @@ type item struct {
 	like   int    // of one that is the same: which item it is the same as
 	stored []byte // of one that was answered before: the answer
 	in     bool   // it is in the queue
+	later  bool   // a duplicate only because an item before it has its order
 
 	print          []byte // of its own key
 	key, id, order *claim // nil: it has none
@@ -242,11 +243,11 @@ func (p *plan) repeat(i int, of string) {
 	}
 }
 
-// jobs are those of the items that are to be accepted.
+// jobs are those of the items that are to be accepted and are not in their queues.
 func (p *plan) jobs(a *Acceptor) []*tidemill.Message {
 	n := 0
 	for i := range p.items {
-		if p.items[i].fate == fresh {
+		if p.items[i].waits() {
 			n++
 		}
 	}
@@ -260,7 +261,7 @@ func (p *plan) jobs(a *Acceptor) []*tidemill.Message {
 	}
 	for i := range p.items {
 		it := &p.items[i]
-		if it.fate != fresh {
+		if !it.waits() {
 			continue
 		}
 		in := &p.r.Items[i]
@@ -278,6 +279,8 @@ func (p *plan) jobs(a *Acceptor) []*tidemill.Message {
 	}
 	return jobs
 }
+
+func (it *item) waits() bool { return it.fate == fresh && !it.in }
 
 // bytes are those of a text, for as long as the plan is used.
 func (p *plan) bytes(s string) []byte {

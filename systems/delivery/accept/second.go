@@ -75,6 +75,7 @@ func (p *plan) decideOrder(i int) error {
 		return ErrRunning
 	case c.by != nobody:
 		p.repeat(i, p.items[c.by].job)
+		it.later = true
 	default:
 		c.by = i
 		if len(c.Payload) > 0 {
@@ -82,4 +83,27 @@ func (p *plan) decideOrder(i int) error {
 		}
 	}
 	return nil
+}
+
+// nextOfOrders lets the next item of an order through where the one that had it turned out to
+// be a duplicate, under which nothing was accepted.
+func (p *plan) nextOfOrders() {
+	for i := range p.items {
+		it := &p.items[i]
+		if !it.later {
+			continue
+		}
+		if had := it.order.by; had != nobody {
+			it.of = p.items[had].job
+			continue
+		}
+		if it.later = false; it.id != nil && it.id.by != nobody {
+			it.of = p.items[it.id.by].job
+			continue
+		}
+		it.fate, it.of, it.order.by = fresh, "", i
+		if it.id != nil {
+			it.id.by = i
+		}
+	}
 }
