@@ -137,12 +137,18 @@ func (w *finder) look(n ast.Node) bool {
 	case *ast.AssignStmt:
 		w.operator(n, n.TokPos, n.Tok)
 	case *ast.IfStmt:
+		if n.Else == nil && w.nothing(n.Body.List) {
+			w.quiet[n.Cond] = true
+			break
+		}
 		w.negate(n.Cond)
 		if n.Else == nil && ends(n.Body) {
 			w.change(n.Cond, n.Cond, "false && ("+w.text(n.Cond)+")")
 		}
 	case *ast.ForStmt:
 		w.quiet[n.Post] = true // left out or turned, it never ends
+	case *ast.SwitchStmt:
+		w.lastCase(n.Body.List)
 	case *ast.BlockStmt:
 		w.leaveOut(n.List)
 	case *ast.CaseClause:
@@ -287,15 +293,45 @@ func (w *finder) used(s ast.Stmt) string {
 	return strings.Join(blank, ", ") + " = " + strings.Join(keep, ", ")
 }
 
-// withoutEffect are calls that no test can miss: logs, and locks, which the race detector
-// is for.
+// withoutEffect are calls that no test can miss: logs; locks, which the race detector is
+// for; a hint to the scheduler; and giving back the memory of what is used again.
 func (w *finder) withoutEffect(c *ast.CallExpr) bool {
 	called := w.text(c.Fun)
 	switch called[strings.LastIndex(called, ".")+1:] {
-	case "Lock", "Unlock", "RLock", "RUnlock", "panic":
+	case "Lock", "Unlock", "RLock", "RUnlock", "panic", "Gosched":
 		return true
+	case "clear":
+		if s, ok := c.Args[0].(*ast.SliceExpr); ok && s.Low == nil && s.High != nil {
+			return w.text(s.High) == "cap("+w.text(s.X)+")"
+		}
 	}
 	return says(called)
+}
+
+// nothing says whether statements have no effect.
+func (w *finder) nothing(l []ast.Stmt) bool {
+	for _, s := range l {
+		e, ok := s.(*ast.ExprStmt)
+		if !ok {
+			return false
+		}
+		if c, ok := e.X.(*ast.CallExpr); !ok || !w.withoutEffect(c) {
+			return false
+		}
+	}
+	return len(l) > 0
+}
+
+// lastCase: what decides whether nothing is done, or nothing.
+func (w *finder) lastCase(l []ast.Stmt) {
+	if len(l) == 0 {
+		return
+	}
+	if c, ok := l[len(l)-1].(*ast.CaseClause); ok && w.nothing(c.Body) {
+		for _, e := range c.List {
+			w.quiet[e] = true
+		}
+	}
 }
 
 // change replaces a part; the fault is shown as the change of whole.

@@ -7,7 +7,8 @@
 //	go run ./internal/mutate -sample 0 policy flow/ring      # all faults of these packages
 //	go run ./internal/mutate -id 3f9ac1d2                    # one fault again, with its change
 //
-// The tree is never touched: each fault is compiled through an overlay. A survivor is
+// The tree is never touched: all faults of a package are compiled at once through an overlay,
+// and the environment says which one is in force. A survivor is
 // either a case that the suites lack, or changes nothing that anybody could see; the latter
 // is written into equivalent.txt, with the reason, and is not counted from then on.
 //
@@ -36,6 +37,8 @@ func main() {
 	flag.StringVar(&o.id, "id", "", "only the fault of this id, with its change and what the tests say")
 	flag.BoolVar(&o.list, "list", false, "list the faults drawn, and run nothing")
 	flag.IntVar(&o.seeds, "sim", 30, "seeds of each simulated system; 0: no simulation")
+	flag.BoolVar(&o.own, "own", false, "leave out the tests of packages that import the one with the fault")
+	flag.IntVar(&o.jobs, "jobs", 1, "how many faults are tried at once")
 	flag.Float64Var(&o.want, "want", 0, "fail where a smaller share than this is found, in percent")
 	flag.StringVar(&o.reviewed, "equivalent", "internal/mutate/equivalent.txt", "the reviewed list of faults that change nothing")
 	flag.Parse()
@@ -54,6 +57,8 @@ type options struct {
 	id       string
 	list     bool
 	seeds    int
+	own      bool
+	jobs     int
 	want     float64
 	reviewed string
 	packages []string

@@ -1,18 +1,19 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // tiny is a module in which some faults are noticed and some are not.
 func tiny(t *testing.T) string {
 	t.Helper()
-	root := t.TempDir()
-	for name, text := range map[string]string{
+	return written(t, map[string]string{
 		"go.mod": "module example.org/tiny\n\ngo 1.24\n",
 		"flow/flow.go": `package flow
 
@@ -63,7 +64,14 @@ func TestStops(t *testing.T) {
 		t.Error("it does not stop at two")
 	}
 }
-`} {
+`})
+}
+
+// written is a folder with these files.
+func written(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
 		file := filepath.Join(root, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
@@ -108,17 +116,19 @@ func TestEachFaultIsFoundByWhoNoticesIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range all {
+	if err := r.each(t.Context(), all, func(f fault, v verdict, said string, _ time.Duration) {
 		name := strings.TrimPrefix(f.key(), "flow/flow.go ")
 		w, ok := want[name]
 		if !ok {
 			t.Errorf("a fault that is not expected: %s", name)
-			continue
+			return
 		}
 		delete(want, name)
-		if v, said, err := r.try(t.Context(), f); v != w || err != nil {
-			t.Errorf("%s: %v, %v; want %v\n%s", name, v, err, w, said)
+		if v != w {
+			t.Errorf("%s: %v, want %v\n%s", name, v, w, said)
 		}
+	}); err != nil {
+		t.Fatal(err)
 	}
 	for name := range want {
 		t.Errorf("no fault %q", name)
@@ -138,9 +148,94 @@ func TestWhatDoesNotCompileIsNoFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.close()
-	f := fault{pkg: "flow", file: "flow/flow.go", start: 0, end: 1, text: "q"}
-	if v, _, err := r.try(t.Context(), f); v != notBuilt || err != nil {
-		t.Errorf("%v, %v", v, err)
+	all, err := m.faults([]string{"flow"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]verdict{}
+	for i := range all {
+		switch all[i].now {
+		case "8": // n += 8
+			all[i].text, all[i].now = "`a string`", "a string"
+			want[all[i].key()] = notBuilt
+		case "a >= b":
+			want[all[i].key()] = survived
+		case "n >= 8":
+			want[all[i].key()] = byImporters
+		}
+	}
+	got := map[string]verdict{}
+	if err := r.each(t.Context(), all, func(f fault, v verdict, said string, _ time.Duration) {
+		if _, ok := want[f.key()]; ok {
+			got[f.key()] = v
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(want) != 3 || !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Functions and variables of all forms have copies that compile and behave alike.
+func TestEveryFormOfDeclarationHasCopies(t *testing.T) {
+	root := written(t, map[string]string{
+		"go.mod": "module example.org/forms\n\ngo 1.24\n",
+		"flow/flow.go": `package flow
+
+type list[T any] struct{ l []T }
+
+func (l *list[T]) add(many ...T) { l.l = append(l.l, many...); l.l = l.l[1:] }
+
+func (list[T]) zero(_ int, s string) (n int, _ error) { n = len(s) + 2; return n, nil }
+
+func same[T comparable, U any](a, b T, _ U) bool { return a == b }
+
+var (
+	size       = 3 // with a comment
+	wide int64 = 5
+)
+`,
+		"flow/flow_test.go": `package flow
+
+import "testing"
+
+func TestAll(t *testing.T) {
+	l := &list[int]{}
+	l.add(1, 2)
+	l.add(3)
+	n, _ := l.zero(0, "abc")
+	if len(l.l) != 1 || n != 5 || !same(1, 1, "") || same(1, 2, "") || size != 3 || wide != 5 {
+		t.Error("not as it was")
+	}
+}
+`})
+	m, err := load(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := m.faults([]string{"flow"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newRunner(m, options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	seen := map[string]int{}
+	if err := r.each(t.Context(), all, func(f fault, v verdict, said string, _ time.Duration) {
+		seen[f.fn]++
+		if v != byUnit {
+			t.Errorf("%s: %v\n%s", f, v, said)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, fn := range []string{"(*list).add", "list.zero", "same", "size", "wide"} {
+		if seen[fn] == 0 {
+			t.Errorf("no fault of %s was tried: %v", fn, seen)
+		}
 	}
 }
 

@@ -2,14 +2,16 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -33,37 +35,152 @@ func (v verdict) String() string { return verdictNames[v] }
 type runner struct {
 	m       *module
 	o       options
-	dir     string                   // of overlays
-	usual   map[string]time.Duration // how long the tests of a package take without a fault
+	dir     string // of what is compiled
 	tallies [verdicts]int
 	left    []fault // survivors
 }
 
 func newRunner(m *module, o options) (*runner, error) {
 	dir, err := os.MkdirTemp("", "mutate")
-	return &runner{m: m, o: o, dir: dir, usual: map[string]time.Duration{}}, err
+	return &runner{m: m, o: o, dir: dir}, err
 }
 
 func (r *runner) close() { _ = os.RemoveAll(r.dir) }
 
-// all runs the tests for each fault, and prints what they noticed.
+// all runs the tests for each fault, package by package, and prints what they noticed.
 func (r *runner) all(ctx context.Context, faults []fault) error {
-	for i, f := range faults {
-		begin := time.Now()
-		v, said, err := r.try(ctx, f)
+	slices.SortStableFunc(faults, func(a, b fault) int { return strings.Compare(a.pkg, b.pkg) })
+	done := 0
+	for rest := faults; len(rest) > 0; {
+		n := slices.IndexFunc(rest, func(f fault) bool { return f.pkg != rest[0].pkg })
+		if n < 0 {
+			n = len(rest)
+		}
+		if err := r.each(ctx, rest[:n], func(f fault, v verdict, said string, took time.Duration) {
+			done++
+			r.tallies[v]++
+			if v == survived {
+				r.left = append(r.left, f)
+			}
+			fmt.Printf("%4d/%d %s %-19s %5.1fs  %s\n", done, len(faults), f.id(), v, took.Seconds(), f)
+			if r.o.id != "" {
+				fmt.Println(said)
+			}
+		}); err != nil && ctx.Err() != nil {
+			fmt.Println("\ninterrupted: what follows is of those that were tried, which are a sample too")
+			break
+		} else if err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return r.report()
+}
+
+// each runs the tests for the faults of one package and tells what became of each.
+func (r *runner) each(ctx context.Context, faults []fault, tell func(f fault, v verdict, said string, took time.Duration)) error {
+	b, err := newBuilt(ctx, r, faults[0].pkg, faults)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	for group := range slices.Chunk(faults, together) {
+		if err := r.group(ctx, b, group, tell); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// together is how many faults go through one package's tests before those that are left go
+// through the next one's.
+const together = 100
+
+// group runs the tests for some of the faults, step by step for those that are left.
+func (r *runner) group(ctx context.Context, b *built, faults []fault, tell func(f fault, v verdict, said string, took time.Duration)) error {
+	var left []fault
+	for _, f := range faults {
+		if b.number[f.key()] == 0 {
+			tell(f, notBuilt, b.why, 0)
+		} else {
+			left = append(left, f)
+		}
+	}
+	said := make(map[string]string, len(left))
+	for _, step := range r.steps(b.pkg) {
+		if len(left) == 0 {
+			break
+		}
+		tests, err := r.measure(ctx, b, step.pkg)
 		if err != nil {
 			return err
 		}
-		r.tallies[v]++
-		if v == survived {
-			r.left = append(r.left, f)
+		var mu sync.Mutex
+		found := map[string]bool{}
+		var broken error
+		r.share(len(left), func(i int) {
+			f := left[i]
+			begin := time.Now()
+			out, err := tests.run(ctx, b.number[f.key()])
+			mu.Lock()
+			defer mu.Unlock()
+			said[f.key()] += out
+			if err != nil && !failed(err) {
+				broken = err
+			} else if err != nil && ctx.Err() == nil {
+				found[f.key()] = true
+				tell(f, step.verdict, said[f.key()], time.Since(begin))
+			}
+		})
+		if err := cmp.Or(ctx.Err(), broken); err != nil {
+			return err
 		}
-		fmt.Printf("%4d/%d %s %-19s %5.1fs  %s\n", i+1, len(faults), f.id(), v, time.Since(begin).Seconds(), f)
-		if r.o.id != "" {
-			fmt.Println(said)
+		left = slices.DeleteFunc(left, func(f fault) bool { return found[f.key()] })
+	}
+	for _, f := range left {
+		tell(f, survived, said[f.key()], 0)
+	}
+	return nil
+}
+
+// share calls do for 0 to n-1, as many at once as there are jobs.
+func (r *runner) share(n int, do func(i int)) {
+	next := make(chan int)
+	var all sync.WaitGroup
+	for range max(1, r.o.jobs) {
+		all.Go(func() {
+			for i := range next {
+				do(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	all.Wait()
+}
+
+// A step runs the tests of one package.
+type step struct {
+	pkg     string
+	verdict verdict // of what they notice
+}
+
+// steps are the tests of the package itself, then those of its importers, then simulation.
+func (r *runner) steps(pkg string) (l []step) {
+	if r.m.hasTests(pkg) {
+		l = append(l, step{pkg, byUnit})
+	}
+	if !r.o.own {
+		for _, p := range r.m.importers(pkg) {
+			l = append(l, step{p, byImporters})
 		}
 	}
-	return r.report()
+	if r.o.seeds > 0 {
+		l = append(l, step{"sim", bySimulation})
+	}
+	return l
 }
 
 func (r *runner) report() error {
@@ -85,116 +202,27 @@ func (r *runner) report() error {
 	return nil
 }
 
-// try runs, with the fault, the tests of its package, then those of its importers, then
-// simulation, until one notices.
-func (r *runner) try(ctx context.Context, f fault) (verdict, string, error) {
-	overlay, err := r.overlay(f)
-	if err != nil {
-		return 0, "", err
-	}
-	if out, err := r.command(ctx, "build", "-overlay", overlay, "./"+f.pkg); err != nil {
-		return notBuilt, out, ctx.Err()
-	}
-	steps := []struct {
-		verdict  verdict
-		packages []string
-	}{{byUnit, nil}, {byImporters, r.m.importers(f.pkg)}, {bySimulation, nil}}
-	if r.m.hasTests(f.pkg) {
-		steps[0].packages = []string{f.pkg}
-	}
-	if r.o.seeds > 0 {
-		steps[2].packages = []string{"sim"}
-	}
-	var said strings.Builder
-	for _, s := range steps {
-		for _, pkg := range s.packages {
-			if err := r.measure(ctx, pkg); err != nil {
-				return 0, "", err
-			}
-			out, err := r.test(ctx, pkg, overlay)
-			said.WriteString(out)
-			if ctx.Err() != nil {
-				return 0, "", ctx.Err()
-			}
-			if err != nil {
-				return s.verdict, said.String(), nil
-			}
-		}
-	}
-	return survived, said.String(), nil
-}
-
-// overlay writes the changed file beside the tree.
-func (r *runner) overlay(f fault) (string, error) {
-	original := filepath.Join(r.m.root, filepath.FromSlash(f.file))
-	src, err := os.ReadFile(original)
-	if err != nil {
-		return "", err
-	}
-	changed := filepath.Join(r.dir, "changed.go")
-	text := append(append(append([]byte(nil), src[:f.start]...), f.text...), src[f.end:]...)
-	if err := os.WriteFile(changed, text, 0o600); err != nil {
-		return "", err
-	}
-	list, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
-	if err != nil {
-		return "", err
-	}
-	overlay := filepath.Join(r.dir, "overlay.json")
-	return overlay, os.WriteFile(overlay, list, 0o600)
-}
-
-// measure runs the tests of a package once without a fault: they must pass, and say how
-// long they take.
-func (r *runner) measure(ctx context.Context, pkg string) error {
-	if r.usual[pkg] > 0 {
-		return nil
-	}
-	if out, err := r.command(ctx, "test", "-run", "^$", "./"+pkg); err != nil {
-		return fmt.Errorf("the tests of %s do not compile without a fault: %w\n%s", pkg, err, out)
-	}
-	begin := time.Now()
-	if out, err := r.test(ctx, pkg, ""); err != nil {
-		return fmt.Errorf("the tests of %s fail without a fault: %w\n%s", pkg, err, out)
-	}
-	r.usual[pkg] = max(time.Since(begin), 1)
-	return nil
-}
-
-// patience is how much longer than usual tests may take with a fault. One that makes them
-// hang is found.
-const patience = 20 * time.Second
-
-func (r *runner) test(ctx context.Context, pkg, overlay string) (string, error) {
-	limit := 10 * time.Minute
-	if usual := r.usual[pkg]; usual > 0 {
-		limit = 3*usual/2 + patience
-	}
-	args := []string{"test", "-count=1", "-vet=off", "-failfast", "-timeout", limit.String()}
-	if overlay != "" {
-		args = append(args, "-overlay", overlay)
-	}
-	args = append(args, "./"+pkg)
-	if pkg == "sim" {
-		args = append(args, "-run", "^Test[A-Za-z]*Seeds$", "-seeds", fmt.Sprint(r.o.seeds))
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit+5*time.Minute) // compiling takes a time of its own
-	defer cancel()
-	return r.command(ctx, args...)
-}
-
-func (r *runner) command(ctx context.Context, args ...string) (string, error) {
+// goes runs the Go command.
+func (r *runner) goes(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = r.m.root
+	return said(cmd)
+}
+
+// said runs a command, and returns what it printed.
+func said(cmd *exec.Cmd) (string, error) {
 	cmd.WaitDelay = 10 * time.Second
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
-	if err == nil {
-		return out.String(), nil
-	}
-	if _, failed := errors.AsType[*exec.ExitError](err); !failed && !errors.Is(err, exec.ErrWaitDelay) {
-		return out.String(), fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
+	if err != nil && !failed(err) {
+		return out.String(), fmt.Errorf("%s: %w", filepath.Base(cmd.Path), err)
 	}
 	return out.String(), err
+}
+
+// failed says whether a command ran and was not content.
+func failed(err error) bool {
+	_, exited := errors.AsType[*exec.ExitError](err)
+	return exited || errors.Is(err, exec.ErrWaitDelay)
 }
