@@ -124,7 +124,6 @@ func (c *Circuit) Enter(now time.Time, n int) (Pass, time.Duration) {
 // how many failures are its own; the others say nothing about it. It returns whether the
 // state changed. Results of an older state change nothing.
 func (c *Circuit) Leave(now time.Time, p Pass, ok, failed int, random float64) (changed bool) {
-	c.look(now)
 	if p.gen != c.gen {
 		return false
 	}
@@ -234,10 +233,8 @@ func (c *Circuit) count(now time.Time, ok, failed int) {
 	k.failed += failed
 }
 
+// overRate is never so where nothing is counted: Volume is 1 at least.
 func (c *Circuit) overRate(now time.Time) bool {
-	if c.b.Rate == 0 {
-		return false
-	}
 	at := c.bucketNow(now)
 	ok, failed := 0, 0
 	for i := range c.buckets {

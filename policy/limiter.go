@@ -42,15 +42,13 @@ func (b *Bucket) Take(now time.Time, n int) time.Duration {
 	if b.l.Rate == 0 {
 		return 0
 	}
-	if passed := now.Sub(b.at); !b.at.IsZero() && passed > 0 {
-		b.tokens = min(b.tokens+b.l.Rate*passed.Seconds(), float64(b.l.Burst))
-	}
-	if b.at.IsZero() || now.After(b.at) {
+	switch {
+	case b.at.IsZero():
+		b.at = now
+	case now.After(b.at):
+		b.tokens = min(b.tokens+b.l.Rate*now.Sub(b.at).Seconds(), float64(b.l.Burst))
 		b.at = now
 	}
 	b.tokens -= float64(n)
-	if b.tokens >= 0 {
-		return 0
-	}
-	return time.Duration(-b.tokens / b.l.Rate * float64(time.Second))
+	return time.Duration(max(-b.tokens, 0) / b.l.Rate * float64(time.Second))
 }

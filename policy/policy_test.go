@@ -39,6 +39,8 @@ func TestRetry(t *testing.T) {
 		{"the warehouse: three tries in all", policy.Warehouse, .25, []time.Duration{1250 * ms, 2250 * ms}, false},
 		{"the database", policy.Database, .25, []time.Duration{250 * ms, 450 * ms}, false},
 		{"definitions", policy.Definitions, .5, []time.Duration{75 * ms, 125 * ms}, false},
+		{"a single nanosecond is a wait", policy.Retry{Tries: 2, Base: 1}, .5, []time.Duration{1, 2}, false},
+		{"and a limit", policy.Retry{Tries: 2, Base: s, Max: 1}, .5, []time.Duration{1, 1}, false},
 		{"a partner, earliest", policy.Partner, 0, []time.Duration{750 * ms, 1500 * ms, 3 * s, 6 * s, 12 * s, 24 * s, 48 * s}, false},
 		{"a partner, middle", policy.Partner, .5, []time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 32 * s, 64 * s}, false},
 	} {
@@ -47,6 +49,9 @@ func TestRetry(t *testing.T) {
 			d, more := c.r.Next(before, c.random)
 			if c.ever && !more {
 				t.Errorf("%s: no try follows failure %d", c.name, before+1)
+			}
+			if !more && d != 0 {
+				t.Errorf("%s: no try follows after %v", c.name, d)
 			}
 			if !more || len(got) == len(c.want) && c.ever {
 				break
@@ -73,7 +78,7 @@ func TestRetryNeverOverflows(t *testing.T) {
 }
 
 func TestRetryRefusesNonsense(t *testing.T) {
-	for _, r := range []policy.Retry{{Base: -1}, {Max: -1}, {Factor: -1}, {Factor: .5}, {Spread: 2}, {Tries: -1}} {
+	for _, r := range []policy.Retry{{Base: -1}, {Max: -1}, {Factor: -1}, {Factor: .5}, {Spread: 2}, {Spread: -.1}, {Tries: -1}} {
 		if r.Check() == nil {
 			t.Errorf("%+v was taken", r)
 		}
@@ -86,6 +91,9 @@ func TestPresets(t *testing.T) {
 		if got, err := policy.Preset(name); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
+	}
+	if policy.Partner.Max != 64*s {
+		t.Errorf("a partner's waits are limited to %v", policy.Partner.Max)
 	}
 	if _, err := policy.Preset("x"); err == nil || !strings.Contains(err.Error(), "warehouse") {
 		t.Errorf("x: %v", err)
@@ -184,8 +192,8 @@ func TestCircuit(t *testing.T) {
 		}},
 		{"what says nothing changes nothing", b, []step{
 			{enter: 1, pass: 1, leave: "0", failed: 1, state: closed},
-			{enter: 1, pass: 1, leave: "1", failed: 1, state: closed},
-			{enter: 1, pass: 1, leave: "2", state: closed},
+			{enter: 1, pass: 1, leave: "1", state: closed},
+			{enter: 1, pass: 1, leave: "2", failed: 1, state: closed},
 			{enter: 1, pass: 1, leave: "3", failed: 1, state: open},
 		}},
 		{"half-open grants its probes and no more", policy.Breaker{Fails: 1, Open: 30 * s, Jitter: -1, Probes: 2, Closes: 2}, []step{
@@ -229,8 +237,35 @@ func TestCircuit(t *testing.T) {
 		}},
 		{"a rate forgets what is older than its window", policy.Breaker{Rate: .5, Volume: 20, Window: 10 * s, Jitter: -1}, []step{
 			{enter: 1, pass: 1, leave: "0", failed: 19, state: closed},
-			{after: 10 * s, enter: 1, pass: 1, leave: "1", failed: 1, state: closed},
+			{after: 11 * s, enter: 1, pass: 1, leave: "1", failed: 1, state: closed},
 			{after: 9 * s, enter: 1, pass: 1, leave: "2", failed: 18, state: closed},
+			{enter: 1, pass: 1, leave: "3", failed: 1, state: open},
+		}},
+		{"what lies a whole window back is forgotten", policy.Breaker{Rate: .5, Volume: 2, Window: 10, Jitter: -1}, []step{
+			{enter: 1, pass: 1, leave: "0", failed: 1, state: closed},
+			{after: 10, enter: 1, pass: 1, leave: "1", failed: 1, state: closed},
+			{after: 9, enter: 1, pass: 1, leave: "2", failed: 1, state: open},
+		}},
+		{"a rate counts successes", policy.Breaker{Rate: .5, Volume: 20, Window: 10 * s, Jitter: -1}, []step{
+			{enter: 1, pass: 1, leave: "0", ok: 30, state: closed},
+			{enter: 1, pass: 1, leave: "1", failed: 29, state: closed},
+			{enter: 1, pass: 1, leave: "2", failed: 1, state: open},
+		}},
+		{"a rate of one is when all fail", policy.Breaker{Rate: 1, Volume: 2, Window: 10 * s, Jitter: -1}, []step{
+			{enter: 1, pass: 1, leave: "0", ok: 1, state: closed},
+			{enter: 1, pass: 1, leave: "1", failed: 9, state: closed},
+			{after: 10 * s, enter: 1, pass: 1, leave: "2", failed: 1, state: closed},
+			{enter: 1, pass: 1, leave: "3", failed: 1, state: open},
+		}},
+		{"a success opens nothing, whatever the rate", policy.Breaker{Rate: .5, Volume: 20, Window: 10 * s, Jitter: -1}, []step{
+			{enter: 1, pass: 1, leave: "0", failed: 19, state: closed},
+			{enter: 1, pass: 1, leave: "1", ok: 1, state: closed},
+			{enter: 1, pass: 1, leave: "2", failed: 1, state: open},
+		}},
+		{"what was counted before it closed is forgotten", policy.Breaker{Rate: .5, Volume: 2, Window: 10 * s, Open: s, Jitter: -1}, []step{
+			{enter: 1, pass: 1, leave: "0", failed: 2, state: open},
+			{after: s, enter: 1, pass: 1, leave: "1", ok: 1, state: closed},
+			{enter: 1, pass: 1, leave: "2", failed: 1, state: closed},
 			{enter: 1, pass: 1, leave: "3", failed: 1, state: open},
 		}},
 	} {
@@ -238,23 +273,50 @@ func TestCircuit(t *testing.T) {
 			now := time.Unix(1_700_000_000, 0)
 			k := c.b.Circuit()
 			passes := map[string]policy.Pass{}
+			probing := 0
 			for i, st := range c.steps {
 				now = now.Add(st.after)
+				before, _ := k.State(now)
 				if st.enter > 0 {
 					p, wait := k.Enter(now, st.enter)
 					if p.N != st.pass || wait != st.wait {
 						t.Fatalf("step %d: asked for %d, got %d and wait %v; want %d and %v", i, st.enter, p.N, wait, st.pass, st.wait)
 					}
+					if p.Probe != (before == half && p.N > 0) {
+						t.Errorf("step %d: %v, and a probe: %v", i, before, p.Probe)
+					}
+					if p.Probe {
+						probing += p.N
+					}
 					passes[fmt.Sprint(i)] = p
 				}
+				changed := false
 				if st.leave != "" {
-					k.Leave(now, passes[st.leave], st.ok, st.failed, .5)
+					changed = k.Leave(now, passes[st.leave], st.ok, st.failed, .5)
+					if passes[st.leave].Probe {
+						probing -= passes[st.leave].N
+					}
 				}
-				if got, _ := k.State(now); got != st.state {
-					t.Fatalf("step %d: %v, want %v", i, got, st.state)
+				got, until := k.State(now)
+				if got != st.state || changed != (got != before) {
+					t.Fatalf("step %d: %v after %v, want %v; that it changed: %v", i, got, before, st.state, changed)
+				}
+				if until.After(now) != (got == open) {
+					t.Errorf("step %d: %v until %v", i, got, until)
+				}
+				want := map[policy.State]int{closed: -1, open: 0, half: k.Breaker().Probes - probing}[got]
+				if n := k.Permits(now); n != want {
+					t.Errorf("step %d: %v, permits for %d, want %d", i, got, n, want)
 				}
 			}
 		})
+	}
+}
+
+func TestBreakerDefaults(t *testing.T) {
+	want := policy.Breaker{Volume: 20, Window: 10 * s, Open: 30 * s, Jitter: .1, Probes: 1, Closes: 1}
+	if got := (policy.Breaker{}).Circuit().Breaker(); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
@@ -271,6 +333,10 @@ func TestCircuitByHandAndHold(t *testing.T) {
 	}
 	if p, _ := k.Enter(now.Add(5*s), 3); p.N != 3 || k.Permits(now.Add(5*s)) != -1 {
 		t.Errorf("after the hold: %+v", p)
+	}
+	k.Trip(now, 10*s)
+	if p, _ := k.Enter(now.Add(10*s), 1); p.N != 1 || !p.Probe {
+		t.Errorf("after the cool-down: %+v", p)
 	}
 	k.Trip(now, 10*s)
 	if k.Permits(now) != 0 || k.Permits(now.Add(10*s)) != 1 {
@@ -297,13 +363,27 @@ func TestCoolDownHasJitter(t *testing.T) {
 }
 
 func TestBreakerRefusesNonsense(t *testing.T) {
-	for _, b := range []policy.Breaker{{Fails: -1}, {Rate: 50}, {Rate: -1}, {Open: -1}, {Probes: -1}} {
+	for _, b := range []policy.Breaker{{Fails: -1}, {Rate: 50}, {Rate: -1}, {Open: -1}, {Probes: -1},
+		{Volume: -1}, {Closes: -1}, {Window: -1}, {Rate: 1.01}} {
 		if b.Check() == nil {
 			t.Errorf("%+v was taken", b)
 		}
 	}
 	if (policy.Limiter{Rate: -1}).Check() == nil {
 		t.Error("a limit below zero was taken")
+	}
+	if (policy.Limiter{Burst: -1}).Check() == nil {
+		t.Error("a burst below zero was taken")
+	}
+}
+
+// Zero is a default everywhere, and the largest values there are are fine.
+func TestBoundsAreTaken(t *testing.T) {
+	for _, c := range []interface{ Check() error }{policy.Breaker{}, policy.Breaker{Rate: 1}, policy.Limiter{},
+		policy.Retry{}, policy.Retry{Spread: 1}, policy.Retry{Factor: 1}, policy.Retry{Tries: -1, Base: 1}} {
+		if err := c.Check(); err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 }
 
@@ -323,13 +403,14 @@ func TestBucket(t *testing.T) {
 		{"rest fills up to the burst and no more", policy.Limiter{Rate: 10, Burst: 3}, []take{{0, 3, 0}, {time.Hour, 3, 0}, {0, 1, 100 * ms}}},
 		{"a batch beyond the burst owes", policy.Limiter{Rate: 10, Burst: 3}, []take{{0, 13, s}, {s, 0, 0}, {0, 1, 100 * ms}}},
 		{"the burst is a second's by default", policy.Limiter{Rate: 10}, []take{{0, 10, 0}, {0, 1, 100 * ms}}},
+		{"one a second", policy.Limiter{Rate: 1, Burst: 1}, []take{{0, 1, 0}, {0, 1, s}}},
 		{"less than one a second", policy.Limiter{Rate: .5}, []take{{0, 1, 0}, {0, 1, 2 * s}}},
 		{"a clock that goes back gives nothing", policy.Limiter{Rate: 10, Burst: 1}, []take{{0, 1, 0}, {-time.Hour, 1, 100 * ms}, {time.Hour, 1, 200 * ms}}},
 	} {
 		now, b := time.Unix(1_700_000_000, 0), c.l.Bucket()
 		for i, x := range c.takes {
 			now = now.Add(x.after)
-			if got := b.Take(now, x.n); (got - x.want).Abs() > time.Microsecond {
+			if got := b.Take(now, x.n); (got-x.want).Abs() > time.Microsecond || x.want == 0 && got != 0 {
 				t.Errorf("%s: take %d: wait %v, want %v", c.name, i, got, x.want)
 			}
 		}
