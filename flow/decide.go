@@ -90,7 +90,7 @@ func (l *lane) judge(ctx context.Context, todo []*Task, pass policy.Pass) time.D
 		case t.state == live:
 			t.state, t.end.Fate = ended, tidemill.Delivered
 			all.ok++
-		case t.state == ended && t.end.Fate == tidemill.Delivered, t.state == ended && t.end.End == tidemill.Left:
+		case t.end.Fate == tidemill.Delivered, t.end.End == tidemill.Left: // by the work: what failed has neither
 			all.ok++
 		case t.state == failed && timeUp: // nobody's failure
 			t.giveBack(e.traits.Delays, 0)
@@ -124,7 +124,7 @@ func (l *lane) judge(ctx context.Context, todo []*Task, pass policy.Pass) time.D
 	}
 	wait := time.Duration(0)
 	for _, t := range todo {
-		if t.state == ended && t.end.End == tidemill.Again && (e.holds || !timeUp && e.turns != nil && e.turns.needs(t)) {
+		if t.end.End == tidemill.Again && (e.holds || !timeUp && e.turns != nil && e.turns.needs(t)) {
 			wait = max(wait, t.end.After, time.Millisecond)
 			t.begin()
 		}

@@ -108,8 +108,7 @@ func (d *doorOut) tell(ctx context.Context) bool {
 	// to be left, in this call. Sources promise that the ack wins.
 	d.ends = append(d.ends[:0], d.acks[:theirs]...)
 	for _, t := range d.tasks[:ours] {
-		t.end.Took = tidemill.Unanswered
-		d.ends = append(d.ends, t.end)
+		d.ends = append(d.ends, t.end) // Unanswered: what is answered is the copy
 	}
 	err := e.p.Source.Settle(ctx, d.ends)
 	if err != nil {

@@ -110,7 +110,6 @@ func (w *steps[T]) Do(ctx context.Context, batch []*Task) error {
 		it.Task = t
 		if err := w.decode(it); err != nil {
 			t.Fail(err)
-			continue
 		}
 		if t.Live() {
 			w.items = append(w.items, it)

@@ -62,6 +62,9 @@ func TestPartialFailureOfWork(t *testing.T) {
 			}).work})
 			rest(time.Second)
 			equal(t, fmt.Sprint("index ", index), s.fates(), want)
+			if kind := s.ends[0].Kind; index == 3 && kind != tidemill.Internal {
+				t.Errorf("an index that is not there is a failure of kind %v", kind)
+			}
 			stop()
 		})
 	}

@@ -168,10 +168,13 @@ func TestAnAnswerToTheBeginThatIsLostIsNoTryThatWasCutOff(t *testing.T) {
 		w.book.lose = 1
 		w.do(nil, anew)
 		w.check(anew, "live", 2, ledger.Done)
-		w.book.lose = 100 // for longer than is waited for: nobody knows, then
+		w.book.lose, w.book.begun = 100, nil // for longer than is waited for: nobody knows, then
 		c := at("c", 4)
 		w.do(nil, c)
 		w.check(c, "transient", 0, ledger.Running)
+		if n := len(w.book.begun); n != 4 {
+			t.Errorf("%d tries to begin, want 4", n)
+		}
 	})
 }
 
@@ -213,6 +216,36 @@ func TestTheEndIsTriedAgainWhileTheLeaseLasts(t *testing.T) {
 					t.Errorf("it took %v, want some of the lease", took)
 				}
 			})
+		})
+	}
+}
+
+// The last try is the one that is due as the lease ends: after 50, 100 and 200 ms here.
+func TestTheEndIsTriedUpToTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.guard.Lease = 350 * time.Millisecond
+		w.book.end = func(int) error { return errors.New("disk full") }
+		w.do(nil, at("a", 1))
+		if w.book.tries != 4 {
+			t.Errorf("%d tries, want 4", w.book.tries)
+		}
+	})
+}
+
+// What the ledger could not be told says nothing to others of the batch: they come again.
+func TestDuplicatesOfWhatCouldNotBeWritten(t *testing.T) {
+	for _, err := range []error{nil, tidemill.Fail(tidemill.Unknown, "answer lost")} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.book.end = func(int) error { return errors.New("disk full") }
+			a, a2 := at("a", 1), at("a", 2)
+			w.do(func(_ context.Context, t *flow.Task) {
+				if err != nil {
+					t.Fail(err)
+				}
+			}, a, a2)
+			w.check(a2, "again in 15s", 1, ledger.Running)
 		})
 	}
 }

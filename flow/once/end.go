@@ -97,12 +97,10 @@ func (w *guarded) write(ctx context.Context, began time.Time) error {
 			return err
 		}
 		w.log.Warn("end in the ledger", "entries", len(w.es), "error", err)
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
 		}
-		timer.Stop()
 	}
 }
 

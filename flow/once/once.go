@@ -233,12 +233,10 @@ func (w *guarded) open(ctx context.Context, o ledger.Begin) error {
 		if err == nil || ctx.Err() != nil || try == beginTries {
 			return err
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
 		}
-		timer.Stop()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -22,10 +23,16 @@ type book struct {
 	lose  int                 // answers of Begin, the next ones
 	stall func(ledger.Begin)  // how long it is until it begins; nil: at once
 	end   func(try int) error // nil: it works
+	begun []ledger.Entry      // the first entry of each Begin
 	tries int
 }
 
 func (b *book) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) error {
+	if len(es) > 0 {
+		b.begun = append(b.begun, *es[0])
+	} else {
+		b.begun = append(b.begun, ledger.Entry{})
+	}
 	if b.begin != nil {
 		return b.begin
 	}
@@ -75,6 +82,9 @@ func newWorld(t *testing.T) *world {
 func (w *world) does(then func(ctx context.Context, t *flow.Task)) func(flow.Env) flow.Work {
 	return func(flow.Env) flow.Work {
 		return work(func(ctx context.Context, batch []*flow.Task) error {
+			if len(batch) == 0 {
+				w.t.Error("it is asked to do nothing")
+			}
 			for _, t := range batch {
 				w.effects[t.ID]++
 				if then != nil {
@@ -164,7 +174,7 @@ func TestWorkHappensOnceForAKey(t *testing.T) {
 	w.check(first, "live", 1, ledger.Done)
 	w.do(nil, second)
 	w.check(second, "skipped: duplicate", 1, ledger.Done)
-	if e := w.entry("a"); string(e.Result) != "result of a" || string(e.Payload) != "payload" || e.Tenant != "t" || e.Type != "order" || e.Tries != 1 {
+	if e := w.entry("a"); string(e.Result) != "result of a" || string(e.Payload) != "payload" || e.Tenant != "t" || e.Type != "order" || e.Tries != 1 || e.Holder != "0/1/1" {
 		t.Errorf("entry %+v", e)
 	}
 }
@@ -203,7 +213,43 @@ func TestACrashBetweenWorkAndEnd(t *testing.T) {
 			again := at("a", 1)
 			w.do(nil, again)
 			w.check(again, c.want, c.effects, c.state)
+			if !c.repeat && !unasked(again) {
+				t.Errorf("%v blames who was not asked", again.Err())
+			}
 		})
+	}
+}
+
+// unasked says whether a failure is said to be nobody's.
+func unasked(t *flow.Task) bool {
+	e, ok := errors.AsType[*tidemill.Error](t.Err())
+	return ok && e.Unasked
+}
+
+func TestAGuardNeedsALedgerAndAKey(t *testing.T) {
+	whole := newWorld(t).guard
+	for _, g := range []once.Guard{{Ledger: whole.Ledger}, {Key: whole.Key}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%+v was taken", g)
+				}
+			}()
+			g.Around(nil)
+		}()
+	}
+}
+
+// A message is known again by its position after an update too, and calls by numbers of the
+// lane's own chance, as simulation repeats them.
+func TestHowAMessageAndACallAreNamed(t *testing.T) {
+	w := newWorld(t)
+	task := flow.NewTask(tidemill.Message{ID: "a", Mark: tidemill.Mark{Shard: 12, Hi: 34, Lo: 56}})
+	if err := w.guard.Around(w.does(nil))(flow.Env{Rand: rand.New(rand.NewPCG(1, 2))}).Do(t.Context(), []*flow.Task{task}); err != nil {
+		t.Fatal(err)
+	}
+	if e, call := w.book.begun[0], rand.New(rand.NewPCG(1, 2)).Uint64(); e.Holder != "12/34/56" || e.Call != call {
+		t.Errorf("holder %q, call %d; want 12/34/56 and %d", e.Holder, e.Call, call)
 	}
 }
 
@@ -218,6 +264,9 @@ func TestWhatIsHeldStaysHeldUntilItIsAskedForAnew(t *testing.T) {
 		if !strings.Contains(task.Err().Error(), "answer lost") {
 			t.Errorf("failed with %q, want the cause of the hold", task.Err())
 		}
+		if !unasked(task) {
+			t.Errorf("%v blames who was not asked", task.Err())
+		}
 	}
 	w.guard.Anew = func(m *tidemill.Message) bool { return m.Mark.Lo >= 10 }
 	replay := at("a", 10)
@@ -230,6 +279,10 @@ func TestWhatIsHeldStaysHeldUntilItIsAskedForAnew(t *testing.T) {
 	next := at("a", 11) // another replay of what is done
 	w.do(nil, next)
 	w.check(next, "live", 3, ledger.Done)
+	one, two := at("a", 12), at("a", 13) // both decided on, in one batch
+	w.do(nil, one, two)
+	w.check(one, "live", 4, ledger.Done)
+	w.check(two, "again in 0s", 4, ledger.Done)
 }
 
 func TestAReplayThatIsHeldAgainIsNotRepeatedByItself(t *testing.T) {
@@ -328,7 +381,14 @@ func TestOnlySomeAreGuarded(t *testing.T) {
 	w.do(nil, again, second)
 	w.check(second, "skipped: duplicate", 1, ledger.Done)
 	w.check(again, "live", 2, 0)
-	w.book.begin = errors.New("the ledger is away")
+	calls, ends := len(w.book.begun), w.book.tries
+	w.do(nil, at("free", 7))
+	w.do(nil, at("a", 8), at("free", 9))
+	if len(w.book.begun) != calls+1 || w.book.tries != ends {
+		t.Errorf("%d calls to begin and %d to end, want one for the guarded one and none", len(w.book.begun)-calls, w.book.tries-ends)
+	}
+	w.effects["free"] = 2
+	w.book.begin = tidemill.Fail(tidemill.Validation, "the ledger's own trouble")
 	third, more := at("b", 5), at("free", 6)
 	w.do(nil, third, more)
 	w.check(third, "transient", 0, 0)

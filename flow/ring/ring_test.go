@@ -51,7 +51,7 @@ func TestBatches(t *testing.T) {
 	r := ring.New[int](8)
 	got := make([]int, 20)
 	for lap := range 20 {
-		for _, c := range []struct{ put, room, take, there int }{{5, 5, 3, 3}, {10, 6, 4, 4}, {1, 1, 0, 0}, {3, 3, 20, 8}, {0, 0, 5, 0}} {
+		for _, c := range []struct{ put, room, take, there int }{{5, 5, 3, 3}, {10, 6, 4, 4}, {1, 1, 0, 0}, {3, 3, 20, 8}, {1, 1, 1, 1}, {0, 0, 5, 0}} {
 			in := make([]int, c.put)
 			for i := range in {
 				in[i] = i + 1

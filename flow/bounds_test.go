@@ -1,0 +1,217 @@
+package flow_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/policy"
+)
+
+func TestNoNumberIsBelowZero(t *testing.T) {
+	for i, p := range []flow.Pipeline{{Lanes: -1}, {Batch: -1}, {InFlight: -1}, {Runs: -1}, {Ahead: -1}, {Prepared: -1}, {Age: -1},
+		{Fatal: -1}, {Telling: -1}, {PauseFor: -1}, {Threshold: -.1}, {Threshold: 1.1}} {
+		p.Name, p.Source, p.Work = "p", newSource(tidemill.Traits{Parks: true}), nothing.work
+		if _, err := flow.New(p); err == nil {
+			t.Errorf("number %d is taken", i)
+		}
+	}
+	for i, p := range []flow.Pipeline{{Threshold: 1}, {Lanes: 4, InFlight: 4}, {Lanes: 2, Batch: 10, InFlight: 20, Age: 1}, {Prepared: 1 << 20, InFlight: 1}} {
+		p.Name, p.Source, p.Work = "p", newSource(tidemill.Traits{Parks: true}), nothing.work
+		if _, err := flow.New(p); err != nil {
+			t.Errorf("bound %d: %v", i, err)
+		}
+	}
+	if err := (&flow.System{Name: "s", Loops: []flow.Loop{{Name: "l", Do: func(context.Context) error { return nil }}}}).Run(t.Context()); err == nil {
+		t.Error("a loop without rest is taken")
+	}
+}
+
+func TestAnEngineThatNeverRanHasNotTurned(t *testing.T) {
+	e, err := flow.New(flow.Pipeline{Name: "p", Source: newSource(tidemill.Traits{Parks: true}), Work: nothing.work})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := e.Stats(); !s.Turned.IsZero() || len(s.Failures) != 0 || s.Awaited != 0 || s.Workers != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// idle is a source that has nothing and does not wait.
+type idle struct {
+	*memorySource
+	asked *atomic.Int64
+}
+
+func (s idle) Receive(context.Context, []*tidemill.Message) (int, error) {
+	s.asked.Add(1)
+	return 0, nil
+}
+
+func TestASourceThatDoesNotWaitIsAskedLessAndLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := idle{newSource(tidemill.Traits{Parks: true}), new(atomic.Int64)}
+		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Work: nothing.work})
+		rest(10 * time.Second) // 1 + 2 + … + 100 ms are 5 s
+		if n := s.asked.Load(); n < 145 || n > 152 {
+			t.Errorf("asked %d times in ten seconds", n)
+		}
+		stop()
+	})
+}
+
+// An end from outside that names no hand-out and is not answered is not told again, if it
+// asks for the message again: that might count twice. Others are.
+func TestWhichAcksAreToldAgain(t *testing.T) {
+	for _, c := range []struct {
+		end  tidemill.Settlement
+		want []string
+	}{
+		{tidemill.Settlement{ID: "1", End: tidemill.Again, Burn: true}, []string{"1 left"}},
+		{tidemill.Settlement{ID: "1", Mark: tidemill.Mark{Lo: 1, Epoch: 1}, End: tidemill.Again, Burn: true}, []string{"1 left", "1 again 0s burn=true", "1 left"}},
+		{tidemill.Settlement{ID: "1", Fate: tidemill.Delivered}, []string{"1 left", "1 delivered"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSource(tidemill.Traits{Delays: true, Parks: true}).add(messages(1)...)
+			acks := make(chan tidemill.Settlement, 1)
+			_, stop := start(t, flow.Pipeline{Name: "p", Source: s, AckGrace: time.Second,
+				Acks: func(ctx context.Context, into []tidemill.Settlement) (int, error) {
+					select {
+					case into[0] = <-acks:
+						return 1, nil
+					case <-ctx.Done():
+						return 0, ctx.Err()
+					}
+				},
+				Work: each(func(_ context.Context, t *flow.Task) error { t.Defer(); return nil }).work})
+			rest(time.Second)
+			s.mu.Lock()
+			s.tell = []error{errDown}
+			s.mu.Unlock()
+			acks <- c.end
+			rest(time.Minute)
+			equal(t, "ends", s.fates(), c.want)
+			stop()
+		})
+	}
+}
+
+// Acks are awaited for AckGrace, half a second unless it is said.
+func TestAcksAreAwaitedForATime(t *testing.T) {
+	for grace, want := range map[time.Duration]time.Duration{0: 500 * time.Millisecond, 3 * time.Second: 3 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSource(tidemill.Traits{Delays: true, Parks: true}).add(messages(1)...)
+			_, stop := start(t, flow.Pipeline{Name: "p", Source: s, AckGrace: grace,
+				Acks: func(ctx context.Context, _ []tidemill.Settlement) (int, error) { <-ctx.Done(); return 0, ctx.Err() },
+				Work: each(func(_ context.Context, t *flow.Task) error { t.Defer(); return nil }).work})
+			rest(time.Second)
+			begin := time.Now()
+			stop()
+			if took := time.Since(begin).Round(time.Millisecond); took != want {
+				t.Errorf("grace %v: a stop took %v, want %v", grace, took, want)
+			}
+		})
+	}
+}
+
+// miscounting answers for one message too few at first.
+type miscounting struct {
+	*letters
+	wrong int
+}
+
+func (m *miscounting) Has(ctx context.Context, p string, ids []string, marks []tidemill.Mark) ([]bool, error) {
+	has, err := m.letters.Has(ctx, p, ids, marks)
+	if m.wrong > 0 && len(has) > 0 {
+		m.wrong--
+		has = has[1:]
+	}
+	return has, err
+}
+
+func TestTooFewAnswersOfTheDeadLettersAreAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Delays: true}).add(tidemill.Message{ID: "m", Handed: 1})
+		dead := &miscounting{&letters{}, 2}
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Dead: dead, Work: nothing.work, Backoff: policy.Retry{Tries: -1, Base: time.Second}})
+		rest(2500 * time.Millisecond)
+		if st := e.Stats(); st.Errors != 2 || st.InFlight != 1 {
+			t.Errorf("%d errors, %d in flight; want two, and it waits", st.Errors, st.InFlight)
+		}
+		rest(time.Second)
+		equal(t, "ends", s.fates(), []string{"m delivered"})
+		stop()
+	})
+}
+
+// A sink of what is emitted that panics is one that fails, and what cannot go back to the
+// source dies of what was refused.
+func TestEmitsThatFail(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		write func() error
+		want  []string
+	}{
+		{"a panic", func() error { panic("of the sink") }, []string{"1 dead"}},
+		{"refused", func() error { return tidemill.Fail(tidemill.Validation, "no") }, []string{"1 dead"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSource(tidemill.Traits{Parks: true}).add(messages(1)...)
+			_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Emits: sinkFunc(func([]*tidemill.Message) error { return c.write() }),
+				Rules: policy.Table{tidemill.Validation: {Do: policy.Retrying}},
+				Work:  each(func(_ context.Context, t *flow.Task) error { t.Emit(&tidemill.Message{}); return nil }).work})
+			rest(time.Minute)
+			equal(t, c.name, s.fates(), c.want)
+			stop()
+		})
+	}
+}
+
+// Errors of a gate are further and further apart.
+func TestErrorsOfAGateBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fail := 1 << 30
+		s := deaf{gated{newSource(tidemill.Traits{Parks: true})}, &fail}
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Work: nothing.work, Backoff: policy.Retry{Tries: -1, Base: time.Second}})
+		rest(time.Second)
+		e.Trip(time.Hour)
+		rest(21*time.Second + time.Millisecond) // after 0, 1, 1+2 … 1+2+3+4+5+6
+		if n := 1<<30 - fail; n != 7 {
+			t.Errorf("%d calls, want 7", n)
+		}
+		stop()
+	})
+}
+
+// What a rate limit asks a source without delay for is not worked on as nothing: a batch
+// that goes back is no batch.
+func TestWorkIsNeverAskedToDoNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true, Delays: true}).add(messages(4)...)
+		var sizes []int
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Batch: 2, Breaker: policy.Breaker{Fails: 1, Open: time.Second, Jitter: -1},
+			Work: batches(func(_ context.Context, b []*flow.Task) error {
+				sizes = append(sizes, len(b))
+				return errors.New("down")
+			}).work})
+		rest(500 * time.Millisecond)
+		if err := e.Pause(); err != nil {
+			t.Error(err)
+		}
+		rest(time.Minute)
+		if err := e.Resume(); err != nil {
+			t.Error(err)
+		}
+		rest(time.Minute)
+		if slices.Contains(sizes, 0) || len(sizes) == 0 {
+			t.Errorf("batches of %v", sizes)
+		}
+		stop()
+	})
+}
