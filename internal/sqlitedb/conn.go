@@ -117,19 +117,32 @@ func named(into []driver.NamedValue, args []any) ([]driver.NamedValue, error) {
 }
 
 // Tx is a transaction: the writer's, or a reader's snapshot.
-type Tx struct{ c *conn }
+type Tx struct {
+	c     *conn
+	fault func(*Tx) Fault
+}
 
 // Exec runs a statement and says how many rows it changed. Arguments: integers, string,
 // []byte (nil is NULL), bool, float64, nil, [16]byte; text that may hold NUL goes as []byte.
 func (tx *Tx) Exec(query string, args ...any) (affected int64, err error) {
+	if err := tx.refused(); err != nil {
+		return 0, err
+	}
 	return tx.c.exec(query, args...)
 }
 
 // Query runs a statement that returns rows. They must be closed before the next statement.
 func (tx *Tx) Query(query string, args ...any) (*sql.Rows, error) {
+	fault := tx.next()
+	if fault == Refused {
+		return nil, ErrFault
+	}
 	s, err := tx.c.read(query)
 	if err != nil {
 		return nil, err
+	}
+	if fault == Broken {
+		return broken(s.QueryContext, plain(args))
 	}
 	rows, err := s.Query(plain(args)...)
 	return rows, said(err)
@@ -137,6 +150,9 @@ func (tx *Tx) Query(query string, args ...any) (*sql.Rows, error) {
 
 // QueryRow runs a statement that returns at most one row: sql.ErrNoRows if none.
 func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
+	if tx.next() != None {
+		return tx.c.sql.QueryRowContext(endedContext(), query, plain(args)...)
+	}
 	s, err := tx.c.read(query)
 	if err != nil {
 		return tx.c.sql.QueryRowContext(context.Background(), query, plain(args)...) // says the same error
@@ -167,6 +183,9 @@ func (tx *Tx) Bulk(head, row, tail string, args []any) (affected int64, err erro
 	per := strings.Count(row, "?")
 	if per == 0 || len(args)%per != 0 {
 		return 0, fmt.Errorf("bulk write: %d arguments for rows of %d", len(args), per)
+	}
+	if err := tx.refused(); err != nil {
+		return 0, err
 	}
 	for rows := len(args) / per; rows > 0; rows = len(args) / per {
 		n := bulkRows

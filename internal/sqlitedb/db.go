@@ -40,6 +40,10 @@ type Options struct {
 	CacheMiB int   // page cache of the writer; 0 means 48. Readers have a twelfth each.
 	WALMiB   int64 // size at which the log is folded back; 0 means 64
 	MaxBytes int64 // largest size of the file; 0: the disk's
+
+	// Fault is for tests. It is asked before each statement of a transaction, and may say how
+	// that fails (see Fault). Nil: none does.
+	Fault func(tx *Tx) Fault
 }
 
 // DB is an open database file.
@@ -196,7 +200,7 @@ func (d *DB) check(c *conn) error {
 	}
 	var version, mode string
 	var sync int
-	tx := &Tx{c}
+	tx := &Tx{c: c}
 	if err := errors.Join(
 		tx.QueryRow("SELECT sqlite_version()").Scan(&version),
 		tx.QueryRow("PRAGMA journal_mode").Scan(&mode),

@@ -80,7 +80,7 @@ func (d *DB) Read(ctx context.Context, do func(*Tx) error) error {
 	if _, err := c.exec("BEGIN DEFERRED"); err != nil {
 		return fmt.Errorf("begin to read: %w", err)
 	}
-	err := safely(do, &Tx{c})
+	err := safely(do, &Tx{c, d.o.Fault})
 	if _, e := c.exec("ROLLBACK"); e != nil && err == nil {
 		err = fmt.Errorf("end reading: %w", e)
 	}
@@ -170,7 +170,7 @@ func (d *DB) group(c *conn, group []*request) []*request {
 // first runs the request that begins a transaction. It needs no savepoint, which would
 // copy every page that it changes: if it fails, the transaction is begun anew.
 func (d *DB) first(c *conn, r *request) error {
-	if r.err = safely(r.do, &Tx{c}); r.err == nil {
+	if r.err = safely(r.do, &Tx{c, d.o.Fault}); r.err == nil {
 		return nil
 	}
 	_, _ = c.exec("ROLLBACK") // a full disk has ended it by itself
@@ -186,7 +186,7 @@ func (d *DB) one(c *conn, r *request) error {
 	if _, err := c.exec("SAVEPOINT one"); err != nil {
 		return fmt.Errorf("begin a savepoint: %w", err)
 	}
-	if r.err = safely(r.do, &Tx{c}); r.err != nil {
+	if r.err = safely(r.do, &Tx{c, d.o.Fault}); r.err != nil {
 		if _, err := c.exec("ROLLBACK TO one"); err != nil { // a full disk ends the transaction by itself
 			return fmt.Errorf("undo a change: %w", err)
 		}
@@ -247,7 +247,7 @@ func (d *DB) checkpoint(c *conn) {
 // shortened.
 func (d *DB) unfolded(c *conn, mode string) int64 {
 	var busy, frames, done int64
-	if err := (&Tx{c}).QueryRow("PRAGMA wal_checkpoint("+mode+")").Scan(&busy, &frames, &done); err != nil {
+	if err := (&Tx{c: c}).QueryRow("PRAGMA wal_checkpoint("+mode+")").Scan(&busy, &frames, &done); err != nil {
 		return 0 // the next commit asks again
 	}
 	return (frames - done) * pageSize

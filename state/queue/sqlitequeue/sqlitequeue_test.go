@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/queuetest"
 )
@@ -59,8 +60,9 @@ func TestContract(t *testing.T) { queuetest.Run(t, fresh(Options{})) }
 
 func TestContractOfOrderedSources(t *testing.T) { queuetest.RunOrdered(t, fresh(Options{})) }
 
-// TestContractWithLittleMemory has to find nearly everything in the file. Keys beyond those
-// in memory wait for their turns a little longer, so nothing is said of the order of keys.
+// TestContractWithLittleMemory has to find nearly everything in the file, and each statement
+// fails the first times. Keys beyond those in memory wait for their turns a little longer, so
+// nothing is said of the order of keys.
 func TestContractWithLittleMemory(t *testing.T) {
-	queuetest.Run(t, fresh(Options{room: room{ahead: 1, backs: 2, strands: 4}}))
+	queuetest.Run(t, failing(sqlitedbtest.New(t), Options{room: room{ahead: 1, backs: 2, strands: 4}}))
 }

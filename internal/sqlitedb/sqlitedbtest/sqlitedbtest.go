@@ -1,0 +1,111 @@
+// Package sqlitedbtest lets the statements of a store fail, each of them, one after the other.
+// A store whose errors come out, and whose calls may be made again after one, passes its
+// contract all the same:
+//
+//	f := sqlitedbtest.New(t)
+//	db, err := sqlitedb.Open(ctx, path, sqlitedb.Options{Fault: f.Fault})
+//	…
+//	err := f.Again(func() error { return store.Put(ctx, x) })
+package sqlitedbtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+)
+
+// Faults lets each statement of the calls that are made by Again fail the first times that it
+// is met: a statement is a line of a store, with the two lines that led to it.
+type Faults struct {
+	t   testing.TB
+	mu  sync.Mutex // guards what follows
+	met map[string]int
+	n   int // faults so far
+
+	calls, inside int    // of Again, so far and now
+	last          string // where the last fault was
+	tx            *sqlitedb.Tx
+}
+
+// times is how often a statement fails: once before it does anything, once with its rows.
+const times = 2
+
+// New makes faults of which at least one must have struck at the end of the test.
+func New(t testing.TB) *Faults {
+	f := &Faults{t: t, met: map[string]int{}}
+	t.Cleanup(func() {
+		if f.mu.Lock(); f.n == 0 {
+			t.Error("no statement failed: that shows nothing")
+		}
+		f.mu.Unlock()
+	})
+	return f
+}
+
+// Fault is for sqlitedb.Options. One statement of a transaction fails at most: another that
+// fails after it would speak for one that was dropped.
+func (f *Faults) Fault(tx *sqlitedb.Tx) sqlitedb.Fault {
+	where := caller()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if where == "" || f.inside == 0 || f.tx == tx {
+		return sqlitedb.None
+	}
+	n := f.met[where]
+	if f.met[where]++; n >= times {
+		return sqlitedb.None
+	}
+	f.n++
+	f.last, f.tx = where, tx
+	return []sqlitedb.Fault{sqlitedb.Refused, sqlitedb.Broken}[n]
+}
+
+// caller is the lines of a store that a statement comes from; empty for those of a test.
+func caller() string {
+	pcs := make([]uintptr, 16)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	var lines []string
+	for len(lines) < 3 {
+		f, more := frames.Next()
+		inside := strings.Contains(f.File, "/internal/sqlitedb/")
+		if !inside && len(lines) == 0 && strings.HasSuffix(f.File, "_test.go") {
+			return ""
+		}
+		if inside && len(lines) > 0 || !more {
+			break
+		}
+		if !inside {
+			lines = append(lines, fmt.Sprintf("%s:%d", f.File, f.Line))
+		}
+	}
+	return strings.Join(lines, " ")
+}
+
+// Again calls do until it does not fail by one of the faults. A call that says nothing of its
+// own has dropped it.
+func (f *Faults) Again(do func() error) error {
+	f.t.Helper()
+	for {
+		f.mu.Lock()
+		before, calls := f.n, f.calls+1
+		f.calls, f.inside = calls, f.inside+1
+		f.mu.Unlock()
+		err := do()
+		f.mu.Lock()
+		struck, alone := f.n > before, f.inside == 1 && f.calls == calls
+		f.inside--
+		f.mu.Unlock()
+		if struck && alone && err == nil {
+			f.t.Errorf("a call says nothing of a statement that failed:\n%s", f.last)
+		}
+		if !struck || !errors.Is(err, sqlitedb.ErrFault) && !errors.Is(err, context.Canceled) {
+			return err
+		}
+	}
+}

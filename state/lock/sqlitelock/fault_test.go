@@ -1,0 +1,49 @@
+package sqlitelock_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
+	"github.com/tidemill/tidemill/state/lock"
+	"github.com/tidemill/tidemill/state/lock/locktest"
+	"github.com/tidemill/tidemill/state/lock/sqlitelock"
+)
+
+// again makes each call again that fails by a fault.
+type again struct {
+	l lock.Locks
+	f *sqlitedbtest.Faults
+}
+
+func (a again) Acquire(ctx context.Context, name string, d time.Duration) (h lock.Held, ok bool, err error) {
+	err = a.f.Again(func() (err error) { h, ok, err = a.l.Acquire(ctx, name, d); return err })
+	return h, ok, err
+}
+
+func (a again) Extend(ctx context.Context, h lock.Held, d time.Duration) error {
+	return a.f.Again(func() error { return a.l.Extend(ctx, h, d) })
+}
+
+func (a again) Release(ctx context.Context, h lock.Held) error {
+	return a.f.Again(func() error { return a.l.Release(ctx, h) })
+}
+
+func TestConformanceWhereStatementsFail(t *testing.T) {
+	f := sqlitedbtest.New(t)
+	locktest.Run(t, func(t *testing.T, now func() time.Time) locktest.Harness {
+		db, err := sqlitedb.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{Fault: f.Fault})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		var l *sqlitelock.Locks
+		if err := f.Again(func() error { l, err = sqlitelock.New(t.Context(), db, sqlitelock.Options{Now: now}); return err }); err != nil {
+			t.Fatal(err)
+		}
+		return locktest.Harness{Locks: again{l, f}}
+	})
+}

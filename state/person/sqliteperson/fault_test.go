@@ -1,0 +1,83 @@
+package sqliteperson
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
+	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/person/persontest"
+)
+
+// again makes each call again that fails by a fault.
+type again struct {
+	s person.Store
+	f *sqlitedbtest.Faults
+}
+
+func (a again) Resolve(ctx context.Context, refs []person.Ref, into []uuid.UUID) error {
+	return a.f.Again(func() error { return a.s.Resolve(ctx, refs, into) })
+}
+
+func (a again) Apply(ctx context.Context, changes []person.Change) error {
+	return a.f.Again(func() error { return a.s.Apply(ctx, changes) })
+}
+
+// Merge goes on with those that were not done.
+func (a again) Merge(ctx context.Context, merges []person.Merge, outcomes []person.Outcome) error {
+	done := 0
+	return a.f.Again(func() error {
+		err := a.s.Merge(ctx, merges[done:], outcomes[done:])
+		for done < len(outcomes) && outcomes[done] != 0 {
+			done++
+		}
+		return err
+	})
+}
+
+func (a again) Overrides(ctx context.Context, max int) (l []person.Override, err error) {
+	err = a.f.Again(func() (err error) { l, err = a.s.Overrides(ctx, max); return err })
+	return l, err
+}
+
+func (a again) Relayed(ctx context.Context, seq int64) error {
+	return a.f.Again(func() error { return a.s.Relayed(ctx, seq) })
+}
+
+func (a again) Keep(ctx context.Context, merges []person.Merge) error {
+	return a.f.Again(func() error { return a.s.Keep(ctx, merges) })
+}
+
+func (a again) Oldest(ctx context.Context, max int) (l []person.Merge, err error) {
+	err = a.f.Again(func() (err error) { l, err = a.s.Oldest(ctx, max); return err })
+	return l, err
+}
+
+func (a again) Done(ctx context.Context, merges []person.Merge) error {
+	return a.f.Again(func() error { return a.s.Done(ctx, merges) })
+}
+
+func (a again) Show(ctx context.Context, r person.Ref) (p *person.Person, err error) {
+	err = a.f.Again(func() (err error) { p, err = a.s.Show(ctx, r); return err })
+	return p, err
+}
+
+func TestConformanceWhereStatementsFail(t *testing.T) {
+	f := sqlitedbtest.New(t)
+	persontest.Run(t, func(t *testing.T) persontest.Harness {
+		db, err := sqlitedb.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{Fault: f.Fault})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		var s *Store
+		if err := f.Again(func() error { s, err = New(t.Context(), db, Options{Refs: 1, CacheMiB: 1}); return err }); err != nil {
+			t.Fatal(err)
+		}
+		return persontest.Harness{Store: again{s, f}}
+	})
+}

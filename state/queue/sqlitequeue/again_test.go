@@ -1,0 +1,190 @@
+package sqlitequeue
+
+import (
+	"context"
+	"iter"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/queuetest"
+)
+
+// again makes each call again that fails by a fault.
+type again struct {
+	*Store
+	f *sqlitedbtest.Faults
+}
+
+func (a again) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
+	return a.f.Again(func() error { return a.Store.Add(ctx, jobs, added) })
+}
+
+func (a again) Stats(ctx context.Context, name string) (s queue.Stats, err error) {
+	err = a.f.Again(func() (err error) { s, err = a.Store.Stats(ctx, name); return err })
+	return s, err
+}
+
+// List begins anew where it fails before the first job; later it is the caller who would.
+func (a again) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, error] {
+	return func(yield func(*queue.Job, error) bool) {
+		began, stopped := false, false
+		if err := a.f.Again(func() error {
+			for j, err := range a.Store.List(ctx, f) {
+				if err != nil && !began {
+					return err
+				}
+				began = true
+				if !yield(j, err) {
+					stopped = true
+					return nil
+				}
+			}
+			return nil
+		}); err != nil && !stopped {
+			yield(nil, err)
+		}
+	}
+}
+
+func (a again) Settings(ctx context.Context, name string) (s queue.Settings, err error) {
+	err = a.f.Again(func() (err error) { s, err = a.Store.Settings(ctx, name); return err })
+	return s, err
+}
+
+func (a again) Set(ctx context.Context, name string, change func(*queue.Settings)) (s queue.Settings, err error) {
+	err = a.f.Again(func() (err error) { s, err = a.Store.Set(ctx, name, change); return err })
+	return s, err
+}
+
+func (a again) Retry(ctx context.Context, f queue.Filter) (int, error) {
+	return a.sum(func() (int, error) { return a.Store.Retry(ctx, f) })
+}
+
+func (a again) Promote(ctx context.Context, f queue.Filter) (int, error) {
+	return a.sum(func() (int, error) { return a.Store.Promote(ctx, f) })
+}
+
+func (a again) Remove(ctx context.Context, f queue.Filter) (int, error) {
+	return a.sum(func() (int, error) { return a.Store.Remove(ctx, f) })
+}
+
+// sum adds what was done before each error.
+func (a again) sum(do func() (int, error)) (n int, err error) {
+	err = a.f.Again(func() error { k, err := do(); n += k; return err })
+	return n, err
+}
+
+func (a again) Look(ctx context.Context, n queue.Name) (j *queue.Job, err error) {
+	err = a.f.Again(func() (err error) { j, err = a.Store.Look(ctx, n); return err })
+	return j, err
+}
+
+func (a again) Edit(ctx context.Context, n queue.Name, payload []byte) error {
+	return a.f.Again(func() error { return a.Store.Edit(ctx, n, payload) })
+}
+
+func (a again) Queues(ctx context.Context) (l []string, err error) {
+	err = a.f.Again(func() (err error) { l, err = a.Store.Queues(ctx); return err })
+	return l, err
+}
+
+func (a again) Depths(ctx context.Context, name string) (l []queue.Depth, err error) {
+	err = a.f.Again(func() (err error) { l, err = a.Store.Depths(ctx, name); return err })
+	return l, err
+}
+
+func (a again) Tenants(ctx context.Context, name string, max int) (l []queue.Depth, err error) {
+	err = a.f.Again(func() (err error) { l, err = a.Store.Tenants(ctx, name, max); return err })
+	return l, err
+}
+
+func (a again) Turn(ctx context.Context, name, tenant string, n int) (may int, at time.Time, err error) {
+	err = a.f.Again(func() (err error) { may, at, err = a.Store.Turn(ctx, name, tenant, n); return err })
+	return may, at, err
+}
+
+func (a again) Open(name string, o queue.Options) tidemill.Source {
+	return againSource{a.Store.Open(name, o).(*source), a.f}
+}
+
+// againSource does what an engine does: it asks again, and settles again what was not answered.
+type againSource struct {
+	*source
+	f *sqlitedbtest.Faults
+}
+
+func (a againSource) Receive(ctx context.Context, into []*tidemill.Message) (n int, err error) {
+	err = a.f.Again(func() (err error) { n, err = a.source.Receive(ctx, into); return err })
+	return n, err
+}
+
+func (a againSource) Settle(ctx context.Context, ends []tidemill.Settlement) error {
+	for i := range ends {
+		ends[i].Took = tidemill.Unanswered
+	}
+	return a.f.Again(func() error {
+		var rest []tidemill.Settlement
+		var of []int
+		for i := range ends {
+			if ends[i].Took == tidemill.Unanswered {
+				rest, of = append(rest, ends[i]), append(of, i)
+			}
+		}
+		err := a.source.Settle(ctx, rest)
+		for i, e := range rest {
+			ends[of[i]] = e
+		}
+		return err
+	})
+}
+
+func (a againSource) Keep(ctx context.Context) error {
+	return a.f.Again(func() error { return a.source.Keep(ctx) })
+}
+
+func (a againSource) Gate(ctx context.Context, until time.Time, probes int) error {
+	return a.f.Again(func() error { return a.source.Gate(ctx, until, probes) })
+}
+
+func (a againSource) Books(ctx context.Context) (b tidemill.Books, err error) {
+	err = a.f.Again(func() (err error) { b, err = a.source.Books(ctx); return err })
+	return b, err
+}
+
+// failing makes stores of which each statement fails the first times.
+func failing(f *sqlitedbtest.Faults, o Options) queuetest.Fresh {
+	return func(t *testing.T, capacity int) queuetest.Harness {
+		o := o
+		o.Capacity, o.tableNames = capacity, 1000
+		path := filepath.Join(t.TempDir(), "queue.db")
+		var db *sqlitedb.DB
+		open := func() queue.Store {
+			var s *Store
+			err := f.Again(func() (err error) {
+				if db, err = sqlitedb.Open(t.Context(), path, sqlitedb.Options{Fault: f.Fault}); err != nil {
+					return err
+				}
+				if s, err = New(t.Context(), db, o); err != nil {
+					_ = db.Close()
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return again{s, f}
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		return queuetest.Harness{Store: open(), Whole: true, Kill: func() queue.Store {
+			if err := db.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+			return open()
+		}}
+	}
+}
