@@ -34,8 +34,12 @@ func (c *Loaded) check(fs []Field) error {
 	host, port, err := net.SplitHostPort(c.Listen)
 	n, perr := strconv.Atoi(port)
 	ok(err == nil && perr == nil && n >= 0 && n < 65536, "listen")
-	if err == nil && !Loopback(host) && c.Admin.Key.IsZero() {
-		errs = append(errs, fmt.Errorf("listen (from %s): %s can be reached from other machines, so admin.key (TIDEMILL_TOKEN) is needed; or listen on 127.0.0.1", c.From["listen"], c.Listen))
+	if length := len(c.Admin.Key.Reveal()); err == nil && !Loopback(host) && length < LeastKey {
+		why := "is needed"
+		if length > 0 {
+			why = fmt.Sprintf("needs %d characters or more, and has %d", LeastKey, length)
+		}
+		errs = append(errs, fmt.Errorf("listen (from %s): %s can be reached from other machines, so admin.key (TIDEMILL_TOKEN) %s; or listen on 127.0.0.1", c.From["listen"], c.Listen, why))
 	}
 	for _, path := range []string{"log.level", "log.format"} {
 		ok(byPath[path].limits.allow(byPath[path].value), path)

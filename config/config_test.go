@@ -128,7 +128,9 @@ func TestMistakesAreRefusedWithTheirPlaceAndWhatIsAllowed(t *testing.T) {
 		{"a wrong word", "log:\n  level: loud\n", "\"loud\" cannot be (allowed: trace|debug|info|warn|error|fatal|panic)"},
 		{"a value for a group", "log: debug\n", "log is a group of settings, not a value"},
 		{"a group for a value", "listen:\n  host: x\n", "listen is one value, not a group"},
-		{"an address for all to reach without a key", "listen: 0.0.0.0:80\n", "can be reached from other machines"},
+		{"an address for all to reach without a key", "listen: 0.0.0.0:80\n", "can be reached from other machines, so admin.key (TIDEMILL_TOKEN) is needed; or listen"},
+		{"an address for all to reach with a key that is guessed", "listen: :80\nadmin: {key: a}\n", "can be reached from other machines, so admin.key (TIDEMILL_TOKEN) needs 16 characters or more, and has 1; or listen"},
+		{"one character less than enough", "listen: 192.0.2.1:80\nadmin: {key: 0123456789abcde}\n", "needs 16 characters or more, and has 15"},
 		{"a wrong size", "http:\n  max_body: much\n", "is not a size"},
 		{"a project without a key", "projects:\n  - name: shop\n", "needs both a name and a key"},
 		{"a key no client can send", "projects:\n  - {name: shop, key: \"a b\"}\n", "printable ASCII"},
@@ -154,6 +156,34 @@ func TestMistakesAreRefusedWithTheirPlaceAndWhatIsAllowed(t *testing.T) {
 	}
 	if _, err := Load(Layers{File: filepath.Join(t.TempDir(), "none.yaml")}); err == nil {
 		t.Error("a missing file was accepted")
+	}
+}
+
+func TestWhereTheAPINeedsALongKey(t *testing.T) {
+	for _, flags := range []map[string]string{
+		{"listen": "0.0.0.0:80", "admin.key": "0123456789abcdef"}, {"listen": "127.0.0.1:80", "admin.key": "a"}, {"listen": "[::1]:80"}, {"listen": "localhost:80"},
+	} {
+		if _, err := Load(Layers{Flags: flags}); err != nil {
+			t.Errorf("%v: %v", flags, err)
+		}
+	}
+	for _, c := range []struct{ listen, key, want string }{
+		{"127.0.0.1:80", "", ""}, {"[::1]:80", "", ""}, {"localhost:80", "", ""},
+		{"127.0.0.1:80", "0123456789abcdef", "--no-auth: admin.key is set (from flag): take one of the two away"},
+		{"0.0.0.0:80", "0123456789abcdef", "--no-auth: listen (from flag) is 0.0.0.0:80, which can be reached from other machines: listen on 127.0.0.1"},
+		{":80", "0123456789abcdef", "--no-auth: listen (from flag) is :80, which can be reached"},
+	} {
+		flags := map[string]string{"listen": c.listen}
+		if c.key != "" {
+			flags["admin.key"] = c.key
+		}
+		l, err := Load(Layers{Flags: flags})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.CheckNoAuth(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("without authentication on %s, key %q: %v, want %q", c.listen, c.key, err, c.want)
+		}
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
-// leastKey is how long a key is at least that nobody can guess: 16 characters of 64 kinds are 96
-// bits.
-const leastKey = 16
+// LeastKey is how long a key is at least that nobody can guess: 16 characters of 64 kinds are 96
+// bits. Where others than this machine can try, the API's is no shorter, and no new key of a project.
+const LeastKey = 16
 
 // Warnings are what is allowed and hardly meant, each with its place: keys that can be guessed,
 // sites that nobody can send for, conditions that hold for no event, and variables of the
@@ -28,8 +28,8 @@ func (c *Loaded) Warnings(environ []string) (all []string) {
 			}
 		}
 		for _, k := range keys {
-			if n := len(k.Reveal()); n < leastKey {
-				warn("%s: a key of %s has %d characters, which can be guessed: use %d or more", place, whose, n, leastKey)
+			if n := len(k.Reveal()); n < LeastKey {
+				warn("%s: a key of %s has %d characters, which can be guessed: use %d or more", place, whose, n, LeastKey)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -203,9 +204,26 @@ func (i *Instance) runs(system string) bool { return slices.Contains(i.options.S
 // ensureProjects makes the configured projects and keys.
 func (i *Instance) ensureProjects(ctx context.Context, all project.Projects) error {
 	for _, p := range i.config.Projects {
+		if err := i.checkShort(ctx, all, p); err != nil {
+			return fmt.Errorf("project %q: %w", p.Name, err)
+		}
 		if err := all.Ensure(ctx, project.Project{ID: project.ID(p.Name), Name: p.Name}, project.HashOf(p.Key)); err != nil {
 			return fmt.Errorf("project %q: %w", p.Name, err)
 		}
+	}
+	return nil
+}
+
+// checkShort refuses a new key that others than this machine can guess. One that is known already
+// stands in web pages, and stays good; config.Warnings names it.
+func (i *Instance) checkShort(ctx context.Context, all project.Projects, p config.Project) error {
+	host, _, err := net.SplitHostPort(i.config.Listen)
+	if n := len(p.Key.Reveal()); n < config.LeastKey && (err != nil || !config.Loopback(host)) {
+		_, err := all.ByKey(ctx, project.HashOf(p.Key))
+		if errors.Is(err, project.ErrUnknown) {
+			return fmt.Errorf("its new key has %d characters, and %s can be reached from other machines: use %d or more", n, i.config.Listen, config.LeastKey)
+		}
+		return err
 	}
 	return nil
 }

@@ -19,9 +19,8 @@ import (
 // File is the name of the file in the data folder.
 const File = "api.token"
 
-// Least is how many characters a token has at least that others than this machine may try to
-// guess: 16 of 64 kinds are 96 bits. Those that are made here have 26, of 130 bits.
-const Least = 16
+// least is how many characters a token has at least. Those that are made here have 26, of 130 bits.
+const least = 16
 
 // ErrNotKept says that a token cannot be written into the folder.
 var ErrNotKept = errors.New("the API's token cannot be kept")
@@ -69,7 +68,7 @@ func Read(folder string) (tidemill.Secret, error) {
 		return tidemill.Secret{}, fmt.Errorf("the API's token: %w", err)
 	}
 	text := strings.TrimSpace(token)
-	if len(text) < Least || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if len(text) < least || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return tidemill.Secret{}, fmt.Errorf("the API's token: %s holds none: remove it, the next start makes one", path)
 	}
 	return tidemill.NewSecret(text), nil
