@@ -20,7 +20,7 @@ import (
 // writes, because that one of its settings is given says something.
 type Config struct {
 	Data     string    `yaml:"data" env:"TIDEMILL_DATA" default:"./tidemill-data" help:"folder of the embedded database, keys and caches"`
-	Listen   string    `yaml:"listen" env:"TIDEMILL_LISTEN" default:"127.0.0.1:8484" help:"address of ingest, API, metrics and health" allow:"host:port; beyond loopback admin.key is needed"`
+	Listen   string    `yaml:"listen" env:"TIDEMILL_LISTEN" default:"127.0.0.1:8484" help:"address of ingest, API, metrics and health" allow:"host:port; beyond loopback admin.key is needed, with 16 characters or more"`
 	Log      Log       `yaml:"log"`
 	LogFiles LogFiles  `yaml:"log_files"`
 	Admin    Admin     `yaml:"admin"`
