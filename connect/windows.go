@@ -101,6 +101,13 @@ func (i *Instance) windowsOn(ctx context.Context, api *admin.Parts) error {
 	books := sys.Books()
 	i.engines.Add(sys.Pipelines, books)
 	i.metrics.MustRegister(metrics.NewWindows(sys))
+	overflow, _ := stores.index.(interface{ Overflow() uint64 })
+	i.metrics.MustRegister(metrics.NewIndexOverflow(func() uint64 {
+		if overflow == nil { // it has no indices on a server
+			return 0
+		}
+		return overflow.Overflow()
+	}))
 	for _, f := range stores.files {
 		i.metrics.MustRegister(metrics.NewFiles(f.Name, f.Source))
 	}
@@ -226,7 +233,7 @@ func (i *Instance) windowsOnOpenSearch(ctx context.Context, s *windowsStores) er
 		return err
 	}
 	i.close = append(i.close, func() error { conn.Close(); return nil })
-	index, err := opensearchsearch.New(conn, opensearchsearch.Options{Unmanaged: c.Unmanaged}, s.events, s.mentions)
+	index, err := opensearchsearch.New(conn, opensearchsearch.Options{Unmanaged: c.Unmanaged, NewIndices: c.NewIndices, Now: i.options.Now}, s.events, s.mentions)
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,14 @@ var (
 	processorSeconds = ofProcessor("seconds_total", "Time spent in a processor.")
 )
 
+// NewIndexOverflow makes the counter of documents that share an index since the new ones of an
+// hour are used up.
+func NewIndexOverflow(count func() uint64) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "tidemill_windows_index_overflow_total",
+		Help: "Documents of kept days that this instance put into a common index, since the new indices of the hour were used up."},
+		func() float64 { return float64(count()) })
+}
+
 // Describe implements prometheus.Collector.
 func (c *Windows) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{windowsCount, windowsRecords, windowsOldest, windowsLost, windowsClosed,

@@ -9,7 +9,6 @@
 package attack
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -75,8 +74,9 @@ func start(t testing.TB, args []string, env map[string]string) *target {
 	return a
 }
 
-// post sends a JSON body with a project's key and returns the answer.
-func (a *target) post(p tenant, path string, body any) (status int, said []byte) {
+// post sends a JSON body with a project's key and returns the answer. Header lines are
+// "Name: value".
+func (a *target) post(p tenant, path string, body any, header ...string) (status int, said []byte) {
 	a.t.Helper()
 	b, ok := body.([]byte)
 	if !ok {
@@ -92,6 +92,10 @@ func (a *target) post(p tenant, path string, body any) (status int, said []byte)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+p.key)
 	r.Header.Set("X-Api-Key", p.key)
+	for _, h := range header {
+		name, value, _ := strings.Cut(h, ":")
+		r.Header.Set(name, strings.TrimSpace(value))
+	}
 	return a.do(r)
 }
 
@@ -141,14 +145,22 @@ func (a *target) serves(name string, n int) {
 // stored is how many events of a project and name are in the warehouse.
 func (a *target) stored(p tenant, name string) int {
 	a.t.Helper()
-	var n int
-	out := a.Ask("events", "--project", p.name, "--name", name, "-n", "0", "--json")
-	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
-		if len(bytes.TrimSpace(lines.Bytes())) > 0 {
-			n++
-		}
+	return bytes.Count(a.Ask("events", "--project", p.name, "--name", name, "-n", "0", "--json"), []byte("\n"))
+}
+
+// books are what the audit says of a system.
+type books struct {
+	Accepted, Delivered, Skipped, Dead, Lost int
+	InFlight                                 int `json:"in_flight"`
+	Balanced                                 bool
+}
+
+func (a *target) books(system string) (b books) {
+	a.t.Helper()
+	if err := json.Unmarshal(a.Ask("audit", system, "--json"), &b); err != nil {
+		a.t.Fatal(err)
 	}
-	return n
+	return b
 }
 
 // metric sums up the series of a metric whose labels contain label.

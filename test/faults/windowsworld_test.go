@@ -78,10 +78,11 @@ func newWindowsWorld(t *testing.T, servers *windowsServers, rnd *rand.Rand) *win
 	t.Helper()
 	w := &windowsWorld{world: &world{T: t, rnd: rnd, began: time.Now(), hits: map[string]int{}, env: map[string]string{"TIDEMILL_LOG_LEVEL": "warn"}},
 		service: testenv.Name("em-"), topics: map[string]string{}, bySentence: rnd.IntN(2) == 0, http: doorClient(16),
-		day:  fmt.Sprintf("%04d%02d%02d", 1000+rand.IntN(900), 1+rand.IntN(12), 1+rand.IntN(28)), // by chance: another round has another
+		day:  fmt.Sprintf("%04d%02d%02d", 1750+rand.IntN(150), 1+rand.IntN(12), 1+rand.IntN(28)), // by chance: another round has another
 		sent: map[string]int{}, members: map[*process.Instance][]string{}}
 	w.set("TIDEMILL_WINDOWS_WINDOW", windowsOpen, "TIDEMILL_WINDOWS_SWEEP", "200ms", "TIDEMILL_WINDOWS_LEASE", windowsLease, "TIDEMILL_WINDOWS_PAGE", 100,
-		"TIDEMILL_WINDOWS_STORE", 200, "TIDEMILL_WINDOWS_BACKOFF", "100ms", "RETRY_INTERVAL", 100, "TIDEMILL_WINDOWS_SENTENCE_ID", w.bySentence)
+		"TIDEMILL_WINDOWS_STORE", 200, "TIDEMILL_WINDOWS_BACKOFF", "100ms", "RETRY_INTERVAL", 100, "TIDEMILL_WINDOWS_SENTENCE_ID", w.bySentence,
+		"TIDEMILL_WINDOWS_SEARCH_KEEP", "2500000h") // so that the day has an index of its own
 	if servers == nil {
 		w.files()
 		return w

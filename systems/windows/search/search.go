@@ -23,7 +23,7 @@ import (
 // Doc is one document on its way into an index.
 type Doc struct {
 	Schema  string // its family, by Schema.Name
-	Day     string // YYYY-MM-DD, digits as the record has them: the index is Schema-Day
+	Day     string // YYYY-MM-DD, digits as the record has them: the index is Schema-Day, or one that days share
 	ID      string // 1 to MaxID bytes of UTF-8; Schema.Doc makes it of a record's key
 	Body    []byte // one JSON object, stored as it is but for line ends between its tokens
 	Version uint64 // an older one never replaces a newer one; 0: whoever comes last stays

@@ -21,11 +21,12 @@ const bulkPath = "/_bulk?filter_path=items.*.status,items.*.error"
 
 // call is one call of Index.
 type call struct {
-	store  *Store
-	docs   []search.Doc
-	errs   []error // by document; nil: durable
-	lines  []byte  // of the request that is being made
-	inside []int   // the documents in it
+	store   *Store
+	docs    []search.Doc
+	errs    []error  // by document; nil: durable
+	indices []string // by document; of those that stand for themselves
+	lines   []byte   // of the request that is being made
+	inside  []int    // the documents in it
 }
 
 // Index implements search.Indexer. Requests of one call go one after the other; when one
@@ -38,7 +39,16 @@ func (s *Store) Index(ctx context.Context, docs []search.Doc) error {
 	}
 	c := &call{store: s, docs: docs, errs: make([]error, len(docs))}
 	newest := c.newest()
-	err := c.send(ctx, newest)
+	err := c.place(ctx, newest)
+	if err == nil {
+		err = c.send(ctx, newest)
+	} else {
+		for i := range docs {
+			if newest[i] == i {
+				c.errs[i] = err
+			}
+		}
+	}
 	if err != nil && ctx.Err() != nil {
 		return err
 	}
@@ -58,14 +68,14 @@ func (s *Store) Index(ctx context.Context, docs []search.Doc) error {
 // in the call, as a retry of one that was refused would overwrite another that was not.
 // -1: it cannot be sent.
 func (c *call) newest() []int {
-	type name struct{ schema, day, id string }
-	last := make(map[name]int, len(c.docs))
+	type key struct{ schema, day, id string }
+	last := make(map[key]int, len(c.docs))
 	for i := range c.docs {
 		d := &c.docs[i]
 		if c.errs[i] = d.Check(); c.errs[i] == nil && c.store.schemas[d.Schema] == nil {
 			c.errs[i] = search.Unknown(d.Schema)
 		}
-		n := name{d.Schema, d.Day, d.ID}
+		n := key{d.Schema, d.Day, d.ID}
 		if at, ok := last[n]; c.errs[i] == nil && (!ok || c.docs[at].Version <= d.Version || d.Version == 0) {
 			last[n] = i
 		}
@@ -75,7 +85,7 @@ func (c *call) newest() []int {
 		d := &c.docs[i]
 		stand[i] = -1
 		if c.errs[i] == nil {
-			stand[i] = last[name{d.Schema, d.Day, d.ID}]
+			stand[i] = last[key{d.Schema, d.Day, d.ID}]
 		}
 	}
 	return stand
@@ -101,12 +111,12 @@ func (c *call) send(ctx context.Context, stand []int) error {
 		if stand[i] != i {
 			continue
 		}
-		if room := c.store.o.BatchBytes - len(c.lines) - len(c.docs[i].Body) - len(c.docs[i].ID) - 256; len(c.inside) == c.store.o.BatchDocs || room < 0 {
+		if room := c.store.o.BatchBytes - len(c.lines) - len(c.docs[i].Body) - len(c.docs[i].ID) - 512; len(c.inside) == c.store.o.BatchDocs || room < 0 {
 			if err := flush(i); err != nil {
 				return err
 			}
 		}
-		c.lines = appendDoc(c.lines, c.store.schemas[c.docs[i].Schema], &c.docs[i])
+		c.lines = appendDoc(c.lines, c.store.schemas[c.docs[i].Schema], c.indices[i], &c.docs[i])
 		c.inside = append(c.inside, i)
 	}
 	return flush(len(c.docs))
@@ -114,9 +124,14 @@ func (c *call) send(ctx context.Context, stand []int) error {
 
 // appendDoc writes the two lines of a document. Line ends in its body, which JSON allows
 // between tokens only, become spaces.
-func appendDoc(b []byte, s *search.Schema, d *search.Doc) []byte {
-	b = append(append(append(b, `{"index":{"_index":"`...), s.Index(d.Day)...), `","_id":`...)
-	b, _ = jsontext.AppendQuote(b, d.ID) // Check has seen that it is UTF-8
+func appendDoc(b []byte, s *search.Schema, index string, d *search.Doc) []byte {
+	b = append(append(append(b, `{"index":{"_index":"`...), index...), `","_id":`...)
+	if index == s.Index(d.Day) {
+		b, _ = jsontext.AppendQuote(b, d.ID) // Check has seen that it is UTF-8
+	} else {
+		b, _ = jsontext.AppendQuote(b, name(d))
+		b = append(append(append(b, `,"routing":"`...), d.Day...), '"')
+	}
 	if d.Version > 0 {
 		b = append(strconv.AppendUint(append(b, `,"version":`...), d.Version, 10), `,"version_type":"external_gte"`...)
 	}
@@ -202,7 +217,7 @@ func (c *call) items(answer []byte, inside []int) error {
 			if r.Error != nil {
 				e = *r.Error
 			}
-			c.errs[i] = fmt.Errorf("index a document in %s: %w", c.store.schemas[c.docs[i].Schema].Index(c.docs[i].Day), c.store.conn.Refused(r.Status, e))
+			c.errs[i] = fmt.Errorf("index a document in %s: %w", c.indices[i], c.store.conn.Refused(r.Status, e))
 		}
 	}
 	return nil

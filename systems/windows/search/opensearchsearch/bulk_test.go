@@ -29,6 +29,10 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"version":{"number":"2.19.5","distribution":"opensearch"}}`)
 		return
 	}
+	if r.Method == http.MethodGet { // which indices there are
+		fmt.Fprint(w, `{"gdelt-events-2025-03-23":{"settings":{"index":{"creation_date":"1742688000000"}}}}`)
+		return
+	}
 	body, _ := io.ReadAll(r.Body)
 	s.mu.Lock()
 	s.bodies = append(s.bodies, string(body))
@@ -285,6 +289,6 @@ func BenchmarkIndex(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		lines = appendDoc(lines[:0], s, &d)
+		lines = appendDoc(lines[:0], s, s.Index(d.Day), &d)
 	}
 }

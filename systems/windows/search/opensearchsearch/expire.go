@@ -5,13 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
-	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/opensearchhttp"
 	"github.com/tidemill/tidemill/systems/windows/search"
 )
@@ -38,27 +34,22 @@ func (s *Store) Expire(ctx context.Context, now time.Time) (gone []string, err e
 	return gone, nil
 }
 
-// old are a family's daily indices that were made then or before.
+// old are a family's daily indices that were made then or before, and the common ones of which
+// no document came later.
 func (s *Store) old(ctx context.Context, schema *search.Schema, then time.Time) ([]string, error) {
-	answer, err := s.conn.Do(ctx, http.MethodGet, "/"+schema.Name+"-*/_settings/index.creation_date?expand_wildcards=all&ignore_unavailable=true&allow_no_indices=true", nil)
+	made, err := s.made(ctx, schema.Name+"-*")
 	if err != nil {
 		return nil, err
 	}
-	var said map[string]struct {
-		Settings struct {
-			Index struct {
-				Made string `json:"creation_date"`
-			} `json:"index"`
-		} `json:"settings"`
-	}
-	if err := json.Unmarshal(answer, &said); err != nil {
-		return nil, tidemill.Fail(tidemill.Transient, "the answer cannot be read")
-	}
 	var old []string
-	for index, of := range said {
-		day, ours := strings.CutPrefix(index, schema.Name+"-")
-		ms, err := strconv.ParseInt(of.Settings.Index.Made, 10, 64)
-		if ours && search.ValidDay(day) && err == nil && !time.UnixMilli(ms).After(then) {
+	for index, at := range made {
+		rest, ours := strings.CutPrefix(index, schema.Name+"-")
+		if common(rest) {
+			at = at.AddDate(0, 1, 0)
+		} else if !search.ValidDay(rest) {
+			ours = false
+		}
+		if ours && !at.After(then) {
 			old = append(old, index)
 		}
 	}

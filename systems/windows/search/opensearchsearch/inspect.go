@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -16,7 +17,29 @@ import (
 // Inspect looks at the cluster and at our indices: whether what they acknowledge is on
 // disk.
 func (s *Store) Inspect(ctx context.Context) []preflight.Finding {
-	return append(opensearchhttp.Inspect(ctx, s.conn), s.durability(ctx))
+	return append(opensearchhttp.Inspect(ctx, s.conn), s.newIndices(ctx), s.durability(ctx))
+}
+
+// newIndices looks whether the new indices of the last hour are used up.
+func (s *Store) newIndices(ctx context.Context) preflight.Finding {
+	f := preflight.Finding{Check: "search: indices of days", Verdict: preflight.OK}
+	made, err := s.made(ctx, s.all())
+	if err != nil {
+		f.Verdict, f.Detail, f.Advice = preflight.Warn, fmt.Sprintf("cannot be read: %v", err), "let the user read the settings of "+s.all()
+		return f
+	}
+	fresh, hour := 0, s.o.Now().Add(-time.Hour)
+	for _, at := range made {
+		if at.After(hour) {
+			fresh++
+		}
+	}
+	f.Detail = fmt.Sprintf("%d of %d were made within the hour", fresh, len(made))
+	if fresh >= s.o.NewIndices {
+		f.Verdict = preflight.Warn
+		f.Advice = fmt.Sprintf("records say many days: those of more days than %d go to a common index. Look who sends them; for an import of history, raise windows.search.new_indices", s.o.NewIndices)
+	}
+	return f
 }
 
 func (s *Store) durability(ctx context.Context) preflight.Finding {

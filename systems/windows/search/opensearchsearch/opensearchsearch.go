@@ -1,6 +1,8 @@
 // Package opensearchsearch is the search index in an OpenSearch or an Elasticsearch: one
-// index per family and day, made by the server of an index template when the first
-// document of the day comes, and removed by Expire when it is old.
+// index per family and day that is kept, made by the server of an index template when the
+// first document of the day comes, and removed by Expire when it is old. Documents of all
+// other days share an index for each month of their coming, so that no days that records
+// may say use up a server's shards.
 //
 // Both servers are spoken with in the words they have in common: bulk, composable
 // templates (Elasticsearch 7.8 and newer), query DSL, search_after. Documents carry their
@@ -14,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -29,6 +32,11 @@ type Options struct {
 	// Unmanaged leaves index templates to somebody else: Setup does nothing, and needs no
 	// right to. Indices without their template get types that the server guesses.
 	Unmanaged bool
+	// NewIndices is how many indices are made within an hour at most; documents of more days
+	// go to the common one, and Overflow counts them. 0 means 200.
+	NewIndices int
+	// Now is the clock by which days are kept; nil means time.Now.
+	Now func() time.Time
 }
 
 // Store is an index on a server.
@@ -38,6 +46,7 @@ type Store struct {
 	names   []string // of schemas, sorted
 	o       Options
 	ready   atomic.Bool // templates were seen to be right
+	places  places
 }
 
 var _ search.Store = (*Store)(nil)
@@ -58,6 +67,12 @@ func New(conn *opensearchhttp.Conn, o Options, schemas ...*search.Schema) (*Stor
 	}
 	if o.BatchBytes == 0 {
 		o.BatchBytes = 8 << 20
+	}
+	if o.NewIndices == 0 {
+		o.NewIndices = 200
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	s := &Store{conn: conn, schemas: m, o: o}
 	for name := range m {

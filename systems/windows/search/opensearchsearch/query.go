@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -62,10 +61,11 @@ func page(answer []byte, schema *search.Schema, q *search.Query) (search.Page, e
 				Value int `json:"value"`
 			} `json:"total"`
 			Hits []struct {
-				Index  string         `json:"_index"`
-				ID     string         `json:"_id"`
-				Source jsontext.Value `json:"_source"`
-				Sort   jsontext.Value `json:"sort"`
+				Index   string         `json:"_index"`
+				ID      string         `json:"_id"`
+				Routing string         `json:"_routing"`
+				Source  jsontext.Value `json:"_source"`
+				Sort    jsontext.Value `json:"sort"`
 			} `json:"hits"`
 		} `json:"hits"`
 	}
@@ -82,7 +82,8 @@ func page(answer []byte, schema *search.Schema, q *search.Query) (search.Page, e
 		p.Next = base64.RawURLEncoding.EncodeToString(hits[len(hits)-1].Sort)
 	}
 	for _, h := range hits {
-		p.Hits = append(p.Hits, search.Hit{Day: strings.TrimPrefix(h.Index, schema.Name+"-"), ID: h.ID, Body: h.Source})
+		day, id := hit(schema.Name, h.Index, h.Routing, h.ID)
+		p.Hits = append(p.Hits, search.Hit{Day: day, ID: id, Body: h.Source})
 	}
 	return p, nil
 }

@@ -40,7 +40,7 @@ func each(t *testing.T, do func(t *testing.T, s *Store, events, mentions *search
 			t.Parallel()
 			events, mentions := renamed(t, search.Events()), renamed(t, search.Mentions())
 			conn := open(t, server.url(t), opensearchhttp.Options{})
-			s := store(t, conn, Options{}, events, mentions)
+			s := store(t, conn, Options{Now: inMarch}, events, mentions)
 			cleanUp(t, conn, s)
 			do(t, s, events, mentions)
 		})
@@ -217,7 +217,7 @@ func TestDocumentsWhoseAnswerWasLostAreThereOnce(t *testing.T) {
 	each(t, func(t *testing.T, direct *Store, events, mentions *search.Schema) {
 		mustSetup(t, direct)
 		link := testenv.NewLink(t, direct.conn.Host())
-		s := store(t, open(t, "http://"+link.Addr, opensearchhttp.Options{Timeout: 5 * time.Second}), Options{BatchDocs: 20}, events, mentions)
+		s := store(t, open(t, "http://"+link.Addr, opensearchhttp.Options{Timeout: 5 * time.Second}), Options{BatchDocs: 20, Now: inMarch}, events, mentions)
 		mustSetup(t, s)
 		var all []search.Doc
 		for i := range 100 {
@@ -242,6 +242,9 @@ func TestDocumentsWhoseAnswerWasLostAreThereOnce(t *testing.T) {
 	})
 }
 
+// inMarch is when eventOut is of today.
+func inMarch() time.Time { return time.Date(2025, 3, 23, 12, 0, 0, 0, time.UTC) }
+
 // A server of this test's own, that takes few writes at a time, has room for few indices,
 // and is killed.
 func TestAServerThatRefusesAndDies(t *testing.T) {
@@ -249,7 +252,7 @@ func TestAServerThatRefusesAndDies(t *testing.T) {
 	t.Parallel()
 	server := testenv.Start(t, testenv.PrivateOpenSearch, "OPENSEARCH_SETTINGS=thread_pool.write.size=1 thread_pool.write.queue_size=1 cluster.max_shards_per_node=3", "SEARCH_HEAP=256m")
 	events := search.Events()
-	s := store(t, open(t, server.URL, opensearchhttp.Options{Connections: 32, Timeout: 20 * time.Second}), Options{}, events)
+	s := store(t, open(t, server.URL, opensearchhttp.Options{Connections: 32, Timeout: 20 * time.Second}), Options{Now: inMarch}, events)
 	mustSetup(t, s)
 	day := func(n int) string {
 		return strings.Replace(eventOut, "2025-03-23\"}", fmt.Sprintf("2025-03-%02d\"}", n), 1)
@@ -350,7 +353,7 @@ func TestAServerThatRefusesAndDies(t *testing.T) {
 	})
 
 	t.Run("a frozen server is a timeout", func(t *testing.T) {
-		quick := store(t, open(t, server.URL, opensearchhttp.Options{Timeout: 300 * time.Millisecond}), Options{Unmanaged: true}, events)
+		quick := store(t, open(t, server.URL, opensearchhttp.Options{Timeout: 300 * time.Millisecond}), Options{Unmanaged: true, Now: inMarch}, events)
 		server.Freeze()
 		defer server.Thaw()
 		if got := failed(t, quick.Index(t.Context(), []search.Doc{doc(t, events, "1", day(1))})); got[0] != tidemill.Timeout {

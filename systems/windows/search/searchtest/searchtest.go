@@ -95,7 +95,11 @@ func family(t *testing.T, name string, keep time.Duration) *search.Schema {
 	return s
 }
 
-const today = "2026-05-04"
+// Days that are kept; others may share an index.
+var (
+	today     = time.Now().UTC().Format(time.DateOnly)
+	yesterday = time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)
+)
 
 // doc is a document of today with id and body.
 func (w *world) doc(id, body string) search.Doc {
