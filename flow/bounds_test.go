@@ -215,3 +215,71 @@ func TestWorkIsNeverAskedToDoNothing(t *testing.T) {
 		stop()
 	})
 }
+
+// What was handed out a hundred times more than it was tried may be tried, and no more.
+func TestHandoutsByDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true}).add(tidemill.Message{ID: "at", Handed: 99}, tidemill.Message{ID: "over", Handed: 100})
+		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Work: nothing.work})
+		rest(time.Minute)
+		equal(t, "ends", s.fates(), []string{"at delivered", "over dead"})
+		stop()
+	})
+}
+
+// What is wrong with the beginning is no stop, and a stop in it is no error of Run.
+func TestAStopAfterTheBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, stopped := range []bool{false, true} {
+			ctx, stop := context.WithCancel(t.Context())
+			var later bool
+			s := &flow.System{Name: "s", Begin: []func(context.Context) error{
+				func(context.Context) error {
+					if stopped {
+						stop()
+						return nil
+					}
+					return errDown
+				},
+				func(context.Context) error { later = true; return nil },
+			}}
+			if err := s.Run(ctx); (err == nil) != stopped || later {
+				t.Errorf("stopped %v: %v, went on %v", stopped, err, later)
+			}
+			stop()
+		}
+	})
+}
+
+// A destination that asks for a wait below zero asks for none.
+func TestAWishBelowZero(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true, Delays: true}).add(messages(1)...)
+		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Retry: policy.Retry{Tries: 1}, Work: each(func(context.Context, *flow.Task) error {
+			return &tidemill.Error{Kind: tidemill.Timeout, After: -time.Hour, Err: errDown}
+		}).work})
+		rest(time.Minute)
+		equal(t, "ends", s.fates(), []string{"1 again 0s burn=true", "1 dead"})
+		stop()
+	})
+}
+
+// What a stage delivered one by one is not sent again when the stage fails after that.
+func TestWhatWasDeliveredIsNotSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		s := flow.Steps[value]{Stages: []flow.Stage[value]{{Name: "send", Retry: policy.Retry{Tries: 3, Base: time.Second},
+			Do: func(_ context.Context, b []*item) error {
+				calls++
+				for _, it := range b {
+					it.Deliver()
+				}
+				return errDown
+			}}}}
+		batch := tasks("ab")
+		run(t, t.Context(), s, batch)
+		if calls != 1 || batch[0].Live() || batch[0].Err() != nil {
+			t.Errorf("%d calls, %v", calls, batch[0].Err())
+		}
+	})
+}

@@ -27,6 +27,9 @@ func TestTheLetterThatCannotBeKeptIsTheRightOne(t *testing.T) {
 		}).work})
 		rest(time.Second)
 		equal(t, "ends", s.fates(), []string{"1 delivered", "2 left", "3 delivered", "4 dead"})
+		if dead.puts != 1 {
+			t.Errorf("put %d times: a letter that cannot be kept is not tried again", dead.puts)
+		}
 		stop()
 	})
 }

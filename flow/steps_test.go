@@ -350,4 +350,12 @@ func TestToRefusesIndexesThatAreNotThere(t *testing.T) {
 	if err := batch[0].Err(); tidemill.KindOf(err) != tidemill.Internal || !errors.Is(err, errDown) {
 		t.Errorf("%v", err)
 	}
+	mute := flow.To(sinkFunc(func(b []*tidemill.Message) error {
+		return &tidemill.Partial{Failed: []tidemill.Failed{{Index: -1}}}
+	}), func(*item, *tidemill.Message) error { return nil })
+	batch = tasks("a")
+	run(t, t.Context(), flow.Steps[value]{Stages: []flow.Stage[value]{{Name: "send", Do: mute}}}, batch)
+	if err := batch[0].Err(); tidemill.KindOf(err) != tidemill.Internal || !strings.Contains(err.Error(), "no reason") {
+		t.Errorf("%v", err)
+	}
 }

@@ -63,7 +63,7 @@ func TestSourceThatCannotBeTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(tidemill.Traits{Parks: true}).add(messages(3)...)
 		s.tell = slices.Repeat([]error{errDown}, 1000)
-		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Batch: 3, Telling: 3 * time.Second,
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Batch: 3, Telling: 3 * time.Second,
 			Work: each(func(context.Context, *flow.Task) error { return nil }).work})
 		rest(time.Second)
 		begin := time.Now()
@@ -73,6 +73,9 @@ func TestSourceThatCannotBeTold(t *testing.T) {
 		}
 		if took := time.Since(begin); took.Round(time.Millisecond) != 3*time.Second {
 			t.Errorf("took %v", took)
+		}
+		if st := e.Stats(); st.InFlight != 3 || st.Lanes[0].Held != 0 || !errors.Is(st.Last, errDown) {
+			t.Errorf("nobody knows what became of them: %+v", st)
 		}
 	})
 }

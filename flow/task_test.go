@@ -54,7 +54,7 @@ func TestTally(t *testing.T) {
 }
 
 func TestPartialFailureOfWork(t *testing.T) {
-	for index, want := range map[int]string{1: "[1 delivered 2 dead 3 delivered]", 3: "[1 dead 2 dead 3 dead]"} {
+	for index, want := range map[int]string{0: "[1 dead 2 delivered 3 delivered]", 1: "[1 delivered 2 dead 3 delivered]", 3: "[1 dead 2 dead 3 dead]"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSource(tidemill.Traits{Parks: true}).add(messages(3)...)
 			_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Batch: 3, Work: batches(func(context.Context, []*flow.Task) error {
