@@ -56,25 +56,40 @@ func (r *runner) all(ctx context.Context, faults []fault) error {
 		if n < 0 {
 			n = len(rest)
 		}
-		if err := r.each(ctx, rest[:n], func(f fault, v verdict, said string, took time.Duration) {
+		var of []result
+		err := r.each(ctx, rest[:n], func(f fault, v verdict, said string, took time.Duration) {
 			done++
-			r.tallies[v]++
-			if v == survived {
-				r.left = append(r.left, f)
-			}
+			of = append(of, result{f, v})
 			fmt.Printf("%4d/%d %s %-19s %5.1fs  %s\n", done, len(faults), f.id(), v, took.Seconds(), f)
 			if r.o.id != "" {
 				fmt.Println(said)
 			}
-		}); err != nil && ctx.Err() != nil {
-			fmt.Println("\ninterrupted: what follows is of those that were tried, which are a sample too")
-			break
-		} else if err != nil {
+		})
+		if err != nil && ctx.Err() == nil {
 			return err
+		}
+		if err != nil {
+			of = of[:len(of)/together*together] // of the last group only what was found is known
+			fmt.Println("\ninterrupted: what follows is of the groups that were tried to their end, which are a sample too")
+		}
+		for _, x := range of {
+			r.tallies[x.verdict]++
+			if x.verdict == survived {
+				r.left = append(r.left, x.fault)
+			}
+		}
+		if err != nil {
+			break
 		}
 		rest = rest[n:]
 	}
 	return r.report()
+}
+
+// A result is what became of a fault.
+type result struct {
+	fault   fault
+	verdict verdict
 }
 
 // each runs the tests for the faults of one package and tells what became of each.
@@ -94,7 +109,7 @@ func (r *runner) each(ctx context.Context, faults []fault, tell func(f fault, v 
 
 // together is how many faults go through one package's tests before those that are left go
 // through the next one's.
-const together = 100
+const together = 20
 
 // group runs the tests for some of the faults, step by step for those that are left.
 func (r *runner) group(ctx context.Context, b *built, faults []fault, tell func(f fault, v verdict, said string, took time.Duration)) error {

@@ -86,6 +86,22 @@ func TestTypeOf(t *testing.T) {
 		{"short digits", "a", `"2026-5-4"`, definition.String},
 		{"escapes are read", "a", `"2026\u002d05-04"`, definition.DateTime},
 
+		{"the least of each base", "a", `"0xf"`, definition.Numeric},
+		{"octal", "a", `"0o7"`, definition.Numeric},
+		{"binary", "a", `"0b1"`, definition.Numeric},
+		{"half a base", "a", `"0x"`, definition.String},
+		{"a base and other digits", "a", `"0b2"`, definition.String},
+		{"a power below zero", "a", `"1e-2"`, definition.Numeric},
+		{"a power with a plus", "a", `"1e+2"`, definition.Numeric},
+		{"a power of a sign alone", "a", `"1e-"`, definition.String},
+		{"text that shouts true", "a", `"TRUE"`, definition.Boolean},
+		{"text that says false", "a", `"false"`, definition.Boolean},
+		{"among the blanks there are", "a", `"\r\u2000\u200a7\t\u000b"`, definition.Numeric},
+		{"a blank that is none", "a", `"\u200b7"`, definition.String},
+		{"digits and what is beside them", "a", `"202:-05-04"`, definition.String},
+		{"and before them", "a", `"202/-05-04"`, definition.String},
+		{"text that is cut off", "a", `"`, none},
+		{"text cut off after a letter", "a", `"x`, definition.String},
 		{"text of digits", "a", `"12"`, definition.Numeric},
 		{"among blanks", "a", `"\ufeff 12\n"`, definition.Numeric},
 		{"with a sign", "a", `"+12"`, definition.Numeric},
@@ -129,4 +145,10 @@ func FuzzTypeOf(f *testing.F) {
 			t.Errorf("TypeOf(%q, %q) = %q", key, raw, got)
 		}
 	})
+}
+
+func TestNamesInTheCatalogue(t *testing.T) {
+	if e, p := definition.OfEvent.Name("plan"), definition.OfPerson.Name("plan"); e != "properties.plan" || p != "user_properties.plan" {
+		t.Errorf("%s and %s", e, p)
+	}
 }

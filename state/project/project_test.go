@@ -54,3 +54,12 @@ func TestHashOf(t *testing.T) {
 		t.Errorf("HashOf(abc) = %s, want its SHA-256 %s", got, want)
 	}
 }
+
+func TestAProjectNeedsAnID(t *testing.T) {
+	if (project.Project{Name: "shop"}).Check() == nil {
+		t.Error("a project without an id is taken")
+	}
+	if err := (project.Project{ID: project.ID("shop")}).Check(); err != nil {
+		t.Error(err)
+	}
+}

@@ -205,6 +205,9 @@ func endedContext(t *testing.T, h Harness) {
 	if err := h.Definitions.Upsert(ctx, &b); err == nil {
 		t.Fatal("Upsert with an ended context returned nil")
 	}
+	if b, err := h.Definitions.List(ctx, projectA); err == nil {
+		t.Fatalf("List with an ended context returned %+v", b)
+	}
 	want(t, h.Definitions, projectA, definition.Batch{})
 }
 

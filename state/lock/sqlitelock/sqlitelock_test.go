@@ -38,3 +38,32 @@ func TestConformance(t *testing.T) {
 		return locktest.Harness{Locks: open(), Reopen: open}
 	})
 }
+
+// Times are kept in milliseconds: rounded up, and by no more than that.
+func TestTheEndOfALockIsRoundedUp(t *testing.T) {
+	db, err := sqlitedb.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	begin := time.UnixMilli(1_800_000_000_000)
+	now := begin
+	l, err := sqlitelock.New(t.Context(), db, sqlitelock.Options{Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		at, later time.Duration
+		free      bool
+	}{{0, 10 * time.Millisecond, true}, {0, 10*time.Millisecond - 1, false}, {1, 10 * time.Millisecond, false}, {1, 11 * time.Millisecond, true}} {
+		name := string(rune('a' + i))
+		now = begin.Add(c.at)
+		if _, ok, err := l.Acquire(t.Context(), name, 10*time.Millisecond); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		now = begin.Add(c.later)
+		if _, ok, err := l.Acquire(t.Context(), name, 10*time.Millisecond); ok != c.free || err != nil {
+			t.Errorf("taken %v after a millisecond, it is free at %v: %v, %v", c.at, c.later, ok, err)
+		}
+	}
+}

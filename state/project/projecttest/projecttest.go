@@ -146,6 +146,9 @@ func needsID(t *testing.T, h Harness) {
 		t.Fatal("a project without an id was made")
 	}
 	noKey(t, h.Projects, "k1")
+	if err := shop.Check(); err != nil {
+		t.Fatalf("a project with an id is refused: %v", err)
+	}
 }
 
 func endedContext(t *testing.T, h Harness) {
@@ -157,6 +160,12 @@ func endedContext(t *testing.T, h Harness) {
 	noKey(t, h.Projects, "k1")
 	if _, err := h.Projects.ByKey(ctx, key("k1")); err == nil || errors.Is(err, project.ErrUnknown) {
 		t.Fatalf("ByKey with an ended context = %v; a stop does not make a key unknown", err)
+	}
+	if _, err := h.Projects.Find(ctx, shop.ID); err == nil || errors.Is(err, project.ErrUnknown) {
+		t.Fatalf("Find with an ended context = %v; a stop does not make a project unknown", err)
+	}
+	if l, err := h.Projects.List(ctx); err == nil {
+		t.Fatalf("List with an ended context returned %v", l)
 	}
 }
 
