@@ -87,7 +87,8 @@ func TestHowAMessageEnds(t *testing.T) {
 		fail := func(context.Context, *flow.Task) error { return tidemill.Fail(k, "no") }
 		fmt.Fprintf(&b, "%v, two tries more: %s\n%v, of a source that cannot delay: %s\n", k, ends(t, twice, delays, fail), k, ends(t, once, parks, fail))
 	}
-	breaks := flow.Pipeline{Breaker: policy.Breaker{Fails: 1, Open: 16 * time.Second, Jitter: -1}, Rules: policy.Table{tidemill.Validation: {Do: policy.Retrying, Blames: true}}}
+	// What comes again comes after the cool-down: before it, it depends on whether it was asked for already.
+	breaks := flow.Pipeline{Breaker: policy.Breaker{Fails: 1, Open: 16 * time.Second, Jitter: -1}, Retry: policy.Retry{Base: 17 * time.Second}, Rules: policy.Table{tidemill.Validation: {Do: policy.Retrying, Blames: true}}}
 	for _, c := range []struct {
 		name   string
 		p      flow.Pipeline
@@ -102,11 +103,11 @@ func TestHowAMessageEnds(t *testing.T) {
 		{"skipped by the rules", flow.Pipeline{Rules: policy.Table{tidemill.Validation: {Do: policy.Skip}}}, delays,
 			func(context.Context, *flow.Task) error { return tidemill.Fail(tidemill.Validation, "no") }},
 		{"a probe that burns nothing", breaks, delays, func(context.Context, *flow.Task) error { return tidemill.Fail(tidemill.Validation, "no") }},
-		{"a probe where hand-outs are not counted", flow.Pipeline{Breaker: breaks.Breaker, Rules: breaks.Rules, Handouts: -1}, delays,
+		{"a probe where hand-outs are not counted", flow.Pipeline{Breaker: breaks.Breaker, Retry: breaks.Retry, Rules: breaks.Rules, Handouts: -1}, delays,
 			func(context.Context, *flow.Task) error { return tidemill.Fail(tidemill.Validation, "no") }},
-		{"a probe where tries are counted", flow.Pipeline{Breaker: breaks.Breaker, Retry: twice.Retry}, delays,
+		{"a probe where tries are counted", flow.Pipeline{Breaker: breaks.Breaker, Retry: policy.Retry{Tries: 2, Base: 17 * time.Second}}, delays,
 			func(context.Context, *flow.Task) error { return tidemill.Fail(tidemill.Timeout, "no") }},
-		{"the least retry", flow.Pipeline{Breaker: breaks.Breaker, Retry: policy.Retry{Tries: 1, Base: time.Second}}, delays,
+		{"the least retry", flow.Pipeline{Breaker: breaks.Breaker, Retry: policy.Retry{Tries: 1, Base: 17 * time.Second}}, delays,
 			func(context.Context, *flow.Task) error { return tidemill.Fail(tidemill.Timeout, "no") }},
 	} {
 		fmt.Fprintf(&b, "%s: %s\n", c.name, ends(t, c.p, c.traits, c.work))
@@ -137,10 +138,10 @@ skipped: skipped (consent); map[]; retried 0, returned 0, left 0, awaited 0, bre
 to come again: again 25s ×3; map[]; retried 0, returned 3, left 0, awaited 0, breaker closed
 deferred: left; map[]; retried 0, returned 0, left 1, awaited 1, breaker closed
 skipped by the rules: skipped (validation: no); map[validation:1]; retried 0, returned 0, left 0, awaited 0, breaker closed
-a probe that burns nothing: again 1s (validation: no), again 15.774725685s, again 20s burnt (validation: no) ×3; map[validation:4], last "no" 3s ago; retried 3, returned 2, left 0, awaited 0, breaker open
-a probe where hand-outs are not counted: again 1s (validation: no), again 15.774725685s, again 20s (validation: no) ×3; map[validation:4], last "no" 3s ago; retried 0, returned 5, left 0, awaited 0, breaker open
-a probe where tries are counted: again 1s burnt (timeout: no), again 16.847196228s, again 20s burnt (timeout: no), dead (timeout: no); letter (timeout: no) of 3 tries; map[timeout:3], last "no" 22s ago; retried 2, returned 1, left 0, awaited 0, breaker half-open
-the least retry: again 1s burnt (timeout: no), again 16.847196228s, dead (timeout: no); letter (timeout: no) of 2 tries; map[timeout:2], last "no" 42s ago; retried 1, returned 1, left 0, awaited 0, breaker half-open
+a probe that burns nothing: again 17s (validation: no), again 20s burnt (validation: no) ×3; map[validation:4], last "no" 3s ago; retried 3, returned 1, left 0, awaited 0, breaker open
+a probe where hand-outs are not counted: again 17s (validation: no), again 20s (validation: no) ×3; map[validation:4], last "no" 3s ago; retried 0, returned 4, left 0, awaited 0, breaker open
+a probe where tries are counted: again 17s burnt (timeout: no), again 34s burnt (timeout: no), dead (timeout: no); letter (timeout: no) of 3 tries; map[timeout:3], last "no" 9s ago; retried 2, returned 0, left 0, awaited 0, breaker open
+the least retry: again 17s burnt (timeout: no), dead (timeout: no); letter (timeout: no) of 2 tries; map[timeout:2], last "no" 43s ago; retried 1, returned 0, left 0, awaited 0, breaker half-open
 `
 	if b.String() != page {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), page)
