@@ -120,6 +120,7 @@ type Route struct {
 	Method string // GET is HEAD too
 	Path   string // below Prefix, with {wildcards}
 	do     func(http.ResponseWriter, *http.Request) error
+	asks   parameters
 }
 
 // New makes the API.
@@ -131,48 +132,53 @@ func New(p Parts) *API {
 	a.refusals = request.NewRefusals(a.Log.With("system", "api"), time.Now)
 	a.guesses = request.NewGuesses(a.Log.With("system", "api"))
 	a.refused = newRefused(a.Metrics)
+	letters := []string{"id", "seq", "pipeline", "partner", "system", "project", "site", "tenant", "kind", "reason", "state", "since", "until", "max"}
+	jobs := []string{"id", "tenant", "type", "state", "until", "max"}
 	a.routes = []Route{
-		{"GET", "status", a.status},
-		{"GET", "audit", a.audit},
-		{"GET", "config", a.config},
-		{"GET", "doctor", a.doctor},
-		{"GET", "projects", a.projects},
-		{"GET", "events", a.events},
-		{"POST", "events", a.send},
-		{"GET", "persons", a.person},
-		{"GET", "definitions", a.definitions},
-		{"GET", "warnings", a.warnings},
-		{"GET", "dead", a.dead},
-		{"GET", "dead/{letter}", a.letter},
-		{"POST", "dead/replay", a.replay},
-		{"POST", "dead/delete", a.discard},
-		{"POST", "dead/{letter}/edit", a.edit},
-		{"GET", "queues", a.queues},
-		{"GET", "queues/{name}", a.queue},
-		{"GET", "queues/{name}/jobs", a.jobs},
-		{"GET", "queues/{name}/job", a.job},
-		{"POST", "queues/{name}/pause", a.pauseQueue},
-		{"POST", "queues/{name}/resume", a.resumeQueue},
-		{"POST", "queues/{name}/drain", a.drainQueue},
-		{"POST", "queues/{name}/settings", a.setQueue},
-		{"POST", "queues/{name}/retry", a.retryJobs},
-		{"POST", "queues/{name}/promote", a.promoteJobs},
-		{"POST", "queues/{name}/remove", a.removeJobs},
-		{"POST", "queues/{name}/clean", a.cleanJobs},
-		{"POST", "queues/{name}/edit", a.editJob},
-		{"GET", "partners", a.partners},
-		{"POST", "partners/{name}/open", a.openCircuit},
-		{"POST", "partners/{name}/close", a.closeCircuit},
-		{"POST", "delivery/events", a.sendDelivery},
-		{"GET", "delivery/events/{id}", a.event},
-		{"GET", "delivery/events/{site}/{id}", a.event},
-		{"POST", "pipelines/{name}/pause", a.pause},
-		{"POST", "pipelines/{name}/resume", a.resume},
+		{"GET", "status", a.status, query()},
+		{"GET", "audit", a.audit, query("system")},
+		{"GET", "config", a.config, query()},
+		{"GET", "doctor", a.doctor, query()},
+		{"GET", "projects", a.projects, query()},
+		{"GET", "events", a.events, query("project", "distinct_id", "name", "person", "since", "until", "max", "newest", "follow")},
+		{"POST", "events", a.send, query("project")},
+		{"GET", "persons", a.person, query("project", "distinct_id")},
+		{"GET", "definitions", a.definitions, query("project")},
+		{"GET", "warnings", a.warnings, query("project", "max")},
+		{"GET", "dead", a.dead, query(slices.Concat(letters, []string{"format"})...)},
+		{"GET", "dead/{letter}", a.letter, query("system", "pipeline")},
+		{"POST", "dead/replay", a.replay, form(slices.Concat(letters, moving)...)},
+		{"POST", "dead/delete", a.discard, form(slices.Concat(letters, moving)...)},
+		{"POST", "dead/{letter}/edit", a.edit, query("system", "pipeline")},
+		{"GET", "queues", a.queues, query()},
+		{"GET", "queues/{name}", a.queue, query()},
+		{"GET", "queues/{name}/jobs", a.jobs, query(jobs...)},
+		{"GET", "queues/{name}/job", a.job, query("tenant", "id")},
+		{"POST", "queues/{name}/pause", a.pauseQueue, form()},
+		{"POST", "queues/{name}/resume", a.resumeQueue, form()},
+		{"POST", "queues/{name}/drain", a.drainQueue, form()},
+		{"POST", "queues/{name}/settings", a.setQueue, query()},
+		{"POST", "queues/{name}/retry", a.retryJobs, form(slices.Concat(jobs, moving)...)},
+		{"POST", "queues/{name}/promote", a.promoteJobs, form(slices.Concat(jobs, moving)...)},
+		{"POST", "queues/{name}/remove", a.removeJobs, form(slices.Concat(jobs, moving)...)},
+		{"POST", "queues/{name}/clean", a.cleanJobs, form(slices.Concat(jobs, moving)...)},
+		{"POST", "queues/{name}/edit", a.editJob, query("tenant", "id")},
+		{"GET", "partners", a.partners, query()},
+		{"POST", "partners/{name}/open", a.openCircuit, form("for")},
+		{"POST", "partners/{name}/close", a.closeCircuit, form()},
+		{"POST", "delivery/events", a.sendDelivery, query()},
+		{"GET", "delivery/events/{id}", a.event, query()},
+		{"GET", "delivery/events/{site}/{id}", a.event, query()},
+		{"POST", "pipelines/{name}/pause", a.pause, form()},
+		{"POST", "pipelines/{name}/resume", a.resume, form()},
 	}
 	a.routes = append(append(a.routes, a.crmRoutes()...), a.windowRoutes()...)
 	for _, r := range a.routes {
 		a.mux.HandleFunc(r.Method+" "+Prefix+r.Path, func(w http.ResponseWriter, req *http.Request) {
 			err := a.has(r)
+			if err == nil {
+				err = r.asks.check(req)
+			}
 			if err == nil {
 				err = r.do(w, req)
 			}

@@ -104,6 +104,29 @@ func routes(t *testing.T) []admin.Route {
 	return all
 }
 
+// A parameter that is written wrong is not ignored: more would be shown than was meant, or
+// replayed, or deleted.
+func TestEveryRouteRefusesParametersThatItDoesNotKnow(t *testing.T) {
+	in := start(t, nil)
+	fill := strings.NewReplacer("{name}", "analytics.replay", "{letter}", "1", "{site}", "shop", "{id}", "e1", "{batch}", "b", "{revision}", "1")
+	n := 0
+	for _, r := range routes(t) {
+		w := in.do(request(r.Method, admin.Prefix+fill.Replace(r.Path)+"?tpye=purchase", ""))
+		if w.Code == http.StatusNotFound && strings.Contains(w.Body.String(), "this instance") { // its system does not run
+			continue
+		}
+		refused(t, w, http.StatusBadRequest, `"tpye" is no parameter: there are`)
+		n++
+	}
+	if n < 16 {
+		t.Errorf("%d routes were tried", n)
+	}
+	refused(t, in.do(request("GET", admin.Prefix+"dead?sicne=7d", "")), http.StatusBadRequest, `there are id, seq, pipeline,`)
+	w := request("POST", admin.Prefix+"dead/delete", "all=true&tenent=shop")
+	w.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	refused(t, in.do(w), http.StatusBadRequest, `"tenent" is no parameter`)
+}
+
 func TestEveryRouteAnswersAndKnowsItsMethods(t *testing.T) {
 	in := start(t, nil)
 	fill := strings.NewReplacer("{name}", "analytics.replay", "{letter}", "1", "{site}", "shop", "{id}", "e1", "{batch}", "b", "{revision}", "1")

@@ -43,16 +43,16 @@ type CRM interface {
 // crmRoutes are what the API does of CRM.
 func (a *API) crmRoutes() []Route {
 	return []Route{
-		{"GET", "crm/status", a.crmStatus},
-		{"GET", "crm/events", a.crmEvent},
-		{"POST", "crm/events", a.crmSend},
-		{"POST", "crm/retry", a.crmRetry},
-		{"GET", "crm/log", a.crmLog},
-		{"GET", "crm/profiles", a.crmProfile},
-		{"GET", "crm/replays", a.crmReplays},
-		{"POST", "crm/replays", a.crmReplay},
-		{"GET", "crm/replays/{id}", a.crmReplayOf},
-		{"POST", "crm/replays/{id}/stop", a.crmStopReplay},
+		{"GET", "crm/status", a.crmStatus, query()},
+		{"GET", "crm/events", a.crmEvent, query("tenant", "id")},
+		{"POST", "crm/events", a.crmSend, query()},
+		{"POST", "crm/retry", a.crmRetry, query("tenant", "id")},
+		{"GET", "crm/log", a.crmLog, query("tenant", "type", "state", "since", "until", "max", "payload")},
+		{"GET", "crm/profiles", a.crmProfile, query("tenant", "externalId", "email", "phone")},
+		{"GET", "crm/replays", a.crmReplays, query()},
+		{"POST", "crm/replays", a.crmReplay, query()},
+		{"GET", "crm/replays/{id}", a.crmReplayOf, query()},
+		{"POST", "crm/replays/{id}/stop", a.crmStopReplay, form()},
 	}
 }
 

@@ -15,19 +15,19 @@ import (
 // id is one part with its slash escaped.
 func (a *API) windowRoutes() []Route {
 	return []Route{
-		{"GET", "windows", a.windows},
-		{"GET", "windows/status", a.windowStatus},
-		{"GET", "windows/{id}", a.window},
-		{"GET", "windows/{id}/records", a.windowRecords},
-		{"GET", "windows/{batch}/{revision}", a.window},
-		{"GET", "windows/{batch}/{revision}/records", a.windowRecords},
-		{"POST", "windows/{batch}/close", a.closeWindow},
-		{"POST", "windows/replay", a.replayWindows},
-		{"POST", "windows/records", a.sendRecords},
-		{"POST", "windows/adopt", a.adoptWindows},
-		{"GET", "windows/files", a.windowFiles},
-		{"POST", "windows/files/give-up", a.giveUpFile},
-		{"GET", "search", a.search},
+		{"GET", "windows", a.windows, query("id", "batch", "state", "max")},
+		{"GET", "windows/status", a.windowStatus, query()},
+		{"GET", "windows/{id}", a.window, query()},
+		{"GET", "windows/{id}/records", a.windowRecords, query("size", "after")},
+		{"GET", "windows/{batch}/{revision}", a.window, query()},
+		{"GET", "windows/{batch}/{revision}/records", a.windowRecords, query("size", "after")},
+		{"POST", "windows/{batch}/close", a.closeWindow, form()},
+		{"POST", "windows/replay", a.replayWindows, form(append([]string{"id", "batch", "state", "max"}, moving...)...)},
+		{"POST", "windows/records", a.sendRecords, query("batch", "kind", "expect")},
+		{"POST", "windows/adopt", a.adoptWindows, form("prefix")},
+		{"GET", "windows/files", a.windowFiles, query()},
+		{"POST", "windows/files/give-up", a.giveUpFile, form("file")},
+		{"GET", "search", a.search, query("q", "family", "since", "until", "oldest", "size", "after")},
 	}
 }
 

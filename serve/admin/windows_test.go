@@ -192,7 +192,8 @@ func TestRecordsAreSentByHandAndFound(t *testing.T) {
 			"family=mentions":                      `{"family":"gdelt-mentions","total":2`,
 			"family=gdelt-events&until=2025-03-22": `"total":0,"hits":[]}`,
 			"since=2025-03-23&until=2025-03-23":    `"total":2`,
-			"to=2025-03-23T00:00:00Z":              `"total":2`, // the end is in it
+			"until=2025-03-24T00:00:00Z":           `"total":2`,
+			"until=2025-03-23T00:00:00Z":           `"total":0,"hits":[]}`,
 			"oldest=true&size=1":                   `"hits":[{"day":"2025-03-23","id":"1"`,
 			"oldest=false&size=1":                  `"hits":[{"day":"2025-03-23","id":"2"`,
 			"q=globalEventId:%3E1&family=events":   `"total":1`,
