@@ -283,3 +283,28 @@ func TestWhatWasDeliveredIsNotSentAgain(t *testing.T) {
 		}
 	})
 }
+
+// What goes back because the breaker is open comes again after the cool-down, not before,
+// and spread over an eighth of it.
+func TestWhatGoesBackComesAfterTheCoolDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true, Delays: true}).add(messages(40)...)
+		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, InFlight: 40, Breaker: policy.Breaker{Fails: 1, Open: 16 * time.Second, Jitter: -1},
+			Work: each(func(context.Context, *flow.Task) error { return tidemill.Fail(tidemill.Timeout, "no") }).work})
+		rest(time.Second)
+		back := map[time.Duration]bool{}
+		for _, end := range s.ends {
+			if end.End != tidemill.Again {
+				continue
+			}
+			back[end.After] = true
+			if end.After < 16*time.Second-time.Millisecond || end.After > 18*time.Second {
+				t.Errorf("%s comes again in %v", end.ID, end.After)
+			}
+		}
+		if len(back) < 20 {
+			t.Errorf("%d different waits of 39", len(back))
+		}
+		stop()
+	})
+}
