@@ -31,16 +31,7 @@ func (c *Loaded) check(fs []Field) error {
 	const many = 1 << 40
 
 	ok(c.Data != "", "data")
-	host, port, err := net.SplitHostPort(c.Listen)
-	n, perr := strconv.Atoi(port)
-	ok(err == nil && perr == nil && n >= 0 && n < 65536, "listen")
-	if length := len(c.Admin.Key.Reveal()); err == nil && !Loopback(host) && length < LeastKey {
-		why := "is needed"
-		if length > 0 {
-			why = fmt.Sprintf("needs %d characters or more, and has %d", LeastKey, length)
-		}
-		errs = append(errs, fmt.Errorf("listen (from %s): %s can be reached from other machines, so admin.key (TIDEMILL_TOKEN) %s; or listen on 127.0.0.1", c.From["listen"], c.Listen, why))
-	}
+	c.checkListen(ok, func(err error) { errs = append(errs, err) })
 	for _, path := range []string{"log.level", "log.format"} {
 		ok(byPath[path].limits.allow(byPath[path].value), path)
 	}
@@ -48,7 +39,8 @@ func (c *Loaded) check(fs []Field) error {
 	ok(c.HTTP.MaxBody >= 1<<10 && c.HTTP.MaxBody <= 40<<20, "http.max_body")
 	ok(c.HTTP.BodyTimeout >= time.Second, "http.body_timeout")
 	between(c.HTTP.Connections, 1, many, "http.connections")
-	_, err = c.HTTP.Proxies()
+	between(c.HTTP.PerAddress, -1, many, "http.connections_per_address")
+	_, err := c.HTTP.Proxies()
 	ok(err == nil, "http.trust_proxy")
 
 	c.checkServers(ok)
@@ -119,6 +111,29 @@ func (c *Loaded) checkServers(ok func(good bool, path string)) {
 		return r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 	}
 	ok(c.ClickHouse.Database != "" && strings.TrimFunc(c.ClickHouse.Database, word) == "", "clickhouse.database")
+}
+
+// checkListen refuses addresses that are none, and those that others can reach without a key
+// for the API.
+func (c *Loaded) checkListen(ok func(bool, string), fail func(error)) {
+	for _, path := range []string{"listen", "admin.listen"} {
+		address := c.Listen
+		if path == "admin.listen" {
+			if address = c.Admin.Listen; address == "" {
+				continue
+			}
+		}
+		host, port, err := net.SplitHostPort(address)
+		n, perr := strconv.Atoi(port)
+		ok(err == nil && perr == nil && n >= 0 && n < 65536, path)
+		if length := len(c.Admin.Key.Reveal()); err == nil && !Loopback(host) && length < LeastKey {
+			why := "is needed"
+			if length > 0 {
+				why = fmt.Sprintf("needs %d characters or more, and has %d", LeastKey, length)
+			}
+			fail(fmt.Errorf("%s (from %s): %s can be reached from other machines, so admin.key (TIDEMILL_TOKEN) %s; or listen on 127.0.0.1", path, c.From[path], address, why))
+		}
+	}
 }
 
 // Proxies are the networks of TrustProxy.

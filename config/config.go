@@ -68,15 +68,17 @@ type Kafka struct {
 
 // Admin guards the API that operators use.
 type Admin struct {
-	Key tidemill.Secret `yaml:"key" env:"TIDEMILL_TOKEN" help:"bearer token of the API; empty: one that is made at the first start, in the file api.token of the data folder" allow:"any; needed to listen beyond loopback, with 16 characters or more"`
+	Key    tidemill.Secret `yaml:"key" env:"TIDEMILL_TOKEN" help:"bearer token of the API; empty: one that is made at the first start, in the file api.token of the data folder" allow:"any; needed to listen beyond loopback, with 16 characters or more"`
+	Listen string          `yaml:"listen" env:"TIDEMILL_ADMIN_LISTEN" help:"a further address for the API, metrics and health alone, with connections of its own that senders cannot take; empty: none" allow:"host:port; beyond loopback admin.key is needed"`
 }
 
 // HTTP bounds what a client may ask of the listener.
 type HTTP struct {
 	MaxBody     Size          `yaml:"max_body" env:"TIDEMILL_HTTP_MAX_BODY" default:"20MiB" help:"largest batch of events, unpacked; a protocol's own limit may be lower" allow:"1KiB to 40MiB"`
 	BodyTimeout time.Duration `yaml:"body_timeout" env:"TIDEMILL_HTTP_BODY_TIMEOUT" default:"2m" help:"time a client has to send its body" allow:"1s or more"`
-	Connections int           `yaml:"connections" env:"TIDEMILL_HTTP_CONNECTIONS" default:"4096" help:"connections open at once; more wait" allow:"1 or more"`
-	TrustProxy  []string      `yaml:"trust_proxy" env:"TIDEMILL_HTTP_TRUST_PROXY" help:"networks whose X-Forwarded-For is believed, e.g. 10.0.0.0/8" allow:"prefixes, separated by commas"`
+	Connections int           `yaml:"connections" env:"TIDEMILL_HTTP_CONNECTIONS" default:"4096" help:"connections open at once; where there are more, silent and idle ones are closed, and when all are at work only probes and the API are answered" allow:"1 or more"`
+	PerAddress  int           `yaml:"connections_per_address" env:"TIDEMILL_HTTP_CONNECTIONS_PER_ADDRESS" default:"0" help:"connections open at once from one address (of IPv6 a network of 64 bits), but for those of trust_proxy; 0: half of connections, 64 at least; -1: any number" allow:"-1 or more"`
+	TrustProxy  []string      `yaml:"trust_proxy" env:"TIDEMILL_HTTP_TRUST_PROXY" help:"networks of your own proxies, whose X-Forwarded-For is believed and who may have any number of connections, e.g. 10.0.0.0/8" allow:"prefixes, separated by commas"`
 }
 
 // Project is a tenant of ingest and one of its keys.

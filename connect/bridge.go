@@ -223,14 +223,7 @@ func (i *Instance) bridgeListeners(b *bridge.Bridge, ends *bridgeEnds) error {
 
 // port opens a listener of its own, on every address: probes come from other machines.
 func (i *Instance) port(port int, setting string, h http.Handler, l serve.Limits) error {
-	l.Setting = setting
-	server, err := serve.Listen(fmt.Sprintf(":%d", port), h, l, i.options.Log)
-	if err != nil {
-		return err
-	}
-	i.ports = append(i.ports, server)
-	i.options.Log.Info("listening", "address", server.Addr(), "setting", setting)
-	return nil
+	return i.open(fmt.Sprintf(":%d", port), setting, h, l)
 }
 
 // audit is the proof of one source's books.

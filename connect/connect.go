@@ -79,6 +79,7 @@ type Instance struct {
 	checks   []func(context.Context) []preflight.Finding
 	metrics  *prometheus.Registry
 	engines  metrics.Engines // on metrics
+	sockets  metrics.Sockets // on metrics
 	stages   *stageMetrics
 	found    *prometheus.GaugeVec   // by preflight; nil: nothing was looked at
 	reports  *prometheus.CounterVec // of what happened to sources; nil: embedded
@@ -115,7 +116,7 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 		}
 	}()
 	i.stopping, i.stop = context.WithCancel(context.WithoutCancel(ctx))
-	i.metrics.MustRegister(&i.engines)
+	i.metrics.MustRegister(&i.engines, &i.sockets)
 	i.stages = newStageMetrics(i.metrics)
 	i.mux = http.NewServeMux()
 	trusted, err := c.HTTP.Proxies()

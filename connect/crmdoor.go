@@ -17,7 +17,7 @@ func (i *Instance) crmDoor(ctx context.Context, sys *crm.System, s *crmStores) e
 	if err != nil {
 		return err
 	}
-	i.business, err = door.New(door.Options{Acceptor: sys.Acceptor(), Projects: tenants, Events: sys,
+	i.business, err = door.New(door.Options{Acceptor: sys.Acceptor(), Projects: tenants, Events: sys, TrustProxy: i.limits().Trusted,
 		Limits: door.Limits{Time: i.config.HTTP.BodyTimeout, PerMinute: i.config.CRM.RateLimit}, Now: i.options.Now, Log: i.options.Log, Registerer: i.metrics})
 	return err
 }

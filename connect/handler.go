@@ -3,6 +3,7 @@ package connect
 import (
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -50,17 +51,23 @@ func (i *Instance) metricsHandler() http.Handler {
 	return promhttp.HandlerFor(i.metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }
 
+// ours says whether a path is of a probe or an operator.
+func (i *Instance) ours(path string) bool {
+	switch path {
+	case "/livez", "/readyz", "/metrics":
+		return true
+	case entries.Path:
+		return i.entries != nil
+	case "/healthz":
+		return i.healthz != nil || i.probes != nil
+	}
+	return i.probes != nil && slices.Contains(probe.Paths, path) || strings.HasPrefix(path, admin.Prefix) || strings.HasPrefix(path, "/debug/pprof/")
+}
+
 // route sends what operators ask for to ours and everything else to the door, by the path
 // as it is: http.ServeMux would redirect paths with double slashes, which SDKs take for an
 // error or for success.
 func (i *Instance) route(door http.Handler) http.Handler {
-	ours := map[string]bool{"/livez": true, "/readyz": true, "/metrics": true, entries.Path: i.entries != nil}
-	for _, path := range probe.Paths {
-		ours[path] = i.probes != nil
-	}
-	if i.healthz != nil {
-		ours["/healthz"] = true
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if i.events != nil && deliveryPath(r.URL.Path) {
 			i.events.ServeHTTP(w, r)
@@ -74,7 +81,7 @@ func (i *Instance) route(door http.Handler) http.Handler {
 			i.records.ServeHTTP(w, r)
 			return
 		}
-		if door == nil || ours[r.URL.Path] || strings.HasPrefix(r.URL.Path, admin.Prefix) || strings.HasPrefix(r.URL.Path, "/debug/pprof/") {
+		if door == nil || i.ours(r.URL.Path) {
 			i.mux.ServeHTTP(w, r)
 			return
 		}

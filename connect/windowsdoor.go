@@ -23,7 +23,7 @@ func (i *Instance) windowsDoor(ctx context.Context, s *windowsStores) error {
 	if i.db != nil { // else the data folder is not used
 		spool = filepath.Join(c.Data, "windows-door")
 	}
-	i.records, err = records.New(records.Options{Windows: s.windows, Projects: projects, Header: w.Header, Expect: w.ExpectHeader, Spool: spool,
+	i.records, err = records.New(records.Options{Windows: s.windows, Projects: projects, TrustProxy: i.limits().Trusted, Header: w.Header, Expect: w.ExpectHeader, Spool: spool,
 		Limits: records.Limits{Time: c.HTTP.BodyTimeout, PerMinute: w.RateLimit}, Now: i.options.Now, Log: i.options.Log, Registerer: i.metrics})
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func (i *Instance) windowsDoor(ctx context.Context, s *windowsStores) error {
 		mux := http.NewServeMux()
 		i.liveness(mux)
 		mux.Handle("/", i.records)
-		if err := i.port(w.ServerPort, "SERVER_PORT", mux, serve.Limits{Connections: c.HTTP.Connections, Body: c.HTTP.BodyTimeout}); err != nil {
+		if err := i.port(w.ServerPort, "SERVER_PORT", mux, i.limits()); err != nil {
 			return err
 		}
 	}

@@ -10,25 +10,35 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
-	"golang.org/x/net/netutil"
+	"github.com/tidemill/tidemill/internal/sockets"
 )
 
 // Limits bound what clients may take. The zero value has the defaults named.
 type Limits struct {
-	Setting     string        // where the address was given, for errors; empty means --listen
-	Connections int           // open at once; 0 means 4096. More wait in the kernel.
-	Header      time.Duration // to send the header; 0 means 10s
-	Body        time.Duration // to send the body; 0 means 30s
-	Answer      time.Duration // to take the answer, from the end of the header; 0 means 10m (long listings)
-	Idle        time.Duration // between requests; 0 means 2m
-	HeaderBytes int           // 0 means 64 KiB
+	Setting     string         // where the address was given, for errors; empty means --listen
+	Connections int            // open at once; 0 means 4096. Where there are more, those that wait for their client are closed first.
+	PerAddress  int            // open at once from one address; 0 means half of Connections and 64 at least, negative: as many as there are
+	Trusted     []netip.Prefix // of proxies, for which PerAddress does not hold
+	Header      time.Duration  // to send the header; 0 means 10s
+	Body        time.Duration  // to send the body; 0 means 30s
+	Answer      time.Duration  // to take the answer, from the end of the header; 0 means 10m (long listings)
+	Idle        time.Duration  // between requests; 0 means 2m
+	HeaderBytes int            // 0 means 64 KiB
+
+	// Reserved says whether a request is answered though Connections are all at work: probes,
+	// and what operators ask for. Others are answered 503 then. Nil: nothing is reserved.
+	Reserved func(*http.Request) bool
 }
+
+// reserve is how many connections more than Limits.Connections are taken for what is Reserved.
+const reserve = 64
 
 // Server is a listener that is open: its address is known before it serves.
 type Server struct {
-	listener net.Listener
+	listener *sockets.Listener
 	server   *http.Server
 	abort    context.CancelFunc // ends the context of every request
 }
@@ -49,28 +59,66 @@ func Listen(addr string, h http.Handler, l Limits, log *slog.Logger) (*Server, e
 		}
 		return def
 	}
-	if l.Connections <= 0 {
-		l.Connections = 4096
-	}
 	if l.HeaderBytes <= 0 {
 		l.HeaderBytes = 64 << 10
+	}
+	extra := 0
+	if l.Reserved != nil {
+		extra = reserve
 	}
 	requests, abort := context.WithCancel(context.Background())
 	return &Server{
 		abort:    abort,
-		listener: netutil.LimitListener(raw, l.Connections),
+		listener: sockets.Bound(raw, sockets.Options{Total: l.Connections, PerAddress: l.PerAddress, Reserve: extra, Trusted: l.Trusted, Log: log}),
 		server: &http.Server{
-			Handler:           h,
+			Handler:           within(h, l.Reserved),
 			ReadHeaderTimeout: or(l.Header, 10*time.Second),
 			ReadTimeout:       or(l.Header, 10*time.Second) + or(l.Body, 30*time.Second),
 			WriteTimeout:      or(l.Answer, 10*time.Minute),
 			IdleTimeout:       or(l.Idle, 2*time.Minute),
 			MaxHeaderBytes:    l.HeaderBytes,
 			BaseContext:       func(net.Listener) context.Context { return requests },
+			ConnContext:       sockets.With,
+			ConnState:         mark,
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn), // a handler that panicked, too many open files
 		},
 	}, nil
 }
+
+// mark tells what a connection is doing, as far as the server knows it: new ones are silent
+// until their first header has come.
+func mark(c net.Conn, s http.ConnState) {
+	own, ok := c.(*sockets.Conn)
+	if !ok {
+		return
+	}
+	switch s {
+	case http.StateActive:
+		own.Mark(sockets.Busy)
+	case http.StateIdle:
+		own.Mark(sockets.Idle)
+	}
+}
+
+// within answers what comes on the reserve and is not what that is for, and marks those whose
+// request is worked on no more: the server may still wait for the rest of a body.
+func within(h http.Handler, reserved func(*http.Request) bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := sockets.Of(r.Context())
+		if c.Over() && !reserved(r) {
+			c.Mark(sockets.Sending)
+			w.Header().Set("Connection", "close")
+			w.Header().Set("Retry-After", "5")
+			http.Error(w, "too many connections, please retry", http.StatusServiceUnavailable)
+			return
+		}
+		h.ServeHTTP(w, r)
+		c.Mark(sockets.Sending)
+	})
+}
+
+// Sockets are the numbers of its connections.
+func (s *Server) Sockets() sockets.Stats { return s.listener.Stats() }
 
 // Addr is where it listens, with the port that was chosen for :0.
 func (s *Server) Addr() string { return s.listener.Addr().String() }

@@ -98,29 +98,70 @@ func TestAHeaderThatIsTooLongIsRefused(t *testing.T) {
 	s.ended(t)
 }
 
-func TestMoreConnectionsThanTheCapWait(t *testing.T) {
+// Silent sockets, and those between two requests, make room for whoever asks for something.
+func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	s := listen(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), serve.Limits{Connections: 5, PerAddress: -1}, time.Second)
+	for n := range 200 {
+		dial(t, s.addr, "")
+		if n%20 > 0 {
+			continue
+		}
+		line, err := bufio.NewReader(dial(t, s.addr, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")).ReadString('\n')
+		if err != nil || !strings.Contains(line, "204") {
+			t.Fatalf("behind %d silent sockets: %q, %v", n+1, line, err)
+		}
+	}
+	s.ended(t)
+}
+
+// A request that was answered before its body came makes room too: the server only waits for
+// the rest.
+func TestBodiesThatNobodyWantsKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	s := listen(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), serve.Limits{Connections: 5, PerAddress: -1}, time.Second)
+	for range 50 {
+		dial(t, s.addr, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nsome")
+	}
+	line, err := bufio.NewReader(dial(t, s.addr, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")).ReadString('\n')
+	if err != nil || !strings.Contains(line, "204") {
+		t.Fatalf("the answer is %q, %v", line, err)
+	}
+	s.ended(t)
+}
+
+func TestWhereAllAreAtWorkOnlyWhatIsReservedIsAnswered(t *testing.T) {
 	t.Parallel()
 	var now, most atomic.Int64
 	begun, release := make(chan bool, 30), make(chan bool)
-	s := listen(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	s := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/livez" {
+			return
+		}
 		n := now.Add(1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
 		begun <- true
 		<-release
 		now.Add(-1)
-	}), serve.Limits{Connections: 3}, time.Second)
-	var conns []net.Conn
-	for range 30 { // the kernel takes them all
-		conns = append(conns, dial(t, s.addr, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
-	}
+	}), serve.Limits{Connections: 3, PerAddress: -1, Reserved: func(r *http.Request) bool { return r.URL.Path == "/livez" }}, time.Second)
+	var working []net.Conn
 	for range 3 {
+		working = append(working, dial(t, s.addr, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
 		<-begun
 	}
+	for range 10 {
+		if b, err := io.ReadAll(dial(t, s.addr, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil || !strings.Contains(string(b), "503") || !strings.Contains(string(b), "Retry-After") {
+			t.Errorf("one too many got %q, %v", b, err)
+		}
+		if b, err := io.ReadAll(dial(t, s.addr, "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")); err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 200") {
+			t.Errorf("a probe got %q, %v", b, err)
+		}
+	}
 	close(release)
-	for _, c := range conns {
+	for _, c := range working {
 		if b, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 200") {
-			t.Errorf("one that waited got %q, %v", b, err)
+			t.Errorf("one at work got %q, %v", b, err)
 		}
 	}
 	if m := most.Load(); m != 3 {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
-	"github.com/tidemill/tidemill/serve"
 	"github.com/tidemill/tidemill/systems/windows"
 )
 
@@ -107,7 +106,7 @@ func (c *runCmd) run(ctx context.Context, e env, cfg *config.Loaded, systems []s
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	server, err := serve.Listen(cfg.Listen, in.Handler, serve.Limits{Connections: cfg.HTTP.Connections, Body: cfg.HTTP.BodyTimeout}, tell.log)
+	server, err := in.Listen()
 	if err != nil {
 		return err
 	}

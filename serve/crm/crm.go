@@ -48,7 +48,7 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{o: o, bodies: request.NewBodies(request.Limits{Memory: o.Limits.Memory, Ratio: o.Limits.Ratio, Time: o.Limits.Time})}
+	h := &Handler{o: o, bodies: request.NewBodies(request.Limits{Memory: o.Limits.Memory, Ratio: o.Limits.Ratio, Time: o.Limits.Time, Trusted: o.TrustProxy})}
 	if h.keys, err = request.NewKeyring(o.Projects, o.Now, o.Log.With("system", "crm")); err != nil {
 		return nil, fmt.Errorf("the door of CRM: %w", err)
 	}
@@ -61,7 +61,7 @@ func New(o Options) (*Handler, error) {
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{h: h, w: w, r: r}
-	x.body.Of = h.bodies
+	x.body.Open(h.bodies, r)
 	start := time.Now()
 	defer x.end(start)
 	answer.Secure(w.Header())

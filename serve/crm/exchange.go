@@ -15,7 +15,6 @@ type exchange struct {
 	r      *http.Request
 	code   int // answered; 0: nothing yet
 	body   request.Body
-	large  int64  // bytes of memory that the events are counted for
 	tenant string // of the key
 }
 
@@ -23,8 +22,7 @@ type exchange struct {
 func (x *exchange) end(start time.Time) {
 	x.h.running.Add(-1)
 	x.h.stats.request(x.code, time.Since(start))
-	x.body.Use(nil)
-	x.h.bodies.Release(x.large)
+	x.body.Close()
 }
 
 // answer ends the exchange with JSON.

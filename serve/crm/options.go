@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/google/uuid"
@@ -32,6 +33,10 @@ type Options struct {
 	Projects project.Projects // whose keys are taken; a project's name is its tenant's id
 	Events   Events           // nil: where events are is not told
 	Limits   Limits
+
+	// TrustProxy are the addresses whose X-Forwarded-For is believed, so that memory is shared
+	// by the senders behind them. None: the address of the connection is the sender's.
+	TrustProxy []netip.Prefix
 
 	Now        func() time.Time      // nil: time.Now
 	NewID      func() uuid.UUID      // of requests that are refused; nil: random UUIDv7

@@ -28,11 +28,8 @@ func (x *exchange) post() *answer.Problem {
 	if err != nil {
 		return x.unsplit(err)
 	}
-	if cost := int64(len(raws)) * eventMemory; cost > request.Small {
-		if !x.h.bodies.Reserve(cost) {
-			return answer.Busy("too many large requests at once, please retry")
-		}
-		x.large = cost
+	if cost := int64(len(raws)) * eventMemory; cost > request.Small && !x.body.Reserve(cost) {
+		return answer.Busy("too many large requests at once, please retry")
 	}
 	if p := x.admit(len(raws)); p != nil {
 		x.h.stats.event(limited, len(raws))
@@ -54,7 +51,9 @@ func (x *exchange) post() *answer.Problem {
 // authenticate finds whose key the request brings.
 func (x *exchange) authenticate() *answer.Problem {
 	o, p := answer.Owner(x.r, x.h.keys, x.h.o.Log)
-	x.tenant = o.Project.Name
+	if x.tenant = o.Project.Name; p == nil {
+		x.body.Vouch()
+	}
 	return p
 }
 
@@ -67,10 +66,10 @@ func (x *exchange) read() *answer.Problem {
 		return answer.Of(p)
 	}
 	limit := x.h.o.Limits.Body
-	if p := x.body.Read(x.w, x.r, limit); p != nil {
+	if p := x.body.Read(x.w, limit); p != nil {
 		return answer.Of(p)
 	}
-	if p := x.body.Plain(x.r, request.Gzip, limit); p != nil {
+	if p := x.body.Plain(request.Gzip, limit); p != nil {
 		return answer.Of(p)
 	}
 	if len(bytes.TrimLeft(x.body.Bytes, " \t\r\n")) == 0 {

@@ -27,10 +27,10 @@ func (x *exchange) read(types ...string) *problem {
 		return of(p)
 	}
 	limit := x.h.o.Limits.Body
-	if p := x.body.Read(x.w, x.r, limit); p != nil {
+	if p := x.body.Read(x.w, limit); p != nil {
 		return of(p)
 	}
-	if p := x.body.Plain(x.r, request.Gzip, limit); p != nil {
+	if p := x.body.Plain(request.Gzip, limit); p != nil {
 		return of(p)
 	}
 	b := bytes.TrimLeft(x.body.Bytes, " \t\r\n")
@@ -74,11 +74,8 @@ func (x *exchange) split(b []byte) *problem {
 		return badRequest("empty", "the array has no events")
 	}
 	cost := int64(len(x.items)) * eventMemory
-	if cost > request.Small {
-		if !x.h.bodies.Reserve(cost) {
-			return busy("too many large requests at once, please retry")
-		}
-		x.large = cost
+	if cost > request.Small && !x.body.Reserve(cost) {
+		return busy("too many large requests at once, please retry")
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{o: o, bodies: request.NewBodies(request.Limits{Memory: o.Limits.Memory, Ratio: o.Limits.Ratio, Time: o.Limits.Time})}
+	h := &Handler{o: o, bodies: request.NewBodies(request.Limits{Memory: o.Limits.Memory, Ratio: o.Limits.Ratio, Time: o.Limits.Time, Trusted: o.TrustProxy})}
 	h.exchanges.New = func() any { return new(exchange) }
 	if h.keys, err = request.NewKeyring(o.Projects, o.Now, o.Log.With("system", "delivery")); err != nil {
 		return nil, fmt.Errorf("events: %w", err)

@@ -23,8 +23,7 @@ type exchange struct {
 	at     time.Time
 	code   int // answered; 0: nothing yet
 	body   request.Body
-	large  int64 // bytes of memory that the events are counted for
-	day    day   // what the site's day was charged
+	day    day // what the site's day was charged
 
 	site   string
 	set    Site
@@ -38,7 +37,7 @@ type exchange struct {
 
 func (x *exchange) open(h *Handler, w http.ResponseWriter, r *http.Request) {
 	x.h, x.w, x.r, x.header, x.at = h, w, r, w.Header(), h.o.Now().UTC()
-	x.body.Of = h.bodies
+	x.body.Open(h.bodies, r)
 	x.secure()
 }
 
@@ -59,8 +58,7 @@ func (x *exchange) end() {
 	h := x.h
 	h.running.Add(-1)
 	h.stats.request(x.door, x.code, h.o.Now().Sub(x.at))
-	x.body.Use(nil)
-	h.bodies.Release(x.large)
+	x.body.Close()
 	clear(x.items)
 	items := x.items[:0]
 	if cap(items) > maxItems {

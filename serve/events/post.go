@@ -105,6 +105,7 @@ func (x *exchange) authenticate(key string) *problem {
 	o, err := x.h.keys.Find(x.r.Context(), key)
 	switch {
 	case err == nil:
+		x.body.Vouch()
 		x.site = o.Project.Name
 		x.set, _ = x.h.o.Sites(x.site)
 		return nil

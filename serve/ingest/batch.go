@@ -88,6 +88,7 @@ func (x *exchange) authenticate(key string) *problem {
 	switch {
 	case err == nil:
 		x.owner = o
+		x.body.Vouch()
 		return nil
 	case errors.Is(err, project.ErrUnknown):
 		x.h.keys.Refused(request.Address(x.r, x.h.o.TrustProxy))

@@ -7,16 +7,16 @@ import (
 )
 
 // read takes the request's body as it is sent, at most limit bytes.
-func (x *exchange) read(limit int) *problem { return of(x.body.Read(x.w, x.r, limit)) }
+func (x *exchange) read(limit int) *problem { return of(x.body.Read(x.w, limit)) }
 
 // plain undoes the body's Content-Encoding.
 func (x *exchange) plain(allowed request.Encodings, limit int) *problem {
-	return of(x.body.Plain(x.r, allowed, limit))
+	return of(x.body.Plain(allowed, limit))
 }
 
 // inflate undoes an encoding that the body is known to have.
 func (x *exchange) inflate(encoding string, limit int) *problem {
-	return of(x.body.Inflate(x.r.Context(), encoding, limit))
+	return of(x.body.Inflate(encoding, limit))
 }
 
 // of is a problem with the request itself.

@@ -94,7 +94,7 @@ func (x *exchange) structure(contentType, media string) *problem {
 	for _, name := range names {
 		size += len(name) + 6*len(x.r.Header.Get(name)) + 8
 	}
-	out := x.h.bodies.Get(size)
+	out := x.body.Get(size)
 	if out == nil {
 		return busy("memory", "too many large requests at once, please retry")
 	}
@@ -124,7 +124,7 @@ func (x *exchange) structure(contentType, media string) *problem {
 		out, _ = jsontext.AppendQuote(out, value)
 	}
 	if quoted != [3]bool{true, true, true} {
-		x.h.bodies.Put(out)
+		x.body.Put(out)
 		return badRequest("a binary CloudEvent has the headers ce-id, ce-source, ce-type and ce-specversion")
 	}
 	out[0] = '{'
@@ -138,7 +138,7 @@ func (x *exchange) structure(contentType, media string) *problem {
 	case isJSON && jsontext.Value(x.body.Bytes).IsValid(lenient...):
 		out = append(append(out, `,"data":`...), x.body.Bytes...)
 	case isJSON && media != "":
-		x.h.bodies.Put(out)
+		x.body.Put(out)
 		return badRequest("the data is no JSON, though its content type says so")
 	default:
 		out = append(out, `,"data_base64":"`...)

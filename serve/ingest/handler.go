@@ -42,7 +42,7 @@ func New(o Options) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{o: o, metaHeader: []byte(event.MetaHeader)}
-	h.bodies = request.NewBodies(request.Limits{Memory: o.Limits.Memory, Ratio: o.Limits.Ratio, Time: o.Limits.Body})
+	h.bodies = request.NewBodies(request.Limits{Memory: o.Limits.Memory, Ratio: o.Limits.Ratio, Time: o.Limits.Body, Trusted: o.TrustProxy})
 	h.batches.New = func() any { return new(batch) }
 	if h.keys, err = request.NewKeyring(o.Projects, o.Now, o.Log.With("system", "analytics")); err != nil {
 		return nil, fmt.Errorf("ingest: %w", err)
@@ -133,7 +133,8 @@ func (h *Handler) find(path string) (route, bool) {
 
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{h: h, w: w, r: r, body: request.Body{Of: h.bodies}, at: h.o.Now().UTC().Truncate(time.Millisecond)}
+	x := &exchange{h: h, w: w, r: r, at: h.o.Now().UTC().Truncate(time.Millisecond)}
+	x.body.Open(h.bodies, r)
 	start := time.Now()
 	defer x.end(start)
 	x.allowOrigin()
@@ -175,16 +176,13 @@ type exchange struct {
 	status int
 	owner  request.Owner
 	batch  *batch // nil until the body is there
-
-	reserved int64 // bytes of memory that the batch is counted for
-	body     request.Body
+	body   request.Body
 }
 
 // end gives back all memory and counts the request.
 func (x *exchange) end(start time.Time) {
 	x.h.stats.request(x.speaks, x.status, x.body.Sent, len(x.body.Bytes), time.Since(start))
-	x.body.Use(nil)
-	x.h.bodies.Release(x.reserved)
+	x.body.Close()
 	if x.batch != nil {
 		x.batch.reset()
 		x.h.batches.Put(x.batch)
@@ -204,10 +202,9 @@ func (x *exchange) events(limit int, lists ...string) *problem {
 	if cost <= 2*request.Small {
 		return nil
 	}
-	if !x.h.bodies.Reserve(cost) {
+	if !x.body.Reserve(cost) {
 		return busy("memory", "too many large requests at once, please retry")
 	}
-	x.reserved += cost
 	return nil
 }
 

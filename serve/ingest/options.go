@@ -71,7 +71,7 @@ type Limits struct {
 	Ratio         int   // how many times larger inflating may make a body; 0 means 100. The first MiB is free.
 	Events        int   // of one body, PostHog and CloudEvents; 0 means 10,000. The others' protocols say it.
 	Depth         int   // of nested objects and arrays in one event; 0 means 100
-	Memory        int64 // bytes of the bodies of all requests together; 0 means 128 MiB, or what three of the largest need. More is answered 503.
+	Memory        int64 // bytes of the bodies of all requests together; 0 means 256 MiB, or what two of the largest need. More is answered 503. Requests without a key in their header have half of it, those of one address a quarter.
 
 	Body time.Duration // to send a body in; 0 means 2m. Beside it, 10s are the limit for each 128 KiB.
 
@@ -135,10 +135,11 @@ func (o Options) check() (Options, error) {
 	if l.Memory < 0 {
 		return o, fmt.Errorf("ingest: Limits.Memory is %d; want 0 for the default, or more", l.Memory)
 	}
-	// As sent, inflated, while one grows, and the queue's copy; and what is made of events.
-	least := int64(4*max(l.Native, l.PostHog)) + int64(l.Events)*eventMemory
+	// As sent, inflated, while one grows, and the queue's copy; and what is made of events. Twice,
+	// because who shows no key in the header has half.
+	least := 2 * (int64(4*max(l.Native, l.PostHog)) + int64(l.Events)*eventMemory)
 	if l.Memory == 0 {
-		l.Memory = max(128*mib, least)
+		l.Memory = max(256*mib, least)
 	}
 	if l.Memory < least {
 		return o, fmt.Errorf("ingest: Limits.Memory is %d; the largest body allowed needs %d (lower Limits.PostHog and Native, or raise it)", l.Memory, least)

@@ -80,7 +80,8 @@ func TestSlowBodies(t *testing.T) {
 		{"a byte a second is not waited for", 1000, "x", time.Second, 408, request.ChunkTime},
 		{"nothing is not waited for", 1000, "x", time.Hour, 408, request.ChunkTime},
 		{"1 MB in 64 KiB pieces, 4 s each, is", 1 << 20, strings.Repeat(" ", 64<<10), 4 * time.Second, 400, 64 * time.Second},
-		{"4 MB in 50 KiB pieces, 3 s each, is not: it takes too long in all", 4 << 20, strings.Repeat(" ", 50<<10), 3 * time.Second, 408, 2 * time.Minute},
+		{"4 MB in 50 KiB pieces, 3 s each, is not: a large one is to come faster", 4 << 20, strings.Repeat(" ", 50<<10), 3 * time.Second, 408, 71 * time.Second},
+		{"19 MB in 128 KiB pieces, 1.5 s each, is not: it takes too long in all", 19 << 20, strings.Repeat(" ", 128<<10), 1500 * time.Millisecond, 408, 2 * time.Minute},
 		{"1 MB in 64 KiB pieces, 6 s each, is not", 1 << 20, strings.Repeat(" ", 64<<10), 6 * time.Second, 408, request.ChunkTime},
 	} {
 		t.Run(c.name, func(t *testing.T) {

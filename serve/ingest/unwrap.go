@@ -113,13 +113,13 @@ func (x *exchange) unbase64(fill bool) *problem {
 	for fill && len(in)%4 != 0 {
 		in = append(in, 'A')
 	}
-	out := x.h.bodies.Get(base64.RawStdEncoding.DecodedLen(len(in)))
+	out := x.body.Get(base64.RawStdEncoding.DecodedLen(len(in)))
 	if out == nil {
 		return busy("memory", "too many large requests at once, please retry")
 	}
 	n, err := base64.RawStdEncoding.Decode(out[:cap(out)], in)
 	if err != nil || n == 0 {
-		x.h.bodies.Put(out)
+		x.body.Put(out)
 		return badRequest("the body is neither JSON nor base64 of it")
 	}
 	x.body.Use(out[:n])
@@ -142,6 +142,9 @@ func (x *exchange) unlz(limit int) *problem {
 		return badRequest("the body is no lz-string data")
 	}
 	x.body.Use(nil)
+	if cap(out) > request.Small && !x.body.Reserve(int64(cap(out))) {
+		return busy("memory", "too many large requests at once, please retry")
+	}
 	x.body.Bytes = out
 	return nil
 }

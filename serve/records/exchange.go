@@ -17,7 +17,6 @@ type exchange struct {
 	door    door
 	code    int // answered; 0: nothing yet
 	body    request.Body
-	large   int64  // bytes of memory that what is made of the body is counted for
 	project string // of the key; empty: none is needed
 }
 
@@ -25,17 +24,19 @@ type exchange struct {
 func (x *exchange) end(start time.Time) {
 	x.h.running.Add(-1)
 	x.h.stats.request(x.door, x.code, time.Since(start))
-	x.body.Use(nil)
-	x.h.bodies.Release(x.large)
+	x.body.Close()
 }
 
 // authenticate finds whose key the request brings, where one is needed.
 func (x *exchange) authenticate() *answer.Problem {
-	if x.h.keys == nil {
+	if x.h.keys == nil { // only programs of this machine can come
+		x.body.Vouch()
 		return nil
 	}
 	o, p := answer.Owner(x.r, x.h.keys, x.h.o.Log)
-	x.project = o.Tenant
+	if x.project = o.Tenant; p == nil {
+		x.body.Vouch()
+	}
 	return p
 }
 
@@ -57,13 +58,9 @@ func (x *exchange) admit(n int) (back func(), p *answer.Problem) {
 
 // reserve counts memory beside the body's.
 func (x *exchange) reserve(n int64) *answer.Problem {
-	if n <= request.Small {
-		return nil
-	}
-	if !x.h.bodies.Reserve(n) {
+	if n > request.Small && !x.body.Reserve(n) {
 		return answer.Busy("too many large requests at once, please retry")
 	}
-	x.large += n
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/google/uuid"
@@ -32,6 +33,10 @@ type Options struct {
 	Spool    string           // a folder of the door's own for files while they are taken, which is made; empty: that of the system
 	Timeout  time.Duration    // until what a call of the store has is durable; 0 means 10s. A request waits for two at the most.
 	Limits   Limits
+
+	// TrustProxy are the addresses whose X-Forwarded-For is believed, so that memory is shared
+	// by the senders behind them. None: the address of the connection is the sender's.
+	TrustProxy []netip.Prefix
 
 	Now        func() time.Time      // nil: time.Now
 	NewID      func() uuid.UUID      // of requests that are refused; nil: random UUIDv7

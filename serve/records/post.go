@@ -103,10 +103,10 @@ func (x *exchange) read() (lines bool, p *answer.Problem) {
 		return false, answer.Of(p)
 	}
 	limit := x.h.o.Limits.Body
-	if p := x.body.Read(x.w, x.r, limit); p != nil {
+	if p := x.body.Read(x.w, limit); p != nil {
 		return false, answer.Of(p)
 	}
-	if p := x.body.Plain(x.r, request.All, limit); p != nil {
+	if p := x.body.Plain(request.All, limit); p != nil {
 		return false, answer.Of(p)
 	}
 	return lines, nil

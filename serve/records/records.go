@@ -61,7 +61,7 @@ func New(o Options) (*Handler, error) {
 		return nil, fmt.Errorf("the door of windows: %w", err)
 	}
 	h := &Handler{o: o, files: make(chan struct{}, o.Limits.Files),
-		bodies: request.NewBodies(request.Limits{Memory: o.Limits.Memory, Ratio: o.Limits.Ratio, Time: o.Limits.Time})}
+		bodies: request.NewBodies(request.Limits{Memory: o.Limits.Memory, Ratio: o.Limits.Ratio, Time: o.Limits.Time, Trusted: o.TrustProxy})}
 	h.gather()
 	if o.Projects != nil {
 		if h.keys, err = request.NewKeyring(o.Projects, o.Now, o.Log.With("system", "windows")); err != nil {
@@ -83,7 +83,7 @@ const help = "records go to POST " + Path + "/events and " + Path + "/mentions, 
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{h: h, w: w, r: r}
-	x.body.Of = h.bodies
+	x.body.Open(h.bodies, r)
 	start := time.Now()
 	defer x.end(start)
 	answer.Secure(w.Header())

