@@ -55,6 +55,17 @@ type BridgeBroker struct {
 	Listen   string          `yaml:"listen" env:"TIDEMILL_BRIDGE_BROKER_LISTEN" default:"127.0.0.1:1883" help:"address of the embedded MQTT broker" allow:"host:port; beyond loopback user and password are needed"`
 	User     string          `yaml:"user" env:"TIDEMILL_BRIDGE_BROKER_USER" help:"user that clients of the embedded broker give; empty: anybody"`
 	Password tidemill.Secret `yaml:"password" env:"TIDEMILL_BRIDGE_BROKER_PASSWORD" help:"the user's password"`
+
+	AdminUser     string          `yaml:"admin_user" env:"TIDEMILL_BRIDGE_BROKER_ADMIN_USER" help:"another user, who may also read what the broker tells of itself (its SYS topics); empty: nobody may"`
+	AdminPassword tidemill.Secret `yaml:"admin_password" env:"TIDEMILL_BRIDGE_BROKER_ADMIN_PASSWORD" help:"that user's password"`
+
+	Connections    int           `yaml:"connections" env:"TIDEMILL_BRIDGE_BROKER_CONNECTIONS" default:"1000" range:"[1,1048576]" help:"connections of the embedded broker open at once; where there are more, those that have not logged in are closed first"`
+	PerAddress     int           `yaml:"connections_per_address" env:"TIDEMILL_BRIDGE_BROKER_CONNECTIONS_PER_ADDRESS" default:"0" range:"[-1,)" help:"of them from one address (of IPv6 a network of 64 bits); 0: half, 64 at least; -1: any number"`
+	ConnectTimeout time.Duration `yaml:"connect_timeout" env:"TIDEMILL_BRIDGE_BROKER_CONNECT_TIMEOUT" default:"10s" range:"(0,)" help:"time a client has to send its CONNECT, of at most 32 KiB"`
+	Sessions       int           `yaml:"sessions" env:"TIDEMILL_BRIDGE_BROKER_SESSIONS" default:"1000" range:"[1,1048576]" help:"sessions kept for clients that go and come again; more are refused"`
+	Waiting        Size          `yaml:"waiting" env:"TIDEMILL_BRIDGE_BROKER_WAITING" default:"256MiB" help:"messages at QoS 1 and 2 that wait for all subscribers; over it publishers are held back, then refused"`
+	Retained       int           `yaml:"retained" env:"TIDEMILL_BRIDGE_BROKER_RETAINED" default:"10000" range:"[1,16777216]" help:"retained messages; more are refused, at QoS 0 passed on and not retained"`
+	RetainedSize   Size          `yaml:"retained_size" env:"TIDEMILL_BRIDGE_BROKER_RETAINED_SIZE" default:"64MiB" help:"what the retained messages may have together"`
 }
 
 // BridgePipeline is what happens between Redis and MQTT.

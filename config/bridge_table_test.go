@@ -153,5 +153,14 @@ func bridgeAdditions() []bridgeRow {
 		{"TIDEMILL_BRIDGE_BROKER_LISTEN", "", "broker.listen", func(b *Bridge) any { return b.Broker.Listen }, "127.0.0.1:1883"},
 		{"TIDEMILL_BRIDGE_BROKER_USER", "", "broker.user", func(b *Bridge) any { return b.Broker.User }, ""},
 		{"TIDEMILL_BRIDGE_BROKER_PASSWORD", "", "broker.password", func(b *Bridge) any { return b.Broker.Password }, tidemill.Secret{}},
+		{"TIDEMILL_BRIDGE_BROKER_ADMIN_USER", "", "broker.admin_user", func(b *Bridge) any { return b.Broker.AdminUser }, ""},
+		{"TIDEMILL_BRIDGE_BROKER_ADMIN_PASSWORD", "", "broker.admin_password", func(b *Bridge) any { return b.Broker.AdminPassword }, tidemill.Secret{}},
+		{"TIDEMILL_BRIDGE_BROKER_CONNECTIONS", "", "broker.connections", func(b *Bridge) any { return b.Broker.Connections }, 1000},
+		{"TIDEMILL_BRIDGE_BROKER_CONNECTIONS_PER_ADDRESS", "", "broker.connections_per_address", func(b *Bridge) any { return b.Broker.PerAddress }, 0},
+		{"TIDEMILL_BRIDGE_BROKER_CONNECT_TIMEOUT", "", "broker.connect_timeout", func(b *Bridge) any { return b.Broker.ConnectTimeout }, 10 * time.Second},
+		{"TIDEMILL_BRIDGE_BROKER_SESSIONS", "", "broker.sessions", func(b *Bridge) any { return b.Broker.Sessions }, 1000},
+		{"TIDEMILL_BRIDGE_BROKER_WAITING", "", "broker.waiting", func(b *Bridge) any { return b.Broker.Waiting }, Size(256 << 20)},
+		{"TIDEMILL_BRIDGE_BROKER_RETAINED", "", "broker.retained", func(b *Bridge) any { return b.Broker.Retained }, 10_000},
+		{"TIDEMILL_BRIDGE_BROKER_RETAINED_SIZE", "", "broker.retained_size", func(b *Bridge) any { return b.Broker.RetainedSize }, Size(64 << 20)},
 	}
 }

@@ -51,6 +51,8 @@ func (r bridgeRow) samples(t *testing.T) (texts [3]string, wants [3]any) {
 		return [3]string{"3", "0,2", "1-3 5"}, [3]any{[]int{3}, []int{0, 2}, []int{1, 2, 3, 5}}
 	case []float64:
 		return [3]string{"1", "0.1,2", "0.5 1 2.5"}, [3]any{[]float64{1}, []float64{0.1, 2}, []float64{0.5, 1, 2.5}}
+	case Size:
+		return [3]string{"1MiB", "65536", "7KiB"}, [3]any{Size(1 << 20), Size(65536), Size(7 << 10)}
 	case tidemill.Secret:
 		return [3]string{"one", "two", "three"}, [3]any{tidemill.NewSecret("one"), tidemill.NewSecret("two"), tidemill.NewSecret("three")}
 	case string:

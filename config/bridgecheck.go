@@ -70,6 +70,11 @@ func (k *bridgeCheck) addresses() {
 	if err == nil && b.Embedded() && !Loopback(host) && (b.Broker.User == "" || b.Broker.Password.IsZero()) {
 		k.fail(listen, "%s can be reached from other machines, so bridge.broker.user and bridge.broker.password are needed; or listen on 127.0.0.1", b.Broker.Listen)
 	}
+	if b.Embedded() && b.Broker.AdminUser != "" && (b.Broker.User == "" || b.Broker.AdminUser == b.Broker.User || b.Broker.AdminPassword.IsZero()) {
+		k.fail("bridge.broker.admin_user", "an administrator needs bridge.broker.admin_password, and bridge.broker.user beside, who is another one: without users anybody would be let in")
+	}
+	k.ok(b.Broker.Waiting > 0, "bridge.broker.waiting")
+	k.ok(b.Broker.RetainedSize > 0, "bridge.broker.retained_size")
 }
 
 // stream refuses what a Redis could not do.

@@ -7,6 +7,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/mqttbroker"
 	"github.com/tidemill/tidemill/serve/entries"
+	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/sink/mqttsink"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/bridge"
@@ -24,11 +25,18 @@ func (i *Instance) bridgeEmbedded(ctx context.Context, e *bridgeEnds) error {
 	if c.Broker.User != "" {
 		users[c.Broker.User] = c.Broker.Password
 	}
-	broker, err := mqttbroker.Start(mqttbroker.Options{Addr: c.Broker.Listen, Users: users, Log: i.options.Log})
+	if c.Broker.AdminUser != "" {
+		users[c.Broker.AdminUser] = c.Broker.AdminPassword
+	}
+	broker, err := mqttbroker.Start(mqttbroker.Options{Addr: c.Broker.Listen, Users: users, Admin: c.Broker.AdminUser,
+		Clients: c.Broker.Connections, PerAddress: c.Broker.PerAddress, Connect: c.Broker.ConnectTimeout, Sessions: c.Broker.Sessions,
+		Waiting: int64(c.Broker.Waiting), Retained: c.Broker.Retained, RetainedSize: int64(c.Broker.RetainedSize), Log: i.options.Log})
 	if err != nil {
 		return fmt.Errorf("%w; another address: bridge.broker.listen (TIDEMILL_BRIDGE_BROKER_LISTEN)", err)
 	}
 	i.close = append(i.close, broker.Close)
+	i.sockets.Add("bridge.broker.listen", broker.Sockets)
+	i.metrics.MustRegister(metrics.NewBroker(broker.Stats))
 	_, o, prefix, err := mqttOf(c, i.options.Log)
 	if err != nil {
 		return err

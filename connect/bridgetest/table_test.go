@@ -37,7 +37,7 @@ func (g *given) note(e env) {
 
 // scenarios are all of them, by what they are about.
 func scenarios() []scenario {
-	return slices.Concat(ofRedis, ofClaims, ofMQTT, ofTLS, ofPipeline, ofFailures, ofWorkers, ofListeners, ofProcess, ofEmbedded)
+	return slices.Concat(ofRedis, ofClaims, ofMQTT, ofTLS, ofPipeline, ofFailures, ofWorkers, ofListeners, ofProcess, ofEmbedded, ofStrangers)
 }
 
 func TestSettings(t *testing.T) {

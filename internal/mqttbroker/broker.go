@@ -26,9 +26,9 @@ import (
 	"time"
 
 	mqtt "github.com/mochi-mqtt/server/v2"
-	"github.com/mochi-mqtt/server/v2/listeners"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sockets"
 )
 
 // Options tune a broker; the zero value is ready to use.
@@ -36,11 +36,24 @@ type Options struct {
 	Addr  string                     // host:port; empty means 127.0.0.1:1883; port 0 takes a free one
 	Users map[string]tidemill.Secret // passwords by user; none: whoever can connect may do everything, so only loopback addresses are taken
 
-	Clients  int           // connected at once, at most; 0 means 1000
+	// Admin is the user who may read $SYS, what the broker tells of itself; empty: nobody.
+	Admin string
+
+	Clients    int           // connected at once, at most, before they log in too; 0 means 1000. Where there are more, those that have not logged in are closed first.
+	PerAddress int           // of them from one address; 0 means half of Clients and 64 at least, negative: any number
+	Connect    time.Duration // for a client to send its CONNECT, which may have 32 KiB; 0 means 10s
+
 	InFlight int           // unacknowledged messages of one publisher, at most; 0 means 1024, at most 65,535
 	Queue    int           // messages that wait for one subscriber, at most; 0 means 8192, at most 60,000
 	Packet   int           // largest packet in bytes; 0 means 16 MiB
+	Waiting  int64         // bytes of messages at QoS 1 and 2 that wait for all subscribers, those that are away too, at most; 0 means 256 MiB
+	Sessions int           // kept for clients that go and come again, at most; 0 means 1000. More are refused.
+	Retained int           // messages, at most; 0 means 10,000. More are refused; at QoS 0 they are passed on and not retained.
 	Session  time.Duration // how long the session of a client that is away is kept; 0 means 24h
+
+	// RetainedSize is how many bytes the retained messages may have; 0 means 64 MiB.
+	RetainedSize int64
+
 	Patience time.Duration // how long a publisher is held back for a subscriber without room, before it is refused; 0 means 5s
 
 	Log *slog.Logger // nil discards
@@ -54,11 +67,20 @@ func (o *Options) fill() error {
 		name            string
 	}{
 		{&o.Clients, 1000, 1 << 20, "Clients"}, {&o.InFlight, 1024, 65_535, "InFlight"},
+		{&o.Sessions, 1000, 1 << 20, "Sessions"}, {&o.Retained, 10_000, 1 << 24, "Retained"},
 		{&o.Queue, 8192, 60_000, "Queue"}, {&o.Packet, 16 << 20, 256<<20 - 1, "Packet"},
 	} {
 		if *n.field = cmp.Or(*n.field, n.otherwise); *n.field < 1 || *n.field > n.most {
 			return fmt.Errorf("mqtt broker: %s is %d: want 1 to %d", n.name, *n.field, n.most)
 		}
+	}
+	o.Waiting, o.RetainedSize = cmp.Or(o.Waiting, 256<<20), cmp.Or(o.RetainedSize, 64<<20)
+	o.Connect = cmp.Or(o.Connect, 10*time.Second)
+	if o.Waiting < 0 || o.RetainedSize < 0 || o.Connect < 0 {
+		return errors.New("mqtt broker: Waiting, RetainedSize and Connect must not be negative")
+	}
+	if _, ok := o.Users[o.Admin]; o.Admin != "" && !ok {
+		return errors.New("mqtt broker: Admin must be one of Users")
 	}
 	o.Session = cmp.Or(o.Session, 24*time.Hour)
 	o.Patience = cmp.Or(o.Patience, 5*time.Second)
@@ -81,6 +103,7 @@ type Broker struct {
 	server *mqtt.Server
 	addr   string
 	gate   *gate
+	door   *door
 	close  sync.Once
 	err    error
 }
@@ -102,8 +125,8 @@ func Start(o Options) (*Broker, error) {
 	}
 	server := mqtt.New(&mqtt.Options{Capabilities: capabilities(o), Logger: slog.New(quiet{o.Log.Handler()}),
 		ClientNetReadBufferSize: 16 << 10, ClientNetWriteBufferSize: 16 << 10, SysTopicResendInterval: 60})
-	b := &Broker{server: server, addr: listener.Addr().String(), gate: newGate(server, o)}
-	if err := errors.Join(server.AddHook(b.gate, nil), server.AddListener(listeners.NewNet("tcp", listener)), server.Serve()); err != nil {
+	b := &Broker{server: server, addr: listener.Addr().String(), gate: newGate(server, o), door: newDoor(server, listener, o)}
+	if err := errors.Join(server.AddHook(b.gate, nil), server.AddListener(b.door), server.Serve()); err != nil {
 		_ = listener.Close()
 		return nil, fmt.Errorf("mqtt broker: %w", err)
 	}
@@ -142,6 +165,9 @@ func (b *Broker) Close() error {
 	return b.err
 }
 
+// Sockets are the numbers of its connections.
+func (b *Broker) Sockets() sockets.Stats { return b.door.Stats() }
+
 // Stats are numbers for metrics.
 type Stats struct {
 	Clients       int64 // connected
@@ -152,7 +178,14 @@ type Stats struct {
 	Sent          int64 // messages sent to subscribers
 	Dropped       int64 // messages that a subscriber did not get: at QoS 0 it was too slow, above it was out of ids
 	Held          int64 // times that a publisher was held back
-	Refused       int64 // messages refused because a subscriber had no room
+	Refused       int64 // messages refused because a subscriber, or all together, had no room
+
+	Sessions     int64 // of clients, connected or not
+	Waiting      int64 // bytes that wait, as Options.Waiting bounds them
+	RetainedSize int64 // bytes, as Options.RetainedSize bounds them
+	Over         int64 // sessions, subscriptions and retained messages refused: there were too many
+	Late         int64 // connections closed because no CONNECT came in time
+	Wrong        int64 // connections closed because something else came, or a CONNECT that was too large
 }
 
 // Stats reads the counters.
@@ -164,7 +197,9 @@ func (b *Broker) Stats() Stats {
 	for _, cl := range b.server.Clients.GetAll() {
 		inFlight += cl.State.Inflight.Len()
 	}
-	return Stats{Clients: i.ClientsConnected, Subscriptions: i.Subscriptions, Retained: int64(retained), InFlight: int64(inFlight),
+	waiting, size := b.gate.inMemory()
+	return Stats{Sessions: int64(b.server.Clients.Len()), Waiting: waiting, RetainedSize: size, Over: b.gate.bounds.refused.Load(),
+		Late: b.door.late.Load(), Wrong: b.door.wrong.Load(), Clients: i.ClientsConnected, Subscriptions: i.Subscriptions, Retained: int64(retained), InFlight: int64(inFlight),
 		Received: i.MessagesReceived, Sent: i.MessagesSent, Dropped: i.MessagesDropped + i.InflightDropped,
 		Held: b.gate.held.Load(), Refused: b.gate.refused.Load()}
 }

@@ -10,8 +10,10 @@ import (
 
 	mqtt "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
+	"github.com/mochi-mqtt/server/v2/system"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sockets"
 )
 
 // gate lets in users, and messages for which there is room. The library would acknowledge
@@ -21,22 +23,28 @@ type gate struct {
 	server   *mqtt.Server
 	users    map[string]tidemill.Secret
 	queue    int
+	bytes    int64
 	largest  uint32
+	admin    string
+	bounds   *bounds
 	patience time.Duration
 	held     atomic.Int64
 	refused  atomic.Int64
 
-	mu    sync.Mutex    // guards what follows
-	freed chan struct{} // closed and made anew when a subscriber acknowledged or went
-	waits bool          // a publisher waits for it
-	over  bool
-	taken map[string]int      // by subscriber: messages between OnPublish and OnPublished
-	by    map[string][]string // by publisher: the subscribers of its message
+	mu      sync.Mutex    // guards what follows
+	freed   chan struct{} // closed and made anew when a subscriber acknowledged or went
+	waits   bool          // a publisher waits for it
+	over    bool
+	taken   map[string]int      // by subscriber: messages between OnPublish and OnPublished
+	by      map[string][]string // by publisher: the subscribers of its message
+	sized   map[string]int64    // by publisher: the bytes of its message, for all of them
+	sizes   int64               // of all publishers
+	waiting backlog
 }
 
 func newGate(server *mqtt.Server, o Options) *gate {
-	return &gate{server: server, users: o.Users, queue: o.Queue, largest: uint32(o.Packet), patience: o.Patience, freed: make(chan struct{}),
-		taken: map[string]int{}, by: map[string][]string{}}
+	return &gate{server: server, users: o.Users, queue: o.Queue, bytes: o.Waiting, admin: o.Admin, bounds: newBounds(server, o), largest: uint32(o.Packet), patience: o.Patience, freed: make(chan struct{}),
+		taken: map[string]int{}, by: map[string][]string{}, sized: map[string]int64{}, waiting: backlog{of: map[*mqtt.Client]map[uint16]int{}}}
 }
 
 // ID names the hook in the library's log.
@@ -45,12 +53,17 @@ func (g *gate) ID() string { return "gate" }
 // Provides says which of the library's hooks it is.
 func (g *gate) Provides(b byte) bool {
 	return bytes.IndexByte([]byte{mqtt.OnConnectAuthenticate, mqtt.OnACLCheck, mqtt.OnPublish, mqtt.OnQosComplete, mqtt.OnQosDropped, mqtt.OnDisconnect, mqtt.OnPacketEncode,
-		mqtt.OnSessionEstablish, mqtt.OnSessionEstablished, mqtt.OnPublished}, b) >= 0
+		mqtt.OnSessionEstablish, mqtt.OnSessionEstablished, mqtt.OnPublished, mqtt.OnPacketRead, mqtt.OnQosPublish, mqtt.OnRetainedExpired,
+		mqtt.OnWill, mqtt.OnClientExpired, mqtt.OnSysInfoTick}, b) >= 0
 }
 
 // OnConnectAuthenticate lets in whoever has the password of a user; where there are no
-// users, everybody.
-func (g *gate) OnConnectAuthenticate(_ *mqtt.Client, p packets.Packet) bool {
+// users, everybody. Either way there must be room for the session.
+func (g *gate) OnConnectAuthenticate(cl *mqtt.Client, p packets.Packet) bool {
+	return g.knows(&p) && g.bounds.session(cl)
+}
+
+func (g *gate) knows(p *packets.Packet) bool {
 	if len(g.users) == 0 {
 		return true
 	}
@@ -60,35 +73,74 @@ func (g *gate) OnConnectAuthenticate(_ *mqtt.Client, p packets.Packet) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && known
 }
 
-// OnACLCheck lets whoever is in do everything, but for writing what is the broker's own.
-func (g *gate) OnACLCheck(_ *mqtt.Client, topic string, write bool) bool {
-	return !write || len(topic) == 0 || topic[0] != '$'
+// OnACLCheck lets whoever is in do everything, but for writing what is the broker's own, and
+// for reading what it tells of itself, which is for the administrator.
+func (g *gate) OnACLCheck(cl *mqtt.Client, topic string, write bool) bool {
+	if write {
+		return !own(topic)
+	}
+	return !ofBroker(topic) || g.admin != "" && string(cl.Properties.Username) == g.admin
+}
+
+// OnPacketRead ends the connection of a client that wants more than there may be.
+func (g *gate) OnPacketRead(cl *mqtt.Client, p packets.Packet) (packets.Packet, error) {
+	if !tooMuch(cl, &p) {
+		return p, nil
+	}
+	g.bounds.refused.Add(1)
+	_ = g.server.DisconnectClient(cl, packets.ErrQuotaExceeded)
+	return p, packets.ErrRejectPacket
 }
 
 // OnSessionEstablish and OnSessionEstablished switch the library's own send quota off, at
 // both moments when it is set: with it, every packet of a client searches the client's
 // queue under a lock that it takes twice, which deadlocks with a writer between. The gate
-// keeps to the client's receive maximum instead.
+// keeps to the client's receive maximum instead. From here on the client is logged in.
 func (g *gate) OnSessionEstablish(cl *mqtt.Client, _ packets.Packet) {
 	cl.State.Inflight.ResetSendQuota(0)
+	if c, ok := cl.Net.Conn.(*begun); ok {
+		c.Vouch()
+		c.Mark(sockets.Busy)
+	}
 }
 
 // OnSessionEstablished is the second of these moments.
 func (g *gate) OnSessionEstablished(cl *mqtt.Client, _ packets.Packet) {
 	cl.State.Inflight.ResetSendQuota(0)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waiting.count(cl)
 }
 
 // OnPublish holds a message at QoS 1 or 2 back until all its subscribers have room, and
-// keeps that room until OnPublished.
+// keeps that room until OnPublished. One that cannot be retained is refused, or at QoS 0 not
+// retained.
 func (g *gate) OnPublish(cl *mqtt.Client, p packets.Packet) (packets.Packet, error) {
-	if p.FixedHeader.Qos == 0 {
+	if p.FixedHeader.Qos > 0 {
+		if err := g.room(cl, &p); err != nil {
+			return p, err
+		}
+	}
+	switch {
+	case !p.FixedHeader.Retain, g.bounds.keep(p.TopicName, len(p.Payload)):
+		return p, nil
+	case p.FixedHeader.Qos == 0:
+		p.FixedHeader.Retain = false
 		return p, nil
 	}
+	g.mu.Lock()
+	g.release(cl.ID)
+	g.mu.Unlock()
+	return p, g.refuse(cl)
+}
+
+// room waits until a message has room, and reserves it.
+func (g *gate) room(cl *mqtt.Client, p *packets.Packet) error {
 	var timer *time.Timer
 	for {
-		freed, own, ok := g.reserve(p.TopicName, cl.ID)
+		freed, own, ok := g.reserve(p, cl.ID)
 		if ok {
-			return p, nil
+			return nil
 		}
 		if freed == nil || own { // at the end; or to hold it back would hold back its acknowledgements too
 			break
@@ -103,13 +155,13 @@ func (g *gate) OnPublish(cl *mqtt.Client, p packets.Packet) (packets.Packet, err
 			continue
 		case <-timer.C:
 		}
-		if _, _, ok := g.reserve(p.TopicName, cl.ID); ok {
-			return p, nil
+		if _, _, ok := g.reserve(p, cl.ID); ok {
+			return nil
 		}
 		break
 	}
 	g.refused.Add(1)
-	return p, g.refuse(cl, p)
+	return g.refuse(cl)
 }
 
 // OnPublished gives the reserved room back: the message is in it.
@@ -121,7 +173,7 @@ func (g *gate) OnPublished(cl *mqtt.Client, _ packets.Packet) {
 
 // refuse makes the publisher know: by the acknowledgement's reason in MQTT 5, else by
 // ending the connection.
-func (g *gate) refuse(cl *mqtt.Client, p packets.Packet) error {
+func (g *gate) refuse(cl *mqtt.Client) error {
 	if cl.Properties.ProtocolVersion < 5 {
 		_ = g.server.DisconnectClient(cl, packets.ErrQuotaExceeded)
 		return packets.ErrRejectPacket
@@ -129,11 +181,11 @@ func (g *gate) refuse(cl *mqtt.Client, p packets.Packet) error {
 	return packets.ErrQuotaExceeded
 }
 
-// reserve takes room for one message at every subscriber of a topic. Where one has none, it
-// returns a channel that is closed when that may have changed, nil at the end, and says
+// reserve takes room for one message at every subscriber of its topic, and among what waits
+// for all. Where there is none, it returns a channel that is closed when that may have changed, nil at the end, and says
 // whether that one is the publisher itself.
-func (g *gate) reserve(topic, publisher string) (freed <-chan struct{}, own, ok bool) {
-	subs := g.server.Topics.Subscribers(topic)
+func (g *gate) reserve(p *packets.Packet, publisher string) (freed <-chan struct{}, own, ok bool) {
+	subs := g.server.Topics.Subscribers(p.TopicName)
 	ids := make([]string, 0, len(subs.Subscriptions))
 	for id, sub := range subs.Subscriptions {
 		if sub.Qos > 0 {
@@ -159,11 +211,20 @@ func (g *gate) reserve(topic, publisher string) (freed <-chan struct{}, own, ok 
 			return g.freed, id == publisher, false
 		}
 	}
+	need := int64(len(ids) * costOf(p))
+	if all := g.waiting.bytes + g.sizes; all > 0 && need > 0 && all+need > g.bytes { // one alone may be larger
+		if g.over {
+			return nil, false, false
+		}
+		g.waits = true
+		return g.freed, false, false
+	}
 	for _, id := range ids {
 		g.taken[id]++
 	}
 	if len(ids) > 0 {
-		g.by[publisher] = ids
+		g.by[publisher], g.sized[publisher] = ids, need
+		g.sizes += need
 	}
 	return nil, false, true
 }
@@ -175,7 +236,9 @@ func (g *gate) release(publisher string) {
 			delete(g.taken, id)
 		}
 	}
+	g.sizes -= g.sized[publisher]
 	delete(g.by, publisher)
+	delete(g.sized, publisher)
 }
 
 // takes says whether a subscriber can take one message more; under mu.
@@ -199,16 +262,75 @@ func (g *gate) OnPacketEncode(_ *mqtt.Client, p packets.Packet) packets.Packet {
 	return p
 }
 
+// OnQosPublish counts a message that waits for its acknowledgement from now on.
+func (g *gate) OnQosPublish(cl *mqtt.Client, p packets.Packet, _ int64, _ int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waiting.add(cl, &p)
+}
+
 // OnQosComplete notes that a client acknowledged.
-func (g *gate) OnQosComplete(*mqtt.Client, packets.Packet) { g.wake() }
+func (g *gate) OnQosComplete(cl *mqtt.Client, p packets.Packet) { g.settled(cl, &p) }
 
 // OnQosDropped notes that a client's messages were let go.
-func (g *gate) OnQosDropped(*mqtt.Client, packets.Packet) { g.wake() }
+func (g *gate) OnQosDropped(cl *mqtt.Client, p packets.Packet) { g.settled(cl, &p) }
+
+func (g *gate) settled(cl *mqtt.Client, p *packets.Packet) {
+	g.mu.Lock()
+	g.waiting.remove(cl, p.PacketID)
+	g.mu.Unlock()
+	g.wake()
+}
+
+// OnWill makes a will one that may be sent.
+func (g *gate) OnWill(cl *mqtt.Client, w mqtt.Will) (mqtt.Will, error) {
+	return g.bounds.will(cl, w), nil
+}
+
+// OnRetainedExpired notes that a retained message is gone.
+func (g *gate) OnRetainedExpired(topic string) { g.bounds.forget(topic) }
+
+// OnClientExpired takes a session's subscriptions away, which the library leaves.
+func (g *gate) OnClientExpired(cl *mqtt.Client) {
+	if now, ok := g.server.Clients.Get(cl.ID); ok && now == cl {
+		g.server.UnsubscribeClient(cl)
+	}
+	g.mu.Lock()
+	g.waiting.forget(cl)
+	g.mu.Unlock()
+	g.wake()
+}
+
+// OnSysInfoTick counts all that waits and all that is retained anew, once in a while: the
+// library drops some of it without a word.
+func (g *gate) OnSysInfoTick(*system.Info) {
+	g.bounds.recount()
+	clients := g.server.Clients.GetAll()
+	g.mu.Lock()
+	g.waiting = backlog{of: map[*mqtt.Client]map[uint16]int{}}
+	for _, cl := range clients {
+		g.waiting.count(cl)
+	}
+	g.mu.Unlock()
+	g.wake()
+}
+
+// inMemory are the bytes that wait, and those that are retained.
+func (g *gate) inMemory() (waiting, retained int64) {
+	g.mu.Lock()
+	waiting = g.waiting.bytes
+	g.mu.Unlock()
+	g.bounds.mu.Lock()
+	defer g.bounds.mu.Unlock()
+	return waiting, g.bounds.size
+}
 
 // OnDisconnect notes that a client went: one that is away may queue more.
 func (g *gate) OnDisconnect(cl *mqtt.Client, _ error, _ bool) {
 	g.mu.Lock()
-	if !cl.IsTakenOver() {
+	if cl.IsTakenOver() {
+		g.waiting.forget(cl)
+	} else {
 		g.release(cl.ID)
 	}
 	g.mu.Unlock()
