@@ -32,6 +32,10 @@ func (b *built) compile(ctx context.Context, r *runner, pkg string) (*tests, err
 	if out, err := r.goes(ctx, "test", "-c", "-vet=off", "-overlay", b.overlay, "-o", t.binary, "./"+pkg); err != nil {
 		return nil, errors.Join(ctx.Err(), fmt.Errorf("the tests of %s do not compile: %w\n%s", pkg, err, out))
 	}
+	const noFile = "-rapid.nofailfile" // or what a property test failed with is written into the tree
+	if _, err := t.some(ctx, 0, time.Minute, "-test.list", "^$", noFile); err == nil {
+		t.args = append(t.args, noFile)
+	}
 	return t, nil
 }
 
@@ -51,7 +55,7 @@ func (r *runner) measure(ctx context.Context, b *built, pkg string) (*tests, err
 		return nil, errors.Join(ctx.Err(), fmt.Errorf("the tests of %s fail without a fault: %w\n%s", pkg, err, out))
 	}
 	t.usual = time.Since(begin)
-	if len(t.args) == 0 {
+	if pkg != "sim" {
 		t.quick = quick(out)
 	}
 	b.tests[pkg] = t
