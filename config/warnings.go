@@ -16,9 +16,9 @@ import (
 const LeastKey = 16
 
 // Warnings are what is allowed and hardly meant, each with its place: keys that can be guessed,
-// sites that nobody can send for, conditions that hold for no event, and variables of the
-// environment that look like settings and are none. environ are the environment's names and
-// values, as os.Environ has them.
+// sites that nobody can send for, a project of windows that nobody has a key of, conditions that
+// hold for no event, and variables of the environment that look like settings and are none.
+// environ are the environment's names and values, as os.Environ has them.
 func (c *Loaded) Warnings(environ []string) (all []string) {
 	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	short := func(place, whose string, keys []tidemill.Secret, variables []string) {
@@ -35,6 +35,9 @@ func (c *Loaded) Warnings(environ []string) (all []string) {
 	}
 	for i, p := range c.Projects {
 		short(c.element("projects", i), "project "+p.Name, []tidemill.Secret{p.Key}, nil)
+	}
+	if name := c.WindowsProject(); c.Windows.Configured() && c.Windows.Project == "" && name != "" && !c.hasProject(name) {
+		warn("windows.project: what comes by Kafka, from files and from the command line is of the project %s, which nobody has a key of: set one of %s", name, strings.Join(c.projectNames(), ", "))
 	}
 	var sites, types []string
 	if rules, err := event.New(event.Options{}); err == nil {

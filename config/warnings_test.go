@@ -39,6 +39,7 @@ delivery:
 		t.Errorf("nothing is wrong, and there are warnings: %q", got)
 	}
 	for _, c := range []struct{ text, environ, want string }{
+		{"projects: [{name: a, key: a-long-random-ingest-key}, {name: b, key: another-long-ingest-key}]\nwindows: {files: {folder: in}}\n", "", "is of the project default, which nobody has a key of: set one of a, b"},
 		{"projects:\n  - {name: shop, key: canary}\n", "", "tidemill.yaml:2: projects: a key of project shop has 6 characters, which can be guessed: use 16 or more"},
 		{"delivery:\n  sites:\n    - {id: s, keys: [canary]}\n", "", "tidemill.yaml:3: delivery.sites: a key of site s has 6"},
 		{"delivery:\n  sites:\n    - {id: s, keys_env: [SHORT]}\n", "", "a key of site s has 5"},

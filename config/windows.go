@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/windows/process"
 	"github.com/tidemill/tidemill/systems/windows/record"
 	"github.com/tidemill/tidemill/systems/windows/search"
@@ -21,6 +22,7 @@ type Windows struct {
 	Sweep        time.Duration `yaml:"sweep" env:"TIDEMILL_WINDOWS_SWEEP" default:"5s" range:"[10ms,10m]" help:"windows that are over are closed so often; closed ones are taken at once"`
 	Header       string        `yaml:"header" env:"TIDEMILL_WINDOWS_HEADER" default:"X-Batch-ID" need:"true" help:"header that carries the batch id; batchId is read too"`
 	ExpectHeader string        `yaml:"expect_header" env:"TIDEMILL_WINDOWS_EXPECT_HEADER" help:"header that tells how many records a batch has, which closes its window early; empty: none"`
+	Project      string        `yaml:"project" env:"TIDEMILL_WINDOWS_PROJECT" help:"project whose batches come by Kafka, from files and from the command line; a batch id is one of its project. Empty: the only one there is, else the one named default"`
 	Store        int           `yaml:"store" env:"TIDEMILL_WINDOWS_STORE" default:"1000" range:"[1,10000]" help:"records stored together, in one round trip"`
 	AtOnce       int           `yaml:"at_once" env:"TIDEMILL_WINDOWS_AT_ONCE" default:"2" range:"[1,64]" help:"windows delivered at once by this instance"`
 	Page         int           `yaml:"page" env:"TIDEMILL_WINDOWS_PAGE" default:"0" range:"[0,100000]" help:"records of a window that are in memory at a time; 0: 4000 with Kafka, else 1000"`
@@ -136,6 +138,22 @@ func (w *Windows) Given(path string) bool {
 
 // WindowsKafka is the Kafka of windows; empty: it has none.
 func (c *Config) WindowsKafka() URL { return cmp.Or(c.Windows.Kafka, c.Kafka.Brokers) }
+
+// WindowsProject is the project of records that nobody sends with a key; empty: nothing is
+// configured that says it.
+func (c *Config) WindowsProject() string {
+	name := c.Windows.Project
+	for _, p := range c.Projects {
+		switch {
+		case c.Windows.Project != "":
+		case name == "" || project.ID(name) == project.ID(p.Name):
+			name = p.Name
+		default:
+			return "default"
+		}
+	}
+	return name
+}
 
 // WindowsRedis is the Redis of windows; empty: it has none.
 func (c *Config) WindowsRedis() URL {

@@ -75,6 +75,8 @@ func TestWhatIsWrongWithWindowsIsSaidToWhoRunsThem(t *testing.T) {
 		{"windows: {topics: {index_dead: {event: processor-event}}}", "", "", "want another"},
 		{"windows: {kafka: 'k:9092', topics: {results: processor-mention}}", "", "", "want another"},
 		{"windows: {server_port: 8484}", "", "", "the port of listen"},
+		{"projects: [{name: news, key: k1}]\nwindows: {project: sports}", "", "", `tidemill.yaml:2): "sports" names no project; say which has what comes by Kafka, from files and from the command line: news`},
+		{"", "TIDEMILL_WINDOWS_PROJECT", "news", `"news" names no project; say which has what comes by Kafka, from files and from the command line: default`},
 		{"windows: {processors: [{filter: {keep: 'true'}}, {geo: {}}, {filter: {keep: 'true'}}]}", "", "", `number 3: it is called "filter", as number 1 is`},
 		{"windows: {processors: [{name: read, geo: {}}]}", "", "", "number 1: it cannot be called"},
 		{"windows: {redis: {url: 'http://x'}}", "", "", "redis://"},
@@ -104,6 +106,27 @@ func TestWhatIsWrongWithWindowsIsSaidToWhoRunsThem(t *testing.T) {
 		l := loadWindows(t, c.text, map[string]string{c.variable: c.value})
 		if err := l.CheckWindows(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s=%s: %v; want it to say %q", c.text, c.variable, c.value, err, c.want)
+		}
+	}
+}
+
+func TestTheProjectOfWindows(t *testing.T) {
+	const several = "projects: [{name: News, key: k1}, {name: default, key: k2}, {name: news, key: k3}]"
+	for _, c := range []struct{ text, variable, want string }{
+		{"", "", ""}, // that of the database, or default
+		{"", "default", "default"},
+		{"projects: [{name: news, key: k1}]", "", "news"},
+		{"projects: [{name: news, key: k1}, {name: News, key: k2}]", "", "News"},
+		{several, "", "default"},
+		{several, "NEWS", "NEWS"},
+		{"projects: [{name: news, key: k1}, {name: sport, key: k2}]", "", "default"}, // which nobody has a key of
+	} {
+		l := loadWindows(t, c.text, map[string]string{"TIDEMILL_WINDOWS_PROJECT": c.variable})
+		if got := l.WindowsProject(); got != c.want {
+			t.Errorf("%s, %q: %q, want %q", c.text, c.variable, got, c.want)
+		}
+		if err := l.CheckWindows(); err != nil {
+			t.Errorf("%s, %q: %v", c.text, c.variable, err)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/httpguard"
 	"github.com/tidemill/tidemill/policy"
+	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/windows/process"
 )
 
@@ -52,6 +53,9 @@ func (c *Loaded) CheckWindows() error {
 		}
 	} else {
 		fail("files.url", "it is no URL")
+	}
+	if w.Project != "" && !c.hasProject(w.Project) {
+		fail("project", "%q names no project; say which has what comes by Kafka, from files and from the command line: %s", w.Project, strings.Join(c.projectNames(), ", "))
 	}
 	if k.readable(windowsPrefix+"life", windowsPrefix+"window") && w.Life < 2*w.Window {
 		fail("life", "%v is less than twice the window of %v: records of an outage would be gone before they are delivered", w.Life, w.Window)
@@ -92,6 +96,22 @@ func (c *Loaded) CheckWindows() error {
 	}
 	_, err := c.WindowsSteps(nil)
 	return errors.Join(append(k.errs, err)...)
+}
+
+// projectNames are those of projects, of which there is one where none is configured.
+func (c *Config) projectNames() (names []string) {
+	for _, p := range c.Projects {
+		names = append(names, p.Name)
+	}
+	if len(names) == 0 {
+		return []string{"default"}
+	}
+	return names
+}
+
+// hasProject says whether a name is one of them.
+func (c *Config) hasProject(name string) bool {
+	return slices.ContainsFunc(c.projectNames(), func(n string) bool { return project.ID(n) == project.ID(name) })
 }
 
 // WindowsSteps are the processors of the configuration. Its error names every one that cannot

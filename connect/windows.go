@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/google/uuid"
+
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/httpguard"
 	"github.com/tidemill/tidemill/internal/opensearchhttp"
@@ -25,6 +27,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/sqliteprogress"
 	"github.com/tidemill/tidemill/systems/windows/process"
+	"github.com/tidemill/tidemill/systems/windows/record"
 	"github.com/tidemill/tidemill/systems/windows/search"
 	"github.com/tidemill/tidemill/systems/windows/search/opensearchsearch"
 	"github.com/tidemill/tidemill/systems/windows/search/sqlitesearch"
@@ -48,7 +51,8 @@ type windowsStores struct {
 	index    search.Store     // nil: nothing is indexed here
 	intakes  []windows.Intake // of files
 	files    []admin.Feed     // the same
-	projects project.Projects // nil: those of the configuration
+	projects project.Projects // those whose keys may send
+	project  uuid.UUID        // of records that come without a key
 
 	// adopt takes over what another program has in that Redis; nil: there is none.
 	adopt func(context.Context, string) (admin.AdoptedWindows, error)
@@ -69,6 +73,9 @@ func (i *Instance) windowsOn(ctx context.Context, api *admin.Parts) error {
 	if err := i.judge(ctx, stores.inspect); err != nil {
 		return err
 	}
+	if err := i.windowsProjects(ctx, stores); err != nil {
+		return err
+	}
 	steps, err := i.config.WindowsSteps(o.Now)
 	if err != nil {
 		return err
@@ -87,7 +94,7 @@ func (i *Instance) windowsOn(ctx context.Context, api *admin.Parts) error {
 		page = 1000
 	}
 	sys, err := windows.New(parts, windows.Options{
-		Topics: windows.Topics{Event: t.ProcessorEvent, Mention: t.ProcessorMention, Results: t.Results}, BySentence: w.SentenceID,
+		Topics: windows.Topics{Event: t.ProcessorEvent, Mention: t.ProcessorMention, Results: t.Results}, Project: stores.project, BySentence: w.SentenceID,
 		Header: w.Header, Expect: w.ExpectHeader, Store: w.Store, AtOnce: w.AtOnce, Page: page, Sweep: w.Sweep, Tries: w.Tries, Retry: w.Backoff,
 		Record: policy.Retry{Tries: w.Retry.Attempts, Base: w.Retry.Interval, Factor: 1},
 		Log:    o.Log, Now: o.Now, Observe: i.stages.observe})
@@ -121,6 +128,9 @@ func (i *Instance) windowsOn(ctx context.Context, api *admin.Parts) error {
 		return a, a.Balanced, nil
 	}})
 	api.Windows, api.AdoptWindows, api.WindowsFiles = sys, stores.adopt, stores.files
+	if api.Projects == nil {
+		api.Projects = stores.projects
+	}
 	api.AddLetters(windows.Name, stores.letters)
 	return nil
 }
@@ -213,7 +223,7 @@ func (i *Instance) windowsOnRedis(ctx context.Context, s *windowsStores) error {
 	}
 	s.windows = store
 	s.adopt = func(ctx context.Context, prefix string) (admin.AdoptedWindows, error) {
-		done, err := store.Adopt(ctx, rediswindow.Old{Prefix: prefix})
+		done, err := store.Adopt(ctx, rediswindow.Old{Prefix: prefix, Batch: func(id string) string { return record.NewBatch(s.project, id).String() }})
 		return admin.AdoptedWindows{Batches: done.Batches, Records: done.Records, Lost: done.Lost}, err
 	}
 	if s.letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{

@@ -48,9 +48,16 @@ windows:
 // newWindows loads a configuration with what vars say more, and runs it.
 func newWindows(t *testing.T, vars map[string]string) *windowsWorld {
 	t.Helper()
+	return newWindowsOf(t, windowsConfig, vars)
+}
+
+// newWindowsOf does so with a configuration of which the data and the folder of files are left
+// open.
+func newWindowsOf(t *testing.T, text string, vars map[string]string) *windowsWorld {
+	t.Helper()
 	w := &windowsWorld{t: t, folder: t.TempDir()}
 	file := filepath.Join(t.TempDir(), "tidemill.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, windowsConfig, filepath.Join(t.TempDir(), "data"), w.folder), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, text, filepath.Join(t.TempDir(), "data"), w.folder), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var err error

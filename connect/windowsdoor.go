@@ -15,15 +15,12 @@ import (
 func (i *Instance) windowsDoor(ctx context.Context, s *windowsStores) error {
 	c := i.config
 	w := &c.Windows
-	projects, err := i.windowsProjects(ctx, s)
-	if err != nil {
-		return err
-	}
 	spool := ""
 	if i.db != nil { // else the data folder is not used
 		spool = filepath.Join(c.Data, "windows-door")
 	}
-	i.records, err = records.New(records.Options{Windows: s.windows, Projects: projects, TrustProxy: i.limits().Trusted, Header: w.Header, Expect: w.ExpectHeader, Spool: spool,
+	var err error
+	i.records, err = records.New(records.Options{Windows: s.windows, Projects: s.projects, Project: s.project, TrustProxy: i.limits().Trusted, Header: w.Header, Expect: w.ExpectHeader, Spool: spool,
 		Limits: records.Limits{Time: c.HTTP.BodyTimeout, PerMinute: w.RateLimit}, Now: i.options.Now, Log: i.options.Log, Registerer: i.metrics})
 	if err != nil {
 		return err
@@ -49,18 +46,32 @@ func (i *Instance) windowsDoor(ctx context.Context, s *windowsStores) error {
 	return nil
 }
 
-// windowsProjects are those whose records are taken: of the embedded database where that is
-// there, else of the configuration.
-func (i *Instance) windowsProjects(ctx context.Context, s *windowsStores) (project.Projects, error) {
+// windowsProjects finds those whose records are taken: of the embedded database where that is
+// there, else of the configuration; and the one of records that come without a key.
+func (i *Instance) windowsProjects(ctx context.Context, s *windowsStores) error {
 	if i.projects == nil {
 		i.projects = s.projects
 	}
-	if i.projects != nil {
-		return i.projects, i.ensureProjects(ctx, i.projects)
+	if s.projects = i.projects; s.projects == nil {
+		if len(i.config.Projects) == 0 {
+			i.options.Log.WarnContext(ctx, "no record is taken by HTTP: no project is configured whose key could be sent, and there is no embedded database that keeps some; set projects")
+		}
+		s.projects = memoryproject.New()
 	}
-	if len(i.config.Projects) == 0 {
-		i.options.Log.WarnContext(ctx, "no record is taken by HTTP: no project is configured whose key could be sent, and there is no embedded database that keeps some; set projects")
+	if err := i.ensureProjects(ctx, s.projects); err != nil {
+		return err
 	}
-	all := memoryproject.New()
-	return all, i.ensureProjects(ctx, all)
+	name := i.config.WindowsProject()
+	if name == "" {
+		all, err := s.projects.List(ctx)
+		if err != nil {
+			return err
+		}
+		if name = "default"; len(all) == 1 {
+			s.project = all[0].ID
+			return nil
+		}
+	}
+	s.project = project.ID(name)
+	return nil
 }

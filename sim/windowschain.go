@@ -75,7 +75,7 @@ func (s stumbling) Page(context.Context, []*chain.Item) error {
 	s.w.book.Lock()
 	defer s.w.book.Unlock()
 	for _, o := range s.w.order {
-		if o.batch == s.batch {
+		if o.batch == stored(s.batch) {
 			o.why[s.p] = true
 		}
 	}

@@ -90,7 +90,7 @@ func (w *windowsWorld) checkSpan(o *span, held map[string]*deadletter.Letter) {
 // hasGrave says whether a record of a window has a letter now.
 func (w *windowsWorld) hasGrave(o *span, r *report, held map[string]*deadletter.Letter) bool {
 	for at := range held {
-		if id, found := strings.CutPrefix(at, windows.Delivered+" "); found && w.graves[at] == r && strings.HasPrefix(id, o.id+"/") {
+		if id, found := strings.CutPrefix(at, windows.Delivered+" "); found && w.graves[at] == r && strings.HasPrefix(id, o.name()+"/") {
 			return true
 		}
 	}

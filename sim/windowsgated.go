@@ -243,7 +243,7 @@ func (s windowsLettersOnRecord) Open(pipeline string) tidemill.Source {
 func (w *windowsWorld) lettered(x *tidemill.Letter) {
 	m := x.Message
 	if x.Pipeline == windows.Delivered && m.Type == "result" {
-		if o := w.spanOf(m.ID); o == nil || o.batch != w.verbose || x.Kind != tidemill.Validation {
+		if o := w.spanOf(m.ID); o == nil || o.batch != stored(w.verbose) || x.Kind != tidemill.Validation {
 			w.fault("a result has a letter %s: %v %s", m.ID, x.Kind, x.Cause)
 		}
 		w.graves[x.Pipeline+" "+m.ID] = noReport

@@ -19,7 +19,7 @@ func (w *windowsWorld) operate(rnd *rand.Rand) {
 		w.counted(ByHand)
 		switch ways {
 		case 0:
-			w.closeNow(r.batch)
+			w.closeNow(stored(r.batch))
 		case 1:
 			w.replayWindows(window.Filter{Max: 1 + rnd.IntN(2)})
 		case 2:
@@ -49,7 +49,7 @@ func (w *windowsWorld) pause(n int, d time.Duration) {
 	}
 }
 
-// closeNow closes the window of a batch id.
+// closeNow closes the window of a batch.
 func (w *windowsWorld) closeNow(batch string) {
 	w.book.Lock()
 	defer w.book.Unlock()

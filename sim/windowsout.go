@@ -188,7 +188,7 @@ func (d *windowsDelivery) Abort(context.Context) { d.open = nil }
 // which replay it is of.
 func (w *windowsWorld) spanOf(id string) *span {
 	for _, o := range w.order {
-		if strings.HasPrefix(id, o.id+"/") || strings.HasPrefix(id, o.id+".") {
+		if name := o.name(); strings.HasPrefix(id, name+"/") || strings.HasPrefix(id, name+".") {
 			return o
 		}
 	}
@@ -229,7 +229,7 @@ func (w *windowsWorld) sentOne(p *process, o *span, m *tidemill.Message, late bo
 	place := o.places[r.name()]
 	_, to := r.topics()
 	switch {
-	case place == nil || r.batch != o.batch:
+	case place == nil || stored(r.batch) != o.batch:
 		w.fault("%v was sent in window %s, where it is not", r, o.id)
 		return
 	case place.r != r:

@@ -6,12 +6,13 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
 // span is a window as it has to be: what is in it, and what became of it.
 type span struct {
 	id       string
-	batch    string
+	batch    string // as the store calls it
 	revision uint64
 	opened   time.Time
 	expect   int64
@@ -30,6 +31,9 @@ type span struct {
 	replays int
 	ended   bool
 }
+
+// name is what the names of its messages and letters begin with.
+func (o *span) name() string { return window.ID(record.ParseBatch(o.batch).ID(), o.revision) }
 
 // soon is how long it takes from the end of a window to its delivery, where nothing goes
 // wrong: the next sweep, until somebody asks for it, and one before it of its batch id.
@@ -58,7 +62,7 @@ func (w *windowsWorld) put(ctx context.Context, p *process, store window.Store, 
 	for i := range records {
 		x := &records[i]
 		r := w.of(x.Body)
-		if r == nil || r.bad || string(x.Body) != string(r.raw) || x.Batch != r.batch || x.Kind+" "+x.ID+" "+x.Qualifier != r.name() {
+		if r == nil || r.bad || string(x.Body) != string(r.raw) || x.Batch != stored(r.batch) || x.Kind+" "+x.ID+" "+x.Qualifier != r.name() {
 			w.fault("a record was put that nobody brought: %s/%s/%s of %s: %s", x.Kind, x.ID, x.Qualifier, x.Batch, x.Body)
 			continue
 		}

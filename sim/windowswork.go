@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
@@ -19,7 +20,7 @@ import (
 type report struct {
 	n        int
 	kind     record.Kind
-	batch    string
+	batch    string // id
 	event    string // the key it comes under
 	id       string // the key of the record, under which it goes out
 	sentence string // its qualifier
@@ -46,6 +47,9 @@ type report struct {
 func (r *report) String() string {
 	return fmt.Sprintf("report %d (%s %s/%s of %s)", r.n, r.kind, r.id, r.sentence, r.batch)
 }
+
+// stored is what the window store calls a batch of this world, all of which is one project's.
+func stored(batch string) string { return record.NewBatch(project.ID("default"), batch).String() }
 
 // name is what a window has one record of.
 func (r *report) name() string { return r.kind.String() + " " + r.id + " " + r.sentence }

@@ -60,7 +60,7 @@ func (b *bench) binary(ctx context.Context, p play, name, in, folder, profile st
 		if p.what == "deliver" {
 			look(0)
 		}
-		if ok, err := store.CloseNow(ctx, batchID); !ok || err != nil {
+		if ok, err := store.CloseNow(ctx, batchName); !ok || err != nil {
 			return nil, fmt.Errorf("there is no window to be closed: %w", err)
 		}
 		if _, err := until(ctx, prog, store, func(s *window.Stats) bool {

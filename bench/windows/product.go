@@ -165,7 +165,7 @@ func (p *part) watch(ctx context.Context, store window.Store, stored, sent *coun
 		}
 	}
 	if p.What != "store" {
-		if ok, err := store.CloseNow(ctx, batchID); !ok || err != nil {
+		if ok, err := store.CloseNow(ctx, batchName); !ok || err != nil {
 			return r, fmt.Errorf("there is no window to be closed: %w", err)
 		}
 		if err := within(ctx, sent.all, ended, "deliver"); err != nil {
@@ -231,7 +231,7 @@ func put(ctx context.Context, store window.Intake, n int) error {
 		if err := record.Decode(d.kind, d.body, &r); err != nil {
 			return err
 		}
-		all = append(all, window.Record{Batch: batchID, Kind: d.kind.String(), ID: string(r.AppendKey(nil)), Qualifier: string(r.AppendQualifier(nil)), Body: d.body})
+		all = append(all, window.Record{Batch: batchName, Kind: d.kind.String(), ID: string(r.AppendKey(nil)), Qualifier: string(r.AppendQualifier(nil)), Body: d.body})
 		if len(all) == cap(all) || rs.n == n {
 			if err := store.Put(ctx, all, nil); err != nil {
 				return err

@@ -5,11 +5,15 @@ import (
 	"math/rand/v2"
 	"strconv"
 
+	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
 // batchID is that of all records.
 const batchID = "20250323151500"
+
+// batchName is what the window store calls that batch.
+var batchName = record.NewBatch(project.ID("default"), batchID).String()
 
 // records draws events and their mentions as the adapters of the source system send them: two
 // mentions for each event, all names written, nulls too. They are the same for every contender.

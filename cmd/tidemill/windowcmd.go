@@ -26,7 +26,8 @@ type windowCmd struct {
 
 // windowLine is a window as the API writes it.
 type windowLine struct {
-	ID, Batch, State       string
+	ID, Batch, Project     string
+	State                  string
 	Records, Bytes, Expect int64
 	Lost                   int64
 	Opened                 time.Time  `json:"opened_at"`
@@ -73,14 +74,15 @@ func (l *windowLine) detail() string {
 
 type windowListCmd struct {
 	aboutWindows
-	State string `help:"Only windows of this state: active, ready, leased or parked." enum:",active,ready,leased,parked" default:"" placeholder:"STATE"`
-	Batch string `help:"Only windows of this batch id." placeholder:"ID"`
-	Max   *int   `help:"At most so many, the oldest first; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
+	State   string `help:"Only windows of this state: active, ready, leased or parked." enum:",active,ready,leased,parked" default:"" placeholder:"STATE"`
+	Batch   string `help:"Only windows of this batch id." placeholder:"ID"`
+	Project string `help:"Only windows of this project, by name or id." placeholder:"NAME"`
+	Max     *int   `help:"At most so many, the oldest first; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
 }
 
 // Help is shown by tidemill window list --help.
 func (c *windowListCmd) Help() string {
-	return `A window is ACTIVE while it collects; READY when it is closed and waits to be delivered; LEASED while an instance delivers it; PARKED when it failed too often: it is kept whole until tidemill window replay. One that was delivered is gone. Late records of a batch id open another window, with an id of its own.
+	return `A window is ACTIVE while it collects; READY when it is closed and waits to be delivered; LEASED while an instance delivers it; PARKED when it failed too often: it is kept whole until tidemill window replay. One that was delivered is gone. Late records of a batch id open another window, with an id of its own. A batch id is one of its project: where there are several projects, PROJECT says whose it is.
 
   tidemill window list --state parked
   tidemill window list --batch 20250323151500
@@ -105,18 +107,29 @@ func (c *windowListCmd) Run(ctx context.Context, e env) error {
 	if err != nil {
 		return err
 	}
-	q := query("state", c.State, "batch", c.Batch, "max", positive(most))
+	q := query("state", c.State, "batch", c.Batch, "project", c.Project, "max", positive(most))
 	return c.ask(ctx, e, func(a *client) error {
 		if c.JSON {
 			return a.lines(ctx, "windows", q, func(line []byte) error { _, err := e.out.Write(line); return err })
 		}
+		several, err := c.several(ctx, a)
+		if err != nil {
+			return err
+		}
 		t := table{out: e.out, head: "ID\tSTATE\tRECORDS\tAGE\tTRIES\tDETAIL", none: "No such windows."}
-		err := a.lines(ctx, "windows", q, func(line []byte) error {
+		if several {
+			t.head = "PROJECT\t" + t.head
+		}
+		err = a.lines(ctx, "windows", q, func(line []byte) error {
 			var l windowLine
 			if err := json.Unmarshal(line, &l); err != nil {
 				return err
 			}
-			return t.row(printable(l.ID), l.State, whole(l.Records), l.age(), strconv.Itoa(l.Tries), short(l.detail(), 100))
+			row := []string{printable(l.Project), printable(l.ID), l.State, whole(l.Records), l.age(), strconv.Itoa(l.Tries), short(l.detail(), 100)}
+			if !several {
+				row = row[1:]
+			}
+			return t.row(row...)
 		})
 		if err = t.end(err); err == nil && most > 0 && t.rows == most && c.Max == nil {
 			_, _ = fmt.Fprintf(e.err, "These are the first %d; there may be more: -n says how many, -n 0 shows all.\n", most)
@@ -125,12 +138,23 @@ func (c *windowListCmd) Run(ctx context.Context, e env) error {
 	})
 }
 
+// several says whether there are several projects, whose windows are to be told apart.
+func (c *windowListCmd) several(ctx context.Context, a *client) (bool, error) {
+	n := 0
+	err := a.lines(ctx, "projects", nil, func([]byte) error { n++; return nil })
+	if notFound(err) {
+		err = nil
+	}
+	return n > 1, err
+}
+
 // segment is a part of a path: one of dots alone would be taken for a way up.
 func segment(s string) string { return strings.ReplaceAll(url.PathEscape(s), ".", "%2E") }
 
 type windowCloseCmd struct {
 	aboutWindows
-	Batch string `arg:"" help:"Its batch id."`
+	Batch   string `arg:"" help:"Its batch id."`
+	Project string `help:"Project, by name or id. May be left out where one alone collects under the batch id." placeholder:"NAME"`
 }
 
 // Help is shown by tidemill window close --help.
@@ -143,7 +167,7 @@ func (c *windowCloseCmd) Help() string {
 func (c *windowCloseCmd) Run(ctx context.Context, e env) error {
 	return c.ask(ctx, e, func(a *client) error {
 		var raw json.RawMessage
-		if err := a.post(ctx, "windows/"+segment(c.Batch)+"/close", nil, &raw); err != nil {
+		if err := a.post(ctx, "windows/"+segment(c.Batch)+"/close", query("project", c.Project), &raw); err != nil {
 			return err
 		}
 		if c.JSON {
@@ -160,11 +184,12 @@ func (c *windowCloseCmd) Run(ctx context.Context, e env) error {
 
 type windowReplayCmd struct {
 	aboutWindows
-	IDs    []string `arg:"" optional:"" name:"id" help:"Windows, as tidemill window list --state parked shows them."`
-	Batch  string   `help:"Those of this batch id." placeholder:"ID"`
-	All    bool     `help:"All windows that are parked."`
-	Max    int      `help:"At most so many, the oldest first." short:"n"`
-	DryRun bool     `help:"Only say how many it would be."`
+	IDs     []string `arg:"" optional:"" name:"id" help:"Windows, as tidemill window list --state parked shows them."`
+	Batch   string   `help:"Those of this batch id." placeholder:"ID"`
+	Project string   `help:"Only windows of this project, by name or id. To be said where several have what is chosen." placeholder:"NAME"`
+	All     bool     `help:"All windows that are parked."`
+	Max     int      `help:"At most so many, the oldest first." short:"n"`
+	DryRun  bool     `help:"Only say how many it would be."`
 }
 
 // Help is shown by tidemill window replay --help.
@@ -188,7 +213,7 @@ func (c *windowReplayCmd) Run(ctx context.Context, e env) error {
 	case c.All && (len(c.IDs) > 0 || c.Batch != ""):
 		return usageError{errors.New("--all and a choice of windows contradict each other: leave one out")}
 	}
-	q := query("batch", c.Batch, "max", positive(c.Max))
+	q := query("batch", c.Batch, "project", c.Project, "max", positive(c.Max))
 	if len(c.IDs) > 0 {
 		q["id"] = c.IDs
 	}

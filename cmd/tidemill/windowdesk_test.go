@@ -14,6 +14,7 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/state/window"
@@ -34,7 +35,7 @@ type newspaper struct {
 	sys     *windows.System
 }
 
-func newNewspaper(t *testing.T, o windows.Options, w window.Options) *newspaper {
+func newNewspaper(t *testing.T, o windows.Options, w window.Options, change ...func(*admin.Parts)) *newspaper {
 	t.Helper()
 	must := func(err error) {
 		if err != nil {
@@ -62,16 +63,23 @@ func newNewspaper(t *testing.T, o windows.Options, w window.Options) *newspaper 
 		},
 	}, o)
 	must(err)
-	n.serve(admin.Parts{NoAuth: true, Windows: n.sys, Letters: n.letters, Systems: []admin.System{{Name: windows.Name, Pipelines: n.sys.Pipelines, Books: n.sys.Books(),
+	parts := admin.Parts{NoAuth: true, Windows: n.sys, Letters: n.letters, Systems: []admin.System{{Name: windows.Name, Pipelines: n.sys.Pipelines, Books: n.sys.Books(),
 		Audit: func(ctx context.Context) (any, bool, error) {
 			a, err := n.sys.Audit(ctx)
 			if err != nil {
 				return nil, false, err
 			}
 			return a, a.Balanced, nil
-		}}}})
+		}}}}
+	for _, c := range change {
+		c(&parts)
+	}
+	n.serve(parts)
 	return n
 }
+
+// batchOf is what the window store calls a batch of a project.
+func batchOf(name, id string) string { return record.NewBatch(project.ID(name), id).String() }
 
 // settle takes the next window and settles it so.
 func (n *newspaper) settle(s tidemill.Settlement) {
@@ -133,25 +141,25 @@ func TestWhereWindowsAreIsShown(t *testing.T) {
 		n.Helper()
 		var rs []window.Record
 		for _, id := range ids {
-			rs = append(rs, window.Record{Batch: batch, Kind: "event", ID: fmt.Sprint(id), Body: []byte(news(id)), Expect: expect})
+			rs = append(rs, window.Record{Batch: batchOf("default", batch), Kind: "event", ID: fmt.Sprint(id), Body: []byte(news(id)), Expect: expect})
 		}
 		if err := n.windows.Put(n.Context(), rs, nil); err != nil {
 			n.Fatal(err)
 		}
 	}
 	put("parked", 0, 1, 2)
-	n.types("window close parked --json", `{"batch":"parked","closed":true}`)
+	n.types("window close parked --json", `{"batch":"parked","closed":true,"project":"default"}`)
 	n.settle(tidemill.Settlement{End: tidemill.Done, Fate: tidemill.Dead, Burn: true, Kind: tidemill.Partner, Cause: "answered 502\x1b[2J"})
 	put("failed", 0, 3)
-	n.types("window close failed --json", `{"batch":"failed","closed":true}`)
+	n.types("window close failed --json", `{"batch":"failed","closed":true,"project":"default"}`)
 	n.settle(tidemill.Settlement{End: tidemill.Again, After: time.Minute, Burn: true, Kind: tidemill.Timeout, Cause: "no answer"})
 	put("failed", 0, 4)
-	n.types("window close failed --json", `{"batch":"failed","closed":true}`)
+	n.types("window close failed --json", `{"batch":"failed","closed":true,"project":"default"}`)
 	put("out", 0, 5)
-	n.types("window close out --json", `{"batch":"out","closed":true}`)
+	n.types("window close out --json", `{"batch":"out","closed":true,"project":"default"}`)
 	n.settle(tidemill.Settlement{End: tidemill.Left})
 	put("free", 0, 6)
-	n.types("window close free --json", `{"batch":"free","closed":true}`)
+	n.types("window close free --json", `{"batch":"free","closed":true,"project":"default"}`)
 	put("young", 300, 7)
 	put("it's", 0, 8)
 	n.now = day.Add(10 * time.Second)
@@ -174,6 +182,7 @@ func TestWhereWindowsAreIsShown(t *testing.T) {
 	n.types("window show parked", `
 window   parked/`+revision(0)+`
 batch    parked
+project  default
 parked   it failed too often and is kept whole: partner_error: answered 502`+"\uFFFD"+`[2J
            when the cause is gone: `+"`tidemill window replay parked/"+revision(0)+"`"+`
 records  2: 2 event, about `+fmt.Sprint(len(news(1))+len(news(2)))+` bytes
@@ -185,6 +194,7 @@ failed   2026-03-01T12:00:00Z  partner_error  answered 502`+"\uFFFD"+`[2J
 	n.types("window show out/"+revision(3), `
 ~window +out/`+revision(3)+`
 batch    out
+project  default
 leased   it is being processed and sent
 ~records +1: 1 event, about \d+ bytes
 opened   2026-03-01T12:00:00Z, 10s ago
@@ -242,7 +252,7 @@ read       0        0        0     0       0.0
 func TestAHundredWindowsAreListed(t *testing.T) {
 	n := newNewspaper(t, windows.Options{}, window.Options{})
 	for i := range 105 {
-		if err := n.windows.Put(n.Context(), []window.Record{{Batch: fmt.Sprint("b", i), Kind: "event", ID: "1", Body: []byte(news(1))}}, nil); err != nil {
+		if err := n.windows.Put(n.Context(), []window.Record{{Batch: batchOf("default", fmt.Sprint("b", i)), Kind: "event", ID: "1", Body: []byte(news(1))}}, nil); err != nil {
 			n.Fatal(err)
 		}
 	}
@@ -276,6 +286,7 @@ func TestRecordsAreSentFromFiles(t *testing.T) {
 	n.types("window show 20260301120000", `
 ~window +20260301120000/\d+
 ~batch +20260301120000
+project  default
 ~active +it collects until 2026-03-01T12:01:00Z; .tidemill window close 20260301120000. ends it now
 ~records +3: 2 event, 1 mention, about \d+ bytes
 ~opened +2026-03-01T12:00:00Z, 0s ago
@@ -308,7 +319,7 @@ func TestRecordsAreSentFromFiles(t *testing.T) {
 // sentTo are the records of the one window of a batch id.
 func (n *newspaper) sentTo(batch string) []window.Record {
 	n.Helper()
-	for i, err := range n.windows.List(n.Context(), window.Filter{Batch: batch}) {
+	for i, err := range n.windows.List(n.Context(), window.Filter{Batch: batchOf("default", batch)}) {
 		if err != nil {
 			n.Fatal(err)
 		}

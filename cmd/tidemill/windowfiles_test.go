@@ -86,8 +86,8 @@ func TestASessionWithoutFiles(t *testing.T) {
 func TestRecordsOfAWindowAreShownByteForByte(t *testing.T) {
 	n := newNewspaper(t, windows.Options{}, window.Options{})
 	records := []window.Record{
-		{Batch: "b", Kind: "event", ID: "1", Body: []byte("{\n\t\"globalEventId\": 1\r\n}")},
-		{Batch: "b", Kind: "event", ID: "2", Body: []byte("{\"globalEventId\":2,\"actor1Name\":\"\xff\u0085\"}")},
+		{Batch: batchOf("default", "b"), Kind: "event", ID: "1", Body: []byte("{\n\t\"globalEventId\": 1\r\n}")},
+		{Batch: batchOf("default", "b"), Kind: "event", ID: "2", Body: []byte("{\"globalEventId\":2,\"actor1Name\":\"\xff\u0085\"}")},
 	}
 	if err := n.windows.Put(t.Context(), records, nil); err != nil {
 		t.Fatal(err)

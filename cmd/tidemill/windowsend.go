@@ -17,11 +17,12 @@ import (
 
 type windowSendCmd struct {
 	aboutWindows
-	Files  []string `arg:"" optional:"" name:"file" help:"Files of records: one JSON object a line, one after another, or arrays; or GDELT files, which their names tell. Default, or -: standard input." type:"path"`
-	Batch  string   `help:"Batch id: records of one belong together. A GDELT file without it is of the batch id in its name." placeholder:"ID"`
-	Kind   string   `help:"What the records are: event or mention. A GDELT file says it by its name." enum:",event,mention" default:"" placeholder:"event|mention"`
-	Expect int      `help:"How many records the batch is to have, all kinds together: its window is closed when they are there." placeholder:"N"`
-	Quiet  bool     `help:"No progress." short:"q"`
+	Files   []string `arg:"" optional:"" name:"file" help:"Files of records: one JSON object a line, one after another, or arrays; or GDELT files, which their names tell. Default, or -: standard input." type:"path"`
+	Batch   string   `help:"Batch id: records of one belong together. A GDELT file without it is of the batch id in its name." placeholder:"ID"`
+	Kind    string   `help:"What the records are: event or mention. A GDELT file says it by its name." enum:",event,mention" default:"" placeholder:"event|mention"`
+	Project string   `help:"Project of the batch, by name or id. Default: windows.project of the configuration." placeholder:"NAME"`
+	Expect  int      `help:"How many records the batch is to have, all kinds together: its window is closed when they are there." placeholder:"N"`
+	Quiet   bool     `help:"No progress." short:"q"`
 }
 
 // Help is shown by tidemill window send --help.
@@ -74,7 +75,7 @@ func (c *windowSendCmd) Run(ctx context.Context, e env) error {
 		}
 	}
 	return c.ask(ctx, e, func(a *client) error {
-		s := windowSending{to: a, expect: c.Expect, sum: windowSent{Reasons: []string{}}, progress: newProgress(e, c.Quiet || c.JSON, "records", rows)}
+		s := windowSending{to: a, project: c.Project, expect: c.Expect, sum: windowSent{Reasons: []string{}}, progress: newProgress(e, c.Quiet || c.JSON, "records", rows)}
 		var err error
 		for i := range files {
 			err = errors.Join(err, s.file(ctx, e, &files[i]))
@@ -136,6 +137,7 @@ type windowSent struct {
 // windowSending is the state of one tidemill window send.
 type windowSending struct {
 	to       *client
+	project  string // empty: that of the configuration
 	expect   int
 	progress *progress
 	from     *recordFile // whose records are in batch
@@ -216,7 +218,7 @@ func (s *windowSending) flush(ctx context.Context) error {
 			Error string
 		}
 	}
-	q := query("batch", s.from.batch, "kind", s.from.kind, "expect", positive(s.expect))
+	q := query("batch", s.from.batch, "kind", s.from.kind, "project", s.project, "expect", positive(s.expect))
 	err := s.to.one(ctx, http.MethodPost, "windows/records", q, bytes.NewReader(s.batch.Bytes()), &got)
 	if err == nil && got.Stored+got.Duplicates+len(got.Refused) != len(s.places) {
 		err = fmt.Errorf("%s answered for %d of %d records: %w", s.to.base, got.Stored+got.Duplicates+len(got.Refused), len(s.places), errStranger)

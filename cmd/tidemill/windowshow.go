@@ -15,6 +15,7 @@ import (
 type windowShowCmd struct {
 	aboutWindows
 	Window  string `arg:"" name:"id" help:"A window's id, as tidemill window list shows it, or a batch id: all windows of that."`
+	Project string `help:"Project, by name or id. May be left out where one alone has windows of the id." placeholder:"NAME"`
 	Records *int   `help:"Print so many of its records too, byte for byte, one a line; 0: all." placeholder:"N"`
 }
 
@@ -47,15 +48,15 @@ func (c *windowShowCmd) Run(ctx context.Context, e env) error {
 		return usageError{fmt.Errorf("--records wants a number, or 0 for all, not %d", *c.Records)}
 	}
 	return c.ask(ctx, e, func(a *client) error {
-		ids, err := c.find(ctx, a)
+		found, err := c.find(ctx, a)
 		if err != nil {
 			return err
 		}
-		for i, id := range ids {
+		for i, l := range found {
 			if i > 0 && !c.JSON {
 				_, _ = fmt.Fprintln(e.out)
 			}
-			if err := c.show(ctx, e, a, id); err != nil && (len(ids) == 1 || !notFound(err)) { // of several one may be gone meanwhile
+			if err := c.show(ctx, e, a, &l); err != nil && (len(found) == 1 || !notFound(err)) { // of several one may be gone meanwhile
 				return err
 			}
 		}
@@ -63,37 +64,43 @@ func (c *windowShowCmd) Run(ctx context.Context, e env) error {
 	})
 }
 
-// find says which windows are meant: the one of that id, or those of a batch id.
-func (c *windowShowCmd) find(ctx context.Context, a *client) (ids []string, err error) {
+// find says which windows are meant: the one of that id, or those of a batch id in one project.
+func (c *windowShowCmd) find(ctx context.Context, a *client) (found []windowLine, err error) {
 	if at := strings.LastIndexByte(c.Window, '/'); at > 0 {
 		if _, err := strconv.ParseUint(c.Window[at+1:], 10, 64); err == nil {
-			err := a.get(ctx, "windows/"+segment(c.Window), nil, new(json.RawMessage))
+			var l windowLine
+			err := a.get(ctx, "windows/"+segment(c.Window), query("project", c.Project), &l)
 			if err == nil || !notFound(err) {
-				return []string{c.Window}, err
+				return []windowLine{l}, err
 			}
 		}
 	}
-	err = a.lines(ctx, "windows", query("batch", c.Window, "max", strconv.Itoa(windowsShown)), func(line []byte) error {
+	err = a.lines(ctx, "windows", query("batch", c.Window, "project", c.Project), func(line []byte) error {
 		var l windowLine
 		if err := json.Unmarshal(line, &l); err != nil {
 			return err
 		}
-		ids = append(ids, l.ID)
+		if len(found) > 0 && l.Project != found[0].Project {
+			return fmt.Errorf("%s is in the projects %s and %s: say which one is meant (--project NAME)", printable(c.Window), printable(found[0].Project), printable(l.Project))
+		}
+		if len(found) < windowsShown {
+			found = append(found, l)
+		}
 		return nil
 	})
-	if err == nil && len(ids) == 0 {
+	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("there is no window %s, and none of such a batch id: it was delivered, or nothing came under it; `tidemill window list` shows those there are, `tidemill dead list --system windows` what was given up", printable(c.Window))
 	}
-	return ids, err
+	return found, err
 }
 
 // windowsShown is how many windows of a batch id are shown, the oldest.
 const windowsShown = 20
 
-func (c *windowShowCmd) show(ctx context.Context, e env, a *client, id string) error {
+func (c *windowShowCmd) show(ctx context.Context, e env, a *client, l *windowLine) error {
 	if c.Records == nil || !c.JSON {
 		var raw json.RawMessage
-		if err := a.get(ctx, "windows/"+segment(id), nil, &raw); err != nil {
+		if err := a.get(ctx, "windows/"+segment(l.ID), query("project", l.Project), &raw); err != nil {
 			return err
 		}
 		if c.JSON {
@@ -108,14 +115,14 @@ func (c *windowShowCmd) show(ctx context.Context, e env, a *client, id string) e
 		}
 		_, _ = fmt.Fprintln(e.out)
 	}
-	return c.records(ctx, e, a, id)
+	return c.records(ctx, e, a, l)
 }
 
 // pageSize is how many records are asked for at once.
 const pageSize = 500
 
 // records prints records of a window: with --json each as the API writes it.
-func (c *windowShowCmd) records(ctx context.Context, e env, a *client, id string) error {
+func (c *windowShowCmd) records(ctx context.Context, e env, a *client, l *windowLine) error {
 	left, after := *c.Records, ""
 	for {
 		size := pageSize
@@ -127,7 +134,7 @@ func (c *windowShowCmd) records(ctx context.Context, e env, a *client, id string
 			Next    string
 			Lost    int
 		}
-		if err := a.get(ctx, "windows/"+segment(id)+"/records", query("size", strconv.Itoa(size), "after", after), &page); err != nil {
+		if err := a.get(ctx, "windows/"+segment(l.ID)+"/records", query("project", l.Project, "size", strconv.Itoa(size), "after", after), &page); err != nil {
 			return err
 		}
 		for _, raw := range page.Records {
@@ -169,7 +176,7 @@ func (c *windowShowCmd) record(e env, raw json.RawMessage) error {
 // print shows a window to people.
 func (l *wholeWindow) print(out io.Writer, live bool) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	_, _ = fmt.Fprintf(w, "window\t%s\nbatch\t%s\n%s\t%s\n", printable(l.ID), printable(l.Batch), l.State, l.words(live))
+	_, _ = fmt.Fprintf(w, "window\t%s\nbatch\t%s\nproject\t%s\n%s\t%s\n", printable(l.ID), printable(l.Batch), printable(l.Project), l.State, l.words(live))
 	_, _ = fmt.Fprintf(w, "records\t%s\n", l.counts())
 	if l.Lost > 0 {
 		_, _ = fmt.Fprintf(w, "lost\t%s found missing: booked as dead\n", count(int(l.Lost), "record was", "records were"))

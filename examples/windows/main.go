@@ -22,6 +22,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
+	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
@@ -36,7 +37,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search/sqlitesearch"
 )
 
-const batch = "20260115100000"
+var batch = record.NewBatch(project.ID("default"), "20260115100000")
 
 // brought are records in the order in which they come. One comes twice, and one document
 // mentions an event in two sentences.
@@ -212,7 +213,7 @@ func put(ctx context.Context, out io.Writer, sys *windows.System, kind record.Ki
 // deliver closes the window, and waits until it is delivered and so many records of it are
 // indexed.
 func deliver(ctx context.Context, sys *windows.System, delivered, indexed <-chan int, records int) error {
-	if _, err := sys.Windows().CloseNow(ctx, batch); err != nil {
+	if _, err := sys.Windows().CloseNow(ctx, batch.String()); err != nil {
 		return err
 	}
 	for windows := 1; windows > 0 || records > 0; {

@@ -1,13 +1,18 @@
 package admin
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows"
+	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
 // windowRoutes are what the API does of windows and of the index behind them. A window's id
@@ -15,15 +20,15 @@ import (
 // id is one part with its slash escaped.
 func (a *API) windowRoutes() []Route {
 	return []Route{
-		{"GET", "windows", a.windows, query("id", "batch", "state", "max")},
+		{"GET", "windows", a.windows, query("id", "batch", "project", "state", "max")},
 		{"GET", "windows/status", a.windowStatus, query()},
-		{"GET", "windows/{id}", a.window, query()},
-		{"GET", "windows/{id}/records", a.windowRecords, query("size", "after")},
-		{"GET", "windows/{batch}/{revision}", a.window, query()},
-		{"GET", "windows/{batch}/{revision}/records", a.windowRecords, query("size", "after")},
-		{"POST", "windows/{batch}/close", a.closeWindow, form()},
-		{"POST", "windows/replay", a.replayWindows, form(append([]string{"id", "batch", "state", "max"}, moving...)...)},
-		{"POST", "windows/records", a.sendRecords, query("batch", "kind", "expect")},
+		{"GET", "windows/{id}", a.window, query("project")},
+		{"GET", "windows/{id}/records", a.windowRecords, query("project", "size", "after")},
+		{"GET", "windows/{batch}/{revision}", a.window, query("project")},
+		{"GET", "windows/{batch}/{revision}/records", a.windowRecords, query("project", "size", "after")},
+		{"POST", "windows/{batch}/close", a.closeWindow, form("project")},
+		{"POST", "windows/replay", a.replayWindows, form(append([]string{"id", "batch", "project", "state", "max"}, moving...)...)},
+		{"POST", "windows/records", a.sendRecords, query("batch", "kind", "project", "expect")},
 		{"POST", "windows/adopt", a.adoptWindows, form("prefix")},
 		{"GET", "windows/files", a.windowFiles, query()},
 		{"POST", "windows/files/give-up", a.giveUpFile, form("file")},
@@ -35,6 +40,7 @@ func (a *API) windowRoutes() []Route {
 type shownWindow struct {
 	ID       string       `json:"id"`
 	Batch    string       `json:"batch"`
+	Project  string       `json:"project"` // its name; one that is not known any more by its id
 	Revision uint64       `json:"revision"`
 	State    window.State `json:"state"` // active, ready, leased, parked
 	Records  int64        `json:"records"`
@@ -56,8 +62,9 @@ type shownWindow struct {
 	Error    string       `json:"error,omitempty"`     // of that
 }
 
-func showWindow(i *window.Info, now time.Time) shownWindow {
-	out := shownWindow{ID: i.ID, Batch: i.Batch, Revision: i.Revision, State: i.State, Records: i.Records, Bytes: i.Bytes, Expect: i.Expect, Lost: i.Lost,
+func showWindow(i *window.Info, now time.Time, names map[uuid.UUID]string) shownWindow {
+	batch := record.ParseBatch(i.Batch)
+	out := shownWindow{ID: shownID(i.ID), Batch: batch.ID(), Project: nameOf(batch, names), Revision: i.Revision, State: i.State, Records: i.Records, Bytes: i.Bytes, Expect: i.Expect, Lost: i.Lost,
 		Opened: i.Opened.UTC(), Age: age(i.Opened, now), Closed: when(i.Closed), Why: i.Why, Handed: i.Handed, Tries: i.Tries, Replays: i.Replays,
 		Failed: when(i.Failed), Error: i.Cause}
 	if i.State == window.Leased {
@@ -79,28 +86,9 @@ func age(at, now time.Time) float64 {
 	return max(0, now.Sub(at).Seconds())
 }
 
-// windowsOf reads which windows are meant: from the query of a listing, or the form of a
-// change.
-func windowsOf(r *http.Request) (f window.Filter, err error) {
-	if err := r.ParseForm(); err != nil {
-		return f, refused(http.StatusBadRequest, "%v", err)
-	}
-	f = window.Filter{State: window.State(r.Form.Get("state")), Batch: r.Form.Get("batch"), IDs: r.Form["id"]}
-	if f.State != "" && !slices.Contains(window.States(), f.State) {
-		return f, refused(http.StatusBadRequest, "state=%q: there are %q", f.State, window.States())
-	}
-	for _, id := range f.IDs {
-		if _, _, ok := window.ParseID(id); !ok {
-			return f, refused(http.StatusBadRequest, "id=%q names no window: an id is a batch id, a slash and a number; batch=… (--batch) means all of a batch id", id)
-		}
-	}
-	f.Max, err = number(r.Form.Get("max"), "max")
-	return f, err
-}
-
 // windows lists windows, the oldest first.
 func (a *API) windows(w http.ResponseWriter, r *http.Request) error {
-	f, err := windowsOf(r)
+	c, err := a.windowsOf(r)
 	if err != nil {
 		return err
 	}
@@ -108,10 +96,14 @@ func (a *API) windows(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	names, err := a.projectNames(r.Context())
+	if err != nil {
+		return answerable(err)
+	}
 	out := stream(w, r)
-	for i, err := range a.Windows.Windows().List(r.Context(), f) {
+	for i, err := range a.windowsChosen(r.Context(), c) {
 		if err == nil {
-			err = out.add(showWindow(i, st.Now))
+			err = out.add(showWindow(i, st.Now, names))
 		}
 		if err != nil {
 			return out.end(answerable(err))
@@ -134,21 +126,24 @@ type standing struct {
 
 // window shows one window, and why it is where it is.
 func (a *API) window(w http.ResponseWriter, r *http.Request) error {
-	st, err := a.Windows.Look(r.Context(), windowID(r))
+	id, err := a.windowID(r)
+	if err != nil {
+		return err
+	}
+	st, err := a.Windows.Look(r.Context(), id)
+	if errors.Is(err, window.ErrNotFound) {
+		err = window.NotFound(shownID(id))
+	}
 	if err != nil {
 		return answerable(err)
 	}
-	write(w, http.StatusOK, standing{shownWindow: showWindow(st.Info, st.Now), Waits: st.Waits, Until: when(st.Until), Behind: st.Behind, Because: st.Because,
+	names, err := a.projectNames(r.Context())
+	if err != nil {
+		return answerable(err)
+	}
+	write(w, http.StatusOK, standing{shownWindow: showWindow(st.Info, st.Now, names), Waits: st.Waits, Until: when(st.Until), Behind: shownID(st.Behind), Because: st.Because,
 		Kinds: st.Kinds, Damaged: st.Damaged, Counted: st.Counted})
 	return nil
-}
-
-// windowID is the window that the path names.
-func windowID(r *http.Request) string {
-	if id := r.PathValue("id"); id != "" {
-		return id
-	}
-	return r.PathValue("batch") + "/" + r.PathValue("revision")
 }
 
 // windowRecord is a record of a window, byte for byte as received.
@@ -180,8 +175,15 @@ func (a *API) windowRecords(w http.ResponseWriter, r *http.Request) error {
 	case size == 0:
 		size = recordsShown
 	}
+	id, err := a.windowID(r)
+	if err != nil {
+		return err
+	}
 	records := make([]window.Record, size)
-	page, err := a.Windows.Windows().Peek(r.Context(), windowID(r), q.Get("after"), records)
+	page, err := a.Windows.Windows().Peek(r.Context(), id, q.Get("after"), records)
+	if errors.Is(err, window.ErrNotFound) {
+		err = window.NotFound(shownID(id))
+	}
 	if err != nil {
 		return answerable(err)
 	}
@@ -202,16 +204,31 @@ func (a *API) windowRecords(w http.ResponseWriter, r *http.Request) error {
 
 // closeWindow closes what collects of a batch id, before its time is over.
 func (a *API) closeWindow(w http.ResponseWriter, r *http.Request) error {
-	batch := r.PathValue("batch")
-	closed, err := a.Windows.Windows().CloseNow(r.Context(), batch)
+	c, err := a.windowsOf(r)
+	if err != nil {
+		return err
+	}
+	c.state, c.batch, c.max = window.Active, r.PathValue("batch"), 0
+	found, err := a.windowsFound(r.Context(), c)
+	if err != nil {
+		return err
+	}
+	closed := false
+	if len(found) > 0 {
+		if closed, err = a.Windows.Windows().CloseNow(r.Context(), found[0].Batch); err != nil {
+			return answerable(err)
+		}
+	}
+	if !closed {
+		return refused(http.StatusNotFound, "no window of batch %q collects: it was closed, or none was opened; `tidemill window list --batch` shows those there are", c.batch)
+	}
+	names, err := a.projectNames(r.Context())
 	if err != nil {
 		return answerable(err)
 	}
-	if !closed {
-		return refused(http.StatusNotFound, "no window of batch %q collects: it was closed, or none was opened; `tidemill window list --batch` shows those there are", batch)
-	}
-	a.Log.InfoContext(r.Context(), "window closed by hand", "batch", batch)
-	write(w, http.StatusOK, map[string]any{"batch": batch, "closed": true})
+	project := nameOf(record.ParseBatch(found[0].Batch), names)
+	a.Log.InfoContext(r.Context(), "window closed by hand", "batch", c.batch, "project", project)
+	write(w, http.StatusOK, map[string]any{"batch": c.batch, "project": project, "closed": true})
 	return nil
 }
 
@@ -236,37 +253,66 @@ func (a *API) adoptWindows(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// replayedAtOnce is how many windows one call of the store makes ready.
+const replayedAtOnce = 500
+
+// replayFound makes what was found for a choice ready again, and says how many, also beside an error.
+func (a *API) replayFound(ctx context.Context, c windowChoice, found []*window.Info) (count int, err error) {
+	if len(found) == 0 {
+		return 0, nil
+	}
+	filters := []window.Filter{{State: window.Parked, Max: c.max}}
+	if len(c.ids) == 0 && c.batch != "" {
+		filters[0].Batch = found[0].Batch
+	} else if len(c.ids) > 0 || c.project != nil {
+		filters = nil
+		for some := range slices.Chunk(found, replayedAtOnce) {
+			f := window.Filter{State: window.Parked}
+			for _, i := range some {
+				f.IDs = append(f.IDs, i.ID)
+			}
+			filters = append(filters, f)
+		}
+	}
+	for _, f := range filters {
+		n, err := a.Windows.Windows().Replay(ctx, f)
+		if count += n; err != nil {
+			return count, err
+		}
+	}
+	return count, nil
+}
+
 // replayWindows makes the chosen parked windows ready again; with ?dry_run it only counts
 // them. To mean all of them is to say so.
 func (a *API) replayWindows(w http.ResponseWriter, r *http.Request) error {
-	f, err := windowsOf(r)
+	c, err := a.windowsOf(r)
 	if err != nil {
 		return err
 	}
-	if f.State == "" {
-		f.State = window.Parked
+	if c.state == "" {
+		c.state = window.Parked
 	}
 	all := r.Form.Get("all") == "true"
 	switch {
-	case f.State != window.Parked:
-		return refused(http.StatusBadRequest, "state=%s: only parked windows can be replayed; those of other states are on their way", f.State)
-	case len(f.IDs) == 0 && f.Batch == "" && f.Max == 0 && !all:
+	case c.state != window.Parked:
+		return refused(http.StatusBadRequest, "state=%s: only parked windows can be replayed; those of other states are on their way", c.state)
+	case len(c.ids) == 0 && c.batch == "" && c.max == 0 && !all:
 		return refused(http.StatusBadRequest, "say which windows to replay: id, batch, or all, which are those that are parked")
 	}
-	desk, dry, count := a.Windows.Windows(), r.Form.Get("dry_run") == "true", 0
-	if dry {
-		for _, err := range desk.List(r.Context(), f) {
-			if err != nil {
-				return answerable(err)
-			}
-			count++
-		}
-	} else if count, err = desk.Replay(r.Context(), f); err != nil && count > 0 {
-		return refused(http.StatusServiceUnavailable, "after %d windows: %v", count, err)
-	} else if err != nil {
-		return answerable(err)
+	found, err := a.windowsFound(r.Context(), c)
+	if err != nil {
+		return err
 	}
-	a.Log.InfoContext(r.Context(), "windows replayed by hand", "count", count, "batch", f.Batch, "ids", strings.Join(f.IDs[:min(len(f.IDs), 10)], " "), "dry_run", dry)
+	count, dry := len(found), r.Form.Get("dry_run") == "true"
+	if !dry {
+		if count, err = a.replayFound(r.Context(), c, found); err != nil && count > 0 {
+			return refused(http.StatusServiceUnavailable, "after %d windows: %v", count, err)
+		} else if err != nil {
+			return answerable(err)
+		}
+	}
+	a.Log.InfoContext(r.Context(), "windows replayed by hand", "count", count, "batch", c.batch, "ids", strings.Join(c.ids[:min(len(c.ids), 10)], " "), "dry_run", dry)
 	write(w, http.StatusOK, map[string]int{"count": count})
 	return nil
 }

@@ -143,7 +143,7 @@ func TestRecordsAreSentByHandAndFound(t *testing.T) {
 		}
 		pass(10 * time.Second)
 		id := d.only()
-		want := fmt.Sprintf(`{"id":"%s","batch":"a/b","revision":946684800000,"state":"active","records":5,"bytes":%s,"lost":0,"opened_at":"2000-01-01T00:00:00Z","age_seconds":10,"due_at":"2000-01-01T00:01:00Z","handed":0,"tries":0,"replays":0`, id, "%v")
+		want := fmt.Sprintf(`{"id":"%s","batch":"a/b","project":"default","revision":946684800000,"state":"active","records":5,"bytes":%s,"lost":0,"opened_at":"2000-01-01T00:00:00Z","age_seconds":10,"due_at":"2000-01-01T00:01:00Z","handed":0,"tries":0,"replays":0`, id, "%v")
 		list := d.get("windows")
 		if want = fmt.Sprintf(want, d.field(list, "bytes")) + "}\n"; list != want {
 			t.Errorf("%s, want %s", list, want)
@@ -171,7 +171,7 @@ func TestRecordsAreSentByHandAndFound(t *testing.T) {
 		}
 		refused(t, d.ask("GET", "windows/a%2Fb/946684800000/records?after=x", ""), 400, "no page's Next")
 
-		if got, want := d.post("windows/a%2Fb/close", ""), `{"batch":"a/b","closed":true}`+"\n"; got != want {
+		if got, want := d.post("windows/a%2Fb/close", ""), `{"batch":"a/b","closed":true,"project":"default"}`+"\n"; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 		d.logged("window closed by hand", "batch=a/b")

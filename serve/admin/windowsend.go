@@ -32,8 +32,8 @@ type refusedRecord struct {
 	Error string `json:"error"`
 }
 
-// sendRecords puts records of ?kind= into the window of ?batch=, from somebody who may: no
-// key of a project is needed. The body is an array, one object, or one object a line;
+// sendRecords puts records of ?kind= into the window of ?batch= in ?project=, from somebody who
+// may: no key of the project is needed. The body is an array, one object, or one object a line;
 // ?expect= tells how many records the batch is to have, which closes its window early. The
 // answer is given when they are durable.
 func (a *API) sendRecords(w http.ResponseWriter, r *http.Request) error {
@@ -41,6 +41,10 @@ func (a *API) sendRecords(w http.ResponseWriter, r *http.Request) error {
 	batch := q.Get("batch")
 	if err := record.CheckBatchID(batch); err != nil {
 		return refused(http.StatusBadRequest, "batch=…: %v", err)
+	}
+	project, err := a.windowsProject(r.Context(), q.Get("project"))
+	if err != nil {
+		return err
 	}
 	kind, err := record.ParseKind(q.Get("kind"))
 	if err != nil {
@@ -65,7 +69,7 @@ func (a *API) sendRecords(w http.ResponseWriter, r *http.Request) error {
 	records := make([]window.Record, 0, len(raws))
 	var read record.Record
 	for i, raw := range raws {
-		rec, err := record.ToWindow(batch, kind, raw, &read)
+		rec, err := record.ToWindow(record.NewBatch(project, batch), kind, raw, &read)
 		if err != nil {
 			out.Refused = append(out.Refused, refusedRecord{i, err.Error()})
 			continue

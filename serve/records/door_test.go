@@ -23,6 +23,7 @@ import (
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/state/window/memorywindow"
 	"github.com/tidemill/tidemill/state/window/sqlitewindow"
+	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
 const (
@@ -131,8 +132,8 @@ func newDoor(t testing.TB, change ...func(*Options)) *testDoor {
 }
 
 // each runs a test on every embedded store.
-func each(t *testing.T, test func(t *testing.T, d *testDoor)) {
-	t.Run("memory", func(t *testing.T) { test(t, newDoor(t)) })
+func each(t *testing.T, test func(t *testing.T, d *testDoor), change ...func(*Options)) {
+	t.Run("memory", func(t *testing.T) { test(t, newDoor(t, change...)) })
 	t.Run("sqlite", func(t *testing.T) {
 		db := must(sqlitedb.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{}))
 		defer func() {
@@ -140,7 +141,7 @@ func each(t *testing.T, test func(t *testing.T, d *testDoor)) {
 				t.Error(err)
 			}
 		}()
-		d := newDoor(t)
+		d := newDoor(t, change...)
 		d.windows.Store = must(sqlitewindow.New(t.Context(), db, window.Options{Now: d.clock}))
 		test(t, d)
 	})
@@ -217,11 +218,20 @@ func counted(accepted, duplicate int) string {
 	return fmt.Sprintf(`{"batch":%q,"accepted":%d,"duplicate":%d,"rejected":0}`, batch, accepted, duplicate)
 }
 
+// of is the name of a batch of a project in the store.
+func of(name, id string) string { return record.NewBatch(project.ID(name), id).String() }
+
 // kept are the records of a batch id, by kind, id and qualifier.
 func (d *testDoor) kept(batch string) map[string]string {
 	d.t.Helper()
+	return d.keptBy("club", batch)
+}
+
+// keptBy are those of a project.
+func (d *testDoor) keptBy(name, batch string) map[string]string {
+	d.t.Helper()
 	all := map[string]string{}
-	for i, err := range d.windows.List(d.t.Context(), window.Filter{Batch: batch}) {
+	for i, err := range d.windows.List(d.t.Context(), window.Filter{Batch: of(name, batch)}) {
 		if err != nil {
 			d.t.Fatal(err)
 		}

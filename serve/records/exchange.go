@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/request"
 )
@@ -17,7 +19,7 @@ type exchange struct {
 	door    door
 	code    int // answered; 0: nothing yet
 	body    request.Body
-	project string // of the key; empty: none is needed
+	project uuid.UUID // whose records it brings
 }
 
 // end gives back all memory and counts the request.
@@ -30,11 +32,12 @@ func (x *exchange) end(start time.Time) {
 // authenticate finds whose key the request brings, where one is needed.
 func (x *exchange) authenticate() *answer.Problem {
 	if x.h.keys == nil { // only programs of this machine can come
+		x.project = x.h.o.Project
 		x.body.Vouch()
 		return nil
 	}
 	o, p := answer.Owner(x.r, x.h.keys, x.h.o.Log)
-	if x.project = o.Tenant; p == nil {
+	if x.project = o.Project.ID; p == nil {
 		x.body.Vouch()
 	}
 	return p
@@ -47,9 +50,10 @@ func (x *exchange) admit(n int) (back func(), p *answer.Problem) {
 		return func() {}, nil
 	}
 	now := x.h.o.Now()
-	ok, until := x.h.minutes.Admit(x.project, n, most, now)
+	project := x.project.String()
+	ok, until := x.h.minutes.Admit(project, n, most, now)
 	if ok {
-		return func() { x.h.minutes.Return(x.project, n, until) }, nil
+		return func() { x.h.minutes.Return(project, n, until) }, nil
 	}
 	x.h.stats.record(x.door, limited, n)
 	return nil, &answer.Problem{Code: http.StatusTooManyRequests, Word: "rate_limited", Text: "the records of this minute are used up, or would be with these: at most " + strconv.Itoa(most) + " are taken in a minute",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
+	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
 // A file's rows are stored in parts: of so many bytes, about, or rows.
@@ -81,14 +82,14 @@ func (x *exchange) named() (*load, gdelt.Name, *answer.Problem) {
 	switch {
 	case !ok:
 		p = answer.BadRequest("bad_name", fmt.Sprintf("?name=%.60q: want the name of a GDELT file, such as 20250323151500.export.CSV or 20250323151500.mentions.CSV.zip", given))
-	case l.batch != "" && l.batch != name.Batch:
+	case l.id != "" && l.id != name.Batch:
 		p = answer.BadRequest("bad_batch_id", fmt.Sprintf("the batch id of a file is the part of its name up to the first dot, here %q, and the request gives another one", name.Batch))
 	case strings.HasPrefix(x.r.Header.Get("Content-Type"), "multipart/"):
 		p = answer.Unsupported("the body is a form: send the file itself as the body, such as with curl --data-binary @" + given)
 	case len(x.r.Header["Content-Encoding"]) > 0 && x.r.Header.Get("Content-Encoding") != "identity":
 		p = answer.Unsupported("a file is not sent with a Content-Encoding: zip it, and let its name end in .zip")
 	}
-	l.kind, l.batch = name.Kind, name.Batch
+	l.kind, l.id, l.batch = name.Kind, name.Batch, record.NewBatch(x.project, name.Batch)
 	return l, name, p
 }
 

@@ -13,7 +13,8 @@ const maxRefused = 100
 
 // load is what a request brings of one batch id, as it is judged.
 type load struct {
-	batch  string
+	id     string // as the request says it; empty: it does not
+	batch  record.Batch
 	kind   record.Kind
 	expect int // records the batch will have; 0: nobody told
 
@@ -83,7 +84,7 @@ func (l *load) stored(x *exchange) {
 
 // appendTo appends what became of the records, as members of an object.
 func (l *load) appendTo(b []byte) []byte {
-	b = answer.Quote(append(b, `"batch":`...), l.batch)
+	b = answer.Quote(append(b, `"batch":`...), l.id)
 	b = number(number(number(b, "accepted", l.accepted), "duplicate", l.duplicate), "rejected", l.rejected)
 	return l.appendRefused(b)
 }

@@ -27,7 +27,8 @@ type Windows interface {
 // Options tune the door. Windows is required.
 type Options struct {
 	Windows  Windows
-	Projects project.Projects // whose keys are taken, any of them for all; nil: no key is needed, where only programs of this machine can come
+	Projects project.Projects // whose keys are taken: a batch id is one of the key's project; nil: no key is needed, where only programs of this machine can come
+	Project  uuid.UUID        // whose all records are where no key is needed; zero: the project called default
 	Header   string           // carries the batch id; empty: X-Batch-ID. batchId is read too.
 	Expect   string           // a header that tells how many records the batch will have, all kinds together; empty: none does
 	Spool    string           // a folder of the door's own for files while they are taken, which is made; empty: that of the system
@@ -109,6 +110,9 @@ func (o Options) check() (Options, error) {
 	}
 	if l.Memory < least {
 		return o, fmt.Errorf("limit Memory is %d; the largest body allowed needs %d", l.Memory, least)
+	}
+	if o.Project == (uuid.UUID{}) {
+		o.Project = project.ID("default")
 	}
 	if o.Header == "" {
 		o.Header = record.BatchHeader

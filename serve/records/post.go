@@ -26,9 +26,10 @@ func (x *exchange) post(kind record.Kind) *answer.Problem {
 	if p != nil {
 		return p
 	}
-	if l.batch == "" {
+	if l.id == "" {
 		return answer.BadRequest("missing_batch_id", fmt.Sprintf("there is no batch id: give it in the header %s, or as ?batch=", x.h.o.Header))
 	}
+	l.batch = record.NewBatch(x.project, l.id)
 	lines, p := x.read()
 	if p != nil {
 		return p
@@ -60,7 +61,7 @@ func (x *exchange) post(kind record.Kind) *answer.Problem {
 	return nil
 }
 
-// load is what the request says beside its body. The batch id is empty where it has none.
+// load is what the request says beside its body.
 func (x *exchange) load(kind record.Kind) (*load, *answer.Problem) {
 	l := &load{kind: kind}
 	query, err := url.ParseQuery(x.r.URL.RawQuery)
@@ -76,10 +77,10 @@ func (x *exchange) load(kind record.Kind) (*load, *answer.Problem) {
 		switch {
 		case err != nil:
 			return nil, answer.BadRequest("bad_batch_id", err.Error()+fmt.Sprintf(": want 1 to %d bytes of UTF-8 without control characters", record.MaxBatchID))
-		case i > 0 && batch != l.batch:
+		case i > 0 && batch != l.id:
 			return nil, answer.BadRequest("bad_batch_id", "the request has several batch ids: all of its records are to be of one")
 		}
-		l.batch = batch
+		l.id = batch
 	}
 	if x.h.o.Expect == "" {
 		return l, nil

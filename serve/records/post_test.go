@@ -155,12 +155,12 @@ func TestLargeThingsThatAreAllowed(t *testing.T) {
 func TestALateRecordOpensAnotherWindow(t *testing.T) {
 	d := newDoor(t)
 	want(t, d.post(event(1)), 202, counted(1, 0))
-	if ok, err := d.windows.CloseNow(t.Context(), batch); !ok || err != nil {
+	if ok, err := d.windows.CloseNow(t.Context(), of("club", batch)); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	want(t, d.post(event(1)), 202, counted(1, 0))
 	n := 0
-	for range d.windows.List(t.Context(), window.Filter{Batch: batch}) {
+	for range d.windows.List(t.Context(), window.Filter{Batch: of("club", batch)}) {
 		n++
 	}
 	if n != 2 {

@@ -6,8 +6,10 @@
 //	POST /v1/windows/files?name=…      a GDELT file, plain or zipped, as its name says
 //	GET  /v1/windows/{batch}           what is known of the windows of a batch id
 //
-// Records say their batch id in the header X-Batch-ID (or batchId), or in the query
-// parameter batch; a file's is the part of its name up to the first dot.
+// A batch id is one of the project whose key the request brings: what projects send under one
+// id are different batches, and each is shown its own. Records say the id in the header
+// X-Batch-ID (or batchId), or in the query parameter batch; a file's is the part of its name
+// up to the first dot.
 //
 // A 202 means that every record it counts as accepted is durable in the window store. A
 // record that comes again while its window is open takes its own place and is a duplicate:
@@ -24,7 +26,6 @@ package records
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -128,10 +129,4 @@ func (x *exchange) route() (do func() *answer.Problem, p *answer.Problem) {
 	x.door = elsewhere
 	x.w.Header().Set("Allow", allow)
 	return nil, &answer.Problem{Code: http.StatusMethodNotAllowed, Word: "method_not_allowed", Text: "this path takes " + allow + "; " + help}
-}
-
-// unescaped is the batch id that a part of a path stands for.
-func unescaped(part string) (string, bool) {
-	id, err := url.PathUnescape(part)
-	return id, err == nil && record.CheckBatchID(id) == nil
 }

@@ -162,7 +162,7 @@ func FuzzBody(f *testing.F) {
 				t.Errorf("%s is not what was sent: %q, not %q", name, record, b)
 			}
 		}
-		if _, err := d.windows.CloseNow(t.Context(), batch); err != nil {
+		if _, err := d.windows.CloseNow(t.Context(), of("club", batch)); err != nil {
 			t.Fatal(err)
 		}
 		d.clear(t)

@@ -3,10 +3,12 @@ package records
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
 // maxWindows of a batch id are shown.
@@ -41,7 +43,7 @@ type windowStatus struct {
 }
 
 func windowStatusOf(i *window.Info, now time.Time) windowStatus {
-	s := windowStatus{ID: i.ID, Revision: i.Revision, State: i.State, Records: i.Records, Bytes: i.Bytes, Expected: i.Expect, Lost: i.Lost,
+	s := windowStatus{ID: window.ID(record.ParseBatch(i.Batch).ID(), i.Revision), Revision: i.Revision, State: i.State, Records: i.Records, Bytes: i.Bytes, Expected: i.Expect, Lost: i.Lost,
 		Age: max(int64(now.Sub(i.Opened)/time.Second), 0), Opened: utc(i.Opened), Closed: utc(i.Closed), Why: i.Why, Due: utc(i.Due), Tries: i.Tries, Failed: utc(i.Failed)}
 	if !i.Failed.IsZero() {
 		s.Reason = i.Kind.String()
@@ -57,20 +59,21 @@ func utc(t time.Time) time.Time {
 	return t.UTC()
 }
 
-// status answers what is known of the windows of a batch id.
+// status answers what is known of the windows of a batch id in the caller's project.
 func (x *exchange) status(part string) *answer.Problem {
 	if p := x.authenticate(); p != nil {
 		return p
 	}
-	batch, ok := unescaped(part)
-	if !ok {
+	id, err := url.PathUnescape(part)
+	if err != nil || record.CheckBatchID(id) != nil {
 		return answer.NotFound("that is no batch id")
 	}
-	s := batchStatus{Batch: batch, States: map[window.State]int{}, Windows: []windowStatus{}}
+	batch := record.NewBatch(x.project, id)
+	s := batchStatus{Batch: id, States: map[window.State]int{}, Windows: []windowStatus{}}
 	now := x.h.o.Now()
-	for i, err := range x.h.o.Windows.List(x.r.Context(), window.Filter{Batch: batch, Max: maxWindows + 1}) {
+	for i, err := range x.h.o.Windows.List(x.r.Context(), window.Filter{Batch: batch.String(), Max: maxWindows + 1}) {
 		if err != nil {
-			x.h.o.Log.WarnContext(x.r.Context(), "windows cannot be listed", "batch", batch, "error", err)
+			x.h.o.Log.WarnContext(x.r.Context(), "windows cannot be listed", "batch", batch.String(), "error", err)
 			return answer.Busy("what is known of the batch id cannot be said now, please retry")
 		}
 		if s.More = len(s.Windows) == maxWindows; s.More {
@@ -85,7 +88,7 @@ func (x *exchange) status(part string) *answer.Problem {
 	}
 	b, err := json.Marshal(&s)
 	if err != nil {
-		x.h.o.Log.ErrorContext(x.r.Context(), "windows cannot be described", "batch", batch, "error", err)
+		x.h.o.Log.ErrorContext(x.r.Context(), "windows cannot be described", "batch", batch.String(), "error", err)
 		return answer.Busy("what is known of the batch id cannot be said now, please retry")
 	}
 	x.answer(http.StatusOK, b)

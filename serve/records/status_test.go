@@ -20,7 +20,7 @@ func TestWhatIsKnownOfABatchID(t *testing.T) {
 		d.pass(90 * time.Second)
 		get(batch, 200, `{"batch":"20250323151500","records":2,"states":{"active":1},"windows":[`+
 			`{"id":"20250323151500/`+first+`","revision":`+first+`,"state":"active","records":2,"bytes":68,"ageSeconds":90,"openedAt":"2026-11-21T19:00:20Z","dueAt":"2026-11-21T19:01:20Z","failedTries":0}]}`)
-		if _, err := d.windows.CloseNow(t.Context(), batch); err != nil {
+		if _, err := d.windows.CloseNow(t.Context(), of("club", batch)); err != nil {
 			t.Fatal(err)
 		}
 		want(t, d.ask("POST", Path+"/mentions", mention(1, 1), nil), 202, counted(1, 0))
@@ -56,7 +56,7 @@ func TestOfManyWindowsTheOldestAreShown(t *testing.T) {
 	d := newDoor(t)
 	for range maxWindows + 5 {
 		want(t, d.post(event(1)), 202, counted(1, 0))
-		if _, err := d.windows.CloseNow(t.Context(), batch); err != nil {
+		if _, err := d.windows.CloseNow(t.Context(), of("club", batch)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,7 +11,7 @@ func (s *System) Decodes(pipeline string, m *tidemill.Message) error {
 			return err
 		}
 	}
-	l := &storing{s: s}
+	l := &storing{s: s, owned: pipeline == Delivered}
 	for _, in := range s.p.Intakes {
 		if in.Name == pipeline {
 			l.kind = in.Kind

@@ -84,29 +84,28 @@ func (l *delivering) window(ctx context.Context, t *flow.Task) (tidemill.Count, 
 // attempt delivers a window but for what was refused. Where it returns an error and refused
 // has grown, it is to be begun anew.
 func (l *delivering) attempt(ctx context.Context, t *flow.Task, refused map[string]error) (count tidemill.Count, err error) {
-	batch := string(t.Key)
-	delivery, err := l.s.p.Out.Begin(ctx)
-	if err != nil {
-		return count, fmt.Errorf("begin to deliver window %s: %w", t.ID, err)
+	x := l.s.sending(t.ID, record.ParseBatch(string(t.Key)))
+	x.refused = refused
+	if x.delivery, err = l.s.p.Out.Begin(ctx); err != nil {
+		return count, fmt.Errorf("begin to deliver window %s: %w", x.window, err)
 	}
-	defer delivery.Abort(ctx)
-	x := &sending{s: l.s, delivery: delivery, window: t.ID, batch: batch, refused: refused}
+	defer x.delivery.Abort(ctx)
 	if replays := t.Mark.Hi; replays > 0 {
 		x.again = fmt.Sprintf(".%d", replays)
 	}
 	defer x.wait() // nothing outlives the attempt
-	run := l.s.p.Chain.Begin(batch)
+	run := l.s.p.Chain.Begin(x.batch.ID())
 	if l.records == nil {
 		l.records, l.items = make([]window.Record, l.s.o.Page), make([]process.Item, l.s.o.Page)
 	}
 	for n, from := 0, ""; ; n++ {
 		page, err := l.s.p.Windows.Page(ctx, t.Mark, from, l.records)
 		if err != nil {
-			return count, fmt.Errorf("read window %s: %w", t.ID, err)
+			return count, fmt.Errorf("read window %s: %w", x.window, err)
 		}
 		part := &l.parts[n%2]
 		if err := l.process(ctx, run, page.N, x, part); err != nil {
-			return count, fmt.Errorf("process window %s: %w", t.ID, ofProcessor(err))
+			return count, fmt.Errorf("process window %s: %w", x.window, ofProcessor(err))
 		}
 		if err := x.wait(); err != nil { // for the part before
 			return count, err
@@ -121,18 +120,18 @@ func (l *delivering) attempt(ctx context.Context, t *flow.Task, refused map[stri
 	}
 	results, err := run.End(ctx)
 	if err != nil {
-		return count, fmt.Errorf("process window %s: %w", t.ID, ofProcessor(err))
+		return count, fmt.Errorf("process window %s: %w", x.window, ofProcessor(err))
 	}
 	if err := x.results(ctx, results); err != nil {
 		return count, err
 	}
 	if l.s.p.Out.Whole() { // who stood still meanwhile, or was cut off, must not commit what another delivers
 		if _, err := l.s.p.Windows.Page(ctx, t.Mark, "", l.records[:1]); err != nil {
-			return count, fmt.Errorf("commit window %s: %w", t.ID, err)
+			return count, fmt.Errorf("commit window %s: %w", x.window, err)
 		}
 	}
-	if err := delivery.Commit(ctx); err != nil {
-		return count, fmt.Errorf("commit window %s: %w", t.ID, err)
+	if err := x.delivery.Commit(ctx); err != nil {
+		return count, fmt.Errorf("commit window %s: %w", x.window, err)
 	}
 	return x.count, nil
 }

@@ -43,16 +43,21 @@ func (s *System) reader(name string, source tidemill.Source, r *Reader) flow.Pip
 }
 
 // document is what a record's document is known by: its key, or where Options.BySentence says
-// so that and the sentence which it is about, as record.AppendQualifiedKey has it.
+// so that and the sentence which it is about, as record.AppendQualifiedKey has it. Before it is
+// the project that the record names, if it does: of one key each project has its own document.
 func (s *System) document(m *tidemill.Message) []byte {
+	id := m.Key
+	if project := record.AppendProject(nil, m); len(project) > 0 && len(id) > 0 {
+		id = append(project, id...)
+	}
 	if !s.o.BySentence {
-		return m.Key
+		return id
 	}
 	sentence := gjson.GetBytes(m.Payload, record.Mention.Name(record.SentenceID))
 	if !sentence.Exists() { // an event
-		return m.Key
+		return id
 	}
-	id := append(slices.Clone(m.Key), '_') // also where there is no sentence: else the document x_1 would be sentence 1 of x
+	id = append(slices.Clone(id), '_') // also where there is no sentence: else the document x_1 would be sentence 1 of x
 	if sentence.Type == gjson.Number {
 		id = append(id, sentence.Raw...)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/google/uuid"
+
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/policy"
@@ -12,9 +14,9 @@ import (
 )
 
 // intake is a pipeline that stores records in their windows. Its messages are settled when
-// they are stored; while the store is away nothing is skipped, and no try is used up.
-// Letters about whole files are for files, if that is not nil.
-func (s *System) intake(name string, source tidemill.Source, kind record.Kind, files Rereader) flow.Pipeline {
+// they are stored; while the store is away nothing is skipped, and no try is used up. Each lane
+// begins with the work that is given.
+func (s *System) intake(name string, source tidemill.Source, work storing) flow.Pipeline {
 	p := s.pipeline(name, source)
 	p.Dead, p.Batch, p.Lanes, p.Lane = s.p.Letters, s.o.Store, 2, flow.ByKey // an older version of a record never takes the place of a newer one
 	if t := source.Traits(); t.Delays && t.Ordered {
@@ -29,7 +31,7 @@ func (s *System) intake(name string, source tidemill.Source, kind record.Kind, f
 	p.Breaker = policy.Breaker{Fails: 3, Open: s.o.Breaker.Open}
 	p.Handouts = handouts
 	p.Work = func(env flow.Env) flow.Work {
-		l := &storing{s: s, kind: kind, files: files}
+		l := work
 		return flow.Steps[stored]{Decode: l.decode, Stages: []flow.Stage[stored]{{Name: "store", Repeat: true, Do: l.store}}}.Lane(env)
 	}
 	return p
@@ -57,7 +59,8 @@ type stored struct {
 type storing struct {
 	s       *System
 	kind    record.Kind // zero: the message says it
-	files   Rereader    // nil: there are none
+	owned   bool        // the message's Tenant is its project
+	files   Rereader    // for letters about whole files; nil: there are none
 	read    record.Record
 	records []window.Record
 	kept    []window.Kept
@@ -73,7 +76,7 @@ func (l *storing) decode(m *tidemill.Message, r *stored) error {
 		}
 		return tidemill.Fail(tidemill.Validation, "the letter is about a whole file and has no records: put a good file in its place, which is read by itself, and delete the letter")
 	}
-	batch, err := record.BatchID(m.Header, l.s.o.Header)
+	batch, err := l.batch(m)
 	if err != nil {
 		return err
 	}
@@ -90,6 +93,21 @@ func (l *storing) decode(m *tidemill.Message, r *stored) error {
 		r.Expect = expected(m.Get(l.s.o.Expect))
 	}
 	return nil
+}
+
+// batch is that of a message: of its own project where that is said, else of Options.Project.
+func (l *storing) batch(m *tidemill.Message) (record.Batch, error) {
+	id, err := record.BatchID(m.Header, l.s.o.Header)
+	if err != nil {
+		return record.Batch{}, err
+	}
+	project := l.s.o.Project
+	if l.owned && m.Tenant != "" {
+		if project, err = uuid.Parse(m.Tenant); err != nil {
+			return record.Batch{}, tidemill.Fail(tidemill.Validation, "the project of the record is %.80q: want a UUID", m.Tenant)
+		}
+	}
+	return record.NewBatch(project, id), nil
 }
 
 // expected is how many records a header says that there will be; what is no number says

@@ -59,7 +59,7 @@ func TestAnOlderVersionNeverTakesTheNewersPlace(t *testing.T) {
 				rest(20 * time.Second)
 				records := make([]window.Record, 10)
 				var id string
-				for i, err := range w.windows.List(w.Context(), window.Filter{Batch: "b"}) {
+				for i, err := range w.windows.List(w.Context(), window.Filter{Batch: of("default", "b").String()}) {
 					if err != nil {
 						w.Fatal(err)
 					}

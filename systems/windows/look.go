@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/state/window"
@@ -18,6 +20,9 @@ import (
 
 // Windows are those that there are: for who looks, and decides by hand.
 func (s *System) Windows() window.Desk { return s.p.Windows }
+
+// Project is that of records which come without one.
+func (s *System) Project() uuid.UUID { return s.o.Project }
 
 // Put keeps records that somebody brings by hand, as window.Intake has it.
 func (s *System) Put(ctx context.Context, records []window.Record, kept []window.Kept) error {

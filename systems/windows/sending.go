@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/uuid"
+
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows/process"
@@ -60,7 +62,7 @@ func (p *part) add(x *sending, r *window.Record, it *process.Item) {
 	key := len(p.bytes)
 	p.bytes = it.Record.AppendOut(p.bytes)
 	to := len(p.bytes)
-	*m = tidemill.Message{ID: x.sent(id), Type: r.Kind, To: x.s.o.Topics.of(it.Kind), Key: p.bytes[from:key:key], Payload: p.bytes[key:to:to]}
+	*m = tidemill.Message{ID: x.sent(id), Type: r.Kind, To: x.s.o.Topics.of(it.Kind), Key: p.bytes[from:key:key], Payload: p.bytes[key:to:to], Header: x.header}
 	p.messages, p.bodies = append(p.messages, m), append(p.bodies, r.Body)
 	p.count.Delivered++
 }
@@ -75,14 +77,33 @@ func (p *part) die(x *sending, r *window.Record, err error) {
 type sending struct {
 	s        *System
 	delivery Delivery
-	window   string
+	window   string // as people know it
+	name     string // of the window in the names of what is sent, and of letters
 	again    string // behind the window in the names of what is sent of one that was replayed
-	batch    string
+	batch    record.Batch
+	project  string           // of the batch; empty: it has none
+	header   []tidemill.Field // of what is sent
 	refused  map[string]error
 	count    tidemill.Count // of the parts that have arrived
 
 	now    *part      // on its way; nil: none
 	answer chan error // of now
+}
+
+// sending is that of the window with this id, of a batch. The names of what is sent of another
+// project than Options.Project begin with the project's id, and so do those of batch ids that
+// would look like that: no two projects have one name.
+func (s *System) sending(id string, batch record.Batch) *sending {
+	x := &sending{s: s, window: batch.ID() + id[len(batch.String()):], name: id, batch: batch}
+	if project := batch.Project(); project != (uuid.UUID{}) {
+		x.project = project.String()
+	}
+	if batch.Project() == s.o.Project && record.ParseBatch(batch.ID()).Project() == (uuid.UUID{}) {
+		x.name = x.window
+	} else if x.project != "" && batch.Project() != s.o.Project {
+		x.header = []tidemill.Field{{Name: []byte(record.ProjectHeader), Value: []byte(x.project)}}
+	}
+	return x
 }
 
 // idOf names a record's message: it is the same whenever the window comes again, and another
@@ -91,18 +112,18 @@ type sending struct {
 // document /a/1.
 func (x *sending) idOf(r *window.Record) string {
 	if r.Qualifier != "" {
-		return x.window + "/" + r.Kind + "/" + r.Qualifier + "/" + r.ID
+		return x.name + "/" + r.Kind + "/" + r.Qualifier + "/" + r.ID
 	}
-	return x.window + "/" + r.Kind + "/" + r.ID
+	return x.name + "/" + r.Kind + "/" + r.ID
 }
 
 // sent is the name under which a record's message goes to its topic. A replay is sent once
 // more, also to a topic that knows what it had by its name: processors may have changed.
-func (x *sending) sent(id string) string { return x.window + x.again + id[len(x.window):] }
+func (x *sending) sent(id string) string { return x.name + x.again + id[len(x.name):] }
 
 // idOfSent is the inverse of sent: letters are of the record, however often it is sent.
 func (x *sending) idOfSent(sent string) string {
-	return x.window + sent[len(x.window)+len(x.again):]
+	return x.name + sent[len(x.name)+len(x.again):]
 }
 
 // letter is that of a record, as an intake would bring it.
@@ -112,7 +133,7 @@ func (x *sending) letter(id, kind string, body []byte, err error) tidemill.Lette
 		header = record.BatchHeader
 	}
 	return tidemill.Letter{Pipeline: Delivered, Kind: tidemill.KindOf(err), Cause: err.Error(), Tries: 1, At: x.s.o.Now(), Message: &tidemill.Message{
-		ID: id, Type: kind, Payload: body, Header: []tidemill.Field{{Name: []byte(header), Value: []byte(x.batch)}}}}
+		ID: id, Tenant: x.project, Type: kind, Payload: body, Header: []tidemill.Field{{Name: []byte(header), Value: []byte(x.batch.ID())}}}}
 }
 
 // send sends a part while the next is made; wait says what came of it.
@@ -205,19 +226,19 @@ func (x *sending) judge(ctx context.Context, p *part, err error) error {
 func (x *sending) results(ctx context.Context, results []process.Result) error {
 	if x.s.o.Topics.Results == "" {
 		for _, r := range results {
-			x.s.o.Log.InfoContext(ctx, "a processor has something to say about a batch", "batch", r.Batch, "processor", r.Processor, "result", string(r.Value))
+			x.s.o.Log.InfoContext(ctx, "a processor has something to say about a batch", "batch", r.Batch, "project", x.project, "processor", r.Processor, "result", string(r.Value))
 		}
 		return nil
 	}
 	const kind = "result"
 	p := &part{}
 	for i, r := range results {
-		id := fmt.Sprintf("%s/%s/%d", x.window, kind, i)
+		id := fmt.Sprintf("%s/%s/%d", x.name, kind, i)
 		if err := x.refused[id]; err != nil {
 			p.letters = append(p.letters, x.letter(id, kind, r.Value, err))
 			continue
 		}
-		p.messages = append(p.messages, &tidemill.Message{ID: x.sent(id), Type: kind, To: x.s.o.Topics.Results, Key: []byte(r.Batch), Payload: r.Value})
+		p.messages = append(p.messages, &tidemill.Message{ID: x.sent(id), Type: kind, To: x.s.o.Topics.Results, Key: []byte(r.Batch), Payload: r.Value, Header: x.header})
 		p.bodies = append(p.bodies, r.Value)
 	}
 	defer x.remember(p)

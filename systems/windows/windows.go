@@ -23,10 +23,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows/process"
 	"github.com/tidemill/tidemill/systems/windows/record"
@@ -72,6 +75,7 @@ type Parts struct {
 // Options tune the system; the zero value is ready to use.
 type Options struct {
 	Topics     Topics
+	Project    uuid.UUID      // of the batches of intakes; zero: the project called default
 	BySentence bool           // the index has a document for each sentence of a mention, not one for all
 	Header     string         // carries the batch id; empty: X-Batch-ID
 	Expect     string         // a header that tells how many records a batch will have; empty: none does
@@ -113,6 +117,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	or(&o.Topics.Event, "processor-event")
 	or(&o.Topics.Mention, "processor-mention")
+	or(&o.Project, project.ID("default"))
 	or(&o.Store, 1000)
 	or(&o.AtOnce, 2)
 	or(&o.Page, 4000)
@@ -186,13 +191,13 @@ func newSystem(p Parts, o Options) (*System, error) {
 // pipelines are those of intakes and readers, each with one for its letters, and the delivery
 // of windows.
 func (s *System) pipelines() ([]*flow.Engine, error) {
-	all := []flow.Pipeline{s.deliveries(), s.intake(replay(Delivered), s.p.Letters.Open(Delivered), 0, nil)} // who died on the way comes late, into a window of its own
+	all := []flow.Pipeline{s.deliveries(), s.intake(replay(Delivered), s.p.Letters.Open(Delivered), storing{s: s, owned: true})} // who died on the way comes late, into a window of its own
 	for _, in := range s.p.Intakes {
 		if in.Name == "" || in.Source == nil || s.sources[in.Name] != nil {
 			return nil, fmt.Errorf("intake %q: want a name of its own and a source", in.Name)
 		}
 		files, _ := in.Source.(Rereader)
-		all = append(all, s.intake(in.Name, in.Source, in.Kind, nil), s.intake(replay(in.Name), s.p.Letters.Open(in.Name), in.Kind, files))
+		all = append(all, s.intake(in.Name, in.Source, storing{s: s, kind: in.Kind}), s.intake(replay(in.Name), s.p.Letters.Open(in.Name), storing{s: s, kind: in.Kind, files: files}))
 	}
 	for _, r := range s.p.Readers {
 		if r.Name == "" || r.Source == nil || r.Schema == nil || s.sources[r.Name] != nil {

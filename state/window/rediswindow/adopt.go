@@ -22,6 +22,8 @@ type Old struct {
 	Prefix string
 	// Event and Mention are the kinds of what is taken over; empty means event and mention.
 	Event, Mention string
+	// Batch is the batch id here of one there; nil: the same.
+	Batch func(id string) string
 }
 
 // Adopted is what was taken over.
@@ -41,6 +43,9 @@ const adoptMost = 500
 // error Adopt is called again: what was put twice is one record.
 func (s *Store) Adopt(ctx context.Context, o Old) (done Adopted, err error) {
 	o.Event, o.Mention = cmp.Or(o.Event, "event"), cmp.Or(o.Mention, "mention")
+	if o.Batch == nil {
+		o.Batch = func(id string) string { return id }
+	}
 	for _, set := range []string{"ready:batches", "active:batches"} {
 		key := o.Prefix + set
 		for {
@@ -116,7 +121,7 @@ func (s *Store) adopt(ctx context.Context, o Old, batch string, ready bool, done
 		{"batch:mentions:", "data:mention:", o.Mention},
 	} {
 		for {
-			n, err := s.adoptSome(ctx, batch, o.Prefix+part.set+batch, o.Prefix+part.data+batch+":", part.kind, done)
+			n, err := s.adoptSome(ctx, o.Batch(batch), o.Prefix+part.set+batch, o.Prefix+part.data+batch+":", part.kind, done)
 			if err != nil {
 				return err
 			}
@@ -133,7 +138,7 @@ func (s *Store) adopt(ctx context.Context, o Old, batch string, ready bool, done
 	if err != nil && !rueidis.IsRedisNil(err) {
 		return err
 	}
-	if err := s.adopted(ctx, batch, unquoted(opened), 0, ready); err != nil {
+	if err := s.adopted(ctx, o.Batch(batch), unquoted(opened), 0, ready); err != nil {
 		return err
 	}
 	return s.client.Do(ctx, s.client.B().Del().Key(start).Build()).Error()
@@ -151,7 +156,7 @@ func (s *Store) adopted(ctx context.Context, batch, opened string, lost int, rea
 	return s.run(ctx, adoptScript, s.shard(batch), batch, opened, strconv.Itoa(lost), closing).Error()
 }
 
-// adoptSome takes over some records of one kind, and says how many ids it looked at.
+// adoptSome takes over some records of one kind into a batch, and says how many ids it looked at.
 func (s *Store) adoptSome(ctx context.Context, batch, set, data, kind string, done *Adopted) (int, error) {
 	ids, err := s.client.Do(ctx, s.client.B().Srandmember().Key(set).Count(adoptMost).Build()).AsStrSlice()
 	if err != nil || len(ids) == 0 {

@@ -51,14 +51,15 @@ func TestAdopt(t *testing.T) {
 		do(b().Srem().Key(old + "ready:batches").Member("20250323143000").Build()) // it was killed while it delivered this one
 
 		s := harness(t, client, Options{}).Store.(*Store)
-		if err := s.Put(ctx, []window.Record{{Batch: "20250323151500", Kind: "event", ID: "2", Body: []byte(`{"globalEventId":2}`)}}, nil); err != nil { // half done before a crash
+		if err := s.Put(ctx, []window.Record{{Batch: "p/20250323151500", Kind: "event", ID: "2", Body: []byte(`{"globalEventId":2}`)}}, nil); err != nil { // half done before a crash
 			t.Fatal(err)
 		}
-		done, err := s.Adopt(ctx, Old{Prefix: old})
+		from := Old{Prefix: old, Batch: func(id string) string { return "p/" + id }}
+		done, err := s.Adopt(ctx, from)
 		if want := (Adopted{Batches: 4, Records: 1209, Lost: 2}); done != want || err != nil {
 			t.Fatalf("Adopt: %+v, %v; want %+v", done, err, want)
 		}
-		if done, err := s.Adopt(ctx, Old{Prefix: old}); done != (Adopted{}) || err != nil {
+		if done, err := s.Adopt(ctx, from); done != (Adopted{}) || err != nil {
 			t.Fatalf("Adopt once more: %+v, %v", done, err)
 		}
 		for _, k := range filled {
@@ -77,12 +78,12 @@ func TestAdopt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if i.Batch != "quoted" && i.Opened.UnixMilli() != opened.UnixMilli() {
+			if i.Batch != "p/quoted" && i.Opened.UnixMilli() != opened.UnixMilli() {
 				t.Errorf("%q was opened at %v, want %v", i.ID, i.Opened, opened)
 			}
 		}
 		m := new(tidemill.Message)
-		if n, err := s.Open().Receive(ctx, []*tidemill.Message{m}); n != 1 || err != nil || string(m.Key) != "20250323150000" {
+		if n, err := s.Open().Receive(ctx, []*tidemill.Message{m}); n != 1 || err != nil || string(m.Key) != "p/20250323150000" {
 			t.Fatalf("received %d, %q, %v", n, m.Key, err)
 		}
 		into := make([]window.Record, 2000)
