@@ -38,21 +38,29 @@ type world struct {
 	sent    int
 }
 
-// out is a sink that fails as a test says.
+// out is where deliveries go; it fails as a test says.
 type out struct {
 	tidemill.Sink
 	mu    sync.Mutex
 	fails func(m *tidemill.Message) error
 	calls int
 	whole bool
-	open  []*tidemill.Message // of a delivery that appears wholly
 }
 
-func (o *out) Write(ctx context.Context, batch []*tidemill.Message) error {
-	o.mu.Lock()
-	fails := o.fails
-	o.calls++
-	o.mu.Unlock()
+func (o *out) Begin(context.Context) (windows.Delivery, error) { return &delivery{out: o}, nil }
+func (o *out) Whole() bool                                     { return o.whole }
+
+// delivery is one of out; several may be under way.
+type delivery struct {
+	out  *out
+	open []*tidemill.Message // where it appears wholly
+}
+
+func (d *delivery) Write(ctx context.Context, batch []*tidemill.Message) error {
+	d.out.mu.Lock()
+	fails := d.out.fails
+	d.out.calls++
+	d.out.mu.Unlock()
 	var partly tidemill.Partial
 	var good []*tidemill.Message
 	for i, m := range batch {
@@ -64,12 +72,12 @@ func (o *out) Write(ctx context.Context, batch []*tidemill.Message) error {
 		}
 		good = append(good, m)
 	}
-	if o.whole {
+	if d.out.whole {
 		for _, m := range good {
 			c := deadletter.Copy(m)
-			o.open = append(o.open, &c)
+			d.open = append(d.open, &c)
 		}
-	} else if err := o.Sink.Write(ctx, good); err != nil {
+	} else if err := d.out.Sink.Write(ctx, good); err != nil {
 		return err
 	}
 	if partly.Failed != nil {
@@ -78,16 +86,14 @@ func (o *out) Write(ctx context.Context, batch []*tidemill.Message) error {
 	return nil
 }
 
-func (o *out) Begin(context.Context) (windows.Delivery, error) { o.open = nil; return o, nil }
-func (o *out) Whole() bool                                     { return o.whole }
-func (o *out) Abort(context.Context)                           { o.open = nil }
-func (o *out) Commit(ctx context.Context) error {
-	if !o.whole {
+func (d *delivery) Abort(context.Context) { d.open = nil }
+func (d *delivery) Commit(ctx context.Context) error {
+	if !d.out.whole {
 		return nil
 	}
-	open := o.open
-	o.open = nil
-	return o.Sink.Write(ctx, open)
+	open := d.open
+	d.open = nil
+	return d.out.Sink.Write(ctx, open)
 }
 
 // asked is how often something was to be written.
