@@ -3,7 +3,7 @@
 // contract all the same:
 //
 //	f := sqlitedbtest.New(t)
-//	db, err := sqlitedb.Open(ctx, path, sqlitedb.Options{Fault: f.Fault})
+//	db := f.Open(t)
 //	…
 //	err := f.Again(func() error { return store.Put(ctx, x) })
 package sqlitedbtest
@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -46,6 +47,17 @@ func New(t testing.TB) *Faults {
 		f.mu.Unlock()
 	})
 	return f
+}
+
+// Open opens a database of its own for a test, with the faults.
+func (f *Faults) Open(t testing.TB) *sqlitedb.DB {
+	t.Helper()
+	db, err := sqlitedb.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{Fault: f.Fault})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 // Fault is for sqlitedb.Options. One statement of a transaction fails at most: another that
@@ -108,4 +120,11 @@ func (f *Faults) Again(do func() error) error {
 			return err
 		}
 	}
+}
+
+// Get is Again of a call that returns something beside its error.
+func Get[T any](f *Faults, do func() (T, error)) (got T, err error) {
+	f.t.Helper()
+	err = f.Again(func() error { got, err = do(); return err })
+	return got, err
 }

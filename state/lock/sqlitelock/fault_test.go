@@ -2,11 +2,9 @@ package sqlitelock_test
 
 import (
 	"context"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/state/lock"
 	"github.com/tidemill/tidemill/state/lock/locktest"
@@ -35,13 +33,11 @@ func (a again) Release(ctx context.Context, h lock.Held) error {
 func TestConformanceWhereStatementsFail(t *testing.T) {
 	f := sqlitedbtest.New(t)
 	locktest.Run(t, func(t *testing.T, now func() time.Time) locktest.Harness {
-		db, err := sqlitedb.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{Fault: f.Fault})
+		db := f.Open(t)
+		l, err := sqlitedbtest.Get(f, func() (*sqlitelock.Locks, error) {
+			return sqlitelock.New(t.Context(), db, sqlitelock.Options{Now: now})
+		})
 		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = db.Close() })
-		var l *sqlitelock.Locks
-		if err := f.Again(func() error { l, err = sqlitelock.New(t.Context(), db, sqlitelock.Options{Now: now}); return err }); err != nil {
 			t.Fatal(err)
 		}
 		return locktest.Harness{Locks: again{l, f}}

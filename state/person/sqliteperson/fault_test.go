@@ -2,12 +2,10 @@ package sqliteperson
 
 import (
 	"context"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/uuid"
 
-	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/state/person/persontest"
@@ -39,9 +37,8 @@ func (a again) Merge(ctx context.Context, merges []person.Merge, outcomes []pers
 	})
 }
 
-func (a again) Overrides(ctx context.Context, max int) (l []person.Override, err error) {
-	err = a.f.Again(func() (err error) { l, err = a.s.Overrides(ctx, max); return err })
-	return l, err
+func (a again) Overrides(ctx context.Context, max int) ([]person.Override, error) {
+	return sqlitedbtest.Get(a.f, func() ([]person.Override, error) { return a.s.Overrides(ctx, max) })
 }
 
 func (a again) Relayed(ctx context.Context, seq int64) error {
@@ -52,30 +49,24 @@ func (a again) Keep(ctx context.Context, merges []person.Merge) error {
 	return a.f.Again(func() error { return a.s.Keep(ctx, merges) })
 }
 
-func (a again) Oldest(ctx context.Context, max int) (l []person.Merge, err error) {
-	err = a.f.Again(func() (err error) { l, err = a.s.Oldest(ctx, max); return err })
-	return l, err
+func (a again) Oldest(ctx context.Context, max int) ([]person.Merge, error) {
+	return sqlitedbtest.Get(a.f, func() ([]person.Merge, error) { return a.s.Oldest(ctx, max) })
 }
 
 func (a again) Done(ctx context.Context, merges []person.Merge) error {
 	return a.f.Again(func() error { return a.s.Done(ctx, merges) })
 }
 
-func (a again) Show(ctx context.Context, r person.Ref) (p *person.Person, err error) {
-	err = a.f.Again(func() (err error) { p, err = a.s.Show(ctx, r); return err })
-	return p, err
+func (a again) Show(ctx context.Context, r person.Ref) (*person.Person, error) {
+	return sqlitedbtest.Get(a.f, func() (*person.Person, error) { return a.s.Show(ctx, r) })
 }
 
 func TestConformanceWhereStatementsFail(t *testing.T) {
 	f := sqlitedbtest.New(t)
 	persontest.Run(t, func(t *testing.T) persontest.Harness {
-		db, err := sqlitedb.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{Fault: f.Fault})
+		db := f.Open(t)
+		s, err := sqlitedbtest.Get(f, func() (*Store, error) { return New(t.Context(), db, Options{Refs: 1, CacheMiB: 1}) })
 		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = db.Close() })
-		var s *Store
-		if err := f.Again(func() error { s, err = New(t.Context(), db, Options{Refs: 1, CacheMiB: 1}); return err }); err != nil {
 			t.Fatal(err)
 		}
 		return persontest.Harness{Store: again{s, f}}

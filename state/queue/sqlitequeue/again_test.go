@@ -24,9 +24,8 @@ func (a again) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.
 	return a.f.Again(func() error { return a.Store.Add(ctx, jobs, added) })
 }
 
-func (a again) Stats(ctx context.Context, name string) (s queue.Stats, err error) {
-	err = a.f.Again(func() (err error) { s, err = a.Store.Stats(ctx, name); return err })
-	return s, err
+func (a again) Stats(ctx context.Context, name string) (queue.Stats, error) {
+	return sqlitedbtest.Get(a.f, func() (queue.Stats, error) { return a.Store.Stats(ctx, name) })
 }
 
 // List begins anew where it fails before the first job; later it is the caller who would.
@@ -51,14 +50,12 @@ func (a again) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, e
 	}
 }
 
-func (a again) Settings(ctx context.Context, name string) (s queue.Settings, err error) {
-	err = a.f.Again(func() (err error) { s, err = a.Store.Settings(ctx, name); return err })
-	return s, err
+func (a again) Settings(ctx context.Context, name string) (queue.Settings, error) {
+	return sqlitedbtest.Get(a.f, func() (queue.Settings, error) { return a.Store.Settings(ctx, name) })
 }
 
-func (a again) Set(ctx context.Context, name string, change func(*queue.Settings)) (s queue.Settings, err error) {
-	err = a.f.Again(func() (err error) { s, err = a.Store.Set(ctx, name, change); return err })
-	return s, err
+func (a again) Set(ctx context.Context, name string, change func(*queue.Settings)) (queue.Settings, error) {
+	return sqlitedbtest.Get(a.f, func() (queue.Settings, error) { return a.Store.Set(ctx, name, change) })
 }
 
 func (a again) Retry(ctx context.Context, f queue.Filter) (int, error) {
@@ -79,28 +76,24 @@ func (a again) sum(do func() (int, error)) (n int, err error) {
 	return n, err
 }
 
-func (a again) Look(ctx context.Context, n queue.Name) (j *queue.Job, err error) {
-	err = a.f.Again(func() (err error) { j, err = a.Store.Look(ctx, n); return err })
-	return j, err
+func (a again) Look(ctx context.Context, n queue.Name) (*queue.Job, error) {
+	return sqlitedbtest.Get(a.f, func() (*queue.Job, error) { return a.Store.Look(ctx, n) })
 }
 
 func (a again) Edit(ctx context.Context, n queue.Name, payload []byte) error {
 	return a.f.Again(func() error { return a.Store.Edit(ctx, n, payload) })
 }
 
-func (a again) Queues(ctx context.Context) (l []string, err error) {
-	err = a.f.Again(func() (err error) { l, err = a.Store.Queues(ctx); return err })
-	return l, err
+func (a again) Queues(ctx context.Context) ([]string, error) {
+	return sqlitedbtest.Get(a.f, func() ([]string, error) { return a.Store.Queues(ctx) })
 }
 
-func (a again) Depths(ctx context.Context, name string) (l []queue.Depth, err error) {
-	err = a.f.Again(func() (err error) { l, err = a.Store.Depths(ctx, name); return err })
-	return l, err
+func (a again) Depths(ctx context.Context, name string) ([]queue.Depth, error) {
+	return sqlitedbtest.Get(a.f, func() ([]queue.Depth, error) { return a.Store.Depths(ctx, name) })
 }
 
-func (a again) Tenants(ctx context.Context, name string, max int) (l []queue.Depth, err error) {
-	err = a.f.Again(func() (err error) { l, err = a.Store.Tenants(ctx, name, max); return err })
-	return l, err
+func (a again) Tenants(ctx context.Context, name string, max int) ([]queue.Depth, error) {
+	return sqlitedbtest.Get(a.f, func() ([]queue.Depth, error) { return a.Store.Tenants(ctx, name, max) })
 }
 
 func (a again) Turn(ctx context.Context, name, tenant string, n int) (may int, at time.Time, err error) {
@@ -118,9 +111,8 @@ type againSource struct {
 	f *sqlitedbtest.Faults
 }
 
-func (a againSource) Receive(ctx context.Context, into []*tidemill.Message) (n int, err error) {
-	err = a.f.Again(func() (err error) { n, err = a.source.Receive(ctx, into); return err })
-	return n, err
+func (a againSource) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
+	return sqlitedbtest.Get(a.f, func() (int, error) { return a.source.Receive(ctx, into) })
 }
 
 func (a againSource) Settle(ctx context.Context, ends []tidemill.Settlement) error {
@@ -151,9 +143,8 @@ func (a againSource) Gate(ctx context.Context, until time.Time, probes int) erro
 	return a.f.Again(func() error { return a.source.Gate(ctx, until, probes) })
 }
 
-func (a againSource) Books(ctx context.Context) (b tidemill.Books, err error) {
-	err = a.f.Again(func() (err error) { b, err = a.source.Books(ctx); return err })
-	return b, err
+func (a againSource) Books(ctx context.Context) (tidemill.Books, error) {
+	return sqlitedbtest.Get(a.f, func() (tidemill.Books, error) { return a.source.Books(ctx) })
 }
 
 // failing makes stores of which each statement fails the first times.
