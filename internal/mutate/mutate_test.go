@@ -83,8 +83,9 @@ func written(t *testing.T, files map[string]string) string {
 	return root
 }
 
-func TestEachFaultIsFoundByWhoNoticesIt(t *testing.T) {
-	root := tiny(t)
+// ready returns the faults of a module's flow, and who runs its tests with them.
+func ready(t *testing.T, root string) (*runner, []fault) {
+	t.Helper()
 	m, err := load(t.Context(), root)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +98,13 @@ func TestEachFaultIsFoundByWhoNoticesIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.close()
+	t.Cleanup(r.close)
+	return r, all
+}
+
+func TestEachFaultIsFoundByWhoNoticesIt(t *testing.T) {
+	root := tiny(t)
+	r, all := ready(t, root)
 	want := map[string]verdict{
 		"Larger: a > b → a >= b":           survived, // of two equal ones either is the larger
 		"Larger: a > b → !(a > b)":         byUnit,
@@ -210,19 +217,7 @@ func TestAll(t *testing.T) {
 	}
 }
 `})
-	m, err := load(t.Context(), root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := m.faults([]string{"flow"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := newRunner(m, options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.close()
+	r, all := ready(t, root)
 	seen := map[string]int{}
 	if err := r.each(t.Context(), all, func(f fault, v verdict, said string, _ time.Duration) {
 		seen[f.fn]++
