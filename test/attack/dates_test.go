@@ -112,12 +112,7 @@ func TestDaysDoNotUseUpTheSearchServer(t *testing.T) {
 	}
 	found := func(code string) (n int) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+a.Addr+"/api/v1/search?"+url.Values{"family": {"events"}, "q": {"eventCode:" + code}}.Encode(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Authorization", "Bearer "+a.Token())
-		_, said := a.do(r)
+		_, said := a.get("/api/v1/search?"+url.Values{"family": {"events"}, "q": {"eventCode:" + code}}.Encode(), "Authorization: Bearer "+a.Token())
 		var page struct{ Total int }
 		_ = json.Unmarshal(said, &page) // the index is not there yet
 		return page.Total

@@ -92,25 +92,25 @@ func (a *target) post(p tenant, path string, body any, header ...string) (status
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+p.key)
 	r.Header.Set("X-Api-Key", p.key)
-	for _, h := range header {
-		name, value, _ := strings.Cut(h, ":")
-		r.Header.Set(name, strings.TrimSpace(value))
-	}
-	return a.do(r)
+	return a.do(r, header...)
 }
 
-// get asks for a path: a probe, the API, metrics.
-func (a *target) get(path string) (status int, said []byte) {
+// get asks for a path: a probe, the API, metrics. Header lines are those of post.
+func (a *target) get(path string, header ...string) (status int, said []byte) {
 	a.t.Helper()
 	r, err := http.NewRequestWithContext(a.t.Context(), http.MethodGet, "http://"+a.Addr+path, nil)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return a.do(r)
+	return a.do(r, header...)
 }
 
-func (a *target) do(r *http.Request) (status int, said []byte) {
+func (a *target) do(r *http.Request, header ...string) (status int, said []byte) {
 	a.t.Helper()
+	for _, h := range header {
+		name, value, _ := strings.Cut(h, ":")
+		r.Header.Set(name, strings.TrimSpace(value))
+	}
 	resp, err := a.http.Do(r)
 	if err != nil {
 		a.t.Fatal(err)
