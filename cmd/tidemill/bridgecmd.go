@@ -126,10 +126,14 @@ func (c *bridgeListenCmd) Run(ctx context.Context, e env) error {
 		_, _ = fmt.Fprintf(e.err, "listening to %s. Stop with Ctrl-C.\n", strings.Join(topics, ", "))
 	}
 	err = connect.Listen(ctx, cfg, connect.Listening{Topics: c.Topic, Ack: c.Ack, Log: logger(cfg.Log, e, true), Ready: ready}, func(topic string, payload []byte) error {
+		line := string(payload)
 		if c.Names {
-			_, _ = fmt.Fprintf(e.out, "%s ", topic)
+			line = topic + " " + line
 		}
-		if _, err := fmt.Fprintf(e.out, "%s\n", payload); err != nil {
+		if terminal(e.out) {
+			line = printable(line)
+		}
+		if _, err := fmt.Fprintln(asBytes(e.out), line); err != nil {
 			return err
 		}
 		if n++; n == c.Count {

@@ -161,7 +161,16 @@ func address(server string) string {
 }
 
 func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(asJSON(w))
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
+}
+
+// lineTo prints each line of a listing as it came.
+func lineTo(w io.Writer) func([]byte) error {
+	w = asJSON(w)
+	return func(line []byte) error {
+		_, err := w.Write(line)
+		return err
+	}
 }

@@ -126,7 +126,7 @@ func (c *configShowCmd) Run(e env) error {
 		_, _ = fmt.Fprintln(e.err, "tidemill: delivery would not start:", m)
 	}
 	if !c.JSON {
-		return cfg.Write(e.out)
+		return cfg.Write(asBytes(e.out))
 	}
 	out := map[string]map[string]string{}
 	for _, f := range cfg.Fields() {

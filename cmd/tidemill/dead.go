@@ -94,7 +94,7 @@ func (c *deadListCmd) Run(ctx context.Context, e env) error {
 	}
 	return c.ask(ctx, e, func(a *client) error {
 		if c.JSON {
-			return a.lines(ctx, "dead", q, func(line []byte) error { _, err := e.out.Write(line); return err })
+			return a.lines(ctx, "dead", q, lineTo(e.out))
 		}
 		t := table{out: e.out, head: "ID\tDIED\tKIND\tSTATE\tREPLAYS\tEVENT\tCAUSE", none: "No dead letters."}
 		err := a.lines(ctx, "dead", q, func(line []byte) error {
@@ -254,7 +254,7 @@ func printPayload(e env, text, base string) error {
 		_, err := fmt.Fprintln(e.out, shownPayload(text, base))
 		return err
 	}
-	_, err := e.out.Write(b)
+	_, err := asBytes(e.out).Write(b)
 	return err
 }
 
@@ -276,6 +276,6 @@ func (c *deadExportCmd) Run(ctx context.Context, e env) error {
 	q := c.query(c.IDs)
 	q.Set("format", "export")
 	return c.ask(ctx, e, func(a *client) error {
-		return a.lines(ctx, "dead", q, func(line []byte) error { _, err := e.out.Write(line); return err })
+		return a.lines(ctx, "dead", q, lineTo(e.out))
 	})
 }

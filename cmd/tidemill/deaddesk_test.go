@@ -33,12 +33,12 @@ site      shop
 event     purchase
 reason    timeout
 replays   0
-tried     2026-03-01T11:59:00Z  partner_error  answered 502`+"\uFFFD"+`[2J
+tried     2026-03-01T11:59:00Z  partner_error  answered 502`+"<U+001B>"+`[2J
 failed    2026-03-01T12:00:00Z  timeout  no answer
-answer    504 `+"\uFFFD"+`[2Jlate
+answer    504 `+"<U+001B>"+`[2Jlate
   gpc = 1
 
-{"a":`+"\uFFFD"+`1}
+{"a":`+"<U+001B>"+`1}
 `)
 	if _, out, _ := s.run(t.Context(), "", "dead show 1 --payload"); out != "{\"a\":\x1b1}" {
 		t.Errorf("the payload into a pipe is %q, want it byte for byte", out)
@@ -57,7 +57,7 @@ answer    504 `+"\uFFFD"+`[2Jlate
 	lines := letter("e3/yahoo")
 	lines.Pipeline, lines.Row = "s2s.yahoo", []byte(`{"status":400,"body":"{\r\n\t\"error\": \"no pixel\u001b\"\n}\n"}`)
 	s.die(lines)
-	if _, out, _ := s.run(t.Context(), "", "dead show e3/yahoo --pipeline s2s.yahoo"); !strings.Contains(out, "\nanswer    400 {\n              \"error\": \"no pixel\uFFFD\"\n          }\n") {
+	if _, out, _ := s.run(t.Context(), "", "dead show e3/yahoo --pipeline s2s.yahoo"); !strings.Contains(out, "\nanswer    400 {\n              \"error\": \"no pixel<U+001B>\"\n          }\n") {
 		t.Errorf("an answer of several lines is shown as\n%s", out)
 	}
 	s.fails("dead edit 7 "+file, "there is no dead letter 7")
@@ -69,14 +69,14 @@ site      shop
 event     purchase
 reason    timeout
 replays   0
-tried     2026-03-01T11:59:00Z  partner_error  answered 502`+"\uFFFD"+`[2J
+tried     2026-03-01T11:59:00Z  partner_error  answered 502`+"<U+001B>"+`[2J
 failed    2026-03-01T12:00:00Z  timeout  no answer
-answer    504 `+"\uFFFD"+`[2Jlate
+answer    504 `+"<U+001B>"+`[2Jlate
 edited    2026-03-01T12:00:00Z
   gpc = 1
 
 as received:
-{"a":`+"\uFFFD"+`1}
+{"a":`+"<U+001B>"+`1}
 
 as edited:
 {"a":3}

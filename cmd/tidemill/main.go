@@ -123,6 +123,7 @@ type usageError struct{ error }
 func run(ctx context.Context, args []string, e env) (status int) {
 	var c commands
 	exited := -1
+	e.out, e.err = onScreen(e.out), onScreen(e.err)
 	out := e.out
 	if len(args) == 0 {
 		args, out = []string{"--help"}, e.err

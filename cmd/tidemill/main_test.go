@@ -238,7 +238,7 @@ func TestCompletion(t *testing.T) {
 }
 
 func TestTextFromOutsideDoesNotSteerTheTerminal(t *testing.T) {
-	if got := printable("a\x1b[2J\u009b\x7f\nü"); got != "a\uFFFD[2J\uFFFD\uFFFD\uFFFDü" {
+	if got := printable("a\x1b[2J\u009b\x7f\nü"); got != "a<U+001B>[2J<U+009B><U+007F><U+000A>ü" {
 		t.Errorf("printable = %q", got)
 	}
 	if got := short("äöü", 2); got != "ä…" {

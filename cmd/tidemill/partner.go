@@ -78,7 +78,7 @@ func (c *partnerListCmd) Help() string {
 func (c *partnerListCmd) Run(ctx context.Context, e env) error {
 	return c.ask(ctx, e, func(a *client) error {
 		if c.JSON {
-			return a.lines(ctx, "partners", nil, func(line []byte) error { _, err := e.out.Write(line); return err })
+			return a.lines(ctx, "partners", nil, lineTo(e.out))
 		}
 		t := table{out: e.out, head: "PARTNER\tCIRCUIT\tSUCCESS\tP50\tP99\tQUEUE\tDEAD\tLAST SUCCESS\tLAST ERROR", none: "No partners."}
 		err := a.lines(ctx, "partners", nil, func(line []byte) error {

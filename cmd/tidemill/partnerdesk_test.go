@@ -69,7 +69,7 @@ func TestASessionAboutPartners(t *testing.T) {
 	s := newSession(t)
 	s.types("partner list", `
 PARTNER  CIRCUIT                                            SUCCESS  P50   P99     QUEUE  DEAD  LAST SUCCESS          LAST ERROR
-dv360    closed                                             97.5%    12ms  2000ms  7      3     2026-03-01T12:00:00Z  answered 503`+"\uFFFD"+`[2J
+dv360    closed                                             97.5%    12ms  2000ms  7      3     2026-03-01T12:00:00Z  answered 503`+"<U+001B>"+`[2J
 yahoo    closed, paused                                     -        -     -       0      0     -
 amazon   closed, asked for less until 2026-03-01T12:01:00Z  -        -     -       0      0     -
 `)
@@ -90,11 +90,11 @@ delivering  it was routed to 10 partners; 4 do not have it yet
 
 a  it waits: the circuit is open until 2026-03-01T12:00:30Z: 5 failures in a row
 b  it waits: it is tried again at 2026-03-01T12:01:00Z, after: no answer
-     try 1 failed 2026-03-01T12:00:00Z: partner_error, answered 503`+"\uFFFD"+`[2J
+     try 1 failed 2026-03-01T12:00:00Z: partner_error, answered 503`+"<U+001B>"+`[2J
      try 2 failed 2026-03-01T12:00:01Z: timeout, no answer
 c  it is being sent just now
 d  delivered 2026-03-01T12:00:00Z after 1 failed try
-     try 1 failed 2026-03-01T12:00:00Z: partner_error, answered 503`+"\uFFFD"+`[2J
+     try 1 failed 2026-03-01T12:00:00Z: partner_error, answered 503`+"<U+001B>"+`[2J
 e  not sent, on purpose: no partner's route is for it (no_route)
 f  given up 2026-03-01T12:00:00Z after 1 failed try: validation: answered 400
      `+"`tidemill dead show e1/f`"+`
@@ -130,7 +130,7 @@ event     dead
 site      shop
 type      purchase
 received  2026-03-01T12:00:00Z
-dead      it could not be routed and is a dead letter: validation: no`+"\uFFFD"+`[2J
+dead      it could not be routed and is a dead letter: validation: no`+"<U+001B>"+`[2J
             `+"`tidemill dead show dead`"+`
 `)
 	s.types("event show settled", `

@@ -14,7 +14,7 @@ import (
 
 // terminal says whether r or w is one.
 func terminal(rw any) bool {
-	f, ok := rw.(*os.File)
+	f, ok := under(rw).(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
@@ -38,7 +38,7 @@ func newProgress(e env, quiet bool, what string, total int) *progress {
 	case quiet:
 		p.out = io.Discard
 	case terminal(e.err):
-		p.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(e.err), progressbar.OptionSetDescription(what), progressbar.OptionShowCount(),
+		p.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(under(e.err).(io.Writer)), progressbar.OptionSetDescription(printable(what)), progressbar.OptionShowCount(),
 			progressbar.OptionShowIts(), progressbar.OptionSetItsString(strings.Fields(what)[0]), progressbar.OptionClearOnFinish())
 	}
 	return p

@@ -103,7 +103,7 @@ func (c *queueListCmd) Help() string {
 func (c *queueListCmd) Run(ctx context.Context, e env) error {
 	return c.ask(ctx, e, func(a *client) error {
 		if c.JSON {
-			return a.lines(ctx, "queues", nil, func(line []byte) error { _, err := e.out.Write(line); return err })
+			return a.lines(ctx, "queues", nil, lineTo(e.out))
 		}
 		t := table{out: e.out, head: "QUEUE\tSTATE\tWAITING\tDELAYED\tOUT\tCOMPLETED\tFAILED\tOLDEST", none: "No queues."}
 		err := a.lines(ctx, "queues", nil, func(line []byte) error {
@@ -211,7 +211,7 @@ func (c *queueJobsCmd) Run(ctx context.Context, e env) error {
 	}
 	return c.ask(ctx, e, func(a *client) error {
 		if c.JSON {
-			return a.lines(ctx, c.path("/jobs"), q, func(line []byte) error { _, err := e.out.Write(line); return err })
+			return a.lines(ctx, c.path("/jobs"), q, lineTo(e.out))
 		}
 		t := table{out: e.out, head: "ID\tTENANT\tTYPE\tSTATE\tPRIORITY\tTRIES\tADDED\tDUE\tCAUSE", none: "No such jobs."}
 		err := a.lines(ctx, c.path("/jobs"), q, func(line []byte) error {

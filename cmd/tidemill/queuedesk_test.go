@@ -52,7 +52,7 @@ failed ones kept      the last 5
 `)
 	s.types("queue jobs q", `
 ID    TENANT  TYPE      STATE    PRIORITY  TRIES  ADDED                 DUE                   CAUSE
-e1/p  shop    purchase  delayed  0         1      2026-03-01T12:00:00Z  2026-03-01T12:01:00Z  no answer`+"\uFFFD"+`[2J
+e1/p  shop    purchase  delayed  0         1      2026-03-01T12:00:00Z  2026-03-01T12:01:00Z  no answer`+"<U+001B>"+`[2J
 e4/p  shop    purchase  leased   0         0      2026-03-01T12:00:00Z  -
 e5/p  shop    purchase  waiting  0         0      2026-03-01T12:00:00Z  -
 `)
@@ -69,7 +69,7 @@ key
 handed out  1 times
 added       2026-03-01T12:00:00Z
 due         2026-03-01T12:01:00Z
-tried       2026-03-01T12:00:00Z  timeout  no answer`+"\uFFFD"+`[2J
+tried       2026-03-01T12:00:00Z  timeout  no answer`+"<U+001B>"+`[2J
 
 payload of e1/p
 `)

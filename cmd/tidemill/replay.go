@@ -225,7 +225,7 @@ func (c *replayStatusCmd) Run(ctx context.Context, e env) error {
 			return p.print(e)
 		}
 		if c.JSON {
-			return a.lines(ctx, "crm/replays", nil, func(line []byte) error { _, err := e.out.Write(line); return err })
+			return a.lines(ctx, "crm/replays", nil, lineTo(e.out))
 		}
 		t := table{out: e.out, head: "ID\tSTATE\tASKED\tSINCE\tUNTIL\tTENANT\tTYPE\tQUEUED\tDONE", none: "No replays."}
 		err := a.lines(ctx, "crm/replays", nil, func(line []byte) error {

@@ -93,7 +93,7 @@ func logger(c config.Log, e env, quiet bool) *slog.Logger {
 	}
 	o := &slog.HandlerOptions{Level: level}
 	if c.Format == "json" {
-		return slog.New(slog.NewJSONHandler(e.err, o))
+		return slog.New(slog.NewJSONHandler(asJSON(e.err), o))
 	}
 	return slog.New(slog.NewTextHandler(e.err, o))
 }

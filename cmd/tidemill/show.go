@@ -78,7 +78,7 @@ func (c *eventsCmd) Run(ctx context.Context, e env) error {
 // list prints the events that the API lists.
 func (c *eventsCmd) list(ctx context.Context, e env, a *client, q url.Values) error {
 	if c.JSON {
-		return a.lines(ctx, "events", q, func(line []byte) error { _, err := e.out.Write(line); return err })
+		return a.lines(ctx, "events", q, lineTo(e.out))
 	}
 	t := table{out: e.out, head: "TIME\tEVENT\tDISTINCT ID\tPERSON\tPROPERTIES", none: "No events.", live: c.Follow}
 	err := a.lines(ctx, "events", q, func(line []byte) error {
@@ -151,7 +151,7 @@ func (c *warningsCmd) Run(ctx context.Context, e env) error {
 	return c.ask(ctx, e, func(a *client) error {
 		q := query("project", c.Project, "max", positive(c.Max))
 		if c.JSON {
-			return a.lines(ctx, "warnings", q, func(line []byte) error { _, err := e.out.Write(line); return err })
+			return a.lines(ctx, "warnings", q, lineTo(e.out))
 		}
 		t := table{out: e.out, head: "TIME\tEVENT\tDISTINCT ID\tTYPE\tREASON", none: "No warnings."}
 		err := a.lines(ctx, "warnings", q, func(line []byte) error {

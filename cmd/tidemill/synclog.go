@@ -68,7 +68,7 @@ func (c *syncLogListCmd) Run(ctx context.Context, e env) error {
 	q := query("since", c.since(), "until", c.until(), "tenant", c.Tenant, "type", c.Type, "state", c.State, "max", positive(most))
 	return c.ask(ctx, e, func(a *client) error {
 		if c.JSON {
-			return a.lines(ctx, "crm/log", q, func(line []byte) error { _, err := e.out.Write(line); return err })
+			return a.lines(ctx, "crm/log", q, lineTo(e.out))
 		}
 		t := table{out: e.out, head: "RECEIVED\tTENANT\tID\tTYPE\tSTATE\tATTEMPTS\tERROR", none: "No such events in the sync log."}
 		err := a.lines(ctx, "crm/log", q, func(line []byte) error {

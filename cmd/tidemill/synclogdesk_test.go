@@ -28,7 +28,7 @@ func TestASessionAboutTheSyncLog(t *testing.T) {
 	s.types("synclog list", `
 RECEIVED              TENANT  ID  TYPE            STATE      ATTEMPTS  ERROR
 2026-03-01T12:00:00Z  club    a   member.created  COMPLETED  2
-2026-03-02T12:00:00Z  club    b   member.updated  FAILED     1         validation: no`+"\uFFFD"+`[2J
+2026-03-02T12:00:00Z  club    b   member.updated  FAILED     1         validation: no`+"<U+001B>"+`[2J
 `)
 	s.types("synclog list --since 2026-03-01 --until 2026-03-01 --state completed --json", `~\{"tenant":"club","id":"a",.*`)
 	s.types("synclog list --type member.updated -n 5 --tenant club --json", `~\{"tenant":"club","id":"b",.*`)
@@ -66,10 +66,10 @@ received   2026-03-01T12:00:00Z
 completed  its handler has taken it
 sync log   COMPLETED, 2 attempts, first taken up 2026-03-01T12:00:00Z
 job        completed: delivered, priority 2, ended 2026-03-01T12:02:00Z
-failed     1. 2026-03-01T12:00:00Z  transient  answered 503`+"\uFFFD"+`[2J
+failed     1. 2026-03-01T12:00:00Z  transient  answered 503`+"<U+001B>"+`[2J
 completed  2026-03-01T12:02:00Z, begun 2026-03-01T12:01:00Z
 
-`+strings.ReplaceAll(string(raw), "\x1b", "\uFFFD")+`
+`+strings.ReplaceAll(string(raw), "\x1b", "<U+001B>")+`
 `)
 	s.types("synclog show club b", `
 event        b
@@ -81,16 +81,16 @@ dead         it was given up and is a dead letter: business: not allowed
 sync log     FAILED, 1 attempt, first taken up 2026-03-02T12:00:00Z
 job          failed: dead, priority 2, ended 2026-03-02T13:00:00Z
 dead letter  7, held, replayed 1 time
-failed       1. 2026-03-01T12:00:00Z  transient  answered 503`+"\uFFFD"+`[2J
+failed       1. 2026-03-01T12:00:00Z  transient  answered 503`+"<U+001B>"+`[2J
 failed       2. 2026-03-01T12:00:01Z  timeout  no answer
 failed       3. 2026-03-02T13:00:00Z  business  not allowed
 
-`+strings.ReplaceAll(string(raw), "\x1b", "\uFFFD")+`
+`+strings.ReplaceAll(string(raw), "\x1b", "<U+001B>")+`
 `)
 	for id, want := range map[string]string{
 		"c": "retrying  +it failed, and is tried again: timeout: no answer; due 2026-03-01T13:00:00Z",
 		"d": "queued  +it waits in crm-events for its turn; .*",
-		"e": "failed  +it is not tried again: validation: no\uFFFD\\[2J",
+		"e": "failed  +it is not tried again: validation: no<U\\+001B>\\[2J",
 		"f": "skipped  +nothing was to be done with it: no handler is for it",
 		"g": "processing  +a handler has it just now, .*",
 	} {

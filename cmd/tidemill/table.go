@@ -39,6 +39,9 @@ const (
 
 func (t *table) row(cells ...string) error {
 	t.rows++
+	for i := range cells {
+		cells[i] = printable(cells[i])
+	}
 	t.held = append(t.held, cells)
 	if !t.live && len(t.held) < block {
 		return nil
@@ -164,7 +167,7 @@ func cut(s string, n int) string {
 
 // widthOf is how wide a terminal is; -1: it is none.
 func widthOf(out io.Writer) int {
-	f, ok := out.(*os.File)
+	f, ok := under(out).(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return -1
 	}

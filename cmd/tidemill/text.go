@@ -4,7 +4,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // count writes a number and what it counts.
@@ -31,29 +30,6 @@ func positive(n int) string {
 		return ""
 	}
 	return strconv.Itoa(n)
-}
-
-// printable shows text from outside without letting it steer the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
-}
-
-// printableLines is printable for text of several lines.
-func printableLines(s string) string {
-	lines := strings.Split(strings.TrimRight(strings.ReplaceAll(s, "\r\n", "\n"), "\n"), "\n")
-	for i, line := range lines {
-		lines[i] = printable(strings.ReplaceAll(line, "\t", "    "))
-	}
-	return strings.Join(lines, "\n")
-}
-
-func short(s string, n int) string {
-	return cut(printable(s), n)
 }
 
 func sorted[V any](m map[string]V) []string {

@@ -110,7 +110,7 @@ func (c *windowListCmd) Run(ctx context.Context, e env) error {
 	q := query("state", c.State, "batch", c.Batch, "project", c.Project, "max", positive(most))
 	return c.ask(ctx, e, func(a *client) error {
 		if c.JSON {
-			return a.lines(ctx, "windows", q, func(line []byte) error { _, err := e.out.Write(line); return err })
+			return a.lines(ctx, "windows", q, lineTo(e.out))
 		}
 		several, err := c.several(ctx, a)
 		if err != nil {

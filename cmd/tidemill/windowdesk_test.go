@@ -166,10 +166,10 @@ func TestWhereWindowsAreIsShown(t *testing.T) {
 	revision := func(i int64) string { return fmt.Sprint(day.UnixMilli() + i) }
 	n.types("window list", `
 ~ID +STATE +RECORDS +AGE +TRIES +DETAIL
-~parked/`+revision(0)+` +parked +2 +10s +1 +partner_error: answered 502.\[2J
+~parked/`+revision(0)+` +parked +2 +10s +1 +partner_error: answered 502<U\+001B>\[2J
 ~failed/`+revision(1)+` +ready +1 +10s +1 +again 2026-03-01T12:01:00Z: timeout: no answer
 ~failed/`+revision(2)+` +ready +1 +10s +0 +waits for its turn
-~out/`+revision(3)+` +leased +1 +10s +0 +with press-1.\[2J until 2026-03-01T12:00:30Z
+~out/`+revision(3)+` +leased +1 +10s +0 +with press-1<U\+001B>\[2J until 2026-03-01T12:00:30Z
 ~free/`+revision(4)+` +ready +1 +10s +0 +waits for its turn
 ~young/`+revision(5)+` +active +1 +10s +0 +closes with 300 records, or 2026-03-01T12:01:00Z
 ~it's/`+revision(6)+` +active +1 +10s +0 +closes 2026-03-01T12:01:00Z
@@ -183,13 +183,13 @@ func TestWhereWindowsAreIsShown(t *testing.T) {
 window   parked/`+revision(0)+`
 batch    parked
 project  default
-parked   it failed too often and is kept whole: partner_error: answered 502`+"\uFFFD"+`[2J
+parked   it failed too often and is kept whole: partner_error: answered 502`+"<U+001B>"+`[2J
            when the cause is gone: `+"`tidemill window replay parked/"+revision(0)+"`"+`
 records  2: 2 event, about `+fmt.Sprint(len(news(1))+len(news(2)))+` bytes
 opened   2026-03-01T12:00:00Z, 10s ago
 closed   2026-03-01T12:00:00Z: by hand
 tries    1 failed, handed out 1 time, replayed 0 times
-failed   2026-03-01T12:00:00Z  partner_error  answered 502`+"\uFFFD"+`[2J
+failed   2026-03-01T12:00:00Z  partner_error  answered 502`+"<U+001B>"+`[2J
 `)
 	n.types("window show out/"+revision(3), `
 ~window +out/`+revision(3)+`
@@ -199,7 +199,7 @@ leased   it is being processed and sent
 ~records +1: 1 event, about \d+ bytes
 opened   2026-03-01T12:00:00Z, 10s ago
 closed   2026-03-01T12:00:00Z: by hand
-owner    press-1`+"\uFFFD"+`[2J, until 2026-03-01T12:00:30Z unless it is renewed
+owner    press-1`+"<U+001B>"+`[2J, until 2026-03-01T12:00:30Z unless it is renewed
 tries    0 failed, handed out 1 time, replayed 0 times
 `)
 	for name, want := range map[string]string{
