@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
-	kongcompletion "github.com/jotaen/kong-completion"
 
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/internal/when"
@@ -73,32 +72,32 @@ func program() string {
 }
 
 type commands struct {
-	Run        runCmd                    `cmd:"" help:"Run systems: take events in, process and deliver them."`
-	Init       initCmd                   `cmd:"" help:"Write a commented configuration file to start from."`
-	Config     configCmd                 `cmd:"" help:"Check, show and explain the configuration."`
-	Send       sendCmd                   `cmd:"" help:"Send events from a file or from standard input."`
-	Bridge     bridgeCmd                 `cmd:"" help:"Put entries into the embedded bridge, and see what it publishes."`
-	Events     eventsCmd                 `cmd:"" help:"List events, each under the person it belongs to."`
-	Person     personCmd                 `cmd:"" help:"Show who is who."`
-	Event      eventCmd                  `cmd:"" help:"Send events to partners, and explain what became of one."`
-	Queue      queueCmd                  `cmd:"" help:"See what waits in queues; move, pause, drain and limit it."`
-	Partner    partnerCmd                `cmd:"" help:"See how partners stand; open and close their circuits."`
-	CRM        crmCmd                    `cmd:"" name:"crm" help:"Send business events, and see how CRM stands."`
-	Replay     replayCmd                 `cmd:"" help:"Let CRM's handlers run again for events of the sync log."`
-	SyncLog    syncLogCmd                `cmd:"" name:"synclog" help:"See what became of the events of CRM, and why."`
-	Window     windowCmd                 `cmd:"" help:"See where windows of records are; close, replay and fill them."`
-	Search     searchCmd                 `cmd:"" help:"Search the records that windows have delivered."`
-	Dead       deadCmd                   `cmd:"" help:"List, show, edit, replay, delete and export dead letters."`
-	Audit      auditCmd                  `cmd:"" help:"Prove that no event is missing. Exit status 1 when the books do not balance."`
-	Status     statusCmd                 `cmd:"" help:"Show the pipelines and how they stand."`
-	Warnings   warningsCmd               `cmd:"" help:"List what a project's owner should know of: refused events and merges."`
-	Pause      pauseCmd                  `cmd:"" help:"Pause a pipeline: events are still taken in, and wait."`
-	Resume     resumeCmd                 `cmd:"" help:"Resume a paused pipeline."`
-	Doctor     doctorCmd                 `cmd:"" help:"Check that everything is in order, and say what to do where it is not."`
-	Token      tokenCmd                  `cmd:"" help:"Print the API's token, for other programs that ask it."`
-	Help       helpCmd                   `cmd:"" help:"Explain a command, as its --help does."`
-	Version    versionCmd                `cmd:"" help:"Print the version."`
-	Completion kongcompletion.Completion `cmd:"" help:"Print the line that switches on completion in your shell."`
+	Run        runCmd        `cmd:"" help:"Run systems: take events in, process and deliver them."`
+	Init       initCmd       `cmd:"" help:"Write a commented configuration file to start from."`
+	Config     configCmd     `cmd:"" help:"Check, show and explain the configuration."`
+	Send       sendCmd       `cmd:"" help:"Send events from a file or from standard input."`
+	Bridge     bridgeCmd     `cmd:"" help:"Put entries into the embedded bridge, and see what it publishes."`
+	Events     eventsCmd     `cmd:"" help:"List events, each under the person it belongs to."`
+	Person     personCmd     `cmd:"" help:"Show who is who."`
+	Event      eventCmd      `cmd:"" help:"Send events to partners, and explain what became of one."`
+	Queue      queueCmd      `cmd:"" help:"See what waits in queues; move, pause, drain and limit it."`
+	Partner    partnerCmd    `cmd:"" help:"See how partners stand; open and close their circuits."`
+	CRM        crmCmd        `cmd:"" name:"crm" help:"Send business events, and see how CRM stands."`
+	Replay     replayCmd     `cmd:"" help:"Let CRM's handlers run again for events of the sync log."`
+	SyncLog    syncLogCmd    `cmd:"" name:"synclog" help:"See what became of the events of CRM, and why."`
+	Window     windowCmd     `cmd:"" help:"See where windows of records are; close, replay and fill them."`
+	Search     searchCmd     `cmd:"" help:"Search the records that windows have delivered."`
+	Dead       deadCmd       `cmd:"" help:"List, show, edit, replay, delete and export dead letters."`
+	Audit      auditCmd      `cmd:"" help:"Prove that no event is missing. Exit status 1 when the books do not balance."`
+	Status     statusCmd     `cmd:"" help:"Show the pipelines and how they stand."`
+	Warnings   warningsCmd   `cmd:"" help:"List what a project's owner should know of: refused events and merges."`
+	Pause      pauseCmd      `cmd:"" help:"Pause a pipeline: events are still taken in, and wait."`
+	Resume     resumeCmd     `cmd:"" help:"Resume a paused pipeline."`
+	Doctor     doctorCmd     `cmd:"" help:"Check that everything is in order, and say what to do where it is not."`
+	Token      tokenCmd      `cmd:"" help:"Print the API's token, for other programs that ask it."`
+	Help       helpCmd       `cmd:"" help:"Explain a command, as its --help does."`
+	Version    versionCmd    `cmd:"" help:"Print the version."`
+	Completion completionCmd `cmd:"" help:"Print the script that completes commands in your shell."`
 
 	VersionFlag kong.VersionFlag `name:"version" hidden:""`
 }
@@ -152,7 +151,13 @@ func run(ctx context.Context, args []string, e env) (status int) {
 			status = exited
 		}
 	}()
-	kongcompletion.Register(parser)
+	if asked, err := complete(ctx, parser.Model, args, e); asked {
+		if err != nil {
+			_, _ = fmt.Fprintln(e.err, "tidemill:", err)
+			return 1
+		}
+		return 0
+	}
 	k, err := parser.Parse(args)
 	if err != nil {
 		return wrongUsage(e, err, parseContext(err))

@@ -224,16 +224,30 @@ func TestAnswersThatAreNone(t *testing.T) {
 }
 
 func TestCompletion(t *testing.T) {
-	for _, shell := range []string{"bash", "zsh", "fish"} {
-		status, out, errs := call(t, nil, "completion", "-c", shell)
-		if status != 0 || !strings.Contains(out, "complete") {
-			t.Errorf("completion -c %s: exit status %d\n%s%s", shell, status, out, errs)
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		status, out, errs := call(t, nil, "completion", shell)
+		if status != 0 || !strings.Contains(out, "__complete") {
+			t.Errorf("completion %s: exit status %d\n%s%s", shell, status, out, errs)
 		}
 	}
-	// What the shell asks: which commands begin with these letters.
-	t.Setenv("COMP_LINE", "tidemill dea")
-	if status, out, errs := call(t, nil, "dea"); status != 0 || !strings.Contains(out, "dead") {
-		t.Errorf("completing tidemill dea: exit status %d, %q %q", status, out, errs)
+	for _, c := range []struct{ asked, want string }{ // what the shell asks, by that script
+		{"dea", "dead :4"},
+		{"dead sho", "show :4"},
+		{"run win", "windows :4"},
+		{"run windows cr", "crm :4"},
+		{"dead list --sta", "--state :4"},
+		{"dead list --state h", "held :4"},
+		{"help wind", "window :4"},
+		{"help window sh", "show :4"},
+		{"completion f", "fish :4"},
+		{"send ", ":0"}, // files, which the shell knows
+		{"person show x ", ":4"},
+	} {
+		words := strings.Split(c.asked, " ")
+		status, out, errs := call(t, nil, append([]string{"__completeNoDesc"}, words...)...)
+		if got := strings.Join(strings.Fields(out), " "); status != 0 || got != c.want {
+			t.Errorf("completing %q: exit status %d, %q, want %q\n%s", c.asked, status, got, c.want, errs)
+		}
 	}
 }
 
