@@ -10,8 +10,13 @@ help: ## list what can be made
 run: ## start analytics on the embedded default, in ./tidemill-data
 	$(GO) run ./cmd/tidemill run
 
+VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
 build: ## build the static binary into bin/
-	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(shell git describe --tags --always --dirty 2>/dev/null || echo dev)" -o bin/tidemill ./cmd/tidemill
+	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/tidemill ./cmd/tidemill
+
+sbom: build ## list what is in the binary (CycloneDX), in bin/tidemill.cdx.json
+	$(GO) tool -modfile=scripts/sbom/go.mod cyclonedx-gomod bin -json -std -noserial -notimestamp -version $(VERSION) -output bin/tidemill.cdx.json bin/tidemill
 
 test: unit race sim e2e servers faults attack ## everything: unit tests, race detector, simulation, real SDKs, real servers, faults
 
@@ -74,7 +79,7 @@ MUTATE ?= -sample 100
 mutate: ## make small faults in the code, one at a time, and count those that tests notice (hours)
 	ulimit -d 8000000; nice $(GO) run ./internal/mutate $(MUTATE)
 
-lint: ## gofmt, go vet, staticcheck, govulncheck where its data can be had
+lint: ## gofmt, go vet, staticcheck, known vulnerabilities
 	sh scripts/lint.sh
 
 bench: ## measure the systems as they are shipped (minutes)
@@ -89,4 +94,4 @@ bench: ## measure the systems as they are shipped (minutes)
 clean: ## delete what was built
 	rm -rf bin test/sdk/node_modules test/sdk/venv
 
-.PHONY: help run build test unit race sim e2e fuzz mutate lint bench servers faults attack servers-down clean
+.PHONY: help run build sbom test unit race sim e2e fuzz mutate lint bench servers faults attack servers-down clean

@@ -18,7 +18,7 @@ type completionCmd struct {
 }
 
 func (completionCmd) Help() string {
-	return `Bash, in ~/.bashrc:    source <(tidemill completion bash)
+	return `Bash, in ~/.bashrc:    source <(tidemill completion bash), with the package bash-completion
 Zsh, in ~/.zshrc:      source <(tidemill completion zsh)
 Fish, once:            tidemill completion fish > ~/.config/fish/completions/tidemill.fish
 PowerShell, in $PROFILE:
