@@ -101,7 +101,8 @@ func fits(s, pattern string) bool {
 		return false
 	}
 	for i := range len(pattern) {
-		c, ok := s[i], false
+		c := s[i]
+		var ok bool
 		switch p := pattern[i]; p {
 		case 'd':
 			ok = '0' <= c && c <= '9'

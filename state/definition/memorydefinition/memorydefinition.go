@@ -72,13 +72,12 @@ func (s *Definitions) Upsert(ctx context.Context, b *definition.Batch) error {
 	return nil
 }
 
-// later is the later of what is there and what comes, in milliseconds.
+// later is the later of what is there and what comes.
 func later(old, t time.Time) time.Time {
-	t = time.UnixMilli(t.UnixMilli()).UTC()
 	if old.After(t) {
 		return old
 	}
-	return t
+	return t.UTC()
 }
 
 // List implements definition.Definitions.

@@ -90,7 +90,8 @@ func (s *Definitions) List(ctx context.Context, project uuid.UUID) (*definition.
 	b := &definition.Batch{}
 	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		if err := each(tx, "SELECT name, last_seen FROM definition_event WHERE project=? ORDER BY name", project, func(rows *sql.Rows) error {
-			e, at := definition.Event{Project: project}, int64(0)
+			e := definition.Event{Project: project}
+			var at int64
 			err := rows.Scan(&e.Name, &at)
 			e.LastSeen = time.UnixMilli(at).UTC()
 			b.Events = append(b.Events, e)
@@ -99,7 +100,8 @@ func (s *Definitions) List(ctx context.Context, project uuid.UUID) (*definition.
 			return err
 		}
 		if err := each(tx, "SELECT name, of, type, last_seen FROM definition_property WHERE project=? ORDER BY name, of", project, func(rows *sql.Rows) error {
-			p, at := definition.Property{Project: project}, int64(0)
+			p := definition.Property{Project: project}
+			var at int64
 			err := rows.Scan(&p.Name, &p.Of, &p.Type, &at)
 			p.LastSeen = time.UnixMilli(at).UTC()
 			b.Properties = append(b.Properties, p)
@@ -108,7 +110,8 @@ func (s *Definitions) List(ctx context.Context, project uuid.UUID) (*definition.
 			return err
 		}
 		return each(tx, "SELECT event, property, of, last_seen FROM definition_event_property WHERE project=? ORDER BY event, property, of", project, func(rows *sql.Rows) error {
-			p, at := definition.EventProperty{Project: project}, int64(0)
+			p := definition.EventProperty{Project: project}
+			var at int64
 			err := rows.Scan(&p.Event, &p.Property, &p.Of, &at)
 			p.LastSeen = time.UnixMilli(at).UTC()
 			b.EventProperties = append(b.EventProperties, p)

@@ -1,8 +1,10 @@
 package sqlitelock_test
 
 import (
+	"io"
 	"path/filepath"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
@@ -39,19 +41,26 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// Times are kept in milliseconds: rounded up, and by no more than that.
-func TestTheEndOfALockIsRoundedUp(t *testing.T) {
+// fresh opens locks in a file of its own.
+func fresh(t *testing.T, o sqlitelock.Options) *sqlitelock.Locks {
+	t.Helper()
 	db, err := sqlitedb.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = db.Close() }()
-	begin := time.UnixMilli(1_800_000_000_000)
-	now := begin
-	l, err := sqlitelock.New(t.Context(), db, sqlitelock.Options{Now: func() time.Time { return now }})
+	t.Cleanup(func() { _ = db.Close() })
+	l, err := sqlitelock.New(t.Context(), db, o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return l
+}
+
+// Times are kept in milliseconds: rounded up, and by no more than that.
+func TestTheEndOfALockIsRoundedUp(t *testing.T) {
+	begin := time.UnixMilli(1_800_000_000_000)
+	now := begin
+	l := fresh(t, sqlitelock.Options{Now: func() time.Time { return now }})
 	for i, c := range []struct {
 		at, later time.Duration
 		free      bool
@@ -65,5 +74,19 @@ func TestTheEndOfALockIsRoundedUp(t *testing.T) {
 		if _, ok, err := l.Acquire(t.Context(), name, 10*time.Millisecond); ok != c.free || err != nil {
 			t.Errorf("taken %v after a millisecond, it is free at %v: %v, %v", c.at, c.later, ok, err)
 		}
+	}
+}
+
+func TestNobodyHasALockWithoutRandomness(t *testing.T) {
+	l := fresh(t, sqlitelock.Options{Rand: iotest.ErrReader(io.ErrUnexpectedEOF)})
+	if h, ok, err := l.Acquire(t.Context(), "a", time.Minute); err == nil || ok {
+		t.Errorf("Acquire = %+v, %v, %v; want an error", h, ok, err)
+	}
+}
+
+func TestLocksThatAreNotTunedWork(t *testing.T) {
+	l := fresh(t, sqlitelock.Options{})
+	if _, ok, err := l.Acquire(t.Context(), "a", time.Minute); err != nil || !ok {
+		t.Errorf("Acquire = %v, %v; want the lock", ok, err)
 	}
 }

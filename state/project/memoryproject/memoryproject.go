@@ -49,12 +49,9 @@ func (s *Projects) Ensure(ctx context.Context, p project.Project, key project.Ha
 // ByKey implements project.Projects.
 func (s *Projects) ByKey(ctx context.Context, key project.Hash) (project.Project, error) {
 	s.mu.Lock()
-	id, ok := s.keys[key]
+	id := s.keys[key]
 	s.mu.Unlock()
-	if !ok {
-		return project.Project{}, cmp.Or(ctx.Err(), project.ErrUnknown)
-	}
-	return s.Find(ctx, id)
+	return s.Find(ctx, id) // of a key that is not there, it is an id that no project has
 }
 
 // Find implements project.Projects.

@@ -73,9 +73,6 @@ func (s *Projects) Find(ctx context.Context, id uuid.UUID) (project.Project, err
 }
 
 func (s *Projects) one(ctx context.Context, query string, arg []byte) (p project.Project, err error) {
-	if err := ctx.Err(); err != nil {
-		return p, err
-	}
 	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		var id []byte
 		err := tx.QueryRow(query, arg).Scan(&id, &p.Name)
