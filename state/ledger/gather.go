@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,16 +72,9 @@ type gathered struct {
 func (g *gathered) line(do func(context.Context, []*Entry) error) *line {
 	return &line{Calls: g.o.Calls, Most: g.o.Entries, Size: func(es []*Entry) int { return len(es) },
 		Call: func(ctx context.Context, all [][]*Entry) error {
-			es := all[0]
-			if len(all) > 1 {
-				es = nil
-				for _, of := range all {
-					es = append(es, of...)
-				}
-			}
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.o.Timeout)
 			defer cancel()
-			return do(ctx, es)
+			return do(ctx, slices.Concat(all...))
 		}}
 }
 

@@ -55,6 +55,13 @@ func (f *far) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) err
 	return f.Ledger.Begin(ctx, es, o)
 }
 
+func (f *far) End(ctx context.Context, es []*ledger.Entry) error {
+	if f.fails.Load() {
+		return errFar
+	}
+	return f.Ledger.End(ctx, es)
+}
+
 func TestCallsThatWaitBecomeOne(t *testing.T) {
 	for _, c := range []struct {
 		callers, entries, calls int
@@ -64,6 +71,8 @@ func TestCallsThatWaitBecomeOne(t *testing.T) {
 		{2, 0, 2, time.Second},      // both at once
 		{50, 0, 4, 2 * time.Second}, // two alone, then the others: one takes all, one finds nobody
 		{50, 10, 8, 4 * time.Second},
+		{10, 1, 10, 5 * time.Second},
+		{203, 0, 6, 3 * time.Second}, // a hundred in a call
 	} {
 		t.Run(fmt.Sprintf("%d callers, %d entries", c.callers, c.entries), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -80,7 +89,7 @@ func TestCallsThatWaitBecomeOne(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				if n := int(f.calls.Load()); n > c.calls || time.Since(start) > c.took {
+				if n := int(f.calls.Load()); n > c.calls || time.Since(start) != c.took {
 					t.Errorf("%d calls in %v, want %d in %v", n, time.Since(start), c.calls, c.took)
 				}
 			})
@@ -142,7 +151,30 @@ func TestAnErrorIsThatOfAll(t *testing.T) {
 		if err := g.Begin(t.Context(), bad, ledger.Begin{}); !errors.Is(err, ledger.ErrKey) {
 			t.Error(err)
 		}
+		if err := g.End(t.Context(), []*ledger.Entry{{Key: "k", State: ledger.Running}}); err == nil || errors.Is(err, errFar) {
+			t.Errorf("an end that is none: %v", err)
+		}
 	})
+}
+
+// mute is a ledger that does not answer.
+type mute struct{ ledger.Ledger }
+
+func (mute) Begin(ctx context.Context, _ []*ledger.Entry, _ ledger.Begin) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestACallHasAnEnd(t *testing.T) {
+	for o, want := range map[ledger.GatherOptions]time.Duration{{}: 10 * time.Second, {Timeout: time.Minute}: time.Minute, {Timeout: 1}: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			err := gather(t, mute{}, o).Begin(t.Context(), []*ledger.Entry{{Key: "k"}}, ledger.Begin{})
+			if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took != want {
+				t.Errorf("%+v: %v after %v, want the end of time after %v", o, err, took, want)
+			}
+		})
+	}
 }
 
 func TestGatherRefusesNonsense(t *testing.T) {
@@ -154,5 +186,8 @@ func TestGatherRefusesNonsense(t *testing.T) {
 	}
 	if _, err := ledger.Gather(nil, ledger.GatherOptions{}); err == nil {
 		t.Error("Gather(nil): no error")
+	}
+	if s, err := ledger.GatherStore(l, ledger.GatherOptions{Calls: -1}); err == nil || s != nil {
+		t.Errorf("GatherStore: %v, %v; want an error", s, err)
 	}
 }

@@ -139,7 +139,7 @@ func (r *Record) Begin(e *Entry, o Begin, token uint64, now time.Time) Opening {
 
 // differs says whether e asks for something else under the same key.
 func (r *Record) differs(e *Entry) bool {
-	return r.State != 0 && len(r.Print) > 0 && len(e.Print) > 0 && !bytes.Equal(r.Print, e.Print)
+	return len(r.Print) > 0 && len(e.Print) > 0 && !bytes.Equal(r.Print, e.Print)
 }
 
 // Answer sets e as Begin's caller shall see it.

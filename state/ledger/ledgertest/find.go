@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -96,6 +97,30 @@ var findCases = []testcase{
 			if got := keys(all(t, h.Ledger, c.f)); !slices.Equal(got, c.want) {
 				t.Errorf("%+v: %q, want %q", c.f, got, c.want)
 			}
+		}
+	}},
+	{"finds, lists and expires nothing under an ended context", "a stop must not be held up, nor show a ledger that is empty", func(t *testing.T, h Harness) {
+		end(t, h.Ledger, fresh(t, h.Ledger, "k", "a"), ledger.Done, "r", "")
+		h.Clock.Advance(time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := h.Ledger.Find(ctx, []*ledger.Entry{{Key: "k"}}); err == nil {
+			t.Error("Find: no error")
+		}
+		var err error
+		for _, err = range h.Ledger.Range(ctx, ledger.Filter{}) {
+			if err == nil {
+				t.Error("Range yields an entry")
+			}
+		}
+		if err == nil {
+			t.Error("Range: no error")
+		}
+		if n, err := h.Ledger.Expire(ctx, h.Clock.Now(), 0); n != 0 || err == nil {
+			t.Errorf("Expire: %d, %v; want an error", n, err)
+		}
+		if n := len(all(t, h.Ledger, ledger.Filter{})); n != 1 {
+			t.Errorf("%d entries are left, want 1", n)
 		}
 	}},
 }

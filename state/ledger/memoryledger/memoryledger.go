@@ -154,8 +154,8 @@ func (l *Ledger) sorted(chosen func(*ledger.Record) bool, limit int) []ledger.Re
 	slices.SortFunc(rs, func(a, b ledger.Record) int {
 		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Key, b.Key))
 	})
-	if limit > 0 && len(rs) > limit {
-		rs = rs[:limit]
+	if limit > 0 {
+		rs = rs[:min(limit, len(rs))]
 	}
 	return rs
 }

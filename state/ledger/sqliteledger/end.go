@@ -44,15 +44,13 @@ func copies(es []*ledger.Entry) []ledger.Entry {
 func (l *Ledger) end(tx *sqlitedb.Tx, ended []ledger.Entry, found map[string]*stored) error {
 	now := ledger.Instant(l.now())
 	changed := make([]*stored, 0, len(ended))
-	last := make(map[*stored]bool, len(ended))
 	for i := range ended {
 		r := found[ended[i].Key]
 		if r == nil {
 			r = new(stored)
 		}
-		if r.End(&ended[i], now) && !last[r] {
-			last[r] = true
-			changed = append(changed, r)
+		if r.End(&ended[i], now) {
+			changed = append(changed, r) // twice, if it changed twice: each row is written as it is at last
 		}
 	}
 	args := make([]any, 0, 6*len(changed))
@@ -60,9 +58,9 @@ func (l *Ledger) end(tx *sqlitedb.Tx, ended []ledger.Entry, found map[string]*st
 	for _, r := range changed {
 		if r.State == ledger.Dropped {
 			dropped = append(dropped, r.id)
-			continue
+		} else {
+			args = append(args, r.id, r.Token, uint8(r.State), r.Result, []byte(r.Err), r.Ended.UnixMilli())
 		}
-		args = append(args, r.id, r.Token, uint8(r.State), r.Result, []byte(r.Err), r.Ended.UnixMilli())
 	}
 	if _, err := tx.Bulk(l.sql.end, "(?,?,?,?,?,?)", ") AS v WHERE id=v.column1 AND token=v.column2", args); err != nil {
 		return fmt.Errorf("write ends: %w", err)
@@ -77,9 +75,6 @@ func (l *Ledger) end(tx *sqlitedb.Tx, ended []ledger.Entry, found map[string]*st
 // short, wait for nothing, and keep nothing in memory before Within has returned nil. It
 // is called at most once.
 func (l *Ledger) Within(ctx context.Context, es []*ledger.Entry, do func(context.Context, *sqlitedb.Tx) error) error {
-	if err := ctx.Err(); err != nil || len(es) == 0 {
-		return err
-	}
 	ended := copies(es)
 	err := l.db.Write(ctx, func(tx *sqlitedb.Tx) error {
 		found, err := l.lookupState(tx, es)
