@@ -28,26 +28,8 @@ func (a again) Stats(ctx context.Context, name string) (queue.Stats, error) {
 	return sqlitedbtest.Get(a.f, func() (queue.Stats, error) { return a.Store.Stats(ctx, name) })
 }
 
-// List begins anew where it fails before the first job; later it is the caller who would.
 func (a again) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, error] {
-	return func(yield func(*queue.Job, error) bool) {
-		began, stopped := false, false
-		if err := a.f.Again(func() error {
-			for j, err := range a.Store.List(ctx, f) {
-				if err != nil && !began {
-					return err
-				}
-				began = true
-				if !yield(j, err) {
-					stopped = true
-					return nil
-				}
-			}
-			return nil
-		}); err != nil && !stopped {
-			yield(nil, err)
-		}
-	}
+	return sqlitedbtest.Rows(a.f, func() iter.Seq2[*queue.Job, error] { return a.Store.List(ctx, f) })
 }
 
 func (a again) Settings(ctx context.Context, name string) (queue.Settings, error) {
@@ -59,21 +41,15 @@ func (a again) Set(ctx context.Context, name string, change func(*queue.Settings
 }
 
 func (a again) Retry(ctx context.Context, f queue.Filter) (int, error) {
-	return a.sum(func() (int, error) { return a.Store.Retry(ctx, f) })
+	return sqlitedbtest.Sum(a.f, func() (int, error) { return a.Store.Retry(ctx, f) })
 }
 
 func (a again) Promote(ctx context.Context, f queue.Filter) (int, error) {
-	return a.sum(func() (int, error) { return a.Store.Promote(ctx, f) })
+	return sqlitedbtest.Sum(a.f, func() (int, error) { return a.Store.Promote(ctx, f) })
 }
 
 func (a again) Remove(ctx context.Context, f queue.Filter) (int, error) {
-	return a.sum(func() (int, error) { return a.Store.Remove(ctx, f) })
-}
-
-// sum adds what was done before each error.
-func (a again) sum(do func() (int, error)) (n int, err error) {
-	err = a.f.Again(func() error { k, err := do(); n += k; return err })
-	return n, err
+	return sqlitedbtest.Sum(a.f, func() (int, error) { return a.Store.Remove(ctx, f) })
 }
 
 func (a again) Look(ctx context.Context, n queue.Name) (*queue.Job, error) {
@@ -102,49 +78,20 @@ func (a again) Turn(ctx context.Context, name, tenant string, n int) (may int, a
 }
 
 func (a again) Open(name string, o queue.Options) tidemill.Source {
-	return againSource{a.Store.Open(name, o).(*source), a.f}
+	s := a.Store.Open(name, o).(*source)
+	return againSource{sqlitedbtest.Source{F: a.f, Of: s}, rest{s}}
 }
 
-// againSource does what an engine does: it asks again, and settles again what was not answered.
+// againSource is a source of which also what no other has is there.
 type againSource struct {
-	*source
-	f *sqlitedbtest.Faults
+	sqlitedbtest.Source
+	rest
 }
 
-func (a againSource) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
-	return sqlitedbtest.Get(a.f, func() (int, error) { return a.source.Receive(ctx, into) })
-}
-
-func (a againSource) Settle(ctx context.Context, ends []tidemill.Settlement) error {
-	for i := range ends {
-		ends[i].Took = tidemill.Unanswered
-	}
-	return a.f.Again(func() error {
-		var rest []tidemill.Settlement
-		var of []int
-		for i := range ends {
-			if ends[i].Took == tidemill.Unanswered {
-				rest, of = append(rest, ends[i]), append(of, i)
-			}
-		}
-		err := a.source.Settle(ctx, rest)
-		for i, e := range rest {
-			ends[of[i]] = e
-		}
-		return err
-	})
-}
-
-func (a againSource) Keep(ctx context.Context) error {
-	return a.f.Again(func() error { return a.source.Keep(ctx) })
-}
+type rest struct{ *source }
 
 func (a againSource) Gate(ctx context.Context, until time.Time, probes int) error {
-	return a.f.Again(func() error { return a.source.Gate(ctx, until, probes) })
-}
-
-func (a againSource) Books(ctx context.Context) (tidemill.Books, error) {
-	return sqlitedbtest.Get(a.f, func() (tidemill.Books, error) { return a.source.Books(ctx) })
+	return a.F.Again(func() error { return a.source.Gate(ctx, until, probes) })
 }
 
 // failing makes stores of which each statement fails the first times.
