@@ -33,10 +33,7 @@ type Record struct {
 // Instant is a time as letters keep their own: UTC, whole milliseconds. The message's
 // times are kept as they came.
 func Instant(t time.Time) time.Time {
-	if t.IsZero() {
-		return time.Time{}
-	}
-	return time.UnixMilli(t.UnixMilli()).UTC()
+	return time.UnixMilli(t.UnixMilli()).UTC() // of no time, it is none
 }
 
 // CheckPut refuses letters that could not be found again.

@@ -36,7 +36,7 @@ func (rs Registers) AppendBinary(b []byte) []byte {
 		return b
 	}
 	at := len(b)
-	e := encoder{b: append(b, encodingVersion, 0, 0, 0, 0)}
+	e := encoder{b: append(append(b, encodingVersion), make([]byte, encodingHead-1)...)}
 	e.b = binary.AppendUvarint(e.b, uint64(len(rs)))
 	for i := range rs {
 		e.register(&rs[i])

@@ -26,13 +26,13 @@ func parse(v []byte) (decimal, bool) {
 	if s == "" || s[0] != '-' && (s[0] < '0' || s[0] > '9') {
 		return decimal{}, false
 	}
-	mantissa, exponent := s, 0
-	if at := strings.IndexAny(s, "eE"); at >= 0 {
+	mantissa, power, scientific := strings.Cut(strings.ToLower(s), "e")
+	exponent := 0
+	if scientific {
 		var err error
-		if exponent, err = strconv.Atoi(s[at+1:]); err != nil || exponent < -2*maxNumber || exponent > 2*maxNumber {
+		if exponent, err = strconv.Atoi(power); err != nil || exponent < -2*maxNumber || exponent > 2*maxNumber {
 			return decimal{}, false
 		}
-		mantissa = s[:at]
 	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	if len(whole) > maxNumber+1 || len(fraction) > maxNumber {

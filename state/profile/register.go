@@ -161,16 +161,16 @@ func (r *Register) add(a *Attribute, s stamp) error {
 }
 
 // forget drops what the latest Set or Unset has made meaningless: a Set and a Once before
-// an Unset, and Adds that are all before either.
+// an Unset, and Adds that are all before either. What is not there is zero before and after.
 func (r *Register) forget() {
 	if r.has&hasUnset != 0 {
-		if r.has&hasSet != 0 && r.unset.compare(r.set.stamp) >= 0 {
+		if r.unset.compare(r.set.stamp) >= 0 {
 			r.set, r.has = write{}, r.has&^hasSet
 		}
-		if r.has&hasOnce != 0 && r.unset.compare(r.first.stamp) >= 0 {
+		if r.unset.compare(r.first.stamp) >= 0 {
 			r.first = r.last
 		}
-		if r.has&hasOnce != 0 && r.unset.compare(r.last.stamp) >= 0 {
+		if r.unset.compare(r.last.stamp) >= 0 {
 			r.first, r.last, r.has = write{}, write{}, r.has&^hasOnce
 		}
 	}

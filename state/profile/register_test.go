@@ -132,6 +132,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestAnUnsetAttributeBeginsAnew(t *testing.T) {
+	const long = 100 * 365 * 24 * 60 * 60 // seconds, to before 1970
 	at := func(s int, op Op, v string) Change {
 		return Change{Tenant: "t", Event: fmt.Sprint(s), At: noon.Add(time.Duration(s) * time.Second), Attributes: []Attribute{{Op: op, Key: "k", Value: []byte(v)}}}
 	}
@@ -148,6 +149,12 @@ func TestAnUnsetAttributeBeginsAnew(t *testing.T) {
 		{"a Once after an Add has nothing to do", []Change{at(2, Once, "100"), at(1, Add, "1")}, `{"k":1}`},
 		{"a Once before an Add is added to", []Change{at(2, Add, "1"), at(1, Once, "100")}, `{"k":101}`},
 		{"a text that comes late beneath a sum is the text", []Change{at(2, Add, "1"), at(1, Set, `"x"`)}, `{"k":"x"}`},
+		{"the earliest Add says whether a Once came before", []Change{at(3, Add, "1"), at(1, Add, "1"), at(2, Once, "100")}, `{"k":2}`},
+		{"an Add of one instant with a Set is added to it", []Change{at(1, Set, "5"), at(1, Add, "1")}, `{"k":6}`},
+		{"whichever came first", []Change{at(1, Add, "1"), at(1, Set, "5")}, `{"k":6}`},
+		{"a Set before 1970 is unset", []Change{at(-long, Set, "1"), at(1-long, Unset, "")}, `{}`},
+		{"a Once before 1970", []Change{at(-long, Once, "1")}, `{"k":1}`},
+		{"Adds before 1970", []Change{at(-long, Add, "1"), at(-long, Add, "1")}, `{"k":2}`},
 		{"a Set hides a Once for as long as it stands", []Change{at(1, Set, "1"), at(3, Once, "3"), at(2, Unset, "")}, `{"k":3}`},
 	} {
 		if got := string(played(t, nil, c.cs).AppendJSON(nil)); got != c.want {
@@ -168,14 +175,16 @@ func TestPlusIsExact(t *testing.T) {
 			r.Fatalf("%s + %s = %s (%v)", a, b, sum, ok)
 		}
 	})
+	nines := strings.Repeat("9", maxNumber)
 	for _, c := range [][3]string{{"1", "2", "3"}, {"0.1", "0.2", "0.3"}, {"12.50", "1", "13.50"}, {"999999999999999999", "1", "1000000000000000000"},
-		{"-0.5", "0.25", "-0.25"}, {"0.05", "-0.05", "0.00"}, {"1e2", "1", "101"}, {"1E-2", "0", "0.01"}, {"-0", "0", "0"}} {
+		{"-0.5", "0.25", "-0.25"}, {"0.05", "-0.05", "0.00"}, {"1e2", "1", "101"}, {"1E-2", "0", "0.01"}, {"-0", "0", "0"},
+		{"-" + nines, "0", "-" + nines}, {"0." + nines, "0", "0." + nines}} {
 		if got, ok := plus([]byte(c[0]), []byte(c[1])); !ok || string(got) != c[2] {
 			t.Errorf("%s + %s = %s (%v), want %s", c[0], c[1], got, ok, c[2])
 		}
 	}
-	nines := strings.Repeat("9", maxNumber)
-	for _, c := range [][2]string{{nines, "1"}, {"-" + nines, "-1"}, {"1e100", "0"}, {"1e-101", "0"}, {"0", `"1"`}, {"true", "0"}, {"1e9999999999999999999", "0"}, {nines + "9", "0"}, {"", "0"}} {
+	for _, c := range [][2]string{{nines, "1"}, {"-" + nines, "-1"}, {"1e100", "0"}, {"1e-101", "0"}, {"0", `"1"`}, {"true", "0"}, {"1e9999999999999999999", "0"}, {nines + "9", "0"}, {"", "0"},
+		{nines + "99e-50", "0"}, {"0." + nines + "9e50", "0"}, {"1-1", "0"}, {"1ex", "0"}, {"1e-9223372036854775808", "0"}} {
 		if got, ok := plus([]byte(c[0]), []byte(c[1])); ok {
 			t.Errorf("%s + %s = %s, want it refused", c[0], c[1], got)
 		}

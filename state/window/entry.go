@@ -26,10 +26,7 @@ type Entry struct {
 
 // Instant is a time as windows keep it: UTC, whole milliseconds.
 func Instant(t time.Time) time.Time {
-	if t.IsZero() {
-		return time.Time{}
-	}
-	return time.UnixMilli(t.UnixMilli()).UTC()
+	return time.UnixMilli(t.UnixMilli()).UTC() // of no time, it is none
 }
 
 // instantUp is the first whole millisecond that is not before t: nothing comes back before

@@ -61,7 +61,7 @@ func ID(batch string, revision uint64) string {
 func ParseID(id string) (batch string, revision uint64, ok bool) {
 	at := strings.LastIndexByte(id, '/')
 	if at <= 0 {
-		return "", 0, false
+		return batch, revision, false
 	}
 	revision, err := strconv.ParseUint(id[at+1:], 10, 64)
 	return id[:at], revision, err == nil && ID(id[:at], revision) == id

@@ -30,6 +30,7 @@ func FuzzKey(f *testing.F) {
 func FuzzReadKey(f *testing.F) {
 	f.Add([]byte("event\x007\x00\x01"))
 	f.Add([]byte("event\x00a\x00\xffb\x00\x01q"))
+	f.Add([]byte("event\x00a\x00"))
 	f.Fuzz(func(t *testing.T, key []byte) {
 		var r Record
 		if ReadKey(key, &r) && !bytes.Equal(AppendKey(nil, &r), key) {
@@ -43,6 +44,18 @@ func TestKeysSortAsNamesDo(t *testing.T) {
 	for i := range names[1:] {
 		if a, b := AppendKey(nil, &names[i]), AppendKey(nil, &names[i+1]); bytes.Compare(a, b) >= 0 {
 			t.Errorf("%q is not before %q", a, b)
+		}
+	}
+}
+
+func TestASumIsOfKeyAndBody(t *testing.T) {
+	sums := map[uint64]string{}
+	for _, x := range [][2]string{{"k", "body"}, {"l", "body"}, {"k", "bodz"}, {"kb", "ody"}} {
+		name := x[0] + " " + x[1]
+		if sum := Sum([]byte(x[0]), []byte(x[1])); sums[sum] != "" {
+			t.Errorf("%q and %q have one sum", name, sums[sum])
+		} else {
+			sums[sum] = name
 		}
 	}
 }

@@ -199,12 +199,21 @@ var putCases = []testcase{
 		f.books(t, tidemill.Books{})
 	}},
 	{name: "does nothing under a context that has ended", reason: "stopping must stop", do: func(t *testing.T, f fixture) {
+		f.fill(t, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := f.Store.Put(ctx, []tidemill.Letter{f.letter("x", 1)}); !errors.Is(err, context.Canceled) {
 			t.Errorf("Put: %v, want the context's error", err)
 		}
-		f.books(t, tidemill.Books{})
+		for name, do := range map[string]func(context.Context, deadletter.Filter) (int, error){"Count": f.Store.Count, "Replay": f.Store.Replay, "Delete": f.Store.Delete} {
+			if n, err := do(ctx, deadletter.Filter{}); n != 0 || err == nil {
+				t.Errorf("%s: %d, %v; want an error", name, n, err)
+			}
+		}
+		if l := f.one(t); l.ID != "id0" || l.State != deadletter.Held {
+			t.Errorf("there is %+v, want what was there", l)
+		}
+		f.books(t, tidemill.Books{Accepted: 1, Pending: 1})
 	}},
 	{name: "Has finds a letter by pipeline, ID and position, whatever the lease", reason: "a letter is the fate of what lies at that position, not of another message of its name", do: func(t *testing.T, f fixture) {
 		f.fill(t, 3)

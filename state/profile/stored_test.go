@@ -1,0 +1,124 @@
+package profile
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// of are registers after these operations on attribute k, a second apart.
+func of(t *testing.T, ops ...Op) (rs Registers) {
+	t.Helper()
+	var cs []Change
+	for i, op := range ops {
+		cs = append(cs, Change{Tenant: "t", Event: "e", At: noon.Add(time.Duration(i) * time.Second), Attributes: []Attribute{{Op: op, Key: "k", Value: []byte("12")}}})
+	}
+	return played(t, nil, cs)
+}
+
+// Files hold these bytes: another version has to read them.
+func TestTheStoredFormStays(t *testing.T) {
+	for want, rs := range map[string]Registers{
+		"": of(t),
+		"013a9c9ef101016b010180c0f8daa6fda506348971f713c5ea49023132": of(t, Set),
+		"01aa869baf01016b8f0180dbe6dda6fda506348971f713c5ea490231320180c9f2dba6fda506348971f713c5ea490231320180d2ecdca6fda506348971f713c5ea490231320180c0f8daa6fda506348971f713c5ea490180e4e0dea6fda506348971f713c5ea4900023132": of(t, Unset, Once, Once, Set, Add),
+	} {
+		if got := hex.EncodeToString(rs.AppendBinary(nil)); got != want {
+			t.Errorf("stored as %s, want %s", got, want)
+		}
+	}
+}
+
+func TestTheSizeIsThatOfAllParts(t *testing.T) {
+	const head, at, value = 4 + 1 + 1, 20, 4 + 2
+	for op, want := range map[Op]int{Set: head + at + value, Unset: head + at, Once: head + 2*(at+value), Add: head + 2*at + value} {
+		if got := of(t, op).size(); got != want {
+			t.Errorf("after %v it is %d, want %d", op, got, want)
+		}
+	}
+}
+
+func TestWhatIsTooLargeMayStayAsLarge(t *testing.T) {
+	var rs Registers
+	value := strings.Repeat("1", MaxValue)
+	for i := range MaxBytes/MaxValue + 1 {
+		rs = append(rs, Register{Key: fmt.Sprintf("k%02d", i), has: hasSet, set: write{value: []byte(value)}})
+	}
+	for size, want := range map[int]error{MaxValue - 1: nil, MaxValue: nil, MaxValue + 1: ErrFull} {
+		c := Change{At: noon, Attributes: []Attribute{{Op: Set, Key: "k00", Value: []byte(strings.Repeat("2", size))}}}
+		if _, _, err := rs.apply(&c, noon); !errors.Is(err, want) {
+			t.Errorf("a value of %d bytes: %v, want %v", size, err, want)
+		}
+	}
+}
+
+func TestOnlyDepthIsDeep(t *testing.T) {
+	for v, want := range map[string]bool{
+		"[" + strings.Repeat("[],", MaxDepth) + "{}]":                               false,
+		"[" + strings.Repeat(`{"a":0},`, MaxDepth) + "{}]":                          false,
+		strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth):               false,
+		strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1):           true,
+		strings.Repeat(`{"a":`, MaxDepth+1) + "0" + strings.Repeat("}", MaxDepth+1): true,
+		`"\"` + strings.Repeat("[", MaxDepth+1) + `"`:                               false,
+	} {
+		if deep([]byte(v)) != want {
+			t.Errorf("%.30s… is deep: %v", v, !want)
+		}
+	}
+}
+
+func TestPages(t *testing.T) {
+	for n, want := range map[int]int{-1: 100, 0: 100, 1: 1, MaxPage: MaxPage, MaxPage + 1: MaxPage} {
+		if got := Page(n); got != want {
+			t.Errorf("Page(%d) = %d, want %d", n, got, want)
+		}
+	}
+}
+
+// Backends lock in this order, and each once.
+func TestNamesAndOwnersAreSorted(t *testing.T) {
+	o, err := Options{}.WithDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asks []Ask
+	for _, x := range []string{"b", "a", "b"} {
+		asks = append(asks, Ask{Tenant: "t", Identities: Identities{External: x, Email: x + "@x.example"}, Create: true})
+	}
+	b, err := NewBatch(asks, make([]Answer, len(asks)), o)
+	if err != nil || len(b.Names) != 4 || !slices.IsSortedFunc(b.Names, Name.Compare) {
+		t.Errorf("names %+v, %v; want 4, sorted", b.Names, err)
+	}
+	first, second := uuid.UUID{1}, uuid.UUID{2}
+	for i, n := range b.Names {
+		if n.Kind == External {
+			b.Has(n, []uuid.UUID{second, first}[i%2])
+		}
+	}
+	if got := b.Crowd(); !slices.Equal(got, []Owner{{"t", first}, {"t", second}}) {
+		t.Errorf("crowd %+v, want both, sorted, each once", got)
+	}
+	e := NewEdit([]Change{{Tenant: "t", Profile: second}, {Tenant: "t", Profile: first}, {Tenant: "t", Profile: second}})
+	if !slices.Equal(e.Owners, []Owner{{"t", first}, {"t", second}}) {
+		t.Errorf("owners %+v, want both, sorted, each once", e.Owners)
+	}
+}
+
+func TestNothingGivenIsNothingToWrite(t *testing.T) {
+	o, err := Options{}.WithDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for create, want := range map[bool]bool{true: true, false: false} {
+		b, err := NewBatch([]Ask{{Tenant: "t", Identities: Identities{External: "x"}, Create: create}}, make([]Answer, 1), o)
+		if err != nil || b.Decide() != want {
+			t.Errorf("create %v: there is something to write: %v, %v", create, !want, err)
+		}
+	}
+}
