@@ -31,18 +31,18 @@ const (
 
 // AppendBinary appends the stored form, nothing where there are no registers. Equal
 // registers have equal bytes.
-func (rs Registers) AppendBinary(b []byte) ([]byte, error) {
+func (rs Registers) AppendBinary(b []byte) []byte {
 	if len(rs) == 0 {
-		return b, nil
+		return b
 	}
 	at := len(b)
-	e := encoder{b: append(b, encodingVersion, 0, 0, 0, 0)}
+	e := encoder{b: append(append(b, encodingVersion), make([]byte, encodingHead-1)...)}
 	e.b = binary.AppendUvarint(e.b, uint64(len(rs)))
 	for i := range rs {
 		e.register(&rs[i])
 	}
 	binary.LittleEndian.PutUint32(e.b[at+1:], checksum(e.b[at+encodingHead:]))
-	return e.b, nil
+	return e.b
 }
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }

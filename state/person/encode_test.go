@@ -14,10 +14,7 @@ import (
 func TestEncode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rs := drawn(t, "registers")
-		b, err := rs.AppendBinary([]byte("before"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := rs.AppendBinary([]byte("before"))
 		got, err := Decode(b[len("before"):])
 		if err != nil || len(got) != len(rs) || len(rs) > 0 && !reflect.DeepEqual(got, rs) {
 			t.Errorf("decoded %v, %v; want %v", got, err, rs)
@@ -27,10 +24,7 @@ func TestEncode(t *testing.T) {
 
 func TestDecodeDamage(t *testing.T) {
 	rs := change(1, 1, set("1"), Property{Once, "o", []byte("2")}, Property{Op: Unset, Key: "u"}).registers()
-	whole, err := rs.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := rs.AppendBinary(nil)
 	for i := range whole {
 		for bit := range 8 {
 			b := bytes.Clone(whole)
@@ -53,19 +47,59 @@ func TestDecodeDamage(t *testing.T) {
 	}
 }
 
+// summed is a stored form with the right checksum.
+func summed(body []byte) []byte {
+	b := append([]byte{encodingVersion, 0, 0, 0, 0}, body...)
+	binary.LittleEndian.PutUint32(b[1:], checksum(body))
+	return b
+}
+
+func TestWhatWasNeverWrittenIsDamaged(t *testing.T) {
+	one := func(flags holds, rest ...byte) []byte { return append([]byte{1, 1, 'k', byte(flags)}, rest...) }
+	const set, first, last, unset = byte(hasSet), byte(hasFirst), byte(hasLast), byte(hasUnset)
+	value := []byte{0, 1, '1'} // under the stamp before it
+	for name, body := range map[string][]byte{
+		"no part":                           one(0),
+		"an unknown part":                   one(hasSet|0x40, value...),
+		"a value of no $set_once":           one(hasSet|valued, value...),
+		"a $set_once twice that is not":     one(hasFirst|valued|lastSame, value...),
+		"a latest $set_once of no earliest": one(hasLast|lastSame, value...),
+		"a $set_once twice without a value": one(hasFirst|hasLast|lastSame, 0),
+		"a $set_once that nothing unset":    one(hasFirst, 0),
+		"an empty value":                    one(hasSet, 0, 0),
+		"a stamp of no kind":                one(hasUnset, 2),
+		"a stamp cut short":                 one(hasUnset, append([]byte{1, 2, 0}, make([]byte, 15)...)...),
+		"a key twice":                       {2, 1, 'k', set, 0, 1, '1', 1, 'k', set, 0, 1, '1'},
+		"keys out of order":                 {2, 1, 'l', set, 0, 1, '1', 1, 'k', set, 0, 1, '1'},
+		"too few registers":                 {2, 1, 'k', set, 0, 1, '1'},
+		"too many registers":                {1, 1, 'k', set, 0, 1, '1', 1, 'l', set, 0, 1, '1'},
+		"what an $unset has forgotten":      {1, 1, 'k', set | unset, 0, 1, '1', 0},
+	} {
+		if rs, err := Decode(summed(body)); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %v, %v; want ErrDamaged", name, rs, err)
+		}
+	}
+	for name, body := range map[string][]byte{
+		"a set":                    one(hasSet, value...),
+		"the least":                {1, 0, unset, 0},
+		"a $set_once":              one(hasFirst|hasLast|valued|lastSame, value...),
+		"an unset $set_once":       {1, 1, 'k', first | unset, 0, 0},
+		"an earliest and a latest": {1, 1, 'k', first | last | byte(valued), 0, 1, '1', 0, 1, '2'},
+	} {
+		if _, err := Decode(summed(body)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // FuzzDecode damages what the checksum would catch, and repairs the checksum.
 func FuzzDecode(f *testing.F) {
 	for _, c := range []*Change{change(1, 1, set("1")), change(1, 1, once("1")), change(1, 1, unset()), change(1, 1, once("1"), unset()),
 		change(1, 1, set("1"), Property{Once, "o", []byte("2")}, Property{Op: Unset, Key: "u"})} {
-		b, err := c.registers().AppendBinary(nil)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b[encodingHead:])
+		f.Add(c.registers().AppendBinary(nil)[encodingHead:])
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		b := append([]byte{encodingVersion, 0, 0, 0, 0}, body...)
-		binary.LittleEndian.PutUint32(b[1:], checksum(body))
+		b := summed(body)
 		rs, err := Decode(b)
 		if err != nil {
 			if !errors.Is(err, ErrDamaged) {
@@ -73,11 +107,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
-		again, err := rs.AppendBinary(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := Decode(again)
+		got, err := Decode(rs.AppendBinary(nil))
 		if err != nil || !reflect.DeepEqual(got, rs) {
 			t.Errorf("%q is %v, but comes back as %v, %v", b, rs, got, err)
 		}

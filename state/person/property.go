@@ -192,13 +192,13 @@ func (r *Register) forget() {
 	if r.has&hasUnset == 0 {
 		return
 	}
-	if r.has&hasSet != 0 && r.unset.compare(r.set.stamp) >= 0 {
+	if r.unset.compare(r.set.stamp) >= 0 {
 		r.set, r.has = write{}, r.has&^hasSet
 	}
-	if r.has&hasFirst != 0 && r.unset.compare(r.first.stamp) >= 0 {
+	if r.unset.compare(r.first.stamp) >= 0 {
 		r.first.value = nil
 	}
-	if r.has&hasLast != 0 && r.unset.compare(r.last.stamp) >= 0 {
+	if r.unset.compare(r.last.stamp) >= 0 {
 		r.last, r.has = write{}, r.has&^hasLast
 	}
 }
@@ -231,7 +231,7 @@ func (r *Register) Value() ([]byte, bool) {
 	switch { // forget has dropped what the $unset outlives
 	case r.has&hasSet != 0:
 		return r.set.value, true
-	case r.has&hasFirst != 0 && r.first.value != nil:
+	case r.first.value != nil:
 		return r.first.value, true
 	case r.has&hasLast != 0:
 		return r.last.value, true

@@ -107,8 +107,10 @@ func (r *Record) seen(firstMilli, lastMilli int64) bool {
 // stored. Nothing is set where nothing changes.
 func Fold(rows Rows, d *Delta) {
 	r, stored := open(rows, d.Ref)
-	seen, more := r.seen(d.FirstMilli, d.LastMilli), false
-	if r.Properties, more = r.Properties.Join(d.Properties); seen || more || !stored {
+	seen := r.seen(d.FirstMilli, d.LastMilli)
+	properties, more := r.Properties.Join(d.Properties)
+	if seen || more || !stored {
+		r.Properties = properties
 		rows.SetRecord(r)
 	}
 }

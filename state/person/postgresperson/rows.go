@@ -104,12 +104,7 @@ func (r *row) salvage(ctx context.Context, q querier) error {
 }
 
 // encode makes raw what is stored of the registers.
-func (r *row) encode() (err error) {
-	if r.raw, err = r.Properties.AppendBinary(make([]byte, 0, len(r.raw)+64)); err != nil {
-		return fmt.Errorf("write person %v: %w", r.ID, err)
-	}
-	return nil
-}
+func (r *row) encode() { r.raw = r.Properties.AppendBinary(make([]byte, 0, len(r.raw)+64)) }
 
 // known is what the cache keeps of it.
 func (r *row) known() known { return known{r.ID, r.CreatedMilli, r.UpdatedMilli, r.Identified, r.raw} }
@@ -190,11 +185,8 @@ func (s *Store) look(ctx context.Context, refs []person.Ref) (map[person.Ref]*ro
 		return nil, fmt.Errorf("read the persons of %d distinct ids: %w", len(refs), err)
 	}
 	for _, r := range rows {
-		if r.raw != nil || r.decode() != nil {
-			continue
-		}
-		if err := r.encode(); err != nil {
-			return nil, err
+		if r.raw == nil && r.decode() == nil {
+			r.encode()
 		}
 	}
 	return rows, nil

@@ -67,14 +67,11 @@ func (c *columns) head(r *row) {
 	c.updated = append(c.updated, time.UnixMilli(r.UpdatedMilli))
 }
 
-func (c *columns) whole(r *row) error {
-	if err := r.encode(); err != nil {
-		return err
-	}
+func (c *columns) whole(r *row) {
+	r.encode()
 	c.head(r)
 	c.properties = append(c.properties, string(jsonb(r.Properties.AppendJSON(nil))))
 	c.registers = append(c.registers, r.raw)
-	return nil
 }
 
 // create stores new persons with their distinct ids, and returns those that are new
@@ -87,9 +84,7 @@ func (b *batch) create(ctx context.Context, refs []person.Ref, build func(person
 	of := map[uuid.UUID]int{} // how many of its two rows are new
 	for _, ref := range refs {
 		r := build(ref)
-		if err := c.whole(r); err != nil {
-			return nil, err
-		}
+		c.whole(r)
 		key, whole := postgresdb.Key(ref.Distinct, maxKey)
 		keys, wholes = append(keys, key), append(wholes, whole)
 		of[r.ID] = 0
@@ -192,9 +187,7 @@ func (b *batch) storeRecords(todo *pgx.Batch) error {
 		case !r.replaced:
 			heads.head(r)
 		default:
-			if err := wholes.whole(r); err != nil {
-				return err
-			}
+			wholes.whole(r)
 		}
 	}
 	if c := &heads; len(c.ids) > 0 {

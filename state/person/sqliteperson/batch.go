@@ -241,10 +241,7 @@ func (b *batch) storeRecords() error {
 			heads = append(heads, r.ID[:], r.Project[:], distinct, r.Identified, r.CreatedMilli, r.UpdatedMilli)
 			continue
 		}
-		var err error
-		if raw, err = r.Properties.AppendBinary(raw[:0]); err != nil {
-			return fmt.Errorf("write person %v: %w", r.ID, err)
-		}
+		raw = r.Properties.AppendBinary(raw[:0])
 		r.raw = bytes.Clone(raw) // no larger than it must be: it is kept
 		json = r.Properties.AppendJSON(json[:0])
 		wholes = append(wholes, r.ID[:], r.Project[:], distinct, r.Identified, r.CreatedMilli, r.UpdatedMilli, string(json), r.raw)
