@@ -83,7 +83,7 @@ func New(p Pipeline) (*Engine, error) {
 	if p.Acks != nil {
 		e.acked.init(e.traits)
 	}
-	order := &turns{stats: &e.stats, now: p.Now}
+	order := new(turns)
 	for i := range p.Lanes {
 		l := &lane{e: e, n: i, in: ring.New[*Task](total), wake: make(chan struct{}, 1),
 			rand:  rand.New(rand.NewPCG(p.Rand.Uint64(), p.Rand.Uint64())),

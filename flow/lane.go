@@ -130,7 +130,7 @@ func (l *lane) park() {
 // what has to come again and cannot go back to the source goes round until it has not.
 func (l *lane) do(ctx context.Context) {
 	if l.e.turns != nil {
-		l.e.turns.close(l.batch[0].run)
+		l.batch[0].run.closed.Store(true)
 	}
 	l.screen(ctx)
 	l.release(ctx)

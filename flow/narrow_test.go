@@ -2,6 +2,7 @@ package flow_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -131,6 +132,25 @@ func TestALaneThatHangsIsSeen(t *testing.T) {
 		rest(2 * time.Hour)
 		s.balance(t)
 		stop()
+	})
+}
+
+// That something is full is no reason to end, and who waits for room is alive.
+func TestWhatIsFullEndsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true}).add(messages(2)...)
+		s.tell = slices.Repeat([]error{tidemill.Fail(tidemill.RateLimit, "full")}, 5)
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, InFlight: 1, Fatal: 1, Work: nothing.work,
+			Backoff: policy.Retry{Tries: -1, Base: time.Minute, Factor: 1}})
+		rest(150 * time.Second)
+		st := e.Stats()
+		equal(t, "turned before", time.Since(st.Turned).Round(time.Second), "30s")
+		if st.State != flow.Running || st.Errors != 0 || tidemill.KindOf(st.Last) != tidemill.RateLimit {
+			t.Errorf("%v after %d errors, the last: %v", st.State, st.Errors, st.Last)
+		}
+		rest(time.Hour)
+		s.balance(t)
+		_ = stop()
 	})
 }
 

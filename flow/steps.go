@@ -141,7 +141,7 @@ func (w *steps[T]) passUnordered(batch []*Task) {
 	}
 	w.through = w.through[:0]
 	for i, t := range batch {
-		if t.run == nil || t.Live() && w.order.InOrder(&w.slab[i]) || comesAgain(t, w.env.Rules) {
+		if t.Live() && w.order.InOrder(&w.slab[i]) || comesAgain(t, w.env.Rules) {
 			continue
 		}
 		w.through = append(w.through, t)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // turns keep the order of a stage that several lanes share (Stage.InOrder). Messages are
@@ -13,9 +12,6 @@ import (
 // runs have passed: they have been through the stage, or do not take part in it, or have
 // left the engine.
 type turns struct {
-	stats *stats
-	now   func() time.Time
-
 	mu   sync.Mutex // guards all below, and the fields of runs
 	open []*run     // not all of their messages have passed, or more will come; the oldest first
 }
@@ -52,17 +48,6 @@ func (ts *turns) deal(e *Engine, tasks []*Task) {
 		r.lane.load.Add(1)
 		r.lane.in.TryPut(t) // has room for every slot there is
 	}
-}
-
-// close lets nothing be added to a run.
-func (ts *turns) close(r *run) {
-	if r.closed.Load() {
-		return
-	}
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	r.closed.Store(true)
-	ts.advance()
 }
 
 // pass notes that tasks keep nobody waiting any more.
@@ -118,16 +103,12 @@ func (ts *turns) has(r *run) bool {
 }
 
 // wait returns when a run has its turn, or with ctx's error when ctx ends. wake is the
-// caller's own, and has room for one.
+// caller's own, and has room for one. Who waits here does not count as idle: a stage that
+// hangs must be seen although others wait for it.
 func (ts *turns) wait(ctx context.Context, r *run, wake chan struct{}) error {
 	ts.mu.Lock()
 	r.waiter = wake
 	ts.mu.Unlock()
-	if ts.has(r) {
-		return nil
-	}
-	ts.stats.idle()
-	defer func() { ts.stats.busy(ts.now()) }()
 	for !ts.has(r) {
 		select {
 		case <-wake:

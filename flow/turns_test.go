@@ -188,6 +188,7 @@ func TestAStopWhileSomebodyWaitsForItsTurn(t *testing.T) {
 			t.Error(err)
 		}
 		equal(t, "claims", c.all(), "[]")
+		equal(t, "ends", s.fates(), "[3 again 0s burn=false 4 again 0s burn=false 1 again 0s burn=false 2 again 0s burn=false]")
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		equal(t, "messages that are out", len(s.out), 0)
@@ -232,5 +233,97 @@ func TestAnOrderDealsByItself(t *testing.T) {
 		Work: new(claims).steps(always, always, 0).Lane})
 	if err == nil {
 		t.Error("a pipeline with Lane and a stage with InOrder was taken")
+	}
+}
+
+// TestWhoWaitsForItsTurnIsNotAlive lets the oldest claim hang: that others wait for it must
+// not hide that from a probe.
+func TestWhoWaitsForItsTurnIsNotAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true})
+		for range 4 {
+			s.add(tidemill.Message{Type: "claim"})
+		}
+		c := &claims{}
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Lanes: 2, InFlight: 4,
+			Work: c.steps(always, func(n uint64) error {
+				if n == 1 {
+					time.Sleep(time.Hour)
+				}
+				return nil
+			}, 0).Lane})
+		rest(30 * time.Minute)
+		st := e.Stats()
+		equal(t, "turned before", time.Since(st.Turned).Round(time.Second), "30m0s")
+		equal(t, "lanes, each with one that waits in its ring", st.Lanes, "[{2 1} {2 1}]")
+		equal(t, "messages that wait for a lane", st.Buffered, 2)
+		rest(time.Hour)
+		equal(t, "claims", c.all(), "[1 2 3 4]")
+		equal(t, "lanes in the end", e.Stats().Lanes, "[{0 0} {0 0}]")
+		_ = stop()
+	})
+}
+
+// TestOnlyTheOrderWaitsForWhatComesAgain has a batch of a claim that comes again, a younger
+// claim and a plain message, behind a batch that hangs.
+func TestOnlyTheOrderWaitsForWhatComesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true, Delays: true})
+		for _, kind := range []string{"claim", "claim", "claim", "claim", "claim", "plain"} {
+			s.add(tidemill.Message{Type: kind})
+		}
+		c := &claims{}
+		failed := false
+		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Lanes: 2, Batch: 3, InFlight: 6,
+			Work: c.steps(func(n uint64) error {
+				if n == 4 && !failed {
+					failed = true
+					return errDown
+				}
+				return nil
+			}, func(n uint64) error {
+				if n == 1 {
+					time.Sleep(time.Hour)
+				}
+				return nil
+			}, 0).Lane})
+		rest(time.Minute)
+		equal(t, "ends while the oldest hangs", s.fates(), "[6 delivered]")
+		rest(2 * time.Hour)
+		equal(t, "claims", c.all(), "[1 2 3 4 5]")
+		s.balance(t)
+		_ = stop()
+	})
+}
+
+// TestTriesOfAStageInOrder has a stage that always fails: it is tried as often, and with as
+// many at once, as one without an order.
+func TestTriesOfAStageInOrder(t *testing.T) {
+	inEngine := func(around func(flow.Work) flow.Work) func(*testing.T, flow.Steps[claim]) {
+		return func(t *testing.T, steps flow.Steps[claim]) {
+			s := newSource(tidemill.Traits{Parks: true}).add(messages(2)...)
+			_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Batch: 2, Work: func(env flow.Env) flow.Work { return around(steps.Lane(env)) }})
+			rest(time.Minute)
+			equal(t, "ends", s.fates(), "[1 dead 2 dead]")
+			_ = stop()
+		}
+	}
+	for where, do := range map[string]func(*testing.T, flow.Steps[claim]){
+		"in an engine":               inEngine(func(w flow.Work) flow.Work { return w }),
+		"in a wrapper that hides it": inEngine(func(w flow.Work) flow.Work { return struct{ flow.Work }{w} }),
+		"without an engine":          func(t *testing.T, steps flow.Steps[claim]) { _ = steps.Lane(flow.Env{}).Do(t.Context(), tasks("ab")) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var sizes []int
+			do(t, flow.Steps[claim]{
+				Decode: func(*tidemill.Message, *claim) error { return nil },
+				Stages: []flow.Stage[claim]{{Name: "claim", InOrder: func(*flow.Item[claim]) bool { return true }, Retry: policy.Retry{Tries: 2, Base: time.Second},
+					Do: func(_ context.Context, batch []*flow.Item[claim]) error {
+						sizes = append(sizes, len(batch))
+						return errDown
+					}}},
+			})
+			equal(t, where, sizes, "[2 2 2]")
+		})
 	}
 }
