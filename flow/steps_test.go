@@ -359,3 +359,16 @@ func TestToRefusesIndexesThatAreNotThere(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// What a wrapper has ended is not decoded: it would fail for what nobody wants any more.
+func TestWhatHasEndedIsNotDecoded(t *testing.T) {
+	batch := tasks("ab")
+	batch[0].Skip("duplicate")
+	s := flow.Steps[value]{Decode: func(m *tidemill.Message, _ *value) error {
+		if m.ID == "a" {
+			return tidemill.Fail(tidemill.Validation, "unreadable")
+		}
+		return nil
+	}}
+	equal(t, "tasks", run(t, t.Context(), s, batch), "a:skipped b")
+}
