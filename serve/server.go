@@ -69,7 +69,7 @@ func Listen(addr string, h http.Handler, l Limits, log *slog.Logger) (*Server, e
 	requests, abort := context.WithCancel(context.Background())
 	return &Server{
 		abort:    abort,
-		listener: sockets.Bound(raw, sockets.Options{Total: l.Connections, PerAddress: l.PerAddress, Reserve: extra, Trusted: l.Trusted, Log: log}),
+		listener: sockets.Bound(raw, sockets.Options{Total: l.Connections, PerAddress: l.PerAddress, Reserve: extra, Trusted: l.Trusted, HTTP: true, Log: log}),
 		server: &http.Server{
 			Handler:           within(h, l.Reserved),
 			ReadHeaderTimeout: or(l.Header, 10*time.Second),
@@ -101,10 +101,15 @@ func mark(c net.Conn, s http.ConnState) {
 }
 
 // within answers what comes on the reserve and is not what that is for, and marks those whose
-// request is worked on no more: the server may still wait for the rest of a body.
+// request is worked on no more: the server may still wait for the rest of a body. After a request
+// that says in two ways how long its body is, nothing more is read of its connection: what a
+// proxy took for the body may be another request here.
 func within(h http.Handler, reserved func(*http.Request) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := sockets.Of(r.Context())
+		if c.Twofold(r) {
+			w.Header().Set("Connection", "close")
+		}
 		if c.Over() && !reserved(r) {
 			c.Mark(sockets.Sending)
 			w.Header().Set("Connection", "close")

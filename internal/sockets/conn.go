@@ -12,6 +12,7 @@ type Conn struct {
 	of            *Listener
 	from          netip.Addr
 	inAll, inFrom link
+	lengths       lengths // with Options.HTTP
 
 	// guarded by of.mu
 	state State

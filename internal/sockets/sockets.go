@@ -47,6 +47,8 @@ type Options struct {
 	// Trusted are addresses for which PerAddress does not hold: proxies, behind which many are.
 	Trusted []netip.Prefix
 
+	HTTP bool // what clients send is HTTP: see Conn.Twofold
+
 	Log *slog.Logger     // told of what is closed and refused, a record a minute at most; nil discards
 	Now func() time.Time // nil: time.Now
 }
