@@ -72,7 +72,7 @@ type Instance struct {
 	business http.Handler             // the endpoint of CRM; nil: it does not run
 	records  http.Handler             // the endpoint of windows; nil: it does not run
 	healthz  http.Handler             // of delivery; nil: it does not run
-	token    tidemill.Secret          // of the API; zero: it answers nobody, or with Options.NoAuth all on this machine
+	token    tidemill.Secret          // of the API; zero: it answers nobody, or with Options.NoAuth all on this machine, profiles excepted
 	operator func(*http.Request) bool // may see what the API shows
 	probes   *probe.Probes            // of the embedded bridge, on the common listener; nil: none
 	ports    []*serve.Server          // further listeners
@@ -161,8 +161,6 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 // apiToken is what the API asks for; zero where there is none.
 func apiToken(c *config.Loaded, o Options) (tidemill.Secret, error) {
 	switch {
-	case o.NoAuth:
-		return tidemill.Secret{}, nil
 	case !c.Admin.Key.IsZero():
 		return c.Admin.Key, nil
 	case !o.Token.IsZero():
@@ -170,7 +168,9 @@ func apiToken(c *config.Loaded, o Options) (tidemill.Secret, error) {
 	}
 	t, err := apitoken.Keep(c.Data)
 	if errors.Is(err, apitoken.ErrNotKept) { // who needs no folder otherwise starts all the same
-		o.Log.Warn("the API answers nobody: set TIDEMILL_TOKEN", "error", err)
+		if !o.NoAuth {
+			o.Log.Warn("the API answers nobody: set TIDEMILL_TOKEN", "error", err)
+		}
 		return tidemill.Secret{}, nil
 	}
 	return t, err

@@ -28,7 +28,7 @@ func (i *Instance) handle(parts *admin.Parts, door http.Handler) {
 	profiles.HandleFunc("GET /debug/pprof/", pprof.Index)
 	profiles.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	profiles.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	i.mux.Handle("/debug/pprof/", api.Guard(profiles))
+	i.mux.Handle("/debug/pprof/", api.GuardByToken(profiles))
 	if i.entries != nil {
 		i.mux.Handle(entries.Path, api.Guard(i.entries))
 	}

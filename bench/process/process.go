@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -119,8 +120,18 @@ func (p *Program) Stop() error {
 func (p *Program) Get(path string) ([]byte, error) { return Get(p.URL + path) }
 
 // Get reads what is answered at a URL; a status other than 200 is an error.
-func Get(url string) ([]byte, error) {
-	resp, err := http.Get(url)
+func Get(url string) ([]byte, error) { return getAs("", url) }
+
+// getAs is Get with a token; empty: none.
+func getAs(token, url string) ([]byte, error) {
+	req, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -137,11 +148,26 @@ func (p *Program) Profile(to string, seconds int) error {
 	if to == "" {
 		return nil
 	}
-	b, err := p.Get(fmt.Sprintf("/debug/pprof/profile?seconds=%d", seconds))
+	b, err := getAs(p.token(), fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", p.URL, seconds))
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(to, b, 0o600)
+}
+
+// token is that of the product's API, which profiles want; empty: the program has none.
+func (p *Program) token() string {
+	args := []string{"token"}
+	if at := slices.Index(p.cmd.Args, "--data"); at >= 0 && at+1 < len(p.cmd.Args) {
+		args = append(args, p.cmd.Args[at:at+2]...)
+	}
+	cmd := exec.Command(p.cmd.Path, args...)
+	cmd.Dir, cmd.Env = p.cmd.Dir, p.cmd.Env
+	out, err := cmd.Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // Tell prints the program's own metrics that begin so.

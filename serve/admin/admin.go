@@ -57,7 +57,7 @@ type Parts struct {
 	Version    string
 	Started    time.Time
 	Uses       []string              // what it runs on, a line each
-	Key        tidemill.Secret       // its token; empty: nobody is let in, unless NoAuth
+	Key        tidemill.Secret       // its token; empty: nobody is let in, unless NoAuth; profiles want it with NoAuth too
 	NoAuth     bool                  // callers on this machine need no token
 	Trusted    []netip.Prefix        // proxies whose word counts for where a wrong token came from
 	Metrics    prometheus.Registerer // nil: refusals are not shown

@@ -34,9 +34,15 @@ func newRefused(to prometheus.Registerer) *prometheus.CounterVec {
 }
 
 // Guard lets only those into another handler whom the API would let in.
-func (a *API) Guard(next http.Handler) http.Handler {
+func (a *API) Guard(next http.Handler) http.Handler { return a.guard(next, a.admit) }
+
+// GuardByToken lets only those into another handler who have the token, with NoAuth too: what a
+// profile shows is more than what the API does, keys for instance.
+func (a *API) GuardByToken(next http.Handler) http.Handler { return a.guard(next, a.admitToken) }
+
+func (a *API) guard(next http.Handler, admit func(*http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := a.admit(r); err != nil {
+		if err := admit(r); err != nil {
 			a.fail(w, r, err)
 			return
 		}
@@ -52,15 +58,31 @@ func (a *API) Admits(r *http.Request) bool {
 // admit lets in who has the token. The right one always passes; wrong ones are counted, and
 // slowed where one sender has many.
 func (a *API) admit(r *http.Request) error {
-	if err := a.safe.Check(r); err != nil {
+	if !a.NoAuth {
+		return a.admitToken(r)
+	}
+	err := a.sameSite(r)
+	if err == nil {
+		err = local(r)
+	}
+	if err != nil {
 		a.refused.WithLabelValues(elsewhere).Inc()
+	}
+	return err
+}
+
+// sameSite keeps pages of other sites out.
+func (a *API) sameSite(r *http.Request) error {
+	if err := a.safe.Check(r); err != nil {
 		return refused(http.StatusForbidden, "this request comes from another site's page")
 	}
-	if a.NoAuth {
-		err := local(r)
-		if err != nil {
-			a.refused.WithLabelValues(elsewhere).Inc()
-		}
+	return nil
+}
+
+// admitToken is admit for what wants the token always.
+func (a *API) admitToken(r *http.Request) error {
+	if err := a.sameSite(r); err != nil {
+		a.refused.WithLabelValues(elsewhere).Inc()
 		return err
 	}
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")

@@ -101,13 +101,33 @@ func TestWithNoAuthThisMachineAloneIsAnswered(t *testing.T) {
 		{"CF-Connecting-IP", header("CF-Connecting-IP"), 403},
 		{"True-Client-IP", header("True-Client-IP"), 403},
 	} {
-		for _, route := range []struct{ method, path string }{{"GET", admin.Prefix + "status"}, {"POST", admin.Prefix + "pipelines/analytics/resume"}, {"GET", "/debug/pprof/"}} {
+		for _, route := range []struct{ method, path string }{{"GET", admin.Prefix + "status"}, {"POST", admin.Prefix + "pipelines/analytics/resume"}} {
 			r := request(route.method, route.path, "")
 			r.Header.Del("Authorization")
 			c.change(r)
 			w := in.do(r)
 			if allowed := w.Code != 403; allowed != (c.want == 200) {
 				t.Errorf("%s: %s %s is answered %d, want %d\n%s", c.name, route.method, route.path, w.Code, c.want, w.Body)
+			}
+		}
+	}
+}
+
+// TestProfilesWantTheTokenAlways is what a profile needs also where nothing else does: whoever is
+// on this machine could read keys out of one.
+func TestProfilesWantTheTokenAlways(t *testing.T) {
+	var folder string
+	in := startWith(t, connect.Options{Version: "test", NoAuth: true}, func(c *config.Loaded) { c.Admin.Key, folder = tidemill.Secret{}, c.Data })
+	made, err := apitoken.Read(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for auth, want := range map[string]int{"": 401, "Bearer": 401, "Bearer " + token: 401, "Bearer " + made.Reveal(): 200} {
+		for _, path := range []string{"/debug/pprof/"} {
+			r := request(http.MethodGet, path, "")
+			r.Header.Set("Authorization", auth)
+			if w := in.do(r); w.Code != want {
+				t.Errorf("%s with --no-auth: answered %d, want %d", path, w.Code, want)
 			}
 		}
 	}
