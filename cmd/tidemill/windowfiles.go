@@ -35,6 +35,7 @@ func (c *windowFilesCmd) Run(ctx context.Context, e env) error {
 				Rows   uint64 `json:"rows"`
 				Idless int    `json:"idless_rows"`
 				Lost   uint64 `json:"lost_rows"`
+				Unread int    `json:"unread"`
 			} `json:"feeds"`
 		}
 		if err := a.get(ctx, "windows/files", nil, &got); err != nil {
@@ -66,6 +67,9 @@ func (c *windowFilesCmd) Run(ctx context.Context, e env) error {
 			}
 			if f.Lost > 0 {
 				text += fmt.Sprintf("; %d given up", f.Lost)
+			}
+			if f.Unread > 0 {
+				text += "; " + count(f.Unread, "link", "links") + " (or what else is no file) not read: put the files themselves there"
 			}
 			if f.Broken > 0 {
 				text += "; those refused are dead letters: `tidemill dead list --pipeline " + f.Feed + "`"

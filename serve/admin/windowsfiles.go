@@ -22,6 +22,7 @@ type shownFeed struct {
 	Rows   uint64      `json:"rows"`        // records of files that were accepted, ever
 	Idless uint64      `json:"idless_rows"` // rows without an id, which are skipped
 	Lost   uint64      `json:"lost_rows"`   // that were given up with their files
+	Unread int         `json:"unread"`      // in the folder that are no files, links for instance
 }
 
 // shownFile is a file of which rows have not ended.
@@ -45,7 +46,7 @@ func (a *API) windowFiles(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		shown := shownFeed{f.Name, f.String(), []shownFile{}, t.Done, t.Broken, t.Accepted, t.Idless, t.Lost}
+		shown := shownFeed{f.Name, f.String(), []shownFile{}, t.Done, t.Broken, t.Accepted, t.Idless, t.Lost, f.Unread()}
 		for _, one := range reading {
 			shown.Files = append(shown.Files, shownFile{one.Name, one.Batch, one.Rows, one.Pending, one.Trouble})
 		}

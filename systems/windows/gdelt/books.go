@@ -18,6 +18,15 @@ func (s *Source) Books(ctx context.Context) (tidemill.Books, error) {
 // Totals counts files and rows since the beginning.
 func (s *Source) Totals(ctx context.Context) (progress.Totals, error) { return s.files.Totals(ctx) }
 
+// Unread is how many things of a folder have names of files and are none, links for instance: they
+// are not read.
+func (s *Source) Unread() int {
+	if f, is := s.place.(*folder); is {
+		return int(f.strange.Load())
+	}
+	return 0
+}
+
 // Reading is an open file, for who looks.
 type Reading struct {
 	Name    string

@@ -156,7 +156,12 @@ func NewFolder(dir string, files progress.Store, dead tidemill.DeadLetters, o Op
 	if dir == "" {
 		return nil, errors.New("gdelt source: a folder is needed")
 	}
-	return newSource(&folder{dir: dir}, files, dead, o)
+	f := &folder{dir: dir}
+	s, err := newSource(f, files, dead, o)
+	if err == nil {
+		f.log = s.o.Log
+	}
+	return s, err
 }
 
 // NewURL makes a source of the files that a list names, one in a line: its size, its MD5 and

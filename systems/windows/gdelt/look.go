@@ -220,7 +220,7 @@ func (s *Source) consider(ctx context.Context, c candidate) error {
 	var found Found
 	if err == nil {
 		n, _ := ParseName(c.name)
-		found, err = Check(path, n, s.o.Limits)
+		found, err = checkBy(ours, path, n, s.o.Limits)
 	}
 	damage, broken := errors.AsType[*Damage](err)
 	if err != nil && !broken {

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/flate"
+
+	"github.com/tidemill/tidemill/internal/ownfile"
 )
 
 // File is an open file of rows.
@@ -31,9 +34,24 @@ type File struct {
 const maxDirectory = 1 << 20
 
 // Open opens a file, plain or packed, as its name n says. A *Damage says what is wrong with it.
-func Open(path string, n Name, l Limits) (_ *File, err error) {
+func Open(path string, n Name, l Limits) (_ *File, err error) { return openBy(os.Open, path, n, l) }
+
+// opener opens a file to read it.
+type opener func(path string) (*os.File, error)
+
+// ours opens files of a folder in which others put them: a link, or a pipe in which nothing ever
+// comes, may be there by now.
+func ours(path string) (*os.File, error) {
+	f, err := ownfile.Open(path, os.O_RDONLY, 0)
+	if errors.Is(err, ownfile.ErrNotOurs) {
+		return nil, fmt.Errorf("%w: there is a link, or something else that is no regular file", fs.ErrNotExist)
+	}
+	return f, err
+}
+
+func openBy(open opener, path string, n Name, l Limits) (_ *File, err error) {
 	l = l.withDefaults()
-	f, err := os.Open(path)
+	f, err := open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -163,11 +181,13 @@ type Found struct {
 
 // Check reads a whole file and says what is in it, so that no row of a broken one is ever
 // handed out. A *Damage says what is wrong with it; Found has its size and time then, too.
-func Check(path string, n Name, l Limits) (found Found, err error) {
-	if info, err := os.Stat(path); err == nil {
+func Check(path string, n Name, l Limits) (Found, error) { return checkBy(os.Open, path, n, l) }
+
+func checkBy(open opener, path string, n Name, l Limits) (found Found, err error) {
+	if info, err := os.Lstat(path); err == nil {
 		found.Size, found.Mod = info.Size(), info.ModTime().Truncate(time.Millisecond)
 	}
-	f, err := Open(path, n, l)
+	f, err := openBy(open, path, n, l)
 	if err != nil {
 		return found, err
 	}

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 )
 
@@ -38,7 +40,11 @@ type place interface {
 }
 
 // folder is a place on this machine.
-type folder struct{ dir string }
+type folder struct {
+	dir     string
+	log     *slog.Logger
+	strange atomic.Int64 // that have names of files and are none, links for instance, when it was listed last
+}
 
 func (f *folder) String() string { return f.dir }
 
@@ -55,10 +61,15 @@ func (f *folder) list(ctx context.Context, have func(entry) error) error {
 		return fmt.Errorf("look for files: %w", err)
 	}
 	defer func() { _ = dir.Close() }()
+	strange := int64(0)
 	for {
 		entries, err := dir.ReadDir(listStep)
 		for _, e := range entries {
 			if _, ours := ParseName(e.Name()); !ours || e.IsDir() {
+				continue
+			}
+			if !e.Type().IsRegular() { // whose is what it leads to?
+				strange++
 				continue
 			}
 			if err := have(entry{name: e.Name(), size: -1}); err != nil {
@@ -67,6 +78,9 @@ func (f *folder) list(ctx context.Context, have func(entry) error) error {
 		}
 		switch {
 		case errors.Is(err, io.EOF):
+			if f.strange.Swap(strange) == 0 && strange > 0 {
+				f.log.WarnContext(ctx, "links, and what else is no regular file, are not read: put the files themselves there", "folder", f.dir, "count", strange)
+			}
 			return ctx.Err()
 		case err != nil:
 			return fmt.Errorf("look for files: %w", err)
@@ -76,7 +90,13 @@ func (f *folder) list(ctx context.Context, have func(entry) error) error {
 	}
 }
 
-func (f *folder) look(name string) (fs.FileInfo, error) { return os.Stat(filepath.Join(f.dir, name)) }
+func (f *folder) look(name string) (fs.FileInfo, error) {
+	info, err := os.Lstat(filepath.Join(f.dir, name))
+	if err == nil && !info.Mode().IsRegular() {
+		return nil, fs.ErrNotExist
+	}
+	return info, err
+}
 
 func (f *folder) fetch(_ context.Context, e entry) (string, error) {
 	return filepath.Join(f.dir, e.name), nil

@@ -227,7 +227,7 @@ func (s *Source) begin(ctx context.Context, f *file) (*pass, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened, err := Open(path, f.name, s.o.Limits)
+	opened, err := openBy(ours, path, f.name, s.o.Limits)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +235,7 @@ func (s *Source) begin(ctx context.Context, f *file) (*pass, error) {
 		return &pass{File: opened}, nil
 	}
 	// It may have been copied, or fetched again.
-	found, err := Check(path, f.name, s.o.Limits)
+	found, err := checkBy(ours, path, f.name, s.o.Limits)
 	if err == nil && (found.Sum != f.Sum || found.Rows != f.Rows) {
 		err = errOther
 	}

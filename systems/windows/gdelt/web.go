@@ -188,7 +188,10 @@ func (w *web) download(ctx context.Context, e entry, into string) (err error) {
 	}
 	defer cancel()
 	part := into + ".part"
-	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // through no link
 	if err != nil {
 		return err
 	}
