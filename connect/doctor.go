@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/ownfile"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/systems/analytics/enrich"
@@ -78,6 +79,9 @@ func (i *Instance) checkSpace() preflight.Finding {
 }
 
 func (i *Instance) checkFolder() preflight.Finding {
+	if err := ownfile.Folder(i.config.Data); err != nil {
+		return finding("data folder", preflight.Fail, err.Error(), "until then `tidemill run` does not start there")
+	}
 	s, err := os.Stat(filepath.Dir(i.db.Path()))
 	if err == nil && s.Mode().Perm()&0o077 != 0 {
 		return finding("data folder", preflight.Warn, fmt.Sprintf("other users can open it (%v)", s.Mode().Perm()), "chmod 700 "+i.config.Data)

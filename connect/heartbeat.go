@@ -2,9 +2,11 @@ package connect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -19,11 +21,19 @@ func (i *Instance) heartbeat(path string) flow.Loop {
 			return err
 		}
 		// In one stroke: a probe that reads meanwhile finds the content before or this one.
-		next := path + ".next"
-		if err := os.WriteFile(next, strconv.AppendInt(nil, i.options.Now().UnixMilli(), 10), 0o600); err != nil {
+		// Its folder may be /tmp: the other name is random, so that nobody has put a link there.
+		next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+		if err != nil {
 			return fmt.Errorf("write the heartbeat: %w", err)
 		}
-		return os.Rename(next, path)
+		_, err = next.Write(strconv.AppendInt(nil, i.options.Now().UnixMilli(), 10))
+		if err = errors.Join(err, next.Close()); err == nil {
+			err = os.Rename(next.Name(), path)
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("write the heartbeat: %w", err), os.Remove(next.Name()))
+		}
+		return nil
 	}}
 }
 

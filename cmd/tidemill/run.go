@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
+	"github.com/tidemill/tidemill/internal/ownfile"
 	"github.com/tidemill/tidemill/systems/windows"
 )
 
@@ -100,6 +101,9 @@ func (c *runCmd) run(ctx context.Context, e env, cfg *config.Loaded, systems []s
 	signal.Ignore(syscall.SIGPIPE) // whoever read our output may go; the events may not
 	if c.NoAuth {
 		tell.log.Warn("the API asks for no token (--no-auth): whoever is on this machine may do everything")
+	}
+	if err := ownfile.Folder(cfg.Data); err != nil {
+		return err
 	}
 	in, err := connect.Open(ctx, cfg, connect.Options{Version: buildVersion(), Systems: systems, Log: tell.log, NoAuth: c.NoAuth})
 	if err != nil {

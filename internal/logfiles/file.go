@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tidemill/tidemill/internal/ownfile"
 )
 
 // file is the log of one level: an io.Writer of whole lines, to the newest of its files.
@@ -110,7 +112,7 @@ func (f *file) turn(more int64) error {
 		return nil
 	}
 	for ; ; next.part++ {
-		o, err := os.OpenFile(filepath.Join(f.folder, f.name(next)), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		o, err := ownfile.Open(filepath.Join(f.folder, f.name(next)), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
 			return err
 		}

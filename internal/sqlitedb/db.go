@@ -22,6 +22,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/ownfile"
 )
 
 // ErrFull says that there is no room: the disk, the quota or Options.MaxBytes.
@@ -92,8 +93,9 @@ func Open(ctx context.Context, path string, o Options) (_ *DB, err error) {
 			_ = lock.Close()
 		}
 	}()
-	// Made here, so that nobody else can read it; its log gets the same rights.
-	if f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+	// Made here, so that nobody else can read it; its log gets the same rights. SQLite follows no
+	// link to a log.
+	if f, err := ownfile.Open(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	} else if err := f.Close(); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)

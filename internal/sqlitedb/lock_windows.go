@@ -7,12 +7,14 @@ import (
 	"strings"
 
 	"golang.org/x/sys/windows"
+
+	"github.com/tidemill/tidemill/internal/ownfile"
 )
 
 // lockFile takes the lock that keeps a second process away from the database. It is the
 // system's, so it is free again when the process is gone, however it went.
 func lockFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := ownfile.Open(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the database: %w", err)
 	}
