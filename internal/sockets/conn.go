@@ -92,7 +92,10 @@ type crowd struct {
 
 // queue is a list of connections by links that these have themselves: it is written to a few
 // times in every request.
-type queue struct{ head, tail *link }
+type queue struct {
+	head, tail *link
+	n          int
+}
 
 // link is the place of a connection in a queue.
 type link struct {
@@ -109,6 +112,7 @@ func (q *queue) first() *Conn {
 }
 
 func (q *queue) add(e *link) {
+	q.n++
 	e.in, e.prev, e.next = q, q.tail, nil
 	if q.tail == nil {
 		q.head = e
@@ -119,6 +123,7 @@ func (q *queue) add(e *link) {
 }
 
 func (e *link) remove() {
+	e.in.n--
 	if e.prev == nil {
 		e.in.head = e.next
 	} else {

@@ -6,7 +6,10 @@
 // Where there is no room for a new connection, one that waits for its client is closed for
 // it, the longest in its state first: those that have said nothing yet before those between
 // two requests. Who works is never closed. So silent sockets keep nobody out, however many
-// there are. The server tells by Conn.Mark what a connection is doing.
+// there are. A quarter of the room is for those that have said nothing yet: every connection
+// begins as one of them, and where others, such as dripping bodies, have all the room, each new
+// one would be closed for the next before its header is read. The server tells by Conn.Mark what
+// a connection is doing.
 package sockets
 
 import (
@@ -22,7 +25,8 @@ import (
 	"github.com/tidemill/tidemill/internal/seldom"
 )
 
-// State is what a connection is doing. Those of a lower one are closed first.
+// State is what a connection is doing. Those of a lower one are closed first, but for
+// Silent ones where they have no more than their quarter.
 type State int
 
 // The states.
@@ -126,7 +130,7 @@ func exhausted(err error) bool {
 // shed closes the first that may be, and says whether there was one.
 func (l *Listener) shed() bool {
 	l.mu.Lock()
-	victim := l.evict(&l.all)
+	victim := l.evict(&l.all, l.o.Total)
 	l.mu.Unlock()
 	if victim == nil {
 		return false
@@ -159,13 +163,13 @@ func (l *Listener) enter(c *Conn) (victim *Conn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a := l.by[c.from]; a != nil && l.capped(c.from) && a.open >= l.o.PerAddress {
-		if victim = l.evict(a); victim == nil {
+		if victim = l.evict(a, l.o.PerAddress); victim == nil {
 			l.stats.Capped++
 			return nil, false
 		}
 	}
 	if victim == nil && l.all.open >= l.o.Total {
-		if victim = l.evict(&l.all); victim == nil && l.all.open >= l.o.Total+l.o.Reserve {
+		if victim = l.evict(&l.all, l.o.Total); victim == nil && l.all.open >= l.o.Total+l.o.Reserve {
 			l.stats.Refused++
 			return nil, false
 		}
@@ -195,9 +199,16 @@ func (l *Listener) capped(a netip.Addr) bool {
 	return true
 }
 
-// evict takes out the first of a crowd that may be closed; under mu.
-func (l *Listener) evict(from *crowd) *Conn {
-	for s := range from.waits {
+// newcomers is the part of the room, a quarter, that is for Silent ones.
+const newcomers = 4
+
+// evict takes out the first of a crowd, with room for so many, that may be closed; under mu.
+func (l *Listener) evict(from *crowd, room int) *Conn {
+	order := [...]State{Silent, Idle, Sending, Known}
+	if from.waits[Silent].n <= room/newcomers {
+		order = [...]State{Idle, Sending, Known, Silent}
+	}
+	for _, s := range order {
 		if c := from.waits[s].first(); c != nil {
 			l.stats.Closed[s]++
 			l.leave(c)

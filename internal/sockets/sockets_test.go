@@ -85,7 +85,7 @@ func TestWhoIsClosedForANewConnection(t *testing.T) {
 	c[2].Mark(sockets.Sending)
 	c[3].Mark(sockets.Idle)
 	// c[4] and c[5] are silent
-	for i, want := range []int{4, 5, 3, 2, 1} { // the longest silent, the next, the idle, the sending, the known
+	for i, want := range []int{4, 3, 2, 1, 5} { // the longest silent, the idle, the sending, the known, the silent one of the last quarter
 		came := come(t, l, at, from("10.0.1.1:1")...)
 		if len(came) != 1 {
 			t.Fatalf("new connection %d was refused", i)
@@ -111,6 +111,36 @@ func TestWhoIsClosedForANewConnection(t *testing.T) {
 	}
 	if n := l.Stats().Open; n != 5 {
 		t.Errorf("%d are open, want 5", n)
+	}
+}
+
+// Who has just come has said nothing yet. It is not closed for the next ones before its header
+// can be read, though all others drip, or are between two requests.
+func TestANewConnectionHasTimeToSpeak(t *testing.T) {
+	for _, o := range []sockets.Options{{Total: 40, PerAddress: -1}, {Total: 1000, PerAddress: 40}} {
+		for _, state := range []sockets.State{sockets.Idle, sockets.Sending, sockets.Known} {
+			at := &line{}
+			l := sockets.Bound(at, o)
+			for range 40 {
+				for _, c := range come(t, l, at, from("10.0.0.1:1")...) {
+					c.Mark(state)
+				}
+			}
+			honest := from("10.0.0.1:2")
+			came := come(t, l, at, honest...)
+			for i := range 9 { // with itself a quarter
+				come(t, l, at, from("10.0.0.1:3")...)
+				if len(came) != 1 || honest[0].closed {
+					t.Fatalf("%+v, others %d: it is closed for new connection %d", o, state, i)
+				}
+			}
+			for range 1000 { // a flood of those that stay silent takes no more than that
+				come(t, l, at, from("10.0.0.1:4")...)
+			}
+			if s := l.Stats(); s.Open != 40 || s.Closed[state] != 11 {
+				t.Errorf("%+v, others %d: %+v; want 11 of them closed", o, state, s)
+			}
+		}
 	}
 }
 
