@@ -193,3 +193,17 @@ func TestDaysAreDurations(t *testing.T) {
 		t.Errorf("%v, %v, %v, %v", c.Delivery.SentLife, c.Delivery.KeptFor, c.CRM.LogLife, c.Delivery.Partners[0].Breaker.Open)
 	}
 }
+
+func TestTheAddressOfATokenIsShownWithoutItsQuery(t *testing.T) {
+	c, err := Load(Layers{File: file(t, `delivery:
+  partners:
+    - {name: p, endpoint: "https://x.example/e?key=canary-1", auth: {type: oauth2, grant: client_credentials, tokenUrl: "https://me:canary-2@x.example/t?key=canary-3", credentials: P}}
+`), Getenv: env(map[string]string{"P": `{"client_id": "a", "client_secret": "canary-4"}`})})
+	if c == nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := c.Write(&b); err != nil || strings.Contains(b.String(), "canary") || !strings.Contains(b.String(), "https://x.example/t") {
+		t.Errorf("%v:\n%s", err, b.String())
+	}
+}

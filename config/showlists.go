@@ -35,7 +35,7 @@ func (c *Loaded) writeLists(w io.Writer) error {
 		if err != nil { // it is said where partners are checked
 			p = c.Delivery.Partners[i]
 		}
-		p.Headers, p.Endpoint = hidden(p.Headers), URL(p.Endpoint).String()
+		p.Headers, p.Endpoint, p.Auth.TokenURL = hidden(p.Headers), URL(p.Endpoint).String(), URL(p.Auth.TokenURL).String()
 		return p
 	})
 	show("crm.tenants", len(c.CRM.Tenants), func(i int) any { return c.CRM.Tenants[i] })
