@@ -1,6 +1,13 @@
 package config
 
-import "strings"
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/tidemill/tidemill/internal/httpguard"
+)
 
 // AnalyticsConfigured says whether anything says that analytics is to run: one of its own
 // settings, a project, or a server that is for it alone. A Kafka is, unless windows are
@@ -15,4 +22,22 @@ func (c *Loaded) AnalyticsConfigured() bool {
 		}
 	}
 	return false
+}
+
+// GeoIPAllow is the setting of networks that a country database may be downloaded from.
+const GeoIPAllow = "analytics.geoip.allow_private"
+
+// blocked says why the database at a URL with an address for a host would not be downloaded.
+func (g *GeoIP) blocked(u *url.URL) error {
+	if u == nil || g.File != "" {
+		return nil
+	}
+	a, err := netip.ParseAddr(u.Hostname())
+	if err != nil {
+		return nil // a name: what it leads to is judged when it is connected to
+	}
+	if err := httpguard.Check(a, g.AllowPrivate); err != nil {
+		return fmt.Errorf("%w; if it is meant, set %s", err, GeoIPAllow)
+	}
+	return nil
 }

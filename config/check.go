@@ -69,6 +69,9 @@ func (c *Loaded) check(fs []Field) error {
 	if a.GeoIP.URL != "" {
 		u, err := url.Parse(string(a.GeoIP.URL))
 		ok(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "analytics.geoip.url")
+		if err := a.GeoIP.blocked(u); err != nil {
+			errs = append(errs, fmt.Errorf("analytics.geoip.url (from %s): %w", c.From["analytics.geoip.url"], err))
+		}
 	}
 	errs = append(errs, c.checkDelivery(ok)...)
 	errs = append(errs, c.checkCRM(ok)...)

@@ -144,4 +144,6 @@ func (c *Config) Flush() (events int, interval time.Duration) {
 type GeoIP struct {
 	File string `yaml:"file" env:"TIDEMILL_GEOIP_FILE" help:"country database (MMDB) on disk"`
 	URL  URL    `yaml:"url" env:"TIDEMILL_GEOIP_URL,GEOLITE2_COUNTRY_URL" help:"where to download one; renewed after 30 days" allow:"http:// or https://"`
+
+	AllowPrivate Networks `yaml:"allow_private" env:"TIDEMILL_GEOIP_ALLOW_PRIVATE" help:"networks that it may be downloaded from though they are private: its own, where it redirects to, and a proxy of the environment" allow:"prefixes such as 10.1.0.0/16, separated by commas"`
 }

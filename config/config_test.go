@@ -143,6 +143,7 @@ func TestMistakesAreRefusedWithTheirPlaceAndWhatIsAllowed(t *testing.T) {
 		{"a group for a key", "projects:\n  - {name: a, key: {b: c}}\n", ":2: write a plain value here"},
 		{"a proxy that is no network", "http:\n  trust_proxy: [mars]\n", "http.trust_proxy"},
 		{"a URL of another kind", "analytics:\n  geoip: {url: \"ftp://x/y\"}\n", "http:// or https://"},
+		{"a database at a private address", "analytics:\n  geoip: {url: \"https://[::ffff:10.0.0.1]/y\"}\n", "set analytics.geoip.allow_private"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Load(Layers{File: file(t, c.yaml)})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/admin"
@@ -39,7 +40,7 @@ func (i *Instance) analytics(ctx context.Context, api *admin.Parts) (http.Handle
 	if err != nil {
 		return nil, err
 	}
-	geo := enrich.NewGeo(enrich.GeoOptions{URL: string(c.GeoIP.URL), File: c.GeoIP.File, CacheDir: filepath.Join(i.config.Data, "geoip"), Now: o.Now, Log: o.Log})
+	geo := enrich.NewGeo(enrich.GeoOptions{URL: string(c.GeoIP.URL), File: c.GeoIP.File, CacheDir: filepath.Join(i.config.Data, "geoip"), Allow: c.GeoIP.AllowPrivate, AllowBy: config.GeoIPAllow, Now: o.Now, Log: o.Log})
 	source, err := b.open(ctx, analytics.Name)
 	if err != nil {
 		return nil, err

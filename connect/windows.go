@@ -287,7 +287,8 @@ func (i *Instance) windowsFromFiles(ctx context.Context, s *windowsStores) error
 	if c.URL == "" {
 		return nil
 	}
-	guard, err := httpguard.New(httpguard.Options{Allow: c.AllowPrivate, Plain: c.HTTP, Proxy: true})
+	guard, err := httpguard.New(httpguard.Options{Allow: c.AllowPrivate, Plain: c.HTTP, Proxy: true,
+		AllowBy: "windows.files.allow_private", PlainBy: "windows.files.http"})
 	if err != nil {
 		return err
 	}

@@ -13,10 +13,15 @@ const ReasonBlockedTarget = "blocked_target"
 type Blocked struct {
 	Target string // host or address, without anything that may be a secret
 	Why    string // in a few words
+	Set    string // the setting that allows it; empty: none does
 }
 
 func (b *Blocked) Error() string {
-	return fmt.Sprintf("%s: %s is %s; allow it in the configuration if it is meant", ReasonBlockedTarget, b.Target, b.Why)
+	text := fmt.Sprintf("%s: %s is %s", ReasonBlockedTarget, b.Target, b.Why)
+	if b.Set != "" {
+		text += "; if it is meant, set " + b.Set
+	}
+	return text
 }
 
 // Reason is ReasonBlockedTarget.
@@ -33,6 +38,7 @@ var forbidden = []struct {
 	{netip.MustParsePrefix("10.0.0.0/8"), "a private address"},
 	{netip.MustParsePrefix("100.64.0.0/10"), "an address of a carrier's own network"},
 	{netip.MustParsePrefix("127.0.0.0/8"), "a loopback address"},
+	{netip.MustParsePrefix("168.63.129.16/32"), "a cloud's own address"}, // Azure's, for its virtual machines
 	{netip.MustParsePrefix("169.254.0.0/16"), "a link-local or metadata address"},
 	{netip.MustParsePrefix("172.16.0.0/12"), "a private address"},
 	{netip.MustParsePrefix("192.0.0.0/24"), "an address with a special purpose"},

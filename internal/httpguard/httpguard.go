@@ -31,7 +31,11 @@ import (
 type Options struct {
 	Allow []netip.Prefix // may be reached though they are not public
 	Plain bool           // http is allowed too
-	Proxy bool           // use the proxy of the environment. It resolves names itself: then only literal addresses in URLs are checked, and the proxy's own
+	Proxy bool           // use the proxy of the environment, at Allow's addresses only. It resolves names itself: see proxied
+
+	// What the settings of Allow and Plain are called, for errors; empty: allowPrivate and
+	// allowHttp.
+	AllowBy, PlainBy string
 
 	Certificates []tls.Certificate // shown to servers that ask for one (mTLS)
 	Roots        *x509.CertPool    // who may vouch for servers; nil: the system's
@@ -45,9 +49,12 @@ type Options struct {
 
 // Guard is an http.RoundTripper. Its methods may be called from several goroutines.
 type Guard struct {
-	plain bool
-	allow []netip.Prefix
-	pool  *http.Transport
+	plain            bool
+	allow            []netip.Prefix
+	allowBy, plainBy string
+	resolver         *net.Resolver
+	wait             time.Duration // for an answer of the resolver
+	pool             *http.Transport
 }
 
 // New checks the options and makes a Guard. It connects to nothing.
@@ -64,7 +71,9 @@ func New(o Options) (*Guard, error) {
 	def(&o.Connections, 100)
 	def(&o.Idle, 4*time.Second)
 	def(&o.MaxHeader, 64<<10)
-	g := &Guard{plain: o.Plain, allow: o.Allow}
+	def(&o.AllowBy, "allowPrivate")
+	def(&o.PlainBy, "allowHttp")
+	g := &Guard{plain: o.Plain, allow: o.Allow, allowBy: o.AllowBy, plainBy: o.PlainBy, resolver: o.Resolver, wait: o.Dial}
 	dialer := &net.Dialer{Timeout: o.Dial, KeepAlive: 15 * time.Second, Resolver: o.Resolver, ControlContext: g.control}
 	g.pool = &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -107,7 +116,16 @@ func (g *Guard) control(_ context.Context, network, address string, _ syscall.Ra
 	if err != nil || !strings.HasPrefix(network, "tcp") {
 		return blocked(&Blocked{Target: "the target", Why: "not reached by TCP and an IP address"})
 	}
-	return blocked(Check(at.Addr(), g.allow))
+	return g.check(at.Addr())
+}
+
+// check is Check with the setting that would allow the address.
+func (g *Guard) check(a netip.Addr) error {
+	err := Check(a, g.allow)
+	if b, ok := errors.AsType[*Blocked](err); ok && a.IsValid() {
+		b.Set = g.allowBy
+	}
+	return blocked(err)
 }
 
 func blocked(err error) error {
@@ -123,15 +141,17 @@ func blocked(err error) error {
 func (g *Guard) CheckURL(u *url.URL) error {
 	host := u.Hostname()
 	switch {
-	case u.Scheme != "https" && !(u.Scheme == "http" && g.plain):
-		return blocked(&Blocked{Target: fmt.Sprintf("scheme %q", u.Scheme), Why: "not https"})
+	case u.Scheme == "http" && !g.plain:
+		return blocked(&Blocked{Target: fmt.Sprintf("scheme %q", u.Scheme), Why: "not https", Set: g.plainBy})
+	case u.Scheme != "https" && u.Scheme != "http":
+		return blocked(&Blocked{Target: fmt.Sprintf("scheme %.20q", u.Scheme), Why: "not https"})
 	case u.User != nil:
 		return blocked(&Blocked{Target: host, Why: "given with user information in its URL"})
 	case host == "" || u.Opaque != "":
 		return blocked(&Blocked{Target: "a URL", Why: "without a host"})
 	}
 	if a, err := netip.ParseAddr(host); err == nil {
-		return blocked(Check(a, g.allow))
+		return g.check(a)
 	}
 	return nil
 }
@@ -139,7 +159,11 @@ func (g *Guard) CheckURL(u *url.URL) error {
 // RoundTrip sends one request, once. A forbidden target is a tidemill.Error of kind
 // validation around a *Blocked; other errors are those of net/http.
 func (g *Guard) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := g.CheckURL(r.URL); err != nil {
+	err := g.CheckURL(r.URL)
+	if err == nil {
+		err = g.proxied(r)
+	}
+	if err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close()
 		}

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/tidemill/tidemill"
 )
 
 // download replaces the database by the one at the URL, in up to 3 tries.
@@ -22,7 +24,7 @@ func (g *Geo) download(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case try == geoTries:
+		case try == geoTries || tidemill.KindOf(err) == tidemill.Validation: // a blocked address stays one
 			return fmt.Errorf("geo database: download %s, %d tries: %w", g.source(), try, err)
 		}
 		wait := g.opts.Wait * time.Duration(try)
@@ -82,12 +84,16 @@ func (g *Geo) fetch(ctx context.Context) error {
 
 // receive writes the database at the URL, inflated, into w.
 func (g *Geo) receive(ctx context.Context, w io.Writer) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.opts.URL, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.from.String(), nil)
 	if err != nil {
 		return errors.New("the URL is none") // the error would show it
 	}
 	req.Header.Set("User-Agent", "tidemill")
-	resp, err := g.opts.Client.Do(req)
+	if g.user != nil {
+		password, _ := g.user.Password()
+		req.SetBasicAuth(g.user.Username(), password)
+	}
+	resp, err := g.via.Do(req)
 	if err != nil {
 		return plain(ctx, err)
 	}
@@ -132,20 +138,6 @@ func (g *Geo) sweep(dir string) {
 			os.Remove(path)
 		}
 	}
-}
-
-// checkRedirect follows up to 10 redirects, from http to https too, but to no other scheme
-// and never from https to http. The next host does not learn the URL, which may hold a key.
-func checkRedirect(req *http.Request, via []*http.Request) error {
-	from, to := via[len(via)-1].URL.Scheme, req.URL.Scheme
-	switch {
-	case len(via) >= 10:
-		return errors.New("more than 10 redirects")
-	case to != from && to != "https":
-		return fmt.Errorf("redirect from %s to %s refused", from, to)
-	}
-	req.Header.Del("Referer")
-	return nil
 }
 
 // shown is a URL without user, password, query and fragment.

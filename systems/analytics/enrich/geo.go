@@ -3,16 +3,20 @@ package enrich
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tidemill/tidemill/internal/httpguard"
 )
 
 const (
@@ -35,9 +39,15 @@ type GeoOptions struct {
 	Pause    time.Duration // after a download of which all 3 tries failed, before the next; 0 means 1 h
 	Timeout  time.Duration // for one try; 0 means 5 min
 	MaxBytes int64         // of the download, and of what it inflates to; 0 means 200 MiB
-	Client   *http.Client  // for the download; its redirect policy is replaced. nil means one that uses the system's proxies
 	Now      func() time.Time
 	Log      *slog.Logger // nil discards
+
+	// Allow are networks that may be downloaded from though they are private: the URL's own
+	// host, where it redirects to, and the environment's proxy.
+	Allow   []netip.Prefix
+	AllowBy string            // the setting of Allow, for errors; empty: allowPrivate
+	Roots   *x509.CertPool    // who may vouch for servers; nil: the system's
+	Via     http.RoundTripper // sends the requests, instead of the network and what guards it: for simulation
 }
 
 // Check says what is wrong with the options: no nonsense reaches a running system when
@@ -54,7 +64,21 @@ func (o GeoOptions) Check() error {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return errors.New("geo database: the URL is none; want https://host/path or http://host/path") // not shown: it may hold a key
 	}
+	guard, err := o.guard(u)
+	if err != nil {
+		return fmt.Errorf("geo database: %w", err)
+	}
+	u.User = nil // it goes as a header
+	if err := guard.CheckURL(u); err != nil {
+		return fmt.Errorf("geo database: %w", err)
+	}
 	return nil
+}
+
+// guard is what downloads go by. http is asked for by the URL's scheme; a redirect from
+// https does not lead there.
+func (o GeoOptions) guard(u *url.URL) (*httpguard.Guard, error) {
+	return httpguard.New(httpguard.Options{Allow: o.Allow, AllowBy: o.AllowBy, Roots: o.Roots, Plain: u.Scheme == "http", Proxy: true})
 }
 
 // Geo tells the country of an IP address. It has a database in memory that Refresh keeps
@@ -62,6 +86,9 @@ func (o GeoOptions) Check() error {
 type Geo struct {
 	opts  GeoOptions
 	fault error         // of the options
+	from  *url.URL      // without user and password
+	user  *url.Userinfo // nil: there is none
+	via   *http.Client
 	path  string        // the file that the database is read from; empty: none is configured
 	turn  chan struct{} // held by the one Refresh that works
 	db    atomic.Pointer[database]
@@ -85,6 +112,11 @@ func NewGeo(o GeoOptions) *Geo {
 		g.path = o.File
 	case o.URL != "":
 		g.path = filepath.Join(g.opts.CacheDir, cacheName(o.URL))
+		if err := g.connect(); err != nil {
+			g.fault = fmt.Errorf("geo database: %w", err)
+			g.report(g.fault)
+			return g
+		}
 	default:
 		return g
 	}
@@ -93,6 +125,23 @@ func NewGeo(o GeoOptions) *Geo {
 		g.opts.Log.Warn("no geo database yet", "source", g.source(), "error", err)
 	}
 	return g
+}
+
+// connect makes ready for downloads. It does not touch the network.
+func (g *Geo) connect() (err error) {
+	if g.from, err = url.Parse(g.opts.URL); err != nil {
+		return errors.New("the URL is none") // the error would show it
+	}
+	guard, err := g.opts.guard(g.from)
+	if err != nil {
+		return err
+	}
+	g.user, g.from.User = g.from.User, nil
+	g.via = httpguard.Following(guard)
+	if g.opts.Via != nil {
+		g.via = httpguard.Following(g.opts.Via)
+	}
+	return nil
 }
 
 func (o GeoOptions) withDefaults() GeoOptions {
@@ -108,12 +157,6 @@ func (o GeoOptions) withDefaults() GeoOptions {
 		}
 		o.CacheDir = filepath.Join(dir, "tidemill")
 	}
-	if o.Client == nil {
-		o.Client = &http.Client{}
-	}
-	client := *o.Client
-	client.CheckRedirect = checkRedirect
-	o.Client = &client
 	if o.Now == nil {
 		o.Now = time.Now
 	}

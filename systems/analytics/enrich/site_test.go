@@ -53,7 +53,7 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // site serves databases. Each request is answered by the next of its answers, the last of
 // them again and again.
 type site struct {
-	client  *http.Client
+	via     http.RoundTripper
 	answers []http.HandlerFunc
 	asked   atomic.Int64
 }
@@ -63,7 +63,7 @@ func newSite(t *testing.T, answers ...http.HandlerFunc) *site {
 	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 	server := &http.Server{Handler: s, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 	transport := &http.Transport{DialContext: p.dial, DisableKeepAlives: true}
-	s.client = &http.Client{Transport: transport}
+	s.via = transport
 	served := make(chan error)
 	go func() { served <- server.Serve(p) }()
 	t.Cleanup(func() {
