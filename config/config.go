@@ -57,6 +57,8 @@ type ClickHouse struct {
 	Database string          `yaml:"database" env:"TIDEMILL_CLICKHOUSE_DB,CLICKHOUSE_DB" default:"qurvo_analytics" help:"its database, made if it is not there" allow:"letters, digits and _"`
 	User     string          `yaml:"user" env:"TIDEMILL_CLICKHOUSE_USER,CLICKHOUSE_USER" default:"default" help:"its user"`
 	Password tidemill.Secret `yaml:"password" env:"TIDEMILL_CLICKHOUSE_PASSWORD,CLICKHOUSE_PASSWORD" help:"the user's password"`
+
+	Collection string `yaml:"collection" env:"TIDEMILL_CLICKHOUSE_COLLECTION" help:"a named collection of the server, with the user and the password that the dictionary person_overrides_dict reads as; empty: it is made only where the user is default without a password"`
 }
 
 // Kafka is where events wait once its brokers are set: scale-out by partitions.

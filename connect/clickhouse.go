@@ -16,7 +16,7 @@ func (i *Instance) clickhouse(ctx context.Context, b *backends) error {
 		return err
 	}
 	i.close = append(i.close, func() error { conn.Close(); return nil })
-	events, err := clickhousewarehouse.New(ctx, conn, clickhousewarehouse.Options{})
+	events, err := clickhousewarehouse.New(ctx, conn, clickhousewarehouse.Options{Collection: c.Collection})
 	if err != nil {
 		return err
 	}

@@ -66,6 +66,11 @@ type Options struct {
 	// NoDictionary leaves out person_overrides_dict. Where the user may not make one, it is
 	// left out in any case and Inspect says so.
 	NoDictionary bool
+	// Collection is a named collection of the server, with the user and the password that
+	// person_overrides_dict reads as. Without one the dictionary is made only where the user is
+	// default without a password, for no password is written into a definition; Inspect says
+	// so. One of an older version, with a password, is replaced once there is a Collection.
+	Collection string
 	// Now is the clock of stored_at; nil means time.Now.
 	Now func() time.Time
 }

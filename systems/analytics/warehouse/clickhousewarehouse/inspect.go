@@ -20,14 +20,32 @@ func (s *Store) Inspect(ctx context.Context) []preflight.Finding {
 			Advice: "let the user read system.tables and system.columns"})
 	}
 	found = append(found, st.tables[eventsTable].inspect()...)
-	if _, ok := st.tables[dictionaryName]; !ok && !s.o.NoDictionary {
-		found = append(found, preflight.Finding{Check: "clickhouse: dictionary of persons", Verdict: preflight.Warn, Detail: "there is no " + dictionaryName,
-			Advice: "readers that use it find none: GRANT CREATE DICTIONARY, CLICKHOUSE to the user, or make it by hand, and start again"})
+	if !s.o.NoDictionary {
+		found = append(found, s.inspectDictionary(st)...)
 	}
 	for _, table := range []string{eventsTable, overridesTable, warningsTable} {
 		found = append(found, s.rights(ctx, table))
 	}
 	return found
+}
+
+// inspectDictionary judges the dictionary; nothing is found where it is as it should be.
+func (s *Store) inspectDictionary(st *state) []preflight.Finding {
+	f := preflight.Finding{Check: "clickhouse: dictionary of persons", Verdict: preflight.Warn}
+	collection := "CREATE NAMED COLLECTION tidemill AS user = '…', password = '…', of a user that may read " + overridesTable + "; then set clickhouse.collection"
+	d, ok := st.tables[dictionaryName]
+	switch {
+	case ok && d.account == withPassword:
+		f.Detail, f.Advice = dictionaryName+" has a password in its definition", collection+", start again, and change the password"
+	case ok:
+		return nil
+	case s.noAccount() != "":
+		f.Detail, f.Advice = "there is no "+dictionaryName+": "+s.noAccount(), "only for readers that use it: "+collection+", and start again"
+	default:
+		f.Detail = "there is no " + dictionaryName
+		f.Advice = "readers that use it find none: GRANT CREATE DICTIONARY, CLICKHOUSE to the user, or make it by hand, and start again"
+	}
+	return []preflight.Finding{f}
 }
 
 // inspect judges the table of events.

@@ -51,8 +51,12 @@ type state struct {
 type table struct {
 	engine, sorting, settings, comment string
 
+	account  string         // how a dictionary knows who it is: "password", "collection x"; empty: it is not said
 	defaults map[string]int // the server's, of settings that settings does not name
 }
+
+// accountOf reads a dictionary's account out of its definition, where it is: not the password.
+const accountOf = `multiIf(engine != 'Dictionary', '', match(create_table_query, '\\bPASSWORD '), 'password', match(create_table_query, '\\bNAME \''), concat('collection ', extract(create_table_query, '\\bNAME \'([^\']*)\'')), '')`
 
 // state reads the server's own tables, so that nothing is asked for that is there: then no
 // right to create or alter is needed.
@@ -83,14 +87,14 @@ func (s *Store) state(ctx context.Context) (*state, error) {
 	if err := rows.Err(); err != nil {
 		return nil, err
 	}
-	rows, err = s.conn.Query(ctx, "SELECT name, engine, sorting_key, engine_full, comment FROM system.tables WHERE database = {database:String}", db)
+	rows, err = s.conn.Query(ctx, "SELECT name, engine, sorting_key, engine_full, comment, "+accountOf+" FROM system.tables WHERE database = {database:String}", db)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		name := rows.String()
-		st.tables[name] = table{rows.String(), rows.String(), rows.String(), rows.String(), defaults}
+		st.tables[name] = table{rows.String(), rows.String(), rows.String(), rows.String(), rows.String(), defaults}
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -119,14 +123,31 @@ func (s *Store) migrate(ctx context.Context, keepWarnings time.Duration) error {
 			return fmt.Errorf("%s: %w", strings.TrimSpace(what), err)
 		}
 	}
-	if _, ok := st.tables[dictionaryName]; ok || s.o.NoDictionary {
+	d, ok := st.tables[dictionaryName]
+	if s.o.NoDictionary || ok && (d.account != withPassword || s.noAccount() != "") {
 		return nil
 	}
-	err = s.conn.Exec(ctx, s.createDictionary())
-	if err != nil && tidemill.KindOf(err) != tidemill.Credentials { // nothing of ours reads it, and Inspect says that it is missing
+	if !ok && s.noAccount() != "" { // nothing of ours reads it, and Inspect says that it is missing
+		return nil
+	}
+	err = s.conn.Exec(ctx, s.createDictionary(ok))
+	if err != nil && tidemill.KindOf(err) != tidemill.Credentials {
 		return fmt.Errorf("create the dictionary %s: %w", dictionaryName, err)
 	}
 	return nil
+}
+
+// withPassword is the account of a dictionary that has a password in its definition, as those
+// of older versions: whoever may read the server's files or its tables knows it.
+const withPassword = "password"
+
+// noAccount says why a dictionary cannot be made without a password in its definition: its
+// source is the server itself, by a user's name and password. Empty: it can.
+func (s *Store) noAccount() string {
+	if user, password := s.conn.Account(); s.o.Collection == "" && (user != "default" || !password.IsZero()) {
+		return "its definition would hold the password"
+	}
+	return ""
 }
 
 // missing are the statements that bring tables and view to what they have to be.
@@ -205,18 +226,22 @@ ORDER BY (project_id, event_name, timestamp, event_id)`)
 }
 
 // createDictionary makes the dictionary that readers of their own resolve persons by. Its
-// source is the server itself, as the user that we are.
-func (s *Store) createDictionary() string {
-	account := ""
-	if user, password := s.conn.Account(); user != "default" || !password.IsZero() {
-		account = "USER " + clickhousehttp.Text(user) + " PASSWORD " + clickhousehttp.Text(password.Reveal()) + " "
+// source is the server itself, as the user of a named collection, or else as one without a
+// password.
+func (s *Store) createDictionary(instead bool) string {
+	create, account := "CREATE DICTIONARY IF NOT EXISTS", ""
+	if instead {
+		create = "CREATE OR REPLACE DICTIONARY"
+	}
+	if s.o.Collection != "" {
+		account = "NAME " + clickhousehttp.Text(s.o.Collection) + " "
 	}
 	newest := fmt.Sprintf("SELECT project_id, distinct_id, argMax(person_id, version) AS person_id FROM %s GROUP BY project_id, distinct_id", s.names.overrides)
-	return fmt.Sprintf(`CREATE DICTIONARY IF NOT EXISTS %s (project_id UUID, distinct_id String, person_id UUID)
+	return fmt.Sprintf(`%s %s (project_id UUID, distinct_id String, person_id UUID)
 PRIMARY KEY project_id, distinct_id
 SOURCE(CLICKHOUSE(%sQUERY %s))
 LIFETIME(MIN 30 MAX 60)
-LAYOUT(COMPLEX_KEY_HASHED())`, s.names.dictionary, account, clickhousehttp.Text(newest))
+LAYOUT(COMPLEX_KEY_HASHED())`, create, s.names.dictionary, account, clickhousehttp.Text(newest))
 }
 
 // createView makes the view for people. Conditions on project, name and time reach the
