@@ -211,6 +211,7 @@ func (c *Loaded) CRMEndpoint(h *CRMHandler) (o webhook.Options, err error) {
 			return o, err
 		}
 		o.Header[name] = s.Reveal()
+		o.Hidden = append(o.Hidden, s)
 	}
 	for _, text := range e.AllowPrivate {
 		p, err := netip.ParsePrefix(text)

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/tidemill/tidemill/internal/urlsecret"
 )
 
 // writeLists writes what the lists hold, as remarks: each element with its place, and as it is in
@@ -35,7 +37,8 @@ func (c *Loaded) writeLists(w io.Writer) error {
 		if err != nil { // it is said where partners are checked
 			p = c.Delivery.Partners[i]
 		}
-		p.Headers, p.Endpoint, p.Auth.TokenURL = hidden(p.Headers), URL(p.Endpoint).String(), URL(p.Auth.TokenURL).String()
+		p.Settings = hiddenSettings(p.Settings)
+		p.Headers, p.Endpoint, p.Auth.TokenURL = hidden(p.Headers), urlsecret.Show(p.Endpoint), urlsecret.Show(p.Auth.TokenURL)
 		return p
 	})
 	show("crm.tenants", len(c.CRM.Tenants), func(i int) any { return c.CRM.Tenants[i] })
@@ -43,7 +46,7 @@ func (c *Loaded) writeLists(w io.Writer) error {
 		h := c.CRM.Handlers[i]
 		if h.Endpoint != nil {
 			e := *h.Endpoint
-			e.Headers, e.URL = hidden(e.Headers), URL(e.URL).String()
+			e.Headers, e.URL = hidden(e.Headers), urlsecret.Show(e.URL)
 			h.Endpoint = &e
 		}
 		return h
@@ -52,7 +55,7 @@ func (c *Loaded) writeLists(w io.Writer) error {
 		p := c.Windows.Processors[i]
 		if p.HTTP != nil {
 			h := *p.HTTP
-			h.Headers, h.URL = hidden(h.Headers), URL(h.URL).String()
+			h.Headers, h.URL = hidden(h.Headers), urlsecret.Show(h.URL)
 			p.HTTP = &h
 		}
 		return p
@@ -69,6 +72,17 @@ func hidden(headers map[string]string) map[string]string {
 	all := maps.Clone(headers)
 	for name := range all {
 		all[name] = "[secret]"
+	}
+	return all
+}
+
+// hiddenSettings are the settings of a partner without values that are secret by their name.
+func hiddenSettings(settings map[string]string) map[string]string {
+	all := maps.Clone(settings)
+	for name := range all {
+		if urlsecret.Telling(name) {
+			all[name] = urlsecret.Hidden
+		}
 	}
 	return all
 }

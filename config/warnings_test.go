@@ -64,10 +64,10 @@ func TestShowingLists(t *testing.T) {
   sites:
     - {id: shop, keys: [canary-of-the-shop]}
   partners:
-    - {name: mine, preset: dv360, timeout: 1d, headers: {Authorization: canary}, settings: {profileId: "7"}}
+    - {name: mine, preset: dv360, timeout: 1d, headers: {Authorization: canary}, settings: {profileId: "7", apiToken: canary}}
 windows:
   processors:
-    - http: {url: 'https://user:canary@x.example/?key=canary', headers: {X: canary}}
+    - http: {url: 'https://user:canary@x.example/webhook/canary-1/?key=canary', headers: {X: canary}}
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}

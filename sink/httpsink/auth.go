@@ -5,9 +5,11 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/urlsecret"
 )
 
 // Auth adds to a request what says who we are. It may be called from several goroutines.
@@ -60,18 +62,37 @@ func Basic(user string, password tidemill.Secret) Auth {
 // shortSecret: what is shorter is not blotted out; it would take ordinary words with it.
 const shortSecret = 4
 
-// replacer blots out every secret of now.
-func (s *Sink) replacer() *strings.Replacer {
-	var pairs []string
-	for _, a := range s.o.Auth {
-		for _, secret := range a.Secrets() {
-			if len(secret) >= shortSecret {
-				pairs = append(pairs, secret, "[secret]")
+// hidden are the secrets that the options have, beside those of Auth.
+func hidden(u *url.URL, o *Options) []string {
+	all := urlsecret.In(u)
+	for name, value := range o.Header {
+		if urlsecret.Telling(name) {
+			all = append(all, urlsecret.Spellings(value)...)
+			if _, key, ok := strings.Cut(value, " "); ok { // Bearer …
+				all = append(all, urlsecret.Spellings(key)...)
 			}
 		}
 	}
-	if pairs == nil {
+	for _, s := range o.Secrets {
+		all = append(all, urlsecret.Spellings(s.Reveal())...)
+	}
+	return all
+}
+
+// replacer blots out every secret of now.
+func (s *Sink) replacer() *strings.Replacer {
+	all := slices.Clone(s.hidden)
+	for _, a := range s.o.Auth {
+		all = append(all, a.Secrets()...)
+	}
+	all = slices.DeleteFunc(all, func(secret string) bool { return len(secret) < shortSecret })
+	if len(all) == 0 {
 		return nil
+	}
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) }) // one may begin as another does
+	pairs := make([]string, 0, 2*len(all))
+	for _, secret := range all {
+		pairs = append(pairs, secret, urlsecret.Hidden)
 	}
 	return strings.NewReplacer(pairs...)
 }

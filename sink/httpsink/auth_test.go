@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"runtime"
 	"strings"
 	"sync"
@@ -90,6 +91,56 @@ func TestSecretsNeverShow(t *testing.T) {
 					t.Errorf("%q is shown in %.200q", bad, s)
 				}
 			}
+		}
+	}
+}
+
+// Some services know their callers by nothing else than the URL, or by a header that is only
+// configured; and answer with what they were asked.
+func TestSecretsInURLsAndHeadersAreNotShown(t *testing.T) {
+	echo := func(e *partnertest.Exchange) {
+		e.W.WriteHeader(http.StatusNotFound)
+		_, _ = fmt.Fprintf(e.W, "no route for %s %s, header %s, setting %s, escaped %s, in JSON %s\n", e.R.URL.Path, e.R.URL, e.R.Header, canary+"/1", url.QueryEscape(canary+"/1"), strings.ReplaceAll(canary+"/1", "/", `\/`))
+	}
+	for name, o := range map[string]httpsink.Options{
+		"query":   {URL: "/v1?access_token=" + url.QueryEscape(canary) + "&v=2"},
+		"escaped": {URL: "/v1?x=" + url.QueryEscape(canary+"/1")},
+		"path":    {URL: "/webhook/" + canary + "/events"},
+		"header":  {URL: "/", Header: map[string]string{"Authorization": "Bearer " + canary}},
+		"key":     {URL: "/", Header: map[string]string{"X-Api-Key": canary}},
+		"setting": {URL: "/", Header: map[string]string{"X-App": canary}, Secrets: []tidemill.Secret{secret(canary), secret(canary + "/1")}},
+		"prefix":  {URL: "/v1?key=" + url.QueryEscape(canary) + "&token=" + canary[:6]},
+	} {
+		server := partnertest.New(t, ok)
+		server.Script(echo, partnertest.ResetBeforeAnswer(), partnertest.Garbage())
+		var shown []string
+		o.URL = server.URL + o.URL
+		o.Observe = func(_ context.Context, _ []*tidemill.Message, a httpsink.Attempt) {
+			shown = append(shown, fmt.Sprintf("%+v %v %s", a, a.Err, a.Body))
+		}
+		if name == "setting" || strings.HasPrefix(name, "e") {
+			o.Secrets = append(o.Secrets, secret(canary+"/1"), secret(canary))
+		} else {
+			o.Secrets = []tidemill.Secret{secret(canary + "/1")} // what echo adds
+		}
+		sink := open(t, server, o)
+		for range 3 {
+			err := sink.Write(t.Context(), []*tidemill.Message{message("1")})
+			r, ok := errors.AsType[*httpsink.Refusal](err)
+			if !ok {
+				t.Fatal(err)
+			}
+			shown = append(shown, err.Error(), string(r.Body), fmt.Sprintf("%+v", *r))
+		}
+		server.Close()
+		shown = append(shown, fmt.Sprint(sink.Write(t.Context(), []*tidemill.Message{message("1")})))
+		for _, s := range shown {
+			if strings.Contains(s, "canary") || strings.Contains(s, canary[6:]) {
+				t.Errorf("%s: a secret is shown in %.400q", name, s)
+			}
+		}
+		if all := strings.Join(shown, ""); !strings.Contains(all, "no route for") || !strings.Contains(all, "[secret]") {
+			t.Errorf("%s: nothing is left of the answer: %.400q", name, all)
 		}
 	}
 }

@@ -47,6 +47,10 @@ type Options struct {
 	Batch  Batch // several messages in one request
 
 	Auth []Auth // applied in this order, so a signature comes last
+	// Secrets are blotted out wherever an answer or an error is shown, as are those of Auth,
+	// those in URL (see package urlsecret), and values of headers whose name tells that they
+	// are one.
+	Secrets []tidemill.Secret
 	// Key of a message is the same for all its attempts and replays; nil: its ID. It is sent
 	// as the idempotency key. A request of several messages has a hash of all theirs.
 	Key       func(*tidemill.Message) string
@@ -105,6 +109,7 @@ type Sink struct {
 	url    *url.URL
 	header http.Header
 	keyAs  string // header of the idempotency key, as it is written; empty: none
+	hidden []string
 	memory sync.Pool
 }
 
@@ -157,6 +162,7 @@ func New(via http.RoundTripper, o Options) (*Sink, error) {
 		}
 		s.keyAs = o.KeyHeader
 	}
+	s.hidden = hidden(u, &o)
 	s.memory.New = func() any { return &write{sink: s} }
 	return s, nil
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/urlsecret"
 )
 
 // TokenOptions say where access tokens come from. Via, URL and Grant are required.
@@ -83,7 +84,11 @@ func (t *Token) Sign(ctx context.Context, r *http.Request, _ string, _ []byte) e
 func (t *Token) Secrets() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Concat(t.o.Grant.secrets(), t.old, []string{t.now.access})
+	u, err := url.Parse(t.o.URL)
+	if err != nil { // NewToken has
+		u = nil
+	}
+	return slices.Concat(t.o.Grant.secrets(), t.old, []string{t.now.access}, urlsecret.In(u))
 }
 
 // refused forgets the token that the request was sent with.

@@ -12,11 +12,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/tidemill/tidemill/internal/httpguard"
+	"github.com/tidemill/tidemill/internal/urlsecret"
 )
 
 const (
@@ -264,7 +266,7 @@ func (g *Geo) source() string {
 	case g.opts.URL == "" || g.fault != nil:
 		return ""
 	}
-	return shown(g.opts.URL)
+	return strings.TrimSuffix(urlsecret.Show(g.opts.URL), "?"+urlsecret.Hidden)
 }
 
 // GeoStatus tells how the country database stands.

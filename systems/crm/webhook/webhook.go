@@ -51,6 +51,7 @@ type Options struct {
 	URL     string            // https
 	Secrets []tidemill.Secret // each "whsec_" and base64 of 24 to 64 bytes; of several all sign, so that one can be replaced
 	Header  map[string]string // of every request
+	Hidden  []tidemill.Secret // blotted out of what answers and errors show, beside Secrets and what is secret in URL and Header
 	Timeout time.Duration     // of one request, its answer included; 0: 10s. The handler's Spec needs more
 
 	Allow       []netip.Prefix    // networks that may be reached though they are private
@@ -99,7 +100,7 @@ func open(o Options) (*Endpoint, error) {
 		via = o.Via
 	}
 	sink, err := httpsink.New(via, httpsink.Options{
-		Name: o.Name, URL: o.URL, Header: o.Header, Encode: encode, Auth: []httpsink.Auth{sign}, KeyHeader: "-",
+		Name: o.Name, URL: o.URL, Header: o.Header, Secrets: o.Hidden, Encode: encode, Auth: []httpsink.Auth{sign}, KeyHeader: "-",
 		Timeout: cmp.Or(o.Timeout, handler.DefaultTimeout), Idempotent: true, Judge: judge, Now: o.Now,
 	})
 	if err != nil {

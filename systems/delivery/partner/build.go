@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/httpguard"
+	"github.com/tidemill/tidemill/internal/urlsecret"
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/sink/httpsink"
 )
@@ -157,6 +158,11 @@ func (p *Partner) options(e *Env, guard *httpguard.Guard) (o httpsink.Options, e
 	}
 	if err := guard.CheckURL(u); err != nil {
 		return o, fmt.Errorf("endpoint: %w", err)
+	}
+	for name, value := range p.Settings {
+		if urlsecret.Telling(name) {
+			o.Secrets = append(o.Secrets, tidemill.NewSecret(value))
+		}
 	}
 	o.Header = map[string]string{}
 	for name, value := range p.Headers {

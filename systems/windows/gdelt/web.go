@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/urlsecret"
 )
 
 // Bounds of a list.
@@ -50,13 +51,7 @@ func parseURL(text string) (*url.URL, error) {
 }
 
 // String has neither password nor query, which may be a signature.
-func (w *web) String() string {
-	u := *w.url
-	if u.RawQuery != "" {
-		u.RawQuery = "[secret]"
-	}
-	return u.Redacted()
-}
+func (w *web) String() string { return urlsecret.Show(w.url.String()) }
 
 func (w *web) keeps() bool { return false }
 
