@@ -13,6 +13,7 @@ import (
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/accept"
 	"github.com/tidemill/tidemill/systems/crm/handler"
+	"github.com/tidemill/tidemill/systems/crm/webhook"
 )
 
 // C4: an event is handled once, whoever sends it how often.
@@ -56,6 +57,7 @@ func TestKindsOfFailure(t *testing.T) {
 		{"rate_limit of the handler burns its tries", fails(tidemill.RateLimit), []time.Duration{time.Second, 2 * time.Second}, "e1 transient", "transient"},
 		{"credentials of the handler stop nobody", fails(tidemill.Credentials), []time.Duration{time.Second, 2 * time.Second}, "e1 transient", "transient"},
 		{"validation is skipped", fails(tidemill.Validation), nil, "", "validation"},
+		{"a blocked address is validation", blocked, nil, "", "validation"},
 		{"business is dead at once", fails(tidemill.Business), nil, "e1 business", "business"},
 		{"a panic is retried", func(*handler.Call) error { panic("of the handler") }, []time.Duration{time.Second, 2 * time.Second}, "e1 internal", "internal"},
 	} {
@@ -85,6 +87,20 @@ func TestKindsOfFailure(t *testing.T) {
 			})
 		})
 	}
+}
+
+// blocked calls an endpoint whose name leads to where nobody may go.
+func blocked(c *handler.Call) error {
+	e, err := webhook.New(webhook.Options{Name: "app", URL: "https://localhost:1", Secrets: []tidemill.Secret{tidemill.NewSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")}})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	err = e.Handle(context.Background(), []*handler.Call{c})
+	if p, ok := errors.AsType[*tidemill.Partial](err); ok && len(p.Failed) == 1 {
+		return p.Failed[0].Err
+	}
+	return fmt.Errorf("Handle = %w, want one that failed", err)
 }
 
 func TestAttemptsAndBackoffAreOptions(t *testing.T) {

@@ -14,6 +14,9 @@
 //	BusinessLogicError                    409             dead at once
 //	ProfileNotFound                       404             tried again, with growing waits
 //	                                      all else        tried again, with growing waits
+//
+// Where the endpoint's name leads to an address that may not be reached nothing is sent, and
+// that is ValidationError, too.
 package webhook
 
 import (
@@ -130,11 +133,12 @@ func (e *Endpoint) Handle(ctx context.Context, calls []*handler.Call) error {
 	return nil
 }
 
-// unsent says of what was not answered that it may be, another time: also where a name leads
-// to an address that is not to be reached, which says nothing about the event.
+// unsent says of what was not answered that it may be, another time; but not where the
+// endpoint's name leads to an address that is not to be reached. That is validation, as of a
+// partner: each try would ask for the name again, until it leads to where it should not.
 func unsent(err error) error {
 	r, ok := errors.AsType[*httpsink.Refusal](err)
-	if ok && r.Status == 0 && tidemill.KindOf(err) != tidemill.Timeout {
+	if ok && r.Status == 0 && r.Reason != httpguard.ReasonBlockedTarget && tidemill.KindOf(err) != tidemill.Timeout {
 		return &tidemill.Error{Kind: tidemill.Transient, Err: r}
 	}
 	return err

@@ -149,7 +149,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// C7: what is not answered is tried again, whatever it was.
+// C7: what is not answered is tried again, but for what may not be asked.
 func TestNoAnswer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -169,7 +169,7 @@ func TestNoAnswer(t *testing.T) {
 		{"nobody is there", webhook.Options{URL: closed}, tidemill.Transient},
 		{"the line is cut", webhook.Options{URL: cut.URL}, tidemill.Transient},
 		{"it takes too long", webhook.Options{URL: slow.URL, Timeout: 50 * time.Millisecond}, tidemill.Timeout},
-		{"the name leads to where nobody may go", webhook.Options{URL: "http://localhost:1", Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, tidemill.Transient},
+		{"the name leads to where nobody may go", webhook.Options{URL: "http://localhost:1", Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, tidemill.Validation},
 	} {
 		if err := call(t, open(t, c.o), nil); tidemill.KindOf(err) != c.kind || err == nil {
 			t.Errorf("%s: %v, want %v", c.name, err, c.kind)
