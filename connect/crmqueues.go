@@ -54,6 +54,19 @@ func (a apart) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.
 	return nil
 }
 
+// Knows implements queue.Register.
+func (a apart) Knows(ctx context.Context, names []queue.Name, known []bool) error {
+	if err := queue.CheckKnows(ctx, names, known); err != nil {
+		return err
+	}
+	for i, n := range names {
+		if err := a.of(n.Queue).Knows(ctx, names[i:i+1], known[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // List implements queue.Desk: where no queue is named, its own first.
 func (a apart) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	if f.Queue != "" {

@@ -8,7 +8,7 @@ func deliveryWith(bug func(*DeliveryParts)) func(seed uint64) scene {
 }
 
 func TestDeliverySeeds(t *testing.T) {
-	runSeeds(t, deliveryWith(nil), append(PartnerClasses, Again, Repeated, Duplicate, Hold, Replays, Edited, LeaseLost, Parked, ByHand)...)
+	runSeeds(t, deliveryWith(nil), append(PartnerClasses, Again, Repeated, Duplicate, LongAgo, Hold, Replays, Edited, LeaseLost, Parked, ByHand)...)
 }
 
 func TestTheSameSeedGivesTheSameTraceOfDelivery(t *testing.T) { sameTrace(t, deliveryWith(nil)) }

@@ -78,6 +78,10 @@ func (w *deliveryWorld) answered(r *request, a *accept.Answer) {
 	for i, e := range r.events {
 		res := results[i]
 		switch {
+		case e.past:
+			if res.Status != "duplicate" || res.DuplicateOf != e.id {
+				w.fault("event %d, whose queue knew it, was answered %+v", e.n, res)
+			}
 		case e.job == "":
 			w.fault("event %d was answered %s, and is in no queue", e.n, res.Status)
 		case res.Status == "duplicate" && res.DuplicateOf == e.job:

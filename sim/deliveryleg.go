@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -204,6 +205,12 @@ func (l *leg) lettered(p *process, x *tidemill.Letter) {
 
 // comes notes that an event is in a queue of the door.
 func (e *conversion) comes(w *deliveryWorld, m *tidemill.Message) {
+	if e.past {
+		w.fault("event %d was accepted, and its queue knew it", e.n)
+	}
+	if e.order != "" && slices.ContainsFunc(w.events, func(o *conversion) bool { return o.past && o.order == e.order }) {
+		w.count[LongAgo]++
+	}
 	if e.job != "" {
 		w.fault("event %d was accepted twice, as %s and %s", e.n, e.job, m.ID)
 	}

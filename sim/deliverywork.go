@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/event"
@@ -27,6 +29,7 @@ type conversion struct {
 	gpc     bool   // its request says Sec-GPC: 1
 	low     bool   // and that it can wait
 	bad     bool   // it is no JSON
+	past    bool   // its id came so long ago that its queue alone knows it
 	payload []byte
 	at      time.Time
 
@@ -106,11 +109,16 @@ const (
 func absent(site string) bool { return site != strict }
 
 // newConversion draws an event of a site.
-func newConversion(n int, site string, peace bool, draw *rand.Rand, fars []*far) *conversion {
+// One behind an event of long ago is another purchase of its order; nil: it is behind none.
+func newConversion(n int, site string, behind *conversion, peace bool, draw *rand.Rand, fars []*far) *conversion {
 	e := &conversion{n: n, site: site, typ: []string{"page_view", "purchase", "custom_event"}[draw.IntN(3)], legs: map[string]*leg{},
 		at: epoch.Add(-time.Duration(1+draw.IntN(3600)) * time.Second)}
 	if draw.IntN(4) > 0 {
 		e.id = fmt.Sprintf("%08x-0000-4000-8000-%012x", draw.Uint32(), n)
+		e.past = !peace && draw.IntN(12) == 0
+	}
+	if e.order = fmt.Sprint("order-", n); behind != nil {
+		e.typ, e.order = "purchase", behind.order
 	}
 	consent := consents[0]
 	if !peace {
@@ -126,8 +134,9 @@ func newConversion(n int, site string, peace bool, draw *rand.Rand, fars []*far)
 	if e.id != "" {
 		fmt.Fprintf(&b, `,"eventId":%q`, e.id)
 	}
-	if e.typ == "purchase" {
-		e.order = fmt.Sprint("order-", n)
+	if e.typ != "purchase" {
+		e.order = ""
+	} else {
 		fmt.Fprintf(&b, `,"orderId":%q,"value":12345678901234567890`, e.order)
 	}
 	if consent.text != "" {
@@ -181,12 +190,17 @@ func (w *deliveryWorld) draw(draw *rand.Rand) {
 	for _, site := range sortedKeys(sites) {
 		var of []*conversion
 		for range sites[site] {
-			e := newConversion(len(w.events), site, w.peace, draw, w.fars)
+			var behind *conversion
+			if n := len(of); n > 0 && of[n-1].past && of[n-1].order != "" {
+				behind = of[n-1]
+			}
+			e := newConversion(len(w.events), site, behind, w.peace, draw, w.fars)
 			w.events = append(w.events, e)
 			of = append(of, e)
 		}
 		if !w.peace {
 			draw.Shuffle(len(of), func(i, j int) { of[i], of[j] = of[j], of[i] })
+			of = besides(of)
 		}
 		for len(of) > 0 {
 			r := &request{key: fmt.Sprint("key-", len(w.requests)), site: site, gpc: of[0].gpc, at: w.sentAt(site, len(w.requests), draw)}
@@ -211,6 +225,48 @@ func (w *deliveryWorld) draw(draw *rand.Rand) {
 		}
 	}
 	slices.SortStableFunc(w.requests, func(a, b *request) int { return int(a.at - b.at) })
+}
+
+// besides puts purchases of one order behind each other, the event of long ago first.
+func besides(of []*conversion) (all []*conversion) {
+	for _, e := range of {
+		if at := slices.IndexFunc(all, func(o *conversion) bool { return e.order != "" && o.order == e.order }); at < 0 {
+			all = append(all, e)
+		} else if e.n < all[at].n {
+			all = slices.Insert(all, at, e)
+		} else {
+			for at < len(all) && all[at].order == e.order && all[at].n < e.n {
+				at++
+			}
+			all = slices.Insert(all, at, e)
+		}
+	}
+	return all
+}
+
+// begunBefore lets the queues know the names of events of long ago: what came under them then
+// has ended.
+func (w *deliveryWorld) begunBefore() {
+	ctx := context.Background()
+	for _, e := range w.events {
+		if !e.past {
+			continue
+		}
+		w.before++
+		m := &tidemill.Message{ID: e.id, Tenant: e.site, To: e.door()}
+		room := []*tidemill.Message{{}}
+		s := w.queues.Open(m.To, queue.Options{})
+		err := w.queues.Add(ctx, []*tidemill.Message{m}, nil)
+		if err == nil {
+			_, err = s.Receive(ctx, room)
+		}
+		if err == nil {
+			err = s.Settle(ctx, []tidemill.Settlement{{ID: room[0].ID, Mark: room[0].Mark, End: tidemill.Done, Fate: tidemill.Skipped, Cause: delivery.NoRoute}})
+		}
+		if err != nil {
+			panic(err)
+		}
+	}
 }
 
 // In peace one site floods the others, of which one sends little.

@@ -25,6 +25,7 @@ type DeliveryParts struct {
 	delivery.Parts
 	Options delivery.Options
 	Door    queue.Intake // that events are accepted into
+	Names   queue.Register
 	Keys    ledger.Store // of what was accepted
 }
 
@@ -33,6 +34,7 @@ const (
 	Again     = "taken again"
 	Repeated  = "request repeated"
 	Duplicate = "event sent by two"
+	LongAgo   = "order behind an event of long ago"
 	Hold      = "held for a person"
 	Replays   = "letter replayed"
 	ByHand    = "operator's hand"
@@ -68,6 +70,7 @@ type deliveryWorld struct {
 
 	unwritten map[string]bool // requests whose answer the door could not write down
 	busy      int             // clients and operators that are not done
+	before    int             // events of long ago
 	again     int             // times that what died by faults was replayed in the end
 }
 
@@ -94,6 +97,7 @@ func newDeliveryWorld(seed uint64, bug func(*DeliveryParts)) *deliveryWorld {
 	w.letters = letters
 	w.fars = newFars(w, draw)
 	w.draw(draw)
+	w.begunBefore()
 	return w
 }
 
@@ -120,7 +124,7 @@ func (w *deliveryWorld) options(n int) delivery.Options {
 func (w *deliveryWorld) start() {
 	p := w.process()
 	in := &instance{p: p}
-	parts := DeliveryParts{Options: w.options(p.n), Door: gatedIntake{doorOnRecord{w}, w.g, p}, Keys: gatedLedger{w, w.keys, "keys", p},
+	parts := DeliveryParts{Options: w.options(p.n), Door: gatedIntake{doorOnRecord{w}, w.g, p}, Names: gatedRegister{w.queues, w.g, p}, Keys: gatedLedger{w, w.keys, "keys", p},
 		Parts: delivery.Parts{Queues: gatedQueues{w.queues, w, in}, Letters: gatedLetters{lettersOnRecord{w.letters, w, in}, w.g, p},
 			Sent: gatedLedger{w, w.sent, "sent", p}, Partners: w.partners(), Env: partner.Env{Via: roads{w, p}}}}
 	if w.bug != nil {
@@ -131,7 +135,10 @@ func (w *deliveryWorld) start() {
 		panic(err)
 	}
 	calls := uint64(p.n) << 32
-	door, err := accept.New(parts.Keys, parts.Door, accept.Options{
+	door, err := accept.New(parts.Keys, struct {
+		queue.Intake
+		queue.Register
+	}{parts.Door, parts.Names}, accept.Options{
 		Gather: ledger.GatherOptions{Calls: 1000}, // who shares a call with whom is the scheduler's chance
 		Call:   func() uint64 { w.book.Lock(); defer w.book.Unlock(); calls++; return calls }})
 	if err != nil {

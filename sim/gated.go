@@ -36,6 +36,18 @@ func (q gatedIntake) Add(ctx context.Context, jobs []*tidemill.Message, added []
 	return q.g.do(q.p, "add", who, func() error { return q.Intake.Add(ctx, jobs, added) })
 }
 
+// gatedRegister is what queues know, behind the gate.
+type gatedRegister struct {
+	queue.Register
+	g *Gate
+	p *process
+}
+
+func (q gatedRegister) Knows(ctx context.Context, names []queue.Name, known []bool) error {
+	who, _ := ctx.Value(clientKey{}).(string)
+	return q.g.do(q.p, "look for names", who, func() error { return q.Register.Knows(ctx, names, known) })
+}
+
 // gatedSource is a source behind the gate. What it hands out is asked for again and again
 // instead of waited for, so that of two processes the gate chooses who gets it.
 type gatedSource struct {

@@ -33,6 +33,8 @@ func (willing) Add(_ context.Context, _ []*tidemill.Message, added []queue.Added
 	return nil
 }
 
+func (willing) Knows(context.Context, []queue.Name, []bool) error { return nil }
+
 // discarding is an answer that nobody reads.
 type discarding struct{ header http.Header }
 

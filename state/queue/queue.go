@@ -56,6 +56,14 @@ type Intake interface {
 	Add(ctx context.Context, jobs []*tidemill.Message, added []Added) error
 }
 
+// A Register is for who has to know, before adding a job, whether it was added before.
+type Register interface {
+	// Knows says of each name whether its queue knows it, so that Add would answer Known: in
+	// known, which is as long as names. One that is being added meanwhile may be said to be
+	// known or not.
+	Knows(ctx context.Context, names []Name, known []bool) error
+}
+
 // Desk is for who looks.
 type Desk interface {
 	// List yields the jobs of a queue that match, oldest first, without holding up work.
@@ -68,6 +76,7 @@ type Desk interface {
 // Store is what every backend has.
 type Store interface {
 	Intake
+	Register
 	Desk
 	// Open makes a source of the queue's jobs. It is also a tidemill.Keeper, Gater and
 	// Bookkeeper. Several sources may be open on one queue, in several processes where

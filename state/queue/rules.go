@@ -2,7 +2,9 @@ package queue
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -130,4 +132,12 @@ func MillisUp(t time.Time) time.Time {
 // NotOrdered is the error of a source that needs strict order of a queue without.
 func NotOrdered(queue string) error {
 	return tidemill.Fail(tidemill.Validation, "queue %q: its order was switched off (Settings.Ordered), and this source needs it", queue)
+}
+
+// CheckKnows refuses what cannot be asked of a Register.
+func CheckKnows(ctx context.Context, names []Name, known []bool) error {
+	if len(known) != len(names) {
+		return fmt.Errorf("look for %d names: room for %d answers", len(names), len(known))
+	}
+	return ctx.Err()
 }

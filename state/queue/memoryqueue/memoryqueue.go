@@ -87,6 +87,24 @@ func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue
 	return refused
 }
 
+// Knows implements queue.Register.
+func (s *Store) Knows(ctx context.Context, names []queue.Name, known []bool) error {
+	if err := queue.CheckKnows(ctx, names, known); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.o.Now()
+	for i, n := range names {
+		if known[i] = false; s.queues[n.Queue] != nil {
+			l := s.queues[n.Queue]
+			l.look(now)
+			_, known[i] = l.names[name{n.Tenant, n.ID}]
+		}
+	}
+	return nil
+}
+
 // Open implements queue.Store.
 func (s *Store) Open(name string, o queue.Options) tidemill.Source {
 	if o.Lease <= 0 {

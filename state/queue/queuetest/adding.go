@@ -29,6 +29,8 @@ var adding = []promise{
 		"remembering must hold for many names, not for the last few", 0, knowsMany},
 	{"knows for a day what it put away early",
 		"of many names at once some leave memory within the second", 0, knowsPutAway},
+	{"says which names it knows, and remembers none for being asked",
+		"who has to know whether a job is its own asks before it adds it", 0, saysWhatItKnows},
 	{"takes one of many concurrent adds",
 		"clients repeat themselves at the same moment", 0, takesOneOfMany},
 	{"takes no more than it may hold",
@@ -166,6 +168,33 @@ func knowsMany(b *bench) {
 		b.add(queue.Known, part(p)...)
 	}
 	b.books("q", tidemill.Books{Accepted: parts * each, Settled: tidemill.Count{Delivered: parts * each}})
+}
+
+func saysWhatItKnows(b *bench) {
+	src := b.open("q")
+	all := jobs(3)
+	b.add(queue.New, all...)
+	b.deliver(src, b.take(src, 1)...)
+	names := []queue.Name{{Queue: "q", ID: "0"}, {Queue: "q", ID: "1"}, {Queue: "q", ID: "3"}, {Queue: "q", Tenant: "t", ID: "0"}, {Queue: "r", ID: "0"}, {Queue: "q", ID: "2"}}
+	const want = "[true true false false false true]"
+	asked := func(want string) {
+		b.Helper()
+		known := []bool{true, false, true, false, true, false} // what was in them before says nothing
+		if err := b.Store.Knows(b.Context(), names, known); err != nil || fmt.Sprint(known) != want {
+			b.Fatalf("of %v it knows %v: %v; want %s", names, known, err, want)
+		}
+	}
+	asked(want)
+	asked(want)
+	b.kill()
+	asked(want)
+	b.add(queue.New, job("3")) // it was only asked for
+	b.sleep(queue.Remember - time.Second)
+	b.sweep()
+	asked("[true true true false false true]")
+	if err := b.Store.Knows(b.Context(), names, make([]bool, 1)); err == nil {
+		b.Fatalf("it answers %d questions in one place", len(names))
+	}
 }
 
 func knowsPutAway(b *bench) {

@@ -131,6 +131,8 @@ var (
 	sweepLua string
 	//go:embed add.lua
 	addLua string
+	//go:embed knows.lua
+	knowsLua string
 	//go:embed lease.lua
 	leaseLua string
 	//go:embed settle.lua
@@ -162,6 +164,7 @@ var (
 // scripts. A Redis that is full runs those that make room.
 var (
 	addScript      = script("", waitingLua, acceptLua, addLua)
+	knowsScript    = script(room, waitingLua, acceptLua, knowsLua)
 	leaseScript    = script(room, jobsLua, waitingLua, leavingLua, sweepLua, turnsLua, leaseLua)
 	settleScript   = script(room, jobsLua, waitingLua, leavingLua, acceptLua, sweepLua, settleLua)
 	saidScript     = script(room, saidLua)

@@ -14,10 +14,12 @@
 // Where ledger and queues are in one place, a request of which nothing is known is taken in
 // one stroke (Stroke): all of it, or nothing.
 //
-// Others go step by step. All entries of a request are begun in one call (those of orders in
-// a second one, when it is known what their jobs are called), then events are put into their
-// queues in one call, then the entries are ended in one call; requests that come together
-// share those calls. The names of jobs follow from what was sent, and an entry that is begun
+// Others go step by step. The queues are asked which of the events' names they know. All
+// entries of a request are begun in one call (those of orders in a second one, when it is known
+// what their jobs are called), then events are put into their queues in one call, then the
+// entries are ended in one call; requests that come together share the ledger's calls. An event
+// whose name was known before anybody had begun came so long ago that the ledger has forgotten
+// it: it is a duplicate, and its entry says so from the first call on, whoever goes on with it. The names of jobs follow from what was sent, and an entry that is begun
 // is somebody's alone. So whatever happens in between, a crash, a lost answer, a lease that
 // runs out: the same request sent again puts the same names into the same queues, which know
 // them. None or one, never two.
@@ -90,13 +92,19 @@ type Options struct {
 type Acceptor struct {
 	all    ledger.Store
 	ledger ledger.Ledger // gathered
-	intake queue.Intake
+	queues Queues
 	o      Options
 	plans  sync.Pool // of *plan, of strokes that were taken
 }
 
+// Queues is what an Acceptor needs of them.
+type Queues interface {
+	queue.Intake
+	queue.Register
+}
+
 // New makes an Acceptor. The ledger is its own: no other keys are in it.
-func New(l ledger.Store, q queue.Intake, o Options) (*Acceptor, error) {
+func New(l ledger.Store, q Queues, o Options) (*Acceptor, error) {
 	if l == nil || q == nil {
 		return nil, errors.New("accept events: a ledger and a queue are needed")
 	}
@@ -123,7 +131,7 @@ func New(l ledger.Store, q queue.Intake, o Options) (*Acceptor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("accept events: %w", err)
 	}
-	return &Acceptor{all: l, ledger: g, intake: q, o: o}, nil
+	return &Acceptor{all: l, ledger: g, queues: q, o: o}, nil
 }
 
 // Accept makes the request's events durable, or says what became of them before. The
@@ -137,6 +145,9 @@ func (a *Acceptor) Accept(ctx context.Context, r *Request) (*Answer, error) {
 	ctx, cancel := context.WithTimeout(whole, a.o.Timeout)
 	defer cancel()
 	p := newPlan(new(plan), r)
+	if err := a.ask(ctx, p); err != nil {
+		return nil, err
+	}
 	if err := a.begin(ctx, p, p.claims); err != nil {
 		return nil, fmt.Errorf("begin a request of %d events: %w", len(r.Items), err)
 	}
@@ -154,6 +165,23 @@ func (a *Acceptor) Accept(ctx context.Context, r *Request) (*Answer, error) {
 	answer, each := p.answer()
 	a.end(whole, p.done(answer, each))
 	return answer, nil
+}
+
+// ask asks the queues which of the events they know by name, before anybody begins: what the
+// first Begin of an entry says of that stays with the entry.
+func (a *Acceptor) ask(ctx context.Context, p *plan) error {
+	names, of := p.names(a)
+	if len(names) == 0 {
+		return nil
+	}
+	known := make([]bool, len(names))
+	if err := a.queues.Knows(ctx, names, known); err != nil {
+		return fmt.Errorf("look for %d events: %w", len(names), err)
+	}
+	for n, i := range of {
+		p.known(i, names[n].ID, known[n])
+	}
+	return nil
 }
 
 // begin begins entries. Where the first answer is lost the same call finds out what
@@ -186,58 +214,25 @@ func (a *Acceptor) second(ctx context.Context, p *plan) error {
 	return p.decideSecond()
 }
 
-// add puts the events that are new into their queues: all at once, and then those that had
-// to stand back for one that proves to be no new one.
+// add puts the events that are new into their queues. Those that are known there were added by
+// somebody who began before us and did not come to the end.
 func (a *Acceptor) add(ctx context.Context, p *plan) error {
-	for {
-		jobs := p.jobs(a)
-		if len(jobs) == 0 {
-			return nil
-		}
-		if p.r.Admit != nil {
-			if err := p.r.Admit(len(jobs)); err != nil {
-				return err
-			}
-		}
-		added := make([]queue.Added, len(jobs))
-		if err := a.intake.Add(ctx, jobs, added); err != nil {
-			p.unknown = true
-			return fmt.Errorf("queue %d events: %w", len(jobs), err)
-		}
-		all, doubt := p.added(added)
-		if err := a.forgotten(ctx, p, doubt); err != nil {
-			return err
-		}
-		if !all {
-			return ErrFull
-		}
-		if len(doubt) == 0 {
-			return nil
-		}
-		p.nextOfOrders()
-	}
-}
-
-// forgotten looks at items that their queues know by name, and for which nobody had begun
-// when we did. Somebody has begun since, who found that our lease is over: it is as if we had
-// added it. Or an event of that id came so long ago that the ledger has forgotten it, as
-// queues remember names for longer than it may: then this one is a duplicate.
-func (a *Acceptor) forgotten(ctx context.Context, p *plan, doubt []int) error {
-	if len(doubt) == 0 {
+	jobs := p.jobs(a)
+	if len(jobs) == 0 {
 		return nil
 	}
-	es := make([]*ledger.Entry, len(doubt))
-	for n, i := range doubt {
-		es[n] = &ledger.Entry{Key: p.items[i].id.Key}
-	}
-	if err := a.all.Find(ctx, es); err != nil {
-		p.unknown = true
-		return fmt.Errorf("find %d events that their queues know: %w", len(es), err)
-	}
-	for n, i := range doubt {
-		if es[n].Token == p.items[i].id.Token {
-			p.repeat(i, p.items[i].job)
+	if p.r.Admit != nil {
+		if err := p.r.Admit(len(jobs)); err != nil {
+			return err
 		}
+	}
+	added := make([]queue.Added, len(jobs))
+	if err := a.queues.Add(ctx, jobs, added); err != nil {
+		p.unknown = true
+		return fmt.Errorf("queue %d events: %w", len(jobs), err)
+	}
+	if !p.added(added) {
+		return ErrFull
 	}
 	return nil
 }

@@ -201,7 +201,7 @@ func TestWhatMayNotComeInLeavesNothingBehind(t *testing.T) {
 func TestAFullQueueLeavesNoKeyBehind(t *testing.T) {
 	each(t, func(t *testing.T, s *stores) {
 		s.all = s.capped(t)
-		s.queue.Intake = s.all
+		s.queue.Queues = s.all
 		a := s.acceptor(t)
 		s.want(t, a, s.request("a", view(1, 1)), "accepted 000000000001")
 		s.want(t, a, s.request("b", view(2, 2), view(3, 3)), "full") // one of them is in
@@ -220,7 +220,7 @@ func TestAFullQueueLeavesNoKeyBehind(t *testing.T) {
 func TestAnOrderOfAHalfFullRequestIsKnown(t *testing.T) {
 	each(t, func(t *testing.T, s *stores) {
 		s.all = s.capped(t)
-		s.queue.Intake = s.all
+		s.queue.Queues = s.all
 		a := s.acceptor(t)
 		s.want(t, a, s.request("a", purchase(1, "o-1"), purchase(2, "o-2"), purchase(3, "o-3")), "full")
 		drain(t, s.all, accept.High)

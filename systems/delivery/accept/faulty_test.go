@@ -74,7 +74,7 @@ func (l *faultyLedger) End(ctx context.Context, es []*ledger.Entry) error {
 
 // faultyQueue is a queue whose calls can fail or be held up.
 type faultyQueue struct {
-	queue.Intake
+	accept.Queues
 	mu   sync.Mutex
 	add  fault
 	hold chan struct{} // calls wait until it is closed; nil: they do not
@@ -101,7 +101,7 @@ func (q *faultyQueue) Add(ctx context.Context, jobs []*tidemill.Message, added [
 	if q.one != nil {
 		q.one.Lock()
 	}
-	err := q.Intake.Add(ctx, jobs, added)
+	err := q.Queues.Add(ctx, jobs, added)
 	if q.one != nil {
 		q.one.Unlock()
 	}
@@ -167,7 +167,7 @@ func (m memoryStroke) Take(ctx context.Context, es []*ledger.Entry, jobs []*tide
 type faultyStroke struct {
 	accept.Stroke
 	of    func(queue.Store) accept.Stroke
-	queue queue.Intake // that it adds to
+	queue accept.Queues // that it adds to
 	s     *stores
 
 	mu    sync.Mutex
@@ -184,7 +184,7 @@ func (f *faultyStroke) Take(ctx context.Context, es []*ledger.Entry, jobs []*tid
 	steps := l.dead || l.begin.call > 0 || l.end.call > 0
 	l.mu.Unlock()
 	q.mu.Lock()
-	steps = steps || q.Intake != f.queue || q.hold != nil || q.died != nil || q.add.call > 0
+	steps = steps || q.Queues != f.queue || q.hold != nil || q.died != nil || q.add.call > 0
 	q.mu.Unlock()
 	if steps {
 		return false, nil

@@ -65,7 +65,7 @@ func (s *stores) atOnce(of func(q queue.Store) accept.Stroke) *stores {
 func each(t *testing.T, run func(t *testing.T, s *stores)) {
 	with := func(l func(now func() time.Time) ledger.Store, q queue.Store, capped func(t *testing.T) queue.Store) *stores {
 		c := &clock{now: start}
-		return &stores{clock: c, ledger: &faultyLedger{Store: l(c.Now)}, queue: &faultyQueue{Intake: q}, all: q, capped: capped, site: testenv.Name("site")}
+		return &stores{clock: c, ledger: &faultyLedger{Store: l(c.Now)}, queue: &faultyQueue{Queues: q}, all: q, capped: capped, site: testenv.Name("site")}
 	}
 	t.Run("memory", func(t *testing.T) {
 		run(t, with(func(now func() time.Time) ledger.Store { return memoryledger.New(memoryledger.Options{Now: now}) }, memoryqueue.New(memoryqueue.Options{}),

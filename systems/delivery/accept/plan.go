@@ -48,13 +48,13 @@ const nobody = -1
 
 // item is what is to become of an event.
 type item struct {
-	fate   fate
-	job    string // its name in the queue, and in answers
-	of     string // of a duplicate: the first event's
-	like   int    // of one that is the same: which item it is the same as
-	stored []byte // of one that was answered before: the answer
-	in     bool   // it is in the queue
-	later  bool   // a duplicate only because an item before it has its order
+	fate     fate
+	job      string // its name in the queue, and in answers
+	of       string // of a duplicate: the first event's
+	like     int    // of one that is the same: which item it is the same as
+	stored   []byte // of one that was answered before: the answer
+	in       bool   // it is in the queue
+	oldApart bool   // its queue knew its name of an event apart, before anybody had begun
 
 	print          []byte // of its own key
 	key, id, order *claim // nil: it has none
@@ -198,7 +198,7 @@ func (p *plan) decideItem(i int) error {
 		switch {
 		case !bytes.Equal(c.Print, it.hash[:16]) || c.State == ledger.Conflict:
 			it.apart, it.id = true, nil
-			it.job += "." + hex.EncodeToString(it.hash[:4])
+			it.job = it.jobApart()
 		case c.State == ledger.Done:
 			p.repeat(i, string(c.Result))
 			return nil
@@ -207,11 +207,49 @@ func (p *plan) decideItem(i int) error {
 		case c.by != nobody:
 			p.repeat(i, p.items[c.by].job)
 			return nil
+		case len(c.Payload) > 0:
+			p.repeat(i, it.job)
+			return nil
 		default:
 			c.by = i
 		}
 	}
 	return nil
+}
+
+// jobApart is the name of an event of which the id has another time.
+func (it *item) jobApart() string { return it.job + "." + hex.EncodeToString(it.hash[:4]) }
+
+// old is the payload of an event's entry whose name its queue knew before anybody had begun.
+var old = []byte("1")
+
+// names are those that events may have in their queues, each of which its queue is asked for,
+// and whose items they are: of events with ids.
+func (p *plan) names(a *Acceptor) (names []queue.Name, of []int) {
+	for i := range p.items {
+		it := &p.items[i]
+		if it.id == nil {
+			continue
+		}
+		in := &p.r.Items[i]
+		n := queue.Name{Queue: a.queueOf(p.r, &in.Event, in.Raw), Tenant: p.r.Site, ID: it.job}
+		names, of = append(names, n), append(of, i)
+		n.ID = it.jobApart()
+		names, of = append(names, n), append(of, i)
+	}
+	return names, of
+}
+
+// known notes whether an item's queue knows a name.
+func (p *plan) known(i int, name string, is bool) {
+	it := &p.items[i]
+	if name != it.job {
+		it.oldApart = is
+		return
+	}
+	if is && bytes.Equal(it.id.Print, it.hash[:16]) {
+		it.id.Payload = old
+	}
 }
 
 // A key of a whole request was answered with a list, an event's own key with one result. The
@@ -308,20 +346,15 @@ func (a *Acceptor) queueOf(r *Request, e *event.Event, raw []byte) string {
 	return Standard
 }
 
-// added notes what became of the jobs, and says whether all are in their queues. A known
-// one is ours: nobody else's has its name. doubt are the items of which nobody is known to
-// have added it.
-func (p *plan) added(took []queue.Added) (all bool, doubt []int) {
+// added notes what became of the jobs, and says whether all are in their queues.
+func (p *plan) added(took []queue.Added) (all bool) {
 	all = true
 	for n, i := range p.jobsOf {
 		it := &p.items[i]
 		it.in = took[n] == queue.New || took[n] == queue.Known
 		all = all && it.in
-		if took[n] == queue.Known && it.id != nil && it.id.Tries == 1 && (it.order == nil || it.order.Tries == 1) {
-			doubt = append(doubt, i)
-		}
 	}
-	return all, doubt
+	return all
 }
 
 // done are the ends of a request's entries that was worked on to its end.

@@ -13,7 +13,10 @@ func (p *plan) second() (cs []*claim) {
 		}
 		before := len(p.claims)
 		if it.apart {
-			it.id = p.claim(name("event.apart", p.r.Site, it.job), it.hash[:])
+			n := len(p.claims)
+			if it.id = p.claim(name("event.apart", p.r.Site, it.job), it.hash[:]); it.oldApart && n < len(p.claims) {
+				it.id.Payload = old
+			}
 		}
 		if e := &p.r.Items[i].Event; e.Order != "" {
 			n := len(p.claims)
@@ -55,6 +58,8 @@ func (p *plan) decideApart(i int) error {
 		return ErrRunning
 	case c.by != nobody:
 		p.repeat(i, p.items[c.by].job)
+	case len(c.Payload) > 0:
+		p.repeat(i, p.items[i].job)
 	default:
 		c.by = i
 	}
@@ -75,7 +80,6 @@ func (p *plan) decideOrder(i int) error {
 		return ErrRunning
 	case c.by != nobody:
 		p.repeat(i, p.items[c.by].job)
-		it.later = true
 	default:
 		c.by = i
 		if len(c.Payload) > 0 {
@@ -83,27 +87,4 @@ func (p *plan) decideOrder(i int) error {
 		}
 	}
 	return nil
-}
-
-// nextOfOrders lets the next item of an order through where the one that had it turned out to
-// be a duplicate, under which nothing was accepted.
-func (p *plan) nextOfOrders() {
-	for i := range p.items {
-		it := &p.items[i]
-		if !it.later {
-			continue
-		}
-		if had := it.order.by; had != nobody {
-			it.of = p.items[had].job
-			continue
-		}
-		if it.later = false; it.id != nil && it.id.by != nobody {
-			it.of = p.items[it.id.by].job
-			continue
-		}
-		it.fate, it.of, it.order.by = fresh, "", i
-		if it.id != nil {
-			it.id.by = i
-		}
-	}
 }

@@ -75,7 +75,7 @@ func TestAStrokeTakesAllOrNothing(t *testing.T) {
 		if _, is := stroke.(memoryStroke); is {
 			return // it is the tests' own
 		}
-		s.queue.Intake, s.all, s.stroke.queue, s.stroke.Stroke = q, q, q, stroke
+		s.queue.Queues, s.all, s.stroke.queue, s.stroke.Stroke = q, q, q, stroke
 		a := s.acceptor(t)
 		s.want(t, a, s.request("a", view(1, 1)), "accepted 000000000001")
 		s.want(t, a, s.request("b", view(2, 2), view(3, 3)), "full")

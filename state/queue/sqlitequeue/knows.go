@@ -1,0 +1,76 @@
+package sqlitequeue
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// Knows implements queue.Register.
+func (s *Store) Knows(ctx context.Context, names []queue.Name, known []bool) error {
+	if err := queue.CheckKnows(ctx, names, known); err != nil {
+		return err
+	}
+	var want []name
+	var of []int // which of names each is
+	var buf []byte
+	for i, n := range names {
+		known[i] = false
+		l := s.find(n.Queue)
+		if l == nil {
+			continue
+		}
+		var is name
+		is, buf = nameOf(l.no, n.Tenant, n.ID, buf)
+		want, of = append(want, is), append(of, i)
+	}
+	says := make([]bool, len(want))
+	err := s.names.knows(ctx, want, says)
+	for errors.Is(err, sql.ErrNoRows) { // a run was merged away while it was read
+		err = s.names.knows(ctx, want, says)
+	}
+	if err != nil {
+		return fmt.Errorf("look for %d names: %w", len(names), err)
+	}
+	for k, i := range of {
+		known[i] = says[k]
+	}
+	return nil
+}
+
+// knows says which names are known, in the tables and in the runs.
+func (x *names) knows(ctx context.Context, want []name, says []bool) error {
+	var maybe []question
+	x.mu.Lock()
+	runs := x.runs
+	for i, n := range want {
+		says[i] = false
+		for _, t := range x.tables {
+			e := t.find(n)
+			says[i] = says[i] || e != nil && e.claim == nil
+		}
+	}
+	x.mu.Unlock()
+	for i, n := range want {
+		for _, r := range runs {
+			if !says[i] && r.filter.maybe(n.hash) {
+				maybe = append(maybe, question{i, r})
+			}
+		}
+	}
+	if len(maybe) == 0 {
+		return nil
+	}
+	return x.store.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+		for _, q := range maybe {
+			if err := q.run.find(tx, want[q.i].hash, func(n named) { says[q.i] = says[q.i] || n.name == want[q.i] }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
