@@ -55,7 +55,7 @@ type windowsStores struct {
 	project  uuid.UUID        // of records that come without a key
 
 	// adopt takes over what another program has in that Redis; nil: there is none.
-	adopt func(context.Context, string) (admin.AdoptedWindows, error)
+	adopt func(context.Context, string, uuid.UUID) (admin.AdoptedWindows, error)
 
 	redis   redisconn.Client                            // nil: there is none
 	inspect []func(context.Context) []preflight.Finding // of the servers
@@ -222,8 +222,8 @@ func (i *Instance) windowsOnRedis(ctx context.Context, s *windowsStores) error {
 		return err
 	}
 	s.windows = store
-	s.adopt = func(ctx context.Context, prefix string) (admin.AdoptedWindows, error) {
-		done, err := store.Adopt(ctx, rediswindow.Old{Prefix: prefix, Batch: func(id string) string { return record.NewBatch(s.project, id).String() }})
+	s.adopt = func(ctx context.Context, prefix string, project uuid.UUID) (admin.AdoptedWindows, error) {
+		done, err := store.Adopt(ctx, rediswindow.Old{Prefix: prefix, Batch: func(id string) string { return record.NewBatch(project, id).String() }})
 		return admin.AdoptedWindows{Batches: done.Batches, Records: done.Records, Lost: done.Lost}, err
 	}
 	if s.letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{

@@ -99,6 +99,20 @@ func testProjects(t *testing.T, vars map[string]string) {
 			t.Fatal(code, body)
 		}
 		sports("adopted", 1)
+		for _, c := range [][]string{{"SADD", "old:ready:batches", "for-news"}, {"SADD", "old:batch:events:for-news", "8"}, {"SET", "old:data:event:for-news:8", `{"globalEventId":8}`}} {
+			if err := client.Do(t.Context(), client.B().Arbitrary(c...).Build()).Error(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if code, body := ask("POST", "/api/v1/windows/adopt?prefix=old:&project=nix", "", ""); code != http.StatusNotFound || !strings.Contains(body, "there are news, sport") {
+			t.Errorf("%d %s", code, body)
+		}
+		if code, body := ask("POST", "/api/v1/windows/adopt?prefix=old:&project=news", "", ""); code != http.StatusOK || strings.TrimSpace(body) != `{"batches":1,"records":1,"lost":0}` {
+			t.Fatal(code, body)
+		}
+		if code, body := ask("GET", "/v1/windows/for-news", windowsKey, ""); code != http.StatusOK || !strings.Contains(body, `"records":1,`) {
+			t.Errorf("news has not what was taken over for it: %d %s", code, body)
+		}
 	}
 	// What news sends under the same id is its own.
 	if code, body := w.send("events", "20260323151500", `{"globalEventId":1}`); code != http.StatusAccepted || !strings.Contains(body, `"accepted":1,"duplicate":0`) {

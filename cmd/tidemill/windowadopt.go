@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
 )
 
 type windowAdoptCmd struct {
 	aboutWindows
-	Prefix string `help:"What the names of its keys begin with, before active:batches and the others. Default: nothing." placeholder:"TEXT"`
+	Prefix  string `help:"What the names of its keys begin with, before active:batches and the others. Default: nothing." placeholder:"TEXT"`
+	Project string `help:"Project of the batches, by name or id. Default: windows.project of the configuration." placeholder:"NAME"`
 }
 
 // Help is shown by tidemill window adopt --help.
@@ -27,7 +27,7 @@ func (c *windowAdoptCmd) Run(ctx context.Context, e env) error {
 			Records int `json:"records"`
 			Lost    int `json:"lost"`
 		}
-		if err := a.post(ctx, "windows/adopt", url.Values{"prefix": {c.Prefix}}, &done); err != nil {
+		if err := a.post(ctx, "windows/adopt", query("prefix", c.Prefix, "project", c.Project), &done); err != nil {
 			return err
 		}
 		if c.JSON {

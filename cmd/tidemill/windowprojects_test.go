@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/admin"
@@ -82,4 +85,29 @@ func TestABatchIDOfSeveralProjects(t *testing.T) {
 	n.types("window replay b/"+revision(1)+" --json --dry-run", `{"count":1}`)
 	n.types("window replay --all --project sport -n 1 --json --dry-run", `{"count":1}`)
 	n.types("window replay --all --project sport --json", `{"count":2}`)
+}
+
+func TestBatchesAreTakenOverForAProject(t *testing.T) {
+	projects := memoryproject.New()
+	for _, name := range []string{"news", "sport"} {
+		if err := projects.Ensure(t.Context(), project.Project{ID: project.ID(name), Name: name}, project.HashOf(tidemill.NewSecret("key of "+name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var whose uuid.UUID
+	var prefix string
+	n := newNewspaper(t, windows.Options{Project: project.ID("news")}, window.Options{}, func(p *admin.Parts) {
+		p.Projects = projects
+		p.AdoptWindows = func(_ context.Context, begin string, id uuid.UUID) (admin.AdoptedWindows, error) {
+			prefix, whose = begin, id
+			return admin.AdoptedWindows{Batches: 1, Records: 2, Lost: 1}, nil
+		}
+	})
+	for command, want := range map[string]string{"window adopt": "news", "window adopt --project sport": "sport", "window adopt --prefix old: --project " + project.ID("sport").String(): "sport"} {
+		n.types(command, "2 records of 1 batch taken over. 1 id had no bytes any more: they are booked as dead.\n")
+		if whose != project.ID(want) || (prefix == "old:") != strings.Contains(command, "--prefix") {
+			t.Errorf("%s: for %v under %q", command, whose, prefix)
+		}
+	}
+	n.fails("window adopt --project nix", `there is no project "nix"; there are news, sport`)
 }

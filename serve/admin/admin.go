@@ -74,9 +74,9 @@ type Parts struct {
 	SendDelivery func(ctx context.Context, raws [][]byte) ([]events.Result, error)
 	CRM          CRM             // nil: it does not run here
 	Windows      *windows.System // nil: it does not run here
-	// AdoptWindows takes over what another program has collected under keys that begin so; nil:
+	// AdoptWindows takes over what another program has collected under keys that begin so, for a project; nil:
 	// windows are not on a Redis.
-	AdoptWindows func(ctx context.Context, prefix string) (AdoptedWindows, error)
+	AdoptWindows func(ctx context.Context, prefix string, project uuid.UUID) (AdoptedWindows, error)
 	WindowsFiles []Feed // where windows come from files
 	Definitions  definition.Definitions
 	Send         func(ctx context.Context, p uuid.UUID, events [][]byte) (Sent, error) // native format, one JSON object each

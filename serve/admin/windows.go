@@ -29,7 +29,7 @@ func (a *API) windowRoutes() []Route {
 		{"POST", "windows/{batch}/close", a.closeWindow, form("project")},
 		{"POST", "windows/replay", a.replayWindows, form(append([]string{"id", "batch", "project", "state", "max"}, moving...)...)},
 		{"POST", "windows/records", a.sendRecords, query("batch", "kind", "project", "expect")},
-		{"POST", "windows/adopt", a.adoptWindows, form("prefix")},
+		{"POST", "windows/adopt", a.adoptWindows, form("prefix", "project")},
 		{"GET", "windows/files", a.windowFiles, query()},
 		{"POST", "windows/files/give-up", a.giveUpFile, form("file")},
 		{"GET", "search", a.search, query("q", "family", "since", "until", "oldest", "size", "after")},
@@ -239,12 +239,16 @@ type AdoptedWindows struct {
 	Lost    int `json:"lost"` // ids whose record was gone: they are booked as dead
 }
 
-// adoptWindows takes over the batches of the program that this replaces.
+// adoptWindows takes over the batches of the program that this replaces, into ?project=.
 func (a *API) adoptWindows(w http.ResponseWriter, r *http.Request) error {
 	if a.AdoptWindows == nil {
 		return refused(http.StatusConflict, "windows are not on a Redis here, so that there is nothing to take over: set windows.redis.url to the Redis of the other program")
 	}
-	done, err := a.AdoptWindows(r.Context(), r.FormValue("prefix"))
+	project, err := a.windowsProject(r.Context(), r.FormValue("project"))
+	if err != nil {
+		return err
+	}
+	done, err := a.AdoptWindows(r.Context(), r.FormValue("prefix"), project)
 	if err != nil {
 		return answerable(err)
 	}
