@@ -212,7 +212,17 @@ func knowsPutAway(b *bench) {
 		}
 		b.add(queue.Known, all[hour*100:hour*100+100]...)
 	}
-	b.kill()
+	names, known := make([]queue.Name, 0, len(all)+1), make([]bool, len(all)+1)
+	for _, m := range all {
+		names = append(names, queue.Name{Queue: m.To, Tenant: m.Tenant, ID: m.ID})
+	}
+	names = append(names, queue.Name{Queue: "q", ID: "nobody's"})
+	for range 2 { // the second time after a kill
+		if err := b.Store.Knows(b.Context(), names, known); err != nil || slices.Index(known, false) != len(all) {
+			b.Fatalf("of %d names and one that nobody has, number %d is the first that it does not know: %v", len(all), slices.Index(known, false), err)
+		}
+		b.kill()
+	}
 	b.add(queue.Known, all...)
 }
 

@@ -37,3 +37,18 @@ func TestACrashBehindAnEventThatOnlyItsQueueKnows(t *testing.T) {
 		})
 	}
 }
+
+// So is one whose id has another time by now, under the name that it had beside that.
+func TestAnEventApartThatOnlyItsQueueKnows(t *testing.T) {
+	each(t, func(t *testing.T, s *stores) {
+		a, other := s.acceptor(t), view(1, 2)
+		past := &tidemill.Message{ID: id(0)[:24] + partOf(s, other), Tenant: s.site, To: accept.Standard}
+		if err := s.all.Add(t.Context(), []*tidemill.Message{past}, nil); err != nil {
+			t.Fatal(err)
+		}
+		drain(t, s.all, accept.Standard)
+		s.want(t, a, s.request("a", view(1, 1)), "accepted 000000000001")
+		s.want(t, a, s.request("b", other), "duplicate 000000000001 of "+partOf(s, other))
+		s.wantJobs(t, "standard "+id(1))
+	})
+}
