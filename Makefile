@@ -88,6 +88,7 @@ bench: ## measure the systems as they are shipped (minutes)
 	$(GO) run ./bench/bridge
 	$(GO) run ./bench/queue
 	$(GO) run ./bench/ingest
+	$(GO) run ./bench/partners
 	$(GO) run ./bench/crm
 	$(GO) run ./bench/windows
 
