@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -192,6 +193,31 @@ func TestALetterIsEdited(t *testing.T) {
 	}
 	refused(t, d.ask("GET", "dead/e4?pipeline=nix", ""), http.StatusNotFound, "there is no dead letter e4 of pipeline nix")
 	refused(t, d.ask("GET", "dead/5?pipeline=other", ""), http.StatusNotFound, "there is no dead letter 5 of pipeline other")
+}
+
+func TestALetterThatNoReplayCouldReadIsNotEdited(t *testing.T) {
+	_, s := dead(t)
+	var asked []string
+	d := newDesk(t, admin.Parts{Letters: s, Systems: []admin.System{
+		{Name: "another", Decodes: func(string, *tidemill.Message) error { return tidemill.Fail(tidemill.Validation, "it is not asked") }},
+		{Name: delivery.Name, Decodes: func(pipeline string, m *tidemill.Message) error {
+			asked = append(asked, fmt.Sprintf("%s %s %s %s", pipeline, m.ID, m.Tenant, m.Payload))
+			if string(m.Payload) != "good" {
+				return tidemill.Fail(tidemill.Validation, "it has no type")
+			}
+			return nil
+		}},
+	}})
+	refused(t, d.ask("POST", "dead/1/edit", "bad"), http.StatusUnprocessableEntity, "a replay could not read the new payload, nothing is changed: it has no type")
+	if l := d.get("dead/1"); d.field(l, "payload") != `{ "n": 0 }` || d.field(l, "edited_at") != nil {
+		t.Errorf("it is %s", l)
+	}
+	if l := d.post("dead/1/edit", "good"); d.field(l, "payload") != "good" {
+		t.Errorf("edited it is %s", l)
+	}
+	if want := []string{"s2s.dv360 e1/dv360 shop bad", "s2s.dv360 e1/dv360 shop good"}; !slices.Equal(asked, want) {
+		t.Errorf("asked for %q, want %q", asked, want)
+	}
 }
 
 func TestLettersAreMovedByFilterAndCountedBefore(t *testing.T) {

@@ -147,6 +147,8 @@ func ordersBehind(b *bench) {
 	}
 	b.settle(src, tidemill.Settlement{ID: "5", End: tidemill.Again})
 	b.want(b.takeNow(other, 10))
+	b.settle(src, tidemill.Settlement{ID: "6", End: tidemill.Again, After: lease}) // it comes due below
+	b.want(b.takeNow(other, 10))
 	b.kill()
 	b.sleep(2 * lease)
 	src = b.openOrdered()

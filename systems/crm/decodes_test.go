@@ -1,0 +1,34 @@
+package crm
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tidemill/tidemill"
+)
+
+// What a replay of the queue's letters could read is an event, and the one that died: its job,
+// the sync log and the letter are called by its id and its tenant.
+func TestWhatAReplayCouldRead(t *testing.T) {
+	event := func(id, tenant string) []byte {
+		return fmt.Appendf(nil, `{"id":%q,"type":"member.created","tenantId":%q,"identity":{"externalId":"m-1"},"occurredAt":"1999-12-31T10:00:00.000Z","payload":{}}`, id, tenant)
+	}
+	for _, c := range []struct {
+		pipeline string
+		payload  []byte
+		ok       bool
+	}{
+		{Queue, event("e", "club"), true},
+		{Queue, event("f", "club"), false},
+		{Queue, event("e", "other"), false},
+		{Queue, []byte(`{"id":"e"}`), false},
+		{Queue, []byte("e"), false},
+		{"crm-bullmq", event("f", "other"), true}, // what died before anybody knew what it is
+		{"crm-bullmq", []byte("e"), false},
+	} {
+		err := new(System).Decodes(c.pipeline, &tidemill.Message{ID: "e", Tenant: "club", Payload: c.payload})
+		if (err == nil) != c.ok || err != nil && tidemill.KindOf(err) != tidemill.Validation {
+			t.Errorf("%s, %s: %v", c.pipeline, c.payload, err)
+		}
+	}
+}
