@@ -64,3 +64,19 @@ func TestWaitsBetweenCallsForAcks(t *testing.T) {
 		_ = stop()
 	})
 }
+
+// While acks are waited for, Stats says so: until they are taken not to come.
+func TestWaitingForAcksIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: newSource(tidemill.Traits{Parks: true}).add(messages(100)...),
+			Acks: func(ctx context.Context, _ []tidemill.Settlement) (int, error) { <-ctx.Done(); return 0, ctx.Err() },
+			Work: each(func(_ context.Context, t *flow.Task) error { t.Defer(); return nil }).work})
+		for _, want := range []bool{true, false} {
+			rest(9 * time.Second)
+			if st := e.Stats(); st.Paced != want {
+				t.Errorf("paced is %v with %d out", st.Paced, st.Awaited)
+			}
+		}
+		_ = stop()
+	})
+}

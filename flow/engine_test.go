@@ -518,3 +518,16 @@ func TestWhatTheSourceChangesIsCounted(t *testing.T) {
 		stop()
 	})
 }
+
+func TestTheFirstErrorCanEndThePipeline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true})
+		s.fail = []error{errDown}
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Fatal: 1, Work: nothing.work})
+		rest(time.Minute)
+		equal(t, "state", e.State(), flow.Stopped)
+		if err := stop(); !errors.Is(err, flow.ErrTooManyErrors) {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}

@@ -327,3 +327,21 @@ func TestTriesOfAStageInOrder(t *testing.T) {
 		})
 	}
 }
+
+// TestNobodyWaitsForWhoHasNoOrder lets an older message hang that is no claim.
+func TestNobodyWaitsForWhoHasNoOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true}).add(tidemill.Message{Type: "plain"}, tidemill.Message{Type: "claim"})
+		c := &claims{}
+		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Lanes: 2,
+			Work: c.steps(func(n uint64) error {
+				if n == 1 {
+					time.Sleep(time.Hour)
+				}
+				return nil
+			}, always, 0).Lane})
+		rest(time.Minute)
+		equal(t, "claims", c.all(), "[2]")
+		_ = stop()
+	})
+}
