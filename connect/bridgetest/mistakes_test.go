@@ -88,6 +88,12 @@ func TestAcksThatDoNotComeAreShown(t *testing.T) {
 	if !strings.Contains(doctor, `"check":"acks","verdict":"warn","detail":"entries published 3 times or more and without an ack: 2`) {
 		t.Errorf("the doctor says %s", doctor)
 	}
+	r.broker.say(`{"id":"` + ids[0] + `","ack":false}`)
+	eventually(t, "the refusal is in a metric", func() bool { return r.metric("messages_nacked_total") >= 1 })
+	status, doctor = r.get("/api/v1/status").Body.String(), r.get("/api/v1/doctor").Body.String()
+	if !strings.Contains(status, "times since the start the receiver refused an entry (ack: false)") || !strings.Contains(doctor, "since the start 0 taken, 1 refusals") {
+		t.Errorf("the status says %s, the doctor %s", status, doctor)
+	}
 	r.broker.say(yes(ids[0]))
 	r.broker.say(yes(ids[1]))
 	eventually(t, "that is over", func() bool { return r.metric("unanswered_entries") == 0 && r.length() == 0 })
