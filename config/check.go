@@ -119,6 +119,8 @@ func (c *Loaded) checkServers(ok func(good bool, path string)) {
 // checkListen refuses addresses that are none, and those that others can reach without a key
 // for the API.
 func (c *Loaded) checkListen(ok func(bool, string), fail func(error)) {
+	_, err := netip.ParseAddr(c.Ports)
+	ok(c.Ports == "" || err == nil, "ports_address")
 	for _, path := range []string{"listen", "admin.listen"} {
 		address := c.Listen
 		if path == "admin.listen" {

@@ -21,6 +21,7 @@ import (
 type Config struct {
 	Data     string    `yaml:"data" env:"TIDEMILL_DATA" default:"./tidemill-data" help:"folder of the embedded database, keys and caches"`
 	Listen   string    `yaml:"listen" env:"TIDEMILL_LISTEN" default:"127.0.0.1:8484" help:"address of ingest, API, metrics and health" allow:"host:port; beyond loopback admin.key is needed, with 16 characters or more"`
+	Ports    string    `yaml:"ports_address" env:"TIDEMILL_PORTS_ADDRESS" help:"address of the ports that the bridge and windows have beside it (HEALTH_PORT, METRICS_PORT, SERVER_PORT, ACTUATOR_PORT); empty: that of listen" allow:"an IP address; 0.0.0.0 or ::: all of the machine's"`
 	Log      Log       `yaml:"log"`
 	LogFiles LogFiles  `yaml:"log_files"`
 	Admin    Admin     `yaml:"admin"`

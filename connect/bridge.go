@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -221,9 +223,13 @@ func (i *Instance) bridgeListeners(b *bridge.Bridge, ends *bridgeEnds) error {
 	return nil
 }
 
-// port opens a listener of its own, on every address: probes come from other machines.
+// port opens a listener of its own, on the address of listen where it has none.
 func (i *Instance) port(port int, setting string, h http.Handler, l serve.Limits) error {
-	return i.open(fmt.Sprintf(":%d", port), setting, h, l)
+	address := i.config.Ports
+	if address == "" {
+		address, _, _ = net.SplitHostPort(i.config.Listen) // checked
+	}
+	return i.open(net.JoinHostPort(address, strconv.Itoa(port)), setting, h, l)
 }
 
 // audit is the proof of one source's books.

@@ -67,7 +67,7 @@ func TestASessionAboutAFileThatIsGone(t *testing.T) {
 No file is being read.
 ~windows-files, gdelt files of .*: 1 file read, 0 refused, 3 rows; 1 row without an id skipped; 3 given up\.
 `)
-	s.types("window files --json", `~\{"feeds":\[\{"feed":"windows-files","from":"gdelt files of .*","files":\[\],"done":1,"refused":0,"rows":3,"idless_rows":1,"lost_rows":3\}\]\}`)
+	s.types("window files --json", `~\{"feeds":\[\{"feed":"windows-files","from":"gdelt files of .*","files":\[\],"done":1,"refused":0,"rows":3,"idless_rows":1,"lost_rows":3,"unread":0\}\]\}`)
 	s.fails("window give-up nix", "no file \"nix\" is in trouble")
 	put("no id\n")
 	if err := source.Look(t.Context()); err != nil {

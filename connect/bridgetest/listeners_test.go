@@ -22,6 +22,7 @@ var ofListeners = []scenario{
 	{"what a probe may take", []string{"HEALTH_READ_TIMEOUT", "HEALTH_WRITE_TIMEOUT"}, probeLimits},
 	{"how it is looked after the servers", []string{"HEALTH_CHECK_INTERVAL", "HEALTH_REDIS_TIMEOUT", "HEALTH_MQTT_TIMEOUT"}, checks},
 	{"metrics", []string{"METRICS_ENABLED", "METRICS_PORT", "METRICS_NAMESPACE", "METRICS_SUBSYSTEM", "METRICS_HISTOGRAM_BUCKETS"}, metrics},
+	{"where probes and metrics listen", nil, addresses},
 	{"how often the load is measured", []string{"METRICS_COLLECT_INTERVAL"}, collect},
 }
 
@@ -57,6 +58,23 @@ func fetch(url string) (status int, body string) {
 	defer resp.Body.Close()
 	b, _ := io.ReadAll(resp.Body)
 	return resp.StatusCode, strings.TrimSpace(string(b))
+}
+
+// Other machines reach probes and metrics where they reach the rest, or where they are told to.
+func addresses(t *testing.T, g *given) {
+	for _, c := range []struct {
+		listen, address string
+		elsewhere       bool
+	}{{"127.0.0.1:0", "", false}, {"127.0.0.1:0", "127.0.0.2", true}, {"127.0.0.2:0", "", true}, {"0.0.0.0:0", "", true}} {
+		r := g.prepare(t, env{"HEALTH_ENABLED": "true", "METRICS_ENABLED": "true", "METRICS_PORT": strconv.Itoa(port(t)), "TIDEMILL_LISTEN": c.listen,
+			"TIDEMILL_TOKEN": "a-token-for-a-test", "TIDEMILL_PORTS_ADDRESS": c.address})
+		r.runOn("HEALTH_PORT")
+		for _, at := range []string{r.env["HEALTH_PORT"] + "/live", r.env["METRICS_PORT"] + "/metrics"} {
+			if status, _ := fetch("http://127.0.0.2:" + at); (status == 200) != c.elsewhere {
+				t.Errorf("listen %s, address %q: 127.0.0.2:%s answers %d", c.listen, c.address, at, status)
+			}
+		}
+	}
 }
 
 func probes(t *testing.T, g *given) {

@@ -130,7 +130,7 @@ func New(p Parts) *API {
 		a.Log = slog.New(slog.DiscardHandler)
 	}
 	a.refusals = request.NewRefusals(a.Log.With("system", "api"), time.Now)
-	a.guesses = request.NewGuesses(a.Log.With("system", "api"))
+	a.guesses = request.NewGuesses(a.Log.With("system", "api"), "tokens")
 	a.refused = newRefused(a.Metrics)
 	letters := []string{"id", "seq", "pipeline", "partner", "system", "project", "site", "tenant", "kind", "reason", "state", "since", "until", "max"}
 	jobs := []string{"id", "tenant", "type", "state", "until", "max"}

@@ -50,7 +50,7 @@ func (x *exchange) post() *answer.Problem {
 
 // authenticate finds whose key the request brings.
 func (x *exchange) authenticate() *answer.Problem {
-	o, p := answer.Owner(x.r, x.h.keys, x.h.o.Log)
+	o, p := answer.Owner(x.r, x.h.keys, x.h.o.TrustProxy, x.h.o.Log)
 	if x.tenant = o.Project.Name; p == nil {
 		x.body.Vouch()
 	}

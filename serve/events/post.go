@@ -110,7 +110,7 @@ func (x *exchange) authenticate(key string) *problem {
 		x.set, _ = x.h.o.Sites(x.site)
 		return nil
 	case errors.Is(err, project.ErrUnknown):
-		x.h.keys.Refused(request.Address(x.r, x.h.o.TrustProxy))
+		x.h.keys.Refused(x.r.Context(), request.Address(x.r, x.h.o.TrustProxy))
 		return &problem{http.StatusUnauthorized, "unauthorized", "the API key is not known", 0, nil}
 	}
 	x.h.o.Log.WarnContext(x.r.Context(), "projects cannot be asked", "error", err)

@@ -91,7 +91,7 @@ func (x *exchange) authenticate(key string) *problem {
 		x.body.Vouch()
 		return nil
 	case errors.Is(err, project.ErrUnknown):
-		x.h.keys.Refused(request.Address(x.r, x.h.o.TrustProxy))
+		x.h.keys.Refused(x.r.Context(), request.Address(x.r, x.h.o.TrustProxy))
 		return unauthorized("the API key is not known")
 	}
 	x.h.o.Log.WarnContext(x.r.Context(), "projects cannot be asked", "error", err)

@@ -36,7 +36,7 @@ func (x *exchange) authenticate() *answer.Problem {
 		x.body.Vouch()
 		return nil
 	}
-	o, p := answer.Owner(x.r, x.h.keys, x.h.o.Log)
+	o, p := answer.Owner(x.r, x.h.keys, x.h.o.TrustProxy, x.h.o.Log)
 	if x.project = o.Project.ID; p == nil {
 		x.body.Vouch()
 	}

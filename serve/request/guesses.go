@@ -21,11 +21,12 @@ const (
 	guessRecords  = 10              // log records in RefusalsEvery
 )
 
-// Guesses slows those down who try tokens: by their address, in IPv6 by their network of 64
-// bits. It is asked about wrong tokens only, so that the right one always passes, whoever else
-// shares its sender's address. It may be used by many.
+// Guesses slows those down who try tokens or keys: by their address, in IPv6 by their network
+// of 64 bits. It is asked about wrong ones only, so that the right one always passes, whoever
+// else shares its sender's address. It may be used by many.
 type Guesses struct {
-	log *slog.Logger
+	log  *slog.Logger
+	what string
 
 	mu      sync.Mutex                        // guards what follows; held for work in memory only
 	senders *lru.Cache[netip.Prefix, *sender] // the latest
@@ -42,16 +43,16 @@ type sender struct {
 	logged  time.Time // zero: never
 }
 
-// NewGuesses makes one that logs to log who is slowed.
-func NewGuesses(log *slog.Logger) *Guesses {
+// NewGuesses makes one that logs to log who is slowed; what is guessed, in the plural.
+func NewGuesses(log *slog.Logger, what string) *Guesses {
 	senders, err := lru.New[netip.Prefix, *sender](guessSenders)
 	if err != nil {
 		panic(err) // only for a size below 1
 	}
-	return &Guesses{log: log, senders: senders}
+	return &Guesses{log: log, what: what, senders: senders}
 }
 
-// Wrong notes a wrong token. It returns whether there were too many of this sender; then it has
+// Wrong notes a wrong one. It returns whether there were too many of this sender; then it has
 // waited for a while, unless too many wait already or ctx ended.
 func (g *Guesses) Wrong(ctx context.Context, from netip.Addr) (slow bool) {
 	s, slow, wait := g.note(from)
@@ -97,7 +98,7 @@ func (g *Guesses) note(from netip.Addr) (s *sender, slow, wait bool) {
 	}
 	s.until = now.Add((GuessesFree + 1) * GuessForgiven) // who goes on for hours is not remembered for days
 	if now.Sub(s.logged) >= RefusalsEvery && g.mayLog(now) {
-		g.log.Warn("wrong tokens from one address: their answers are slowed down", "from", who.String(), "count", s.wrong)
+		g.log.Warn("wrong "+g.what+" from one address: their answers are slowed down", "from", who.String(), "count", s.wrong)
 		s.logged, s.wrong = now, 0
 	}
 	if wait = g.waiting < GuessWaiting && s.waiting < guessWaiting1; wait {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -26,7 +27,8 @@ const (
 // Keyring remembers whose keys are whose, so that a request asks nobody. Unknown keys
 // have a cache of their own: a flood of them cannot push the known ones out.
 type Keyring struct {
-	*Refusals
+	refusals *Refusals
+	guesses  *Guesses
 	projects project.Projects
 	now      func() time.Time
 	known    *lru.Cache[project.Hash, Owner]
@@ -51,7 +53,7 @@ func NewKeyring(p project.Projects, now func() time.Time, log *slog.Logger) (*Ke
 	if err != nil {
 		return nil, err
 	}
-	return &Keyring{Refusals: NewRefusals(log, now), projects: p, now: now, known: known, unknown: unknown}, nil
+	return &Keyring{refusals: NewRefusals(log, now), guesses: NewGuesses(log, "keys"), projects: p, now: now, known: known, unknown: unknown}, nil
 }
 
 // Find returns whose key it is: project.ErrUnknown if it is nobody's, another error if
@@ -84,6 +86,13 @@ func (k *Keyring) Find(ctx context.Context, key string) (Owner, error) {
 		return o, nil
 	}
 	return Owner{}, err
+}
+
+// Refused notes a request that is refused for its key, and logs it. An address with many of
+// them waits for a second, for as long as ctx goes on.
+func (k *Keyring) Refused(ctx context.Context, from netip.Addr) {
+	k.refusals.Refused(from)
+	k.guesses.Wrong(ctx, from)
 }
 
 // Unknown is how many keys are remembered to be nobody's.
