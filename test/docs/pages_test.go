@@ -41,6 +41,7 @@ func readSteps(t *testing.T, file string) []step {
 
 func TestWhatThePagesShowIsWhatHappens(t *testing.T) {
 	testenv.Need(t)
+	testenv.Install(t, "prometheus") // promtool
 	for _, file := range pages(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".md"), func(t *testing.T) {
 			t.Parallel()
