@@ -102,7 +102,7 @@ func (c *deadListCmd) Run(ctx context.Context, e env) error {
 			if err := json.Unmarshal(line, &l); err != nil {
 				return err
 			}
-			return t.row(printable(l.ID), l.Last.Format(time.RFC3339), l.Kind, l.State, strconv.Itoa(l.Replays), short(l.Type, 30), short(l.Cause, 80))
+			return t.row(l.ID, l.Last.Format(time.RFC3339), l.Kind, l.State, strconv.Itoa(l.Replays), short(l.Type, 30), short(l.Cause, 80))
 		})
 		return t.end(err)
 	})

@@ -96,7 +96,7 @@ func (c *partnerListCmd) Run(ctx context.Context, e env) error {
 			if p.LastError != nil {
 				wrong = short(*p.LastError, 60)
 			}
-			return t.row(printable(p.Partner), p.stands(), success, latency(p.P50), latency(p.P99), p.queue(), strconv.Itoa(p.Dead), last, wrong)
+			return t.row(p.Partner, p.stands(), success, latency(p.P50), latency(p.P99), p.queue(), strconv.Itoa(p.Dead), last, wrong)
 		})
 		return t.end(err)
 	})

@@ -111,7 +111,7 @@ func (c *queueListCmd) Run(ctx context.Context, e env) error {
 			if err := json.Unmarshal(line, &q); err != nil {
 				return err
 			}
-			return t.row(printable(q.Name), q.state(), whole(q.Waiting), whole(q.Delayed), whole(q.Leased), whole(q.Completed), whole(q.Failed), q.age())
+			return t.row(q.Name, q.state(), whole(q.Waiting), whole(q.Delayed), whole(q.Leased), whole(q.Completed), whole(q.Failed), q.age())
 		})
 		return t.end(err)
 	})
@@ -223,7 +223,7 @@ func (c *queueJobsCmd) Run(ctx context.Context, e env) error {
 			if j.Due != nil {
 				due = j.Due.Format(time.RFC3339)
 			}
-			return t.row(printable(j.ID), short(j.Tenant, 36), short(j.Type, 30), j.State, strconv.Itoa(j.Priority), strconv.Itoa(j.Tries), j.Added.Format(time.RFC3339), due, short(j.Cause, 80))
+			return t.row(j.ID, short(j.Tenant, 36), short(j.Type, 30), j.State, strconv.Itoa(j.Priority), strconv.Itoa(j.Tries), j.Added.Format(time.RFC3339), due, short(j.Cause, 80))
 		})
 		return t.end(err)
 	})

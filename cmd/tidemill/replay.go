@@ -233,7 +233,7 @@ func (c *replayStatusCmd) Run(ctx context.Context, e env) error {
 			if err := json.Unmarshal(line, &p); err != nil {
 				return err
 			}
-			return t.row(printable(p.ID), p.State, p.Asked.Format(time.RFC3339), stamp(p.Since), stamp(p.Until), dash(p.Tenant), dash(p.Type), strconv.Itoa(p.Queued), p.share())
+			return t.row(p.ID, p.State, p.Asked.Format(time.RFC3339), stamp(p.Since), stamp(p.Until), dash(p.Tenant), dash(p.Type), strconv.Itoa(p.Queued), p.share())
 		})
 		return t.end(err)
 	})

@@ -75,20 +75,15 @@ func (s *screen) Write(p []byte) (int, error) {
 }
 
 func (s *screen) clean(text []byte) []byte {
-	dirty := func(r rune) bool { return r == utf8.RuneError || r != '\n' && r != '\t' && unseen(r) }
+	dirty := func(r rune) bool { return r == utf8.RuneError || s.hides(r) }
 	if !bytes.ContainsFunc(text, dirty) {
 		return text
 	}
-	var b bytes.Buffer
-	for _, r := range string(text) { // bytes that are no text become U+FFFD
-		if r != '\n' && r != '\t' && unseen(r) {
-			b.WriteString(s.show(r))
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.Bytes()
+	return []byte(escaped(string(text), s.hides, s.show))
 }
+
+// hides says whether a character is shown as an escape: lines and tabs are not.
+func (s *screen) hides(r rune) bool { return r != '\n' && r != '\t' && unseen(r) }
 
 // begun is how many bytes at the end are the beginning of a character.
 func begun(text []byte) int {
@@ -133,10 +128,16 @@ func printable(s string) string {
 	if !strings.ContainsFunc(s, unseen) && utf8.ValidString(s) {
 		return s
 	}
+	return escaped(s, unseen, shownRune)
+}
+
+// escaped shows the characters that are hidden in another way. Bytes that are no text become
+// U+FFFD.
+func escaped(s string, hidden func(rune) bool, show func(rune) string) string {
 	var b strings.Builder
 	for _, r := range s {
-		if unseen(r) {
-			b.WriteString(shownRune(r))
+		if hidden(r) {
+			b.WriteString(show(r))
 		} else {
 			b.WriteRune(r)
 		}

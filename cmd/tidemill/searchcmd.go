@@ -145,9 +145,9 @@ func (c *searchCmd) hit(e env, t *table, family string, raw json.RawMessage) err
 	}
 	switch family {
 	case "gdelt-events":
-		return t.row(printable(h.Day), short(h.ID, 40), value("actor1Name", 24), value("actor2Name", 24), value("eventCode", 8), value("avgTone", 7), value("numMentions", 8), value("actionGeoFullName", 30), value("sourceUrl", 60))
+		return t.row(h.Day, short(h.ID, 40), value("actor1Name", 24), value("actor2Name", 24), value("eventCode", 8), value("avgTone", 7), value("numMentions", 8), value("actionGeoFullName", 30), value("sourceUrl", 60))
 	case "gdelt-mentions":
 		return t.row(value("mentionTimeDate", 20), value("globalEventId", 20), value("mentionSourceName", 24), value("sentenceId", 8), value("confidence", 8), value("mentionDocTone", 7), value("mentionIdentifier", 60))
 	}
-	return t.row(printable(h.Day), short(h.ID, 40), short(string(h.Document), 100))
+	return t.row(h.Day, short(h.ID, 40), short(string(h.Document), 100))
 }

@@ -76,7 +76,7 @@ func (c *syncLogListCmd) Run(ctx context.Context, e env) error {
 			if err := json.Unmarshal(line, &r); err != nil {
 				return err
 			}
-			return t.row(r.Created.Format(time.RFC3339), short(r.Tenant, 40), printable(r.ID), short(r.Type, 40), r.State, strconv.Itoa(r.Attempts), short(r.cause(), 80))
+			return t.row(r.Created.Format(time.RFC3339), short(r.Tenant, 40), r.ID, short(r.Type, 40), r.State, strconv.Itoa(r.Attempts), short(r.cause(), 80))
 		})
 		if err = t.end(err); err == nil && most > 0 && t.rows == most && c.Max == nil {
 			_, _ = fmt.Fprintf(e.err, "These are the first %d; there may be more: -n says how many, -n 0 shows all.\n", most)

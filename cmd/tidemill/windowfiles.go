@@ -53,7 +53,7 @@ func (c *windowFilesCmd) Run(ctx context.Context, e env) error {
 		for _, f := range got.Feeds {
 			for _, one := range f.Files {
 				if err == nil {
-					err = t.row(printable(one.Name), printable(one.Batch), fmt.Sprint(one.Rows), fmt.Sprint(one.Pending), short(one.Trouble, 100))
+					err = t.row(one.Name, one.Batch, fmt.Sprint(one.Rows), fmt.Sprint(one.Pending), short(one.Trouble, 100))
 				}
 			}
 		}

@@ -366,7 +366,7 @@ func (s *windowsLine) print(out io.Writer, live bool) error {
 	u := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	var err error
 	for _, x := range s.Processors {
-		err = errors.Join(err, p.row(printable(x.Name), u(x.Records), u(x.Skipped), u(x.Dead), u(x.Failed), strconv.FormatFloat(x.Seconds, 'f', 1, 64)))
+		err = errors.Join(err, p.row(x.Name, u(x.Records), u(x.Skipped), u(x.Dead), u(x.Failed), strconv.FormatFloat(x.Seconds, 'f', 1, 64)))
 	}
 	return p.end(err)
 }
