@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/queue"
 )
 
@@ -44,7 +43,6 @@ func (s *Store) Knows(ctx context.Context, names []queue.Name, known []bool) err
 
 // knows says which names are known, in the tables and in the runs.
 func (x *names) knows(ctx context.Context, want []name, says []bool) error {
-	var maybe []question
 	x.mu.Lock()
 	runs := x.runs
 	for i, n := range want {
@@ -55,22 +53,5 @@ func (x *names) knows(ctx context.Context, want []name, says []bool) error {
 		}
 	}
 	x.mu.Unlock()
-	for i, n := range want {
-		for _, r := range runs {
-			if !says[i] && r.filter.maybe(n.hash) {
-				maybe = append(maybe, question{i, r})
-			}
-		}
-	}
-	if len(maybe) == 0 {
-		return nil
-	}
-	return x.store.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		for _, q := range maybe {
-			if err := q.run.find(tx, want[q.i].hash, func(n named) { says[q.i] = says[q.i] || n.name == want[q.i] }); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return x.search(ctx, runs, want, func(i int) bool { return !says[i] }, func(i int) { says[i] = true })
 }

@@ -272,35 +272,7 @@ func (x *names) lookUp(ctx context.Context, runs []*run, c *claim, want []name, 
 	if len(runs) == 0 || len(c.owns) == 0 {
 		return nil
 	}
-	var maybe []question
-	for i, n := range want {
-		if says[i] == claimed {
-			for _, r := range runs {
-				if r.filter.maybe(n.hash) {
-					maybe = append(maybe, question{i, r})
-				}
-			}
-		}
-	}
-	if len(maybe) == 0 {
-		return nil
-	}
-	err := x.store.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		for _, q := range maybe {
-			if says[q.i] != claimed {
-				continue
-			}
-			found := false
-			err := q.run.find(tx, want[q.i].hash, func(n named) { found = found || n.name == want[q.i] })
-			if err != nil {
-				return err
-			}
-			if found {
-				says[q.i] = known
-			}
-		}
-		return nil
-	})
+	err := x.search(ctx, runs, want, func(i int) bool { return says[i] == claimed }, func(i int) { says[i] = known })
 	if err != nil {
 		return err
 	}
@@ -310,6 +282,41 @@ func (x *names) lookUp(ctx context.Context, runs []*run, c *claim, want []name, 
 		}
 	}
 	return nil
+}
+
+// search looks in the runs for those names that are open, and tells which it found. It fails with
+// sql.ErrNoRows where a run was merged away meanwhile.
+func (x *names) search(ctx context.Context, runs []*run, want []name, open func(i int) bool, found func(i int)) error {
+	var maybe []question
+	for i, n := range want {
+		if !open(i) {
+			continue
+		}
+		for _, r := range runs {
+			if r.filter.maybe(n.hash) {
+				maybe = append(maybe, question{i, r})
+			}
+		}
+	}
+	if len(maybe) == 0 {
+		return nil
+	}
+	return x.store.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+		for _, q := range maybe {
+			if !open(q.i) {
+				continue
+			}
+			hit := false
+			err := q.run.find(tx, want[q.i].hash, func(n named) { hit = hit || n.name == want[q.i] })
+			if err != nil {
+				return err
+			}
+			if hit {
+				found(q.i)
+			}
+		}
+		return nil
+	})
 }
 
 // question is whether a name of a batch is in a run.
