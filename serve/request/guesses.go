@@ -22,8 +22,8 @@ const (
 )
 
 // Guesses slows those down who try tokens or keys: by their address, in IPv6 by their network
-// of 64 bits. It is asked about wrong ones only, so that the right one always passes, whoever
-// else shares its sender's address. It may be used by many.
+// of 64 bits. It is asked about wrong ones only: the right one always passes, also from an
+// address that guesses. It may be used by many.
 type Guesses struct {
 	log  *slog.Logger
 	what string

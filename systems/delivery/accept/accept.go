@@ -19,7 +19,8 @@
 // what their jobs are called), then events are put into their queues in one call, then the
 // entries are ended in one call; requests that come together share the ledger's calls. An event
 // whose name was known before anybody had begun came so long ago that the ledger has forgotten
-// it: it is a duplicate, and its entry says so from the first call on, whoever goes on with it. The names of jobs follow from what was sent, and an entry that is begun
+// it: it is a duplicate, and its entry says so from the first call on, for every process that goes on
+// with it. The names of jobs follow from what was sent, and an entry that is begun
 // is somebody's alone. So whatever happens in between, a crash, a lost answer, a lease that
 // runs out: the same request sent again puts the same names into the same queues, which know
 // them. None or one, never two.
