@@ -18,7 +18,7 @@ build: ## build the static binary into bin/
 sbom: build ## list what is in the binary (CycloneDX), in bin/tidemill.cdx.json
 	$(GO) tool -modfile=scripts/sbom/go.mod cyclonedx-gomod bin -json -std -noserial -notimestamp -version $(VERSION) -output bin/tidemill.cdx.json bin/tidemill
 
-test: unit race sim e2e servers faults attack ## everything: unit tests, race detector, simulation, real SDKs, real servers, faults
+test: race sim e2e servers faults attack ## everything: unit tests under the race detector, simulation, real SDKs, real servers, faults, attacks
 
 # A stage of tests ends with its ten slowest tests and its summary. Where it is AGAIN, a test
 # that failed runs again alone: real servers on a busy machine, see test/flaky.txt.
@@ -31,7 +31,7 @@ unit: ## tests on memory and SQLite backends, anywhere, in two to three minutes 
 # SQLite is translated from C, is four times slower when watched, and shares no memory with us.
 UNWATCHED = -gcflags=modernc.org/sqlite/lib=-race=false
 
-race: ## the same under the race detector, with 30 simulated seeds
+race: ## the same tests under the race detector, with 30 simulated seeds; minutes
 	sh scripts/need.sh cc
 	CGO_ENABLED=1 TIDEMILL_SIM_SEEDS=30 $(STAGE) race ./... -- -race $(UNWATCHED) -timeout 20m
 
@@ -58,7 +58,8 @@ attack: ## what a stranger can do to the real binary on real servers, each attac
 	TIDEMILL_TEST_SERVERS=1 $(AGAIN) attack ./test/attack -- -tags servers -timeout 25m -count=1
 
 servers-down: ## end the servers that tests share
-	SERVICES_DIR=$${TMPDIR:-/tmp}/tidemill-services bash scripts/services/services.sh down
+	for d in $${TMPDIR:-/tmp} /dev/shm/tidemill-tests; do \
+		[ ! -d $$d/tidemill-services ] || SERVICES_DIR=$$d/tidemill-services bash scripts/services/services.sh down; done
 
 test/sdk/node_modules: test/sdk/package.json test/sdk/package-lock.json
 	sh scripts/need.sh node

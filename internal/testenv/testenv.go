@@ -18,7 +18,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -110,7 +109,7 @@ func services(t testing.TB, settings []string, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", append([]string{script()}, args...)...)
+	cmd := exec.CommandContext(ctx, "bash", append([]string{script(t)}, args...)...)
 	cmd.Env = append(os.Environ(), settings...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -118,9 +117,22 @@ func services(t testing.TB, settings []string, args ...string) (string, error) {
 	return out.String(), err
 }
 
-func script() string {
-	_, here, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(here), "..", "..", "scripts", "services", "services.sh")
+// script is the path of services.sh, found from the folder of the package under test: builds
+// with -trimpath do not know where their source was.
+func script(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return filepath.Join(dir, "scripts", "services", "services.sh")
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("the tests run outside the module: no go.mod above the working directory")
+		}
+	}
 }
 
 // environment reads the lines `export NAME='value'`.

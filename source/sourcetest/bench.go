@@ -89,7 +89,7 @@ func (b *bench) within(src tidemill.Source, n int, d time.Duration) []*tidemill.
 func (b *bench) collect(src tidemill.Source, n int, d time.Duration, between func()) []*tidemill.Message {
 	b.Helper()
 	if b.Live {
-		d += 10 * time.Second
+		d += 30 * time.Second
 	}
 	var all []*tidemill.Message
 	for end := time.Now().Add(d); len(all) < n; {

@@ -25,7 +25,7 @@ import (
 
 const (
 	patience = 60 * time.Second // for a command that is repeated, and for another terminal
-	within   = 2 * time.Minute  // for one command to end
+	within   = 10 * time.Minute // for one command to end, on the slowest machine
 	pause    = 100 * time.Millisecond
 )
 

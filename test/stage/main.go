@@ -4,7 +4,8 @@
 //	go run ./test/stage -check
 //
 // It prints the ten slowest tests, and gotestsum's summary as the last line, which it also
-// keeps as bin/tests/NAME.summary. With -again, a test that failed runs again alone, twice at
+// keeps as bin/tests/NAME.summary. Where the machine has room in memory, tests and their servers
+// keep their files there. With -again, a test that failed runs again alone, twice at
 // most, if no more than five failed. One that passes then is flaky: it is printed with its
 // first output and added to test/flaky.txt, where the rule for that list is written. -check
 // holds a change against the rule.
@@ -126,7 +127,9 @@ func (s stage) command(ctx context.Context, out io.Writer, events string) *exec.
 	if s.again {
 		args = append(args, "--rerun-fails="+reruns, "--rerun-fails-max-failures="+maxFailures)
 	}
-	cmd := exec.CommandContext(ctx, s.gotestsum, append(append(args, "--"), s.flags...)...)
+	// Paths that are trimmed let checkouts share what was compiled; make lint vets more than go test.
+	cmd := exec.CommandContext(ctx, s.gotestsum, append(append(args, "--", "-trimpath", "-vet=off"), s.flags...)...)
+	cmd.Env = inMemory(os.Environ())
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // gotestsum ends its tests
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, out, out

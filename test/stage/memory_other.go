@@ -1,0 +1,5 @@
+//go:build !linux
+
+package main
+
+func hasRoom(string, uint64) bool { return false }
