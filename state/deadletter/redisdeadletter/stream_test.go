@@ -113,7 +113,7 @@ func (l *letters) replay(want int) {
 // received is what a source hands out at once.
 func (l *letters) received(s tidemill.Source) []*tidemill.Message {
 	l.Helper()
-	ctx, cancel := context.WithTimeout(l.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(l.Context(), time.Second)
 	defer cancel()
 	into := []*tidemill.Message{{}, {}, {}, {}}
 	n, err := s.Receive(ctx, into)

@@ -34,7 +34,7 @@ func TestRatesAndAClockThatStepsBack(t *testing.T) {
 			}
 			b.add(ms...)
 			now := func() int {
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				into := make([]*tidemill.Message, 20)
 				for i := range into {

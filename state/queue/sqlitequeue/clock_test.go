@@ -42,7 +42,7 @@ func (c *clocked) set(change func(*queue.Settings)) {
 // now is what one call hands out.
 func (c *clocked) now(n int) []*tidemill.Message {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(c.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(c.Context(), 500*time.Millisecond)
 	defer cancel()
 	into := slots(n)
 	got, err := c.src.Receive(ctx, into)
