@@ -1,3 +1,7 @@
+// What the checkers find needs no race detector: make sim runs these.
+
+//go:build !race
+
 package sim
 
 import (
