@@ -156,31 +156,6 @@ func (l *line) knows(it *item) {
 	}
 }
 
-// older takes up jobs that a former version of this package has written, in the order in
-// which they came. Its caller has the turn "handing".
-func (l *line) older(ctx context.Context, s *Store) error {
-	l.mu.Lock()
-	from, most := l.old.from, l.room.ahead-len(l.backs)
-	l.mu.Unlock()
-	if from >= l.old.to || most <= 0 {
-		return nil
-	}
-	p := &deskPage{upTo: l.old.to}
-	if err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error { return p.segments(tx, l, from, min(most, pageJobs)) }); err != nil {
-		return fmt.Errorf("read queue %q: %w", l.name, err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, it := range p.items {
-		h, _ := readHead(it.rec)
-		it.strand = l.strand(l.apart.of(nil, l.no, h.priority, h.tenant, h.key))
-		l.knows(&it)
-		l.push(it)
-	}
-	l.old.from = max(p.upTo, from)
-	return nil
-}
-
 // due takes up late jobs that have come due. Its caller has the turn "handing".
 func (l *line) due(ctx context.Context, s *Store) error {
 	for dropped := false; ; {

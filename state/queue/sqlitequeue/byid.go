@@ -83,7 +83,7 @@ func (l *line) recall(f *item) item {
 	it := *f
 	h, _ := readHead(it.rec)
 	it.priority = h.priority
-	if it.seg == nil || it.seg != nil && it.n <= l.old.to {
+	if it.seg == nil {
 		it.strand = readStrand(l.apart.of(nil, l.no, h.priority, h.tenant, h.key))
 	}
 	if is := l.strands[it.strand.id]; is != nil {

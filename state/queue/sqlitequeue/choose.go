@@ -25,7 +25,7 @@ func (l *line) rests(now time.Time, most int) time.Time {
 // look takes up what has come due, and what has to be known before turns are taken. Its
 // caller has the turn "handing".
 func (l *line) look(ctx context.Context, s *Store) error {
-	for _, do := range []func(context.Context, *Store) error{l.due, l.older, l.list, l.lookUp} {
+	for _, do := range []func(context.Context, *Store) error{l.due, l.list, l.lookUp} {
 		if err := do(ctx, s); err != nil {
 			return err
 		}

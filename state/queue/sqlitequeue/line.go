@@ -1,7 +1,6 @@
 package sqlitequeue
 
 import (
-	"database/sql"
 	"fmt"
 	"slices"
 	"sync"
@@ -77,7 +76,6 @@ type line struct {
 	seen   dueMark             // what came due up to here was looked at
 	nextAt int64               // when the next late job comes due; 0: never
 	redo   time.Time           // when to look at all that is due again; zero: none was dropped
-	old    span                // positions of segments without a strand, written by former versions, that are to be read
 	kept   [2]int64            // jobs kept after their end, by keptState
 }
 
@@ -86,9 +84,6 @@ type tally struct {
 	priority uint8
 	tenant   string
 }
-
-// span is the positions after from up to to.
-type span struct{ from, to uint64 }
 
 // dueMark is a place in the order of queue_late by time; those without a time come first.
 type dueMark struct {
@@ -158,14 +153,6 @@ func (l *line) measure(tx *sqlitedb.Tx) error {
 		if err := tx.QueryRow("SELECT count(*) FROM queue_kept WHERE queue=? AND state=?", l.no, state).Scan(&l.kept[state]); err != nil {
 			return err
 		}
-	}
-	var last, n sql.NullInt64
-	if err := tx.QueryRow("SELECT max(pos), n FROM queue_segment WHERE strand IS NULL AND pos BETWEEN ? AND ?",
-		l.place(0), l.place(placeMask)).Scan(&last, &n); err != nil {
-		return err
-	}
-	if last.Valid {
-		l.old.to = position(last.Int64+n.Int64) - 1
 	}
 	if l.settings.Ordered {
 		return l.measureChains(tx)
@@ -237,8 +224,7 @@ func (l *line) found(id []byte, last, jobs int64, priority int) {
 // pendingSQL looks for what a queue holds: what its segments hold, less what has left
 // them, and what is late.
 const pendingSQL = `SELECT
-	(SELECT coalesce(sum(n),0) FROM queue_segment WHERE strand>=?1 AND strand<?2) +
-	(SELECT coalesce(sum(n),0) FROM queue_segment WHERE strand IS NULL AND pos BETWEEN ?3 AND ?4) -
+	(SELECT coalesce(sum(n),0) FROM queue_segment WHERE strand>=?1 AND strand<?2) -
 	(SELECT coalesce(sum(gone),0) FROM queue_ended WHERE pos BETWEEN ?3 AND ?4) +
 	(SELECT count(*) FROM queue_late WHERE queue=?5)`
 

@@ -60,39 +60,33 @@ type Store struct {
 
 var _ queue.Whole = (*Store)(nil)
 
-// steps of the schema; a landed step is never edited.
+// steps of the schema; a step that was released is never edited.
 var steps = []string{`
 CREATE TABLE queue(
 	no INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE, next INTEGER NOT NULL DEFAULT 0,
 	delivered INTEGER NOT NULL DEFAULT 0, skipped INTEGER NOT NULL DEFAULT 0, dead INTEGER NOT NULL DEFAULT 0,
-	handed INTEGER NOT NULL DEFAULT 0, epoch INTEGER NOT NULL DEFAULT 0);
-CREATE TABLE queue_segment(pos INTEGER PRIMARY KEY, n INTEGER NOT NULL, jobs BLOB NOT NULL);
+	handed INTEGER NOT NULL DEFAULT 0, epoch INTEGER NOT NULL DEFAULT 0,
+	settings BLOB, ordered INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE queue_segment(
+	pos INTEGER PRIMARY KEY, n INTEGER NOT NULL, strand BLOB NOT NULL, priority INTEGER NOT NULL, jobs BLOB NOT NULL);
+CREATE INDEX queue_segment_strand ON queue_segment(strand, pos, n, priority);
 CREATE TABLE queue_ended(pos INTEGER PRIMARY KEY, gone INTEGER NOT NULL, bits INTEGER NOT NULL);
 CREATE TABLE queue_late(
 	pos INTEGER PRIMARY KEY, queue INTEGER NOT NULL, at INTEGER, tries INTEGER NOT NULL, handed INTEGER NOT NULL,
-	cause BLOB, job BLOB NOT NULL);
+	due INTEGER NOT NULL, strand BLOB, cause BLOB, failures BLOB, job BLOB NOT NULL);
 CREATE INDEX queue_late_at ON queue_late(queue, at);
-CREATE TABLE queue_damaged(pos INTEGER PRIMARY KEY, found INTEGER NOT NULL, cause TEXT NOT NULL, bytes BLOB);
-CREATE TABLE queue_name_log(id INTEGER PRIMARY KEY, names BLOB NOT NULL);
-CREATE TABLE queue_name_run(
-	no INTEGER PRIMARY KEY, level INTEGER NOT NULL, newest INTEGER NOT NULL, count INTEGER NOT NULL,
-	fences BLOB NOT NULL, filter BLOB NOT NULL);
-CREATE TABLE queue_name_block(id INTEGER PRIMARY KEY, names BLOB NOT NULL);
-`, `
-ALTER TABLE queue ADD COLUMN settings BLOB;
-ALTER TABLE queue ADD COLUMN ordered INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE queue_segment ADD COLUMN strand BLOB;
-ALTER TABLE queue_segment ADD COLUMN priority INTEGER NOT NULL DEFAULT 0;
-CREATE INDEX queue_segment_strand ON queue_segment(strand, pos, n, priority);
-ALTER TABLE queue_late ADD COLUMN due INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE queue_late ADD COLUMN strand BLOB;
-ALTER TABLE queue_late ADD COLUMN failures BLOB;
 CREATE INDEX queue_late_strand ON queue_late(strand, due) WHERE strand IS NOT NULL;
 CREATE TABLE queue_kept(
 	seq INTEGER PRIMARY KEY, pos INTEGER NOT NULL UNIQUE, queue INTEGER NOT NULL, state INTEGER NOT NULL,
 	ended INTEGER NOT NULL, fate INTEGER NOT NULL, tries INTEGER NOT NULL, handed INTEGER NOT NULL,
 	cause BLOB, failures BLOB, job BLOB NOT NULL);
 CREATE INDEX queue_kept_ended ON queue_kept(queue, state, ended);
+CREATE TABLE queue_damaged(pos INTEGER PRIMARY KEY, found INTEGER NOT NULL, cause TEXT NOT NULL, bytes BLOB);
+CREATE TABLE queue_name_log(id INTEGER PRIMARY KEY, names BLOB NOT NULL);
+CREATE TABLE queue_name_run(
+	no INTEGER PRIMARY KEY, level INTEGER NOT NULL, newest INTEGER NOT NULL, count INTEGER NOT NULL,
+	fences BLOB NOT NULL, filter BLOB NOT NULL);
+CREATE TABLE queue_name_block(id INTEGER PRIMARY KEY, names BLOB NOT NULL);
 `}
 
 // New opens the queues that are in the database, and makes their tables if need be.

@@ -236,9 +236,7 @@ func (l *line) unready(it *item) {
 		s.ready = slices.Delete(s.ready, at, at+1)
 		l.ahead--
 	}
-	if it.n > l.old.to { // else it is counted when it is read
-		l.tally(s, it, -1)
-	}
+	l.tally(s, it, -1)
 }
 
 // unwait takes a job that is not out from wherever it waits in memory. mu is held.
