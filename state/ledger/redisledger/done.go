@@ -17,7 +17,7 @@ var doneLua string
 // they begin. They are kept, under a new token, for requests of which no entry is in the
 // ledger; others are not to be taken. AppendDone makes what a request tells it.
 func (l *Ledger) Done() redisconn.Part {
-	return redisconn.Part{Lua: headLua + listLua + doneLua, Keys: []string{l.keys[0], l.keys[3], l.keys[4]},
+	return redisconn.Part{Lua: headLua + listLua + doneLua, Keys: []string{l.keys[0], l.keys[2], l.keys[3]},
 		Args: func() []string { return []string{l.clock()} }}
 }
 

@@ -1,5 +1,5 @@
 -- Ends entries; a key may be given more than once.
--- KEYS entries, payloads, order, groups
+-- KEYS entries, payloads, groups
 -- ARGV now (empty: the server's), n, n keys, then for each token, state, result, err
 -- Answers for each: when it ended in ms (0 where it was gone), or -1 where that is stale
 local now, n = clock(ARGV[1]), tonumber(ARGV[2])
@@ -53,8 +53,6 @@ end
 if #gone > 0 then
 	redis.call('HDEL', KEYS[1], unpack(gone))
 	redis.call('HDEL', KEYS[2], unpack(gone))
-	if redis.call('ZREM', KEYS[3], unpack(gone)) < #gone then
-		delist(KEYS[4], since)
-	end
+	delist(KEYS[3], since)
 end
 return answer

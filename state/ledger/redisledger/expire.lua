@@ -1,10 +1,10 @@
 -- Removes entries that are over, in order of creation.
--- KEYS entries, payloads, order, groups
+-- KEYS entries, payloads, groups
 -- ARGV created in ms: where the call before ended; before in ms; entries to look at, about;
 --      entries to remove, at most
 -- Answers how many were removed, and the created where it ended, empty where there is no more
 local before, look, most = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local found, more = since(KEYS[3], KEYS[4], ARGV[1], look)
+local found, more = since(KEYS[3], ARGV[1], look)
 local removed = 0
 
 local function remove(m, over)
@@ -44,13 +44,8 @@ for _, m in ipairs(found) do
 		gone[key] = true
 	end
 	remove(m, over)
-	for _, key in ipairs(m.singles) do
-		if gone[key] then
-			redis.call('ZREM', KEYS[3], key)
-		end
-	end
 	for _, group in ipairs(m.groups) do
-		unlist(KEYS[4], m.created, group, gone)
+		unlist(KEYS[3], m.created, group, gone)
 	end
 	if removed == most then
 		return { removed, text(m.created) }

@@ -1,8 +1,6 @@
 -- How entries are found by the time they were created, for scripts that need it. Whatever is
 -- created in one stroke is in one group: groups is a sorted set, by that time, of lists of
--- keys (cmsgpack). order is the same of single keys, as it was written before there were
--- groups. What is listed may be gone, or be there again since another time: who reads a list
--- looks whether the entry is of the same time.
+-- keys (cmsgpack).
 local GROUP = 250 -- keys of a group, at most
 
 -- list notes keys of entries that were created together.

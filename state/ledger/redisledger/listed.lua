@@ -1,5 +1,4 @@
 -- What reads and changes what is listed: see list.lua.
-local FAR = 9000000000000000 -- a time that does not come
 
 -- unlist takes keys, a table key → true, out of a group.
 local function unlist(groups, created, group, gone)
@@ -48,26 +47,25 @@ local function sort(keys)
 	table.sort(keys, function(a, b) return above(b, a) end)
 end
 
--- moments reads one of the sorted sets from a time on: of each millisecond, created, keys
--- and the members that have them; whole ones, until there are enough keys. It answers
--- whether there are more.
-local function moments(set, created, enough, grouped)
-	local found, n, rank, last = {}, 0, redis.call('ZCOUNT', set, '-inf', '(' .. created), nil
+-- since reads moments from a time on: of each millisecond, created, its keys and the groups
+-- that have them; whole ones, until there are enough keys. It answers whether there are more.
+local function since(groups, created, enough)
+	local found, n, rank, last = {}, 0, redis.call('ZCOUNT', groups, '-inf', '(' .. created), nil
 	repeat
-		local part = redis.call('ZRANGE', set, rank, rank + 31, 'WITHSCORES')
+		local part = redis.call('ZRANGE', groups, rank, rank + 31, 'WITHSCORES')
 		for i = 1, #part, 2 do
-			local at, keys = tonumber(part[i + 1]), grouped and cmsgpack.unpack(part[i]) or { part[i] }
+			local at, keys = tonumber(part[i + 1]), cmsgpack.unpack(part[i])
 			if not last or last.created ~= at then
 				if n >= enough then
 					return found, true
 				end
-				last = { created = at, keys = {}, members = {} }
+				last = { created = at, keys = {}, groups = {} }
 				found[#found + 1] = last
 			end
 			for _, key in ipairs(keys) do
 				last.keys[#last.keys + 1] = key
 			end
-			last.members[#last.members + 1] = part[i]
+			last.groups[#last.groups + 1] = part[i]
 			n = n + #keys
 		end
 		rank = rank + 32
@@ -75,47 +73,7 @@ local function moments(set, created, enough, grouped)
 	return found, false
 end
 
--- since reads both, as one list of moments: each has the groups and the members of order
--- that its keys are from, and each key once.
-local function since(order, groups, created, enough)
-	local single, more = moments(order, created, enough, false)
-	local grouped, evenmore = moments(groups, created, enough, true)
-	local to, found, i, j = FAR, {}, 1, 1
-	if more then
-		to = single[#single].created
-	end
-	if evenmore then
-		to = math.min(to, grouped[#grouped].created)
-	end
-	while true do
-		local s, g = single[i], grouped[j]
-		local at = math.min(s and s.created or FAR, g and g.created or FAR)
-		if at == FAR or at > to then
-			return found, more or evenmore
-		end
-		local m = { created = at, keys = {}, singles = {}, groups = {} }
-		local seen = {}
-		local function take(keys)
-			for _, key in ipairs(keys) do
-				if not seen[key] then
-					seen[key] = true
-					m.keys[#m.keys + 1] = key
-				end
-			end
-		end
-		if s and s.created == at then
-			take(s.keys)
-			m.singles, i = s.members, i + 1
-		end
-		if g and g.created == at then
-			take(g.keys)
-			m.groups, j = g.members, j + 1
-		end
-		found[#found + 1] = m
-	end
-end
-
--- heads reads a moment's entries: key → entry; nil where it is not there, or not since then.
+-- heads reads a moment's entries: key → entry; nil where somebody removed it by hand.
 local function heads(entries, m)
 	local found = {}
 	for i = 1, #m.keys, 1000 do
@@ -124,13 +82,11 @@ local function heads(entries, m)
 		for j = i, to do
 			local head = part[j - i + 1]
 			if head then
-				local version, _, _, _, _, created = struct.unpack(TIMES, head)
+				local version = struct.unpack('<B', head)
 				if version ~= VERSION then
 					return nil, 'ERR the ledger is of version ' .. version .. ': use the newer program'
 				end
-				if created == m.created then
-					found[m.keys[j]] = head
-				end
+				found[m.keys[j]] = head
 			end
 		end
 	end

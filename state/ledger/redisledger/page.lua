@@ -1,12 +1,12 @@
 -- Reads a page of entries in order of creation.
--- KEYS entries, payloads, order, groups
+-- KEYS entries, payloads, groups
 -- ARGV created in ms, key: where the page before ended; last created in ms; entries to look
 --      at, about; entries to answer, at most; tenant, type, state (empty: any)
 -- Answers the created (empty where there is no more) and key where this page ended; then
 --      for each entry key, entry, payload
 local created, last, look, most = tonumber(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local tenant, kind, wanted = ARGV[6], ARGV[7], tonumber(ARGV[8])
-local found, more = since(KEYS[3], KEYS[4], ARGV[1], look)
+local found, more = since(KEYS[3], ARGV[1], look)
 local answer = { '', '' }
 for _, m in ipairs(found) do
 	if m.created > last then

@@ -95,7 +95,7 @@ func (l *Ledger) page(ctx context.Context, f *ledger.Filter, at place, most int)
 		return nil, place{}, err
 	}
 	args := []string{at.created, at.key, decimal(f.Till()), strconv.Itoa(look), strconv.Itoa(most), f.Tenant, f.Type, strconv.Itoa(int(f.State))}
-	answer, err := pageScript.Exec(ctx, l.client, l.keys[:4], args).ToArray()
+	answer, err := pageScript.Exec(ctx, l.client, l.keys[:3], args).ToArray()
 	if err == nil && (len(answer) < 2 || len(answer)%3 != 2) {
 		err = errAnswer
 	}
@@ -128,7 +128,7 @@ func (l *Ledger) Expire(ctx context.Context, before time.Time, limit int) (int, 
 			return n, err
 		}
 		args := []string{at, decimal(wire.MillisUp(before)), strconv.Itoa(look), strconv.Itoa(min(left-n, look))}
-		answer, err := expireScript.Exec(ctx, l.client, l.keys[:4], args).ToArray()
+		answer, err := expireScript.Exec(ctx, l.client, l.keys[:3], args).ToArray()
 		if err == nil && len(answer) != 2 {
 			err = errAnswer
 		}

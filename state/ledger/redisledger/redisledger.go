@@ -2,14 +2,12 @@
 // between them. Its promises are as durable as that Redis: it needs an append-only file,
 // and a failover may lose what was written last.
 //
-// A ledger is five keys on one slot, that of its name:
+// A ledger is four keys on one slot, that of its name:
 //
 //	{ledger:name}:entries   key → all of an entry but its payload (head.lua)
 //	{ledger:name}:payloads  key → payload, where there is one
 //	{ledger:name}:groups    all keys by the time they were created, those of one stroke in one
 //	                        member (list.lua)
-//	{ledger:name}:order     keys by the time they were created, of entries from before there
-//	                        were groups
 //	{ledger:name}:token     the newest token
 //
 // Each call is one script for up to 250 entries, and so one round trip for most batches.
@@ -49,7 +47,7 @@ type Ledger struct {
 	client rueidis.Client
 	now    func() time.Time
 	name   string
-	keys   []string // entries, payloads, order, groups, token
+	keys   []string // entries, payloads, groups, token
 }
 
 var _ ledger.Store = (*Ledger)(nil)
@@ -68,7 +66,7 @@ func New(client rueidis.Client, o Options) (*Ledger, error) {
 		}
 	}
 	tag := "{" + o.Prefix + "ledger:" + o.Name + "}:"
-	return &Ledger{client: client, now: o.Now, name: o.Name, keys: []string{tag + "entries", tag + "payloads", tag + "order", tag + "groups", tag + "token"}}, nil
+	return &Ledger{client: client, now: o.Now, name: o.Name, keys: []string{tag + "entries", tag + "payloads", tag + "groups", tag + "token"}}, nil
 }
 
 // batch is how many entries one script handles: enough to make the round trip cheap, few
@@ -152,7 +150,7 @@ func (l *Ledger) begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin, 
 	for _, e := range es {
 		args = append(args, string(binary.LittleEndian.AppendUint64(nil, e.Call)), e.Holder, e.Tenant, e.Type, rueidis.BinaryString(e.Print), rueidis.BinaryString(e.Payload))
 	}
-	answers, err := beginScript.Exec(ctx, l.client, []string{l.keys[0], l.keys[1], l.keys[3], l.keys[4]}, args).ToArray()
+	answers, err := beginScript.Exec(ctx, l.client, l.keys, args).ToArray()
 	if err == nil && len(answers) != len(es)+1 {
 		err = errAnswer
 	}
@@ -231,7 +229,7 @@ func (l *Ledger) end(ctx context.Context, es []*ledger.Entry) error {
 	for _, e := range es {
 		args = append(args, strconv.FormatUint(e.Token, 10), strconv.Itoa(int(e.State)), rueidis.BinaryString(e.Result), ledger.Cause(e.Err))
 	}
-	ended, err := endScript.Exec(ctx, l.client, l.keys[:4], args).AsIntSlice()
+	ended, err := endScript.Exec(ctx, l.client, l.keys[:3], args).AsIntSlice()
 	if err == nil && len(ended) != len(es) {
 		err = errAnswer
 	}

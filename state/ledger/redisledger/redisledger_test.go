@@ -56,7 +56,7 @@ func open(t testing.TB, client rueidis.Client, o redisledger.Options) *redisledg
 // keys of a ledger, as the package comment names them.
 func keys(name string) []string {
 	tag := "{ledger:" + name + "}:"
-	return []string{tag + "entries", tag + "payloads", tag + "order", tag + "groups", tag + "token"}
+	return []string{tag + "entries", tag + "payloads", tag + "groups", tag + "token"}
 }
 
 func remove(t testing.TB, client rueidis.Client, name string) {
