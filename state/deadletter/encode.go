@@ -3,7 +3,6 @@ package deadletter
 import (
 	"bytes"
 	"encoding/binary"
-	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -46,7 +45,7 @@ func ReadMessage(r *wire.Reader, m *tidemill.Message) {
 // Sum is the checksum of a letter's message with all that it is found by: head is how the
 // message is encoded, without its payload.
 func (l *Letter) Sum(head []byte) uint64 {
-	if l.Edited.IsZero() {
+	if l.Edited.IsZero() { // so that it is of whether the letter was edited, too
 		return Sum(l.Pipeline, l.Tenant, l.ID, head, l.Payload, l.Row)
 	}
 	return Sum(l.Pipeline, l.Tenant, l.ID, head, l.Payload, l.Row, l.Original)
@@ -72,31 +71,21 @@ func Sum(pipeline, tenant, id string, head []byte, parts ...[]byte) uint64 {
 	return h.Sum64()
 }
 
-// The first byte of an encoded history says its form. A new one gets a new number; old ones
-// stay readable, and what has no answers is still written as it always was.
-const (
-	historyVersion  = 1
-	historyAnswered = 2 // has answers to replays
-)
+// historyVersion is the first byte of an encoded history: a new form gets a new number.
+const historyVersion = 1
 
 // EncodeHistory writes failures as backends keep them, with a checksum of their own: they
 // change, the message does not.
 func EncodeHistory(fs []Failure) []byte {
-	b := []byte{historyVersion}
-	if slices.ContainsFunc(fs, func(f Failure) bool { return f.Answer != nil }) {
-		b[0] = historyAnswered
-	}
-	b = binary.AppendUvarint(b, uint64(len(fs)))
+	b := binary.AppendUvarint([]byte{historyVersion}, uint64(len(fs)))
 	for _, f := range fs {
 		b = binary.AppendVarint(b, wire.Millis(f.At))
 		b = append(b, byte(f.Kind))
 		b = wire.AppendString(b, f.Cause)
 		b = binary.AppendUvarint(b, uint64(f.Tries))
-		switch {
-		case b[0] == historyVersion:
-		case f.Answer == nil:
+		if f.Answer == nil {
 			b = append(b, 0)
-		default:
+		} else {
 			b = wire.AppendString(append(b, 1), f.Answer)
 		}
 	}
@@ -110,15 +99,14 @@ func DecodeHistory(b []byte) ([]Failure, error) {
 		return nil, wire.ErrDamaged
 	}
 	r := wire.NewReader(b[:n])
-	form := r.Byte()
-	if form != historyVersion && form != historyAnswered {
+	if r.Byte() != historyVersion {
 		return nil, wire.ErrDamaged
 	}
 	k := r.Count()
 	fs := make([]Failure, 0, k)
 	for range k {
 		f := Failure{At: wire.Instant(r.Varint()), Kind: tidemill.Kind(r.Byte()), Cause: string(r.Bytes()), Tries: int(r.Uvarint())}
-		if form == historyAnswered && r.Byte() != 0 {
+		if r.Byte() != 0 {
 			f.Answer = append([]byte{}, r.Bytes()...)
 		}
 		fs = append(fs, f)

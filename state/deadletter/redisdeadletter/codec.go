@@ -2,6 +2,7 @@ package redisdeadletter
 
 import (
 	"encoding/binary"
+	"errors"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -9,12 +10,11 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// The first byte of what is encoded here says its form. A new one gets a new number; old
-// ones stay readable, and what has not been edited is still written as it always was.
-const (
-	version       = 1
-	versionEdited = 2 // says too when the payload was edited
-)
+// version is the first byte of what is encoded here: a new form gets a new number.
+const version = 1
+
+// errNewer is of what has another version.
+var errNewer = errors.New("a newer program has written it: use that")
 
 // encodeMeta writes what is known of a letter without its message and history. Times are
 // milliseconds, 0: none.
@@ -27,20 +27,13 @@ func encodeMeta(r *deadletter.Record) string {
 	if r.Damaged != "" {
 		flags |= 2
 	}
-	form := byte(version)
-	if !r.Edited.IsZero() {
-		form = versionEdited
-	}
-	b = append(b, form, flags, byte(r.Kind))
+	b = append(b, version, flags, byte(r.Kind))
 	for _, n := range []uint64{uint64(r.Mark.Shard), uint64(r.Mark.Epoch), r.Mark.Hi, r.Mark.Lo, uint64(r.Deaths), uint64(r.Replays),
 		uint64(r.Asked), uint64(r.Handed), uint64(r.Burnt), uint64(r.Epoch)} {
 		b = binary.AppendUvarint(b, n)
 	}
-	for _, ms := range []int64{wire.Millis(r.First), wire.Millis(r.Last), wire.MillisUp(r.Due), wire.MillisUp(r.Until)} {
+	for _, ms := range []int64{wire.Millis(r.First), wire.Millis(r.Last), wire.MillisUp(r.Due), wire.MillisUp(r.Until), wire.Millis(r.Edited)} {
 		b = binary.AppendVarint(b, ms)
-	}
-	if form == versionEdited {
-		b = binary.AppendVarint(b, wire.Millis(r.Edited))
 	}
 	for _, s := range []string{r.Pipeline, r.ID, r.Tenant} {
 		b = wire.AppendString(b, s)
@@ -51,9 +44,8 @@ func encodeMeta(r *deadletter.Record) string {
 // decodeMeta is the inverse of encodeMeta.
 func decodeMeta(b []byte) (*deadletter.Record, error) {
 	d := wire.NewReader(b)
-	form := d.Byte()
-	if form != version && form != versionEdited {
-		return nil, wire.ErrDamaged
+	if d.Byte() != version {
+		return nil, errNewer
 	}
 	r := new(deadletter.Record)
 	flags := d.Byte()
@@ -68,9 +60,7 @@ func decodeMeta(b []byte) (*deadletter.Record, error) {
 	r.Deaths, r.Replays, r.Asked, r.Handed, r.Burnt = int(d.Uvarint()), int(d.Uvarint()), int(d.Uvarint()), int(d.Uvarint()), int(d.Uvarint())
 	r.Epoch = uint32(d.Uvarint())
 	r.First, r.Last, r.Due, r.Until = wire.Instant(d.Varint()), wire.Instant(d.Varint()), wire.Instant(d.Varint()), wire.Instant(d.Varint())
-	if form == versionEdited {
-		r.Edited = wire.Instant(d.Varint())
-	}
+	r.Edited = wire.Instant(d.Varint())
 	r.Pipeline, r.ID, r.Tenant = string(d.Bytes()), string(d.Bytes()), string(d.Bytes())
 	return r, d.End()
 }
@@ -85,10 +75,7 @@ const (
 // whole letter. Bytes stay bytes, and times keep every nanosecond of whatever year.
 func encodeLetter(r *deadletter.Record, flags byte) []byte {
 	b := append(make([]byte, 0, 128), version, flags, r.Priority)
-	if !r.Edited.IsZero() {
-		b[0] = versionEdited
-		b = binary.AppendVarint(b, wire.Millis(r.Edited))
-	}
+	b = binary.AppendVarint(b, wire.Millis(r.Edited))
 	b = deadletter.AppendMessage(b, &r.Message)
 	return binary.LittleEndian.AppendUint64(b, r.Sum(b))
 }
@@ -110,14 +97,10 @@ func decodeLetter(b []byte, m *tidemill.Message) (of rest, err error) {
 	}
 	of.head, of.sum = b[:n], binary.LittleEndian.Uint64(b[n:])
 	r := wire.NewReader(of.head)
-	form := r.Byte()
-	if form != version && form != versionEdited {
-		return of, wire.ErrDamaged
+	if r.Byte() != version {
+		return of, errNewer
 	}
-	of.flags, m.Priority = r.Byte(), r.Byte()
-	if form == versionEdited {
-		of.edited = wire.Instant(r.Varint())
-	}
+	of.flags, m.Priority, of.edited = r.Byte(), r.Byte(), wire.Instant(r.Varint())
 	deadletter.ReadMessage(r, m)
 	return of, r.End()
 }

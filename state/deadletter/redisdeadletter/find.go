@@ -2,6 +2,7 @@ package redisdeadletter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -76,6 +77,9 @@ func (s *Store) find(ctx context.Context, fields []string) (map[string]*list, er
 func (s *Store) decode(seq, meta string) (stored, error) {
 	_, body, ok := strings.Cut(meta, "\n")
 	r, err := decodeMeta([]byte(body))
+	if errors.Is(err, errNewer) {
+		return stored{}, fmt.Errorf("field %s of %s: %w", seq, s.meta, err)
+	}
 	if !ok || err != nil {
 		return stored{}, fmt.Errorf("field %s of %s is damaged: remove it and set %s back to 0-0, and its letter is found again in the stream", seq, s.meta, s.mark)
 	}

@@ -17,8 +17,7 @@
 //	{events:dlq}:mark      up to where the stream is known
 //
 // A letter that dies again, or is edited, gets a new entry and its old one is deleted in the
-// same stroke. Programs from before there were edits do not read a letter that was edited:
-// edit when no instance is older.
+// same stroke.
 // Every change is one script that is told what was read, and changes nothing where that is
 // not so any more: the rules are package deadletter's, and nobody holds a lock.
 //

@@ -6,8 +6,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// version is the first byte of what is encoded here. A new form gets a new number; old
-// ones stay readable.
+// version is the first byte of what is encoded here: a new form gets a new number.
 const version = 1
 
 // encodeMessage writes what is neither a column nor the payload.

@@ -38,15 +38,17 @@ CREATE TABLE deadletter(
 	epoch    INTEGER NOT NULL DEFAULT 0,
 	due      INTEGER NOT NULL DEFAULT 0,
 	until    INTEGER NOT NULL DEFAULT 0,
+	edited   INTEGER NOT NULL DEFAULT 0,
 	UNIQUE(pipeline, id, tenant)
 );
 CREATE INDEX deadletter_state ON deadletter(pipeline, state);
 CREATE TABLE deadletter_body(
-	seq     INTEGER PRIMARY KEY,
-	message BLOB NOT NULL,
-	payload BLOB,
-	row     BLOB,
-	sum     INTEGER NOT NULL
+	seq      INTEGER PRIMARY KEY,
+	message  BLOB NOT NULL,
+	payload  BLOB,
+	row      BLOB,
+	original BLOB,
+	sum      INTEGER NOT NULL
 );
 CREATE TRIGGER deadletter_gone AFTER DELETE ON deadletter BEGIN DELETE FROM deadletter_body WHERE seq = old.seq; END;
 CREATE TABLE deadletter_books(
@@ -58,9 +60,6 @@ CREATE TABLE deadletter_books(
 ) WITHOUT ROWID;
 CREATE TABLE deadletter_seq(one INTEGER PRIMARY KEY CHECK(one = 1), newest INTEGER NOT NULL);
 INSERT INTO deadletter_seq VALUES(1, 0);
-`, `
-ALTER TABLE deadletter ADD COLUMN edited INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE deadletter_body ADD COLUMN original BLOB;
 `}
 
 // Store keeps letters in a SQLite file.
