@@ -16,7 +16,7 @@ type did []string
 // A job would have to come again after so many others to be handled twice.
 const mostDid = 16
 
-// didOf reads what the sync log has kept. Entries of older versions have nothing.
+// didOf reads what the sync log has kept; nothing, where nothing was done.
 func didOf(result []byte) did {
 	if len(result) == 0 {
 		return nil

@@ -211,24 +211,6 @@ func TestAProcessRemembersWhatItHasDone(t *testing.T) {
 	})
 }
 
-// Entries of older versions do not say for whose sake an event was completed: for its own.
-func TestEntriesOfOlderVersions(t *testing.T) {
-	each(t, func(w *world) {
-		w.other("club/e1", ledger.Begin{}, ledger.Done, "", "")
-		rest(time.Second)
-		w.start(crm.Options{Workers: 1}, w.does(fails(tidemill.Business), "*"))
-		_, err := w.sys.Replay(context.Background(), crm.ReplayRequest{ID: "r"})
-		fatal(w, err)
-		rest(time.Minute)
-		w.send(raw("club", "e1", "a", ""))
-		rest(time.Minute)
-		w.same("calls", w.called(func(c call) string { return c.id + c.replay }), "e1r")
-		w.same("ends", w.ended(), "[e1 failed business e1 skipped duplicate]")
-		w.same("sync log", w.record("club", "e1").Kind, "business")
-		w.same("dead", w.dead(), "e1 business")
-	})
-}
-
 // A handler is called only if the lease lasts longer than the call may take: neither after
 // the worker stood still, nor again and again in halves, while leases cannot be renewed.
 func TestNoCallOnALeaseThatMayEnd(t *testing.T) {

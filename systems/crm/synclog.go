@@ -51,10 +51,7 @@ func (l *lane) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) er
 func (l *lane) isDone(j *job, e *ledger.Entry) bool {
 	switch e.State {
 	case ledger.Done:
-		if j.did = didOf(e.Result); j.did == nil { // of an older version, which says no more than who held it
-			j.did = did{""}
-			return false
-		}
+		j.did = didOf(e.Result)
 		if j.request != "" {
 			if e.Holder = ""; j.did.has(j.request) {
 				e.Holder = j.holder // it is this one's
