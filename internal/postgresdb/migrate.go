@@ -10,7 +10,7 @@ import (
 )
 
 // migrations are the steps of the tables: file number i leads from version i-1 to i. A
-// landed file is never edited. Each holds on an empty database, and on one that has the
+// released file is never edited. Each holds on an empty database, and on one that has the
 // tables of the facts (projects, persons, …) with rows already: those are adopted.
 //
 //go:embed migrations/*.sql

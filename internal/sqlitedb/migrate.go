@@ -6,7 +6,7 @@ import (
 )
 
 // Migrate brings a component's tables to the newest version: step i leads from version i
-// to i+1, those done before are skipped. A landed step is never edited. A file that a
+// to i+1, those done before are skipped. A released step is never edited. A file that a
 // newer program has written is refused.
 func (d *DB) Migrate(ctx context.Context, component string, steps []string) error {
 	return d.Write(ctx, func(tx *Tx) error {

@@ -149,3 +149,61 @@ CREATE TABLE tidemill_lock_fence (
 	fence bigint NOT NULL
 );
 INSERT INTO tidemill_lock_fence(fence) VALUES (0);
+
+-- Work that happens once, by ledger and key. Names are bytes, since they may be any. Rows
+-- are written at their begin and their end; the ends of rows that were begun together come
+-- together, when none of them can make room for another: so there has to be room for all on
+-- the page, which keeps the end from touching the indexes.
+CREATE TABLE tidemill_ledger (
+	ledger  text NOT NULL,
+	key     bytea NOT NULL,
+	tenant  bytea NOT NULL,
+	type    bytea NOT NULL,
+	print   bytea,
+	payload bytea,
+	created timestamptz NOT NULL,
+	state   smallint NOT NULL,
+	holder  bytea NOT NULL,
+	token   bigint NOT NULL,
+	tries   integer NOT NULL,
+	started timestamptz NOT NULL,
+	until   timestamptz NOT NULL,
+	call    bigint NOT NULL,
+	cut     boolean NOT NULL DEFAULT false,
+	ended   timestamptz,
+	result  bytea,
+	err     bytea NOT NULL DEFAULT '',
+	PRIMARY KEY (ledger, key)
+) WITH (fillfactor = 45);
+-- Listings read the ledger in the order of an index, which has to be theirs exactly: where
+-- entries are to be sorted for each page, all of the rest is read for each page. Its first
+-- column is an expression that only listings use: a lookup by key must not be planned
+-- through this index, which looks as good while the table is empty.
+CREATE INDEX tidemill_ledger_listing ON tidemill_ledger((ledger || ''), created, key);
+CREATE SEQUENCE tidemill_ledger_token;
+
+-- Profiles of customers. Attributes are the values as one JSON object for readers by SQL,
+-- byte for byte as they came but for escapes that a text cannot hold; registers are what
+-- the rules store. Rows are rewritten often: room on their page keeps that from touching
+-- the index. Each table has one index that a lookup can be planned through, whatever its
+-- statistics say.
+CREATE TABLE tidemill_profile (
+	tenant     text COLLATE "C" NOT NULL,
+	id         uuid NOT NULL,
+	created    timestamptz NOT NULL,
+	updated    timestamptz NOT NULL,
+	attributes json NOT NULL DEFAULT '{}',
+	registers  bytea,
+	PRIMARY KEY (tenant, id)
+) WITH (fillfactor = 80);
+
+-- Whose an identity is: kind 1 is an external id, 2 an email, 3 a phone. Without a foreign
+-- key, whose checks would cost more than the rows: who attaches holds the profile.
+CREATE TABLE tidemill_profile_identity (
+	tenant  text COLLATE "C" NOT NULL,
+	kind    smallint NOT NULL,
+	value   text COLLATE "C" NOT NULL,
+	profile uuid NOT NULL,
+	PRIMARY KEY (tenant, kind, value)
+);
+CREATE INDEX tidemill_profile_identity_profile ON tidemill_profile_identity(profile);

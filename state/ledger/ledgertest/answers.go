@@ -55,7 +55,7 @@ var printCases = []testcase{
 			t.Errorf("another anew: %v, want conflict", e.State)
 		}
 	}},
-	{"compares no fingerprint with none", "an old entry, or a caller that does not care", func(t *testing.T, h Harness) {
+	{"compares no fingerprint with none", "a caller that does not care", func(t *testing.T, h Harness) {
 		end(t, h.Ledger, asked(t, h, "with", "print", ledger.Begin{}), ledger.Done, "r", "")
 		end(t, h.Ledger, asked(t, h, "without", "", ledger.Begin{}), ledger.Done, "r", "")
 		if e := asked(t, h, "with", "", ledger.Begin{}); e.State != ledger.Done {

@@ -22,7 +22,7 @@ CREATE TABLE ledger_entry(
 	key     BLOB NOT NULL UNIQUE,
 	tenant  BLOB NOT NULL,
 	type    BLOB NOT NULL,
-	payload BLOB,
+	print   BLOB,
 	created INTEGER NOT NULL,
 	state   INTEGER NOT NULL,
 	holder  BLOB NOT NULL,
@@ -30,17 +30,16 @@ CREATE TABLE ledger_entry(
 	tries   INTEGER NOT NULL,
 	started INTEGER NOT NULL,
 	until   INTEGER NOT NULL,
+	call    INTEGER NOT NULL DEFAULT 0,
+	cut     INTEGER NOT NULL DEFAULT 0,
 	ended   INTEGER NOT NULL DEFAULT 0,
-	result  BLOB,
-	err     BLOB NOT NULL DEFAULT x''
+	err     BLOB NOT NULL DEFAULT x'',
+	payload BLOB,
+	result  BLOB
 );
 CREATE INDEX ledger_creation ON ledger_entry(created, key);
 CREATE TABLE ledger_token(one INTEGER PRIMARY KEY CHECK(one = 1), newest INTEGER NOT NULL);
 INSERT INTO ledger_token VALUES(1, 0);
-`, `
-ALTER TABLE ledger_entry ADD COLUMN print BLOB;
-ALTER TABLE ledger_entry ADD COLUMN call INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE ledger_entry ADD COLUMN cut INTEGER NOT NULL DEFAULT 0;
 `}
 
 // Options tune a ledger; the zero value is ready to use.

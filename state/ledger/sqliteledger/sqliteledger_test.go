@@ -95,53 +95,6 @@ func TestNamesOfLedgersAreChecked(t *testing.T) {
 	}
 }
 
-// oldSchema is what the first version of the tables was.
-const oldSchema = `
-CREATE TABLE ledger_entry(
-	id      INTEGER PRIMARY KEY,
-	key     BLOB NOT NULL UNIQUE,
-	tenant  BLOB NOT NULL,
-	type    BLOB NOT NULL,
-	payload BLOB,
-	created INTEGER NOT NULL,
-	state   INTEGER NOT NULL,
-	holder  BLOB NOT NULL,
-	token   INTEGER NOT NULL,
-	tries   INTEGER NOT NULL,
-	started INTEGER NOT NULL,
-	until   INTEGER NOT NULL,
-	ended   INTEGER NOT NULL DEFAULT 0,
-	result  BLOB,
-	err     BLOB NOT NULL DEFAULT x''
-);
-CREATE INDEX ledger_creation ON ledger_entry(created, key);
-CREATE TABLE ledger_token(one INTEGER PRIMARY KEY CHECK(one = 1), newest INTEGER NOT NULL);
-INSERT INTO ledger_token VALUES(1, 4);
-INSERT INTO ledger_entry VALUES(1, x'6b', x'', x'', NULL, 1000, 2, x'61', 4, 1, 1000, 2000, 0, NULL, x'');
-`
-
-func TestAnOldFileIsReadOn(t *testing.T) {
-	db, err := sqlitedb.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	if err := db.Migrate(t.Context(), "ledger", []string{oldSchema}); err != nil {
-		t.Fatal(err)
-	}
-	l, err := sqliteledger.New(t.Context(), db, sqliteledger.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &ledger.Entry{Key: "k", Print: []byte("new"), Call: 1}
-	if err := l.Begin(t.Context(), []*ledger.Entry{e}, ledger.Begin{}); err != nil {
-		t.Fatal(err)
-	}
-	if e.State != ledger.Fresh || !e.Broken || e.Token != 5 || e.Tries != 2 {
-		t.Errorf("got %+v, want the old try taken over", e)
-	}
-}
-
 func TestSameAsInMemory(t *testing.T) {
 	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" { // nobody asked for more: each opens a file and syncs it
 		t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })

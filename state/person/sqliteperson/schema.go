@@ -1,6 +1,6 @@
 package sqliteperson
 
-// steps are the tables. A landed step is never edited.
+// steps are the tables. A released step is never edited.
 //
 // A distinct id is stored as text where it is plain text, which is friendly to readers,
 // and as a blob where it holds NUL or is no UTF-8 (see key); text never equals a blob, so

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/state/profile"
 )
 
-// steps are the tables. A landed step is never edited.
+// steps are the tables. A released step is never edited.
 //
 //   - profile: attributes are the values as one JSON object, for readers by SQL; registers
 //     are what profile.Registers stores. Times are unix milliseconds.

@@ -60,7 +60,7 @@ type Store struct {
 
 var _ queue.Whole = (*Store)(nil)
 
-// steps of the schema; a step that was released is never edited.
+// steps of the schema; a released step is never edited.
 var steps = []string{`
 CREATE TABLE queue(
 	no INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE, next INTEGER NOT NULL DEFAULT 0,

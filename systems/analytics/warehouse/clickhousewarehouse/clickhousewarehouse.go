@@ -69,7 +69,7 @@ type Options struct {
 	// Collection is a named collection of the server, with the user and the password that
 	// person_overrides_dict reads as. Without one the dictionary is made only where the user is
 	// default without a password, for no password is written into a definition; Inspect says
-	// so. One of an older version, with a password, is replaced once there is a Collection.
+	// so. One that is there already, with a password, is replaced once there is a Collection.
 	Collection string
 	// Now is the clock of stored_at; nil means time.Now.
 	Now func() time.Time

@@ -137,8 +137,8 @@ func (s *Store) migrate(ctx context.Context, keepWarnings time.Duration) error {
 	return nil
 }
 
-// withPassword is the account of a dictionary that has a password in its definition, as those
-// of older versions: whoever may read the server's files or its tables knows it.
+// withPassword is the account of a dictionary that has a password in its definition, as that of
+// an existing deployment may: whoever may read the server's files or its tables knows it.
 const withPassword = "password"
 
 // noAccount says why a dictionary cannot be made without a password in its definition: its

@@ -87,7 +87,7 @@ func TestThePasswordIsInNoStatement(t *testing.T) {
 		t.Errorf("%d events, want 2", n)
 	}
 
-	// One of an older version stays as it is, for there is nothing to take its place.
+	// One of an existing deployment stays as it is, for there is nothing to take its place.
 	exec(t, conn, "CREATE DICTIONARY "+s.names.dictionary+" (project_id UUID, distinct_id String, person_id UUID) PRIMARY KEY project_id, distinct_id SOURCE(CLICKHOUSE(USER 'tidemill' PASSWORD 'old-one' QUERY 'SELECT 1')) LIFETIME(MIN 30 MAX 60) LAYOUT(COMPLEX_KEY_HASHED())")
 	s = store(t, conn, Options{})
 	if found, advice := dictionary(s); !strings.Contains(found, "has a password in its definition") || !strings.Contains(advice, "clickhouse.collection") {

@@ -95,7 +95,7 @@ func newStore(ctx context.Context, db *sqlitedb.DB, o Options, t tuning) (*Store
 	return s, nil
 }
 
-// schema is what Migrate brings the file to. Steps that have landed are never edited.
+// schema is what Migrate brings the file to. Released steps are never edited.
 var schema = []string{`
 CREATE TABLE warehouse_event(
 	id INTEGER PRIMARY KEY,

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search"
 )
 
-// migrations of what all families share. Steps that have landed are never edited.
+// migrations of what all families share. Released steps are never edited.
 var migrations = []string{`
 CREATE TABLE search_family(
 	name TEXT PRIMARY KEY,
