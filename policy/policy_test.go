@@ -85,18 +85,9 @@ func TestRetryRefusesNonsense(t *testing.T) {
 	}
 }
 
-func TestPresets(t *testing.T) {
-	for name, want := range map[string]policy.Retry{"warehouse": policy.Warehouse, "database": policy.Database,
-		"definitions": policy.Definitions, "partner": policy.Partner, "never": {}} {
-		if got, err := policy.Preset(name); err != nil || got != want {
-			t.Errorf("%s: %+v, %v", name, got, err)
-		}
-	}
+func TestWaitsForAPartnerAreBounded(t *testing.T) {
 	if policy.Partner.Max != 64*s {
 		t.Errorf("a partner's waits are limited to %v", policy.Partner.Max)
-	}
-	if _, err := policy.Preset("x"); err == nil || !strings.Contains(err.Error(), "warehouse") {
-		t.Errorf("x: %v", err)
 	}
 }
 

@@ -67,24 +67,6 @@ var (
 	Partner = Retry{Tries: 7, Base: time.Second, Factor: 2, Max: 64 * time.Second, Jitter: Around, Spread: .25}
 )
 
-// Preset finds a retry by its name in configuration: warehouse, database, definitions,
-// partner or never.
-func Preset(name string) (Retry, error) {
-	switch name {
-	case "warehouse":
-		return Warehouse, nil
-	case "database":
-		return Database, nil
-	case "definitions":
-		return Definitions, nil
-	case "partner":
-		return Partner, nil
-	case "never":
-		return Retry{}, nil
-	}
-	return Retry{}, fmt.Errorf("retry %q: want warehouse, database, definitions, partner or never", name)
-}
-
 // Next says, after a try that failed, how long to wait before the next one and whether
 // there is one. before is how many tries had failed before it: 0 after the first. random
 // is from [0, 1).

@@ -101,9 +101,6 @@ func (o *Options) settings() map[string]string {
 	}
 }
 
-// Conns is how many connections there are at most.
-func (d *DB) Conns() int { return d.o.Conns }
-
 // Close ends all connections, once those in use were given back.
 func (d *DB) Close() { d.pool.Close() }
 

@@ -39,11 +39,6 @@ type Options struct {
 // Client is a connection, as the backends take it.
 type Client = rueidis.Client
 
-// Ping asks whether the server is there.
-func Ping(ctx context.Context, c Client) error {
-	return Error(c.Do(ctx, c.B().Ping().Build()).Error(), "ask Redis whether it is there")
-}
-
 // Open connects to the Redis at a URL and asks whether it answers, before ctx ends. The
 // client sends every command once: whether to repeat is the engine's decision. It caches
 // nothing, so that it works with every server and proxy. No error shows the password.

@@ -44,16 +44,6 @@ func (k Kind) String() string {
 	return [...]string{"?", "externalId", "email", "phone"}[min(k, Phone+1)%(Phone+1)]
 }
 
-// ParseKind is the inverse of Kind.String.
-func ParseKind(s string) (Kind, error) {
-	for k := External; k <= Phone; k++ {
-		if k.String() == s {
-			return k, nil
-		}
-	}
-	return 0, fmt.Errorf("kind of identity %.40q: want externalId, email or phone", s)
-}
-
 // Compare orders identities by kind, then by value byte for byte.
 func (i Identity) Compare(o Identity) int {
 	return cmp.Or(cmp.Compare(i.Kind, o.Kind), strings.Compare(i.Value, o.Value))
