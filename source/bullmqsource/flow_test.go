@@ -149,7 +149,7 @@ func TestDeduplication(t *testing.T) {
 		r.nothing(r.src, 200*time.Millisecond)
 		r.settle(r.src, tidemill.Applied, done(m))
 		m = r.receive(r.src, 1, 5*time.Second)[0]
-		if string(m.Payload) != `{"n":3}` || Retry(m).Tries != 2 || string(m.Get(DeduplicationHeader)) != "last" {
+		if string(m.Payload) != `{"n":3}` || parseOptions(string(m.Get(OptionsHeader))).attempts != 3 || string(m.Get(DeduplicationHeader)) != "last" {
 			t.Errorf("after it came %s with %s", m.Payload, m.Get(OptionsHeader))
 		}
 		r.settle(r.src, tidemill.Applied, done(m))

@@ -5,9 +5,6 @@ import (
 	"math"
 	"strconv"
 	"time"
-
-	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/policy"
 )
 
 // Headers of messages. What a job has not, its message has not.
@@ -19,23 +16,6 @@ const (
 	FailureHeader       = "bullmq-failed-reason" // its last failure
 	RetriedHeader       = "bullmq-retried"       // how often it was retried after it had failed for good
 )
-
-// Retry is what a job asks for: a pipeline with dead letters of its own may give up where the
-// job does. The source keeps to it in any case. Where the job names no backoff, or one that is
-// not BullMQ's own, the waits are 0.
-func Retry(m *tidemill.Message) policy.Retry {
-	o := parseOptions(string(m.Get(OptionsHeader)))
-	r := policy.Retry{Tries: max(o.attempts, 1) - 1}
-	if o.backoff != nil {
-		switch o.backoff.Type {
-		case "fixed":
-			r.Base, r.Factor = ms(o.backoff.Delay), 1
-		case "exponential":
-			r.Base, r.Factor = ms(o.backoff.Delay), 2
-		}
-	}
-	return r
-}
 
 // options are those of a job that say how it ends.
 type options struct {

@@ -4,9 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/policy"
 )
 
 func TestOptionsOfJobs(t *testing.T) {
@@ -67,24 +64,6 @@ func TestBackoffsOfJobs(t *testing.T) {
 	}
 	if _, says := (&backoff{Type: "mine"}).wait(1, 0, nil); says {
 		t.Error("a backoff that nobody knows says how long")
-	}
-}
-
-func TestRetryOfAMessage(t *testing.T) {
-	for raw, want := range map[string]policy.Retry{
-		``:                            {},
-		`{"attempts":1}`:              {},
-		`{"attempts":3,"backoff":50}`: {Tries: 2, Base: 50 * time.Millisecond, Factor: 1},
-		`{"attempts":3,"backoff":{"type":"exponential","delay":1000}}`: {Tries: 2, Base: time.Second, Factor: 2},
-		`{"attempts":3,"backoff":{"type":"mine"}}`:                     {Tries: 2},
-	} {
-		m := &tidemill.Message{Header: []tidemill.Field{{Name: []byte(OptionsHeader), Value: []byte(raw)}}}
-		if got := Retry(m); got != want {
-			t.Errorf("%s asks for %+v, want %+v", raw, got, want)
-		}
-		if err := Retry(m).Check(); err != nil {
-			t.Errorf("%s: %v", raw, err)
-		}
 	}
 }
 

@@ -247,60 +247,6 @@ func TestBackpressure(t *testing.T) {
 	}
 }
 
-func TestPayloads(t *testing.T) {
-	for name, url := range brokers(t) {
-		t.Run(name, func(t *testing.T) {
-			topic, o := testenv.Name("t"), mqttconn.Options{ClientID: testenv.Name("c"), Session: time.Minute, Inbox: 100}
-			c := open(t, url, o)
-			acks, err := mqttsource.ReadPayloads(t.Context(), c, topic, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			published := make(chan error, 1)
-			publisher := open(t, url, mqttconn.Options{})
-			go func() { published <- publisher.Publish(t.Context(), numbers(topic, 2000)) }()
-			into := make([][]byte, 64)
-			for got := 0; got < 1000; {
-				n, err := acks.Read(t.Context(), into[:min(len(into), 1000-got)])
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, p := range into[:n] {
-					if string(p) != fmt.Sprint(got) {
-						t.Fatalf("read %s, want %d", p, got)
-					}
-					got++
-				}
-			}
-			// The process ends: what was read last was not worked on for sure.
-			shut(t, c)
-			if err := <-published; err != nil {
-				t.Fatal(err)
-			}
-			again, err := mqttsource.ReadPayloads(t.Context(), open(t, url, o), topic, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			missing := map[string]bool{}
-			for i := 1000; i < 2000; i++ {
-				missing[fmt.Sprint(i)] = true
-			}
-			for len(missing) > 0 {
-				n, err := again.Read(t.Context(), into)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, p := range into[:n] {
-					delete(missing, string(p))
-				}
-			}
-			if err := again.Stop(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
-}
-
 func TestNewRefusesWhatLoses(t *testing.T) {
 	url := embedded(t)
 	clean, kept := open(t, url, mqttconn.Options{}), open(t, url, mqttconn.Options{ClientID: "c", Session: time.Minute})
