@@ -2,7 +2,6 @@ package gdelt
 
 import (
 	"archive/zip"
-	"bytes"
 	"errors"
 	"fmt"
 	"hash"
@@ -215,32 +214,3 @@ func checkBy(open opener, path string, n Name, l Limits) (found Found, err error
 }
 
 var errGrowing = errors.New("the file is still being written")
-
-// Convert writes a file's rows as lines of JSON. It returns how many, and how many rows had
-// no id.
-func Convert(w io.Writer, path string, l Limits) (rows, idless uint64, err error) {
-	base := path[strings.LastIndexAny(path, "/\\")+1:]
-	n, ok := ParseName(base)
-	if !ok {
-		return 0, 0, fmt.Errorf("%s: want a name such as 20250323151500.export.CSV or 20250323151500.mentions.CSV.zip", base)
-	}
-	f, err := Open(path, n, l)
-	if err != nil {
-		return 0, 0, fmt.Errorf("%s: %w", base, err)
-	}
-	defer func() { _ = f.Close() }()
-	var line bytes.Buffer
-	for {
-		switch err := f.Next(); {
-		case errors.Is(err, io.EOF):
-			return f.Rows(), f.Idless(), nil
-		case err != nil:
-			return f.Rows(), f.Idless(), fmt.Errorf("%s: %w", base, err)
-		}
-		line.Reset()
-		line.Write(append(f.AppendJSON(line.AvailableBuffer()), '\n'))
-		if _, err := w.Write(line.Bytes()); err != nil {
-			return f.Rows(), f.Idless(), fmt.Errorf("write row %d of %s: %w", f.Number()+1, base, err)
-		}
-	}
-}

@@ -2,7 +2,6 @@ package gdelt_test
 
 import (
 	"bytes"
-	"fmt"
 	"net/netip"
 	"net/url"
 	"os"
@@ -225,40 +224,4 @@ func TestAListThatCannotBeReadSaysWhyAndKeepsItsQuery(t *testing.T) {
 	if !strings.Contains(err.Error(), "?[secret]: ") || strings.Contains(err.Error(), "hush") {
 		t.Errorf("%v, want no query", err)
 	}
-}
-
-func TestConvert(t *testing.T) {
-	dir := t.TempDir()
-	b := gdelttest.Batch{Stamp: "20250323151500", Events: 3}
-	if _, err := b.Write(dir, true); err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	name, _ := b.Names()
-	rows, idless, err := gdelt.Convert(&out, filepath.Join(dir, name+".zip"), gdelt.Limits{})
-	if err != nil || rows != 3 || idless != 0 || bytes.Count(out.Bytes(), []byte("\n")) != 3 {
-		t.Errorf("%d rows, %d without id, %v: %s", rows, idless, err, out.Bytes())
-	}
-	if _, _, err := gdelt.Convert(&out, filepath.Join(dir, "x.csv"), gdelt.Limits{}); err == nil {
-		t.Error("a file of another name is taken")
-	}
-}
-
-func ExampleConvert() {
-	dir, err := os.MkdirTemp("", "gdelt")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "20250323151500.mentions.CSV")
-	if err := os.WriteFile(path, []byte("7\t20250323151500\t20250323151500\t1\texample.com\thttps://example.com/a\t1\n"), 0o600); err != nil {
-		fmt.Println(err)
-		return
-	}
-	_, _, err = gdelt.Convert(os.Stdout, path, gdelt.Limits{})
-	fmt.Println(err)
-	// Output:
-	// {"globalEventId":7,"eventTimeDate":20250323151500,"mentionTimeDate":20250323151500,"mentionType":1,"mentionSourceName":"example.com","mentionIdentifier":"https://example.com/a","sentenceId":1,"actor1CharOffset":null,"actor2CharOffset":null,"actionCharOffset":null,"inRawText":null,"confidence":null,"mentionDocLen":null,"mentionDocTone":null,"mentionDocTranslationInfo":null}
-	// <nil>
 }

@@ -164,18 +164,3 @@ func (r *Record) appendExtras(dst []byte) []byte {
 	}
 	return dst
 }
-
-// IndexDate is the day of the index that the record belongs into, as YYYY-MM-DD; not ok
-// where it has none.
-func (r *Record) IndexDate() (day string, ok bool) {
-	f := Day
-	if r.Kind == Mention {
-		f = MentionTimeDate
-	}
-	var room [12]byte
-	b := appendIndexDate(room[:0], r.values[f], r.Kind)
-	if b[0] != '"' {
-		return "", false
-	}
-	return string(b[1 : len(b)-1]), true
-}

@@ -72,9 +72,6 @@ func TestDates(t *testing.T) {
 		if got := fmt.Sprint(out["elasticIndexDate"], " ", out["eventDate"]); got != c.index+" "+c.date {
 			t.Errorf("day %s: %s, want %s %s", c.day, got, c.index, c.date)
 		}
-		if day, ok := r.IndexDate(); ok != (c.index != null) || ok && day != c.index {
-			t.Errorf("day %s: index %q, %v", c.day, day, ok)
-		}
 	}
 	for _, c := range []struct{ stamp, index, date string }{
 		{"20250323151500", "2025-03-23", "2025-03-23T15:15:00Z"},

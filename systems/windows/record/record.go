@@ -174,9 +174,6 @@ func (r *Record) Add(name string, v []byte) error {
 	return nil
 }
 
-// Extras are the values that were added, in that order. They are not to be changed.
-func (r *Record) Extras() []Extra { return r.extra }
-
 // CopyFrom makes r the same record as from. Both may be changed afterwards, each for itself;
 // the bytes of values are shared.
 func (r *Record) CopyFrom(from *Record) {

@@ -1,13 +1,7 @@
 package search
 
 import (
-	"context"
-	"errors"
-	"slices"
-	"strings"
 	"testing"
-
-	"github.com/tidemill/tidemill"
 )
 
 func TestGDELTFieldsHaveTheTypesOfTheirIndices(t *testing.T) {
@@ -74,54 +68,5 @@ func TestBadSchemasAreRefused(t *testing.T) {
 		if _, err := New(d); err == nil {
 			t.Errorf("%s is not refused", name)
 		}
-	}
-}
-
-// taken is an Indexer that refuses what begins with "bad".
-type taken struct {
-	ids []string
-	err error
-}
-
-func (k *taken) Index(_ context.Context, docs []Doc) error {
-	var out Outcome
-	for i, d := range docs {
-		if strings.HasPrefix(d.ID, "bad") {
-			out.Fail(i, tidemill.Fail(tidemill.Business, "no %s", d.ID))
-			continue
-		}
-		k.ids = append(k.ids, d.ID)
-	}
-	if k.err != nil {
-		return k.err
-	}
-	return out.Err()
-}
-
-func TestASinkNamesTheMessagesThatWereNotTaken(t *testing.T) {
-	s := Events()
-	message := func(key, day string) *tidemill.Message {
-		return &tidemill.Message{Key: []byte(key), Payload: []byte(`{"elasticIndexDate":` + day + `}`)}
-	}
-	batch := []*tidemill.Message{message("a", `"2025-03-23"`), message("x", "null"), message("bad", `"2025-03-23"`), message("b", `"2025-03-23"`)}
-	index := &taken{}
-	sink := &Sink{Index: index, Doc: func(m *tidemill.Message) (Doc, error) { return s.Doc(m.Key, m.Payload) }}
-	partly, ok := errors.AsType[*tidemill.Partial](sink.Write(t.Context(), batch))
-	if !ok || len(partly.Failed) != 2 || !slices.Equal(index.ids, []string{"a", "b"}) {
-		t.Fatalf("%v, taken %q", partly, index.ids)
-	}
-	kinds := map[int]tidemill.Kind{1: tidemill.Validation, 2: tidemill.Business}
-	for _, f := range partly.Failed {
-		if tidemill.KindOf(f.Err) != kinds[f.Index] {
-			t.Errorf("message %d: %v", f.Index, f.Err)
-		}
-	}
-	index.err = tidemill.Fail(tidemill.Timeout, "away")
-	partly, ok = errors.AsType[*tidemill.Partial](sink.Write(t.Context(), batch))
-	if !ok || len(partly.Failed) != 4 {
-		t.Errorf("with the index away: %v", partly)
-	}
-	if err := sink.Write(t.Context(), batch[:1]); !errors.Is(err, index.err) {
-		t.Errorf("with nothing else wrong: %v", err)
 	}
 }

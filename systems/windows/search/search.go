@@ -129,49 +129,6 @@ func (o *Outcome) Err() error {
 	return &tidemill.Partial{Failed: o.failed}
 }
 
-// Sink writes messages as documents.
-type Sink struct {
-	Index Indexer
-	// Doc makes the document of a message; an error is that message's alone.
-	Doc func(m *tidemill.Message) (Doc, error)
-}
-
-var _ tidemill.Sink = (*Sink)(nil)
-
-// Write implements tidemill.Sink.
-func (s *Sink) Write(ctx context.Context, batch []*tidemill.Message) error {
-	docs, of := make([]Doc, 0, len(batch)), make([]int, 0, len(batch))
-	var out Outcome
-	for i, m := range batch {
-		d, err := s.Doc(m)
-		if err != nil {
-			out.Fail(i, err)
-			continue
-		}
-		docs, of = append(docs, d), append(of, i)
-	}
-	if len(docs) > 0 {
-		err := s.Index.Index(ctx, docs)
-		partly, ok := errors.AsType[*tidemill.Partial](err)
-		switch {
-		case ok:
-			for _, f := range partly.Failed {
-				out.Fail(of[f.Index], f.Err)
-			}
-		case err != nil && len(out.failed) == 0:
-			return err
-		case err != nil:
-			if ctx.Err() != nil {
-				return err
-			}
-			for _, i := range of {
-				out.Fail(i, err)
-			}
-		}
-	}
-	return out.Err()
-}
-
 // Unknown is the error of a document or a query whose family a backend does not have.
 func Unknown(schema string) error {
 	return tidemill.Fail(tidemill.Validation, "the search index has no family %.80q", schema)
