@@ -12,10 +12,8 @@ import (
 // namespace of event ids that are made of something else. It never changes.
 var namespace = uuid.MustParse("6f1c2c0e-52f4-4f0b-9d53-1f6d2b8a7e10")
 
-// EventID is the id of an event whose sender calls it s: s itself where it is a UUID, else
+// eventID is the id of an event whose sender calls it s: s itself where it is a UUID, else
 // the UUIDv5 of "project:s". It is the same for ever. Empty and the zero UUID are none.
-func EventID(project uuid.UUID, s string) uuid.UUID { return eventID(project, []byte(s)) }
-
 func eventID(project uuid.UUID, s []byte) uuid.UUID {
 	if len(s) == 0 {
 		return uuid.Nil

@@ -113,13 +113,13 @@ func TestEventIDs(t *testing.T) {
 		}
 	}
 	e := decoded(t, door(Native), `{"event":"a","distinct_id":"u","event_id":"order-7"}`)
-	if e.ID != EventID(project, "order-7") || e.ID.Version() != 5 || e.Derived {
+	if e.ID != eventID(project, []byte("order-7")) || e.ID.Version() != 5 || e.Derived {
 		t.Errorf("text became %v, derived %v", e.ID, e.Derived)
 	}
 	if fixed := "29d24092-dfaf-5222-b416-f738b5b92ebc"; e.ID.String() != fixed {
 		t.Errorf("the id of order-7 is %v; it must be %s for ever", e.ID, fixed)
 	}
-	if EventID(uuid.UUID{1}, "order-7") == e.ID || EventID(project, "order-8") == e.ID || EventID(project, "") != uuid.Nil {
+	if eventID(uuid.UUID{1}, []byte("order-7")) == e.ID || eventID(project, []byte("order-8")) == e.ID || eventID(project, []byte("")) != uuid.Nil {
 		t.Error("ids are not told apart")
 	}
 	m := door(Native)

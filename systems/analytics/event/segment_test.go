@@ -92,7 +92,7 @@ func TestSegmentCallsWithoutAType(t *testing.T) {
 
 func TestSegmentMessageIDs(t *testing.T) {
 	raw := `{"type":"track","event":"a","userId":"u","messageId":"node-next-1768471323000-x"}`
-	if e := decoded(t, door(Segment), raw); e.ID != EventID(project, "node-next-1768471323000-x") || e.Derived {
+	if e := decoded(t, door(Segment), raw); e.ID != eventID(project, []byte("node-next-1768471323000-x")) || e.Derived {
 		t.Errorf("id %v, derived %v", e.ID, e.Derived)
 	}
 }

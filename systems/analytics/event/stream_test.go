@@ -146,7 +146,7 @@ func TestWhatAnEntryDoesNotSayComesFromWhereItLies(t *testing.T) {
 		t.Error("two messages without an id are one event")
 	}
 	sub := entry(append(fields, "timestamp", "2026-01-15T09:00:00.123456Z", "event_id", "x")...)
-	if e := taken(t, sub); e.Derived || e.ID != EventID(project, "x") || !e.Timestamp.Equal(time.Date(2026, 1, 15, 9, 0, 0, 123e6, time.UTC)) {
+	if e := taken(t, sub); e.Derived || e.ID != eventID(project, []byte("x")) || !e.Timestamp.Equal(time.Date(2026, 1, 15, 9, 0, 0, 123e6, time.UTC)) {
 		t.Errorf("derived %v, id %v, time %v", e.Derived, e.ID, e.Timestamp)
 	}
 	sub.Time = time.Time{}

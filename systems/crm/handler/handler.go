@@ -183,9 +183,6 @@ func NewSet(prefixes []string, specs ...Spec) (*Set, error) {
 // Find is the handler for a type, and the name or pattern by which it is.
 func (s *Set) Find(typ string) (spec *Spec, pattern string, ok bool) { return s.types.Find(typ) }
 
-// Specs are all handlers, in their order.
-func (s *Set) Specs() []*Spec { return s.specs }
-
 // Longest is how long a call may take at the most.
 func (s *Set) Longest() time.Duration {
 	d := DefaultTimeout

@@ -46,13 +46,3 @@ func (p Purposes) Of(purpose int) Said {
 	}
 	return Yes
 }
-
-// Granted says whether all of these purposes were agreed to.
-func (p Purposes) Granted(purposes ...int) bool {
-	for _, n := range purposes {
-		if p.Of(n) != Yes {
-			return false
-		}
-	}
-	return true
-}

@@ -66,7 +66,7 @@ func TestWhatIsKeptOfAnEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := e.Consent
-	if !c.Present || !c.TCF || !c.Purposes.Granted(1, 7) || c.Purposes.Granted(1, 2) || c.Purposes.Of(2) != event.No || c.Purposes.Of(3) != event.Unsaid {
+	if !c.Present || !c.TCF || c.Purposes.Of(1) != event.Yes || c.Purposes.Of(7) != event.Yes || c.Purposes.Of(2) != event.No || c.Purposes.Of(3) != event.Unsaid {
 		t.Errorf("consent to purposes: %+v", c)
 	}
 	if c.GPC != event.Yes || c.USP != "1YNN" || c.Jurisdiction != "CA" || c.Marketing != event.No || c.Analytics != event.Yes || c.Advertising != event.Unsaid {
