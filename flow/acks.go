@@ -70,7 +70,7 @@ func (e *Engine) listen(ctx context.Context) {
 
 // awaitAcks gives acks from outside some time after the last message was worked on.
 func (e *Engine) awaitAcks(d time.Duration) {
-	if e.p.Acks == nil || d == 0 {
+	if e.p.Acks == nil {
 		return
 	}
 	clock := e.alarm(slotStop)

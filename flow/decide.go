@@ -27,8 +27,8 @@ func (l *lane) screen(ctx context.Context) {
 		l.screenDead(ctx, again)
 	}
 	for _, t := range l.batch {
-		if limit := e.p.Handouts; limit > 0 && t.Live() && t.Handed-t.Tries > limit {
-			t.set(ended, nil, tidemill.Done)
+		if t.Live() && t.Handed-t.Tries > e.p.Handouts {
+			t.ends(tidemill.Done)
 			t.end.Fate, t.end.Kind = tidemill.Dead, tidemill.Internal
 			t.end.Cause = fmt.Sprintf("handed out %d times, %d tries failed: it seems to kill whoever works on it", t.Handed, t.Tries)
 			e.p.Log.Error("a message was handed out too often", "pipeline", e.p.Name, "id", t.ID, "handed", t.Handed)
@@ -53,7 +53,7 @@ func (l *lane) screenDead(ctx context.Context, again int) {
 		if err == nil {
 			for i, t := range tasks {
 				if dead[i] {
-					t.set(ended, nil, tidemill.Done)
+					t.ends(tidemill.Done)
 					t.end.Fate, t.end.Cause, t.buried = tidemill.Dead, "it has a dead letter", true
 				}
 			}
@@ -179,7 +179,7 @@ func (l *lane) decide(t *Task, probe bool) policy.Rule {
 		case probe && !counts && (!e.holds || t.probes < probesAtMost):
 			t.probes++
 			t.end.End = tidemill.Again
-			t.end.Burn = e.p.Retry.Tries == 0 && e.p.Handouts > 0 // no budget is hurt, and Handouts see that it killed nobody
+			t.end.Burn = e.p.Retry.Tries == 0 && e.p.Handouts != unlimited // no budget is hurt, and Handouts see that it killed nobody
 			if !e.holds {
 				t.end.After = e.gate.nextProbe()
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/tidemill/tidemill"
 )
@@ -38,20 +37,15 @@ func (l *lane) name(t *Task) {
 
 // duplicate finds an id that is there twice.
 func duplicate(ms []*tidemill.Message) string {
-	if len(ms) > 16 {
-		seen := make(map[string]bool, len(ms))
-		for _, m := range ms {
-			if seen[m.ID] {
-				return m.ID
-			}
-			seen[m.ID] = true
-		}
+	if len(ms) < 2 {
 		return ""
 	}
-	for i, m := range ms {
-		if slices.ContainsFunc(ms[:i], func(o *tidemill.Message) bool { return o.ID == m.ID }) {
+	seen := make(map[string]bool, len(ms))
+	for _, m := range ms {
+		if seen[m.ID] {
 			return m.ID
 		}
+		seen[m.ID] = true
 	}
 	return ""
 }

@@ -39,7 +39,6 @@ type Engine struct {
 	tending chan struct{}     // wakes the one that keeps leases and the source's gate
 
 	shedding []*Task       // scratch, the door in's own
-	slots    int           // made so far; the door in's own
 	reserve  int           // slots beyond InFlight, to receive what the drop policy judges
 	seq      atomic.Uint64 // of the last message received
 	held     atomic.Int64  // received and not settled
@@ -77,7 +76,6 @@ func New(p Pipeline) (*Engine, error) {
 	for i := range slab {
 		e.free.TryPut(&slab[i])
 	}
-	e.slots = len(slab)
 	e.workers.Store(int64(p.Lanes))
 	e.gate.init(p)
 	if p.Acks != nil {
@@ -183,7 +181,7 @@ func (e *Engine) run(ctx context.Context) error {
 	e.receive(doors)
 
 	e.back.Store(e.paused())
-	_ = e.life.to(Stopping)
+	e.life.stopping()
 	for _, l := range e.lanes {
 		l.last.Store(true)
 		signal(l.wake)
@@ -201,7 +199,7 @@ func (e *Engine) run(ctx context.Context) error {
 	out.Wait()
 	leave()
 	tender.Wait()
-	_ = e.life.to(Stopped)
+	e.life.stopped()
 
 	var err error
 	if n := e.held.Load(); n > 0 {
@@ -221,7 +219,7 @@ func (e *Engine) State() State { return e.life.now() }
 // would cost order, or the source could not bring it back, it stays held and its leases are
 // kept until Resume. Acks from outside are still taken.
 func (e *Engine) Pause() error {
-	if err := e.life.to(Paused); err != nil {
+	if err := e.life.pause(); err != nil {
 		return fmt.Errorf("pause pipeline %s: %w", e.p.Name, err)
 	}
 	e.reading.revoke()

@@ -20,8 +20,7 @@ type gate struct {
 
 	gater   bool
 	wide    int       // messages let through where only a hold is over, and no probe is due
-	told    time.Time // the source's gate is shut until then
-	shut    bool      // the source's gate is shut, or may be from an earlier run
+	told    time.Time // the source's gate is shut until then; zero: it is open, or may be shut from an earlier run
 	works   bool      // the destination took something since the source's gate was last opened
 	reopens time.Time // and it may be opened again, for other instances may have shut it
 }
@@ -29,7 +28,7 @@ type gate struct {
 func (g *gate) init(p Pipeline) {
 	g.circuit, g.bucket = p.Breaker.Circuit(), p.Limiter.Bucket()
 	_, g.gater = p.Source.(tidemill.Gater)
-	g.wide, g.shut = p.least, true
+	g.wide = p.least
 }
 
 // shutFor is how long nobody passes.
@@ -118,8 +117,7 @@ func (g *gate) leave(now time.Time, p policy.Pass, r results, random float64) (n
 	if r.ok > 0 && state == policy.Closed {
 		g.works = true
 	}
-	opens := g.gater && g.works && (g.shut || !now.Before(g.reopens))
-	return changed || news, changed || before == policy.HalfOpen || opens, held
+	return changed || news, changed || before == policy.HalfOpen || g.opens(now), held
 }
 
 // trip shuts the gate for a time, unless it is shut for that long already, and says
@@ -150,34 +148,32 @@ func (g *gate) take(now time.Time, n int) time.Duration {
 	return g.bucket.Take(now, n)
 }
 
+// opens says whether the source's gate is to be opened, where nothing shuts ours; the lock is held.
+func (g *gate) opens(now time.Time) bool {
+	return g.gater && g.works && (!g.told.IsZero() || !now.Before(g.reopens))
+}
+
 // order is what the source's gate is to be told next: shut until then with so many probes
 // after, or the zero time, open.
 func (g *gate) order(now time.Time) (until time.Time, probes int, due bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.gater {
-		return time.Time{}, 0, false
-	}
 	state, until := g.circuit.State(now)
-	switch {
-	case !until.IsZero():
-		probes = g.wide
-		if state == policy.Open {
-			probes = g.circuit.Breaker().Probes
-		}
-		return until, probes, !g.shut || !until.Equal(g.told)
-	case state == policy.Closed && g.works && (g.shut || !now.Before(g.reopens)):
-		return time.Time{}, 0, true
+	if until.IsZero() {
+		return until, 0, state == policy.Closed && g.opens(now)
 	}
-	return time.Time{}, 0, false
+	probes = g.wide
+	if state == policy.Open {
+		probes = g.circuit.Breaker().Probes
+	}
+	return until, probes, g.gater && !until.Equal(g.told)
 }
 
 // obeyed notes that the source's gate was told.
 func (g *gate) obeyed(now, until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.told, g.shut = until, !until.IsZero()
-	if !g.shut {
+	if g.told = until; until.IsZero() {
 		g.works, g.reopens = false, now.Add(g.circuit.Breaker().Open)
 	}
 }

@@ -201,7 +201,7 @@ func (l *lane) mayProbe() bool { return l.e.turns == nil || l.e.turns.has(l.batc
 // suspiciously often is alone.
 func (l *lane) together() int {
 	for i, t := range l.batch {
-		if limit := l.e.p.Handouts; limit > 0 && t.Handed-t.Tries > max(limit/2, 1) {
+		if t.Handed-t.Tries > max(l.e.p.Handouts/2, 1) {
 			return max(i, 1)
 		}
 	}

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -32,22 +33,11 @@ type lifecycle struct {
 	state State
 }
 
-// to moves on to next, or says why that cannot be.
-func (l *lifecycle) to(next State) error {
+// to moves on to next from one of some states, or says why that cannot be.
+func (l *lifecycle) to(next State, from ...State) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	legal := false
-	switch next {
-	case Running:
-		legal = l.state == Idle || l.state == Paused
-	case Paused:
-		legal = l.state == Running
-	case Stopping:
-		legal = l.state == Running || l.state == Paused
-	case Stopped:
-		legal = l.state == Stopping
-	}
-	if !legal {
+	if !slices.Contains(from, l.state) {
 		return fmt.Errorf("it is %v and cannot become %v", l.state, next)
 	}
 	l.state = next
@@ -56,25 +46,25 @@ func (l *lifecycle) to(next State) error {
 
 // start is the step from idle: what is paused is resumed, not started.
 func (l *lifecycle) start() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.state != Idle {
-		return fmt.Errorf("it is %v: Run is called once", l.state)
+	if l.to(Running, Idle) != nil {
+		return fmt.Errorf("it is %v: Run is called once", l.now())
 	}
-	l.state = Running
 	return nil
 }
 
+func (l *lifecycle) pause() error { return l.to(Paused, Running) }
+
 // resume is the step back from paused.
 func (l *lifecycle) resume() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.state != Paused {
-		return fmt.Errorf("it is %v, not paused", l.state)
+	if l.to(Running, Paused) != nil {
+		return fmt.Errorf("it is %v, not paused", l.now())
 	}
-	l.state = Running
 	return nil
 }
+
+// stopping and stopped are the end of every run.
+func (l *lifecycle) stopping() { _ = l.to(Stopping, Running, Paused) }
+func (l *lifecycle) stopped()  { _ = l.to(Stopped, Stopping) }
 
 func (l *lifecycle) now() State {
 	l.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -151,6 +152,9 @@ func hash[T string | []byte](s T) uint64 {
 	return h ^ h>>32 // the low bits alone are poor
 }
 
+// unlimited is Handouts without a limit.
+const unlimited = math.MaxInt
+
 // check fills in the defaults and refuses what cannot work.
 func (p *Pipeline) check() error {
 	if p.Name == "" {
@@ -173,7 +177,9 @@ func (p *Pipeline) check() error {
 	or(&p.AckGrace, 500*time.Millisecond)
 	or(&p.Telling, 5*time.Second)
 	or(&p.PauseFor, time.Minute)
-	or(&p.Handouts, 100)
+	if or(&p.Handouts, 100); p.Handouts < 0 {
+		p.Handouts = unlimited
+	}
 	or(&p.Threshold, 1)
 	or(&p.Backoff, policy.Retry{Tries: -1, Base: 100 * time.Millisecond, Factor: 2, Max: 5 * time.Second, Jitter: policy.Equal})
 	p.Rules = p.Rules.Complete()

@@ -109,17 +109,12 @@ func (e *Engine) ask(stock *[]*Task) (ask int, wait time.Duration) {
 	}
 	for len(*stock) < ask {
 		t, ok := e.free.TryGet()
-		if ok {
-			clean(&t.Message)
-		} else if e.slots < e.p.InFlight+e.reserve {
-			e.slots++
+		if !ok { // so few were made so far: what is held, at hand and free is never more than may be held
 			t = new(Task)
-		} else {
-			break
 		}
 		*stock = append(*stock, t)
 	}
-	return max(min(ask, len(*stock)), 0), 0
+	return max(ask, 0), 0
 }
 
 // rest waits for a knock, or for d if that is not 0.
@@ -230,7 +225,7 @@ func (e *Engine) waiting() (n int) {
 // drop leaves messages pending at their source.
 func (e *Engine) drop(tasks []*Task) {
 	for _, t := range tasks {
-		t.set(ended, nil, tidemill.Left)
+		t.ends(tidemill.Left)
 	}
 	e.stats.shed(len(tasks))
 	e.finish(tasks)

@@ -90,7 +90,7 @@ func (l *lane) unburied(p *tidemill.Partial) {
 			continue
 		}
 		if named[n] {
-			t.set(ended, nil, tidemill.Left)
+			t.ends(tidemill.Left)
 		}
 		n++
 	}

@@ -53,9 +53,6 @@ func (s Steps[T]) Lane(env Env) Work {
 	if env.Now == nil {
 		env.Now = time.Now
 	}
-	if env.Rules == nil {
-		env.Rules = policy.Default()
-	}
 	w := &steps[T]{Steps: s, env: env, clock: alarm{slot: env.Lane, of: env.slots, now: env.Now}}
 	_, w.resets = any(new(T)).(resetter)
 	w.wake = make(chan struct{}, 1)
@@ -121,9 +118,6 @@ func (w *steps[T]) Do(ctx context.Context, batch []*Task) error {
 			w.holdBack(batch)
 			w.items = alive(w.items)
 		}
-		if len(w.items) == 0 {
-			return nil
-		}
 		w.todo = append(w.todo[:0], w.items...)
 		if st := &w.Stages[i]; st == w.order {
 			w.inTurn(ctx, st, batch)
@@ -176,8 +170,7 @@ func (w *steps[T]) inTurn(ctx context.Context, st *Stage[T], batch []*Task) {
 		return
 	}
 	w.try(ctx, st, w.todo, 0)
-	w.through = w.through[:0]
-	for _, t := range batch {
+	for _, t := range batch { // those that passed before do so once
 		if !comesAgain(t, w.env.Rules) {
 			w.through = append(w.through, t)
 		}

@@ -98,14 +98,14 @@ func (s *System) Run(ctx context.Context) error {
 		doors.Go(func() { note(i, s.open(ctx, door)) })
 	}
 	<-ctx.Done()
-	_ = s.life.to(Stopping)
+	s.life.stopping()
 	doors.Wait()
 	drain()
 	pipelines.Wait()
 	rest()
 	loops.Wait()
 	errs = append(errs, s.closeAll())
-	_ = s.life.to(Stopped)
+	s.life.stopped()
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("system %s: %w", s.Name, err)
 	}
@@ -195,18 +195,7 @@ func (s *System) loop(ctx context.Context, i int) {
 		if !first || !l.AtStart {
 			clock.wait(ctx, l.Every)
 		}
-		for s.State() == Paused && ctx.Err() == nil {
-			s.mu.Lock()
-			wake := s.wake
-			s.mu.Unlock()
-			if s.State() != Paused {
-				break
-			}
-			select {
-			case <-wake:
-			case <-ctx.Done():
-			}
-		}
+		s.untilResumed(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -228,6 +217,22 @@ func (s *System) loop(ctx context.Context, i int) {
 	}
 }
 
+// untilResumed returns when the system is not paused, or ctx has ended: then it is stopping.
+func (s *System) untilResumed(ctx context.Context) {
+	for {
+		s.mu.Lock()
+		wake := s.wake
+		s.mu.Unlock()
+		if s.State() != Paused {
+			return
+		}
+		select {
+		case <-wake:
+		case <-ctx.Done():
+		}
+	}
+}
+
 func (s *System) turn(ctx context.Context, l *Loop) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -242,7 +247,7 @@ func (s *System) State() State { return s.life.now() }
 
 // Pause pauses every pipeline and lets loops idle. Doors stay open.
 func (s *System) Pause() error {
-	if err := s.life.to(Paused); err != nil {
+	if err := s.life.pause(); err != nil {
 		return fmt.Errorf("pause system %s: %w", s.Name, err)
 	}
 	var errs []error

@@ -87,7 +87,7 @@ func (t *Task) Settlement() tidemill.Settlement { return t.end }
 
 // Skip ends the message on purpose, for a reason in a few fixed words.
 func (t *Task) Skip(reason string) {
-	t.set(ended, nil, tidemill.Done)
+	t.ends(tidemill.Done)
 	t.end.Fate, t.end.Cause = tidemill.Skipped, reason
 }
 
@@ -95,7 +95,7 @@ func (t *Task) Skip(reason string) {
 // one by one calls it after each, so that nothing repeats them; later stages do not see
 // the message.
 func (t *Task) Deliver() {
-	t.set(ended, nil, tidemill.Done)
+	t.ends(tidemill.Done)
 	t.end.Fate = tidemill.Delivered
 }
 
@@ -112,13 +112,13 @@ var errNil = errors.New("Fail was called with nil")
 
 // Again hands the message back, to come again after d. It is no failed try.
 func (t *Task) Again(d time.Duration) {
-	t.set(ended, nil, tidemill.Again)
+	t.ends(tidemill.Again)
 	t.end.After = max(d, 0)
 }
 
 // Defer leaves the message pending: an ack from outside will end it.
 func (t *Task) Defer() {
-	t.set(ended, nil, tidemill.Left)
+	t.ends(tidemill.Left)
 	t.deferred = true
 }
 
@@ -149,9 +149,12 @@ func (t *Task) set(s state, err error, end tidemill.End) {
 	t.end.After, t.end.Burn, t.end.Kind, t.end.Answer = 0, false, tidemill.NoKind, nil
 }
 
+// ends ends the task, which has not failed.
+func (t *Task) ends(end tidemill.End) { t.set(ended, nil, end) }
+
 // giveBack ends the task unburnt, because time is up or its turn has not come.
 func (t *Task) giveBack(delays bool, after time.Duration) {
-	t.set(ended, nil, tidemill.Left)
+	t.ends(tidemill.Left)
 	if delays {
 		t.end.End, t.end.After = tidemill.Again, after
 	}
