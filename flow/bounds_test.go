@@ -3,6 +3,7 @@ package flow_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -27,6 +28,11 @@ func TestNoNumberIsBelowZero(t *testing.T) {
 		if _, err := flow.New(p); err != nil {
 			t.Errorf("bound %d: %v", i, err)
 		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := (&flow.System{Name: "s", Loops: []flow.Loop{{Name: "l", Every: 1, Do: func(context.Context) error { return nil }}}}).Run(ended); err != nil {
+		t.Errorf("a loop that hardly rests: %v", err)
 	}
 	if err := (&flow.System{Name: "s", Loops: []flow.Loop{{Name: "l", Do: func(context.Context) error { return nil }}}}).Run(t.Context()); err == nil {
 		t.Error("a loop without rest is taken")
@@ -58,9 +64,9 @@ func TestASourceThatDoesNotWaitIsAskedLessAndLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := idle{newSource(tidemill.Traits{Parks: true}), new(atomic.Int64)}
 		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Work: nothing.work})
-		rest(10 * time.Second) // 1 + 2 + … + 100 ms are 5 s
-		if n := s.asked.Load(); n < 145 || n > 152 {
-			t.Errorf("asked %d times in ten seconds", n)
+		rest(20 * time.Second) // 1 + 2 + … + 99 ms are 4.95 s, and then each 100 ms
+		if n := s.asked.Load(); n != 1+99+150 {
+			t.Errorf("asked %d times in twenty seconds, want 250", n)
 		}
 		stop()
 	})
@@ -290,21 +296,115 @@ func TestWhatGoesBackComesAfterTheCoolDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(tidemill.Traits{Parks: true, Delays: true}).add(messages(40)...)
 		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, InFlight: 40, Breaker: policy.Breaker{Fails: 1, Open: 16 * time.Second, Jitter: -1},
+			Rand: rand.New(rand.NewPCG(1, 1)),
 			Work: each(func(context.Context, *flow.Task) error { return tidemill.Fail(tidemill.Timeout, "no") }).work})
 		rest(time.Second)
-		back := map[time.Duration]bool{}
+		back, latest := map[time.Duration]bool{}, time.Duration(0)
 		for _, end := range s.ends {
 			if end.End != tidemill.Again {
 				continue
 			}
-			back[end.After] = true
+			back[end.After], latest = true, max(latest, end.After)
 			if end.After < 16*time.Second-time.Millisecond || end.After > 18*time.Second {
 				t.Errorf("%s comes again in %v", end.ID, end.After)
 			}
 		}
-		if len(back) < 20 {
-			t.Errorf("%d different waits of 39", len(back))
+		if len(back) < 20 || latest < 16*time.Second*111/100 {
+			t.Errorf("%d different waits of 39, up to %v; want them over an eighth of the time", len(back), latest)
 		}
+		stop()
+	})
+}
+
+// moody is a source whose reads end as they are told to.
+type moody struct {
+	*memorySource
+	reads *[]time.Time
+	as    []string // "nothing", "error", "message"; then it waits
+}
+
+func (s moody) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
+	n := len(*s.reads)
+	*s.reads = append(*s.reads, time.Now())
+	if n < len(s.as) {
+		switch s.as[n] {
+		case "nothing":
+			return 0, nil
+		case "error":
+			return 0, errDown
+		}
+	}
+	return s.memorySource.Receive(ctx, into)
+}
+
+// The waits of the door in begin anew after a read that went well.
+func TestWaitsBetweenReadsBeginAnew(t *testing.T) {
+	for what, c := range map[string]struct {
+		as   []string
+		want string
+	}{
+		"reads of nothing": {[]string{"nothing", "nothing", "nothing", "message", "nothing", "nothing"}, "[1ms 2ms 3ms 0s 1ms 2ms]"},
+		"errors":           {[]string{"error", "error", "message", "error", "error"}, "[1s 2s 0s 1s 2s]"},
+		"both":             {[]string{"error", "error", "nothing", "error", "nothing"}, "[1s 2s 1ms 1s 2ms 0s]"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := moody{newSource(tidemill.Traits{Parks: true}).add(messages(1)...), new([]time.Time), c.as}
+			_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Work: nothing.work, Backoff: policy.Retry{Tries: -1, Base: time.Second}})
+			rest(time.Minute)
+			var waits []time.Duration
+			for i, at := range (*s.reads)[1:] {
+				waits = append(waits, at.Sub((*s.reads)[i]).Round(time.Millisecond))
+			}
+			equal(t, what, waits, c.want)
+			stop()
+		})
+	}
+}
+
+// Ends wait for others, but not once everything that may be held has ended.
+func TestALingerEndsWhereNoMoreCanCome(t *testing.T) {
+	for n, want := range map[int]time.Duration{3: time.Minute, 4: 3 * time.Second, 6: 3 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSource(tidemill.Traits{Parks: true}).add(messages(n)...)
+			begin, settled := time.Now(), time.Duration(0)
+			_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Lanes: 4, InFlight: 4, Linger: time.Minute,
+				Settled: func([]tidemill.Settlement) {
+					if settled == 0 {
+						settled = time.Since(begin).Round(time.Second)
+					}
+				},
+				Work: each(func(_ context.Context, task *flow.Task) error {
+					if task.Mark.Lo < 4 {
+						return nil
+					}
+					time.Sleep(3 * time.Second)
+					return nil
+				}).work})
+			rest(time.Hour)
+			equal(t, "settled first after", settled, want)
+			s.balance(t)
+			stop()
+		})
+	}
+}
+
+// boastful is a source that says that it filled more than it was given, or less than nothing.
+type boastful struct{ *memorySource }
+
+func (s boastful) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
+	n, err := s.memorySource.Receive(ctx, into)
+	if n == 0 {
+		return -1, err
+	}
+	return n + 7*len(into), err
+}
+
+func TestASourceThatCannotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := boastful{newSource(tidemill.Traits{Parks: true}).add(messages(6)...)}
+		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, InFlight: 3, Work: nothing.work})
+		rest(time.Minute)
+		s.balance(t)
 		stop()
 	})
 }

@@ -2,6 +2,8 @@ package flow_test
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -167,4 +169,260 @@ func TestASystemRefusesWhatItCannotDo(t *testing.T) {
 	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "nil") {
 		t.Errorf("a pipeline that is nil: %v", err)
 	}
+}
+
+// A receiver that is away stops nobody: after a while messages go out without its acks.
+func TestWhereNoAcksComeMessagesGoOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true}).add(messages(300)...)
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, InFlight: 1000,
+			Acks: func(ctx context.Context, _ []tidemill.Settlement) (int, error) { <-ctx.Done(); return 0, ctx.Err() },
+			Work: each(func(_ context.Context, t *flow.Task) error { t.Defer(); return nil }).work})
+		rest(9 * time.Second)
+		equal(t, "out while acks are waited for", e.Stats().Awaited, 64)
+		rest(2 * time.Second)
+		equal(t, "out after that", e.Stats().Awaited, 300)
+		rest(time.Minute)
+		if ago := time.Since(e.Stats().Turned); ago != 0 {
+			t.Errorf("who waits for messages last turned %v ago", ago)
+		}
+		_ = stop()
+	})
+}
+
+// Where nobody listens for acks, a stop waits for none.
+func TestWithoutAcksNoneIsAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true}).add(messages(3)...)
+		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, AckGrace: time.Minute, Work: each(func(_ context.Context, t *flow.Task) error { t.Defer(); return nil }).work})
+		rest(time.Second)
+		begin := time.Now()
+		if err := stop(); err != nil || time.Since(begin) > time.Second {
+			t.Errorf("the stop took %v: %v", time.Since(begin), err)
+		}
+		equal(t, "ends", s.fates(), []string{"1 left", "2 left", "3 left"})
+	})
+}
+
+// A pause ends the read that has begun: what comes meanwhile is for other instances.
+func TestAPauseEndsTheRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true})
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Work: nothing.work})
+		rest(time.Second)
+		if err := e.Pause(); err != nil {
+			t.Error(err)
+		}
+		rest(time.Second)
+		s.add(messages(3)...)
+		rest(time.Hour)
+		if st := e.Stats(); st.Received != 0 || st.Errors != 0 {
+			t.Errorf("%d were received while paused, %d errors", st.Received, st.Errors)
+		}
+		if err := e.Resume(); err != nil {
+			t.Error(err)
+		}
+		rest(time.Second)
+		s.balance(t)
+		stop()
+	})
+}
+
+// One message alone, which waits for more, goes back at a pause too.
+func TestAPauseGivesBackASingleMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true, Delays: true}).add(messages(1)...)
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Batch: 10, Age: time.Hour, Work: nothing.work})
+		rest(time.Second)
+		if err := e.Pause(); err != nil {
+			t.Error(err)
+		}
+		rest(time.Second)
+		equal(t, "ends", s.fates(), []string{"1 again 0s burn=false"})
+		stop()
+	})
+}
+
+// Where all but one of a batch were delivered one by one, the one is to blame: it is not asked
+// again alone.
+func TestTheLastOneLiveIsToBlame(t *testing.T) {
+	calls := 0
+	s := flow.Steps[value]{Stages: []flow.Stage[value]{{Name: "send", Do: func(_ context.Context, b []*item) error {
+		calls++
+		b[0].Deliver()
+		return tidemill.Fail(tidemill.Validation, "no")
+	}}}}
+	equal(t, "tasks", run(t, t.Context(), s, tasks("ab")), "a:delivered b!send: no")
+	equal(t, "calls", calls, 1)
+}
+
+// The gate of the source is told at once that nobody passes, whatever the reason is; and the
+// log says how the breaker stands.
+func TestTheGateIsToldAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		kind tidemill.Kind
+		shut time.Duration
+		log  []string
+	}{
+		{tidemill.Credentials, 20 * time.Second, []string{"paused: "}},
+		{tidemill.RateLimit, 7 * time.Second, []string{"state=held"}},
+		{tidemill.Timeout, 10 * time.Second, []string{"state=open", "state=closed"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := gated{newSource(tidemill.Traits{Parks: true, Delays: true}).add(messages(1)...)}
+			d := &destination{down: true, kind: c.kind, after: 7 * time.Second}
+			var log strings.Builder
+			begin := time.Now()
+			_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Work: each(d.call).work, PauseFor: 20 * time.Second, Retry: policy.Retry{Tries: 9, Base: time.Second},
+				Breaker: policy.Breaker{Fails: 1, Open: 10 * time.Second, Jitter: -1}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+			rest(time.Second)
+			if g := s.told(); len(g) != 1 || g[0].until.Sub(begin).Round(time.Second) != c.shut {
+				t.Errorf("%v: the gate was told %v, want once, for %v", c.kind, g, c.shut)
+			}
+			d.set(false)
+			rest(time.Hour)
+			s.balance(t)
+			stop()
+			for _, line := range []string{"state=held", "state=open", "state=half-open", "state=closed", "paused: "} {
+				want := 0
+				if slices.Contains(c.log, line) {
+					want = 1
+				}
+				// A pause is the only one after which nothing says that it is over but a probe.
+				if n := strings.Count(log.String(), line); n != want && (c.kind != tidemill.Credentials || line != "state=closed") {
+					t.Errorf("%v: %d lines with %q, want %d:\n%s", c.kind, n, line, want, log.String())
+				}
+			}
+		})
+	}
+}
+
+// Dead letters are asked for what was handed out before, and only where the source does not
+// keep its own.
+func TestWhenDeadLettersAreAskedFor(t *testing.T) {
+	for _, c := range []struct {
+		parks  bool
+		handed int // before
+		asked  bool
+	}{{false, 0, false}, {false, 1, true}, {true, 1, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSource(tidemill.Traits{Parks: c.parks}).add(tidemill.Message{Handed: c.handed})
+			dead := &letters{has: []error{errDown}}
+			_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Dead: dead, Work: nothing.work})
+			rest(time.Minute)
+			if asked := len(dead.has) == 0; asked != c.asked {
+				t.Errorf("%+v: asked is %v", c, asked)
+			}
+			s.balance(t)
+			stop()
+		})
+	}
+}
+
+// What time is up for goes back at once, whatever the lane was about to do.
+func TestAStopWhileOthersCannotBeAsked(t *testing.T) {
+	for what, c := range map[string]struct {
+		p    func(*flow.Pipeline)
+		dead *letters
+	}{
+		"for dead letters": {func(*flow.Pipeline) {}, &letters{has: slices.Repeat([]error{errDown}, 1000)}},
+		"to bury": {func(p *flow.Pipeline) {
+			p.Work = each(func(context.Context, *flow.Task) error { return tidemill.Fail(tidemill.Business, "no") }).work
+		}, &letters{fail: slices.Repeat([]error{errDown}, 1000)}},
+		"to store what is emitted": {func(p *flow.Pipeline) {
+			p.Emits = sinkFunc(func([]*tidemill.Message) error { return errDown })
+			p.Work = each(func(_ context.Context, t *flow.Task) error { t.Emit(&tidemill.Message{}); return nil }).work
+		}, &letters{}},
+		"for leave": {func(p *flow.Pipeline) {
+			p.May = func(context.Context, []*flow.Task) (int, time.Duration) { return 0, time.Second }
+		}, &letters{}},
+		"for what comes again in its lane": {func(p *flow.Pipeline) {
+			p.Lane = flow.ByKey
+			p.Work = each(func(_ context.Context, t *flow.Task) error { t.Again(time.Hour); return nil }).work
+		}, &letters{}},
+		"for a turn": {func(p *flow.Pipeline) { p.Limiter = policy.Limiter{Rate: 1e-6, Burst: 1} }, &letters{}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSource(tidemill.Traits{Delays: true}).add(tidemill.Message{Handed: 1}, tidemill.Message{Handed: 1})
+			p := flow.Pipeline{Name: "p", Source: s, Dead: c.dead, Batch: 2, Grace: time.Second, Work: nothing.work}
+			c.p(&p)
+			_, stop := start(t, p)
+			rest(time.Minute)
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+			equal(t, what, s.fates(), []string{"1 again 0s burn=false", "2 again 0s burn=false"})
+		})
+	}
+}
+
+// One at a time is some.
+func TestOneMayBeWorkedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true}).add(messages(3)...)
+		var sizes []int
+		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Batch: 3,
+			May:  func(context.Context, []*flow.Task) (int, time.Duration) { return 1, time.Hour },
+			Work: batches(func(_ context.Context, b []*flow.Task) error { sizes = append(sizes, len(b)); return nil }).work})
+		rest(time.Minute)
+		equal(t, "batches", sizes, "[1 1 1]")
+		stop()
+	})
+}
+
+// Who waits with what it has is not moved by what comes meanwhile: neither by a message that
+// comes again in its lane, nor by leave that is asked for outside.
+func TestWhoWaitsIsNotMovedByOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true}).add(messages(1)...)
+		begin := time.Now()
+		var worked, asked []string
+		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, InFlight: 10,
+			May: func(context.Context, []*flow.Task) (int, time.Duration) {
+				asked = append(asked, time.Since(begin).Round(time.Second).String())
+				return len(asked) - 1, time.Minute
+			},
+			Work: each(func(_ context.Context, task *flow.Task) error {
+				if worked = append(worked, fmt.Sprint(task.ID, " ", time.Since(begin).Round(time.Second))); len(worked) == 1 {
+					task.Again(time.Minute)
+				}
+				return nil
+			}).work})
+		for range 3 {
+			rest(30 * time.Second)
+			s.add(messages(1)...)
+		}
+		rest(time.Hour)
+		equal(t, "asked", asked[:2], "[0s 1m0s]")
+		equal(t, "worked on", worked, "[1 1m0s 1 2m0s 2 2m0s 3 2m0s 4 2m0s]")
+		stop()
+	})
+}
+
+// A lane whose work is done moves on, also where what follows cannot be.
+func TestALaneThatHasWorkedHasTurned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{}).add(messages(1)...)
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Dead: &letters{fail: slices.Repeat([]error{errDown}, 10000)}, Grace: -1, InFlight: 1,
+			Work: each(func(context.Context, *flow.Task) error { time.Sleep(10 * time.Minute); return errDown }).work})
+		rest(30 * time.Minute)
+		equal(t, "turned before", time.Since(e.Stats().Turned).Round(time.Minute), "20m0s")
+		_ = stop()
+	})
+}
+
+// A batch that found the breaker open, and has an order to keep, goes back at a stop.
+func TestAStopWhileABatchWaitsForTheBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true, Delays: true}).add(messages(2)...)
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Lane: flow.ByKey, Batch: 10, Age: 10 * time.Second, Work: nothing.work})
+		rest(5 * time.Second)
+		e.Trip(time.Hour)
+		rest(time.Minute)
+		equal(t, "ends", s.fates(), "[]")
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		equal(t, "ends", s.fates(), "[1 again 0s burn=false 2 again 0s burn=false]")
+	})
 }

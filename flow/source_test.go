@@ -301,7 +301,8 @@ func (l *letters) Has(_ context.Context, _ string, ids []string, marks []tidemil
 	return has, nil
 }
 
-// start runs an engine in the background of a bubble; the returned stop ends it and waits.
+// start runs an engine in the background of a bubble; the returned stop ends it, waits, and
+// looks whether anything is left.
 func start(t *testing.T, p flow.Pipeline) (*flow.Engine, func() error) {
 	t.Helper()
 	e, err := flow.New(p)
@@ -311,7 +312,31 @@ func start(t *testing.T, p flow.Pipeline) (*flow.Engine, func() error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error, 1)
 	go func() { result <- e.Run(ctx) }()
-	return e, func() error { cancel(); return <-result }
+	return e, func() error {
+		cancel()
+		err := <-result
+		atRest(t, e, err)
+		return err
+	}
+}
+
+// atRest fails the test where an engine that has stopped still counts something as held, or
+// somebody as waiting.
+func atRest(t *testing.T, e *flow.Engine, err error) {
+	t.Helper()
+	time.Sleep(time.Nanosecond)
+	st := e.Stats()
+	if time.Since(st.Turned) <= 0 {
+		t.Error("after the stop somebody waits on purpose")
+	}
+	if err == nil && st.InFlight != 0 {
+		t.Errorf("%d are held after the stop", st.InFlight)
+	}
+	for i, l := range st.Lanes {
+		if l.Held != 0 && err == nil || l.Buffered != 0 {
+			t.Errorf("lane %d holds %d after the stop, %d of them in its ring", i, l.Held, l.Buffered)
+		}
+	}
 }
 
 // rest lets time pass in a bubble, until nobody has anything to do.

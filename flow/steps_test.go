@@ -232,8 +232,13 @@ func TestPartialFailure(t *testing.T) {
 				for _, id := range "abcde" {
 					want = strings.Replace(want, "?", string(id), 1)
 				}
-				equal(t, "tasks", run(t, t.Context(), flow.Steps[value]{Stages: []flow.Stage[value]{st}}, tasks("abcde")), want)
+				batch, begin := tasks("abcde"), time.Now()
+				equal(t, "tasks", run(t, t.Context(), flow.Steps[value]{Stages: []flow.Stage[value]{st}}, batch), want)
 				equal(t, "calls", j, c.calls)
+				equal(t, "waited", time.Since(begin), time.Duration(len(c.calls)*(len(c.calls)-1)/2)*time.Second)
+				if kind := tidemill.KindOf(batch[0].Err()); strings.Contains(c.name, "not there") && kind != tidemill.Internal {
+					t.Errorf("kind %v, want internal", kind)
+				}
 			})
 		})
 	}

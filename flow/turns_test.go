@@ -345,3 +345,32 @@ func TestNobodyWaitsForWhoHasNoOrder(t *testing.T) {
 		_ = stop()
 	})
 }
+
+// TestNobodyWaitsForWhoNeverCame has older claims that end before their stage sees them.
+func TestNobodyWaitsForWhoNeverCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true}).add(tidemill.Message{Type: "claim", Handed: 500}, tidemill.Message{Type: "claim"}, tidemill.Message{Type: "claim"})
+		c := &claims{}
+		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Lanes: 2, Work: c.steps(always, always, 0).Lane})
+		rest(time.Minute)
+		equal(t, "claims", c.all(), "[2 3]")
+		s.balance(t)
+		_ = stop()
+	})
+}
+
+// TestABatchOfOneProbes has one claim come while the breaker is half open.
+func TestABatchOfOneProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource(tidemill.Traits{Parks: true})
+		c := &claims{}
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Lanes: 2, Work: c.steps(always, always, 0).Lane})
+		rest(time.Second)
+		e.Trip(10 * time.Second)
+		s.add(tidemill.Message{Type: "claim"}, tidemill.Message{Type: "claim"})
+		rest(time.Minute)
+		equal(t, "claims", c.all(), "[1 2]")
+		s.balance(t)
+		_ = stop()
+	})
+}
