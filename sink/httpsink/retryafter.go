@@ -13,9 +13,6 @@ import (
 // what becomes of garbage and of times that have passed.
 func RetryAfter(value string, now time.Time, most time.Duration) time.Duration {
 	value = strings.TrimSpace(value)
-	if value == "" {
-		return 0
-	}
 	if seconds, err := strconv.ParseFloat(value, 64); err == nil || math.IsInf(seconds, 0) {
 		switch {
 		case math.IsNaN(seconds) || seconds <= 0:

@@ -1,12 +1,10 @@
 package httpsink
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -220,9 +218,6 @@ func lenient(text []byte, g *granted) error {
 	err := json.Unmarshal(text, g)
 	if _, other := errors.AsType[*json.UnmarshalTypeError](err); other && g.Access+g.Error != "" {
 		return nil
-	}
-	if errors.Is(err, io.EOF) || len(bytes.TrimSpace(text)) == 0 {
-		return errors.New("empty")
 	}
 	return err
 }

@@ -151,8 +151,7 @@ func (s *Store) Replay(ctx context.Context, f window.Filter) (int, error) {
 		if w.State != window.Parked || !f.Matches(&w.Info) {
 			continue
 		}
-		s.line++
-		w.Replay(s.line)
+		w.Replay(0)
 		s.lines[w.Batch] = append(s.lines[w.Batch], w)
 		s.books.Accepted += uint64(w.Records)
 		n++

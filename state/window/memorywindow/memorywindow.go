@@ -27,7 +27,6 @@ type Store struct {
 	lines   map[string][]*kept // closed windows that have not ended, by batch id: the first may be handed out
 	books   tidemill.Books     // Pending is counted when asked
 	newest  uint64             // revision given
-	line    uint64             // place given
 	bell    bell.Bell          // rings when a window may be handed out
 }
 
@@ -140,8 +139,7 @@ func (s *Store) Sweep(ctx context.Context) (done window.Swept, err error) {
 
 // close freezes an active window.
 func (s *Store) close(w *kept, now time.Time, why window.Why) {
-	s.line++
-	w.Close(now, why, s.line)
+	w.Close(now, why, 0) // its place is that in s.lines
 	w.at = nil
 	delete(s.active, w.Batch)
 	s.lines[w.Batch] = append(s.lines[w.Batch], w)
