@@ -240,3 +240,137 @@ func TestNewRefusesNonsense(t *testing.T) {
 		}
 	}
 }
+
+func TestQualitiesOfServiceAreRead(t *testing.T) {
+	for n, want := range []mqttsink.QoS{mqttsink.AtMostOnce, mqttsink.AtLeastOnce, mqttsink.ExactlyOnce} {
+		if got, err := mqttsink.ParseQoS(n); got != want || err != nil {
+			t.Errorf("%d is %v, %v", n, got, err)
+		}
+	}
+	if _, err := mqttsink.ParseQoS(-1); err == nil {
+		t.Error("-1 is taken")
+	}
+}
+
+// Connections take turns, so that each has its share.
+func TestConnectionsTakeTurns(t *testing.T) {
+	clients := open(t, embedded(t), 3, mqttconn.Options{})
+	sink, err := mqttsink.New(clients, mqttsink.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 6 {
+		if err := sink.Write(t.Context(), []*tidemill.Message{{To: "a/b", Payload: []byte("x")}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, c := range clients {
+		if n := c.Stats().Acked; n != 2 {
+			t.Errorf("connection %d carried %d of 6", i, n)
+		}
+	}
+}
+
+// A message that is retained is there for who comes later, as long as it may be kept.
+func TestWhatTheBrokerKeeps(t *testing.T) {
+	url := embedded(t)
+	for _, retain := range []bool{true, false} {
+		topic := testenv.Name("t")
+		sink, err := mqttsink.New(open(t, url, 1, mqttconn.Options{}), mqttsink.Options{Retain: retain, Expiry: time.Hour, QoS: mqttsink.ExactlyOnce})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sink.Write(t.Context(), []*tidemill.Message{{To: topic, Payload: []byte("first")}}); err != nil {
+			t.Fatal(err)
+		}
+		reader := open(t, url, 1, mqttconn.Options{})[0]
+		if err := reader.Subscribe(t.Context(), mqttconn.Subscription{Filter: topic, QoS: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := sink.Write(t.Context(), []*tidemill.Message{{To: topic, Payload: []byte("second")}}); err != nil {
+			t.Fatal(err)
+		}
+		into := make([]mqttconn.Delivery, 1)
+		if _, err := reader.Receive(t.Context(), into); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(into[0].Payload); (got == "first") != retain {
+			t.Errorf("retain %v: %q comes first", retain, got)
+		}
+	}
+}
+
+// Acks are taken however many come: the broker is told of each that was.
+func TestAcksAreTaken(t *testing.T) {
+	url, topic := embedded(t), testenv.Name("t")
+	acks := mqttsink.NewAcks(open(t, url, 1, mqttconn.Options{ClientID: testenv.Name("acks"), Session: time.Minute, Inbox: 8})[0], topic, 1)
+	if err := acks.Subscribe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sink, err := mqttsink.New(open(t, url, 1, mqttconn.Options{}), mqttsink.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	got := 0
+	take := func() error {
+		return acks.Receive(ctx, func(b []byte) {
+			if want := fmt.Sprint(got); string(b) != want {
+				t.Errorf("%q comes, want %s", b, want)
+			}
+			got++
+		})
+	}
+	for i := range 50 {
+		if err := sink.Write(ctx, []*tidemill.Message{{To: topic, Payload: fmt.Append(nil, i)}}); err != nil {
+			t.Fatal(err)
+		}
+		for got <= i-4 {
+			if err := take(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for got < 50 {
+		if err := take(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := acks.Unsubscribe(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := take(); err != nil || got != 50 {
+		t.Errorf("after the end %d have come: %v", got, err)
+	}
+}
+
+// What has no topic fails for itself; what failed with the connection, beside it.
+func TestFailuresOfABatchAreJoined(t *testing.T) {
+	refused := errors.New("no device")
+	clients := open(t, embedded(t), 1, mqttconn.Options{})
+	sink, err := mqttsink.New(clients, mqttsink.Options{Topic: func(m *tidemill.Message) (string, error) {
+		if m.To == "" {
+			return "", refused
+		}
+		return m.To, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	failed := map[int]bool{}
+	partly, ok := errors.AsType[*tidemill.Partial](sink.Write(stopped, []*tidemill.Message{{To: "a"}, {}, {To: "b"}}))
+	if !ok || len(partly.Failed) != 3 {
+		t.Fatalf("%v", partly)
+	}
+	for _, f := range partly.Failed {
+		if failed[f.Index] = true; errors.Is(f.Err, refused) != (f.Index == 1) {
+			t.Errorf("message %d: %v", f.Index, f.Err)
+		}
+	}
+	if len(failed) != 3 {
+		t.Errorf("failed: %v", partly.Failed)
+	}
+}
