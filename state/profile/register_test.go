@@ -190,3 +190,87 @@ func TestPlusIsExact(t *testing.T) {
 		}
 	}
 }
+
+// What counts where two operations are of one instant, or come in the wrong order: an Unset
+// takes what is not later with it.
+func TestOperationsOfOneInstant(t *testing.T) {
+	at := func(n int64) stamp { return stamp{micro: n} }
+	set := func(v string) *Attribute { return &Attribute{Op: Set, Key: "k", Value: []byte(v)} }
+	once := func(v string) *Attribute { return &Attribute{Op: Once, Key: "k", Value: []byte(v)} }
+	add := func(v string) *Attribute { return &Attribute{Op: Add, Key: "k", Value: []byte(v)} }
+	unset := &Attribute{Op: Unset, Key: "k"}
+	type op struct {
+		a *Attribute
+		s stamp
+	}
+	for _, c := range []struct {
+		why  string
+		ops  []op
+		want string // "none": no value
+	}{
+		{"a Once before it, and another after", []op{{unset, at(5)}, {once("6"), at(6)}, {once("8"), at(8)}, {once("5"), at(5)}}, "6"},
+		{"a Once of its instant", []op{{once("1"), at(5)}, {unset, at(5)}}, "none"},
+		{"a Once of its instant, in the other order", []op{{unset, at(5)}, {once("1"), at(5)}}, "none"},
+		{"two Onces, the first of its instant", []op{{once("1"), at(5)}, {once("2"), at(6)}, {unset, at(5)}}, "2"},
+		{"a Set of its instant", []op{{set("1"), at(5)}, {unset, at(5)}}, "none"},
+		{"a Set after it", []op{{unset, at(5)}, {set("1"), at(6)}}, "1"},
+		{"a Set after it, in the other order", []op{{set("1"), at(6)}, {unset, at(5)}}, "1"},
+		{"an earlier Unset changes nothing", []op{{set("1"), at(4)}, {unset, at(5)}, {unset, at(3)}}, "none"},
+		{"the later Set", []op{{set("2"), at(2)}, {set("1"), at(1)}}, "2"},
+		{"of two Sets of one instant the greater", []op{{set("1"), at(1)}, {set("2"), at(1)}, {set("1"), at(1)}}, "2"},
+		{"the first Once", []op{{once("3"), at(3)}, {once("1"), at(1)}, {once("2"), at(2)}}, "1"},
+		{"sums", []op{{add("1"), at(1)}, {add("2"), at(3)}, {add("3"), at(2)}}, "6"},
+		{"an Add to a Set of its instant", []op{{set("5"), at(1)}, {add("2"), at(1)}}, "7"},
+		{"an Add before a Set", []op{{set("5"), at(2)}, {add("2"), at(1)}}, "5"},
+		{"a Set after all Adds", []op{{add("2"), at(1)}, {add("2"), at(2)}, {set("5"), at(3)}}, "5"},
+		{"a Set of the instant of the last Add", []op{{add("2"), at(1)}, {set("5"), at(1)}}, "7"},
+		{"a Once leaves what was added before alone", []op{{add("2"), at(1)}, {once("9"), at(2)}}, "2"},
+		{"a Once of the instant of the first Add", []op{{add("2"), at(2)}, {once("9"), at(2)}}, "11"},
+		{"an Add after an Unset", []op{{set("5"), at(1)}, {unset, at(2)}, {add("2"), at(3)}}, "2"},
+	} {
+		r := Register{Key: "k"}
+		for _, o := range c.ops {
+			if err := r.apply(o.a, o.s, noon); err != nil {
+				t.Errorf("%s: %v", c.why, err)
+			}
+		}
+		got := "none"
+		if v, ok := r.Value(); ok {
+			got = string(v)
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.why, got, c.want)
+		}
+	}
+}
+
+// What a batch of asks decides to write.
+func TestWhatABatchWrites(t *testing.T) {
+	next := byte(0)
+	o, err := Options{Externals: 1, NewID: func() uuid.UUID { next++; return uuid.UUID{next} }}.WithDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks := []Ask{
+		{Tenant: "t", Identities: Identities{Email: "a@x.example"}, Create: true},                       // made here
+		{Tenant: "t", Identities: Identities{Email: "a@x.example", Phone: "+4930123456"}, Create: true}, // attaches to it
+		{Tenant: "t", Identities: Identities{Email: "b@x.example", External: "e"}},                      // attaches to one that was there
+		{Tenant: "t", Identities: Identities{Email: "c@x.example"}},                                     // nobody's, and not to be made
+	}
+	answers := make([]Answer, len(asks))
+	b, err := NewBatch(asks, answers, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := uuid.UUID{200}
+	b.Has(Name{"t", Identity{Email, "b@x.example"}}, there)
+	if !b.Decide() {
+		t.Error("nothing is to be written")
+	}
+	if fmt.Sprint(b.Created) != fmt.Sprint([]Owner{{"t", uuid.UUID{1}}}) || fmt.Sprint(b.Attached) != fmt.Sprint([]Owner{{"t", there}}) || len(b.Given) != 3 {
+		t.Errorf("created %v, attached %v, given %v", b.Created, b.Attached, b.Given)
+	}
+	if !answers[0].New || answers[1].New || answers[1].Profile != answers[0].Profile || answers[2].Profile != there || tidemill.KindOf(answers[3].Err) != tidemill.NotFound {
+		t.Errorf("%+v", answers)
+	}
+}
