@@ -76,29 +76,33 @@ func needsServer(pkg string) bool {
 // product's.
 func forTests(pkg string) bool { return strings.HasSuffix(pkg, "test") }
 
-// faults of the packages that begin with these paths, or of all rooms; in order.
+// faults of the packages that begin with these paths, or of these files, or of all rooms; in order.
 func (m *module) faults(named []string) ([]fault, error) {
-	under := named
-	if len(named) == 0 {
-		under = rooms
+	under := rooms
+	if len(named) > 0 {
+		under = make([]string, len(named))
+		for i, u := range named {
+			under[i] = strings.Trim(strings.TrimPrefix(filepath.ToSlash(u), "./"), "/")
+		}
 	}
 	var all []fault
 	matched := map[string]bool{}
 	for _, pkg := range m.sorted() {
-		i := slices.IndexFunc(under, func(u string) bool {
-			u = strings.Trim(strings.TrimPrefix(filepath.ToSlash(u), "./"), "/")
-			return pkg == u || strings.HasPrefix(pkg, u+"/")
-		})
-		if i < 0 || forTests(pkg) || needsServer(pkg) && !needsServer(under[i]) {
+		if forTests(pkg) {
 			continue
 		}
-		matched[under[i]] = true
 		constants, err := m.neighbours(pkg)
 		if err != nil {
 			return nil, err
 		}
 		for _, file := range m.packages[pkg].GoFiles {
-			found, err := faultsOf(m.root, path.Join(pkg, file), constants)
+			file = path.Join(pkg, file)
+			i := slices.IndexFunc(under, func(u string) bool { return file == u || strings.HasPrefix(file, u+"/") })
+			if i < 0 || needsServer(pkg) && !needsServer(strings.TrimSuffix(under[i], "/"+path.Base(file))) {
+				continue
+			}
+			matched[under[i]] = true
+			found, err := faultsOf(m.root, file, constants)
 			if err != nil {
 				return nil, err
 			}
@@ -107,7 +111,7 @@ func (m *module) faults(named []string) ([]fault, error) {
 	}
 	for _, u := range under {
 		if len(named) > 0 && !matched[u] {
-			return nil, fmt.Errorf("no package %q: want paths inside the module, for instance %q", u, rooms)
+			return nil, fmt.Errorf("no package or file %q: want paths inside the module, for instance %q", u, rooms)
 		}
 	}
 	return all, nil

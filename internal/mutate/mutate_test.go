@@ -292,3 +292,50 @@ func TestTheReviewedListIsRead(t *testing.T) {
 		}
 	}
 }
+
+// The contract of a role is run by its backends: that in memory is asked as the role's own.
+func TestARoleHasTheTestsOfItsBackendInMemory(t *testing.T) {
+	root := written(t, map[string]string{
+		"go.mod":             "module example.org/roles\n\ngo 1.24\n",
+		"state/box/box.go":   "package box\n\nfunc Rule(n int) bool { return n > 3 }\n",
+		"state/box/other.go": "package box\n\nfunc Other(n int) bool { return n < 3 }\n",
+		"state/box/memorybox/memorybox.go": `package memorybox
+
+import "example.org/roles/state/box"
+
+func Fits(n int) bool { return box.Rule(n) }
+`,
+		"state/box/memorybox/memorybox_test.go": `package memorybox
+
+import "testing"
+
+func TestFits(t *testing.T) {
+	if Fits(3) || !Fits(4) {
+		t.Error("not the rule")
+	}
+}
+`})
+	m, err := load(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, err := m.faults([]string{"./state/box/box.go"})
+	if err != nil || len(of) == 0 || slices.ContainsFunc(of, func(f fault) bool { return f.file != "state/box/box.go" }) {
+		t.Fatalf("faults of one file: %v, %v", of, err)
+	}
+	r, err := newRunner(m, options{own: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	if err := r.each(t.Context(), of, func(f fault, v verdict, said string, _ time.Duration) {
+		if v != byUnit {
+			t.Errorf("%s: %v\n%s", f, v, said)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.faults([]string{"state/box/none.go"}); err == nil {
+		t.Error("a file that is not there is taken")
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -182,14 +183,21 @@ type step struct {
 	verdict verdict // of what they notice
 }
 
-// steps are the tests of the package itself, then those of its importers, then simulation.
+// steps are the tests of the package itself, then those of its importers, then simulation. The
+// rules of a role are tested by the contract of its backends, which the one in memory runs at
+// once: its tests are the role's own.
 func (r *runner) steps(pkg string) (l []step) {
-	if r.m.hasTests(pkg) {
-		l = append(l, step{pkg, byUnit})
+	own := []string{pkg, path.Join(pkg, "memory"+path.Base(pkg))}
+	for _, p := range own {
+		if r.m.hasTests(p) {
+			l = append(l, step{p, byUnit})
+		}
 	}
 	if !r.o.own {
 		for _, p := range r.m.importers(pkg) {
-			l = append(l, step{p, byImporters})
+			if !slices.Contains(own, p) {
+				l = append(l, step{p, byImporters})
+			}
 		}
 	}
 	if r.o.seeds > 0 {
