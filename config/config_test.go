@@ -237,6 +237,8 @@ func TestAddressesShowNoKeys(t *testing.T) {
 		"redis://h:6379/0": "redis://h:6379/0",
 		"redis://u:canary@h1:1,h2:2?cluster=true": "redis://h1:1,h2:2?[secret]",
 		"postgres://u:can/ary@h/db":               "[secret]",
+		"postgres://u:canary#x@h/db":              "[secret]",
+		"postgres://u:canary?x@h/db":              "[secret]",
 		"postgres://u:can@ary@h/db?x=canary":      "postgres://h/db?[secret]",
 		"h1:9092,h2:9092":                         "h1:9092,h2:9092",
 		"user:canary@h1:9092":                     "h1:9092?[secret]",

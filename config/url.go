@@ -15,12 +15,12 @@ func (u URL) MarshalText() ([]byte, error) {
 	if !found {
 		scheme, rest = "", string(u)
 	}
-	rest, _, more := cutAny(rest, "?#")
+	rest, behind, more := cutAny(rest, "?#")
 	host, path, slash := cutAny(rest, "/")
 	if at := strings.LastIndexByte(host, '@'); at >= 0 {
 		host, more = host[at+1:], true
 	}
-	if strings.ContainsAny(path, "@\\") || strings.Contains(scheme, "@") { // a key with a slash in it
+	if strings.ContainsAny(path, "@\\") || strings.Contains(scheme+behind, "@") { // a key with a slash, a ? or a # in it
 		return []byte("[secret]"), nil
 	}
 	text := host

@@ -102,7 +102,7 @@ func (c *Cluster) query(raw string) error {
 				return errors.New("address of Kafka: sasl needs user:password@ before the hosts")
 			}
 		default:
-			return fmt.Errorf("address of Kafka: there is no setting %q; want tls or sasl", name)
+			return errors.New("address of Kafka: of settings behind the ? there are tls and sasl alone") // the name may be the end of a password
 		}
 	}
 	return nil

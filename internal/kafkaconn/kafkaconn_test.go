@@ -54,12 +54,12 @@ func TestNonsenseIsRefusedWithoutTheSecret(t *testing.T) {
 	for _, address := range []string{
 		"", ",", "one,", "one,one", "redis://canary@one", "kafka://u:canary@", "kafka://u:@one", "kafka://:canary@one",
 		"kafka://u:canary%zz@one", "kafka://u:canary@one:port", "kafka://u:canary@one:0", "kafka://u:canary@one?sasl=magic",
-		"kafka://u:canary@one?canary=1;2", "one?sasl=plain", "kafka://u:canary@one?tls=perhaps", "fe80::1", "a b",
+		"kafka://u:canary@one?canary=1;2", "kafka://u:x?canary@one", "one?sasl=plain", "kafka://u:canary@one?tls=perhaps", "fe80::1", "a b",
 	} {
 		_, err := Parse(address, Options{})
 		if err == nil {
 			t.Errorf("%q was taken", address)
-		} else if strings.Contains(strings.Split(err.Error(), "there is no setting")[0], "canary") {
+		} else if strings.Contains(err.Error(), "canary") {
 			t.Errorf("%q: the error shows the password: %v", address, err)
 		}
 	}

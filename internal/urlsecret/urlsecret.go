@@ -61,7 +61,10 @@ func Show(raw string) string {
 	if !found {
 		return Hidden
 	}
-	rest, more := cut(rest, "?#")
+	rest, behind, more := cut(rest, "?#")
+	if strings.Contains(behind, "@") { // a password with a ? or a # in it
+		return Hidden
+	}
 	host, path, slash := strings.Cut(rest, "/")
 	if at := strings.LastIndexByte(host, '@'); at >= 0 {
 		host, more = host[at+1:], true
@@ -85,11 +88,11 @@ func Show(raw string) string {
 	return text
 }
 
-func cut(s, chars string) (before string, found bool) {
+func cut(s, chars string) (before, after string, found bool) {
 	if i := strings.IndexAny(s, chars); i >= 0 {
-		return s[:i], true
+		return s[:i], s[i+1:], true
 	}
-	return s, false
+	return s, "", false
 }
 
 // Spellings are the ways in which a secret may be shown: as it is, as part of a URL, and in

@@ -46,7 +46,9 @@ func TestSecretsOfURLs(t *testing.T) {
 			t.Errorf("%s is shown as %s, want %s", c.url, got, c.shown)
 		}
 	}
-	if got := urlsecret.Show("hunter2"); got != urlsecret.Hidden {
-		t.Errorf("what is no URL is shown: %q", got)
+	for _, no := range []string{"hunter2", "https://user:hunter2#x@a.example/x", "https://user:hunter2?x@a.example/x"} {
+		if got := urlsecret.Show(no); got != urlsecret.Hidden {
+			t.Errorf("what is no URL is shown: %q is %q", no, got)
+		}
 	}
 }
