@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	door "github.com/tidemill/tidemill/serve/crm"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/memoryproject"
 	"github.com/tidemill/tidemill/systems/crm"
@@ -17,8 +18,8 @@ func (i *Instance) crmDoor(ctx context.Context, sys *crm.System, s *crmStores) e
 	if err != nil {
 		return err
 	}
-	i.business, err = door.New(door.Options{Acceptor: sys.Acceptor(), Projects: tenants, Events: sys, TrustProxy: i.limits().Trusted,
-		Limits: door.Limits{Time: i.config.HTTP.BodyTimeout, PerMinute: i.config.CRM.RateLimit}, Now: i.options.Now, Log: i.options.Log, Registerer: i.metrics})
+	i.business, err = door.New(door.Options{Options: i.endpoint(tenants), Acceptor: sys.Acceptor(), Events: sys,
+		Limits: endpoint.Limits{Time: i.config.HTTP.BodyTimeout, PerMinute: i.config.CRM.RateLimit}})
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/events"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/memoryproject"
@@ -40,10 +41,6 @@ func (i *Instance) deliveryDoor(ctx context.Context, sys *delivery.System, d *de
 	if err != nil {
 		return nil, err
 	}
-	proxies, err := i.config.HTTP.Proxies()
-	if err != nil {
-		return nil, err
-	}
 	perMinute := c.PublicRate
 	if perMinute == 0 {
 		perMinute = -1
@@ -54,7 +51,7 @@ func (i *Instance) deliveryDoor(ctx context.Context, sys *delivery.System, d *de
 		settings[s.ID] = events.Site{Public: s.Public, Origins: s.Origins, PerDay: s.PerDay()}
 	}
 	door, err := events.New(events.Options{
-		Acceptor: acceptor, Rules: rules, Projects: sites,
+		Options: i.endpoint(sites), Acceptor: acceptor, Rules: rules,
 		Sites: func(site string) (events.Site, bool) {
 			if len(settings) == 0 { // only the one that was made to try things out
 				return events.Site{Public: site == "default"}, true
@@ -79,9 +76,8 @@ func (i *Instance) deliveryDoor(ctx context.Context, sys *delivery.System, d *de
 			}
 			return all
 		},
-		Meter:      d.meter,
-		Limits:     events.Limits{PerMinute: perMinute},
-		TrustProxy: proxies, Now: o.Now, Log: o.Log, Registerer: i.metrics,
+		Meter:  d.meter,
+		Limits: endpoint.Limits{PerMinute: perMinute},
 	})
 	if err != nil {
 		return nil, err

@@ -10,9 +10,11 @@ import (
 
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/crm"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/entries"
 	"github.com/tidemill/tidemill/serve/probe"
 	"github.com/tidemill/tidemill/serve/records"
+	"github.com/tidemill/tidemill/state/project"
 )
 
 // handle puts together what the common listener answers: the API and what operators ask
@@ -87,4 +89,9 @@ func (i *Instance) route(door http.Handler) http.Handler {
 		}
 		door.ServeHTTP(w, r)
 	})
+}
+
+// endpoint is what all endpoints have whose clients show these projects' keys.
+func (i *Instance) endpoint(keys project.Projects) endpoint.Options {
+	return endpoint.Options{Projects: keys, TrustProxy: i.limits().Trusted, Now: i.options.Now, Log: i.options.Log, Registerer: i.metrics}
 }

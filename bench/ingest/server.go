@@ -25,6 +25,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/events"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/redisledger"
@@ -198,7 +199,7 @@ func door(ctx context.Context, l ledger.Store, q queue.Store, stroke accept.Stro
 	if err != nil {
 		return nil, err
 	}
-	h, err := events.New(events.Options{Acceptor: a, Rules: rules, Projects: p})
+	h, err := events.New(events.Options{Options: endpoint.Options{Projects: p}, Acceptor: a, Rules: rules})
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/systems/crm/accept"
 	"github.com/tidemill/tidemill/systems/crm/event"
 )
@@ -43,7 +43,7 @@ func AppendResults(b []byte, results []accept.Result) []byte {
 func appendResult(b []byte, r *accept.Result) []byte {
 	b = append(b, '{')
 	if r.ID != "" {
-		b = append(answer.Quote(append(b, `"id":`...), r.ID), ',')
+		b = append(endpoint.Quote(append(b, `"id":`...), r.ID), ',')
 	}
 	b = append(append(append(b, `"status":"`...), r.Status...), '"')
 	if r.Status == accept.Rejected {

@@ -1,4 +1,4 @@
-// Package crm is the HTTP door of the CRM system: use it where business applications send
+// Package crm is the HTTP endpoint of the CRM system: use it where business applications send
 // the events of their tenants.
 //
 //	POST /v1/crm/events        one event or an array; a key of the tenant
@@ -7,94 +7,112 @@
 // A 202 means that every event it calls accepted is durable in the queue. The same event
 // sent again, whatever else comes with it, is a duplicate and changes nothing: after a
 // timeout or a 503 all of the request may be sent once more.
-//
-// Everything a client may take is bounded: bytes as sent and inflated, events, the time to
-// send a body, requests at once and the memory of all of them. Connections and headers are
-// the server's to bound.
 package crm
 
 import (
-	"fmt"
+	"context"
+	"errors"
 	"net/http"
-	"net/url"
 	"strings"
-	"sync/atomic"
-	"time"
 
-	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/request"
+	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/accept"
 )
 
-// Path of the door.
+// Path of the endpoint.
 const Path = "/v1/crm/events"
 
-// Serves says whether a path, as a request has it, is the door's.
+// Serves says whether a path, as a request has it, is the endpoint's.
 func Serves(path string) bool { return path == Path || strings.HasPrefix(path, Path+"/") }
 
-// Handler is the door: an http.Handler with all its paths. It may be used by any number
+// Acceptor takes events in; an *accept.Acceptor is one.
+type Acceptor interface {
+	Accept(ctx context.Context, raws [][]byte, may func(tenant string) bool) ([]accept.Result, error)
+}
+
+// Events knows where events are; a *crm.System does.
+type Events interface {
+	// Event says where an event is; kind not_found where nothing is known of it.
+	Event(ctx context.Context, tenant, id string) (*crm.EventStatus, error)
+}
+
+// Options tune the endpoint. Acceptor and Projects are required; a project's name is its
+// tenant's id.
+type Options struct {
+	endpoint.Options
+	Acceptor Acceptor
+	Events   Events          // nil: where events are is not told
+	Limits   endpoint.Limits // by default bodies of 1 MiB with 500 events, in 64 MiB of memory; a minute is a tenant's, on this instance
+}
+
+// Handler is the endpoint: an http.Handler with all its paths. It may be used by any number
 // of goroutines.
 type Handler struct {
-	o       Options
-	keys    *request.Keyring
-	bodies  *request.Bodies
-	stats   *stats
-	minutes request.Minutes
-	running atomic.Int64 // requests
+	*endpoint.Frame[*exchange]
+	o Options
 }
 
-// New makes a door.
+// exchange is one request and its answer. Its owner's project is called as the tenant.
+type exchange struct {
+	endpoint.Exchange
+	h *Handler
+}
+
+// eventMemory is about what an event takes beside its bytes, from here until it is durable.
+const eventMemory = 2 << 10
+
+// What became of an event.
+const (
+	accepted  = string(accept.Accepted)
+	duplicate = string(accept.Duplicate)
+	rejected  = string(accept.Rejected)
+	limited   = "limited"
+	unkept    = "unkept" // it could not be kept then; its sender was asked to retry
+)
+
+// New makes an endpoint.
 func New(o Options) (*Handler, error) {
-	o, err := o.check()
-	if err != nil {
-		return nil, err
+	if o.Acceptor == nil || o.Projects == nil {
+		return nil, errors.New("the endpoint of CRM: an acceptor and projects are needed")
 	}
-	h := &Handler{o: o, bodies: request.NewBodies(request.Limits{Memory: o.Limits.Memory, Ratio: o.Limits.Ratio, Time: o.Limits.Time, Trusted: o.TrustProxy})}
-	if h.keys, err = request.NewKeyring(o.Projects, o.Now, o.Log.With("system", "crm")); err != nil {
-		return nil, fmt.Errorf("the door of CRM: %w", err)
-	}
-	if h.stats, err = newStats(o.Registerer); err != nil {
-		return nil, fmt.Errorf("the door of CRM: register metrics: %w", err)
-	}
-	return h, nil
+	h := &Handler{o: o}
+	var err error
+	h.Frame, err = endpoint.New(endpoint.Protocol[*exchange]{
+		Name: "the endpoint of CRM", System: "crm", New: func() *exchange { return &exchange{h: h} },
+		Find: find, Help: "events go to POST " + Path, Headers: endpoint.Private,
+		Defaults: endpoint.Limits{Body: 1 << 20, Items: 500, Memory: 64 << 20},
+		// As sent, inflated, while it grows, and what is made of it.
+		Least: func(l *endpoint.Limits) int64 { return 4*int64(l.Body) + int64(l.Items)*eventMemory },
+		Metrics: endpoint.Metrics{Requests: "tidemill_crm_requests_total", RequestsHelp: "Requests answered by the door of CRM, by status code.",
+			Items: "tidemill_crm_door_events_total", ItemsHelp: "Events judged by the door of CRM, by verdict.", Seconds: "tidemill_crm_request_seconds", Buckets: endpoint.Buckets(),
+			Verdicts: []string{accepted, duplicate, rejected, limited, unkept}},
+	}, &h.o.Options, &h.o.Limits)
+	return h, err
 }
 
-// ServeHTTP answers one request.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{h: h, w: w, r: r}
-	x.body.Open(h.bodies, r)
-	start := time.Now()
-	defer x.end(start)
-	answer.Secure(w.Header())
-	if h.running.Add(1) > int64(h.o.Limits.Requests) {
-		x.fail(answer.Busy("too many requests at once, please retry"))
-		return
+var events = &endpoint.Route[*exchange]{Allow: http.MethodPost, Do: (*exchange).post}
+
+func find(x *exchange) *endpoint.Route[*exchange] {
+	path := x.R.URL.EscapedPath() // an id may have a slash
+	if path == Path {
+		return events
 	}
-	path := r.URL.EscapedPath() // an id may have a slash
-	rest, one := strings.CutPrefix(path, Path+"/")
-	var do func() *answer.Problem
-	allow := http.MethodPost
-	switch {
-	case path == Path:
-		do = x.post
-	case one && rest != "":
-		allow = http.MethodGet
-		do = func() *answer.Problem { return x.status(rest) }
-	default:
-		x.fail(answer.NotFound("there is nothing at this path; events go to POST " + Path))
-		return
+	rest, _ := strings.CutPrefix(path, Path+"/")
+	if rest == "" || rest == path {
+		return nil
 	}
-	if r.Method != allow {
-		w.Header().Set("Allow", allow)
-		x.fail(&answer.Problem{Code: http.StatusMethodNotAllowed, Word: "method_not_allowed", Text: "this path takes " + allow})
-		return
-	}
-	if p := do(); p != nil {
-		x.fail(p)
-	}
+	return &endpoint.Route[*exchange]{Allow: http.MethodGet, Do: func(x *exchange) *request.Problem { return x.status(rest) }}
 }
 
-// unescaped is the id that a part of a path stands for.
-func unescaped(part string) (string, bool) {
-	id, err := url.PathUnescape(part)
-	return id, err == nil
+// Handled is what the endpoint has done since it was made.
+type Handled struct {
+	Requests                                       uint64 // answered
+	Accepted, Duplicate, Rejected, Limited, Unkept uint64 // events
+}
+
+// Handled says what the endpoint has done so far.
+func (h *Handler) Handled() Handled {
+	return Handled{h.Requests(), h.Items(accepted), h.Items(duplicate), h.Items(rejected), h.Items(limited), h.Items(unkept)}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/memoryproject"
 	"github.com/tidemill/tidemill/state/queue"
@@ -89,7 +90,7 @@ func newDoor(t testing.TB, change ...func(*Options)) *testDoor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Acceptor: a, Projects: d.projects, Now: d.clock, NewID: func() uuid.UUID { return uuid.UUID{15: 7} }}
+	o := Options{Acceptor: a, Options: endpoint.Options{Projects: d.projects, Now: d.clock, NewID: func() uuid.UUID { return uuid.UUID{15: 7} }}}
 	for _, c := range change {
 		c(&o)
 	}
@@ -114,10 +115,10 @@ func (d *testDoor) ask(method, path, body string, more header) *httptest.Respons
 	if w.Header().Get("X-Content-Type-Options") != "nosniff" || w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Content-Type") != "application/json" {
 		d.t.Errorf("%s %s: headers %v", method, path, w.Header())
 	}
-	if n := d.running.Load(); n != 0 {
+	if n := d.Running(); n != 0 {
 		d.t.Errorf("%s %s: %d requests are said to run", method, path, n)
 	}
-	if n := d.bodies.Out(); n != 0 {
+	if n := d.Bodies.Out(); n != 0 {
 		d.t.Errorf("%s %s: %d bytes of bodies are out", method, path, n)
 	}
 	return w

@@ -3,6 +3,7 @@ package crm
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/endpoint"
+	"github.com/tidemill/tidemill/serve/endpoint/endpointtest"
 	"github.com/tidemill/tidemill/state/project/memoryproject"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
@@ -180,13 +183,17 @@ func TestWhenKeysCannotBeChecked(t *testing.T) {
 
 func TestTooManyRequestsAtOnce(t *testing.T) {
 	d := newDoor(t, func(o *Options) { o.Limits.Requests = 2 })
-	d.running.Add(2)
+	release := endpointtest.Busy(t, d, 2, func(body io.Reader) *http.Request {
+		r := httptest.NewRequest("POST", Path, body)
+		r.Header.Set("X-API-Key", clubKey)
+		return r
+	})
 	r := httptest.NewRequest("POST", Path, strings.NewReader(evt("e")))
 	r.Header.Set("X-API-Key", clubKey)
 	w := httptest.NewRecorder()
 	d.ServeHTTP(w, r)
 	want(t, w, 503, "unavailable")
-	d.running.Add(-2)
+	release()
 	want(t, d.post(evt("e")), 202, `{"id":"e","status":"accepted"}`)
 }
 
@@ -240,13 +247,14 @@ func TestNonsenseIsNoDoor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keyed := endpoint.Options{Projects: memoryproject.New()}
 	for name, o := range map[string]Options{
 		"nothing":           {},
 		"no projects":       {Acceptor: a},
-		"a negative body":   {Acceptor: a, Projects: memoryproject.New(), Limits: Limits{Body: -1}},
-		"a negative minute": {Acceptor: a, Projects: memoryproject.New(), Limits: Limits{PerMinute: -1}},
-		"a negative time":   {Acceptor: a, Projects: memoryproject.New(), Limits: Limits{Time: -1}},
-		"too little memory": {Acceptor: a, Projects: memoryproject.New(), Limits: Limits{Memory: 1 << 20}},
+		"a negative body":   {Acceptor: a, Options: keyed, Limits: endpoint.Limits{Body: -1}},
+		"a negative minute": {Acceptor: a, Options: keyed, Limits: endpoint.Limits{PerMinute: -1}},
+		"a negative time":   {Acceptor: a, Options: keyed, Limits: endpoint.Limits{Time: -1}},
+		"too little memory": {Acceptor: a, Options: keyed, Limits: endpoint.Limits{Memory: 1 << 20}},
 	} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%s is taken", name)

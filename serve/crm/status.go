@@ -3,13 +3,15 @@ package crm
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/endpoint"
+	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/crm"
@@ -93,21 +95,21 @@ type status struct {
 func statusOf(tenant, id string, e *crm.EventStatus) status {
 	out := status{ID: id, Tenant: tenant, Status: StateOf(e)}
 	if d := e.Dead; d != nil {
-		out.Type, out.Reason, out.Failed = d.Type, d.Kind.String(), utc(d.Last)
+		out.Type, out.Reason, out.Failed = d.Type, d.Kind.String(), endpoint.UTC(d.Last)
 	}
 	if j := e.Job; j != nil {
-		out.Type, out.Received = j.Type, utc(j.Added)
+		out.Type, out.Received = j.Type, endpoint.UTC(j.Added)
 		if n := len(j.Failures); n > 0 {
 			out.Reason = j.Failures[n-1].Kind.String()
 		}
 		if j.State == queue.Delayed {
-			out.Next = utc(j.At)
+			out.Next = endpoint.UTC(j.At)
 		}
 	}
 	if r := e.Record; r != nil {
-		out.Type, out.Attempts, out.Started, out.Completed, out.Failed = r.Type, r.Attempts, utc(r.Started), utc(r.Completed), utc(r.Failed)
+		out.Type, out.Attempts, out.Started, out.Completed, out.Failed = r.Type, r.Attempts, endpoint.UTC(r.Started), endpoint.UTC(r.Completed), endpoint.UTC(r.Failed)
 		if out.Received.IsZero() {
-			out.Received = utc(r.Created)
+			out.Received = endpoint.UTC(r.Created)
 		}
 		if r.Kind != "" {
 			out.Reason = r.Kind
@@ -119,38 +121,31 @@ func statusOf(tenant, id string, e *crm.EventStatus) status {
 	return out
 }
 
-// utc is a time in UTC; the zero time stays.
-func utc(t time.Time) time.Time {
-	if t.IsZero() {
-		return time.Time{}
-	}
-	return t.UTC()
-}
-
 // status answers where an event of the key's tenant is.
-func (x *exchange) status(part string) *answer.Problem {
+func (x *exchange) status(part string) *request.Problem {
 	if x.h.o.Events == nil {
-		return answer.NotFound("where events are is not known here")
+		return request.NotFound("where events are is not known here")
 	}
-	if p := x.authenticate(); p != nil {
+	if p := x.Authenticate(request.Key(x.R)); p != nil {
 		return p
 	}
-	id, ok := unescaped(part)
-	if !ok || len(id) > event.MaxID || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
-		return answer.NotFound("there is no such event")
+	tenant := x.Owner.Project.Name
+	id, err := url.PathUnescape(part)
+	if err != nil || len(id) > event.MaxID || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
+		return request.NotFound("there is no such event")
 	}
-	e, err := x.h.o.Events.Event(x.r.Context(), x.tenant, id)
+	e, err := x.h.o.Events.Event(x.R.Context(), tenant, id)
 	if err != nil && tidemill.KindOf(err) == tidemill.NotFound {
-		return answer.NotFound("there is no such event, or it is no longer known")
+		return request.NotFound("there is no such event, or it is no longer known")
 	}
 	var b []byte
 	if err == nil {
-		b, err = json.Marshal(statusOf(x.tenant, id, e))
+		b, err = json.Marshal(statusOf(tenant, id, e))
 	}
 	if err != nil {
-		x.h.o.Log.WarnContext(x.r.Context(), "where an event is cannot be said", "tenantId", x.tenant, "error", err)
-		return answer.Busy("where the event is cannot be said now, please retry")
+		x.h.o.Log.WarnContext(x.R.Context(), "where an event is cannot be said", "tenantId", tenant, "error", err)
+		return request.Busy("status", "where the event is cannot be said now, please retry")
 	}
-	x.answer(http.StatusOK, b)
+	x.JSON(http.StatusOK, b)
 	return nil
 }

@@ -2,12 +2,8 @@ package events
 
 import (
 	"bytes"
-	"fmt"
 	"io"
-	"mime"
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -19,65 +15,40 @@ import (
 
 // read takes the body and finds its events. Types are media types beside
 // application/json that it may be called.
-func (x *exchange) read(types ...string) *problem {
-	if p := x.checkType(types); p != nil {
+func (x *exchange) read(types ...string) *request.Problem {
+	if _, p := x.MediaType("application/json", types...); p != nil {
 		return p
 	}
-	if _, p := request.Encoding(x.r, request.Gzip); p != nil {
-		return of(p)
+	if p := x.Read(request.Gzip, x.h.o.Limits.Body); p != nil {
+		return p
 	}
-	limit := x.h.o.Limits.Body
-	if p := x.body.Read(x.w, limit); p != nil {
-		return of(p)
-	}
-	if p := x.body.Plain(request.Gzip, limit); p != nil {
-		return of(p)
-	}
-	b := bytes.TrimLeft(x.body.Bytes, " \t\r\n")
+	b := bytes.TrimLeft(x.Body.Bytes, " \t\r\n")
 	if len(b) == 0 {
-		return badRequest("malformed_json", "the body is empty; one event or an array of events is wanted")
+		return request.Malformed("the body is empty; one event or an array of events is wanted")
 	}
 	if b[0] != '[' {
-		x.items = append(x.items, accept.Item{Raw: x.body.Bytes})
+		x.items = append(x.items, accept.Item{Raw: x.Body.Bytes})
 		return nil
 	}
 	x.many = true
 	return x.split(b)
 }
 
-// checkType refuses a body that says that it is something else.
-func (x *exchange) checkType(types []string) *problem {
-	said := x.r.Header["Content-Type"]
-	if len(said) == 0 || len(said) == 1 && (said[0] == "" || said[0] == "application/json") {
-		return nil
-	}
-	t, parameters, err := mime.ParseMediaType(said[0])
-	charset := strings.ToLower(parameters["charset"])
-	if len(said) > 1 || err != nil || t != "application/json" && !slices.Contains(types, t) || charset != "" && charset != "utf-8" {
-		return &problem{http.StatusUnsupportedMediaType, "unsupported_media_type", fmt.Sprintf("Content-Type %.60q: want application/json", said[0]), 0, nil}
-	}
-	return nil
-}
-
 // split finds the events of an array.
-func (x *exchange) split(b []byte) *problem {
+func (x *exchange) split(b []byte) *request.Problem {
 	for e, err := range jsonarray.Elements(b, jsontext.AllowInvalidUTF8(true)) { // each event is judged by itself
 		if err != nil {
-			return badRequest("malformed_json", "the body is no JSON: "+cause(err))
+			return request.Malformed("the body is no JSON: %s", cause(err))
 		}
-		if len(x.items) == x.h.o.Limits.Events {
-			return &problem{http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the array has more than %d events", len(x.items)), 0, nil}
+		if len(x.items) == x.h.o.Limits.Items {
+			return request.TooLarge("the array has more than %d events", len(x.items))
 		}
 		x.items = append(x.items, accept.Item{Raw: e})
 	}
 	if len(x.items) == 0 {
-		return badRequest("empty", "the array has no events")
+		return request.Refuse(http.StatusBadRequest, "empty", "the array has no events")
 	}
-	cost := int64(len(x.items)) * eventMemory
-	if cost > request.Small && !x.body.Reserve(cost) {
-		return busy("too many large requests at once, please retry")
-	}
-	return nil
+	return x.Reserve(int64(len(x.items)) * eventMemory)
 }
 
 // cause is what a syntax error says, without the library's name.
@@ -92,7 +63,7 @@ func cause(err error) string {
 }
 
 // judge decodes every event. One body that is no JSON at all is a problem.
-func (x *exchange) judge(g event.Given) *problem {
+func (x *exchange) judge(g event.Given) *request.Problem {
 	for i := range x.items {
 		it := &x.items[i]
 		err := x.h.o.Rules.Decode(it.Raw, g, &it.Event)
@@ -101,7 +72,7 @@ func (x *exchange) judge(g event.Given) *problem {
 		}
 		it.Refused = invalid(err)
 		if it.Refused.Malformed && !x.many {
-			return badRequest("malformed_json", "the body "+it.Refused.Problems[0].Wrong)
+			return request.Malformed("the body %s", it.Refused.Problems[0].Wrong)
 		}
 	}
 	return nil

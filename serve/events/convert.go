@@ -3,12 +3,13 @@ package events
 import (
 	"encoding/json"
 
+	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/event"
 )
 
 // convert takes conversions from a server that shows its site's key.
-func (x *exchange) convert() *problem {
+func (x *exchange) convert() *request.Problem {
 	key, p := x.ofServer(true)
 	if p != nil {
 		return p
@@ -23,15 +24,15 @@ func (x *exchange) convert() *problem {
 	}
 	a, p := x.accept("convert", key)
 	if p != nil {
-		if more := p.more; more != nil && !x.many { // what a client of conversions looks at
-			p.more = func(b []byte) []byte { return append(more(b), `,"status":"invalid","partners":[]`...) }
+		if more := p.More; more != nil && !x.many { // what a client of conversions looks at
+			p.More = func(b []byte) []byte { return append(more(b), `,"status":"invalid","partners":[]`...) }
 		}
 		return p
 	}
 	results, err := conversions(a.Results)
 	if err != nil {
-		x.h.o.Log.ErrorContext(x.r.Context(), "an answer cannot be read again", "error", err)
-		return busy("the answer cannot be read now, please retry")
+		x.h.o.Log.ErrorContext(x.R.Context(), "an answer cannot be read again", "error", err)
+		return request.Busy("answer", "the answer cannot be read now, please retry")
 	}
 	x.accepted(results)
 	return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/ledger/memoryledger"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/memoryproject"
@@ -110,8 +111,7 @@ func newDoor(t testing.TB, change ...func(*Options)) *testDoor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Acceptor: a, Rules: rules, Projects: d.projects, Now: d.clock,
-		NewID: func() uuid.UUID { return uuid.UUID{15: 7} },
+	o := Options{Acceptor: a, Rules: rules, Options: endpoint.Options{Projects: d.projects, Now: d.clock, NewID: func() uuid.UUID { return uuid.UUID{15: 7} }},
 		Sites: func(site string) (Site, bool) { return Site{Public: site == "shop"}, site == "shop" },
 	}
 	for _, c := range change {
@@ -154,10 +154,10 @@ func (d *testDoor) send(to, body string, headers ...header) *httptest.ResponseRe
 			d.t.Errorf("%s: header %s is %q", to, name, w.Header().Get(name))
 		}
 	}
-	if n := d.running.Load(); n != 0 {
+	if n := d.Running(); n != 0 {
 		d.t.Errorf("%s: %d requests are said to run", to, n)
 	}
-	if n := d.bodies.Out(); n != 0 {
+	if n := d.Bodies.Out(); n != 0 {
 		d.t.Errorf("%s: %d bytes of bodies are out", to, n)
 	}
 	return w

@@ -1,4 +1,4 @@
-// Package events is the HTTP door of delivery: use it where sites and their servers send
+// Package events is the HTTP endpoint of delivery: use it where sites and their servers send
 // conversions and tracking events.
 //
 //	POST /v1/events           one event or an array; a site's key
@@ -11,129 +11,142 @@
 // A 202 means that every event it calls accepted is durable in its queue. The rules of
 // idempotency are those of package accept, which knows the first answer to each key and
 // gives it again.
-//
-// Everything a client may take is bounded: bytes as sent and inflated, events, the time to
-// send a body, requests at once and the memory of all of them. Connections and headers are
-// the server's to bound.
 package events
 
 import (
-	"fmt"
+	"errors"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 
-	"github.com/tidemill/tidemill/serve/request"
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/endpoint"
+	"github.com/tidemill/tidemill/systems/delivery/accept"
 )
 
-// Handler is the door: an http.Handler with all its paths. It may be used by any number
+// Handler is the endpoint: an http.Handler with all its paths. It may be used by any number
 // of goroutines.
 type Handler struct {
-	o         Options
-	keys      *request.Keyring
-	bodies    *request.Bodies
-	stats     *stats
-	running   atomic.Int64 // requests
-	exchanges sync.Pool    // of *exchange
+	*endpoint.Frame[*exchange]
+	o Options
 }
 
-// New makes a door.
+// exchange is one request and its answer, in memory that is used again.
+type exchange struct {
+	endpoint.Exchange
+	h    *Handler
+	rest string // of the path: a name
+	day  day    // what the site's day was charged
+
+	site   string
+	set    Site
+	items  []accept.Item
+	many   bool // the body is an array
+	ask    accept.Request
+	fields [4]tidemill.Field
+	agent  []byte   // in fields, as stamp is
+	stamp  [24]byte // when the request came
+}
+
+// maxItems is how many items of an exchange are used again.
+const maxItems = 64
+
+// forget leaves only memory for the next request.
+func (x *exchange) forget() {
+	clear(x.items)
+	items := x.items[:0]
+	if cap(items) > maxItems {
+		items = nil
+	}
+	*x = exchange{Exchange: x.Exchange, h: x.h, items: items, agent: x.agent[:0]}
+}
+
+// eventMemory is about what an event takes beside its bytes, from here until it is durable.
+const eventMemory = 2 << 10
+
+// New makes an endpoint.
 func New(o Options) (*Handler, error) {
-	o, err := o.check()
-	if err != nil {
-		return nil, err
+	if o.Acceptor == nil || o.Rules == nil || o.Projects == nil {
+		return nil, errors.New("events: an acceptor, rules and projects are needed")
 	}
-	h := &Handler{o: o, bodies: request.NewBodies(request.Limits{Memory: o.Limits.Memory, Ratio: o.Limits.Ratio, Time: o.Limits.Time, Trusted: o.TrustProxy})}
-	h.exchanges.New = func() any { return new(exchange) }
-	if h.keys, err = request.NewKeyring(o.Projects, o.Now, o.Log.With("system", "delivery")); err != nil {
-		return nil, fmt.Errorf("events: %w", err)
+	if o.Sites == nil {
+		o.Sites = func(string) (Site, bool) { return Site{}, false }
 	}
-	if h.stats, err = newStats(o.Registerer); err != nil {
-		return nil, fmt.Errorf("events: register metrics: %w", err)
+	h := &Handler{o: o}
+	var err error
+	h.Frame, err = endpoint.New(endpoint.Protocol[*exchange]{
+		Name: "events", System: "delivery", New: func() *exchange { return &exchange{h: h} }, Done: (*exchange).forget,
+		Find: find, Help: "events go to POST /v1/events", CORS: cors, Headers: headers, HSTS: true,
+		Defaults: endpoint.Limits{Body: 1 << 20, Items: 500, Memory: 64 << 20, PerMinute: 1000},
+		// As sent, inflated, while it grows, and what is made of it.
+		Least: func(l *endpoint.Limits) int64 { return 4*int64(l.Body) + int64(l.Items)*eventMemory },
+		Metrics: endpoint.Metrics{Requests: "tidemill_events_requests_total", RequestsHelp: "Requests answered by the door of delivery, by door and status code.",
+			Items: "tidemill_events_total", ItemsHelp: "Events judged by the door of delivery, by door and verdict.", Seconds: "tidemill_events_request_seconds", Buckets: endpoint.Buckets(),
+			Label: "door", Paths: []string{"none", "events", "collect", "pixel", "convert"}, Verdicts: []string{accepted, duplicate, rejected, repeated, limited, unkept}, Usual: http.StatusAccepted},
+	}, &h.o.Options, &h.o.Limits)
+	if h.o.Meter == nil {
+		h.o.Meter = newMemoryMeter(h.o.Now)
 	}
-	return h, nil
+	return h, err
 }
 
-// ServeHTTP answers one request.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := h.exchanges.Get().(*exchange)
-	x.open(h, w, r)
-	defer x.end()
-	if h.running.Add(1) > int64(h.o.Limits.Requests) {
-		x.fail(busy("too many requests at once, please retry"))
-		return
-	}
-	rt, rest, ok := h.find(r.URL.Path)
-	if !ok {
-		x.fail(notFound("there is nothing at this path; events go to POST /v1/events"))
-		return
-	}
-	x.door, x.rest = rt.door, rest
-	do := rt.post
-	switch r.Method {
-	case http.MethodPost:
-	case http.MethodGet:
-		do = rt.get
-	case http.MethodOptions:
-		if do = nil; rt.browsers {
-			do = (*exchange).preflight
-		}
-	default:
-		do = nil
-	}
-	if rt.browsers {
-		x.allowOrigin()
-	}
-	if do == nil {
-		x.header["Allow"] = []string{rt.allow()}
-		x.fail(&problem{http.StatusMethodNotAllowed, "method_not_allowed", "this path takes " + rt.allow(), 0, nil})
-		return
-	}
-	if p := do(x); p != nil {
-		x.fail(p)
-	}
-}
+// What requests are counted by: their path.
+const (
+	elsewhere = iota // paths that there are not, status, schemas
+	api
+	collect
+	_ // pixels are counted as collect
+	convert
+)
 
-// route is what one path does.
-type route struct {
-	door      door
-	get, post func(*exchange) *problem // each answers, or returns why it does not
-	browsers  bool                     // may ask, whatever page they show
-}
+// What became of an event.
+const (
+	accepted  = "accepted"
+	duplicate = "duplicate"
+	rejected  = "rejected"
+	repeated  = "repeated" // of a request that was answered before
+	limited   = "limited"
+	unkept    = "unkept" // it could not be kept then; its sender was asked to retry
+)
 
-// allow are its methods, as the header Allow has them.
-func (r *route) allow() string {
-	var all []string
-	if r.get != nil {
-		all = append(all, "GET")
-	}
-	if r.post != nil {
-		all = append(all, "POST")
-	}
-	if r.browsers {
-		all = append(all, "OPTIONS")
-	}
-	return strings.Join(all, ", ")
-}
+// headers are those of every answer.
+var headers = []endpoint.Header{{Name: "X-Content-Type-Options", Values: []string{"nosniff"}}, {Name: "X-Frame-Options", Values: []string{"DENY"}},
+	{Name: "Referrer-Policy", Values: []string{"strict-origin-when-cross-origin"}}}
+
+// cors lets any page ask: whose event it sends is known only later, and checkOrigin then takes
+// that back.
+var cors = &endpoint.CORS{Code: http.StatusNoContent, Methods: []string{"GET, POST, OPTIONS"},
+	Headers: []string{"Content-Type, Content-Encoding, Authorization, X-API-Key, X-Idempotency-Key, X-Schema-Version, X-Priority, Sec-GPC"},
+	Expose:  []string{"Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id"}}
 
 // routes are by path; of one that ends in a slash the rest of the path is a name.
-var routes = map[string]*route{
-	"/v1/events":   {door: api, post: (*exchange).post, browsers: true},
-	"/collect":     {door: collect, post: (*exchange).collect, get: (*exchange).pixel, browsers: true},
-	"/s2s/convert": {door: convert, post: (*exchange).convert},
-	"/v1/events/":  {door: elsewhere, get: (*exchange).status},
-	"/v1/schemas/": {door: elsewhere, get: (*exchange).schema},
+var routes = map[string]*endpoint.Route[*exchange]{
+	"/v1/events":   {Path: api, Allow: "POST, OPTIONS", Do: (*exchange).post, Pages: true},
+	"/collect":     {Path: collect, Allow: "GET, POST, OPTIONS", Do: (*exchange).collect, Pages: true},
+	"/s2s/convert": {Path: convert, Allow: "POST", Do: (*exchange).convert},
+	"/v1/events/":  {Path: elsewhere, Allow: "GET", Do: (*exchange).status},
+	"/v1/schemas/": {Path: elsewhere, Allow: "GET", Do: (*exchange).schema},
 }
 
-// find returns the route of a path, and the rest of it where that is a name.
-func (h *Handler) find(path string) (r *route, rest string, ok bool) {
-	if r, ok = routes[path]; ok && path[len(path)-1] != '/' {
-		return r, "", true
-	}
+func find(x *exchange) *endpoint.Route[*exchange] {
+	path := x.R.URL.Path
 	i := strings.LastIndexByte(path, '/') + 1
-	if r, ok = routes[path[:i]]; !ok || i == len(path) {
-		return nil, "", false
+	if i == len(path) {
+		return nil
 	}
-	return r, path[i:], true
+	if rt := routes[path]; rt != nil {
+		return rt
+	}
+	x.rest = path[i:]
+	return routes[path[:i]]
+}
+
+// Handled is what the endpoint has done since it was made.
+type Handled struct {
+	Requests                                                 uint64 // answered
+	Accepted, Duplicate, Rejected, Repeated, Limited, Unkept uint64 // events
+}
+
+// Handled says what the endpoint has done so far.
+func (h *Handler) Handled() Handled {
+	return Handled{h.Requests(), h.Items(accepted), h.Items(duplicate), h.Items(rejected), h.Items(repeated), h.Items(limited), h.Items(unkept)}
 }

@@ -2,17 +2,20 @@ package events
 
 import (
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
+
+	"github.com/tidemill/tidemill/serve/request"
 )
 
 // admitAddress counts a request that comes without a key.
-func (x *exchange) admitAddress() *problem {
+func (x *exchange) admitAddress() *request.Problem {
 	l := Limit{x.h.o.Limits.PerMinute, time.Minute}
 	if l.Count < 0 {
 		return nil
 	}
-	s, err := x.h.o.Meter.Admit(x.r.Context(), "address/"+x.address(), 1, l)
+	s, err := x.h.o.Meter.Admit(x.R.Context(), "address/"+x.address(), 1, l)
 	if err != nil {
 		x.uncounted(err)
 		return nil
@@ -23,6 +26,20 @@ func (x *exchange) admitAddress() *problem {
 	return x.limited("too many requests from this address, please retry later", l, s)
 }
 
+// address is the sender's, as it is counted: an IPv6 network of 64 bits is one.
+func (x *exchange) address() string {
+	a := request.Address(x.R, x.h.o.TrustProxy)
+	if a.Is6() {
+		if p, err := a.Prefix(64); err == nil {
+			return p.String()
+		}
+	}
+	if a == (netip.Addr{}) {
+		return "unknown"
+	}
+	return a.String()
+}
+
 // day is what a site's day was charged.
 type day struct {
 	n        int
@@ -31,9 +48,9 @@ type day struct {
 }
 
 // admitDay counts events that are new in the site's day.
-func (x *exchange) admitDay(n int) *problem {
+func (x *exchange) admitDay(n int) *request.Problem {
 	l := Limit{x.set.PerDay, 24 * time.Hour}
-	s, err := x.h.o.Meter.Admit(x.r.Context(), "site/"+x.site, n, l)
+	s, err := x.h.o.Meter.Admit(x.R.Context(), "site/"+x.site, n, l)
 	switch {
 	case err != nil:
 		x.uncounted(err)
@@ -52,20 +69,20 @@ func (x *exchange) returnDay() {
 	if d.n == 0 {
 		return
 	}
-	if err := x.h.o.Meter.Return(x.r.Context(), "site/"+x.site, d.n, d.limit, d.standing); err != nil {
+	if err := x.h.o.Meter.Return(x.R.Context(), "site/"+x.site, d.n, d.limit, d.standing); err != nil {
 		x.uncounted(err)
 	}
 }
 
 func (x *exchange) uncounted(err error) {
-	x.h.o.Log.WarnContext(x.r.Context(), "limits cannot be asked, requests are let in", "error", err)
+	x.h.o.Log.WarnContext(x.R.Context(), "limits cannot be asked, requests are let in", "error", err)
 }
 
 // limited is the problem of who has sent too much.
-func (x *exchange) limited(text string, l Limit, s Standing) *problem {
-	x.header["X-Ratelimit-Limit"] = []string{strconv.Itoa(l.Count)}
-	x.header["X-Ratelimit-Remaining"] = []string{strconv.Itoa(s.Left)}
-	x.header["X-Ratelimit-Reset"] = []string{strconv.FormatInt(s.Reset.Unix(), 10)}
-	after := int(s.Reset.Sub(x.at).Seconds()) + 1
-	return &problem{http.StatusTooManyRequests, "rate_limited", text, max(after, 1), nil}
+func (x *exchange) limited(text string, l Limit, s Standing) *request.Problem {
+	x.Header["X-Ratelimit-Limit"] = []string{strconv.Itoa(l.Count)}
+	x.Header["X-Ratelimit-Remaining"] = []string{strconv.Itoa(s.Left)}
+	x.Header["X-Ratelimit-Reset"] = []string{strconv.FormatInt(s.Reset.Unix(), 10)}
+	after := int(s.Reset.Sub(x.At).Seconds()) + 1
+	return &request.Problem{Status: http.StatusTooManyRequests, Reason: "rate_limited", Text: text, After: max(after, 1)}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/event"
 )
@@ -34,16 +35,14 @@ func (h *Handler) Accept(ctx context.Context, raws [][]byte) ([]Result, error) {
 		it.Raw = raw
 		if err := h.o.Rules.Decode(raw, event.Given{}, &it.Event); err != nil {
 			results[i] = Result{it.Event.ID, "rejected", invalid(err).Error()}
-			h.stats.event(api, rejected, 1)
+			h.Count(api, rejected, 1)
 			continue
 		}
 		site := it.Event.Site
-		if h.o.Sites != nil {
-			if _, ok := h.o.Sites(site); !ok {
-				results[i] = Result{it.Event.ID, "rejected", fmt.Sprintf("siteId: there is no site %q", site)}
-				h.stats.event(api, rejected, 1)
-				continue
-			}
+		if _, ok := h.o.Sites(site); !ok {
+			results[i] = Result{it.Event.ID, "rejected", fmt.Sprintf("siteId: there is no site %q", site)}
+			h.Count(api, rejected, 1)
+			continue
 		}
 		if it.Event.Key == "" && it.Event.ID == "" {
 			it.Event.Key = fmt.Sprintf("%x", sha256.Sum256(raw))
@@ -63,28 +62,26 @@ func (h *Handler) Accept(ctx context.Context, raws [][]byte) ([]Result, error) {
 
 // acceptOf takes the events of one site.
 func (h *Handler) acceptOf(ctx context.Context, site string, items []accept.Item, its []int, results []Result) error {
-	x := &exchange{h: h, at: h.o.Now().UTC(), site: site}
-	x.fields[0].Name, x.fields[0].Value = receivedHeader, appendMillis(nil, x.at)
-	r := accept.Request{Site: site, Header: x.fields[:1]}
+	r := accept.Request{Site: site, Header: []tidemill.Field{{Name: receivedHeader, Value: appendMillis(nil, h.o.Now().UTC())}}}
 	for _, i := range its {
 		r.Items = append(r.Items, items[i])
 	}
 	a, err := h.o.Acceptor.Accept(ctx, &r)
 	if errors.Is(err, accept.ErrReused) { // of one event
-		h.stats.event(api, rejected, len(its))
+		h.Count(api, rejected, len(its))
 		for _, i := range its {
 			results[i] = Result{items[i].Event.ID, "rejected", err.Error()}
 		}
 		return nil
 	}
 	if err != nil {
-		h.stats.event(api, unkept, len(its))
+		h.Count(api, unkept, len(its))
 		return err
 	}
-	h.stats.event(api, accepted, a.Accepted)
-	h.stats.event(api, duplicate, a.Duplicate)
-	h.stats.event(api, rejected, a.Rejected)
-	h.stats.event(api, repeated, len(a.Repeated))
+	h.Count(api, accepted, a.Accepted)
+	h.Count(api, duplicate, a.Duplicate)
+	h.Count(api, rejected, a.Rejected)
+	h.Count(api, repeated, len(a.Repeated))
 	var said []struct {
 		ID      string `json:"eventId"`
 		Status  string `json:"status"`

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/event"
 )
@@ -15,15 +16,15 @@ var gif = []byte("GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff!\xf
 // pixel takes an event from the address of a picture. Where the site takes such events the
 // answer is the picture, whatever became of the event: its status says so for those who
 // look.
-func (x *exchange) pixel() *problem {
-	q := x.r.URL.Query()
+func (x *exchange) pixel() *request.Problem {
+	q := x.R.URL.Query()
 	if p := x.publicSite(q.Get("sid")); p != nil {
 		return p
 	}
 	if x.site == "" {
-		return badRequest("bad_request", "sid, the site's id, is missing")
+		return request.BadRequest("sid, the site's id, is missing")
 	}
-	h := x.header
+	h := x.Header
 	h["Cache-Control"] = []string{"no-store, no-cache, must-revalidate, private, max-age=0"}
 	h["Pragma"] = []string{"no-cache"}
 	h["Expires"] = []string{"0"}
@@ -33,25 +34,25 @@ func (x *exchange) pixel() *problem {
 	if p == nil {
 		p = x.picture(q.Get("d"), q.Get("eid"))
 	}
-	if p != nil && (p.code == http.StatusTooManyRequests || p.code == http.StatusServiceUnavailable) {
-		code = p.code
-		x.retryAfter(p)
+	if p != nil && (p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable) {
+		code = p.Status
+		x.RetryAfter(p)
 	}
 	h["Content-Type"] = []string{"image/gif"}
-	x.send(code, gif)
+	x.Send(code, gif)
 	return nil
 }
 
 // picture takes the event of a pixel.
-func (x *exchange) picture(data, eid string) *problem {
+func (x *exchange) picture(data, eid string) *request.Problem {
 	raw, err := unbase64(data)
 	if err != nil {
-		x.h.stats.event(x.door, rejected, 1)
-		return badRequest("malformed_json", "d is no base64")
+		x.Count(rejected, 1)
+		return request.Malformed("d is no base64")
 	}
 	x.items = append(x.items, accept.Item{Raw: raw})
 	if p := x.judge(x.given(false)); p != nil {
-		x.h.stats.event(x.door, rejected, 1)
+		x.Count(rejected, 1)
 		return p
 	}
 	e := &x.items[0].Event
@@ -61,8 +62,8 @@ func (x *exchange) picture(data, eid string) *problem {
 		e.ID = id
 	}
 	if wrong {
-		x.h.stats.event(x.door, rejected, 1)
-		return badRequest(accept.ErrorInvalid, "the event is not valid")
+		x.Count(rejected, 1)
+		return request.Refuse(http.StatusBadRequest, accept.ErrorInvalid, "the event is not valid")
 	}
 	key := eid
 	if key == "" {
@@ -70,7 +71,7 @@ func (x *exchange) picture(data, eid string) *problem {
 			key = x.h.o.NewID().String() // nothing tells it from another
 		}
 	}
-	x.body.Bytes = raw
+	x.Body.Bytes = raw
 	_, p := x.accept("pixel", key)
 	return p
 }

@@ -1,12 +1,14 @@
 package events
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/endpoint/endpointtest"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/event"
 )
@@ -172,12 +174,16 @@ func TestWhenEventsCannotBeKept(t *testing.T) {
 
 func TestTooManyRequestsAtOnce(t *testing.T) {
 	d := newDoor(t, func(o *Options) { o.Limits.Requests = 2 })
-	d.running.Add(2)
+	release := endpointtest.Busy(t, d, 2, func(body io.Reader) *http.Request {
+		r := httptest.NewRequest("POST", "/v1/events", body)
+		r.Header = http.Header{"X-Api-Key": {shopKey}, "X-Idempotency-Key": {"k"}}
+		return r
+	})
 	r := httptest.NewRequest("POST", "/v1/events", strings.NewReader(view("")))
 	w := httptest.NewRecorder()
 	d.ServeHTTP(w, r)
 	want(t, w, 503, "unavailable")
-	d.running.Add(-1)
+	release()
 	w = httptest.NewRecorder()
 	d.ServeHTTP(w, httptest.NewRequest("POST", "/v1/events", strings.NewReader(view(""))))
 	want(t, w, 401, "unauthorized")

@@ -29,11 +29,11 @@ func Address(r *http.Request, trusted []netip.Prefix) netip.Addr {
 // HTTPS says whether the sender uses TLS: with us, or, as a trusted proxy says in
 // X-Forwarded-Proto, with that.
 func HTTPS(r *http.Request, trusted []netip.Prefix) bool {
-	if r.TLS != nil {
-		return true
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") != "https" {
+		return r.TLS != nil
 	}
 	peer, ok := parseAddress(r.RemoteAddr)
-	return ok && among(trusted, peer) && r.Header.Get("X-Forwarded-Proto") == "https"
+	return ok && among(trusted, peer)
 }
 
 func among(prefixes []netip.Prefix, a netip.Addr) bool {

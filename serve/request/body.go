@@ -53,7 +53,7 @@ func (x *Body) Close() {
 func (x *Body) Read(w http.ResponseWriter, limit int) *Problem {
 	r := x.r
 	if r.ContentLength > int64(limit) {
-		return tooLarge("the body has %d bytes; at most %d are allowed", r.ContentLength, limit)
+		return TooLarge("the body has %d bytes; at most %d are allowed", r.ContentLength, limit)
 	}
 	first := Small
 	if n := r.ContentLength; n >= 0 {
@@ -83,7 +83,7 @@ func (x *Body) fill(w http.ResponseWriter, buf []byte, limit int) ([]byte, *Prob
 		if len(buf) == cap(buf) {
 			larger := x.grow(buf, limit+1)
 			if larger == nil {
-				return buf, noRoom()
+				return buf, NoRoom()
 			}
 			buf = larger
 		}
@@ -91,7 +91,7 @@ func (x *Body) fill(w http.ResponseWriter, buf []byte, limit int) ([]byte, *Prob
 		buf = buf[:len(buf)+n]
 		switch {
 		case len(buf) > limit:
-			return buf, tooLarge("the body has more than %d bytes", limit)
+			return buf, TooLarge("the body has more than %d bytes", limit)
 		case err == io.EOF:
 			return buf, nil // here the server forgets the deadline
 		case err != nil:
@@ -145,10 +145,9 @@ func (c *clock) read(n int) {
 // ended says why a body ended before its end.
 func (c *clock) ended(err error) *Problem {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return &Problem{http.StatusRequestTimeout, "timeout",
-			"the body came too slowly: " + ChunkTime.String() + " for 128 KiB (" + LargeTime.String() + " beyond 1 MiB) and " + c.within.String() + " for all of it are the limits"}
+		return &Problem{Status: http.StatusRequestTimeout, Reason: "timeout", Text: "the body came too slowly: " + ChunkTime.String() + " for 128 KiB (" + LargeTime.String() + " beyond 1 MiB) and " + c.within.String() + " for all of it are the limits"}
 	}
-	return badRequest("the body ended early")
+	return BadRequest("the body ended early")
 }
 
 // Use makes buf, which Bodies gave, the body in the place of the one before.

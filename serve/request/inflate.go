@@ -51,9 +51,9 @@ func Encoding(r *http.Request, allowed Encodings) (string, *Problem) {
 		}
 	}
 	if allowed == All {
-		return "", unsupported("Content-Encoding %.60q: one of gzip, deflate, br and zstd is taken, once", enc)
+		return "", Unsupported("Content-Encoding %.60q: one of gzip, deflate, br and zstd is taken, once", enc)
 	}
-	return "", unsupported("Content-Encoding %.60q: only gzip is taken, once", enc)
+	return "", Unsupported("Content-Encoding %.60q: only gzip is taken, once", enc)
 }
 
 // Plain undoes the body's Content-Encoding, into at most limit bytes. A gzip body is known
@@ -79,7 +79,7 @@ func IsGzip(b []byte) bool { return len(b) > 2 && b[0] == 0x1f && b[1] == 0x8b &
 func (b *Bodies) Enter(ctx context.Context) (leave func(), p *Problem) {
 	leave, err := b.inflaters.enter(ctx)
 	if err != nil {
-		return nil, busy("gone", "the client is gone")
+		return nil, Busy("gone", "the client is gone")
 	}
 	return leave, nil
 }
@@ -104,14 +104,14 @@ func (x *Body) Inflate(enc string, limit int) *Problem {
 	defer r.close()
 	out := x.Get(min(4*len(x.Bytes), limit+1))
 	if out == nil {
-		return noRoom()
+		return NoRoom()
 	}
 	for idle := 0; ; {
 		if len(out) == cap(out) {
 			larger := x.grow(out, limit+1)
 			if larger == nil {
 				x.Put(out)
-				return noRoom()
+				return NoRoom()
 			}
 			out = larger
 		}
@@ -123,20 +123,20 @@ func (x *Body) Inflate(enc string, limit int) *Problem {
 		read := len(x.Bytes) - in.Len()
 		switch {
 		case len(out) > limit:
-			p = tooLarge("the body has more than %d bytes when inflated", limit)
+			p = TooLarge("the body has more than %d bytes when inflated", limit)
 		case len(out) > freeBytes+read*x.of.o.Ratio:
-			p = tooLarge("the body grows to more than %d times its size when inflated", x.of.o.Ratio)
+			p = TooLarge("the body grows to more than %d times its size when inflated", x.of.o.Ratio)
 		case err == io.EOF && in.Len() == 0:
 			if IsGzip(out) {
-				p = unsupported("the body is compressed twice; once is taken")
+				p = Unsupported("the body is compressed twice; once is taken")
 				break
 			}
 			x.Use(out)
 			return nil
 		case err == io.EOF:
-			p = badRequest("there is something behind the end of the %s data", enc)
+			p = BadRequest("there is something behind the end of the %s data", enc)
 		case err != nil || idle > 100:
-			p = badRequest("the body is no whole %s data", enc)
+			p = BadRequest("the body is no whole %s data", enc)
 		}
 		if p != nil {
 			x.Put(out)
@@ -204,11 +204,11 @@ func (f *inflaters) open(enc string, in *bytes.Reader) (inflater, *Problem) {
 			r, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 				zstd.WithDecoderMaxWindow(8*mib), zstd.WithDecoderMaxMemory(64*mib))
 			if err != nil {
-				return inflater{}, busy("inflate", "zstd cannot be read now, please retry without")
+				return inflater{}, Busy("inflate", "zstd cannot be read now, please retry without")
 			}
 		}
 		if err := r.Reset(onlyReader{in}); err != nil {
-			return inflater{}, badRequest("the body is no zstd data")
+			return inflater{}, BadRequest("the body is no zstd data")
 		}
 		return inflater{r, func() {
 			if r.Reset(nil) == nil {
@@ -216,7 +216,7 @@ func (f *inflaters) open(enc string, in *bytes.Reader) (inflater, *Problem) {
 			}
 		}}, nil
 	}
-	return inflater{}, unsupported("Content-Encoding %.60q is not taken", enc)
+	return inflater{}, Unsupported("Content-Encoding %.60q is not taken", enc)
 }
 
 // onlyReader hides that all of the input is there: a decoder that knows would inflate it
@@ -232,7 +232,7 @@ func openReset(pool *sync.Pool, _ *bytes.Reader, make func() (io.ReadCloser, err
 		r, err = make()
 	}
 	if err != nil {
-		return inflater{}, badRequest("the body is no deflate data")
+		return inflater{}, BadRequest("the body is no deflate data")
 	}
 	return inflater{r, func() { pool.Put(r) }}, nil
 }

@@ -13,27 +13,57 @@ import (
 // then the same request may succeed later, and is safe to repeat.
 type Problem struct {
 	Status int
-	Reason string // by which it may be counted: one of a fixed set
-	Text   string // for who sent it
+	Reason string // a word of a fixed set, for programs
+	Text   string // for people
+	After  int    // seconds, Retry-After; 0: none
+	// More appends more members of the answer, each with a comma before it; nil: none.
+	More func(b []byte) (ext []byte)
 }
 
 func (p *Problem) Error() string { return p.Reason + ": " + p.Text }
 
-func badRequest(format string, args ...any) *Problem {
-	return &Problem{http.StatusBadRequest, "bad_request", fmt.Sprintf(format, args...)}
+// Refuse is a request that is not taken for a reason.
+func Refuse(status int, reason, format string, args ...any) *Problem {
+	return &Problem{Status: status, Reason: reason, Text: fmt.Sprintf(format, args...)}
 }
 
-func tooLarge(format string, args ...any) *Problem {
-	return &Problem{http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf(format, args...)}
+// BadRequest is a request that is wrong in its form.
+func BadRequest(format string, args ...any) *Problem {
+	return Refuse(http.StatusBadRequest, "bad_request", format, args...)
 }
 
-func unsupported(format string, args ...any) *Problem {
-	return &Problem{http.StatusUnsupportedMediaType, "unsupported", fmt.Sprintf(format, args...)}
+// Malformed is a body that is no JSON, or has none.
+func Malformed(format string, args ...any) *Problem {
+	return Refuse(http.StatusBadRequest, "malformed_json", format, args...)
 }
 
-func busy(reason, text string) *Problem {
-	return &Problem{http.StatusServiceUnavailable, reason, text}
+// Unauthorized is a request without a key that is known.
+func Unauthorized(text string) *Problem {
+	return &Problem{Status: http.StatusUnauthorized, Reason: "unauthorized", Text: text}
 }
 
-// noRoom is busy for want of memory.
-func noRoom() *Problem { return busy("memory", "too many large requests at once, please retry") }
+// NotFound is a request for what is not there.
+func NotFound(text string) *Problem {
+	return &Problem{Status: http.StatusNotFound, Reason: "not_found", Text: text}
+}
+
+// TooLarge is a request with more than is taken.
+func TooLarge(format string, args ...any) *Problem {
+	return Refuse(http.StatusRequestEntityTooLarge, "too_large", format, args...)
+}
+
+// Unsupported is a body of a kind that is not read.
+func Unsupported(format string, args ...any) *Problem {
+	return Refuse(http.StatusUnsupportedMediaType, "unsupported", format, args...)
+}
+
+// retryBusy is after how many seconds a client that was answered 503 is to come again.
+const retryBusy = 5
+
+// Busy is back-pressure: the same request may succeed later, and is safe to repeat.
+func Busy(reason, text string) *Problem {
+	return &Problem{Status: http.StatusServiceUnavailable, Reason: reason, Text: text, After: retryBusy}
+}
+
+// NoRoom is Busy for want of memory.
+func NoRoom() *Problem { return Busy("memory", "too many large requests at once, please retry") }

@@ -49,6 +49,13 @@ func (i *Invalid) Error() string {
 	return b.String()
 }
 
+// TooMany is why a body is not split: it has more events than that.
+type TooMany int
+
+func (n TooMany) Error() string {
+	return fmt.Sprintf("the body has more than %d events: send them in several requests", int(n))
+}
+
 // Split finds the events in a body: one object, or an array of 1 to most of whatever it
 // holds, each with its bytes as received. array says which. The error is one of kind
 // validation: nothing of the body can be trusted.
@@ -64,7 +71,7 @@ func Split(body []byte, most int) (events [][]byte, array bool, err error) {
 			return bad(err)
 		}
 		if len(events) == most {
-			return nil, true, tidemill.Fail(tidemill.Validation, "the body has more than %d events: send them in several requests", most)
+			return nil, true, tidemill.Fail(tidemill.Validation, "%w", TooMany(most))
 		}
 		events = append(events, e)
 	}
