@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/tidemill/tidemill/serve"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/records"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/memoryproject"
@@ -20,8 +21,8 @@ func (i *Instance) windowsDoor(ctx context.Context, s *windowsStores) error {
 		spool = filepath.Join(c.Data, "windows-door")
 	}
 	var err error
-	i.records, err = records.New(records.Options{Windows: s.windows, Projects: s.projects, Project: s.project, TrustProxy: i.limits().Trusted, Header: w.Header, Expect: w.ExpectHeader, Spool: spool,
-		Limits: records.Limits{Time: c.HTTP.BodyTimeout, PerMinute: w.RateLimit}, Now: i.options.Now, Log: i.options.Log, Registerer: i.metrics})
+	i.records, err = records.New(records.Options{Options: i.endpoint(s.projects), Windows: s.windows, Project: s.project, Header: w.Header, Expect: w.ExpectHeader, Spool: spool,
+		Limits: records.Limits{Limits: endpoint.Limits{Time: c.HTTP.BodyTimeout, PerMinute: w.RateLimit}}})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -60,14 +61,14 @@ type Limits struct {
 }
 
 func (l *Limits) check(d *Limits, least func(*Limits) int64) error {
-	fields := []Field[int]{{"Limits.Body", &l.Body, d.Body, 0}, {"Limits.Items", &l.Items, d.Items, 0}, {"Limits.Ratio", &l.Ratio, 100, 0}, {"Limits.Requests", &l.Requests, d.Requests, 0}}
+	fields := []Field[int]{{"Limits.Body", &l.Body, d.Body, 0}, {"Limits.Items", &l.Items, d.Items, 0}, {"Limits.Ratio", &l.Ratio, 100, 0}, {"Limits.Requests", &l.Requests, 2000, 0}}
 	if d.PerMinute == 0 || l.PerMinute == 0 {
 		fields = append(fields, Field[int]{"Limits.PerMinute", &l.PerMinute, d.PerMinute, 0})
 	}
 	if err := Fill(fields...); err != nil {
 		return err
 	}
-	if err := Fill(Field[time.Duration]{"Limits.Time", &l.Time, d.Time, 0}); err != nil {
+	if err := Fill(Field[time.Duration]{"Limits.Time", &l.Time, cmp.Or(d.Time, 30*time.Second), 0}); err != nil {
 		return err
 	}
 	needs := least(l)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/memoryproject"
 	"github.com/tidemill/tidemill/state/window"
@@ -123,7 +124,7 @@ func newDoor(t testing.TB, change ...func(*Options)) *testDoor {
 	if err := d.projects.Ensure(t.Context(), project.Project{ID: project.ID("club"), Name: "club"}, project.HashOf(tidemill.NewSecret(key))); err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Windows: d.windows, Projects: d.projects, Spool: filepath.Join(t.TempDir(), "spool"), Now: d.clock, NewID: func() uuid.UUID { return uuid.UUID{15: 7} }}
+	o := Options{Options: endpoint.Options{Projects: d.projects, Now: d.clock, NewID: func() uuid.UUID { return uuid.UUID{15: 7} }}, Windows: d.windows, Spool: filepath.Join(t.TempDir(), "spool")}
 	for _, c := range change {
 		c(&o)
 	}
@@ -173,7 +174,7 @@ func (d *testDoor) ask(method, path, body string, more header) *httptest.Respons
 // idle checks that nothing is left of requests that have ended.
 func (d *testDoor) idle() {
 	d.t.Helper()
-	if n, m, f := d.running.Load(), d.bodies.Out(), len(d.files); n != 0 || m != 0 || f != 0 {
+	if n, m, f := d.Running(), d.Bodies.Out(), len(d.files); n != 0 || m != 0 || f != 0 {
 		d.t.Errorf("%d requests are said to run, %d bytes and %d files are out", n, m, f)
 	}
 }

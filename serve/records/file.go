@@ -8,7 +8,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/endpoint"
+	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
@@ -21,7 +22,7 @@ const (
 
 // file takes a GDELT file. It is read whole before any of its rows is stored, so that
 // nothing is kept of one that is torn.
-func (x *exchange) file() *answer.Problem {
+func (x *exchange) file() *request.Problem {
 	if p := x.authenticate(); p != nil {
 		return p
 	}
@@ -33,9 +34,9 @@ func (x *exchange) file() *answer.Problem {
 	case x.h.files <- struct{}{}:
 		defer func() { <-x.h.files }()
 	default:
-		return answer.Busy(fmt.Sprintf("%d files are being taken, which is the limit: please retry", cap(x.h.files)))
+		return request.Busy("files", fmt.Sprintf("%d files are being taken, which is the limit: please retry", cap(x.h.files)))
 	}
-	if p := x.reserve(fileMemory); p != nil {
+	if p := x.Reserve(fileMemory); p != nil {
 		return p
 	}
 	path, p, err := x.spool()
@@ -44,7 +45,7 @@ func (x *exchange) file() *answer.Problem {
 	}
 	defer func() {
 		if err := os.Remove(path); err != nil {
-			x.h.o.Log.WarnContext(x.r.Context(), "a file that was taken stays on the disk", "error", err)
+			x.h.o.Log.WarnContext(x.R.Context(), "a file that was taken stays on the disk", "error", err)
 		}
 	}()
 	limits := gdelt.Limits{File: int64(x.h.o.Limits.Unpacked), Zip: int64(x.h.o.Limits.File)}
@@ -53,7 +54,7 @@ func (x *exchange) file() *answer.Problem {
 		return x.unread(nil, err)
 	}
 	if found.Rows == 0 {
-		return &answer.Problem{Code: http.StatusUnprocessableEntity, Word: "empty", Text: "the file has no rows"}
+		return request.Refuse(http.StatusUnprocessableEntity, "empty", "the file has no rows")
 	}
 	back, p := x.admit(int(found.Rows))
 	if p != nil {
@@ -66,47 +67,47 @@ func (x *exchange) file() *answer.Problem {
 	if l.accepted+l.duplicate == 0 {
 		return noneGood(l, nil)
 	}
-	b := answer.Quote(append(l.appendTo([]byte{'{'}), `,"kind":`...), l.kind.String())
-	x.answer(http.StatusAccepted, append(number(b, "idless", int(found.Idless)), '}'))
+	b := endpoint.Quote(append(l.appendTo([]byte{'{'}), `,"kind":`...), l.kind.String())
+	x.JSON(http.StatusAccepted, append(endpoint.Number(b, "idless", int(found.Idless)), '}'))
 	return nil
 }
 
 // named is what the name of the file says, and what the request says beside.
-func (x *exchange) named() (*load, gdelt.Name, *answer.Problem) {
+func (x *exchange) named() (*load, gdelt.Name, *request.Problem) {
 	l, p := x.load(0)
 	if p != nil {
 		return nil, gdelt.Name{}, p
 	}
-	given := x.r.URL.Query().Get("name")
+	given := x.R.URL.Query().Get("name")
 	name, ok := gdelt.ParseName(given)
 	switch {
 	case !ok:
-		p = answer.BadRequest("bad_name", fmt.Sprintf("?name=%.60q: want the name of a GDELT file, such as 20250323151500.export.CSV or 20250323151500.mentions.CSV.zip", given))
+		p = request.Refuse(http.StatusBadRequest, "bad_name", "?name=%.60q: want the name of a GDELT file, such as 20250323151500.export.CSV or 20250323151500.mentions.CSV.zip", given)
 	case l.id != "" && l.id != name.Batch:
-		p = answer.BadRequest("bad_batch_id", fmt.Sprintf("the batch id of a file is the part of its name up to the first dot, here %q, and the request gives another one", name.Batch))
-	case strings.HasPrefix(x.r.Header.Get("Content-Type"), "multipart/"):
-		p = answer.Unsupported("the body is a form: send the file itself as the body, such as with curl --data-binary @" + given)
-	case len(x.r.Header["Content-Encoding"]) > 0 && x.r.Header.Get("Content-Encoding") != "identity":
-		p = answer.Unsupported("a file is not sent with a Content-Encoding: zip it, and let its name end in .zip")
+		p = request.Refuse(http.StatusBadRequest, "bad_batch_id", "the batch id of a file is the part of its name up to the first dot, here %q, and the request gives another one", name.Batch)
+	case strings.HasPrefix(x.R.Header.Get("Content-Type"), "multipart/"):
+		p = request.Unsupported("the body is a form: send the file itself as the body, such as with curl --data-binary @%s", given)
+	case len(x.R.Header["Content-Encoding"]) > 0 && x.R.Header.Get("Content-Encoding") != "identity":
+		p = request.Unsupported("a file is not sent with a Content-Encoding: zip it, and let its name end in .zip")
 	}
 	l.kind, l.id, l.batch = name.Kind, name.Batch, record.NewBatch(x.project, name.Batch)
 	return l, name, p
 }
 
 // unread is why a file cannot be read: by what is wrong with it, or by a trouble of ours.
-func (x *exchange) unread(p *answer.Problem, err error) *answer.Problem {
+func (x *exchange) unread(p *request.Problem, err error) *request.Problem {
 	if p != nil {
 		return p
 	}
 	if bad, ok := errors.AsType[*gdelt.Damage](err); ok {
-		return &answer.Problem{Code: http.StatusUnprocessableEntity, Word: "damaged_file", Text: "nothing is taken of the file: " + bad.Why}
+		return request.Refuse(http.StatusUnprocessableEntity, "damaged_file", "nothing is taken of the file: %s", bad.Why)
 	}
-	x.h.o.Log.ErrorContext(x.r.Context(), "a file cannot be taken", "error", err)
-	return answer.Busy("the file cannot be taken now, please retry")
+	x.h.o.Log.ErrorContext(x.R.Context(), "a file cannot be taken", "error", err)
+	return request.Busy("unkept", "the file cannot be taken now, please retry")
 }
 
 // store stores the rows of a file that was found to be sound.
-func (x *exchange) store(path string, name gdelt.Name, limits gdelt.Limits, l *load) *answer.Problem {
+func (x *exchange) store(path string, name gdelt.Name, limits gdelt.Limits, l *load) *request.Problem {
 	f, err := gdelt.Open(path, name, limits)
 	if err != nil {
 		return x.unread(nil, err)
@@ -140,9 +141,9 @@ func (x *exchange) store(path string, name gdelt.Name, limits gdelt.Limits, l *l
 type row struct{ start, end, line int }
 
 // part stores some rows.
-func (x *exchange) part(buf []byte, rows []row, l *load) *answer.Problem {
-	if x.r.Context().Err() != nil {
-		return answer.Busy("the client is gone")
+func (x *exchange) part(buf []byte, rows []row, l *load) *request.Problem {
+	if x.R.Context().Err() != nil {
+		return request.Busy("gone", "the client is gone")
 	}
 	raws := make([]raw, len(rows))
 	for i, r := range rows {
@@ -152,6 +153,6 @@ func (x *exchange) part(buf []byte, rows []row, l *load) *answer.Problem {
 	if err := l.judge(raws, true); err != nil {
 		return x.unread(nil, err)
 	}
-	x.h.stats.record(x.door, rejected, l.rejected-before)
+	x.Count(rejected, l.rejected-before)
 	return x.put(l)
 }

@@ -3,7 +3,7 @@ package records
 import (
 	"fmt"
 
-	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
@@ -76,16 +76,16 @@ func (l *load) stored(x *exchange) {
 		}
 	}
 	l.accepted += n
-	x.h.stats.record(x.door, accepted, n)
-	x.h.stats.record(x.door, duplicate, len(l.records)-n)
+	x.Count(accepted, n)
+	x.Count(duplicate, len(l.records)-n)
 	clear(l.records)
 	l.records = l.records[:0]
 }
 
 // appendTo appends what became of the records, as members of an object.
 func (l *load) appendTo(b []byte) []byte {
-	b = answer.Quote(append(b, `"batch":`...), l.id)
-	b = number(number(number(b, "accepted", l.accepted), "duplicate", l.duplicate), "rejected", l.rejected)
+	b = endpoint.Quote(append(b, `"batch":`...), l.id)
+	b = endpoint.Number(endpoint.Number(endpoint.Number(b, "accepted", l.accepted), "duplicate", l.duplicate), "rejected", l.rejected)
 	return l.appendRefused(b)
 }
 
@@ -101,9 +101,9 @@ func (l *load) appendRefused(b []byte) []byte {
 		}
 		b = fmt.Appendf(b, `{"index":%d`, r.index)
 		if r.line > 0 {
-			b = number(b, "line", r.line)
+			b = endpoint.Number(b, "line", r.line)
 		}
-		b = append(answer.Quote(append(b, `,"message":`...), r.why), '}')
+		b = append(endpoint.Quote(append(b, `,"message":`...), r.why), '}')
 	}
 	b = append(b, ']')
 	if l.rejected > len(l.refused) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/window"
 )
 
@@ -61,11 +61,11 @@ var errWaited = errors.New("the window store is too slow: the request waited for
 
 // put stores the records of a load. They are durable after a nil error; after another one
 // they may be, and putting them again is safe.
-func (x *exchange) put(l *load) *answer.Problem {
+func (x *exchange) put(l *load) *request.Problem {
 	if len(l.records) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(x.r.Context(), x.h.o.Timeout, errWaited)
+	ctx, cancel := context.WithTimeoutCause(x.R.Context(), x.h.o.Timeout, errWaited)
 	defer cancel()
 	err := x.h.line.Join(ctx, &putting{l.records, l.kept[:len(l.records)]})
 	if err == nil {
@@ -75,7 +75,7 @@ func (x *exchange) put(l *load) *answer.Problem {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = context.Cause(ctx)
 	}
-	x.h.stats.record(x.door, unkept, len(l.records))
-	x.h.o.Log.WarnContext(x.r.Context(), "records cannot be kept, their sender is asked to retry", "records", len(l.records), "batch", l.batch, "error", err)
-	return answer.Busy("records cannot be kept now, please send all of the request again: what is known is a duplicate")
+	x.Count(unkept, len(l.records))
+	x.h.o.Log.WarnContext(x.R.Context(), "records cannot be kept, their sender is asked to retry", "records", len(l.records), "batch", l.batch, "error", err)
+	return request.Busy("unkept", "records cannot be kept now, please send all of the request again: what is known is a duplicate")
 }

@@ -1,4 +1,4 @@
-// Package records is the HTTP door of the windows system: use it where records come from
+// Package records is the HTTP endpoint of the windows system: use it where records come from
 // programs and scripts that have no Kafka at hand, or as files.
 //
 //	POST /v1/windows/events            one record, an array of them, or lines of them
@@ -18,115 +18,209 @@
 // and keep none of the others out.
 //
 // Requests that come at the same time share calls of the store; one that comes alone waits
-// for nobody. Everything a client may take is bounded: bytes as sent and inflated, records,
-// files at once and their size on disk, the time to send a body, requests at once and the
-// memory of all of them. Connections and headers are the server's to bound.
+// for nobody. Files at once, and their size on disk, are bounded beside what every endpoint
+// bounds.
 package records
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/tidemill/tidemill/internal/gather"
-	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/request"
+	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// Path that the door's paths begin with.
+// Path that the endpoint's paths begin with.
 const Path = "/v1/windows"
 
-// Serves says whether a path, as a request has it, is the door's.
+// Serves says whether a path, as a request has it, is the endpoint's.
 func Serves(path string) bool { return path == Path || strings.HasPrefix(path, Path+"/") }
 
-// Handler is the door: an http.Handler with all its paths. It may be used by any number
-// of goroutines.
-type Handler struct {
-	o       Options
-	keys    *request.Keyring // nil: no key is needed
-	bodies  *request.Bodies
-	stats   *stats
-	line    gather.Line[*putting]
-	minutes request.Minutes
-	running atomic.Int64  // requests
-	files   chan struct{} // one for each file that is being taken
+// Windows is what the endpoint needs of a window store; a window.Store is one.
+type Windows interface {
+	window.Intake
+	// List is that of window.Desk.
+	List(ctx context.Context, f window.Filter) iter.Seq2[*window.Info, error]
 }
 
-// New makes a door. Files that another process has left in Options.Spool are removed.
-func New(o Options) (*Handler, error) {
-	o, err := o.check()
-	if err != nil {
-		return nil, fmt.Errorf("the door of windows: %w", err)
-	}
-	h := &Handler{o: o, files: make(chan struct{}, o.Limits.Files),
-		bodies: request.NewBodies(request.Limits{Memory: o.Limits.Memory, Ratio: o.Limits.Ratio, Time: o.Limits.Time, Trusted: o.TrustProxy})}
-	h.gather()
-	if o.Projects != nil {
-		if h.keys, err = request.NewKeyring(o.Projects, o.Now, o.Log.With("system", "windows")); err != nil {
-			return nil, fmt.Errorf("the door of windows: %w", err)
-		}
-	}
-	if err := tidy(o.Spool); err != nil {
-		return nil, fmt.Errorf("the door of windows: %w", err)
-	}
-	if h.stats, err = newStats(o.Registerer); err != nil {
-		return nil, fmt.Errorf("the door of windows: register metrics: %w", err)
-	}
-	return h, nil
+// Options tune the endpoint. Windows is required. A batch id is one of the key's project;
+// without Projects no key is needed, where only programs of this machine can come.
+type Options struct {
+	endpoint.Options
+	Windows Windows
+	Project uuid.UUID     // whose all records are where no key is needed; zero: the project called default
+	Header  string        // carries the batch id; empty: X-Batch-ID. batchId is read too.
+	Expect  string        // a header that tells how many records the batch will have, all kinds together; empty: none does
+	Spool   string        // a folder of the endpoint's own for files while they are taken, which is made; empty: that of the system
+	Timeout time.Duration // until what a call of the store has is durable; 0 means 10s. A request waits for two at the most.
+	Limits  Limits
 }
+
+// Limits bound what clients may take: by default bodies of 8 MiB with 10,000 records, in
+// 128 MiB of memory. A minute is a project's, on this instance. A file may have more records.
+type Limits struct {
+	endpoint.Limits
+	File     int           // bytes of a file as it is sent; 0 means 64 MiB
+	Unpacked int           // bytes of a file, unpacked; 0 means 512 MiB
+	Files    int           // taken at once; 0 means 4. More are answered 503.
+	FileTime time.Duration // to send a file in; 0 means 5m
+}
+
+const (
+	// recordMemory is about what a record takes beside its bytes and its name.
+	recordMemory = 512
+	// fileMemory is about what is in memory of a file: a part (partBytes, and one long row more)
+	// and its records.
+	fileMemory = 8 << 20
+)
+
+// Handler is the endpoint: an http.Handler with all its paths. It may be used by any number
+// of goroutines.
+type Handler struct {
+	*endpoint.Frame[*exchange]
+	o     Options
+	line  gather.Line[*putting]
+	files chan struct{} // one for each file that is being taken
+}
+
+// exchange is one request and its answer.
+type exchange struct {
+	endpoint.Exchange
+	h       *Handler
+	project uuid.UUID // whose records it brings
+}
+
+// New makes an endpoint. Files that another process has left in Options.Spool are removed.
+func New(o Options) (*Handler, error) {
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("the endpoint of windows: %w", err)
+	}
+	h := &Handler{o: o, files: make(chan struct{}, o.Limits.Files)}
+	h.gather()
+	if err := tidy(o.Spool); err != nil {
+		return nil, fmt.Errorf("the endpoint of windows: %w", err)
+	}
+	var err error
+	h.Frame, err = endpoint.New(endpoint.Protocol[*exchange]{
+		Name: "the endpoint of windows", System: "windows", New: func() *exchange { return &exchange{h: h} },
+		Find: find, Help: help, Headers: endpoint.Private,
+		Defaults: endpoint.Limits{Body: 8 << 20, Items: 10_000, Memory: 128 << 20},
+		// As sent, inflated while it grows, what is made of it, and a file beside.
+		Least: func(l *endpoint.Limits) int64 { return 5*int64(l.Body) + int64(l.Items)*recordMemory + fileMemory },
+		Metrics: endpoint.Metrics{Requests: "tidemill_windows_requests_total", RequestsHelp: "Requests answered by the door of windows, by door and status code.",
+			Items: "tidemill_windows_door_records_total", ItemsHelp: "Records judged by the door of windows, by door and verdict.", Seconds: "tidemill_windows_request_seconds", Buckets: endpoint.Buckets(30),
+			Label: "door", Paths: []string{"none", "status", "events", "mentions", "files"}, Quiet: events, Verdicts: []string{accepted, duplicate, rejected, limited, unkept}},
+	}, &h.o.Options, &h.o.Limits.Limits)
+	return h, err
+}
+
+// check fills defaults and refuses nonsense, of what only this endpoint has.
+func (o *Options) check() error {
+	if o.Windows == nil {
+		return errors.New("a window store is needed")
+	}
+	if o.Project == (uuid.UUID{}) {
+		o.Project = project.ID("default")
+	}
+	if o.Header == "" {
+		o.Header = record.BatchHeader
+	}
+	l := &o.Limits
+	return errors.Join(
+		endpoint.Fill([]endpoint.Field[int]{{Name: "Limits.Body", V: &l.Body, Most: window.MaxPutBytes}, {Name: "Limits.Items", V: &l.Items, Most: window.MaxPut},
+			{Name: "Limits.File", V: &l.File, Default: 64 << 20}, {Name: "Limits.Unpacked", V: &l.Unpacked, Default: 512 << 20}, {Name: "Limits.Files", V: &l.Files, Default: 4}}...),
+		endpoint.Fill([]endpoint.Field[time.Duration]{{Name: "Limits.FileTime", V: &l.FileTime, Default: 5 * time.Minute}, {Name: "Timeout", V: &o.Timeout, Default: 10 * time.Second}}...))
+}
+
+// What requests are counted by: their path.
+const (
+	elsewhere = iota // paths that there are not
+	status
+	events
+	mentions
+	files
+)
+
+// What became of a record.
+const (
+	accepted  = "accepted"
+	duplicate = "duplicate"
+	rejected  = "rejected"
+	limited   = "limited"
+	unkept    = "unkept" // it could not be kept then; its sender was asked to retry
+)
 
 // help is what there is.
 const help = "records go to POST " + Path + "/events and " + Path + "/mentions, files to POST " + Path + "/files; GET " + Path + "/{batch} shows the windows of a batch id"
 
-// ServeHTTP answers one request.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{h: h, w: w, r: r}
-	x.body.Open(h.bodies, r)
-	start := time.Now()
-	defer x.end(start)
-	answer.Secure(w.Header())
-	if h.running.Add(1) > int64(h.o.Limits.Requests) {
-		x.fail(answer.Busy("too many requests at once, please retry"))
-		return
-	}
-	do, p := x.route()
-	if p == nil {
-		p = do()
-	}
-	if p != nil {
-		x.fail(p)
-	}
+// routes are what may be sent to, by the rest of the path.
+var routes = map[string]*endpoint.Route[*exchange]{
+	"events":   {Path: events, Do: func(x *exchange) *request.Problem { return x.post(record.Event) }},
+	"mentions": {Path: mentions, Do: func(x *exchange) *request.Problem { return x.post(record.Mention) }},
+	"files":    {Path: files, Do: (*exchange).file},
 }
 
-// route finds what is asked for. Any batch id may be asked about, also one that is called as
+// find finds what is asked for. Any batch id may be asked about, also one that is called as
 // a path for records is.
-func (x *exchange) route() (do func() *answer.Problem, p *answer.Problem) {
-	rest, ok := strings.CutPrefix(x.r.URL.EscapedPath(), Path+"/") // a batch id may have a slash
+func find(x *exchange) *endpoint.Route[*exchange] {
+	const get, both = http.MethodGet, http.MethodGet + ", " + http.MethodPost
+	rest, ok := strings.CutPrefix(x.R.URL.EscapedPath(), Path+"/") // a batch id may have a slash
 	if !ok || rest == "" {
-		return nil, answer.NotFound("there is nothing at this path; " + help)
+		return nil
 	}
-	allow := http.MethodGet + ", " + http.MethodPost
-	switch rest {
-	case "events":
-		x.door, do = events, func() *answer.Problem { return x.post(record.Event) }
-	case "mentions":
-		x.door, do = mentions, func() *answer.Problem { return x.post(record.Mention) }
-	case "files":
-		x.door, do = files, x.file
-	default:
-		allow = http.MethodGet
+	rt := endpoint.Route[*exchange]{Allow: get, Do: func(x *exchange) *request.Problem { return x.status(rest) }}
+	to := routes[rest]
+	if to != nil {
+		rt.Allow = both
 	}
 	switch {
-	case x.r.Method == http.MethodGet:
-		x.door = status
-		return func() *answer.Problem { return x.status(rest) }, nil
-	case x.r.Method == http.MethodPost && do != nil:
-		return do, nil
+	case x.R.Method == get:
+		rt.Path = status
+	case x.R.Method == http.MethodPost && to != nil:
+		rt.Path, rt.Do = to.Path, to.Do
 	}
-	x.door = elsewhere
-	x.w.Header().Set("Allow", allow)
-	return nil, &answer.Problem{Code: http.StatusMethodNotAllowed, Word: "method_not_allowed", Text: "this path takes " + allow + "; " + help}
+	return &rt
+}
+
+// authenticate finds whose key the request brings, where one is needed.
+func (x *exchange) authenticate() *request.Problem {
+	if x.h.Keys == nil {
+		x.project = x.h.o.Project
+		x.Body.Vouch()
+		return nil
+	}
+	p := x.Authenticate(request.Key(x.R))
+	x.project = x.Owner.Project.ID
+	return p
+}
+
+// admit counts records in the project's minute, or refuses them. back takes them out again.
+func (x *exchange) admit(n int) (back func(), p *request.Problem) {
+	back, p = x.Admit(x.project.String(), n, fmt.Sprintf("the records of this minute are used up, or would be with these: at most %d are taken in a minute", x.h.o.Limits.PerMinute))
+	if p != nil {
+		x.Count(limited, n)
+	}
+	return back, p
+}
+
+// Handled is what the endpoint has done since it was made.
+type Handled struct {
+	Requests                                       uint64 // answered
+	Accepted, Duplicate, Rejected, Limited, Unkept uint64 // records
+}
+
+// Handled says what the endpoint has done so far.
+func (h *Handler) Handled() Handled {
+	return Handled{h.Requests(), h.Items(accepted), h.Items(duplicate), h.Items(rejected), h.Items(limited), h.Items(unkept)}
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/endpoint"
+	"github.com/tidemill/tidemill/serve/endpoint/endpointtest"
 	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/state/window/memorywindow"
@@ -180,16 +182,20 @@ func TestWhenKeysCannotBeChecked(t *testing.T) {
 
 func TestTooManyRequestsAtOnce(t *testing.T) {
 	d := newDoor(t, func(o *Options) { o.Limits.Requests = 2 })
-	d.running.Add(2)
+	release := endpointtest.Busy(t, d, 2, func(body io.Reader) *http.Request {
+		r := httptest.NewRequest("POST", Path+"/events?batch="+batch, body)
+		r.Header.Set("X-API-Key", key)
+		return r
+	})
 	want(t, d.post(event(1)), 503, "unavailable")
-	d.running.Add(-2)
+	release()
 	want(t, d.post(event(1)), 202, counted(1, 0))
 }
 
 func TestTooMuchMemoryAtOnce(t *testing.T) {
 	d := newDoor(t)
 	var others request.Body
-	others.Open(d.bodies, httptest.NewRequest("POST", "/", nil))
+	others.Open(d.Bodies, httptest.NewRequest("POST", "/", nil))
 	others.Vouch()
 	if !others.Reserve(d.o.Limits.Memory) {
 		t.Fatal("there is no room")
@@ -266,13 +272,13 @@ func TestNonsenseIsNoDoor(t *testing.T) {
 	w := must(memorywindow.New(window.Options{}))
 	for name, o := range map[string]Options{
 		"nothing":           {},
-		"a negative body":   {Windows: w, Limits: Limits{Body: -1}},
-		"a negative minute": {Windows: w, Limits: Limits{PerMinute: -1}},
-		"a negative time":   {Windows: w, Limits: Limits{Time: -1}},
+		"a negative body":   {Windows: w, Limits: Limits{Limits: endpoint.Limits{Body: -1}}},
+		"a negative minute": {Windows: w, Limits: Limits{Limits: endpoint.Limits{PerMinute: -1}}},
+		"a negative time":   {Windows: w, Limits: Limits{Limits: endpoint.Limits{Time: -1}}},
 		"a negative store":  {Windows: w, Timeout: -1},
-		"too little memory": {Windows: w, Limits: Limits{Memory: 1 << 20}},
-		"too many records":  {Windows: w, Limits: Limits{Records: window.MaxPut + 1}},
-		"too large a body":  {Windows: w, Limits: Limits{Body: window.MaxPutBytes + 1}},
+		"too little memory": {Windows: w, Limits: Limits{Limits: endpoint.Limits{Memory: 1 << 20}}},
+		"too many records":  {Windows: w, Limits: Limits{Limits: endpoint.Limits{Items: window.MaxPut + 1}}},
+		"too large a body":  {Windows: w, Limits: Limits{Limits: endpoint.Limits{Body: window.MaxPutBytes + 1}}},
 		"a spool in a file": {Windows: w, Spool: "door_test.go"},
 	} {
 		if _, err := New(o); err == nil {

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/request"
 )
 
@@ -41,21 +41,21 @@ func tidy(dir string) error {
 
 // spool writes the body into a file of its own, which whoever asked is to remove. An error is
 // the disk's.
-func (x *exchange) spool() (path string, p *answer.Problem, err error) {
+func (x *exchange) spool() (path string, p *request.Problem, err error) {
 	f, err := os.CreateTemp(x.h.o.Spool, spooled+"*")
 	if err != nil {
 		return "", nil, err
 	}
 	path = f.Name()
 	l := &x.h.o.Limits
-	n, wrong, err := request.Copy(f, x.w, x.r, int64(l.File), l.FileTime)
+	n, wrong, err := request.Copy(f, x.W, x.R, int64(l.File), l.FileTime)
 	err = errors.Join(err, f.Close())
 	switch {
 	case err != nil:
 	case wrong != nil:
-		p = answer.Of(wrong)
+		p = wrong
 	case n == 0:
-		p = answer.BadRequest("empty", "the body is empty; a file is wanted")
+		p = request.Refuse(http.StatusBadRequest, "empty", "the body is empty; a file is wanted")
 	default:
 		return path, nil, nil
 	}

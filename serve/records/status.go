@@ -6,7 +6,8 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/endpoint"
+	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
@@ -44,37 +45,29 @@ type windowStatus struct {
 
 func windowStatusOf(i *window.Info, now time.Time) windowStatus {
 	s := windowStatus{ID: window.ID(record.ParseBatch(i.Batch).ID(), i.Revision), Revision: i.Revision, State: i.State, Records: i.Records, Bytes: i.Bytes, Expected: i.Expect, Lost: i.Lost,
-		Age: max(int64(now.Sub(i.Opened)/time.Second), 0), Opened: utc(i.Opened), Closed: utc(i.Closed), Why: i.Why, Due: utc(i.Due), Tries: i.Tries, Failed: utc(i.Failed)}
+		Age: max(int64(now.Sub(i.Opened)/time.Second), 0), Opened: endpoint.UTC(i.Opened), Closed: endpoint.UTC(i.Closed), Why: i.Why, Due: endpoint.UTC(i.Due), Tries: i.Tries, Failed: endpoint.UTC(i.Failed)}
 	if !i.Failed.IsZero() {
 		s.Reason = i.Kind.String()
 	}
 	return s
 }
 
-// utc is a time in UTC; the zero time stays.
-func utc(t time.Time) time.Time {
-	if t.IsZero() {
-		return time.Time{}
-	}
-	return t.UTC()
-}
-
 // status answers what is known of the windows of a batch id in the caller's project.
-func (x *exchange) status(part string) *answer.Problem {
+func (x *exchange) status(part string) *request.Problem {
 	if p := x.authenticate(); p != nil {
 		return p
 	}
 	id, err := url.PathUnescape(part)
 	if err != nil || record.CheckBatchID(id) != nil {
-		return answer.NotFound("that is no batch id")
+		return request.NotFound("that is no batch id")
 	}
 	batch := record.NewBatch(x.project, id)
 	s := batchStatus{Batch: id, States: map[window.State]int{}, Windows: []windowStatus{}}
 	now := x.h.o.Now()
-	for i, err := range x.h.o.Windows.List(x.r.Context(), window.Filter{Batch: batch.String(), Max: maxWindows + 1}) {
+	for i, err := range x.h.o.Windows.List(x.R.Context(), window.Filter{Batch: batch.String(), Max: maxWindows + 1}) {
 		if err != nil {
-			x.h.o.Log.WarnContext(x.r.Context(), "windows cannot be listed", "batch", batch.String(), "error", err)
-			return answer.Busy("what is known of the batch id cannot be said now, please retry")
+			x.h.o.Log.WarnContext(x.R.Context(), "windows cannot be listed", "batch", batch.String(), "error", err)
+			return request.Busy("status", "what is known of the batch id cannot be said now, please retry")
 		}
 		if s.More = len(s.Windows) == maxWindows; s.More {
 			break
@@ -84,13 +77,13 @@ func (x *exchange) status(part string) *answer.Problem {
 		s.Windows = append(s.Windows, windowStatusOf(i, now))
 	}
 	if len(s.Windows) == 0 {
-		return answer.NotFound("there is no window of this batch id: nothing of it has come, or all that came is delivered")
+		return request.NotFound("there is no window of this batch id: nothing of it has come, or all that came is delivered")
 	}
 	b, err := json.Marshal(&s)
 	if err != nil {
-		x.h.o.Log.ErrorContext(x.r.Context(), "windows cannot be described", "batch", batch.String(), "error", err)
-		return answer.Busy("what is known of the batch id cannot be said now, please retry")
+		x.h.o.Log.ErrorContext(x.R.Context(), "windows cannot be described", "batch", batch.String(), "error", err)
+		return request.Busy("status", "what is known of the batch id cannot be said now, please retry")
 	}
-	x.answer(http.StatusOK, b)
+	x.JSON(http.StatusOK, b)
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
@@ -13,9 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/request"
-	"github.com/tidemill/tidemill/state/project/memoryproject"
 )
 
 func TestGuessesAreSlowedByAddress(t *testing.T) {
@@ -124,39 +121,6 @@ func TestOnlySoManyGuessersWait(t *testing.T) {
 		cancel()
 		if begun := time.Now(); !g.Wrong(ctx, netip.AddrFrom4([4]byte{10, 0, 0, 1})) || time.Since(begun) != 0 {
 			t.Error("who has gone still waits")
-		}
-	})
-}
-
-// Keys are slowed as tokens are, and by whom a trusted proxy asks for.
-func TestWrongKeysAreSlowedByAddress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		keys, err := request.NewKeyring(memoryproject.New(), time.Now, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
-		trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
-		try := func(client string) time.Duration {
-			r := httptest.NewRequestWithContext(t.Context(), "POST", "/", nil)
-			r.RemoteAddr = "10.1.2.3:4"
-			r.Header.Set("X-API-Key", "nobodys-key-nobodys-key")
-			r.Header.Set("X-Forwarded-For", client)
-			begun := time.Now()
-			if _, p := answer.Owner(r, keys, trusted, slog.New(slog.DiscardHandler)); p == nil {
-				t.Fatal("a wrong key is taken")
-			}
-			return time.Since(begun)
-		}
-		for range request.GuessesFree {
-			if took := try("192.0.2.1"); took != 0 {
-				t.Fatalf("one of the first took %v", took)
-			}
-		}
-		if took := try("192.0.2.1"); took != request.GuessPause {
-			t.Errorf("one too many took %v, want %v", took, request.GuessPause)
-		}
-		if took := try("192.0.2.2"); took != 0 {
-			t.Errorf("another client of the same proxy waits %v", took)
 		}
 	})
 }
