@@ -87,19 +87,15 @@ func (i *Instance) analytics(ctx context.Context, api *admin.Parts) (http.Handle
 	i.engines.Add(sys.Pipelines, books)
 	i.metrics.MustRegister(warningMetrics{sys.Warnings})
 
-	proxies, err := i.config.HTTP.Proxies()
-	if err != nil {
-		return nil, err
-	}
 	door, err := ingest.New(ingest.Options{
-		Intake: b.intake, Meter: b.meter, Projects: b.projects, Queue: analytics.Name, Route: func(p uuid.UUID) string { return own[p] }, TrustProxy: proxies, RateStatus: c.RateStatus,
+		Options: i.endpoint(b.projects), Intake: b.intake, Meter: b.meter, Queue: analytics.Name, Route: func(p uuid.UUID) string { return own[p] }, RateStatus: c.RateStatus,
 		CloudEventsID: c.CloudEventsID, Scripts: c.Scripts,
 		Limits: ingest.Limits{PostHog: int(i.config.HTTP.MaxBody), Body: i.config.HTTP.BodyTimeout, Rate: c.RateLimit, Quota: c.Quota},
 		Warn: func(_ context.Context, p uuid.UUID, typ, event, distinct, reason string) {
 			sys.Warnings.Add(warehouse.Warning{Project: p, Type: typ, Event: event, Distinct: distinct, Reason: reason, At: o.Now()})
 		},
 		Clock: clock,
-		Ready: i.takes, Now: o.Now, Log: o.Log, Registerer: i.metrics,
+		Ready: i.takes,
 	})
 	if err != nil {
 		return nil, err

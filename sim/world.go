@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/ingest"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
@@ -117,7 +118,7 @@ func (w *world) start() {
 	if err != nil {
 		panic(err)
 	}
-	handler, err := ingest.New(ingest.Options{Intake: parts.Intake, Projects: w.projects, NewID: w.id,
+	handler, err := ingest.New(ingest.Options{Options: endpoint.Options{Projects: w.projects, NewID: w.id}, Intake: parts.Intake,
 		Warn: func(context.Context, uuid.UUID, string, string, string, string) {}})
 	if err != nil {
 		panic(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/ingest"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/sqliteproject"
@@ -45,7 +46,7 @@ func doPlant(ctx context.Context, data, what string, args []string) (err error) 
 		if err != nil {
 			return err
 		}
-		door, err := ingest.New(ingest.Options{Intake: queues, Projects: projects})
+		door, err := ingest.New(ingest.Options{Options: endpoint.Options{Projects: projects}, Intake: queues})
 		if err != nil {
 			return err
 		}

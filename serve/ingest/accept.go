@@ -39,7 +39,7 @@ func (h *Handler) Accept(ctx context.Context, project uuid.UUID, events [][]byte
 			r = h.decode(&m, raw, &e)
 		}
 		if r != nil {
-			h.stats.events(native, r.Reason, 1)
+			h.Count(native, r.Reason, 1)
 			h.o.Warn(ctx, project, r.Reason, cut(e.Name), cut(e.DistinctID), r.Detail)
 			t.Refused = append(t.Refused, r.Error())
 			continue
@@ -63,7 +63,7 @@ func (h *Handler) Accept(ctx context.Context, project uuid.UUID, events [][]byte
 	}
 	added := make([]queue.Added, len(jobs))
 	if err := h.o.Intake.Add(ctx, jobs, added); err != nil {
-		h.stats.events(native, "failed", len(jobs))
+		h.Count(native, "failed", len(jobs))
 		return t, err
 	}
 	full := 0
@@ -77,9 +77,9 @@ func (h *Handler) Accept(ctx context.Context, project uuid.UUID, events [][]byte
 	}
 	h.warnBeyond(ctx, project, times, jobs)
 	t.Accepted = len(jobs) - full - t.Known
-	h.stats.events(native, "accepted", t.Accepted)
-	h.stats.events(native, "known", t.Known)
-	h.stats.events(native, "full", full)
+	h.Count(native, "accepted", t.Accepted)
+	h.Count(native, "known", t.Known)
+	h.Count(native, "full", full)
 	if full > 0 {
 		err = ErrFull
 	}

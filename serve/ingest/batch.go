@@ -5,12 +5,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/request"
-	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
@@ -19,6 +19,7 @@ import (
 type batch struct {
 	envelope envelope
 	scanner  scanner
+	received time.Time // with milliseconds
 	event    event.Event
 	verdicts []verdict
 	jobs     []tidemill.Message
@@ -80,27 +81,16 @@ func (b *batch) reset() {
 }
 
 // authenticate finds whose key it is.
-func (x *exchange) authenticate(key string) *problem {
+func (x *exchange) authenticate(key string) *request.Problem {
 	if key == "" {
-		return unauthorized("an API key is needed")
+		return request.Unauthorized("an API key is needed")
 	}
-	o, err := x.h.keys.Find(x.r.Context(), key)
-	switch {
-	case err == nil:
-		x.owner = o
-		x.body.Vouch()
-		return nil
-	case errors.Is(err, project.ErrUnknown):
-		x.h.keys.Refused(x.r.Context(), request.Address(x.r, x.h.o.TrustProxy))
-		return unauthorized("the API key is not known")
-	}
-	x.h.o.Log.WarnContext(x.r.Context(), "projects cannot be asked", "error", err)
-	return busy("projects", "keys cannot be checked now, please retry")
+	return x.Authenticate(key)
 }
 
 // authenticateBody finds whose the events are: the key of the header counts, else the
 // envelope's, else what all events agree on.
-func (x *exchange) authenticateBody(fromHeader string) *problem {
+func (x *exchange) authenticateBody(fromHeader string) *request.Problem {
 	if fromHeader != "" {
 		return nil // it was looked at before the body was read
 	}
@@ -109,27 +99,26 @@ func (x *exchange) authenticateBody(fromHeader string) *problem {
 		v.findKey()
 	}
 	if v.mixed {
-		return unauthorized("the body has several API keys; all events of one request belong to one project")
+		return request.Unauthorized("the body has several API keys; all events of one request belong to one project")
 	}
 	return x.authenticate(v.key)
 }
 
 // admit asks whether the project may send its events now. A Limited one is a problem.
-func (x *exchange) admit(billed bool, limitedStatus int) (Admission, *problem) {
+func (x *exchange) admit(billed bool, limitedStatus int) (Admission, *request.Problem) {
 	n := len(x.batch.envelope.events)
-	a, err := x.h.o.Meter.Admit(x.r.Context(), x.owner.Project.ID, n, billed)
+	a, err := x.h.o.Meter.Admit(x.R.Context(), x.Owner.Project.ID, n, billed)
 	if err != nil {
-		x.h.o.Log.WarnContext(x.r.Context(), "limits cannot be asked, events are let in", "error", err)
+		x.h.o.Log.WarnContext(x.R.Context(), "limits cannot be asked, events are let in", "error", err)
 		return Admitted, nil
 	}
 	switch a {
 	case Limited:
-		x.h.stats.events(x.speaks, "rate_limited", n)
-		return a, &problem{status: limitedStatus, reason: "rate_limited",
-			text: "the project sends too many events a minute, please retry later", after: retryLimited}
+		x.Count("rate_limited", n)
+		return a, &request.Problem{Status: limitedStatus, Reason: "rate_limited", Text: "the project sends too many events a minute, please retry later", After: retryLimited}
 	case OverQuota:
-		x.h.stats.events(x.speaks, "quota_limited", n)
-		x.h.o.Warn(x.r.Context(), x.owner.Project.ID, "quota_limited", "", "", "the month's quota of events is used up; events are dropped")
+		x.Count("quota_limited", n)
+		x.h.o.Warn(x.R.Context(), x.Owner.Project.ID, "quota_limited", "", "", "the month's quota of events is used up; events are dropped")
 	}
 	return a, nil
 }
@@ -137,13 +126,13 @@ func (x *exchange) admit(billed bool, limitedStatus int) (Admission, *problem) {
 // judge decodes every event and makes a job of each good one. The events that m is of
 // are at most most bytes large; 0: any size that a body may have.
 func (x *exchange) judge(m event.Meta, most int) {
-	m.Project, m.Received, m.Clock = x.owner.Project.ID, x.at, x.h.o.Clock
+	m.Project, m.Received, m.Clock = x.Owner.Project.ID, x.batch.received, x.h.o.Clock
 	b := x.batch
 	for i, raw := range b.envelope.events {
 		m.Event = uuid.Nil
 		b.verdicts = append(b.verdicts, x.judgeOne(&m, i, raw, most))
 	}
-	m.Clock.Together(b.times, x.at)
+	m.Clock.Together(b.times, x.batch.received)
 	for i, t := range b.times {
 		m.Event, m.At, m.Order, m.Beyond = b.names[i], t.At, t.Order, t.Beyond != ""
 		at := len(b.bytes)
@@ -179,8 +168,8 @@ func (x *exchange) judgeOne(m *event.Meta, index int, raw []byte, most int) verd
 	b.ids = append(b.ids, id[:]...)
 	at := len(b.bytes)
 	b.bytes = append(b.bytes, e.DistinctID...)
-	b.jobs = append(b.jobs, tidemill.Message{Tenant: x.owner.Tenant, Type: e.Name, To: x.h.queueOf(x.owner.Project.ID),
-		Key: b.bytes[at:len(b.bytes):len(b.bytes)], Payload: raw, Time: x.at})
+	b.jobs = append(b.jobs, tidemill.Message{Tenant: x.Owner.Tenant, Type: e.Name, To: x.h.queueOf(x.Owner.Project.ID),
+		Key: b.bytes[at:len(b.bytes):len(b.bytes)], Payload: raw, Time: x.batch.received})
 	return verdict{}
 }
 
@@ -205,7 +194,7 @@ func (h *Handler) decode(m *event.Meta, raw []byte, e *event.Event) *event.Refus
 
 // add makes the good events durable. With nothing half, a full queue is a problem though
 // some events may be in it: sent again, they are known.
-func (x *exchange) add(billed bool) *problem {
+func (x *exchange) add(billed bool) *request.Problem {
 	b := x.batch
 	if len(b.jobs) > 0 {
 		if cap(b.added) < len(b.jobs) {
@@ -215,19 +204,19 @@ func (x *exchange) add(billed bool) *problem {
 		clear(b.added)
 		// Not ended by a client that hangs up: it will send the same again, and under load
 		// nothing would ever be kept if each try were dropped half-way.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), addTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(x.R.Context()), addTimeout)
 		err := x.h.o.Intake.Add(ctx, b.refs, b.added)
 		cancel()
 		if err != nil {
-			x.h.stats.events(x.speaks, "failed", len(b.jobs))
-			x.h.o.Log.ErrorContext(x.r.Context(), "events cannot be kept, their sender is asked to retry",
-				"count", len(b.jobs), "project", x.owner.Tenant, "error", err)
-			return busy("unkept", "events cannot be kept now, please retry")
+			x.Count("failed", len(b.jobs))
+			x.h.o.Log.ErrorContext(x.R.Context(), "events cannot be kept, their sender is asked to retry",
+				"count", len(b.jobs), "project", x.Owner.Tenant, "error", err)
+			return request.Busy("unkept", "events cannot be kept now, please retry")
 		}
 	}
 	x.count(billed)
 	if b.full > 0 {
-		return busy("full", "the queue is full, please retry later")
+		return request.Busy("full", "the queue is full, please retry later")
 	}
 	return nil
 }
@@ -253,15 +242,15 @@ func (x *exchange) count(billed bool) {
 		}
 		next++
 	}
-	x.h.stats.events(x.speaks, "accepted", b.kept-b.known)
-	x.h.stats.events(x.speaks, "known", b.known)
-	x.h.stats.events(x.speaks, "full", b.full)
-	if b.full == 0 || x.speaks == postHogV1 {
+	x.Count("accepted", b.kept-b.known)
+	x.Count("known", b.known)
+	x.Count("full", b.full)
+	if b.full == 0 || x.Path == postHogV1 {
 		x.warn()
 	}
 	if n := b.kept - b.known; billed && n > 0 {
-		if err := x.h.o.Meter.Bill(x.r.Context(), x.owner.Project.ID, n); err != nil {
-			x.h.o.Log.WarnContext(x.r.Context(), "events cannot be billed", "count", n, "project", x.owner.Tenant, "error", err)
+		if err := x.h.o.Meter.Bill(x.R.Context(), x.Owner.Project.ID, n); err != nil {
+			x.h.o.Log.WarnContext(x.R.Context(), "events cannot be billed", "count", n, "project", x.Owner.Tenant, "error", err)
 		}
 	}
 }
@@ -269,14 +258,14 @@ func (x *exchange) count(billed bool) {
 // warn counts the refused events and says why they are, and which times were beyond the
 // bounds.
 func (x *exchange) warn() {
-	x.h.warnBeyond(x.r.Context(), x.owner.Project.ID, x.batch.times, x.batch.refs)
+	x.h.warnBeyond(x.R.Context(), x.Owner.Project.ID, x.batch.times, x.batch.refs)
 	if x.batch.refused == 0 {
 		return
 	}
 	for i := range x.batch.verdicts {
 		if v := &x.batch.verdicts[i]; v.state == refused {
-			x.h.stats.events(x.speaks, v.reason, 1)
-			x.h.o.Warn(x.r.Context(), x.owner.Project.ID, v.reason, cut(v.name), cut(v.whose), v.detail)
+			x.Count(v.reason, 1)
+			x.h.o.Warn(x.R.Context(), x.Owner.Project.ID, v.reason, cut(v.name), cut(v.whose), v.detail)
 		}
 	}
 }
@@ -292,6 +281,6 @@ func (x *exchange) firstRefusal() string {
 }
 
 // noneGood is the problem of a batch of which every event was refused.
-func (x *exchange) noneGood() *problem {
-	return &problem{status: http.StatusBadRequest, reason: "none_good", text: "no event of the batch can be taken; the first: " + x.firstRefusal()}
+func (x *exchange) noneGood() *request.Problem {
+	return &request.Problem{Status: http.StatusBadRequest, Reason: "none_good", Text: "no event of the batch can be taken; the first: " + x.firstRefusal()}
 }

@@ -163,7 +163,7 @@ func TestBombsAreRefusedInLittleMemory(t *testing.T) {
 			if grown := int64(after.TotalAlloc - before.TotalAlloc); grown > 16<<20 {
 				t.Errorf("%d bytes of bomb took %d bytes of memory; at most 16 MB are allowed", bomb.Len(), grown)
 			}
-			if out := d.bodies.Out(); out != 0 {
+			if out := d.Bodies.Out(); out != 0 {
 				t.Errorf("%d bytes were not given back", out)
 			}
 		})
@@ -184,7 +184,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 		"cut gzip": d.send("/batch/", gzipped(big)[:300]),
 		"binary":   d.send("/v1/cloudevents", big, header{"X-Api-Key": goodKey, "Content-Type": "text/plain", "ce-id": "1", "ce-source": "/", "ce-type": "t", "ce-specversion": "1.0", "ce-subject": "u"}),
 	} {
-		if out := d.bodies.Out(); out != 0 {
+		if out := d.Bodies.Out(); out != 0 {
 			t.Fatalf("%s (%d): %d bytes are out after all answers", name, w.Code, out)
 		}
 	}
@@ -195,7 +195,7 @@ func TestMemoryOfAllRequestsIsBounded(t *testing.T) {
 		o.Limits.PostHog, o.Limits.Native, o.Limits.Events, o.Limits.Memory = 1<<20, 1<<20, 100, 10<<20
 	})
 	var others request.Body
-	others.Open(d.bodies, httptest.NewRequest("POST", "/", nil))
+	others.Open(d.Bodies, httptest.NewRequest("POST", "/", nil))
 	others.Vouch()
 	if !others.Reserve(10 << 20) {
 		t.Fatal("the whole of the memory cannot be had")
@@ -212,7 +212,7 @@ func TestMemoryOfAllRequestsIsBounded(t *testing.T) {
 	others.Close()
 	want(t, d.send("/batch/", posted(`{"event":"e","distinct_id":"u","x":"`+strings.Repeat("x", 100_000)+`"}`)), 200, `{"status":"Ok"}`)
 	want(t, d.send("/batch/", many), 200, `{"status":"Ok"}`)
-	if out := d.bodies.Out(); out != 0 {
+	if out := d.Bodies.Out(); out != 0 {
 		t.Errorf("%d bytes are out after all answers", out)
 	}
 }
@@ -402,7 +402,7 @@ func FuzzBody(f *testing.F) {
 				t.Errorf("job %+v", j)
 			}
 		}
-		if out := d.bodies.Out(); out != 0 {
+		if out := d.Bodies.Out(); out != 0 {
 			t.Errorf("%d bytes were not given back", out)
 		}
 	})

@@ -18,22 +18,22 @@ import (
 
 // cloudEvents serves CloudEvents 1.0 over HTTP: structured, batched or binary, which the
 // beginning of the content type says.
-func (x *exchange) cloudEvents() *problem {
-	key := request.Key(x.r)
+func (x *exchange) cloudEvents() *request.Problem {
+	key := request.Key(x.R)
 	if key == "" { // as the web hook specification allows
-		key = x.r.URL.Query().Get("access_token")
+		key = x.R.URL.Query().Get("access_token")
 	}
 	if p := x.authenticate(key); p != nil {
 		return p
 	}
-	contentType := x.r.Header.Get("Content-Type")
+	contentType := x.R.Header.Get("Content-Type")
 	media, _, err := mime.ParseMediaType(contentType)
 	if err != nil && contentType != "" {
-		return unsupported("Content-Type %.60q is none", contentType)
+		return request.Unsupported("Content-Type %.60q is none", contentType)
 	}
 	binary := !strings.HasPrefix(media, "application/cloudevents")
 	if !binary && media != "application/cloudevents+json" && media != "application/cloudevents-batch+json" {
-		return unsupported("Content-Type %.60q: of CloudEvents only the JSON format is taken", contentType)
+		return request.Unsupported("Content-Type %.60q: of CloudEvents only the JSON format is taken", contentType)
 	}
 	if p := x.open(x.h.o.Limits.Native, request.Gzip); p != nil {
 		return p
@@ -49,14 +49,14 @@ func (x *exchange) cloudEvents() *problem {
 	v := &x.batch.envelope
 	switch {
 	case media == "application/cloudevents-batch+json" && v.list != "[":
-		return badRequest("a batch of CloudEvents is an array")
+		return request.BadRequest("a batch of CloudEvents is an array")
 	case media == "application/cloudevents+json" && v.list != "":
-		return badRequest("a structured CloudEvent is an object")
+		return request.BadRequest("a structured CloudEvent is an object")
 	}
 	return x.cloudEventsTake()
 }
 
-func (x *exchange) cloudEventsTake() *problem {
+func (x *exchange) cloudEventsTake() *request.Problem {
 	a, p := x.admit(true, http.StatusTooManyRequests)
 	switch {
 	case p != nil:
@@ -82,21 +82,21 @@ func (x *exchange) cloudEventsTake() *problem {
 
 // structure writes a binary CloudEvent as a structured one: attributes from the headers,
 // in the order of their names, and the body as data: JSON as it is, other bytes in base64.
-func (x *exchange) structure(contentType, media string) *problem {
+func (x *exchange) structure(contentType, media string) *request.Problem {
 	var names []string
-	for name := range x.r.Header {
+	for name := range x.R.Header {
 		if len(name) > 3 && strings.HasPrefix(name, "Ce-") {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	size := 64 + len(contentType)*6 + len(x.body.Bytes)*4/3
+	size := 64 + len(contentType)*6 + len(x.Body.Bytes)*4/3
 	for _, name := range names {
-		size += len(name) + 6*len(x.r.Header.Get(name)) + 8
+		size += len(name) + 6*len(x.R.Header.Get(name)) + 8
 	}
-	out := x.body.Get(size)
+	out := x.Body.Get(size)
 	if out == nil {
-		return busy("memory", "too many large requests at once, please retry")
+		return request.NoRoom()
 	}
 	var quoted [3]bool
 	for _, name := range names {
@@ -111,7 +111,7 @@ func (x *exchange) structure(contentType, media string) *problem {
 		case "data", "data_base64", "datacontenttype":
 			continue // not for headers
 		}
-		value := x.r.Header.Get(name)
+		value := x.R.Header.Get(name)
 		if plain, err := url.PathUnescape(value); err == nil {
 			value = plain
 		}
@@ -124,8 +124,8 @@ func (x *exchange) structure(contentType, media string) *problem {
 		out, _ = jsontext.AppendQuote(out, value)
 	}
 	if quoted != [3]bool{true, true, true} {
-		x.body.Put(out)
-		return badRequest("a binary CloudEvent has the headers ce-id, ce-source, ce-type and ce-specversion")
+		x.Body.Put(out)
+		return request.BadRequest("a binary CloudEvent has the headers ce-id, ce-source, ce-type and ce-specversion")
 	}
 	out[0] = '{'
 	if contentType != "" {
@@ -134,18 +134,18 @@ func (x *exchange) structure(contentType, media string) *problem {
 	}
 	isJSON := media == "" || media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json")
 	switch {
-	case len(x.body.Bytes) == 0:
-	case isJSON && jsontext.Value(x.body.Bytes).IsValid(lenient...):
-		out = append(append(out, `,"data":`...), x.body.Bytes...)
+	case len(x.Body.Bytes) == 0:
+	case isJSON && jsontext.Value(x.Body.Bytes).IsValid(lenient...):
+		out = append(append(out, `,"data":`...), x.Body.Bytes...)
 	case isJSON && media != "":
-		x.body.Put(out)
-		return badRequest("the data is no JSON, though its content type says so")
+		x.Body.Put(out)
+		return request.BadRequest("the data is no JSON, though its content type says so")
 	default:
 		out = append(out, `,"data_base64":"`...)
-		out = base64.StdEncoding.AppendEncode(out, x.body.Bytes)
+		out = base64.StdEncoding.AppendEncode(out, x.Body.Bytes)
 		out = append(out, '"')
 	}
-	x.body.Use(append(out, '}'))
+	x.Body.Use(append(out, '}'))
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/analytics/event"
@@ -126,8 +127,8 @@ func newDoor(t testing.TB, change ...func(*Options)) *door {
 		project.HashOf(tidemill.NewSecret(otherKey)): {ID: otherProject, Name: "other"},
 	}}}
 	n := byte(0)
-	o := Options{Intake: d.intake, Projects: d.projects, Now: func() time.Time { return d.now },
-		NewID: func() uuid.UUID { n++; return uuid.UUID{6: 0x70, 8: 0x80, 15: n} },
+	o := Options{Options: endpoint.Options{Projects: d.projects, Now: func() time.Time { return d.now },
+		NewID: func() uuid.UUID { n++; return uuid.UUID{6: 0x70, 8: 0x80, 15: n} }}, Intake: d.intake,
 		Warn: func(_ context.Context, _ uuid.UUID, typ, event, distinct, reason string) {
 			d.mu.Lock()
 			defer d.mu.Unlock()

@@ -3,6 +3,8 @@ package ingest
 import (
 	"bytes"
 	"time"
+
+	"github.com/tidemill/tidemill/serve/request"
 )
 
 // envelope is what a body says beside its events.
@@ -21,7 +23,7 @@ type envelope struct {
 // parse reads a body, which is kept: events point into it. Lists are the members that may
 // hold events; without any of them an object is one event. A body with more than limit
 // events is too large.
-func (v *envelope) parse(body []byte, limit int, lists ...string) *problem {
+func (v *envelope) parse(body []byte, limit int, lists ...string) *request.Problem {
 	v.list, v.events, v.key, v.mixed = "", v.events[:0], "", false
 	v.sent, v.historical, v.context = time.Time{}, false, nil
 	d := v.scanner.open(body)
@@ -39,18 +41,18 @@ func (v *envelope) parse(body []byte, limit int, lists ...string) *problem {
 		if _, err := d.ReadToken(); err != nil {
 			return notJSON(err)
 		}
-		return badRequest("the body is neither an object nor an array")
+		return request.BadRequest("the body is neither an object nor an array")
 	}
 	if len(bytes.TrimLeft(body[d.InputOffset():], " \t\r\n")) > 0 {
-		return badRequest("there is something behind the end of the JSON")
+		return request.BadRequest("there is something behind the end of the JSON")
 	}
 	return nil
 }
 
-func notJSON(err error) *problem { return badRequest("the body is no JSON: %v", err) }
+func notJSON(err error) *request.Problem { return request.BadRequest("the body is no JSON: %v", err) }
 
 // elements reads the array that comes next.
-func (v *envelope) elements(body []byte, limit int) *problem {
+func (v *envelope) elements(body []byte, limit int) *request.Problem {
 	d := &v.scanner.decoder
 	if _, err := d.ReadToken(); err != nil {
 		return notJSON(err)
@@ -61,7 +63,7 @@ func (v *envelope) elements(body []byte, limit int) *problem {
 			return notJSON(err)
 		}
 		if len(v.events) >= limit {
-			return tooLarge("the body has more than %d events", limit)
+			return request.TooLarge("the body has more than %d events", limit)
 		}
 		end := int(d.InputOffset())
 		v.events = append(v.events, body[end-len(raw):end:end])
@@ -73,7 +75,7 @@ func (v *envelope) elements(body []byte, limit int) *problem {
 }
 
 // members reads the object that comes next.
-func (v *envelope) members(body []byte, limit int, lists []string) *problem {
+func (v *envelope) members(body []byte, limit int, lists []string) *request.Problem {
 	d := &v.scanner.decoder
 	if _, err := d.ReadToken(); err != nil {
 		return notJSON(err)
@@ -101,12 +103,12 @@ func (v *envelope) members(body []byte, limit int, lists []string) *problem {
 }
 
 // member reads the value of one member.
-func (v *envelope) member(name, body []byte, limit int, lists []string) *problem {
+func (v *envelope) member(name, body []byte, limit int, lists []string) *request.Problem {
 	d := &v.scanner.decoder
 	for _, l := range lists {
 		if string(name) == l && d.PeekKind() == '[' {
 			if v.list != "" {
-				return badRequest("the body has two lists of events, %q and %q", v.list, l)
+				return request.BadRequest("the body has two lists of events, %q and %q", v.list, l)
 			}
 			v.list = l
 			return v.elements(body, limit)

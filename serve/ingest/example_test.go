@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/ingest"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/memoryproject"
@@ -24,7 +25,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	events := memoryqueue.New(memoryqueue.Options{})
-	door, err := ingest.New(ingest.Options{Intake: events, Projects: projects})
+	door, err := ingest.New(ingest.Options{Options: endpoint.Options{Projects: projects}, Intake: events})
 	if err != nil {
 		log.Fatal(err)
 	}

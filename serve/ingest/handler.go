@@ -2,63 +2,76 @@ package ingest
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
-// Handler is the door: an http.Handler with all its routes. It may be used by any number
+// Handler is the endpoint: an http.Handler with all its routes. It may be used by any number
 // of goroutines.
 type Handler struct {
+	*endpoint.Frame[*exchange]
 	o          Options
-	keys       *request.Keyring
-	bodies     *request.Bodies
-	stats      *stats
+	volume     *volume
 	scripts    *scripts // nil: none
-	routes     map[string]route
-	batches    sync.Pool // of *batch
-	metaHeader []byte    // never written to
+	routes     map[string]*route
+	metaHeader []byte // never written to
 }
 
-// route is what one path does. Its do answers, or returns why it does not; then the
-// protocol that x speaks by then says so.
-type route struct {
-	speaks protocol
-	allow  string // methods, as the Allow header has them
-	do     func(x *exchange) *problem
+type route = endpoint.Route[*exchange]
+
+// exchange is one request and its answer. The path that it is counted by is the protocol that
+// its client speaks.
+type exchange struct {
+	endpoint.Exchange
+	h     *Handler
+	batch *batch
 }
 
-// New makes a door.
+// New makes an endpoint.
 func New(o Options) (*Handler, error) {
-	o, err := o.check()
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("ingest: %w", err)
+	}
+	h := &Handler{o: o, metaHeader: []byte(event.MetaHeader)}
+	h.routes = h.table()
+	l := &endpoint.Limits{Body: max(o.Limits.Native, o.Limits.PostHog), Items: o.Limits.Events, Ratio: o.Limits.Ratio, Memory: o.Limits.Memory, Time: o.Limits.Body,
+		Requests: math.MaxInt} // connections bound them
+	var err error
+	h.Frame, err = endpoint.New(endpoint.Protocol[*exchange]{
+		Name: "ingest", System: "analytics", New: func() *exchange { return &exchange{h: h, batch: new(batch)} }, Done: (*exchange).done,
+		Find: (*exchange).find, Help: "events go to /v1/batch (native and Segment), /batch or /e (PostHog), /i/v1/analytics/events (PostHog v1) or /v1/cloudevents",
+		Fail: (*exchange).fail, Options: (*exchange).handshake, CORS: &endpoint.CORS{Code: http.StatusOK, Expose: []string{"Retry-After"}},
+		Defaults: endpoint.Limits{Memory: 256 * mib, Time: bodyTime},
+		// As sent, inflated, while one grows, and the queue's copy; and what is made of events.
+		// Twice, because who shows no key in the header has half.
+		Least: func(l *endpoint.Limits) int64 { return 2 * (4*int64(l.Body) + int64(l.Items)*eventMemory) },
+		Metrics: endpoint.Metrics{Requests: "tidemill_ingest_requests_total", RequestsHelp: "Requests answered, by protocol and status code.",
+			Items: "tidemill_ingest_events_total", ItemsHelp: "Events judged, by protocol and verdict: accepted, known, the reason of a refusal, or why they were not kept.",
+			Seconds: "tidemill_ingest_request_seconds", Buckets: endpoint.Buckets(), Label: "protocol", Paths: protocols},
+	}, &h.o.Options, l)
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{o: o, metaHeader: []byte(event.MetaHeader)}
-	h.bodies = request.NewBodies(request.Limits{Memory: o.Limits.Memory, Ratio: o.Limits.Ratio, Time: o.Limits.Body, Trusted: o.TrustProxy})
-	h.batches.New = func() any { return new(batch) }
-	if h.keys, err = request.NewKeyring(o.Projects, o.Now, o.Log.With("system", "analytics")); err != nil {
-		return nil, fmt.Errorf("ingest: %w", err)
+	if h.o.Meter == nil {
+		h.o.Meter = newMemoryMeter(o.Limits.Rate, o.Limits.Quota, h.o.Now)
 	}
-	if h.stats, err = newStats(o.Registerer); err != nil {
+	if h.volume, err = newVolume(o.Registerer); err != nil {
 		return nil, fmt.Errorf("ingest: register metrics: %w", err)
 	}
 	if h.scripts, err = openScripts(o.Scripts); err != nil {
 		return nil, fmt.Errorf("ingest: %w", err)
 	}
-	h.routes = h.table()
 	return h, nil
 }
-
-// Handled says what the door has done so far.
-func (h *Handler) Handled() Handled { return h.stats.handled() }
 
 // queueOf names the queue of a project's events.
 func (h *Handler) queueOf(project uuid.UUID) string {
@@ -70,49 +83,56 @@ func (h *Handler) queueOf(project uuid.UUID) string {
 	return h.o.Queue
 }
 
-func (h *Handler) table() map[string]route {
+func (h *Handler) table() map[string]*route {
 	const get, post, both = "GET, HEAD", "POST, OPTIONS", "GET, POST, OPTIONS"
-	t := map[string]route{
-		"/health": {none, get, (*exchange).health},
-		"/ready":  {none, get, (*exchange).ready},
+	t := map[string]*route{
+		"/health": {Path: none, Allow: get, Do: (*exchange).health},
+		"/ready":  {Path: none, Allow: get, Do: (*exchange).ready},
 
-		"/v1/batch":       {native, post, (*exchange).sharedBatch},
-		"/v1/import":      {native, post, (*exchange).sharedImport},
-		"/v1/cloudevents": {cloudEvents, post, (*exchange).cloudEvents},
+		"/v1/batch":       {Path: native, Allow: post, Do: (*exchange).sharedBatch},
+		"/v1/import":      {Path: native, Allow: post, Do: (*exchange).sharedImport},
+		"/v1/cloudevents": {Path: cloudEvents, Allow: post, Do: (*exchange).cloudEvents},
 
-		"/batch":                 {postHog, both, (*exchange).postHogBatch},
-		"/i/v1/analytics/events": {postHogV1, post, (*exchange).postHogV1},
-		"/i/v1/ai/events":        {postHogV1, post, (*exchange).postHogV1},
-		"/flags":                 {none, both, (*exchange).flags},
-		"/decide":                {none, both, (*exchange).decide},
-		"/api/surveys":           {none, both, (*exchange).surveys},
-		"/s":                     {none, both, (*exchange).recordings},
-		"/array/{key}/config":    {none, "GET, HEAD, OPTIONS", (*exchange).remoteConfig},
-		"/array/{key}/config.js": {none, "GET, HEAD, OPTIONS", (*exchange).remoteConfigScript},
-		"/v1/b":                  {segment, post, (*exchange).segmentBatch},
+		"/batch":                 {Path: postHog, Allow: both, Do: (*exchange).postHogBatch},
+		"/i/v1/analytics/events": {Path: postHogV1, Allow: post, Do: (*exchange).postHogV1},
+		"/i/v1/ai/events":        {Path: postHogV1, Allow: post, Do: (*exchange).postHogV1},
+		"/flags":                 {Path: none, Allow: both, Do: (*exchange).flags},
+		"/decide":                {Path: none, Allow: both, Do: (*exchange).decide},
+		"/api/surveys":           {Path: none, Allow: both, Do: (*exchange).surveys},
+		"/s":                     {Path: none, Allow: both, Do: (*exchange).recordings},
+		"/array/{key}/config":    {Path: none, Allow: "GET, HEAD, OPTIONS", Do: (*exchange).remoteConfig},
+		"/array/{key}/config.js": {Path: none, Allow: "GET, HEAD, OPTIONS", Do: (*exchange).remoteConfigScript},
+		"/v1/b":                  {Path: segment, Allow: post, Do: (*exchange).segmentBatch},
 
-		"/static/{script}":                        {none, "GET, HEAD, OPTIONS", (*exchange).posthogScript},
-		"/static/{version}/{script}":              {none, "GET, HEAD, OPTIONS", (*exchange).posthogScript},
-		"/analytics.js/v1/{key}/analytics.min.js": {none, "GET, HEAD, OPTIONS", (*exchange).segmentLoader},
-		"/analytics-next/bundles/{script}":        {none, "GET, HEAD, OPTIONS", (*exchange).segmentBundle},
-		"/v1/projects/{key}/settings":             {none, "GET, HEAD, OPTIONS", (*exchange).segmentSettings},
+		"/static/{script}":                        {Path: none, Allow: "GET, HEAD, OPTIONS", Do: (*exchange).posthogScript},
+		"/static/{version}/{script}":              {Path: none, Allow: "GET, HEAD, OPTIONS", Do: (*exchange).posthogScript},
+		"/analytics.js/v1/{key}/analytics.min.js": {Path: none, Allow: "GET, HEAD, OPTIONS", Do: (*exchange).segmentLoader},
+		"/analytics-next/bundles/{script}":        {Path: none, Allow: "GET, HEAD, OPTIONS", Do: (*exchange).segmentBundle},
+		"/v1/projects/{key}/settings":             {Path: none, Allow: "GET, HEAD, OPTIONS", Do: (*exchange).segmentSettings},
 	}
 	for _, path := range [...]string{"/e", "/capture", "/track", "/engage", "/i/v0/e"} {
-		t[path] = route{postHog, both, (*exchange).postHogSingle}
+		t[path] = &route{Path: postHog, Allow: both, Do: (*exchange).postHogSingle}
 	}
 	for _, call := range [...]string{"track", "identify", "page", "screen", "group", "alias"} {
-		r := route{segment, post, func(x *exchange) *problem { return x.segmentCall(call) }}
+		r := &route{Path: segment, Allow: post, Do: func(x *exchange) *request.Problem { return x.segmentCall(call) }}
 		t["/v1/"+call], t["/v1/"+call[:1]] = r, r
+	}
+	for _, r := range t {
+		r.Pages = true
 	}
 	return t
 }
 
+// nothing is where there is no path: a page may read that.
+var nothing = &route{Pages: true}
+
 // find returns the route of a path, with or without a slash at its end, and with double
 // slashes, which come from SDKs whose address ends in one. It never redirects: SDKs take
 // that for an error, or for success.
-func (h *Handler) find(path string) (route, bool) {
-	if r, ok := h.routes[path]; ok {
-		return r, true
+func (x *exchange) find() *route {
+	path := x.R.URL.Path
+	if r := x.h.routes[path]; r != nil {
+		return r
 	}
 	parts := strings.FieldsFunc(path, func(c rune) bool { return c == '/' })
 	switch {
@@ -127,85 +147,32 @@ func (h *Handler) find(path string) (route, bool) {
 	case len(parts) == 4 && (parts[0] == "analytics.js" || parts[1] == "projects"):
 		parts[2] = "{key}"
 	}
-	r, ok := h.routes["/"+strings.Join(parts, "/")]
-	return r, ok
+	if r := x.h.routes["/"+strings.Join(parts, "/")]; r != nil {
+		return r
+	}
+	return nothing
 }
 
-// ServeHTTP answers one request.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{h: h, w: w, r: r, at: h.o.Now().UTC().Truncate(time.Millisecond)}
-	x.body.Open(h.bodies, r)
-	start := time.Now()
-	defer x.end(start)
-	x.allowOrigin()
-	rt, ok := h.find(r.URL.Path)
-	if !ok {
-		x.json(http.StatusNotFound, `{"ok":false,"error":"there is nothing at this path; events go to /v1/batch (native and Segment), /batch or /e (PostHog), /i/v1/analytics/events (PostHog v1) or /v1/cloudevents"}`)
-		return
-	}
-	x.speaks = rt.speaks
-	switch {
-	case !allows(rt.allow, r.Method):
-		w.Header().Set("Allow", rt.allow)
-		x.json(http.StatusMethodNotAllowed, `{"ok":false,"error":"this path takes `+rt.allow+`"}`)
-	case r.Method == http.MethodOptions:
-		x.options(rt.allow)
-	default:
-		if p := rt.do(x); p != nil {
-			x.fail(p)
-		}
-	}
-}
-
-func allows(allow, method string) bool {
-	for m := range strings.SplitSeq(allow, ", ") {
-		if m == method {
-			return true
-		}
-	}
-	return false
-}
-
-// exchange is one request and its answer.
-type exchange struct {
-	h      *Handler
-	w      http.ResponseWriter
-	r      *http.Request
-	at     time.Time // when it was received, in milliseconds
-	speaks protocol
-	status int
-	owner  request.Owner
-	batch  *batch // nil until the body is there
-	body   request.Body
-}
-
-// end gives back all memory and counts the request.
-func (x *exchange) end(start time.Time) {
-	x.h.stats.request(x.speaks, x.status, x.body.Sent, len(x.body.Bytes), time.Since(start))
-	x.body.Close()
-	if x.batch != nil {
-		x.batch.reset()
-		x.h.batches.Put(x.batch)
-	}
+// done counts the body, and leaves memory for the next request.
+func (x *exchange) done() {
+	x.h.volume.add(x.Path, x.Body.Sent, len(x.Body.Bytes))
+	x.batch.reset()
 }
 
 // events parses the body.
-func (x *exchange) events(limit int, lists ...string) *problem {
-	x.batch = x.h.batches.Get().(*batch)
-	if p := x.batch.envelope.parse(x.body.Bytes, limit, lists...); p != nil {
+func (x *exchange) events(limit int, lists ...string) *request.Problem {
+	x.batch.received = x.At.UTC().Truncate(time.Millisecond)
+	v := &x.batch.envelope
+	if p := v.parse(x.Body.Bytes, limit, lists...); p != nil {
 		return p
 	}
 	// What is made of the body takes memory too: a job of each event, and the queue's copy.
 	// As with buffers, what is small always has room.
-	v := &x.batch.envelope
-	cost := int64(len(v.events))*int64(eventMemory+len(v.context)) + int64(len(x.body.Bytes))
+	cost := int64(len(v.events))*int64(eventMemory+len(v.context)) + int64(len(x.Body.Bytes))
 	if cost <= 2*request.Small {
 		return nil
 	}
-	if !x.body.Reserve(cost) {
-		return busy("memory", "too many large requests at once, please retry")
-	}
-	return nil
+	return x.Reserve(cost)
 }
 
 // eventMemory is about what an event takes beside its bytes, from here until it is durable.
@@ -213,76 +180,46 @@ const eventMemory = 1 << 10
 
 // beacon says whether the client wants an answer without a body.
 func (x *exchange) beacon() bool {
-	return x.r.URL.RawQuery != "" && x.r.URL.Query().Get("beacon") == "1"
+	return x.R.URL.RawQuery != "" && x.R.URL.Query().Get("beacon") == "1"
 }
 
-// allowOrigin lets every web page send events: a key is in its source anyway.
-func (x *exchange) allowOrigin() {
-	origin := x.r.Header.Get("Origin")
-	if origin == "" {
+// handshake answers a CloudEvents sender that asks whether it may send.
+func (x *exchange) handshake() {
+	origin := x.R.Header.Get("WebHook-Request-Origin")
+	if origin == "" || x.Path != cloudEvents {
 		return
 	}
-	h := x.w.Header()
-	h.Set("Access-Control-Allow-Origin", origin)
-	h.Set("Access-Control-Allow-Credentials", "true") // which forbids a "*" above
-	h.Set("Access-Control-Expose-Headers", "Retry-After")
-	h.Add("Vary", "Origin")
-}
-
-// options answers a browser's preflight, and the handshake of a CloudEvents sender.
-func (x *exchange) options(allow string) {
-	h := x.w.Header()
-	h.Set("Allow", allow)
-	if x.r.Header.Get("Access-Control-Request-Method") != "" {
-		h.Set("Access-Control-Allow-Methods", allow)
-		h.Set("Access-Control-Max-Age", "86400")
-		if asked := x.r.Header.Get("Access-Control-Request-Headers"); asked != "" {
-			h.Set("Access-Control-Allow-Headers", asked)
-			h.Add("Vary", "Access-Control-Request-Headers")
+	x.Header.Set("WebHook-Allowed-Origin", origin)
+	if x.R.Header.Get("WebHook-Request-Rate") != "" {
+		rate := "*"
+		if n := x.h.o.Limits.Rate; n > 0 {
+			rate = strconv.Itoa(n)
 		}
+		x.Header.Set("WebHook-Allowed-Rate", rate)
 	}
-	if origin := x.r.Header.Get("WebHook-Request-Origin"); origin != "" && x.speaks == cloudEvents {
-		h.Set("WebHook-Allowed-Origin", origin)
-		if x.r.Header.Get("WebHook-Request-Rate") != "" {
-			rate := "*"
-			if n := x.h.o.Limits.Rate; n > 0 {
-				rate = strconv.Itoa(n)
-			}
-			h.Set("WebHook-Allowed-Rate", rate)
-		}
-	}
-	x.answer(http.StatusOK, "", "")
 }
 
 // answer ends the exchange.
 func (x *exchange) answer(status int, contentType, body string) {
-	x.status = status
 	if contentType != "" {
-		x.w.Header().Set("Content-Type", contentType)
-		x.w.Header().Set("X-Content-Type-Options", "nosniff")
+		x.Header.Set("Content-Type", contentType)
+		x.Header.Set("X-Content-Type-Options", "nosniff")
 	}
-	if status != http.StatusNoContent {
-		x.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	}
-	x.w.WriteHeader(status)
-	if body != "" && x.r.Method != http.MethodHead {
-		_, _ = x.w.Write([]byte(body)) // a client that is gone needs no answer
-	}
+	x.Send(status, []byte(body))
 }
 
 func (x *exchange) json(status int, body string) { x.answer(status, "application/json", body) }
 
 // fail says a problem in the words of the protocol.
-func (x *exchange) fail(p *problem) {
-	if p.after > 0 {
-		x.w.Header().Set("Retry-After", strconv.Itoa(p.after))
-	}
-	switch x.speaks {
-	case postHog:
-		x.answer(p.status, "text/plain; charset=utf-8", p.text)
-	case postHogV1:
+func (x *exchange) fail(p *request.Problem) {
+	switch {
+	case p.Reason == endpoint.NotAllowed:
+		x.failNative(p)
+	case x.Path == postHog:
+		x.answer(p.Status, "text/plain; charset=utf-8", p.Text)
+	case x.Path == postHogV1:
 		x.failPostHogV1(p)
-	case segment:
+	case x.Path == segment:
 		x.failSegment(p)
 	default:
 		x.failNative(p)

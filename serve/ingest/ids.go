@@ -19,15 +19,15 @@ func (x *exchange) nameless(index int, raw []byte, sent time.Time) uuid.UUID {
 		}
 		n := b.seen[h]
 		b.seen[h] = n + 1
-		return hashID("event", x.owner.Project.ID, h, 0, n)
+		return hashID("event", x.Owner.Project.ID, h, 0, n)
 	}
 	if sent.IsZero() {
 		return x.h.o.NewID()
 	}
 	if !b.hashed {
-		b.hash, b.hashed = sha256.Sum256(x.body.Bytes), true
+		b.hash, b.hashed = sha256.Sum256(x.Body.Bytes), true
 	}
-	return hashID("place", x.owner.Project.ID, b.hash, uint64(sent.UnixMilli()), uint64(index))
+	return hashID("place", x.Owner.Project.ID, b.hash, uint64(sent.UnixMilli()), uint64(index))
 }
 
 // hashID is the UUIDv8 that a hash and what it is of stand for.

@@ -46,11 +46,11 @@ func TestAFloodOfWrongKeysIsBounded(t *testing.T) {
 	d := newDoor(t)
 	want(t, d.send("/v1/batch", nativeBody(nat), apiKey), 202, "*")
 	for i := range request.KeysKept + 100 {
-		if _, err := d.keys.Find(t.Context(), fmt.Sprint("wrong", i)); !errors.Is(err, project.ErrUnknown) {
+		if _, err := d.Keys.Find(t.Context(), fmt.Sprint("wrong", i)); !errors.Is(err, project.ErrUnknown) {
 			t.Fatal(err)
 		}
 	}
-	if n := d.keys.Unknown(); n != request.KeysKept {
+	if n := d.Keys.Unknown(); n != request.KeysKept {
 		t.Errorf("%d unknown keys are remembered; want %d", n, request.KeysKept)
 	}
 	asked := d.projects.asked
@@ -63,7 +63,7 @@ func TestAFloodOfWrongKeysIsBounded(t *testing.T) {
 func TestKeysNobodyCouldHaveAreNotAskedFor(t *testing.T) {
 	d := newDoor(t)
 	for _, key := range []string{"with space", "ümlaut", string(make([]byte, 129))} {
-		if _, err := d.keys.Find(t.Context(), key); !errors.Is(err, project.ErrUnknown) {
+		if _, err := d.Keys.Find(t.Context(), key); !errors.Is(err, project.ErrUnknown) {
 			t.Errorf("key %q: %v", key, err)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemill/tidemill/serve/endpoint"
 )
 
 // Memory is used again by other requests: none may see another's bytes.
@@ -54,7 +56,7 @@ func TestManyRequestsAtOnce(t *testing.T) {
 			t.Fatalf("job %s has payload %.100q and key %q", j.ID, j.Payload, j.Key)
 		}
 	}
-	if out := d.bodies.Out(); out != 0 {
+	if out := d.Bodies.Out(); out != 0 {
 		t.Errorf("%d bytes were not given back", out)
 	}
 }
@@ -114,13 +116,13 @@ func TestMetrics(t *testing.T) {
 	if len(d.warned) != 2 || d.warned[0] != (warned{"illegal_distinct_id", "e", "null", d.warned[0].reason}) {
 		t.Errorf("warned %+v", d.warned)
 	}
-	if _, err := New(Options{Intake: d.intake, Projects: d.projects, Registerer: reg}); err == nil {
+	if _, err := New(Options{Options: endpoint.Options{Projects: d.projects, Registerer: reg}, Intake: d.intake}); err == nil {
 		t.Error("two doors registered the same metrics")
 	}
 }
 
 func TestNewRefusesNonsense(t *testing.T) {
-	good := Options{Intake: &intake{}, Projects: &projects{}}
+	good := Options{Options: endpoint.Options{Projects: &projects{}}, Intake: &intake{}}
 	if _, err := New(good); err != nil {
 		t.Fatal(err)
 	}

@@ -20,13 +20,13 @@ const (
 
 // sharedBatch serves the one path that two families of SDKs use: native bodies have
 // "events", Segment's have "batch".
-func (x *exchange) sharedBatch() *problem { return x.shared(false) }
+func (x *exchange) sharedBatch() *request.Problem { return x.shared(false) }
 
-func (x *exchange) sharedImport() *problem { return x.shared(true) }
+func (x *exchange) sharedImport() *request.Problem { return x.shared(true) }
 
-func (x *exchange) shared(imported bool) *problem {
-	if strings.HasPrefix(x.r.Header.Get("Authorization"), "Basic ") {
-		x.speaks = segment // until the body says otherwise
+func (x *exchange) shared(imported bool) *request.Problem {
+	if strings.HasPrefix(x.R.Header.Get("Authorization"), "Basic ") {
+		x.Path = segment // until the body says otherwise
 	}
 	if p := x.open(x.h.o.Limits.Native, request.Gzip); p != nil {
 		return p
@@ -34,22 +34,22 @@ func (x *exchange) shared(imported bool) *problem {
 	p := x.events(maxImport, "events", "batch")
 	switch list := x.batch.envelope.list; {
 	case list == "events":
-		x.speaks = native
+		x.Path = native
 	case list == "batch":
-		x.speaks = segment
+		x.Path = segment
 	case p == nil:
-		return badRequest(`the body has neither "events" (native SDKs) nor "batch" (Segment)`)
+		return request.BadRequest(`the body has neither "events" (native SDKs) nor "batch" (Segment)`)
 	}
 	if p != nil {
-		if p.reason == "too_large" {
-			p.status = http.StatusBadRequest // as the protocols have it for a number of events
+		if p.Reason == "too_large" {
+			p.Status = http.StatusBadRequest // as the protocols have it for a number of events
 		}
 		return p
 	}
-	if p := x.authenticateBody(request.Key(x.r)); p != nil {
+	if p := x.authenticateBody(request.Key(x.R)); p != nil {
 		return p
 	}
-	if x.speaks == segment {
+	if x.Path == segment {
 		return x.segmentEvents(imported)
 	}
 	return x.nativeEvents(imported)
@@ -57,30 +57,24 @@ func (x *exchange) shared(imported bool) *problem {
 
 // open reads and inflates a body, after a look at the key that the header brings: who
 // has a wrong one sends nothing.
-func (x *exchange) open(limit int, allowed request.Encodings) *problem {
-	if key := request.Key(x.r); key != "" {
+func (x *exchange) open(limit int, allowed request.Encodings) *request.Problem {
+	if key := request.Key(x.R); key != "" {
 		if p := x.authenticate(key); p != nil {
 			return p
 		}
 	}
-	if _, p := request.Encoding(x.r, allowed); p != nil {
-		return of(p)
-	}
-	if p := x.read(limit); p != nil {
-		return p
-	}
-	return x.plain(allowed, limit)
+	return x.Read(allowed, limit)
 }
 
 // nativeEvents takes the events of a native SDK.
-func (x *exchange) nativeEvents(imported bool) *problem {
+func (x *exchange) nativeEvents(imported bool) *request.Problem {
 	v := &x.batch.envelope
 	most := maxNative
 	if imported {
 		most = maxImport
 	}
 	if n := len(v.events); n == 0 || n > most {
-		return badRequest("the body has %d events; 1 to %d are allowed", n, most)
+		return request.BadRequest("the body has %d events; 1 to %d are allowed", n, most)
 	}
 	a, p := x.admit(!imported, x.h.o.RateStatus)
 	switch {
@@ -92,7 +86,7 @@ func (x *exchange) nativeEvents(imported bool) *problem {
 	}
 	m := x.meta(event.Native)
 	if m.Import = imported; imported {
-		m.Batch = "import-" + hashID("import", x.owner.Project.ID, sha256.Sum256(x.body.Bytes), 0, 0).String()
+		m.Batch = "import-" + hashID("import", x.Owner.Project.ID, sha256.Sum256(x.Body.Bytes), 0, 0).String()
 	}
 	x.judge(m, 0)
 	b := x.batch
@@ -114,7 +108,7 @@ func (x *exchange) nativeEvents(imported bool) *problem {
 // meta is what the door knows of all events of the request. Address and User-Agent are
 // left out where they are a server's; of PostHog's libraries the events themselves say it.
 func (x *exchange) meta(f event.Format) event.Meta {
-	m := event.Meta{Format: f, Checked: f != event.CloudEvents, Sent: x.batch.envelope.sent, Agent: cutAgent(x.r.UserAgent())}
+	m := event.Meta{Format: f, Checked: f != event.CloudEvents, Sent: x.batch.envelope.sent, Agent: cutAgent(x.R.UserAgent())}
 	if f == event.Segment && x.batch.envelope.list != "" {
 		m.Context = string(x.batch.envelope.context)
 	}
@@ -122,7 +116,7 @@ func (x *exchange) meta(f event.Format) event.Meta {
 	case f == event.CloudEvents, f != event.PostHog && fromServer(m.Agent):
 		m.Agent = ""
 	default:
-		m.IP = address(x.r, x.h.o.TrustProxy)
+		m.IP = address(x.R, x.h.o.TrustProxy)
 	}
 	return m
 }
@@ -137,18 +131,18 @@ func (x *exchange) success(status int, body string) {
 }
 
 // failNative answers as native SDKs, and all that have no words of their own, expect.
-func (x *exchange) failNative(p *problem) {
-	quoted, _ := jsontext.AppendQuote(nil, p.text)
+func (x *exchange) failNative(p *request.Problem) {
+	quoted, _ := jsontext.AppendQuote(nil, p.Text)
 	switch {
-	case p.reason == "rate_limited" && p.status == http.StatusTooManyRequests:
-		x.json(p.status, fmt.Sprintf(`{"ok":false,"error":%s,"retry_after":%d}`, quoted, p.after))
-	case p.reason == "rate_limited":
-		x.json(p.status, fmt.Sprintf(`{"retryable":true,"retry_after":%d}`, p.after))
-	case p.status == http.StatusServiceUnavailable:
-		x.json(p.status, `{"retryable":true}`)
-	case p.reason == "none_good":
-		x.json(p.status, fmt.Sprintf(`{"ok":false,"error":%s,"dropped":%d}`, quoted, len(x.batch.verdicts)))
+	case p.Reason == "rate_limited" && p.Status == http.StatusTooManyRequests:
+		x.json(p.Status, fmt.Sprintf(`{"ok":false,"error":%s,"retry_after":%d}`, quoted, p.After))
+	case p.Reason == "rate_limited":
+		x.json(p.Status, fmt.Sprintf(`{"retryable":true,"retry_after":%d}`, p.After))
+	case p.Status == http.StatusServiceUnavailable:
+		x.json(p.Status, `{"retryable":true}`)
+	case p.Reason == "none_good":
+		x.json(p.Status, fmt.Sprintf(`{"ok":false,"error":%s,"dropped":%d}`, quoted, len(x.batch.verdicts)))
 	default:
-		x.json(p.status, fmt.Sprintf(`{"ok":false,"error":%s}`, quoted))
+		x.json(p.Status, fmt.Sprintf(`{"ok":false,"error":%s}`, quoted))
 	}
 }

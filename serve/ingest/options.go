@@ -4,24 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
-// Options tune the door. Intake and Projects are required.
+// Options tune the endpoint. Intake and Projects are required.
 type Options struct {
-	Intake   queue.Intake     // where events become durable
-	Projects project.Projects // whose keys are taken
-	Queue    string           // of the Intake; empty means "analytics"
+	endpoint.Options
+	Intake queue.Intake // where events become durable
+	Queue  string       // of the Intake; empty means "analytics"
 
 	// Route names the queue of a project's events; nil, or empty: Queue.
 	Route func(project uuid.UUID) string
@@ -39,10 +36,6 @@ type Options struct {
 	// away on 429 (native SDKs, PostHog's old paths): 503, the default, or 429.
 	RateStatus int
 
-	// TrustProxy are the addresses whose X-Forwarded-For is believed. None: the address
-	// of the connection is the sender's.
-	TrustProxy []netip.Prefix
-
 	// CloudEventsID are the places in which the distinct id of a CloudEvent is looked for,
 	// as event.CheckCloudEventsID has them, the first that has one counts. None:
 	// event.CloudEventsID.
@@ -55,11 +48,6 @@ type Options struct {
 	Scripts string
 
 	Ready func() error // why this instance should get no requests now; nil: it always may
-
-	Now        func() time.Time      // nil: time.Now
-	NewID      func() uuid.UUID      // for events that nothing else can name; nil: random UUIDv7
-	Log        *slog.Logger          // nil: nothing is logged
-	Registerer prometheus.Registerer // nil: metrics are kept, but not registered
 }
 
 // Limits bound what a client may take. Zero fields have the defaults named; bytes are
@@ -80,81 +68,32 @@ type Limits struct {
 }
 
 const (
-	mib = 1 << 20
+	mib      = 1 << 20
+	bodyTime = 2 * time.Minute
 
 	addTimeout   = 10 * time.Second // for the queue: as long as posthog-node waits for an answer
 	retryLimited = 10               // seconds, Retry-After of a project over its rate
-	retryBusy    = 5                // seconds, Retry-After while events cannot be kept
 )
 
-// check fills defaults and refuses nonsense.
-func (o Options) check() (Options, error) {
+// check fills defaults and refuses nonsense, of what only this endpoint has.
+func (o *Options) check() error {
 	if o.Intake == nil || o.Projects == nil {
-		return o, errors.New("ingest: an intake and projects are needed")
+		return errors.New("an intake and projects are needed")
 	}
 	switch o.RateStatus {
 	case 0:
 		o.RateStatus = http.StatusServiceUnavailable
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 	default:
-		return o, fmt.Errorf("ingest: RateStatus %d: want 503 or 429", o.RateStatus)
+		return fmt.Errorf("RateStatus %d: want 503 or 429", o.RateStatus)
 	}
 	if o.CloudEventsID != nil {
 		if err := event.CheckCloudEventsID(o.CloudEventsID); err != nil {
-			return o, fmt.Errorf("ingest: %w", err)
+			return err
 		}
-	}
-	for _, p := range o.TrustProxy {
-		if !p.IsValid() {
-			return o, errors.New("ingest: TrustProxy has a prefix that is none")
-		}
-	}
-	l := &o.Limits
-	for _, f := range [...]struct {
-		name string
-		v    *int
-		def  int
-	}{
-		{"Native", &l.Native, 5 * mib}, {"PostHog", &l.PostHog, 20 * mib}, {"PostHogSingle", &l.PostHogSingle, 2 * mib},
-		{"Ratio", &l.Ratio, 100}, {"Events", &l.Events, 10_000}, {"Depth", &l.Depth, 100},
-		{"Rate", &l.Rate, 0}, {"Quota", &l.Quota, 0},
-	} {
-		if *f.v < 0 {
-			return o, fmt.Errorf("ingest: Limits.%s is %d; want 0 for the default, or more", f.name, *f.v)
-		}
-		if *f.v == 0 {
-			*f.v = f.def
-		}
-	}
-	if l.Body < 0 {
-		return o, fmt.Errorf("ingest: Limits.Body is %v; want 0 for the default, or more", l.Body)
-	}
-	if l.Body == 0 {
-		l.Body = 2 * time.Minute
-	}
-	if l.Memory < 0 {
-		return o, fmt.Errorf("ingest: Limits.Memory is %d; want 0 for the default, or more", l.Memory)
-	}
-	// As sent, inflated, while one grows, and the queue's copy; and what is made of events. Twice,
-	// because who shows no key in the header has half.
-	least := 2 * (int64(4*max(l.Native, l.PostHog)) + int64(l.Events)*eventMemory)
-	if l.Memory == 0 {
-		l.Memory = max(256*mib, least)
-	}
-	if l.Memory < least {
-		return o, fmt.Errorf("ingest: Limits.Memory is %d; the largest body allowed needs %d (lower Limits.PostHog and Native, or raise it)", l.Memory, least)
 	}
 	if o.Queue == "" {
 		o.Queue = "analytics"
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.NewID == nil {
-		o.NewID = func() uuid.UUID { return uuid.Must(uuid.NewV7()) }
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Warn == nil {
 		o.Warn = func(context.Context, uuid.UUID, string, string, string, string) {}
@@ -162,8 +101,8 @@ func (o Options) check() (Options, error) {
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}
-	if o.Meter == nil {
-		o.Meter = newMemoryMeter(l.Rate, l.Quota, o.Now)
-	}
-	return o, nil
+	l := &o.Limits
+	return endpoint.Fill([]endpoint.Field[int]{{Name: "Limits.Native", V: &l.Native, Default: 5 * mib}, {Name: "Limits.PostHog", V: &l.PostHog, Default: 20 * mib},
+		{Name: "Limits.PostHogSingle", V: &l.PostHogSingle, Default: 2 * mib}, {Name: "Limits.Events", V: &l.Events, Default: 10_000},
+		{Name: "Limits.Depth", V: &l.Depth, Default: 100}, {Name: "Limits.Rate", V: &l.Rate}, {Name: "Limits.Quota", V: &l.Quota}}...)
 }

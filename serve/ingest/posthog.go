@@ -11,35 +11,35 @@ import (
 )
 
 // postHogBatch and postHogSingle are the same but for how much may be sent.
-func (x *exchange) postHogBatch() *problem { return x.postHog(x.h.o.Limits.PostHog) }
+func (x *exchange) postHogBatch() *request.Problem { return x.postHog(x.h.o.Limits.PostHog) }
 
-func (x *exchange) postHogSingle() *problem {
+func (x *exchange) postHogSingle() *request.Problem {
 	return x.postHog(min(x.h.o.Limits.PostHogSingle, x.h.o.Limits.PostHog))
 }
 
 // postHog serves the old paths of PostHog: any of them takes one event, an array, or a
 // batch. Keys are in the body only: an Authorization header there is that of the web page
 // whose browser adds it.
-func (x *exchange) postHog(limit int) *problem {
+func (x *exchange) postHog(limit int) *request.Problem {
 	var query url.Values
-	if x.r.URL.RawQuery != "" {
-		query = x.r.URL.Query()
+	if x.R.URL.RawQuery != "" {
+		query = x.R.URL.Query()
 	}
-	if x.r.Method == http.MethodGet {
+	if x.R.Method == http.MethodGet {
 		data := query.Get("data")
 		if data == "" {
-			return badRequest("a GET request brings its events as ?data=")
+			return request.BadRequest("a GET request brings its events as ?data=")
 		}
-		x.body.Bytes, x.body.Sent = []byte(data), len(data)
+		x.Body.Bytes, x.Body.Sent = []byte(data), len(data)
 	} else {
-		if _, p := request.Encoding(x.r, request.Gzip); p != nil {
-			return of(p)
-		}
-		if p := x.read(limit); p != nil {
+		if _, p := request.Encoding(x.R, request.Gzip); p != nil {
 			return p
 		}
-		if enc, _ := request.Encoding(x.r, request.Gzip); enc != "" {
-			if p := x.inflate(enc, x.h.o.Limits.PostHog); p != nil {
+		if p := x.Body.Read(x.W, limit); p != nil {
+			return p
+		}
+		if enc, _ := request.Encoding(x.R, request.Gzip); enc != "" {
+			if p := x.Body.Inflate(enc, x.h.o.Limits.PostHog); p != nil {
 				return p
 			}
 		}
@@ -52,7 +52,7 @@ func (x *exchange) postHog(limit int) *problem {
 	}
 	v := &x.batch.envelope
 	if len(v.events) == 0 {
-		return badRequest("the batch is empty")
+		return request.BadRequest("the batch is empty")
 	}
 	if p := x.authenticateBody(""); p != nil {
 		return p
@@ -65,7 +65,7 @@ func (x *exchange) postHog(limit int) *problem {
 	return x.postHogEvents(query.Get("beacon") == "1")
 }
 
-func (x *exchange) postHogEvents(beacon bool) *problem {
+func (x *exchange) postHogEvents(beacon bool) *request.Problem {
 	a, p := x.admit(true, x.h.o.RateStatus)
 	if p != nil {
 		return p

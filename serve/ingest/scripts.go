@@ -93,60 +93,63 @@ func (s *scripts) file(name string) (*script, error) {
 
 // parts of the path, without empty ones.
 func (x *exchange) parts() []string {
-	return strings.FieldsFunc(x.r.URL.Path, func(c rune) bool { return c == '/' })
+	return strings.FieldsFunc(x.R.URL.Path, func(c rune) bool { return c == '/' })
 }
 
 // posthogScript serves /static/<file> and, for pages that name the version of their
 // library, /static/<version>/<file>.
-func (x *exchange) posthogScript() *problem {
+func (x *exchange) posthogScript() *request.Problem {
 	parts := x.parts()
 	return x.script(posthogScripts + "/" + parts[len(parts)-1])
 }
 
 // segmentLoader serves the one script that Segment's snippet loads.
-func (x *exchange) segmentLoader() *problem { return x.script(segmentScripts + "/standalone.js") }
+func (x *exchange) segmentLoader() *request.Problem {
+	return x.script(segmentScripts + "/standalone.js")
+}
 
 // segmentBundle serves what that script loads when it needs it.
-func (x *exchange) segmentBundle() *problem { return x.script(segmentScripts + "/" + x.parts()[2]) }
+func (x *exchange) segmentBundle() *request.Problem {
+	return x.script(segmentScripts + "/" + x.parts()[2])
+}
 
 // script answers with a file. Pages may keep it for an hour, and ask then whether it has
 // changed.
-func (x *exchange) script(name string) *problem {
+func (x *exchange) script(name string) *request.Problem {
 	f, err := x.h.scripts.file(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &problem{status: http.StatusNotFound, reason: "no_script",
-			text: "there is no such script here; analytics.scripts (TIDEMILL_ANALYTICS_SCRIPTS) names the node_modules folder with posthog-js and @segment/analytics-next"}
+		return &request.Problem{Status: http.StatusNotFound, Reason: "no_script", Text: "there is no such script here; analytics.scripts (TIDEMILL_ANALYTICS_SCRIPTS) names the node_modules folder with posthog-js and @segment/analytics-next"}
 	case err != nil:
-		x.h.o.Log.ErrorContext(x.r.Context(), "a script cannot be read", "script", name, "error", err)
-		return busy("scripts", "the script cannot be read")
+		x.h.o.Log.ErrorContext(x.R.Context(), "a script cannot be read", "script", name, "error", err)
+		return request.Busy("scripts", "the script cannot be read")
 	}
-	h := x.w.Header()
+	h := x.Header
 	h.Set("Content-Type", "text/javascript; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 	h.Set("Cache-Control", "public, max-age=3600")
 	h.Add("Vary", "Accept-Encoding")
 	body := f.plain
-	if strings.Contains(x.r.Header.Get("Accept-Encoding"), "gzip") {
+	if strings.Contains(x.R.Header.Get("Accept-Encoding"), "gzip") {
 		h.Set("Content-Encoding", "gzip")
 		body = f.packed
 	}
-	x.status = http.StatusOK
-	http.ServeContent(x.w, x.r, "", f.modified, bytes.NewReader(body))
+	x.Answered(http.StatusOK)
+	http.ServeContent(x.W, x.R, "", f.modified, bytes.NewReader(body))
 	return nil
 }
 
 // segmentSettings answers what analytics.js asks at its start: that its calls go to the
 // address that it asked, and nowhere else.
-func (x *exchange) segmentSettings() *problem {
+func (x *exchange) segmentSettings() *request.Problem {
 	key := x.parts()[2]
 	if project.CheckKey(key) != nil {
-		return badRequest("the key in the path is none")
+		return request.BadRequest("the key in the path is none")
 	}
-	x.w.Header().Set("Cache-Control", "no-cache")
+	x.Header.Set("Cache-Control", "no-cache")
 	scheme := "http"
-	if request.HTTPS(x.r, x.h.o.TrustProxy) {
+	if request.HTTPS(x.R, x.h.o.TrustProxy) {
 		scheme = "https"
 	}
 	quoted := func(s string) []byte {
@@ -154,6 +157,6 @@ func (x *exchange) segmentSettings() *problem {
 		return b
 	}
 	x.json(http.StatusOK, fmt.Sprintf(`{"integrations":{"Segment.io":{"apiKey":%s,"apiHost":%s,"protocol":%q}},"metrics":{"sampleRate":0},"remotePlugins":[],"enabledMiddleware":{},"middlewareSettings":{},"legacyVideoPluginsEnabled":false,"analyticsNextEnabled":true}`,
-		quoted(key), quoted(x.r.Host+"/v1"), scheme))
+		quoted(key), quoted(x.R.Host+"/v1"), scheme))
 	return nil
 }

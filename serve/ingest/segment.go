@@ -18,51 +18,51 @@ const (
 )
 
 // segmentBatch serves the short path of analytics.js.
-func (x *exchange) segmentBatch() *problem {
+func (x *exchange) segmentBatch() *request.Problem {
 	if p := x.openSegment("batch"); p != nil {
 		return p
 	}
 	if x.batch.envelope.list != "batch" {
-		return badRequest(`the body has no "batch"`)
+		return request.BadRequest(`the body has no "batch"`)
 	}
 	return x.segmentEvents(false)
 }
 
 // segmentCall serves the paths that take one event: what sort it is, the path says.
-func (x *exchange) segmentCall(call string) *problem {
+func (x *exchange) segmentCall(call string) *request.Problem {
 	if p := x.openSegment(); p != nil {
 		return p
 	}
 	if x.batch.envelope.list != "" {
-		return badRequest("the body is not one event")
+		return request.BadRequest("the body is not one event")
 	}
-	if len(x.body.Bytes) > segmentEvent {
-		return tooLarge("the event has more than %s", kilobytes(segmentEvent))
+	if len(x.Body.Bytes) > segmentEvent {
+		return request.TooLarge("the event has more than %s", kilobytes(segmentEvent))
 	}
 	m := x.meta(event.Segment)
 	m.Call = call
 	return x.segmentTake(m)
 }
 
-func (x *exchange) openSegment(lists ...string) *problem {
+func (x *exchange) openSegment(lists ...string) *request.Problem {
 	if p := x.open(segmentBody, request.Gzip); p != nil {
 		return p
 	}
 	if p := x.events(segmentNumber, lists...); p != nil {
 		return p
 	}
-	return x.authenticateBody(request.Key(x.r))
+	return x.authenticateBody(request.Key(x.R))
 }
 
 // segmentEvents takes a batch.
-func (x *exchange) segmentEvents(imported bool) *problem {
+func (x *exchange) segmentEvents(imported bool) *request.Problem {
 	switch n := len(x.batch.envelope.events); {
-	case len(x.body.Bytes) > segmentBody:
-		return tooLarge("the batch has more than %s", kilobytes(segmentBody))
+	case len(x.Body.Bytes) > segmentBody:
+		return request.TooLarge("the batch has more than %s", kilobytes(segmentBody))
 	case n > segmentNumber:
-		return tooLarge("the batch has %d events; at most %d are allowed", n, segmentNumber)
+		return request.TooLarge("the batch has %d events; at most %d are allowed", n, segmentNumber)
 	case n == 0:
-		return badRequest("the batch is empty")
+		return request.BadRequest("the batch is empty")
 	}
 	m := x.meta(event.Segment)
 	m.Import = imported
@@ -71,7 +71,7 @@ func (x *exchange) segmentEvents(imported bool) *problem {
 
 // segmentTake answers 200 to events that are wrong too: Segment's senders drop a batch
 // only where it is too large.
-func (x *exchange) segmentTake(m event.Meta) *problem {
+func (x *exchange) segmentTake(m event.Meta) *request.Problem {
 	a, p := x.admit(!m.Import, http.StatusTooManyRequests)
 	if p != nil {
 		return p
@@ -99,11 +99,11 @@ func (x *exchange) allTooLarge() bool {
 	return true
 }
 
-func (x *exchange) failSegment(p *problem) {
-	status := p.status
+func (x *exchange) failSegment(p *request.Problem) {
+	status := p.Status
 	if status == http.StatusRequestEntityTooLarge {
 		status = http.StatusBadRequest
 	}
-	text, _ := jsontext.AppendQuote(nil, p.text)
+	text, _ := jsontext.AppendQuote(nil, p.Text)
 	x.json(status, fmt.Sprintf(`{"success":false,"message":%s}`, text))
 }

@@ -91,7 +91,7 @@ func TestSlowBodies(t *testing.T) {
 				if status != c.status || took != c.took {
 					t.Errorf("got %d after %s; want %d after %s", status, took, c.status, c.took)
 				}
-				if out := d.bodies.Out(); out != 0 {
+				if out := d.Bodies.Out(); out != 0 {
 					t.Errorf("%d bytes were not given back", out)
 				}
 			})

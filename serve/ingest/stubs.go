@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/project"
 )
 
@@ -17,22 +18,25 @@ const (
 	surveysAnswer = `{"surveys":[]}`
 )
 
-func (x *exchange) flags() *problem  { x.json(http.StatusOK, flagsAnswer); return nil }
-func (x *exchange) decide() *problem { x.json(http.StatusOK, decideAnswer); return nil }
+func (x *exchange) flags() *request.Problem  { x.json(http.StatusOK, flagsAnswer); return nil }
+func (x *exchange) decide() *request.Problem { x.json(http.StatusOK, decideAnswer); return nil }
 
-func (x *exchange) surveys() *problem { x.json(http.StatusOK, surveysAnswer); return nil }
+func (x *exchange) surveys() *request.Problem { x.json(http.StatusOK, surveysAnswer); return nil }
 
 // recordings are taken and forgotten.
-func (x *exchange) recordings() *problem { x.success(http.StatusOK, `{"status":"Ok"}`); return nil }
+func (x *exchange) recordings() *request.Problem {
+	x.success(http.StatusOK, `{"status":"Ok"}`)
+	return nil
+}
 
-func (x *exchange) remoteConfig() *problem { x.json(http.StatusOK, configAnswer); return nil }
+func (x *exchange) remoteConfig() *request.Problem { x.json(http.StatusOK, configAnswer); return nil }
 
 // remoteConfigScript is the same for pages that load it as a script, under the key by
 // which the SDK looks for it.
-func (x *exchange) remoteConfigScript() *problem {
+func (x *exchange) remoteConfigScript() *request.Problem {
 	parts := x.parts()
 	if project.CheckKey(parts[1]) != nil {
-		return badRequest("the key in the path is none")
+		return request.BadRequest("the key in the path is none")
 	}
 	key, _ := jsontext.AppendQuote(nil, parts[1])
 	x.answer(http.StatusOK, "application/javascript; charset=utf-8",
@@ -40,11 +44,11 @@ func (x *exchange) remoteConfigScript() *problem {
 	return nil
 }
 
-func (x *exchange) health() *problem { x.json(http.StatusOK, `{"status":"ok"}`); return nil }
+func (x *exchange) health() *request.Problem { x.json(http.StatusOK, `{"status":"ok"}`); return nil }
 
-func (x *exchange) ready() *problem {
+func (x *exchange) ready() *request.Problem {
 	if err := x.h.o.Ready(); err != nil {
-		x.h.o.Log.WarnContext(x.r.Context(), "not ready", "error", err)
+		x.h.o.Log.WarnContext(x.R.Context(), "not ready", "error", err)
 		x.json(http.StatusServiceUnavailable, `{"status":"unavailable"}`)
 		return nil
 	}

@@ -12,9 +12,9 @@ import (
 // unwrap undoes what PostHog's old clients wrap JSON in, in any of their orders: a form
 // whose field "data" it is, gzip, base64 and lz-string. Hints (the compression parameter)
 // are often wrong, so that the bytes decide; only lz-string must be named.
-func (x *exchange) unwrap(compression string, limit int) *problem {
-	if form := x.r.Header.Get("Content-Type"); strings.HasPrefix(strings.ToLower(form), "application/x-www-form-urlencoded") ||
-		bytes.HasPrefix(x.body.Bytes, []byte("data=")) {
+func (x *exchange) unwrap(compression string, limit int) *request.Problem {
+	if form := x.R.Header.Get("Content-Type"); strings.HasPrefix(strings.ToLower(form), "application/x-www-form-urlencoded") ||
+		bytes.HasPrefix(x.Body.Bytes, []byte("data=")) {
 		if c := x.unform(); c != "" {
 			compression = c
 		}
@@ -22,16 +22,16 @@ func (x *exchange) unwrap(compression string, limit int) *problem {
 	lz := compression == "lz64" || compression == "lz-string"
 	inflated := false
 	for range 5 { // form, base64, gzip, base64 again: nobody wraps more
-		b := bytes.TrimLeft(x.body.Bytes, " \t\r\n")
-		var p *problem
+		b := bytes.TrimLeft(x.Body.Bytes, " \t\r\n")
+		var p *request.Problem
 		switch {
-		case request.IsGzip(x.body.Bytes) && inflated:
-			return unsupported("the body is compressed twice; once is taken")
-		case request.IsGzip(x.body.Bytes):
+		case request.IsGzip(x.Body.Bytes) && inflated:
+			return request.Unsupported("the body is compressed twice; once is taken")
+		case request.IsGzip(x.Body.Bytes):
 			inflated = true
-			p = x.inflate("gzip", limit)
+			p = x.Body.Inflate("gzip", limit)
 		case len(b) == 0:
-			return badRequest("the body is empty")
+			return request.BadRequest("the body is empty")
 		case b[0] == '{' || b[0] == '[':
 			return nil
 		case lz:
@@ -46,7 +46,7 @@ func (x *exchange) unwrap(compression string, limit int) *problem {
 			return p
 		}
 	}
-	return badRequest("the body is wrapped too often")
+	return request.BadRequest("the body is wrapped too often")
 }
 
 // unform makes the field "data" of a form the body, where there is one, and returns its
@@ -54,7 +54,7 @@ func (x *exchange) unwrap(compression string, limit int) *problem {
 func (x *exchange) unform() (compression string) {
 	var data []byte
 	found := false
-	for field := range bytes.SplitSeq(x.body.Bytes, []byte("&")) {
+	for field := range bytes.SplitSeq(x.Body.Bytes, []byte("&")) {
 		name, value, _ := bytes.Cut(field, []byte("="))
 		switch string(name) {
 		case "data":
@@ -64,7 +64,7 @@ func (x *exchange) unform() (compression string) {
 		}
 	}
 	if found {
-		x.body.Bytes = unescape(data)
+		x.Body.Bytes = unescape(data)
 	}
 	return compression
 }
@@ -99,8 +99,8 @@ func unhex(ch byte) byte {
 // unbase64 decodes the body, of either alphabet, with or without padding and with spaces
 // where forms have lost a plus. With fill, its last digits need not make whole bytes:
 // lz-string counts bits.
-func (x *exchange) unbase64(fill bool) *problem {
-	in := bytes.TrimRight(x.body.Bytes, "=\r\n\t ")
+func (x *exchange) unbase64(fill bool) *request.Problem {
+	in := bytes.TrimRight(x.Body.Bytes, "=\r\n\t ")
 	in = bytes.TrimLeft(in, "\r\n\t")
 	for i, ch := range in {
 		switch ch {
@@ -113,38 +113,38 @@ func (x *exchange) unbase64(fill bool) *problem {
 	for fill && len(in)%4 != 0 {
 		in = append(in, 'A')
 	}
-	out := x.body.Get(base64.RawStdEncoding.DecodedLen(len(in)))
+	out := x.Body.Get(base64.RawStdEncoding.DecodedLen(len(in)))
 	if out == nil {
-		return busy("memory", "too many large requests at once, please retry")
+		return request.NoRoom()
 	}
 	n, err := base64.RawStdEncoding.Decode(out[:cap(out)], in)
 	if err != nil || n == 0 {
-		x.body.Put(out)
-		return badRequest("the body is neither JSON nor base64 of it")
+		x.Body.Put(out)
+		return request.BadRequest("the body is neither JSON nor base64 of it")
 	}
-	x.body.Use(out[:n])
+	x.Body.Use(out[:n])
 	return nil
 }
 
 // unlz decompresses lz-string.
-func (x *exchange) unlz(limit int) *problem {
-	release, p := x.h.bodies.Enter(x.r.Context())
+func (x *exchange) unlz(limit int) *request.Problem {
+	release, p := x.h.Bodies.Enter(x.R.Context())
 	if p != nil {
-		return of(p)
+		return p
 	}
 	defer release()
-	limit = x.h.bodies.Most(len(x.body.Bytes), limit)
-	out, err := unLZ(nil, x.body.Bytes, limit)
+	limit = x.h.Bodies.Most(len(x.Body.Bytes), limit)
+	out, err := unLZ(nil, x.Body.Bytes, limit)
 	switch {
 	case err == errLZLimit:
-		return tooLarge("the body has more than %d bytes when decompressed", limit)
+		return request.TooLarge("the body has more than %d bytes when decompressed", limit)
 	case err != nil:
-		return badRequest("the body is no lz-string data")
+		return request.BadRequest("the body is no lz-string data")
 	}
-	x.body.Use(nil)
-	if cap(out) > request.Small && !x.body.Reserve(int64(cap(out))) {
-		return busy("memory", "too many large requests at once, please retry")
+	x.Body.Use(nil)
+	if cap(out) > request.Small && !x.Body.Reserve(int64(cap(out))) {
+		return request.NoRoom()
 	}
-	x.body.Bytes = out
+	x.Body.Bytes = out
 	return nil
 }
