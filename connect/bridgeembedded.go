@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/mqttbroker"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/entries"
 	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/sink/mqttsink"
@@ -63,7 +64,10 @@ func (i *Instance) bridgeEmbedded(ctx context.Context, e *bridgeEnds) error {
 		_, err := e.source.Books(ctx)
 		return err
 	}
-	e.door = entries.New(entries.Options{Queue: bridge.Name, Add: b.intake, MaxBody: int64(i.config.HTTP.MaxBody), Now: i.options.Now})
+	if e.door, err = entries.New(entries.Options{Options: i.endpoint(nil), Queue: bridge.Name, Add: b.intake,
+		Limits: endpoint.Limits{Body: int(i.config.HTTP.MaxBody), Time: i.config.HTTP.BodyTimeout}}); err != nil {
+		return err
+	}
 	i.Uses = append(i.Uses, fmt.Sprintf("broker: embedded MQTT, %s, %s", broker.URL(), bridge.JoinTopic(e.prefix, c.MQTT.PublishTopic)))
 	return nil
 }

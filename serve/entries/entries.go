@@ -11,116 +11,103 @@ package entries
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"strings"
-	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/endpoint"
+	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/queue"
 )
 
 // Path is where it answers.
 const Path = "/api/v1/bridge/entries"
 
-// Options of a door. Queue and Add are required.
+// Options of the endpoint. Queue and Add are required. It asks for no key: whoever serves it
+// guards it.
 type Options struct {
-	Queue   string
-	Add     queue.Intake
-	MaxBody int64            // bytes; 0 means 20 MiB
-	Now     func() time.Time // nil: time.Now
-	NewID   func() string    // nil: UUIDs of version 7
+	endpoint.Options
+	Queue  string
+	Add    queue.Intake
+	Limits endpoint.Limits // by default bodies of 20 MiB, in 256 MiB of memory
 }
 
-// maxKey is how long an Idempotency-Key may be.
-const maxKey = 255
+const (
+	maxKey      = 255 // bytes of an Idempotency-Key
+	entryMemory = 512 // about what an entry takes beside its bytes
+)
 
-// New makes the door.
-func New(o Options) http.Handler {
-	if o.MaxBody <= 0 {
-		o.MaxBody = 20 << 20
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.NewID == nil {
-		o.NewID = func() string { return uuid.Must(uuid.NewV7()).String() }
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ids, err := o.take(w, r)
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		status, body := http.StatusAccepted, any(map[string]any{"ids": ids})
-		if err != nil {
-			status, body = statusOf(err), map[string]string{"error": err.Error()}
-			if status == http.StatusServiceUnavailable {
-				w.Header().Set("Retry-After", "1")
-			}
-		}
-		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(body) // the one who asked is gone, or reads it
-	})
+// exchange is one request and its answer.
+type exchange struct {
+	endpoint.Exchange
+	o *Options
 }
 
-var errMethod = errors.New("entries are sent by POST")
+// New makes the endpoint.
+func New(o Options) (http.Handler, error) {
+	take := &endpoint.Route[*exchange]{Allow: http.MethodPost, Do: (*exchange).take}
+	return endpoint.New(endpoint.Protocol[*exchange]{
+		Name: "the bridge's entries", System: "bridge", New: func() *exchange { return &exchange{o: &o} },
+		Find: func(*exchange) *endpoint.Route[*exchange] { return take }, Help: "entries are sent by POST", Fail: (*exchange).fail,
+		Headers:  []endpoint.Header{{Name: "X-Content-Type-Options", Values: []string{"nosniff"}}},
+		Defaults: endpoint.Limits{Body: 20 << 20, Memory: 256 << 20},
+		Least:    func(l *endpoint.Limits) int64 { return 4 * int64(l.Body) }, // while it grows, and the queue's copy
+	}, &o.Options, &o.Limits)
+}
 
-func (o *Options) take(w http.ResponseWriter, r *http.Request) ([]string, error) {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		return nil, errMethod
-	}
-	key := r.Header.Get("Idempotency-Key")
+func (x *exchange) take() *request.Problem {
+	x.Body.Vouch() // nobody comes here without the API's token
+	key := x.R.Header.Get("Idempotency-Key")
 	if len(key) > maxKey || strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c > '~' }) {
-		return nil, tidemill.Fail(tidemill.Validation, "the Idempotency-Key has up to %d printable characters", maxKey)
+		return request.BadRequest("the Idempotency-Key has up to %d printable characters", maxKey)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, o.MaxBody))
-	if err != nil {
-		return nil, err
+	if p := x.Body.Read(x.W, x.o.Limits.Body); p != nil {
+		return p
 	}
-	payloads := [][]byte{body}
-	if typ, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); typ == "application/x-ndjson" {
+	payloads := [][]byte{x.Body.Bytes}
+	if typ, _, _ := mime.ParseMediaType(x.R.Header.Get("Content-Type")); typ == "application/x-ndjson" {
 		payloads = payloads[:0]
-		for line := range bytes.Lines(body) {
+		for line := range bytes.Lines(x.Body.Bytes) {
 			if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
 				payloads = append(payloads, line)
 			}
 		}
 	}
-	if len(payloads) == 0 || len(body) == 0 {
-		return nil, tidemill.Fail(tidemill.Validation, "there is no entry in the body")
+	if len(payloads) == 0 || len(x.Body.Bytes) == 0 {
+		return request.BadRequest("there is no entry in the body")
+	}
+	if p := x.Reserve(int64(len(payloads) * entryMemory)); p != nil {
+		return p
 	}
 	ids := make([]string, len(payloads))
 	jobs := make([]*tidemill.Message, len(payloads))
 	for i, p := range payloads {
-		ids[i] = o.NewID()
-		if key != "" {
+		switch {
+		case key == "":
+			ids[i] = x.o.NewID().String()
+		case len(payloads) == 1:
 			ids[i] = key
-			if len(payloads) > 1 {
-				ids[i] = fmt.Sprintf("%s/%d", key, i)
-			}
+		default:
+			ids[i] = fmt.Sprintf("%s/%d", key, i)
 		}
-		jobs[i] = &tidemill.Message{ID: ids[i], To: o.Queue, Payload: p, Time: o.Now()}
+		jobs[i] = &tidemill.Message{ID: ids[i], To: x.o.Queue, Payload: p, Time: x.At}
 	}
-	if err := o.Add.Add(r.Context(), jobs, nil); err != nil {
-		return nil, fmt.Errorf("the entries could not be stored: %w", err)
+	if err := x.o.Add.Add(x.R.Context(), jobs, nil); err != nil {
+		p := &request.Problem{Status: http.StatusServiceUnavailable, Text: "the entries could not be stored: " + err.Error(), After: 1}
+		if tidemill.KindOf(err) == tidemill.Validation {
+			p.Status, p.After = http.StatusBadRequest, 0
+		}
+		return p
 	}
-	return ids, nil
+	x.say(http.StatusAccepted, map[string]any{"ids": ids})
+	return nil
 }
 
-func statusOf(err error) int {
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return http.StatusRequestEntityTooLarge
-	}
-	switch {
-	case errors.Is(err, errMethod):
-		return http.StatusMethodNotAllowed
-	case tidemill.KindOf(err) == tidemill.Validation:
-		return http.StatusBadRequest
-	}
-	return http.StatusServiceUnavailable
+func (x *exchange) fail(p *request.Problem) { x.say(p.Status, map[string]string{"error": p.Text}) }
+
+func (x *exchange) say(code int, v any) {
+	b, _ := json.Marshal(v) // texts always can be
+	x.JSON(code, append(b, '\n'))
 }

@@ -8,13 +8,17 @@ import (
 	"testing"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 )
 
 func TestEntries(t *testing.T) {
 	store := memoryqueue.New(memoryqueue.Options{Capacity: 5})
-	door := New(Options{Queue: "bridge", Add: store, MaxBody: 100})
+	door, err := New(Options{Queue: "bridge", Add: store, Limits: endpoint.Limits{Body: 100}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	send := func(method, body string, header ...string) (int, []string) {
 		r := httptest.NewRequest(method, Path, strings.NewReader(body))
 		for i := 0; i < len(header); i += 2 {
