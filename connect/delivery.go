@@ -9,7 +9,7 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/serve/admin"
-	"github.com/tidemill/tidemill/serve/events"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/events/limit/redislimit"
 	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/state/deadletter"
@@ -36,7 +36,7 @@ type deliveryStores struct {
 	stroke   accept.Stroke    // of both; nil: there is none
 	sent     ledger.Store     // purchases
 	projects project.Projects // of the embedded database; nil: there is none
-	meter    events.Meter     // nil: one in memory
+	meter    endpoint.Meter   // nil: one in memory
 	inspect  []func(context.Context) []preflight.Finding
 }
 

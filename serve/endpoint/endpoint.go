@@ -73,7 +73,7 @@ type core struct {
 	hsts    bool
 	headers []Header
 	stats   *stats
-	minutes request.Minutes
+	minutes Meter
 	running atomic.Int64 // requests
 }
 
@@ -103,6 +103,7 @@ func New[X Asked](p Protocol[X], o *Options, l *Limits) (*Frame[X], error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	}
+	f.minutes = NewMeter(o.Now)
 	f.Bodies = request.NewBodies(request.Limits{Memory: l.Memory, Ratio: l.Ratio, Time: l.Time, Trusted: o.TrustProxy})
 	f.pool.New = func() any { return p.New() }
 	return f, nil

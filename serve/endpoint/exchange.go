@@ -117,19 +117,20 @@ func (x *Exchange) Reserve(n int64) *request.Problem {
 	return nil
 }
 
-// Admit counts n in the minute of a name, or says that they are too many. Back takes them out
-// again.
+// Admit counts n in the minute of a name, or says that they are too many. What is more than a
+// whole minute's is let in where it is a minute's first. Back takes them out again.
 func (x *Exchange) Admit(name string, n int, tooMany string) (back func(), p *request.Problem) {
-	c := x.core
-	if c.limits.PerMinute <= 0 {
+	c, ctx := x.core, x.R.Context()
+	l := Limit{c.limits.PerMinute, time.Minute}
+	if l.Count <= 0 {
 		return func() {}, nil
 	}
-	now := c.o.Now()
-	ok, until := c.minutes.Admit(name, n, c.limits.PerMinute, now)
-	if !ok {
-		return nil, &request.Problem{Status: http.StatusTooManyRequests, Reason: "rate_limited", Text: tooMany, After: int(until.Sub(now)/time.Second) + 1}
+	n = min(n, l.Count)
+	s, _ := c.minutes.Admit(ctx, name, n, l) // in memory: never an error
+	if !s.Admitted {
+		return nil, &request.Problem{Status: http.StatusTooManyRequests, Reason: "rate_limited", Text: tooMany, After: int(s.Reset.Sub(c.o.Now())/time.Second) + 1}
 	}
-	return func() { c.minutes.Return(name, n, until) }, nil
+	return func() { _ = c.minutes.Return(ctx, name, n, l, s) }, nil
 }
 
 // Count notes what became of n items.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 )
 
@@ -209,10 +210,10 @@ func TestTheLimitOfASitesDay(t *testing.T) {
 // brokenMeter cannot be asked.
 type brokenMeter struct{}
 
-func (brokenMeter) Admit(context.Context, string, int, Limit) (Standing, error) {
-	return Standing{}, errors.New("connection refused")
+func (brokenMeter) Admit(context.Context, string, int, endpoint.Limit) (endpoint.Standing, error) {
+	return endpoint.Standing{}, errors.New("connection refused")
 }
-func (brokenMeter) Return(context.Context, string, int, Limit, Standing) error {
+func (brokenMeter) Return(context.Context, string, int, endpoint.Limit, endpoint.Standing) error {
 	return errors.New("connection refused")
 }
 
@@ -223,19 +224,6 @@ func TestAMeterThatFailsKeepsNothingOut(t *testing.T) {
 	})
 	want(t, d.send("/collect", withID(one)), 202, "*")
 	want(t, d.send("/v1/events", view(""), keyed("k")), 202, "*")
-}
-
-func TestTheMeterIsBounded(t *testing.T) {
-	m := newMemoryMeter(func() time.Time { return received })
-	l := Limit{1, time.Minute}
-	for i := range maxMetered + 1000 {
-		if s, err := m.Admit(t.Context(), string(rune(i)), 1, l); err != nil || !s.Admitted && i < 0xd800 {
-			t.Fatal(s, err)
-		}
-	}
-	if n := m.of[time.Minute].Len(); n > maxMetered {
-		t.Errorf("%d names", n)
-	}
 }
 
 // What was asked for before tells nothing to the next request that uses the same memory.

@@ -84,7 +84,7 @@ func New(o Options) (*Handler, error) {
 			Label: "door", Paths: []string{"none", "events", "collect", "pixel", "convert"}, Verdicts: []string{accepted, duplicate, rejected, repeated, limited, unkept}, Usual: http.StatusAccepted},
 	}, &h.o.Options, &h.o.Limits)
 	if h.o.Meter == nil {
-		h.o.Meter = newMemoryMeter(h.o.Now)
+		h.o.Meter = endpoint.NewMeter(h.o.Now)
 	}
 	return h, err
 }

@@ -6,12 +6,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/request"
 )
 
 // admitAddress counts a request that comes without a key.
 func (x *exchange) admitAddress() *request.Problem {
-	l := Limit{x.h.o.Limits.PerMinute, time.Minute}
+	l := endpoint.Limit{Count: x.h.o.Limits.PerMinute, Per: time.Minute}
 	if l.Count < 0 {
 		return nil
 	}
@@ -43,13 +44,13 @@ func (x *exchange) address() string {
 // day is what a site's day was charged.
 type day struct {
 	n        int
-	limit    Limit
-	standing Standing
+	limit    endpoint.Limit
+	standing endpoint.Standing
 }
 
 // admitDay counts events that are new in the site's day.
 func (x *exchange) admitDay(n int) *request.Problem {
-	l := Limit{x.set.PerDay, 24 * time.Hour}
+	l := endpoint.Limit{Count: x.set.PerDay, Per: 24 * time.Hour}
 	s, err := x.h.o.Meter.Admit(x.R.Context(), "site/"+x.site, n, l)
 	switch {
 	case err != nil:
@@ -79,7 +80,7 @@ func (x *exchange) uncounted(err error) {
 }
 
 // limited is the problem of who has sent too much.
-func (x *exchange) limited(text string, l Limit, s Standing) *request.Problem {
+func (x *exchange) limited(text string, l endpoint.Limit, s endpoint.Standing) *request.Problem {
 	x.Header["X-Ratelimit-Limit"] = []string{strconv.Itoa(l.Count)}
 	x.Header["X-Ratelimit-Remaining"] = []string{strconv.Itoa(s.Left)}
 	x.Header["X-Ratelimit-Reset"] = []string{strconv.FormatInt(s.Reset.Unix(), 10)}

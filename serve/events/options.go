@@ -28,7 +28,7 @@ type Options struct {
 	// Sec-GPC. It must be quick. Nil: none is named.
 	Partners func(item *accept.Item, gpc bool) []Partner
 
-	Meter Meter // counts what addresses and sites send; nil: in the memory of this process
+	Meter endpoint.Meter // counts what addresses and sites send; nil: in the memory of this process
 
 	// Limits are by default bodies of 1 MiB with 500 events, in 64 MiB of memory, and 1,000
 	// requests a minute of one address without a key. An IPv6 network of 64 bits is one

@@ -17,7 +17,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill/internal/redisconn"
-	"github.com/tidemill/tidemill/serve/events"
+	"github.com/tidemill/tidemill/serve/endpoint"
 )
 
 // Options tune a Meter; the zero value is ready to use.
@@ -27,13 +27,13 @@ type Options struct {
 	Now     func() time.Time // nil means time.Now
 }
 
-// Meter is an events.Meter.
+// Meter is an endpoint.Meter.
 type Meter struct {
 	client rueidis.Client
 	o      Options
 }
 
-var _ events.Meter = (*Meter)(nil)
+var _ endpoint.Meter = (*Meter)(nil)
 
 // New makes a meter.
 func New(client rueidis.Client, o Options) (*Meter, error) {
@@ -66,26 +66,26 @@ func (m *Meter) key(name string, per time.Duration, reset time.Time) string {
 	return m.o.Prefix + "limit:" + strconv.Itoa(int(per/time.Second)) + ":" + strconv.FormatInt(reset.Add(-per).Unix(), 10) + ":{" + name + "}"
 }
 
-// Admit is events.Meter.
-func (m *Meter) Admit(ctx context.Context, name string, n int, l events.Limit) (events.Standing, error) {
+// Admit is endpoint.Meter.
+func (m *Meter) Admit(ctx context.Context, name string, n int, l endpoint.Limit) (endpoint.Standing, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.o.Timeout)
 	defer cancel()
 	now := m.o.Now().UTC()
-	s := events.Standing{Reset: now.Truncate(l.Per).Add(l.Per)}
+	s := endpoint.Standing{Reset: now.Truncate(l.Per).Add(l.Per)}
 	keep := s.Reset.Sub(now) + time.Minute // of clocks that do not agree
 	got, err := admit.Exec(ctx, m.client, []string{m.key(name, l.Per, s.Reset)}, []string{strconv.Itoa(n), strconv.Itoa(l.Count), strconv.FormatInt(keep.Milliseconds(), 10)}).AsIntSlice()
 	if err == nil && len(got) != 2 {
 		err = errors.New("an answer of another form")
 	}
 	if err != nil {
-		return events.Standing{}, redisconn.Error(err, "count %d of %s", n, name)
+		return endpoint.Standing{}, redisconn.Error(err, "count %d of %s", n, name)
 	}
 	s.Admitted, s.Left = got[0] == 1, max(l.Count-int(got[1]), 0)
 	return s, nil
 }
 
-// Return is events.Meter.
-func (m *Meter) Return(ctx context.Context, name string, n int, l events.Limit, s events.Standing) error {
+// Return is endpoint.Meter.
+func (m *Meter) Return(ctx context.Context, name string, n int, l endpoint.Limit, s endpoint.Standing) error {
 	ctx, cancel := context.WithTimeout(ctx, m.o.Timeout)
 	defer cancel()
 	if err := giveBack.Exec(ctx, m.client, []string{m.key(name, l.Per, s.Reset)}, []string{strconv.Itoa(n)}).Error(); err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
-	"github.com/tidemill/tidemill/serve/events"
+	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/events/limit/redislimit"
 )
 
@@ -27,8 +27,8 @@ func TestInstancesCountTogether(t *testing.T) {
 			return m
 		}
 		a, b := meter(), meter()
-		day := events.Limit{Count: 10, Per: 24 * time.Hour}
-		want := func(m *redislimit.Meter, name string, n int, ok bool, left int) events.Standing {
+		day := endpoint.Limit{Count: 10, Per: 24 * time.Hour}
+		want := func(m *redislimit.Meter, name string, n int, ok bool, left int) endpoint.Standing {
 			t.Helper()
 			s, err := m.Admit(t.Context(), name, n, day)
 			if err != nil || s.Admitted != ok || s.Left != left || !s.Reset.Equal(time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)) {
@@ -52,7 +52,7 @@ func TestInstancesCountTogether(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 50 {
 			wg.Go(func() {
-				if s, err := a.Admit(t.Context(), "address/x", 1, events.Limit{Count: 20, Per: time.Minute}); err == nil && s.Admitted {
+				if s, err := a.Admit(t.Context(), "address/x", 1, endpoint.Limit{Count: 20, Per: time.Minute}); err == nil && s.Admitted {
 					admitted.Add(1)
 				}
 			})

@@ -1,4 +1,4 @@
-package events
+package endpoint
 
 import (
 	"context"
@@ -41,33 +41,37 @@ type memoryMeter struct {
 	now func() time.Time
 
 	mu sync.Mutex // guards what follows
-	of map[time.Duration]*lru.Cache[string, *window]
+	of map[time.Duration]*lru.Cache[string, *counting]
 }
 
-type window struct {
+type counting struct {
 	reset time.Time
 	count int
 }
 
-func newMemoryMeter(now func() time.Time) *memoryMeter {
-	return &memoryMeter{now: now, of: map[time.Duration]*lru.Cache[string, *window]{}}
+// NewMeter makes the Meter of one process.
+func NewMeter(now func() time.Time) Meter {
+	return &memoryMeter{now: now}
 }
 
 // window is a name's current one; the lock is held.
-func (m *memoryMeter) window(name string, per time.Duration) *window {
+func (m *memoryMeter) window(name string, per time.Duration) *counting {
 	c := m.of[per]
 	if c == nil {
-		c, _ = lru.New[string, *window](maxMetered) // fails for a size that is none
+		if m.of == nil {
+			m.of = map[time.Duration]*lru.Cache[string, *counting]{}
+		}
+		c, _ = lru.New[string, *counting](maxMetered) // fails for a size that is none
 		m.of[per] = c
 	}
 	now := m.now().UTC()
 	w, ok := c.Get(name)
 	if !ok {
-		w = &window{}
+		w = &counting{}
 		c.Add(name, w)
 	}
 	if !now.Before(w.reset) {
-		*w = window{reset: now.Truncate(per).Add(per)}
+		*w = counting{reset: now.Truncate(per).Add(per)}
 	}
 	return w
 }
