@@ -122,3 +122,30 @@ func TestAShortHistoryIsDamaged(t *testing.T) {
 		t.Errorf("read as %+v, %v", h, err)
 	}
 }
+
+func TestWhatMayReplay(t *testing.T) {
+	for _, c := range []struct {
+		state   deadletter.State
+		damaged string
+		want    bool
+	}{{deadletter.Held, "", true}, {deadletter.Held, "torn", false}, {deadletter.Replaying, "", false}, {deadletter.Replaying, "torn", false}} {
+		var r deadletter.Record
+		r.Put(dead("x", "why"))
+		r.State, r.Damaged, r.Handed, r.Burnt, r.Until = c.state, c.damaged, 3, 2, noon
+		if got := r.Replay(); got != c.want || got != (r.Asked == 1) || got != (r.Handed == 0 && r.Burnt == 0 && r.Until.IsZero()) {
+			t.Errorf("%+v: %v, %+v", c, got, r)
+		}
+	}
+}
+
+// Each hand-out has a number of its own, which grows.
+func TestHandOutsAreNumbered(t *testing.T) {
+	var r deadletter.Record
+	r.Put(dead("x", "why"))
+	r.Replay()
+	for n := uint32(1); n <= 3; n++ {
+		if r.Lease(noon, time.Minute); r.Epoch != n || r.Handed != int(n) || !r.Until.Equal(noon.Add(time.Minute)) || r.Position().Epoch != n || r.Next() != r.Until {
+			t.Errorf("hand-out %d: %+v", n, r)
+		}
+	}
+}

@@ -244,6 +244,34 @@ func TestOperationsOfOneInstant(t *testing.T) {
 	}
 }
 
+// Whose identities are to be counted: of all who have one of several names, unless all names
+// are of one.
+func TestWhoseIdentitiesAreCounted(t *testing.T) {
+	o, err := Options{}.WithDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mail, phone := Name{"t", Identity{Email, "a@x.example"}}, Name{"t", Identity{Phone, "+4930123456"}}
+	one, other := uuid.UUID{1}, uuid.UUID{2}
+	for _, c := range []struct {
+		mail, phone uuid.UUID // zero: nobody's
+		want        []Owner
+	}{{want: nil}, {mail: one, want: []Owner{{"t", one}}}, {mail: one, phone: one, want: nil}, {mail: other, phone: one, want: []Owner{{"t", one}, {"t", other}}}} {
+		b, err := NewBatch([]Ask{{Tenant: "t", Identities: Identities{Email: "a@x.example", Phone: "+4930123456"}}}, make([]Answer, 1), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, id := range map[Name]uuid.UUID{mail: c.mail, phone: c.phone} {
+			if id != (uuid.UUID{}) {
+				b.Has(n, id)
+			}
+		}
+		if got := b.Crowd(); fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("of %v and %v: %v, want %v", c.mail, c.phone, got, c.want)
+		}
+	}
+}
+
 // What a batch of asks decides to write.
 func TestWhatABatchWrites(t *testing.T) {
 	next := byte(0)
@@ -264,6 +292,9 @@ func TestWhatABatchWrites(t *testing.T) {
 	}
 	there := uuid.UUID{200}
 	b.Has(Name{"t", Identity{Email, "b@x.example"}}, there)
+	if got := fmt.Sprint(b.Crowd()); got != fmt.Sprint([]Owner{{"t", there}}) {
+		t.Errorf("who may be given a name: %v", got)
+	}
 	if !b.Decide() {
 		t.Error("nothing is to be written")
 	}

@@ -128,6 +128,13 @@ var listCases = []testcase{
 		if _, err := f.Store.Count(t.Context(), by); tidemill.KindOf(err) != tidemill.Validation {
 			t.Errorf("Count of too many: %v, want an error of kind validation", err)
 		}
+		refused := false
+		for _, err := range f.Store.List(t.Context(), by) {
+			refused = tidemill.KindOf(err) == tidemill.Validation
+		}
+		if !refused {
+			t.Error("List of too many says nothing, want an error of kind validation")
+		}
 	}},
 	{name: "stops listing when the context ends or the caller has enough", reason: "a listing may be long", do: func(t *testing.T, f fixture) {
 		f.fill(t, 300)

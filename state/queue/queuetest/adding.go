@@ -346,9 +346,18 @@ func settlementWaits(b *bench) {
 	r := b.open("r")
 	b.deliver(r, b.take(r, 1)...)
 	b.settle(src, ends[0])
-	b.want(b.take(r, 5), "c1", "c2")
+	got = b.take(r, 5)
+	b.want(got, "c1", "c2")
 	b.books("q", tidemill.Books{Accepted: 2, Settled: tidemill.Count{Delivered: 2}})
 	b.books("r", tidemill.Books{Accepted: 3, Settled: tidemill.Count{Delivered: 1}, Pending: 2})
+	ends = []tidemill.Settlement{delivered(got[0])}
+	ends[0].Next = []*tidemill.Message{next("d1"), next("d2")} // its own end makes room for one
+	if err := r.Settle(b.Context(), ends); tidemill.KindOf(err) != tidemill.RateLimit || ends[0].Took != tidemill.Unanswered {
+		b.Fatalf("forwarding two where the own end makes room for one says %v, taken as %v; want kind rate_limit, unanswered", err, ends[0].Took)
+	}
+	ends[0].Next = ends[0].Next[:1]
+	b.settle(r, ends[0])
+	b.books("r", tidemill.Books{Accepted: 4, Settled: tidemill.Count{Delivered: 2}, Pending: 2})
 }
 
 func keepsNothing(b *bench) {
