@@ -179,3 +179,36 @@ func TestTheSuspectIsAlone(t *testing.T) {
 		same(t, fmt.Sprint(c.handed, " of ", c.handouts), e.lanes[0].together(), c.want)
 	}
 }
+
+// What cannot be stored of what a message emits fails the message itself, and is no probe of
+// its destination.
+func TestARefusedEmission(t *testing.T) {
+	now := gateStart
+	rules := policy.Table{tidemill.Business: {Do: policy.Retrying, Burns: true, Blames: true}}
+	for delays, want := range map[bool]string{true: "again after 3s", false: "dead after 0s"} {
+		retry := policy.Retry{Tries: 5, Base: 3 * time.Second}
+		if !delays {
+			retry = policy.Retry{}
+		}
+		e := bare(t, tidemill.Traits{Delays: delays}, &now, Pipeline{Rules: rules, Retry: retry})
+		task := NewTask(tidemill.Message{ID: "a"})
+		task.Deliver()
+		e.lanes[0].refuse(task, tidemill.Fail(tidemill.Business, "no"))
+		end := task.Settlement()
+		got := "again"
+		if end.End == tidemill.Done {
+			got = end.Fate.String()
+		}
+		same(t, fmt.Sprint("delays ", delays), fmt.Sprint(got, " after ", end.After), want)
+		if end.Cause != "emit: no" || e.Stats().Failures[tidemill.Business] != 1 {
+			t.Errorf("%+v, %v", end, e.Stats().Failures)
+		}
+	}
+	e := bare(t, tidemill.Traits{Forwards: true}, &now, Pipeline{})
+	task := NewTask(tidemill.Message{ID: "a"})
+	task.Emit(&tidemill.Message{ID: "x"})
+	task.Emit(&tidemill.Message{ID: "x"})
+	task.Deliver()
+	e.lanes[0].name(task)
+	same(t, "one id twice is a failure of kind", task.Settlement().Kind, tidemill.Internal)
+}

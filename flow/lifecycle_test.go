@@ -397,3 +397,33 @@ func TestASystemBeginsBeforeAnythingElse(t *testing.T) {
 		equal(t, "what happened", log, []string{"close"})
 	})
 }
+
+// A door that has nothing more to do ends nothing, and all that went wrong is told.
+func TestDoorsThatEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := func(name string) *flow.Engine {
+			s := newSource(tidemill.Traits{Parks: true})
+			s.fail = []error{errors.New("error of " + name)}
+			e, err := flow.New(flow.Pipeline{Name: name, Source: s, Work: nothing.work, Fatal: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		begin := time.Now()
+		sys := &flow.System{Name: "sys", Doors: []flow.Door{func(context.Context) error { return nil }}}
+		if err := sys.Run(ctx); err != nil || time.Since(begin) != time.Hour {
+			t.Errorf("it ran for %v: %v", time.Since(begin), err)
+		}
+		sys = &flow.System{Name: "sys", Doors: []flow.Door{func(ctx context.Context) error { <-ctx.Done(); return errors.New("error of a door") }},
+			Pipelines: []*flow.Engine{broken("a"), broken("b"), broken("c")}}
+		err := sys.Run(t.Context())
+		for _, of := range []string{"a door", "a", "b", "c"} {
+			if err == nil || !strings.Contains(err.Error(), "error of "+of) {
+				t.Errorf("nothing is told of %s: %v", of, err)
+			}
+		}
+	})
+}

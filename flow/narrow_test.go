@@ -426,3 +426,27 @@ func TestAStopWhileABatchWaitsForTheBreaker(t *testing.T) {
 		equal(t, "ends", s.fates(), "[1 again 0s burn=false 2 again 0s burn=false]")
 	})
 }
+
+// What goes back because the breaker is open comes again at once where the source's own gate
+// holds it back: another instance may know sooner that all is well.
+func TestTheGateSaysWhenWhatWentBackComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := gated{newSource(tidemill.Traits{Parks: true, Delays: true}).add(messages(20)...)}
+		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, InFlight: 20, Breaker: policy.Breaker{Fails: 1, Open: time.Minute, Jitter: -1},
+			Work: each(func(context.Context, *flow.Task) error { return tidemill.Fail(tidemill.Timeout, "no") }).work})
+		rest(time.Second)
+		back := 0
+		for _, end := range s.ends {
+			if end.End == tidemill.Again {
+				back++
+				if end.After < time.Second || end.After > 1125*time.Millisecond {
+					t.Errorf("%s comes again in %v", end.ID, end.After)
+				}
+			}
+		}
+		if back != 19 {
+			t.Errorf("%d of 19 went back", back)
+		}
+		stop()
+	})
+}

@@ -377,3 +377,17 @@ func TestWhatHasEndedIsNotDecoded(t *testing.T) {
 	}}
 	equal(t, "tasks", run(t, t.Context(), s, batch), "a:skipped b")
 }
+
+// The first message of a sink is as good as any, and a panic that is an error is found in what
+// it becomes.
+func TestTheFirstMessageOfASink(t *testing.T) {
+	do := flow.To(sinkFunc(func([]*tidemill.Message) error {
+		return &tidemill.Partial{Failed: []tidemill.Failed{{Index: 0, Err: errDown}}}
+	}), func(*item, *tidemill.Message) error { return nil })
+	equal(t, "tasks", run(t, t.Context(), flow.Steps[value]{Stages: []flow.Stage[value]{{Name: "send", Do: do}}}, tasks("ab")), "a!send: down b")
+	batch := tasks("a")
+	run(t, t.Context(), flow.Steps[value]{Stages: []flow.Stage[value]{{Name: "send", Do: func(context.Context, []*item) error { panic(errDown) }}}}, batch)
+	if !errors.Is(batch[0].Err(), errDown) || tidemill.KindOf(batch[0].Err()) != tidemill.Internal {
+		t.Errorf("a panic with an error became %v", batch[0].Err())
+	}
+}
