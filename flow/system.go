@@ -57,7 +57,7 @@ func (s *System) Run(ctx context.Context) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	if stopped, err := s.begin(ctx); stopped || err != nil {
+	if begun, err := s.begin(ctx); !begun {
 		return errors.Join(err, s.closeAll())
 	}
 	for _, e := range s.Pipelines { // here, so that Pause finds them running
@@ -112,17 +112,18 @@ func (s *System) Run(ctx context.Context) error {
 	return nil
 }
 
-// begin does what must have happened before. It says that it was told to stop before that.
-func (s *System) begin(ctx context.Context) (stopped bool, err error) {
+// begin does what must have happened before. It says whether it did: not, where something
+// failed or it was told to stop.
+func (s *System) begin(ctx context.Context) (begun bool, err error) {
 	for _, b := range s.Begin {
-		if err = s.open(ctx, b); ctx.Err() != nil {
-			return true, err
-		}
-		if err != nil {
+		if err := s.open(ctx, b); err != nil {
 			return false, fmt.Errorf("system %s: %w", s.Name, err)
 		}
+		if ctx.Err() != nil {
+			return false, nil
+		}
 	}
-	return false, nil
+	return true, nil
 }
 
 func (s *System) closeAll() error {
