@@ -73,8 +73,14 @@ func (c *Loaded) check(fs []Field) error {
 			errs = append(errs, fmt.Errorf("analytics.geoip.url (from %s): %w", c.From["analytics.geoip.url"], err))
 		}
 	}
-	errs = append(errs, c.checkDelivery(ok)...)
-	errs = append(errs, c.checkCRM(ok)...)
+	for _, of := range []struct { // secrets are where a system runs
+		system string
+		check  func(func(bool, string)) []error
+	}{{"delivery", c.checkDelivery}, {"crm", c.checkCRM}} {
+		if c.Runs(of.system) {
+			errs = append(errs, of.check(ok)...)
+		}
+	}
 	for i, p := range c.Projects {
 		if err := project.CheckKey(p.Key.Reveal()); err != nil {
 			errs = append(errs, fmt.Errorf("project %q: %w", p.Name, err))

@@ -6,6 +6,7 @@
 package config
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -19,6 +20,7 @@ import (
 // cannot say it; unit="ms" makes a bare number milliseconds. A group with init="commented" is commented out in the file that init
 // writes, because that one of its settings is given says something.
 type Config struct {
+	Systems  []string  `yaml:"systems" env:"TIDEMILL_SYSTEMS" help:"the systems that run; tidemill run with names of its own runs those instead. Empty: all that are configured, and analytics where none is" allow:"names, separated by commas"`
 	Data     string    `yaml:"data" env:"TIDEMILL_DATA" default:"./tidemill-data" help:"folder of the embedded database, keys and caches"`
 	Listen   string    `yaml:"listen" env:"TIDEMILL_LISTEN" default:"127.0.0.1:8484" help:"address of ingest, API, metrics and health" allow:"host:port; beyond loopback admin.key is needed, with 16 characters or more"`
 	Ports    string    `yaml:"ports_address" env:"TIDEMILL_PORTS_ADDRESS" help:"address of the ports that the bridge and windows have beside it (HEALTH_PORT, METRICS_PORT, SERVER_PORT, ACTUATOR_PORT); empty: that of listen" allow:"an IP address; 0.0.0.0 or ::: all of the machine's"`
@@ -120,6 +122,12 @@ type Analytics struct {
 	Scripts       string        `yaml:"scripts" env:"TIDEMILL_ANALYTICS_SCRIPTS" help:"node_modules folder with posthog-js, @segment/analytics-next or both, for pages that load them by a snippet; empty: none are served"`
 	GeoIP         GeoIP         `yaml:"geoip"`
 	Heartbeat     string        `yaml:"heartbeat" env:"TIDEMILL_ANALYTICS_HEARTBEAT" help:"file whose content is renewed every 15s while the pipeline turns; empty: none"`
+}
+
+// Runs says whether a system may run: it is one of Systems, or these are left to what is
+// configured.
+func (c *Config) Runs(system string) bool {
+	return len(c.Systems) == 0 || slices.Contains(c.Systems, system)
 }
 
 // UsesFile says whether anything stays in the embedded database: what has no address.

@@ -36,7 +36,7 @@ func (c *Loaded) Warnings(environ []string) (all []string) {
 	for i, p := range c.Projects {
 		short(c.element("projects", i), "project "+p.Name, []tidemill.Secret{p.Key}, nil)
 	}
-	if name := c.WindowsProject(); c.Windows.Configured() && c.Windows.Project == "" && name != "" && !c.hasProject(name) {
+	if name := c.WindowsProject(); c.Runs("windows") && c.Windows.Configured() && c.Windows.Project == "" && name != "" && !c.hasProject(name) {
 		warn("windows.project: what comes by Kafka, from files and from the command line is of the project %s, which nobody has a key of: set one of %s", name, strings.Join(c.projectNames(), ", "))
 	}
 	var sites, types []string

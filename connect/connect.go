@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -176,9 +177,13 @@ func apiToken(c *config.Loaded, o Options) (tidemill.Secret, error) {
 	return t, err
 }
 
-// Configured are the systems that run where none is named: those that something configures, and
-// analytics where nothing configures any. What configures one is said in docs/operations.md.
+// Configured are the systems that run: those that are named (systems, TIDEMILL_SYSTEMS, the
+// arguments of run), else those that something configures, and analytics where nothing configures
+// any. What configures one is said in docs/operations.md.
 func Configured(c *config.Loaded) (names []string) {
+	if len(c.Systems) > 0 {
+		return c.Systems
+	}
 	for _, s := range []struct {
 		name string
 		is   bool
@@ -197,6 +202,26 @@ func Configured(c *config.Loaded) (names []string) {
 		return []string{analytics.Name}
 	}
 	return names
+}
+
+// Check refuses what some systems cannot start with and config.Load does not look at, because it
+// is no mistake where they do not run. It connects to nothing.
+func Check(c *config.Loaded, systems []string) error {
+	var errs []error
+	for _, name := range systems {
+		if !slices.Contains(Systems(), name) {
+			errs = append(errs, fmt.Errorf("systems (from %s): there is no system %q; there is %s", c.From["systems"], name, strings.Join(Systems(), ", ")))
+		}
+	}
+	for _, of := range []struct {
+		system string
+		check  func() error
+	}{{bridge.Name, c.Bridge.Check}, {windows.Name, c.CheckWindows}, {delivery.Name, c.CheckDelivery}} {
+		if slices.Contains(systems, of.system) {
+			errs = append(errs, of.check())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // runs says whether a system is to be built.

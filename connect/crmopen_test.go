@@ -70,6 +70,9 @@ func TestWhatIsConfiguredRuns(t *testing.T) {
 		{"a site and a setting of analytics", "analytics: {lanes: 3}\ndelivery:\n  sites:\n    - {id: shop, public: true}\n", "", "analytics delivery"},
 		{"a ClickHouse beside a tenant", "clickhouse: {url: http://x:1}\ncrm:\n  tenants:\n    - {id: club}\n", "", "analytics crm"},
 		{"windows, and the Kafka of them", "kafka: {brokers: x:1}\nwindows: {window: 2m}\n", "", "windows"},
+		{"systems, whatever is configured", "systems: [crm, windows]\ndelivery:\n  sites:\n    - {id: shop, public: true}\n", "", "crm windows"},
+		{"systems of the environment, whatever the file says", "systems: crm\n", "TIDEMILL_SYSTEMS=delivery,analytics", "delivery analytics"},
+		{"systems that are left empty", "systems: []\ncrm:\n  tenants:\n    - {id: club}\n", "", "crm"},
 		{"a bridge between servers", "", "REDIS_ADDRESSES=x:1", "bridge"},
 		{"a bridge and windows", "windows: {window: 2m}\n", "MQTT_BROKERS=tcp://x:1", "bridge windows"},
 	} {

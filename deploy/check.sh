@@ -31,10 +31,12 @@ if have helm; then
 	render everything $secret --set config.existingSecret=c --set ingress.enabled=true --set 'ingress.hosts={events.example.com}' \
 		--set networkPolicy.enabled=true --set serviceMonitor.enabled=true --set prometheusRule.enabled=true
 	render servers $servers --set podMonitor.enabled=true
+	render crm $secret --set mode=servers --set 'systems={crm}'
+	! grep -q CLICKHOUSE "$rendered/crm.yaml"
 	render redis $servers --set keda.enabled=true --set keda.redisStreams.address=redis:6379
 	render kafka $servers --set servers.kafka.brokers=kafka:9092 --set keda.enabled=true --set keda.trigger=kafka \
 		--set keda.kafka.topic=events --set keda.kafka.consumerGroup=tidemill
-	for refused in "" "--set mode=servers $secret" "--set keda.enabled=true $secret" "--set replicas=2 $secret"; do
+	for refused in "" "--set mode=servers $secret" "--set systems={nonsense} $secret" "--set keda.enabled=true $secret" "--set replicas=2 $secret"; do
 		if helm template tidemill helm/tidemill --kube-version 1.33.0 $refused >/dev/null 2>&1; then
 			echo "the chart takes $refused" >&2
 			exit 1

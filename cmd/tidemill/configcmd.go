@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 
 	"github.com/tidemill/tidemill/config"
-	"github.com/tidemill/tidemill/systems/delivery"
-	"github.com/tidemill/tidemill/systems/windows"
+	"github.com/tidemill/tidemill/connect"
 )
 
 type initCmd struct {
@@ -44,25 +42,17 @@ type configCmd struct {
 
 type configCheckCmd struct {
 	settings
-	Systems []string `arg:"" optional:"" name:"system" help:"Systems that are to run, of ${systems}. Default: all."`
+	Systems []string `arg:"" optional:"" name:"system" help:"Systems that are to run, of ${systems}. Default: those of systems (TIDEMILL_SYSTEMS), else all there are."`
 	JSON    bool     `help:"Print JSON."`
 }
 
 func (c *configCheckCmd) Run(e env) error {
-	if err := known(c.Systems); err != nil {
+	flags := map[string]string{}
+	if err := named(c.Systems, flags); err != nil {
 		return err
 	}
-	cfg, err := c.read(e, nil)
-	if len(c.Systems) == 0 || slices.Contains(c.Systems, bridgeName) {
-		err = errors.Join(err, cfg.Bridge.Check())
-	}
-	if len(c.Systems) == 0 || slices.Contains(c.Systems, windows.Name) {
-		err = errors.Join(err, cfg.CheckWindows())
-	}
-	if len(c.Systems) == 0 || slices.Contains(c.Systems, delivery.Name) {
-		err = errors.Join(err, cfg.CheckDelivery())
-	}
-	if err != nil {
+	cfg, err := c.read(e, flags)
+	if err = errors.Join(err, connect.Check(cfg, mayRun(cfg))); err != nil {
 		err = wrongConfig{err}
 	}
 	warned := warnings(e, cfg)
@@ -83,6 +73,14 @@ func (c *configCheckCmd) Run(e env) error {
 		_, err = fmt.Fprintln(e.out, "The configuration is right.")
 	}
 	return err
+}
+
+// mayRun are the systems that were named, and all where none was.
+func mayRun(cfg *config.Loaded) []string {
+	if len(cfg.Systems) > 0 {
+		return cfg.Systems
+	}
+	return connect.Systems()
 }
 
 // mistakesOf takes apart what config.Load joined.
@@ -116,14 +114,10 @@ func (c *configShowCmd) Run(e env) error {
 	for _, w := range warnings(e, cfg) {
 		_, _ = fmt.Fprintln(e.err, "tidemill: warning:", w)
 	}
-	for _, m := range mistakesOf(cfg.Bridge.Check()) { // who does without the bridge is not disturbed
-		_, _ = fmt.Fprintln(e.err, "tidemill: the bridge would not start:", m)
-	}
-	for _, m := range mistakesOf(cfg.CheckWindows()) {
-		_, _ = fmt.Fprintln(e.err, "tidemill: windows would not start:", m)
-	}
-	for _, m := range mistakesOf(cfg.CheckDelivery()) {
-		_, _ = fmt.Fprintln(e.err, "tidemill: delivery would not start:", m)
+	for _, name := range mayRun(cfg) { // who does without it is not disturbed
+		for _, m := range mistakesOf(connect.Check(cfg, []string{name})) {
+			_, _ = fmt.Fprintf(e.err, "tidemill: the system %s would not start: %v\n", name, m)
+		}
 	}
 	if !c.JSON {
 		return cfg.Write(asBytes(e.out))

@@ -8,14 +8,13 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
-	"github.com/tidemill/tidemill/systems/crm"
-	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/windows"
 )
 
@@ -79,9 +78,8 @@ func (r *remote) named(ctx context.Context, e env) (*client, error) {
 }
 
 // offline opens the data in this process. What runs on them elsewhere has locked them. The
-// bridge has none but in the database: its servers are not asked. Delivery, CRM and windows
-// need their secrets and servers to be opened; where they are not there, the rest can still
-// be seen.
+// bridge has none but in the database: its servers are not asked. Other systems need their
+// secrets and servers to be opened; where they are not there, the rest can still be seen.
 func offline(ctx context.Context, e env, cfg *config.Loaded, about string) (*client, error) {
 	token := cfg.Admin.Key
 	if token.IsZero() {
@@ -90,19 +88,13 @@ func offline(ctx context.Context, e env, cfg *config.Loaded, about string) (*cli
 	open := func(systems []string) (*connect.Instance, error) {
 		return connect.Open(ctx, cfg, connect.Options{Version: buildVersion(), Systems: systems, Log: logger(cfg.Log, e, true), Token: token})
 	}
-	systems := []string{analyticsName}
-	if cfg.Delivery.Configured() {
-		systems = append(systems, delivery.Name)
-	}
-	if cfg.CRM.Configured() {
-		systems = append(systems, crm.Name)
-	}
-	if cfg.Windows.Configured() || about == windows.Name { // it needs no settings
-		systems = append(systems, windows.Name)
+	systems := lookedAt(cfg, about)
+	if len(systems) == 0 {
+		return nil, fmt.Errorf("nothing runs at %s, and nothing that a bridge beside servers has can be opened: start it with `tidemill run`, or say where it runs by --server", listener(cfg))
 	}
 	in, err := open(systems)
 	if err != nil && len(systems) > 1 {
-		if rest := openRest(e, systems[1:], open); rest != nil {
+		if rest := openRest(e, systems, open); rest != nil {
 			in, err = rest, nil
 		}
 	}
@@ -116,10 +108,24 @@ func offline(ctx context.Context, e env, cfg *config.Loaded, about string) (*cli
 	}}, nil
 }
 
-// openRest opens those of the systems that can be, and says which are left out; nil: not
-// even the data can be opened.
+// lookedAt are the systems whose data a command opens: those that run, the bridge left out. Of an
+// embedded database analytics are too where nothing says which ran there, or only the bridge did,
+// whose dead letters are in it: they ask no server.
+func lookedAt(cfg *config.Loaded, about string) []string {
+	systems := slices.DeleteFunc(slices.Clone(connect.Configured(cfg)), func(s string) bool { return s == bridgeName })
+	embedded := cfg.Redis.URL == "" && cfg.Postgres.URL == "" && cfg.ClickHouse.URL == "" && cfg.Kafka.Brokers == ""
+	if embedded && (len(systems) == 0 || len(cfg.Systems) == 0 && !slices.Contains(systems, analyticsName)) {
+		systems = slices.Insert(systems, 0, analyticsName)
+	}
+	if about != "" && !slices.Contains(systems, about) { // it needs no settings
+		systems = append(systems, about)
+	}
+	return systems
+}
+
+// openRest opens those of the systems that can be, and says which are left out; nil: none can.
 func openRest(e env, systems []string, open func([]string) (*connect.Instance, error)) (in *connect.Instance) {
-	can := []string{analyticsName}
+	var can []string
 	left := map[string]error{}
 	for _, s := range systems {
 		one, err := open(append(can[:len(can):len(can)], s))
@@ -131,6 +137,9 @@ func openRest(e env, systems []string, open func([]string) (*connect.Instance, e
 		if err := one.Close(); err != nil {
 			return nil
 		}
+	}
+	if len(can) == 0 { // nothing named is what is configured
+		return nil
 	}
 	in, err := open(can)
 	if err != nil {

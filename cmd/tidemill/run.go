@@ -15,12 +15,11 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/internal/ownfile"
-	"github.com/tidemill/tidemill/systems/windows"
 )
 
 type runCmd struct {
 	settings
-	Systems []string `arg:"" optional:"" name:"system" help:"Systems to run, of ${systems}. Default: all that are configured."`
+	Systems []string `arg:"" optional:"" name:"system" help:"Systems to run, of ${systems}. Default: those of systems (TIDEMILL_SYSTEMS), else all that are configured."`
 	Listen  string   `help:"Address to listen on. Default: 127.0.0.1:8484." placeholder:"ADDR"`
 	Project []string `help:"A project and its ingest key; may be given again. A NAME that is a UUID is the project's id." placeholder:"NAME=KEY" sep:"none"`
 	NoAuth  bool     `help:"The API asks for no token: whoever is on this machine may do everything, and so may whoever a program on it lets through. On loopback only; what says that it came through a proxy is refused."`
@@ -56,22 +55,17 @@ func (c *runCmd) Run(ctx context.Context, e env) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := c.read(e, flags)
-	cfg.Projects = append(cfg.Projects, more...)
-	systems := c.systems(cfg)
-	if err := known(systems); err != nil {
+	if err := named(c.Systems, flags); err != nil {
 		return err
 	}
+	cfg, err := c.read(e, flags)
+	cfg.Projects = append(cfg.Projects, more...)
+	systems := connect.Configured(cfg)
 	bridge := slices.Contains(systems, bridgeName)
 	if names := c.bridge.names(); len(names) > 0 && !bridge {
 		return usageError{fmt.Errorf("%s: a flag of the bridge, which does not run here: tidemill run bridge runs it", strings.Join(names, ", "))}
 	}
-	if bridge {
-		err = errors.Join(err, cfg.Bridge.Check())
-	}
-	if slices.Contains(systems, windows.Name) {
-		err = errors.Join(err, cfg.CheckWindows())
-	}
+	err = errors.Join(err, connect.Check(cfg, systems))
 	if c.NoAuth {
 		err = errors.Join(err, cfg.CheckNoAuth())
 	}
@@ -136,20 +130,16 @@ func (c *runCmd) run(ctx context.Context, e env, cfg *config.Loaded, systems []s
 	return tell.stopped()
 }
 
-// systems are those that were named, or all that are configured.
-func (c *runCmd) systems(cfg *config.Loaded) []string {
-	if len(c.Systems) > 0 {
-		return c.Systems
-	}
-	return connect.Configured(cfg)
-}
-
-// known refuses systems that there are not.
-func known(systems []string) error {
+// named puts the systems of the command line over those of environment and file. It refuses
+// those that there are not.
+func named(systems []string, flags map[string]string) error {
 	for _, name := range systems {
 		if !slices.Contains(connect.Systems(), name) {
 			return usageError{fmt.Errorf("there is no system %q; there is %s", name, strings.Join(connect.Systems(), ", "))}
 		}
+	}
+	if len(systems) > 0 {
+		flags["systems"] = strings.Join(systems, ",")
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func command(ts *testscript.TestScript, args ...string) *exec.Cmd {
 	ts.Check(err)
 	cmd := exec.Command(path, args...)
 	cmd.Dir = ts.Getenv("WORK")
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TIDEMILL_LISTEN", "TIDEMILL_SERVER", "TIDEMILL_DATA", "TIDEMILL_TOKEN", "TIDEMILL_GEOIP_URL", "TIDEMILL_GEOIP_ALLOW_PRIVATE"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TIDEMILL_LISTEN", "TIDEMILL_SERVER", "TIDEMILL_DATA", "TIDEMILL_TOKEN", "TIDEMILL_SYSTEMS", "TIDEMILL_GEOIP_URL", "TIDEMILL_GEOIP_ALLOW_PRIVATE"} {
 		if v := ts.Getenv(name); v != "" {
 			cmd.Env = append(cmd.Env, name+"="+v)
 		}

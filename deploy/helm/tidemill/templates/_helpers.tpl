@@ -40,11 +40,23 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{/* Says yes where one of some systems may run; nothing where none does. */}}
+{{- define "tidemill.run" -}}
+{{- if not .values.systems -}}yes
+{{- else -}}
+{{- range .any -}}
+{{- if has . $.values.systems -}}yes{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{/* What would lose events, or not start, is refused before anything is installed. */}}
 {{- define "tidemill.check" -}}
 {{- $secret := required "secrets.existingSecret is needed: make a Secret with the API's token and name it" .Values.secrets.existingSecret }}
 {{- if eq .Values.mode "servers" }}
-{{- $url := required "mode servers needs servers.clickhouse.url" .Values.servers.clickhouse.url }}
+{{- if include "tidemill.run" (dict "values" .Values "any" (list "analytics")) }}
+{{- $url := required "analytics in mode servers need servers.clickhouse.url" .Values.servers.clickhouse.url }}
+{{- end }}
 {{- else if .Values.keda.enabled }}
 {{- fail "mode embedded cannot be scaled: keda needs mode servers" }}
 {{- end }}
@@ -99,13 +111,22 @@ spec:
         {{- if $v.config.existingSecret }}
         - {name: TIDEMILL_CONFIG, value: {{ printf "/etc/tidemill/%s" $v.config.key | quote }}}
         {{- end }}
+        {{- with $v.systems }}
+        - {name: TIDEMILL_SYSTEMS, value: {{ join "," . | quote }}}
+        {{- end }}
         {{- if eq $v.mode "servers" }}
+        {{- if include "tidemill.run" (dict "values" $v "any" (list "analytics" "delivery" "crm" "windows")) }}
         {{- include "tidemill.secretEnv" (dict "name" "TIDEMILL_REDIS_URL" "secret" $secret "key" $v.secrets.keys.redisUrl) | nindent 8 }}
+        {{- end }}
+        {{- if include "tidemill.run" (dict "values" $v "any" (list "analytics" "delivery" "crm")) }}
         {{- include "tidemill.secretEnv" (dict "name" "TIDEMILL_POSTGRES_URL" "secret" $secret "key" $v.secrets.keys.postgresUrl) | nindent 8 }}
+        {{- end }}
+        {{- if include "tidemill.run" (dict "values" $v "any" (list "analytics")) }}
         - {name: TIDEMILL_CLICKHOUSE_URL, value: {{ $v.servers.clickhouse.url | quote }}}
         - {name: TIDEMILL_CLICKHOUSE_DB, value: {{ $v.servers.clickhouse.database | quote }}}
         {{- include "tidemill.secretEnv" (dict "name" "CLICKHOUSE_USER" "secret" $secret "key" $v.secrets.keys.clickhouseUser) | nindent 8 }}
         {{- include "tidemill.secretEnv" (dict "name" "CLICKHOUSE_PASSWORD" "secret" $secret "key" $v.secrets.keys.clickhousePassword) | nindent 8 }}
+        {{- end }}
         {{- with $v.servers.kafka.brokers }}
         - {name: TIDEMILL_KAFKA_BROKERS, value: {{ . | quote }}}
         {{- end }}
