@@ -51,7 +51,7 @@ type Redis struct {
 // Postgres is where persons, definitions and projects are once its address is set.
 type Postgres struct {
 	URL         URL `yaml:"url" env:"TIDEMILL_POSTGRES_URL,DATABASE_URL" help:"a PostgreSQL: persons, definitions and projects are there instead of in the embedded database" allow:"postgres://user:password@host:port/database"`
-	Connections int `yaml:"connections" env:"TIDEMILL_POSTGRES_CONNECTIONS" default:"8" help:"connections open at once" allow:"2 to 1000"`
+	Connections int `yaml:"connections" env:"TIDEMILL_POSTGRES_CONNECTIONS" default:"8" help:"connections open at once, of all systems of a process together" allow:"2 to 1000"`
 }
 
 // ClickHouse is the warehouse once its address is set.

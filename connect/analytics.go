@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/admin"
@@ -24,12 +25,12 @@ import (
 // analytics puts the analytics system together, with its part of the API, and returns its
 // door.
 func (i *Instance) analytics(ctx context.Context, api *admin.Parts) (http.Handler, error) {
-	c, o := &i.config.Analytics, i.options
+	c, o := &i.Config.Analytics, i.Host
 	b, err := i.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := i.judge(ctx, b.inspect); err != nil {
+	if err := i.Judge(ctx); err != nil {
 		return nil, err
 	}
 	i.projects = b.projects
@@ -40,7 +41,7 @@ func (i *Instance) analytics(ctx context.Context, api *admin.Parts) (http.Handle
 	if err != nil {
 		return nil, err
 	}
-	geo := enrich.NewGeo(enrich.GeoOptions{URL: string(c.GeoIP.URL), File: c.GeoIP.File, CacheDir: filepath.Join(i.config.Data, "geoip"), Allow: c.GeoIP.AllowPrivate, AllowBy: config.GeoIPAllow, Now: o.Now, Log: o.Log})
+	geo := enrich.NewGeo(enrich.GeoOptions{URL: string(c.GeoIP.URL), File: c.GeoIP.File, CacheDir: filepath.Join(i.Config.Data, "geoip"), Allow: c.GeoIP.AllowPrivate, AllowBy: config.GeoIPAllow, Now: o.Now, Log: o.Log})
 	source, err := b.open(ctx, analytics.Name)
 	if err != nil {
 		return nil, err
@@ -65,32 +66,34 @@ func (i *Instance) analytics(ctx context.Context, api *admin.Parts) (http.Handle
 			own[project.ID(p)] = analytics.OverflowName
 		}
 	}
-	damaged := b.damagedIn(names)
-	batch, age := i.config.Flush()
+	var damaged func(context.Context) (int, error) // nil: their bytes are the server's care
+	if b.damaged {
+		damaged = b.file.Damaged(names...)
+	}
+	batch, age := i.Config.Flush()
 	clock := event.Clock{Behind: c.ClockBehind, Ahead: c.ClockAhead, EventsBehind: c.EventsBehind, EventsAhead: c.EventsAhead}
 	sys, err := analytics.New(
 		analytics.Parts{Source: source, Persons: b.persons, Warehouse: b.warehouse, Definitions: b.definitions, Letters: b.letters,
 			Locks: b.locks, Projects: b.projects, Agent: agents.Parse, Country: geo.Country,
 			Overflow: overflow, Circuit: b.circuit, Damaged: damaged},
 		analytics.Options{Batch: batch, Age: age, Lanes: c.Lanes, InFlight: c.Backpressure + batch*c.Lanes,
-			Handouts: c.Handouts, MergeIdentified: analytics.MergeIdentified(c.Identified), Replay: c.ReplayEvery, ReplayBatch: c.ReplayBatch, Clock: clock, Log: o.Log, Now: o.Now, Observe: i.stages.observe})
+			Handouts: c.Handouts, MergeIdentified: analytics.MergeIdentified(c.Identified), Replay: c.ReplayEvery, ReplayBatch: c.ReplayBatch, Clock: clock, Log: o.Log, Now: o.Now, Observe: i.Observe})
 	if err != nil {
 		return nil, err
 	}
 	i.systems = append(i.systems, sys.System)
-	i.loops = append(i.loops, b.loops...)
-	i.loops = append(i.loops, i.warningsKept(b.warehouse)...)
-	i.loops = append(i.loops, flow.Loop{Name: "country database", Every: time.Minute, AtStart: true, Do: geo.Refresh})
+	i.Loops = append(i.Loops, i.warningsKept(b.warehouse)...)
+	i.Loops = append(i.Loops, flow.Loop{Name: "country database", Every: time.Minute, AtStart: true, Do: geo.Refresh})
 	if c.Heartbeat != "" {
-		i.loops = append(i.loops, i.heartbeat(c.Heartbeat))
+		i.Loops = append(i.Loops, i.heartbeat(c.Heartbeat))
 	}
 	i.engines.Add(sys.Pipelines, books)
-	i.metrics.MustRegister(warningMetrics{sys.Warnings})
+	i.Metrics.MustRegister(warningMetrics{sys.Warnings})
 
 	door, err := ingest.New(ingest.Options{
 		Options: i.endpoint(b.projects), Intake: b.intake, Meter: b.meter, Queue: analytics.Name, Route: func(p uuid.UUID) string { return own[p] }, RateStatus: c.RateStatus,
 		CloudEventsID: c.CloudEventsID, Scripts: c.Scripts,
-		Limits: ingest.Limits{PostHog: int(i.config.HTTP.MaxBody), Body: i.config.HTTP.BodyTimeout, Rate: c.RateLimit, Quota: c.Quota},
+		Limits: ingest.Limits{PostHog: int(i.Config.HTTP.MaxBody), Body: i.Config.HTTP.BodyTimeout, Rate: c.RateLimit, Quota: c.Quota},
 		Warn: func(_ context.Context, p uuid.UUID, typ, event, distinct, reason string) {
 			sys.Warnings.Add(warehouse.Warning{Project: p, Type: typ, Event: event, Distinct: distinct, Reason: reason, At: o.Now()})
 		},
@@ -105,15 +108,14 @@ func (i *Instance) analytics(ctx context.Context, api *admin.Parts) (http.Handle
 		return a, a.Balanced, err
 	}})
 	api.Projects, api.Persons, api.Events, api.Letters, api.Definitions = b.projects, b.persons, b.warehouse, b.letters, b.definitions
-	if b.queues != nil && i.config.Redis.URL == "" && i.config.Kafka.Brokers == "" {
-		api.Queues = b.queues
+	if b.damaged { // events wait there
+		api.Queues = b.file.Queues
 	}
 	api.Send = sendNative(door)
-	i.checks = append(i.checks, b.inspect...)
 	i.checks = append(i.checks, func(ctx context.Context) []preflight.Finding {
 		var fs []preflight.Finding
 		if damaged != nil {
-			fs = append(fs, checkDamaged(ctx, damaged))
+			fs = append(fs, system.CheckDamaged(ctx, damaged))
 		}
 		return append(fs, checkGeo(geo.Status()), i.checkProjects())
 	})

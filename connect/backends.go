@@ -5,28 +5,31 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/flow"
-	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/ingest"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/definition"
+	"github.com/tidemill/tidemill/state/definition/sqlitedefinition"
 	"github.com/tidemill/tidemill/state/lock"
+	"github.com/tidemill/tidemill/state/lock/sqlitelock"
 	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/person/sqliteperson"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/queue"
-	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse/sqlitewarehouse"
 )
 
 // backends is what stands behind each role. Each server whose address is set takes the
 // roles over that it is for; the embedded database has the others.
 type backends struct {
 	intake      queue.Intake
-	queues      *sqlitequeue.Store                                      // of the embedded database; nil: it is not there
 	open        func(ctx context.Context, queue string) (stream, error) // by the queue's name in our own words
 	waits       func(ctx context.Context, queue string) (bool, error)   // whether anything waits there
-	damaged     func(ctx context.Context, queue string) (int, error)    // nil: its bytes are the server's care
+	file        *system.File                                            // nil: no role is in it
+	damaged     bool                                                    // whether waiting events are in it, and looked at for damage
 	persons     person.Store
 	definitions definition.Definitions
 	projects    project.Projects
@@ -38,8 +41,6 @@ type backends struct {
 
 	versions uint64 // the highest of overrides that the warehouse has already
 
-	loops   []flow.Loop
-	inspect []func(context.Context) []preflight.Finding // of the servers
 }
 
 // stream is a source with what every one of ours can do beside.
@@ -51,12 +52,12 @@ type stream interface {
 // connect opens what the configuration names, the embedded database first if any role
 // stays with it.
 func (i *Instance) connect(ctx context.Context) (*backends, error) {
-	b, c := &backends{}, i.config
+	b, c := &backends{}, i.Config
 	for _, part := range []struct {
 		wanted bool
 		open   func(context.Context, *backends) error
 	}{
-		{c.UsesFile(), i.sqlite},
+		{c.UsesFile(), i.embedded},
 		{c.ClickHouse.URL != "", i.clickhouse},
 		{c.Postgres.URL != "", i.postgres},
 		{c.Redis.URL != "", i.redis},
@@ -72,21 +73,31 @@ func (i *Instance) connect(ctx context.Context) (*backends, error) {
 	return b, nil
 }
 
-// damagedIn counts what was found damaged in some queues; nil where nobody looks.
-func (b *backends) damagedIn(queues []string) func(context.Context) (int, error) {
-	if b.damaged == nil {
-		return nil
+// embedded puts the embedded database behind every role.
+func (i *Instance) embedded(ctx context.Context, b *backends) (err error) {
+	f, err := i.File(ctx)
+	if err != nil {
+		return err
 	}
-	return func(ctx context.Context) (sum int, err error) {
-		for _, name := range queues {
-			n, err := b.damaged(ctx, name)
-			if err != nil {
-				return 0, err
-			}
-			sum += n
-		}
-		return sum, nil
+	b.file, b.intake, b.damaged, b.letters, b.projects = f, f.Queues, true, f.Letters, f.Projects
+	b.open = func(_ context.Context, name string) (stream, error) {
+		return f.Queues.Open(name, queue.Options{}).(stream), nil
 	}
+	b.waits = func(ctx context.Context, name string) (bool, error) {
+		s, err := f.Queues.Stats(ctx, name)
+		return s.Waiting+s.Delayed+s.Leased > 0, err
+	}
+	if b.persons, err = sqliteperson.New(ctx, f.DB, sqliteperson.Options{}); err != nil {
+		return err
+	}
+	if b.warehouse, err = sqlitewarehouse.New(ctx, f.DB, sqlitewarehouse.Options{}); err != nil {
+		return err
+	}
+	if b.definitions, err = sqlitedefinition.New(ctx, f.DB); err != nil {
+		return err
+	}
+	b.locks, err = sqlitelock.New(ctx, f.DB, sqlitelock.Options{Now: i.Now})
+	return err
 }
 
 // warningsKept forgets warnings where the warehouse does not do it by itself.
@@ -96,6 +107,6 @@ func (i *Instance) warningsKept(w warehouse.Store) []flow.Loop {
 		return nil
 	}
 	return []flow.Loop{{Name: "old warnings", Every: time.Hour, Do: func(ctx context.Context) error {
-		return e.Expire(ctx, i.options.Now().Add(-warehouse.KeepWarnings))
+		return e.Expire(ctx, i.Now().Add(-warehouse.KeepWarnings))
 	}}}
 }

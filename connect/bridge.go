@@ -40,7 +40,7 @@ type bridgeCounts struct{ claimed, drained, removed, errors atomic.Uint64 }
 
 // bridge puts the bridge together, on the servers that are named or embedded.
 func (i *Instance) bridge(ctx context.Context, a *admin.Parts) error {
-	c := &i.config.Bridge
+	c := &i.Config.Bridge
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -48,8 +48,8 @@ func (i *Instance) bridge(ctx context.Context, a *admin.Parts) error {
 	if c.Embedded() {
 		open = i.bridgeEmbedded
 	}
-	if !c.Embedded() || i.config.Given("bridge.app.name") || i.config.Given("bridge.app.env") { // not in the way of who tries it out
-		i.options.Log = i.options.Log.With("app", c.App.Name, "env", c.App.Env)
+	if !c.Embedded() || i.Config.Given("bridge.app.name") || i.Config.Given("bridge.app.env") { // not in the way of who tries it out
+		i.Log = i.Log.With("app", c.App.Name, "env", c.App.Env)
 	}
 	ends := &bridgeEnds{}
 	if err := open(ctx, ends); err != nil {
@@ -70,7 +70,7 @@ func (i *Instance) bridge(ctx context.Context, a *admin.Parts) error {
 	i.tellWithoutEffect()
 	i.systems = append(i.systems, b.System)
 	i.engines.Add(b.System.Pipelines, nil)
-	i.metrics.MustRegister(i.bridgeMetrics(b, ends))
+	i.Metrics.MustRegister(i.bridgeMetrics(b, ends))
 	a.Systems = append(a.Systems, admin.System{Name: bridge.Name, Pipelines: b.System.Pipelines, Whole: b.System,
 		Books: map[string]tidemill.Bookkeeper{bridge.Name: ends.source}, Audit: auditOf(bridge.Name, ends.source),
 		Notes: func() []string { return bridgeNotes(b) }})
@@ -87,15 +87,15 @@ func (i *Instance) bridge(ctx context.Context, a *admin.Parts) error {
 // bridgeOptions are the settings as the bridge takes them. A default that would make every
 // message wait, or fill the memory, is a bound: what is given is done as it is given.
 func (i *Instance) bridgeOptions(prefix string) bridge.Options {
-	c := &i.config.Bridge
-	given := func(setting string) bool { return i.config.Given("bridge." + setting) }
+	c := &i.Config.Bridge
+	given := func(setting string) bool { return i.Config.Given("bridge." + setting) }
 	o := bridge.Options{
 		Stream: c.Redis.Stream, Topic: c.MQTT.PublishTopic, Prefix: prefix,
 		Workers: min(c.Resource.MaxWorkers, mostWorkers), Batch: c.Pipeline.BatchSize, Buffer: c.Pipeline.Capacity(), Prepare: c.Pipeline.Preallocate,
 		Processing: c.Pipeline.ProcessingTimeout, Threshold: c.Pipeline.BackpressureThreshold,
 		Grace: max(c.App.ShutdownTimeout-c.App.PendingOpsGrace, time.Second), Pending: orNone(c.App.PendingOpsGrace),
 		Backoff: policy.Retry{Tries: -1, Base: max(c.Redis.RetryInterval, 10*time.Millisecond), Factor: 2, Max: max(c.Redis.RetryInterval, 30*time.Second), Jitter: policy.Equal},
-		Log:     i.options.Log, Now: i.options.Now, Buckets: c.Metrics.HistogramBuckets,
+		Log:     i.Log, Now: i.Now, Buckets: c.Metrics.HistogramBuckets,
 	}
 	_ = o.Drop.UnmarshalText([]byte(c.Pipeline.DropPolicy)) // checked with the configuration
 	if c.DLQ.Enabled {
@@ -144,10 +144,10 @@ func orNone(d time.Duration) time.Duration {
 
 // bridgeScaling is how workers follow the load; nil where it cannot be measured.
 func (i *Instance) bridgeScaling() *bridge.Scaling {
-	c := &i.config.Bridge.Resource
-	use := newUsage(i.options.Now)
+	c := &i.Config.Bridge.Resource
+	use := newUsage(i.Now)
 	if _, _, err := use.read(); err != nil {
-		i.options.Log.Warn("settings without effect: the load of the process cannot be measured on this platform, so that resource.max_workers is the number of workers", "settings", "RESOURCE_*", "error", err)
+		i.Log.Warn("settings without effect: the load of the process cannot be measured on this platform, so that resource.max_workers is the number of workers", "settings", "RESOURCE_*", "error", err)
 		return nil
 	}
 	return &bridge.Scaling{Min: min(c.MinWorkers, mostWorkers), Max: min(c.MaxWorkers, mostWorkers), Step: c.WorkerStep, CPUHigh: c.CPUHigh, CPULow: c.CPULow, MemHigh: c.MemHigh, MemLow: c.MemLow,
@@ -157,9 +157,9 @@ func (i *Instance) bridgeScaling() *bridge.Scaling {
 // bridgeMetrics makes the collector of the bridge, and the loops that look at what is
 // shown as it was last looked at.
 func (i *Instance) bridgeMetrics(b *bridge.Bridge, ends *bridgeEnds) *metrics.Bridge {
-	c := &i.config.Bridge
+	c := &i.Config.Bridge
 	var load, buffer, pending sampled
-	use, over := newUsage(i.options.Now), false
+	use, over := newUsage(i.Now), false
 	b.Loops = append(b.Loops,
 		flow.Loop{Name: "load", Every: c.Metrics.CollectInterval, AtStart: true, Do: func(context.Context) error {
 			if cpu, mem, err := use.read(); err == nil { // told at the start where it cannot be measured
@@ -172,7 +172,7 @@ func (i *Instance) bridgeMetrics(b *bridge.Bridge, ends *bridgeEnds) *metrics.Br
 			buffer.set(used, 0)
 			if is := used >= 100*c.Pipeline.BackpressureThreshold; is != over {
 				over = is
-				i.options.Log.Warn("backpressure", "on", over, "buffer_percent", math.Round(used), "policy", c.Pipeline.DropPolicy)
+				i.Log.Warn("backpressure", "on", over, "buffer_percent", math.Round(used), "policy", c.Pipeline.DropPolicy)
 			}
 			return nil
 		}},
@@ -195,8 +195,8 @@ func (i *Instance) bridgeMetrics(b *bridge.Bridge, ends *bridgeEnds) *metrics.Br
 // bridgeListeners puts probes and metrics where they belong: on ports of their own, as the
 // consumer that this replaces has them, or on the common listener.
 func (i *Instance) bridgeListeners(b *bridge.Bridge, ends *bridgeEnds) error {
-	c := &i.config.Bridge
-	probes := probe.New(func() bool { return b.State() == flow.Running }, i.options.Now)
+	c := &i.Config.Bridge
+	probes := probe.New(func() bool { return b.State() == flow.Running }, i.Now)
 	b.Loops = append(b.Loops, flow.Loop{Name: "health", Every: c.Health.CheckInterval, AtStart: true, Do: func(ctx context.Context) error {
 		probes.Set(ends.healthy(ctx))
 		return nil
@@ -225,9 +225,9 @@ func (i *Instance) bridgeListeners(b *bridge.Bridge, ends *bridgeEnds) error {
 
 // port opens a listener of its own, on the address of listen where it has none.
 func (i *Instance) port(port int, setting string, h http.Handler, l serve.Limits) error {
-	address := i.config.Ports
+	address := i.Config.Ports
 	if address == "" {
-		address, _, _ = net.SplitHostPort(i.config.Listen) // checked
+		address, _, _ = net.SplitHostPort(i.Config.Listen) // checked
 	}
 	return i.open(net.JoinHostPort(address, strconv.Itoa(port)), setting, h, l)
 }

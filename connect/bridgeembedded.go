@@ -17,9 +17,9 @@ import (
 // bridgeEmbedded puts the bridge between the embedded queue and the embedded broker. Its
 // dead are kept in the database beside their topic, where nobody may be listening.
 func (i *Instance) bridgeEmbedded(ctx context.Context, e *bridgeEnds) error {
-	c := &i.config.Bridge
-	b := &backends{}
-	if err := i.openFile(ctx, b); err != nil {
+	c := &i.Config.Bridge
+	f, err := i.File(ctx)
+	if err != nil {
 		return err
 	}
 	users := map[string]tidemill.Secret{}
@@ -31,14 +31,14 @@ func (i *Instance) bridgeEmbedded(ctx context.Context, e *bridgeEnds) error {
 	}
 	broker, err := mqttbroker.Start(mqttbroker.Options{Addr: c.Broker.Listen, Users: users, Admin: c.Broker.AdminUser,
 		Clients: c.Broker.Connections, PerAddress: c.Broker.PerAddress, Connect: c.Broker.ConnectTimeout, Sessions: c.Broker.Sessions,
-		Waiting: int64(c.Broker.Waiting), Retained: c.Broker.Retained, RetainedSize: int64(c.Broker.RetainedSize), Log: i.options.Log})
+		Waiting: int64(c.Broker.Waiting), Retained: c.Broker.Retained, RetainedSize: int64(c.Broker.RetainedSize), Log: i.Log})
 	if err != nil {
 		return fmt.Errorf("%w; another address: bridge.broker.listen (TIDEMILL_BRIDGE_BROKER_LISTEN)", err)
 	}
-	i.close = append(i.close, broker.Close)
+	i.OnClose(broker.Close)
 	i.sockets.Add("bridge.broker.listen", broker.Sockets)
-	i.metrics.MustRegister(metrics.NewBroker(broker.Stats))
-	_, o, prefix, err := mqttOf(c, i.options.Log)
+	i.Metrics.MustRegister(metrics.NewBroker(broker.Stats))
+	_, o, prefix, err := mqttOf(c, i.Log)
 	if err != nil {
 		return err
 	}
@@ -58,14 +58,14 @@ func (i *Instance) bridgeEmbedded(ctx context.Context, e *bridgeEnds) error {
 		}
 		e.Acks = mqttsink.NewAcks(listeners[0], bridge.JoinTopic(prefix, c.MQTT.AckTopic()), c.MQTT.QoS)
 	}
-	e.source, e.prefix = b.queues.Open(bridge.Name, queue.Options{Lease: c.Redis.ClaimMinIdle}).(source), prefix
-	e.letters, e.Keep, e.Replay = b.letters, b.letters, b.letters.Open(bridge.Name)
+	e.source, e.prefix = f.Queues.Open(bridge.Name, queue.Options{Lease: c.Redis.ClaimMinIdle}).(source), prefix
+	e.letters, e.Keep, e.Replay = f.Letters, f.Letters, f.Letters.Open(bridge.Name)
 	e.healthy = func(ctx context.Context) error {
 		_, err := e.source.Books(ctx)
 		return err
 	}
-	if e.door, err = entries.New(entries.Options{Options: i.endpoint(nil), Queue: bridge.Name, Add: b.intake,
-		Limits: endpoint.Limits{Body: int(i.config.HTTP.MaxBody), Time: i.config.HTTP.BodyTimeout}}); err != nil {
+	if e.door, err = entries.New(entries.Options{Options: i.endpoint(nil), Queue: bridge.Name, Add: f.Queues,
+		Limits: endpoint.Limits{Body: int(i.Config.HTTP.MaxBody), Time: i.Config.HTTP.BodyTimeout}}); err != nil {
 		return err
 	}
 	i.Uses = append(i.Uses, fmt.Sprintf("broker: embedded MQTT, %s, %s", broker.URL(), bridge.JoinTopic(e.prefix, c.MQTT.PublishTopic)))

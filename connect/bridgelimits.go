@@ -5,9 +5,9 @@ import "runtime"
 // tellWithoutEffect does what has to be done to the process itself, and tells of settings
 // that were given and change nothing here.
 func (i *Instance) tellWithoutEffect() {
-	c, log := &i.config.Bridge, i.options.Log
+	c, log := &i.Config.Bridge, i.Log
 	tell := func(setting string, path string, given bool, why string) {
-		if given && i.config.Given("bridge."+path) {
+		if given && i.Config.Given("bridge."+path) {
 			log.Warn("a setting without effect", "setting", setting, "why", why)
 		}
 	}

@@ -33,8 +33,9 @@ func (i *Instance) bridgeOnServers(ctx context.Context, e *bridgeEnds) error {
 	if err != nil {
 		return err
 	}
-	c := &i.config.Bridge
-	if err := i.judge(ctx, []func(context.Context) []preflight.Finding{func(ctx context.Context) []preflight.Finding { return redisconn.Inspect(ctx, client) }}); err != nil {
+	c := &i.Config.Bridge
+	i.Look(func(ctx context.Context) []preflight.Finding { return redisconn.Inspect(ctx, client) })
+	if err := i.Judge(ctx); err != nil {
 		return err
 	}
 	checking, cancel := context.WithTimeout(ctx, c.Health.RedisTimeout)
@@ -57,28 +58,27 @@ func (i *Instance) bridgeOnServers(ctx context.Context, e *bridgeEnds) error {
 	i.checks = append(i.checks, func(ctx context.Context) []preflight.Finding {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		return append(redisconn.Inspect(ctx, client), mqttconn.Inspect(ctx, publishers[0])...)
+		return mqttconn.Inspect(ctx, publishers[0])
 	})
 	return nil
 }
 
 // bridgeRedis opens the stream.
 func (i *Instance) bridgeRedis(ctx context.Context, e *bridgeEnds) (redisconn.Client, error) {
-	c, log := &i.config.Bridge.Redis, i.options.Log
+	c, log := &i.Config.Bridge.Redis, i.Log
 	address := redisAddress(c)
 	client, err := i.reachRedis(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	i.close = append(i.close, func() error { client.Close(); return nil })
-	reports := i.sourceReports()
+	i.OnClose(func() error { client.Close(); return nil })
 	source, err := redissource.New(client, redissource.Options{Stream: c.Stream, Group: c.ConsumerGroup,
 		Consumer: cmp.Or(c.ConsumerName, "consumer-"+uuid.NewString()),
 		Lease:    c.ClaimMinIdle, Block: i.blockTime(), Batch: c.BatchSize, Answer: c.ReadTimeout,
 		ClaimEvery: c.ClaimInterval, ClaimBatch: c.ClaimBatchSize, ClaimOnce: !c.AggressiveClaim, ClaimPause: c.ClaimCycleDelay,
 		Drains: c.DrainEnabled,
 		Report: func(r redissource.Report) {
-			reports.WithLabelValues(bridge.Name, string(r.What)).Add(float64(max(r.Count, 1)))
+			i.Report(bridge.Name, string(r.What), r.Count)
 			level := log.Warn
 			switch r.What {
 			case redissource.Claimed:
@@ -125,8 +125,8 @@ func (i *Instance) bridgeRedis(ctx context.Context, e *bridgeEnds) (redisconn.Cl
 // of an entry that comes due for its next try, nor of a stop. Where it is not given, it is
 // as short as the first wait between tries, and a second at most.
 func (i *Instance) blockTime() time.Duration {
-	b := &i.config.Bridge
-	if i.config.Given("bridge.redis.block_time") {
+	b := &i.Config.Bridge
+	if i.Config.Given("bridge.redis.block_time") {
 		return b.Redis.BlockTime
 	}
 	most := time.Second
@@ -138,15 +138,15 @@ func (i *Instance) blockTime() time.Duration {
 
 // reachRedis connects, and tries again as often as the settings say.
 func (i *Instance) reachRedis(ctx context.Context, at redisURL) (redisconn.Client, error) {
-	c := &i.config.Bridge.Redis
-	o := redisconn.Options{Name: i.config.Bridge.App.Name, Dial: c.ConnectTimeout, Timeout: max(c.ReadTimeout, c.WriteTimeout),
+	c := &i.Config.Bridge.Redis
+	o := redisconn.Options{Name: i.Config.Bridge.App.Name, Dial: c.ConnectTimeout, Timeout: max(c.ReadTimeout, c.WriteTimeout),
 		Blocking: c.PoolSize, Idle: c.MinIdleConns, MaxAge: c.MaxConnAge, MaxIdle: c.IdleTimeout}
 	for tries := 0; ; tries++ {
 		client, err := redisconn.Open(ctx, at.url, o)
 		if err == nil || tries >= c.MaxRetries || ctx.Err() != nil || tidemill.KindOf(err) == tidemill.Credentials {
 			return client, err
 		}
-		i.options.Log.Warn("no connection to Redis", "error", err, "again_in", c.RetryInterval, "tries_left", c.MaxRetries-tries)
+		i.Log.Warn("no connection to Redis", "error", err, "again_in", c.RetryInterval, "tries_left", c.MaxRetries-tries)
 		select {
 		case <-time.After(c.RetryInterval):
 		case <-ctx.Done():
@@ -185,8 +185,8 @@ func redisAddress(c *config.BridgeRedis) redisURL {
 
 // bridgeMQTT starts the clients that publish; the first of them takes the acks too.
 func (i *Instance) bridgeMQTT(e *bridgeEnds) ([]*mqttconn.Client, error) {
-	c := &i.config.Bridge.MQTT
-	brokers, o, prefix, err := mqttOf(&i.config.Bridge, i.options.Log)
+	c := &i.Config.Bridge.MQTT
+	brokers, o, prefix, err := mqttOf(&i.Config.Bridge, i.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +268,7 @@ func (i *Instance) startMQTT(brokers []string, n int, o mqttconn.Options) ([]*mq
 		if err != nil {
 			return nil, err
 		}
-		i.close = append(i.close, func() error {
+		i.OnClose(func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
 			return client.Close(ctx)

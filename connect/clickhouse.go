@@ -10,12 +10,12 @@ import (
 
 // clickhouse makes a ClickHouse the warehouse.
 func (i *Instance) clickhouse(ctx context.Context, b *backends) error {
-	c := &i.config.ClickHouse
+	c := &i.Config.ClickHouse
 	conn, err := clickhousehttp.Open(ctx, string(c.URL), clickhousehttp.Options{Database: c.Database, User: c.User, Password: c.Password})
 	if err != nil {
 		return err
 	}
-	i.close = append(i.close, func() error { conn.Close(); return nil })
+	i.OnClose(func() error { conn.Close(); return nil })
 	events, err := clickhousewarehouse.New(ctx, conn, clickhousewarehouse.Options{Collection: c.Collection})
 	if err != nil {
 		return err
@@ -24,7 +24,7 @@ func (i *Instance) clickhouse(ctx context.Context, b *backends) error {
 		return err
 	}
 	b.warehouse = events
-	b.inspect = append(b.inspect, events.Inspect)
+	i.Look(events.Inspect)
 	i.Uses = append(i.Uses, fmt.Sprintf("warehouse: ClickHouse %s, %s, database %s", conn.Version(), c.URL, c.Database))
 	return nil
 }

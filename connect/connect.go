@@ -18,14 +18,13 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/apitoken"
 	"github.com/tidemill/tidemill/internal/preflight"
-	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/serve"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/ingest"
@@ -59,13 +58,10 @@ type Options struct {
 
 // Instance is one process's systems on their backends, open but not yet running.
 type Instance struct {
-	Uses    []string // what it runs on, a line each, for people
 	Handler http.Handler
 
-	config   *config.Loaded
+	*system.Host
 	options  Options
-	db       *sqlitedb.DB             // nil: every role is on a server
-	file     *backends                // the roles on db
 	projects project.Projects         // nil: no system that runs has any
 	mux      *http.ServeMux           // of the common listener
 	entries  http.Handler             // takes entries of the embedded bridge; nil: there is none
@@ -78,17 +74,11 @@ type Instance struct {
 	probes   *probe.Probes            // of the embedded bridge, on the common listener; nil: none
 	ports    []*serve.Server          // further listeners
 	checks   []func(context.Context) []preflight.Finding
-	metrics  *prometheus.Registry
-	engines  metrics.Engines // on metrics
-	sockets  metrics.Sockets // on metrics
-	stages   *stageMetrics
-	found    *prometheus.GaugeVec   // by preflight; nil: nothing was looked at
-	reports  *prometheus.CounterVec // of what happened to sources; nil: embedded
+	engines  metrics.Engines // on Metrics
+	sockets  metrics.Sockets // on Metrics
 	started  time.Time
 	systems  []*flow.System
-	loops    []flow.Loop
 	ready    readiness
-	close    []func() error // of what was opened, in that order
 
 	stopping context.Context // ends when a stop begins
 	stop     context.CancelFunc
@@ -110,21 +100,21 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 			return nil, fmt.Errorf("there is no system %q; there are %v", name, Systems())
 		}
 	}
-	i := &Instance{config: c, options: o, started: o.Now(), metrics: newRegistry(o.Version)}
+	i := &Instance{options: o, started: o.Now(), Host: &system.Host{Config: c, Version: o.Version, Systems: o.Systems, Log: o.Log, Now: o.Now, Metrics: newRegistry(o.Version), Bounds: bounds(c, o.Systems)}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, i.Close())
 		}
 	}()
 	i.stopping, i.stop = context.WithCancel(context.WithoutCancel(ctx))
-	i.metrics.MustRegister(&i.engines, &i.sockets)
-	i.stages = newStageMetrics(i.metrics)
+	i.Metrics.MustRegister(&i.engines, &i.sockets)
+	i.Observe = newStageMetrics(i.Metrics).observe
 	i.mux = http.NewServeMux()
 	trusted, err := c.HTTP.Proxies()
 	if err != nil {
 		return nil, err
 	}
-	api := &admin.Parts{Version: o.Version, Started: i.started, NoAuth: o.NoAuth, Trusted: trusted, Metrics: i.metrics, Config: i.config, Doctor: i.doctor, Log: o.Log, Stopping: i.stopping}
+	api := &admin.Parts{Version: o.Version, Started: i.started, NoAuth: o.NoAuth, Trusted: trusted, Metrics: i.Metrics, Config: i.Config, Doctor: i.doctor, Log: o.Log, Stopping: i.stopping}
 	var door http.Handler
 	if i.runs(analytics.Name) {
 		if door, err = i.analytics(ctx, api); err != nil {
@@ -225,11 +215,29 @@ func Check(c *config.Loaded, systems []string) error {
 }
 
 // runs says whether a system is to be built.
-func (i *Instance) runs(system string) bool { return slices.Contains(i.options.Systems, system) }
+func (i *Instance) runs(system string) bool { return slices.Contains(i.Systems, system) }
+
+// bounds are those of the first of the systems that has some; for the bridge alone those of
+// analytics.
+func bounds(c *config.Loaded, systems []string) system.Bounds {
+	all := map[string]system.Bounds{
+		delivery.Name: {Jobs: c.Delivery.QueueMax, DeadLetters: c.Delivery.DeadMax},
+		crm.Name:      {Jobs: c.CRM.QueueMax, DeadLetters: c.CRM.DeadMax},
+		windows.Name:  {Jobs: c.Windows.QueueMax, DeadLetters: c.Windows.DeadMax},
+	}
+	if !slices.Contains(systems, analytics.Name) {
+		for _, name := range Systems() {
+			if b, ok := all[name]; ok && slices.Contains(systems, name) {
+				return b
+			}
+		}
+	}
+	return system.Bounds{Jobs: c.Analytics.QueueMax, DeadLetters: c.Analytics.DeadMax, Trim: c.Analytics.DeadTrim}
+}
 
 // ensureProjects makes the configured projects and keys.
 func (i *Instance) ensureProjects(ctx context.Context, all project.Projects) error {
-	for _, p := range i.config.Projects {
+	for _, p := range i.Config.Projects {
 		if err := i.checkShort(ctx, all, p); err != nil {
 			return fmt.Errorf("project %q: %w", p.Name, err)
 		}
@@ -243,11 +251,11 @@ func (i *Instance) ensureProjects(ctx context.Context, all project.Projects) err
 // checkShort refuses a new key that others than this machine can guess. One that is known already
 // stands in web pages, and stays good; config.Warnings names it.
 func (i *Instance) checkShort(ctx context.Context, all project.Projects, p config.Project) error {
-	host, _, err := net.SplitHostPort(i.config.Listen)
+	host, _, err := net.SplitHostPort(i.Config.Listen)
 	if n := len(p.Key.Reveal()); n < config.LeastKey && (err != nil || !config.Loopback(host)) {
 		_, err := all.ByKey(ctx, project.HashOf(p.Key))
 		if errors.Is(err, project.ErrUnknown) {
-			return fmt.Errorf("its new key has %d characters, and %s can be reached from other machines: use %d or more", n, i.config.Listen, config.LeastKey)
+			return fmt.Errorf("its new key has %d characters, and %s can be reached from other machines: use %d or more", n, i.Config.Listen, config.LeastKey)
 		}
 		return err
 	}
@@ -319,7 +327,7 @@ func (i *Instance) Run(ctx context.Context, server *serve.Server, ready func()) 
 		})
 	}
 	g.Go(func() {
-		errs[len(i.systems)] = (&flow.System{Name: "house", Loops: i.loops, Log: i.options.Log}).Run(working)
+		errs[len(i.systems)] = (&flow.System{Name: "house", Loops: i.Loops, Log: i.Log}).Run(working)
 	})
 	if server != nil {
 		door.Go(func() {
@@ -360,11 +368,7 @@ func (i *Instance) Close() error {
 		errs = append(errs, p.Close())
 	}
 	i.ports = nil
-	for _, c := range slices.Backward(i.close) {
-		errs = append(errs, c())
-	}
-	i.close = nil
-	return errors.Join(errs...)
+	return errors.Join(append(errs, i.Host.Close())...)
 }
 
 // sendNative takes events that an operator sends: no key, the native format.
@@ -374,3 +378,6 @@ func sendNative(door *ingest.Handler) func(context.Context, uuid.UUID, [][]byte)
 		return admin.Sent{Accepted: t.Accepted, Duplicates: t.Known, Refused: len(t.Refused), Reasons: t.Refused}, err
 	}
 }
+
+// DatabasePath is where the embedded database of a data folder lies.
+func DatabasePath(data string) string { return system.DatabasePath(data) }

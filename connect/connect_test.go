@@ -274,7 +274,7 @@ func TestTheHeartbeat(t *testing.T) {
 	in := open(t, settings(t, "analytics.heartbeat", path), Options{Now: func() time.Time { return now }})
 	defer in.Close()
 	var beat flow.Loop
-	for _, l := range in.loops {
+	for _, l := range in.Loops {
 		if l.Name == "heartbeat" {
 			beat = l
 		}
@@ -294,7 +294,7 @@ func TestTheHeartbeat(t *testing.T) {
 	if es, _ := os.ReadDir(filepath.Dir(path)); len(es) != 1 {
 		t.Errorf("it left %v", es)
 	}
-	in.config.Analytics.Heartbeat = ""
+	in.Config.Analytics.Heartbeat = ""
 	if err := in.heartbeat(filepath.Join(t.TempDir(), "no", "such")).Do(t.Context()); err == nil {
 		t.Error("a file that cannot be written is no error")
 	}

@@ -6,11 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
-	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/preflight"
-	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/source/bullmqsource"
@@ -58,19 +55,18 @@ type crmStores struct {
 	// event's COMPLETED are one commit, because sync log and profiles are in one database.
 	attributes func(handler.Mapping) (handler.Handler, error)
 
-	damaged func(context.Context) (int, error)          // nil: its bytes are the server's care
-	inspect []func(context.Context) []preflight.Finding // of the servers
+	damaged func(context.Context) (int, error) // nil: its bytes are the server's care
 }
 
 // crm puts the CRM system together with its door: queue and dead letters on the Redis that
 // is named, sync log, replays and profiles on the PostgreSQL, and embedded what has no server.
 func (i *Instance) crm(ctx context.Context, api *admin.Parts) error {
-	c, o := &i.config.CRM, i.options
+	c, o := &i.Config.CRM, i.Host
 	stores, err := i.crmStores(ctx)
 	if err != nil {
 		return err
 	}
-	if err := i.judge(ctx, stores.inspect); err != nil {
+	if err := i.Judge(ctx); err != nil {
 		return err
 	}
 	specs, err := i.crmHandlers(ctx, stores)
@@ -89,7 +85,7 @@ func (i *Instance) crm(ctx context.Context, api *admin.Parts) error {
 			PerSecond: boundOf(c.PerSecond), PerTenant: boundOf(c.TenantPerSecond), Tenants: c.Limits(),
 			Completed: boundOf(c.KeptCompleted), Failed: boundOf(c.KeptFailed), DeadFor: c.DeadLife, LogFor: c.LogLife,
 			Unknown: map[string]crm.Unknown{"skip": crm.Skip, "dead": crm.Dead}[c.Unknown], Create: c.Create, Priorities: priorities,
-			Log: o.Log, Now: o.Now, Observe: i.stages.observe, Finished: numbers.Finished})
+			Log: o.Log, Now: o.Now, Observe: i.Observe, Finished: numbers.Finished})
 	if err != nil {
 		return err
 	}
@@ -100,8 +96,7 @@ func (i *Instance) crm(ctx context.Context, api *admin.Parts) error {
 	i.systems = append(i.systems, sys.System)
 	books := sys.Books()
 	i.engines.Add(sys.Pipelines, books)
-	i.metrics.MustRegister(numbers)
-	i.checks = append(i.checks, stores.inspect...)
+	i.Metrics.MustRegister(numbers)
 	i.checks = append(i.checks, func(ctx context.Context) []preflight.Finding { return i.crmFindings(ctx, sys, stores) })
 	api.Systems = append(api.Systems, admin.System{Name: sys.Name, Pipelines: sys.Pipelines, Books: books, Decodes: sys.Decodes, Audit: func(ctx context.Context) (any, bool, error) {
 		a, err := sys.Audit(ctx)
@@ -136,7 +131,7 @@ func (i *Instance) crmDesk(api *admin.Parts, sys *crm.System, s *crmStores) {
 
 // crmStores opens what stands behind the roles.
 func (i *Instance) crmStores(ctx context.Context) (*crmStores, error) {
-	s, c := &crmStores{}, i.config
+	s, c := &crmStores{}, i.Config
 	for _, part := range []struct {
 		wanted bool
 		open   func(context.Context, *crmStores) error
@@ -158,19 +153,20 @@ func (i *Instance) crmStores(ctx context.Context) (*crmStores, error) {
 
 // crmEmbedded puts the embedded database behind every role.
 func (i *Instance) crmEmbedded(ctx context.Context, s *crmStores) error {
-	b, now := &backends{}, i.options.Now
-	if err := i.openFile(ctx, b); err != nil {
-		return err
-	}
-	s.queues, s.letters, s.projects, s.damaged = b.queues, b.letters, b.projects, b.damagedIn([]string{crm.Queue})
-	if i.config.CRMPostgres() != "" {
-		return nil
-	}
-	log, err := sqliteledger.New(ctx, i.db, sqliteledger.Options{Name: crmLog, Now: now})
+	now := i.Now
+	f, err := i.File(ctx)
 	if err != nil {
 		return err
 	}
-	profiles, err := sqliteprofile.New(ctx, i.db, profile.Options{Now: now})
+	s.queues, s.letters, s.projects, s.damaged = f.Queues, f.Letters, f.Projects, f.Damaged(crm.Queue)
+	if i.Config.CRMPostgres() != "" {
+		return nil
+	}
+	log, err := sqliteledger.New(ctx, f.DB, sqliteledger.Options{Name: crmLog, Now: now})
+	if err != nil {
+		return err
+	}
+	profiles, err := sqliteprofile.New(ctx, f.DB, profile.Options{Now: now})
 	if err != nil {
 		return err
 	}
@@ -178,26 +174,25 @@ func (i *Instance) crmEmbedded(ctx context.Context, s *crmStores) error {
 	s.attributes = func(m handler.Mapping) (handler.Handler, error) {
 		return handler.AttributesIn(log, profiles, m)
 	}
-	if i.config.CRMRedis() != "" {
-		s.inspect = append(s.inspect, func(context.Context) []preflight.Finding { return []preflight.Finding{aloneOnRedis()} })
+	if i.Config.CRMRedis() != "" {
+		i.Look(func(context.Context) []preflight.Finding { return []preflight.Finding{aloneOnRedis()} })
 	}
-	s.replays, err = sqliteledger.New(ctx, i.db, sqliteledger.Options{Name: crmReplays, Now: now})
+	s.replays, err = sqliteledger.New(ctx, f.DB, sqliteledger.Options{Name: crmReplays, Now: now})
 	return err
 }
 
 // crmOnPostgres puts a PostgreSQL behind sync log, replays and profiles.
 func (i *Instance) crmOnPostgres(ctx context.Context, s *crmStores) error {
-	address := i.config.CRMPostgres()
-	db, err := postgresdb.Open(ctx, tidemill.NewSecret(string(address)), postgresdb.Options{Conns: i.config.Postgres.Connections})
+	address := i.Config.CRMPostgres()
+	db, err := i.Postgres(ctx, address)
 	if err != nil {
 		return err
 	}
-	i.close = append(i.close, func() error { db.Close(); return nil })
 	log, err := postgresledger.New(ctx, db, postgresledger.Options{Name: crmLog})
 	if err != nil {
 		return err
 	}
-	profiles, err := postgresprofile.New(ctx, db, profile.Options{Now: i.options.Now})
+	profiles, err := postgresprofile.New(ctx, db, profile.Options{Now: i.Now})
 	if err != nil {
 		return err
 	}
@@ -214,15 +209,14 @@ func (i *Instance) crmOnPostgres(ctx context.Context, s *crmStores) error {
 	if s.projects, err = postgresproject.New(ctx, db); err != nil {
 		return err
 	}
-	s.inspect = append(s.inspect, func(ctx context.Context) []preflight.Finding { return postgresdb.Inspect(ctx, db) })
 	i.Uses = append(i.Uses, fmt.Sprintf("sync log: PostgreSQL, %s", address))
 	return nil
 }
 
 // crmOnRedis puts a Redis behind queue and dead letters, under keys of their own.
 func (i *Instance) crmOnRedis(ctx context.Context, s *crmStores) error {
-	c, address := &i.config.CRM, i.config.CRMRedis()
-	client, err := i.crmRedis(ctx, s, address)
+	c, address := &i.Config.CRM, i.Config.CRMRedis()
+	client, err := i.Redis(ctx, address)
 	if err != nil {
 		return err
 	}
@@ -231,37 +225,26 @@ func (i *Instance) crmOnRedis(ctx context.Context, s *crmStores) error {
 		return err
 	}
 	if s.letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{
-		Options: deadletter.Options{Max: c.DeadMax, Now: i.options.Now}, Stream: crmLetters, Pipeline: crm.Queue}); err != nil {
+		Options: deadletter.Options{Max: c.DeadMax, Now: i.Now}, Stream: crmLetters, Pipeline: crm.Queue}); err != nil {
 		return err
 	}
 	i.Uses = append(i.Uses, fmt.Sprintf("CRM queue: Redis, %s", address))
 	return nil
 }
 
-// crmRedis opens a connection that is looked at by the doctor.
-func (i *Instance) crmRedis(ctx context.Context, s *crmStores, address config.URL) (redisconn.Client, error) {
-	client, err := redisconn.Open(ctx, tidemill.NewSecret(string(address)), redisconn.Options{})
-	if err != nil {
-		return nil, err
-	}
-	i.close = append(i.close, func() error { client.Close(); return nil })
-	s.inspect = append(s.inspect, func(ctx context.Context) []preflight.Finding { return redisconn.Inspect(ctx, client) })
-	return client, nil
-}
-
 // crmFromBullMQ takes events from a queue of BullMQ's.
 func (i *Instance) crmFromBullMQ(ctx context.Context, s *crmStores) error {
-	c := &i.config.CRM.BullMQ
-	client, err := i.crmRedis(ctx, s, c.URL)
+	c := &i.Config.CRM.BullMQ
+	client, err := i.Redis(ctx, c.URL)
 	if err != nil {
 		return err
 	}
-	reports, log := i.sourceReports(), i.options.Log
-	source, err := bullmqsource.New(client, bullmqsource.Options{Queue: c.Queue, Prefix: c.Prefix, Lease: i.config.CRM.Lease, Letters: true,
-		Metrics: int(c.Metrics / time.Minute), Concurrency: i.config.CRM.Workers, Ahead: ahead(s.queues),
-		KeepCompleted: &bullmqsource.Keep{Count: boundOf(i.config.CRM.KeptCompleted)}, KeepFailed: &bullmqsource.Keep{Count: boundOf(i.config.CRM.KeptFailed)},
+	log := i.Log
+	source, err := bullmqsource.New(client, bullmqsource.Options{Queue: c.Queue, Prefix: c.Prefix, Lease: i.Config.CRM.Lease, Letters: true,
+		Metrics: int(c.Metrics / time.Minute), Concurrency: i.Config.CRM.Workers, Ahead: ahead(s.queues),
+		KeepCompleted: &bullmqsource.Keep{Count: boundOf(i.Config.CRM.KeptCompleted)}, KeepFailed: &bullmqsource.Keep{Count: boundOf(i.Config.CRM.KeptFailed)},
 		Report: func(r bullmqsource.Report) {
-			reports.WithLabelValues(crmIntake, string(r.What)).Add(float64(max(r.Count, 1)))
+			i.Report(crmIntake, string(r.What), uint64(r.Count))
 			log.Warn("something happened to jobs of BullMQ", "pipeline", crmIntake, "what", string(r.What), "count", r.Count, "jobs", r.IDs, "text", r.Text)
 		}})
 	if err != nil {
@@ -284,8 +267,8 @@ func ahead(q queue.Desk) func(context.Context) (int, error) {
 func (i *Instance) crmHandlers(ctx context.Context, s *crmStores) ([]handler.Spec, error) {
 	var specs []handler.Spec
 	var names []string
-	for n := range i.config.CRM.Handlers {
-		h := &i.config.CRM.Handlers[n]
+	for n := range i.Config.CRM.Handlers {
+		h := &i.Config.CRM.Handlers[n]
 		spec := h.Spec()
 		var err error
 		if h.Endpoint != nil {
@@ -298,25 +281,25 @@ func (i *Instance) crmHandlers(ctx context.Context, s *crmStores) ([]handler.Spe
 		}
 		specs, names = append(specs, spec), append(names, h.Name+" for "+strings.Join(h.Types, ", "))
 	}
-	what := map[string]string{"skip": "skipped, and counted", "dead": "dead letters"}[i.config.CRM.Unknown]
+	what := map[string]string{"skip": "skipped, and counted", "dead": "dead letters"}[i.Config.CRM.Unknown]
 	if len(specs) == 0 {
 		names = []string{"none: all events are " + what + " (set crm.handlers)"}
-		i.options.Log.InfoContext(ctx, "no handlers are configured: events are taken in and are "+what+"; crm.handlers says what to do with them", "unknown", i.config.CRM.Unknown)
+		i.Log.InfoContext(ctx, "no handlers are configured: events are taken in and are "+what+"; crm.handlers says what to do with them", "unknown", i.Config.CRM.Unknown)
 	}
 	i.Uses = append(i.Uses, "handlers: "+strings.Join(names, "; "))
 	return specs, nil
 }
 
 func (i *Instance) crmEndpoint(h *config.CRMHandler) (handler.Handler, error) {
-	o, err := i.config.CRMEndpoint(h)
+	o, err := i.Config.CRMEndpoint(h)
 	if err != nil {
 		return nil, err
 	}
-	o.Now, o.Connections = i.options.Now, max(i.config.CRM.Workers, 1)
+	o.Now, o.Connections = i.Now, max(i.Config.CRM.Workers, 1)
 	e, err := webhook.New(o)
 	if err != nil {
 		return nil, err
 	}
-	i.close = append(i.close, func() error { e.Close(); return nil })
+	i.OnClose(func() error { e.Close(); return nil })
 	return e, nil
 }

@@ -5,16 +5,17 @@ import (
 	"fmt"
 
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/systems/crm"
 )
 
 // crmFindings are what an operator of CRM may want to know of before it hurts.
 func (i *Instance) crmFindings(ctx context.Context, sys *crm.System, s *crmStores) []preflight.Finding {
-	c := &i.config.CRM
+	c := &i.Config.CRM
 	fs := []preflight.Finding{checkHandlers(c), checkTenants(c)}
 	if s.damaged != nil {
-		fs = append(fs, checkDamaged(ctx, s.damaged))
+		fs = append(fs, system.CheckDamaged(ctx, s.damaged))
 	}
 	st, err := sys.Look(ctx)
 	if err != nil {

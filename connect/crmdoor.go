@@ -19,14 +19,14 @@ func (i *Instance) crmDoor(ctx context.Context, sys *crm.System, s *crmStores) e
 		return err
 	}
 	i.business, err = door.New(door.Options{Options: i.endpoint(tenants), Acceptor: sys.Acceptor(), Events: sys,
-		Limits: endpoint.Limits{Time: i.config.HTTP.BodyTimeout, PerMinute: i.config.CRM.RateLimit}})
+		Limits: endpoint.Limits{Time: i.Config.HTTP.BodyTimeout, PerMinute: i.Config.CRM.RateLimit}})
 	return err
 }
 
 // crmTenants are those of the configuration. Where it has none they are the projects: the one
 // named default that is made at the first start, and those that flags and file name.
 func (i *Instance) crmTenants(ctx context.Context, s *crmStores) (project.Projects, error) {
-	c := i.config
+	c := i.Config
 	if len(c.CRM.Tenants) == 0 {
 		if i.projects == nil {
 			i.projects = s.projects

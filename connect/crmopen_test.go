@@ -258,7 +258,7 @@ func TestAllSystemsInOneProcess(t *testing.T) {
 	until(t, "CRM's books are not among all: "+audit(), func() bool {
 		return strings.Contains(audit(), `"balanced":true`) && strings.Contains(audit(), `"system":"crm","balanced":true,"queue":"crm-events","accepted":1`)
 	})
-	if _, err := in.metrics.Gather(); err != nil {
+	if _, err := in.Metrics.Gather(); err != nil {
 		t.Errorf("metrics: %v", err)
 	}
 }

@@ -231,7 +231,7 @@ func (w *crmWorld) ann() map[string]string {
 		}
 	} else {
 		var err error
-		if from, err = sqliteprofile.New(w.t.Context(), w.db, profile.Options{}); err != nil {
+		if from, err = sqliteprofile.New(w.t.Context(), w.Opened().DB, profile.Options{}); err != nil {
 			w.t.Fatal(err)
 		}
 	}

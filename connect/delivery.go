@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/preflight"
-	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/events/limit/redislimit"
@@ -37,39 +34,37 @@ type deliveryStores struct {
 	sent     ledger.Store     // purchases
 	projects project.Projects // of the embedded database; nil: there is none
 	meter    endpoint.Meter   // nil: one in memory
-	inspect  []func(context.Context) []preflight.Finding
 }
 
 // delivery puts the delivery system together with its door, on the Redis that is named or
 // embedded.
 func (i *Instance) delivery(ctx context.Context, api *admin.Parts) error {
-	c, o := &i.config.Delivery, i.options
+	c, o := &i.Config.Delivery, i.Host
 	stores := &deliveryStores{}
 	open := i.deliveryEmbedded
-	if i.config.DeliveryRedis() != "" {
+	if i.Config.DeliveryRedis() != "" {
 		open = i.deliveryOnRedis
 	}
 	if err := open(ctx, stores); err != nil {
 		return err
 	}
-	if i.config.Postgres.URL != "" {
+	if i.Config.Postgres.URL != "" {
 		if err := i.sentInPostgres(ctx, stores); err != nil {
 			return err
 		}
 	}
-	if err := i.judge(ctx, stores.inspect); err != nil {
+	if err := i.Judge(ctx); err != nil {
 		return err
 	}
-	i.checks = append(i.checks, stores.inspect...)
 	skip := map[string]bool{}
 	for _, s := range c.Sites {
 		skip[s.ID] = s.Consent == "skip"
 	}
 	sys, err := delivery.New(
-		delivery.Parts{Queues: stores.queues, Letters: stores.letters, Sent: stores.sent, Partners: c.Partners, Env: partner.Env{Secret: i.config.Secret}},
+		delivery.Parts{Queues: stores.queues, Letters: stores.letters, Sent: stores.sent, Partners: c.Partners, Env: partner.Env{Secret: i.Config.Secret}},
 		delivery.Options{Workers: c.Workers, Most: max(c.MaxWorkers, c.Workers), Lease: c.Lease, Keep: c.SentLife,
 			Kept: queue.Keep{Count: c.Kept, Age: c.KeptFor}, Limit: c.QueueMax, Tenants: c.Limits(), Absent: func(site string) bool { return !skip[site] },
-			Log: o.Log, Now: o.Now, Observe: i.stages.observe})
+			Log: o.Log, Now: o.Now, Observe: i.Observe})
 	if err != nil {
 		return err
 	}
@@ -83,7 +78,7 @@ func (i *Instance) delivery(ctx context.Context, api *admin.Parts) error {
 	i.systems = append(i.systems, sys.System)
 	books := sys.Books()
 	i.engines.Add(sys.Pipelines, books)
-	i.metrics.MustRegister(metrics.NewDelivery(sys, stores.queues))
+	i.Metrics.MustRegister(metrics.NewDelivery(sys, stores.queues))
 	api.Systems = append(api.Systems, admin.System{Name: sys.Name, Pipelines: sys.Pipelines, Books: books, Decodes: sys.Decodes, Audit: func(ctx context.Context) (any, bool, error) {
 		a, err := sys.Audit(ctx)
 		return a, a.Balanced, err
@@ -98,49 +93,46 @@ func (i *Instance) delivery(ctx context.Context, api *admin.Parts) error {
 
 // deliveryEmbedded puts the embedded database behind every role.
 func (i *Instance) deliveryEmbedded(ctx context.Context, d *deliveryStores) (err error) {
-	b := &backends{}
-	if err := i.openFile(ctx, b); err != nil {
-		return err
-	}
-	d.queues, d.letters, d.projects = b.queues, b.letters, b.projects
-	keys, err := sqliteledger.New(ctx, i.db, sqliteledger.Options{Name: "keys", Now: i.options.Now})
+	f, err := i.File(ctx)
 	if err != nil {
 		return err
 	}
-	d.keys, d.stroke = keys, sqliteaccept.New(keys, b.queues)
-	d.sent, err = sqliteledger.New(ctx, i.db, sqliteledger.Options{Name: "sent", Now: i.options.Now})
+	d.queues, d.letters, d.projects = f.Queues, f.Letters, f.Projects
+	keys, err := sqliteledger.New(ctx, f.DB, sqliteledger.Options{Name: "keys", Now: i.Now})
+	if err != nil {
+		return err
+	}
+	d.keys, d.stroke = keys, sqliteaccept.New(keys, f.Queues)
+	d.sent, err = sqliteledger.New(ctx, f.DB, sqliteledger.Options{Name: "sent", Now: i.Now})
 	return err
 }
 
 // sentInPostgres keeps what was sent in a PostgreSQL.
 func (i *Instance) sentInPostgres(ctx context.Context, d *deliveryStores) error {
-	db, err := postgresdb.Open(ctx, tidemill.NewSecret(string(i.config.Postgres.URL)), postgresdb.Options{Conns: i.config.Postgres.Connections})
+	db, err := i.Postgres(ctx, i.Config.Postgres.URL)
 	if err != nil {
 		return err
 	}
-	i.close = append(i.close, func() error { db.Close(); return nil })
 	if d.sent, err = postgresledger.New(ctx, db, postgresledger.Options{Name: "sent"}); err != nil {
 		return err
 	}
-	d.inspect = append(d.inspect, func(ctx context.Context) []preflight.Finding { return postgresdb.Inspect(ctx, db) })
-	i.Uses = append(i.Uses, fmt.Sprintf("what was sent: PostgreSQL, %s", i.config.Postgres.URL))
+	i.Uses = append(i.Uses, fmt.Sprintf("what was sent: PostgreSQL, %s", i.Config.Postgres.URL))
 	return nil
 }
 
 // deliveryOnRedis puts a Redis behind every role.
 func (i *Instance) deliveryOnRedis(ctx context.Context, d *deliveryStores) error {
-	c, address := &i.config.Delivery, i.config.DeliveryRedis()
-	client, err := redisconn.Open(ctx, tidemill.NewSecret(string(address)), redisconn.Options{})
+	c, address := &i.Config.Delivery, i.Config.DeliveryRedis()
+	client, err := i.Redis(ctx, address)
 	if err != nil {
 		return err
 	}
-	i.close = append(i.close, func() error { client.Close(); return nil })
 	queues, err := redisqueue.New(client, redisqueue.Options{Capacity: c.QueueMax, Shards: c.Shards})
 	if err != nil {
 		return err
 	}
 	if d.letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{
-		Options: deadletter.Options{Max: c.DeadMax, Now: i.options.Now}, Stream: "delivery:dlq", Pipeline: delivery.Name}); err != nil {
+		Options: deadletter.Options{Max: c.DeadMax, Now: i.Now}, Stream: "delivery:dlq", Pipeline: delivery.Name}); err != nil {
 		return err
 	}
 	keys, err := redisledger.New(client, redisledger.Options{Name: "keys"})
@@ -151,10 +143,9 @@ func (i *Instance) deliveryOnRedis(ctx context.Context, d *deliveryStores) error
 	if d.sent, err = redisledger.New(client, redisledger.Options{Name: "sent"}); err != nil {
 		return err
 	}
-	if d.meter, err = redislimit.New(client, redislimit.Options{Prefix: "delivery:", Now: i.options.Now}); err != nil {
+	if d.meter, err = redislimit.New(client, redislimit.Options{Prefix: "delivery:", Now: i.Now}); err != nil {
 		return err
 	}
-	d.inspect = append(d.inspect, func(ctx context.Context) []preflight.Finding { return redisconn.Inspect(ctx, client) })
 	i.Uses = append(i.Uses, fmt.Sprintf("queues: Redis, %s", address))
 	return nil
 }

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/internal/preflight"
-	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/events"
 	"github.com/tidemill/tidemill/source/bullmqsource"
@@ -20,16 +17,13 @@ const deliveryIntake = "delivery-bullmq"
 
 // deliveryFromBullMQ takes events from a queue of BullMQ's, by the rules of the endpoints.
 func (i *Instance) deliveryFromBullMQ(ctx context.Context, api *admin.Parts, door *events.Handler, d *deliveryStores) error {
-	c, o := &i.config.Delivery.BullMQ, i.options
-	client, err := redisconn.Open(ctx, tidemill.NewSecret(string(c.URL)), redisconn.Options{})
+	c, o := &i.Config.Delivery.BullMQ, i.Host
+	client, err := i.Redis(ctx, c.URL)
 	if err != nil {
 		return err
 	}
-	i.close = append(i.close, func() error { client.Close(); return nil })
-	i.checks = append(i.checks, func(ctx context.Context) []preflight.Finding { return redisconn.Inspect(ctx, client) })
-	reports := i.sourceReports()
-	source, err := bullmqsource.New(client, bullmqsource.Options{Queue: c.Queue, Prefix: c.Prefix, Lease: i.config.Delivery.Lease, Letters: true,
-		Metrics: int(c.Metrics / time.Minute), Concurrency: i.config.Delivery.Workers,
+	source, err := bullmqsource.New(client, bullmqsource.Options{Queue: c.Queue, Prefix: c.Prefix, Lease: i.Config.Delivery.Lease, Letters: true,
+		Metrics: int(c.Metrics / time.Minute), Concurrency: i.Config.Delivery.Workers,
 		Ahead: func(ctx context.Context) (int, error) {
 			n := 0
 			for _, name := range delivery.Doors() {
@@ -42,7 +36,7 @@ func (i *Instance) deliveryFromBullMQ(ctx context.Context, api *admin.Parts, doo
 			return n, nil
 		},
 		Report: func(r bullmqsource.Report) {
-			reports.WithLabelValues(deliveryIntake, string(r.What)).Add(float64(max(r.Count, 1)))
+			i.Report(deliveryIntake, string(r.What), uint64(r.Count))
 			o.Log.Warn("something happened to jobs of BullMQ", "pipeline", deliveryIntake, "what", string(r.What), "count", r.Count, "jobs", r.IDs, "text", r.Text)
 		}})
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 
 // deliveryDoor makes the door of delivery.
 func (i *Instance) deliveryDoor(ctx context.Context, sys *delivery.System, d *deliveryStores) (*events.Handler, error) {
-	c, o := &i.config.Delivery, i.options
+	c, o := &i.Config.Delivery, i.Host
 	rules, err := event.New(event.Options{})
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (i *Instance) classes() (func(*event.Event, []byte) string, error) {
 		queue string
 	}
 	var all []class
-	for _, r := range i.config.Delivery.Queues {
+	for _, r := range i.Config.Delivery.Queues {
 		rule, err := partner.NewRule("delivery.queues: when", r.When, nil)
 		if err != nil {
 			return nil, err
@@ -121,7 +121,7 @@ func (i *Instance) classes() (func(*event.Event, []byte) string, error) {
 // sites are those of the configuration. Where it has none, and the embedded database is
 // there, they are its projects: the one that is made at the first start.
 func (i *Instance) sites(ctx context.Context, d *deliveryStores) (project.Projects, error) {
-	c := i.config
+	c := i.Config
 	if len(c.Delivery.Sites) == 0 && d.projects != nil {
 		i.projects = d.projects
 		return d.projects, i.ensureProjects(ctx, i.projects)
@@ -184,7 +184,7 @@ func statusOf(e *delivery.EventStatus) eventStatus {
 // partners are is for those who show the key of the API.
 func (i *Instance) deliveryHealth(sys *delivery.System, d *deliveryStores) http.Handler {
 	kind := "database"
-	if i.config.DeliveryRedis() != "" {
+	if i.Config.DeliveryRedis() != "" {
 		kind = "redis"
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -195,7 +195,7 @@ func (i *Instance) deliveryHealth(sys *delivery.System, d *deliveryStores) http.
 			Timestamp time.Time         `json:"timestamp"`
 			Version   string            `json:"version"`
 			Checks    map[string]string `json:"checks"`
-		}{"healthy", i.options.Now().UTC(), i.options.Version, map[string]string{kind: "ok", "queue": "ok"}}
+		}{"healthy", i.Now().UTC(), i.Version, map[string]string{kind: "ok", "queue": "ok"}}
 		status := http.StatusOK
 		away, err := sys.Away(ctx)
 		named := i.operator(r)
@@ -215,7 +215,7 @@ func (i *Instance) deliveryHealth(sys *delivery.System, d *deliveryStores) http.
 			answer.Status = "degraded"
 			answer.Checks["partners' queues"] = fmt.Sprintf("%d full", n)
 		}
-		full, err2 := fullDoors(ctx, d.queues, i.config.Delivery.QueueMax)
+		full, err2 := fullDoors(ctx, d.queues, i.Config.Delivery.QueueMax)
 		if err2 != nil {
 			err = err2
 		}
@@ -229,7 +229,7 @@ func (i *Instance) deliveryHealth(sys *delivery.System, d *deliveryStores) http.
 		if err != nil {
 			answer.Status, status = "unhealthy", http.StatusServiceUnavailable
 			answer.Checks[kind], answer.Checks["queue"] = "failed", "failed"
-			i.options.Log.WarnContext(ctx, "unhealthy", "error", err)
+			i.Log.WarnContext(ctx, "unhealthy", "error", err)
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")

@@ -50,7 +50,7 @@ func (i *Instance) liveness(mux *http.ServeMux) {
 }
 
 func (i *Instance) metricsHandler() http.Handler {
-	return promhttp.HandlerFor(i.metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	return promhttp.HandlerFor(i.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }
 
 // ours says whether a path is of a probe or an operator.
@@ -93,5 +93,5 @@ func (i *Instance) route(door http.Handler) http.Handler {
 
 // endpoint is what all endpoints have whose clients show these projects' keys.
 func (i *Instance) endpoint(keys project.Projects) endpoint.Options {
-	return endpoint.Options{Projects: keys, TrustProxy: i.limits().Trusted, Now: i.options.Now, Log: i.options.Log, Registerer: i.metrics}
+	return endpoint.Options{Projects: keys, TrustProxy: i.limits().Trusted, Now: i.options.Now, Log: i.options.Log, Registerer: i.Metrics}
 }

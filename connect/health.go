@@ -20,7 +20,7 @@ func (r *readiness) set(on bool) { r.on.Store(on) }
 func (i *Instance) live() error {
 	for _, s := range i.systems {
 		for _, e := range s.Pipelines {
-			if turned := e.Stats().Turned; e.State() == flow.Running && !turned.IsZero() && i.options.Now().Sub(turned) > stuckAfter {
+			if turned := e.Stats().Turned; e.State() == flow.Running && !turned.IsZero() && i.Now().Sub(turned) > stuckAfter {
 				return errors.New("pipeline " + e.Name() + " has not turned since " + turned.UTC().Format(time.RFC3339))
 			}
 		}

@@ -26,7 +26,7 @@ func (i *Instance) heartbeat(path string) flow.Loop {
 		if err != nil {
 			return fmt.Errorf("write the heartbeat: %w", err)
 		}
-		_, err = next.Write(strconv.AppendInt(nil, i.options.Now().UnixMilli(), 10))
+		_, err = next.Write(strconv.AppendInt(nil, i.Now().UnixMilli(), 10))
 		if err = errors.Join(err, next.Close()); err == nil {
 			err = os.Rename(next.Name(), path)
 		}

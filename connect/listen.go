@@ -11,7 +11,7 @@ const adminConnections = 256
 
 // Listen opens the address of listen, for Run, and that of admin.listen where there is one.
 func (i *Instance) Listen() (_ *serve.Server, err error) {
-	c := i.config
+	c := i.Config
 	if c.Admin.Listen != "" {
 		if err := i.open(c.Admin.Listen, "admin.listen", i.mux, serve.Limits{Connections: adminConnections, PerAddress: -1}); err != nil {
 			return nil, err
@@ -19,7 +19,7 @@ func (i *Instance) Listen() (_ *serve.Server, err error) {
 	}
 	l := i.limits()
 	l.Reserved = i.reserved
-	server, err := serve.Listen(c.Listen, i.Handler, l, i.options.Log)
+	server, err := serve.Listen(c.Listen, i.Handler, l, i.Log)
 	if err == nil {
 		i.sockets.Add("listen", server.Sockets)
 	}
@@ -28,7 +28,7 @@ func (i *Instance) Listen() (_ *serve.Server, err error) {
 
 // limits are those of a listener for senders.
 func (i *Instance) limits() serve.Limits {
-	h := &i.config.HTTP
+	h := &i.Config.HTTP
 	trusted, _ := h.Proxies() // checked
 	return serve.Limits{Connections: h.Connections, PerAddress: h.PerAddress, Trusted: trusted, Body: h.BodyTimeout}
 }
@@ -42,12 +42,12 @@ func (i *Instance) reserved(r *http.Request) bool {
 // open opens a listener of its own.
 func (i *Instance) open(address, setting string, h http.Handler, l serve.Limits) error {
 	l.Setting = setting
-	server, err := serve.Listen(address, h, l, i.options.Log)
+	server, err := serve.Listen(address, h, l, i.Log)
 	if err != nil {
 		return err
 	}
 	i.ports = append(i.ports, server)
 	i.sockets.Add(setting, server.Sockets)
-	i.options.Log.Info("listening", "address", server.Addr(), "setting", setting)
+	i.Log.Info("listening", "address", server.Addr(), "setting", setting)
 	return nil
 }

@@ -7,10 +7,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/serve/ingest/limit/redislimit"
 	"github.com/tidemill/tidemill/source/redissource"
@@ -29,27 +25,25 @@ const overflowStream = "events:overflow"
 // redis puts a Redis behind the waiting events, dead letters and locks, and its caches in
 // front of persons, definitions and projects, wherever these are.
 func (i *Instance) redis(ctx context.Context, b *backends) error {
-	c, o := &i.config.Analytics, i.options
-	client, err := redisconn.Open(ctx, tidemill.NewSecret(string(i.config.Redis.URL)), redisconn.Options{})
+	c, o := &i.Config.Analytics, i.Host
+	client, err := i.Redis(ctx, i.Config.Redis.URL)
 	if err != nil {
 		return err
 	}
-	i.close = append(i.close, func() error { client.Close(); return nil })
 	streams := map[string]string{analytics.Name: c.Stream, analytics.OverflowName: overflowStream}
 	b.intake = redissource.NewIntake(client, redissource.IntakeOptions{Capacity: c.QueueMax, Stream: func(queue string) string { return streams[queue] }})
-	b.damaged = nil
-	reports := i.sourceReports()
+	b.damaged = false
 	b.open = func(_ context.Context, name string) (stream, error) {
 		s, err := redissource.New(client, redissource.Options{Stream: streams[name], Group: c.Group, Lease: c.Claim,
 			Consumer: cmp.Or(c.Consumer, fmt.Sprintf("processor-%d", os.Getpid())),
 			Report: func(r redissource.Report) {
-				reports.WithLabelValues(name, string(r.What)).Add(float64(max(r.Count, 1)))
+				i.Report(name, string(r.What), r.Count)
 				o.Log.Warn("the stream was changed by others", "pipeline", name, "what", string(r.What), "count", r.Count, "entries", r.IDs, "text", r.Text)
 			}})
 		if err != nil {
 			return nil, err
 		}
-		i.close = append(i.close, func() error {
+		i.OnClose(func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
 			return s.Close(ctx)
@@ -70,7 +64,7 @@ func (i *Instance) redis(ctx context.Context, b *backends) error {
 	if b.circuit, err = redislock.NewCircuit(client, redislock.CircuitOptions{}); err != nil {
 		return err
 	}
-	if i.config.Postgres.URL != "" { // the embedded database needs no cache in front of it
+	if i.Config.Postgres.URL != "" { // the embedded database needs no cache in front of it
 		if b.persons, err = redisperson.New(client, b.persons, redisperson.Options{Log: o.Log, Now: o.Now}); err != nil {
 			return err
 		}
@@ -84,17 +78,6 @@ func (i *Instance) redis(ctx context.Context, b *backends) error {
 	if b.meter, err = redislimit.New(client, redislimit.Options{Rate: c.RateLimit, Quota: c.Quota, Log: o.Log, Now: o.Now}); err != nil {
 		return err
 	}
-	b.inspect = append(b.inspect, func(ctx context.Context) []preflight.Finding { return redisconn.Inspect(ctx, client) })
-	i.Uses = append(i.Uses, fmt.Sprintf("stream: Redis, %s, %s", i.config.Redis.URL, c.Stream))
+	i.Uses = append(i.Uses, fmt.Sprintf("stream: Redis, %s, %s", i.Config.Redis.URL, c.Stream))
 	return nil
-}
-
-// sourceReports counts what happened to a stream without us.
-func (i *Instance) sourceReports() *prometheus.CounterVec {
-	if i.reports == nil {
-		i.reports = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tidemill_source_reports_total",
-			Help: "Messages that were deleted, trimmed or forgotten at the source before they ended, and other changes to it that nobody here made."}, []string{"pipeline", "what"})
-		i.metrics.MustRegister(i.reports)
-	}
-	return i.reports
 }

@@ -9,8 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/internal/postgresdb"
+	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/testenv"
 )
 
@@ -92,5 +96,52 @@ func TestServersThatAreNotThereAreNamed(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v; want an error with the address and without the password", key, err)
 		}
+	}
+}
+
+// TestSystemsShareTheirConnections counts what one process has open at its servers: each system
+// had a client of its own at Redis, and a pool of its own at PostgreSQL.
+func TestSystemsShareTheirConnections(t *testing.T) {
+	count := func(systems ...string) (redis, postgres int) {
+		server, address := testenv.Start(t, testenv.PrivateRedis, "REDIS_SETTINGS=--maxmemory-policy noeviction"), testenv.Postgres(t)
+		c := settings(t, "redis.url", server.URL, "postgres.url", address, "postgres.connections", "2")
+		in := open(t, c, Options{Systems: systems})
+		defer in.Close()
+		// Not running: nobody waits at the Redis on a connection of its own.
+		for range 20 {
+			for _, path := range []string{"/api/v1/status", "/api/v1/audit", "/api/v1/doctor", "/metrics"} {
+				if w := get(in, path); w.Code != http.StatusOK {
+					t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+				}
+			}
+		}
+		client, err := redisconn.Open(t.Context(), tidemill.NewSecret(server.URL), redisconn.Options{Name: "counting"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		list, err := client.Do(t.Context(), client.B().Arbitrary("CLIENT", "LIST").Build()).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		db, err := postgresdb.Open(t.Context(), tidemill.NewSecret(address), postgresdb.Options{Name: "counting"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if err := db.Query(t.Context(), func(r pgx.Rows) error { return r.Scan(&postgres) },
+			"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'tidemill'"); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(list, " name=tidemill "), postgres
+	}
+	one, _ := count("delivery")
+	redis, postgres := count("analytics", "delivery", "crm", "windows")
+	t.Logf("delivery alone has %d connections to Redis; four systems have %d, and %d to PostgreSQL", one, redis, postgres)
+	if redis > 4 || redis == 0 { // a client has up to four for commands that do not wait
+		t.Errorf("four systems have %d connections to their Redis, one has %d", redis, one)
+	}
+	if postgres > 2 || postgres == 0 {
+		t.Errorf("four systems have %d connections to their PostgreSQL, and postgres.connections is 2", postgres)
 	}
 }

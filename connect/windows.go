@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/httpguard"
 	"github.com/tidemill/tidemill/internal/opensearchhttp"
 	"github.com/tidemill/tidemill/internal/preflight"
@@ -57,26 +56,25 @@ type windowsStores struct {
 	// adopt takes over what another program has in that Redis; nil: there is none.
 	adopt func(context.Context, string, uuid.UUID) (admin.AdoptedWindows, error)
 
-	redis   redisconn.Client                            // nil: there is none
-	inspect []func(context.Context) []preflight.Finding // of the servers
+	redis redisconn.Client // nil: there is none
 }
 
 // windowsOn puts the windows system together with its door: windows and dead letters on the Redis
 // that is named, topics on the Kafka, the index on the OpenSearch, and embedded what has no
 // server.
 func (i *Instance) windowsOn(ctx context.Context, api *admin.Parts) error {
-	w, o := &i.config.Windows, i.options
+	w, o := &i.Config.Windows, i.Host
 	stores, err := i.windowsStores(ctx)
 	if err != nil {
 		return err
 	}
-	if err := i.judge(ctx, stores.inspect); err != nil {
+	if err := i.Judge(ctx); err != nil {
 		return err
 	}
 	if err := i.windowsProjects(ctx, stores); err != nil {
 		return err
 	}
-	steps, err := i.config.WindowsSteps(o.Now)
+	steps, err := i.Config.WindowsSteps(o.Now)
 	if err != nil {
 		return err
 	}
@@ -90,14 +88,14 @@ func (i *Instance) windowsOn(ctx context.Context, api *admin.Parts) error {
 	}
 	t := &w.Topics
 	page := w.Page
-	if page == 0 && i.config.WindowsKafka() == "" { // what is embedded has little memory, and no brokers to wait for
+	if page == 0 && i.Config.WindowsKafka() == "" { // what is embedded has little memory, and no brokers to wait for
 		page = 1000
 	}
 	sys, err := windows.New(parts, windows.Options{
 		Topics: windows.Topics{Event: t.ProcessorEvent, Mention: t.ProcessorMention, Results: t.Results}, Project: stores.project, BySentence: w.SentenceID,
 		Header: w.Header, Expect: w.ExpectHeader, Store: w.Store, AtOnce: w.AtOnce, Page: page, Sweep: w.Sweep, Tries: w.Tries, Retry: w.Backoff,
 		Record: policy.Retry{Tries: w.Retry.Attempts, Base: w.Retry.Interval, Factor: 1},
-		Log:    o.Log, Now: o.Now, Observe: i.stages.observe})
+		Log:    o.Log, Now: o.Now, Observe: i.Observe})
 	if err != nil {
 		return err
 	}
@@ -107,18 +105,17 @@ func (i *Instance) windowsOn(ctx context.Context, api *admin.Parts) error {
 	i.systems = append(i.systems, sys.System)
 	books := sys.Books()
 	i.engines.Add(sys.Pipelines, books)
-	i.metrics.MustRegister(metrics.NewWindows(sys))
+	i.Metrics.MustRegister(metrics.NewWindows(sys))
 	overflow, _ := stores.index.(interface{ Overflow() uint64 })
-	i.metrics.MustRegister(metrics.NewIndexOverflow(func() uint64 {
+	i.Metrics.MustRegister(metrics.NewIndexOverflow(func() uint64 {
 		if overflow == nil { // it has no indices on a server
 			return 0
 		}
 		return overflow.Overflow()
 	}))
 	for _, f := range stores.files {
-		i.metrics.MustRegister(metrics.NewFiles(f.Name, f.Source))
+		i.Metrics.MustRegister(metrics.NewFiles(f.Name, f.Source))
 	}
-	i.checks = append(i.checks, stores.inspect...)
 	i.checks = append(i.checks, func(ctx context.Context) []preflight.Finding { return i.windowsFindings(ctx, sys, stores) })
 	api.Systems = append(api.Systems, admin.System{Name: sys.Name, Pipelines: sys.Pipelines, Books: books, Decodes: sys.Decodes, Audit: func(ctx context.Context) (any, bool, error) {
 		a, err := sys.Audit(ctx)
@@ -137,7 +134,7 @@ func (i *Instance) windowsOn(ctx context.Context, api *admin.Parts) error {
 
 // windowsStores opens what stands behind the roles.
 func (i *Instance) windowsStores(ctx context.Context) (*windowsStores, error) {
-	c := i.config
+	c := i.Config
 	w := &c.Windows
 	s := &windowsStores{}
 	var err error
@@ -169,28 +166,29 @@ func (i *Instance) windowsStores(ctx context.Context) (*windowsStores, error) {
 
 // owner is this instance's name, the same after a restart where it can be.
 func (i *Instance) owner() string {
-	if name := i.config.Windows.Instance; name != "" {
+	if name := i.Config.Windows.Instance; name != "" {
 		return name
 	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unnamed"
 	}
-	if _, port, _ := net.SplitHostPort(i.config.Listen); port != "0" { // one that listens where it can has no other name
-		return host + "/" + i.config.Listen
+	if _, port, _ := net.SplitHostPort(i.Config.Listen); port != "0" { // one that listens where it can has no other name
+		return host + "/" + i.Config.Listen
 	}
 	return fmt.Sprintf("%s/%d", host, os.Getpid())
 }
 
 // windowsEmbedded puts the embedded database behind every role but the topics.
 func (i *Instance) windowsEmbedded(ctx context.Context, s *windowsStores) error {
-	b, w := &backends{}, &i.config.Windows
-	if err := i.openFile(ctx, b); err != nil {
+	w := &i.Config.Windows
+	f, err := i.File(ctx)
+	if err != nil {
 		return err
 	}
-	s.letters, s.projects = b.letters, b.projects
-	if i.config.WindowsRedis() == "" {
-		store, err := sqlitewindow.New(ctx, i.db, window.Options{Window: w.Window, Lease: w.Lease, Owner: i.owner(), Now: i.options.Now})
+	s.letters, s.projects = f.Letters, f.Projects
+	if i.Config.WindowsRedis() == "" {
+		store, err := sqlitewindow.New(ctx, f.DB, window.Options{Window: w.Window, Lease: w.Lease, Owner: i.owner(), Now: i.Now})
 		if err != nil {
 			return err
 		}
@@ -199,7 +197,7 @@ func (i *Instance) windowsEmbedded(ctx context.Context, s *windowsStores) error 
 	if !w.Search.Enabled || w.Search.URL != "" {
 		return nil
 	}
-	index, err := sqlitesearch.New(i.db, sqlitesearch.Options{Now: i.options.Now}, s.events, s.mentions)
+	index, err := sqlitesearch.New(f.DB, sqlitesearch.Options{Now: i.Now}, s.events, s.mentions)
 	if err != nil {
 		return err
 	}
@@ -209,12 +207,11 @@ func (i *Instance) windowsEmbedded(ctx context.Context, s *windowsStores) error 
 
 // windowsOnRedis puts a Redis behind windows and dead letters, under keys of their own.
 func (i *Instance) windowsOnRedis(ctx context.Context, s *windowsStores) error {
-	w, address := &i.config.Windows, i.config.WindowsRedis()
-	client, err := redisconn.Open(ctx, tidemill.NewSecret(string(address)), redisconn.Options{})
+	w, address := &i.Config.Windows, i.Config.WindowsRedis()
+	client, err := i.Redis(ctx, address)
 	if err != nil {
 		return err
 	}
-	i.close = append(i.close, func() error { client.Close(); return nil })
 	s.redis = client
 	store, err := rediswindow.New(client, rediswindow.Options{
 		Options: window.Options{Window: w.Window, Lease: w.Lease, Owner: i.owner()}, Prefix: windowsKeys, Shards: w.Shards, TTL: w.Life})
@@ -227,41 +224,40 @@ func (i *Instance) windowsOnRedis(ctx context.Context, s *windowsStores) error {
 		return admin.AdoptedWindows{Batches: done.Batches, Records: done.Records, Lost: done.Lost}, err
 	}
 	if s.letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{
-		Options: deadletter.Options{Max: w.DeadMax, Now: i.options.Now}, Stream: windowsLetters, Pipeline: windows.Delivered}); err != nil {
+		Options: deadletter.Options{Max: w.DeadMax, Now: i.Now}, Stream: windowsLetters, Pipeline: windows.Delivered}); err != nil {
 		return err
 	}
-	s.inspect = append(s.inspect, func(ctx context.Context) []preflight.Finding { return redisconn.Inspect(ctx, client) })
 	i.Uses = append(i.Uses, fmt.Sprintf("windows: Redis, %s", address))
 	return nil
 }
 
 // windowsOnOpenSearch puts an OpenSearch or Elasticsearch behind the index.
 func (i *Instance) windowsOnOpenSearch(ctx context.Context, s *windowsStores) error {
-	c := &i.config.Windows.Search
+	c := &i.Config.Windows.Search
 	conn, err := opensearchhttp.Open(ctx, string(c.URL), opensearchhttp.Options{})
 	if err != nil {
 		return err
 	}
-	i.close = append(i.close, func() error { conn.Close(); return nil })
-	index, err := opensearchsearch.New(conn, opensearchsearch.Options{Unmanaged: c.Unmanaged, NewIndices: c.NewIndices, Now: i.options.Now}, s.events, s.mentions)
+	i.OnClose(func() error { conn.Close(); return nil })
+	index, err := opensearchsearch.New(conn, opensearchsearch.Options{Unmanaged: c.Unmanaged, NewIndices: c.NewIndices, Now: i.Now}, s.events, s.mentions)
 	if err != nil {
 		return err
 	}
 	s.index = index
-	s.inspect = append(s.inspect, index.Inspect)
+	i.Look(index.Inspect)
 	i.Uses = append(i.Uses, fmt.Sprintf("index: %s %s, %s", conn.Product(), conn.Version(), c.URL))
 	return nil
 }
 
 // windowsFromFiles reads GDELT files from a folder, or from lists behind a URL.
 func (i *Instance) windowsFromFiles(ctx context.Context, s *windowsStores) error {
-	c := &i.config.Windows.Files
-	o := gdelt.Options{Every: c.Every, Quiet: c.Quiet, Since: c.Since, Remove: c.Remove, Header: i.config.Windows.Header, Pipeline: windowsFiles, Log: i.options.Log, Now: i.options.Now}
+	c := &i.Config.Windows.Files
+	o := gdelt.Options{Every: c.Every, Quiet: c.Quiet, Since: c.Since, Remove: c.Remove, Header: i.Config.Windows.Header, Pipeline: windowsFiles, Log: i.Log, Now: i.Now}
 	if c.Quiet == 0 {
 		o.Quiet = -1
 	}
 	add := func(feed, name string, open func(*sqliteprogress.Store, gdelt.Options) (*gdelt.Source, error)) error {
-		files, err := sqliteprogress.New(ctx, i.db, feed, i.options.Now)
+		files, err := sqliteprogress.New(ctx, i.Opened().DB, feed, i.Now)
 		if err != nil {
 			return err
 		}
@@ -270,7 +266,7 @@ func (i *Instance) windowsFromFiles(ctx context.Context, s *windowsStores) error
 		if err != nil {
 			return err
 		}
-		i.close = append(i.close, source.Close)
+		i.OnClose(source.Close)
 		s.intakes = append(s.intakes, windows.Intake{Name: name, Source: source})
 		s.files = append(s.files, admin.Feed{Name: name, Source: source})
 		i.Uses = append(i.Uses, "files: "+source.String())
@@ -293,6 +289,6 @@ func (i *Instance) windowsFromFiles(ctx context.Context, s *windowsStores) error
 		return err
 	}
 	return add("url", windowsFiles+"-url", func(files *sqliteprogress.Store, o gdelt.Options) (*gdelt.Source, error) {
-		return gdelt.NewURL(string(c.URL), filepath.Join(i.config.Data, windowsFiles), guard, files, s.letters, o)
+		return gdelt.NewURL(string(c.URL), filepath.Join(i.Config.Data, windowsFiles), guard, files, s.letters, o)
 	})
 }

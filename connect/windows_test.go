@@ -343,13 +343,14 @@ func TestTopicsThatAreQueuesAreOrderedBeforeAnythingIsInThem(t *testing.T) {
 	}
 	in := open(t, c, Options{Systems: []string{"windows"}}) // which does not run: nobody has received
 	defer in.Close()
+	file := in.Opened()
 	for _, topic := range []string{"processor-event", "processor-mention"} {
-		if s, err := in.file.queues.Settings(t.Context(), topic); err != nil || !s.Ordered {
+		if s, err := file.Queues.Settings(t.Context(), topic); err != nil || !s.Ordered {
 			t.Errorf("%s: %+v, %v", topic, s, err)
 		}
 	}
 	// One that holds records without order is drained all the same.
-	err = in.file.queues.Add(t.Context(), []*tidemill.Message{{ID: "1", To: "other", Key: []byte("1"), Payload: []byte(`{"globalEventId":1,"elasticIndexDate":"2026-01-01","eventDate":"2026-01-01T00:00:00Z"}`)}}, nil)
+	err = file.Queues.Add(t.Context(), []*tidemill.Message{{ID: "1", To: "other", Key: []byte("1"), Payload: []byte(`{"globalEventId":1,"elasticIndexDate":"2026-01-01","eventDate":"2026-01-01T00:00:00Z"}`)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

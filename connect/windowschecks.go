@@ -13,7 +13,7 @@ import (
 // windowsFindings are what an operator of the windows system may want to know of before it
 // hurts.
 func (i *Instance) windowsFindings(ctx context.Context, sys *windows.System, s *windowsStores) []preflight.Finding {
-	w := &i.config.Windows
+	w := &i.Config.Windows
 	fs := []preflight.Finding{checkProcessors(w)}
 	st, err := sys.Stats(ctx)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 
 // windowsDoor makes the door of the windows system, and opens the ports that it is asked to have.
 func (i *Instance) windowsDoor(ctx context.Context, s *windowsStores) error {
-	c := i.config
+	c := i.Config
 	w := &c.Windows
 	spool := ""
-	if i.db != nil { // else the data folder is not used
+	if i.Opened() != nil { // else the data folder is not used
 		spool = filepath.Join(c.Data, "windows-door")
 	}
 	var err error
@@ -54,15 +54,15 @@ func (i *Instance) windowsProjects(ctx context.Context, s *windowsStores) error 
 		i.projects = s.projects
 	}
 	if s.projects = i.projects; s.projects == nil {
-		if len(i.config.Projects) == 0 {
-			i.options.Log.WarnContext(ctx, "no record is taken by HTTP: no project is configured whose key could be sent, and there is no embedded database that keeps some; set projects")
+		if len(i.Config.Projects) == 0 {
+			i.Log.WarnContext(ctx, "no record is taken by HTTP: no project is configured whose key could be sent, and there is no embedded database that keeps some; set projects")
 		}
 		s.projects = memoryproject.New()
 	}
 	if err := i.ensureProjects(ctx, s.projects); err != nil {
 		return err
 	}
-	name := i.config.WindowsProject()
+	name := i.Config.WindowsProject()
 	if name == "" {
 		all, err := s.projects.List(ctx)
 		if err != nil {

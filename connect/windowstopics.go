@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/internal/kafkaconn"
-	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/sink/kafkasink"
 	"github.com/tidemill/tidemill/source/kafkasource"
 	"github.com/tidemill/tidemill/state/queue"
@@ -51,34 +51,34 @@ func (t transactions) Whole() bool { return true }
 
 // windowsOnKafka makes topics of Kafka what records come from, go to and are indexed of.
 func (i *Instance) windowsOnKafka(ctx context.Context, s *windowsStores) error {
-	w, address := &i.config.Windows, i.config.WindowsKafka()
+	w, address := &i.Config.Windows, i.Config.WindowsKafka()
 	t := &w.Topics
-	cluster, err := kafkaconn.Parse(string(address), kafkaconn.Options{})
+	k, err := i.Kafka(ctx, address)
 	if err != nil {
 		return err
 	}
-	if err := i.windowsMakeTopics(ctx, s, cluster); err != nil {
+	if err := i.windowsMakeTopics(ctx, s, k); err != nil {
 		return err
 	}
-	sink, err := kafkasink.New(cluster, kafkasink.Options{})
+	sink, err := kafkasink.New(k.Cluster, kafkasink.Options{})
 	if err != nil {
 		return err
 	}
-	i.close = append(i.close, func() error { sink.Close(); return nil })
+	i.OnClose(func() error { sink.Close(); return nil })
 	s.topics.out = windows.Each(sink)
 	if w.Transactional {
-		all, err := kafkasink.NewTransactions(cluster, kafkasink.TransactionOptions{ID: w.Service + "-" + i.owner(), AtOnce: w.AtOnce, Timeout: w.Transaction})
+		all, err := kafkasink.NewTransactions(k.Cluster, kafkasink.TransactionOptions{ID: w.Service + "-" + i.owner(), AtOnce: w.AtOnce, Timeout: w.Transaction})
 		if err != nil {
 			return err
 		}
-		i.close = append(i.close, func() error { all.Close(); return nil })
+		i.OnClose(func() error { all.Close(); return nil })
 		s.topics.out = transactions{all}
 	}
 	for _, in := range []struct {
 		name, topic string
 		kind        record.Kind
 	}{{windowsEvents, t.AdapterEvent, record.Event}, {windowsMentions, t.AdapterMention, record.Mention}} {
-		source, err := i.windowsSource(cluster, in.name, in.topic, w.Service+windowsGroup)
+		source, err := i.windowsSource(k, in.name, in.topic, w.Service+windowsGroup)
 		if err != nil {
 			return err
 		}
@@ -92,11 +92,11 @@ func (i *Instance) windowsOnKafka(ctx context.Context, s *windowsStores) error {
 		if r.Dead = t.IndexDead.Event; r.Name == windowsIndexMentions {
 			topic, r.Dead = t.ProcessorMention, t.IndexDead.Mention
 		}
-		if r.Source, err = i.windowsSource(cluster, r.Name, topic, w.Service+windowsIndexGroup); err != nil {
+		if r.Source, err = i.windowsSource(k, r.Name, topic, w.Service+windowsIndexGroup); err != nil {
 			return err
 		}
 	}
-	i.Uses = append(i.Uses, fmt.Sprintf("topics: Kafka, %s, %s and %s to %s and %s", cluster, t.AdapterEvent, t.AdapterMention, t.ProcessorEvent, t.ProcessorMention))
+	i.Uses = append(i.Uses, fmt.Sprintf("topics: Kafka, %s, %s and %s to %s and %s", k.Cluster, t.AdapterEvent, t.AdapterMention, t.ProcessorEvent, t.ProcessorMention))
 	return nil
 }
 
@@ -110,56 +110,47 @@ func (i *Instance) windowsReaders(s *windowsStores) []windows.Reader {
 }
 
 // windowsMakeTopics makes the topics that are not there.
-func (i *Instance) windowsMakeTopics(ctx context.Context, s *windowsStores, cluster *kafkaconn.Cluster) error {
-	t := &i.config.Windows.Topics
-	client, err := cluster.Client()
-	if err != nil {
-		return err
-	}
-	i.close = append(i.close, func() error { client.Close(); return nil })
-	if err := client.Ping(ctx); err != nil {
-		return kafkaconn.Error(err, "connect to Kafka at %s", cluster)
-	}
+func (i *Instance) windowsMakeTopics(ctx context.Context, s *windowsStores, k *system.Kafka) error {
+	t := &i.Config.Windows.Topics
 	names := []string{t.AdapterEvent, t.AdapterMention, t.ProcessorEvent, t.ProcessorMention}
 	if t.Results != "" {
 		names = append(names, t.Results)
 	}
 	for _, name := range names {
-		if err := kafkaconn.MakeTopic(ctx, client, name, i.config.Kafka.Partitions, 0); err != nil {
+		if err := k.Make(ctx, name, i.Config.Kafka.Partitions, 0); err != nil {
 			return err
 		}
 	}
 	if s.index != nil {
 		d := &t.IndexDead
-		if err := kafkaconn.MakeTopic(ctx, client, d.Event, d.EventPartitions, d.EventReplicas); err != nil {
+		if err := kafkaconn.MakeTopic(ctx, k.Client, d.Event, d.EventPartitions, d.EventReplicas); err != nil {
 			return err
 		}
-		if err := kafkaconn.MakeTopic(ctx, client, d.Mention, d.MentionPartitions, d.MentionReplicas); err != nil {
+		if err := kafkaconn.MakeTopic(ctx, k.Client, d.Mention, d.MentionPartitions, d.MentionReplicas); err != nil {
 			return err
 		}
 	}
-	s.inspect = append(s.inspect, func(ctx context.Context) []preflight.Finding { return cluster.Inspect(ctx, client, names...) })
 	return nil
 }
 
 // windowsSource is a member of a consumer group.
-func (i *Instance) windowsSource(cluster *kafkaconn.Cluster, pipeline, topic, group string) (*kafkasource.Source, error) {
-	instance := i.config.Windows.Instance
+func (i *Instance) windowsSource(k *system.Kafka, pipeline, topic, group string) (*kafkasource.Source, error) {
+	instance := i.Config.Windows.Instance
 	if instance != "" {
 		instance += "-" + pipeline // a group has several members of ours, and each is to have a name of its own
 	}
-	s, err := i.kafkaSource(cluster, pipeline, topic, group, instance)
+	s, err := i.KafkaSource(k, pipeline, topic, group, instance)
 	if err != nil {
 		return nil, err
 	}
-	i.close = append(i.close, s.Close)
+	i.OnClose(s.Close)
 	return s, nil
 }
 
 // windowsOnQueues makes queues, in Redis or the embedded database, what records go to on their
 // way to the index. Records come by HTTP and from files.
 func (i *Instance) windowsOnQueues(ctx context.Context, s *windowsStores) error {
-	w := &i.config.Windows
+	w := &i.Config.Windows
 	queues := queue.Whole(nil)
 	if s.redis != nil {
 		var err error
@@ -167,7 +158,7 @@ func (i *Instance) windowsOnQueues(ctx context.Context, s *windowsStores) error 
 			return err
 		}
 	} else {
-		queues = i.file.queues
+		queues = i.Opened().Queues
 	}
 	s.topics.out = windows.Each(queue.Sink(queues))
 	s.topics.readers = i.windowsReaders(s)
@@ -183,7 +174,7 @@ func (i *Instance) windowsOnQueues(ctx context.Context, s *windowsStores) error 
 			if tidemill.KindOf(err) != tidemill.Validation {
 				return err
 			}
-			i.options.Log.WarnContext(ctx, "the topic holds records that were put without order: an older version of one may be indexed after a newer one until it is empty, and the next start", "topic", topic, "error", err)
+			i.Log.WarnContext(ctx, "the topic holds records that were put without order: an older version of one may be indexed after a newer one until it is empty, and the next start", "topic", topic, "error", err)
 			o.Ordered = false
 		}
 		r.Source = queues.Open(topic, o)

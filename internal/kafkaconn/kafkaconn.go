@@ -47,6 +47,9 @@ type Cluster struct {
 	options   Options
 }
 
+// Client is a connection, as the backends take it.
+type Client = kgo.Client
+
 // Client opens a client with further options. It connects when it is first used; whoever
 // asked for it closes it.
 func (c *Cluster) Client(more ...kgo.Opt) (*kgo.Client, error) {

@@ -1,4 +1,4 @@
-package connect
+package system
 
 import "golang.org/x/sys/windows"
 

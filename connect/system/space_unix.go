@@ -1,6 +1,6 @@
 //go:build unix
 
-package connect
+package system
 
 import "golang.org/x/sys/unix"
 

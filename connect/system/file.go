@@ -1,0 +1,77 @@
+package system
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
+	"github.com/tidemill/tidemill/state/project/sqliteproject"
+	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+)
+
+// DatabasePath is where the embedded database of a data folder lies.
+func DatabasePath(data string) string { return filepath.Join(data, "tidemill.db") }
+
+// File is the embedded database, with the roles in it that several systems have.
+type File struct {
+	DB       *sqlitedb.DB
+	Queues   *sqlitequeue.Store
+	Letters  *sqlitedeadletter.Store
+	Projects *sqliteproject.Projects
+}
+
+// Bounds are how much the embedded database may hold.
+type Bounds struct {
+	Jobs        int  // in each queue
+	DeadLetters int  // of each pipeline
+	Trim        bool // the oldest dead letters make room for new ones
+}
+
+// File is the embedded database. All systems share it: it is opened when it is first asked for.
+func (h *Host) File(ctx context.Context) (*File, error) {
+	if h.file != nil {
+		return h.file, nil
+	}
+	db, err := sqlitedb.Open(ctx, DatabasePath(h.Config.Data), sqlitedb.Options{})
+	if err != nil {
+		return nil, err
+	}
+	h.OnClose(db.Close)
+	newDatabaseMetrics(h.Metrics, db)
+	newFolderMetrics(h.Metrics, h.Config.Data)
+	h.Uses = append(h.Uses, "database: SQLite, "+db.Path())
+	f := &File{DB: db}
+	if f.Queues, err = sqlitequeue.New(ctx, db, sqlitequeue.Options{Capacity: h.Bounds.Jobs, Now: h.Now, Log: h.Log}); err != nil {
+		return nil, err
+	}
+	if f.Letters, err = sqlitedeadletter.New(ctx, db, deadletter.Options{Max: h.Bounds.DeadLetters, Trim: h.Bounds.Trim, Now: h.Now}); err != nil {
+		return nil, err
+	}
+	if f.Projects, err = sqliteproject.New(ctx, db); err != nil {
+		return nil, err
+	}
+	h.Loops = append(h.Loops, flow.Loop{Name: "queue names", Every: time.Minute, Do: f.Queues.Sweep})
+	h.file = f
+	return f, nil
+}
+
+// Opened is the embedded database; nil where no role is in it.
+func (h *Host) Opened() *File { return h.file }
+
+// Damaged counts what was found damaged in some queues.
+func (f *File) Damaged(queues ...string) func(context.Context) (int, error) {
+	return func(ctx context.Context) (sum int, err error) {
+		for _, name := range queues {
+			n, err := f.Queues.Damaged(ctx, name)
+			if err != nil {
+				return 0, err
+			}
+			sum += n
+		}
+		return sum, nil
+	}
+}

@@ -1,0 +1,64 @@
+// Package system is what a system and the process that it runs in know of each other: the
+// connections to servers, which all systems share, the embedded database, clock and log.
+package system
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/preflight"
+)
+
+// Host is the process: what systems are built with, and what they leave to be closed.
+type Host struct {
+	Config  *config.Loaded
+	Version string
+	Systems []string // that run
+	Log     *slog.Logger
+	Now     func() time.Time
+	Metrics *prometheus.Registry
+	Observe func(stage string, messages int, took time.Duration, err error) // of the stages of pipelines
+
+	// Bounds are those of each queue of the embedded database, which has the queues of all systems.
+	Bounds Bounds
+
+	Uses  []string    // what the systems run on, a line each, for people
+	Loops []flow.Loop // of no system's own
+
+	servers map[string]any // by product and address
+	file    *File          // nil: no role is in it
+	looks   []Look
+	judged  int                    // of looks
+	found   *prometheus.GaugeVec   // by Judge; nil: nothing was looked at
+	reports *prometheus.CounterVec // of what happened to sources; nil: embedded
+	close   []func() error         // of what was opened, in that order
+}
+
+// Look asks a server how far events may be entrusted to it.
+type Look func(context.Context) []preflight.Finding
+
+// Look has a server looked at by the next Judge, and by every doctor.
+func (h *Host) Look(l Look) { h.looks = append(h.looks, l) }
+
+// Looks are those of all servers.
+func (h *Host) Looks() []Look { return h.looks }
+
+// OnClose has something closed before all that was opened until now.
+func (h *Host) OnClose(end func() error) { h.close = append(h.close, end) }
+
+// Close closes what was opened, the last first. Closing again does nothing.
+func (h *Host) Close() error {
+	var errs []error
+	for _, end := range slices.Backward(h.close) {
+		errs = append(errs, end())
+	}
+	h.close = nil
+	return errors.Join(errs...)
+}
