@@ -10,37 +10,38 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect/analytics"
+	"github.com/tidemill/tidemill/connect/bridge"
+	"github.com/tidemill/tidemill/connect/crm"
+	"github.com/tidemill/tidemill/connect/delivery"
 	"github.com/tidemill/tidemill/connect/system"
+	"github.com/tidemill/tidemill/connect/windows"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/apitoken"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve"
 	"github.com/tidemill/tidemill/serve/admin"
-	"github.com/tidemill/tidemill/serve/ingest"
 	"github.com/tidemill/tidemill/serve/metrics"
-	"github.com/tidemill/tidemill/serve/probe"
 	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/systems/analytics"
-	"github.com/tidemill/tidemill/systems/bridge"
-	"github.com/tidemill/tidemill/systems/crm"
-	"github.com/tidemill/tidemill/systems/delivery"
-	"github.com/tidemill/tidemill/systems/windows"
 )
 
+// table has every system that can be run, in the order in which they are built and asked.
+var table = []system.System{analytics.System, bridge.System, delivery.System, crm.System, windows.System}
+
 // Systems are the names that can be run.
-func Systems() []string {
-	return []string{analytics.Name, bridge.Name, delivery.Name, crm.Name, windows.Name}
+func Systems() (names []string) {
+	for _, s := range table {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 // Options are what is not configuration.
@@ -61,24 +62,16 @@ type Instance struct {
 	Handler http.Handler
 
 	*system.Host
-	options  Options
-	projects project.Projects         // nil: no system that runs has any
-	mux      *http.ServeMux           // of the common listener
-	entries  http.Handler             // takes entries of the embedded bridge; nil: there is none
-	events   http.Handler             // the endpoint of delivery; nil: it does not run
-	business http.Handler             // the endpoint of CRM; nil: it does not run
-	records  http.Handler             // the endpoint of windows; nil: it does not run
-	healthz  http.Handler             // of delivery; nil: it does not run
-	token    tidemill.Secret          // of the API; zero: it answers nobody, or with Options.NoAuth all on this machine, profiles excepted
-	operator func(*http.Request) bool // may see what the API shows
-	probes   *probe.Probes            // of the embedded bridge, on the common listener; nil: none
-	ports    []*serve.Server          // further listeners
-	checks   []func(context.Context) []preflight.Finding
-	engines  metrics.Engines // on Metrics
-	sockets  metrics.Sockets // on Metrics
-	started  time.Time
-	systems  []*flow.System
-	ready    readiness
+	options   Options
+	mux       *http.ServeMux    // of the common listener
+	endpoints []system.Endpoint // of the systems
+	token     tidemill.Secret   // of the API; zero: it answers nobody, or with Options.NoAuth all on this machine, profiles excepted
+	ports     []*serve.Server   // further listeners
+	checks    []func(context.Context) []preflight.Finding
+	engines   metrics.Engines // on Metrics
+	started   time.Time
+	systems   []*flow.System
+	ready     readiness
 
 	stopping context.Context // ends when a stop begins
 	stop     context.CancelFunc
@@ -107,7 +100,8 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 		}
 	}()
 	i.stopping, i.stop = context.WithCancel(context.WithoutCancel(ctx))
-	i.Metrics.MustRegister(&i.engines, &i.sockets)
+	i.Sockets, i.Live, i.Takes = &metrics.Sockets{}, i.live, i.takes
+	i.Metrics.MustRegister(&i.engines, i.Sockets)
 	i.Observe = newStageMetrics(i.Metrics).observe
 	i.mux = http.NewServeMux()
 	trusted, err := c.HTTP.Proxies()
@@ -115,29 +109,15 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 		return nil, err
 	}
 	api := &admin.Parts{Version: o.Version, Started: i.started, NoAuth: o.NoAuth, Trusted: trusted, Metrics: i.Metrics, Config: i.Config, Doctor: i.doctor, Log: o.Log, Stopping: i.stopping}
-	var door http.Handler
-	if i.runs(analytics.Name) {
-		if door, err = i.analytics(ctx, api); err != nil {
+	for _, s := range table {
+		if !slices.Contains(o.Systems, s.Name) {
+			continue
+		}
+		parts, err := s.Build(ctx, i.Host)
+		if err != nil {
 			return nil, err
 		}
-	}
-	if i.runs(bridge.Name) {
-		if err = i.bridge(ctx, api); err != nil {
-			return nil, err
-		}
-	}
-	if i.runs(delivery.Name) {
-		if err = i.delivery(ctx, api); err != nil {
-			return nil, err
-		}
-	}
-	if i.runs(crm.Name) {
-		if err = i.crm(ctx, api); err != nil {
-			return nil, err
-		}
-	}
-	if i.runs(windows.Name) {
-		if err = i.windowsOn(ctx, api); err != nil {
+		if err := i.add(s.Name, parts, api); err != nil {
 			return nil, err
 		}
 	}
@@ -145,8 +125,30 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 		return nil, err
 	}
 	api.Key = i.token
-	i.handle(api, door)
+	i.handle(api)
 	return i, nil
+}
+
+// add registers what a system consists of.
+func (i *Instance) add(name string, p *system.Parts, api *admin.Parts) error {
+	for _, r := range p.Runs {
+		i.systems = append(i.systems, r.System)
+		i.engines.Add(r.Pipelines, r.Counted)
+		r.Shown.Name = r.Name
+		api.Systems = append(api.Systems, r.Shown)
+	}
+	i.Metrics.MustRegister(p.Metrics...)
+	i.checks = append(i.checks, p.Checks...)
+	i.endpoints = append(i.endpoints, p.Endpoints...)
+	if p.API != nil {
+		p.API(api)
+	}
+	for _, l := range p.Ports {
+		if err := i.port(l); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // apiToken is what the API asks for; zero where there is none.
@@ -174,22 +176,13 @@ func Configured(c *config.Loaded) (names []string) {
 	if len(c.Systems) > 0 {
 		return c.Systems
 	}
-	for _, s := range []struct {
-		name string
-		is   bool
-	}{
-		{analytics.Name, c.AnalyticsConfigured()},
-		{bridge.Name, !c.Bridge.Embedded()},
-		{delivery.Name, c.Delivery.Configured()},
-		{crm.Name, c.CRM.Configured()},
-		{windows.Name, c.Windows.Configured()},
-	} {
-		if s.is {
-			names = append(names, s.name)
+	for _, s := range table {
+		if s.Configured(c) {
+			names = append(names, s.Name)
 		}
 	}
 	if len(names) == 0 {
-		return []string{analytics.Name}
+		return []string{table[0].Name}
 	}
 	return names
 }
@@ -203,74 +196,33 @@ func Check(c *config.Loaded, systems []string) error {
 			errs = append(errs, fmt.Errorf("systems (from %s): there is no system %q; there is %s", c.From["systems"], name, strings.Join(Systems(), ", ")))
 		}
 	}
-	for _, of := range []struct {
-		system string
-		check  func() error
-	}{{bridge.Name, c.Bridge.Check}, {windows.Name, c.CheckWindows}, {delivery.Name, c.CheckDelivery}} {
-		if slices.Contains(systems, of.system) {
-			errs = append(errs, of.check())
+	for _, s := range table {
+		if s.Check != nil && slices.Contains(systems, s.Name) {
+			errs = append(errs, s.Check(c))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// runs says whether a system is to be built.
-func (i *Instance) runs(system string) bool { return slices.Contains(i.Systems, system) }
-
-// bounds are those of the first of the systems that has some; for the bridge alone those of
-// analytics.
+// bounds are those of the first of the systems that has some; where none has, of the first there is.
 func bounds(c *config.Loaded, systems []string) system.Bounds {
-	all := map[string]system.Bounds{
-		delivery.Name: {Jobs: c.Delivery.QueueMax, DeadLetters: c.Delivery.DeadMax},
-		crm.Name:      {Jobs: c.CRM.QueueMax, DeadLetters: c.CRM.DeadMax},
-		windows.Name:  {Jobs: c.Windows.QueueMax, DeadLetters: c.Windows.DeadMax},
-	}
-	if !slices.Contains(systems, analytics.Name) {
-		for _, name := range Systems() {
-			if b, ok := all[name]; ok && slices.Contains(systems, name) {
-				return b
-			}
+	for _, s := range table {
+		if s.Bounds != nil && slices.Contains(systems, s.Name) {
+			return s.Bounds(c)
 		}
 	}
-	return system.Bounds{Jobs: c.Analytics.QueueMax, DeadLetters: c.Analytics.DeadMax, Trim: c.Analytics.DeadTrim}
-}
-
-// ensureProjects makes the configured projects and keys.
-func (i *Instance) ensureProjects(ctx context.Context, all project.Projects) error {
-	for _, p := range i.Config.Projects {
-		if err := i.checkShort(ctx, all, p); err != nil {
-			return fmt.Errorf("project %q: %w", p.Name, err)
-		}
-		if err := all.Ensure(ctx, project.Project{ID: project.ID(p.Name), Name: p.Name}, project.HashOf(p.Key)); err != nil {
-			return fmt.Errorf("project %q: %w", p.Name, err)
-		}
-	}
-	return nil
-}
-
-// checkShort refuses a new key that others than this machine can guess. One that is known already
-// stands in web pages, and stays good; config.Warnings names it.
-func (i *Instance) checkShort(ctx context.Context, all project.Projects, p config.Project) error {
-	host, _, err := net.SplitHostPort(i.Config.Listen)
-	if n := len(p.Key.Reveal()); n < config.LeastKey && (err != nil || !config.Loopback(host)) {
-		_, err := all.ByKey(ctx, project.HashOf(p.Key))
-		if errors.Is(err, project.ErrUnknown) {
-			return fmt.Errorf("its new key has %d characters, and %s can be reached from other machines: use %d or more", n, i.Config.Listen, config.LeastKey)
-		}
-		return err
-	}
-	return nil
+	return table[0].Bounds(c)
 }
 
 // HasProjects says whether any system that runs has projects.
-func (i *Instance) HasProjects() bool { return i.projects != nil }
+func (i *Instance) HasProjects() bool { return i.Projects != nil }
 
 // ProjectNames are the names of the projects; none where nothing that runs has any.
 func (i *Instance) ProjectNames(ctx context.Context) (names []string, err error) {
-	if i.projects == nil {
+	if i.Projects == nil {
 		return nil, nil
 	}
-	all, err := i.projects.List(ctx)
+	all, err := i.Projects.List(ctx)
 	for _, p := range all {
 		names = append(names, p.Name)
 	}
@@ -281,17 +233,17 @@ func (i *Instance) ProjectNames(ctx context.Context) (names []string, err error)
 // see the key later, so it is for who can show it now: it returns nil when there was a
 // project already.
 func (i *Instance) FirstProject(ctx context.Context) (*config.Project, error) {
-	if i.projects == nil {
+	if i.Projects == nil {
 		return nil, nil
 	}
-	all, err := i.projects.List(ctx)
+	all, err := i.Projects.List(ctx)
 	if err != nil || len(all) > 0 {
 		return nil, err
 	}
 	raw := make([]byte, 24)
 	_, _ = rand.Read(raw) // never fails
 	first := &config.Project{Name: "default", Key: tidemill.NewSecret("tm_" + base64.RawURLEncoding.EncodeToString(raw))}
-	if err := i.projects.Ensure(ctx, project.Project{ID: project.ID(first.Name), Name: first.Name}, project.HashOf(first.Key)); err != nil {
+	if err := i.Projects.Ensure(ctx, project.Project{ID: project.ID(first.Name), Name: first.Name}, project.HashOf(first.Key)); err != nil {
 		return nil, fmt.Errorf("make the first project: %w", err)
 	}
 	return first, nil
@@ -369,14 +321,6 @@ func (i *Instance) Close() error {
 	}
 	i.ports = nil
 	return errors.Join(append(errs, i.Host.Close())...)
-}
-
-// sendNative takes events that an operator sends: no key, the native format.
-func sendNative(door *ingest.Handler) func(context.Context, uuid.UUID, [][]byte) (admin.Sent, error) {
-	return func(ctx context.Context, p uuid.UUID, events [][]byte) (admin.Sent, error) {
-		t, err := door.Accept(ctx, p, events)
-		return admin.Sent{Accepted: t.Accepted, Duplicates: t.Known, Refused: len(t.Refused), Reasons: t.Refused}, err
-	}
 }
 
 // DatabasePath is where the embedded database of a data folder lies.

@@ -146,7 +146,7 @@ func TestTheFirstProjectIsMadeOnce(t *testing.T) {
 	if err != nil || made == nil || made.Name != "default" || !strings.HasPrefix(made.Key.Reveal(), "tm_") || project.CheckKey(made.Key.Reveal()) != nil {
 		t.Fatalf("FirstProject = %v, %v", made, err)
 	}
-	if p, err := in.projects.ByKey(t.Context(), project.HashOf(made.Key)); err != nil || p.Name != "default" {
+	if p, err := in.Projects.ByKey(t.Context(), project.HashOf(made.Key)); err != nil || p.Name != "default" {
 		t.Errorf("its key belongs to %v, %v", p, err)
 	}
 	for range 2 {
@@ -295,7 +295,7 @@ func TestTheHeartbeat(t *testing.T) {
 		t.Errorf("it left %v", es)
 	}
 	in.Config.Analytics.Heartbeat = ""
-	if err := in.heartbeat(filepath.Join(t.TempDir(), "no", "such")).Do(t.Context()); err == nil {
+	if err := in.Heartbeat(filepath.Join(t.TempDir(), "no", "such")).Do(t.Context()); err == nil {
 		t.Error("a file that cannot be written is no error")
 	}
 }

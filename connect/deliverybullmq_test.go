@@ -33,7 +33,7 @@ func TestDeliveryTakesEventsFromBullMQ(t *testing.T) {
 		t.Helper()
 		until(t, "job "+id+" is not "+state, func() bool { return bullmqtest.As[job](peer, peer.Do("job", id)).State == state })
 	}
-	letters := func() string { return get(in, "/api/v1/dead?pipeline="+deliveryIntake).Body.String() }
+	letters := func() string { return get(in, "/api/v1/dead?pipeline="+"delivery-bullmq").Body.String() }
 	const first, second = "0190f3c2-0000-7000-8000-0000000000b1", "0190f3c2-0000-7000-8000-0000000000b2"
 	event := func(id string) map[string]any {
 		return map[string]any{"eventType": "page_view", "timestamp": "2026-01-15T10:00:00Z", "siteId": "shop", "eventId": id, "context": map[string]any{"page": map[string]any{"url": "https://shop.example/"}}}

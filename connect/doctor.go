@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/preflight"
-	"github.com/tidemill/tidemill/systems/analytics/enrich"
 )
 
 // doctor looks at everything that could cost events, and says what to do.
@@ -46,29 +44,4 @@ func checkPipeline(e *flow.Engine) preflight.Finding {
 		return finding(name, preflight.OK, "not started: the data was opened to look at it", "")
 	}
 	return finding(name, preflight.OK, s.State.String(), "")
-}
-
-func checkGeo(s enrich.GeoStatus) preflight.Finding {
-	switch {
-	case s.Source == "":
-		return finding("countries", preflight.OK, "no database: countries stay empty", "")
-	case s.Err != nil:
-		return finding("countries", preflight.Warn, s.Err.Error(), "events go on, with the old database or without countries")
-	case !s.Loaded():
-		return finding("countries", preflight.Warn, s.Source+": not loaded yet", "")
-	}
-	return finding("countries", preflight.OK, s.Source, "")
-}
-
-func (i *Instance) checkProjects() preflight.Finding {
-	for _, p := range i.Config.Projects {
-		if len(p.Key.Reveal()) < 16 {
-			return finding("keys", preflight.Warn, fmt.Sprintf("the key of project %s has fewer than 16 characters", p.Name), "take a long random one where others can reach the address")
-		}
-	}
-	host := i.Config.Listen
-	if config.Loopback(hostOf(host)) {
-		return finding("keys", preflight.OK, "kept as hashes; the address is this machine's alone", "")
-	}
-	return finding("keys", preflight.OK, "kept as hashes; the API needs its key", "")
 }

@@ -2,7 +2,6 @@ package connect
 
 import (
 	"errors"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -41,18 +40,4 @@ func (i *Instance) takes() error {
 		}
 	}
 	return nil
-}
-
-// health answers probes.
-func health(check func() error) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.Header().Set("Cache-Control", "no-store")
-		if err := check(); err != nil {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = w.Write([]byte(err.Error() + "\n"))
-			return
-		}
-		_, _ = w.Write([]byte("ok\n"))
-	}
 }

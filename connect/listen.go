@@ -1,8 +1,11 @@
 package connect
 
 import (
+	"net"
 	"net/http"
+	"strconv"
 
+	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/serve"
 )
 
@@ -17,26 +20,13 @@ func (i *Instance) Listen() (_ *serve.Server, err error) {
 			return nil, err
 		}
 	}
-	l := i.limits()
+	l := i.Limits()
 	l.Reserved = i.reserved
 	server, err := serve.Listen(c.Listen, i.Handler, l, i.Log)
 	if err == nil {
-		i.sockets.Add("listen", server.Sockets)
+		i.Sockets.Add("listen", server.Sockets)
 	}
 	return server, err
-}
-
-// limits are those of a listener for senders.
-func (i *Instance) limits() serve.Limits {
-	h := &i.Config.HTTP
-	trusted, _ := h.Proxies() // checked
-	return serve.Limits{Connections: h.Connections, PerAddress: h.PerAddress, Trusted: trusted, Body: h.BodyTimeout}
-}
-
-// reserved says whether a request is a probe's or an operator's: it is answered though all
-// connections are at work.
-func (i *Instance) reserved(r *http.Request) bool {
-	return i.ours(r.URL.Path) || r.URL.Path == "/health" || r.URL.Path == "/ready"
 }
 
 // open opens a listener of its own.
@@ -47,7 +37,16 @@ func (i *Instance) open(address, setting string, h http.Handler, l serve.Limits)
 		return err
 	}
 	i.ports = append(i.ports, server)
-	i.sockets.Add(setting, server.Sockets)
+	i.Sockets.Add(setting, server.Sockets)
 	i.Log.Info("listening", "address", server.Addr(), "setting", setting)
 	return nil
+}
+
+// port opens a system's listener of its own, on the address of listen where ports have none.
+func (i *Instance) port(p system.Port) error {
+	address := i.Config.Ports
+	if address == "" {
+		address, _, _ = net.SplitHostPort(i.Config.Listen) // checked
+	}
+	return i.open(net.JoinHostPort(address, strconv.Itoa(p.Number)), p.Setting, p.Handler, p.Limits)
 }

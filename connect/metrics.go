@@ -5,8 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-
-	"github.com/tidemill/tidemill/systems/analytics"
 )
 
 // newRegistry has what every process shows.
@@ -41,20 +39,5 @@ func (s *stageMetrics) observe(stage string, messages int, took time.Duration, e
 	s.messages.WithLabelValues(stage).Add(float64(messages))
 	if err != nil {
 		s.errors.WithLabelValues(stage).Inc()
-	}
-}
-
-// warningMetrics count the warnings by type: what was refused behind the door, merges too.
-type warningMetrics struct{ of *analytics.Warnings }
-
-var warnings = prometheus.NewDesc("tidemill_warnings_total", "Events refused behind the door and merges refused, by reason.", []string{"type"}, nil)
-
-// Describe implements prometheus.Collector.
-func (w warningMetrics) Describe(ch chan<- *prometheus.Desc) { ch <- warnings }
-
-// Collect implements prometheus.Collector.
-func (w warningMetrics) Collect(ch chan<- prometheus.Metric) {
-	for typ, n := range w.of.Counts() {
-		ch <- prometheus.MustNewConstMetric(warnings, prometheus.CounterValue, float64(n), typ)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/tidemill/tidemill/connect"
+	"github.com/tidemill/tidemill/connect/bridge"
 )
 
 type bridgeCmd struct {
@@ -125,7 +125,7 @@ func (c *bridgeListenCmd) Run(ctx context.Context, e env) error {
 	ready := func(topics []string) { // beside the messages, which may go to another program
 		_, _ = fmt.Fprintf(e.err, "listening to %s. Stop with Ctrl-C.\n", strings.Join(topics, ", "))
 	}
-	err = connect.Listen(ctx, cfg, connect.Listening{Topics: c.Topic, Ack: c.Ack, Log: logger(cfg.Log, e, true), Ready: ready}, func(topic string, payload []byte) error {
+	err = bridge.Listen(ctx, cfg, bridge.Listening{Topics: c.Topic, Ack: c.Ack, Log: logger(cfg.Log, e, true), Ready: ready}, func(topic string, payload []byte) error {
 		line := string(payload)
 		if c.Names {
 			line = topic + " " + line
@@ -137,7 +137,7 @@ func (c *bridgeListenCmd) Run(ctx context.Context, e env) error {
 			return err
 		}
 		if n++; n == c.Count {
-			return connect.ErrEnough
+			return bridge.ErrEnough
 		}
 		return nil
 	})

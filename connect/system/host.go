@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"slices"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/serve/metrics"
+	"github.com/tidemill/tidemill/state/project"
 )
 
 // Host is the process: what systems are built with, and what they leave to be closed.
@@ -25,6 +28,14 @@ type Host struct {
 	Now     func() time.Time
 	Metrics *prometheus.Registry
 	Observe func(stage string, messages int, took time.Duration, err error) // of the stages of pipelines
+
+	Sockets *metrics.Sockets // of listeners
+
+	Live     func() error             // fails where the process shall be started anew
+	Takes    func() error             // fails when events cannot be taken in now
+	Operator func(*http.Request) bool // says who may see what the API shows; nil until all are built
+
+	Projects project.Projects // whose keys are taken; nil: no system that was built has any
 
 	// Bounds are those of each queue of the embedded database, which has the queues of all systems.
 	Bounds Bounds

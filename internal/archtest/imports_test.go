@@ -168,6 +168,24 @@ func TestImportsPointInwards(t *testing.T) {
 	}
 }
 
+// TestOnlyTheTableKnowsTheSystems holds that a new system is a folder below systems, one below
+// connect, and a line of the table: the rest of connect imports none, and nobody imports how one is
+// wired, but the command that speaks to the bridge's broker.
+func TestOnlyTheTableKnowsTheSystems(t *testing.T) {
+	wiring := func(rel string) bool { return strings.HasPrefix(rel, "connect/") && rel != "connect/system" && !tests(rel) }
+	for _, p := range packages(t) {
+		for _, i := range p.imports {
+			inner := strings.TrimPrefix(i, module+"/")
+			switch {
+			case wiring(inner) && p.rel != "connect" && (p.rel != "cmd/tidemill" || inner != "connect/bridge"):
+				t.Errorf("%s imports %s: only connect's table knows how systems are wired", p.rel, inner)
+			case strings.HasPrefix(inner, "systems/") && (p.rel == "connect" || p.rel == "connect/system"):
+				t.Errorf("%s imports %s: only a system's own wiring may", p.rel, inner)
+			}
+		}
+	}
+}
+
 func TestTheRootPackageNeedsTheStandardLibraryOnly(t *testing.T) {
 	for _, p := range packages(t) {
 		if p.rel != "" {

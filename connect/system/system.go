@@ -1,0 +1,71 @@
+package system
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/serve"
+	"github.com/tidemill/tidemill/serve/admin"
+)
+
+// System is what Tidemill can run, as one value: connect has a table of them, and names none
+// anywhere else.
+type System struct {
+	Name string
+
+	// Configured says whether anything in a configuration says that it is to run.
+	Configured func(*config.Loaded) bool
+
+	// Check refuses what it cannot start with, beside what config.Load refuses. It connects to
+	// nothing. Nil: there is no more.
+	Check func(*config.Loaded) error
+
+	// Bounds are how much of its own the embedded database may hold; nil: it has no word in that.
+	Bounds func(*config.Loaded) Bounds
+
+	// Build opens what it stands on and puts it together.
+	Build func(context.Context, *Host) (*Parts, error)
+}
+
+// Parts are a system on its backends, open but not yet running.
+type Parts struct {
+	Runs      []Running
+	Endpoints []Endpoint
+	Ports     []Port
+	Metrics   []prometheus.Collector
+	Checks    []func(context.Context) []preflight.Finding // what the doctor looks at beside the servers
+	API       func(*admin.Parts)                          // shows and moves what only it has; nil: nothing
+}
+
+// Running is a flow system with what operators see of it.
+type Running struct {
+	*flow.System
+	Shown   admin.System
+	Counted map[string]tidemill.Bookkeeper // of the pipelines, whose books are in the metrics
+}
+
+// Endpoint is what a system answers at the common listener. Of several that serve a path the first
+// answers, in the order of the systems.
+type Endpoint struct {
+	Serves  func(path string) bool // nil: all that nobody else does
+	Handler http.Handler
+
+	// Operators says that who asks is a probe or an operator, who is answered though all
+	// connections are at work.
+	Operators bool
+	Guarded   bool // only who shows the API's token is answered
+}
+
+// Port is a listener of a system's own.
+type Port struct {
+	Number  int
+	Setting string // that it is named by
+	Handler http.Handler
+	Limits  serve.Limits
+}
