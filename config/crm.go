@@ -104,8 +104,9 @@ type CRMEndpoint struct {
 	AllowHTTP    bool              `yaml:"allowHttp" help:"it may be reached unencrypted"`
 }
 
-// crmLists shows what the lists of the group crm hold, in the file that init writes.
-const crmLists = `  # tenants, their keys and limits; with none, the projects are the tenants
+// Example shows what the lists of the group hold, in the file that init writes.
+func (CRM) Example() string {
+	return `  # tenants, their keys and limits; with none, the projects are the tenants
   #tenants:
   #  - id: club-7                      # what its events have as tenantId
   #    keys_env: [CLUB_7_KEY]          # keys in variables, or in files that CLUB_7_KEY_FILE names; or keys: […], or keys_sha256: […]
@@ -131,6 +132,7 @@ const crmLists = `  # tenants, their keys and limits; with none, the projects ar
   #      allowPrivate: [10.1.0.0/16]   # networks that may be reached though they are private
   #      allowHttp: false
 `
+}
 
 // Configured says whether anything says that CRM is to run.
 func (c *CRM) Configured() bool {

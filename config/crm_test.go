@@ -201,11 +201,11 @@ func TestHowLongLogFilesAreKept(t *testing.T) {
 
 func TestTheListsOfTheReferenceCanBeUsed(t *testing.T) {
 	var b strings.Builder
-	if err := WriteReference(&b); err != nil || !strings.Contains(b.String(), crmLists) || !strings.Contains(b.String(), "\ncrm:\n") {
+	if err := WriteReference(&b); err != nil || !strings.Contains(b.String(), (CRM{}).Example()) || !strings.Contains(b.String(), "\ncrm:\n") {
 		t.Fatalf("the lists are not at the end of the group crm: %v", err)
 	}
 	text := "crm:\n"
-	for line := range strings.Lines(crmLists) {
+	for line := range strings.Lines((CRM{}).Example()) {
 		if line, ok := strings.CutPrefix(line, "  #"); ok && !strings.HasPrefix(line, " ") || strings.HasPrefix(line, "  ") {
 			text += "  " + line
 		}

@@ -31,7 +31,6 @@ type Delivery struct {
 	Shards     int           `yaml:"shards" env:"TIDEMILL_DELIVERY_SHARDS" default:"1" help:"parts that queues are spread over in a Redis Cluster; all instances need the same number, and it cannot be changed while jobs wait" allow:"1 to 64"`
 	LowFrom    int           `yaml:"low_from" env:"TIDEMILL_DELIVERY_LOW_FROM" default:"100" help:"requests of so many events or more go to ingest.low" allow:"1 or more"`
 	PublicRate int           `yaml:"public_rate" env:"TIDEMILL_DELIVERY_PUBLIC_RATE" default:"1000" help:"requests a minute that an address may send to the public endpoints; 0: no limit" allow:"0 or more"`
-	Queues     []Rule        `yaml:"queues" help:"which queue of the door takes which events; the first rule that holds"`
 
 	RedisHost     string          `yaml:"redis_host" env:"REDIS_HOST" help:"host of the Redis, where redis.url is not set"`
 	RedisPort     int             `yaml:"redis_port" env:"REDIS_PORT" default:"6379" help:"its port" allow:"1 to 65535"`
@@ -41,6 +40,7 @@ type Delivery struct {
 	BullMQ DeliveryBullMQ `yaml:"bullmq"`
 
 	Sites    []Site            `yaml:"sites" help:"sites, their keys and limits"`
+	Queues   []Rule            `yaml:"queues" help:"which queue of the door takes which events; the first rule that holds"`
 	Partners []partner.Partner `yaml:"partners" help:"partners that events are delivered to"`
 }
 
@@ -103,6 +103,32 @@ func (d *Delivery) Limits() map[string]queue.Limit {
 		}
 	}
 	return all
+}
+
+// Example shows what the lists of the group hold, in the file that init writes.
+func (Delivery) Example() string {
+	return `  # sites, their keys and limits; with none, the projects are the sites
+  #sites:
+  #  - id: shop                        # what its events have as siteId
+  #    keys_env: [SHOP_KEY]            # keys in variables, or in files that SHOP_KEY_FILE names; or keys: […], or keys_sha256: […]
+  #    public: true                    # browsers may send to /collect without a key
+  #    origins: [https://shop.example]
+  # which queue of the door takes which events; the first that holds
+  #queues:
+  #  - {when: 'event.eventType == "add_to_cart"', queue: low}
+  # partners that events are delivered to
+  #partners:
+  #  - name: mine
+  #    endpoint: https://partner.example/events
+  #    auth: {type: bearer, credentials: PARTNER_TOKEN}   # a variable, or a file that PARTNER_TOKEN_FILE names
+  #    when: event.eventType == "purchase"
+  #    mapping:
+  #      - {field: id, value: event.eventId, required: true}
+  #      - {field: user.email, value: email_hash(event.properties?.email)}
+  #    dedup: id
+  #    outcomes:
+  #      - {when: status == 409, kind: delivered, why: it has it already}
+`
 }
 
 // Configured says whether anything says that delivery is to run.

@@ -5,33 +5,33 @@ import (
 	"io"
 	"reflect"
 	"strings"
-
-	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
-// lists are the settings that are lists of groups, with what an element is made of.
-var lists = []struct {
-	path string
-	of   reflect.Type
-	more func() []string // lines about what its expressions have, and the like; nil: none
-}{
-	{"projects", reflect.TypeFor[Project](), nil},
-	{"delivery.sites", reflect.TypeFor[Site](), nil},
-	{"delivery.queues", reflect.TypeFor[Rule](), nil},
-	{"delivery.partners", reflect.TypeFor[partner.Partner](), aboutPartners},
-	{"crm.tenants", reflect.TypeFor[CRMTenant](), nil},
-	{"crm.handlers", reflect.TypeFor[CRMHandler](), nil},
-	{"windows.processors", reflect.TypeFor[WindowsProcessor](), nil},
+// listOf is a setting that is a list of groups, with its elements now.
+type listOf struct {
+	path  string
+	value reflect.Value
 }
 
-// aboutPartners are the presets, and the functions of expressions.
-func aboutPartners() []string {
-	all := []string{"presets: " + strings.Join(partner.Presets(), ", "), "functions of when, mapping, success and outcomes, beside those of the language (expr-lang.org):"}
-	for _, f := range partner.Functions {
-		all = append(all, "  "+f.Form+": "+f.Help)
+// listsOf are those of c, in the order of the struct.
+func listsOf(c *Config) []listOf { return listsIn(reflect.ValueOf(c).Elem(), "") }
+
+func listsIn(group reflect.Value, prefix string) (all []listOf) {
+	for i := range group.NumField() {
+		t, v := group.Type().Field(i), group.Field(i)
+		switch path := prefix + t.Tag.Get("yaml"); {
+		case !t.IsExported() || isText(t.Type):
+		case t.Type.Kind() == reflect.Struct:
+			all = append(all, listsIn(v, path+".")...)
+		case t.Type.Kind() == reflect.Slice && t.Type.Elem().Kind() == reflect.Struct:
+			all = append(all, listOf{path, v})
+		}
 	}
 	return all
 }
+
+// element is what an element is made of.
+func (l *listOf) element() reflect.Type { return l.value.Type().Elem() }
 
 // Part is a setting of the elements of a list.
 type Part struct {
@@ -42,8 +42,8 @@ type Part struct {
 
 // PartsOf lists the settings of the elements of lists that a name is of, as ReferenceOf does.
 func PartsOf(name string) (all []Part) {
-	for _, l := range lists {
-		for _, p := range partsOf(l.path+"[]", l.of) {
+	for _, l := range listsOf(new(Config)) {
+		for _, p := range partsOf(l.path+"[]", l.element()) {
 			if p.is(name) {
 				all = append(all, p)
 			}
@@ -81,9 +81,9 @@ func partsOf(path string, t reflect.Type) (all []Part) {
 // setting in one. It says whether there are any.
 func describe(w io.Writer, name, indent string) (bool, error) {
 	var b strings.Builder
-	for _, l := range lists {
+	for _, l := range listsOf(new(Config)) {
 		var lines []string
-		for _, p := range partsOf(l.path+"[]", l.of) {
+		for _, p := range partsOf(l.path+"[]", l.element()) {
 			if p.is(name) {
 				line := strings.TrimPrefix(p.Path, l.path+"[].") + ": " + p.Help
 				if p.Help == "" {
@@ -98,8 +98,9 @@ func describe(w io.Writer, name, indent string) (bool, error) {
 			continue
 		}
 		fmt.Fprintf(&b, "%s# each of %s has:\n", indent, l.path)
-		if l.more != nil && (l.path == name || strings.HasPrefix(l.path, name+".")) {
-			lines = append(lines, l.more()...)
+		// What its expressions have, and the like.
+		if more, ok := reflect.Zero(l.element()).Interface().(interface{ About() []string }); ok && (l.path == name || strings.HasPrefix(l.path, name+".")) {
+			lines = append(lines, more.About()...)
 		}
 		for _, line := range lines {
 			fmt.Fprintf(&b, "%s#   %s\n", indent, line)
@@ -108,27 +109,3 @@ func describe(w io.Writer, name, indent string) (bool, error) {
 	_, err := io.WriteString(w, b.String())
 	return b.Len() > 0, err
 }
-
-// deliveryLists shows what the lists of the group delivery hold, in the file that init writes.
-const deliveryLists = `  # sites, their keys and limits; with none, the projects are the sites
-  #sites:
-  #  - id: shop                        # what its events have as siteId
-  #    keys_env: [SHOP_KEY]            # keys in variables, or in files that SHOP_KEY_FILE names; or keys: […], or keys_sha256: […]
-  #    public: true                    # browsers may send to /collect without a key
-  #    origins: [https://shop.example]
-  # which queue of the door takes which events; the first that holds
-  #queues:
-  #  - {when: 'event.eventType == "add_to_cart"', queue: low}
-  # partners that events are delivered to
-  #partners:
-  #  - name: mine
-  #    endpoint: https://partner.example/events
-  #    auth: {type: bearer, credentials: PARTNER_TOKEN}   # a variable, or a file that PARTNER_TOKEN_FILE names
-  #    when: event.eventType == "purchase"
-  #    mapping:
-  #      - {field: id, value: event.eventId, required: true}
-  #      - {field: user.email, value: email_hash(event.properties?.email)}
-  #    dedup: id
-  #    outcomes:
-  #      - {when: status == 409, kind: delivered, why: it has it already}
-`

@@ -15,20 +15,20 @@ import (
 )
 
 // list reads a list of groups of the file, each into a value of its own.
-func list[T any](r *reader, path string, n ast.Node, into *[]T) {
+func (r *reader) list(path string, n ast.Node, into reflect.Value) {
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {
 		if _, null := n.(*ast.NullNode); !null {
-			r.fail(n, "%s: want %s", path, formOf(reflect.TypeFor[[]T]()))
+			r.fail(n, "%s: want %s", path, formOf(into.Type()))
 		}
 		return
 	}
 	for i, e := range seq.Values {
-		if !r.shape(fmt.Sprintf("%s[%d]", path, i), e, reflect.TypeFor[T]()) {
+		if !r.shape(fmt.Sprintf("%s[%d]", path, i), e, into.Type().Elem()) {
 			continue
 		}
-		var v T
-		if err := yaml.NodeToValue(e, &v, yaml.DisallowUnknownField(), yaml.CustomUnmarshaler(wholeNumber), yaml.CustomUnmarshaler(anyDuration)); err != nil {
+		v := reflect.New(into.Type().Elem())
+		if err := yaml.NodeToValue(e, v.Interface(), yaml.DisallowUnknownField(), yaml.CustomUnmarshaler(wholeNumber), yaml.CustomUnmarshaler(anyDuration)); err != nil {
 			if ye, ok := errors.AsType[yaml.Error](err); ok && ye.GetToken() != nil {
 				r.errs = append(r.errs, fmt.Errorf("%s:%d: %s: %s", r.path, ye.GetToken().Position.Line, path, ye.GetMessage()))
 			} else if number, ok := errors.AsType[notWhole](err); ok {
@@ -38,7 +38,7 @@ func list[T any](r *reader, path string, n ast.Node, into *[]T) {
 			}
 			continue
 		}
-		*into = append(*into, v)
+		into.Set(reflect.Append(into, v.Elem()))
 		r.c.places[path] = append(r.c.places[path], fmt.Sprintf("%s:%d: ", r.path, e.GetToken().Position.Line))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -204,7 +205,10 @@ func (r *reader) node(prefix string, n ast.Node) {
 		}
 		return
 	}
-	seen := map[string]bool{}
+	seen, lists := map[string]bool{}, map[string]reflect.Value{}
+	for _, l := range listsOf(&r.c.Config) {
+		lists[l.path] = l.value
+	}
 	for _, kv := range m.Values {
 		key := kv.Key.GetToken().Value
 		path := prefix + key
@@ -218,18 +222,8 @@ func (r *reader) node(prefix string, n ast.Node) {
 			r.value(f, kv.Value)
 		case path == "projects":
 			r.projects(kv.Value)
-		case path == "delivery.sites":
-			list(r, path, kv.Value, &r.c.Delivery.Sites)
-		case path == "delivery.partners":
-			list(r, path, kv.Value, &r.c.Delivery.Partners)
-		case path == "delivery.queues":
-			list(r, path, kv.Value, &r.c.Delivery.Queues)
-		case path == "crm.tenants":
-			list(r, path, kv.Value, &r.c.CRM.Tenants)
-		case path == "crm.handlers":
-			list(r, path, kv.Value, &r.c.CRM.Handlers)
-		case path == "windows.processors":
-			list(r, path, kv.Value, &r.c.Windows.Processors)
+		case lists[path].IsValid():
+			r.list(path, kv.Value, lists[path])
 		case r.isGroup(path):
 			r.node(path+".", kv.Value)
 		default:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -14,23 +15,29 @@ func WriteReference(w io.Writer) error {
 	if _, err := describe(w, "projects", ""); err != nil {
 		return err
 	}
-	for _, part := range []struct{ last, lists string }{{"delivery.", deliveryLists}, {"crm.", crmLists}, {windowsPrefix, windowsLists}} { // behind the group that they are in
+	for i := range reflect.TypeFor[Config]().NumField() { // the lists of a group are behind it
+		group := reflect.TypeFor[Config]().Field(i)
+		lists, ok := reflect.Zero(group.Type).Interface().(interface{ Example() string })
+		if !ok {
+			continue
+		}
+		path := group.Tag.Get("yaml")
 		n := len(all)
-		for n > 0 && !strings.HasPrefix(all[n-1].Path, part.last) {
+		for n > 0 && !strings.HasPrefix(all[n-1].Path, path+".") {
 			n--
 		}
 		if err := write(w, all[:n], true, notes); err != nil {
 			return err
 		}
-		if _, err := io.WriteString(w, part.lists); err != nil {
+		if _, err := io.WriteString(w, lists.Example()); err != nil {
 			return err
 		}
-		if _, err := describe(w, strings.TrimSuffix(part.last, "."), "  "); err != nil {
+		if _, err := describe(w, path, "  "); err != nil {
 			return err
 		}
 		all = all[n:]
 	}
-	return nil
+	return write(w, all, true, notes)
 }
 
 // notes explain a setting.

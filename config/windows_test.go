@@ -161,7 +161,7 @@ func TestDeadLettersOfTheIndexMayShareATopic(t *testing.T) {
 
 func TestTheProcessorsOfTheReferenceCanBeUsed(t *testing.T) {
 	text := "windows:\n"
-	for line := range strings.Lines(windowsLists) {
+	for line := range strings.Lines((Windows{}).Example()) {
 		if line, ok := strings.CutPrefix(line, "  #"); ok && !strings.HasPrefix(line, " each") {
 			if line = strings.TrimPrefix(line, ""); strings.HasPrefix(line, "processors") || strings.HasPrefix(line, "  ") {
 				text += "  " + line
@@ -177,7 +177,7 @@ func TestTheProcessorsOfTheReferenceCanBeUsed(t *testing.T) {
 		t.Error(err)
 	}
 	var b strings.Builder
-	if err := WriteReference(&b); err != nil || !strings.Contains(b.String(), windowsLists) {
+	if err := WriteReference(&b); err != nil || !strings.Contains(b.String(), (Windows{}).Example()) {
 		t.Errorf("the list is not at the end of the group: %v", err)
 	}
 }

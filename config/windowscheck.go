@@ -253,8 +253,9 @@ func (c *Loaded) windowsHTTP(p *WindowsProcessor, now func() time.Time) (process
 		Breaker: policy.Breaker{Fails: 5, Open: 10 * time.Second}, Now: now}.New(guard)
 }
 
-// windowsLists shows what the lists of the group windows hold, in the file that init writes.
-const windowsLists = `  # what is done with the records of a window before they are sent, in this order; each is one
+// Example shows what the lists of the group hold, in the file that init writes.
+func (Windows) Example() string {
+	return `  # what is done with the records of a window before they are sent, in this order; each is one
   # of filter, validate, map, geo, dedup, aggregate and http
   #processors:
   #  - filter: {keep: 'kind == "mention" || numMentions > 1', reason: single}
@@ -280,3 +281,4 @@ const windowsLists = `  # what is done with the records of a window before they 
   #      allowPrivate: [10.1.0.0/16]   # networks that may be reached though they are private
   #      allowHttp: false
 `
+}

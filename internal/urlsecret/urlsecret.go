@@ -7,6 +7,7 @@
 package urlsecret
 
 import (
+	"maps"
 	"net/url"
 	"strings"
 	"unicode"
@@ -142,3 +143,12 @@ func likeKey(s string) bool {
 }
 
 func hasDigit(s string) bool { return strings.ContainsFunc(s, unicode.IsDigit) }
+
+// Headers are the names of headers without their values, each of which may be a secret.
+func Headers(headers map[string]string) map[string]string {
+	all := maps.Clone(headers)
+	for name := range all {
+		all[name] = Hidden
+	}
+	return all
+}

@@ -1,0 +1,32 @@
+package partner
+
+import (
+	"maps"
+	"strings"
+
+	"github.com/tidemill/tidemill/internal/urlsecret"
+)
+
+// About are the presets, and the functions of expressions, a line each.
+func (Partner) About() []string {
+	all := []string{"presets: " + strings.Join(Presets(), ", "), "functions of when, mapping, success and outcomes, beside those of the language (expr-lang.org):"}
+	for _, f := range Functions {
+		all = append(all, "  "+f.Form+": "+f.Help)
+	}
+	return all
+}
+
+// Shown is the partner as it is in force, without what may be a secret.
+func (p Partner) Shown() any {
+	if all, err := p.InForce(); err == nil { // else it is said where partners are checked
+		p = all
+	}
+	p.Settings = maps.Clone(p.Settings)
+	for name := range p.Settings {
+		if urlsecret.Telling(name) {
+			p.Settings[name] = urlsecret.Hidden
+		}
+	}
+	p.Headers, p.Endpoint, p.Auth.TokenURL = urlsecret.Headers(p.Headers), urlsecret.Show(p.Endpoint), urlsecret.Show(p.Auth.TokenURL)
+	return p
+}
