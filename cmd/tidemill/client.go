@@ -36,9 +36,9 @@ func newClient(base string) *client {
 
 // apiError is an answer of the API to what it could not do, or not all.
 type apiError struct {
-	Text       string `json:"error"`
-	admin.Sent        // what was done before
-	status     int
+	Text   string `json:"detail"`
+	Done   json.RawMessage
+	status int
 }
 
 func (e *apiError) Error() string { return e.Text }
@@ -132,10 +132,10 @@ func (c *client) lines(ctx context.Context, path string, query url.Values, each 
 	in := bufio.NewReaderSize(resp.Body, 256<<10)
 	for {
 		line, err := in.ReadBytes('\n')
-		if bytes.HasPrefix(line, []byte(`{"error":`)) { // nothing that is listed begins so
-			said := new(apiError)
-			_ = json.Unmarshal(line, said)
-			return fmt.Errorf("the listing was cut off: %w", said)
+		if bytes.HasPrefix(line, []byte(`{"problem":`)) { // nothing that is listed begins so
+			var said struct{ Problem apiError }
+			_ = json.Unmarshal(line, &said)
+			return fmt.Errorf("the listing was cut off: %w", &said.Problem)
 		}
 		if len(line) > 0 && (err == nil || errors.Is(err, io.EOF)) {
 			if err := each(line); err != nil {

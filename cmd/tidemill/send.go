@@ -4,13 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 
-	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/api"
 )
 
 type sendCmd struct {
@@ -46,7 +47,7 @@ func (c *sendCmd) Run(ctx context.Context, e env) error {
 		in = f
 	}
 	return c.ask(ctx, e, func(a *client) error {
-		s := sending{to: a, project: c.Project, progress: newProgress(e, c.Quiet || c.JSON, "events", -1), sum: admin.Sent{Reasons: []string{}}}
+		s := sending{to: a, project: c.Project, progress: newProgress(e, c.Quiet || c.JSON, "events", -1), sum: api.Sent{Reasons: []string{}}}
 		err := s.all(ctx, bufio.NewReaderSize(in, sendBatch))
 		s.progress.end()
 		if c.JSON {
@@ -69,7 +70,7 @@ type sending struct {
 	project  string
 	progress *progress
 	batch    bytes.Buffer
-	sum      admin.Sent
+	sum      api.Sent
 }
 
 // print says what became of the events.
@@ -112,10 +113,10 @@ func (s *sending) flush(ctx context.Context) error {
 	if s.batch.Len() == 0 {
 		return nil
 	}
-	var got admin.Sent
+	var got api.Sent
 	err := s.to.one(ctx, http.MethodPost, "events", query("project", s.project), bytes.NewReader(s.batch.Bytes()), &got)
 	if said, ok := errors.AsType[*apiError](err); ok {
-		got = said.Sent
+		_ = json.Unmarshal(said.Done, &got)
 	}
 	s.sum.Accepted += got.Accepted
 	s.sum.Duplicates += got.Duplicates

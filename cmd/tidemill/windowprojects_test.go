@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/memoryproject"
 	"github.com/tidemill/tidemill/state/window"
@@ -98,9 +99,9 @@ func TestBatchesAreTakenOverForAProject(t *testing.T) {
 	var prefix string
 	n := newNewspaper(t, windows.Options{Project: project.ID("news")}, window.Options{}, func(p *admin.Parts) {
 		p.Projects = projects
-		p.AdoptWindows = func(_ context.Context, begin string, id uuid.UUID) (admin.AdoptedWindows, error) {
+		p.AdoptWindows = func(_ context.Context, begin string, id uuid.UUID) (api.AdoptedWindows, error) {
 			prefix, whose = begin, id
-			return admin.AdoptedWindows{Batches: 1, Records: 2, Lost: 1}, nil
+			return api.AdoptedWindows{Batches: 1, Records: 2, Lost: 1}, nil
 		}
 	})
 	for command, want := range map[string]string{"window adopt": "news", "window adopt --project sport": "sport", "window adopt --prefix old: --project " + project.ID("sport").String(): "sport"} {

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/ingest"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/analytics"
@@ -142,10 +143,10 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 }
 
 // sendNative takes events that an operator sends: no key, the native format.
-func sendNative(door *ingest.Handler) func(context.Context, uuid.UUID, [][]byte) (admin.Sent, error) {
-	return func(ctx context.Context, p uuid.UUID, events [][]byte) (admin.Sent, error) {
+func sendNative(door *ingest.Handler) func(context.Context, uuid.UUID, [][]byte) (api.Sent, error) {
+	return func(ctx context.Context, p uuid.UUID, events [][]byte) (api.Sent, error) {
 		t, err := door.Accept(ctx, p, events)
-		return admin.Sent{Accepted: t.Accepted, Duplicates: t.Known, Refused: len(t.Refused), Reasons: t.Refused}, err
+		return api.Sent{Accepted: t.Accepted, Duplicates: t.Known, Refused: len(t.Refused), Reasons: t.Refused}, err
 	}
 }
 

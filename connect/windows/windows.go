@@ -19,6 +19,7 @@ import (
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
@@ -58,7 +59,7 @@ type stores struct {
 	project  uuid.UUID        // of records that come without a key
 
 	// adopt takes over what another program has in that Redis; nil: there is none.
-	adopt func(context.Context, string, uuid.UUID) (admin.AdoptedWindows, error)
+	adopt func(context.Context, string, uuid.UUID) (api.AdoptedWindows, error)
 
 	redis redisconn.Client // nil: there is none
 }
@@ -241,9 +242,9 @@ func (h *wiring) onRedis(ctx context.Context, s *stores) error {
 		return err
 	}
 	s.windows = store
-	s.adopt = func(ctx context.Context, prefix string, project uuid.UUID) (admin.AdoptedWindows, error) {
+	s.adopt = func(ctx context.Context, prefix string, project uuid.UUID) (api.AdoptedWindows, error) {
 		done, err := store.Adopt(ctx, rediswindow.Old{Prefix: prefix, Batch: func(id string) string { return record.NewBatch(project, id).String() }})
-		return admin.AdoptedWindows{Batches: done.Batches, Records: done.Records, Lost: done.Lost}, err
+		return api.AdoptedWindows{Batches: done.Batches, Records: done.Records, Lost: done.Lost}, err
 	}
 	if s.letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{
 		Options: deadletter.Options{Max: w.DeadMax, Now: h.Now}, Stream: lettersStream, Pipeline: windows.Delivered}); err != nil {

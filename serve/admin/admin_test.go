@@ -15,6 +15,7 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 // instance is an embedded one that runs for a test.
@@ -87,17 +88,17 @@ func (in *instance) post(path, body string) *httptest.ResponseRecorder {
 // refused checks an answer to what is wrong: its status, and a sentence.
 func refused(t *testing.T, w *httptest.ResponseRecorder, status int, want string) {
 	t.Helper()
-	var said struct{ Error string }
-	if err := json.Unmarshal(w.Body.Bytes(), &said); err != nil || w.Code != status || !strings.Contains(said.Error, want) ||
-		w.Header().Get("Content-Type") != "application/json" || w.Header().Get("Cache-Control") != "no-store" {
+	var said operation.Problem
+	if err := json.Unmarshal(w.Body.Bytes(), &said); err != nil || w.Code != status || said.Status != status || said.Title != http.StatusText(status) || !strings.Contains(said.Detail, want) ||
+		w.Header().Get("Content-Type") != "application/problem+json" || w.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("answered %d %v\n%s\nwant %d with an error that has %q", w.Code, w.Header(), w.Body, status, want)
 	}
 }
 
 // routes are all that the API has, from its own table.
-func routes(t *testing.T) []admin.Route {
+func routes(t *testing.T) []operation.Handler {
 	t.Helper()
-	all := admin.New(admin.Parts{}).Routes()
+	all := admin.New(admin.Parts{}).Operations()
 	if len(all) < 16 {
 		t.Fatalf("the API has %d routes", len(all))
 	}
@@ -200,7 +201,8 @@ func TestWrongInputIsRefusedInASentence(t *testing.T) {
 		{"GET", "dead/no%2Fsuch", "", 404, "there is no dead letter no/such"},
 		{"POST", "dead/replay", "", 400, "say which letters to replay"},
 		{"POST", "dead/delete", "", 400, "say which letters to delete"},
-		{"POST", "dead/delete?all=yes", "", 400, "say which letters to delete"},
+		{"POST", "dead/delete?all=yes", "", 400, `all="yes": want true or false`},
+		{"POST", "dead/delete?all=true&dry_run=1", "", 400, `dry_run="1": want true or false`}, // else all would be gone
 		{"POST", "dead/delete?max=x", "", 400, "is not a count"},
 		{"POST", "dead/delete", ids.Encode(), 400, "exceeded limit"},
 		{"POST", "dead/delete?%zz", "", 400, "invalid URL escape"},

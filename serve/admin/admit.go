@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/request"
 )
 
@@ -97,7 +98,9 @@ func (a *API) admitToken(r *http.Request) error {
 		a.refused.WithLabelValues(noToken).Inc()
 	case a.guesses.Wrong(r.Context(), from):
 		a.refused.WithLabelValues(slowed).Inc()
-		return refused(http.StatusTooManyRequests, "too many wrong tokens came from this address: the right one passes, others wait")
+		p := operation.Refuse(http.StatusTooManyRequests, "too many wrong tokens came from this address: the right one passes, others wait")
+		p.After = 10
+		return p
 	default:
 		a.refused.WithLabelValues(wrongToken).Inc()
 	}

@@ -84,7 +84,7 @@ func TestEventsAreSentByHand(t *testing.T) {
 		if w.Code != 202 || w.Body.String() != want {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
-		if w := d.ask("POST", "crm/events", crmEvent("b", "member.created")); w.Code != 202 || w.Body.String() != `{"id":"b","status":"accepted"}`+"\n" {
+		if w := d.ask("POST", "crm/events", crmEvent("b", "member.created")); w.Code != 202 || w.Body.String() != `{"results":[{"id":"b","status":"accepted"}]}`+"\n" {
 			t.Errorf("one: %d %s", w.Code, w.Body)
 		}
 		if w := d.ask("POST", "crm/events", `{}`); w.Code != 200 || !strings.Contains(w.Body.String(), "id\",\"message\":\"is missing") {

@@ -2,44 +2,28 @@ package admin
 
 import (
 	"context"
-	"net/http"
 	"slices"
-	"time"
 
+	"github.com/tidemill/tidemill/serve/api"
 	door "github.com/tidemill/tidemill/serve/crm"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/crm"
 )
 
-// crmExplained is where an event is: all that sync log, queue and dead letters have of it.
-type crmExplained struct {
-	Tenant   string     `json:"tenant"`
-	ID       string     `json:"id"`
-	Type     string     `json:"type,omitempty"`
-	State    string     `json:"state"` // queued, processing, retrying, completed, skipped, failed, dead
-	Received *time.Time `json:"received_at,omitempty"`
-	Attempts []attempt  `json:"failed_attempts"`  // the oldest first, of all jobs it had as far as they are known
-	Record   *crmRecord `json:"record,omitempty"` // of the sync log
-	Job      *job       `json:"job,omitempty"`    // its first
-	Others   []job      `json:"other_jobs"`       // of retries and replays, those that have not ended
-	Letter   *letter    `json:"letter,omitempty"`
-}
-
-// crmEvent explains where the event is that ?tenant= and ?id= name.
-func (a *API) crmEvent(w http.ResponseWriter, r *http.Request) error {
-	tenant, id, err := crmName(r)
-	if err != nil {
-		return err
+// crmEvent explains where an event is.
+func (a *API) crmEvent(ctx context.Context, q *api.OneCRMEvent) (out api.CRMEvent, err error) {
+	if err := a.crmNamed(q); err != nil {
+		return out, err
 	}
-	e, err := a.CRM.Event(r.Context(), tenant, id)
+	e, err := a.CRM.Event(ctx, q.Tenant, q.Event)
 	if err != nil {
-		return answerable(err)
+		return out, answerable(err)
 	}
-	out := crmExplained{Tenant: tenant, ID: id, State: door.StateOf(e), Others: []job{}}
-	others, err := a.otherJobs(r.Context(), tenant, id, e)
+	out = api.CRMEvent{Tenant: q.Tenant, ID: q.Event, State: door.StateOf(e), Others: []api.Job{}}
+	others, err := a.otherJobs(ctx, q.Tenant, q.Event, e)
 	if err != nil {
-		return err
+		return out, err
 	}
 	for _, j := range others {
 		out.Others = append(out.Others, showJob(j, true))
@@ -63,8 +47,7 @@ func (a *API) crmEvent(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	out.Attempts = attemptsOf(e, others)
-	write(w, http.StatusOK, out)
-	return nil
+	return out, nil
 }
 
 // othersTried is how many jobs of a tenant and type are looked at for those of one event.
@@ -94,11 +77,11 @@ func (a *API) otherJobs(ctx context.Context, tenant, id string, e *crm.EventStat
 }
 
 // attemptsOf are all failed tries of an event that somebody still knows, once each.
-func attemptsOf(e *crm.EventStatus, others []*queue.Job) []attempt {
-	all := []attempt{}
-	add := func(more ...attempt) {
+func attemptsOf(e *crm.EventStatus, others []*queue.Job) []api.Attempt {
+	all := []api.Attempt{}
+	add := func(more ...api.Attempt) {
 		for _, m := range more {
-			if !slices.ContainsFunc(all, func(k attempt) bool { return k.At.Equal(m.At) && k.Cause == m.Cause }) {
+			if !slices.ContainsFunc(all, func(k api.Attempt) bool { return k.At.Equal(m.At) && k.Cause == m.Cause }) {
 				all = append(all, m)
 			}
 		}
@@ -115,12 +98,14 @@ func attemptsOf(e *crm.EventStatus, others []*queue.Job) []attempt {
 			add(last(f))
 		}
 	}
-	slices.SortStableFunc(all, func(a, b attempt) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(all, func(a, b api.Attempt) int { return a.At.Compare(b.At) })
 	if r := e.Record; r != nil && r.State == crm.IsFailed && (len(all) == 0 || all[len(all)-1].At.Before(r.Started)) {
-		all = append(all, attempt{r.Failed.UTC(), r.Kind, r.Error}) // a failure that was no try of a job, or of one that is forgotten
+		all = append(all, api.Attempt{At: r.Failed.UTC(), Kind: r.Kind, Cause: r.Error}) // a failure that was no try of a job, or of one that is forgotten
 	}
 	return all
 }
 
 // last is the try of which a letter's message died.
-func last(f deadletter.Failure) attempt { return attempt{f.At.UTC(), f.Kind.String(), f.Cause} }
+func last(f deadletter.Failure) api.Attempt {
+	return api.Attempt{At: f.At.UTC(), Kind: f.Kind.String(), Cause: f.Cause}
+}

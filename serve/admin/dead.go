@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"iter"
 	"net/http"
 	"slices"
 	"strconv"
@@ -12,56 +13,51 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/delivery"
 )
 
-// chosen reads which letters are meant: from the query of a listing, or the form of a
-// change.
-func (a *API) chosen(r *http.Request) (f deadletter.Filter, err error) {
-	if err := r.ParseForm(); err != nil {
-		return f, refused(http.StatusBadRequest, "%v", err)
-	}
-	f = deadletter.Filter{Pipeline: r.Form.Get("pipeline"), IDs: r.Form["id"], State: deadletter.State(r.Form.Get("state"))}
-	if f.State != "" && f.State != deadletter.Held && f.State != deadletter.Replaying {
-		return f, refused(http.StatusBadRequest, "state=%q: want %s or %s", f.State, deadletter.Held, deadletter.Replaying)
-	}
-	if p := r.Form.Get("partner"); p != "" {
-		if f.Pipeline != "" && f.Pipeline != delivery.QueueOf(p) {
-			return f, refused(http.StatusBadRequest, "pipeline=%s is not the one of partner=%s: leave one out", f.Pipeline, p)
+// deadLetters is what the API does of dead letters.
+func (a *API) deadLetters() room {
+	return room{in(a.Letters != nil || len(a.OwnLetters) > 0, "this instance keeps no dead letters"), []operation.Handler{
+		api.ListDead.By(a.dead),
+		api.GetDead.By(a.letter),
+		api.ReplayDead.By(a.replay),
+		api.DeleteDead.By(a.discard),
+		api.EditDead.By(a.edit),
+	}}
+}
+
+// chosen reads which letters are meant.
+func (a *API) chosen(ctx context.Context, ids []string, q *api.Dead) (f deadletter.Filter, err error) {
+	f = deadletter.Filter{Pipeline: q.Pipeline, IDs: ids, Seqs: q.Seq, Max: q.Max}
+	if q.Partner != "" {
+		if f.Pipeline != "" && f.Pipeline != delivery.QueueOf(q.Partner) {
+			return f, refused(http.StatusBadRequest, "pipeline=%s is not the one of partner=%s: leave one out", f.Pipeline, q.Partner)
 		}
-		f.Pipeline = delivery.QueueOf(p)
-	}
-	for _, s := range r.Form["seq"] {
-		n, err := strconv.ParseInt(s, 10, 64)
-		if err != nil {
-			return f, refused(http.StatusBadRequest, "seq=%q is no number of a letter", s)
-		}
-		f.Seqs = append(f.Seqs, n)
+		f.Pipeline = delivery.QueueOf(q.Partner)
 	}
 	if err := f.Check(); err != nil {
 		return f, refused(http.StatusBadRequest, "%v", err)
 	}
-	if f.Tenant, err = a.tenantOf(r); err != nil {
+	if f.Tenant, err = a.tenantOf(ctx, q); err != nil {
 		return f, err
 	}
-	if f.Kinds, err = kindsOf(r.Form["kind"], r.Form["reason"]); err != nil {
+	if f.Kinds, err = kindsOf(q.Kind, q.Reason); err != nil {
 		return f, err
 	}
-	if f.After, f.Before, err = a.span(r.Form.Get("since"), r.Form.Get("until")); err != nil {
-		return f, err
-	}
-	f.Max, err = number(r.Form.Get("max"), "max")
+	f.After, f.Before, err = a.span(q.Span)
 	return f, err
 }
 
-// tenantOf reads whose letters are meant: ?site= or ?tenant= as it is, or ?project= by name
-// or id.
-func (a *API) tenantOf(r *http.Request) (string, error) {
-	site, p := cmp.Or(r.Form.Get("site"), r.Form.Get("tenant")), r.Form.Get("project")
+// tenantOf is whose letters are meant: a site or a tenant as it is, or a project by name or id.
+func (a *API) tenantOf(ctx context.Context, q *api.Dead) (string, error) {
+	site, p := cmp.Or(q.Site, q.Tenant), q.Project
 	switch {
-	case r.Form.Get("site") != "" && r.Form.Get("tenant") != "":
+	case q.Site != "" && q.Tenant != "":
 		return "", refused(http.StatusBadRequest, "site and tenant are both whose letters it is: leave one out")
 	case site != "" && p != "":
 		return "", refused(http.StatusBadRequest, "site and project are both whose letters it is: leave one out")
@@ -71,7 +67,7 @@ func (a *API) tenantOf(r *http.Request) (string, error) {
 	if a.Projects == nil {
 		return "", refused(http.StatusNotFound, "there are no projects here; site=%s chooses by site, and tenant by tenant", p)
 	}
-	id, err := a.find(r.Context(), p)
+	id, err := a.find(ctx, p)
 	if unknown, err2 := uuid.Parse(p); err != nil && err2 == nil {
 		id, err = unknown, nil // letters may be of a project that there is not
 	}
@@ -110,45 +106,45 @@ func kindsOf(kinds, reasons []string) (ks []tidemill.Kind, err error) {
 	return ks, nil
 }
 
-// dead lists letters; with ?format=export in the form of programs outside.
-func (a *API) dead(w http.ResponseWriter, r *http.Request) error {
-	f, err := a.chosen(r)
+// dead lists letters.
+func (a *API) dead(ctx context.Context, q *api.DeadFilter) (iter.Seq2[api.ListedDead, error], error) {
+	f, stores, err := a.chosenIn(ctx, q.IDs, &q.Dead)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	stores, err := a.stores(r.Form.Get("system"), f)
-	if err != nil {
-		return err
-	}
-	if err := a.knows(r, stores); err != nil {
-		return err
-	}
-	var as func(l *deadletter.Letter) any
-	switch format := r.Form.Get("format"); format {
-	case "":
-		as = func(l *deadletter.Letter) any { return show(l, false) }
-	case "export":
-		as = func(l *deadletter.Letter) any { return export(l) }
-	default:
-		return refused(http.StatusBadRequest, "format=%q: there is export, and the usual one without format", format)
-	}
-	out, most := stream(w, r), f.Max
-	for _, s := range stores {
-		for l, err := range s.List(r.Context(), f) {
-			if err != nil {
-				return out.end(err)
+	f.State = deadletter.State(q.State)
+	return func(yield func(api.ListedDead, error) bool) {
+		n := 0
+		for _, s := range stores {
+			if f.Max = q.Max - n; q.Max > 0 && f.Max <= 0 { // of those before
+				return
 			}
-			if err := out.add(as(l)); err != nil {
-				return out.end(err)
+			for l, err := range s.List(ctx, f) {
+				var out api.ListedDead
+				switch {
+				case err != nil:
+				case q.Format == "export":
+					out.Export = export(l)
+				default:
+					out.DeadLetter = show(l, false)
+				}
+				if n++; !yield(out, err) || err != nil {
+					return
+				}
 			}
 		}
-		if most > 0 {
-			if f.Max = most - out.n; f.Max <= 0 { // of those before
-				break
-			}
-		}
+	}, nil
+}
+
+// chosenIn reads which letters are meant, and where they may be.
+func (a *API) chosenIn(ctx context.Context, ids []string, q *api.Dead) (f deadletter.Filter, stores []deadletter.Store, err error) {
+	if f, err = a.chosen(ctx, ids, q); err != nil {
+		return f, nil, err
 	}
-	return nil
+	if stores, err = a.stores(q.System, f); err != nil {
+		return f, nil, err
+	}
+	return f, stores, a.knows(ctx, q.Partner, stores)
 }
 
 // stores are where the chosen letters may be. Those of a system may lie in a store of its own,
@@ -177,14 +173,13 @@ func (a *API) stores(system string, f deadletter.Filter) ([]deadletter.Store, er
 
 // knows refuses the name of a partner that is neither configured nor has letters from when it
 // was: it is somebody's typing error, which "none were found" would hide.
-func (a *API) knows(r *http.Request, stores []deadletter.Store) error {
-	name := r.Form.Get("partner")
+func (a *API) knows(ctx context.Context, name string, stores []deadletter.Store) error {
 	names := a.partnerNames()
 	if name == "" || a.Config == nil || slices.Contains(names, name) {
 		return nil
 	}
 	for _, s := range stores {
-		for _, err := range s.List(r.Context(), deadletter.Filter{Pipeline: delivery.QueueOf(name), Max: 1}) {
+		for _, err := range s.List(ctx, deadletter.Filter{Pipeline: delivery.QueueOf(name), Max: 1}) {
 			return err
 		}
 	}
@@ -206,30 +201,29 @@ func (a *API) owns(system, pipeline string) bool {
 }
 
 // letter shows one letter.
-func (a *API) letter(w http.ResponseWriter, r *http.Request) error {
-	l, _, err := a.named(r, 1)
+func (a *API) letter(ctx context.Context, q *api.OneDead) (api.DeadLetter, error) {
+	l, _, err := a.named(ctx, q, 1)
 	if err != nil {
-		return err
+		return api.DeadLetter{}, err
 	}
-	write(w, http.StatusOK, show(l, true))
-	return nil
+	return show(l, true), nil
 }
 
-// named finds the letter that the path names by its number or its message's id, with the
-// store that it is in: of up to so many in each, the oldest. Several are refused.
-func (a *API) named(r *http.Request, most int) (found *deadletter.Letter, in deadletter.Store, err error) {
-	name := r.PathValue("letter")
-	f := deadletter.Filter{Pipeline: r.URL.Query().Get("pipeline"), IDs: []string{name}, Max: most}
-	stores, err := a.stores(r.URL.Query().Get("system"), f)
+// named finds the letter of that number or message's id, with the store that it is in: of up to so
+// many in each, the oldest. Several are refused.
+func (a *API) named(ctx context.Context, q *api.OneDead, most int) (found *deadletter.Letter, in deadletter.Store, err error) {
+	name := q.Letter
+	f := deadletter.Filter{Pipeline: q.Pipeline, IDs: []string{name}, Max: most}
+	stores, err := a.stores(q.System, f)
 	if err != nil {
 		return nil, nil, err
 	}
 	if seq, err := strconv.ParseInt(name, 10, 64); err == nil {
-		if found, in, err = only(r.Context(), stores, deadletter.Filter{Pipeline: f.Pipeline, Seqs: []int64{seq}}, name); err != nil || found != nil {
+		if found, in, err = only(ctx, stores, deadletter.Filter{Pipeline: f.Pipeline, Seqs: []int64{seq}}, name); err != nil || found != nil {
 			return found, in, err
 		}
 	}
-	if found, in, err = only(r.Context(), stores, f, name); err == nil && found == nil {
+	if found, in, err = only(ctx, stores, f, name); err == nil && found == nil {
 		where := ""
 		if f.Pipeline != "" {
 			where = " of pipeline " + f.Pipeline
@@ -272,76 +266,60 @@ func (a *API) decodes(l *deadletter.Letter, payload []byte) error {
 	return nil
 }
 
-// editBody is how many bytes a payload may have that is edited by hand.
-const editBody = 4 << 20
-
-// edit replaces the payload of a letter by the body of the request.
-func (a *API) edit(w http.ResponseWriter, r *http.Request) error {
-	payload, err := payloadOf(w, r)
+// edit replaces the payload of a letter.
+func (a *API) edit(ctx context.Context, q *api.DeadEdit) (out api.DeadLetter, err error) {
+	if err := someBody(q.Body); err != nil {
+		return out, err
+	}
+	l, in, err := a.named(ctx, &q.OneDead, 2)
 	if err != nil {
-		return err
+		return out, err
 	}
-	l, in, err := a.named(r, 2)
-	if err != nil {
-		return err
+	if err := a.decodes(l, q.Body); err != nil {
+		return out, err
 	}
-	if err := a.decodes(l, payload); err != nil {
-		return err
+	if err := in.Edit(ctx, l.Name(), q.Body); err != nil {
+		return out, answerable(err)
 	}
-	if err := in.Edit(r.Context(), l.Name(), payload); err != nil {
-		return answerable(err)
-	}
-	a.Log.InfoContext(r.Context(), "dead letter edited by hand", "seq", l.Seq, "pipeline", l.Pipeline, "bytes", len(payload))
-	for l, err := range in.List(r.Context(), deadletter.Filter{Seqs: []int64{l.Seq}}) {
+	a.Log.InfoContext(ctx, "dead letter edited by hand", "seq", l.Seq, "pipeline", l.Pipeline, "bytes", len(q.Body))
+	for l, err := range in.List(ctx, deadletter.Filter{Seqs: []int64{l.Seq}}) {
 		if err != nil {
-			return err
+			return out, err
 		}
-		write(w, http.StatusOK, show(l, true))
-		return nil
+		return show(l, true), nil
 	}
-	return refused(http.StatusNotFound, "letter %d was edited, and is gone meanwhile", l.Seq)
+	return out, refused(http.StatusNotFound, "letter %d was edited, and is gone meanwhile", l.Seq)
 }
 
-func (a *API) replay(w http.ResponseWriter, r *http.Request) error { return a.move(w, r, "replay") }
+func (a *API) replay(ctx context.Context, q *api.DeadMove) (api.Moved, error) {
+	return a.move(ctx, q, "replay", deadletter.Store.Replay)
+}
 
-func (a *API) discard(w http.ResponseWriter, r *http.Request) error { return a.move(w, r, "delete") }
+func (a *API) discard(ctx context.Context, q *api.DeadMove) (api.Moved, error) {
+	return a.move(ctx, q, "delete", deadletter.Store.Delete)
+}
 
-// move replays or discards the chosen letters; with ?dry_run it only counts them, those
-// that are held. To mean all of them is to say so. The answer says as of when it is: what
-// dies again in the replay has died later.
-func (a *API) move(w http.ResponseWriter, r *http.Request, what string) error {
-	f, err := a.chosen(r)
+// move replays or discards the chosen letters; a dry run only counts them, those that are held.
+// To mean all of them is to say so.
+func (a *API) move(ctx context.Context, q *api.DeadMove, what string, do func(deadletter.Store, context.Context, deadletter.Filter) (int, error)) (out api.Moved, err error) {
+	f, stores, err := a.chosenIn(ctx, q.IDs, &q.Dead)
 	if err != nil {
-		return err
+		return out, err
 	}
-	if len(f.IDs) == 0 && len(f.Seqs) == 0 && len(f.Kinds) == 0 && f.Tenant == "" && f.Pipeline == "" && f.After.IsZero() && f.Before.IsZero() && f.Max == 0 && r.Form.Get("all") != "true" {
-		return refused(http.StatusBadRequest, "say which letters to %s: ids, a filter, or all", what)
+	if len(f.IDs) == 0 && len(f.Seqs) == 0 && len(f.Kinds) == 0 && f.Tenant == "" && f.Pipeline == "" && f.After.IsZero() && f.Before.IsZero() && f.Max == 0 && !q.All {
+		return out, refused(http.StatusBadRequest, "say which letters to %s: ids, a filter, or all", what)
 	}
-	if f.State == deadletter.Replaying {
-		return refused(http.StatusBadRequest, "letters that are being replayed cannot be moved: leave state out")
+	if q.State == string(deadletter.Replaying) {
+		return out, refused(http.StatusBadRequest, "letters that are being replayed cannot be moved: leave state out")
 	}
-	now, dry := time.Now().UTC(), r.Form.Get("dry_run") == "true"
-	f.State = deadletter.Held
-	stores, err := a.stores(r.Form.Get("system"), f)
-	if err != nil {
-		return err
+	out.AsOf, f.State = time.Now().UTC(), deadletter.Held
+	if q.DryRun {
+		do = deadletter.Store.Count
 	}
-	if err := a.knows(r, stores); err != nil {
-		return err
-	}
-	total := 0
 	for _, s := range stores {
-		do := s.Delete
-		switch {
-		case dry:
-			do = s.Count
-		case what == "replay":
-			do = s.Replay
-		}
-		n, err := do(r.Context(), f)
-		total += n
-		if err != nil {
-			return err
+		n, err := do(s, ctx, f)
+		if out.Count += n; err != nil {
+			return out, err
 		}
 		if f.Max > 0 {
 			if f.Max -= n; f.Max <= 0 {
@@ -349,7 +327,6 @@ func (a *API) move(w http.ResponseWriter, r *http.Request, what string) error {
 			}
 		}
 	}
-	a.Log.InfoContext(r.Context(), "dead letters moved by hand", "what", what, "count", total, "dry_run", dry)
-	write(w, http.StatusOK, map[string]any{"count": total, "as_of": now})
-	return nil
+	a.Log.InfoContext(ctx, "dead letters moved by hand", "what", what, "count", out.Count, "dry_run", q.DryRun)
+	return out, nil
 }

@@ -114,7 +114,7 @@ func TestLettersAreChosenByEveryFilter(t *testing.T) {
 		"partner=dv360&pipeline=s2s.yahoo": "leave one out",
 		"site=shop&project=shop":           "leave one out",
 		"state=gone":                       "want held or replaying",
-		"seq=first":                        "is no number of a letter",
+		"seq=first":                        `seq="first" is no number`,
 		"since=soon":                       `since="soon" is no time`,
 		"format=xml":                       `format="xml"`,
 	} {

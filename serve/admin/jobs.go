@@ -2,39 +2,16 @@ package admin
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"slices"
-	"time"
 
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// job is a job of a queue as the API shows it. A payload that is no text is in base64.
-type job struct {
-	Queue         string      `json:"queue"`
-	ID            string      `json:"id"`
-	Tenant        string      `json:"tenant,omitempty"`
-	Type          string      `json:"type,omitempty"`
-	State         queue.State `json:"state"`
-	Priority      uint8       `json:"priority"`
-	Tries         int         `json:"tries"`  // failed
-	Handed        int         `json:"handed"` // handed out
-	Key           string      `json:"key,omitempty"`
-	KeyBase64     string      `json:"key_base64,omitempty"`
-	Time          *time.Time  `json:"time,omitempty"`
-	Added         time.Time   `json:"added_at"`
-	Due           *time.Time  `json:"due_at,omitempty"` // not to be handed out before
-	Ended         *time.Time  `json:"ended_at,omitempty"`
-	Fate          string      `json:"fate,omitempty"`
-	Cause         string      `json:"cause,omitempty"`
-	Payload       string      `json:"payload,omitempty"`
-	PayloadBase64 string      `json:"payload_base64,omitempty"`
-	Fields        []field     `json:"fields,omitempty"`   // its headers
-	Attempts      []attempt   `json:"attempts,omitempty"` // failed tries
-}
-
-func showJob(j *queue.Job, whole bool) job {
-	out := job{Queue: j.To, ID: j.ID, Tenant: j.Tenant, Type: j.Type, State: j.State, Priority: j.Priority, Tries: j.Tries, Handed: j.Handed,
+func showJob(j *queue.Job, whole bool) api.Job {
+	out := api.Job{Queue: j.To, ID: j.ID, Tenant: j.Tenant, Type: j.Type, State: string(j.State), Priority: j.Priority, Tries: j.Tries, Handed: j.Handed,
 		Time: when(j.Time), Added: j.Added.UTC(), Ended: when(j.Ended), Cause: j.Cause}
 	if j.State == queue.Delayed {
 		out.Due = when(j.At)
@@ -50,92 +27,49 @@ func showJob(j *queue.Job, whole bool) job {
 	return out
 }
 
-// states of jobs, in the order of a job's life.
-var states = []queue.State{queue.Waiting, queue.Delayed, queue.Leased, queue.Completed, queue.Failed}
-
-// jobsOf reads which jobs of a queue are meant: from the query of a listing, or the form of
-// a change, without their state.
-func (a *API) jobsOf(r *http.Request) (f queue.Filter, err error) {
-	if f.Queue, err = a.queueOf(r); err != nil {
+// jobsOf reads which jobs of a queue are meant, without their state.
+func (a *API) jobsOf(ctx context.Context, name string, ids []string, q *api.Jobs) (f queue.Filter, err error) {
+	if err := a.hasQueue(ctx, name); err != nil {
 		return f, err
 	}
-	if err := r.ParseForm(); err != nil {
-		return f, refused(http.StatusBadRequest, "%v", err)
-	}
-	f.Tenant, f.Type, f.IDs = r.Form.Get("tenant"), r.Form.Get("type"), r.Form["id"]
-	if _, f.Before, err = a.span("", r.Form.Get("until")); err != nil {
-		return f, err
-	}
-	f.Max, err = number(r.Form.Get("max"), "max")
+	f = queue.Filter{Queue: name, Tenant: q.Tenant, Type: q.Type, IDs: ids, Max: q.Max}
+	_, f.Before, err = a.span(api.Span{Until: q.Until})
 	return f, err
 }
 
-// stateOf reads ?state=, of those that are allowed.
-func stateOf(r *http.Request, what string, allowed []queue.State) ([]queue.State, error) {
-	s := queue.State(r.Form.Get("state"))
-	if s == "" {
-		return allowed, nil
-	}
-	if !slices.Contains(allowed, s) {
-		return nil, refused(http.StatusBadRequest, "state=%q: %s those of the states %q", s, what, allowed)
-	}
-	return []queue.State{s}, nil
-}
-
 // jobs lists a queue's jobs: those of a state, or all that have not ended.
-func (a *API) jobs(w http.ResponseWriter, r *http.Request) error {
-	f, err := a.jobsOf(r)
-	if err != nil {
-		return err
-	}
-	chosen, err := stateOf(r, "there are", states)
-	if err != nil {
-		return err
-	}
-	if len(chosen) == 1 {
-		f.State = chosen[0]
-	}
-	out := stream(w, r)
-	for j, err := range a.Queues.List(r.Context(), f) {
-		if err != nil {
-			return out.end(err)
-		}
-		if err := out.add(showJob(j, false)); err != nil {
-			return out.end(err)
-		}
-	}
-	return nil
+func (a *API) jobs(ctx context.Context, q *api.JobFilter) (iter.Seq2[api.Job, error], error) {
+	f, err := a.jobsOf(ctx, q.Queue, q.IDs, &q.Jobs)
+	f.State = queue.State(q.State)
+	return shownAs(a.Queues.List(ctx, f), func(j *queue.Job) api.Job { return showJob(j, false) }), err
 }
 
 // job shows one job.
-func (a *API) job(w http.ResponseWriter, r *http.Request) error {
-	j, err := a.jobOf(r)
+func (a *API) job(ctx context.Context, q *api.OneJob) (api.Job, error) {
+	j, err := a.jobOf(ctx, q)
 	if err != nil {
-		return err
+		return api.Job{}, err
 	}
-	write(w, http.StatusOK, showJob(j, true))
-	return nil
+	return showJob(j, true), nil
 }
 
-// jobOf finds the job that ?tenant= and ?id= name. Without a tenant it is looked for among
-// all, which takes longer, and has to be one.
-func (a *API) jobOf(r *http.Request) (*queue.Job, error) {
-	name, err := a.queueOf(r)
-	if err != nil {
+// jobOf finds a job. Without a tenant it is looked for among all, which takes longer, and has to be
+// one.
+func (a *API) jobOf(ctx context.Context, q *api.OneJob) (*queue.Job, error) {
+	name, id := q.Queue, q.Job
+	if err := a.hasQueue(ctx, name); err != nil {
 		return nil, err
 	}
-	q := r.URL.Query() // the body may be a payload
-	id := q.Get("id")
 	if id == "" {
 		return nil, refused(http.StatusBadRequest, "say which job: id=…, and tenant=… where it has one")
 	}
-	if q.Has("tenant") {
-		j, err := a.Queues.Look(r.Context(), queue.Name{Queue: name, Tenant: q.Get("tenant"), ID: id})
+	if q.Tenant != nil {
+		j, err := a.Queues.Look(ctx, queue.Name{Queue: name, Tenant: *q.Tenant, ID: id})
 		return j, answerable(err)
 	}
 	var found *queue.Job
 	for _, s := range []queue.State{"", queue.Completed, queue.Failed} {
-		for j, err := range a.Queues.List(r.Context(), queue.Filter{Queue: name, IDs: []string{id}, State: s, Max: 2}) {
+		for j, err := range a.Queues.List(ctx, queue.Filter{Queue: name, IDs: []string{id}, State: s, Max: 2}) {
 			if err != nil {
 				return nil, err
 			}
@@ -153,99 +87,91 @@ func (a *API) jobOf(r *http.Request) (*queue.Job, error) {
 	return found, nil
 }
 
-// editJob replaces the payload of a job by the body of the request.
-func (a *API) editJob(w http.ResponseWriter, r *http.Request) error {
-	payload, err := payloadOf(w, r)
-	if err != nil {
-		return err
+// editJob replaces the payload of a job.
+func (a *API) editJob(ctx context.Context, q *api.JobEdit) (out api.Job, err error) {
+	if err := someBody(q.Body); err != nil {
+		return out, err
 	}
-	j, err := a.jobOf(r)
+	j, err := a.jobOf(ctx, &q.OneJob)
 	if err != nil {
-		return err
+		return out, err
 	}
 	n := queue.Name{Queue: j.To, Tenant: j.Tenant, ID: j.ID}
-	if err := a.Queues.Edit(r.Context(), n, payload); err != nil {
-		return answerable(err)
+	if err := a.Queues.Edit(ctx, n, q.Body); err != nil {
+		return out, answerable(err)
 	}
-	a.Log.InfoContext(r.Context(), "job edited by hand", "queue", n.Queue, "id", n.ID, "bytes", len(payload))
-	if j, err = a.Queues.Look(r.Context(), n); err != nil {
-		return answerable(err)
+	a.Log.InfoContext(ctx, "job edited by hand", "queue", n.Queue, "id", n.ID, "bytes", len(q.Body))
+	if j, err = a.Queues.Look(ctx, n); err != nil {
+		return out, answerable(err)
 	}
-	write(w, http.StatusOK, showJob(j, true))
-	return nil
+	return showJob(j, true), nil
 }
 
-func (a *API) retryJobs(w http.ResponseWriter, r *http.Request) error {
-	return a.moveJobs(w, r, "retry", []queue.State{queue.Failed}, a.Queues.Retry)
+func (a *API) retryJobs(ctx context.Context, q *api.JobMove) (api.Counted, error) {
+	return a.moveJobs(ctx, q, "retry", []queue.State{queue.Failed}, a.Queues.Retry)
 }
 
-func (a *API) promoteJobs(w http.ResponseWriter, r *http.Request) error {
-	return a.moveJobs(w, r, "promote", []queue.State{queue.Delayed}, a.Queues.Promote)
+func (a *API) promoteJobs(ctx context.Context, q *api.JobMove) (api.Counted, error) {
+	return a.moveJobs(ctx, q, "promote", []queue.State{queue.Delayed}, a.Queues.Promote)
 }
 
-func (a *API) removeJobs(w http.ResponseWriter, r *http.Request) error {
-	return a.moveJobs(w, r, "remove", []queue.State{queue.Waiting, queue.Delayed}, a.Queues.Remove)
+func (a *API) removeJobs(ctx context.Context, q *api.JobMove) (api.Counted, error) {
+	return a.moveJobs(ctx, q, "remove", []queue.State{queue.Waiting, queue.Delayed}, a.Queues.Remove)
 }
 
-// cleanJobs forgets jobs that have ended. Those that have not are taken out too where
-// ?state= names theirs (waiting, which may be called wait, or delayed) or is all.
-func (a *API) cleanJobs(w http.ResponseWriter, r *http.Request) error {
+// cleanJobs forgets jobs that have ended. Those that have not are taken out too where state
+// names theirs (waiting, which may be called wait, or delayed) or is all.
+func (a *API) cleanJobs(ctx context.Context, q *api.JobMove) (api.Counted, error) {
 	of := []queue.State{queue.Completed, queue.Failed}
-	if state := r.FormValue("state"); state != "" {
+	if q.State != "" {
 		of = append(of, queue.Delayed, queue.Waiting)
-		switch state {
-		case "wait":
-			r.Form.Set("state", string(queue.Waiting))
-		case "all":
-			r.Form.Del("state")
-			r.Form.Set("all", "true")
+	}
+	switch q.State {
+	case "wait":
+		q.State = string(queue.Waiting)
+	case "all":
+		q.State, q.All = "", true
+	}
+	return a.moveJobs(ctx, q, "clean", of, a.Queues.Remove)
+}
+
+// moveJobs changes the chosen jobs of these states; a dry run only counts them. To mean all of
+// them is to say so.
+func (a *API) moveJobs(ctx context.Context, q *api.JobMove, what string, of []queue.State, do func(context.Context, queue.Filter) (int, error)) (out api.Counted, err error) {
+	f, err := a.jobsOf(ctx, q.Queue, q.IDs, &q.Jobs)
+	if err != nil {
+		return out, err
+	}
+	chosen := of
+	if s := queue.State(q.State); s != "" {
+		if chosen = []queue.State{s}; !slices.Contains(of, s) {
+			return out, refused(http.StatusBadRequest, "state=%q: %s is for those of the states %q", s, what, of)
 		}
 	}
-	return a.moveJobs(w, r, "clean", of, a.Queues.Remove)
-}
-
-// moveJobs changes the chosen jobs of these states; with ?dry_run it only counts them. To
-// mean all of them is to say so.
-func (a *API) moveJobs(w http.ResponseWriter, r *http.Request, what string, of []queue.State, do func(context.Context, queue.Filter) (int, error)) error {
-	f, err := a.jobsOf(r)
-	if err != nil {
-		return err
-	}
-	chosen, err := stateOf(r, what+" is for", of)
-	if err != nil {
-		return err
-	}
 	all := len(f.IDs) == 0 && f.Tenant == "" && f.Type == "" && f.Before.IsZero() && f.Max == 0 && len(chosen) == len(of)
-	if all && r.Form.Get("all") != "true" {
-		return refused(http.StatusBadRequest, "say which jobs to %s: ids, a filter, or all, which are those of the states %q", what, of)
+	if all && !q.All {
+		return out, refused(http.StatusBadRequest, "say which jobs to %s: ids, a filter, or all, which are those of the states %q", what, of)
 	}
-	dry := r.Form.Get("dry_run") == "true"
-	if dry {
+	if q.DryRun {
 		do = a.countJobs
 	}
-	total, left := 0, f.Max
 	for _, f.State = range chosen {
-		f.Max = left
 		var n int
-		n, err = do(r.Context(), f)
-		if total += n; err != nil {
+		n, err = do(ctx, f)
+		if out.Count += n; err != nil {
 			break
 		}
 		if f.Max > 0 {
-			if left -= n; left <= 0 {
+			if f.Max -= n; f.Max <= 0 {
 				break
 			}
 		}
 	}
-	a.Log.InfoContext(r.Context(), "jobs moved by hand", "queue", f.Queue, "what", what, "count", total, "dry_run", dry)
-	if err = answerable(err); err != nil && total > 0 {
-		return refused(http.StatusConflict, "after %d jobs: %v", total, err)
+	a.Log.InfoContext(ctx, "jobs moved by hand", "queue", f.Queue, "what", what, "count", out.Count, "dry_run", q.DryRun)
+	if err = answerable(err); err != nil && out.Count > 0 {
+		return out, refused(http.StatusConflict, "after %d jobs: %v", out.Count, err)
 	}
-	if err != nil {
-		return err
-	}
-	write(w, http.StatusOK, map[string]int{"count": total})
-	return nil
+	return out, err
 }
 
 // countJobs says how many jobs of one state there are; where nothing else is asked for,

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/analytics/event"
@@ -18,60 +19,8 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery"
 )
 
-// letter is a dead letter as the API shows it. A payload that is no text is in base64.
-type letter struct {
-	Seq            int64             `json:"seq"`
-	ID             string            `json:"id"`
-	Pipeline       string            `json:"pipeline"`
-	Partner        string            `json:"partner,omitempty"`    // that did not take it
-	Project        string            `json:"project_id,omitempty"` // whose it is, where that is a project of analytics
-	Site           string            `json:"site,omitempty"`       // whose it is, anywhere else
-	Tenant         string            `json:"tenant,omitempty"`     // whose it is, of events of CRM
-	Type           string            `json:"type,omitempty"`
-	State          deadletter.State  `json:"state"`
-	Reason         deadletter.Reason `json:"reason"`
-	Kind           string            `json:"kind"`
-	Cause          string            `json:"cause"`
-	Tries          int               `json:"tries"` // failed ones, the last included
-	Replays        int               `json:"replays"`
-	First          time.Time         `json:"first_failed_at"`
-	Last           time.Time         `json:"last_failed_at"`
-	Payload        string            `json:"payload,omitempty"`
-	PayloadBase64  string            `json:"payload_base64,omitempty"`
-	Edited         *time.Time        `json:"edited_at,omitempty"` // the payload was replaced by hand; what was received:
-	Original       string            `json:"original_payload,omitempty"`
-	OriginalBase64 string            `json:"original_payload_base64,omitempty"`
-	Fields         []field           `json:"fields,omitempty"`   // its headers, or the fields of a stream entry, as received
-	Damaged        string            `json:"damaged,omitempty"`  // its stored bytes are not those that were put
-	Row            json.RawMessage   `json:"row,omitempty"`      // what the work had made of it, or the destination's answer
-	Attempts       []attempt         `json:"attempts,omitempty"` // failed tries before the last one
-	History        []failure         `json:"history,omitempty"`  // each time it died
-}
-
-// field is one of a message's headers. A value that is no text is in base64.
-type field struct {
-	Name        string `json:"name"`
-	Value       string `json:"value"`
-	ValueBase64 string `json:"value_base64,omitempty"`
-}
-
-// attempt is one failed try.
-type attempt struct {
-	At    time.Time `json:"at"`
-	Kind  string    `json:"kind"`
-	Cause string    `json:"cause"`
-}
-
-type failure struct {
-	At     time.Time       `json:"at"`
-	Kind   string          `json:"kind"`
-	Cause  string          `json:"cause"`
-	Tries  int             `json:"tries"`
-	Answer json.RawMessage `json:"answer,omitempty"` // of the destination to a replay
-}
-
-func show(l *deadletter.Letter, whole bool) letter {
-	out := letter{Seq: l.Seq, ID: l.ID, Pipeline: l.Pipeline, Partner: partnerOf(l.Pipeline), Type: l.Type, State: l.State, Reason: deadletter.ReasonOf(l.Kind),
+func show(l *deadletter.Letter, whole bool) api.DeadLetter {
+	out := api.DeadLetter{Seq: l.Seq, ID: l.ID, Pipeline: l.Pipeline, Partner: partnerOf(l.Pipeline), Type: l.Type, State: string(l.State), Reason: string(deadletter.ReasonOf(l.Kind)),
 		Kind: l.Kind.String(), Cause: l.Cause, Tries: l.Tries, Replays: l.Replays, First: firstFailure(l), Last: l.Last.UTC(), Damaged: l.Damaged, Edited: when(l.Edited)}
 	if _, err := uuid.Parse(l.Tenant); l.Pipeline == crm.Queue {
 		out.Tenant = l.Tenant
@@ -94,7 +43,7 @@ func show(l *deadletter.Letter, whole bool) letter {
 		out.Row = row
 	}
 	for _, f := range l.History {
-		h := failure{f.At.UTC(), f.Kind.String(), f.Cause, f.Tries, nil}
+		h := api.Failure{Attempt: last(f), Tries: f.Tries}
 		if json.Valid(f.Answer) {
 			h.Answer = f.Answer
 		}
@@ -105,10 +54,10 @@ func show(l *deadletter.Letter, whole bool) letter {
 
 // fields are the headers that came from outside: those that are ours are shown as what
 // they mean.
-func fields(m *tidemill.Message) (fs []field) {
+func fields(m *tidemill.Message) (fs []api.Field) {
 	for _, h := range m.Header {
 		if name := string(h.Name); name != event.MetaHeader && name != queue.FailuresHeader {
-			f := field{Name: name}
+			f := api.Field{Name: name}
 			f.Value, f.ValueBase64 = text(h.Value)
 			fs = append(fs, f)
 		}
@@ -116,9 +65,9 @@ func fields(m *tidemill.Message) (fs []field) {
 	return fs
 }
 
-func attempts(failures []queue.Failure) (as []attempt) {
+func attempts(failures []queue.Failure) (as []api.Attempt) {
 	for _, f := range failures {
-		as = append(as, attempt{f.At.UTC(), f.Kind.String(), f.Cause})
+		as = append(as, api.Attempt{At: f.At.UTC(), Kind: f.Kind.String(), Cause: f.Cause})
 	}
 	return as
 }
@@ -157,36 +106,8 @@ func partnerOf(pipeline string) string {
 	return partner
 }
 
-// exported is a dead letter in the form that programs outside read, all of what they need
-// to deliver or to explain it. The payload is text, byte for byte as received.
-type exported struct {
-	Original       string            `json:"originalPayload"`
-	OriginalBase64 string            `json:"originalPayloadBase64,omitempty"` // where it is no text
-	Error          string            `json:"error"`
-	Attempts       int               `json:"attempts"` // all tries there ever were
-	First          time.Time         `json:"firstFailure"`
-	Last           time.Time         `json:"lastFailure"`
-	Queue          string            `json:"queue"`
-	Reason         deadletter.Reason `json:"reason"`
-	ID             string            `json:"id"`
-	Kind           string            `json:"kind"`
-	Partner        string            `json:"partner,omitempty"`
-	Site           string            `json:"site,omitempty"`
-	Edited         *string           `json:"editedPayload,omitempty"`
-	EditedBase64   string            `json:"editedPayloadBase64,omitempty"`
-	Response       *response         `json:"response,omitempty"`
-}
-
-// response is what the destination answered the last time. The delivery pipelines keep it
-// as the letter's row in this very form.
-type response struct {
-	Status     int    `json:"status"`
-	Body       string `json:"body"`
-	BodyBase64 string `json:"bodyBase64,omitempty"` // where it is no text
-}
-
-func export(l *deadletter.Letter) exported {
-	out := exported{Error: l.Cause, First: firstFailure(l), Last: l.Last.UTC(), Queue: cmp.Or(l.To, l.Pipeline), Reason: deadletter.ReasonOf(l.Kind),
+func export(l *deadletter.Letter) *api.ExportedDead {
+	out := &api.ExportedDead{Error: l.Cause, First: firstFailure(l), Last: l.Last.UTC(), Queue: cmp.Or(l.To, l.Pipeline), Reason: string(deadletter.ReasonOf(l.Kind)),
 		ID: l.ID, Kind: l.Kind.String(), Partner: partnerOf(l.Pipeline), Site: l.Tenant}
 	original := l.Payload
 	if !l.Edited.IsZero() {
@@ -200,7 +121,7 @@ func export(l *deadletter.Letter) exported {
 	for _, f := range l.History {
 		out.Attempts += max(1, f.Tries)
 	}
-	var answer response
+	var answer api.Response
 	if json.Unmarshal(l.Answer(), &answer) == nil && answer.Status > 0 {
 		out.Response = &answer
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
@@ -12,7 +13,7 @@ func TestALetterShowsTheFieldsOfItsEntry(t *testing.T) {
 	l := &deadletter.Letter{Message: tidemill.Message{Header: []tidemill.Field{
 		{Name: []byte("event_name"), Value: []byte("bought")}, {Name: []byte("junk"), Value: []byte("\xff")}, {Name: []byte(event.MetaHeader), Value: []byte{1}}}}}
 	got := show(l, true).Fields
-	want := []field{{Name: "event_name", Value: "bought"}, {Name: "junk", ValueBase64: "/w=="}}
+	want := []api.Field{{Name: "event_name", Value: "bought"}, {Name: "junk", ValueBase64: "/w=="}}
 	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] {
 		t.Errorf("fields are %+v, want %+v", got, want)
 	}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/memoryproject"
 	"github.com/tidemill/tidemill/systems/analytics/event"
@@ -77,7 +79,7 @@ func TestAListingThatIsCutOffCannotBeTakenForTheWhole(t *testing.T) {
 			t.Errorf("a listing that breaks after %d lines: %s, %v; want it cut off", n, resp.Status, err)
 		}
 		lines := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
-		if want := `{"error":"the disk broke"}`; len(lines) != n+1 || lines[n] != want {
+		if want := `{"problem":{"type":"about:blank","title":"Internal Server Error","status":500,"detail":"the disk broke"}}`; len(lines) != n+1 || lines[n] != want {
 			t.Errorf("%d lines, the last %s; want %d and %s", len(lines), lines[len(lines)-1], n+1, want)
 		}
 		s.Close()
@@ -116,27 +118,32 @@ func TestSendSaysWhatBecameOfTheEvents(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
 		status     int
-		want       admin.Sent
+		want       api.Sent
 		reason     string
 	}{
-		{"nothing", "", 200, admin.Sent{}, ""},
-		{"blank lines", "\n  \n\r\n", 200, admin.Sent{}, ""},
-		{"events in more than one batch, the last without a line end", strings.TrimSuffix(good(1001), "\n"), 200, admin.Sent{Accepted: 1001}, ""},
-		{"wrong ones among them", "x\n" + good(2) + `{"event": "viewed"}` + "\n", 200, admin.Sent{Duplicates: 2, Refused: 2}, "no JSON"},
-		{"more wrong ones than are explained", strings.Repeat("x\n", 1200), 200, admin.Sent{Refused: 1200}, "no JSON"},
-		{"a line that is too long, after a batch", good(500) + strings.Repeat("x", 1<<20+1), 413, admin.Sent{Duplicates: 500}, ""},
-		{"a body that is too large", good(500) + strings.Repeat(" \n", 17<<20), 413, admin.Sent{Duplicates: 500}, ""},
+		{"nothing", "", 200, api.Sent{}, ""},
+		{"blank lines", "\n  \n\r\n", 200, api.Sent{}, ""},
+		{"events in more than one batch, the last without a line end", strings.TrimSuffix(good(1001), "\n"), 200, api.Sent{Accepted: 1001}, ""},
+		{"wrong ones among them", "x\n" + good(2) + `{"event": "viewed"}` + "\n", 200, api.Sent{Duplicates: 2, Refused: 2}, "no JSON"},
+		{"more wrong ones than are explained", strings.Repeat("x\n", 1200), 200, api.Sent{Refused: 1200}, "no JSON"},
+		{"a line that is too long, after a batch", good(500) + strings.Repeat("x", 1<<20+1), 413, api.Sent{Duplicates: 500}, ""},
+		{"a body that is too large", good(500) + strings.Repeat(" \n", 17<<20), 413, api.Sent{Duplicates: 500}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := in.post("events", c.body)
-			var got struct {
-				Error string
-				admin.Sent
+			var got api.Sent
+			var problem operation.Problem
+			body := w.Body.Bytes()
+			if w.Code != 200 {
+				if err := json.Unmarshal(body, &problem); err != nil {
+					t.Fatalf("%v: %s", err, body)
+				}
+				body = problem.Done
 			}
-			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+			if err := json.Unmarshal(body, &got); err != nil {
 				t.Fatalf("%v: %s", err, w.Body)
 			}
-			if w.Code != c.status || got.Accepted != c.want.Accepted || got.Duplicates != c.want.Duplicates || got.Refused != c.want.Refused || (got.Error == "") != (c.status == 200) {
+			if w.Code != c.status || got.Accepted != c.want.Accepted || got.Duplicates != c.want.Duplicates || got.Refused != c.want.Refused || (problem.Detail == "") != (c.status == 200) {
 				t.Errorf("answered %d %+v, want %d %+v", w.Code, got, c.status, c.want)
 			}
 			if n := len(got.Reasons); n != min(got.Refused, 100) || n > 0 && !strings.Contains(got.Reasons[0], c.reason) {
@@ -153,12 +160,12 @@ func TestSendIntoWhatCannotKeepThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	room := 600
-	api := admin.New(admin.Parts{Key: tidemill.NewSecret(token), Projects: ps, Log: slog.New(slog.DiscardHandler), Send: func(_ context.Context, _ uuid.UUID, events [][]byte) (admin.Sent, error) {
+	api := admin.New(admin.Parts{Key: tidemill.NewSecret(token), Projects: ps, Log: slog.New(slog.DiscardHandler), Send: func(_ context.Context, _ uuid.UUID, events [][]byte) (api.Sent, error) {
 		n := min(room, len(events))
 		if room -= n; n < len(events) {
-			return admin.Sent{Accepted: n}, errors.New("the queue is full")
+			return api.Sent{Accepted: n}, errors.New("the queue is full")
 		}
-		return admin.Sent{Accepted: n}, nil
+		return api.Sent{Accepted: n}, nil
 	}})
 	w := httptest.NewRecorder()
 	api.ServeHTTP(w, request(http.MethodPost, admin.Prefix+"events", strings.Repeat("{}\n", 1000)))

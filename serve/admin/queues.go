@@ -4,51 +4,41 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/delivery"
 )
 
-// queueStatus is a queue as the API shows it.
-type queueStatus struct {
-	Name       string          `json:"name"`
-	Waiting    int64           `json:"waiting"`
-	Delayed    int64           `json:"delayed"`
-	Leased     int64           `json:"leased"`
-	Completed  int64           `json:"completed"` // kept after their end
-	Failed     int64           `json:"failed"`    // kept after their end
-	Oldest     *time.Time      `json:"oldest_added_at,omitempty"`
-	Age        float64         `json:"oldest_age_seconds"` // of the oldest that has not ended; 0: none
-	Paused     bool            `json:"paused"`
-	Closed     bool            `json:"closed"` // being drained
-	Priorities []priorityDepth `json:"priorities"`
-	Settings   *queue.Settings `json:"settings,omitempty"` // of one queue
-	Tenants    []tenantDepth   `json:"tenants,omitempty"`  // of one queue: the deepest
-}
-
-// priorityDepth is what waits of one priority.
-type priorityDepth struct {
-	Priority uint8     `json:"priority"`
-	Waiting  int64     `json:"waiting"`
-	Oldest   time.Time `json:"oldest_added_at,omitzero"`
-}
-
-// tenantDepth is what waits of one tenant.
-type tenantDepth struct {
-	Tenant  string    `json:"tenant"`
-	Waiting int64     `json:"waiting"`
-	Oldest  time.Time `json:"oldest_added_at,omitzero"`
+// queueing is what the API does of queues.
+func (a *API) queueing() room {
+	return room{in(a.Queues != nil, "this instance has no queues to show"), []operation.Handler{
+		api.ListQueues.By(a.queues),
+		api.GetQueue.By(a.queue),
+		api.PauseQueue.By(a.pauseQueue),
+		api.ResumeQueue.By(a.resumeQueue),
+		api.DrainQueue.By(a.drainQueue),
+		api.SetQueue.By(a.setQueue),
+		api.ListJobs.By(a.jobs),
+		api.GetJob.By(a.job),
+		api.EditJob.By(a.editJob),
+		api.RetryJobs.By(a.retryJobs),
+		api.PromoteJobs.By(a.promoteJobs),
+		api.RemoveJobs.By(a.removeJobs),
+		api.CleanJobs.By(a.cleanJobs),
+	}}
 }
 
 // statusOfQueue reads what there is to know without looking at jobs, and the settings.
-func (a *API) statusOfQueue(ctx context.Context, name string) (*queueStatus, error) {
+func (a *API) statusOfQueue(ctx context.Context, name string) (*api.Queue, error) {
 	st, err := a.Queues.Stats(ctx, name)
 	if err != nil {
 		return nil, err
@@ -61,70 +51,58 @@ func (a *API) statusOfQueue(ctx context.Context, name string) (*queueStatus, err
 	if err != nil {
 		return nil, err
 	}
-	out := &queueStatus{Name: name, Waiting: st.Waiting, Delayed: st.Delayed, Leased: st.Leased, Completed: st.Completed, Failed: st.Failed,
-		Oldest: when(st.Oldest), Paused: settings.Paused, Closed: settings.Closed, Priorities: []priorityDepth{}, Settings: &settings}
+	out := &api.Queue{Name: name, Waiting: st.Waiting, Delayed: st.Delayed, Leased: st.Leased, Completed: st.Completed, Failed: st.Failed,
+		Oldest: when(st.Oldest), Paused: settings.Paused, Closed: settings.Closed, Priorities: []api.PriorityDepth{}, Settings: &settings}
 	if !st.Oldest.IsZero() {
 		out.Age = max(0, time.Since(st.Oldest).Seconds())
 	}
 	for _, d := range depths {
-		out.Priorities = append(out.Priorities, priorityDepth{d.Priority, d.Waiting, d.Oldest.UTC()})
+		out.Priorities = append(out.Priorities, api.PriorityDepth{Priority: d.Priority, Waiting: d.Waiting, Oldest: d.Oldest.UTC()})
 	}
 	return out, nil
 }
 
-func (a *API) queues(w http.ResponseWriter, r *http.Request) error {
-	names, err := a.Queues.Queues(r.Context())
-	if err != nil {
-		return err
-	}
-	out := stream(w, r)
-	for _, name := range names {
-		q, err := a.statusOfQueue(r.Context(), name)
-		if err != nil {
-			return out.end(err)
+func (a *API) queues(ctx context.Context, _ *operation.None) (iter.Seq2[api.Queue, error], error) {
+	names, err := a.Queues.Queues(ctx)
+	return func(yield func(api.Queue, error) bool) {
+		for _, name := range names {
+			q, err := a.statusOfQueue(ctx, name)
+			if err != nil {
+				yield(api.Queue{}, err)
+				return
+			}
+			if q.Settings = nil; !yield(*q, nil) {
+				return
+			}
 		}
-		q.Settings = nil
-		if err := out.add(q); err != nil {
-			return out.end(err)
-		}
-	}
-	return nil
+	}, err
 }
 
 // tenantsShown is how many of a queue's tenants are shown: the deepest.
 const tenantsShown = 20
 
-func (a *API) queue(w http.ResponseWriter, r *http.Request) error {
-	name, err := a.queueOf(r)
-	if err != nil {
-		return err
+func (a *API) queue(ctx context.Context, q *api.OneQueue) (*api.Queue, error) {
+	if err := a.hasQueue(ctx, q.Queue); err != nil {
+		return nil, err
 	}
-	q, err := a.statusOfQueue(r.Context(), name)
+	out, err := a.statusOfQueue(ctx, q.Queue)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	tenants, err := a.Queues.Tenants(r.Context(), name, tenantsShown)
-	if err != nil {
-		return err
-	}
+	tenants, err := a.Queues.Tenants(ctx, q.Queue, tenantsShown)
 	for _, d := range tenants {
-		q.Tenants = append(q.Tenants, tenantDepth{d.Tenant, d.Waiting, d.Oldest.UTC()})
+		out.Tenants = append(out.Tenants, api.TenantDepth{Tenant: d.Tenant, Waiting: d.Waiting, Oldest: d.Oldest.UTC()})
 	}
-	write(w, http.StatusOK, q)
-	return nil
+	return out, err
 }
 
-// queueOf reads which queue is meant. One that there is not is somebody's typing error.
-func (a *API) queueOf(r *http.Request) (string, error) {
-	name := r.PathValue("name")
-	names, err := a.Queues.Queues(r.Context())
-	if err != nil {
-		return "", err
+// hasQueue refuses a queue that there is not: it is somebody's typing error.
+func (a *API) hasQueue(ctx context.Context, name string) error {
+	names, err := a.Queues.Queues(ctx)
+	if err == nil && !slices.Contains(names, name) {
+		err = refused(http.StatusNotFound, "there is no queue %q; there are %s", name, orNone(names))
 	}
-	if !slices.Contains(names, name) {
-		return "", refused(http.StatusNotFound, "there is no queue %q; there are %s", name, orNone(names))
-	}
-	return name, nil
+	return err
 }
 
 func orNone(names []string) string {
@@ -134,21 +112,19 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-func (a *API) pauseQueue(w http.ResponseWriter, r *http.Request) error {
-	return a.steerQueue(w, r, "pause", func(s *queue.Settings) { s.Paused, s.PausedUntil = true, time.Time{} })
+func (a *API) pauseQueue(ctx context.Context, q *api.OneQueue) (*api.Queue, error) {
+	return a.steerQueue(ctx, q.Queue, "pause", func(s *queue.Settings) { s.Paused, s.PausedUntil = true, time.Time{} })
 }
 
-// resumeQueue ends a pause and a draining.
-func (a *API) resumeQueue(w http.ResponseWriter, r *http.Request) error {
-	return a.steerQueue(w, r, "resume", func(s *queue.Settings) { s.Paused, s.Closed = false, false })
+func (a *API) resumeQueue(ctx context.Context, q *api.OneQueue) (*api.Queue, error) {
+	return a.steerQueue(ctx, q.Queue, "resume", func(s *queue.Settings) { s.Paused, s.Closed = false, false })
 }
 
-// drainQueue lets a queue take no more jobs; what is there is worked on.
-func (a *API) drainQueue(w http.ResponseWriter, r *http.Request) error {
-	if err := a.mayClose(r.PathValue("name")); err != nil {
-		return err
+func (a *API) drainQueue(ctx context.Context, q *api.OneQueue) (*api.Queue, error) {
+	if err := a.mayClose(q.Queue); err != nil {
+		return nil, err
 	}
-	return a.steerQueue(w, r, "drain", func(s *queue.Settings) { s.Closed = true })
+	return a.steerQueue(ctx, q.Queue, "drain", func(s *queue.Settings) { s.Closed = true })
 }
 
 // mayClose refuses to drain the queue of a partner that is configured: an event is routed to
@@ -174,63 +150,52 @@ func (a *API) partnerNames() (names []string) {
 	return names
 }
 
-func (a *API) steerQueue(w http.ResponseWriter, r *http.Request, what string, change func(*queue.Settings)) error {
-	name, err := a.queueOf(r)
-	if err != nil {
-		return err
+func (a *API) steerQueue(ctx context.Context, name, what string, change func(*queue.Settings)) (*api.Queue, error) {
+	if err := a.hasQueue(ctx, name); err != nil {
+		return nil, err
 	}
-	if _, err := a.Queues.Set(r.Context(), name, change); err != nil {
-		return answerable(err)
+	if _, err := a.Queues.Set(ctx, name, change); err != nil {
+		return nil, answerable(err)
 	}
-	a.Log.InfoContext(r.Context(), "queue steered by hand", "queue", name, "what", what)
-	q, err := a.statusOfQueue(r.Context(), name)
-	if err != nil {
-		return err
-	}
-	write(w, http.StatusOK, q)
-	return nil
+	a.Log.InfoContext(ctx, "queue steered by hand", "queue", name, "what", what)
+	return a.statusOfQueue(ctx, name)
 }
 
-// setQueue merges the body, a JSON object, into a queue's settings as RFC 7396 has it: what
-// it does not name stays, null takes away.
-func (a *API) setQueue(w http.ResponseWriter, r *http.Request) error {
-	name, err := a.queueOf(r)
-	if err != nil {
-		return err
+func (a *API) setQueue(ctx context.Context, q *api.QueueChange) (is queue.Settings, err error) {
+	if err := a.hasQueue(ctx, q.Queue); err != nil {
+		return is, err
 	}
-	body, err := payloadOf(w, r)
-	if err != nil {
-		return err
+	if err := someBody(q.Body); err != nil {
+		return is, err
 	}
-	was, err := a.Queues.Settings(r.Context(), name)
+	was, err := a.Queues.Settings(ctx, q.Queue)
 	if err != nil {
-		return err
+		return is, err
 	}
-	to, err := merge(was, body)
+	to, err := merge(was, q.Body)
 	if err != nil {
-		return refused(http.StatusBadRequest, "%v", err)
+		return is, refused(http.StatusBadRequest, "%v", err)
 	}
 	if to.Closed && !was.Closed {
-		if err := a.mayClose(name); err != nil {
-			return err
+		if err := a.mayClose(q.Queue); err != nil {
+			return is, err
 		}
 	}
 	var wrong error
-	is, err := a.Queues.Set(r.Context(), name, func(s *queue.Settings) {
+	is, err = a.Queues.Set(ctx, q.Queue, func(s *queue.Settings) {
 		var to queue.Settings
-		if to, wrong = merge(*s, body); wrong == nil {
+		if to, wrong = merge(*s, q.Body); wrong == nil {
 			*s = to
 		}
 	})
 	if err != nil {
-		return answerable(err)
+		return is, answerable(err)
 	}
 	if wrong != nil { // somebody else's change meanwhile made it so
-		return refused(http.StatusConflict, "%v", wrong)
+		return is, refused(http.StatusConflict, "%v", wrong)
 	}
-	a.Log.InfoContext(r.Context(), "queue set by hand", "queue", name, "change", string(body[:min(len(body), 500)]))
-	write(w, http.StatusOK, is)
-	return nil
+	a.Log.InfoContext(ctx, "queue set by hand", "queue", q.Queue, "change", string(q.Body[:min(len(q.Body), 500)]))
+	return is, nil
 }
 
 // merge applies a merge patch to settings and refuses what is none.
@@ -281,19 +246,12 @@ func merged(target, patch any) any {
 	return of
 }
 
-// payloadOf reads the body of a request that is a payload, or settings.
-func payloadOf(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, editBody))
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return nil, refused(http.StatusRequestEntityTooLarge, "the body is larger than %d MiB", editBody>>20)
-	}
-	if err != nil {
-		return nil, refused(http.StatusBadRequest, "%v", err)
-	}
+// someBody refuses to make something empty.
+func someBody(body []byte) error {
 	if len(body) == 0 {
-		return nil, refused(http.StatusBadRequest, "the request has no body, and its body is what it is to be from now on")
+		return refused(http.StatusBadRequest, "the request has no body, and its body is what it is to be from now on")
 	}
-	return body, nil
+	return nil
 }
 
 // answerable gives what stores refuse the status that says whose fault it is.

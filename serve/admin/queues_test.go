@@ -126,7 +126,7 @@ func TestJobsAreListedByEveryFilter(t *testing.T) {
 			t.Errorf("jobs?%s lists %v, want %s", query, got, want)
 		}
 	}
-	for query, want := range map[string]string{"state=gone": "those of the states", "until=soon": "is no time", "max=-1": "is not a count"} {
+	for query, want := range map[string]string{"state=gone": "want waiting, delayed, leased, completed or failed", "until=soon": "is no time", "max=-1": "is not a count"} {
 		refused(t, d.ask("GET", "queues/q/jobs?"+query, ""), http.StatusBadRequest, want)
 	}
 }

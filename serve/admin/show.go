@@ -4,61 +4,79 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"net/http"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/tidemill/tidemill/flow"
 	times "github.com/tidemill/tidemill/internal/when"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
-type systemStatus struct {
-	Name      string           `json:"name"`
-	Pipelines []pipelineStatus `json:"pipelines"`
-	Notes     []string         `json:"notes,omitempty"`
+// instance is what every instance shows and does.
+func (a *API) instance() []room {
+	return []room{
+		{does: []operation.Handler{
+			api.GetStatus.By(a.status),
+			api.GetAudit.By(a.audit),
+			api.GetConfig.By(a.config),
+			api.GetDoctor.By(a.doctor),
+			api.PausePipeline.By(a.pause),
+			api.ResumePipeline.By(a.resume),
+		}},
+		{in(a.Projects != nil, "this instance has no projects"), []operation.Handler{api.ListProjects.By(a.projects)}},
+	}
 }
 
-// pipelineStatus is an engine's Stats in the words of the API.
-type pipelineStatus struct {
-	Name     string            `json:"name"`
-	State    string            `json:"state"`
-	Received uint64            `json:"received"`
-	Settled  settled           `json:"settled"`
-	Retried  uint64            `json:"retried"`
-	Returned uint64            `json:"returned"`
-	Left     uint64            `json:"left"`
-	Stale    uint64            `json:"stale"`
-	Failures map[string]uint64 `json:"failures"`
-	InFlight int               `json:"in_flight"`               // held by the engine
-	Pending  *uint64           `json:"pending,omitempty"`       // accepted and not ended, wherever they are; what the books call in flight
-	Unread   string            `json:"pending_error,omitempty"` // why that cannot be read now
-	Buffered int               `json:"buffered"`
-	Lanes    int               `json:"lanes"`
-	Breaker  string            `json:"breaker"`
-	Why      string            `json:"breaker_why,omitempty"`
-	Errors   int               `json:"errors_in_a_row"`
-	Failure  string            `json:"last_failure,omitempty"` // of a message
-	FailedAt *time.Time        `json:"last_failure_at,omitempty"`
-	Last     string            `json:"last_error,omitempty"` // of the source, dead letters or what is emitted
-	LastAt   *time.Time        `json:"last_error_at,omitempty"`
-	LastDone *time.Time        `json:"last_settled_at,omitempty"`
+// analytics is what the API does of analytics, of which an instance may have a part.
+func (a *API) analytics() []room {
+	one := func(here bool, h operation.Handler) room {
+		return room{in(here, "analytics does not run in this instance"), []operation.Handler{h}}
+	}
+	return []room{
+		one(a.Events != nil, api.ListEvents.By(a.events)),
+		one(a.Send != nil, api.SendEvents.By(a.send)),
+		one(a.Persons != nil, api.GetPerson.By(a.person)),
+		one(a.Definitions != nil, api.ListDefinitions.By(a.definitions)),
+		one(a.Events != nil, api.ListWarnings.By(a.warnings)),
+	}
 }
 
-type settled struct {
-	Delivered uint64 `json:"delivered"`
-	Skipped   uint64 `json:"skipped"`
-	Dead      uint64 `json:"dead"`
+// listed are the items of a listing, each as the API shows it.
+func listed[T, A any](all []T, show func(*T) A) iter.Seq2[A, error] {
+	return func(yield func(A, error) bool) {
+		for i := range all {
+			if !yield(show(&all[i]), nil) {
+				return
+			}
+		}
+	}
 }
 
-func statusOf(e *flow.Engine) pipelineStatus {
+// shownAs are what a store lists, each as the API shows it.
+func shownAs[T, A any](all iter.Seq2[T, error], show func(T) A) iter.Seq2[A, error] {
+	return func(yield func(A, error) bool) {
+		for t, err := range all {
+			var a A
+			if err == nil {
+				a = show(t)
+			}
+			if !yield(a, answerable(err)) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func statusOf(e *flow.Engine) api.PipelineStatus {
 	s := e.Stats()
-	out := pipelineStatus{Name: e.Name(), State: s.State.String(), Received: s.Received, Settled: settled(s.Settled),
+	out := api.PipelineStatus{Name: e.Name(), State: s.State.String(), Received: s.Received, Settled: api.Settled(s.Settled),
 		Retried: s.Retried, Returned: s.Returned, Left: s.Left, Stale: s.Stale, Failures: map[string]uint64{},
 		InFlight: s.InFlight, Buffered: s.Buffered, Lanes: len(s.Lanes), Breaker: s.Breaker.String(), Why: s.Why, Errors: s.Errors}
 	for k, n := range s.Failures {
@@ -79,12 +97,12 @@ func statusOf(e *flow.Engine) pipelineStatus {
 // booksWithin is how long the books of all pipelines may take when they are only looked at.
 const booksWithin = 3 * time.Second
 
-func (a *API) status(w http.ResponseWriter, r *http.Request) error {
-	systems := []systemStatus{}
-	ctx, cancel := context.WithTimeout(r.Context(), booksWithin) // who is away holds up nobody who wants to know what is the matter
+func (a *API) status(ctx context.Context, _ *operation.None) (out api.Status, err error) {
+	ctx, cancel := context.WithTimeout(ctx, booksWithin) // who is away holds up nobody who wants to know what is the matter
 	defer cancel()
+	out = api.Status{Version: a.Version, Started: a.Started.UTC(), Uses: a.Uses, Systems: []api.SystemStatus{}}
 	for _, s := range a.Systems {
-		out := systemStatus{Name: s.Name, Pipelines: []pipelineStatus{}}
+		sys := api.SystemStatus{Name: s.Name, Pipelines: []api.PipelineStatus{}}
 		for _, e := range s.Pipelines {
 			p := statusOf(e)
 			if b, ok := s.Books[e.Name()]; ok {
@@ -94,219 +112,149 @@ func (a *API) status(w http.ResponseWriter, r *http.Request) error {
 					p.Pending = &books.Pending
 				}
 			}
-			out.Pipelines = append(out.Pipelines, p)
+			sys.Pipelines = append(sys.Pipelines, p)
 		}
 		if s.Notes != nil {
-			out.Notes = s.Notes()
+			sys.Notes = s.Notes()
 		}
-		systems = append(systems, out)
+		out.Systems = append(out.Systems, sys)
 	}
-	data, err := filepath.Abs(a.Config.Data)
-	if err != nil {
-		return err
-	}
-	write(w, http.StatusOK, map[string]any{"version": a.Version, "started": a.Started.UTC(), "data": data, "uses": a.Uses, "systems": systems})
-	return nil
+	out.Data, err = filepath.Abs(a.Config.Data)
+	return out, err
 }
 
-func (a *API) audit(w http.ResponseWriter, r *http.Request) error {
-	var reports []any
-	all := true
-	want := r.URL.Query().Get("system")
+func (a *API) audit(ctx context.Context, q *api.OneSystem) (api.Audits, error) {
+	out := api.Audits{Balanced: true}
+	var names []string
 	for _, s := range a.Systems {
-		if want != "" && s.Name != want {
+		names = append(names, s.Name)
+		if q.System != "" && s.Name != q.System {
 			continue
 		}
-		report, balanced, err := s.Audit(r.Context())
+		report, balanced, err := s.Audit(ctx)
 		if err != nil {
-			return err
+			return out, err
 		}
-		reports, all = append(reports, report), all && balanced
-	}
-	if len(reports) == 0 {
-		var names []string
-		for _, s := range a.Systems {
-			names = append(names, s.Name)
+		text, err := json.Marshal(report)
+		if err != nil {
+			return out, err
 		}
-		return refused(http.StatusNotFound, "no system %q runs here; there is %s", want, strings.Join(names, ", "))
+		out.Systems, out.Balanced = append(out.Systems, text), out.Balanced && balanced
 	}
-	write(w, http.StatusOK, map[string]any{"balanced": all, "systems": reports})
-	return nil
+	if len(out.Systems) == 0 {
+		return out, refused(http.StatusNotFound, "no system %q runs here; there is %s", q.System, strings.Join(names, ", "))
+	}
+	return out, nil
 }
 
-func (a *API) config(w http.ResponseWriter, r *http.Request) error {
-	w.Header().Set("Content-Type", "application/yaml")
-	return a.Config.Write(w)
+func (a *API) config(context.Context, *operation.None) (operation.Document, error) {
+	return operation.Document{Type: "application/yaml", Write: a.Config.Write}, nil
 }
 
-func (a *API) doctor(w http.ResponseWriter, r *http.Request) error {
-	write(w, http.StatusOK, map[string]any{"findings": a.Doctor(r.Context())})
-	return nil
+func (a *API) doctor(ctx context.Context, _ *operation.None) (api.Findings, error) {
+	return api.Findings{Findings: a.Doctor(ctx)}, nil
 }
 
-func (a *API) projects(w http.ResponseWriter, r *http.Request) error {
-	ps, err := a.Projects.List(r.Context())
+func (a *API) projects(ctx context.Context, _ *operation.None) (iter.Seq2[api.Project, error], error) {
+	ps, err := a.Projects.List(ctx)
+	return listed(ps, func(p *project.Project) api.Project { return api.Project{ID: p.ID, Name: p.Name} }), err
+}
+
+func (a *API) events(ctx context.Context, q *api.EventFilter) (iter.Seq2[api.Event, error], error) {
+	id, err := a.projectOf(ctx, q.InProject)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	out := stream(w, r)
-	for _, p := range ps {
-		if err := out.add(map[string]string{"id": p.ID.String(), "name": p.Name}); err != nil {
-			return out.end(err)
+	f := warehouse.Filter{Project: id, Distinct: q.Distinct, Name: q.Name, Person: q.Person, Max: q.Max, Follow: q.Follow}
+	if f.From, f.To, err = a.span(q.Span); err != nil {
+		return nil, err
+	}
+	if q.Newest > 0 {
+		if q.Max > 0 {
+			return nil, refused(http.StatusBadRequest, "newest and max are both how many: leave one out")
 		}
+		f.Max, f.Newest = q.Newest, true
 	}
-	return nil
-}
-
-func (a *API) events(w http.ResponseWriter, r *http.Request) error {
-	id, err := a.projectOf(r)
-	if err != nil {
-		return err
-	}
-	q := r.URL.Query()
-	f := warehouse.Filter{Project: id, Distinct: q.Get("distinct_id"), Name: q.Get("name")}
-	if f.Max, err = number(q.Get("max"), "max"); err != nil {
-		return err
-	}
-	if f.From, f.To, err = a.span(q.Get("since"), q.Get("until")); err != nil {
-		return err
-	}
-	if s := q.Get("person"); s != "" {
-		if f.Person, err = uuid.Parse(s); err != nil {
-			return refused(http.StatusBadRequest, "person=%q is no UUID", s)
-		}
-	}
-	if s := q.Get("newest"); s != "" {
-		if f.Max > 0 {
-			return refused(http.StatusBadRequest, "newest and max are both how many: leave one out")
-		}
-		if f.Max, err = number(s, "newest"); err != nil {
-			return err
-		}
-		f.Newest = f.Max > 0
-	}
-	switch q.Get("follow") {
-	case "", "false":
-	case "true":
-		f.Follow = true
-	default:
-		return refused(http.StatusBadRequest, "follow=%q: want true or false", q.Get("follow"))
-	}
-	ctx := r.Context()
-	out := stream(w, r)
-	if f.Follow {
-		var end context.CancelFunc
-		ctx, end = context.WithCancel(ctx)
+	return func(yield func(api.Event, error) bool) {
+		ctx, end := context.WithCancel(ctx)
 		defer end()
-		if a.Stopping != nil {
+		if f.Follow && a.Stopping != nil {
 			defer context.AfterFunc(a.Stopping, end)()
 		}
-		out.live()
-	}
-	var line []byte
-	for e, err := range a.Events.Events(ctx, f) {
-		if f.Follow && err != nil && ctx.Err() != nil { // who follows is gone, or this instance stops
-			return nil
+		for e, err := range a.Events.Events(ctx, f) {
+			if f.Follow && err != nil && ctx.Err() != nil { // who follows is gone, or this instance stops
+				return
+			}
+			if err == nil {
+				e.Profile, e.Origin = true, 0 // of the way in, not of the event
+				if len(e.Properties) == 0 {
+					e.Properties = []byte("{}")
+				}
+			}
+			if !yield(api.Event{Event: e}, err) || err != nil {
+				return
+			}
 		}
-		if err != nil {
-			return out.end(err)
-		}
-		e.Profile, e.Origin = true, 0 // of the way in, not of the event
-		if len(e.Properties) == 0 {
-			e.Properties = []byte("{}")
-		}
-		line = e.AppendJSON(line[:0])
-		if err := out.raw(line); err != nil {
-			return out.end(err)
-		}
-	}
-	return nil
+	}, nil
 }
 
-// shown is a person as the API shows it.
-type shown struct {
-	ID         uuid.UUID                  `json:"id"`
-	Distinct   []string                   `json:"distinct_ids"`
-	Properties map[string]json.RawMessage `json:"properties"`
-	Identified bool                       `json:"is_identified"`
-	Created    time.Time                  `json:"created_at"`
-	Updated    time.Time                  `json:"updated_at"`
-}
-
-func (a *API) person(w http.ResponseWriter, r *http.Request) error {
-	id, err := a.projectOf(r)
+func (a *API) person(ctx context.Context, q *api.OnePerson) (out api.Person, err error) {
+	id, err := a.projectOf(ctx, q.InProject)
 	if err != nil {
-		return err
+		return out, err
 	}
-	distinct := r.URL.Query().Get("distinct_id")
-	p, err := a.Persons.Show(r.Context(), person.Ref{Project: id, Distinct: distinct})
+	p, err := a.Persons.Show(ctx, person.Ref{Project: id, Distinct: q.Distinct})
 	if errors.Is(err, person.ErrUnknown) {
-		return refused(http.StatusNotFound, "nobody in this project has the distinct id %q", distinct)
+		return out, refused(http.StatusNotFound, "nobody in this project has the distinct id %q", q.Distinct)
 	} else if err != nil {
-		return err
+		return out, err
 	}
-	out := shown{ID: p.ID, Distinct: p.Distinct, Properties: map[string]json.RawMessage{}, Identified: p.Identified, Created: p.Created.UTC(), Updated: p.Updated.UTC()}
+	out = api.Person{ID: p.ID, Distinct: p.Distinct, Properties: map[string]json.RawMessage{}, Identified: p.Identified, Created: p.Created.UTC(), Updated: p.Updated.UTC()}
 	for k, v := range p.Properties {
 		out.Properties[k] = v
 	}
-	write(w, http.StatusOK, out)
-	return nil
+	return out, nil
 }
 
-func (a *API) definitions(w http.ResponseWriter, r *http.Request) error {
-	id, err := a.projectOf(r)
+func (a *API) definitions(ctx context.Context, q *api.InProject) (iter.Seq2[api.Definition, error], error) {
+	id, err := a.projectOf(ctx, *q)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	d, err := a.Definitions.List(r.Context(), id)
+	d, err := a.Definitions.List(ctx, id)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	out := stream(w, r)
+	all := []api.Definition{}
 	for _, e := range d.Events {
-		if err := out.add(map[string]any{"event": e.Name, "last_seen_at": e.LastSeen.UTC()}); err != nil {
-			return out.end(err)
-		}
+		all = append(all, api.Definition{Event: e.Name, LastSeen: e.LastSeen.UTC()})
 	}
 	for _, p := range d.Properties {
-		if err := out.add(map[string]any{"property": p.Name, "of": p.Of, "value_type": p.Type, "last_seen_at": p.LastSeen.UTC()}); err != nil {
-			return out.end(err)
-		}
+		all = append(all, api.Definition{Property: p.Name, Of: string(p.Of), Type: string(p.Type), LastSeen: p.LastSeen.UTC()})
 	}
-	return nil
+	return listed(all, func(d *api.Definition) api.Definition { return *d }), nil
 }
 
-func (a *API) warnings(w http.ResponseWriter, r *http.Request) error {
-	id, err := a.projectOf(r)
+func (a *API) warnings(ctx context.Context, q *api.WarningFilter) (iter.Seq2[api.Warning, error], error) {
+	id, err := a.projectOf(ctx, q.InProject)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	limit, err := number(r.URL.Query().Get("max"), "max")
-	if err != nil {
-		return err
+	if q.Max == 0 {
+		q.Max = 100
 	}
-	if limit == 0 {
-		limit = 100
-	}
-	ws, err := a.Events.Warnings(r.Context(), id, limit)
-	if err != nil {
-		return err
-	}
-	out := stream(w, r)
-	for _, n := range ws {
-		if err := out.add(map[string]any{"type": n.Type, "event_name": n.Event, "distinct_id": n.Distinct, "reason": n.Reason, "timestamp": n.At.UTC()}); err != nil {
-			return out.end(err)
-		}
-	}
-	return nil
+	ws, err := a.Events.Warnings(ctx, id, q.Max)
+	return listed(ws, func(n *warehouse.Warning) api.Warning {
+		return api.Warning{Type: n.Type, Name: n.Event, Distinct: n.Distinct, Reason: n.Reason, Timestamp: n.At.UTC()}
+	}), err
 }
 
-func (a *API) pause(w http.ResponseWriter, r *http.Request) error {
-	return a.steer(w, r, steerable.Pause)
+func (a *API) pause(ctx context.Context, q *api.OnePipeline) (api.Steered, error) {
+	return a.steer(ctx, q.Name, steerable.Pause)
 }
 
-func (a *API) resume(w http.ResponseWriter, r *http.Request) error {
-	return a.steer(w, r, steerable.Resume)
+func (a *API) resume(ctx context.Context, q *api.OnePipeline) (api.Steered, error) {
+	return a.steer(ctx, q.Name, steerable.Resume)
 }
 
 // steerable is a pipeline, or a system as a whole.
@@ -317,8 +265,7 @@ type steerable interface {
 }
 
 // steer pauses or resumes one pipeline, or a system.
-func (a *API) steer(w http.ResponseWriter, r *http.Request, do func(steerable) error) error {
-	name := r.PathValue("name")
+func (a *API) steer(ctx context.Context, name string, do func(steerable) error) (out api.Steered, err error) {
 	var names []string
 	var found steerable
 	for _, s := range a.Systems {
@@ -332,31 +279,18 @@ func (a *API) steer(w http.ResponseWriter, r *http.Request, do func(steerable) e
 		}
 	}
 	if found == nil {
-		return refused(http.StatusNotFound, "no pipeline %q runs here; there are %s", name, strings.Join(names, ", "))
+		return out, refused(http.StatusNotFound, "no pipeline %q runs here; there are %s", name, strings.Join(names, ", "))
 	}
 	if err := do(found); err != nil {
-		return refused(http.StatusConflict, "%v", err)
+		return out, refused(http.StatusConflict, "%v", err)
 	}
-	a.Log.InfoContext(r.Context(), "pipeline steered by hand", "pipeline", name, "state", found.State().String())
-	write(w, http.StatusOK, map[string]string{"name": name, "state": found.State().String()})
-	return nil
+	a.Log.InfoContext(ctx, "pipeline steered by hand", "pipeline", name, "state", found.State().String())
+	return api.Steered{Name: name, State: found.State().String()}, nil
 }
 
-// number reads a count; empty is 0.
-func number(s, name string) (int, error) {
-	if s == "" {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 0 {
-		return 0, refused(http.StatusBadRequest, "%s=%q is not a count", name, s)
-	}
-	return n, nil
-}
-
-// span reads ?since= and ?until=: the beginning of a time, and the end of it, which is not in it
+// span reads since and until: the beginning of a time, and the end of it, which is not in it
 // itself. Empty: none.
-func (a *API) span(since, until string) (begin, end time.Time, err error) {
+func (a *API) span(s api.Span) (begin, end time.Time, err error) {
 	read := func(text, name string, as func(string, time.Time) (time.Time, error)) (t time.Time) {
 		if text == "" || err != nil {
 			return t
@@ -367,9 +301,9 @@ func (a *API) span(since, until string) (begin, end time.Time, err error) {
 		}
 		return t
 	}
-	begin, end = read(since, "since", times.Start), read(until, "until", times.End)
+	begin, end = read(s.Since, "since", times.Start), read(s.Until, "until", times.End)
 	if err == nil && !begin.IsZero() && !end.IsZero() && !end.After(begin) {
-		err = refused(http.StatusBadRequest, "until=%s is not after since=%s: nothing is between them", until, since)
+		err = refused(http.StatusBadRequest, "until=%s is not after since=%s: nothing is between them", s.Until, s.Since)
 	}
 	return begin, end, err
 }

@@ -319,13 +319,13 @@ func TestWrongRequestsAboutWindows(t *testing.T) {
 			status             int
 			want               string
 		}{
-			{"GET", "windows?state=failed", "", 400, `state="failed": there are ["active" "ready" "leased" "parked"]`},
+			{"GET", "windows?state=failed", "", 400, `state="failed": want active, ready, leased or parked`},
 			{"GET", "windows?id=b", "", 400, `id="b" names no window`},
 			{"GET", "windows?max=many", "", 400, "is not a count"},
 			{"GET", "windows/b%2F1", "", 404, `window "b/1": there is no such window`},
 			{"GET", "windows/b%2F1/records?size=5000", "", 400, "a page has at most 1000 records"},
 			{"POST", "windows/replay", "", 400, "say which windows to replay"},
-			{"POST", "windows/replay?all=yes", "", 400, "say which windows to replay"},
+			{"POST", "windows/replay?all=yes", "", 400, `all="yes": want true or false`},
 			{"POST", "windows/replay?all=true&state=ready", "", 400, "only parked windows can be replayed"},
 			{"POST", "windows/records?kind=event", gdeltEvent(1), 400, "the batch id is empty"},
 			{"POST", "windows/records?batch=b", gdeltEvent(1), 400, "want event or mention"},

@@ -2,91 +2,60 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"errors"
-	"io"
 	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tidemill/tidemill/internal/jsonarray"
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// What one request may bring.
-const (
-	recordsBody = 8 << 20 // bytes
-	recordsSent = 10_000  // records
-)
+// recordsSent is how many records one request may bring.
+const recordsSent = 10_000
 
-// stored is what became of records.
-type stored struct {
-	Stored     int             `json:"stored"`     // in their window, durable
-	Duplicates int             `json:"duplicates"` // their window had a record of that name, which they replace
-	Refused    []refusedRecord `json:"refused"`    // the others are not held up by them
-}
-
-// refusedRecord is one that is wrong.
-type refusedRecord struct {
-	Index int    `json:"index"` // its place in the request, from 0
-	Error string `json:"error"`
-}
-
-// sendRecords puts records of ?kind= into the window of ?batch= in ?project=, from somebody who
-// may: no key of the project is needed. The body is an array, one object, or one object a line;
-// ?expect= tells how many records the batch is to have, which closes its window early. The
-// answer is given when they are durable.
-func (a *API) sendRecords(w http.ResponseWriter, r *http.Request) error {
-	q := r.URL.Query()
-	batch := q.Get("batch")
-	if err := record.CheckBatchID(batch); err != nil {
-		return refused(http.StatusBadRequest, "batch=…: %v", err)
+// sendRecords puts records of a kind into the window of a batch id, from somebody who may: no key of
+// the project is needed. The answer is given when they are durable.
+func (a *API) sendRecords(ctx context.Context, q *api.SentRecords) (out api.StoredRecords, err error) {
+	if err := record.CheckBatchID(q.Batch); err != nil {
+		return out, refused(http.StatusBadRequest, "batch=…: %v", err)
 	}
-	project, err := a.windowsProject(r.Context(), q.Get("project"))
+	project, err := a.windowsProject(ctx, q.Project)
 	if err != nil {
-		return err
+		return out, err
 	}
-	kind, err := record.ParseKind(q.Get("kind"))
+	kind, err := record.ParseKind(q.Kind)
 	if err != nil {
-		return refused(http.StatusBadRequest, "%v", err)
+		return out, refused(http.StatusBadRequest, "%v", err)
 	}
-	expect, err := number(q.Get("expect"), "expect")
+	raws, err := splitRecords(q.Body)
 	if err != nil {
-		return err
+		return out, err
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, recordsBody))
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return refused(http.StatusRequestEntityTooLarge, "a request has at most %d MiB; send the records in several", recordsBody>>20)
-	}
-	if err != nil {
-		return refused(http.StatusBadRequest, "%v", err)
-	}
-	raws, err := splitRecords(body)
-	if err != nil {
-		return err
-	}
-	out := stored{Refused: []refusedRecord{}}
+	out.Refused = []api.RefusedRecord{}
 	records := make([]window.Record, 0, len(raws))
 	var read record.Record
 	for i, raw := range raws {
-		rec, err := record.ToWindow(record.NewBatch(project, batch), kind, raw, &read)
+		rec, err := record.ToWindow(record.NewBatch(project, q.Batch), kind, raw, &read)
 		if err != nil {
-			out.Refused = append(out.Refused, refusedRecord{i, err.Error()})
+			out.Refused = append(out.Refused, api.RefusedRecord{Index: i, Error: err.Error()})
 			continue
 		}
-		rec.Expect = expect
+		rec.Expect = q.Expect
 		records = append(records, rec)
 	}
 	kept := make([]window.Kept, len(records))
 	if len(records) > 0 {
-		err = a.Windows.Put(r.Context(), records, kept)
+		err = a.Windows.Put(ctx, records, kept)
 	}
 	if err != nil && passing(err) {
-		w.Header().Set("Retry-After", "5")
-		return refused(http.StatusServiceUnavailable, "%v", err)
+		return out, busy(err)
 	}
 	if err != nil {
-		return answerable(err)
+		return out, answerable(err)
 	}
 	for _, k := range kept {
 		if k == window.New {
@@ -95,8 +64,7 @@ func (a *API) sendRecords(w http.ResponseWriter, r *http.Request) error {
 			out.Duplicates++
 		}
 	}
-	write(w, http.StatusOK, out)
-	return nil
+	return out, nil
 }
 
 // splitRecords cuts a body into records, byte for byte: an array, one value that may go over

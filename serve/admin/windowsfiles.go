@@ -1,8 +1,11 @@
 package admin
 
 import (
+	"context"
 	"net/http"
 
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 )
 
@@ -12,70 +15,42 @@ type Feed struct {
 	*gdelt.Source
 }
 
-// shownFeed is how the reading of files stands.
-type shownFeed struct {
-	Feed   string      `json:"feed"`
-	From   string      `json:"from"`
-	Files  []shownFile `json:"files"`       // that are being read
-	Done   uint64      `json:"done"`        // files that were read, ever
-	Broken uint64      `json:"refused"`     // files that were refused, ever
-	Rows   uint64      `json:"rows"`        // records of files that were accepted, ever
-	Idless uint64      `json:"idless_rows"` // rows without an id, which are skipped
-	Lost   uint64      `json:"lost_rows"`   // that were given up with their files
-	Unread int         `json:"unread"`      // in the folder that are no files, links for instance
-}
-
-// shownFile is a file of which rows have not ended.
-type shownFile struct {
-	Name    string `json:"name"`
-	Batch   string `json:"batch"`
-	Rows    uint64 `json:"rows"`
-	Pending uint64 `json:"pending"`           // rows that have not ended
-	Trouble string `json:"trouble,omitempty"` // why it cannot be read at the moment
-}
-
 // windowFiles shows where files come from, and those that are being read.
-func (a *API) windowFiles(w http.ResponseWriter, r *http.Request) error {
-	feeds := []shownFeed{}
+func (a *API) windowFiles(ctx context.Context, _ *operation.None) (api.Feeds, error) {
+	out := api.Feeds{Feeds: []api.Feed{}}
 	for _, f := range a.WindowsFiles {
-		t, err := f.Totals(r.Context())
+		t, err := f.Totals(ctx)
 		if err != nil {
-			return err
+			return out, err
 		}
-		reading, err := f.Reading(r.Context())
+		reading, err := f.Reading(ctx)
 		if err != nil {
-			return err
+			return out, err
 		}
-		shown := shownFeed{f.Name, f.String(), []shownFile{}, t.Done, t.Broken, t.Accepted, t.Idless, t.Lost, f.Unread()}
+		shown := api.Feed{Feed: f.Name, From: f.String(), Files: []api.FeedFile{}, Done: t.Done, Broken: t.Broken, Rows: t.Accepted, Idless: t.Idless, Lost: t.Lost, Unread: f.Unread()}
 		for _, one := range reading {
-			shown.Files = append(shown.Files, shownFile{one.Name, one.Batch, one.Rows, one.Pending, one.Trouble})
+			shown.Files = append(shown.Files, api.FeedFile{Name: one.Name, Batch: one.Batch, Rows: one.Rows, Pending: one.Pending, Trouble: one.Trouble})
 		}
-		feeds = append(feeds, shown)
+		out.Feeds = append(out.Feeds, shown)
 	}
-	write(w, http.StatusOK, map[string]any{"feeds": feeds})
-	return nil
+	return out, nil
 }
 
 // giveUpFile ends a file that cannot be read any more. The rows of it that have not ended are
 // lost, and the books say so.
-func (a *API) giveUpFile(w http.ResponseWriter, r *http.Request) error {
-	name := r.FormValue("file")
+func (a *API) giveUpFile(ctx context.Context, q *api.OneFile) (out api.GivenUpFile, err error) {
 	for _, f := range a.WindowsFiles {
-		reading, err := f.Reading(r.Context())
+		reading, err := f.Reading(ctx)
 		if err != nil {
-			return err
+			return out, err
 		}
 		for _, one := range reading {
-			if one.Name != name || one.Trouble == "" {
+			if one.Name != q.File || one.Trouble == "" {
 				continue
 			}
-			lost, err := f.GiveUp(r.Context(), name, "given up by hand: "+one.Trouble)
-			if err != nil {
-				return answerable(err)
-			}
-			write(w, http.StatusOK, map[string]any{"file": name, "lost": lost})
-			return nil
+			lost, err := f.GiveUp(ctx, q.File, "given up by hand: "+one.Trouble)
+			return api.GivenUpFile{File: q.File, Lost: lost}, answerable(err)
 		}
 	}
-	return refused(http.StatusNotFound, "no file %q is in trouble: only one that cannot be read is given up, by the instance that reads it; `tidemill window files` shows them", name)
+	return out, refused(http.StatusNotFound, "no file %q is in trouble: only one that cannot be read is given up, by the instance that reads it; `tidemill window files` shows them", q.File)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows/record"
@@ -24,30 +25,22 @@ type windowChoice struct {
 	max     int
 }
 
-// windowsOf reads which windows are meant: from the query of a listing, or the form of a
-// change.
-func (a *API) windowsOf(r *http.Request) (c windowChoice, err error) {
-	if err := r.ParseForm(); err != nil {
-		return c, refused(http.StatusBadRequest, "%v", err)
-	}
-	c = windowChoice{state: window.State(r.Form.Get("state")), batch: r.Form.Get("batch"), ids: r.Form["id"]}
-	if c.state != "" && !slices.Contains(window.States(), c.state) {
-		return c, refused(http.StatusBadRequest, "state=%q: there are %q", c.state, window.States())
-	}
+// windowsOf reads which windows are meant.
+func (a *API) windowsOf(ctx context.Context, q *api.WindowFilter) (c windowChoice, err error) {
+	c = windowChoice{state: window.State(q.State), batch: q.Batch, ids: q.IDs, max: q.Max}
 	for _, id := range c.ids {
 		if _, _, ok := window.ParseID(id); !ok {
 			return c, refused(http.StatusBadRequest, "id=%q names no window: an id is a batch id, a slash and a number; batch=… (--batch) means all of a batch id", id)
 		}
 	}
-	if name := r.Form.Get("project"); name != "" {
-		id, err := a.windowsProject(r.Context(), name)
-		if _, given := uuid.Parse(name); err != nil && given != nil {
+	if q.Project != "" {
+		id, err := a.windowsProject(ctx, q.Project)
+		if _, given := uuid.Parse(q.Project); err != nil && given != nil {
 			return c, err
 		}
 		c.project = &id // also of one that there is not any more
 	}
-	c.max, err = number(r.Form.Get("max"), "max")
-	return c, err
+	return c, nil
 }
 
 // windowsProject is the project of that name or id; empty: that of records sent by hand.
@@ -118,29 +111,25 @@ func (a *API) windowsFound(ctx context.Context, c windowChoice) (all []*window.I
 	return all, nil
 }
 
-// windowID is what the window store calls the window that the path names.
-func (a *API) windowID(r *http.Request) (string, error) {
-	c, err := a.windowsOf(r)
+// windowID is what the window store calls a window.
+func (a *API) windowID(ctx context.Context, q *api.OneWindow) (string, error) {
+	batch, revision, ok := window.ParseID(q.ID)
+	if !ok {
+		return "", answerable(window.NotFound(q.ID))
+	}
+	c, err := a.windowsOf(ctx, &api.WindowFilter{IDs: []string{q.ID}, Project: q.Project})
 	if err != nil {
 		return "", err
 	}
-	id := r.PathValue("id")
-	if id == "" {
-		id = r.PathValue("batch") + "/" + r.PathValue("revision")
-	}
-	batch, revision, ok := window.ParseID(id)
-	switch {
-	case !ok:
-		return "", answerable(window.NotFound(id))
-	case c.project != nil:
+	if c.project != nil {
 		return window.ID(record.NewBatch(*c.project, batch).String(), revision), nil
 	}
-	all, err := a.windowsFound(r.Context(), windowChoice{ids: []string{id}})
+	all, err := a.windowsFound(ctx, c)
 	if err != nil {
 		return "", err
 	}
 	if len(all) == 0 {
-		return "", answerable(window.NotFound(id))
+		return "", answerable(window.NotFound(q.ID))
 	}
 	return all[0].ID, nil
 }

@@ -1,0 +1,113 @@
+package api
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/systems/analytics/event"
+)
+
+// Of analytics.
+var (
+	ListEvents = operation.List[EventFilter, Event]("listEvents", "events",
+		"List stored events, each under the person it belongs to, in the order in which they were stored.")
+	SendEvents = operation.Act[SentEvents, Sent]("sendEvents", "events",
+		"Take in events in the native format, one JSON object a line, without an ingest key. It answers when they are durable. Events with an event_id can be sent again without harm.")
+	GetPerson = operation.View[OnePerson, Person]("getPerson", "persons",
+		"Show the person behind a distinct id.")
+	ListDefinitions = operation.List[InProject, Definition]("listDefinitions", "definitions",
+		"List the names of events and properties that were seen.")
+	ListWarnings = operation.List[WarningFilter, Warning]("listWarnings", "warnings",
+		"List what a project's owner should know of: refused events and merges; the newest first.")
+)
+
+// InProject names a project.
+type InProject struct {
+	Project string `query:"project" help:"Project, by name or id. May be left out where there is one." placeholder:"NAME"`
+}
+
+// EventFilter chooses events.
+type EventFilter struct {
+	InProject
+	Distinct string    `query:"distinct_id" name:"distinct-id" help:"Only events of this distinct id." placeholder:"ID"`
+	Name     string    `query:"name" help:"Only events of this name." placeholder:"EVENT"`
+	Person   uuid.UUID `query:"person" help:"Only events of this person, merged ones included." placeholder:"UUID"`
+	Span
+	Max    int  `query:"max" kong:"-" help:"At most so many, the oldest."`
+	Newest int  `query:"newest" kong:"-" help:"At most so many, the newest."`
+	Follow bool `query:"follow" help:"Go on with events as they are stored, until Ctrl-C." short:"f"`
+}
+
+// Live says whether the listing goes on.
+func (f *EventFilter) Live() bool { return f.Follow }
+
+// Event is a stored event. It has more members where its sender has given more.
+type Event struct {
+	*event.Event `json:"-"`
+
+	ID         uuid.UUID       `json:"event_id"`
+	Name       string          `json:"event_name"`
+	Distinct   string          `json:"distinct_id"`
+	Person     string          `json:"person_id"`
+	Timestamp  string          `json:"timestamp"`
+	Properties json.RawMessage `json:"properties"`
+}
+
+// SentEvents are events that are sent.
+type SentEvents struct {
+	InProject
+	Body io.Reader `body:"application/x-ndjson" mib:"32"`
+}
+
+// Sent is what became of events. It stands beside a problem too, as done: what was accepted
+// before it stays so.
+type Sent struct {
+	Accepted   int      `json:"accepted"`   // durable now, and new
+	Duplicates int      `json:"duplicates"` // accepted before, under the same event_id
+	Refused    int      `json:"refused"`    // not taken: they are wrong
+	Reasons    []string `json:"reasons"`    // why, of the first of them
+}
+
+// OnePerson names a person.
+type OnePerson struct {
+	InProject
+	Distinct string `query:"distinct_id" arg:"" name:"distinct-id" help:"One of the person's distinct ids."`
+}
+
+// Person is who is behind distinct ids.
+type Person struct {
+	ID         uuid.UUID                  `json:"id"`
+	Distinct   []string                   `json:"distinct_ids"`
+	Properties map[string]json.RawMessage `json:"properties"`
+	Identified bool                       `json:"is_identified"`
+	Created    time.Time                  `json:"created_at"`
+	Updated    time.Time                  `json:"updated_at"`
+}
+
+// Definition is the name of an event, or of a property.
+type Definition struct {
+	Event    string    `json:"event,omitempty"`
+	LastSeen time.Time `json:"last_seen_at"`
+	Of       string    `json:"of,omitempty"` // of a property: event or person
+	Property string    `json:"property,omitempty"`
+	Type     string    `json:"value_type,omitempty"`
+}
+
+// WarningFilter chooses warnings.
+type WarningFilter struct {
+	InProject
+	Max int `query:"max" help:"At most so many, the newest first." short:"n" default:"100"`
+}
+
+// Warning is one of a project.
+type Warning struct {
+	Distinct  string    `json:"distinct_id"`
+	Name      string    `json:"event_name"`
+	Reason    string    `json:"reason"`
+	Timestamp time.Time `json:"timestamp"`
+	Type      string    `json:"type"`
+}

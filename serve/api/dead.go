@@ -1,0 +1,158 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/tidemill/tidemill/serve/api/operation"
+)
+
+// Of dead letters.
+var (
+	ListDead = operation.List[DeadFilter, ListedDead]("listDead", "dead",
+		"List dead letters, the oldest first; with format=export in the form of programs outside.")
+	GetDead = operation.View[OneDead, DeadLetter]("getDead", "dead/{letter}",
+		"Show one dead letter: payload as received, every failure.")
+	EditDead = operation.Act[DeadEdit, DeadLetter]("editDead", "dead/{letter}/edit",
+		"Replace the payload of a dead letter by the body of the request; the original stays beside it.")
+	ReplayDead = operation.Act[DeadMove, Moved]("replayDead", "dead/replay",
+		"Send dead letters the whole way again.")
+	DeleteDead = operation.Act[DeadMove, Moved]("deleteDead", "dead/delete",
+		"Discard dead letters. They are counted as discarded.")
+)
+
+// Dead chooses dead letters.
+type Dead struct {
+	Seq      []int64  `query:"seq" help:"Only the letters of these numbers." placeholder:"N"`
+	Pipeline string   `query:"pipeline" help:"Only letters of this pipeline." placeholder:"NAME"`
+	Partner  string   `query:"partner" help:"Only what this partner did not take." placeholder:"NAME"`
+	System   string   `query:"system" help:"Only letters of this system; needed where two keep theirs apart and have the same numbers." placeholder:"NAME"`
+	Project  string   `query:"project" help:"Only letters of this project." placeholder:"NAME"`
+	Site     string   `query:"site" help:"Only letters of this site." placeholder:"ID"`
+	Tenant   string   `query:"tenant" help:"Only letters of this tenant of CRM." placeholder:"ID"`
+	Kind     []string `query:"kind" help:"Only failures of these kinds, which say it more exactly: validation, transient, timeout, internal, unknown…" placeholder:"KIND"`
+	Reason   []string `query:"reason" help:"Only these reasons: validation, timeout, rate_limit, partner_error, unknown." placeholder:"REASON"`
+	Span
+	Max int `query:"max" help:"At most so many." short:"n"`
+}
+
+// DeadFilter chooses what is listed.
+type DeadFilter struct {
+	IDs []string `query:"id" kong:"-" help:"Only letters of these messages."`
+	Dead
+	State  string `query:"state" help:"Only letters that are held, or that are being replayed." enum:",held,replaying" default:"" placeholder:"held|replaying"`
+	Format string `query:"format" kong:"-" help:"export: in the form of programs outside." enum:",export"`
+}
+
+// DeadMove chooses what is changed. To mean all of them is to say so.
+type DeadMove struct {
+	IDs []string `query:"id" arg:"" optional:"" name:"id" help:"Message ids of the letters, as dead list shows them."`
+	Dead
+	State  string `query:"state" kong:"-" help:"Held ones are meant; those that are being replayed cannot be moved." enum:",held,replaying"`
+	All    bool   `query:"all" help:"All letters there are."`
+	DryRun bool   `query:"dry_run" help:"Only say how many it would be."`
+}
+
+// Moved says how many were moved, or would be.
+type Moved struct {
+	AsOf  time.Time `json:"as_of"` // what died again in the replay has died later
+	Count int       `json:"count"`
+}
+
+// OneDead names a dead letter.
+type OneDead struct {
+	Letter   string `path:"letter" arg:"" name:"id" help:"Its message's id, as dead list shows it, or its number."`
+	Pipeline string `query:"pipeline" help:"The pipeline that it died in; needed where letters of two have that id." placeholder:"NAME"`
+	System   string `query:"system" help:"The system that it is of; needed where two have a letter of that number." placeholder:"NAME"`
+}
+
+// DeadEdit is a dead letter's new payload.
+type DeadEdit struct {
+	OneDead
+	Body []byte `body:"application/octet-stream" mib:"4" kong:"-"`
+}
+
+// DeadLetter is a message that was given up.
+type DeadLetter struct {
+	Seq            int64           `json:"seq"`
+	ID             string          `json:"id"`
+	Pipeline       string          `json:"pipeline"`
+	Partner        string          `json:"partner,omitempty"`    // that did not take it
+	Project        string          `json:"project_id,omitempty"` // whose it is, where that is a project of analytics
+	Site           string          `json:"site,omitempty"`       // whose it is, anywhere else
+	Tenant         string          `json:"tenant,omitempty"`     // whose it is, of events of CRM
+	Type           string          `json:"type,omitempty"`
+	State          string          `json:"state"`  // held, replaying
+	Reason         string          `json:"reason"` // validation, timeout, rate_limit, partner_error, unknown
+	Kind           string          `json:"kind"`
+	Cause          string          `json:"cause"`
+	Tries          int             `json:"tries"` // failed ones, the last included
+	Replays        int             `json:"replays"`
+	First          time.Time       `json:"first_failed_at"`
+	Last           time.Time       `json:"last_failed_at"`
+	Payload        string          `json:"payload,omitempty"`
+	PayloadBase64  string          `json:"payload_base64,omitempty"`
+	Edited         *time.Time      `json:"edited_at,omitempty"` // the payload was replaced by hand; what was received is the original
+	Original       string          `json:"original_payload,omitempty"`
+	OriginalBase64 string          `json:"original_payload_base64,omitempty"`
+	Fields         []Field         `json:"fields,omitempty"`   // its headers, or the fields of a stream entry, as received
+	Damaged        string          `json:"damaged,omitempty"`  // its stored bytes are not those that were put
+	Row            json.RawMessage `json:"row,omitempty"`      // what the work had made of it, or the destination's answer
+	Attempts       []Attempt       `json:"attempts,omitempty"` // failed tries before the last one
+	History        []Failure       `json:"history,omitempty"`  // each time it died
+}
+
+// Failure is a time that a message died.
+type Failure struct {
+	Attempt
+	Tries  int             `json:"tries"`
+	Answer json.RawMessage `json:"answer,omitempty"` // of the destination to a replay
+}
+
+// ListedDead is a dead letter of a listing, in one form or the other.
+type ListedDead struct {
+	DeadLetter
+	Export *ExportedDead
+}
+
+// OneOf are both forms.
+func (ListedDead) OneOf() []any { return []any{DeadLetter{}, ExportedDead{}} }
+
+// MarshalJSON writes the form that was asked for.
+func (l ListedDead) MarshalJSON() ([]byte, error) {
+	if l.Export != nil {
+		return json.Marshal(l.Export)
+	}
+	return json.Marshal(&l.DeadLetter)
+}
+
+// UnmarshalJSON reads what is no export.
+func (l *ListedDead) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, &l.DeadLetter) }
+
+// ExportedDead is a dead letter in the form that programs outside read, all of what they need
+// to deliver or to explain it. The payload is text, byte for byte as received.
+type ExportedDead struct {
+	Original       string    `json:"originalPayload"`
+	OriginalBase64 string    `json:"originalPayloadBase64,omitempty"` // where it is no text
+	Error          string    `json:"error"`
+	Attempts       int       `json:"attempts"` // all tries there ever were
+	First          time.Time `json:"firstFailure"`
+	Last           time.Time `json:"lastFailure"`
+	Queue          string    `json:"queue"`
+	Reason         string    `json:"reason"`
+	ID             string    `json:"id"`
+	Kind           string    `json:"kind"`
+	Partner        string    `json:"partner,omitempty"`
+	Site           string    `json:"site,omitempty"`
+	Edited         *string   `json:"editedPayload,omitempty"`
+	EditedBase64   string    `json:"editedPayloadBase64,omitempty"`
+	Response       *Response `json:"response,omitempty"`
+}
+
+// Response is what the destination answered the last time. The delivery pipelines keep it as the
+// letter's row in this very form.
+type Response struct {
+	Status     int    `json:"status"`
+	Body       string `json:"body"`
+	BodyBase64 string `json:"bodyBase64,omitempty"` // where it is no text
+}

@@ -1,0 +1,191 @@
+package operation
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"mime"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Client asks the API of an instance.
+type Client struct {
+	HTTP  *http.Client // it follows no redirect: the API sends none, and the token is for nobody else
+	Base  string       // http://127.0.0.1:8484
+	Token string
+}
+
+// ErrStranger says that something else than an instance answered.
+var ErrStranger = errors.New("is it a Tidemill instance?")
+
+// Call asks for one answer. A *Problem is why the instance did not do it.
+func (o Operation[Q, A]) Call(ctx context.Context, c *Client, q *Q) (a A, err error) {
+	raw, err := o.Raw(ctx, c, q)
+	if err == nil {
+		err = json.Unmarshal(raw, &a)
+	}
+	return a, err
+}
+
+// Raw asks for one answer, as it came.
+func (o Operation[Q, A]) Raw(ctx context.Context, c *Client, q *Q) (raw json.RawMessage, err error) {
+	body, err := o.ask(ctx, c, reflect.ValueOf(q).Elem(), "application/json")
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	if err := json.NewDecoder(body).Decode(&raw); err != nil {
+		return nil, fmt.Errorf("the answer of %s was cut off: %w", c.Base, err)
+	}
+	return raw, nil
+}
+
+// Each asks for a listing.
+func (l Listing[Q, A]) Each(ctx context.Context, c *Client, q *Q) iter.Seq2[*A, error] {
+	return func(yield func(*A, error) bool) {
+		for line, err := range l.Raw(ctx, c, q) {
+			a := new(A)
+			if err == nil {
+				err = json.Unmarshal(line, a)
+			}
+			if !yield(a, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Raw asks for a listing, its lines as they came.
+func (l Listing[Q, A]) Raw(ctx context.Context, c *Client, q *Q) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		body, err := l.ask(ctx, c, reflect.ValueOf(q).Elem(), LinesType)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer body.Close()
+		in := bufio.NewReaderSize(body, 256<<10)
+		for {
+			line, err := in.ReadBytes('\n')
+			if bytes.HasPrefix(line, []byte(`{"problem":`)) { // nothing that is listed begins so
+				said := cutOff{new(Problem)}
+				_ = json.Unmarshal(line, &said)
+				err = said.Problem
+			} else if len(line) > 0 && (err == nil || errors.Is(err, io.EOF)) && !yield(line, nil) {
+				return
+			}
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("the listing was cut off: %w", err))
+				return
+			}
+		}
+	}
+}
+
+// ask sends a request, and returns the body of an answer that is none of a problem.
+func (d *Description) ask(ctx context.Context, c *Client, q reflect.Value, want string) (io.ReadCloser, error) {
+	req, err := d.request(ctx, c.Base, q)
+	if err != nil {
+		return nil, err
+	}
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	resp, err := c.HTTP.Do(req)
+	if err != nil {
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err
+		}
+		return nil, fmt.Errorf("ask %s: %w", c.Base, err)
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if resp.StatusCode/100 == 2 && kind == want {
+		return resp.Body, nil
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 == 2 {
+		return nil, fmt.Errorf("%s answered with %s: %w", c.Base, cmp.Or(resp.Header.Get("Content-Type"), "no type"), ErrStranger)
+	}
+	said := new(Problem)
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if json.Unmarshal(text, said) == nil && said.Detail != "" {
+		return nil, said
+	}
+	return nil, fmt.Errorf("%s answered %s: %w", c.Base, resp.Status, ErrStranger)
+}
+
+// request is the request in HTTP.
+func (d *Description) request(ctx context.Context, base string, q reflect.Value) (*http.Request, error) {
+	path, query := d.Path, url.Values{}
+	var body io.Reader
+	kind := ""
+	for _, p := range d.Params {
+		f := q.FieldByIndex(p.Field.Index)
+		switch p.In {
+		case InPath:
+			path = strings.Replace(path, "{"+p.Name+"}", segment(f.String()), 1)
+		case InQuery:
+			if texts := textsOf(f); len(texts) > 0 {
+				query[p.Name] = texts
+			}
+		case InBody:
+			kind = p.Name
+			switch {
+			case f.Kind() == reflect.Interface:
+				body, _ = f.Interface().(io.Reader)
+			case f.Kind() == reflect.Slice:
+				body = bytes.NewReader(f.Bytes())
+			default:
+				b, err := json.Marshal(f.Interface())
+				if err != nil {
+					return nil, err
+				}
+				body = bytes.NewReader(b)
+			}
+		}
+	}
+	u := base + Prefix + path
+	if len(query) > 0 {
+		u += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, d.Method, u, body)
+	if err == nil && kind != "" {
+		req.Header.Set("Content-Type", kind)
+	}
+	return req, err
+}
+
+// segment is a part of a path: one of dots alone would be taken for a way up.
+func segment(s string) string { return strings.ReplaceAll(url.PathEscape(s), ".", "%2E") }
+
+// textsOf is a parameter in texts; none: it is not asked for.
+func textsOf(f reflect.Value) (texts []string) {
+	if f.IsZero() {
+		return nil
+	}
+	switch v := f.Interface().(type) {
+	case []string:
+		return v
+	case *string:
+		return []string{*v}
+	case []int64:
+		for _, n := range v {
+			texts = append(texts, strconv.FormatInt(n, 10))
+		}
+		return texts
+	}
+	return []string{fmt.Sprint(f.Interface())}
+}

@@ -1,0 +1,145 @@
+// Package operation is how the operators' API is described. Each thing that the API does is one
+// value with a typed request and a typed answer:
+//
+//	var PauseQueue = operation.Act[QueueName, Queue]("pauseQueue", "queues/{name}/pause", "Hand out nothing…")
+//
+// From it come the route, with the reading of its parameters and the refusal of wrong ones (By);
+// the call of a client (Call, Each); and what the OpenAPI document and the reference say of it.
+//
+// A request is a struct. Its fields say by their tags what they are: `path:"name"` a part of the
+// path, `query:"name"` a parameter, `body:"application/json"` the body. A parameter may have `help`,
+// which the CLI shows for the flag of the same field too, and `enum`, the values that are allowed. A
+// field of another kind than text is read as what it is: a count, a choice, several texts.
+package operation
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Prefix of every path of the API.
+const Prefix = "/api/v1/"
+
+// Description is what an operation is, whatever its request and its answer are.
+type Description struct {
+	ID     string       // pauseQueue
+	Method string       // GET is HEAD too
+	Path   string       // below Prefix, with {wildcards}
+	Text   string       // what it does, in a sentence or several
+	Lines  bool         // it answers with one JSON object a line
+	Asks   reflect.Type // the request, a struct
+	Gives  reflect.Type // the answer, or a line of it
+	Params []Param
+}
+
+// Param is a field of a request.
+type Param struct {
+	Name  string
+	In    string // path, query or body
+	Field reflect.StructField
+}
+
+// In is where a Param is.
+const (
+	InPath  = "path"
+	InQuery = "query"
+	InBody  = "body"
+)
+
+// Operation shows or changes something: it asks Q and answers with one A.
+type Operation[Q, A any] struct{ Description }
+
+// Listing shows many A, one a line.
+type Listing[Q, A any] struct{ Description }
+
+// None is a request without any parameter.
+type None struct{}
+
+// View describes an operation that shows something.
+func View[Q, A any](id, path, text string) Operation[Q, A] {
+	return Operation[Q, A]{describe[Q, A](id, http.MethodGet, path, text)}
+}
+
+// Act describes an operation that changes something. Its parameters may come in a form, unless it
+// has a body of another kind.
+func Act[Q, A any](id, path, text string) Operation[Q, A] {
+	return Operation[Q, A]{describe[Q, A](id, http.MethodPost, path, text)}
+}
+
+// List describes a listing.
+func List[Q, A any](id, path, text string) Listing[Q, A] {
+	d := describe[Q, A](id, http.MethodGet, path, text)
+	d.Lines = true
+	return Listing[Q, A]{d}
+}
+
+// describe reads a request's tags. A request that does not fit its path is a mistake of the
+// program, found when it starts.
+func describe[Q, A any](id, method, path, text string) Description {
+	d := Description{ID: id, Method: method, Path: path, Text: text, Asks: reflect.TypeFor[Q](), Gives: reflect.TypeFor[A]()}
+	for _, f := range reflect.VisibleFields(d.Asks) {
+		for _, in := range []string{InPath, InQuery, InBody} {
+			if name, ok := f.Tag.Lookup(in); ok {
+				d.Params = append(d.Params, Param{name, in, f})
+			}
+		}
+	}
+	for _, part := range strings.Split(path, "/") {
+		name, wild := strings.CutPrefix(part, "{")
+		if wild && !slices.ContainsFunc(d.Params, func(p Param) bool { return p.In == InPath && p.Name+"}" == name }) {
+			panic(fmt.Sprintf("operation %s: its request has no field for %s", id, part))
+		}
+	}
+	return d
+}
+
+// Body is the parameter that is the body; nil: it has none.
+func (d *Description) Body() *Param {
+	if i := slices.IndexFunc(d.Params, func(p Param) bool { return p.In == InBody }); i >= 0 {
+		return &d.Params[i]
+	}
+	return nil
+}
+
+// names are those of the query's parameters.
+func (d *Description) names() (ns []string) {
+	for _, p := range d.Params {
+		if p.In == InQuery {
+			ns = append(ns, p.Name)
+		}
+	}
+	return ns
+}
+
+// Allowed are the values that a parameter may have; none: any.
+func (p *Param) Allowed() []string {
+	return slices.DeleteFunc(strings.Split(p.Field.Tag.Get("enum"), ","), func(s string) bool { return s == "" })
+}
+
+// MiB is how large a body may be. A JSON object that is read as a whole says what is asked, and is
+// small.
+func (p *Param) bytes() int64 {
+	var n int64
+	if _, err := fmt.Sscan(p.Field.Tag.Get("mib"), &n); err != nil {
+		return 64 << 10
+	}
+	return n << 20
+}
+
+// JSON is JSON that is kept as it came, or as somebody else wrote it, in the form of T.
+type JSON[T any] []byte
+
+// MarshalJSON is the same.
+func (j JSON[T]) MarshalJSON() ([]byte, error) { return j, nil }
+
+// UnmarshalJSON keeps it.
+func (j *JSON[T]) UnmarshalJSON(b []byte) error {
+	*j = append((*j)[:0], b...)
+	return nil
+}
+
+// Form is T.
+func (JSON[T]) Form() reflect.Type { return reflect.TypeFor[T]() }

@@ -1,0 +1,30 @@
+package operation
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// Problem is why something was not done, or not all of it: the answer of the API, in the form of
+// RFC 9457, and the error that its handlers and its clients know.
+type Problem struct {
+	Type   string          `json:"type"`                  // about:blank: the title says all that the kind of problem tells
+	Title  string          `json:"title"`                 // the status in words
+	Status int             `json:"status"`                // of HTTP
+	Detail string          `json:"detail"`                // a sentence that says what to do
+	After  int             `json:"retry_after,omitempty"` // seconds after which the same request may succeed
+	Done   json.RawMessage `json:"done,omitempty"`        // what was done before, of a request that was done in part
+}
+
+// Refuse is a problem with a status of HTTP.
+func Refuse(status int, format string, args ...any) *Problem {
+	return &Problem{Type: "about:blank", Title: cmp.Or(http.StatusText(status), "Problem"), Status: status, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Error is the sentence.
+func (p *Problem) Error() string { return p.Detail }
+
+// ProblemType is the type of an answer that is a problem.
+const ProblemType = "application/problem+json"

@@ -1,0 +1,144 @@
+package operation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// read makes a request of what came. Somebody who writes a parameter wrong would be shown more than was
+// meant, or change more: it is refused.
+func (d *Description) read(w http.ResponseWriter, r *http.Request, into reflect.Value) error {
+	given, err := d.given(r)
+	if err != nil {
+		return Refuse(http.StatusBadRequest, "%v", err)
+	}
+	names := d.names()
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		switch {
+		case slices.Contains(names, name):
+		case len(names) == 0:
+			return Refuse(http.StatusBadRequest, "%.120q is no parameter: there are none here", name)
+		default:
+			return Refuse(http.StatusBadRequest, "%.120q is no parameter: there are %s", name, strings.Join(names, ", "))
+		}
+	}
+	for i := range d.Params {
+		p := &d.Params[i]
+		f := into.FieldByIndex(p.Field.Index)
+		switch p.In {
+		case InPath:
+			f.SetString(r.PathValue(p.Name))
+		case InQuery:
+			if texts := given[p.Name]; len(texts) > 0 {
+				err = p.set(f, texts)
+			}
+		case InBody:
+			err = p.readBody(w, r, f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// given are the parameters of a request: those of the URL, and of the form of a change.
+func (d *Description) given(r *http.Request) (url.Values, error) {
+	if d.Method == http.MethodPost && d.Body() == nil {
+		err := r.ParseForm()
+		return r.Form, err
+	}
+	return url.ParseQuery(r.URL.RawQuery)
+}
+
+// set reads the texts of a parameter into its field.
+func (p *Param) set(f reflect.Value, texts []string) error {
+	text := texts[0]
+	wrong := func(what string) error { return Refuse(http.StatusBadRequest, "%s=%q%s", p.Name, text, what) }
+	switch v := f.Addr().Interface().(type) {
+	case *[]string:
+		*v = texts
+	case **string:
+		*v = &text
+	case *[]int64:
+		for _, text = range texts {
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return wrong(" is no number")
+			}
+			*v = append(*v, n)
+		}
+	case *uuid.UUID:
+		id, err := uuid.Parse(text)
+		if text != "" && err != nil {
+			return wrong(" is no UUID")
+		}
+		*v = id
+	case *int:
+		n, err := strconv.Atoi(text)
+		if text != "" && (err != nil || n < 0) {
+			return wrong(" is not a count")
+		}
+		*v = n
+	case *bool:
+		if *v = text == "true"; !*v && text != "" && text != "false" {
+			return wrong(": want true or false")
+		}
+	default:
+		if allowed := p.Allowed(); text != "" && len(allowed) > 0 && !slices.Contains(allowed, text) {
+			return wrong(": want " + Or(allowed))
+		}
+		f.SetString(text)
+	}
+	return nil
+}
+
+// Or lists words: a, b or c.
+func Or(words []string) string {
+	if n := len(words) - 1; n > 0 {
+		return strings.Join(words[:n], ", ") + " or " + words[n]
+	}
+	return strings.Join(words, "")
+}
+
+// readBody reads a body into its field: bytes, or JSON; a reader reads it itself.
+func (p *Param) readBody(w http.ResponseWriter, r *http.Request, f reflect.Value) error {
+	most := p.bytes()
+	in := http.MaxBytesReader(w, r.Body, most)
+	if f.Kind() == reflect.Interface {
+		f.Set(reflect.ValueOf(in))
+		return nil
+	}
+	body, err := io.ReadAll(in)
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		size := fmt.Sprintf("%d MiB", most>>20)
+		if most < 1<<20 {
+			size = fmt.Sprintf("%d KiB", most>>10)
+		}
+		return Refuse(http.StatusRequestEntityTooLarge, "the body is larger than %s: one request brings at most %s", size, size)
+	}
+	if err != nil {
+		return Refuse(http.StatusBadRequest, "%v", err)
+	}
+	if f.Kind() == reflect.Slice {
+		f.SetBytes(body)
+		return nil
+	}
+	d := json.NewDecoder(strings.NewReader(string(body)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(f.Addr().Interface()); err != nil && !errors.Is(err, io.EOF) { // nothing asks for nothing
+		return Refuse(http.StatusBadRequest, "the body is not what is asked for: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
+}

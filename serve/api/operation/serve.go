@@ -1,0 +1,140 @@
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"reflect"
+	"time"
+)
+
+// Handler is an operation with who does it.
+type Handler struct {
+	*Description
+	// Serve answers, unless it returns why it did not.
+	Serve func(http.ResponseWriter, *http.Request) error
+}
+
+// By is the operation with who does it: a nil error means that the answer is all of it.
+func (o Operation[Q, A]) By(do func(context.Context, *Q) (A, error)) Handler {
+	return Handler{&o.Description, func(w http.ResponseWriter, r *http.Request) error {
+		q := new(Q)
+		if err := o.read(w, r, reflect.ValueOf(q).Elem()); err != nil {
+			return err
+		}
+		a, err := do(r.Context(), q)
+		if err != nil {
+			return err
+		}
+		if d, ok := any(a).(Document); ok {
+			w.Header().Set("Content-Type", d.Type)
+			return d.Write(w)
+		}
+		status := http.StatusOK
+		if s, ok := any(a).(interface{ Status() int }); ok {
+			status = s.Status()
+		}
+		Write(w, status, "application/json", a)
+		return nil
+	}}
+}
+
+// Document is an answer of another form than JSON.
+type Document struct {
+	Type  string
+	Write func(io.Writer) error
+}
+
+// Write answers with JSON.
+func Write(w http.ResponseWriter, status int, kind string, v any) {
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the client is gone, or will see that it is cut
+}
+
+// Live is a request for a listing that goes on as long as somebody listens.
+type Live interface{ Live() bool }
+
+// By is the listing with who lists. Once it has begun, an error can only be its last line,
+// {"problem": …}, after which the answer is cut off.
+func (l Listing[Q, A]) By(list func(context.Context, *Q) (iter.Seq2[A, error], error)) Handler {
+	return Handler{&l.Description, func(w http.ResponseWriter, r *http.Request) error {
+		q := new(Q)
+		if err := l.read(w, r, reflect.ValueOf(q).Elem()); err != nil {
+			return err
+		}
+		all, err := list(r.Context(), q)
+		if err != nil {
+			return err
+		}
+		w.Header().Set("Content-Type", LinesType)
+		out := lines{w: w, enc: json.NewEncoder(w), flush: http.NewResponseController(w)}
+		if live, ok := any(q).(Live); ok && live.Live() {
+			out.live = true
+			_ = out.flush.SetReadDeadline(time.Time{}) // in this very process there is none
+			_ = out.flush.SetWriteDeadline(time.Time{})
+		}
+		for a, err := range all {
+			if err != nil {
+				return out.cut(err)
+			}
+			if r.Method == http.MethodHead { // nobody wants the lines
+				return nil
+			}
+			if err := out.add(a); err != nil {
+				return out.cut(err)
+			}
+		}
+		return nil
+	}}
+}
+
+// LinesType is the type of a listing.
+const LinesType = "application/x-ndjson"
+
+// lines are those of a listing that goes out.
+type lines struct {
+	w     http.ResponseWriter
+	n     int
+	enc   *json.Encoder
+	flush *http.ResponseController
+	live  bool // each line goes out at once
+	line  []byte
+}
+
+// add writes a line: what knows its own form writes that.
+func (l *lines) add(v any) (err error) {
+	l.n++
+	if own, ok := v.(interface{ AppendJSON([]byte) []byte }); ok {
+		l.line = append(own.AppendJSON(l.line[:0]), '\n')
+		_, err = l.w.Write(l.line)
+	} else {
+		err = l.enc.Encode(v)
+	}
+	if err == nil && l.live {
+		err = l.flush.Flush()
+	}
+	return err
+}
+
+// cut ends a listing with an error: the client must not take it for the whole.
+func (l *lines) cut(err error) error {
+	if l.n == 0 {
+		return err
+	}
+	problem, ok := errors.AsType[*Problem](err)
+	if !ok {
+		problem = Refuse(http.StatusInternalServerError, "%v", err)
+	}
+	_ = l.enc.Encode(cutOff{problem})
+	_ = l.flush.Flush()
+	panic(http.ErrAbortHandler)
+}
+
+// cutOff is the last line of a listing that could not go on.
+type cutOff struct {
+	Problem *Problem `json:"problem"`
+}

@@ -1,0 +1,158 @@
+package api
+
+import (
+	"time"
+
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// Of queues.
+var (
+	ListQueues = operation.List[operation.None, Queue]("listQueues", "queues",
+		"List the queues: what waits, what is being worked on, how old the oldest is.")
+	GetQueue = operation.View[OneQueue, *Queue]("getQueue", "queues/{name}",
+		"Show one queue: its priorities, its deepest tenants, its settings.")
+	PauseQueue = operation.Act[OneQueue, *Queue]("pauseQueue", "queues/{name}/pause",
+		"Hand out nothing from a queue, in all instances, until it is resumed. Jobs still come in, and wait.")
+	ResumeQueue = operation.Act[OneQueue, *Queue]("resumeQueue", "queues/{name}/resume",
+		"End a pause or a draining.")
+	DrainQueue = operation.Act[OneQueue, *Queue]("drainQueue", "queues/{name}/drain",
+		"Let a queue take no more jobs; what is there is worked on.")
+	SetQueue = operation.Act[QueueChange, queue.Settings]("setQueue", "queues/{name}/settings",
+		"Merge a JSON object into the settings of a queue, as RFC 7396 has it: what it does not name stays, null takes away.")
+	ListJobs = operation.List[JobFilter, Job]("listJobs", "queues/{name}/jobs",
+		"List jobs of a queue, the oldest first: those of a state, or all that have not ended.")
+	GetJob = operation.View[OneJob, Job]("getJob", "queues/{name}/job",
+		"Show one job: payload, every failed try.")
+	EditJob = operation.Act[JobEdit, Job]("editJob", "queues/{name}/edit",
+		"Replace the payload of a job that nobody works on by the body of the request.")
+	RetryJobs = operation.Act[JobMove, Counted]("retryJobs", "queues/{name}/retry",
+		"Let failed jobs wait again, as if they were added now.")
+	PromoteJobs = operation.Act[JobMove, Counted]("promoteJobs", "queues/{name}/promote",
+		"Make delayed jobs due.")
+	RemoveJobs = operation.Act[JobMove, Counted]("removeJobs", "queues/{name}/remove",
+		"Take out jobs that are waiting or delayed. They are counted as skipped.")
+	CleanJobs = operation.Act[JobMove, Counted]("cleanJobs", "queues/{name}/clean",
+		"Forget jobs that have ended. Those that are waiting or delayed are taken out too where state names theirs, or is all.")
+)
+
+// OneQueue names a queue.
+type OneQueue struct {
+	Queue string `path:"name" arg:"" help:"Its name, as tidemill queue list shows it."`
+}
+
+// Queue is a queue.
+type Queue struct {
+	Name       string          `json:"name"`
+	Waiting    int64           `json:"waiting"`
+	Delayed    int64           `json:"delayed"`
+	Leased     int64           `json:"leased"`
+	Completed  int64           `json:"completed"` // kept after their end
+	Failed     int64           `json:"failed"`    // kept after their end
+	Oldest     *time.Time      `json:"oldest_added_at,omitempty"`
+	Age        float64         `json:"oldest_age_seconds"` // of the oldest that has not ended; 0: none
+	Paused     bool            `json:"paused"`
+	Closed     bool            `json:"closed"` // being drained
+	Priorities []PriorityDepth `json:"priorities"`
+	Settings   *queue.Settings `json:"settings,omitempty"` // of one queue
+	Tenants    []TenantDepth   `json:"tenants,omitempty"`  // of one queue: the deepest
+}
+
+// PriorityDepth is what waits of one priority.
+type PriorityDepth struct {
+	Priority uint8     `json:"priority"`
+	Name     string    `json:"name,omitempty"` // of a queue whose priorities have names
+	Waiting  int64     `json:"waiting"`
+	Oldest   time.Time `json:"oldest_added_at,omitzero"`
+}
+
+// TenantDepth is what waits of one tenant.
+type TenantDepth struct {
+	Tenant  string    `json:"tenant"`
+	Waiting int64     `json:"waiting"`
+	Oldest  time.Time `json:"oldest_added_at,omitzero"`
+}
+
+// QueueChange changes the settings of a queue.
+type QueueChange struct {
+	OneQueue
+	Body operation.JSON[queue.Settings] `body:"application/merge-patch+json" mib:"4" kong:"-"`
+}
+
+// Jobs chooses jobs of a queue.
+type Jobs struct {
+	Tenant string `query:"tenant" help:"Only jobs of this tenant: a site, or a project's id." placeholder:"NAME"`
+	Type   string `query:"type" help:"Only jobs of this type: the event's." placeholder:"TYPE"`
+	Until  string `query:"until" help:"Only jobs that were added (or, of ended ones, ended) before this time: 2026-01-31T12:00:00Z, 2026-01-31, 24h (ago), 7d." placeholder:"TIME"`
+	Max    int    `query:"max" help:"At most so many, the oldest first." short:"n"`
+}
+
+// JobFilter chooses what is listed.
+type JobFilter struct {
+	OneQueue
+	IDs []string `query:"id" kong:"-" help:"Only jobs of these ids."`
+	Jobs
+	State string `query:"state" help:"Only jobs of this state: waiting, delayed, leased, completed or failed. Default: all that have not ended." enum:",waiting,delayed,leased,completed,failed" default:"" placeholder:"STATE"`
+}
+
+// JobMove chooses what is changed. To mean all of them is to say so.
+type JobMove struct {
+	OneQueue
+	IDs []string `query:"id" arg:"" optional:"" name:"id" help:"Ids of jobs, as tidemill queue jobs shows them."`
+	Jobs
+	State  string `query:"state" kong:"-" help:"Only jobs of this state, of those that the operation is for."`
+	All    bool   `query:"all" help:"All jobs that the command is for."`
+	DryRun bool   `query:"dry_run" help:"Only say how many it would be."`
+}
+
+// OneJob names a job.
+type OneJob struct {
+	OneQueue
+	Job    string  `query:"id" arg:"" name:"id" help:"The job's id, as tidemill queue jobs shows it."`
+	Tenant *string `query:"tenant" help:"Whose job it is; needed only where several tenants have one of that id. With it the job is found at once." placeholder:"NAME"`
+}
+
+// JobEdit is a job's new payload.
+type JobEdit struct {
+	OneJob
+	Body []byte `body:"application/octet-stream" mib:"4" kong:"-"`
+}
+
+// Job is a job of a queue.
+type Job struct {
+	Queue         string     `json:"queue"`
+	ID            string     `json:"id"`
+	Tenant        string     `json:"tenant,omitempty"`
+	Type          string     `json:"type,omitempty"`
+	State         string     `json:"state"` // waiting, delayed, leased, completed, failed
+	Priority      uint8      `json:"priority"`
+	Tries         int        `json:"tries"`  // failed
+	Handed        int        `json:"handed"` // handed out
+	Key           string     `json:"key,omitempty"`
+	KeyBase64     string     `json:"key_base64,omitempty"`
+	Time          *time.Time `json:"time,omitempty"`
+	Added         time.Time  `json:"added_at"`
+	Due           *time.Time `json:"due_at,omitempty"` // not to be handed out before
+	Ended         *time.Time `json:"ended_at,omitempty"`
+	Fate          string     `json:"fate,omitempty"`
+	Cause         string     `json:"cause,omitempty"`
+	Payload       string     `json:"payload,omitempty"`
+	PayloadBase64 string     `json:"payload_base64,omitempty"`
+	Fields        []Field    `json:"fields,omitempty"`   // its headers
+	Attempts      []Attempt  `json:"attempts,omitempty"` // failed tries
+}
+
+// Field is a header of a message.
+type Field struct {
+	Name        string `json:"name"`
+	Value       string `json:"value"`
+	ValueBase64 string `json:"value_base64,omitempty"`
+}
+
+// Attempt is one failed try.
+type Attempt struct {
+	At    time.Time `json:"at"`
+	Kind  string    `json:"kind"`
+	Cause string    `json:"cause"`
+}
