@@ -22,11 +22,6 @@ func (i *Instance) handle(parts *admin.Parts) {
 	profiles.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	profiles.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	i.mux.Handle("/debug/pprof/", api.GuardByToken(profiles))
-	for n := range i.endpoints {
-		if e := &i.endpoints[n]; e.Guarded {
-			e.Handler = api.Guard(e.Handler)
-		}
-	}
 	i.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, _ := i.whose(r.URL.Path)
 		h.ServeHTTP(w, r)

@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"strings"
 
 	"github.com/tidemill/tidemill/connect/bridge"
+	"github.com/tidemill/tidemill/serve/api"
 )
 
 type bridgeCmd struct {
@@ -54,10 +54,8 @@ func (c *bridgeSendCmd) Run(ctx context.Context, e env) error {
 			if batch.Len() == 0 {
 				return nil
 			}
-			var answer struct {
-				IDs []string `json:"ids"`
-			}
-			if err := a.one(ctx, http.MethodPost, "bridge/entries", nil, bytes.NewReader(batch.Bytes()), &answer); err != nil {
+			answer, err := api.SendEntries.Call(ctx, &a.Client, &api.SentEntries{Body: bytes.NewReader(batch.Bytes())})
+			if err != nil {
 				return err
 			}
 			sent += len(answer.IDs)

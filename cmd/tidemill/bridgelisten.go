@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -12,20 +11,22 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 // theirs are the settings by which a receiver finds the broker and the topics of the bridge
 // that runs at a server. Passwords and certificates are not told: they are this side's own.
 func theirs(ctx context.Context, a *client) (map[string]string, error) {
-	var status struct{ Uses []string }
-	if err := a.get(ctx, "status", nil, &status); err != nil {
-		return nil, err
+	status, err := api.GetStatus.Call(ctx, &a.Client, &operation.None{})
+	if err != nil {
+		return nil, a.explain(err)
 	}
-	resp, err := a.do(ctx, http.MethodGet, "config", nil, nil)
+	file, err := api.GetConfig.Body(ctx, &a.Client, &operation.None{})
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close()
+	defer file.Close()
 	var its struct {
 		Bridge struct {
 			MQTT struct {
@@ -37,8 +38,8 @@ func theirs(ctx context.Context, a *client) (map[string]string, error) {
 			}
 		}
 	}
-	if err := yaml.NewDecoder(resp.Body).Decode(&its); err != nil {
-		return nil, fmt.Errorf("the configuration of %s: %w", a.base, err)
+	if err := yaml.NewDecoder(file).Decode(&its); err != nil {
+		return nil, fmt.Errorf("the configuration of %s: %w", a.Base, err)
 	}
 	m := &its.Bridge.MQTT
 	flags := map[string]string{"bridge.mqtt.publish_topic": m.PublishTopic, "bridge.mqtt.subscribe_topic": m.SubscribeTopic,
@@ -50,14 +51,14 @@ func theirs(ctx context.Context, a *client) (map[string]string, error) {
 		case !is:
 		case embedded == "embedded MQTT":
 			address, _, _ := strings.Cut(rest, ", ")
-			flags["bridge.broker.listen"], err = reached(a.base, strings.TrimPrefix(address, "tcp://"))
+			flags["bridge.broker.listen"], err = reached(a.Base, strings.TrimPrefix(address, "tcp://"))
 			return flags, err
 		default:
 			flags["bridge.mqtt.brokers"] = m.Brokers
 			return flags, nil
 		}
 	}
-	return nil, fmt.Errorf("no bridge runs at %s", a.base)
+	return nil, fmt.Errorf("no bridge runs at %s", a.Base)
 }
 
 // reached is the address of an embedded broker as it is reached from here.

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,17 +8,14 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 
-	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 // client talks to the API of a running instance, or of one that was opened for it.
 type client struct {
-	http  http.Client
-	base  string
-	token string
+	operation.Client
 	none  error // why there is no token; nil: there is one
 	live  bool  // the instance runs; else its data were opened to look at them
 	close func() error
@@ -30,21 +24,9 @@ type client struct {
 // newClient talks to the instance at a URL. It follows no redirect: the API sends none, and the
 // token is for nobody else.
 func newClient(base string) *client {
-	return &client{base: base, live: true, close: func() error { return nil },
-		http: http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	return &client{live: true, close: func() error { return nil }, Client: operation.Client{Base: base,
+		HTTP: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}}
 }
-
-// apiError is an answer of the API to what it could not do, or not all.
-type apiError struct {
-	Text   string `json:"detail"`
-	Done   json.RawMessage
-	status int
-}
-
-func (e *apiError) Error() string { return e.Text }
-
-// errStranger says that something else than an instance answered.
-var errStranger = errors.New("is it a Tidemill instance?")
 
 // unreachable says whether nobody listens there: nothing was asked yet.
 func unreachable(err error) bool {
@@ -52,103 +34,96 @@ func unreachable(err error) bool {
 	return ok && op.Op == "dial"
 }
 
+// answered says whether the API answered with a problem of one of these statuses.
+func answered(err error, statuses ...int) bool {
+	p, ok := errors.AsType[*operation.Problem](err)
+	for _, s := range statuses {
+		if ok && p.Status == s {
+			return true
+		}
+	}
+	return false
+}
+
 // unknown says whether the instance does not know our token.
 func unknown(err error) bool {
-	said, ok := errors.AsType[*apiError](err)
-	return ok && (said.status == http.StatusUnauthorized || said.status == http.StatusTooManyRequests)
+	return answered(err, http.StatusUnauthorized, http.StatusTooManyRequests)
 }
 
-// do sends a request, with lines of JSON or other text if any, and returns an answer of
-// status 200, 201 or 202.
-func (c *client) do(ctx context.Context, method, path string, query url.Values, body io.Reader) (*http.Response, error) {
-	u := c.base + admin.Prefix + path
-	if len(query) > 0 {
-		u += "?" + query.Encode()
+// notFound says whether the API knows nothing of what was asked for.
+func notFound(err error) bool { return answered(err, http.StatusNotFound) }
+
+// explain says why there is no token, where the instance wants one.
+func (c *client) explain(err error) error {
+	if p, ok := errors.AsType[*operation.Problem](err); ok && c.none != nil && unknown(err) {
+		p.Detail = fmt.Sprintf("the API needs its token, and %v: say where the instance has its data (--data), or set TIDEMILL_TOKEN", c.none)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, u, body)
-	if err != nil {
-		return nil, err
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/x-ndjson")
-	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		if u, ok := errors.AsType[*url.Error](err); ok {
-			err = u.Err
-		}
-		return nil, fmt.Errorf("ask %s: %w", c.base, err)
-	}
-	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusCreated || resp.StatusCode == http.StatusAccepted {
-		return resp, nil
-	}
-	defer resp.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	said := &apiError{status: resp.StatusCode}
-	if json.Unmarshal(text, said) == nil && said.Text != "" {
-		if c.none != nil && unknown(said) {
-			said.Text = fmt.Sprintf("the API needs its token, and %v: say where the instance has its data (--data), or set TIDEMILL_TOKEN", c.none)
-		}
-		return nil, said
-	}
-	return nil, fmt.Errorf("%s answered %s: %w", c.base, resp.Status, errStranger)
+	return err
 }
 
-// get reads one JSON answer into v.
-func (c *client) get(ctx context.Context, path string, query url.Values, v any) error {
-	return c.one(ctx, http.MethodGet, path, query, nil, v)
+// asker is a command that asks an instance.
+type asker interface {
+	ask(ctx context.Context, e env, do func(*client) error) error
+	json() bool
 }
 
-// post sends a form and reads one JSON answer into v.
-func (c *client) post(ctx context.Context, path string, form url.Values, v any) error {
-	return c.one(ctx, http.MethodPost, path, form, nil, v)
-}
-
-func (c *client) one(ctx context.Context, method, path string, query url.Values, body io.Reader, v any) error {
-	resp, err := c.do(ctx, method, path, query, body)
-	if err != nil {
+// show asks for one answer, and prints it: as it came with --json, else for people.
+func show[Q, A any](ctx context.Context, e env, c asker, op operation.Operation[Q, A], q *Q, print func(*client, *A) error) error {
+	return c.ask(ctx, e, func(a *client) error {
+		_, err := shown(ctx, e, c, a, op, q, func(v *A) error { return print(a, v) })
 		return err
-	}
-	defer resp.Body.Close()
-	if kind := resp.Header.Get("Content-Type"); kind != "application/json" {
-		return fmt.Errorf("%s answered with %s: %w", c.base, cmp.Or(kind, "no type"), errStranger)
-	}
-	if err := json.NewDecoder(resp.Body).Decode(v); err != nil {
-		return fmt.Errorf("the answer of %s was cut off: %w", c.base, err)
-	}
-	return nil
+	})
 }
 
-// lines calls each with every line of a listing.
-func (c *client) lines(ctx context.Context, path string, query url.Values, each func([]byte) error) error {
-	resp, err := c.do(ctx, http.MethodGet, path, query, nil)
+// shown is show where the instance is known, and the answer is wanted too.
+func shown[Q, A any](ctx context.Context, e env, c asker, a *client, op operation.Operation[Q, A], q *Q, print func(*A) error) (v A, err error) {
+	raw, err := op.Raw(ctx, &a.Client, q)
 	if err != nil {
-		return err
+		return v, err
 	}
-	defer resp.Body.Close()
-	in := bufio.NewReaderSize(resp.Body, 256<<10)
-	for {
-		line, err := in.ReadBytes('\n')
-		if bytes.HasPrefix(line, []byte(`{"problem":`)) { // nothing that is listed begins so
-			var said struct{ Problem apiError }
-			_ = json.Unmarshal(line, &said)
-			return fmt.Errorf("the listing was cut off: %w", &said.Problem)
-		}
-		if len(line) > 0 && (err == nil || errors.Is(err, io.EOF)) {
-			if err := each(line); err != nil {
-				return err
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return v, err
+	}
+	if c.json() {
+		return v, printJSON(e.out, raw)
+	}
+	return v, print(&v)
+}
+
+// list asks for a listing, and prints it: as it comes with --json, else in a table.
+func list[Q, A any](ctx context.Context, e env, c asker, op operation.Listing[Q, A], q *Q, t *table, row func(*A) []string) error {
+	return c.ask(ctx, e, func(a *client) error { return listed(ctx, e, c.json(), a, op, q, t, row) })
+}
+
+// listed is list where the instance is known.
+func listed[Q, A any](ctx context.Context, e env, asJSON bool, a *client, op operation.Listing[Q, A], q *Q, t *table, row func(*A) []string) error {
+	if asJSON {
+		return printLines(ctx, e, a, op, q)
+	}
+	t.out = e.out
+	for item, err := range op.Each(ctx, &a.Client, q) {
+		if err == nil {
+			err = t.row(row(item)...)
 		}
 		if err != nil {
-			return fmt.Errorf("the listing was cut off: %w", err)
+			return t.end(err)
 		}
 	}
+	return t.end(nil)
+}
+
+// printLines prints each line of a listing as it came.
+func printLines[Q, A any](ctx context.Context, e env, a *client, op operation.Listing[Q, A], q *Q) error {
+	out := asJSON(e.out)
+	for line, err := range op.Raw(ctx, &a.Client, q) {
+		if err == nil {
+			_, err = out.Write(line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // address makes a URL of what people write.
@@ -164,13 +139,4 @@ func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(asJSON(w))
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
-}
-
-// lineTo prints each line of a listing as it came.
-func lineTo(w io.Writer) func([]byte) error {
-	w = asJSON(w)
-	return func(line []byte) error {
-		_, err := w.Write(line)
-		return err
-	}
 }

@@ -2,13 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 type crmCmd struct {
@@ -31,43 +33,13 @@ func (c *crmStatusCmd) Help() string {
   tidemill synclog show TENANT ID             where one event is`
 }
 
-// crmLine is how CRM stands, as the API writes it.
-type crmLine struct {
-	Queue                                                string
-	Paused, Closed                                       bool
-	Waiting, Delayed, Leased, Completed, Skipped, Failed int64
-	Kept                                                 struct{ Completed, Failed int64 }
-	Age                                                  float64 `json:"oldest_age_seconds"`
-	Priorities                                           []struct {
-		Name    string
-		Waiting int64
-	}
-	Dead    int
-	Expired uint64
-	Matched *float64 `json:"matched_percent"`
-	Replays int      `json:"open_replays"`
-}
-
 func (c *crmStatusCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error {
-		var raw json.RawMessage
-		if err := a.get(ctx, "crm/status", nil, &raw); err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(e.out, raw)
-		}
-		var s crmLine
-		if err := json.Unmarshal(raw, &s); err != nil {
-			return err
-		}
-		return s.print(e.out)
-	})
+	return show(ctx, e, c, api.GetCRM, &operation.None{}, func(_ *client, s *api.CRM) error { return printCRM(e.out, s) })
 }
 
-func (s *crmLine) print(out io.Writer) error {
-	q := queueLine{Name: s.Queue, Waiting: s.Waiting, Delayed: s.Delayed, Leased: s.Leased, Age: s.Age, Paused: s.Paused, Closed: s.Closed}
-	state := q.state()
+func printCRM(out io.Writer, s *api.CRM) error {
+	q := api.Queue{Name: s.Queue, Waiting: s.Waiting, Delayed: s.Delayed, Leased: s.Leased, Age: s.Age, Paused: s.Paused, Closed: s.Closed}
+	state := queueState(&q)
 	if s.Paused || s.Closed {
 		state += ": `tidemill queue resume " + s.Queue + "` ends it"
 	}
@@ -81,7 +53,7 @@ func (s *crmLine) print(out io.Writer) error {
 	}
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	_, _ = fmt.Fprintf(w, "queue\t%s, %s\nwaiting\t%s\ndelayed\t%d\nbeing handled\t%d\noldest\t%s\ncompleted\t%d\nskipped\t%d\nfailed\t%d\nkept\t%d completed or skipped, %d failed\n",
-		printable(s.Queue), state, waiting, s.Delayed, s.Leased, q.age(), s.Completed, s.Skipped, s.Failed, s.Kept.Completed, s.Kept.Failed)
+		printable(s.Queue), state, waiting, s.Delayed, s.Leased, queueAge(&q), s.Completed, s.Skipped, s.Failed, s.Kept.Completed, s.Kept.Failed)
 	dead, matched, replays := strconv.Itoa(s.Dead), "no events in the last five minutes", "none open"
 	if s.Dead > 0 {
 		dead += ": `tidemill dead list --pipeline " + s.Queue + "`"

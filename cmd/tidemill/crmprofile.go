@@ -2,19 +2,17 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
 )
 
 type crmProfileCmd struct {
 	remote
-	Tenant   string `arg:"" help:"The customer's tenant."`
-	External string `name:"external-id" help:"Its external id." placeholder:"ID"`
-	Email    string `help:"Its email, in any spelling." placeholder:"EMAIL"`
-	Phone    string `help:"Its phone, in any spelling." placeholder:"PHONE"`
+	api.OneProfile
 }
 
 // Help is shown by tidemill crm profile --help.
@@ -35,24 +33,7 @@ func (c *crmProfileCmd) Run(ctx context.Context, e env) error {
 	if given != 1 {
 		return usageError{errors.New("say whose profile: one of --external-id, --email and --phone")}
 	}
-	return c.ask(ctx, e, func(a *client) error {
-		var raw json.RawMessage
-		if err := a.get(ctx, "crm/profiles", query("tenant", c.Tenant, "externalId", c.External, "email", c.Email, "phone", c.Phone), &raw); err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(e.out, raw)
-		}
-		var p struct {
-			ID, Tenant string
-			Identities []struct{ Kind, Value string }
-			Attributes map[string]json.RawMessage
-			Created    time.Time `json:"created_at"`
-			Updated    time.Time `json:"updated_at"`
-		}
-		if err := json.Unmarshal(raw, &p); err != nil {
-			return err
-		}
+	return show(ctx, e, c, api.GetProfile, &c.OneProfile, func(_ *client, p *api.Profile) error {
 		w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
 		_, _ = fmt.Fprintf(w, "profile\t%s\ntenant\t%s\ncreated\t%s\nupdated\t%s\n", p.ID, printable(p.Tenant), p.Created.Format(time.RFC3339), p.Updated.Format(time.RFC3339))
 		for _, i := range p.Identities {

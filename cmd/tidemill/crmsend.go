@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 // eventsIn are the files of events that a command sends.
@@ -39,11 +41,11 @@ const (
 )
 
 func (c *crmSendCmd) Run(ctx context.Context, e env) error {
-	return c.send(ctx, e, &c.remote, "crm/events")
+	return c.send(ctx, e, &c.remote, api.SendCRM)
 }
 
-// send posts the events to a path of the API, which answers with a result for each.
-func (c *eventsIn) send(ctx context.Context, e env, to *remote, path string) error {
+// send sends the events by an operation that answers with a result for each.
+func (c *eventsIn) send(ctx context.Context, e env, to *remote, by operation.Operation[api.EventsBody, api.EventResults]) error {
 	files := c.Files
 	if len(files) == 0 {
 		files = []string{"-"}
@@ -59,7 +61,7 @@ func (c *eventsIn) send(ctx context.Context, e env, to *remote, path string) err
 		}
 	}
 	return to.ask(ctx, e, func(a *client) error {
-		s := eventSending{to: a, path: path, progress: newProgress(e, c.Quiet || to.JSON, "events", -1), sum: eventsSent{Reasons: []string{}}}
+		s := eventSending{to: a, by: by, progress: newProgress(e, c.Quiet || to.JSON, "events", -1), sum: eventsSent{Reasons: []string{}}}
 		var err error
 		for _, f := range files {
 			err = errors.Join(err, s.file(ctx, e, f))
@@ -86,7 +88,7 @@ type eventsSent struct {
 // eventSending is the state of sending events.
 type eventSending struct {
 	to       *client
-	path     string // of the API
+	by       operation.Operation[api.EventsBody, api.EventResults]
 	progress *progress
 	batch    bytes.Buffer
 	places   []string // of the events in batch
@@ -129,12 +131,9 @@ func (s *eventSending) flush(ctx context.Context) error {
 		return nil
 	}
 	s.batch.WriteByte(']')
-	var got struct {
-		Results []crmResult
-	}
-	err := s.to.one(ctx, http.MethodPost, s.path, nil, bytes.NewReader(s.batch.Bytes()), &got)
+	got, err := s.by.Call(ctx, &s.to.Client, &api.EventsBody{Body: s.batch.Bytes()})
 	if err == nil && len(got.Results) != len(s.places) {
-		err = fmt.Errorf("%s answered for %d of %d events: %w", s.to.base, len(got.Results), len(s.places), errStranger)
+		err = fmt.Errorf("%s answered for %d of %d events: %w", s.to.Base, len(got.Results), len(s.places), operation.ErrStranger)
 	}
 	if err != nil {
 		s.cut = true
@@ -147,7 +146,7 @@ func (s *eventSending) flush(ctx context.Context) error {
 		case "duplicate":
 			s.sum.Duplicates++
 		default:
-			s.reject(s.places[i], r.why())
+			s.reject(s.places[i], whyRejected(&r))
 		}
 	}
 	s.progress.set(s.sum.Accepted + s.sum.Duplicates + s.sum.Rejected)
@@ -156,20 +155,14 @@ func (s *eventSending) flush(ctx context.Context) error {
 	return nil
 }
 
-// crmResult is what became of one event, as the API writes it.
-type crmResult struct {
-	ID, Status string
-	Error      struct {
-		Code     string
-		Problems []struct{ Path, Message, Allowed string }
-	}
-}
-
-// why is what is wrong with an event.
-func (r *crmResult) why() string {
+// whyRejected is what is wrong with an event.
+func whyRejected(r *api.EventResult) string {
 	var all []string
 	if r.ID != "" {
 		all = append(all, "event "+r.ID)
+	}
+	if r.Error == nil {
+		r.Error = new(api.EventError)
 	}
 	for _, p := range r.Error.Problems {
 		all = append(all, strings.TrimSpace(p.Path+" "+p.Message)+" (allowed: "+p.Allowed+")")

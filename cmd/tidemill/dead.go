@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/url"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
 )
 
 type deadCmd struct {
@@ -22,60 +23,9 @@ type deadCmd struct {
 	Export deadExportCmd `cmd:"" help:"Print dead letters as JSON for other programs, one a line."`
 }
 
-// which chooses dead letters.
-type which struct {
-	span
-	Pipeline string   `help:"Only letters of this pipeline." placeholder:"NAME"`
-	Partner  string   `help:"Only what this partner did not take." placeholder:"NAME"`
-	Project  string   `help:"Only letters of this project." placeholder:"NAME"`
-	Site     string   `help:"Only letters of this site." placeholder:"ID"`
-	Tenant   string   `help:"Only letters of this tenant of CRM." placeholder:"ID"`
-	Reason   []string `help:"Only these reasons: validation, timeout, rate_limit, partner_error, unknown." placeholder:"REASON"`
-	Kind     []string `help:"Only failures of these kinds, which say it more exactly: validation, transient, timeout, internal, unknown…" placeholder:"KIND"`
-	System   string   `help:"Only letters of this system; needed where two keep theirs apart and have the same numbers." placeholder:"NAME"`
-	Seq      []int64  `help:"Only the letters of these numbers." placeholder:"N"`
-	Max      int      `help:"At most so many." short:"n"`
-}
-
-func (w *which) query(ids []string) url.Values {
-	q := query("system", w.System, "pipeline", w.Pipeline, "partner", w.Partner, "project", w.Project, "site", w.Site, "tenant", w.Tenant,
-		"since", w.since(), "until", w.until(), "max", positive(w.Max))
-	if len(w.Kind) > 0 {
-		q["kind"] = w.Kind
-	}
-	if len(w.Reason) > 0 {
-		q["reason"] = w.Reason
-	}
-	for _, n := range w.Seq {
-		q.Add("seq", strconv.FormatInt(n, 10))
-	}
-	if len(ids) > 0 {
-		q["id"] = ids
-	}
-	return q
-}
-
-// letterLine is a dead letter as the API writes it.
-type letterLine struct {
-	Seq      int64     `json:"seq"`
-	ID       string    `json:"id"`
-	Type     string    `json:"type"`
-	Pipeline string    `json:"pipeline"`
-	Project  string    `json:"project_id"`
-	Site     string    `json:"site"`
-	Tenant   string    `json:"tenant"`
-	State    string    `json:"state"`
-	Reason   string    `json:"reason"`
-	Kind     string    `json:"kind"`
-	Cause    string    `json:"cause"`
-	Replays  int       `json:"replays"`
-	Last     time.Time `json:"last_failed_at"`
-}
-
 type deadListCmd struct {
 	remote
-	which
-	State string `help:"Only letters that are held, or that are being replayed." enum:",held,replaying" default:"" placeholder:"held|replaying"`
+	api.DeadFilter
 }
 
 // Help is shown by tidemill dead list --help.
@@ -88,63 +38,17 @@ func (c *deadListCmd) Help() string {
 }
 
 func (c *deadListCmd) Run(ctx context.Context, e env) error {
-	q := c.query(nil)
-	if c.State != "" {
-		q.Set("state", c.State)
-	}
-	return c.ask(ctx, e, func(a *client) error {
-		if c.JSON {
-			return a.lines(ctx, "dead", q, lineTo(e.out))
-		}
-		t := table{out: e.out, head: "ID\tDIED\tKIND\tSTATE\tREPLAYS\tEVENT\tCAUSE", none: "No dead letters."}
-		err := a.lines(ctx, "dead", q, func(line []byte) error {
-			var l letterLine
-			if err := json.Unmarshal(line, &l); err != nil {
-				return err
-			}
-			return t.row(l.ID, l.Last.Format(time.RFC3339), l.Kind, l.State, strconv.Itoa(l.Replays), short(l.Type, 30), short(l.Cause, 80))
-		})
-		return t.end(err)
+	t := table{head: "ID\tDIED\tKIND\tSTATE\tREPLAYS\tEVENT\tCAUSE", none: "No dead letters."}
+	return list(ctx, e, c, api.ListDead, &c.DeadFilter, &t, func(l *api.ListedDead) []string {
+		return []string{l.ID, l.Last.Format(time.RFC3339), l.Kind, l.State, strconv.Itoa(l.Replays), short(l.Type, 30), short(l.Cause, 80)}
 	})
-}
-
-// fieldLine is a header of a message as the API writes it.
-type fieldLine struct {
-	Name, Value string
-	ValueBase64 string `json:"value_base64"`
-}
-
-// attemptLine is a failed try as the API writes it.
-type attemptLine struct {
-	At          time.Time
-	Kind, Cause string
-}
-
-// wholeLetter is what the API says of one letter.
-type wholeLetter struct {
-	letterLine
-	Payload        string
-	PayloadBase64  string     `json:"payload_base64"`
-	Edited         *time.Time `json:"edited_at"`
-	Original       string     `json:"original_payload"`
-	OriginalBase64 string     `json:"original_payload_base64"`
-	Damaged        string
-	Fields         []fieldLine
-	Attempts       []attemptLine
-	History        []struct {
-		attemptLine
-		Tries int
-	}
-	Row json.RawMessage
 }
 
 type deadShowCmd struct {
 	remote
-	Letter   string `arg:"" name:"id" help:"Its message's id, as dead list shows it, or its number."`
-	Pipeline string `help:"The pipeline that it died in; needed where letters of two have that id." placeholder:"NAME"`
-	System   string `help:"The system that it is of; needed where two have a letter of that number." placeholder:"NAME"`
-	Payload  bool   `help:"Print the payload alone: byte for byte, into a file or another program."`
-	Original bool   `help:"Print the payload as it was received alone, of a letter that was edited."`
+	api.OneDead
+	Payload  bool `help:"Print the payload alone: byte for byte, into a file or another program."`
+	Original bool `help:"Print the payload as it was received alone, of a letter that was edited."`
 }
 
 // Help is shown by tidemill dead show --help.
@@ -156,29 +60,23 @@ func (c *deadShowCmd) Help() string {
 }
 
 func (c *deadShowCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error {
-		var whole json.RawMessage
-		if err := a.get(ctx, "dead/"+url.PathEscape(c.Letter), query("system", c.System, "pipeline", c.Pipeline), &whole); err != nil {
-			return err
-		}
-		var l wholeLetter
-		if err := json.Unmarshal(whole, &l); err != nil {
-			return err
-		}
-		switch {
-		case c.Original && l.Edited != nil:
-			return printPayload(e, l.Original, l.OriginalBase64)
-		case c.Original || c.Payload:
+	if c.Original || c.Payload {
+		return c.ask(ctx, e, func(a *client) error {
+			l, err := api.GetDead.Call(ctx, &a.Client, &c.OneDead)
+			switch {
+			case err != nil:
+				return err
+			case c.Original && l.Edited != nil:
+				return printPayload(e, l.Original, l.OriginalBase64)
+			}
 			return printPayload(e, l.Payload, l.PayloadBase64)
-		case c.JSON:
-			return printJSON(e.out, whole)
-		}
-		return l.print(e.out)
-	})
+		})
+	}
+	return show(ctx, e, c, api.GetDead, &c.OneDead, func(_ *client, l *api.DeadLetter) error { return printLetter(e.out, l) })
 }
 
-// print shows a letter to people.
-func (l *wholeLetter) print(out io.Writer) error {
+// printLetter shows a letter to people.
+func printLetter(out io.Writer, l *api.DeadLetter) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	_, _ = fmt.Fprintf(w, "letter\t%d, %s\nmessage\t%s\npipeline\t%s\n", l.Seq, l.State, printable(l.ID), printable(l.Pipeline))
 	switch {
@@ -199,10 +97,7 @@ func (l *wholeLetter) print(out io.Writer) error {
 	if l.Damaged != "" {
 		_, _ = fmt.Fprintf(w, "damaged\t%s\n", printable(l.Damaged))
 	}
-	var answer struct {
-		Status int
-		Body   string
-	}
+	var answer api.Response
 	if json.Unmarshal(l.Row, &answer) == nil && answer.Status > 0 {
 		_, _ = fmt.Fprintf(w, "answer\t%d %s\n", answer.Status, strings.ReplaceAll(printableLines(answer.Body), "\n", "\n\t"))
 	}
@@ -224,7 +119,7 @@ func (l *wholeLetter) print(out io.Writer) error {
 	return err
 }
 
-func printFields(out io.Writer, fields []fieldLine) error {
+func printFields(out io.Writer, fields []api.Field) error {
 	for _, f := range fields {
 		if _, err := fmt.Fprintf(out, "  %s = %s\n", printable(f.Name), shownPayload(f.Value, f.ValueBase64)); err != nil {
 			return err
@@ -260,7 +155,7 @@ func printPayload(e env, text, base string) error {
 
 type deadExportCmd struct {
 	remote
-	which
+	api.Dead
 	IDs []string `arg:"" optional:"" name:"id" help:"Message ids of the letters. Default: all that the filters choose."`
 }
 
@@ -273,9 +168,7 @@ func (c *deadExportCmd) Help() string {
 }
 
 func (c *deadExportCmd) Run(ctx context.Context, e env) error {
-	q := c.query(c.IDs)
-	q.Set("format", "export")
 	return c.ask(ctx, e, func(a *client) error {
-		return a.lines(ctx, "dead", q, lineTo(e.out))
+		return printLines(ctx, e, a, api.ListDead, &api.DeadFilter{Dead: c.Dead, IDs: c.IDs, Format: "export"})
 	})
 }

@@ -1,23 +1,19 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"os"
+
+	"github.com/tidemill/tidemill/serve/api"
 )
 
 type deadEditCmd struct {
 	remote
-	Letter   string `arg:"" name:"id" help:"Its message's id, as dead list shows it, or its number."`
-	Pipeline string `help:"The pipeline that it died in; needed where letters of two have that id." placeholder:"NAME"`
-	System   string `help:"The system that it is of; needed where two have a letter of that number." placeholder:"NAME"`
-	File     string `arg:"" optional:"" help:"The new payload, byte for byte. Default, or -: standard input." type:"path"`
+	api.OneDead
+	File string `arg:"" optional:"" help:"The new payload, byte for byte. Default, or -: standard input." type:"path"`
 }
 
 // Help is shown by tidemill dead edit --help.
@@ -35,18 +31,7 @@ func (c *deadEditCmd) Run(ctx context.Context, e env) error {
 	if err != nil {
 		return err
 	}
-	return c.ask(ctx, e, func(a *client) error {
-		var whole json.RawMessage
-		if err := a.one(ctx, http.MethodPost, "dead/"+url.PathEscape(c.Letter)+"/edit", query("system", c.System, "pipeline", c.Pipeline), bytes.NewReader(payload), &whole); err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(e.out, whole)
-		}
-		var l wholeLetter
-		if err := json.Unmarshal(whole, &l); err != nil {
-			return err
-		}
+	return show(ctx, e, c, api.EditDead, &api.DeadEdit{OneDead: c.OneDead, Body: payload}, func(_ *client, l *api.DeadLetter) error {
 		_, err := fmt.Fprintf(e.out, "Letter %d is edited: %d bytes. `tidemill dead replay --seq %d` sends it.\n", l.Seq, len(payload), l.Seq)
 		return err
 	})

@@ -4,67 +4,56 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"strconv"
+	"reflect"
 	"strings"
 	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 // moving are the flags of commands that change letters.
 type moving struct {
 	remote
-	which
-	IDs    []string `arg:"" optional:"" name:"id" help:"Message ids of the letters, as dead list shows them."`
-	All    bool     `help:"All letters there are."`
-	DryRun bool     `help:"Only say how many it would be."`
+	api.DeadMove
 }
 
-// chosen is the form that says which letters; to mean all is to say so.
-func (c *moving) chosen(what string) (url.Values, error) {
-	q := c.query(c.IDs)
-	if c.All {
-		q.Set("all", "true")
+// check wants a choice of letters; to mean all is to say so.
+func (c *moving) check(what string) error {
+	q := c.DeadMove
+	chosen := !reflect.DeepEqual(q, api.DeadMove{All: q.All, DryRun: q.DryRun})
+	switch {
+	case !chosen && !c.All:
+		return usageError{fmt.Errorf("say which letters to %s: ids, filters like --kind, or --all", what)}
+	case chosen && c.All:
+		return usageError{errors.New("--all and a choice of letters contradict each other: leave one out")}
 	}
-	if len(q) == 0 {
-		return nil, usageError{fmt.Errorf("say which letters to %s: ids, filters like --kind, or --all", what)}
-	}
-	if c.All && len(q) > 1 {
-		return nil, usageError{errors.New("--all and a choice of letters contradict each other: leave one out")}
-	}
-	return q, nil
+	return nil
 }
 
-// moved is the API's answer.
-type moved struct {
-	Count int
-	AsOf  time.Time `json:"as_of"`
-}
-
-func (c *moving) move(ctx context.Context, e env, what, done string) error {
-	q, err := c.chosen(what)
-	if err != nil {
+func (c *moving) move(ctx context.Context, e env, by operation.Operation[api.DeadMove, api.Moved], what, done string) error {
+	if err := c.check(what); err != nil {
 		return err
 	}
 	if c.DryRun {
-		q.Set("dry_run", "true")
 		done = "would be " + done
 	}
 	return c.ask(ctx, e, func(a *client) error {
-		var got moved
-		if err := a.post(ctx, "dead/"+what, q, &got); err != nil {
+		got, err := by.Call(ctx, &a.Client, &c.DeadMove)
+		if err != nil {
 			return err
 		}
 		if len(c.IDs) > 0 && got.Count == 0 {
 			return fmt.Errorf("job not found: no dead letter that is held and of that choice is called %s; `tidemill dead list` shows them", strings.Join(c.IDs, " or "))
 		}
 		if c.JSON {
-			return printJSON(e.out, map[string]int{"count": got.Count})
+			return printJSON(e.out, api.Counted{Count: got.Count})
 		}
 		text := count(got.Count, "dead letter", "dead letters") + " " + done + "."
 		if what == "replay" && !c.DryRun && !a.live && got.Count > 0 {
 			text += " Nothing runs: `tidemill run` takes them up."
 		}
-		_, err := fmt.Fprintln(e.out, text)
+		_, err = fmt.Fprintln(e.out, text)
 		return err
 	})
 }
@@ -92,46 +81,46 @@ With --rate the command stays until all that it chose at its start have been let
 
 func (c *deadReplayCmd) Run(ctx context.Context, e env) error {
 	if c.Rate.n == 0 {
-		return c.move(ctx, e, "replay", "on their way again")
+		return c.move(ctx, e, api.ReplayDead, "replay", "on their way again")
 	}
-	q, err := c.chosen("replay")
-	if err != nil {
+	if err := c.check("replay"); err != nil {
 		return err
 	}
 	return c.ask(ctx, e, func(a *client) error {
 		if !a.live && !c.DryRun {
 			return errors.New("nothing runs that could replay slowly: start it with `tidemill run`, or leave --rate out")
 		}
-		return c.slowly(ctx, e, a, q)
+		return c.slowly(ctx, e, a)
 	})
 }
 
 // slowly lets letters go slice by slice: those that match at its start, by the instance's
 // clock. A slice that has begun is finished.
-func (c *deadReplayCmd) slowly(ctx context.Context, e env, a *client, q url.Values) error {
-	q.Set("dry_run", "true")
-	var all moved
-	if err := a.post(ctx, "dead/replay", q, &all); err != nil {
+func (c *deadReplayCmd) slowly(ctx context.Context, e env, a *client) error {
+	q := c.DeadMove
+	q.Span, q.DryRun = q.Fixed(), true
+	all, err := api.ReplayDead.Call(ctx, &a.Client, &q)
+	if err != nil {
 		return err
 	}
 	if c.DryRun {
 		if c.JSON {
-			return printJSON(e.out, map[string]int{"count": all.Count})
+			return printJSON(e.out, api.Counted{Count: all.Count})
 		}
 		_, err := fmt.Fprintf(e.out, "%s would be on their way again, in %v.\n", count(all.Count, "dead letter", "dead letters"), c.Rate.takes(all.Count))
 		return err
 	}
-	q.Del("dry_run")
-	if until, err := time.Parse(time.RFC3339, q.Get("until")); err != nil && q.Get("until") == "" || err == nil && until.After(all.AsOf) {
-		q.Set("until", all.AsOf.Format(time.RFC3339Nano))
+	q.DryRun = false
+	if until, err := time.Parse(time.RFC3339, q.Until); err != nil && q.Until == "" || err == nil && until.After(all.AsOf) {
+		q.Until = all.AsOf.Format(time.RFC3339Nano)
 	}
 	size, every := c.Rate.slice()
 	p := newProgress(e, c.JSON, "letters on their way", all.Count)
 	gone, ended, failed := 0, false, error(nil)
 	for gone < all.Count && !ended {
-		q.Set("max", strconv.Itoa(min(size, all.Count-gone)))
-		var got moved
-		if failed = a.post(context.WithoutCancel(ctx), "dead/replay", q, &got); failed != nil || got.Count == 0 {
+		q.Max = min(size, all.Count-gone)
+		var got api.Moved
+		if got, failed = api.ReplayDead.Call(context.WithoutCancel(ctx), &a.Client, &q); failed != nil || got.Count == 0 {
 			break // of none that is left: somebody else has moved them
 		}
 		gone += got.Count
@@ -180,5 +169,5 @@ func (c *deadDeleteCmd) Help() string {
 }
 
 func (c *deadDeleteCmd) Run(ctx context.Context, e env) error {
-	return c.move(ctx, e, "delete", "discarded")
+	return c.move(ctx, e, api.DeleteDead, "delete", "discarded")
 }

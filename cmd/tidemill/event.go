@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net/url"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/systems/delivery"
 )
 
@@ -36,7 +35,7 @@ What it prints as accepted is durable. Sending the same events again is harmless
 }
 
 func (c *eventSendCmd) Run(ctx context.Context, e env) error {
-	return c.send(ctx, e, &c.remote, "delivery/events")
+	return c.send(ctx, e, &c.remote, api.SendDelivery)
 }
 
 type eventShowCmd struct {
@@ -52,45 +51,17 @@ func (c *eventShowCmd) Help() string {
   tidemill event show 5f0f2a1c-53b5-4a6c-9c3b-1d6a5f6d0009 --site shop`
 }
 
-// eventStatusLine is where an event is, as the API writes it.
-type eventStatusLine struct {
-	ID, Site, Type, State, Why, Queue string
-	Received                          *time.Time `json:"received_at"`
-	Partners                          []partnerFate
-}
-
-// partnerFate is what became of an event for one partner.
-type partnerFate struct {
-	Partner, State, Why string
-	Tries               int
-	Next                *time.Time `json:"next_at"`
-	Ended               *time.Time `json:"ended_at"`
-	Attempts            []attemptLine
-}
-
 func (c *eventShowCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error {
-		path := "delivery/events/" + url.PathEscape(c.Event)
-		if c.Site != "" {
-			path = "delivery/events/" + url.PathEscape(c.Site) + "/" + url.PathEscape(c.Event)
-		}
-		var raw json.RawMessage
-		if err := a.get(ctx, path, nil, &raw); err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(e.out, raw)
-		}
-		var s eventStatusLine
-		if err := json.Unmarshal(raw, &s); err != nil {
-			return err
-		}
-		return s.print(e.out)
-	})
+	id := api.DeliveryID{ID: c.Event}
+	print := func(_ *client, d *api.Delivery) error { return printDelivery(e.out, d) }
+	if c.Site == "" {
+		return show(ctx, e, c, api.FindDelivery, &id, print)
+	}
+	return show(ctx, e, c, api.GetDelivery, &api.DeliveryOf{Site: c.Site, DeliveryID: id}, print)
 }
 
-// print explains an event to people.
-func (s *eventStatusLine) print(out io.Writer) error {
+// printDelivery explains an event to people.
+func printDelivery(out io.Writer, s *api.Delivery) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	_, _ = fmt.Fprintf(w, "event\t%s\nsite\t%s\n", printable(s.ID), printable(s.Site))
 	if s.Type != "" {
@@ -99,12 +70,12 @@ func (s *eventStatusLine) print(out io.Writer) error {
 	if s.Received != nil {
 		_, _ = fmt.Fprintf(w, "received\t%s\n", s.Received.Format(time.RFC3339))
 	}
-	_, _ = fmt.Fprintf(w, "%s\t%s\n", printable(s.State), s.words())
+	_, _ = fmt.Fprintf(w, "%s\t%s\n", printable(s.State), deliveryWords(s))
 	if len(s.Partners) > 0 {
 		_, _ = fmt.Fprintln(w)
 	}
 	for _, p := range s.Partners {
-		_, _ = fmt.Fprintf(w, "%s\t%s\n", printable(p.Partner), p.words(s.ID))
+		_, _ = fmt.Fprintf(w, "%s\t%s\n", printable(p.Partner), fateWords(&p, s.ID))
 		for i, f := range p.Attempts {
 			try := "a try"
 			if len(p.Attempts) == p.Tries { // else some are not known
@@ -132,15 +103,15 @@ func skipped(why string) string {
 	return printable(why)
 }
 
-// words say where the event is.
-func (s *eventStatusLine) words() string {
+// deliveryWords say where the event is.
+func deliveryWords(s *api.Delivery) string {
 	switch s.State {
 	case delivery.StateQueued:
 		return because(fmt.Sprintf("it waits in %s to be routed to partners", printable(s.Queue)), s.Why)
 	case delivery.StateDelivering:
 		n := 0
 		for _, p := range s.Partners {
-			if p.open() {
+			if p.State == delivery.StateWaiting || p.State == delivery.StateDelayed || p.State == delivery.StateSending {
 				n++
 			}
 		}
@@ -160,13 +131,8 @@ func (s *eventStatusLine) words() string {
 	return because("that is all that is known", s.Why)
 }
 
-// open says whether a delivery has not ended.
-func (p *partnerFate) open() bool {
-	return p.State == delivery.StateWaiting || p.State == delivery.StateDelayed || p.State == delivery.StateSending
-}
-
-// words say how the delivery of an event stands.
-func (p *partnerFate) words(event string) string {
+// fateWords say how the delivery of an event to a partner stands.
+func fateWords(p *api.PartnerDelivery, event string) string {
 	letter := "\n\t  `tidemill dead show " + printable(delivery.JobOf(event, p.Partner)) + "`"
 	switch p.State {
 	case delivery.StateWaiting:
@@ -180,11 +146,11 @@ func (p *partnerFate) words(event string) string {
 	case delivery.StateSending:
 		return because("it is being sent just now", p.Why)
 	case delivery.StateDelivered:
-		return because("delivered"+at(p.Ended)+p.after(), p.Why)
+		return because("delivered"+at(p.Ended)+afterTries(p.Tries), p.Why)
 	case delivery.StateSkipped:
 		return "not sent, on purpose: " + skipped(p.Why)
 	case delivery.StateDead:
-		return because("given up"+at(p.Ended)+p.after(), p.Why) + letter
+		return because("given up"+at(p.Ended)+afterTries(p.Tries), p.Why) + letter
 	case delivery.StateHeld:
 		return because("nobody knows whether it arrived, and the partner would count it twice: a person decides", p.Why) + letter
 	case delivery.StateSettled:
@@ -193,12 +159,12 @@ func (p *partnerFate) words(event string) string {
 	return because(printable(p.State), p.Why)
 }
 
-// after says how many tries failed.
-func (p *partnerFate) after() string {
-	if p.Tries == 0 {
+// afterTries says how many tries failed.
+func afterTries(n int) string {
+	if n == 0 {
 		return ""
 	}
-	return " after " + count(p.Tries, "failed try", "failed tries")
+	return " after " + count(n, "failed try", "failed tries")
 }
 
 func at(t *time.Time) string {

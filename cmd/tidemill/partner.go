@@ -2,12 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 type partnerCmd struct {
@@ -18,27 +19,8 @@ type partnerCmd struct {
 	Listen partnerListenCmd `cmd:"" help:"Be a partner yourself: print what is sent, to try things out."`
 }
 
-// partnerLine is how a partner stands, as the API writes it.
-type partnerLine struct {
-	Partner     string
-	Circuit     string     `json:"circuitState"`
-	Success     *float64   `json:"successRate"`
-	P50         *float64   `json:"latencyP50"`
-	P99         *float64   `json:"latencyP99"`
-	Depth       int64      `json:"queueDepth"`
-	LastError   *string    `json:"lastError"`
-	LastSuccess *time.Time `json:"lastSuccessAt"`
-	Until       *time.Time `json:"openUntil"`
-	Why         string     `json:"openReason"`
-	Paused      bool
-	Dead        int        `json:"deadLetters"`
-	Full        bool       `json:"queueFull"`
-	Parked      int64      `json:"parkedJobs"`
-	Off         *time.Time `json:"switchedOffAt"`
-}
-
-// queue says how many jobs wait.
-func (p *partnerLine) queue() string {
+// partnerQueue says how many jobs wait.
+func partnerQueue(p *api.Partner) string {
 	text := whole(p.Depth)
 	if p.Full {
 		text += " full"
@@ -49,8 +31,8 @@ func (p *partnerLine) queue() string {
 	return text
 }
 
-// stands says in words whether it gets anything.
-func (p *partnerLine) stands() string {
+// partnerStands says in words whether it gets anything.
+func partnerStands(p *api.Partner) string {
 	if p.Off != nil {
 		return "switched off at " + p.Off.Format(time.RFC3339)
 	}
@@ -76,29 +58,16 @@ func (c *partnerListCmd) Help() string {
 }
 
 func (c *partnerListCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error {
-		if c.JSON {
-			return a.lines(ctx, "partners", nil, lineTo(e.out))
+	t := table{head: "PARTNER\tCIRCUIT\tSUCCESS\tP50\tP99\tQUEUE\tDEAD\tLAST SUCCESS\tLAST ERROR", none: "No partners."}
+	return list(ctx, e, c, api.ListPartners, &operation.None{}, &t, func(p *api.Partner) []string {
+		success, wrong := "-", ""
+		if p.Success != nil {
+			success = strconv.FormatFloat(100**p.Success, 'f', 1, 64) + "%"
 		}
-		t := table{out: e.out, head: "PARTNER\tCIRCUIT\tSUCCESS\tP50\tP99\tQUEUE\tDEAD\tLAST SUCCESS\tLAST ERROR", none: "No partners."}
-		err := a.lines(ctx, "partners", nil, func(line []byte) error {
-			var p partnerLine
-			if err := json.Unmarshal(line, &p); err != nil {
-				return err
-			}
-			success, last, wrong := "-", "-", ""
-			if p.Success != nil {
-				success = strconv.FormatFloat(100**p.Success, 'f', 1, 64) + "%"
-			}
-			if p.LastSuccess != nil {
-				last = p.LastSuccess.Format(time.RFC3339)
-			}
-			if p.LastError != nil {
-				wrong = short(*p.LastError, 60)
-			}
-			return t.row(p.Partner, p.stands(), success, latency(p.P50), latency(p.P99), p.queue(), strconv.Itoa(p.Dead), last, wrong)
-		})
-		return t.end(err)
+		if p.LastError != nil {
+			wrong = short(*p.LastError, 60)
+		}
+		return []string{p.Partner, partnerStands(p), success, latency(p.P50), latency(p.P99), partnerQueue(p), strconv.Itoa(p.Dead), stamp(p.LastSuccess), wrong}
 	})
 }
 
@@ -109,35 +78,23 @@ func latency(ms *float64) string {
 	return strconv.FormatFloat(*ms, 'f', 0, 64) + "ms"
 }
 
-// onePartner is the argument of commands that move a circuit.
-type onePartner struct {
-	remote
-	Partner string `arg:"" help:"Its name, as tidemill partner list shows it."`
-}
-
-func (c *onePartner) move(ctx context.Context, e env, verb string, form url.Values) error {
+// moveCircuit opens or closes a circuit of a running instance.
+func moveCircuit[Q any](ctx context.Context, e env, c asker, by operation.Operation[Q, api.Partner], q *Q) error {
 	return c.ask(ctx, e, func(a *client) error {
 		if !a.live {
 			return fmt.Errorf("nothing runs whose circuit could be moved: start it with `tidemill run`")
 		}
-		var raw json.RawMessage
-		if err := a.post(ctx, "partners/"+url.PathEscape(c.Partner)+"/"+verb, form, &raw); err != nil {
+		_, err := shown(ctx, e, c, a, by, q, func(p *api.Partner) error {
+			_, err := fmt.Fprintf(e.out, "The circuit of %s is %s; %s.\n", printable(p.Partner), partnerStands(p), count(int(p.Depth), "job is in its queue", "jobs are in its queue"))
 			return err
-		}
-		if c.JSON {
-			return printJSON(e.out, raw)
-		}
-		var p partnerLine
-		if err := json.Unmarshal(raw, &p); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(e.out, "The circuit of %s is %s; %s.\n", printable(p.Partner), p.stands(), count(int(p.Depth), "job is in its queue", "jobs are in its queue"))
+		})
 		return err
 	})
 }
 
 type partnerOpenCmd struct {
-	onePartner
+	remote
+	api.OnePartner
 	For time.Duration `help:"For how long. Default: a minute." placeholder:"TIME"`
 }
 
@@ -152,21 +109,26 @@ To stop a partner until further notice, pause its queue: tidemill queue pause s2
 }
 
 func (c *partnerOpenCmd) Run(ctx context.Context, e env) error {
-	form := url.Values{}
 	if c.For < 0 {
 		return usageError{errors.New("--for wants a time to wait, like 10m")}
 	}
+	q := api.CircuitOpening{OnePartner: c.OnePartner}
 	if c.For > 0 {
-		form.Set("for", c.For.String())
+		q.For = c.For.String()
 	}
-	return c.move(ctx, e, "open", form)
+	return moveCircuit(ctx, e, c, api.OpenCircuit, &q)
 }
 
-type partnerCloseCmd struct{ onePartner }
+type partnerCloseCmd struct {
+	remote
+	api.OnePartner
+}
 
 // Help is shown by tidemill partner close --help.
 func (c *partnerCloseCmd) Help() string {
 	return `If the partner still fails, its circuit opens again by itself. A partner that was switched off is switched on.`
 }
 
-func (c *partnerCloseCmd) Run(ctx context.Context, e env) error { return c.move(ctx, e, "close", nil) }
+func (c *partnerCloseCmd) Run(ctx context.Context, e env) error {
+	return moveCircuit(ctx, e, c, api.CloseCircuit, &c.OnePartner)
+}

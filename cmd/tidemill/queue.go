@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/url"
 	"strconv"
 	"text/tabwriter"
 	"time"
 
-	"github.com/tidemill/tidemill/internal/when"
-	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 type queueCmd struct {
@@ -29,36 +27,17 @@ type queueCmd struct {
 	Limits  queueLimitsCmd  `cmd:"" help:"Show or change limits, weights and fairness of a queue."`
 }
 
-// queueLine is a queue as the API writes it.
-type queueLine struct {
-	Name                                        string
-	Waiting, Delayed, Leased, Completed, Failed int64
-	Age                                         float64 `json:"oldest_age_seconds"`
-	Paused, Closed                              bool
-	Priorities                                  []struct {
-		Priority uint8
-		Waiting  int64
-		Oldest   time.Time `json:"oldest_added_at"`
-	}
-	Tenants []struct {
-		Tenant  string
-		Waiting int64
-		Oldest  time.Time `json:"oldest_added_at"`
-	}
-	Settings queue.Settings
-}
-
 // held is how many jobs have not ended.
-func (q *queueLine) held() int64 { return q.Waiting + q.Delayed + q.Leased }
+func held(q *api.Queue) int64 { return q.Waiting + q.Delayed + q.Leased }
 
-// state says in a word what an operator has done to it.
-func (q *queueLine) state() string {
+// queueState says in a word what an operator has done to a queue.
+func queueState(q *api.Queue) string {
 	switch {
 	case q.Paused && q.Closed:
 		return "paused, draining"
 	case q.Paused:
 		return "paused"
-	case q.Closed && q.held() == 0:
+	case q.Closed && held(q) == 0:
 		return "drained"
 	case q.Closed:
 		return "draining"
@@ -66,9 +45,9 @@ func (q *queueLine) state() string {
 	return "open"
 }
 
-// age writes how old the oldest job is.
-func (q *queueLine) age() string {
-	if q.held() == 0 {
+// queueAge writes how old the oldest job is.
+func queueAge(q *api.Queue) string {
+	if held(q) == 0 {
 		return "-"
 	}
 	return roughly(time.Duration(q.Age * float64(time.Second)))
@@ -101,99 +80,38 @@ func (c *queueListCmd) Help() string {
 }
 
 func (c *queueListCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error {
-		if c.JSON {
-			return a.lines(ctx, "queues", nil, lineTo(e.out))
-		}
-		t := table{out: e.out, head: "QUEUE\tSTATE\tWAITING\tDELAYED\tOUT\tCOMPLETED\tFAILED\tOLDEST", none: "No queues."}
-		err := a.lines(ctx, "queues", nil, func(line []byte) error {
-			var q queueLine
-			if err := json.Unmarshal(line, &q); err != nil {
-				return err
-			}
-			return t.row(q.Name, q.state(), whole(q.Waiting), whole(q.Delayed), whole(q.Leased), whole(q.Completed), whole(q.Failed), q.age())
-		})
-		return t.end(err)
+	t := table{head: "QUEUE\tSTATE\tWAITING\tDELAYED\tOUT\tCOMPLETED\tFAILED\tOLDEST", none: "No queues."}
+	return list(ctx, e, c, api.ListQueues, &operation.None{}, &t, func(q *api.Queue) []string {
+		return []string{q.Name, queueState(q), whole(q.Waiting), whole(q.Delayed), whole(q.Leased), whole(q.Completed), whole(q.Failed), queueAge(q)}
 	})
 }
 
 func whole(n int64) string { return strconv.FormatInt(n, 10) }
 
-// oneQueue is the argument of commands about one.
-type oneQueue struct {
+type queueStatsCmd struct {
 	remote
-	Queue string `arg:"" help:"Its name, as tidemill queue list shows it."`
+	api.OneQueue
 }
 
-// path of the queue in the API.
-func (c *oneQueue) path(more string) string { return "queues/" + url.PathEscape(c.Queue) + more }
-
-type queueStatsCmd struct{ oneQueue }
-
 func (c *queueStatsCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error {
-		var raw json.RawMessage
-		if err := a.get(ctx, c.path(""), nil, &raw); err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(e.out, raw)
-		}
-		var q queueLine
-		if err := json.Unmarshal(raw, &q); err != nil {
-			return err
-		}
+	return show(ctx, e, c, api.GetQueue, &c.OneQueue, func(_ *client, q *api.Queue) error {
 		w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
 		_, _ = fmt.Fprintf(w, "queue\t%s, %s\nwaiting\t%d\ndelayed\t%d\nout\t%d\ncompleted\t%d, kept\nfailed\t%d, kept\noldest\t%s\n",
-			printable(q.Name), q.state(), q.Waiting, q.Delayed, q.Leased, q.Completed, q.Failed, q.age())
+			printable(q.Name), queueState(q), q.Waiting, q.Delayed, q.Leased, q.Completed, q.Failed, queueAge(q))
 		for _, p := range q.Priorities {
 			_, _ = fmt.Fprintf(w, "priority %d\t%s\n", p.Priority, waits(p.Waiting, p.Oldest))
 		}
 		for _, t := range q.Tenants {
 			_, _ = fmt.Fprintf(w, "tenant %s\t%s\n", printable(t.Tenant), waits(t.Waiting, t.Oldest))
 		}
-		printSettings(w, &q.Settings)
+		printSettings(w, q.Settings)
 		return w.Flush()
 	})
 }
 
-// jobLine is a job as the API writes it.
-type jobLine struct {
-	Queue, ID, Tenant, Type, State string
-	Priority                       int
-	Tries, Handed                  int
-	Key                            string
-	KeyBase64                      string     `json:"key_base64"`
-	Added                          time.Time  `json:"added_at"`
-	Due                            *time.Time `json:"due_at"`
-	Ended                          *time.Time `json:"ended_at"`
-	Fate, Cause                    string
-	Payload                        string
-	PayloadBase64                  string `json:"payload_base64"`
-	Fields                         []fieldLine
-	Attempts                       []attemptLine
-}
-
-// those choose jobs of a queue.
-type those struct {
-	Tenant string `help:"Only jobs of this tenant: a site, or a project's id." placeholder:"NAME"`
-	Type   string `help:"Only jobs of this type: the event's." placeholder:"TYPE"`
-	Until  string `help:"Only jobs that were added (or, of ended ones, ended) before this time: 2026-01-31T12:00:00Z, 2026-01-31, 24h (ago), 7d." placeholder:"TIME"`
-	Max    int    `help:"At most so many, the oldest first." short:"n"`
-}
-
-func (t *those) query(ids []string) url.Values {
-	q := query("tenant", t.Tenant, "type", t.Type, "until", moment(t.Until, when.End), "max", positive(t.Max))
-	if len(ids) > 0 {
-		q["id"] = ids
-	}
-	return q
-}
-
 type queueJobsCmd struct {
-	oneQueue
-	those
-	State string `help:"Only jobs of this state: waiting, delayed, leased, completed or failed. Default: all that have not ended." enum:",waiting,delayed,leased,completed,failed" default:"" placeholder:"STATE"`
+	remote
+	api.JobFilter
 }
 
 // Help is shown by tidemill queue jobs --help.
@@ -205,72 +123,33 @@ func (c *queueJobsCmd) Help() string {
 }
 
 func (c *queueJobsCmd) Run(ctx context.Context, e env) error {
-	q := c.query(nil)
-	if c.State != "" {
-		q.Set("state", c.State)
-	}
-	return c.ask(ctx, e, func(a *client) error {
-		if c.JSON {
-			return a.lines(ctx, c.path("/jobs"), q, lineTo(e.out))
-		}
-		t := table{out: e.out, head: "ID\tTENANT\tTYPE\tSTATE\tPRIORITY\tTRIES\tADDED\tDUE\tCAUSE", none: "No such jobs."}
-		err := a.lines(ctx, c.path("/jobs"), q, func(line []byte) error {
-			var j jobLine
-			if err := json.Unmarshal(line, &j); err != nil {
-				return err
-			}
-			due := "-"
-			if j.Due != nil {
-				due = j.Due.Format(time.RFC3339)
-			}
-			return t.row(j.ID, short(j.Tenant, 36), short(j.Type, 30), j.State, strconv.Itoa(j.Priority), strconv.Itoa(j.Tries), j.Added.Format(time.RFC3339), due, short(j.Cause, 80))
-		})
-		return t.end(err)
+	t := table{head: "ID\tTENANT\tTYPE\tSTATE\tPRIORITY\tTRIES\tADDED\tDUE\tCAUSE", none: "No such jobs."}
+	return list(ctx, e, c, api.ListJobs, &c.JobFilter, &t, func(j *api.Job) []string {
+		return []string{j.ID, short(j.Tenant, 36), short(j.Type, 30), j.State, strconv.Itoa(int(j.Priority)), strconv.Itoa(j.Tries), j.Added.Format(time.RFC3339), stamp(j.Due), short(j.Cause, 80)}
 	})
 }
 
-// oneJob is the arguments of commands about one.
-type oneJob struct {
-	oneQueue
-	Job    string  `arg:"" name:"id" help:"The job's id, as tidemill queue jobs shows it."`
-	Tenant *string `help:"Whose job it is; needed only where several tenants have one of that id. With it the job is found at once." placeholder:"NAME"`
-}
-
-func (c *oneJob) query() url.Values {
-	q := url.Values{"id": {c.Job}}
-	if c.Tenant != nil {
-		q.Set("tenant", *c.Tenant)
-	}
-	return q
-}
-
 type queueShowCmd struct {
-	oneJob
+	remote
+	api.OneJob
 	Payload bool `help:"Print the payload alone: byte for byte, into a file or another program."`
 }
 
 func (c *queueShowCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error {
-		var raw json.RawMessage
-		if err := a.get(ctx, c.path("/job"), c.query(), &raw); err != nil {
-			return err
-		}
-		var j jobLine
-		if err := json.Unmarshal(raw, &j); err != nil {
-			return err
-		}
-		switch {
-		case c.Payload:
+	if c.Payload {
+		return c.ask(ctx, e, func(a *client) error {
+			j, err := api.GetJob.Call(ctx, &a.Client, &c.OneJob)
+			if err != nil {
+				return err
+			}
 			return printPayload(e, j.Payload, j.PayloadBase64)
-		case c.JSON:
-			return printJSON(e.out, raw)
-		}
-		return j.print(e)
-	})
+		})
+	}
+	return show(ctx, e, c, api.GetJob, &c.OneJob, func(_ *client, j *api.Job) error { return printJob(e, j) })
 }
 
-// print shows a job to people.
-func (j *jobLine) print(e env) error {
+// printJob shows a job to people.
+func printJob(e env, j *api.Job) error {
 	w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
 	_, _ = fmt.Fprintf(w, "job\t%s\nqueue\t%s\ntenant\t%s\ntype\t%s\n", printable(j.ID), printable(j.Queue), printable(j.Tenant), printable(j.Type))
 	state := j.State

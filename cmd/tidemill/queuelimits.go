@@ -7,18 +7,19 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/state/queue"
 )
 
 type queueLimitsCmd struct {
-	oneQueue
+	remote
+	api.OneQueue
 	Rate       *rate          `help:"So many may go in a second (50/s), a minute (50/m) or an hour (50/h)." placeholder:"N/s"`
 	Burst      *int           `help:"So many of them may go at once after a pause. Default: a tenth of a second's." placeholder:"N"`
 	AtOnce     *int           `help:"So many may be out at a time." placeholder:"N"`
@@ -121,34 +122,28 @@ func (c *queueLimitsCmd) Run(ctx context.Context, e env) error {
 	if err != nil {
 		return err
 	}
-	return c.ask(ctx, e, func(a *client) error {
-		var raw json.RawMessage
-		if len(patch) > 0 {
-			b, err := json.Marshal(patch)
-			if err != nil {
-				return err
-			}
-			if err := a.one(ctx, http.MethodPost, c.path("/settings"), nil, strings.NewReader(string(b)), &raw); err != nil {
-				return err
-			}
-		} else {
-			var q struct{ Settings json.RawMessage }
-			if err := a.get(ctx, c.path(""), nil, &q); err != nil {
-				return err
-			}
-			raw = q.Settings
-		}
-		if c.JSON {
-			return printJSON(e.out, raw)
-		}
-		var s queue.Settings
-		if err := json.Unmarshal(raw, &s); err != nil {
-			return err
-		}
+	printed := func(s *queue.Settings) error {
 		w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
-		printSettings(w, &s)
+		printSettings(w, s)
 		return w.Flush()
-	})
+	}
+	if len(patch) == 0 {
+		return c.ask(ctx, e, func(a *client) error {
+			q, err := api.GetQueue.Call(ctx, &a.Client, &c.OneQueue)
+			switch {
+			case err != nil:
+				return err
+			case c.JSON:
+				return printJSON(e.out, q.Settings)
+			}
+			return printed(q.Settings)
+		})
+	}
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	return show(ctx, e, c, api.SetQueue, &api.QueueChange{OneQueue: c.OneQueue, Body: body}, func(_ *client, s *queue.Settings) error { return printed(s) })
 }
 
 // printSettings shows settings in words.

@@ -2,20 +2,21 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
+	"reflect"
 	"strings"
 	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 type queueEditCmd struct {
-	oneJob
+	remote
+	api.OneJob
 	File string `arg:"" optional:"" help:"The new payload, byte for byte. Default, or -: standard input." type:"path"`
 }
 
@@ -33,14 +34,7 @@ func (c *queueEditCmd) Run(ctx context.Context, e env) error {
 	if err != nil {
 		return err
 	}
-	return c.ask(ctx, e, func(a *client) error {
-		var whole json.RawMessage
-		if err := a.one(ctx, http.MethodPost, c.path("/edit"), c.query(), bytes.NewReader(payload), &whole); err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(e.out, whole)
-		}
+	return show(ctx, e, c, api.EditJob, &api.JobEdit{OneJob: c.OneJob, Body: payload}, func(*client, *api.Job) error {
 		_, err := fmt.Fprintf(e.out, "Job %s is edited: %d bytes.\n", printable(c.Job), len(payload))
 		return err
 	})
@@ -48,48 +42,32 @@ func (c *queueEditCmd) Run(ctx context.Context, e env) error {
 
 // movingJobs are the flags of commands that change jobs.
 type movingJobs struct {
-	oneQueue
-	those
-	IDs    []string `arg:"" optional:"" name:"id" help:"Ids of jobs, as tidemill queue jobs shows them."`
-	All    bool     `help:"All jobs that the command is for."`
-	DryRun bool     `help:"Only say how many it would be."`
+	remote
+	api.JobMove
 }
 
-// chosen is the form that says which jobs; to mean all is to say so.
-func (c *movingJobs) chosen(what, state string) (url.Values, error) {
-	q := c.query(c.IDs)
-	if state != "" {
-		q.Set("state", state)
+// check wants a choice of jobs, of a state where one is given; to mean all is to say so.
+func (c *movingJobs) check(what, state string) error {
+	q := c.JobMove
+	chosen := state != "" || !reflect.DeepEqual(q, api.JobMove{OneQueue: q.OneQueue, All: q.All, DryRun: q.DryRun})
+	switch {
+	case !chosen && !c.All:
+		return usageError{fmt.Errorf("say which jobs to %s: ids, filters like --tenant, or --all", what)}
+	case chosen && c.All:
+		return usageError{errors.New("--all and a choice of jobs contradict each other: leave one out")}
 	}
-	if len(q) == 0 && !c.All {
-		return nil, usageError{fmt.Errorf("say which jobs to %s: ids, filters like --tenant, or --all", what)}
-	}
-	if c.All && len(q) > 0 {
-		return nil, usageError{errors.New("--all and a choice of jobs contradict each other: leave one out")}
-	}
-	if c.All {
-		q.Set("all", "true")
-	}
-	return q, nil
+	c.JobMove.State = state
+	return nil
 }
 
-func (c *movingJobs) move(ctx context.Context, e env, what, state, done string) error {
-	q, err := c.chosen(what, state)
-	if err != nil {
+func (c *movingJobs) move(ctx context.Context, e env, by operation.Operation[api.JobMove, api.Counted], what, state, done string) error {
+	if err := c.check(what, state); err != nil {
 		return err
 	}
 	if c.DryRun {
-		q.Set("dry_run", "true")
 		done = "would be " + done
 	}
-	return c.ask(ctx, e, func(a *client) error {
-		var got moved
-		if err := a.post(ctx, c.path("/"+what), q, &got); err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(e.out, map[string]int{"count": got.Count})
-		}
+	return show(ctx, e, c, by, &c.JobMove, func(_ *client, got *api.Counted) error {
 		_, err := fmt.Fprintf(e.out, "%s %s.\n", count(got.Count, "job", "jobs"), done)
 		return err
 	})
@@ -106,7 +84,7 @@ func (c *queueRetryCmd) Help() string {
 }
 
 func (c *queueRetryCmd) Run(ctx context.Context, e env) error {
-	return c.move(ctx, e, "retry", "", "waiting again")
+	return c.move(ctx, e, api.RetryJobs, "retry", "", "waiting again")
 }
 
 type queuePromoteCmd struct{ movingJobs }
@@ -120,7 +98,7 @@ func (c *queuePromoteCmd) Help() string {
 }
 
 func (c *queuePromoteCmd) Run(ctx context.Context, e env) error {
-	return c.move(ctx, e, "promote", "", "due now")
+	return c.move(ctx, e, api.PromoteJobs, "promote", "", "due now")
 }
 
 type queueRemoveCmd struct {
@@ -137,7 +115,7 @@ func (c *queueRemoveCmd) Help() string {
 }
 
 func (c *queueRemoveCmd) Run(ctx context.Context, e env) error {
-	return c.move(ctx, e, "remove", c.State, "taken out")
+	return c.move(ctx, e, api.RemoveJobs, "remove", c.State, "taken out")
 }
 
 type queueCleanCmd struct {
@@ -168,18 +146,21 @@ func (c *queueCleanCmd) Run(ctx context.Context, e env) error {
 			return err
 		}
 	}
-	return c.move(ctx, e, "clean", c.State, done)
+	return c.move(ctx, e, api.CleanJobs, "clean", c.State, done)
 }
 
 // confirm asks whether that is meant.
 func (c *queueCleanCmd) confirm(ctx context.Context, e env, loses bool) error {
-	q, err := c.chosen("clean", c.State)
-	if err != nil {
+	if err := c.check("clean", c.State); err != nil {
 		return err
 	}
-	q.Set("dry_run", "true")
-	var all moved
-	if err := c.ask(ctx, e, func(a *client) error { return a.post(ctx, c.path("/clean"), q, &all) }); err != nil {
+	q := c.JobMove
+	q.DryRun = true
+	var all api.Counted
+	if err := c.ask(ctx, e, func(a *client) (err error) {
+		all, err = api.CleanJobs.Call(ctx, &a.Client, &q)
+		return err
+	}); err != nil {
 		return err
 	}
 	text := "%s of %s will be forgotten."
@@ -203,21 +184,18 @@ func confirmed(e env, what string) error {
 	return errors.New("nothing was done")
 }
 
-// steer pauses, resumes or drains.
-func (c *oneQueue) steer(ctx context.Context, e env, a *client, verb string) (*queueLine, error) {
-	var raw json.RawMessage
-	if err := a.post(ctx, c.path("/"+verb), nil, &raw); err != nil {
-		return nil, err
-	}
-	q := new(queueLine)
-	if err := json.Unmarshal(raw, q); err != nil || c.JSON {
-		return q, errors.Join(err, printJSON(e.out, raw))
-	}
-	_, err := fmt.Fprintf(e.out, "%s is %s: %d waiting, %d delayed, %d out.\n", printable(q.Name), q.state(), q.Waiting, q.Delayed, q.Leased)
-	return q, err
+// steerQueue pauses, resumes or drains.
+func steerQueue(ctx context.Context, e env, c asker, a *client, by operation.Operation[api.OneQueue, api.Queue], of *api.OneQueue) (api.Queue, error) {
+	return shown(ctx, e, c, a, by, of, func(q *api.Queue) error {
+		_, err := fmt.Fprintf(e.out, "%s is %s: %d waiting, %d delayed, %d out.\n", printable(q.Name), queueState(q), q.Waiting, q.Delayed, q.Leased)
+		return err
+	})
 }
 
-type queuePauseCmd struct{ oneQueue }
+type queuePauseCmd struct {
+	remote
+	api.OneQueue
+}
 
 // Help is shown by tidemill queue pause --help.
 func (c *queuePauseCmd) Help() string {
@@ -225,10 +203,13 @@ func (c *queuePauseCmd) Help() string {
 }
 
 func (c *queuePauseCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error { _, err := c.steer(ctx, e, a, "pause"); return err })
+	return c.ask(ctx, e, func(a *client) error { _, err := steerQueue(ctx, e, c, a, api.PauseQueue, &c.OneQueue); return err })
 }
 
-type queueResumeCmd struct{ oneQueue }
+type queueResumeCmd struct {
+	remote
+	api.OneQueue
+}
 
 // Help is shown by tidemill queue resume --help.
 func (c *queueResumeCmd) Help() string {
@@ -236,11 +217,12 @@ func (c *queueResumeCmd) Help() string {
 }
 
 func (c *queueResumeCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error { _, err := c.steer(ctx, e, a, "resume"); return err })
+	return c.ask(ctx, e, func(a *client) error { _, err := steerQueue(ctx, e, c, a, api.ResumeQueue, &c.OneQueue); return err })
 }
 
 type queueDrainCmd struct {
-	oneQueue
+	remote
+	api.OneQueue
 	Wait bool `help:"Stay until the queue is empty, and show how far it is."`
 }
 
@@ -261,8 +243,8 @@ const drainEvery = time.Second
 
 func (c *queueDrainCmd) Run(ctx context.Context, e env) error {
 	return c.ask(ctx, e, func(a *client) error {
-		q, err := c.steer(ctx, e, a, "drain")
-		if err != nil || !c.Wait || q.held() == 0 {
+		q, err := steerQueue(ctx, e, c, a, api.DrainQueue, &c.OneQueue)
+		if err != nil || !c.Wait || held(&q) == 0 {
 			return err
 		}
 		switch {
@@ -271,7 +253,7 @@ func (c *queueDrainCmd) Run(ctx context.Context, e env) error {
 		case q.Paused:
 			return errors.New("the queue is paused, so that it never gets empty: `tidemill queue resume` opens it, then drain it again")
 		}
-		return c.empty(ctx, e, a, q.held())
+		return c.empty(ctx, e, a, held(&q))
 	})
 }
 
@@ -283,14 +265,14 @@ func (c *queueDrainCmd) empty(ctx context.Context, e env, a *client, total int64
 		if !pause(ctx, drainEvery) {
 			return fmt.Errorf("stopped waiting: %d jobs are left, and the queue stays closed", left)
 		}
-		var q queueLine
-		if err := a.get(ctx, c.path(""), nil, &q); err != nil {
+		q, err := api.GetQueue.Call(ctx, &a.Client, &c.OneQueue)
+		if err != nil {
 			return err
 		}
 		if !q.Closed {
 			return errors.New("somebody has opened the queue again")
 		}
-		left = q.held()
+		left = held(&q)
 		p.set(int(max(0, total-left)))
 	}
 	if c.JSON {

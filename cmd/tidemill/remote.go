@@ -15,6 +15,8 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems/windows"
 )
 
@@ -41,21 +43,21 @@ func (r *remote) open(ctx context.Context, e env) (*client, error) {
 	if err := c.know(r.Token, cfg); err != nil {
 		return nil, err
 	}
-	if c.token != "" && cfg.ByFile("listen") && !thisMachine(c.base) && !strings.HasPrefix(c.base, "https://") {
-		return nil, fmt.Errorf("%s says that the instance is at %s: a file may not have the API's token sent to another machine without TLS. If you mean that one, say so: --server %s (TIDEMILL_SERVER)", cfg.From["listen"], c.base, c.base)
+	if c.Token != "" && cfg.ByFile("listen") && !thisMachine(c.Base) && !strings.HasPrefix(c.Base, "https://") {
+		return nil, fmt.Errorf("%s says that the instance is at %s: a file may not have the API's token sent to another machine without TLS. If you mean that one, say so: --server %s (TIDEMILL_SERVER)", cfg.From["listen"], c.Base, c.Base)
 	}
-	var its struct{ Data string }
-	err = c.get(ctx, "status", nil, &its)
+	its, err := api.GetStatus.Call(ctx, &c.Client, &operation.None{})
+	err = c.explain(err)
 	switch {
 	case err == nil && (r.Data == "" || sameFile(its.Data, cfg.Data)):
 		return c, nil
-	case err == nil || unreachable(err) || errors.Is(err, errStranger):
+	case err == nil || unreachable(err) || errors.Is(err, operation.ErrStranger):
 	case r.Data != "" && unknown(err): // one on other data has another token
 	default:
 		return c, err
 	}
 	if _, err := os.Stat(connect.DatabasePath(cfg.Data)); err != nil && cfg.UsesFile() {
-		return nil, fmt.Errorf("nothing runs at %s, and there is no data in %s: start with `tidemill run`, or say where by --server or --data", c.base, cfg.Data)
+		return nil, fmt.Errorf("nothing runs at %s, and there is no data in %s: start with `tidemill run`, or say where by --server or --data", c.Base, cfg.Data)
 	}
 	off, openErr := offline(ctx, e, cfg, r.about)
 	if _, locked := errors.AsType[*sqlitedb.LockedError](openErr); locked && unknown(err) {
@@ -70,11 +72,11 @@ func (r *remote) named(ctx context.Context, e env) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = c.get(ctx, "status", nil, new(struct{}))
+	_, err = api.GetStatus.Call(ctx, &c.Client, &operation.None{})
 	if unreachable(err) {
-		return nil, fmt.Errorf("nothing runs at %s: start it with `tidemill run`, or leave --server (TIDEMILL_SERVER) out to open --data", c.base)
+		return nil, fmt.Errorf("nothing runs at %s: start it with `tidemill run`, or leave --server (TIDEMILL_SERVER) out to open --data", c.Base)
 	}
-	return c, err
+	return c, c.explain(err)
 }
 
 // offline opens the data in this process. What runs on them elsewhere has locked them. The
@@ -102,7 +104,7 @@ func offline(ctx context.Context, e env, cfg *config.Loaded, about string) (*cli
 		return nil, err
 	}
 	t := &inProcess{handler: in.Handler}
-	return &client{http: http.Client{Transport: t}, base: "http://localhost", token: token.Reveal(), close: func() error {
+	return &client{Client: operation.Client{HTTP: &http.Client{Transport: t}, Base: "http://localhost", Token: token.Reveal()}, close: func() error {
 		t.begun.Wait()
 		return in.Close()
 	}}, nil
@@ -193,5 +195,8 @@ func (r *remote) ask(ctx context.Context, e env, do func(*client) error) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(c), c.close())
+	return errors.Join(c.explain(do(c)), c.close())
 }
+
+// json says whether answers are printed as they come.
+func (r *remote) json() bool { return r.JSON }

@@ -1,16 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"strconv"
 	"text/tabwriter"
 	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 type replayCmd struct {
@@ -19,23 +18,9 @@ type replayCmd struct {
 	Stop   replayStopCmd   `cmd:"" help:"Stop a replay: no more of its events are handled."`
 }
 
-// replayLine is a replay as the API writes it.
-type replayLine struct {
-	ID, State, Tenant, Type string
-	Since, Until            *time.Time
-	Asked                   time.Time  `json:"asked_at"`
-	Ended                   *time.Time `json:"ended_at"`
-	Queued                  int
-	Reached                 *time.Time `json:"reached_at"`
-	Share                   float64
-	Known                   bool `json:"known_before"`
-}
-
-func (p *replayLine) ended() bool { return p.State == "done" || p.State == "stopped" }
-
 type replayStartCmd struct {
 	remote
-	span
+	api.Span
 	Type   string `help:"Only events of this type." placeholder:"TYPE"`
 	Tenant string `help:"Only events of this tenant." placeholder:"ID"`
 	All    bool   `help:"The whole sync log."`
@@ -66,7 +51,8 @@ func (c *replayStartCmd) Run(ctx context.Context, e env) error {
 	case c.Wait && c.DryRun:
 		return usageError{errors.New("--wait and --dry-run contradict each other: leave one out")}
 	}
-	request := map[string]any{"id": c.ID, "since": c.since(), "until": c.until(), "type": c.Type, "tenant": c.Tenant, "all": c.All}
+	time := c.Fixed() // it is asked for twice
+	request := api.ReplayRequest{ID: c.ID, Since: time.Since, Until: time.Until, Type: c.Type, Tenant: c.Tenant, All: c.All}
 	return c.ask(ctx, e, func(a *client) error {
 		if c.Wait {
 			if err := canWait(ctx, e, a); err != nil {
@@ -82,17 +68,19 @@ func (c *replayStartCmd) Run(ctx context.Context, e env) error {
 		}
 		if c.DryRun {
 			if c.JSON {
-				return printJSON(e.out, map[string]int{"count": total})
+				return printJSON(e.out, api.Counted{Count: total})
 			}
 			_, err := fmt.Fprintf(e.out, "%s would be handled again.\n", count(total, "event", "events"))
 			return err
 		}
-		p, raw, err := postReplay(ctx, a, "crm/replays", request)
-		if err != nil {
+		q := api.ReplayStart{Body: request}
+		if !c.Wait {
+			_, err := shown(ctx, e, c, a, api.StartReplay, &q, func(p *api.StartedReplay) error { return c.print(e, a, p) })
 			return err
 		}
-		if !c.Wait {
-			return c.print(e, a, p, raw)
+		p, err := api.StartReplay.Call(ctx, &a.Client, &q)
+		if err != nil {
+			return err
 		}
 		return c.follow(ctx, e, a, p.ID, total)
 	})
@@ -103,8 +91,8 @@ func canWait(ctx context.Context, e env, a *client) error {
 	if !a.live {
 		return errors.New("nothing runs that could be waited for: start it with `tidemill run`, or leave --wait out")
 	}
-	var s crmLine
-	if err := a.get(ctx, "crm/status", nil, &s); err != nil {
+	s, err := api.GetCRM.Call(ctx, &a.Client, &operation.None{})
+	if err != nil {
 		return err
 	}
 	if s.Closed {
@@ -117,35 +105,17 @@ func canWait(ctx context.Context, e env, a *client) error {
 }
 
 // countReplay asks how many events a request is of.
-func countReplay(ctx context.Context, a *client, request map[string]any) (int, error) {
-	request["dry_run"] = true
-	defer delete(request, "dry_run")
-	b, err := json.Marshal(request)
-	if err != nil {
+func countReplay(ctx context.Context, a *client, request api.ReplayRequest) (int, error) {
+	request.DryRun = true
+	got, err := api.StartReplay.Call(ctx, &a.Client, &api.ReplayStart{Body: request})
+	if err != nil || got.Counted == nil {
 		return 0, err
 	}
-	var n struct{ Count int }
-	return n.Count, errors.Join(a.one(ctx, http.MethodPost, "crm/replays", nil, bytes.NewReader(b), &n))
-}
-
-// postReplay asks for something, which is answered with a replay.
-func postReplay(ctx context.Context, a *client, path string, request any) (p *replayLine, raw json.RawMessage, err error) {
-	b, err := json.Marshal(request)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := a.one(ctx, http.MethodPost, path, nil, bytes.NewReader(b), &raw); err != nil {
-		return nil, nil, err
-	}
-	p = new(replayLine)
-	return p, raw, json.Unmarshal(raw, p)
+	return got.Count, nil
 }
 
 // print says that a replay has begun.
-func (c *replayStartCmd) print(e env, a *client, p *replayLine, raw json.RawMessage) error {
-	if c.JSON {
-		return printJSON(e.out, raw)
-	}
+func (c *replayStartCmd) print(e env, a *client, p *api.StartedReplay) error {
 	text := fmt.Sprintf("Replay %s has begun", printable(p.ID))
 	if p.Known {
 		text = fmt.Sprintf("Replay %s is known: it is %s, with %s in the queue so far", printable(p.ID), p.State, count(p.Queued, "event", "events"))
@@ -166,7 +136,7 @@ func (c *replayStartCmd) follow(ctx context.Context, e env, a *client, id string
 	bar := newProgress(e, c.JSON, "events in the queue", total)
 	defer bar.end()
 	for {
-		p, raw, err := getReplay(ctx, a, id)
+		p, err := api.GetReplay.Call(ctx, &a.Client, &api.OneReplay{ID: id})
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -174,10 +144,10 @@ func (c *replayStartCmd) follow(ctx context.Context, e env, a *client, id string
 			return stopped(id)
 		}
 		bar.set(min(p.Queued, total))
-		if p.ended() {
+		if p.State == "done" || p.State == "stopped" {
 			bar.end()
 			if c.JSON {
-				return printJSON(e.out, raw)
+				return printJSON(e.out, p)
 			}
 			text := fmt.Sprintf("Replay %s is %s: %s put into the queue", printable(id), p.State, count(p.Queued, "event was", "events were"))
 			if p.State == "stopped" {
@@ -197,14 +167,6 @@ func stopped(id string) error {
 	return fmt.Errorf("stopped waiting; the replay goes on: `tidemill replay stop %s` ends it", printable(id))
 }
 
-func getReplay(ctx context.Context, a *client, id string) (p *replayLine, raw json.RawMessage, err error) {
-	if err := a.get(ctx, "crm/replays/"+url.PathEscape(id), nil, &raw); err != nil {
-		return nil, nil, err
-	}
-	p = new(replayLine)
-	return p, raw, json.Unmarshal(raw, p)
-}
-
 type replayStatusCmd struct {
 	remote
 	ID string `arg:"" optional:"" name:"id" help:"One replay, as replay start named it. Default: all of them, the newest first."`
@@ -216,35 +178,13 @@ func (c *replayStatusCmd) Help() string {
 }
 
 func (c *replayStatusCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error {
-		if c.ID != "" {
-			p, raw, err := getReplay(ctx, a, c.ID)
-			if err != nil || c.JSON {
-				return errors.Join(err, printFound(e, raw))
-			}
-			return p.print(e)
-		}
-		if c.JSON {
-			return a.lines(ctx, "crm/replays", nil, lineTo(e.out))
-		}
-		t := table{out: e.out, head: "ID\tSTATE\tASKED\tSINCE\tUNTIL\tTENANT\tTYPE\tQUEUED\tDONE", none: "No replays."}
-		err := a.lines(ctx, "crm/replays", nil, func(line []byte) error {
-			var p replayLine
-			if err := json.Unmarshal(line, &p); err != nil {
-				return err
-			}
-			return t.row(p.ID, p.State, p.Asked.Format(time.RFC3339), stamp(p.Since), stamp(p.Until), dash(p.Tenant), dash(p.Type), strconv.Itoa(p.Queued), p.share())
-		})
-		return t.end(err)
-	})
-}
-
-// printFound prints what was found as JSON.
-func printFound(e env, raw json.RawMessage) error {
-	if raw == nil {
-		return nil
+	if c.ID != "" {
+		return show(ctx, e, c, api.GetReplay, &api.OneReplay{ID: c.ID}, func(_ *client, p *api.Replay) error { return printReplay(e, p) })
 	}
-	return printJSON(e.out, raw)
+	t := table{head: "ID\tSTATE\tASKED\tSINCE\tUNTIL\tTENANT\tTYPE\tQUEUED\tDONE", none: "No replays."}
+	return list(ctx, e, c, api.ListReplays, &operation.None{}, &t, func(p *api.Replay) []string {
+		return []string{p.ID, p.State, p.Asked.Format(time.RFC3339), stamp(p.Since), stamp(p.Until), dash(p.Tenant), dash(p.Type), strconv.Itoa(p.Queued), replayShare(p)}
+	})
 }
 
 func dash(s string) string {
@@ -254,19 +194,19 @@ func dash(s string) string {
 	return short(s, 40)
 }
 
-// share is how far a replay has come.
-func (p *replayLine) share() string {
+// replayShare is how far a replay has come.
+func replayShare(p *api.Replay) string {
 	if p.Share == 0 && p.Since == nil && p.State != "done" {
 		return "-" // of a time without a beginning nobody knows
 	}
 	return strconv.FormatFloat(100*p.Share, 'f', 0, 64) + "%"
 }
 
-// print shows a replay to people.
-func (p *replayLine) print(e env) error {
+// printReplay shows a replay to people.
+func printReplay(e env, p *api.Replay) error {
 	w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
 	_, _ = fmt.Fprintf(w, "replay\t%s\nstate\t%s\nasked\t%s\nsince\t%s\nuntil\t%s\ntenant\t%s\ntype\t%s\nqueued\t%s\nreached\t%s\ndone\t%s\n", printable(p.ID), p.State, p.Asked.Format(time.RFC3339),
-		stamp(p.Since), stamp(p.Until), dash(p.Tenant), dash(p.Type), count(p.Queued, "event", "events"), stamp(p.Reached), p.share())
+		stamp(p.Since), stamp(p.Until), dash(p.Tenant), dash(p.Type), count(p.Queued, "event", "events"), stamp(p.Reached), replayShare(p))
 	if p.Ended != nil {
 		_, _ = fmt.Fprintf(w, "ended\t%s\n", stamp(p.Ended))
 	}
@@ -275,7 +215,7 @@ func (p *replayLine) print(e env) error {
 
 type replayStopCmd struct {
 	remote
-	ID string `arg:"" name:"id" help:"The replay, as replay status shows it."`
+	api.OneReplay
 }
 
 // Help is shown by tidemill replay stop --help.
@@ -284,14 +224,7 @@ func (c *replayStopCmd) Help() string {
 }
 
 func (c *replayStopCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error {
-		p, raw, err := postReplay(ctx, a, "crm/replays/"+url.PathEscape(c.ID)+"/stop", struct{}{})
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(e.out, raw)
-		}
+	return show(ctx, e, c, api.StopReplay, &c.OneReplay, func(_ *client, p *api.Replay) error {
 		text := "is stopped"
 		switch p.State {
 		case "stopping":
@@ -299,7 +232,7 @@ func (c *replayStopCmd) Run(ctx context.Context, e env) error {
 		case "done":
 			text = "had ended before"
 		}
-		_, err = fmt.Fprintf(e.out, "Replay %s %s: %s put into the queue.\n", printable(p.ID), text, count(p.Queued, "event was", "events were"))
+		_, err := fmt.Fprintf(e.out, "Replay %s %s: %s put into the queue.\n", printable(p.ID), text, count(p.Queued, "event was", "events were"))
 		return err
 	})
 }

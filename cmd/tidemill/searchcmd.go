@@ -6,17 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 type searchCmd struct {
 	aboutWindows
 	Query []string `arg:"" optional:"" help:"What to look for; several words have to be there all. Nothing: the newest records. Behind -- it may begin with a minus."`
-	In    string   `help:"Where: events or mentions." default:"events" placeholder:"events|mentions"`
-	span
-	Size   int  `help:"At most so many; 0: all." short:"n" default:"20" placeholder:"N"`
-	Oldest bool `help:"The oldest first, not the newest."`
+	api.SearchQuery
+	Size int `help:"At most so many; 0: all." short:"n" default:"20" placeholder:"N"`
 }
 
 // Help is shown by tidemill search --help.
@@ -41,44 +41,26 @@ Words are compared in any case, codes exactly. The shell takes quotes away: put 
   tidemill search eventCode:141 --size 0 --json | jq .document.sourceUrl`
 }
 
-// hitLine is a document as the API writes it.
-type hitLine struct {
-	Day, ID  string
-	Document json.RawMessage
-}
-
 // hitsMost is how many hits are asked for at once.
 const hitsMost = 1000
-
-// hitsPage is a page of hits as the API writes it.
-type hitsPage struct {
-	Family  string
-	Total   *int
-	AtLeast bool `json:"at_least"`
-	Hits    []json.RawMessage
-	Next    string
-}
 
 func (c *searchCmd) Run(ctx context.Context, e env) error {
 	if c.Size < 0 {
 		return usageError{fmt.Errorf("--size wants a number of records, or 0 for all, not %d", c.Size)}
 	}
-	q := query("family", c.In, "q", strings.Join(c.Query, " "), "since", c.since(), "until", c.until())
-	if c.Oldest {
-		q.Set("oldest", "true")
-	}
+	q := c.SearchQuery
+	q.Query, q.Span = strings.Join(c.Query, " "), c.Fixed()
 	return c.ask(ctx, e, func(a *client) error {
 		var t *table
 		shown, total, atLeast := 0, 0, false
 		failed := func() error {
 			for {
-				want := hitsMost
+				q.Page.Size = hitsMost
 				if c.Size > 0 {
-					want = min(want, c.Size-shown)
+					q.Page.Size = min(hitsMost, c.Size-shown)
 				}
-				q.Set("size", strconv.Itoa(want))
-				var page hitsPage
-				if err := a.get(ctx, "search", q, &page); err != nil {
+				page, err := api.Search.Call(ctx, &a.Client, &q)
+				if err != nil {
 					return err
 				}
 				if page.Total != nil {
@@ -93,7 +75,7 @@ func (c *searchCmd) Run(ctx context.Context, e env) error {
 					}
 				}
 				shown += len(page.Hits)
-				if q.Set("after", page.Next); page.Next == "" || c.Size > 0 && shown >= c.Size {
+				if q.After = page.Next; page.Next == "" || c.Size > 0 && shown >= c.Size {
 					return nil
 				}
 			}
@@ -124,11 +106,11 @@ func headOf(family string) string {
 }
 
 // hit prints one document.
-func (c *searchCmd) hit(e env, t *table, family string, raw json.RawMessage) error {
+func (c *searchCmd) hit(e env, t *table, family string, raw operation.JSON[api.Hit]) error {
 	if c.JSON {
 		return printJSON(e.out, raw)
 	}
-	var h hitLine
+	var h api.Hit
 	if err := json.Unmarshal(raw, &h); err != nil {
 		return err
 	}

@@ -8,17 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 
 	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 type sendCmd struct {
 	remote
-	File    string `arg:"" optional:"" help:"Events in the native format, one JSON object a line. Default, or -: standard input." type:"path"`
-	Project string `help:"Project, by name or id. May be left out where there is one." placeholder:"NAME"`
-	Quiet   bool   `help:"No progress." short:"q"`
+	File string `arg:"" optional:"" help:"Events in the native format, one JSON object a line. Default, or -: standard input." type:"path"`
+	api.InProject
+	Quiet bool `help:"No progress." short:"q"`
 }
 
 // Help is shown by tidemill send --help.
@@ -47,7 +47,7 @@ func (c *sendCmd) Run(ctx context.Context, e env) error {
 		in = f
 	}
 	return c.ask(ctx, e, func(a *client) error {
-		s := sending{to: a, project: c.Project, progress: newProgress(e, c.Quiet || c.JSON, "events", -1), sum: api.Sent{Reasons: []string{}}}
+		s := sending{to: a, project: c.InProject, progress: newProgress(e, c.Quiet || c.JSON, "events", -1), sum: api.Sent{Reasons: []string{}}}
 		err := s.all(ctx, bufio.NewReaderSize(in, sendBatch))
 		s.progress.end()
 		if c.JSON {
@@ -67,7 +67,7 @@ func (c *sendCmd) Run(ctx context.Context, e env) error {
 // sending is the state of one tidemill send.
 type sending struct {
 	to       *client
-	project  string
+	project  api.InProject
 	progress *progress
 	batch    bytes.Buffer
 	sum      api.Sent
@@ -113,10 +113,9 @@ func (s *sending) flush(ctx context.Context) error {
 	if s.batch.Len() == 0 {
 		return nil
 	}
-	var got api.Sent
-	err := s.to.one(ctx, http.MethodPost, "events", query("project", s.project), bytes.NewReader(s.batch.Bytes()), &got)
-	if said, ok := errors.AsType[*apiError](err); ok {
-		_ = json.Unmarshal(said.Done, &got)
+	got, err := api.SendEvents.Call(ctx, &s.to.Client, &api.SentEvents{InProject: s.project, Body: bytes.NewReader(s.batch.Bytes())})
+	if said, ok := errors.AsType[*operation.Problem](err); ok && said.Done != nil {
+		err = errors.Join(err, json.Unmarshal(said.Done, &got))
 	}
 	s.sum.Accepted += got.Accepted
 	s.sum.Duplicates += got.Duplicates

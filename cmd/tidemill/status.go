@@ -5,55 +5,26 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"strconv"
 	"time"
 
+	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/systems/windows"
 )
 
 type auditCmd struct {
 	remote
-	System string `arg:"" optional:"" help:"One system only."`
-}
-
-type auditReport struct {
-	System    string       `json:"system"`
-	Accepted  uint64       `json:"accepted"`
-	Delivered uint64       `json:"delivered"`
-	Skipped   uint64       `json:"skipped"`
-	Dead      uint64       `json:"dead"`
-	InFlight  uint64       `json:"in_flight"`
-	Lost      uint64       `json:"lost"`
-	Balanced  bool         `json:"balanced"`
-	Faults    []string     `json:"faults"`
-	Letters   *letterBooks `json:"dead_letters"`
-	Damaged   uint64       `json:"damaged"`
-	Stored    *int64       `json:"stored"`
-	Queues    []queueBooks `json:"queues"`    // of a system of many: instead of the sums
-	Pipelines []queueBooks `json:"pipelines"` // the same of a system that is not made of queues
-}
-
-// letterBooks are the books of dead letters.
-type letterBooks struct{ Put, Held, Replayed, Discarded, Trimmed uint64 }
-
-// queueBooks are the books of one queue, or pipeline.
-type queueBooks struct {
-	Queue, Pipeline                    string
-	Accepted, Delivered, Skipped, Dead uint64
-	InFlight                           uint64 `json:"in_flight"`
-	Lost                               uint64
-	Letters                            letterBooks `json:"dead_letters"`
+	api.OneSystem
 }
 
 func (c *auditCmd) Run(ctx context.Context, e env) error {
 	c.about = c.System
 	return c.ask(ctx, e, func(a *client) error {
-		var got struct {
-			Balanced bool
-			Systems  []json.RawMessage
-		}
-		if err := a.get(ctx, "audit", query("system", c.System), &got); err != nil {
+		got, err := api.GetAudit.Call(ctx, &a.Client, &c.OneSystem)
+		if err != nil {
 			return err
 		}
 		for _, raw := range got.Systems {
@@ -63,11 +34,11 @@ func (c *auditCmd) Run(ctx context.Context, e env) error {
 				}
 				continue
 			}
-			var r auditReport
+			var r api.Audit
 			if err := json.Unmarshal(raw, &r); err != nil {
 				return err
 			}
-			r.print(e)
+			printAudit(e, &r)
 		}
 		if !got.Balanced {
 			return errUnbalanced
@@ -76,7 +47,7 @@ func (c *auditCmd) Run(ctx context.Context, e env) error {
 	})
 }
 
-func (r *auditReport) print(e env) {
+func printAudit(e env, r *api.Audit) {
 	_, _ = fmt.Fprintln(e.out, r.System)
 	switch {
 	case len(r.Queues) > 0:
@@ -84,18 +55,18 @@ func (r *auditReport) print(e env) {
 	case r.Pipelines != nil:
 		printBooks(e, "PIPELINE", r.Pipelines)
 	default:
-		r.printSums(e)
+		printSums(e, r)
 	}
 	if r.Balanced {
-		_, _ = fmt.Fprintln(e.out, "The books balance: every accepted "+r.unit()+" is accounted for.")
+		_, _ = fmt.Fprintln(e.out, "The books balance: every accepted "+auditUnit(r)+" is accounted for.")
 	}
 	for _, f := range r.Faults {
 		_, _ = fmt.Fprintln(e.out, "THE BOOKS DO NOT BALANCE:", f)
 	}
 }
 
-// unit is what the books count, in a word.
-func (r *auditReport) unit() string {
+// auditUnit is what the books count, in a word.
+func auditUnit(r *api.Audit) string {
 	if r.System == windows.Name {
 		return "record"
 	}
@@ -103,7 +74,7 @@ func (r *auditReport) unit() string {
 }
 
 // printBooks shows a row for each queue, or pipeline.
-func printBooks(e env, what string, all []queueBooks) {
+func printBooks(e env, what string, all []api.Books) {
 	t := table{out: e.out, indent: "  ", head: what + "\tACCEPTED\t= DELIVERED\t+ SKIPPED\t+ DEAD\t+ IN FLIGHT\t+ LOST\tLETTERS\t= HELD\t+ REPLAYED\t+ DISCARDED\t+ TRIMMED"}
 	for _, q := range all {
 		l := q.Letters
@@ -117,7 +88,7 @@ func printBooks(e env, what string, all []queueBooks) {
 }
 
 // printSums shows the books of a system of one queue.
-func (r *auditReport) printSums(e env) {
+func printSums(e env, r *api.Audit) {
 	row := func(name string, n uint64) { _, _ = fmt.Fprintf(e.out, "  %-24s %12d\n", name, n) }
 	row("accepted", r.Accepted)
 	row("= delivered", r.Delivered)
@@ -130,7 +101,7 @@ func (r *auditReport) printSums(e env) {
 	if r.Damaged > 0 {
 		row("damaged on disk, dead", r.Damaged)
 	}
-	if r.Letters != nil {
+	if r.Letters != (deadletter.Account{}) || r.Stored != nil {
 		row("dead letters", r.Letters.Put)
 		row("= held", r.Letters.Held)
 		row("+ replayed", r.Letters.Replayed)
@@ -144,39 +115,9 @@ func (r *auditReport) printSums(e env) {
 type statusCmd struct{ remote }
 
 func (c *statusCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error {
-		var whole json.RawMessage
-		if err := a.get(ctx, "status", nil, &whole); err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(e.out, whole)
-		}
-		var s struct {
-			Version string
-			Started time.Time
-			Uses    []string
-			Systems []struct {
-				Name      string
-				Notes     []string
-				Pipelines []struct {
-					Name, State, Breaker string
-					Received             uint64
-					Settled              struct{ Delivered, Skipped, Dead uint64 }
-					InFlight             uint64  `json:"in_flight"`
-					Pending              *uint64 `json:"pending"`
-					Unread               string  `json:"pending_error"`
-					Why                  string  `json:"breaker_why"`
-					Last                 string  `json:"last_error"`
-					Failure              string  `json:"last_failure"`
-				}
-			}
-		}
-		if err := json.Unmarshal(whole, &s); err != nil {
-			return err
-		}
+	return show(ctx, e, c, api.GetStatus, &operation.None{}, func(a *client, s *api.Status) error {
 		if a.live {
-			_, _ = fmt.Fprintf(e.out, "tidemill %s at %s, up %v\n", s.Version, a.base, time.Since(s.Started).Round(time.Second))
+			_, _ = fmt.Fprintf(e.out, "tidemill %s at %s, up %v\n", s.Version, a.Base, time.Since(s.Started).Round(time.Second))
 		} else {
 			_, _ = fmt.Fprintf(e.out, "Nothing runs; the data were opened to look at them.\n")
 		}
@@ -187,11 +128,12 @@ func (c *statusCmd) Run(ctx context.Context, e env) error {
 		t := table{out: e.out, head: "PIPELINE\tSTATE\tRECEIVED\tDELIVERED\tSKIPPED\tDEAD\tIN FLIGHT\tBREAKER\tLAST ERROR"}
 		for _, sys := range s.Systems {
 			for _, p := range sys.Pipelines {
+				inFlight := uint64(p.InFlight)
 				if p.Pending != nil { // the books' in flight: what waits too
-					p.InFlight = *p.Pending
+					inFlight = *p.Pending
 				}
 				n := func(n uint64) string { return strconv.FormatUint(n, 10) }
-				if err := t.row(p.Name, p.State, n(p.Received), n(p.Settled.Delivered), n(p.Settled.Skipped), n(p.Settled.Dead), n(p.InFlight),
+				if err := t.row(p.Name, p.State, n(p.Received), n(p.Settled.Delivered), n(p.Settled.Skipped), n(p.Settled.Dead), n(inFlight),
 					p.Breaker, short(cmp.Or(p.Why, p.Last, p.Unread), 60)); err != nil {
 					return err
 				}
@@ -212,7 +154,7 @@ func (c *statusCmd) Run(ctx context.Context, e env) error {
 // steered is a pipeline that is to be paused or resumed.
 type steered struct {
 	remote
-	Pipeline string `arg:"" help:"Its name, as tidemill status shows it."`
+	api.OnePipeline
 }
 
 type pauseCmd struct{ steered }
@@ -222,25 +164,25 @@ func (c *pauseCmd) Help() string {
 	return `What is being worked on is finished first. The pause lasts until tidemill resume, or until the instance ends.`
 }
 
-func (c *pauseCmd) Run(ctx context.Context, e env) error { return c.steer(ctx, e, "pause") }
+func (c *pauseCmd) Run(ctx context.Context, e env) error {
+	return c.steer(ctx, e, "pause", api.PausePipeline)
+}
 
 type resumeCmd struct{ steered }
 
-func (c *resumeCmd) Run(ctx context.Context, e env) error { return c.steer(ctx, e, "resume") }
+func (c *resumeCmd) Run(ctx context.Context, e env) error {
+	return c.steer(ctx, e, "resume", api.ResumePipeline)
+}
 
-func (c *steered) steer(ctx context.Context, e env, verb string) error {
+func (c *steered) steer(ctx context.Context, e env, verb string, by operation.Operation[api.OnePipeline, api.Steered]) error {
 	return c.ask(ctx, e, func(a *client) error {
 		if !a.live {
 			return fmt.Errorf("nothing runs that could %s: start it with `tidemill run`", verb)
 		}
-		var got struct{ Name, State string }
-		if err := a.post(ctx, "pipelines/"+url.PathEscape(c.Pipeline)+"/"+verb, nil, &got); err != nil {
+		_, err := shown(ctx, e, c, a, by, &c.OnePipeline, func(got *api.Steered) error {
+			_, err := fmt.Fprintf(e.out, "%s is %s.\n", got.Name, got.State)
 			return err
-		}
-		if c.JSON {
-			return printJSON(e.out, map[string]string{"name": got.Name, "state": got.State})
-		}
-		_, err := fmt.Fprintf(e.out, "%s is %s.\n", got.Name, got.State)
+		})
 		return err
 	})
 }
@@ -249,15 +191,8 @@ type doctorCmd struct{ remote }
 
 func (c *doctorCmd) Run(ctx context.Context, e env) error {
 	return c.ask(ctx, e, func(a *client) error {
-		var got struct {
-			Findings []struct {
-				Check   string `json:"check"`
-				Verdict string `json:"verdict"`
-				Detail  string `json:"detail"`
-				Advice  string `json:"advice,omitempty"`
-			} `json:"findings"`
-		}
-		if err := a.get(ctx, "doctor", nil, &got); err != nil {
+		got, err := api.GetDoctor.Call(ctx, &a.Client, &operation.None{})
+		if err != nil {
 			return err
 		}
 		if c.JSON {
@@ -267,7 +202,7 @@ func (c *doctorCmd) Run(ctx context.Context, e env) error {
 		}
 		failed := 0
 		for _, f := range got.Findings {
-			if f.Verdict == "fail" {
+			if f.Verdict == preflight.Fail {
 				failed++
 			}
 			if c.JSON {

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 	"text/tabwriter"
 	"time"
 
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/systems/crm"
 )
 
@@ -19,11 +19,8 @@ type syncLogCmd struct {
 
 type syncLogListCmd struct {
 	remote
-	span
-	Tenant string `help:"Only events of this tenant." placeholder:"ID"`
-	Type   string `help:"Only events of this type." placeholder:"TYPE"`
-	State  string `help:"Only events of this state: processing, completed or failed." enum:",processing,completed,failed" default:"" placeholder:"STATE"`
-	Max    *int   `help:"At most so many, the oldest first; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
+	api.SyncLogFilter
+	Max *int `help:"At most so many, the oldest first; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
 }
 
 // Help is shown by tidemill synclog list --help.
@@ -35,61 +32,25 @@ func (c *syncLogListCmd) Help() string {
   tidemill synclog list --json | jq .error`
 }
 
-// recordLine is an entry of the sync log as the API writes it.
-type recordLine struct {
-	Tenant, ID, Type, State, Kind, Error string
-	Attempts                             int
-	Created                              time.Time  `json:"created_at"`
-	Started                              *time.Time `json:"started_at"`
-	Completed                            *time.Time `json:"completed_at"`
-	Failed                               *time.Time `json:"failed_at"`
-	Payload                              string
-	PayloadBase64                        string `json:"payload_base64"`
-}
-
-// cause is a failure in words.
-func (r *recordLine) cause() string {
-	if r.Kind == "" {
-		return r.Error
-	}
-	return r.Kind + ": " + r.Error
-}
-
-func (c *syncLogListCmd) Run(ctx context.Context, e env) error {
-	most := 100
-	switch {
-	case c.Max != nil && *c.Max < 0:
-		return usageError{fmt.Errorf("-n wants a number of events, or 0 for all, not %d", *c.Max)}
-	case c.Max != nil:
-		most = *c.Max
-	case c.JSON:
-		most = 0
-	}
-	q := query("since", c.since(), "until", c.until(), "tenant", c.Tenant, "type", c.Type, "state", c.State, "max", positive(most))
-	return c.ask(ctx, e, func(a *client) error {
-		if c.JSON {
-			return a.lines(ctx, "crm/log", q, lineTo(e.out))
-		}
-		t := table{out: e.out, head: "RECEIVED\tTENANT\tID\tTYPE\tSTATE\tATTEMPTS\tERROR", none: "No such events in the sync log."}
-		err := a.lines(ctx, "crm/log", q, func(line []byte) error {
-			var r recordLine
-			if err := json.Unmarshal(line, &r); err != nil {
-				return err
-			}
-			return t.row(r.Created.Format(time.RFC3339), short(r.Tenant, 40), r.ID, short(r.Type, 40), r.State, strconv.Itoa(r.Attempts), short(r.cause(), 80))
-		})
-		if err = t.end(err); err == nil && most > 0 && t.rows == most && c.Max == nil {
-			_, _ = fmt.Fprintf(e.err, "These are the first %d; there may be more: -n says how many, -n 0 shows all.\n", most)
-		}
+func (c *syncLogListCmd) Run(ctx context.Context, e env) (err error) {
+	if c.SyncLogFilter.Max, err = most(c.Max, c.JSON); err != nil {
 		return err
+	}
+	t := table{head: "RECEIVED\tTENANT\tID\tTYPE\tSTATE\tATTEMPTS\tERROR", none: "No such events in the sync log."}
+	err = list(ctx, e, c, api.ListSyncLog, &c.SyncLogFilter, &t, func(r *api.SyncRecord) []string {
+		cause := r.Error
+		if r.Kind != "" {
+			cause = r.Kind + ": " + r.Error
+		}
+		return []string{r.Created.Format(time.RFC3339), short(r.Tenant, 40), r.ID, short(r.Type, 40), r.State, strconv.Itoa(r.Attempts), short(cause, 80)}
 	})
+	return sayFirst(e, err, &t, c.Max, c.SyncLogFilter.Max)
 }
 
 type syncLogShowCmd struct {
 	remote
-	Tenant  string `arg:"" help:"The event's tenant."`
-	Event   string `arg:"" name:"id" help:"The event's id."`
-	Payload bool   `help:"Print the event alone: byte for byte as received, into a file or another program."`
+	api.OneCRMEvent
+	Payload bool `help:"Print the event alone: byte for byte as received, into a file or another program."`
 }
 
 // Help is shown by tidemill synclog show --help.
@@ -100,40 +61,22 @@ func (c *syncLogShowCmd) Help() string {
   tidemill synclog show club evt-1 --payload >event.json`
 }
 
-// explainedLine is where an event is, as the API writes it.
-type explainedLine struct {
-	Tenant, ID, Type, State string
-	Received                *time.Time    `json:"received_at"`
-	Attempts                []attemptLine `json:"failed_attempts"`
-	Record                  *recordLine
-	Job                     *jobLine
-	Others                  []jobLine `json:"other_jobs"`
-	Letter                  *wholeLetter
-}
-
 func (c *syncLogShowCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error {
-		var raw json.RawMessage
-		if err := a.get(ctx, "crm/events", query("tenant", c.Tenant, "id", c.Event), &raw); err != nil {
-			return err
-		}
-		var s explainedLine
-		if err := json.Unmarshal(raw, &s); err != nil {
-			return err
-		}
-		switch {
-		case c.Payload:
-			text, base := s.payload()
+	if c.Payload {
+		return c.ask(ctx, e, func(a *client) error {
+			s, err := api.GetCRMEvent.Call(ctx, &a.Client, &c.OneCRMEvent)
+			if err != nil {
+				return err
+			}
+			text, base := crmPayload(&s)
 			return printPayload(e, text, base)
-		case c.JSON:
-			return printJSON(e.out, raw)
-		}
-		return s.print(e.out)
-	})
+		})
+	}
+	return show(ctx, e, c, api.GetCRMEvent, &c.OneCRMEvent, func(_ *client, s *api.CRMEvent) error { return printCRMEvent(e.out, s) })
 }
 
-// payload is the event as received, from whoever has it.
-func (s *explainedLine) payload() (text, base string) {
+// crmPayload is the event as received, from whoever has it.
+func crmPayload(s *api.CRMEvent) (text, base string) {
 	switch {
 	case s.Record != nil:
 		return s.Record.Payload, s.Record.PayloadBase64
@@ -147,22 +90,22 @@ func (s *explainedLine) payload() (text, base string) {
 	return "", ""
 }
 
-// print explains an event to people.
-func (s *explainedLine) print(out io.Writer) error {
+// printCRMEvent explains an event to people.
+func printCRMEvent(out io.Writer, s *api.CRMEvent) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	_, _ = fmt.Fprintf(w, "event\t%s\ntenant\t%s\ntype\t%s\nreceived\t%s\n%s\t%s\n", printable(s.ID), printable(s.Tenant), printable(s.Type), stamp(s.Received), printable(s.State), s.words())
+	_, _ = fmt.Fprintf(w, "event\t%s\ntenant\t%s\ntype\t%s\nreceived\t%s\n%s\t%s\n", printable(s.ID), printable(s.Tenant), printable(s.Type), stamp(s.Received), printable(s.State), crmWords(s))
 	if r := s.Record; r != nil {
 		_, _ = fmt.Fprintf(w, "sync log\t%s, %s, first taken up %s\n", r.State, count(r.Attempts, "attempt", "attempts"), r.Created.Format(time.RFC3339))
 	} else {
 		_, _ = fmt.Fprintf(w, "sync log\tnothing: it was not taken up so far, or that is forgotten\n")
 	}
 	if s.Job != nil {
-		_, _ = fmt.Fprintf(w, "job\t%s\n", s.Job.words())
+		_, _ = fmt.Fprintf(w, "job\t%s\n", jobWords(s.Job))
 	} else {
 		_, _ = fmt.Fprintf(w, "job\tthe queue has none, or not any more\n")
 	}
 	for i := range s.Others {
-		_, _ = fmt.Fprintf(w, "job\t%s: %s\n", printable(s.Others[i].ID), s.Others[i].words())
+		_, _ = fmt.Fprintf(w, "job\t%s: %s\n", printable(s.Others[i].ID), jobWords(&s.Others[i]))
 	}
 	if l := s.Letter; l != nil {
 		_, _ = fmt.Fprintf(w, "dead letter\t%d, %s, replayed %s\n", l.Seq, l.State, count(l.Replays, "time", "times"))
@@ -176,18 +119,18 @@ func (s *explainedLine) print(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	text, base := s.payload()
+	text, base := crmPayload(s)
 	_, err := fmt.Fprintf(out, "\n%s\n", shownPayload(text, base))
 	return err
 }
 
-// words say how a job stands.
-func (j *jobLine) words() string {
+// jobWords say how a job stands.
+func jobWords(j *api.Job) string {
 	text := j.State
 	if j.Fate != "" {
 		text += ": " + j.Fate
 	}
-	text += ", priority " + strconv.Itoa(j.Priority)
+	text += ", priority " + strconv.Itoa(int(j.Priority))
 	switch {
 	case j.Due != nil:
 		text += ", due " + stamp(j.Due)
@@ -197,8 +140,8 @@ func (j *jobLine) words() string {
 	return text
 }
 
-// words say where the event is, and what can be done.
-func (s *explainedLine) words() string {
+// crmWords say where the event is, and what can be done.
+func crmWords(s *api.CRMEvent) string {
 	var last string
 	if n := len(s.Attempts); n > 0 {
 		last = s.Attempts[n-1].Kind + ": " + s.Attempts[n-1].Cause
@@ -214,10 +157,13 @@ func (s *explainedLine) words() string {
 		return "a handler has it just now, or its worker died and its lease is not over"
 	case "retrying":
 		text := because("it failed, and is tried again", last)
-		for _, j := range append(s.Others[:len(s.Others):len(s.Others)], s.jobs()...) {
+		for _, j := range s.Others {
 			if j.Due != nil {
 				return text + "; due" + at(j.Due)
 			}
+		}
+		if s.Job != nil && s.Job.Due != nil {
+			return text + "; due" + at(s.Job.Due)
 		}
 		return text
 	case "completed":
@@ -233,12 +179,4 @@ func (s *explainedLine) words() string {
 		return because("it was given up and is a dead letter", last) + "\n\t  `tidemill dead replay --pipeline crm-events --tenant " + printable(s.Tenant) + " " + printable(s.ID) + "` opens it again"
 	}
 	return because("that is all that is known", last)
-}
-
-// jobs are those of the event's own, if it is known.
-func (s *explainedLine) jobs() []jobLine {
-	if s.Job == nil {
-		return nil
-	}
-	return []jobLine{*s.Job}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net/url"
 	"slices"
 	"strconv"
 )
@@ -12,24 +11,6 @@ func count(n int, one, many string) string {
 		return "1 " + one
 	}
 	return strconv.Itoa(n) + " " + many
-}
-
-// query makes URL values of pairs, leaving out empty ones.
-func query(pairs ...string) url.Values {
-	v := url.Values{}
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			v.Set(pairs[i], pairs[i+1])
-		}
-	}
-	return v
-}
-
-func positive(n int) string {
-	if n <= 0 {
-		return ""
-	}
-	return strconv.Itoa(n)
 }
 
 func sorted[V any](m map[string]V) []string {

@@ -34,7 +34,7 @@ func (c *tokenCmd) Run(e env) error {
 	if a.none != nil {
 		return fmt.Errorf("%w: the first `tidemill run` makes one there; or say where by --data", a.none)
 	}
-	_, err = fmt.Fprintln(e.out, a.token)
+	_, err = fmt.Fprintln(e.out, a.Token)
 	return err
 }
 
@@ -42,7 +42,7 @@ func (c *tokenCmd) Run(e env) error {
 // is the one given, or, where the server is on this machine, what is known of it here.
 func (s *settings) client(e env, server, token string) (*client, error) {
 	c := newClient(address(server))
-	if token == "" && !thisMachine(c.base) {
+	if token == "" && !thisMachine(c.Base) {
 		c.none = errors.New("none was given")
 		return c, nil
 	}
@@ -52,10 +52,10 @@ func (s *settings) client(e env, server, token string) (*client, error) {
 
 // know finds the token: the one given, that of the configuration, or the one in the data folder.
 func (c *client) know(given string, cfg *config.Loaded) error {
-	if c.token = given; c.token == "" {
-		c.token = cfg.Admin.Key.Reveal()
+	if c.Token = given; c.Token == "" {
+		c.Token = cfg.Admin.Key.Reveal()
 	}
-	if c.token != "" {
+	if c.Token != "" {
 		return nil
 	}
 	t, err := apitoken.Read(cfg.Data)
@@ -67,7 +67,7 @@ func (c *client) know(given string, cfg *config.Loaded) error {
 	case err != nil:
 		return err
 	}
-	c.token = t.Reveal()
+	c.Token = t.Reveal()
 	return nil
 }
 

@@ -3,12 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"github.com/tidemill/tidemill/serve/api"
 )
 
 type windowAdoptCmd struct {
 	aboutWindows
-	Prefix  string `help:"What the names of its keys begin with, before active:batches and the others. Default: nothing." placeholder:"TEXT"`
-	Project string `help:"Project of the batches, by name or id. Default: windows.project of the configuration." placeholder:"NAME"`
+	api.Adoption
 }
 
 // Help is shown by tidemill window adopt --help.
@@ -21,18 +22,7 @@ Doing it again does no harm: what was put twice is one record.
 }
 
 func (c *windowAdoptCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error {
-		var done struct {
-			Batches int `json:"batches"`
-			Records int `json:"records"`
-			Lost    int `json:"lost"`
-		}
-		if err := a.post(ctx, "windows/adopt", query("prefix", c.Prefix, "project", c.Project), &done); err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(e.out, done)
-		}
+	return show(ctx, e, c, api.AdoptWindows, &c.Adoption, func(_ *client, done *api.AdoptedWindows) error {
 		if done.Batches == 0 {
 			_, err := fmt.Fprintln(e.out, "There is nothing to take over.")
 			return err

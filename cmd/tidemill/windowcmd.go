@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 type windowCmd struct {
@@ -24,37 +23,19 @@ type windowCmd struct {
 	Adopt  windowAdoptCmd  `cmd:"" help:"Take over what the program that this replaces has collected in Redis."`
 }
 
-// windowLine is a window as the API writes it.
-type windowLine struct {
-	ID, Batch, Project     string
-	State                  string
-	Records, Bytes, Expect int64
-	Lost                   int64
-	Opened                 time.Time  `json:"opened_at"`
-	Age                    float64    `json:"age_seconds"`
-	Closed                 *time.Time `json:"closed_at"`
-	Why                    string     `json:"closed_by"`
-	Due                    *time.Time `json:"due_at"`
-	Owner                  string
-	Lease                  *time.Time `json:"leased_until"`
-	Handed, Tries, Replays int
-	Failed                 *time.Time `json:"failed_at"`
-	Kind, Error            string
-}
+// windowAge writes how old a window is.
+func windowAge(l *api.Window) string { return roughly(time.Duration(l.Age * float64(time.Second))) }
 
-// age writes how old a window is.
-func (l *windowLine) age() string { return roughly(time.Duration(l.Age * float64(time.Second))) }
-
-// cause is the last failure in words.
-func (l *windowLine) cause() string {
+// windowCause is the last failure in words.
+func windowCause(l *api.Window) string {
 	if l.Failed == nil {
 		return ""
 	}
 	return l.Kind + ": " + l.Error
 }
 
-// detail says of a window what is to be known first.
-func (l *windowLine) detail() string {
+// windowDetail says of a window what is to be known first.
+func windowDetail(l *api.Window) string {
 	switch l.State {
 	case "active":
 		if l.Expect > 0 {
@@ -65,19 +46,17 @@ func (l *windowLine) detail() string {
 		return "with " + l.Owner + " until" + at(l.Lease)
 	case "ready":
 		if l.Due != nil {
-			return because("again"+at(l.Due), l.cause())
+			return because("again"+at(l.Due), windowCause(l))
 		}
-		return because("waits for its turn", l.cause())
+		return because("waits for its turn", windowCause(l))
 	}
-	return l.cause()
+	return windowCause(l)
 }
 
 type windowListCmd struct {
 	aboutWindows
-	State   string `help:"Only windows of this state: active, ready, leased or parked." enum:",active,ready,leased,parked" default:"" placeholder:"STATE"`
-	Batch   string `help:"Only windows of this batch id." placeholder:"ID"`
-	Project string `help:"Only windows of this project, by name or id." placeholder:"NAME"`
-	Max     *int   `help:"At most so many, the oldest first; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
+	api.WindowFilter
+	Max *int `help:"At most so many, the oldest first; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
 }
 
 // Help is shown by tidemill window list --help.
@@ -102,59 +81,59 @@ func most(n *int, json bool) (int, error) {
 	return 100, nil
 }
 
-func (c *windowListCmd) Run(ctx context.Context, e env) error {
-	most, err := most(c.Max, c.JSON)
-	if err != nil {
+// sayFirst says that a listing may have been cut, where nobody has said how many are wanted.
+func sayFirst(e env, err error, t *table, said *int, most int) error {
+	if err == nil && most > 0 && t.rows == most && said == nil {
+		_, _ = fmt.Fprintf(e.err, "These are the first %d; there may be more: -n says how many, -n 0 shows all.\n", most)
+	}
+	return err
+}
+
+func (c *windowListCmd) Run(ctx context.Context, e env) (err error) {
+	if c.WindowFilter.Max, err = most(c.Max, c.JSON); err != nil {
 		return err
 	}
-	q := query("state", c.State, "batch", c.Batch, "project", c.Project, "max", positive(most))
 	return c.ask(ctx, e, func(a *client) error {
-		if c.JSON {
-			return a.lines(ctx, "windows", q, lineTo(e.out))
-		}
+		t := table{head: "ID\tSTATE\tRECORDS\tAGE\tTRIES\tDETAIL", none: "No such windows."}
 		several, err := c.several(ctx, a)
 		if err != nil {
 			return err
 		}
-		t := table{out: e.out, head: "ID\tSTATE\tRECORDS\tAGE\tTRIES\tDETAIL", none: "No such windows."}
 		if several {
 			t.head = "PROJECT\t" + t.head
 		}
-		err = a.lines(ctx, "windows", q, func(line []byte) error {
-			var l windowLine
-			if err := json.Unmarshal(line, &l); err != nil {
-				return err
-			}
-			row := []string{printable(l.Project), printable(l.ID), l.State, whole(l.Records), l.age(), strconv.Itoa(l.Tries), short(l.detail(), 100)}
+		err = listed(ctx, e, c.JSON, a, api.ListWindows, &c.WindowFilter, &t, func(l *api.Window) []string {
+			row := []string{l.Project, l.ID, l.State, whole(l.Records), windowAge(l), strconv.Itoa(l.Tries), short(windowDetail(l), 100)}
 			if !several {
 				row = row[1:]
 			}
-			return t.row(row...)
+			return row
 		})
-		if err = t.end(err); err == nil && most > 0 && t.rows == most && c.Max == nil {
-			_, _ = fmt.Fprintf(e.err, "These are the first %d; there may be more: -n says how many, -n 0 shows all.\n", most)
-		}
-		return err
+		return sayFirst(e, err, &t, c.Max, c.WindowFilter.Max)
 	})
 }
 
 // several says whether there are several projects, whose windows are to be told apart.
 func (c *windowListCmd) several(ctx context.Context, a *client) (bool, error) {
-	n := 0
-	err := a.lines(ctx, "projects", nil, func([]byte) error { n++; return nil })
-	if notFound(err) {
-		err = nil
+	if c.JSON {
+		return false, nil
 	}
-	return n > 1, err
+	n := 0
+	for _, err := range api.ListProjects.Raw(ctx, &a.Client, &operation.None{}) {
+		if notFound(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		n++
+	}
+	return n > 1, nil
 }
-
-// segment is a part of a path: one of dots alone would be taken for a way up.
-func segment(s string) string { return strings.ReplaceAll(url.PathEscape(s), ".", "%2E") }
 
 type windowCloseCmd struct {
 	aboutWindows
-	Batch   string `arg:"" help:"Its batch id."`
-	Project string `help:"Project, by name or id. May be left out where one alone collects under the batch id." placeholder:"NAME"`
+	api.OneBatch
 }
 
 // Help is shown by tidemill window close --help.
@@ -165,14 +144,7 @@ func (c *windowCloseCmd) Help() string {
 }
 
 func (c *windowCloseCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error {
-		var raw json.RawMessage
-		if err := a.post(ctx, "windows/"+segment(c.Batch)+"/close", query("project", c.Project), &raw); err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(e.out, raw)
-		}
+	return show(ctx, e, c, api.CloseWindow, &c.OneBatch, func(a *client, _ *api.ClosedWindow) error {
 		text := fmt.Sprintf("The window of batch %s is closed.", printable(c.Batch))
 		if !a.live {
 			text += " Nothing runs: `tidemill run` delivers it."
@@ -184,12 +156,7 @@ func (c *windowCloseCmd) Run(ctx context.Context, e env) error {
 
 type windowReplayCmd struct {
 	aboutWindows
-	IDs     []string `arg:"" optional:"" name:"id" help:"Windows, as tidemill window list --state parked shows them."`
-	Batch   string   `help:"Those of this batch id." placeholder:"ID"`
-	Project string   `help:"Only windows of this project, by name or id. To be said where several have what is chosen." placeholder:"NAME"`
-	All     bool     `help:"All windows that are parked."`
-	Max     int      `help:"At most so many, the oldest first." short:"n"`
-	DryRun  bool     `help:"Only say how many it would be."`
+	api.WindowMove
 }
 
 // Help is shown by tidemill window replay --help.
@@ -213,26 +180,16 @@ func (c *windowReplayCmd) Run(ctx context.Context, e env) error {
 	case c.All && (len(c.IDs) > 0 || c.Batch != ""):
 		return usageError{errors.New("--all and a choice of windows contradict each other: leave one out")}
 	}
-	q := query("batch", c.Batch, "project", c.Project, "max", positive(c.Max))
-	if len(c.IDs) > 0 {
-		q["id"] = c.IDs
-	}
-	if c.All {
-		q.Set("all", "true")
-	}
-	if c.DryRun {
-		q.Set("dry_run", "true")
-	}
 	return c.ask(ctx, e, func(a *client) error {
-		var got struct{ Count int }
-		if err := a.post(ctx, "windows/replay", q, &got); err != nil {
+		got, err := api.ReplayWindows.Call(ctx, &a.Client, &c.WindowMove)
+		if err != nil {
 			return err
 		}
 		if got.Count == 0 && !c.All {
 			return fmt.Errorf("no window of that choice is parked; `tidemill window list --state parked` shows those that are")
 		}
 		if c.JSON {
-			return printJSON(e.out, map[string]int{"count": got.Count})
+			return printJSON(e.out, got)
 		}
 		text := count(got.Count, "window", "windows") + " on their way again."
 		switch {
@@ -241,13 +198,7 @@ func (c *windowReplayCmd) Run(ctx context.Context, e env) error {
 		case !a.live && got.Count > 0:
 			text += " Nothing runs: `tidemill run` takes them up."
 		}
-		_, err := fmt.Fprintln(e.out, text)
+		_, err = fmt.Fprintln(e.out, text)
 		return err
 	})
-}
-
-// notFound says whether the API knows nothing of what was asked for.
-func notFound(err error) bool {
-	said, ok := errors.AsType[*apiError](err)
-	return ok && said.status == http.StatusNotFound
 }

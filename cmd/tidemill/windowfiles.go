@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 type windowFilesCmd struct{ aboutWindows }
@@ -18,32 +20,7 @@ func (c *windowFilesCmd) Help() string {
 }
 
 func (c *windowFilesCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error {
-		var got struct {
-			Feeds []struct {
-				Feed  string `json:"feed"`
-				From  string `json:"from"`
-				Files []struct {
-					Name    string `json:"name"`
-					Batch   string `json:"batch"`
-					Rows    uint64 `json:"rows"`
-					Pending uint64 `json:"pending"`
-					Trouble string `json:"trouble,omitempty"`
-				} `json:"files"`
-				Done   int    `json:"done"`
-				Broken int    `json:"refused"`
-				Rows   uint64 `json:"rows"`
-				Idless int    `json:"idless_rows"`
-				Lost   uint64 `json:"lost_rows"`
-				Unread int    `json:"unread"`
-			} `json:"feeds"`
-		}
-		if err := a.get(ctx, "windows/files", nil, &got); err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(e.out, got)
-		}
+	return show(ctx, e, c, api.ListFiles, &operation.None{}, func(_ *client, got *api.Feeds) error {
 		if len(got.Feeds) == 0 {
 			_, err := fmt.Fprintln(e.out, "No files are read here: windows.files of the configuration says where they are.")
 			return err
@@ -61,9 +38,9 @@ func (c *windowFilesCmd) Run(ctx context.Context, e env) error {
 			return err
 		}
 		for _, f := range got.Feeds {
-			text := fmt.Sprintf("%s, %s: %s read, %d refused, %d rows", f.Feed, printable(f.From), count(f.Done, "file", "files"), f.Broken, f.Rows)
+			text := fmt.Sprintf("%s, %s: %s read, %d refused, %d rows", f.Feed, printable(f.From), count(int(f.Done), "file", "files"), f.Broken, f.Rows)
 			if f.Idless > 0 {
-				text += "; " + count(f.Idless, "row", "rows") + " without an id skipped"
+				text += "; " + count(int(f.Idless), "row", "rows") + " without an id skipped"
 			}
 			if f.Lost > 0 {
 				text += fmt.Sprintf("; %d given up", f.Lost)
@@ -84,7 +61,7 @@ func (c *windowFilesCmd) Run(ctx context.Context, e env) error {
 
 type windowGiveUpCmd struct {
 	aboutWindows
-	File string `arg:"" help:"Its name, as tidemill window files shows it."`
+	api.OneFile
 }
 
 // Help is shown by tidemill window give-up --help.
@@ -93,18 +70,8 @@ func (c *windowGiveUpCmd) Help() string {
 }
 
 func (c *windowGiveUpCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error {
-		var done struct {
-			File string `json:"file"`
-			Lost int    `json:"lost"`
-		}
-		if err := a.post(ctx, "windows/files/give-up", url.Values{"file": {c.File}}, &done); err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(e.out, done)
-		}
-		_, err := fmt.Fprintf(e.out, "%s is given up: %s lost.\n", printable(done.File), count(done.Lost, "row", "rows"))
+	return show(ctx, e, c, api.GiveUpFile, &c.OneFile, func(_ *client, done *api.GivenUpFile) error {
+		_, err := fmt.Fprintf(e.out, "%s is given up: %s lost.\n", printable(done.File), count(int(done.Lost), "row", "rows"))
 		return err
 	})
 }

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
@@ -211,17 +212,9 @@ func (s *windowSending) flush(ctx context.Context) error {
 		return nil
 	}
 	s.batch.WriteByte(']')
-	var got struct {
-		Stored, Duplicates int
-		Refused            []struct {
-			Index int
-			Error string
-		}
-	}
-	q := query("batch", s.from.batch, "kind", s.from.kind, "project", s.project, "expect", positive(s.expect))
-	err := s.to.one(ctx, http.MethodPost, "windows/records", q, bytes.NewReader(s.batch.Bytes()), &got)
+	got, err := api.SendRecords.Call(ctx, &s.to.Client, &api.SentRecords{Batch: s.from.batch, Kind: s.from.kind, Project: s.project, Expect: s.expect, Body: s.batch.Bytes()})
 	if err == nil && got.Stored+got.Duplicates+len(got.Refused) != len(s.places) {
-		err = fmt.Errorf("%s answered for %d of %d records: %w", s.to.base, got.Stored+got.Duplicates+len(got.Refused), len(s.places), errStranger)
+		err = fmt.Errorf("%s answered for %d of %d records: %w", s.to.Base, got.Stored+got.Duplicates+len(got.Refused), len(s.places), operation.ErrStranger)
 	}
 	if err != nil {
 		s.cut = true

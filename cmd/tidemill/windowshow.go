@@ -10,6 +10,9 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 type windowShowCmd struct {
@@ -26,18 +29,6 @@ func (c *windowShowCmd) Help() string {
   tidemill window show 20250323151500
   tidemill window show 20250323151500/1742743 --records 10
   tidemill window show 20250323151500/1742743 --records 0 --json >records.ndjson`
-}
-
-// wholeWindow is what the API says of one window.
-type wholeWindow struct {
-	windowLine
-	Waits   string     `json:"waits_for"`
-	Until   *time.Time `json:"waits_until"`
-	Behind  string
-	Because string
-	Kinds   map[string]int64
-	Damaged int64
-	Counted int64
 }
 
 func (c *windowShowCmd) Run(ctx context.Context, e env) error {
@@ -65,30 +56,27 @@ func (c *windowShowCmd) Run(ctx context.Context, e env) error {
 }
 
 // find says which windows are meant: the one of that id, or those of a batch id in one project.
-func (c *windowShowCmd) find(ctx context.Context, a *client) (found []windowLine, err error) {
+func (c *windowShowCmd) find(ctx context.Context, a *client) (found []api.Window, err error) {
 	if at := strings.LastIndexByte(c.Window, '/'); at > 0 {
 		if _, err := strconv.ParseUint(c.Window[at+1:], 10, 64); err == nil {
-			var l windowLine
-			err := a.get(ctx, "windows/"+segment(c.Window), query("project", c.Project), &l)
+			w, err := api.GetWindow.Call(ctx, &a.Client, &api.OneWindow{ID: c.Window, Project: c.Project})
 			if err == nil || !notFound(err) {
-				return []windowLine{l}, err
+				return []api.Window{w.Window}, err
 			}
 		}
 	}
-	err = a.lines(ctx, "windows", query("batch", c.Window, "project", c.Project), func(line []byte) error {
-		var l windowLine
-		if err := json.Unmarshal(line, &l); err != nil {
-			return err
+	for l, err := range api.ListWindows.Each(ctx, &a.Client, &api.WindowFilter{Batch: c.Window, Project: c.Project}) {
+		if err != nil {
+			return nil, err
 		}
 		if len(found) > 0 && l.Project != found[0].Project {
-			return fmt.Errorf("%s is in the projects %s and %s: say which one is meant (--project NAME)", printable(c.Window), printable(found[0].Project), printable(l.Project))
+			return nil, fmt.Errorf("%s is in the projects %s and %s: say which one is meant (--project NAME)", printable(c.Window), printable(found[0].Project), printable(l.Project))
 		}
 		if len(found) < windowsShown {
-			found = append(found, l)
+			found = append(found, *l)
 		}
-		return nil
-	})
-	if err == nil && len(found) == 0 {
+	}
+	if len(found) == 0 {
 		err = fmt.Errorf("there is no window %s, and none of such a batch id: it was delivered, or nothing came under it; `tidemill window list` shows those there are, `tidemill dead list --system windows` what was given up", printable(c.Window))
 	}
 	return found, err
@@ -97,44 +85,29 @@ func (c *windowShowCmd) find(ctx context.Context, a *client) (found []windowLine
 // windowsShown is how many windows of a batch id are shown, the oldest.
 const windowsShown = 20
 
-func (c *windowShowCmd) show(ctx context.Context, e env, a *client, l *windowLine) error {
+func (c *windowShowCmd) show(ctx context.Context, e env, a *client, l *api.Window) error {
+	of := api.OneWindow{ID: l.ID, Project: l.Project}
 	if c.Records == nil || !c.JSON {
-		var raw json.RawMessage
-		if err := a.get(ctx, "windows/"+segment(l.ID), query("project", l.Project), &raw); err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(e.out, raw)
-		}
-		var w wholeWindow
-		if err := json.Unmarshal(raw, &w); err != nil {
-			return err
-		}
-		if err := w.print(e.out, a.live); err != nil || c.Records == nil {
+		if _, err := shown(ctx, e, c, a, api.GetWindow, &of, func(w *api.StandingWindow) error { return printWindow(e.out, w, a.live) }); err != nil || c.Records == nil {
 			return err
 		}
 		_, _ = fmt.Fprintln(e.out)
 	}
-	return c.records(ctx, e, a, l)
+	return c.records(ctx, e, a, of)
 }
 
 // pageSize is how many records are asked for at once.
 const pageSize = 500
 
 // records prints records of a window: with --json each as the API writes it.
-func (c *windowShowCmd) records(ctx context.Context, e env, a *client, l *windowLine) error {
-	left, after := *c.Records, ""
-	for {
-		size := pageSize
+func (c *windowShowCmd) records(ctx context.Context, e env, a *client, of api.OneWindow) error {
+	q := api.RecordsOf{OneWindow: of, Page: api.Page{Size: pageSize}}
+	for left := *c.Records; ; {
 		if *c.Records > 0 {
-			size = min(size, left)
+			q.Size = min(pageSize, left)
 		}
-		var page struct {
-			Records []json.RawMessage
-			Next    string
-			Lost    int
-		}
-		if err := a.get(ctx, "windows/"+segment(l.ID)+"/records", query("project", l.Project, "size", strconv.Itoa(size), "after", after), &page); err != nil {
+		page, err := api.GetRecords.Call(ctx, &a.Client, &q)
+		if err != nil {
 			return err
 		}
 		for _, raw := range page.Records {
@@ -146,20 +119,17 @@ func (c *windowShowCmd) records(ctx context.Context, e env, a *client, l *window
 			_, _ = fmt.Fprintf(e.err, "%s not there any more.\n", count(page.Lost, "record is", "records are"))
 		}
 		left -= len(page.Records)
-		if after = page.Next; after == "" || *c.Records > 0 && left <= 0 {
+		if q.After = page.Next; q.After == "" || *c.Records > 0 && left <= 0 {
 			return nil
 		}
 	}
 }
 
-func (c *windowShowCmd) record(e env, raw json.RawMessage) error {
+func (c *windowShowCmd) record(e env, raw operation.JSON[api.Record]) error {
 	if c.JSON {
 		return printJSON(e.out, raw)
 	}
-	var r struct {
-		Payload, Damaged string
-		PayloadBase64    string `json:"payload_base64"`
-	}
+	var r api.Record
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return err
 	}
@@ -173,15 +143,15 @@ func (c *windowShowCmd) record(e env, raw json.RawMessage) error {
 	return err
 }
 
-// print shows a window to people.
-func (l *wholeWindow) print(out io.Writer, live bool) error {
+// printWindow shows a window to people.
+func printWindow(out io.Writer, l *api.StandingWindow, live bool) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	_, _ = fmt.Fprintf(w, "window\t%s\nbatch\t%s\nproject\t%s\n%s\t%s\n", printable(l.ID), printable(l.Batch), printable(l.Project), l.State, l.words(live))
-	_, _ = fmt.Fprintf(w, "records\t%s\n", l.counts())
+	_, _ = fmt.Fprintf(w, "window\t%s\nbatch\t%s\nproject\t%s\n%s\t%s\n", printable(l.ID), printable(l.Batch), printable(l.Project), l.State, windowWords(l, live))
+	_, _ = fmt.Fprintf(w, "records\t%s\n", windowCounts(l))
 	if l.Lost > 0 {
 		_, _ = fmt.Fprintf(w, "lost\t%s found missing: booked as dead\n", count(int(l.Lost), "record was", "records were"))
 	}
-	_, _ = fmt.Fprintf(w, "opened\t%s, %s ago\n", l.Opened.Format(time.RFC3339), l.age())
+	_, _ = fmt.Fprintf(w, "opened\t%s, %s ago\n", l.Opened.Format(time.RFC3339), windowAge(&l.Window))
 	if l.Closed != nil {
 		why := map[string]string{"time": "its time was over", "count": "all that were announced had come", "hand": "by hand"}[l.Why]
 		_, _ = fmt.Fprintf(w, "closed\t%s\n", because(stamp(l.Closed), why))
@@ -196,8 +166,8 @@ func (l *wholeWindow) print(out io.Writer, live bool) error {
 	return w.Flush()
 }
 
-// counts say what is in a window.
-func (l *wholeWindow) counts() string {
+// windowCounts say what is in a window.
+func windowCounts(l *api.StandingWindow) string {
 	text := whole(l.Records)
 	if l.Expect > 0 {
 		text += " of " + whole(l.Expect)
@@ -229,8 +199,8 @@ func size(n int64) string {
 	return fmt.Sprintf("%d MiB", n>>20)
 }
 
-// words say what a window waits for, and what can be done.
-func (l *wholeWindow) words(live bool) string {
+// windowWords say what a window waits for, and what can be done.
+func windowWords(l *api.StandingWindow, live bool) string {
 	switch l.Waits {
 	case "records":
 		text := "it collects until" + at(l.Until)
@@ -239,7 +209,7 @@ func (l *wholeWindow) words(live bool) string {
 		}
 		return text + "; `tidemill window close " + quoted(l.Batch) + "` ends it now"
 	case "retry":
-		return because("its last try failed, and it is tried again"+at(l.Until), l.cause())
+		return because("its last try failed, and it is tried again"+at(l.Until), windowCause(&l.Window))
 	case "older":
 		return "another window of its batch id goes first: " + printable(l.Behind)
 	case "resume":
@@ -262,9 +232,9 @@ func (l *wholeWindow) words(live bool) string {
 	case "lease":
 		return "whoever had it did not finish; another instance takes it over"
 	case "replay":
-		return because("it failed too often and is kept whole", l.cause()) + "\n\t  when the cause is gone: `tidemill window replay " + quoted(l.ID) + "`"
+		return because("it failed too often and is kept whole", windowCause(&l.Window)) + "\n\t  when the cause is gone: `tidemill window replay " + quoted(l.ID) + "`"
 	}
-	return l.detail()
+	return windowDetail(&l.Window)
 }
 
 // quoted is a word for a shell, shown without steering the terminal.
@@ -289,43 +259,12 @@ func (c *windowStatusCmd) Help() string {
   tidemill audit windows                   the proof that no record is missing`
 }
 
-// windowsLine is how windows stand, as the API writes it.
-type windowsLine struct {
-	States map[string]struct {
-		Windows, Records int64
-		Age              float64 `json:"oldest_age_seconds"`
-	}
-	Lost, Closed uint64
-	Delivery     struct {
-		State, Breaker string
-		Why            string `json:"breaker_why"`
-	}
-	Processors []struct {
-		Name                           string
-		Records, Skipped, Dead, Failed uint64
-		Seconds                        float64
-	}
-}
-
 func (c *windowStatusCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error {
-		var raw json.RawMessage
-		if err := a.get(ctx, "windows/status", nil, &raw); err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(e.out, raw)
-		}
-		var s windowsLine
-		if err := json.Unmarshal(raw, &s); err != nil {
-			return err
-		}
-		return s.print(e.out, a.live)
-	})
+	return show(ctx, e, c, api.GetWindows, &operation.None{}, func(a *client, s *api.Windows) error { return printWindows(e.out, s, a.live) })
 }
 
-// print shows how windows stand to people.
-func (s *windowsLine) print(out io.Writer, live bool) error {
+// printWindows shows how windows stand to people.
+func printWindows(out io.Writer, s *api.Windows, live bool) error {
 	t := table{out: out, head: "STATE\tWINDOWS\tRECORDS\tOLDEST"}
 	for _, state := range []string{"active", "ready", "leased", "parked"} {
 		d, age := s.States[state], "-"

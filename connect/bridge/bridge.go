@@ -19,7 +19,6 @@ import (
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/serve"
 	"github.com/tidemill/tidemill/serve/admin"
-	"github.com/tidemill/tidemill/serve/entries"
 	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/serve/probe"
 	"github.com/tidemill/tidemill/state/deadletter"
@@ -97,6 +96,7 @@ func build(ctx context.Context, h *system.Host) (*system.Parts, error) {
 		p.Checks = append(p.Checks, func(context.Context) []preflight.Finding { return []preflight.Finding{checkAcks(b, topic)} })
 	}
 	p.API = func(a *admin.Parts) {
+		a.Entries = e.door
 		if a.Letters == nil {
 			a.Letters = e.letters
 		}
@@ -225,7 +225,6 @@ func (w *wiring) listeners(b *bridge.Bridge, e *ends) {
 	answers := http.NewServeMux()
 	probes.Register(answers)
 	if c.Embedded() {
-		w.parts.Endpoints = []system.Endpoint{{Serves: func(path string) bool { return path == entries.Path }, Handler: e.door, Operators: true, Guarded: true}}
 		if c.Health.Enabled {
 			w.parts.Endpoints = append(w.parts.Endpoints, system.Endpoint{Serves: func(path string) bool { return slices.Contains(probe.Paths, path) }, Handler: answers, Operators: true})
 		}

@@ -59,7 +59,6 @@ type Endpoint struct {
 	// Operators says that who asks is a probe or an operator, who is answered though all
 	// connections are at work.
 	Operators bool
-	Guarded   bool // only who shows the API's token is answered
 }
 
 // Port is a listener of a system's own.

@@ -79,6 +79,7 @@ type Parts struct {
 	AdoptWindows func(ctx context.Context, prefix string, project uuid.UUID) (api.AdoptedWindows, error)
 	WindowsFiles []Feed // where windows come from files
 	Definitions  definition.Definitions
+	Entries      http.Handler                                                              // takes entries of the embedded bridge; nil: it does not run here
 	Send         func(ctx context.Context, p uuid.UUID, events [][]byte) (api.Sent, error) // native format, one JSON object each
 	Doctor       func(ctx context.Context) []preflight.Finding
 	Log          *slog.Logger

@@ -34,16 +34,11 @@ func newRefused(to prometheus.Registerer) *prometheus.CounterVec {
 	return c
 }
 
-// Guard lets only those into another handler whom the API would let in.
-func (a *API) Guard(next http.Handler) http.Handler { return a.guard(next, a.admit) }
-
 // GuardByToken lets only those into another handler who have the token, with NoAuth too: what a
 // profile shows is more than what the API does, keys for instance.
-func (a *API) GuardByToken(next http.Handler) http.Handler { return a.guard(next, a.admitToken) }
-
-func (a *API) guard(next http.Handler, admit func(*http.Request) error) http.Handler {
+func (a *API) GuardByToken(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := admit(r); err != nil {
+		if err := a.admitToken(r); err != nil {
 			a.fail(w, r, err)
 			return
 		}

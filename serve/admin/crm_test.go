@@ -232,7 +232,7 @@ func TestTheSyncLogIsListed(t *testing.T) {
 		if got := d.get("crm/log?max=1&payload=true"); !strings.Contains(got, `"payload":"{\"id\":\"a\"`) {
 			t.Errorf("%s", got)
 		}
-		for query, want := range map[string]string{"since=soon": "is no time", "max=x": "is not a count", "state=gone": "want a state of", "since=2000-01-02&until=2000-01-01": "is not after"} {
+		for query, want := range map[string]string{"since=soon": "is no time", "max=x": "is not a count", "state=gone": "want processing, completed or failed", "since=2000-01-02&until=2000-01-01": "is not after"} {
 			refused(t, d.ask("GET", "crm/log?"+query, ""), 400, want)
 		}
 	})

@@ -38,20 +38,20 @@ func (a *API) queueing() room {
 }
 
 // statusOfQueue reads what there is to know without looking at jobs, and the settings.
-func (a *API) statusOfQueue(ctx context.Context, name string) (*api.Queue, error) {
+func (a *API) statusOfQueue(ctx context.Context, name string) (out api.Queue, err error) {
 	st, err := a.Queues.Stats(ctx, name)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	settings, err := a.Queues.Settings(ctx, name)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	depths, err := a.Queues.Depths(ctx, name)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	out := &api.Queue{Name: name, Waiting: st.Waiting, Delayed: st.Delayed, Leased: st.Leased, Completed: st.Completed, Failed: st.Failed,
+	out = api.Queue{Name: name, Waiting: st.Waiting, Delayed: st.Delayed, Leased: st.Leased, Completed: st.Completed, Failed: st.Failed,
 		Oldest: when(st.Oldest), Paused: settings.Paused, Closed: settings.Closed, Priorities: []api.PriorityDepth{}, Settings: &settings}
 	if !st.Oldest.IsZero() {
 		out.Age = max(0, time.Since(st.Oldest).Seconds())
@@ -67,11 +67,7 @@ func (a *API) queues(ctx context.Context, _ *operation.None) (iter.Seq2[api.Queu
 	return func(yield func(api.Queue, error) bool) {
 		for _, name := range names {
 			q, err := a.statusOfQueue(ctx, name)
-			if err != nil {
-				yield(api.Queue{}, err)
-				return
-			}
-			if q.Settings = nil; !yield(*q, nil) {
+			if q.Settings = nil; !yield(q, err) || err != nil {
 				return
 			}
 		}
@@ -81,13 +77,12 @@ func (a *API) queues(ctx context.Context, _ *operation.None) (iter.Seq2[api.Queu
 // tenantsShown is how many of a queue's tenants are shown: the deepest.
 const tenantsShown = 20
 
-func (a *API) queue(ctx context.Context, q *api.OneQueue) (*api.Queue, error) {
+func (a *API) queue(ctx context.Context, q *api.OneQueue) (out api.Queue, err error) {
 	if err := a.hasQueue(ctx, q.Queue); err != nil {
-		return nil, err
+		return out, err
 	}
-	out, err := a.statusOfQueue(ctx, q.Queue)
-	if err != nil {
-		return nil, err
+	if out, err = a.statusOfQueue(ctx, q.Queue); err != nil {
+		return out, err
 	}
 	tenants, err := a.Queues.Tenants(ctx, q.Queue, tenantsShown)
 	for _, d := range tenants {
@@ -112,17 +107,17 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-func (a *API) pauseQueue(ctx context.Context, q *api.OneQueue) (*api.Queue, error) {
+func (a *API) pauseQueue(ctx context.Context, q *api.OneQueue) (api.Queue, error) {
 	return a.steerQueue(ctx, q.Queue, "pause", func(s *queue.Settings) { s.Paused, s.PausedUntil = true, time.Time{} })
 }
 
-func (a *API) resumeQueue(ctx context.Context, q *api.OneQueue) (*api.Queue, error) {
+func (a *API) resumeQueue(ctx context.Context, q *api.OneQueue) (api.Queue, error) {
 	return a.steerQueue(ctx, q.Queue, "resume", func(s *queue.Settings) { s.Paused, s.Closed = false, false })
 }
 
-func (a *API) drainQueue(ctx context.Context, q *api.OneQueue) (*api.Queue, error) {
+func (a *API) drainQueue(ctx context.Context, q *api.OneQueue) (api.Queue, error) {
 	if err := a.mayClose(q.Queue); err != nil {
-		return nil, err
+		return api.Queue{}, err
 	}
 	return a.steerQueue(ctx, q.Queue, "drain", func(s *queue.Settings) { s.Closed = true })
 }
@@ -150,12 +145,12 @@ func (a *API) partnerNames() (names []string) {
 	return names
 }
 
-func (a *API) steerQueue(ctx context.Context, name, what string, change func(*queue.Settings)) (*api.Queue, error) {
+func (a *API) steerQueue(ctx context.Context, name, what string, change func(*queue.Settings)) (api.Queue, error) {
 	if err := a.hasQueue(ctx, name); err != nil {
-		return nil, err
+		return api.Queue{}, err
 	}
 	if _, err := a.Queues.Set(ctx, name, change); err != nil {
-		return nil, answerable(err)
+		return api.Queue{}, answerable(err)
 	}
 	a.Log.InfoContext(ctx, "queue steered by hand", "queue", name, "what", what)
 	return a.statusOfQueue(ctx, name)

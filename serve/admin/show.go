@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/tidemill/tidemill/flow"
 	times "github.com/tidemill/tidemill/internal/when"
 	"github.com/tidemill/tidemill/serve/api"
@@ -31,6 +33,8 @@ func (a *API) instance() []room {
 			api.ResumePipeline.By(a.resume),
 		}},
 		{in(a.Projects != nil, "this instance has no projects"), []operation.Handler{api.ListProjects.By(a.projects)}},
+		{in(a.Entries != nil, "the embedded bridge does not run in this instance"), []operation.Handler{{Description: &api.SendEntries.Description,
+			Serve: func(w http.ResponseWriter, r *http.Request) error { a.Entries.ServeHTTP(w, r); return nil }}}},
 	}
 }
 
@@ -165,7 +169,8 @@ func (a *API) events(ctx context.Context, q *api.EventFilter) (iter.Seq2[api.Eve
 	if err != nil {
 		return nil, err
 	}
-	f := warehouse.Filter{Project: id, Distinct: q.Distinct, Name: q.Name, Person: q.Person, Max: q.Max, Follow: q.Follow}
+	f := warehouse.Filter{Project: id, Distinct: q.Distinct, Name: q.Name, Max: q.Max, Follow: q.Follow}
+	f.Person, _ = uuid.Parse(q.Person) // it is one, or nothing
 	if f.From, f.To, err = a.span(q.Span); err != nil {
 		return nil, err
 	}

@@ -33,9 +33,9 @@ type InProject struct {
 // EventFilter chooses events.
 type EventFilter struct {
 	InProject
-	Distinct string    `query:"distinct_id" name:"distinct-id" help:"Only events of this distinct id." placeholder:"ID"`
-	Name     string    `query:"name" help:"Only events of this name." placeholder:"EVENT"`
-	Person   uuid.UUID `query:"person" help:"Only events of this person, merged ones included." placeholder:"UUID"`
+	Distinct string `query:"distinct_id" name:"distinct-id" help:"Only events of this distinct id." placeholder:"ID"`
+	Name     string `query:"name" help:"Only events of this name." placeholder:"EVENT"`
+	Person   string `query:"person" form:"uuid" help:"Only events of this person, merged ones included." placeholder:"UUID"`
 	Span
 	Max    int  `query:"max" kong:"-" help:"At most so many, the oldest."`
 	Newest int  `query:"newest" kong:"-" help:"At most so many, the newest."`

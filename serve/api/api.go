@@ -1,11 +1,13 @@
 // Package api is what the API for operators does: each operation with its request and its
-// answer, declared once. The server (serve/admin) does them.
+// answer, declared once. The server (serve/admin) does them, the CLI calls them.
 //
 // Names are in snake_case, times in RFC 3339 and UTC. What is not known is left out. Bytes that
 // are no text stand in base64 beside the field that they would be in.
 package api
 
 import (
+	"io"
+	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,6 +35,23 @@ var (
 	ResumePipeline = operation.Act[OnePipeline, Steered]("resumePipeline", "pipelines/{name}/resume",
 		"Resume a paused pipeline, or a system.")
 )
+
+// Of the bridge.
+var SendEntries = operation.Act[SentEntries, Entries]("sendEntries", "bridge/entries",
+	"Put entries into the stream of the embedded bridge, a line each: its bytes are the payload. Of another type than application/x-ndjson the body is one entry. With the header Idempotency-Key the ids are made of it, so that sending the same again adds nothing.")
+
+// SentEntries are entries that are sent.
+type SentEntries struct {
+	Body io.Reader `body:"application/x-ndjson" mib:"20"`
+}
+
+// Entries are entries that are durable.
+type Entries struct {
+	IDs []string `json:"ids"`
+}
+
+// Status is 202.
+func (Entries) Status() int { return http.StatusAccepted }
 
 // Span is a time.
 type Span struct {

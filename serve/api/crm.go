@@ -85,7 +85,7 @@ type CRMEvent struct {
 type SyncLogFilter struct {
 	Tenant string `query:"tenant" help:"Only events of this tenant." placeholder:"ID"`
 	Type   string `query:"type" help:"Only events of this type." placeholder:"TYPE"`
-	State  string `query:"state" help:"Only events of this state: processing, completed or failed." placeholder:"STATE"`
+	State  string `query:"state" help:"Only events of this state: processing, completed or failed." enum:",processing,completed,failed" default:"" placeholder:"STATE"`
 	Span
 	Max     int  `query:"max" kong:"-" help:"At most so many, the oldest first."`
 	Payload bool `query:"payload" kong:"-" help:"With the events themselves."`

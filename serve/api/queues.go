@@ -11,13 +11,13 @@ import (
 var (
 	ListQueues = operation.List[operation.None, Queue]("listQueues", "queues",
 		"List the queues: what waits, what is being worked on, how old the oldest is.")
-	GetQueue = operation.View[OneQueue, *Queue]("getQueue", "queues/{name}",
+	GetQueue = operation.View[OneQueue, Queue]("getQueue", "queues/{name}",
 		"Show one queue: its priorities, its deepest tenants, its settings.")
-	PauseQueue = operation.Act[OneQueue, *Queue]("pauseQueue", "queues/{name}/pause",
+	PauseQueue = operation.Act[OneQueue, Queue]("pauseQueue", "queues/{name}/pause",
 		"Hand out nothing from a queue, in all instances, until it is resumed. Jobs still come in, and wait.")
-	ResumeQueue = operation.Act[OneQueue, *Queue]("resumeQueue", "queues/{name}/resume",
+	ResumeQueue = operation.Act[OneQueue, Queue]("resumeQueue", "queues/{name}/resume",
 		"End a pause or a draining.")
-	DrainQueue = operation.Act[OneQueue, *Queue]("drainQueue", "queues/{name}/drain",
+	DrainQueue = operation.Act[OneQueue, Queue]("drainQueue", "queues/{name}/drain",
 		"Let a queue take no more jobs; what is there is worked on.")
 	SetQueue = operation.Act[QueueChange, queue.Settings]("setQueue", "queues/{name}/settings",
 		"Merge a JSON object into the settings of a queue, as RFC 7396 has it: what it does not name stays, null takes away.")

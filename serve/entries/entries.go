@@ -10,13 +10,14 @@ package entries
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"mime"
 	"net/http"
 	"strings"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/queue"
@@ -101,13 +102,18 @@ func (x *exchange) take() *request.Problem {
 		}
 		return p
 	}
-	x.say(http.StatusAccepted, map[string]any{"ids": ids})
+	x.say(http.StatusAccepted, "application/json", api.Entries{IDs: ids})
 	return nil
 }
 
-func (x *exchange) fail(p *request.Problem) { x.say(p.Status, map[string]string{"error": p.Text}) }
+// fail answers as the API does.
+func (x *exchange) fail(p *request.Problem) {
+	said := operation.Refuse(p.Status, "%s", p.Text)
+	said.After = p.After
+	x.say(p.Status, operation.ProblemType, said)
+}
 
-func (x *exchange) say(code int, v any) {
-	b, _ := json.Marshal(v) // texts always can be
-	x.JSON(code, append(b, '\n'))
+func (x *exchange) say(code int, kind string, v any) {
+	x.Answered(code)
+	operation.Write(x.W, code, kind, v)
 }

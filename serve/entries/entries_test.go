@@ -27,10 +27,10 @@ func TestEntries(t *testing.T) {
 		w := httptest.NewRecorder()
 		door.ServeHTTP(w, r)
 		var answer struct {
-			IDs   []string
-			Error string
+			IDs    []string
+			Detail string
 		}
-		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || (w.Code != 202) != (answer.Error != "") {
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || (w.Code != 202) != (answer.Detail != "") {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
 		return w.Code, answer.IDs

@@ -50,6 +50,11 @@ func (o Operation[Q, A]) Raw(ctx context.Context, c *Client, q *Q) (raw json.Raw
 	return raw, nil
 }
 
+// Body asks for a Document, which the caller closes.
+func (o Operation[Q, A]) Body(ctx context.Context, c *Client, q *Q) (io.ReadCloser, error) {
+	return o.ask(ctx, c, reflect.ValueOf(q).Elem(), "")
+}
+
 // Each asks for a listing.
 func (l Listing[Q, A]) Each(ctx context.Context, c *Client, q *Q) iter.Seq2[*A, error] {
 	return func(yield func(*A, error) bool) {
@@ -68,7 +73,7 @@ func (l Listing[Q, A]) Each(ctx context.Context, c *Client, q *Q) iter.Seq2[*A, 
 // Raw asks for a listing, its lines as they came.
 func (l Listing[Q, A]) Raw(ctx context.Context, c *Client, q *Q) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		body, err := l.ask(ctx, c, reflect.ValueOf(q).Elem(), LinesType)
+		body, err := l.ask(ctx, c, reflect.ValueOf(q).Elem(), "")
 		if err != nil {
 			yield(nil, err)
 			return
@@ -95,7 +100,8 @@ func (l Listing[Q, A]) Raw(ctx context.Context, c *Client, q *Q) iter.Seq2[[]byt
 	}
 }
 
-// ask sends a request, and returns the body of an answer that is none of a problem.
+// ask sends a request, and returns the body of an answer that is none of a problem, of the type
+// that is wanted, if any is.
 func (d *Description) ask(ctx context.Context, c *Client, q reflect.Value, want string) (io.ReadCloser, error) {
 	req, err := d.request(ctx, c.Base, q)
 	if err != nil {
@@ -112,7 +118,7 @@ func (d *Description) ask(ctx context.Context, c *Client, q reflect.Value, want 
 		return nil, fmt.Errorf("ask %s: %w", c.Base, err)
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if resp.StatusCode/100 == 2 && kind == want {
+	if resp.StatusCode/100 == 2 && (kind == want || want == "") {
 		return resp.Body, nil
 	}
 	defer resp.Body.Close()

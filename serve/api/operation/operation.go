@@ -8,8 +8,8 @@
 //
 // A request is a struct. Its fields say by their tags what they are: `path:"name"` a part of the
 // path, `query:"name"` a parameter, `body:"application/json"` the body. A parameter may have `help`,
-// which the CLI shows for the flag of the same field too, and `enum`, the values that are allowed. A
-// field of another kind than text is read as what it is: a count, a choice, several texts.
+// which the CLI shows for the flag of the same field too, and `enum`, the values that are allowed, in
+// any case, or `form:"uuid"`. A field of another kind than text is read as what it is: a count, a choice, several texts.
 package operation
 
 import (

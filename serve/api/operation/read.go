@@ -79,12 +79,6 @@ func (p *Param) set(f reflect.Value, texts []string) error {
 			}
 			*v = append(*v, n)
 		}
-	case *uuid.UUID:
-		id, err := uuid.Parse(text)
-		if text != "" && err != nil {
-			return wrong(" is no UUID")
-		}
-		*v = id
 	case *int:
 		n, err := strconv.Atoi(text)
 		if text != "" && (err != nil || n < 0) {
@@ -96,7 +90,15 @@ func (p *Param) set(f reflect.Value, texts []string) error {
 			return wrong(": want true or false")
 		}
 	default:
-		if allowed := p.Allowed(); text != "" && len(allowed) > 0 && !slices.Contains(allowed, text) {
+		allowed := p.Allowed()
+		i := slices.IndexFunc(allowed, func(a string) bool { return strings.EqualFold(a, text) })
+		switch {
+		case text == "":
+		case p.Field.Tag.Get("form") == "uuid" && uuid.Validate(text) != nil:
+			return wrong(" is no UUID")
+		case i >= 0:
+			text = allowed[i]
+		case len(allowed) > 0:
 			return wrong(": want " + Or(allowed))
 		}
 		f.SetString(text)
