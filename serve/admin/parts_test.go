@@ -29,8 +29,9 @@ func newDesk(t *testing.T, p admin.Parts) *desk {
 }
 
 func (d *desk) ask(method, path, body string) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
-	d.api.ServeHTTP(w, request(method, admin.Prefix+path, body))
+	w, r := httptest.NewRecorder(), request(method, admin.Prefix+path, body)
+	d.api.ServeHTTP(w, r)
+	asDescribed(d.T, r, w)
 	return w
 }
 

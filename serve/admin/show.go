@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"iter"
 	"net/http"
 	"path/filepath"
@@ -29,6 +30,7 @@ func (a *API) instance() []room {
 			api.GetAudit.By(a.audit),
 			api.GetConfig.By(a.config),
 			api.GetDoctor.By(a.doctor),
+			api.GetOpenAPI.By(a.openAPI),
 			api.PausePipeline.By(a.pause),
 			api.ResumePipeline.By(a.resume),
 		}},
@@ -153,6 +155,13 @@ func (a *API) audit(ctx context.Context, q *api.OneSystem) (api.Audits, error) {
 
 func (a *API) config(context.Context, *operation.None) (operation.Document, error) {
 	return operation.Document{Type: "application/yaml", Write: a.Config.Write}, nil
+}
+
+func (a *API) openAPI(context.Context, *operation.None) (operation.Document, error) {
+	return operation.Document{Type: "application/json", Write: func(w io.Writer) error {
+		_, err := w.Write(api.Document)
+		return err
+	}}, nil
 }
 
 func (a *API) doctor(ctx context.Context, _ *operation.None) (api.Findings, error) {

@@ -1,11 +1,13 @@
 // Package api is what the API for operators does: each operation with its request and its
-// answer, declared once. The server (serve/admin) does them, the CLI calls them.
+// answer, declared once. The server (serve/admin) does them, the CLI calls them, and openapi.json
+// and docs/api.md are made of them and of the comments here, by this package's tests.
 //
 // Names are in snake_case, times in RFC 3339 and UTC. What is not known is left out. Bytes that
 // are no text stand in base64 beside the field that they would be in.
 package api
 
 import (
+	_ "embed"
 	"io"
 	"net/http"
 	"time"
@@ -18,6 +20,11 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
+// Document describes the API in OpenAPI 3.1.
+//
+//go:embed openapi.json
+var Document []byte
+
 // Of the instance as a whole.
 var (
 	GetStatus = operation.View[operation.None, Status]("getStatus", "status",
@@ -28,6 +35,8 @@ var (
 		"Show the configuration in force, as a file without secrets.")
 	GetDoctor = operation.View[operation.None, Findings]("getDoctor", "doctor",
 		"Check that everything is in order, and say what to do where it is not.")
+	GetOpenAPI = operation.View[operation.None, operation.Document]("getOpenAPI", "openapi.json",
+		"Describe this API in OpenAPI 3.1.")
 	ListProjects = operation.List[operation.None, Project]("listProjects", "projects",
 		"List the projects.")
 	PausePipeline = operation.Act[OnePipeline, Steered]("pausePipeline", "pipelines/{name}/pause",
@@ -137,7 +146,7 @@ type Audits struct {
 type Audit struct {
 	System   string `json:"system"`
 	Balanced bool   `json:"balanced"`
-	Books
+	*Books
 	Damaged   uint64   `json:"damaged,omitempty"`   // dead without a dead letter: found damaged at the source, and kept apart there
 	Stored    *int64   `json:"stored,omitempty"`    // rows in the warehouse, counted there
 	Emitted   uint64   `json:"emitted,omitempty"`   // jobs of partners

@@ -1,0 +1,104 @@
+package admin_test
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pb33f/jsonschema/v6"
+
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+)
+
+// description is what openapi.json says of answers.
+type description struct {
+	mu      sync.Mutex
+	mux     *http.ServeMux
+	schemas *jsonschema.Compiler
+	several map[string]bool // patterns of operations that answer with several statuses
+}
+
+var described = sync.OnceValue(func() *description {
+	d := &description{mux: http.NewServeMux(), schemas: jsonschema.NewCompiler(), several: map[string]bool{}}
+	for _, h := range admin.New(admin.Parts{}).Operations() {
+		pattern := h.Method + " " + admin.Prefix + h.Path
+		d.mux.Handle(pattern, http.NotFoundHandler())
+		_, d.several[pattern] = reflect.Zero(h.Gives).Interface().(interface{ Status() int })
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(api.Document))
+	if err == nil {
+		closed(doc.(map[string]any)["components"].(map[string]any)["schemas"].(map[string]any))
+		err = d.schemas.AddResource("openapi.json", doc)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return d
+})
+
+// closed lets objects have the members that are described and no others. Clients are to take those
+// that they do not know, these tests are not.
+func closed(schemas map[string]any) {
+	for name, s := range schemas {
+		if s, ok := s.(map[string]any); ok && s["properties"] != nil && name != "Event" {
+			s["additionalProperties"] = false
+		}
+	}
+}
+
+// answer is the schema of an answer, by its pattern, status and type.
+func (d *description) answer(pattern string, status int, kind string) (*jsonschema.Schema, error) {
+	escape := strings.NewReplacer("/", "~1", "{", "%7B", "}", "%7D").Replace
+	of := "components/responses/Problem"
+	if status/100 == 2 {
+		method, path, _ := strings.Cut(pattern, " ")
+		code := strconv.Itoa(status)
+		if d.several[pattern] {
+			code = "2XX"
+		}
+		of = "paths/" + escape(path) + "/" + strings.ToLower(method) + "/responses/" + code
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.schemas.Compile("openapi.json#/" + of + "/content/" + escape(kind) + "/schema")
+}
+
+// asDescribed checks an answer against openapi.json: its status, its type, and all of it, or each
+// of its lines.
+func asDescribed(t *testing.T, r *http.Request, w *httptest.ResponseRecorder) {
+	t.Helper()
+	d := described()
+	_, pattern := d.mux.Handler(r)
+	kind := w.Header().Get("Content-Type")
+	if pattern == "" {
+		return
+	}
+	schema, err := d.answer(pattern, w.Code, kind)
+	if err != nil {
+		t.Errorf("%s answered %d with %s, which is not described: %v", pattern, w.Code, kind, err)
+		return
+	}
+	texts := []string{w.Body.String()}
+	switch kind {
+	case operation.LinesType:
+		texts = lines(w.Body.String())
+	case "application/yaml":
+		texts = nil
+	}
+	for _, text := range texts {
+		v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+		if err == nil {
+			err = schema.Validate(v)
+		}
+		if err != nil {
+			t.Errorf("%s %s answered\n%s\nwhich is not as described: %v", r.Method, r.URL, text, err)
+		}
+	}
+}

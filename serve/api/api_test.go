@@ -1,0 +1,79 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/pb33f/libopenapi"
+	validator "github.com/pb33f/libopenapi-validator"
+
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/api"
+)
+
+var update = flag.Bool("update", false, "write openapi.json and docs/api.md")
+
+// The description is made of what is declared, and of what is served: nothing else is there, and
+// nothing is left out.
+func TestTheDescriptionIsThatOfTheOperations(t *testing.T) {
+	all := admin.New(admin.Parts{}).Operations()
+	doc := newDescriber(t).document(all)
+	want, err := json.MarshalIndent(doc, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, '\n')
+	compare(t, "openapi.json", want)
+	if !*update && !bytes.Equal(api.Document, want) {
+		t.Error("what is served is not openapi.json")
+	}
+	compare(t, filepath.Join("..", "..", "docs", "api.md"), []byte(reference(doc, all)))
+}
+
+// compare wants a file to be so, or with -update makes it so.
+func compare(t *testing.T, name string, want []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(name, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not what the operations say (%v): go test ./serve/api -update", name, err)
+	}
+}
+
+func TestTheDescriptionIsValidOpenAPI(t *testing.T) {
+	doc, err := libopenapi.NewDocument(api.Document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, errs := validator.NewValidator(doc)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if ok, wrong := v.ValidateDocument(); !ok {
+		for _, w := range wrong {
+			t.Error(w)
+		}
+	}
+}
+
+func TestEveryOperationHasItsOwnNameAndASentence(t *testing.T) {
+	seen := map[string]bool{}
+	for _, h := range admin.New(admin.Parts{}).Operations() {
+		if seen[h.ID] || h.ID == "" || len(h.Text) < 10 || h.Text[len(h.Text)-1] != '.' {
+			t.Errorf("%s %s is called %q, and is said to do %q", h.Method, h.Path, h.ID, h.Text)
+		}
+		seen[h.ID] = true
+		for _, p := range h.Params {
+			if p.In == "query" && p.Field.Tag.Get("help") == "" {
+				t.Errorf("%s: nothing is said of %s", h.ID, p.Name)
+			}
+		}
+	}
+}

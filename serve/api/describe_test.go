@@ -1,0 +1,331 @@
+package api_test
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill/serve/api/operation"
+)
+
+// object is one in JSON; its names are sorted when it is written.
+type object = map[string]any
+
+// describer makes the OpenAPI document of operations: of their types, and of the comments in the
+// source of these.
+type describer struct {
+	t        *testing.T
+	comments map[string]string // of types (package path and name) and of their fields
+	read     map[string]bool   // packages
+	schemas  object
+}
+
+func newDescriber(t *testing.T) *describer {
+	return &describer{t: t, comments: map[string]string{}, read: map[string]bool{}, schemas: object{}}
+}
+
+// module is the path that packages of this module begin with.
+const module = "github.com/tidemill/tidemill/"
+
+// comment is what the source says of a type, or of a field of it.
+func (d *describer) comment(t reflect.Type, field string) string {
+	rel, ours := strings.CutPrefix(t.PkgPath(), module)
+	if ours && !d.read[rel] {
+		d.read[rel] = true
+		files, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(rel), "*.go"))
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		for _, name := range files {
+			f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			d.comments[t.PkgPath()] += "" // there is one
+			d.keep(t.PkgPath(), f)
+		}
+	}
+	return d.comments[strings.TrimSuffix(t.PkgPath()+"."+t.Name()+"."+field, ".")]
+}
+
+// keep keeps the comments of a file's structs.
+func (d *describer) keep(path string, f *ast.File) {
+	for _, decl := range f.Decls {
+		g, ok := decl.(*ast.GenDecl)
+		if !ok || g.Tok != token.TYPE {
+			continue
+		}
+		for _, s := range g.Specs {
+			t := s.(*ast.TypeSpec)
+			name := path + "." + t.Name.Name
+			d.comments[name] = text(t.Doc, g.Doc)
+			of, ok := t.Type.(*ast.StructType)
+			if !ok {
+				continue
+			}
+			for _, f := range of.Fields.List {
+				for _, n := range f.Names {
+					d.comments[name+"."+n.Name] = text(f.Doc, f.Comment)
+				}
+			}
+		}
+	}
+}
+
+// text is the first of the comments that says something, as one line.
+func text(of ...*ast.CommentGroup) string {
+	for _, c := range of {
+		if s := strings.Join(strings.Fields(c.Text()), " "); s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// Types that are written as something else than what they are made of.
+var (
+	times     = reflect.TypeFor[time.Time]()
+	uuids     = reflect.TypeFor[uuid.UUID]()
+	raws      = reflect.TypeFor[json.RawMessage]()
+	asText    = reflect.TypeFor[encoding.TextMarshaler]()
+	documents = reflect.TypeFor[operation.Document]()
+)
+
+// schema is that of a type in JSON.
+func (d *describer) schema(t reflect.Type) object {
+	if of, ok := reflect.Zero(t).Interface().(interface{ Form() reflect.Type }); ok {
+		return d.schema(of.Form())
+	}
+	switch {
+	case t == times:
+		return object{"type": "string", "format": "date-time"}
+	case t == uuids:
+		return object{"type": "string", "format": "uuid"}
+	case t == raws:
+		return object{}
+	case t.Kind() != reflect.Pointer && t.Implements(asText):
+		return object{"type": "string"}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return d.schema(t.Elem())
+	case reflect.String:
+		return object{"type": "string"}
+	case reflect.Bool:
+		return object{"type": "boolean"}
+	case reflect.Float64:
+		return object{"type": "number"}
+	case reflect.Int, reflect.Int64:
+		return object{"type": "integer"}
+	case reflect.Uint8, reflect.Uint64:
+		return object{"type": "integer", "minimum": 0}
+	case reflect.Slice:
+		return object{"type": "array", "items": d.schema(t.Elem())}
+	case reflect.Map:
+		return object{"type": "object", "additionalProperties": d.schema(t.Elem())}
+	case reflect.Struct:
+		return d.named(t)
+	}
+	d.t.Fatalf("no schema is known for %v", t)
+	return nil
+}
+
+// named refers to the schema of a struct.
+func (d *describer) named(t reflect.Type) object {
+	name := t.Name()
+	if pkg := t.PkgPath()[strings.LastIndexByte(t.PkgPath(), '/')+1:]; pkg != "api" && pkg != "operation" {
+		name = strings.ToUpper(pkg[:1]) + pkg[1:] + name
+	}
+	ref := object{"$ref": "#/components/schemas/" + name}
+	if _, ok := d.schemas[name]; ok {
+		return ref
+	}
+	s := object{}
+	d.schemas[name] = s // it may have itself
+	if c := d.comment(t, ""); c != "" {
+		s["description"] = c
+	}
+	if of, ok := reflect.Zero(t).Interface().(interface{ OneOf() []any }); ok {
+		var all []any
+		for _, v := range of.OneOf() {
+			all = append(all, d.schema(reflect.TypeOf(v)))
+		}
+		s["oneOf"] = all
+		return ref
+	}
+	properties, required := object{}, []string{}
+	for _, f := range reflect.VisibleFields(t) {
+		tag, ok := f.Tag.Lookup("json")
+		name, options, _ := strings.Cut(tag, ",")
+		if !ok || name == "-" {
+			continue
+		}
+		left := strings.Contains(options, "omit") || behindPointer(t, f.Index)
+		if properties[name] = d.field(owner(t, f.Index), f, left); !left {
+			required = append(required, name)
+		}
+	}
+	if s["type"], s["properties"] = "object", properties; len(required) > 0 {
+		s["required"] = required
+	}
+	return ref
+}
+
+// field is the schema of a field of a struct. One that is not left out may be null where it is a
+// pointer.
+func (d *describer) field(of reflect.Type, f reflect.StructField, left bool) object {
+	s := d.schema(f.Type)
+	switch {
+	case left:
+	case f.Type.Kind() == reflect.Pointer:
+		s["type"] = []any{s["type"], "null"}
+	case f.Type.Kind() == reflect.Slice && s["type"] == "array": // Go writes an empty one so, if it was never made
+		s["type"] = []any{"array", "null"}
+	}
+	if c := d.comment(of, f.Name); c != "" {
+		s["description"] = c
+	}
+	return s
+}
+
+// behindPointer says whether a field is one of an embedded pointer, which may be nil.
+func behindPointer(t reflect.Type, index []int) bool {
+	for _, i := range index[:len(index)-1] {
+		f := t.Field(i)
+		if t = f.Type; t.Kind() == reflect.Pointer {
+			return true
+		}
+	}
+	return false
+}
+
+// owner is the struct that has the field itself.
+func owner(t reflect.Type, index []int) reflect.Type {
+	for _, i := range index[:len(index)-1] {
+		if t = t.Field(i).Type; t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+	}
+	return t
+}
+
+// operation describes one.
+func (d *describer) operation(o *operation.Description) object {
+	out := object{"operationId": o.ID, "summary": o.Text, "responses": object{
+		d.status(o): object{"description": "Done.", "content": d.answer(o)},
+		"default":   object{"$ref": "#/components/responses/Problem"},
+	}}
+	var parameters []any
+	for i := range o.Params {
+		p := &o.Params[i]
+		if p.In == operation.InBody {
+			out["requestBody"] = object{"required": true, "content": object{p.Name: object{"schema": d.body(p)}}}
+			continue
+		}
+		one := object{"name": p.Name, "in": p.In, "schema": d.parameter(p)}
+		if p.In == operation.InPath {
+			one["required"] = true
+		}
+		if help := p.Field.Tag.Get("help"); help != "" {
+			one["description"] = help
+		}
+		parameters = append(parameters, one)
+	}
+	if len(parameters) > 0 {
+		out["parameters"] = parameters
+	}
+	return out
+}
+
+// status is that of an answer.
+func (d *describer) status(o *operation.Description) string {
+	if _, several := reflect.Zero(o.Gives).Interface().(interface{ Status() int }); several {
+		return "2XX"
+	}
+	return "200"
+}
+
+// answer is the content of an answer.
+func (d *describer) answer(o *operation.Description) object {
+	switch {
+	case o.ID == "getConfig":
+		return object{"application/yaml": object{"schema": object{"type": "string"}}}
+	case o.Gives == documents:
+		return object{"application/json": object{"schema": object{"type": "object"}}}
+	case o.Lines:
+		return object{operation.LinesType: object{"schema": d.schema(o.Gives)}}
+	}
+	return object{"application/json": object{"schema": d.schema(o.Gives)}}
+}
+
+// body is the schema of a request's body.
+func (d *describer) body(p *operation.Param) object {
+	switch t := p.Field.Type; {
+	case t.Kind() == reflect.Interface:
+		return object{"type": "string"}
+	case p.Name == "application/json" && t.Kind() == reflect.Slice && t.Name() == "":
+		return object{"oneOf": []any{object{"type": "object"}, object{"type": "array", "items": object{"type": "object"}}}}
+	case t.Kind() == reflect.Slice && t.Name() == "":
+		return object{}
+	default:
+		return d.schema(t)
+	}
+}
+
+// parameter is the schema of a parameter.
+func (d *describer) parameter(p *operation.Param) object {
+	s := d.schema(p.Field.Type)
+	if p.Field.Type.Kind() == reflect.Int {
+		s["minimum"] = 0
+	}
+	if allowed := p.Allowed(); len(allowed) > 0 {
+		s["enum"] = allowed
+	}
+	if form := p.Field.Tag.Get("form"); form != "" {
+		s["format"] = form
+	}
+	if usual := p.Field.Tag.Get("default"); usual != "" {
+		s["default"] = usual
+		if p.Field.Type.Kind() == reflect.Int {
+			s["default"] = json.Number(usual)
+		}
+	}
+	return s
+}
+
+// document is the whole.
+func (d *describer) document(all []operation.Handler) object {
+	paths := object{}
+	for _, h := range all {
+		path := operation.Prefix + h.Path
+		if paths[path] == nil {
+			paths[path] = object{}
+		}
+		paths[path].(object)[strings.ToLower(h.Method)] = d.operation(h.Description)
+	}
+	problem := object{operation.ProblemType: object{"schema": d.schema(reflect.TypeFor[operation.Problem]())}}
+	return object{
+		"openapi": "3.1.0",
+		"info": object{"title": "Tidemill", "version": "1", "description": fmt.Sprint(
+			"The API for operators. A listing answers with one JSON object a line; one that is cut off ends with the line {\"problem\": …}. ",
+			"What a POST without a body asks may come in its form too. Parameters that are not known are refused.")},
+		"servers":  []any{object{"url": "/"}},
+		"security": []any{object{"token": []any{}}},
+		"paths":    paths,
+		"components": object{
+			"schemas":         d.schemas,
+			"responses":       object{"Problem": object{"description": "It was not done, or not all of it.", "content": problem}},
+			"securitySchemes": object{"token": object{"type": "http", "scheme": "bearer", "description": "`tidemill token` prints it."}},
+		},
+	}
+}

@@ -1,0 +1,113 @@
+package api_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tidemill/tidemill/serve/api/operation"
+)
+
+// reference is the document for people, in Markdown.
+func reference(doc object, all []operation.Handler) string {
+	var b strings.Builder
+	b.WriteString("# The API\n\nEverything here is below `" + operation.Prefix + "`. It is made of the same description as [openapi.json](../serve/api/openapi.json), which an instance answers at `" + operation.Prefix + "openapi.json`.\n\n")
+	b.WriteString(doc["info"].(object)["description"].(string) + "\n\n## Operations\n")
+	paths := doc["paths"].(object)
+	for _, h := range all {
+		o := paths[operation.Prefix+h.Path].(object)[strings.ToLower(h.Method)].(object)
+		fmt.Fprintf(&b, "\n### %s %s\n\n%s\n\n", h.Method, h.Path, h.Text)
+		if ps, ok := o["parameters"].([]any); ok {
+			b.WriteString("| parameter | what it is |\n|---|---|\n")
+			for _, p := range ps {
+				p := p.(object)
+				fmt.Fprintf(&b, "| `%s` | %s |\n", p["name"], strings.TrimSpace(kindOf(p["schema"].(object))+". "+said(p)))
+			}
+			b.WriteString("\n")
+		}
+		if body, ok := o["requestBody"].(object); ok {
+			for kind, c := range body["content"].(object) {
+				fmt.Fprintf(&b, "Body: `%s`, %s.\n\n", kind, kindOf(c.(object)["schema"].(object)))
+			}
+		}
+		for _, status := range []string{"200", "2XX"} {
+			if r, ok := o["responses"].(object)[status].(object); ok {
+				for kind, c := range r["content"].(object) {
+					fmt.Fprintf(&b, "Answer: `%s`, %s.\n", kind, kindOf(c.(object)["schema"].(object)))
+				}
+			}
+		}
+	}
+	b.WriteString("\n## Forms\n")
+	schemas := doc["components"].(object)["schemas"].(object)
+	for _, name := range slices.Sorted(maps.Keys(schemas)) {
+		s := schemas[name].(object)
+		fmt.Fprintf(&b, "\n### %s\n\n", name)
+		if d := said(s); d != "" {
+			b.WriteString(d + "\n\n")
+		}
+		if properties, ok := s["properties"].(object); ok {
+			b.WriteString("| member | what it is |\n|---|---|\n")
+			for _, p := range slices.Sorted(maps.Keys(properties)) {
+				of := properties[p].(object)
+				fmt.Fprintf(&b, "| `%s` | %s |\n", p, strings.TrimSpace(kindOf(of)+". "+said(of)))
+			}
+		} else {
+			b.WriteString(kindOf(s) + ".\n")
+		}
+	}
+	return b.String()
+}
+
+// said is a description in a cell of a table.
+func said(o object) string {
+	s, _ := o["description"].(string)
+	return strings.ReplaceAll(s, "|", "\\|")
+}
+
+// kindOf is a schema in words.
+func kindOf(s object) string {
+	if ref, ok := s["$ref"].(string); ok {
+		name := ref[strings.LastIndexByte(ref, '/')+1:]
+		return fmt.Sprintf("[%s](#%s)", name, strings.ToLower(name))
+	}
+	if all, ok := s["oneOf"].([]any); ok {
+		var words []string
+		for _, o := range all {
+			words = append(words, kindOf(o.(object)))
+		}
+		return operation.Or(words)
+	}
+	if allowed, ok := s["enum"].([]string); ok {
+		return "`" + strings.Join(allowed, "`, `") + "`"
+	}
+	kind := s["type"]
+	if several, ok := kind.([]any); ok {
+		kind = several[0]
+		if kind == nil {
+			return kindOf(object{"$ref": s["$ref"]})
+		}
+	}
+	switch kind {
+	case "array":
+		return "several of " + kindOf(s["items"].(object))
+	case "object":
+		if of, ok := s["additionalProperties"].(object); ok {
+			return "by name " + kindOf(of)
+		}
+		return "object"
+	case "string":
+		if f, ok := s["format"].(string); ok {
+			return map[string]string{"date-time": "time", "uuid": "UUID"}[f]
+		}
+		return "text"
+	case "integer":
+		return "whole number"
+	case "boolean":
+		return "`true` or `false`"
+	case nil:
+		return "anything"
+	}
+	return fmt.Sprint(kind)
+}
