@@ -172,7 +172,9 @@ func TestImportsPointInwards(t *testing.T) {
 // connect, and a line of the table: the rest of connect imports none, and nobody imports how one is
 // wired, but the command that speaks to the bridge's broker.
 func TestOnlyTheTableKnowsTheSystems(t *testing.T) {
-	wiring := func(rel string) bool { return strings.HasPrefix(rel, "connect/") && rel != "connect/system" && !tests(rel) }
+	wiring := func(rel string) bool {
+		return strings.HasPrefix(rel, "connect/") && rel != "connect/system" && !tests(rel)
+	}
 	for _, p := range packages(t) {
 		for _, i := range p.imports {
 			inner := strings.TrimPrefix(i, module+"/")
