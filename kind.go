@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Kind of a failure. One table (policy.Table) says for each what happens next: skip,
-// retry, dead letter or pause; whether it burns a try and blames the destination. The
-// end of a context is no kind.
+// Kind of a failure. One table (policy.Table) says what follows each kind: skip, retry,
+// dead letter or pause; whether it counts a try, and whether it blames the destination. The
+// end of a context is not a kind.
 type Kind uint8
 
 const (
 	NoKind      Kind = iota
 	Validation       // the message is wrong and always will be
-	NotFound         // something it refers to is not there (yet)
+	NotFound         // something that the message refers to does not exist (yet)
 	Business         // the destination's rules refuse it
 	Timeout          // no answer in time, and repeating is known to be harmless
 	RateLimit        // the destination asks for less
-	Partner          // the destination is at fault: 5xx, garbage, a cut line
+	Partner          // the destination is at fault: 5xx, garbage, a broken connection
 	Credentials      // the destination refuses us, not the message
-	Transient        // expected to pass; everything not on this list
+	Transient        // expected to pass; every failure that is not on this list
 	Internal         // our own fault: a panic, a broken assertion
 	Unknown          // the answer was lost: it may have happened
 	kinds
@@ -48,16 +48,17 @@ func ParseKind(s string) (Kind, error) {
 	return NoKind, fmt.Errorf("kind of failure %q: want one of %q", s, kindNames[1:])
 }
 
-// Error carries a kind from where a failure is understood up to the engine, which decides.
+// Error carries a kind from the code that understands a failure to the engine, which
+// decides.
 type Error struct {
 	Kind  Kind
-	After time.Duration // the destination's own wish for the next try; 0: none
+	After time.Duration // the wait that the destination asks for before the next try; 0: none
 	Err   error
-	// Unasked says that the destination had no part in it: it is no failure of its own.
+	// Unasked says that the destination had no part in the failure, so it is not blamed.
 	Unasked bool
 }
 
-// Fail makes an Error of that kind with a formatted message (%w wraps).
+// Fail makes an Error of kind k with a formatted message (%w wraps).
 func Fail(k Kind, format string, args ...any) error {
 	return &Error{Kind: k, Err: fmt.Errorf(format, args...)}
 }
@@ -65,8 +66,8 @@ func Fail(k Kind, format string, args ...any) error {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf finds the kind of an error: its own where it carries one, Timeout for a missed
-// deadline, else Transient: only an explicit list is permanent.
+// KindOf finds the kind of an error: the kind that the error carries, Timeout for a missed
+// deadline, else Transient. Only an explicit list is permanent.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
@@ -77,7 +78,7 @@ func KindOf(err error) Kind {
 	return Transient
 }
 
-// Partial is the error of a batch of which only some messages failed; the others are
+// Partial is the error of a batch in which only some messages failed; the others are
 // durable.
 type Partial struct{ Failed []Failed }
 

@@ -11,10 +11,10 @@ const redacted = "[secret]"
 // NewSecret hides a value.
 func NewSecret(v string) Secret { return Secret{v} }
 
-// Reveal returns the value, for the one place that needs it.
+// Reveal returns the value.
 func (s Secret) Reveal() string { return s.value }
 
-// IsZero says whether there is no secret at all.
+// IsZero says whether the secret is empty.
 func (s Secret) IsZero() bool { return s.value == "" }
 
 func (s Secret) String() string               { return redacted }

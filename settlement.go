@@ -21,32 +21,32 @@ func (f Fate) String() string {
 	return [...]string{"none", "delivered", "skipped", "dead"}[min(f, Dead)]
 }
 
-// End says what a delivery comes to. Every message handed out gets exactly one.
+// End says how a delivery ends. Every message handed out gets exactly one.
 type End uint8
 
 const (
 	// Done ends the message: it has a Fate.
 	Done End = iota
-	// Again wants it handed out again, After a time. It burns a try or it does not.
+	// Again wants it handed out again, After a time. Burn says whether that counts a try.
 	Again
-	// Left leaves it pending: an outside ack will come, it was shed from a buffer, or
-	// time was up. The source stops renewing its lease.
+	// Left leaves it pending: an outside ack will come, it was shed from a buffer, or time
+	// was up. The source stops renewing its lease.
 	Left
 )
 
 // A Settlement tells a source how one delivery ended.
 type Settlement struct {
 	ID      string        // of the message
-	Mark    Mark          // as handed out; zero: by ID alone, whoever holds it (outside acks)
+	Mark    Mark          // as handed out; zero: by ID alone, under any lease (outside acks)
 	End     End           //
 	Fate    Fate          // Done: how
 	After   time.Duration // Again: not before this has passed
 	Burn    bool          // Again: it was a failed try (not: breaker open, limit, stop)
 	Kind    Kind          // of the failure, where there was one
 	Cause   string        // the failure, or the reason of a skip, in words
-	Answer  []byte        // of the dead: what the destination said, which a source that parks keeps; nil: nobody knows
-	Next    []*Message    // to be added in the same stroke; only where Traits.Forwards
-	Records Count         // what a message that stands for many became; zero: one, its Fate
+	Answer  []byte        // Dead: the destination's answer, kept by a source that parks; nil: not known
+	Next    []*Message    // messages to add in the same transaction; only where Traits.Forwards
+	Records Count         // the ends of the records that one message stands for; zero: one, by Fate
 	Took    Took          // the source's answer
 }
 
@@ -67,8 +67,8 @@ func (s *Settlement) Row() Count {
 	return Count{}
 }
 
-// ByIDFirst yields the indexes of ends in the order in which a source takes those of one call:
-// first the ends by ID alone, then those with a mark, each kind as given. See [Source].
+// ByIDFirst yields the indexes of ends in the order in which a source applies the ends of one
+// call: first those by ID alone, then those with a mark, each group as given. See [Source].
 func ByIDFirst(ends []Settlement) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for _, byID := range [...]bool{true, false} {
@@ -85,10 +85,10 @@ func ByIDFirst(ends []Settlement) iter.Seq[int] {
 type Took uint8
 
 const (
-	// Unanswered: not taken yet; it may be sent again.
+	// Unanswered: not applied yet; it may be sent again.
 	Unanswered Took = iota
 	// Applied: this settlement ended the delivery, and the books say so.
 	Applied
-	// Stale: the lease was lost or it was settled before; nothing was changed.
+	// Stale: the lease was lost, or the message was settled before; nothing was changed.
 	Stale
 )

@@ -9,11 +9,11 @@ import (
 	"github.com/tidemill/tidemill/flow/ring"
 )
 
-// acks are ends that come from outside, on their way to the door out.
+// acks are ends that come from outside, on their way to the settler.
 type acks struct {
 	ring    *ring.Ring[tidemill.Settlement]
 	room    chan struct{} // wakes the listener: the ring was emptied
-	idle    chan struct{} // wakes the stop: nothing is awaited any more
+	idle    chan struct{} // wakes the stop: no ack is awaited any more
 	awaited atomic.Int64  // left for an ack, less those acked
 	window  window
 }
@@ -24,7 +24,7 @@ func (a *acks) init(t tidemill.Traits) {
 	a.room, a.idle = make(chan struct{}, 1), make(chan struct{}, 1)
 }
 
-// took counts what the source answered to ends from outside.
+// took counts the source's answers to ends from outside.
 func (a *acks) took(ends []tidemill.Settlement) {
 	n := int64(0)
 	for i := range ends {
@@ -54,7 +54,7 @@ func (e *Engine) listen(ctx context.Context) {
 			put := e.acked.ring.TryPutN(rest)
 			signal(e.ending)
 			if rest = rest[put:]; len(rest) > 0 && put == 0 {
-				<-e.acked.room // the door out outlives the listener
+				<-e.acked.room // the settler outlives the listener
 			}
 		}
 		switch {
@@ -68,7 +68,7 @@ func (e *Engine) listen(ctx context.Context) {
 	}
 }
 
-// awaitAcks gives acks from outside some time after the last message was worked on.
+// awaitAcks waits for acks from outside, for a time after the last message was worked on.
 func (e *Engine) awaitAcks(d time.Duration) {
 	if e.p.Acks == nil {
 		return

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// An alarm is a timer used again and again by one goroutine.
+// An alarm is a reusable timer of one goroutine.
 //
-// Its owner has a slot of so many: the alarm goes off only at instants (in nanoseconds)
-// that leave the slot as the remainder, so that no two owners ever wake at the same
-// instant. With a faked clock it is then the clock and not the scheduler that says who
-// comes first, and a run is the same every time. A real clock does not notice.
+// Its owner has one slot of several: the alarm goes off only at instants (in nanoseconds)
+// whose remainder is the slot, so no two owners ever wake at the same instant. With a faked
+// clock, the clock and not the scheduler then decides who comes first, and every run is the
+// same. A real clock does not notice.
 type alarm struct {
 	slot, of int
 	now      func() time.Time
@@ -28,7 +28,7 @@ func (a *alarm) after(d time.Duration) <-chan time.Time {
 	return a.timer.C
 }
 
-// round makes d end at an instant of the owner's, later than now.
+// round moves the end of d to a later instant of the owner's.
 func (a *alarm) round(d time.Duration) time.Duration {
 	d = max(d, 1)
 	if a.of > 1 {
@@ -68,7 +68,7 @@ func (e *Engine) alarm(slot int) alarm {
 	return alarm{slot: e.p.Lanes + slot, of: e.p.Lanes + slots, now: e.p.Now}
 }
 
-// signal wakes whoever listens to c, which has room for one.
+// signal wakes the goroutine that listens to c, which has room for one.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

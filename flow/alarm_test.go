@@ -22,7 +22,7 @@ func TestAlarmsGoOffAtInstantsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// Whoever has a timer has a slot, and nobody two.
+// Every timer has a slot of its own.
 func TestSlotsDiffer(t *testing.T) {
 	e := &Engine{p: Pipeline{Lanes: 3}}
 	seen := map[int]bool{}

@@ -340,7 +340,7 @@ func (s moody) Receive(ctx context.Context, into []*tidemill.Message) (int, erro
 	return s.memorySource.Receive(ctx, into)
 }
 
-// The waits of the door in begin anew after a read that went well.
+// The waits of the receiver begin anew after a read that succeeded.
 func TestWaitsBetweenReadsBeginAnew(t *testing.T) {
 	for what, c := range map[string]struct {
 		as   []string

@@ -86,7 +86,7 @@ func TestBreakerWithAGate(t *testing.T) {
 		rest(time.Hour)
 		s.balance(t)
 		st := e.Stats()
-		// after the first round some 10 probes, of which four end a message
+		// After the first round come some 10 probes; four of them end a message.
 		if st.Settled.Total() != 1000 || st.Settled.Dead == 0 || st.Settled.Dead > 3 || st.Breaker != policy.Closed {
 			t.Errorf("afterwards: %+v", st)
 		}
@@ -110,7 +110,7 @@ func TestBreakerWithoutAGate(t *testing.T) {
 		if n := d.set(true); n < 65 || n > 101 {
 			t.Errorf("%d calls, want up to 80 before it opened and about 20 probes", n)
 		}
-		if len(dead.put) > 80 { // nobody dies of a probe
+		if len(dead.put) > 80 { // no message dies of a probe
 			t.Errorf("%d letters", len(dead.put))
 		}
 		d.set(false)

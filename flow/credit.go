@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Where InFlight is not given, an engine holds what keeps its lanes busy, twice what they
-// can work on at once, and more the faster that is done: as much as was lately done within
-// ahead. A source is asked for little at a time otherwise, and lanes wait for it, round trip
-// for round trip: lanes that do nothing are done with twice their number before the source
-// has answered. Of slow work no more is held than its lanes need, so that other instances
-// get their share, and so that what is urgent waits behind as little as may be.
+// Where InFlight is not given, an engine holds twice what its lanes can work on at once,
+// which keeps them busy. It holds more the faster the work is done: as much as was lately
+// done within ahead. Otherwise a source is asked for little at a time, and lanes wait for
+// each of its round trips: idle lanes finish twice their number before the source has
+// answered. Of slow work the engine holds no more than its lanes need, so that other
+// instances get their share, and urgent messages wait behind as little as possible.
 const (
-	ahead = 25 * time.Millisecond // what is urgent waits so long at the most behind what is held
-	times = 10                    // the least, at the most; more did not make it faster
-	most  = 4096                  // and not more than that: leases are kept for all that is held
-	pace  = 5 * time.Millisecond  // is measured for so long at the least
+	ahead = 25 * time.Millisecond // urgent messages wait at most this long behind what is held
+	times = 10                    // at most this many times the least; more did not make it faster
+	most  = 4096                  // and at most this many: leases are kept for all that is held
+	pace  = 5 * time.Millisecond  // is measured for at least this long
 )
 
 // credit is how much an engine may hold.
@@ -23,8 +23,8 @@ type credit struct {
 	wish atomic.Int64 // what pace asks for
 	done atomic.Int64 // messages that came to their end, so far
 
-	since time.Time // the door in's own: when this was measured
-	was   int64     // and what was done by then
+	since time.Time // the receiver's own: when this was measured
+	was   int64     // and how much was done by then
 }
 
 // widen says how much is held where InFlight is not given.
@@ -36,7 +36,7 @@ func (p *Pipeline) widen() {
 	}
 }
 
-// tune measures how fast messages come to their end.
+// tune measures how fast messages end.
 func (e *Engine) tune(now time.Time) {
 	c := &e.credit
 	took := now.Sub(c.since)
@@ -49,7 +49,7 @@ func (e *Engine) tune(now time.Time) {
 	c.wish.Store(int64(min(wish, float64(e.p.InFlight))))
 }
 
-// grants is how many messages may be held now, by how many lanes get some.
+// grants is how many messages may be held now, given the number of active lanes.
 func (e *Engine) grants() int64 {
 	workers := e.workers.Load()
 	share := e.p.threshold() * float64(workers) / float64(e.p.Lanes)

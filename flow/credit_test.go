@@ -54,7 +54,7 @@ func TestOfWorkThatBecomesSlowLessIsHeld(t *testing.T) {
 			t.Errorf("%d are held of fast work", n)
 		}
 		takes.Store(int64(time.Second))
-		rest(25 * time.Second) // 200 were held at the most: they are done
+		rest(25 * time.Second) // at most 200 were held: they are done
 		if n := e.Stats().InFlight; n > 20 {
 			t.Errorf("%d are held of slow work", n)
 		}

@@ -9,9 +9,9 @@ import (
 	"github.com/tidemill/tidemill/policy"
 )
 
-// screen ends, before anything looks into them, messages that were handed out too often
-// and messages that have a dead letter already: a letter is the fate, even if telling the
-// source of it was lost.
+// screen runs before the work. It ends messages that were handed out too often and messages
+// that have a dead letter already: the dead letter is the fate, even if the settlement was
+// lost.
 func (l *lane) screen(ctx context.Context) {
 	e := l.e
 	again := 0
@@ -36,7 +36,7 @@ func (l *lane) screen(ctx context.Context) {
 	}
 }
 
-// screenDead ends the messages of which a letter exists.
+// screenDead ends the messages that have a dead letter.
 func (l *lane) screenDead(ctx context.Context, again int) {
 	e := l.e
 	tasks, ids, marks := make([]*Task, 0, again), make([]string, 0, again), make([]tidemill.Mark, 0, again)
@@ -78,8 +78,8 @@ func (l *lane) again(ctx context.Context, doing string, err error, wrong int) bo
 	return ctx.Err() == nil
 }
 
-// judge decides how each message of an attempt ends, and reports to the breaker. Those
-// that are to come again and cannot go back to the source are made live, and judge says
+// judge decides how each message of an attempt ends, and reports to the breaker. Messages
+// that are to be tried again and cannot go back to the source are made live; judge returns
 // how long they have to wait.
 func (l *lane) judge(ctx context.Context, todo []*Task, pass policy.Pass) time.Duration {
 	e := l.e
@@ -90,12 +90,12 @@ func (l *lane) judge(ctx context.Context, todo []*Task, pass policy.Pass) time.D
 		case t.state == live:
 			t.state, t.end.Fate = ended, tidemill.Delivered
 			all.ok++
-		case t.end.Fate == tidemill.Delivered, t.end.End == tidemill.Left: // by the work: what failed has neither
+		case t.end.Fate == tidemill.Delivered, t.end.End == tidemill.Left: // ended by the work: a failed task has neither
 			all.ok++
-		case t.state == failed && timeUp: // nobody's failure
+		case t.state == failed && timeUp: // does not count as a failure
 			t.giveBack(e.traits.Delays, 0)
 		case t.state == failed:
-			rule := l.decide(t, pass.Probe) // which sets the kind
+			rule := l.decide(t, pass.Probe) // sets the kind
 			all.add(rule, t.end.Kind, t.err)
 			failures = true
 		}
@@ -140,14 +140,15 @@ func (l *lane) countFailures() {
 }
 
 // probesAtMost is how often a message that cannot go back to its source probes a broken
-// destination before its failures are its own: in an outage hardly anything dies, and a
-// message that breaks the destination by itself does not stop the lane for ever.
+// destination before its failures count as its own. So in an outage hardly any message
+// dies, and a message that breaks the destination by itself does not stop the lane for
+// ever.
 const probesAtMost = 20
 
-// decide turns a failure into an end, by the one table, and returns its rule. A probe that
-// fails is a try like any other where tries are counted and its message goes back to the source:
-// another message probes next, and a message that always fails ends. Otherwise it is the
-// destination's failure, not the message's.
+// decide turns a failure into an end, by the one table, and returns its rule. A failed probe is
+// a try like any other where tries are counted and its message goes back to the source: another
+// message probes next, and a message that always fails ends. Otherwise the failure is the
+// destination's, not the message's.
 func (l *lane) decide(t *Task, probe bool) policy.Rule {
 	e, err := l.e, t.err
 	kind := tidemill.KindOf(err)
@@ -179,7 +180,7 @@ func (l *lane) decide(t *Task, probe bool) policy.Rule {
 		case probe && !counts && (!e.holds || t.probes < probesAtMost):
 			t.probes++
 			t.end.End = tidemill.Again
-			t.end.Burn = e.p.Retry.Tries == 0 && e.p.Handouts != unlimited // no budget is hurt, and Handouts see that it killed nobody
+			t.end.Burn = e.p.Retry.Tries == 0 && e.p.Handouts != unlimited // costs no budget, and tells Handouts that the message killed nothing
 			if !e.holds {
 				t.end.After = e.gate.nextProbe()
 			}

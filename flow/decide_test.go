@@ -93,8 +93,8 @@ func TestWhatAFailureComesTo(t *testing.T) {
 	}
 }
 
-// What a stage in place counted before is kept, and a message that nobody may count is
-// handed out again without a try.
+// Tries that a stage counted in place are kept, and a message whose tries are not counted
+// is handed out again without one.
 func TestTriesBeforeAFailure(t *testing.T) {
 	now := gateStart
 	e := bare(t, tidemill.Traits{Delays: true}, &now, Pipeline{Handouts: -1})

@@ -13,13 +13,13 @@ func (t *Task) emits() bool {
 	return t.state == ended && t.end.Fate == tidemill.Delivered && len(t.end.Next) > 0
 }
 
-// dropEmitted forgets what the task emitted.
+// dropEmitted drops the messages that the task emitted.
 func (t *Task) dropEmitted() {
 	clear(t.end.Next)
 	t.end.Next = t.end.Next[:0]
 }
 
-// name checks what a delivered message emits, and gives ids to what has none.
+// name checks what a delivered message emits, and gives ids to messages without one.
 func (l *lane) name(t *Task) {
 	next := t.end.Next
 	for i, m := range next {
@@ -35,7 +35,7 @@ func (l *lane) name(t *Task) {
 	}
 }
 
-// duplicate finds an id that is there twice.
+// duplicate returns an id that occurs twice.
 func duplicate(ms []*tidemill.Message) string {
 	if len(ms) < 2 {
 		return ""
@@ -50,12 +50,12 @@ func duplicate(ms []*tidemill.Message) string {
 	return ""
 }
 
-// refuse ends a delivered message whose emitted ones cannot be stored.
+// refuse ends a delivered message whose emitted messages cannot be stored.
 func (l *lane) refuse(t *Task, err error) {
 	t.Fail(fmt.Errorf("emit: %w", err))
 	l.decide(t, false)
 	l.countFailures()
-	if t.end.End != tidemill.Done && l.e.holds { // once more in the lane would change nothing
+	if t.end.End != tidemill.Done && l.e.holds { // repeating it in the lane would change nothing
 		t.end.End, t.end.Fate = tidemill.Done, tidemill.Dead
 	}
 }
@@ -71,8 +71,8 @@ func (l *lane) emitAll(ctx context.Context) {
 	l.emit(ctx, l.live)
 }
 
-// emit writes what these messages emit, again and again until it is durable: ids make that
-// harmless. What is rejected fails its message.
+// emit writes what these messages emit, and repeats until it is durable: ids make that
+// harmless. A message whose emitted messages are rejected fails.
 func (l *lane) emit(ctx context.Context, parents []*Task) {
 	for wrong := 1; len(parents) > 0; wrong++ {
 		err := l.writeEmitted(ctx, parents)
@@ -120,8 +120,8 @@ func (l *lane) writeEmitted(ctx context.Context, parents []*Task) (err error) {
 	return l.e.p.Emits.Write(ctx, l.next)
 }
 
-// emitted sorts the parents after a Partial: those of which nothing failed are done, those
-// of which something was rejected are refused, the others are returned to be repeated.
+// emitted sorts the parents after a Partial. Parents without a failure are done, parents
+// with a rejected message are refused, the others are returned to be repeated.
 func (l *lane) emitted(parents []*Task, p *tidemill.Partial) []*Task {
 	again, from := parents[:0], 0
 	for _, t := range parents {

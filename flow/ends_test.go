@@ -14,8 +14,8 @@ import (
 	"github.com/tidemill/tidemill/policy"
 )
 
-// ends runs one message through a pipeline for a minute, and tells each of its settlements,
-// its letter, and what the stats say.
+// ends runs one message through a pipeline for a minute, and returns each of its
+// settlements, its dead letter, and the stats.
 func ends(t *testing.T, p flow.Pipeline, traits tidemill.Traits, work each) string {
 	t.Helper()
 	var b strings.Builder

@@ -13,18 +13,17 @@ import (
 	"github.com/tidemill/tidemill/flow/ring"
 )
 
-// ErrTooManyErrors is what Run returns (wrapped) when Pipeline.Fatal errors happened in a
-// row.
+// ErrTooManyErrors is what Run returns (wrapped) after Pipeline.Fatal errors in a row.
 var ErrTooManyErrors = errors.New("too many errors in a row")
 
-// ErrGrace is why the context of work ends: the time after a stop is up.
+// ErrGrace is why the context of work ends: the time after a stop is over.
 var ErrGrace = errors.New("the grace after the stop is over")
 
 // An Engine is one pipeline, ready to run. Its methods may be called from anywhere.
 type Engine struct {
 	p      Pipeline
 	traits tidemill.Traits
-	holds  bool // what comes again waits in its lane: the source cannot delay, or not in order
+	holds  bool // retries wait in their lane: the source cannot delay, or not in order
 	lanes  []*lane
 	life   lifecycle
 	gate   gate
@@ -32,31 +31,31 @@ type Engine struct {
 	turns  *turns // nil: no stage has an order over lanes
 
 	free    *ring.Ring[*Task] // credit: slots that came back
-	out     *ring.Ring[*Task] // ended, for the door out
-	knock   chan struct{}     // wakes the door in
-	ending  chan struct{}     // wakes the door out
-	full    chan struct{}     // tells the door out that nothing more can come
-	tending chan struct{}     // wakes the one that keeps leases and the source's gate
+	out     *ring.Ring[*Task] // ended, for the settler
+	knock   chan struct{}     // wakes the receiver
+	ending  chan struct{}     // wakes the settler
+	full    chan struct{}     // tells the settler that nothing more can come
+	tending chan struct{}     // wakes the goroutine that renews leases and tells the source's gate
 
-	shedding []*Task       // scratch, the door in's own
-	reserve  int           // slots beyond InFlight, to receive what the drop policy judges
+	shedding []*Task       // scratch of the receiver
+	reserve  int           // slots beyond InFlight, for messages that the drop policy judges
 	seq      atomic.Uint64 // of the last message received
 	held     atomic.Int64  // received and not settled
-	done     atomic.Int64  // in out, and not taken by its door
+	done     atomic.Int64  // in out, and not taken by the settler
 	workers  atomic.Int64  // lanes that get messages
 	credit   credit        // how much of it there is
 	acked    acks
-	closing  atomic.Bool // nothing more comes to the door out
+	closing  atomic.Bool // nothing more comes to the settler
 
 	back atomic.Bool // stopped while paused: lanes hand back what they hold
 
 	chance  struct{ in, out, acks, tend *rand.Rand } // one for each goroutine
 	reading readPermit
-	shut    context.CancelCauseFunc // ends the door in; set by Run before anything starts
+	shut    context.CancelCauseFunc // stops the receiver; set by Run before anything starts
 }
 
 // New checks a pipeline and makes its engine. It refuses what cannot work, and says how to
-// mend it.
+// correct it.
 func New(p Pipeline) (*Engine, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -112,7 +111,7 @@ func New(p Pipeline) (*Engine, error) {
 	return e, nil
 }
 
-// observe notes that a stage moved on, for everybody who wants to know.
+// observe notes progress of a stage, and tells Observe.
 func (e *Engine) observe(stage string, messages int, took time.Duration, err error) {
 	e.stats.turn(e.p.Now())
 	if e.p.Observe != nil {
@@ -125,7 +124,7 @@ func repeatsInPlace(w Work) bool {
 	return unwrap(w, func(w Work) bool { s, ok := w.(interface{ repeatsInPlace() bool }); return ok && s.repeatsInPlace() })
 }
 
-// unwrap says whether something is true of a work or of one that it wraps.
+// unwrap says whether is holds for a work or for one that it wraps.
 func unwrap(w Work, is func(Work) bool) bool {
 	for w != nil {
 		if is(w) {
@@ -140,14 +139,14 @@ func unwrap(w Work, is func(Work) bool) bool {
 	return false
 }
 
-// Name is the pipeline's.
+// Name is the pipeline's name.
 func (e *Engine) Name() string { return e.p.Name }
 
 // Run runs the pipeline until ctx ends and returns when everything held is settled or
-// handed back. A stop goes in this order, each step with its own time: the door in is
-// shut, lanes finish what they hold (Grace), acks from outside are awaited (AckGrace),
-// what is left goes back to the source unburnt, the door out tells the source (Telling).
-// It returns nil after a stop by ctx, ErrTooManyErrors after one by Fatal, and an error
+// handed back. A stop goes in this order, each step with its own time: the receiver stops,
+// lanes finish what they hold (Grace), acks from outside are awaited (AckGrace), the rest
+// goes back to the source without counting a try, the settler tells the source (Telling).
+// Run returns nil after a stop by ctx, ErrTooManyErrors after one by Fatal, and an error
 // when the source could not be told of every end: those messages come again.
 func (e *Engine) Run(ctx context.Context) error {
 	if err := e.life.start(); err != nil {
@@ -194,7 +193,7 @@ func (e *Engine) run(ctx context.Context) error {
 	acks.Wait()
 	e.closing.Store(true)
 	signal(e.ending)
-	signal(e.full) // nothing is lingered for any more, whether its door saw this or not
+	signal(e.full) // the settler lingers no more, whether it saw this or not
 	defer time.AfterFunc(stopping.round(e.p.Telling), quit).Stop()
 	out.Wait()
 	leave()
@@ -214,10 +213,10 @@ func (e *Engine) run(ctx context.Context) error {
 // State is where the engine is in its life.
 func (e *Engine) State() State { return e.life.now() }
 
-// Pause stops receiving and lets each lane finish only what it works on. What waits goes back
-// to the source unburnt, for other instances, and no lease is renewed any more. Where that
-// would cost order, or the source could not bring it back, it stays held and its leases are
-// kept until Resume. Acks from outside are still taken.
+// Pause stops receiving and lets each lane finish only what it works on. Waiting messages go
+// back to the source, for other instances, without counting a try, and no lease is renewed
+// any more. Where that would break the order, or the source could not bring them back, they
+// stay held and their leases are kept until Resume. Acks from outside are still taken.
 func (e *Engine) Pause() error {
 	if err := e.life.pause(); err != nil {
 		return fmt.Errorf("pause pipeline %s: %w", e.p.Name, err)
@@ -237,7 +236,7 @@ func (e *Engine) Resume() error {
 }
 
 // Flush asks the lanes to finish what they hold now, without waiting for full batches. It
-// does not wait for them.
+// returns at once.
 func (e *Engine) Flush() {
 	seq := e.seq.Load()
 	for _, l := range e.lanes {
@@ -247,7 +246,7 @@ func (e *Engine) Flush() {
 }
 
 // Workers changes how many lanes get messages, from 1 to Pipeline.Lanes, and the credit
-// with them. It is refused for a pipeline that keeps order, whose lanes are fixed.
+// with them. It is refused for a pipeline that keeps order: its lanes are fixed.
 func (e *Engine) Workers(n int) error {
 	switch {
 	case e.p.Lane != nil:
@@ -269,5 +268,5 @@ func (e *Engine) wakeAll() {
 
 func (e *Engine) paused() bool { return e.life.now() == Paused }
 
-// returns says that what waits in lanes goes back to the source, because of a pause.
+// returns says that messages waiting in lanes go back to the source, because of a pause.
 func (e *Engine) returns() bool { return e.paused() && !e.holds && e.turns == nil }

@@ -99,7 +99,7 @@ func TestOrderOfAKeyIsKept(t *testing.T) {
 	})
 }
 
-// A held message of a key holds back the younger ones of its batch too, and nobody else.
+// A held message of a key holds back only younger ones of its key, also those of its batch.
 func TestHeldMessageHoldsBackItsKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(tidemill.Traits{Parks: true})

@@ -8,13 +8,13 @@ import (
 	"github.com/tidemill/tidemill/policy"
 )
 
-// A gate is the breaker and the limiter of an engine, shared by its lanes, and what the
-// source's own gate has been told of it.
+// A gate is the breaker and the limiter of an engine, shared by its lanes, and the last
+// state that the source's own gate was told.
 type gate struct {
 	mu      sync.Mutex // guards all below; never held across a call to the outside
 	circuit *policy.Circuit
 	bucket  *policy.Bucket
-	why     string // the failure for which nobody passes, or did last
+	why     string // the failure because of which nothing passes, or last passed
 	limited int    // attempts in a row after which the destination asked for less
 	asked   bool   // it is left alone for that, and has taken nothing since
 
@@ -22,7 +22,7 @@ type gate struct {
 	wide    int       // messages let through where only a hold is over, and no probe is due
 	told    time.Time // the source's gate is shut until then; zero: it is open, or may be shut from an earlier run
 	works   bool      // the destination took something since the source's gate was last opened
-	reopens time.Time // and it may be opened again, for other instances may have shut it
+	reopens time.Time // when the source's gate may be opened again: others may have shut it
 }
 
 func (g *gate) init(p Pipeline) {
@@ -31,7 +31,7 @@ func (g *gate) init(p Pipeline) {
 	g.wide = p.least
 }
 
-// shutFor is how long nobody passes.
+// shutFor is how long nothing passes.
 func (g *gate) shutFor(now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -48,7 +48,7 @@ func (g *gate) permits(now time.Time) int {
 	return g.circuit.Permits(now)
 }
 
-// narrow says that not all may pass who ask.
+// narrow says that only some of the messages may pass.
 func (g *gate) narrow(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -63,14 +63,14 @@ func (g *gate) enter(now time.Time, n int) (policy.Pass, time.Duration) {
 	return g.circuit.Enter(now, n)
 }
 
-// results are what became of the messages of one attempt.
+// results are how the messages of one attempt ended.
 type results struct {
 	ok      int           // the destination took
 	blamed  int           // failed, and the destination is to blame
-	limited bool          // some came too fast for it
+	limited bool          // some were turned away by a rate limit
 	why     error         // one of these failures
-	paces   bool          // it is left alone at once, for who came too fast loses no try
-	after   time.Duration // it asked to be left alone for so long
+	paces   bool          // left alone at once: a message that was turned away loses no try
+	after   time.Duration // the destination asked to be left alone for this long
 }
 
 // add counts a failure as its rule says.
@@ -87,15 +87,16 @@ func (r *results) add(rule policy.Rule, kind tidemill.Kind, err error) {
 	}
 }
 
-// limitedInARow is how many attempts in a row a destination has to turn away before it is
-// left alone by all, where each message has lost a try by that: one that takes some goes on
-// getting them, one that takes none is not asked by its whole backlog. It is as many as the
-// failures that open the breaker of a partner.
+// limitedInARow is how many attempts in a row a destination has to turn away before all
+// lanes leave it alone, where each message has lost a try by that. A destination that takes
+// some messages goes on getting them; one that takes none is not asked by its whole
+// backlog. It is as many as the failures that open the breaker of a partner.
 const limitedInARow = 5
 
-// leave reports what became of them, and says whether that is to be told (the state changed,
-// or nobody passes for a time, for the first time since the destination took something),
-// whether somebody may be waiting for it, and whether nobody passes for a time.
+// leave reports the results. It says whether the source's gate is to be told (the state
+// changed, or nothing passes for a time, for the first time since the destination took
+// something), whether a goroutine may be waiting for the change, and whether nothing passes
+// for a time.
 func (g *gate) leave(now time.Time, p policy.Pass, r results, random float64) (news, wake, held bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -120,8 +121,8 @@ func (g *gate) leave(now time.Time, p policy.Pass, r results, random float64) (n
 	return changed || news, changed || before == policy.HalfOpen || g.opens(now), held
 }
 
-// trip shuts the gate for a time, unless it is shut for that long already, and says
-// whether it was not shut before: every message of a batch may ask for it.
+// trip shuts the gate for a time, unless it is already shut for that long, and says whether
+// it was open before: every message of a batch may ask for it.
 func (g *gate) trip(now time.Time, d time.Duration, why string) (news bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -148,13 +149,13 @@ func (g *gate) take(now time.Time, n int) time.Duration {
 	return g.bucket.Take(now, n)
 }
 
-// opens says whether the source's gate is to be opened, where nothing shuts ours; the lock is held.
+// opens says whether the source's gate is to be opened, where ours is open; the lock is held.
 func (g *gate) opens(now time.Time) bool {
 	return g.gater && g.works && (!g.told.IsZero() || !now.Before(g.reopens))
 }
 
-// order is what the source's gate is to be told next: shut until then with so many probes
-// after, or the zero time, open.
+// order is the next instruction for the source's gate: shut until then with that many
+// probes after, or the zero time, open.
 func (g *gate) order(now time.Time) (until time.Time, probes int, due bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -178,15 +179,15 @@ func (g *gate) obeyed(now, until time.Time) {
 	}
 }
 
-// nextProbe is after what time a message that probed in vain comes again: a little longer than
-// the breaker stays open, so that another probes next.
+// nextProbe is the wait after which a message whose probe failed comes again: a little longer
+// than the breaker stays open, so that another message probes next.
 func (g *gate) nextProbe() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.circuit.Breaker().Open * 5 / 4
 }
 
-// look is how the gate stands, for Stats.
+// look returns the state of the gate, for Stats.
 func (g *gate) look(now time.Time) (policy.State, time.Time, string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/tidemill/tidemill/policy"
 )
 
-// A lane is one worker, with a ring, a batch and an order of its own. Everything in it
-// happens in one goroutine, one thing after the other.
+// A lane is one worker, with its own ring, batch and order. Everything in it happens in one
+// goroutine.
 type lane struct {
 	e     *Engine
 	n     int
@@ -34,16 +34,16 @@ type lane struct {
 	letters  []tidemill.Letter   // scratch of bury
 	next     []*tidemill.Message // scratch of emit
 	failures [tidemill.Unknown + 1]uint64
-	failure  string // the last of them that was no skip
+	failure  string // the last failure that was not a skip
 }
 
-// run works until nothing more will come and nothing is held. ctx ends when the time for
-// that is up.
+// run works until nothing more will come and nothing is held. ctx ends when that time is
+// up.
 func (l *lane) run(ctx context.Context) {
 	defer l.clock.stop()
 	l.park() // so that the first deal is taken whole
 	for {
-		last := l.last.Load() // before taking: what comes later wakes again
+		last := l.last.Load() // before taking: a later message wakes the lane again
 		l.fill()
 		switch {
 		case len(l.batch) == 0 && last:
@@ -60,7 +60,7 @@ func (l *lane) run(ctx context.Context) {
 	}
 }
 
-// fill takes what is in the ring, up to a batch.
+// fill takes messages from the ring, up to a batch.
 func (l *lane) fill() {
 	n := len(l.batch)
 	if l.e.turns != nil {
@@ -73,7 +73,7 @@ func (l *lane) fill() {
 	}
 }
 
-// fillRun takes what is in the ring of the run that the batch is of.
+// fillRun takes those messages from the ring that belong to the run of the batch.
 func (l *lane) fillRun() {
 	for len(l.batch) < cap(l.batch) {
 		t, ok := l.ahead, l.ahead != nil
@@ -102,8 +102,8 @@ func (l *lane) due(last bool) bool {
 	case l.e.paused():
 		return false
 	}
-	// What comes again has waited before; and where a process is killed over and over, it
-	// must get through before the next time.
+	// A message that comes again has waited before. Where a process is killed over and
+	// over, it must get through before the next time.
 	again := l.batch[0].Handed > 1
 	if r := l.batch[0].run; r != nil && r.closed.Load() { // no more will come to it, and others may wait for it
 		return true
@@ -113,7 +113,8 @@ func (l *lane) due(last bool) bool {
 
 func (l *lane) flushed() bool { return l.flush.Load() >= l.batch[0].seq }
 
-// park waits. What woke it does not matter: run looks at everything again, in one order.
+// park waits. The reason for waking does not matter: run checks everything again, in one
+// order.
 func (l *lane) park() {
 	if len(l.batch) == 0 || l.e.paused() {
 		<-l.wake
@@ -126,8 +127,9 @@ func (l *lane) park() {
 	}
 }
 
-// do works on the batch until each of its messages has ended. Most batches go round once;
-// what has to come again and cannot go back to the source goes round until it has not.
+// do works on the batch until each of its messages has ended. Most batches go round once.
+// Messages that have to be tried again and cannot go back to the source go round until they
+// end.
 func (l *lane) do(ctx context.Context) {
 	if l.e.turns != nil {
 		l.batch[0].run.closed.Store(true)
@@ -174,7 +176,7 @@ func (l *lane) admit(ctx context.Context) ([]*Task, policy.Pass) {
 				return l.batch[:pass.N], pass
 			}
 			if !e.holds && e.turns == nil {
-				if e.gate.gater { // the source's gate says when; another instance may know sooner that it is well
+				if e.gate.gater { // the source's gate decides when; another instance may know sooner that the destination is well
 					wait = min(wait, paceAtLeast)
 				}
 				return l.giveBack(ctx, l.batch, wait+time.Duration(l.rand.Float64()*float64(wait)/8)), policy.Pass{}
@@ -186,19 +188,19 @@ func (l *lane) admit(ctx context.Context) ([]*Task, policy.Pass) {
 	}
 }
 
-// turn lets lanes ask for what they share (tokens, probes) one after the other, each at an
-// instant of its own, so that the clock and not the scheduler says who is first.
+// turn lets lanes ask for shared things (tokens, probes) one after the other, each at an
+// instant of its own, so that the clock and not the scheduler decides who is first.
 func (l *lane) turn(ctx context.Context) bool {
 	l.clock.wait(ctx, 0)
 	return ctx.Err() == nil
 }
 
-// mayProbe says whether the lane may ask to pass where not all may: of those that keep an
-// order the oldest, for which the others would wait once they have passed.
+// mayProbe says whether the lane may ask to pass where only some may. Of messages in order
+// only the oldest may: the others would wait for it once they have passed.
 func (l *lane) mayProbe() bool { return l.e.turns == nil || l.e.turns.has(l.batch[0].run) }
 
-// together is how many messages are worked on at once: all, but one that was handed out
-// suspiciously often is alone.
+// together is how many messages are worked on at once: all, but a message that was handed
+// out suspiciously often is worked on alone.
 func (l *lane) together() int {
 	for i, t := range l.batch {
 		if t.Handed-t.Tries > max(l.e.p.Handouts/2, 1) {
@@ -208,8 +210,8 @@ func (l *lane) together() int {
 	return len(l.batch)
 }
 
-// hold waits with what the lane has. It returns false when there is to be no more waiting:
-// at a stop or a pause, or when the batch is to be finished. With early it also returns when the lane
+// hold waits with the messages in the lane. It returns false when it must wait no longer: at a
+// stop or a pause, or when the batch is to be finished. With early it also returns when the lane
 // was woken.
 func (l *lane) hold(ctx context.Context, d time.Duration, early bool) bool {
 	end, woken := l.e.p.Now().Add(d), false
@@ -282,7 +284,7 @@ func (l *lane) safely(ctx context.Context, todo []*Task) (err error) {
 	return l.work.Do(ctx, todo)
 }
 
-// giveBack ends tasks unburnt and releases them.
+// giveBack ends tasks without counting a try and releases them.
 func (l *lane) giveBack(ctx context.Context, tasks []*Task, after time.Duration) []*Task {
 	for _, t := range tasks {
 		t.giveBack(l.e.traits.Delays, after)

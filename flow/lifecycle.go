@@ -27,7 +27,7 @@ func (s State) String() string {
 	return [...]string{"idle", "running", "paused", "stopping", "stopped"}[min(s, Stopped)]
 }
 
-// A lifecycle is one state, and which may follow it.
+// A lifecycle is one state, and the states that may follow it.
 type lifecycle struct {
 	mu    sync.Mutex // guards state
 	state State

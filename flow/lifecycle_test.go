@@ -398,7 +398,7 @@ func TestASystemBeginsBeforeAnythingElse(t *testing.T) {
 	})
 }
 
-// A door that has nothing more to do ends nothing, and all that went wrong is told.
+// A listener that has nothing more to do ends nothing, and all errors are returned.
 func TestDoorsThatEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pipeline := func(name string, fail ...error) *flow.Engine {

@@ -171,7 +171,7 @@ func TestASystemRefusesWhatItCannotDo(t *testing.T) {
 	}
 }
 
-// A receiver that is away stops nobody: after a while messages go out without its acks.
+// An absent receiver stops nothing: after a while messages go out without its acks.
 func TestWhereNoAcksComeMessagesGoOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(tidemill.Traits{Parks: true}).add(messages(300)...)
@@ -190,7 +190,7 @@ func TestWhereNoAcksComeMessagesGoOut(t *testing.T) {
 	})
 }
 
-// Where nobody listens for acks, a stop waits for none.
+// Where no goroutine listens for acks, a stop waits for none.
 func TestWithoutAcksNoneIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(tidemill.Traits{Parks: true}).add(messages(3)...)
@@ -256,7 +256,7 @@ func TestTheLastOneLiveIsToBlame(t *testing.T) {
 	equal(t, "calls", calls, 1)
 }
 
-// The gate of the source is told at once that nobody passes, whatever the reason is; and the
+// The gate of the source is told at once that nothing passes, whatever the reason; and the
 // log says how the breaker stands.
 func TestTheGateIsToldAtOnce(t *testing.T) {
 	for _, c := range []struct {
@@ -297,7 +297,7 @@ func TestTheGateIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// Dead letters are asked for what was handed out before, and only where the source does not
+// Dead letters are looked up for redelivered messages, and only where the source does not
 // keep its own.
 func TestWhenDeadLettersAreAskedFor(t *testing.T) {
 	for _, c := range []struct {

@@ -14,62 +14,65 @@ import (
 )
 
 // A Pipeline is a source and the work done on it. Name, Source and Work are required, and
-// Dead unless the source parks its own; every other zero value is a useful default.
+// Dead unless the source parks its own dead messages; every other zero value is a useful
+// default.
 type Pipeline struct {
 	Name   string
 	Source tidemill.Source
 	Work   func(Env) Work                 // called once for each lane: Steps.Lane, or a wrapper around it
-	Lane   func(*tidemill.Message) uint64 // messages of one number are worked on in order (ByKey); nil: no order, the emptiest lane
+	Lane   func(*tidemill.Message) uint64 // messages with the same number are worked on in order (ByKey); nil: no order, the emptiest lane
 	Emits  tidemill.Sink                  // where emitted messages go if the source does not forward
 	Dead   tidemill.DeadLetters           // nil only where the source parks
 
 	// Acks waits for ends that come from outside and returns how many it put into into.
-	// They leave by the same door as all others. It is called from one goroutine, also
+	// They go through the same settler as all others. It is called from one goroutine, also
 	// while the pipeline is paused, and must return when ctx ends; then it is called until
-	// it returns none, for what came in before. While acks come, no more is out than they
-	// are fast enough for (window.go); where none come, nothing waits for them.
+	// it returns none, to take acks that came in before. While acks come, no more messages
+	// are handed out than they keep up with (window.go); where none come, nothing waits for
+	// them.
 	Acks func(ctx context.Context, into []tidemill.Settlement) (int, error)
 
 	Lanes    int // workers; 0: 1
 	Batch    int // most messages worked on at once; 0: 1
-	InFlight int // most messages held at once; 0: 2 × Lanes × Batch, and more while these are done within moments (credit.go)
-	Runs     int // messages that came together and go to one lane, where no order is needed; 0: 1, each to the emptiest
-	Ahead    int // nothing is asked for while so many wait for a lane; 0: only InFlight bounds what is read ahead
-	Prepared int // memory for so many of them is made at the start, not when they first come; at most InFlight
+	InFlight int // most messages held at once; 0: 2 × Lanes × Batch, and more while messages are done within moments (credit.go)
+	Runs     int // messages received together that go to one lane, where no order is needed; 0: 1, each to the emptiest
+	Ahead    int // no messages are asked for while this many wait for a lane; 0: only InFlight bounds what is read ahead
+	Prepared int // memory for this many messages is made at the start, not when they first come; at most InFlight
 
-	Age      time.Duration // a batch that is not full waits so long for more; 0: not at all
-	Linger   time.Duration // ends are collected for so long before they are settled; 0: 500 µs, below 0: not at all
-	Grace    time.Duration // lanes may go on for so long after a stop; 0: 30 s, below 0: not at all
-	AckGrace time.Duration // then acks from outside are awaited for so long; 0: 500 ms, below 0: not at all
-	Telling  time.Duration // then settling may take so long; 0: 5 s
+	Age      time.Duration // a batch that is not full waits this long for more; 0: not at all
+	Linger   time.Duration // ends are collected for this long before they are settled; 0: 500 µs, below 0: not at all
+	Grace    time.Duration // lanes may go on this long after a stop; 0: 30 s, below 0: not at all
+	AckGrace time.Duration // then acks from outside are awaited for this long; 0: 500 ms, below 0: not at all
+	Telling  time.Duration // then settling may take this long; 0: 5 s
 
 	Rules    policy.Table   // what a kind of failure means; missing rows: policy.Default
 	Retry    policy.Retry   // by redelivery; the zero value: none
 	Backoff  policy.Retry   // waits after errors of source, dead letters and Emits, which are repeated until they succeed; zero: 100 ms doubling to 5 s
 	Breaker  policy.Breaker // one for all lanes; the zero value never opens by itself
 	Limiter  policy.Limiter // one for all lanes; the zero value: no limit
-	PauseFor time.Duration  // rule Pause: nothing is tried for so long; 0: 1 min
+	PauseFor time.Duration  // rule Pause: nothing is tried for this long; 0: 1 min
 
-	// May is asked before each attempt how many of a batch, the first of it, may be worked on
-	// now; where it is none, after what wait to ask again. Errors are its own. Nil: all may.
+	// May is asked before each attempt how many of a batch, from its front, may be worked on
+	// now; where none may, it returns how long to wait before asking again. It handles its
+	// own errors. Nil: all may.
 	May func(ctx context.Context, batch []*Task) (n int, wait time.Duration)
 
-	// Handouts is how often a message may be handed out without a try that failed: above
-	// it, it is dead before it is decoded, because it seems to kill whoever works on it.
-	// From half of it on it is worked on alone. 0: 100; below 0: no limit.
+	// Handouts is how often a message may be handed out without a failed try. Above it the
+	// message is dead before it is decoded, because it seems to kill the process that works
+	// on it. From half of it on the message is worked on alone. 0: 100; below 0: no limit.
 	Handouts int
 
-	Drop      Drop    // what gives way when the buffer is full
-	Threshold float64 // the share of InFlight at which it is, above 0 to 1; 0: 1
+	Drop      Drop    // what is dropped when the buffer is full
+	Threshold float64 // the share of InFlight at which the buffer is full, above 0 to 1; 0: 1
 
 	// Fatal is how many errors in a row (of source, dead letters and Emits) end the
-	// pipeline: Run stops in order and returns ErrTooManyErrors. Only a message really
-	// settled ends the row. 0: never.
+	// pipeline: Run stops in order and returns ErrTooManyErrors. Only a settled message
+	// ends the row. 0: never.
 	Fatal int
 
 	Log  *slog.Logger     // nil: discarded
 	Now  func() time.Time // nil: time.Now
-	Rand *rand.Rand       // seeds the lanes' own, in New; nil: from chance
+	Rand *rand.Rand       // seeds those of the lanes, in New; nil: seeded at random
 
 	least int // most messages held at once where they are not done fast
 
@@ -80,14 +83,14 @@ type Pipeline struct {
 	Settled func(ends []tidemill.Settlement)
 }
 
-// Drop says what gives way when the buffer is full and something new came. What is dropped
+// Drop says what is dropped when the buffer is full and a message came. A dropped message
 // is left: it stays pending at its source, which hands it out again.
 type Drop uint8
 
 const (
 	DropNone   Drop = iota // nothing: receiving waits
 	DropOldest             // the oldest that wait for a lane
-	DropNewest             // what just came
+	DropNewest             // the newest
 )
 
 var dropNames = [...]string{"none", "oldest", "newest"}
@@ -124,8 +127,8 @@ type Env struct {
 	Rand     *rand.Rand       // the lane's own; nil: waits have no jitter
 	Rules    policy.Table     // nil: policy.Default
 
-	// Order is the pipeline's Lane where the lane must keep order by itself: nobody passes
-	// an older message of the same number that will be worked on again.
+	// Order is the pipeline's Lane where the lane must keep order by itself: no message
+	// passes an older one of the same number that will be worked on again.
 	Order func(*tidemill.Message) uint64
 
 	Observe func(stage string, messages int, took time.Duration, err error)
@@ -134,8 +137,8 @@ type Env struct {
 	turns *turns // nil: outside an engine
 }
 
-// ByKey is a Pipeline.Lane that keeps the messages of one key in order. Messages without a
-// key are spread by their ID.
+// ByKey is a Pipeline.Lane that keeps the messages of one key in order. It spreads messages
+// without a key by their ID.
 func ByKey(m *tidemill.Message) uint64 {
 	if len(m.Key) == 0 {
 		return hash(m.ID)
@@ -149,7 +152,7 @@ func hash[T string | []byte](s T) uint64 {
 	for i := range len(s) {
 		h = (h ^ uint64(s[i])) * prime
 	}
-	return h ^ h>>32 // the low bits alone are poor
+	return h ^ h>>32 // the low bits alone are badly spread
 }
 
 // unlimited is Handouts without a limit.
@@ -225,7 +228,7 @@ func (p *Pipeline) check() error {
 	return nil
 }
 
-// threshold applies where the buffer must not be filled beyond it.
+// threshold returns the share of the buffer that may be filled, where there is a limit.
 func (p *Pipeline) threshold() float64 {
 	if p.Drop == DropNone {
 		return p.Threshold

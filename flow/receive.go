@@ -11,12 +11,12 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// maxReceive is how many messages are asked for at once: large reads are what makes
-// sources fast, and beyond a thousand they gain no more.
+// maxReceive is how many messages are asked for at once: large reads make sources fast, and
+// beyond a thousand they gain no more.
 const maxReceive = 1024
 
-// receive is the one door in. The order of its steps matters: what came is shed by the
-// drop policy, dealt to lanes, and only then are lanes woken.
+// receive is the receiver. The order of its steps matters: the drop policy sheds messages,
+// the others are dealt to lanes, and only then are lanes woken.
 func (e *Engine) receive(ctx context.Context) {
 	var (
 		stock = make([]*Task, 0, maxReceive) // credit at hand
@@ -82,12 +82,12 @@ func (e *Engine) receive(ctx context.Context) {
 }
 
 // ask tops up the stock and says how many messages to ask for; 0: none before a knock, or
-// before wait has passed if that is not 0.
+// where wait is not 0 before wait has passed.
 func (e *Engine) ask(stock *[]*Task) (ask int, wait time.Duration) {
 	ask = maxReceive
 	if permits := e.gate.permits(e.p.Now()); permits >= 0 {
 		if e.held.Load() > 0 {
-			return 0, 0 // what is held does the probing
+			return 0, 0 // a held message does the probing
 		}
 		ask = min(ask, permits)
 	}
@@ -102,14 +102,14 @@ func (e *Engine) ask(stock *[]*Task) (ask int, wait time.Duration) {
 	ask = min(ask, int(e.grants()-e.held.Load()))
 	if e.p.Ahead > 0 {
 		room := e.p.Ahead - e.waiting()
-		if room < (e.p.Ahead+1)/2 { // what the lanes are done with knocks; large reads are cheaper
+		if room < (e.p.Ahead+1)/2 { // lanes knock when they are done; large reads are cheaper
 			return 0, 0
 		}
 		ask = min(ask, room)
 	}
 	for len(*stock) < ask {
 		t, ok := e.free.TryGet()
-		if !ok { // so few were made so far: what is held, at hand and free is never more than may be held
+		if !ok { // few were made so far: held, in stock and free are together never more than may be held
 			t = new(Task)
 		}
 		*stock = append(*stock, t)
@@ -158,7 +158,7 @@ func (e *Engine) deal(tasks []*Task) {
 		}
 		t.lane = l
 		l.load.Add(1)
-		l.in.TryPut(t) // has room for every slot there is
+		l.in.TryPut(t) // every slot has room
 	}
 	for _, l := range e.lanes {
 		if l.in.Len() > 0 {
@@ -185,7 +185,7 @@ func (e *Engine) pick(t *Task) *lane {
 	return best
 }
 
-// shed applies the drop policy to what just came and returns what is to be dealt.
+// shed applies the drop policy to the messages just received and returns those to be dealt.
 func (e *Engine) shed(tasks []*Task) []*Task {
 	if e.p.Drop == DropNone {
 		return tasks
@@ -203,7 +203,7 @@ func (e *Engine) shed(tasks []*Task) []*Task {
 	for ; over > 0; over-- {
 		l := slices.MaxFunc(e.lanes, func(a, b *lane) int { return cmp.Compare(a.in.Len(), b.in.Len()) })
 		t, ok := l.in.TryGet()
-		if !ok { // more came at once than the buffer holds: the oldest of it
+		if !ok { // more came at once than the buffer holds: drop the oldest of them
 			break
 		}
 		old = append(old, t)
@@ -231,7 +231,7 @@ func (e *Engine) drop(tasks []*Task) {
 	e.finish(tasks)
 }
 
-// finish hands ended tasks to the door out.
+// finish hands ended tasks to the settler.
 func (e *Engine) finish(tasks []*Task) {
 	if len(tasks) == 0 {
 		return
@@ -242,7 +242,7 @@ func (e *Engine) finish(tasks []*Task) {
 	if e.p.Acks != nil {
 		e.acked.window.ended(tasks)
 	}
-	for rest := tasks; len(rest) > 0; { // there is room for every slot there is
+	for rest := tasks; len(rest) > 0; { // every slot has room
 		rest = rest[e.out.TryPutN(rest):]
 	}
 	if e.done.Add(int64(len(tasks))) >= e.grants() {
@@ -251,8 +251,8 @@ func (e *Engine) finish(tasks []*Task) {
 	signal(e.ending)
 }
 
-// A readPermit is the context of Receive: Pause ends it, the next get after Resume makes a
-// new one.
+// A readPermit is the context of Receive: Pause ends it, and the next get after Resume
+// makes a new one.
 type readPermit struct {
 	mu     sync.Mutex // guards the fields below
 	ctx    context.Context

@@ -7,8 +7,8 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// release lets the messages of the batch that have ended go to the door out: what they
-// emit is written and the letters of the dead are put before. The others stay, in order.
+// release hands the ended messages of the batch to the settler. Before that it writes what
+// they emit and puts the dead letters. The other messages stay, in order.
 func (l *lane) release(ctx context.Context) {
 	e := l.e
 	if !e.traits.Forwards {
@@ -41,8 +41,8 @@ func (l *lane) release(ctx context.Context) {
 	l.ended = ended[:0]
 }
 
-// bury puts the letters of the dead, again and again until they are durable: nothing is
-// settled before. Those that a Partial names will never be: their messages are left.
+// bury puts the dead letters, and repeats until they are durable: nothing is settled
+// before. Those that a Partial names never will be: their messages are left.
 func (l *lane) bury(ctx context.Context) {
 	e := l.e
 	l.letters = l.letters[:0]
@@ -76,7 +76,7 @@ func (l *lane) bury(ctx context.Context) {
 	clear(l.letters)
 }
 
-// unburied leaves pending what there can be no letter of.
+// unburied leaves messages pending whose dead letter cannot be kept.
 func (l *lane) unburied(p *tidemill.Partial) {
 	e := l.e
 	e.p.Log.Error("dead letters cannot be kept: their messages stay pending", "pipeline", e.p.Name, "messages", len(p.Failed), "error", p)
@@ -96,7 +96,7 @@ func (l *lane) unburied(p *tidemill.Partial) {
 	}
 }
 
-// dies says that the task needs a letter.
+// dies says that the task needs a dead letter.
 func (t *Task) dies() bool {
 	return t.state == ended && t.end.Fate == tidemill.Dead && !t.buried
 }

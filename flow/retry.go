@@ -27,7 +27,7 @@ func (w *steps[T]) try(ctx context.Context, st *Stage[T], todo []*Item[T], faile
 		if err == nil {
 			return
 		}
-		if ctx.Err() != nil { // time was up: what the call said may be only that
+		if ctx.Err() != nil { // time was up: the error may come only from that
 			fail(st, alive(todo), err, failed)
 			return
 		}
@@ -41,7 +41,7 @@ func (w *steps[T]) try(ctx context.Context, st *Stage[T], todo []*Item[T], faile
 			todo = alive(todo)
 			err = st.kind(err)
 			kind := tidemill.KindOf(err)
-			if rejected(kind) && len(todo) > 1 { // find the one: halves, in order
+			if rejected(kind) && len(todo) > 1 { // find the one message to blame: halves, in order
 				half := len(todo) / 2
 				w.try(ctx, st, todo[:half], failed)
 				w.try(ctx, st, todo[half:], failed)
@@ -67,7 +67,7 @@ func (w *steps[T]) try(ctx context.Context, st *Stage[T], todo []*Item[T], faile
 	}
 }
 
-// Where a destination asks for less without saying how long, waits are not counted: they
+// Waits are not counted where a destination asks for less without saying how long: they
 // must not be short, and must not grow for ever.
 const (
 	paceAtLeast = time.Second
@@ -101,7 +101,7 @@ func (w *steps[T]) partly(st *Stage[T], todo []*Item[T], p *tidemill.Partial, fa
 }
 
 // again says whether a failure of that kind is tried again in place, and whether that
-// burns a try.
+// counts a try.
 func (w *steps[T]) again(st *Stage[T], k tidemill.Kind, failed int) (again, burns bool) {
 	if st.Retry.Tries == 0 || rejected(k) {
 		return false, false
@@ -167,13 +167,13 @@ func fail[T any](st *Stage[T], items []*Item[T], err error, tries int) {
 	}
 }
 
-// rejected kinds mean that nothing of a batch was done and repeating it whole is useless:
-// one of its messages is to blame.
+// rejected kinds mean that nothing of a batch was done and that repeating it whole is
+// useless: one of its messages is to blame.
 func rejected(k tidemill.Kind) bool {
 	return k == tidemill.Validation || k == tidemill.Business || k == tidemill.Internal
 }
 
-// ruleOf finds the rule of a kind; a lost answer that may be repeated is a timeout.
+// ruleOf finds the rule of a kind; a lost answer that may be repeated counts as a timeout.
 func ruleOf(t policy.Table, k tidemill.Kind, harmless bool) policy.Rule {
 	if k == tidemill.Unknown && harmless {
 		k = tidemill.Timeout
@@ -187,7 +187,7 @@ func unasked(err error) bool {
 	return ok && e.Unasked
 }
 
-// wish is when the destination itself wants the next try, in reason.
+// wish is the wait that the destination asks for, within bounds.
 func wish(err error) time.Duration {
 	if e, ok := errors.AsType[*tidemill.Error](err); ok {
 		return min(max(e.After, 0), time.Hour)

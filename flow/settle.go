@@ -9,28 +9,28 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// maxSettle is the most ends a source is told at once, so that its script or transaction
-// stays short.
+// maxSettle is the most ends that a source is told at once, so that its script or
+// transaction stays short.
 const maxSettle = 4096
 
-// doorOut is the memory of the one door out.
+// doorOut is the memory of the settler.
 type doorOut struct {
 	e     *Engine
 	tasks []*Task
 	acks  []tidemill.Settlement
 	ends  []tidemill.Settlement
-	again []tidemill.Settlement // those to be sent again after an error
+	again []tidemill.Settlement // ends to be sent again after an error
 	loads []int64               // by lane
 	clock alarm
 }
 
-// settle is the one door out: it alone tells the source, counts fates and gives credit
-// back. It returns when nothing more can come and everything is told, or ctx ended.
+// settle is the settler: it alone tells the source, counts fates and gives credit back. It
+// returns when nothing more can come and everything is told, or when ctx ends.
 func (e *Engine) settle(ctx context.Context) {
 	d := &doorOut{e: e, loads: make([]int64, len(e.lanes)), clock: e.alarm(slotOut)}
 	defer d.clock.stop()
 	for {
-		closing := e.closing.Load() // before looking
+		closing := e.closing.Load() // before taking
 		if e.out.Len() == 0 && d.waitingAcks() == 0 {
 			if closing {
 				return
@@ -75,7 +75,7 @@ func (d *doorOut) waitingAcks() int {
 	return d.e.acked.ring.Len()
 }
 
-// take takes all that has ended, in the order in which it was received; then acks.
+// take takes all ended messages, in the order of receipt; then acks.
 func (d *doorOut) take() {
 	e := d.e
 	d.tasks = slices.Grow(d.tasks[:0], e.out.Len())
@@ -98,17 +98,17 @@ func (d *doorOut) take() {
 
 var errUnanswered = errors.New("the source took the settlements without an answer to each")
 
-// tell tells the source the first of what was taken, again and again until it has
-// answered each, and lets go of those. It returns false if ctx ended before.
+// tell tells the source the first of the ends that were taken, repeats until it has
+// answered each, and releases those. It returns false if ctx ended before.
 func (d *doorOut) tell(ctx context.Context) bool {
 	e := d.e
 	ours := min(len(d.tasks), maxSettle)
 	theirs := min(len(d.acks), maxSettle-ours)
-	// An ack that came as soon as its message was out meets the message's own end, which is
-	// to be left, in this call. Sources promise that the ack wins.
+	// An ack that came as soon as its message was handed out meets the message's own end,
+	// Left, in this call. Sources promise that the ack wins.
 	d.ends = append(d.ends[:0], d.acks[:theirs]...)
 	for _, t := range d.tasks[:ours] {
-		d.ends = append(d.ends, t.end) // Unanswered: what is answered is the copy
+		d.ends = append(d.ends, t.end) // Unanswered: the source answers in the copy
 	}
 	err := e.p.Source.Settle(ctx, d.ends)
 	if err != nil {
@@ -137,7 +137,7 @@ func (d *doorOut) tell(ctx context.Context) bool {
 		next := 0
 		for i := range d.ends {
 			if unanswered(d.ends[i]) {
-				d.ends[i] = d.again[next] // a source may also say how it really ended
+				d.ends[i] = d.again[next] // a source may also correct how it really ended
 				next++
 			}
 		}
@@ -146,9 +146,10 @@ func (d *doorOut) tell(ctx context.Context) bool {
 	return true
 }
 
-// forgo gives up what from outside wanted a message again and was not answered: nobody knows
-// whether it was counted, and it names no hand-out by which the source could tell, so that
-// told again it might count twice. It is silence then, which costs nothing.
+// forgo gives up unanswered ends from outside that wanted a message again. Whether they were
+// counted is not known, and they name no hand-out by which the source could tell, so sending
+// them again might count twice. Without them the message just comes again when its lease
+// ends.
 func forgo(outside []tidemill.Settlement) {
 	for i := range outside {
 		if e := &outside[i]; unanswered(*e) && e.End == tidemill.Again && e.Mark == (tidemill.Mark{}) {
@@ -159,7 +160,7 @@ func forgo(outside []tidemill.Settlement) {
 
 func unanswered(s tidemill.Settlement) bool { return s.Took == tidemill.Unanswered }
 
-// letGo counts what was answered, and gives slots and credit back.
+// letGo counts the answers, and gives slots and credit back.
 func (d *doorOut) letGo(ours, theirs int) {
 	e := d.e
 	e.stats.told(e.p.Now(), d.ends, theirs)
@@ -179,7 +180,7 @@ func (d *doorOut) letGo(ours, theirs int) {
 				done++
 			}
 		}
-		clear(t.end.Next) // the emitted are free again
+		clear(t.end.Next) // the emitted messages are free again
 		clean(&t.Message) // now, not when the slot is needed again: there may be thousands
 		t.row = nil
 	}
@@ -189,7 +190,7 @@ func (d *doorOut) letGo(ours, theirs int) {
 		}
 	}
 	clear(d.loads)
-	for rest := tasks; len(rest) > 0; { // there is room for every slot there is
+	for rest := tasks; len(rest) > 0; { // every slot has room
 		rest = rest[e.free.TryPutN(rest):]
 	}
 	e.held.Add(-int64(answered))

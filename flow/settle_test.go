@@ -94,8 +94,8 @@ func TestWhatASourceIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// Credit for what was answered as not done is given back, and counts for no speed; what was
-// not answered is nobody's.
+// Credit for ends that are not done is given back, and does not count for the speed; an
+// unanswered end counts for neither.
 func TestWhatIsCountedAsDone(t *testing.T) {
 	now := gateStart
 	e := bare(t, tidemill.Traits{}, &now, Pipeline{InFlight: 10})
@@ -154,7 +154,7 @@ func TestHowLongLeasesAndGateMayTake(t *testing.T) {
 	}
 }
 
-// Of an acknowledgement nobody hears who waits for others still.
+// The stop is not told of an acknowledgement while others are still awaited.
 func TestWhenNoAckIsAwaitedAnyMore(t *testing.T) {
 	now := gateStart
 	e := bare(t, tidemill.Traits{}, &now, Pipeline{Acks: acksNever})

@@ -339,7 +339,7 @@ func atRest(t *testing.T, e *flow.Engine, err error) {
 	}
 }
 
-// rest lets time pass in a bubble, until nobody has anything to do.
+// rest lets time pass in a bubble, until no goroutine has anything to do.
 func rest(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemill/tidemill/policy"
 )
 
-// Stats is how an engine stands. Numbers count since it was made; the durable truth is in
+// Stats is the state of an engine. Numbers count since it was made; the durable truth is in
 // the source's books.
 type Stats struct {
 	State    State
@@ -19,32 +19,32 @@ type Stats struct {
 	Settled  tidemill.Count // ends that the source applied
 	Acked    uint64         // ends from outside that the source applied
 	Retried  uint64         // handed back after a failed try
-	Returned uint64         // handed back unburnt: breaker, limit, stop
+	Returned uint64         // handed back without counting a try: breaker, limit, stop
 	Left     uint64         // left pending: shed, an ack awaited, time was up
 	Shed     uint64         // of those: dropped from the buffer by the drop policy
 	Stale    uint64         // ends that came too late: the lease was lost
 	Failures map[tidemill.Kind]uint64
-	Failure  string    // the last failure of a message that was no skip, in words; empty: there was none
+	Failure  string    // the last failure of a message that was not a skip, in words; empty: none so far
 	FailedAt time.Time // when that was
 
 	InFlight int  // held now
 	Buffered int  // of those: waiting for a lane
-	Awaited  int  // left for an ack from outside and not acked yet, as far as we know
-	Paced    bool // no more is asked for until acks from outside come: who gives them is slower than we are
+	Awaited  int  // left for an ack from outside and not acked yet, as far as known
+	Paced    bool // no more is asked for until acks from outside come: the subscriber is slower than the engine
 	Workers  int  // lanes that get messages
 	Lanes    []LaneStats
 
 	Breaker  policy.State
-	Until    time.Time // nobody passes the breaker before; zero: somebody may
+	Until    time.Time // nothing passes the breaker before; zero: messages may pass
 	Why      string    // the failure for which messages are kept back; empty: none is
 	Errors   int       // of source, dead letters and Emits in a row
 	Last     error     // the last of them
 	LastAt   time.Time
 	LastDone time.Time // when a message was last settled
-	Turned   time.Time // when anything last moved on: one that waits for messages, for the breaker or for Resume turns all the time
+	Turned   time.Time // when anything last made progress; an engine that waits for messages, for the breaker or for Resume makes progress all the time
 }
 
-// LaneStats is how one lane stands.
+// LaneStats is the state of one lane.
 type LaneStats struct {
 	Held     int // dealt to it and not settled
 	Buffered int // of those: waiting in its ring
@@ -53,11 +53,11 @@ type LaneStats struct {
 // stats are the numbers behind Stats.
 type stats struct {
 	mu       sync.Mutex // guards all below
-	s        Stats      // only what is counted
+	s        Stats      // only the counted fields
 	failures [tidemill.Unknown + 1]uint64
 
-	turned  atomic.Int64 // unix ns: the loop, a lane or a stage last moved on
-	waiting atomic.Int64 // who waits on purpose: for messages, for the breaker, paused
+	turned  atomic.Int64 // unix ns: when the loop, a lane or a stage last made progress
+	waiting atomic.Int64 // goroutines that wait on purpose: for messages, for the breaker, paused
 }
 
 func (s *stats) received(n int) {
@@ -72,7 +72,8 @@ func (s *stats) shed(n int) {
 	s.s.Shed += uint64(n)
 }
 
-// failed counts failures of messages by kind; why is the last one that was no skip, if any.
+// failed counts failures of messages by kind; why is the last one that was not a skip, if
+// any.
 func (s *stats) failed(kinds *[tidemill.Unknown + 1]uint64, why string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,10 +85,10 @@ func (s *stats) failed(kinds *[tidemill.Unknown + 1]uint64, why string, now time
 	}
 }
 
-// turn notes that something moved on.
+// turn notes progress.
 func (s *stats) turn(now time.Time) { s.turned.Store(now.UnixNano()) }
 
-// idle notes that somebody waits on purpose, until busy.
+// idle notes that a goroutine waits on purpose, until busy.
 func (s *stats) idle() { s.waiting.Add(1) }
 
 // busy ends idle.
@@ -137,7 +138,7 @@ func (s *stats) last() error {
 	return s.s.Last
 }
 
-// Stats returns how the engine stands now.
+// Stats returns the engine's state now.
 func (e *Engine) Stats() Stats {
 	now := e.p.Now()
 	e.stats.mu.Lock()
@@ -168,8 +169,8 @@ func (e *Engine) Stats() Stats {
 }
 
 // trouble counts an error of source, dead letters or Emits, which is going to be repeated,
-// and ends the pipeline when they are too many in a row. That something is full is an alarm,
-// and no reason to end: we wait until it is not.
+// and ends the pipeline when too many came in a row. A full store is an alarm, not a reason
+// to end: the engine waits until it has room.
 func (e *Engine) trouble(doing string, err error) {
 	full := tidemill.KindOf(err) == tidemill.RateLimit
 	if full {

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemill/tidemill/policy"
 )
 
-// An Item is a task with what its message decodes to. Value lives until the batch is done.
+// An Item is a task with its decoded message. Value lives until the batch is done.
 type Item[T any] struct {
 	*Task
 	Value T
@@ -21,18 +21,18 @@ type Stage[T any] struct {
 	Name string
 
 	// Do works on the batch. Nil: every item still live has passed. A *tidemill.Partial
-	// names (by index in batch) those that have not. Any other error means that none has;
-	// a batch that is rejected (validation, business, internal, or a panic) is repeated in
-	// halves, so effects that go one by one are to be marked with Deliver one by one.
+	// names (by index in batch) those that have not. Any other error means that none has
+	// passed. A rejected batch (validation, business, internal, or a panic) is repeated in
+	// halves, so mark effects that happen one by one with Deliver one by one.
 	Do func(ctx context.Context, batch []*Item[T]) error
 
-	// InOrder says of which items the order counts. Of one stage at most: where several
-	// lanes work side by side, it is done for these items in the order in which their
-	// messages were received. A call waits until all that were received before its batch
-	// have been through the stage, or have ended; the other stages do not wait. Such an
-	// item that comes again waits in its lane, also where the source could delay it. Only
-	// at a stop, and if it was handed out too often, does it go back, and then younger ones
-	// may be before it. Nil: there is no order.
+	// InOrder says which items have an order. At most one stage has it. Where several lanes
+	// work side by side, this stage handles these items in the order in which their
+	// messages were received. A call waits until all messages received before its batch
+	// have been through the stage, or have ended; the other stages do not wait. An ordered
+	// item that comes again waits in its lane, also where the source could delay it. It
+	// goes back only at a stop, and if it was handed out too often; then younger ones may
+	// come before it. Nil: no order.
 	InOrder func(*Item[T]) bool
 
 	Retry   policy.Retry  // in place, of this stage alone; the zero value: the pipeline decides
@@ -42,13 +42,13 @@ type Stage[T any] struct {
 
 // Steps is typed work: decode, then stage after stage.
 type Steps[T any] struct {
-	// Decode fills the T, which is zero; or, where *T has a method Reset(), which has been
-	// Reset and keeps its memory. Decode may be called by several lanes at once.
+	// Decode fills the T, which is zero; or, where *T has a method Reset(), has been Reset
+	// and keeps its memory. Several lanes may call Decode at once.
 	Decode func(*tidemill.Message, *T) error
 	Stages []Stage[T]
 }
 
-// Lane makes the work of one lane, with memory of its own. It is what Pipeline.Work wants.
+// Lane makes the work of one lane, with its own memory. Use it as Pipeline.Work.
 func (s Steps[T]) Lane(env Env) Work {
 	if env.Now == nil {
 		env.Now = time.Now
@@ -73,7 +73,7 @@ type steps[T any] struct {
 	resets  bool
 	slab    []Item[T]  // one for each task of a batch
 	items   []*Item[T] // live ones
-	todo    []*Item[T] // those the current stage has still to do
+	todo    []*Item[T] // items that the current stage has still to do
 	clock   alarm
 	order   *Stage[T] // the one with InOrder
 	wake    chan struct{}
@@ -128,7 +128,7 @@ func (w *steps[T]) Do(ctx context.Context, batch []*Task) error {
 	return nil
 }
 
-// passUnordered lets those pass for which no order is kept, or who have ended.
+// passUnordered lets tasks pass that have no order or have ended.
 func (w *steps[T]) passUnordered(batch []*Task) {
 	if w.order == nil || w.env.turns == nil {
 		return
@@ -157,7 +157,7 @@ func (w *steps[T]) waitForOlder(st *Stage[T], batch []*Task) {
 	w.todo = alive(w.todo)
 }
 
-// inTurn does the stage that has an order when it is the batch's turn.
+// inTurn runs the stage that has an order when it is the batch's turn.
 func (w *steps[T]) inTurn(ctx context.Context, st *Stage[T], batch []*Task) {
 	turns := w.env.turns
 	if turns == nil || batch[0].run == nil {
@@ -170,7 +170,7 @@ func (w *steps[T]) inTurn(ctx context.Context, st *Stage[T], batch []*Task) {
 		return
 	}
 	w.try(ctx, st, w.todo, 0)
-	for _, t := range batch { // those that passed before do so once
+	for _, t := range batch { // items that passed before do so once
 		if !comesAgain(t, w.env.Rules) {
 			w.through = append(w.through, t)
 		}

@@ -365,7 +365,7 @@ func TestToRefusesIndexesThatAreNotThere(t *testing.T) {
 	}
 }
 
-// What a wrapper has ended is not decoded: it would fail for what nobody wants any more.
+// A message that a wrapper has ended is not decoded: it could only fail, to no use.
 func TestWhatHasEndedIsNotDecoded(t *testing.T) {
 	batch := tasks("ab")
 	batch[0].Skip("duplicate")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Loop does a side job now and again: sweep, claim, relay, clean up.
+// A Loop runs a side job at intervals: sweep, claim, relay, clean up.
 type Loop struct {
 	Name    string
 	Every   time.Duration // from the end of one run to the start of the next
@@ -17,24 +17,24 @@ type Loop struct {
 	Do      func(context.Context) error
 }
 
-// LoopStats is how one loop stands.
+// LoopStats is the state of one loop.
 type LoopStats struct {
 	Name   string
-	Runs   uint64 // also those that failed
+	Runs   uint64 // also the failed ones
 	Failed uint64
-	Last   error // of the last run; nil: it went well
+	Last   error // of the last run; nil: it succeeded
 	LastAt time.Time
 }
 
-// A Door lets something in from outside: a listener. It returns when ctx ends and what it
-// has begun is done.
+// A Door is a listener: it lets events in from outside. It returns when ctx ends and what
+// it has begun is done.
 type Door = func(context.Context) error
 
-// A System is what one block of configuration starts: doors that listen, pipelines, loops
-// for side jobs, and what is to be closed in the end. Its fields are set before Run.
+// A System is what one block of configuration starts: listeners (Doors), pipelines, loops
+// for side jobs, and what is to be closed in the end. Set its fields before Run.
 type System struct {
 	Name      string
-	Begin     []func(context.Context) error // what must have happened before anything else, in order; it may last until ctx ends
+	Begin     []func(context.Context) error // run first, in order; each may last until ctx ends
 	Doors     []Door
 	Pipelines []*Engine
 	Loops     []Loop
@@ -46,13 +46,13 @@ type System struct {
 	life  lifecycle
 	mu    sync.Mutex // guards loops and wake
 	loops []LoopStats
-	wake  chan struct{} // closed when loops are to look at the state again
+	wake  chan struct{} // closed when loops are to check the state again
 }
 
-// Run does what is to Begin, runs everything until ctx ends, or until a door or a pipeline
-// fails, and then stops it in this order: doors; pipelines, each drained as Engine.Run
-// says; loops; then Close, in order. Each step is taken whatever became of the one before; what went wrong is
-// joined in the error. A pipeline that ends with an error ends the system.
+// Run runs Begin, then everything until ctx ends, or until a listener or a pipeline fails. Then it
+// stops in this order: listeners; pipelines, each drained as Engine.Run says; loops; then Close,
+// in order. It takes each step whatever the result of the one before, and joins their errors. A
+// pipeline that ends with an error ends the system.
 func (s *System) Run(ctx context.Context) error {
 	if err := s.check(); err != nil {
 		return err
@@ -112,8 +112,7 @@ func (s *System) Run(ctx context.Context) error {
 	return nil
 }
 
-// begin does what must have happened before. It says whether it did: not, where something
-// failed or it was told to stop.
+// begin runs Begin. It returns false where a step failed or the system was told to stop.
 func (s *System) begin(ctx context.Context) (begun bool, err error) {
 	for _, b := range s.Begin {
 		if err := s.open(ctx, b); err != nil {
@@ -134,7 +133,7 @@ func (s *System) closeAll() error {
 	return errors.Join(errs...)
 }
 
-// check fills in defaults and refuses nonsense.
+// check fills in defaults and refuses invalid settings.
 func (s *System) check() error {
 	if s.Now == nil {
 		s.Now = time.Now
@@ -187,7 +186,7 @@ func (s *System) closed(c func() error) (err error) {
 	return c()
 }
 
-// loop runs one loop until ctx ends. While the system is paused it idles.
+// loop runs one loop until ctx ends. While the system is paused it does nothing.
 func (s *System) loop(ctx context.Context, i int) {
 	l := &s.Loops[i]
 	clock := alarm{slot: i, of: len(s.Loops), now: s.Now}
@@ -218,7 +217,8 @@ func (s *System) loop(ctx context.Context, i int) {
 	}
 }
 
-// untilResumed returns when the system is not paused, or ctx has ended: then it is stopping.
+// untilResumed returns when the system is not paused, or when ctx has ended because the
+// system stops.
 func (s *System) untilResumed(ctx context.Context) {
 	for {
 		s.mu.Lock()
@@ -246,14 +246,14 @@ func (s *System) turn(ctx context.Context, l *Loop) (err error) {
 // State is where the system is in its life.
 func (s *System) State() State { return s.life.now() }
 
-// Pause pauses every pipeline and lets loops idle. Doors stay open.
+// Pause pauses every pipeline and lets loops idle. Listeners stay open.
 func (s *System) Pause() error {
 	if err := s.life.pause(); err != nil {
 		return fmt.Errorf("pause system %s: %w", s.Name, err)
 	}
 	var errs []error
 	for _, e := range s.Pipelines {
-		if e.State() == Running { // not those paused one by one
+		if e.State() == Running { // not those that were paused one by one
 			errs = append(errs, e.Pause())
 		}
 	}
@@ -288,7 +288,7 @@ func (s *System) Pipeline(name string) *Engine {
 	return nil
 }
 
-// LoopStats is how each loop stands, in their order.
+// LoopStats returns the state of each loop, in their order.
 func (s *System) LoopStats() []LoopStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ func (e *Engine) tend(ctx context.Context) {
 		now := e.p.Now()
 		next := time.Duration(0)
 		if every > 0 {
-			if !now.Before(keep) && e.returns() && e.held.Load() == 0 { // nothing is ours
+			if !now.Before(keep) && e.returns() && e.held.Load() == 0 { // we hold nothing
 				keep = now.Add(every)
 			}
 			if !now.Before(keep) {
@@ -81,7 +81,7 @@ func call(ctx context.Context, atMost time.Duration, do func(context.Context) er
 	return do(ctx)
 }
 
-// gateChanged wakes everybody who waits at the gate.
+// gateChanged wakes all goroutines that wait at the gate.
 func (e *Engine) gateChanged() {
 	e.wakeAll()
 	signal(e.tending)

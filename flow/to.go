@@ -9,9 +9,9 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// To makes the delivering stage's Do of a sink. encode fills the outgoing message, which
-// is empty but keeps its memory, from an item; an error fails the item and the others are
-// written without it. What the sink says of single messages is said of their items.
+// To makes the delivering stage's Do of a sink. encode fills the outgoing message, which is
+// empty but keeps its memory, from an item; an error fails the item, and the others are
+// written without it. A failure that the sink reports for a message fails its item.
 func To[T any](sink tidemill.Sink, encode func(*Item[T], *tidemill.Message) error) func(context.Context, []*Item[T]) error {
 	var pool sync.Pool // of *outgoing: lanes share the stage and call it at once
 	return func(ctx context.Context, batch []*Item[T]) error {
@@ -60,7 +60,7 @@ func (o *outgoing) reset(n int) {
 	o.index = o.index[:0]
 }
 
-// translate makes a Partial about items out of one about messages.
+// translate turns a Partial about messages into one about items.
 func (o *outgoing) translate(p *tidemill.Partial) error {
 	items := &tidemill.Partial{Failed: make([]tidemill.Failed, 0, len(p.Failed))}
 	for _, f := range p.Failed {
@@ -84,7 +84,7 @@ func orUnknown(err error) error {
 const keepBytes = 8 << 10
 
 // clean empties a message and keeps its memory, unless that is large. Header fields may
-// point to memory of the source's, which is let go.
+// point to memory of the source; they are released.
 func clean(m *tidemill.Message) {
 	if cap(m.Payload) > keepBytes {
 		m.Payload = nil

@@ -324,8 +324,8 @@ func TestSameSeedSameTrace(t *testing.T) {
 }
 
 // Without the turnstile, as the engine is in other people's tests: lanes whose batches end
-// without an outside call, doors that take their time. Only calls from outside must not
-// return at the same instant, hence the odd times.
+// without an outside call, and a receiver and settler that take their time. Only calls from
+// outside must not return at the same instant, hence the odd times.
 func TestSameTraceInABareBubble(t *testing.T) {
 	for _, linger := range []time.Duration{0, -1, time.Microsecond} {
 		seen := map[uint64]int{}

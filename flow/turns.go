@@ -7,23 +7,23 @@ import (
 )
 
 // turns keep the order of a stage that several lanes share (Stage.InOrder). Messages are
-// dealt in runs: messages received one after the other, at most a batch of them, which one
-// lane works on without any others among them. A run has its turn when all messages of older
+// dealt in runs. A run is at most a batch of messages received one after the other; one lane
+// works on it without other messages between. A run has its turn when all messages of older
 // runs have passed: they have been through the stage, or do not take part in it, or have
 // left the engine.
 type turns struct {
 	mu   sync.Mutex // guards all below, and the fields of runs
-	open []*run     // not all of their messages have passed, or more will come; the oldest first
+	open []*run     // runs whose messages have not all passed, or that get more; the oldest first
 }
 
-// A run is what one lane gets in one piece.
+// A run is a group of messages that one lane gets together.
 type run struct {
 	lane   *lane
 	closed atomic.Bool // nothing is added any more
 	dealt  int
 	passed int
-	gone   bool          // all have passed
-	waiter chan struct{} // who waits for its turn
+	gone   bool          // all messages have passed
+	waiter chan struct{} // the lane that waits for its turn
 }
 
 // deal gives tasks to lanes, run by run. A run ends when it is a batch, or when its lane has
@@ -46,11 +46,11 @@ func (ts *turns) deal(e *Engine, tasks []*Task) {
 		}
 		t.run, t.passed, t.lane = r, false, r.lane
 		r.lane.load.Add(1)
-		r.lane.in.TryPut(t) // has room for every slot there is
+		r.lane.in.TryPut(t) // every slot has room
 	}
 }
 
-// pass notes that tasks keep nobody waiting any more.
+// pass notes that no message waits for tasks any more.
 func (ts *turns) pass(tasks []*Task) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -87,8 +87,8 @@ func (ts *turns) advance() {
 	}
 }
 
-// needs says that a task has its place in the order still before it, so it waits in its lane:
-// where it left the engine, younger ones would pass it.
+// needs says that a task has not passed its place in the order yet, so it waits in its lane:
+// if it left the engine, younger ones would pass it.
 func (ts *turns) needs(t *Task) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -103,8 +103,8 @@ func (ts *turns) has(r *run) bool {
 }
 
 // wait returns when a run has its turn, or with ctx's error when ctx ends. wake is the
-// caller's own, and has room for one. Who waits here does not count as idle: a stage that
-// hangs must be seen although others wait for it.
+// caller's own, and has room for one. A lane that waits here does not count as idle: a
+// hanging stage must be seen although others wait for it.
 func (ts *turns) wait(ctx context.Context, r *run, wake chan struct{}) error {
 	ts.mu.Lock()
 	r.waiter = wake

@@ -195,8 +195,8 @@ func TestAStopWhileSomebodyWaitsForItsTurn(t *testing.T) {
 	})
 }
 
-// TestTurnsOfAPausedPipeline pauses while a batch waits for an older one, of which the lane has
-// not begun to work: neither may be overtaken by the other.
+// TestTurnsOfAPausedPipeline pauses while a batch waits for an older one that its lane has not
+// begun to work on: neither may overtake the other.
 func TestTurnsOfAPausedPipeline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(tidemill.Traits{Delays: true})

@@ -8,32 +8,32 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Where ends come from outside, a receiver that is slower than the source would get messages
-// again and again, because its acks come after their leases have ended. So no more is out
-// than was acked lately, and a little: what is acked makes room for twice as much, and soon
-// the window is as wide as the receiver is fast. What is out is counted from the latest
-// message that was acked: those before it, of which nothing was heard, are for a receiver
-// that is away, and wait for nobody. And where the window is full and no ack comes for a
-// while, all receivers are taken to be away, and messages go out as they come until one does.
+// Where ends come from outside, a receiver slower than the source would get messages again
+// and again, because its acks come after their leases have ended. So at most a little more is
+// handed out than was acked lately. Each ack makes room for two messages, so the window soon
+// is as wide as the receiver is fast. Messages count as handed out from the latest acked one
+// on: older ones without an ack are for an absent receiver, and nothing waits for them. When
+// the window is full and no ack comes for a while, all receivers are taken to be absent, and
+// messages go out as they come until an ack does.
 const (
 	leastOut = 64      // may be out, however few acks came: a receiver of two a second has acked them before a lease of a minute ends
-	mostOut  = 1 << 15 // and not more than that: many clients can have 65,535 messages under way, and lose acks beyond
+	mostOut  = 1 << 15 // and no more than that: many clients can have 65,535 messages under way, and lose acks beyond
 	places   = 2 * mostOut
 
-	lately = 10 * time.Second // acks count for so long, or twice that at the most, and are waited for so long; or a sixth of a lease
+	lately = 10 * time.Second // acks count for this long, at most twice that, and are waited for this long; or a sixth of a lease
 )
 
-// window is what is out and may be.
+// window counts messages that are handed out and may be.
 type window struct {
 	lately, patience time.Duration
 
 	mu    sync.Mutex // guards all below
 	of    []handed   // a place for each of the last messages, by their ids
 	last  uint64     // number of the latest message
-	acked uint64     // number of the latest that was acked, and one more for each that came to another end
+	acked uint64     // number of the latest acked message, and one more for each that ended otherwise
 	acks  [2]int     // in this period, and in the one before
-	began time.Time  // this period
-	full  time.Time  // since when there is no room, or no ack came since; zero: there is room
+	began time.Time  // start of this period
+	full  time.Time  // since when there is no room, or since a later ack; zero: there is room
 }
 
 // handed is a message that was handed out.
@@ -59,7 +59,7 @@ func (w *window) out(tasks []*Task) {
 	}
 }
 
-// ended notes that messages wait for no ack: what became of them is known.
+// ended notes that messages wait for no ack: their end is known.
 func (w *window) ended(tasks []*Task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +78,7 @@ func (w *window) heard(now time.Time, acks []tidemill.Settlement) bool {
 	for i := range acks {
 		id := hash(acks[i].ID)
 		h := &w.of[id%places]
-		if h.seq == 0 || h.id != id { // another's, or acked before, or long ago
+		if h.seq == 0 || h.id != id { // of another message, or acked before, or long ago
 			continue
 		}
 		w.acked = max(w.acked, h.seq)
@@ -116,7 +116,7 @@ func (w *window) waits(now time.Time) bool {
 	return !w.full.IsZero() && now.Sub(w.full) < w.patience
 }
 
-// turn begins a new period where one has passed.
+// turn begins a new period when one has passed.
 func (w *window) turn(now time.Time) {
 	switch took := now.Sub(w.began); {
 	case took >= 2*w.lately:

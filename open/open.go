@@ -32,9 +32,9 @@ type (
 	SQLiteTx = sqlitedb.Tx
 )
 
-// SQLite opens a file, and makes it where there is none. No other process may have it open.
-// What was written is on disk when a write returns: its log is synced for all that write at
-// one time together.
+// SQLite opens a file, and creates it if it does not exist. No other process may have it
+// open. Data is on disk when a write returns: one sync of the log covers all concurrent
+// writes.
 func SQLite(ctx context.Context, path string) (*SQLiteDB, error) {
 	return sqlitedb.Open(ctx, path, sqlitedb.Options{})
 }
@@ -42,21 +42,22 @@ func SQLite(ctx context.Context, path string) (*SQLiteDB, error) {
 // PostgresDB is a pool of connections to one database.
 type PostgresDB = postgresdb.DB
 
-// Postgres connects to postgres://user:password@host:5432/database; conns connections at
-// most, 0 means 8. Backends make and change their tables, which begin with tidemill_.
+// Postgres connects to postgres://user:password@host:5432/database, with at most conns
+// connections; 0 means 8. Backends create and change their tables, which begin with
+// tidemill_.
 func Postgres(ctx context.Context, url tidemill.Secret, conns int) (*PostgresDB, error) {
 	return postgresdb.Open(ctx, url, postgresdb.Options{Conns: conns})
 }
 
 // Redis connects to redis://user:password@host:6379/0, or rediss:// with TLS; a cluster and
-// Sentinel by their URLs: see docs/servers.md. A client that a program has already may do
-// where it neither retries nor caches (DisableRetry, DisableCache).
+// Sentinel by their URLs: see docs/servers.md. A client that a program has already can be
+// used instead if it neither retries nor caches (DisableRetry, DisableCache).
 func Redis(ctx context.Context, url tidemill.Secret) (redisconn.Client, error) {
 	return redisconn.Open(ctx, url, redisconn.Options{})
 }
 
-// KafkaCluster is where brokers are and who we are there; sources and sinks open clients of
-// their own.
+// KafkaCluster is the addresses of the brokers and the credentials; sources and sinks open
+// their own clients.
 type KafkaCluster = kafkaconn.Cluster
 
 // Kafka reads an address such as one:9092,two:9092 or
@@ -87,7 +88,7 @@ type (
 	MQTTOptions = mqttconn.Options
 )
 
-// MQTT makes n clients of the brokers, tcp://host:1883 or ssl://host:8883, which connect and
+// MQTT makes n clients of the brokers, tcp://host:1883 or ssl://host:8883. They connect and
 // stay connected until they are closed.
 func MQTT(ctx context.Context, n int, brokers []string, o MQTTOptions) ([]*MQTTClient, error) {
 	return mqttconn.OpenSeveral(ctx, n, brokers, o)

@@ -13,13 +13,13 @@ type Breaker struct {
 	Rate   float64       // share of failures that opens it, above 0 to 1; 0: not by this
 	Volume int           // with Rate: not before this many results in the window; 0: 20
 	Window time.Duration // with Rate: judged over this time, in 10 buckets; 0: 10 s
-	Open   time.Duration // the cool-down: nothing is tried for so long; 0: 30 s
-	Jitter float64       // share of Open that chance adds, so that instances do not return together; 0: 0.1; below 0: none
+	Open   time.Duration // the cool-down: nothing is tried for this long; 0: 30 s
+	Jitter float64       // share of Open added at random, so that instances do not return together; 0: 0.1; below 0: none
 	Probes int           // messages tried at once after the cool-down; 0: 1
 	Closes int           // successes in a row that close it; 0: 1
 }
 
-// Check refuses nonsense.
+// Check refuses invalid settings.
 func (b Breaker) Check() error {
 	switch {
 	case b.Fails < 0, b.Volume < 0, b.Probes < 0, b.Closes < 0, b.Open < 0, b.Window < 0:
@@ -54,7 +54,7 @@ type State uint8
 
 const (
 	Closed   State = iota // all may pass
-	Open                  // nobody may
+	Open                  // none may pass
 	HalfOpen              // a few probes may, and decide
 )
 
@@ -73,7 +73,7 @@ type Circuit struct {
 	state   State
 	gen     uint64    // of the state: results of an older one are ignored
 	until   time.Time // open: the cool-down's end
-	hold    time.Time // nobody passes before, whatever the state: the destination asked for less
+	hold    time.Time // nothing passes before, whatever the state: the destination asked for less
 	inARow  int       // closed: failures; half-open: successes
 	probing int       // half-open: permits in use
 	buckets [windowBuckets]bucket
@@ -99,9 +99,9 @@ type Pass struct {
 	gen   uint64 // of the state it was granted in
 }
 
-// Enter asks to try n messages. It grants a pass for some of them, or none and says how
-// long to wait before asking again: an open circuit grants none, a half-open one only as
-// many as it has free probes. Every pass of at least one message is to be given back to
+// Enter asks to try n messages. It grants a pass for some of them, or for none, and says
+// how long to wait before asking again: an open circuit grants none, a half-open one at
+// most as many as it has free probes. Give every pass of at least one message back to
 // Leave.
 func (c *Circuit) Enter(now time.Time, n int) (Pass, time.Duration) {
 	c.look(now)
@@ -113,16 +113,16 @@ func (c *Circuit) Enter(now time.Time, n int) (Pass, time.Duration) {
 	case c.state == HalfOpen:
 		n = min(n, c.b.Probes-c.probing)
 		if n <= 0 {
-			return Pass{}, max(c.b.Open/8, time.Millisecond) // a probe decides earlier, and tells
+			return Pass{}, max(c.b.Open/8, time.Millisecond) // a probe decides earlier, and wakes
 		}
 		c.probing += n
 	}
 	return Pass{N: n, Probe: c.state == HalfOpen, gen: c.gen}, 0
 }
 
-// Leave takes the results of a pass: how many of its messages the destination took and
-// how many failures are its own; the others say nothing about it. It returns whether the
-// state changed. Results of an older state change nothing.
+// Leave takes the results of a pass: how many of its messages the destination took, and how
+// many failures are the destination's own; the other messages say nothing about it. It
+// returns whether the state changed. Results of an older state change nothing.
 func (c *Circuit) Leave(now time.Time, p Pass, ok, failed int, random float64) (changed bool) {
 	if p.gen != c.gen {
 		return false
@@ -153,8 +153,8 @@ func (c *Circuit) Leave(now time.Time, p Pass, ok, failed int, random float64) (
 	return false
 }
 
-// Trip opens the circuit for a time, whatever it was: by hand, or because the destination
-// refuses us altogether.
+// Trip opens the circuit for a time, whatever its state: by hand, or because the
+// destination refuses us altogether.
 func (c *Circuit) Trip(now time.Time, d time.Duration) {
 	c.turn(Open)
 	c.until = now.Add(d)
@@ -167,16 +167,16 @@ func (c *Circuit) Reset() {
 	c.buckets = [windowBuckets]bucket{}
 }
 
-// Hold lets nobody pass before then: the destination asked for less. It is no failure and
-// changes no state; an earlier end than one already asked for is ignored.
+// Hold lets nothing pass before until: the destination asked for less. It is not a failure
+// and changes no state; a time earlier than the current hold is ignored.
 func (c *Circuit) Hold(until time.Time) {
 	if until.After(c.hold) {
 		c.hold = until
 	}
 }
 
-// State says how the circuit stands now, and until when nobody passes (the zero time:
-// somebody may).
+// State returns the state now, and until when nothing passes (the zero time: messages may
+// pass).
 func (c *Circuit) State(now time.Time) (State, time.Time) {
 	c.look(now)
 	var until time.Time
@@ -200,7 +200,7 @@ func (c *Circuit) Permits(now time.Time) int {
 	return -1
 }
 
-// look lets time open the half.
+// look makes an open circuit half-open when its time has passed.
 func (c *Circuit) look(now time.Time) {
 	if c.state == Open && !now.Before(c.until) {
 		c.turn(HalfOpen)
@@ -233,7 +233,7 @@ func (c *Circuit) count(now time.Time, ok, failed int) {
 	k.failed += failed
 }
 
-// overRate is never so where nothing is counted: Volume is 1 at least.
+// overRate is false where nothing is counted: Volume is at least 1.
 func (c *Circuit) overRate(now time.Time) bool {
 	at := c.bucketNow(now)
 	ok, failed := 0, 0

@@ -11,7 +11,7 @@ type Limiter struct {
 	Burst int     // messages that may go at once after a rest; 0: what a second allows, at least 1
 }
 
-// Check refuses nonsense.
+// Check refuses invalid settings.
 func (l Limiter) Check() error {
 	if l.Rate < 0 || l.Burst < 0 {
 		return fmt.Errorf("limiter: a number below zero in %+v", l)
@@ -19,9 +19,8 @@ func (l Limiter) Check() error {
 	return nil
 }
 
-// A Bucket is the state of one Limiter: a token bucket that may owe tokens, so that a
-// batch larger than Burst passes too and those after it wait. It is not safe for
-// concurrent use.
+// A Bucket is the state of one Limiter: a token bucket that may owe tokens. A batch larger
+// than Burst passes too, and later ones wait. It is not safe for concurrent use.
 type Bucket struct {
 	l      Limiter
 	tokens float64
@@ -36,8 +35,8 @@ func (l Limiter) Bucket() *Bucket {
 	return &Bucket{l: l, tokens: float64(l.Burst)}
 }
 
-// Take takes n tokens and says how long to wait before using them. They are taken either
-// way: who asks next waits longer.
+// Take takes n tokens and says how long to wait before using them. The tokens are taken
+// either way: the next caller waits longer.
 func (b *Bucket) Take(now time.Time, n int) time.Duration {
 	if b.l.Rate == 0 {
 		return 0

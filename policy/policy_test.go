@@ -408,7 +408,8 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-// A kind that no table names is transient: it is tried again, burns a try and blames the destination.
+// A kind that no table names is transient: it is tried again, counts a try and blames the
+// destination.
 func TestAKindThatNobodyNamesIsTransient(t *testing.T) {
 	for _, table := range []policy.Table{nil, {}, policy.Default()} {
 		if got, want := table.For(tidemill.Kind(200)), (policy.Rule{Do: policy.Retrying, Burns: true, Blames: true}); got != want {

@@ -10,7 +10,7 @@ import (
 // Retry says whether and when something that failed is tried again. It is a pure function
 // of how many tries failed and of a random number. The zero value: it is not tried again.
 type Retry struct {
-	Tries  int           // after the first; 0: none; below 0: for ever
+	Tries  int           // tries after the first; 0: none; below 0: no limit
 	Base   time.Duration // the wait after the first failure
 	Factor float64       // 0: linear, the n-th wait is n×Base; else the n-th is Base×Factorⁿ⁻¹ (1: constant)
 	Max    time.Duration // no wait is longer before jitter; 0: no limit
@@ -18,15 +18,15 @@ type Retry struct {
 	Spread float64       // of Jitter Around: 0.25 is ±25%
 }
 
-// Jitter says how chance changes a wait, so that what failed together does not come back
-// together.
+// Jitter says how chance changes a wait, so that messages that failed together do not come
+// back together.
 type Jitter uint8
 
 const (
 	Exact  Jitter = iota // not at all
 	Full                 // anything from 0 to the wait
-	Equal                // half of the wait, and chance for the other half
-	Added                // the wait, and chance below Base on top
+	Equal                // half of the wait, plus a random part of the other half
+	Added                // the wait plus a random part of Base
 	Around               // the wait ± Spread of it
 )
 
@@ -54,8 +54,8 @@ func (j *Jitter) UnmarshalText(b []byte) error {
 	return fmt.Errorf("jitter %q: want one of %q", b, jitterNames)
 }
 
-// The presets. Those for stores wait attempt × base, and chance below base on top. They
-// are values to copy, not to change.
+// The presets. Those for stores wait attempt × base, plus a random part of base. Copy these
+// values; do not change them.
 var (
 	// Warehouse is for the event warehouse: 3 tries in all, 1 s apart and growing.
 	Warehouse = Retry{Tries: 2, Base: time.Second, Jitter: Added}
@@ -67,9 +67,9 @@ var (
 	Partner = Retry{Tries: 7, Base: time.Second, Factor: 2, Max: 64 * time.Second, Jitter: Around, Spread: .25}
 )
 
-// Next says, after a try that failed, how long to wait before the next one and whether
-// there is one. before is how many tries had failed before it: 0 after the first. random
-// is from [0, 1).
+// Next says, after a try that failed, how long to wait before the next one, and whether a
+// next one follows. before is how many tries had failed before it: 0 after the first.
+// random is from [0, 1).
 func (r Retry) Next(before int, random float64) (time.Duration, bool) {
 	if r.Tries >= 0 && before >= r.Tries {
 		return 0, false
@@ -103,10 +103,10 @@ func (r Retry) Wait(failed int, random float64) time.Duration {
 	return time.Duration(min(d, float64(longest)))
 }
 
-// longest is the longest wait there is: a for-ever retry without Max must not overflow.
+// longest bounds every wait: a retry without end and without Max must not overflow.
 const longest = 24 * time.Hour
 
-// Check refuses nonsense.
+// Check refuses invalid settings.
 func (r Retry) Check() error {
 	switch {
 	case r.Base < 0 || r.Max < 0:

@@ -6,14 +6,14 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Do is what happens with a message that failed.
+// Do is what happens to a message that failed.
 type Do uint8
 
 const (
 	Retrying Do = iota // try again, while Retry allows it, then Dead
-	Skip               // end it as skipped, the failure being the reason
+	Skip               // end it as skipped, with the failure as the reason
 	Dead               // end it as a dead letter
-	Pause              // hand back without a try, stop the pipeline for a while, alarm
+	Pause              // hand back without counting a try, stop the pipeline for a while, alarm
 )
 
 var doNames = [...]string{Retrying: "retry", Skip: "skip", Dead: "dead", Pause: "pause"}
@@ -43,12 +43,12 @@ func (d *Do) UnmarshalText(b []byte) error {
 // Rule is one row of the table.
 type Rule struct {
 	Do     Do
-	Burns  bool // a retry counts as a failed try; without, it is repeated as long as it takes
+	Burns  bool // a retry counts as a failed try; else it is repeated without limit
 	Blames bool // the failure counts against the destination's breaker
 }
 
-// Table says for each kind of failure what happens next. A kind that it does not name has
-// the rule of Default, so that a table needs to hold only what is different.
+// Table says what follows each kind of failure. A kind that it does not name has the rule
+// of Default, so a table holds only what is different.
 type Table map[tidemill.Kind]Rule
 
 // Default is the whole table. Only an explicit list is permanent.

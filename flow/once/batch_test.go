@@ -80,8 +80,8 @@ func TestAPartialFailureNamesTheRightMessages(t *testing.T) {
 	w.check(ended, "skipped: filtered", 0, 0)
 }
 
-// Indexes that are nobody's are our own fault, and name nobody: the work is not known to have
-// been done, and nothing breaks.
+// Indexes outside the batch are our own fault, and name no message: the work is not known to
+// have been done, and nothing breaks.
 func TestAPartialFailureOfNobody(t *testing.T) {
 	for _, index := range []int{-1, 2, 7} {
 		w := newWorld(t)

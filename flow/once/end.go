@@ -23,7 +23,7 @@ func (w *guarded) end(ctx context.Context, running []*job, err error, began time
 		return
 	}
 	failed := w.write(ctx, began)
-	kind := tidemill.Unknown // repeating it like any failed try would do it twice
+	kind := tidemill.Unknown // a retry like that of any failed try would do the work twice
 	if w.Repeat {
 		kind = tidemill.Transient
 	}
@@ -40,7 +40,8 @@ func (w *guarded) end(ctx context.Context, running []*job, err error, began time
 	}
 }
 
-// outcome sets what the ledger is to keep, and says whether that is anything.
+// outcome sets what the ledger is to keep, and returns false where nothing is to be
+// written.
 func (w *guarded) outcome(ctx context.Context, j *job, err error) bool {
 	t, e := j.task, &j.entry
 	fate, failure := t.Outcome()
@@ -58,36 +59,36 @@ func (w *guarded) outcome(ctx context.Context, j *job, err error) bool {
 			e.Result = w.Result(t)
 		}
 	case failure == nil && t.Settlement().End == tidemill.Left:
-		return false // an ack from outside decides, and the lease keeps others off meanwhile
+		return false // an ack from outside decides; meanwhile the lease keeps others off
 	case failure == nil: // skipped, or to come again: nothing happened
 		e.State, e.Err = ledger.Failed, cmp.Or(t.Settlement().Cause, "to come again")
 	case kind == tidemill.Unknown && !w.Repeat:
 		e.State, e.Err = ledger.Held, failure.Error()
 	case ctx.Err() != nil && !named(failure):
-		return false // cut off on its way, nobody knows where: the entry says so by never ending
+		return false // cut off midway, the outcome is not known: the entry says so by never ending
 	default:
 		e.State, e.Err = ledger.Failed, failure.Error()
 	}
 	return true
 }
 
-// named says whether somebody understood the failure. One that nobody did, when time is up,
-// may be of that only: it carries the end of the context, why it ended, or what a line says
-// that was closed.
+// named says whether the failure was classified. An unclassified failure, when time is up,
+// may come only from that: it carries the end of the context, its cause, or the error of a
+// closed connection.
 func named(failure error) bool {
 	_, ok := errors.AsType[*tidemill.Error](failure)
 	return ok
 }
 
-// How long to wait between tries to write, and how long one may take. The effect is there:
-// only the ledger does not know yet.
+// The waits between tries to write, and the limit for one. The effect happened: only the
+// ledger does not know yet.
 const (
 	firstWait = 50 * time.Millisecond
 	oneWrite  = 5 * time.Second
 )
 
 // write ends the entries, and tries again until the lease is over or ctx ends. A ctx that
-// has ended leaves time for one try: what was done is to be known.
+// has ended leaves time for one try, so that the ledger learns what was done.
 func (w *guarded) write(ctx context.Context, began time.Time) error {
 	for wait := firstWait; ; wait *= 2 {
 		one, cancel := context.WithTimeout(context.WithoutCancel(ctx), oneWrite)

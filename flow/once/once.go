@@ -28,11 +28,11 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
-// Duplicate is the reason of a skip: another message has done this work.
+// Duplicate is the reason of a skip: the work of another message's key was done already.
 const Duplicate = "duplicate"
 
 // A Guard wraps work so that its effect happens once for each key. Ledger and Key are
-// required. The work must neither Emit (what was emitted would be lost when the message
+// required. The work must neither Emit (emitted messages would be lost when the message
 // comes again) nor Defer (the ack would not reach the ledger).
 type Guard struct {
 	Ledger ledger.Ledger
@@ -41,26 +41,26 @@ type Guard struct {
 	// whose key is empty or too long fails (validation).
 	Key func(*tidemill.Message) string
 
-	// Only says which messages are guarded; the others are worked on beside them, without an
-	// entry. Nil: all are.
+	// Only says which messages are guarded; the others are worked on with them, without an
+	// entry. Nil: all are guarded.
 	Only func(*tidemill.Message) bool
 
-	// Anew says that a message asks for work to be done although it was done, or is held:
-	// a replay that somebody decided on. Nil: never.
+	// Anew says that a message asks for work to be done although it was done, or is held: a
+	// replay that a person asked for. Nil: never.
 	Anew func(*tidemill.Message) bool
 
-	// Repeat says that doing the work twice is harmless, as the stage that delivers says
-	// by its own Repeat: a lost answer, or a try that was cut off, is repeated. Without it
-	// the entry is held, and the message fails (unknown).
+	// Repeat says that doing the work twice is harmless, as the delivering stage says by
+	// its own Repeat: a lost answer, or a try that was cut off, is repeated. Without it the
+	// entry is held, and the message fails (unknown).
 	Repeat bool
 
-	// Lease is how long others are kept off while the work runs, and is to be twice as long
-	// as a batch can take; 0 means 1 minute. Work is not begun when half of it is over: what
-	// stood still for so long comes again. A message that finds its work running comes
-	// again after a quarter of it.
+	// Lease is how long others are kept off while the work runs. Choose twice the longest
+	// time that a batch takes; 0 means 1 minute. Work is not begun when half of the lease is
+	// over: the message comes again. A message whose work is already running comes again
+	// after a quarter of it.
 	Lease time.Duration
 
-	// Result is what the ledger keeps of work that was done; nil: nothing.
+	// Result is what the ledger keeps of finished work; nil: nothing.
 	Result func(*flow.Task) []byte
 
 	// Bare keeps the payloads of messages out of the ledger.
@@ -92,10 +92,10 @@ type guarded struct {
 	call func() uint64 // a random number
 	log  *slog.Logger
 
-	asked time.Time // when the entries of the batch were begun at the earliest: their leases last from then
+	asked time.Time // the earliest time at which entries of the batch were begun: their leases last from then
 
 	jobs []*job          // scratch: one for each live task that is guarded
-	free []*flow.Task    // scratch: the live ones that are not
+	free []*flow.Task    // scratch: the live tasks that are not guarded
 	run  []*flow.Task    // scratch: those that are worked on
 	es   []*ledger.Entry // scratch: of a call
 }
@@ -105,7 +105,7 @@ type job struct {
 	task   *flow.Task
 	entry  ledger.Entry
 	holder string
-	first  *job // the job of the same key before it in the batch; nil: it is the first
+	first  *job // the first job of the batch with the same key; nil: this is the first
 }
 
 // Unwrap returns the work that is guarded.
@@ -138,7 +138,7 @@ func (w *guarded) Do(ctx context.Context, batch []*flow.Task) error {
 	return err
 }
 
-// forget keeps nothing of the batch.
+// forget drops everything of the batch.
 func (w *guarded) forget() {
 	clear(w.jobs[:cap(w.jobs)])
 	clear(w.free[:cap(w.free)])
@@ -174,8 +174,8 @@ func (w *guarded) prepare(batch []*flow.Task) {
 	}
 }
 
-// position names who works: the message by its position at the source, which is the same
-// when it is handed out again. A message without a position is nobody's.
+// position names the holder: the message by its position at the source, which is the same
+// at every hand-out. A message without a position has no holder.
 func position(m tidemill.Mark) string {
 	if m.At(tidemill.Mark{}) {
 		return ""
@@ -185,7 +185,7 @@ func position(m tidemill.Mark) string {
 	return string(strconv.AppendUint(append(b, '/'), m.Lo, 10))
 }
 
-// begin opens the entries, and once more those that are to be done anew: not at first, so
+// begin opens the entries. Those to be done anew it opens a second time: not at first, so
 // that a replay which did its work before a crash is recognised too.
 func (w *guarded) begin(ctx context.Context) error {
 	w.es = w.es[:0]
@@ -214,12 +214,12 @@ func (w *guarded) begin(ctx context.Context) error {
 	return w.open(ctx, ledger.Begin{Lease: w.Lease, Anew: true})
 }
 
-// beginTries is how often a begin is sent, 350 ms in all: a connection that broke is
-// replaced by then.
+// beginTries is how often a begin is sent, 350 ms in all: a broken connection is replaced
+// by then.
 const beginTries = 4
 
-// open begins entries, and sends the same again where that fails: an answer that was lost
-// must not look like a try that was cut off when the message comes again.
+// open begins entries, and sends the same call again where that fails: a lost answer must
+// not look like a try that was cut off when the message comes again.
 func (w *guarded) open(ctx context.Context, o ledger.Begin) error {
 	call := w.call()
 	for _, e := range w.es {
@@ -240,7 +240,7 @@ func (w *guarded) open(ctx context.Context, o ledger.Begin) error {
 	}
 }
 
-// own says whether the entry is of this very message.
+// own says whether the entry belongs to this message.
 func (j *job) own() bool { return j.holder != "" && j.entry.Holder == j.holder }
 
 // admit says whether the work is to be done, or ends the task.
@@ -263,17 +263,17 @@ func (w *guarded) admit(j *job) bool {
 	return false
 }
 
-// held is the failure of a task whose work is held: nobody is asked to do it.
+// held is the failure of a task whose work is held: the destination is not asked.
 func held(e *ledger.Entry) error {
 	return &tidemill.Error{Kind: tidemill.Unknown, Err: errors.New("held in the ledger: " + e.Err), Unasked: true}
 }
 
-// follow ends a task whose work another of the batch asked for too.
+// follow ends a task whose work an earlier task of the batch asked for too.
 func (w *guarded) follow(j *job) {
 	switch j.first.entry.State {
 	case ledger.Done:
 		if w.Anew != nil && w.Anew(&j.task.Message) {
-			j.task.Again(0) // it asks for the work to be done once more
+			j.task.Again(0) // it asks to do the work once more
 			return
 		}
 		j.task.Skip(Duplicate)
@@ -284,8 +284,8 @@ func (w *guarded) follow(j *job) {
 	}
 }
 
-// errBroken is the failure of work that began before and never ended: of whoever was cut
-// off, not of whom it asked.
+// errBroken is the failure of work that began before and never ended. It blames the process
+// that was cut off, not the destination.
 var errBroken = errors.New("an earlier try was cut off: it may have happened")
 
 // work does the work of the jobs that were admitted and writes how it ended.
@@ -296,7 +296,7 @@ func (w *guarded) work(ctx context.Context, running []*job) (err error) {
 		switch {
 		case j.entry.Broken && !w.Repeat:
 			j.task.Fail(&tidemill.Error{Kind: tidemill.Unknown, Err: errBroken, Unasked: true})
-		case max(began.Sub(w.asked), began.Round(0).Sub(w.asked.Round(0))) >= w.Lease/2: // it stood still, or the machine slept; nothing happened so far
+		case max(began.Sub(w.asked), began.Round(0).Sub(w.asked.Round(0))) >= w.Lease/2: // the process stood still, or the machine slept; nothing happened so far
 			j.task.Again(w.Lease / 4)
 		default:
 			w.run[n] = w.run[i]
@@ -307,7 +307,7 @@ func (w *guarded) work(ctx context.Context, running []*job) (err error) {
 	w.run = append(w.run, w.free...)
 	panicked := true
 	defer func() {
-		if panicked { // the engine repeats in halves: that is no try that was cut off
+		if panicked { // the engine repeats in halves: the try was not cut off
 			err = errors.New("a panic in the work")
 		}
 		w.end(ctx, running, err, began)
@@ -316,7 +316,7 @@ func (w *guarded) work(ctx context.Context, running []*job) (err error) {
 		err = w.next.Do(ctx, w.run)
 	}
 	panicked = false
-	if partly, ok := errors.AsType[*tidemill.Partial](err); ok { // its indexes are of our batch, not the engine's
+	if partly, ok := errors.AsType[*tidemill.Partial](err); ok { // its indexes are those of our batch, not of the engine's
 		err = nil
 		for _, f := range partly.Failed {
 			if f.Index < 0 || f.Index >= len(w.run) {
