@@ -19,23 +19,22 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Harness is one fresh sink under test. What cannot be done is left nil; cases that need it
-// are passed over.
+// Harness is one fresh sink under test. Leave nil what cannot be done; cases that need it
+// are skipped.
 type Harness struct {
 	Sink tidemill.Sink
 	// Message makes a message that the sink takes, with this payload.
 	Message func(payload []byte) *tidemill.Message
 	// Invalid makes a message that no retry can save.
 	Invalid func() *tidemill.Message
-	// Delivered waits until the destination has n payloads at least, or half a minute is
-	// over, and returns all of
-	// them, in the order in which it took them.
+	// Delivered waits until the destination has at least n payloads, or for half a minute,
+	// and returns all of them, in the order of arrival.
 	Delivered func(n int) [][]byte
-	// Cut makes the destination unreachable; what is on its way may be lost. Heal ends it.
+	// Cut makes the destination unreachable; messages in flight may be lost. Heal ends it.
 	Cut, Heal func()
-	// Stick makes the destination take what it is sent and answer nothing.
+	// Stick makes the destination accept input and answer nothing.
 	Stick func()
-	// Repeats says that what was sent around a Cut may arrive more than once.
+	// Repeats says that messages sent around a Cut may arrive more than once.
 	Repeats bool
 }
 
@@ -95,7 +94,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Harness) {
 	}
 }
 
-// patience is how long anything may take that is not under test.
+// patience bounds what is not under test.
 const patience = 30 * time.Second
 
 func within(t *testing.T) context.Context {
@@ -317,7 +316,7 @@ func worksAgain(t *testing.T, h Harness) {
 	arrived(t, h, payloads(h.batch(2, 1)))
 }
 
-// losesNothing writes while the destination goes and comes, repeats what failed, and looks
+// losesNothing writes while the destination goes and comes, repeats failures, and checks
 // for every message in the end.
 func losesNothing(t *testing.T, h Harness) {
 	const many, each = 2000, 50

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// accounting holds the books against what happened.
+// accounting checks the books against what happened.
 var accounting = []promise{
 	{"books what a settlement says it was",
 		"fates are counted where they are made durable", always, booksFates},
@@ -21,7 +21,7 @@ var accounting = []promise{
 
 func booksFates(b *bench) {
 	if b.traits.Parks {
-		return // its dead are its own
+		return // its dead messages are its own
 	}
 	b.accept(6)
 	got := b.take(6)
@@ -32,14 +32,14 @@ func booksFates(b *bench) {
 }
 
 func booksRecords(b *bench) {
-	// Each stands for one, so that the books still balance.
+	// Each stands for one record, so that the books still balance.
 	b.accept(1)
 	end := done(b.take(1)[0], tidemill.Delivered)
 	end.Records = tidemill.Count{Skipped: 1}
 	b.took(b.src, tidemill.Applied, end)
 	b.books(tidemill.Books{Accepted: 1, Settled: tidemill.Count{Skipped: 1}})
 	if b.traits.Parks {
-		return // its dead are its own
+		return // its dead messages are its own
 	}
 	b.accept(2)
 	got := b.take(2)
@@ -51,7 +51,7 @@ func booksRecords(b *bench) {
 	b.books(tidemill.Books{Accepted: 3, Settled: tidemill.Count{Delivered: 1, Skipped: 1, Dead: 1}})
 }
 
-// booksThroughKills kills after every step and looks at the books each time.
+// booksThroughKills kills after every step and checks the books each time.
 func booksThroughKills(b *bench) {
 	if b.traits.Parks {
 		return
@@ -100,7 +100,7 @@ func booksThroughAnything(b *bench) {
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	sources := []tidemill.Source{b.src, b.Open()}
-	held := make([][]*tidemill.Message, len(sources)) // by source: who receives settles
+	held := make([][]*tidemill.Message, len(sources)) // by source: the one that receives settles
 	var ended tidemill.Count
 	finish := func(src tidemill.Source, ends []tidemill.Settlement) {
 		b.Helper()

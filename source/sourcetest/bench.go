@@ -11,7 +11,7 @@ import (
 )
 
 // bench is a harness on the table of one case, with the checks that cases share. Its
-// methods end the test where going on makes no sense.
+// methods end the test where it makes no sense to go on.
 type bench struct {
 	*testing.T
 	Harness
@@ -26,7 +26,7 @@ func newBench(t *testing.T, h Harness) *bench {
 	return b
 }
 
-// soon is how long something may take that ought to happen at once.
+// soon bounds what ought to happen at once.
 func (b *bench) soon() time.Duration {
 	switch {
 	case b.Soon > 0:
@@ -78,14 +78,14 @@ func (b *bench) try(src tidemill.Source, n int, d time.Duration) ([]*tidemill.Me
 	}
 }
 
-// within receives exactly n messages, all of them within d; those of a real server on a busy
-// machine may come later.
+// within receives exactly n messages, all of them within d; from a real server on a busy
+// machine they may come later.
 func (b *bench) within(src tidemill.Source, n int, d time.Duration) []*tidemill.Message {
 	b.Helper()
 	return b.collect(src, n, d, func() {})
 }
 
-// collect is within that does something after each call.
+// collect is within that calls between after each call.
 func (b *bench) collect(src tidemill.Source, n int, d time.Duration, between func()) []*tidemill.Message {
 	b.Helper()
 	if b.Live {
@@ -103,7 +103,7 @@ func (b *bench) collect(src tidemill.Source, n int, d time.Duration, between fun
 	return all
 }
 
-// take receives exactly n messages that ought to be there.
+// take receives exactly n messages that must be available.
 func (b *bench) take(n int) []*tidemill.Message { b.Helper(); return b.within(b.src, n, b.soon()) }
 
 // nothing checks that src hands out nothing for d.
@@ -114,7 +114,7 @@ func (b *bench) nothing(src tidemill.Source, d time.Duration) {
 	}
 }
 
-// settle settles and returns what the source answered to each.
+// settle settles and returns the source's answers.
 func (b *bench) settle(src tidemill.Source, ends ...tidemill.Settlement) []tidemill.Took {
 	b.Helper()
 	if err := src.Settle(b.Context(), ends); err != nil {

@@ -115,7 +115,7 @@ func waitsAndWakes(b *bench) {
 		if b.Live {
 			time.Sleep(b.soon()) // let it wait for real: a message that comes later must wake it
 		} else {
-			time.Sleep(10 * time.Minute) // nothing to see for long
+			time.Sleep(10 * time.Minute) // nothing to receive for long
 			synctest.Wait()
 		}
 		start := time.Now()

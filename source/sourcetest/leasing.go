@@ -9,7 +9,7 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// leasing holds what becomes of messages whose owner is slow, gone, or held back.
+// leasing holds what happens to messages whose owner is slow, gone, or held back.
 var leasing = []promise{
 	{"brings back what was never settled",
 		"the worker may have died with it", leases, comesBack},
@@ -80,8 +80,8 @@ func lateOwner(b *bench) {
 	b.books(tidemill.Books{Accepted: 3, Settled: tidemill.Count{Delivered: 3}})
 }
 
-// nothingLeased checks that src hands out nothing of what owner has. Where a machine paused for
-// longer than the lease of a real server, nothing can be asked of it any more: it returns false.
+// nothingLeased checks that src hands out nothing that owner has. Where a machine paused for
+// longer than the lease of a real server, nothing can be checked any more: it returns false.
 func (b *bench) nothingLeased(src, owner tidemill.Source) bool {
 	b.Helper()
 	kept := time.Now()
@@ -220,7 +220,7 @@ func (b *bench) gate(src tidemill.Source, until time.Time, probes int) {
 
 func gateHolds(b *bench) {
 	b.accept(6)
-	out := b.take(1) // out before the gate closed: no probe
+	out := b.take(1) // handed out before the gate closed: not a probe
 	closed := 2 * b.soon()
 	start := time.Now()
 	b.gate(b.src, start.Add(closed), 2)

@@ -8,8 +8,8 @@ import (
 )
 
 // outside holds what Settle promises where an end from outside, by ID alone, and the end of
-// the message's own delivery, with its mark, come in one call. A prompt receiver makes that
-// the usual case: its ack is there before the engine has told the source that the message
+// the message's own delivery, with its mark, come in one call. With a prompt receiver that
+// is the usual case: its ack comes before the engine has told the source that the message
 // was published and left.
 var outside = []promise{
 	{"takes an ack by ID beside its message's own end",

@@ -83,7 +83,7 @@ func mixedBatch(b *bench) {
 			b.Errorf("settlement %d was taken as %s, want %s", i, tookName(took), tookName(want))
 		}
 	}
-	if !b.traits.Parks { // a source that parks may still hold its dead
+	if !b.traits.Parks { // a source that parks may still hold its dead messages
 		b.books(tidemill.Books{Accepted: 6, Settled: tidemill.Count{Delivered: 2, Skipped: 1, Dead: 1}, Pending: 2})
 	}
 }
@@ -128,7 +128,7 @@ func settlesByID(b *bench) {
 	got := b.take(3)
 	for _, m := range got[:2] {
 		b.took(b.src, tidemill.Applied, tidemill.Settlement{ID: m.ID, End: tidemill.Done, Fate: tidemill.Delivered})
-		b.took(b.src, tidemill.Stale, done(m, tidemill.Dead)) // whoever held it holds it no more
+		b.took(b.src, tidemill.Stale, done(m, tidemill.Dead)) // no holder has it any more
 	}
 	b.took(b.src, tidemill.Applied, left(got[2]))
 	b.took(b.src, tidemill.Applied, tidemill.Settlement{ID: got[2].ID, End: tidemill.Done, Fate: tidemill.Delivered})
@@ -210,7 +210,7 @@ func wakesForDue(b *bench) {
 	got := b.take(2)
 	wait := 2 * b.soon()
 	late := b.soon()
-	if b.Live { // a server that all tests share may stand still for seconds: that it comes is what matters
+	if b.Live { // a server that all tests share may stand still for seconds: only the arrival matters
 		late += 10 * time.Second
 	}
 	ch := make(chan handed, 2)
@@ -252,7 +252,7 @@ func countsTries(b *bench) {
 		if burn {
 			tries++
 		}
-		b.took(b.src, tidemill.Stale, again(m, 0, true)) // the answer was lost, and it is said again
+		b.took(b.src, tidemill.Stale, again(m, 0, true)) // the answer was lost, and it is sent again
 		if b.Kill != nil && i == 2 {
 			b.kill()
 		}
@@ -279,7 +279,7 @@ func countsHandOuts(b *bench) {
 			}
 		}
 		if b.Kill != nil && (want == 2 || want == 3) {
-			b.kill() // while both are out; without it their leases end
+			b.kill() // while both are handed out; without it their leases end
 		}
 	}
 }

@@ -16,15 +16,15 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Harness is one fresh, empty source under test. What cannot be done is left nil.
+// Harness is one fresh, empty source under test. Leave nil what cannot be done.
 type Harness struct {
-	// Accept brings messages in, in this order. When it returns they are durable and
-	// count as accepted. Messages are told apart by Payload, which the source keeps.
+	// Accept brings messages in, in this order. When it returns they are durable and count
+	// as accepted. Cases tell messages apart by Payload, which the source keeps.
 	Accept func(ms ...*tidemill.Message)
 	// Open makes one more source of the same messages. All of them stay open.
 	Open func() tidemill.Source
-	// Kill drops everything that is not durable, as kill -9 and a new start do. Sources
-	// opened before are gone; what they had may be out until its lease ends.
+	// Kill drops everything that is not durable, as kill -9 and a restart do. Sources
+	// opened before are gone; their messages may stay leased until the lease ends.
 	Kill func()
 	// Lease is how long a hand-out lasts without Keep; 0 where Traits.Keep is 0.
 	Lease time.Duration
@@ -32,17 +32,17 @@ type Harness struct {
 	Keeps Fields
 	// ByID says that a settlement by ID alone, without a mark, ends a message.
 	ByID bool
-	// Alone says that one source has all messages: what is promised among several is not
-	// held. Open is called once, and again after each Kill.
+	// Alone says that one source has all messages: promises about several sources are not
+	// checked. Open is called once, and again after each Kill.
 	Alone bool
 	// Live says that time is real, because the backend is a server: waits are then
 	// checked by their bounds only. Otherwise every case runs inside a synctest bubble.
 	Live bool
-	// Soon is how long something may take that ought to happen at once; 0: a quarter of
-	// Lease, or 5 seconds without one.
+	// Soon bounds what ought to happen at once; 0: a quarter of Lease, or 5 seconds without
+	// one.
 	Soon time.Duration
 	// Owned says that a message belongs to one open source until that one is gone, as a
-	// record does whose partition is assigned: a source that owns none waits in vain.
+	// record of an assigned partition does: a source that owns none waits in vain.
 	Owned bool
 }
 

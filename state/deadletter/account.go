@@ -2,8 +2,8 @@ package deadletter
 
 import "github.com/tidemill/tidemill"
 
-// Account is the books of a pipeline's letters in the words of operators: put = held +
-// replayed + discarded (+ trimmed, where they may be). Discarded are those deleted by hand,
+// Account is the books of a pipeline's dead letters for operators: put = held + replayed +
+// discarded (+ trimmed, where they may be). Discarded dead letters were deleted by hand,
 // skipped at their replay, or replaced because the message was accepted once more and died.
 type Account struct {
 	Put       uint64 `json:"put"`

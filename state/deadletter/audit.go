@@ -7,7 +7,7 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Audit are the books of a pipeline's source beside those of its dead letters, each found
+// Audit is the books of a pipeline's source beside those of its dead letters, each counted
 // independently.
 type Audit struct {
 	Accepted  uint64  `json:"accepted"`
@@ -19,10 +19,10 @@ type Audit struct {
 	Letters   Account `json:"dead_letters"`
 }
 
-// AuditOf reads both books, what being the source's messages in a word: jobs, records. The
-// faults are what does not add up, in words.
+// AuditOf reads both books. what names the source's messages in a word: jobs, records. The
+// faults say in words what does not add up.
 func AuditOf(ctx context.Context, source, letters tidemill.Bookkeeper, what string) (a Audit, faults []string, err error) {
-	// In this order: what happens meanwhile makes the later numbers larger, never smaller.
+	// In this order: changes in between make the later numbers larger, never smaller.
 	books, err := source.Books(ctx)
 	if err != nil {
 		return a, nil, fmt.Errorf("read the books: %w", err)

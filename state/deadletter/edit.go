@@ -7,18 +7,18 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Name of the letter.
+// Name of the dead letter.
 func (l *Letter) Name() Name { return Name{l.Pipeline, l.Tenant, l.ID} }
 
-// NotFound is the error for a name that no letter has: ErrNotFound with kind not_found.
+// NotFound is the error for a name without a dead letter: ErrNotFound with kind not_found.
 func NotFound(n Name) error { return refuse(tidemill.NotFound, n, ErrNotFound) }
 
 func refuse(k tidemill.Kind, n Name, why error) error {
 	return tidemill.Fail(k, "dead letter %q of tenant %q, pipeline %q: %w", n.ID, n.Tenant, n.Pipeline, why)
 }
 
-// Edit replaces the payload and says whether that changed anything. A row that is the
-// payload itself, as of a letter of which there is nothing else, stays so.
+// Edit replaces the payload and says whether that changed anything. A row that equals the
+// payload, because nothing else is known, goes on to equal it.
 func (r *Record) Edit(payload []byte, now time.Time) (changed bool, err error) {
 	switch {
 	case r.Damaged != "":

@@ -10,8 +10,8 @@ import (
 	"github.com/tidemill/tidemill/internal/wire"
 )
 
-// AppendMessage writes what of a message is neither its name nor its payload, as backends
-// keep it in one piece: bytes stay bytes, and times keep every nanosecond.
+// AppendMessage writes all of a message but its name and its payload, as backends keep it
+// in one piece: bytes stay bytes, and times keep every nanosecond.
 func AppendMessage(b []byte, m *tidemill.Message) []byte {
 	b = wire.AppendString(b, m.Type)
 	b = wire.AppendString(b, m.To)
@@ -28,8 +28,8 @@ func AppendMessage(b []byte, m *tidemill.Message) []byte {
 	return b
 }
 
-// ReadMessage reads what AppendMessage wrote into m, copying what it keeps. What is damaged
-// is found by r.End.
+// ReadMessage reads what AppendMessage wrote into m, and copies what it keeps. r.End
+// reports damage.
 func ReadMessage(r *wire.Reader, m *tidemill.Message) {
 	m.Type, m.To, m.Key = string(r.Bytes()), string(r.Bytes()), bytes.Clone(r.Bytes())
 	m.Time, m.At = r.Time(), r.Time()
@@ -42,16 +42,16 @@ func ReadMessage(r *wire.Reader, m *tidemill.Message) {
 	}
 }
 
-// Sum is the checksum of a letter's message with all that it is found by: head is how the
-// message is encoded, without its payload.
+// Sum is the checksum of a dead letter's message with all that identifies it. head is the
+// encoded message, without its payload.
 func (l *Letter) Sum(head []byte) uint64 {
-	if l.Edited.IsZero() { // so that it is of whether the letter was edited, too
+	if l.Edited.IsZero() { // so that it also covers whether the dead letter was edited
 		return Sum(l.Pipeline, l.Tenant, l.ID, head, l.Payload, l.Row)
 	}
 	return Sum(l.Pipeline, l.Tenant, l.ID, head, l.Payload, l.Row, l.Original)
 }
 
-// Sum is Letter.Sum of a letter in parts: its payload and row, and the original of an
+// Sum is Letter.Sum of a dead letter in parts: its payload and row, and the original of an
 // edited one.
 func Sum(pipeline, tenant, id string, head []byte, parts ...[]byte) uint64 {
 	h := xxhash.New()
@@ -74,7 +74,7 @@ func Sum(pipeline, tenant, id string, head []byte, parts ...[]byte) uint64 {
 // historyVersion is the first byte of an encoded history: a new form gets a new number.
 const historyVersion = 1
 
-// EncodeHistory writes failures as backends keep them, with a checksum of their own: they
+// EncodeHistory writes failures as backends keep them, with their own checksum: they
 // change, the message does not.
 func EncodeHistory(fs []Failure) []byte {
 	b := binary.AppendUvarint([]byte{historyVersion}, uint64(len(fs)))
@@ -92,7 +92,8 @@ func EncodeHistory(fs []Failure) []byte {
 	return binary.LittleEndian.AppendUint64(b, xxhash.Sum64(b))
 }
 
-// DecodeHistory is the inverse of EncodeHistory; wire.ErrDamaged if it cannot be.
+// DecodeHistory is the inverse of EncodeHistory; it returns wire.ErrDamaged for other
+// bytes.
 func DecodeHistory(b []byte) ([]Failure, error) {
 	n := len(b) - 8
 	if n < 0 || binary.LittleEndian.Uint64(b[n:]) != xxhash.Sum64(b[:n]) {

@@ -7,20 +7,20 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// MaxIDs is how many letters a filter may name at once, by ID and by Seq together.
+// MaxIDs is how many dead letters a filter may name at once, by ID and by Seq together.
 const MaxIDs = 10_000
 
-// Filter chooses letters; zero fields match all.
+// Filter chooses dead letters; zero fields match all.
 type Filter struct {
 	Pipeline, Tenant string
 	State            State
 	Kinds            []tidemill.Kind
 	NotKinds         []tidemill.Kind
 	IDs              []string  // message ids; with Seqs at most MaxIDs
-	Seqs             []int64   // numbers, found without looking at other letters
+	Seqs             []int64   // numbers, found without reading other dead letters
 	After            time.Time // last died at or after
 	Before           time.Time // last died before
-	Replays          int       // replayed fewer times than this: keeps a regular replay from trying the same letters for ever
+	Replays          int       // replayed fewer times than this: keeps a regular replay from trying the same ones for ever
 	Max              int       // 0: no limit; the oldest first
 }
 
@@ -32,7 +32,7 @@ func (f *Filter) Check() error {
 	return nil
 }
 
-// Match says whether the filter chooses the letter. Max is the backend's.
+// Match says whether the filter chooses the dead letter. The backend applies Max.
 func (f *Filter) Match(l *Letter) bool {
 	return (f.Pipeline == "" || f.Pipeline == l.Pipeline) && (f.Tenant == "" || f.Tenant == l.Tenant) &&
 		(f.State == "" || f.State == l.State) &&

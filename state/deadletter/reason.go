@@ -6,23 +6,23 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Reason is why a message died, in the five words that programs outside know; its kind
-// says it more exactly.
+// Reason is why a message died, in the five words that other programs know; its kind is
+// more exact.
 type Reason string
 
 // The reasons.
 const (
 	Validation   Reason = "validation"    // the message is wrong, for us or for its destination
-	Timeout      Reason = "timeout"       // there was no answer in time
+	Timeout      Reason = "timeout"       // no answer came in time
 	RateLimit    Reason = "rate_limit"    // the destination asked for less
 	PartnerError Reason = "partner_error" // anything else
 	Unknown      Reason = "unknown"       // the answer was lost: it may have been delivered
 )
 
-// Reasons are all there are.
+// Reasons lists all reasons.
 func Reasons() []Reason { return []Reason{Validation, Timeout, RateLimit, PartnerError, Unknown} }
 
-// ReasonOf is the reason of a failure of that kind.
+// ReasonOf is the reason of a failure of kind k.
 func ReasonOf(k tidemill.Kind) Reason {
 	switch k {
 	case tidemill.Validation, tidemill.Business, tidemill.NotFound:
@@ -37,7 +37,7 @@ func ReasonOf(k tidemill.Kind) Reason {
 	return PartnerError
 }
 
-// Kinds are those whose failures have this reason.
+// Kinds are the kinds of failures that have this reason.
 func (r Reason) Kinds() (ks []tidemill.Kind) {
 	for k := tidemill.NoKind; k <= tidemill.Unknown; k++ {
 		if ReasonOf(k) == r {

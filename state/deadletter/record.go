@@ -10,15 +10,15 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// What a store keeps of each letter at the most.
+// The most that a store keeps of each dead letter.
 const (
 	MaxHistory = 20      // failures, the newest
-	MaxCause   = 4 << 10 // bytes of a cause: the first 2 KB of an answer and what is said about it
+	MaxCause   = 4 << 10 // bytes of a cause: the first 2 KB of an answer, and the text around it
 )
 
-// A Record is a letter as a backend keeps it, with its replay. Its methods are the rules
-// of the role, the same for every backend; a backend calls them where nobody else changes
-// the record (under its mutex, in its transaction).
+// A Record is a dead letter as a backend keeps it, with its replay. Its methods are the
+// rules of the role, the same for every backend. A backend calls them where nothing else
+// changes the record (under its mutex, in its transaction).
 type Record struct {
 	Letter
 	Deaths int       // times it died; with Seq it names what a snapshot saw
@@ -27,16 +27,16 @@ type Record struct {
 	Burnt  int       // failed tries of this replay
 	Epoch  uint32    // of the newest lease
 	Due    time.Time // not to be handed out before; zero: at once
-	Until  time.Time // end of the lease; zero: nobody holds it
+	Until  time.Time // end of the lease; zero: not handed out
 }
 
-// Instant is a time as letters keep their own: UTC, whole milliseconds. The message's
-// times are kept as they came.
+// Instant rounds a time to the precision of a dead letter's own times: UTC, whole
+// milliseconds. The message's times are kept as received.
 func Instant(t time.Time) time.Time {
-	return time.UnixMilli(t.UnixMilli()).UTC() // of no time, it is none
+	return time.UnixMilli(t.UnixMilli()).UTC() // a zero time stays zero
 }
 
-// CheckPut refuses letters that could not be found again.
+// CheckPut refuses dead letters that could not be found again.
 func CheckPut(letters []tidemill.Letter) error {
 	for i := range letters {
 		if l := &letters[i]; l.Pipeline == "" || l.Message == nil {
@@ -46,31 +46,31 @@ func CheckPut(letters []tidemill.Letter) error {
 	return nil
 }
 
-// Full is the error of a Put for which there is no room.
+// Full is the error of a Put without room.
 func Full(pipeline string, fresh, held, limit int) error {
 	return tidemill.Fail(tidemill.RateLimit, "put %d more dead letters of %q beside %d of at most %d: %w", fresh, pipeline, held, limit, ErrFull)
 }
 
-// Put makes the record say what the letter says and reports whether anything changed, and
-// whether that is another message's death than the one before, which the books count as put
-// and as discarded once more. The zero Record is one that is not there yet; its Seq is the
-// backend's to give. Of one that was edited the message must have been read.
+// Put updates the record with the dead letter l. It reports whether anything changed, and
+// whether another message's death replaced the one before: the books count it as put and as
+// discarded once more. The zero Record is a new one; the backend gives its Seq. Read the
+// message of an edited one before.
 func (r *Record) Put(l *tidemill.Letter) (changed, another bool) {
 	f := Failure{At: Instant(l.At), Kind: l.Kind, Cause: cut(l.Cause), Tries: l.Tries}
 	switch {
 	case r.Deaths == 0:
 		r.Pipeline, r.First = strings.Clone(l.Pipeline), f.At
 	case r.Mark.At(l.Message.Mark) && slices.ContainsFunc(r.History, f.same) && r.Damaged == "":
-		return false, false // also where it died once more in between, by another who held it
+		return false, false // also where it died once more in between, handed out to another
 	case r.State == Replaying && r.Handed > 0:
-		r.Replays++ // the replay failed by another path
+		r.Replays++ // the replay failed on another path
 	}
 	another = r.Deaths > 0 && !r.Mark.At(l.Message.Mark)
 	if r.Damaged != "" || !bytes.Equal(r.Payload, l.Message.Payload) {
-		r.Edited, r.Original = time.Time{}, nil // another message than the one that was edited
+		r.Edited, r.Original = time.Time{}, nil // another message than the edited one
 	}
 	if slices.ContainsFunc(r.History, func(f Failure) bool { return f.Answer != nil }) {
-		f.Answer = append([]byte{}, l.Row...) // it is newer than those
+		f.Answer = append([]byte{}, l.Row...) // the row is newer than those
 	}
 	r.Message = Copy(l.Message)
 	r.Row = bytes.Clone(l.Row)
@@ -83,7 +83,7 @@ func (f Failure) same(o Failure) bool {
 	return f.At.Equal(o.At) && f.Kind == o.Kind && f.Cause == o.Cause && f.Tries == o.Tries
 }
 
-// die makes the letter held with one failure more.
+// die makes the dead letter held, with one more failure.
 func (r *Record) die(f Failure) {
 	r.State = Held
 	r.Kind, r.Cause, r.Last = f.Kind, f.Cause, f.At
@@ -95,7 +95,7 @@ func (r *Record) die(f Failure) {
 	r.Due, r.Until = time.Time{}, time.Time{}
 }
 
-// Replay marks a held letter as replaying and says whether it was one.
+// Replay marks a held dead letter as replaying and says whether it was held.
 func (r *Record) Replay() bool {
 	if r.State != Held || r.Damaged != "" {
 		return false
@@ -107,7 +107,7 @@ func (r *Record) Replay() bool {
 	return true
 }
 
-// Next is when a replaying letter may be handed out; zero: at once.
+// Next is when a replaying dead letter may be handed out; zero: at once.
 func (r *Record) Next() time.Time {
 	if !r.Until.IsZero() {
 		return r.Until
@@ -115,7 +115,7 @@ func (r *Record) Next() time.Time {
 	return r.Due
 }
 
-// Lease hands the letter out under a new lease.
+// Lease hands the dead letter out under a new lease.
 func (r *Record) Lease(now time.Time, lease time.Duration) {
 	r.Epoch++
 	r.Handed++
@@ -134,7 +134,7 @@ func (r *Record) Fill(m *tidemill.Message) {
 	m.Payload = append(payload, r.Payload...)
 	m.Key = append(key, r.Key...)
 	for _, f := range r.Header {
-		if string(f.Name) != RowHeader { // only the letter's own may be believed
+		if string(f.Name) != RowHeader { // only the dead letter's own header counts
 			header = append(header, tidemill.Field{Name: bytes.Clone(f.Name), Value: bytes.Clone(f.Value)})
 		}
 	}
@@ -145,14 +145,14 @@ func (r *Record) Fill(m *tidemill.Message) {
 	m.Tries, m.Handed, m.Mark = r.Burnt, r.Handed, r.Position()
 }
 
-// Holds says whether a settlement under this mark is of the newest hand-out, and that has not
-// been given back: who gives it back again, because the answer was lost, burns one try. The
-// zero mark is whoever holds it.
+// Holds says whether a settlement under this mark is for the newest hand-out, and whether
+// that was not given back yet. So giving it back a second time, because the answer was lost,
+// counts one try. The zero mark stands for any holder.
 func (r *Record) Holds(m tidemill.Mark) bool {
 	return r.State == Replaying && r.Handed > 0 && !r.Until.IsZero() && (m == tidemill.Mark{} || m == r.Position())
 }
 
-// CheckSettle refuses settlements that say nothing.
+// CheckSettle refuses settlements without a meaning.
 func CheckSettle(ends []tidemill.Settlement) error {
 	for i := range ends {
 		if s := &ends[i]; s.End == tidemill.Done && s.Fate == tidemill.None || s.End > tidemill.Left || s.Fate > tidemill.Dead {
@@ -162,8 +162,8 @@ func CheckSettle(ends []tidemill.Settlement) error {
 	return nil
 }
 
-// Settle ends the newest hand-out as s says and reports whether the letter is gone. The
-// caller has asked Holds.
+// Settle ends the newest hand-out as s says and reports whether the dead letter is gone.
+// The caller has checked Holds.
 func (r *Record) Settle(s *tidemill.Settlement, now time.Time) (gone bool) {
 	switch {
 	case s.End == tidemill.Left: // its lease runs out by itself
@@ -184,8 +184,8 @@ func (r *Record) Settle(s *tidemill.Settlement, now time.Time) (gone bool) {
 	return false
 }
 
-// Ended is what a letter that is gone adds to the books: one, as Records say where they
-// speak of one, else as its fate.
+// Ended is what a dead letter that is gone adds to the books: one, by Records where they
+// name one, else by its fate.
 func Ended(s *tidemill.Settlement) tidemill.Count {
 	if row := s.Row(); row.Total() == 1 && row.Dead == 0 {
 		return row
@@ -196,7 +196,7 @@ func Ended(s *tidemill.Settlement) tidemill.Count {
 	return tidemill.Count{Skipped: 1}
 }
 
-// Clone copies the letter with everything it refers to.
+// Clone copies the dead letter with everything it refers to.
 func (l *Letter) Clone() *Letter {
 	c := *l
 	c.Message = Copy(&l.Message)
@@ -205,7 +205,7 @@ func (l *Letter) Clone() *Letter {
 	return &c
 }
 
-// Copy copies a message with everything it refers to: nobody keeps the engine's memory.
+// Copy copies a message with everything it refers to: the engine reuses its memory.
 func Copy(m *tidemill.Message) tidemill.Message {
 	c := *m
 	c.ID, c.Tenant, c.Type, c.To = strings.Clone(m.ID), strings.Clone(m.Tenant), strings.Clone(m.Type), strings.Clone(m.To)
@@ -225,7 +225,7 @@ func cut(s string) string {
 	return strings.Clone(s)
 }
 
-// Break holds a replaying letter again whose stored message turned out to be damaged.
+// Break holds a replaying dead letter again after its stored message was found damaged.
 func (r *Record) Break(now time.Time) {
 	r.die(Failure{At: Instant(now), Kind: tidemill.Internal, Cause: cut(r.Damaged)})
 }

@@ -1,8 +1,9 @@
-// Package definition is the role that catalogues what events look like: which event
-// names and property names a project has seen, and the type of each property's values.
-// It is a convenience for people who build queries; its failures never fail events.
+// Package definition is the role that catalogues the shape of events: which event names and
+// property names a project has seen, and the type of each property's values. It helps people who
+// build queries; its failures never fail events.
 //
-// Backends: memorydefinition, sqlitedefinition, postgresdefinition. Promises are cases of definitiontest.
+// Backends: memorydefinition, sqlitedefinition, postgresdefinition. Promises are cases of
+// definitiontest.
 package definition
 
 import (
@@ -12,7 +13,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Of says whose property it is.
+// Of says what a property belongs to.
 type Of string
 
 const (
@@ -20,9 +21,9 @@ const (
 	OfPerson Of = "person"
 )
 
-// Name is what a property with that key is called in the catalogue: properties.<key> for
-// one of an event, user_properties.<key> for one of a person. Queries, and the tables that
-// other programs share, use these names.
+// Name is the name of the property with that key in the catalogue: properties.<key> for a
+// property of an event, user_properties.<key> for one of a person. Queries, and the tables
+// shared with other programs, use these names.
 func (o Of) Name(key string) string {
 	if o == OfPerson {
 		return "user_properties." + key
@@ -30,7 +31,7 @@ func (o Of) Name(key string) string {
 	return "properties." + key
 }
 
-// Type of a property's values, detected; empty: not known.
+// Type is the detected type of a property's values; empty: not known.
 type Type string
 
 const (
@@ -56,7 +57,7 @@ type Property struct {
 	LastSeen time.Time
 }
 
-// EventProperty says that events of a name had a property of a name.
+// EventProperty says that a named event had a named property.
 type EventProperty struct {
 	Project  uuid.UUID
 	Event    string
@@ -65,7 +66,7 @@ type EventProperty struct {
 	LastSeen time.Time
 }
 
-// Batch is what is upserted together; each definition at most once in it.
+// Batch is upserted together; it has each definition at most once.
 type Batch struct {
 	Events          []Event
 	Properties      []Property
@@ -74,10 +75,10 @@ type Batch struct {
 
 // Definitions is the role.
 type Definitions interface {
-	// Upsert makes or renews the definitions in one stroke. A later LastSeen is never
-	// replaced by an earlier one; a Type that is set stays.
+	// Upsert creates or renews the definitions in one transaction. An earlier LastSeen
+	// never replaces a later one; a Type that is set stays.
 	Upsert(ctx context.Context, b *Batch) error
-	// List returns a project's definitions, by name; those of event properties by the
-	// name of the event, then of the property.
+	// List returns a project's definitions, sorted by name; event properties by the name of
+	// the event, then of the property.
 	List(ctx context.Context, project uuid.UUID) (*Batch, error)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// How far from now a number in a property with a name of time may be and still be unix
+// How far from now a number in a property with a name of time may be to count as unix
 // seconds: half a year back, ten years ahead.
 const (
 	secondsBack  = 15_768_000
@@ -18,7 +18,7 @@ const (
 )
 
 // TypeOf detects the type of one value, raw JSON, of a property: empty where it has none
-// (null, objects, arrays) or is no JSON.
+// (null, objects, arrays) or is not JSON.
 func TypeOf(key string, raw []byte, now time.Time) Type {
 	key = strings.ToLower(key)
 	if alwaysText(key) {
@@ -47,7 +47,7 @@ func TypeOf(key string, raw []byte, now time.Time) Type {
 	return ""
 }
 
-// alwaysText is for names whose values are text whatever they look like.
+// alwaysText is for names whose values are always text.
 func alwaysText(key string) bool {
 	for _, p := range [...]string{"utm_", "$initial_utm_", "$feature/", "$survey_response"} {
 		if strings.HasPrefix(key, p) {
@@ -59,7 +59,7 @@ func alwaysText(key string) bool {
 
 // namesTime is for names whose values may be times.
 func namesTime(key string) bool {
-	for _, p := range [...]string{"time", "date", "_at", "-at", "createdat", "updatedat"} { // timestamp has time in it
+	for _, p := range [...]string{"time", "date", "_at", "-at", "createdat", "updatedat"} { // timestamp contains time
 		if strings.Contains(key, p) {
 			return true
 		}
@@ -79,7 +79,7 @@ func typeOfText(s string) Type {
 	return String
 }
 
-// dateLike takes a text and the same trimmed. It looks at shapes, not at calendars.
+// dateLike takes a text and its trimmed form. It checks shapes, not calendars.
 func dateLike(s, trimmed string) bool {
 	if fits(s, "dddd-dd-dd") {
 		if r, _ := utf8.DecodeRuneInString(s[10:]); r == 'T' || blank(r) {
@@ -94,8 +94,8 @@ func dateLike(s, trimmed string) bool {
 	return t == "" || (t[0] == ' ' || t[0] == 'T') && fits(t[1:], "dd:dd:dd")
 }
 
-// fits says whether s begins as the pattern says: d is a digit, 2 and 3 a digit up to
-// that, / one of - and /, anything else itself.
+// fits says whether s begins with the pattern: d is a digit, 2 and 3 a digit up to that, /
+// one of - and /, anything else itself.
 func fits(s, pattern string) bool {
 	if len(s) < len(pattern) {
 		return false
@@ -153,7 +153,7 @@ func number(t string) bool {
 
 const digits = "0123456789"
 
-// only says whether s has no characters but those of set.
+// only says whether s has only characters of set.
 func only(s, set string) bool {
 	for i := range len(s) {
 		if strings.IndexByte(set, s[i]) < 0 {

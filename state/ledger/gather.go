@@ -12,19 +12,19 @@ import (
 
 // GatherOptions tune Gather; the zero value is ready to use.
 type GatherOptions struct {
-	Calls   int           // sent at once of each sort; 0 means 2
+	Calls   int           // calls sent at once of each sort; 0 means 2
 	Entries int           // of one call at most, where callers do not bring more; 0 means 100
 	Timeout time.Duration // of a call; 0 means 10s
 }
 
-// Gather makes one call of those that come while others are under way: for many callers
-// with an entry each, such as requests with idempotency keys. A caller that comes alone
-// waits for nobody. The answer is as if the calls had come one after the other, but for
-// the same holder that begins the same key in two of them: the second is Running.
+// Gather combines calls that come while others are under way into one. Use it for many
+// callers with an entry each, such as requests with idempotency keys. A single caller never
+// waits. The answer is the same as if the calls had come one after the other, with one
+// exception: when the same holder begins the same key in two of them, the second is Running.
 //
-// A call goes on when its caller's context ends: others are in it. An error is that of all
-// who are. Begins share calls where their options are the same, and those are to be few: for
-// each something is kept.
+// A call goes on when its caller's context ends: it serves other callers too. An error is
+// returned to all of them. Begins share calls where their options are the same. Use few
+// different options: Gather keeps something for each.
 func Gather(l Ledger, o GatherOptions) (Ledger, error) {
 	if l == nil || o.Calls < 0 || o.Entries < 0 || o.Timeout < 0 {
 		return nil, fmt.Errorf("gather calls of a ledger: want a ledger and no negative options, not %+v", o)
@@ -43,8 +43,7 @@ func Gather(l Ledger, o GatherOptions) (Ledger, error) {
 	return g, nil
 }
 
-// GatherStore is Gather for a store of which more is wanted: Find, Range and Expire go to it
-// as they come.
+// GatherStore is Gather for a whole store: Find, Range and Expire pass through directly.
 func GatherStore(s Store, o GatherOptions) (Store, error) {
 	g, err := Gather(s, o)
 	if err != nil {
@@ -57,7 +56,7 @@ func GatherStore(s Store, o GatherOptions) (Store, error) {
 	}{g, s, s}, nil
 }
 
-// line is where calls of one sort meet.
+// line combines calls of one sort.
 type line = gather.Line[[]*Entry]
 
 type gathered struct {
@@ -78,7 +77,7 @@ func (g *gathered) line(do func(context.Context, []*Entry) error) *line {
 		}}
 }
 
-// beginning is the line of those who begin with the same options.
+// beginning is the line for Begins with the same options.
 func (g *gathered) beginning(o Begin) *line {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -106,7 +105,7 @@ func (g *gathered) End(ctx context.Context, es []*Entry) error {
 	return join(ctx, g.ends, es)
 }
 
-// join brings copies of entries into a call: after an error they are as they were.
+// join adds copies of entries to a call: after an error the entries are unchanged.
 func join(ctx context.Context, l *line, es []*Entry) error {
 	if err := ctx.Err(); err != nil || len(es) == 0 {
 		return err

@@ -12,10 +12,10 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// What a backend does where the caller left it open.
+// What a backend uses where the caller set nothing.
 const (
 	DefaultLease  = time.Minute // of Begin
-	DefaultExpire = 1000        // entries of one Expire: short enough to hold nobody up
+	DefaultExpire = 1000        // entries of one Expire: few enough to block nobody
 	MaxErr        = 4 << 10     // bytes kept of Err: an answer quoted whole must not fill the ledger
 )
 
@@ -23,12 +23,12 @@ const (
 // validation.
 var ErrKey = errors.New("a key has 1 to 512 bytes")
 
-// ErrLong says that something beside the key is longer than MaxKey or MaxPrint. It comes
+// ErrLong says that a field other than the key is longer than MaxKey or MaxPrint. It comes
 // with kind validation.
 var ErrLong = errors.New("tenant, type and holder have at most 512 bytes, a fingerprint 64")
 
-// ErrStale is the error of a transaction that was refused: an entry was begun again by
-// somebody else, has ended otherwise or is gone.
+// ErrStale is the error of a refused transaction: an entry was begun again by somebody
+// else, has ended otherwise or is gone.
 var ErrStale = errors.New("the entry is not the caller's any more")
 
 // String returns the state as it is written in answers and metrics.
@@ -36,7 +36,7 @@ func (s State) String() string {
 	return [...]string{"none", "fresh", "running", "done", "held", "failed", "conflict", "dropped", "?"}[min(s, Dropped+1)]
 }
 
-// Check says what is wrong with what the entry brings.
+// Check returns what is invalid in an entry's input.
 func (e *Entry) Check() error {
 	if n := len(e.Key); n == 0 || n > MaxKey {
 		return tidemill.Fail(tidemill.Validation, "ledger key %.40q of %d bytes: %w", e.Key, n, ErrKey)
@@ -47,7 +47,7 @@ func (e *Entry) Check() error {
 	return nil
 }
 
-// CheckBegin refuses what Begin must not see; backends call it before they change anything.
+// CheckBegin refuses invalid input of Begin; backends call it before they change anything.
 func CheckBegin(es []*Entry) error {
 	for _, e := range es {
 		if err := e.Check(); err != nil {
@@ -57,7 +57,7 @@ func CheckBegin(es []*Entry) error {
 	return nil
 }
 
-// CheckEnd refuses what End must not see: a state that is no end.
+// CheckEnd refuses invalid input of End: a state that does not end an entry.
 func CheckEnd(es []*Entry) error {
 	for _, e := range es {
 		switch e.State {
@@ -78,22 +78,22 @@ func CheckName(name string) error {
 	return nil
 }
 
-// A Record is an entry as a backend keeps it. Its methods are the rules of the role,
-// the same for every backend; a backend calls them where nobody else changes the record
-// (under its mutex, in its transaction), with the time read there.
+// A Record is an entry as a backend keeps it. Its methods are the rules of the role, the
+// same for every backend. A backend calls them where nothing else changes the record (under
+// its mutex, in its transaction), with the time read there.
 type Record struct {
 	Entry
 	Until time.Time // end of the lease while Running
 	Cut   bool      // the try before this one never ended
 }
 
-// Instant is a time as ledgers keep it: UTC, whole milliseconds.
+// Instant rounds a time as ledgers keep it: UTC, whole milliseconds.
 func Instant(t time.Time) time.Time { return time.UnixMilli(t.UnixMilli()).UTC() }
 
-// Lasts is how long a lease of Begin lasts.
+// Lasts is how long a lease of this Begin lasts.
 func (o Begin) Lasts() time.Duration { return cmp.Or(max(o.Lease, 0), DefaultLease) }
 
-// Opening says what Begin made of a record.
+// Opening says what Begin did to a record.
 type Opening uint8
 
 const (
@@ -102,8 +102,7 @@ const (
 	Reopened                // this very call had opened it before: under the token that it has
 )
 
-// Begin opens the record for e if it may, under token. The zero Record is one that is not
-// there yet.
+// Begin opens the record for e if it may, under token. The zero Record is a new one.
 func (r *Record) Begin(e *Entry, o Begin, token uint64, now time.Time) Opening {
 	if r.differs(e) {
 		return Shut
@@ -142,7 +141,7 @@ func (r *Record) differs(e *Entry) bool {
 	return len(r.Print) > 0 && len(e.Print) > 0 && !bytes.Equal(r.Print, e.Print)
 }
 
-// Answer sets e as Begin's caller shall see it.
+// Answer sets e as Begin's caller sees it.
 func (r *Record) Answer(e *Entry, o Opening) {
 	if o == Shut && r.differs(e) {
 		e.Refuse()
@@ -155,23 +154,23 @@ func (r *Record) Answer(e *Entry, o Opening) {
 	switch {
 	case opened:
 		e.LastResult, e.LastErr = bytes.Clone(r.Result), r.Err
-		e.State, e.Err = Fresh, "" // what End is to write starts empty
+		e.State, e.Err = Fresh, "" // End's output starts empty
 	case r.State == Done:
 		e.Token, e.Result = 0, bytes.Clone(r.Result)
 	default:
-		e.Token = 0 // who does not hold it cannot end it by mistake
+		e.Token = 0 // a caller that does not hold it cannot end it by mistake
 	}
 }
 
-// Refuse sets e as the caller of a Conflict shall see it: what it brought, and nothing of
-// the entry that is there.
+// Refuse sets e as the caller of a Conflict sees it: its own input, and nothing of the
+// stored entry.
 func (e *Entry) Refuse() {
 	e.State, e.Token, e.Result, e.Err, e.Stale, e.Broken = Conflict, 0, nil, "", false, false
 	e.LastResult, e.LastErr = nil, ""
 	e.Tries, e.Created, e.Started, e.Ended = 0, time.Time{}, time.Time{}, time.Time{}
 }
 
-// Round takes entries of different keys from todo, at most so many, for backends that
+// Round takes entries of different keys from todo, at most most of them, for backends that
 // handle each key once in a call; rest are the others, in their order.
 func Round(todo []*Entry, most int) (one, rest []*Entry) {
 	taken := make(map[string]bool, min(len(todo), most))
@@ -189,7 +188,7 @@ func Round(todo []*Entry, most int) (one, rest []*Entry) {
 	return one, rest
 }
 
-// Show sets e as Log's caller shall see it.
+// Show sets e as Log's caller sees it.
 func (r *Record) Show(e *Entry) {
 	key := e.Key
 	*e = r.Entry
@@ -197,9 +196,9 @@ func (r *Record) Show(e *Entry) {
 	e.Payload, e.Print, e.Result = bytes.Clone(r.Payload), bytes.Clone(r.Print), bytes.Clone(r.Result)
 }
 
-// End ends the record as e says, unless that is stale, and says whether it changed. It
-// sets Stale and Ended of e. The zero Record is one that is gone; a record that is Dropped
-// is to be removed.
+// End ends the record as e says, unless that is stale, and says whether it changed. It sets
+// Stale and Ended of e. The zero Record is one that is gone; remove a record that is
+// Dropped.
 func (r *Record) End(e *Entry, now time.Time) (changed bool) {
 	if r.State == 0 || r.State == Dropped {
 		e.Stale = e.State != Dropped || e.Token == 0
@@ -218,8 +217,8 @@ func (r *Record) End(e *Entry, now time.Time) (changed bool) {
 }
 
 // Admit says whether a transaction may end the entries: records are those of their keys,
-// locked, nil where there is none. Before means that the same was committed before. It sets
-// Stale of es.
+// locked, nil for a missing one. before means that the same was committed before. Admit
+// sets Stale of es.
 func Admit(es []Entry, records []*Record) (before bool, err error) {
 	done, stale := 0, 0
 	for i := range es {
@@ -259,7 +258,7 @@ func (r *Record) Gone(before time.Time) bool {
 	return false
 }
 
-// Match says whether the filter chooses e. Max is the backend's.
+// Match says whether the filter chooses e. The backend applies Max.
 func (f *Filter) Match(e *Entry) bool {
 	since, after := f.Since()
 	at := e.Created.UnixMilli()
@@ -268,7 +267,7 @@ func (f *Filter) Match(e *Entry) bool {
 		(f.State == 0 || f.State == e.State)
 }
 
-// Since is where a listing begins, as a backend in milliseconds reads it: at the first
+// Since is where a listing begins, for a backend that reads in milliseconds: at the first
 // entry created then whose key is greater than after, or later.
 func (f *Filter) Since() (milli int64, after string) {
 	switch milli = f.From.UnixMilli(); {
@@ -288,7 +287,7 @@ func (f *Filter) Till() int64 {
 	return f.To.UnixMilli()
 }
 
-// Cause is as much of a failure's text as is kept, without half a character at its end.
+// Cause is the part of a failure's text that is kept, without half a character at its end.
 func Cause(s string) string {
 	if len(s) <= MaxErr {
 		return strings.Clone(s)

@@ -16,8 +16,9 @@ import (
 var ErrDamaged = errors.New("the stored registers of properties are damaged")
 
 // Encoded registers: a version, the CRC-32C of the rest, the number of registers, then
-// each: key, flags, and what the flags say, a write as stamp and value. A stamp that is
-// the one before it is one byte, since most properties of a person come from one event.
+// each: key, flags, and the parts that the flags name, a write as stamp and value. A stamp
+// equal to the one before it is one byte, since most properties of a person come from one
+// event.
 const (
 	encodingVersion = 2
 	encodingHead    = 5 // version, checksum
@@ -29,8 +30,8 @@ const (
 	lastSame                         // the latest $set_once is the earliest
 )
 
-// AppendBinary appends the stored form, nothing where there are no registers. Equal
-// registers have equal bytes.
+// AppendBinary appends the stored form, or nothing where rs is empty. Equal registers have
+// equal bytes.
 func (rs Registers) AppendBinary(b []byte) []byte {
 	if len(rs) == 0 {
 		return b
@@ -131,7 +132,7 @@ func Decode(b []byte) (Registers, error) {
 	return rs, nil
 }
 
-// decoder reads on after damage, and remembers it.
+// decoder remembers damage and reads on.
 type decoder struct {
 	b    []byte
 	prev stamp
@@ -169,7 +170,7 @@ func (d *decoder) register(r *Register) {
 	}
 	if o := *r; !d.bad {
 		if o.forget(); !o.equal(r) || r.has&hasFirst != 0 && r.first.value == nil && r.has&hasUnset == 0 {
-			d.bad = true // never written so
+			d.bad = true // AppendBinary never writes this
 		}
 	}
 }
@@ -232,9 +233,9 @@ func (d *decoder) stamp() stamp {
 	return d.prev
 }
 
-// AppendJSON appends the values as one JSON object, for those who read the store by SQL.
-// A value that is no JSON is written as text, and bytes that are no UTF-8 in a key
-// as U+FFFD, so that the whole stays readable.
+// AppendJSON appends the values as one JSON object, for people who read the store by SQL. A
+// value that is not JSON is written as text, and bytes of a key that are not UTF-8 as
+// U+FFFD, so that the whole stays readable.
 func (rs Registers) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	more := false
@@ -261,6 +262,6 @@ func appendText(b []byte, s string) []byte {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\uFFFD")
 	}
-	b, _ = jsontext.AppendQuote(b, s) // fails for what is no UTF-8 alone
+	b, _ = jsontext.AppendQuote(b, s) // fails only for bytes that are not UTF-8
 	return b
 }

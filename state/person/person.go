@@ -1,10 +1,10 @@
-// Package person is the role that knows who is who: which person a distinct id belongs
-// to, what is known of the person, and what happens when two turn out to be one.
+// Package person is the role that knows which person a distinct id belongs to, what is
+// known of the person, and what happens when two turn out to be one.
 //
-// Applying the same changes and merges again, in another order, or from several
-// instances at once ends in the same persons: property.go has the rule for properties,
-// rules.go those for merges, and every backend uses both. Only where one id is claimed by
-// two users, or by one while it is a user's id itself, the first one processed decides.
+// Applying the same changes and merges again, in another order, or from several instances
+// at once gives the same persons: property.go has the rule for properties, rules.go those
+// for merges, and every backend uses both. One case is different: where two users claim one
+// id, or one user claims another's own id, the claim that is processed first decides.
 //
 // Backends: memoryperson (the reference), sqliteperson. Promises are cases of persontest.
 package person
@@ -17,7 +17,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// ErrUnknown says that a distinct id belongs to nobody.
+// ErrUnknown says that a distinct id belongs to no person.
 var ErrUnknown = errors.New("no person has this distinct id")
 
 // Namespace of person ids. It never changes.
@@ -29,8 +29,8 @@ type Ref struct {
 	Distinct string
 }
 
-// ID is the person id that a distinct id has unless it was merged or stored under
-// another: UUIDv5 of "project:distinct_id".
+// ID is the person id of a distinct id that was not merged or stored under another: UUIDv5
+// of "project:distinct_id".
 func ID(r Ref) uuid.UUID {
 	b := make([]byte, 0, 37+len(r.Distinct))
 	b = append(b, r.Project.String()...)
@@ -54,7 +54,7 @@ type Property struct {
 	Value []byte // JSON as received; nil for Unset
 }
 
-// Change is what one event says of the person behind its distinct id.
+// Change is what one event says about the person of its distinct id.
 type Change struct {
 	Ref
 	Event      uuid.UUID // breaks ties of time and order
@@ -72,7 +72,7 @@ type Merge struct {
 	Force bool      // no guard ($merge_dangerously)
 }
 
-// Claims says whether o is the same event's claim: what makes two kept merges one.
+// Claims says whether o is the same event's claim: such merges are kept once.
 func (m Merge) Claims(o Merge) bool {
 	return m.Ref == o.Ref && m.Other == o.Other && m.Event == o.Event && m.Force == o.Force
 }
@@ -102,10 +102,10 @@ func (o Outcome) String() string {
 	return [...]string{"not done", "merged", "same", "refused"}[min(o, Refused)]
 }
 
-// Override says that events of a distinct id stored under another person id belong to
-// Person. The higher Version wins; versions count per distinct id.
+// Override says that events of a distinct id that are stored under another person id belong
+// to Person. The higher Version wins; versions count per distinct id.
 type Override struct {
-	Seq int64 // of the outbox
+	Seq int64 // its number in the outbox
 	Ref
 	Person  uuid.UUID
 	Version uint64
@@ -113,24 +113,25 @@ type Override struct {
 
 // Persons is what events need.
 type Persons interface {
-	// Resolve writes the id of the person behind each ref, whether it is stored or not.
+	// Resolve writes the id of the person of each ref, whether the person is stored or not.
 	Resolve(ctx context.Context, refs []Ref, into []uuid.UUID) error
-	// Apply folds changes into their persons in one stroke, creating those that are not
-	// stored; what changes nothing is not written. Each Ref is followed to its survivor.
+	// Apply folds changes into their persons in one transaction, and creates persons that
+	// are not stored; a change without effect is not written. Each Ref is followed to its
+	// survivor.
 	Apply(ctx context.Context, changes []Change) error
-	// Merge makes each pair one person, in order, and says what came of it. Each is one
-	// transaction: distinct ids moved, properties joined, identified set, the earlier
+	// Merge makes each pair one person, in order, and returns the outcomes. Each merge is
+	// one transaction: distinct ids moved, properties joined, identified set, the earlier
 	// Created kept, and an Override in the outbox for every distinct id that moved (for
-	// Other in any case, stored before or not). outcomes[i] is 0 for those not done when
-	// an error is returned.
+	// Other in any case, stored before or not). outcomes[i] is 0 for merges that were not
+	// done when an error is returned.
 	Merge(ctx context.Context, merges []Merge, outcomes []Outcome) error
 }
 
-// A Mover is Persons whose merges say what they moved, so that a cache in front of it need
-// not ask.
+// A Mover is Persons whose merges return what they moved, so that a cache in front of it
+// need not read it.
 type Mover interface {
 	// MergeMoved is Merge. It also returns an Override for every distinct id that moved, in
-	// the order of the moves, also with an error: of the merges that were done.
+	// the order of the moves; beside an error, those of the finished merges.
 	MergeMoved(ctx context.Context, merges []Merge, outcomes []Outcome) ([]Override, error)
 }
 
@@ -142,10 +143,11 @@ type Outbox interface {
 	Relayed(ctx context.Context, seq int64) error
 }
 
-// Kept is the durable list of merges that could not be done, replayed until they can.
+// Kept is the durable list of merges that could not be done; they are replayed until they
+// succeed.
 type Kept interface {
-	// Keep adds merges, those that are there already not again. It is ErrKeptFull when
-	// the list would be longer than MaxKept: then none is added.
+	// Keep adds merges that are not in the list yet. It returns ErrKeptFull, and adds none,
+	// when the list would be longer than MaxKept.
 	Keep(ctx context.Context, merges []Merge) error
 	// Oldest returns at most max kept merges.
 	Oldest(ctx context.Context, max int) ([]Merge, error)
@@ -159,13 +161,13 @@ const MaxKept = 1000
 // ErrKeptFull says that the list of failed merges is full: flushing must wait.
 var ErrKeptFull = errors.New("the list of failed merges is full")
 
-// Directory is for people who ask.
+// Directory is for people who look up persons.
 type Directory interface {
-	// Show returns the person behind a distinct id, ErrUnknown if none is stored.
+	// Show returns the person of a distinct id, or ErrUnknown if none is stored.
 	Show(ctx context.Context, r Ref) (*Person, error)
 }
 
-// Store is all of the role.
+// Store is the whole role.
 type Store interface {
 	Persons
 	Outbox

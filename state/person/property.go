@@ -13,21 +13,21 @@ import (
 	"github.com/google/uuid"
 )
 
-// Registers are the properties of a person, sorted by key. Beside its value each keeps
-// the latest $set, the latest $unset, and the earliest and the latest $set_once, with the
-// time, the order and the id of their events, so that joining is commutative, associative and
-// idempotent: the same events in any order, any number of times, from several instances
-// at once, end in the same properties.
+// Registers are the properties of a person, sorted by key. Beside its value each keeps the
+// latest $set, the latest $unset, and the earliest and the latest $set_once, with the time,
+// the order and the id of their events, so that joining is commutative, associative and
+// idempotent: the same events in any order, any number of times, from several instances at
+// once, give the same properties.
 //
-// The value is the $set, unless the $unset is later; else the earliest $set_once, unless
-// the $unset is later; else the latest $set_once, unless the $unset is later; else there
-// is none. Inside one event $set_once comes first, then $set, then $unset.
+// The value is that of the $set, or else of the earliest $set_once, or else of the latest
+// $set_once; each counts only if no $unset is later. Otherwise the property has no value.
+// Inside one event $set_once comes first, then $set, then $unset.
 //
 // Registers are never modified; Join makes new ones.
 type Registers []Register
 
-// Register is one property with what it remembers. What a later $unset has made
-// meaningless is forgotten, so that a removed value is really gone.
+// Register is one property and its history. It drops what a later $unset has made
+// meaningless, so that a removed value is really gone.
 type Register struct {
 	Key   string
 	has   holds
@@ -48,17 +48,16 @@ const (
 )
 
 // stamp orders operations: by the time of their event, then by its order among those of
-// that time (the request that brought it and its place there), then by its id. Microseconds
-// hold every year that a timestamp can be written with.
+// that time (its request, and its place in the request), then by its id. Microseconds hold
+// every year that a timestamp can be written with.
 type stamp struct {
 	micro int64
 	order uint64
 	event uuid.UUID
 }
 
-// untimed is the time of what was stored without one: older than any event. Each merge
-// in which it is not the survivor's makes it one older (demoted), so that the survivor's
-// wins.
+// untimed is the time of a value stored without one: older than any event. Each merge into
+// another person makes it one older (demoted), so that the survivor's wins.
 const untimed = math.MinInt64 + 1<<32
 
 func (s stamp) compare(o stamp) int {
@@ -75,7 +74,7 @@ type write struct {
 }
 
 // compare orders writes totally. Two values under one stamp come from an event that was
-// sent twice with different content; the greater bytes decide, whoever came first.
+// sent twice with different content; then the greater bytes win, in any order of arrival.
 func (w write) compare(o write) int {
 	if c := w.stamp.compare(o.stamp); c != 0 {
 		return c
@@ -83,7 +82,7 @@ func (w write) compare(o write) int {
 	return bytes.Compare(w.value, o.value)
 }
 
-// Churn says whether a property changes with every page and device, and is therefore
+// Churn says whether a property changes with every page and device. Such a property is
 // never stored on a person.
 func Churn(key string) bool {
 	switch key {
@@ -96,10 +95,10 @@ func Churn(key string) bool {
 	return false
 }
 
-// registers are what one event says: of several operations of one kind on one key the
-// last one counts. High-churn properties and values that are missing are left out, and
-// U+0000 is U+FFFD, since not every store can hold it. Other values are still the event's
-// memory.
+// registers returns the operations of one event: of several operations of one kind on one
+// key the last one counts. It leaves out high-churn properties and missing values, and
+// turns U+0000 into U+FFFD, since not every store can hold it. Other values still use the
+// event's memory.
 func (c *Change) registers() Registers {
 	rs := make(Registers, 0, len(c.Properties))
 	s := stamp{c.At.UnixMicro(), c.Order, c.Event}
@@ -127,8 +126,8 @@ func (c *Change) registers() Registers {
 	return rs
 }
 
-// withoutNUL puts U+FFFD in the place of every U+0000 of a value, be it escaped or, in what
-// is no JSON, as it is.
+// withoutNUL replaces every U+0000 of a value by U+FFFD, whether escaped or, in bytes that
+// are not JSON, plain.
 func withoutNUL(v []byte) []byte {
 	if !bytes.Contains(v, []byte(`\u0000`)) && bytes.IndexByte(v, 0) < 0 {
 		return v
@@ -153,7 +152,7 @@ func withoutNUL(v []byte) []byte {
 	return b
 }
 
-// sorted sorts what came in one piece, in place, and makes one register of each key.
+// sorted sorts the registers of one event, in place, and makes one register of each key.
 func (rs Registers) sorted() Registers {
 	if len(rs) == 1 {
 		return rs
@@ -186,8 +185,8 @@ func (r *Register) replace(o *Register) {
 	}
 }
 
-// forget drops what the $unset has made meaningless: a $set and a latest $set_once
-// before it never come back, and of the earliest $set_once only its time still matters.
+// forget drops what the $unset has made meaningless: an earlier $set and an earlier latest
+// $set_once never come back, and of the earliest $set_once only its time still matters.
 func (r *Register) forget() {
 	if r.has&hasUnset == 0 {
 		return
@@ -239,7 +238,7 @@ func (r *Register) Value() ([]byte, bool) {
 	return nil, false
 }
 
-// Join returns what both know together, and whether that is more than rs: if not, it is
+// Join returns the combined registers, and whether they hold more than rs: if not, they are
 // rs itself. The result shares the memory of keys and values with both.
 func (rs Registers) Join(o Registers) (joined Registers, more bool) {
 	if rs.covers(o) {
@@ -261,8 +260,8 @@ func (rs Registers) Join(o Registers) (joined Registers, more bool) {
 	return append(append(out, rs...), o...), true
 }
 
-// Same says whether two registers are the same memory: Join returns what it was given where
-// nothing is new.
+// Same says whether two registers are the same memory: Join returns rs itself where nothing
+// is new.
 func (rs Registers) Same(o Registers) bool {
 	return len(rs) == len(o) && (len(rs) == 0 || &rs[0] == &o[0])
 }
@@ -284,8 +283,8 @@ func (rs Registers) covers(o Registers) bool {
 }
 
 // Untimed reads properties that were stored without times under the person owner, a JSON
-// object. They are older than any event. Of two persons' the survivor's wins; of two that
-// were both merged into a third, those of the greater owner, whoever came first.
+// object. They are older than any event. Of two persons the survivor's win; of two persons
+// that were both merged into a third, those of the greater owner win, in any order.
 func Untimed(owner uuid.UUID, object []byte) (Registers, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
@@ -310,8 +309,8 @@ func Untimed(owner uuid.UUID, object []byte) (Registers, error) {
 	return rs.sorted(), nil
 }
 
-// demoted are the registers of a person that is merged into another: what has no time is
-// older than the survivor's.
+// demoted returns the registers of a person that is merged into another: values without a
+// time become older than the survivor's.
 func (rs Registers) demoted() Registers {
 	var out Registers
 	for i := range rs {

@@ -22,16 +22,17 @@ type Record struct {
 	Properties   Registers
 }
 
-// Link says whose a distinct id is. It outlives every merge, so that Version, which grows
-// by one with each move, never starts again. 0: the person is the distinct id's first.
+// Link says which person a distinct id belongs to. It outlives every merge, so that
+// Version, which grows by one with each move, never starts again. 0: the first person of
+// the distinct id.
 type Link struct {
 	Ref
 	Person  uuid.UUID
 	Version uint64
 }
 
-// Rows are the stored rows as the rules see them: those before the batch, and over them
-// what the rules have set. A Record is a value; its Registers are never modified.
+// Rows are the stored rows as the rules see them: those before the batch, and over them the
+// rows that the rules have set. A Record is a value; its Registers are never modified.
 type Rows interface {
 	Link(Ref) (Link, bool)
 	Record(uuid.UUID) (Record, bool)
@@ -77,14 +78,14 @@ func (d *Delta) add(o *Delta) {
 	d.Properties, _ = d.Properties.Join(o.Properties)
 }
 
-// Covers says whether the person would be unchanged by d. What a person knows it never
-// forgets, also not by being merged into another, so an older record may be asked too.
+// Covers says whether d would leave the person unchanged. A person never forgets what it
+// knows, also not by being merged into another, so an older record may be asked too.
 func (r *Record) Covers(d *Delta) bool {
 	return r.CreatedMilli <= d.FirstMilli && r.UpdatedMilli >= floorHour(d.LastMilli) && r.Properties.covers(d.Properties)
 }
 
-// Covers is Record.Covers of a person as it is stored: its registers are what Encode made,
-// and are read only where the delta has properties. What cannot be read covers nothing.
+// Covers is Record.Covers of a stored person: its registers are what Encode made, and are
+// read only where the delta has properties. Registers that cannot be read cover nothing.
 func Covers(createdMilli, updatedMilli int64, registers []byte, d *Delta) bool {
 	r := Record{CreatedMilli: createdMilli, UpdatedMilli: updatedMilli}
 	if len(d.Properties) > 0 {
@@ -96,15 +97,15 @@ func Covers(createdMilli, updatedMilli int64, registers []byte, d *Delta) bool {
 	return r.Covers(d)
 }
 
-// seen extends the time of a person by that of an event, and says whether it did.
+// seen extends the time of a person by that of an event, and says whether that changed it.
 func (r *Record) seen(firstMilli, lastMilli int64) bool {
 	created, updated := r.CreatedMilli, r.UpdatedMilli
 	r.CreatedMilli, r.UpdatedMilli = min(created, firstMilli), max(updated, floorHour(lastMilli))
 	return r.CreatedMilli != created || r.UpdatedMilli != updated
 }
 
-// Fold folds d into the person behind its distinct id, which is created if it is not
-// stored. Nothing is set where nothing changes.
+// Fold folds d into the person of its distinct id, and creates the person if it is not
+// stored. It sets nothing where nothing changes.
 func Fold(rows Rows, d *Delta) {
 	r, stored := open(rows, d.Ref)
 	seen := r.seen(d.FirstMilli, d.LastMilli)
@@ -115,7 +116,7 @@ func Fold(rows Rows, d *Delta) {
 	}
 }
 
-// open finds the person behind a distinct id, or begins a new one.
+// open finds the person of a distinct id, or begins a new one.
 func open(rows Rows, ref Ref) (_ Record, stored bool) {
 	link, ok := rows.Link(ref)
 	if !ok {
@@ -129,8 +130,8 @@ func open(rows Rows, ref Ref) (_ Record, stored bool) {
 	return r, ok
 }
 
-// Unite makes both distinct ids of m one person, unless the guard refuses. Versions that
-// it gives are greater than above.
+// Unite makes both distinct ids of m one person, unless the guard refuses. The versions
+// that it gives are greater than above.
 func Unite(rows Rows, m *Merge, above uint64) (Outcome, error) {
 	if m.Other == m.Distinct {
 		return Same, nil
@@ -142,7 +143,7 @@ func Unite(rows Rows, m *Merge, above uint64) (Outcome, error) {
 	outcome := Merged
 	other, known := rows.Link(Ref{m.Project, m.Other})
 	switch from, ok := rows.Record(other.Person); {
-	case !known: // remember it all the same: events may be stored under its derived person
+	case !known: // remember it anyway: events may be stored under its derived person
 		move(rows, Link{Ref: Ref{m.Project, m.Other}}, into.ID, above)
 	case other.Person == into.ID:
 		outcome = Same
@@ -170,15 +171,15 @@ func Unite(rows Rows, m *Merge, above uint64) (Outcome, error) {
 	return outcome, nil
 }
 
-// move gives a distinct id to another person, for readers of old events too.
+// move gives a distinct id to another person, also for readers of old events.
 func move(rows Rows, l Link, to uuid.UUID, above uint64) {
 	l.Person, l.Version = to, max(l.Version, above)+1
 	rows.SetLink(l)
 	rows.Override(l)
 }
 
-// Show makes of a stored person what is shown, which shares no memory with it. Distinct
-// must be sorted.
+// Show turns a stored person into a shown one that shares no memory with it. Distinct must
+// be sorted.
 func (r *Record) Show(distinct []string) *Person {
 	return &Person{
 		ID: r.ID, Project: r.Project, Distinct: distinct, Identified: r.Identified,

@@ -23,10 +23,10 @@ const (
 	Set   Op = iota + 1 // overwrites what an older event wrote
 	Once                // only where there is no value: the earliest counts
 	Unset               // removes what an older event wrote
-	Add                 // adds a number, negative too, exactly; to none and null as to 0
+	Add                 // adds a number, negative too, exactly; no value and null count as 0
 )
 
-// ErrChange says that a change is none. It comes with kind validation.
+// ErrChange says that a change is invalid. It comes with kind validation.
 var ErrChange = errors.New("bad change")
 
 // String returns the operation as it is written in configurations.
@@ -44,7 +44,7 @@ func ParseOp(s string) (Op, error) {
 	return 0, fmt.Errorf("operation on an attribute %.40q: want set, set_once, unset or increment", s)
 }
 
-// Check says what is wrong with a change, with the attribute that it is wrong with.
+// Check returns what is invalid in a change, with the attribute.
 func (c *Change) Check() error {
 	if err := CheckTenant(c.Tenant); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (a *Attribute) check() string {
 	return ""
 }
 
-// deep says whether valid JSON has more than MaxDepth values in each other: more than some
+// deep says whether valid JSON is nested deeper than MaxDepth values: more than some
 // readers of the stored object can bear.
 func deep(v []byte) bool {
 	depth, text := 0, false
@@ -112,14 +112,14 @@ func deep(v []byte) bool {
 }
 
 // Record is a profile as it is stored, without its identities. Its Registers are never
-// modified: a change makes others.
+// modified: a change makes new ones.
 type Record struct {
 	Owner
 	Created, Updated int64 // unix milliseconds
 	Registers        Registers
 }
 
-// Show makes of a stored profile what is shown, which shares no memory with it. The
+// Show turns a stored profile into a shown one that shares no memory with it. The
 // identities must be sorted.
 func (r *Record) Show(identities []Identity) *Profile {
 	return &Profile{ID: r.ID, Tenant: r.Tenant, Identities: identities, Attributes: r.Registers.Attributes(),
@@ -127,11 +127,10 @@ func (r *Record) Show(identities []Identity) *Profile {
 }
 
 // Edit is one call of Update by the rules of the role, the same for every backend. A
-// backend locks and reads Owners, says what it found by Found, calls Apply, and writes
-// Changed.
+// backend locks and reads Owners, reports each by Found, calls Apply, and writes Changed.
 type Edit struct {
-	Owners  []Owner   // that changes are of, sorted, each once
-	Changed []*Record // that are to be written, in the order of their first change
+	Owners  []Owner   // owners of the changes, sorted, each once
+	Changed []*Record // records to be written, in the order of their first change
 
 	changes []Change
 	failed  []tidemill.Failed
@@ -160,8 +159,8 @@ func (e *Edit) fail(i int, err error) {
 	e.failed = append(e.failed, tidemill.Failed{Index: i, Err: err})
 }
 
-// Found gives the record of an owner, with the error of reading its Registers if they are
-// damaged: that concerns its own changes only.
+// Found gives the record of an owner. err is the error of reading damaged Registers: it
+// concerns only the owner's changes.
 func (e *Edit) Found(r *Record, err error) {
 	e.found[r.Owner] = r
 	if err != nil {
@@ -169,7 +168,7 @@ func (e *Edit) Found(r *Record, err error) {
 	}
 }
 
-// Apply applies all changes to what was found, at a time of the store's clock.
+// Apply applies all changes to the records that were found, at a time of the store's clock.
 func (e *Edit) Apply(now time.Time) {
 	changed := map[*Record]bool{}
 	for i := range e.changes {
@@ -213,14 +212,13 @@ func (c *Change) stamp(now time.Time) stamp {
 	if at.IsZero() || at.After(now) {
 		at = now
 	}
-	if at.Before(time.Time{}) { // beyond what a stamp can hold
+	if at.Before(time.Time{}) { // earlier than a stamp can hold
 		at = time.Time{}
 	}
 	return stamp{at.UnixMicro(), xxhash.Sum64String(c.Event)}
 }
 
-// apply returns what the registers are after a change, and whether that is more than they
-// were.
+// apply returns the registers after a change, and whether they hold more than before.
 func (rs Registers) apply(c *Change, now time.Time) (_ Registers, more bool, err error) {
 	s, out := c.stamp(now), rs
 	for i := range c.Attributes {

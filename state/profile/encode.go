@@ -19,8 +19,9 @@ import (
 var ErrDamaged = errors.New("the stored attributes are damaged; restore the database from a backup, or delete the profile")
 
 // Encoded registers: a version, the CRC-32C of the rest, the number of registers, then of
-// each: key, flags, and what the flags say, a write as stamp and value. A stamp that is the
-// one before it is one byte, since most attributes of a profile come from one event.
+// each: key, flags, and the parts that the flags name, a write as stamp and value. A stamp
+// equal to the one before it is one byte, since most attributes of a profile come from one
+// event.
 const (
 	encodingVersion = 1
 	encodingHead    = 5 // version, checksum
@@ -29,8 +30,8 @@ const (
 // two is a flag in addition to holds: the latest Once is not the earliest.
 const two holds = 1 << 7
 
-// AppendBinary appends the stored form, nothing where there are no registers. Equal
-// registers have equal bytes.
+// AppendBinary appends the stored form, or nothing where rs is empty. Equal registers have
+// equal bytes.
 func (rs Registers) AppendBinary(b []byte) []byte {
 	if len(rs) == 0 {
 		return b
@@ -158,7 +159,7 @@ func (d *decoder) stamp() stamp {
 	return d.prev
 }
 
-// AppendJSON appends the values as one JSON object, for those who read the store by SQL.
+// AppendJSON appends the values as one JSON object, for people who read the store by SQL.
 func (rs Registers) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	sep := ""
@@ -182,6 +183,6 @@ func (p *Profile) Object() []byte {
 }
 
 func member(b []byte, key string, value []byte) []byte {
-	b, _ = jsontext.AppendQuote(b, key) // fails for what is no UTF-8 alone
+	b, _ = jsontext.AppendQuote(b, key) // fails only for bytes that are not UTF-8
 	return append(append(b, ':'), value...)
 }

@@ -17,7 +17,7 @@ import (
 type Kind uint8
 
 const (
-	External Kind = iota + 1 // the id that a business application gave
+	External Kind = iota + 1 // the id that the business application gave
 	Email
 	Phone
 )
@@ -28,15 +28,15 @@ type Identity struct {
 	Value string
 }
 
-// Identities are those that an event brings, as received; empty ones are not given.
+// Identities are the identities of an event, as received; empty ones are not given.
 type Identities struct {
 	External string // in JSON externalId
 	Email    string
 	Phone    string
 }
 
-// ErrIdentity says that an identity, or the tenant, cannot be one. It comes with kind
-// validation and says what is wrong, without the value: it is about a person.
+// ErrIdentity says that an identity, or the tenant, is invalid. It comes with kind
+// validation and says why, without the value: that is personal data.
 var ErrIdentity = errors.New("bad identity")
 
 // String returns the kind as it is written in events and answers.
@@ -49,20 +49,19 @@ func (i Identity) Compare(o Identity) int {
 	return cmp.Or(cmp.Compare(i.Kind, o.Kind), strings.Compare(i.Value, o.Value))
 }
 
-// Normal returns the identity in the one form in which it is kept and compared, in which
-// it stays: Normal of that is the same. An identity of nothing but space is empty, and not
-// an error.
+// Normal returns the identity in the form in which it is kept and compared; Normal of that
+// form is the same. An identity of nothing but space is empty, and not an error.
 //
 //   - An external id is trimmed. It is opaque: case and everything else is kept.
-//   - An email is trimmed, brought to Unicode's form NFC and to lower case. Mailboxes that
-//     differ in case exist by the standard, but hardly in life, where one customer writes
-//     both. It needs one @, at most 64 bytes before and 254 in all, no space, and no empty
-//     label in its domain. Dots, +tags and the two forms of international domains stay as
-//     they are: what they mean is the provider's affair.
-//   - A phone is its 3 to 18 digits, with a + before them if there was one: spaces, dots,
-//     dashes, slashes and parentheses are for the eye. Where there is no + there is no
-//     country to guess: +49 30 1 and 030 1 are two phones. Extensions and letters are
-//     refused, for without them it would be another phone.
+//   - An email is trimmed, brought to Unicode's form NFC and to lower case. By the standard
+//     mailboxes can differ in case, but in practice one customer writes both. An email needs
+//     one @, at most 64 bytes before it and 254 in all, no space, and no empty label in its
+//     domain. Dots, +tags and the two forms of international domains stay as they are: only
+//     the provider knows their meaning.
+//   - A phone is its 3 to 18 digits, with a + before them if it had one: spaces, dots,
+//     dashes, slashes and parentheses do not count. Without a + the country is not known:
+//     +49 30 1 and 030 1 are two phones. Extensions and letters are refused, since without
+//     them it would be another phone.
 func (i Identity) Normal() (Identity, error) {
 	if !utf8.ValidString(i.Value) {
 		return i, bad(i.Kind, "it is no UTF-8")
@@ -87,8 +86,8 @@ func (i Identity) Normal() (Identity, error) {
 	return Identity{i.Kind, v}, nil
 }
 
-// Normal returns those that are given, in their kept form and the order of their kinds. It
-// is an error where one cannot be, or none is given.
+// Normal returns the given identities, in their kept form and the order of their kinds. It
+// is an error where one is invalid, or none is given.
 func (s Identities) Normal() ([]Identity, error) {
 	given := make([]Identity, 0, 3)
 	for _, i := range [...]Identity{{External, s.External}, {Email, s.Email}, {Phone, s.Phone}} {
@@ -110,7 +109,7 @@ func bad(k Kind, wrong string) error {
 	return tidemill.Fail(tidemill.Validation, "%w: %v: %s", ErrIdentity, k, wrong)
 }
 
-// CheckTenant says what is wrong with a tenant.
+// CheckTenant returns what is invalid in a tenant.
 func CheckTenant(tenant string) error {
 	wrong := checkText(tenant)
 	switch {
@@ -125,7 +124,7 @@ func CheckTenant(tenant string) error {
 	return nil
 }
 
-// checkText says what is wrong with a name that is kept as it is.
+// checkText returns what is invalid in a name that is kept as it is.
 func checkText(v string) string {
 	switch {
 	case len(v) > MaxName:

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// maxNumber is how many digits a number has at most that is added to another, on either
-// side of the point: 1e1000000000 must not fill the memory.
+// maxNumber is how many digits a number in a sum may have on either side of the point:
+// 1e1000000000 must not fill the memory.
 const maxNumber = 100
 
 // space of JSON.
@@ -49,7 +49,7 @@ func parse(v []byte) (decimal, bool) {
 	return d, d.bounded()
 }
 
-// to brings d to another scale: a greater one, or 0 from below.
+// to changes the scale of d: to a greater one, or to 0 from below.
 func (d *decimal) to(scale int) {
 	ten := big.NewInt(10)
 	d.coef.Mul(d.coef, ten.Exp(ten, big.NewInt(int64(scale-d.scale)), nil))
@@ -67,8 +67,8 @@ func (d *decimal) bounded() bool {
 	return digits-d.scale <= maxNumber
 }
 
-// plus adds two JSON numbers exactly, with as many digits after the point as the one that
-// has more: 12.50 + 1 is 13.50.
+// plus adds two JSON numbers exactly, with as many digits after the point as the longer
+// one: 12.50 + 1 is 13.50.
 func plus(a, b []byte) ([]byte, bool) {
 	if m, ok := small(a); ok {
 		if n, ok := small(b); ok {
@@ -90,7 +90,7 @@ func plus(a, b []byte) ([]byte, bool) {
 	return x.append(nil), x.bounded()
 }
 
-// small reads an integer of so few digits that a sum of two cannot overflow.
+// small reads an integer with so few digits that a sum of two cannot overflow.
 func small(v []byte) (int64, bool) {
 	if len(v) > 18 {
 		return 0, false

@@ -7,29 +7,29 @@ import (
 	"github.com/google/uuid"
 )
 
-// What is bounded, since it comes from outside.
+// The bounds of input from outside.
 const (
 	MaxName       = 255       // bytes of a tenant and of an external id
-	MaxEach       = 32        // identities of one kind that a profile has
+	MaxEach       = 32        // identities of one kind in a profile
 	MaxKey        = 255       // bytes of an attribute's name
 	MaxValue      = 16 << 10  // bytes of an attribute's value
-	MaxDepth      = 100       // of arrays and objects in a value, one in the other
-	MaxAttributes = 1000      // of a profile, with those that were removed: their time is remembered
-	MaxBytes      = 256 << 10 // of all that is kept of a profile's attributes
+	MaxDepth      = 100       // nesting of arrays and objects in a value
+	MaxAttributes = 1000      // of a profile, with removed ones: their time is remembered
+	MaxBytes      = 256 << 10 // all that is kept of a profile's attributes
 	MaxPage       = 1000      // profiles of one List
 )
 
 // Options are those of every backend; the zero value is ready to use.
 type Options struct {
 	// Externals is how many external ids a profile can have; 0 means MaxEach. With 1 the
-	// external id is who somebody is: another one is another customer, also where the
-	// family shares an email.
+	// external id decides who somebody is: another external id is another customer, also
+	// where a family shares an email.
 	Externals int
 	NewID     func() uuid.UUID // nil means UUIDv7, so that List is in order of creation. It must not block.
 	Now       func() time.Time // nil means time.Now. It must not block.
 }
 
-// WithDefaults fills in what was left open.
+// WithDefaults fills in zero fields.
 func (o Options) WithDefaults() (Options, error) {
 	if o.Externals < 0 || o.Externals > MaxEach {
 		return o, fmt.Errorf("profiles: Externals is %d; want 1 to %d, or 0 for %d", o.Externals, MaxEach, MaxEach)
@@ -46,7 +46,7 @@ func (o Options) WithDefaults() (Options, error) {
 	return o, nil
 }
 
-// Page is how many profiles a List returns at most that was asked for n.
+// Page is how many profiles a List asked for n returns at most.
 func Page(n int) int {
 	if n <= 0 {
 		return 100

@@ -9,28 +9,28 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// ErrNumber says that a number cannot be added to what an attribute is. It comes with kind
-// business.
+// ErrNumber says that the attribute's value is not a number that can be added to. It comes
+// with kind business.
 var ErrNumber = errors.New("no number to add to")
 
-// Registers are the attributes of a profile, sorted by key. Beside its value each keeps
-// the latest Set, the latest Unset, the earliest and the latest Once after it, and the sum
-// of the Adds since, with the times and the events that they are from. So what late events
-// would have done in their time is done, and Set, Once and Unset may be sent any number of
-// times.
+// Registers are the attributes of a profile, sorted by key. Beside its value each keeps the
+// latest Set, the latest Unset, the earliest and the latest Once after it, and the sum of
+// the Adds since, with the times and the ids of their events. So late events have the
+// effect that they would have had in time, and Set, Once and Unset may be sent any number
+// of times.
 //
 // The value is the Set, unless the Unset is later; else the earliest Once after the Unset;
-// and to that the sum is added. An Add before the latest Set or Unset is overwritten by it,
-// and what is added before a Once leaves it nothing to do, whichever came first.
+// and the sum is added to that. The latest Set or Unset overwrites an earlier Add. A Once
+// after an Add has no effect, whichever came first.
 //
 // The order of arrival counts in two cases only. Adds are kept as one sum: a Set or Unset
-// that comes so late that its time is between those of two Adds cannot tell them apart any
+// that arrives late, with a time between those of two Adds, cannot tell them apart any
 // more, and keeps both. And of three Onces or more the first and the last are kept: an
-// Unset that comes so late that its time is after the first leaves the last.
+// Unset that arrives late, with a time after the first, leaves the last.
 type Registers []Register
 
-// Register is one attribute with what it remembers. What a later Unset has made
-// meaningless is forgotten, so that a removed value is really gone.
+// Register is one attribute and its history. It drops what a later Unset has made
+// meaningless, so that a removed value is really gone.
 type Register struct {
 	Key      string
 	has      holds
@@ -83,7 +83,7 @@ type write struct {
 }
 
 // compare orders writes totally. Two values under one stamp come from an event that was
-// sent twice with different content; the greater bytes decide, whoever came first.
+// sent twice with different content; then the greater bytes win, in any order of arrival.
 func (w write) compare(o write) int {
 	return cmp.Or(w.stamp.compare(o.stamp), bytes.Compare(w.value, o.value))
 }
@@ -99,7 +99,7 @@ func (r *Register) reset() (s stamp, ok bool) {
 	return s, ok
 }
 
-// apply does one operation of an event.
+// apply applies one operation of an event.
 func (r *Register) apply(a *Attribute, s stamp, now time.Time) error {
 	before, written := r.reset()
 	if a.Arrival && (a.Op == Set || a.Op == Unset) {
@@ -138,7 +138,7 @@ func (r *Register) apply(a *Attribute, s stamp, now time.Time) error {
 	return nil
 }
 
-// add adds a number, unless what is later has overwritten it.
+// add adds a number, unless a later operation has overwritten it.
 func (r *Register) add(a *Attribute, s stamp) error {
 	if before, written := r.reset(); written && s.compare(before) < 0 {
 		return nil
@@ -160,8 +160,8 @@ func (r *Register) add(a *Attribute, s stamp) error {
 	return nil
 }
 
-// forget drops what the latest Set or Unset has made meaningless: a Set and a Once before
-// an Unset, and Adds that are all before either. What is not there is zero before and after.
+// forget drops what the latest Set or Unset has made meaningless: a Set and a Once before an
+// Unset, and Adds that are all before either. A missing part is zero before and after.
 func (r *Register) forget() {
 	if r.has&hasUnset != 0 {
 		if r.unset.compare(r.set.stamp) >= 0 {
@@ -184,7 +184,7 @@ func (r *Register) equal(o *Register) bool {
 		r.set.compare(o.set) == 0 && r.first.compare(o.first) == 0 && r.last.compare(o.last) == 0
 }
 
-// base is the value without what was added.
+// base is the value without the sum of the Adds.
 func (r *Register) base() ([]byte, bool) {
 	switch { // forget has dropped what the Unset outlives
 	case r.has&hasSet != 0:
@@ -207,7 +207,7 @@ func (r *Register) Value() ([]byte, bool) {
 	if v, ok := plus(base, r.sum); ok {
 		return v, true
 	}
-	return base, true // a later event says that it is no number at all
+	return base, true // a later event says that it is not a number
 }
 
 func null(v []byte) bool { return string(bytes.Trim(v, space)) == "null" }
@@ -223,7 +223,7 @@ func (rs Registers) Attributes() map[string][]byte {
 	return m
 }
 
-// size is at least how many bytes AppendBinary makes of them, but for its head.
+// size is at least the number of bytes that AppendBinary makes of them, without its head.
 func (rs Registers) size() (n int) {
 	const length, at = 4, 20 // at most, of a length and of a stamp
 	for i := range rs {

@@ -12,16 +12,16 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// ErrNotFound says that there is no such profile. It comes with kind not_found: an event
+// ErrNotFound says that the profile does not exist. It comes with kind not_found: an event
 // may have overtaken the one that creates it.
 var ErrNotFound = errors.New("profile not found")
 
-// ErrFull says that a profile has all that it can have of identities or attributes. It
-// comes with kind business.
+// ErrFull says that a profile has as many identities or attributes as it may. It comes with
+// kind business.
 var ErrFull = errors.New("the profile is full")
 
 // AmbiguousError says that the identities of one event belong to different profiles. It
-// comes with kind business: a human decides who it is.
+// comes with kind business: a human decides which is right.
 type AmbiguousError struct {
 	Profiles []uuid.UUID // two or three, in the order of Kinds
 	Kinds    []Kind      // the identity that led to each
@@ -38,7 +38,7 @@ func (e *AmbiguousError) Error() string {
 	return b.String()
 }
 
-// Name is an identity of a tenant: what belongs to one profile at most.
+// Name is an identity of a tenant; at most one profile has it.
 type Name struct {
 	Tenant string
 	Identity
@@ -68,28 +68,27 @@ type Gift struct {
 }
 
 // Batch is one call of Resolve by the rules of the role, the same for every backend. A
-// backend reads who has Names, says so by Has, reads how many identities the profiles of
-// Crowd have, says so by Counts, calls Decide, and writes Created and Given. It begins
-// anew where somebody else was faster.
+// backend reads the owners of Names and reports them by Has, reads how many identities the
+// profiles of Crowd have and reports that by Counts, calls Decide, and writes Created and
+// Given. It starts over where another call was faster.
 type Batch struct {
-	Names []Name // that are asked for, sorted, each once
+	Names []Name // names asked for, sorted, each once
 
-	// What Decide has decided is to be written.
+	// Decide sets what is to be written.
 	Created  []Owner // new profiles, in the order of their asks
 	Given    []Gift  // in the order of their asks
-	Attached []Owner // of those that were there before, who are given a name; sorted, each once
+	Attached []Owner // existing profiles that are given a name; sorted, each once
 
 	asks    []Ask
 	wants   [][]Name // of each ask; nil: answered
 	answers []Answer
 	owners  map[Name]uuid.UUID
 	counts  map[uuid.UUID]*[Phone + 1]int
-	fresh   map[uuid.UUID]bool // that were created
+	fresh   map[uuid.UUID]bool // created profiles
 	o       Options
 }
 
-// NewBatch checks the asks and answers those that cannot be. Options must have their
-// defaults.
+// NewBatch checks the asks and answers the invalid ones. Options must have their defaults.
 func NewBatch(asks []Ask, answers []Answer, o Options) (*Batch, error) {
 	if len(answers) < len(asks) {
 		return nil, fmt.Errorf("resolve %d profiles: there is room for %d answers", len(asks), len(answers))
@@ -116,8 +115,8 @@ func NewBatch(asks []Ask, answers []Answer, o Options) (*Batch, error) {
 // Has says that a profile has a name.
 func (b *Batch) Has(n Name, profile uuid.UUID) { b.owners[n] = profile }
 
-// Crowd are the profiles whose numbers of identities matter, since they may be given one
-// or have their limit; sorted, each once.
+// Crowd are the profiles whose numbers of identities matter: they may be given one or have
+// reached their limit; sorted, each once.
 func (b *Batch) Crowd() []Owner {
 	var crowd []Owner
 	for _, want := range b.wants {
@@ -150,8 +149,8 @@ func (b *Batch) count(profile uuid.UUID) *[Phone + 1]int {
 	return c
 }
 
-// Decide answers all asks, and says whether there is something to be written. Names that
-// it gives are taken for the asks after it.
+// Decide answers all asks, and says whether anything is to be written. Names that it gives
+// count as taken for the asks after it.
 func (b *Batch) Decide() (write bool) {
 	for i, want := range b.wants {
 		if want != nil {
@@ -191,7 +190,7 @@ func (b *Batch) decide(want []Name, create bool) Answer {
 	return Answer{Profile: id, New: true}
 }
 
-// another says whether a profile is somebody else than who has this external id.
+// another says whether a profile is somebody else than the owner of this external id.
 func (b *Batch) another(id uuid.UUID, external Name) bool {
 	if owner, ok := b.owners[external]; ok && owner == id {
 		return false
@@ -199,12 +198,12 @@ func (b *Batch) another(id uuid.UUID, external Name) bool {
 	return b.count(id)[External] >= b.o.Externals
 }
 
-// attach gives names that nobody has to a profile that was found by another.
+// attach gives names without an owner to a profile that was found by another name.
 func (b *Batch) attach(id uuid.UUID, names []Name) Answer {
 	if len(names) == 0 {
 		return Answer{Profile: id}
 	}
-	for _, n := range names { // externals have their own limit, by which this would be another
+	for _, n := range names { // externals have their own limit: this would be another
 		if b.count(id)[n.Kind] >= MaxEach {
 			return Answer{Err: tidemill.Fail(tidemill.Business, "attach an identity to profile %v: %w: it has %d of kind %v", id, ErrFull, MaxEach, n.Kind)}
 		}
@@ -234,7 +233,7 @@ func (b *Batch) Again() {
 
 func notFound() error { return &tidemill.Error{Kind: tidemill.NotFound, Err: ErrNotFound} }
 
-// NotFound is the error of a profile that is not there.
+// NotFound is the error of a profile that does not exist.
 func NotFound(tenant string, id uuid.UUID) error {
 	return tidemill.Fail(tidemill.NotFound, "profile %v of tenant %.80q: %w", id, tenant, ErrNotFound)
 }

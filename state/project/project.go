@@ -1,5 +1,5 @@
-// Package project is the role that knows whose events are taken in: projects and their
-// ingest keys. Only a key's SHA-256 is kept.
+// Package project is the role that knows whose events are accepted: projects and their
+// ingest keys. It keeps only the SHA-256 of a key.
 //
 // Backends: memoryproject, sqliteproject. Promises are cases of projecttest.
 package project
@@ -19,13 +19,13 @@ import (
 // Namespace of project ids made from names: UUIDv5 of the lower-case name under it.
 var Namespace = uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://tidemill.dev/projects"))
 
-// ErrUnknown says that there is no such project or key.
+// ErrUnknown says that the project or key does not exist.
 var ErrUnknown = errors.New("no such project")
 
-// ErrKeyTaken says that the key is another project's.
+// ErrKeyTaken says that the key belongs to another project.
 var ErrKeyTaken = errors.New("the ingest key belongs to another project; give each project keys of its own")
 
-// Project is one tenant of ingest.
+// Project is one tenant of the ingest API.
 type Project struct {
 	ID   uuid.UUID
 	Name string
@@ -39,13 +39,13 @@ func (p Project) Check() error {
 	return nil
 }
 
-// Hash of an ingest key, the form in which it is kept and looked up.
+// Hash of an ingest key: the form in which it is kept and looked up.
 type Hash [sha256.Size]byte
 
 // HashOf hashes a key.
 func HashOf(key tidemill.Secret) Hash { return sha256.Sum256([]byte(key.Reveal())) }
 
-// ID is the project id that a name stands for: itself where it is a UUID, else a UUIDv5.
+// ID is the project id of a name: the name itself where it is a UUID, else a UUIDv5.
 func ID(name string) uuid.UUID {
 	if id, err := uuid.Parse(name); err == nil {
 		return id
@@ -68,14 +68,14 @@ func CheckKey(key string) error {
 
 // Projects is the role.
 type Projects interface {
-	// Ensure makes the project and its key; both may be there already. A project may have
-	// several keys; its name is the one given last. A key belongs to one project: giving
-	// it to another is ErrKeyTaken and changes nothing.
+	// Ensure creates the project and its key; both may exist already. A project may have
+	// several keys; its name is the one given last. A key belongs to one project: giving it
+	// to another is ErrKeyTaken and changes nothing.
 	Ensure(ctx context.Context, p Project, key Hash) error
-	// ByKey finds the project of a key: ErrUnknown if there is none.
+	// ByKey finds the project of a key, or returns ErrUnknown.
 	ByKey(ctx context.Context, key Hash) (Project, error)
-	// Find finds a project by id: ErrUnknown if there is none.
+	// Find finds a project by id, or returns ErrUnknown.
 	Find(ctx context.Context, id uuid.UUID) (Project, error)
-	// List returns all projects, by name.
+	// List returns all projects, sorted by name.
 	List(ctx context.Context) ([]Project, error)
 }

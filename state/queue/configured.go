@@ -8,10 +8,10 @@ type Configured struct {
 	Tenants map[string]Limit `json:"tenants,omitempty"`
 }
 
-// Configure sets the limits that a configuration has, each for itself: how many a second
-// with their burst, how many at once, and those of each tenant. What it does not have stays
-// as it was set by hand; but what an earlier configuration had set, and nobody has changed
-// since, is taken away.
+// Configure sets the limits of a configuration, each separately: how many a second with
+// their burst, how many at once, and those of each tenant. A limit that the configuration
+// does not name stays as it was set by hand. A limit that an earlier configuration had set,
+// and nobody has changed since, is removed.
 func (s *Settings) Configure(c Configured) {
 	was := s.Configured
 	switch l := &s.Limit; {

@@ -10,9 +10,9 @@ import (
 )
 
 // FailuresHeader is the name of the headers under which a job that failed before is handed
-// out: one for each failed try, the oldest first, as Failure.Append writes it. So whoever
-// keeps the message, such as a dead letter, keeps every attempt. Headers of that name that
-// come from outside are left out by Add.
+// out: one for each failed try, the oldest first, as Failure.Append writes it. So a keeper
+// of the message, such as a dead letter, keeps every attempt. Add drops headers of that
+// name that come from outside.
 const FailuresHeader = "tidemill-failure"
 
 // What is kept of a job's failed tries.
@@ -24,8 +24,8 @@ const (
 // failureTime is how the time of a failure is written.
 const failureTime = "2006-01-02T15:04:05.000Z"
 
-// A Failure is one failed try of a job: a settlement Again that burnt a try, or one that let
-// it die, which is seen where dead jobs are kept (Settings.Failed).
+// A Failure is one failed try of a job: a settlement Again that counted a try, or the one
+// that let the job die, which is visible where dead jobs are kept (Settings.Failed).
 type Failure struct {
 	At    time.Time // by the store's clock, whole milliseconds, UTC
 	Kind  tidemill.Kind
@@ -39,7 +39,7 @@ func (f Failure) Append(b []byte) []byte {
 	return append(append(b, ' '), CutCause(f.Cause)...)
 }
 
-// ParseFailure is the inverse of Append; false: it is none.
+// ParseFailure is the inverse of Append; false: b is not a failure.
 func ParseFailure(b []byte) (Failure, bool) {
 	at, rest, ok := bytes.Cut(b, []byte{' '})
 	kind, cause, ok2 := bytes.Cut(rest, []byte{' '})
@@ -68,7 +68,7 @@ func FailuresOf(m *tidemill.Message) []Failure {
 	return all
 }
 
-// OwnHeader says whether a header is one that Add leaves out.
+// OwnHeader says whether a header is one that Add drops.
 func OwnHeader(f tidemill.Field) bool { return string(f.Name) == FailuresHeader }
 
 // AppendFailures appends the headers that a job with these failures is handed out with.
@@ -79,14 +79,14 @@ func AppendFailures(to []tidemill.Field, failures []Failure) []tidemill.Field {
 	return to
 }
 
-// AddFailure returns the failures of a job with one more, at the most MaxFailures. It changes none
-// of those it was given.
+// AddFailure returns the failures of a job with one more, at most MaxFailures. It changes none of
+// those given.
 func AddFailure(failures []Failure, f Failure) []Failure {
 	f.At, f.Cause = Millis(f.At), CutCause(f.Cause)
 	return append(slices.Clone(failures[max(0, len(failures)+1-MaxFailures):]), f)
 }
 
-// CutCause is what is kept of a cause: its first MaxFailure bytes, without a part of a
+// CutCause is what is kept of a cause: its first MaxFailure bytes, without part of a
 // character at their end.
 func CutCause(s string) string {
 	if len(s) <= MaxFailure {

@@ -1,16 +1,16 @@
-// Package queue is the role of a durable queue: jobs go in with a priority and a time,
-// and come out under a lease until their settlement. A queue is a sink on one side
-// (Intake) and a source on the other (Open), so it chains pipelines; it is the embedded
-// stream and the embedded topics too.
+// Package queue is the role of a durable queue: jobs go in with a priority and a time, and
+// come out under a lease until their settlement. A queue is a sink on one side (Intake) and
+// a source on the other (Open), so it chains pipelines; it also serves as the embedded
+// stream and the embedded topics.
 //
 // A job is a [tidemill.Message]. Within one queue its name is Tenant and ID together:
 // adding a known name again is a no-op for as long as the queue remembers it, also after
 // the job has ended, so that a producer may always send again.
 //
-// What is handed out next is decided by three rules, in this order: priorities share by
-// weight, tenants take turns, and each tenant's jobs go first in, first out. Limits of a
-// queue, a tenant and a key are asked at that moment; who is held back blocks nobody else.
-// All of it is tuned for each queue by its [Settings].
+// Three rules decide what is handed out next, in this order: priorities share by weight,
+// tenants take turns, and each tenant's jobs go first in, first out. The limits of a queue,
+// a tenant and a key apply at that moment; a job that is held back blocks no other. Each
+// queue's [Settings] tune all of this.
 //
 //	       ┌────────────── Again ──────────────┐
 //	Add ─► delayed ─► waiting ─► leased ─► completed ─► forgotten
@@ -31,45 +31,45 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Added is what became of one job that was to be added.
+// Added is the result of adding one job.
 type Added uint8
 
 const (
 	New    Added = iota + 1 // durable, and counted as accepted
 	Known                   // a job of this name was added before: nothing was done
-	Full                    // the queue holds as many as it may: nothing was done, try later
+	Full                    // the queue holds as many jobs as it may: nothing was done, try later
 	Closed                  // the queue is being drained (Settings.Closed): nothing was done
 )
 
-// Remember is how long a job's name is known after it was added, at the least. It is known for
-// as long as the job is there, also when that has ended and is kept.
+// Remember is how long at least a job's name is known after it was added. It is known for as
+// long as the job is stored, also when the job has ended and is kept.
 const Remember = 24 * time.Hour
 
-// Intake is for who brings jobs: ingest, fan-out, replay.
+// Intake is for producers of jobs: ingest, fan-out, replay.
 type Intake interface {
-	// Add puts each job into the queue that its To names. After a nil error every job
-	// that is New is durable and added[i] says what became of jobs[i] (added may be nil;
-	// then Full and Closed are errors of kind rate_limit). After an error nothing is promised:
-	// adding the same jobs again is safe. A name given twice in one call is New once.
-	// Fields kept: ID, Tenant, Type, Key, Payload, Header (but FailuresHeader, which is
-	// the queue's own), Time, At, Priority.
+	// Add puts each job into the queue that its To names. After a nil error every job that is
+	// New is durable, and added[i] is the result of jobs[i] (added may be nil; then Full and
+	// Closed are errors of kind rate_limit). After an error nothing is promised: adding the
+	// same jobs again is safe. A name given twice in one call is New once. Fields kept: ID,
+	// Tenant, Type, Key, Payload, Header (but FailuresHeader, which is the queue's own), Time,
+	// At, Priority.
 	Add(ctx context.Context, jobs []*tidemill.Message, added []Added) error
 }
 
-// A Register is for who has to know, before adding a job, whether it was added before.
+// A Register tells, before a job is added, whether it was added before.
 type Register interface {
-	// Knows says of each name whether its queue knows it, so that Add would answer Known: in
-	// known, which is as long as names. One that is being added meanwhile may be said to be
-	// known or not.
+	// Knows says for each name whether its queue knows it, so that Add would answer Known.
+	// It writes to known, which is as long as names. A name that is being added meanwhile
+	// may be known or not.
 	Knows(ctx context.Context, names []Name, known []bool) error
 }
 
-// Desk is for who looks.
+// Desk is for inspection.
 type Desk interface {
-	// List yields the jobs of a queue that match, oldest first, without holding up work.
-	// One whose bytes are damaged has no ID or payload, and a Cause that says so.
+	// List yields the matching jobs of a queue, oldest first, and blocks no work. A job
+	// with damaged bytes has no ID or payload, and a Cause that says so.
 	List(ctx context.Context, f Filter) iter.Seq2[*Job, error]
-	// Stats counts a queue's jobs by state, without looking at each.
+	// Stats counts a queue's jobs by state, without reading each.
 	Stats(ctx context.Context, queue string) (Stats, error)
 }
 
@@ -79,8 +79,8 @@ type Store interface {
 	Register
 	Desk
 	// Open makes a source of the queue's jobs. It is also a tidemill.Keeper, Gater and
-	// Bookkeeper. Several sources may be open on one queue, in several processes where
-	// the backend is shared: each job is out under one lease at a time. Its traits:
+	// Bookkeeper. Several sources may be open on one queue, in several processes where the
+	// backend is shared: each job is handed out under one lease at a time. Its traits:
 	// Delays, Forwards, Keep, and Ordered as Options say.
 	//
 	// A hand-out is durable enough that Handed grows across a crash of the process: a job
@@ -88,7 +88,7 @@ type Store interface {
 	Open(queue string, o Options) tidemill.Source
 }
 
-// Whole is a store with everything.
+// Whole is a store with all abilities.
 type Whole interface {
 	Store
 	Tuner
@@ -97,67 +97,67 @@ type Whole interface {
 	Turnstile
 }
 
-// A Tuner changes how queues work while they work, durably and for all instances.
+// A Tuner changes how queues work while they run, durably and for all instances.
 type Tuner interface {
-	// Settings are those of a queue; the zero Settings where nobody has set any.
+	// Settings are those of a queue; the zero Settings where none were set.
 	Settings(ctx context.Context, queue string) (Settings, error)
-	// Set lets change alter the settings, and returns them. It may call it again where
-	// somebody else set them meanwhile: nobody's change is lost.
+	// Set lets change alter the settings, and returns them. It may call change again after
+	// a concurrent Set: no change is lost.
 	Set(ctx context.Context, queue string, change func(*Settings)) (Settings, error)
 }
 
-// A Mover changes jobs by hand: those that a filter chooses (its Queue is required), as
-// many as it says (Max). Jobs that are out are left alone. It answers how many it changed,
-// also beside an error.
+// A Mover changes jobs by hand: those that a filter chooses (its Queue is required), at
+// most Max of them. It leaves leased jobs alone. It returns how many it changed, also
+// beside an error.
 type Mover interface {
-	// Retry lets failed jobs wait again as if they were added now, with no try behind
-	// them: the books count them as accepted once more. Their failures are kept.
+	// Retry makes failed jobs wait again as if they were added now, without counted tries:
+	// the books count them as accepted once more. Their failures are kept.
 	Retry(ctx context.Context, f Filter) (int, error)
 	// Promote makes delayed jobs due.
 	Promote(ctx context.Context, f Filter) (int, error)
-	// Remove ends waiting and delayed jobs (the books count them as skipped), and forgets
+	// Remove ends waiting and delayed jobs (the books count them as skipped), and deletes
 	// those that are kept after their end. Their names stay known.
 	Remove(ctx context.Context, f Filter) (int, error)
 	// Look returns one job, or ErrNotFound.
 	Look(ctx context.Context, n Name) (*Job, error)
-	// Edit gives a job that has not completed another payload. ErrNotFound: there is none;
-	// ErrOut: somebody works on it.
+	// Edit gives a job that has not completed another payload. ErrNotFound: no such job;
+	// ErrOut: it is being worked on.
 	Edit(ctx context.Context, n Name, payload []byte) error
 }
 
-// A Meter reads what is beyond Stats, without looking at each job.
+// A Meter reads more than Stats, without reading each job.
 type Meter interface {
 	// Queues are the names of all queues that ever had a job or a setting, sorted.
 	Queues(ctx context.Context) ([]string, error)
-	// Depths says for each priority that has waiting jobs how many there are and how long
-	// the oldest has waited: its starvation age. The highest priority first.
+	// Depths says for each priority with waiting jobs how many there are and how long the
+	// oldest has waited: its starvation age. The highest priority comes first.
 	Depths(ctx context.Context, queue string) ([]Depth, error)
-	// Tenants says the same for each tenant, up to max of them (0: 100): the deepest
-	// first of those that were looked at, of which there are ten times as many at the most.
+	// Tenants says the same for each tenant, for at most max of them (0: 100). It reads at
+	// most ten times as many tenants and returns the deepest of those first.
 	Tenants(ctx context.Context, queue string, max int) ([]Depth, error)
 }
 
-// A Turnstile is for work that is no job of the queue and asks for the same as its jobs do:
-// a replay of those that died.
+// A Turnstile applies a queue's limits to work that is not a job of the queue: a replay of
+// dead letters.
 type Turnstile interface {
 	// Turn answers how many of n things of a tenant may be worked on now: as many as the
-	// pause, the gate and the limits of rates would let the queue hand out. They use up these
-	// limits as jobs do. Where it is none, at is when to ask again; zero: when somebody lets
-	// the queue go on. A gate whose time is over lets all through. Of 0 things at is the
-	// gate's time alone.
+	// queue would hand out under the pause, the gate and the rate limits. They use up these
+	// limits as jobs do. Where none may, at is when to ask again; zero: when somebody resumes
+	// the queue. A gate whose time is over lets all through. With n 0, at is the gate's time
+	// alone.
 	Turn(ctx context.Context, queue, tenant string, n int) (may int, at time.Time, err error)
 }
 
 // Options tune a source of jobs; the zero value is ready to use.
 type Options struct {
-	Lease time.Duration // visibility timeout of what is handed out; 0 means 30s
-	// Ordered asks for strict order per tenant and key, for which all instances stand
-	// together: the queue's setting is made so (see Settings.Ordered), and Receive fails
-	// with kind validation while that cannot be.
+	Lease time.Duration // visibility timeout of a hand-out; 0 means 30s
+	// Ordered asks for strict order per tenant and key, over all instances: it sets the
+	// queue's setting (see Settings.Ordered), and Receive fails with kind validation while
+	// that cannot be set.
 	Ordered bool
 }
 
-// Name is what a job is known by.
+// Name identifies a job.
 type Name struct{ Queue, Tenant, ID string }
 
 // Job is a message in a queue with its state.
@@ -175,7 +175,7 @@ type Job struct {
 // State of a job.
 type State string
 
-// The states. What has ended is kept only where Settings say so.
+// The states. Ended jobs are kept only where Settings say so.
 const (
 	Waiting   State = "waiting"   // due
 	Delayed   State = "delayed"   // to come back later
@@ -197,23 +197,23 @@ type Filter struct {
 	Max                 int       // 0: no limit
 }
 
-// Stats of a queue. Waiting, Delayed and Leased are what it holds now; Completed and Failed
-// what it keeps after the end.
+// Stats of a queue. Waiting, Delayed and Leased are the jobs that it holds now; Completed
+// and Failed those that it keeps after their end.
 type Stats struct {
 	Waiting, Delayed, Leased, Completed, Failed int64
 	Oldest                                      time.Time // when the oldest job held was added; zero: none
 }
 
-// Depth is what waits of one priority or one tenant.
+// Depth is how much waits in one priority or for one tenant.
 type Depth struct {
 	Priority uint8
 	Tenant   string
 	Waiting  int64
-	Oldest   time.Time // when the oldest of them was added; zero: all are behind others of their keys
+	Oldest   time.Time // when the oldest of them was added; zero: all wait behind others of their keys
 }
 
-// Sink lets a pipeline write into queues. Known jobs are as good as written; a queue that
-// is full or closed is a Partial with kind rate_limit.
+// Sink lets a pipeline write into queues. A known job counts as written; a full or closed
+// queue is a Partial with kind rate_limit.
 func Sink(in Intake) tidemill.Sink { return sink{in} }
 
 type sink struct{ in Intake }

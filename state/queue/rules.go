@@ -14,8 +14,8 @@ import (
 // Lease is how long a hand-out lasts where Options do not say.
 const Lease = 30 * time.Second
 
-// Check refuses what is no job: without a queue to go to, or without a name to be known
-// by. Every backend asks it before it takes any job of a batch.
+// Check refuses a message that cannot be a job: one without a queue to go to, or without a
+// name. Every backend calls it before it stores any job of a batch.
 func Check(m *tidemill.Message) error {
 	switch {
 	case m.To == "":
@@ -26,8 +26,8 @@ func Check(m *tidemill.Message) error {
 	return nil
 }
 
-// CheckEnd refuses what is no settlement of a job: an end without a fate would leave the
-// books, and forwarded messages have to be jobs.
+// CheckEnd refuses a settlement that cannot end a job: an end without a fate would break
+// the books, and forwarded messages have to be jobs.
 func CheckEnd(e *tidemill.Settlement) error {
 	if e.End == tidemill.Done && e.Row() == (tidemill.Count{}) {
 		return tidemill.Fail(tidemill.Internal, "settle job %q: an end needs a fate", e.ID)
@@ -40,7 +40,7 @@ func CheckEnd(e *tidemill.Settlement) error {
 	return nil
 }
 
-// FullError is the error of a queue that takes no more: kind rate_limit.
+// FullError is the error of a full queue: kind rate_limit.
 func FullError(queue string) error {
 	return tidemill.Fail(tidemill.RateLimit, "queue %q is full: let it drain, or raise its capacity", queue)
 }
@@ -57,27 +57,27 @@ func ClosedError(queue string) error {
 	return tidemill.Fail(tidemill.RateLimit, "queue %q: %w", queue, ErrClosed)
 }
 
-// NotFound is the error for a name that no job has: ErrNotFound with kind not_found.
+// NotFound is the error for a name without a job: ErrNotFound with kind not_found.
 func NotFound(n Name) error {
 	return tidemill.Fail(tidemill.NotFound, "job %q of tenant %q in queue %q: %w", n.ID, n.Tenant, n.Queue, ErrNotFound)
 }
 
-// Out is the error for a job that is out: ErrOut with kind transient.
+// Out is the error for a leased job: ErrOut with kind transient.
 func Out(n Name) error {
 	return tidemill.Fail(tidemill.Transient, "job %q of tenant %q in queue %q: %w", n.ID, n.Tenant, n.Queue, ErrOut)
 }
 
-// NotEmpty is the error of who changes the order of a queue that holds jobs.
+// NotEmpty is the error for changing the order of a queue that holds jobs.
 func NotEmpty(queue string) error {
 	return tidemill.Fail(tidemill.Validation, "queue %q holds jobs: its order (Settings.Ordered) can be changed only while it is empty, let it drain first", queue)
 }
 
-// NoQueue is the error of who moves jobs of no queue.
+// NoQueue is the error for moving jobs without naming a queue.
 func NoQueue() error {
 	return tidemill.Fail(tidemill.Validation, "move jobs: name their queue in the filter")
 }
 
-// Deeper orders tenants by how much waits, the deepest first.
+// Deeper orders tenants by their waiting jobs, the deepest first.
 func Deeper(a, b Depth) int {
 	return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Tenant, b.Tenant))
 }
@@ -93,7 +93,7 @@ func Refused(a Added, queue string) error {
 	return nil
 }
 
-// Matches says whether a job is one that the filter chooses; Max is the caller's.
+// Matches says whether the filter chooses a job; the caller applies Max.
 func (f *Filter) Matches(j *Job) bool {
 	if !f.Before.IsZero() {
 		at := j.Added
@@ -129,12 +129,12 @@ func MillisUp(t time.Time) time.Time {
 	return m
 }
 
-// NotOrdered is the error of a source that needs strict order of a queue without.
+// NotOrdered is the error of a source that needs strict order on a queue without it.
 func NotOrdered(queue string) error {
 	return tidemill.Fail(tidemill.Validation, "queue %q: its order was switched off (Settings.Ordered), and this source needs it", queue)
 }
 
-// CheckKnows refuses what cannot be asked of a Register.
+// CheckKnows refuses invalid input of Register.Knows.
 func CheckKnows(ctx context.Context, names []Name, known []bool) error {
 	if len(known) != len(names) {
 		return fmt.Errorf("look for %d names: room for %d answers", len(names), len(known))

@@ -12,36 +12,36 @@ import (
 )
 
 // Settings say how one queue works. They are durable and hold for all instances; the zero
-// value is what a new queue has. As JSON they are what an operator reads and writes.
+// value is what a new queue has. Operators read and write them as JSON.
 type Settings struct {
 	Paused bool `json:"paused,omitempty"` // hands out nothing
-	// PausedUntil is when whoever paused it wants it to go on; zero: when somebody says so.
-	// The queue keeps it and does nothing by it.
+	// PausedUntil is when the queue is to resume, as set at the pause; zero: when somebody
+	// resumes it. The queue only keeps it and does not act on it.
 	PausedUntil time.Time `json:"paused_until,omitzero"`
 	Closed      bool      `json:"closed,omitempty"` // being drained: takes no new jobs, what is there is worked on
 
-	// Max is how many jobs the queue may hold; 0: as many as the store says. It may be more than
-	// that. Where a store has several shards, each has an equal part of it.
+	// Max is how many jobs the queue may hold; 0: the store's limit. It may be more than that. A
+	// store with several shards gives each an equal part.
 	Max int `json:"max,omitempty"`
 
-	// FailingSince and Off are when the destination of the jobs failed for the first time since
-	// its last success, and when it was switched off for that; zero: it was not. The queue keeps
-	// them and does nothing by them.
+	// FailingSince and Off are when the destination of the jobs first failed after its last
+	// success, and when it was switched off for that; zero: it was not. The queue only keeps
+	// them and does not act on them.
 	FailingSince time.Time `json:"failing_since,omitzero"`
 	Off          time.Time `json:"off,omitzero"`
 
-	// Weights of priorities: of what is handed out while several priorities wait, each
-	// has its weight's part, so that none starves. A priority that is not named has 4
-	// times the weight of the one below it: 1, 4, 16, 64, and 256 from priority 4 on.
+	// Weights of priorities: while several priorities wait, each gets its weight's share of
+	// the hand-outs, so that none starves. A priority that is not named has 4 times the
+	// weight of the one below it: 1, 4, 16, 64, and 256 from priority 4 on.
 	Weights map[uint8]int `json:"weights,omitempty"`
 
-	// Fair says who takes turns within a priority. Of jobs that wait while turns are switched on
-	// or off a backend chooses who comes first.
+	// Fair says who takes turns within a priority. When it is switched while jobs wait, the
+	// backend chooses which of them come first.
 	Fair Fairness `json:"fair,omitempty"`
 
-	// Ordered keeps strict order per tenant and key: a job is not handed out while one of
-	// its key that came due before it is waiting, out, or put off after a try. Jobs
-	// without a key have no order. It can be changed only while the queue holds no job.
+	// Ordered keeps strict order per tenant and key: a job is not handed out while an
+	// earlier due one of its key is waiting, leased, or delayed after a try. Jobs without a
+	// key have no order. It can be changed only while the queue holds no job.
 	Ordered bool `json:"ordered,omitempty"`
 
 	Limit   Limit            `json:"limit,omitzero"`    // of the whole queue
@@ -50,7 +50,7 @@ type Settings struct {
 	// Key is the limit of each tenant's key (no key: none). Like fairness by key it holds
 	// for jobs that come, or come back, after it was set.
 	Key Limit `json:"key,omitzero"`
-	// Configured are those limits that Configure has set, so that they go with the
+	// Configured are the limits that Configure has set, so that they are removed with the
 	// configuration that they came from.
 	Configured Configured `json:"configured,omitzero"`
 
@@ -58,27 +58,26 @@ type Settings struct {
 	Failed    Keep `json:"failed,omitzero"`    // how many are kept after they died; zero: none
 }
 
-// Fairness is who takes turns.
+// Fairness says who takes turns.
 type Fairness string
 
-// Tenants take turns as long as several have jobs that wait, each of which may be handed
-// out: whoever has a million waits no longer, and delays nobody, for the sake of the ten
-// of another.
+// Tenants take turns while several have jobs that may be handed out: a tenant with a
+// million jobs waits no longer because of another's ten, and does not delay those.
 const (
 	ByTenant Fairness = ""       // tenants; each tenant's jobs go first in, first out
 	ByKey    Fairness = "keys"   // tenants, and within a tenant its keys; first in, first out for each key
 	Unfair   Fairness = "unfair" // nobody: first in, first out over all tenants
 )
 
-// Limit bounds how much is handed out. A job that is held back by it waits, at no cost.
+// Limit bounds how much is handed out. A job that a limit holds back waits, at no cost.
 type Limit struct {
 	PerSecond float64 `json:"per_second,omitempty"` // 0: no limit
 	Burst     int     `json:"burst,omitempty"`      // how many may go at once after a pause; 0: a tenth of a second's, one at least
 	AtOnce    int     `json:"at_once,omitempty"`    // out at a time; 0: no limit. Jobs handed out before it was set do not count
 }
 
-// Keep is how many jobs are kept after their end, and for how long. Both bounds hold; a
-// Keep without a Count keeps none, and without an Age for as long as they are among them.
+// Keep is how many jobs are kept after their end, and for how long. Both bounds hold;
+// without a Count none is kept, without an Age only the Count bounds them.
 type Keep struct {
 	Count int           `json:"count,omitempty"`
 	Age   time.Duration `json:"age,omitempty"`
@@ -92,7 +91,7 @@ const (
 	MaxTenants = 10_000  // with limits of their own
 )
 
-// Check refuses nonsense, with kind validation.
+// Check refuses invalid settings, with kind validation.
 func (s *Settings) Check() error {
 	if s.Max < 0 {
 		return tidemill.Fail(tidemill.Validation, "at most %d jobs: want 0 (as many as the store allows) or more", s.Max)
@@ -114,7 +113,7 @@ func (s *Settings) Check() error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Tenants)) {
-		if !utf8.ValidString(name) { // it would be kept as another's
+		if !utf8.ValidString(name) { // it would be stored as another name
 			return tidemill.Fail(tidemill.Validation, "limit of tenant %q: only of names in UTF-8 there can be one", name)
 		}
 		if err := s.Tenants[name].check(); err != nil {
@@ -139,14 +138,14 @@ func (l Limit) check() error {
 	return nil
 }
 
-// Clone shares nothing with the settings.
+// Clone shares no memory with the settings.
 func (s Settings) Clone() Settings {
 	s.Weights, s.Tenants, s.Configured.Tenants = maps.Clone(s.Weights), maps.Clone(s.Tenants), maps.Clone(s.Configured.Tenants)
 	return s
 }
 
-// SameLimits says whether all limits are the same. Where one changed, what was used up of
-// the old ones is forgotten.
+// SameLimits says whether all limits are the same. Where one changed, the use of the old
+// ones is forgotten.
 func (s *Settings) SameLimits(o *Settings) bool {
 	return s.Limit == o.Limit && s.Tenant == o.Tenant && s.Key == o.Key && maps.Equal(s.Tenants, o.Tenants)
 }
@@ -167,7 +166,7 @@ func (s *Settings) LimitOf(tenant string) Limit {
 	return s.Tenant
 }
 
-// Capacity is how many jobs the queue may hold in a store that allows so many in each.
+// Capacity is how many jobs the queue may hold in a store with that limit for each queue.
 func (s *Settings) Capacity(store int) int {
 	if s.Max > 0 {
 		return s.Max
@@ -178,8 +177,8 @@ func (s *Settings) Capacity(store int) int {
 // Keyed says whether a tenant's jobs are kept apart by their keys.
 func (s *Settings) Keyed() bool { return s.Fair == ByKey || s.Key != Limit{} }
 
-// Turn is Turnstile.Turn of a queue whose gate is shut until then. spent are what Spend said
-// of its rate and of the tenant's, and are moved on.
+// Turn is Turnstile.Turn of a queue whose gate is shut until gate. spent is what Spend
+// returned for its rate and for the tenant's, and is moved on.
 func (s *Settings) Turn(tenant string, n int, gate, now time.Time, spent *[2]float64) (may int, at time.Time) {
 	if s.Paused {
 		return 0, time.Time{}
@@ -189,7 +188,7 @@ func (s *Settings) Turn(tenant string, n int, gate, now time.Time, spent *[2]flo
 	}
 	both := [2]Limit{s.Limit, s.LimitOf(tenant)}
 	for i := range both {
-		both[i].AtOnce = 0 // bounds are of what is out
+		both[i].AtOnce = 0 // bounds count what is leased
 		var later time.Time
 		if n, later = both[i].Allow(0, n, spent[i], now); at.IsZero() || !later.IsZero() && later.Before(at) {
 			at = later
@@ -219,9 +218,9 @@ func (l Limit) Ahead() int {
 	return max(1, int(math.Floor(l.PerSecond/10)))
 }
 
-// Allow says how many of most jobs the limit lets go now, of whose kind so many are out.
-// spent is what Spend said after the last one; 0: there was none. Where it is none, at is
-// when the rate lets one go; zero: an end of those that are out makes room.
+// Allow says how many of most jobs the limit lets go now, while out of its jobs are leased.
+// spent is what Spend returned last; 0: nothing yet. Where none may go, at is when the rate
+// lets one go; zero: when a leased one ends.
 func (l Limit) Allow(out, most int, spent float64, now time.Time) (n int, at time.Time) {
 	if l.AtOnce > 0 {
 		most = min(most, max(0, l.AtOnce-out))
@@ -238,14 +237,14 @@ func (l Limit) Allow(out, most int, spent float64, now time.Time) (n int, at tim
 	return 0, time.UnixMicro(int64(math.Ceil(spent + each - ahead*each)))
 }
 
-// Spend is until when the rate is used up, in microseconds since 1970, after n jobs more
-// have gone now. Only of limits that have a rate.
+// Spend is until when the rate is used up, in microseconds since 1970, after n more jobs
+// have gone now. Call it only for limits with a rate.
 func (l Limit) Spend(spent float64, n int, now time.Time) float64 {
 	micros := float64(now.UnixMicro())
 	return max(l.sane(spent, micros), micros) + float64(n)*l.Interval()
 }
 
-// sane is spent, or nothing where it is more than can be used up: the clock stepped back.
+// sane is spent, or 0 where it is more than can be used up: the clock stepped back.
 func (l Limit) sane(spent, micros float64) float64 {
 	if spent > micros+float64(l.Ahead()+1)*l.Interval() {
 		return 0

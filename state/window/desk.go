@@ -14,10 +14,10 @@ const (
 	Active State = "active" // collects
 	Ready  State = "ready"  // closed: waits to be handed out, at once, after a back-off, or behind an older one of its batch id
 	Leased State = "leased" // handed out
-	Parked State = "parked" // dead, whole, until it is replayed
+	Parked State = "parked" // dead, as a whole, until it is replayed
 )
 
-// States are all there are, in the order in which a window goes through them.
+// States are all states, in the order in which a window goes through them.
 func States() []State { return []State{Active, Ready, Leased, Parked} }
 
 // Why a window was closed.
@@ -25,8 +25,8 @@ type Why string
 
 // The reasons.
 const (
-	ByTime  Why = "time"  // it was over
-	ByCount Why = "count" // as many records had come as were told of
+	ByTime  Why = "time"  // its time was over
+	ByCount Why = "count" // as many records had come as announced
 	ByHand  Why = "hand"  // CloseNow
 )
 
@@ -36,21 +36,21 @@ type Info struct {
 	Batch    string
 	Revision uint64 // grows from window to window of a batch id
 	State    State
-	Records  int64     // records it has, each name once
+	Records  int64     // records in it, each name once
 	Bytes    int64     // of their bodies, about
-	Expect   int64     // how many there are to be; 0: nobody told
-	Lost     int64     // records that were found missing so far
+	Expect   int64     // how many records were announced; 0: none
+	Lost     int64     // records found missing so far
 	Opened   time.Time // when its first record came
 	Closed   time.Time // zero: not yet
 	Why      Why       // it was closed
-	Due      time.Time // Active: when it is over; Ready: not to be handed out before, zero: at once; Leased: end of the lease
-	Owner    string    // Leased: who has it
+	Due      time.Time // Active: when its time is over; Ready: not to be handed out before, zero: at once; Leased: end of the lease
+	Owner    string    // Leased: its owner
 	Handed   int       // hand-outs since it was closed or replayed
 	Tries    int       // failed tries among them
 	Replays  int
 	Failed   time.Time     // the last failed try; zero: none
-	Kind     tidemill.Kind // of that
-	Cause    string        // of that, in words
+	Kind     tidemill.Kind // of that failure
+	Cause    string        // of that failure, in words
 }
 
 // Filter chooses windows; zero fields match all.
@@ -65,13 +65,13 @@ type Filter struct {
 type Stats struct {
 	Active, Ready, Leased, Parked Depth
 	Lost                          uint64    // records ever found missing, which are booked as dead
-	Now                           time.Time // by the store's clock: ages are up to then
+	Now                           time.Time // by the store's clock: ages end then
 }
 
-// Depth is how much there is in one state.
+// Depth is how much is in one state.
 type Depth struct {
 	Windows, Records int64
-	Oldest           time.Time // when the oldest of them was opened; zero: there is none
+	Oldest           time.Time // when the oldest of them was opened; zero: none
 }
 
 // Of is the depth of a state.
@@ -91,7 +91,7 @@ func (s *Stats) Of(state State) *Depth {
 type Swept struct {
 	Closed int // windows
 	Lost   int // records found missing, of windows that had nothing left; booked as dead
-	// Next is how long it takes until there is something to close again, if no more records
-	// come: 0, there is already; below 0, there is no active window.
+	// Next is the time until there is a window to close again, if no more records come: 0,
+	// there is one already; below 0, no window is active.
 	Next time.Duration
 }

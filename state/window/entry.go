@@ -7,26 +7,26 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// PageBytes is how large a page is, about: one ends with the record that makes it as large,
-// however many records there is room for.
+// PageBytes is about how large a page is: a page ends with the record that makes it this
+// large, even if there is room for more records.
 const PageBytes = 2 << 20
 
-// maxCause is how much of a cause is kept, in bytes: the first 2 KB of an answer and what is
-// said about it.
+// maxCause is how much of a cause is kept, in bytes: the first 2 KB of an answer, and the
+// text around it.
 const maxCause = 4 << 10
 
-// An Entry is a window as a backend keeps it. Its methods are the rules of the role; a
-// backend calls them where nobody else changes the entry (under its mutex, in its
-// transaction), or says the same in a script.
+// An Entry is a window as a backend keeps it. Its methods are the rules of the role. A
+// backend calls them where nothing else changes the entry (under its mutex, in its
+// transaction), or does the same in a script.
 type Entry struct {
 	Info
 	Epoch uint32 // of the newest lease
 	Line  uint64 // its place among the closed windows of its batch id: the lowest goes first
 }
 
-// Instant is a time as windows keep it: UTC, whole milliseconds.
+// Instant rounds a time as windows keep it: UTC, whole milliseconds.
 func Instant(t time.Time) time.Time {
-	return time.UnixMilli(t.UnixMilli()).UTC() // of no time, it is none
+	return time.UnixMilli(t.UnixMilli()).UTC() // a zero time stays zero
 }
 
 // instantUp is the first whole millisecond that is not before t: nothing comes back before
@@ -39,9 +39,9 @@ func instantUp(t time.Time) time.Time {
 	return at
 }
 
-// NextRevision is the revision of a window that is opened now, where last is the highest that
-// was ever given. It is a time as well, so that revisions are not used twice even where a
-// store has lost what it knew.
+// NextRevision is the revision of a window that is opened now; last is the highest revision
+// ever given. It is a time as well, so that revisions are not reused even after a store has
+// lost its data.
 func NextRevision(last uint64, now time.Time) uint64 {
 	return max(last+1, uint64(max(now.UnixMilli(), 1)))
 }
@@ -84,14 +84,14 @@ func (e *Entry) Position() tidemill.Mark {
 	return tidemill.Mark{Epoch: e.Epoch, Hi: uint64(e.Replays), Lo: e.Revision}
 }
 
-// Holds says whether a mark is of the newest hand-out, and that was not given back. The zero
-// mark is whoever holds it.
+// Holds says whether a mark belongs to the newest hand-out, and that was not given back. The
+// zero mark stands for any holder.
 func (e *Entry) Holds(m tidemill.Mark) bool {
 	return e.State == Leased && (m == tidemill.Mark{} || m == e.Position())
 }
 
 // Settle ends the newest hand-out as s says, and reports whether the window is gone. The
-// caller has asked Holds; of a window that is parked it takes its place in the line away.
+// caller has checked Holds. A parked window loses its place in the line.
 func (e *Entry) Settle(s *tidemill.Settlement, now time.Time) (gone bool) {
 	switch {
 	case s.End == tidemill.Left: // its lease runs out by itself
@@ -118,7 +118,7 @@ func (e *Entry) fail(s *tidemill.Settlement, now time.Time) {
 	e.Failed, e.Kind, e.Cause = Instant(now), s.Kind, Cut(s.Cause)
 }
 
-// Replay makes a parked window ready again. What was lost of it is dead for good.
+// Replay makes a parked window ready again. Its lost records are dead for good.
 func (e *Entry) Replay(line uint64) {
 	e.State, e.Line = Ready, line
 	e.Records, e.Lost = e.Records-e.Lost, 0
@@ -126,8 +126,8 @@ func (e *Entry) Replay(line uint64) {
 	e.Handed, e.Tries = 0, 0
 }
 
-// Booked is what a settlement that was applied adds to the books of a window with so many
-// records, of which so many were found missing.
+// Booked is what an applied settlement adds to the books of a window with that many
+// records, lost of them found missing.
 func Booked(s *tidemill.Settlement, records, lost int64) (row tidemill.Count) {
 	switch {
 	case s.End != tidemill.Done:
@@ -145,7 +145,7 @@ func Booked(s *tidemill.Settlement, records, lost int64) (row tidemill.Count) {
 	return row
 }
 
-// CheckSettle refuses settlements that say nothing.
+// CheckSettle refuses settlements without a meaning.
 func CheckSettle(ends []tidemill.Settlement) error {
 	for i := range ends {
 		if s := &ends[i]; s.End == tidemill.Done && s.Fate == tidemill.None || s.End > tidemill.Left || s.Fate > tidemill.Dead {
@@ -155,7 +155,7 @@ func CheckSettle(ends []tidemill.Settlement) error {
 	return nil
 }
 
-// Matches says whether the filter chooses a window; Max is the caller's.
+// Matches says whether the filter chooses a window; the caller applies Max.
 func (f *Filter) Matches(i *Info) bool {
 	if f.State != "" && f.State != i.State || f.Batch != "" && f.Batch != i.Batch {
 		return false
@@ -171,27 +171,27 @@ func (f *Filter) Matches(i *Info) bool {
 	return false
 }
 
-// Stale is the error of who reads under a lease that is not the newest.
+// Stale is the error for reading under a lease that is not the newest.
 func Stale(m tidemill.Mark) error {
 	return tidemill.Fail(tidemill.Transient, "read the window of revision %d under lease %d: %w", m.Lo, m.Epoch, ErrStale)
 }
 
-// NotFound is the error for a window that is not there.
+// NotFound is the error for a window that does not exist.
 func NotFound(id string) error {
 	return tidemill.Fail(tidemill.NotFound, "window %q: %w", id, ErrNotFound)
 }
 
-// NoRoom is the error of who reads a page into nothing.
+// NoRoom is the error for reading a page into an empty slice.
 func NoRoom() error {
 	return tidemill.Fail(tidemill.Internal, "read a page of a window: give room for a record at least")
 }
 
-// BadCursor is the error for a from that no page gave.
+// BadCursor is the error for a from that no page returned.
 func BadCursor(from string) error {
 	return tidemill.Fail(tidemill.Validation, "read on from %q: that is no page's Next", from)
 }
 
-// Mixed is the damage of a record whose stored bytes are not what was put.
+// Mixed is the damage of a record whose stored bytes differ from those that were put.
 const Mixed = "the stored bytes are not what was put"
 
 // Cut shortens a cause without leaving half a character behind.

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Summary is what the message of a window says about it.
+// Summary is the payload of a window's message.
 type Summary struct {
 	Batch    string    `json:"batch"`
 	Revision uint64    `json:"revision"`
@@ -20,7 +20,7 @@ type Summary struct {
 	Why      Why       `json:"why"`
 }
 
-// Type is that of every message of a window.
+// Type is the type of every message of a window.
 const Type = "window"
 
 // Fill writes the message of the newest hand-out.
@@ -28,7 +28,7 @@ func (e *Entry) Fill(m *tidemill.Message) error {
 	s := Summary{Batch: e.Batch, Revision: e.Revision, Records: e.Records, Bytes: e.Bytes, Opened: e.Opened, Closed: e.Closed, Why: e.Why}
 	payload, err := json.Marshal(&s)
 	if err != nil {
-		s.Batch = fmt.Sprintf("%q", e.Batch) // it is not UTF-8: Key has it as it is
+		s.Batch = fmt.Sprintf("%q", e.Batch) // it is not UTF-8: Key has the exact bytes
 		if payload, err = json.Marshal(&s); err != nil {
 			return fmt.Errorf("describe window %q: %w", e.ID, err)
 		}
@@ -38,7 +38,7 @@ func (e *Entry) Fill(m *tidemill.Message) error {
 	return nil
 }
 
-// Read reads what a window's message says about it.
+// Read reads the Summary of a window's message.
 func Read(m *tidemill.Message) (Summary, error) {
 	var s Summary
 	if err := json.Unmarshal(m.Payload, &s); err != nil {

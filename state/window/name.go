@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// What names may be at the most, in bytes, and how much one Put takes: others wait meanwhile.
+// The largest names, in bytes, and the most that one Put takes: others wait meanwhile.
 const (
 	MaxBatch    = 1024
 	MaxKind     = 64
@@ -18,8 +18,8 @@ const (
 	MaxPutBytes = 256 << 20 // of their bodies
 )
 
-// Check refuses a record that could not be kept: kind validation. Every backend asks it of
-// all records before it keeps any.
+// Check refuses a record that could not be kept: kind validation. Every backend calls it
+// for all records before it keeps any.
 func Check(r *Record) error {
 	switch {
 	case r.Batch == "" || len(r.Batch) > MaxBatch:
@@ -34,7 +34,7 @@ func Check(r *Record) error {
 	return nil
 }
 
-// CheckPut is Check for all records of a Put, with room for the answers.
+// CheckPut is Check for all records of a Put; kept must have room for the answers.
 func CheckPut(records []Record, kept []Kept) error {
 	if kept != nil && len(kept) != len(records) {
 		return tidemill.Fail(tidemill.Internal, "put %d records: room for %d answers", len(records), len(kept))
