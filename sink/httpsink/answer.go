@@ -16,13 +16,13 @@ import (
 	"github.com/tidemill/tidemill/internal/httpguard"
 )
 
-// Limits of what is taken of an answer.
+// Limits of what is read of an answer.
 const (
 	MaxBody    = 64 << 10 // bytes of a body, as sent and as inflated; then the connection is dropped
 	MaxExcerpt = 2 << 10  // bytes of a body that dead letters and status show
 )
 
-// Answer is what came back for one request, for Judge and Items.
+// Answer is the answer to one request, for Judge and Items.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -38,24 +38,24 @@ type Verdict struct {
 	Why  string // in words, without data of the message
 }
 
-// Refusal is the error of messages that the destination did not take, wrapped in a
-// tidemill.Error with its kind. Where there was an answer it has what dead letters and
-// status show of it.
+// Refusal is the error of messages that the destination did not accept, wrapped in a
+// tidemill.Error with its kind. Where there was an answer it holds the parts that dead
+// letters and status show.
 type Refusal struct {
 	Name   string        // of the destination
 	Status int           // 0: no answer
-	Body   []byte        // the first 2 KiB of the answer, secrets blotted out
-	Took   time.Duration // until it was there
-	Late   bool          // there was no answer in time
+	Body   []byte        // the first 2 KiB of the answer, with secrets masked
+	Took   time.Duration // time until the answer
+	Late   bool          // no answer came in time
 	Reason string        // in a word, where there is one: blocked_target
 	Why    string        // in words, without body
-	Err    error         // beneath, where there was no answer
+	Err    error         // the underlying error, where there was no answer
 }
 
 func (r *Refusal) Error() string { return r.Name + ": " + r.Why }
 func (r *Refusal) Unwrap() error { return r.Err }
 
-// read takes the first 64 KiB of the body into memory, which it returns for the next.
+// read reads the first 64 KiB of the body into memory, which it returns for the next.
 func (a *Answer) read(from *http.Response, into []byte) []byte {
 	a.Status, a.Header = from.StatusCode, from.Header
 	into, err := fill(into[:0], from.Body)
@@ -67,14 +67,14 @@ func (a *Answer) read(from *http.Response, into []byte) []byte {
 			into = plain
 		}
 	}
-	_ = from.Body.Close() // where some of it is left, the connection ends here
+	_ = from.Body.Close() // if some of it is left, the connection ends here
 	a.Body, a.Whole = into, err == nil
 	return into
 }
 
 var errMore = errors.New("there is more")
 
-// fill reads up to MaxBody bytes; errMore says that there were more.
+// fill reads up to MaxBody bytes; errMore says that the body is longer.
 func fill(into []byte, from io.Reader) ([]byte, error) {
 	if cap(into) == 0 {
 		into = make([]byte, 0, 512)
@@ -97,7 +97,7 @@ func fill(into []byte, from io.Reader) ([]byte, error) {
 	}
 }
 
-// classes: what a status means, but for the ranges.
+// classes: what a status means, without the ranges.
 var classes = map[int]tidemill.Kind{
 	http.StatusBadRequest:          tidemill.Validation,
 	http.StatusNotFound:            tidemill.Validation,
@@ -108,8 +108,8 @@ var classes = map[int]tidemill.Kind{
 	http.StatusTooManyRequests:     tidemill.RateLimit,
 }
 
-// KindOf is what a status means where no rule says otherwise: only an explicit list is
-// permanent, and what nobody expects is the destination's fault. NoKind is delivered.
+// KindOf is what a status means where no rule says otherwise. Only an explicit list is
+// permanent; an unexpected status is the destination's fault. NoKind is delivered.
 func KindOf(status int) tidemill.Kind {
 	if k, ok := classes[status]; ok {
 		return k
@@ -120,7 +120,7 @@ func KindOf(status int) tidemill.Kind {
 	return tidemill.Partner
 }
 
-// judge says whether the request was taken.
+// judge says whether the destination accepted the request.
 func (s *Sink) judge(a *Answer) error {
 	v := Verdict{Kind: KindOf(a.Status)}
 	if s.o.Judge != nil {
@@ -154,7 +154,7 @@ func answered(status int, why string) string {
 	return fmt.Sprintf("answered %d%s%s", status, text, why)
 }
 
-// settled turns what nobody knows into what is repeated, where that is harmless.
+// settled turns an unknown outcome into a retry where repeating is harmless.
 func (s *Sink) settled(k tidemill.Kind) tidemill.Kind {
 	if k == tidemill.Unknown && s.o.Idempotent {
 		return tidemill.Partner
@@ -162,7 +162,7 @@ func (s *Sink) settled(k tidemill.Kind) tidemill.Kind {
 	return k
 }
 
-// items reads what became of each message of a request that was taken.
+// items reads the result of each message of an accepted request.
 func (w *write) items(items []item, a *Answer) ([]error, error) {
 	s := w.sink
 	w.ids = w.ids[:0]
@@ -193,7 +193,7 @@ func (w *write) items(items []item, a *Answer) ([]error, error) {
 	return failed, nil
 }
 
-// unsigned is the error of a request that could not be signed, so that nothing was sent.
+// unsigned is the error of a request that could not be signed: nothing was sent.
 func (s *Sink) unsigned(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return context.Cause(ctx)
@@ -212,7 +212,7 @@ func (s *Sink) unsigned(ctx context.Context, err error) error {
 // lost is the error of a request without an answer.
 func (s *Sink) lost(ctx, deadline context.Context, err error, sent *connected, a *Answer) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return context.Cause(ctx) // the end of a context is no kind
+		return context.Cause(ctx) // the end of a context is not a failure
 	}
 	r := &Refusal{Name: s.o.Name, Took: a.Took, Err: err, Reason: reason(err)}
 	kind := tidemill.Partner

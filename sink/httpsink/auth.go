@@ -12,12 +12,12 @@ import (
 	"github.com/tidemill/tidemill/internal/urlsecret"
 )
 
-// Auth adds to a request what says who we are. It may be called from several goroutines.
+// Auth adds our credentials to a request. It may be called from several goroutines.
 type Auth interface {
-	// Sign adds it to the request, the body of which is given, as is the idempotency key.
-	// An error means that nothing is sent; its kind decides what follows.
+	// Sign adds them to the request, whose body and idempotency key are given. An error
+	// means that nothing is sent; its kind decides what follows.
 	Sign(ctx context.Context, r *http.Request, key string, body []byte) error
-	// Secrets are the texts that are blotted out wherever an answer or an error is shown.
+	// Secrets are the texts that are masked wherever an answer or an error is shown.
 	Secrets() []string
 }
 
@@ -33,16 +33,17 @@ func (a *still) Sign(_ context.Context, r *http.Request, _ string, _ []byte) err
 }
 func (a *still) Secrets() []string { return a.secrets }
 
-// Bearer sends a token that does not run out.
+// Bearer sends a token that does not expire.
 func Bearer(token tidemill.Secret) Auth { return HeaderKey("Authorization", "Bearer ", token) }
 
-// HeaderKey sends a key in a header of its own, after a prefix that may be empty.
+// HeaderKey sends a key in its own header, after a prefix that may be empty.
 func HeaderKey(header, prefix string, key tidemill.Secret) Auth {
 	value := prefix + key.Reveal()
 	return &still{func(r *http.Request) { put(r.Header, header, value) }, []string{key.Reveal()}}
 }
 
-// QueryKey sends a key as a parameter of the URL, where a destination takes it no other way.
+// QueryKey sends a key as a parameter of the URL, where a destination accepts it in no other
+// way.
 func QueryKey(parameter string, key tidemill.Secret) Auth {
 	text := url.QueryEscape(parameter) + "=" + url.QueryEscape(key.Reveal())
 	return &still{func(r *http.Request) {
@@ -59,10 +60,10 @@ func Basic(user string, password tidemill.Secret) Auth {
 	return &still{func(r *http.Request) { put(r.Header, "Authorization", "Basic "+pair) }, []string{password.Reveal(), pair}}
 }
 
-// shortSecret: what is shorter is not blotted out; it would take ordinary words with it.
+// shortSecret: shorter secrets are not masked; that would mask ordinary words too.
 const shortSecret = 4
 
-// hidden are the secrets that the options have, beside those of Auth.
+// hidden are the secrets in the options, beside those of Auth.
 func hidden(u *url.URL, o *Options) []string {
 	all := urlsecret.In(u)
 	for name, value := range o.Header {
@@ -79,7 +80,7 @@ func hidden(u *url.URL, o *Options) []string {
 	return all
 }
 
-// replacer blots out every secret of now.
+// replacer masks every current secret.
 func (s *Sink) replacer() *strings.Replacer {
 	all := slices.Clone(s.hidden)
 	for _, a := range s.o.Auth {
@@ -89,7 +90,7 @@ func (s *Sink) replacer() *strings.Replacer {
 	if len(all) == 0 {
 		return nil
 	}
-	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) }) // one may begin as another does
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) }) // one may be the beginning of another
 	pairs := make([]string, 0, 2*len(all))
 	for _, secret := range all {
 		pairs = append(pairs, secret, urlsecret.Hidden)
@@ -104,8 +105,8 @@ func (s *Sink) blotText(text string) string {
 	return text
 }
 
-// blot is the excerpt of a body that may be shown. A secret that the excerpt's end would cut
-// is found, as a good deal more is looked at.
+// blot is the excerpt of a body that may be shown. It looks far beyond the excerpt's end, to
+// find a secret that the end would cut.
 func (s *Sink) blot(body []byte) []byte {
 	if len(body) == 0 {
 		return nil

@@ -13,8 +13,8 @@ import (
 )
 
 // connected watches the connection of a request, to know after a failure whether the
-// request may have been written. Another try of net/http's, on a new connection after an
-// idle one had gone before anything was written, begins anew.
+// request may have been written. When net/http tries again on a new connection, because an
+// idle one was gone before anything was written, the watch starts over.
 type connected struct {
 	mu    sync.Mutex
 	conn  net.Conn // guarded by mu; nil: none yet
@@ -38,13 +38,13 @@ func (c *connected) begin(conn net.Conn, fresh bool) {
 	}
 }
 
-// leastRequest: no request of ours is shorter, and what TLS writes to end a connection is
+// leastRequest: our requests are never shorter; what TLS writes to end a connection is
 // (some 30 bytes).
 const leastRequest = 64
 
-// written says whether the request may have been written, as far as anybody can tell: not
-// without a connection, nor where nothing like a request went into it. On HTTP/2 others
-// write to the connection, too.
+// written says whether the request may have been written, as far as can be known: not
+// without a connection, nor where too few bytes for a request were written to it. On HTTP/2
+// others write to the connection, too.
 func (c *connected) written() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,10 +58,9 @@ func (c *connected) written() bool {
 	return !known || n-c.start >= leastRequest
 }
 
-// certificateRefused says whether the server wants another client certificate than ours, or
-// one at all. TLS tells it by an alert, which has no type that could be asked for. With TLS
-// 1.3 it comes after the handshake, and what net/http says may be of the connection that
-// ended by it.
+// certificateRefused says whether the server wants a client certificate, or another one
+// than ours. TLS reports it by an alert, which has no error type. With TLS 1.3 it comes
+// after the handshake, and net/http may report only that the connection ended.
 func (c *connected) certificateRefused(err error) bool {
 	if refusedCertificate(err) {
 		return true

@@ -19,7 +19,7 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Grant is what an access token is asked for with.
+// Grant is the credentials for requesting an access token.
 type Grant struct {
 	form    func(tokenURL string, now time.Time) (url.Values, error)
 	secrets func() []string
@@ -38,8 +38,8 @@ func ClientCredentials(id string, secret tidemill.Secret, scopes ...string) Gran
 }
 
 // RefreshToken is the grant of a client that a person once allowed to act for them, RFC 6749
-// section 6. Where the server hands out a new refresh token, that is used from then on, for
-// as long as the process lives.
+// section 6. A new refresh token from the server is used from then on, for the life of the
+// process.
 func RefreshToken(id string, secret, refresh tidemill.Secret) Grant {
 	var mu sync.Mutex
 	token := refresh.Reveal()
@@ -63,9 +63,9 @@ func RefreshToken(id string, secret, refresh tidemill.Secret) Grant {
 	}
 }
 
-// ClientAssertion is the grant of a client that proves itself by a JWT which it signs with
-// its secret (HS256), RFC 7523 section 2.2. realm is added to the audience and to the form
-// where there is one.
+// ClientAssertion is the grant of a client that proves its identity by a JWT which it signs
+// with its secret (HS256), RFC 7523 section 2.2. realm, if not empty, is added to the
+// audience and to the form.
 func ClientAssertion(id string, secret tidemill.Secret, realm string, scopes ...string) Grant {
 	return Grant{func(tokenURL string, now time.Time) (url.Values, error) {
 		audience := tokenURL
@@ -92,7 +92,7 @@ func ClientAssertion(id string, secret tidemill.Secret, realm string, scopes ...
 }
 
 // ServiceAccount is the grant of a service account, whose key is a JSON file, by a JWT signed
-// with it (RS256), RFC 7523 section 2.1. It returns the token URL that the file names, too.
+// with it (RS256), RFC 7523 section 2.1. It also returns the token URL that the file names.
 func ServiceAccount(key tidemill.Secret, scopes ...string) (g Grant, tokenURL string, err error) {
 	var file struct {
 		Type  string `json:"type"`

@@ -9,13 +9,12 @@
 //
 // A message is delivered when its request was answered 2xx, and Judge and Items, where they
 // are set, find nothing wrong in the answer. Everything else is a *tidemill.Error around a
-// *Refusal, which has what was answered. The sink tries nothing again, but for two cases in
-// which nothing was done by the destination: a token that has run out is renewed once after
-// a 401, and a batch refused as a whole is sent again in halves, to find the message that is
-// to blame.
+// *Refusal, which holds the answer. The sink does not retry, except in two cases in which
+// the destination did nothing: after a 401 it renews an expired token once, and it sends a
+// batch refused as a whole again in halves, to find the message that is to blame.
 //
-// An answer that was lost after a request was written is of kind unknown, unless the
-// destination is declared Idempotent: then it is harmless to repeat it.
+// If an answer is lost after its request was written, the failure is of kind unknown, unless
+// the destination is declared Idempotent: then it is harmless to repeat the request.
 package httpsink
 
 import (
@@ -37,7 +36,7 @@ import (
 type Options struct {
 	Name   string            // of the destination in errors; empty: the URL's host
 	Method string            // empty: POST
-	URL    string            // where to, unless Encode says otherwise
+	URL    string            // the destination, unless Encode says otherwise
 	Header map[string]string // of every request; Content-Type is application/json if it has none
 
 	// Encode makes the request of a message; nil: the payload, byte for byte. Its error fails
@@ -47,29 +46,31 @@ type Options struct {
 	Batch  Batch // several messages in one request
 
 	Auth []Auth // applied in this order, so a signature comes last
-	// Secrets are blotted out wherever an answer or an error is shown, as are those of Auth,
-	// those in URL (see package urlsecret), and values of headers whose name tells that they
-	// are one.
+	// Secrets are masked wherever an answer or an error is shown, as are those of Auth,
+	// those in URL (see package urlsecret), and values of headers whose names mark them as
+	// secret.
 	Secrets []tidemill.Secret
 	// Key of a message is the same for all its attempts and replays; nil: its ID. It is sent
-	// as the idempotency key. A request of several messages has a hash of all theirs.
+	// as the idempotency key. A request with several messages sends a hash of all their
+	// keys.
 	Key       func(*tidemill.Message) string
 	KeyHeader string // carries the key; empty: Idempotency-Key; "-": not sent
 
 	Timeout    time.Duration // of one request, its answer included; 0 means 3s
-	MaxAfter   time.Duration // no longer wait than this is believed of Retry-After; 0 means 15m
-	Idempotent bool          // the destination does a thing once, however often it is sent
+	MaxAfter   time.Duration // the longest wait that Retry-After may ask for; 0 means 15m
+	Idempotent bool          // the destination performs a repeated request only once
 
-	// Judge looks at an answer of any status. It decides, or leaves it to the status.
+	// Judge judges an answer of any status. It decides, or leaves the decision to the
+	// status.
 	Judge func(*Answer) (v Verdict, decided bool)
-	// Items reads from the answer what became of each message of a request, in their order;
-	// ids are what Encode called them. It is asked where the request itself was taken. An
-	// error: nobody can tell, for any of them.
+	// Items reads from the answer the result of each message of a request, in their order;
+	// ids are the IDs that Encode gave them. It is called where the request itself was
+	// accepted. An error: the result is unknown for all of them.
 	Items func(a *Answer, ids []string) ([]Verdict, error)
-	// Turn returns when a request may go, and is asked before each: those of a batch that is
-	// sent again in halves too. An error: it does not go. Nil: all may.
+	// Turn returns when a request may go. It is called before each, also when a batch is
+	// sent again in halves. An error: the request does not go. Nil: all may.
 	Turn func(ctx context.Context) error
-	// Observe is told of every request, after it. It keeps nothing of its arguments.
+	// Observe is called after every request. It keeps nothing of its arguments.
 	Observe func(ctx context.Context, batch []*tidemill.Message, a Attempt)
 
 	Now func() time.Time // nil: time.Now
@@ -83,22 +84,22 @@ type Batch struct {
 }
 
 // Request is what Encode makes of a message. Messages of one request share Method, URL and
-// Header; where they differ, another request begins.
+// Header; a message with another value begins a new request.
 type Request struct {
 	Method string            // empty: Options.Method
 	URL    string            // empty: Options.URL
 	Header map[string]string // beside Options.Header
-	Body   []byte            // to append to
-	ID     string            // of the message in the destination's words, for Items; empty: its key
+	Body   []byte            // append the body to it
+	ID     string            // of the message in the destination's terms, for Items; empty: its key
 }
 
-// Attempt is one request and what came of it.
+// Attempt is one request and its result.
 type Attempt struct {
 	At     time.Time
 	Took   time.Duration
 	Status int    // 0: no answer
-	Late   bool   // there was no answer in time
-	Body   []byte // the first 2 KiB of the answer, secrets blotted out
+	Late   bool   // no answer came in time
+	Body   []byte // the first 2 KiB of the answer, with secrets masked
 	Err    error  // nil: delivered; a *tidemill.Partial where only some messages failed
 }
 
@@ -113,9 +114,9 @@ type Sink struct {
 	memory sync.Pool
 }
 
-// New checks the options and makes a sink that sends by way of a RoundTripper, which is to
-// be an *httpguard.Guard wherever others choose the URL. It connects to nothing, and does
-// not close the RoundTripper.
+// New checks the options and makes a sink that sends through a RoundTripper. Use an
+// *httpguard.Guard wherever others choose the URL. New connects to nothing, and the sink
+// does not close the RoundTripper.
 func New(via http.RoundTripper, o Options) (*Sink, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Host == "" {
@@ -175,12 +176,12 @@ func def[T comparable](v *T, d T) {
 }
 
 // Write sends the batch in order, one request after the other. Nil means that the
-// destination has all of it. A single message fails with its own error, of several those
-// that failed are named by a *tidemill.Partial.
+// destination has all of it. The error of a single message is its own; of several messages
+// a *tidemill.Partial names those that failed.
 //
-// Once a request failed in a way that says something about the destination, not about its
-// messages, the rest is not sent: it fails likewise, so that no message overtakes another.
-// To give each message a try of its own, write them one by one.
+// After a failure that says something about the destination, not about its messages, the
+// rest is not sent: it fails likewise, so that no message overtakes another. To give each
+// message a try of its own, write them one by one.
 func (s *Sink) Write(ctx context.Context, batch []*tidemill.Message) error {
 	if len(batch) == 0 {
 		return nil
@@ -210,11 +211,11 @@ type write struct {
 	sink    *Sink
 	batch   []*tidemill.Message
 	group   []item  // of the next request
-	shared  Request // what they have in common
+	shared  Request // what they share
 	next    Request // being encoded
 	bytes   int     // of the group's body so far
 	arena   []byte  // the encoded messages of the group
-	answer  []byte  // what was read of an answer
+	answer  []byte  // the body of an answer
 	ids     []string
 	part    []*tidemill.Message
 	failed  []tidemill.Failed
@@ -228,7 +229,7 @@ type item struct {
 	key, id    string
 }
 
-// keepBytes is the most memory a write keeps for the next.
+// keepBytes is the most memory that a write keeps for the next one.
 const keepBytes = 1 << 20
 
 func (w *write) release() {
@@ -248,7 +249,7 @@ func (w *write) fail(index int, err error) {
 	w.failed = append(w.failed, tidemill.Failed{Index: index, Err: err})
 }
 
-// encode adds a message to the group, after sending the group where it does not fit in.
+// encode adds a message to the group, after sending the group if the message does not fit.
 func (w *write) encode(ctx context.Context, index int, m *tidemill.Message) {
 	s := w.sink
 	if w.stopped != nil {
@@ -305,7 +306,7 @@ func alike(a, b *Request) bool {
 	return true
 }
 
-// flushKeeping sends the group and moves an item that is not of it to the arena's start.
+// flushKeeping sends the group and moves an item outside it to the arena's start.
 func (w *write) flushKeeping(ctx context.Context, it *item) {
 	kept := bytes.Clone(w.arena[it.start:it.end])
 	w.flush(ctx)
@@ -313,7 +314,7 @@ func (w *write) flushKeeping(ctx context.Context, it *item) {
 	it.start, it.end = 0, len(kept)
 }
 
-// flush sends the group, if there is one.
+// flush sends the group unless it is empty.
 func (w *write) flush(ctx context.Context) {
 	if len(w.group) > 0 {
 		w.send(ctx, w.group)
@@ -321,8 +322,8 @@ func (w *write) flush(ctx context.Context) {
 	w.group, w.arena = w.group[:0], w.arena[:0]
 }
 
-// send makes one request of items and settles them by its answer. Items that were refused
-// as a whole are sent again in halves.
+// send makes one request of items and settles them by its answer. It sends items that were
+// refused as a whole again in halves.
 func (w *write) send(ctx context.Context, items []item) {
 	if w.stopped != nil {
 		for _, it := range items {
@@ -361,7 +362,7 @@ func rejected(k tidemill.Kind) bool {
 	return k == tidemill.Validation || k == tidemill.Business || k == tidemill.NotFound
 }
 
-// notTried is the error of messages that come after one that failed.
+// notTried is the error of messages that come after a failed one.
 func (w *write) notTried(err error) error {
 	e, ok := errors.AsType[*tidemill.Error](err)
 	if !ok {

@@ -19,8 +19,8 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// request sends one request for items. It returns what became of each (nil: delivered; a
-// nil slice: all are), or why the request as a whole failed.
+// request sends one request for items. It returns the result of each (nil: delivered; a nil
+// slice: all are), or why the request as a whole failed.
 func (w *write) request(ctx context.Context, items []item) ([]error, error) {
 	s := w.sink
 	a := Answer{}
@@ -85,8 +85,8 @@ func (w *write) exchange(ctx context.Context, items []item, a *Answer) ([]error,
 	return w.items(items, a)
 }
 
-// once sends the request and reads the answer. again says that it was refused for a token
-// that can be renewed.
+// once sends the request and reads the answer. again says that it was refused because of a
+// token that can be renewed.
 func (w *write) once(ctx context.Context, body []byte, key string, a *Answer) (again bool, err error) {
 	s := w.sink
 	*a = Answer{at: s.o.Now()}
@@ -101,7 +101,7 @@ func (w *write) once(ctx context.Context, body []byte, key string, a *Answer) (a
 		put(r.Header, s.keyAs, key)
 	}
 	for _, auth := range s.o.Auth {
-		if err := auth.Sign(ctx, r, key, body); err != nil { // a token may be asked for, in its own time
+		if err := auth.Sign(ctx, r, key, body); err != nil { // this may request a token, with its own timeout
 			return false, s.unsigned(ctx, err)
 		}
 	}
@@ -126,7 +126,7 @@ func (w *write) once(ctx context.Context, body []byte, key string, a *Answer) (a
 	return again, nil
 }
 
-// roundTrip sends a request. An answer that comes as the context ends is none: a server
+// roundTrip sends a request. It ignores an answer that comes as the context ends: a server
 // that gives up because we close the connection may answer 200 while it does so.
 func roundTrip(via http.RoundTripper, r *http.Request) (*http.Response, error) {
 	answer, err := via.RoundTrip(r)
@@ -137,8 +137,8 @@ func roundTrip(via http.RoundTripper, r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// assemble puts the items into the envelope, in memory of its own: net/http may still read
-// it when the answer is there.
+// assemble puts the items into the envelope, in separate memory: net/http may still read it
+// after the answer came.
 func (w *write) assemble(items []item) []byte {
 	b := &w.sink.o.Batch
 	size := len(b.Head) + len(b.Tail) + len(items)*len(b.Between)
@@ -155,7 +155,7 @@ func (w *write) assemble(items []item) []byte {
 	return append(body, b.Tail...)
 }
 
-// keyOf is the idempotency key of a request: of several messages it changes with any of
+// keyOf is the idempotency key of a request: with several messages it changes with any of
 // them, and is the same where all are.
 func keyOf(items []item) string {
 	if len(items) == 1 {
@@ -202,8 +202,8 @@ func (w *write) build(body []byte) (*http.Request, error) {
 		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		r.Body, _ = r.GetBody()
 	} else if repeats(r.Method) {
-		// net/http would repeat these by itself where an answer is lost, but for a body that
-		// it cannot rewind.
+		// net/http would repeat these by itself where an answer is lost, unless it cannot
+		// rewind the body.
 		r.Body = io.NopCloser(strings.NewReader(""))
 	}
 	return r, nil
@@ -218,7 +218,8 @@ func repeats(method string) bool {
 }
 
 // put sets a header. The two that make net/http repeat a request by itself, where the answer
-// is lost, are written in small letters: they mean the same, and it does not know them.
+// is lost, are written in lower case: they mean the same, and net/http does not recognise
+// them.
 func put(h http.Header, name, value string) {
 	name = http.CanonicalHeaderKey(name)
 	if name == "Idempotency-Key" || name == "X-Idempotency-Key" {

@@ -9,8 +9,8 @@ import (
 )
 
 // RetryAfter reads the wait that a Retry-After header asks for: seconds, also with decimals
-// or an exponent, or an HTTP date. It is between 0 and most; 0 is no wish, which is also
-// what becomes of garbage and of times that have passed.
+// or an exponent, or an HTTP date. It is between 0 and most. 0 means no wish, also for
+// garbage and for times that have passed.
 func RetryAfter(value string, now time.Time, most time.Duration) time.Duration {
 	value = strings.TrimSpace(value)
 	if seconds, err := strconv.ParseFloat(value, 64); err == nil || math.IsInf(seconds, 0) {

@@ -18,8 +18,8 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// HMAC signs requests with SHA-256. What is signed is the Unix time in seconds, a dot and
-// the body, or the body alone where no header carries the time.
+// HMAC signs requests with SHA-256. It signs the Unix time in seconds, a dot and the body,
+// or the body alone where no header carries the time.
 type HMAC struct {
 	Secret          tidemill.Secret
 	Header          string           // carries the signature; empty: X-Signature
@@ -75,10 +75,11 @@ type webhook struct {
 	now     func() time.Time
 }
 
-// StandardWebhooks signs as standardwebhooks.com has it: webhook-id is the idempotency key,
-// the same for all attempts, webhook-timestamp is the attempt's own, and webhook-signature
-// has a v1 signature for each secret, so that a receiver can change to a new one in its own
-// time. A secret is "whsec_" and base64 of 24 to 64 bytes. now nil: time.Now.
+// StandardWebhooks signs as standardwebhooks.com specifies: webhook-id is the idempotency
+// key, the same for all attempts, webhook-timestamp is the attempt's own, and
+// webhook-signature has a v1 signature for each secret, so that a receiver can change to a
+// new one in its own time. A secret is "whsec_" and base64 of 24 to 64 bytes. now nil:
+// time.Now.
 func StandardWebhooks(now func() time.Time, secrets ...tidemill.Secret) (Auth, error) {
 	if now == nil {
 		now = time.Now

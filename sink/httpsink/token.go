@@ -22,19 +22,19 @@ type TokenOptions struct {
 	URL     string            // of the token endpoint
 	Grant   Grant
 	Timeout time.Duration    // of a request for a token; 0 means 10s
-	Early   time.Duration    // renewed so long before it runs out; 0 means 1m, and never more than a tenth of its life
+	Early   time.Duration    // time before expiry at which it is renewed; 0 means 1m, and at most a tenth of its life
 	Now     func() time.Time // nil: time.Now
 }
 
-// Token is an Auth that sends an OAuth 2.0 access token. It asks for one when it is first
-// needed and again before it runs out, or once the destination has refused it; one request
-// for a token is on its way at a time, whoever needs it waits for that one.
+// Token is an Auth that sends an OAuth 2.0 access token. It requests one when it is first
+// needed, again before it expires, and after the destination has refused it. It sends one
+// such request at a time; all callers that need the token wait for it.
 type Token struct {
 	o   TokenOptions
 	mu  sync.Mutex
 	now held      // guarded by mu
-	old []string  // guarded by mu; the last few before, which may still be shown somewhere
-	ask *question // guarded by mu; on its way
+	old []string  // guarded by mu; the last few before, which may still appear somewhere
+	ask *question // guarded by mu; the request in flight
 }
 
 type held struct {
@@ -49,7 +49,7 @@ type question struct {
 	err   error
 }
 
-// NewToken checks the options; it asks for nothing yet.
+// NewToken checks the options; it requests nothing yet.
 func NewToken(o TokenOptions) (*Token, error) {
 	u, err := url.Parse(o.URL)
 	switch {
@@ -68,7 +68,7 @@ func NewToken(o TokenOptions) (*Token, error) {
 	return &Token{o: o}, nil
 }
 
-// Sign adds the token, asking for one if need be.
+// Sign adds the token, and requests one if need be.
 func (t *Token) Sign(ctx context.Context, r *http.Request, _ string, _ []byte) error {
 	access, err := t.get(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func (t *Token) Sign(ctx context.Context, r *http.Request, _ string, _ []byte) e
 	return nil
 }
 
-// Secrets are the tokens of now and what they are asked for with.
+// Secrets are the current tokens and the secrets that they are requested with.
 func (t *Token) Secrets() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,7 +100,7 @@ func (t *Token) refused(r *http.Request) bool {
 	return ok
 }
 
-// forget makes the token of now an old one. It is called with mu held.
+// forget makes the current token an old one. Call it with mu held.
 func (t *Token) forget() {
 	if t.now.access != "" {
 		t.old = append(t.old[max(len(t.old)-3, 0):len(t.old):len(t.old)], t.now.access)
@@ -133,11 +133,11 @@ func (t *Token) get(ctx context.Context) (string, error) {
 		if q.err == nil || tidemill.KindOf(q.err) != tidemill.Transient {
 			return q.token, q.err
 		}
-		// whoever asked was told to stop: ask ourselves
+		// the caller that asked was told to stop: ask ourselves
 	}
 }
 
-// answer asks for a token and gives it to all who wait.
+// answer requests a token and gives it to all waiting callers.
 func (t *Token) answer(ctx context.Context, q *question) {
 	within, cancel := context.WithTimeout(ctx, t.o.Timeout)
 	defer cancel()
@@ -222,7 +222,7 @@ func lenient(text []byte, g *granted) error {
 	return err
 }
 
-// tokenKind is what an answer of a token endpoint means: 400 is how it refuses us.
+// tokenKind is what an answer of a token endpoint means: 400 is its way to refuse us.
 func tokenKind(status int, code string) tidemill.Kind {
 	switch {
 	case code == "temporarily_unavailable" || code == "server_error":
@@ -230,7 +230,7 @@ func tokenKind(status int, code string) tidemill.Kind {
 	case status == http.StatusBadRequest, KindOf(status) == tidemill.NoKind && code != "":
 		return tidemill.Credentials
 	case KindOf(status) == tidemill.Validation:
-		return tidemill.Partner // 404: nobody's message is wrong
+		return tidemill.Partner // 404: no message is wrong
 	}
 	return KindOf(status)
 }

@@ -5,9 +5,9 @@
 //	sink, err := kafkasink.New(cluster, kafkasink.Options{})
 //	defer sink.Close()
 //
-// A message is delivered when all replicas in sync have it (acks=all); what the client
-// repeats by itself is written once (an idempotent producer). Where many messages are to
-// appear wholly or not at all, write them in a Transaction.
+// A message is delivered when all replicas in sync have it (acks=all); a record that the
+// client repeats by itself is written once (an idempotent producer). Where many messages
+// are to appear wholly or not at all, write them in a Transaction.
 package kafkasink
 
 import (
@@ -26,9 +26,9 @@ import (
 type Options struct {
 	// Topic of a message; nil means its To. An error fails the message.
 	Topic func(*tidemill.Message) (string, error)
-	// Within is how long a record is tried to be written, until its message fails; 0: 30
-	// seconds. The brokers may have taken it all the same where only their answer is
-	// missing: who writes it again may write it twice.
+	// Within is how long the sink tries to write a record before its message fails; 0: 30
+	// seconds. If only the brokers' answer is missing, they may have the record anyway, and
+	// writing it again may write it twice.
 	Within time.Duration
 }
 
@@ -49,7 +49,7 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 // Sink is a tidemill.Sink. Its Write may be called from several goroutines: they share a
-// client, which puts what they write at one time into one request.
+// client, which combines concurrent writes into one request.
 type Sink struct {
 	client   *kgo.Client
 	o        Options
@@ -57,7 +57,7 @@ type Sink struct {
 	limits   *limits
 }
 
-// New makes a sink with a client of its own, which connects when it is first used.
+// New makes a sink with its own client, which connects when it is first used.
 func New(cluster *kafkaconn.Cluster, o Options) (*Sink, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -78,24 +78,24 @@ func producer(o Options, l *limits) []kgo.Opt {
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // the same partition for a key as Java's own
 		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
 		kgo.ProducerBatchMaxBytesFn(l.batch),
-		kgo.ProducerLinger(0), // those who write bring whole batches
+		kgo.ProducerLinger(0), // callers bring whole batches
 		kgo.RecordDeliveryTimeout(o.Within),
 		kgo.MaxBufferedRecords(100_000), kgo.MaxBufferedBytes(64 << 20),
 	}
 }
 
-// Close ends the client. What is being written fails.
+// Close ends the client. Unfinished writes fail.
 func (s *Sink) Close() { s.client.Close() }
 
-// Ping returns nil when a broker answers, whatever it would say of a record.
+// Ping returns nil when a broker answers, whatever it would say to a record.
 func (s *Sink) Ping(ctx context.Context) error {
 	return kafkaconn.Error(s.client.Ping(ctx), "ask the brokers whether they are there")
 }
 
 // Write writes the batch and waits until the brokers have acknowledged every record of it:
 // messages of one key in order, in one partition. Nil means that all are durable; a
-// *tidemill.Partial names the others. A message that is larger than its topic takes fails
-// alone. When ctx ends first, nobody knows which were written.
+// *tidemill.Partial names the others. A message larger than its topic accepts fails alone.
+// When ctx ends first, it is unknown which were written.
 func (s *Sink) Write(ctx context.Context, batch []*tidemill.Message) error {
 	if err := s.limits.learn(ctx, s.client, s.o.Topic, batch); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (p *writings) write(ctx context.Context, client *kgo.Client, topic func(*ti
 	select {
 	case <-w.all:
 	case <-ctx.Done():
-		return ctx.Err() // the client may hold records for longer: their memory is left to it
+		return ctx.Err() // the client may hold records for longer: it keeps their memory
 	}
 	if w.failed == nil {
 		p.giveBack(w)

@@ -16,24 +16,24 @@ import (
 	"github.com/tidemill/tidemill/internal/kafkaconn"
 )
 
-// limits know how many bytes a topic takes at once (max.message.bytes). Brokers refuse whole
-// batches, with all records in them: where batches are never larger than that, a record that
-// is too large is refused by the client, alone.
+// limits know how many bytes a topic accepts at once (max.message.bytes). Brokers refuse
+// whole batches, with all records in them. If batches are never larger than that, the client
+// refuses a record that is too large, alone.
 type limits struct {
-	within time.Duration // an answer is awaited for so long
+	within time.Duration // timeout of an answer
 	mu     sync.Mutex    // guards of
 	of     map[string]int32
 }
 
-// usual is how large a batch is at the most, also where a topic takes more: what Kafka's own
-// clients send. A client takes no limit below least.
+// usual is the largest batch, also where a topic accepts more: what Kafka's own clients
+// send. A client accepts no limit below least.
 const (
 	usual = 1_000_012
 	least = 512
 )
 
-// batch is how large a batch of a topic may be. It is a client's option, which it asks for
-// once when it first writes to a partition.
+// batch is how large a batch of a topic may be. It is a client's option, which the client
+// reads once when it first writes to a partition.
 func (l *limits) batch(topic string) int32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +62,7 @@ func (l *limits) learn(ctx context.Context, client *kgo.Client, of func(*tidemil
 	return l.ask(ctx, client, unknown)
 }
 
-// ask asks the brokers. What they do not want to tell is as usual.
+// ask asks the brokers. Where they refuse to say, the usual limit applies.
 func (l *limits) ask(ctx context.Context, client *kgo.Client, topics []string) error {
 	if len(topics) == 0 {
 		return nil
@@ -87,7 +87,7 @@ func (l *limits) ask(ctx context.Context, client *kgo.Client, topics []string) e
 		}
 	}
 	for _, a := range answers {
-		if a.Err != nil && kafkaconn.Kind(a.Err) != tidemill.Credentials { // it is not there: writing to it will say so
+		if a.Err != nil && kafkaconn.Kind(a.Err) != tidemill.Credentials { // it does not exist: writing to it will say so
 			continue
 		}
 		l.of[a.Name] = usual
@@ -103,9 +103,9 @@ func (l *limits) ask(ctx context.Context, client *kgo.Client, topics []string) e
 	return nil
 }
 
-// tooLarge looks at the error of a batch. Where brokers refused more than they had said they
-// would take, they take less now: then no record is to blame, and it can be written again
-// when the client has forgotten the topics that it returns.
+// tooLarge handles the error of a batch. Where brokers refused less than they had said they
+// accept, their limit is lower now: then no record is to blame, and the batch can be written
+// again when the client has forgotten the topics that tooLarge returns.
 func (l *limits) tooLarge(ctx context.Context, client *kgo.Client, of func(*tidemill.Message) (string, error), batch []*tidemill.Message, err error) (changed []string) {
 	partly, ok := errors.AsType[*tidemill.Partial](err)
 	if !ok {

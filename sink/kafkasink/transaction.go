@@ -15,30 +15,30 @@ import (
 // TransactionOptions tune transactions.
 type TransactionOptions struct {
 	Options
-	// ID names the writer to the brokers. Two that are alive at once must not have the same
-	// name: the older would be shut out. One that starts with the name of one that died
-	// ends its open transactions at once; under another name readers wait for Timeout.
+	// ID names the writer to the brokers. Two live writers must not have the same name: the
+	// older would be shut out. A writer that starts with the name of a dead one ends its
+	// open transactions at once; under another name readers wait for Timeout.
 	ID string
-	// AtOnce is how many may be open at a time; 0: 1. Each has a client of its own.
+	// AtOnce is how many may be open at a time; 0: 1. Each has its own client.
 	AtOnce int
-	// Timeout is after how long the brokers give up a transaction that nobody ends; 0: 5
-	// minutes. Brokers allow 15 at the most, unless they are told otherwise.
+	// Timeout is the time after which the brokers abort a transaction that is not ended; 0:
+	// 5 minutes. Brokers allow at most 15, unless configured otherwise.
 	Timeout time.Duration
 }
 
-// timeout is TransactionOptions.Timeout where it is not given, and patience how long the
-// end of a transaction may take.
+// timeout is the default of TransactionOptions.Timeout, and patience bounds the end of a
+// transaction.
 const (
 	timeout  = 5 * time.Minute
 	patience = 30 * time.Second
 )
 
-// Transactions are a writer of batches that appear to readers of what is committed
-// (isolation.level=read_committed) wholly or not at all.
+// Transactions write batches that appear wholly or not at all to readers of committed
+// records (isolation.level=read_committed).
 type Transactions struct {
 	cluster *kafkaconn.Cluster
 	o       TransactionOptions
-	free    chan *writer // those that no transaction has
+	free    chan *writer // those that no transaction uses
 
 	writings writings
 	limits   *limits
@@ -110,8 +110,8 @@ func (t *Transactions) Begin(ctx context.Context) (*Transaction, error) {
 	return &Transaction{t: t, w: w}, nil
 }
 
-// open begins a transaction with a writer's client, or with a new one where that cannot go
-// on.
+// open begins a transaction with a writer's client, or with a new one where the old one is
+// unusable.
 func (t *Transactions) open(w *writer) error {
 	if w.client != nil {
 		if w.client.BeginTransaction() == nil {
@@ -128,7 +128,7 @@ func (t *Transactions) open(w *writer) error {
 	return kafkaconn.Error(client.BeginTransaction(), "begin the transaction %s", w.id)
 }
 
-// spoilt gives a writer back whose client cannot be told what it is in.
+// spoilt gives a writer back whose client is in an unknown state.
 func (t *Transactions) spoilt(w *writer) {
 	if w.client != nil {
 		w.client.Close()
@@ -147,7 +147,7 @@ type Transaction struct {
 }
 
 // Write is Sink.Write, within the transaction: nil means that the brokers have the records,
-// not that anybody can read them. After an error only Abort is possible.
+// not that they can be read. After an error only Abort is possible.
 func (x *Transaction) Write(ctx context.Context, batch []*tidemill.Message) error {
 	switch {
 	case x.w == nil:
@@ -167,9 +167,9 @@ func (x *Transaction) write(ctx context.Context, batch []*tidemill.Message) erro
 	return err
 }
 
-// Commit makes what was written appear, all at once. After an error of kind Unknown nobody
-// can say whether it does; after others it does not. The end of ctx does not stop it: it
-// takes half a minute at the most.
+// Commit makes the written records appear, all at once. After an error of kind Unknown it
+// is not known whether they do; after other errors they do not. The end of ctx does not
+// stop it: it takes at most half a minute.
 func (x *Transaction) Commit(ctx context.Context) error {
 	switch {
 	case x.w == nil:
@@ -191,7 +191,7 @@ func (x *Transaction) Commit(ctx context.Context) error {
 	return tidemill.Fail(tidemill.Unknown, "commit the transaction %s: %w", id, err)
 }
 
-// Abort ends the transaction without a trace for readers of what is committed. It may be
+// Abort ends the transaction without a trace for readers of committed records. It may be
 // called after Commit, and does nothing then.
 func (x *Transaction) Abort(ctx context.Context) {
 	w := x.w
@@ -202,7 +202,7 @@ func (x *Transaction) Abort(ctx context.Context) {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	if w.client.AbortBufferedRecords(ending) != nil || w.client.EndTransaction(ending, kgo.TryAbort) != nil || x.old {
-		x.t.spoilt(w) // the next one of its name ends what it has left open
+		x.t.spoilt(w) // the next one of its name ends what this one left open
 		return
 	}
 	x.t.free <- w

@@ -9,9 +9,9 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// writing is a batch on its way: records as the client has them, and what the brokers say of
-// them. The client may hold them for longer than the one who writes waits, so all of it is
-// copied; once the brokers have taken every record the memory is used again.
+// writing is a batch being written: records as the client has them, and the brokers'
+// answers. The client may hold them for longer than the caller waits, so all of it is
+// copied. Once the brokers have accepted every record the memory is used again.
 type writing struct {
 	records []kgo.Record
 	bytes   []byte // keys, values and headers
@@ -22,10 +22,10 @@ type writing struct {
 	failed []tidemill.Failed
 }
 
-// writings are free ones, for those who write to share. The zero value is ready to use.
+// writings are free ones, which concurrent callers share. The zero value is ready to use.
 type writings struct{ free sync.Pool }
 
-// keptBytes is how large a batch may be whose memory is used again.
+// keptBytes is the largest batch whose memory is used again.
 const keptBytes = 16 << 20
 
 // take makes room for a batch.
@@ -45,7 +45,7 @@ func (p *writings) take(batch []*tidemill.Message) *writing {
 	return w
 }
 
-// giveBack gives the memory of a batch back of which every record was taken.
+// giveBack gives back the memory of a batch whose records were all accepted.
 func (p *writings) giveBack(w *writing) {
 	if cap(w.bytes) <= keptBytes {
 		clear(w.records)
@@ -60,7 +60,7 @@ func (w *writing) answered(r *kgo.Record, err error) {
 		w.done()
 		return
 	}
-	for i := range w.records { // a long way, for what seldom is
+	for i := range w.records { // a linear search, for a rare case
 		if &w.records[i] == r {
 			w.answer(i, err)
 			return
@@ -68,7 +68,7 @@ func (w *writing) answered(r *kgo.Record, err error) {
 	}
 }
 
-// answer notes what became of a record that failed.
+// answer notes the error of a failed record.
 func (w *writing) answer(i int, err error) {
 	w.mu.Lock()
 	w.failed = append(w.failed, tidemill.Failed{Index: i, Err: err})
@@ -95,14 +95,14 @@ func (w *writing) record(i int, m *tidemill.Message, topic string) *kgo.Record {
 	return r
 }
 
-// own copies bytes. There is room for them: what was given away before must not move.
+// own copies bytes. They must fit: slices given out before must not move.
 func (w *writing) own(b []byte) []byte {
 	start := len(w.bytes)
 	w.bytes = append(w.bytes, b...)
 	return w.bytes[start:len(w.bytes):len(w.bytes)]
 }
 
-// size is how many bytes record copies of a batch.
+// size is how many bytes record copies for a batch.
 func size(batch []*tidemill.Message) (n int) {
 	for _, m := range batch {
 		n += len(m.Payload) + len(m.Key)

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Acks are what the far side publishes about messages that it got, on a topic of its own.
-// They are what a bridge listens to.
+// Acks are what the receiver publishes about messages that it got, on its own topic. A
+// bridge listens to them.
 type Acks struct {
 	client   *Client
 	filter   Subscription
 	into     []Delivery
 	receipts []receipt
-	over     bool // nothing more comes: what is there is read without waiting
+	over     bool // nothing more comes: read the rest without waiting
 }
 
-// NewAcks makes the acks of a topic. Nobody else may Receive from the client.
+// NewAcks makes the acks of a topic. Nothing else may Receive from the client.
 func NewAcks(client *Client, topic string, qos int) *Acks {
 	return &Acks{client: client, filter: Subscription{Filter: topic, QoS: byte(qos)}, into: make([]Delivery, atOnce)}
 }
@@ -26,9 +26,9 @@ const atOnce = 256
 // Subscribe makes sure that acks come in from now on. It waits for the broker.
 func (a *Acks) Subscribe(ctx context.Context) error { return a.client.Subscribe(ctx, a.filter) }
 
-// Receive waits for payloads and calls each with every one; the bytes are each's until it
-// returns. The broker is told at once that they were taken: an ack that is lost with this
-// process leaves its message unacknowledged, and that is published again.
+// Receive waits for payloads and calls each with every one; the bytes belong to each until
+// it returns. It acknowledges them to the broker at once: if an ack is lost with this
+// process its message stays unacknowledged, and is published again.
 func (a *Acks) Receive(ctx context.Context, each func([]byte)) error {
 	var now <-chan time.Time
 	if a.over {
@@ -48,7 +48,7 @@ func (a *Acks) Receive(ctx context.Context, each func([]byte)) error {
 	return err
 }
 
-// Unsubscribe ends the subscription. What came in before is still received, without
+// Unsubscribe ends the subscription. Acks that came in before are still received, without
 // waiting.
 func (a *Acks) Unsubscribe(ctx context.Context) error {
 	a.over = true

@@ -6,8 +6,8 @@ import (
 	"github.com/tidemill/tidemill/internal/mqttconn"
 )
 
-// Client is a connection to a broker that is made again whenever it breaks, and
-// ClientOptions tune it: see Connect.
+// Client is a connection to a broker that reconnects whenever it breaks; ClientOptions tune
+// it: see Connect.
 type (
 	Client        = mqttconn.Client
 	ClientOptions = mqttconn.Options

@@ -5,9 +5,9 @@
 //	sink, err := mqttsink.New(clients, mqttsink.Options{QoS: mqttsink.AtLeastOnce})
 //
 // A message is delivered when the broker has acknowledged it: at QoS 1 by PUBACK, at QoS 2
-// by PUBCOMP. At QoS 0 it is delivered when it is written to the socket, which is no
-// promise at all. An acknowledgement is the broker's, never the device's: where delivered
-// has to mean the far side, have it acknowledge on a topic of its own.
+// by PUBCOMP. At QoS 0 it is delivered when it is written to the socket, which promises
+// nothing. An acknowledgement is the broker's, never the device's: if delivered has to mean
+// the receiver, have the receiver acknowledge on its own topic.
 package mqttsink
 
 import (
@@ -25,15 +25,15 @@ import (
 // QoS is how surely a message arrives at the broker.
 type QoS uint8
 
-// The qualities of service. The zero value is AtLeastOnce, not QoS 0: nobody loses messages
-// by leaving a field out.
+// The qualities of service. The zero value is AtLeastOnce, not QoS 0: leaving the field out
+// loses no messages.
 const (
 	AtLeastOnce QoS = iota // QoS 1
 	ExactlyOnce            // QoS 2, as far as mqttconn says
 	AtMostOnce             // QoS 0: written to the socket
 )
 
-// ParseQoS reads the number that MQTT gives it.
+// ParseQoS reads MQTT's number of a QoS.
 func ParseQoS(n int) (QoS, error) {
 	switch n {
 	case 0:
@@ -51,15 +51,15 @@ var wire = [...]byte{AtLeastOnce: 1, ExactlyOnce: 2, AtMostOnce: 0}
 // Options tune a sink; the zero value is ready to use.
 type Options struct {
 	// Topic of a message; nil means its To. An error fails the message. Data must not
-	// choose levels it was not given: +, # and NUL are refused whatever Topic returns.
+	// choose topic levels: +, # and NUL are refused whatever Topic returns.
 	Topic   func(*tidemill.Message) (string, error)
 	QoS     QoS
 	Retain  bool          // the broker keeps the last message of each topic
 	Headers bool          // a message's Header becomes user properties, in MQTT 5; they must be UTF-8
-	Expiry  time.Duration // how long the broker may keep a message for somebody who is away, in MQTT 5; 0: for ever
+	Expiry  time.Duration // how long the broker may keep a message for an absent receiver, in MQTT 5; 0: for ever
 }
 
-// Sink is a tidemill.Sink. Its Write may be called from several goroutines: they share the
+// Sink is a tidemill.Sink. Its Write may be called from several goroutines: they use the
 // clients and their windows in turns, and none waits for another's acknowledgements.
 type Sink struct {
 	clients []*mqttconn.Client
@@ -68,9 +68,8 @@ type Sink struct {
 	memory  sync.Pool // of *outgoing
 }
 
-// New makes a sink of connected clients, one or more. Several are of use where one
-// connection does not fill the broker, or its window is small. The sink does not close
-// them.
+// New makes a sink of connected clients, one or more. Use several where one connection does
+// not saturate the broker, or its window is small. The sink does not close them.
 func New(clients []*mqttconn.Client, o Options) (*Sink, error) {
 	switch {
 	case len(clients) == 0:
@@ -93,12 +92,12 @@ type outgoing struct {
 }
 
 // Write publishes the batch in order and waits for the broker's acknowledgements. Nil means
-// that it has all of them; a *tidemill.Partial names the others. Order holds from one Write
-// to the next too, where they follow each other.
+// that it has all of them; a *tidemill.Partial names the others. The order also holds from
+// one Write to the next, if one follows the other.
 func (s *Sink) Write(ctx context.Context, batch []*tidemill.Message) error {
 	o := s.memory.Get().(*outgoing)
 	defer func() {
-		clear(o.messages[:cap(o.messages)]) // nothing of the batch is kept
+		clear(o.messages[:cap(o.messages)]) // keep nothing of the batch
 		s.memory.Put(o)
 	}()
 	o.messages, o.index = o.messages[:0], o.index[:0]
@@ -123,7 +122,7 @@ func (s *Sink) Write(ctx context.Context, batch []*tidemill.Message) error {
 	return join(failed, err, o.index)
 }
 
-// client is the next one that is connected, or the next.
+// client is the next connected one, or just the next.
 func (s *Sink) client() *mqttconn.Client {
 	n := len(s.clients)
 	if n == 1 {
@@ -139,7 +138,7 @@ func (s *Sink) client() *mqttconn.Client {
 	return s.clients[first]
 }
 
-// join makes one Partial of messages that have no topic and of what the client says of the
+// join makes one Partial of the messages without a topic and the client's errors about the
 // others.
 func join(failed []tidemill.Failed, err error, index []int) error {
 	partly, ok := errors.AsType[*tidemill.Partial](err)

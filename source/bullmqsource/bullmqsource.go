@@ -2,13 +2,13 @@
 // where producers in Node.js (or another language that BullMQ has) add jobs with BullMQ 5 or
 // 6, to work on them here: alone, or beside BullMQ's own workers, job by job.
 //
-// Jobs keep BullMQ's life: what a producer asked for (attempts, backoff, delay, priority,
-// deduplication, parents, removeOnComplete, removeOnFail) is done as BullMQ does it, QueueEvents
-// and the getters of Queue see it, and whoever of all workers finds a dead one's jobs brings them
-// back. What this package knows of BullMQ's keys is written in common.lua; the scripts are its
-// own, and take and end many jobs at a time.
+// Jobs keep BullMQ's life cycle. What a producer asked for (attempts, backoff, delay, priority,
+// deduplication, parents, removeOnComplete, removeOnFail) is done as BullMQ does it; QueueEvents
+// and the getters of Queue see it; any worker that finds the jobs of a dead one brings them back.
+// What this package knows of BullMQ's keys is written in common.lua; the scripts are its own, and
+// take and end many jobs at a time.
 //
-// How the engine's words and BullMQ's go together:
+// The engine's terms and BullMQ's:
 //
 //	a failed try (Again, Burn)   the job's attempts and backoff decide, not the pipeline: it is
 //	                             delayed as its backoff says, or failed when attempts are used up
@@ -17,13 +17,14 @@
 //	Done, Dead                   failed, whatever attempts are left, as by an UnrecoverableError
 //	Left                         active until its lock ends, then waiting again, and not stalled
 //
-// Schedules (Job Schedulers, and the repeatable jobs of BullMQ 5) go on: taking a schedule's newest
-// job adds the next one, at the time and with the options that a worker of BullMQ gives it. Patterns
-// without a time zone are read in the process's own, as there. Where a program has a repeatStrategy
-// of its own whose pattern is no cron pattern, the job stays for BullMQ's workers (Report: Scheduled).
+// Schedules (Job Schedulers, and the repeatable jobs of BullMQ 5) go on: taking a schedule's
+// newest job adds the next one, at the time and with the options that a worker of BullMQ gives
+// it. Patterns without a time zone are read in the process's own, as in BullMQ. If a program has
+// its own repeatStrategy whose pattern is not a cron pattern, the job stays for BullMQ's workers
+// (Report: Scheduled).
 //
-// Queues of other versions, and of BullMQ Pro, are
-// refused. In a Redis Cluster the prefix needs a hash tag, as BullMQ's own does: "{bull}".
+// Queues of other versions, and of BullMQ Pro, are refused. In a Redis Cluster the prefix needs
+// a hash tag, as BullMQ's own does: "{bull}".
 package bullmqsource
 
 import (
@@ -49,39 +50,38 @@ type Options struct {
 	Prefix string // of all keys; empty means "bull"
 	Worker string // who processed a job, in its processedBy, and a worker's name in getWorkers; empty means "tidemill"
 
-	Lease        time.Duration // how long a lock lasts that is not renewed (lockDuration); 0 means 30s
+	Lease        time.Duration // how long a lock lasts unless it is renewed (lockDuration); 0 means 30s
 	StalledEvery time.Duration // how often jobs of dead workers are looked for (stalledInterval); 0: half of Lease
-	MaxStalled   int           // a job that was brought back so often fails when it stalls again (maxStalledCount); 0 means 1; below 0: at once
+	MaxStalled   int           // a job that was brought back this often fails when it stalls again (maxStalledCount); 0 means 1; below 0: at once
 
-	Limit         Limit // of all workers together, where each of them says the same (limiter)
-	KeepCompleted *Keep // of jobs that do not say (removeOnComplete of a worker); nil: all
-	KeepFailed    *Keep // of jobs that do not say (removeOnFail of a worker); nil: all
+	Limit         Limit // of all workers together, where all have the same setting (limiter)
+	KeepCompleted *Keep // default for jobs (removeOnComplete of a worker); nil: all
+	KeepFailed    *Keep // default for jobs (removeOnFail of a worker); nil: all
 	Metrics       int   // minutes that metrics are kept (maxDataPoints); 0: counted only where others do
 
-	// Concurrency is how many jobs this source has at a time while workers of BullMQ are connected, as
-	// the concurrency of such a worker: jobs are shared by how much each can do. Alone it takes as many
-	// as it is asked for. 0: always.
+	// Concurrency is how many jobs this source has at a time while workers of BullMQ are
+	// connected, as the concurrency of a worker: all share the jobs by their capacity. Alone it
+	// takes as many as it is asked for. 0: always.
 	Concurrency int
-	// Ahead is how many jobs were taken before and settled, and still wait where the pipeline put
+	// Ahead is how many jobs were taken and settled before, and still wait where the pipeline put
 	// them: they count as the source's own. Nil: none.
 	Ahead func(context.Context) (int, error)
 
-	// Backoff is how long a job waits whose backoff is of a type that BullMQ does not know
-	// itself, after so many failed attempts; below 0: it is not tried again. Nil: as long as the
-	// pipeline says.
+	// Backoff is how long a job waits after that many failed attempts if BullMQ does not know
+	// the type of its backoff; below 0: it is not tried again. Nil: the pipeline decides.
 	Backoff func(kind string, failed int) time.Duration
 
-	// Letters says that the pipeline keeps dead letters. Without, BullMQ's failed jobs are all
-	// there is: Traits.Parks.
+	// Letters says that the pipeline keeps dead letters. Without it, dead jobs are kept only
+	// as BullMQ's failed jobs: Traits.Parks.
 	Letters bool
 
-	// Report is told what the engine cannot see, by whichever call noticed it: several may at a
-	// time, and none may block. Nil: nobody wants to know.
+	// Report is told what the engine cannot see. Several calls may make reports at a time, so
+	// it must not block. Nil: no reports.
 	Report func(Report)
 }
 
-// Limit is how many jobs may be started in a time; the zero value is no limit of our own. A
-// limit for the whole queue (setGlobalRateLimit) and one set by hand (rateLimit) hold always.
+// Limit is how many jobs may be started in a time; the zero value sets none. A limit for the
+// whole queue (setGlobalRateLimit) and one set by hand (rateLimit) always hold.
 type Limit struct {
 	Jobs int
 	Per  time.Duration
@@ -89,15 +89,15 @@ type Limit struct {
 
 // Keep is how many ended jobs are kept.
 type Keep struct {
-	Count int           // the newest so many; 0: no bound; below 0: none
+	Count int           // the newest ones; 0: no bound; below 0: none
 	Age   time.Duration // not older, in whole seconds; 0: no bound
 }
 
-// A Report is about something that happened to jobs without the engine.
+// A Report tells of an event in the queue that the engine did not cause.
 type Report struct {
 	What  What
 	Count int
-	IDs   []string // of the jobs, where they are known: a hundred at most
+	IDs   []string // of the jobs, where they are known: at most a hundred
 	Text  string   // a sentence for an operator
 }
 
@@ -107,21 +107,21 @@ type What string
 // Subjects of reports.
 const (
 	Stalled   What = "stalled"   // jobs of dead workers were brought back
-	Failed    What = "failed"    // jobs were failed that nobody worked on: they stalled too often, or a child of theirs failed
-	Scheduled What = "scheduled" // a job of a schedule that is not understood here is left to BullMQ's workers
+	Failed    What = "failed"    // jobs failed without work on them: they stalled too often, or a child of theirs failed
+	Scheduled What = "scheduled" // a job of an unsupported schedule is left to BullMQ's workers
 	Found     What = "found"     // jobs were given to us in an answer that was lost, and are handed out
 )
 
 // The defaults of Options.
 const (
 	lease      = 30 * time.Second // lockDuration of BullMQ
-	answer     = 10 * time.Second // an answer may take
-	longest    = 5 * time.Second  // of one wait (drainDelay of BullMQ); then a source looks again, whatever woke it or not
-	versioning = time.Minute      // how often is looked which BullMQ is there
+	answer     = 10 * time.Second // timeout of an answer
+	longest    = 5 * time.Second  // of one wait (drainDelay of BullMQ); then a source looks again, woken or not
+	versioning = time.Minute      // interval of checking BullMQ's version
 )
 
-// Source is the jobs of a queue. It is a tidemill.Keeper too. It keeps no books: nothing in
-// BullMQ's keys counts what came in.
+// Source is the jobs of a queue. It is a tidemill.Keeper too. It keeps no books: BullMQ's
+// keys do not count accepted jobs.
 type Source struct {
 	client rueidis.Client
 	o      Options
@@ -136,7 +136,7 @@ type Source struct {
 	named   bool // workers of this version have names
 	workers workers
 
-	here atomic.Pointer[rueidis.DedicatedClient] // the connection by which others see us
+	here atomic.Pointer[rueidis.DedicatedClient] // the connection that shows us to others
 
 	mu    sync.Mutex // guards what follows
 	check time.Time  // when dead workers are looked for next
@@ -144,7 +144,7 @@ type Source struct {
 	cache optionsCache
 }
 
-// hold is a job that is out.
+// hold is a job that is handed out.
 type hold struct {
 	hand  uint32 // which hand-out
 	tries int    // failed before it
@@ -156,7 +156,7 @@ var (
 	_ tidemill.Keeper = (*Source)(nil)
 )
 
-// New makes a source of a queue; nothing is asked of Redis yet.
+// New makes a source of a queue; it sends nothing to Redis yet.
 func New(client rueidis.Client, o Options) (*Source, error) {
 	switch {
 	case client == nil:
@@ -183,7 +183,7 @@ func New(client rueidis.Client, o Options) (*Source, error) {
 	return &Source{client: client, o: o, base: base, meta: []string{base + "meta"}, token: "tidemill-" + rand.Text(), outs: map[string]hold{}}, nil
 }
 
-// tagged says whether all keys that begin so lie in one slot of a cluster.
+// tagged says whether all keys with this prefix lie in one slot of a cluster.
 func tagged(key string) bool {
 	_, rest, ok := strings.Cut(key, "{")
 	tag, _, closed := strings.Cut(rest, "}")
@@ -200,8 +200,8 @@ func (s *Source) fail(err error, doing string) error {
 	return forRedis(err, "%s BullMQ queue %q", doing, s.o.Queue)
 }
 
-// known refuses a queue that speaks otherwise than we know, by what its Queue wrote last. A
-// queue without a word is one of an early BullMQ 5.
+// known refuses a queue whose version we do not know, by what its Queue wrote last. A queue
+// without a version is one of an early BullMQ 5.
 func (s *Source) known(ctx context.Context) error {
 	if !s.checked.IsZero() && time.Since(s.checked) < versioning {
 		return nil

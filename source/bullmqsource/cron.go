@@ -61,8 +61,8 @@ func sundays(field string) string {
 	return strings.Join(parts, ",")
 }
 
-// next is the first time after t, in t's zone; zero: there is none. What falls into an hour that a
-// clock skips is due as long after the skip as it would have been.
+// next is the first time after t, in t's zone; zero: never. A time in an hour that a clock skips
+// is due as long after the skip as it would have been.
 func (c cron) next(t time.Time) time.Time {
 	found := c.expression.Next(t)
 	y, mo, d := t.Date()

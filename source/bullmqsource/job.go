@@ -12,10 +12,10 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// errReply is for a server that does not answer as our scripts do.
+// errReply is for a server whose answer differs from that of our scripts.
 var errReply = errors.New("the answer is not what the script says")
 
-// job is one that a script told us of. Its texts point into the answer.
+// job is a job from a script's answer. Its texts point into the answer.
 type job struct {
 	id, options, timestamp, failure, deferred string
 	name, data, priority, parent, dedup       []byte
@@ -78,8 +78,8 @@ func (j *job) message(m *tidemill.Message, queue string) {
 }
 
 // mark is a job's position: its id, when it was added (an id may be used again once its job is
-// removed) and how often it had failed for good: a job that is retried from BullMQ is another one to
-// whoever remembers that this one died.
+// removed) and how often it had failed for good. A job that is retried from BullMQ counts as
+// another one where its death is remembered.
 func (j *job) mark() tidemill.Mark {
 	name := j.timestamp + " " + j.id
 	if j.failed > 0 {
@@ -89,7 +89,7 @@ func (j *job) mark() tidemill.Mark {
 	return tidemill.Mark{Epoch: uint32(j.hand), Hi: binary.BigEndian.Uint64(sum[:8]), Lo: binary.BigEndian.Uint64(sum[8:16])}
 }
 
-// Retried says whether a message is a job that had failed for good, as a dead letter of its pipeline
-// may remember, and that somebody has retried from BullMQ since: Job.retry, Queue.retryJobs, the
-// button of a dashboard.
+// Retried says whether a message is a job that had failed for good, with a possible dead letter of
+// its pipeline, and was retried from BullMQ since: Job.retry, Queue.retryJobs, the button of a
+// dashboard.
 func Retried(m *tidemill.Message) bool { return m.Get(RetriedHeader) != nil }

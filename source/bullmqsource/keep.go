@@ -14,8 +14,8 @@ import (
 // keepJobs is how many locks one script renews.
 const keepJobs = 1000
 
-// Keep implements tidemill.Keeper. It looks for jobs of dead workers too, where Receive does not
-// get round to it.
+// Keep implements tidemill.Keeper. It also looks for jobs of dead workers, in case Receive does
+// not get to it.
 func (s *Source) Keep(ctx context.Context) error {
 	s.mu.Lock()
 	type out struct {
@@ -92,11 +92,11 @@ func (s *Source) tend(ctx context.Context) error {
 	return nil
 }
 
-// stalledTooOften is what BullMQ says of such a job.
+// stalledTooOften is BullMQ's reason for failing such a job.
 const stalledTooOften = "job stalled more than allowable limit"
 
-// Progress says how far the work on a job is, for those who look at it: data is any JSON, by
-// custom a number up to 100. It returns false where the job is no longer ours.
+// Progress records how far the work on a job is, for people who look at it: data is any
+// JSON, by custom a number up to 100. It returns false where the job is no longer ours.
 func (s *Source) Progress(ctx context.Context, m *tidemill.Message, data []byte) (bool, error) {
 	n, err := progressScript.Exec(ctx, s.client, s.meta,
 		[]string{m.ID, s.token + ":" + strconv.FormatUint(uint64(m.Mark.Epoch), 10), string(data)}).AsInt64()

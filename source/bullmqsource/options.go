@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Headers of messages. What a job has not, its message has not.
+// Headers of messages. A message lacks those that its job lacks.
 const (
 	OptionsHeader       = "bullmq-opts"          // its options, the JSON as it is stored
 	PriorityHeader      = "bullmq-priority"      // 1 and above; the lower, the sooner
@@ -17,11 +17,11 @@ const (
 	RetriedHeader       = "bullmq-retried"       // how often it was retried after it had failed for good
 )
 
-// options are those of a job that say how it ends.
+// options are the options of a job that say how it ends.
 type options struct {
-	attempts  int // tries in all; 0 is as good as 1
+	attempts  int // tries in all; 0 counts as 1
 	backoff   *backoff
-	completed string // what is kept, as the script wants it; empty: the job does not say
+	completed string // what is kept, in the script's form; empty: the job does not say
 	failed    string
 	lifo      bool
 	traces    string // how many traces are kept; empty: the job does not say
@@ -35,8 +35,8 @@ type backoff struct {
 	Jitter float64 `json:"jitter"` // from 0 to 1: the wait is between (1-jitter) of it and all of it; from 5.50 on
 }
 
-// parseOptions reads a job's options. Those of no use to it may be of any shape; options that
-// cannot be read are none.
+// parseOptions reads a job's options. Options of no use to it may have any shape; options
+// that cannot be read count as none.
 func parseOptions(text string) *options {
 	var raw struct {
 		Attempts  float64         `json:"attempts"`
@@ -107,7 +107,7 @@ func bound(n *float64) string {
 	return strconv.Itoa(whole(*n))
 }
 
-// rule is a Keep as the script wants it.
+// rule is a Keep in the script's form.
 func (k *Keep) rule() string {
 	switch {
 	case k == nil:
@@ -125,8 +125,8 @@ func (k *Keep) rule() string {
 	return count + " " + age + " -"
 }
 
-// wait is how long a job waits after so many failed attempts, and whether it says so. Chance is
-// from [0, 1).
+// wait is how long a job waits after that many failed attempts, and whether it says so. Chance
+// is from [0, 1).
 func (b *backoff) wait(failed int, chance float64, other func(string, int) time.Duration) (time.Duration, bool) {
 	if b == nil {
 		return 0, false

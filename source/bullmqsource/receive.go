@@ -53,7 +53,7 @@ func (s *Source) receive(ctx context.Context, into []*tidemill.Message) (int, er
 	if err != nil {
 		return 0, err
 	}
-	if room == 0 { // no marker is taken from those who have room
+	if room == 0 { // do not take a marker from workers with room
 		s.workers.full = min(max(2*s.workers.full, fullFor), fullMost)
 		return 0, sleep(ctx, s.workers.full)
 	}
@@ -68,12 +68,12 @@ func (s *Source) receive(ctx context.Context, into []*tidemill.Message) (int, er
 // rest is why there was nothing to take.
 type rest struct {
 	more  bool          // there was something, but nothing to hand out
-	limit time.Duration // that a limit holds; 0: none does
-	due   time.Duration // until the next delayed job is due; below 0: there is none
+	limit time.Duration // imposed by a limit; 0: none
+	due   time.Duration // until the next delayed job is due; below 0: none
 }
 
-// finishing goes on for a little when ctx has ended: what a script has taken by then is worth its
-// answer, else it waits for the end of its lock.
+// finishing goes on for a little when ctx has ended: the answer tells which jobs a script has
+// taken by then; else they wait for the end of their locks.
 func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	on, cancel := context.WithTimeout(context.WithoutCancel(ctx), answer)
 	stop := context.AfterFunc(ctx, func() {
@@ -88,8 +88,8 @@ func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	return on, func() { stop(); cancel() }
 }
 
-// take asks for jobs. Those that another one's failure has failed already are ended as such, and
-// not handed out.
+// take asks for jobs. It ends jobs that another one's failure has failed already, and does not
+// hand them out.
 func (s *Source) take(ctx context.Context, into []*tidemill.Message) (int, rest, error) {
 	on, cancel := finishing(ctx)
 	defer cancel()
@@ -121,7 +121,7 @@ func (s *Source) take(ctx context.Context, into []*tidemill.Message) (int, rest,
 	return n, rest{more: len(jobs)+len(asked) > 0, limit: time.Duration(limit) * time.Millisecond, due: time.Duration(due) * time.Millisecond}, err
 }
 
-// again hands out what an answer gave us that was lost.
+// again hands out the jobs of an answer that was lost.
 func (s *Source) again(ctx context.Context, into []*tidemill.Message) (int, error) {
 	on, cancel := finishing(ctx)
 	defer cancel()
@@ -169,8 +169,8 @@ func (s *Source) hand(ctx context.Context, told []rueidis.RedisMessage, into []*
 	return n, err
 }
 
-// wait waits until there may be something to take: until somebody says so at the marker, the
-// next delayed job is due, a limit ends, or dead workers are to be looked for.
+// wait waits until there may be something to take: until the marker is set, the next delayed
+// job is due, a limit ends, or dead workers are to be looked for.
 func (s *Source) wait(ctx context.Context, r rest) error {
 	s.mu.Lock()
 	wait := min(longest, time.Until(s.check))
@@ -178,7 +178,7 @@ func (s *Source) wait(ctx context.Context, r rest) error {
 	if r.due >= 0 {
 		wait = min(wait, r.due)
 	}
-	if r.limit > 0 { // whatever comes has to wait: no marker is taken from those without the limit
+	if r.limit > 0 { // all jobs have to wait: do not take a marker from workers without the limit
 		return sleep(ctx, max(min(wait, r.limit), time.Millisecond))
 	}
 	if until, ok := ctx.Deadline(); ok {
@@ -194,7 +194,7 @@ func (s *Source) wait(ctx context.Context, r rest) error {
 		return nil
 	}
 	wait = max(wait, time.Millisecond)                     // 0 is for ever
-	limit, cancel := context.WithTimeout(ctx, wait+answer) // an answer has to come, even where the server freezes
+	limit, cancel := context.WithTimeout(ctx, wait+answer) // an answer must come, even if the server freezes
 	defer cancel()
 	err := s.client.Do(limit, s.client.B().Bzpopmin().Key(s.base+"marker").Timeout(wait.Seconds()).Build().UnblockOnCancel()).Error()
 	switch {
@@ -207,8 +207,8 @@ func (s *Source) wait(ctx context.Context, r rest) error {
 	return s.fail(err, "wait for jobs of")
 }
 
-// wake gives back a wake-up that we may have taken, so that another worker has it. What cannot be
-// given back costs some seconds: all look again after a while.
+// wake gives back a wake-up that we may have taken, so that another worker has it. If that fails
+// it costs some seconds: all look again after a while.
 func (s *Source) wake(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

@@ -7,12 +7,13 @@ import (
 	"math"
 	"strconv"
 	"time"
-	_ "time/tzdata" // schedules name time zones, also where the machine has none
+	_ "time/tzdata" // schedules name time zones, also on a machine without them
 
 	"github.com/redis/rueidis"
 )
 
-// plans are what is known of the newest jobs of schedules, by id: who takes one adds the next.
+// plans are what is known of the newest jobs of schedules, by id: the worker that takes one
+// adds the next.
 type plans map[string]plan
 
 // plan is what happens when the newest job of a schedule is taken.
@@ -23,10 +24,10 @@ type plan struct {
 	options string // of the next one
 }
 
-// mostPlans bounds what is remembered of schedules: what is forgotten is asked again.
+// mostPlans bounds what is remembered of schedules: a forgotten plan is read again.
 const mostPlans = 1000
 
-// args are the plans as the script wants them.
+// args are the plans in the script's form.
 func (p plans) args(args []string) []string {
 	for id, n := range p {
 		args = append(args, id, n.do, strconv.FormatInt(n.when, 10), strconv.FormatInt(n.due, 10), n.options)
@@ -34,10 +35,10 @@ func (p plans) args(args []string) []string {
 	return args
 }
 
-// learn makes plans for jobs that a script asked about. Those of
-// schedules that are not understood are left to BullMQ's workers.
+// learn makes plans for jobs that a script asked about. It leaves jobs of unsupported
+// schedules to BullMQ's workers.
 func (s *Source) learn(asked []rueidis.RedisMessage) error {
-	for id, p := range s.plans { // what was taken is not needed any more; what was left is asked again after a while
+	for id, p := range s.plans { // taken jobs need theirs no more; left ones are asked about again after a while
 		if p.do != "leave" || len(s.plans) >= mostPlans {
 			delete(s.plans, id)
 		}
@@ -100,7 +101,8 @@ type repeat struct {
 	Immediately   bool
 }
 
-// next says what comes after the occurrence, as BullMQ's worker decides it when it takes the job.
+// next returns what comes after the occurrence, as BullMQ's worker decides it when it takes the
+// job.
 func (o *occurrence) next() (plan, error) {
 	options, said := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	var r repeat
@@ -177,8 +179,8 @@ func (o *occurrence) interval(r *repeat) float64 {
 	return math.Floor(r.Every)
 }
 
-// after is when a Job Scheduler is due again: iterations that were missed are left out, and the
-// others stay where the first one was.
+// after is when a Job Scheduler is due again: missed iterations are left out, and the others
+// stay where the first one was.
 func (o *occurrence) after(every float64, r *repeat) float64 {
 	next := o.newest + every
 	if next >= o.now {
@@ -217,7 +219,7 @@ func (r *repeat) at(from, start float64) (float64, error) {
 	return float64(t.UnixMilli()), nil
 }
 
-// date reads a date as JavaScript does that was written by it: ms, or RFC 3339; 0: none.
+// date reads a date that JavaScript wrote, as JavaScript does: ms, or RFC 3339; 0: none.
 func date(raw json.RawMessage) (float64, error) {
 	var ms float64
 	var at time.Time
@@ -232,13 +234,13 @@ func date(raw json.RawMessage) (float64, error) {
 	return 0, fmt.Errorf("its date %s cannot be read", raw)
 }
 
-// number reads one of BullMQ's; what is none is 0.
+// number reads one of BullMQ's numbers; 0 for anything that is not a number.
 func number(text string) float64 {
 	n, _ := strconv.ParseFloat(text, 64)
 	return n
 }
 
-// set puts a value that always can be JSON.
+// set sets a value that JSON can always hold.
 func set(of map[string]json.RawMessage, name string, value any) {
 	of[name], _ = json.Marshal(value)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill/internal/redisconn"
 )
 
-// Scripts run alone on the server: what one does, it does in one stroke.
+// Scripts run alone on the server: each one runs atomically.
 var (
 	//go:embed common.lua
 	commonLua string

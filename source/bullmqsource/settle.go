@@ -19,10 +19,10 @@ const (
 	maxCause   = 2000 // bytes of a failure that are kept of each attempt
 )
 
-// Settle implements tidemill.Source. Where a job has no attempts left, what was to come again
-// (Again, with Burn) is failed for good: its settlement is then made to say so (Done, Dead).
-// Where a job that is done has children that are not, it has failed, as with BullMQ, and its
-// settlement is made to say that.
+// Settle implements tidemill.Source. Where a job has no attempts left, a retry (Again, with
+// Burn) fails it for good: its settlement is then changed to say so (Done, Dead). Where a
+// finished job has unfinished children, it has failed, as with BullMQ, and its settlement is
+// changed to say that.
 func (s *Source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	part := make([]ending, 0, min(len(ends), settleJobs))
 	var others []int // by ID alone, or of another source's hand-out
@@ -45,7 +45,7 @@ func (s *Source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		if err != nil {
 			return err
 		}
-		part = append(found, part...) // acks from outside are first here, too
+		part = append(found, part...) // acks from outside come first here, too
 	}
 	for from := 0; from < len(part); from += settleJobs {
 		if err := s.settle(ctx, ends, part[from:min(from+settleJobs, len(part))]); err != nil {
@@ -55,15 +55,15 @@ func (s *Source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	return nil
 }
 
-// ending is one settlement on its way.
+// ending is one settlement to be sent.
 type ending struct {
 	index int
 	hold
-	hand string // as the script wants it: the hand-out, by us or (*) by another source; empty: whichever
+	hand string // in the script's form: the hand-out, by us or (*) by another source; empty: any
 	last bool   // it fails for good
 }
 
-// look reads what must be known to end jobs that are not ours, or not any more.
+// look reads what is needed to end jobs that are not ours, or not any more.
 func (s *Source) look(ctx context.Context, ends []tidemill.Settlement, others []int) ([]ending, error) {
 	commands := make(rueidis.Commands, len(others))
 	for i, at := range others {
@@ -77,7 +77,7 @@ func (s *Source) look(ctx context.Context, ends []tidemill.Settlement, others []
 		}
 		e := &ends[others[i]]
 		if f[0].IsNil() {
-			e.Took = tidemill.Stale // there is no such job
+			e.Took = tidemill.Stale // the job does not exist
 			continue
 		}
 		tries, _ := f[1].AsInt64()
@@ -146,7 +146,7 @@ func (s *Source) run(ctx context.Context, args []string, n int) (string, error) 
 	return took, s.fail(err, "end jobs of")
 }
 
-// code writes a settlement as the script wants it.
+// code writes a settlement in the script's form.
 func (s *Source) code(args []string, e *tidemill.Settlement, p *ending) []string {
 	args = append(args, e.ID, p.hand)
 	switch {
@@ -187,8 +187,8 @@ func (s *Source) failure(args []string, o *options, reason, trace string) []stri
 	return append(args, "f", reason, keep, trace, o.traces, strconv.Itoa(o.attempts), o.onFailure)
 }
 
-// next says how long a job waits after a failed try, and whether it is tried again at all: what
-// the job says goes before what the pipeline says.
+// next says how long a job waits after a failed try, and whether it is tried again at all: the
+// job's options take precedence over the pipeline's.
 func (s *Source) next(e *tidemill.Settlement, p *ending) (time.Duration, bool) {
 	failed := p.tries + 1
 	if failed >= p.opts.attempts {
@@ -204,7 +204,7 @@ func (s *Source) next(e *tidemill.Settlement, p *ending) (time.Duration, bool) {
 	return wait, true
 }
 
-// bury fails jobs that nobody worked on. Each is named by its hand-out and the reason. They are
+// bury fails jobs without work on them. Each is named by its hand-out and the reason. They are
 // ours no more, also after an error: then they come again when their locks end.
 func (s *Source) bury(ctx context.Context, dead []job, why func(*job) (hand, reason string)) error {
 	args := append(make([]string, 0, 2+9*len(dead)), s.token, strconv.Itoa(s.o.Metrics))
@@ -245,7 +245,7 @@ func reason(e *tidemill.Settlement) string {
 	return cut(r)
 }
 
-// trace is what stands in a job's stacktrace for a failure, as JSON.
+// trace is the entry of a failure in a job's stacktrace, as JSON.
 func trace(e *tidemill.Settlement) string { return quote(cut(e.Kind.String() + ": " + e.Cause)) }
 
 func cut(s string) string {
@@ -260,7 +260,7 @@ func quote(s string) string {
 	return string(b)
 }
 
-// upwards is a wait in ms, not shorter than it is.
+// upwards is a wait in ms, rounded up.
 func upwards(d time.Duration) string {
 	return strconv.FormatInt(max(0, (d.Microseconds()+999)/1000), 10)
 }

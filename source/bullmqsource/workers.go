@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// How often workers are counted, and how long that may take.
+// The interval of counting workers, and the limit for one count.
 const (
 	countEvery = 10 * time.Second
 	countFor   = 2 * time.Second
 )
 
-// How long a source waits that has its share out: the longer, the longer nothing has changed.
+// How long a source that has its share waits: the longer nothing changes, the longer it
+// waits.
 const (
 	fullFor  = 5 * time.Millisecond
 	fullMost = 200 * time.Millisecond
@@ -33,8 +34,8 @@ func (s *Source) workerNames() (unnamed, named string) {
 	return unnamed, unnamed + ":w:"
 }
 
-// present makes Queue.getWorkers show this source, by a connection of its own, and counts the other
-// workers. Where a server refuses that, nobody sees us and we see nobody: work goes on.
+// present makes Queue.getWorkers show this source, by a separate connection, and counts the other
+// workers. Where a server refuses that, we do not see each other, and work goes on.
 func (s *Source) present(ctx context.Context) {
 	count := time.Since(s.workers.counted) >= countEvery
 	here := s.here.Swap(nil)
@@ -72,7 +73,7 @@ func (s *Source) present(ctx context.Context) {
 	}
 }
 
-// leave ends the connection by which others see us.
+// leave ends the connection that shows us to others.
 func (s *Source) leave() {
 	if here := s.here.Swap(nil); here != nil {
 		(*here).Close()
@@ -86,7 +87,7 @@ func (s *Source) countOthers(ctx context.Context, here bool) int {
 	for _, node := range s.client.Nodes() {
 		list, err := node.Do(ctx, node.B().ClientList().Build()).ToString()
 		if err != nil {
-			continue // a replica that is away, or a server that does not say
+			continue // an absent replica, or a server that does not answer this
 		}
 		for line := range strings.Lines(list) {
 			_, rest, _ := strings.Cut(line, " name=")
@@ -102,7 +103,7 @@ func (s *Source) countOthers(ctx context.Context, here bool) int {
 	return max(n, 0)
 }
 
-// room is how many jobs may be taken now: all that are asked for where we are alone, and else as
+// room is how many jobs may be taken now: all that are asked for where we are alone, else as
 // many as a worker of BullMQ with our concurrency would take.
 func (s *Source) room(ctx context.Context, most int) (int, error) {
 	if s.o.Concurrency <= 0 || s.workers.others == 0 {

@@ -11,14 +11,14 @@ import (
 	"github.com/tidemill/tidemill/internal/kafkaconn"
 )
 
-// Books implements tidemill.Bookkeeper for the whole group: of every partition what is
-// committed, and how far the log goes. Records that are gone are Lost, counted or not.
-// Ends of transactions beyond what was read are not known as such yet: until then they are
-// both accepted and pending.
+// Books implements tidemill.Bookkeeper for the whole group: what is committed for every
+// partition, and how far its log goes. Records that are gone are Lost, counted or not. Ends
+// of transactions beyond what was read are not known yet: until then they are both accepted
+// and pending.
 func (s *Source) Books(ctx context.Context) (tidemill.Books, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Answer)
 	defer cancel()
-	// First what is settled, then the log's end: it only grows.
+	// First read what is settled, then the log's end: it only grows.
 	commits, err := s.admin.FetchOffsetsForTopics(ctx, s.group, s.topic)
 	if err == nil {
 		err = commits.Error()

@@ -20,13 +20,13 @@ const (
 	maxPause = 250 * time.Millisecond
 )
 
-// errNoMember says that we have no place in the group now.
+// errNoMember says that we are not in the group now.
 var errNoMember = errors.New("we are no member of the group at this moment")
 
-// save commits partitions as they stand; nil: all that need it. Nil is returned once the
-// brokers have answered that it is durable. One commit is on its way at a time, so that
-// none overtakes another, and the group's generation tells those of an owner that lost
-// its partitions from the new one's.
+// save commits partitions in their current state; nil: all that need it. It returns nil
+// once the brokers have answered that the commit is durable. One commit is in flight at a
+// time, so that none overtakes another. The group's generation separates commits of an
+// owner that lost its partitions from those of the new one.
 func (s *Source) save(ctx context.Context, parts []*partition) error {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Answer)
 	defer cancel()
@@ -41,8 +41,8 @@ func (s *Source) save(ctx context.Context, parts []*partition) error {
 	}
 }
 
-// passing says that an error ends with the rebalance that it comes from: then the
-// partition is ours in the new generation, or discarded.
+// passing says that an error ends with the rebalance that caused it: then the partition is
+// ours in the new generation, or discarded.
 func passing(err error) bool {
 	for _, e := range []error{errNoMember, kerr.RebalanceInProgress, kerr.IllegalGeneration, kerr.UnknownMemberID} {
 		if errors.Is(err, e) {
@@ -52,8 +52,8 @@ func passing(err error) bool {
 	return false
 }
 
-// commit sends one commit and waits for its answer. If ctx ends before, the answer is
-// still awaited, on the side, before the next one may go.
+// commit sends one commit and waits for its answer. If ctx ends before, a goroutine still
+// awaits the answer before the next commit may go.
 func (s *Source) commit(ctx context.Context, parts []*partition) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -84,25 +84,26 @@ func (s *Source) commit(ctx context.Context, parts []*partition) error {
 	}
 }
 
-// A flight is a commit on its way.
+// A flight is a commit in flight.
 type flight struct {
 	client  *kgo.Client
 	request *kmsg.OffsetCommitRequest
 	parts   []*partition
 	marks   []int64
 	text    []string
-	first   []bool // no commit like it was sent before and not answered
+	first   []bool // no equal commit was sent before without an answer
 	version []uint64
 }
 
-// flight is the commit to send; nil: there is none.
+// flight is the commit to send; nil: none.
 func (s *Source) flight(parts []*partition) (*flight, error) {
 	s.mu.Lock()
 	client := s.member
 	s.mu.Unlock()
 	member, generation := "", int32(-1)
-	// First the generation, then whether the partitions are ours: what is ours after we
-	// looked was ours in that generation, and the group takes nothing of an older one.
+	// Read the generation first, then whether the partitions are ours: a partition that is
+	// ours after the second check was ours in that generation, and the group accepts
+	// nothing of an older one.
 	if client != nil {
 		member, generation = client.GroupMetadata()
 	}
@@ -153,7 +154,7 @@ func (s *Source) flight(parts []*partition) (*flight, error) {
 	return f, nil
 }
 
-// landed notes what is durable now, and returns what went wrong with the rest.
+// landed notes what is durable now, and returns the errors of the rest.
 func (s *Source) landed(f *flight, resp *kmsg.OffsetCommitResponse) (wrong error) {
 	failed := map[int32]error{}
 	for _, t := range resp.Topics {

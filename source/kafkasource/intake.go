@@ -17,20 +17,20 @@ import (
 type IntakeOptions struct {
 	// Topic is where the jobs of a queue go; nil: to the topic of the queue's name.
 	Topic func(queue string) string
-	// Key is a record's key, in memory of its own: records of one key are in one partition,
-	// in order. Nil: the message's key.
+	// Key returns a record's key, in memory of its own: records of one key are in one
+	// partition, in order. Nil: the message's key.
 	Key func(*tidemill.Message) []byte
-	// Seen says which of the jobs were added before, by Tenant and ID: those are Known and
+	// Seen says which of the jobs were added before, by Tenant and ID: they are Known and
 	// not written. Kafka itself cannot tell. Nil: none was.
 	Seen func(ctx context.Context, jobs []*tidemill.Message, seen []bool) error
 }
 
-// Intake writes jobs into topics, so that a Source hands them out as they came: the
-// record's key is the job's unless Options.Key says otherwise, so jobs of one key are in
-// one partition, in order. A job counts as added when all replicas in sync have it.
+// Intake writes jobs into topics; a Source hands them out unchanged. The record's key is
+// the job's unless Options.Key says otherwise, so jobs of one key are in one partition, in
+// order. A job counts as added when all replicas in sync have it.
 //
-// Adding a job again writes it again, unless Options.Seen knows it: consumers tell it by
-// its ID. After an error some of the jobs may have been written.
+// Adding a job again writes it again, unless Options.Seen knows it: consumers recognise it
+// by its ID. After an error some of the jobs may have been written.
 type Intake struct {
 	client *kgo.Client
 	o      IntakeOptions
@@ -38,7 +38,7 @@ type Intake struct {
 
 var _ queue.Intake = (*Intake)(nil)
 
-// NewIntake makes an intake on a client of its own, as Producer options open it; the
+// NewIntake makes an intake on a separate client, opened with the Producer options; the
 // caller closes it afterwards.
 func NewIntake(client *kgo.Client, o IntakeOptions) (*Intake, error) {
 	switch {
@@ -53,24 +53,24 @@ func NewIntake(client *kgo.Client, o IntakeOptions) (*Intake, error) {
 	return &Intake{client, o}, nil
 }
 
-// delivery is how long a record is tried to be written; then its job's adding fails.
+// delivery bounds the tries to write a record; then adding its job fails.
 const delivery = 30 * time.Second
 
-// Producer are the options of a client for an intake: every replica in sync has a record
-// before it is acknowledged, and none is written twice by the client's own retries.
+// Producer returns the client options for an intake: every replica in sync has a record
+// before it is acknowledged, and the client's own retries write none twice.
 func Producer() []kgo.Opt {
 	return []kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
 		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
-		kgo.ProducerLinger(0), // those who add bring whole batches
+		kgo.ProducerLinger(0), // callers bring whole batches
 		kgo.RecordDeliveryTimeout(delivery),
 		kgo.MaxBufferedRecords(100_000), kgo.MaxBufferedBytes(64 << 20),
 	}
 }
 
-// Add implements queue.Intake. Full is never said: brokers that are full refuse, which is
-// an error.
+// Add implements queue.Intake. It never answers Full: full brokers refuse, which is an
+// error.
 func (i *Intake) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
 	if err := ctx.Err(); err != nil {
 		return err

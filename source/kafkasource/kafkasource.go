@@ -2,19 +2,19 @@
 // group, and takes records in. Use it where work is spread over machines by partitions, or
 // where events wait in Kafka already.
 //
-// Positions and books live together in the group's offset commits: the offset is that of
-// the oldest record that has not ended, and the commit's metadata holds how all others
-// ended, which of the later ones have ended, and the tries of those that failed. So a
-// settlement and its row in the books are one write, also out of order, and the answer to
-// that write is awaited before a settlement is Applied. What was settled is not handed out
-// again after a crash; what was handed out and not settled is.
+// Positions and books live together in the group's offset commits. The offset is that of
+// the oldest record that has not ended; the commit's metadata holds how all others ended,
+// which of the later ones have ended, and the tries of those that failed. So a settlement
+// and its row in the books are one write, also out of order, and a settlement is Applied
+// only after the answer to that write. A settled record is not handed out again after a
+// crash; one that was handed out and not settled is.
 //
-// What a source of records can not do: it forwards nothing and keeps no dead. A record
-// that is to come again later waits in the memory of the member that has its partition; if
-// the partition moves, it comes again at once. Hand-outs are counted in the process; over
-// a crash only the oldest record's are exact, and others that may have been out before say
-// two. Tries are kept as long as there is room in the commit (a few hundred runs of failed
-// records): beyond, a record may be tried more often than its policy says, never less.
+// The source forwards nothing and keeps no dead messages. A record that is delayed waits in
+// the memory of the member that has its partition; if the partition moves, it comes again
+// at once. Hand-outs are counted in the process; after a crash only the oldest record's
+// count is exact, and others that may have been handed out before say two. Tries are kept
+// as long as the commit has room (a few hundred runs of failed records): beyond that a
+// record may be tried more often than its policy says, never less.
 package kafkasource
 
 import (
@@ -36,23 +36,23 @@ import (
 // Options tune a source; the zero value is ready to use.
 type Options struct {
 	// Instance names this member, the same at every start and different from all others.
-	// Then a restart takes its partitions over at once, without a rebalance; but Close
-	// does not give them to others, who wait for Session. Empty: partitions move when the
-	// source is closed.
+	// Then a restart takes over its partitions at once, without a rebalance; but Close does
+	// not give them to others, who wait for Session. Empty: partitions move when the source
+	// is closed.
 	Instance string
 
-	Session   time.Duration // a member that is silent for so long has lost its partitions; 0: 45s
+	Session   time.Duration // a member that is silent for this long has lost its partitions; 0: 45s
 	Rebalance time.Duration // how long members may take to give partitions up; 0: 60s
-	Drain     time.Duration // what is out of a partition that moves may be settled for so long, below Rebalance; 0: 10s
-	Answer    time.Duration // an answer of a broker is awaited for so long; 0: 10s
-	Left      time.Duration // what was left comes again after so long, if it is not settled until then; 0: 1 min
+	Drain     time.Duration // how long the handed-out records of a moving partition may be settled, below Rebalance; 0: 10s
+	Answer    time.Duration // timeout of a broker's answer; 0: 10s
+	Left      time.Duration // a record that was left comes again after this time, unless it is settled before; 0: 1 min
 
 	Buffer     int // records read ahead of being handed out, over all partitions; 0: 4096
-	MaxAhead   int // hand-outs of a partition stop so many offsets behind its oldest record that has not ended; 0: 16384, which is the most
-	FetchBytes int // asked for at once, which bounds what a broker sends us ahead; 0: 8 MiB
+	MaxAhead   int // hand-outs of a partition stop this many offsets behind its oldest record that has not ended; 0: 16384, the maximum
+	FetchBytes int // requested at once, which bounds what a broker sends ahead; 0: 8 MiB
 
-	// OnLost says what happens where records are gone that nobody has settled: deleted by
-	// retention, or with a topic that was made anew. Lost, where it is not nil, is told.
+	// OnLost says what happens when unsettled records are gone: deleted by retention, or
+	// with a topic that was recreated. Lost, if not nil, is told.
 	OnLost OnLost
 	Lost   func(Loss)
 
@@ -66,16 +66,16 @@ type OnLost uint8
 const (
 	// Stop makes Receive fail until somebody decides: nothing is counted or passed over.
 	Stop OnLost = iota
-	// Continue counts them as lost in the books and goes on with what is there.
+	// Continue counts them as lost in the books and goes on with the remaining records.
 	Continue
 )
 
-// Loss is what is gone from a partition.
+// Loss is the missing part of a partition.
 type Loss struct {
 	Topic     string
 	Partition int32
 	From, To  int64  // offsets: we were at From, the log goes on at To
-	Records   uint64 // that nobody had settled; those compacted or rolled back before are among them
+	Records   uint64 // not settled; records compacted or rolled back before are among them
 	Cause     string
 	Counted   bool // in the books as lost: the source went on
 }
@@ -86,20 +86,20 @@ type Source struct {
 	topic   string
 	group   string
 	o       Options
-	asking  *kgo.Client // for questions: never a member
+	asking  *kgo.Client // for queries: never a member
 	admin   *kadm.Client
 	by      uint32 // names this member in what it commits
 
-	turn  chan struct{} // holds one token: who has it commits
-	wake  chan struct{} // Receive is to look again
-	room  chan struct{} // the reader is to look again
-	quiet chan struct{} // a partition that moves has one record less out
-	found chan struct{} // it is known what became of a commit that was not answered
+	turn  chan struct{} // holds one token: its holder commits
+	wake  chan struct{} // Receive must look again
+	room  chan struct{} // the reader must look again
+	quiet chan struct{} // a moving partition has one handed-out record less
+	found chan struct{} // the outcome of an unanswered commit is known
 
 	stop  context.CancelFunc // ends the reader; nil before the first Receive
 	ended chan struct{}      // closed when the reader has ended
 
-	mu       sync.Mutex // guards the fields below; never held while something is waited for
+	mu       sync.Mutex // guards the fields below; never held during a wait
 	closed   bool
 	member   *kgo.Client        // of the group; nil between sessions
 	end      context.CancelFunc // cuts the member off, without leaving the group
@@ -113,12 +113,12 @@ type Source struct {
 	epochs   uint32
 	flush    bool // Receive is to ask for what is held
 	trouble  error
-	stopped  map[int32]error      // partitions with a loss that somebody has to decide on
+	stopped  map[int32]error      // partitions with a loss that needs a decision
 	fetched  map[int32]committed  // what the group has committed, from the answer to the member's question
 	past     map[int32]row        // books of partitions as we last saw them
 	lost     map[int32]*partition // taken away while commits were unanswered
 	back     map[int32]int64      // where a log was cut off below what we had read of it
-	restart  error                // why the session has to begin anew
+	restart  error                // why the session has to start over
 	paused   map[int32]bool       // partitions that the client does not fetch
 	cut      context.CancelFunc   // ends the poll that waits now
 }
@@ -126,7 +126,7 @@ type Source struct {
 var _ tidemill.Bookkeeper = (*Source)(nil)
 
 // New makes a source of a topic for a member of a group. It connects at the first Receive;
-// nobody waits for a member that never receives.
+// the group never waits for a member that never receives.
 func New(cluster *kafkaconn.Cluster, topic, group string, o Options) (*Source, error) {
 	o = o.withDefaults()
 	switch {
@@ -185,8 +185,8 @@ func (o Options) withDefaults() Options {
 func (s *Source) Traits() tidemill.Traits { return tidemill.Traits{Delays: true} }
 
 // Close leaves the group, so that others have its partitions at once, and ends the
-// connections. What is out and not settled goes to them. Receive and Settle fail from then
-// on.
+// connections. Records that are handed out and not settled go to them. Receive and Settle
+// fail from then on.
 func (s *Source) Close() error {
 	s.mu.Lock()
 	first, stop := !s.closed, s.stop
@@ -199,13 +199,13 @@ func (s *Source) Close() error {
 		<-s.ended
 	}
 	if first {
-		s.turn <- struct{}{} // the last commit has its answer; nobody commits from here on
+		s.turn <- struct{}{} // the last commit has its answer; from here on nothing commits
 		s.asking.Close()
 	}
 	return nil
 }
 
-// errClosed is what a closed source says.
+// errClosed is the error of a closed source.
 var errClosed = errors.New("the kafka source is closed")
 
 func signal(c chan<- struct{}) {

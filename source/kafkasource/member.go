@@ -17,11 +17,11 @@ import (
 	"github.com/tidemill/tidemill/internal/kafkaconn"
 )
 
-// maxRest is how long the reader waits at the most before it begins a new session.
+// maxRest is the longest wait of the reader before it begins a new session.
 const maxRest = 5 * time.Second
 
 // fetchWait is how long a broker holds a fetch that brings nothing. A partition that was
-// held up is fetched again after that at the latest.
+// held up is fetched again at the latest after that.
 const fetchWait = 500 * time.Millisecond
 
 // join starts the reader, once.
@@ -39,9 +39,9 @@ func (s *Source) join() error {
 	return nil
 }
 
-// read is a member of the group until ctx ends. What a client cannot go on from (a topic
-// made anew, records deleted under it) ends its session; the next one begins with what the
-// brokers have.
+// read is a member of the group until ctx ends. An event after which a client cannot go on
+// (a recreated topic, records deleted under it) ends its session; the next one begins with
+// what the brokers have.
 func (s *Source) read(ctx context.Context) {
 	defer close(s.ended)
 	for rest := time.Duration(0); ctx.Err() == nil; {
@@ -60,7 +60,7 @@ func (s *Source) read(ctx context.Context) {
 	}
 }
 
-// worry lets Receive say what is wrong.
+// worry lets Receive return the error.
 func (s *Source) worry(err error) {
 	s.mu.Lock()
 	s.trouble = err
@@ -93,7 +93,7 @@ func (s *Source) session(ctx context.Context) error {
 			s.push(fetches)
 		}
 		cut()
-		client.AllowRebalance() // what was read belongs to its partition, or is dropped
+		client.AllowRebalance() // read records belong to their partition, or are dropped
 		if err := s.over(); err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (s *Source) session(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// membership are the options of a client that is a member of the group.
+// membership returns the options of a client that is a member of the group.
 func (s *Source) membership(living context.Context) []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.WithContext(living),
@@ -135,7 +135,7 @@ func (s *Source) leave(client *kgo.Client, end context.CancelFunc) {
 	s.member = nil
 	s.mu.Unlock()
 	client.CloseAllowingRebalance()
-	s.discard(s.assigned()) // those that nobody took away from us
+	s.discard(s.assigned()) // those that were not taken away from us
 }
 
 // assigned are the partitions that we have.
@@ -151,14 +151,14 @@ func (s *Source) reserve() int {
 	defer s.mu.Unlock()
 	room := s.o.Buffer
 	for _, p := range s.parts {
-		if !p.full() { // a full one is not fetched, and must not keep others from being
+		if !p.full() { // a full one is not fetched, and must not keep others from being fetched
 			room -= len(p.waiting)
 		}
 	}
 	return max(room, 0)
 }
 
-// begin notes how to cut the poll that comes, or says that the session is over.
+// begin notes how to cut the next poll, or says that the session is over.
 func (s *Source) begin(cut context.CancelFunc) (over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +184,7 @@ func (s *Source) anew(err error) {
 	}
 }
 
-// push takes what was read.
+// push takes the fetched records.
 func (s *Source) push(fetches kgo.Fetches) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,8 +225,8 @@ func (s *Source) wrong(topic string, partition int32, err error) {
 	s.trouble = kafkaconn.Error(err, "read topic %s as a member of group %s", s.topic, s.group)
 }
 
-// balance stops fetching partitions whose oldest record holds them up, and fetches them
-// again when it does not.
+// balance stops fetching partitions that wait for their oldest record, and fetches them
+// again when they do not.
 func (s *Source) balance(client *kgo.Client) {
 	var pause, resume []int32
 	s.mu.Lock()
@@ -251,7 +251,7 @@ func (s *Source) balance(client *kgo.Client) {
 	}
 }
 
-// tidy commits what ended without a settlement: gaps, where nothing is out.
+// tidy commits what ended without a settlement: gaps, where nothing is handed out.
 func (s *Source) tidy(ctx context.Context) {
 	s.mu.Lock()
 	var dirty []*partition
@@ -269,8 +269,8 @@ func (s *Source) tidy(ctx context.Context) {
 	}
 }
 
-// onFetched keeps what the group has committed. It is the first that we hear of a client
-// that has partitions.
+// onFetched keeps what the group has committed. It is the first call for a client that has
+// partitions.
 func (s *Source) onFetched(_ context.Context, client *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -289,8 +289,8 @@ func (s *Source) onFetched(_ context.Context, client *kgo.Client, resp *kmsg.Off
 	return nil
 }
 
-// onRevoked gives partitions up: what is out of them may be settled for a while, then they
-// are committed and discarded. The group waits for this.
+// onRevoked gives partitions up: their handed-out records may be settled for a while, then
+// they are committed and discarded. The group waits for this.
 func (s *Source) onRevoked(ctx context.Context, _ *kgo.Client, revoked map[string][]int32) {
 	ids := revoked[s.topic]
 	if len(ids) == 0 {
@@ -307,7 +307,7 @@ func (s *Source) onRevoked(ctx context.Context, _ *kgo.Client, revoked map[strin
 	s.discard(ids)
 }
 
-// give marks partitions as leaving and asks for what is out of them.
+// give marks partitions as leaving and flushes their handed-out records.
 func (s *Source) give(ids []int32) (leaving []*partition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -323,8 +323,8 @@ func (s *Source) give(ids []int32) (leaving []*partition) {
 	return leaving
 }
 
-// drain waits until nothing is out of the partitions, or time is up. False: the client is
-// gone, nothing can be committed.
+// drain waits until no record of the partitions is handed out, or time is up. False: the
+// client is gone, nothing can be committed.
 func (s *Source) drain(ctx context.Context, leaving []*partition) bool {
 	end := time.NewTimer(s.o.Drain)
 	defer end.Stop()
@@ -340,11 +340,11 @@ func (s *Source) drain(ctx context.Context, leaving []*partition) bool {
 	return ctx.Err() == nil
 }
 
-// outOf is how much is worth waiting for.
+// outOf is the number of records worth waiting for.
 func (s *Source) outOf(ps []*partition) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed { // nobody settles any more
+	if s.closed { // nothing settles any more
 		return 0
 	}
 	for _, p := range ps {
@@ -358,7 +358,7 @@ func (s *Source) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int3
 	s.discard(lost[s.topic])
 }
 
-// discard forgets partitions. What is settled of them from here on is stale.
+// discard forgets partitions. Settlements of them are stale from here on.
 func (s *Source) discard(ids []int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

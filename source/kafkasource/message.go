@@ -12,9 +12,9 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// Headers in which an Intake keeps what a record has no place for; Receive takes them out
-// again. The record's own time is when it was written, because Kafka deletes by it: what
-// happened long ago must not be deleted at once.
+// Headers in which an Intake keeps what a record has no field for; Receive takes them out
+// again. The record's own time is when it was written, because Kafka deletes by it: an old
+// event must not be deleted at once.
 const (
 	prefix         = "tidemill-"
 	idHeader       = prefix + "id"
@@ -136,8 +136,8 @@ func notBefore(r *kgo.Record) time.Time {
 	return time.Time{}
 }
 
-// position names a record that its producer gave no name. The topic's id is in it, because
-// a topic made anew begins at offset 0 again, and its records are others.
+// position names a record without a name from its producer. It contains the topic's id,
+// because a recreated topic begins at offset 0 again, with other records.
 func position(topic string, p *partition, o int64) string {
 	var room [128]byte // most are shorter
 	b := append(append(room[:0], topic...), '/')
@@ -149,7 +149,7 @@ func position(topic string, p *partition, o int64) string {
 	return string(b)
 }
 
-// incarnation tells a topic from another of the same name before it.
+// incarnation tells a topic from an earlier one of the same name.
 func (r *row) incarnation() (n uint64) {
 	for _, b := range r.Topic[:8] {
 		n = n<<8 | uint64(b)
@@ -157,7 +157,7 @@ func (r *row) incarnation() (n uint64) {
 	return n
 }
 
-// names are header names, tenants and types, of which there are few: each is made once.
+// names are header names, tenants and types. These are few, so each is allocated once.
 type names struct {
 	bytes map[string][]byte
 	texts map[string]string

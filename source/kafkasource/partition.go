@@ -7,9 +7,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// maxAhead is how many offsets behind its watermark a partition's hand-outs may go at the
-// most: a bit for each is 2 KiB, which is 2.7 of the 4 KiB that a commit's metadata may
-// have by a broker's default.
+// maxAhead is how many offsets behind its watermark a partition's hand-outs may go at most:
+// a bit for each is 2 KiB, which takes 2.7 of the 4 KiB that a broker by default allows for
+// a commit's metadata.
 const maxAhead = 1 << 14
 
 // state of a record in a partition's window.
@@ -19,11 +19,11 @@ const (
 	unread state = iota // not handed out so far
 	out                 // handed out and not settled
 	off                 // to come again at its time
-	left                // the same, but whoever left it may still settle it
-	done                // settled, or no record at all
+	left                // the same, but a late settlement may still end it
+	done                // settled, or not a record at all
 )
 
-// A slot is what is known of one offset.
+// A slot is the state of one offset.
 type slot struct {
 	rec    *kgo.Record
 	due    time.Time
@@ -33,8 +33,8 @@ type slot struct {
 	state  state
 }
 
-// A partition is everything about one partition from when it is assigned until it is
-// taken away, and discarded as a whole then. Offsets lie like this:
+// A partition is everything about one partition, from its assignment until it is taken
+// away; then it is discarded as a whole. The order of offsets:
 //
 //	base … mark … top … next
 //	     ended   │    │     └ read so far
@@ -45,13 +45,13 @@ type slot struct {
 type partition struct {
 	id    int32
 	epoch uint32
-	row   row // books; what has ended ahead of the mark is among them
+	row   row // books; records that ended ahead of the mark are among them
 	ahead int64
 
 	mark, top, next, edge int64
 	committed             int64 // the mark that the brokers are known to have
 	first                 int64 // the mark when the partition was assigned
-	handed                int64 // records below it may have been out before that
+	handed                int64 // records below it may have been handed out before that
 
 	window  []slot // a power of two of them, by offset
 	waiting []*kgo.Record
@@ -75,7 +75,7 @@ type doubt struct {
 // maxDoubts bounds what is remembered of commits that were not answered: the newest.
 const maxDoubts = 16
 
-// sends notes a commit that is on its way; false: the same is in doubt already.
+// sends notes a commit in flight; false: the same is in doubt already.
 func (p *partition) sends(d doubt) bool {
 	if slices.Contains(p.doubts, d) {
 		return false
@@ -87,8 +87,8 @@ func (p *partition) sends(d doubt) bool {
 	return true
 }
 
-// finds says what the group has committed, once nothing of an older generation can arrive any
-// more: if that is one of the doubts, its ends are durable.
+// finds reports what the group has committed, once nothing of an older generation can arrive
+// any more: if that is one of the doubts, its ends are durable.
 func (p *partition) finds(c committed) {
 	for _, d := range p.doubts {
 		if d.offset == c.offset && d.text == c.text {
@@ -114,7 +114,7 @@ func newPartition(id int32, epoch uint32, r row, ahead int64) *partition {
 	return p
 }
 
-// slot is that of an offset from mark on, and makes room for it.
+// slot is the slot of an offset from mark on; it is made if need be.
 func (p *partition) slot(o int64) *slot {
 	if need := o - p.mark + 1; need > int64(len(p.window)) {
 		n := max(int64(len(p.window)), 64)
@@ -149,15 +149,15 @@ func (p *partition) push(r *kgo.Record) {
 	}
 	p.next = r.Offset + 1
 	switch {
-	case r.Attrs.IsControl(): // the end of a transaction is no message
+	case r.Attrs.IsControl(): // the end of a transaction is not a message
 	case r.Offset < p.edge && p.slot(r.Offset).state == done: // settled before we came
 	default:
 		p.waiting = append(p.waiting, r)
 	}
 }
 
-// pass goes past what is known to be no record: offsets that were skipped in reading are
-// gaps left by transactions and compaction.
+// pass skips offsets without a record: offsets that reading skipped are gaps left by
+// transactions and compaction.
 func (p *partition) pass() {
 	to := p.next
 	if len(p.waiting) > 0 {
@@ -204,7 +204,7 @@ func (p *partition) full() bool {
 	return len(p.waiting) > 0 && p.waiting[0].Offset >= p.committed+p.ahead
 }
 
-// take hands out the next record that was read, or says that there is none.
+// take hands out the next record that was read, or returns false without one.
 func (p *partition) take() (*slot, bool) {
 	if p.leaving || len(p.waiting) == 0 || p.full() {
 		return nil, false
@@ -248,7 +248,7 @@ func (p *partition) end(s *slot) {
 	p.pass()
 }
 
-// handouts is how often a record was handed out, as far as we know.
+// handouts is how often a record was handed out, as far as known.
 func (p *partition) handouts(o int64, s *slot) int {
 	n := int(s.handed)
 	switch {

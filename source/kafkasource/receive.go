@@ -9,8 +9,8 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Receive implements tidemill.Source. The first call joins the group. What comes again
-// goes first, then each partition in turn, oldest first.
+// Receive implements tidemill.Source. The first call joins the group. Retries go first,
+// then each partition in turn, oldest first.
 func (s *Source) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
 	if err := ctx.Err(); err != nil || len(into) == 0 {
 		return 0, err
@@ -49,7 +49,7 @@ func sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) error {
 	return nil
 }
 
-// look hands out what is there, or says what is wrong, or how long nothing will come
+// look hands out what is available, or returns the error, or how long nothing will come
 // without a signal; 0: for ever.
 func (s *Source) look(into []*tidemill.Message) (n int, wait time.Duration, err error) {
 	s.mu.Lock()
@@ -93,7 +93,7 @@ func (s *Source) look(into []*tidemill.Message) (n int, wait time.Duration, err 
 	return n, wait, nil
 }
 
-// again hands out what is to come again and due.
+// again hands out due retries.
 func (s *Source) again(into []*tidemill.Message, now time.Time) (n int) {
 	for n < len(into) && len(s.later) > 0 && !s.later[0].at.After(now) {
 		l := heap.Pop(&s.later).(appointment)

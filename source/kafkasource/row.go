@@ -15,25 +15,25 @@ import (
 const maxMetadata = 4096
 
 // A row is what a commit says of a partition: its offset is mark, its metadata the rest.
-// The numbers stand for everything that has ended, also ahead of the mark, so that
+// The numbers count everything that has ended, also ahead of the mark, so that
 //
 //	mark - base + ended ahead = settled + void + lost
 type row struct {
 	mark    int64
-	Base    int64 // where the group began; moved when a log goes back, so that the above holds
+	Base    int64 // where the group began; moved when a log goes back, so that the equation holds
 	Settled tidemill.Count
 	Void    uint64   // offsets without a message: ends of transactions, rolled back, compacted
-	Lost    uint64   // deleted before anybody settled them
+	Lost    uint64   // deleted before they were settled
 	Starts  uint32   // how often the partition was taken over since the mark last moved
 	Handed  int64    // no offset from here on was ever handed out
 	End     int64    // the end of the log as it was last seen
 	Topic   [16]byte // the topic's id: another one means a topic made anew
-	By      uint32   // the member that wrote this, by a number of its own; 0: nobody said
+	By      uint32   // the member that wrote this, by a number of its own; 0: not known
 	ahead   []span   // what has ended ahead of the mark
 	tries   []span   // what has failed
 }
 
-// A span is a run of offsets: all that ended, or all that failed as often.
+// A span is a run of offsets that all ended, or that all failed equally often.
 type span struct {
 	from, to int64
 	tries    int32
@@ -42,7 +42,7 @@ type span struct {
 // version begins the metadata. A process that does not know it does not touch the group.
 const version = "tidemill1"
 
-// text is the metadata. What it has no room for are tries.
+// text is the metadata. Tries are left out where there is no room.
 func (r *row) text() string {
 	b := []byte(version)
 	num := func(name string, v int64) {
@@ -101,7 +101,7 @@ func bits(mark int64, spans []span) []byte {
 	return b
 }
 
-// failed are gaps, lengths and tries of as many spans as there is room for.
+// failed are the gaps, lengths and tries of as many spans as fit.
 func failed(mark int64, spans []span, room int) (b []byte) {
 	for _, s := range spans {
 		next := binary.AppendUvarint(b, uint64(s.from-mark))
@@ -115,8 +115,8 @@ func failed(mark int64, spans []span, room int) (b []byte) {
 	return b
 }
 
-// parseRow reads what text wrote. ours is false where the commit is not of this kind: then
-// somebody else's group is taken over from its offset on.
+// parseRow reads what text wrote. ours is false for any other commit: then the group was
+// another system's, and is taken over from its offset on.
 func parseRow(mark int64, text string) (r row, ours bool, err error) {
 	head, rest, _ := strings.Cut(text, " ")
 	if head != version {
@@ -242,8 +242,8 @@ func parseBits(mark int64, b []byte) (spans []span, err error) {
 	return spans, nil
 }
 
-// state is the row as it is to be committed now. A partition that is given up says exactly
-// how far it was handed out.
+// state is the row to be committed now. A partition that is given up says exactly how far
+// it was handed out.
 func (p *partition) state(leaving bool) row {
 	r := p.row
 	r.mark = p.mark

@@ -15,8 +15,8 @@ type receipt struct {
 	epoch     uint32
 }
 
-// A claim is an end that was noted and is to be made durable: when the partition's commit
-// has this version, it is.
+// A claim is an end that was noted and is to be made durable: it is durable when the
+// partition's commit has this version.
 type claim struct {
 	part    *partition
 	version uint64
@@ -25,14 +25,14 @@ type claim struct {
 // durable says that the claim's commit was answered.
 func (c *claim) durable() bool { return c.part.saved >= c.version }
 
-// Settle implements tidemill.Source. The ends of one call are one commit. What ends by ID
-// alone must be in this member's hands.
+// Settle implements tidemill.Source. The ends of one call are one commit. An end by ID alone must
+// be for a record that this member holds.
 //
-// A settlement of which the commit was not answered may be sent again: if the partition is
-// ours still, or the commit arrived after all, it is Applied. Where the partition was lost
-// meanwhile, what the group has committed says so as soon as it is ours again: until then
-// Settle fails, for Answer, and for Rebalance where we have had no partition since. If another member has it by then the
-// settlement is Stale, also in the rare case that the commit had arrived.
+// A settlement whose commit was not answered may be sent again: if the partition is still ours, or
+// the commit arrived after all, it is Applied. If the partition was lost meanwhile, what the group
+// has committed answers it as soon as the partition is ours again. Until then Settle fails, for
+// Answer, and for Rebalance where we have had no partition since. If another member has the
+// partition by then the settlement is Stale, also in the rare case that the commit had arrived.
 func (s *Source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -55,15 +55,15 @@ func (s *Source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	return s.answer(ends, claims, err)
 }
 
-// waits says whether nobody knows yet what became of a claim's commit.
+// waits says whether the outcome of a claim's commit is still unknown.
 func (s *Source) waits(claims []claim) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(claims, func(c claim) bool { return c.part != nil && !c.durable() && s.unsure(c.part) })
 }
 
-// unsure says that a partition was lost with a commit that may have arrived, and that it may
-// become known whether it has. The caller holds mu.
+// unsure says that a partition was lost with a commit that may have arrived, and that its
+// outcome may become known. The caller holds mu.
 func (s *Source) unsure(p *partition) bool {
 	if !p.gone || s.lost[p.id] != p {
 		return false
@@ -73,7 +73,7 @@ func (s *Source) unsure(p *partition) bool {
 }
 
 // note notes what the ends say, and answers those that need no commit. It returns the
-// claims of the others by their index; nil: there are none.
+// claims of the others by their index; nil: none.
 func (s *Source) note(ends []tidemill.Settlement) (claims []claim, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,7 @@ func (s *Source) noteOne(e *tidemill.Settlement, mark tidemill.Mark, now time.Ti
 	return claim{p, p.version}, tidemill.Unanswered
 }
 
-// answer says of each end that was claimed whether it is durable.
+// answer says for each claimed end whether it is durable.
 func (s *Source) answer(ends []tidemill.Settlement, claims []claim, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,13 +164,13 @@ func (s *Source) answer(ends []tidemill.Settlement, claims []claim, err error) e
 	if !open {
 		return nil
 	}
-	if err == nil { // the partition's commit went by another way and its answer is not in
+	if err == nil { // another call commits the partition, and has no answer yet
 		err = tidemill.Fail(tidemill.Transient, "commit to group %s of topic %s: it is not answered", s.group, s.topic)
 	}
 	return err
 }
 
-// held are the marks of what is in our hands, by ID, for ends that come without.
+// held returns the marks of the records that we hold, by ID, for ends without a mark.
 func (s *Source) held() map[string]tidemill.Mark {
 	all := map[string]tidemill.Mark{}
 	var m tidemill.Message

@@ -23,10 +23,10 @@ type committed struct {
 type extent struct {
 	start, end int64 // what can be read: from start on, below end
 	topic      [16]byte
-	back       int64 // the log was cut off here and went on; below 0: not that we know
+	back       int64 // the log was cut off here and went on; below 0: not known
 }
 
-// onAssigned begins with partitions where the group stands. It returns the offsets to read
+// onAssigned starts partitions at the group's position. It returns the offsets to read
 // from; an error lets the group try again.
 func (s *Source) onAssigned(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	ids := slices.Sorted(keys(offsets[s.topic]))
@@ -52,7 +52,7 @@ func (s *Source) onAssigned(ctx context.Context, offsets map[string]map[int32]kg
 			s.o.Lost(l)
 		}
 	}
-	if err := s.save(asking, parts); err != nil { // how often it was begun with, before anything is handed out
+	if err := s.save(asking, parts); err != nil { // count the start before anything is handed out
 		s.worry(err)
 		return nil, err
 	}
@@ -69,8 +69,8 @@ func (s *Source) onAssigned(ctx context.Context, offsets map[string]map[int32]kg
 	return map[string]map[int32]kgo.Offset{s.topic: from}, nil
 }
 
-// begun makes the partitions of what was committed and what is there. Those with a loss to
-// be decided on are not among them.
+// begun makes the partitions from the commits and the logs. It leaves out those with a loss
+// that needs a decision.
 func (s *Source) begun(ids []int32, extents map[int32]extent) (parts []*partition, losses []Loss, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,8 +112,8 @@ func (s *Source) begun(ids []int32, extents map[int32]extent) (parts []*partitio
 	return parts, losses, nil
 }
 
-// stand is where the group stands in a partition: as committed; else, where the topic was
-// made anew under our eyes, as we last knew it; else at the beginning of the log.
+// stand is the group's position in a partition: as committed; else, where the topic was
+// recreated while we ran, as we last knew it; else the beginning of the log.
 func (s *Source) stand(id int32, c committed, x extent) (row, error) {
 	if c.offset >= 0 {
 		r, ours, err := parseRow(c.offset, c.text)
@@ -128,7 +128,7 @@ func (s *Source) stand(id int32, c committed, x extent) (row, error) {
 	return row{mark: x.start, Base: x.start, Handed: x.start, Topic: x.topic, End: x.end}, nil
 }
 
-// missing says whether the log no longer has what the group has not settled.
+// missing says whether the log lacks records that the group has not settled.
 func (r *row) missing(x extent) (Loss, bool) {
 	l := Loss{From: r.mark, To: x.start}
 	var ahead uint64
@@ -186,7 +186,7 @@ func from(spans []span, at int64) (rest []span) {
 	return rest
 }
 
-// err is what Receive says until somebody has decided.
+// err is what Receive returns until somebody has decided.
 func (l *Loss) err(group string) error {
 	return tidemill.Fail(tidemill.Internal, "%d records of partition %d of topic %s are gone that group %s had not settled: %s; it was at offset %d, the log goes on at %d. "+
 		"Nothing of this partition is read until somebody decides: restore the topic, or go on without them by letting the source continue where records are lost",
@@ -212,7 +212,7 @@ func (s *Source) extents(ctx context.Context) (map[int32]extent, error) {
 	if err != nil {
 		return nil, asked(err)
 	}
-	ends, err := s.admin.ListCommittedOffsets(ctx, s.topic) // what a transaction has open is not there yet
+	ends, err := s.admin.ListCommittedOffsets(ctx, s.topic) // records of an open transaction do not count yet
 	if err == nil {
 		err = ends.Error()
 	}

@@ -1,6 +1,6 @@
 package mqttsource
 
-// dues is what was put off, the earliest first.
+// dues is the delayed messages, the earliest first.
 type dues []*entry
 
 func (d dues) Len() int { return len(d) }

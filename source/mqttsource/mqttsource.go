@@ -1,27 +1,27 @@
-// Package mqttsource takes in messages from an MQTT broker. Use it where devices or other
-// systems publish what is to be worked on.
+// Package mqttsource takes in messages from an MQTT broker. Use it to process what devices
+// or other systems publish.
 //
 //	c, err := mqttconn.Open(ctx, brokers, mqttconn.Options{ClientID: "ingest-1", Session: 24 * time.Hour})
 //	src, err := mqttsource.New(ctx, c, mqttsource.Options{}, mqttconn.Subscription{Filter: "devices/+/events", QoS: 1})
 //
-// A message is acknowledged to the broker when its settlement ends it, never before. What
-// was not acknowledged comes again when the connection breaks or the process ends, as long
-// as the broker keeps the session: the client therefore needs a ClientID of its own, which
+// A message is acknowledged to the broker when its settlement ends it, never before. An
+// unacknowledged message comes again when the connection breaks or the process ends, as
+// long as the broker keeps the session: therefore the client needs its own ClientID, which
 // stays the same, and a Session. QoS 0 and clean sessions are refused unless they are asked
 // for.
 //
-// What MQTT has no words for is kept in memory and ends with the process: positions, failed
-// tries, and the time of a message that is to come again. Its ID and its Mark are a number
-// counted here: the same at every hand-out until the process ends, another one after. So
-// nothing may know a message by them for longer: no ledger, and no letter of the dead by
-// its mark. For the same reason there are no durable books, and the source is no
-// Bookkeeper; Stats count what was received and settled since the start.
+// Data that MQTT cannot store is kept in memory and ends with the process: positions,
+// failed tries, and the time of a delayed message. Its ID and its Mark are a number counted
+// here: the same at every hand-out until the process ends, another one after. So nothing
+// may identify a message by them for longer: not a ledger, nor a dead letter by its mark.
+// For the same reason there are no durable books, and the source is not a Bookkeeper; Stats
+// count what was received and settled since the start.
 //
-// Messages that are out, put off or left count against the client's Inbox: when it is full
-// the broker keeps the rest. A message that is Left comes again after a break only.
+// Messages that are handed out, delayed or left count against the client's Inbox: when it
+// is full the broker keeps the rest. A message that is Left comes again only after a break.
 //
-// Acknowledgements leave in the order of settlement, not of arrival: else one message that
-// is put off would hold back all after it. Brokers look them up by packet id.
+// Acknowledgements leave in the order of settlement, not of arrival: else one delayed
+// message would hold back all after it. Brokers look them up by packet id.
 package mqttsource
 
 import (
@@ -42,8 +42,8 @@ import (
 
 // Options tune a source; the zero value is ready to use.
 type Options struct {
-	// Lossy takes subscriptions at QoS 0 and clients with a clean session: what is on its
-	// way when the connection or the process ends is gone.
+	// Lossy accepts subscriptions at QoS 0 and clients with a clean session: messages in
+	// flight are lost when the connection or the process ends.
 	Lossy   bool
 	Headers bool             // user properties of MQTT 5 become Header
 	Now     func() time.Time // nil means time.Now
@@ -52,9 +52,9 @@ type Options struct {
 // Stats are counters since the start.
 type Stats struct {
 	Received uint64         // messages that came in, each once
-	Repeated uint64         // deliveries of messages that were here already
+	Repeated uint64         // deliveries of messages that the source already had
 	Settled  tidemill.Count // as they were settled
-	Held     int            // out, put off or left now
+	Held     int            // handed out, delayed or left now
 }
 
 // Source is a tidemill.Source with Traits.Delays.
@@ -83,7 +83,7 @@ type entry struct {
 	topic    string
 	at       time.Time // of arrival
 	where    where
-	when     time.Time // put off: until
+	when     time.Time // delayed until then
 	place    int       // in due
 	tries    int
 	handed   int
@@ -98,8 +98,7 @@ const (
 	ended              // settled, but the broker could not be told: it will send it again
 )
 
-// New subscribes and makes a source. The client must not be used for anything else that
-// receives.
+// New subscribes and makes a source. Nothing else may receive from the client.
 func New(ctx context.Context, c *mqttconn.Client, o Options, subs ...mqttconn.Subscription) (*Source, error) {
 	if len(subs) == 0 {
 		return nil, errors.New("mqtt source: name a topic filter to subscribe to")
@@ -124,7 +123,7 @@ func New(ctx context.Context, c *mqttconn.Client, o Options, subs ...mqttconn.Su
 	return s, nil
 }
 
-// Traits say that messages can be put off.
+// Traits say that messages can be delayed.
 func (s *Source) Traits() tidemill.Traits { return tidemill.Traits{Delays: true} }
 
 // Stats reads the counters.
@@ -140,8 +139,8 @@ func (s *Source) Stats() Stats {
 	return st
 }
 
-// Receive hands out what is due again, and what comes in. Payloads point into memory that
-// is the message's until its settlement.
+// Receive hands out due retries and new messages. Payloads point into memory that belongs
+// to the message until its settlement.
 func (s *Source) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
 	for {
 		if ctx.Err() != nil {
@@ -175,7 +174,7 @@ func (s *Source) wait(ctx context.Context, wait time.Duration, most int) (int, e
 	return s.client.ReceiveOr(ctx, s.into[:most], s.sooner, due)
 }
 
-// takeDue hands out what was put off and is due; wait is how long until something is, or
+// takeDue hands out delayed messages that are due; wait is how long until the next is, or
 // negative.
 func (s *Source) takeDue(into []*tidemill.Message) (n int, wait time.Duration) {
 	s.mu.Lock()
@@ -190,7 +189,7 @@ func (s *Source) takeDue(into []*tidemill.Message) (n int, wait time.Duration) {
 	return n, max(s.due[0].when.Sub(now), 0)
 }
 
-// takeNew hands out deliveries, but for those that are here already.
+// takeNew hands out deliveries of messages that the source does not have yet.
 func (s *Source) takeNew(into []*tidemill.Message, got []mqttconn.Delivery) int {
 	s.mu.Lock()
 	n := 0
@@ -207,12 +206,12 @@ func (s *Source) takeNew(into []*tidemill.Message, got []mqttconn.Delivery) int 
 	return n
 }
 
-// enter makes an entry of a delivery, or nil where its message is here and not to be handed
-// out. What a broker sends again in one session, because it was not acknowledged, has the
-// same packet id.
+// enter makes an entry of a delivery, or returns nil where the source has its message and
+// must not hand it out. A broker that sends an unacknowledged message again in one session
+// uses the same packet id.
 func (s *Source) enter(d *mqttconn.Delivery) *entry {
 	r := d.Receipt
-	if r.Session != s.session { // what came under an earlier session does not come again
+	if r.Session != s.session { // messages of an earlier session do not come again
 		s.session = r.Session
 		s.forget()
 	}
@@ -250,7 +249,7 @@ func (s *Source) enter(d *mqttconn.Delivery) *entry {
 	return e
 }
 
-// forget drops what only waits for a session that is gone.
+// forget drops entries that only wait for a session that is gone.
 func (s *Source) forget() {
 	clear(s.packets)
 	var gone []*entry
@@ -303,8 +302,8 @@ func (s *Source) hand(e *entry, m *tidemill.Message) {
 	}
 }
 
-// Settle acknowledges what has ended to the broker. While there is no connection it only
-// notes it: the broker sends the message again, and is told then.
+// Settle acknowledges ended messages to the broker. Without a connection it only notes
+// them: the broker sends the messages again, and gets the acks then.
 func (s *Source) Settle(_ context.Context, ends []tidemill.Settlement) error {
 	now := s.o.Now()
 	s.mu.Lock()
@@ -357,7 +356,7 @@ func (s *Source) Settle(_ context.Context, ends []tidemill.Settlement) error {
 	return nil
 }
 
-// find is the entry that a settlement is about: by its mark, or by its ID alone.
+// find returns the entry of a settlement: by its mark, or by its ID alone.
 func (s *Source) find(end *tidemill.Settlement) *entry {
 	number := end.Mark.Lo
 	if end.Mark == (tidemill.Mark{}) {

@@ -10,10 +10,10 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// CleanUp removes consumers that have asked for nothing for so long and have nothing
-// pending, and returns how many: never this one, and never one whose name a living source
-// goes by. What an idle consumer has pending is taken over first, as all that nobody
-// renews; then a later call removes it.
+// CleanUp removes consumers that have been idle for that time and have nothing pending, and
+// returns how many. It never removes this one, or one whose name a live source uses.
+// Entries pending with an idle consumer are taken over first, like all that are not
+// renewed; then a later call removes it.
 func (s *Source) CleanUp(ctx context.Context, idle time.Duration) (removed int, err error) {
 	if err := s.join(ctx); err != nil {
 		return 0, err
@@ -41,7 +41,7 @@ func (s *Source) CleanUp(ctx context.Context, idle time.Duration) (removed int, 
 	return removed, nil
 }
 
-// idlers are consumers that may be removed: the script looks again.
+// idlers are consumers that may be removed: the script checks again.
 func (s *Source) idlers(ctx context.Context, me string, idle time.Duration) ([]string, error) {
 	consumers, err := s.client.Do(ctx, s.client.B().XinfoConsumers().Key(s.keys.stream).Group(s.o.Group).Build()).ToArray()
 	if err != nil {
@@ -63,13 +63,14 @@ func (s *Source) idlers(ctx context.Context, me string, idle time.Duration) ([]s
 	return names, nil
 }
 
-// field is one of what Redis says of a thing.
+// field is one field of an answer of Redis.
 func field(of map[string]rueidis.RedisMessage, name string) *rueidis.RedisMessage {
 	m := of[name]
 	return &m
 }
 
-// removeLua removes consumers that are idle still, have nothing, and are nobody's name.
+// removeLua removes consumers that are still idle, have nothing pending, and whose name is
+// not in use.
 //
 //	KEYS stream, then for each name: the key of its lease
 //	ARGV group consumer idle (ms), then names

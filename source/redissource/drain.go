@@ -11,24 +11,24 @@ import (
 
 // draining is where Drain goes on.
 type draining struct {
-	turn chan struct{} // cap 1: whoever holds it drains
-	from string        // the stream up to there was looked through
-	said bool          // that there are several groups
+	turn chan struct{} // cap 1: its holder drains
+	from string        // the stream was searched up to there
+	said bool          // it was reported that there are several groups
 }
 
 // Drain finds entries that would never be delivered: they lie in the stream, the group is
-// past them, and nobody has them, because somebody acked them without deleting them,
-// removed a consumer with what it had, or set the group's position. They are pending then,
-// and Receive of one of the group's sources hands them out soon, as hand-outs of one more.
-// It needs Options.Drains.
+// past them, and no consumer has them, because somebody acked them without deleting them,
+// removed a consumer with its entries, or set the group's position. They are pending then,
+// and Receive of one of the group's sources hands them out soon, with one more hand-out
+// counted. It needs Options.Drains.
 //
-// It looks through the stream in batches (0: 1000, which is also the most), goes on where
-// it stopped, and returns with the first batch that had any, and how many; 0 says that a
-// whole pass found nothing.
+// It searches the stream in batches (0: 1000, which is also the most), goes on where it
+// stopped, and returns with the first batch that had any, and how many; 0 says that a whole
+// pass found nothing.
 //
 // Where the stream has several groups, an entry that one of them has settled stays until
-// all have: then Drain does nothing, says so by a Report (NoDrain) once, and what was
-// delivered until then is left alone for ever.
+// all have: then Drain does nothing and reports it once (NoDrain), and entries delivered
+// until then are never drained.
 func (s *Source) Drain(ctx context.Context, batch int) (n int, err error) {
 	if !s.o.Drains {
 		return 0, tidemill.Fail(tidemill.Internal, "drain stream %q: set Options.Drains, else what it looks for is trimmed", s.o.Stream)
@@ -54,7 +54,7 @@ func (s *Source) Drain(ctx context.Context, batch int) (n int, err error) {
 		d.from = next
 		if len(found) > 0 {
 			s.mu.Lock()
-			s.gate++ // Receive looks first what is due
+			s.gate++ // Receive first checks what is due
 			s.mu.Unlock()
 			s.o.Report(Report{What: Drained, Count: uint64(len(found)), IDs: found[:min(len(found), 100)],
 				Text: fmt.Sprintf("%d entries of stream %q would never have been delivered to group %q: they are handed out", len(found), s.o.Stream, s.o.Group)})
@@ -80,7 +80,7 @@ func reached(next, start string) bool {
 	return a.compare(b) >= 0
 }
 
-// drain looks through one batch.
+// drain searches one batch.
 func (s *Source) drain(ctx context.Context, from string, batch int) (found []string, next string, err error) {
 	reply, err := drain.Exec(ctx, s.client, []string{s.keys.stream, s.keys.books, s.keys.due},
 		[]string{s.o.Group, s.name(), from, strconv.Itoa(batch)}).AsStrSlice()
@@ -100,13 +100,13 @@ func (s *Source) drain(ctx context.Context, from string, batch int) (found []str
 	return reply[1:], reply[0], nil
 }
 
-// drainLua takes entries of a page that the group is past and that nobody has. They are
-// put off until now: whoever looks next hands them out.
+// drainLua takes entries of a page that the group is past and that no consumer has. They
+// are due at once: the next source that looks hands them out.
 //
 //	KEYS stream books due
 //	ARGV group consumer from most
 //
-// Books that do not know of an entry, because it was there before them, learn of it.
+// Entries that are older than the books are added to them.
 //
 // It answers {"shared"}, or where the next page begins (-: there is none) and the ids.
 const drainLua = `

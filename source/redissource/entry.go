@@ -9,7 +9,7 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// entry is one that was read.
+// entry is an entry that was read.
 type entry struct {
 	place
 	id     string
@@ -31,7 +31,7 @@ func (b *batch) reset() {
 	b.entries, b.fields = b.entries[:0], b.fields[:0]
 }
 
-// errReply is for a server that does not speak as documented.
+// errReply is for a server whose answer differs from the documentation.
 var errReply = errors.New("the answer is not what Redis says it is")
 
 // parseRead reads the answer of XREADGROUP for one stream. Entries point into the answer,
@@ -128,14 +128,14 @@ func (b *batch) add(id, fields *rueidis.RedisMessage, count, tries int) (err err
 }
 
 // message fills m: with the message that the Intake wrote, or with the fields of an entry
-// that somebody else did. It points to the entry's memory.
+// that another program wrote. It points to the entry's memory.
 func (e *entry) message(m *tidemill.Message, stream string) {
 	m.To, m.At, m.Tries, m.Handed = stream, time.Time{}, e.tries, e.count
 	m.Mark = tidemill.Mark{Hi: e.ms, Lo: e.seq}
 	m.Header = m.Header[:0]
 	if len(e.fields) == 2 && string(e.fields[0].Name) == metaField && readMeta(m, e.fields[0].Value) {
 		m.Payload = e.fields[1].Value
-		if m.Time.IsZero() { // then it is when it was accepted
+		if m.Time.IsZero() { // then the time of acceptance counts
 			m.Time = time.UnixMilli(int64(e.ms)).UTC()
 		}
 		return

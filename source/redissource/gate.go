@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Gate implements tidemill.Gater. All sources of the group see it: at once, or when the
-// read ends in which they wait. Ten leases after its time it opens by itself, so that
-// nobody waits for one who closed it and died.
+// Gate implements tidemill.Gater. All sources of the group see it: at once, or when their
+// waiting read ends. It opens by itself ten leases after its time, so that nothing waits
+// for a process that closed it and died.
 func (s *Source) Gate(ctx context.Context, until time.Time, probes int) error {
 	wait := time.Duration(-1)
 	if !until.IsZero() {

@@ -17,14 +17,13 @@ import (
 // maxNames is how many processes may want the same name.
 const maxNames = 1000
 
-// lostGroup says that the group, or the stream, is not there any more.
+// lostGroup says that the group, or the stream, does not exist any more.
 func lostGroup(err error) bool {
 	e, ok := errors.AsType[*rueidis.RedisError](err)
 	return ok && (strings.HasPrefix(e.Error(), "NOGROUP") || strings.HasPrefix(e.Error(), "UNBLOCKED") || strings.Contains(e.Error(), "no such key"))
 }
 
-// fail gives an error its kind and says what was being done. A group that is gone is made
-// anew by the next call.
+// fail gives an error its kind and the operation. The next call makes a missing group anew.
 func (s *Source) fail(err error, doing string) error {
 	if err == nil {
 		return nil
@@ -35,8 +34,8 @@ func (s *Source) fail(err error, doing string) error {
 	return redisconn.Error(err, "%s group %q of stream %q", doing, s.o.Group, s.o.Stream)
 }
 
-// join makes sure that we have a name and the group is there, and looks after the group
-// from time to time.
+// join makes sure that we have a name and the group exists, and tends the group from time
+// to time.
 func (s *Source) join(ctx context.Context) error {
 	s.mu.Lock()
 	fine := s.joined && time.Since(s.tended) < min(s.o.Lease/6, 10*time.Second)
@@ -48,7 +47,7 @@ func (s *Source) join(ctx context.Context) error {
 	return err
 }
 
-// tend looks after the group, as a consumer or just to read its books.
+// tend tends the group, as a consumer or just to read its books.
 func (s *Source) tend(ctx context.Context, register bool) (tidemill.Books, error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -112,13 +111,13 @@ func (s *Source) askToTend(ctx context.Context, name, process string) ([]int64, 
 	return a, nil
 }
 
-// named notes by which name we go.
+// named notes the name that we use.
 func (s *Source) named(name string) {
 	s.mu.Lock()
 	was := s.consumer
 	s.consumer = name
 	if was != name || !s.joined {
-		s.missed = true // what is pending under the name may be more than we know
+		s.missed = true // more may be pending under the name than we know
 	}
 	s.joined, s.tended = true, time.Now()
 	s.mu.Unlock()
@@ -127,11 +126,11 @@ func (s *Source) named(name string) {
 	}
 }
 
-// tendedTo takes note of what was found, and reports it.
+// tendedTo notes what was found, and reports it.
 func (s *Source) tendedTo(a []int64) tidemill.Books {
 	fresh, back, lost, added := a[1] == 1, uint64(a[2]), uint64(a[3]), uint64(a[4])
 	s.mu.Lock()
-	known, anew := s.added, s.made >= 0 && a[12] == 1 // the books are gone too: all that was known is
+	known, anew := s.added, s.made >= 0 && a[12] == 1 // the books are gone too, with all that was known
 	s.added = added
 	if made := a[11]; fresh || made != s.made {
 		if s.made >= 0 {
@@ -165,7 +164,7 @@ func (s *Source) tendedTo(a []int64) tidemill.Books {
 // Books implements tidemill.Bookkeeper.
 func (s *Source) Books(ctx context.Context) (tidemill.Books, error) { return s.tend(ctx, false) }
 
-// lost reports entries that were pending and have no body any more.
+// lost reports pending entries without a body.
 func (s *Source) lost(ids []string) {
 	if len(ids) == 0 {
 		return

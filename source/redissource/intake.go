@@ -17,16 +17,16 @@ import (
 
 // IntakeOptions tune an Intake; the zero value is ready to use.
 type IntakeOptions struct {
-	// Stream says which stream a queue is, empty for a queue that there is not; nil: the
+	// Stream names the stream of a queue; empty for a queue that does not exist; nil: the
 	// stream of the same name.
 	Stream func(queue string) string
 	// Capacity is how many unprocessed entries a stream may hold; 0 means 10,000,000.
-	// What is processed is deleted, so it is the stream's length that counts.
+	// Processed entries are deleted, so the stream's length counts.
 	Capacity int
 }
 
 // Intake brings messages into streams. A name (Tenant and ID) is remembered for 24 to 36
-// hours and told apart by a digest of 96 bits, chosen by nobody. It is safe for use by many.
+// hours, by a digest of 96 bits that clients cannot choose. It is safe for concurrent use.
 type Intake struct {
 	client rueidis.Client
 	o      IntakeOptions
@@ -34,7 +34,7 @@ type Intake struct {
 
 var _ queue.Intake = (*Intake)(nil)
 
-// NewIntake makes an intake; nothing is asked of Redis yet.
+// NewIntake makes an intake; it sends nothing to Redis yet.
 func NewIntake(client rueidis.Client, o IntakeOptions) *Intake {
 	if o.Stream == nil {
 		o.Stream = func(queue string) string { return queue }
@@ -51,8 +51,8 @@ const (
 	addBytes = 1 << 20
 )
 
-// Add implements queue.Intake. A stream cannot hold a job back: one with a time (At) that
-// is to come is refused.
+// Add implements queue.Intake. A stream cannot hold a job back: Add refuses a job with a
+// future time (At).
 func (in *Intake) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
 	if added != nil && len(added) < len(jobs) {
 		return tidemill.Fail(tidemill.Internal, "add %d jobs: there is room for %d answers", len(jobs), len(added))
@@ -127,8 +127,8 @@ func (in *Intake) add(ctx context.Context, jobs []*tidemill.Message, p part) (st
 	if err != nil {
 		return "", tidemill.Fail(tidemill.Validation, "add %d jobs: %w", len(p.jobs), err)
 	}
-	// The client may still write a command after its context has ended: it gets memory
-	// that is the caller's no more.
+	// The client may still write a command after its context has ended: give it memory that
+	// the caller does not use any more.
 	buf := make([]byte, 0, p.bytes+32*len(p.jobs))
 	args := append(make([]string, 0, 2+3*len(p.jobs)), strconv.Itoa(in.o.Capacity), rememberMillis)
 	for _, at := range p.jobs {
@@ -151,8 +151,8 @@ func (in *Intake) add(ctx context.Context, jobs []*tidemill.Message, p part) (st
 	return took, nil
 }
 
-// nameBytes is how much of a digest a name is known by: two of a million million names
-// are taken for one with a chance of one in 150,000.
+// nameBytes is how much of a digest identifies a name: among a million million names two
+// are confused with a chance of one in 150,000.
 const nameBytes = 12
 
 // appendName appends the digest of tenant and ID.
@@ -168,13 +168,12 @@ var rememberMillis = strconv.FormatInt(queue.Remember.Milliseconds(), 10)
 
 var addScript = rueidis.NewLuaScript(addLua)
 
-// addLua adds what is not known, as long as there is room.
+// addLua adds jobs that are not known, as long as there is room.
 //
-// Names lie in hashes without values, a shard of a period each, which Redis packs as lists
-// while they have up to 512 names (hash-max-listpack-entries): 18 bytes a name where there
-// are a million. A period is half the time that names are remembered; a name is looked
-// for in three of them. How many shards a period has is decided by how many names the one before
-// had.
+// Names lie in hashes without values, several shards for a period, which Redis packs as lists
+// while they have up to 512 names (hash-max-listpack-entries): 18 bytes a name with a million
+// names. A period is half the time that names are remembered; a name is looked up in three of
+// them. The number of names in one period decides how many shards the next one has.
 //
 //	KEYS stream known
 //	ARGV capacity remember (ms), then for each job: name, meta, payload

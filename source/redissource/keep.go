@@ -9,8 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Keep implements tidemill.Keeper: it renews what is out, what is about to be, and the
-// consumer's name.
+// Keep implements tidemill.Keeper: it renews the entries that are handed out or about to
+// be, and the consumer's name.
 func (s *Source) Keep(ctx context.Context) error {
 	if err := s.join(ctx); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 // keys are the names of what a source keeps in Redis. All of them hash to the stream's slot.
 type keys struct {
 	stream, books, due, again, gate, probes string
-	names                                   string // what consumers' names come after
+	names                                   string // prefix of consumers' names
 }
 
 func keysOf(stream, group string) (keys, error) {
@@ -26,7 +26,7 @@ func keysOf(stream, group string) (keys, error) {
 func (k *keys) consumer(name string) string { return k.names + name }
 
 // tagged is a prefix that hashes to the stream's slot: a cluster hashes what lies between
-// the first braces of a key, if there is anything.
+// the first braces of a key, unless that is empty.
 func tagged(stream string) (string, error) {
 	open := strings.IndexByte(stream, '{')
 	if open >= 0 {

@@ -6,9 +6,8 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Check says whether the stream's key can be one: an error of kind validation names what it
-// holds instead. Any other error is Redis's own. A key that is not there is fine: the group
-// makes it.
+// Check says whether the key can be a stream: an error of kind validation names what it
+// holds instead. Any other error is Redis's own. A missing key is fine: the group makes it.
 func (s *Source) Check(ctx context.Context) error {
 	is, err := s.client.Do(ctx, s.client.B().Type().Key(s.keys.stream).Build()).ToString()
 	if err != nil {

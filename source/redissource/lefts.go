@@ -2,9 +2,9 @@ package redissource
 
 import "time"
 
-// lefts are the entries that were left: nobody renews them, and until an ack comes or
-// they have been idle for a lease they are nobody's to hand out. Two generations forget
-// each of them after one lease to two, without looking through them.
+// lefts are the entries that were left: their leases are not renewed, and they are not
+// handed out until an ack comes or they have been idle for a lease. Two generations forget
+// each of them after one lease to two, without a search.
 type lefts struct {
 	young, old map[place]struct{}
 	turned     time.Time

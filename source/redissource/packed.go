@@ -7,8 +7,8 @@ import (
 )
 
 // parsePacked reads what readLua packs: MessagePack arrays of entries {id, {name, value,
-// …}}, one after the other. Names, values and ids point into packed, which nobody may
-// change from then on. It costs no allocation once b has its size.
+// …}}, one after the other. Names, values and ids point into packed, which must not change
+// from then on. It does not allocate once b has its size.
 func (b *batch) parsePacked(packed string) error {
 	p := unpacker{rest: unsafe.Slice(unsafe.StringData(packed), len(packed))}
 	for len(p.rest) > 0 {
@@ -41,7 +41,8 @@ func (b *batch) parsePacked(packed string) error {
 	return nil
 }
 
-// unpacker reads MessagePack arrays and strings. What it cannot read is empty, and bad.
+// unpacker reads MessagePack arrays and strings. Where it cannot read, the value is empty,
+// and it is bad.
 type unpacker struct {
 	rest []byte
 	bad  bool

@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// answer is what Options.Answer is by itself.
+	// answer is the default of Options.Answer.
 	answer = 10 * time.Second
-	// grace is how long an answer that is under way is waited for after the context ended:
-	// what it brings would have to be found again.
+	// grace is how long an answer in flight is awaited after the context ended: its entries
+	// would have to be found again.
 	grace = time.Second
-	// busyFrom is how many entries make a stream busy: a read that found so many is followed
-	// by one that does not wait.
+	// busyFrom is how many entries make a stream busy: after a read of that many the next
+	// one does not wait.
 	busyFrom = 16
 	// packBytes is about how much one packed answer brings.
 	packBytes = 256 << 10
-	// packEntry is up to which size, on the average, entries of one field come packed: it
-	// takes Redis a microsecond each, and 2 to 4 ns a byte, for Lua hashes all of every string,
-	// twice. Beyond this, and for entries of many fields, it is not worth it.
+	// packEntry is the largest average size at which entries of one field come packed: packing
+	// takes Redis a microsecond each, and 2 to 4 ns a byte, because Lua hashes every string as
+	// a whole, twice. Beyond this, and for entries of many fields, it is not worth it.
 	packEntry = 512
 )
 
@@ -58,8 +58,8 @@ func (r *reader) readNew(ctx context.Context, most int, wait time.Duration) erro
 }
 
 // readPacked reads new entries of a busy stream without waiting. The answer is a few
-// strings, where the ordinary one is half a dozen things for each entry, which all need
-// memory of their own.
+// strings; an ordinary one is half a dozen values for each entry, which all need their own
+// memory.
 func (r *reader) readPacked(ctx context.Context, most int) error {
 	s := r.s
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Answer)
@@ -87,8 +87,7 @@ func (r *reader) readPacked(ctx context.Context, most int) error {
 	return r.notice(reply[:3])
 }
 
-// packs says whether the next entries had better come packed, going by those that were
-// read just now.
+// packs says whether to pack the next entries, judged by those that were read just now.
 func (r *reader) packs(most int) bool {
 	n, size := len(r.batch.entries), 0
 	for i := range r.batch.fields {
@@ -110,7 +109,7 @@ func (r *reader) noted(res rueidis.RedisResult) error {
 	return r.notice(reply)
 }
 
-// notice takes note of the gate and of what comes due.
+// notice notes the gate and what comes due.
 func (r *reader) notice(reply []rueidis.RedisMessage) error {
 	var v [3]int64
 	if len(reply) != len(v) {

@@ -1,7 +1,7 @@
 package redissource
 
-// lookFunc sees what a read must know: ms until the gate lets probes out (-1: it is open),
-// probes, ms until the next entry comes due (-1: nothing is put off).
+// lookFunc returns what a read must know: ms until the gate lets probes out (-1: it is
+// open), probes, ms until the next entry comes due (-1: nothing is delayed).
 const lookFunc = `
 local function look(gate_key, due)
   local wait, probes, coming = -1, 0, -1

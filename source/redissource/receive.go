@@ -16,16 +16,16 @@ type reader struct {
 	held  bool      // the rest of it is in Source.held
 	busy  bool      // the last read found more than a few small entries: the next one need not wait
 
-	own     cursor    // where the search for entries that are ours and that we do not know of goes on
-	idle    cursor    // where the search for entries that nobody renews goes on
+	own     cursor    // where the search for our own, unknown entries goes on
+	idle    cursor    // where the search for entries without renewal goes on
 	scanned time.Time // when that began
-	looked  int       // entries that its batch has looked at already
+	looked  int       // entries that its batch has searched already
 	pause   time.Time // it does not go on before
 
 	shut   time.Time // the gate is closed until then; zero: it is open
 	probes int       // that it lets out after that
 	gate   int       // what Source.gate was when we looked
-	due    time.Time // when the next entry that was put off comes due; zero: none is
+	due    time.Time // when the next delayed entry comes due; zero: none is delayed
 }
 
 // cursor is where a search through pending entries goes on.
@@ -34,12 +34,13 @@ type cursor struct {
 	from string
 }
 
-// ready is what was read and not handed out yet, in order of ids where it came together.
+// ready are the entries that were read and not handed out yet, in order of ids where they
+// came together.
 func (r *reader) ready() []entry { return r.batch.entries[r.next:] }
 
-// Receive implements tidemill.Source: first what is ours already and what others left
-// behind, in order, then what comes due, then what is new. Messages of one call may share
-// their memory, a quarter of a megabyte of it at most where they are small.
+// Receive implements tidemill.Source: first come our own entries and those that others left
+// behind, in order, then those due, then new ones. Small messages of one call may share
+// memory, at most a quarter of a megabyte.
 func (s *Source) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
 	for {
 		if ctx.Err() != nil {
@@ -71,7 +72,7 @@ func (s *Source) receive(ctx context.Context, into []*tidemill.Message) (int, er
 	}
 	gate := s.gate
 	s.mu.Unlock()
-	if gate != r.gate { // it may have been closed: see before anything is read
+	if gate != r.gate { // it may have been closed: check before anything is read
 		if err := r.look(ctx); err != nil {
 			return 0, err
 		}
@@ -96,7 +97,7 @@ func (s *Source) receive(ctx context.Context, into []*tidemill.Message) (int, er
 			s.mu.Lock()
 			s.missed = true
 			s.mu.Unlock()
-			r.gate = 0 // what the read would have said of it is lost too: look before anything is handed out
+			r.gate = 0 // its state in the read is lost too: check before anything is handed out
 			return 0, err
 		}
 	}
@@ -127,14 +128,14 @@ func (r *reader) read(ctx context.Context, most int) error {
 	if r.idle.on {
 		wait = min(wait, time.Until(r.pause))
 	}
-	if !r.shut.IsZero() { // probes are taken one by one: nobody waits at the server for them
+	if !r.shut.IsZero() { // probes are taken one by one: no read waits at the server for them
 		wait = 0
 	}
 	return r.readNew(ctx, most, wait)
 }
 
-// fresh drops what was read and may be another's by now: this process may have slept. It
-// is found again when it is idle.
+// fresh drops entries that were read and may belong to another source by now: this process
+// may have slept. They are found again when they are idle.
 func (r *reader) fresh() {
 	ready := r.ready()
 	if len(ready) == 0 {
@@ -146,7 +147,7 @@ func (r *reader) fresh() {
 	kept := ready[:0]
 	for _, e := range ready {
 		switch h := r.s.held[e.place]; {
-		case h.count != e.count: // it was found to be another's
+		case h.count != e.count: // it belongs to another
 		case time.Since(h.at) < r.s.o.Lease*2/3:
 			kept = append(kept, e)
 		default:
@@ -158,7 +159,7 @@ func (r *reader) fresh() {
 	r.batch.entries = r.batch.entries[:r.next+len(kept)]
 }
 
-// hold lets Keep know of what is not handed out yet.
+// hold tells Keep of entries that are not handed out yet.
 func (r *reader) hold() {
 	if r.held {
 		return
@@ -171,7 +172,7 @@ func (r *reader) hold() {
 	r.held = true
 }
 
-// hand hands out what is ready, as far as the gate lets it.
+// hand hands out what is ready, as far as the gate allows.
 func (r *reader) hand(ctx context.Context, into []*tidemill.Message) (int, error) {
 	ready := r.ready()
 	n, gated := min(len(into), len(ready)), !r.shut.IsZero()
@@ -221,11 +222,11 @@ func epoch(turns uint32, count int) uint32 {
 	return turns<<turnBits | uint32(min(count, 1<<turnBits-1))
 }
 
-// turnBits are left to the count of an entry's hand-outs; the bits above say which making of the
-// group it counts in.
+// turnBits are left to the count of an entry's hand-outs; the bits above count how often the
+// group was made.
 const turnBits = 20
 
-// rest waits while the gate is closed and sees whether it still is.
+// rest waits while the gate is closed and checks whether it still is.
 func (r *reader) rest(ctx context.Context, wait time.Duration) error {
 	t := time.NewTimer(wait)
 	defer t.Stop()

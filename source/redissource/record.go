@@ -8,22 +8,22 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// A message that the Intake writes is an entry of two fields, always in this order, so
-// that Redis stores their names once for a hundred entries: what is said about the
-// payload, and the payload.
+// A message that the Intake writes is an entry of two fields, always in this order, so that
+// Redis stores their names once for a hundred entries: the metadata and the payload.
 const (
 	metaField    = "tidemill"
 	payloadField = "payload"
 )
 
-// metaVersion is the first byte of the form. After it come time (varint, milliseconds; a
-// zero time is the smallest number), priority (byte), then ID, tenant, type and key, each after its length
-// (uvarint), then the headers: their number, and name and value of each after their lengths.
+// metaVersion is the first byte of the metadata. After it come time (varint, milliseconds; a zero
+// time is the smallest number), priority (byte), then ID, tenant, type and key, each after its
+// length (uvarint), then the headers: their number, and the name and value of each after their
+// lengths.
 const metaVersion = 1
 
 const noTime = -1 << 63
 
-// appendMeta appends what is said about the payload.
+// appendMeta appends the metadata.
 func appendMeta(b []byte, m *tidemill.Message) []byte {
 	ms := int64(noTime)
 	if !m.Time.IsZero() {
@@ -47,9 +47,9 @@ func appendText[T string | []byte](b []byte, s T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// readMeta is the inverse of appendMeta; false: the bytes are somebody else's, or damaged.
-// Texts and headers point into b, which nobody may change from then on; the key is copied:
-// who appends to it must not change them.
+// readMeta is the inverse of appendMeta; false: another program wrote the bytes, or they
+// are damaged. Texts and headers point into b, which must not change from then on. The key
+// is copied: appending to it must not change them.
 func readMeta(m *tidemill.Message, b []byte) bool {
 	if len(b) == 0 || b[0] != metaVersion {
 		return false
@@ -85,7 +85,8 @@ func readMeta(m *tidemill.Message, b []byte) bool {
 	return true
 }
 
-// decoder reads lengths and what comes after them. What it cannot read is empty, and bad.
+// decoder reads lengths and what follows them. Where it cannot read, the value is empty,
+// and it is bad.
 type decoder struct {
 	b   []byte
 	at  int
@@ -94,7 +95,7 @@ type decoder struct {
 
 func (d *decoder) number() uint64 {
 	v, n := binary.Uvarint(d.b[d.at:])
-	if n <= 0 || v > uint64(len(d.b)-d.at-n) { // each thing that is counted takes a byte at least
+	if n <= 0 || v > uint64(len(d.b)-d.at-n) { // each counted value takes at least a byte
 		d.bad = true
 		return 0
 	}
@@ -102,7 +103,7 @@ func (d *decoder) number() uint64 {
 	return v
 }
 
-// text is where a text lies.
+// text returns the position of a text.
 func (d *decoder) text() (from, to int) {
 	n := d.number()
 	if d.bad {

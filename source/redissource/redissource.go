@@ -2,14 +2,13 @@
 // and brings messages into streams ([NewIntake]). Use it where producers write into Redis,
 // or where HTTP ingest and processing run as processes of their own.
 //
-// Entries that somebody else wrote come out with their fields as headers, and with their
+// Entries that other programs wrote come out with their fields as headers, and with their
 // entry's id as ID, by which an ack from outside may settle them (a Settlement without a
-// Mark); those that the Intake wrote come out as the very messages that went in, with IDs of
-// their own, which say nothing about where an entry lies. Any number of sources may share
-// a group: an entry is out under one of them at a time, and goes to another when its
-// owner has not renewed it for a lease. What is settled is deleted from the stream, so that
-// its length is what there is to do; where it has several groups, it is trimmed up to
-// what all of them are done with.
+// Mark). Entries that the Intake wrote come out as the messages that went in, with their own
+// IDs, which do not locate an entry. Any number of sources may share a group: an entry is
+// handed out by one of them at a time, and goes to another when its owner has not renewed it
+// for a lease. Settled entries are deleted from the stream, so that its length is the work
+// left. A stream with several groups is trimmed as far as all of them have finished.
 //
 // Beside the stream it keeps, in the same slot of a cluster:
 //
@@ -41,34 +40,35 @@ type Options struct {
 	Stream   string        // required
 	Group    string        // empty means "processor-group"
 	Consumer string        // name in the group, the same after a restart where possible; required
-	Process  string        // which process of which machine this is: one that starts anew as the same takes over its name at once; empty: names are taken over when their lease has ended
+	Process  string        // identifies this process and machine: a restart with the same value takes over its name at once; empty: names are taken over when their lease has ended
 	Lease    time.Duration // how long an entry belongs to a source that does not renew it; 0 means 60s
-	// Block is how long a read waits at the server; 0 means 2s, and an eighth of Lease at most. What
-	// another instance puts off for less than that may come as much later where nothing else comes.
+	// Block is how long a read waits at the server; 0 means 2s, and at most an eighth of Lease. If
+	// another instance delays an entry for less than that, it may come by as much later when
+	// nothing else comes.
 	Block time.Duration
 
 	Batch  int           // entries that are read at once, at most; 0 means as many as are asked for
 	Answer time.Duration // how long an answer to a read may take, beyond what the read waits; 0 means 10s
 
-	ClaimEvery time.Duration // how often entries that nobody renews are looked for; 0 means half of Lease
-	ClaimBatch int           // pending entries that are looked through at once; 0 means 1000
-	ClaimOnce  bool          // one batch at a time, then not before ClaimEvery has passed again; else on and on until all are looked through
+	ClaimEvery time.Duration // interval of searching for entries without renewal; 0 means half of Lease
+	ClaimBatch int           // pending entries searched at once; 0 means 1000
+	ClaimOnce  bool          // one batch at a time, then not before ClaimEvery has passed again; else all batches
 	ClaimPause time.Duration // between the batches of one round, in which new entries are read; 0: none
 
-	// Drains leaves entries in the stream that were acked without being deleted, for
-	// Drain, which needs it. Without it they are done, and trimmed.
+	// Drains leaves acked entries that were not deleted in the stream, for Drain, which
+	// needs it. Without it they count as done, and are trimmed.
 	Drains bool
 
-	// Report is told what the engine cannot see, by whichever call noticed it: several
-	// may at a time, and none may block. Nil: nobody wants to know.
+	// Report is told what the engine cannot see. Several calls may make reports at a time,
+	// so it must not block. Nil: no reports.
 	Report func(Report)
 }
 
-// A Report is about something that happened to the stream without us.
+// A Report tells of an event in the stream that the engine did not cause.
 type Report struct {
 	What  What
-	Count uint64   // of messages it is about, where that is known
-	IDs   []string // of some of their entries, where they are known: a hundred at most
+	Count uint64   // of its messages, where that is known
+	IDs   []string // of some of their entries, where they are known: at most a hundred
 	Text  string   // a sentence for an operator
 }
 
@@ -79,9 +79,9 @@ type What string
 const (
 	Lost     What = "lost"      // entries were deleted or trimmed before they were settled; the books count them
 	WentBack What = "went_back" // the stream knows less than it did: flushed, deleted, restored, failed over
-	NewGroup What = "new_group" // the group was gone and is there again, from the last confirmed entry on
+	NewGroup What = "new_group" // the group was gone and is made again, from the last confirmed entry on
 	Renamed  What = "renamed"   // the consumer's name belongs to another process: a suffix was taken
-	Claimed  What = "claimed"   // entries that nobody renewed were taken over, and are handed out again
+	Claimed  What = "claimed"   // entries without renewal were taken over, and are handed out again
 	Drained  What = "drained"   // entries that would never have been delivered were found, and are handed out (see Drain)
 	NoDrain  What = "no_drain"  // the stream has several groups: Drain leaves it alone
 	Removed  What = "removed"   // idle consumers were removed from the group: IDs are their names
@@ -91,7 +91,7 @@ const (
 const (
 	Group = "processor-group"
 	lease = time.Minute     // "claim idle 60 s", every 30 s
-	block = 2 * time.Second // bounds how late a gate or a delay that another process set is seen
+	block = 2 * time.Second // bounds how late a gate or delay of another process is seen
 )
 
 // Source is the entries of a stream. It is a tidemill.Keeper, Gater and Bookkeeper too.
@@ -101,14 +101,14 @@ type Source struct {
 	keys   keys
 	token  string
 
-	turn   chan struct{} // cap 1: whoever holds it looks after the group
+	turn   chan struct{} // cap 1: its holder tends the group
 	reader reader        // of Receive's goroutine alone
 
 	mu       sync.Mutex
-	consumer string // the name we go by; empty: none yet
-	joined   bool   // the group is known to be there
+	consumer string // the name that we use; empty: none yet
+	joined   bool   // the group is known to exist
 	tended   time.Time
-	added    uint64         // entries ever added, as far as we have seen
+	added    uint64         // entries ever added, as far as known
 	made     int64          // when the group was made; -1: not known yet
 	turns    uint32         // times that it was made anew: entries count their hand-outs from 1 again
 	outs     map[place]out  // handed out by us, and not settled
@@ -118,7 +118,7 @@ type Source struct {
 	gate     int            // counts what may have changed the gate
 
 	settling settling // of Settle's goroutine alone
-	draining draining // of whoever drains
+	draining draining // of the holder of its turn
 }
 
 // place is an entry's id.
@@ -126,7 +126,7 @@ type place struct{ ms, seq uint64 }
 
 // out is a hand-out.
 type out struct {
-	count int  // of hand-outs, as the group has it: who has another count has lost it
+	count int  // of hand-outs, as in the group: a holder with another count has lost it
 	probe bool // it went out through a gate, which waits for its end
 }
 
@@ -143,8 +143,8 @@ var (
 	_ tidemill.Bookkeeper = (*Source)(nil)
 )
 
-// New makes a source of a stream; nothing is asked of Redis yet. The group is made by the
-// first call, from the beginning of the stream, where there is none.
+// New makes a source of a stream; it sends nothing to Redis yet. The first call makes the
+// group if it is missing, from the beginning of the stream.
 func New(client rueidis.Client, o Options) (*Source, error) {
 	if o.Stream == "" || o.Consumer == "" {
 		return nil, fmt.Errorf("source of a Redis stream: name the stream and the consumer")
@@ -180,8 +180,8 @@ func (s *Source) Traits() tidemill.Traits {
 	return tidemill.Traits{Delays: true, Keep: s.o.Lease / 3}
 }
 
-// Close gives up the consumer's name, so that the next one that starts has it at once.
-// What is out stays pending.
+// Close gives up the consumer's name, so that the next process has it at once. Entries that
+// are handed out stay pending.
 func (s *Source) Close(ctx context.Context) error {
 	s.mu.Lock()
 	name := s.consumer

@@ -7,8 +7,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Scripts run alone on the server: what one does, it does in one stroke. All keys of one
-// are in the stream's slot.
+// Scripts run alone on the server: each one runs atomically. All keys of one are in the
+// stream's slot.
 var (
 	tend   = rueidis.NewLuaScript(common + tendLua)
 	settle = rueidis.NewLuaScript(common + ownedLua + settleLua)
@@ -30,8 +30,8 @@ func sha(script string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// common are the words that several scripts use. A Redis that is full runs them: they are
-// what makes room.
+// common are the functions that several scripts use. A full Redis runs them too: they make
+// room.
 const common = `#!lua flags=allow-oom
 local call = redis.call
 local function now()
@@ -62,14 +62,15 @@ local function group_of(stream, name)
 end
 `
 
-// keepLua renews leases of what is still the consumer's, and the lease of its name.
+// keepLua renews leases of entries that are still the consumer's, and the lease of its
+// name.
 //
 //	KEYS stream probes name
 //	ARGV group consumer token lease, then for each entry in order of ids: id, count
 //
 // An entry whose body is gone is not renewed, since Redis would forget that it is ours: it
 // is still worked on, and its settlement counts if it comes within the lease. After that
-// whoever finds it idle counts it as lost.
+// the first source that finds it idle counts it as lost.
 //
 // It answers a character for each entry: 1 kept, 0 not ours.
 const keepLua = `
@@ -100,15 +101,15 @@ end
 return table.concat(answer)
 `
 
-// takeLua makes pending entries the consumer's and returns them: given ones that are
-// idle for long enough, or those that come due. What is put off is taken when it is due
-// and not before. Entries whose body is gone are lost.
+// takeLua makes pending entries the consumer's and returns them: given ones that are idle
+// for long enough, or those that are due. It takes delayed entries when they are due and
+// not before. Entries without a body are lost.
 //
 //	KEYS stream books due again
 //	ARGV group consumer idle (ms) from (consumer; empty: anybody) most, then ids; none: those that are due
 //
 // It answers entries {id, count, tries, fields}, ids lost, and how long until the next
-// comes due, in ms (-1: nothing is put off).
+// comes due, in ms (-1: nothing is delayed).
 const takeLua = `
 local stream, books, due, again = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local group, consumer, idle, from, most = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])

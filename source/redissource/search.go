@@ -9,12 +9,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// pageOf is how many pending entries are looked through at once, unless Options say
-// otherwise.
+// pageOf is how many pending entries are searched at once, unless Options say otherwise.
 const pageOf = 1000
 
-// claim begins a round of looking for entries that nobody renews, or goes on with the one
-// that stopped after a batch.
+// claim begins a search for entries without renewal, or goes on with the one that stopped
+// after a batch.
 func (r *reader) claim() {
 	r.scanned = time.Now()
 	if !r.idle.on {
@@ -25,11 +24,11 @@ func (r *reader) claim() {
 	}
 }
 
-// claiming says whether a round is on, and no pause.
+// claiming says whether a search is on, and not paused.
 func (r *reader) claiming() bool { return r.idle.on && !r.pause.After(time.Now()) }
 
-// search goes through a page of what is pending and takes it: of our own, what we do not
-// know of; of everybody's, what has been idle for a lease.
+// search goes through a page of pending entries and takes them: our own that we do not
+// know, and anyone's that have been idle for a lease.
 func (r *reader) search(ctx context.Context, c *cursor, idle time.Duration, most int) error {
 	s := r.s
 	me, size := s.name(), pageOf
@@ -60,7 +59,7 @@ func (r *reader) search(ctx context.Context, c *cursor, idle time.Duration, most
 			continue
 		}
 		if _, out := s.outs[p]; idle == 0 && (out || s.left.has(p)) {
-			continue // out, and ours
+			continue // handed out, and ours
 		}
 		ids = append(ids, id)
 	}
@@ -86,7 +85,7 @@ func (r *reader) search(ctx context.Context, c *cursor, idle time.Duration, most
 	return r.take(ctx, idle, from, most, ids)
 }
 
-// take takes pending entries over: those with ids, or those that come due.
+// take takes pending entries over: those with ids, or those that are due.
 func (r *reader) take(ctx context.Context, idle time.Duration, from string, most int, ids []string) error {
 	s := r.s
 	args := append([]string{s.o.Group, s.name(), strconv.FormatInt(idle.Milliseconds(), 10), from, strconv.Itoa(most)}, ids...)
@@ -117,7 +116,7 @@ func (r *reader) take(ctx context.Context, idle time.Duration, from string, most
 	return nil
 }
 
-// idsOf is what a report says of entries: the ids of some.
+// idsOf is the ids of some entries, for a report.
 func idsOf(entries []entry) []string {
 	ids := make([]string, min(len(entries), 100))
 	for i := range ids {

@@ -21,7 +21,7 @@ const (
 type ending struct {
 	place
 	index int
-	count int  // of the hand-out; 0: whichever it is
+	count int  // of the hand-out; 0: any
 	other bool // another source handed it out
 }
 
@@ -32,12 +32,12 @@ type settling struct {
 	args []string
 }
 
-// Settle implements tidemill.Source. An answer that was lost is found out by sending the
-// same again: what was applied is then Stale.
+// Settle implements tidemill.Source. To resolve a lost answer, send the same again: what was
+// applied is then Stale.
 //
-// A settlement without a mark is for the entry whose id is its ID, whoever holds it, as long
-// as it is pending in the group. Entries of the Intake go by IDs of their own, which say
-// nothing about where they lie: for them it is Stale.
+// A settlement without a mark is for the entry whose id is its ID, under any consumer, as
+// long as it is pending in the group. Entries of the Intake have their own IDs, which do not
+// locate them: for them it is Stale.
 func (s *Source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	for i := range ends {
 		if e := &ends[i]; e.End == tidemill.Done && e.Row() == (tidemill.Count{}) {
@@ -56,8 +56,8 @@ func (s *Source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	return nil
 }
 
-// choose finds what may still be out; the rest is Stale. What is only left needs no
-// server, unless the gate waits for its end.
+// choose finds entries that may still be handed out; the rest is Stale. An entry that is
+// only left needs no server, unless the gate waits for its end.
 func (s *Source) choose(ends []tidemill.Settlement) {
 	ours, acks := s.settling.ours[:0], s.settling.acks[:0]
 	s.mu.Lock()
@@ -91,7 +91,7 @@ func (s *Source) choose(ends []tidemill.Settlement) {
 	s.settling.ours, s.settling.acks = ours, acks
 }
 
-// once brings endings in order of ids. What is settled twice is Stale the second time.
+// once sorts endings by ids. A second settlement of an entry is Stale.
 func once(ends []tidemill.Settlement, list []ending) []ending {
 	byPlace := func(a, b ending) int { return a.compare(b.place) }
 	if !slices.IsSortedFunc(list, byPlace) {
@@ -108,10 +108,10 @@ func once(ends []tidemill.Settlement, list []ending) []ending {
 	return first
 }
 
-// letters of the fates, as the script has them.
+// The characters of the fates in the script.
 var letters = [...]byte{tidemill.None: 0, tidemill.Delivered: 'd', tidemill.Skipped: 's', tidemill.Dead: 'x'}
 
-// op is what the script is told of a settlement: a letter, or ? and a text.
+// op is the script's form of a settlement: a character, or ? and a text.
 func op(e *tidemill.Settlement, end *ending) (letter byte, text string) {
 	if e.End == tidemill.Done && e.Records == (tidemill.Count{}) && end.count <= 1 && !end.other {
 		return letters[e.Fate], ""
@@ -158,10 +158,10 @@ func cause(e *tidemill.Settlement) string {
 func (s *Source) settle(ctx context.Context, ends []tidemill.Settlement, part []ending) error {
 	consumer := s.name()
 	if ends[part[0].index].Mark == (tidemill.Mark{}) {
-		consumer = "" // whoever holds them
+		consumer = "" // of any consumer
 	}
-	// The client may still write a command after its context has ended: texts need memory
-	// that nobody uses again.
+	// The client may still write a command after its context has ended: give it memory that
+	// is not used again.
 	codes, ids := make([]byte, len(part)), make([]byte, 0, 20*len(part))
 	args := append(s.settling.args[:0], s.o.Group, consumer, "")
 	for i := range part {
@@ -181,7 +181,7 @@ func (s *Source) settle(ctx context.Context, ends []tidemill.Settlement, part []
 	s.settling.args = args
 	if err != nil {
 		err = s.fail(err, "settle entries of")
-		if lostGroup(err) { // what we know of it is out of date: find out before the next try
+		if lostGroup(err) { // our state is out of date: read it again before the next try
 			_ = s.join(ctx)
 		}
 		return err
@@ -203,9 +203,9 @@ func (s *Source) settle(ctx context.Context, ends []tidemill.Settlement, part []
 	return nil
 }
 
-// settled lets go of what was settled; mu is held.
+// settled releases settled entries; mu is held.
 func (s *Source) settled(e *ending, end *tidemill.Settlement) {
-	if e.count == 0 { // by ID: a Stale one says nothing about what we hold
+	if e.count == 0 { // by ID: a Stale one says nothing about our entries
 		if end.Took == tidemill.Applied {
 			delete(s.outs, e.place)
 			delete(s.held, e.place)
@@ -216,7 +216,7 @@ func (s *Source) settled(e *ending, end *tidemill.Settlement) {
 		}
 		return
 	}
-	if end.Took == tidemill.Applied && end.End == tidemill.Done { // nobody can have it again
+	if end.Took == tidemill.Applied && end.End == tidemill.Done { // no source can get it again
 		delete(s.outs, e.place)
 		s.left.drop(e.place)
 		return

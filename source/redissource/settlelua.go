@@ -1,9 +1,9 @@
 package redissource
 
-// ownedLua finds which of some ids, in order, are pending, and as their how-manieth
-// hand-out: under a consumer, or under any (empty). Pages of what is pending cover ids that
-// lie close together; the more of a page was of use, the larger the next one is, so that
-// ids that lie far apart are looked up one by one.
+// ownedLua finds which of some ids, in order, are pending, and which hand-out of theirs
+// that is: under one consumer, or under any (empty). Pages of pending entries cover ids
+// that lie close together. The more of a page was of use, the larger the next one is, so
+// that ids that lie far apart are looked up one by one.
 const ownedLua = `
 local function owned(stream, group, consumer, ids)
   local have, at, n, last = {}, 1, #ids, ids[#ids]
@@ -40,22 +40,22 @@ local function owned(stream, group, consumer, ids)
 end
 `
 
-// settleLua ends hand-outs. What is no longer the consumer's, or was handed out again or
-// put off, stays as it is.
+// settleLua ends hand-outs. An entry that is no longer the consumer's, or was handed out
+// again or delayed, stays as it is.
 //
 //	KEYS stream books due again probes
 //	ARGV group consumer codes, then an id for each code, in order, then a text for each ? of codes
 //
-// No consumer: acks from outside, for whatever is pending, whoever has it.
+// No consumer: acks from outside, for pending entries of any consumer.
 //
-// codes say with a letter each what entries come to, most of them after their first
-// hand-out: d delivered, s skipped, x dead; ? means one of these texts, after the count of the
-// hand-out (0: whichever):
+// codes say with one character each how entries end, most of them after their first hand-out:
+// d delivered, s skipped, x dead; ? means one of these texts, after the count of the hand-out
+// (0: any):
 //
 //	d  s  x  l (left)  r<delivered>,<skipped>,<dead>  a<ms>,<burn>,<cause>
 //
 // A * before the count: another source handed it out, whose consumer we do not know. The
-// count is enough to know a hand-out by: each raises it, and renewing does not.
+// count identifies a hand-out: each hand-out raises it, and renewing does not.
 //
 // It answers a character for each entry: 1 applied, 0 stale; or just 1: all applied.
 const settleLua = `

@@ -1,19 +1,19 @@
 package redissource
 
-// tendLua looks after a group: it renews the consumer's name, makes the group where it is
-// gone, trims what every group is done with, finds what is gone without us, and reads the
-// books.
+// tendLua tends a group: it renews the consumer's name, makes the group if it is gone,
+// trims entries that every group has finished, finds entries that were removed without us,
+// and reads the books.
 //
-// Where the group is the stream's only one, what is settled is deleted, so that the
-// stream's length says what is alive:
+// Where the group is the stream's only one, settled entries are deleted, so that the
+// stream's length is the number of live ones:
 //
 //	missing = accepted - settled - lost - (length - spare)
 //
-// spare counts entries that were acked before this product came and cannot be trimmed
-// yet; what others ack is missing as soon as it is trimmed. Of the missing ones, those that
-// are pending still are somebody's, who may settle them: they are lost when they are taken
-// or found idle; the others are lost now. Where there are several groups, the entries after
-// the group's position are counted instead, up to a limit.
+// spare counts entries that were acked before this product came and cannot be trimmed yet;
+// entries that others ack are missing as soon as they are trimmed. Missing entries that are
+// still pending belong to a consumer, which may settle them: they are lost when they are
+// taken or found idle; the others are lost now. With several groups, the entries after the
+// group's position are counted instead, up to a limit.
 //
 //	KEYS stream books due again name
 //	ARGV group consumer (empty: books only) token process (empty: take over nothing) lease drains (1 or empty)

@@ -1,4 +1,4 @@
-// Package bullmqtest starts processes with real BullMQ, for the tests of whatever shares a queue
+// Package bullmqtest starts processes with real BullMQ, for tests of packages that share a queue
 // with it.
 package bullmqtest
 
