@@ -65,11 +65,11 @@ var concurrentCases = []testcase{
 					patience, enough := context.WithTimeout(ctx, 3*time.Millisecond)
 					k, err := s.Receive(patience, into)
 					enough()
-					if err != nil { // all that is left is out with the other, or was left
+					if err != nil { // the rest is handed out to the other, or was left
 						f.clock.Advance(lease)
 						continue
 					}
-					f.clock.Advance(lease / 2) // so that many leases run out under their holders
+					f.clock.Advance(lease / 2) // many leases run out under their holders
 					ends := make([]tidemill.Settlement, k)
 					for i := range ends {
 						ends[i] = tidemill.Settlement{ID: into[i].ID, Mark: into[i].Mark, Fate: tidemill.Delivered}

@@ -18,17 +18,17 @@ import (
 // A Harness is a new, empty store of the backend under test.
 type Harness struct {
 	Store deadletter.Store
-	// Reopen ends the process as a crash would, as far as a test can, and opens what is
-	// durable anew. Nil: nothing is durable.
+	// Reopen ends the process as a crash would, as far as a test can, and opens the durable
+	// data anew. Nil: nothing is durable.
 	Reopen func(t *testing.T) deadletter.Store
-	// Shared says that other instances may be at the same letters: what was handed out
-	// before Reopen is out until its lease has ended.
+	// Shared says that other instances may use the same dead letters: those handed out
+	// before Reopen stay leased until their lease has ended.
 	Shared bool
 	Close  func() // before the end of the test, for suites that open many; nil: nothing to close
 }
 
-// Source makes a harness of package sourcetest out of a store: what is accepted are
-// letters, put and asked for replay at once. reopen is as Harness.Reopen, or nil.
+// Source makes a harness of package sourcetest out of a store: accepted messages are dead
+// letters, put and replayed at once. reopen is as Harness.Reopen, or nil.
 func Source(t *testing.T, store deadletter.Store, lease time.Duration, reopen func(t *testing.T) deadletter.Store) sourcetest.Harness {
 	n := uint64(0)
 	h := sourcetest.Harness{Lease: lease, Keeps: sourcetest.AllFields, ByID: true,
@@ -71,7 +71,7 @@ func (c *Clock) Now() time.Time { return time.Unix(0, c.ns.Load()).UTC() }
 // Advance moves the clock.
 func (c *Clock) Advance(d time.Duration) { c.ns.Add(int64(d)) }
 
-// lease is what the stores under test hand out for.
+// lease is the lease of the stores under test.
 const lease = 30 * time.Second
 
 type testcase struct {
@@ -87,7 +87,7 @@ type fixture struct {
 	clock *Clock
 }
 
-// Run runs all cases, each on a store of its own.
+// Run runs all cases, each on its own store.
 func Run(t *testing.T, open func(t *testing.T, o deadletter.Options) Harness) {
 	for _, c := range slices.Concat(putCases, listCases, editCases, replayCases, settleCases, boundCases, concurrentCases) {
 		t.Run(c.name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func Run(t *testing.T, open func(t *testing.T, o deadletter.Options) Harness) {
 	realTime(t, open)
 }
 
-// letter makes a letter of pipeline p for the message id at position lo.
+// letter makes a dead letter of pipeline p for the message id at position lo.
 func (f *fixture) letter(id string, lo uint64) tidemill.Letter {
 	return tidemill.Letter{Pipeline: "p", Kind: tidemill.Partner, Cause: "answered 500", Tries: 3, At: f.clock.Now(),
 		Message: &tidemill.Message{ID: id, Tenant: "t", Payload: []byte("payload of " + id), Mark: tidemill.Mark{Shard: 7, Epoch: 1, Hi: 1, Lo: lo}}}
@@ -125,7 +125,7 @@ func (f *fixture) put(t *testing.T, ls ...tidemill.Letter) {
 	}
 }
 
-// fill puts letters id0, id1, … at positions 0, 1, …
+// fill puts dead letters id0, id1, … at positions 0, 1, …
 func (f *fixture) fill(t *testing.T, n int) {
 	t.Helper()
 	var ls []tidemill.Letter
@@ -147,7 +147,7 @@ func (f *fixture) list(t *testing.T, by deadletter.Filter) []*deadletter.Letter 
 	return ls
 }
 
-// one is the only letter there is.
+// one returns the only dead letter.
 func (f *fixture) one(t *testing.T) *deadletter.Letter {
 	t.Helper()
 	ls := f.list(t, deadletter.Filter{})
@@ -188,7 +188,7 @@ func (f *fixture) books(t *testing.T, want tidemill.Books) {
 	}
 }
 
-// receive takes up to n messages; none there within a moment is none.
+// receive takes up to n messages; it returns none where none comes within a moment.
 func receive(t *testing.T, s tidemill.Source, n int) []*tidemill.Message {
 	t.Helper()
 	into := make([]*tidemill.Message, n)
@@ -204,8 +204,8 @@ func receive(t *testing.T, s tidemill.Source, n int) []*tidemill.Message {
 	return into[:k]
 }
 
-// empty checks that there is nothing to receive: a source that has something hands it
-// out at once, whatever becomes of the context meanwhile.
+// empty checks that nothing can be received: a source that has something hands it out at
+// once, even when the context ends meanwhile.
 func empty(t *testing.T, s tidemill.Source) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

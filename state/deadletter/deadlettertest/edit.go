@@ -11,7 +11,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// named is the name of the fixture's letter for a message id.
+// named is the name of the fixture's dead letter for a message id.
 func named(id string) deadletter.Name {
 	return deadletter.Name{Pipeline: "p", Tenant: "t", ID: id}
 }
@@ -23,7 +23,7 @@ func (f *fixture) edit(t *testing.T, n deadletter.Name, payload string) {
 	}
 }
 
-// shows checks the payload of the only letter, what it was, and when it was edited.
+// shows checks the payload of the only dead letter, its original, and when it was edited.
 func (f *fixture) shows(t *testing.T, payload, original string, edited time.Time) *deadletter.Letter {
 	t.Helper()
 	l := f.one(t)
@@ -58,7 +58,7 @@ var editCases = []testcase{
 		s := f.Store.Open("p")
 		ms := receive(t, s, 2)
 		want.Tries, want.Handed, want.Mark = 0, 1, ms[0].Mark
-		if err := same(ms[0], want); err != nil { // without the row, which is of the old payload
+		if err := same(ms[0], want); err != nil { // without the row: it belongs to the old payload
 			t.Error(err)
 		}
 		settle(t, s, ms[0], delivered, tidemill.Applied)
@@ -98,7 +98,7 @@ var editCases = []testcase{
 			t.Fatal(err)
 		}
 		clear(b)
-		for range 2 { // nor does it give its own away
+		for range 2 { // nor does it expose its own memory
 			l := f.shows(t, "mended", "payload of id0", f.clock.Now())
 			clear(l.Payload)
 			clear(l.Original)
@@ -193,7 +193,7 @@ var editCases = []testcase{
 		if n, err := f.Store.Count(t.Context(), deadletter.Filter{Seqs: []int64{seqs[1].Seq}}); n != 1 || err != nil {
 			t.Errorf("Count: %d, %v", n, err)
 		}
-		f.put(t, f.letter("new", 9)) // id0 goes
+		f.put(t, f.letter("new", 9)) // id0 is dropped
 		if n, err := f.Store.Delete(t.Context(), deadletter.Filter{IDs: []string{"id1"}}); n != 1 || err != nil {
 			t.Errorf("Delete: %d, %v", n, err)
 		}

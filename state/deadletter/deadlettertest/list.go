@@ -199,13 +199,13 @@ var boundCases = []testcase{
 		if got := f.ids(t, deadletter.Filter{}); !slices.Equal(got, []string{"id0", "id1"}) {
 			t.Errorf("letters %q", got)
 		}
-		f.put(t, f.letter("a", 10), f.letter("a", 12)) // one letter
+		f.put(t, f.letter("a", 10), f.letter("a", 12)) // one dead letter
 		again := f.letter("id0", 0)
 		again.Cause = "again"
-		f.put(t, again) // those that are there need no room
+		f.put(t, again) // existing ones need no room
 		other := f.letter("z", 1)
 		other.Pipeline = "q"
-		f.put(t, other) // nor do other pipelines care
+		f.put(t, other) // other pipelines are not affected
 		f.books(t, tidemill.Books{Accepted: 4, Settled: tidemill.Count{Skipped: 1}, Pending: 3})
 		if err := f.Store.Put(t.Context(), []tidemill.Letter{f.letter("b", 11)}); !errors.Is(err, deadletter.ErrFull) {
 			t.Errorf("Put into the full: %v", err)
@@ -221,7 +221,7 @@ var boundCases = []testcase{
 		f.replay(t, deadletter.Filter{IDs: []string{"id0"}}, 1)
 		again := f.letter("id1", 1)
 		again.Cause = "again"
-		f.put(t, again, f.letter("a", 10)) // id0 is replaying, id1 is dying again: id2 goes
+		f.put(t, again, f.letter("a", 10)) // id0 is replaying, id1 is dying again: id2 is dropped
 		if got := f.ids(t, deadletter.Filter{}); !slices.Equal(got, []string{"id0", "id1", "a"}) {
 			t.Errorf("letters %q", got)
 		}

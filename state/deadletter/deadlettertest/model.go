@@ -13,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// held is a letter in the model.
+// held is a dead letter in the model.
 type held struct {
 	seq       int64
 	id        string
@@ -33,8 +33,8 @@ type held struct {
 	back      bool // given back
 }
 
-// follows drives a store with random calls and compares every answer with a model,
-// written anew here and not taken from the rules that backends share.
+// follows drives a store with random calls and compares every answer with a model. The
+// model is written anew here, not taken from the rules that backends share.
 func follows(t *testing.T, open func(t *testing.T, o deadletter.Options) Harness) {
 	const limit = 5
 	rapid.Check(t, func(r *rapid.T) {

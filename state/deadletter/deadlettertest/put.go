@@ -27,7 +27,7 @@ func hostile() *tidemill.Message {
 	}
 }
 
-// same says where two messages differ, empty and nil being the same.
+// same says where two messages differ; empty and nil count as the same.
 func same(got, want *tidemill.Message) error {
 	for _, c := range []struct {
 		what      string
@@ -86,7 +86,7 @@ var putCases = []testcase{
 			clear(row)
 		}
 		scrub(l.Message, l.Row)
-		for range 2 { // nor gives its own away
+		for range 2 { // nor exposes its own memory
 			got := f.one(t)
 			if string(got.Payload) != "payload of x" || string(got.Key) != "key" || string(got.Header[0].Value) != "v" || string(got.Row) != "row" {
 				t.Fatalf("got %q %q %q %q", got.Payload, got.Key, got.Header, got.Row)

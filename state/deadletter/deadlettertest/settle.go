@@ -100,7 +100,7 @@ var settleCases = []testcase{
 		f.clock.Advance(time.Second)
 		settle(t, s, m, back, tidemill.Stale)
 		settle(t, s, m, delivered, tidemill.Stale)
-		settle(t, s, &tidemill.Message{ID: m.ID}, delivered, tidemill.Stale) // nobody holds it
+		settle(t, s, &tidemill.Message{ID: m.ID}, delivered, tidemill.Stale) // without a holder
 		f.clock.Advance(time.Minute - time.Second)
 		if m := receive(t, s, 1)[0]; m.Tries != 1 || m.Handed != 2 {
 			t.Errorf("tries %d, handed %d; want 1, 2", m.Tries, m.Handed)
@@ -118,7 +118,7 @@ var settleCases = []testcase{
 		for _, end := range []tidemill.Settlement{delivered, dead, {End: tidemill.Again}, {End: tidemill.Left}} {
 			settle(t, a, old, end, tidemill.Stale)
 		}
-		if err := a.(tidemill.Keeper).Keep(t.Context()); err != nil { // nothing of a's
+		if err := a.(tidemill.Keeper).Keep(t.Context()); err != nil { // none of a's leases
 			t.Fatal(err)
 		}
 		settle(t, b, now, delivered, tidemill.Applied)
@@ -156,7 +156,7 @@ var settleCases = []testcase{
 		a, b := f.Store.Open("p"), f.Store.Open("p")
 		receive(t, a, 1)
 		for id, want := range map[string]tidemill.Took{"id0": tidemill.Applied, "id1": tidemill.Stale, "id2": tidemill.Stale, "unknown": tidemill.Stale} {
-			settle(t, b, &tidemill.Message{ID: id}, delivered, want) // id1 is not out, id2 is not replaying
+			settle(t, b, &tidemill.Message{ID: id}, delivered, want) // id1 is not handed out, id2 is not replaying
 		}
 		f.books(t, tidemill.Books{Accepted: 3, Settled: tidemill.Count{Delivered: 1}, Pending: 2})
 	}},

@@ -1,5 +1,5 @@
-// Package memorydeadletter keeps dead letters in memory: for tests, simulation and what
-// may be forgotten at a restart. It is the reference of the role's meaning.
+// Package memorydeadletter keeps dead letters in memory: for tests, simulation and data
+// that may be lost at a restart. It is the reference of the role's meaning.
 package memorydeadletter
 
 import (
@@ -16,20 +16,20 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// Store keeps letters in memory.
+// Store keeps dead letters in memory.
 type Store struct {
 	o deadletter.Options
 
 	mu      sync.Mutex                             // guards what follows, held for short work in memory only
-	letters map[deadletter.Name]*deadletter.Record // those there are
+	letters map[deadletter.Name]*deadletter.Record // all stored ones
 	bySeq   map[int64]*deadletter.Record           // the same
-	seqs    []int64                                // growing; those of letters gone are taken out now and then
+	seqs    []int64                                // growing; deleted ones are removed now and then
 	books   map[string]*tidemill.Books             // by pipeline; Pending is counted at every change
 	seq     int64                                  // the newest given
-	bell    bell.Bell                              // rings when a letter may be handed out
+	bell    bell.Bell                              // rings when a dead letter may be handed out
 }
 
-// nameOf is under which name the letter is to be kept.
+// nameOf is the name under which the dead letter is kept.
 func nameOf(l *tidemill.Letter) deadletter.Name {
 	return deadletter.Name{Pipeline: l.Pipeline, Tenant: l.Message.Tenant, ID: l.Message.ID}
 }
@@ -80,7 +80,7 @@ func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
 	return nil
 }
 
-// room makes sure that the letters fit, or changes nothing.
+// room makes sure that the dead letters fit, or changes nothing.
 func (s *Store) room(letters []tidemill.Letter) error {
 	named := map[deadletter.Name]bool{}
 	fresh := map[string]int{}
@@ -168,7 +168,7 @@ func (s *Store) Has(ctx context.Context, pipeline string, ids []string, marks []
 	return has, nil
 }
 
-// page is how many letters List copies at once.
+// page is how many dead letters List copies at once.
 const page = 64
 
 // List implements deadletter.Store.
@@ -206,7 +206,7 @@ func (s *Store) List(ctx context.Context, f deadletter.Filter) iter.Seq2[*deadle
 	}
 }
 
-// matching is the letters that f chooses, oldest first.
+// matching returns the dead letters that f chooses, oldest first.
 func (s *Store) matching(f deadletter.Filter, held bool) []*deadletter.Record {
 	var rs []*deadletter.Record
 	for _, seq := range s.seqs {
@@ -277,7 +277,7 @@ func (s *Store) Edit(ctx context.Context, n deadletter.Name, payload []byte) err
 	return err
 }
 
-// next is the earliest instant at which a letter of the pipeline may be handed out.
+// next is the earliest instant at which a dead letter of the pipeline may be handed out.
 func (s *Store) next(pipeline string) (at time.Time, any bool) {
 	for _, r := range s.letters {
 		if n := r.Next(); r.Pipeline == pipeline && r.State == deadletter.Replaying && (!any || n.Before(at)) {

@@ -10,11 +10,11 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// source hands out the replaying letters of one pipeline.
+// source hands out the replaying dead letters of one pipeline.
 type source struct {
 	s        *Store
 	pipeline string
-	out      map[int64]tidemill.Mark // handed out and to be kept, by Seq; guarded by s.mu
+	out      map[int64]tidemill.Mark // handed out, with leases to keep, by Seq; guarded by s.mu
 }
 
 var (
@@ -44,7 +44,7 @@ func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, er
 	})
 }
 
-// take hands out what is due, or says how long to wait at the most.
+// take hands out due dead letters, or says how long to wait at most.
 func (c *source) take(into []*tidemill.Message) (n int, wait time.Duration) {
 	s := c.s
 	s.mu.Lock()
@@ -106,7 +106,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	return nil
 }
 
-// find is the letter that a settlement is of: by position, else by ID, the oldest that is
+// find returns the dead letter of a settlement: by position, else by ID, the oldest that is
 // handed out.
 func (c *source) find(e *tidemill.Settlement) *deadletter.Record {
 	if (e.Mark != tidemill.Mark{}) {
@@ -142,7 +142,7 @@ func (c *source) Keep(ctx context.Context) error {
 	return nil
 }
 
-// Books implements tidemill.Bookkeeper. Pending is found by looking.
+// Books implements tidemill.Bookkeeper. Pending is counted in the store.
 func (c *source) Books(ctx context.Context) (tidemill.Books, error) {
 	if err := ctx.Err(); err != nil {
 		return tidemill.Books{}, err

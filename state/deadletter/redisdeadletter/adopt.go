@@ -10,12 +10,12 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// adoptRows is how many entries are looked at in one step.
+// adoptRows is how many entries one step reads.
 const adoptRows = 100
 
-// adopt makes letters of the entries behind the mark that have no companions: those that
-// somebody else wrote, and, where the companions were lost, ours. Where there are none, as
-// nearly always, it is one short read.
+// adopt makes dead letters of the entries behind the mark that have no companions: entries
+// that another program wrote, and, where the companions were lost, ours. Nearly always
+// there are none; then it is one short read.
 func (s *Store) adopt(ctx context.Context) error {
 	for range tries * 100 { // as many entries as a stream may have and more
 		done, err := s.adoptSome(ctx)
@@ -61,7 +61,7 @@ func (s *Store) adoptSome(ctx context.Context) (done bool, err error) {
 		r, known := found[fields[i]].of(l.Message.Tenant)
 		switch {
 		case known && r.entryOf() == e.id: // it has its companions
-		case known || adopted[n] != nil: // the message has a newer letter, and one letter only
+		case known || adopted[n] != nil: // the message has a newer dead letter, and only one
 			c.changes = append(c.changes, change{kind: "drop", entry: e.id})
 		default:
 			record := new(deadletter.Record)

@@ -9,8 +9,8 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// Replay implements deadletter.Store, page by page. A letter that changed since it was
-// looked at has died again, and is not the one that was seen.
+// Replay implements deadletter.Store, page by page. A dead letter that changed since it was
+// read has died again, and is not the one that was seen.
 func (s *Store) Replay(ctx context.Context, f deadletter.Filter) (n int, err error) {
 	n, err = s.change(ctx, f, func(r stored) (change, bool) {
 		return change{kind: "set", r: r.Record, old: r.old}, r.Replay()
@@ -32,9 +32,9 @@ func (s *Store) Delete(ctx context.Context, f deadletter.Filter) (n int, err err
 	return n, nil
 }
 
-// change makes changes of letters that f chooses, at most f.Max of those that to wants.
+// change changes dead letters that f chooses, at most f.Max of those that to wants.
 func (s *Store) change(ctx context.Context, f deadletter.Filter, to func(stored) (change, bool)) (n int, err error) {
-	if f.State == deadletter.Replaying { // those are nobody's to move
+	if f.State == deadletter.Replaying { // those cannot be moved
 		return 0, f.Check()
 	}
 	most := f.Max
@@ -71,7 +71,7 @@ func (s *Store) change(ctx context.Context, f deadletter.Filter, to func(stored)
 	return n, err
 }
 
-// Edit implements deadletter.Store: the letter gets another entry in the stream.
+// Edit implements deadletter.Store: the dead letter gets another entry in the stream.
 func (s *Store) Edit(ctx context.Context, n deadletter.Name, payload []byte) error {
 	for range tries {
 		done, err := s.edit(ctx, n, payload)
@@ -85,7 +85,7 @@ func (s *Store) Edit(ctx context.Context, n deadletter.Name, payload []byte) err
 	return tidemill.Fail(tidemill.Transient, "edit dead letter %q: others change it all the time", n.ID)
 }
 
-// edit tries once. It has not done it where somebody changed the letter meanwhile.
+// edit tries once. It does nothing where the dead letter changed meanwhile.
 func (s *Store) edit(ctx context.Context, n deadletter.Name, payload []byte) (done bool, err error) {
 	if err := cmp.Or(ctx.Err(), s.adopt(ctx)); err != nil {
 		return false, err

@@ -10,14 +10,14 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// version is the first byte of what is encoded here: a new form gets a new number.
+// version is the first byte of every encoding here: a new form gets a new number.
 const version = 1
 
-// errNewer is of what has another version.
+// errNewer is the error for another version.
 var errNewer = errors.New("a newer program has written it: use that")
 
-// encodeMeta writes what is known of a letter without its message and history. Times are
-// milliseconds, 0: none.
+// encodeMeta writes a dead letter without its message and history. Times are milliseconds,
+// 0: none.
 func encodeMeta(r *deadletter.Record) string {
 	b := make([]byte, 0, 64+len(r.Pipeline)+len(r.ID)+len(r.Tenant))
 	flags := byte(0)
@@ -65,14 +65,14 @@ func decodeMeta(b []byte) (*deadletter.Record, error) {
 	return r, d.End()
 }
 
-// What of a letter's message is in the field data.
+// The parts of a dead letter's message that are in the field data.
 const (
 	dataIsRow = 1 << iota
 	dataIsPayload
 )
 
-// encodeLetter writes what has no field of its own in the entry, and the checksum of the
-// whole letter. Bytes stay bytes, and times keep every nanosecond of whatever year.
+// encodeLetter writes everything without its own field in the entry, and the checksum of
+// the whole dead letter. Bytes stay bytes, and times keep every nanosecond of any year.
 func encodeLetter(r *deadletter.Record, flags byte) []byte {
 	b := append(make([]byte, 0, 128), version, flags, r.Priority)
 	b = binary.AppendVarint(b, wire.Millis(r.Edited))
@@ -84,12 +84,12 @@ func encodeLetter(r *deadletter.Record, flags byte) []byte {
 type rest struct {
 	flags  byte
 	edited time.Time
-	head   []byte // that the checksum is of
+	head   []byte // the checksum covers it
 	sum    uint64 // as it was written
 }
 
-// decodeLetter is the inverse of encodeLetter; the checksum is the caller's to compare. It
-// copies what it keeps of the message.
+// decodeLetter is the inverse of encodeLetter; the caller compares the checksum. It copies
+// what it keeps of the message.
 func decodeLetter(b []byte, m *tidemill.Message) (of rest, err error) {
 	n := len(b) - 8
 	if n < 0 {

@@ -12,24 +12,24 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// stored is a letter as it was read, and the bytes that say so.
+// stored is a dead letter as it was read, with its stored bytes.
 type stored struct {
 	*deadletter.Record
 	old string // its companion
 }
 
-// place is where a letter is among those of its pipeline.
+// place is the set that a dead letter is in, among those of its pipeline.
 type place string
 
 const (
 	held  place = "held"
 	ready place = "ready" // to be handed out: wakes sources
-	later place = "later" // put off: wakes sources, which may have been waiting for longer
+	later place = "later" // delayed: wakes sources, which may have been waiting for longer
 	lease place = "lease" // handed out
 	gone  place = ""
 )
 
-// where says the place of a letter by its state, and the time where that counts.
+// where returns the place of a dead letter by its state, and the time where that counts.
 func where(r *deadletter.Record) (place, int64) {
 	switch {
 	case r.State == deadletter.Held:
@@ -42,27 +42,27 @@ func where(r *deadletter.Record) (place, int64) {
 	return ready, 0
 }
 
-// change is one change of one letter, as commit.lua makes it.
+// change is one change of one dead letter, as commit.lua makes it.
 type change struct {
 	kind     string // add, set, del, drop
 	r        *deadletter.Record
 	old      string   // what was read: the companion, or the list of its id field (add)
-	entry    string   // that the letter is to have (add), or to drop; empty: a new one
+	entry    string   // that the dead letter gets (add), or to drop; empty: a new one
 	history  bool     // it changed
-	book     string   // del: what came of it
+	book     string   // del: how it ended
 	replaced int      // add, set: how many messages of its name died before this one
 	fields   []string // of a new entry
 }
 
-// commit is a batch of changes. Those of a letter that changed since it was read do not
-// fit: all of the batch is refused then, or only they are left out.
+// commit is a batch of changes. A change of a dead letter that changed since it was read
+// does not fit: then all of the batch is refused, or only such changes are left out.
 type commit struct {
 	all      bool
-	limit    int    // letters of a pipeline; 0: not asked
-	read     string // mark that was read; empty: not asked
+	limit    int    // dead letters of a pipeline; 0: not checked
+	read     string // mark that was read; empty: not checked
 	mark     string // to write; empty: none
 	changes  []change
-	overfull struct { // answered: what there is no room for
+	overfull struct { // answered: what does not fit
 		pipeline string
 		letters  int
 	}
@@ -73,8 +73,8 @@ var (
 	errNoRoom   = errors.New("no room")
 )
 
-// run makes the changes and says which of them were made. errConflict and errNoRoom have
-// changed nothing.
+// run makes the changes and says which of them were made. After errConflict and errNoRoom
+// nothing is changed.
 func (c *commit) run(ctx context.Context, s *Store) ([]bool, error) {
 	keys := []string{s.stream, s.seq, s.mark, s.ids, s.meta, s.history, s.order}
 	pipelines, number := []string{}, map[string]int{}
@@ -145,8 +145,8 @@ func (c *change) append(args []string, pipeline int) []string {
 	return append(args, c.fields...)
 }
 
-// failed gives an error of the connection its kind. Every change is told what was read,
-// so that sending it again after a lost answer is harmless.
+// failed gives an error of the connection its kind. Every change contains what was read, so
+// sending it again after a lost answer is harmless.
 func failed(err error) error {
 	if k := redisconn.Kind(err); k != tidemill.NoKind {
 		return &tidemill.Error{Kind: k, Err: err}

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// Fields of an entry. Data is what other readers of the stream know.
+// Fields of an entry. Other programs read data.
 const (
 	fieldData     = "data"
 	fieldPipeline = "pipeline"
@@ -24,13 +24,13 @@ const (
 	fieldError    = "error"    // in words
 	fieldAttempts = "attempts" // failed tries
 	fieldAt       = "at"       // when it died, RFC 3339
-	fieldPayload  = "payload"  // as received; left out where it is data
-	fieldOriginal = "original" // as received, of a letter whose payload was edited
+	fieldPayload  = "payload"  // as received; left out where it equals data
+	fieldOriginal = "original" // as received, of a dead letter whose payload was edited
 	fieldLetter   = "letter"   // the rest of the message, and the checksum
 	fieldSeq      = "seq"      // written by commit.lua
 )
 
-// encodeEntry makes the fields of a letter's entry, names and values in turn.
+// encodeEntry makes the fields of a dead letter's entry, names and values in turn.
 func encodeEntry(r *deadletter.Record) []string {
 	data, flags := []byte("{}"), byte(0)
 	switch {
@@ -58,7 +58,7 @@ func encodeEntry(r *deadletter.Record) []string {
 	return fields
 }
 
-// isObject says whether b is a JSON object that any reader takes.
+// isObject says whether b is a JSON object that any reader accepts.
 func isObject(b []byte) bool {
 	v := jsontext.Value(b)
 	return v.Kind() == '{' && v.IsValid(jsontext.AllowDuplicateNames(true))
@@ -70,11 +70,11 @@ type entry struct {
 	fields map[string]string
 }
 
-// foreign says that somebody else wrote the entry.
+// foreign says that another program wrote the entry.
 func (e *entry) foreign() bool { _, own := e.fields[fieldLetter]; return !own }
 
-// message writes the message and the row of an entry into r, and says in r.Damaged what
-// is wrong with it. Where r is found by other names than the entry has, that is wrong too.
+// message writes the message and the row of an entry into r, and says in r.Damaged what is
+// wrong with it. It is also wrong if r was found by other names than the entry has.
 func (e *entry) message(r *deadletter.Record) {
 	switch {
 	case len(e.fields) == 0:
@@ -88,7 +88,7 @@ func (e *entry) message(r *deadletter.Record) {
 	data := []byte(e.fields[fieldData])
 	id, tenant, mark := r.ID, r.Tenant, r.Mark
 	of, err := decodeLetter([]byte(e.fields[fieldLetter]), &r.Message)
-	r.ID, r.Tenant, r.Mark = id, tenant, mark // those that it is found by
+	r.ID, r.Tenant, r.Mark = id, tenant, mark // those that it was found by
 	if of.flags&dataIsRow != 0 {
 		r.Row = data
 	}
@@ -107,7 +107,7 @@ func (e *entry) message(r *deadletter.Record) {
 	}
 }
 
-// others makes the message of an entry that somebody else wrote: the row is all there is.
+// others makes the message of an entry that another program wrote: it has only the row.
 func (e *entry) others(r *deadletter.Record) {
 	ms, n := e.position()
 	var of struct {
@@ -115,7 +115,7 @@ func (e *entry) others(r *deadletter.Record) {
 		Event   string `json:"event_name"`
 	}
 	data := e.fields[fieldData]
-	_ = json.Unmarshal([]byte(data), &of, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) // only to be found by it
+	_ = json.Unmarshal([]byte(data), &of, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) // only to find it by this
 	r.Message = tidemill.Message{ID: e.id, Tenant: of.Project, Type: of.Event, Payload: []byte(data), Header: []tidemill.Field{},
 		Time: time.UnixMilli(int64(ms)).UTC(), Mark: tidemill.Mark{Hi: ms, Lo: n}}
 	if r.Row = nil; data != "" {
@@ -131,7 +131,7 @@ func (e *entry) position() (ms, n uint64) {
 	return ms, n
 }
 
-// letter makes of an entry whose companions are not there the letter that died with it.
+// letter makes a dead letter of an entry without companions, as it died.
 func (e *entry) letter(pipeline string) *tidemill.Letter {
 	ms, _ := e.position()
 	r := new(deadletter.Record)
@@ -161,7 +161,7 @@ func (e *entry) edited() time.Time {
 	return of.edited
 }
 
-// seq is the number that the letter had, or 0.
+// seq is the number that the dead letter had, or 0.
 func (e *entry) seq() int64 {
 	if e.foreign() {
 		return 0

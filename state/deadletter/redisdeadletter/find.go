@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	findFields = 1000 // of one script: a few milliseconds of the server at the most
-	pageRows   = 1000 // letters looked through at once
-	wholeRows  = 32   // letters listed at once, with their messages
+	findFields = 1000 // of one script: a few milliseconds of the server at most
+	pageRows   = 1000 // dead letters searched at once
+	wholeRows  = 32   // dead letters listed at once, with their messages
 )
 
-// list is the letters of one id field.
+// list is the dead letters of one id field.
 type list struct {
 	raw     string // as it is stored
 	letters []stored
 }
 
-// of is the one of a tenant, if it is there.
+// of returns the dead letter of a tenant, if the list has it.
 func (l *list) of(tenant string) (stored, bool) {
 	for _, r := range l.letters {
 		if r.Tenant == tenant {
@@ -36,7 +36,7 @@ func (l *list) of(tenant string) (stored, bool) {
 	return stored{}, false
 }
 
-// find reads the letters of id fields, each field once, without their messages.
+// find reads the dead letters of id fields, each field once, without their messages.
 func (s *Store) find(ctx context.Context, fields []string) (map[string]*list, error) {
 	fields = slices.Clone(fields)
 	slices.Sort(fields)
@@ -89,13 +89,13 @@ func (s *Store) decode(seq, meta string) (stored, error) {
 	return stored{r, meta}, nil
 }
 
-// entryOf is the id of the letter's entry.
+// entryOf is the id of the dead letter's entry.
 func (r stored) entryOf() string {
 	id, _, _ := strings.Cut(r.old, "\n")
 	return id
 }
 
-// remember takes the letter's failures.
+// remember reads the dead letter's failures.
 func (r stored) remember(history string) {
 	var err error
 	if r.History, err = deadletter.DecodeHistory([]byte(history)); err != nil {
@@ -106,7 +106,7 @@ func (r stored) remember(history string) {
 	}
 }
 
-// page reads the next letters of a set ordered by seq, without messages and failures.
+// page reads the next dead letters of a set ordered by seq, without messages and failures.
 func (s *Store) page(ctx context.Context, set string, after, upto int64, most int) ([]stored, int64, error) {
 	answer, err := pageScript.Exec(ctx, s.client, []string{set, s.meta}, []string{strconv.FormatInt(after, 10), strconv.FormatInt(upto, 10), strconv.Itoa(most)}).ToArray()
 	if err != nil {
@@ -146,8 +146,8 @@ func (s *Store) pairs(seqs, metas rueidis.RedisMessage) (found []stored, last in
 	return found, last, nil
 }
 
-// whole reads letters with their messages and failures, so many at once; those that are
-// gone are left out.
+// whole reads dead letters with their messages and failures, atOnce of them at a time; it
+// leaves out those that are gone.
 func (s *Store) whole(ctx context.Context, seqs []int64, atOnce int) ([]stored, error) {
 	var found []stored
 	for part := range slices.Chunk(seqs, atOnce) {
@@ -200,7 +200,7 @@ func pairsOf(fields []string) map[string]string {
 	return of
 }
 
-// letters reads letters by Seq, without their messages.
+// letters reads dead letters by Seq, without their messages.
 func (s *Store) letters(ctx context.Context, seqs []int64, history bool) (map[int64]stored, error) {
 	found := make(map[int64]stored, len(seqs))
 	for part := range slices.Chunk(seqs, findFields) {
@@ -234,15 +234,15 @@ func (s *Store) letters(ctx context.Context, seqs []int64, history bool) (map[in
 		if !history {
 			continue
 		}
-		// A history that is newer than the companion belongs to a letter that has changed:
-		// what is made of it does not fit, and is not written.
+		// A history newer than the companion belongs to a dead letter that has changed: a
+		// change based on it does not fit, and is not written.
 		histories, err := answers[1].ToArray()
 		if err != nil {
 			return nil, failed(err)
 		}
 		for i, h := range histories {
 			if r, ok := found[part[i]]; ok {
-				text, _ := h.ToString() // none is a damaged one
+				text, _ := h.ToString() // a missing one counts as damaged
 				r.remember(text)
 			}
 		}

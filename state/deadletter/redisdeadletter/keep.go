@@ -22,10 +22,10 @@ func (c *source) Keep(ctx context.Context) error {
 			return fmt.Errorf("keep %d replays of %q: %w", len(open), c.pipeline, err)
 		}
 	}
-	return nil // somebody changes them all the time: their leases go on for a while
+	return nil // others change them all the time: their leases go on for a while
 }
 
-// keep renews leases once, and leaves in open those that changed between.
+// keep renews leases once, and leaves in open those that changed in between.
 func (c *source) keep(ctx context.Context, open map[int64]tidemill.Mark) error {
 	letters, err := c.s.letters(ctx, slices.Sorted(maps.Keys(open)), false)
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *source) keep(ctx context.Context, open map[int64]tidemill.Mark) error {
 	return nil
 }
 
-// forget stops keeping these hand-outs. A letter that was handed out anew meanwhile is
+// forget stops keeping these hand-outs. A dead letter that was handed out anew meanwhile is
 // kept: its mark is another.
 func (c *source) forget(marks []tidemill.Mark) {
 	c.mu.Lock()

@@ -10,16 +10,17 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// tries is how often a change is made anew because somebody else was faster. Each time
-// somebody got on, so that this many in a row are not to be expected.
+// tries is how often a change is made anew because another instance was faster. Each time
+// the other made progress, so this many in a row are not to be expected.
 const tries = 1000
 
-// Put implements deadletter.Store: one script reads what is there, one writes all.
+// Put implements deadletter.Store: one script reads the stored state, one writes
+// everything.
 func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
 	if err := cmp.Or(ctx.Err(), deadletter.CheckPut(letters)); err != nil || len(letters) == 0 {
 		return err
 	}
-	trim := map[string]int{} // letters to give up, by pipeline
+	trim := map[string]int{} // dead letters to drop, by pipeline
 	for range tries {
 		err := s.put(ctx, letters, trim)
 		if errors.Is(err, errConflict) {
@@ -36,7 +37,7 @@ func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
 	return tidemill.Fail(tidemill.Transient, "put %d dead letters: others change them all the time", len(letters))
 }
 
-// put tries once. errNoRoom has noted in trim how many letters are to be given up.
+// put tries once. With errNoRoom, trim says how many dead letters are to be dropped.
 func (s *Store) put(ctx context.Context, letters []tidemill.Letter, trim map[string]int) error {
 	fields := make([]string, len(letters))
 	for i := range letters {
@@ -88,7 +89,7 @@ func (s *Store) put(ctx context.Context, letters []tidemill.Letter, trim map[str
 	if len(c.changes) == 0 {
 		return nil
 	}
-	for i, n := 0, len(c.changes); i < n; i++ { // in the order of the letters
+	for i, n := 0, len(c.changes); i < n; i++ { // in the order of the dead letters
 		p := c.changes[i].r.Pipeline
 		if trim[p] == 0 || c.changes[i].kind != "add" {
 			continue
@@ -123,7 +124,7 @@ func truth(b bool) int {
 	return 0
 }
 
-// edited reads those of the letters that were edited, with their messages.
+// edited reads those dead letters that were edited, with their messages.
 func (s *Store) edited(ctx context.Context, found map[string]*list) (map[int64]stored, error) {
 	var seqs []int64
 	for _, l := range found {
@@ -144,7 +145,8 @@ func (s *Store) edited(ctx context.Context, found map[string]*list) (map[int64]s
 	return bySeq, nil
 }
 
-// oldest is the n oldest held letters of a pipeline that are not dying just now.
+// oldest returns the n oldest held dead letters of a pipeline that are not dying again in
+// this call.
 func (s *Store) oldest(ctx context.Context, pipeline string, n int, dying map[int64]bool) ([]stored, error) {
 	var old []stored
 	for after := int64(0); len(old) < n; {
@@ -165,5 +167,5 @@ func (s *Store) oldest(ctx context.Context, pipeline string, n int, dying map[in
 	return old, nil
 }
 
-// newest is above every seq: those are given one by one.
+// newest is above every seq: these are given one by one.
 const newest = 1 << 53

@@ -37,8 +37,8 @@ func (s *Store) Has(ctx context.Context, pipeline string, ids []string, marks []
 	return has, nil
 }
 
-// scan calls do with the letters that f chooses, page by page in order of Seq,
-// as far as there were any when it began. Pages are of their own moments.
+// scan calls do with the dead letters that f chooses, page by page in order of Seq, up to
+// the newest when it began. Each page is a snapshot of its own.
 func (s *Store) scan(ctx context.Context, f deadletter.Filter, do func([]stored) error) error {
 	if err := cmp.Or(ctx.Err(), f.Check()); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s *Store) scan(ctx context.Context, f deadletter.Filter, do func([]stored)
 	return nil
 }
 
-// named is scan where the letters are named: nothing else is looked at.
+// named is scan for named dead letters: it reads nothing else.
 func (s *Store) named(ctx context.Context, f deadletter.Filter, upto int64, do func([]stored) error) error {
 	var all []stored
 	keep := func(r stored) {
@@ -153,7 +153,8 @@ func (s *Store) List(ctx context.Context, f deadletter.Filter) iter.Seq2[*deadle
 
 var errEnough = errors.New("the caller has enough")
 
-// Count implements deadletter.Store. All of a pipeline, or of all, is counted already.
+// Count implements deadletter.Store. The numbers of a pipeline, and of all, are counted
+// already.
 func (s *Store) Count(ctx context.Context, f deadletter.Filter) (n int, err error) {
 	if plain(f) {
 		if n, err = s.size(ctx, f.Pipeline); err != nil {
@@ -180,7 +181,7 @@ func plain(f deadletter.Filter) bool {
 		f.After.IsZero() && f.Before.IsZero() && f.Replays <= 0
 }
 
-// size is how many letters a pipeline has, or all have.
+// size is how many dead letters a pipeline has, or all have.
 func (s *Store) size(ctx context.Context, pipeline string) (int, error) {
 	if err := s.adopt(ctx); err != nil {
 		return 0, err

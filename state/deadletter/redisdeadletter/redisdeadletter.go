@@ -1,29 +1,29 @@
-// Package redisdeadletter keeps dead letters on a Redis stream that other programs read
-// too: for analytics on Redis, where several instances share them.
+// Package redisdeadletter keeps dead letters on a Redis stream that other programs read too:
+// for analytics on Redis, where several instances share them.
 //
-// The stream (events:dlq) has one entry for each letter. Its field data is what readers of
-// the stream expect, the JSON of the finished event row; the fields beside it are the whole
-// letter as it died, its payload byte for byte, with a checksum. What changes while a letter
-// is there (state, leases, history) cannot be in the stream, which is append-only. It is in
+// The stream (events:dlq) has one entry for each dead letter. Its field data is what readers
+// of the stream expect, the JSON of the finished event row; the fields beside it are the
+// whole dead letter as it died, its payload byte for byte, with a checksum. State, leases
+// and history change, and cannot be in the stream, which is append-only. They are in
 // companions on the stream's slot:
 //
-//	{events:dlq}:meta      seq → what is known of the letter, without its message
+//	{events:dlq}:meta      seq → the dead letter without its message
 //	{events:dlq}:history   seq → its failures
 //	{events:dlq}:ids       pipeline and message ID → seqs
 //	{events:dlq}:order     all seqs; :held:<p>, :ready:<p>, :later:<p> those of a pipeline by
-//	                       state: held, to be handed out, leased or put off (by time)
+//	                       state: held, to be handed out, leased or delayed (by time)
 //	{events:dlq}:books:<p> put, replayed, skipped, lost
 //	{events:dlq}:wakes:<p> a stream of one entry: sources block on it
 //	{events:dlq}:mark      up to where the stream is known
 //
-// A letter that dies again, or is edited, gets a new entry and its old one is deleted in the
-// same stroke.
-// Every change is one script that is told what was read, and changes nothing where that is
-// not so any more: the rules are package deadletter's, and nobody holds a lock.
+// A dead letter that dies again, or is edited, gets a new entry, and its old one is deleted
+// atomically. Every change is one script that is told what was read, and changes nothing
+// where that is no longer current. The rules are those of package deadletter, and nothing
+// holds a lock.
 //
-// Entries that somebody else wrote (only data) are letters too: they are found when the
-// store is opened and whenever it is asked, and belong to Options.Pipeline; so are entries
-// whose companions were lost. An entry that somebody else removed leaves a damaged letter:
+// Entries that other programs wrote (only data) are dead letters too: they are found when the
+// store is opened and at every call, and belong to Options.Pipeline; so are entries whose
+// companions were lost. An entry that another program removed leaves a damaged dead letter:
 // it is shown and never replayed.
 package redisdeadletter
 
@@ -45,11 +45,11 @@ import (
 type Options struct {
 	deadletter.Options
 	Stream   string // empty means events:dlq
-	Pipeline string // of entries that somebody else wrote; empty means analytics
+	Pipeline string // of entries that other programs wrote; empty means analytics
 }
 
-// Store keeps letters in Redis. Any number of instances may share a stream; their clocks
-// must agree to within a small part of the lease.
+// Store keeps dead letters in Redis. Any number of instances may share a stream; their
+// clocks must agree to within a small part of the lease.
 type Store struct {
 	client rueidis.Client
 	o      Options
@@ -60,7 +60,7 @@ type Store struct {
 
 var _ deadletter.Store = (*Store)(nil)
 
-// New opens the dead letters of a stream, and finds what others wrote to it.
+// New opens the dead letters of a stream, and finds entries that others wrote to it.
 func New(ctx context.Context, client rueidis.Client, o Options) (*Store, error) {
 	var err error
 	if o.Options, err = o.Options.WithDefaults(); err != nil {
@@ -85,7 +85,7 @@ func New(ctx context.Context, client rueidis.Client, o Options) (*Store, error) 
 func beside(key string) string {
 	if open := strings.IndexByte(key, '{'); open >= 0 {
 		if shut := strings.IndexByte(key[open+1:], '}'); shut > 0 {
-			return key + ":" // it has a hash tag of its own
+			return key + ":" // it has its own hash tag
 		}
 	}
 	return "{" + key + "}:"
@@ -102,7 +102,7 @@ func (s *Store) later(pipeline string) string { return s.prefix + "later:" + pip
 func (s *Store) books(pipeline string) string { return s.prefix + "books:" + pipeline }
 func (s *Store) wakes(pipeline string) string { return s.prefix + "wakes:" + pipeline }
 
-// idField is where a letter is found by its pipeline and message ID.
+// idField is the field of a dead letter by its pipeline and message ID.
 func idField(pipeline, id string) string {
 	return strconv.Itoa(len(pipeline)) + ":" + pipeline + id
 }

@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	receiveMax = 500              // letters of one Receive
-	longest    = 10 * time.Second // of one wait; then a source looks again, whatever woke it or not
+	receiveMax = 500              // dead letters of one Receive
+	longest    = 10 * time.Second // of one wait; then a source looks again, woken or not
 )
 
-// source hands out the replaying letters of one pipeline.
+// source hands out the replaying dead letters of one pipeline.
 type source struct {
 	s        *Store
 	pipeline string
 
 	mu  sync.Mutex              // guards out
-	out map[int64]tidemill.Mark // handed out and to be kept, by Seq
+	out map[int64]tidemill.Mark // handed out, with leases to keep, by Seq
 }
 
 var (
@@ -37,8 +37,7 @@ var (
 	_ tidemill.Bookkeeper = (*source)(nil)
 )
 
-// Open implements deadletter.Store. Its sources hear of replays that any instance was
-// asked for.
+// Open implements deadletter.Store. Its sources learn of replays requested at any instance.
 func (s *Store) Open(pipeline string) tidemill.Source {
 	return &source{s: s, pipeline: pipeline, out: map[int64]tidemill.Mark{}}
 }
@@ -67,7 +66,7 @@ func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, er
 	}
 }
 
-// wait blocks until something was woken since, or for so long.
+// wait blocks until a wake newer than since, or for d.
 func (c *source) wait(ctx context.Context, d time.Duration, since string) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -84,7 +83,7 @@ func (c *source) wait(ctx context.Context, d time.Duration, since string) error 
 	return nil
 }
 
-// take hands out what is due, or says how long to wait at the most, and since which wake.
+// take hands out due dead letters, or says how long to wait at most, and since which wake.
 func (c *source) take(ctx context.Context, into []*tidemill.Message) (n int, wait time.Duration, wake string, err error) {
 	for range tries {
 		now := c.s.o.Now()
@@ -105,8 +104,8 @@ func (c *source) take(ctx context.Context, into []*tidemill.Message) (n int, wai
 	return 0, 0, "", tidemill.Fail(tidemill.Transient, "others take the letters all the time")
 }
 
-// due is the oldest letters that may be handed out, the time of the next that may be (0:
-// none), and the newest wake.
+// due returns the oldest dead letters that may be handed out, the time of the next that may
+// be (0: none), and the newest wake.
 func (c *source) due(ctx context.Context, now time.Time, most int) (found []stored, next int64, wake string, err error) {
 	s := c.s
 	answer, err := dueScript.Exec(ctx, s.client, []string{s.ready(c.pipeline), s.later(c.pipeline), s.meta, s.wakes(c.pipeline)},
@@ -132,7 +131,7 @@ func (c *source) due(ctx context.Context, now time.Time, most int) (found []stor
 	return found, next, wake, err
 }
 
-// lease takes letters for this source, as far as nobody was faster, and then reads their
+// lease takes dead letters for this source where no other was faster, and then reads their
 // messages. Those whose message is damaged are held again.
 func (c *source) lease(ctx context.Context, found []stored, now time.Time, into []*tidemill.Message) (n int, err error) {
 	var leased commit
@@ -160,7 +159,7 @@ func (c *source) lease(ctx context.Context, found []stored, now time.Time, into 
 	c.mu.Lock()
 	for _, r := range letters {
 		switch {
-		case !r.Holds(marks[r.Seq]): // it died by another path meanwhile
+		case !r.Holds(marks[r.Seq]): // it died on another path meanwhile
 		case r.Damaged != "":
 			r.Break(now)
 			broken.changes = append(broken.changes, change{kind: "set", r: r.Record, old: r.old, history: true})
@@ -179,8 +178,8 @@ func (c *source) lease(ctx context.Context, found []stored, now time.Time, into 
 	return n, nil
 }
 
-// Settle implements tidemill.Source: one lookup and one script, and both again for those
-// letters that somebody changed between.
+// Settle implements tidemill.Source: one lookup and one script, and both again for dead
+// letters that changed in between.
 func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	if err := cmp.Or(ctx.Err(), deadletter.CheckSettle(ends)); err != nil {
 		return err
@@ -214,7 +213,7 @@ func (c *source) settle(ctx context.Context, ends []tidemill.Settlement, open []
 	at := map[int64]int{}       // index of its change
 	took := map[int][]int{}     // settlements of each change: those applied first
 	stale := map[int][]int{}    // and those that came after
-	answers := map[int]bool{}   // of those that are stale whatever happens
+	answers := map[int]bool{}   // of those that are stale in any case
 	ended := map[int64]bool{}   // gone in this batch
 	original := map[int64]int{} // failures when it was read
 	for _, i := range open {
@@ -275,7 +274,7 @@ func (c *source) settle(ctx context.Context, ends []tidemill.Settlement, open []
 			ends[i].Took = tidemill.Stale
 		}
 	}
-	var marks []tidemill.Mark // the stale ones too; one without a mark is forgotten by Keep
+	var marks []tidemill.Mark // the stale ones too; Keep forgets one without a mark
 	for _, i := range open {
 		if ends[i].Took == tidemill.Unanswered {
 			again = append(again, i)
@@ -287,7 +286,8 @@ func (c *source) settle(ctx context.Context, ends []tidemill.Settlement, open []
 	return again, nil
 }
 
-// lookup finds what the settlements are of: by position, and by ID where they have none.
+// lookup finds the dead letters of the settlements: by position, and by ID where they have
+// none.
 func (c *source) lookup(ctx context.Context, ends []tidemill.Settlement, open []int) (bySeq map[int64]stored, byID map[string][]stored, err error) {
 	var seqs []int64
 	var fields []string
@@ -318,7 +318,7 @@ func (c *source) lookup(ctx context.Context, ends []tidemill.Settlement, open []
 	return bySeq, byID, nil
 }
 
-// holding is the oldest of these letters that is handed out.
+// holding is the oldest of these dead letters that is handed out.
 func holding(rs []stored) (oldest stored, ok bool) {
 	for _, r := range rs {
 		if r.Holds(tidemill.Mark{}) && (!ok || r.Seq < oldest.Seq) {
@@ -328,8 +328,7 @@ func holding(rs []stored) (oldest stored, ok bool) {
 	return oldest, ok
 }
 
-// Books implements tidemill.Bookkeeper: all of one moment, the pending ones found by
-// looking.
+// Books implements tidemill.Bookkeeper, from one snapshot. Pending is counted in the store.
 func (c *source) Books(ctx context.Context) (tidemill.Books, error) {
 	s := c.s
 	if err := cmp.Or(ctx.Err(), s.adopt(ctx)); err != nil {

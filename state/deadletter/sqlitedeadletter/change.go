@@ -12,11 +12,11 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// changeRows is how many letters one transaction marks or discards: a few milliseconds,
-// so that other writers hardly wait.
+// changeRows is how many dead letters one transaction marks or discards: a few
+// milliseconds, so that other writers hardly wait.
 const changeRows = 1000
 
-// Replay implements deadletter.Store: a snapshot, then part by part. A letter that has
+// Replay implements deadletter.Store: a snapshot, then part by part. A dead letter that has
 // died again since the snapshot is not the one that was seen.
 func (s *Store) Replay(ctx context.Context, f deadletter.Filter) (n int, err error) {
 	found, err := s.snapshot(ctx, f, " AND state=0 AND damaged=0")
@@ -26,7 +26,7 @@ func (s *Store) Replay(ctx context.Context, f deadletter.Filter) (n int, err err
 	return s.replay(ctx, found)
 }
 
-// replay marks what a snapshot saw.
+// replay marks the dead letters of a snapshot.
 func (s *Store) replay(ctx context.Context, found []seen) (n int, err error) {
 	for part := range slices.Chunk(found, changeRows) {
 		k, err := s.change(ctx, part, "UPDATE deadletter SET state=1, asked=asked+1, handed=0, burnt=0, due=0, until=0 FROM (VALUES ",
@@ -51,7 +51,7 @@ func (s *Store) Delete(ctx context.Context, f deadletter.Filter) (n int, err err
 	return s.discard(ctx, found)
 }
 
-// discard deletes what a snapshot saw.
+// discard deletes the dead letters of a snapshot.
 func (s *Store) discard(ctx context.Context, found []seen) (n int, err error) {
 	slices.SortStableFunc(found, func(a, b seen) int { // a transaction for each pipeline's books
 		return strings.Compare(a.pipeline, b.pipeline)
@@ -72,8 +72,8 @@ func (s *Store) discard(ctx context.Context, found []seen) (n int, err error) {
 	return n, nil
 }
 
-// change runs a statement over letters as they were seen, and says how many it changed.
-// Where they are discarded, they are of one pipeline, whose books say so.
+// change runs a statement over dead letters of a snapshot, and says how many it changed. If
+// it discards them, they are of one pipeline, and it updates its books.
 func (s *Store) change(ctx context.Context, part []seen, head, tail string, discarded int64) (int, error) {
 	args := make([]any, 0, 2*len(part))
 	for _, l := range part {
@@ -92,7 +92,7 @@ func (s *Store) change(ctx context.Context, part []seen, head, tail string, disc
 	return int(n), nil
 }
 
-// Edit implements deadletter.Store: the letter is read and written in one transaction.
+// Edit implements deadletter.Store: it reads and writes the dead letter in one transaction.
 func (s *Store) Edit(ctx context.Context, n deadletter.Name, payload []byte) error {
 	return s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
 		var r *deadletter.Record

@@ -6,10 +6,10 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// version is the first byte of what is encoded here: a new form gets a new number.
+// version is the first byte of every encoding here: a new form gets a new number.
 const version = 1
 
-// encodeMessage writes what is neither a column nor the payload.
+// encodeMessage writes all that is neither a column nor the payload.
 func encodeMessage(m *tidemill.Message) []byte {
 	return deadletter.AppendMessage(append(make([]byte, 0, 128), version, m.Priority), m)
 }

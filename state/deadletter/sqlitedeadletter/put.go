@@ -14,17 +14,17 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// nameOf is under which name the letter is to be kept.
+// nameOf is the name under which the dead letter is kept.
 func nameOf(l *tidemill.Letter) deadletter.Name {
 	return deadletter.Name{Pipeline: l.Pipeline, Tenant: l.Message.Tenant, ID: l.Message.ID}
 }
 
-// Put implements deadletter.Store: one lookup and a few statements for many letters.
+// Put implements deadletter.Store: one lookup and a few statements for many dead letters.
 func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
 	if err := cmp.Or(ctx.Err(), deadletter.CheckPut(letters)); err != nil || len(letters) == 0 {
 		return err
 	}
-	encoded := make([][]byte, len(letters)) // while nobody waits
+	encoded := make([][]byte, len(letters)) // while no other writer waits
 	sums := make([]uint64, len(letters))
 	for i := range letters {
 		l := &letters[i]
@@ -42,7 +42,7 @@ func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
 		}
 		type change struct {
 			r     *deadletter.Record
-			body  int // index of the letter whose message it takes
+			body  int // index of the dead letter whose message it takes
 			fresh bool
 		}
 		var changes []*change
@@ -118,8 +118,8 @@ func writeBodies(tx *sqlitedb.Tx, args []any) error {
 	return err
 }
 
-// room makes sure that the letters fit, counts them in the books, and takes as many
-// numbers as there are new ones: the first is returned.
+// room makes sure that the dead letters fit, counts them in the books, and takes as many
+// numbers as there are new ones; it returns the first.
 func (s *Store) room(tx *sqlitedb.Tx, letters []tidemill.Letter, found map[deadletter.Name]*deadletter.Record) (first int64, err error) {
 	fresh := map[string]int{}
 	seen := map[deadletter.Name]bool{}
@@ -169,8 +169,8 @@ func (s *Store) room(tx *sqlitedb.Tx, letters []tidemill.Letter, found map[deadl
 	return newest - int64(total) + 1, nil
 }
 
-// trim gives up the oldest n held letters of a pipeline, except those that are dying
-// again just now, and says how many there were.
+// trim drops the oldest n held dead letters of a pipeline, except those that die again in
+// this call, and says how many it dropped.
 func trim(tx *sqlitedb.Tx, pipeline string, n int, dying map[deadletter.Name]*deadletter.Record) (int64, error) {
 	var keep []int64
 	for _, r := range dying {
@@ -195,7 +195,7 @@ func trim(tx *sqlitedb.Tx, pipeline string, n int, dying map[deadletter.Name]*de
 	return trimmed, nil
 }
 
-// insert adds letters.
+// insert adds dead letters.
 func insert(tx *sqlitedb.Tx, rs []*deadletter.Record) error {
 	args := make([]any, 0, 12*len(rs))
 	for _, r := range rs {
@@ -209,7 +209,7 @@ func insert(tx *sqlitedb.Tx, rs []*deadletter.Record) error {
 	return nil
 }
 
-// rewrite writes letters that have died once more: they are held.
+// rewrite writes dead letters that have died once more: they are held.
 func rewrite(tx *sqlitedb.Tx, rs []*deadletter.Record, damaged bool) error {
 	args := make([]any, 0, 10*len(rs))
 	for _, r := range rs {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	lookupRows = 256 // of one statement at the most
-	listPage   = 32  // letters read at once with their payloads, each page a snapshot of its own
+	lookupRows = 256 // of one statement at most
+	listPage   = 32  // dead letters read at once with their payloads, each page a snapshot
 
 	columns = "d.seq, d.pipeline, d.tenant, d.id, d.shard, d.hi, d.lo, d.kind, d.first, d.last, d.deaths, d.history, d.state, d.damaged, d.replays, d.asked, d.handed, d.burnt, d.epoch, d.due, d.until, d.edited"
 	whole   = "SELECT " + columns + ", b.message, b.payload, b.row, b.original, b.sum FROM deadletter d LEFT JOIN deadletter_body b ON b.seq = d.seq "
@@ -57,8 +57,8 @@ func in(tx *sqlitedb.Tx, head, row, tail string, before []any, values [][]any, d
 	return nil
 }
 
-// scan reads a record's columns, and its message where it was selected too. Numbers are
-// read wide: a flipped bit must not make a row unreadable.
+// scan reads a record's columns, and its message where it was selected. Numbers are read
+// wide: a flipped bit must not make a row unreadable.
 func scan(rows *sql.Rows, withBody bool) (*deadletter.Record, error) {
 	r := new(deadletter.Record)
 	var history, message []byte
@@ -100,8 +100,8 @@ func scan(rows *sql.Rows, withBody bool) (*deadletter.Record, error) {
 	return r, nil
 }
 
-// lookupNames finds the letters that are there already: those that were edited with their
-// messages, the others without.
+// lookupNames finds the stored dead letters: edited ones with their messages, the others
+// without.
 func lookupNames(tx *sqlitedb.Tx, letters []tidemill.Letter) (map[deadletter.Name]*deadletter.Record, error) {
 	values := make([][]any, len(letters))
 	for i := range letters {
@@ -222,13 +222,13 @@ func where(f deadletter.Filter) (condition string, args []any) {
 	return condition, args
 }
 
-// seen is a letter as a snapshot saw it: the same as long as it has not died again.
+// seen is a dead letter of a snapshot: the same as long as it has not died again.
 type seen struct {
 	seq, deaths int64
 	pipeline    string
 }
 
-// snapshot finds the letters that f chooses and that are in one of the states.
+// snapshot finds the dead letters that f chooses and that are in one of the states.
 func (s *Store) snapshot(ctx context.Context, f deadletter.Filter, states string) (found []seen, err error) {
 	if err := f.Check(); err != nil {
 		return nil, err
@@ -280,7 +280,7 @@ func (s *Store) List(ctx context.Context, f deadletter.Filter) iter.Seq2[*deadle
 	}
 }
 
-// page reads letters with their messages.
+// page reads dead letters with their messages.
 func (s *Store) page(ctx context.Context, part []seen) (page []*deadletter.Record, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	receiveMax = 128 // letters of one Receive: their payloads are read while others wait to write
+	receiveMax = 128 // dead letters of one Receive: other writers wait while payloads are read
 )
 
-// source hands out the replaying letters of one pipeline.
+// source hands out the replaying dead letters of one pipeline.
 type source struct {
 	s        *Store
 	pipeline string
 
 	mu  sync.Mutex              // guards out
-	out map[int64]tidemill.Mark // handed out and to be kept, by Seq
+	out map[int64]tidemill.Mark // handed out, with leases to keep, by Seq
 }
 
 var (
@@ -54,7 +54,7 @@ func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, er
 	return c.s.bell.Receive(ctx, func() (int, time.Duration, error) { return c.take(ctx, into) })
 }
 
-// take hands out what is due, or says how long to wait at the most.
+// take hands out due dead letters, or says how long to wait at most.
 func (c *source) take(ctx context.Context, into []*tidemill.Message) (int, time.Duration, error) {
 	var leased []*deadletter.Record
 	wait := bell.Idle
@@ -112,7 +112,7 @@ func (c *source) take(ctx context.Context, into []*tidemill.Message) (int, time.
 	return len(leased), wait, nil
 }
 
-// Settle implements tidemill.Source: one lookup and a statement for each way to end.
+// Settle implements tidemill.Source: one lookup, and one statement for each kind of end.
 func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	if err := cmp.Or(ctx.Err(), deadletter.CheckSettle(ends)); err != nil || len(ends) == 0 {
 		return err
@@ -146,7 +146,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 			ended = append(ended, r.Position())
 			switch {
 			case r.Settle(e, now):
-				r.State = "" // nobody holds it any more
+				r.State = "" // it has no holder any more
 				gone = append(gone, r.Seq)
 				row := deadletter.Ended(e)
 				change.replayed += int64(row.Delivered)
@@ -191,7 +191,8 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	return nil
 }
 
-// lookup finds what the settlements are of: by position, and by ID where they have none.
+// lookup finds the dead letters of the settlements: by position, and by ID where they have
+// none.
 func (c *source) lookup(tx *sqlitedb.Tx, ends []tidemill.Settlement) (bySeq map[int64]*deadletter.Record, byID map[string][]*deadletter.Record, err error) {
 	bySeq, byID = make(map[int64]*deadletter.Record, len(ends)), map[string][]*deadletter.Record{}
 	var seqs, ids [][]any
@@ -226,7 +227,7 @@ func (c *source) lookup(tx *sqlitedb.Tx, ends []tidemill.Settlement) (bySeq map[
 	return bySeq, byID, nil
 }
 
-// holding is the oldest of these letters that is handed out.
+// holding is the oldest of these dead letters that is handed out.
 func holding(rs []*deadletter.Record) (oldest *deadletter.Record) {
 	for _, r := range rs {
 		if r.Holds(tidemill.Mark{}) && (oldest == nil || r.Seq < oldest.Seq) {
@@ -274,7 +275,7 @@ func (c *source) Keep(ctx context.Context) error {
 	return nil
 }
 
-// forget stops keeping these hand-outs. A letter that was handed out anew meanwhile is
+// forget stops keeping these hand-outs. A dead letter that was handed out anew meanwhile is
 // kept: its mark is another.
 func (c *source) forget(marks []tidemill.Mark) {
 	c.mu.Lock()

@@ -1,5 +1,5 @@
-// Package sqlitedeadletter keeps dead letters in the embedded SQLite file: durable, with
-// a checksum of every message, and with nothing to install.
+// Package sqlitedeadletter keeps dead letters in the embedded SQLite file: durable, with a
+// checksum of every message, and with nothing to install.
 package sqlitedeadletter
 
 import (
@@ -12,9 +12,9 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// What changes is apart from what does not: marking a hundred thousand letters as
-// replaying must not rewrite their payloads. Text is kept as blobs, byte for byte. Times
-// are milliseconds, 0: none. State is 0 held, 1 replaying.
+// Changing columns are kept apart from unchanging ones: marking a hundred thousand dead
+// letters as replaying must not rewrite their payloads. Text is kept as blobs, byte for
+// byte. Times are milliseconds, 0: none. State is 0 held, 1 replaying.
 var schema = []string{`
 CREATE TABLE deadletter(
 	seq      INTEGER PRIMARY KEY,
@@ -62,19 +62,19 @@ CREATE TABLE deadletter_seq(one INTEGER PRIMARY KEY CHECK(one = 1), newest INTEG
 INSERT INTO deadletter_seq VALUES(1, 0);
 `}
 
-// Store keeps letters in a SQLite file.
+// Store keeps dead letters in a SQLite file.
 type Store struct {
 	db *sqlitedb.DB
 	o  deadletter.Options
 
-	bell bell.Bell // rings when a letter may be handed out
+	bell bell.Bell // rings when a dead letter may be handed out
 }
 
 var _ deadletter.Store = (*Store)(nil)
 
-// New opens the dead letters of db and makes their tables where they are missing. A file
-// has one store at a time: New takes it that whoever had letters out for replay is dead,
-// and hands them out again at once.
+// New opens the dead letters of db and makes missing tables. A file has one store at a
+// time: New assumes that the process that had dead letters out for replay is dead, and
+// hands them out again at once.
 func New(ctx context.Context, db *sqlitedb.DB, o deadletter.Options) (*Store, error) {
 	o, err := o.WithDefaults()
 	if err != nil {
@@ -84,7 +84,7 @@ func New(ctx context.Context, db *sqlitedb.DB, o deadletter.Options) (*Store, er
 		return nil, fmt.Errorf("open the dead letters: %w", err)
 	}
 	if err := db.Write(ctx, func(tx *sqlitedb.Tx) error {
-		_, err := tx.Exec("UPDATE deadletter SET until=1 WHERE state=1 AND until>1") // long over: an end that was on its way still counts
+		_, err := tx.Exec("UPDATE deadletter SET until=1 WHERE state=1 AND until>1") // long over: an end in flight still counts
 		return err
 	}); err != nil {
 		return nil, fmt.Errorf("open the dead letters: %w", err)
@@ -122,8 +122,7 @@ func readBooks(tx *sqlitedb.Tx, pipeline string) (b books, err error) {
 	return b, err
 }
 
-// Books implements tidemill.Bookkeeper: all of one snapshot, the pending ones found by
-// looking.
+// Books implements tidemill.Bookkeeper, from one snapshot. Pending is counted in the store.
 func (c *source) Books(ctx context.Context) (tidemill.Books, error) {
 	var b books
 	var pending int64
