@@ -241,7 +241,7 @@ var beginCases = []testcase{
 			if !bytes.Equal(got.Payload, []byte("payload")) || !bytes.Equal(got.Result, []byte("result")) {
 				t.Errorf("got %q, %q", got.Payload, got.Result)
 			}
-			clear(got.Payload) // nor gives its own away
+			clear(got.Payload) // nor exposes its own memory
 			clear(got.Result)
 		}
 	}},

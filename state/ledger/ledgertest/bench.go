@@ -9,11 +9,11 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
-// Bench measures what once costs on an empty ledger: new entries begun and ended as Done,
-// with a fingerprint, an answer of 120 bytes and a payload of so many. Used is the processor
-// time of the server so far, in microseconds; nil: not known.
+// Bench measures the cost of once on an empty ledger: new entries begun and ended as Done,
+// with a fingerprint, an answer of 120 bytes and a payload of that size. Used is the
+// processor time of the server so far, in microseconds; nil: not known.
 func Bench(b *testing.B, open func(b *testing.B) (l ledger.Ledger, used func() float64)) {
-	var callers atomic.Int64 // so far: each has keys of its own
+	var callers atomic.Int64 // so far: each has its own keys
 	for _, c := range []struct{ batch, payload int }{{100, 0}, {100, 500}, {1, 0}} {
 		b.Run(fmt.Sprintf("batch=%d/payload=%d", c.batch, c.payload), func(b *testing.B) {
 			l, used := open(b)
@@ -58,7 +58,7 @@ func Bench(b *testing.B, open func(b *testing.B) (l ledger.Ledger, used func() f
 	})
 }
 
-// cost reports what so many entries a round cost.
+// cost reports the cost of an entry, with batch entries a round.
 func cost(b *testing.B, used func() float64) func(batch int) {
 	before := 0.0
 	if used != nil {

@@ -22,7 +22,7 @@ var concurrentCases = []testcase{
 			for c := range callers {
 				g.Go(func() {
 					es := []*ledger.Entry{{Key: fmt.Sprint("a", round), Holder: fmt.Sprint(c)}, {Key: fmt.Sprint("b", round), Holder: fmt.Sprint(c)}}
-					if c%2 == 0 { // in whatever order they ask
+					if c%2 == 0 { // in any order of requests
 						es[0], es[1] = es[1], es[0]
 					}
 					if err := h.Ledger.Begin(t.Context(), es, ledger.Begin{}); err != nil {
@@ -104,16 +104,17 @@ type call struct {
 	since  time.Duration // the clock when a begin was called
 }
 
-// answer is what came back.
+// answer is the answer to a call.
 type answer struct {
 	state ledger.State
 	token uint64
 	stale bool
 }
 
-// believed is one key in the model: written anew here, not taken from the rules that the
-// backends share. A begin reads the clock at some moment of its call, which need not be the
-// one from which on others see it: so the end of its lease is known but for that.
+// believed is one key in the model. The model is written anew here, not taken from the
+// rules that the backends share. A begin reads the clock at some moment of its call, which
+// need not be the one from which on others see it: so the end of its lease is known only
+// within that span.
 type believed struct {
 	state    ledger.State
 	holder   string

@@ -90,9 +90,9 @@ var findCases = []testcase{
 			{ledger.Filter{From: first.Created, After: "b"}, want[1:]},
 			{ledger.Filter{From: first.Created, After: "a"}, want},
 			{ledger.Filter{From: first.Created, To: first.Created, After: "b"}, []string{}},
-			{ledger.Filter{From: first.Created.Add(time.Millisecond), After: "cc"}, want[3:]}, // of a key that is not there
-			{ledger.Filter{From: first.Created.Add(time.Microsecond), After: "zz"}, want[1:]}, // no entry is of that millisecond
-			{ledger.Filter{After: "c"}, want},                                                 // of no time at all
+			{ledger.Filter{From: first.Created.Add(time.Millisecond), After: "cc"}, want[3:]}, // of a key that does not exist
+			{ledger.Filter{From: first.Created.Add(time.Microsecond), After: "zz"}, want[1:]}, // no entry has that millisecond
+			{ledger.Filter{After: "c"}, want},                                                 // without a time
 		} {
 			if got := keys(all(t, h.Ledger, c.f)); !slices.Equal(got, c.want) {
 				t.Errorf("%+v: %q, want %q", c.f, got, c.want)

@@ -15,14 +15,15 @@ import (
 // A Harness is a new, empty ledger of the backend under test.
 type Harness struct {
 	Ledger ledger.Store
-	Clock  *Clock // whose Now the ledger was given
-	// Reopen ends the process as a crash would, as far as a test can, and opens what is
-	// durable anew. Nil: nothing is durable.
+	Clock  *Clock // the ledger was given its Now
+	// Reopen ends the process as a crash would, as far as a test can, and opens the durable
+	// data anew. Nil: nothing is durable.
 	Reopen func(t *testing.T) ledger.Store
-	// Other opens another ledger, of another name, in the same database. Nil: it has no names.
+	// Other opens a ledger with another name in the same database. Nil: it has no names.
 	Other func(t *testing.T) ledger.Store
-	// Within calls that of a ledger.Transactor: effect writes a name to a table of the
-	// database in the transaction. Effects are the names in that table. Nil: it is none.
+	// Within calls Within of a ledger.Transactor: effect writes a name to a table of the
+	// database in the transaction. Effects are the names in that table. Nil: the ledger is
+	// not a Transactor.
 	Within  func(ctx context.Context, es []*ledger.Entry, do func(ctx context.Context, effect func(name string) error) error) error
 	Effects func(t *testing.T) []string
 	Close   func() // before the end of the test, for suites that open many; nil: nothing to close
@@ -50,7 +51,7 @@ type testcase struct {
 	do     func(t *testing.T, h Harness)
 }
 
-// Run runs all cases, each on a ledger of its own.
+// Run runs all cases, each on its own ledger.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	for _, c := range slices.Concat(beginCases, printCases, callCases, endCases, dropCases, rangeCases, findCases, concurrentCases) {
 		t.Run(c.name, func(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
-// Same drives a ledger and a reference with the same random calls, all fields in use, and
-// compares every field of every answer. Only tokens are the ledger's own: those of the two
-// stand for each other.
+// Same drives a ledger and a reference with the same random calls, with all fields in use,
+// and compares every field of every answer. Only tokens are the ledger's own: Same maps
+// those of the two to each other.
 func Same(t *testing.T, open func(t *testing.T) Harness, reference func(now func() time.Time) ledger.Store) {
 	rapid.Check(t, func(r *rapid.T) {
 		h := open(t)
@@ -151,7 +151,7 @@ func (p *pair) expire(r *rapid.T) {
 	}
 }
 
-// equal compares entries, the token by what it stands for. Nil and empty bytes are one.
+// equal compares entries, and tokens by their mapping. Nil and empty bytes are equal.
 func (p *pair) equal(r *rapid.T, what string, got, want []*ledger.Entry) {
 	same := slices.EqualFunc(got, want, func(a, b *ledger.Entry) bool {
 		token, ok := p.tokens[a.Token]

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
-// writes is a handler with one effect, which ends all as Done.
+// writes is a handler with one effect that ends all entries as Done.
 func writes(name string, es ...*ledger.Entry) func(context.Context, func(string) error) error {
 	return func(_ context.Context, effect func(string) error) error {
 		for _, e := range es {
@@ -55,7 +55,7 @@ var withinCases = []testcase{
 				e.State = ledger.Done
 				return errors.Join(effect("x"), boom)
 			},
-			func(_ *ledger.Entry, effect func(string) error) error { return effect("x") }, // its State is Fresh: no end
+			func(_ *ledger.Entry, effect func(string) error) error { return effect("x") }, // its State is Fresh: not an end
 		} {
 			e := fresh(t, h.Ledger, "k", "h")
 			err := h.Within(t.Context(), []*ledger.Entry{e}, func(_ context.Context, effect func(string) error) error { return failing(e, effect) })

@@ -1,5 +1,5 @@
-// Package memoryledger keeps a ledger in memory: for tests, simulation and what may be
-// forgotten at a restart. It is the reference of the role's meaning.
+// Package memoryledger keeps a ledger in memory: for tests, simulation and data that may be
+// lost at a restart. It is the reference of the role's meaning.
 package memoryledger
 
 import (
@@ -105,7 +105,7 @@ func (l *Ledger) Find(ctx context.Context, es []*ledger.Entry) error {
 	return nil
 }
 
-// Range implements ledger.Log: what matches when it begins.
+// Range implements ledger.Log: the entries that match when it begins.
 func (l *Ledger) Range(ctx context.Context, f ledger.Filter) iter.Seq2[*ledger.Entry, error] {
 	return func(yield func(*ledger.Entry, error) bool) {
 		for _, r := range l.sorted(func(r *ledger.Record) bool { return f.Match(&r.Entry) }, f.Max) {
@@ -140,8 +140,7 @@ func (l *Ledger) Expire(ctx context.Context, before time.Time, limit int) (int, 
 	return n, nil
 }
 
-// sorted copies the records that are chosen, oldest first, at most limit where that is
-// above zero.
+// sorted copies the chosen records, oldest first, at most limit if that is above zero.
 func (l *Ledger) sorted(chosen func(*ledger.Record) bool, limit int) []ledger.Record {
 	l.mu.Lock()
 	var rs []ledger.Record

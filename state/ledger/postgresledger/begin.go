@@ -12,11 +12,11 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
-// The order of locks: add waits for rows that another has added or changed and not committed
-// yet, in the order of keys, and holds nothing but rows that nobody else sees; who locks rows
-// that are there waits only for those, in the same order.
+// The order of locks: add waits for rows that another transaction has added or changed and
+// not committed yet, in the order of keys, and holds only rows that no other sees. A
+// transaction that locks existing rows waits only for those, in the same order.
 const (
-	// What is there already is looked at before anything is written for it.
+	// Existing rows are checked before anything is written for them.
 	add = `WITH clock AS MATERIALIZED (SELECT date_trunc('milliseconds', coalesce($2::timestamptz, clock_timestamp())) AS now)
 		INSERT INTO tidemill_ledger(ledger, key, tenant, type, print, payload, created, state, holder, token, tries, started, until, call)
 		SELECT $1, k.key, k.tenant, k.type, k.print, k.payload, c.now, 2, k.holder, nextval('tidemill_ledger_token'), 1, c.now,
@@ -37,7 +37,7 @@ const (
 
 	tokens = `SELECT nextval('tidemill_ledger_token') FROM generate_series(1, $1::integer)`
 
-	// An upsert of rows that are there: it finds each by its key, however it is planned.
+	// An upsert of existing rows: it finds each by its key, under any plan.
 	again = `INSERT INTO tidemill_ledger AS t (ledger, key, tenant, type, created, state, holder, token, tries, started, until, call, cut)
 		SELECT $1, v.key, '', '', v.started, 2, v.holder, v.token, v.tries, v.started, v.until, v.call, v.cut
 		FROM unnest($2::bytea[], $3::bytea[], $4::bigint[], $5::integer[], $6::timestamptz[], $7::timestamptz[], $8::bigint[], $9::boolean[])
@@ -67,8 +67,8 @@ func (l *Ledger) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) 
 	return nil
 }
 
-// begin begins entries of different keys. Those whose row was there and then was not are
-// missed.
+// begin begins entries of different keys. missed are entries whose row existed first and
+// then did not.
 func (l *Ledger) begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin, opened map[string]*ledger.Record) (missed []*ledger.Entry, err error) {
 	var there []*ledger.Entry
 	fresh := make([]*ledger.Entry, 0, len(es))
@@ -106,7 +106,7 @@ func (l *Ledger) begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin, 
 	return append(missed, late...), err
 }
 
-// add writes entries that are not there, and returns them by key.
+// add writes entries that do not exist, and returns them by key.
 func (l *Ledger) add(ctx context.Context, es []*ledger.Entry, o ledger.Begin) (map[string]*ledger.Record, error) {
 	byKey := make(map[string]*ledger.Entry, len(es))
 	tenants, types, prints, payloads, holders := make([][]byte, len(es)), make([][]byte, len(es)), make([][]byte, len(es)), make([][]byte, len(es)), make([][]byte, len(es))
@@ -139,14 +139,14 @@ func (l *Ledger) add(ctx context.Context, es []*ledger.Entry, o ledger.Begin) (m
 // millis rounds down, as leases everywhere end on a whole millisecond.
 func millis(d time.Duration) int64 { return ledger.Instant(time.UnixMilli(0).Add(d)).UnixMilli() }
 
-// look answers entries that are there and cannot be opened, without a lock, and returns
-// those that perhaps can.
+// look answers existing entries that cannot be opened, without a lock, and returns those
+// that perhaps can.
 func (l *Ledger) look(ctx context.Context, es []*ledger.Entry, o ledger.Begin) (open, missed []*ledger.Entry, err error) {
 	var found map[string]*ledger.Record
 	var now time.Time
 	err = l.db.Do(ctx, func(ctx context.Context, c *pgx.Conn) (err error) {
 		b := &pgx.Batch{}
-		b.Queue(clock, l.now()) // before the rows: so no lease that was extended seems over
+		b.Queue(clock, l.now()) // before the rows: so no renewed lease seems over
 		b.Queue(find, l.o.Name, keysOf(es))
 		r := c.SendBatch(ctx, b)
 		if err = r.QueryRow().Scan(&now); err == nil {
@@ -174,7 +174,7 @@ func (l *Ledger) look(ctx context.Context, es []*ledger.Entry, o ledger.Begin) (
 	return open, missed, nil
 }
 
-// open opens entries that are there, in a transaction.
+// open opens existing entries, in a transaction.
 func (l *Ledger) open(ctx context.Context, es []*ledger.Entry, o ledger.Begin, opened map[string]*ledger.Record) (missed []*ledger.Entry, err error) {
 	var found map[string]*ledger.Record
 	var at []place
@@ -220,7 +220,7 @@ func (l *Ledger) open(ctx context.Context, es []*ledger.Entry, o ledger.Begin, o
 	return missed, nil
 }
 
-// draw reads the clock and takes tokens, once all rows are locked: so those grow for each
+// draw reads the clock and takes tokens, once all rows are locked: so tokens grow for each
 // key.
 func (l *Ledger) draw(ctx context.Context, tx pgx.Tx, n int) (now time.Time, fencing []uint64, err error) {
 	b := &pgx.Batch{}
@@ -242,7 +242,7 @@ func (l *Ledger) draw(ctx context.Context, tx pgx.Tx, n int) (now time.Time, fen
 	return now.UTC(), fencing, err
 }
 
-// again writes records that were opened again, and says where they are.
+// again writes reopened records, and returns their places.
 func (l *Ledger) again(ctx context.Context, tx pgx.Tx, begun []*ledger.Record) (at []place, err error) {
 	if len(begun) == 0 {
 		return nil, nil

@@ -14,10 +14,10 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
-// Rows are locked in the order of keys, one after the other, by the one who writes them:
-// where they are is asked by key before, or known since they were begun. Another may have
-// changed them meanwhile, so that whose they are and that they are not Done, which is 3, is
-// asked of the row that is locked.
+// The statement locks rows in the order of keys, one after the other, and writes them.
+// Their places are looked up by key before, or known since they were begun. Another
+// transaction may have changed them meanwhile, so the locked row is checked for its holder
+// and for not being Done, which is 3.
 const (
 	writeEnds = `UPDATE tidemill_ledger t SET state = v.state, result = v.result, err = v.err,
 			ended = (SELECT date_trunc('milliseconds', coalesce($7::timestamptz, clock_timestamp())))
@@ -29,8 +29,8 @@ const (
 		WHERE t.ctid = v.place AND t.token = v.token AND t.state <> 3
 		RETURNING t.key, t.ended`
 
-	// What is not by place is asked so that no index seems to be of use, as each does while the
-	// table is empty.
+	// A condition that does not use places is written so that no index seems useful, as every
+	// index does while the table is empty.
 	writeThere = writeEnds + `(SELECT * FROM unnest($2::bytea[], $3::bigint[], $4::smallint[], $5::bytea[], $6::bytea[], $8::tid[]) v(key, token, state, result, err, place)
 				ORDER BY key OFFSET 0) v
 		WHERE t.ctid = v.place AND t.ledger IS NOT DISTINCT FROM $1 AND t.key IS NOT DISTINCT FROM v.key AND t.token = v.token AND t.state <> 3
@@ -84,8 +84,8 @@ func (l *Ledger) end(ctx context.Context, q querier, es []*ledger.Entry) error {
 	return nil
 }
 
-// write changes the rows of entries of different keys. Those that are not where they were
-// begun are missed.
+// write changes the rows of entries of different keys. missed are entries that are not
+// where they were begun.
 func (l *Ledger) write(ctx context.Context, q querier, es []*ledger.Entry) (missed []*ledger.Entry, err error) {
 	var there, others []*ledger.Entry
 	var at []pgtype.TID
@@ -117,7 +117,7 @@ func (l *Ledger) write(ctx context.Context, q querier, es []*ledger.Entry) (miss
 	return missed, nil
 }
 
-// writeBy changes rows by a statement, and says which those were and when they ended.
+// writeBy changes rows by a statement, and returns them and when they ended.
 func (l *Ledger) writeBy(ctx context.Context, q querier, statement string, es []*ledger.Entry, more ...any) (map[string]time.Time, error) {
 	fencing, states, results, causes := make([]int64, len(es)), make([]int16, len(es)), make([][]byte, len(es)), make([][]byte, len(es))
 	for i, e := range es {
@@ -134,8 +134,8 @@ func (l *Ledger) writeBy(ctx context.Context, q querier, statement string, es []
 	})
 }
 
-// drop removes the rows of entries of different keys: few, so one statement for each, all
-// in one round trip and in the order of keys.
+// drop removes the rows of entries of different keys. These are few, so it uses one
+// statement for each, all in one round trip and in the order of keys.
 func (l *Ledger) drop(ctx context.Context, q querier, es []*ledger.Entry) (missed []*ledger.Entry, err error) {
 	if len(es) == 0 {
 		return nil, nil
@@ -158,8 +158,8 @@ func (l *Ledger) drop(ctx context.Context, q querier, es []*ledger.Entry) (misse
 	return l.judge(ctx, q, es, ended)
 }
 
-// judge sets entries of which these were written, and looks at the others; missed are those
-// that could be written by now.
+// judge sets the written entries, and reads the others; missed are those that could be
+// written by now.
 func (l *Ledger) judge(ctx context.Context, q querier, es []*ledger.Entry, ended map[string]time.Time) (missed []*ledger.Entry, err error) {
 	var others []*ledger.Entry
 	for _, e := range es {
@@ -210,8 +210,8 @@ func (l *Ledger) ends(ctx context.Context, q querier, statement string, es []*le
 	})
 }
 
-// Within implements ledger.Transactor: the transaction is READ COMMITTED, the entries' rows
-// are locked from before do until the commit. do is called at most once.
+// Within implements ledger.Transactor: the transaction is READ COMMITTED, and the entries'
+// rows are locked from before do until the commit. do is called at most once.
 func (l *Ledger) Within(ctx context.Context, es []*ledger.Entry, do func(context.Context, pgx.Tx) error) error {
 	if err := ctx.Err(); err != nil || len(es) == 0 {
 		return err

@@ -6,18 +6,19 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// places remembers where the rows are that this process has begun, by their tokens, so that
-// their end need not look for them by key: that is two thirds of what it costs. A place may
-// be wrong by then, and may hold another row: whoever goes there looks at key and token.
+// places remembers the places of the rows that this process has begun, by their tokens, so
+// that their end need not look them up by key: that is two thirds of the cost of an end. A
+// place may be outdated and hold another row: its reader checks key and token.
 //
-// There is one for each of the newest tokens. What is begun and never ended is overwritten.
+// Each of the newest tokens has one. Entries that are begun and never ended are
+// overwritten.
 type places struct {
 	mu sync.Mutex // guards at; held for short work in memory only
 	at [1 << 14]place
 }
 
 type place struct {
-	token uint64 // 0: there is none
+	token uint64 // 0: none
 	tid   pgtype.TID
 }
 
@@ -32,7 +33,7 @@ func (p *places) keep(rows []place) {
 	}
 }
 
-// take says where the row of a token is, if it is known, and forgets it.
+// take returns the place of a token's row, if it is known, and forgets it.
 func (p *places) take(token uint64) (tid pgtype.TID, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

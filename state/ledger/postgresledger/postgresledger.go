@@ -2,9 +2,9 @@
 // for handlers that write to that database, whose effects are then committed together with
 // the entry's end (Within).
 //
-// New entries are one statement, their ends another, each for a whole batch. Rows are locked
-// in the order of their keys only, so that no two batches wait for each other. The server's
-// clock decides leases.
+// One statement adds new entries, another ends them, each for a whole batch. Rows are locked
+// only in the order of their keys, so no two batches wait for each other. The server's clock
+// decides leases.
 package postgresledger
 
 import (
@@ -20,7 +20,7 @@ import (
 
 // Options tune a ledger; the zero value is ready to use.
 type Options struct {
-	Name string           // of the ledger in its database, a-z, 0-9 and _: each has keys and a time to keep them of its own; empty is a name too
+	Name string           // of the ledger in its database, a-z, 0-9 and _: each has its own keys and its own time to keep them; empty is a name too
 	Now  func() time.Time // nil means the server's clock, one for all processes
 }
 
@@ -99,7 +99,7 @@ func records(rows pgx.Rows, err error) (map[string]*ledger.Record, error) {
 	})
 }
 
-// keysOf are the keys of entries as a statement takes them.
+// keysOf are the keys of entries in the form of statements.
 func keysOf(es []*ledger.Entry) [][]byte {
 	keys := make([][]byte, len(es))
 	for i, e := range es {

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	page  = 100  // entries read at once, each page a snapshot of its own
-	reach = 5000 // entries looked at for a page
+	page  = 100  // entries read at once, each page a snapshot
+	reach = 5000 // entries searched for a page
 
-	// inOrder is of the transaction that it is in. A listing has one plan that is right, along
-	// its index. While nothing is known of the table few rows are expected, and to collect and
-	// sort them seems as good: that would be all of the rest for each page.
+	// inOrder holds for its transaction. A listing has one right plan, along its index. While
+	// PostgreSQL knows nothing of the table it expects few rows, and a plan that collects and
+	// sorts them seems as good: that would be all remaining rows for each page.
 	inOrder = "SELECT set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true)"
 
-	// The last one that was looked at is shown too, whether it is asked for or not: the next
-	// page begins behind it.
+	// The last entry that was read is returned too, even if it does not match: the next page
+	// begins behind it.
 	list = "SELECT " + columns + `, chosen FROM (
 			SELECT *, ($5::bytea = '' OR tenant = $5) AND ($6::bytea = '' OR type = $6) AND ($7::smallint = 0 OR state = $7) AS chosen,
 				lead(created) OVER (ORDER BY created, key) IS NULL AS last
@@ -33,9 +33,9 @@ const (
 				ORDER BY created, key LIMIT $8) seen) judged
 		WHERE chosen OR last ORDER BY created, key LIMIT $9`
 
-	// What is over is found in order of creation, without a lock, and locked in the order of
-	// keys like everything else: SKIP LOCKED leaves rows that somebody works on for the next
-	// time, but may still wait for one that is being changed.
+	// Expired entries are found in order of creation, without a lock, and locked in the
+	// order of keys like everything else. SKIP LOCKED leaves rows in use for the next time,
+	// but may still wait for a row that is being changed.
 	isOver = "created < $3 AND (state IN (3, 5) AND ended < $3 OR state = 2 AND until < $3)"
 
 	findOver = `SELECT array_agg(key) FROM (SELECT key FROM tidemill_ledger WHERE ledger || '' = $1 AND ` + isOver + `
@@ -43,7 +43,7 @@ const (
 
 	lockOver = "SELECT array_agg(key)" + byKey + "AND " + isOver + " FOR UPDATE SKIP LOCKED) found"
 
-	// By another statement than the one that locked them: it sees them as they were locked.
+	// Another statement than the one that locked them: it sees them as they were locked.
 	remove = `DELETE FROM tidemill_ledger WHERE ctid = ANY (ARRAY (SELECT place FROM unnest($2::bytea[]) k,
 		LATERAL (SELECT ctid AS place FROM tidemill_ledger WHERE ledger = $1 AND key = k OFFSET 0) found))`
 )
@@ -71,7 +71,7 @@ func (l *Ledger) Find(ctx context.Context, es []*ledger.Entry) error {
 	return nil
 }
 
-// What no entry is created before or after: PostgreSQL's times do not reach as far as Go's.
+// The bounds of all creation times: PostgreSQL's times do not reach as far as Go's.
 const first, last = 0, 253402300799999 // 1970, and the end of the year 9999
 
 // Range implements ledger.Log, page by page.

@@ -14,15 +14,15 @@ import (
 var doneLua string
 
 // Done is the ledger's part in a script of another role: entries that are done as soon as
-// they begin. They are kept, under a new token, for requests of which no entry is in the
-// ledger; others are not to be taken. AppendDone makes what a request tells it.
+// they begin. They are kept, under a new token, for requests without an entry in the
+// ledger; other requests are refused. AppendDone makes the arguments of a request.
 func (l *Ledger) Done() redisconn.Part {
 	return redisconn.Part{Lua: headLua + listLua + doneLua, Keys: []string{l.keys[0], l.keys[2], l.keys[3]},
 		Args: func() []string { return []string{l.clock()} }}
 }
 
-// AppendDone appends names and texts of these entries, each of another key. Payloads are not
-// kept.
+// AppendDone appends names and texts of these entries, each with another key. Payloads are
+// not kept.
 func AppendDone(names, texts []string, es []*ledger.Entry) ([]string, []string, error) {
 	if err := ledger.CheckBegin(es); err != nil {
 		return names, texts, err

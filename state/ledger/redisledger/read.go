@@ -14,10 +14,10 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
-// What one script of a listing does at most.
+// The most that one script of a listing does.
 const (
-	look = 1000 // entries that it looks at, about: all of a millisecond
-	page = 100  // entries that it answers with
+	look = 1000 // entries that it reads, about: all of a millisecond
+	page = 100  // entries that it returns
 )
 
 // Find implements ledger.Log.

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
-// errAnswer says that a script answered with something else than was asked for.
+// errAnswer says that a script's answer has another form than expected.
 var errAnswer = errors.New("the answer of Redis is not what the ledger asked for")
 
 const (

@@ -1,23 +1,23 @@
-// Package redisledger keeps a ledger in Redis: for what several instances must do once
+// Package redisledger keeps a ledger in Redis: for work that several instances must do once
 // between them. Its promises are as durable as that Redis: it needs an append-only file,
-// and a failover may lose what was written last.
+// and a failover may lose the last writes.
 //
 // A ledger is four keys on one slot, that of its name:
 //
 //	{ledger:name}:entries   key → all of an entry but its payload (head.lua)
 //	{ledger:name}:payloads  key → payload, where there is one
-//	{ledger:name}:groups    all keys by the time they were created, those of one stroke in one
+//	{ledger:name}:groups    all keys by the time they were created, those of one script in one
 //	                        member (list.lua)
 //	{ledger:name}:token     the newest token
 //
-// Each call is one script for up to 250 entries, and so one round trip for most batches.
-// All of a ledger is on one slot, and so on one node of a cluster: tokens grow and listings
-// are sorted over the whole ledger, a batch needs one call however its keys fall, and one
-// node does more batches than a site has requests. Ledgers of different names spread over
-// the nodes. Nothing has a TTL: an entry whose outcome is unknown must not vanish by itself;
-// Expire removes what is old, in order of creation, and finds it without a scan.
+// Each call is one script for up to 250 entries, so most batches take one round trip. All of
+// a ledger is on one slot, and so on one node of a cluster: tokens grow and listings are
+// sorted over the whole ledger, a batch needs one call with any keys, and one node handles
+// more batches than a site has requests. Ledgers of different names spread over the nodes.
+// Nothing has a TTL: an entry with an unknown outcome must not vanish by itself. Expire
+// removes old entries, in order of creation, and finds them without a scan.
 //
-// The server's clock decides leases, so that those of the instances need not agree.
+// The server's clock decides leases, so the instances' clocks need not agree.
 package redisledger
 
 import (
@@ -37,7 +37,7 @@ import (
 
 // Options tune a ledger; the zero value is ready to use.
 type Options struct {
-	Name   string           // of the ledger, a-z, 0-9 and _: each has keys and a time to keep them of its own; empty is a name too
+	Name   string           // of the ledger, a-z, 0-9 and _: each has its own keys and its own time to keep them; empty is a name too
 	Prefix string           // before the names of its keys in Redis, to share one with other programs; without braces
 	Now    func() time.Time // nil means the server's clock, one for all instances
 }
@@ -70,7 +70,7 @@ func New(client rueidis.Client, o Options) (*Ledger, error) {
 }
 
 // batch is how many entries one script handles: enough to make the round trip cheap, few
-// enough that Redis, which does nothing else meanwhile, is done in about a millisecond.
+// enough that Redis, which does nothing else meanwhile, needs about a millisecond.
 const batch = 250
 
 var (
@@ -98,7 +98,7 @@ var (
 	expireScript = rueidis.NewLuaScript(headLua + listLua + listedLua + expireLua)
 )
 
-// clock is now as the scripts take it.
+// clock is now in the form of the scripts.
 func (l *Ledger) clock() string {
 	if l.now == nil {
 		return ""

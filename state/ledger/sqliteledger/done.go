@@ -9,7 +9,7 @@ import (
 )
 
 // Done is the ledger's part in a transaction of another role: entries that are done as soon
-// as they begin, for requests of which no entry is in the ledger.
+// as they begin, for requests without an entry in the ledger.
 type Done struct{ ledger *Ledger }
 
 // Done returns it.
@@ -18,7 +18,7 @@ func (l *Ledger) Done() Done { return Done{l} }
 // In says whether the ledger is in that file.
 func (d Done) In(file *sqlitedb.DB) bool { return d.ledger.db == file }
 
-// Known says of each entry whether one of its key is in the ledger, whatever its state.
+// Known says for each entry whether its key is in the ledger, in any state.
 func (d Done) Known(tx *sqlitedb.Tx, es []*ledger.Entry) ([]bool, error) {
 	found := map[string]bool{}
 	err := d.ledger.byKey(tx, "key", es, func(rows *sql.Rows) error {
@@ -34,8 +34,8 @@ func (d Done) Known(tx *sqlitedb.Tx, es []*ledger.Entry) ([]bool, error) {
 	return known, err
 }
 
-// Keep keeps these entries as done, each of another key of which there is none. Payloads are
-// not kept.
+// Keep keeps these entries as done. Each has another key, and none is in the ledger.
+// Payloads are not kept.
 func (d Done) Keep(tx *sqlitedb.Tx, es []*ledger.Entry) error {
 	l := d.ledger
 	if err := ledger.CheckBegin(es); err != nil || len(es) == 0 {

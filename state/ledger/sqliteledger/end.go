@@ -31,7 +31,7 @@ func (l *Ledger) End(ctx context.Context, es []*ledger.Entry) error {
 	return nil
 }
 
-// copies are entries to work on until it is known that they are written.
+// copies returns copies to work on until the entries are known to be written.
 func copies(es []*ledger.Entry) []ledger.Entry {
 	cs := make([]ledger.Entry, len(es))
 	for i, e := range es {
@@ -40,7 +40,7 @@ func copies(es []*ledger.Entry) []ledger.Entry {
 	return cs
 }
 
-// end ends entries by what was found of them, and writes what changed.
+// end ends entries by their stored records, and writes what changed.
 func (l *Ledger) end(tx *sqlitedb.Tx, ended []ledger.Entry, found map[string]*stored) error {
 	now := ledger.Instant(l.now())
 	changed := make([]*stored, 0, len(ended))
@@ -50,7 +50,7 @@ func (l *Ledger) end(tx *sqlitedb.Tx, ended []ledger.Entry, found map[string]*st
 			r = new(stored)
 		}
 		if r.End(&ended[i], now) {
-			changed = append(changed, r) // twice, if it changed twice: each row is written as it is at last
+			changed = append(changed, r) // twice, if it changed twice: each row is written in its last state
 		}
 	}
 	args := make([]any, 0, 6*len(changed))
@@ -71,9 +71,9 @@ func (l *Ledger) end(tx *sqlitedb.Tx, ended []ledger.Entry, found map[string]*st
 	return nil
 }
 
-// Within implements ledger.Transactor. The writer is one for the whole file: do must be
-// short, wait for nothing, and keep nothing in memory before Within has returned nil. It
-// is called at most once.
+// Within implements ledger.Transactor. The whole file has one writer: do must be short,
+// wait for nothing, and keep nothing in memory before Within has returned nil. It is called
+// at most once.
 func (l *Ledger) Within(ctx context.Context, es []*ledger.Entry, do func(context.Context, *sqlitedb.Tx) error) error {
 	ended := copies(es)
 	err := l.db.Write(ctx, func(tx *sqlitedb.Tx) error {

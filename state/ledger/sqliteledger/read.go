@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	lookupKeys = 256 // of one statement at the most
-	rangePage  = 100 // entries read at once, each page a snapshot of its own
+	lookupKeys = 256 // of one statement at most
+	rangePage  = 100 // entries read at once, each page a snapshot
 	columns    = "id, key, tenant, type, payload, print, created, state, holder, token, tries, started, until, ended, result, err, call, cut"
 )
 
-// lookup finds the entries of these keys as they are kept.
+// lookup finds the stored entries of these keys.
 func (l *Ledger) lookup(tx *sqlitedb.Tx, es []*ledger.Entry) (map[string]*stored, error) {
 	found := make(map[string]*stored, len(es))
 	err := l.byKey(tx, columns, es, func(rows *sql.Rows) error {
@@ -167,7 +167,7 @@ func (l *Ledger) Range(ctx context.Context, f ledger.Filter) iter.Seq2[*ledger.E
 	}
 }
 
-// Expire implements ledger.Expirer. What was created later cannot have ended before.
+// Expire implements ledger.Expirer. A later entry cannot have ended before.
 func (l *Ledger) Expire(ctx context.Context, before time.Time, limit int) (int, error) {
 	var n int64
 	err := l.db.Write(ctx, func(tx *sqlitedb.Tx) (err error) {

@@ -1,5 +1,5 @@
-// Package sqliteledger keeps a ledger in the embedded SQLite file: what must happen once
-// happens once across restarts, with nothing to install.
+// Package sqliteledger keeps a ledger in the embedded SQLite file: work that must happen
+// once happens once across restarts, with nothing to install.
 package sqliteledger
 
 import (
@@ -13,9 +13,9 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
-// The key has an index of its own beside a table in order of creation: entries end soon
-// after they began, so that End writes to the same few pages again, whatever their keys.
-// Text is kept as blobs, byte for byte. Times are milliseconds; ended 0: not yet.
+// The key has its own index beside a table in order of creation: entries end soon after
+// they began, so that End writes to the same few pages again, with any keys. Text is kept
+// as blobs, byte for byte. Times are milliseconds; ended 0: not yet.
 var schema = []string{`
 CREATE TABLE ledger_entry(
 	id      INTEGER PRIMARY KEY,
@@ -44,7 +44,7 @@ INSERT INTO ledger_token VALUES(1, 0);
 
 // Options tune a ledger; the zero value is ready to use.
 type Options struct {
-	Name string           // of the ledger in its file, a-z, 0-9 and _: each has keys and a time to keep them of its own; empty is a name too
+	Name string           // of the ledger in its file, a-z, 0-9 and _: each has its own keys and its own time to keep them; empty is a name too
 	Now  func() time.Time // the clock of leases; nil means time.Now. It must not block.
 }
 
@@ -55,7 +55,7 @@ type Ledger struct {
 	sql statements
 }
 
-// Tx is the transaction in which Within ends entries together with what its caller writes.
+// Tx is the transaction in which Within ends entries together with its caller's writes.
 type Tx = sqlitedb.Tx
 
 var (
@@ -63,7 +63,7 @@ var (
 	_ ledger.Transactor[*Tx] = (*Ledger)(nil)
 )
 
-// New opens the ledger of that name in db and makes its tables where they are missing.
+// New opens the ledger of that name in db and makes missing tables.
 func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Ledger, error) {
 	if err := ledger.CheckName(o.Name); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func of(prefix string) statements {
 	}
 }
 
-// stored is a record with the number of its row; 0: not there yet.
+// stored is a record with the number of its row; 0: not stored yet.
 type stored struct {
 	ledger.Record
 	id int64

@@ -1,5 +1,5 @@
-// Package locktest holds what every backend of locks promises, as cases that each runs:
-// call Run from its one test.
+// Package locktest holds the promises of every backend of locks as cases: call Run from the
+// backend's one test.
 package locktest
 
 import (
@@ -13,16 +13,16 @@ import (
 	"github.com/tidemill/tidemill/state/lock"
 )
 
-// Harness is one set of locks that nobody holds.
+// Harness is one set of free locks.
 type Harness struct {
 	Locks lock.Locks
-	// Pass lets time pass at a server that has a clock of its own. It goes on beside that, so
-	// that a moment is a second then. Nil: the clock given to Run's function is the locks'.
+	// Pass lets time pass at a server with its own clock. That clock goes on beside it, so a
+	// moment is then a second. Nil: the locks use the clock given to Run's function.
 	Pass   func(d time.Duration)
 	Reopen func() lock.Locks // closes and opens the same data again; nil: nothing survives
 }
 
-// Run runs every case on a harness of its own, whose locks run out by the clock given.
+// Run runs every case on its own harness, whose locks run out by the given clock.
 func Run(t *testing.T, h func(t *testing.T, now func() time.Time) Harness) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func (t *test) pass(d time.Duration) {
 	}
 }
 
-// moment is the least time that is told apart from none.
+// moment is the shortest time that cases can tell from zero.
 func (t *test) moment() time.Duration {
 	if t.Pass != nil {
 		return time.Second
@@ -93,7 +93,7 @@ func (t *test) take(name string, d time.Duration) lock.Held {
 	return h
 }
 
-// taken checks that somebody holds it.
+// taken checks that the lock is held.
 func (t *test) taken(name string) {
 	t.Helper()
 	if h, ok, err := t.Locks.Acquire(t.Context(), name, time.Second); err != nil || ok || h != (lock.Held{}) {
@@ -190,7 +190,7 @@ func extended(t *test) {
 	}
 	t.pass(50 * time.Second)
 	t.taken("a")
-	t.extend(h, time.Second, nil) // also less than was left
+	t.extend(h, time.Second, nil) // also to less than was left
 	t.pass(time.Second + time.Millisecond)
 	t.take("a", time.Minute)
 }
@@ -198,7 +198,7 @@ func extended(t *test) {
 func lateExtend(t *test) {
 	h := t.take("a", time.Minute)
 	t.pass(time.Minute + time.Millisecond)
-	t.extend(h, time.Minute, lock.ErrLost) // nobody took it, and still
+	t.extend(h, time.Minute, lock.ErrLost) // nobody acquired it, and still it is lost
 	now := t.take("a", time.Minute)
 	t.extend(h, time.Minute, lock.ErrLost)
 	t.extend(now, time.Minute, nil)

@@ -34,7 +34,7 @@ type held struct {
 
 var _ lock.Locks = (*Locks)(nil)
 
-// New makes locks that nobody holds.
+// New makes free locks.
 func New(o Options) *Locks {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -83,7 +83,7 @@ func (l *Locks) Release(ctx context.Context, h lock.Held) error {
 	return l.change(ctx, h, func(time.Time) { delete(l.held, h.Name) })
 }
 
-// change does something to a lock that is still h's.
+// change applies do to a lock that h still holds.
 func (l *Locks) change(ctx context.Context, h lock.Held, do func(now time.Time)) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -40,8 +40,8 @@ func New(ctx context.Context, db *postgresdb.DB, o Options) (*Locks, error) {
 	return &Locks{db, o}, nil
 }
 
-// Times have microseconds there: a lock runs one longer than it must, so that none that
-// were cut off make it end early. $1 is the time by Options.Now, null: the server's.
+// Times have microseconds there: a lock runs one longer than it must, so that rounding does
+// not end it early. $1 is the time by Options.Now, null: the server's.
 const (
 	held = `SELECT EXISTS (SELECT FROM tidemill_locks WHERE name = $2 AND until > coalesce($1::timestamptz, clock_timestamp()))`
 
@@ -59,8 +59,9 @@ const (
 		WHERE name = $2 AND owner = $3 AND fence = $4 AND until > coalesce($1::timestamptz, clock_timestamp())`
 )
 
-// Acquire implements lock.Locks. Who would take a lock waits for others who do, of any
-// name: that is what makes the fence grow with every owner. Who finds it held does not.
+// Acquire implements lock.Locks. A caller that would take a lock waits for other callers
+// that do, of any name: that makes the fence grow with every owner. A caller that finds the
+// lock held does not wait.
 func (l *Locks) Acquire(ctx context.Context, name string, d time.Duration) (h lock.Held, ok bool, err error) {
 	if err := lock.Check(name, d); err != nil {
 		return lock.Held{}, false, err
@@ -110,7 +111,7 @@ func (l *Locks) Release(ctx context.Context, h lock.Held) error {
 	return l.change(ctx, "release", h, release, l.now(), h.Name, h.Owner, int64(h.Fence))
 }
 
-// change does something to a lock that is still h's.
+// change applies a statement to a lock that h still holds.
 func (l *Locks) change(ctx context.Context, what string, h lock.Held, statement string, args ...any) error {
 	n, err := l.db.Exec(ctx, statement, args...)
 	if err == nil && n == 0 {

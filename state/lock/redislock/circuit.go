@@ -20,19 +20,19 @@ type CircuitOptions struct {
 	Open   time.Duration // how long it is open; 0 means 5m
 }
 
-// A Circuit is a breaker that instances share: failures are counted in <name>:failures,
-// and it is open as long as <name>:circuit is there. The system of analytics opens, asks
-// and closes it around replays of dead letters.
+// A Circuit is a breaker that instances share: failures are counted in <name>:failures, and
+// it is open as long as <name>:circuit exists. The system of analytics opens, asks and
+// closes it around replays of dead letters.
 //
-// The two keys have no slot in common, so they change one after the other: where that is
-// cut short, failures are forgotten by themselves, and the circuit closes by itself.
+// The two keys have no slot in common, so they change one after the other. If that is cut
+// short, failures expire and the circuit closes by themselves.
 type Circuit struct {
 	client            rueidis.Client
 	o                 CircuitOptions
 	failures, circuit string
 }
 
-// NewCircuit makes the circuit that is as the others left it.
+// NewCircuit makes a circuit with the shared state of the others.
 func NewCircuit(client rueidis.Client, o CircuitOptions) (*Circuit, error) {
 	if client == nil {
 		return nil, errors.New("a circuit in Redis needs a connection")
@@ -73,7 +73,7 @@ func (c *Circuit) Failed(ctx context.Context, n int) error {
 	return c.Trip(ctx, c.o.Open)
 }
 
-// Trip opens it for d, unless it is open: then it stays as it is.
+// Trip opens it for d, unless it is open: then it stays unchanged.
 func (c *Circuit) Trip(ctx context.Context, d time.Duration) error {
 	b := c.client.B()
 	err := c.client.Do(ctx, b.Set().Key(c.circuit).Value("1").Nx().PxMilliseconds(max(1, d.Milliseconds())).Build()).Error()

@@ -1,11 +1,11 @@
-// Package redislock keeps locks in Redis: for several instances of which one at a time may
-// do something. The key is the lock's name, its value the owner's token alone, its expiry
-// the server's, so that clocks need not agree. The fencing number is a counter beside it,
-// {name}:fence, which never expires.
+// Package redislock keeps locks in Redis: for something that only one of several instances
+// at a time may do. The key is the lock's name, its value only the owner's token, its
+// expiry the server's, so that clocks need not agree. The fencing number is a counter
+// beside it, {name}:fence, which never expires.
 //
-// A Redis that fails over or loses its memory forgets locks, and a lock may have two owners
-// then: what must not happen twice checks the fencing number where it is done, or is
-// harmless.
+// A Redis that fails over or loses its memory forgets locks, and a lock may then have two
+// owners. Work that must not happen twice has to be harmless, or check the fencing number
+// where it is done.
 package redislock
 
 import (
@@ -38,7 +38,7 @@ type Locks struct {
 
 var _ lock.Locks = (*Locks)(nil)
 
-// New makes locks that whoever holds them holds.
+// New makes locks; those held in Redis stay held.
 func New(client rueidis.Client, o Options) (*Locks, error) {
 	if client == nil {
 		return nil, errors.New("locks in Redis need a connection")
@@ -62,7 +62,7 @@ local fence = string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000))
 redis.call('SET', KEYS[2], fence)
 return tonumber(fence)`)
 
-	// The fence is the newest owner's, who alone can hold the lock.
+	// The fence is the newest owner's, the only one that can hold the lock.
 	extend = rueidis.NewLuaScript(`
 if redis.call('GET', KEYS[1]) ~= ARGV[1] or redis.call('GET', KEYS[2]) ~= ARGV[2] then return 0 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[3])`)
@@ -82,19 +82,19 @@ func (l *Locks) keys(name string) []string {
 func beside(key string) string {
 	if open := strings.IndexByte(key, '{'); open >= 0 {
 		if shut := strings.IndexByte(key[open+1:], '}'); shut > 0 {
-			return key + ":" // it has a hash tag of its own
+			return key + ":" // it has its own hash tag
 		}
 	}
 	return "{" + key + "}:"
 }
 
-// millis is a time as Redis takes it: no shorter than asked for.
+// millis is a time in the form of Redis, rounded up.
 func millis(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
 }
 
-// Acquire implements lock.Locks. After an error the lock may be taken, by nobody: it runs
-// out by itself.
+// Acquire implements lock.Locks. After an error the lock may be taken without a holder: it
+// runs out by itself.
 func (l *Locks) Acquire(ctx context.Context, name string, d time.Duration) (lock.Held, bool, error) {
 	if err := lock.Check(name, d); err != nil {
 		return lock.Held{}, false, err
@@ -126,7 +126,7 @@ func (l *Locks) Release(ctx context.Context, h lock.Held) error {
 	return l.change(ctx, "release", release, h)
 }
 
-// change does something to a lock that is still h's.
+// change runs a script on a lock that h still holds.
 func (l *Locks) change(ctx context.Context, what string, script *rueidis.Lua, h lock.Held, args ...string) error {
 	args = append([]string{h.Owner, strconv.FormatUint(h.Fence, 10)}, args...)
 	n, err := script.Exec(ctx, l.client, l.keys(h.Name), args).AsInt64()

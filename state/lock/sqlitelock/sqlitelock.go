@@ -26,7 +26,7 @@ type Locks struct {
 
 var _ lock.Locks = (*Locks)(nil)
 
-// One number fences all names, so that no name needs to be remembered that nobody holds.
+// One number fences all names, so that free names need not be remembered.
 var schema = []string{`
 CREATE TABLE lock_held(
 	name TEXT PRIMARY KEY,
@@ -102,7 +102,7 @@ func (l *Locks) Release(ctx context.Context, h lock.Held) error {
 	})
 }
 
-// change does something to a lock that is still h's.
+// change applies do to a lock that h still holds.
 func (l *Locks) change(ctx context.Context, what string, h lock.Held, do func(*sqlitedb.Tx, time.Time) (int64, error)) error {
 	err := l.db.Write(ctx, func(tx *sqlitedb.Tx) error {
 		n, err := do(tx, l.o.Now())
