@@ -1,5 +1,5 @@
-// Package definitiontest holds what every backend of definitions promises, as cases that
-// each runs: call Run from its one test.
+// Package definitiontest holds the promises of every backend of definitions as cases: call
+// Run from the backend's one test.
 package definitiontest
 
 import (
@@ -21,7 +21,7 @@ type Harness struct {
 	Reopen      func() definition.Definitions // closes and opens the same data again; nil: nothing survives
 }
 
-// Run runs every case on a harness of its own.
+// Run runs every case on its own harness.
 func Run(t *testing.T, h func(t *testing.T) Harness) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func listed(t *testing.T, h Harness) {
 	})
 }
 
-// small is a batch of one of each.
+// small is a batch with one definition of each kind.
 func small(typ definition.Type, at time.Time) definition.Batch {
 	return definition.Batch{
 		Events:          []definition.Event{event("buy", at)},

@@ -72,7 +72,7 @@ func (s *Definitions) Upsert(ctx context.Context, b *definition.Batch) error {
 	return nil
 }
 
-// later is the later of what is there and what comes.
+// later is the later of two times.
 func later(old, t time.Time) time.Time {
 	if old.After(t) {
 		return old

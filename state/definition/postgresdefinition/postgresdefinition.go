@@ -1,6 +1,6 @@
 // Package postgresdefinition keeps definitions in PostgreSQL, in tables that people edit
-// too: their descriptions, tags and verdicts are never touched. What does not change is
-// not written.
+// too: it never touches their descriptions, tags and verdicts, and writes only what
+// changes.
 package postgresdefinition
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/tidemill/tidemill/state/definition"
 )
 
-// maxName is how many characters the columns of names hold. The catalogue takes names of
-// up to 200; what is longer than the column is stored by its hash (see postgresdb.Key).
+// maxName is how many characters the columns of names hold. The catalogue takes names of up
+// to 200; a name longer than the column is stored by its hash (see postgresdb.Key).
 const maxName = 500
 
 // Definitions implements definition.Definitions.
@@ -34,9 +34,9 @@ func New(ctx context.Context, db *postgresdb.DB) (*Definitions, error) {
 	return &Definitions{db}, nil
 }
 
-// Rows go in sorted, so that two processes cannot wait for each other; those of a project
-// that is not there are left out. Those that would change nothing are left out before
-// the conflict, which would lock and rewrite their heads.
+// Rows go in sorted, so that two processes cannot wait for each other; rows of a missing
+// project are left out. Rows that would change nothing are left out before the conflict,
+// which would lock and rewrite their heads.
 const (
 	upsertEvents = `INSERT INTO event_definitions AS d (project_id, event_name, event_bytes, last_seen_at, created_at, updated_at)
 		SELECT k.project, k.name, k.whole, k.seen, now(), now()
@@ -146,7 +146,7 @@ func (s *Definitions) List(ctx context.Context, project uuid.UUID) (*definition.
 	return b, nil
 }
 
-// list reads all of a project. A row without a time was never seen by this product.
+// list reads all of a project. This product never saw a row without a time.
 func list(ctx context.Context, tx pgx.Tx, project uuid.UUID, b *definition.Batch) error {
 	var event, name, of, typ string
 	var eventWhole, whole []byte

@@ -1,5 +1,5 @@
-// Package redisdefinition drops the caches that readers keep of definitions in Redis, in
-// front of any store of definitions: use it where other programs read event_names:<project>
+// Package redisdefinition drops the caches of definitions that readers keep in Redis, in
+// front of any store of definitions. Use it where other programs read event_names:<project>
 // and event_property_names:<project>.
 package redisdefinition
 
@@ -16,12 +16,12 @@ import (
 	"github.com/tidemill/tidemill/state/definition"
 )
 
-// timeout is how long dropping caches may take: nobody waits for it with events.
+// timeout bounds dropping caches: no event waits for it.
 const timeout = time.Second
 
 // Definitions is another definition.Definitions whose upserts drop readers' caches of the
-// names they brought. Who catalogues upserts names only that were not seen this hour, so
-// that a cache is dropped by those and by nothing else.
+// names they brought. Cataloguing upserts only names that were not seen this hour, so only
+// those drop a cache.
 type Definitions struct {
 	definition.Definitions
 	client rueidis.Client
@@ -41,8 +41,8 @@ func New(client rueidis.Client, of definition.Definitions, log *slog.Logger) (*D
 	return &Definitions{of, client, log}, nil
 }
 
-// Upsert implements definition.Definitions: the store first, then the caches. A cache that
-// cannot be dropped is logged, and shows the names when it runs out by itself.
+// Upsert implements definition.Definitions: the store first, then the caches. If a cache
+// cannot be dropped, that is logged, and it shows the names when it expires.
 func (d *Definitions) Upsert(ctx context.Context, b *definition.Batch) error {
 	if err := d.Definitions.Upsert(ctx, b); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (d *Definitions) Upsert(ctx context.Context, b *definition.Batch) error {
 	return nil
 }
 
-// keys are the caches in which names of b are missing, each once.
+// keys are the caches that lack names of b, each once.
 func keys(b *definition.Batch) []string {
 	var all []string
 	add := func(prefix string, project uuid.UUID) { all = append(all, prefix+project.String()) }

@@ -1,5 +1,5 @@
-// Package sqlitedefinition keeps definitions in the one SQLite file. What does not change
-// is not written.
+// Package sqlitedefinition keeps definitions in the one SQLite file. It writes only what
+// changes.
 package sqlitedefinition
 
 import (

@@ -1,5 +1,5 @@
-// Package memoryperson keeps persons in memory: the reference of what the role means, and
-// what simulation runs on. Nothing survives the process.
+// Package memoryperson keeps persons in memory: the reference of the role's meaning, and
+// the store of simulation. Nothing survives the process.
 package memoryperson
 
 import (

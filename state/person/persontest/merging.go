@@ -82,7 +82,7 @@ var merging = []example{
 		w.merge(outcomes{refused}, w.claim("bob", "device", 7200))
 		w.apply(w.event("bob", 7200, set("name", `"Bob"`)))
 		w.one(true, "alice", "device")
-		w.one(true, "bob") // the survivor is identified all the same
+		w.one(true, "bob") // the survivor is identified anyway
 		w.holds("alice", "k", "0", "name", `"Alice"`)
 		w.holds("bob", "name", `"Bob"`)
 		w.lived("alice", 0, 1)

@@ -10,14 +10,14 @@ import (
 	"github.com/tidemill/tidemill/state/person"
 )
 
-// history is all that ever happened, in no order: each id is claimed by at most one user,
-// and a claimed id is no user itself.
+// history is all events, in no order: at most one user claims each id, and a claimed id is
+// not itself a user.
 type history struct {
 	changes []person.Change
 	merges  []person.Merge
 }
 
-// persons says by plain counting what must come of a history: the person of every
+// persons computes the right result of a history by plain counting: the person of every
 // distinct id in it.
 func (h *history) persons() map[string]*person.Person {
 	owner := map[string]string{}
@@ -90,7 +90,7 @@ func keys(changes []person.Change) map[string]bool {
 	return all
 }
 
-// value is the rule as it is written, over all operations on a key.
+// value is the written rule, over all operations on a key.
 func value(changes []person.Change, key string) []byte {
 	changes = slices.Clone(changes)
 	slices.SortFunc(changes, func(a, b person.Change) int {

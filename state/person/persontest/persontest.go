@@ -19,14 +19,14 @@ import (
 // Harness is one backend, empty.
 type Harness struct {
 	Store person.Store
-	// Reopen ends the store without a farewell, opens what it has stored again, and
-	// returns that. nil: nothing survives the process.
+	// Reopen ends the store without closing it, opens its stored data again, and returns
+	// that store. nil: nothing survives the process.
 	Reopen func(t *testing.T) person.Store
-	// Project makes a project for persons to live in. nil: any id will do.
+	// Project makes a project for persons. nil: any id will do.
 	Project func(t *testing.T) uuid.UUID
 }
 
-// Run runs every case against a fresh harness of its own.
+// Run runs every case against its own fresh harness.
 func Run(t *testing.T, h func(t *testing.T) Harness) {
 	for _, cases := range [][]example{resolving, properties, merging, keeping, random} {
 		for _, c := range cases {
@@ -41,7 +41,7 @@ func Run(t *testing.T, h func(t *testing.T) Harness) {
 	}
 }
 
-// example is one promise, why it is made, and how it is held.
+// example is one promise, the reason for it, and its check.
 type example struct {
 	name, because string
 	run           func(w *world)
@@ -109,7 +109,7 @@ func (w *world) apply(changes ...person.Change) {
 	}
 }
 
-// merge merges in one call and checks what came of each.
+// merge merges in one call and checks each outcome.
 func (w *world) merge(want []person.Outcome, merges ...person.Merge) {
 	w.Helper()
 	got := make([]person.Outcome, len(merges))
@@ -151,7 +151,7 @@ func (w *world) show(distinct string) *person.Person {
 	return p
 }
 
-// unknown checks that a distinct id is nobody's.
+// unknown checks that a distinct id belongs to no person.
 func (w *world) unknown(distinct string) {
 	w.Helper()
 	if p, err := w.Store.Show(w.Context(), w.ref(distinct)); !errors.Is(err, person.ErrUnknown) {
@@ -236,7 +236,7 @@ func overrides(ctx context.Context, t fataler, s person.Outbox, project uuid.UUI
 }
 
 // overridden checks this project's overrides: one for each distinct id, in order, to the
-// person of a distinct id, in version.
+// person of a distinct id, with that version.
 func (w *world) overridden(to string, version uint64, distinct ...string) {
 	w.Helper()
 	got := w.overrides()

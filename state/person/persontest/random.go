@@ -21,7 +21,7 @@ var random = []example{
 			h := r.history()
 			r.play(r.batches(h, "order"))
 			r.check(h)
-			r.play(r.batches(h, "again")) // all of it once more changes nothing
+			r.play(r.batches(h, "again")) // repeating all of it changes nothing
 			r.check(h)
 		})
 	}},
@@ -48,7 +48,7 @@ var random = []example{
 	}},
 }
 
-// round is one random try, in a project of its own.
+// round is one random try, in its own project.
 type round struct {
 	*rapid.T
 	w       *world
@@ -87,7 +87,7 @@ func (r *round) history() *history {
 	return h
 }
 
-// mess draws events in which anybody is merged into anybody.
+// mess draws events in which anybody may be merged into anybody.
 func (r *round) mess() *history {
 	h := &history{}
 	all := slices.Concat(users[:3], anons[:5])
@@ -204,7 +204,7 @@ func (r *round) race(calls []batch, goroutines int) {
 	}
 }
 
-// check compares the store with what must have come of h.
+// check compares the store with the right result of h.
 func (r *round) check(h *history) {
 	r.Helper()
 	want := h.persons()
@@ -233,8 +233,8 @@ func (r *round) check(h *history) {
 	}
 }
 
-// latest checks that the newest override of each distinct id, if any are waiting, names
-// the person that it belongs to, and returns those; nil if none are waiting.
+// latest checks that the newest waiting override of each distinct id names the person that
+// it belongs to, and returns these overrides; nil if none are waiting.
 func (r *round) latest(ids map[string]uuid.UUID) map[string]person.Override {
 	r.Helper()
 	var newest map[string]person.Override
@@ -255,7 +255,8 @@ func (r *round) latest(ids map[string]uuid.UUID) map[string]person.Override {
 	return newest
 }
 
-// whole checks what holds after any merges: every id has one person, which has it.
+// whole checks what holds after any merges: every id has one person, and that person has
+// the id.
 func (r *round) whole(h *history) {
 	r.Helper()
 	named := map[string]bool{}

@@ -50,7 +50,7 @@ var resolving = []example{
 		w.one(false, "a")
 		w.holds("a")
 		w.lived("a", 0, 0)
-		w.overridden("a", 0) // none: the derived id is nothing to override
+		w.overridden("a", 0) // none: a derived id needs no override
 	}},
 	{"distinct ids are exact bytes", "one letter's case may be another customer", func(w *world) {
 		ids := []string{"a", "A", " a", "a ", "a\x00", "a\x00b", "\x00", "\xff\xfe", "á", "a\u0301", "'", `"`, "\\", "a%", "", strings.Repeat("é", 200), strings.Repeat("x", 400)}

@@ -15,21 +15,21 @@ import (
 	"github.com/tidemill/tidemill/state/person"
 )
 
-// errMoved says that a person is not there any more with whom a distinct id was seen:
-// somebody merged it before it was locked. The transaction must begin again.
+// errMoved says that the person last seen with a distinct id is gone: another transaction
+// merged it before it was locked. The transaction must begin again.
 var errMoved = errors.New("a person was merged by somebody else before it was locked")
 
-// batch is what one transaction knows of persons: the rows that it has locked, and over
-// them what the rules have set.
+// batch is the state of one transaction: the rows that it has locked, and over them the
+// rows that the rules have set.
 type batch struct {
 	s       *Store
-	ctx     context.Context // of the transaction, for Links, which is given none
+	ctx     context.Context // of the transaction, for Links, which gets none
 	tx      pgx.Tx
-	refs    []person.Ref // that the caller named
+	refs    []person.Ref // named by the caller
 	links   map[person.Ref]person.Link
 	records map[uuid.UUID]*row
 
-	fresh     []uuid.UUID                 // persons created for a merge, without anything in them yet
+	fresh     []uuid.UUID                 // persons created for a merge, still empty
 	of        map[uuid.UUID][]person.Link // links of persons, as stored
 	changed   []*row                      // in the order of their first change
 	moved     []person.Ref
@@ -37,7 +37,7 @@ type batch struct {
 	overrides []person.Link
 	firstSeq  int64       // number of the first override in the outbox
 	damaged   []uuid.UUID // whose registers could not be read
-	gone      []uuid.UUID // projects that are not there
+	gone      []uuid.UUID // missing projects
 }
 
 var _ person.Rows = (*batch)(nil)
@@ -47,8 +47,8 @@ func newBatch(s *Store, refs int) *batch {
 		records: make(map[uuid.UUID]*row, refs), of: map[uuid.UUID][]person.Link{}}
 }
 
-// apply folds deltas into their persons. Those of guess were last seen with a person;
-// the others are taken for new.
+// apply folds deltas into their persons. Those in guess were last seen with a person; the
+// others count as new.
 func (b *batch) apply(ctx context.Context, tx pgx.Tx, deltas []person.Delta, guess map[person.Ref]uuid.UUID) error {
 	b.ctx, b.tx = ctx, tx
 	var missing []person.Ref
@@ -110,7 +110,7 @@ func (b *batch) merge(ctx context.Context, tx pgx.Tx, merges []person.Merge) ([]
 		if err != nil {
 			return nil, err
 		}
-		for _, ref := range created { // the rules shall make something of them
+		for _, ref := range created { // the rules will fill them
 			b.fresh = append(b.fresh, person.ID(ref))
 			delete(b.links, ref)
 		}
@@ -132,7 +132,7 @@ func (b *batch) merge(ctx context.Context, tx pgx.Tx, merges []person.Merge) ([]
 		m := merges[i]
 		m.At = time.UnixMilli(storable(m.At.UnixMilli()))
 		if slices.Contains(b.gone, m.Project) {
-			outcomes[i] = person.Same // nobody is left to be merged
+			outcomes[i] = person.Same // no one is left to be merged
 			continue
 		}
 		var err error
@@ -186,8 +186,8 @@ func (b *batch) Remove(id uuid.UUID) {
 
 func (b *batch) Override(l person.Link) { b.overrides = append(b.overrides, l) }
 
-// Links are those that are stored, and over them those that this batch has made. The
-// person is locked, so that nobody else changes them.
+// Links are the stored links, and over them those that this batch has made. The person is
+// locked, so nothing else changes them.
 func (b *batch) Links(id uuid.UUID) ([]person.Link, error) {
 	if _, ok := b.of[id]; !ok {
 		if err := b.readLinksOf(b.ctx, []uuid.UUID{id}); err != nil {
@@ -267,7 +267,7 @@ func (b *batch) readLinksOf(ctx context.Context, ids []uuid.UUID) error {
 	return nil
 }
 
-// lock locks and reads the persons of those links that are wanted.
+// lock locks and reads the persons of the wanted links.
 func (b *batch) lock(ctx context.Context, statement string, wanted func(person.Link) bool) error {
 	ids := make(map[uuid.UUID]bool, len(b.links))
 	for _, l := range b.links {
@@ -301,7 +301,7 @@ func (b *batch) lock(ctx context.Context, statement string, wanted func(person.L
 		if err := r.salvage(ctx, b.tx); err != nil {
 			return err
 		}
-		r.changed, r.replaced = true, true // mend it
+		r.changed, r.replaced = true, true // repair it
 		b.changed = append(b.changed, r)
 		b.damaged = append(b.damaged, id)
 	}

@@ -11,10 +11,9 @@ import (
 )
 
 // cache remembers what a person was last seen to know, by distinct id. It may be out of
-// date, since other processes write too, and that does no harm: a person never forgets,
-// also not by being merged into another, so what it knew once need not be written again;
-// and that a distinct id still belongs to the person that it was seen with is checked by
-// locking that person.
+// date, since other processes write too, and that is harmless. A person never forgets, also
+// not by being merged into another, so what it knew once need not be written again. Locking
+// the person checks that a distinct id still belongs to it.
 type cache struct {
 	mu    sync.Mutex // guards all below; held for short work in memory
 	known *simplelru.LRU[person.Ref, known]
@@ -46,7 +45,7 @@ func (k known) covers(d *person.Delta) bool {
 	return person.Covers(k.createdMilli, k.updatedMilli, k.registers, d)
 }
 
-// person is the one that a distinct id was last seen with.
+// person returns the person last seen with a distinct id.
 func (c *cache) person(r person.Ref) (uuid.UUID, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,8 +53,8 @@ func (c *cache) person(r person.Ref) (uuid.UUID, bool) {
 	return k.id, ok
 }
 
-// news returns the changes that may say more than is known. Only those without properties
-// are judged here; the others are worth gathering first.
+// news returns the changes that may say more than is known. It judges only those without
+// properties; the others are worth gathering first.
 func (c *cache) news(changes []person.Change) []person.Change {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,9 +90,9 @@ func (c *cache) unknown(deltas []person.Delta) []person.Delta {
 	return rest
 }
 
-// apart returns the merges that may change something, and where they stand in merges; the
-// others are given their outcome. Two distinct ids that were one person once always will
-// be, and who was identified stays so.
+// apart returns the merges that may change something, and their indexes in merges; it gives
+// the others their outcome. Two distinct ids that were one person once always will be, and
+// a person that was identified stays so.
 func (c *cache) apart(merges []person.Merge, outcomes []person.Outcome) (rest []person.Merge, of []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,7 +112,7 @@ func (c *cache) apart(merges []person.Merge, outcomes []person.Outcome) (rest []
 	return rest, of
 }
 
-// saw remembers what was read.
+// saw remembers the rows that were read.
 func (c *cache) saw(refs []person.Ref, rows map[person.Ref]*row) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +124,7 @@ func (c *cache) saw(refs []person.Ref, rows map[person.Ref]*row) {
 	c.shrink()
 }
 
-// learn remembers what a batch has read and written, once that is durable.
+// learn remembers the rows that a batch has read and written, once they are durable.
 func (c *cache) learn(b *batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,8 +144,8 @@ func (c *cache) forget(r person.Ref) {
 	c.known.Remove(r)
 }
 
-// add remembers a person in memory of its own: the caller's may be part of something
-// large, or be reused.
+// add remembers a person in its own memory: the caller's may be part of something large, or
+// be reused.
 func (c *cache) add(ref person.Ref, r *row) {
 	k := r.known()
 	if old, ok := c.known.Peek(ref); ok {

@@ -16,9 +16,10 @@ const (
 	deepest    = 200
 )
 
-// jsonb makes of a JSON object one that jsonb can hold, for readers by SQL; the truth is
-// in the registers. NUL and what is no text become U+FFFD; numbers beyond all bounds and
-// values nested too deeply become text. What needs no change is returned as it is.
+// jsonb turns a JSON object into one that jsonb can hold, for readers by SQL; the truth is
+// in the registers. NUL and bytes that are not text become U+FFFD; numbers beyond all
+// bounds and values nested too deeply become text. An object that needs no change is
+// returned as it is.
 func jsonb(object []byte) []byte {
 	if holdable(object) {
 		return object
@@ -73,8 +74,8 @@ func bounded(number string) bool {
 	return err == nil && -mostDigits <= n && n <= mostDigits
 }
 
-// holdable says whether jsonb surely holds a JSON object as it is: no escape by number,
-// no exponent, no long number, nothing deep.
+// holdable says whether jsonb surely holds a JSON object unchanged: no escape by number, no
+// exponent, no long number, nothing deep.
 func holdable(b []byte) bool {
 	inside, depth, digits := false, 0, 0
 	for i := 0; i < len(b); i++ {

@@ -38,8 +38,8 @@ func (s *Store) Relayed(ctx context.Context, seq int64) error {
 	return nil
 }
 
-// Keep is person.Kept. Who keeps waits for others who do, so that the list is never
-// longer than it may be.
+// Keep is person.Kept. Callers of Keep wait for each other, so that the list never exceeds
+// its limit.
 func (s *Store) Keep(ctx context.Context, merges []person.Merge) error {
 	var claims, distinct, others [][]byte
 	var projects, events []uuid.UUID
@@ -104,7 +104,7 @@ func (s *Store) Done(ctx context.Context, merges []person.Merge) error {
 	return nil
 }
 
-// claim is a hash of what makes two kept merges one (person.Merge.Claims).
+// claim is a hash of the fields that make two kept merges one (person.Merge.Claims).
 func claim(m *person.Merge) []byte {
 	b := append(append([]byte(nil), m.Project[:]...), m.Event[:]...)
 	b = append(b, 0)

@@ -5,15 +5,14 @@
 // Rows of an existing table are adopted: a person keeps the id that it was stored under,
 // and properties that were stored without times are older than any event.
 //
-// # How processes do not get into each other's way
+// # How processes avoid conflicts
 //
-// A distinct id belongs to a person, and only who has locked the row of that person may
-// give it to another; who does so deletes the row in the same transaction. A person id
-// that is gone never comes back. So whoever has locked the row of the person that a
-// distinct id was last seen with, and found it there, knows that the distinct id still
-// belongs to it, however old that news was; whoever finds it gone starts again. Rows are
-// created first and then locked, each in the order of ids: no two transactions can wait
-// for each other.
+// A distinct id belongs to a person. Only a transaction that has locked that person's row
+// may give the distinct id to another person, and it deletes the row. A person id that is
+// gone never comes back. So if a transaction locks the row of the person last seen with a
+// distinct id, and finds the row, the distinct id still belongs to that person, however old
+// its knowledge was. If it does not find the row, it starts again. Rows are created first
+// and then locked, each in the order of ids: no two transactions can wait for each other.
 package postgresperson
 
 import (
@@ -41,7 +40,7 @@ var (
 type Options struct {
 	Above    uint64       // versions of overrides are greater: the highest one of an existing warehouse
 	CacheMiB int          // memory for what is known of persons; 0 means 32, enough for about 50,000
-	Log      *slog.Logger // what an operator should know; nil discards
+	Log      *slog.Logger // log for operators; nil discards
 }
 
 // Store is a person.Store in PostgreSQL. It may be used from several goroutines, and any
@@ -55,8 +54,8 @@ type Store struct {
 // mergesAtOnce are done in one transaction: their rows are locked until its end.
 const mergesAtOnce = 200
 
-// tries are how often a transaction begins again because a person was merged by somebody
-// else before it was locked. Each time somebody else has got on.
+// tries is how often a transaction begins again because another one merged a person before
+// it was locked. Each time the other has made progress.
 const tries = 100
 
 // New brings the tables of db to the newest version and returns a Store on them.
@@ -80,8 +79,8 @@ func New(ctx context.Context, db *postgresdb.DB, o Options) (*Store, error) {
 	return &Store{db: db, o: o, cache: c}, nil
 }
 
-// Resolve is person.Persons. It always asks: what was true a moment ago may have been
-// merged by another process.
+// Resolve is person.Persons. It always asks the database: another process may have merged a
+// person a moment ago.
 func (s *Store) Resolve(ctx context.Context, refs []person.Ref, into []uuid.UUID) error {
 	if len(into) < len(refs) {
 		return fmt.Errorf("resolve %d distinct ids: there is room for %d", len(refs), len(into))
@@ -111,7 +110,7 @@ func (s *Store) Resolve(ctx context.Context, refs []person.Ref, into []uuid.UUID
 		return fmt.Errorf("resolve %d distinct ids: %w", len(ask), err)
 	}
 	for i, r := range refs {
-		if into[i] = at[r]; into[i] == uuid.Nil { // nobody stored it
+		if into[i] = at[r]; into[i] == uuid.Nil { // none is stored
 			into[i] = person.ID(r)
 			at[r] = into[i]
 		}
@@ -119,7 +118,7 @@ func (s *Store) Resolve(ctx context.Context, refs []person.Ref, into []uuid.UUID
 	return nil
 }
 
-// Apply is person.Persons. What the cache knows already costs no statement.
+// Apply is person.Persons. Changes that the cache knows already cost no statement.
 func (s *Store) Apply(ctx context.Context, changes []person.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -161,8 +160,7 @@ func (s *Store) Merge(ctx context.Context, merges []person.Merge, outcomes []per
 }
 
 // MergeMoved is person.Mover. Merges of a call share transactions: after an error those
-// with an outcome are done, and none of the others, unless it was the answer to a commit
-// that was lost.
+// with an outcome are done, and none of the others, unless the answer to a commit was lost.
 func (s *Store) MergeMoved(ctx context.Context, merges []person.Merge, outcomes []person.Outcome) (moved []person.Override, err error) {
 	if len(outcomes) < len(merges) {
 		return nil, fmt.Errorf("merge %d pairs: there is room for %d outcomes", len(merges), len(outcomes))
@@ -203,7 +201,7 @@ func (s *Store) merge(ctx context.Context, merges []person.Merge) (*batch, []per
 	return nil, nil, tidemill.Fail(tidemill.Transient, "others merged the same persons %d times meanwhile", tries)
 }
 
-// done remembers what a batch has made durable, and says what was odd about it.
+// done remembers what a batch has made durable, and logs anything odd about it.
 func (s *Store) done(ctx context.Context, b *batch, err error) error {
 	if err != nil {
 		return err
@@ -245,7 +243,7 @@ func (s *Store) Show(ctx context.Context, ref person.Ref) (*person.Person, error
 	return r.Show(distinct), nil
 }
 
-// DistinctOf returns a distinct id of a person, person.ErrUnknown if no such person is
+// DistinctOf returns a distinct id of a person, or person.ErrUnknown if no such person is
 // stored.
 func (s *Store) DistinctOf(ctx context.Context, project, id uuid.UUID) (string, error) {
 	var key string
@@ -263,7 +261,7 @@ func (s *Store) DistinctOf(ctx context.Context, project, id uuid.UUID) (string, 
 	return postgresdb.Name(key, whole), nil
 }
 
-// The columns of time hold these years and more; what lies outside is no event's time.
+// The columns of time hold these years and more; no event has a time outside them.
 const (
 	firstMilli = -62_135_596_800_000 // 0001-01-01T00:00:00Z
 	lastMilli  = 253_402_300_799_999 // 9999-12-31T23:59:59.999Z

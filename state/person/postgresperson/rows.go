@@ -19,8 +19,8 @@ import (
 // maxKey is how many characters the column distinct_id holds.
 const maxKey = 400
 
-// The columns of a person as row reads them. Properties are read where there are no
-// registers: the person was stored before this product came.
+// The columns of a person as row reads them. Properties are read where a person has no
+// registers: it was stored before this product came.
 const personColumns = `p.id, p.project_id, p.identified, coalesce(p.created_at, p.updated_at, now()), coalesce(p.updated_at, p.created_at, now()),
 	p.registers, CASE WHEN p.registers IS NULL THEN coalesce(p.properties, '{}')::text END`
 
@@ -42,8 +42,8 @@ const (
 	selectLinksOf = `SELECT d.person_id, d.project_id, d.distinct_id, d.distinct_bytes, d.version FROM person_distinct_ids d WHERE d.person_id = ANY($1)`
 )
 
-// Rows are locked in the order of their ids, whoever locks them. An update needs a weaker
-// lock than a merge, which may delete: references to the person do not wait for it.
+// Every transaction locks rows in the order of their ids. An update needs a weaker lock
+// than a merge, which may delete: references to the person do not wait for it.
 const (
 	selectForUpdate = `SELECT ` + personColumns + ` FROM persons p WHERE p.id = ANY($1) ORDER BY p.id FOR NO KEY UPDATE`
 	selectForMerge  = `SELECT ` + personColumns + ` FROM persons p WHERE p.id = ANY($1) ORDER BY p.id FOR UPDATE`
@@ -60,7 +60,7 @@ type row struct {
 	removed    bool
 }
 
-// scanRow reads personColumns, and what more the statement has.
+// scanRow reads personColumns, and the statement's further columns.
 func scanRow(r pgx.Row, more ...any) (*row, error) {
 	var p row
 	var created, updated time.Time
@@ -88,8 +88,8 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// salvage reads the properties of a person whose registers are damaged: without their
-// times, which is better than a person that stops every batch it is part of.
+// salvage reads the properties of a person whose registers are damaged. They lack their
+// times, but otherwise the person would stop every batch that it is part of.
 func (r *row) salvage(ctx context.Context, q querier) error {
 	var object []byte
 	if err := q.QueryRow(ctx, "SELECT properties::text FROM persons WHERE id = $1", r.ID).Scan(&object); err != nil {
@@ -106,7 +106,7 @@ func (r *row) salvage(ctx context.Context, q querier) error {
 // encode makes raw what is stored of the registers.
 func (r *row) encode() { r.raw = r.Properties.AppendBinary(make([]byte, 0, len(r.raw)+64)) }
 
-// known is what the cache keeps of it.
+// known is the cache's form of it.
 func (r *row) known() known { return known{r.ID, r.CreatedMilli, r.UpdatedMilli, r.Identified, r.raw} }
 
 func sortedIDs(set map[uuid.UUID]bool) []uuid.UUID {
@@ -123,7 +123,7 @@ func keysOf(refs []person.Ref) (projects [][16]byte, keys []string) {
 	return projects, keys
 }
 
-// raw are ids as the driver sends them fastest.
+// raw are ids in the form that the driver sends fastest.
 func raw(ids []uuid.UUID) [][16]byte {
 	out := make([][16]byte, len(ids))
 	for i, id := range ids {
@@ -136,9 +136,9 @@ func byRef(a, b person.Ref) int {
 	return cmp.Or(bytes.Compare(a.Project[:], b.Project[:]), cmp.Compare(a.Distinct, b.Distinct))
 }
 
-// seen says with which person each distinct id of deltas was last seen: by the cache, else
-// by an unlocked look, which may find that some of the deltas say nothing new: those are
-// taken out.
+// seen returns the person that each distinct id of deltas was last seen with: from the
+// cache, else by a read without a lock. The read may find that some deltas say nothing new:
+// seen removes those.
 func (s *Store) seen(ctx context.Context, deltas *[]person.Delta) (map[person.Ref]uuid.UUID, error) {
 	guess := make(map[person.Ref]uuid.UUID, len(*deltas))
 	var unseen []person.Ref
@@ -192,7 +192,7 @@ func (s *Store) look(ctx context.Context, refs []person.Ref) (map[person.Ref]*ro
 	return rows, nil
 }
 
-// after scans rows that have a number before the columns of a person.
+// after scans rows with a number before the columns of a person.
 type after struct {
 	pgx.Row
 	number *int64

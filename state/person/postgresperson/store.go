@@ -14,8 +14,8 @@ import (
 )
 
 // New persons come before their distinct ids, which refer to them, each in the order of
-// person ids. Where two transactions create the same, the second one waits here for the
-// end of the first, holding only what it has created itself so far.
+// person ids. Where two transactions create the same, the second waits here for the end of
+// the first, and holds only what it has created itself so far.
 const (
 	insertPersons = `INSERT INTO persons(id, project_id, identified, created_at, updated_at, properties, registers)
 		SELECT k.id, k.project, k.identified, k.created, k.updated, k.properties::jsonb, k.registers
@@ -52,7 +52,7 @@ const (
 
 // columns are those of persons, one slice each.
 type columns struct {
-	ids, projects    [][16]byte // not uuid.UUID, which the driver takes four times longer to send
+	ids, projects    [][16]byte // not uuid.UUID: the driver needs four times longer to send it
 	identified       []bool
 	created, updated []time.Time
 	properties       []string
@@ -74,9 +74,9 @@ func (c *columns) whole(r *row) {
 	c.registers = append(c.registers, r.raw)
 }
 
-// create stores new persons with their distinct ids, and returns those that are new
-// indeed, locked. The others were stored by somebody else meanwhile: they have their
-// links now, unless their project is not there.
+// create stores new persons with their distinct ids, and returns the really new ones,
+// locked. Another transaction stored the others meanwhile: they have their links now,
+// unless their project is missing.
 func (b *batch) create(ctx context.Context, refs []person.Ref, build func(person.Ref) *row) (created []person.Ref, err error) {
 	var c columns
 	var keys []string
@@ -114,7 +114,7 @@ func (b *batch) create(ctx context.Context, refs []person.Ref, build func(person
 	}
 	var rest []person.Ref
 	for i, ref := range refs {
-		if r := b.records[c.ids[i]]; r != nil { // made by the rules, for this
+		if r := b.records[c.ids[i]]; r != nil { // made by the rules for this
 			r.changed = false
 		}
 		if of[c.ids[i]] == 2 {
@@ -177,8 +177,8 @@ func (b *batch) store(ctx context.Context) error {
 	return nil
 }
 
-// storeRecords writes changed persons: those whose properties are as they were by a
-// shorter statement.
+// storeRecords writes changed persons, and uses a shorter statement for those with
+// unchanged properties.
 func (b *batch) storeRecords(todo *pgx.Batch) error {
 	var heads, wholes columns
 	for _, r := range b.changed {
@@ -199,7 +199,7 @@ func (b *batch) storeRecords(todo *pgx.Batch) error {
 	return nil
 }
 
-// storeMoves writes what merges have moved and removed. Numbers of the outbox come last:
+// storeMoves writes the moved and removed rows of merges. Numbers of the outbox come last:
 // their one row is locked until the commit.
 func (b *batch) storeMoves(todo *pgx.Batch) {
 	var projects, persons [][16]byte

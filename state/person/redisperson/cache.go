@@ -11,11 +11,11 @@ import (
 	"github.com/tidemill/tidemill/state/person"
 )
 
-// cache is what is asked of Redis.
+// cache is the part of Redis that is used here.
 type cache interface {
-	// get returns the values of the keys that are there.
+	// get returns the values of the keys that exist.
 	get(ctx context.Context, keys []string) (map[string]string, error)
-	// add sets keys that are not there, and says which it has set.
+	// add sets keys that do not exist, and says which it has set.
 	add(ctx context.Context, keys, values []string) ([]bool, error)
 	// set sets keys.
 	set(ctx context.Context, keys, values []string) error
@@ -77,7 +77,7 @@ func (c redisCache) set(ctx context.Context, keys, values []string) error {
 // atOnce is how many keys are read or written in one round trip.
 const atOnce = 10_000
 
-// read returns what the cache knows; uuid.Nil is a value that is no person id.
+// read returns what the cache knows; uuid.Nil stands for a value that is not a person id.
 func (s *Store) read(ctx context.Context, refs []person.Ref) (map[person.Ref]uuid.UUID, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
@@ -102,7 +102,7 @@ func (s *Store) read(ctx context.Context, refs []person.Ref) (map[person.Ref]uui
 	return found, nil
 }
 
-// peek returns what the cache knows, nothing where it does not answer.
+// peek returns what the cache knows, or nothing if it does not answer.
 func (s *Store) peek(ctx context.Context, refs []person.Ref) map[person.Ref]uuid.UUID {
 	if !s.there() {
 		return nil
@@ -121,8 +121,8 @@ func (s *Store) pairs(refs []person.Ref, ids map[person.Ref]uuid.UUID) (keys, va
 	return keys, values
 }
 
-// fill puts the store's answers where nothing is, and corrects ids where the store says
-// something else by then.
+// fill adds the store's answers where the cache has nothing, and corrects ids where the
+// store's answer has changed since.
 func (s *Store) fill(ctx context.Context, refs []person.Ref, ids map[person.Ref]uuid.UUID) {
 	for len(refs) > 0 {
 		part := refs[:min(len(refs), atOnce)]
@@ -138,7 +138,7 @@ func (s *Store) fill(ctx context.Context, refs []person.Ref, ids map[person.Ref]
 		}
 		var new []person.Ref
 		for i, r := range part {
-			if added[i] { // else somebody else has put it there, and asks
+			if added[i] { // else another instance has added it, and asks
 				new = append(new, r)
 			}
 		}
@@ -146,7 +146,7 @@ func (s *Store) fill(ctx context.Context, refs []person.Ref, ids map[person.Ref]
 	}
 }
 
-// settle asks the store again about what was written, until it says the same.
+// settle asks the store again about the written ids, until it answers the same.
 func (s *Store) settle(ctx context.Context, written []person.Ref, ids map[person.Ref]uuid.UUID) {
 	if len(written) == 0 {
 		return
@@ -166,11 +166,11 @@ func (s *Store) settle(ctx context.Context, written []person.Ref, ids map[person
 	s.write(ctx, late, ids)
 }
 
-// maxRounds is how often a key is written because it was merged meanwhile. Nobody is
-// merged that often; the rest is made good later.
+// maxRounds is how often a key is written because it was merged meanwhile. No person is
+// merged that often; the rest is repaired later.
 const maxRounds = 8
 
-// write writes ids until the store says the same after it.
+// write writes ids until the store answers the same after the write.
 func (s *Store) write(ctx context.Context, refs []person.Ref, ids map[person.Ref]uuid.UUID) {
 	for range maxRounds {
 		if len(refs) == 0 {

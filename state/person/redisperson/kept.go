@@ -24,11 +24,10 @@ type kept struct {
 	client rueidis.Client
 	o      Options
 	ids    func(context.Context, []person.Ref) map[person.Ref]uuid.UUID // as far as they are known
-	known  distinct                                                     // nil: nobody can tell
+	known  distinct                                                     // nil: not possible
 }
 
-// distinct finds a distinct id of a person: person.ErrUnknown where there is no such
-// person.
+// distinct finds a distinct id of a person: person.ErrUnknown if the person does not exist.
 type distinct interface {
 	DistinctOf(ctx context.Context, project, id uuid.UUID) (string, error)
 }
@@ -54,7 +53,7 @@ func (s *Store) Done(ctx context.Context, merges []person.Merge) error {
 }
 
 // merge is a failed merge as it is on the list. The first three fields are those that the
-// list always had; an entry with nothing else is another program's.
+// list always had; an entry with nothing else comes from another program.
 type merge struct {
 	Project uuid.UUID `json:"projectId"`
 	From    uuid.UUID `json:"fromPersonId"`
@@ -88,7 +87,7 @@ func (n name) String() string {
 	return n.Text
 }
 
-// claim names a merge by what makes two of them one.
+// claim names a merge by the fields that make two of them one.
 func claim(m *person.Merge) string {
 	h := sha256.New()
 	for _, part := range []string{m.Project.String(), m.Distinct, m.Other, m.Event.String(), strconv.FormatBool(m.Force)} {
@@ -97,8 +96,8 @@ func claim(m *person.Merge) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// keepScript adds entries whose claim is not there, all of the new ones or none. An entry that
-// cannot be read is nobody's claim.
+// keepScript adds entries with new claims, all of them or none. An entry that cannot be read
+// has no claim.
 // KEYS list   ARGV most, claim, entry, claim, entry…
 var keepScript = rueidis.NewLuaScript(`
 local known = {}
@@ -117,7 +116,7 @@ if #new > 0 and redis.call('LLEN', KEYS[1]) + #new > tonumber(ARGV[1]) then retu
 for _, e in ipairs(new) do redis.call('LPUSH', KEYS[1], e) end
 return #new`)
 
-// keep adds merges that are not there.
+// keep adds merges that are not on the list.
 func (k *kept) keep(ctx context.Context, merges []person.Merge) error {
 	if err := ctx.Err(); err != nil || len(merges) == 0 {
 		return err
@@ -154,7 +153,7 @@ func (k *kept) keep(ctx context.Context, merges []person.Merge) error {
 	return nil
 }
 
-// maxRead is how much of the list is read: another program might push without looking.
+// maxRead is how much of the list is read: another program might push without a limit.
 const maxRead = 10 * person.MaxKept
 
 // entries are those on the list, the oldest first.
@@ -167,8 +166,8 @@ func (k *kept) entries(ctx context.Context) ([]string, error) {
 	return all, nil
 }
 
-// decode reads an entry. One of another program names persons; its claim is made of its
-// bytes.
+// decode reads an entry. An entry of another program names persons; its claim is made of
+// its bytes.
 func decode(raw string) (m merge, foreign, ok bool) {
 	if err := json.Unmarshal([]byte(raw), &m); err != nil || m.Project == uuid.Nil {
 		return m, false, false
@@ -180,8 +179,8 @@ func decode(raw string) (m merge, foreign, ok bool) {
 	return m, false, true
 }
 
-// oldest returns kept merges. Entries of other programs name persons; where the store cannot
-// say which distinct ids are theirs, they are passed over and stay.
+// oldest returns kept merges. Entries of other programs name persons; where the store does
+// not know their distinct ids, the entries are skipped and stay.
 func (k *kept) oldest(ctx context.Context, most int) ([]person.Merge, error) {
 	if err := ctx.Err(); err != nil || most <= 0 {
 		return nil, err
@@ -214,8 +213,8 @@ func (k *kept) oldest(ctx context.Context, most int) ([]person.Merge, error) {
 	return merges, nil
 }
 
-// name finds distinct ids of the persons that another program names. Where the one that was
-// to be merged is gone, it has been merged already, and the entry is taken off.
+// name finds distinct ids of the persons that another program names. Where the person to be
+// merged is gone, it has been merged already, and the entry is removed.
 func (k *kept) name(ctx context.Context, raw string, m *merge) (ok bool, err error) {
 	if k.known == nil {
 		k.o.Log.WarnContext(ctx, "a failed merge of another program names persons, and the store cannot say which distinct ids are theirs", "list", k.o.Kept)
@@ -257,7 +256,7 @@ func (k *kept) remove(ctx context.Context, entries ...string) error {
 	return nil
 }
 
-// done takes merges off.
+// done removes merges.
 func (k *kept) done(ctx context.Context, merges []person.Merge) error {
 	if err := ctx.Err(); err != nil || len(merges) == 0 {
 		return err

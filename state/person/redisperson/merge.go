@@ -22,7 +22,8 @@ func (s *Store) Merge(ctx context.Context, merges []person.Merge, outcomes []per
 // MergeMoved is person.Mover.
 func (s *Store) MergeMoved(ctx context.Context, merges []person.Merge, outcomes []person.Outcome) ([]person.Override, error) {
 	moved, err := s.merge(ctx, merges, outcomes)
-	// What is done is done, and the cache is to know it, also when ctx has ended.
+	// Finished merges are final, and the cache has to learn of them, also when ctx has
+	// ended.
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	ids := make(map[person.Ref]uuid.UUID, len(moved))
@@ -36,7 +37,7 @@ func (s *Store) MergeMoved(ctx context.Context, merges []person.Merge, outcomes 
 	s.write(after, refs, ids)
 	if err != nil && ctx.Err() == nil {
 		for i := range merges {
-			if i < len(outcomes) && outcomes[i] == 0 { // it may be done all the same
+			if i < len(outcomes) && outcomes[i] == 0 { // it may be done anyway
 				s.suspects(merges[i].Ref, person.Ref{Project: merges[i].Project, Distinct: merges[i].Other})
 			}
 		}
@@ -44,8 +45,8 @@ func (s *Store) MergeMoved(ctx context.Context, merges []person.Merge, outcomes 
 	return moved, err
 }
 
-// merge merges in the store and finds out what moved: from itself where it tells, else by
-// looking at the survivors.
+// merge merges in the store and finds out what moved: from the store's answer if it can
+// tell, else by reading the survivors.
 func (s *Store) merge(ctx context.Context, merges []person.Merge, outcomes []person.Outcome) (moved []person.Override, err error) {
 	if m, ok := s.Store.(person.Mover); ok {
 		return m.MergeMoved(ctx, merges, outcomes)
@@ -74,7 +75,7 @@ func (s *Store) merge(ctx context.Context, merges []person.Merge, outcomes []per
 }
 
 // Overrides is person.Outbox. Before overrides leave the outbox the cache is compared with
-// them, and what is late is made good, as far as the cache answers.
+// them, and late entries are repaired, if the cache answers.
 func (s *Store) Overrides(ctx context.Context, most int) ([]person.Override, error) {
 	all, err := s.Store.Overrides(ctx, most)
 	if err != nil {
@@ -85,8 +86,8 @@ func (s *Store) Overrides(ctx context.Context, most int) ([]person.Override, err
 	return all, nil
 }
 
-// compare makes good what is in the cache and not what overrides say. What is not in the
-// cache will be asked of the store.
+// compare repairs cache entries that differ from the overrides. The store will be asked
+// about keys that are not in the cache.
 func (s *Store) compare(ctx context.Context, all []person.Override) {
 	looked := make(map[int64]struct{}, len(all))
 	newest := make(map[person.Ref]person.Override, len(all))
@@ -121,15 +122,15 @@ func (s *Store) compare(ctx context.Context, all []person.Override) {
 	}
 	for _, r := range refs {
 		if id, ok := found[r]; ok && id != newest[r].Person {
-			s.suspects(r) // or moved again since; either way the store knows
+			s.suspects(r) // or moved again since; the store knows in both cases
 		}
 	}
 }
 
-// healAtOnce is how many suspect keys are made good in one go.
+// healAtOnce is how many suspect keys are repaired at once.
 const healAtOnce = 1000
 
-// heal makes good what is suspect, as much as fits into one look.
+// heal repairs suspect keys, as many as fit into one pass.
 func (s *Store) heal(ctx context.Context) {
 	if !s.there() {
 		return

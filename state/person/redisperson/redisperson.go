@@ -4,31 +4,31 @@
 //
 // # How the cache stays right
 //
-// person:<project>:<distinct id> holds a person id that the store has given, for 90 days.
-// The store is right; the cache may only be late:
+// person:<project>:<distinct id> holds a person id that the store has given, for 90 days. The
+// store is right; the cache may only be late:
 //
-//   - What is not in the cache is asked of the store first, and only its answer is put
-//     there (SET NX). The derived id is never there before somebody has looked for an
-//     older one, so nobody can go on with an id that a look-up then replaces.
+//   - A key that is not in the cache is looked up in the store first, and only the store's
+//     answer is added (SET NX). The derived id is never added before an older one was looked
+//     up, so no process can go on with an id that a look-up then replaces.
 //   - A merge changes the store first and the cache last, for every distinct id that moved.
-//   - Whoever has written to the cache asks the store again. Where that says something else
-//     by now, it writes that, and asks again. So the last of several writers of a key has
-//     asked the store after it wrote, in whatever order their writes arrived: a look-up that
-//     was overtaken by a merge, two merges whose writes cross, or a look-up that finds the
-//     key of a merge gone (expired, evicted, FLUSHALL) end in what the store says.
+//   - A writer of the cache asks the store again. If the answer has changed by now, it writes
+//     that, and asks again. So the last of several writers of a key has asked the store after
+//     it wrote, in any order of arrival. A look-up that was overtaken by a merge, two merges
+//     whose writes cross, and a look-up that finds the key of a merge gone (expired, evicted,
+//     FLUSHALL) all end with the store's answer.
 //   - The overrides of a merge lie in the store's outbox, written with the merge. Before they
-//     leave it the cache is compared with them: that heals what a process left behind that
+//     leave it the cache is compared with them: that repairs what a process left behind that
 //     died, or was cut off, between a merge and the cache.
-//   - A write that failed may have been done or be done later: until it is made good, this
-//     process asks the store for that key. It tries with every look into the outbox.
+//   - A failed write may have been done or be done later: until it is repaired, this process
+//     asks the store for that key. It tries with every read of the outbox.
 //
-// What is left: a process that dies between its write and its question, when that write was
+// One case is left: a process dies between its write and its question, and that write was
 // overtaken. Like every event that was resolved a moment before a merge, events of that key
-// carry the old id then, and are still right: the warehouse's override of the distinct id
+// then carry the old id, and are still right: the warehouse's override of the distinct id
 // moves them, and changes of properties go by distinct id and not by person id.
 //
-// A cache that is away costs time and no event: the store is asked for everything. FLUSHALL
-// does no harm.
+// If the cache does not answer, that costs time and no event: the store is asked for
+// everything. FLUSHALL does no harm.
 package redisperson
 
 import (
@@ -58,8 +58,8 @@ type Options struct {
 	Now     func() time.Time // nil means time.Now
 }
 
-// Store is a person.Store: another one with a cache in front of it and the failed merges
-// in Redis. Any number of Stores share a Redis.
+// Store is a person.Store: another one with a cache in front of it and the failed merges in
+// Redis. Any number of Stores share a Redis.
 type Store struct {
 	person.Store
 	kept  kept
@@ -108,11 +108,11 @@ func newStore(c cache, client rueidis.Client, store person.Store, o Options) *St
 	return s
 }
 
-// Stats say how the cache is doing since the start.
+// Stats are the cache's counters since the start.
 type Stats struct {
 	Hits, Misses uint64 // distinct ids, each once a batch
 	Failures     uint64 // times that it did not answer
-	Suspect      int    // keys that are to be made good
+	Suspect      int    // keys to be repaired
 }
 
 // Stats returns them.
@@ -131,8 +131,8 @@ func (s *Store) there() bool {
 	return s.away.IsZero() || !s.o.Now().Before(s.away)
 }
 
-// answered notes whether the cache did answer. The end of the caller's context says
-// nothing about it.
+// answered notes whether the cache answered. The end of the caller's context says nothing
+// about it.
 func (s *Store) answered(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -178,7 +178,7 @@ func (s *Store) trusted(refs ...person.Ref) {
 	}
 }
 
-// split separates what may be read from the cache from what is suspect.
+// split separates refs that may be read from the cache from suspect ones.
 func (s *Store) split(refs []person.Ref) (good, suspect []person.Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,8 +208,7 @@ func (s *Store) ask(ctx context.Context, refs []person.Ref) (map[person.Ref]uuid
 	return of, nil
 }
 
-// Resolve is person.Persons: one MGET for a batch; what it does not know is asked of the
-// store.
+// Resolve is person.Persons: one MGET for a batch; the store is asked for unknown keys.
 func (s *Store) Resolve(ctx context.Context, refs []person.Ref, into []uuid.UUID) error {
 	if len(into) < len(refs) {
 		return fmt.Errorf("resolve %d distinct ids: there is room for %d", len(refs), len(into))

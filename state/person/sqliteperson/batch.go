@@ -11,8 +11,8 @@ import (
 	"github.com/tidemill/tidemill/state/person"
 )
 
-// batch is what one transaction knows of persons: the rows that it has loaded, and over
-// them what the rules have set. It lives on the writer, so what it reads is current.
+// batch is the state of one transaction: the rows that it has loaded, and over them the
+// rows that the rules have set. It runs on the writer, so what it reads is current.
 type batch struct {
 	tx      *sqlitedb.Tx
 	commit  uint64 // batches are numbered in the order of the writer
@@ -61,7 +61,7 @@ func (b *batch) SetLink(l person.Link) {
 	b.moved = append(b.moved, l.Ref)
 }
 
-// row is the row of a person, which is an empty one if it was not loaded.
+// row is the row of a person, empty if it was not loaded.
 func (b *batch) row(id uuid.UUID) *row {
 	r, ok := b.records[id]
 	if !ok {
@@ -90,9 +90,9 @@ func (b *batch) Remove(id uuid.UUID) {
 
 func (b *batch) Override(l person.Link) { b.overrides = append(b.overrides, l) }
 
-// Links reads the links of a person: those that this batch has made, and those that are
-// stored. What is stored is still so: ids move away from a person all at once, and then
-// it is removed.
+// Links reads the links of a person: those that this batch has made, and the stored ones.
+// Stored links are current: all ids move away from a person at once, and then it is
+// removed.
 func (b *batch) Links(id uuid.UUID) (links []person.Link, err error) {
 	if r, ok := b.records[id]; ok && r.distinct != nil {
 		links = append(links, person.Link{Ref: person.Ref{Project: r.Project, Distinct: *r.distinct}, Person: id})
@@ -123,7 +123,7 @@ func (b *batch) Links(id uuid.UUID) (links []person.Link, err error) {
 	return links, rows.Err()
 }
 
-// load reads the links of refs and the persons behind them.
+// load reads the links of refs and their persons.
 func (b *batch) load(stored *lookup, refs []person.Ref) error {
 	b.refs = refs
 	b.links = make(map[person.Ref]person.Link, len(refs))
@@ -172,9 +172,9 @@ func (b *batch) behind(ref person.Ref) *row {
 	return b.records[l.Person]
 }
 
-// decode reads the registers of a row. Where they are damaged, the properties are still
-// there beside them, without their times: that is better than a person that stops every
-// batch it is part of.
+// decode reads the registers of a row. If they are damaged, it uses the properties beside
+// them, which lack their times: otherwise the person would stop every batch that it is part
+// of.
 func (b *batch) decode(r *row) (err error) {
 	if r.Properties, err = person.Decode(r.raw); err == nil {
 		return nil
@@ -187,7 +187,7 @@ func (b *batch) decode(r *row) (err error) {
 	if r.Properties, e = person.Untimed(r.ID, object); e != nil {
 		return fmt.Errorf("read person %v: %w; its properties are damaged too, restore the file from a backup: %w", r.ID, err, e)
 	}
-	r.changed, r.replaced = true, true // mend it
+	r.changed, r.replaced = true, true // repair it
 	b.changed = append(b.changed, r)
 	b.damaged = append(b.damaged, r.ID)
 	return nil
@@ -224,8 +224,8 @@ func (b *batch) store() error {
 	return nil
 }
 
-// storeRecords writes changed persons: those whose properties are as they were, or new
-// and without any, by a shorter statement.
+// storeRecords writes changed persons, and uses a shorter statement for those with
+// unchanged properties, or new and without any.
 func (b *batch) storeRecords() error {
 	var heads, wholes []any
 	var raw, json []byte

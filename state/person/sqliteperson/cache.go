@@ -10,10 +10,10 @@ import (
 	"github.com/tidemill/tidemill/state/person"
 )
 
-// cache remembers what is durable: whose a distinct id is, and what a person knows. It is
-// changed only after a transaction is on disk, and no write rests on it: a batch reads
-// what it changes. It saves asking, and writing what is known already; a person never
-// forgets, so what was known once is known for good.
+// cache remembers durable facts: the person of a distinct id, and what a person knows. It
+// is changed only after a transaction is on disk, and no write depends on it: a batch reads
+// what it changes. It saves reads, and writes of known facts. A person never forgets, so
+// what was known once stays known.
 type cache struct {
 	mu      sync.Mutex // guards all below; held for short work in memory
 	refs    *simplelru.LRU[person.Ref, uuid.UUID]
@@ -45,8 +45,8 @@ func newCache(refs, bytes int) (*cache, error) {
 
 func (k known) size() int { return overhead + len(k.registers) }
 
-// resolve fills in what is known and returns the indices of the rest, with the state of
-// the cache that a later fill must still find.
+// resolve fills in known ids and returns the indexes of the rest, with the state of the
+// cache that a later fill must still find.
 func (c *cache) resolve(refs []person.Ref, into []uuid.UUID) (missing []int, moves uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *cache) resolve(refs []person.Ref, into []uuid.UUID) (missing []int, mov
 	return missing, c.moves
 }
 
-// fill remembers what was read for missing, unless a distinct id moved meanwhile.
+// fill remembers the ids read for missing, unless a distinct id moved meanwhile.
 func (c *cache) fill(refs []person.Ref, ids []uuid.UUID, missing []int, moves uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,15 +71,15 @@ func (c *cache) fill(refs []person.Ref, ids []uuid.UUID, missing []int, moves ui
 	}
 }
 
-// add remembers a distinct id in memory of its own: the caller's may be part of something
+// add remembers a distinct id in its own memory: the caller's may be part of something
 // large, or be reused.
 func (c *cache) add(r person.Ref, id uuid.UUID) {
 	r.Distinct = strings.Clone(r.Distinct)
 	c.refs.Add(r, id)
 }
 
-// news returns the changes that may say more than is known. Only those without properties
-// are judged here; the others are worth gathering first.
+// news returns the changes that may say more than is known. It judges only those without
+// properties; the others are worth gathering first.
 func (c *cache) news(changes []person.Change) []person.Change {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,9 +126,9 @@ func (k known) covers(d *person.Delta) bool {
 	return person.Covers(k.createdMilli, k.updatedMilli, k.registers, d)
 }
 
-// learn remembers what a batch has read and written, once that is durable. Batches may
-// arrive here in another order than they were written in: then the cache forgets what an
-// older one moved, instead of taking it for the newest.
+// learn remembers the rows that a batch has read and written, once they are durable.
+// Batches may arrive here in another order than they were written in: then the cache
+// forgets what an older one moved, instead of taking it for the newest.
 func (c *cache) learn(b *batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

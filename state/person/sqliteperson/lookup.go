@@ -11,7 +11,7 @@ import (
 	"github.com/tidemill/tidemill/state/person"
 )
 
-// lookup reads something of many distinct ids, many a statement.
+// lookup reads data of many distinct ids, many a statement.
 type lookup struct {
 	derived bool                // the statement knows derived ids too
 	texts   [lookupSizes]string // for 1, 2, 4… ids: few texts to prepare

@@ -3,7 +3,7 @@ package sqliteperson
 // steps are the tables. A released step is never edited.
 //
 // A distinct id is stored as text where it is plain text, which is friendly to readers,
-// and as a blob where it holds NUL or is no UTF-8 (see key); text never equals a blob, so
+// and as a blob where it holds NUL or is not UTF-8 (see key); text never equals a blob, so
 // each id has exactly one stored form and compares byte by byte.
 //
 //   - person: distinct_id is the one that its id is derived from; properties are the

@@ -1,5 +1,5 @@
-// Package sqliteperson keeps persons in an SQLite file: for one process that needs no
-// server. Other programs may read the table person by SQL; only this one may write it.
+// Package sqliteperson keeps persons in an SQLite file: for one process without a server.
+// Other programs may read the table person by SQL; only this one may write it.
 package sqliteperson
 
 import (
@@ -22,7 +22,7 @@ type Options struct {
 	Above    uint64       // versions of overrides are greater: the highest one of an existing warehouse
 	Refs     int          // distinct ids remembered in memory, about 250 bytes each; 0 means 100,000
 	CacheMiB int          // memory for what is known of persons; 0 means 32
-	Log      *slog.Logger // what an operator should know; nil discards
+	Log      *slog.Logger // log for operators; nil discards
 }
 
 // Store is a person.Store in an SQLite file. It may be used from several goroutines.
@@ -96,7 +96,7 @@ func (s *Store) Resolve(ctx context.Context, refs []person.Ref, into []uuid.UUID
 	}
 	for _, i := range missing {
 		id := at[refs[i]]
-		if id == uuid.Nil { // nobody stored it
+		if id == uuid.Nil { // none is stored
 			id = person.ID(refs[i])
 			at[refs[i]] = id
 		}
@@ -165,7 +165,7 @@ func (s *Store) Merge(ctx context.Context, merges []person.Merge, outcomes []per
 	return nil
 }
 
-// write lets do work on the persons behind refs, in one transaction.
+// write lets do work on the persons of refs, in one transaction.
 func (s *Store) write(ctx context.Context, refs []person.Ref, do func(*batch) error) error {
 	var b *batch
 	if err := s.db.Write(ctx, func(tx *sqlitedb.Tx) error {

@@ -1,5 +1,5 @@
-// Package memoryprofile keeps profiles in memory: for tests, simulation and what may be
-// forgotten at a restart. It is the reference of the role's meaning.
+// Package memoryprofile keeps profiles in memory: for tests, simulation and data that may
+// be lost at a restart. It is the reference of the role's meaning.
 package memoryprofile
 
 import (
@@ -108,7 +108,7 @@ func (s *Store) Get(ctx context.Context, tenant string, id uuid.UUID) (*profile.
 	return nil, profile.NotFound(tenant, id)
 }
 
-// show returns the profile of an owner, nil if there is none.
+// show returns the profile of an owner, or nil.
 func (s *Store) show(o profile.Owner) *profile.Profile {
 	r := s.records[o]
 	if r == nil {

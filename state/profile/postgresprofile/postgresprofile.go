@@ -2,10 +2,10 @@
 // for handlers whose ledger is in the same database, where a change of a profile is
 // committed together with the end of its event (In).
 //
-// Known profiles are one statement for a whole batch. New identities are one INSERT in
-// their order, before which nothing is locked but the profiles that must not be deleted
-// meanwhile; changed profiles are locked in the order of their ids. So two batches never
-// wait for each other: whoever is slower finds what the other has created.
+// One statement reads the known profiles of a whole batch. New identities are one INSERT in
+// their order; before it only the profiles that must not be deleted meanwhile are locked.
+// Changed profiles are locked in the order of their ids. So two batches never wait for each
+// other: the slower one finds what the other has created.
 package postgresprofile
 
 import (
@@ -32,7 +32,7 @@ var (
 	_ profile.Transactional[pgx.Tx] = (*Store)(nil)
 )
 
-// New opens the profiles in db and makes their tables where they are missing.
+// New opens the profiles in db and makes missing tables.
 func New(ctx context.Context, db *postgresdb.DB, o profile.Options) (*Store, error) {
 	o, err := o.WithDefaults()
 	if err != nil {
@@ -44,15 +44,15 @@ func New(ctx context.Context, db *postgresdb.DB, o profile.Options) (*Store, err
 	return &Store{db, o}, nil
 }
 
-// tries is how often a batch is decided anew because somebody else was faster. Each time
-// somebody else has got on.
+// tries is how often a batch is decided anew because another one was faster. Each time the
+// other has made progress.
 const tries = 20
 
-// errRaced says that what a batch was decided on has changed.
+// errRaced says that the data behind a batch's decisions has changed.
 var errRaced = errors.New("others changed the same profiles at the same time")
 
-// Resolve implements profile.Resolver: one statement where all are known, a short
-// transaction besides where something is new.
+// Resolve implements profile.Resolver: one statement where all are known, and a short
+// transaction where something is new.
 func (s *Store) Resolve(ctx context.Context, asks []profile.Ask, answers []profile.Answer) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -146,8 +146,8 @@ const (
 	deleteIdentities = "DELETE FROM tidemill_profile_identity WHERE profile = $1"
 )
 
-// Delete implements profile.Eraser: the profile first, which waits for who attaches to it,
-// and then the identities that it has by then. It waits for nobody after that.
+// Delete implements profile.Eraser: first the profile, which waits for callers that attach
+// to it, and then the identities that it has by then. After that it waits for nothing.
 func (s *Store) Delete(ctx context.Context, tenant string, id uuid.UUID) (there bool, err error) {
 	if err := profile.CheckTenant(tenant); err != nil {
 		return false, err

@@ -75,7 +75,7 @@ func (s *Store) Find(ctx context.Context, tenant string, by profile.Identity) (*
 	return ps[0], nil
 }
 
-// List implements profile.Directory: each page is a snapshot of its own.
+// List implements profile.Directory: each page is a snapshot.
 func (s *Store) List(ctx context.Context, tenant string, after uuid.UUID, limit int) ([]*profile.Profile, error) {
 	if err := profile.CheckTenant(tenant); err != nil {
 		return nil, err

@@ -8,9 +8,9 @@ import (
 // replaced is what stands for a character that PostgreSQL cannot read: U+FFFD.
 const replaced = `\ufffd`
 
-// readable makes of a JSON object, in place, one that PostgreSQL's operators can read:
+// readable turns a JSON object, in place, into one that PostgreSQL's operators can read:
 // escapes of NUL and halves of surrogate pairs, which JSON allows and a text there cannot
-// hold, would fail every query that comes across them. The truth is in the registers.
+// hold, would fail every query that meets them. The truth is in the registers.
 func readable(object []byte) []byte {
 	for i := 0; ; {
 		at := bytes.IndexByte(object[i:], '\\') // backslashes are in strings only
@@ -34,7 +34,7 @@ func readable(object []byte) []byte {
 
 func paired(low int) bool { return low >= 0xdc00 && low < 0xe000 }
 
-// escaped is the number of the escape \uXXXX that b begins with, -1 if it begins otherwise.
+// escaped is the number of the escape \uXXXX at the start of b, -1 if b begins otherwise.
 func escaped(b []byte) int {
 	if len(b) < len(replaced) || b[0] != '\\' || b[1] != 'u' {
 		return -1

@@ -13,9 +13,8 @@ import (
 	"github.com/tidemill/tidemill/state/profile"
 )
 
-// What is asked for is looked up one after the other: a join would be planned by what the
-// table was like when it was empty, as reading all of it. OFFSET 0 keeps the order, which
-// is that of locks.
+// Names are looked up one after the other: a join would be planned for the empty table, as
+// reading all of it. OFFSET 0 keeps the order, which is the order of locks.
 const (
 	selectOwners = `SELECT asked.i, found.profile FROM unnest($1::text[], $2::smallint[], $3::text[]) WITH ORDINALITY asked(tenant, kind, value, i),
 		LATERAL (SELECT profile FROM tidemill_profile_identity WHERE tenant = asked.tenant AND kind = asked.kind AND value = asked.value OFFSET 0) found`
@@ -26,7 +25,7 @@ const (
 	byOwner = ` FROM (SELECT * FROM unnest($1::text[], $2::uuid[]) k(tenant, id) ORDER BY tenant COLLATE "C", id OFFSET 0) asked,
 		LATERAL (SELECT * FROM tidemill_profile WHERE tenant = asked.tenant AND id = asked.id `
 
-	// holdProfiles keeps profiles from being deleted, and keeps up nobody else.
+	// holdProfiles keeps profiles from being deleted, and blocks nothing else.
 	holdProfiles = "SELECT found.id" + byOwner + "FOR KEY SHARE) found"
 
 	lockProfiles = "SELECT found.tenant, found.id, found.created, found.updated, found.registers" + byOwner + "FOR NO KEY UPDATE) found"
@@ -50,7 +49,7 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// load reads what a batch must know.
+// load reads what a batch needs.
 func load(ctx context.Context, q querier, b *profile.Batch) error {
 	tenants, kinds, values := columns(b.Names)
 	rows, err := q.Query(ctx, selectOwners, tenants, kinds, values)
@@ -86,7 +85,7 @@ func load(ctx context.Context, q querier, b *profile.Batch) error {
 	return nil
 }
 
-// columns are names as a statement takes them.
+// columns are names in the form of statements.
 func columns(names []profile.Name) (tenants []string, kinds []int16, values []string) {
 	for _, n := range names {
 		tenants, kinds, values = append(tenants, n.Tenant), append(kinds, int16(n.Kind)), append(values, n.Value)
@@ -94,7 +93,7 @@ func columns(names []profile.Name) (tenants []string, kinds []int16, values []st
 	return tenants, kinds, values
 }
 
-// owners are profiles as a statement takes them; not uuid.UUID, which the driver takes four
+// owners are profiles in the form of statements; not uuid.UUID, which the driver needs four
 // times longer to send.
 func owners(os []profile.Owner) (tenants []string, ids [][16]byte) {
 	for _, o := range os {
@@ -103,8 +102,8 @@ func owners(os []profile.Owner) (tenants []string, ids [][16]byte) {
 	return tenants, ids
 }
 
-// store writes what a batch has decided, all of it in one round trip, or is errRaced: then
-// all is to be undone.
+// store writes what a batch has decided in one round trip, or returns errRaced: then
+// everything is to be undone.
 func (s *Store) store(ctx context.Context, tx pgx.Tx, b *profile.Batch) error {
 	todo := &pgx.Batch{}
 	held, given := 0, int64(0)

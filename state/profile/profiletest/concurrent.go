@@ -13,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill/state/profile"
 )
 
-// stores are two of the same profiles, where the backend can have that.
+// stores are two stores of the same profiles, where the backend can have two.
 func (w *world) stores() []profile.Store {
 	if w.Other == nil {
 		return []profile.Store{w.Store, w.Store}
@@ -21,7 +21,7 @@ func (w *world) stores() []profile.Store {
 	return []profile.Store{w.Store, w.Other(w.T)}
 }
 
-// race calls do in so many goroutines, spread over the stores.
+// race calls do in n goroutines, spread over the stores.
 func (w *world) race(n int, do func(g int, r *rand.Rand, s profile.Store)) {
 	stores := w.stores()
 	var wg sync.WaitGroup
@@ -39,8 +39,8 @@ func (w *world) race(n int, do func(g int, r *rand.Rand, s profile.Store)) {
 	}
 }
 
-// owners looks for each identity of the tenant's profiles that has two of them, and says
-// how many profiles there are.
+// owners checks that no identity of the tenant's profiles has two owners, and says how many
+// profiles there are.
 func (w *world) owners() int {
 	w.Helper()
 	owner := map[profile.Identity]uuid.UUID{}

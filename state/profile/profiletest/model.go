@@ -17,7 +17,7 @@ import (
 	"github.com/tidemill/tidemill/state/profile"
 )
 
-// person is a profile in the model: what was done to it, in the order of arrival.
+// person is a profile in the model: its operations, in the order of arrival.
 type person struct {
 	id   uuid.UUID
 	has  map[profile.Identity]bool
@@ -30,8 +30,8 @@ type op struct {
 	event string
 }
 
-// history is what a model must follow: it draws times for an attribute that are all
-// different, and does not mix what register.go says depends on the order of arrival.
+// history is what a model must follow. It draws different times for all operations on an
+// attribute, and does not mix the operations whose order of arrival counts by register.go.
 type history struct {
 	people []*person
 	used   map[string]bool
@@ -46,7 +46,7 @@ func (h *history) owner(i profile.Identity) *person {
 	return nil
 }
 
-// resolve says by plain counting what an ask must be answered.
+// resolve computes the right answer to an ask by plain counting.
 func (h *history) resolve(r *rapid.T, a profile.Ask, got profile.Answer) {
 	var is []profile.Identity
 	for _, i := range []profile.Identity{ext(a.External), mail(a.Email), phone(a.Phone)} {
@@ -94,8 +94,8 @@ func (h *history) resolve(r *rapid.T, a profile.Ask, got profile.Answer) {
 	}
 }
 
-// value is the rule as it is written, over all operations on an attribute in the order of
-// their times.
+// value is the written rule, over all operations on an attribute in the order of their
+// times.
 func (p *person) value(key string) (string, bool) {
 	var ops []op
 	for _, o := range p.done {
@@ -134,7 +134,7 @@ func (p *person) object() []byte {
 	return shown.Object()
 }
 
-// attributes of the model, each with operations that end the same in any order.
+// The attributes of the model, each with operations that give the same result in any order.
 var (
 	kinds = map[string][]profile.Op{
 		"written": {profile.Set, profile.Unset},

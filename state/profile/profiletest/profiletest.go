@@ -19,24 +19,24 @@ import (
 // A Harness is a new, empty store of the backend under test.
 type Harness struct {
 	Store profile.Store
-	// Other opens the same profiles once more, as another process would. Nil: there is one
-	// process only.
+	// Other opens the same profiles once more, as another process would. Nil: only one
+	// process can.
 	Other func(t *testing.T) profile.Store
-	// Reopen ends the process as a crash would, as far as a test can, and opens what is
-	// durable anew. Nil: nothing is durable.
+	// Reopen ends the process as a crash would, as far as a test can, and opens the durable
+	// data anew. Nil: nothing is durable.
 	Reopen func(t *testing.T) profile.Store
 	// Within calls do in a transaction that also writes an effect of that name, as a
-	// ledger's Within does, and commits both if it returns nil. Effects are those that were
-	// committed. Nil: it is not profile.Transactional.
+	// ledger's Within does, and commits both if do returns nil. Effects are the committed
+	// ones. Nil: the store is not profile.Transactional.
 	Within  func(ctx context.Context, effect string, do func(ctx context.Context, p profile.Profiles) error) error
 	Effects func(t *testing.T) []string
-	// Whole looks for what must never be in the database: identities of no profile, profiles
-	// without one. Nil: it cannot be.
+	// Whole checks that the database has no identities without a profile, and no profiles
+	// without one. Nil: the harness cannot check.
 	Whole func(t *testing.T)
 	Close func() // before the end of the test, for suites that open many; nil: nothing to close
 }
 
-// Open opens a store with these options, of which Now is given always.
+// Open opens a store with these options; Now is always given.
 type Open func(t *testing.T, o profile.Options) Harness
 
 // Clock is a clock that stands still until it is moved.
@@ -63,7 +63,7 @@ type testcase struct {
 	do     func(w *world)
 }
 
-// Run runs all cases, each on a store of its own.
+// Run runs all cases, each on its own store.
 func Run(t *testing.T, open Open) {
 	for _, c := range slices.Concat(resolving, limits, updating, refusing, reading, concurrent, durable, within) {
 		t.Run(c.name, func(t *testing.T) {
@@ -190,7 +190,7 @@ func (w *world) all() (ps []*profile.Profile) {
 	}
 }
 
-// change is one of a profile, seconds after start.
+// change is a change of one profile, seconds after start.
 func change(id uuid.UUID, event string, seconds int, as ...profile.Attribute) profile.Change {
 	return profile.Change{Tenant: tenant, Profile: id, Event: event, At: start.Add(time.Duration(seconds) * time.Second), Attributes: as}
 }

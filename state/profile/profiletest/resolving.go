@@ -230,7 +230,7 @@ var limits = []testcase{
 		w = newWorld(w.T, w.open, profile.Options{Externals: 1})
 		ann := w.created(who("m-1", "family@home.example", ""))
 		bob := w.created(who("m-2", "family@home.example", "777"))
-		for range 2 { // the same again is the same
+		for range 2 { // repeating it gives the same
 			w.found(ann, who("m-1", "family@home.example", ""), known("", "family@home.example", ""))
 			w.found(bob, who("m-2", "family@home.example", "777"), known("", "", "777"))
 		}

@@ -100,7 +100,7 @@ func (s *Store) Find(ctx context.Context, tenant string, by profile.Identity) (p
 	return p, nil
 }
 
-// List implements profile.Directory: each page is a snapshot of its own.
+// List implements profile.Directory: each page is a snapshot.
 func (s *Store) List(ctx context.Context, tenant string, after uuid.UUID, limit int) (ps []*profile.Profile, err error) {
 	if err := profile.CheckTenant(tenant); err != nil {
 		return nil, err

@@ -23,8 +23,8 @@ const (
 	updateProfiles   = "UPDATE profile SET updated=v.column3, attributes=v.column4, registers=v.column5 FROM (VALUES "
 )
 
-// among selects rows by keys that are n, by few statements of few lengths: the last key
-// fills up the rest.
+// among selects rows by n keys, with few statements of few lengths: the last key fills up
+// the rest.
 func among(tx *sqlitedb.Tx, head, tail string, first []any, n int, key func(i int) any, row func(*sql.Rows) error) error {
 	for from := 0; from < n; from += lookupKeys {
 		size := 1
@@ -56,7 +56,8 @@ func each(tx *sqlitedb.Tx, query string, args []any, row func(*sql.Rows) error) 
 	return rows.Err()
 }
 
-// runs calls do for each longest part of sorted things that belong together.
+// runs calls do for each longest run of elements of all that belong together; all is
+// sorted.
 func runs[T any](all []T, together func(a, b T) bool, do func(part []T) error) error {
 	for len(all) > 0 {
 		n := 1
@@ -71,7 +72,7 @@ func runs[T any](all []T, together func(a, b T) bool, do func(part []T) error) e
 	return nil
 }
 
-// load reads what a batch must know: one statement for each tenant and kind.
+// load reads what a batch needs: one statement for each tenant and kind.
 func load(tx *sqlitedb.Tx, b *profile.Batch) error {
 	var value string
 	var id sql.RawBytes
@@ -124,7 +125,7 @@ func (s *Store) store(tx *sqlitedb.Tx, b *profile.Batch) error {
 	return nil
 }
 
-// update does all of an edit on the writer.
+// update applies an edit on the writer.
 func (s *Store) update(tx *sqlitedb.Tx, e *profile.Edit) error {
 	together := func(a, b profile.Owner) bool { return a.Tenant == b.Tenant }
 	if err := runs(e.Owners, together, func(owners []profile.Owner) error {

@@ -1,5 +1,5 @@
-// Package sqliteprofile keeps profiles in the embedded SQLite file: for one process that
-// needs no server. Other programs may read its tables by SQL; only this one may write them.
+// Package sqliteprofile keeps profiles in the embedded SQLite file: for one process without
+// a server. Other programs may read its tables by SQL; only this one may write them.
 package sqliteprofile
 
 import (
@@ -46,7 +46,7 @@ var (
 	_ profile.Transactional[*sqlitedb.Tx] = (*Store)(nil)
 )
 
-// New opens the profiles in db and makes their tables where they are missing.
+// New opens the profiles in db and makes missing tables.
 func New(ctx context.Context, db *sqlitedb.DB, o profile.Options) (*Store, error) {
 	o, err := o.WithDefaults()
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Store) Resolve(ctx context.Context, asks []profile.Ask, answers []profi
 		return err
 	}
 	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error { return load(tx, b) })
-	if err == nil && b.Decide() { // what it has found may have changed until it can write
+	if err == nil && b.Decide() { // the data may have changed until it can write
 		b.Again()
 		err = s.db.Write(ctx, func(tx *sqlitedb.Tx) error { return s.resolve(tx, b) })
 	}
@@ -78,7 +78,7 @@ func (s *Store) Resolve(ctx context.Context, asks []profile.Ask, answers []profi
 	return nil
 }
 
-// resolve does all of a batch on the writer.
+// resolve does a whole batch on the writer.
 func (s *Store) resolve(tx *sqlitedb.Tx, b *profile.Batch) error {
 	if err := load(tx, b); err != nil {
 		return err
@@ -138,8 +138,8 @@ func (w within) Update(ctx context.Context, changes []profile.Change) error {
 	return e.Err()
 }
 
-// Delete implements profile.Eraser. The pages that it frees are written over by what comes
-// next; until then the file still has the bytes.
+// Delete implements profile.Eraser. Later writes reuse the pages that it frees; until then
+// the file still has the bytes.
 func (s *Store) Delete(ctx context.Context, tenant string, id uuid.UUID) (there bool, err error) {
 	if err := profile.CheckTenant(tenant); err != nil {
 		return false, err

@@ -1,5 +1,5 @@
-// Package memoryproject keeps projects in memory: for tests, simulation, and projects
-// that a configuration names anew at every start.
+// Package memoryproject keeps projects in memory: for tests, simulation, and projects that
+// a configuration names at every start.
 package memoryproject
 
 import (
@@ -51,7 +51,7 @@ func (s *Projects) ByKey(ctx context.Context, key project.Hash) (project.Project
 	s.mu.Lock()
 	id := s.keys[key]
 	s.mu.Unlock()
-	return s.Find(ctx, id) // of a key that is not there, it is an id that no project has
+	return s.Find(ctx, id) // of an unknown key, it is an id that no project has
 }
 
 // Find implements project.Projects.

@@ -1,6 +1,6 @@
 // Package postgresproject keeps projects in PostgreSQL, in the table projects that other
-// programs may own. Every look-up asks the server: who asks for each request keeps a
-// cache in front.
+// programs may own. Every look-up asks the server: put a cache in front if every request
+// looks up a key.
 package postgresproject
 
 import (
@@ -30,8 +30,8 @@ func New(ctx context.Context, db *postgresdb.DB) (*Projects, error) {
 }
 
 // byKey finds the project of a key: by the keys that Ensure has stored, by a token that is
-// the key's SHA-256 in hex, or by one that is the key itself. What is a hash that Ensure
-// has stored is no key: who reads the table must not be able to send with what is there.
+// the key's SHA-256 in hex, or by one that is the key itself. A hash that Ensure has stored
+// is not accepted as a key: reading the table must not be enough to send.
 const byKey = `SELECT id, name FROM projects p WHERE
 		id IN (SELECT project_id FROM tidemill_project_keys WHERE hash = $1)
 		OR token = $2
@@ -39,11 +39,11 @@ const byKey = `SELECT id, name FROM projects p WHERE
 			AND NOT EXISTS (SELECT FROM tidemill_project_keys k WHERE encode(k.hash, 'hex') = p.token AND k.project_id = p.id)
 	ORDER BY id LIMIT 1`
 
-// ensureLock is an advisory lock of this database, held while a project is ensured. Any
-// number will do that nobody else uses.
+// ensureLock is an advisory lock of this database, held while a project is ensured. It can
+// be any number that nothing else uses.
 const ensureLock = 7_203_115_942_066_317_002
 
-// Ensure implements project.Projects. A project that is there keeps its token.
+// Ensure implements project.Projects. An existing project keeps its token.
 func (s *Projects) Ensure(ctx context.Context, p project.Project, key project.Hash) error {
 	if err := p.Check(); err != nil {
 		return err

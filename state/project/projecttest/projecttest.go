@@ -1,5 +1,5 @@
-// Package projecttest holds what every backend of projects promises, as cases that each
-// runs: call Run from its one test.
+// Package projecttest holds the promises of every backend of projects as cases: call Run
+// from the backend's one test.
 package projecttest
 
 import (
@@ -20,7 +20,7 @@ type Harness struct {
 	Reopen   func() project.Projects // closes and opens the same data again; nil: nothing survives
 }
 
-// Run runs every case on a harness of its own.
+// Run runs every case on its own harness.
 func Run(t *testing.T, h func(t *testing.T) Harness) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

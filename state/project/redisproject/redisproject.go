@@ -1,9 +1,9 @@
 // Package redisproject is a cache of ingest keys in Redis in front of any store of
-// projects: use it where several instances ask a database whose keys are whose.
+// projects. Use it where several instances look up keys in one database.
 //
-// A key itself is never written: it is project_token:<SHA-256 of the ingest key in hex>, as
-// the role knows keys by nothing else. Programs that cache project_token:<key> beside it
-// are not disturbed, and not read. A key that was taken away is refused after five minutes.
+// The key itself is never written. The cache key is project_token:<SHA-256 of the ingest
+// key in hex>, the only form of a key in this role. Programs that cache project_token:<key>
+// beside it are not disturbed, and not read. A removed key is refused after five minutes.
 package redisproject
 
 import (
@@ -23,7 +23,7 @@ import (
 const (
 	prefix  = "project_token:"
 	ttl     = 300 * time.Second
-	timeout = 500 * time.Millisecond // of the cache; then the store is asked
+	timeout = 500 * time.Millisecond // of the cache; after that the store is asked
 )
 
 // Projects is another project.Projects with a cache in front of ByKey.
@@ -54,8 +54,8 @@ func New(client rueidis.Client, of project.Projects, log *slog.Logger) (*Project
 
 func keyOf(h project.Hash) string { return prefix + hex.EncodeToString(h[:]) }
 
-// ByKey implements project.Projects. A cache that does not answer is passed over; keys that
-// are nobody's are not cached.
+// ByKey implements project.Projects. It skips a cache that does not answer, and does not
+// cache unknown keys.
 func (p *Projects) ByKey(ctx context.Context, key project.Hash) (project.Project, error) {
 	if err := ctx.Err(); err != nil {
 		return project.Project{}, err
@@ -88,7 +88,7 @@ func (p *Projects) Ensure(ctx context.Context, of project.Project, key project.H
 func (p *Projects) set(ctx context.Context, key project.Hash, of project.Project) {
 	value, err := json.Marshal(cached{of.ID, of.Name})
 	if err != nil {
-		return // a name that is no text: asked of the store each time
+		return // a name that is not text: the store is asked each time
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

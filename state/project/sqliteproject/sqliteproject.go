@@ -1,5 +1,5 @@
 // Package sqliteproject keeps projects in the one SQLite file. Every look-up reads the
-// file: who asks for each request keeps a cache in front.
+// file: put a cache in front if every request looks up a key.
 package sqliteproject
 
 import (
