@@ -26,7 +26,7 @@ func (s *Store) Stats(ctx context.Context, name string) (st queue.Stats, err err
 	return st, err
 }
 
-// at does something with a queue, if there is one of that name.
+// at calls do with a queue, if one has that name.
 func (s *Store) at(ctx context.Context, name string, do func(l *line, now time.Time)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -69,7 +69,7 @@ type position struct {
 	pos  uint64
 }
 
-// positions are where the jobs of one or of all queues lie now, in order.
+// positions are the positions of the jobs of one or of all queues now, in order.
 func (s *Store) positions(name string) []position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +163,7 @@ func (s *Store) Remove(ctx context.Context, f queue.Filter) (n int, err error) {
 	return n, err
 }
 
-// each lets do change the jobs that a filter chooses, and counts those that it did.
+// each lets do change the jobs that a filter chooses, and counts those that it changed.
 func (s *Store) each(ctx context.Context, f queue.Filter, do func(*line, *job, time.Time) bool, n *int) error {
 	if f.Queue == "" {
 		return queue.NoQueue()
@@ -262,7 +262,7 @@ func (s *Store) settings(name string) (queue.Settings, int) {
 	return queue.Settings{}, 0
 }
 
-// set makes settings those of a queue, unless somebody did that since that version.
+// set replaces the settings of a queue, unless they were set since that version.
 func (s *Store) set(name string, version int, to queue.Settings) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,7 +316,7 @@ func (s *Store) Tenants(ctx context.Context, name string, most int) (all []queue
 	return all, err
 }
 
-// depths counts what waits, by what of says of each job.
+// depths counts waiting jobs, by the result of of for each.
 func (l *line) depths(of func(*job) queue.Depth) (all []queue.Depth) {
 	at := map[queue.Depth]int{}
 	for _, pos := range slices.Sorted(l.positions()) {

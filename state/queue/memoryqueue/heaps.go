@@ -3,7 +3,7 @@ package memoryqueue
 import "time"
 
 // oldest is a heap (container/heap) of waiting jobs: the lowest position first. Each job
-// knows its index, so that one that leaves out of turn can be taken out.
+// knows its index, so that it can be removed out of turn.
 type oldest []*job
 
 func (o oldest) Len() int           { return len(o) }

@@ -19,7 +19,7 @@ type line struct {
 	version  int // how often they were set
 
 	end     uint64         // jobs accepted so far: the position of the newest
-	settled tidemill.Count // what became of those that ended
+	settled tidemill.Count // the fates of ended jobs
 	jobs    map[uint64]*job
 	states  map[queue.State]int
 	names   map[name]uint64     // position of every name that is remembered
@@ -28,12 +28,12 @@ type line struct {
 
 	levels []*level           // those that ever had a job, the highest first
 	pass   float64            // of the level that was served last
-	chains map[subject]*chain // of keys, where order is strict
+	chains map[subject]*chain // of keys, with strict order
 
 	out       map[subject]int     // hand-outs of tenants and keys
 	spent     map[subject]float64 // until when, in microseconds, a rate is used up
-	spentOnce int                 // how many of them were there when they were last looked through
-	again     time.Time           // when somebody whom a limit holds back may go on; zero: nobody is
+	spentOnce int                 // how many rates there were at the last clean-up
+	again     time.Time           // when a limit lets a held-back job go; zero: none is held back
 
 	// Heaps. An entry whose job has moved on is skipped when it comes up.
 	later times // by when a job comes due
@@ -44,8 +44,8 @@ type line struct {
 	epoch uint32 // of the last hand-out
 	gate  gate
 
-	turn *semaphore.Weighted // who waits for jobs; first come, first served
-	wake chan struct{}       // cap 1: whoever has the turn shall look again
+	turn *semaphore.Weighted // callers that wait for jobs; first come, first served
+	wake chan struct{}       // cap 1: the holder of turn shall look again
 }
 
 type name struct{ tenant, id string }
@@ -56,9 +56,9 @@ type remembered struct {
 	until time.Time
 }
 
-// chain is the jobs of one key, where order is strict.
+// chain is the ordered group of jobs of one key.
 type chain struct {
-	first *job   // may be handed out, is out, or is put off after a try
+	first *job   // may be handed out, is handed out, or is delayed after a try
 	rest  []*job // wait for its end
 }
 
@@ -68,12 +68,12 @@ type gate struct {
 	until  time.Time
 	probes int
 	out    int    // hand-outs since it closed that have not ended
-	turn   uint32 // one more at each change, so that those before it are not counted
+	turn   uint32 // one more at each change, so that earlier hand-outs are not counted
 }
 
 // job is one job in its line.
 type job struct {
-	m     tidemill.Message // At: when it comes due, if it was put off; Tries, Handed: so far
+	m     tidemill.Message // At: when it comes due, if it was delayed; Tries, Handed: so far
 	pos   uint64
 	added time.Time
 	state queue.State
@@ -83,15 +83,15 @@ type job struct {
 
 	flow  string // the leaf that it waits in
 	index int    // in that leaf
-	ready bool   // it waits there: else a job of its key is before it
+	ready bool   // it waits there: else an earlier job of its key holds it back
 
-	fate  tidemill.Fate // where it has ended
+	fate  tidemill.Fate // once it has ended
 	ended time.Time
 }
 
 type lease struct {
 	epoch uint32
-	owner *source // whose Keep renews it; nil: nobody's
+	owner *source // its Keep renews it; nil: none
 	until time.Time
 	probe uint32 // the gate's turn that it counts in; 0: none
 }
@@ -116,7 +116,7 @@ func (l *line) is(j *job, s queue.State) {
 	l.states[s]++
 }
 
-// signal wakes whoever has the turn.
+// signal wakes the holder of the turn.
 func (l *line) signal() {
 	select {
 	case l.wake <- struct{}{}:
@@ -124,7 +124,7 @@ func (l *line) signal() {
 	}
 }
 
-// look lets time pass: leases end, jobs come due, what was kept and names are forgotten.
+// look lets time pass: leases end, jobs come due, kept jobs and names are forgotten.
 func (l *line) look(now time.Time) {
 	for len(l.outs) > 0 && !l.outs[0].at.After(now) {
 		e := heap.Pop(&l.outs).(instant)
@@ -147,7 +147,7 @@ func (l *line) look(now time.Time) {
 		r := l.known[0]
 		l.known = l.known[1:]
 		switch {
-		case l.jobs[r.pos] != nil: // a name is known as long as its job is there
+		case l.jobs[r.pos] != nil: // a name is known as long as its job is stored
 			l.known = append(l.known, remembered{r.name, r.pos, now.Add(queue.Remember)})
 		case l.names[r.name] == r.pos: // else it was accepted again
 			delete(l.names, r.name)
@@ -222,8 +222,8 @@ func (l *line) wait(j *job) {
 	l.signal()
 }
 
-// holds lets a job that goes back be the first of its key, as it may never have been: who
-// settles by ID alone may settle what waits behind another.
+// holds lets a job that goes back be the first of its key. It may not have been: a
+// settlement by ID alone may settle a job that waits behind another.
 func (l *line) holds(j *job) {
 	if c := l.chains[j.chain()]; c != nil && c.first != j {
 		c.rest = slices.DeleteFunc(c.rest, func(o *job) bool { return o == j })
@@ -232,7 +232,7 @@ func (l *line) holds(j *job) {
 
 func (j *job) chain() subject { return theKey(j.m.Tenant, string(j.m.Key)) }
 
-// putOff lets a job come due at that time.
+// putOff delays a job until at.
 func (l *line) putOff(j *job, at, now time.Time) {
 	if !at.After(now) {
 		j.m.At = time.Time{}
@@ -245,7 +245,7 @@ func (l *line) putOff(j *job, at, now time.Time) {
 	l.signal()
 }
 
-// release takes a job from whoever holds it, if anybody does.
+// release takes a job from its holder, if it has one.
 func (l *line) release(j *job) {
 	if j.state != queue.Leased {
 		return
@@ -258,7 +258,7 @@ func (l *line) release(j *job) {
 	l.signal()
 }
 
-// leave takes a job out of wherever it waits or is.
+// leave removes a job from where it waits or is.
 func (l *line) leave(j *job) {
 	l.release(j)
 	if j.ready {
@@ -305,13 +305,13 @@ func (l *line) drop(j *job, fate tidemill.Fate, kind tidemill.Kind, cause string
 	l.trim(now)
 }
 
-// forget forgets a job. Its name is known for its time.
+// forget deletes a job. Its name stays known for its time.
 func (l *line) forget(j *job) {
 	l.states[j.state]--
 	delete(l.jobs, j.pos)
 }
 
-// trim forgets what need not be kept any longer.
+// trim deletes what need not be kept any longer.
 func (l *line) trim(now time.Time) {
 	for _, k := range []struct {
 		state queue.State
@@ -339,7 +339,7 @@ func (l *line) allowed(n int, now time.Time) int {
 	return min(n, l.gate.probes-l.gate.out)
 }
 
-// take hands out jobs that are due.
+// take hands out due jobs.
 func (l *line) take(owner *source, into []*tidemill.Message, now time.Time) (n int) {
 	t := turn{l: l, now: now}
 	t.give = func(j *job) {

@@ -1,10 +1,10 @@
-// Package memoryqueue keeps queues in memory: the reference of what a queue means, for
+// Package memoryqueue keeps queues in memory: the reference of a queue's meaning, for
 // simulation, for tests, and for events that may be lost with the process.
 //
-// Everything lasts as long as the Store: a pipeline that is started anew opens a new
-// source on the same Store, and finds what its predecessor left when the leases end. It
-// is deterministic: sources that wait on one queue are served in the order in which they
-// began to wait, and no decision depends on the order of a map.
+// Everything lasts as long as the Store: a restarted pipeline opens a new source on the
+// same Store, and gets its predecessor's jobs when the leases end. It is deterministic:
+// sources that wait on one queue are served in the order in which they began to wait, and
+// no decision depends on the order of a map.
 package memoryqueue
 
 import (
@@ -26,7 +26,7 @@ type Options struct {
 	Now      func() time.Time // the clock; nil means time.Now
 }
 
-// Store holds queues in memory. It is a queue.Store, and safe for use by many.
+// Store holds queues in memory. It is a queue.Store, and safe for concurrent use.
 type Store struct {
 	o Options
 
@@ -47,7 +47,7 @@ func New(o Options) *Store {
 	return &Store{o: o, queues: map[string]*line{}}
 }
 
-// line returns the queue of that name, which begins to exist when it is first named.
+// line returns the queue of that name, and creates it at the first call.
 func (s *Store) line(name string) *line {
 	l := s.queues[name]
 	if l == nil {
@@ -115,7 +115,7 @@ func (s *Store) Open(name string, o queue.Options) tidemill.Source {
 	return &source{store: s, line: s.line(name), lease: o.Lease, ordered: o.Ordered}
 }
 
-// clone copies what the queue keeps of a message.
+// clone copies the parts of a message that the queue keeps.
 func clone(m *tidemill.Message, now time.Time) tidemill.Message {
 	c := tidemill.Message{
 		ID: m.ID, Tenant: m.Tenant, Type: m.Type, To: m.To, Key: bytes.Clone(m.Key), Payload: bytes.Clone(m.Payload),

@@ -51,7 +51,7 @@ func (s *source) Receive(ctx context.Context, into []*tidemill.Message) (int, er
 	}
 }
 
-// take hands out what is due, or says when to look again.
+// take hands out due jobs, or says when to look again.
 func (s *source) take(into []*tidemill.Message) (n int, next, now time.Time, err error) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
@@ -140,8 +140,8 @@ func (s *source) find(e *tidemill.Settlement, settled map[*job]bool) *job {
 	return nil
 }
 
-// room says whether all that a settlement forwards can be added. Its own end makes room.
-// What was refused once is refused for the rest of the call.
+// room says whether everything that a settlement forwards can be added. Its own end makes
+// room. A refused settlement stays refused for the rest of the call.
 func (s *source) room(e *tidemill.Settlement, now time.Time, refused map[queued]bool) (err error) {
 	more := map[string]int{}
 	if e.End == tidemill.Done {

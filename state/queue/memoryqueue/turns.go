@@ -16,7 +16,7 @@ type level struct {
 	node
 	priority uint8
 	// pass is how much it has had so far, in jobs for each of its weight. The level with
-	// the lowest comes next; one that had nothing to hand out gains nothing by that.
+	// the lowest comes next; a level gains nothing while it has nothing to hand out.
 	pass float64
 }
 
@@ -26,7 +26,7 @@ type node struct {
 	name    string
 	waiting int // jobs below it that may be handed out
 	kids    map[string]*node
-	ring    []*node // those kids that have such jobs, in the order of their turns
+	ring    []*node // the kids with waiting jobs, in the order of their turns
 	jobs    oldest  // of a leaf
 }
 
@@ -74,7 +74,7 @@ func (n *node) more(kid *node) {
 	n.waiting++
 }
 
-// pull takes a job out of its turn.
+// pull takes a waiting job out of order.
 func (l *line) pull(j *job) {
 	lv, tenant, leaf := l.leaf(j)
 	heap.Remove(&leaf.jobs, j.index)
@@ -84,7 +84,7 @@ func (l *line) pull(j *job) {
 	j.ready = false
 }
 
-// less counts one waiting job less below a kid, which is gone when it was the last.
+// less counts one waiting job less below a kid, and removes the kid with its last job.
 func (n *node) less(kid *node) {
 	if n.waiting--; kid.waiting == 0 {
 		delete(n.kids, kid.name)
@@ -104,11 +104,11 @@ func (n *node) head() uint64 {
 	return least
 }
 
-// turn is one hand-out in the making.
+// turn is one hand-out being made.
 type turn struct {
 	l     *line
 	now   time.Time
-	again time.Time // when somebody whom a limit holds back may go on; zero: nobody is
+	again time.Time // when a limit lets a held-back job go; zero: none is held back
 	give  func(*job)
 }
 
@@ -118,7 +118,7 @@ func (t *turn) take(most int) (got int) {
 	if most = min(most, t.allowed(l.settings.Limit, subject{}, int(l.count(queue.Leased)), most)); most == 0 {
 		return 0
 	}
-	var none []*level // that have nothing for us now
+	var none []*level // without jobs for us now
 	for got < most {
 		var next *level
 		others := false
@@ -147,7 +147,7 @@ func (t *turn) take(most int) (got int) {
 			continue
 		}
 		l.pass = next.pass
-		if others { // who is alone takes nothing from anybody
+		if others { // a single level takes no share from others
 			next.pass += float64(n) / float64(weight)
 		}
 		got += n
@@ -155,10 +155,10 @@ func (t *turn) take(most int) (got int) {
 	return got
 }
 
-// share hands out up to most jobs from below a node: its kids take turns and share alike,
+// share hands out up to most jobs from below a node: its kids take turns with equal shares,
 // or else the oldest job goes first.
 func (t *turn) share(n *node, most int, turns bool, take func(parent, kid *node, most int) int) (got int) {
-	held := map[*node]bool{} // back, by a limit
+	held := map[*node]bool{} // held back by a limit
 	for got < most {
 		round := slices.DeleteFunc(slices.Clone(n.ring), func(k *node) bool { return held[k] })
 		if len(round) == 0 {
@@ -209,7 +209,7 @@ func (t *turn) tenant(lv, tenant *node, most int) int {
 	})
 }
 
-// subject is whom a limit is about.
+// subject is what a limit applies to.
 type subject struct {
 	kind        byte
 	tenant, key string
@@ -271,7 +271,7 @@ func (l *line) charge(j *job, now time.Time) {
 			l.spent[c.who] = c.limit.Spend(l.spent[c.who], 1, now)
 		}
 	}
-	if len(l.spent) > 2*l.spentOnce+1000 { // forget those that have their whole burst again
+	if len(l.spent) > 2*l.spentOnce+1000 { // forget those with a whole burst again
 		for who, at := range l.spent {
 			if at <= float64(now.UnixMicro()) {
 				delete(l.spent, who)

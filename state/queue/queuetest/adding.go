@@ -179,7 +179,7 @@ func saysWhatItKnows(b *bench) {
 	const want = "[true true false false false true]"
 	asked := func(want string) {
 		b.Helper()
-		known := []bool{true, false, true, false, true, false} // what was in them before says nothing
+		known := []bool{true, false, true, false, true, false} // the content before the call has no effect
 		if err := b.Store.Knows(b.Context(), names, known); err != nil || fmt.Sprint(known) != want {
 			b.Fatalf("of %v it knows %v: %v; want %s", names, known, err, want)
 		}
@@ -188,7 +188,7 @@ func saysWhatItKnows(b *bench) {
 	asked(want)
 	b.kill()
 	asked(want)
-	b.add(queue.New, job("3")) // it was only asked for
+	b.add(queue.New, job("3")) // it was only asked about
 	b.sleep(queue.Remember - time.Second)
 	b.sweep()
 	asked("[true true true false false true]")
@@ -226,7 +226,7 @@ func knowsPutAway(b *bench) {
 	b.add(queue.Known, all...)
 }
 
-// sweep lets a store that has one do its housekeeping.
+// sweep lets a store that has housekeeping do it.
 func (b *bench) sweep() {
 	if s, ok := b.Store.(interface{ Sweep(context.Context) error }); ok {
 		if err := s.Sweep(b.Context()); err != nil {
@@ -243,7 +243,7 @@ func takesOneOfMany(b *bench) {
 	for c := range callers {
 		all.Go(func() {
 			ms := jobs(names)
-			for i := range ms { // each in an order of its own
+			for i := range ms { // each in its own order
 				j := (i*7 + c*13) % names
 				ms[i], ms[j] = ms[j], ms[i]
 			}

@@ -24,7 +24,7 @@ var failing = []promise{
 		"an open breaker, a limit and a lost worker are not the job's", 0, noFailures},
 }
 
-// died holds the same of jobs that are kept after they died.
+// died holds the same for jobs that are kept after they died.
 var died = []promise{
 	{"keeps the failure that let a job die",
 		"the last try is the one that an operator asks for", 0, keepsLastFailure},
@@ -52,7 +52,7 @@ func (b *bench) failed(where string, got []queue.Failure, want ...queue.Failure)
 	}
 }
 
-// one takes the only job that waits.
+// one takes the only waiting job.
 func (b *bench) one(src tidemill.Source) *tidemill.Message {
 	b.Helper()
 	got := b.take(src, 2)

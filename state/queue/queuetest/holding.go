@@ -8,7 +8,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// holding holds what a queue does with jobs between their coming and their end, beyond
+// holding holds what a queue does with jobs between their arrival and their end, beyond
 // what sourcetest asks of every source.
 var holding = []promise{
 	{"hands out a job added for later at its time",
@@ -167,7 +167,7 @@ func putsOffByID(b *bench) {
 	src := b.open("q")
 	b.add(queue.New, jobs(6)...)
 	b.want(b.take(src, 3), "0", "1", "2")
-	b.sleep(2 * lease) // whoever had them is gone
+	b.sleep(2 * lease) // their holder is gone
 	b.kill()
 	src = b.open("q")
 	nack := func(id string, after time.Duration) tidemill.Settlement {
@@ -176,8 +176,8 @@ func putsOffByID(b *bench) {
 	b.settle(src, nack("0", 0), nack("1", time.Hour), nack("4", 0), nack("5", time.Hour))
 	got := b.take(src, 10)
 	b.want(got, "0", "2", "3", "4")
-	// Jobs 0 and 2 were out before. 3 and 4 were not, but a store that reads ahead may
-	// count them as out through a kill: one too many at the most, never one too few.
+	// Jobs 0 and 2 were handed out before. 3 and 4 were not, but a store that reads ahead
+	// may count them as handed out through a kill: at most one too many, never one too few.
 	for i, handed := range []int{2, 2, 1, 1} {
 		more := i / 2
 		if got[i].Handed < handed || got[i].Handed > handed+more {

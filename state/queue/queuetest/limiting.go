@@ -8,7 +8,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// limiting holds what limits are promised.
+// limiting holds what limits promise.
 var limiting = []promise{
 	{"hands out as many a second as the queue's limit says",
 		"a destination that asks for 100 a second gets 100", 0, limitsQueue},
@@ -42,8 +42,8 @@ var limiting = []promise{
 		"a destination that is away is not asked by a replay either", 0, holdsOthers},
 }
 
-// during takes and delivers what it can every step for d, and counts it by what of says.
-// The clock is the store's.
+// during takes and delivers as many jobs as it can every step for d, and counts them by the
+// result of of. The clock is the store's.
 func during[K comparable](b *bench, d, step time.Duration, of func(*tidemill.Message) K, sources ...tidemill.Source) map[K]int {
 	b.Helper()
 	got := map[K]int{}
@@ -60,7 +60,7 @@ func during[K comparable](b *bench, d, step time.Duration, of func(*tidemill.Mes
 }
 
 // within10 checks that a number is within ten percent. At a server it may be less: on a busy
-// machine the test does not always ask in time for what a limit lets go.
+// machine the test may ask too late for jobs that a limit allows.
 func (b *bench) within10(what string, got int, want float64) {
 	b.Helper()
 	less := want/10 + 1
@@ -310,7 +310,7 @@ func limitsBurst(b *bench) {
 	}
 }
 
-// turn asks for turns of another's work.
+// turn asks for turns for other work.
 func (b *bench) turn(tenant string, n, want int) (at time.Time) {
 	b.Helper()
 	may, at, err := b.whole().Turn(b.Context(), "q", tenant, n)
@@ -332,7 +332,7 @@ func limitsOthers(b *bench) {
 	if at := b.turn("t", 1, 0); !b.within(at, now.Add(100*time.Second), now.Add(100*time.Second)) {
 		b.Errorf("the next turn is at %v, 100 s from %v", at, now)
 	}
-	b.turn("free", 5, 5) // bounds are of what is out
+	b.turn("free", 5, 5) // bounds count leased jobs
 	src := b.open("q")
 	b.set(func(s *queue.Settings) { s.Tenants["free"] = queue.Limit{}; s.Tenants["t"] = queue.Limit{} })
 	b.turn("t", 7, 7)

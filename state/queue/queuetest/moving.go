@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// moving holds what a Mover promises, and what is kept of jobs that have ended.
+// moving holds what a Mover promises, and what is kept of ended jobs.
 var moving = []promise{
 	{"keeps nothing of what has ended, unless it is told to",
 		"a store grows by what is to be done, not by what was", 0, keepsNone},
@@ -43,7 +43,8 @@ func (b *bench) keepBoth(k queue.Keep) {
 	b.set(func(s *queue.Settings) { s.Completed, s.Failed = k, k })
 }
 
-// end takes all jobs and ends them: those of prefix "bad" die, "odd" ones are skipped, others delivered.
+// end takes all jobs and ends them: those of prefix "bad" die, "odd" ones are skipped, others are
+// delivered.
 func (b *bench) end(src tidemill.Source, n int) {
 	b.Helper()
 	for _, m := range b.take(src, n) {
@@ -98,7 +99,7 @@ func keepsByCount(b *bench) {
 	if d := dead[0]; d.Fate != tidemill.Dead || d.Cause != "gave up on bad4" || string(d.Payload) != "payload of bad4" || d.Handed != 1 {
 		b.Errorf("the failed job is %+v", d)
 	}
-	b.listed(queue.Filter{Queue: "q"}) // only what is held
+	b.listed(queue.Filter{Queue: "q"}) // only jobs that have not ended
 	b.set(func(s *queue.Settings) { s.Completed.Count = 1 })
 	b.add(queue.New, job("good6"))
 	b.end(b.open("q"), 1)
@@ -117,7 +118,7 @@ func keepsByAge(b *bench) {
 	b.stats(queue.Stats{Completed: 2, Failed: 2})
 	b.sleep(40 * time.Minute)
 	b.add(queue.New, job("good3"))
-	b.end(src, 1) // ends look after what is kept
+	b.end(src, 1) // ends tidy up kept jobs
 	b.stats(queue.Stats{Completed: 2, Failed: 1})
 	b.listed(queue.Filter{Queue: "q", State: queue.Failed}, "bad2")
 }

@@ -62,7 +62,7 @@ func holdsYounger(b *bench) {
 	b.want(got, "a1", "b1", "-1", "-2")
 	b.want(b.takeNow(other, 10))
 	b.settle(src, again(got[0], time.Hour))
-	b.want(b.takeNow(other, 10)) // put off after a try
+	b.want(b.takeNow(other, 10)) // delayed after a try
 	b.deliver(src, got[1:]...)
 	b.sleep(time.Hour + b.tick())
 	got = b.takeNow(other, 10)
@@ -86,7 +86,7 @@ func ordersAcross(b *bench) {
 		got := b.takeNow(src, 1)
 		b.want(got, want)
 		if want == "other" {
-			continue // out all the time
+			continue // handed out all the time
 		}
 		b.want(b.takeNow(src, 10))
 		b.deliver(src, got...)

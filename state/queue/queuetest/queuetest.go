@@ -23,14 +23,15 @@ import (
 // Harness is one fresh, empty store.
 type Harness struct {
 	Store queue.Store
-	// Kill drops everything that is not durable, as kill -9 does, and starts anew on
-	// the same data. nil: the store lasts as long as its data.
+	// Kill drops everything that is not durable, as kill -9 does, and restarts on the same
+	// data. nil: the store lasts as long as its data.
 	Kill func() queue.Store
-	// Whole says that the store is a queue.Whole. Otherwise what a Tuner, a Mover and a
-	// Meter promise is not held, nor what settings bring: turns, priorities, limits, order.
+	// Whole says that the store is a queue.Whole. Otherwise the promises of a Tuner, a
+	// Mover and a Meter are not checked, nor those of settings: turns, priorities, limits,
+	// order.
 	Whole bool
-	// Live says that the store is at a server, in real time: cases then run beside each
-	// other and outside bubbles, and Advance lets the store's clock jump ahead.
+	// Live says that the store is at a server, in real time: cases then run in parallel and
+	// outside bubbles, and Advance moves the store's clock forward.
 	Live    bool
 	Advance func(d time.Duration)
 }
@@ -52,7 +53,7 @@ func Run(t *testing.T, fresh Fresh) {
 	t.Run("source", func(t *testing.T) { sourcetest.Run(t, Source(fresh, queue.Options{Lease: lease})) })
 }
 
-// RunOrdered holds what is promised of every source against sources that keep order.
+// RunOrdered checks the promises of every source against sources that keep order.
 func RunOrdered(t *testing.T, fresh Fresh) {
 	sourcetest.Run(t, Source(fresh, queue.Options{Lease: lease, Ordered: true}))
 }
@@ -94,7 +95,7 @@ func run(t *testing.T, fresh Fresh, world func(*testing.T, func(*testing.T))) {
 	}
 }
 
-// Source is how package sourcetest sees a queue of a fresh store.
+// Source makes a harness of package sourcetest of a queue of a fresh store.
 func Source(fresh Fresh, o queue.Options) func(t *testing.T) sourcetest.Harness {
 	return func(t *testing.T) sourcetest.Harness {
 		b := &bench{T: t, Harness: fresh(t, 0)}
@@ -114,7 +115,7 @@ func Source(fresh Fresh, o queue.Options) func(t *testing.T) sourcetest.Harness 
 		if b.Kill != nil {
 			h.Kill = b.kill
 		} else {
-			h.Kill = func() {} // its sources are forgotten, the store lasts
+			h.Kill = func() {} // its sources are dropped, the store lasts
 		}
 		return h
 	}
@@ -147,7 +148,7 @@ func (b *bench) sleep(d time.Duration) {
 	b.ahead.Add(int64(d))
 }
 
-// tick is the least time that cases tell apart.
+// tick is the shortest time that cases tell apart.
 func (b *bench) tick() time.Duration {
 	if b.Live {
 		return time.Second
@@ -155,7 +156,7 @@ func (b *bench) tick() time.Duration {
 	return 2 * time.Millisecond
 }
 
-// same compares times, which pass between two looks at a server's clock.
+// same compares times, which may differ by the time between two reads of a server's clock.
 func (b *bench) same(x, y time.Time) bool {
 	if b.Live {
 		return x.Sub(y).Abs() < 5*time.Second
@@ -163,12 +164,12 @@ func (b *bench) same(x, y time.Time) bool {
 	return x.Equal(y)
 }
 
-// within says whether a time of the store's clock lies in a span that the test saw pass.
+// within says whether a time of the store's clock lies between two times of the test.
 func (b *bench) within(at, from, to time.Time) bool {
 	return !at.Before(from) && !at.After(to) || b.same(at, from) || b.same(at, to)
 }
 
-// whole is the store with everything.
+// whole is the store with all abilities.
 func (b *bench) whole() queue.Whole { return b.Store.(queue.Whole) }
 
 // set changes the settings of queue "q".
@@ -179,7 +180,7 @@ func (b *bench) set(change func(*queue.Settings)) {
 	}
 }
 
-// patience is how long a Receive waits before there is said to be nothing.
+// patience is how long a Receive waits before nothing is said to come.
 func (b *bench) patience() time.Duration {
 	if b.Live {
 		return 250 * time.Millisecond
@@ -230,7 +231,7 @@ func (b *bench) add(want queue.Added, ms ...*tidemill.Message) {
 	}
 }
 
-// take receives up to n jobs that are due; fewer when there are not as many.
+// take receives up to n due jobs; fewer when fewer are due.
 func (b *bench) take(src tidemill.Source, n int) (all []*tidemill.Message) {
 	b.Helper()
 	for len(all) < n {
@@ -306,7 +307,7 @@ func addedName(a queue.Added) string {
 	return fmt.Sprintf("added(%d)", a)
 }
 
-// receive receives once, up to n jobs, and waits for them for d at the longest.
+// receive receives once, up to n jobs, and waits for them for at most d.
 func (b *bench) receive(src tidemill.Source, n int, d time.Duration) []*tidemill.Message {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), d)

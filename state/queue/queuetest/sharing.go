@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// sharing holds what priorities are promised.
+// sharing holds what priorities promise.
 var sharing = []promise{
 	{"hands out the highest priority first",
 		"what is urgent does not wait behind what is not", 0, highestFirst},
@@ -26,7 +26,7 @@ var sharing = []promise{
 		"a priority that starves has to be seen", 0, sharesSeen},
 }
 
-// fairness holds what tenants and keys are promised.
+// fairness holds what is promised to tenants and keys.
 var fairness = []promise{
 	{"does not delay one tenant's ten jobs by another's hundred thousand",
 		"one tenant never crowds out the others", 0, tenMeetHundredThousand},
@@ -60,8 +60,7 @@ func (b *bench) addAll(ms []*tidemill.Message) {
 	}
 }
 
-// serve takes n jobs in calls for each at a time, delivers them, and counts them by what of
-// says.
+// serve takes n jobs, each at a time, delivers them, and counts them by the result of of.
 func serve[K comparable](b *bench, src tidemill.Source, n, each int, of func(*tidemill.Message) K) map[K]int {
 	b.Helper()
 	got := map[K]int{}

@@ -17,8 +17,8 @@ var storms = []promise{
 		"accepted is ended once, whatever happened in between", 0, survivesStorm},
 }
 
-// survivesStorm lets several producers repeat themselves and several sources crash, forget,
-// retry and repeat settlements, under limits, order and priorities, and counts.
+// survivesStorm lets several producers repeat jobs and several sources crash, drop
+// messages, retry and repeat settlements, under limits, order and priorities, and counts.
 func survivesStorm(b *bench) {
 	const producers, names, workers = 3, 400, 4
 	b.set(func(s *queue.Settings) {

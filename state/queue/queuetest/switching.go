@@ -8,7 +8,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// switching holds what stays true where settings change beside jobs that wait.
+// switching holds what stays true where settings change while jobs wait.
 var switching = []promise{
 	{"hands out what waited before keys were kept apart",
 		"a limit that is set must not strand a backlog", 0, switchesToKeys},
@@ -25,7 +25,7 @@ func keys(prefix string, n, k int) []*tidemill.Message {
 	return ms
 }
 
-// drained takes all that there is, a few at a time, and wants so many.
+// drained takes all jobs, a few at a time, and checks their number.
 func (b *bench) drained(src tidemill.Source, want int) {
 	b.Helper()
 	n := 0
@@ -49,7 +49,7 @@ func switchesToKeys(b *bench) {
 	} {
 		b.set(func(s *queue.Settings) { *s = queue.Settings{} })
 		src := b.open("q")
-		b.add(queue.New, many(3, name+" before", 0)...) // each of the same tenant
+		b.add(queue.New, many(3, name+" before", 0)...) // all of the same tenant
 		b.set(change)
 		after := keys(name+" after", 2, 2)
 		for _, m := range after {

@@ -72,7 +72,7 @@ func holdsAsSet(b *bench) {
 	b.add(queue.Full, other("d"))
 	b.kill()
 	b.add(queue.Full, job("x"))
-	// what is forwarded keeps to it too
+	// forwarded jobs keep to it too
 	from := b.open("r")
 	got := b.take(from, 1)
 	forward := func() *tidemill.Settlement {
@@ -143,7 +143,7 @@ func pauses(b *bench) {
 	got := b.takeNow(src, 1)
 	b.set(func(s *queue.Settings) { s.Paused = true })
 	b.want(b.takeNow(src, 10))
-	b.deliver(src, got...) // what is out is settled
+	b.deliver(src, got...) // leased jobs are settled
 	b.add(queue.New, job("3"))
 	b.kill()
 	src = b.open("q")

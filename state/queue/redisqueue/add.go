@@ -20,7 +20,7 @@ const (
 	addBytes = 1 << 20
 )
 
-// Add implements queue.Intake. Callers who come together are sent together.
+// Add implements queue.Intake. Concurrent callers are sent together.
 func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -75,7 +75,7 @@ func check(m *tidemill.Message) error {
 	return nil
 }
 
-// flights are scripts under way at once: while Redis works on one, the next is on its way.
+// flights are scripts in flight at once: while Redis works on one, the next is being sent.
 const flights = 2
 
 // call is one caller's jobs.
@@ -84,15 +84,15 @@ type call struct {
 	queues      []string // of its runs
 	packs       []pack
 	jobs, bytes int
-	added       int64 // when they were, in ms, by our clock
+	added       int64 // when they were added, in ms, by our clock
 	took        string
 }
 
-// size is how much of a script a call takes, in bytes: one that has as many jobs as may be
-// is a whole one.
+// size is how much of a script a call takes, in bytes: a call with the largest number of
+// jobs fills a whole one.
 func (c *call) size() int { return max(c.bytes, c.jobs*(addBytes/addJobs)) }
 
-// part is what one script adds to one shard: neighbours, as far as it can be.
+// part is what one script adds to one shard: neighbours, if possible.
 type part struct {
 	shard int
 	jobs  []int // indexes
@@ -117,7 +117,7 @@ func (s *Store) parts(jobs []*tidemill.Message) []*part {
 	return parts
 }
 
-// sizeOf is how many bytes a job takes in a script, at the most.
+// sizeOf is how many bytes at most a job takes in a script.
 func sizeOf(m *tidemill.Message) int {
 	size := len(m.Payload) + len(m.Key) + len(m.ID) + len(m.Tenant) + len(m.Type) + 110
 	for _, f := range m.Header {
@@ -129,11 +129,11 @@ func sizeOf(m *tidemill.Message) int {
 // prepare makes the arguments of a part.
 func (s *Store) prepare(ctx context.Context, jobs []*tidemill.Message, p *part) (*call, error) {
 	c := &call{jobs: len(p.jobs), bytes: p.bytes, added: s.now().UnixMilli()}
-	// The client may still write a command after its context has ended: it gets memory
-	// that is the caller's no more.
+	// The client may still write a command after its context has ended: give it memory that
+	// the caller does not use any more.
 	buf := make([]byte, 0, p.bytes)
 	c.args = make([]string, 0, 2*len(p.jobs)+4)
-	run, n := 0, 0 // where the last run of one queue's jobs has its number, and the number
+	run, n := 0, 0 // the argument with the number of a queue's last run of jobs, and that number
 	var pack packer
 	for i, at := range p.jobs {
 		m := jobs[at]
@@ -194,8 +194,8 @@ func (s *Store) add(ctx context.Context, shard int, calls []*call) error {
 	return err
 }
 
-// holding notes what queues hold, as a script says it that adds jobs, behind a digit for each
-// of n: a space and a number for each queue. It returns the digits.
+// holding notes how many jobs the queues hold, from the answer of a script that adds jobs: a
+// digit for each of n, then a space and a number for each queue. It returns the digits.
 func (s *Store) holding(shard int, said string, n int, queues []string) (digits string, err error) {
 	if said == "" {
 		return "", errLost

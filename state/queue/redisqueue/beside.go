@@ -18,16 +18,15 @@ import (
 //go:embed beside.lua
 var besideLua string
 
-// Beside adds jobs in one stroke with what another role does in the same Redis: both
-// happen, or nothing. It may be used by any number of goroutines; those who come together
-// share scripts.
+// Beside adds jobs atomically with what another role does in the same Redis: both happen,
+// or nothing. It may be used by any number of goroutines; concurrent callers share scripts.
 type Beside struct {
 	store  *Store
 	part   redisconn.Part
 	script *rueidis.Lua
 	keys   []string
 	line   gather.Line[*besideCall]
-	calls  sync.Pool // of *besideCall that were answered
+	calls  sync.Pool // of answered *besideCall
 }
 
 // besideCall is a request.
@@ -40,13 +39,13 @@ type besideCall struct {
 	taken        bool
 
 	room [1]besideJob // most requests have one
-	buf  []byte       // what jobs' arguments are in
+	buf  []byte       // holds the jobs' arguments
 }
 
-// keepBytes is how large the memory of a request may be that is used again.
+// keepBytes is the largest memory of a request that is used again.
 const keepBytes = 8 << 10
 
-// call is a request that is empty, with memory that may have been another's.
+// call returns an empty request, perhaps with another's memory.
 func (b *Beside) call() *besideCall {
 	if c, ok := b.calls.Get().(*besideCall); ok {
 		return c
@@ -54,8 +53,8 @@ func (b *Beside) call() *besideCall {
 	return new(besideCall)
 }
 
-// answered takes back a request whose script has answered, and so was sent as a whole. Of
-// others the client may still have to write something.
+// answered takes back a request after its script was answered, and so was sent as a whole.
+// Of other requests the client may still have bytes to write.
 func (b *Beside) answered(c *besideCall) {
 	buf := c.buf[:0]
 	if cap(buf) > keepBytes {
@@ -71,8 +70,8 @@ type besideJob struct {
 	args  [2]string // name and record
 }
 
-// Beside makes one of the other role's part. Nil: it cannot be, because the keys of both are
-// not on one node, in a Redis Cluster, or a job's shard is not its own.
+// Beside joins the queue with the other role's part. Nil: not possible, because in a Redis
+// Cluster the keys of both are on different nodes, or a job's shard is on another one.
 func (s *Store) Beside(part redisconn.Part) *Beside {
 	if s.client.Mode() == rueidis.ClientModeCluster || len(s.tags) > 1 {
 		return nil
@@ -83,10 +82,10 @@ func (s *Store) Beside(part redisconn.Part) *Beside {
 	return b
 }
 
-// Add adds jobs if nothing is known to the part by any of the names, each of which has a
-// text that it keeps by it, no job is known to its queue, and there is room for all. It says
-// whether it did; otherwise nothing has changed. Of those who come together with the same
-// name only the first may be taken. After an error it may have happened or not.
+// Add adds jobs if the part knows none of the names, no job is known to its queue, and all
+// have room. Each name has a text that the part keeps. Add says whether it added them;
+// otherwise nothing has changed. Of concurrent requests with the same name only the first
+// may be added. After an error it may have happened or not.
 func (b *Beside) Add(ctx context.Context, names, texts []string, jobs []*tidemill.Message) (taken bool, err error) {
 	for range packTries {
 		if taken, err = b.add(ctx, names, texts, jobs); !errors.Is(err, errLost) {
@@ -141,12 +140,12 @@ func (c *besideCall) size() int { return max(c.bytes, max(len(c.jobs), 1)*(addBy
 // besideQueue is what a script adds to one queue.
 type besideQueue struct {
 	name   string
-	owners []byte // whose each job is, as appendOwner appends it
+	owners []byte // the request of each job, as appendOwner appends it
 	jobs   []*besideJob
 }
 
-// appendOwner appends the number of a request, from 1 on: there is a bound to those in a
-// script far below two bytes.
+// appendOwner appends the number of a request, from 1 on: a script has far fewer requests
+// than two bytes can count.
 func appendOwner(b []byte, request int) []byte {
 	return append(b, byte(request>>8), byte(request))
 }
@@ -216,7 +215,7 @@ func (b *Beside) send(ctx context.Context, calls []*besideCall) error {
 	return nil
 }
 
-// unlike are the requests that have no name which one before them has.
+// unlike are the requests without a name that one before them has.
 func unlike(calls []*besideCall) []*besideCall {
 	if len(calls) == 1 {
 		return calls

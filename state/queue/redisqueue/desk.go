@@ -14,10 +14,11 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// pageJobs are read at once for a desk.
+// pageJobs are read at once for a listing.
 const pageJobs = 250
 
-// stateFew is how many jobs of a state are looked up one by one, in the place of all jobs.
+// stateFew is how many jobs of a state are looked up one by one, instead of reading all
+// jobs.
 const stateFew = 100_000
 
 // Stats implements queue.Desk.
@@ -52,7 +53,7 @@ func (s *Store) count(ctx context.Context, shard int, name string) (n []int64, e
 	return n, err
 }
 
-// older is the earlier of a time and one in milliseconds, of which -1 is none.
+// older is the earlier of a time and one in milliseconds; -1: none.
 func older(t time.Time, ms int64) time.Time {
 	if at := time.UnixMilli(ms).UTC(); ms >= 0 && (t.IsZero() || at.Before(t)) {
 		return at
@@ -137,8 +138,8 @@ func (s *Store) depths(ctx context.Context, name string, tenants int) (prioritie
 	return priorities, of, nil
 }
 
-// List implements queue.Desk. Where there are several shards, the jobs of each come in
-// order, one shard after the other.
+// List implements queue.Desk. With several shards, it lists the jobs of each in order, one
+// shard after the other.
 func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
 		left := f.Max
@@ -157,7 +158,7 @@ func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, 
 	}
 }
 
-// found is a job as a desk found it.
+// found is a job found for a listing.
 type found struct {
 	queue.Job
 	shard   int
@@ -181,7 +182,7 @@ func (s *Store) found(ctx context.Context, f queue.Filter) iter.Seq2[*found, err
 			for shard := range s.tags {
 				for j, err := range s.search(ctx, name, shard, f) {
 					if err == nil && j.damaged != nil && len(f.IDs) == 1 {
-						j.ID = f.IDs[0] // it was found by that
+						j.ID = f.IDs[0] // it was found by this ID
 					}
 					if err == nil && !f.Matches(&j.Job) {
 						continue
@@ -195,7 +196,7 @@ func (s *Store) found(ctx context.Context, f queue.Filter) iter.Seq2[*found, err
 	}
 }
 
-// search yields jobs of one shard of a queue, among them all that a filter can mean.
+// search yields jobs of one shard of a queue, among them all that the filter may choose.
 func (s *Store) search(ctx context.Context, name string, shard int, f queue.Filter) iter.Seq2[*found, error] {
 	return func(yield func(*found, error) bool) {
 		some, listed, err := s.candidates(ctx, name, shard, f)
@@ -232,14 +233,14 @@ func (s *Store) search(ctx context.Context, name string, shard int, f queue.Filt
 	}
 }
 
-// candidates are the positions of jobs that a filter can mean, where these are few.
+// candidates are the positions of jobs that the filter may choose, where these are few.
 func (s *Store) candidates(ctx context.Context, name string, shard int, f queue.Filter) (some []string, listed bool, err error) {
 	sets := map[queue.State]string{queue.Leased: "out", queue.Delayed: "delayed", queue.Completed: "completed", queue.Failed: "failed"}
 	switch {
 	case len(f.IDs) > 0:
 		args := []string{name, "ids"}
 		for _, id := range f.IDs {
-			if s.shard(id) == shard || len(s.tags) > 1 { // what is forwarded lies with its parent
+			if s.shard(id) == shard || len(s.tags) > 1 { // a forwarded job lies with its parent
 				args = append(args, idDigest(id))
 			}
 		}
@@ -296,8 +297,8 @@ func (s *Store) page(ctx context.Context, name string, shard int, args ...string
 	return jobs, nil
 }
 
-// show makes a job of what a page says: position, state, when it comes due, late, failures,
-// record.
+// show makes a job from a page's answer: position, state, when it comes due, late,
+// failures, record.
 func (s *Store) show(ctx context.Context, name string, shard int, no uint32, sum string, is []rueidis.RedisMessage) (*found, error) {
 	pos, err1 := is[0].ToString()
 	state, err2 := is[1].ToString()
@@ -316,7 +317,7 @@ func (s *Store) show(ctx context.Context, name string, shard int, no uint32, sum
 	j := &found{shard: shard, pos: pos, rec: rec}
 	j.Failures = readFailures(fails)
 	l := readLate(text)
-	if j.Added, err = readRecord(rec, &j.Message, d); err != nil { // the others are shown all the same
+	if j.Added, err = readRecord(rec, &j.Message, d); err != nil { // the other fields are shown anyway
 		j.damaged = tidemill.Fail(tidemill.Internal, "job at position %s of queue %q: %w", pos, name, err)
 		j.Message, l.cause = tidemill.Message{Tenant: j.Tenant, Priority: j.Priority}, err.Error()
 	}

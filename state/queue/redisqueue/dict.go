@@ -13,26 +13,27 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Payloads of a queue are much alike, and too short to be compressed one by one: each queue
-// has a dictionary (in each shard), made of the first payloads that come. Redis may lose it,
-// with all that was packed with it, while we still have it: whatever takes in what is packed
-// looks whether it is there, and we learn anew where it is not. JSON events of 560
-// bytes take 190 with it. Packing one costs as much CPU as all else that is done here to add it,
-// and saves what matters only where many wait: who adds to a queue that holds few leaves small
-// bodies as they are, which is 150 MB of a queue at the most: the door takes 6% more so.
+// Payloads of a queue are much alike, and too short to be compressed one by one: each queue has
+// a dictionary (in each shard), made of its first payloads. Redis may lose it, with all jobs
+// that were packed with it, while we still have it: every script that adds packed jobs checks
+// that it exists, and we learn a new one if it does not. JSON events of 560 bytes take 190 with
+// it. Packing one costs as much CPU as everything else that is done here to add it, and the
+// saving matters only where many jobs wait. So bodies stay unpacked if they are small and the
+// queue holds few jobs, which is at most 150 MB of a queue: the ingest API accepts 6% more that
+// way.
 const (
-	plainJobs  = 250_000 // that a queue holds at the most where small bodies are left as they are
-	plainBytes = 1 << 10 // how long those are at the most
+	plainJobs  = 250_000 // jobs in a queue below which small bodies are left unpacked
+	plainBytes = 1 << 10 // the largest small body
 
 	packFrom   = 256      // bytes: shorter bodies are not worth the time
-	dictBytes  = 24 << 10 // of payloads, that a dictionary is made of
-	dictSample = 1 << 10  // bytes of each at the most
-	dictJobs   = 16       // at the least
+	dictBytes  = 24 << 10 // size of a dictionary, made of payloads
+	dictSample = 1 << 10  // bytes of each at most
+	dictJobs   = 16       // payloads at least
 )
 
-// dict is what is known of the dictionary of a queue.
+// dict is the known state of a queue's dictionary.
 type dict struct {
-	held atomic.Int64 // jobs of the queue in the shard, as Redis said when some were added last
+	held atomic.Int64 // jobs of the queue in the shard, as Redis said at the last addition
 
 	mu      sync.Mutex // guards what follows
 	asked   bool       // whether Redis has one
@@ -41,7 +42,7 @@ type dict struct {
 	words   *words // nil: none yet
 }
 
-// dictKey says whose dictionary it is.
+// dictKey names the queue and shard of a dictionary.
 type dictKey struct {
 	shard int
 	queue string
@@ -50,7 +51,7 @@ type dictKey struct {
 // words is a dictionary. Nil has none.
 type words struct {
 	s2  *s2.Dict
-	sum string // that scripts know it by
+	sum string // its identity in scripts
 }
 
 // packer packs bodies of a queue. The zero packer packs none.
@@ -112,13 +113,13 @@ func packed(args []string, all []pack) []string {
 	return append(args, strconv.Itoa(len(all)))
 }
 
-// packTries is how often jobs are packed at the most: anew where errLost says so.
+// packTries is how often jobs are packed at most: anew after errLost.
 const packTries = 5
 
 // errLost says that nothing happened, because a dictionary is not in Redis (any more).
 var errLost = tidemill.Fail(tidemill.Transient, "Redis lost what jobs are packed with")
 
-// forget forgets dictionaries that Redis does not have any more.
+// forget drops dictionaries that Redis does not have any more.
 func (s *Store) forget(shard int, all []pack) {
 	for _, p := range all {
 		d := s.dict(shard, p.queue)
@@ -130,7 +131,7 @@ func (s *Store) forget(shard int, all []pack) {
 	}
 }
 
-// dict returns the dictionary of a queue as far as it is known.
+// dict returns the known state of a queue's dictionary.
 func (s *Store) dict(shard int, queue string) *dict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +154,7 @@ func (s *Store) adder(ctx context.Context, shard int, queue string, jobs []*tide
 	return p, err
 }
 
-// packer packs jobs for a queue, once there is a dictionary. Before that these jobs are
+// packer packs jobs for a queue, once it has a dictionary. Before that these jobs are
 // samples for one.
 func (s *Store) packer(ctx context.Context, shard int, queue string, jobs []*tidemill.Message) (packer, error) {
 	return s.packerWith(ctx, s.dict(shard, queue), shard, queue, jobs)
@@ -184,7 +185,7 @@ func (s *Store) packerWith(ctx context.Context, d *dict, shard int, queue string
 	return packer{w, packFrom}, err
 }
 
-// learn asks Redis for the dictionary of a queue, after offering one if there is none.
+// learn asks Redis for the dictionary of a queue, after offering one if it has none.
 func (s *Store) learn(ctx context.Context, shard int, queue string, offer []byte) (*words, error) {
 	text := ""
 	if offer != nil {
@@ -216,7 +217,7 @@ func (s *Store) learn(ctx context.Context, shard int, queue string, offer []byte
 	return w, nil
 }
 
-// unpacker is the dictionary that records of a queue are unpacked with, which has this sum.
+// unpacker is the dictionary with this sum, for unpacking records of a queue.
 func (s *Store) unpacker(ctx context.Context, shard int, queue, sum string, recs ...string) (*words, error) {
 	d := s.dict(shard, queue)
 	d.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// readFailures reads what scripts keep of a job's failed tries (see failure in common.lua):
-// "count;" and of each "ms kind length cause". What cannot be read is left out.
+// readFailures reads a job's failed tries as scripts keep them (see failure in common.lua):
+// "count;" and for each "ms kind length cause". It leaves out what it cannot read.
 func readFailures(text string) []queue.Failure {
 	_, text, _ = strings.Cut(text, ";")
 	var all []queue.Failure
@@ -34,7 +34,7 @@ func readFailures(text string) []queue.Failure {
 	return all
 }
 
-// failureText tells scripts what is kept of a failed try: its kind and how much of its cause.
+// failureText is the script's form of a failed try: its kind and the kept part of its cause.
 func failureText(e *tidemill.Settlement) string {
 	return e.Kind.String() + " " + strconv.Itoa(len(queue.CutCause(e.Cause)))
 }

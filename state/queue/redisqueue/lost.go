@@ -7,15 +7,16 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// lostStroke is a stroke whose answer did not come: it may have been made or not. Whoever
-// sends its settlements again is told what became of them the first time.
+// lostStroke is a transaction of settlements whose answer did not come: it may have
+// happened or not. When its settlements are sent again they get the answer of the first
+// time.
 type lostStroke struct {
 	number uint64
 	stroke *stroke
 	ends   []lostEnd // in order
 }
 
-// lostEnd is what is known of one settlement.
+// lostEnd is one settlement in it.
 type lostEnd struct {
 	id   string
 	mark tidemill.Mark
@@ -32,8 +33,8 @@ func newLostStroke(number uint64, ends []tidemill.Settlement, p *stroke) *lostSt
 
 func endOf(e *tidemill.Settlement) lostEnd { return lostEnd{e.ID, e.Mark, code(e)} }
 
-// recall answers those settlements whose answers were lost. No stroke is made before: Redis
-// remembers the last one only.
+// recall answers those settlements whose answers were lost. No other settlement is sent
+// before: Redis remembers only the last script.
 func (c *source) recall(ctx context.Context, ends []tidemill.Settlement) error {
 	l := c.lost
 	if l == nil {
@@ -50,7 +51,7 @@ func (c *source) recall(ctx context.Context, ends []tidemill.Settlement) error {
 	return nil
 }
 
-// repeat gives settlements that are sent again the answer that they had.
+// repeat gives settlements that are sent again their first answer.
 func (c *source) repeat(ends []tidemill.Settlement, l *lostStroke, took string) {
 	had := map[lostEnd]byte{}
 	for i, e := range l.ends {
@@ -74,7 +75,7 @@ func (c *source) repeat(ends []tidemill.Settlement, l *lostStroke, took string) 
 		case answer == '2':
 			ends[i].Took = tidemill.Stale
 		default:
-			continue // there was no room: it is tried again
+			continue // it had no room: try again
 		}
 		had[e] = '2' // the second of its kind is stale
 		if at := (place{uint32(l.stroke.shard), e.mark.Lo}); l.stroke.no > 0 && c.outs[at].epoch == e.mark.Epoch {

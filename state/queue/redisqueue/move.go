@@ -29,8 +29,8 @@ func (s *Store) Remove(ctx context.Context, f queue.Filter) (int, error) {
 	return s.move(ctx, "remove", f, queue.Waiting, queue.Delayed, queue.Completed, queue.Failed)
 }
 
-// move changes the jobs that a filter chooses, of the states that it can be done to. Those
-// that come to be there meanwhile are left alone.
+// move changes the jobs that a filter chooses, in the states in which that is possible. It
+// leaves jobs alone that come into these states meanwhile.
 func (s *Store) move(ctx context.Context, what string, f queue.Filter, states ...queue.State) (n int, err error) {
 	if f.Queue == "" {
 		return 0, queue.NoQueue()

@@ -15,13 +15,13 @@ import (
 )
 
 // A record is one job, as Redis keeps it. Its head is for the scripts (see common.lua);
-// before it is when the job was added, 6 bytes: who adds puts them there, or a script, which
-// copies the record for that. Its body is for us:
+// before it is when the job was added, 6 bytes, written by the caller of Add, or by a
+// script, which copies the record for that. Its body is for us:
 //
 //	length of the payload (uvarint), then, compressed where the form says so, the payload
-//	and what else is kept of the message
+//	and the rest of the message
 //
-// The payload comes first, so that it can be decoded into a message's memory as it is.
+// The payload comes first, so that it can be decoded directly into a message's memory.
 const (
 	addedBytes = 6
 	headBytes  = 5
@@ -33,15 +33,15 @@ const (
 	idBytes     = 8  // of those, that of the ID alone
 )
 
-// errRecord says that a record is not what was written.
+// errRecord says that a record differs from what was written.
 var errRecord = errors.New("a job's bytes in Redis are not those that were written: was it changed by another program?")
 
 // maxTenant is the longest name of a tenant.
 const maxTenant = 1<<16 - 1
 
-// appendDigest appends what a name is known by: 8 bytes of its ID's hash, so that all jobs
-// of an ID can be found, and 4 of both. Two of a million million names are taken for one
-// with a chance of one in 150,000.
+// appendDigest appends the digest of a name: 8 bytes of its ID's hash, so that all jobs of
+// an ID can be found, and 4 of both. Among a million million names two are confused with a
+// chance of one in 150,000.
 func appendDigest(b []byte, tenant, id string) []byte {
 	var room [256]byte
 	of := sha256.Sum256(append(room[:0], id...))
@@ -54,10 +54,10 @@ func digest(tenant, id string) string {
 	return rueidis.BinaryString(appendDigest(make([]byte, 0, digestBytes), tenant, id))
 }
 
-// idDigest is the part of a digest that is the ID's.
+// idDigest is the ID's part of a digest.
 func idDigest(id string) string { return digest("", id)[:idBytes] }
 
-// appendName appends the digest of a job's name and, where it is put off, until when.
+// appendName appends the digest of a job's name and, where it is delayed, until when.
 func (s *Store) appendName(b []byte, m *tidemill.Message) []byte {
 	b = appendDigest(b, m.Tenant, m.ID)
 	if !m.At.IsZero() && m.At.After(s.now()) {
@@ -70,10 +70,10 @@ func (s *Store) appendName(b []byte, m *tidemill.Message) []byte {
 	return b
 }
 
-// keyBytes is how much of a key's hash scripts know it by.
+// keyBytes is how much of a key's hash identifies it in scripts.
 const keyBytes = 8
 
-// appendAdded appends when a job was added, as records begin with it.
+// appendAdded appends when a job was added, the beginning of a record.
 func appendAdded(b []byte, ms int64) []byte {
 	return append(b, byte(ms>>40), byte(ms>>32), byte(ms>>24), byte(ms>>16), byte(ms>>8), byte(ms))
 }
@@ -102,7 +102,7 @@ func appendRecord(b []byte, m *tidemill.Message, p packer) []byte {
 
 const noTime = -1 << 63
 
-// appendRest appends what is kept of a message beside its payload, tenant and priority.
+// appendRest appends the kept parts of a message beside its payload, tenant and priority.
 func appendRest(b []byte, m *tidemill.Message) []byte {
 	ms := int64(noTime)
 	if !m.Time.IsZero() {
@@ -134,7 +134,7 @@ func appendText[T string | []byte](b []byte, s T) []byte {
 }
 
 // readRecord fills a message from a record, and returns when it was added. Headers point
-// into memory of their own.
+// into their own memory.
 func readRecord(rec string, m *tidemill.Message, d *words) (added time.Time, err error) {
 	if len(rec) < addedBytes+headBytes {
 		return added, errRecord
@@ -206,7 +206,8 @@ func readRest(m *tidemill.Message, b []byte, added time.Time) bool {
 	return !d.bad && len(d.b) == 0
 }
 
-// decoder reads lengths and what comes after them. What it cannot read is empty, and bad.
+// decoder reads lengths and what follows them. Where it cannot read, the value is empty,
+// and it is bad.
 type decoder struct {
 	b   []byte
 	bad bool
@@ -214,7 +215,7 @@ type decoder struct {
 
 func (d *decoder) number() uint64 {
 	v, n := binary.Uvarint(d.b)
-	if n <= 0 || v > uint64(len(d.b)-n) { // each thing that is counted takes a byte at least
+	if n <= 0 || v > uint64(len(d.b)-n) { // each counted value takes at least a byte
 		d.b, d.bad = nil, true
 		return 0
 	}
@@ -229,7 +230,7 @@ func (d *decoder) text() []byte {
 	return t
 }
 
-// late is what is known of a job that is not as it came.
+// late is what has changed in a job since it came.
 type late struct {
 	tries, handed int
 	fate          tidemill.Fate
@@ -237,7 +238,7 @@ type late struct {
 	cause         string
 }
 
-// readLate reads "tries handed fate ended cause"; empty: nothing is known.
+// readLate reads "tries handed fate ended cause"; empty: nothing has changed.
 func readLate(text string) (l late) {
 	f := strings.SplitN(text, " ", 5)
 	if len(f) < 5 {

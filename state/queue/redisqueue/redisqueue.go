@@ -1,18 +1,18 @@
-// Package redisqueue keeps queues in Redis, Valkey or a Redis Cluster: durable as that is,
-// and shared by any number of processes. Use it where several instances work on one queue,
-// or where what takes jobs in and what works on them are processes of their own.
+// Package redisqueue keeps queues in Redis, Valkey or a Redis Cluster: as durable as that
+// is, and shared by any number of processes. Use it where several instances work on one
+// queue, or where accepting jobs and working on them are separate processes.
 //
-// Whatever happens to jobs happens in a script, many jobs at a time, by Redis' clock: a
-// change and its row in the books are one stroke, and every change is made only where the
-// job still is what the caller thinks (its state and, where it is out, its lease).
+// Every change of jobs is a script, for many jobs at a time, by Redis' clock: a change and
+// its row in the books are atomic. A script changes a job only if the job is still in the
+// state that the caller expects (and, if it is handed out, under the same lease).
 //
-// How it lies in Redis, each queue under a number of its own, {tag}:<no>: before what is
-// below; in front of it all, {tag}:queues, a hash from names to numbers, and {tag}:dicts,
-// what payloads of a queue are compressed with.
+// The layout in Redis: each queue has a number, and its keys begin with {tag}:<no>:. In
+// front of them all are {tag}:queues, a hash from names to numbers, and {tag}:dicts, the
+// dictionaries that payloads are compressed with.
 //
 //	meta             hash: positions given so far, books, counts, settings, the gate
 //	j<position/1024> hash: position → record, each job's one value; buckets: a sorted set of those
-//	late             hash: tries, hand-outs and cause of jobs that are not as they came;
+//	late             hash: tries, hand-outs and cause of jobs that changed since they came;
 //	                 failures: a hash of the failed tries of those that have some
 //	l…, b…           list and sorted set: positions that wait, of one priority, tenant (and key)
 //	h…, r…, H…, R…   sorted sets: whose turn it is; see waiting.lua
@@ -22,7 +22,7 @@
 //	completed,failed sorted sets: positions that are kept after their end
 //	names, n…        hashes: names that are known; see accept.lua
 //	first, c…        hash and lists: the order of keys, where it is strict
-//	uneven           hash: what those do not say of how many wait; see waiting.lua
+//	uneven           hash: corrections of how many wait; see waiting.lua
 //	outs, spent, aside, named: limits; see leaving.lua and turns.lua
 //	wake             stream of one entry: sources block on it
 package redisqueue
@@ -54,23 +54,23 @@ import (
 type Options struct {
 	Prefix   string // of all keys; empty means tidemill:queue
 	Capacity int    // jobs that one queue may hold, in each shard; 0 means 10,000,000
-	// Shards spread each queue over the slots of a cluster; 0 means 1. A job's ID up to its
-	// first slash chooses the shard, so that what is forwarded as parent/child lies where
-	// its parent does. Turns, limits of the rate, bounds and probes of a gate are kept in each shard
-	// for itself: each has its part of them, one at a time at the least. Strict order needs a single shard.
+	// Shards spread each queue over the slots of a cluster; 0 means 1. A job's ID up to its first
+	// slash chooses the shard, so that a job forwarded as parent/child lies with its parent. Each
+	// shard keeps its own turns, rate limits, bounds and probes of a gate: it has its part of
+	// them, at least one at a time. Strict order needs a single shard.
 	Shards int
 
 	ahead func() time.Duration // the clock, in tests
 	plain int64                // plainJobs, in tests below 0 for none
 }
 
-// Store keeps queues in Redis. It is a queue.Whole, and safe for use by many.
+// Store keeps queues in Redis. It is a queue.Whole, and safe for concurrent use.
 type Store struct {
 	client rueidis.Client
 	o      Options
 	tags   []string             // of shards: {prefix:shard}:
 	token  string               // of this store's sources
-	lines  []gather.Line[*call] // of shards: who adds at the same time is sent together
+	lines  []gather.Line[*call] // of shards: concurrent additions are sent together
 	turns  atomic.Uint32        // taken in any shard
 
 	mu     sync.Mutex // guards what follows
@@ -83,7 +83,7 @@ var _ queue.Whole = (*Store)(nil)
 // MaxShards bounds Options.Shards: a source asks them one by one.
 const MaxShards = 64
 
-// New makes a store; nothing is asked of Redis yet.
+// New makes a store; it sends nothing to Redis yet.
 func New(client rueidis.Client, o Options) (*Store, error) {
 	if client == nil {
 		return nil, errors.New("queues in Redis need a connection")
@@ -105,7 +105,7 @@ func New(client rueidis.Client, o Options) (*Store, error) {
 	return s, nil
 }
 
-// shard is where a job lies.
+// shard is the shard of a job.
 func (s *Store) shard(id string) int {
 	if len(s.tags) == 1 {
 		return 0
@@ -161,7 +161,7 @@ var (
 	turnLua string
 )
 
-// scripts. A Redis that is full runs those that make room.
+// Scripts. A full Redis runs those that make room.
 var (
 	addScript      = script("", waitingLua, acceptLua, addLua)
 	knowsScript    = script(room, waitingLua, acceptLua, knowsLua)
@@ -186,8 +186,8 @@ func script(flags string, parts ...string) *rueidis.Lua {
 	return rueidis.NewLuaScript(flags + commonLua + strings.Join(parts, ""))
 }
 
-// run runs a script on a shard. It is not given up when ctx ends, but answered or
-// failed: what it did must be known.
+// run runs a script on a shard. It does not stop when ctx ends, but waits for an answer or
+// an error: the effect must be known.
 func (s *Store) run(ctx context.Context, l *rueidis.Lua, shard int, args ...string) rueidis.RedisResult {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answer)
 	defer cancel()
@@ -199,7 +199,7 @@ func (s *Store) run(ctx context.Context, l *rueidis.Lua, shard int, args ...stri
 // now is our clock, which tests can move.
 func (s *Store) now() time.Time { return time.Now().Add(s.o.ahead()) }
 
-// answer bounds how long the answer to a script may take.
+// answer bounds the wait for a script's answer.
 const answer = 10 * time.Second
 
 // failed gives an error of the client its kind.
@@ -207,7 +207,7 @@ func failed(err error, format string, args ...any) error {
 	return redisconn.Error(err, format, args...)
 }
 
-// reply is the error for an answer that is not what a script answers.
+// reply is the error for an answer in another form than the script's.
 func reply(what string) error {
 	return tidemill.Fail(tidemill.Internal, "%s: Redis answered something else than asked for: does another program use these keys?", what)
 }

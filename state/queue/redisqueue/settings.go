@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// setTries is how often settings are changed anew because somebody else did it first.
+// setTries is how often settings are changed anew because another caller was faster.
 const setTries = 100
 
 // Settings implements queue.Tuner.
@@ -19,7 +19,7 @@ func (s *Store) Settings(ctx context.Context, name string) (queue.Settings, erro
 	return is, err
 }
 
-// settings reads those of a queue in a shard, as they are and as they are kept.
+// settings reads the settings of a queue in a shard, decoded and as stored.
 func (s *Store) settings(ctx context.Context, name string, shard int) (is queue.Settings, kept string, c compiled, err error) {
 	if err := ctx.Err(); err != nil {
 		return is, "", c, err
@@ -78,7 +78,7 @@ func (s *Store) Set(ctx context.Context, name string, change func(*queue.Setting
 	return queue.Settings{}, tidemill.Fail(tidemill.Transient, "change the settings of queue %q: others change them all the time", name)
 }
 
-// changed is what the script is told of settings, behind what was read.
+// changed is the script's arguments for new settings, behind the old ones.
 func (s *Store) changed(was, to queue.Settings, c compiled) ([]string, error) {
 	text, err := json.Marshal(to)
 	if err != nil {
@@ -96,7 +96,8 @@ func (s *Store) changed(was, to queue.Settings, c compiled) ([]string, error) {
 	return append([]string{string(text), string(form), others}, named...), nil
 }
 
-// set changes those of a shard. It returns their version, or 0 if they are not what was read.
+// set changes the settings of a shard. It returns their version, or 0 if they are not the
+// ones that were read.
 func (s *Store) set(ctx context.Context, shard int, name, read string, args []string) (int64, error) {
 	version, err := s.run(ctx, settingsScript, shard, append([]string{name, read}, args...)...).AsInt64()
 	switch {
@@ -108,8 +109,8 @@ func (s *Store) set(ctx context.Context, shard int, name, read string, args []st
 	return version, nil
 }
 
-// Turn implements queue.Turnstile: in one shard after the other, as each has its part of a
-// limit.
+// Turn implements queue.Turnstile: it asks one shard after the other, as each has its part
+// of a limit.
 func (s *Store) Turn(ctx context.Context, name, tenant string, n int) (int, time.Time, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, time.Time{}, err
@@ -127,7 +128,7 @@ func (s *Store) Turn(ctx context.Context, name, tenant string, n int) (int, time
 	return 0, s.now().Add(time.Duration(got[1]) * time.Millisecond), nil
 }
 
-// compiled is settings as the scripts read them.
+// compiled is settings in the form of the scripts.
 type compiled struct {
 	Paused    bool           `json:"paused,omitempty"`
 	Closed    bool           `json:"closed,omitempty"`
@@ -186,7 +187,7 @@ func compile(s queue.Settings, was compiled, shards int) (compiled, []string) {
 	return c, named
 }
 
-// partOf is a shard's part of a limit; nil: there is none.
+// partOf is a shard's part of a limit; nil: no limit.
 func partOf(l queue.Limit, shards int) *limit {
 	if l.PerSecond == 0 && l.AtOnce == 0 {
 		return nil

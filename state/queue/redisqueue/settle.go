@@ -48,10 +48,10 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	return refused
 }
 
-// stroke is what one script settles: ends of one shard.
+// stroke is the settlements of one script: ends of one shard.
 type stroke struct {
 	shard int
-	no    uint32 // of the queue, as its marks have it; 0: ends by ID
+	no    uint32 // of the queue, as in its marks; 0: ends by ID
 	ends  []int  // indexes
 	bytes int
 	next  int
@@ -74,7 +74,7 @@ func (c *source) strokes(ends []tidemill.Settlement) []*stroke {
 		if e.Mark == (tidemill.Mark{}) {
 			k.shard = c.store.shard(e.ID)
 		} else if k.shard >= len(c.shards) || k.no == 0 {
-			e.Took = tidemill.Stale // nobody here handed it out
+			e.Took = tidemill.Stale // this source did not hand it out
 			continue
 		}
 		size := len(e.Cause) + 50
@@ -93,7 +93,7 @@ func (c *source) strokes(ends []tidemill.Settlement) []*stroke {
 	return all
 }
 
-// errRefused wraps why some of a stroke were not settled.
+// errRefused wraps why some settlements of a stroke were refused.
 var errRefused = errors.New("no room")
 
 type refusal struct{ why error }
@@ -125,7 +125,7 @@ func (c *source) settle(ctx context.Context, ends []tidemill.Settlement, p *stro
 	return c.answer(ends, p, took)
 }
 
-// answer tells settlements what became of them: a digit for each, or one for all.
+// answer sets the answers of settlements: a digit for each, or one for all.
 func (c *source) answer(ends []tidemill.Settlement, p *stroke, took string) error {
 	var refused error
 	c.mu.Lock()
@@ -156,7 +156,7 @@ func (c *source) answer(ends []tidemill.Settlement, p *stroke, took string) erro
 	return nil
 }
 
-// arguments are those of the script. They bring the ends into the order of its answer: runs
+// arguments are those of the script. They sort the ends into the order of its answer: runs
 // first.
 func (c *source) arguments(ctx context.Context, ends []tidemill.Settlement, p *stroke) (args []string, packs []pack, err error) {
 	c.stroke++
@@ -203,7 +203,7 @@ func (c *source) arguments(ctx context.Context, ends []tidemill.Settlement, p *s
 	return args, packs, nil
 }
 
-// text is what the script is told of a settlement beside its letter and cause.
+// text is the script's form of a settlement beside its character and cause.
 func (c *source) text(e *tidemill.Settlement, letter byte) string {
 	switch letter {
 	case 'a':
@@ -222,8 +222,8 @@ func (c *source) text(e *tidemill.Settlement, letter byte) string {
 	return ""
 }
 
-// run is settlements of one hand-out and one bucket that say the same and nothing more,
-// each of another job, so that the script need not look at each.
+// run is settlements of one hand-out and one bucket with the same end and nothing else,
+// each for another job, so that the script need not read each.
 type run struct {
 	epoch  uint32
 	bucket uint64
@@ -234,7 +234,7 @@ type run struct {
 // bucketJobs is how many positions share a bucket: BUCKET in the scripts.
 const bucketJobs = 1024
 
-// runs divides a stroke, and says of which hand-outs nothing is left after it.
+// runs divides a stroke, and says which hand-outs are empty after it.
 func (c *source) runs(ends []tidemill.Settlement, p *stroke) (runs []*run, others []int, finished string) {
 	if p.no == 0 {
 		return nil, slices.Clone(p.ends), ""
@@ -281,7 +281,7 @@ func (c *source) runs(ends []tidemill.Settlement, p *stroke) (runs []*run, other
 	return runs, others, b.String()
 }
 
-// code is a settlement's letter.
+// code is the character of a settlement in the script.
 func code(e *tidemill.Settlement) byte {
 	switch {
 	case e.End == tidemill.Again:

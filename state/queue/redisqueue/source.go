@@ -26,17 +26,17 @@ type source struct {
 
 	// Of Receive's goroutine alone.
 	shards []shardState
-	next   int  // shard that is asked first
+	next   int  // the shard to ask first
 	set    bool // order is known to be strict
 
 	// Of Settle's goroutine alone.
 	stroke uint64      // number of the last
-	lost   *lostStroke // whose answer did not come; nil: all did
+	lost   *lostStroke // the one whose answer did not come; nil: all came
 
 	mu     sync.Mutex       // guards what follows
-	outs   map[place]handed // by us and not settled
-	epochs map[grant]int    // how many of each are
-	broken map[grant]bool   // of these a job could not be read: it comes back when their lease ends
+	outs   map[place]handed // handed out by us and not settled
+	epochs map[grant]int    // how many jobs each has
+	broken map[grant]bool   // those with an unreadable job, which comes back when their lease ends
 }
 
 // place is a position in a shard.
@@ -45,8 +45,7 @@ type place struct {
 	pos   uint64
 }
 
-// handed is what is known of a job that is out: its hand-out, and the last stroke that it was
-// settled by.
+// handed is a job that is handed out: its hand-out, and the last stroke that settled it.
 type handed struct {
 	epoch  uint32
 	stroke uint64
@@ -55,13 +54,13 @@ type handed struct {
 // grant is one hand-out of a shard.
 type grant struct{ shard, epoch uint32 }
 
-// shardState is what a source knows of a shard.
+// shardState is a source's state of a shard.
 type shardState struct {
-	question uint64    // number of the last hand-out that was asked for
+	question uint64    // number of the last request for a hand-out
 	lost     bool      // its answer was
 	no       int64     // of the queue
 	wake     string    // the last wake-up before it was asked
-	rest     time.Time // until then there is nothing to ask for, unless it wakes us
+	rest     time.Time // until then nothing can be handed out, unless a wake-up comes
 }
 
 var (
@@ -99,7 +98,7 @@ func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, er
 	if err := c.order(ctx); err != nil {
 		return 0, err
 	}
-	_, hurry := ctx.Deadline() // who has little time is not left waiting for a wake-up
+	_, hurry := ctx.Deadline() // a caller with little time does not wait for a wake-up
 	for asked := false; ; {
 		now := c.store.now()
 		for range c.shards {
@@ -120,7 +119,7 @@ func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, er
 	}
 }
 
-// order sees to it that the queue is in strict order, where that was asked for.
+// order makes the order of the queue strict, if that was asked for.
 func (c *source) order(ctx context.Context) error {
 	if !c.ordered || c.set {
 		return nil
@@ -152,7 +151,7 @@ func (c *source) take(ctx context.Context, shard int, into []*tidemill.Message) 
 		return 0, failed(err, "ask queue %q for jobs", c.queue)
 	}
 	at.lost = false
-	if len(got) == 1 { // somebody made it so
+	if len(got) == 1 { // another source did
 		c.set = false
 		return 0, queue.NotOrdered(c.queue)
 	}
@@ -178,13 +177,13 @@ func (c *source) take(ctx context.Context, shard int, into []*tidemill.Message) 
 		return 0, nil
 	}
 	n, err := c.fill(ctx, shard, no, uint32(epoch), got[4:], into)
-	at.lost = n == 0 && !errors.Is(err, errRecord) // it is asked again
+	at.lost = n == 0 && !errors.Is(err, errRecord) // the request is repeated
 	return n, err
 }
 
-// fill makes messages of what was handed out: positions, records, and what is known of
-// those that are not as they came, and what they are packed with. One whose record is damaged is left out: it comes back
-// when its lease ends.
+// fill makes messages of a hand-out: positions, records, changes since they came, and the
+// dictionaries that they are packed with. It leaves out a job whose record is damaged: that comes
+// back when its lease ends.
 func (c *source) fill(ctx context.Context, shard int, no int64, epoch uint32, got []rueidis.RedisMessage, into []*tidemill.Message) (n int, damaged error) {
 	if len(got) != 4 {
 		return 0, reply("ask for jobs")
@@ -237,11 +236,11 @@ func (c *source) fill(ctx context.Context, shard int, no int64, epoch uint32, go
 	if n > 0 {
 		return n, nil
 	}
-	delete(c.broken, grant{uint32(shard), epoch}) // nobody keeps it
+	delete(c.broken, grant{uint32(shard), epoch}) // its lease is not kept
 	return 0, damaged
 }
 
-// gone forgets a hand-out.
+// gone drops a hand-out.
 func (c *source) gone(at place, epoch uint32) {
 	delete(c.outs, at)
 	g := grant{at.shard, epoch}
@@ -303,7 +302,7 @@ func (c *source) Keep(ctx context.Context) error {
 	return nil
 }
 
-// ended forgets hand-outs of which nothing is out any more: settled by ID, or lost.
+// ended drops hand-outs without jobs: they were settled by ID, or lost.
 func (c *source) ended(shard uint32, epochs []uint32, left string) {
 	gone := map[uint32]bool{}
 	for i, e := range epochs {
@@ -318,8 +317,8 @@ func (c *source) ended(shard uint32, epochs []uint32, left string) {
 	}
 }
 
-// Gate implements tidemill.Gater. Where there are several shards, each lets out its part of
-// the probes, and one at the least: there may be jobs in one of them alone.
+// Gate implements tidemill.Gater. With several shards, each lets out its part of the
+// probes, and at least one: a single shard may have all jobs.
 func (c *source) Gate(ctx context.Context, until time.Time, probes int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -344,7 +343,7 @@ func (c *source) Gate(ctx context.Context, until time.Time, probes int) error {
 	return nil
 }
 
-// Books implements tidemill.Bookkeeper: of each shard all of one moment.
+// Books implements tidemill.Bookkeeper: each shard's from one snapshot.
 func (c *source) Books(ctx context.Context) (b tidemill.Books, err error) {
 	if err := ctx.Err(); err != nil {
 		return b, err

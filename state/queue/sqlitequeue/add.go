@@ -8,7 +8,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// Add implements queue.Intake. Callers who come together are written together.
+// Add implements queue.Intake. Concurrent callers are written together.
 func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -44,17 +44,17 @@ func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue
 	return nil
 }
 
-// intake is jobs on their way in.
+// intake is jobs being added.
 type intake struct {
 	jobs  []incoming
 	claim *claim
-	done  chan struct{} // closed when they are in, or err says why not
+	done  chan struct{} // closed when they are added, or err says why not
 	lead  chan struct{} // cap 1: write the next group
 	leads bool          // it was told so; group.mu
 	err   error
 }
 
-// incoming is one job on its way in.
+// incoming is one job being added.
 type incoming struct {
 	line     *line
 	tenant   string
@@ -64,15 +64,15 @@ type incoming struct {
 	rec      []byte
 	late     bool   // it goes to queue_late
 	at       int64  // when it comes due; 0: at once
-	strand   []byte // of what is late and due; once it is laid out
+	strand   []byte // of a late and due job; set when it is laid out
 	failures []byte // of a job that is retried by hand
 	name     name
-	twin     int // index of the job of the same name before it in the batch; -1: none
+	twin     int // index of an earlier job of the same name in the batch; -1: none
 	state    queue.Added
 	n        uint64 // its position, once it is written
 }
 
-// prepare encodes jobs and takes hold of their names. What is prepared has to be finished.
+// prepare encodes jobs and claims their names. finish must follow.
 func (s *Store) prepare(ctx context.Context, jobs []*tidemill.Message) (*intake, error) {
 	in := &intake{jobs: make([]incoming, len(jobs)), done: make(chan struct{}), lead: make(chan struct{}, 1)}
 	now, ms := s.now()
@@ -80,7 +80,7 @@ func (s *Store) prepare(ctx context.Context, jobs []*tidemill.Message) (*intake,
 	for _, m := range jobs {
 		size += recordSize(m)
 	}
-	records := make([]byte, 0, size) // all of them: what is kept is a copy
+	records := make([]byte, 0, size) // all of them: copies are kept
 	want, says := make([]name, len(jobs)), make([]int, len(jobs))
 	var scratch []byte
 	var l *line
@@ -117,8 +117,8 @@ func (s *Store) prepare(ctx context.Context, jobs []*tidemill.Message) (*intake,
 	return in, nil
 }
 
-// fit decides for the jobs from and before to whether there is room for them, and says
-// whether there was for all. Their places are taken until finish.
+// fit decides whether the jobs in [from, to) have room, and says whether all have. It takes
+// their places until finish.
 func (in *intake) fit(capacity, from, to int) bool {
 	all := true
 	for i := from; i < to; i++ {
@@ -142,7 +142,7 @@ func (in *intake) fit(capacity, from, to int) bool {
 	return all
 }
 
-// refused is the error for the jobs from and before to that are Full or Closed; nil: none is.
+// refused is the error for the jobs in [from, to) that are Full or Closed; nil: none is.
 func (in *intake) refused(from, to int) (err error) {
 	for i := from; i < to && err == nil; i++ {
 		err = queue.Refused(in.jobs[i].state, in.jobs[i].line.name)
@@ -170,7 +170,7 @@ func (in *intake) fresh() (n int) {
 	return n
 }
 
-// finish ends what prepare began: the jobs that are New are in, or, with an error, out.
+// finish ends what prepare began: the New jobs are added, or, with an error, not.
 func (in *intake) finish(s *Store, err error) {
 	in.err = err
 	if err != nil {

@@ -14,20 +14,20 @@ import (
 
 // How much is read at once.
 const (
-	pageJobs    = 1024     // if nobody asks for more
-	pageBytes   = 4 << 20  // and no more than about that
-	aheadBytes  = 32 << 20 // of the pages of all strands together
-	fillStrands = 64       // strands
+	pageJobs    = 1024     // unless more is asked for
+	pageBytes   = 4 << 20  // and about that at most
+	aheadBytes  = 32 << 20 // of the pages of all groups together
+	fillStrands = 64       // groups
 )
 
-// room is how much of one queue is in memory, whatever its backlog.
+// room is how much of one queue is in memory, with any backlog.
 type room struct {
-	ahead   int // jobs handed over from Add, or read ahead, by all strands together, while the reader keeps up
-	backs   int // jobs that came due and wait; more are found when those are done
-	strands int // where keys are kept apart; more are found in the file when those are done
+	ahead   int // jobs handed over from Add, or read ahead, by all groups together, while the reader keeps up
+	backs   int // waiting jobs that came due; more are found when those are done
+	strands int // groups, where keys are kept apart; more are found in the file when those are done
 }
 
-// page is what is read of a strand.
+// page is the part of a group that is read.
 type page struct {
 	strand *strand
 	after  uint64
@@ -37,7 +37,7 @@ type page struct {
 	items  []item
 }
 
-// pages lays out the reading of strands. mu is held.
+// pages plans the reading of groups. mu is held.
 func (l *line) pages(some []*strand, want int) []*page {
 	n := max(len(l.strands), 1)
 	pages := make([]*page, len(some))
@@ -65,7 +65,7 @@ func (l *line) readAhead(ctx context.Context, s *Store, pages []*page) error {
 	return nil
 }
 
-// aheadSQL reads the segments of a strand, and none that nobody has told of yet.
+// aheadSQL reads the segments of a group, but none that no caller has reported yet.
 const aheadSQL = `SELECT s.pos, s.n, s.jobs, e.bits FROM queue_segment s LEFT JOIN queue_ended e ON e.pos=s.pos
 	WHERE s.strand=? AND s.pos>? AND s.pos<=? ORDER BY s.pos`
 
@@ -107,18 +107,18 @@ func (p *page) add(seg *segment, blob []byte) {
 	}
 }
 
-// watch begins to note what ends, or leaves its segment, while the file is read. Only who
-// has the turn "handing" reads so. mu is held.
+// watch begins to note jobs that end, or leave their segment, while the file is read. Only
+// the holder of the turn "handing" reads so. mu is held.
 func (l *line) watch() { l.gone = map[uint64]struct{}{} }
 
-// unwatch returns what was noted. mu is held.
+// unwatch returns the noted jobs. mu is held.
 func (l *line) unwatch() map[uint64]struct{} {
 	gone := l.gone
 	l.gone = nil
 	return gone
 }
 
-// fill takes up what was read, but what is gone. mu is held.
+// fill takes up the jobs that were read, except those that are gone. mu is held.
 func (l *line) fill(pages []*page, gone map[uint64]struct{}) {
 	for _, p := range pages {
 		s := l.keep(p.strand)
@@ -143,8 +143,7 @@ func (l *line) fill(pages []*page, gone map[uint64]struct{}) {
 	}
 }
 
-// knows lets a job that was read share its segment with the others that are in memory. mu
-// is held.
+// knows lets a job that was read share its segment with the others in memory. mu is held.
 func (l *line) knows(it *item) {
 	if is := l.segs[it.seg.first]; is != nil {
 		it.seg = is
@@ -176,7 +175,7 @@ func (l *line) due(ctx context.Context, s *Store) error {
 		from, few := l.seen, len(l.backs) < pageJobs
 		if look {
 			l.watch()
-			l.seen, l.nextAt = dueMark{ms, lastPlace}, 0 // so what comes meanwhile is not passed over
+			l.seen, l.nextAt = dueMark{ms, lastPlace}, 0 // so that later ones are not skipped
 		}
 		l.vague = l.vague || due && !look
 		l.mu.Unlock()
@@ -215,12 +214,12 @@ func (l *line) due(ctx context.Context, s *Store) error {
 	}
 }
 
-// redoAfter is when those are looked for again that were dropped.
+// redoAfter is when dropped jobs are looked for again.
 const redoAfter = 10 * time.Second
 
-// drop makes room for jobs of others that came due, where limits hold back those in memory. Of
-// each strand some stay; the others are found again when all that is due was looked through. mu
-// is held, and its caller has the turn "handing".
+// drop makes room for other due jobs, where limits hold back those in memory. Some jobs of each
+// group stay; the others are found again when all due jobs were read. mu is held, and its
+// caller has the turn "handing".
 func (l *line) drop() {
 	var some []*strand
 	for _, s := range l.strands { // in any order: each on its own
@@ -255,7 +254,7 @@ type duePage struct {
 	items []dueItem
 	upTo  dueMark
 	next  int64 // when to look again
-	few   bool  // the jobs may be kept in memory, else their places only
+	few   bool  // the jobs may be kept in memory, else only their places
 }
 
 type dueItem struct {
@@ -263,8 +262,7 @@ type dueItem struct {
 	head head
 }
 
-// dueSQL finds what has come due, of those without a time the ones that were there at the
-// start.
+// dueSQL finds the due jobs, and of those without a time the ones stored at the start.
 const (
 	noTimeSQL = `SELECT pos, 0, tries, handed, due, job, failures FROM queue_late WHERE queue=? AND at IS NULL AND pos>? ORDER BY pos`
 	dueSQL    = `SELECT pos, at, tries, handed, due, job, failures FROM queue_late
@@ -283,7 +281,7 @@ func (d *duePage) read(tx *sqlitedb.Tx, l *line, from dueMark, now int64) error 
 	if err != nil {
 		return err
 	}
-	if !whole { // there are more
+	if !whole { // more are left
 		d.next = max(d.upTo.at, 1)
 		return nil
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// batch is jobs as they are written: of each queue its segments and its late jobs, and
-// the log of their names.
+// batch is jobs to be written: for each queue its segments and its late jobs, and the log
+// of their names.
 type batch struct {
 	intakes []*intake
 	parts   []*part
@@ -24,15 +24,15 @@ type batch struct {
 // part is what a batch adds to one queue.
 type part struct {
 	line   *line
-	apart  apart       // as the settings say when it is laid out
+	apart  apart       // by the settings when it is laid out
 	jobs   []*incoming // in order; positions are base+1 …
 	base   uint64      // set by apply
 	pieces []piece
-	late   []int // indices of jobs that are not due yet, or were here before
+	late   []int // indexes of jobs that are not due yet, or were added before
 	bytes  int
 }
 
-// piece is a segment in the making: jobs from and before to, of one strand and priority.
+// piece is a segment being made: jobs in [from, to), of one group and priority.
 type piece struct {
 	from, to int
 	blob     []byte
@@ -40,13 +40,13 @@ type piece struct {
 	priority uint8
 }
 
-// nameLog is the names of a batch that go to one table.
+// nameLog is the names of a batch for one table.
 type nameLog struct {
 	table *table
 	jobs  []*incoming
 }
 
-// newBatch lays out the jobs that are New.
+// newBatch lays out the New jobs.
 func newBatch(intakes []*intake) *batch {
 	b := &batch{intakes: intakes}
 	var p *part
@@ -92,13 +92,13 @@ func (b *batch) log(t *table) *nameLog {
 	return l
 }
 
-// gatherJobs is from how many jobs on those of a strand are brought together, for longer
-// segments: a row costs about what ten more jobs in it do. Below that it gains little, and
-// the order in which an operator sees jobs stays that in which they were given.
+// gatherJobs is the number of jobs from which on those of a group are brought together, for
+// longer segments: a row costs about as much as ten more jobs in it. Below it that gains
+// little, and operators see jobs in the order in which they were given.
 const gatherJobs = 48
 
-// gather brings the jobs of each strand together, in the order in which they came: of those
-// that take turns, who came at once has no order. Where they have, it stays.
+// gather brings the jobs of each group together, in the order of arrival: groups that take
+// turns have no order between jobs of one call. Where jobs have an order, it stays.
 func (p *part) gather() {
 	mixed := false
 	for i := 1; i < len(p.jobs) && !mixed; i++ {
@@ -120,7 +120,7 @@ func (p *part) gather() {
 	})
 }
 
-// cut makes segments of neighbours that are due and of one strand.
+// cut makes segments of neighbours that are due and of one group.
 func (p *part) cut() {
 	p.line.mu.Lock()
 	p.apart = p.line.apart
@@ -155,7 +155,7 @@ func (p *part) cut() {
 	flush(len(p.jobs))
 }
 
-// strand names the strand of a job.
+// strand names the group of a job.
 func (a apart) strand(j *incoming) []byte {
 	return a.of(make([]byte, 0, 8+len(j.tenant)+len(j.key)), j.line.no, j.priority, j.tenant, string(j.key))
 }
@@ -166,7 +166,7 @@ func (a apart) together(x, y *incoming) bool {
 		(!a.ordered && !a.keyed || bytes.Equal(x.key, y.key))
 }
 
-// due is when a job joins its chain; 0: it has none.
+// due is when a job joins its ordered group; 0: it has none.
 func (j *incoming) due() int64 {
 	if len(j.strand) < 5 || j.strand[4] != ofChain {
 		return 0
@@ -177,7 +177,7 @@ func (j *incoming) due() int64 {
 // errOtherOrder says that the queue's order was changed after a batch was laid out.
 var errOtherOrder = errors.New("the queue's order was changed meanwhile")
 
-// apply writes the batch. It is run by the writer.
+// apply writes the batch. The writer runs it.
 func (b *batch) apply(tx *sqlitedb.Tx) error {
 	for _, p := range b.parts {
 		if err := p.apply(tx); err != nil {
@@ -229,7 +229,7 @@ func (p *part) apply(tx *sqlitedb.Tx) error {
 	return err
 }
 
-// chainOnly is the name of a strand as queue_late has it: chains only are looked up there.
+// chainOnly is the name of a group in queue_late: only ordered groups are looked up there.
 func chainOnly(strand []byte) []byte {
 	if len(strand) < 5 || strand[4] != ofChain {
 		return nil

@@ -13,18 +13,18 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// Part is what another role does in the transaction that adds jobs, with entries of its own.
-// Both functions run on the writer of the same file: they are quick, and change nothing in
-// memory.
+// Part is what another role does in the transaction that adds jobs, with its own entries.
+// Known and Keep run on the writer of the same file: they must be quick, and change nothing
+// in memory.
 type Part[T any] struct {
-	Name  func(T) string                                 // by which an entry is known
-	Known func(tx *sqlitedb.Tx, all []T) ([]bool, error) // of each entry: one of its name is there
-	Keep  func(tx *sqlitedb.Tx, all []T) error           // keeps entries, of which none is known
+	Name  func(T) string                                 // identifies an entry
+	Known func(tx *sqlitedb.Tx, all []T) ([]bool, error) // for each entry: one of its name is kept
+	Keep  func(tx *sqlitedb.Tx, all []T) error           // keeps entries; none is known
 	In    func(file *sqlitedb.DB) bool                   // whether the part's tables are in that file
 }
 
-// Beside adds jobs in one stroke with what another role does in the same file: both happen,
-// or nothing. It may be used by any number of goroutines; those who come together share
+// Beside adds jobs in one transaction with what another role does in the same file: both
+// happen, or nothing. It may be used by any number of goroutines; concurrent callers share
 // transactions.
 type Beside[T any] struct {
 	store *Store
@@ -36,12 +36,12 @@ type Beside[T any] struct {
 type besideCall[T any] struct {
 	entries []T
 	in      *intake
-	begun   bool // it is in a transaction, which ends what in is about
+	begun   bool // it is in a transaction, which decides it
 	taken   bool
 }
 
-// NewBeside makes one of the other role's part. Nil: it cannot be, because that is in another
-// file.
+// NewBeside joins the queue with the other role's part. Nil: not possible, because the part
+// is in another file.
 func NewBeside[T any](s *Store, part Part[T]) *Beside[T] {
 	if !part.In(s.db) {
 		return nil
@@ -60,10 +60,10 @@ const besideTime = 10 * time.Second
 // errDenied says that a request's jobs are not added.
 var errDenied = errors.New("it is not taken")
 
-// Add adds jobs and keeps entries if the part knows nothing by any of their names, no job is
-// known to its queue, and there is room for all. It says whether it did; otherwise nothing
-// has changed. Of those who come together with the same name only the first may be taken.
-// After an error it may have happened or not.
+// Add adds jobs and keeps entries if the part knows none of their names, no job is known to
+// its queue, and all have room. It says whether it added them; otherwise nothing has
+// changed. Of concurrent requests with the same name only the first may be added. After an
+// error it may have happened or not.
 func (b *Beside[T]) Add(ctx context.Context, entries []T, jobs []*tidemill.Message) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, besideTime)
 	defer cancel()
@@ -95,8 +95,8 @@ func (b *Beside[T]) Add(ctx context.Context, entries []T, jobs []*tidemill.Messa
 	return c.taken, nil
 }
 
-// write writes some requests in one transaction, and answers each. Those of which something
-// is known are left out: it begins anew without them.
+// write writes some requests in one transaction, and answers each. If something of a
+// request is known, write starts over without it.
 func (b *Beside[T]) write(ctx context.Context, calls []*besideCall[T]) error {
 	s := b.store
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), besideTime)
@@ -149,7 +149,7 @@ func (b *Beside[T]) write(ctx context.Context, calls []*besideCall[T]) error {
 	return nil
 }
 
-// unlike are the requests that have no name which one before them has. The others are denied.
+// unlike are the requests without a name that one before them has. It denies the others.
 func (b *Beside[T]) unlike(calls []*besideCall[T]) []*besideCall[T] {
 	seen := make(map[string]struct{}, 2*len(calls))
 	left := make([]*besideCall[T], 0, len(calls))

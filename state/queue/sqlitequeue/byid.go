@@ -7,8 +7,8 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// byID finds the oldest job of a settlement's ID, out or not. Its caller has the turns
-// "handing" and "ending".
+// byID finds the oldest job of a settlement's ID, handed out or not. Its caller has the
+// turns "handing" and "ending".
 func (s *source) byID(ctx context.Context, l *line, e *ending, taken map[uint64]bool) error {
 	positions, err := s.store.positions(ctx, l, e.end.ID)
 	if err != nil {
@@ -45,8 +45,8 @@ func (s *source) byID(ctx context.Context, l *line, e *ending, taken map[uint64]
 	return nil
 }
 
-// positions are where jobs of an ID may lie in the queue, in order: nobody says that they
-// are there still, or that it is theirs.
+// positions are where jobs of an ID may lie in the queue, in order. They may be gone, or
+// have another ID.
 func (s *Store) positions(ctx context.Context, l *line, id string) (all []uint64, err error) {
 	places, err := s.names.places(ctx, l.no, id)
 	if err != nil {
@@ -61,8 +61,8 @@ func (s *Store) positions(ctx context.Context, l *line, id string) (all []uint64
 	return slices.Compact(all), nil
 }
 
-// waits looks for a job that is not out, and its key; none has position 0. Its caller has
-// the turns "handing" and "ending".
+// waits looks for a job that is not handed out, and its key; position 0: none. Its caller
+// has the turns "handing" and "ending".
 func (l *line) waits(ctx context.Context, s *Store, n uint64, id string) (item, []byte, error) {
 	f, err := l.at(ctx, s, n)
 	if err != nil || f == nil || f.damaged {
@@ -75,7 +75,7 @@ func (l *line) waits(ctx context.Context, s *Store, n uint64, id string) (item, 
 	return l.recall(f), m.Key, nil
 }
 
-// recall makes a job that was read from the file what memory knows of it. Its caller has
+// recall completes a job read from the file with what memory knows of it. Its caller has
 // the turns "handing" and "ending".
 func (l *line) recall(f *item) item {
 	l.mu.Lock()
@@ -115,7 +115,7 @@ func (l *line) at(ctx context.Context, s *Store, n uint64) (*item, error) {
 	return nil, nil
 }
 
-// behind says whether a job is not the first of its chain. Its caller has the turn
+// behind says whether a job is not the first of its ordered group. Its caller has the turn
 // "handing".
 func (l *line) behind(ctx context.Context, s *Store, it *item) (bool, error) {
 	if !it.strand.chain {

@@ -10,10 +10,10 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
-// chainLate is how many late jobs of a chain are looked up at once.
+// chainLate is how many late jobs of an ordered group are looked up at once.
 const chainLate = 64
 
-// ask notes that a chain has to be looked up in the file. mu is held.
+// ask notes that an ordered group has to be looked up in the file. mu is held.
 func (l *line) ask(s *strand) {
 	if !s.asked {
 		s.asked = true
@@ -21,7 +21,7 @@ func (l *line) ask(s *strand) {
 	}
 }
 
-// lookUp is what is looked up of a chain.
+// lookUp is the look-up of one ordered group.
 type lookUp struct {
 	page
 	segs bool // its segments too
@@ -29,7 +29,8 @@ type lookUp struct {
 	more bool // late jobs, after those
 }
 
-// lookUp looks chains up whose first job is not known. Its caller has the turn "handing".
+// lookUp looks up ordered groups whose first job is not known. Its caller has the turn
+// "handing".
 func (l *line) lookUp(ctx context.Context, s *Store) error {
 	for {
 		_, ms := s.now()
@@ -70,7 +71,7 @@ func (l *line) lookUp(ctx context.Context, s *Store) error {
 	}
 }
 
-// chainSQL finds the late jobs that have joined a chain, the first of them first.
+// chainSQL finds the late jobs that have joined an ordered group, the first of them first.
 const chainSQL = `SELECT pos, coalesce(at,0), tries, handed, due, job FROM queue_late
 	WHERE strand=? AND due<=? ORDER BY due, pos LIMIT ?`
 
@@ -103,7 +104,8 @@ func (k *lookUp) read(tx *sqlitedb.Tx, l *line, now int64) error {
 	return rows.Err()
 }
 
-// learns takes up what was looked up, without those that have ended meanwhile. mu is held.
+// learns takes up the result of a look-up, without jobs that have ended meanwhile. mu is
+// held.
 func (l *line) learns(k *lookUp, gone map[uint64]struct{}, now int64) {
 	s := k.strand
 	s.unsure, s.lateTo = false, after{}
@@ -117,7 +119,7 @@ func (l *line) learns(k *lookUp, gone map[uint64]struct{}, now int64) {
 			s.lateTo = it.after()
 		}
 		if _, hot := l.hot[it.n]; !hot && it.at > now {
-			s.holder = it.n // put off: it comes when it is due
+			s.holder = it.n // delayed: it comes when it is due
 		} else {
 			l.takeUp(it.item)
 		}
@@ -129,16 +131,16 @@ func (l *line) learns(k *lookUp, gone map[uint64]struct{}, now int64) {
 	l.seat(s)
 }
 
-// listStrands is how many strands are looked for at once.
+// listStrands is how many groups are looked for at once.
 const listStrands = 1000
 
-// full says that there is no room in memory for more strands. Those that are out are not
-// counted: they are bounded otherwise.
+// full says that memory has no room for more groups. Groups that are handed out do not
+// count: they are bounded otherwise.
 func (l *line) full() bool { return len(l.strands)-len(l.outs) >= l.room.strands }
 
-// evict drops jobs that have come due from memory as long as others of their keys hold them
-// back: who does so may have to come due first. They are looked up when they may go. mu is
-// held, and its caller has the turn "handing".
+// evict drops due jobs from memory while others of their keys hold them back: the job that
+// does so may have to come due first. They are looked up when they may go. mu is held, and
+// its caller has the turn "handing".
 func (l *line) evict() {
 	for n, it := range l.backs { // in any order: all of them
 		s := it.strand
@@ -153,8 +155,8 @@ func (l *line) evict() {
 	}
 }
 
-// forgets drops strands that nobody may take jobs of, by the limits of their keys, so that
-// others are found. Its caller has the turn "handing".
+// forgets drops groups whose keys' limits allow no job now, so that others are found. Its
+// caller has the turn "handing".
 func (l *line) forgets() {
 	var some []*strand
 	for _, lv := range l.levels {
@@ -173,8 +175,8 @@ func (l *line) forgets() {
 	}
 }
 
-// list looks for strands in the file that found no place in memory, now that there is
-// room, or that too few of those in memory may go on. Its caller has the turn "handing".
+// list looks in the file for groups that found no place in memory, when memory has room, or
+// when too few of those in memory may go on. Its caller has the turn "handing".
 func (l *line) list(ctx context.Context, s *Store) error {
 	l.mu.Lock()
 	if l.unlisted && l.stuck {
@@ -226,7 +228,7 @@ func (l *line) list(ctx context.Context, s *Store) error {
 	return nil
 }
 
-// foundStrand is a strand as it was found in the file.
+// foundStrand is a group found in the file.
 type foundStrand struct {
 	id   []byte
 	last int64 // where its newest segment begins

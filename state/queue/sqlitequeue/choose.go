@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// rests is when to look again after nobody was chosen. As long as there are strands in the
-// file that were not looked at, that is at once. mu is held.
+// rests is when to look again after no job was chosen. That is at once while the file has
+// groups that were not read. mu is held.
 func (l *line) rests(now time.Time, most int) time.Time {
 	next := l.next(now, most)
 	if !l.unlisted || most <= 0 {
@@ -22,8 +22,8 @@ func (l *line) rests(now time.Time, most int) time.Time {
 	return next
 }
 
-// look takes up what has come due, and what has to be known before turns are taken. Its
-// caller has the turn "handing".
+// look takes up due jobs, and what has to be known before turns are taken. Its caller has
+// the turn "handing".
 func (l *line) look(ctx context.Context, s *Store) error {
 	for _, do := range []func(context.Context, *Store) error{l.due, l.list, l.lookUp} {
 		if err := do(ctx, s); err != nil {

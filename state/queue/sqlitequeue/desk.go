@@ -15,8 +15,8 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// Books implements tidemill.Bookkeeper, from one snapshot of the file. It looks at every
-// segment held, though not at its jobs.
+// Books implements tidemill.Bookkeeper, from one snapshot of the file. It reads every
+// segment's row, but not its jobs.
 func (s *source) Books(ctx context.Context) (tidemill.Books, error) {
 	var b tidemill.Books
 	l := s.store.find(s.queue)
@@ -43,8 +43,8 @@ func (s *source) Books(ctx context.Context) (tidemill.Books, error) {
 	return b, nil
 }
 
-// Stats implements queue.Desk. The counts are of one moment, but for jobs that change
-// hands while it is asked.
+// Stats implements queue.Desk. The counts are of one moment, except for jobs that change
+// hands meanwhile.
 func (s *Store) Stats(ctx context.Context, name string) (queue.Stats, error) {
 	var st queue.Stats
 	l := s.find(name)
@@ -103,7 +103,7 @@ func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, 
 	}
 }
 
-// search yields the jobs of a queue that a filter chooses, whatever its Max says.
+// search yields the jobs of a queue that a filter chooses; the caller applies Max.
 func (s *Store) search(ctx context.Context, l *line, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	var all iter.Seq2[*queue.Job, error]
 	switch {
@@ -163,7 +163,7 @@ func (s *Store) jobs(ctx context.Context, l *line) iter.Seq2[*queue.Job, error] 
 	}
 }
 
-// named yields the jobs of a queue that have one of the filter's IDs, or that seem to.
+// named yields the jobs of a queue that have one of the filter's IDs, or seem to.
 func (s *Store) named(ctx context.Context, l *line, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
 		var all []uint64
@@ -188,7 +188,7 @@ func (s *Store) named(ctx context.Context, l *line, f queue.Filter) iter.Seq2[*q
 	}
 }
 
-// jobAt is the job at a position, held or kept, or nil.
+// jobAt is the job at a position, live or kept, or nil.
 func (s *Store) jobAt(ctx context.Context, l *line, n uint64, held bool) (*queue.Job, error) {
 	if !held {
 		k, err := s.keptAt(ctx, l, n)
@@ -240,8 +240,8 @@ func (s *Store) job(l *line, it *item) *queue.Job {
 	return j
 }
 
-// Damaged counts the jobs of a queue that were found to be other bytes than were written.
-// They are dead in the books, and kept in the table queue_damaged.
+// Damaged counts the jobs of a queue whose bytes were found changed. They are dead in the
+// books, and kept in the table queue_damaged.
 func (s *Store) Damaged(ctx context.Context, name string) (n int, err error) {
 	l := s.find(name)
 	if l == nil {

@@ -8,7 +8,7 @@ import (
 
 // Failures of a job lie one after the other, each the length of its text and the text.
 
-// readFailures reads what is kept of a job's failed tries; what is damaged is left out.
+// readFailures reads a job's failed tries; it leaves out damaged ones.
 func readFailures(b []byte) (all []queue.Failure) {
 	for len(b) > 0 {
 		n, size := binary.Uvarint(b)
@@ -23,7 +23,7 @@ func readFailures(b []byte) (all []queue.Failure) {
 	return all
 }
 
-// addFailure returns the failures with one more, in memory of its own.
+// addFailure returns the failures with one more, in new memory.
 func addFailure(b []byte, f queue.Failure) []byte {
 	var all, text []byte
 	for _, f := range queue.AddFailure(readFailures(b), f) {

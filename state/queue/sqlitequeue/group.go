@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// group brings callers of Add together: whoever comes while others are being written
-// waits, and is written with all who wait then. So events that come one by one from many
-// clients share segments and statements too, not only the wait for the disk.
+// group brings callers of Add together: a caller that comes while others are being written
+// waits, and is written with all that wait then. So single events from many clients share
+// segments and statements too, not only the wait for the disk.
 type group struct {
 	mu      sync.Mutex
-	leaders int // callers who write for all
+	leaders int // callers that write for all
 	waiting []*intake
 }
 
 const (
-	groupLeaders = 2    // one is being written while the other's answer is on its way
-	groupJobs    = 4096 // a group takes no more once it has that many jobs
+	groupLeaders = 2    // one is being written while the other's answer is being returned
+	groupJobs    = 4096 // a group accepts no more once it has that many jobs
 )
 
 // write writes what is prepared, alone or with others, and returns when it is durable.
@@ -30,7 +30,7 @@ func (g *group) write(ctx context.Context, s *Store, in *intake) error {
 		g.take(ctx, s)
 		g.pass()
 	}
-	<-in.done // once it is being written, the outcome is waited for
+	<-in.done // once it is being written, wait for the outcome
 	return in.err
 }
 
@@ -46,7 +46,7 @@ func (g *group) waits(ctx context.Context, s *Store, in *intake) (lead bool) {
 		}
 	}
 	select {
-	case <-in.lead: // another was quicker to write it, but the lead must not get lost
+	case <-in.lead: // another one wrote it first, but the lead must not get lost
 		return true
 	default:
 		return false
@@ -77,8 +77,8 @@ func (g *group) withdraw(in *intake) bool {
 	return i >= 0
 }
 
-// take writes the first of those who wait. Others depend on it: the end of the leader's
-// context is not theirs.
+// take writes the first of the waiting callers. Others depend on it: the end of the
+// leader's context does not stop it.
 func (g *group) take(ctx context.Context, s *Store) {
 	g.mu.Lock()
 	n, jobs := 0, 0
@@ -95,7 +95,7 @@ func (g *group) take(ctx context.Context, s *Store) {
 	}
 }
 
-// pass gives the lead to the first who waits for it, or up.
+// pass gives the lead to the first caller that waits for it, or gives it up.
 func (g *group) pass() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

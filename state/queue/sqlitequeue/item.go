@@ -1,33 +1,34 @@
 package sqlitequeue
 
-// after is a place in the order of a chain.
+// after is a place in the order of an ordered group.
 type after struct {
 	due int64
 	n   uint64
 }
 
-// firstDue is when the first of a chain joined it, once it was out: before all others.
+// firstDue is when the first of an ordered group joined it, once it was handed out: before
+// all others.
 const firstDue = 1
 
-// item is a job that waits for being handed out, or is out.
+// item is a job that waits to be handed out, or is handed out.
 type item struct {
 	n        uint64
-	seg      *segment // that it is in; nil: it is late
+	seg      *segment // its segment; nil: it is late
 	strand   *strand
 	rec      []byte // nil: to be read
-	past     *past  // of a late job whose record is there, or that is out; nil: none
+	past     *past  // of a late job whose record is read, or that is handed out; nil: none
 	at       int64
-	due      int64 // of a chain: when it joined it; else 0
+	due      int64 // in an ordered group: when it joined; else 0
 	tries    int32
 	handed   int32 // how often it was handed out so far
 	index    int32 // in strand.back
-	priority uint8 // of a chain
+	priority uint8 // in an ordered group
 	damaged  bool
-	counted  bool // it is out, and counts for the bounds of its tenant
+	counted  bool // handed out, and counts for the bounds of its tenant
 	keyed    bool // and of its key
 }
 
-// past is what is kept of the failed tries of a job.
+// past is a job's failed tries.
 type past struct {
 	failures []byte
 	cause    []byte // of the last one

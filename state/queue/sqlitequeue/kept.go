@@ -13,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// What has ended is kept in queue_kept, as many jobs and for as long as the settings say.
+// Ended jobs are kept in queue_kept, as many and for as long as the settings say.
 const (
 	keptCompleted = iota
 	keptFailed
@@ -28,7 +28,7 @@ func keptState(f tidemill.Fate) int {
 	return keptCompleted
 }
 
-// keeping is how many are kept of a state.
+// keeping is the setting for a state.
 func keeping(s *queue.Settings, state int) queue.Keep {
 	if state == keptFailed {
 		return s.Failed
@@ -36,21 +36,21 @@ func keeping(s *queue.Settings, state int) queue.Keep {
 	return s.Completed
 }
 
-// forgetJobs of a state are forgotten in one stroke at the least, where they are too many or too
+// forgetJobs of a state are deleted in one transaction at least, where they are too many or too
 // old: others wait for it.
 const forgetJobs = 1000
 
-// ends is what happens to the jobs that are kept after their end, in a stroke.
+// ends is the changes of kept jobs in a transaction.
 type ends struct {
 	settings *queue.Settings
 	now      int64
 	rows     []keptRow
-	gone     []uint64          // forgotten by hand
+	gone     []uint64          // deleted by hand
 	edited   []keptRow         // with another payload
-	less     [keptStates]int64 // forgotten, of each state, by hand
+	less     [keptStates]int64 // deleted by hand, of each state
 	had      [keptStates]int64 // kept before
 
-	trimmed [keptStates]int64 // forgotten because they are too many, or too old
+	trimmed [keptStates]int64 // deleted because they are too many, or too old
 }
 
 // keptRow is a row of queue_kept.
@@ -83,7 +83,7 @@ func (e *ends) none() bool {
 	return len(e.rows)+len(e.gone)+len(e.edited) == 0
 }
 
-// apply is run by the writer.
+// apply writes it. The writer runs it.
 func (e *ends) apply(tx *sqlitedb.Tx, l *line) error {
 	if e.none() {
 		return nil
@@ -137,7 +137,7 @@ const (
 	agedSQL = "DELETE FROM queue_kept WHERE seq IN (SELECT seq FROM queue_kept WHERE queue=? AND state=? AND ended<=? ORDER BY ended, seq LIMIT ?)"
 )
 
-// happened makes memory agree with the file. mu is held.
+// happened updates memory to match the file. mu is held.
 func (e *ends) happened(l *line) {
 	if e == nil {
 		return
@@ -150,7 +150,7 @@ func (e *ends) happened(l *line) {
 	}
 }
 
-// tidy forgets what need not be kept any longer.
+// tidy deletes what need not be kept any longer.
 func (s *Store) tidy(ctx context.Context, l *line) error {
 	idle := func() bool {
 		l.mu.Lock()
@@ -169,7 +169,7 @@ func (s *Store) tidy(ctx context.Context, l *line) error {
 	return nil
 }
 
-// tidies forgets a part of it, and says whether there may be more.
+// tidies deletes a part of it, and says whether more may be left.
 func (s *Store) tidies(ctx context.Context, l *line) (more bool, err error) {
 	if err := l.ending.Acquire(ctx, 1); err != nil {
 		return false, err
@@ -204,7 +204,7 @@ func scanKept(scan func(...any) error) (*keptRow, error) {
 	return &r, nil
 }
 
-// keptAt is the job at a position that is kept after its end, or nil.
+// keptAt is the kept job at a position, or nil.
 func (s *Store) keptAt(ctx context.Context, l *line, n uint64) (r *keptRow, err error) {
 	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) (err error) {
 		r, err = scanKept(tx.QueryRow("SELECT "+keptColumns+" FROM queue_kept WHERE pos=?", l.place(n)).Scan)
@@ -219,7 +219,7 @@ func (s *Store) keptAt(ctx context.Context, l *line, n uint64) (r *keptRow, err 
 	return r, nil
 }
 
-// keptJobs yields all jobs of a queue that are kept after their end.
+// keptJobs yields all kept jobs of a queue.
 func (s *Store) keptJobs(ctx context.Context, l *line) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
 		if err := s.tidy(ctx, l); err != nil {

@@ -15,7 +15,7 @@ func (s *Store) Knows(ctx context.Context, names []queue.Name, known []bool) err
 		return err
 	}
 	var want []name
-	var of []int // which of names each is
+	var of []int // the index in names of each
 	var buf []byte
 	for i, n := range names {
 		known[i] = false

@@ -9,13 +9,13 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// segment is what is to be known of a segment while jobs of it are about.
+// segment is the state of a segment while jobs of it are in memory.
 type segment struct {
 	first uint64
 	n     int
 	ended uint64 // bits of jobs that have left it, durably
 	saved bool   // queue_ended has a row
-	going uint64 // bits that leave in the stroke being written; whoever has the turn "ending"
+	going uint64 // bits that leave in the transaction being written; guarded by the turn "ending"
 }
 
 func (s *segment) bit(n uint64) uint64 { return 1 << (n - s.first) }
@@ -26,19 +26,19 @@ func (s *segment) empty(ended uint64) bool {
 // out is a job that is handed out.
 type out struct {
 	item
-	id    string // to be sure when it is settled by its ID alone
+	id    string // checked when it is settled by its ID alone
 	grant *grant
 	busy  bool // its end is being written
 }
 
-// grant is the lease of what was handed out together.
+// grant is the lease of jobs that were handed out together.
 type grant struct {
 	epoch uint32
-	owner *source // whose Keep renews it; nil: it was left
+	owner *source // its Keep renews it; nil: it was left
 	until time.Time
 	probe uint32 // the gate's turn that it counts in; 0: none
 	jobs  []uint64
-	open  int // of jobs, those that are still out under it
+	open  int // number of jobs still handed out under it
 }
 
 // gate holds deliveries back.
@@ -46,11 +46,11 @@ type gate struct {
 	closed bool
 	until  time.Time
 	probes int
-	out    int    // handed out since it closed, and still out
-	turn   uint32 // one more at each change, so that those before it are not counted
+	out    int    // handed out since it closed, and not ended
+	turn   uint32 // one more at each change, so that earlier hand-outs are not counted
 }
 
-// expire takes back what is out under leases that have ended. mu is held.
+// expire takes back jobs under leases that have ended. mu is held.
 func (l *line) expire(now time.Time) {
 	if l.expiry.IsZero() || l.expiry.After(now) {
 		return
@@ -66,7 +66,7 @@ func (l *line) expire(now time.Time) {
 		for _, n := range g.jobs {
 			switch o := l.outs[n]; {
 			case o == nil || o.grant != g:
-			case o.busy: // whoever writes its end calls expires if that fails
+			case o.busy: // the writer of its end calls expires if that fails
 				busy = append(busy, n)
 			default:
 				ended = append(ended, o)
@@ -93,7 +93,7 @@ func (l *line) expires(at time.Time) {
 	}
 }
 
-// release takes a job from whoever holds it. mu is held.
+// release takes a job from its holder. mu is held.
 func (l *line) release(o *out) {
 	delete(l.outs, o.n)
 	g := o.grant
@@ -131,7 +131,7 @@ func (l *line) lease(items []item, ids []*tidemill.Message, owner *source, now t
 	return g
 }
 
-// leave moves jobs to a lease that nobody renews. mu is held.
+// leave moves jobs to a lease that is not renewed. mu is held.
 func (l *line) leave(left map[*grant][]*out) {
 	for g, os := range left { // in any order: each is on its own
 		to := &grant{epoch: g.epoch, until: g.until, probe: g.probe, open: len(os)}

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// subject is whom a limit is about.
+// subject is what a limit applies to.
 type subject struct {
 	kind        byte
 	tenant, key string
@@ -22,17 +22,17 @@ const (
 func theTenant(name string) subject     { return subject{kind: ofTenant, tenant: name} }
 func theKey(tenant, key string) subject { return subject{kind: ofKey, tenant: tenant, key: key} }
 
-// limits is what was used up of a queue's limits. It is in memory: after a restart nothing
-// is out, and every rate has its whole burst. mu of the line guards it.
+// limits is the use of a queue's limits. It is in memory: after a restart nothing is handed
+// out, and every rate has its whole burst. mu of the line guards it.
 type limits struct {
-	counts    bool                // there are bounds, so hand-outs of tenants and keys are counted
-	rates     bool                // there are rates
+	counts    bool                // bounds are set, so hand-outs of tenants and keys are counted
+	rates     bool                // rates are set
 	out       map[subject]int     // hand-outs of tenants and keys
 	spent     map[subject]float64 // until when, in microseconds, a rate is used up
-	spentOnce int                 // how many of them were there when they were last looked through
+	spentOnce int                 // how many rates there were at the last clean-up
 }
 
-// obey makes the limits those of the settings.
+// obey sets the limits of the settings.
 func (u *limits) obey(s *queue.Settings) {
 	u.counts, u.rates = false, s.Limit.PerSecond > 0
 	for _, l := range []queue.Limit{s.Tenant, s.Key} {
@@ -104,7 +104,7 @@ func (l *line) charge(tenant, key string, n int, now time.Time) {
 			l.spend(l.settings.Key, theKey(tenant, key), n, now)
 		}
 	}
-	if len(l.spent) > 2*l.spentOnce+1000 { // forget those that have their whole burst again
+	if len(l.spent) > 2*l.spentOnce+1000 { // forget those with a whole burst again
 		for who, at := range l.spent {
 			if at <= float64(now.UnixMicro()) {
 				delete(l.spent, who)
@@ -120,7 +120,7 @@ func (l *line) spend(limit queue.Limit, who subject, n int, now time.Time) {
 	}
 }
 
-// uncount takes a job that is out no longer from what counts. mu is held.
+// uncount removes a job from the counts that is not handed out any more. mu is held.
 func (l *line) uncount(it *item) {
 	if !it.counted {
 		return
@@ -129,7 +129,7 @@ func (l *line) uncount(it *item) {
 	l.bound(it, -1)
 }
 
-// bound counts a job that is out for the bounds of its tenant and key.
+// bound counts a handed-out job for the bounds of its tenant and key.
 func (l *limits) bound(it *item, by int) {
 	l.count1(theTenant(it.strand.tenant), by)
 	if it.keyed {

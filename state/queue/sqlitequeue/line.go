@@ -16,27 +16,27 @@ import (
 // line is one queue as this process sees it.
 //
 // Three turns are taken in this order, and never while mu is held: waiting (to be the one
-// who waits for jobs), handing (to choose jobs that wait, or to change them), ending (to
-// change what is in the queue's segments). Whoever has not the turn handing may add to what
-// waits, and takes nothing away.
+// that waits for jobs), handing (to choose waiting jobs, or to change them), ending (to
+// change what is in the queue's segments). Without the turn handing a goroutine may add
+// waiting jobs, and remove none.
 type line struct {
 	no      uint32
 	name    string
 	room    room
-	held    atomic.Int64                   // jobs in the queue, and those on their way in
-	is      atomic.Pointer[queue.Settings] // the settings, for who does not hold mu; never changed, only replaced
+	held    atomic.Int64                   // jobs in the queue, and those being added
+	is      atomic.Pointer[queue.Settings] // the settings, for readers without mu; never changed, only replaced
 	waiting *semaphore.Weighted
 	handing *semaphore.Weighted
 	ending  *semaphore.Weighted
-	wake    chan struct{} // cap 1: whoever waits for jobs shall look again
+	wake    chan struct{} // cap 1: the goroutine that waits for jobs shall look again
 
 	mu       sync.Mutex
 	settings *queue.Settings // as in is
 	version  int             // how often they were set
 	apart    apart           // as they say
 
-	end     uint64  // position of the newest job that is durable, and of all before it
-	early   []*part // durable too, and nobody has said so of those before them
+	end     uint64  // all jobs up to this position are durable
+	early   []*part // durable too, but those before them are not reported yet
 	pending int64   // durable jobs that have not ended
 	boot    uint64  // jobs up to here may have been handed out before this process began
 	mark    uint64  // jobs up to here count as handed out once, should the process die
@@ -45,47 +45,47 @@ type line struct {
 
 	levels   []*level           // those that ever had a job, the highest first
 	pass     float64            // of the level that was served last
-	strands  map[string]*strand // those that have jobs which wait, or somebody who holds them back
-	backs    map[uint64]*item   // what is in their backs
+	strands  map[string]*strand // groups with waiting jobs, or with a job that holds them back
+	backs    map[uint64]*item   // the jobs in their backs
 	ahead    int                // jobs that were read ahead
-	asking   []*strand          // chains to be looked up in the file
+	asking   []*strand          // ordered groups to be looked up in the file
 	tallies  map[tally]int64    // jobs that wait
-	vague    bool               // there may be late jobs in the file, due or put off, that hold chains
-	unlisted bool               // there may be strands in the file that are not among them
-	listed   []byte             // the strand up to which those were looked for
-	missed   bool               // more of them came since that began
-	relists  bool               // strands are read again, whose jobs may be out
-	stuck    bool               // more were asked for than may go on of those in memory
-	limited  bool               // the same, not by the limit of the queue, and there was no room for others
-	dropped  bool               // some that came due were dropped from memory
-	since    int                // the round in which somebody went on
-	round    int                // how often all strands in the file were looked through
+	vague    bool               // late jobs in the file, due or delayed, may hold back ordered groups
+	unlisted bool               // the file may have more groups than these
+	listed   []byte             // the group up to which they were looked for
+	missed   bool               // more came since that began
+	relists  bool               // groups are read again whose jobs may be handed out
+	stuck    bool               // more were asked for than those in memory may hand out
+	limited  bool               // the same, not by the limit of the queue, and others had no room
+	dropped  bool               // some due jobs were dropped from memory
+	since    int                // the last round in which a job could go
+	round    int                // how often all groups in the file were read
 	segs     map[uint64]*segment
 
 	limits
-	again time.Time // when somebody whom a limit holds back may go on; zero: nobody is
+	again time.Time // when a limit lets a held-back job go; zero: none is held back
 
 	outs   map[uint64]*out
 	grants map[*grant]struct{}
-	expiry time.Time // no lease ends before; zero: none is out
+	expiry time.Time // no lease ends before; zero: none is handed out
 	gate   gate
 
 	late   int64               // rows in queue_late
-	hot    map[uint64]struct{} // those of them that wait in memory, or are out
-	gone   map[uint64]struct{} // those that ended while late jobs are being read; nil: they are not
-	seen   dueMark             // what came due up to here was looked at
+	hot    map[uint64]struct{} // those of them that wait in memory, or are handed out
+	gone   map[uint64]struct{} // jobs that ended while late jobs are read; nil: none are read
+	seen   dueMark             // all due jobs up to here were read
 	nextAt int64               // when the next late job comes due; 0: never
-	redo   time.Time           // when to look at all that is due again; zero: none was dropped
+	redo   time.Time           // when to read all due jobs again; zero: none was dropped
 	kept   [2]int64            // jobs kept after their end, by keptState
 }
 
-// tally is what waiting jobs are counted by.
+// tally is a class of waiting jobs that is counted.
 type tally struct {
 	priority uint8
 	tenant   string
 }
 
-// dueMark is a place in the order of queue_late by time; those without a time come first.
+// dueMark is a place in the order of queue_late by time; jobs without a time come first.
 type dueMark struct {
 	at    int64
 	place int64
@@ -107,7 +107,7 @@ func newLine(no uint32, name string, r room) *line {
 	return l
 }
 
-// obeys makes the settings those of the queue. Nobody changes them afterwards. mu is held.
+// obeys sets the queue's settings. They do not change afterwards. mu is held.
 func (l *line) obeys(s *queue.Settings) {
 	if l.settings != nil && !s.SameLimits(l.settings) {
 		clear(l.spent)
@@ -126,7 +126,7 @@ func (l *line) obeys(s *queue.Settings) {
 	}
 }
 
-// tally counts n more jobs that wait: of a strand, or of a chain's job. mu is held.
+// tally counts n more waiting jobs: of a group, or of an ordered group's job. mu is held.
 func (l *line) tally(s *strand, it *item, n int64) {
 	t := tally{s.priority, s.tenant}
 	if s.chain {
@@ -137,7 +137,7 @@ func (l *line) tally(s *strand, it *item, n int64) {
 	}
 }
 
-// measure counts what the queue holds and finds its strands, at the start.
+// measure counts what the queue holds and finds its groups, at the start.
 func (l *line) measure(tx *sqlitedb.Tx) error {
 	if err := tx.QueryRow(pendingSQL, l.pendingArgs()...).Scan(&l.pending); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (l *line) measure(tx *sqlitedb.Tx) error {
 	if err := tx.QueryRow("SELECT count(*) FROM queue_late WHERE queue=?", l.no).Scan(&l.late); err != nil {
 		return err
 	}
-	if l.late > 0 { // all that is due is to be looked at, from the beginning
+	if l.late > 0 { // read all due jobs from the beginning
 		l.seen, l.nextAt, l.vague = dueMark{at: -1}, 1, true
 	}
 	for state := range l.kept {
@@ -173,13 +173,13 @@ func (l *line) measure(tx *sqlitedb.Tx) error {
 	return rows.Err()
 }
 
-// strandsSQL finds the strands of a queue, what each holds, and where it ends.
+// strandsSQL finds the groups of a queue, what each holds, and where it ends.
 const strandsSQL = `SELECT s.strand, sum(s.n)-coalesce(sum(e.gone),0), max(s.pos)
 	FROM queue_segment s LEFT JOIN queue_ended e ON e.pos=s.pos
 	WHERE s.strand>=? AND s.strand<? GROUP BY s.strand`
 
-// measureChains does the same where order is strict: the jobs of a chain have different
-// priorities.
+// measureChains does the same where order is strict: the jobs of an ordered group have
+// different priorities.
 func (l *line) measureChains(tx *sqlitedb.Tx) error {
 	rows, err := tx.Query(`SELECT s.strand, s.pos, s.n-coalesce(e.gone,0), s.priority
 		FROM queue_segment s LEFT JOIN queue_ended e ON e.pos=s.pos
@@ -200,8 +200,8 @@ func (l *line) measureChains(tx *sqlitedb.Tx) error {
 	return rows.Err()
 }
 
-// found takes note of jobs of a strand in the file, the last of whose segments begins at
-// that place. priority -1: the strand's.
+// found notes jobs of a group in the file; its last segment begins at last. priority -1:
+// the group's.
 func (l *line) found(id []byte, last, jobs int64, priority int) {
 	s := readStrand(id)
 	of := item{priority: s.priority}
@@ -221,8 +221,8 @@ func (l *line) found(id []byte, last, jobs int64, priority int) {
 	l.seat(s)
 }
 
-// pendingSQL looks for what a queue holds: what its segments hold, less what has left
-// them, and what is late.
+// pendingSQL counts what a queue holds: the jobs in its segments, less those that have left
+// them, and late jobs.
 const pendingSQL = `SELECT
 	(SELECT coalesce(sum(n),0) FROM queue_segment WHERE strand>=?1 AND strand<?2) -
 	(SELECT coalesce(sum(gone),0) FROM queue_ended WHERE pos BETWEEN ?3 AND ?4) +
@@ -232,7 +232,7 @@ func (l *line) pendingArgs() []any {
 	return []any{strandsOf(l.no), strandsOf(l.no + 1), l.place(0), l.place(placeMask), l.no}
 }
 
-// signal lets whoever waits for jobs look again.
+// signal wakes the goroutine that waits for jobs.
 func (l *line) signal() {
 	select {
 	case l.wake <- struct{}{}:
@@ -240,8 +240,8 @@ func (l *line) signal() {
 	}
 }
 
-// next is when time alone will change something, if most jobs may be handed out now;
-// zero: never. mu is held.
+// next is when time alone will change something, if most jobs may be handed out now; zero:
+// never. mu is held.
 func (l *line) next(now time.Time, most int) time.Time {
 	if l.gate.closed && l.gate.until.After(now) {
 		return l.gate.until
@@ -268,8 +268,8 @@ func (l *line) next(now time.Time, most int) time.Time {
 	return at
 }
 
-// came takes note of jobs that were added, in the order in which they were written: who was
-// written first may be later to say so.
+// came notes added jobs, in the order in which they were written: the part written first
+// may be reported later.
 func (l *line) came(p *part) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -283,8 +283,8 @@ func (l *line) came(p *part) {
 	}
 }
 
-// takes takes up the jobs of a part. Those that are due are handed over in memory while
-// whoever hands out keeps up; else they are read when their turn comes. mu is held.
+// takes takes up the jobs of a part. Due jobs are handed over in memory while handing out
+// keeps up; else they are read when their turn comes. mu is held.
 func (l *line) takes(p *part) {
 	few := p.bytes < pageBytes
 	var s *strand
@@ -305,7 +305,7 @@ func (l *line) takes(p *part) {
 		}
 		of := item{priority: pc.priority}
 		l.tally(s, &of, int64(n))
-		all := !s.unread() // that came before was read
+		all := !s.unread() // all earlier jobs were read
 		if all {
 			s.cursor = max(s.cursor, first-1)
 		}
@@ -347,8 +347,8 @@ func (l *line) takeUp(it item) {
 	}
 }
 
-// comesAt notes that a late job comes due then: where the clock went back, that is looked
-// at again. mu is held.
+// comesAt notes that a late job comes due then. If the clock went back, that time is read
+// again. mu is held.
 func (l *line) comesAt(at int64) {
 	if at <= l.seen.at {
 		l.seen = dueMark{at - 1, lastPlace}
@@ -356,14 +356,14 @@ func (l *line) comesAt(at int64) {
 	l.looksAt(at)
 }
 
-// looksAt notes when to look for jobs that came due. mu is held.
+// looksAt notes when to look for due jobs. mu is held.
 func (l *line) looksAt(at int64) {
 	if l.nextAt == 0 || at < l.nextAt {
 		l.nextAt = at
 	}
 }
 
-// putAt is the time that a job is put off to. 0: at once.
+// putAt is the time that a job is delayed to. 0: at once.
 func putAt(at time.Time, now time.Time) int64 {
 	if !at.After(now) {
 		return 0

@@ -67,7 +67,7 @@ func (s *strand) has(priority uint8, it *item) bool {
 	return s.priority == priority
 }
 
-// depths counts what waits, by what of says.
+// depths counts waiting jobs, by the result of of.
 func (s *Store) depths(ctx context.Context, name string, of func(tally) queue.Depth) (all []queue.Depth, err error) {
 	l := s.find(name)
 	if l == nil {
@@ -97,8 +97,8 @@ func (s *Store) depths(ctx context.Context, name string, of func(tally) queue.De
 	return all, nil
 }
 
-// ages finds for each depth when its oldest job was added. Few strands are read for that:
-// those that may have it.
+// ages finds for each depth when its oldest job was added. It reads only the groups that
+// may have it.
 func (s *Store) ages(ctx context.Context, name string, all []queue.Depth, is func(queue.Depth, *strand, *item) bool) ([]queue.Depth, error) {
 	l := s.find(name)
 	for i := range all {
@@ -122,7 +122,7 @@ func (s *Store) ages(ctx context.Context, name string, all []queue.Depth, is fun
 	return all, nil
 }
 
-// strandHead is the oldest job of a strand, or a position before it.
+// strandHead is the oldest job of a group, or a position before it.
 type strandHead struct {
 	id    string
 	n     uint64
@@ -130,8 +130,8 @@ type strandHead struct {
 	found bool
 }
 
-// heads are the oldest jobs of those strands that are chosen. Of a chain all that is in
-// memory is looked at.
+// heads are the oldest jobs of the chosen groups. In an ordered group it looks at all jobs
+// in memory.
 func (l *line) heads(is func(*strand, *item) bool) (heads []strandHead) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,8 +162,8 @@ func (l *line) heads(is func(*strand, *item) bool) (heads []strandHead) {
 	return heads
 }
 
-// oldest is the position of the oldest of those that are chosen, 0: there is none. Of a chain
-// no more than a page is looked at.
+// oldest is the position of the oldest chosen job; 0: none. In an ordered group it reads at
+// most a page.
 func (l *line) oldest(ctx context.Context, s *Store, heads strandHeads, is func(*strand, *item) bool) (uint64, error) {
 	heap.Init(&heads)
 	for len(heads) > 0 {

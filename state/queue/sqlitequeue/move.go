@@ -19,12 +19,12 @@ type mover struct {
 	line  *line
 	k     *stroke
 	in    *intake  // jobs that are added
-	after []func() // what is true in memory once it is written; mu is held
+	after []func() // changes of memory once it is written; mu is held
 	did   int
 }
 
 // move lets do change the jobs that a filter chooses and that are in one of the states, and
-// counts those that it did.
+// counts those that it changed.
 func (s *Store) move(ctx context.Context, f queue.Filter, states []queue.State, do func(context.Context, *mover, []uint64) error) (n int, err error) {
 	if f.Queue == "" {
 		return 0, queue.NoQueue()
@@ -100,7 +100,7 @@ func (s *Store) moveSome(ctx context.Context, l *line, some []uint64, do func(co
 	return m.did, refused
 }
 
-// waiting reads a job that nobody has out; nil: there is none at that position.
+// waiting reads a job that is not handed out; nil: none at that position.
 func (m *mover) waiting(ctx context.Context, n uint64) (*item, error) {
 	m.line.mu.Lock()
 	out := m.line.outs[n] != nil
@@ -128,7 +128,7 @@ func (s *Store) Promote(ctx context.Context, f queue.Filter) (int, error) {
 	})
 }
 
-// only is those states that a filter does not exclude.
+// only is the states that the filter does not exclude.
 func only(is queue.State, states ...queue.State) (some []queue.State) {
 	for _, s := range states {
 		if is == "" || is == s {
@@ -204,7 +204,7 @@ func (m *mover) remove(ctx context.Context, n uint64) error {
 	return nil
 }
 
-// forget takes a job out of those that are kept.
+// forget deletes a kept job.
 func (m *mover) forget(k *keptRow) {
 	m.k.ends.gone = append(m.k.ends.gone, k.n)
 	m.k.ends.less[k.state]++

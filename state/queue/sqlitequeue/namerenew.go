@@ -2,8 +2,8 @@ package sqlitequeue
 
 import "context"
 
-// renew takes hold of names whose jobs get other places, known or not. It waits for others
-// who are adding some of them.
+// renew claims names whose jobs get other places, known or not. It waits for other callers
+// that are adding some of them.
 func (x *names) renew(ctx context.Context, want []name) (*claim, error) {
 	for {
 		c, other := x.tryRenew(want)

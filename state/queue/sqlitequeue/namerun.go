@@ -9,12 +9,12 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
-// run is a set of names in order that does not change: blocks in the database, and in
-// memory where each begins and a filter.
+// run is a sorted set of names that does not change: blocks in the database, and in memory
+// where each begins and a filter.
 type run struct {
 	no     int64
 	level  int   // how often it was merged
-	newest int64 // when the newest of its names was added, at the latest
+	newest int64 // upper bound of when the newest of its names was added
 	count  int
 	fences []uint64 // the first hash of each block
 	filter filter
@@ -22,7 +22,7 @@ type run struct {
 
 const (
 	blockNames = 160 // names in a block: one page of 4 KB holds a block and its row
-	runBits    = 24  // blocks in a run: 2^24, far more than there are
+	runBits    = 24  // blocks in a run: 2^24, far more than needed
 )
 
 func (r *run) block(i int) int64 { return r.no<<runBits | int64(i) }

@@ -27,9 +27,9 @@ import (
 //     runs.
 //   - Sweep merges runs, and drops those whose newest name is older than queue.Remember.
 
-// name is a job's name in 16 bytes. hash is of the queue and the ID alone, so that an ack
-// that knows no tenant finds it; check is of all three, and cryptographic: nobody can
-// make a job that passes for another tenant's.
+// name is a job's name in 16 bytes. hash covers only the queue and the ID, so that an ack
+// without a tenant finds it; check covers all three, and is cryptographic: nobody can make
+// a job that passes for another tenant's.
 type name struct{ hash, check uint64 }
 
 // nameOf makes the name of a job. buf is scratch memory, returned for the next call.
@@ -71,14 +71,14 @@ type names struct {
 	store *Store
 
 	mu     sync.Mutex
-	tables []*table // the last one takes new names; those before it are being written
+	tables []*table // the last one accepts new names; those before it are being written
 	runs   []*run   // newest first; replaced, never changed
 
-	flushing chan struct{} // cap 1: whoever writes a table or a run
-	last     int64         // number of the newest run; whoever is flushing
+	flushing chan struct{} // cap 1: held by the writer of a table or a run
+	last     int64         // number of the newest run; guarded by flushing
 }
 
-// loadNames reads back what is known.
+// loadNames reads the known names back.
 func loadNames(ctx context.Context, s *Store) (*names, error) {
 	x := &names{store: s, flushing: make(chan struct{}, 1)}
 	t := newTable(1)
@@ -106,8 +106,8 @@ func loadNames(ctx context.Context, s *Store) (*names, error) {
 	return x, err
 }
 
-// logID is where the names of a table's jobs are logged: tables in order, and in each
-// the transactions.
+// logID is where the names of a table's jobs are logged: tables in order, and in each the
+// transactions.
 func logID(gen, seq int64) int64 { return gen<<logBits | seq }
 
 const logBits = 32
@@ -140,20 +140,20 @@ type table struct {
 	heads   map[uint64]int32
 	entries []entry
 	open    int           // claimed and not resolved
-	quiet   chan struct{} // closed when a table that takes no more has none open
+	quiet   chan struct{} // closed when a full table has none open
 }
 
 type entry struct {
 	named
 	next  int32  // of the same hash; -1: none
-	claim *claim // who is adding it; nil: known, or, without a place, given up
+	claim *claim // of the caller that adds it; nil: known, or, without a place, given up
 }
 
 // claim is one caller's hold on the names of a batch while it is being written.
 type claim struct {
 	table *table
-	first int           // of the entries that are this claim's
-	owns  []int         // the index of each of them among the names that were wanted
+	first int           // of this claim's entries
+	owns  []int         // the index of each of them in the names of the call
 	done  chan struct{} // closed when it is resolved
 }
 
@@ -184,7 +184,7 @@ func (t *table) insert(e entry) {
 	t.entries = append(t.entries, e)
 }
 
-// cut takes the newest entries out again.
+// cut removes the newest entries.
 func (t *table) cut(to int) {
 	for i := len(t.entries) - 1; i >= to; i-- {
 		if e := &t.entries[i]; e.next >= 0 {
@@ -196,14 +196,14 @@ func (t *table) cut(to int) {
 	t.entries = t.entries[:to]
 }
 
-// What claiming says of each name.
+// The answers of claiming for each name.
 const (
 	claimed = -1 - iota // it is new, and the claim's
-	known               // it is known; and 0 or above: it is the claim's already, at that index
+	known               // it is known; 0 or above: the claim has it already, at that index
 )
 
-// claim takes hold of those names that are new; says[i] is what became of each. It waits
-// for others who are adding some of them, while it holds none.
+// claim claims the new names; says[i] is the answer for each. While it holds none, it waits
+// for other callers that are adding some of them.
 func (x *names) claim(ctx context.Context, want []name, says []int) (*claim, error) {
 	for {
 		c, other, runs := x.try(want, says)
@@ -227,7 +227,7 @@ func (x *names) claim(ctx context.Context, want []name, says []int) (*claim, err
 	}
 }
 
-// try claims, or says whom to wait for.
+// try claims, or says which claim to wait for.
 func (x *names) try(want []name, says []int) (c, other *claim, runs []*run) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -266,8 +266,8 @@ func (x *names) index(t *table, e *entry) int {
 	return int(i)
 }
 
-// lookUp finds claimed names in the runs: those are known. A name that repeats one of
-// them in the same batch is then known too.
+// lookUp finds claimed names in the runs: those are known. A name that repeats one of them
+// in the same batch is then known too.
 func (x *names) lookUp(ctx context.Context, runs []*run, c *claim, want []name, says []int) error {
 	if len(runs) == 0 || len(c.owns) == 0 {
 		return nil
@@ -284,7 +284,7 @@ func (x *names) lookUp(ctx context.Context, runs []*run, c *claim, want []name, 
 	return nil
 }
 
-// search looks in the runs for those names that are open, and tells which it found. It fails with
+// search looks up the open names in the runs, and tells which it found. It fails with
 // sql.ErrNoRows where a run was merged away meanwhile.
 func (x *names) search(ctx context.Context, runs []*run, want []name, open func(i int) bool, found func(i int)) error {
 	var maybe []question
@@ -325,8 +325,8 @@ type question struct {
 	run *run
 }
 
-// resolve ends a claim. places are where the jobs of the claimed names lie, in the order
-// of the claim; 0, or no places at all: not added, and the name is free again.
+// resolve ends a claim. places are where the jobs of the claimed names lie, in the order of
+// the claim; 0, or no places at all: not added, and the name is free again.
 func (x *names) resolve(c *claim, places []int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -348,7 +348,7 @@ func (x *names) resolve(c *claim, places []int64) {
 	close(c.done)
 }
 
-// places returns where jobs of that ID may lie, whoever's they are.
+// places returns where jobs of that ID may lie, of any tenant.
 func (x *names) places(ctx context.Context, no uint32, id string) ([]int64, error) {
 	hash := idHash(no, id)
 	x.mu.Lock()

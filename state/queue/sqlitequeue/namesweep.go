@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	mergeRuns   = 8   // runs of one level are merged when there are that many
+	mergeRuns   = 8   // this many runs of one level are merged
 	topLevel    = 2   // runs of that level, some eight million names, are left as they are
 	chunkBlocks = 128 // blocks written or read at once: half a megabyte
 )
@@ -74,8 +74,8 @@ func (x *names) ofLevel(level int) (runs []*run) {
 	return runs
 }
 
-// relieve writes full tables, on behalf of a caller who adds jobs. While another does
-// that it is content, unless there are too many: names in memory are bounded.
+// relieve writes full tables, for a caller that adds jobs. While another caller does that
+// it returns, unless there are too many: names in memory are bounded.
 func (x *names) relieve(ctx context.Context, limit int) error {
 	x.mu.Lock()
 	held := 0
@@ -99,8 +99,8 @@ func (x *names) relieve(ctx context.Context, limit int) error {
 	return x.flush(ctx, limit)
 }
 
-// flush writes tables that are full as runs: the newest one when it holds at least limit
-// names, and any that an error left behind. Its caller holds the lock.
+// flush writes full tables as runs: the newest one when it holds at least limit names, and
+// any that an error left behind. Its caller holds the lock.
 func (x *names) flush(ctx context.Context, limit int) error {
 	x.mu.Lock()
 	if t := x.tables[len(x.tables)-1]; len(t.entries) >= limit {
@@ -154,7 +154,7 @@ func (x *names) flushTable(ctx context.Context, t *table) error {
 	return nil
 }
 
-// publish puts a run where look-ups find it, in the place of others. mu is held.
+// publish replaces runs by a new one for look-ups. mu is held.
 func (x *names) publish(r *run, instead ...*run) {
 	runs := slices.DeleteFunc(slices.Clone(x.runs), func(o *run) bool { return slices.Contains(instead, o) })
 	if r != nil {
@@ -168,8 +168,8 @@ func compareNames(a, b named) int {
 	return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.check, b.check))
 }
 
-// write writes a run: at most count names that next yields in order until io.EOF. last
-// runs in the transaction that makes the run valid. Without any name there is no run.
+// write writes a run: at most count names that next yields in order until io.EOF. last runs
+// in the transaction that makes the run valid. Without any name it writes no run.
 func (x *names) write(ctx context.Context, level int, newest int64, count int, next func() (named, error), last func(*sqlitedb.Tx) error) (*run, error) {
 	x.last++
 	r := &run{no: x.last, level: level, newest: newest, filter: newFilter(count)}
@@ -252,7 +252,7 @@ func (x *names) merge(ctx context.Context, runs []*run, level int) error {
 	return x.replace(ctx, runs, level, newest, count, func() (named, error) { return least(ctx, all) })
 }
 
-// replace writes a run of what next yields in the place of others.
+// replace writes a run of what next yields instead of others.
 func (x *names) replace(ctx context.Context, runs []*run, level int, newest int64, count int, next func() (named, error)) error {
 	r, err := x.write(ctx, level, newest, count, next, func(tx *sqlitedb.Tx) error {
 		for _, o := range runs {
@@ -269,8 +269,8 @@ func (x *names) replace(ctx context.Context, runs []*run, level int, newest int6
 	x.publish(r, runs...)
 	x.mu.Unlock()
 	for _, o := range runs {
-		// Whoever looks into the old run at this moment has a snapshot that holds it, or
-		// misses a block and looks again.
+		// A reader of the old run at this moment has a snapshot that holds it, or misses a
+		// block and reads again.
 		if err := x.clear(ctx, o.no, o.no); err != nil {
 			return err
 		}
@@ -286,7 +286,7 @@ type blocks struct {
 	chunk []byte
 }
 
-// peek returns the next name without taking it; io.EOF: there is none.
+// peek returns the next name without taking it; io.EOF: no more names.
 func (b *blocks) peek(ctx context.Context) (named, error) {
 	if len(b.chunk) == 0 && b.at < len(b.run.fences) {
 		to := min(b.at+chunkBlocks, len(b.run.fences))
@@ -341,8 +341,8 @@ func least(ctx context.Context, all []*blocks) (named, error) {
 	return first, nil
 }
 
-// forget drops the runs of which every name is old enough, save the names of jobs that
-// are still held: those move to a new run.
+// forget drops the runs whose names are all old enough. Names of jobs that are still held
+// move to a new run.
 func (x *names) forget(ctx context.Context) error {
 	old := x.store.o.Now().Add(-queue.Remember).UnixMilli()
 	var held *held

@@ -11,16 +11,16 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
-// deskPage is jobs in order of position as they lie in the file: what somebody looks at,
-// or looks for by its position. Nobody hands out by it.
+// deskPage is jobs in order of position as they lie in the file: for listings and for a
+// look-up by position. Hand-outs do not use it.
 type deskPage struct {
 	items []item
-	upTo  uint64 // every job up to here was looked at
+	upTo  uint64 // every job up to here was read
 	bytes int
 }
 
-// read reads at least one job, and about want, from after the position on, if there are
-// any up to end.
+// read reads at least one job, and about want, from after the position on, if any follow up
+// to end.
 func (l *line) read(ctx context.Context, s *Store, after, end uint64, want int) (*deskPage, error) {
 	p := &deskPage{upTo: end}
 	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
@@ -80,7 +80,8 @@ func (p *deskPage) add(seg *segment, blob, strand []byte, after uint64) {
 	}
 }
 
-// jobsOf yields the jobs that are in a segment. Of a damaged one, the first has its bytes.
+// jobsOf yields the jobs that are in a segment. In a damaged one, the first job has its
+// bytes.
 func jobsOf(seg *segment, blob []byte, ended uint64) iter.Seq[item] {
 	return func(yield func(item) bool) {
 		records, err := cutSegment(blob, seg.n)

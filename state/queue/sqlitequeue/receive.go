@@ -63,8 +63,8 @@ func (s *source) Receive(ctx context.Context, into []*tidemill.Message) (int, er
 	}
 }
 
-// maxWait is how long a source waits for a time at the most: the clock may jump ahead, or the
-// machine sleep, which timers do not see.
+// maxWait bounds a source's wait for a time: the clock may jump ahead, or the machine sleep,
+// which timers do not see.
 const maxWait = 5 * time.Second
 
 // wait waits until the queue may have something to hand out.
@@ -84,7 +84,7 @@ func (s *source) wait(ctx context.Context, l *line, next time.Time) error {
 	return nil
 }
 
-// handOut hands out what is due, or says when to look again.
+// handOut hands out due jobs, or says when to look again.
 func (s *source) handOut(ctx context.Context, l *line, into []*tidemill.Message) (int, time.Time, error) {
 	if err := l.handing.Acquire(ctx, 1); err != nil {
 		return 0, time.Time{}, err
@@ -119,7 +119,7 @@ func (s *source) handOut(ctx context.Context, l *line, into []*tidemill.Message)
 	return n, now, err
 }
 
-// lend hands chosen jobs out, durably counted. On an error they wait again.
+// lend hands chosen jobs out, durably counted. After an error they wait again.
 func (s *source) lend(ctx context.Context, l *line, chosen []item, into []*tidemill.Message) (n int, err error) {
 	defer func() {
 		if err != nil {
@@ -169,7 +169,7 @@ func (s *source) lend(ctx context.Context, l *line, chosen []item, into []*tidem
 		}
 	}
 	if n == 0 {
-		l.signal() // all were damaged: look on
+		l.signal() // all were damaged: look again
 		return 0, nil
 	}
 	for i := range good {
@@ -188,12 +188,12 @@ func (s *source) lend(ctx context.Context, l *line, chosen []item, into []*tidem
 	return n, nil
 }
 
-// count makes it durable that jobs are about to be handed out, and takes damaged ones out.
+// count makes it durable that jobs are about to be handed out, and removes damaged ones.
 //
 // First hand-outs cost one small row now and then: jobs up to a mark, which runs ahead by
-// what was read ahead, count as handed out once. So after a crash a job's count may be one
-// too high, never too low. Every further hand-out is counted in the job's own row, for
-// which it leaves its segment.
+// the number of jobs read ahead, count as handed out once. So after a crash a job's count
+// may be one too high, never too low. Every further hand-out is counted in the job's own
+// row, for which it leaves its segment.
 func (l *line) count(ctx context.Context, s *Store, k *stroke, good []item) error {
 	top, repeats := uint64(0), false
 	for _, it := range good {
@@ -323,7 +323,7 @@ func (s *source) Keep(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Gate implements tidemill.Gater. A restart opens it: what it knew is out of date then.
+// Gate implements tidemill.Gater. A restart opens it: its state is out of date then.
 func (s *source) Gate(ctx context.Context, until time.Time, probes int) error {
 	l, err := s.line(ctx)
 	if err != nil {

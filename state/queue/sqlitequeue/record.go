@@ -26,7 +26,7 @@ var errDamaged = errors.New("it is not what was written (checksum)")
 // appendRecord appends the record of m, added at that time.
 func appendRecord(b []byte, m *tidemill.Message, added int64) []byte {
 	start := len(b)
-	own := 0 // headers that are the queue's own
+	own := 0 // the queue's own headers
 	for _, f := range m.Header {
 		if queue.OwnHeader(f) {
 			own++
@@ -68,7 +68,7 @@ func appendRecord(b []byte, m *tidemill.Message, added int64) []byte {
 	return b
 }
 
-// recordSize is about how long a record of m is, never less.
+// recordSize is about the length of m's record, never less.
 func recordSize(m *tidemill.Message) int {
 	n := 64 + len(m.Tenant) + len(m.ID) + len(m.Type) + len(m.Key) + len(m.Payload)
 	for _, f := range m.Header {
@@ -77,8 +77,8 @@ func recordSize(m *tidemill.Message) int {
 	return n
 }
 
-// readRecord fills m from a record and returns when the job was added. Key and payload are
-// copied, so that a message which is kept for its memory does not keep the whole segment;
+// readRecord fills m from a record and returns when the job was added. It copies key and
+// payload, so that a message which is kept for its memory does not keep the whole segment;
 // the header points to the record.
 func readRecord(rec []byte, m *tidemill.Message) (added int64, err error) {
 	if len(rec) < 4 || crc32.Checksum(rec[4:], castagnoli) != binary.LittleEndian.Uint32(rec) {
@@ -113,15 +113,15 @@ func readRecord(rec []byte, m *tidemill.Message) (added int64, err error) {
 	return added, nil
 }
 
-// head is what decides when a job's turn comes.
+// head is the part of a job that decides when its turn comes.
 type head struct {
 	added       int64
 	priority    uint8
 	tenant, key string
 }
 
-// readHead reads the head of a record. It is not compared with its checksum: whoever hands
-// the job out does that.
+// readHead reads the head of a record. It does not check the checksum: the hand-out does
+// that.
 func readHead(rec []byte) (h head, ok bool) {
 	if len(rec) < 4 {
 		return head{}, false
@@ -146,7 +146,7 @@ func readHead(rec []byte) (h head, ok bool) {
 	return h, true
 }
 
-// reader takes a record apart. It never reads past the end: it says short.
+// reader takes a record apart. It never reads past the end, but sets short.
 type reader struct {
 	rec   []byte
 	short bool
@@ -166,7 +166,7 @@ func (r *reader) number(v int64, n int) int64 {
 	return v
 }
 
-// length is a number of bytes or headers; more than there are left is short.
+// length is a number of bytes or headers; more than are left is short.
 func (r *reader) length() int {
 	v, n := binary.Uvarint(r.rec)
 	if n <= 0 || v > uint64(len(r.rec)) {
@@ -177,7 +177,7 @@ func (r *reader) length() int {
 	return int(v)
 }
 
-// bytes takes n bytes, capped, so that nobody appends into what follows.
+// bytes takes n bytes, capped, so that appending cannot change what follows.
 func (r *reader) bytes(n int) []byte {
 	if n > len(r.rec) {
 		r.short, r.rec = true, nil
@@ -218,7 +218,7 @@ func cutSegment(blob []byte, n int) ([][]byte, error) {
 	rest := blob[head+4:]
 	for i := range records {
 		size := int(binary.LittleEndian.Uint32(blob[4*i:]))
-		if size > len(rest) { // cut off: what is left of it is damaged, the next ones are empty
+		if size > len(rest) { // cut off: the rest of it is damaged, the next ones are empty
 			size = len(rest)
 		}
 		records[i] = rest[:size:size]

@@ -44,19 +44,19 @@ func (s *Store) Set(ctx context.Context, name string, change func(*queue.Setting
 	}
 }
 
-// set makes settings those of the queue, unless somebody did that since that version; -1:
-// whatever they are.
+// set replaces the settings of the queue, unless they were set since that version; -1: in
+// any case.
 func (l *line) set(ctx context.Context, s *Store, to *queue.Settings, version int) (done bool, err error) {
-	if err := l.handing.Acquire(ctx, 1); err != nil { // nobody takes a turn by the old ones meanwhile
+	if err := l.handing.Acquire(ctx, 1); err != nil { // nobody takes a turn under the old ones meanwhile
 		return false, err
 	}
 	defer l.handing.Release(1)
 	return l.setInTurn(ctx, s, to, version)
 }
 
-// setInTurn is set for who has the turn "handing".
+// setInTurn is set for the holder of the turn "handing".
 func (l *line) setInTurn(ctx context.Context, s *Store, to *queue.Settings, version int) (done bool, err error) {
-	if err := l.ending.Acquire(ctx, 1); err != nil { // who ends jobs keeps them by the old ones
+	if err := l.ending.Acquire(ctx, 1); err != nil { // ended jobs are kept under the old ones
 		return false, err
 	}
 	defer l.ending.Release(1)
@@ -102,12 +102,12 @@ func (l *line) setInTurn(ctx context.Context, s *Store, to *queue.Settings, vers
 	return true, nil
 }
 
-// rekey lets what is out come back to its keys, which are kept apart from now on. Its
+// rekey lets handed-out jobs come back to their keys, which are kept apart from now on. Its
 // caller has the turns "handing" and "ending".
 func (l *line) rekey(ctx context.Context, s *Store) error {
 	var outs []item
 	l.mu.Lock()
-	for _, o := range l.outs { // in any order: each for itself
+	for _, o := range l.outs { // in any order: each on its own
 		if o.strand.key == "" {
 			outs = append(outs, o.item)
 		}
@@ -133,7 +133,7 @@ func (l *line) rekey(ctx context.Context, s *Store) error {
 	return nil
 }
 
-// readSettings is the inverse of how they are kept; nil: nobody has set any.
+// readSettings reads stored settings; nil: none were set.
 func readSettings(text []byte) (*queue.Settings, error) {
 	if len(text) == 0 {
 		return nil, nil
@@ -145,8 +145,8 @@ func readSettings(text []byte) (*queue.Settings, error) {
 	return to, nil
 }
 
-// order lets a source that needs strict order have it, for which the queue has to be empty.
-// Its caller has the turn "handing".
+// order makes the order of the queue strict for a source that needs it; the queue has to be
+// empty. Its caller has the turn "handing".
 func (s *source) order(ctx context.Context, l *line) error {
 	for s.ordered {
 		l.mu.Lock()

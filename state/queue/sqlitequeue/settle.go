@@ -13,13 +13,14 @@ import (
 type ending struct {
 	end  *tidemill.Settlement
 	item item
-	out  *out // nil: the job was not out
+	out  *out // nil: the job was not handed out
 	from int  // of Next, in the intake
 	to   int
 	at   int64 // Again: when it comes back; 0: at once
-	// joins says that it was not the first of its chain: it joins it anew when it comes back.
+	// joins says that the job was not the first of its ordered group: it joins it anew when
+	// it comes back.
 	joins bool
-	key   []byte // of a job that was not out
+	key   []byte // of a job that was not handed out
 }
 
 // Settle implements tidemill.Source.
@@ -39,7 +40,7 @@ func (s *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	if err != nil {
 		return err
 	}
-	if byID { // such a job may wait to be handed out: nobody shall do that meanwhile
+	if byID { // such a job may be waiting: nobody may hand it out meanwhile
 		if err := l.handing.Acquire(ctx, 1); err != nil {
 			return err
 		}
@@ -59,11 +60,11 @@ func (s *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	return err
 }
 
-// claim finds the jobs that settlements end, keeps them from anybody else, and answers
-// the stale settlements. Settlements by ID choose first: see tidemill.Source.
+// claim finds the jobs that settlements end, keeps them from others, and answers the stale
+// settlements. Settlements by ID choose first: see tidemill.Source.
 func (s *source) claim(ctx context.Context, l *line, ends []tidemill.Settlement) ([]*ending, error) {
 	all := make([]ending, len(ends))
-	taken := map[uint64]bool{} // by ID, of jobs that are not out
+	taken := map[uint64]bool{} // by ID, of jobs that are not handed out
 	var claimed []*ending
 	for i := range ends {
 		e := &all[i]
@@ -103,7 +104,7 @@ func (e *ending) take(o *out) {
 	e.out, e.item = o, o.item
 }
 
-// letGo gives back what claim took, after an error.
+// letGo gives back the claimed jobs, after an error.
 func (l *line) letGo(work []*ending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +117,7 @@ func (l *line) letGo(work []*ending) {
 	l.signal()
 }
 
-// write makes claimed settlements durable, together with what they forward.
+// write makes claimed settlements durable, together with the jobs that they forward.
 func (s *source) write(ctx context.Context, l *line, work []*ending) error {
 	var next []*tidemill.Message
 	for _, e := range work {
@@ -151,15 +152,15 @@ func (s *source) write(ctx context.Context, l *line, work []*ending) error {
 	return full
 }
 
-// holds counts a job that ends out of the queue, or in again.
+// holds removes an ending job from the count of the queue, or adds it again.
 func (l *line) holds(e *ending, n int64) {
 	if e.end.End == tidemill.Done {
 		l.held.Add(n)
 	}
 }
 
-// fit leaves those settlements out whose Next finds no room: they stay unanswered. Jobs
-// that end make room, for their own Next first.
+// fit leaves out settlements whose Next finds no room: they stay unanswered. Jobs that end
+// make room, for their own Next first.
 func (s *source) fit(l *line, in *intake, work []*ending) ([]*ending, error) {
 	var out []*ending
 	var full error
@@ -179,7 +180,7 @@ func (s *source) fit(l *line, in *intake, work []*ending) ([]*ending, error) {
 	return fits, full
 }
 
-// commit writes a stroke and the jobs that come with it in one transaction.
+// commit writes the changes of a stroke and its new jobs in one transaction.
 func (s *Store) commit(ctx context.Context, k *stroke, in *intake) error {
 	if in == nil {
 		if k.idle() {
@@ -197,7 +198,7 @@ func (s *Store) commit(ctx context.Context, k *stroke, in *intake) error {
 	return err
 }
 
-// stroke turns settlements into what happens in the file.
+// stroke turns settlements into changes of the file.
 func (s *source) stroke(ctx context.Context, l *line, work []*ending) (*stroke, error) {
 	now := s.store.o.Now()
 	k := &stroke{line: l}
@@ -210,7 +211,7 @@ func (s *source) stroke(ctx context.Context, l *line, work []*ending) (*stroke, 
 	keeps := func(e *ending) bool {
 		return e.end.End == tidemill.Done && keeping(is, keptState(e.end.Fate)).Count > 0
 	}
-	var records []item // of jobs that are put off, and in a segment so far, and of those that are kept
+	var records []item // of jobs in a segment that are delayed, and of those that are kept
 	for _, e := range work {
 		if e.end.End == tidemill.Again && e.item.seg != nil || keeps(e) {
 			records = append(records, e.item)
@@ -251,7 +252,7 @@ func (s *source) stroke(ctx context.Context, l *line, work []*ending) (*stroke, 
 	return k, nil
 }
 
-// putOff is the job's row once it is to come back.
+// putOff is the row of a job that is to come back.
 func (e *ending) putOff(now time.Time) lateRow {
 	it := &e.item
 	e.at = putAt(now.Add(e.end.After), now)
@@ -263,7 +264,7 @@ func (e *ending) putOff(now time.Time) lateRow {
 	}
 	if it.strand.chain && e.joins { // it was behind another of its key: now it is the last
 		it.due = max(e.at, now.UnixMilli())
-	} else if it.strand.chain { // it stays the first, whatever the clock said when the others came
+	} else if it.strand.chain { // it stays the first, at whatever time the others came
 		it.due = firstDue
 	}
 	it.at = e.at
@@ -272,7 +273,7 @@ func (e *ending) putOff(now time.Time) lateRow {
 	return row
 }
 
-// keptRow is the job's row once it has ended, if that is kept.
+// keptRow is the row of an ended job, if it is kept.
 func (e *ending) keptRow(loaded item, now time.Time) keptRow {
 	it := &e.item
 	r := keptRow{n: it.n, state: keptState(e.end.Fate), fate: e.end.Fate, tries: int(it.tries), handed: int(it.handed),
@@ -286,7 +287,7 @@ func (e *ending) keptRow(loaded item, now time.Time) keptRow {
 	return r
 }
 
-// settled makes memory agree with what was written, and answers.
+// settled updates memory to match the file, and answers.
 func (l *line) settled(k *stroke, work []*ending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -343,7 +344,7 @@ func (e *ending) moveOn(l *line) {
 	}
 }
 
-// putsOff lets the first of a chain hold it while it is put off. mu is held.
+// putsOff lets the first of an ordered group hold it while it is delayed. mu is held.
 func (l *line) putsOff(it *item) {
 	s := l.keep(it.strand)
 	s.holder = it.n

@@ -24,15 +24,15 @@ func (s *spans) have(place int64) bool {
 }
 
 // held is where jobs are: in segments, late, or kept after their end. Some that ended in the
-// same segment pass for held.
+// same segment count as held.
 type held struct{ segments, late, kept spans }
 
 func (h *held) have(place int64) bool {
 	return h.segments.have(place) || h.late.have(place) || h.kept.have(place)
 }
 
-// held finds where jobs are. Segments are read before late jobs, and those before what is
-// kept, because jobs move that way.
+// held finds where jobs are. It reads segments before late jobs, and those before kept
+// ones, because jobs move that way.
 func (s *Store) held(ctx context.Context) (*held, error) {
 	h := new(held)
 	if err := s.scan(ctx, "SELECT pos, n FROM queue_segment WHERE pos>? ORDER BY pos LIMIT 10000", &h.segments); err != nil {

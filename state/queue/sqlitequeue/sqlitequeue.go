@@ -1,26 +1,25 @@
-// Package sqlitequeue keeps queues in one SQLite file: durable, for one process, and
-// quick, because it writes jobs as a log does and not one row each.
+// Package sqlitequeue keeps queues in one SQLite file: durable, for one process, and quick,
+// because it writes jobs as a log does and not one row each.
 //
-// How it lies in the file:
+// The layout of the file:
 //
-//   - queue: one row a queue. Its log end (next) is what was accepted, written by Add;
-//     its books are written by Settle in the transaction of the settlements.
+//   - queue: one row a queue. Its log end (next) counts accepted jobs, written by Add; its
+//     books are written by Settle in the transaction of the settlements.
 //   - queue_segment: up to 64 jobs of one priority and tenant (of one key, where keys are
-//     kept apart) that came in together, in one row. What comes in at once from many
-//     callers shares segments, transactions and the wait for the disk. An index finds the
-//     segments of each such strand in their order: turns are taken in memory, of heads
-//     that were read ahead, and no more than those is in memory of a backlog.
-//   - queue_ended: which jobs have left a segment, as bits. The last one to leave takes
-//     the segment with it, so a job that ends in good time costs the writer a fraction
-//     of a row.
-//   - queue_late: jobs that left their segment without having ended (put off, tried,
-//     handed out again) and jobs added for later, one row each: the exceptions.
+//     kept apart) that came in together, in one row. Concurrent callers share segments,
+//     transactions and the wait for the disk. An index finds the segments of each such group
+//     in their order. Turns are taken in memory, between heads that were read ahead; only
+//     these heads of a backlog are in memory.
+//   - queue_ended: which jobs have left a segment, as bits. The last one to leave removes
+//     the segment, so a job that ends in good time costs the writer a fraction of a row.
+//   - queue_late: jobs that left their segment before their end (delayed, tried, handed out
+//     again) and jobs added for later, one row each: the exceptions.
 //   - queue_kept: jobs that are kept after their end, where the settings say so.
 //   - queue_name_*: which names are known; see names.go.
-//   - queue_damaged: what was found to be other bytes than were written.
+//   - queue_damaged: bytes that differ from what was written.
 //
-// Leases, turns and what was used up of limits are in memory: the file belongs to one
-// process, and after a restart everything that was out waits again.
+// Leases, turns and the use of limits are in memory: the file belongs to one process, and
+// after a restart everything that was handed out waits again.
 package sqlitequeue
 
 import (
@@ -41,12 +40,12 @@ type Options struct {
 	Now      func() time.Time // the clock; nil means time.Now
 	Log      *slog.Logger     // told of damaged jobs; nil discards
 
-	room       room // in memory, of each queue; zero: as New says
+	room       room // in memory, of each queue; zero: see New
 	tableNames int  // names that a table holds before it is written as a run; 0 means 128 Ki
 }
 
-// Store keeps queues in a database. It is a queue.Whole, and safe for use by many. A
-// database must not have two of them.
+// Store keeps queues in a database. It is a queue.Whole, and safe for concurrent use. A
+// database must have only one.
 type Store struct {
 	db    *sqlitedb.DB
 	o     Options
@@ -89,7 +88,7 @@ CREATE TABLE queue_name_run(
 CREATE TABLE queue_name_block(id INTEGER PRIMARY KEY, names BLOB NOT NULL);
 `}
 
-// New opens the queues that are in the database, and makes their tables if need be.
+// New opens the queues in the database, and makes missing tables.
 func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Store, error) {
 	if o.Capacity <= 0 {
 		o.Capacity = 10_000_000
@@ -101,8 +100,8 @@ func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Store, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.room == (room{}) {
-		// Jobs of a kilobyte that were read ahead are some 4 MB, those that came due 25 MB,
-		// strands 15 MB.
+		// Jobs of a kilobyte that were read ahead take some 4 MB, those that came due 25
+		// MB, groups 15 MB.
 		o.room = room{ahead: 4096, backs: 100_000, strands: 25_000}
 	}
 	if o.tableNames <= 0 {
@@ -122,7 +121,7 @@ func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Store, error) {
 	return s, nil
 }
 
-// load finds the queues that there are.
+// load finds the stored queues.
 func (s *Store) load(ctx context.Context) error {
 	return s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		rows, err := tx.Query("SELECT no, name, next, handed, epoch, settings FROM queue ORDER BY no")
@@ -160,7 +159,7 @@ func (s *Store) load(ctx context.Context) error {
 	})
 }
 
-// line returns the queue of that name, and makes it when it is first named.
+// line returns the queue of that name, and creates it at the first call.
 func (s *Store) line(ctx context.Context, name string) (*line, error) {
 	if l := s.find(name); l != nil {
 		return l, nil
@@ -196,7 +195,7 @@ func (s *Store) find(name string) *line {
 }
 
 // A job's place in the file is its queue's number and its position in that queue, in one
-// integer: each queue grows at an end of its own and is read as a range.
+// integer: each queue grows at its own end and is read as a range.
 const (
 	placeBits = 44
 	maxQueues = 1 << (63 - placeBits)
@@ -208,7 +207,7 @@ func (l *line) place(n uint64) int64 { return int64(l.no)<<placeBits | int64(n) 
 // position is the inverse of place, within a queue.
 func position(place int64) uint64 { return uint64(place) & placeMask }
 
-// now is the clock in the precision of the tables.
+// now is the clock at the precision of the tables.
 func (s *Store) now() (time.Time, int64) {
 	t := s.o.Now()
 	return t, t.UnixMilli()

@@ -9,44 +9,44 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// strand is jobs of a queue that go one after the other, the oldest first: the jobs of one
-// priority and tenant or, where keys are kept apart, of one key of theirs. Segments hold
-// jobs of one strand only, so each strand is found in the file by an index, and of its
-// backlog no more is in memory than its head.
+// strand is a group: jobs of a queue that go one after the other, the oldest first. They
+// have one priority and tenant or, where keys are kept apart, one key too. A segment holds
+// jobs of one group only, so an index finds each group in the file, and only the head of
+// its backlog is in memory.
 //
-// Where order is strict, the jobs of a tenant's key are a chain: one strand whatever their
-// priority, of which only the first may be out.
+// Where order is strict, the jobs of a tenant's key are a chain: one ordered group with any
+// priorities. Only its first job may be handed out.
 type strand struct {
-	id       string // as it is in the file
+	id       string // as in the file
 	chain    bool
-	priority uint8 // of all its jobs; of a chain each has its own
+	priority uint8 // of all its jobs; each job of a chain has its own
 	tenant   string
 	key      string // empty where keys are not kept apart
 
 	ready  []item   // read ahead from segments, in order
 	back   itemHeap // handed out before, or come due
 	cursor uint64   // its segments up to here were read
-	end    uint64   // where its newest segment begins, or after that
+	end    uint64   // at or after the beginning of its newest segment
 
-	// Of a chain.
-	holder uint64 // the job that is out, or put off after it was: nobody else may go; 0: none
-	unsure bool   // its late jobs have to be looked up before anybody may go
-	lateTo after  // more of its late jobs are in the file, after this one; zero: no more
+	// Of an ordered group.
+	holder uint64 // the job that is handed out, or delayed after that: no other may go; 0: none
+	unsure bool   // its late jobs have to be looked up before any may go
+	lateTo after  // the file has more of its late jobs, after this one; zero: no more
 	asked  bool   // it is among line.asking
 	first  uint64 // the job for which it takes its turns
 
 	leaf  *node // where it takes its turns; nil: nowhere
-	index int   // among the strands of that leaf
+	index int   // among the groups of that leaf
 }
 
-// Kinds of strands, as they are in the file.
+// Kinds of groups, as in the file.
 const (
 	ofLeaf byte = iota
 	ofChain
 )
 
-// strandOf writes the name of a strand: its queue's number, its kind, its priority, the
-// highest first, the length of its tenant, the tenant, the key. The strands of a queue are
+// strandOf writes the name of a group: its queue's number, its kind, its priority, the
+// highest first, the length of its tenant, the tenant, the key. The groups of a queue are
 // neighbours in the index.
 func strandOf(b []byte, no uint32, chain bool, priority uint8, tenant, key string) []byte {
 	b = binary.BigEndian.AppendUint32(b, no)
@@ -59,11 +59,11 @@ func strandOf(b []byte, no uint32, chain bool, priority uint8, tenant, key strin
 	return append(append(b, tenant...), key...)
 }
 
-// strandsOf is where the names of a queue's strands begin.
+// strandsOf is where the names of a queue's groups begin.
 func strandsOf(no uint32) []byte { return binary.BigEndian.AppendUint32(nil, no) }
 
-// readStrand is the inverse of strandOf. What is no name is nobody's strand: its jobs are
-// handed out all the same.
+// readStrand is the inverse of strandOf. An invalid name gives a group without a tenant:
+// its jobs are handed out anyway.
 func readStrand(id []byte) *strand {
 	s := &strand{id: string(id)}
 	if len(id) < 7 {
@@ -87,7 +87,7 @@ type apart struct{ ordered, keyed bool }
 
 func howApart(s *queue.Settings) apart { return apart{s.Ordered, s.Keyed()} }
 
-// of says which strand a job belongs to.
+// of names the group of a job.
 func (a apart) of(b []byte, no uint32, priority uint8, tenant, key string) []byte {
 	chain := a.ordered && key != ""
 	if !chain && !a.keyed {
@@ -96,7 +96,7 @@ func (a apart) of(b []byte, no uint32, priority uint8, tenant, key string) []byt
 	return strandOf(b, no, chain, priority, tenant, key)
 }
 
-// keyed is the strand that a job with that key comes back to.
+// keyed is the group that a job with that key comes back to.
 func (l *line) keyed(s *strand, key []byte) *strand {
 	if !l.apart.keyed || s.chain || s.key != "" || len(key) == 0 {
 		return s
@@ -104,8 +104,8 @@ func (l *line) keyed(s *strand, key []byte) *strand {
 	return readStrand(strandOf(nil, l.no, false, s.priority, s.tenant, string(key)))
 }
 
-// strand returns the strand of that name, which begins to exist in memory when it is named.
-// mu is held.
+// strand returns the group of that name, and makes it in memory at the first call. mu is
+// held.
 func (l *line) strand(id []byte) *strand {
 	s := l.strands[string(id)]
 	if s == nil {
@@ -114,25 +114,25 @@ func (l *line) strand(id []byte) *strand {
 	return s
 }
 
-// keep puts a strand, which may have been forgotten meanwhile, where it is found, and
-// returns the one that is there. mu is held.
+// keep adds a group, which may have been forgotten meanwhile, and returns the stored one.
+// mu is held.
 func (l *line) keep(s *strand) *strand {
 	if is := l.strands[s.id]; is != nil {
 		return is
 	}
 	l.strands[s.id] = s
-	if l.unlisted { // the file may hold more of it
+	if l.unlisted { // the file may have more of it
 		s.end = max(s.end, l.end)
 		l.relists = true
 	}
-	s.unsure = s.chain && l.vague && l.late > 0 // somebody may be before those that we know of
+	s.unsure = s.chain && l.vague && l.late > 0 // jobs that we do not know may come first
 	return s
 }
 
-// unread says that there may be more in the file.
+// unread says that the file may have more.
 func (s *strand) unread() bool { return s.cursor < s.end }
 
-// head is the first of those in memory, or nil.
+// head is the first job in memory, or nil.
 func (s *strand) head() *item {
 	switch {
 	case len(s.ready) == 0 && len(s.back) == 0:
@@ -145,7 +145,7 @@ func (s *strand) head() *item {
 	return &s.ready[0]
 }
 
-// oldest is the position of the first job, or of one before it where that has to be read.
+// oldest is the position of the first job, or an earlier one where that has to be read.
 func (s *strand) oldest() uint64 {
 	if !s.shallow() {
 		if it := s.head(); it != nil {
@@ -155,7 +155,7 @@ func (s *strand) oldest() uint64 {
 	return s.cursor + 1
 }
 
-// shallow says that the first job has to be read: those in memory need not be before it.
+// shallow says that the first job has to be read: those in memory may come after it.
 func (s *strand) shallow() bool {
 	if !s.unread() || len(s.ready) > 0 {
 		return false
@@ -164,7 +164,7 @@ func (s *strand) shallow() bool {
 	return it == nil || s.chain || it.n > s.cursor
 }
 
-// pop takes the head off. The strand is to be seated afterwards. mu is held.
+// pop removes the head. Seat the group afterwards. mu is held.
 func (l *line) pop(s *strand) (it item) {
 	if h := s.head(); len(s.back) > 0 && h == s.back[0] {
 		heap.Pop(&s.back)
@@ -177,8 +177,8 @@ func (l *line) pop(s *strand) (it item) {
 	return it
 }
 
-// popReady takes up to n of those off that were read ahead. They are to be
-// copied and cleared. mu is held.
+// popReady removes up to n of the jobs that were read ahead. Copy and clear them. mu is
+// held.
 func (l *line) popReady(s *strand, n int) []item {
 	n = min(n, len(s.ready))
 	some := s.ready[:n:n]
@@ -189,7 +189,7 @@ func (l *line) popReady(s *strand, n int) []item {
 	return some
 }
 
-// push lets a job wait in its strand, in its old place. mu is held.
+// push lets a job wait in its group, in its old place. mu is held.
 func (l *line) push(it item) {
 	if l.backs[it.n] != nil {
 		return
@@ -200,7 +200,7 @@ func (l *line) push(it item) {
 	l.pushBack(it)
 }
 
-// pushBack lets a job wait in that very strand. mu is held.
+// pushBack lets a job wait in that group. mu is held.
 func (l *line) pushBack(it item) {
 	s := l.keep(it.strand)
 	p := &it
@@ -215,7 +215,7 @@ func (l *line) pushBack(it item) {
 	l.signal()
 }
 
-// becomesLate lets a job that waits keep its place when it has left its segment. mu is held.
+// becomesLate lets a waiting job keep its place when it has left its segment. mu is held.
 func (l *line) becomesLate(it *item) {
 	if w := l.backs[it.n]; w != nil {
 		w.seg, w.rec = nil, nil
@@ -228,8 +228,8 @@ func (l *line) becomesLate(it *item) {
 	l.pushBack(*it)
 }
 
-// unready takes a job of a segment from those that were read ahead, if it is among them, and
-// is no longer counted. mu is held.
+// unready removes a segment's job from those that were read ahead, if it is one of them, and
+// from the counts. mu is held.
 func (l *line) unready(it *item) {
 	s := it.strand
 	if at, found := slices.BinarySearchFunc(s.ready, it.n, func(r item, n uint64) int { return cmp.Compare(r.n, n) }); found {
@@ -239,7 +239,7 @@ func (l *line) unready(it *item) {
 	l.tally(s, it, -1)
 }
 
-// unwait takes a job that is not out from wherever it waits in memory. mu is held.
+// unwait removes a job that is not handed out from where it waits in memory. mu is held.
 func (l *line) unwait(it *item) {
 	s := it.strand
 	if is := l.strands[s.id]; is != nil {
@@ -262,7 +262,7 @@ func (l *line) unwait(it *item) {
 	l.seat(s)
 }
 
-// seat lets a strand take its turns where its head belongs, or nowhere. mu is held.
+// seat lets a group take its turns where its head belongs, or nowhere. mu is held.
 func (l *line) seat(s *strand) {
 	leaf := l.leafOf(s)
 	if s.leaf != leaf {
@@ -280,7 +280,7 @@ func (l *line) seat(s *strand) {
 	}
 }
 
-// leafOf is where a strand may take turns now; nil: nowhere.
+// leafOf is where a group may take turns now; nil: nowhere.
 func (l *line) leafOf(s *strand) *node {
 	priority := s.priority
 	if s.chain {
@@ -314,8 +314,8 @@ func (l *line) leafOf(s *strand) *node {
 	return l.level(priority).kid(s.tenant).kid(key)
 }
 
-// forget drops what is in memory of a strand. It is found in the file again. mu is held, and its
-// caller has the turn "handing", or the strand takes no turns.
+// forget drops a group from memory. It is found in the file again. mu is held, and its caller
+// has the turn "handing", or the group takes no turns.
 func (l *line) forget(s *strand) {
 	if s.asked || len(s.back) > 0 {
 		return
@@ -329,7 +329,7 @@ func (l *line) forget(s *strand) {
 	delete(l.strands, s.id)
 }
 
-// unseat takes a strand out of its turns. mu is held.
+// unseat removes a group from its turns. mu is held.
 func (l *line) unseat(s *strand) {
 	if s.leaf == nil {
 		return
@@ -342,7 +342,7 @@ func (l *line) unseat(s *strand) {
 	}
 }
 
-// strandHeap is a heap (container/heap) of the strands of a leaf, the oldest head first.
+// strandHeap is a heap (container/heap) of the groups of a leaf, the oldest head first.
 type strandHeap []*strand
 
 func (h strandHeap) Len() int           { return len(h) }

@@ -9,23 +9,23 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
-// stroke is what happens to the jobs of one queue in one transaction: prepared, applied
-// by the writer, and then made true in memory. Whoever makes one that touches segments
-// or late jobs has the turn "ending".
+// stroke is the changes of one queue's jobs in one transaction: prepared, applied by the
+// writer, and then made in memory. A caller that changes segments or late jobs has the turn
+// "ending".
 type stroke struct {
 	line    *line
 	books   tidemill.Count
 	left    int        // jobs that leave the queue
-	mark    uint64     // 0: as it is
+	mark    uint64     // 0: unchanged
 	epochs  uint32     // with mark
-	touched []*segment // that jobs leave: their bits are in going
-	moved   []lateRow  // out of segments, into queue_late
-	changed []lateRow  // late jobs put off again
+	touched []*segment // segments that jobs leave: their bits are in going
+	moved   []lateRow  // from segments to queue_late
+	changed []lateRow  // late jobs that are delayed again
 	edited  []lateRow  // late jobs with another payload
 	dropped []uint64   // late jobs that ended
 	again   []uint64   // late jobs handed out once more
 	damaged []damage
-	ends    *ends // what is kept of jobs that ended; nil: nothing
+	ends    *ends // changes of kept jobs; nil: none
 
 	full, partly, unsaved, drops, moves, agains []any // arguments
 }
@@ -33,13 +33,13 @@ type stroke struct {
 // lateRow is a row of queue_late.
 type lateRow struct {
 	n             uint64
-	seg           *segment // that it comes from
+	seg           *segment // the segment that it comes from
 	at            int64    // 0: due
-	due           int64    // of a chain: when it joined it
-	strand        []byte   // nil: no chain
+	due           int64    // in an ordered group: when it joined
+	strand        []byte   // nil: no ordered group
 	tries, handed int
-	cause         []byte // nil: as it was
-	failures      []byte // nil: as they were
+	cause         []byte // nil: unchanged
+	failures      []byte // nil: unchanged
 	rec           []byte
 }
 
@@ -52,14 +52,14 @@ func (it *item) lateRow() lateRow {
 	return r
 }
 
-// damage is a job that is not what was written.
+// damage is a job whose bytes differ from what was written.
 type damage struct {
 	item  item
 	found int64
 	err   error
 }
 
-// leaves lets a job leave its segment.
+// leaves removes a job from its segment.
 func (k *stroke) leaves(seg *segment, n uint64) {
 	if seg.going == 0 {
 		k.touched = append(k.touched, seg)
@@ -67,7 +67,7 @@ func (k *stroke) leaves(seg *segment, n uint64) {
 	seg.going |= seg.bit(n)
 }
 
-// idle says that there is nothing to write.
+// idle says that nothing is to be written.
 func (k *stroke) idle() bool {
 	return k.mark == 0 && k.books == (tidemill.Count{}) && k.ends.none() &&
 		len(k.touched)+len(k.changed)+len(k.edited)+len(k.dropped)+len(k.again)+len(k.damaged) == 0
@@ -105,10 +105,10 @@ func zeroNull(at int64) any {
 	return at
 }
 
-// errMissing says that the file holds other jobs than this process knows of.
+// errMissing says that the file and this process disagree about the jobs in it.
 var errMissing = errors.New("the file does not hold what it should: was it changed by another program?")
 
-// apply writes the stroke. It is run by the writer.
+// apply writes the changes. The writer runs it.
 func (k *stroke) apply(tx *sqlitedb.Tx) error {
 	l := k.line
 	if k.mark > 0 {
@@ -165,7 +165,7 @@ func (k *stroke) apply(tx *sqlitedb.Tx) error {
 	return nil
 }
 
-// happened makes memory agree with the file. mu is held.
+// happened updates memory to match the file. mu is held.
 func (k *stroke) happened() {
 	l := k.line
 	for _, s := range k.touched {
@@ -195,7 +195,7 @@ func (k *stroke) happened() {
 	l.epochs = max(l.epochs, k.epochs)
 }
 
-// failed forgets what did not happen.
+// failed undoes changes that were not written.
 func (k *stroke) failed() {
 	for _, s := range k.touched {
 		s.going = 0

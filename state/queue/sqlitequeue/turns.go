@@ -16,18 +16,18 @@ type level struct {
 	node
 	priority uint8
 	// pass is how much it has had so far, in jobs for each of its weight. The level with
-	// the lowest comes next; one that had nothing to hand out gains nothing by that.
+	// the lowest comes next; a level gains nothing while it has nothing to hand out.
 	pass float64
 }
 
-// node is a level, a tenant of a level, or a key of a tenant: the leaf, which has strands.
-// A tenant whose jobs are not kept apart by their keys has one leaf without a name. A
-// tenant and a leaf are there as long as they have jobs that may be handed out.
+// node is a level, a tenant of a level, or a key of a tenant: the leaf, which has groups. A
+// tenant whose jobs are not kept apart by their keys has one leaf without a name. A tenant
+// and a leaf exist as long as they have jobs that may be handed out.
 type node struct {
 	name    string
 	up      *node
 	kids    map[string]*node
-	ring    ring       // of those kids that have such jobs, in the order of their turns
+	ring    ring       // the kids with waiting jobs, in the order of their turns
 	strands strandHeap // of a leaf
 
 	prev, next *node // in the ring of up
@@ -87,7 +87,7 @@ func (n *node) kid(name string) *node {
 	return k
 }
 
-// enter lets a node take turns, and those above it.
+// enter lets a node, and those above it, take turns.
 func (n *node) enter() {
 	for ; n.up != nil && !n.turning; n = n.up {
 		n.turning = true
@@ -95,8 +95,7 @@ func (n *node) enter() {
 	}
 }
 
-// exit takes a node that has nothing left out of the tree, and those above it that have
-// nothing else.
+// exit removes an empty node from the tree, and those above it that have nothing else.
 func (n *node) exit() {
 	for ; n.up != nil && n.ring.size == 0 && len(n.strands) == 0; n = n.up {
 		if n.turning {
@@ -107,7 +106,7 @@ func (n *node) exit() {
 	}
 }
 
-// oldest is the position of the oldest job below a node, or one before it where that has
+// oldest is the position of the oldest job below a node, or an earlier one where that has
 // to be read.
 func (n *node) oldest() uint64 {
 	if len(n.strands) > 0 {
@@ -120,17 +119,17 @@ func (n *node) oldest() uint64 {
 	return least
 }
 
-// turn is one hand-out in the making. Its maker has the turn "handing", so nobody else
-// takes jobs out of the tree, and holds mu, but lets it go while the heads of strands are
-// read from the file: meanwhile others may add to the tree.
+// turn is one hand-out being made. Its maker has the turn "handing", so no other removes
+// jobs from the tree. It holds mu, but releases it while the heads of groups are read from
+// the file: meanwhile others may add to the tree.
 type turn struct {
 	l      *line
 	ctx    context.Context
 	store  *Store
 	now    time.Time
-	again  time.Time // when somebody whom a limit holds back may go on; zero: nobody is
+	again  time.Time // when a limit lets a held-back job go; zero: none is held back
 	chosen []item
-	err    error // of reading: those that were chosen are to be pushed back
+	err    error // of reading: push the chosen jobs back
 }
 
 // take chooses up to most jobs: priorities by weight. It returns how many the limit of the
@@ -139,7 +138,7 @@ func (t *turn) take(most int) int {
 	l := t.l
 	s := l.settings
 	most = min(most, t.allowed(s.Limit, subject{}, len(l.outs), most))
-	var none []*level // that have nothing for us now
+	var none []*level // without jobs for us now
 	for len(t.chosen) < most && t.err == nil {
 		var next *level
 		others := false
@@ -168,17 +167,17 @@ func (t *turn) take(most int) int {
 			continue
 		}
 		l.pass = next.pass
-		if others { // who is alone takes nothing from anybody
+		if others { // a single level takes no share from others
 			next.pass += float64(n) / float64(weight)
 		}
 	}
 	return most
 }
 
-// share chooses up to most jobs from below a node: its kids take turns and share alike, or
-// else the oldest job goes first.
+// share chooses up to most jobs from below a node: its kids take turns with equal shares,
+// or else the oldest job goes first.
 func (t *turn) share(n *node, most int, turns bool, take func(kid *node, most int) int) (got int) {
-	var held map[*node]bool // back, by a limit
+	var held map[*node]bool // held back by a limit
 	hold := func(kid *node) {
 		if held == nil {
 			held = map[*node]bool{}
@@ -222,8 +221,8 @@ func (t *turn) share(n *node, most int, turns bool, take func(kid *node, most in
 	return got
 }
 
-// oldestFirst chooses jobs one by one from whichever kid has the oldest, until only one
-// kid is left.
+// oldestFirst chooses jobs one by one from the kid with the oldest, until only one kid is
+// left.
 func (t *turn) oldestFirst(n *node, most int, held map[*node]bool, hold func(*node), take func(*node, int) int) (got int) {
 	var heads headHeap
 	for k := n.ring.first; k != nil; k = k.next {
@@ -238,7 +237,7 @@ func (t *turn) oldestFirst(n *node, most int, held map[*node]bool, hold func(*no
 			heap.Pop(&heads)
 			continue
 		}
-		if n := kid.oldest(); n != heads[0].n { // it was taken, or read
+		if n := kid.oldest(); n != heads[0].n { // it was chosen, or read
 			heads[0].n = n
 			heap.Fix(&heads, 0)
 			continue
@@ -261,7 +260,7 @@ func (t *turn) oldestFirst(n *node, most int, held map[*node]bool, hold func(*no
 	return got
 }
 
-// first is the strand below a node that has its oldest job.
+// first is the group below a node that has its oldest job.
 func (n *node) first() *strand {
 	if len(n.strands) > 0 {
 		return n.strands[0]
@@ -303,7 +302,7 @@ func (t *turn) leaf(leaf *node, most int) (n int) {
 	return n
 }
 
-// from chooses the first jobs of a strand.
+// from chooses the first jobs of a group.
 func (t *turn) from(s *strand, leaf *node, most int) (n int) {
 	l := t.l
 	if s.chain || len(leaf.strands) > 1 { // another may have the next one
@@ -333,7 +332,7 @@ func (t *turn) from(s *strand, leaf *node, most int) (n int) {
 	return n
 }
 
-// fill reads the head of a strand, and those of strands whose turns come next, while others
+// fill reads the head of a group, and those of groups whose turns come next, while others
 // may add to the tree.
 func (t *turn) fill(s *strand, want int) {
 	l := t.l
