@@ -62,7 +62,7 @@ func (s *Store) Peek(ctx context.Context, id, from string, into []window.Record)
 	return w.page(from, into)
 }
 
-// info is what is shown of a window.
+// info is a window as it is shown.
 func (s *Store) info(w *kept) *window.Info {
 	i := w.Info
 	if i.State == window.Active {

@@ -1,5 +1,5 @@
-// Package memorywindow keeps windows in memory: for tests, simulation and what may be
-// forgotten at a restart. It is the reference of the role's meaning.
+// Package memorywindow keeps windows in memory: for tests, simulation and data that may be
+// lost at a restart. It is the reference of the role's meaning.
 package memorywindow
 
 import (
@@ -21,7 +21,7 @@ type Store struct {
 	o window.Options
 
 	mu      sync.Mutex         // guards what follows, held for short work in memory only
-	windows map[uint64]*kept   // by revision, which no two windows share here
+	windows map[uint64]*kept   // by revision, which is unique here
 	order   []uint64           // of those, growing; some may be gone
 	active  map[string]*kept   // by batch id
 	lines   map[string][]*kept // closed windows that have not ended, by batch id: the first may be handed out
@@ -33,7 +33,7 @@ type Store struct {
 // kept is a window with its records.
 type kept struct {
 	window.Entry
-	records []window.Record // in the order of their first coming
+	records []window.Record // in the order of their first arrival
 	at      map[string]int  // where in records each is, by key; nil once it is closed
 }
 
@@ -95,7 +95,7 @@ func (s *Store) open(batch string, now time.Time) *kept {
 	return w
 }
 
-// clone copies a record as it is read again: what was expected is the window's.
+// clone copies a record as it is read again: the window keeps the announced number.
 func clone(r *window.Record) window.Record {
 	return window.Record{Batch: strings.Clone(r.Batch), Kind: strings.Clone(r.Kind), ID: strings.Clone(r.ID), Qualifier: strings.Clone(r.Qualifier), Body: bytes.Clone(r.Body)}
 }
@@ -145,7 +145,7 @@ func (s *Store) close(w *kept, now time.Time, why window.Why) {
 	s.lines[w.Batch] = append(s.lines[w.Batch], w)
 }
 
-// all is the windows there are, oldest first.
+// all is all windows, oldest first.
 func (s *Store) all() []*kept {
 	if len(s.order) > 2*len(s.windows)+64 {
 		s.order = slices.DeleteFunc(s.order, func(no uint64) bool { return s.windows[no] == nil })
@@ -159,7 +159,7 @@ func (s *Store) all() []*kept {
 	return ws
 }
 
-// leaveLine takes a window that has ended, or is parked, out of the line of its batch id.
+// leaveLine removes a window that has ended, or is parked, from the line of its batch id.
 func (s *Store) leaveLine(w *kept) {
 	line := slices.DeleteFunc(s.lines[w.Batch], func(o *kept) bool { return o == w })
 	if s.lines[w.Batch] = line; len(line) == 0 {

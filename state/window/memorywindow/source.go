@@ -13,7 +13,7 @@ import (
 // source hands out closed windows.
 type source struct {
 	s   *Store
-	out map[uint64]tidemill.Mark // handed out and to be kept, by revision; guarded by s.mu
+	out map[uint64]tidemill.Mark // handed out, with leases to keep, by revision; guarded by s.mu
 }
 
 var (
@@ -38,7 +38,7 @@ func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, er
 	return c.s.bell.Receive(ctx, func() (int, time.Duration, error) { return c.take(into) })
 }
 
-// take hands out what is due, or says how long to wait at the most.
+// take hands out due windows, or says how long to wait at most.
 func (c *source) take(into []*tidemill.Message) (n int, wait time.Duration, err error) {
 	s := c.s
 	s.mu.Lock()
@@ -108,7 +108,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	return nil
 }
 
-// find is the window that a settlement is of: by position, else by ID.
+// find is the window of a settlement: by position, else by ID.
 func (s *Store) find(e *tidemill.Settlement) *kept {
 	if (e.Mark != tidemill.Mark{}) {
 		return s.windows[e.Mark.Lo]
@@ -143,7 +143,7 @@ func (c *source) Keep(ctx context.Context) error {
 	return nil
 }
 
-// Books implements tidemill.Bookkeeper. Pending is found by looking.
+// Books implements tidemill.Bookkeeper. Pending is counted in the store.
 func (c *source) Books(ctx context.Context) (tidemill.Books, error) {
 	if err := ctx.Err(); err != nil {
 		return tidemill.Books{}, err

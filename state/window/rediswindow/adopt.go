@@ -12,23 +12,24 @@ import (
 	"github.com/tidemill/tidemill/state/window"
 )
 
-// Old says where another program keeps the batches that Adopt takes over. The zero value is
-// what the system has that collects batches in one string for each record.
+// Old says where the other system keeps the batches that Adopt takes over. The zero value
+// fits the system that collects batches in one string for each record.
 type Old struct {
-	// Prefix stands before all its names: active:batches and ready:batches, sets of batch ids;
+	// Prefix begins all its names: active:batches and ready:batches, sets of batch ids;
 	// batch:start:<batch>, when it was opened (ms); batch:events:<batch> and
 	// batch:mentions:<batch>, sets of ids; data:event:<batch>:<id> and data:mention:<batch>:<id>,
 	// the records.
 	Prefix string
-	// Event and Mention are the kinds of what is taken over; empty means event and mention.
+	// Event and Mention are the kinds of the adopted records; empty means event and
+	// mention.
 	Event, Mention string
-	// Batch is the batch id here of one there; nil: the same.
+	// Batch is the batch id here for one of the other system; nil: the same.
 	Batch func(id string) string
 }
 
 // Adopted is what was taken over.
 type Adopted struct {
-	Batches int // of which something was there
+	Batches int // with at least one id
 	Records int
 	Lost    int // ids without their record: counted as lost, and booked as dead
 }
@@ -36,11 +37,12 @@ type Adopted struct {
 // adoptMost is how many records are taken over in one step.
 const adoptMost = 500
 
-// Adopt takes over the batches of another program, which must have been stopped: every record
-// is put, byte for byte, into the window of its batch id, and deleted where it was. A batch
-// that was ready is ready at once, and so is one that is in neither set any more: the program
-// takes a batch out before it delivers it. Another is over when it would have been. After an
-// error Adopt is called again: what was put twice is one record.
+// Adopt takes over the batches of the system that you migrate from, which must have been
+// stopped. It puts every record, byte for byte, into the window of its batch id, and deletes
+// the old one. A ready batch is ready at once, and so is one that is in neither set any more:
+// the other system removes a batch from the sets before it delivers it. Any other batch is
+// over when it would have been. After an error call Adopt again: a record put twice is one
+// record.
 func (s *Store) Adopt(ctx context.Context, o Old) (done Adopted, err error) {
 	o.Event, o.Mention = cmp.Or(o.Event, "event"), cmp.Or(o.Mention, "mention")
 	if o.Batch == nil {
@@ -79,7 +81,7 @@ func (s *Store) Adopt(ctx context.Context, o Old) (done Adopted, err error) {
 	return done, nil
 }
 
-// taken finds the batches of which there are ids, by looking at all names there are.
+// taken finds the batches that have ids, by a scan of all names.
 func (s *Store) taken(ctx context.Context, prefix string) (map[string]bool, error) {
 	found := map[string]bool{}
 	for _, node := range s.client.Nodes() {
@@ -101,7 +103,7 @@ func (s *Store) taken(ctx context.Context, prefix string) (map[string]bool, erro
 	return found, nil
 }
 
-// literal makes a pattern of a text that stands for itself.
+// literal escapes a text, so that a pattern matches it literally.
 var literal = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
 
 // unquoted is a text that may have been written as JSON.
@@ -144,19 +146,19 @@ func (s *Store) adopt(ctx context.Context, o Old, batch string, ready bool, done
 	return s.client.Do(ctx, s.client.B().Del().Key(start).Build()).Error()
 }
 
-// adopted runs the script that ends a step, or the whole of a batch.
+// adopted runs the script that ends a step, or a whole batch.
 func (s *Store) adopted(ctx context.Context, batch, opened string, lost int, ready bool) error {
 	closing := "0"
 	if ready {
 		closing = "1"
 	}
 	if _, err := strconv.ParseInt(opened, 10, 64); err != nil {
-		opened = "0" // nobody knows
+		opened = "0" // not known
 	}
 	return s.run(ctx, adoptScript, s.shard(batch), batch, opened, strconv.Itoa(lost), closing).Error()
 }
 
-// adoptSome takes over some records of one kind into a batch, and says how many ids it looked at.
+// adoptSome takes over some records of one kind into a batch, and says how many ids it read.
 func (s *Store) adoptSome(ctx context.Context, batch, set, data, kind string, done *Adopted) (int, error) {
 	ids, err := s.client.Do(ctx, s.client.B().Srandmember().Key(set).Count(adoptMost).Build()).AsStrSlice()
 	if err != nil || len(ids) == 0 {
@@ -183,8 +185,8 @@ func (s *Store) adoptSome(ctx context.Context, batch, set, data, kind string, do
 	if err := s.Put(ctx, found, nil); err != nil {
 		return 0, err
 	}
-	// An id goes before its data does, and before it is counted: whoever comes after an error
-	// must not take for lost what is in its window, nor count what is lost again.
+	// An id is removed before its data, and before it is counted: after an error the next
+	// call must not take a record in its window for lost, nor count a lost one again.
 	if len(lost) > 0 {
 		n, err := s.client.Do(ctx, s.client.B().Srem().Key(set).Member(lost...).Build()).AsInt64()
 		if err != nil {

@@ -11,21 +11,21 @@ import (
 	"github.com/tidemill/tidemill/state/window"
 )
 
-// A blob is a head and records. The head: how many there are (three bytes), how they are kept
-// (one), and how long they are as they were (four), the lowest byte first; scripts read it. A
+// A blob is a head and records. The head is the number of records (three bytes), their form
+// (one), and their uncompressed length (four), the lowest byte first; scripts read it. A
 // record is key and body with their lengths before them, and the checksum of both.
 const (
 	blobHead    = 8
-	blobRecords = 500       // of one blob at the most
-	blobBytes   = 256 << 10 // after which another is begun
+	blobRecords = 500       // of one blob at most
+	blobBytes   = 256 << 10 // size at which another is begun
 	sumBytes    = 8
-	packFrom    = 1 << 10 // what is shorter is kept plain
+	packFrom    = 1 << 10 // shorter blobs are kept plain
 )
 
-// How records are kept.
+// The forms of records.
 const (
 	plain  = 0
-	packed = 1 // compressed, as records of one kind are a fifth of their length then
+	packed = 1 // compressed: records of one kind are then a fifth as long
 )
 
 // digest stands for a record's name.
@@ -37,13 +37,13 @@ func digestOf(key []byte) (d digest) {
 	return d
 }
 
-// packing is memory for blobs in the making.
+// packing is memory for blobs being made.
 type packing struct {
 	raw   []byte // framed records
-	small []byte // and those compressed
+	small []byte // the compressed ones
 }
 
-// blob makes one of the framed records in p.raw, in memory of its own.
+// blob makes a blob of the framed records in p.raw, in new memory.
 func (p *packing) blob(records int) []byte {
 	form, body := byte(plain), p.raw
 	if len(p.raw) >= packFrom {
@@ -60,8 +60,8 @@ func (p *packing) blob(records int) []byte {
 	return append(blob, body...)
 }
 
-// unpack is how many records a blob has, and those framed; nil where it is not what was
-// written.
+// unpack returns the number of records of a blob, and the framed records; nil if the blob
+// is damaged.
 func unpack(blob string) (n int, raw []byte) {
 	if len(blob) < blobHead {
 		return 0, nil
@@ -85,7 +85,7 @@ func unpack(blob string) (n int, raw []byte) {
 	return n, nil
 }
 
-// blobMost is how long the records of a blob can be: what one Put takes, with names.
+// blobMost is the largest length of a blob's records: one Put, with names.
 const blobMost = 1 << 30
 
 // frame appends a record to a blob.
@@ -95,14 +95,14 @@ func frame(b, key, body []byte, sum uint64) []byte {
 	return binary.LittleEndian.AppendUint64(b, sum)
 }
 
-// stored is a record as it was read.
+// stored is a record that was read.
 type stored struct {
 	key, body []byte // parts of the blob
 	damaged   bool
 }
 
-// unframe reads the records of a blob, as far as it is what was written. Nothing is there of
-// one that is missing.
+// unframe reads the records of a blob as far as it is undamaged. A missing record has no
+// parts.
 func unframe(blob string) []stored {
 	n, b := unpack(blob)
 	rs := make([]stored, 0, min(n, len(b)/sumBytes))
@@ -131,8 +131,8 @@ func cut(b []byte) (part, rest []byte, ok bool) {
 	return b[k : k+int(n) : k+int(n)], b[k+int(n):], true
 }
 
-// record is what is shown of it. Its body lies beside those of its blob, as who reads one
-// record reads them all; to keep one is to keep as much as blobBytes.
+// record is the record as it is shown. Its body lies beside those of its blob, since a
+// reader of one record reads them all; keeping one keeps up to blobBytes.
 func (r *stored) record(batch string) window.Record {
 	out := window.Record{Batch: batch, Body: r.body}
 	if !window.ReadKey(r.key, &out) {
@@ -144,5 +144,5 @@ func (r *stored) record(batch string) window.Record {
 	return out
 }
 
-// text makes an argument of bytes that nobody changes.
+// text makes an argument of bytes that do not change.
 func text(b []byte) string { return rueidis.BinaryString(b) }

@@ -24,7 +24,7 @@ type listing struct {
 	done  bool
 }
 
-// peek is the next window; nil: there is none.
+// peek is the next window; nil: none.
 func (l *listing) peek(ctx context.Context) (*window.Entry, error) {
 	if len(l.read) == 0 && !l.done {
 		got, err := l.s.run(ctx, listScript, l.shard, l.set, strconv.FormatUint(l.after, 10), strconv.Itoa(listPage)).ToArray()
@@ -121,7 +121,7 @@ func (s *Store) CloseNow(ctx context.Context, batch string) (bool, error) {
 	return n == 1, failed(err, "close the window of batch %q", batch)
 }
 
-// Replay implements window.Desk: in steps, so that nobody waits long.
+// Replay implements window.Desk: in steps, so that others do not wait long.
 func (s *Store) Replay(ctx context.Context, f window.Filter) (total int, err error) {
 	if f.State != "" && f.State != window.Parked {
 		return 0, ctx.Err()

@@ -12,7 +12,8 @@ import (
 	"github.com/tidemill/tidemill/state/window"
 )
 
-// entry reads a window as scripts show it: its number, then what FIELDS of common.lua names.
+// entry reads a window as scripts return it: its number, then the fields that FIELDS of
+// common.lua names.
 func (s *Store) entry(m rueidis.RedisMessage) (*window.Entry, error) {
 	v, err := m.AsStrSlice()
 	if err != nil || len(v) != 19 {

@@ -15,7 +15,7 @@ type cursor struct{ blob, skip, read int64 }
 
 func (c cursor) String() string { return fmt.Sprintf("%d:%d:%d", c.blob, c.skip, c.read) }
 
-// skipMost is how many records of a blob were read before, at the most: no Put has more.
+// skipMost bounds how many records of a blob were read before: no Put has more.
 const skipMost = window.MaxPut
 
 func parseCursor(from string) (c cursor, err error) {
@@ -28,13 +28,13 @@ func parseCursor(from string) (c cursor, err error) {
 	return c, nil
 }
 
-// reader reads one window: under a lease, or to look at it.
+// reader reads one window: under a lease, or for inspection.
 type reader struct {
 	s     *Store
 	shard int
-	lease []string // number, epoch, replays; the latter empty for who looks
+	lease []string // number, epoch, replays; the latter empty for inspection
 	batch string   // empty: any
-	gone  error    // the lease is not the newest, or the window not there
+	gone  error    // the lease is not the newest, or the window is gone
 
 	cursor
 	state         string
@@ -44,7 +44,8 @@ type reader struct {
 	held          []string // blobs read, from cursor.blob on
 }
 
-// Page implements window.Store. What it finds missing on the last page is counted at once.
+// Page implements window.Store. It counts records that are missing on the last page at
+// once.
 func (s *Store) Page(ctx context.Context, m tidemill.Mark, from string, into []window.Record) (window.Page, error) {
 	if err := ctx.Err(); err != nil {
 		return window.Page{}, err
@@ -82,7 +83,7 @@ func (s *Store) Peek(ctx context.Context, id, from string, into []window.Record)
 	return r.page(ctx, from, into)
 }
 
-// page fills into: blobs are read until it is full, or large enough, or there are no more.
+// page fills into: it reads blobs until into is full, or large enough, or no more follow.
 func (r *reader) page(ctx context.Context, from string, into []window.Record) (p window.Page, err error) {
 	if len(into) == 0 {
 		return p, window.NoRoom()

@@ -12,11 +12,11 @@ import (
 	"github.com/tidemill/tidemill/state/window"
 )
 
-// scriptBytes is how much one script stores, about: others have to wait until it is done. Only
-// the records of one batch id, which are kept all or none, may be more.
+// scriptBytes is about how much one script stores: others have to wait until it is done. Only
+// the records of one batch id, which are kept all or none, may be larger.
 const scriptBytes = 1 << 20
 
-// group is the records of one batch id in a Put, of each name the last one.
+// group is the records of one batch id in a Put, only the last of each name.
 type group struct {
 	batch  string
 	expect int
@@ -136,7 +136,7 @@ func (s *Store) put(ctx context.Context, p *part, records []window.Record, kept 
 	return nil
 }
 
-// memory is what blobs are made in.
+// memory is where blobs are made.
 func (s *Store) memory() *packing {
 	if p, ok := s.packings.Get().(*packing); ok {
 		return p
@@ -151,8 +151,8 @@ func (s *Store) giveBack(p *packing) {
 	}
 }
 
-// append writes a group as arguments of the script. They are bytes of our own: the client may
-// still write a command after its context has ended.
+// append writes a group as arguments of the script. They use new memory: the client may still
+// write a command after its context has ended.
 func (g *group) append(args []string, records []window.Record, p *packing) []string {
 	var blobs []string
 	names := make([]byte, 0, len(g.last)*(len(digest{})+sumBytes))

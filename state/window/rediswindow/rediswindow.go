@@ -1,32 +1,32 @@
-// Package rediswindow keeps windows in Redis, Valkey or a Redis Cluster: durable as that is,
-// and shared by any number of processes. Use it where several instances collect the records
-// of one batch, or work on batches.
+// Package rediswindow keeps windows in Redis, Valkey or a Redis Cluster: as durable as that is,
+// and shared by any number of processes. Use it where several instances collect the records of
+// one batch, or work on batches.
 //
-// Whatever happens to windows happens in a script, by Redis' clock: a change and its row in
-// the books are one stroke. A batch id belongs to a shard, and all keys of a shard to one slot.
-// How it lies in Redis, {tag}: before each name (<no> is the revision of a window):
+// Every change of windows is a script, by Redis' clock: a change and its row in the books are
+// atomic. A batch id belongs to a shard, and all keys of a shard to one slot. The layout in
+// Redis, with {tag}: before each name (<no> is the revision of a window):
 //
-//	w<no>    hash: what is known of a window, see common.lua
+//	w<no>    hash: the window itself, see common.lua
 //	d<no>    hash: number → blob. A blob is some records of one Put, framed, each with a checksum
 //	i<no>    hash: digest of a record's name → checksum; until the window is closed
 //	m<no>    hash: digest → number of the newest blob, of records that are in several
-//	books    hash: what was accepted and what became of it, counts by state, the newest revision
+//	books    hash: accepted and ended records, counts by state, the newest revision
 //	open     hash: batch id → its active window
-//	lines    hash: batch id → its closed windows that have not ended, the first of which may go
+//	lines    hash: batch id → its closed windows that have not ended, the first may be handed out
 //	all, active, ready, leased, parked   sorted sets: windows, by number
-//	starts, full   sorted sets: active windows by when they were opened; those that have as many records as were told of
+//	starts, full   sorted sets: active windows by when they were opened; those with as many records as announced
 //	go, later      sorted sets: windows that may be handed out, by number; that come back, by when
 //	renew    sorted set: windows by when their data is to live on
 //	wake     stream of one entry: sources block on it
 //
 // Records are framed by the client and numbered by blobs, not kept one by one: storing costs
 // two hash fields of some bytes each, a page is a few blobs in their order, and nothing has to
-// be scanned. Names that come from outside are never part of a key.
+// be scanned. Names from outside are never part of a key.
 //
-// The data of a window, d, i and m, has a time to live as a safety net against what nobody
-// works on any more; Sweep renews it. What is known of windows has none: data that is gone is
-// noticed, counted as lost and booked as dead. Adopt takes over what the keys batch:… and
-// data:… of another program hold.
+// The data of a window, d, i and m, has a time to live, a safety net for windows that no
+// instance works on any more; Sweep renews it. The window's own hash has none: missing data is
+// noticed, counted as lost and booked as dead. Adopt takes over the keys batch:… and data:… of
+// the system that you migrate from.
 package rediswindow
 
 import (
@@ -53,11 +53,11 @@ import (
 type Options struct {
 	window.Options        // Now is not used: Redis' clock counts
 	Prefix         string // of all keys; empty means tidemill:window
-	// Shards spread batch ids over the slots of a cluster; 0 means 1. The oldest window first,
-	// and limits of one sweep, hold in each shard for itself.
+	// Shards spread batch ids over the slots of a cluster; 0 means 1. Each shard keeps its own
+	// order of windows, oldest first, and its own limits of a sweep.
 	Shards int
-	// TTL is how long the data of a window lives when nobody renews it; 0 means 7 days, below
-	// 0 for ever. It has to be twice the time that a window is open at the least.
+	// TTL is how long the data of a window lives without renewal; 0 means 7 days, below 0 for
+	// ever. It has to be at least twice the time that a window is open.
 	TTL time.Duration
 
 	ahead func() time.Duration // the clock, in tests
@@ -66,7 +66,7 @@ type Options struct {
 // MaxShards bounds Options.Shards: a source asks them one by one.
 const MaxShards = 64
 
-// Store keeps windows in Redis. It is safe for use by many.
+// Store keeps windows in Redis. It is safe for concurrent use.
 type Store struct {
 	client rueidis.Client
 	o      Options
@@ -78,7 +78,7 @@ type Store struct {
 
 var _ window.Store = (*Store)(nil)
 
-// New makes a store; nothing is asked of Redis yet.
+// New makes a store; it sends nothing to Redis yet.
 func New(client rueidis.Client, o Options) (*Store, error) {
 	if client == nil {
 		return nil, errors.New("windows in Redis need a connection")
@@ -104,7 +104,7 @@ func New(client rueidis.Client, o Options) (*Store, error) {
 	return s, nil
 }
 
-// shard is where a batch id lies.
+// shard is the shard of a batch id.
 func (s *Store) shard(batch string) int {
 	if len(s.tags) == 1 {
 		return 0
@@ -112,7 +112,7 @@ func (s *Store) shard(batch string) int {
 	return int(xxhash.Sum64String(batch) % uint64(len(s.tags)))
 }
 
-// each does something in every shard, at once: one that does not answer holds up no other.
+// each calls do for every shard, at once: one that does not answer holds up no other.
 func (s *Store) each(do func(shard int) error) error {
 	if len(s.tags) == 1 {
 		return do(0)
@@ -129,7 +129,7 @@ func (s *Store) each(do func(shard int) error) error {
 //go:embed *.lua
 var lua embed.FS
 
-// scripts. A Redis that is full runs those that make room, or look.
+// Scripts. A full Redis runs those that make room, or only read.
 var (
 	putScript    = script("put", "")
 	adoptScript  = script("adopt", "")
@@ -162,11 +162,11 @@ func script(name, flags string) *rueidis.Lua {
 	return rueidis.NewLuaScript(text)
 }
 
-// answer bounds how long the answer to a script may take.
+// answer bounds the wait for a script's answer.
 const answer = 20 * time.Second
 
-// run runs a script on a shard. It is not given up when ctx ends, but answered or failed: what
-// it did must be known.
+// run runs a script on a shard. It does not stop when ctx ends, but waits for an answer or an
+// error: the effect must be known.
 func (s *Store) run(ctx context.Context, l *rueidis.Lua, shard int, args ...string) rueidis.RedisResult {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answer)
 	defer cancel()
@@ -180,7 +180,7 @@ func failed(err error, format string, args ...any) error {
 	return redisconn.Error(err, format, args...)
 }
 
-// reply is the error for an answer that is not what a script answers.
+// reply is the error for an answer in another form than the script's.
 func reply(what string) error {
 	return tidemill.Fail(tidemill.Internal, "%s: Redis answered something else than asked for: does another program use these keys?", what)
 }

@@ -13,8 +13,8 @@ import (
 // settleMost is how many settlements one script takes.
 const settleMost = 500
 
-// Settle implements tidemill.Source. After a lost answer a settlement that is sent again may
-// find its window gone: it is Stale then, and the books have it.
+// Settle implements tidemill.Source. After a lost answer, a settlement that is sent again
+// may find its window gone: then it is Stale, and the books have it.
 func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	if err := cmp.Or(ctx.Err(), window.CheckSettle(ends)); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 			shard = c.s.shard(batch)
 		}
 		if shard >= len(byShard) {
-			e.Took = tidemill.Stale // nobody here handed it out
+			e.Took = tidemill.Stale // this source did not hand it out
 			continue
 		}
 		byShard[shard] = append(byShard[shard], i)
@@ -71,7 +71,7 @@ func (c *source) settle(ctx context.Context, shard int, ends []tidemill.Settleme
 		if took[at] == '1' {
 			e.Took = tidemill.Applied
 		}
-		delete(c.out, e.Mark) // one without a mark is forgotten by Keep
+		delete(c.out, e.Mark) // Keep forgets one without a mark
 	}
 	return nil
 }

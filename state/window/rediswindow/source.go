@@ -22,16 +22,16 @@ type source struct {
 
 	// Of Receive's goroutine alone.
 	shards []shardState
-	next   int // shard that is asked first
+	next   int // the shard to ask first
 
 	mu  sync.Mutex                 // guards out
-	out map[tidemill.Mark]struct{} // handed out and to be kept
+	out map[tidemill.Mark]struct{} // handed out, with leases to keep
 }
 
-// shardState is what a source knows of a shard.
+// shardState is a source's state of a shard.
 type shardState struct {
 	wake string    // the last wake-up before it was asked
-	rest time.Time // until then there is nothing to ask for, unless it wakes us
+	rest time.Time // until then nothing can be handed out, unless a wake-up comes
 }
 
 var (
@@ -50,7 +50,7 @@ func (c *source) Traits() tidemill.Traits {
 	return tidemill.Traits{Delays: true, Parks: true, Ordered: true, Keep: c.s.o.Lease / 3}
 }
 
-// now is our clock, which tests can move: only to know when to ask again.
+// now is our clock, which tests can move. It only decides when to ask again.
 func (s *Store) now() time.Time { return time.Now().Add(s.o.ahead()) }
 
 // Receive implements tidemill.Source.
@@ -77,8 +77,8 @@ func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, er
 	}
 }
 
-// take asks a shard for windows. Where its answer is lost, what it handed out comes back when
-// the lease ends.
+// take asks a shard for windows. If its answer is lost, its windows come back when the lease
+// ends.
 func (c *source) take(ctx context.Context, shard int, into []*tidemill.Message) (n int, err error) {
 	got, err := c.s.run(ctx, takeScript, shard, strconv.Itoa(len(into)), millis(c.s.o.Lease), c.s.o.Owner).ToArray()
 	if err == nil && (len(got) < 2 || len(got)-2 > len(into)) {
@@ -173,12 +173,12 @@ func (c *source) keep(ctx context.Context, shard int, marks []tidemill.Mark) err
 	return nil
 }
 
-// lease is a mark as scripts take it: number, epoch, replays.
+// lease is a mark in the form of scripts: number, epoch, replays.
 func lease(m tidemill.Mark) []string {
 	return []string{strconv.FormatUint(m.Lo, 10), strconv.FormatUint(uint64(m.Epoch), 10), strconv.FormatUint(m.Hi, 10)}
 }
 
-// Books implements tidemill.Bookkeeper: of each shard all of one moment.
+// Books implements tidemill.Bookkeeper: each shard's from one snapshot.
 func (c *source) Books(ctx context.Context) (b tidemill.Books, err error) {
 	if err := ctx.Err(); err != nil {
 		return b, err

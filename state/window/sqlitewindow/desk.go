@@ -12,10 +12,10 @@ import (
 	"github.com/tidemill/tidemill/state/window"
 )
 
-// listPage is how many windows are read at once, each page a snapshot of its own.
+// listPage is how many windows are read at once, each page a snapshot.
 const listPage = 100
 
-// info is what is shown of a window.
+// info is a window as it is shown.
 func (s *Store) info(e *window.Entry) *window.Info {
 	if e.State == window.Active {
 		e.Due = e.Opened.Add(s.o.Window)
@@ -104,7 +104,7 @@ func (s *Store) CloseNow(ctx context.Context, batch string) (ok bool, err error)
 	return ok, nil
 }
 
-// Replay implements window.Desk: in steps, so that nobody waits long.
+// Replay implements window.Desk: in steps, so that others do not wait long.
 func (s *Store) Replay(ctx context.Context, f window.Filter) (total int, err error) {
 	if f.State != "" && f.State != window.Parked {
 		return 0, ctx.Err()
@@ -145,7 +145,7 @@ func (s *Store) Replay(ctx context.Context, f window.Filter) (total int, err err
 	return total, nil
 }
 
-// replay makes one parked window ready again, or clears it away where nothing is left of it.
+// replay makes one parked window ready again, or deletes it if nothing is left of it.
 func replay(tx *sqlitedb.Tx, e *window.Entry, c *change) error {
 	c.count(e, -1)
 	line, err := places(tx, 1)

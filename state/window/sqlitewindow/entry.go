@@ -17,7 +17,7 @@ const (
 	entries = "SELECT " + columns + " FROM window_batch w "
 )
 
-// stateNo is a state as a column has it.
+// stateNo is a state as its column holds it.
 func stateNo(s window.State) int { return slices.Index(window.States(), s) }
 
 // each calls row for every row of a query.
@@ -35,7 +35,7 @@ func each(tx *sqlitedb.Tx, query string, args []any, row func(*sql.Rows) error) 
 	return rows.Err()
 }
 
-// scan reads a window's columns, and more where more was selected.
+// scan reads a window's columns, and further selected ones into more.
 func scan(rows interface{ Scan(...any) error }, more ...any) (*window.Entry, error) {
 	e := new(window.Entry)
 	var state, kind int
@@ -56,7 +56,7 @@ func scan(rows interface{ Scan(...any) error }, more ...any) (*window.Entry, err
 	return e, nil
 }
 
-// find reads a window; nil: there is none.
+// find reads a window; nil: none.
 func find(tx *sqlitedb.Tx, revision uint64) (*window.Entry, error) {
 	e, err := scan(tx.QueryRow(entries+"WHERE w.revision=?", revision))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -78,7 +78,7 @@ func list(tx *sqlitedb.Tx, where string, args ...any) (es []*window.Entry, err e
 	return es, err
 }
 
-// write writes what changes of a window once it is closed.
+// write writes the fields of a window that change after it is closed.
 func write(tx *sqlitedb.Tx, e *window.Entry) error {
 	_, err := tx.Exec(`UPDATE window_batch SET state=?, records=?, lost=?, closed=?, why=?, line=?, epoch=?, due=?, owner=?, handed=?, tries=?, replays=?,
 		failed=?, kind=?, cause=? WHERE revision=?`, stateNo(e.State), e.Records, e.Lost, wire.Millis(e.Closed), string(e.Why), e.Line, e.Epoch, wire.Millis(e.Due),
@@ -107,7 +107,7 @@ func remove(tx *sqlitedb.Tx, e *window.Entry) error {
 	return nil
 }
 
-// change is what a transaction changes in the books and in what is counted.
+// change is what a transaction changes in the books and the counts.
 type change struct {
 	accepted int64
 	row      tidemill.Count
@@ -116,13 +116,13 @@ type change struct {
 	records  [4]int64
 }
 
-// count adds a window to those in its state, or takes it away.
+// count adds a window to its state's count, or removes it.
 func (c *change) count(e *window.Entry, sign int64) {
 	c.windows[stateNo(e.State)] += sign
 	c.records[stateNo(e.State)] += sign * e.Records
 }
 
-// gone books a window of which nothing is there as dead.
+// gone books a window without records as dead.
 func (c *change) gone(tx *sqlitedb.Tx, e *window.Entry) error {
 	c.count(e, -1)
 	c.row.Dead += uint64(e.Records)

@@ -36,7 +36,8 @@ func parseCursor(from string) (c cursor, err error) {
 	return c, nil
 }
 
-// Page implements window.Store. What it finds missing on the last page is counted at once.
+// Page implements window.Store. It counts records that are missing on the last page at
+// once.
 func (s *Store) Page(ctx context.Context, m tidemill.Mark, from string, into []window.Record) (p window.Page, err error) {
 	var e *window.Entry
 	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill/state/window"
 )
 
-// group is the records of one batch id in a Put, of each name the last one.
+// group is the records of one batch id in a Put, only the last of each name.
 type group struct {
 	batch  string
 	expect int64
@@ -66,7 +66,7 @@ func (s *Store) Put(ctx context.Context, records []window.Record, kept []window.
 	if err := cmp.Or(ctx.Err(), window.CheckPut(records, kept)); err != nil || len(records) == 0 {
 		return err
 	}
-	gs := groups(records) // while nobody waits
+	gs := groups(records) // while no other writer waits
 	err := s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
 		var c change
 		for _, g := range gs {
@@ -115,7 +115,7 @@ func (s *Store) open(tx *sqlitedb.Tx, batch string, c *change) (e *window.Entry,
 	return e, 0, err
 }
 
-// put keeps the records of one batch id. Rows that were known are marked so.
+// put keeps the records of one batch id. It marks rows that were known.
 func (s *Store) put(tx *sqlitedb.Tx, g *group, c *change) error {
 	e, puts, err := s.open(tx, g.batch, c)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *Store) put(tx *sqlitedb.Tx, g *group, c *change) error {
 	fresh, bytes := int64(len(g.rows)), int64(0)
 	for i := range g.rows {
 		r := &g.rows[i]
-		r.known = false // do may not have run to its end before
+		r.known = false // do may have stopped midway before
 		bytes += int64(len(r.body))
 		body := r.body
 		if body == nil {
@@ -157,7 +157,7 @@ func (s *Store) put(tx *sqlitedb.Tx, g *group, c *change) error {
 	return nil
 }
 
-// overwrite finds which rows were there before, and writes those whose bytes are others.
+// overwrite finds which rows existed before, and writes those with other bytes.
 func (s *Store) overwrite(tx *sqlitedb.Tx, g *group, revision uint64, put int64) (known, before int64, err error) {
 	var changed []any
 	for chunk := range slices.Chunk(g.rows, lookupRows) {

@@ -26,7 +26,7 @@ type source struct {
 	s *Store
 
 	mu  sync.Mutex               // guards out
-	out map[uint64]tidemill.Mark // handed out and to be kept, by revision
+	out map[uint64]tidemill.Mark // handed out, with leases to keep, by revision
 }
 
 var (
@@ -58,7 +58,7 @@ const (
 	nextSQL = "SELECT min(w.due)" + heads
 )
 
-// take hands out what is due, or says how long to wait at the most.
+// take hands out due windows, or says how long to wait at most.
 func (c *source) take(ctx context.Context, into []*tidemill.Message) (int, time.Duration, error) {
 	var leased []*window.Entry
 	wait := bell.Idle
@@ -99,7 +99,7 @@ func (c *source) take(ctx context.Context, into []*tidemill.Message) (int, time.
 	return len(leased), wait, nil
 }
 
-// lease takes windows, and says of how many nothing was there.
+// lease takes windows, and says how many had no records.
 func (c *source) lease(tx *sqlitedb.Tx, now time.Time, most int, leased *[]*window.Entry, books *change) (lost int, err error) {
 	type found struct {
 		*window.Entry
@@ -192,7 +192,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	return nil
 }
 
-// lookup is the window that a settlement is of: by position, else by ID.
+// lookup is the window of a settlement: by position, else by ID.
 func lookup(tx *sqlitedb.Tx, s *tidemill.Settlement) (*window.Entry, error) {
 	if (s.Mark != tidemill.Mark{}) {
 		return find(tx, s.Mark.Lo)
@@ -200,7 +200,7 @@ func lookup(tx *sqlitedb.Tx, s *tidemill.Settlement) (*window.Entry, error) {
 	return byID(tx, s.ID)
 }
 
-// byID reads a window; nil: there is none.
+// byID reads a window; nil: none.
 func byID(tx *sqlitedb.Tx, id string) (*window.Entry, error) {
 	_, revision, ok := window.ParseID(id)
 	if !ok || revision > 1<<62 {
@@ -255,7 +255,7 @@ func (c *source) forget(marks []tidemill.Mark) {
 	}
 }
 
-// Books implements tidemill.Bookkeeper: all of one snapshot, the pending ones found by looking.
+// Books implements tidemill.Bookkeeper, from one snapshot. Pending is counted in the store.
 func (c *source) Books(ctx context.Context) (b tidemill.Books, err error) {
 	err = c.s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		if err := tx.QueryRow("SELECT accepted, delivered, skipped, dead FROM window_books").Scan(&b.Accepted, &b.Settled.Delivered, &b.Settled.Skipped, &b.Settled.Dead); err != nil {

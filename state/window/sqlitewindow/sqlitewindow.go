@@ -12,10 +12,10 @@ import (
 )
 
 // Records lie in the order of their keys (see window.AppendKey), so that a page is a range
-// and neighbours are written beside each other. What was settled is cleared away by Sweep, a
-// part at a time: window_trash says of which windows. Text is kept as blobs, byte for byte;
-// times are milliseconds, 0: none. State is 0 active, 1 ready, 2 leased, 3 parked; line is
-// above 0 where it is 1 or 2.
+// and neighbours are written beside each other. Sweep deletes settled records, a part at a
+// time: window_trash names their windows. Text is kept as blobs, byte for byte; times are
+// milliseconds, 0: none. State is 0 active, 1 ready, 2 leased, 3 parked; line is above 0
+// where it is 1 or 2.
 var schema = []string{`
 CREATE TABLE window_batch(
 	revision INTEGER PRIMARY KEY,
@@ -86,9 +86,8 @@ type Store struct {
 
 var _ window.Store = (*Store)(nil)
 
-// New opens the windows of db and makes their tables where they are missing. A file has one
-// store at a time: New takes it that whoever had windows out is dead, and hands them out again
-// at once.
+// New opens the windows of db and makes missing tables. A file has one store at a time: New
+// assumes that the process that had windows out is dead, and hands them out again at once.
 func New(ctx context.Context, db *sqlitedb.DB, o window.Options) (*Store, error) {
 	o, err := o.WithDefaults()
 	if err != nil {
@@ -98,7 +97,7 @@ func New(ctx context.Context, db *sqlitedb.DB, o window.Options) (*Store, error)
 		return nil, fmt.Errorf("open the windows: %w", err)
 	}
 	if err := db.Write(ctx, func(tx *sqlitedb.Tx) error {
-		_, err := tx.Exec("UPDATE window_batch SET due=1 WHERE state=2") // long over: an end that was on its way still counts
+		_, err := tx.Exec("UPDATE window_batch SET due=1 WHERE state=2") // long over: an end in flight still counts
 		return err
 	}); err != nil {
 		return nil, fmt.Errorf("open the windows: %w", err)

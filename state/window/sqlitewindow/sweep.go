@@ -13,8 +13,8 @@ import (
 	"github.com/tidemill/tidemill/state/window"
 )
 
-// sweepMost is how many windows one sweep closes. What was settled is cleared away in steps,
-// so that nobody waits long: so many records in one, and so many steps in a sweep.
+// sweepMost is how many windows one sweep closes. Settled records are deleted in steps, so
+// that others do not wait long: clearRows records in a step, clearSteps in a sweep.
 const (
 	sweepMost  = 1000
 	clearRows  = 4000
@@ -87,7 +87,7 @@ func (s *Store) close(tx *sqlitedb.Tx, done *window.Swept) error {
 	return c.write(tx)
 }
 
-// closeAll freezes active windows, and says of how many nothing was there.
+// closeAll freezes active windows, and says how many had no records.
 func (s *Store) closeAll(tx *sqlitedb.Tx, es []*window.Entry, now time.Time, c *change, why func(*window.Entry) window.Why) (lost int, err error) {
 	if len(es) == 0 {
 		return 0, nil
@@ -118,7 +118,7 @@ func (s *Store) closeAll(tx *sqlitedb.Tx, es []*window.Entry, now time.Time, c *
 	return lost, nil
 }
 
-// clear does one step of clearing away what was settled, and says whether there may be more.
+// clear deletes some settled records, and says whether more may be left.
 func (s *Store) clear(ctx context.Context) (more bool, err error) {
 	if err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		return tx.QueryRow("SELECT EXISTS(SELECT 1 FROM window_trash)").Scan(&more)

@@ -64,7 +64,7 @@ func closesByCount(f *fixture) {
 		return r
 	}
 	f.put(expecting("1"), expecting("2"), expecting("1"), expecting("2"))
-	f.sweep(0) // duplicates are not more
+	f.sweep(0) // duplicates do not count
 	f.put(expecting("2"), rec("c", "3", "x"))
 	f.sweep(0)
 	f.put(expecting("3"))
@@ -75,7 +75,7 @@ func closesByCount(f *fixture) {
 		f.Fatalf("message says %+v, %v", s, err)
 	}
 	f.apply(m, delivered)
-	// More than that at once close it as well.
+	// More records than that at once close it as well.
 	f.put(expecting("1"), expecting("2"), expecting("3"), expecting("4"))
 	f.sweep(1)
 	if s, _ := window.Read(f.take(1)[0]); s.Records != 4 {
@@ -97,7 +97,7 @@ func newestExpectation(f *fixture) {
 	f.put(rec("b", "3", "x"))
 	f.sweep(1)
 	f.put(rec("b", "4", "x"))
-	f.sweep(0) // nobody told the new window anything
+	f.sweep(0) // no number was announced for the new window
 }
 
 func saysNext(f *fixture) {

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/state/window"
 )
 
-// crowding holds what is promised to many at once.
+// crowding holds what is promised under concurrency.
 var crowding = []testcase{
 	{"loses and doubles nothing while many put, sweep, read and settle",
 		"what is put beside a closing belongs to exactly one window", nil, everybodyAtOnce},

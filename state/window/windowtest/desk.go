@@ -68,7 +68,7 @@ func lists(f *fixture) {
 		}
 	}
 	for range f.Store.List(f.Context(), window.Filter{}) {
-		break // whoever has seen enough
+		break // the caller has seen enough
 	}
 }
 

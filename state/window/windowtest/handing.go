@@ -9,8 +9,8 @@ import (
 	"github.com/tidemill/tidemill/state/window"
 )
 
-// handing holds what is promised of the order and of the leases of windows, beside what
-// package sourcetest holds of every source.
+// handing holds the promises about the order and the leases of windows, beside what package
+// sourcetest checks of every source.
 var handing = []testcase{
 	{"describes the window in its message",
 		"who works on it knows what to expect without reading it", nil, describes},
@@ -206,7 +206,7 @@ func keepsNothingLate(f *fixture) {
 		f.Fatal(err)
 	}
 	f.Advance(lease / 3)
-	m := f.takeFrom(other, 1)[0] // nobody kept it
+	m := f.takeFrom(other, 1)[0] // its lease was not kept
 	f.end(other, m, again(0, false), tidemill.Applied)
 	if err := f.source.(tidemill.Keeper).Keep(f.Context()); err != nil {
 		f.Fatal(err)

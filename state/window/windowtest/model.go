@@ -33,8 +33,8 @@ type collected struct {
 // slack is by how much a server's clock may be ahead of the model's.
 const slack = 5 * time.Second
 
-// model is what a store is compared with, written anew here and not taken from the rules that
-// backends share.
+// model is what a store is compared with. It is written anew here, not taken from the rules
+// that backends share.
 type model struct {
 	f       *fixture
 	clock   *Clock // moves with the store's
@@ -126,8 +126,7 @@ func (m *model) shut(c *collected) {
 	c.state, c.line, c.due = window.Ready, m.line, time.Time{}
 }
 
-// over says whether a window is to be closed, and sure whether a server's clock can think
-// otherwise.
+// over says whether a window is to be closed, and sure whether a server's clock must agree.
 func (m *model) over(c *collected) (over, sure bool) {
 	if c.expect > 0 && len(c.records) >= c.expect {
 		return true, true
@@ -151,7 +150,7 @@ func (m *model) sweep(r *rapid.T) {
 		}
 	}
 	m.f.sweep(len(want))
-	// Of one batch id there is one at the most, so that their order does not matter.
+	// Each batch id has at most one, so their order does not matter.
 	for _, c := range want {
 		m.shut(c)
 	}
@@ -213,7 +212,7 @@ func (m *model) receive(r *rapid.T) {
 	}
 }
 
-// mark is one of the newest that were handed out.
+// mark is one of the newest hand-outs.
 func (m *model) mark(r *rapid.T) (tidemill.Mark, *collected) {
 	if len(m.marks) == 0 {
 		r.Skip("none was handed out")
@@ -322,8 +321,8 @@ func (m *model) keep(r *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(r, "really") > 0 {
 		r.Skip()
 	}
-	// Which hand-outs a source still keeps depends on what was left and lost: only that
-	// nothing else changes is looked at, on a source that has none.
+	// It depends on earlier lefts and losses which hand-outs a source still keeps. So check
+	// only, on a source without any, that nothing else changes.
 	if err := m.f.Store.Open().(tidemill.Keeper).Keep(m.f.Context()); err != nil {
 		r.Fatal(err)
 	}
@@ -347,7 +346,7 @@ func (m *model) restart(r *rapid.T) {
 	}
 }
 
-// check looks at everything.
+// check compares everything.
 func (m *model) check(r *rapid.T) {
 	got := m.f.list(window.Filter{})
 	if len(got) != len(m.windows) {

@@ -138,7 +138,7 @@ func refusesCursor(f *fixture) {
 	}
 }
 
-// losing holds what becomes of records that vanish from the store.
+// losing holds what happens to records that vanish from the store.
 var losing = []testcase{
 	{"counts and books what is missing when it is read",
 		"what expired or was evicted is named, and the books balance", loses, missingWhileRead},
@@ -157,7 +157,7 @@ func loses(h Harness) bool { return h.Lose != nil }
 func missingWhileRead(f *fixture) {
 	f.closed(some("a", 10)...)
 	f.closed(some("b", 10)...)
-	ms := f.take(2) // in whatever order
+	ms := f.take(2) // in any order
 	f.Lose(f.T, ms[0].ID)
 	f.Lose(f.T, ms[1].ID)
 	for range 2 { // it may be read again
@@ -171,7 +171,7 @@ func missingWhileRead(f *fixture) {
 		f.Fatalf("%d records are lost, want 20", s.Lost)
 	}
 	part := delivered
-	part.Records = tidemill.Count{} // none was there
+	part.Records = tidemill.Count{} // no record was left
 	f.apply(ms[0], part)
 	f.apply(ms[1], dead)
 	f.books(tidemill.Books{Accepted: 20, Settled: tidemill.Count{Dead: 20}})
@@ -180,12 +180,12 @@ func missingWhileRead(f *fixture) {
 	}
 }
 
-// missingInPart loses windows of which four of ten records were read, and sent.
+// missingInPart loses windows after four of their ten records were read and sent.
 func missingInPart(f *fixture) {
 	for _, batch := range []string{"a", "b", "c"} {
 		f.closed(some(batch, 10)...)
 	}
-	ms := f.take(3) // in whatever order
+	ms := f.take(3) // in any order
 	own, skips := delivered, skipped
 	own.Records = tidemill.Count{Delivered: 2, Skipped: 1, Dead: 1}
 	for i, end := range []tidemill.Settlement{own, delivered, skips} {

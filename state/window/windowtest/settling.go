@@ -77,7 +77,7 @@ func booksRecords(f *fixture) {
 	f.apply(ms[1], delivered)
 	f.apply(ms[2], skipped)
 	whole := dead
-	whole.Records = tidemill.Count{Delivered: 6, Dead: 4} // what is parked is parked whole
+	whole.Records = tidemill.Count{Delivered: 6, Dead: 4} // a window is parked as a whole
 	f.apply(ms[3], whole)
 	f.books(tidemill.Books{Accepted: 40, Settled: tidemill.Count{Delivered: 16, Skipped: 13, Dead: 11}})
 }
@@ -149,7 +149,7 @@ func keepsFailure(f *fixture) {
 		f.Fatalf("received %+v, want 1 try and 3 hand-outs", m)
 	}
 	f.end(f.source, m, again(0, true), tidemill.Applied)
-	f.end(f.source, m, again(0, true), tidemill.Stale) // the answer was lost, and it is said again
+	f.end(f.source, m, again(0, true), tidemill.Stale) // the answer was lost, and it is sent again
 	m = f.take(1)[0]
 	if m.Tries != 2 {
 		f.Fatalf("%d tries, want 2", m.Tries)

@@ -15,9 +15,9 @@ import (
 	"github.com/tidemill/tidemill/state/window"
 )
 
-// Source makes a harness of package sourcetest out of a store: each message that is accepted
-// becomes a window with one record, of the batch id that is the message's key, and what is
-// received is read from its page. reopen is as Harness.Reopen, or nil.
+// Source makes a harness of package sourcetest out of a store: each accepted message becomes
+// a window with one record, with the message's key as batch id, and a received message is
+// read from its page. reopen is as Harness.Reopen, or nil.
 func Source(t *testing.T, store window.Store, lease time.Duration, reopen func(t *testing.T) window.Store) sourcetest.Harness {
 	n := 0
 	keeps := sourcetest.AllFields
@@ -87,7 +87,7 @@ func (u unpacked) Receive(ctx context.Context, into []*tidemill.Message) (int, e
 	return n, err
 }
 
-// unpack makes the message of a window the one in it.
+// unpack replaces a window's message by the one in it.
 func (u unpacked) unpack(ctx context.Context, m *tidemill.Message) error {
 	page := make([]window.Record, 2)
 	p, err := u.store.Page(ctx, m.Mark, "", page)

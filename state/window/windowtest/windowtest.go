@@ -21,18 +21,18 @@ type Harness struct {
 	// Advance moves the store's clock. A server's clock may go on by itself too: by less than
 	// a few seconds in a case.
 	Advance func(d time.Duration)
-	// Reopen ends the process as a crash would, as far as a test can, and opens what is
-	// durable anew. Nil: nothing is durable.
+	// Reopen ends the process as a crash would, as far as a test can, and opens the durable
+	// data anew. Nil: nothing is durable.
 	Reopen func(t *testing.T) window.Store
-	// Shared says that other instances may be at the same windows: what was handed out before
-	// Reopen is out until its lease has ended.
+	// Shared says that other instances may use the same windows: those handed out before
+	// Reopen stay leased until their lease has ended.
 	Shared bool
-	// Parts says that batch ids are spread over several parts, each of which keeps an order of
-	// its own: the oldest first is not said across them.
+	// Parts says that batch ids are spread over several parts, each with its own order: across
+	// them the oldest need not come first.
 	Parts bool
-	// Lose takes away the records of a window behind the store's back. Nil: that cannot be.
+	// Lose removes the records of a window behind the store's back. Nil: not possible.
 	Lose func(t *testing.T, id string)
-	// Damage changes a byte of the body of one record in store, likewise.
+	// Damage changes a byte of the body of one stored record, likewise.
 	Damage func(t *testing.T, id string)
 	// Close is called before the end of the test, by suites that open many; nil: nothing to close.
 	Close func()
@@ -67,22 +67,22 @@ type testcase struct {
 	do     func(f *fixture)
 }
 
-// fixture is a store on the table of one case. Its methods end the test where going on makes
-// no sense.
+// fixture is a store on the table of one case. Its methods end the test where it makes no
+// sense to go on.
 type fixture struct {
 	*testing.T
 	Harness
 	source tidemill.Source
 }
 
-// Run runs all cases, each on a store of its own.
+// Run runs all cases, each on its own store.
 func Run(t *testing.T, open func(t *testing.T, o window.Options) Harness) {
 	o := window.Options{Window: length, Lease: lease, Owner: "tester"}
 	for _, c := range slices.Concat(putting, closing, handing, settling, paging, losing, desk, lasting, crowding) {
 		t.Run(c.name, func(t *testing.T) {
 			h := open(t, o)
 			if c.needs != nil && !c.needs(h) {
-				return // the backend cannot come to that
+				return // the backend cannot do that
 			}
 			f := &fixture{t, h, h.Store.Open()}
 			defer func() {
@@ -111,7 +111,7 @@ func some(batch string, n int) []window.Record {
 	return rs
 }
 
-// put puts records and returns what became of them.
+// put puts records and returns their results.
 func (f *fixture) put(rs ...window.Record) []window.Kept {
 	f.Helper()
 	kept := make([]window.Kept, len(rs))
@@ -121,7 +121,7 @@ func (f *fixture) put(rs ...window.Record) []window.Kept {
 	return kept
 }
 
-// fresh puts records of which each is to be New.
+// fresh puts records that must all be New.
 func (f *fixture) fresh(rs ...window.Record) {
 	f.Helper()
 	for i, k := range f.put(rs...) {
@@ -131,7 +131,7 @@ func (f *fixture) fresh(rs ...window.Record) {
 	}
 }
 
-// sweep sweeps until nothing is left to do, and checks how many were closed.
+// sweep sweeps until nothing is left to do, and checks how many windows were closed.
 func (f *fixture) sweep(want int) window.Swept {
 	f.Helper()
 	closed := 0
@@ -170,7 +170,7 @@ func (f *fixture) closeNow(batch string) {
 	}
 }
 
-// take receives n messages that ought to be there.
+// take receives n messages that must be available.
 func (f *fixture) take(n int) []*tidemill.Message { f.Helper(); return f.takeFrom(f.source, n) }
 
 func (f *fixture) takeFrom(src tidemill.Source, n int) []*tidemill.Message {
@@ -192,7 +192,7 @@ func (f *fixture) takeFrom(src tidemill.Source, n int) []*tidemill.Message {
 	return got
 }
 
-// takeBatches receives the windows of n batch ids, by those.
+// takeBatches receives the windows of n batch ids, by batch id.
 func (f *fixture) takeBatches(n int) map[string]*tidemill.Message {
 	f.Helper()
 	by := map[string]*tidemill.Message{}
@@ -205,7 +205,7 @@ func (f *fixture) takeBatches(n int) map[string]*tidemill.Message {
 	return by
 }
 
-// nothing checks that there is nothing to receive.
+// nothing checks that nothing can be received.
 func (f *fixture) nothing() {
 	f.Helper()
 	ctx, cancel := context.WithTimeout(f.Context(), 30*time.Millisecond)
@@ -244,7 +244,7 @@ func again(after time.Duration, burn bool) tidemill.Settlement {
 	return tidemill.Settlement{End: tidemill.Again, After: after, Burn: burn, Kind: tidemill.Timeout, Cause: "no answer"}
 }
 
-// read reads all of a window under its lease, in pages of so many.
+// read reads all of a window under its lease, in pages of that size.
 func (f *fixture) read(m *tidemill.Message, size int) []window.Record {
 	f.Helper()
 	rs, lost := f.readLost(m, size)
@@ -296,7 +296,7 @@ func ids(rs []window.Record) []string {
 	return out
 }
 
-// has checks that these records were read, in whatever order.
+// has checks that these records were read, in any order.
 func (f *fixture) has(got []window.Record, want ...window.Record) {
 	f.Helper()
 	texts := func(rs []window.Record) []string {
@@ -372,7 +372,7 @@ func (f *fixture) stats() window.Stats {
 	return s
 }
 
-// restart is Reopen with a source of its own.
+// restart is Reopen with a new source.
 func (f *fixture) restart() {
 	f.Store = f.Reopen(f.T)
 	f.source = f.Store.Open()
