@@ -18,7 +18,7 @@ func (c Count) Total() uint64 { return c.Delivered + c.Skipped + c.Dead }
 type Books struct {
 	Accepted uint64 // counted by the source as messages came in: its log's end, entries added
 	Settled  Count  // written by Settle in the same transaction as the settlement
-	Pending  uint64 // found by reading the store: waiting, handed out, or put off
+	Pending  uint64 // found by reading the store: waiting, handed out, or delayed
 	Lost     uint64 // gone at the source without us: trimmed, rolled back; named, and an alarm
 }
 

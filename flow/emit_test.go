@@ -86,7 +86,7 @@ func TestEmittedMessagesAreWrittenFirst(t *testing.T) {
 		equal(t, "writes", strings.Join(wrote, "\n"), strings.Join([]string{
 			"1/0 2/0 3/0 4/0 5/0 rejected",
 			"1/0 2/0 failed",
-			"1/0 2/0 failed", // a Partial that names nobody of these two
+			"1/0 2/0 failed", // a Partial that names neither of these two
 			"3/0 4/0 5/0 rejected",
 			"3/0 ",
 			"4/0 5/0 rejected",

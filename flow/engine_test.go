@@ -134,7 +134,7 @@ func TestHeldMessageHoldsBackItsKey(t *testing.T) {
 	})
 }
 
-// 10 lanes, one message each; every 20th call takes 3 s, the others 20 ms. Nobody waits
+// 10 lanes, one message each; every 20th call takes 3 s, the others 20 ms. No message waits
 // behind a slow one.
 func TestEmptiestLaneIsChosen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill/policy"
 )
 
-// numbers is the least a source can be: a slice that is handed out once.
+// numbers is the smallest possible source: a slice that is handed out once.
 type numbers struct {
 	texts []string
 	next  int
@@ -44,7 +44,7 @@ func (s *numbers) Settle(_ context.Context, ends []tidemill.Settlement) error {
 	return nil
 }
 
-// printed is a place for dead letters that shows them.
+// printed is a store of dead letters that prints them.
 type printed struct{}
 
 func (printed) Put(_ context.Context, ls []tidemill.Letter) error {

@@ -14,7 +14,7 @@ type gate struct {
 	mu      sync.Mutex // guards all below; never held across a call to the outside
 	circuit *policy.Circuit
 	bucket  *policy.Bucket
-	why     string // the failure because of which nothing passes, or last passed
+	why     string // the failure for which nothing passes, or last passed
 	limited int    // attempts in a row after which the destination asked for less
 	asked   bool   // it is left alone for that, and has taken nothing since
 

@@ -28,7 +28,7 @@ func TestAGateIsShutForTheLongestTime(t *testing.T) {
 		at   time.Duration // since the start
 		d    time.Duration
 		news bool
-		shut time.Duration // for so long then
+		shut time.Duration // for this long then
 		why  string
 	}{
 		{0, time.Minute, true, time.Minute, "0"},

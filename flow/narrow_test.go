@@ -17,7 +17,7 @@ import (
 
 // Small mistakes that the other tests did not notice.
 
-// A Partial of the dead letters counts letters, not messages of the batch.
+// A Partial of the dead letters counts dead letters, not messages of the batch.
 func TestTheLetterThatCannotBeKeptIsTheRightOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(tidemill.Traits{}).add(messages(4)...)

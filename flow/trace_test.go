@@ -30,7 +30,7 @@ type turnstile struct {
 	mu      sync.Mutex // guards all below
 	rnd     *rand.Rand
 	seed    uint64
-	draws   map[string]*rand.Rand // one for each caller, so that nobody's depend on who was faster
+	draws   map[string]*rand.Rand // one for each caller, so that none depends on who was faster
 	waiting []*caller
 	steps   int
 	trace   []string

@@ -7,8 +7,8 @@
 //	queues, err := sqlitequeue.New(ctx, db, sqlitequeue.Options{})
 //	log, err := sqliteledger.New(ctx, db, sqliteledger.Options{Name: "crm"})
 //
-// All backends of one process share what was opened. Whoever opened it closes it, after the
-// systems have ended. Addresses may hold passwords: no error and no String shows them.
+// All backends of one process share an opened database. The program that opened it closes it,
+// after the systems have ended. Addresses may hold passwords: no error and no String shows them.
 package open
 
 import (

@@ -168,7 +168,7 @@ func TestAnAnswerToTheBeginThatIsLostIsNoTryThatWasCutOff(t *testing.T) {
 		w.book.lose = 1
 		w.do(nil, anew)
 		w.check(anew, "live", 2, ledger.Done)
-		w.book.lose, w.book.begun = 100, nil // for longer than is waited for: nobody knows, then
+		w.book.lose, w.book.begun = 100, nil // longer than the wait: then nobody knows
 		c := at("c", 4)
 		w.do(nil, c)
 		w.check(c, "transient", 0, ledger.Running)

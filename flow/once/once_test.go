@@ -220,7 +220,7 @@ func TestACrashBetweenWorkAndEnd(t *testing.T) {
 	}
 }
 
-// unasked says whether a failure is said to be nobody's.
+// unasked says whether the destination is free of blame for a failure.
 func unasked(t *flow.Task) bool {
 	e, ok := errors.AsType[*tidemill.Error](t.Err())
 	return ok && e.Unasked

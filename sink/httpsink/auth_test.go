@@ -56,7 +56,7 @@ func TestFixedCredentials(t *testing.T) {
 	}
 }
 
-// A partner that shows us what we sent must not make our dead letters show it.
+// If a partner answers with what we sent, our dead letters must not show it.
 func TestSecretsNeverShow(t *testing.T) {
 	echo := func(e *partnertest.Exchange) {
 		e.W.WriteHeader(http.StatusForbidden)

@@ -46,7 +46,8 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// A limit of workers counts for all of them, whoever counts: 20 jobs at 5 in 500 ms are 4 periods.
+// A limit of workers counts for all of them, no matter who counts: 20 jobs at 5 in 500 ms are 4
+// periods.
 func TestLimitIsSharedWithWorkers(t *testing.T) {
 	oldAndNew(t, func(t *testing.T, version string) {
 		r := newRig(t, version, Options{Limit: Limit{Jobs: 5, Per: 500 * time.Millisecond}})

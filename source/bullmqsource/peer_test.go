@@ -17,8 +17,8 @@ import (
 	"github.com/tidemill/tidemill/source/bullmqsource/bullmqtest"
 )
 
-// atOnce bounds what is to happen by a wake-up, on a busy machine: whoever looks by himself comes
-// later.
+// atOnce bounds what a wake-up is to trigger, on a busy machine: a worker that looks on its own
+// comes later.
 const atOnce = longest - time.Second
 
 // versions of BullMQ: what they are called in bullmqtest.

@@ -30,7 +30,7 @@ func TestNewRefusesNonsense(t *testing.T) {
 	}
 }
 
-// A queue of a version that nobody has seen is left alone.
+// A queue of an unknown version is left alone.
 func TestRefusesOtherVersions(t *testing.T) {
 	testenv.Need(t)
 	t.Parallel()

@@ -91,7 +91,7 @@ func TestRetriesOfManyKinds(t *testing.T) {
 		// Dead is dead, whatever is left.
 		id = one(map[string]any{"attempts": 9}, func(m *tidemill.Message) tidemill.Settlement { return dead(m, "no") })
 		state(id, "failed", 1)
-		// What burns no try makes no attempt.
+		// A retry without a counted try makes no attempt.
 		id = one(map[string]any{"attempts": 1}, func(m *tidemill.Message) tidemill.Settlement { return again(m, 100*time.Millisecond, false) })
 		state(id, "delayed", 0)
 		m = r.receive(r.src, 1, 5*time.Second)[0]
@@ -203,7 +203,7 @@ func TestKeepRulesOfManyAtOnce(t *testing.T) {
 	})
 }
 
-// A job that is retried after it failed for good is another one to whoever remembers its death.
+// A job that is retried after it failed for good is another one where its death is remembered.
 func TestAJobThatIsRetriedAfterItDied(t *testing.T) {
 	each(t, func(t *testing.T, version string) {
 		r := newRig(t, version, Options{})

@@ -131,7 +131,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// Delayed jobs come when they are due, whoever waits, and also when somebody promotes them.
+// Delayed jobs come when they are due, to any waiting worker, and also when somebody
+// promotes them.
 func TestDelay(t *testing.T) {
 	each(t, func(t *testing.T, version string) {
 		r := newRig(t, version, Options{})

@@ -344,7 +344,7 @@ func TestGetWorkersShowsUs(t *testing.T) {
 		defer p.stop()
 		until := func(n int, what string) []string {
 			t.Helper()
-			for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) { // nobody tells of it
+			for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) { // without a notice
 				all := names()
 				if len(all) == n {
 					return all

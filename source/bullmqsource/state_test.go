@@ -18,7 +18,7 @@ func TestPause(t *testing.T) {
 		r.do("fill", 4, map[string]any{}, map[string]any{"attempts": 5})
 		got := r.receive(r.src, 3, 5*time.Second)
 		r.o.Lease = time.Second
-		dying := r.receive(r.open(), 1, 5*time.Second)[0] // whoever has it is heard of no more
+		dying := r.receive(r.open(), 1, 5*time.Second)[0] // its holder is not heard of again
 		delayed := r.add(map[string]any{}, map[string]any{"delay": 300})
 		waiting := r.add(map[string]any{}, nil)
 		r.do("queue", "pause")
@@ -78,7 +78,7 @@ func TestWakesAtOnce(t *testing.T) {
 			m = soon(start)
 		}
 		begin(r.src)
-		for _, src := range sources { // whoever has it
+		for _, src := range sources { // any of them may have it
 			if _, ours := src.outs[m.ID]; ours {
 				start = time.Now()
 				r.settle(src, tidemill.Applied, again(m, 300*time.Millisecond, true))

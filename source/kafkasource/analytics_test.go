@@ -23,9 +23,9 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse/memorywarehouse"
 )
 
-// The real system reads what its own door and what others write into a topic: a flat JSON
-// object as the value, flat headers, a native event with what the door knew of it. One
-// instance stops in between and another one goes on.
+// The real system reads what its own ingest API and other programs write into a topic: a
+// flat JSON object as the value, flat headers, a native event with what the ingest API knew
+// of it. One instance stops in between and another one goes on.
 func TestAnalyticsReadsATopic(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, brokers(t), 3)

@@ -22,8 +22,8 @@ type wire struct {
 	conns []net.Conn
 }
 
-// down refuses connections, or takes them again. Where a port is free, and nobody listens,
-// a client that tries for long enough connects to itself.
+// down refuses connections, or accepts them again. Where a port is free and without a
+// listener, a client that tries for long enough connects to itself.
 func (w *wire) down(cut bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,7 +93,7 @@ func TestACommitWhoseAnswerIsLostIsSentAgain(t *testing.T) {
 	if err := s.Settle(brief, ends); err == nil || ends[0].Took != tidemill.Unanswered {
 		t.Fatalf("without an answer the settlement was taken as %d, %v", ends[0].Took, err)
 	}
-	// It has arrived all the same.
+	// It has arrived anyway.
 	w.books(straight, tidemill.Books{Accepted: 10, Settled: tidemill.Count{Delivered: 6}, Pending: 4})
 	way.loseAnswers(false)
 	for begin := time.Now(); ; {

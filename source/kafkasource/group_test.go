@@ -250,7 +250,7 @@ func TestWhatIsSettledTooLateIsStale(t *testing.T) {
 	w.books(two, tidemill.Books{Accepted: 40, Settled: tidemill.Count{Delivered: 40}})
 }
 
-// A message that kills whoever works on it is known by its hand-outs.
+// A message that kills its workers is recognised by its hand-outs.
 func TestTheOldestKnowsHowOftenItWasOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, brokers(t), 1)

@@ -107,7 +107,7 @@ type Source struct {
 	order    []int32 // of parts, sorted
 	turned   int     // where in order the next hand-out begins
 	later    due
-	receipts map[receipt]*claim // ends of which the commit failed, to be sent again
+	receipts map[receipt]*claim // ends whose commit failed, to be sent again
 	names    names
 	taken    time.Time // when partitions were taken over last
 	epochs   uint32

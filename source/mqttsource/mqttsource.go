@@ -93,7 +93,7 @@ type where uint8
 
 const (
 	out   where = iota // handed out
-	off                // put off
+	off                // delayed
 	left               // left
 	ended              // settled, but the broker could not be told: it will send it again
 )

@@ -108,7 +108,7 @@ func (s *Source) drain(ctx context.Context, from string, batch int) (found []str
 //
 // Entries that are older than the books are added to them.
 //
-// It answers {"shared"}, or where the next page begins (-: there is none) and the ids.
+// It answers {"shared"}, or where the next page begins (-: no more pages) and the ids.
 const drainLua = `
 local stream, books, due = KEYS[1], KEYS[2], KEYS[3]
 local group, consumer, from, most = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])

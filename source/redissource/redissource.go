@@ -13,7 +13,7 @@
 // Beside the stream it keeps, in the same slot of a cluster:
 //
 //	{stream}:books:<group>            hash: the books, and where to go on if the group is gone
-//	{stream}:due:<group>              sorted set: entries put off, by the time they come back
+//	{stream}:due:<group>              sorted set: delayed entries, by the time they come back
 //	{stream}:again:<group>            hash: failed tries of entries, and the last cause
 //	{stream}:gate:<group>             hash: the gate, while it is closed
 //	{stream}:probes:<group>           sorted set: probes that are out

@@ -6,8 +6,8 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Between the search for what nobody renews and the script that takes it, its owner may have
-// renewed it: then it is not taken, and is by no means lost.
+// Between the search for entries without renewal and the script that takes one, its owner
+// may have renewed it: then it is not taken, and not lost.
 func TestWhatIsRenewedBetweenSearchAndTakeIsNotTaken(t *testing.T) {
 	each(t, func(b *table) {
 		b.add(2)

@@ -38,7 +38,7 @@ func TestMessagesAreReadBack(t *testing.T) {
 	}
 }
 
-// So is a history; one whose form nobody knows, or that is damaged anywhere, is not.
+// So is a history; one of an unknown form, or damaged anywhere, is not.
 func TestHistoriesAreReadBack(t *testing.T) {
 	for name, want := range map[string][]deadletter.Failure{
 		"none":    {},

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 )
 
-// A message dies, somebody asks for its replay, and it is delivered.
+// A message dies, an operator asks for its replay, and it is delivered.
 func Example() {
 	ctx := context.Background()
 	store, err := memorydeadletter.New(deadletter.Options{})
@@ -32,7 +32,7 @@ func Example() {
 	if _, err := store.Replay(ctx, deadletter.Filter{Pipeline: "orders", NotKinds: []tidemill.Kind{tidemill.Validation}}); err != nil {
 		log.Fatal(err)
 	}
-	replays := store.Open("orders") // the source of a pipeline, in earnest
+	replays := store.Open("orders") // in production the source of a pipeline
 	m := new(tidemill.Message)
 	if _, err := replays.Receive(ctx, []*tidemill.Message{m}); err != nil {
 		log.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemill/tidemill/state/ledger/memoryledger"
 )
 
-// A request with an idempotency key is sent twice, and answered twice, but done once.
+// A request with an idempotency key is sent twice, and answered twice, but executed once.
 func Example() {
 	ctx := context.Background()
 	l := memoryledger.New(memoryledger.Options{})

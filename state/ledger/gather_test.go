@@ -69,7 +69,7 @@ func TestCallsThatWaitBecomeOne(t *testing.T) {
 	}{
 		{1, 0, 1, time.Second},
 		{2, 0, 2, time.Second},      // both at once
-		{50, 0, 4, 2 * time.Second}, // two alone, then the others: one takes all, one finds nobody
+		{50, 0, 4, 2 * time.Second}, // two alone, then the others: one takes all, one finds none
 		{50, 10, 8, 4 * time.Second},
 		{10, 1, 10, 5 * time.Second},
 		{203, 0, 6, 3 * time.Second}, // a hundred in a call

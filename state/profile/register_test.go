@@ -254,7 +254,7 @@ func TestWhoseIdentitiesAreCounted(t *testing.T) {
 	mail, phone := Name{"t", Identity{Email, "a@x.example"}}, Name{"t", Identity{Phone, "+4930123456"}}
 	one, other := uuid.UUID{1}, uuid.UUID{2}
 	for _, c := range []struct {
-		mail, phone uuid.UUID // zero: nobody's
+		mail, phone uuid.UUID // zero: of no profile
 		want        []Owner
 	}{{want: nil}, {mail: one, want: []Owner{{"t", one}}}, {mail: one, phone: one, want: nil}, {mail: other, phone: one, want: []Owner{{"t", one}, {"t", other}}}} {
 		b, err := NewBatch([]Ask{{Tenant: "t", Identities: Identities{Email: "a@x.example", Phone: "+4930123456"}}}, make([]Answer, 1), o)
@@ -283,7 +283,7 @@ func TestWhatABatchWrites(t *testing.T) {
 		{Tenant: "t", Identities: Identities{Email: "a@x.example"}, Create: true},                       // made here
 		{Tenant: "t", Identities: Identities{Email: "a@x.example", Phone: "+4930123456"}, Create: true}, // attaches to it
 		{Tenant: "t", Identities: Identities{Email: "b@x.example", External: "e"}},                      // attaches to one that was there
-		{Tenant: "t", Identities: Identities{Email: "c@x.example"}},                                     // nobody's, and not to be made
+		{Tenant: "t", Identities: Identities{Email: "c@x.example"}},                                     // of no profile, and not to be made
 	}
 	answers := make([]Answer, len(asks))
 	b, err := NewBatch(asks, answers, o)

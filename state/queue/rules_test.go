@@ -78,7 +78,7 @@ func TestWhatIsNoJobIsRefused(t *testing.T) {
 	}
 }
 
-// What the errors of the role are called, and of which kind they are.
+// The texts of the role's errors, and their kinds.
 func TestErrorsOfTheRole(t *testing.T) {
 	n := Name{Queue: "q", Tenant: "t", ID: "1"}
 	for _, c := range []struct {

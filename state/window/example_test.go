@@ -11,7 +11,7 @@ import (
 	"github.com/tidemill/tidemill/state/window/memorywindow"
 )
 
-// Records of one batch come from two topics, one of them twice, and are worked on as one.
+// Records of one batch come from two topics, one of them twice, and are processed together.
 func Example() {
 	ctx := context.Background()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -34,7 +34,7 @@ func Example() {
 	if _, err := store.Sweep(ctx); err != nil {
 		log.Fatal(err)
 	}
-	source := store.Open() // of a pipeline, in earnest
+	source := store.Open() // in production the source of a pipeline
 	m := new(tidemill.Message)
 	if _, err := source.Receive(ctx, []*tidemill.Message{m}); err != nil {
 		log.Fatal(err)

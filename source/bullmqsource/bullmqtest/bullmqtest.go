@@ -62,7 +62,7 @@ var packages = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("install BullMQ (it needs Node.js 20 and npm): %w\n%s", err, out)
 	}
 	if err := os.Rename(fresh, dir); err != nil {
-		if _, other := os.Stat(dir); other != nil { // nobody else was first
+		if _, other := os.Stat(dir); other != nil { // no other process was first
 			return "", err
 		}
 	}

@@ -33,7 +33,7 @@ func TestSource(t *testing.T) {
 	})
 }
 
-// Time in a bubble is exact: nothing is handed out a moment early, and nobody polls.
+// Time in a bubble is exact: nothing is handed out a moment early, and nothing polls.
 func TestWaitsExactly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := memorydeadletter.New(deadletter.Options{})

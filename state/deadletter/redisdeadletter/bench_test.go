@@ -13,8 +13,8 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
 )
 
-// One round is a thousand letters of 1 KB with a row of as much: put, asked for, handed out,
-// delivered.
+// One round is a thousand dead letters of 1 KB with a row of as much: put, asked for, handed
+// out, delivered.
 func BenchmarkLife(b *testing.B) {
 	client := redistest.Connect(b, testenv.Redis(b))
 	stream := testenv.Name("dlq:")

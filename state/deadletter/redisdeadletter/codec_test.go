@@ -33,7 +33,7 @@ func FuzzMeta(f *testing.F) {
 	})
 }
 
-// sample is a letter with something in every field that its forms have.
+// sample is a dead letter with something in every field of its encodings.
 func sample() *deadletter.Record {
 	return &deadletter.Record{Letter: deadletter.Letter{Message: tidemill.Message{ID: "id", Tenant: "t", Type: "type", To: "q", Key: []byte("k"), Payload: []byte("payload"),
 		Time: time.Date(2026, 3, 1, 12, 0, 0, 7, time.UTC), Priority: 9, Tries: 1, Handed: 2, Mark: tidemill.Mark{Shard: 1, Epoch: 2, Hi: 3, Lo: 4},

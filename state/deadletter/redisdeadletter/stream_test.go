@@ -41,7 +41,7 @@ func remove(t *testing.T, client rueidis.Client, stream string) {
 	}
 }
 
-// letters is a store on a stream of its own, with what a test does to it.
+// letters is a store on its own stream, with what a test does to it.
 type letters struct {
 	*testing.T
 	client rueidis.Client
@@ -343,7 +343,7 @@ func TestAReplayWakesASourceOfAnotherInstance(t *testing.T) {
 	g.Wait()
 }
 
-// Whatever the answer was: each letter is put once, and ended once.
+// With any answer, each dead letter is put once, and ended once.
 func TestAConnectionThatBreaksLosesAndDoublesNothing(t *testing.T) {
 	server := testenv.Start(t, testenv.PrivateRedis)
 	link := testenv.NewLink(t, server.Addr)

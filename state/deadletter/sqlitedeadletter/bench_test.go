@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
 )
 
-// BenchmarkLetters puts batches of letters and takes them through a replay.
+// BenchmarkLetters puts batches of dead letters and takes them through a replay.
 func BenchmarkLetters(b *testing.B) {
 	const batch = 500
 	setup := func(b *testing.B) (*sqlitedeadletter.Store, func()) {

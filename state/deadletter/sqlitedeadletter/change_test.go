@@ -10,8 +10,8 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// What dies between the snapshot and the change is not what was seen: it belongs to no
-// replay, and nobody has looked at it who could discard it.
+// A message that dies between the snapshot and the change is not the one that was seen: it
+// belongs to no replay, and nobody has looked at it to discard it.
 func TestASnapshotDoesNotTakeWhatDiedSince(t *testing.T) {
 	for name, do := range map[string]func(*Store, []seen) (int, error){
 		"replay":  func(s *Store, found []seen) (int, error) { return s.replay(t.Context(), found) },
@@ -49,7 +49,7 @@ func TestASnapshotDoesNotTakeWhatDiedSince(t *testing.T) {
 	}
 }
 
-// A letter that was handed out anew while its former settlement was on its way is kept.
+// A dead letter that was handed out anew while its former settlement was in flight is kept.
 func TestForgettingOneHandOutKeepsTheNext(t *testing.T) {
 	old, now := tidemill.Mark{Epoch: 1, Hi: 1, Lo: 5}, tidemill.Mark{Epoch: 2, Hi: 1, Lo: 5}
 	c := &source{out: map[int64]tidemill.Mark{5: now}}

@@ -17,8 +17,7 @@ import (
 	"github.com/tidemill/tidemill/state/ledger/postgresledger"
 )
 
-// quick lets random cases be fewer, where nobody asked for a number: each commit takes its
-// time.
+// quick runs fewer random cases unless a number was asked for: each commit takes its time.
 func quick(t *testing.T, checks string) {
 	t.Helper()
 	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" {
@@ -30,7 +29,7 @@ func quick(t *testing.T, checks string) {
 func TestConformance(t *testing.T) {
 	testenv.Need(t)
 	quick(t, "40")
-	db := connect(t, testenv.Postgres(t)+"&synchronous_commit=off") // thousands of commits, none of which meets a crash
+	db := connect(t, testenv.Postgres(t)+"&synchronous_commit=off") // thousands of commits, without a crash
 	ledgertest.Run(t, func(t *testing.T) ledgertest.Harness { return harness(t, db) })
 }
 

@@ -96,7 +96,7 @@ func TestNamesOfLedgersAreChecked(t *testing.T) {
 }
 
 func TestSameAsInMemory(t *testing.T) {
-	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" { // nobody asked for more: each opens a file and syncs it
+	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" { // no number was asked for: each opens a file and syncs it
 		t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
 		_ = flag.Set("rapid.checks", "20")
 	}

@@ -26,9 +26,9 @@ func TestConformance(t *testing.T) {
 		{"with a cache that always misses", Options{CacheMiB: -1}, "20"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			url := testenv.Postgres(t) + "&synchronous_commit=off" // thousands of commits, none of which meets a crash
+			url := testenv.Postgres(t) + "&synchronous_commit=off" // thousands of commits, without a crash
 			before := flag.Lookup("rapid.checks").Value.String()
-			if before == "100" { // nobody asked for more
+			if before == "100" { // no number was asked for
 				t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
 				_ = flag.Set("rapid.checks", c.checks)
 			}

@@ -106,7 +106,7 @@ func TestSteadyRepeatsCostNoStatement(t *testing.T) {
 	changes := []person.Change{w.says("a", noon, set("k", "1")), w.says("b", noon)}
 	w.apply(changes...)
 	w.s.db.Close()
-	w.apply(changes...) // nobody is asked
+	w.apply(changes...) // the database is not asked
 	if err := w.s.Apply(t.Context(), []person.Change{w.says("c", noon)}); err == nil {
 		t.Error("a database that is closed took a new person")
 	}
@@ -117,7 +117,7 @@ func TestMergesAgainCostNoStatement(t *testing.T) {
 	w.merge("ann", "device", person.Merged)
 	w.merge("bob", "other", person.Merged)
 	w.s.db.Close()
-	w.merge("ann", "device", person.Same) // nobody is asked
+	w.merge("ann", "device", person.Same) // the database is not asked
 	got := make([]person.Outcome, 2)
 	merges := []person.Merge{{Ref: w.ref("ann"), Other: "device", At: noon}, {Ref: w.ref("ann"), Other: "other", At: noon}}
 	if err := w.s.Merge(t.Context(), merges, got); err == nil || got[0] != person.Same || got[1] != 0 {

@@ -103,7 +103,7 @@ type gatedCache struct {
 
 var errCut = errors.New("connection reset")
 
-// done says whether a call that fails is done all the same.
+// done says whether a failing call takes effect anyway.
 func (c gatedCache) through(what string) (do bool, err error) {
 	err = c.g.through(c.name + " " + what)
 	return err == nil || c.rnd.IntN(2) == 0, err

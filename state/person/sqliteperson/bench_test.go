@@ -14,9 +14,8 @@ import (
 	"github.com/tidemill/tidemill/state/person"
 )
 
-// A flush of 1,000 events of 800 persons, 20% of which carry a $set of 5 properties:
-// what Resolve and Apply cost together. cpu-ms is the process's, without waiting for the
-// disk.
+// A flush of 1,000 events of 800 persons; 20% carry a $set of 5 properties: what Resolve
+// and Apply cost together. cpu-ms is the process's, without waiting for the disk.
 func BenchmarkFlush(b *testing.B) {
 	const active = 25 // flushes of persons: 20,000
 	for _, c := range []struct {

@@ -119,7 +119,7 @@ func TestACommitWhoseAnswerIsLostIsFound(t *testing.T) {
 	}
 }
 
-// Whoever waits for an identity that is never committed goes on with its own.
+// A transaction that waits for an identity that is never committed goes on with its own.
 func TestARolledBackCreatorLeavesTheIdentityToWhoWaits(t *testing.T) {
 	testenv.Need(t)
 	url := testenv.Postgres(t)

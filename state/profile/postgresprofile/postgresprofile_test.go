@@ -19,11 +19,11 @@ import (
 
 func TestConformance(t *testing.T) {
 	testenv.Need(t)
-	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" { // nobody asked for a number: each commit takes its time
+	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" { // no number was asked for: each commit takes its time
 		t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
 		_ = flag.Set("rapid.checks", "40")
 	}
-	url := testenv.Postgres(t) + "&synchronous_commit=off" // thousands of commits, none of which meets a crash
+	url := testenv.Postgres(t) + "&synchronous_commit=off" // thousands of commits, without a crash
 	db := connect(t, url)
 	profiletest.Run(t, func(t *testing.T, o profile.Options) profiletest.Harness { return harness(t, db, url, o) })
 }
@@ -100,7 +100,7 @@ func count(t testing.TB, db *postgresdb.DB, query string) (n int) {
 	return n
 }
 
-// whole checks what always holds, and that nobody has ever met a deadlock.
+// whole checks what always holds, and that no transaction ever met a deadlock.
 func whole(t *testing.T, db *postgresdb.DB) {
 	t.Helper()
 	for name, query := range map[string]string{

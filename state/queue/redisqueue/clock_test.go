@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// A rate holds nobody back for longer than it says where the server's clock steps back.
+// A rate holds no job back for longer than it says where the server's clock steps back.
 func TestRatesAndAClockThatStepsBack(t *testing.T) {
 	limit := queue.Limit{PerSecond: 0.1, Burst: 5}
 	for name, set := range map[string]func(*queue.Settings){

@@ -29,7 +29,7 @@ func (h *held) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResul
 	return h.Client.Do(ctx, cmd)
 }
 
-// All shards come to have what the first one has, whoever is faster with the others.
+// All shards get the settings of the first one, no matter who is faster with the others.
 func TestSettingsOfAllShards(t *testing.T) {
 	client := &held{Client: redistest.Connect(t, testenv.Redis(t)), reached: make(chan struct{}), goes: make(chan struct{})}
 	slow := newTable(t, client, Options{Shards: 3})

@@ -82,7 +82,7 @@ func (a again) Open(name string, o queue.Options) tidemill.Source {
 	return againSource{sqlitedbtest.Source{F: a.f, Of: s}, rest{s}}
 }
 
-// againSource is a source of which also what no other has is there.
+// againSource is a source with the methods that other sources do not have.
 type againSource struct {
 	sqlitedbtest.Source
 	rest
@@ -94,7 +94,7 @@ func (a againSource) Gate(ctx context.Context, until time.Time, probes int) erro
 	return a.F.Again(func() error { return a.source.Gate(ctx, until, probes) })
 }
 
-// failing makes stores of which each statement fails the first times.
+// failing makes stores in which each statement fails the first times.
 func failing(f *sqlitedbtest.Faults, o Options) queuetest.Fresh {
 	return func(t *testing.T, capacity int) queuetest.Harness {
 		o := o

@@ -52,7 +52,7 @@ func (c *clocked) now(n int) []*tidemill.Message {
 	return into[:got]
 }
 
-// A clock that was ahead for a day, and is right again, puts nobody off until then.
+// A clock that was ahead for a day, and is right again, delays no job until then.
 func TestAClockThatWasAheadPutsNobodyOff(t *testing.T) {
 	for name, putOff := range map[string]func(*clocked, *tidemill.Message){
 		"a retry": func(c *clocked, m *tidemill.Message) {

@@ -36,7 +36,7 @@ func open(t *testing.T, o window.Options) *memorywindow.Store {
 	return s
 }
 
-// Time in a bubble is exact: nothing is handed out a moment early, and nobody polls.
+// Time in a bubble is exact: nothing is handed out a moment early, and nothing polls.
 func TestWaitsExactly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, window.Options{})

@@ -107,8 +107,8 @@ func TestADamagedBlobIsLostByName(t *testing.T) {
 		tidemill.Books{Accepted: all + blobRecords, Settled: tidemill.Count{Delivered: blobRecords - 1, Skipped: 1, Dead: all}})
 }
 
-// The data of what nobody works on expires; of what is unfinished it lives on, and what is
-// known of windows always does.
+// The data of abandoned windows expires; the data of unfinished ones lives on, and the
+// windows' own hashes always do.
 func TestTimeToLive(t *testing.T) {
 	client := redistest.Connect(t, testenv.Start(t, testenv.PrivateRedis).URL) // all its keys are looked at
 	ctx := t.Context()
@@ -291,7 +291,7 @@ func TestNewRefusesNonsense(t *testing.T) {
 	}
 }
 
-// Whoever deletes what is known of a window costs that window, and holds up no other.
+// Deleting the hash of a window costs that window, and holds up no other.
 func TestAWindowOfWhichNothingIsKnownHoldsUpNoOther(t *testing.T) {
 	client := redistest.Connect(t, testenv.Start(t, testenv.PrivateRedis).URL) // all its keys are looked at
 	ctx := t.Context()
@@ -336,7 +336,7 @@ func TestAWindowOfWhichNothingIsKnownHoldsUpNoOther(t *testing.T) {
 		}
 	}
 
-	// One that collects: others are closed all the same.
+	// One that collects: others are closed anyway.
 	forget(put("a", 10))
 	put("b", 5)
 	h.Advance(2 * time.Minute)
