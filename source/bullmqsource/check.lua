@@ -1,5 +1,5 @@
--- check brings back active jobs whose lock has ended: whoever worked on them is dead. One of all
--- workers does it in each period. Only what the check before has seen active is brought back, to the
+-- check brings back active jobs whose lock has ended: their worker is dead. One of all workers
+-- does it in each period. It brings back only jobs that the last check has seen active, to the
 -- end of wait from which jobs are taken.
 --
 -- ARGV 1 how often a job may stall, 2 period (ms)

@@ -164,7 +164,7 @@ local function measure(q, set, n, points)
   local key = base .. 'metrics:' .. set
   if points == 0 then
     if call('EXISTS', key) == 0 then return end
-    points = 20160 -- two weeks: whoever counts with fewer trims
+    points = 20160 -- two weeks: a worker that keeps fewer trims them
   end
   local count = call('HINCRBY', key, 'count', n)
   local f = call('HMGET', key, 'prevTS', 'prevCount')

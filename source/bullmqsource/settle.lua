@@ -8,8 +8,8 @@
 --     p  ms                                             to be handed out again; no attempt
 --     l                                                 left: it stays active until its lock ends
 --
--- hand-out: which one of ours; * before it: of any source of this kind, since no two of a job have
---   the same number; empty: whichever, whoever has it; -: nobody may have it
+-- hand-out: which one of ours; * before it: of any source of this kind, since no two of a
+--   job have the same number; empty: any, of any holder; -: it must have none
 -- keep: "<count> <age> <limit>" (count 0: it is removed; -: no bound), see trim; trace: a JSON
 -- string for stacktrace, which keeps so many (limit; empty: 100); flags: what its failure means to
 -- its parent, where 5.x says that in the job's own options

@@ -1,6 +1,6 @@
 -- take makes waiting jobs active under locks: those of wait, then those of prioritized.
 --
--- ARGV 1 how many, 2 token, 3 lock (ms), 4 name of the worker, 5 jobs in a period at the most (empty:
+-- ARGV 1 how many, 2 token, 3 lock (ms), 4 name of the worker, 5 jobs in a period at most (empty:
 --      no limit of our own), 6 the period (ms), then for each newest job of a schedule that is known:
 --      its id, what to do (next: take it, and add the next iteration; end: take it, there is no next
 --      one; leave: leave it to BullMQ), when the next one is (ms), when it is due (ms), its options
@@ -8,8 +8,8 @@
 --         is none), jobs left to BullMQ, {job, …}, {{id, schedule, when, options, now, ic, every, offset}
 --         of each newest job of a schedule that is not known: it was left where it is}}
 --
--- Who takes the newest job of a schedule adds the next one, in the same script: the schedule neither
--- ends nor runs twice, whatever dies when.
+-- The script that takes the newest job of a schedule adds the next one: the schedule neither ends
+-- nor runs twice, no matter which process dies when.
 local q = open(base)
 promote(q)
 local most = tonumber(ARGV[1])
@@ -117,7 +117,7 @@ if #ids > 0 then
     call('PEXPIRE', base .. 'limiter', floor(math.abs(period or 1000)))
   end
 end
--- Who has its fill wakes the next one.
+-- A worker with its fill wakes the next one.
 local left = #aside + #behind / 2
 if #ids > 0 and call('LLEN', base .. 'wait') + call('ZCARD', base .. 'prioritized') > left then q.wakes = true end
 return answer(0, left, jobs, asked)

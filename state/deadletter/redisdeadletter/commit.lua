@@ -1,14 +1,14 @@
--- commit changes letters if they still are what was read, and writes the books.
+-- commit changes dead letters if they still are what was read, and writes the books.
 --
 -- KEYS   1 stream, 2 seq, 3 mark, 4 ids, 5 meta, 6 history, 7 order,
 --        then of each pipeline: held, ready, later, books, wakes
 -- ARGV   1 "all" (all changes or none) or "each" (those that still fit)
---        2 the mark that was read, empty: not asked; 3 the mark to write
---        4 how many letters a pipeline may have, 0: not asked; 5 how many changes
+--        2 the mark that was read, empty: not checked; 3 the mark to write
+--        4 how many dead letters a pipeline may have, 0: not checked; 5 how many changes
 --        then of each change: kind, seq, pipeline (a number), id field, what was read,
---        meta, entry, place, time, history, book (del: what came of it; add, set: how many
---        messages of its name it takes the place of, or empty), how many fields, the fields
--- returns {1, which were made…}, {0}: not what was read, {2, pipeline, letters}: no room
+--        meta, entry, place, time, history, book (del: how it ended; add, set: how many
+--        messages of its name it replaces, or empty), how many fields, the fields
+-- returns {1, which were made…}, {0}: not what was read, {2, pipeline, dead letters}: no room
 local stream, ids, meta, history, order = KEYS[1], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local mark = redis.call('GET', KEYS[3]) or '0-0'
 local all = ARGV[1] == 'all'

@@ -1,5 +1,5 @@
--- due returns the oldest letters that may be handed out now, when the next may be, and
--- the newest wake: {seqs, metas, {seq, time} or {}, wake}.
+-- due returns the oldest dead letters that may be handed out now, when the next may be, and the
+-- newest wake: {seqs, metas, {seq, time} or {}, wake}.
 -- KEYS ready, later, meta, wakes   ARGV now, how many
 for _, seq in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ARGV[1], 'LIMIT', 0, 1000)) do
   redis.call('ZREM', KEYS[2], seq)

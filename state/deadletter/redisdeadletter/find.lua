@@ -1,5 +1,5 @@
--- find returns for each id field the list of its letters as it is stored, and the seq,
--- meta and history of each: {list, seq, meta, history, …}.
+-- find returns for each id field the list of its dead letters as it is stored, and the seq, meta
+-- and history of each: {list, seq, meta, history, …}.
 -- KEYS ids, meta, history   ARGV the id fields
 local found = {}
 for i, id in ipairs(ARGV) do

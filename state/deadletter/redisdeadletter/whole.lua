@@ -1,4 +1,4 @@
--- whole returns letters with their messages, all of one moment: of each {meta, history,
+-- whole returns dead letters with their messages, from one snapshot: for each {meta, history,
 -- fields of the entry}, or {} where it is gone.
 -- KEYS stream, meta, history   ARGV seqs
 local found = {}

@@ -17,7 +17,7 @@ local function remove(m, over)
 end
 
 for _, m in ipairs(found) do
-	if m.created >= before then -- what was created later cannot have ended before
+	if m.created >= before then -- a later entry cannot have ended before
 		return { removed, '' }
 	end
 	local head, wrong = heads(KEYS[1], m)

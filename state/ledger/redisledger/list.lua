@@ -1,6 +1,6 @@
--- How entries are found by the time they were created, for scripts that need it. Whatever is
--- created in one stroke is in one group: groups is a sorted set, by that time, of lists of
--- keys (cmsgpack).
+-- How entries are found by the time they were created, for scripts that need it. The entries that
+-- one script creates are one group: groups is a sorted set, by that time, of lists of keys
+-- (cmsgpack).
 local GROUP = 250 -- keys of a group, at most
 
 -- list notes keys of entries that were created together.

@@ -1,4 +1,4 @@
--- What reads and changes what is listed: see list.lua.
+-- Functions that read and change the lists: see list.lua.
 
 -- unlist takes keys, a table key → true, out of a group.
 local function unlist(groups, created, group, gone)

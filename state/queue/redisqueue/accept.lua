@@ -1,9 +1,9 @@
 -- accept: how jobs come in.
 --
--- Names are known for a day at the least, and for as long as their job is there. They lie
--- in hashes, digest → position, that Redis packs while they are small: shards of periods
--- of half a day. A name is looked for in all periods that there are; those that are over for
--- long enough are swept by whoever adds, who carries over the names of jobs that are there.
+-- Names are known for at least a day, and for as long as their job is stored. They lie in hashes,
+-- digest → position, that Redis packs while they are small: shards of periods of half a day. A
+-- name is looked up in all periods. A script that adds jobs sweeps the periods that have been
+-- over for long enough, and carries over the names of stored jobs.
 --   n<period>:<shard>
 --   meta names: of each period, the newest first: its number, how many shards, the last
 --   position before it began, how many shards are swept

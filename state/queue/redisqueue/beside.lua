@@ -1,10 +1,10 @@
--- beside adds jobs of requests in one stroke with what a part of another role does. The part
--- comes before this, and sets
+-- beside adds jobs of requests atomically with what a part of another role does. The part comes
+-- before this, and sets
 --   known(own, names, n, now) answers of each of n names, ARGV[names] on, what is known by it: a
 --                             list, false for nothing. What the part is told is ARGV[own] on;
 --                             now is the server's, in ms
---   keep(names, texts, n, no) keeps the texts, ARGV[texts] on, by those names, but for those
---                             of which no is true; no is nil for none
+--   keep(names, texts, n, no) keeps the texts, ARGV[texts] on, by those names, except those
+--                             whose no is true; no is nil for none
 --
 -- KEYS[1] as of all scripts, from KEYS[2] on the part's
 -- ARGV 2 capacity, 3 remember (ms), 4 how many requests, 5 how many names, 6 of each name, in
@@ -13,8 +13,8 @@
 --      names; the texts; then of each queue:
 --      its name, how many jobs, of each job whose it is, and of each job digest and record
 --      (see add); then dictionaries (see packed)
--- returns a digit for each request, 1 it was taken, 0 nothing happened, and how many jobs each
---      queue holds then, each behind a space; or "": nothing happened, a dictionary is not there
+-- returns a digit for each request, 1 it was added, 0 nothing happened, and how many jobs each
+--      queue holds then, each behind a space; or "": nothing happened, a dictionary is missing
 if not packed() then return '' end
 local capacity, remember, requests, n, names = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[7])
 local denied, short, to = nil, false, {} -- denied: requests; nil: none

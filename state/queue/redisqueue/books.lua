@@ -1,4 +1,4 @@
--- books reads the books, what is pending by looking: a command for each 1,024 positions.
+-- books reads the books, and counts pending jobs: a command for each 1,024 positions.
 -- ARGV 2 queue
 -- returns {accepted, delivered, skipped, dead, pending}
 local q = open(ARGV[2], false)

@@ -13,7 +13,7 @@ local BUCKET = 1024 -- jobs of one hash
 
 local opened, order = {}, {} -- queues that this script has to do with
 
--- open reads a queue; nil: there is none, unless it is to be made. Of its meta:
+-- open reads a queue; nil: it does not exist, unless it is to be made. Of its meta:
 --   n     its numbers: positions given so far, turns, jobs that wait, jobs held, epochs, books
 --   c     settings, as scripts read them
 --   idle  1 where sources wait to be woken, else 0, and the last wake

@@ -1,4 +1,4 @@
--- jobs: their records, and what is known of those that are not as they came.
+-- jobs: their records, and what has changed in jobs since they came.
 
 -- many calls a command with positions for each bucket that they lie in.
 local function many(q, command, list, each)
@@ -57,7 +57,7 @@ local function emptied(q, b)
   if b < floor(q.n['end'] / BUCKET) and call('EXISTS', q.k .. 'j' .. b) == 0 then call('ZREM', q.k .. 'buckets', b) end
 end
 
--- notlate forgets what was known of jobs that are gone.
+-- notlate deletes the changes and failed tries of jobs that are gone.
 local function notlate(q, list)
   if call('EXISTS', q.k .. 'late') == 0 then return end
   all('HDEL', q.k .. 'late', list, 1000)
@@ -79,8 +79,8 @@ local function head(rec)
   return ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f, p, sub(rec, 12, 11 + tl), sub(rec, 12 + tl, 11 + tl + kl)
 end
 
--- late is what is known of a job that is not as it came: failed tries, hand-outs that came
--- back, and, where it has ended, its fate and when; then the cause.
+-- late is what has changed in a job since it came: failed tries, hand-outs that came back, and,
+-- where it has ended, its fate and when; then the cause.
 local function late(text)
   if not text then return 0, 0, '', '0', '' end
   local tries, handed, fate, ended, cause = match(text, '^(%d+) (%d+) (%a?) (%d+) (.*)$')
@@ -91,8 +91,8 @@ local function lateof(tries, handed, fate, ended, cause)
 end
 local function setlate(q, pos, ...) call('HSET', q.k .. 'late', pos, lateof(...)) end
 
--- lates reads what is known of jobs that are not as they came, and the failed tries of those
--- that have some: texts by their place in the list. Jobs with failures are late.
+-- lates reads what has changed in jobs since they came, and the failed tries of those that have
+-- some: texts by their place in the list. Jobs with failures are late.
 local function lates(q, list)
   local found, fails = {}, {}
   if call('EXISTS', q.k .. 'late') == 0 then return found, fails end

@@ -1,6 +1,6 @@
--- learn reads the dictionary of a queue, after keeping the one that is offered if there is none.
+-- learn reads the dictionary of a queue, after keeping the offered one if the queue has none.
 -- ARGV 2 queue, 3 offer ("": none)
--- returns {dictionary, its sum}, empty: there is none
+-- returns {dictionary, its sum}, empty: none
 local q, offer, key = open(ARGV[2], ARGV[3] ~= ''), ARGV[3], base .. 'dicts'
 if not q then return {'', ''} end
 if offer ~= '' then call('HSETNX', key, ARGV[2], offer) end

@@ -3,8 +3,8 @@
 -- ARGV 2 queue, 3 how many, 4 lease (ms), 5 source, 6 number of its question, 7 "1": the
 --      source asked this before and had no answer, 8 "1": order is needed
 -- returns {number of the queue, epoch, ms to wait, last wake, positions, {record, …}, {place,
---         late, failures, …}, dictionary}, late of those jobs alone that are not as they came. Epoch 0:
---         there is no job. ms: after these there will be none for so long, or until the next
+--         late, failures, …}, dictionary}, late only of jobs that changed since they came. Epoch 0:
+--         no job. ms: after these none will come for this long, or until the next
 --         wake; -1: nothing is to come, -2: there may be more. Or {why not}
 local q = open(ARGV[2], true)
 local most, length = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -63,7 +63,8 @@ if most > 0 and whole then
 end
 if most > 0 then serve(q, most, got) end
 
--- rest is how long there will be nothing more. From now on it says so when something comes.
+-- rest is how long nothing more will come. From now on the queue wakes sources when something
+-- does.
 local function rest()
   if more then return 0 end
   local function sooner(key)
@@ -86,8 +87,8 @@ if got.n == 0 then
   return answer(0, ms, {}, {})
 end
 
--- Epochs are the clock's milliseconds, of which 32 bits are used: a Redis that lost the newest of
--- its state does not give them to others. Each is given once while it is somewhere.
+-- Epochs are the clock's milliseconds, cut to 32 bits: a Redis that lost its newest state does
+-- not give them to other hand-outs. Each is given once while it is in use.
 local epoch, probe = nil, ''
 repeat
   q.n.epoch = max(q.n.epoch + 1, now)

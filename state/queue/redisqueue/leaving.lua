@@ -1,4 +1,4 @@
--- leaving: how jobs leave where they wait, and come back from where they are out.
+-- leaving: how jobs leave where they wait, and come back from a hand-out.
 
 -- pass lets the next of a key go when a job has ended; p matters where it was behind others.
 local function pass(q, pos, p, tenant, key)
@@ -61,7 +61,7 @@ local function settled(q, p, tenant, key, turn, left)
   end
 end
 
--- back lets somebody who was aside take turns again.
+-- back lets a holder that was aside take turns again.
 local function back(q, id)
   call('ZREM', q.k .. 'aside', id)
   local levels = call('SMEMBERS', q.k .. 'levels')
@@ -104,9 +104,9 @@ local function read(command, key, ids)
   return got
 end
 
--- What is said of a job that is out, its mark: the epoch of its hand-out, then letters: p<turn
--- of the gate>, u<number> (counted for a tenant of the hand-out), t, k (counted for tenant, for
--- key), l (left); where it matters, | and the job's tenant and key: length:tenant key.
+-- The mark of a job that is handed out: the epoch of its hand-out, then characters: p<turn of the
+-- gate>, u<number> (counted for a tenant of the hand-out), t, k (counted for tenant, for key), l
+-- (left); where it matters, | and the job's tenant and key: length:tenant key.
 --
 -- outs is a hash, of whom jobs are counted: t<tenant>, k<length>:<tenant><key> → how many are
 -- out; epoch → the tenants that marks of its hand-out have the numbers of, so that the mark of
@@ -157,7 +157,7 @@ local function saidof(q, out, pos)
   return o
 end
 
--- over forgets hand-outs of which nothing is out any more.
+-- over deletes hand-outs without jobs.
 local function over(q, epochs)
   if #epochs == 0 then return end
   local lists = {}
@@ -167,7 +167,7 @@ local function over(q, epochs)
   if q.c.limited then all('HDEL', q.k .. 'outs', epochs, 1000) end
 end
 
--- release takes n jobs from whoever holds them.
+-- release takes n jobs from their holders.
 local function release(q, o, n)
   if q.c.limit then q.wakes = true end
   if o.probe and q.gate >= 0 and o.probe == q.gated then

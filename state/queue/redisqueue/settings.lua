@@ -1,7 +1,7 @@
--- settings reads them (ARGV 2 queue), or changes them if they still are what was read:
--- ARGV 3 what was read (JSON; "": none), or >version: what the first shard has decided, unless
---      something newer is here, 4 what they are to be, 5 the same as scripts read it, 6 "1":
---      limits are others, then the limits of tenants: name, limit, …
+-- settings reads them (ARGV 2 queue), or changes them if they are still the ones that were read:
+-- ARGV 3 those that were read (JSON; "": none), or >version: those of the first shard, unless
+--      something newer is here, 4 the new ones, 5 the same in the form of scripts, 6 "1":
+--      limits changed, then the limits of tenants: name, limit, …
 -- returns {settings, their form for scripts}; or their version: changed, 0: not what was read, -1: not empty
 local q = open(ARGV[2], #ARGV > 2)
 if not q then return {'', ''} end

@@ -1,20 +1,20 @@
 -- settle ends hand-outs, with their rows in the books, and adds what they forward.
 --
 -- ARGV 2 queue, 3 its number as sources know it ("": they do not), 4 capacity, 5 remember (ms)
---      6 epochs of hand-outs of which nothing is left after this, with spaces between
---      7 source, 8 number of its stroke, 9 how long its answer is remembered (ms): a source
+--      6 epochs of hand-outs that are empty after this, with spaces between
+--      7 source, 8 number of its call, 9 how long its answer is remembered (ms): a source
 --      whose answer was lost asks said for it
 --      10 how many settlements there are
 --      11 how many runs: settlements of one hand-out and one bucket that all are the same d or s,
---         without more to say, and each of another job. Of each: epoch, bucket, letter, how
+--         with nothing else, and each of another job. Of each: epoch, bucket, character, how
 --         many, positions
---      then how many others, and of each: letter, epoch, position, text, cause. The letters:
+--      then how many others, and of each: character, epoch, position, text, cause. The characters:
 --        d s x   done: delivered, skipped, dead (x: text is its failure)
 --        r       done, with a row of its own: delivered skipped dead, its fate (d s x), its failure
---        a       again: ms, burnt (0 or 1), its failure
+--        a       again: ms, counted try (0 or 1), its failure
 --        l       left
 --        A failure is its kind and how many bytes of the cause are kept of it.
---        epoch "": the position is 8 bytes of the digest of an ID, whoever holds it
+--        epoch "": the position is 8 bytes of the digest of an ID, of any holder
 --      then how many are forwarded, and of each: by which of the others, queue, digest, record
 --      then dictionaries (see packed)
 -- returns a digit for each settlement: 1 applied, 2 stale, 3 no room, 4 closed; one digit: all;
@@ -144,7 +144,7 @@ for _, e in ipairs(others) do
   if e.pos then seen[e.pos] = true end
 end
 
--- Whether what is forwarded finds room. What was refused once is refused for the whole call.
+-- Whether forwarded jobs find room. A refused settlement stays refused for the whole call.
 local refused, coming = {}, {}
 local capacity, remember = tonumber(ARGV[4]), tonumber(ARGV[5])
 local function fits(e, done)

@@ -6,8 +6,8 @@ if not q then return {0, 0, 0, 0, 0, -1} end
 look(q)
 local answer = {q.n.wait, call('ZCARD', q.k .. 'delayed'), call('HLEN', q.k .. 'out'), call('ZCARD', q.k .. 'completed'), call('ZCARD', q.k .. 'failed'), -1}
 
--- oldest finds when the oldest job that is held was added. Before meta low there is none, for
--- good: what is kept is looked at once, some buckets at a time.
+-- oldest finds when the oldest job that is held was added. Below meta low no job is held, for
+-- good: kept jobs are read once, some buckets at a time.
 local function oldest()
   local low, buckets = tonumber(call('HGET', q.k .. 'meta', 'low') or 0), 8
   local some = call('ZRANGEBYSCORE', q.k .. 'buckets', floor(low / BUCKET), '+inf', 'LIMIT', 0, buckets)

@@ -1,6 +1,6 @@
 -- sweep: what time alone brings about, a bounded part of it at a time.
 
--- putback lets a job wait again that is out; counted: somebody had it.
+-- putback lets a handed-out job wait again; counted: its hand-out counts.
 local function putback(q, pos, o, counted)
   call('HDEL', q.k .. 'out', pos)
   local _, p, tenant, key = head(call('HGET', bucket(q, pos), pos))
@@ -64,7 +64,7 @@ local function come(q)
   return #list == 1000
 end
 
--- forget forgets what was kept of jobs that have ended, and need not be any longer.
+-- forget deletes kept jobs that need not be kept any longer.
 local function forget(q)
   for _, name in ipairs({'completed', 'failed'}) do
     local set, keep = q.k .. name, q.c[name]
@@ -103,9 +103,9 @@ local function look(q)
   return more or #list == 1000
 end
 
--- idle is called where nothing could be handed out. Where nothing is out either, nobody has
--- anything out: a count that was left behind, by one who did not know some mark, holds nobody
--- back for ever. It answers whether somebody was.
+-- idle is called where nothing could be handed out. If nothing is handed out either, no holder
+-- has anything: so a count that a process left behind, which did not know some mark, holds
+-- nothing back for ever. It answers whether a holder was held back.
 local function idle(q)
   if not q.c.limited or call('EXISTS', q.k .. 'out') == 1 then return false end
   call('DEL', q.k .. 'outs')

@@ -1,6 +1,6 @@
--- turn lets work through that is no job of the queue, as pause, gate and rates do.
+-- turn lets other work than the queue's jobs through, under pause, gate and rates.
 -- ARGV 2 queue, 3 tenant, 4 how many
--- returns {how many, ms until it is to be asked again (-1: until somebody lets the queue go on)}
+-- returns {how many, ms until it is to be asked again (-1: until the queue is resumed)}
 local q, n = open(ARGV[2], false), tonumber(ARGV[4])
 if not q then return {n, 0} end
 if q.c.paused then return {0, -1} end
@@ -12,7 +12,7 @@ local rated = {}
 for _, id in ipairs({'q', 't' .. ARGV[3]}) do
   local h = holders[id]
   if h and h.limit.each then
-    h.limit = {each = h.limit.each, ahead = h.limit.ahead} -- bounds are of what is out
+    h.limit = {each = h.limit.each, ahead = h.limit.ahead} -- bounds count leased jobs
     rated[#rated + 1] = h
   end
 end

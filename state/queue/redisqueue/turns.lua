@@ -1,14 +1,13 @@
 -- turns: who is handed out next. See waiting for where.
 
-local again = FAR -- when somebody whom a limit holds back may go on, in ms
+local again = FAR -- when a limit lets a held-back holder go, in ms
 
--- Whoever has a limit is a holder: id, limit, spent: until when its rate is used up, out: how
--- many jobs are, used: it had some now. What is known of them is read in two commands for all
--- who may have a turn, and written in two when all were served: outs, see leaving, and the
--- sorted set spent.
+-- A holder has a limit: id, limit, spent: until when its rate is used up, out: how many jobs are
+-- handed out, used: it had some now. Two commands read the state of all holders that may have a
+-- turn, and two write it when all were served: outs, see leaving, and the sorted set spent.
 local holders, used = {}, {}
 
--- hold reads what is known of ids that have limits.
+-- hold reads the state of ids that have limits.
 local function hold(q, ids, limits)
   local rated, bounded
   for i = 1, #ids do rated, bounded = rated or limits[i].each, bounded or limits[i].at_once end
@@ -111,11 +110,11 @@ local function putaside(q, id, at)
 end
 
 -- What is taken: n jobs, their positions (pos) and records (rec); counted: which of them count
--- for a bound of what is out: from, to, tenant's or key's holder, tenant, …; keys: some for a key's.
+-- for a bound: from, to, tenant's or key's holder, tenant, …; keys: some for a key's.
 local function nothing() return {n = 0, pos = {}, rec = {}, counted = {}, keys = false} end
 
--- take takes up to most jobs out of a flow, in the order of their positions, into got. It
--- answers how many, and what is left for sure: nothing ('none'), or none that came back ('new').
+-- take takes up to most jobs out of a flow, in the order of their positions, into got. It answers
+-- how many, and what is certainly left: nothing ('none'), or none that came back ('new').
 local function take(q, flow, most, got)
   local list, back, n = q.k .. 'l' .. flow, q.k .. 'b' .. flow, 0
   local left
@@ -264,9 +263,9 @@ local function weight(q, p)
   return q.c.weights and tonumber(q.c.weights[tostring(p)]) or 4 ^ min(p, 4)
 end
 
--- serve takes up to most jobs: priorities by weight. pass is a text: how much each has had,
--- in jobs for each of its weight; that with the least comes next, the higher of equals.
--- One that had nothing to hand out gains nothing by that.
+-- serve takes up to most jobs: priorities by weight. pass is a text: how much each has had, in
+-- jobs for each of its weight. The one with the least comes next, the higher of equals. A
+-- priority gains nothing while it has nothing to hand out.
 local function serve(q, most, got)
   local levels = call('SMEMBERS', q.k .. 'levels')
   table.sort(levels, function(a, b) return tonumber(a) > tonumber(b) end)
@@ -291,7 +290,7 @@ local function serve(q, most, got)
     local n = fromlevel(q, p, share, got)
     if n > 0 then
       pass = had[p]
-      if #going > 1 then -- who is alone takes nothing from anybody
+      if #going > 1 then -- a single priority takes no share from others
         had[p] = had[p] + n / weight(q, p)
         changed = true
       end

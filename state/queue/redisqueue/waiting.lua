@@ -1,9 +1,9 @@
 -- waiting: where jobs wait, and whose turn it is.
 --
--- Of each priority p and tenant, and of each key where a tenant's jobs are kept apart by
--- their keys, the jobs that came in order are a list, and those that came back a sorted set:
+-- For each priority p and tenant, and each key where a tenant's jobs are kept apart by their
+-- keys, the jobs that came in order are a list, and those that came back a sorted set:
 --   l<flow>, b<flow>   flow = p:length:tenant key
--- Who has such jobs, by the oldest, and of those whoever is not held back by a limit, by turn:
+-- Tenants and keys with such jobs, by the oldest, and those that no limit holds back, by turn:
 --   h<p>, r<p>                  tenants of a priority; levels is the set of priorities
 --   H<p>:<tenant>, R<p>:<tenant> keys of a tenant
 -- Held back until a time: aside, a sorted set of t<tenant> and k<length>:<tenant><key>.
@@ -25,7 +25,7 @@ local function passed(q, flow)
   uneven(q, p, sub(rest, 1, n), 1)
 end
 
--- asides says whether anybody is aside.
+-- asides says whether any holder is aside.
 local function asides(q)
   if q.asides == nil then q.asides = call('EXISTS', q.k .. 'aside') == 1 end
   return q.asides
@@ -33,8 +33,8 @@ end
 
 local function aside(q, id) return asides(q) and call('ZSCORE', q.k .. 'aside', id) end
 
--- ring lets somebody take turns, after all others; unfair: by the oldest job. how is NX: who
--- is in the ring stays where it is, or XX: who is not stays out.
+-- ring lets a tenant or key take turns, after all others; unfair: by the oldest job. how is NX:
+-- one in the ring stays where it is, or XX: one outside stays out.
 local function ring(q, key, member, oldest, how)
   if q.c.fair ~= 'unfair' then
     q.n.turn = q.n.turn + 1

@@ -1,5 +1,5 @@
--- books returns accepted, delivered, skipped, dead, and the pending records, which are
--- found by looking at each window.
+-- books returns accepted, delivered, skipped, dead, and the pending records, counted in each
+-- window.
 local b = call('HMGET', KEYS[1], 'accepted', 'delivered', 'skipped', 'dead')
 local pending = 0
 for _, state in ipairs({'active', 'ready', 'leased'}) do

@@ -81,18 +81,17 @@ local function drop(no, records, state)
   call('UNLINK', of(no), base .. 'd' .. no, base .. 'i' .. no, base .. 'm' .. no)
 end
 
--- there says whether records of a window are there.
+-- there says whether a window has records.
 local function there(no) return call('EXISTS', base .. 'd' .. no) == 1 end
 
--- gone books a window of which nothing is there as dead; the caller has taken it out of its
--- line.
+-- gone books a window without records as dead; the caller has removed it from its line.
 local function gone(no, records, lost, state)
   drop(no, records, state)
   book('dead', records)
   book('lost', records - lost)
 end
 
--- held counts the records whose data is there, of a window of which nothing else is known.
+-- held counts the stored records of a window whose own hash is missing.
 local function held(no)
   local n = call('HLEN', base .. 'i' .. no) -- of an active one: each once
   if n > 0 then return n end
@@ -103,8 +102,8 @@ local function held(no)
   return n
 end
 
--- forget clears away a window of which somebody deleted what was known: what is there of it
--- is booked as dead, and nobody waits for it. It returns how many records these are.
+-- forget deletes a window whose own hash somebody deleted: its records are booked as dead, and
+-- nothing waits for it. It returns how many records these are.
 local function forget(no)
   local state = 'active'
   for _, s in ipairs({'ready', 'leased', 'parked'}) do
@@ -145,8 +144,8 @@ local function freeze(no, why)
   return true, 0
 end
 
--- holds reads a window if this is its newest hand-out, or whoever has it (epoch ''); then
--- the batch id has to be right, unless it is ''.
+-- holds reads a window if this is its newest hand-out, or any (epoch ''); then the batch id has
+-- to be right, unless it is ''.
 local function holds(no, epoch, replays, batch)
   local w = call('HMGET', of(no), 'state', 'epoch', 'replays', 'batch', 'records', 'lost')
   if w[1] ~= 'leased' then return nil end

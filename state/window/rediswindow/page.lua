@@ -1,5 +1,5 @@
 -- page reads blobs of a window.
--- ARGV 2 number, 3 epoch and 4 replays of the lease it is read under, or '' for who looks,
+-- ARGV 2 number, 3 epoch and 4 replays of the lease it is read under, or '' for inspection,
 --      5 batch ('': any), 6 first blob, 7 how many records, 8 how many bytes are enough
 -- returns nothing where the lease is not the newest, or the window not there; else its
 -- batch id, state, records, records lost, whether some are twice, blobs, and those read

@@ -66,7 +66,7 @@ for _ = 1, num(ARGV[3]) do
   local list, other = {}, false
   if not fresh then list, other = known(index, name, n) end
   if #list == n and not other and there(no) then
-    answer[#answer + 1] = string.rep('2', n) -- nothing but what is there
+    answer[#answer + 1] = string.rep('2', n) -- all of them known
     if expect > 0 then call('HSET', of(no), 'expect', str(expect)) end
   else
     for i = 1, 2 * n, 2 * PART do call('HSET', index, unpack(name, i, math.min(2 * n, i + 2 * PART - 1))) end

@@ -1,8 +1,8 @@
 -- settle ends hand-outs.
--- ARGV 2… of each: number, epoch and replays ('': whoever has it), batch ('': any), what,
+-- ARGV 2… of each: number, epoch and replays ('': any holder), batch ('': any), what,
 --      three numbers, kind, cause
---      D, S, R: all delivered, all skipped, or as the numbers say; X: dead; A: again after so
---      many ms, 1 if it burns a try; L: left
+--      D, S, R: all delivered, all skipped, or as the numbers say; X: dead; A: again after that
+--      many ms, 1 if it counts a try; L: left
 -- returns a digit for each: 1 applied, 2 stale
 local answer = {}
 for i = 2, #ARGV, 10 do

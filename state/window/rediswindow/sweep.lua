@@ -1,5 +1,5 @@
 -- sweep closes windows that are over, and lets the data of all live on.
--- ARGV 2 how long a window is open (ms), 3 how many are closed at the most,
+-- ARGV 2 how long a window is open (ms), 3 how many are closed at most,
 --      4 how long data is kept (ms; 0: for ever)
 -- returns closed, records lost, when to come again (ms; 0: at once, -1: nothing is open)
 local length, most, ttl = num(ARGV[2]), num(ARGV[3]), num(ARGV[4])

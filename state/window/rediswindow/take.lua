@@ -1,6 +1,6 @@
 -- take hands out windows that are first in their lines and due.
--- ARGV 2 how many at the most, 3 lease (ms), 4 owner
--- returns when to come again (ms; -1: nobody knows), the newest wake, and the windows
+-- ARGV 2 how many at most, 3 lease (ms), 4 owner
+-- returns when to come again (ms; -1: not known), the newest wake, and the windows
 for _, no in ipairs(call('ZRANGEBYSCORE', base .. 'later', '-inf', str(now), 'LIMIT', 0, 1000)) do
   call('ZREM', base .. 'later', no)
   call('ZADD', base .. 'go', no, no)
