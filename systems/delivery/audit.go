@@ -11,17 +11,17 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// Audit is the proof that nothing is missing: the books of every queue and of every
-// queue's dead letters, each found independently, and how they hang together.
+// Audit is the proof that nothing is missing: the books of every queue and of its dead letters,
+// each read independently, and how they agree.
 type Audit struct {
 	System   string       `json:"system"`
 	Balanced bool         `json:"balanced"`
 	Queues   []QueueAudit `json:"queues"`
-	Emitted  uint64       `json:"emitted"` // jobs of partners: those that their queues took in, and those parked beside these
+	Emitted  uint64       `json:"emitted"` // jobs of partners: accepted into their queues, or parked beside these
 	Faults   []string     `json:"faults"`  // what does not add up, in words
 }
 
-// QueueAudit are the books of one queue, and of its dead letters.
+// QueueAudit has the books of one queue and of its dead letters.
 type QueueAudit struct {
 	Queue string `json:"queue"`
 	deadletter.Audit
@@ -50,7 +50,7 @@ func (s *System) Audit(ctx context.Context) (Audit, error) {
 		}
 		if over.Accepted > 0 {
 			a.Queues = append(a.Queues, over)
-			a.Emitted += over.Accepted - over.Delivered // those are in the partner's queue, and counted there
+			a.Emitted += over.Accepted - over.Delivered // they are in the partner's queue, and counted there
 		}
 	}
 	left, err := s.left(ctx)
@@ -79,7 +79,7 @@ func (s *System) audit(ctx context.Context, name string, a *Audit) (QueueAudit, 
 	if err != nil {
 		return QueueAudit{}, fmt.Errorf("audit queue %s: %w", name, err)
 	}
-	if q.Letters.Put < q.Dead && !strings.HasPrefix(name, parked) { // whose letters are the partner's
+	if q.Letters.Put < q.Dead && !strings.HasPrefix(name, parked) { // its dead letters are the partner's
 		faults = append(faults, "jobs are dead without a letter")
 	}
 	for _, f := range faults {
@@ -91,8 +91,8 @@ func (s *System) audit(ctx context.Context, name string, a *Audit) (QueueAudit, 
 // Books are those of every pipeline's source, by its name.
 func (s *System) Books() map[string]tidemill.Bookkeeper { return tidemill.Bookkeepers(s.sources) }
 
-// booksOf are those of a queue and of its dead letters. A queue that no pipeline works on has
-// them too.
+// booksOf are the books of a queue and of its dead letters, also of a queue that no pipeline
+// works on.
 func (s *System) booksOf(name string) (books, letters tidemill.Bookkeeper) {
 	all := s.Books()
 	if books = all[name]; books != nil && all[ReplayOf(name)] != nil {
@@ -101,8 +101,8 @@ func (s *System) booksOf(name string) (books, letters tidemill.Bookkeeper) {
 	return s.p.Queues.Open(name, queue.Options{}).(tidemill.Bookkeeper), s.p.Letters.Open(name).(tidemill.Bookkeeper)
 }
 
-// left are the queues of partners that are not configured any more. What they hold stays
-// there, and nobody works on it.
+// left are the queues of partners that are no longer configured. Their jobs stay, and no
+// pipeline works on them.
 func (s *System) left(ctx context.Context) (names []string, err error) {
 	all, err := s.p.Queues.Queues(ctx)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *System) left(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
-// warnLeft says what waits for nobody.
+// warnLeft logs what waits in queues that no pipeline works on.
 func (s *System) warnLeft(ctx context.Context) error {
 	names, err := s.left(ctx)
 	if err != nil {

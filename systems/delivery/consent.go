@@ -2,20 +2,20 @@ package delivery
 
 import "github.com/tidemill/tidemill/systems/delivery/partner"
 
-// may is the gate of consent: whether partners may have an event at all. What the event, or
-// the browser by Sec-GPC, says of it is obeyed always; where neither says anything the site
-// has decided.
+// may is the gate of consent: it says whether partners may have an event at all. What the
+// event, or the browser by Sec-GPC, says is always obeyed. Where neither says anything, the
+// site's setting decides.
 //
 //	Sec-GPC or gpc: true    none, where the law of the jurisdiction knows it (CA), or none is named
 //	tcf                     purposes 1 (storage) and 7 (measuring ads) are needed
 //	usp "1?Y?"              none: the user opted out of sale
-//	customConsent           advertising is needed, and nothing may be refused: who agrees to a
-//	                        part only is no partner's
+//	customConsent           advertising is needed, and nothing may be refused: consent to
+//	                        a part is not enough
 //	an empty consent        none
 func (s *System) may(site string, e *partner.Event, gpcHeader bool) bool {
 	consent, present := e.Get("consent").(map[string]any)
 	if !present {
-		if e.Get("consent") != nil { // something is said, and nobody knows what
+		if e.Get("consent") != nil { // something is said, but not what
 			return false
 		}
 		return !gpcHeader && s.o.Absent(site)

@@ -25,27 +25,27 @@ import (
 // Name of the system.
 const Name = "delivery"
 
-// The queues of the door, by how much their events hurry, and the beginning of the names of
-// the partners' queues. The pipelines that route have names of their own: letters are kept
-// under them.
+// The queues of the ingest API, by how urgent their events are, and the prefix of the names of
+// partners' queues. The pipelines that route have names of their own, under which their dead
+// letters are kept.
 const (
 	High     = accept.High     // purchases and conversions
-	Standard = accept.Standard // all else
+	Standard = accept.Standard // everything else
 	Low      = accept.Low      // what came in large batches
 	partners = "s2s."
 )
 
-// Doors are the queues of the door.
+// Doors are the queues of the ingest API.
 func Doors() []string { return []string{High, Standard, Low} }
 
-// QueueOf is the queue of a partner, and its pipeline.
+// QueueOf names the queue of a partner, and its pipeline.
 func QueueOf(partner string) string { return partners + partner }
 
-// ReplayOf is the pipeline that sends the dead letters of another once more.
+// ReplayOf names the pipeline that replays the dead letters of another.
 func ReplayOf(pipeline string) string { return pipeline + ".replay" }
 
 // ConversionHeader marks the job of an event that came as a conversion: it is sent as a
-// purchase is. GPCHeader marks one whose request said Sec-GPC: 1.
+// purchase is. GPCHeader marks a job whose request said Sec-GPC: 1.
 const (
 	ConversionHeader = accept.ConversionHeader
 	GPCHeader        = "gpc"
@@ -57,19 +57,19 @@ type Parts struct {
 	Letters  deadletter.Store
 	Sent     ledger.Store // of what is sent once, and by replays: (event, partner)
 	Partners []partner.Partner
-	Env      partner.Env // to build them with; Key, Turn and Observe are the system's
+	Env      partner.Env // to build partners with; the system sets Key, Turn and Observe
 }
 
 // Options tune the system; the zero value is ready to use.
 type Options struct {
-	Workers int                    // of each queue when there is little to do; 0: 10
-	Most    int                    // of each queue when there is much; 0: 100
+	Workers int                    // of each queue when idle; 0: 10
+	Most    int                    // of each queue when busy; 0: 100
 	Batch   int                    // events routed together; 0: 100
 	Lease   time.Duration          // visibility timeout, extended while a job is worked on; 0: 30s
-	Keep    time.Duration          // of what was sent once; 0: 30 days
-	Limit   int                    // jobs that wait for a partner at most, where its description does not say; 0: 10,000,000
-	Kept    queue.Keep             // jobs that show what became of them after their end, in each queue; zero: 10,000 for a day
-	Tenants map[string]queue.Limit // of sites' jobs in each partner's queue
+	Keep    time.Duration          // of the entries of what was sent once; 0: 30 days
+	Limit   int                    // most jobs that wait for a partner, where its description does not say; 0: 10,000,000
+	Kept    queue.Keep             // ended jobs that still show what became of them, in each queue; zero: 10,000 for a day
+	Tenants map[string]queue.Limit // limits of sites' jobs in each partner's queue
 	Absent  func(site string) bool // whether events without any consent go to partners; nil: they do
 
 	Log  *slog.Logger     // nil: nothing is logged
@@ -87,7 +87,7 @@ type System struct {
 	o       Options
 	targets []*target
 	sources map[string]tidemill.Source // by pipeline
-	counts  map[string]*atomic.Int64   // by partners' queues and those beside them: the jobs of level
+	counts  map[string]*atomic.Int64   // by partners' queues and parked queues: the counts of level
 	chance  chance
 }
 
@@ -97,18 +97,19 @@ type target struct {
 	queue  string
 	live   *flow.Engine
 	replay *flow.Engine
-	over   *flow.Engine // of what found no room in its queue
+	over   *flow.Engine // of jobs that found no room in its queue
 	limit  int64        // jobs that may wait in its queue
 	level  level
 	gate   tidemill.Gater // of its queue
 	scale  scaling
 	health health
-	alone  time.Time // until when this instance alone leaves it alone, of obey's
+	alone  time.Time // until when only this instance leaves it alone; for obey
 
 	requests requests
 }
 
-// New puts the system together. It refuses what cannot work, naming the partner.
+// New puts the system together. It refuses a configuration that cannot work, and names the
+// partner.
 func New(p Parts, o Options) (*System, error) {
 	if p.Queues == nil || p.Letters == nil || p.Sent == nil {
 		return nil, errors.New("delivery: queues, dead letters and a ledger are needed")
@@ -169,7 +170,7 @@ func (s *System) closeTargets() error {
 	return nil
 }
 
-// begin makes the queues work as the configuration says, for all instances.
+// begin gives the queues the settings of the configuration, for all instances.
 func (s *System) begin(ctx context.Context) error {
 	for _, name := range Doors() {
 		if _, err := s.p.Queues.Set(ctx, name, func(q *queue.Settings) { q.Completed, q.Failed = s.o.Kept, s.o.Kept }); err != nil {
@@ -220,9 +221,9 @@ func (s *System) loops() []flow.Loop {
 	return loops
 }
 
-// handouts is how often an event may be handed out without a failed try. Whoever probes a
-// partner that is away hands out the same few events, for weeks, and an outage of the ledger
-// brings all back every few seconds, for days: nobody died of them.
+// handouts is how often an event may be handed out without a failed try. Probing a partner that
+// is down hands out the same few events for weeks. An outage of the ledger brings all back
+// every few seconds, for days. No event may die of either.
 const handouts = 1_000_000
 
 // pipeline is what all pipelines have in common.
@@ -297,9 +298,9 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// rules are what failures mean between us and a partner: it may ask for less only so often.
-// What is transient is our own ledger's failure, before anything was sent: the event loses
-// no try by it, and the partner is not to blame.
+// rules say what failures mean between us and a partner, which may ask for less only so often.
+// A transient failure is our own ledger's, before anything was sent: it does not count as a
+// try, nor against the partner.
 var rules = policy.Table{
 	tidemill.RateLimit: {Do: policy.Retrying, Burns: true},
 	tidemill.Transient: {Do: policy.Retrying},

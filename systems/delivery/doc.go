@@ -1,6 +1,6 @@
-// Package delivery is the system that brings conversions and tracking events to ad
-// partners: accepted once, queued by how much they hurry, delivered to every partner that
-// is to have them, with a clear fate for each.
+// Package delivery is the system that brings conversions and tracking events to ad partners:
+// accepted once, queued by urgency, delivered to each partner that they are for, with a clear
+// fate for each.
 //
 //	door → ingest.high, .standard, .low → route → s2s.<partner> → partner
 //	                                        ↘ skipped: no_route, consent    ↘ dead letters → replay

@@ -13,9 +13,9 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// Event says where an event is and what became of it for each partner: queue.ErrNotFound
-// where nothing is known of it. What ended is known as long as its queue keeps it
-// (Options.Kept), or there is a dead letter.
+// Event says where an event is and what became of it for each partner. It returns
+// queue.ErrNotFound where nothing is known of it. What ended is known while its queue keeps it
+// (Options.Kept), or while it has a dead letter.
 func (s *System) Event(ctx context.Context, site, id string) (*EventStatus, error) {
 	e := &EventStatus{ID: id, Site: site}
 	routed, err := s.routing(ctx, e)
@@ -49,7 +49,7 @@ func ended(state string) bool {
 	return state == StateDelivered || state == StateSkipped || state == StateDead || state == StateHeld || state == StateSettled
 }
 
-// routing looks for the event in the queues of the door and their letters.
+// routing looks for the event in the queues of the ingest API and among their dead letters.
 func (s *System) routing(ctx context.Context, e *EventStatus) (found bool, err error) {
 	for _, door := range Doors() {
 		j, err := s.look(ctx, queue.Name{Queue: door, Tenant: e.Site, ID: e.ID})
@@ -57,7 +57,7 @@ func (s *System) routing(ctx context.Context, e *EventStatus) (found bool, err e
 			return false, err
 		}
 		var l *deadletter.Letter
-		if j == nil || j.State.Held() || j.Fate == tidemill.Dead { // a letter is the fate, also before its job has ended
+		if j == nil || j.State.Held() || j.Fate == tidemill.Dead { // a dead letter is the fate, even before its job has ended
 			if l, err = s.letter(ctx, door, e.Site, e.ID); err != nil {
 				return false, err
 			}
@@ -100,7 +100,7 @@ func (s *System) look(ctx context.Context, n queue.Name) (*queue.Job, error) {
 	return j, err
 }
 
-// delivery looks for the event's job for one partner; nil: there is none.
+// delivery looks for the event's job for one partner, or returns nil.
 func (s *System) delivery(ctx context.Context, e *EventStatus, t *target) (*PartnerStatus, error) {
 	id := JobOf(e.ID, t.Name)
 	p := &PartnerStatus{Partner: t.Name}
@@ -115,7 +115,7 @@ func (s *System) delivery(ctx context.Context, e *EventStatus, t *target) (*Part
 	if l == nil && j == nil {
 		return s.beside(ctx, e, t, id)
 	}
-	if l != nil && (j == nil || !j.Added.After(l.Last)) { // a letter is the fate, also before its job has ended, but not of a job that was retried since
+	if l != nil && (j == nil || !j.Added.After(l.Last)) { // a dead letter is the fate, even before its job has ended, but not of a job that was retried since
 		p.dead(l)
 		e.Type = l.Type
 		if l.State == deadletter.Replaying {
@@ -147,7 +147,7 @@ func (s *System) delivery(ctx context.Context, e *EventStatus, t *target) (*Part
 		p.State = StateDelivered
 	case j.Fate == tidemill.Skipped:
 		p.State, p.Why = StateSkipped, j.Cause
-	default: // there was a letter
+	default: // there was a dead letter
 		return p, s.settled(ctx, p, j, t.sent(e.Site, e.ID))
 	}
 	if j.State.Held() {
@@ -164,8 +164,8 @@ func (s *System) delivery(ctx context.Context, e *EventStatus, t *target) (*Part
 	return p, nil
 }
 
-// beside looks for the event's job in the queue beside that of a partner; nil: there is none,
-// or it was moved into the partner's queue.
+// beside looks for the event's job in the queue beside a partner's. It returns nil if there is
+// no job, or if it was moved into the partner's queue.
 func (s *System) beside(ctx context.Context, e *EventStatus, t *target, id string) (*PartnerStatus, error) {
 	name := ParkedOf(t.Name)
 	p := &PartnerStatus{Partner: t.Name}
@@ -179,7 +179,7 @@ func (s *System) beside(ctx context.Context, e *EventStatus, t *target, id strin
 		p.State, p.Why = StateWaiting, fmt.Sprintf("the queue of %s is full: it holds %d jobs, and this one is parked beside it", t.Name, t.limit)
 	case j.Fate == tidemill.Skipped:
 		p.State, p.Why, p.Ended = StateSkipped, j.Cause, j.Ended
-	case j.Fate == tidemill.Dead: // there was a letter
+	case j.Fate == tidemill.Dead: // there was a dead letter
 		p.Tries = -1 // nothing was tried
 		return p, s.settled(ctx, p, j, t.sent(e.Site, e.ID))
 	default:
@@ -188,15 +188,15 @@ func (s *System) beside(ctx context.Context, e *EventStatus, t *target, id strin
 	return p, nil
 }
 
-// settled says what became of a job whose letter is gone: a replay that was delivered is in
-// the ledger.
+// settled says what became of a job whose dead letter is gone: the ledger knows a replay that
+// was delivered.
 func (s *System) settled(ctx context.Context, p *PartnerStatus, j *queue.Job, key string) error {
-	p.Tries++ // a job counts those after which it was tried again
+	p.Tries++ // a job counts only failures that were tried again
 	sent := &ledger.Entry{Key: key}
 	if err := s.p.Sent.Find(ctx, []*ledger.Entry{sent}); err != nil {
 		return err
 	}
-	if sent.State == ledger.Done && !sent.Ended.Before(j.Added) { // not before it was retried; a letter may be replayed before its job has ended
+	if sent.State == ledger.Done && !sent.Ended.Before(j.Added) { // not before it was retried; a dead letter may be replayed before its job has ended
 		p.State, p.Ended, p.Why = StateDelivered, sent.Ended, "by a replay of its dead letter"
 		return nil
 	}
@@ -204,7 +204,7 @@ func (s *System) settled(ctx context.Context, p *PartnerStatus, j *queue.Job, ke
 	return nil
 }
 
-// dead says what a letter says. Of the tries of a replay the last is known.
+// dead fills in what a dead letter says. Only the last try of a replay is known.
 func (p *PartnerStatus) dead(l *deadletter.Letter) {
 	p.State, p.Why, p.Ended = StateDead, l.Kind.String()+": "+l.Cause, l.Last
 	p.Attempts = queue.FailuresOf(&l.Message)
@@ -228,7 +228,7 @@ func (s *System) letter(ctx context.Context, pipeline, tenant, id string) (*dead
 	return nil, nil
 }
 
-// why says why a job waits, in words: what holds back its queue first, then the job itself.
+// why says in words why a job waits: first what holds back its queue, then the job itself.
 func (s *System) why(j *queue.Job, settings *queue.Settings, held string) string {
 	limit := settings.LimitOf(j.Tenant)
 	switch {
@@ -252,7 +252,7 @@ func (s *System) why(j *queue.Job, settings *queue.Settings, held string) string
 	return "its turn has not come"
 }
 
-// fullText says why a queue waits of which another letter would be one too many.
+// fullText says why a queue waits that has no room for another dead letter.
 const fullText = "there are as many dead letters of its queue as there may be, and it waits: replay or delete some, or raise delivery.dead_max"
 
 // pausedText says why a paused queue hands out nothing.

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
-// Health is that of the last five minutes, in slices of half a minute.
+// Health covers the last five minutes, in slices of half a minute.
 const (
 	slices5m = 10
 	slice    = 30 * time.Second
@@ -21,28 +21,28 @@ const (
 // are right to within a fifth.
 const steps = 64
 
-// health is what a partner's requests came to lately.
+// health is what became of a partner's recent requests.
 type health struct {
 	now func() time.Time
 
-	mu        sync.Mutex // guards all below; held for short work in memory only
+	mu        sync.Mutex // guards all below; held only for short work in memory
 	slices    [slices5m]counted
 	lastError string
 	errorAt   time.Time
 	successAt time.Time
 }
 
-// counted is what came of the requests of one slice.
+// counted is what became of the requests of one slice.
 type counted struct {
 	number   int64   // of the slice, since 1970
 	requests int     // that ended
-	ok       float64 // of them, as deliveries: of a batch the share that was delivered
+	ok       float64 // how many were deliveries: of a batch the share that was delivered
 	took     [steps]uint32
 }
 
-// observe counts one request. Only a delivery is a success, whoever is to blame for a failure:
-// a partner that answers 400 or 404 to everything gets nothing. A request that was answered, or
-// not answered in time, has a latency.
+// observe counts one request. Only a delivery is a success, whatever caused the failure: a
+// partner that answers 400 or 404 to everything gets nothing. A request that was answered, or
+// timed out, has a latency.
 func (h *health) observe(_ context.Context, batch []*tidemill.Message, a partner.Attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,14 +66,14 @@ func (h *health) observe(_ context.Context, batch []*tidemill.Message, a partner
 	}
 }
 
-// success is when the partner last took something; zero: never.
+// success is when the partner last accepted something; zero: never.
 func (h *health) success() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.successAt
 }
 
-// delivered is the share of a request's messages that the partner took, from 0 to 1.
+// delivered is the share of a request's messages that the partner accepted, from 0 to 1.
 func delivered(err error, messages int) float64 {
 	if err == nil {
 		return 1
@@ -95,7 +95,7 @@ func latency(step int) time.Duration {
 	return time.Duration(math.Exp2((float64(step)+.5)/4) * float64(time.Millisecond))
 }
 
-// look fills in what the requests of the last five minutes came to.
+// look fills in what became of the requests of the last five minutes.
 func (h *health) look(p *PartnerHealth) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

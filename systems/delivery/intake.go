@@ -12,9 +12,9 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// Intake brings events in from a source beside the endpoints, such as the queue of another program:
-// what it hands out has an event as its payload, and is settled when that is durable in a queue. An
-// event that is refused is a dead letter of its pipeline.
+// Intake brings events in from a source other than the endpoints, such as the queue of another
+// system. The payload of each message is an event, and the message is settled when the event is
+// durable in a queue. A refused event becomes a dead letter of the intake's pipeline.
 type Intake struct {
 	Name    string // of its pipeline
 	Source  tidemill.Source
@@ -22,7 +22,7 @@ type Intake struct {
 	// Accept makes events durable, all or none, and says for each why it is refused; nil: it is
 	// accepted, or was before.
 	Accept func(ctx context.Context, raws [][]byte) ([]error, error)
-	// Reopened says of a message that it died before, and that its source hands it out anew because
+	// Reopened says that a message died before, and that its source hands it out anew because
 	// somebody retried it there: its dead letter is deleted. Nil: there are no such messages.
 	Reopened func(*tidemill.Message) bool
 
@@ -49,7 +49,8 @@ func NewIntake(in Intake) (*flow.System, error) {
 	return s, nil
 }
 
-// work is what lanes do: the first hand-out of a message that was retried closes its letter.
+// work is what lanes do. The first hand-out of a message that was retried closes its dead
+// letter.
 func (in *Intake) work(live bool) func(flow.Env) flow.Work {
 	stages := []flow.Stage[struct{}]{{Name: "accept", Repeat: true, Do: in.accept}}
 	if live && in.Reopened != nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // watch notes since when a partner fails, for all instances, and switches it off when that has
-// lasted too long. Any delivery of any instance ends it. A partner of which nothing waits, or
-// whose queue was paused by hand, is not asked and does not fail.
+// lasted too long. A delivery by any instance ends the failing. A partner for which nothing
+// waits, or whose queue was paused by hand, is not tried and does not fail.
 func (s *System) watch(ctx context.Context, t *target, is *queue.Settings) error {
 	now := queue.Millis(s.o.Now())
 	st := t.live.Stats()
@@ -30,7 +30,7 @@ func (s *System) watch(ctx context.Context, t *target, is *queue.Settings) error
 	return nil
 }
 
-// note changes what is known of a partner, unless somebody else has done so since it was read.
+// note changes what is known of a partner, unless that was changed since it was read.
 func (s *System) note(ctx context.Context, t *target, was *queue.Settings, change func(*queue.Settings)) error {
 	_, err := s.p.Queues.Set(ctx, t.queue, func(q *queue.Settings) {
 		if q.Off.Equal(was.Off) && q.FailingSince.Equal(was.FailingSince) {

@@ -15,45 +15,46 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
-// A partner's queue has a limit, and so that routing never waits for one that is full, events
-// beyond it are routed to a queue beside it (ParkedOf) in the same transaction. The pipeline of
-// that queue does what the partner's policy says: it moves jobs into the partner's queue when
-// there is room, in their order, or makes dead letters of them. The limit is kept about: by one
-// instance to within the events that its routing has in hand, by several to within those of a
-// second. Queues themselves take any number of jobs for partners.
+// A partner's queue has a limit. So that routing never waits for a full queue, events beyond
+// the limit are routed to a queue beside it (ParkedOf) in the same transaction. The pipeline of
+// that queue applies the partner's policy: it moves jobs into the partner's queue when there is
+// room, in their order, or makes dead letters of them. The limit is approximate: one instance
+// exceeds it at most by the events that its routing holds, several at most by those of a
+// second. The queues themselves take any number of partners' jobs.
 
-// parked is the beginning of the names of the queues beside those of partners.
+// parked is the prefix of the names of the queues beside partners' queues.
 const parked = "parked."
 
-// unbounded is the capacity of partners' queues: their limits are kept by routing.
+// unbounded is the capacity of partners' queues: routing keeps their limits.
 const unbounded = 1 << 40
 
-// Reasons of jobs that are skipped without having been sent.
+// Reasons of jobs that are skipped without being sent.
 const (
-	Expired     = "expired"     // older than the partner's largest age
+	Expired     = "expired"     // older than the partner's maximum age
 	SwitchedOff = "partner_off" // the partner is switched off
 )
 
-// QueuedHeader says when an event was routed, in ms since 1970, on jobs that have a largest age.
+// QueuedHeader says when an event was routed, in ms since 1970, on jobs that have a maximum
+// age.
 const QueuedHeader = "queued"
 
-// ParkedOf is the queue of what finds no room in a partner's queue, and its pipeline.
+// ParkedOf names the queue of jobs that find no room in a partner's queue, and its pipeline.
 func ParkedOf(partner string) string { return parked + partner }
 
-// level is how much waits for a partner, and what was dropped by this instance.
+// level is how much waits for a partner, and how much this instance dropped.
 type level struct {
-	queued  atomic.Int64 // jobs in its queue when they were counted, more and less those that this instance moved since
+	queued  atomic.Int64 // jobs in its queue when last counted, plus and minus those that this instance moved since
 	parked  atomic.Int64 // the same of the queue beside it
 	off     atomic.Bool  // it is switched off
 	dropped atomic.Uint64
 	expired atomic.Uint64
 }
 
-// place is the queue of a new job.
+// place names the queue of a new job.
 func (t *target) place() string {
 	l := &t.level
 	switch {
-	case l.off.Load(), t.Queue.Full == partner.Hold && l.parked.Load() > 0: // those before it go first
+	case l.off.Load(), t.Queue.Full == partner.Hold && l.parked.Load() > 0: // jobs parked before it go first
 	case t.Queue.Full == partner.DropOldest || l.queued.Load() < t.limit:
 		return t.queue
 	}
@@ -107,8 +108,8 @@ func (s *System) count(ctx context.Context, name string, into *atomic.Int64) err
 	return nil
 }
 
-// parker makes the pipeline of the queue beside a partner's. Its dead letters are those of the
-// partner: a replay sends them.
+// parker makes the pipeline of the queue beside a partner's. Its dead letters are the
+// partner's: the partner's replay sends them.
 func (s *System) parker(t *target) (err error) {
 	n, name := uint64(len(s.sources)), ParkedOf(t.Name)
 	p := s.pipeline(name, s.open(name, 0, t.Ordered), n)
@@ -116,7 +117,7 @@ func (s *System) parker(t *target) (err error) {
 	if !p.Source.Traits().Forwards {
 		p.Emits = queue.Sink(s.p.Queues)
 	}
-	p.Rules = policy.Table{tidemill.Partner: {Do: policy.Dead}} // nobody was asked
+	p.Rules = policy.Table{tidemill.Partner: {Do: policy.Dead}} // nothing was sent
 	t.over, err = flow.New(p)
 	return err
 }
@@ -176,10 +177,10 @@ func (t *target) forward(it *flow.Item[struct{}]) {
 	it.Deliver()
 }
 
-// asksRoom is after what time a parked job is looked at again that found no room.
+// asksRoom is how long until a parked job that found no room looks for room again.
 const asksRoom = 100 * time.Millisecond
 
-// mayUnpark lets jobs go that the partner's queue has room for, and those that end otherwise.
+// mayUnpark lets jobs go if the partner's queue has room for them, or if they end otherwise.
 func (s *System) mayUnpark(t *target) func(context.Context, []*flow.Task) (int, time.Duration) {
 	return func(_ context.Context, batch []*flow.Task) (n int, wait time.Duration) {
 		if t.level.off.Load() || t.Queue.Full == partner.DeadLetter {
@@ -197,7 +198,7 @@ func (s *System) mayUnpark(t *target) func(context.Context, []*flow.Task) (int, 
 	}
 }
 
-// maxAge is how old a job of an event may be; 0: any.
+// maxAge is how old a job of an event may be; 0: no limit.
 func (t *target) maxAge(m *tidemill.Message) time.Duration {
 	if purchase(m) {
 		return t.Queue.MaxAgePurchases
@@ -205,11 +206,11 @@ func (t *target) maxAge(m *tidemill.Message) time.Duration {
 	return t.Queue.MaxAge
 }
 
-// ages says whether any jobs of the partner have a largest age.
+// ages reports whether any jobs of the partner have a maximum age.
 func (t *target) ages() bool { return t.Queue.MaxAge > 0 || t.Queue.MaxAgePurchases > 0 }
 
-// expired says whether a job is older than it may be. One that was routed when there was no
-// largest age has any.
+// expired reports whether a job is older than its maximum age. A job that was routed while none
+// was set never is.
 func (s *System) expired(t *target, m *tidemill.Message) bool {
 	most := t.maxAge(m)
 	if most == 0 {
@@ -219,7 +220,7 @@ func (s *System) expired(t *target, m *tidemill.Message) bool {
 	return err == nil && s.o.Now().Sub(time.UnixMilli(ms)) > most
 }
 
-// skipExpired skips the jobs that are older than they may be.
+// skipExpired skips jobs that are older than their maximum age.
 func (s *System) skipExpired(t *target) func(context.Context, []*flow.Item[struct{}]) error {
 	return func(_ context.Context, batch []*flow.Item[struct{}]) error {
 		for _, it := range batch {
@@ -232,15 +233,14 @@ func (s *System) skipExpired(t *target) func(context.Context, []*flow.Item[struc
 	}
 }
 
-// sweepLease is how long an instance alone may remove jobs of a partner's queue, and
-// sweepExpired how often it looks for what is too old.
+// sweepLease is how long one instance alone may remove jobs of a partner's queue, and
+// sweepExpired how often it looks for expired ones.
 const (
 	sweepLease   = time.Minute
 	sweepExpired = 30 * time.Second
 )
 
-// alone does something with a partner's queue that no other instance does meanwhile, if none
-// does it now.
+// alone runs do on a partner's queue while no other instance does. It does nothing if one does.
 func (s *System) alone(ctx context.Context, t *target, do func(context.Context) error) error {
 	e := []*ledger.Entry{{Key: "sweep/" + t.queue, Call: s.chance.next()}}
 	if err := s.p.Sent.Begin(ctx, e, ledger.Begin{Lease: sweepLease}); err != nil || e[0].State != ledger.Fresh {
@@ -256,14 +256,14 @@ func (s *System) alone(ctx context.Context, t *target, do func(context.Context) 
 	return err
 }
 
-// dropOldest removes the oldest jobs of a queue that holds more than it may.
+// dropOldest removes the oldest jobs of a queue that holds more than its limit.
 func (s *System) dropOldest(ctx context.Context, t *target) error {
 	if t.level.queued.Load() <= t.limit {
 		return nil
 	}
 	return s.alone(ctx, t, func(ctx context.Context) error {
 		for _, state := range []queue.State{queue.Waiting, queue.Delayed} {
-			st, err := s.p.Queues.Stats(ctx, t.queue) // what was counted before may be of before another's removal
+			st, err := s.p.Queues.Stats(ctx, t.queue) // the earlier count may date from before another instance's removal
 			if err != nil {
 				return fmt.Errorf("look at queue %s: %w", t.queue, err)
 			}
@@ -282,8 +282,8 @@ func (s *System) dropOldest(ctx context.Context, t *target) error {
 	})
 }
 
-// dropExpired removes the jobs of a partner's queue that are older than they may be: nothing of
-// it is handed out while the partner's circuit is open or the queue is paused.
+// dropExpired removes the expired jobs of a partner's queue: nothing is handed out, and so
+// skipped, while the partner's circuit is open or the queue is paused.
 func (s *System) dropExpired(ctx context.Context, t *target) error {
 	if t.level.queued.Load() == 0 {
 		return nil
@@ -298,7 +298,7 @@ func (s *System) dropExpired(ctx context.Context, t *target) error {
 	})
 }
 
-// expiredAtOnce is how many jobs of a site are removed by one call.
+// expiredAtOnce is how many jobs of a site one call removes.
 const expiredAtOnce = 500
 
 func (s *System) dropExpiredOf(ctx context.Context, t *target, state queue.State) error {

@@ -13,8 +13,8 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// Partners says how each partner stands. What its requests came to is this instance's; its
-// queue, its dead letters and whether it is paused are everybody's.
+// Partners says how each partner stands. Its recent requests are this instance's. Its queue,
+// its dead letters and its pause are shared by all instances.
 func (s *System) Partners(ctx context.Context) ([]PartnerHealth, error) {
 	all := make([]PartnerHealth, len(s.targets))
 	for i, t := range s.targets {
@@ -38,8 +38,8 @@ func (s *System) Partners(ctx context.Context) ([]PartnerHealth, error) {
 	return all, nil
 }
 
-// Away are the partners that are left alone, or are being tried again, and how their
-// circuits stand. It counts nothing, for probes.
+// Away are the partners that are left alone or being tried again, with the state of their
+// circuits. It counts no probe.
 func (s *System) Away(ctx context.Context) (map[string]policy.State, error) {
 	away := map[string]policy.State{}
 	for _, t := range s.targets {
@@ -54,11 +54,11 @@ func (s *System) Away(ctx context.Context) (map[string]policy.State, error) {
 	return away, nil
 }
 
-// fullFor is how long a queue is full after there was no room for a letter: whoever has one
-// asks for room every few seconds.
+// fullFor is how long a queue counts as full after a dead letter found no room: a lane that has
+// one asks for room every few seconds.
 const fullFor = 15 * time.Second
 
-// Full are the queues on which this instance waits for room among their dead letters.
+// Full are the queues on which this instance waits for room for dead letters.
 func (s *System) Full() (queues []string) {
 	for _, e := range s.Pipelines {
 		if st := e.Stats(); errors.Is(st.Last, deadletter.ErrFull) && s.o.Now().Sub(st.LastAt) < fullFor {
@@ -68,7 +68,7 @@ func (s *System) Full() (queues []string) {
 	return queues
 }
 
-// Overfull is how many partners have a queue that holds as many jobs as it may.
+// Overfull is how many partners' queues are at their limit.
 func (s *System) Overfull() (n int) {
 	for _, t := range s.targets {
 		if l := &t.level; l.queued.Load() >= t.limit || l.parked.Load() > 0 {
@@ -78,8 +78,8 @@ func (s *System) Overfull() (n int) {
 	return n
 }
 
-// stands says whether a partner's jobs go on: by this instance's circuit, and by what
-// somebody has said for all.
+// stands says whether a partner's jobs go on: by this instance's circuit, and by what operators
+// have set for all instances.
 func (s *System) stands(ctx context.Context, t *target, h *PartnerHealth) error {
 	st := t.live.Stats()
 	is, err := s.p.Queues.Settings(ctx, t.queue)
@@ -99,7 +99,7 @@ func (s *System) stands(ctx context.Context, t *target, h *PartnerHealth) error 
 	return err
 }
 
-// elsewhere is why a partner is left alone that this instance did not find away.
+// elsewhere is why a partner is left alone that this instance did not find down.
 const elsewhere = "another instance has found it away, or this one before it was started anew"
 
 // shut is until when all instances leave a partner alone; zero: they do not.
@@ -111,9 +111,8 @@ func (s *System) shut(ctx context.Context, t *target) (time.Time, error) {
 	return until, err
 }
 
-// OpenCircuit leaves a partner alone for a time (0: a minute), in all instances. Its jobs
-// wait in its queue, which is paused, and lose no try, and so do dead letters that somebody
-// replays meanwhile.
+// OpenCircuit leaves a partner alone for a time (0: a minute), in all instances. Its jobs wait
+// in its paused queue and count no try. So do its dead letters being replayed meanwhile.
 func (s *System) OpenCircuit(ctx context.Context, partner string, d time.Duration) error {
 	t, err := s.find(partner)
 	if err != nil {
@@ -128,7 +127,7 @@ func (s *System) OpenCircuit(ctx context.Context, partner string, d time.Duratio
 	return err
 }
 
-// CloseCircuit lets a partner's jobs go on at once, those too that were put off while it
+// CloseCircuit lets a partner's jobs go on at once, including those that were delayed while it
 // was left alone or after a failure.
 func (s *System) CloseCircuit(ctx context.Context, partner string) error {
 	t, err := s.find(partner)
@@ -147,7 +146,7 @@ func (s *System) CloseCircuit(ctx context.Context, partner string) error {
 	return err
 }
 
-// goOn ends a pause that was for a time, and switches a partner on.
+// goOn ends a timed pause, and switches a partner on.
 func goOn(q *queue.Settings) {
 	if !q.Off.IsZero() {
 		q.Paused, q.Off, q.FailingSince = false, time.Time{}, time.Time{}
@@ -157,8 +156,9 @@ func goOn(q *queue.Settings) {
 	}
 }
 
-// obey does to circuits what holds for all instances: queues go on whose circuit was opened
-// by hand for a time that is over, and this instance's are closed that another has closed.
+// obey applies to circuits what holds for all instances. A queue goes on when its circuit was
+// opened by hand for a time that is over. This instance closes a circuit that another instance
+// has closed.
 func (s *System) obey(ctx context.Context) error {
 	if err := s.levels(ctx); err != nil {
 		return err
@@ -178,7 +178,7 @@ func (s *System) obey(ctx context.Context) error {
 			continue
 		}
 		_, err = s.p.Queues.Set(ctx, t.queue, func(q *queue.Settings) {
-			if !s.o.Now().Before(q.PausedUntil) { // nobody has opened it anew
+			if !s.o.Now().Before(q.PausedUntil) { // it was not opened anew
 				goOn(q)
 			}
 		})
@@ -189,7 +189,7 @@ func (s *System) obey(ctx context.Context) error {
 	return nil
 }
 
-// ErrNoPartner says that there is no partner of that name.
+// ErrNoPartner says that no partner has that name.
 var ErrNoPartner = errors.New("there is no such partner")
 
 func (s *System) find(partner string) (*target, error) {
@@ -203,7 +203,7 @@ func (s *System) find(partner string) (*target, error) {
 	return nil, fmt.Errorf("partner %q: %w; there are: %s", partner, ErrNoPartner, strings.Join(names, ", "))
 }
 
-// holds says why nothing goes to a partner now, whose queue has these settings; empty: it does.
+// holds says why nothing goes to a partner now, by its queue's settings; empty: it does.
 func (s *System) holds(ctx context.Context, t *target, is *queue.Settings) (string, error) {
 	if is.Paused {
 		return pausedText(t.queue, is), nil
@@ -235,7 +235,7 @@ func (t *target) waits(now time.Time) string {
 }
 
 // closeAsOthers closes the circuit of this instance where the gate of the queue was opened
-// since: it has been told of the circuit when that is seen twice.
+// since. It is sure that the queue had been told of the circuit once it sees that twice.
 func (s *System) closeAsOthers(ctx context.Context, t *target, paused bool) error {
 	until := t.live.Stats().Until
 	if paused || !until.After(s.o.Now()) {

@@ -11,14 +11,14 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
-// Reasons of events that no partner gets.
+// Reasons of events that go to no partner.
 const (
-	NoRoute   = "no_route" // none wants it
-	NoConsent = "consent"  // none may have it
+	NoRoute   = "no_route" // no partner wants it
+	NoConsent = "consent"  // no partner may have it
 )
 
-// routes makes the pipelines that turn each event into a job for each of its partners, one
-// for each queue of the door, and their replays.
+// routes makes the pipelines that turn each event into a job for each of its partners, one for
+// each queue of the ingest API, and their replays.
 func (s *System) routes() ([]*flow.Engine, error) {
 	var all []*flow.Engine
 	work := flow.Steps[routed]{Decode: s.decode, Stages: []flow.Stage[routed]{{Name: "route", Do: s.route, Repeat: true}}}.Lane
@@ -52,9 +52,9 @@ func (s *System) decode(m *tidemill.Message, r *routed) (err error) {
 	return err
 }
 
-// route emits a job for each partner that is to have the event. What is emitted becomes
-// durable in the same stroke as the event's own end, or before it under names that are
-// known then: no partner's job is lost or doubled by a crash.
+// route emits a job for each partner that the event is for. The jobs become durable in the same
+// transaction as the event's own end, or before it under names that the queues then know: a
+// crash neither loses nor doubles a partner's job.
 func (s *System) route(_ context.Context, batch []*flow.Item[routed]) error {
 	for _, it := range batch {
 		s.fanOut(it)
@@ -66,7 +66,7 @@ func (s *System) fanOut(it *flow.Item[routed]) {
 	e := it.Value.event
 	wanted := s.match(it.Tenant, e, string(it.Get(GPCHeader)) == "1", func(t *target, err error) {
 		j := s.job(&it.Message, t)
-		if err != nil { // its own failure, and nobody else's
+		if err != nil { // a failure of this partner's condition alone
 			j.Header = append(j.Header, undecided)
 		}
 		it.Emit(j)
@@ -81,8 +81,8 @@ func (s *System) fanOut(it *flow.Item[routed]) {
 	}
 }
 
-// match calls to with each partner that is to have an event, and with the error of one whose condition
-// could not say. It returns whether any partner wants the event, also one that may not have it.
+// match calls to with each partner that the event is for, and with the error of a condition
+// that failed. It reports whether any partner wants the event, even one that may not have it.
 func (s *System) match(site string, e *partner.Event, gpc bool, to func(*target, error)) (wanted bool) {
 	may := s.may(site, e, gpc)
 	for _, t := range s.targets {
@@ -96,7 +96,7 @@ func (s *System) match(site string, e *partner.Event, gpc bool, to func(*target,
 }
 
 // Matching names the partners that an event of a site would be sent to now, by its bytes and by
-// whether the request that brought it said Sec-GPC.
+// whether its request said Sec-GPC.
 func (s *System) Matching(site, id string, raw []byte, gpc bool) ([]string, error) {
 	e, err := partner.ReadEvent(&tidemill.Message{Tenant: site, Payload: raw}, id)
 	if err != nil {
@@ -107,15 +107,15 @@ func (s *System) Matching(site, id string, raw []byte, gpc bool) ([]string, erro
 	return names, nil
 }
 
-// UndecidedHeader marks the job of an event of which a partner's condition could not say
-// whether it is for that partner. It is asked again before the job is sent, and makes a dead
-// letter of that partner's where it fails again: other partners have the event by then, and
-// a replay after the condition was mended decides anew.
+// UndecidedHeader marks the job of an event whose partner's condition failed. The condition is
+// asked again before the job is sent. If it fails again, the job becomes a dead letter of that
+// partner. The other partners have the event by then, and a replay after the condition was
+// mended decides anew.
 const UndecidedHeader = "undecided"
 
 var undecided = tidemill.Field{Name: []byte(UndecidedHeader), Value: []byte("1")}
 
-// decideLate ends the jobs that are undecided, but for those that are to be sent after all.
+// decideLate ends the undecided jobs, except those that are to be sent after all.
 func (t *target) decideLate(_ context.Context, batch []*flow.Item[struct{}]) error {
 	for _, it := range batch {
 		if it.Get(UndecidedHeader) == nil {
@@ -136,11 +136,11 @@ func (t *target) decideLate(_ context.Context, batch []*flow.Item[struct{}]) err
 	return nil
 }
 
-// job is what a partner's queue gets of an event: the same bytes under a name of both.
+// job is the job of an event for a partner: the same bytes under a name made of both.
 func (s *System) job(m *tidemill.Message, t *target) *tidemill.Message {
 	j := &tidemill.Message{ID: JobOf(m.ID, t.Name), To: t.place(), Tenant: m.Tenant, Type: m.Type, Key: m.Key, Payload: m.Payload, Time: m.Time, Priority: max(m.Priority, urgency(m.To))}
 	for _, f := range m.Header {
-		if name := string(f.Name); name != queue.FailuresHeader { // those are of the routing
+		if name := string(f.Name); name != queue.FailuresHeader { // those belong to the routing
 			j.Header = append(j.Header, f)
 		}
 	}
@@ -150,8 +150,8 @@ func (s *System) job(m *tidemill.Message, t *target) *tidemill.Message {
 	return j
 }
 
-// urgency is the priority of jobs by the door's queue that their event waited in: purchases
-// and conversions go before page views to a partner too, and batches come last, by weight.
+// urgency is the priority of a job by the queue that its event waited in. Purchases and
+// conversions go before page views to a partner too. Batches come last, by weight.
 func urgency(door string) uint8 {
 	switch door {
 	case High:
@@ -162,11 +162,11 @@ func urgency(door string) uint8 {
 	return 0
 }
 
-// JobOf names the job of an event for a partner, and EventOf finds the event's name in it:
-// partners are told that one, by which they de-duplicate.
+// JobOf names the job of an event for a partner. EventOf finds the event's name in it: partners
+// get that name, and de-duplicate by it.
 func JobOf(event, partner string) string { return event + "/" + partner }
 
-// EventOf is the name of the event that a partner's job is of.
+// EventOf is the name of the event of a partner's job.
 func EventOf(m *tidemill.Message) string {
 	if i := strings.LastIndexByte(m.ID, '/'); i >= 0 {
 		return m.ID[:i]

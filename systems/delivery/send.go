@@ -18,17 +18,17 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
-// Where a partner takes several messages in one request, a request waits for more of them
-// at least so long, and longer where only so many requests a second are allowed; and few
-// workers make fuller ones than many.
+// Where a partner takes several messages in one request, a request waits at least so long for
+// more of them, and longer where requests a second are limited. Few workers make fuller
+// requests than many.
 const (
 	gatherLeast  = 200 * time.Millisecond
 	gatherMost   = 2 * time.Second
 	batchWorkers = 4
 )
 
-// gather is how long a request waits for more messages, where so many requests a second are
-// allowed; 0: any number.
+// gather is how long a request waits for more messages at a limit of so many requests a second;
+// 0: no limit.
 func gather(rate float64) time.Duration {
 	if rate == 0 {
 		return gatherLeast
@@ -36,9 +36,9 @@ func gather(rate float64) time.Duration {
 	return min(max(gatherLeast, time.Duration(float64(time.Second)/rate)), gatherMost)
 }
 
-// sender makes the pipelines of a partner: its queue's, and that of its dead letters.
+// sender makes the pipelines of a partner: of its queue, and of its dead letters.
 func (s *System) sender(t *target) error {
-	n := uint64(len(s.sources)) // of the streams of chance: each pipeline has its own
+	n := uint64(len(s.sources)) // of the random streams: each pipeline has its own
 	most := t.Workers
 	switch {
 	case most > 0:
@@ -73,11 +73,11 @@ func (s *System) sender(t *target) error {
 	return err
 }
 
-// work is what is done with a partner's jobs. What must happen once is written to the
-// ledger before the partner hears of it, and after it has answered: a crash between leaves
-// an entry that says so, and the message is sent again only where the partner
-// de-duplicates. Otherwise a person decides. What a replay has sent is in the ledger too,
-// whatever it is: its letter is gone then, and Event says what became of it.
+// work is what is done with a partner's jobs. A message that must be sent once is written to
+// the ledger before the request and after the answer. A crash in between leaves an entry that
+// says so. Then the message is sent again only if the partner de-duplicates; otherwise a person
+// decides. Whatever a replay has sent is in the ledger too: its dead letter is gone then, and
+// Event says what became of it.
 func (s *System) work(t *target, replay bool) func(flow.Env) flow.Work {
 	stages := []flow.Stage[struct{}]{{Name: "route", Do: t.decideLate, Repeat: true}, {Name: "send", Do: t.send, Repeat: t.Idempotent}}
 	if !replay && t.ages() {
@@ -87,7 +87,7 @@ func (s *System) work(t *target, replay bool) func(flow.Env) flow.Work {
 	guard := once.Guard{Ledger: s.p.Sent, Only: t.once, Repeat: t.Idempotent, Lease: s.leaseOf(t), Bare: true,
 		Key: func(m *tidemill.Message) string { return t.sent(m.Tenant, EventOf(m)) }}
 	switch {
-	case replay: // somebody asked for it
+	case replay: // an operator asked for it
 		guard.Anew = func(*tidemill.Message) bool { return true }
 		note := guard
 		note.Only, note.Repeat = func(m *tidemill.Message) bool { return !t.once(m) }, true
@@ -103,15 +103,15 @@ func (t *target) once(m *tidemill.Message) bool {
 	return t.Once == partner.All || t.Once == partner.Purchases && purchase(m)
 }
 
-// sent is the key in the ledger of an event that is sent to the partner.
+// sent is the ledger's key of an event that is sent to the partner.
 func (t *target) sent(site, event string) string { return t.Name + "/" + site + "/" + event }
 
-// asksAgain is after what time a replay asks again at the latest: somebody may let its
-// partner's queue go on sooner than that says.
+// asksAgain is how long a replay waits at most before it asks again: its partner's queue may be
+// let go on before the time it gave.
 const asksAgain = time.Second
 
-// mayReplay lets events of replays take turns among the jobs of their partner's queue: its
-// limits hold for them, and they wait while nothing of it is handed out.
+// mayReplay lets replayed events take turns among the jobs of their partner's queue. The
+// queue's limits hold for them, and they wait while it hands out nothing.
 func (s *System) mayReplay(t *target) func(context.Context, []*flow.Task) (int, time.Duration) {
 	return func(ctx context.Context, batch []*flow.Task) (n int, wait time.Duration) {
 		for n < len(batch) {
@@ -137,12 +137,12 @@ func (s *System) mayReplay(t *target) func(context.Context, []*flow.Task) (int, 
 // leaseOf is how long an entry in the ledger keeps others off: longer than a request lasts.
 func (s *System) leaseOf(t *target) time.Duration { return max(2*s.o.Lease, 2*t.Lease) }
 
-// purchase says whether the event of a job is one that must not be counted twice.
+// purchase reports whether the event of a job must not be counted twice.
 func purchase(m *tidemill.Message) bool {
 	return m.Type == "purchase" || m.Get(ConversionHeader) != nil
 }
 
-// send writes a batch to the partner. What it answered to those that it did not take goes
+// send writes a batch to the partner. Its answer to the messages that it did not accept goes
 // with them into dead letters.
 func (t *target) send(ctx context.Context, batch []*flow.Item[struct{}]) error {
 	ms := make([]*tidemill.Message, len(batch))
@@ -173,8 +173,8 @@ func (t *target) send(ctx context.Context, batch []*flow.Item[struct{}]) error {
 	return err // of several messages only the end of ctx is not a Partial
 }
 
-// lost is the failure of a message of which err may say that its answer was lost: only a
-// message that must not be sent twice stays unknown.
+// lost is the failure of a message whose answer may be lost by err: only a message that must
+// not be sent twice stays unknown.
 func (t *target) lost(m *tidemill.Message, err error) error {
 	if t.once(m) {
 		return err
@@ -182,15 +182,15 @@ func (t *target) lost(m *tidemill.Message, err error) error {
 	return partner.Repeatable(err)
 }
 
-// requests bounds how many requests a second this process makes, where a request is not a
-// message: the queue's limit, which all instances share, counts messages.
+// requests bounds how many requests a second this process makes, where a request has several
+// messages: the queue's limit, which all instances share, counts messages.
 type requests struct {
 	now    func() time.Time
 	mu     sync.Mutex     // guards what the bucket holds
 	bucket *policy.Bucket // nil: no bound
 }
 
-// wait returns when the next request may go. An error is the end of ctx.
+// wait returns when the next request may go. Its error is the end of ctx.
 func (r *requests) wait(ctx context.Context) error {
 	if r.bucket == nil {
 		return nil
@@ -211,7 +211,7 @@ func (r *requests) wait(ctx context.Context) error {
 	}
 }
 
-// response is the row of a dead letter: what the partner answered.
+// response is what the partner answered, as a dead letter keeps it.
 func response(err error) []byte {
 	status, body, ok := partner.Response(err)
 	if !ok {
@@ -220,7 +220,7 @@ func response(err error) []byte {
 	row := struct {
 		Status     int    `json:"status"`
 		Body       string `json:"body,omitempty"`
-		BodyBase64 string `json:"bodyBase64,omitempty"` // where it is no text
+		BodyBase64 string `json:"bodyBase64,omitempty"` // where it is not text
 	}{Status: status}
 	if utf8.Valid(body) {
 		row.Body = string(body)
@@ -229,19 +229,19 @@ func response(err error) []byte {
 	}
 	b, err := json.Marshal(row)
 	if err != nil {
-		return nil // of a number and texts: it does not fail
+		return nil // of a number and texts: it cannot fail
 	}
 	return b
 }
 
-// scaling says how many workers a partner has: twice as many every second while jobs wait
-// for one, down to the least when there is nothing to do, and the least after the circuit
-// was open: who was away is not met by everything at once. A worker without work costs
-// nothing; fewer of them lease fewer jobs ahead.
+// scaling says how many workers a partner has: twice as many every second while jobs wait for
+// one, down to the least when idle. After the circuit was open it is the least, so that a
+// partner that comes back does not get everything at once. An idle worker costs nothing. Fewer
+// workers lease fewer jobs ahead.
 type scaling struct{ least, most, now int }
 
-// decide takes in whether the circuit is closed, how many jobs wait for a worker and how
-// many are held in all.
+// decide takes whether the circuit is closed, how many jobs wait for a worker and how many are
+// held in all.
 func (s *scaling) decide(closed bool, waiting, held int) int {
 	switch {
 	case !closed:

@@ -10,7 +10,7 @@ import (
 
 // States of an event and of its delivery to a partner.
 const (
-	StateQueued     = "queued"     // of an event: it waits to be routed
+	StateQueued     = "queued"     // of an event: it waits for routing
 	StateDelivering = "delivering" // of an event: some partner does not have it yet
 	StateDone       = "done"       // of an event: every partner's delivery has ended
 	StateWaiting    = "waiting"    // of a delivery: it is due
@@ -19,8 +19,8 @@ const (
 	StateDelivered  = "delivered"
 	StateSkipped    = "skipped" // on purpose: no route, no consent
 	StateDead       = "dead"    // there is a dead letter
-	StateHeld       = "held"    // nobody knows whether it was delivered: a person decides
-	StateSettled    = "settled" // it was dead, and its letter was discarded
+	StateHeld       = "held"    // whether it was delivered is unknown: a person decides
+	StateSettled    = "settled" // it was dead, and its dead letter was discarded
 )
 
 // EventStatus is where an event is and what became of it.
@@ -31,7 +31,7 @@ type EventStatus struct {
 	Received time.Time // zero: no longer known
 	State    string
 	Why      string // of skipped and dead, and why it waits
-	Queue    string // the queue where it waits or waited for its routing
+	Queue    string // the queue where it waits or waited for routing
 	Partners []PartnerStatus
 }
 
@@ -41,7 +41,7 @@ type PartnerStatus struct {
 	State    string
 	Why      string
 	Tries    int             // that failed
-	Next     time.Time       // of the next try; zero: at once, or none
+	Next     time.Time       // of the next try; zero: at once, or no more
 	Attempts []queue.Failure // the failed ones, oldest first
 	Ended    time.Time
 }
@@ -54,23 +54,23 @@ type PartnerHealth struct {
 	Why           string        // it is left alone
 	Paused        bool          // by hand, and for no set time
 	Held          bool          // its queue hands out nothing: paused, or the circuit was opened by hand
-	SuccessRate   float64       // share of the requests of the last five minutes that were deliveries, 0 to 1; -1: there were none
-	P50, P99      time.Duration // of its answers in the last five minutes, time-outs included
+	SuccessRate   float64       // share of deliveries among the requests of the last five minutes, 0 to 1; -1: no requests
+	P50, P99      time.Duration // of its answers in the last five minutes, timeouts included
 	Jobs          queue.Stats   // of its queue
-	Parked        queue.Stats   // of the queue beside it, of what found no room
+	Parked        queue.Stats   // of the queue beside it, for jobs that found no room
 	Limit         int64         // about how many jobs may wait in its queue
 	Policy        partner.Full  // what happens beyond that
 	Dropped       uint64        // jobs that this instance removed to make room
 	Expired       uint64        // jobs that this instance ended because they were too old
-	FailingSince  time.Time     // when its circuit opened for the first time since its last success; zero: it did not
+	FailingSince  time.Time     // when its circuit first opened since its last success; zero: it did not
 	Off           time.Time     // since when it is switched off; zero: it is not
-	Dead          int           // letters
+	Dead          int           // dead letters
 	LastError     string
 	LastErrorAt   time.Time
 	LastSuccessAt time.Time
 }
 
-// Full says that its queue holds as many jobs as it may, or did when those came that are parked.
+// Full reports whether its queue is at its limit, or was when the parked jobs came.
 func (p *PartnerHealth) Full() bool {
 	return p.Depth() >= p.Limit || p.ParkedJobs() > 0
 }
@@ -80,5 +80,5 @@ func (p *PartnerHealth) ParkedJobs() int64 {
 	return p.Parked.Waiting + p.Parked.Delayed + p.Parked.Leased
 }
 
-// Depth is how many jobs of the partner have not ended: waiting, put off, being sent.
+// Depth is how many jobs of the partner have not ended: waiting, delayed, being sent.
 func (p *PartnerHealth) Depth() int64 { return p.Jobs.Waiting + p.Jobs.Delayed + p.Jobs.Leased }

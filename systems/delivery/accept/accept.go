@@ -1,8 +1,8 @@
-// Package accept holds the rules of delivery's door, without HTTP: what was accepted
-// before is not accepted again, and an answer means that events are durable in a queue.
-// Use it under whatever events come in by.
+// Package accept holds the rules of delivery's ingest API, without HTTP: what was accepted
+// before is not accepted again, and an answer means that events are durable in a queue. Use it
+// under any transport that brings events in.
 //
-// What a request brings is kept in a ledger:
+// A ledger keeps what a request brings:
 //
 //	key    of an idempotency key, of a whole request or of one event: what was asked (a
 //	       hash), and what was answered; the same again is answered the same
@@ -11,19 +11,18 @@
 //	       part of its hash behind the id
 //	order  of a site and an order: purchases and conversions
 //
-// Where ledger and queues are in one place, a request of which nothing is known is taken in
-// one stroke (Stroke): all of it, or nothing.
+// Where the ledger and the queues are in one store, a request that is wholly new is accepted in
+// one transaction (Stroke): all of it, or nothing.
 //
-// Others go step by step. The queues are asked which of the events' names they know. All
-// entries of a request are begun in one call (those of orders in a second one, when it is known
-// what their jobs are called), then events are put into their queues in one call, then the
-// entries are ended in one call; requests that come together share the ledger's calls. An event
-// whose name was known before anybody had begun came so long ago that the ledger has forgotten
-// it: it is a duplicate, and its entry says so from the first call on, for every process that goes on
-// with it. The names of jobs follow from what was sent, and an entry that is begun
-// is somebody's alone. So whatever happens in between, a crash, a lost answer, a lease that
-// runs out: the same request sent again puts the same names into the same queues, which know
-// them. None or one, never two.
+// Other requests go step by step. First the queues say which of the events' names they know.
+// Then one call begins all entries of the request (a second call begins those of orders, once
+// the names of their jobs are known), one call puts the events into their queues, and one call
+// ends the entries. Concurrent requests share the ledger's calls. If a queue knew an event's
+// name before any request began its entry, the ledger has forgotten the event: it is a
+// duplicate, and its entry says so from the first call on, for every process that continues it.
+// A job's name follows from what was sent, and one request alone holds an entry that is begun.
+// So after a crash, a lost answer or an expired lease, the same request sent again puts the
+// same names into the same queues, which know them. Each event is accepted at most once.
 //
 //	what happens               the entries                        the same request again
 //	it is refused              never begun                        is judged again
@@ -52,16 +51,16 @@ import (
 // Names of the queues that events wait in.
 const (
 	High     = "ingest.high"     // purchases and conversions
-	Standard = "ingest.standard" // all else
-	Low      = "ingest.low"      // large batches, and what its sender says can wait
+	Standard = "ingest.standard" // everything else
+	Low      = "ingest.low"      // large batches, and requests whose sender says that they can wait
 )
 
-// ConversionHeader marks the job of an event that came as a conversion, from server to
-// server, whatever its type.
+// ConversionHeader marks the job of an event that came as a server-to-server conversion,
+// whatever its type.
 const ConversionHeader = "conversion"
 
-// Why a request is not accepted. Any other error is ours: the same request may succeed
-// later, and is safe to repeat.
+// Why a request is not accepted. Any other error is the service's own: the same request may
+// succeed later, and is safe to repeat.
 var (
 	ErrRunning = errors.New("the same request, or one about the same event or order, is being worked on: try again in a moment")
 	ErrReused  = errors.New("the idempotency key was used for another request: use a new key for what is new")
@@ -71,40 +70,40 @@ var (
 // Options tune an Acceptor; the zero value is ready to use.
 type Options struct {
 	Keep    time.Duration // how long keys, events and orders are known; 0 means 24h
-	Lease   time.Duration // how long a request that died holds up the same one; 0 means 30s. At least twice Timeout.
-	Timeout time.Duration // until a request's events are durable, and again for what is noted then; 0 means 10s
+	Lease   time.Duration // how long a request that died delays the same request; 0 means 30s. At least twice Timeout.
+	Timeout time.Duration // until a request's events are durable, and once more until their entries are ended; 0 means 10s
 
-	// Batch is how many events a request may have before they go to the queue Low, all but
+	// Batch is how many events a request may have before they go to the queue Low, except
 	// purchases and conversions; 0 means 100.
 	Batch int
-	// Class names the queue of an event, of which raw are the bytes; nil, or an empty
-	// answer: the rules above.
+	// Class names the queue of an event, whose bytes are raw. Nil, or an empty answer: the
+	// rules above.
 	Class func(e *event.Event, raw []byte) string
 
-	Stroke Stroke               // of the same ledger and queues, where they have one; nil: requests are worked on step by step
+	Stroke Stroke               // of the same ledger and queues, where they share a store; nil: requests go step by step
 	Gather ledger.GatherOptions // how requests share the ledger's calls; zero fields: 2 calls at once, of 250 entries
 
 	Now  func() time.Time // nil means time.Now
-	Call func() uint64    // random numbers, not 0, that name calls; nil: they are drawn
+	Call func() uint64    // random numbers, not 0, that name calls; nil: drawn by chance
 	Log  *slog.Logger     // nil discards
 }
 
-// Acceptor accepts requests. It may be used by any number of goroutines.
+// Acceptor accepts requests. It is safe for concurrent use.
 type Acceptor struct {
 	all    ledger.Store
 	ledger ledger.Ledger // gathered
 	queues Queues
 	o      Options
-	plans  sync.Pool // of *plan, of strokes that were taken
+	plans  sync.Pool // of *plan, of requests accepted in one transaction
 }
 
-// Queues is what an Acceptor needs of them.
+// Queues is what an Acceptor needs of its queues.
 type Queues interface {
 	queue.Intake
 	queue.Register
 }
 
-// New makes an Acceptor. The ledger is its own: no other keys are in it.
+// New makes an Acceptor. No other keys may be in its ledger.
 func New(l ledger.Store, q Queues, o Options) (*Acceptor, error) {
 	if l == nil || q == nil {
 		return nil, errors.New("accept events: a ledger and a queue are needed")
@@ -135,9 +134,9 @@ func New(l ledger.Store, q Queues, o Options) (*Acceptor, error) {
 	return &Acceptor{all: l, ledger: g, queues: q, o: o}, nil
 }
 
-// Accept makes the request's events durable, or says what became of them before. The
-// request is worked on to its end, within a few times Timeout, also where ctx ends first: who sent it
-// may be gone, but what it began is not left lying about.
+// Accept makes the request's events durable, or says what became of them before. It works on
+// the request to its end, within a few times Timeout, even if ctx ends first: the caller may be
+// gone, but no entry is left half done.
 func (a *Acceptor) Accept(ctx context.Context, r *Request) (*Answer, error) {
 	whole := context.WithoutCancel(ctx)
 	if answer := a.atOnce(whole, r); answer != nil {
@@ -168,8 +167,8 @@ func (a *Acceptor) Accept(ctx context.Context, r *Request) (*Answer, error) {
 	return answer, nil
 }
 
-// ask asks the queues which of the events they know by name, before anybody begins: what the
-// first Begin of an entry says of that stays with the entry.
+// ask asks the queues which of the events they know by name, before the entries are begun: the
+// first Begin of an entry stores that answer with it.
 func (a *Acceptor) ask(ctx context.Context, p *plan) error {
 	names, of := p.names(a)
 	if len(names) == 0 {
@@ -185,8 +184,8 @@ func (a *Acceptor) ask(ctx context.Context, p *plan) error {
 	return nil
 }
 
-// begin begins entries. Where the first answer is lost the same call finds out what
-// became of it: without that, entries could be left behind that nobody ends.
+// begin begins entries. If the first answer is lost, the same call is made again and finds what
+// became of it. Otherwise entries could be left behind that no request ends.
 func (a *Acceptor) begin(ctx context.Context, p *plan, claims []*claim) error {
 	if len(claims) == 0 {
 		return nil
@@ -215,8 +214,8 @@ func (a *Acceptor) second(ctx context.Context, p *plan) error {
 	return p.decideSecond()
 }
 
-// add puts the events that are new into their queues. Those that are known there were added by
-// somebody who began before us and did not come to the end.
+// add puts new events into their queues. An event that its queue knows was added by an earlier
+// request that did not come to its end.
 func (a *Acceptor) add(ctx context.Context, p *plan) error {
 	jobs := p.jobs(a)
 	if len(jobs) == 0 {
@@ -238,14 +237,14 @@ func (a *Acceptor) add(ctx context.Context, p *plan) error {
 	return nil
 }
 
-// end ends entries. What fails here is seen by nobody: events are durable by now, or none
-// was added. Entries that go on running do so until their lease ends, and then their
-// request is worked on again, to the same effect.
+// end ends entries. No caller sees a failure here: by now all events are durable, or none was
+// added. An entry that stays running does so until its lease ends. Then its request is worked
+// on again, to the same effect.
 func (a *Acceptor) end(ctx context.Context, es []*ledger.Entry) {
 	if len(es) == 0 {
 		return
 	}
-	err := a.ledger.End(ctx, es) // within the timeout of gathered calls: the queue may have used up the request's
+	err := a.ledger.End(ctx, es) // within the timeout of gathered calls: the queue may have used up the request's own
 	if err != nil {
 		err = a.ledger.End(ctx, es)
 	}
@@ -254,8 +253,7 @@ func (a *Acceptor) end(ctx context.Context, es []*ledger.Entry) {
 	}
 }
 
-// Expire forgets what is older than Keep. It is to be called again and again, once a
-// minute or so.
+// Expire forgets what is older than Keep. Call it about once a minute.
 func (a *Acceptor) Expire(ctx context.Context) error {
 	const step = 1000
 	for {

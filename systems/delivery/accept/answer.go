@@ -9,7 +9,7 @@ const (
 	statusRejected  = "rejected"
 
 	ErrorInvalid = "validation_failed"      // of an event that is wrong
-	ErrorReused  = "idempotency_key_reused" // of an event whose own key is another event's
+	ErrorReused  = "idempotency_key_reused" // of an event whose own key belongs to another event
 )
 
 // answer writes what became of the request, whole and for each item.
@@ -81,8 +81,8 @@ func appendRefused(b []byte, in *Item) []byte {
 	return append(b, '}')
 }
 
-// AppendRefused appends the results of items of which every one is refused, as an Answer
-// would have them.
+// AppendRefused appends the results of a request whose items are all refused, as an Answer has
+// them.
 func AppendRefused(b []byte, items []Item) []byte {
 	b = append(b, '[')
 	for i := range items {

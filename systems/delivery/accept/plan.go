@@ -13,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/event"
 )
 
-// plan is what is to become of a request.
+// plan is what will become of a request.
 type plan struct {
 	r      *Request
 	whole  *claim // of the request's key; nil: it has none
@@ -24,7 +24,7 @@ type plan struct {
 	jobsOf  []int // items that are put into queues, in the order of jobs
 	unknown bool  // the queue's answer was lost
 
-	// Most requests have one event, and all that is theirs has room here.
+	// Most requests have one event: all its data fits here.
 	roomOfClaims  [4]claim
 	roomOfList    [4]*claim
 	roomOfEntries [4]*ledger.Entry
@@ -46,15 +46,15 @@ type claim struct {
 
 const nobody = -1
 
-// item is what is to become of an event.
+// item is what will become of an event.
 type item struct {
 	fate     fate
 	job      string // its name in the queue, and in answers
-	of       string // of a duplicate: the first event's
-	like     int    // of one that is the same: which item it is the same as
-	stored   []byte // of one that was answered before: the answer
+	of       string // of a duplicate: the first event's job
+	like     int    // of one that is the same: the item it repeats
+	stored   []byte // of one that was answered before: its answer
 	in       bool   // it is in the queue
-	oldApart bool   // its queue knew its name of an event apart, before anybody had begun
+	oldApart bool   // its queue knew the name from jobApart before the entry was begun
 
 	print          []byte // of its own key
 	key, id, order *claim // nil: it has none
@@ -74,8 +74,8 @@ const (
 	same                  // an item before it has its key and its bytes
 )
 
-// newPlan makes the zero plan p one of a request, and names its entries. One of which every
-// event is refused has none.
+// newPlan makes the zero plan p the plan of a request, and names its entries. A request whose
+// events are all refused has no entries.
 func newPlan(p *plan, r *Request) *plan {
 	p.r, p.text = r, p.roomOfText[:0]
 	p.claims, p.items = p.roomOfList[:0], p.roomOfItems[:]
@@ -107,7 +107,7 @@ func (p *plan) name(i int) {
 	}
 	key, place := p.r.Key, i
 	if e.Key != "" && e.Key != key {
-		key, place = e.Key, 0 // wherever it lies in the request
+		key, place = e.Key, 0 // wherever it is in the request
 		sum := sha256.Sum256(in.Raw)
 		it.print = sum[:]
 		it.key = p.claim(name("key."+p.r.Scope, p.r.Site, key), it.print)
@@ -120,7 +120,8 @@ func (p *plan) name(i int) {
 	}
 }
 
-// claim returns the request's entry of that key, which is new where no item had it before.
+// claim returns the request's entry of that key. It makes one where no earlier item had the
+// key.
 func (p *plan) claim(key string, print []byte) *claim {
 	if c := p.byKey[key]; c != nil {
 		return c
@@ -139,7 +140,7 @@ func (p *plan) claim(key string, print []byte) *claim {
 	return c
 }
 
-// entries are those of claims, as the ledger takes them. One list is made of them at a time.
+// entries are the ledger entries of claims. One list of them exists at a time.
 func (p *plan) entries(claims []*claim) []*ledger.Entry {
 	es := p.roomOfEntries[:0]
 	for _, c := range claims {
@@ -148,8 +149,8 @@ func (p *plan) entries(claims []*claim) []*ledger.Entry {
 	return es
 }
 
-// decide says what becomes of each item, now that the ledger has said what it knows. It
-// returns the answer of a request that was answered before.
+// decide says what becomes of each item by what the ledger knows. It returns the answer of a
+// request that was answered before.
 func (p *plan) decide() (*Answer, error) {
 	if p.whole != nil {
 		switch p.whole.State {
@@ -217,14 +218,14 @@ func (p *plan) decideItem(i int) error {
 	return nil
 }
 
-// jobApart is the name of an event of which the id has another time.
+// jobApart is the name of an event whose id has another time in the ledger.
 func (it *item) jobApart() string { return it.job + "." + hex.EncodeToString(it.hash[:4]) }
 
-// old is the payload of an event's entry whose name its queue knew before anybody had begun.
+// old is the payload of an event's entry whose name its queue knew before the entry was begun.
 var old = []byte("1")
 
-// names are those that events may have in their queues, each of which its queue is asked for,
-// and whose items they are: of events with ids.
+// names are the names that events with ids may have in their queues, for asking these, and the
+// item of each name.
 func (p *plan) names(a *Acceptor) (names []queue.Name, of []int) {
 	for i := range p.items {
 		it := &p.items[i]
@@ -253,8 +254,7 @@ func (p *plan) known(i int, name string, is bool) {
 }
 
 // A key of a whole request was answered with a list, an event's own key with one result. The
-// same event may come once this way and once that way: its bytes are the same then, so that
-// the list has one result.
+// same event may come with either: its bytes are the same then, so the list has one result.
 func asList(result []byte) []byte {
 	if len(result) > 0 && result[0] == '[' {
 		return result
@@ -269,8 +269,8 @@ func asOne(result []byte) []byte {
 	return result
 }
 
-// repeat ends the i-th item as a duplicate. It may have claims by now: they are nobody's
-// again, but for its own key.
+// repeat ends the i-th item as a duplicate. It gives up the claims that it has by now, except
+// its own key.
 func (p *plan) repeat(i int, of string) {
 	it := &p.items[i]
 	it.fate, it.of = duplicate, of
@@ -281,7 +281,7 @@ func (p *plan) repeat(i int, of string) {
 	}
 }
 
-// jobs are those of the items that are to be accepted and are not in their queues.
+// jobs are the jobs of accepted items that are not in their queues yet.
 func (p *plan) jobs(a *Acceptor) []*tidemill.Message {
 	n := 0
 	for i := range p.items {
@@ -320,7 +320,7 @@ func (p *plan) jobs(a *Acceptor) []*tidemill.Message {
 
 func (it *item) waits() bool { return it.fate == fresh && !it.in }
 
-// bytes are those of a text, for as long as the plan is used.
+// bytes are the bytes of a text, valid while the plan is used.
 func (p *plan) bytes(s string) []byte {
 	from := len(p.text)
 	p.text = append(p.text, s...)
@@ -357,7 +357,7 @@ func (p *plan) added(took []queue.Added) (all bool) {
 	return all
 }
 
-// done are the ends of a request's entries that was worked on to its end.
+// done are the ends of the entries of a request that was worked on to its end.
 func (p *plan) done(a *Answer, each [][]byte) []*ledger.Entry {
 	ends := p.roomOfEntries[:0]
 	for _, c := range p.claims {
@@ -379,9 +379,9 @@ func (p *plan) done(a *Answer, each [][]byte) []*ledger.Entry {
 	return ends
 }
 
-// leave are the ends of a request's entries that is not accepted now. No key stays. Where
-// an event is in a queue, or may be, its id keeps its time, so that another time under the
-// same id does not take its name; an order is kept for an event that is in a queue.
+// leave are the ends of the entries of a request that is not accepted now. No key stays. If an
+// event is in a queue, or may be, its id keeps its time, so that another time under the same id
+// does not get its name. An order is kept for an event that is in a queue.
 func (p *plan) leave() []*ledger.Entry {
 	ends := p.roomOfEntries[:0]
 	for _, c := range p.claims {

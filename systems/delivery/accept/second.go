@@ -2,9 +2,9 @@ package accept
 
 import "github.com/tidemill/tidemill/state/ledger"
 
-// second names the entries that follow from what the first ones said. Where an id has
-// another time: one for id and time together. And those of orders, which hold the name of
-// the job that was to be queued for them first.
+// second names the entries that follow from the first ones: one for id and time together, where
+// an id has another time, and those of orders, which hold the name of the job that was to be
+// queued first for the order.
 func (p *plan) second() (cs []*claim) {
 	for i := range p.items {
 		it := &p.items[i]
@@ -29,7 +29,7 @@ func (p *plan) second() (cs []*claim) {
 	return cs
 }
 
-// decideSecond is decide for those.
+// decideSecond is decide for the second entries.
 func (p *plan) decideSecond() error {
 	for i := range p.items {
 		it := &p.items[i]
@@ -66,14 +66,13 @@ func (p *plan) decideApart(i int) error {
 	return nil
 }
 
-// decideOrder lets one event of an order through. An order that was begun before and never
-// ended may have its event in a queue already: this one takes that one's name, so that the
-// queue knows it then.
+// decideOrder accepts one event of an order. If the order was begun before and never ended, its
+// event may be in a queue already: this event gets that one's name, so that the queue knows it.
 func (p *plan) decideOrder(i int) error {
 	it := &p.items[i]
 	switch c := it.order; {
 	case c.State == ledger.Done:
-		if string(c.Result) != it.job { // else it is its own, and was not answered
+		if string(c.Result) != it.job { // else it is its own entry, and was not answered
 			p.repeat(i, string(c.Result))
 		}
 	case c.State != ledger.Fresh:

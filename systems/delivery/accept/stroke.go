@@ -7,23 +7,23 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
-// A Stroke is what a ledger and queues can do together that are in one place.
+// A Stroke is what a ledger and queues in one store can do together.
 type Stroke interface {
 	// Take keeps entries as they are, which is Done, and adds jobs, durably and in one
-	// stroke, if no entry of any of the keys is in the ledger, no job of any of the names is
-	// known to its queue, and there is room for all. It says whether it did: otherwise nothing
-	// has changed. After an error it may have happened or not. It keeps nothing of
-	// what it is given. It is called by any number of goroutines.
+	// transaction. It does so only if the ledger has no entry of any of the keys, no queue
+	// knows the name of any of the jobs, and there is room for all. It reports whether it did:
+	// otherwise nothing has changed. After an error it may have happened or not. It keeps none
+	// of its arguments. It is safe for concurrent use.
 	Take(ctx context.Context, es []*ledger.Entry, jobs []*tidemill.Message) (bool, error)
 }
 
-// strokeItems is how many items a request may have to be taken in one stroke: others wait
-// meanwhile.
+// strokeItems is how many items a request may have to be accepted in one transaction: others
+// wait meanwhile.
 const strokeItems = 100
 
-// atOnce takes a request in one stroke, as nearly all can be that nobody has seen before.
-// Nil: it did not, or that is not known; either way the request is to be worked on step by
-// step, which finds what was kept.
+// atOnce accepts a request in one transaction, as is possible for nearly every new request.
+// Nil: it was not accepted so, or that is not known. Then the request goes step by step, which
+// finds what was kept.
 func (a *Acceptor) atOnce(ctx context.Context, r *Request) *Answer {
 	if a.o.Stroke == nil || len(r.Items) > strokeItems {
 		return nil
@@ -56,7 +56,7 @@ func (a *Acceptor) atOnce(ctx context.Context, r *Request) *Answer {
 }
 
 // asNew decides what becomes of each item if the ledger knows nothing of the request, and
-// returns the jobs; none where it has to be asked.
+// returns the jobs. It returns none if the ledger has to be asked.
 func (p *plan) asNew(a *Acceptor) []*tidemill.Message {
 	allFresh(p.claims)
 	if again, err := p.decide(); again != nil || err != nil {

@@ -1,11 +1,11 @@
 package event
 
-// Consent is what a person has agreed to, as far as the event says.
+// Consent is what a person has agreed to, according to the event.
 type Consent struct {
 	Present       bool // the event has a consent object
 	TCF           bool // it has a TCF part
 	Purposes      Purposes
-	GPC           Said   // Global Privacy Control, as the event has it; the request's header is beside it
+	GPC           Said   // Global Privacy Control in the event; the request's header is separate
 	USP           string // four characters, such as 1YNN
 	Jurisdiction  string // EU UK CA US BR AU ROW
 	Analytics     Said

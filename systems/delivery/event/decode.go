@@ -13,15 +13,15 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Given is what is known of an event beside its bytes.
+// Given is what is known of an event besides its bytes.
 type Given struct {
-	Version    string // of its schema, where it does not say one; empty: 1.0.0
-	Conversion bool   // it is a conversion from server to server: it may have an order, and no items
+	Version    string // of its schema, where the event does not say; empty: 1.0.0
+	Conversion bool   // it is a server-to-server conversion: it may have an order, and no items
 }
 
-// Decode reads an event and says all that is wrong with it: the error is a
-// *tidemill.Error of kind Validation around an *Invalid, and e then holds what could be
-// read. It keeps nothing of raw, and changes nothing in it.
+// Decode reads an event and reports everything that is wrong with it. The error is a
+// *tidemill.Error of kind Validation around an *Invalid, and e then holds what could be read.
+// Decode neither keeps nor changes raw.
 func (r *Rules) Decode(raw []byte, g Given, e *Event) error {
 	d := r.decoders.Get().(*decoder)
 	defer d.release()
@@ -42,19 +42,19 @@ type decoder struct {
 	e     *Event
 	steps []step // the way to the value that is being read
 
-	problems, bought []Problem // bought: they count only if something is bought
+	problems, bought []Problem // bought: those that count only in a purchase
 	buying           bool      // a field that only a purchase has is being read
-	sold             []span    // those that there are
+	sold             []span    // those that are present
 	more, boughtMore bool
 	order            string
-	items, url       bool // there are some, there is one
+	items, url       bool // any item, a URL was read
 	scratch          []byte
 }
 
 // span is where a member's value lies.
 type span struct{ name, value []byte }
 
-// errStop ends the reading of an event of which nothing more can be said.
+// errStop ends the reading of an event when nothing more can be said of it.
 var errStop = errors.New("stop")
 
 func (d *decoder) release() {
@@ -100,8 +100,8 @@ func (d *decoder) event(raw []byte, g Given) *Invalid {
 	return &Invalid{Problems: d.problems, More: d.more}
 }
 
-// reason is what a syntax error says, without the library's name and without quoting more
-// than a character.
+// reason is the message of a syntax error, without the library's name, and quoting at most one
+// character.
 func reason(err error) string {
 	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		return e.Err.Error() + " near byte " + strconv.FormatInt(e.ByteOffset+1, 10)
@@ -127,7 +127,7 @@ func (d *decoder) root() error {
 	}
 }
 
-// finish judges what needs the whole event.
+// finish checks what needs the whole event.
 func (d *decoder) finish(g Given) {
 	e := d.e
 	if e.Version == "" {
@@ -156,8 +156,8 @@ func (d *decoder) finish(g Given) {
 	d.more = d.more || d.boughtMore
 }
 
-// unsold judges again what only a purchase has, in an event that is none: there it is like
-// any other field that no rule names.
+// unsold checks again the fields that only a purchase has, in an event that is not one. There
+// they are like any field that no rule names.
 func (d *decoder) unsold() {
 	for _, s := range d.sold {
 		d.raw = s.value
@@ -170,7 +170,7 @@ func (d *decoder) unsold() {
 	}
 }
 
-// value reads the value that comes next and judges it.
+// value reads and checks the next value.
 func (d *decoder) value(f *field, depth int) error {
 	k := d.json.PeekKind()
 	if k == '{' || k == '[' {
@@ -210,7 +210,7 @@ func (d *decoder) value(f *field, depth int) error {
 	return nil
 }
 
-// failed makes a name that comes twice a problem of its own.
+// failed reports a duplicate name as a problem of its own.
 func (d *decoder) failed(err error) error {
 	if !errors.Is(err, jsontext.ErrDuplicateName) {
 		return err
@@ -308,7 +308,7 @@ func (d *decoder) member(f, other *field, name []byte, depth int, seen *uint64) 
 // skip steps over a value that is refused as a whole.
 func (d *decoder) skip() error { return d.failed(d.json.SkipValue()) }
 
-// together judges which members the event has.
+// together checks which members the event has.
 func (d *decoder) together(seen uint64) error {
 	members := d.rules.event.members
 	has := func(name string) bool { return seen&members[name].bit != 0 }
@@ -347,7 +347,7 @@ func (d *decoder) together(seen uint64) error {
 	return nil
 }
 
-// complained says whether something is wrong with that field itself already.
+// complained reports whether that field has a problem already.
 func (d *decoder) complained(path string) bool {
 	return slices.ContainsFunc(d.bought, func(p Problem) bool { return p.Path == path })
 }

@@ -1,17 +1,15 @@
-// Package event is the event of delivery: use it wherever the bytes that a site sent are
-// to be judged or understood. [Rules] say which types of events there are; their Decode
-// reads an event in one pass, names everything that is wrong with it, field by field, and
-// keeps what routing, consent and idempotency need. Bytes are never changed: what goes on
-// its way is the event as it was received.
+// Package event is the event of delivery. Use it to check or read the bytes that a site sent.
+// [Rules] list the types of events. Their Decode reads an event in one pass, names everything
+// that is wrong with it, field by field, and keeps what routing, consent and idempotency need.
+// Bytes are never changed: partners get the event as it was received.
 //
-// One table (fields.go) says what each field may hold. Decode walks an event along it, and
-// Schema writes it as JSON Schema, so that what is documented is what is checked.
+// One table (fields.go) says what each field may hold. Decode checks events by it, and Schema
+// writes it as JSON Schema, so the documentation matches the checks.
 //
-// What the table does not name is allowed and goes along, within limits: text of 1,000
-// characters, 100 elements, 10 levels. Null is as good as absent. Two things are refused
-// that many readers of JSON let pass, because a partner might read them in another way
-// than the rules here did: a name that comes twice in one object, and text that is no
-// UTF-8.
+// A field that the table does not name is allowed and kept, within limits: text of 1,000
+// characters, 100 elements, 10 levels. Null counts as absent. Decode refuses two things that
+// many JSON readers accept, because a partner might read them differently: a name that comes
+// twice in one object, and text that is not UTF-8.
 package event
 
 import (
@@ -22,10 +20,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Event is what is known of an event beside its bytes. Texts are empty where the event
-// does not have them.
+// Event is what is known of an event besides its bytes. Texts are empty where the event does
+// not have them.
 type Event struct {
-	ID         string // eventId in lower case; empty: it brought none
+	ID         string // eventId in lower case; empty: the event has none
 	Type       string
 	Site       string
 	Time       time.Time
@@ -40,8 +38,8 @@ type Event struct {
 	Consent    Consent
 }
 
-// Hash of an event that brought an id: over site, id and time. Equal hashes are the same
-// event sent again.
+// Hash of an event with an id: over site, id and time. Equal hashes mean the same event sent
+// again.
 func (e *Event) Hash() [sha256.Size]byte {
 	var room [256]byte
 	b := append(room[:0], "event\x00"...)
@@ -52,9 +50,9 @@ func (e *Event) Hash() [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// NameFor makes the id of an event that brought none: of its site, the idempotency key
-// that protects it (with the scope in which that key is one), its place in the request and
-// its bytes. The same request sent again names the same events, and no other one does.
+// NameFor makes the id of an event without one: of its site, its idempotency key (with the
+// key's scope), its position in the request and its bytes. The same request sent again names
+// the same events. No other request does.
 func NameFor(site, key string, index int, raw []byte) string {
 	h := sha256.New()
 	var n [8]byte
@@ -68,7 +66,7 @@ func NameFor(site, key string, index int, raw []byte) string {
 	h.Write(raw)
 	var sum [sha256.Size]byte
 	id := uuid.UUID(h.Sum(sum[:0])[:16])
-	id[6] = id[6]&0x0f | 0x80 // version 8: made as its maker likes
+	id[6] = id[6]&0x0f | 0x80 // version 8: a custom form
 	id[8] = id[8]&0x3f | 0x80 // variant of RFC 9562
 	return id.String()
 }

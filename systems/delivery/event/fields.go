@@ -37,14 +37,14 @@ type field struct {
 
 	members  map[string]*field // of an object, by name
 	required []string          // of an object
-	other    *field            // of an object: members that are not named; nil: they are refused
+	other    *field            // of an object: rule of members that are not named; nil: they are refused
 	names    *form             // of an object: what the names of others look like; nil: anything
 	elem     *field            // of a list
 
 	buys bool // it means something only in purchases and conversions
 	keep func(d *decoder, v []byte)
 
-	bit  uint64 // its place among the members of its object
+	bit  uint64 // its bit among the members of its object
 	want string // what is allowed, in words
 }
 
@@ -62,7 +62,7 @@ func objects(members map[string]*field, required ...string) *field {
 func (f *field) kept(keep func(*decoder, []byte)) *field { f.keep = keep; return f }
 func (f *field) bought() *field                          { f.buys = true; return f }
 
-// anything is what a field may be that no rule names.
+// anything is the rule of a field that no rule names.
 var anything = &field{kind: free}
 
 // table is what each field may be. The types of events are not in it: see Rules.

@@ -78,8 +78,8 @@ func isUUID(b []byte) bool {
 // IsID says whether a text may be an event's id: a UUID.
 func IsID(s string) bool { return isUUID([]byte(s)) }
 
-// CheckKey says whether a text may be an idempotency key: 1 to 255 printable characters,
-// of which a space is one.
+// CheckKey reports whether a text may be an idempotency key: 1 to 255 printable characters,
+// space included.
 func CheckKey(key string) bool {
 	if key == "" || len(key) > 255*utf8.UTFMax || utf8.RuneCountInString(key) > 255 || !utf8.ValidString(key) {
 		return false
@@ -132,8 +132,8 @@ func major(b []byte) (n int, ok bool) {
 	return first, size > 0
 }
 
-// parseTime reads RFC 3339, in capitals and with any number of decimals up to 30, of which
-// nine count. A leap second is the second after it. Partners count from 1970.
+// parseTime reads RFC 3339, in capitals and with up to 30 decimals; nine count. A leap second
+// is the second after it. Times begin in 1970, as partners count from then.
 func parseTime(b []byte) (time.Time, bool) {
 	if len(b) < len("2006-01-02T15:04:05Z") || b[4] != '-' || b[7] != '-' || b[10] != 'T' || b[13] != ':' || b[16] != ':' {
 		return time.Time{}, false

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// unquoted is what a text stands for, in the decoder's own memory where it had escapes.
+// unquoted is the unescaped text, in the decoder's own memory if it had escapes.
 func (d *decoder) unquoted(v []byte) []byte {
 	if in := v[1 : len(v)-1]; bytes.IndexByte(in, '\\') < 0 {
 		return in
@@ -117,7 +117,7 @@ func (d *decoder) setType(v []byte) {
 	d.e.Type = t.name
 }
 
-// setVersion keeps the version, if it is taken.
+// setVersion keeps the version, if it is supported.
 func (d *decoder) setVersion(v []byte) {
 	if !d.takeVersion(v) {
 		d.wrong("is not supported", d.rules.versions())
@@ -139,12 +139,12 @@ func (r *Rules) versions() string {
 	return "version " + strconv.Itoa(r.major) + ".x or " + strconv.Itoa(r.major-1) + ".x"
 }
 
-// wrong notes that something is wrong with the value that is being read.
+// wrong notes a problem of the value that is being read.
 func (d *decoder) wrong(what, allowed string) {
 	d.note(Problem{Path: path(d.steps), Wrong: what, Allowed: allowed})
 }
 
-// missing notes that a member of the object that is being read is not there.
+// missing notes that the object being read lacks a member.
 func (d *decoder) missing(name, allowed string) {
 	p := path(d.steps)
 	if p != "" {
@@ -165,7 +165,7 @@ func (d *decoder) note(p Problem) {
 	}
 }
 
-// stop notes what makes all that follows doubtful, whoever it belongs to.
+// stop notes a problem that makes the rest of the event doubtful.
 func (d *decoder) stop(what, allowed string) error {
 	d.add(Problem{Path: path(d.steps), Wrong: what, Allowed: allowed})
 	return errStop

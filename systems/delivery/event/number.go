@@ -3,8 +3,8 @@ package event
 // decimal is a JSON number without rounding, as far as limits need it.
 type decimal struct {
 	negative bool   // and not zero
-	whole    uint64 // before the point; the largest there is where it does not fit
-	part     bool   // there is something behind the point
+	whole    uint64 // before the point; the largest uint64 where it does not fit
+	part     bool   // there are digits behind the point
 }
 
 // most is a whole part that no limit reaches.
@@ -73,7 +73,7 @@ func shift(n, digit uint64) uint64 {
 	return n*10 + digit
 }
 
-// parseExponent reads what is behind the e of a number; beyond a million all are the same.
+// parseExponent reads the digits behind the e of a number. Beyond a million all are the same.
 func parseExponent(b []byte) int {
 	minus := false
 	n := 0

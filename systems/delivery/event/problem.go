@@ -11,8 +11,8 @@ import (
 // MaxProblems is how many problems of one event are named.
 const MaxProblems = 20
 
-// Problem is one thing that is wrong with an event. It never quotes a value: that may be
-// somebody's address.
+// Problem is one thing that is wrong with an event. It never quotes a value: a value may be
+// personal data.
 type Problem struct {
 	Path    string // such as items[3].price; empty: the whole event
 	Wrong   string // what is wrong, in words
@@ -21,10 +21,10 @@ type Problem struct {
 
 // Invalid is why an event is refused. It comes inside a tidemill.Error of kind validation.
 type Invalid struct {
-	// Malformed says that the bytes are no JSON at all (or no UTF-8): nothing of them
-	// can be trusted, not even where they end.
+	// Malformed says that the bytes are not JSON (or not UTF-8): nothing in them can be
+	// trusted, not even where they end.
 	Malformed bool
-	Problems  []Problem // MaxProblems at most, in the event's order, what is missing last
+	Problems  []Problem // at most MaxProblems, in the event's order, missing members last
 	More      bool      // there are more
 }
 
@@ -70,11 +70,11 @@ func (i *Invalid) AppendJSON(b []byte) []byte {
 
 // Quote appends a text as JSON.
 func Quote(b []byte, s string) []byte {
-	b, _ = jsontext.AppendQuote(b, s) // the error is about bytes that are no UTF-8; U+FFFD stands for them
+	b, _ = jsontext.AppendQuote(b, s) // the error is about bytes that are not UTF-8; U+FFFD replaces them
 	return b
 }
 
-// maxName is how much of a name goes into a path.
+// maxName is how much of a name goes into a path, in bytes.
 const maxName = 64
 
 // step is one step of the way to a value: a member's name in quotes, or an element's index.

@@ -10,24 +10,24 @@ import (
 	"sync"
 )
 
-// Options tune Rules; the zero value has the types that there always are.
+// Options tune Rules; the zero value has the built-in types only.
 type Options struct {
-	// Types are types of events beside page_view, view_item, add_to_cart, purchase and
-	// custom_event, by name: 1 to 100 of a-z, A-Z, 0-9, _ . and -. A name of one of those
-	// replaces it.
+	// Types are types of events besides page_view, view_item, add_to_cart, purchase and
+	// custom_event, by name: 1 to 100 of a-z, A-Z, 0-9, _ . and -. A built-in name here
+	// replaces the built-in type.
 	Types map[string]Type
-	// Major is the current major version of the schema; 0 means 1. It and the one before
-	// are taken.
+	// Major is the current major version of the schema; 0 means 1. It and the one before are
+	// accepted.
 	Major int
 }
 
-// Type says what a type of events needs beside what every event needs.
+// Type says what a type of events needs in addition to what every event needs.
 type Type struct {
 	Purchase bool // order, value, currency and items
 	Page     bool // the page's URL
 }
 
-// Rules judge events. They are safe for use by many.
+// Rules check events. They are safe for concurrent use.
 type Rules struct {
 	types    map[string]typeRule
 	names    []string // of types, sorted
@@ -42,7 +42,7 @@ type typeRule struct {
 	name string
 }
 
-// New makes rules.
+// New makes Rules.
 func New(o Options) (*Rules, error) {
 	if o.Major == 0 {
 		o.Major = 1

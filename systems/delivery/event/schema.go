@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Schema is the JSON Schema (2020-12) of a type of events, made of the same table that
-// Decode walks along; false: there is no such type. An event that Decode takes is valid
-// under it. Beyond it Decode refuses names given twice, nesting of more than 10 levels,
-// times such as the 30th of February, and events of more than 32 KB.
+// Schema is the JSON Schema (2020-12) of a type of events, made of the table that Decode uses;
+// false: no type of that name. An event that Decode accepts is valid under it. Decode also
+// refuses duplicate names, nesting of more than 10 levels, times such as the 30th of February,
+// and events of more than 32 KB.
 func (r *Rules) Schema(name string) ([]byte, bool) {
 	t, ok := r.types[name]
 	if !ok {
@@ -36,7 +36,7 @@ func (r *Rules) Schema(name string) ([]byte, bool) {
 	return w.b, true
 }
 
-// anySchema is what a member may be that no rule names.
+// anySchema is the schema of a member that no rule names.
 const anySchema = `{"maxLength":1000,"maxItems":100,"items":{"$ref":"#/$defs/any"},"maxProperties":1000` + anyNames + `,"additionalProperties":{"$ref":"#/$defs/any"}}`
 
 const anyNames = `,"propertyNames":{"maxLength":1000}`
@@ -45,7 +45,7 @@ type writer struct {
 	b []byte
 	t typeRule
 
-	major int // version that is current
+	major int // the current version
 }
 
 func (w *writer) raw(parts ...string) {
@@ -107,7 +107,7 @@ func (w *writer) page(context *field) {
 	w.raw(`,{"required":["page"],"properties":{"page":{"type":"object","required":["url"],"properties":{"url":{"type":"string"}}}}}]}`)
 }
 
-// value writes what a value may be; one that is not required may be null.
+// value writes what a value may be. One that is not required may be null.
 func (w *writer) value(f *field, required bool, least int64) {
 	typ := map[kind]string{text: "string", number: "number", integer: "integer", boolean: "boolean", object: "object", list: "array"}[f.kind]
 	switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/tidemill/tidemill/sink/httpsink"
 )
 
-// Auth is how a partner knows us. Secrets are never in it, only the names of the variables
-// that have them.
+// Auth is how we authenticate to a partner. It never has secrets, only the names of the
+// variables that hold them.
 type Auth struct {
 	Type        string `yaml:"type" help:"none, bearer, basic, apikey, oauth2, hmac, webhook, mtls"`
 	Credentials string `yaml:"credentials" help:"the variable of the secret: a token (bearer), a password (basic), a key (apikey, hmac), whsec_… once or several times for rotation (webhook), and for oauth2 the JSON file of a service account, or JSON with client_id, client_secret and, for refresh_token, refresh_token"`
@@ -61,7 +61,7 @@ func (a Auth) over(preset Auth) Auth {
 	return a
 }
 
-// secret finds the value of a variable; what is missing is named, as is who needs it.
+// secret finds the value of a variable. The error names a missing variable and its use.
 func (e *Env) secret(variable, use string) (tidemill.Secret, error) {
 	if variable == "" {
 		return tidemill.Secret{}, fmt.Errorf("auth: credentials does not name the variable of %s", use)
@@ -84,7 +84,7 @@ type oauthKey struct {
 	Refresh string `json:"refresh_token"`
 }
 
-// build makes the Auth, and settings that come with the credentials: client_id.
+// build makes the httpsink.Auth, and the settings that come with the credentials: client_id.
 func (a Auth) build(e *Env, via http.RoundTripper, fill func(string) (string, error)) (auth httpsink.Auth, more map[string]string, err error) {
 	switch a.Type {
 	case "", "none", "mtls":
@@ -171,7 +171,7 @@ func (a Auth) oauth(e *Env, via http.RoundTripper, secret tidemill.Secret, fill 
 	return token, map[string]string{"client_id": key.ID}, nil
 }
 
-// certificates reads the client certificate, if there is to be one.
+// certificates reads the client certificate, if one is configured.
 func (a Auth) certificates(e *Env) ([]tls.Certificate, error) {
 	if a.Type == "mtls" {
 		set(&a.Cert, "PARTNER_CERT_PATH")

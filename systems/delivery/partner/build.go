@@ -19,25 +19,25 @@ import (
 	"github.com/tidemill/tidemill/sink/httpsink"
 )
 
-// Env is what a partner is given to be built; only Secret is needed, and that only where
-// there are secrets.
+// Env is what a partner needs to be built. Only Secret is required, and only if there are
+// secrets.
 type Env struct {
 	// Secret finds the value of a variable, from the environment or a file.
 	Secret func(variable string) (tidemill.Secret, bool)
 	// Key names a message to the partner, the same for all attempts and replays; nil: its ID.
 	Key func(*tidemill.Message) string
-	// Turn returns when a request may go; an error: it does not. Nil: at once.
+	// Turn returns when a request may go, or an error if it may not. Nil: at once.
 	Turn func(ctx context.Context) error
 	// Observe is told of every request, after it. It keeps nothing of its arguments.
 	Observe func(ctx context.Context, batch []*tidemill.Message, a httpsink.Attempt)
-	// Deduplicated says that somebody makes sure of single delivery otherwise, for all
-	// messages: a lost answer is then repeated as a time-out is.
+	// Deduplicated says that each message is delivered once by other means: a lost answer is
+	// then repeated as a timeout is.
 	Deduplicated bool
 
-	// Via sends the requests, instead of the network and what guards it: for simulation.
+	// Via sends the requests instead of the guarded network: for simulation.
 	Via http.RoundTripper
 
-	Roots       *x509.CertPool // who may vouch for the partner; nil: the system's
+	Roots       *x509.CertPool // trusted certificate authorities; nil: the system's
 	Resolver    *net.Resolver  // nil: the system's
 	Connections int            // at once; 0: 100
 	Now         func() time.Time
@@ -49,14 +49,14 @@ type Built struct {
 	Sink       *httpsink.Sink
 	Retry      policy.Retry
 	Limiter    policy.Limiter
-	Items      int  // messages that go into one request at most
+	Items      int  // most messages in one request
 	Idempotent bool // the partner does a thing once, however often it is sent
 	Route      Route
 	Breaker    policy.Breaker
 	Queue      Queue
-	OffAfter   time.Duration // it is switched off when it has failed for so long; 0: never
-	Workers    int           // requests at once, at most; 0: the system's choice
-	AtOnce     int           // events that are out at once, of all instances; 0: no limit
+	OffAfter   time.Duration // how long it may fail before it is switched off; 0: any time
+	Workers    int           // most requests at once; 0: the system's choice
+	AtOnce     int           // most events in flight, of all instances; 0: no limit
 	Ordered    bool
 	Lease      time.Duration // 0: the queue's own
 	Once       Once
@@ -66,9 +66,9 @@ type Built struct {
 // Close ends idle connections.
 func (b *Built) Close() { b.guard.Close() }
 
-// Build checks the description as a whole, compiles its expressions, finds its secrets and
-// makes the sink. It connects to nothing. Errors name the partner and what is wrong, a
-// missing secret by its variable.
+// Build checks the whole description, compiles its expressions, finds its secrets and makes the
+// sink. It connects to nothing. Errors name the partner and the problem, and a missing secret
+// by its variable.
 func (p Partner) Build(e Env) (*Built, error) {
 	b, err := p.build(&e)
 	if err != nil {
@@ -77,7 +77,7 @@ func (p Partner) Build(e Env) (*Built, error) {
 	return b, nil
 }
 
-// InForce is the partner with what its preset says where it says nothing itself.
+// InForce is the partner with its preset's values where it sets none itself.
 func (p Partner) InForce() (Partner, error) {
 	if p.Preset == "" {
 		return p, nil
@@ -133,7 +133,7 @@ func (p Partner) build(e *Env) (*Built, error) {
 		Route: route, Breaker: p.Breaker.Policy(), Queue: p.Queue, OffAfter: p.SwitchedOffAfter(), Workers: p.Workers, AtOnce: p.AtOnce, Ordered: p.Ordered, Lease: p.Lease, Once: p.Once, guard: guard}, nil
 }
 
-// options makes those of the sink.
+// options makes the sink's options.
 func (p *Partner) options(e *Env, guard *httpguard.Guard) (o httpsink.Options, err error) {
 	set(&p.Batch.Between, ",")
 	o = httpsink.Options{
@@ -188,7 +188,7 @@ func (p *Partner) options(e *Env, guard *httpguard.Guard) (o httpsink.Options, e
 	return o, nil
 }
 
-// mapping compiles the mapping; the salt is looked for where site_hash is used only.
+// mapping compiles the mapping. The salt is needed only where site_hash is used.
 func (p *Partner) mapping(e *Env) (*mapping, error) {
 	var extra []expr.Option
 	for _, f := range p.Mapping {

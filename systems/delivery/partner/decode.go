@@ -16,14 +16,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxDepth is how deep an event or an answer may nest; events are checked to 10 at the door.
+// maxDepth is how deep an event or an answer may nest; the ingest API checks events to 10.
 const maxDepth = 32
 
 var errDeep = fmt.Errorf("it nests deeper than %d", maxDepth)
 
 // decode makes values for expressions of one JSON text: nil, bool, string, []any,
-// map[string]any, and numbers that lose nothing: int where one fits, float64 where it has the
-// same value when it is written again, else json.Number, which goes out as it came in.
+// map[string]any, and numbers without loss: int where one fits, float64 where it is written
+// again with the same value, else json.Number, which goes out as it came in.
 func decode(text []byte) (any, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(text))
 	v, err := decodeValue(d, 0)
@@ -119,7 +119,7 @@ type decimal struct {
 func decimalOf(text string) (d decimal) {
 	text, d.minus = strings.CutPrefix(text, "-")
 	if i := strings.IndexAny(text, "eE"); i >= 0 {
-		d.power, _ = strconv.Atoi(text[i+1:]) // one that is too large is of no float64
+		d.power, _ = strconv.Atoi(text[i+1:]) // a power that is too large fits no float64
 		text = text[:i]
 	}
 	whole, fraction, _ := strings.Cut(text, ".")
@@ -132,7 +132,7 @@ func decimalOf(text string) (d decimal) {
 	return d
 }
 
-// encode appends a value that an expression gave.
+// encode appends the value of an expression.
 func encode(dst []byte, v any, depth int) ([]byte, error) {
 	if depth > maxDepth {
 		return dst, errDeep

@@ -13,10 +13,10 @@ import (
 	"github.com/tidemill/tidemill/internal/expressions"
 )
 
-// maxText is how long a text is at most that a function makes.
+// maxText is the longest text that a function makes, in bytes.
 const maxText = 64 << 10
 
-// eventFields are the fields of every event that the door knows.
+// eventFields are the fields of every event that the ingest API knows.
 var eventFields = []string{"eventType", "timestamp", "siteId", "eventId", "conversionId", "version", "sessionId", "userId", "deviceId",
 	"consent", "context", "properties", "orderId", "value", "conversionValue", "currency", "items", "tax", "shipping",
 	"discount", "coupon", "paymentMethod", "enhancedConversion", "idempotencyKey"}
@@ -48,15 +48,15 @@ func ofAnswers(more ...string) vocabulary {
 	return vocabulary{names: v}
 }
 
-// An expression is a compiled one. It may be run from several goroutines.
+// An expression is compiled. It is safe for concurrent use.
 type expression struct {
 	name, source string
 	program      *vm.Program
 	machines     *sync.Pool // of *vm.VM
 }
 
-// compile checks an expression of a setting against what it may name. A request must be the
-// same at every attempt: nothing asks for the time.
+// compile checks an expression of a setting against what it may name. It may not ask for the
+// time: a request must be the same at every attempt.
 func compile(name, source string, v vocabulary, more ...expr.Option) (*expression, error) {
 	p, _, err := expressions.Compile(source, expressions.Options{Names: v.names, Builtins: []string{"concat"}, More: slices.Concat([]expr.Option{expr.Patch(aliases{})}, functions(), v.extra, more)})
 	if err != nil {
@@ -65,7 +65,7 @@ func compile(name, source string, v vocabulary, more ...expr.Option) (*expressio
 	return &expression{name: name, source: source, program: p, machines: &sync.Pool{New: func() any { return new(vm.VM) }}}, nil
 }
 
-// run gives the expression's value. An error names the expression, and nothing of the data.
+// run gives the expression's value. An error names the expression, and none of the data.
 func (e *expression) run(env map[string]any) (any, error) {
 	m := e.machines.Get().(*vm.VM)
 	defer e.machines.Put(m)
@@ -77,8 +77,8 @@ func (e *expression) run(env map[string]any) (any, error) {
 	return v, nil
 }
 
-// aliases lets event.value mean conversionValue too, which is the other name of the same: an
-// event has one of them.
+// aliases lets event.value mean conversionValue too. They are two names of one field: an event
+// has one of them.
 type aliases struct{}
 
 // Visit looks at one node.

@@ -15,10 +15,10 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Function is one that expressions have beside the language's own.
+// Function is one that expressions have in addition to the language's own.
 type Function struct{ Form, Help string }
 
-// Functions are all of them. Each gives nil for nil.
+// Functions are all added functions. Each gives nil for nil.
 var Functions = []Function{
 	{"email(x)", "an address, normalised; nil where x is none"},
 	{"email_hash(x)", "SHA-256 of email(x) in hex; 64 hex digits stay as they are"},
@@ -179,7 +179,7 @@ func asTime(v any) (time.Time, error) {
 	return time.Time{}, errors.New("it is no time in RFC 3339 nor in Unix seconds")
 }
 
-// instant reads RFC 3339. A leap second is the second after it, as at the door.
+// instant reads RFC 3339. A leap second is the second after it, as in the ingest API.
 func instant(s string) (time.Time, error) {
 	const upTo = len("2006-01-02T15:04:")
 	if len(s) > upTo+2 && s[upTo:upTo+2] == "60" {
@@ -229,7 +229,7 @@ func compact(v any) (any, error) {
 	return nil, errors.New("it is neither a list nor an object")
 }
 
-// maxPick is how many objects pick takes; events have a hundred items at most.
+// maxPick is how many objects pick takes; events have at most a hundred items.
 const maxPick = 1000
 
 func pick(p ...any) (any, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/sink/httpsink"
 )
 
-// mapping makes the body of a message of its event. It may be used from several goroutines.
+// mapping makes the body of a message from its event. It is safe for concurrent use.
 type mapping struct {
 	fields []mapped
 	root   *node
@@ -60,7 +60,7 @@ func newMapping(fields []Field, dedup string, v vocabulary, settings map[string]
 	return m, nil
 }
 
-// place puts a field at its path, objects keeping the order of their first field.
+// place puts a field at its path. Objects keep the order of their first field.
 func (n *node) place(path string, field int) error {
 	for name := range strings.SplitSeq(path, ".") {
 		if name == "" {
@@ -168,7 +168,7 @@ func invalid(format string, args ...any) error {
 	return tidemill.Fail(tidemill.Validation, format, args...)
 }
 
-// plain leaves out what a decoder shows of the data.
+// plain removes what a decoder's error quotes of the data.
 func plain(err error) error {
 	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		return fmt.Errorf("no JSON at byte %d", s.ByteOffset)

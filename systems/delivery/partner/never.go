@@ -9,16 +9,16 @@ import (
 	"github.com/expr-lang/expr/parser"
 )
 
-// Never says why a condition over an event can hold for none, as far as that can be seen without
-// one: it compares the type or the site of an event with what there is not, or the same with two
-// texts at once. Empty: it may hold, or it is the word false, by which somebody says so.
+// Never says why a condition can hold for no event, as far as that can be seen without one: it
+// compares the type or the site of an event with one that does not exist, or wants one field to
+// equal two texts. Empty: it may hold, or it is the word false, which says so on purpose.
 func Never(when string, types, sites []string) string {
 	if when == "" || when == "false" {
 		return ""
 	}
 	tree, err := parser.Parse(when)
 	if err != nil {
-		return "" // that is said elsewhere
+		return "" // reported elsewhere
 	}
 	return never(tree.Node, map[string][]string{"eventType": types, "siteId": sites})
 }
@@ -64,7 +64,7 @@ func never(n ast.Node, known map[string][]string) string {
 	return ""
 }
 
-// absent says that none of some texts is among those that there are.
+// absent says that none of the texts is among the known ones.
 func absent(name string, texts []string, known map[string][]string) string {
 	there := known[name]
 	if len(there) == 0 || slices.ContainsFunc(texts, func(t string) bool { return slices.Contains(there, t) }) {
@@ -76,7 +76,7 @@ func absent(name string, texts []string, known map[string][]string) string {
 	return fmt.Sprintf("there is no %s %s", map[string]string{"eventType": "type of events", "siteId": "site"}[name], strconv.Quote(texts[0]))
 }
 
-// twice says that a conjunction wants one member to be two texts.
+// twice says that a conjunction wants one member to equal two texts.
 func twice(n ast.Node) string {
 	want := map[string]string{}
 	var look func(ast.Node) string
@@ -115,7 +115,7 @@ func equals(b *ast.BinaryNode) (name, text string, ok bool) {
 	return name, t.Value, true
 }
 
-// member is the name of a member of the event itself; empty: it is something else.
+// member is the name of a member of the event itself; empty for anything else.
 func member(n ast.Node) string {
 	if c, ok := n.(*ast.ChainNode); ok {
 		n = c.Node

@@ -1,14 +1,13 @@
-// Package partner turns the description of a partner into a sink. Use it for every
-// destination of the delivery system: what to send, where to, with which credentials, and
-// how to read the answer are data, and the partners that come with the product (Preset)
-// are such data too.
+// Package partner turns the description of a partner into a sink. Use it for every destination
+// of the delivery system. What to send, where, with which credentials, and how to read the
+// answer are data. So are the partners that come with the product (Preset).
 //
 //	p := partner.Partner{Name: "dv360", Preset: "dv360", Settings: map[string]string{...}}
 //	built, err := p.Build(partner.Env{Secret: secrets})
 //
-// Fields of a request and the rules for answers are expressions (package expr-lang/expr)
-// over the event and over the answer. They are compiled and checked when the partner is
-// built, know no loops, and see only what is given to them.
+// Fields of a request and the rules for answers are expressions (package expr-lang/expr) over
+// the event and over the answer. They are compiled and checked when the partner is built, have
+// no loops, and see only what they are given.
 package partner
 
 import (
@@ -81,7 +80,7 @@ type Breaker struct {
 	Open  time.Duration `yaml:"open" help:"nothing is tried for so long; 0: 30s"`
 }
 
-// Policy is the breaker as the engine has it.
+// Policy is the breaker in the engine's form.
 func (b Breaker) Policy() policy.Breaker {
 	p := policy.Breaker{Fails: b.Fails, Rate: b.Rate, Open: b.Open}
 	if p.Fails == 0 && p.Rate == 0 {
@@ -90,8 +89,8 @@ func (b Breaker) Policy() policy.Breaker {
 	return p
 }
 
-// Queue bounds what waits for a partner, so that one that is away delays nobody else. The zero
-// value: as many jobs as the system says, and what finds no room is held, for any time.
+// Queue bounds what waits for a partner, so that one that is down delays no other. The zero
+// value: as many jobs as the system says, and jobs that find no room are held, for any time.
 type Queue struct {
 	Jobs int  `yaml:"jobs" help:"about how many may wait; 0: what the system says"`
 	Full Full `yaml:"full" help:"what happens when so many wait: hold, dead_letter or drop_oldest"`
@@ -100,7 +99,7 @@ type Queue struct {
 	MaxAgePurchases time.Duration `yaml:"maxAgePurchases" help:"the same of purchases and conversions"`
 }
 
-// Full says what happens with events that find no room in a partner's queue.
+// Full says what happens to events that find no room in a partner's queue.
 type Full string
 
 // The policies.
@@ -131,10 +130,10 @@ func (q *Queue) check() error {
 	return nil
 }
 
-// offAfter is how long a partner fails before it is switched off where nothing is said.
+// offAfter is how long a partner fails before it is switched off, by default.
 const offAfter = 7 * 24 * time.Hour
 
-// SwitchedOffAfter is for how long the partner has to fail to be switched off; 0: it never is.
+// SwitchedOffAfter is how long the partner has to fail to be switched off; 0: it never is.
 func (p *Partner) SwitchedOffAfter() time.Duration {
 	if p.OffAfter == nil {
 		return offAfter
@@ -142,7 +141,7 @@ func (p *Partner) SwitchedOffAfter() time.Duration {
 	return *p.OffAfter
 }
 
-// Waits are the times between tries; zero fields: 1s, doubling, to 64s, each ±25%.
+// Waits are the times between tries. Zero fields: 1s, doubling, to 64s, each ±25%.
 type Waits struct {
 	Base   time.Duration `yaml:"base" help:"after the first failure"`
 	Factor float64       `yaml:"factor" help:"by which each is longer"`
@@ -150,9 +149,9 @@ type Waits struct {
 	Jitter float64       `yaml:"jitter" help:"share of a wait that chance adds or takes"`
 }
 
-// Once says which messages are sent once: before the request an entry is written to a
-// ledger, so that a crash between the partner's answer and its being written down is
-// noticed. It costs two writes a message.
+// Once says which messages are sent once. Before the request an entry is written to a ledger,
+// so that a crash between the partner's answer and its recording is noticed. It costs two
+// writes a message.
 type Once string
 
 // What may be sent once.
@@ -162,8 +161,8 @@ const (
 	Nothing   Once = "none" // the partner's de-duplication is enough
 )
 
-// RateLimit is how many requests a partner takes, within any span of a window's length: a
-// tenth of them may go at once after a rest, the others come evenly.
+// RateLimit is how many requests a partner takes within any span of a window's length. A tenth
+// of them may go at once after a rest; the others come evenly.
 type RateLimit struct {
 	Requests int `yaml:"requests" help:"0: no limit"`
 	Window   int `yaml:"window" help:"seconds; 0: 1"`
@@ -192,7 +191,7 @@ type Outcome struct {
 	Why  string `yaml:"why" help:"in words"`
 }
 
-// Items says how to read what became of each message of a request. Without List the answer
+// Items says how to read the outcome of each message of a request. Without List the answer
 // stands for all of them.
 type Items struct {
 	List     string    `yaml:"list" help:"expression over body: the results"`
@@ -203,7 +202,7 @@ type Items struct {
 	Outcomes []Outcome `yaml:"outcomes" help:"of a failed item; the first that fits. None: validation"`
 }
 
-// Retry is the partner's retry: 1, 2, 4 … 64 s, each ±25%, where nothing else is said.
+// Retry is the partner's retry: 1, 2, 4 … 64 s, each ±25%, by default.
 func (p Partner) Retry() policy.Retry {
 	r := policy.Partner
 	if p.MaxRetries != nil {
@@ -225,7 +224,7 @@ func (p Partner) Limiter() policy.Limiter {
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// check refuses nonsense that needs no expression, URL or secret to be seen.
+// check refuses nonsense that shows without expressions, URLs or secrets.
 func (p *Partner) check() error {
 	switch {
 	case !nameForm.MatchString(p.Name):
@@ -296,7 +295,7 @@ func (p *Partner) allowed() ([]netip.Prefix, error) {
 	return all, nil
 }
 
-// over puts what is set in p over a preset.
+// over puts the values of p over a preset.
 func (p Partner) over(preset Partner) Partner {
 	set(&p.Endpoint, preset.Endpoint)
 	set(&p.Method, preset.Method)
@@ -360,7 +359,7 @@ func merged(a, b map[string]string) map[string]string {
 	return m
 }
 
-// kindNamed reads the kind of an Outcome; delivered is no failure.
+// kindNamed reads the kind of an Outcome. Delivered is not a failure.
 func kindNamed(name string) (tidemill.Kind, error) {
 	if name == "delivered" {
 		return tidemill.NoKind, nil

@@ -13,12 +13,12 @@ import (
 //go:embed presets/*.yaml
 var presetFiles embed.FS
 
-// Presets are the names of the partners that come with the product, in order. What each is
-// sure of, and what not, is said at the head of its file.
+// Presets are the names of the partners that come with the product, in order. The head of each
+// file says what it is sure of, and what not.
 func Presets() []string {
 	entries, err := fs.ReadDir(presetFiles, "presets")
 	if err != nil {
-		return nil // embedded: it is there
+		return nil // embedded: it exists
 	}
 	var names []string
 	for _, e := range entries {

@@ -7,8 +7,8 @@ import (
 	"github.com/tidemill/tidemill/sink/httpsink"
 )
 
-// Response is what a partner answered to what it did not take: the status, and the first
-// 2 KiB of the body with secrets blotted out. False: there was no answer.
+// Response is the partner's answer to messages that it did not accept: the status, and the
+// first 2 KiB of the body with secrets blotted out. False: there was no answer.
 func Response(err error) (status int, body []byte, ok bool) {
 	r, ok := errors.AsType[*httpsink.Refusal](err)
 	if !ok || r.Status == 0 {
@@ -17,9 +17,9 @@ func Response(err error) (status int, body []byte, ok bool) {
 	return r.Status, r.Body, true
 }
 
-// Repeatable turns the failure of a message whose answer was lost (kind unknown) into that of
-// one that may be sent again: timeout where no answer came in time, else partner_error. Other
-// errors stay as they are.
+// Repeatable turns the failure of a message whose answer was lost (kind unknown) into one that
+// may be sent again: timeout where no answer came in time, else partner_error. Other errors
+// stay as they are.
 func Repeatable(err error) error {
 	e, ok := errors.AsType[*tidemill.Error](err)
 	if !ok || e.Kind != tidemill.Unknown {

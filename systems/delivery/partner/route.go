@@ -9,16 +9,15 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// An Event is one that has been read for the questions of routing: every partner asks the
-// same one.
+// An Event is read once for routing: every partner's condition uses the same one.
 type Event struct {
 	site  string
 	value map[string]any
 	env   map[string]any
 }
 
-// ReadEvent reads an event. One that is no JSON object is invalid. id is what it is called
-// in expressions.
+// ReadEvent reads an event. Anything but a JSON object is invalid. Expressions see id as its
+// id.
 func ReadEvent(m *tidemill.Message, id string) (*Event, error) {
 	v, err := decode(m.Payload)
 	if err != nil {
@@ -32,7 +31,7 @@ func ReadEvent(m *tidemill.Message, id string) (*Event, error) {
 		env: map[string]any{"event": object, "setting": map[string]any{}, "id": id, "site": m.Tenant}}, nil
 }
 
-// Get finds what is at a path of objects, or nil.
+// Get finds the value at a path of objects, or nil.
 func (e *Event) Get(path ...string) any {
 	var v any = e.value
 	for _, name := range path {
@@ -63,7 +62,7 @@ func (p *Partner) route() (r Route, err error) {
 // OfSite says whether events of a site may be for the partner.
 func (r *Route) OfSite(site string) bool { return len(r.sites) == 0 || slices.Contains(r.sites, site) }
 
-// Takes says whether the event is for the partner. An expression that fails, or is neither
+// Takes reports whether the event is for the partner. An expression that fails, or is neither
 // true nor false, makes the event invalid: silence would lose it.
 func (r *Route) Takes(e *Event) (bool, error) {
 	if !r.OfSite(e.site) {
@@ -79,16 +78,16 @@ func (r *Route) Takes(e *Event) (bool, error) {
 	switch yes := v.(type) {
 	case bool:
 		return yes, nil
-	case nil: // a comparison with what is not there
+	case nil: // a comparison with an absent field
 		return false, nil
 	}
 	return false, invalid("when: expression `%s` is neither true nor false, but %s", r.when.source, fmt.Sprintf("%T", v))
 }
 
-// A Rule is a condition on events that has a name, of whoever decides by it.
+// A Rule is a named condition on events. Its user decides by it.
 type Rule struct{ when *expression }
 
-// NewRule compiles a condition. fields are names of events beside those that are known.
+// NewRule compiles a condition. fields are names of event fields in addition to the known ones.
 func NewRule(name, when string, fields []string) (*Rule, error) {
 	e, err := compile(name, when, ofEvents(nil, fields), expr.AsBool())
 	if err != nil {
@@ -97,7 +96,7 @@ func NewRule(name, when string, fields []string) (*Rule, error) {
 	return &Rule{e}, nil
 }
 
-// Holds says whether it does. What cannot be said does not hold.
+// Holds reports whether the condition holds. One that fails does not.
 func (r *Rule) Holds(e *Event) bool {
 	v, err := r.when.run(e.env)
 	yes, ok := v.(bool)

@@ -76,8 +76,8 @@ func newOutcomes(name string, from []Outcome, v vocabulary) ([]outcome, error) {
 	return all, nil
 }
 
-// judge is an httpsink.Options.Judge: the first outcome that fits, then, for 2xx, success.
-// An outcome that cannot be worked out for an answer does not fit it.
+// judge is an httpsink.Options.Judge: the first outcome that fits, then, for 2xx, success. An
+// outcome that fails to evaluate does not fit.
 func (r *rules) judge(a *httpsink.Answer) (httpsink.Verdict, bool) {
 	if len(r.outcomes) == 0 && r.success == nil {
 		return httpsink.Verdict{}, false
@@ -101,7 +101,7 @@ func (r *rules) judge(a *httpsink.Answer) (httpsink.Verdict, bool) {
 	return httpsink.Verdict{Kind: tidemill.Partner, Why: fmt.Sprintf("success (%s) is not what it says", r.success.source)}, true
 }
 
-// look makes the names of rules: body is nil where the answer is no JSON, or not all of it.
+// look makes the names of rules. body is nil where the answer is not JSON, or not complete.
 func look(a *httpsink.Answer) map[string]any {
 	env := map[string]any{"status": a.Status, "body": nil, "raw": string(a.Body)}
 	if a.Whole && len(a.Body) > 0 {
@@ -118,8 +118,8 @@ var (
 	errWhose  = errors.New("a result is of no message that was sent")
 )
 
-// items is an httpsink.Options.Items. A message without a result is unknown; an answer
-// that does not fit the request says nothing about any.
+// items is an httpsink.Options.Items. A message without a result is unknown. An answer that
+// does not fit the request says nothing about any message.
 func (r *rules) items(a *httpsink.Answer, ids []string) ([]httpsink.Verdict, error) {
 	env := look(a)
 	v, err := r.list.run(env)

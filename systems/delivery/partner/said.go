@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// maxSaid is how many characters of what a partner says of one message go into its cause.
+// maxSaid is how many characters of a partner's reason for one message go into its cause.
 const maxSaid = 300
 
-// said is what a partner says of a message that it refused: the texts in its result whose names
-// speak of an error, wherever they lie. Empty: it says nothing.
+// said is a partner's reason for refusing a message: the texts in its result whose names speak
+// of an error, at any depth. Empty: it gives none.
 func said(result any) string {
 	var all []string
 	collect(result, false, &all)

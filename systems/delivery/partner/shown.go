@@ -16,9 +16,9 @@ func (Partner) About() []string {
 	return all
 }
 
-// Shown is the partner as it is in force, without what may be a secret.
+// Shown is the partner as it is in force, without anything that may be a secret.
 func (p Partner) Shown() any {
-	if all, err := p.InForce(); err == nil { // else it is said where partners are checked
+	if all, err := p.InForce(); err == nil { // else the check of partners reports it
 		p = all
 	}
 	p.Settings = maps.Clone(p.Settings)

@@ -8,8 +8,8 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Email normalises an address: trimmed and lower-cased. Nothing else, as partners compare
-// hashes of exactly that; what has no @ is none.
+// Email normalises an address: trimmed and lower-cased, nothing else, as partners compare
+// hashes of exactly that. A text without @ is not an address.
 func Email(s string) (string, bool) {
 	s = strings.ToLower(strings.TrimSpace(s))
 	return s, strings.Contains(s, "@")
@@ -25,13 +25,13 @@ func Digits(s string) string {
 	}, s)
 }
 
-// Phone normalises a number to E.164, with its plus, where it says its country itself (+49…,
-// 0049…) or the country (two letters) is known; else to its digits. A number that is too
-// short or too long to be one is none.
+// Phone normalises a number to E.164, with its plus, where it has its country code (+49…,
+// 0049…) or the country (ISO 3166) is known; else to its digits. A number that is too short or
+// too long is refused.
 //
-// It knows calling codes and trunk prefixes, not every numbering plan: a national number
-// that begins with the digits of its country's calling code is taken for an international
-// one where it is longer than ten digits.
+// It knows calling codes and trunk prefixes, not every numbering plan: a national number of
+// more than ten digits that begins with its country's calling code is taken for an
+// international one.
 func Phone(s, country string) (string, bool) {
 	s = strings.TrimSpace(s)
 	digits := Digits(s)
@@ -49,10 +49,10 @@ func Phone(s, country string) (string, bool) {
 	return "+" + digits, len(digits) >= 7 && len(digits) <= 15
 }
 
-// withoutTrunk drops what is dialled before a number inside its country only.
+// withoutTrunk drops the prefix that is dialled only inside the number's country.
 func withoutTrunk(digits, country string) string {
 	switch country {
-	case "IT", "SM", "VA", "ES", "PT", "DK", "NO", "PL", "CZ", "GR", "SG", "HK": // it is part of the number, or there is none
+	case "IT", "SM", "VA", "ES", "PT", "DK", "NO", "PL", "CZ", "GR", "SG", "HK": // it is part of the number, or does not exist
 		return digits
 	case "HU":
 		return strings.TrimPrefix(digits, "06")
@@ -65,7 +65,7 @@ func withoutTrunk(digits, country string) string {
 	return strings.TrimPrefix(digits, "0")
 }
 
-// Hash is SHA-256 in lower-case hex. What is 64 hex digits already is such a hash: it is only
+// Hash is SHA-256 in lower-case hex. A text of 64 hex digits is such a hash already: it is only
 // lower-cased.
 func Hash(s string) string {
 	if hashed(s) {
@@ -83,7 +83,7 @@ func hashed(s string) bool {
 	return err == nil
 }
 
-// EmailHash is the hash that partners ask for: of the normalised address, unsalted.
+// EmailHash is the hash that partners expect: of the normalised address, unsalted.
 func EmailHash(s string) (string, bool) {
 	if t := strings.TrimSpace(s); hashed(t) {
 		return Hash(t), true
@@ -101,8 +101,8 @@ func PhoneHash(s, country string) (string, bool) {
 	return Hash(s), ok
 }
 
-// SiteHash is the site's own hash of a normalised value, which nobody without the salt can
-// find out by trying. A value that is hashed already stays as it is.
+// SiteHash is the site's own hash of a normalised value. Without the salt it cannot be found by
+// trying values. A value that is a hash already stays as it is.
 func SiteHash(normalised string, salt tidemill.Secret) string {
 	if hashed(normalised) {
 		return strings.ToLower(normalised)

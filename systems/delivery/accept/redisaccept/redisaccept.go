@@ -1,6 +1,6 @@
-// Package redisaccept takes requests of delivery's door in one stroke, where its ledger and
-// its queues are in one Redis: a script for all who come together, in place of three calls
-// for each.
+// Package redisaccept accepts requests of delivery's ingest API in one transaction, where the
+// ledger and the queues are in one Redis: one script for all concurrent requests, instead of
+// three calls for each.
 package redisaccept
 
 import (
@@ -15,8 +15,8 @@ import (
 
 type stroke struct{ queue *redisqueue.Beside }
 
-// New makes the stroke of a ledger and queues in one Redis. Nil: there is none where queues
-// are in a cluster or in several shards. No script reaches keys on several nodes.
+// New makes the Stroke of a ledger and queues in one Redis. It is nil where the queues are in a
+// cluster or in several shards: no script reaches keys on several nodes.
 func New(l *redisledger.Ledger, q *redisqueue.Store) accept.Stroke {
 	if b := q.Beside(l.Done()); b != nil {
 		return stroke{b}
@@ -24,7 +24,7 @@ func New(l *redisledger.Ledger, q *redisqueue.Store) accept.Stroke {
 	return nil
 }
 
-// Take is accept.Stroke.
+// Take implements accept.Stroke.
 func (s stroke) Take(ctx context.Context, es []*ledger.Entry, jobs []*tidemill.Message) (bool, error) {
 	room := make([]string, 2*len(es))
 	names, texts, err := redisledger.AppendDone(room[:0:len(es)], room[len(es):len(es)], es)

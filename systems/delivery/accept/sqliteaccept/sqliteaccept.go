@@ -1,6 +1,6 @@
-// Package sqliteaccept takes requests of delivery's door in one stroke, where its ledger and
-// its queues are in one SQLite file: a transaction for all who come together, in place of
-// three for each.
+// Package sqliteaccept accepts requests of delivery's ingest API in one transaction, where the
+// ledger and the queues are in one SQLite file: one transaction for all concurrent requests,
+// instead of three for each.
 package sqliteaccept
 
 import (
@@ -17,7 +17,7 @@ type stroke struct {
 	queue *sqlitequeue.Beside[*ledger.Entry]
 }
 
-// New makes the stroke of a ledger and queues in one file. Nil: they are in two.
+// New makes the Stroke of a ledger and queues in one file. It is nil if they are in two.
 func New(l *sqliteledger.Ledger, q *sqlitequeue.Store) accept.Stroke {
 	done := l.Done()
 	b := sqlitequeue.NewBeside(q, sqlitequeue.Part[*ledger.Entry]{
@@ -28,7 +28,7 @@ func New(l *sqliteledger.Ledger, q *sqlitequeue.Store) accept.Stroke {
 	return stroke{b}
 }
 
-// Take is accept.Stroke.
+// Take implements accept.Stroke.
 func (s stroke) Take(ctx context.Context, es []*ledger.Entry, jobs []*tidemill.Message) (bool, error) {
 	if err := ledger.CheckBegin(es); err != nil {
 		return false, err
