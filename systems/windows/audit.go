@@ -8,8 +8,8 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// Audit is the proof that nothing is missing: the books of every pipeline that keeps some,
-// and of its dead letters, and how they hang together.
+// Audit is the proof that nothing is missing: the books of every pipeline that keeps them, and
+// of its dead letters, and how they agree.
 type Audit struct {
 	System    string          `json:"system"`
 	Balanced  bool            `json:"balanced"`
@@ -17,8 +17,8 @@ type Audit struct {
 	Faults    []string        `json:"faults"` // what does not add up, in words
 }
 
-// PipelineAudit are the books of one pipeline. Those of the delivery count records, not
-// windows; a parked window is dead in them, and has no letters.
+// PipelineAudit has the books of one pipeline. Those of the delivery count records, not
+// windows. A parked window is dead in them, and has no dead letters.
 type PipelineAudit struct {
 	Pipeline string `json:"pipeline"`
 	deadletter.Audit

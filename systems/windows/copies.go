@@ -11,7 +11,7 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// copying are dead letters that are written to a topic too, for others who read it. A letter
+// copying are dead letters that are also written to a topic, for other readers. A dead letter
 // that is put again, because its settlement was lost or it died once more, is there twice.
 type copying struct {
 	tidemill.DeadLetters
@@ -20,8 +20,8 @@ type copying struct {
 	log   *slog.Logger
 }
 
-// Put implements tidemill.DeadLetters: the copy first, so that none is missing of what is kept
-// but those that its topic refuses for good.
+// Put implements tidemill.DeadLetters. It writes the copies first, so that every kept dead
+// letter has a copy, unless the topic refuses it for good.
 func (c copying) Put(ctx context.Context, letters []tidemill.Letter) error {
 	batch := make([]*tidemill.Message, len(letters))
 	for i := range letters {
@@ -33,8 +33,8 @@ func (c copying) Put(ctx context.Context, letters []tidemill.Letter) error {
 	return c.DeadLetters.Put(ctx, letters)
 }
 
-// copied is what the error of a Write means for the letters: nil, where all were copied that
-// ever can be. It is never a Partial, which would say of the others that they are kept.
+// copied is what the error of a Write means for the dead letters. It is nil if all that can
+// ever be copied were copied. It is never a Partial, which would say that the others are kept.
 func (c copying) copied(ctx context.Context, err error) error {
 	partly, ok := errors.AsType[*tidemill.Partial](err)
 	if !ok {
@@ -59,10 +59,10 @@ const (
 	headerMessage   = "__connect.errors.exception.message"
 )
 
-// exception is how servers name what they have against a document, within its cause.
+// exception is how servers name their complaint about a document, within its cause.
 var exception = regexp.MustCompile(`\b[a-z_]+_exception\b`)
 
-// copyOf is a letter as a message: the record as it was, and why it is here.
+// copyOf is a dead letter as a message: the record as it was, and its cause.
 func copyOf(l *tidemill.Letter, topic string) *tidemill.Message {
 	class := exception.FindString(l.Cause)
 	if class == "" {

@@ -14,9 +14,9 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// deliveries is the pipeline whose messages are windows. A failure keeps a window as it is,
-// to be tried again after a while, and after Options.Tries it is parked whole. While nothing
-// at all can be written no try is used up.
+// deliveries is the pipeline whose messages are windows. After a failure a window is kept as it
+// is and tried again later; after Options.Tries it is parked whole. While nothing at all can be
+// written no try is counted.
 func (s *System) deliveries() flow.Pipeline {
 	p := s.pipeline(Delivered, s.p.Windows.Open())
 	p.Lanes, p.InFlight = s.o.AtOnce, s.o.AtOnce
@@ -31,8 +31,8 @@ func (s *System) deliveries() flow.Pipeline {
 	return p
 }
 
-// ofProcessor is what an error of the chain means for the window. Where a processor failed it
-// is not the topics that are away; while its service is left alone no try is used up.
+// ofProcessor is what an error of the chain means for the window. If a processor failed, the
+// topics are not down. While its service is left alone no try is counted.
 func ofProcessor(err error) error {
 	failed, ok := errors.AsType[*process.Failed](err)
 	if !ok {
@@ -49,7 +49,7 @@ type delivering struct {
 	s       *System
 	records []window.Record
 	items   []process.Item
-	parts   [2]part // one is being sent while the other is made
+	parts   [2]part // one is sent while the other is made
 }
 
 // Do implements flow.Work.
@@ -68,8 +68,8 @@ func (l *delivering) Do(ctx context.Context, batch []*flow.Task) error {
 	return nil
 }
 
-// window delivers one window. Where a delivery appears wholly or not at all, and a record of
-// it is refused, it is begun anew without that.
+// window delivers one window. If a delivery is atomic and a record of it is refused, the
+// delivery begins anew without that record.
 func (l *delivering) window(ctx context.Context, t *flow.Task) (tidemill.Count, error) {
 	refused := map[string]error{} // by the id of their messages
 	for {
@@ -81,8 +81,8 @@ func (l *delivering) window(ctx context.Context, t *flow.Task) (tidemill.Count, 
 	}
 }
 
-// attempt delivers a window but for what was refused. Where it returns an error and refused
-// has grown, it is to be begun anew.
+// attempt delivers a window without the refused records. If it returns an error and refused has
+// grown, the delivery begins anew.
 func (l *delivering) attempt(ctx context.Context, t *flow.Task, refused map[string]error) (count tidemill.Count, err error) {
 	x := l.s.sending(t.ID, record.ParseBatch(string(t.Key)))
 	x.refused = refused
@@ -125,7 +125,7 @@ func (l *delivering) attempt(ctx context.Context, t *flow.Task, refused map[stri
 	if err := x.results(ctx, results); err != nil {
 		return count, err
 	}
-	if l.s.p.Out.Whole() { // who stood still meanwhile, or was cut off, must not commit what another delivers
+	if l.s.p.Out.Whole() { // an instance that stalled or was cut off must not commit what another delivers
 		if _, err := l.s.p.Windows.Page(ctx, t.Mark, "", l.records[:1]); err != nil {
 			return count, fmt.Errorf("commit window %s: %w", x.window, err)
 		}
@@ -136,7 +136,7 @@ func (l *delivering) attempt(ctx context.Context, t *flow.Task, refused map[stri
 	return x.count, nil
 }
 
-// process makes the next part of a window of its next records.
+// process makes the next part of a window from its next records.
 func (l *delivering) process(ctx context.Context, run *process.Run, n int, x *sending, p *part) error {
 	p.reset()
 	items := l.items[:0]

@@ -14,7 +14,7 @@ import (
 )
 
 // reader is a pipeline that puts delivered records into the index. Records of one key are
-// indexed in order; those that the index refuses become dead letters by themselves.
+// indexed in order. Each record that the index refuses becomes a dead letter by itself.
 func (s *System) reader(name string, source tidemill.Source, r *Reader) flow.Pipeline {
 	p := s.pipeline(name, source)
 	p.Dead, p.Batch, p.Lanes, p.Lane = s.p.Letters, 1000, 2, flow.ByKey
@@ -25,7 +25,7 @@ func (s *System) reader(name string, source tidemill.Source, r *Reader) flow.Pip
 		tidemill.Transient: {Do: policy.Retrying, Blames: true},
 		tidemill.Timeout:   {Do: policy.Retrying, Blames: true},
 		tidemill.Partner:   {Do: policy.Retrying, Blames: true},
-		tidemill.Unknown:   {Do: policy.Retrying, Blames: true}, // a document that is indexed again takes its own place
+		tidemill.Unknown:   {Do: policy.Retrying, Blames: true}, // a document that is indexed again replaces itself
 	}
 	p.Breaker = policy.Breaker{Fails: 3, Open: s.o.Breaker.Open}
 	p.Handouts = handouts
@@ -42,9 +42,9 @@ func (s *System) reader(name string, source tidemill.Source, r *Reader) flow.Pip
 	return p
 }
 
-// document is what a record's document is known by: its key, or where Options.BySentence says
-// so that and the sentence which it is about, as record.AppendQualifiedKey has it. Before it is
-// the project that the record names, if it does: of one key each project has its own document.
+// document is the identity of a record's document: its key, or with Options.BySentence its key
+// and sentence, as record.AppendQualifiedKey writes them. If the record names a project, the
+// project goes before it: each project has its own document of a key.
 func (s *System) document(m *tidemill.Message) []byte {
 	id := m.Key
 	if project := record.AppendProject(nil, m); len(project) > 0 && len(id) > 0 {
@@ -57,7 +57,7 @@ func (s *System) document(m *tidemill.Message) []byte {
 	if !sentence.Exists() { // an event
 		return id
 	}
-	id = append(slices.Clone(id), '_') // also where there is no sentence: else the document x_1 would be sentence 1 of x
+	id = append(slices.Clone(id), '_') // also without a sentence: else the document x_1 would be sentence 1 of x
 	if sentence.Type == gjson.Number {
 		id = append(id, sentence.Raw...)
 	}

@@ -13,12 +13,12 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// intake is a pipeline that stores records in their windows. Its messages are settled when
-// they are stored; while the store is away nothing is skipped, and no try is used up. Each lane
-// begins with the work that is given.
+// intake is a pipeline that stores records in their windows. Its messages are settled when they
+// are stored. While the store is down nothing is skipped, and no try is counted. Each lane
+// begins with the given work.
 func (s *System) intake(name string, source tidemill.Source, work storing) flow.Pipeline {
 	p := s.pipeline(name, source)
-	p.Dead, p.Batch, p.Lanes, p.Lane = s.p.Letters, s.o.Store, 2, flow.ByKey // an older version of a record never takes the place of a newer one
+	p.Dead, p.Batch, p.Lanes, p.Lane = s.p.Letters, s.o.Store, 2, flow.ByKey // an older version of a record never replaces a newer one
 	if t := source.Traits(); t.Delays && t.Ordered {
 		p.Retry = s.o.Record
 	}
@@ -26,7 +26,7 @@ func (s *System) intake(name string, source tidemill.Source, work storing) flow.
 		tidemill.Transient: {Do: policy.Retrying, Blames: true},
 		tidemill.Timeout:   {Do: policy.Retrying, Blames: true},
 		tidemill.Partner:   {Do: policy.Retrying, Blames: true},
-		tidemill.Unknown:   {Do: policy.Retrying, Blames: true}, // a record that is put again takes its own place
+		tidemill.Unknown:   {Do: policy.Retrying, Blames: true}, // a record that is put again replaces itself
 	}
 	p.Breaker = policy.Breaker{Fails: 3, Open: s.o.Breaker.Open}
 	p.Handouts = handouts
@@ -37,19 +37,19 @@ func (s *System) intake(name string, source tidemill.Source, work storing) flow.
 	return p
 }
 
-// handouts is how often a message may be handed out without a failed try. Whoever probes a
-// store or topics that are away for days burns none; what kills its worker is found all the
-// same, a little later.
+// handouts is how often a message may be handed out without a failed try. Probing a store or
+// topics that are down for days counts none. A message that kills its worker is still found, a
+// little later.
 const handouts = 1_000_000
 
-// Rereader is a source of files that can be asked to read one again that it has refused.
+// Rereader is a source of files that can read a refused file again.
 type Rereader interface {
 	// Again returns nil when the file will be read, or was meanwhile; kind validation: it
-	// cannot be. It may be called from several goroutines.
+	// cannot be. It is safe for concurrent use.
 	Again(ctx context.Context, name string) error
 }
 
-// stored is a record on its way into its window; or a whole file, by its name.
+// stored is a record to be stored in its window; or a whole file, by its name.
 type stored struct {
 	window.Record
 	file string
@@ -60,13 +60,13 @@ type storing struct {
 	s       *System
 	kind    record.Kind // zero: the message says it
 	owned   bool        // the message's Tenant is its project
-	files   Rereader    // for letters about whole files; nil: there are none
+	files   Rereader    // for dead letters about whole files; nil: none
 	read    record.Record
 	records []window.Record
 	kept    []window.Kept
 }
 
-// wholeFile is the type of letters about a file that was refused as a whole.
+// wholeFile is the type of dead letters about a file that was refused as a whole.
 const wholeFile = "file"
 
 func (l *storing) decode(m *tidemill.Message, r *stored) error {
@@ -95,7 +95,7 @@ func (l *storing) decode(m *tidemill.Message, r *stored) error {
 	return nil
 }
 
-// batch is that of a message: of its own project where that is said, else of Options.Project.
+// batch is the batch of a message: of its own project if it has one, else of Options.Project.
 func (l *storing) batch(m *tidemill.Message) (record.Batch, error) {
 	id, err := record.BatchID(m.Header, l.s.o.Header)
 	if err != nil {
@@ -110,7 +110,7 @@ func (l *storing) batch(m *tidemill.Message) (record.Batch, error) {
 	return record.NewBatch(project, id), nil
 }
 
-// expected is how many records a header says that there will be; what is no number says
+// expected is how many records a header announces. A value that is not a number announces
 // nothing.
 func expected(value []byte) int {
 	n, err := strconv.Atoi(string(value))
@@ -144,7 +144,7 @@ func (l *storing) store(ctx context.Context, batch []*flow.Item[stored]) error {
 	return nil
 }
 
-// again has files read again that were refused, and returns what there is to be stored.
+// again has refused files read again, and returns what remains to be stored.
 func (l *storing) again(ctx context.Context, batch []*flow.Item[stored]) (rest []*flow.Item[stored], err error) {
 	for _, it := range batch {
 		if it.Value.file == "" {

@@ -18,28 +18,28 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search"
 )
 
-// Windows are those that there are: for who looks, and decides by hand.
+// Windows are the windows: to list them, and to decide by hand.
 func (s *System) Windows() window.Desk { return s.p.Windows }
 
-// Project is that of records which come without one.
+// Project is the project of records that come without one.
 func (s *System) Project() uuid.UUID { return s.o.Project }
 
-// Put keeps records that somebody brings by hand, as window.Intake has it.
+// Put stores records that come outside the intakes, as window.Intake has it.
 func (s *System) Put(ctx context.Context, records []window.Record, kept []window.Kept) error {
 	return s.p.Windows.Put(ctx, records, kept)
 }
 
-// Processors say what each has done with records since the start; "read" is the first.
+// Processors say what each processor has done since the start; "read" is the first.
 func (s *System) Processors() []process.Stats { return s.p.Chain.Stats() }
 
-// Stats is how the system stands.
+// Stats is the state of the system.
 type Stats struct {
 	window.Stats
-	Closed     uint64 // windows that this instance has closed because they were over
+	Closed     uint64 // windows that this instance has closed because their time was over
 	Processors []process.Stats
 }
 
-// Stats reads how the system stands, without looking at each window.
+// Stats reads the state of the system, without looking at each window.
 func (s *System) Stats(ctx context.Context) (*Stats, error) {
 	st, err := s.p.Windows.Stats(ctx)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *System) Stats(ctx context.Context) (*Stats, error) {
 	return &Stats{st, s.closed.Load(), s.Processors()}, nil
 }
 
-// ErrNoIndex is what Search returns (wrapped, kind not_found) where nothing can be searched.
+// ErrNoIndex is what Search returns (wrapped, kind not_found) without a search index.
 var ErrNoIndex = errors.New("there is no search index here: windows.search.enabled of the configuration switches it on")
 
 // Schemas are the families that can be searched; none without an index.
@@ -61,7 +61,7 @@ func (s *System) Schemas() []*search.Schema {
 	for _, r := range s.p.Readers {
 		by[r.Schema.Name] = r.Schema
 	}
-	if len(by) == 0 { // others index what is searched here
+	if len(by) == 0 { // others index the documents that are searched here
 		return []*search.Schema{search.Events(), search.Mentions()}
 	}
 	var all []*search.Schema
@@ -72,8 +72,7 @@ func (s *System) Schemas() []*search.Schema {
 }
 
 // Search asks the index. The schema may be named by its last word: events for gdelt-events.
-// Errors are of kind validation where the question is wrong, and not_found where there is no
-// index.
+// Errors are of kind validation if the query is wrong, and not_found without an index.
 func (s *System) Search(ctx context.Context, q search.Query) (search.Page, error) {
 	if s.p.Index == nil {
 		return search.Page{}, tidemill.Fail(tidemill.NotFound, "search: %w", ErrNoIndex)
@@ -87,13 +86,13 @@ func (s *System) Search(ctx context.Context, q search.Query) (search.Page, error
 	if err == nil || s.State() != flow.Idle || tidemill.KindOf(err) == tidemill.Validation || ctx.Err() != nil {
 		return page, err
 	}
-	if setup := s.p.Index.Setup(ctx); setup != nil { // nothing runs here that would have done it
+	if setup := s.p.Index.Setup(ctx); setup != nil { // no reader runs here that would have done it
 		return page, errors.Join(err, setup)
 	}
 	return s.p.Index.Search(ctx, q)
 }
 
-// Family is the name of the schema that people call so.
+// Family is the schema's full name for a short one.
 func (s *System) Family(name string) (string, error) {
 	var all []string
 	for _, f := range s.Schemas() {
@@ -111,14 +110,14 @@ type Wait string
 // What windows wait for.
 const (
 	ForRecords  Wait = "records"  // active: until its time is over, or all have come
-	ForRetry    Wait = "retry"    // ready: its last try failed, and it is put off
-	ForOlder    Wait = "older"    // ready: another one of its batch id goes first
+	ForRetry    Wait = "retry"    // ready: its last try failed, and the next is later
+	ForOlder    Wait = "older"    // ready: an older one of its batch id goes first
 	ForStart    Wait = "start"    // ready: the delivery does not run in this instance
 	ForResume   Wait = "resume"   // ready: the delivery is paused in this instance
-	ForTopics   Wait = "topics"   // ready: nothing can be sent, and that is tried now and then
+	ForTopics   Wait = "topics"   // ready: nothing can be sent, and that is probed now and then
 	ForTurn     Wait = "turn"     // ready: those before it are delivered first
 	ForDelivery Wait = "delivery" // leased: it is being processed and sent
-	ForLease    Wait = "lease"    // leased: whoever had it is gone, it is handed out anew
+	ForLease    Wait = "lease"    // leased: its holder is gone, it is handed out anew
 	ForReplay   Wait = "replay"   // parked: somebody has to decide
 )
 
@@ -127,15 +126,15 @@ type Standing struct {
 	*window.Info
 	Now     time.Time        // by the store's clock
 	Waits   Wait             // what for
-	Until   time.Time        // when that ends by itself; zero: that is not known
+	Until   time.Time        // when that ends by itself; zero: unknown
 	Behind  string           // of ForOlder: the window that goes first
 	Because string           // of ForTopics: what failed, or is full
-	Kinds   map[string]int64 // records by kind, of those that were counted
-	Damaged int64            // of them: whose stored bytes are not those that were put
+	Kinds   map[string]int64 // counted records, by kind
+	Damaged int64            // counted records whose stored bytes are not those that were put
 	Counted int64            // records that were looked at: not all of a large window
 }
 
-// Records of a window that are looked at to count them, and how long that may take.
+// How many records of a window are counted, and how long that may take.
 const (
 	countPage = 2000
 	countMost = 100_000
@@ -199,8 +198,8 @@ func (s *System) wait(ctx context.Context, w *Standing) (err error) {
 	return nil
 }
 
-// older is the window of the same batch id that has to be delivered before this one; empty:
-// there is none. One that was replayed has gone to the end of the line.
+// older is the window of the same batch id that has to be delivered before this one, or empty.
+// A replayed window has gone to the end of the line.
 func (s *System) older(ctx context.Context, w *window.Info) (string, error) {
 	for _, state := range []window.State{window.Leased, window.Ready} {
 		for o, err := range s.p.Windows.List(ctx, window.Filter{Batch: w.Batch, State: state}) {
@@ -215,7 +214,7 @@ func (s *System) older(ctx context.Context, w *window.Info) (string, error) {
 	return "", nil
 }
 
-// count counts a window's records by kind, as far as that is quickly done.
+// count counts a window's records by kind, as far as that is quick.
 func (s *System) count(ctx context.Context, w *Standing) error {
 	start, records := s.o.Now(), make([]window.Record, countPage)
 	for from := ""; w.Counted < countMost && s.o.Now().Sub(start) < countFor; {

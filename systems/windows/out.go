@@ -13,30 +13,30 @@ import (
 type Out interface {
 	// Begin begins the delivery of one window.
 	Begin(ctx context.Context) (Delivery, error)
-	// Whole says that a delivery appears wholly or not at all. Of one that does not, what
-	// was written before an error stays, and is written again with the rest later.
+	// Whole reports whether a delivery is atomic. If not, what was written before an error
+	// stays, and is written again later with the rest.
 	Whole() bool
 }
 
-// Delivery is that of one window, in parts. It is used by one goroutine at a time.
+// Delivery is the delivery of one window, in parts. It is not safe for concurrent use.
 type Delivery interface {
 	tidemill.Sink
-	// Commit ends it well: nil means that all that was written is durable.
+	// Commit ends it: nil means that everything written is durable.
 	Commit(ctx context.Context) error
-	// Abort ends it otherwise. After Commit it does nothing.
+	// Abort gives it up. After Commit it does nothing.
 	Abort(ctx context.Context)
 }
 
-// Each is a sink in which every record appears by itself.
+// Each is an Out whose records each become visible on their own.
 func Each(sink tidemill.Sink) Out { return each{sink} }
 
 type each struct{ tidemill.Sink }
 
-// Pinger is an Out, or a sink of Each, that can be asked whether anybody is there: where
-// nothing of a part could be written, that tells a topic that takes nothing from brokers that
-// are away as a whole.
+// Pinger is an Out, or a sink of Each, that can be asked whether it answers. If nothing of a
+// part could be written, the answer tells one topic that takes nothing from brokers that are
+// all down.
 type Pinger interface {
-	// Ping returns nil when it is answered.
+	// Ping returns nil if it is answered.
 	Ping(ctx context.Context) error
 }
 
@@ -51,7 +51,7 @@ func (e each) Ping(ctx context.Context) error {
 // pingWithin is how long an answer to a Ping may take.
 const pingWithin = 5 * time.Second
 
-// answers says whether it is known that records could be written elsewhere.
+// answers reports whether records are known to be writable elsewhere.
 func (s *System) answers(ctx context.Context) bool {
 	p, ok := s.p.Out.(Pinger)
 	if !ok {

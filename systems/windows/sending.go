@@ -13,8 +13,8 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// part is what became of one page: messages to be sent, letters of what died, and how many
-// of its records were sent, skipped and given up.
+// part is what became of one page: messages to be sent, dead letters, and how many of its
+// records were sent, skipped and given up.
 type part struct {
 	messages []*tidemill.Message
 	bodies   [][]byte // of messages, as they are stored
@@ -25,11 +25,11 @@ type part struct {
 	bytes    []byte              // their keys and payloads, one behind the other
 }
 
-// keptBytes is how large the memory of a part may be that is used again: several pages, as
-// records become longer on their way.
+// keptBytes is how much memory of a part is kept for reuse: several pages, as processing makes
+// records longer.
 const keptBytes = 8 * window.PageBytes
 
-// refusal is a message that is not taken, whenever it is sent.
+// refusal is a message that is refused whenever it is sent.
 type refusal struct {
 	id  string
 	err error
@@ -37,7 +37,7 @@ type refusal struct {
 
 func (p *part) reset() {
 	for _, m := range p.messages {
-		*m = tidemill.Message{} // what is not used again soon keeps no memory
+		*m = tidemill.Message{} // a message that is not reused soon keeps no memory
 	}
 	clear(p.bodies)
 	if p.bytes = p.bytes[:0]; cap(p.bytes) > keptBytes {
@@ -46,7 +46,7 @@ func (p *part) reset() {
 	p.messages, p.bodies, p.letters, p.refused, p.count = p.messages[:0], p.bodies[:0], nil, nil, tidemill.Count{}
 }
 
-// add makes the message of a record that goes out.
+// add makes the message of an outgoing record.
 func (p *part) add(x *sending, r *window.Record, it *process.Item) {
 	id := x.idOf(r)
 	if err := x.refused[id]; err != nil {
@@ -67,32 +67,32 @@ func (p *part) add(x *sending, r *window.Record, it *process.Item) {
 	p.count.Delivered++
 }
 
-// die makes the letter of a record that goes nowhere.
+// die makes the dead letter of a record.
 func (p *part) die(x *sending, r *window.Record, err error) {
 	p.letters = append(p.letters, x.letter(x.idOf(r), r.Kind, r.Body, err))
 	p.count.Dead++
 }
 
-// sending is the way of one window's parts to where they go, one after the other.
+// sending sends one window's parts to their topics, one after the other.
 type sending struct {
 	s        *System
 	delivery Delivery
-	window   string // as people know it
-	name     string // of the window in the names of what is sent, and of letters
-	again    string // behind the window in the names of what is sent of one that was replayed
+	window   string // as operators see it
+	name     string // of the window in the names of messages, and of dead letters
+	again    string // behind the window in the names of the messages of a replay
 	batch    record.Batch
 	project  string           // of the batch; empty: it has none
 	header   []tidemill.Field // of what is sent
 	refused  map[string]error
 	count    tidemill.Count // of the parts that have arrived
 
-	now    *part      // on its way; nil: none
+	now    *part      // the part being sent; nil: none
 	answer chan error // of now
 }
 
-// sending is that of the window with this id, of a batch. The names of what is sent of another
-// project than Options.Project begin with the project's id, and so do those of batch ids that
-// would look like that: no two projects have one name.
+// sending makes the sending of the window with this id, of a batch. Names of messages begin
+// with the project's id if the project is not Options.Project. So do those of batch ids that
+// look like that: no two projects share a name.
 func (s *System) sending(id string, batch record.Batch) *sending {
 	x := &sending{s: s, window: batch.ID() + id[len(batch.String()):], name: id, batch: batch}
 	if project := batch.Project(); project != (uuid.UUID{}) {
@@ -106,10 +106,10 @@ func (s *System) sending(id string, batch record.Batch) *sending {
 	return x
 }
 
-// idOf names a record's message: it is the same whenever the window comes again, and another
-// for each record of it. The qualifier goes before the id, which may have slashes of its own
-// and begins with a number and no slash: behind it, sentence 1 of the document /a would be the
-// document /a/1.
+// idOf names a record's message. The name is the same whenever the window comes again, and
+// differs for each record of it. The qualifier goes before the id. The id may have slashes but
+// begins with a number and not with one: with the qualifier behind, sentence 1 of the document
+// /a would be the document /a/1.
 func (x *sending) idOf(r *window.Record) string {
 	if r.Qualifier != "" {
 		return x.name + "/" + r.Kind + "/" + r.Qualifier + "/" + r.ID
@@ -118,15 +118,16 @@ func (x *sending) idOf(r *window.Record) string {
 }
 
 // sent is the name under which a record's message goes to its topic. A replay is sent once
-// more, also to a topic that knows what it had by its name: processors may have changed.
+// more, also to a topic that knows the earlier message by its name: processors may have
+// changed.
 func (x *sending) sent(id string) string { return x.name + x.again + id[len(x.name):] }
 
-// idOfSent is the inverse of sent: letters are of the record, however often it is sent.
+// idOfSent is the inverse of sent: dead letters are of the record, however often it is sent.
 func (x *sending) idOfSent(sent string) string {
 	return x.name + sent[len(x.name)+len(x.again):]
 }
 
-// letter is that of a record, as an intake would bring it.
+// letter is the dead letter of a record, as an intake would bring it.
 func (x *sending) letter(id, kind string, body []byte, err error) tidemill.Letter {
 	header := x.s.o.Header
 	if header == "" {
@@ -136,14 +137,14 @@ func (x *sending) letter(id, kind string, body []byte, err error) tidemill.Lette
 		ID: id, Tenant: x.project, Type: kind, Payload: body, Header: []tidemill.Field{{Name: []byte(header), Value: []byte(x.batch.ID())}}}}
 }
 
-// send sends a part while the next is made; wait says what came of it.
+// send sends a part while the next is made; wait returns its error.
 func (x *sending) send(ctx context.Context, p *part) {
 	x.now, x.answer = p, make(chan error, 1)
 	answer := x.answer
 	go func() { answer <- x.write(ctx, p) }()
 }
 
-// wait waits for the part that is on its way.
+// wait waits for the part that is being sent.
 func (x *sending) wait() error {
 	if x.now == nil {
 		return nil
@@ -160,14 +161,14 @@ func (x *sending) wait() error {
 	return err
 }
 
-// remember notes what of a part was refused.
+// remember notes which messages of a part were refused.
 func (x *sending) remember(p *part) {
 	for _, r := range p.refused {
 		x.refused[r.id] = r.err
 	}
 }
 
-// write makes a part durable: the letters of what died, and its messages.
+// write makes a part durable: its dead letters, and its messages.
 func (x *sending) write(ctx context.Context, p *part) error {
 	if len(p.messages) > 0 {
 		if err := x.delivery.Write(ctx, p.messages); err != nil {
@@ -185,14 +186,14 @@ func (x *sending) write(ctx context.Context, p *part) error {
 	return nil
 }
 
-// judge says what the error of a Write means: nil, where all that failed are records that are
-// refused for good, which are letters now.
+// judge says what the error of a Write means: nil if every failed record was refused for good
+// and is a dead letter now.
 func (x *sending) judge(ctx context.Context, p *part, err error) error {
 	partly, ok := errors.AsType[*tidemill.Partial](err)
 	if !ok {
 		return fmt.Errorf("send window %s: %w", x.window, err)
 	}
-	var passing, told error // what passes, and that a topic is full, or refuses us and not the record
+	var passing, told error // what passes, and what says that a topic is full, or refuses us and not the record
 	for _, f := range partly.Failed {
 		switch tidemill.KindOf(f.Err) {
 		case tidemill.Validation, tidemill.Business:
@@ -209,11 +210,11 @@ func (x *sending) judge(ctx context.Context, p *part, err error) error {
 		}
 	}
 	switch {
-	case passing != nil && (len(partly.Failed) < len(p.messages) || x.s.answers(ctx)): // it is not everything that is away
+	case passing != nil && (len(partly.Failed) < len(p.messages) || x.s.answers(ctx)): // not everything is down
 		return tidemill.Fail(tidemill.Partner, "send window %s: %d of %d records: %w", x.window, len(partly.Failed), len(p.messages), passing)
 	case passing != nil:
 		return fmt.Errorf("send window %s: %w", x.window, passing)
-	case told != nil: // no try is used up by who waits for that
+	case told != nil: // waiting for that counts no try
 		return fmt.Errorf("send window %s: %d of %d records: %w", x.window, len(partly.Failed), len(p.messages), told)
 	case x.s.p.Out.Whole():
 		return fmt.Errorf("send window %s: %w", x.window, err)
@@ -221,8 +222,8 @@ func (x *sending) judge(ctx context.Context, p *part, err error) error {
 	return nil
 }
 
-// results sends what processors have to say about the batch. One that its topic refuses for
-// good is a letter by itself, as a record is.
+// results sends the processors' results of the batch. A result that its topic refuses for good
+// becomes a dead letter, as a record does.
 func (x *sending) results(ctx context.Context, results []process.Result) error {
 	if x.s.o.Topics.Results == "" {
 		for _, r := range results {

@@ -8,21 +8,21 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// A store of windows that is emptied, restored or failed over to a copy that is behind knows
-// nothing of what it has lost, and its own books balance. Two that were kept elsewhere tell: the
-// books as this instance saw them last, and those of the intakes.
+// A window store that is emptied, restored or failed over to an older copy knows nothing of
+// what it has lost, and its own books balance. Two other books tell: the store's as this
+// instance last saw them, and those of the intakes.
 
 // memory is what was known of the store's books.
 type memory struct {
 	mu   sync.Mutex // guards the fields below
 	last tidemill.Books
-	gone uint64 // records that the store has lost without knowing it, or knew before it went back
-	knew uint64 // records that it knew to be lost, at the most since it went back
-	told uint64 // records that were said to be lost
+	gone uint64 // records that the store lost without knowing it, or knew before it went back
+	knew uint64 // the most records that it knew to be lost since it went back
+	told uint64 // records that were reported lost
 }
 
-// watch compares the store's books with what they were: records that they had in windows, and
-// do not know any more, are lost.
+// watch compares the store's books with what they were. Records that they had in windows, and
+// no longer know, are lost.
 func (s *System) watch(ctx context.Context) error {
 	keeper, ok := s.sources[Delivered].(tidemill.Bookkeeper)
 	if !ok {
@@ -48,9 +48,9 @@ func (s *System) watch(ctx context.Context) error {
 	return nil
 }
 
-// lost is how many records, at the least, are lost: those that the store knows of, and those
-// that it has lost under this instance without knowing it. (What came between two looks makes
-// up for as many.) It never falls, also where the store has forgotten what it knew.
+// lost is at least how many records are lost: those that the store knows of, and those that it
+// lost under this instance without knowing it. (Records that came between two looks make up for
+// as many.) It never falls, even if the store has forgotten what it knew.
 func (s *System) lost(known uint64) uint64 {
 	s.memory.mu.Lock()
 	defer s.memory.mu.Unlock()
@@ -59,13 +59,13 @@ func (s *System) lost(known uint64) uint64 {
 	return s.memory.told
 }
 
-// forgotten says in words what intakes have stored, and the store's books do not know.
+// forgotten says in words what the intakes have stored, and the store's books do not know.
 func (s *System) forgotten(ctx context.Context, stored uint64) (fault string, err error) {
 	keeper, ok := s.sources[Delivered].(tidemill.Bookkeeper)
 	if !ok {
 		return "", nil
 	}
-	windows, err := keeper.Books(ctx) // after those of intakes, which may not be ahead of it
+	windows, err := keeper.Books(ctx) // after those of the intakes, which may not be ahead of it
 	if err != nil {
 		return "", fmt.Errorf("audit %s: read the books: %w", Delivered, err)
 	}

@@ -1,17 +1,17 @@
-// Package windows is the system that collects what belongs together: records of one batch id,
-// from any number of topics and instances, wait in a window for a time, are processed as one
-// batch, delivered completely, and can be searched.
+// Package windows is the system that collects records that belong together. Records of one
+// batch id, from any number of topics and instances, wait in a window for a time, are processed
+// as one batch, delivered completely, and can be searched.
 //
 //	intakes ──► window store ──(its time is over)──► processors ──► topics ──► search index
 //
-// A record is accepted by the source it came from when it is in the window store, and the
-// window is settled when everything of it has arrived where it goes, and only what has. Both
-// sides have books:
+// A record is settled at its source when it is in the window store. The window is settled when
+// all of it has arrived in its topics; only records that arrived count as delivered. Both sides
+// have books:
 //
 //	of an intake:      accepted = delivered (stored) + skipped (duplicates) + dead + in flight
 //	of the windows:    stored   = delivered (sent) + skipped (filtered) + dead + in flight
 //
-// Use New to put it together of its parts; connect does so from a configuration.
+// Use New to build it of its parts; connect does so from a configuration.
 package windows
 
 import (
@@ -44,7 +44,7 @@ const (
 
 // Intake is a source of records.
 type Intake struct {
-	Name   string // of its pipeline, and of the letters of what cannot be stored
+	Name   string // of its pipeline, and of the dead letters of records that cannot be stored
 	Source tidemill.Source
 	Kind   record.Kind // of all its records; zero: a message's Type says it
 }
@@ -54,15 +54,15 @@ type Reader struct {
 	Name   string // of its pipeline
 	Source tidemill.Source
 	Schema *search.Schema
-	// Copies is where letters of what the index refuses are written too, to the topic Dead,
-	// before they are kept: for others who read it. Nil: nowhere.
+	// Copies is where the dead letters of documents that the index refuses are also written, to
+	// the topic Dead, before they are kept: for other readers. Nil: nowhere.
 	Copies tidemill.Sink
 	Dead   string
 }
 
 // Parts are what the system is made of.
 type Parts struct {
-	Intakes []Intake // none: others put records into the window store, such as a door
+	Intakes []Intake // none: others put records into the window store, such as an endpoint
 	Windows window.Store
 	Letters deadletter.Store
 	Chain   *process.Chain // nil: records are sent as they are
@@ -78,15 +78,15 @@ type Options struct {
 	Project    uuid.UUID      // of the batches of intakes; zero: the project called default
 	BySentence bool           // the index has a document for each sentence of a mention, not one for all
 	Header     string         // carries the batch id; empty: X-Batch-ID
-	Expect     string         // a header that tells how many records a batch will have; empty: none does
+	Expect     string         // header with the number of records of a batch; empty: none
 	Store      int            // records stored together; 0: 1,000
 	AtOnce     int            // windows delivered at once by this instance; 0: 2
-	Page       int            // records of a window in memory at a time, beside those being sent; 0: 4,000
-	Sweep      time.Duration  // windows that are over are closed so often; 0: 5s
-	Expire     time.Duration  // how often the index is looked through for days that are too old; 0: 1h
-	Tries      int            // of a window; then it is parked; 0: 10
-	Retry      time.Duration  // before the second try, then twice as long each time, a minute at the most; 0: 1s
-	Record     policy.Retry   // of a single record that fails by itself on its way in, where its source can bring it back later; zero: none
+	Page       int            // records of a window in memory at a time, besides those being sent; 0: 4,000
+	Sweep      time.Duration  // how often windows whose time is over are closed; 0: 5s
+	Expire     time.Duration  // how often the index is searched for expired days; 0: 1h
+	Tries      int            // of a window, before it is parked; 0: 10
+	Retry      time.Duration  // before the second try, then twice as long each time, at most a minute; 0: 1s
+	Record     policy.Retry   // of a single record that fails by itself on its way in, if its source can bring it back later; zero: none
 	Breaker    policy.Breaker // of the topics; zero: 3 failures open it for 5s
 
 	Log  *slog.Logger     // nil: nothing is logged
@@ -100,7 +100,7 @@ type Options struct {
 // Topics are where records go.
 type Topics struct {
 	Event, Mention string // empty: processor-event and processor-mention
-	Results        string // what processors found out about a batch; empty: it is logged
+	Results        string // for processors' results of a batch; empty: they are logged
 }
 
 // of is the topic of a kind.
@@ -154,7 +154,7 @@ type System struct {
 	memory  memory                     // of the store's books
 }
 
-// New puts the system together. It refuses what cannot work.
+// New puts the system together. It refuses a configuration that cannot work.
 func New(p Parts, o Options) (*System, error) {
 	s, err := newSystem(p, o)
 	if err != nil {
@@ -188,10 +188,10 @@ func newSystem(p Parts, o Options) (*System, error) {
 	return s, nil
 }
 
-// pipelines are those of intakes and readers, each with one for its letters, and the delivery
-// of windows.
+// pipelines are those of intakes and readers, each with the replay of its dead letters, and the
+// delivery of windows.
 func (s *System) pipelines() ([]*flow.Engine, error) {
-	all := []flow.Pipeline{s.deliveries(), s.intake(replay(Delivered), s.p.Letters.Open(Delivered), storing{s: s, owned: true})} // who died on the way comes late, into a window of its own
+	all := []flow.Pipeline{s.deliveries(), s.intake(replay(Delivered), s.p.Letters.Open(Delivered), storing{s: s, owned: true})} // a record that died on the way comes late, into a window of its own
 	for _, in := range s.p.Intakes {
 		if in.Name == "" || in.Source == nil || s.sources[in.Name] != nil {
 			return nil, fmt.Errorf("intake %q: want a name of its own and a source", in.Name)
@@ -215,7 +215,7 @@ func (s *System) pipelines() ([]*flow.Engine, error) {
 	return engines, nil
 }
 
-// replay is the pipeline of the letters of another.
+// replay names the pipeline that replays the dead letters of another.
 func replay(name string) string { return name + ".replay" }
 
 // pipeline is what all pipelines have in common.
@@ -231,7 +231,7 @@ func (s *System) pipeline(name string, source tidemill.Source) flow.Pipeline {
 	return p
 }
 
-// loops close windows and clear old days out of the index.
+// loops close windows and remove expired days from the index.
 func (s *System) loops() []flow.Loop {
 	loops := []flow.Loop{{Name: "close windows", Every: s.o.Sweep, AtStart: true, Do: s.sweep}, {Name: "watch the books of windows", Every: s.o.Sweep, AtStart: true, Do: s.watch}}
 	if s.p.Index != nil {
@@ -242,11 +242,11 @@ func (s *System) loops() []flow.Loop {
 	return loops
 }
 
-// sweep closes all windows that are over.
+// sweep closes all windows whose time is over.
 func (s *System) sweep(ctx context.Context) error {
 	for {
 		swept, err := s.p.Windows.Sweep(ctx)
-		s.closed.Add(uint64(swept.Closed)) // also beside an error: a part of it may not answer
+		s.closed.Add(uint64(swept.Closed)) // also with an error: part of the store may not answer
 		if swept.Lost > 0 {
 			s.o.Log.ErrorContext(ctx, "records of windows are gone, and nobody has settled them: they are booked as dead", "records", swept.Lost)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/gdelt/progress"
 )
 
-// Books implements tidemill.Bookkeeper. Files that were not accepted yet are not in them, nor
+// Books implements tidemill.Bookkeeper. They leave out files that were not accepted yet, and
 // rows without an id: see Totals.
 func (s *Source) Books(ctx context.Context) (tidemill.Books, error) {
 	t, err := s.files.Totals(ctx)
@@ -18,8 +18,8 @@ func (s *Source) Books(ctx context.Context) (tidemill.Books, error) {
 // Totals counts files and rows since the beginning.
 func (s *Source) Totals(ctx context.Context) (progress.Totals, error) { return s.files.Totals(ctx) }
 
-// Unread is how many things of a folder have names of files and are none, links for instance: they
-// are not read.
+// Unread is how many entries of a folder have names of files and are not regular files, such as
+// links: they are not read.
 func (s *Source) Unread() int {
 	if f, is := s.place.(*folder); is {
 		return int(f.strange.Load())
@@ -27,18 +27,18 @@ func (s *Source) Unread() int {
 	return 0
 }
 
-// Reading is an open file, for who looks.
+// Reading is an open file, as Source.Reading lists it.
 type Reading struct {
 	Name    string
 	Batch   string
 	Rows    uint64
 	Pending uint64 // have not ended
-	Out     uint64 // of them are in somebody's hands
+	Out     uint64 // pending rows that are handed out
 	Trouble string // why it cannot be read at the moment; empty: it can
 }
 
-// Reading lists the open files, oldest first: as many as the backlog holds. While nobody
-// receives they are those of which rows had not ended then.
+// Reading lists the open files, oldest first: as many as the backlog holds. While Receive is
+// not called, these are the files with pending rows at the last call.
 func (s *Source) Reading(ctx context.Context) ([]Reading, error) {
 	select {
 	case s.look <- struct{}{}:
@@ -47,7 +47,7 @@ func (s *Source) Reading(ctx context.Context) ([]Reading, error) {
 		if err != nil {
 			return nil, err
 		}
-	default: // somebody looks for files, and has loaded them or is about to
+	default: // another call looks for files, and has loaded them or is about to
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,9 +58,9 @@ func (s *Source) Reading(ctx context.Context) ([]Reading, error) {
 	return all, nil
 }
 
-// GiveUp ends an open file that cannot be read: what has not ended of it is lost, and the
-// books say so. It says how many rows that are. Settlements of rows that are out are stale
-// from then on.
+// GiveUp ends an open file that cannot be read: its pending rows are lost, and the books say
+// so. It returns how many rows that are. Settlements of rows that are handed out are stale from
+// then on.
 func (s *Source) GiveUp(ctx context.Context, name, cause string) (lost uint64, err error) {
 	err = s.change(ctx, func() ([]*change, func()) {
 		for _, f := range s.open {
@@ -89,8 +89,8 @@ func (s *Source) GiveUp(ctx context.Context, name, cause string) (lost uint64, e
 	return lost, nil
 }
 
-// Again lets a file be read that was refused, though it looks as it did then. It is looked for
-// with others, and refused anew if it is no better.
+// Again lets a refused file be read though it looks unchanged. It is looked for with others,
+// and refused anew if it is no better.
 func (s *Source) Again(ctx context.Context, name string) error {
 	known, err := s.files.Find(ctx, []string{name})
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Source) Again(ctx context.Context, name string) error {
 	return nil
 }
 
-// wants says whether somebody wants a file to be read that was refused.
+// wants reports whether a refused file was asked to be read again.
 func (s *Source) wants(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

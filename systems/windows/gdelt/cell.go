@@ -9,8 +9,8 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// appendCell appends a cell as a JSON value. An empty cell is null, as is one that cannot be
-// read as its type. A number keeps its digits.
+// appendCell appends a cell as a JSON value. An empty cell, or one that cannot be read as its
+// type, is null. A number keeps its digits.
 func appendCell(dst []byte, t record.Type, cell []byte) []byte {
 	if len(cell) == 0 {
 		return append(dst, "null"...)
@@ -18,7 +18,7 @@ func appendCell(dst []byte, t record.Type, cell []byte) []byte {
 	start := len(dst)
 	switch t {
 	case record.Text:
-		dst, _ = jsontext.AppendQuote(dst, cell) // U+FFFD stands for what is no UTF-8
+		dst, _ = jsontext.AppendQuote(dst, cell) // U+FFFD replaces what is not UTF-8
 		return dst
 	case record.Integer:
 		if n, ok := integer(cell); ok {
@@ -91,7 +91,7 @@ func leading(b []byte) (digits, rest []byte) {
 	return b[:i], b[i:]
 }
 
-// trim takes white space and control characters away, as the producers of these files do.
+// trim removes white space and control characters, as the producers of these files do.
 func trim(b []byte) []byte {
 	for len(b) > 0 && b[0] <= ' ' {
 		b = b[1:]

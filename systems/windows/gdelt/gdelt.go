@@ -1,23 +1,24 @@
 // Package gdelt reads files of GDELT 2.0, events (export) and mentions, and hands their rows
-// out as records. Use it where the windows system is fed by files, from a folder or from the
-// lists that GDELT publishes, instead of a topic:
+// out as records. Use it to feed the windows system from files instead of a topic, from a
+// folder or from the lists that GDELT publishes:
 //
 //	source, err := gdelt.NewFolder("/data/in", files, letters, gdelt.Options{})
 //
-// The files are separated by tabs and have no header; they may be zipped, one in each. A row
-// becomes the JSON that an adapter would put on a topic: one object with all names, a cell
-// that is empty or cannot be read as null. The part of a file's name up to the first dot is
-// the batch id of its rows, in the header X-Batch-ID.
+// The files are separated by tabs and have no header. They may be zipped, one file per zip. A
+// row becomes the JSON that an adapter would put on a topic: one object with all names, where a
+// cell that is empty or cannot be read is null. The part of a file's name up to the first dot
+// is the batch id of its rows, in the header X-Batch-ID.
 //
-// A file is taken when it is complete: it has not changed for a while, or it is renamed in. It
-// is first read whole; one that is not sound (torn, a bomb, no tabs) becomes a dead letter as
-// a file, with its reason, and none of its rows is handed out. Put a good one in its place and
-// that is read; a file of a list is asked for again once a day. Then its rows are accepted and handed out one after the other. Which of them
-// have ended is durable with each settlement, so after a crash the others come again, and a
-// file that is done is not read again, unless its bytes have changed: then all of it is.
+// A file is accepted when it is complete: it has not changed for a while, or it is renamed in.
+// It is first read whole. An unsound file (torn, a zip bomb, no tabs) becomes one dead letter,
+// with its reason, and none of its rows is handed out. A good file in its place is read; a file
+// of a list is asked for again once a day. The rows of a sound file are accepted and handed out
+// in order. Each settlement makes durable which rows have ended. So after a crash only the
+// others come again. A file that is done is not read again, unless its bytes have changed: then
+// all of it is.
 //
-// To read on: [Source] is a tidemill.Source; package progress remembers; [Open], [Check] and
-// [Convert] read one file without it.
+// [Source] is a tidemill.Source; package progress remembers the files; [Open], [Check] and
+// [Convert] read one file without a Source.
 package gdelt
 
 import (
@@ -36,16 +37,16 @@ import (
 
 // Options tune a source; the zero value is ready to use.
 type Options struct {
-	Every time.Duration // new files are looked for so often while there is nothing else to do; 0: 10s
-	Quiet time.Duration // a file is complete when it has not changed for so long; 0: 10s; below 0: at once, files are renamed in
-	Left  time.Duration // what was left comes again after so long; 0: 1 min
+	Every time.Duration // how often new files are looked for while idle; 0: 10s
+	Quiet time.Duration // a file is complete when unchanged for so long; 0: 10s; below 0: at once, files are renamed in
+	Left  time.Duration // after how long a left row comes again; 0: 1 min
 
-	Since    string        // files with a batch id before this one, compared as texts, are passed over
+	Since    string        // files with a batch id before this one, compared as texts, are skipped
 	Remove   bool          // a file of a folder is removed when all its rows have ended
-	Remember time.Duration // a file that is done, and listed no more, is known for so long; 0: 30 days
+	Remember time.Duration // how long a file is remembered that is done and no longer listed; 0: 30 days
 
-	Backlog  int    // files that are accepted ahead; 0: 64, of a URL 8
-	MaxAhead uint64 // hand-outs of a file stop so many rows behind its oldest that has not ended; 0: 16384
+	Backlog  int    // files accepted ahead; 0: 64, of a URL 8
+	MaxAhead uint64 // how many rows behind the oldest pending one hand-outs of a file stop; 0: 16384
 
 	Limits   Limits
 	Header   string        // carries the batch id; empty: X-Batch-ID
@@ -87,8 +88,8 @@ func def[T comparable](v *T, usual T) {
 	}
 }
 
-// Source hands out the rows of files. Use NewFolder or NewURL. What is open has no life of its
-// own: everything happens in Receive, Settle and Look.
+// Source hands out the rows of files. Use NewFolder or NewURL. It has no goroutines: everything
+// happens in Receive, Settle and Look.
 type Source struct {
 	place place
 	files progress.Store
@@ -97,26 +98,26 @@ type Source struct {
 
 	header []byte // Options.Header
 
-	turn chan struct{} // holds one token: who has it changes what is remembered
-	look chan struct{} // the same of who looks for files
-	wake chan struct{} // Receive is to look again
+	turn chan struct{} // holds one token: its holder changes what is remembered
+	look chan struct{} // the same for the look for files
+	wake chan struct{} // Receive has to look again
 
-	// Of whoever looks.
+	// Held with look.
 	seen   map[string]sight     // files that may still grow
-	same   map[string]sight     // files that look other than when they were done, and have the same bytes
-	avoid  map[string]time.Time // files that cannot be read, until when they are passed over
-	rest   map[string]time.Time // files of a list that were refused, until when they are not asked for
-	marked time.Time            // when what is listed was last noted
+	same   map[string]sight     // files that look other than when they were done, but have the same bytes
+	avoid  map[string]time.Time // files that cannot be read: until when they are skipped
+	rest   map[string]time.Time // refused files of a list: until when they are not asked for
+	marked time.Time            // when the listed files were last noted
 
-	// Of Receive.
+	// Used by Receive alone.
 	passes map[uint64]*pass // by number: files that are being read
 	next   time.Time        // when files are looked for
 
-	mu       sync.Mutex // guards what is below; never held while something is waited for
+	mu       sync.Mutex // guards what is below; never held while waiting
 	loaded   bool
 	open     []*file           // in the order of their numbers
-	more     bool              // there are files for which the backlog had no room
-	wanted   map[string]string // refused files that somebody wants to be read again, and where they came from
+	more     bool              // the backlog had no room for more files
+	wanted   map[string]string // refused files that are to be read again, and where they came from
 	finished []progress.File
 	epoch    uint32
 }
@@ -129,11 +130,11 @@ type file struct {
 	time          time.Time
 	begun         bool            // rows of it may have been handed out before a start
 	out           map[uint64]hand // rows that were handed out, and have not ended
-	left          int             // of them: rows that were left
+	left          int             // how many of them were left
 
-	// Of Receive alone.
+	// Used by Receive alone.
 	read    bool      // the pass has reached the end
-	retry   time.Time // it is in trouble: not before
+	retry   time.Time // in trouble: not before this time
 	trouble string    // why it cannot be read at the moment; guarded by Source.mu
 }
 
@@ -142,7 +143,7 @@ type hand struct {
 	epoch  uint32
 	handed int
 	line   uint64
-	due    time.Time // it was left, and comes again then; zero: it is in somebody's hands
+	due    time.Time // a left row comes again then; zero: it is handed out
 }
 
 var (
@@ -150,8 +151,8 @@ var (
 	_ tidemill.Bookkeeper = (*Source)(nil)
 )
 
-// NewFolder makes a source of the files in a folder, not of those in folders below. Files of
-// other names are ignored.
+// NewFolder makes a source of the files in a folder, without its subfolders. Files with other
+// names are ignored.
 func NewFolder(dir string, files progress.Store, dead tidemill.DeadLetters, o Options) (*Source, error) {
 	if dir == "" {
 		return nil, errors.New("gdelt source: a folder is needed")
@@ -165,11 +166,11 @@ func NewFolder(dir string, files progress.Store, dead tidemill.DeadLetters, o Op
 }
 
 // NewURL makes a source of the files that a list names, one in a line: its size, its MD5 and
-// its URL, as http://data.gdeltproject.org/gdeltv2/lastupdate.txt and masterfilelist.txt have
-// it; or of one file, if url is its own. They are fetched into the folder spool, which belongs
-// to the source alone, and removed when they are done. Only what guard allows is asked.
+// its URL, as http://data.gdeltproject.org/gdeltv2/lastupdate.txt and masterfilelist.txt do; or
+// of one file, if url names it. Files are fetched into the folder spool, which belongs to the
+// source alone, and removed when they are done. Only targets that guard allows are asked.
 //
-// A master list is years of files: say Since.
+// A master list names years of files: set Since.
 func NewURL(url, spool string, guard *httpguard.Guard, files progress.Store, dead tidemill.DeadLetters, o Options) (*Source, error) {
 	if spool == "" || guard == nil {
 		return nil, errors.New("gdelt source: a folder to fetch into and a guard are needed")
@@ -205,10 +206,10 @@ func newSource(p place, files progress.Store, dead tidemill.DeadLetters, o Optio
 	}, nil
 }
 
-// Traits implements tidemill.Source: rows that fail wait with whoever has them.
+// Traits implements tidemill.Source: rows that fail wait with the lane that has them.
 func (s *Source) Traits() tidemill.Traits { return tidemill.Traits{} }
 
-// Close closes the files that are being read. Receive is not to be called any more.
+// Close closes the files that are being read. Receive may not be called after it.
 func (s *Source) Close() error {
 	var errs []error
 	for number, f := range s.passes {

@@ -15,11 +15,11 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/gdelt/progress"
 )
 
-// Look looks for new files and accepts those that are complete, as many as the backlog has
-// room for. When it returns, the rows of those files are durable as accepted. Receive looks by
-// itself when there is nothing else to do; call Look where somebody says that there are new
-// files. An error says that the place could not be read, or that something could not be
-// remembered; a file that cannot be read at the moment is logged and tried again.
+// Look looks for new files and accepts the complete ones, as many as the backlog has room for.
+// When it returns, the rows of those files are durable as accepted. Receive looks by itself
+// when idle; call Look when new files are announced. An error says that the folder or list
+// could not be read, or that something could not be stored. A file that cannot be read at the
+// moment is logged and tried again.
 func (s *Source) Look(ctx context.Context) error {
 	select {
 	case s.look <- struct{}{}:
@@ -89,17 +89,17 @@ func (s *Source) room() int {
 	return s.o.Backlog - len(s.open)
 }
 
-// markEvery is how often it is noted which files are listed.
+// markEvery is how often the listed files are noted.
 const markEvery = 24 * time.Hour
 
-// candidate is a file that is to be read, perhaps.
+// candidate is a file that may have to be read.
 type candidate struct {
 	entry
-	known progress.File // what is remembered of its name, broken or done; or nothing
+	known progress.File // what is remembered of its name, broken or done; or the zero value
 }
 
-// candidates are the first files, by their names, that are complete and not known, or were
-// broken or done and look like other ones now.
+// candidates are the first files, by name, that are complete and either unknown, or broken or
+// done and now look different.
 func (s *Source) candidates(ctx context.Context) ([]candidate, error) {
 	room, now := s.room(), s.o.Now()
 	mark := now.Sub(s.marked) >= markEvery
@@ -113,7 +113,7 @@ func (s *Source) candidates(ctx context.Context) ([]candidate, error) {
 	wanted := maps.Clone(s.wanted)
 	s.mu.Unlock()
 	seen, same := s.seen, s.same
-	s.seen, s.same = map[string]sight{}, map[string]sight{} // of files that are gone nothing is kept
+	s.seen, s.same = map[string]sight{}, map[string]sight{} // nothing is kept of files that are gone
 	var found []candidate                                   // the first room of them, sorted
 	more := false
 	var step []entry
@@ -161,7 +161,7 @@ func (s *Source) candidates(ctx context.Context) ([]candidate, error) {
 		}
 		return flush()
 	})
-	for name, from := range wanted { // and is listed no more
+	for name, from := range wanted { // and is no longer listed
 		step = append(step, entry{name: name, from: from, size: -1})
 	}
 	if err == nil && len(step) > 0 {
@@ -181,9 +181,9 @@ func (s *Source) candidates(ctx context.Context) ([]candidate, error) {
 	return found, err
 }
 
-// unchanged says whether a file that is done still looks like the one that was read, or like
-// one that was found to have the same bytes. Where only fetching it can tell, it does. One that
-// was given up was not read, and does not.
+// unchanged reports whether a done file still looks like the one that was read, or like one
+// that was found to have the same bytes. If only fetching can tell, it counts as unchanged. A
+// file that was given up was not read, and does not.
 func (s *Source) unchanged(name string, known *progress.File, same map[string]sight) bool {
 	info, err := s.place.look(name)
 	if err != nil || info == nil {
@@ -203,7 +203,7 @@ func (s *Source) unchanged(name string, known *progress.File, same map[string]si
 	return ok
 }
 
-// removeDone takes a file away that was done before, if that is wanted.
+// removeDone removes a file that is done, if Options.Remove asks for it.
 func (s *Source) removeDone(ctx context.Context, name string) {
 	if !s.o.Remove || !s.place.keeps() {
 		return
@@ -213,8 +213,8 @@ func (s *Source) removeDone(ctx context.Context, name string) {
 	}
 }
 
-// consider accepts a file that is complete, or refuses it. One in the place of a file that is
-// done is read when its bytes are others.
+// consider accepts a complete file, or refuses it. A file in the place of a done one is read if
+// its bytes differ.
 func (s *Source) consider(ctx context.Context, c candidate) error {
 	path, err := s.place.fetch(ctx, c.entry)
 	var found Found
@@ -240,7 +240,7 @@ func (s *Source) consider(ctx context.Context, c candidate) error {
 		s.rest[f.Name] = s.o.Now().Add(restFor)
 		if !s.place.keeps() && c.known.Status == progress.Broken && c.known.From == f.From && !s.wants(f.Name) {
 			s.unneeded(ctx, f.Name)
-			return nil // the letter that says so is there, or somebody has deleted it
+			return nil // its dead letter exists, or was deleted
 		}
 		if err := s.bury(ctx, &f); err != nil {
 			return s.later(ctx, c.name, err) // others go on
@@ -271,7 +271,7 @@ func (s *Source) consider(ctx context.Context, c candidate) error {
 	return nil
 }
 
-// unneeded takes away what was fetched of a file of which nothing is handed out.
+// unneeded removes a fetched file that no rows are handed out of.
 func (s *Source) unneeded(ctx context.Context, name string) {
 	if s.place.keeps() {
 		return
@@ -281,12 +281,13 @@ func (s *Source) unneeded(ctx context.Context, name string) {
 	}
 }
 
-// restFor is after how long a file of a list is asked for again that was refused: the server
-// may have it by then, or mended.
+// restFor is how long until a refused file of a list is asked for again: the server may have or
+// have mended it by then.
 const restFor = 24 * time.Hour
 
-// complete says whether a file is to be read now: it does not grow, and if it was broken it is
-// another now, or may be, or somebody wants it. known is a broken one of its name, or nothing.
+// complete reports whether a file is to be read now: it does not grow, and if it was broken it
+// has changed, may have, or was asked for again. known is a broken file of its name, or the
+// zero value.
 func (s *Source) complete(e entry, known *progress.File, seen map[string]sight, now time.Time) bool {
 	wanted := s.wants(e.name)
 	info, err := s.place.look(e.name)
@@ -297,7 +298,7 @@ func (s *Source) complete(e entry, known *progress.File, seen map[string]sight, 
 		_, rests := s.rest[e.name]
 		return known.Status != progress.Broken || known.From != e.from || wanted || !rests
 	case info.Size() == 0:
-		return false // it was made, and is written later
+		return false // it was created, and is written later
 	}
 	look := sight{info.Size(), info.ModTime().Truncate(time.Millisecond), now}
 	if known.Status == progress.Broken && known.Size == look.size && known.Mod.Equal(look.mod) && !wanted {
@@ -313,10 +314,10 @@ func (s *Source) complete(e entry, known *progress.File, seen map[string]sight, 
 	return now.Sub(look.since) >= s.o.Quiet
 }
 
-// avoidFor is how long a file is passed over that could not be read.
+// avoidFor is how long a file is skipped that could not be read.
 const avoidFor = time.Minute
 
-// later notes that a file cannot be read at the moment, so that others are.
+// later notes that a file cannot be read at the moment, so that others are read.
 func (s *Source) later(ctx context.Context, name string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -334,8 +335,8 @@ func (s *Source) later(ctx context.Context, name string, err error) error {
 	return nil
 }
 
-// bury keeps a broken file as a dead letter. Its payload describes the file; the file itself
-// stays where it is.
+// bury keeps a broken file as a dead letter. Its payload describes the file, which stays where
+// it is.
 func (s *Source) bury(ctx context.Context, f *progress.File) error {
 	from := f.From
 	if from == "" {

@@ -18,8 +18,8 @@ type Name struct {
 const maxName = 255
 
 // ParseName reads the name of a file, without its folder: such as 20250323151500.export.CSV,
-// 20250323151500.translation.mentions.CSV.zip. Not ok: it is none of ours, such as a hidden
-// one or one that is being written under another name.
+// 20250323151500.translation.mentions.CSV.zip. Not ok: another name, such as of a hidden file
+// or of one that is still being written.
 func ParseName(name string) (n Name, ok bool) {
 	if len(name) > maxName || strings.ContainsAny(name, "/\\") {
 		return Name{}, false
@@ -38,7 +38,7 @@ func ParseName(name string) (n Name, ok bool) {
 	return n, record.CheckBatchID(n.Batch) == nil
 }
 
-// Time is the time that the batch id is, where it is one; else the zero time.
+// Time is the batch id as a time; the zero time if it is not one.
 func (n Name) Time() time.Time {
 	t, err := time.Parse("20060102150405", n.Batch)
 	if err != nil {

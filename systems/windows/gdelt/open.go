@@ -20,26 +20,26 @@ import (
 // File is an open file of rows.
 type File struct {
 	*Reader
-	Size int64     // of the file as it lies there
+	Size int64     // of the file as stored
 	Mod  time.Time // in whole milliseconds
 
 	f        *os.File
 	unpacked io.Closer
 	sum      hash.Hash64
-	plain    io.Reader // what is left to be summed of a file that is not packed
+	plain    io.Reader // what is left to be summed of an unpacked file
 }
 
-// maxDirectory is how many bytes may be read of a zip before its one file: its directory.
+// maxDirectory is how many bytes of a zip may be read before its one file: its directory.
 const maxDirectory = 1 << 20
 
-// Open opens a file, plain or packed, as its name n says. A *Damage says what is wrong with it.
+// Open opens a file, plain or zipped, by its name n. A *Damage says what is wrong with it.
 func Open(path string, n Name, l Limits) (_ *File, err error) { return openBy(os.Open, path, n, l) }
 
 // opener opens a file to read it.
 type opener func(path string) (*os.File, error)
 
-// ours opens files of a folder in which others put them: a link, or a pipe in which nothing ever
-// comes, may be there by now.
+// ours opens files of a folder that others write to: by now the name may be a link, or a pipe
+// that never ends.
 func ours(path string) (*os.File, error) {
 	f, err := ownfile.Open(path, os.O_RDONLY, 0)
 	if errors.Is(err, ownfile.ErrNotOurs) {
@@ -87,7 +87,7 @@ func openBy(open opener, path string, n Name, l Limits) (_ *File, err error) {
 	return file, nil
 }
 
-// unpack opens the one file that a zip has.
+// unpack opens the one file in a zip.
 func unpack(f *os.File, size int64) (io.ReadCloser, error) {
 	budget := &budget{ReaderAt: f, left: maxDirectory}
 	z, err := zip.NewReader(budget, size)
@@ -150,7 +150,7 @@ func badZip(err error) error {
 	return damaged("it cannot be unpacked: %s", why)
 }
 
-// Sum reads what was not read so far and returns a checksum of the file as it lies there.
+// Sum reads the rest of the file and returns a checksum of it as stored.
 func (f *File) Sum() (uint64, error) {
 	if f.sum != nil {
 		_, err := io.Copy(io.Discard, f.plain)
@@ -170,7 +170,7 @@ func (f *File) Close() error {
 	return errors.Join(err, f.f.Close())
 }
 
-// Found is what Check found a file to be.
+// Found is what Check found.
 type Found struct {
 	Size         int64
 	Mod          time.Time
@@ -178,7 +178,7 @@ type Found struct {
 	Rows, Idless uint64
 }
 
-// Check reads a whole file and says what is in it, so that no row of a broken one is ever
+// Check reads a whole file and says what is in it, so that no row of a broken file is ever
 // handed out. A *Damage says what is wrong with it; Found has its size and time then, too.
 func Check(path string, n Name, l Limits) (Found, error) { return checkBy(os.Open, path, n, l) }
 
@@ -205,7 +205,7 @@ func checkBy(open opener, path string, n Name, l Limits) (found Found, err error
 	if found.Sum, err = f.Sum(); err != nil {
 		return found, fmt.Errorf("sum the bytes of %s: %w", path, err)
 	}
-	// Somebody may have written to it meanwhile.
+	// The file may have been written to meanwhile.
 	info, err := f.f.Stat()
 	if err == nil && (info.Size() != found.Size || !info.ModTime().Truncate(time.Millisecond).Equal(found.Mod)) {
 		err = errGrowing

@@ -23,19 +23,19 @@ type entry struct {
 
 // place is where files come from.
 type place interface {
-	// String is how the place is called in letters and logs.
+	// String names the place in dead letters and logs.
 	String() string
-	// list calls have with files of our names, in any order, until it returns an error.
+	// list calls have with files of accepted names, in any order, until have returns an error.
 	list(ctx context.Context, have func(entry) error) error
-	// look says what a listed file looks like now; nil where only fetching it can tell.
+	// look says what a listed file looks like now; nil where only fetching can tell.
 	look(name string) (fs.FileInfo, error)
-	// fetch brings a file here and returns where it lies. A *Damage: it is broken.
+	// fetch brings a file to this machine and returns its path. A *Damage: it is broken.
 	fetch(ctx context.Context, e entry) (path string, err error)
-	// remove takes a file away that is done.
+	// remove removes a file that is done.
 	remove(name string) error
-	// keeps says whether files stay where they are until somebody takes them away.
+	// keeps reports whether files stay where they are until somebody removes them.
 	keeps() bool
-	// tidy takes away what nobody needs: all but the files of these names.
+	// tidy removes all files but those whose names are needed.
 	tidy(needed func(name string) bool) error
 }
 
@@ -43,7 +43,7 @@ type place interface {
 type folder struct {
 	dir     string
 	log     *slog.Logger
-	strange atomic.Int64 // that have names of files and are none, links for instance, when it was listed last
+	strange atomic.Int64 // entries with names of files that are not regular files, such as links, at the last listing
 }
 
 func (f *folder) String() string { return f.dir }
@@ -52,7 +52,7 @@ func (f *folder) keeps() bool { return true }
 
 func (f *folder) tidy(func(string) bool) error { return nil }
 
-// listStep entries of a folder are read at a time, however many there are.
+// listStep is how many entries of a folder are read at a time.
 const listStep = 512
 
 func (f *folder) list(ctx context.Context, have func(entry) error) error {
@@ -68,7 +68,7 @@ func (f *folder) list(ctx context.Context, have func(entry) error) error {
 			if _, ours := ParseName(e.Name()); !ours || e.IsDir() {
 				continue
 			}
-			if !e.Type().IsRegular() { // whose is what it leads to?
+			if !e.Type().IsRegular() { // the target of a link may belong to somebody else
 				strange++
 				continue
 			}
@@ -113,5 +113,5 @@ func (f *folder) remove(name string) error {
 type sight struct {
 	size  int64
 	mod   time.Time
-	since time.Time // it looks so
+	since time.Time // since when it looks so
 }

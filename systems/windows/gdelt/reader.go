@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// Limits of a file; zero values mean the usual ones.
+// Limits of a file; zero values mean the defaults.
 type Limits struct {
 	Line int   // bytes of a line; 0: 1 MiB
 	File int64 // bytes of a file, unpacked; 0: 4 GiB
@@ -30,7 +30,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Damage is why a file cannot be used as a whole: it is no trouble of ours that would pass.
+// Damage is why a whole file cannot be used. It does not pass with time.
 type Damage struct{ Why string }
 
 func (d *Damage) Error() string { return d.Why }
@@ -43,25 +43,25 @@ type Reader struct {
 	in     *bufio.Reader
 	left   int64 // bytes that may follow
 	limits Limits
-	long   []byte // a line that the buffer of in does not hold
-	row    []byte // the line of the row; valid until the next
-	packed bool   // what is unpacked is whole: the zip has a checksum
-	cut    bool   // the line is the last, and has no end
+	long   []byte // a line longer than the buffer of in
+	row    []byte // the line of the row; valid until the next row
+	packed bool   // the unpacked bytes are complete: the zip has a checksum
+	cut    bool   // the line is the last, and has no line end
 
 	line, number, idless uint64
 	id                   int64
 }
 
-// NewReader reads the unpacked bytes of a file. Their end is io.EOF of Next.
+// NewReader reads the unpacked bytes of a file. At their end Next returns io.EOF.
 func NewReader(kind record.Kind, in io.Reader, l Limits) *Reader {
 	l = l.withDefaults()
 	return &Reader{kind: kind, in: bufio.NewReaderSize(in, 64<<10), left: l.File, limits: l}
 }
 
-// Next goes to the next row that has an id. Empty lines are passed over, and rows without an
-// id counted. After the last it returns io.EOF; a *Damage says what is wrong with the file,
-// such as that its last line has neither an end nor all its columns: its id may be half of one.
-// The row is to be read before Next is called again.
+// Next goes to the next row that has an id. It skips empty lines, and counts rows without an
+// id. After the last row it returns io.EOF. A *Damage says what is wrong with the file, such as
+// a last line with neither an end nor all its columns: its id may be cut. The row is valid
+// until Next is called again.
 func (r *Reader) Next() error {
 	for {
 		line, err := r.next()
@@ -118,7 +118,7 @@ func (r *Reader) next() ([]byte, error) {
 	return nil, err
 }
 
-// Number is the row's, of those with an id, from 0.
+// Number is the row's number among those with an id, from 0.
 func (r *Reader) Number() uint64 { return r.number - 1 }
 
 // Line is the row's line in the file, from 1.
@@ -127,14 +127,14 @@ func (r *Reader) Line() uint64 { return r.line }
 // ID is the row's globalEventId.
 func (r *Reader) ID() int64 { return r.id }
 
-// Rows is how many rows with an id there were so far, and Idless how many without.
+// Rows is how many rows with an id were read so far.
 func (r *Reader) Rows() uint64 { return r.number }
 
-// Idless is how many rows had no id so far.
+// Idless is how many rows without an id were read so far.
 func (r *Reader) Idless() uint64 { return r.idless }
 
-// AppendJSON appends the row as one JSON object with all names of its kind. Columns that are
-// missing are null, and those beyond the last value are left out.
+// AppendJSON appends the row as one JSON object with all names of its kind. Missing columns are
+// null. Columns beyond the last value are left out.
 func (r *Reader) AppendJSON(dst []byte) []byte {
 	start, rest := len(dst), r.row
 	for i := range r.kind.Fields() {

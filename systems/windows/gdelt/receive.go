@@ -15,7 +15,7 @@ import (
 // pass is one reading of a file from its beginning.
 type pass struct {
 	*File
-	held bool // the row it is at was not handed out yet
+	held bool // its row was not handed out yet
 }
 
 // Receive implements tidemill.Source.
@@ -42,7 +42,7 @@ func (s *Source) Receive(ctx context.Context, into []*tidemill.Message) (int, er
 	}
 }
 
-// drained says that the backlog is half empty and there are more files.
+// drained reports that the backlog is half empty and more files wait.
 func (s *Source) drained() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +169,7 @@ func (s *Source) read(ctx context.Context, f *file, into []*tidemill.Message) (n
 // errOther says that a file is not the one that was accepted.
 var errOther = errors.New("its content is not what was accepted: it was changed since")
 
-// due says whether rows behind the pass were left, and are to be handed out again.
+// due reports whether rows behind the pass were left, and have to be handed out again.
 func (s *Source) due(f *file, p *pass, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,8 +184,8 @@ func (s *Source) due(f *file, p *pass, now time.Time) bool {
 	return false
 }
 
-// take takes the row that the pass is at into somebody's hands, if it is free. ahead: it is
-// too far ahead of one that has not ended.
+// take hands out the row of the pass, if it is free. ahead: it is too far ahead of one that has
+// not ended.
 func (s *Source) take(f *file, p *pass, now time.Time) (h hand, free, ahead bool) {
 	row := p.Number()
 	s.mu.Lock()
@@ -199,7 +199,7 @@ func (s *Source) take(f *file, p *pass, now time.Time) (h hand, free, ahead bool
 	case out:
 		f.left--
 	case f.begun:
-		h.handed = 1 // perhaps
+		h.handed = 1 // it may have been handed out before
 	}
 	s.epoch++
 	h.epoch, h.handed, h.line, h.due = s.epoch, h.handed+1, p.Line(), time.Time{}
@@ -221,7 +221,7 @@ func (s *Source) message(m *tidemill.Message, f *file, p *pass, h hand) {
 // rowID names a row by its file and line.
 func rowID(name string, line uint64) string { return name + ":" + strconv.FormatUint(line, 10) }
 
-// begin opens a file for a pass, and makes sure that it is the one that was accepted.
+// begin opens a file for a pass, and checks that it is the one that was accepted.
 func (s *Source) begin(ctx context.Context, f *file) (*pass, error) {
 	path, err := s.place.fetch(ctx, entry{name: f.Name, from: f.From, size: -1})
 	if err != nil {
@@ -276,7 +276,7 @@ func (s *Source) drop(ctx context.Context) {
 	for i := range finished {
 		f := &finished[i]
 		if !s.unchanged(f.Name, f, nil) {
-			continue // it is another already, and is to be read
+			continue // it is another file already, and has to be read
 		}
 		if err := s.place.remove(f.Name); err != nil {
 			s.o.Log.WarnContext(ctx, "a file that is done stays", "file", f.Name, "err", fmt.Sprint(err))

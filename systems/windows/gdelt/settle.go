@@ -10,11 +10,11 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/gdelt/progress"
 )
 
-// change is what settlements make of a file.
+// change is what settlements change of a file.
 type change struct {
 	file *file
 	next progress.File
-	rows []uint64 // that end
+	rows []uint64 // rows that end
 }
 
 // Settle implements tidemill.Source. The ends of one call are one write.
@@ -41,8 +41,8 @@ func (s *Source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	})
 }
 
-// change makes changes durable, and then true. plan makes them, with the lock held; done is
-// called when they are true.
+// change makes changes durable, and then applies them. plan makes them, with the lock held;
+// done is called when they are applied.
 func (s *Source) change(ctx context.Context, plan func() (all []*change, done func())) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (s *Source) change(ctx context.Context, plan func() (all []*change, done fu
 	return nil
 }
 
-// plan notes what one settlement says. What is left, or comes again, is so at once; what ends
+// plan notes one settlement. A row that is left or comes again is so at once; a row that ends
 // is so when its change is durable.
 func (s *Source) plan(e *tidemill.Settlement, all []*change, now time.Time) ([]*change, tidemill.Took) {
 	f, row := s.held(e)
@@ -114,7 +114,7 @@ func (s *Source) plan(e *tidemill.Settlement, all []*change, now time.Time) ([]*
 	return all, tidemill.Applied
 }
 
-// held finds the row that a settlement is about; no file: nobody has it under that lease.
+// held finds the row of a settlement. No file: no row is out under that lease.
 func (s *Source) held(e *tidemill.Settlement) (*file, uint64) {
 	for _, f := range s.open {
 		if e.Mark != (tidemill.Mark{}) {
@@ -138,7 +138,7 @@ func (s *Source) held(e *tidemill.Settlement) (*file, uint64) {
 	return nil, 0
 }
 
-// apply makes a durable change true.
+// apply applies a durable change.
 func (s *Source) apply(c *change) {
 	f := c.file
 	f.Ended, f.Settled, f.Lost, f.Status, f.Cause = c.next.Ended, c.next.Settled, c.next.Lost, c.next.Status, c.next.Cause

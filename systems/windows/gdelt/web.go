@@ -28,8 +28,8 @@ const (
 	maxListBytes = 2 << 30 // a master list of ten years has 0.2 GiB
 )
 
-// tries is how often a file is fetched that is not there, or is another than the list says,
-// before it is given up as broken.
+// tries is how often a file is fetched that is missing, or differs from the list, before it is
+// given up as broken.
 const tries = 3
 
 // web is a list of files on a server.
@@ -50,7 +50,7 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// String has neither password nor query, which may be a signature.
+// String leaves out the password and the query, which may be a signature.
 func (w *web) String() string { return urlsecret.Show(w.url.String()) }
 
 func (w *web) keeps() bool { return false }
@@ -86,7 +86,7 @@ func nameOurs(name string) bool {
 	return ok
 }
 
-// parseEntry reads a line of a list. Not ok: it names none of our files.
+// parseEntry reads a line of a list. Not ok: it names no file of ours.
 func parseEntry(line string) (entry, bool) {
 	parts := strings.Fields(line)
 	if len(parts) != 3 {
@@ -102,7 +102,7 @@ func parseEntry(line string) (entry, bool) {
 	return e, nameOurs(e.name)
 }
 
-// get asks for a URL. cancel is to be called when the body is no longer needed.
+// get requests a URL. Call cancel when the body is no longer needed.
 func (w *web) get(ctx context.Context, from string) (body io.Reader, cancel func(), err error) {
 	ctx, end := context.WithTimeout(ctx, w.timeout)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
@@ -112,7 +112,7 @@ func (w *web) get(ctx context.Context, from string) (body io.Reader, cancel func
 	}
 	answer, err := w.guard.RoundTrip(r)
 	if err != nil {
-		passed := w.passing(ctx, err) // which asks whether ctx has ended
+		passed := w.passing(ctx, err) // this asks whether ctx has ended
 		end()
 		if e, ok := errors.AsType[*tidemill.Error](err); ok && e.Kind == tidemill.Validation {
 			return nil, nil, damaged("its URL is refused: %v", err)
@@ -127,7 +127,7 @@ func (w *web) get(ctx context.Context, from string) (body io.Reader, cancel func
 	return answer.Body, cancel, nil
 }
 
-// passing is the error of a request that may go well the next time.
+// passing is the error of a request that may succeed next time.
 func (w *web) passing(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return context.Cause(ctx)
@@ -167,12 +167,12 @@ func (w *web) fetch(ctx context.Context, e entry) (string, error) {
 	return "", damaged("%v", err)
 }
 
-// passingDamage hides a *Damage that is tried again from those who ask for one.
+// passingDamage hides a *Damage that is tried again from callers that look for one.
 type passingDamage struct{ err error }
 
 func (p *passingDamage) Error() string { return p.err.Error() }
 
-// download writes a file under another name and renames it when it is what the list says.
+// download writes a file under another name, and renames it if it matches the list.
 func (w *web) download(ctx context.Context, e entry, into string) (err error) {
 	if err := os.MkdirAll(w.spool, 0o700); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (w *web) download(ctx context.Context, e entry, into string) (err error) {
 	if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // through no link
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // not through a link
 	if err != nil {
 		return err
 	}

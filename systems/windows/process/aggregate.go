@@ -11,8 +11,8 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// Aggregate counts the records of a batch in groups, and adds values up. Its result comes when
-// the batch is over:
+// Aggregate counts the records of a batch in groups, and adds values up. Its result comes at
+// the end of the batch:
 //
 //	{"records":120,"others":0,"groups":[{"by":{"actor1CountryCode":"USA"},"count":70,"of":{"avgTone":{"count":70,"sum":-91.5,"min":-9.1,"max":4}}}, …]}
 //
@@ -22,7 +22,7 @@ type Aggregate struct {
 	Of  record.Kind // the kind of records that are counted
 	By  []string    // names of values by which groups are made; none: one group
 	Sum []string    // names of numeric values to be added up
-	Max int         // groups of a batch; 0: 10,000. Records of groups beyond count as others
+	Max int         // groups of a batch; 0: 10,000. Records of further groups count as others
 }
 
 // New makes the processor.
@@ -88,7 +88,7 @@ type sum struct {
 	Max   float64 `json:"max"`
 }
 
-// maxGroupKey is how many bytes the values of a group may have; longer ones are others.
+// maxGroupKey is how many bytes the values of a group may have; longer ones count as others.
 const maxGroupKey = 4 << 10
 
 func (w *aggregateWorker) Page(_ context.Context, items []*Item) error {
@@ -122,7 +122,7 @@ func (w *aggregateWorker) Page(_ context.Context, items []*Item) error {
 	return nil
 }
 
-// group is the record's; nil: there are too many.
+// group is the record's group; nil: too many groups.
 func (w *aggregateWorker) group(r *record.Record) *group {
 	key := w.scratch[:0]
 	for _, f := range w.by {

@@ -12,11 +12,11 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// Step is a processor with what its failures mean.
+// Step is a processor and what its failures mean.
 type Step struct {
 	Processor Processor
 	OnError   OnError
-	Kind      record.Kind // only these records are shown to it; zero: all
+	Kind      record.Kind // it sees only these records; zero: all
 }
 
 // Options tune a chain; the zero value is ready to use.
@@ -25,7 +25,7 @@ type Options struct {
 	Now func() time.Time // nil: time.Now
 }
 
-// Chain is processors one after the other. It may be used from several goroutines.
+// Chain runs processors in order. It is safe for concurrent use.
 type Chain struct {
 	steps []*step
 	read  counters
@@ -37,7 +37,7 @@ type step struct {
 	counters counters
 }
 
-// New makes a chain. With no steps records are read, and nothing else happens to them.
+// New makes a chain. Without steps records are read, and nothing else happens to them.
 func New(steps []Step, o Options) (*Chain, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -64,11 +64,11 @@ func New(steps []Step, o Options) (*Chain, error) {
 	return c, nil
 }
 
-// Reading is what the reading of stored records is called among the steps.
+// Reading is the name of the step that reads stored records.
 const Reading = "read"
 
-// Failed is the error of a page of which a processor with OnError Retry failed: nothing of
-// the batch is to be sent on that was not, and it is to be tried again.
+// Failed is the error of a page that a processor with OnError Retry failed at: nothing more of
+// the batch may be sent, and the batch has to be tried again.
 type Failed struct {
 	Processor string
 	Err       error
@@ -77,8 +77,8 @@ type Failed struct {
 func (f *Failed) Error() string { return "processor " + f.Processor + ": " + f.Err.Error() }
 func (f *Failed) Unwrap() error { return f.Err }
 
-// Alone says whether the processor's service is left alone, and was asked for none of what
-// failed, and how long it will be.
+// Alone reports whether the processor's service is left alone and saw none of the failed
+// records, and for how long.
 func (f *Failed) Alone() (after time.Duration, alone bool) {
 	failed := []tidemill.Failed{{Err: f.Err}}
 	if partial, ok := errors.AsType[*tidemill.Partial](f.Err); ok {
@@ -103,10 +103,10 @@ type Run struct {
 
 	shown []*Item // reused
 	at    []int
-	saved []record.Record // of those that are shown, as they were before
+	saved []record.Record // of the shown items, as they were before
 }
 
-// Begin starts a batch. It is for one goroutine.
+// Begin starts a batch. A Run is for one goroutine.
 func (c *Chain) Begin(batch string) *Run {
 	r := &Run{chain: c, batch: batch, workers: make([]Worker, len(c.steps))}
 	for i, s := range c.steps {
@@ -116,8 +116,8 @@ func (c *Chain) Begin(batch string) *Run {
 }
 
 // Page reads the items' records and sends them through the chain. Afterwards each item has its
-// Fate. An error, a *Failed or the context's, is about the batch: begin it anew. Items may be
-// used again for the next page.
+// Fate. An error, a *Failed or the context's, concerns the batch: begin it anew. Items may be
+// reused for the next page.
 func (r *Run) Page(ctx context.Context, items []Item) error {
 	if r.failed != nil {
 		return r.failed
@@ -128,7 +128,7 @@ func (r *Run) Page(ctx context.Context, items []Item) error {
 			return err
 		}
 		if err := r.step(ctx, s, r.workers[i], items); err != nil {
-			r.failed = err // what workers remember is of no use any more
+			r.failed = err // the workers' memory is now useless
 			return err
 		}
 	}
@@ -181,7 +181,7 @@ func (r *Run) step(ctx context.Context, s *step, w Worker, items []Item) error {
 	return nil
 }
 
-// guarded makes an error of a panic, so that one record cannot end the process.
+// guarded turns a panic into an error, so that one record cannot end the process.
 func guarded(ctx context.Context, w Worker, items []*Item) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -191,10 +191,10 @@ func guarded(ctx context.Context, w Worker, items []*Item) (err error) {
 	return w.Page(ctx, items)
 }
 
-// fail does what the step wants about items that it failed at.
+// fail applies the step's OnError to the items that it failed at.
 func (r *Run) fail(ctx context.Context, s *step, err error, items []Item) error {
 	name := s.Processor.Name()
-	failed := make(map[int]error, len(r.at)) // by the index among those that were shown
+	failed := make(map[int]error, len(r.at)) // by the index among the shown items
 	if partial, ok := errors.AsType[*tidemill.Partial](err); ok {
 		for _, f := range partial.Failed {
 			if f.Index < 0 || f.Index >= len(r.at) {
@@ -227,8 +227,8 @@ func (r *Run) fail(ctx context.Context, s *step, err error, items []Item) error 
 	return nil
 }
 
-// End ends the batch and returns what its processors have to say. The error is that of a
-// processor with OnError Retry; others that fail are logged and counted.
+// End ends the batch and returns the results of its processors. The error is of a processor
+// with OnError Retry; other failures are logged and counted.
 func (r *Run) End(ctx context.Context) ([]Result, error) {
 	if r.failed != nil {
 		return nil, r.failed

@@ -9,14 +9,14 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// Dedup skips records of a batch that are the same as one before by some of their values,
-// over all its pages.
+// Dedup skips records that have the same values as an earlier record of the batch, over all its
+// pages.
 type Dedup struct {
 	ID  string      // the processor's name; empty: dedup
 	Of  record.Kind // the kind of records that are compared
-	By  []string    // names of values that are to be the same, as they are written
-	Max int         // records remembered of a batch; 0: 1 million, of about 40 bytes each. Those beyond all go on
-	Any bool        // records of which all these values are null are compared too; else they go on
+	By  []string    // names of values that have to be the same, as written
+	Max int         // records remembered of a batch; 0: 1 million, of about 40 bytes each. All beyond go on
+	Any bool        // compares records whose values here are all null too; else they go on
 }
 
 // New makes the processor.
@@ -58,8 +58,8 @@ func (d *dedup) Begin(string) Worker {
 	return &dedupWorker{dedup: d, seen: map[print]struct{}{}}
 }
 
-// print stands for values: two of 128 bits that are the same by chance are not to be expected
-// in any number of records that there can be.
+// print stands for values: with 128 bits, equal prints of different values are not to be
+// expected at any number of records.
 type print [2]uint64
 
 type dedupWorker struct {
@@ -92,7 +92,7 @@ func (w *dedupWorker) print(it *Item) (print, bool) {
 	if it.Kind != w.Of {
 		return print{}, false
 	}
-	const salt = "another " // in front: what collides without it does not with it
+	const salt = "another " // in front: a collision without it is none with it
 	b, some := append(w.scratch[:0], salt...), w.Any
 	for _, f := range w.fields {
 		v := it.Record.Value(f)

@@ -15,18 +15,17 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// expression is a compiled one: over the values of a record by their names, kind ("event" or
-// "mention") and batch. A value is an int, a float or a text, and nil where it is null or
-// where the kind has none of that name; `x ?? 0` gives it another. It may be used from several
-// goroutines.
+// expression is compiled. It sees the values of a record by their names, kind ("event" or
+// "mention") and batch. A value is an int, a float or a text. It is nil where it is null or the
+// kind has no value of that name; `x ?? 0` gives a default. It is safe for concurrent use.
 type expression struct {
 	source   string
 	program  *vm.Program
-	used     []string   // names of values that it asks for
+	used     []string   // names of values that it uses
 	machines *sync.Pool // of *machine
 }
 
-// typeOf are the types that values have which are not null.
+// typeOf are the types of values that are not null.
 var typeOf = map[record.Type]types.Type{record.Integer: types.Int, record.Number: types.Float64, record.Text: types.String}
 
 type machine struct {
@@ -46,7 +45,7 @@ func compile(what, source string, more ...expr.Option) (*expression, error) {
 	}
 	o := expressions.Options{Names: names, Builtins: []string{"string"}, Patterns: true, More: more}
 	p, used, err := expressions.Compile(source, o)
-	if err == nil { // what is wrong even then fails always
+	if err == nil { // an error even then is one always
 		o.Names = there
 		_, _, err = expressions.Compile(source, o)
 	}
@@ -56,7 +55,7 @@ func compile(what, source string, more ...expr.Option) (*expression, error) {
 	return &expression{source: source, program: p, used: used, machines: &sync.Pool{New: func() any { return &machine{names: map[string]any{}} }}}, nil
 }
 
-// run gives the expression's value for a record. An error quotes nothing of the data.
+// run gives the expression's value for a record. An error quotes none of the data.
 func (e *expression) run(batch string, r *record.Record) (any, error) {
 	m := e.machines.Get().(*machine)
 	defer e.machines.Put(m)
@@ -78,7 +77,7 @@ func (e *expression) run(batch string, r *record.Record) (any, error) {
 	return v, nil
 }
 
-// value is a record's as expressions know it.
+// value is a record's value as expressions see it.
 func value(r *record.Record, name string) any {
 	f, ok := r.Kind.Lookup(name)
 	if !ok {
@@ -101,11 +100,11 @@ func value(r *record.Record, name string) any {
 	return nil
 }
 
-// asJSON is the value of an expression as JSON: nothing but null, booleans, numbers, texts and
-// lists and objects of them.
+// asJSON is the value of an expression as JSON: null, booleans, numbers, texts, and lists and
+// objects of them.
 func asJSON(v any) ([]byte, error) {
 	if s, text := v.(string); text {
-		b, _ := jsontext.AppendQuote(nil, s) // U+FFFD stands for what is no UTF-8: a text may have been cut
+		b, _ := jsontext.AppendQuote(nil, s) // U+FFFD replaces what is not UTF-8: a text may have been cut
 		return b, nil
 	}
 	b, err := json.Marshal(v)

@@ -6,12 +6,12 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// Geo takes places away that are on no globe, which a search index would refuse with the whole
-// record: latitudes beyond 90 and longitudes beyond 180 degrees.
+// Geo removes impossible places, for which a search index would refuse the whole record:
+// latitudes beyond 90 and longitudes beyond 180 degrees.
 type Geo struct {
 	ID    string // the processor's name; empty: geo
-	Zero  bool   // 0/0 is no place either
-	Point string // adds the first place of action, actor 1 and actor 2 to events, under this name, as {"lat","lon"}; empty: not
+	Zero  bool   // removes 0/0 too
+	Point string // adds the first place of action, actor 1 and actor 2 to events, under this name, as {"lat","lon"}; empty: none
 }
 
 // New makes the processor.

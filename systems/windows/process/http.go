@@ -18,27 +18,27 @@ import (
 )
 
 // HTTP asks a service about records, several in one request: for values to add (a sentiment, a
-// translation), or for a judgement by code that runs elsewhere. A request and its answer:
+// translation), or for a decision by code that runs elsewhere. A request and its answer:
 //
 //	POST {"batch":"20250323151500","records":[{"index":0,"kind":"mention","record":{"globalEventId":7,…}},…]}
 //	200  {"records":[{"index":0,"set":{"sentiment":0.7}},{"index":1,"skip":"spam"},{"index":2,"dead":"no text"}]}
 //
-// set gives values: those of the record's own names are replaced, others are added. A record
-// that the answer does not name goes on as it is; records may be empty, but not missing. An
-// answer that does not fit the request is a failure of all its records.
+// set gives values: it replaces those of the record's own names, and adds others. A record that
+// the answer does not name goes on as it is; records may be empty, but not missing. An answer
+// that does not fit the request is a failure of all its records.
 //
-// A service that fails is tried again as Retry says, and left alone for a while as Breaker
-// says: then every page fails at once, and the step's OnError decides.
+// A request that fails is tried again as Retry says. A service that keeps failing is left alone
+// for a while as Breaker says: then every page fails at once, and the step's OnError decides.
 type HTTP struct {
 	ID     string                     // the processor's name; empty: the URL's host
 	URL    string                     //
-	Header map[string]tidemill.Secret // of every request: what says who we are
+	Header map[string]tidemill.Secret // of every request: our credentials
 
 	Fields []string // names of values that are sent; none: all. globalEventId is always sent
 
-	Items    int           // records in a request at most; 0: 100
-	Bytes    int           // of a request at most; 0: 1 MiB. A record that has more is a failure
-	Answer   int64         // bytes of an answer at most; 0: 4 MiB
+	Items    int           // most records in a request; 0: 100
+	Bytes    int           // most bytes of a request; 0: 1 MiB. A larger record is a failure
+	Answer   int64         // most bytes of an answer; 0: 4 MiB
 	Parallel int           // requests at once for a page; 0: 1
 	Timeout  time.Duration // for a request with its answer; 0: 10s
 	Retry    policy.Retry  // of a request; zero: it is not tried again
@@ -48,10 +48,10 @@ type HTTP struct {
 	Rand func() float64   // of [0, 1); nil: math/rand
 }
 
-// maxParallel requests may be under way for one page.
+// maxParallel is how many requests may run at once for one page.
 const maxParallel = 64
 
-// New makes the processor. Only what guard allows is asked.
+// New makes the processor. Only targets that guard allows are asked.
 func (h HTTP) New(guard *httpguard.Guard) (Processor, error) {
 	if guard == nil {
 		return nil, errors.New("http processor: a guard is needed")
@@ -108,7 +108,7 @@ func def[T comparable](v *T, usual T) {
 type service struct {
 	HTTP
 	via    http.RoundTripper
-	fields [record.Mention + 1][]record.Field // by kind; where there are none but Fields were given, the id alone
+	fields [record.Mention + 1][]record.Field // by kind; the id alone if a kind has none of the given Fields
 
 	mu      sync.Mutex // guards circuit
 	circuit *policy.Circuit
@@ -120,8 +120,8 @@ func (s *service) Begin(batch string) Worker {
 	return workerFunc(func(ctx context.Context, items []*Item) error { return s.page(ctx, batch, items) })
 }
 
-// page sends the items in as many requests as they need. Those of a request that failed are
-// named.
+// page sends the items in as many requests as needed. Its error names the items of failed
+// requests.
 func (s *service) page(ctx context.Context, batch string, items []*Item) error {
 	errs := make([]error, len(items))
 	var asking sync.WaitGroup
@@ -161,11 +161,11 @@ func (s *service) page(ctx context.Context, batch string, items []*Item) error {
 	return &tidemill.Partial{Failed: failed}
 }
 
-// ErrAlone is why a processor failed at records that it has shown to nobody, because its
-// service failed too often: a window that is tried again for that loses no try by it.
+// ErrAlone is why a processor failed at records without sending them, because its service
+// failed too often. It does not count as a try of the window.
 var ErrAlone = errors.New("the service failed too often and is left alone for a while")
 
-// ask sends one request until it is answered or given up, and does what the answer says.
+// ask sends one request until it is answered or given up, and applies the answer.
 func (s *service) ask(ctx context.Context, body []byte, items []*Item) error {
 	for failed := 0; ; failed++ {
 		pass, ok := s.enter()
@@ -207,8 +207,8 @@ func (s *service) enter() (policy.Pass, bool) {
 	return pass, pass.N > 0
 }
 
-// leave tells the circuit how a request went. A refusal of what we sent says nothing about
-// the service; nor does the end of ctx.
+// leave tells the circuit how a request went. A refusal of the request says nothing about the
+// service; nor does the end of ctx.
 func (s *service) leave(ctx context.Context, pass policy.Pass, err error) {
 	good, bad := 1, 0
 	switch {
@@ -257,7 +257,7 @@ func (s *service) once(ctx context.Context, body []byte, n int) ([]answer, error
 	return parse(whole, n)
 }
 
-// lost is the error of a request without an answer. It did nothing that may not be repeated.
+// lost is the error of a request without an answer. The request may be repeated.
 func lost(err error) error {
 	if e, ok := errors.AsType[*tidemill.Error](err); ok {
 		return e // a forbidden target

@@ -1,7 +1,6 @@
 // Package process is what happens to the records of a batch between their window and their
-// delivery: a chain of processors, of which each sees the batch page by page. Use it to
-// filter, judge, change, enrich or count records, with what is built in here or with code of
-// your own:
+// delivery: a chain of processors. Each sees the batch page by page. Use it to filter,
+// validate, change, enrich or count records, with built-in processors or your own code:
 //
 //	chain, err := process.New([]process.Step{
 //		{Processor: filter},                              // Filter{Keep: "numMentions > 1"}
@@ -12,10 +11,10 @@
 //	for page := range pages { err := run.Page(ctx, page); … }
 //	results, err := run.End(ctx)
 //
-// A record that cannot be read dies alone. What a processor that fails means is the step's
-// choice: the data goes on as it was before (Pass, counted), the batch is tried again (Retry),
-// or the records die (Dead). Processors are called for one batch from one goroutine, for
-// several batches from several.
+// A record that cannot be read dies alone. The step chooses what a failure of its processor
+// means: the records go on as they were before (Pass, counted), the batch is tried again
+// (Retry), or the records die (Dead). For one batch processors are called from one goroutine,
+// for several batches from several.
 package process
 
 import (
@@ -26,7 +25,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// Item is one record on its way. The caller sets Kind and Raw, and reads the rest when the
+// Item is one record in the chain. The caller sets Kind and Raw, and reads the rest after the
 // page was processed.
 type Item struct {
 	Kind record.Kind
@@ -38,18 +37,18 @@ type Item struct {
 	Fault  tidemill.Kind // of Dead
 }
 
-// Skip ends the item on purpose, with a reason in a word or two: it is not sent.
+// Skip ends the item on purpose: it is not sent. The reason is a word or two.
 func (it *Item) Skip(reason string) {
 	it.Fate, it.Why, it.Fault = tidemill.Skipped, reason, tidemill.NoKind
 }
 
-// Refuse ends the item as a dead letter. The kind of the error is the letter's.
+// Refuse ends the item as a dead letter. The error's kind is the dead letter's.
 func (it *Item) Refuse(err error) {
 	it.Fate, it.Why, it.Fault = tidemill.Dead, err.Error(), tidemill.KindOf(err)
 }
 
-// A Processor is one thing that is done to records. It may be used for several batches at
-// once; what it remembers of one is its Worker's.
+// A Processor does one thing to records. It is used for several batches at once. What it
+// remembers of one batch belongs to its Worker.
 type Processor interface {
 	// Name tells it from others of its chain: in metrics, causes and logs.
 	Name() string
@@ -57,17 +56,17 @@ type Processor interface {
 	Begin(batch string) Worker
 }
 
-// A Worker is a processor at work on one batch. What it remembers across pages has a bound.
+// A Worker is a processor at work on one batch. Its memory across pages has a bound.
 type Worker interface {
-	// Page may change records, Skip and Refuse items. A *tidemill.Partial names items that
-	// it failed at; any other error is about all of them. What it did to those is undone.
-	// It keeps nothing of items. The end of ctx is nobody's failure.
+	// Page may change records, Skip and Refuse items. A *tidemill.Partial names items that it
+	// failed at; any other error concerns all of them. Its changes to failed items are undone.
+	// It keeps nothing of items. The end of ctx is not a failure.
 	Page(ctx context.Context, items []*Item) error
 }
 
-// An Ender is a worker that has something to say when the batch is over.
+// An Ender is a worker that returns results at the end of the batch.
 type Ender interface {
-	// End returns results of the batch, which are no records.
+	// End returns results of the batch. They are not records.
 	End(ctx context.Context) ([]Result, error)
 }
 
@@ -87,7 +86,7 @@ const (
 	Dead                 // the records become dead letters
 )
 
-// ParseOnError reads it from a setting; empty is pass.
+// ParseOnError reads an OnError from a setting; empty is pass.
 func ParseOnError(s string) (OnError, error) {
 	switch s {
 	case "", "pass":
@@ -122,7 +121,7 @@ func (e each) Begin(batch string) Worker {
 	})
 }
 
-// workerFunc is a worker that remembers nothing.
+// workerFunc is a worker without memory.
 type workerFunc func(ctx context.Context, items []*Item) error
 
 func (f workerFunc) Page(ctx context.Context, items []*Item) error { return f(ctx, items) }

@@ -10,12 +10,12 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// Filter keeps the records for which an expression is true; others are skipped. One for which
-// it cannot be worked out is a failure.
+// Filter keeps the records for which an expression is true, and skips the others. An expression
+// that fails for a record is a failure.
 type Filter struct {
 	ID     string // the processor's name; empty: filter
 	Keep   string // such as: kind == "mention" || numMentions > 1 && actor1CountryCode in ["USA", "DEU"]
-	Reason string // of those that are skipped; empty: filtered
+	Reason string // of skipped records; empty: filtered
 }
 
 // New makes the processor.
@@ -35,7 +35,8 @@ func (f Filter) New() (Processor, error) {
 	}), nil
 }
 
-// Validate judges records: the first rule that is not true makes one a dead letter.
+// Validate checks records: one for which a rule is not true becomes a dead letter, by the
+// first.
 type Validate struct {
 	ID    string // the processor's name; empty: validate
 	Rules []Rule
@@ -75,7 +76,7 @@ func (v Validate) New() (Processor, error) {
 	}), nil
 }
 
-// Map gives records values: those of their own names are replaced, others are added and go out
+// Map gives records values: it replaces those of their own names. Others are added and go out
 // behind them.
 type Map struct {
 	ID     string // the processor's name; empty: map
@@ -88,8 +89,8 @@ type Value struct {
 	From string `yaml:"from" help:"an expression; the name of a value alone takes it as it is written"`
 }
 
-// New makes the processor. Values are worked out in their order, each over what those before
-// it have made.
+// New makes the processor. Values are computed in order, each from the result of those before
+// it.
 func (m Map) New() (Processor, error) {
 	name := or(m.ID, "map")
 	if len(m.Values) == 0 {

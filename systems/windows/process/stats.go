@@ -13,7 +13,7 @@ type counters struct {
 	took                           atomic.Int64
 }
 
-// count counts what became of the items that were shown.
+// count counts what became of the shown items.
 func (c *counters) count(items []Item, shown []int) {
 	var skipped, dead uint64
 	for _, i := range shown {
@@ -39,7 +39,7 @@ type Stats struct {
 	Took      time.Duration // in it, pages of all batches together
 }
 
-// Stats returns those of reading, and of each step in the chain's order.
+// Stats returns the counts of reading, and of each step in the chain's order.
 func (c *Chain) Stats() []Stats {
 	all := []Stats{c.read.stats(Reading)}
 	for _, s := range c.steps {

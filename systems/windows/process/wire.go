@@ -16,8 +16,8 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// request appends a body with items from that index on, as many as fit. It returns the index
-// behind the last of them; the first alone may not fit.
+// request appends a body with items from index from on, as many as fit. It returns the index
+// behind the last of them; even the first may not fit.
 func (s *service) request(dst []byte, batch string, items []*Item, from int) ([]byte, int) {
 	dst = append(dst, `{"batch":`...)
 	dst, _ = jsontext.AppendQuote(dst, batch)
@@ -114,7 +114,7 @@ func parse(whole []byte, n int) ([]answer, error) {
 
 func short(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxWhy)], "") }
 
-// give gives a record a value, one of its own names or another.
+// give sets a value of a record, one of its own names or another.
 func give(r *record.Record, name string, v []byte) error {
 	f, own := r.Kind.Lookup(name)
 	switch {
@@ -126,7 +126,7 @@ func give(r *record.Record, name string, v []byte) error {
 	return r.Add(name, v)
 }
 
-// apply does what an answer says. A value that a record may not have is the answer's fault.
+// apply applies answers. A value that a record may not have is a fault of the answer.
 func apply(items []*Item, answers []answer) error {
 	for _, a := range answers {
 		it := items[*a.Index]

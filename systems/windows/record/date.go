@@ -1,8 +1,8 @@
 package record
 
-// appendIndexDate appends YYYY-MM-DD in quotes: of an event's day, which has eight digits,
-// or of a mention's time, which begins with eight; else null. Whether there is such a day is
-// not asked.
+// appendIndexDate appends YYYY-MM-DD in quotes: of an event's day, which has eight digits, or
+// of a mention's time, which begins with eight; else null. It does not check that the day
+// exists.
 func appendIndexDate(dst, v []byte, k Kind) []byte {
 	if len(v) < 8 || k == Event && len(v) > 8 || !digits(v) {
 		return append(dst, null...)

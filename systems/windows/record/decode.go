@@ -18,11 +18,11 @@ const MaxSize = 1 << 20
 // maxProblems of one record are named.
 const maxProblems = 5
 
-// Decode reads a record of a kind: one JSON object with its names, in any order. Null is as
-// good as absent, names that a record does not have are ignored, and globalEventId is
-// required. The error, of kind validation, says what is wrong without quoting a value. A name
-// of the record that comes twice is refused, as is text that is no UTF-8: readers would
-// disagree about it. r keeps raw, and Decode changes nothing in it.
+// Decode reads a record of a kind: one JSON object with its names, in any order. Null counts as
+// absent, other names are ignored, and globalEventId is required. The error, of kind
+// validation, says what is wrong without quoting a value. Duplicate names of the record and
+// text that is not UTF-8 are refused: readers would disagree about them. r keeps raw, and
+// Decode does not change it.
 func Decode(k Kind, raw []byte, r *Record) error {
 	r.Reset(k)
 	if k.columns() == nil {
@@ -53,7 +53,7 @@ func (r *Record) thorough(k Kind, raw []byte) error {
 	return nil
 }
 
-// members reads the object that w is at. It returns what is wrong.
+// members reads the object at w. It returns what is wrong.
 func (r *Record) members(w *walker) (wrong []string) {
 	columns, names := r.Kind.columns(), r.Kind.names()
 	say := func(what string) {
@@ -97,7 +97,7 @@ func (r *Record) members(w *walker) (wrong []string) {
 	return wrong
 }
 
-// misfit says why a JSON value, which is not null, cannot be one of the type; empty: it can.
+// misfit says why a JSON value, which is not null, cannot have the type; empty: it can.
 func misfit(t Type, v []byte) string {
 	c := v[0]
 	number := c == '-' || '0' <= c && c <= '9'
@@ -166,7 +166,7 @@ func syntax(raw []byte) string {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			return "it ends too early"
 		}
-		// What the library says of a character quotes it, which is no harm.
+		// The library may quote one character, which is harmless.
 		return e.Err.Error() + " near byte " + strconv.FormatInt(e.ByteOffset+1, 10)
 	}
 	return "it is empty"

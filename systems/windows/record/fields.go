@@ -3,7 +3,7 @@ package record
 // Field is the number of a value within its record: its column in the GDELT file.
 type Field uint8
 
-// Type of a value. Every value may be null, but for globalEventId.
+// Type of a value. Every value may be null, except globalEventId.
 type Type uint8
 
 // The types.
@@ -16,7 +16,7 @@ const (
 // String says what a value of the type is, for refusals.
 func (t Type) String() string { return [...]string{"an integer", "a number", "a text"}[min(t, Text)] }
 
-// GlobalEventID is the first value of both kinds: whose event it is.
+// GlobalEventID is the first value of both kinds: the id of the event.
 const GlobalEventID Field = 0
 
 // Values of an event behind GlobalEventID.
@@ -181,7 +181,7 @@ func (k Kind) Fields() int { return len(k.columns()) }
 // Name is the JSON name of a value.
 func (k Kind) Name(f Field) string { return k.columns()[f].name }
 
-// Type is what a value may be.
+// Type is the type of a value.
 func (k Kind) Type(f Field) Type { return k.columns()[f].typ }
 
 // Lookup finds a value by its JSON name.

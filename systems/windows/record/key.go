@@ -13,9 +13,9 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// AppendKey appends what the record is known by: globalEventId of an event,
+// AppendKey appends the record's key: globalEventId of an event,
 // globalEventId_mentionIdentifier of a mention. A mention without an identifier has the word
-// null in its place, as those have whose keys were made before.
+// null in its place, as in the keys of earlier producers.
 func (r *Record) AppendKey(dst []byte) []byte {
 	dst = strconv.AppendInt(dst, r.ID, 10)
 	if r.Kind == Mention {
@@ -25,9 +25,9 @@ func (r *Record) AppendKey(dst []byte) []byte {
 	return dst
 }
 
-// AppendQualifier appends what tells records of one key apart: the sentenceId of a mention,
-// for a document may speak of an event in several sentences. It is empty for events, and for
-// mentions that name no sentence.
+// AppendQualifier appends what tells records of one key apart: the sentenceId of a mention, as
+// a document may mention an event in several sentences. It is empty for events, and for
+// mentions without a sentence.
 func (r *Record) AppendQualifier(dst []byte) []byte {
 	if r.Kind == Mention {
 		if n, ok := r.Int(SentenceID); ok {
@@ -37,8 +37,9 @@ func (r *Record) AppendQualifier(dst []byte) []byte {
 	return dst
 }
 
-// AppendQualifiedKey appends the key, and behind that of a mention _ and its qualifier. The
-// qualifier is what stands behind the last _, so that no two keys and qualifiers give the same.
+// AppendQualifiedKey appends the key, and for a mention _ and its qualifier behind it. The
+// qualifier is the part behind the last _, so that two different pairs of key and qualifier
+// never look the same.
 func (r *Record) AppendQualifiedKey(dst []byte) []byte {
 	dst = r.AppendKey(dst)
 	if r.Kind == Mention {
@@ -48,7 +49,7 @@ func (r *Record) AppendQualifiedKey(dst []byte) []byte {
 	return dst
 }
 
-// appendText appends what a text stands for.
+// appendText appends a text, unescaped.
 func (r *Record) appendText(dst []byte, f Field) []byte {
 	v := r.values[f]
 	if v == nil {
@@ -64,15 +65,15 @@ func (r *Record) appendText(dst []byte, f Field) []byte {
 // Headers that carry the batch id.
 const (
 	BatchHeader    = "X-Batch-ID" // the usual one
-	BatchHeaderToo = "batchId"    // is read where the usual one is not there
+	BatchHeaderToo = "batchId"    // read where the usual one is missing
 )
 
 // MaxBatchID is how many bytes a batch id may have.
 const MaxBatchID = 255
 
 // BatchID reads the batch id from headers: the one called name (empty: X-Batch-ID), else
-// batchId, in any case of letters; of several the last counts. A value that is quoted as a
-// JSON text is taken as what it stands for. The error is of kind validation.
+// batchId, in any case; of several the last counts. A value that is a quoted JSON text is
+// unquoted. The error is of kind validation.
 func BatchID(h []tidemill.Field, name string) (string, error) {
 	if name == "" {
 		name = BatchHeader
@@ -95,8 +96,8 @@ func BatchID(h []tidemill.Field, name string) (string, error) {
 	return id, CheckBatchID(id)
 }
 
-// CheckBatchID refuses, with kind validation, what cannot be a batch id: it is 1 to 255 bytes
-// of UTF-8 without control characters.
+// CheckBatchID refuses, with kind validation, a text that cannot be a batch id: it has to be 1
+// to 255 bytes of UTF-8 without control characters.
 func CheckBatchID(id string) error {
 	switch {
 	case id == "":

@@ -4,7 +4,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// What a member of the form that goes out is made of.
+// How a member of the outgoing form is made.
 type making uint8
 
 const (
@@ -76,7 +76,7 @@ func (k Kind) out() []member {
 	return eventOut
 }
 
-// goesOut says whether a value of that name is in what goes out.
+// goesOut reports whether the outgoing form has a value of that name.
 func (k Kind) goesOut(name string) bool {
 	for _, m := range k.out() {
 		if m.bare == name {
@@ -86,14 +86,14 @@ func (k Kind) goesOut(name string) bool {
 	return false
 }
 
-// AppendOut appends the record as it goes out: one JSON object with all names, nulls written.
+// AppendOut appends the outgoing form: one JSON object with all names, nulls written.
 //
-// An event has its names but day, monthYear, year, fractionDate and the latitudes and
-// longitudes; instead eventDate (midnight UTC of day), elasticIndexDate (day as YYYY-MM-DD)
-// and actor1Location, actor2Location, actionLocation ({"lat":…,"lon":…}, null unless both
-// are there). A mention has its names and elasticIndexDate, of mentionTimeDate. Times are
-// ISO 8601 in UTC without fractions; one that is no real date is null, never an error.
-// elasticIndexDate asks for digits only. What was added by Add follows.
+// An event has its names except day, monthYear, year, fractionDate and the latitudes and
+// longitudes. Instead it has eventDate (midnight UTC of day), elasticIndexDate (day as
+// YYYY-MM-DD) and actor1Location, actor2Location, actionLocation ({"lat":…,"lon":…}, null
+// unless both are set). A mention has its names and elasticIndexDate, of mentionTimeDate. Times
+// are ISO 8601 in UTC without fractions; an impossible date is null, never an error.
+// elasticIndexDate needs digits only. Values from Add follow.
 func (r *Record) AppendOut(dst []byte) []byte {
 	if len(r.values[GlobalEventID]) == 0 {
 		return append(dst, "null"...)
@@ -103,7 +103,7 @@ func (r *Record) AppendOut(dst []byte) []byte {
 	for i := 0; i < len(members); i++ {
 		m := &members[i]
 		if at := r.member[m.from]; m.makes == same && at.to > 0 {
-			for i+1 < len(members) && members[i+1].makes == same && r.member[members[i+1].from].from == at.to { // what stands together is copied together
+			for i+1 < len(members) && members[i+1].makes == same && r.member[members[i+1].from].from == at.to { // adjacent members are copied together
 				i++
 				at.to = r.member[members[i].from].to
 			}
@@ -133,8 +133,8 @@ func (r *Record) AppendOut(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendJSON appends the record as it comes in: one JSON object with all names, nulls
-// written, and what was added behind them.
+// AppendJSON appends the incoming form: one JSON object with all names, nulls written, and the
+// added values behind them.
 func (r *Record) AppendJSON(dst []byte) []byte {
 	start := len(dst)
 	for i, c := range r.Kind.columns() {
@@ -158,7 +158,7 @@ var null = []byte("null")
 func (r *Record) appendExtras(dst []byte) []byte {
 	for _, e := range r.extra {
 		dst = append(dst, ',')
-		dst, _ = jsontext.AppendQuote(dst, e.Name) // U+FFFD stands for what is no UTF-8
+		dst, _ = jsontext.AppendQuote(dst, e.Name) // U+FFFD replaces what is not UTF-8
 		dst = append(dst, ':')
 		dst = append(dst, e.Value...)
 	}

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// quick reads an object in one pass where it is of the usual form: names without escapes,
-// texts without numbers of characters, no value that is an object or a list, nothing wrong. It
-// says whether it was; if not, r is half read, and thorough has to say what it is. What it
-// takes is JSON, and is read as thorough reads it.
+// quick reads an object of the usual form in one pass: names without escapes, texts without \u
+// escapes, no objects or lists as values, nothing wrong. It reports whether it did. If not, r
+// is half read, and thorough has to read it. What it accepts is valid JSON, and is read as
+// thorough reads it.
 func (r *Record) quick(raw []byte) bool {
 	columns, names := r.Kind.columns(), r.Kind.names()
 	q := quick{b: raw}
@@ -77,14 +77,14 @@ func (r *Record) quick(raw []byte) bool {
 	return ok
 }
 
-// quick is a position in bytes of which nothing is known.
+// quick is a position in unchecked bytes.
 type quick struct {
 	b     []byte
 	i     int
 	whole bool // the value before it is a number without fraction and exponent
 }
 
-// fits says whether the value before it can be one of a type.
+// fits reports whether the last value can have the type.
 func (q *quick) fits(t Type, v []byte) bool {
 	if t == Text {
 		return v[0] == '"'
@@ -92,7 +92,7 @@ func (q *quick) fits(t Type, v []byte) bool {
 	return t == Integer && q.whole && len(v) <= 18 || misfit(t, v) == ""
 }
 
-// space goes over white space.
+// space steps over white space.
 func (q *quick) space() {
 	for q.i < len(q.b) {
 		if c := q.b[q.i]; c > ' ' || c != ' ' && c != '\n' && c != '\r' && c != '\t' {
@@ -102,7 +102,7 @@ func (q *quick) space() {
 	}
 }
 
-// is goes over one byte, and white space before it, if it is that one.
+// is steps over white space and one byte, if it is that byte.
 func (q *quick) is(c byte) bool {
 	q.space()
 	if q.i < len(q.b) && q.b[q.i] == c {
@@ -112,7 +112,7 @@ func (q *quick) is(c byte) bool {
 	return false
 }
 
-// expect goes over what is written exactly so.
+// expect steps over exactly that text.
 func (q *quick) expect(text string) bool {
 	end := q.i + len(text)
 	if end > len(q.b) || string(q.b[q.i:end]) != text {
@@ -122,7 +122,7 @@ func (q *quick) expect(text string) bool {
 	return true
 }
 
-// value goes over a value that has no others in it.
+// value steps over a value that contains no others.
 func (q *quick) value() (v []byte, ok bool) {
 	if q.i >= len(q.b) {
 		return nil, false
@@ -144,7 +144,7 @@ func (q *quick) value() (v []byte, ok bool) {
 	return q.b[start:q.i:q.i], ok
 }
 
-// number goes over a number.
+// number steps over a number.
 func (q *quick) number() bool {
 	if q.at('-') {
 		q.i++
@@ -175,7 +175,7 @@ func (q *quick) number() bool {
 
 func (q *quick) at(c byte) bool { return q.i < len(q.b) && q.b[q.i] == c }
 
-// digits goes over some, and says whether there was any.
+// digits steps over digits, and reports whether there was any.
 func (q *quick) digits() bool {
 	start := q.i
 	for q.i < len(q.b) && q.b[q.i]-'0' <= 9 {
@@ -189,7 +189,7 @@ const (
 	highs = 0x8080808080808080
 )
 
-// text goes over a text without numbers of characters (\u0041), and returns it with its quotes.
+// text steps over a text without \u escapes, and returns it with its quotes.
 func (q *quick) text() (v []byte, ok bool) {
 	if !q.at('"') {
 		return nil, false
@@ -220,7 +220,7 @@ func (q *quick) text() (v []byte, ok bool) {
 			return nil, false
 		case c == '\\':
 			if i++; i == len(b) || strings.IndexByte(`"\/bfnrt`, b[i]) < 0 {
-				return nil, false // or the number of a character
+				return nil, false // or a \u escape
 			}
 		case c >= utf8.RuneSelf:
 			ascii = false

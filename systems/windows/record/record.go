@@ -1,8 +1,7 @@
-// Package record holds the two records of the windows system, events and their mentions:
-// use it wherever the bytes of one are to be understood, named or sent on. Decode checks
-// what came in and says where its values lie; the values stay as they were written, so that
-// no number and no text changes on the way. AppendOut writes the form that goes out, with
-// dates and places for a search index.
+// Package record holds the two records of the windows system, events and their mentions. Use it
+// to read, name or send one. Decode checks the incoming bytes and finds their values. Values
+// stay as they were written, so no number and no text changes on the way. AppendOut writes the
+// outgoing form, with dates and places for a search index.
 //
 //	var r record.Record
 //	if err := record.Decode(record.Event, raw, &r); err != nil { … }
@@ -27,7 +26,7 @@ type Kind uint8
 // The kinds.
 const (
 	Event   Kind = iota + 1 // something that happened, with 61 values
-	Mention                 // one document that speaks of it, with 15 values
+	Mention                 // one document that mentions it, with 15 values
 )
 
 // String returns the kind as it is written in messages, metrics and settings.
@@ -52,8 +51,8 @@ func ParseKind(s string) (Kind, error) {
 	return 0, fmt.Errorf("kind of record %q: want event or mention", s)
 }
 
-// Record is one event or mention that was read. The zero value is none; Decode and Reset
-// make it one, and it may be used again and again. It is not safe for concurrent use.
+// Record is one event or mention that was read. Decode and Reset fill it, and it may be reused.
+// It is not safe for concurrent use.
 type Record struct {
 	Kind Kind
 	ID   int64 // globalEventId
@@ -65,24 +64,24 @@ type Record struct {
 	member [EventFields]span // where ,"name":value is in raw, written just as it goes out
 }
 
-// span is a part of raw; to is 0 where it is none.
+// span is a part of raw; to is 0 where there is none.
 type span struct{ from, to int32 }
 
-// Extra is a value that processing has added, beyond the names of the record.
+// Extra is a value that processing has added, in addition to the record's own.
 type Extra struct {
 	Name  string
 	Value []byte // JSON
 }
 
-// Reset makes r an empty record of a kind. Its globalEventId is to be set.
+// Reset makes r an empty record of a kind. Its globalEventId has to be set.
 func (r *Record) Reset(k Kind) {
 	*r = Record{Kind: k, extra: r.extra[:0]}
 }
 
-// Value is the value as it was written, in JSON; nil is null. It is not to be changed.
+// Value is the value as it was written, in JSON; nil is null. Do not change it.
 func (r *Record) Value(f Field) []byte { return r.values[f] }
 
-// Text is a text value, without quotes and escapes; not ok where it is null or no text.
+// Text is a text value, without quotes and escapes; not ok if it is null or not a text.
 func (r *Record) Text(f Field) (s string, ok bool) {
 	v := r.values[f]
 	if len(v) == 0 || v[0] != '"' {
@@ -95,10 +94,10 @@ func (r *Record) Text(f Field) (s string, ok bool) {
 	return string(b), err == nil
 }
 
-// Int is an integer value; not ok where it is null or none.
+// Int is an integer value; not ok if it is null or not an integer.
 func (r *Record) Int(f Field) (n int64, ok bool) { return integer(r.values[f]) }
 
-// Float is a numeric value; not ok where it is null or no number.
+// Float is a numeric value; not ok if it is null or not a number.
 func (r *Record) Float(f Field) (x float64, ok bool) {
 	v := r.values[f]
 	if len(v) == 0 || v[0] == '"' {
@@ -108,8 +107,8 @@ func (r *Record) Float(f Field) (x float64, ok bool) {
 	return x, err == nil
 }
 
-// Set gives a value, in JSON; nil and null take it away. It refuses, with kind validation,
-// what the record may not have there. The record keeps v.
+// Set sets a value, in JSON; nil and null remove it. It refuses, with kind validation, a value
+// that the record may not have there. The record keeps v.
 func (r *Record) Set(f Field, v []byte) error {
 	if int(f) >= r.Kind.Fields() {
 		return tidemill.Fail(tidemill.Validation, "%s: it has no value number %d", r.Kind, f)
@@ -137,7 +136,7 @@ func (r *Record) Set(f Field, v []byte) error {
 	return nil
 }
 
-// SetText gives a text value.
+// SetText sets a text value.
 func (r *Record) SetText(f Field, s string) error {
 	v, err := jsontext.AppendQuote(nil, s)
 	if err != nil {
@@ -146,12 +145,12 @@ func (r *Record) SetText(f Field, s string) error {
 	return r.Set(f, v)
 }
 
-// MaxExtra is how many values beyond its own a record may be given.
+// MaxExtra is how many values a record may be given in addition to its own.
 const MaxExtra = 64
 
-// Add gives a value beyond the record's own, in JSON, which goes out behind them; one of
-// that name is replaced. Names that go out already are refused, with kind validation. The
-// record keeps v.
+// Add adds a value, in JSON, which goes out behind the record's own, or replaces an added one
+// of that name. It refuses, with kind validation, names that go out already. The record keeps
+// v.
 func (r *Record) Add(name string, v []byte) error {
 	switch {
 	case name == "" || len(name) > 100:
@@ -174,8 +173,8 @@ func (r *Record) Add(name string, v []byte) error {
 	return nil
 }
 
-// CopyFrom makes r the same record as from. Both may be changed afterwards, each for itself;
-// the bytes of values are shared.
+// CopyFrom makes r a copy of from. Both may be changed afterwards, independently; the bytes of
+// values are shared.
 func (r *Record) CopyFrom(from *Record) {
 	extra := append(r.extra[:0], from.extra...)
 	*r = *from

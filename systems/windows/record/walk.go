@@ -8,8 +8,8 @@ import (
 	"github.com/tidemill/tidemill/internal/jsonspan"
 )
 
-// walker steps through the members of an object that is known to be valid JSON, which is why
-// it checks nothing again. On anything else its answers mean nothing.
+// walker steps through the members of an object that is known to be valid JSON, and checks
+// nothing again. On anything else its answers mean nothing.
 type walker struct {
 	b []byte
 	i int
@@ -42,7 +42,7 @@ func (w *walker) more() bool {
 	return w.peek() == '"'
 }
 
-// expect steps over a name, written plainly with its quotes and the colon behind, if it is
+// expect steps over a name, written plainly with its quotes and the colon behind it, if it is
 // that one.
 func (w *walker) expect(quoted string) bool {
 	end := w.i + len(quoted)
@@ -92,11 +92,11 @@ func (w *walker) text() []byte {
 	return w.b[start:w.i:w.i]
 }
 
-// unquoted is what is between the quotes, and whether that is the text: it has no escapes.
+// unquoted is the part between the quotes, and whether that is the text: it has no escapes.
 func unquoted(quoted []byte) (in []byte, plain bool) {
 	in = quoted[1 : len(quoted)-1]
 	return in, bytes.IndexByte(in, '\\') < 0
 }
 
-// trim takes white space away.
+// trim removes white space.
 func trim(v []byte) []byte { return bytes.Trim(v, " \t\r\n") }

@@ -2,10 +2,10 @@ package record
 
 import "github.com/tidemill/tidemill/state/window"
 
-// ToWindow reads a record that came in and makes of it what a window keeps: every way in
-// does it by the same rules, so that a record that comes twice is found to be the same. The
-// body is raw itself, and into is what was read of it; both are kept by what is returned, and
-// by into. The error, of kind validation, is that of CheckBatchID, Decode or window.Check.
+// ToWindow reads an incoming record and makes the record that a window keeps. Every way in uses
+// it, so that a record that comes twice is recognised. The body is raw itself, and into is the
+// decoded record. The result keeps both, and into keeps raw. The error, of kind validation, is
+// that of CheckBatchID, Decode or window.Check.
 func ToWindow(batch Batch, k Kind, raw []byte, into *Record) (window.Record, error) {
 	if err := CheckBatchID(batch.ID()); err != nil {
 		return window.Record{}, err

@@ -14,9 +14,9 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Doc makes a document of a record: id of its key, day of its field Schema.Day, which is
-// cut out; all other bytes stay as received. Errors are of kind Validation: it is no JSON
-// object, or has no day. Body may share memory with payload.
+// Doc makes a document of a record: its id is made of the key, its day of the field Schema.Day,
+// which is cut out; all other bytes stay as received. Errors are of kind Validation: payload is
+// not a JSON object, or has no day. Body may share memory with payload.
 func (s *Schema) Doc(key, payload []byte) (Doc, error) {
 	if len(key) == 0 {
 		return Doc{}, tidemill.Fail(tidemill.Validation, "make a document of %s: the record has no key", s.Name)
@@ -31,11 +31,11 @@ func (s *Schema) Doc(key, payload []byte) (Doc, error) {
 	return Doc{Schema: s.Name, Day: day, ID: ID(key), Body: body}, nil
 }
 
-// tag is how many bytes of an id a hash takes: a tilde and 32 hexadecimal digits.
+// tag is how many bytes of an id its hash needs: a tilde and 32 hexadecimal digits.
 const tag = 1 + 32
 
-// ID makes a document's id of a record's key: the key itself where it can be one, else as
-// much of it as fits and a hash of all of it. The same key has always the same id.
+// ID makes a document's id of a record's key: the key itself if it fits, else as much of it as
+// fits and a hash of all of it. The same key always has the same id.
 func ID(key []byte) string {
 	if len(key) <= MaxID && len(key) > 0 && validText(string(key)) {
 		return string(key)
@@ -54,11 +54,11 @@ func ID(key []byte) string {
 	}
 }
 
-// validText says whether s is UTF-8 without NUL, which all backends store as it is.
+// validText reports whether s is UTF-8 without NUL, which all backends store unchanged.
 func validText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
 
-// cut takes the member of that name out of a JSON object. Its value is empty where it is
-// missing, null or no text.
+// cut removes the member of that name from a JSON object. Its value is empty if it is missing,
+// null or not a text.
 func cut(object []byte, name string) (value string, rest []byte, err error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(object)) // a Buffer is read in place
 	if dec.PeekKind() != '{' {
@@ -120,7 +120,7 @@ func cut(object []byte, name string) (value string, rest []byte, err error) {
 // start is where the member behind a comma begins, white space included.
 func start(object []byte, at int) int { return at + bytes.IndexByte(object[at:], ',') + 1 }
 
-// notJSON leaves out what the decoder says about the place, which has parts of the record.
+// notJSON leaves out the decoder's position, which quotes parts of the record.
 func notJSON(err error) error {
 	if errors.Is(err, jsontext.ErrDuplicateName) {
 		return errors.New("the record has a name twice")

@@ -64,7 +64,7 @@ func (d *Definition) add(t Type, names ...string) {
 func must(d Definition) *Schema {
 	s, err := New(d)
 	if err != nil {
-		panic(fmt.Sprintf("a schema of our own is wrong: %v", err)) // every test that uses it would see it
+		panic(fmt.Sprintf("a schema of our own is wrong: %v", err)) // every test that uses it would notice
 	}
 	return s
 }

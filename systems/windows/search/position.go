@@ -11,11 +11,11 @@ import (
 	"github.com/tidemill/tidemill/internal/wire"
 )
 
-// Position is a document's place in the order of hits, for backends that sort by
-// themselves: by time, Schema.Order, day and id.
+// Position is a document's position in the order of hits, for backends that sort by themselves:
+// by time, Schema.Order, day and id.
 type Position struct {
 	Time int64  // milliseconds
-	Tie  []byte // the values of Schema.Order, so that their bytes compare as they do
+	Tie  []byte // the values of Schema.Order, in a form whose bytes sort as they do
 	Day  string
 	ID   string
 }
@@ -61,7 +61,7 @@ func ParsePosition(cursor string) (Position, error) {
 	return p, nil
 }
 
-// BadCursor is the error of a Query.After that is none.
+// BadCursor is the error of an invalid Query.After.
 func BadCursor() error {
 	return tidemill.Fail(tidemill.Validation, "the page asked for is none: After has to be the Next of the page before")
 }

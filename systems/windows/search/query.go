@@ -26,7 +26,7 @@ type Clause struct {
 	Not   bool
 	Field int      // in Schema.Fields, or Any
 	Words []string // one behind the other in one Text field
-	Text  string   // what Words were cut of
+	Text  string   // the text that Words were cut from
 	Sub   bool     // Equal asks for the keyword beside a Text
 	Equal string   // the whole value, as Field.Term writes it, where Words is nil and Range not set
 	Range bool     // Low and High say which values
@@ -36,14 +36,13 @@ type Clause struct {
 
 // Bound is one end of a range of integers, times in milliseconds, or doubles.
 type Bound struct {
-	Set   bool // else there is none
+	Set   bool // false: the range is open at this end
 	Open  bool // the bound itself is not in the range
 	Int   int64
 	Float float64
 }
 
-// Parse reads the language of queries. What is written one after the other has to hold
-// all together:
+// Parse reads the query language. All conditions have to hold:
 //
 //	protest              a word in any text field
 //	"human rights"       words one behind the other in one text field
@@ -55,9 +54,8 @@ type Bound struct {
 //	avgTone:<-5          also > >= <=, for numbers and dates
 //	-protest -quadClass:4  not so
 //
-// Words are compared in any case, whole values exactly. There is no "or", and places cannot
-// be asked for: a SQLite file would have to look at every document. An error is of kind
-// Validation.
+// Words are compared in any case, whole values exactly. The language has no "or" and no places:
+// SQLite would have to look at every document. An error is of kind Validation.
 func (s *Schema) Parse(text string) ([]Clause, error) {
 	if len(text) > maxText {
 		return nil, tidemill.Fail(tidemill.Validation, "the query has %d bytes, more than %d", len(text), maxText)
@@ -242,7 +240,7 @@ func period(text string) (from, end time.Time, err error) {
 	return from, end, err
 }
 
-// Plan checks a query and returns its conditions, those of From and To included.
+// Plan checks a query and returns its conditions, including those of From and To.
 func (q *Query) Plan(s *Schema) ([]Clause, error) {
 	if q.Size < 0 || q.Size > MaxSize {
 		return nil, tidemill.Fail(tidemill.Validation, "a page of %d hits: want 1 to %d, or 0 for 20", q.Size, MaxSize)
@@ -292,7 +290,7 @@ func (c *Clause) Closed() (low, high int64) {
 	return low, high
 }
 
-// ClosedFloat is the same of doubles.
+// ClosedFloat is Closed for doubles.
 func (c *Clause) ClosedFloat() (low, high float64) {
 	low, high = math.Inf(-1), math.Inf(1)
 	if c.Low.Set {
@@ -326,7 +324,7 @@ func (c *Clause) holds(s *Schema, values []Value) bool {
 	return v.Has && (!c.Low.Set || c.Low.compare(f, v) >= b2i(c.Low.Open)) && (!c.High.Set || c.High.compare(f, v) <= -b2i(c.High.Open))
 }
 
-// compare is above zero where v lies above the bound.
+// compare is above zero if v is above the bound.
 func (b *Bound) compare(f *Field, v Value) int {
 	switch {
 	case f.Type == Double && v.Float != b.Float:
@@ -344,7 +342,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// follows says whether the words of a phrase lie one behind the other in a text.
+// follows reports whether the words of a phrase are adjacent in a text.
 func follows(text, phrase []string) bool {
 	for i := 0; i+len(phrase) <= len(text); i++ {
 		if slices.Equal(text[i:i+len(phrase)], phrase) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Type of a field, in the words of both servers.
+// Type of a field, as both servers name it.
 type Type string
 
 // Types.
@@ -19,13 +19,13 @@ const (
 	Byte     Type = "byte"
 	Double   Type = "double"
 	Date     Type = "date"      // ISO-8601, or milliseconds since 1970
-	Keyword  Type = "keyword"   // found by its whole value; above KeywordUnits not found at all
+	Keyword  Type = "keyword"   // found by its whole value; not found above KeywordUnits
 	Text     Type = "text"      // found by its words; as name.keyword by its whole value up to SubUnits
 	GeoPoint Type = "geo_point" // {"lat":…,"lon":…}
 )
 
-// What is longer is stored and not indexed; both count UTF-16 units. An index term holds
-// 32,766 bytes, which 8,191 characters never exceed.
+// A longer text is stored and not indexed. Both count UTF-16 units. An index term holds 32,766
+// bytes, which 8,191 characters never exceed.
 const (
 	KeywordUnits = 8191
 	SubUnits     = 256
@@ -35,20 +35,20 @@ const (
 type Field struct {
 	Name   string
 	Type   Type
-	Stored bool // stored only: no query can ask for it. Keyword and Text
+	Stored bool // stored only, no query can ask for it; Keyword and Text
 }
 
 // Definition says what the documents of one family are like.
 type Definition struct {
 	Name   string        // indices are Name-YYYY-MM-DD
-	Day    string        // the field that says which; it is not stored
+	Day    string        // the field that names the day; it is not stored
 	Time   string        // a Date: hits are sorted by it, those without it as the oldest
-	Order  []string      // integers and keywords that tell apart documents of one day and time
+	Order  []string      // integers and keywords that order documents of one day and time
 	Keep   time.Duration // age at which daily indices are removed; 0: never
 	Fields []Field       // all others are stored, and cannot be asked for
 }
 
-// Schema is a Definition that was checked. It never changes.
+// Schema is a checked Definition. It never changes.
 type Schema struct {
 	Definition
 	at    map[string]int // fields by name
@@ -110,7 +110,7 @@ func (f *Field) integer() bool {
 	return f.Type == Long || f.Type == Integer || f.Type == Short || f.Type == Byte
 }
 
-// Texts are the positions in Fields of those whose words can be asked for.
+// Texts are the indices in Fields of those whose words can be asked for.
 func (s *Schema) Texts() (at []int) {
 	for i, f := range s.Fields {
 		if f.Type == Text && !f.Stored {
@@ -123,8 +123,8 @@ func (s *Schema) Texts() (at []int) {
 // Index is the name of a day's index.
 func (s *Schema) Index(day string) string { return s.Name + "-" + day }
 
-// ValidDay says whether a day is of the form YYYY-MM-DD. It need not be in the calendar:
-// records say what they say.
+// ValidDay reports whether a day has the form YYYY-MM-DD. It need not exist: records may name
+// any.
 func ValidDay(day string) bool {
 	if len(day) != 10 {
 		return false

@@ -14,8 +14,8 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Value is what a document says for one field, for backends that have no mapping of their
-// own. They take and refuse what the servers do, but for lists, which they refuse.
+// Value is a document's value of one field, for backends without a mapping of their own. They
+// accept and refuse what the servers do, except lists, which they refuse.
 type Value struct {
 	Has      bool
 	Int      int64   // integers; milliseconds of a Date
@@ -24,7 +24,7 @@ type Value struct {
 	Lat, Lon float64 // GeoPoint
 }
 
-// NoTime is what documents without a time are sorted by: 0001-01-01.
+// NoTime is the time that documents without one are sorted by: 0001-01-01.
 const NoTime = -62135596800000
 
 // Read finds the values of a document, in the order of Fields. Its error is of kind
@@ -133,7 +133,7 @@ func (f *Field) bounds() (low, high int64) {
 	return math.MinInt64, math.MaxInt64
 }
 
-// dates are the forms that both servers read without being told, longest first.
+// dates are the forms that both servers read by default, longest first.
 var dates = []string{
 	"2006-01-02T15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999Z0700", "2006-01-02T15:04:05.999999999",
 	"2006-01-02T15:04Z07:00", "2006-01-02T15:04", "2006-01-02T15", "2006-01-02", "2006-01", "2006",

@@ -7,7 +7,7 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// wordUnits is where the servers cut a word that is longer.
+// wordUnits is where the servers cut a longer word.
 const wordUnits = 255
 
 // Words cuts a text as the servers' standard analyzer does: at the word boundaries of
@@ -39,7 +39,7 @@ func Words(text string) (words []string) {
 	return words
 }
 
-// counts says whether a segment is a word: it has a letter, a digit or a picture.
+// counts reports whether a segment is a word: it has a letter, a digit or a pictograph.
 func counts(segment string) bool {
 	return strings.ContainsFunc(segment, func(r rune) bool {
 		return unicode.IsLetter(r) || unicode.In(r, unicode.Nd, unicode.Nl) || r >= 0x1F000 && unicode.Is(unicode.So, r)

@@ -10,7 +10,8 @@ import (
 // Span is the numbers from From to below To.
 type Span struct{ From, To uint64 }
 
-// Spans is a set of numbers, as sorted spans that do not touch. What ended in order is one.
+// Spans is a set of numbers, as sorted spans that do not touch. Rows that end in order make one
+// span.
 type Spans []Span
 
 // Has says whether n is in the set.
@@ -24,7 +25,7 @@ func (s Spans) behind(n uint64) int {
 	return sort.Search(len(s), func(i int) bool { return s[i].From > n })
 }
 
-// Add puts n into the set, and says whether it was not there.
+// Add puts n into the set, and reports whether it was new.
 func (s *Spans) Add(n uint64) bool {
 	all := *s
 	i := all.behind(n)

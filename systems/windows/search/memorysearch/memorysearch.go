@@ -1,6 +1,6 @@
-// Package memorysearch is the search index in memory: the reference of its meaning, for
-// tests, simulation and trying things out. A search looks at every document, everything is
-// gone with the process, and nothing but Expire ever makes room.
+// Package memorysearch is the search index in memory: the reference of its meaning, for tests,
+// simulation and trials. A search looks at every document, everything is lost with the process,
+// and only Expire removes documents.
 package memorysearch
 
 import (
@@ -51,7 +51,7 @@ func New(o Options, schemas ...*search.Schema) (*Store, error) {
 	return &Store{schemas: m, now: o.Now, docs: map[name]stored{}, made: map[string]time.Time{}}, nil
 }
 
-// Setup implements search.Store: there is nothing to do.
+// Setup implements search.Store. It has nothing to do.
 func (s *Store) Setup(ctx context.Context) error { return ctx.Err() }
 
 // Health implements search.Store.

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search"
 )
 
-// bulkPath asks for no more of the answer than is read.
+// bulkPath asks only for the parts of the answer that are read.
 const bulkPath = "/_bulk?filter_path=items.*.status,items.*.error"
 
 // call is one call of Index.
@@ -24,13 +24,13 @@ type call struct {
 	store   *Store
 	docs    []search.Doc
 	errs    []error  // by document; nil: durable
-	indices []string // by document; of those that stand for themselves
+	indices []string // by document, for those that stand
 	lines   []byte   // of the request that is being made
 	inside  []int    // the documents in it
 }
 
-// Index implements search.Indexer. Requests of one call go one after the other; when one
-// is refused as a whole the rest is not sent.
+// Index implements search.Indexer. Requests of one call go in order. When one is refused as a
+// whole the rest is not sent.
 func (s *Store) Index(ctx context.Context, docs []search.Doc) error {
 	if !s.ready.Load() {
 		if err := s.Setup(ctx); err != nil {
@@ -64,8 +64,8 @@ func (s *Store) Index(ctx context.Context, docs []search.Doc) error {
 	return out.Err()
 }
 
-// newest says for each document which one stands for it: itself, or the newest of its id
-// in the call, as a retry of one that was refused would overwrite another that was not.
+// newest says for each document which one is sent for it: itself, or the newest of its id in
+// the call. Otherwise a retry of a refused one would overwrite another that was not refused.
 // -1: it cannot be sent.
 func (c *call) newest() []int {
 	type key struct{ schema, day, id string }
@@ -91,8 +91,8 @@ func (c *call) newest() []int {
 	return stand
 }
 
-// send cuts the documents that stand for themselves into requests. The error is that of a
-// request that was lost or refused as a whole; errs has it too.
+// send cuts the documents that stand into requests. The error is of a request that was lost or
+// refused as a whole; errs has it too.
 func (c *call) send(ctx context.Context, stand []int) error {
 	flush := func(next int) error {
 		if len(c.inside) == 0 {
@@ -169,8 +169,7 @@ func (c *call) request(ctx context.Context, lines []byte, inside []int) error {
 	return err
 }
 
-// blameless is the error of a request that no document is to blame for, whatever the
-// server says of it.
+// blameless is the error of a request that no document caused, whatever the server says.
 func blameless(err error) error {
 	if e, ok := errors.AsType[*tidemill.Error](err); ok && e.Kind == tidemill.Validation {
 		return &tidemill.Error{Kind: tidemill.Transient, After: e.After, Err: err}
@@ -211,7 +210,7 @@ func (c *call) items(answer []byte, inside []int) error {
 		switch {
 		case !ok || r.Status == 0:
 			c.errs[i] = tidemill.Fail(tidemill.Transient, "index a document: its result cannot be read")
-		case r.Status >= 200 && r.Status < 300, r.Status == http.StatusConflict: // a newer version is there
+		case r.Status >= 200 && r.Status < 300, r.Status == http.StatusConflict: // a newer version is stored
 		default:
 			var e opensearchhttp.Exception
 			if r.Error != nil {

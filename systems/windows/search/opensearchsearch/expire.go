@@ -12,8 +12,8 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search"
 )
 
-// Expire implements search.Store. Only indices that are named as ours are looked at; that
-// one is gone already is no error.
+// Expire implements search.Store. It looks only at indices named as ours. An index that is
+// already gone is not an error.
 func (s *Store) Expire(ctx context.Context, now time.Time) (gone []string, err error) {
 	for _, name := range s.names {
 		schema := s.schemas[name]
@@ -34,8 +34,8 @@ func (s *Store) Expire(ctx context.Context, now time.Time) (gone []string, err e
 	return gone, nil
 }
 
-// old are a family's daily indices that were made then or before, and the common ones of which
-// no document came later.
+// old are a family's daily indices that were made at or before a time, and its common ones
+// without later documents.
 func (s *Store) old(ctx context.Context, schema *search.Schema, then time.Time) ([]string, error) {
 	made, err := s.made(ctx, schema.Name+"-*")
 	if err != nil {

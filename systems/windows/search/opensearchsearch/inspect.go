@@ -14,13 +14,12 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 )
 
-// Inspect looks at the cluster and at our indices: whether what they acknowledge is on
-// disk.
+// Inspect checks the cluster and our indices: whether what they acknowledge is on disk.
 func (s *Store) Inspect(ctx context.Context) []preflight.Finding {
 	return append(opensearchhttp.Inspect(ctx, s.conn), s.newIndices(ctx), s.durability(ctx))
 }
 
-// newIndices looks whether the new indices of the last hour are used up.
+// newIndices checks whether the new indices of the last hour are used up.
 func (s *Store) newIndices(ctx context.Context) preflight.Finding {
 	f := preflight.Finding{Check: "search: indices of days", Verdict: preflight.OK}
 	made, err := s.made(ctx, s.all())

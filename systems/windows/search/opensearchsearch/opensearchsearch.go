@@ -1,12 +1,10 @@
-// Package opensearchsearch is the search index in an OpenSearch or an Elasticsearch: one
-// index per family and day that is kept, made by the server of an index template when the
-// first document of the day comes, and removed by Expire when it is old. Documents of all
-// other days share an index for each month of their coming, so that no days that records
-// may say use up a server's shards.
+// Package opensearchsearch is the search index in an OpenSearch or an Elasticsearch: one index
+// per family and kept day. The server makes it from an index template when the first document
+// of the day comes, and Expire removes it when it is old. Documents of all other days share one
+// index per month of arrival, so that the days in records cannot use up a server's shards.
 //
-// Both servers are spoken with in the words they have in common: bulk, composable
-// templates (Elasticsearch 7.8 and newer), query DSL, search_after. Documents carry their
-// ids, so that every request may be repeated.
+// It uses what both servers have in common: bulk, composable templates (Elasticsearch 7.8 and
+// newer), query DSL, search_after. Documents carry their ids, so every request may be repeated.
 package opensearchsearch
 
 import (
@@ -27,13 +25,13 @@ import (
 
 // Options tune a Store; the zero value is ready to use.
 type Options struct {
-	BatchDocs  int // documents of one bulk request at most; 0 means 2,000
-	BatchBytes int // bytes of one at most, a larger document goes alone; 0 means 8 MiB
+	BatchDocs  int // most documents of one bulk request; 0 means 2,000
+	BatchBytes int // most bytes of one, a larger document goes alone; 0 means 8 MiB
 	// Unmanaged leaves index templates to somebody else: Setup does nothing, and needs no
-	// right to. Indices without their template get types that the server guesses.
+	// permission. Indices without their template get types that the server guesses.
 	Unmanaged bool
-	// NewIndices is how many indices are made within an hour at most; documents of more days
-	// go to the common one, and Overflow counts them. 0 means 200.
+	// NewIndices is how many indices are made within an hour at most. Documents of further days
+	// go to the common index, and Overflow counts them. 0 means 200.
 	NewIndices int
 	// Now is the clock by which days are kept; nil means time.Now.
 	Now func() time.Time
@@ -45,15 +43,15 @@ type Store struct {
 	schemas map[string]*search.Schema
 	names   []string // of schemas, sorted
 	o       Options
-	ready   atomic.Bool // templates were seen to be right
+	ready   atomic.Bool // templates were found right
 	places  places
 }
 
 var _ search.Store = (*Store)(nil)
 
-// New makes an index of a connection, which stays the caller's. It asks the server
-// nothing. Index calls Setup before the first document if nobody has: an index that is made
-// without its template has wrong types for good.
+// New makes an index on a connection, which stays the caller's. It makes no request. Index
+// calls Setup before the first document unless that was done: an index made without its
+// template has wrong types for good.
 func New(conn *opensearchhttp.Conn, o Options, schemas ...*search.Schema) (*Store, error) {
 	m, err := search.ByName(schemas)
 	if err != nil {
@@ -86,7 +84,7 @@ func New(conn *opensearchhttp.Conn, o Options, schemas ...*search.Schema) (*Stor
 func (s *Store) Health(ctx context.Context) error {
 	answer, err := s.conn.Do(ctx, http.MethodGet, "/_cluster/health/"+s.all()+"?timeout=1s&filter_path=status", nil)
 	if opensearchhttp.Status(err) == http.StatusForbidden {
-		return nil // it answers; who may write need not be allowed to look
+		return nil // it answers; a user that may write need not be allowed to look
 	}
 	if err != nil {
 		return fmt.Errorf("look at the search index: %w", err)

@@ -16,12 +16,11 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search"
 )
 
-// A shard a day is what servers are limited by, and a record says any day that it likes. So
-// a day has an index of its own if it has one already, or if it is one of those that are kept
-// and the hour's new indices are not used up. All other documents lie in one index a month of
-// their coming.
+// Servers limit the number of shards, and records may name any day. So a day has an index of
+// its own if it has one already, or if it is a kept day and the hour's new indices are not used
+// up. All other documents go to one index per month of arrival.
 
-// far is what the name of a common index has in front of its month.
+// far is the part of a common index's name before its month.
 const far = "far-"
 
 const (
@@ -29,11 +28,10 @@ const (
 	ahead    = 24 * time.Hour           // a day begins earlier elsewhere
 )
 
-// lookAgain is how often the server is asked which indices there are, where a day has none
-// that we know of.
+// lookAgain is how often the server is asked for its indices while a day has no known one.
 const lookAgain = time.Minute
 
-// places knows the indices that there are, and how many were made in this hour.
+// places knows the existing indices, and how many were made in this hour.
 type places struct {
 	mu       sync.Mutex // guards what follows; held for work in memory only
 	there    map[string]bool
@@ -51,14 +49,14 @@ func (s *Store) Overflow() uint64 {
 	return s.places.overflow
 }
 
-// stale says whether an index is not known, and the server was not asked lately.
+// stale reports whether an index is unknown, and the server was not asked lately.
 func (p *places) stale(index string, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.there[index] && now.Sub(p.looked) >= lookAgain
 }
 
-// learn replaces what is known of the indices that there are.
+// learn replaces the known indices.
 func (p *places) learn(made map[string]time.Time, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +66,7 @@ func (p *places) learn(made map[string]time.Time, now time.Time) {
 	}
 }
 
-// take says whether an index may be written to: it is there, or may be made.
+// take reports whether an index may be written to: it exists, or may be made.
 func (p *places) take(index string, kept bool, most int, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,7 +88,7 @@ func (p *places) take(index string, kept bool, most int, now time.Time) bool {
 	return true
 }
 
-// place finds the index of each document that stands for itself.
+// place finds the index of each document that stands.
 func (c *call) place(ctx context.Context, stand []int) error {
 	s, now := c.store, c.store.o.Now()
 	c.indices = make([]string, len(c.docs))
@@ -101,9 +99,9 @@ func (c *call) place(ctx context.Context, stand []int) error {
 		d := &c.docs[i]
 		schema := s.schemas[d.Schema]
 		index := schema.Index(d.Day)
-		if s.places.stale(index, now) { // somebody else may have made it
+		if s.places.stale(index, now) { // another instance may have made it
 			made, err := s.made(ctx, s.all())
-			if err != nil && opensearchhttp.Status(err) != http.StatusForbidden { // who may write need not be allowed to look
+			if err != nil && opensearchhttp.Status(err) != http.StatusForbidden { // a user that may write need not be allowed to look
 				return fmt.Errorf("look which indices there are: %w", blameless(err))
 			}
 			s.places.learn(made, now)
@@ -116,7 +114,7 @@ func (c *call) place(ctx context.Context, stand []int) error {
 	return nil
 }
 
-// made are indices by a pattern, and when each was made.
+// made are indices by a pattern, with the time when each was made.
 func (s *Store) made(ctx context.Context, pattern string) (map[string]time.Time, error) {
 	answer, err := s.conn.Do(ctx, http.MethodGet, "/"+pattern+"/_settings/index.creation_date?expand_wildcards=all&ignore_unavailable=true&allow_no_indices=true", nil)
 	if opensearchhttp.Status(err) == http.StatusNotFound {
@@ -144,7 +142,7 @@ func (s *Store) made(ctx context.Context, pattern string) (map[string]time.Time,
 	return made, nil
 }
 
-// kept says whether a day is one of those that have an index of their own.
+// kept reports whether a day has an index of its own.
 func kept(s *search.Schema, day string, now time.Time) bool {
 	back := s.Keep
 	if back == 0 {
@@ -154,11 +152,11 @@ func kept(s *search.Schema, day string, now time.Time) bool {
 	return now.Add(-back).Format(time.DateOnly) <= day && day <= now.Add(ahead).Format(time.DateOnly)
 }
 
-// common says whether an index, by what follows its family, is a common one.
+// common reports whether an index, by the part of its name behind its family, is a common one.
 func common(rest string) bool { return strings.HasPrefix(rest, far) }
 
-// name is what a document is called in a common index: day/id, or the id where that is too long.
-// The day is its routing as well: with the one shard that we ask for that changes nothing.
+// name is the document's id in a common index: day/id, or the id where that is too long. The
+// day is its routing as well: with the one shard that we ask for that changes nothing.
 func name(d *search.Doc) string {
 	if len(d.Day)+1+len(d.ID) > search.MaxID {
 		return d.ID

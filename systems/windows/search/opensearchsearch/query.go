@@ -43,8 +43,8 @@ func (s *Store) Search(ctx context.Context, q search.Query) (search.Page, error)
 	if err != nil {
 		return search.Page{}, fmt.Errorf("write a query: %w", err)
 	}
-	// A part that does not answer makes it an error: a short page would be taken for all.
-	// No filter_path: with one the servers write documents anew.
+	// A shard that does not answer makes it an error: a short page would look complete. No
+	// filter_path: with it the servers rewrite documents.
 	answer, err := s.conn.Do(ctx, http.MethodPost, "/"+q.Schema+"-*/_search?ignore_unavailable=true&allow_no_indices=true&allow_partial_search_results=false", request)
 	if err != nil {
 		return search.Page{}, fmt.Errorf("search %s: %w", q.Schema, err)
@@ -52,7 +52,7 @@ func (s *Store) Search(ctx context.Context, q search.Query) (search.Page, error)
 	return page(answer, schema, &q)
 }
 
-// page reads the answer, which has one hit more than the page where there is more.
+// page reads the answer, which has one hit more than the page if more follow.
 func page(answer []byte, schema *search.Schema, q *search.Query) (search.Page, error) {
 	var said struct {
 		TimedOut bool `json:"timed_out"`
@@ -88,8 +88,8 @@ func page(answer []byte, schema *search.Schema, q *search.Query) (search.Page, e
 	return p, nil
 }
 
-// order sorts by time, the schema's order and the day. Documents without a value count as
-// the lowest, which the servers have to be told: they would come last either way.
+// order sorts by time, the schema's order and the day. Documents without a value count as the
+// lowest. The servers have to be told: they put them last in either direction.
 func order(s *search.Schema, oldest bool) []object {
 	direction := "desc"
 	if oldest {
@@ -160,10 +160,11 @@ func one(s *search.Schema, c *search.Clause) object {
 	return object{"range": object{f.Name: r}}
 }
 
-// belowZero is what the servers order before 0, and we do not. As a number it would be 0.
+// belowZero is a value that the servers order before 0, and we do not. As a number it would be
+// 0.
 const belowZero = "-0.0"
 
-// bound is one end of a range. Times are texts: an epoch in front of 1970 is read as one.
+// bound is one end of a range. Times are texts: servers misread numbers before 1970.
 func bound(f *search.Field, b *search.Bound, before bool) any {
 	switch f.Type {
 	case search.Double:

@@ -44,8 +44,8 @@ type property struct {
 // priority of our templates. Servers' own end at 100.
 const priority = 200
 
-// of makes the template of a schema. Names that are not in it are kept and not indexed:
-// an index takes a thousand names, and refuses documents with more.
+// of makes the template of a schema. Other names are stored and not indexed: an index takes a
+// thousand names, and refuses documents with more.
 func of(s *search.Schema) template {
 	no := false
 	m := mappings{Dynamic: false, Properties: map[string]property{}}
@@ -67,8 +67,8 @@ func of(s *search.Schema) template {
 		Settings: settings{map[string]string{"number_of_shards": "1", "number_of_replicas": "0"}}, Mappings: m}}
 }
 
-// Setup implements search.Store. A template that differs is replaced; indices that are
-// there already keep the types they were made with.
+// Setup implements search.Store. It replaces a template that differs. Existing indices keep
+// their types.
 func (s *Store) Setup(ctx context.Context) error {
 	if s.o.Unmanaged {
 		s.ready.Store(true)
@@ -100,7 +100,7 @@ func (s *Store) setup(ctx context.Context, name string, want template) error {
 	return err
 }
 
-// same says whether what the server has is what we want. It has more names than we put.
+// same reports whether the server has what we want. Its answer has more names than we put.
 func same(answer, body []byte) bool {
 	var got struct {
 		Templates []struct {

@@ -40,7 +40,7 @@ func (s *Store) Expire(ctx context.Context, now time.Time) (gone []string, err e
 	return gone, nil
 }
 
-// old are a family's days that were made then or before.
+// old are a family's days that were made at or before a time.
 func (s *Store) old(ctx context.Context, schema *search.Schema, then time.Time) (days []string, err error) {
 	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		days = nil
@@ -61,8 +61,7 @@ func (s *Store) old(ctx context.Context, schema *search.Schema, then time.Time) 
 	return days, err
 }
 
-// removeDay removes a day some documents at a time, so that writers of other parts get
-// their turn.
+// removeDay removes a day a few documents at a time, so that other writers get their turn.
 func (s *Store) removeDay(ctx context.Context, t *table, day string) error {
 	list := "SELECT id FROM " + t.name + "_doc WHERE day = ? ORDER BY key LIMIT ?"
 	for {

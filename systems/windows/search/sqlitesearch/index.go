@@ -15,7 +15,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search"
 )
 
-// chunk is how many documents one write takes: some ten milliseconds of the writer.
+// chunk is how many documents one write takes: about ten milliseconds of the writer.
 const chunk = 100
 
 // row is a document as it is written.
@@ -130,8 +130,8 @@ func (t *table) of(d *search.Doc, values []search.Value) row {
 // everything is a term that every document has.
 const everything = "a"
 
-// termWord writes a whole value as one word of the index: its field, and its bytes where
-// they are few or a hash of them.
+// termWord writes a whole value as one word of the index: its field, and its bytes if they are
+// few, else a hash of them.
 func termWord(field int, value string) string {
 	if len(value) <= 24 {
 		return strconv.Itoa(field) + "x" + hex.EncodeToString([]byte(value))
@@ -140,8 +140,8 @@ func termWord(field int, value string) string {
 	return strconv.Itoa(field) + "h" + hex.EncodeToString(sum[:16])
 }
 
-// join writes words so that the index takes each as one: it ends words at all of ASCII
-// that is neither letter nor digit, so that a few (3.14, don't) are written otherwise.
+// join writes words so that the index keeps each whole: it ends words at ASCII characters that
+// are neither letters nor digits, so a few (3.14, don't) are written otherwise.
 func join(words []string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x80 && r != ' ' && !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z') {
@@ -157,10 +157,10 @@ const (
 	seqMask = 1<<seqBits - 1
 	lastDay = 1<<26 - 1
 	dayMs   = 24 * 60 * 60 * 1000
-	epoch   = 719_163 // days from the beginning of year 1 to 1970, and one
+	epoch   = 719_163 // days from the beginning of year 1 to 1970, plus one
 )
 
-// dayOf is the day of a time in milliseconds, the first and the last with all beyond.
+// dayOf is the day of a time in milliseconds. The first and the last day include all beyond.
 func dayOf(ms int64) int64 {
 	d := ms / dayMs
 	if ms%dayMs < 0 {
@@ -180,7 +180,7 @@ func begins(day int64) int64 {
 	return (day - epoch) * dayMs
 }
 
-// put writes rows, each in the place of what its day has under its id.
+// put writes rows. Each replaces the one that its day has under its id.
 func (t *table) put(tx *sqlitedb.Tx, rows []row) error {
 	last := map[int64]int64{} // row number by day
 	for i := range rows {
@@ -219,8 +219,8 @@ func (t *table) put(tx *sqlitedb.Tx, rows []row) error {
 	return nil
 }
 
-// known looks at the document that is there: done says that nothing more is to be written.
-// Else it is removed.
+// known looks at the stored document. done: nothing more has to be written. Else the document
+// is removed.
 func (t *table) known(tx *sqlitedb.Tx, r *row, id int64, version uint64) (done bool, err error) {
 	if r.version != 0 && r.version < version {
 		return true, nil
@@ -250,7 +250,7 @@ func (t *table) insert(tx *sqlitedb.Tx, id int64, r *row) error {
 	return err
 }
 
-// remove takes a document away; words false: the tables are going, and its words with them.
+// remove removes a document; words false: the tables are going, and its words with them.
 func (t *table) remove(tx *sqlitedb.Tx, id int64, words bool) error {
 	if words {
 		if _, err := tx.Exec(t.deleteWords, id); err != nil {

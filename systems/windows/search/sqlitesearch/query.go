@@ -10,14 +10,14 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search"
 )
 
-// ask is one search on its way.
+// ask is one running search.
 type ask struct {
 	t      *table
 	q      *search.Query
-	words  string // for the full-text index; empty: no condition is about it
+	words  string // for the full-text index; empty: no condition uses it
 	ranges []any  // arguments of the conditions on columns
 	after  search.Position
-	low    int64 // times that can match at all
+	low    int64 // the range of times that can match
 	high   int64
 }
 
@@ -74,7 +74,7 @@ func (s *Store) Search(ctx context.Context, q search.Query) (search.Page, error)
 	return page, nil
 }
 
-// found is a hit and its place.
+// found is a hit and its position.
 type found struct {
 	at   search.Position
 	body []byte
@@ -132,12 +132,12 @@ func (a *ask) span(c *search.Clause) {
 	}
 	low, high := c.Closed()
 	a.ranges = append(a.ranges, c.Field, c.Field, low, high, !c.Not)
-	if f.Name == a.t.schema.Time && !c.Not { // days beyond need not be looked at
+	if f.Name == a.t.schema.Time && !c.Not { // days outside need not be looked at
 		a.low, a.high = max(a.low, low), min(a.high, high)
 	}
 }
 
-// where are the conditions on columns, the same text for all queries.
+// where has the conditions on columns, the same text for all queries.
 func (t *table) where() string {
 	var column strings.Builder
 	column.WriteString("CASE ?")
@@ -148,7 +148,7 @@ func (t *table) where() string {
 	return strings.Repeat(" AND (? < 0 OR coalesce("+column.String()+" BETWEEN ? AND ?, 0) = ?)", search.MaxRanges)
 }
 
-// from is where the documents of some days come from, with its arguments.
+// from selects the documents of some days, with its arguments.
 func (a *ask) from(from, to int64) (string, []any) {
 	if a.words == "" {
 		args := append([]any{begins(from), begins(to + 1)}, a.ranges...)
@@ -158,7 +158,7 @@ func (a *ask) from(from, to int64) (string, []any) {
 	return " FROM " + a.t.name + "_words w CROSS JOIN " + a.t.name + "_doc d ON d.id = w.rowid WHERE w." + a.t.name + "_words MATCH ? AND w.rowid BETWEEN ? AND ?" + a.t.where(), args
 }
 
-// hits reads what some days have, until there is one hit more than the page takes.
+// hits reads the matches of some days, until there is one hit more than the page takes.
 func (a *ask) hits(tx *sqlitedb.Tx, from, to int64, have []found) ([]found, error) {
 	text, args := a.from(from, to)
 	less, direction := "<", " DESC"
@@ -186,7 +186,7 @@ func (a *ask) hits(tx *sqlitedb.Tx, from, to int64, have []found) ([]found, erro
 	return have, rows.Err()
 }
 
-// count counts what matches, up to search.MaxTotal.
+// count counts the matches, up to search.MaxTotal.
 func (a *ask) count(ctx context.Context, db *sqlitedb.DB) (total int, err error) {
 	err = a.windows(ctx, db, func(tx *sqlitedb.Tx, from, to int64) (bool, error) {
 		text, args := a.from(from, to)
@@ -198,11 +198,11 @@ func (a *ask) count(ctx context.Context, db *sqlitedb.DB) (total int, err error)
 	return total, err
 }
 
-// mostDays is how many days one look takes at most, so that none is long.
+// mostDays is how many days one read covers at most, so that none is long.
 const mostDays = 64
 
-// windows looks at days from the newest or the oldest on, one, two, four… at a time, each
-// a read of its own, until do has enough.
+// windows reads days from the newest or the oldest on, one, two, four… at a time, each in a
+// read of its own, until do has enough.
 func (a *ask) windows(ctx context.Context, db *sqlitedb.DB, do func(tx *sqlitedb.Tx, from, to int64) (enough bool, err error)) error {
 	low, high := dayOf(a.low), dayOf(a.high)
 	for days := int64(1); low <= high && a.low <= a.high; days = min(2*days, mostDays) {
@@ -216,7 +216,7 @@ func (a *ask) windows(ctx context.Context, db *sqlitedb.DB, do func(tx *sqlitedb
 			if err := tx.QueryRow(seek, at).Scan(&next); err != nil {
 				return err
 			}
-			from, to := next>>seqBits, next>>seqBits // the first day that has anything
+			from, to := next>>seqBits, next>>seqBits // the first day with any
 			if next < 0 || from < low || to > high {
 				enough = true
 				return nil

@@ -11,9 +11,8 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search"
 )
 
-// Setup implements search.Store. Where the tables were made for other fields, documents
-// move to new ones, some at a time; a start that ends meanwhile is gone on with by the
-// next.
+// Setup implements search.Store. If the tables were made for other fields, it moves documents
+// to new ones, a few at a time. The next start continues a move that was interrupted.
 func (s *Store) Setup(ctx context.Context) error {
 	select {
 	case s.setting <- struct{}{}:
@@ -70,8 +69,8 @@ func (s *Store) setup(ctx context.Context, schema *search.Schema) error {
 	return nil
 }
 
-// move brings the documents of old tables to new ones. One that does not fit its fields any
-// more is kept without values: only a query for all finds it.
+// move moves the documents of old tables to new ones. A document that no longer fits its fields
+// is kept without values: only a query for all finds it.
 func (s *Store) move(ctx context.Context, from, to *table) error {
 	read := "SELECT d.id, d.day, d.key, d.version, b.body FROM " + from.name + "_doc d JOIN " + from.name + "_body b ON b.id = d.id ORDER BY d.id LIMIT ?"
 	for {

@@ -1,13 +1,13 @@
 // Package sqlitesearch is the search index in the one SQLite file: the index of an
 // instance that has no OpenSearch.
 //
-// Words lie in a full-text index (FTS5) that keeps no texts of its own and is fed with the
-// words that search.Words cuts, so that they are the servers'. Whole values lie in it too,
-// as words of a column of their own; numbers and times are columns, for ranges.
+// Words are in a full-text index (FTS5) that stores no texts. It gets the words that
+// search.Words cuts, which are the servers' words. Whole values are in it too, as words of a
+// column of their own. Numbers and times are columns, for ranges.
 //
-// A document's row number begins with the day of its time. A search reads day by day,
-// from the newest or the oldest on, until its page is full: what a frequent word costs is
-// what one day has of it, not all.
+// A document's row number begins with the day of its time. A search reads day by day, from the
+// newest or the oldest on, until its page is full: a frequent word costs only its occurrences
+// of a day, not all of them.
 package sqlitesearch
 
 import (
@@ -34,7 +34,7 @@ type Store struct {
 	schemas map[string]*search.Schema
 	names   []string // of schemas, sorted
 
-	setting chan struct{} // cap 1: held by the one who sets up
+	setting chan struct{} // cap 1: held by the running Setup
 
 	mu     sync.Mutex        // guards tables
 	tables map[string]*table // by schema, once Setup has made them
@@ -78,7 +78,7 @@ func (s *Store) Health(ctx context.Context) error {
 
 var errSetup = errors.New("the search index has no tables yet; call Setup")
 
-// table finds a family's.
+// table finds a family's table.
 func (s *Store) table(schema string) (*table, error) {
 	if s.schemas[schema] == nil {
 		return nil, search.Unknown(schema)

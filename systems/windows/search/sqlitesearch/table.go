@@ -7,7 +7,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search"
 )
 
-// migrations of what all families share. Released steps are never edited.
+// migrations of the tables that all families share. Released steps are never edited.
 var migrations = []string{`
 CREATE TABLE search_family(
 	name TEXT PRIMARY KEY,
@@ -23,8 +23,8 @@ CREATE TABLE search_day(
 ) WITHOUT ROWID;
 `}
 
-// table is the tables of one family in one generation, with the statements on them: a
-// fixed number of texts, as each is prepared once and kept.
+// table is the tables of one family in one generation, with their statements: a fixed number of
+// texts, as each is prepared once and kept.
 type table struct {
 	schema  *search.Schema
 	name    string
@@ -78,7 +78,7 @@ func (t *table) textColumns() string {
 	return b.String()
 }
 
-// create is what makes the tables.
+// create has the statements that make the tables.
 func (t *table) create() []string {
 	n := t.name
 	return []string{
@@ -90,7 +90,7 @@ func (t *table) create() []string {
 	}
 }
 
-// drop is what removes them.
+// drop has the statements that remove them.
 func (t *table) drop() []string {
 	return []string{"DROP TABLE " + t.name + "_words", "DROP TABLE " + t.name + "_body", "DROP TABLE " + t.name + "_doc"}
 }
@@ -98,7 +98,7 @@ func (t *table) drop() []string {
 // fields names what the tables depend on.
 func fields(s *search.Schema) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "1 %s %q", s.Time, s.Order) // 1: of the form of the tables
+	fmt.Fprintf(&b, "1 %s %q", s.Time, s.Order) // 1: the version of the tables' form
 	for _, f := range s.Fields {
 		fmt.Fprintf(&b, " %s:%s:%t", f.Name, f.Type, f.Stored)
 	}

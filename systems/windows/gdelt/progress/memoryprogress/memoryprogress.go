@@ -1,4 +1,4 @@
-// Package memoryprogress remembers files in memory: the reference of what progress means.
+// Package memoryprogress remembers files in memory. It is the reference of what progress means.
 package memoryprogress
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/gdelt/progress"
 )
 
-// Store implements progress.Store. What it holds lives as long as it does.
+// Store implements progress.Store. Its data live as long as it does.
 type Store struct {
 	now func() time.Time
 

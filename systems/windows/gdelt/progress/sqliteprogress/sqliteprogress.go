@@ -22,8 +22,8 @@ type Store struct {
 
 var _ progress.Store = (*Store)(nil)
 
-// Files that are forgotten leave what they stand for in gdelt_past. seq is one for all
-// feeds, so that no number comes again.
+// Forgotten files leave their counts in gdelt_past. seq is shared by all feeds, so that no
+// number is reused.
 var schema = []string{`
 CREATE TABLE gdelt_file(
 	number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -54,7 +54,7 @@ CREATE TABLE gdelt_past(
 ) WITHOUT ROWID;
 `}
 
-// New opens what is remembered of a feed in db. now nil: time.Now.
+// New opens the memory of a feed in db. now nil: time.Now.
 func New(ctx context.Context, db *sqlitedb.DB, feed string, now func() time.Time) (*Store, error) {
 	if feed == "" {
 		return nil, errors.New("open the progress of a feed: it needs a name, which tells it from others in the database")
@@ -138,7 +138,7 @@ func scan(row scanner, f *progress.File, more ...any) error {
 	return nil
 }
 
-// findStep names are asked for in one statement.
+// findStep is how many names one statement asks for.
 const findStep = 500
 
 // Find implements progress.Store.
@@ -247,7 +247,7 @@ func (s *Store) Forget(ctx context.Context, before time.Time) (n int, err error)
 const sums = `COALESCE(SUM(count),0),COALESCE(SUM(idless),0),COALESCE(SUM(delivered),0),COALESCE(SUM(skipped),0),COALESCE(SUM(dead),0),
 	COALESCE(SUM(lost),0),COALESCE(SUM(status=2),0),COALESCE(SUM(status=3),0)`
 
-// bury takes files out and keeps what they stand for.
+// bury removes files and keeps their counts.
 func (s *Store) bury(tx *sqlitedb.Tx, where string, args ...any) error {
 	_, err := tx.Exec(`INSERT INTO gdelt_past(feed,count,idless,delivered,skipped,dead,lost,done,broken)
 		SELECT ?,`+sums+` FROM gdelt_file WHERE feed=? AND `+where+` ON CONFLICT(feed) DO UPDATE SET
