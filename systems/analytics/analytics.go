@@ -4,8 +4,8 @@
 //	source → decode, validate → merge, resolve → enrich → persons → events → settled
 //	                                                   ↘ dead letters → replay, the same way again
 //
-// The rules are here and in the roles they use; which product is behind a role is the
-// caller's choice (package connect).
+// The rules are here and in the roles they use. The caller chooses the product behind each role
+// (package connect).
 package analytics
 
 import (
@@ -34,10 +34,11 @@ import (
 // Name of the system, of its pipeline and of the queue it reads.
 const Name = "analytics"
 
-// ReplayName is the pipeline whose source is the dead letters of the other.
+// ReplayName is the pipeline that replays the dead letters.
 const ReplayName = Name + ".replay"
 
-// Parts are what the system is made of. Sources, stores and locks are required, what follows them is not.
+// Parts are what the system is made of. Sources, stores and locks are required, the rest is
+// not.
 type Parts struct {
 	Source      tidemill.Source
 	Persons     person.Store
@@ -46,14 +47,14 @@ type Parts struct {
 	Letters     deadletter.Store
 	Locks       lock.Locks
 
-	Projects project.Projects             // nil: events of any project are taken
+	Projects project.Projects             // nil: events of any project are accepted
 	Agent    func(ua string) enrich.Agent // nil: user agents are not parsed
 	Country  func(ip string) string       // nil: no countries
-	Overflow tidemill.Source              // of projects that dominate, a pipeline of their own; nil: none
-	Circuit  Circuit                      // that instances share; nil: one made of Locks
+	Overflow tidemill.Source              // of dominating projects, a pipeline of its own; nil: none
+	Circuit  Circuit                      // shared by all instances; nil: one made of Locks
 
-	// Damaged counts the events that the source found to be other bytes than were written:
-	// dead in its books, and kept apart without a letter. Nil: it never does.
+	// Damaged counts the events whose bytes the source found changed since they were written:
+	// dead in its books, and kept apart without a dead letter. Nil: there are none.
 	Damaged func(context.Context) (int, error)
 }
 
@@ -62,32 +63,32 @@ type Options struct {
 	Batch    int           // events flushed together; 0 means 1000
 	Age      time.Duration // how long the first of a batch waits for the rest; 0 means 5s
 	Lanes    int           // flushes at once; 0 means 1
-	InFlight int           // events taken from the source and not settled; 0 means 2000 + Batch per lane
-	Handouts int           // hand-outs after which an event is dead unread; 0 means 100, below 0 no limit
+	InFlight int           // events received and not settled; 0 means 2000 + Batch per lane
+	Handouts int           // hand-outs after which an unread event is dead; 0 means 100, below 0 no limit
 
-	Clock event.Clock // bounds the times of events that came through no door
+	Clock event.Clock // bounds the times of events that did not come through the ingest API
 
-	MergeIdentified MergeIdentified // which events may merge an identified person into another; empty: those that say so
+	MergeIdentified MergeIdentified // which events may merge an identified person into another; empty: MergeByEvent
 
 	Replay      time.Duration // how often failed batches are replayed; 0 means 5m, negative never
-	ReplayBatch int           // letters a replay takes; 0 means 100
+	ReplayBatch int           // dead letters per replay; 0 means 100
 
 	Log  *slog.Logger     // nil: nothing is logged
 	Now  func() time.Time // nil: time.Now
 	Seed uint64           // of the jitter; 0: from chance
 
-	// Observe and Settled are told of every call of a stage and of every settlement.
+	// Observe is told of every call of a stage, and Settled of every settlement.
 	Observe func(stage string, messages int, took time.Duration, err error)
 	Settled func(ends []tidemill.Settlement)
 }
 
-// MergeIdentified says which events may merge a person that is identified already into
-// another. A merge cannot be undone, and a shared device would make two users one.
+// MergeIdentified says which events may merge an already identified person into another. A
+// merge cannot be undone, and a shared device would make two users one.
 type MergeIdentified string
 
 // The values of MergeIdentified.
 const (
-	MergeNever   MergeIdentified = "never"  // none; also $merge_dangerously is refused
+	MergeNever   MergeIdentified = "never"  // none; $merge_dangerously is refused too
 	MergeByEvent MergeIdentified = "event"  // $merge_dangerously
 	MergeAlways  MergeIdentified = "always" // $identify and $create_alias too
 )
@@ -102,11 +103,11 @@ type System struct {
 	parts    Parts
 	options  Options
 	catalog  *catalog.Catalog
-	letters  tidemill.Source // of replays
+	letters  tidemill.Source // for replays
 	projects silence
 	persons  silence
-	keeps    atomic.Bool   // there may be kept merges, of a batch that was before
-	keeping  chan struct{} // has room for the one call of mergeKept that may run
+	keeps    atomic.Bool   // kept merges of earlier batches may exist
+	keeping  chan struct{} // has room for the one running call of mergeKept
 	replays  results
 }
 
@@ -126,7 +127,7 @@ func New(p Parts, o Options) (*System, error) {
 	s := &System{parts: p, options: o, letters: p.Letters.Open(Name), Warnings: newWarnings(p.Warehouse, o.Log, o.Now), catalog: seen,
 		keeping: make(chan struct{}, 1)}
 	s.projects.of, s.persons.of = "projects", "persons"
-	s.keeps.Store(true) // from before, maybe
+	s.keeps.Store(true) // perhaps from before
 	live := flow.Pipeline{
 		Name: Name, Source: p.Source, Work: s.steps(s.decode).Lane, Dead: p.Letters,
 		Lanes: o.Lanes, Batch: o.Batch, Age: o.Age, InFlight: o.InFlight, Handouts: o.Handouts,
@@ -161,7 +162,7 @@ func New(p Parts, o Options) (*System, error) {
 		pipelines = append(pipelines, overflow)
 	}
 	s.System = &flow.System{Name: Name, Pipelines: pipelines, Loops: s.loops(), Log: o.Log,
-		Close: []func() error{func() error { // what was learnt by the last batch
+		Close: []func() error{func() error { // names learnt from the last batch
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
 			return errors.Join(s.catalog.Flush(ctx), s.Warnings.Flush(ctx), s.relay(ctx))
@@ -169,11 +170,11 @@ func New(p Parts, o Options) (*System, error) {
 	return s, nil
 }
 
-// refused is how long nothing is tried after a destination refused our credentials: long
-// enough to leave it alone, and short beside the time in which people mend it.
+// refused is how long nothing is tried after a destination refused our credentials: long enough
+// to leave it alone, and short compared to the time in which an operator fixes them.
 const refused = 10 * time.Second
 
-// random is where a pipeline's jitter comes from.
+// random makes the random numbers of a pipeline's jitter.
 func (o Options) random(stream uint64) *rand.Rand {
 	if o.Seed == 0 {
 		return nil

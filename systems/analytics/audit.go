@@ -23,17 +23,17 @@ type Audit struct {
 	Balanced  bool   `json:"balanced"`
 
 	Letters deadletter.Account `json:"dead_letters"` // what became of the dead
-	Damaged int                `json:"damaged"`      // dead without a letter: found damaged at the source, and kept apart there
+	Damaged int                `json:"damaged"`      // dead without a dead letter: found damaged at the source, and kept apart there
 	Stored  int64              `json:"stored"`       // rows in the warehouse, counted there
 	Faults  []string           `json:"faults"`       // what does not add up, in words
 }
 
 var errNoBooks = errors.New("analytics: its source keeps no books")
 
-// Audit reads the books of the source, of the dead letters and of the warehouse, which
-// were each written by somebody else, and compares them.
+// Audit reads the books of the source, of the dead letters and of the warehouse, which are
+// written independently, and compares them.
 func (s *System) Audit(ctx context.Context) (Audit, error) {
-	// In this order: what happens meanwhile makes the later numbers larger, never smaller.
+	// In this order: what happens meanwhile only makes the later numbers larger.
 	books, err := s.books(ctx)
 	if err != nil {
 		return Audit{}, err
@@ -66,8 +66,8 @@ func (s *System) Audit(ctx context.Context) (Audit, error) {
 	fault(dead.Off() != 0, "dead letters do not add up: put is not held + replayed + discarded")
 	lettered := a.Dead - min(a.Dead, uint64(damaged))
 	fault(dead.Accepted < lettered, "events are dead without a letter")
-	// A letter whose settlement was lost can be replayed before its event comes again, which
-	// then is delivered too: such events are in both books, and once in the warehouse.
+	// A dead letter whose settlement was lost can be replayed before its event comes again and
+	// is delivered too. Such an event is in both books, and once in the warehouse.
 	both := max(int64(a.Letters.Put)-int64(lettered), 0)
 	f, ok := s.parts.Warehouse.(warehouse.Forgetter)
 	fault(!(ok && f.Forgets()) && stored < int64(a.Delivered+a.Letters.Replayed)-both, "events were delivered that the warehouse does not have")

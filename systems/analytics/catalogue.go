@@ -9,9 +9,9 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
-// see catalogues the names of a stored event. While more of them are new than may wait and
-// they cannot be written, the batch waits: none is dropped. The rows are there by then; to
-// insert them again changes nothing.
+// see catalogues the names of a stored event. If more of them are new than may wait and they
+// cannot be written, the batch waits: no name is dropped. The rows are stored by then, and
+// inserting them again changes nothing.
 func (s *System) see(ctx context.Context, e *event.Event) error {
 	for !s.catalog.See(e) {
 		err := retry(ctx, policy.Definitions, func() error { return s.catalog.Flush(ctx) })
@@ -27,7 +27,7 @@ func (s *System) see(ctx context.Context, e *event.Event) error {
 	return nil
 }
 
-// retry calls do until it succeeds, as often and with such pauses as r says, and returns
+// retry calls do until it succeeds, with the number of tries and the pauses of r, and returns
 // its last error. It stops when ctx ends.
 func retry(ctx context.Context, r policy.Retry, do func() error) error {
 	for try := 0; ; try++ {

@@ -10,21 +10,21 @@ import (
 	"github.com/tidemill/tidemill/state/lock"
 )
 
-// A Circuit lets instances share that replays fail, so that none goes on where another
-// has found the destination away. Each has a breaker of its own besides.
+// A Circuit shares between instances that replays fail, so that no instance goes on after
+// another has found the destination down. Each instance also has its own breaker.
 type Circuit interface {
-	// IsOpen says whether replays are to wait.
+	// IsOpen reports whether replays have to wait.
 	IsOpen(ctx context.Context) (bool, error)
-	// Trip opens it for d, unless it is open: then it stays as it is.
+	// Trip opens it for d. If it is open it stays unchanged.
 	Trip(ctx context.Context, d time.Duration) error
-	// Failed counts replays that failed here; the circuit may open by it.
+	// Failed counts replays that failed here; they may open the circuit.
 	Failed(ctx context.Context, n int) error
-	// Succeeded closes it, and forgets failures: a replay has worked here.
+	// Succeeded closes it and forgets failures: a replay has worked here.
 	Succeeded(ctx context.Context) error
 }
 
-// lockCircuit is a Circuit made of a lock, which is held while it is open, and runs out.
-// It counts nothing: the breaker that trips it has counted.
+// lockCircuit is a Circuit made of a lock, which is held while the circuit is open, and
+// expires. It counts nothing: the breaker that trips it has counted.
 type lockCircuit struct{ locks lock.Locks }
 
 const circuitLock = "dlq:replay:circuit"
@@ -46,15 +46,15 @@ func (lockCircuit) Failed(context.Context, int) error { return nil }
 
 func (lockCircuit) Succeeded(context.Context) error { return nil }
 
-// results are what came of replays since they were last told.
+// results are the results of replays that were not shared yet.
 type results struct {
 	mu     sync.Mutex // guards all below
 	failed int        // since the last success
 	worked bool
 }
 
-// settled counts a replayed batch: failed, where the destination is to blame for one of
-// its letters; worked, where none failed and one was delivered.
+// settled counts a replayed batch: as failed, if the destination caused the failure of one of
+// its dead letters; as worked, if none failed and one was delivered.
 func (r *results) settled(ends []tidemill.Settlement) {
 	failed, worked := false, false
 	for i := range ends {
@@ -77,7 +77,7 @@ func (r *results) settled(ends []tidemill.Settlement) {
 	}
 }
 
-// take returns what there is to tell, once.
+// take returns the results to share, once.
 func (r *results) take() (failed int, worked bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

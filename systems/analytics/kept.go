@@ -24,18 +24,18 @@ func (c *contested) add(m *person.Merge) {
 	c.users[m.Ref], c.others[other(m)] = true, true
 }
 
-// by says whether it matters that a merge is done after those noted: it claims what they
-// claim, or one of their users, or is by a user that they claim. All else ends the same in
-// any order (see package person).
+// by reports whether a merge must come after the noted ones: it claims what they claim, or one
+// of their users, or is by a user that they claim. All other merges end the same in any order
+// (see package person).
 func (c *contested) by(m *person.Merge) bool {
 	return c.others[other(m)] || c.others[m.Ref] || c.users[other(m)] && !m.Force
 }
 
 func other(m *person.Merge) person.Ref { return person.Ref{Project: m.Project, Distinct: m.Other} }
 
-// mergeKeptFirst tries those kept before newer ones are done, which were acknowledged later,
-// and returns what those that still cannot be done are about. An error says that this is not
-// known, so nothing newer may be done.
+// mergeKeptFirst tries the kept merges before newer ones, which were acknowledged later, and
+// returns what the remaining ones are about. After an error that is not known, so nothing newer
+// may be done.
 func (s *System) mergeKeptFirst(ctx context.Context) (contested, error) {
 	if !s.keeps.Swap(false) {
 		return contested{}, nil
@@ -59,7 +59,7 @@ func (s *System) mergeKeptFirst(ctx context.Context) (contested, error) {
 	return left, err
 }
 
-// mergesWait is how long a batch waits whose merges can neither be done nor kept.
+// mergesWait is how long a batch waits if its merges can neither be done nor kept.
 const mergesWait = 5 * time.Second
 
 // mergeKeptLater is mergeKept, as a loop.
@@ -68,11 +68,11 @@ func (s *System) mergeKeptLater(ctx context.Context) error {
 	return errors.Join(failed, err)
 }
 
-// mergeKept tries merges again that could not be done, the oldest first, each by itself: one
-// that cannot be done is only in the way of those that are about the same ids. After
-// keptAtOnce failures the rest is left. It returns what those left are about, and why they
-// failed; err: the list cannot be read. One call runs at a time, so that none does a merge
-// that another has done and younger ones have followed.
+// mergeKept tries the kept merges again, the oldest first, each by itself: a failed one only
+// blocks those about the same ids. After keptAtOnce failures it leaves the rest. It returns
+// what the remaining ones are about, and why they failed; err: the list cannot be read. One
+// call runs at a time, so that none repeats a merge that another has done and younger ones have
+// followed.
 func (s *System) mergeKept(ctx context.Context) (left contested, failed, err error) {
 	select {
 	case s.keeping <- struct{}{}:

@@ -26,8 +26,8 @@ func (s *System) loops() []flow.Loop {
 	return ls
 }
 
-// relay copies the overrides that merges left in the outbox to the warehouse. Doing it
-// twice is harmless: the higher version wins.
+// relay copies the overrides that merges left in the outbox to the warehouse. Repeating it is
+// harmless: the higher version wins.
 func (s *System) relay(ctx context.Context) error {
 	for {
 		os, err := s.parts.Persons.Overrides(ctx, 1000)
@@ -43,7 +43,7 @@ func (s *System) relay(ctx context.Context) error {
 	}
 }
 
-// maxReplays is how often a letter is replayed without being asked: else the same oldest
+// maxReplays is how often a dead letter is replayed automatically. Otherwise the same oldest
 // ones would be tried for ever, and those behind them never.
 const maxReplays = 10
 
@@ -54,10 +54,10 @@ const replayPause = 5 * time.Minute
 // replayLock is held by the instance that asks for replays.
 const replayLock = "dlq:replay:lock"
 
-// replayFailed asks for the oldest letters of failed batches to be replayed, on one
-// instance at a time, unless the destination is known to be away. Refusals and what made a
-// stage panic would fail again: only a person replays them. A lost answer is no reason
-// against it, since every stage may be repeated.
+// replayFailed replays the oldest dead letters of failed batches, on one instance at a time,
+// unless the destination is known to be down. Refused events and those that made a stage panic
+// would fail again: only an operator replays them. A lost answer does not prevent a replay,
+// since every stage may be repeated.
 func (s *System) replayFailed(ctx context.Context) error {
 	if s.Pipeline.Stats().Breaker == policy.Open || s.Replayer.Stats().Breaker == policy.Open {
 		return nil

@@ -6,11 +6,11 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// OverflowName is the pipeline, and the queue it reads, of projects that dominate: with
-// one of its own, their flood leaves the others' events waiting no longer than before.
+// OverflowName is the pipeline, and the queue it reads, of dominating projects. With a pipeline
+// of its own, their flood does not delay the events of others.
 const OverflowName = Name + ".overflow"
 
-// sharedLetters files the dead of another pipeline with the system's, so that one replay
+// sharedLetters puts the dead letters of another pipeline with the system's, so that one replay
 // and one set of books serve both. Their positions differ in the shard.
 type sharedLetters struct{ tidemill.DeadLetters }
 

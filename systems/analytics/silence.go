@@ -8,18 +8,17 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// A silence counts how often in a row a neighbour that is only asked did not answer.
+// A silence counts how often in a row a store that is only read did not answer.
 type silence struct {
 	of    string
 	times atomic.Int64
 }
 
 const (
-	// So many times in a row, and it is the neighbour that is away and not an event that
-	// it cannot answer.
+	// After so many times in a row the store is down: the events are not the cause.
 	silentAtLeast = 5
-	// Then it is asked this often, by the events that asked last, and by others after so
-	// many times: should it be these events after all, they must not stop all others.
+	// Then it is asked this often by the events that asked last, and by others after so many
+	// times: if these events are the cause after all, they must not stop all others.
 	silentPause = 5 * time.Second
 	silentTurns = 100
 	// The longest time between two hand-outs of one event.
@@ -29,10 +28,10 @@ const (
 // answered ends a silence.
 func (s *silence) answered() { s.times.Store(0) }
 
-// comeAgain hands back events for which a neighbour could not be asked. None of them is to
-// blame, so no try is burnt; but what was handed out as often as is allowed is dead, to be
-// replayed. If the neighbour stays silent, the error makes the stage wait instead, and with
-// it reading: in a long outage events wait at the source.
+// comeAgain hands back events whose store did not answer. The events did not cause that, so no
+// try is counted. But an event that reached its limit of hand-outs is dead, to be replayed. If
+// the store stays silent, the error makes the stage wait, which stops reading: in a long outage
+// events wait at the source.
 func (s *System) comeAgain(ctx context.Context, batch []*item, who *silence, err error) error {
 	if n := who.times.Add(1); n >= silentAtLeast && n%silentTurns != 0 {
 		s.options.Log.ErrorContext(ctx, "no answer, events wait", "neighbour", who.of, "in_a_row", n, "error", err)

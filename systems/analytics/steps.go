@@ -18,7 +18,7 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
-// A draft is an event on its way to the row that it becomes.
+// A draft is an event on its way to becoming a row.
 type draft struct {
 	event.Event
 	finished bool // it comes from a dead letter's row: nothing is left to enrich
@@ -32,7 +32,7 @@ func (d *draft) Reset() {
 
 type item = flow.Item[draft]
 
-// steps is the way of one event.
+// steps are the stages of one event.
 func (s *System) steps(decode func(*tidemill.Message, *draft) error) flow.Steps[draft] {
 	return flow.Steps[draft]{
 		Decode: decode,
@@ -47,19 +47,19 @@ func (s *System) steps(decode func(*tidemill.Message, *draft) error) flow.Steps[
 	}
 }
 
-// decode reads a message of any door. What is refused is noted for the project's owner.
+// decode reads a message of any origin. A refusal is noted for the project's owner.
 func (s *System) decode(m *tidemill.Message, d *draft) error {
 	err := event.DecodeMessage(m, s.options.Clock, &d.Event)
 	if t := d.Timing(); err != nil {
 		s.warnRefused(&d.Event, err)
-	} else if t.Beyond != "" { // a door has warned of its own
+	} else if t.Beyond != "" { // the endpoint has warned already
 		s.Warnings.Add(warning(&d.Event, t.Beyond, t.Warning()))
 	}
 	return err
 }
 
-// decodeLetter reads the finished row of a dead letter; where there is none, or a damaged
-// one, what was received is still there.
+// decodeLetter reads the finished row of a dead letter. If the row is missing or damaged, it
+// decodes the event as received.
 func (s *System) decodeLetter(m *tidemill.Message, d *draft) error {
 	if row := m.Get(deadletter.RowHeader); row != nil {
 		if err := event.ParseRow(row, &d.Event); err == nil {
@@ -71,10 +71,10 @@ func (s *System) decodeLetter(m *tidemill.Message, d *draft) error {
 	return s.decode(m, d)
 }
 
-// validate refuses what cannot be an event. One refusal stops nobody else.
+// validate refuses events that may not be stored. One refusal stops no other event.
 func (s *System) validate(ctx context.Context, batch []*item) error {
 	known := make(map[uuid.UUID]bool, 1)
-	var later []*item // of projects that could not be asked for
+	var later []*item // of projects that could not be looked up
 	var away error
 	for _, it := range batch {
 		e := &it.Value.Event
@@ -117,17 +117,17 @@ func (s *System) exists(ctx context.Context, id uuid.UUID) (bool, error) {
 	return err == nil, err
 }
 
-// claims says that an event claims a distinct id: who does it first gets it, so what was
-// acknowledged first has to be first.
+// claims reports whether an event claims a distinct id. The first claim gets it, so the event
+// that was acknowledged first has to come first.
 func claims(it *item) bool { return it.Value.Merge != event.NoMerge }
 
-// forces says that an event merges identified persons too.
+// forces reports whether an event also merges identified persons.
 func (s *System) forces(e *event.Event) bool {
 	return s.options.MergeIdentified == MergeAlways || s.options.MergeIdentified == MergeByEvent && e.Merge == event.Force
 }
 
-// merge does what $identify and its kin say, before anything of the batch is resolved:
-// events that wait in the same batch under the old id go to the survivor too.
+// merge does the merges of $identify and its kin before it resolves any event of the batch:
+// events in the same batch under the old id go to the survivor too.
 func (s *System) merge(ctx context.Context, batch []*item) error {
 	var merges []person.Merge
 	var of []*item
@@ -152,8 +152,8 @@ func (s *System) merge(ctx context.Context, batch []*item) error {
 	if err := s.mergeAll(ctx, merges, left, outcomes); err != nil {
 		return err
 	}
-	// The warehouse is told before the events are settled, so that whoever sees them there
-	// sees them under the survivor. If that fails now, the loop does it.
+	// The warehouse is told before the events are settled, so that they show under the survivor
+	// from then on. If that fails now, the loop does it.
 	if err := s.relay(ctx); err != nil && ctx.Err() == nil {
 		s.options.Log.WarnContext(ctx, "overrides not copied yet", "error", err)
 	}
@@ -165,9 +165,9 @@ func (s *System) merge(ctx context.Context, batch []*item) error {
 	return nil
 }
 
-// mergeAll merges, and keeps for later what cannot be merged now, and what has to follow
-// merges that are kept already: left is what these are about. When the list of kept ones is
-// full the batch waits: nothing is cut off.
+// mergeAll merges. It keeps for later the merges that cannot be done now, or have to follow
+// kept ones: left is what these are about. When the list of kept merges is full the batch
+// waits: none is dropped.
 func (s *System) mergeAll(ctx context.Context, merges []person.Merge, left contested, outcomes []person.Outcome) error {
 	var todo, keep []person.Merge
 	var of []int
@@ -194,7 +194,7 @@ func (s *System) mergeAll(ctx context.Context, merges []person.Merge, left conte
 			keep = append(keep, merges[i])
 		}
 	}
-	if len(keep) == 0 { // all were done, maybe the answer was lost
+	if len(keep) == 0 { // all were done, the answer may be lost
 		return nil
 	}
 	kept := s.parts.Persons.Keep(ctx, keep)
@@ -207,8 +207,8 @@ func (s *System) mergeAll(ctx context.Context, merges []person.Merge, left conte
 	return nil
 }
 
-// resolve finds whose each event is. Those for whom that cannot be asked now come again:
-// a *tidemill.Partial names them, any other error is of all.
+// resolve finds the person of each event. Events whose person cannot be looked up now come
+// again: a *tidemill.Partial names them; any other error concerns all.
 func (s *System) resolve(ctx context.Context, batch []*item) error {
 	refs := make([]person.Ref, len(batch))
 	for i, it := range batch {
@@ -243,7 +243,7 @@ func (s *System) resolve(ctx context.Context, batch []*item) error {
 	return s.comeAgain(ctx, later, &s.persons, err)
 }
 
-// enrich adds what the SDK did not say. A finished row of a dead letter has it already.
+// enrich adds what the SDK did not send. A finished row of a dead letter has it already.
 func (s *System) enrich(_ context.Context, batch []*item) error {
 	for _, it := range batch {
 		if it.Value.finished {
@@ -260,10 +260,9 @@ func (s *System) enrich(_ context.Context, batch []*item) error {
 	return nil
 }
 
-// fillAgent takes from a user agent what is missing. What the SDK sent counts, and a version
-// is one of the name that stands beside it: where the SDK sent a name without a version, it
-// gets one only if the user agent has the same name; where it sent a version without a
-// name, neither is touched.
+// fillAgent fills in missing fields from a user agent. The SDK's values count, and a version
+// belongs to the name beside it: a name without a version gets one only if the user agent has
+// the same name; a version without a name leaves both unchanged.
 func fillAgent(e *event.Event, a enrich.Agent) {
 	fill := func(name, version *string, parsed, parsedVersion string) {
 		if *name == "" && *version == "" {
@@ -280,7 +279,7 @@ func fillAgent(e *event.Event, a enrich.Agent) {
 	}
 }
 
-// profiles folds what events say of their persons.
+// profiles folds the events' changes into their persons.
 func (s *System) profiles(ctx context.Context, batch []*item) error {
 	changes := make([]person.Change, 0, len(batch))
 	for _, it := range batch {
@@ -305,7 +304,7 @@ func finished(batch []*item) {
 	}
 }
 
-// events makes the rows durable. An event that is there from elsewhere is a duplicate.
+// events makes the rows durable. An event that was stored from another message is a duplicate.
 func (s *System) events(ctx context.Context, batch []*item) error {
 	now := s.options.Now().UTC()
 	rows := make([]*event.Event, len(batch))
@@ -330,7 +329,7 @@ func (s *System) events(ctx context.Context, batch []*item) error {
 	return nil
 }
 
-// sleep waits, or says that ctx ended first.
+// sleep waits, or reports that ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

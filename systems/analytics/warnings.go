@@ -15,11 +15,11 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
-// maxWarnings is how many wait to be written; more are counted and dropped, since a
-// flood of bad events must not cost the good ones their memory.
+// maxWarnings is how many warnings may wait to be written. Further ones are counted and
+// dropped, so that a flood of bad events does not use up memory.
 const maxWarnings = 10_000
 
-// Warnings collects what a project's owner should know of, and writes it in batches.
+// Warnings collects what a project's owner should know, and writes it in batches.
 type Warnings struct {
 	to  warehouse.Warehouse
 	log *slog.Logger
@@ -35,16 +35,16 @@ func newWarnings(to warehouse.Warehouse, log *slog.Logger, now func() time.Time)
 	return &Warnings{to: to, log: log, now: now, counts: map[string]uint64{}}
 }
 
-// Counts are how many warnings there were of each type since the start, those dropped
-// included: events refused behind the door and merges refused, by reason.
+// Counts are how many warnings of each type were added since the start, including dropped ones:
+// events refused after the endpoint and merges refused, by reason.
 func (w *Warnings) Counts() map[string]uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.counts)
 }
 
-// Add takes a warning; its time, unless it has one, is now, whenever the event happened: it
-// is for who looks today, and kept from today on. It never blocks.
+// Add adds a warning. Its time, unless it has one, is now, whenever the event happened: its
+// reader looks today, and it is kept from today on. Add never blocks.
 func (w *Warnings) Add(n warehouse.Warning) {
 	if n.At.IsZero() {
 		n.At = w.now()
@@ -59,7 +59,7 @@ func (w *Warnings) Add(n warehouse.Warning) {
 	w.waiting = append(w.waiting, n)
 }
 
-// Flush writes what waits; after an error it waits on.
+// Flush writes the waiting warnings. After an error they wait on.
 func (w *Warnings) Flush(ctx context.Context) error {
 	w.mu.Lock()
 	batch, dropped := w.waiting, w.dropped

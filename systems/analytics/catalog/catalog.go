@@ -1,16 +1,16 @@
-// Package catalog finds out what events look like, for the people who build queries: it
-// looks at each event that was stored, gathers the names of events and properties that
-// are new this hour, with the types of their values, and upserts them now and then.
+// Package catalog finds out what events look like, for the people who build queries. It looks
+// at each stored event, gathers the names of events and properties that are new this hour, with
+// the types of their values, and upserts them now and then.
 //
 //	c, err := catalog.New(definitions, catalog.Options{})
-//	for !c.See(e) { // for each event that was stored
-//		err = c.Flush(ctx) // as many names wait as may
+//	for !c.See(e) { // for each stored event
+//		err = c.Flush(ctx) // no more names may wait
 //	}
 //	err = c.Flush(ctx) // after them
 //
-// A failure here never fails events: what could not be upserted stays and is tried again
-// at the next Flush. No name is dropped, however many are new at once, and what waits is
-// bounded: whoever sees more has to flush first.
+// A failure here never fails events: names that could not be upserted stay and are tried again
+// at the next Flush. No name is dropped, however many are new at once. The number of waiting
+// names is bounded: the caller has to flush before it sees more.
 package catalog
 
 import (
@@ -32,8 +32,8 @@ import (
 // What is catalogued, and how much is remembered.
 const (
 	maxName       = 200     // characters of a name; longer ones are not catalogued
-	maxProperties = 10_000  // of an event; one that has more is not catalogued at all
-	maxKnown      = 100_000 // names of each sort known this hour; then it is begun anew
+	maxProperties = 10_000  // of an event; one with more is not catalogued at all
+	maxKnown      = 100_000 // names of each sort known this hour; then the memory begins anew
 	maxWaiting    = 20_000  // names not upserted yet: about 60 ms of a SQLite writer
 )
 
@@ -43,7 +43,7 @@ type Options struct {
 	Log *slog.Logger     // nil discards
 }
 
-// Catalog gathers definitions. Its methods may be called from several goroutines.
+// Catalog gathers definitions. It is safe for concurrent use.
 type Catalog struct {
 	defs definition.Definitions
 	o    Options
@@ -54,12 +54,12 @@ type Catalog struct {
 	mu       sync.Mutex // guards what follows; held for work in memory only
 	hour     time.Time
 	known    known
-	shapes   map[uint64]struct{} // of events of which all is known
+	shapes   map[uint64]struct{} // of events whose names are all known
 	waiting  names
-	flushing int // names that the running Flush took out of waiting
+	flushing int // names that the running Flush removed from waiting
 }
 
-// known are the names of this hour that are upserted or wait to be.
+// known are this hour's names that are upserted or wait to be.
 type known struct {
 	events     map[eventKey]struct{}
 	properties map[propertyKey]bool // true: its type too
@@ -100,10 +100,10 @@ func New(defs definition.Definitions, o Options) (*Catalog, error) {
 	return c, nil
 }
 
-// See looks at an event, and says whether all of its names are known or wait for Flush. If
-// not, there was no room for all: Flush, then see the same event again. Mostly nothing of
-// it is new: its shape, which is its name and the names and kinds of its properties in
-// their order, was seen this hour. It keeps nothing of e.
+// See looks at an event, and reports whether all of its names are known or wait for Flush. If
+// not, there was no room for all: Flush, then see the same event again. Usually nothing of it
+// is new: its shape, which is its name and the names and kinds of its properties in their
+// order, was seen this hour. See keeps nothing of e.
 func (c *Catalog) See(e *event.Event) (all bool) {
 	if e.Name == "" || long(e.Name) {
 		return true
@@ -144,8 +144,8 @@ func long[T string | []byte](name T) bool {
 	return len(name) > maxName && utf8.RuneCountInString(string(name)) > maxName
 }
 
-// begin forgets what was known when a new hour begins: then all is upserted again, for the
-// time of its last sighting.
+// begin forgets the known names when a new hour begins. Then all are upserted again, with the
+// time of their last sighting.
 func (c *Catalog) begin(now time.Time) {
 	if hour := now.Truncate(time.Hour).UTC(); !hour.Equal(c.hour) {
 		c.hour = hour
@@ -156,8 +156,8 @@ func (c *Catalog) begin(now time.Time) {
 	}
 }
 
-// Flush upserts what is new, in one transaction. One Flush runs at a time, others wait for
-// it and then upsert what came meanwhile. After an error all of it waits for the next
+// Flush upserts the new names, in one transaction. One Flush runs at a time. Others wait for it
+// and then upsert the names that came meanwhile. After an error all names wait for the next
 // Flush, so calling it again is the retry.
 func (c *Catalog) Flush(ctx context.Context) error {
 	select {

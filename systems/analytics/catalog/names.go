@@ -21,7 +21,7 @@ func newNames() names {
 
 func (n *names) size() int { return len(n.events) + len(n.properties) + len(n.pairs) }
 
-// batch puts them in an order of their own, the same for the same names.
+// batch puts them in an order that depends on the names alone.
 func (n *names) batch() *definition.Batch {
 	b := &definition.Batch{}
 	for _, e := range n.events {

@@ -2,13 +2,12 @@ package catalog
 
 import "bytes"
 
-// scanner walks over the pairs of a JSON object without looking into their values. It
-// takes every object that is JSON, and may take some that are not: whoever stored the
-// event has judged that.
+// scanner walks over the pairs of a JSON object without looking into their values. It accepts
+// every JSON object, and may accept other bytes: events were checked before they were stored.
 type scanner struct {
 	b   []byte
 	i   int
-	bad bool // it is no object
+	bad bool // it is not an object
 }
 
 // open stands before the first pair; false if b does not begin as an object.
@@ -22,8 +21,8 @@ func open(b []byte) (scanner, bool) {
 	return s, true
 }
 
-// next returns the name, without its quotes, and the value of the next pair, both as they
-// are written; false after the last one, or where it is bad.
+// next returns the name, without its quotes, and the value of the next pair, both as written;
+// false after the last pair, or if the object is bad.
 func (s *scanner) next() (name, value []byte, ok bool) {
 	s.space()
 	if s.i < len(s.b) && s.b[s.i] == ',' {

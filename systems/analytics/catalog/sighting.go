@@ -17,9 +17,9 @@ type bag struct {
 	of   definition.Of
 }
 
-// shape appends what matters of the bag: its names in order, each with the kind of its
-// value, for a property whose type is not known may get one. It counts the names. A bag
-// that is no JSON object is emptied: it has no properties.
+// shape appends what matters of the bag: its names in order, each with the kind of its value,
+// as a property of unknown type may get one. It counts the names. A bag that is not a JSON
+// object is emptied: it has no properties.
 func (g *bag) shape(b []byte) (_ []byte, count int) {
 	start := len(b)
 	for s, ok := open(g.json); ok && count <= maxProperties; {
@@ -52,7 +52,7 @@ func innerShape(b, object []byte) []byte {
 	return append(b, '}')
 }
 
-// kindOf tells values that have a type from those that have none.
+// kindOf tells values with a type from those without.
 func kindOf(value []byte) byte {
 	switch value[0] {
 	case 'n', '{', '[':
@@ -61,11 +61,11 @@ func kindOf(value []byte) byte {
 	return '='
 }
 
-// operation says whether a property is an object of properties of the person.
+// operation reports whether a property is an object of properties of the person.
 func operation(name []byte) bool { return string(name) == "$set" || string(name) == "$set_once" }
 
-// hidden are properties of events that are operations, not properties. Those of
-// user_properties are not properties of the person either.
+// hidden reports names that are operations on events, not properties. In user_properties they
+// are not properties of the person either.
 func hidden(of definition.Of, name string) bool {
 	switch name {
 	case "$set", "$set_once", "$unset":
@@ -76,7 +76,7 @@ func hidden(of definition.Of, name string) bool {
 	return false
 }
 
-// each shows every property of the bag to s.
+// each passes every property of the bag to s.
 func (g *bag) each(s *sighting) {
 	for o, ok := open(g.json); ok; {
 		var name, value []byte
@@ -94,13 +94,13 @@ func (g *bag) each(s *sighting) {
 	}
 }
 
-// sighting takes the names of one event that may be new into the catalogue.
+// sighting adds the possibly new names of one event to the catalogue.
 type sighting struct {
 	c    *Catalog
 	e    *event.Event
-	name string // of the event, as it is catalogued
+	name string // of the event, as catalogued
 	now  time.Time
-	all  bool // so far everything is known or waits to be upserted
+	all  bool // so far every name is known or waits
 }
 
 func (s *sighting) event() {
@@ -119,13 +119,13 @@ func (s *sighting) event() {
 	remember(c.known.events, k, struct{}{})
 }
 
-// property takes one by its name as in the JSON, without the quotes.
+// property adds a property by its name as in the JSON, without the quotes.
 func (s *sighting) property(of definition.Of, raw, value []byte) {
 	c := s.c
 	name := raw
 	if bytes.IndexByte(raw, '\\') >= 0 || !ascii(raw) {
 		quoted := append(append([]byte{'"'}, raw...), '"')
-		name, _ = jsontext.AppendUnquote(nil, quoted) // what is no UTF-8 becomes U+FFFD
+		name, _ = jsontext.AppendUnquote(nil, quoted) // what is not UTF-8 becomes U+FFFD
 	}
 	if long(name) || hidden(of, string(name)) {
 		return

@@ -12,33 +12,32 @@ const (
 	defaultMaxUA  = 2 << 10
 )
 
-// Agent is what a user agent string tells. A field that it does not tell is empty.
+// Agent is what a user agent string says. A field that it does not say is empty.
 type Agent struct {
-	Browser        string // "Chrome", "Mobile Safari", "Samsung Internet"…; of a bot or tool its own, "Googlebot", "curl", or "Bot"; empty for apps without one
-	BrowserVersion string // as written, all its parts: "124.0.6367.82"
+	Browser        string // "Chrome", "Mobile Safari", "Samsung Internet"…; of a bot or tool its own name, "Googlebot", "curl", or "Bot"; empty for apps without one
+	BrowserVersion string // as written, with all parts: "124.0.6367.82"
 	OS             string // "Windows", "macOS", "iOS", "Android"…
-	OSVersion      string // as written; browsers freeze it (Windows 10, macOS 10.15.7, Android 10), and no guess is made
+	OSVersion      string // as written; browsers freeze it (Windows 10, macOS 10.15.7, Android 10), and it is not guessed
 	Device         string // mobile, tablet, smarttv, console, wearable, xr, embedded, bot; desktop where only the browser is known
 }
 
 // AgentsOptions tunes Agents; the zero value is ready to use.
 type AgentsOptions struct {
 	Size   int // distinct strings remembered; 0 means 20,000
-	MaxLen int // bytes; a longer string is junk and not looked at; 0 means 2,048
+	MaxLen int // bytes; a longer string is not parsed; 0 means 2,048
 }
 
-// Agents reads user agent strings by the rules of uap-core, remembering the most recent
-// ones: a string seen before costs one map lookup, a new one some tens of microseconds.
-// Its memory is bounded by Size strings of at most MaxLen bytes. It is safe for concurrent
-// use.
+// Agents reads user agent strings by the rules of uap-core, and remembers the most recent ones:
+// a known string costs one map lookup, a new one some tens of microseconds. Its memory is
+// bounded by Size strings of at most MaxLen bytes. It is safe for concurrent use.
 type Agents struct {
 	rules  rules
 	seen   *lru.Cache[string, Agent]
 	maxLen int
 }
 
-// NewAgents compiles the rules, which takes about 50 ms of CPU, once and before it returns:
-// no event ever waits for it. It refuses negative options.
+// NewAgents compiles the rules before it returns, which takes about 50 ms of CPU, once: no
+// event waits for it. It refuses negative options.
 func NewAgents(o AgentsOptions) (*Agents, error) {
 	if o.Size < 0 || o.MaxLen < 0 {
 		return nil, fmt.Errorf("user agents: size %d and longest string %d must not be negative", o.Size, o.MaxLen)
@@ -60,7 +59,7 @@ func NewAgents(o AgentsOptions) (*Agents, error) {
 	return &Agents{rules: rules, seen: seen, maxLen: o.MaxLen}, nil
 }
 
-// Parse tells what is behind a user agent string. It does not keep ua.
+// Parse reads a user agent string. It does not keep ua.
 func (a *Agents) Parse(ua string) Agent {
 	if ua == "" || len(ua) > a.maxLen {
 		return Agent{}
@@ -68,13 +67,13 @@ func (a *Agents) Parse(ua string) Agent {
 	if agent, ok := a.seen.Get(ua); ok {
 		return agent
 	}
-	ua = strings.Clone(ua) // the caller's string may be part of a large message; results point into ours
+	ua = strings.Clone(ua) // the caller's string may be part of a large message; results point into this copy
 	agent := a.read(ua)
 	a.seen.Add(ua, agent)
 	return agent
 }
 
-// read does the work of Parse on a string that is new.
+// read parses a new string.
 func (a *Agents) read(ua string) Agent {
 	l := newLine(ua)
 	os := a.rules.system(l)

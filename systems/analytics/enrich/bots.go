@@ -2,19 +2,19 @@ package enrich
 
 import "strings"
 
-// bot is the device of crawlers, monitors, makers of previews and tools: not of a person.
+// bot is the device of crawlers, monitors, preview makers and tools: no person uses them.
 const bot = "bot"
 
-// botMarks are what crawlers, monitors and makers of previews have in their strings besides
-// "bot", in lower case.
+// botMarks are texts, besides "bot", in the strings of crawlers, monitors and preview makers,
+// in lower case.
 var botMarks = []string{
 	"+http", // an address to complain to
 	"crawl", "spider", "slurp", "facebookexternalhit", "mediapartners-google", "bingpreview", "googleimageproxy",
 	"yahoomailproxy", "lighthouse", "pingdom", "gomezagent", "catchpoint", "ptst/", "datanyze", "scraper", "archiver",
 }
 
-// isBot says whether a string is a crawler's, a monitor's or a preview's: also one that
-// shows the engine of a browser, which many do.
+// isBot reports whether a string belongs to a crawler, a monitor or a preview maker, even if it
+// shows a browser's engine, as many do.
 func isBot(lower string) bool {
 	for _, mark := range botMarks {
 		if strings.Contains(lower, mark) {
@@ -35,9 +35,9 @@ func isBot(lower string) bool {
 	}
 }
 
-// tools are programs and libraries that fetch pages for other programs: the products, in
-// lower case, that their strings begin with. What apps on phones are built with (okhttp,
-// Dart, CFNetwork) is none: there is a person behind it.
+// tools are programs and libraries that fetch pages for other programs: the products, in lower
+// case, that their strings begin with. Libraries of phone apps (okhttp, Dart, CFNetwork) are
+// not tools: a person uses them.
 var tools = map[string]bool{
 	"curl": true, "libcurl": true, "wget": true, "httpie": true, "python-requests": true, "python-urllib": true, "python-urllib3": true,
 	"python-httpx": true, "python": true, "aiohttp": true, "scrapy": true, "go-http-client": true, "go-resty": true, "axios": true,
@@ -47,7 +47,7 @@ var tools = map[string]bool{
 	"insomnia": true, "bruno-runtime": true, "apachebench": true, "k6": true, "wrk": true, "jmeter": true,
 }
 
-// tool names the tool whose string this is.
+// tool names the tool of a string.
 func tool(ua string) (p product, ok bool) {
 	first, _, _ := strings.Cut(ua, " ")
 	name, version, _ := strings.Cut(first, "/")
@@ -57,9 +57,8 @@ func tool(ua string) (p product, ok bool) {
 	return product{name, leadingVersion(version)}, true
 }
 
-// botName names a bot as its string does: by the rules where they know it, else by the
-// word that tells what it is, else by the product that the string begins with; failing all
-// that, Bot.
+// botName names a bot by the rules if they know it, else by the word that marks it, else by the
+// product that the string begins with, else Bot.
 func (r *rules) botName(l line) product {
 	known := r.userAgent(l)
 	if _, browser := browsers[known.Family]; !browser && known.Family != "" && strings.Contains(l.ua, known.Family) {
@@ -87,5 +86,5 @@ func (r *rules) botName(l line) product {
 	return product{name: "Bot"}
 }
 
-// cutName is a name as long as is kept.
+// cutName cuts a name to the length that is kept.
 func cutName(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxVersion)], "") }

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// browsers are the families of uap-core that are browsers, under their names in
-// ua-parser-js 2. What is not listed is either no browser (libraries, mail programs, apps)
-// or Safari; the engine that it shows decides, see embedded.
+// browsers are the families of uap-core that are browsers, with their names in ua-parser-js 2.
+// A family that is not listed is either not a browser (libraries, mail programs, apps) or
+// Safari. The engine in its string decides, see embedded.
 var browsers = map[string]string{
 	"Chrome": "Chrome", "Chrome Mobile": "Mobile Chrome", "Chrome Mobile iOS": "Mobile Chrome",
 	"Chrome Mobile WebView": "Chrome WebView", "HeadlessChrome": "Chrome Headless", "Chromium": "Chromium",
@@ -38,8 +38,8 @@ var browsers = map[string]string{
 	"Snapchat": "Snapchat", "LINE": "Line",
 }
 
-// inApp are browsers inside of apps that uap-core does not tell from their engine: the
-// text (lower case) behind which their version stands, and their name.
+// inApp are browsers inside apps that uap-core does not tell from their engine: the text (lower
+// case) before their version, and their name.
 var inApp = []struct{ mark, name string }{
 	{"micromessenger/", "WeChat"},
 	{"musical_ly_", "TikTok"},
@@ -53,7 +53,7 @@ var inApp = []struct{ mark, name string }{
 	{"ddg/", "DuckDuckGo"},
 }
 
-// maxVersion is how many bytes of a version are kept: what SDKs may send, too.
+// maxVersion is how many bytes of a version are kept, the same as from SDKs.
 const maxVersion = 50
 
 // browser names the browser and its version.
@@ -67,7 +67,7 @@ func (r *rules) browser(l line) product {
 	version := joined(ua.Major, ua.Minor, ua.Patch)
 	name, known := browsers[ua.Family]
 	switch {
-	case ua.Family == "Android": // the browser of Android up to 4.3, or just any app
+	case ua.Family == "Android": // the browser of Android up to 4.3, or any app
 		if v := versionAfter(l, "version/"); v != "" && strings.Contains(l.lower, "applewebkit") {
 			return product{"Android Browser", v}
 		}
@@ -82,8 +82,8 @@ func (r *rules) browser(l line) product {
 	return product{name, whole(l.ua, version)}
 }
 
-// embedded names the engine of a string without a browser of its own: apps show the one
-// that they are built around.
+// embedded names the engine of a string without a browser of its own: apps show the engine that
+// they contain.
 func embedded(l line) product {
 	if v := versionAfter(l, "electron/"); v != "" {
 		return product{"Electron", v}
@@ -97,7 +97,7 @@ func embedded(l line) product {
 		}
 		return product{"Chrome", v}
 	}
-	if v := versionAfter(l, "opera/"); v != "" { // on televisions; since version 10 the true one stands elsewhere
+	if v := versionAfter(l, "opera/"); v != "" { // on televisions; since version 10 the true version is elsewhere
 		return product{"Opera", cmp.Or(versionAfter(l, "version/"), v)}
 	}
 	return safari(l)
@@ -119,8 +119,8 @@ func safari(l line) product {
 	return product{"Safari", v}
 }
 
-// joined puts the parts of a version together, up to the first that is missing or, behind
-// the first ("XP", "Vista"), no number ("2.1-update1").
+// joined puts the parts of a version together, up to the first that is missing or, after the
+// first ("XP", "Vista"), not a number ("2.1-update1").
 func joined(parts ...string) string {
 	for i, p := range parts {
 		if p == "" || i > 0 && !versionByte(p[0]) {
@@ -132,8 +132,8 @@ func joined(parts ...string) string {
 	return v[:min(len(v), maxVersion)]
 }
 
-// whole gives a version of three parts, which is all that the rules keep, the rest that
-// it has in the string: 124.0.6367 → 124.0.6367.82.
+// whole completes a version of three parts, all that the rules keep, from the string:
+// 124.0.6367 → 124.0.6367.82.
 func whole(ua, version string) string {
 	if strings.Count(version, ".") < 2 {
 		return version
@@ -151,7 +151,7 @@ func whole(ua, version string) string {
 	}
 }
 
-// versionAfter returns the version that stands behind mark, which is in lower case.
+// versionAfter returns the version behind mark, which is in lower case.
 func versionAfter(l line, mark string) string {
 	if !l.ascii {
 		l.ua = l.lower

@@ -16,16 +16,15 @@ import (
 	"github.com/oschwald/maxminddb-golang/v2"
 )
 
-// database is a country database in memory. It is not mapped from its file: a file that is
-// cut short under a mapping kills the process, and a page that is not there makes an event
-// wait for the disk.
+// database is a country database in memory. It is not mapped from its file: truncating a mapped
+// file kills the process, and a missing page makes an event wait for the disk.
 type database struct {
 	reader *maxminddb.Reader
 	path   []any // where a record has the country
 	file   fileID
 }
 
-// fileID tells a file from the one that was there before it.
+// fileID tells a file from the one before it.
 type fileID struct {
 	time time.Time
 	size int64
@@ -39,8 +38,8 @@ func identify(path string) (fileID, error) {
 	return fileID{info.ModTime(), info.Size()}, nil
 }
 
-// openDatabase reads a file of at most max bytes, also inflated. It refuses one that is no
-// database, that has no countries, or that changes while it is read.
+// openDatabase reads a file of at most max bytes, also after inflating. It refuses a file that
+// is not a database, has no countries, or changes while it is read.
 func openDatabase(path string, max int64) (*database, error) {
 	before, err := identify(path)
 	if err != nil {
@@ -78,18 +77,18 @@ func openDatabase(path string, max int64) (*database, error) {
 	return db, nil
 }
 
-// countryPaths are where makers of databases put the two letters: MaxMind and DB-IP, IPinfo.
+// countryPaths are where database makers put the country code: MaxMind and DB-IP, IPinfo.
 var countryPaths = [][]any{{"country", "iso_code"}, {"country_code"}, {"country"}}
 
-// probes is how many networks are looked at for a country. Among the first few of any
-// country database there is one.
+// probes is how many networks are searched for a country. A country database has one among its
+// first few.
 const probes = 100_000
 
-// probe finds out where the records have the country, and with that whether they have one
-// and can be read.
+// probe finds where the records have the country, and thereby whether they have one and can be
+// read.
 func (db *database) probe() error {
 	seen := 0
-	// Empty networks and aliases are counted, too: a broken tree may have no end of them.
+	// Empty networks and aliases count too: a broken tree may have endlessly many.
 	for network := range db.reader.Networks(maxminddb.IncludeNetworksWithoutData(), maxminddb.IncludeAliasedNetworks()) {
 		if err := network.Err(); err != nil {
 			return fmt.Errorf("read network %d: %w", seen, err)
@@ -110,7 +109,7 @@ func (db *database) probe() error {
 
 func (db *database) built() time.Time { return db.reader.Metadata.BuildTime().UTC() }
 
-// country looks an address up; whatever goes wrong, the country is not known.
+// country looks an address up. On any error the country is unknown.
 func (db *database) country(ip string) string {
 	addr, err := netip.ParseAddr(ip)
 	if err != nil {
@@ -127,14 +126,14 @@ func (db *database) country(ip string) string {
 	return code
 }
 
-// isCountry keeps anything but two capital letters out of the column.
+// isCountry keeps everything but two capital letters out of the column.
 func isCountry(code string) bool {
 	return len(code) == 2 && 'A' <= code[0] && code[0] <= 'Z' && 'A' <= code[1] && code[1] <= 'Z'
 }
 
 // unpack returns the database in r, which may be packed as .gz or .tar.gz. It tells them by
-// their content: what a server calls a file, and whether its transport inflates it on the
-// way, is not to be relied on. Neither r nor what is in it may be longer than max.
+// their content: a server's file name, and whether the transport inflates the file, are not
+// reliable. Neither r nor its content may be longer than max.
 func unpack(r io.Reader, max int64) (io.Reader, error) {
 	const tarMark, tarMarkAt = "ustar", 257
 	buf := bufio.NewReaderSize(&limited{r, max}, 4<<10)
@@ -163,7 +162,7 @@ func unpack(r io.Reader, max int64) (io.Reader, error) {
 	}
 }
 
-// limited reads at most n bytes; more of them are an error, not an end.
+// limited reads at most n bytes. More are an error, not an end.
 type limited struct {
 	r io.Reader
 	n int64

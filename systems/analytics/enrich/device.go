@@ -2,8 +2,8 @@ package enrich
 
 import "strings"
 
-// classes are the marks of device types, in lower case, the first type that has one in
-// the string decides. A mark that begins with a letter must begin a word.
+// classes are the marks of device types, in lower case. The first type with a mark in the
+// string decides. A mark that begins with a letter must begin a word.
 var classes = []struct {
 	device string
 	marks  []string
@@ -21,11 +21,11 @@ var classes = []struct {
 		"opera mini", "opera mobi", "symbian", "symbianos", "series40", "series60", "midp", "ucweb", "up.browser", "kaios", "dalvik"}},
 }
 
-// deviceClass names the type of device, "desktop" where no more than a browser is known,
-// empty where not even that.
+// deviceClass names the type of device: "desktop" if only a browser is known, empty if not even
+// that.
 func deviceClass(lower, browser string) string {
 	if strings.Contains(lower, "windows nt") && !strings.Contains(lower, "xbox") {
-		return desktop(browser) // "Tablet PC 2.0" and "touch" are said of laptops, too
+		return desktop(browser) // laptops say "Tablet PC 2.0" and "touch" too
 	}
 	for _, class := range classes {
 		for _, mark := range class.marks {
@@ -40,7 +40,7 @@ func deviceClass(lower, browser string) string {
 	case hasWord(lower, "mobile"):
 		return "mobile"
 	case hasWord(lower, "android") && !strings.HasPrefix(lower, "mozilla"):
-		return "mobile" // an app's own string, which follows no custom
+		return "mobile" // an app's own string, without a convention
 	case hasWord(lower, "android") && browser != "":
 		return "tablet" // browsers on phones say "Mobile", also where the model is frozen to "K"
 	}
@@ -54,8 +54,8 @@ func desktop(browser string) string {
 	return "desktop"
 }
 
-// hasWord says whether s contains mark where a word begins: neither a letter nor a hyphen
-// stands before it ("T-Mobile" is no mobile).
+// hasWord reports whether s contains mark at the beginning of a word: after neither a letter
+// nor a hyphen ("T-Mobile" is not a mobile).
 func hasWord(s, mark string) bool {
 	for at := 0; ; {
 		i := strings.Index(s[at:], mark)

@@ -2,11 +2,10 @@
 // device behind a user agent string ([Agents]), and the country behind an IP address
 // ([Geo]).
 //
-// Use it between resolving the person and writing the row, and only for fields that the
-// SDK left empty. Both lookups are pure reads from memory: they never wait, never fail
-// and are safe for any number of goroutines; what they do not know they leave empty. The
-// one thing that takes time, getting a new country database, is [Geo.Refresh], which its
-// owner calls from a loop beside the pipeline.
+// Use it between resolving the person and writing the row, and only for fields that the SDK
+// left empty. Both lookups only read memory: they never wait, never fail and are safe for
+// concurrent use. They leave unknown fields empty. Only [Geo.Refresh] takes time, to get a new
+// country database. Its owner calls it from a loop beside the pipeline.
 //
 // Names are those of ua-parser-js 2, which existing rows and readers use: "Mobile
 // Safari", "macOS", "smarttv".

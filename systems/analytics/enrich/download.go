@@ -24,7 +24,7 @@ func (g *Geo) download(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case try == geoTries || tidemill.KindOf(err) == tidemill.Validation: // a blocked address stays one
+		case try == geoTries || tidemill.KindOf(err) == tidemill.Validation: // a blocked address stays blocked
 			return fmt.Errorf("geo database: download %s, %d tries: %w", g.source(), try, err)
 		}
 		wait := g.opts.Wait * time.Duration(try)
@@ -35,7 +35,7 @@ func (g *Geo) download(ctx context.Context) error {
 	}
 }
 
-// sleep waits, and says whether it could do so to the end.
+// sleep waits, and reports whether it waited to the end.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -47,9 +47,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// fetch makes one try: to a temporary file in the same folder, which is opened to see
-// whether it is any good, and then takes the name of the one before it. At no time is there
-// half a database under that name.
+// fetch makes one try. It downloads to a temporary file in the same folder, opens it to check
+// it, and renames it over the previous one. That name never holds half a database.
 func (g *Geo) fetch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, g.opts.Timeout, fmt.Errorf("no end after %v", g.opts.Timeout))
 	defer cancel()
@@ -62,12 +61,12 @@ func (g *Geo) fetch(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make the cache folder writable, or choose another: %w", err)
 	}
-	defer os.Remove(tmp.Name()) // it is gone by then where all went well
+	defer os.Remove(tmp.Name()) // already renamed if all went well
 	err = errors.Join(g.receive(ctx, tmp), tmp.Sync(), tmp.Close())
 	if err != nil {
 		return err
 	}
-	now := g.opts.Now() // not the clock of the disk: age is told by ours
+	now := g.opts.Now() // not the disk's clock: ages are measured by this one
 	if err := os.Chtimes(tmp.Name(), now, now); err != nil {
 		return err
 	}
@@ -86,7 +85,7 @@ func (g *Geo) fetch(ctx context.Context) error {
 func (g *Geo) receive(ctx context.Context, w io.Writer) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.from.String(), nil)
 	if err != nil {
-		return errors.New("the URL is none") // the error would show it
+		return errors.New("the URL is none") // the parser's error would quote it
 	}
 	req.Header.Set("User-Agent", "tidemill")
 	if g.user != nil {
@@ -111,8 +110,8 @@ func (g *Geo) receive(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// plain takes the URL, which may hold a key, out of an error of the HTTP client, and says
-// why a context ended.
+// plain removes the URL, which may hold a key, from an error of the HTTP client, and says why a
+// context ended.
 func plain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -126,12 +125,12 @@ func plain(ctx context.Context, err error) error {
 // temporary is the pattern of unfinished downloads.
 const temporary = "geo-*.part"
 
-// sweep removes what downloads that were killed left behind, a day later: no download
-// lasts that long, and other instances may share the folder.
+// sweep removes the leftovers of killed downloads, a day later: no download lasts that long,
+// and other instances may share the folder.
 func (g *Geo) sweep(dir string) {
 	left, err := filepath.Glob(filepath.Join(dir, temporary))
 	if err != nil {
-		return // the folder has a name that is a pattern
+		return // the folder's name contains a pattern
 	}
 	for _, path := range left {
 		if id, err := identify(path); err == nil && g.opts.Now().Sub(id.time) > 24*time.Hour {
@@ -149,8 +148,8 @@ func shown(raw string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// cacheName is the file that a download is kept under. Another URL is another database and
-// gets another file; another key in the same URL does not.
+// cacheName is the file of a download. Another URL is another database and gets another file.
+// Another key in the same URL does not.
 func cacheName(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {

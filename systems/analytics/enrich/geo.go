@@ -31,30 +31,30 @@ const (
 )
 
 // GeoOptions says where the country database comes from: a URL, a file, or nowhere, which
-// leaves countries empty. File is taken where both are set.
+// leaves countries empty. If both are set, File is used.
 type GeoOptions struct {
 	URL      string        // http or https; an MMDB database, plain, .gz or .tar.gz. May hold a key: only its host and path are ever shown
 	File     string        // an MMDB database, plain, .gz or .tar.gz, that somebody else keeps up to date
 	CacheDir string        // where a downloaded database is kept; empty means "tidemill" in the user's cache folder, or else the temporary one
 	MaxAge   time.Duration // a downloaded database older than this is replaced; 0 means 30 days
 	Wait     time.Duration // between tries, times the number of the try; 0 means 2 s
-	Pause    time.Duration // after a download of which all 3 tries failed, before the next; 0 means 1 h
+	Pause    time.Duration // after a download whose 3 tries all failed, before the next; 0 means 1 h
 	Timeout  time.Duration // for one try; 0 means 5 min
-	MaxBytes int64         // of the download, and of what it inflates to; 0 means 200 MiB
+	MaxBytes int64         // of the download, and of its inflated content; 0 means 200 MiB
 	Now      func() time.Time
 	Log      *slog.Logger // nil discards
 
-	// Allow are networks that may be downloaded from though they are private: the URL's own
-	// host, where it redirects to, and the environment's proxy.
+	// Allow are private networks that may be downloaded from: they may hold the URL's own host,
+	// the targets of its redirects, and the environment's proxy.
 	Allow   []netip.Prefix
 	AllowBy string            // the setting of Allow, for errors; empty: allowPrivate
-	Roots   *x509.CertPool    // who may vouch for servers; nil: the system's
-	Via     http.RoundTripper // sends the requests, instead of the network and what guards it: for simulation
+	Roots   *x509.CertPool    // trusted certificate authorities; nil: the system's
+	Via     http.RoundTripper // sends the requests instead of the guarded network: for simulation
 }
 
-// Check says what is wrong with the options: no nonsense reaches a running system when
-// configuration is checked with it. NewGeo takes faulty options, too, and then reports
-// this error at every Refresh, while countries stay empty.
+// Check says what is wrong with the options. Check a configuration with it before the system
+// runs. NewGeo accepts faulty options, too. Then every Refresh returns this error, and
+// countries stay empty.
 func (o GeoOptions) Check() error {
 	switch {
 	case o.MaxAge < 0 || o.Wait < 0 || o.Pause < 0 || o.Timeout < 0 || o.MaxBytes < 0:
@@ -70,39 +70,39 @@ func (o GeoOptions) Check() error {
 	if err != nil {
 		return fmt.Errorf("geo database: %w", err)
 	}
-	u.User = nil // it goes as a header
+	u.User = nil // it is sent as a header
 	if err := guard.CheckURL(u); err != nil {
 		return fmt.Errorf("geo database: %w", err)
 	}
 	return nil
 }
 
-// guard is what downloads go by. http is asked for by the URL's scheme; a redirect from
-// https does not lead there.
+// guard is the guard of downloads. The URL's scheme decides whether http is allowed: a redirect
+// from https to http is not followed.
 func (o GeoOptions) guard(u *url.URL) (*httpguard.Guard, error) {
 	return httpguard.New(httpguard.Options{Allow: o.Allow, AllowBy: o.AllowBy, Roots: o.Roots, Plain: u.Scheme == "http", Proxy: true})
 }
 
-// Geo tells the country of an IP address. It has a database in memory that Refresh keeps
-// up to date; without one, every country is empty. It is safe for concurrent use.
+// Geo tells the country of an IP address. It has a database in memory that Refresh keeps up to
+// date. Without one every country is empty. It is safe for concurrent use.
 type Geo struct {
 	opts  GeoOptions
 	fault error         // of the options
 	from  *url.URL      // without user and password
-	user  *url.Userinfo // nil: there is none
+	user  *url.Userinfo // nil: none
 	via   *http.Client
 	path  string        // the file that the database is read from; empty: none is configured
-	turn  chan struct{} // held by the one Refresh that works
+	turn  chan struct{} // held by the one running Refresh
 	db    atomic.Pointer[database]
 
 	failed time.Time // when the last download failed; held by turn
 
 	mu  sync.Mutex // guards err
-	err error      // what the last Refresh that did anything came to
+	err error      // the result of the last Refresh that did anything
 }
 
-// NewGeo takes a database that lies on disk already into use, so that the first events
-// have countries, however old it is. It does not touch the network; Refresh does.
+// NewGeo loads a database that is on disk already, however old it is, so that the first events
+// have countries. It does not use the network; Refresh does.
 func NewGeo(o GeoOptions) *Geo {
 	g := &Geo{fault: o.Check(), turn: make(chan struct{}, 1)}
 	g.opts = o.withDefaults()
@@ -129,10 +129,10 @@ func NewGeo(o GeoOptions) *Geo {
 	return g
 }
 
-// connect makes ready for downloads. It does not touch the network.
+// connect prepares downloads. It does not use the network.
 func (g *Geo) connect() (err error) {
 	if g.from, err = url.Parse(g.opts.URL); err != nil {
-		return errors.New("the URL is none") // the error would show it
+		return errors.New("the URL is none") // the parser's error would quote it
 	}
 	guard, err := g.opts.guard(g.from)
 	if err != nil {
@@ -168,10 +168,9 @@ func (o GeoOptions) withDefaults() GeoOptions {
 	return o
 }
 
-// Country returns the two letters of the country (ISO 3166-1 alpha-2, "DE") that an
-// address belongs to, from memory: it never waits and never fails. It is empty where the
-// country is not known, for loopback, private and otherwise local addresses, for text that
-// is no address, and as long as there is no database.
+// Country returns the country code (ISO 3166-1 alpha-2, "DE") of an address, from memory: it
+// never waits and never fails. It is empty if the country is unknown, for loopback, private and
+// otherwise local addresses, for text that is not an address, and while no database is loaded.
 func (g *Geo) Country(ip string) string {
 	if db := g.db.Load(); db != nil {
 		return db.country(ip)
@@ -179,11 +178,11 @@ func (g *Geo) Country(ip string) string {
 	return ""
 }
 
-// Refresh makes one pass of keeping the database up to date, and is meant to be called
-// every minute or so. With a file: reloads it when its time or size changed. With a URL:
-// downloads the database when there is none or the one there is older than MaxAge, in 3
-// tries; after that, not again for Pause. Where a pass fails, the database in use stays in
-// use. Nil also means that there was nothing to do. The context ends downloads and waits.
+// Refresh keeps the database up to date. Call it about once a minute. With a file, it reloads
+// it when its time or size has changed. With a URL, it downloads the database when none is
+// stored or the stored one is older than MaxAge, in 3 tries; after that, not again for Pause.
+// If it fails, the loaded database stays in use. Nil also means that nothing had to be done.
+// The context ends downloads and waits.
 func (g *Geo) Refresh(ctx context.Context) error {
 	if g.fault != nil || g.path == "" {
 		return g.fault
@@ -194,7 +193,7 @@ func (g *Geo) Refresh(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	err := g.load() // another instance that shares the folder may have been quicker
+	err := g.load() // another instance that shares the folder may have been faster
 	if !g.downloads() {
 		g.report(err)
 		return err
@@ -218,17 +217,17 @@ func (g *Geo) Refresh(ctx context.Context) error {
 	return err
 }
 
-// downloads says whether the database comes from a URL.
+// downloads reports whether the database comes from a URL.
 func (g *Geo) downloads() bool { return g.opts.File == "" && g.opts.URL != "" }
 
-// outdated says whether a file of that time is to be replaced. A time well in the future
-// is no time at all: a wrong clock wrote it, and would keep the file for ever.
+// outdated reports whether a file of that time has to be replaced. A time well in the future
+// does not count: a wrong clock wrote it, and would keep the file for ever.
 func (g *Geo) outdated(t time.Time) bool {
 	age := g.opts.Now().Sub(t)
 	return age > g.opts.MaxAge || age < -24*time.Hour
 }
 
-// load takes the file into use when it is not the one that is in use.
+// load loads the file if it is not the loaded one.
 func (g *Geo) load() error {
 	id, err := identify(g.path)
 	if err != nil {
@@ -245,8 +244,8 @@ func (g *Geo) load() error {
 	return nil
 }
 
-// use puts a database in the place of the one in use. Lookups that still read the old one
-// keep it alive; then it is garbage.
+// use replaces the loaded database. Lookups that still read the old one keep it alive; then it
+// is garbage.
 func (g *Geo) use(db *database) {
 	g.db.Store(db)
 	g.opts.Log.Info("geo database in use", "source", g.source(), "type", db.reader.Metadata.DatabaseType, "built", db.built())
@@ -258,7 +257,7 @@ func (g *Geo) report(err error) {
 	g.err = err
 }
 
-// source names where the database comes from, without what may be secret in a URL.
+// source names the origin of the database, without secrets of a URL.
 func (g *Geo) source() string {
 	switch {
 	case g.opts.File != "":
@@ -269,21 +268,21 @@ func (g *Geo) source() string {
 	return strings.TrimSuffix(urlsecret.Show(g.opts.URL), "?"+urlsecret.Hidden)
 }
 
-// GeoStatus tells how the country database stands.
+// GeoStatus is the state of the country database.
 type GeoStatus struct {
 	Source string        // the file, or the URL without user, password and query; empty: none is configured
-	Type   string        // what the database calls itself: "GeoLite2-Country"; empty: none is in use
+	Type   string        // the database's own name: "GeoLite2-Country"; empty: none is loaded
 	Built  time.Time     // when its maker built it
-	Since  time.Time     // when it was downloaded; of a file: when it last changed
+	Since  time.Time     // when it was downloaded; of a file: its last change
 	Age    time.Duration // time since Since
-	Stale  bool          // older than MaxAge: it is used as long as there is no newer one
+	Stale  bool          // older than MaxAge: it is used until a newer one is loaded
 	Err    error         // why the last Refresh failed; nil: it did not
 }
 
-// Loaded says whether there is a database in use.
+// Loaded reports whether a database is loaded.
 func (s GeoStatus) Loaded() bool { return s.Type != "" }
 
-// Status tells how the database stands.
+// Status returns the state of the database.
 func (g *Geo) Status() GeoStatus {
 	g.mu.Lock()
 	s := GeoStatus{Source: g.source(), Err: g.err}

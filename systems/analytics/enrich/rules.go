@@ -9,24 +9,24 @@ import (
 	"github.com/ua-parser/uap-go/uaparser"
 )
 
-// rules are uap-core's, in its order, of which the first that matches decides. There are
-// several hundred regular expressions; tried one after the other they take 700 µs. Most
-// can only match a string that contains some literal text, which is looked for first.
+// rules are uap-core's, in its order; the first match decides. They are several hundred regular
+// expressions. Trying them one after the other takes 700 µs. Most can only match a string that
+// contains some literal text, which is looked for first.
 type rules struct {
 	browsers []rule[uaparser.UserAgent]
 	systems  []rule[uaparser.Os]
 }
 
-// rule is one regular expression. match leaves its target alone where it does not match.
+// rule is one regular expression. match leaves its target unchanged if it does not match.
 type rule[T any] struct {
-	needs []string // lower case; what it matches contains at least one of them; nil: it could match anything
+	needs []string // lower case; a match contains at least one of them; nil: it could match anything
 	match func(ua string, into *T)
 }
 
-// line is a user agent string with what the rules need to know of it.
+// line is a user agent string with what the rules need of it.
 type line struct {
 	ua, lower string
-	ascii     bool // where not, positions in ua and lower may differ
+	ascii     bool // if false, positions in ua and lower may differ
 }
 
 func newLine(ua string) line {
@@ -60,10 +60,10 @@ func newRules() (rules, error) {
 		}
 		r.systems = append(r.systems, rule[uaparser.Os]{needs, o.Match})
 	}
-	return r, nil // the rules for device models are left to the garbage collector
+	return r, nil // the device rules are left to the garbage collector
 }
 
-// could says whether the rule may match: false is certain, true is not.
+// could reports whether the rule may match: false is certain, true is not.
 func (r *rule[T]) could(l line) bool {
 	if r.needs == nil {
 		return true
@@ -76,7 +76,8 @@ func (r *rule[T]) could(l line) bool {
 	return false
 }
 
-// userAgent returns what the first matching browser rule says; an empty family: none did.
+// userAgent returns the result of the first matching browser rule; an empty family: none
+// matched.
 func (r *rules) userAgent(l line) (ua uaparser.UserAgent) {
 	for i := range r.browsers {
 		if b := &r.browsers[i]; b.could(l) {
@@ -88,7 +89,8 @@ func (r *rules) userAgent(l line) (ua uaparser.UserAgent) {
 	return uaparser.UserAgent{}
 }
 
-// operatingSystem returns what the first matching system rule says; an empty family: none did.
+// operatingSystem returns the result of the first matching system rule; an empty family: none
+// matched.
 func (r *rules) operatingSystem(l line) (os uaparser.Os) {
 	for i := range r.systems {
 		if s := &r.systems[i]; s.could(l) {
@@ -100,7 +102,7 @@ func (r *rules) operatingSystem(l line) (os uaparser.Os) {
 	return uaparser.Os{}
 }
 
-// needsOf finds the texts of which a match of the expression must contain one.
+// needsOf finds texts such that a match of the expression contains one of them.
 func needsOf(flags, expr string) ([]string, error) {
 	if flags != "" {
 		expr = "(?" + flags + ")" + expr
@@ -116,8 +118,8 @@ func needsOf(flags, expr string) ([]string, error) {
 	return needs, nil
 }
 
-// required returns lower-case texts of which any match of re contains at least one; nil
-// where there are none to be named.
+// required returns lower-case texts such that any match of re contains at least one; nil if
+// none can be named.
 func required(re *syntax.Regexp) []string {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -138,7 +140,7 @@ func required(re *syntax.Regexp) []string {
 			all = append(all, one...)
 		}
 		return all
-	case syntax.OpConcat: // every part is required: the most telling one will do
+	case syntax.OpConcat: // every part is required: the most telling one suffices
 		var best []string
 		for i, sub := range re.Sub {
 			rest := &syntax.Regexp{Op: syntax.OpConcat, Sub: re.Sub[i:]}
@@ -154,8 +156,8 @@ func required(re *syntax.Regexp) []string {
 	return nil
 }
 
-// starts returns lower-case texts with one of which any match of re begins, nil where they
-// cannot be listed; whole says that the matches are those texts and nothing longer.
+// starts returns lower-case texts such that any match of re begins with one of them, nil if
+// they cannot be listed. whole says that the matches are exactly those texts.
 func starts(re *syntax.Regexp) (texts []string, whole bool) {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -204,8 +206,8 @@ func starts(re *syntax.Regexp) (texts []string, whole bool) {
 	return nil, false
 }
 
-// literal returns the one text in lower case, nil where it may also be written with letters
-// beyond ASCII: regardless of case, K is the sign of the Kelvin, too, and s the long ſ.
+// literal returns the one text in lower case, nil if it may also be written with letters beyond
+// ASCII: regardless of case, K also matches the Kelvin sign, and s the long ſ.
 func literal(re *syntax.Regexp) []string {
 	text := strings.ToLower(string(re.Rune))
 	if re.Flags&syntax.FoldCase != 0 && strings.ContainsAny(text, "ks") {

@@ -2,9 +2,8 @@ package enrich
 
 import "strings"
 
-// systems are uap-core's names of operating systems and those of ua-parser-js 2. What is
-// not listed (makes of televisions, for the most part) is taken for Tizen or Linux
-// where the string says so.
+// systems map uap-core's names of operating systems to those of ua-parser-js 2. An unlisted one
+// (mostly a make of television) is Tizen or Linux if the string says so.
 var systems = map[string]string{
 	"Windows": "Windows", "Windows Phone": "Windows Phone", "Windows Mobile": "Windows Mobile",
 	"Mac OS X": "macOS", "Mac OS": "macOS", "iOS": "iOS", "WatchOS": "watchOS", "tvOS": "tvOS", "ATV OS X": "tvOS",
@@ -30,14 +29,14 @@ func (r *rules) system(l line) product {
 		return product{"Nintendo", leadingWord(l, "nintendo ")}
 	case strings.Contains(l.lower, "xbox"):
 		return product{name: "Xbox"}
-	case strings.Contains(l.lower, "harmonyos"): // calls itself Android as well
+	case strings.Contains(l.lower, "harmonyos"): // also calls itself Android
 		return product{"HarmonyOS", versionAfter(l, "harmonyos ")}
 	case strings.HasPrefix(l.lower, "roku"):
-		return product{} // its firmware has no name, and uap-core takes it for a Mac
+		return product{} // its firmware has no name, and uap-core calls it a Mac
 	case strings.Contains(l.lower, "watchos "):
 		return product{"watchOS", underscored(l, "watchos ")}
 	case isMacLike(l.lower):
-		return product{name: "iOS"} // the version that it gives is a Mac's
+		return product{name: "iOS"} // its version is a Mac's
 	}
 	os := r.operatingSystem(l)
 	name := systems[os.Family]
@@ -53,17 +52,17 @@ func (r *rules) system(l line) product {
 		return product{name: "Windows CE"}
 	case name == "Windows" && strings.HasPrefix(os.Major, "RT"):
 		return product{"Windows RT", strings.TrimSpace(strings.TrimPrefix(version, "RT"))}
-	case name == "Linux": // what stands there is the kernel's, or the processor
+	case name == "Linux": // the version there is the kernel's, or the processor
 		version = ""
-	case name == "Windows" && version == "NT": // an edition, no version
+	case name == "Windows" && version == "NT": // an edition, not a version
 		version = ""
 	}
 	return product{name, version}
 }
 
-// isMacLike says whether a string that claims a Mac comes from an iPad: the editions of
-// Chrome, Firefox and Edge for iOS ask for desktop pages in that way. Safari's own string
-// on an iPad is a Mac's to the letter, and is taken for one.
+// isMacLike reports whether a string that claims a Mac comes from an iPad: Chrome, Firefox and
+// Edge for iOS request desktop pages in that way. Safari's own string on an iPad equals a
+// Mac's, and counts as one.
 func isMacLike(lower string) bool {
 	return strings.Contains(lower, "macintosh") &&
 		(strings.Contains(lower, "crios/") || strings.Contains(lower, "fxios/") || strings.Contains(lower, "edgios/"))

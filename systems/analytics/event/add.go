@@ -6,16 +6,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A member of a JSON object: its name, which is prefix and name as they are meant, and the
-// bytes of its value.
+// A member of a JSON object: its name, which is prefix and name unescaped, and the bytes of its
+// value.
 type member struct {
 	prefix string
 	name   []byte
 	value  []byte
-	there  bool // the object has one of that name
+	there  bool // the object has a member of that name
 }
 
-// named is a member whose name is known beforehand.
+// named makes a member with a fixed name.
 func named(name string, value []byte) member { return member{prefix: name, value: value} }
 
 func (m *member) is(name []byte) bool {
@@ -23,9 +23,9 @@ func (m *member) is(name []byte) bool {
 	return len(name) == n+len(m.name) && string(name[:n]) == m.prefix && bytes.Equal(name[n:], m.name)
 }
 
-// extend writes members behind those of an object (nil: none), whose own bytes stay as they
-// are. One whose name the object has is left out: what the sender wrote there counts. Of
-// two with the same name the first counts.
+// extend writes members behind those of an object (nil: none), whose own bytes stay unchanged.
+// It leaves out a member whose name the object has: the sender's value counts. Of two members
+// with the same name the first counts.
 func extend(object []byte, ms []member) []byte {
 	has, size := false, len(object)+2
 	for i := range ms {
@@ -75,7 +75,7 @@ func (m *member) append(b []byte) []byte {
 		b = append(append(append(append(b, '"'), m.prefix...), m.name...), '"', ':')
 		return append(b, m.value...)
 	}
-	b, _ = jsontext.AppendQuote(b, m.prefix+string(m.name)) // the error is about bytes that are no UTF-8
+	b, _ = jsontext.AppendQuote(b, m.prefix+string(m.name)) // the error is about bytes that are not UTF-8
 	return append(append(b, ':'), m.value...)
 }
 
@@ -88,8 +88,7 @@ func control(b []byte) bool {
 	return false
 }
 
-// next opens the object that the cursor is at, unless it is open, and goes to its next
-// member.
+// next opens the object at the cursor, unless it is open, and goes to its next member.
 func (c *cursor) next(open bool) (name []byte, ok bool) {
 	if !open && !c.open('{') {
 		return nil, false
@@ -108,7 +107,7 @@ func members(into []member, object []byte) []member {
 	return into
 }
 
-// again empties a list that is used for the next event, unless it has grown too large.
+// again empties a list for reuse by the next event, unless it has grown too large.
 func again(ms []member) []member {
 	if cap(ms) > 64 {
 		return nil

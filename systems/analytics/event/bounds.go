@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// GivenTimestamp is the property that keeps the time a sender gave, as it was written, where
-// the event is stored with another because that one lay beyond the bounds.
+// GivenTimestamp is the property that keeps the sender's time, as it was written, if the event
+// is stored with another because its own lay beyond the bounds.
 const GivenTimestamp = "$given_timestamp"
 
 // Types of the warnings about times beyond the bounds.
@@ -22,9 +22,9 @@ const (
 	eventsAhead  = 24 * time.Hour
 )
 
-// Bounds are the earliest and the latest time that an event may have which came at our time
-// now. Months are partitions of a warehouse, so who could date events at will could fill it
-// with them. The earliest is the start of a month (UTC): an old event that is sent again
+// Bounds are the earliest and the latest time that an event received at our time now may have.
+// Months are partitions of a warehouse, and a sender that could date events freely could fill
+// it with them. The earliest is the start of a month (UTC): an old event that is sent again
 // within a month is the same row.
 func (c Clock) Bounds(now time.Time) (earliest, latest time.Time) {
 	behind, ahead := c.EventsBehind, c.EventsAhead
@@ -38,7 +38,7 @@ func (c Clock) Bounds(now time.Time) (earliest, latest time.Time) {
 	return time.Date(from.Year(), from.Month(), 1, 0, 0, 0, 0, time.UTC), rounded(now.Add(ahead))
 }
 
-// bound puts a time that lies beyond the bounds to the nearer one.
+// bound moves a time beyond the bounds to the nearer bound.
 func (t *Timing) bound(earliest, latest time.Time) {
 	switch {
 	case t.At.Before(earliest):
@@ -48,7 +48,7 @@ func (t *Timing) bound(earliest, latest time.Time) {
 	}
 }
 
-// Warning says in words what became of a time that lay beyond the bounds.
+// Warning says in words what became of a time beyond the bounds.
 func (t *Timing) Warning() string {
 	side, setting := "before", "events_behind"
 	if t.Beyond == TooNew {
@@ -69,6 +69,6 @@ func (e *Event) keepGiven(beyond bool) {
 
 // quoted is text as JSON.
 func quoted(text []byte) []byte {
-	b, _ := jsontext.AppendQuote(nil, text) // U+FFFD for what is no UTF-8
+	b, _ := jsontext.AppendQuote(nil, text) // U+FFFD for what is not UTF-8
 	return b
 }

@@ -2,16 +2,16 @@ package event
 
 import "time"
 
-// Clock says when a client's clock is wrong, and how far from now an event may lie. Latency, batching and retries make a request
-// come later than it was sent, never earlier, and not much later: only what they cannot
-// explain is corrected, so that the events of one client keep their order. The zero value
-// has the defaults.
+// Clock says when a client's clock is wrong, and how far from now an event may lie. Latency,
+// batching and retries make a request arrive later than it was sent, never earlier, and not
+// much later. Only what they cannot explain is corrected, so that the events of one client keep
+// their order. The zero value has the defaults.
 type Clock struct {
-	Behind time.Duration // a time of sending that is older than this shows a slow clock; 0: 5m
-	Ahead  time.Duration // a time of sending, or of an event, that is more than this in the future shows a fast clock; 0: 1m
+	Behind time.Duration // an older sending time shows a slow clock; 0: 5m
+	Ahead  time.Duration // a sending time or an event further in the future shows a fast clock; 0: 1m
 
-	EventsBehind time.Duration // an event is at most this old, and the rest of that month; 0: five years
-	EventsAhead  time.Duration // an event lies at most this far in the future; 0: a day
+	EventsBehind time.Duration // how old an event may be, plus the rest of that month; 0: five years
+	EventsAhead  time.Duration // how far in the future an event may be; 0: a day
 }
 
 const (
@@ -33,11 +33,10 @@ func (c Clock) ahead() time.Duration {
 	return clockAhead
 }
 
-// error is by how much a client's clock is behind ours (below 0: ahead of it), where a
-// request sent at its time sent came at our time now: 0 within the bounds. It is in whole
-// minutes, rounded down: the latency of a request only adds to the difference, so that
-// requests of one client are corrected by the same amount unless their latencies lie on
-// both sides of a full minute.
+// error is by how much a client's clock is behind ours (below 0: ahead), if a request sent at
+// its time sent came at our time now: 0 within the bounds. It is in whole minutes, rounded
+// down. Latency only adds to the difference, so requests of one client are corrected by the
+// same amount unless their latencies lie on both sides of a full minute.
 func (c Clock) error(sent, now time.Time) time.Duration {
 	if sent.IsZero() || now.IsZero() {
 		return 0
@@ -53,7 +52,7 @@ func (c Clock) error(sent, now time.Time) time.Duration {
 	}
 	const most = int64(1<<63-1) / int64(time.Millisecond)
 	if late -= rest; late < -most || most < late {
-		return 0 // centuries: that is no clock
+		return 0 // centuries: not a clock
 	}
 	return time.Duration(late) * time.Millisecond
 }
@@ -62,28 +61,28 @@ func (c Clock) error(sent, now time.Time) time.Duration {
 type Timing struct {
 	At    time.Time // milliseconds
 	Order uint64    // the greater is the later
-	// Beyond is empty, or TooOld or TooNew: the time given lay beyond the bounds, and At is the
+	// Beyond is empty, or TooOld or TooNew: the given time lay beyond the bounds, and At is the
 	// nearer one.
 	Beyond string
 
-	given  time.Time // before it was rounded; zero: not given
-	sent   time.Time // its request, by the clock that given is by
-	beyond time.Time // where Beyond is set: At before
-	keeps  bool      // also if it lies in the future
-	known  bool      // At is
+	given  time.Time // unrounded; zero: not given
+	sent   time.Time // of its request, by the same clock as given
+	beyond time.Time // if Beyond is set: the earlier At
+	keeps  bool      // even if it lies in the future
+	known  bool      // At is known
 }
 
-// Together finishes the timings of one request, in its order, which came at our time now.
+// Together finishes the timings of one request, in its order. The request came at our time now.
 //
-// No event has happened yet that will. Where all times that were given lie in the future,
-// by more than c allows, the clock is fast: all are moved by the same amount, so that the
-// latest is now. Where only some do, each of these is now. What then lies beyond the bounds
-// is put to the nearer one.
+// No event happens in the future. If all given times lie in the future, by more than c allows,
+// the clock is fast: all are moved by the same amount, so that the latest is now. If only some
+// do, each of these becomes now. A time that is then beyond the bounds is moved to the nearer
+// bound.
 //
-// Of events with one time the order is that of the microseconds given, then of the requests
-// by the middle between their first and their last time, then by when they were sent, and
-// then of the places in the request. Those that a client cuts its events into follow each
-// other by the middle, whichever of them had to be sent again.
+// Events of one time are ordered by the given microseconds, then by the middle between the
+// first and the last time of their requests, then by when these were sent, and then by their
+// positions in the request. If a client cuts its events into several requests, the middle
+// orders these, even if one had to be sent again.
 func (c Clock) Together(ts []Timing, now time.Time) {
 	var first, last time.Time
 	free := 0 // may be moved
@@ -116,7 +115,7 @@ func (c Clock) Together(ts []Timing, now time.Time) {
 	}
 }
 
-// latest moves what lies in the future.
+// latest moves the times that lie in the future.
 func (c Clock) latest(ts []Timing, first, last, now time.Time) {
 	limit := now.Add(c.ahead())
 	if !last.After(limit) {
@@ -155,15 +154,15 @@ func (t *Timing) order(middle int64, place uint64) {
 	t.Order = t.Order<<placeBits | min(place, 1<<placeBits-1)
 }
 
-// offset is n in so many bits, from the middle of what they hold.
+// offset is n in so many bits, from the middle of their range.
 func offset(n int64, bits int) uint64 {
 	half := int64(1) << (bits - 1)
 	return uint64(min(max(n, -half), half-1) + half)
 }
 
-// timed sets the event's time and order, unless the endpoint has done so already: the time
-// given, less how far the client's clock is off; else our time, less the event's age in
-// milliseconds where that is given. field names at in errors.
+// timed sets the event's time and order, unless the endpoint has done so already: the given
+// time, corrected by the error of the client's clock; else our time, less the event's age in
+// milliseconds if that is given. field names at in errors.
 func (d *decoder) timed(m *Meta, field string, at, sent, offset []byte, asGiven bool, e *Event) error {
 	e.given = at
 	if !m.At.IsZero() {
@@ -202,8 +201,8 @@ func (d *decoder) timed(m *Meta, field string, at, sent, offset []byte, asGiven 
 	return nil
 }
 
-// alone finishes the timing of an event that came by itself, or at a place of a stream. One
-// that a door has timed keeps that.
+// alone finishes the timing of an event that came by itself, or at a position of a stream.
+// Timing from an endpoint stays.
 func (e *Event) alone(m *Meta, place uint64) {
 	beyond := m.Beyond
 	if e.timing.known {

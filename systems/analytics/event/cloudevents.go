@@ -10,12 +10,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// CloudEventsID is where the distinct id of a CloudEvent is looked for by default. Its
-// subject is optional, and no SDK sets one by itself; its source is always there.
+// CloudEventsID is where the distinct id of a CloudEvent is looked for by default. Its subject
+// is optional, and no SDK sets one by default; its source is always set.
 const CloudEventsID = "subject,data.distinct_id,source"
 
-// CheckCloudEventsID refuses places in which no distinct id of a CloudEvent can be: each is
-// the name of an attribute or extension (subject, source, userid…), or data.<member>.
+// CheckCloudEventsID refuses places that cannot hold a CloudEvent's distinct id: each is the
+// name of an attribute or extension (subject, source, userid…), or data.<member>.
 func CheckCloudEventsID(places []string) error {
 	if len(places) == 0 {
 		return errors.New("no place to look for the distinct id of a CloudEvent is given")
@@ -30,25 +30,25 @@ func CheckCloudEventsID(places []string) error {
 	return nil
 }
 
-// attribute says whether a CloudEvent may have an attribute or extension of that name.
+// attribute reports whether a CloudEvent may have an attribute or extension of that name.
 func attribute(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return (r < 'a' || 'z' < r) && (r < '0' || '9' < r) })
 }
 
-// cloudEvent is one, its values as received.
+// cloudEvent has the values of a CloudEvent as received.
 type cloudEvent struct {
 	version, id, source, name, at []byte
 	data                          []byte   // an object
-	attributes                    []member // that have no column: all but specversion, type, time and data
-	raw                           []member // data that is no object
+	attributes                    []member // without a column: all but specversion, type, time and data
+	raw                           []member // data that is not an object
 }
 
-// cloudevents reads a CloudEvent 1.0 in structured form; the cursor is in the event. Its
-// type is the event's name, (source, id) the event's id, and its data the properties, read
-// as PostHog's are; data that is no object, and data_base64, are properties of that name.
-// Attributes and extensions are properties behind them, as ce_<name>. The distinct id is
-// the first that is found in the places that m names. The sender is a server: its address
-// and User-Agent are not the person's.
+// cloudevents reads a CloudEvent 1.0 in structured form, at the cursor. Its type is the event's
+// name, (source, id) the event's id, and its data the properties, read as PostHog's are. Data
+// that is not an object, and data_base64, become properties of that name. Attributes and
+// extensions become properties behind them, as ce_<name>. The distinct id is the first one
+// found in the places that m names. The sender is a server: its address and User-Agent are not
+// the person's.
 func (d *decoder) cloudevents(m *Meta, c *cursor, e *Event) error {
 	var v cloudEvent
 	for key, ok := c.member(); ok; key, ok = c.member() {

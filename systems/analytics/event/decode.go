@@ -9,14 +9,14 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Decode reads one event as its sender wrote it, in any format but Stream; m is what the
-// door knows of it beside its bytes. Of a member that comes twice the last one counts.
+// Decode reads one event as its sender wrote it, in any format but Stream. m is what the
+// endpoint knows of it besides its bytes. Of duplicate members the last one counts.
 //
-// The event's byte slices point into raw, its texts do not. A refusal is a
-// *tidemill.Error of kind Validation around a *Refusal; e holds what was read until then.
-// An event without an id gets one made of its bytes and the time it was received, and is
-// marked as Derived. Its time and order are those of an event that came by itself; those of
-// a request are found together from the events' Timing.
+// The event's byte slices point into raw, its texts do not. A refusal is a *tidemill.Error of
+// kind Validation around a *Refusal; e holds what was read until then. An event without an id
+// gets one made of its bytes and its time of receipt, and is marked as Derived. Its time and
+// order are those of an event that came by itself. For the events of a request, Clock.Together
+// finds them from the events' Timing.
 func Decode(m *Meta, raw []byte, e *Event) error {
 	d := decoders.Get().(*decoder)
 	defer d.release()
@@ -27,17 +27,16 @@ func Decode(m *Meta, raw []byte, e *Event) error {
 	if e.ID == uuid.Nil {
 		e.ID, e.Derived = bytesID(m, raw), true
 	}
-	given := e.timing // Together finishes it once more, with those of its request
+	given := e.timing // Together finishes it again, with the others of its request
 	e.alone(m, 0)
 	e.timing = given
 	return nil
 }
 
-// DecodeMessage reads the event that a message carries: one that came through a door,
-// with its Meta in MetaHeader, or the entry of a stream. An id that it does not carry is
-// made of the stream's name and the message's ID, a missing time is the message's; both
-// are the same at every redelivery. Clock bounds the times of those that came through no
-// door. Refusals are as in Decode.
+// DecodeMessage reads the event of a message: one from an endpoint, with its Meta in
+// MetaHeader, or the entry of a stream. A missing id is made of the stream's name and the
+// message's ID, a missing time is the message's. Both are the same at every redelivery. clock
+// bounds the times of events that did not come through an endpoint. Refusals are as in Decode.
 func DecodeMessage(msg *tidemill.Message, clock Clock, e *Event) error {
 	d := decoders.Get().(*decoder)
 	defer d.release()
@@ -67,12 +66,12 @@ func DecodeMessage(msg *tidemill.Message, clock Clock, e *Event) error {
 	return err
 }
 
-// A decoder is memory that is used again for the next event.
+// A decoder is memory that is reused for the next event.
 type decoder struct {
 	words   words
-	props   [pNone][]byte      // what the event's properties hold of interest
-	ops     [pUnset + 1][]byte // what its user properties hold of it
-	plain   bool               // they hold more than that
+	props   [pNone][]byte      // the values of interest in the event's properties
+	ops     [pUnset + 1][]byte // the values of interest in its user properties
+	plain   bool               // its user properties have others too
 	call    segmentCall        // of Segment
 	fields  fields             // of a stream's entry or a row
 	at      map[string]int     // where in Event.Changes a key is, when there are many
@@ -149,7 +148,7 @@ func (d *decoder) name(v []byte, field string, e *Event) error {
 	return nil
 }
 
-// identify notes the id that was sent, unless the door found or gave one.
+// identify notes the id that was sent, unless the endpoint found or gave one.
 func (d *decoder) identify(v []byte, e *Event) {
 	if e.ID == uuid.Nil {
 		if s := d.characters(v); len(s) > 0 {
@@ -158,8 +157,8 @@ func (d *decoder) identify(v []byte, e *Event) {
 	}
 }
 
-// size reads a width or height of a screen: what is no number is 0, and no number is
-// larger than a column holds.
+// size reads a width or height of a screen. A value that is not a number is 0, and no number
+// exceeds the column's range.
 func (d *decoder) size(v []byte) uint16 { return size(d.characters(v)) }
 
 func size(s []byte) uint16 {
@@ -177,5 +176,5 @@ func size(s []byte) uint16 {
 	return uint16(min(n, 1<<16-1))
 }
 
-// rounded is a time as precise as it is stored.
+// rounded is a time in the precision that is stored.
 func rounded(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }

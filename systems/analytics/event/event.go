@@ -1,6 +1,6 @@
-// Package event knows what an analytics event looks like: on the wire of every SDK that
-// may send one, as an entry of a stream, and decoded. One decoder serves ingest, the
-// stream and dead letters.
+// Package event knows what an analytics event looks like: on the wire of every supported SDK,
+// as an entry of a stream, and decoded. One decoder serves the ingest API, the stream and dead
+// letters.
 package event
 
 import (
@@ -11,10 +11,10 @@ import (
 	"github.com/tidemill/tidemill/state/person"
 )
 
-// Event is one event, decoded. Its byte slices point into the message's payload.
+// Event is one decoded event. Its byte slices point into the message's payload.
 type Event struct {
 	ID      uuid.UUID
-	Derived bool // ID was not sent: it is made of where the event lies, or of its bytes
+	Derived bool // ID was not sent: it is made of the event's position, or of its bytes
 	Project uuid.UUID
 	Name    string // 1 to 255 characters
 	Type    string // track, identify, pageview, pageleave, set, set_once, screen
@@ -28,26 +28,26 @@ type Event struct {
 	DeviceType                         string
 	Browser, BrowserVersion            string
 	OS, OSVersion                      string
-	ScreenWidth, ScreenHeight          uint16 // clamped; junk is 0
+	ScreenWidth, ScreenHeight          uint16 // clamped; a bad value is 0
 	Language, Timezone                 string
 	SDKName, SDKVersion                string
-	IP, UserAgent                      string // of the person; empty for servers that speak for one
+	IP, UserAgent                      string // of the person; empty for servers that act for one
 	BatchID                            string
 	Country, Region, City              string
 	Properties, UserProperties         []byte // JSON objects as received; nil is {}
 	Timestamp                          time.Time
-	Order                              uint64 // of events of one time: the greater is the later
+	Order                              uint64 // among events of one time: greater is later
 	IngestedAt                         time.Time
 	Person                             uuid.UUID         // resolved
-	Changes                            []person.Property // to its person: $set_once, then $set, then $unset
+	Changes                            []person.Property // of its person: $set_once, then $set, then $unset
 	Profile                            bool              // false: $process_person_profile is false, no person is stored
 	Merge                              Merge
 	Other                              string // Merge, MergeRefused: the other distinct id
-	MergeRefused                       string // IllegalMerge: Other stands for nobody, so there is no merge; else empty
+	MergeRefused                       string // IllegalMerge: Other stands for no person, so nothing is merged; else empty
 	NoGeo                              bool   // $geoip_disable
 	timing                             Timing
-	given                              []byte // its time as it was written, JSON; nil: none
-	Origin                             uint64 // where it came from: hash of its message's position
+	given                              []byte // its time as written, JSON; nil: none
+	Origin                             uint64 // hash of its message's position
 }
 
 // Merge is what an event says of two distinct ids.
@@ -68,8 +68,8 @@ func (e *Event) Reset() {
 	*e = Event{Changes: e.Changes[:0]}
 }
 
-// Timing is when the event happened, for Clock.Together to finish with those of its request.
+// Timing is when the event happened. Clock.Together finishes it with the others of its request.
 func (e *Event) Timing() Timing { return e.timing }
 
-// Ref is whose event it is.
+// Ref is the event's person.
 func (e *Event) Ref() person.Ref { return person.Ref{Project: e.Project, Distinct: e.DistinctID} }

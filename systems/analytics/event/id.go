@@ -9,11 +9,11 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// namespace of event ids that are made of something else. It never changes.
+// namespace of event ids that are derived from other values. It never changes.
 var namespace = uuid.MustParse("6f1c2c0e-52f4-4f0b-9d53-1f6d2b8a7e10")
 
-// eventID is the id of an event whose sender calls it s: s itself where it is a UUID, else
-// the UUIDv5 of "project:s". It is the same for ever. Empty and the zero UUID are none.
+// eventID is the id of an event whose sender calls it s: s itself if it is a UUID, else the
+// UUIDv5 of "project:s". It never changes. Empty and the zero UUID are not ids.
 func eventID(project uuid.UUID, s []byte) uuid.UUID {
 	if len(s) == 0 {
 		return uuid.Nil
@@ -43,7 +43,7 @@ func parseUUID(s []byte) (id uuid.UUID, ok bool) {
 	return id, false
 }
 
-// entryID is the id of an event that has none: of where its message lies.
+// entryID is the id of an event without one: made of its message's position.
 func entryID(msg *tidemill.Message) uuid.UUID {
 	if msg.ID != "" {
 		return derive([]byte("entry:"), lengthed(msg.To), []byte(msg.ID))
@@ -55,7 +55,7 @@ func entryID(msg *tidemill.Message) uuid.UUID {
 	return derive([]byte("mark:"), lengthed(msg.To), b[:])
 }
 
-// bytesID is the id of an event that has none and no message.
+// bytesID is the id of an event without one and without a message.
 func bytesID(m *Meta, raw []byte) uuid.UUID {
 	b := append([]byte("bytes:"), m.Project[:]...)
 	return derive(binary.BigEndian.AppendUint64(b, uint64(milli(m.Received))), raw)
@@ -74,8 +74,8 @@ func derive(parts ...[]byte) uuid.UUID {
 	return uuid.NewSHA1(namespace, b)
 }
 
-// origin is a number for where a message lies: the same at every redelivery and after
-// every restart, another for every other place (but one in 2⁶⁴), and not 0.
+// origin is a number for a message's position: the same at every redelivery and after every
+// restart, different for every other position (but one in 2⁶⁴), and not 0.
 func origin(m tidemill.Mark) uint64 {
 	h := uint64(0x9e3779b97f4a7c15)
 	for _, v := range [...]uint64{uint64(m.Shard), m.Hi, m.Lo} {

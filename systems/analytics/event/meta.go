@@ -19,30 +19,30 @@ const (
 	Native                    // an element of {"events":[…]} of the native SDKs
 	PostHog                   // an element of a PostHog batch, old paths and new
 	Segment                   // an element of a Segment batch
-	CloudEvents               // CloudEvents 1.0, structured (binary ones are written so at the door)
+	CloudEvents               // CloudEvents 1.0, structured (the endpoint rewrites binary ones so)
 	formats
 )
 
-// Meta is what the door knew of an event beside its bytes. It travels in the message's
-// one header field MetaHeader.
+// Meta is what the endpoint knew of an event besides its bytes. It travels in one header field
+// of the message, MetaHeader.
 type Meta struct {
 	Format   Format
 	Import   bool      // times are kept as given
-	Checked  bool      // the bytes are known to be one JSON value: the door has read them as such
+	Checked  bool      // the endpoint has checked that the bytes are one JSON value
 	Project  uuid.UUID //
-	Event    uuid.UUID // the id the door gave or found; Nil: derived by Decode
+	Event    uuid.UUID // the id that the endpoint gave or found; Nil: derived by Decode
 	Received time.Time // by the server, milliseconds
-	At       time.Time // when it happened, as the endpoint has decided, milliseconds; zero: Decode decides
+	At       time.Time // when it happened, as decided by the endpoint, milliseconds; zero: Decode decides
 	Order    uint64    // with At: the event's Order
 	Beyond   bool      // with At: it is a bound, and the event's own time is kept as GivenTimestamp
 	Batch    string    // batch id of an import
-	IP       string    // of the connection, or as a trusted proxy says; empty: the sender is a server
+	IP       string    // of the connection, or from a trusted proxy; empty: the sender is a server
 	Agent    string    // User-Agent; empty: the sender is a server
-	Context  string    // Segment: the JSON object that a batch has as context of all its calls; empty: none
+	Context  string    // Segment: the JSON object that is the batch's context for all its calls; empty: none
 	Whose    string    // CloudEvents: where the distinct id is, see CheckCloudEventsID, separated by commas; empty: CloudEventsID
 	Call     string    // Segment: track, identify, page, screen, group or alias, as the path says, for a body without type
 
-	// Where At is zero, these decide it. They do not travel.
+	// If At is zero, these decide it. They do not travel.
 	Sent  time.Time // by the client's clock; zero: not said
 	Clock Clock
 }
@@ -50,7 +50,7 @@ type Meta struct {
 // calls are the values of Meta.Call, which travels as its index.
 var calls = [...]string{"", "track", "identify", "page", "screen", "group", "alias"}
 
-// The flags of Meta beside Import's, 1: the call's index lies between.
+// The flags of Meta besides Import's, 1: the call's index lies between them.
 const (
 	beyond  = 0x40
 	checked = 0x80
@@ -131,8 +131,8 @@ func milli(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// Refusal is why an event is not taken: the reason by which it is counted, and a
-// sentence for who sent it. It is of kind validation.
+// Refusal is why an event is refused: the reason by which it is counted, and a sentence for its
+// sender. It is of kind validation.
 type Refusal struct {
 	Reason string // invalid_event, illegal_distinct_id, unknown_project
 	Detail string

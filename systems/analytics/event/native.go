@@ -7,8 +7,8 @@ import (
 
 const maxNativeDistinct = 255 // characters
 
-// native reads an element of {"events":[…]} of the native SDKs, which is held to its
-// limits; the cursor is in the event.
+// native reads an element of {"events":[…]} of the native SDKs, at the cursor, and enforces
+// their limits.
 func (d *decoder) native(m *Meta, c *cursor, e *Event) error {
 	var id, name, distinct, anonymous, at, sent []byte
 	var bad [3]error
@@ -72,8 +72,8 @@ func (d *decoder) native(m *Meta, c *cursor, e *Event) error {
 	return nil
 }
 
-// limited reads a text of at most n characters; a number is its text. It may lie in the
-// decoder's own memory.
+// limited reads a text of at most n characters; a number counts as its text. The result may lie
+// in the decoder's own memory.
 func (d *decoder) limited(v []byte, field string, n int) ([]byte, error) {
 	s := d.characters(v)
 	if s == nil && len(v) > 0 {
@@ -85,10 +85,10 @@ func (d *decoder) limited(v []byte, field string, n int) ([]byte, error) {
 	return s, nil
 }
 
-// nativeContext reads what the SDK knows of page and device, and says what is wrong with
-// it when it has stepped over it.
+// nativeContext reads what the SDK knows of page and device. It steps over all of it, and then
+// says what is wrong with it.
 func (d *decoder) nativeContext(c *cursor, e *Event) (bad error) {
-	// Of a context that came before, nothing counts.
+	// An earlier context does not count.
 	e.SessionID, e.URL, e.Referrer, e.PageTitle, e.PagePath, e.DeviceType = "", "", "", "", "", ""
 	e.Browser, e.BrowserVersion, e.OS, e.OSVersion, e.ScreenWidth, e.ScreenHeight = "", "", "", "", 0, 0
 	e.Language, e.Timezone, e.SDKName, e.SDKVersion = "", "", "", ""

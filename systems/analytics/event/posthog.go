@@ -2,8 +2,7 @@ package event
 
 import "strings"
 
-// posthog reads an element of a PostHog batch, of the old paths and the new; the cursor
-// is in the event.
+// posthog reads an element of a PostHog batch, of the old paths and the new, at the cursor.
 func (d *decoder) posthog(m *Meta, c *cursor, e *Event) error {
 	var id, name, distinct, dollarDistinct, anonymous, at, sent, offset, session, options []byte
 	var bad error
@@ -75,8 +74,8 @@ func (d *decoder) posthog(m *Meta, c *cursor, e *Event) error {
 	return nil
 }
 
-// operations joins what an event has beside its properties to the user properties that
-// say the same.
+// operations joins the user properties that an event has outside its properties to those
+// inside.
 func (d *decoder) operations() []byte {
 	n, ops := 0, &d.ops
 	for p := range ops {
@@ -105,10 +104,10 @@ func (d *decoder) operations() []byte {
 	return append(b, '}')
 }
 
-// options are what the new path has beside the properties.
+// options are what the new path has besides the properties.
 type options struct {
 	noProfile bool
-	asGiven   bool // no correction of time
+	asGiven   bool // times are not corrected
 }
 
 func (d *decoder) options(v []byte) (o options) {
@@ -128,7 +127,7 @@ func (d *decoder) options(v []byte) (o options) {
 	return o
 }
 
-// context takes page, device and library from properties under PostHog's names.
+// context reads page, device and library from properties under PostHog's names.
 func (d *decoder) context(e *Event) {
 	p := &d.props
 	first := func(s string, v []byte) string {
@@ -153,9 +152,9 @@ func (d *decoder) context(e *Event) {
 	e.UserAgent = first(d.word(p[pRawUserAgent]), p[pUserAgent])
 }
 
-// sender takes address and User-Agent from the connection where the event does not bring
-// its own, unless a server sent it: then they are the server's. An $ip of null says that
-// the address is not wanted.
+// sender sets address and User-Agent from the connection if the event does not have its own,
+// unless a server sent it: then they are the server's. An $ip of null says that the address is
+// not wanted.
 func (d *decoder) sender(m *Meta, e *Event) {
 	agent, version, _ := strings.Cut(m.Agent, "/")
 	if e.SDKName == "" && posthogServer(agent) { // on the new path only the header has it
@@ -173,7 +172,7 @@ func (d *decoder) sender(m *Meta, e *Event) {
 	}
 }
 
-// posthogServer says whether a library runs on servers, for many persons.
+// posthogServer reports whether a library runs on servers, for many persons.
 func posthogServer(lib string) bool {
 	switch lib {
 	case "posthog-node", "posthog-edge", "posthog-python", "posthog-go", "posthog-ruby", "posthog-php", "posthog-java",

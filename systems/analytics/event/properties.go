@@ -146,9 +146,9 @@ func (d *decoder) userBag(c *cursor, field string, limited bool) (raw []byte, er
 	return raw, err
 }
 
-// walk steps over an object of properties and returns its bytes, and puts the values of
-// those that it knows into known; others says whether there are more. null and nothing are
-// no properties. What is wrong is said when it has been stepped over.
+// walk steps over an object of properties and returns its bytes, and puts the known values into
+// known. others says whether it has more. Null and an absent object are not properties. Errors
+// come after all of it was stepped over.
 func walk(c *cursor, field string, limited bool, known [][]byte) (raw []byte, others bool, err error) {
 	clear(known)
 	if !c.open('{') {
@@ -174,17 +174,17 @@ func walk(c *cursor, field string, limited bool, known [][]byte) (raw []byte, ot
 	return c.b[start:c.i:c.i], others, err
 }
 
-// flag says whether a property is there and true (or false).
+// flag reports whether a property is set and true (or false).
 func (d *decoder) flag(p int, want bool) bool {
 	return string(d.props[p]) == strconv.FormatBool(want)
 }
 
-// person works out what the event says of persons: whether it has a profile, whom it
-// merges and what it changes. Both bags were read.
+// person finds what the event says of persons: whether it has a profile, whom it merges and
+// what it changes. Both bags were read.
 func (d *decoder) person(e *Event) {
 	e.NoGeo = d.flag(pGeoipDisable, true)
-	// A group is no person, though its events need a distinct id. The sentinel is what
-	// cookieless browsers send, all of them the same.
+	// A group is not a person, though its events need a distinct id. The sentinel is what all
+	// cookieless browsers send.
 	e.Profile = e.Profile && !d.flag(pProcessProfile, false) && e.Name != "$groupidentify" &&
 		e.DistinctID != "$posthog_cookieless"
 	if e.AnonymousID == "" {
@@ -213,9 +213,9 @@ func (e *Event) join(how Merge, other string) {
 }
 
 // changes lists what the event changes of its person: $set_once, $set and $unset in its
-// properties and in its user properties, whose other members are a $set too. Where a key
-// comes twice in one operation, user properties win over properties, and their members
-// over their $set.
+// properties and in its user properties, whose other members are a $set too. If a key comes
+// twice in one operation, user properties win over properties, and their members over their
+// $set.
 func (d *decoder) changes(e *Event) {
 	if !e.Profile {
 		return
@@ -243,7 +243,7 @@ func (d *decoder) each(e *Event, op person.Op, bags ...[]byte) {
 			}
 		case op != person.Unset && c.open('{'):
 			for name, ok := c.member(); ok; name, ok = c.member() {
-				if v := c.any(); property(name) > pUnset { // the operations' own names are no keys
+				if v := c.any(); property(name) > pUnset { // the operations' own names are not keys
 					d.change(e, start, person.Property{Op: op, Key: d.key(name), Value: v})
 				}
 			}
@@ -257,11 +257,11 @@ func (d *decoder) each(e *Event, op person.Op, bags ...[]byte) {
 }
 
 const (
-	few  = 16   // changes are looked through faster than looked up
-	many = 1024 // changes are more than memory is kept for
+	few  = 16   // this few changes are searched faster than looked up
+	many = 1024 // more changes than memory is kept for
 )
 
-// change adds one change, or puts it in the place of the one with the same key.
+// change adds one change, or replaces the one with the same key.
 func (d *decoder) change(e *Event, start int, p person.Property) {
 	if volatile(p.Key) {
 		return
@@ -299,7 +299,7 @@ func (d *decoder) key(name []byte) string {
 	return toUTF8(string(name))
 }
 
-// volatile says whether a property changes with every page and is no person's.
+// volatile reports whether a property changes with every page and does not belong to a person.
 func volatile(key string) bool {
 	switch key {
 	case "$browser", "$browser_version", "$os", "$os_version", "$device_type", "$screen_width", "$screen_height",

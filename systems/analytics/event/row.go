@@ -10,10 +10,10 @@ import (
 
 var mergeNames = [...]string{Identify: "identify", Alias: "alias", Force: "force"}
 
-// AppendJSON appends the finished event as one line of JSON without a line end: the
-// warehouse's columns under their names, those that are empty left out, and what the
-// pipeline has to know when it comes back as a dead letter. Properties are there as
-// received, but that line breaks between their members are blanks.
+// AppendJSON appends the finished event as one line of JSON without a line end: the warehouse's
+// columns under their names, without empty ones, and what the pipeline needs when it comes back
+// as a dead letter. Properties are as received, except that line breaks between their members
+// become blanks.
 func (e *Event) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	text := func(field int, s string) {
@@ -21,7 +21,7 @@ func (e *Event) AppendJSON(b []byte) []byte {
 			return
 		}
 		b = appendName(b, field)
-		b, _ = jsontext.AppendQuote(b, s) // U+FFFD for what is no UTF-8
+		b, _ = jsontext.AppendQuote(b, s) // U+FFFD for what is not UTF-8
 	}
 	id := func(field int, id uuid.UUID) {
 		if id != uuid.Nil {
@@ -103,8 +103,8 @@ func appendName(b []byte, field int) []byte {
 	return append(b, `":`...)
 }
 
-// appendLine appends JSON with blanks for line ends, which only stand between members:
-// within texts they are escaped.
+// appendLine appends JSON with blanks for line ends, which only occur between members: within
+// texts they are escaped.
 func appendLine(b, object []byte) []byte {
 	start := len(b)
 	b = append(b, object...)
@@ -116,10 +116,10 @@ func appendLine(b, object []byte) []byte {
 	return b
 }
 
-// ParseRow reads what AppendJSON wrote, or the row of another writer with the same
-// columns, where properties may be text. The event is finished: its person and country
-// are the row's; what it changes is worked out again. Byte slices point into b, unless
-// properties were text. The error is a Refusal.
+// ParseRow reads what AppendJSON wrote, or a row of another writer with the same columns, where
+// properties may be text. The event is finished: its person and country are the row's. Its
+// changes are computed anew. Byte slices point into b, unless properties were text. The error
+// is a Refusal.
 func ParseRow(b []byte, e *Event) error {
 	d := decoders.Get().(*decoder)
 	defer d.release()

@@ -9,22 +9,21 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// valid says whether b is one JSON value and nothing else. Names may come twice (the
-// last one counts, as in JavaScript), and text need not be UTF-8: bytes are kept as
-// received.
+// valid reports whether b is exactly one JSON value. Names may be duplicate (the last one
+// counts, as in JavaScript), and text need not be UTF-8: bytes are kept as received.
 func valid(b []byte) bool {
 	return jsontext.Value(b).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// A cursor walks over JSON that valid has seen, which is why it checks nothing again: it
-// finds where names and values begin and end, and hands out the bytes between. On
-// anything else its answers mean nothing, but it ends and does not panic.
+// A cursor walks over JSON that valid has accepted, and checks nothing again: it finds where
+// names and values begin and end, and hands out the bytes between. On anything else its answers
+// mean nothing, but it ends and does not panic.
 type cursor struct {
 	b []byte
 	i int
 }
 
-// at skips white space and says whether ch comes next.
+// at skips white space and reports whether ch comes next.
 func (c *cursor) at(ch byte) bool { return c.skip(' ', ch) }
 
 // open steps into the object or array that begins with ch.
@@ -36,9 +35,9 @@ func (c *cursor) open(ch byte) bool {
 	return true
 }
 
-// member goes to the next member of the object that was opened and returns its name,
-// without quotes and escapes; the cursor is at the value then. At the end of the object
-// it steps behind it and says false.
+// member goes to the next member of the open object and returns its name, without quotes and
+// escapes. The cursor is at its value then. At the end of the object it steps behind it and
+// returns false.
 func (c *cursor) member() (name []byte, ok bool) {
 	if !c.skip(',', '"') {
 		c.i = min(c.i+1, len(c.b))
@@ -53,7 +52,7 @@ func (c *cursor) member() (name []byte, ok bool) {
 	return name, true
 }
 
-// skip steps over white space and separators and says whether ch comes next.
+// skip steps over white space and separators and reports whether ch comes next.
 func (c *cursor) skip(separator, ch byte) bool {
 	b, i := c.b, c.i
 	for i < len(b) && (b[i] <= ' ' || b[i] == separator) {
@@ -63,8 +62,8 @@ func (c *cursor) skip(separator, ch byte) bool {
 	return i < len(b) && b[i] == ch
 }
 
-// element says whether the array that was opened has one more element, and goes there.
-// At the end it steps behind the array.
+// element reports whether the open array has another element, and goes to it. At the end it
+// steps behind the array.
 func (c *cursor) element() bool {
 	if c.skip(',', ']') || c.i >= len(c.b) {
 		c.i = min(c.i+1, len(c.b))
@@ -73,8 +72,8 @@ func (c *cursor) element() bool {
 	return true
 }
 
-// value steps over the next value and returns its bytes; null is nil, because no field
-// of an event tells it from absence.
+// value steps over the next value and returns its bytes. Null is nil: fields of events do not
+// distinguish it from absence.
 func (c *cursor) value() []byte {
 	v := c.any()
 	if len(v) > 0 && v[0] == 'n' {
@@ -83,7 +82,7 @@ func (c *cursor) value() []byte {
 	return v
 }
 
-// any steps over the next value and returns its bytes, null too.
+// any steps over the next value and returns its bytes, also of null.
 func (c *cursor) any() []byte {
 	c.at(0)
 	start := c.i
@@ -116,7 +115,7 @@ func (c *cursor) any() []byte {
 	return c.b[start:c.i:c.i]
 }
 
-// text steps over a text and says whether there are escapes in it.
+// text steps over a text and reports whether it has escapes.
 func (c *cursor) text() (escaped bool) {
 	for i := c.i + 1; ; {
 		i = special(c.b, i)
@@ -133,9 +132,9 @@ func (c *cursor) text() (escaped bool) {
 	}
 }
 
-// special returns where the next quote or backslash is, from i on, or at least len(b). It
-// looks at eight bytes at a time: a byte is zero after xor with what is looked for, and
-// taking 1 from a zero byte, and from no smaller one before it, sets its highest bit.
+// special returns the position of the next quote or backslash from i on, or at least len(b). It
+// looks at eight bytes at a time: xor with the wanted byte makes it zero, and subtracting 1
+// sets the highest bit of a zero byte, and of no smaller one before it.
 func special(b []byte, i int) int {
 	for ; i+8 <= len(b); i += 8 {
 		v := binary.LittleEndian.Uint64(b[i:])
@@ -152,7 +151,7 @@ func special(b []byte, i int) int {
 // Every byte of eight has its lowest or highest bit.
 const ones, highs = 0x0101010101010101, 0x8080808080808080
 
-// plain says whether a text is ASCII without a backslash.
+// plain reports whether a text is ASCII without a backslash.
 func plain(b []byte) bool {
 	i := 0
 	for ; i+8 <= len(b); i += 8 {
@@ -170,10 +169,10 @@ func plain(b []byte) bool {
 	return true
 }
 
-// is says whether the value begins with ch: '{' for an object, '"' for a text…
+// is reports whether the value begins with ch: '{' for an object, '"' for a text…
 func is(v []byte, ch byte) bool { return len(v) > 0 && v[0] == ch }
 
-// number says whether the value is a number.
+// number reports whether the value is a number.
 func number(v []byte) bool { return len(v) > 0 && (v[0] == '-' || '0' <= v[0] && v[0] <= '9') }
 
 // describe says in words what a value is, for a refusal.
@@ -193,8 +192,8 @@ func describe(v []byte) string {
 	return string(v) // true, false
 }
 
-// characters returns what a text stands for, or a number as it is written; nil for all
-// else. They may lie in the decoder's own memory, for a moment.
+// characters returns a text unescaped, or a number as written; nil for anything else. The
+// result may lie in the decoder's own memory: use it at once.
 func (d *decoder) characters(v []byte) []byte {
 	switch {
 	case number(v):
@@ -205,16 +204,16 @@ func (d *decoder) characters(v []byte) []byte {
 	if in := v[1 : len(v)-1]; plain(in) || bytes.IndexByte(in, '\\') < 0 && utf8.Valid(in) {
 		return in
 	}
-	// The error is about bytes that are no UTF-8; U+FFFD stands for them now, as in every
-	// decoder that makes them text.
+	// The error is about bytes that are not UTF-8. U+FFFD replaces them, as in every decoder
+	// that makes text of them.
 	d.scratch, _ = jsontext.AppendUnquote(d.scratch[:0], v)
 	return d.scratch
 }
 
-// text is the text of a value of which nearly every event has another.
+// text is the text of a value that differs in nearly every event.
 func (d *decoder) text(v []byte) string { return string(d.characters(v)) }
 
-// word is the text of a value of which many events have the same.
+// word is the text of a value that many events share.
 func (d *decoder) word(v []byte) string { return d.words.get(d.characters(v)) }
 
 // id is a value as a distinct id: objects and arrays become their own text.
@@ -234,7 +233,7 @@ func (d *decoder) id(v []byte) string {
 	return d.text(v)
 }
 
-// toUTF8 puts U+FFFD in the place of every byte that is no UTF-8.
+// toUTF8 replaces every byte that is not UTF-8 by U+FFFD.
 func toUTF8(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -244,11 +243,11 @@ func toUTF8(s string) string {
 
 const (
 	maxWord  = 256 // bytes
-	tabWords = 512 // so that a table holds at most 128 KiB
+	tabWords = 512 // a table holds at most 128 KiB
 )
 
-// words remembers texts that come again and again (browsers, property names, User-Agents)
-// so that they are made once. It forgets one when another falls on its place.
+// words remembers recurring texts (browsers, property names, User-Agents) so that each is
+// allocated once. A text is forgotten when another gets its slot.
 type words [tabWords]string
 
 func (w *words) get(b []byte) string {

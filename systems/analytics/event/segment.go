@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// segment reads a call of Segment's API; the cursor is in the event.
+// segment reads a call of Segment's API, at the cursor.
 func (d *decoder) segment(m *Meta, c *cursor, e *Event) error {
 	s := &d.call
 	s.reset()
@@ -44,7 +44,7 @@ func (d *decoder) segment(m *Meta, c *cursor, e *Event) error {
 			s.traits, s.badTraits = d.userBag(c, "traits", false)
 		case "properties":
 			e.Properties, s.bad = d.bag(c, "properties", false)
-		case "receivedAt", "integrations", "version", "writeKey", "projectId", "_metadata": // between library and server
+		case "receivedAt", "integrations", "version", "writeKey", "projectId", "_metadata": // for library and server only
 			c.any()
 		default:
 			s.rest = append(s.rest, member{name: key, value: c.any()})
@@ -81,14 +81,14 @@ func (d *decoder) segment(m *Meta, c *cursor, e *Event) error {
 	return nil
 }
 
-// segmentCall is one call, its values as received. What named uses is nil afterwards.
+// segmentCall is one call, its values as received. Values that named uses are nil afterwards.
 type segmentCall struct {
 	kind                                                 string
 	event, name, category, id, user, anonymous, previous []byte
 	group, at, sent, original, channel, traits           []byte
 	context                                              segmentContext
 	title                                                []byte   // of a page or screen
-	rest                                                 []member // that no call has
+	rest                                                 []member // that no call defines
 	bad, badTraits                                       error
 }
 
@@ -101,7 +101,7 @@ func (s *segmentCall) reset() {
 // named makes an event of the call: its name, its properties and what it says of persons.
 func (d *decoder) named(m *Meta, s *segmentCall, e *Event) error {
 	kind := s.sort(m)
-	if kind != "identify" { // traits are another's then
+	if kind != "identify" { // then the traits are of another subject
 		clear(d.ops[:])
 		d.plain = false
 	}
@@ -149,8 +149,8 @@ func (s *segmentCall) put(name string, value *[]byte) {
 	}
 }
 
-// traits makes an identify's traits the user's properties: its own, and those of its
-// context, which is where RudderStack's libraries put them. Its own win.
+// traits makes an identify's traits user properties: its own, and those of its context, where
+// RudderStack's libraries put them. Its own win.
 func (d *decoder) traits(s *segmentCall, e *Event) {
 	e.UserProperties, s.traits = s.traits, nil
 	theirs := s.context.traits
@@ -166,8 +166,8 @@ func (d *decoder) traits(s *segmentCall, e *Event) {
 	e.UserProperties, _ = d.userBag(&cursor{b: e.UserProperties}, "traits", false)
 }
 
-// sort says which call it is: what it says itself, what its path says, or what only one
-// call has.
+// sort finds the type of the call: by the call itself, by its path, or by a member that only
+// one type has.
 func (s *segmentCall) sort(m *Meta) string {
 	switch {
 	case s.kind != "":
@@ -186,8 +186,8 @@ func (s *segmentCall) sort(m *Meta) string {
 	return ""
 }
 
-// place sets page and device. Of a page call the properties say the page too, which is all
-// that servers send.
+// place sets page and device. The properties of a page call give the page too; servers send
+// nothing else.
 func (d *decoder) place(m *Meta, s *segmentCall, e *Event) {
 	x := &s.context
 	page := &x.page
@@ -220,7 +220,7 @@ func (d *decoder) place(m *Meta, s *segmentCall, e *Event) {
 	}
 }
 
-// segmentServer says whether a library runs on servers, for many persons.
+// segmentServer reports whether a library runs on servers, for many persons.
 func segmentServer(lib string) bool {
 	lib, _ = strings.CutPrefix(strings.ToLower(lib), "@segment/")
 	switch lib {

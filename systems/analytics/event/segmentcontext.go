@@ -12,11 +12,11 @@ type segmentContext struct {
 	agent, address, language, timezone, session []byte
 
 	traits, group []byte
-	add           []member // to the properties: what has no column, under PostHog's names
-	rest          []member // what has no name there either
+	add           []member // to the properties: values without a column, under PostHog's names
+	rest          []member // values that have no name there either
 }
 
-// read takes the context of a batch (empty: none) and that of a call in it, whose members
+// read reads the context of a batch (empty: none) and that of a call in it, whose members
 // replace the batch's.
 func (x *segmentContext) read(batch string, own []byte) {
 	if batch != "" {
@@ -37,7 +37,7 @@ func (x *segmentContext) reset() {
 	*x = segmentContext{add: again(x.add), rest: again(x.rest)}
 }
 
-// member takes one member of the context.
+// member reads one member of the context.
 func (x *segmentContext) member(key, v []byte) {
 	switch string(key) {
 	case "page":
@@ -77,7 +77,7 @@ func (x *segmentContext) member(key, v []byte) {
 	}
 }
 
-// pick takes the members of an object that have columns; the others are kept.
+// pick reads the members of an object that have columns, and keeps the others.
 func (x *segmentContext) pick(key string, v []byte, into [][]byte, names ...string) {
 	clear(into)
 	if !is(v, '{') {
@@ -98,8 +98,8 @@ func (x *segmentContext) pick(key string, v []byte, into [][]byte, names ...stri
 	x.other(key, extend(nil, others))
 }
 
-// prefixed makes the members of an object properties under a prefix. The name of a campaign
-// is utm_campaign; a device's type has a column.
+// prefixed makes the members of an object properties with a prefix. The name of a campaign is
+// utm_campaign; a device's type has a column.
 func (x *segmentContext) prefixed(prefix, key string, v []byte) {
 	if !is(v, '{') {
 		x.other(key, v)
@@ -119,16 +119,16 @@ func (x *segmentContext) prefixed(prefix, key string, v []byte) {
 	}
 }
 
-// other keeps what has neither a column nor a name of its own.
+// other keeps a value that has neither a column nor a name of its own.
 func (x *segmentContext) other(key string, v []byte) {
 	if v != nil {
 		x.rest = append(x.rest, named(key, v))
 	}
 }
 
-// more are the properties that the call and its context add to those that it has: all that
-// has no other place, so that a call is kept whole. What nobody has a name for is in
-// $context and $call.
+// more are the properties that the call and its context add to its own: all values without
+// another place, so that a call is kept whole. Values without a known name go into $context and
+// $call.
 func (s *segmentCall) more() []member {
 	x := &s.context
 	if s.group == nil {

@@ -80,7 +80,7 @@ func field(name []byte) int {
 	return fNone
 }
 
-// fields are an entry's or a row's values: JSON, or text as it is.
+// fields are an entry's or a row's values: JSON, or plain text.
 type fields struct {
 	v    [fNone][]byte
 	json bool
@@ -106,7 +106,7 @@ func (d *decoder) stream(m *Meta, msg *tidemill.Message, e *Event) error {
 	return d.entry(m, msg, f, e)
 }
 
-// headers takes the fields of a flat entry; false: it is none.
+// headers reads the fields of a flat entry; false: it is not flat.
 func (f *fields) headers(hs []tidemill.Field) (flat bool) {
 	for i := range hs {
 		if n := field(hs[i].Name); n < fMerge && len(hs[i].Value) > 0 {
@@ -117,7 +117,7 @@ func (f *fields) headers(hs []tidemill.Field) (flat bool) {
 	return flat
 }
 
-// object finds the JSON of an entry that has it in one field, of whatever name.
+// object finds the JSON of an entry that has it in one field, of any name.
 func object(msg *tidemill.Message) []byte {
 	if b := bytes.TrimSpace(msg.Payload); is(b, '{') {
 		return b
@@ -130,7 +130,7 @@ func object(msg *tidemill.Message) []byte {
 	return nil
 }
 
-// read takes the fields of the JSON object at the cursor.
+// read reads the fields of the JSON object at the cursor.
 func (f *fields) read(c *cursor) {
 	f.json = true
 	clear(f.v[:])
@@ -192,7 +192,7 @@ func (d *decoder) whose(m *Meta, f *fields, e *Event) error {
 	return nil
 }
 
-// columns reads what an entry and a row have in common beside whose they are.
+// columns reads what an entry and a row have in common besides project, name and distinct id.
 func (d *decoder) columns(f *fields, e *Event) {
 	word := func(field int) string { return d.words.get(d.field(f, field)) }
 	text := func(field int) string { return string(d.field(f, field)) }
@@ -217,14 +217,15 @@ func (d *decoder) columns(f *fields, e *Event) {
 	e.IP, e.UserAgent = text(fIP), word(fUserAgent)
 }
 
-// bags reads both objects of properties. Text that is no JSON object is no properties.
+// bags reads both objects of properties. Text that is not a JSON object counts as no
+// properties.
 func (d *decoder) bags(f *fields, e *Event) {
 	user, own := cursor{b: f.object(fUserProperties)}, cursor{b: f.object(fProperties)}
 	e.UserProperties, _ = d.userBag(&user, "", false)
 	e.Properties, _ = d.bag(&own, "", false)
 }
 
-// object is the JSON object of a field, which may be there as text.
+// object is the JSON object of a field, which may be stored as text.
 func (f *fields) object(field int) []byte {
 	v := f.v[field]
 	switch {
@@ -241,7 +242,7 @@ func (f *fields) object(field int) []byte {
 	return v
 }
 
-// time reads a field's time; ok is false where there is none.
+// time reads a field's time; ok is false if it has none.
 func (d *decoder) time(f *fields, field int) (t time.Time, ok bool, err error) {
 	if f.json {
 		return d.when(f.v[field], fieldNames[field])
@@ -256,7 +257,7 @@ func (d *decoder) time(f *fields, field int) (t time.Time, ok bool, err error) {
 	return t, true, nil
 }
 
-// field is the text of a field; empty where there is none.
+// field is the text of a field; empty if it is missing.
 func (d *decoder) field(f *fields, field int) []byte {
 	v := f.v[field]
 	switch {

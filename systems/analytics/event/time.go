@@ -84,7 +84,7 @@ func parseDate(s string) (t time.Time, ok bool) {
 	return t, true
 }
 
-// fraction reads the digits behind a dot (or comma), if there is one.
+// fraction reads the digits behind a dot or comma, if present.
 func fraction(s string) (nanos int, rest string, ok bool) {
 	if s == "" || s[0] != '.' && s[0] != ',' {
 		return 0, s, true
@@ -136,7 +136,7 @@ func parseUnix(s string) (t time.Time, ok bool) {
 
 func inRange(unix int64) bool { return firstSecond <= unix && unix <= lastSecond }
 
-// when reads a field's time; ok is false where there is none.
+// when reads a field's time; ok is false if it has none.
 func (d *decoder) when(v []byte, field string) (t time.Time, ok bool, err error) {
 	s := d.characters(v)
 	switch {
@@ -151,8 +151,7 @@ func (d *decoder) when(v []byte, field string) (t time.Time, ok bool, err error)
 	return t, true, nil
 }
 
-// hint is when for times that only help to correct another: one that cannot be read is
-// none.
+// hint is when for times that only help to correct another: an unreadable one is ignored.
 func (d *decoder) hint(v []byte) time.Time {
 	t, _ := parseTime(string(d.characters(v)))
 	return t

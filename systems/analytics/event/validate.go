@@ -18,12 +18,11 @@ const (
 
 const (
 	maxName     = 255 // characters of an event's name
-	maxDistinct = 400 // characters of a distinct id, in any format: what the persons' tables hold
+	maxDistinct = 400 // characters of a distinct id, in any format: the limit of the persons' tables
 )
 
-// Validate says whether an event may be stored: it has a project, a name of 1 to 255
-// characters and a distinct id of at most 400 that stands for somebody. The error is a
-// Refusal.
+// Validate checks whether an event may be stored: it needs a project, a name of 1 to 255
+// characters and a distinct id of at most 400 that stands for a person. The error is a Refusal.
 func Validate(e *Event) error {
 	if e.Project == uuid.Nil {
 		return invalid("project_id", "missing; the UUID of a project is required")
@@ -31,7 +30,7 @@ func Validate(e *Event) error {
 	return e.check("event_name", "distinct_id")
 }
 
-// check validates what a sender is responsible for, naming the fields in its words.
+// check validates what the sender is responsible for, and names the fields as the sender does.
 func (e *Event) check(name, id string) error {
 	switch {
 	case e.Name == "":
@@ -52,15 +51,15 @@ func invalid(field, format string, args ...any) error {
 	return Refuse(Invalid, field+": "+format, args...)
 }
 
-// longer says whether s has more than n characters.
+// longer reports whether s has more than n characters.
 func longer(s string, n int) bool { return len(s) > n && utf8.RuneCountInString(s) > n }
 
-// blank says whether a character is white space, to JavaScript too.
+// blank reports whether a character is white space, in JavaScript too.
 func blank(r rune) bool { return unicode.IsSpace(r) || r == '\ufeff' }
 
-// IllegalDistinctID says whether s is what programs send when they know nobody: blank, or
-// one of a list of placeholders in any case, also within quotes. One such id would make
-// many people one person.
+// IllegalDistinctID reports whether s is what programs send for an unknown person: blank, or a
+// listed placeholder in any case, also in quotes. One such id would make many people one
+// person.
 func IllegalDistinctID(s string) bool {
 	for {
 		s = strings.TrimFunc(s, blank)

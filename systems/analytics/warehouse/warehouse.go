@@ -1,8 +1,5 @@
-// Package warehouse is the role, of the analytics system alone, that keeps one row per
-// event and answers with each event once, under the person it belongs to now.
-//
-// Backends: memorywarehouse, sqlitewarehouse, clickhousewarehouse. Promises are cases of
-// warehousetest.
+// Package warehouse is the role, for the analytics system alone, that keeps one row per event
+// and returns each event once, under the person it belongs to now.
 package warehouse
 
 import (
@@ -22,8 +19,8 @@ type Took uint8
 
 const (
 	Stored    Took = iota + 1 // durable now
-	Again                     // it was there, from the same Origin: a redelivery
-	Duplicate                 // it was there, from another Origin: an event sent twice
+	Again                     // already stored from the same Origin: a redelivery
+	Duplicate                 // already stored from another Origin: an event sent twice
 )
 
 // Warning is a note for the project's owner: an event refused, a merge refused.
@@ -38,15 +35,15 @@ type Warning struct {
 
 // Warehouse is what the pipeline needs.
 type Warehouse interface {
-	// Insert makes the rows durable in one stroke, each (project, event id) once ever,
-	// and says what became of each: took is as long as rows, and means nothing after an
-	// error. Inserting the same batch again changes nothing. A row keeps what a table of
-	// events has columns for: not Changes, Profile, Merge, Other and NoGeo; times in
-	// milliseconds. A warehouse that cannot say cheaply what it has (clickhousewarehouse)
-	// may answer Stored for rows of earlier batches; they are there once all the same.
+	// Insert makes all rows durable before it returns nil, each (project, event id) once ever,
+	// and says what became of each: took is as long as rows, and means nothing after an error.
+	// Inserting the same batch again changes nothing. A row keeps what a table of events has
+	// columns for: not Changes, Profile, Merge, Other and NoGeo; times in milliseconds. A
+	// warehouse that cannot cheaply say what it has (clickhousewarehouse) may report Stored for
+	// rows of earlier batches; they are still stored once.
 	Insert(ctx context.Context, rows []*event.Event, took []Took) error
-	// Override makes events of the given distinct ids belong to other persons; the
-	// higher version of a distinct id wins, whatever the order.
+	// Override makes events of the given distinct ids belong to other persons; the higher
+	// version of a distinct id wins, in any order.
 	Override(ctx context.Context, os []person.Override) error
 	// Warn keeps warnings (KeepWarnings).
 	Warn(ctx context.Context, ws []Warning) error
@@ -62,11 +59,11 @@ type Expirer interface {
 	Expire(ctx context.Context, before time.Time) error
 }
 
-// A Forgetter is a warehouse that may have fewer rows than were delivered to it: rows that
-// are as old as it keeps them go by themselves, and an event that was sent twice is counted
-// once although it was delivered twice. Its count proves nothing in an audit.
+// A Forgetter is a warehouse that may have fewer rows than were delivered to it: old rows
+// expire, and an event that was delivered twice counts once. Its count proves nothing in an
+// audit.
 type Forgetter interface {
-	// Forgets says whether it is one.
+	// Forgets reports whether it does.
 	Forgets() bool
 }
 
@@ -79,11 +76,11 @@ type Filter struct {
 	From, To time.Time // by timestamp: from inclusive, to exclusive
 	Max      int       // 0: no limit
 
-	// Newest chooses the last Max of those that match, not the first; they are found without
-	// looking at what was stored before them. Max must be given.
+	// Newest chooses the last Max matching events, not the first, without reading what was
+	// stored before them. Max is required.
 	Newest bool
-	// Follow makes a listing that does not end with what was there: each event that is stored
-	// later follows, until ctx ends. It is not counted for Max.
+	// Follow makes a listing that does not end with the stored events: each event stored later
+	// follows, until ctx ends. Those do not count for Max.
 	Follow bool
 }
 
@@ -98,7 +95,7 @@ func (f *Filter) Check() error {
 	return nil
 }
 
-// Match says whether an event, its Person resolved, is chosen.
+// Match reports whether an event, its Person resolved, is chosen.
 func (f *Filter) Match(e *event.Event) bool {
 	return e.Project == f.Project &&
 		(f.Distinct == "" || f.Distinct == e.DistinctID) &&
@@ -108,11 +105,11 @@ func (f *Filter) Match(e *event.Event) bool {
 		(f.To.IsZero() || e.Timestamp.Before(f.To))
 }
 
-// Reader is for people who ask.
+// Reader answers queries.
 type Reader interface {
-	// Events yields each event once, with overrides applied to Person, in order of
-	// storing; what is stored after the listing began is not in it, unless it is to Follow.
-	// The event is valid until the next one is asked for.
+	// Events yields each event once, with overrides applied to Person, in order of storing.
+	// Events stored after the listing began are not in it, unless Follow is set. The event is
+	// valid until the next one is requested.
 	Events(ctx context.Context, f Filter) iter.Seq2[*event.Event, error]
 	// Warnings returns a project's warnings, newest first; max 0 means 1,000.
 	Warnings(ctx context.Context, project uuid.UUID, max int) ([]Warning, error)
@@ -120,7 +117,7 @@ type Reader interface {
 	Count(ctx context.Context, project uuid.UUID) (int64, error)
 }
 
-// Store is all of the role.
+// Store is the whole role.
 type Store interface {
 	Warehouse
 	Reader

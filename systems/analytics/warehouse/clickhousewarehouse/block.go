@@ -12,28 +12,28 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
-// block holds the columns of one insert, and what they are encoded to. Its memory serves
-// one insert after the other.
+// block holds the columns of one insert, and their encoding. Its memory is reused by the next
+// insert.
 type block struct {
 	ids, projects, persons      proto.ColUUID
-	low                         [len(texts)]*proto.ColLowCardinality[string] // nil where plain is not
+	low                         [len(texts)]*proto.ColLowCardinality[string] // nil if plain is not
 	plain                       [len(texts)]*proto.ColStr
 	widths, heights             proto.ColUInt16
 	properties, userProperties  proto.ColStr
 	origins                     proto.ColUInt64
 	timestamps, ingested, store *proto.ColDateTime64
 
-	all    []proto.InputColumn // the last two last
+	all    []proto.InputColumn // changing columns last
 	buffer proto.Buffer
 	rows   int
 	seen   map[key]uint64 // events of this batch and their origins
-	todo   []int          // rows of this batch that are to be stored
+	todo   []int          // rows of this batch that have to be stored
 }
 
-// key is what an event is there once by.
+// key identifies an event, which is stored once.
 type key struct{ project, id uuid.UUID }
 
-// changing is how many columns at the end are other ones when a batch is tried again.
+// changing is how many columns at the end differ when a batch is tried again.
 const changing = 2
 
 func newBlock() *block {
@@ -66,7 +66,7 @@ func newBlock() *block {
 	return b
 }
 
-// add copies an event that is stored as the one at stamp, in microseconds.
+// add copies an event, to be stored at stamp, in microseconds.
 func (b *block) add(e *event.Event, stamp int64) {
 	b.ids = append(b.ids, e.ID)
 	b.projects = append(b.projects, e.Project)
@@ -89,7 +89,7 @@ func (b *block) add(e *event.Event, stamp int64) {
 	b.rows++
 }
 
-// emptyObject is how no properties are stored: readers expect JSON.
+// emptyObject stands for no properties: readers expect JSON.
 const emptyObject = "{}"
 
 func addObject(c *proto.ColStr, object []byte) {
@@ -100,10 +100,9 @@ func addObject(c *proto.ColStr, object []byte) {
 	c.AppendBytes(object)
 }
 
-// encode returns the block as it is sent, and its token: a hash of everything but the
-// times of ingesting and storing, which are others when the same batch is tried again.
-// Another batch has another token: the server drops one whose token it knows, whatever is
-// in it.
+// encode returns the encoded block, and its token: a hash of everything but the times of
+// ingesting and storing, which differ when the same batch is tried again. Another batch has
+// another token: the server drops a batch whose token it knows, whatever its content.
 func (b *block) encode() (encoded []byte, token string, err error) {
 	b.buffer.Reset()
 	n := len(b.all) - changing
@@ -125,7 +124,7 @@ func (b *block) reset() {
 	b.todo = b.todo[:0]
 }
 
-// clear empties the columns, and lets go of the events' memory.
+// clear empties the columns, and releases the events' memory.
 func (b *block) clear() {
 	for _, c := range b.all {
 		if r, ok := c.Data.(proto.Resettable); ok {
@@ -141,7 +140,7 @@ func (b *block) clear() {
 	b.rows = 0
 }
 
-// take gets a block at rest, or makes one.
+// take gets a spare block, or makes one.
 func (s *Store) take() *block {
 	select {
 	case b := <-s.blocks:
@@ -151,7 +150,7 @@ func (s *Store) take() *block {
 	}
 }
 
-// give lets a block rest. One with much memory is not kept.
+// give keeps a block as spare, unless it has much memory.
 func (s *Store) give(b *block) {
 	if cap(b.buffer.Buf) > blockBytes {
 		return

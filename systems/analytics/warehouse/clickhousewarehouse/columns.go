@@ -8,8 +8,8 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
-// texts are the columns of the table events that hold text, in the table's order. Those
-// with few values are LowCardinality.
+// texts are the text columns of the table events, in the table's order. Those with few values
+// are LowCardinality.
 var texts = [...]struct {
 	name string
 	low  bool
@@ -45,8 +45,7 @@ var texts = [...]struct {
 // A column of a table, as CREATE and ALTER have it.
 type column struct{ name, definition string }
 
-// eventColumns are the columns of the table events. The last three are not of the table
-// that the view's readers know.
+// eventColumns are the columns of the table events. The view does not show the last three.
 func eventColumns() []column {
 	all := []column{
 		{"event_id", "UUID DEFAULT generateUUIDv4()"},
@@ -77,7 +76,7 @@ func eventColumns() []column {
 	)
 }
 
-// insertInto is the statement that takes a block of those columns.
+// insertInto is the statement that inserts a block of those columns.
 func insertInto(table string, columns []proto.InputColumn) string {
 	names := make([]string, len(columns))
 	for i, c := range columns {

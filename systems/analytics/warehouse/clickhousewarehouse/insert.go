@@ -13,10 +13,10 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
-// Insert implements warehouse.Warehouse: the rows that are not known to be there are one
-// INSERT, or one for each span of years that they lie in, one after the other. Rows of
-// several months lie in several partitions, each of which is stored or not; a batch that
-// failed between two is completed by its next try.
+// Insert implements warehouse.Warehouse. The rows that are not known to be stored are one
+// INSERT, or one for each span of years, one after the other. Rows of several months are in
+// several partitions, each stored or not; if a batch failed between two, its next try completes
+// it.
 func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Took) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -63,8 +63,7 @@ func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehous
 	return nil
 }
 
-// insert stores those of the rows that are named, in one INSERT. The first row of all would be
-// stored as the one at stamp.
+// insert stores the named rows, in one INSERT. stamp is that of the batch's first row.
 func (s *Store) insert(ctx context.Context, b *block, rows []*event.Event, which []int, stamp int64) error {
 	b.clear()
 	for _, i := range which {
@@ -80,9 +79,9 @@ func (s *Store) insert(ctx context.Context, b *block, rows []*event.Event, which
 	return err
 }
 
-// Years of which one INSERT has rows: 96 months, each a partition, of the 100 that a server
-// allows in one by default (max_partitions_per_insert_block). A span depends on the row alone,
-// so that a batch that is tried again is cut into the same INSERTs with the same tokens.
+// Years in one INSERT: 96 months, each a partition, of the 100 that a server allows in one by
+// default (max_partitions_per_insert_block). A span depends on the row alone, so a batch that
+// is tried again is cut into the same INSERTs with the same tokens.
 const spanYears = 8
 
 func spanOf(t time.Time) int { return t.UTC().Year() / spanYears }
@@ -100,8 +99,8 @@ func (s *Store) settings(token string) []clickhousehttp.Arg {
 	return append(args, clickhousehttp.Set("async_insert", "0"))
 }
 
-// recent knows the origins of the events that were stored last: a full generation, and
-// the one that is being filled.
+// recent knows the origins of the last stored events: one full generation, and the one being
+// filled.
 type recent struct {
 	max int
 
@@ -122,8 +121,7 @@ func (r *recent) get(k key) (origin uint64, ok bool) {
 	return origin, ok
 }
 
-// put notes rows that are stored. An event that another batch stored meanwhile keeps its
-// first origin.
+// put notes stored rows. An event that another batch stored meanwhile keeps its first origin.
 func (r *recent) put(rows []*event.Event, which []int) {
 	if r.max == 0 {
 		return

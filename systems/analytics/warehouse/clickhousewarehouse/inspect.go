@@ -9,9 +9,8 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 )
 
-// Inspect looks at the server and at the tables: whether events are there once, whether a
-// repeated batch is recognised, whether what is acknowledged is on disk, and whether the
-// user may write.
+// Inspect checks the server and the tables: whether events are stored once, whether a repeated
+// batch is recognised, whether acknowledged data is on disk, and whether the user may write.
 func (s *Store) Inspect(ctx context.Context) []preflight.Finding {
 	found := clickhousehttp.Inspect(ctx, s.conn)
 	st, err := s.state(ctx)
@@ -29,7 +28,7 @@ func (s *Store) Inspect(ctx context.Context) []preflight.Finding {
 	return found
 }
 
-// inspectDictionary judges the dictionary; nothing is found where it is as it should be.
+// inspectDictionary checks the dictionary; it finds nothing if all is right.
 func (s *Store) inspectDictionary(st *state) []preflight.Finding {
 	f := preflight.Finding{Check: "clickhouse: dictionary of persons", Verdict: preflight.Warn}
 	collection := "CREATE NAMED COLLECTION tidemill AS user = '…', password = '…', of a user that may read " + overridesTable + "; then set clickhouse.collection"
@@ -48,7 +47,7 @@ func (s *Store) inspectDictionary(st *state) []preflight.Finding {
 	return []preflight.Finding{f}
 }
 
-// inspect judges the table of events.
+// inspect checks the table of events.
 func (t table) inspect() []preflight.Finding {
 	engine := preflight.Finding{Check: "clickhouse: engine of events", Verdict: preflight.OK, Detail: t.engine}
 	order := preflight.Finding{Check: "clickhouse: order of events", Verdict: preflight.OK, Detail: t.sorting}
@@ -91,7 +90,7 @@ func (t table) sync() preflight.Finding {
 	return f
 }
 
-// rights says whether the user may insert into a table and read it.
+// rights checks whether the user may insert into a table and read it.
 func (s *Store) rights(ctx context.Context, name string) preflight.Finding {
 	f := preflight.Finding{Check: "clickhouse: rights on " + name, Verdict: preflight.OK, Detail: "insert and select"}
 	table := namesIn(s.conn.Database()).database + "." + clickhousehttp.Name(name)

@@ -19,7 +19,7 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
-// Override implements warehouse.Warehouse: rows of which the newest version counts.
+// Override implements warehouse.Warehouse. It inserts rows whose newest version counts.
 func (s *Store) Override(ctx context.Context, os []person.Override) error {
 	if len(os) == 0 {
 		return ctx.Err()
@@ -45,8 +45,8 @@ func (s *Store) Override(ctx context.Context, os []person.Override) error {
 	return nil
 }
 
-// HighestVersion is the highest version of an override that is stored; 0: there is none.
-// Who takes over a deployment has to number above it.
+// HighestVersion is the highest stored version of an override; 0: none. A system that takes
+// over a deployment has to number above it.
 func (s *Store) HighestVersion(ctx context.Context) (version uint64, err error) {
 	rows, err := s.conn.Query(ctx, "SELECT max(version) FROM "+s.names.overrides)
 	if err == nil {
@@ -62,21 +62,21 @@ func (s *Store) HighestVersion(ctx context.Context) (version uint64, err error) 
 	return version, nil
 }
 
-// details is what the table of warnings has as JSON.
+// details is the JSON in the table of warnings.
 type details struct {
 	Event    string `json:"event_name"`
 	Distinct string `json:"distinct_id"`
 	Reason   string `json:"reason"`
 }
 
-// Warn implements warehouse.Warehouse. The same warnings again are stored once.
+// Warn implements warehouse.Warehouse. Repeated warnings are stored once.
 func (s *Store) Warn(ctx context.Context, ws []warehouse.Warning) error {
 	if len(ws) == 0 {
 		return ctx.Err()
 	}
 	var projects proto.ColUUID
 	var text proto.ColStr
-	var at proto.ColUInt32 // what a DateTime is
+	var at proto.ColUInt32 // the form of a DateTime
 	types := new(proto.ColStr).LowCardinality()
 	stored := new(proto.ColDateTime64).WithPrecision(6).WithLocation(time.UTC)
 	stamp := s.stamps(len(ws))
@@ -93,7 +93,7 @@ func (s *Store) Warn(ctx context.Context, ws []warehouse.Warning) error {
 	}
 	columns := []proto.InputColumn{{Name: "project_id", Data: projects}, {Name: "type", Data: types}, {Name: "details", Data: text}, {Name: "timestamp", Data: at}, {Name: "stored_at", Data: stored}}
 	var b proto.Buffer
-	fixed := len(columns) - 1 // stored_at is another one when the batch is tried again
+	fixed := len(columns) - 1 // stored_at differs when the batch is tried again
 	err := (proto.Block{Columns: len(columns), Rows: len(ws)}).EncodeRawBlock(&b, 0, columns[:fixed])
 	if err == nil {
 		token := sha256.Sum256(b.Buf)

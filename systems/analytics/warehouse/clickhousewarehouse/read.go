@@ -15,16 +15,15 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
-// A page of a listing is read whole before its events are handed out, so that a reader
-// who takes his time holds no connection. A page is pageRows, or as many as come to
-// pageBytes.
+// A page of a listing is read whole before its events are handed out, so a slow reader holds no
+// connection. A page is pageRows, or as many rows as fit into pageBytes.
 const (
 	pageRows  = 1000
 	pageBytes = 16 << 20
 )
 
-// Events implements warehouse.Reader. Each page looks twice through a few narrow columns
-// of what the filter's project, name and times leave; filter where there is much.
+// Events implements warehouse.Reader. Each page reads a few narrow columns twice, of the rows
+// left by the filter's project, name and times. Filter where there is much data.
 func (s *Store) Events(ctx context.Context, f warehouse.Filter) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
 		if err := f.Check(); err != nil {
@@ -38,7 +37,7 @@ func (s *Store) Events(ctx context.Context, f warehouse.Filter) iter.Seq2[*event
 			err = l.newest(ctx, f.Max)
 		}
 		if f.Follow {
-			l.left = 0 // it ends with ctx alone
+			l.left = 0 // it ends only with ctx
 		}
 		for err == nil && (l.more || f.Follow) {
 			if !l.more {
@@ -65,7 +64,7 @@ type listing struct {
 	store               *Store
 	project             uuid.UUID
 	query               string // of a page
-	where               string // part of it: what is chosen
+	where               string // the query's condition
 	args                []clickhousehttp.Arg
 	pageRows, pageBytes int
 
@@ -77,8 +76,8 @@ type listing struct {
 	page  []event.Event
 }
 
-// prepare makes the query of a page: first which rows it has, from narrow columns, then
-// those rows by their keys, each with the newest override of its distinct id.
+// prepare makes the query of a page: first its rows' keys, from narrow columns, then those rows
+// by their keys, each with the newest override of its distinct id.
 func (l *listing) prepare(f warehouse.Filter) {
 	var where strings.Builder
 	l.args = append(l.args, clickhousehttp.Param("project", f.Project.String()))
@@ -132,13 +131,13 @@ ORDER BY e.stored_at, e.event_id
 SETTINGS do_not_merge_across_partitions_select_final = 1, join_use_nulls = 0`
 }
 
-// What a DateTime64 reaches: 1900 to 2299, in milliseconds.
+// The range of a DateTime64: 1900 to 2299, in milliseconds.
 const (
 	oldest = -2_208_988_800_000
 	newest = 10_413_791_999_999
 )
 
-// ceilMilli is the first whole millisecond that is not before t: rows have whole ones.
+// ceilMilli is the first whole millisecond not before t: rows have whole ones.
 func ceilMilli(t time.Time) int64 {
 	m := t.UnixMilli()
 	if time.UnixMilli(m).Before(t) {
@@ -166,7 +165,7 @@ func (l *listing) begin(ctx context.Context) error {
 	return rows.Err()
 }
 
-// newest lets the listing begin where the last so many that match begin.
+// newest makes the listing begin at the last n matching rows.
 func (l *listing) newest(ctx context.Context, n int) error {
 	query := `SELECT toUnixTimestamp64Micro(stored_at), event_id FROM ` + l.store.names.events + ` FINAL
 	WHERE project_id = {project:UUID} AND toUnixTimestamp64Micro(stored_at) <= {upto:Int64}` + l.where + `
@@ -183,8 +182,8 @@ func (l *listing) newest(ctx context.Context, n int) error {
 	return rows.Err()
 }
 
-// followEvery is how often a listing that follows looks again: ClickHouse tells nobody that
-// there is more. Rows of an instance whose clock is behind that of another may be missed.
+// followEvery is how often a following listing looks again: ClickHouse does not notify. It may
+// miss rows of an instance whose clock is behind another's.
 const followEvery = time.Second
 
 // wait waits until the next look, and finds where that ends.
@@ -267,7 +266,7 @@ func object(rows *clickhousehttp.Rows) []byte {
 	return b
 }
 
-// Count implements warehouse.Reader. It is exact, at the price of reading the keys.
+// Count implements warehouse.Reader. It is exact, and reads the keys for it.
 func (s *Store) Count(ctx context.Context, project uuid.UUID) (n int64, err error) {
 	query, args := "SELECT toInt64(count()) FROM "+s.names.events+" FINAL", []clickhousehttp.Arg{clickhousehttp.Set("do_not_merge_across_partitions_select_final", "1")}
 	if project != uuid.Nil {

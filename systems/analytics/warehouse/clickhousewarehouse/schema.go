@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/internal/clickhousehttp"
 )
 
-// names of what the warehouse has in the server, quoted.
+// names are the warehouse's names in the server, quoted.
 type names struct {
 	database, events, overrides, warnings, view, dictionary string
 }
@@ -32,16 +32,16 @@ func namesIn(database string) names {
 	return names{db, in(eventsTable), in(overridesTable), in(warningsTable), in(eventsView), in(dictionaryName)}
 }
 
-// window is how many of the last parts a table knows by the tokens of their inserts: an insert
-// makes one in each partition that it has rows of. A batch is tried again within seconds; at 20
-// inserts a second of one month these are the last eight minutes, and 160 inserts of all months
-// that events may be of by default. It costs the server a line of a small file each.
+// window is how many of its last parts a table knows by the tokens of their inserts. An insert
+// makes one part in each of its partitions. A batch is tried again within seconds. At 20
+// inserts a second of one month the window is the last eight minutes, or 160 inserts of all
+// months that events may have by default. Each part costs the server a line of a small file.
 const window = 10_000
 
-// viewComment names the edition of the view: another one replaces it.
+// viewComment names the version of the view: another version replaces it.
 const viewComment = "each event once, under the person it belongs to now (edition 1)"
 
-// state is what is there already.
+// state is what exists already.
 type state struct {
 	database bool
 	tables   map[string]table
@@ -51,15 +51,15 @@ type state struct {
 type table struct {
 	engine, sorting, settings, comment string
 
-	account  string         // how a dictionary knows who it is: "password", "collection x"; empty: it is not said
-	defaults map[string]int // the server's, of settings that settings does not name
+	account  string         // a dictionary's account: "password", "collection x"; empty: none is given
+	defaults map[string]int // the server's defaults of settings that settings does not name
 }
 
-// accountOf reads a dictionary's account out of its definition, where it is: not the password.
+// accountOf reads a dictionary's account out of its definition, without the password.
 const accountOf = `multiIf(engine != 'Dictionary', '', match(create_table_query, '\\bPASSWORD '), 'password', match(create_table_query, '\\bNAME \''), concat('collection ', extract(create_table_query, '\\bNAME \'([^\']*)\'')), '')`
 
-// state reads the server's own tables, so that nothing is asked for that is there: then no
-// right to create or alter is needed.
+// state reads the server's system tables, so that nothing existing is created: then no right to
+// create or alter is needed.
 func (s *Store) state(ctx context.Context) (*state, error) {
 	st := &state{tables: map[string]table{}, columns: map[string]bool{}}
 	db := clickhousehttp.Param("database", s.conn.Database())
@@ -127,7 +127,7 @@ func (s *Store) migrate(ctx context.Context, keepWarnings time.Duration) error {
 	if s.o.NoDictionary || ok && (d.account != withPassword || s.noAccount() != "") {
 		return nil
 	}
-	if !ok && s.noAccount() != "" { // nothing of ours reads it, and Inspect says that it is missing
+	if !ok && s.noAccount() != "" { // nothing of ours reads it, and Inspect reports it missing
 		return nil
 	}
 	err = s.conn.Exec(ctx, s.createDictionary(ok))
@@ -137,12 +137,12 @@ func (s *Store) migrate(ctx context.Context, keepWarnings time.Duration) error {
 	return nil
 }
 
-// withPassword is the account of a dictionary that has a password in its definition, as that of
-// an existing deployment may: whoever may read the server's files or its tables knows it.
+// withPassword is the account of a dictionary with a password in its definition, as in an
+// existing deployment: anyone who may read the server's files or its tables knows it.
 const withPassword = "password"
 
 // noAccount says why a dictionary cannot be made without a password in its definition: its
-// source is the server itself, by a user's name and password. Empty: it can.
+// source is the server itself, read as a user with a password. Empty: it can.
 func (s *Store) noAccount() string {
 	if user, password := s.conn.Account(); s.o.Collection == "" && (user != "default" || !password.IsZero()) {
 		return "its definition would hold the password"
@@ -150,7 +150,7 @@ func (s *Store) noAccount() string {
 	return ""
 }
 
-// missing are the statements that bring tables and view to what they have to be.
+// missing are the statements that bring tables and view to their required form.
 func (s *Store) missing(st *state, keepWarnings time.Duration) (statements []string) {
 	add := func(format string, args ...any) { statements = append(statements, fmt.Sprintf(format, args...)) }
 	if !st.database {
@@ -200,11 +200,12 @@ func (s *Store) with(settings ...string) string {
 	return "\nSETTINGS " + strings.Join(settings, ", ")
 }
 
-// createEvents makes the table of events. It has no projections: FINAL does not read them,
-// and in a ReplacingMergeTree each merge would have to build them anew
+// createEvents makes the table of events. It has no projections: FINAL does not read them, and
+// in a ReplacingMergeTree each merge would have to rebuild them
 // (deduplicate_merge_projection_mode). Each month is a partition, but those before 2000 and
-// from 2100 on share one: years are what who imports says they are. The TTL bounds timestamps to what a DateTime can
-// hold, or an event of the year 2299 would be one of 2163, and one of 1960 never go.
+// from 2100 on share one: imports may name any year. The TTL bounds timestamps to the range of
+// a DateTime. Otherwise an event of the year 2299 would count as one of 2163, and one of 1960
+// would never go.
 func (s *Store) createEvents(columns []column) string {
 	var q strings.Builder
 	fmt.Fprintf(&q, "CREATE TABLE IF NOT EXISTS %s (", s.names.events)
@@ -225,9 +226,9 @@ ORDER BY (project_id, event_name, timestamp, event_id)`)
 	return q.String()
 }
 
-// createDictionary makes the dictionary that readers of their own resolve persons by. Its
-// source is the server itself, as the user of a named collection, or else as one without a
-// password.
+// createDictionary makes the dictionary by which readers' own queries resolve persons. Its
+// source is the server itself, read as the user of a named collection, or else as a user
+// without a password.
 func (s *Store) createDictionary(instead bool) string {
 	create, account := "CREATE DICTIONARY IF NOT EXISTS", ""
 	if instead {
@@ -244,8 +245,8 @@ LIFETIME(MIN 30 MAX 60)
 LAYOUT(COMPLEX_KEY_HASHED())`, create, s.names.dictionary, account, clickhousehttp.Text(newest))
 }
 
-// createView makes the view for people. Conditions on project, name and time reach the
-// table, and one on the project the overrides too.
+// createView makes the view for readers. Conditions on project, name and time reach the table,
+// and one on the project the overrides too.
 func (s *Store) createView(columns []column) string {
 	var q strings.Builder
 	fmt.Fprintf(&q, "CREATE OR REPLACE VIEW %s AS SELECT", s.names.view)
@@ -270,7 +271,7 @@ COMMENT %s`, s.names.events, s.names.overrides, clickhousehttp.Text(viewComment)
 	return q.String()
 }
 
-// setting reads one out of a table's definition, else the server's default.
+// setting reads a setting from a table's definition, else the server's default.
 func (t table) setting(name string) int {
 	if m := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + ` = (\d+)`).FindStringSubmatch(t.settings); m != nil {
 		if n, err := strconv.Atoi(m[1]); err == nil {

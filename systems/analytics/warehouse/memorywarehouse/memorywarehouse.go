@@ -1,6 +1,5 @@
-// Package memorywarehouse is the warehouse in memory: the reference of its meaning, for
-// tests, simulation and trying things out. Everything is gone with the process, and
-// nothing but Expire ever makes room.
+// Package memorywarehouse is the warehouse in memory: the reference of its meaning, for tests,
+// simulation and trials. Everything is lost with the process, and only Expire removes anything.
 package memorywarehouse
 
 import (
@@ -52,7 +51,7 @@ func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehous
 	if len(took) != len(rows) {
 		return fmt.Errorf("insert %d events: there is room for %d answers; took must be as long as rows", len(rows), len(took))
 	}
-	defer s.came.Ring() // after the lock is given back
+	defer s.came.Ring() // after the lock is released
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, e := range rows {
@@ -72,7 +71,7 @@ func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehous
 	return nil
 }
 
-// row is what a table of events keeps of one, in memory of its own.
+// row is what a table of events keeps of an event, in its own memory.
 func row(e *event.Event) event.Event {
 	r := *e
 	r.Properties, r.UserProperties = own(e.Properties), own(e.UserProperties)

@@ -10,9 +10,9 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
-// texts are the columns of an event that are mostly empty, and sizes those that are
-// numbers. They share the column context, as one JSON object of those that are not empty:
-// an argument less is 0.15 µs less for each of two dozen columns.
+// texts are the columns of an event that are mostly empty, and sizes the numeric ones. They
+// share the column context, as one JSON object of the non-empty ones: each argument saved is
+// 0.15 µs saved, for two dozen columns.
 var texts = [...]struct {
 	name string
 	of   func(*event.Event) *string
@@ -49,8 +49,8 @@ var sizes = [...]struct {
 	{"screen_height", func(e *event.Event) *uint16 { return &e.ScreenHeight }},
 }
 
-// appendContext appends the context of e to b, nothing if all of it is empty. Text that
-// is not UTF-8, which JSON cannot hold, gets U+FFFD in its place.
+// appendContext appends the context of e to b, or nothing if all of it is empty. U+FFFD
+// replaces text that is not UTF-8, which JSON cannot hold.
 func appendContext(b []byte, e *event.Event) []byte {
 	start := len(b)
 	name := func(n string) {
@@ -64,7 +64,7 @@ func appendContext(b []byte, e *event.Event) []byte {
 	for i := range texts {
 		if v := *texts[i].of(e); v != "" {
 			name(texts[i].name)
-			b, _ = jsontext.AppendQuote(b, v) // its error is the U+FFFD
+			b, _ = jsontext.AppendQuote(b, v) // its error is about the U+FFFD
 		}
 	}
 	for i := range sizes {

@@ -2,10 +2,10 @@ package sqlitewarehouse
 
 import "math/bits"
 
-// filter is a Bloom filter over the hashes of all events: what it does not have is not in
-// the table, so that a new event costs no look-up (4 µs: a reader's page cache is empty
-// after every commit). Each hash has four bits in one word. With 16 bits a key, one in
-// seventy new events is looked up for nothing; with 8, one in ten.
+// filter is a Bloom filter over the hashes of all events. A hash that it does not have is not
+// in the table, so a new event costs no look-up (4 µs: a reader's page cache is empty after
+// every commit). Each hash has four bits in one word. With 16 bits a key, one in seventy new
+// events is looked up for nothing; with 8, one in ten.
 type filter struct {
 	words []uint64
 	shift int
@@ -13,7 +13,7 @@ type filter struct {
 
 // Sizes of a filter.
 const (
-	filterBits = 16       // a key, when it is new
+	filterBits = 16       // a key, in a new filter
 	filterMost = 64 << 20 // bytes: at 32 million events it stops growing and gets coarser
 )
 
@@ -24,7 +24,7 @@ func newFilter(keys int) filter {
 	return filter{make([]uint64, 1<<n), 64 - n}
 }
 
-// keys is how many it is good for.
+// keys is how many keys it is sized for.
 func (f filter) keys() int { return len(f.words) * 64 / filterBits }
 
 func (f filter) most() bool { return len(f.words)*8 >= filterMost }
@@ -44,13 +44,13 @@ func (f filter) has(h uint64) bool {
 	return *word&mask == mask
 }
 
-// The filter lives in memory. After a start it is filled from the table bit by bit, with
-// every insert some entries, and used when it has them all. It is begun anew, larger,
-// when it has more than it is good for.
+// The filter is in memory. After a start it is filled from the table gradually, some entries
+// with every insert, and used when it has them all. A larger one is begun when it has more than
+// its size.
 
-// fill returns after which entry and how many the caller of an insert of n rows is to
-// read to fill the filter, four times what the table grows by; 0: there is nothing to do,
-// or somebody does it.
+// fill returns after which entry, and how many, the caller of an insert of n rows has to read
+// to fill the filter: four times what the table grows by. 0: nothing is left to do, or another
+// caller does it.
 func (x *index) fill(n int) (after entry, want int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -61,7 +61,8 @@ func (x *index) fill(n int) (after entry, want int) {
 	return x.filled, max(x.step, 4*n)
 }
 
-// fillEnd takes what was read of what was wanted; err: it failed and is to be done again.
+// fillEnd adds what was read of the wanted entries; err: the read failed and has to be
+// repeated.
 func (x *index) fillEnd(read []entry, want int, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -85,8 +86,8 @@ func (x *index) addKey(h uint64) {
 	x.keys++
 }
 
-// grow begins a larger filter when this one is full and has more than it is good for.
-// What is in memory goes in at once, what is in the table as it is read.
+// grow begins a larger filter when this one is full and has more than its size. Entries in
+// memory go in at once, those in the table as they are read.
 func (x *index) grow() {
 	if !x.full || x.keys <= x.filter.keys() || x.filter.most() {
 		return

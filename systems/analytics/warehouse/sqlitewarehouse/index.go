@@ -10,41 +10,39 @@ import (
 	"github.com/google/uuid"
 )
 
-// The index finds the row of an event by its project and event id. Event ids are random,
-// so an ordinary index changes a page for every event: 4 KiB written twice, 30 µs, for an
-// entry of 16 bytes. Here entries are gathered in memory and written in the order of
-// their hashes, a bit with every insert, so that many share a page. Where each entry is:
+// The index finds the row of an event by its project and event id. Event ids are random, so an
+// ordinary index changes a page for every event: 4 KiB written twice, 30 µs, for an entry of 16
+// bytes. Here entries are gathered in memory and written in the order of their hashes, a few
+// with every insert, so that many share a page. Where each entry is:
 //
 //	pending ──write──▶ young ──rotate──▶ old ──merge──▶ warehouse_key
-//
 //	pending  an insert holds the event now; others wait for its end
 //	young    stored, in memory only
 //	old      the young of before, sorted, partly merged; forgotten when all of it is
 //
-// Hence an event that is stored is found in memory or in the table, and one that is not
-// yet in the table has an id above warehouse_index.upto: after a crash those rows are
-// read back. What a hash finds is a candidate, whose row is compared, so equal hashes of
-// different events cost time and nothing else.
+// So a stored event is found in memory or in the table, and one that is not yet in the table
+// has an id above warehouse_index.upto: after a crash those rows are read back. A hash finds a
+// candidate, whose row is compared, so equal hashes of different events only cost time.
 type index struct {
 	hash hash
-	size int // young are this many before they become old
+	size int // so many young become old
 	step int // at least so many entries are read with an insert to fill the filter
 
 	mu      sync.Mutex // guards what follows; held for work in memory only
-	flights []*flight  // inserts under way, oldest first
+	flights []*flight  // running inserts, oldest first
 	pending map[uint64]*flight
 	young   map[uint64]int64
 	old     map[uint64]int64
 	run     []entry // of old, sorted: those not merged yet
 	upto    int64   // the highest id in old
 	newest  int64   // the highest id in young
-	owed    int     // how many of run the next merge takes
+	owed    int     // how many of run the next merge writes
 	merging bool
 
 	filter  filter
 	keys    int   // in the filter
 	full    bool  // the filter has all events
-	filling bool  // somebody reads entries for it
+	filling bool  // a caller reads entries for it
 	filled  entry // so far
 }
 
@@ -57,12 +55,12 @@ type entry struct {
 	id   int64
 }
 
-// flight is an insert under way.
+// flight is a running insert.
 type flight struct {
 	hashes []uint64
 	known  []entry       // candidates found in memory
 	look   []uint64      // hashes to be looked up in the table
-	twins  bool          // some hash is in the batch more than once
+	twins  bool          // the batch has some hash more than once
 	done   chan struct{} // closed at its end
 }
 
@@ -95,8 +93,8 @@ func newIndex(size int, hash hash, keys, step int) *index {
 		pending: map[uint64]*flight{}, young: map[uint64]int64{}, old: map[uint64]int64{}}
 }
 
-// begin takes the hashes for f, all or none: it returns nil, or what to wait for before
-// asking again. Nobody waits while holding anything, so nobody waits for ever.
+// begin reserves the hashes of f, all or none. It returns nil, or what to wait for before
+// asking again. A waiting insert holds nothing, so there is no deadlock.
 func (x *index) begin(f *flight) (wait <-chan struct{}) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -151,8 +149,8 @@ type chunk struct {
 	upto    int64 // not 0: with this chunk all events up to this id are in the table
 }
 
-// take returns the part of the old that is to be merged along with the insert of n rows:
-// 5 for every 4, so that the old are done before the young are as many.
+// take returns the part of the old to be merged with the insert of n rows: 5 for every 4, so
+// that the old are done before the young are as many.
 func (x *index) take(n int) chunk {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -168,8 +166,7 @@ func (x *index) take(n int) chunk {
 	return c
 }
 
-// end gives back what f holds. Where its write was done, the rows of b are stored and c
-// is merged.
+// end releases what f holds. If its write was done, the rows of b are stored and c is merged.
 func (x *index) end(f *flight, c chunk, written bool, b *batch) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -189,7 +186,7 @@ func (x *index) end(f *flight, c chunk, written bool, b *batch) {
 	if written {
 		for _, e := range b.young {
 			x.young[e.hash] = e.id
-			x.addKey(e.hash) // those of b.direct have hashes that are in it already
+			x.addKey(e.hash) // the hashes of b.direct are in it already
 		}
 		x.newest = max(x.newest, b.newest)
 		x.grow()

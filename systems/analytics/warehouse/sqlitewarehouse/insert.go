@@ -16,14 +16,14 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
-// errOwner is what an insert gets whose Store is not the file's newest.
+// errOwner is the error of an insert whose Store is not the file's newest.
 var errOwner = errors.New("another Store was opened on this database; share one")
 
-// key is what an event is there once by.
+// key identifies an event, which is stored once.
 type key struct{ project, id uuid.UUID }
 
-// Insert implements warehouse.Warehouse. What is known already is found by reading, on
-// the caller's goroutine; the writer only appends.
+// Insert implements warehouse.Warehouse. Known events are found by reading, on the caller's
+// goroutine; the writer only appends.
 func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Took) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -83,9 +83,9 @@ type count struct {
 
 const rowArgs = 12
 
-// prepare decides what becomes of each row and makes what is to be written.
+// prepare decides what becomes of each row and makes the batch to be written.
 func prepare(f *flight, rows []*event.Event, took []warehouse.Took, known map[key]uint64) batch {
-	crowded := map[uint64]bool{} // hashes that memory cannot take
+	crowded := map[uint64]bool{} // hashes that memory cannot hold
 	for _, k := range f.known {
 		crowded[k.hash] = true
 	}
@@ -169,7 +169,7 @@ func (s *Store) write(tx *sqlitedb.Tx, b *batch, c chunk) error {
 	if n != int64(b.rows) {
 		return tidemill.Fail(tidemill.Internal, "append rows: %d of %d were written", n, b.rows)
 	}
-	// Nobody else has this batch until Write has returned; ids are given one by one.
+	// Only this call has the batch until Write has returned; ids are given one by one.
 	b.newest = base + n
 	for i := range b.young {
 		b.young[i].id += base + 1
@@ -191,7 +191,7 @@ func (s *Store) write(tx *sqlitedb.Tx, b *batch, c chunk) error {
 	return putUpto(tx, c.upto)
 }
 
-// putKeys writes entries to the index; those that are there already stay.
+// putKeys writes entries to the index; existing ones stay.
 func putKeys(tx *sqlitedb.Tx, entries []entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -267,7 +267,7 @@ func entriesAfter(tx *sqlitedb.Tx, after entry, n int) ([]entry, error) {
 	return entries, rows.Err()
 }
 
-// origins reads whose rows these are.
+// origins reads the events and origins of these rows.
 func origins(tx *sqlitedb.Tx, ids []int64, into map[key]uint64) error {
 	if len(ids) == 0 {
 		return nil
@@ -289,7 +289,7 @@ func origins(tx *sqlitedb.Tx, ids []int64, into map[key]uint64) error {
 	return rows.Err()
 }
 
-// selectInts appends what a query with one list of numbers finds.
+// selectInts appends the results of a query with one list of numbers.
 func selectInts(tx *sqlitedb.Tx, into []int64, query string, list []uint64) ([]int64, error) {
 	rows, err := tx.Query(query, jsonInts(list))
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
-// A page of a listing is one snapshot: at most pageRows found in at most pageSpan ids
-// looked at, so that no listing, however long or picky, holds an old snapshot for longer
-// than some 10 ms. (A snapshot that is held keeps the log from being folded back.)
+// A page of a listing is one snapshot: at most pageRows found among at most pageSpan ids, so
+// that no listing, however long or selective, holds an old snapshot for longer than about 10
+// ms. (A held snapshot stops the log from being checkpointed.)
 const (
 	pageRows = 200
 	pageSpan = 5000
@@ -34,7 +34,7 @@ func (s *Store) Events(ctx context.Context, f warehouse.Filter) iter.Seq2[*event
 		p, err := s.listing(ctx, f)
 		left := f.Max
 		if f.Follow {
-			left = 0 // it ends with ctx alone
+			left = 0 // it ends only with ctx
 		}
 		for err == nil && (p.next <= p.last || f.Follow) {
 			if p.next > p.last {
@@ -57,7 +57,7 @@ func (s *Store) Events(ctx context.Context, f warehouse.Filter) iter.Seq2[*event
 // listing reads page after page.
 type listing struct {
 	query      string // of a page
-	where      string // part of it: what is chosen
+	where      string // the query's condition
 	project    uuid.UUID
 	args       []any // the filter's
 	next, last int64 // ids
@@ -66,7 +66,7 @@ type listing struct {
 
 func (s *Store) listing(ctx context.Context, f warehouse.Filter) (*listing, error) {
 	p := &listing{project: f.Project}
-	var q strings.Builder // the same few texts again and again: they are kept prepared
+	var q strings.Builder // few different texts: they are kept prepared
 	q.WriteString(`
 FROM warehouse_event e LEFT JOIN warehouse_override o ON o.project = e.project AND o.distinct_id = e.distinct_id
 WHERE e.id >= ? AND e.id < ? AND e.project = ?`)
@@ -92,7 +92,7 @@ WHERE e.id >= ? AND e.id < ? AND e.project = ?`)
 	}
 	p.where = q.String()
 	p.query = fmt.Sprintf("SELECT e.id, e.event_id, coalesce(o.person, e.person), e.name, e.type, e.distinct_id, e.timestamp, e.ingested_at, e.origin, e.context, e.properties, e.user_properties%s ORDER BY e.id LIMIT %d", p.where, pageRows)
-	// Each by itself: asked for both in one, SQLite reads the whole table.
+	// Two queries: for both in one, SQLite reads the whole table.
 	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		return tx.QueryRow("SELECT coalesce((SELECT min(id) FROM warehouse_event), 1), coalesce((SELECT max(id) FROM warehouse_event), 0)").Scan(&p.next, &p.last)
 	})
@@ -102,7 +102,7 @@ WHERE e.id >= ? AND e.id < ? AND e.project = ?`)
 	return p, err
 }
 
-// newest lets a listing begin where the last so many that match begin.
+// newest makes a listing begin at the last matching rows.
 func (s *Store) newest(ctx context.Context, p *listing, left int) error {
 	first := p.next
 	for end := p.last + 1; end > first && left > 0; {
@@ -133,7 +133,7 @@ func (s *Store) newest(ctx context.Context, p *listing, left int) error {
 	return ctx.Err()
 }
 
-// more waits until events are stored that a listing has not looked at.
+// more waits until events are stored that a listing has not seen.
 func (s *Store) more(ctx context.Context, p *listing) error {
 	p.found = p.found[:0]
 	_, err := s.came.Receive(ctx, func() (int, time.Duration, error) {
@@ -150,7 +150,7 @@ func (p *listing) chosen(begin, end int64) []any {
 	return append([]any{begin, end, p.project[:]}, p.args...)
 }
 
-// ceilMilli is the first whole millisecond that is not before t: rows have whole ones.
+// ceilMilli is the first whole millisecond not before t: rows have whole ones.
 func ceilMilli(t time.Time) int64 {
 	m := t.UnixMilli()
 	if time.UnixMilli(m).Before(t) {
@@ -196,7 +196,7 @@ func (p *listing) scan(rows *sql.Rows, e *event.Event) (id int64, err error) {
 	return id, readContext(context, e)
 }
 
-// Count implements warehouse.Reader. The counts are kept with every insert.
+// Count implements warehouse.Reader. Every insert updates the counts.
 func (s *Store) Count(ctx context.Context, project uuid.UUID) (n int64, err error) {
 	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		if project == uuid.Nil {

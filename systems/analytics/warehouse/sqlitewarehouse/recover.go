@@ -7,8 +7,8 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
-// recover reads back the events that the index does not have yet. All but the last of
-// them go into the table at once, so that memory holds no more than it would anyway.
+// recover reads back the events that the index does not have yet. All but the last go into the
+// table at once, so that memory holds no more than usual.
 func (s *Store) recover(ctx context.Context) error {
 	x := s.index
 	if err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {

@@ -1,15 +1,15 @@
-// Package sqlitewarehouse keeps events in the one SQLite file: the warehouse of an
-// instance that has no ClickHouse. People who bring their own SQL find the view events,
-// with the columns of the ClickHouse table and every event under the person it belongs to
-// now; the tables beneath it are this package's own.
+// Package sqlitewarehouse keeps events in the one SQLite file: the warehouse of an instance
+// without ClickHouse. Readers with their own SQL query the view events, with the columns of the
+// ClickHouse table and every event under the person it belongs to now. The tables beneath it
+// are private to this package.
 //
-// Events are rows that are only ever appended. That each is there once is known by an
-// index that is written in sorted runs behind them: see index.go.
+// Events are rows that are only appended. An index, written in sorted runs behind them, ensures
+// that each is stored once: see index.go.
 //
-// Events are kept for ever. Retention by age, when it comes, deletes rows of the table
-// warehouse_event by ranges of id (id grows with the time of storing), a thousand in one
-// write, takes them off warehouse_count, and spares the newest row. Entries of the index
-// that are left over do no harm: what they point to is always compared.
+// Events are kept for ever. Retention by age would delete rows of the table warehouse_event by
+// ranges of id (id grows with the time of storing), a thousand in one write, subtract them from
+// warehouse_count, and spare the newest row. Leftover entries of the index do no harm: the row
+// of a candidate is always compared.
 package sqlitewarehouse
 
 import (
@@ -28,14 +28,13 @@ import (
 
 // Options tune a Store; the zero value is ready to use.
 type Options struct {
-	// Recent is how many event ids are gathered in memory before they are written to the
-	// index; up to twice as many are held, some 30 bytes each. 0 means 250,000: then an
-	// event costs 0.03 pages of index when a million are stored and 0.25 when ten million
-	// are (written one by one it is a whole page), and after a crash at most that many
-	// rows are read back.
+	// Recent is how many event ids are gathered in memory before they are written to the index.
+	// Up to twice as many are held, about 30 bytes each. 0 means 250,000: then an event costs
+	// 0.03 pages of index when a million are stored and 0.25 when ten million are (written one
+	// by one it costs a whole page), and after a crash at most that many rows are read back.
 	Recent int
-	// Rand seeds the index once in the life of a file, so that nobody can make ids
-	// that meet in it; nil means crypto/rand.
+	// Rand seeds the index once in the life of a file, so that nobody can make colliding ids;
+	// nil means crypto/rand.
 	Rand io.Reader
 }
 
@@ -53,8 +52,8 @@ var (
 	_ warehouse.Expirer = (*Store)(nil)
 )
 
-// New opens the warehouse in db and makes its tables. The newest Store of a file is the
-// only one that can insert: those made before it get an error.
+// New opens the warehouse in db and makes its tables. Only the newest Store of a file can
+// insert: earlier ones get an error.
 func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Store, error) {
 	return newStore(ctx, db, o, tuned)
 }
