@@ -12,19 +12,20 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Acks is where the far side says what it has. Its methods are called by one goroutine,
-// but Subscribe before all others.
+// Acks is where the subscriber says what it has received. Its methods are called by one
+// goroutine, except that Subscribe comes first.
 type Acks interface {
 	// Subscribe makes sure that acks come in from now on.
 	Subscribe(ctx context.Context) error
-	// Receive waits for acks and calls each with the payload of every one; the bytes are
-	// each's until it returns. An error is transient: it is called again.
+	// Receive waits for acks and calls each with the payload of every one; the bytes are each's
+	// until it returns. An error is transient: Receive is called again.
 	Receive(ctx context.Context, each func(payload []byte)) error
-	// Unsubscribe ends it. What came in before is still received, without waiting.
+	// Unsubscribe ends the subscription. Acks that came in before are still received, without
+	// waiting.
 	Unsubscribe(ctx context.Context) error
 }
 
-// word is one ack as the far side writes it:
+// word is one ack as the subscriber writes it:
 //
 //	{"id":"<entry id>","ack":true}
 //	{"ids":["<entry id>", …],"stream":"<optional>","ack":true}
@@ -35,17 +36,17 @@ type word struct {
 	Ack    *bool    `json:"ack"`
 }
 
-// partIDs is how many ids of one ack are turned into ends at once: an ack may name as many as
-// a message of MQTT holds.
+// partIDs is how many ids of one ack become ends at once: an ack may name as many as an MQTT
+// message holds.
 const partIDs = 4096
 
-// many is an ack of many ids that is taken in parts.
+// many is an ack of many ids that is processed in parts.
 type many struct {
 	ids []string
 	ack bool
 }
 
-// listener turns acks into ends for the engine's door.
+// listener turns acks into ends for the engine's settler.
 type listener struct {
 	b *Bridge
 
@@ -54,11 +55,11 @@ type listener struct {
 	rest    []many                // read and not ready yet, oldest first
 	ended   bool                  // the subscription is over
 	word    word
-	refused map[string]time.Time // until when an entry is put off because it was refused
+	refused map[string]time.Time // until when a refused entry is put off
 }
 
 // receive is a flow.Pipeline.Acks. When ctx ends, which is at the very end of a stop, it
-// unsubscribes and hands over what came in until then.
+// unsubscribes and hands over the acks that came in until then.
 func (l *listener) receive(ctx context.Context, into []tidemill.Settlement) (int, error) {
 	for {
 		if n := copy(into, l.ready[l.next:]); n > 0 {
@@ -127,8 +128,7 @@ func (l *listener) take(payload []byte) {
 	l.named(l.word.IDs, *l.word.Ack)
 }
 
-// part makes the next part of what an ack of many ids names ready, and says whether there was
-// one.
+// part makes the next ends of an ack of many ids, and reports whether there were any.
 func (l *listener) part() bool {
 	if len(l.rest) == 0 {
 		return false
@@ -142,7 +142,7 @@ func (l *listener) part() bool {
 	return true
 }
 
-// named takes the ids of one ack.
+// named notes the ids of one ack.
 func (l *listener) named(ids []string, ack bool) {
 	for _, id := range ids {
 		if id == "" {
@@ -159,15 +159,15 @@ func (l *listener) end(id string, ack bool) {
 		l.ready = append(l.ready, tidemill.Settlement{ID: id, End: tidemill.Done, Fate: tidemill.Delivered})
 		return
 	}
-	// Nobody can refuse what is put off and was not published since: it is the same refusal
-	// again.
+	// An entry that is put off and was not published since cannot be refused again: it is the
+	// same refusal.
 	now := l.b.o.Now()
 	if now.Before(l.refused[id]) {
 		l.b.stats.unknown.Add(1)
 		return
 	}
-	// A refusal is a failed try. Where it was the last, the entry comes back at once and
-	// becomes a dead letter.
+	// A refusal is a failed try. After the last one the entry comes back at once and becomes a
+	// dead letter.
 	wait := time.Duration(0)
 	if tries+1 < l.b.o.attempts() {
 		wait = l.b.o.Retry.Wait(tries+1, 0)
@@ -184,8 +184,8 @@ func (l *listener) putOff(id string, until time.Time) {
 	note(&l.refused, id, until)
 }
 
-// plainAck reads the ack that nearly everybody writes, {"id":"…","ack":true} with or
-// without blanks, where the id needs no unescaping. plain is false for all others.
+// plainAck reads the usual form of ack, {"id":"…","ack":true} with or without blanks, if the id
+// needs no unescaping. plain is false for all others.
 func plainAck(p []byte) (id []byte, ack, plain bool) {
 	p = bytes.TrimSpace(p)
 	for _, key := range [...]string{`{`, `"id"`, `:`, `"`} {
@@ -223,15 +223,15 @@ func after(p []byte, word string) ([]byte, bool) {
 	return rest, ok
 }
 
-// tries remembers how often entries that are out had failed before, so that a refusal
-// waits as long as it should. What it forgets waits as after a first failure: the count
-// itself is the source's.
+// tries remembers how often entries in flight had failed before, so that the wait after a
+// refusal is right. A forgotten entry waits as after a first failure: the source keeps the
+// count.
 type tries struct {
 	mu sync.Mutex // guards of
 	of map[string]int
 }
 
-// maxTries bounds what is remembered: only entries that failed before are.
+// maxTries bounds the memory, which has only entries that failed before.
 const maxTries = 100_000
 
 func (t *tries) note(id string, n int) {
@@ -240,7 +240,7 @@ func (t *tries) note(id string, n int) {
 	note(&t.of, id, n)
 }
 
-// note remembers v of an entry; of too many it forgets all.
+// note remembers v of an entry. If there are too many it forgets all.
 func note[V any](of *map[string]V, id string, v V) {
 	if len(*of) >= maxTries {
 		clear(*of)

@@ -1,17 +1,16 @@
-// Package bridge mirrors a stream to MQTT: each entry becomes one message, and an entry
-// leaves the stream only when the far side says that it has it. Use it where devices or
-// other sites are to get what producers write into a Redis stream.
+// Package bridge mirrors a stream to MQTT: each entry becomes one message, and an entry leaves
+// the stream only when the subscriber says that it has it. Use it to send what producers write
+// into a Redis stream to devices or other sites.
 //
 //	stream → frame → publish → (left pending) ─┐
 //	                                           ├→ the stream: acknowledged and deleted
 //	ack topic  {"id":"…","ack":true} ──────────┘
 //
-// Without a topic of acks the broker's acknowledgement ends an entry. With one, an entry
-// that was published stays pending until its ack comes, and is published again when that
-// has taken longer than the source's lease: silence is no failure. A refusal is a failed
-// try, and so is what the broker refuses; after the last one the entry becomes a message
-// on the topic of the dead and leaves the stream. While the broker is away nothing is
-// counted as a try.
+// Without an ack topic the broker's acknowledgement ends an entry. With one, a published entry
+// stays pending until its ack comes, and is published again when that takes longer than the
+// source's lease: a missing ack is not a failure. A refusal by the subscriber or the broker is
+// a failed try. After the last one the entry becomes a message on the topic of the dead and
+// leaves the stream. While the broker is down no try is counted.
 package bridge
 
 import (
@@ -27,54 +26,54 @@ import (
 	"github.com/tidemill/tidemill/policy"
 )
 
-// Name is the system's and its pipeline's. ReplayName is that of the pipeline that
-// publishes dead letters again: there the broker's word is enough.
+// Name of the system and of its pipeline. ReplayName names the pipeline that publishes dead
+// letters again: there the broker's acknowledgement is enough.
 const (
 	Name       = "bridge"
 	ReplayName = "bridge-replay"
 )
 
-// Parts are what a bridge stands between. Source and Sink are required.
+// Parts are what a bridge connects. Source and Sink are required.
 type Parts struct {
 	Source tidemill.Source
 	Sink   tidemill.Sink        // of MQTT; a message's To is its topic
-	Up     func() bool          // whether the broker is there; nil: as far as we know it always is
-	Acks   Acks                 // nil: what the broker has is delivered
-	Keep   tidemill.DeadLetters // where the dead are kept beside their topic; nil: nowhere
-	Replay tidemill.Source      // the letters of Keep that are to be published again; nil: none
+	Up     func() bool          // whether the broker is up; nil: assumed so
+	Acks   Acks                 // nil: the broker's acknowledgement is delivery
+	Keep   tidemill.DeadLetters // where the dead are kept in addition to their topic; nil: nowhere
+	Replay tidemill.Source      // the dead letters of Keep to be published again; nil: none
 	Loops  []flow.Loop          // side jobs of the source: drain, clean-up
-	Close  []func() error       // in the end, in this order
+	Close  []func() error       // at the end, in this order
 }
 
 // Options tune a bridge. Topic is required; other zero values are useful.
 type Options struct {
-	Stream string // its name: acks that name another are not taken
+	Stream string // its name: acks that name another stream are ignored
 
 	Topic   string // of messages; {field} stands for that field of an entry
 	Dead    string // topic of the dead; empty: entries that failed too often stay pending
 	Prefix  string // before every topic, with a slash between; empty: none
-	Workers int    // publishing at once, at most; 0: 4
-	Batch   int    // entries published together, at most; 0: 1000
-	Buffer  int    // entries in memory, at most; 0: 16,384
-	Ahead   int    // entries read ahead of the workers, at most; 0: as many as the buffer holds
-	Prepare bool   // make memory for what is worked on at the start
-	Calls   int    // calls of the sink at once, at most; 0: no limit of its own
+	Workers int    // most workers publishing at once; 0: 4
+	Batch   int    // most entries published together; 0: 1000
+	Buffer  int    // most entries in memory; 0: 16,384
+	Ahead   int    // most entries read ahead of the workers; 0: as many as the buffer holds
+	Prepare bool   // allocate the memory for work at the start
+	Calls   int    // most calls of the sink at once; 0: no limit of its own
 
-	Age        time.Duration // an incomplete batch waits so long for more; 0: not at all
-	Linger     time.Duration // ends are collected for so long; 0: 5 ms, for nobody waits for them, and larger calls cost the stream less
-	Processing time.Duration // a batch may take so long to be published; 0: 5 s
-	Grace      time.Duration // a stop gives what has begun so long; 0: 30 s
-	Pending    time.Duration // and then acks from outside; 0: 500 ms, below 0: none
-	Farewell   time.Duration // and then the broker, to say good-bye; 0: 1 s
+	Age        time.Duration // how long an incomplete batch waits for more; 0: not at all
+	Linger     time.Duration // how long ends are collected; 0: 5 ms, as nothing waits for them, and larger calls cost the stream less
+	Processing time.Duration // how long publishing a batch may take; 0: 5 s
+	Grace      time.Duration // how long a stop waits for running work; 0: 30 s
+	Pending    time.Duration // and then for acks; 0: 500 ms, below 0: none
+	Farewell   time.Duration // and then for disconnecting; 0: 1 s
 
 	// AwaitsRoom says that the broker refuses a message for its quota (kind rate_limit) only
-	// while a receiver has no room for it, as the embedded broker does: such a refusal is no
-	// failed try, and nothing is published for a while.
+	// while a receiver has no room for it, as the embedded broker does. Such a refusal does not
+	// count as a try, and nothing is published for a while.
 	AwaitsRoom bool
 
 	Drop      flow.Drop      // what gives way when the buffer is full
-	Threshold float64        // the share of Buffer at which it is; 0: 1
-	Retry     policy.Retry   // after failures; the zero value: the first one is the last
+	Threshold float64        // the share of Buffer at which it counts as full; 0: 1
+	Retry     policy.Retry   // after failures; the zero value: the first failure is the last
 	Backoff   policy.Retry   // after errors of the source; zero: 100 ms doubling to 5 s
 	Breaker   policy.Breaker // of publishing; the zero value never opens
 
@@ -84,7 +83,7 @@ type Options struct {
 	Buckets []float64        // of histograms, in seconds, growing; nil: DefaultBuckets
 }
 
-// A Bridge is one, ready to run: a flow.System of one pipeline.
+// A Bridge is ready to run: a flow.System of one pipeline.
 type Bridge struct {
 	*flow.System
 	Pipeline *flow.Engine
@@ -95,12 +94,13 @@ type Bridge struct {
 	known      tries
 	unanswered unanswered
 	topic      *topic
-	calls      chan struct{} // a place for each call of the sink; nil: no limit
+	calls      chan struct{} // a slot for each call of the sink; nil: no limit
 	stop       context.CancelFunc
 	ended      chan error
 }
 
-// New puts a bridge together. It refuses what cannot work, and says how to mend it.
+// New puts a bridge together. It refuses a configuration that cannot work, and says how to fix
+// it.
 func New(p Parts, o Options) (*Bridge, error) {
 	if p.Source == nil || p.Sink == nil {
 		return nil, errors.New("bridge: it needs a source and a sink")
@@ -126,7 +126,7 @@ func New(p Parts, o Options) (*Bridge, error) {
 		Lanes: o.Workers, Batch: o.Batch, InFlight: o.Buffer, Ahead: o.Ahead, Runs: o.Batch, Age: o.Age, Linger: o.Linger,
 		Grace: o.Grace, AckGrace: o.Pending,
 		Rules: o.rules(), Retry: o.Retry, Backoff: o.Backoff, Breaker: o.Breaker, PauseFor: o.Breaker.Open,
-		Handouts: -1, // an entry that is never acked comes for ever
+		Handouts: -1, // an entry without an ack comes for ever
 		Drop:     o.Drop, Threshold: o.Threshold,
 		Log: o.Log, Now: o.Now, Rand: o.Rand, Settled: b.settled,
 	}
@@ -155,19 +155,19 @@ func New(p Parts, o Options) (*Bridge, error) {
 	return b, nil
 }
 
-// rules are what failures mean here. Nothing is the fault of an entry as long as the
-// broker has not said so; whatever it refuses is a failed try.
+// rules are what failures mean here. Only a refusal by the broker counts as a failed try of an
+// entry.
 func (o *Options) rules() policy.Table {
 	return policy.Table{
-		tidemill.Transient:   {Do: policy.Retrying, Blames: true},              // the broker is away
+		tidemill.Transient:   {Do: policy.Retrying, Blames: true},              // the broker is down
 		tidemill.Timeout:     {Do: policy.Retrying, Blames: true},              // or silent
-		tidemill.Credentials: {Do: policy.Retrying, Burns: true, Blames: true}, // it is there, and does not want this one
+		tidemill.Credentials: {Do: policy.Retrying, Burns: true, Blames: true}, // it is up, and refuses this one
 		tidemill.Partner:     {Do: policy.Retrying, Burns: true, Blames: true}, // or cannot take it
-		tidemill.RateLimit:   {Do: policy.Retrying, Burns: !o.AwaitsRoom},      // or has taken too much
+		tidemill.RateLimit:   {Do: policy.Retrying, Burns: !o.AwaitsRoom},      // or has received too much
 	}
 }
 
-// subscribe makes sure of the acks before the first message goes out.
+// subscribe subscribes to the acks before the first message goes out.
 func (b *Bridge) subscribe(ctx context.Context) error {
 	if b.p.Acks == nil {
 		return nil
@@ -178,9 +178,9 @@ func (b *Bridge) subscribe(ctx context.Context) error {
 	return nil
 }
 
-// Start subscribes to acks, begins to work, and returns then, or with an error when that
-// fails or ctx ends before. From then on the bridge does not heed ctx: Stop ends it. After an
-// error of subscribing nothing runs and nothing of Parts is closed: Start may be called again.
+// Start subscribes to acks and begins to work. It returns then, or with an error if that fails
+// or ctx ends before. From then on the bridge ignores ctx: Stop ends it. If subscribing fails
+// nothing runs and nothing of Parts is closed: Start may be called again.
 func (b *Bridge) Start(ctx context.Context) error {
 	if b.stop != nil {
 		return errors.New("bridge: it was started already; make a new one")
@@ -213,7 +213,7 @@ func (b *Bridge) Start(ctx context.Context) error {
 	}
 }
 
-// Stop ends a bridge that was started, in order, and waits for that or for ctx.
+// Stop ends a running bridge, in order, and waits for that or for ctx.
 func (b *Bridge) Stop(ctx context.Context) error {
 	if b.stop == nil {
 		return errors.New("bridge: it was not started")
@@ -221,7 +221,7 @@ func (b *Bridge) Stop(ctx context.Context) error {
 	b.stop()
 	select {
 	case err := <-b.ended:
-		b.ended <- err // for who asks again
+		b.ended <- err // for the next call
 		return err
 	case <-ctx.Done():
 		return fmt.Errorf("bridge: stop: %w", context.Cause(ctx))
@@ -248,7 +248,7 @@ func (o Options) withDefaults() Options {
 	if o.Buckets == nil {
 		o.Buckets = DefaultBuckets
 	}
-	// A batch that waits must be able to become full: the buffer bounds what is together.
+	// A waiting batch must be able to become full: the buffer bounds what is together.
 	room := max(int(o.Threshold*float64(o.Buffer)), 1)
 	o.Workers = min(o.Workers, max(room/2, 1))
 	o.Batch = max(min(o.Batch, room/o.Workers), 1)

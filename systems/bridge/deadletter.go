@@ -10,8 +10,8 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// letters makes what the engine buries the dead with: the topic of the dead, and where
-// they are kept beside it.
+// letters makes the engine's dead letters: the topic of the dead, and the store that keeps them
+// too.
 func (b *Bridge) letters() (tidemill.DeadLetters, error) {
 	if b.o.Dead == "" {
 		return pending{&b.stats.kept}, nil
@@ -26,8 +26,8 @@ func (b *Bridge) letters() (tidemill.DeadLetters, error) {
 	return &deadTopic{b: b, topic: t.text}, nil
 }
 
-// deadTopic publishes the dead. A letter that cannot be published leaves its entry pending:
-// it comes again, and is tried again then.
+// deadTopic publishes the dead. A dead letter that cannot be published leaves its entry
+// pending: the entry comes again, and is tried again then.
 type deadTopic struct {
 	b     *Bridge
 	topic string
@@ -59,8 +59,8 @@ func (d *deadTopic) Put(ctx context.Context, letters []tidemill.Letter) error {
 	return all(len(letters), err)
 }
 
-// Has implements tidemill.DeadLetters: a topic cannot be asked. An entry whose settlement
-// was lost is published to the topic of the dead again.
+// Has implements tidemill.DeadLetters. A topic cannot be asked: an entry whose settlement was
+// lost is published to the topic of the dead again.
 func (d *deadTopic) Has(ctx context.Context, pipeline string, ids []string, marks []tidemill.Mark) ([]bool, error) {
 	if keep := d.b.p.Keep; keep != nil {
 		return keep.Has(ctx, pipeline, ids, marks)
@@ -68,7 +68,7 @@ func (d *deadTopic) Has(ctx context.Context, pipeline string, ids []string, mark
 	return make([]bool, len(ids)), nil
 }
 
-// pending is where there is no topic of the dead: they stay where they are, and are counted.
+// pending is used without a topic of the dead: dead entries stay pending, and are counted.
 type pending struct{ kept *atomic.Uint64 }
 
 var errNoTopic = errors.New("there is no topic of the dead: the entry stays pending")
@@ -83,7 +83,7 @@ func (pending) Has(_ context.Context, _ string, ids []string, _ []tidemill.Mark)
 	return make([]bool, len(ids)), nil
 }
 
-// all says of each of n messages that it failed.
+// all says that each of n messages failed.
 func all(n int, err error) error {
 	p := &tidemill.Partial{}
 	for i := range n {

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// payloadField is the field of an entry that holds what is to be published.
+// payloadField is the field of an entry that is published.
 const payloadField = "payload"
 
 // appendMessage appends what is published of an entry:
@@ -25,10 +25,10 @@ func appendMessage(dst []byte, m *tidemill.Message) []byte {
 	return append(dst, `}}}`...)
 }
 
-// appendData appends the data of an entry as JSON. Its field payload is the data, byte for
-// byte, if it is valid JSON of any kind, and else a JSON string of its text; an entry
-// without that field is an object of all its fields, in their order. What somebody wrote
-// as a message, without fields, is its payload.
+// appendData appends the data of an entry as JSON. Its field payload is the data: byte for byte
+// if it is valid JSON of any kind, else as a JSON string of its text. An entry without that
+// field becomes an object of all its fields, in their order. A message without fields is its
+// payload.
 func appendData(dst []byte, m *tidemill.Message) []byte {
 	if len(m.Header) == 0 {
 		return appendValue(dst, m.Payload)
@@ -55,7 +55,7 @@ func appendData(dst []byte, m *tidemill.Message) []byte {
 	return append(dst, '}')
 }
 
-// appendValue appends bytes that are JSON as they are, and others as a string.
+// appendValue appends JSON bytes unchanged, and others as a string.
 func appendValue(dst, value []byte) []byte {
 	if !valid(value) {
 		return appendText(dst, value)
@@ -63,8 +63,8 @@ func appendValue(dst, value []byte) []byte {
 	return appendUnfolded(dst, value)
 }
 
-// appendText appends a JSON string. JSON has no words for bytes that are not UTF-8: each
-// of them becomes U+FFFD.
+// appendText appends a JSON string. JSON cannot hold bytes that are not UTF-8: each of them
+// becomes U+FFFD.
 func appendText[T string | []byte](dst []byte, text T) []byte {
 	if clean(text) {
 		dst = append(dst, '"')
@@ -75,7 +75,7 @@ func appendText[T string | []byte](dst []byte, text T) []byte {
 	return dst
 }
 
-// clean says that a text stands in a JSON string as it is.
+// clean reports whether a text needs no escaping in a JSON string.
 func clean[T string | []byte](text T) bool {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
@@ -85,12 +85,12 @@ func clean[T string | []byte](text T) bool {
 	return true
 }
 
-// flatEnough is up to what size the fast check is used, which goes a call deeper for each
-// level of nesting.
+// flatEnough is the largest size, in bytes, for the fast check, which recurses for each level
+// of nesting.
 const flatEnough = 64 << 10
 
-// valid says whether bytes are one JSON value. JSON is UTF-8 (RFC 8259, section 8.1): what only
-// looks like it, a strict receiver could never read, and so never acknowledge.
+// valid reports whether bytes are one JSON value. JSON is UTF-8 (RFC 8259, section 8.1): a
+// strict receiver could never read, and so never acknowledge, anything else.
 func valid(b []byte) bool {
 	if len(b) == 0 || !utf8.Valid(b) {
 		return false
@@ -104,9 +104,8 @@ func valid(b []byte) bool {
 // structField is a field of data that may hold JSON as a string.
 const structField = "struct_data"
 
-// appendUnfolded appends a JSON value. Where it is an object with a string struct_data at
-// the top that holds valid JSON, that JSON takes the string's place; all else stays byte
-// for byte.
+// appendUnfolded appends a JSON value. If it is an object with a string struct_data at the top
+// that holds valid JSON, that JSON replaces the string. All else stays byte for byte.
 func appendUnfolded(dst, value []byte) []byte {
 	if !mayHoldStruct(value) {
 		return append(dst, value...)
@@ -141,7 +140,7 @@ func appendUnfolded(dst, value []byte) []byte {
 	return append(dst, value[copied:]...)
 }
 
-// mayHoldStruct is false for what surely has no such field: an escape may spell its name.
+// mayHoldStruct is false if the value surely has no such field: an escape may spell its name.
 func mayHoldStruct(value []byte) bool {
 	first := bytes.TrimLeft(value, " \t\r\n")
 	return len(first) > 0 && first[0] == '{' && (bytes.Contains(value, []byte(structField)) || bytes.Contains(value, []byte(`\u`)))

@@ -9,11 +9,12 @@ import (
 	"github.com/tidemill/tidemill/flow"
 )
 
-// framed is what an entry decodes to: nothing is kept of it, it is framed on its way out.
+// framed is what an entry decodes to. It holds nothing: the entry is framed when it is
+// published.
 type framed struct{}
 
-// decode ends entries whose tries are used up: the far side refused them, or a process
-// died before it could say that they are dead.
+// decode ends entries without tries left: the subscriber refused them, or a process died before
+// it could end them as dead.
 func (b *Bridge) decode(m *tidemill.Message, _ *framed) error {
 	if m.Tries >= b.o.attempts() {
 		return tidemill.Fail(tidemill.Business, "%d of %d tries failed", m.Tries, b.o.attempts())
@@ -21,13 +22,13 @@ func (b *Bridge) decode(m *tidemill.Message, _ *framed) error {
 	return nil
 }
 
-// stages is the one there is.
+// stages are the stages of the pipeline, which has one.
 func (b *Bridge) stages(acks bool) []flow.Stage[framed] {
 	return []flow.Stage[framed]{{Name: "publish", Do: b.publish(acks), Repeat: true, Timeout: b.o.Processing}}
 }
 
-// publish makes the stage: messages are framed and given to the broker, and what it has is
-// delivered, or left for the far side's ack.
+// publish makes the stage: it frames messages and sends them to the broker. What the broker has
+// is delivered, or waits for the subscriber's ack.
 func (b *Bridge) publish(acks bool) func(context.Context, []*flow.Item[framed]) error {
 	write := flow.To(tidemill.Sink(b.sink()), func(it *flow.Item[framed], out *tidemill.Message) (err error) {
 		out.ID = it.ID
@@ -81,8 +82,8 @@ func (b *Bridge) publish(acks bool) func(context.Context, []*flow.Item[framed]) 
 	}
 }
 
-// blame says what an error means: without a connection it is nobody's fault but the
-// broker's, whatever its words.
+// blame says what an error means: without a connection the cause is the broker, whatever the
+// error says.
 func (b *Bridge) blame(err error) error {
 	if b.p.Up != nil && !b.p.Up() && tidemill.KindOf(err) != tidemill.Validation {
 		return tidemill.Fail(tidemill.Transient, "the broker is away: %w", err)
@@ -90,8 +91,8 @@ func (b *Bridge) blame(err error) error {
 	return err
 }
 
-// remember notes what the acks of a batch will want to know: how often an entry failed
-// before, and when it was published.
+// remember notes for the acks of a batch how often an entry failed before, and when it was
+// published.
 func (b *Bridge) remember(batch []*flow.Item[framed]) {
 	now := b.o.Now()
 	for _, it := range batch {
@@ -102,10 +103,10 @@ func (b *Bridge) remember(batch []*flow.Item[framed]) {
 	}
 }
 
-// sink is the parts' sink, as many calls at once as there may be, and timed.
+// sink is the sink of Parts, with limited calls at once, and timed.
 func (b *Bridge) sink() sinkFunc {
 	return func(ctx context.Context, batch []*tidemill.Message) error {
-		if b.calls != nil { // who waits for a place is no failure
+		if b.calls != nil { // waiting for a slot is not a failure
 			select {
 			case b.calls <- struct{}{}:
 				defer func() { <-b.calls }()
@@ -124,7 +125,7 @@ type sinkFunc func(context.Context, []*tidemill.Message) error
 
 func (f sinkFunc) Write(ctx context.Context, batch []*tidemill.Message) error { return f(ctx, batch) }
 
-// settled counts what the source answered.
+// settled counts the source's answers.
 func (b *Bridge) settled(ends []tidemill.Settlement) {
 	s := &b.stats
 	now := time.Time{}

@@ -8,15 +8,15 @@ import (
 	"github.com/tidemill/tidemill/flow"
 )
 
-// Scaling says how many workers publish, by the load of the process: fewer where it is
-// high, more where it is not and entries wait, fewer again where it is low and none do. A
-// bridge begins with the most: workers without work cost nothing.
+// Scaling sets the number of publishing workers by the load of the process: fewer while it is
+// high, more while it is not and entries wait, fewer again while it is low and none do. A
+// bridge begins with the most: idle workers cost nothing.
 type Scaling struct {
 	Min, Max, Step  int
 	CPUHigh, CPULow float64       // percent of the cores
 	MemHigh, MemLow float64       // percent of the memory
-	Up, Down        time.Duration // least time after a change until the next one in that direction
-	Predict         bool          // by the load that the trend of the last History measurements promises at Horizon
+	Up, Down        time.Duration // least time between two changes in that direction
+	Predict         bool          // by the load that the trend of the last History measurements predicts at Horizon
 	History         int
 	Horizon         time.Duration
 	Usage           func() (cpu, mem float64, err error) // percent; an error says what cannot be measured here
@@ -56,7 +56,7 @@ func (s *Scaling) Loop(b *Bridge, every time.Duration) flow.Loop {
 	}}
 }
 
-// decide takes one measurement in and says how many workers there are to be.
+// decide adds one measurement and returns the number of workers.
 func (s *Scaling) decide(now time.Time, cpu, mem float64, waiting int) int {
 	if s.Predict {
 		cpu = max(cpu, s.cpu.at(now, cpu, s.History, s.Horizon))
@@ -92,7 +92,7 @@ type trend struct {
 	oldest int
 }
 
-// at takes a value in and says what the line promises for later: least squares.
+// at adds a value and returns the line's prediction: least squares.
 func (t *trend) at(now time.Time, value float64, most int, horizon time.Duration) float64 {
 	if t.at0.IsZero() {
 		t.at0 = now

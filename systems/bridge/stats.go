@@ -11,22 +11,23 @@ import (
 // DefaultBuckets of histograms, in seconds.
 var DefaultBuckets = []float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 
-// Stats are counters since the start, but for Unanswered. What the engine counts is in Pipeline.Stats.
+// Stats are counters since the start, except Unanswered. The engine's own counters are in
+// Pipeline.Stats.
 type Stats struct {
-	Published uint64 // messages that the broker has, repetitions included
-	Acked     uint64 // entries that ended delivered: by an ack, or by the broker's
+	Published uint64 // messages that the broker acknowledged, repetitions included
+	Acked     uint64 // entries that ended delivered: by an ack, or by the broker's acknowledgement
 	Refused   uint64 // negative acks
-	Unknown   uint64 // acks of what is not pending: acked before, or never ours
-	Garbage   uint64 // payloads on the topic of acks that are none
+	Unknown   uint64 // acks of entries that are not pending: acked before, or never ours
+	Garbage   uint64 // payloads on the ack topic that are not acks
 	Dead      uint64 // entries on the topic of the dead
-	Dropped   uint64 // entries given up that stay pending, because there is no topic of the dead; counted again whenever they come again
+	Dropped   uint64 // entries given up that stay pending without a topic of the dead; counted again whenever they come again
 	Errors    uint64 // of MQTT
 
 	Unanswered Unanswered // now, not since the start
 
 	Processing Histogram // of a batch, for each message of it
 	Publishing Histogram // until the broker has acknowledged a message
-	Acking     Histogram // from then until the far side did
+	Acking     Histogram // from then until the subscriber did
 }
 
 // Histogram of seconds, as Prometheus has it.
@@ -44,7 +45,7 @@ type stats struct {
 
 	seed maphash.Seed
 	mu   sync.Mutex // guards out
-	out  []sending  // a place for each of the last messages that were published, by the hash of its id
+	out  []sending  // a slot for each of the last published messages, by the hash of its id
 }
 
 // sending is when a message went out.
@@ -53,8 +54,8 @@ type sending struct {
 	at int64  // unix ns
 }
 
-// outs is how many messages that await an ack are timed: of more, the later ones push out
-// earlier ones, which then are not in the histogram.
+// outs is how many messages that await an ack are timed. Later ones replace earlier ones, which
+// then are not in the histogram.
 const outs = 1 << 15
 
 func (s *stats) init(bounds []float64) {
@@ -65,7 +66,7 @@ func (s *stats) init(bounds []float64) {
 	}
 }
 
-// sent notes that a message goes out now.
+// sent notes that a message is sent now.
 func (s *stats) sent(id string, now time.Time) {
 	h := maphash.String(s.seed, id)
 	s.mu.Lock()
@@ -99,21 +100,21 @@ func (b *Bridge) Stats() Stats {
 		Processing: s.processing.read(), Publishing: s.publishing.read(), Acking: s.acking.read()}
 }
 
-// Utilization is how much of the buffer is in use, in percent. Entries that a drop policy
-// has just dropped are still counted by the engine, beyond what the buffer holds.
+// Utilization is how much of the buffer is used, in percent, at most 100: the engine still
+// counts entries that a drop policy has just dropped.
 func (b *Bridge) Utilization() float64 {
 	st := b.Pipeline.Stats()
 	return min(100*float64(st.InFlight)/float64(b.o.Buffer), 100)
 }
 
-// histogram counts how long things took, many at a time.
+// histogram counts durations, many at a time.
 type histogram struct {
 	bounds []float64
 	counts []atomic.Uint64 // between bounds
 	sum    atomic.Uint64   // float64 bits
 }
 
-// observe counts n things that took d each.
+// observe counts n events of duration d each.
 func (h *histogram) observe(d time.Duration, n int) {
 	v := d.Seconds()
 	i := 0

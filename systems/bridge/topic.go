@@ -11,7 +11,7 @@ import (
 
 // A topic is a template: text, and fields of an entry between braces.
 type topic struct {
-	text  string   // where it has no fields
+	text  string   // if it has no fields
 	parts []string // text, field, text, field, … text
 }
 
@@ -24,7 +24,7 @@ func JoinTopic(prefix, topic string) string {
 	return prefix + "/" + topic
 }
 
-// CheckTopic refuses what cannot be the topic of a message, fields included.
+// CheckTopic refuses a template that cannot be the topic of a message, fields included.
 func CheckTopic(template string) error {
 	_, err := parseTopic("", template)
 	return err
@@ -58,8 +58,8 @@ func parseTopic(prefix, template string) (*topic, error) {
 	return t, nil
 }
 
-// of is the topic of an entry. A field is one of the entry's, or else of the JSON object
-// in its payload: text or a number. What data says cannot choose further levels.
+// of is the topic of an entry. A field is one of the entry's, or else of the JSON object in its
+// payload: text or a number. A value cannot add levels.
 func (t *topic) of(m *tidemill.Message) (string, error) {
 	if t.text != "" {
 		return t.text, nil
@@ -82,7 +82,7 @@ func (t *topic) of(m *tidemill.Message) (string, error) {
 	return b.String(), nil
 }
 
-// maxLevel is how long a level of a topic may be that data chooses.
+// maxLevel is how long a topic level made of data may be, in bytes.
 const maxLevel = 1024
 
 func fieldOf(m *tidemill.Message, name string) (string, bool) {

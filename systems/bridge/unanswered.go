@@ -12,19 +12,19 @@ import (
 // Unanswered.
 const ManyTimes = 3
 
-// Unanswered are entries that this process published ManyTimes or more, redeliveries
-// without an answer counted wherever they happened, and that no ack has ended since.
+// Unanswered are entries that this process published ManyTimes or more, counting redeliveries
+// without an answer by any instance, and that no ack has ended since.
 type Unanswered struct {
-	Entries int    // how many there are; of more than 10,000 the rest is not known
-	Times   int    // how often the one was published that was published most
-	ID      string // which one that is
+	Entries int    // how many; beyond 10,000 the rest is not known
+	Times   int    // how often the most published one was published
+	ID      string // the id of that one
 }
 
-// unanswered remembers them. An entry leaves it when an end of it is applied here, or when it
+// unanswered remembers them. It forgets an entry when an end of it is applied here, or when it
 // was not published here for so long that another instance must have it, or its end.
 type unanswered struct {
 	keep time.Duration
-	n    atomic.Int64 // of entries: messages that are answered at once need no lock
+	n    atomic.Int64 // number of entries: messages that are answered at once need no lock
 	mu   sync.Mutex   // guards of
 	of   map[string]publishing
 }
@@ -35,15 +35,14 @@ type publishing struct {
 	at    time.Time
 }
 
-// maxUnanswered bounds what is remembered.
+// maxUnanswered bounds the memory.
 const maxUnanswered = 10_000
 
-// keepUnanswered is how long an entry is remembered that is not published again: it comes
-// again when its lease has ended and somebody looked for it.
+// keepUnanswered is how long an entry that is not published again is remembered: it comes again
+// once its lease has ended and a worker looked for it.
 func keepUnanswered(t tidemill.Traits) time.Duration { return 3*3*t.Keep + 2*time.Minute } // a lease is three times Keep
 
-// published notes a message, of which the source says how often it was handed out and how
-// many of these tries failed.
+// published notes a message, with the source's counts of its hand-outs and of its failed tries.
 func (u *unanswered) published(id string, handed, failed int, now time.Time) {
 	times := handed - failed
 	if times < ManyTimes {
@@ -72,7 +71,7 @@ func (u *unanswered) answered(id string) {
 	u.n.Store(int64(len(u.of)))
 }
 
-// look says how they stand.
+// look returns the current state.
 func (u *unanswered) look(now time.Time) (all Unanswered) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
