@@ -16,33 +16,33 @@ import (
 // Status of an attempt that has ended.
 type Status string
 
-// How attempts end. Completed: the handler took it, or had taken it before a crash. Skipped:
-// it was completed before, no handler is for it, or its replay was stopped. Failed: all else,
-// also where the event is skipped for it.
+// How attempts end. Completed: the handler accepted it, or had accepted it before a crash.
+// Skipped: it was completed before, no handler is for it, or its replay was stopped. Failed:
+// everything else, including a failure that skips the event.
 const (
 	Completed Status = "completed"
 	Skipped   Status = "skipped"
 	Failed    Status = "failed"
 )
 
-// Attempt is one try of an event that has ended. One that was cut off by a stop, or could
-// not begin because a database is away, is none: it comes again.
+// Attempt is one ended try of an event. A try that a stop cut off, or that could not begin
+// because a database is down, is not an attempt: the event comes again.
 type Attempt struct {
 	Tenant, ID, Type string
-	Label            string // of the type, for metrics: one of a bounded number
+	Label            string // of the type, for metrics: from a bounded set
 	Status           Status
 	Reason           string        // of Skipped
 	Kind             tidemill.Kind // of Failed
 	Err              error         // of Failed
 	Dead             bool          // of Failed: it was the last try
 	Took             time.Duration // by identity and handler, all events of one call together
-	Profile          uuid.UUID     // zero: it did not come so far
-	New              bool          // the profile was made for it
+	Profile          uuid.UUID     // zero: it did not get so far
+	New              bool          // the profile was made for this event
 	Number           int           // of the attempt, from 1
-	Replay           string        // the replay that it was of; empty: none
+	Replay           string        // the replay that it belongs to; empty: none
 }
 
-// finish tells of an attempt, if it is one.
+// finish reports an attempt, if there was one.
 func (s *System) finish(ctx context.Context, j *job) {
 	t := j.task
 	fate, failure := t.Outcome()

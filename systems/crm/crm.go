@@ -23,8 +23,8 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/priority"
 )
 
-// Names of the system, of its queue, which is the name of the pipeline that works on it and
-// of the letters of those that died of it, and of the pipeline that opens their jobs again.
+// Names of the system; of its queue, which is also the name of the pipeline that works on it
+// and of its dead letters; and of the pipeline that opens dead letters' jobs again.
 const (
 	Name      = "crm"
 	Queue     = accept.Queue
@@ -36,66 +36,67 @@ type Parts struct {
 	Queues   queue.Whole
 	Letters  deadletter.Store
 	Log      ledger.Store // the sync log
-	Replays  ledger.Store // of what was asked to be replayed, with its progress; its own, beside the sync log
+	Replays  ledger.Store // the requested replays, with their progress; separate from the sync log
 	Profiles profile.Resolver
 	Handlers []handler.Spec
 	Intakes  []Intake
 }
 
-// Intake is a source of events beside the door, such as the queue of another program: what
-// it hands out has an event as its payload, and is settled when that is in the queue.
+// Intake is a source of events other than the ingest API, such as the queue of another system.
+// The payload of each message is an event, and the message is settled when the event is in the
+// queue.
 type Intake struct {
 	Name   string // of its pipeline
 	Source tidemill.Source
-	// Reopened says of a message that it died before, and that its source hands it out anew because
+	// Reopened says that a message died before, and that its source hands it out anew because
 	// somebody retried it there: its dead letter is deleted. Nil: there are no such messages.
 	Reopened func(*tidemill.Message) bool
 }
 
-// Unknown says what becomes of events that no handler is for.
+// Unknown says what becomes of events without a handler.
 type Unknown uint8
 
-// What becomes of events that no handler is for.
+// What becomes of events without a handler.
 const (
 	Skip Unknown = iota // they are skipped, and counted
-	Dead                // they are dead letters
+	Dead                // they become dead letters
 )
 
 // Options tune the system; the zero value is ready to use.
 type Options struct {
 	Workers int // handlers called at once by this instance; 0: 10
-	// Batch is how many events a worker takes up together at the most: they share the calls
-	// of sync log and profiles, and handlers that take many get no more; 0: 100.
+	// Batch is how many events a worker takes together at most. They share the calls of sync
+	// log and profiles, and a handler of many events gets no more in a call; 0: 100.
 	Batch int
-	// Ahead is how many events this instance holds at once where handlers take their time:
-	// what is urgent waits behind as many, all workers together. Where they are fast it
-	// holds what they do within 25ms, 25 times as many at the most. 0: 4 for each worker.
+	// Ahead is how many events this instance holds at once while handlers are slow: an urgent
+	// event waits behind as many, of all workers together. While they are fast it holds what
+	// they do within 25ms, at most 25 times as many. 0: 4 for each worker.
 	Ahead int
 
-	Attempts int           // tries of an event in all; 0: 3
-	Backoff  time.Duration // before the second; then twice as long each time; 0: 1s
-	// Lease is how long an event whose worker died is left alone, and the visibility timeout
-	// of jobs; 0: 30s, or twice what the slowest handler may take, whichever is more.
+	Attempts int           // all tries of an event; 0: 3
+	Backoff  time.Duration // before the second try; then twice as long each time; 0: 1s
+	// Lease is how long an event whose worker died is left alone, and the visibility timeout of
+	// jobs; 0: 30s, or twice the slowest handler's timeout, whichever is more.
 	Lease time.Duration
 
-	PerSecond float64                // events of the queue, of all instances; 0: 100, below 0: no limit
+	PerSecond float64                // events of the queue, for all instances; 0: 100, below 0: no limit
 	PerTenant float64                // of each tenant that is not among Tenants; 0: 50, below 0: no limit
-	Tenants   map[string]queue.Limit // of tenants by name, instead
+	Tenants   map[string]queue.Limit // of single tenants, by name
 
-	Completed int           // jobs kept after they were done; 0: 1,000, below 0: none
-	Failed    int           // and after they died; 0: 5,000, below 0: none
-	DeadFor   time.Duration // dead letters are deleted after it; 0: 7 days
-	LogFor    time.Duration // entries of the sync log are forgotten after it; 0: 90 days
+	Completed int           // jobs kept after success; 0: 1,000, below 0: none
+	Failed    int           // jobs kept after death; 0: 5,000, below 0: none
+	DeadFor   time.Duration // age at which dead letters are deleted; 0: 7 days
+	LogFor    time.Duration // age at which entries of the sync log are forgotten; 0: 90 days
 
-	Unknown    Unknown         // events that no handler is for
-	Create     bool            // a profile is made where an event's identity has none; else the event is retried
+	Unknown    Unknown         // events without a handler
+	Create     bool            // a profile is made if an event's identity has none; else the event is retried
 	Priorities *priority.Table // nil: the default rules; their prefixes hold for handlers too
-	// ReplayAhead is how many jobs of replays wait in the queue at the most; 0: 1,000.
+	// ReplayAhead is how many jobs of replays wait in the queue at most; 0: 1,000.
 	ReplayAhead int
 
 	Log  *slog.Logger     // nil: nothing is logged
 	Now  func() time.Time // nil: time.Now
-	Seed uint64           // of chance, the names of replays too: no two processes may have the same; 0: from chance
+	Seed uint64           // of the random numbers, also of replays' names: no two processes may share one; 0: from chance
 
 	Observe func(stage string, messages int, took time.Duration, err error)
 	Settled func(pipeline string, ends []tidemill.Settlement)
@@ -116,10 +117,10 @@ type System struct {
 	matched   matched
 	replays   replays
 	unwritten unwritten
-	expired   atomic.Uint64 // letters that were deleted for their age
+	expired   atomic.Uint64 // dead letters that were deleted for their age
 }
 
-// New puts the system together. It refuses what cannot work.
+// New puts the system together. It refuses a configuration that cannot work.
 func New(p Parts, o Options) (*System, error) {
 	s, err := newSystem(p, o)
 	if err != nil {
@@ -160,7 +161,7 @@ func newSystem(p Parts, o Options) (*System, error) {
 	return s, nil
 }
 
-// pipelines are the live one, the one that opens dead ones again, and those of intakes.
+// pipelines are the live one, the one that opens dead events again, and those of intakes.
 func (s *System) pipelines() ([]*flow.Engine, error) {
 	source, ok := s.p.Queues.Open(Queue, queue.Options{Lease: s.o.Lease}).(whole)
 	if !ok {
@@ -172,7 +173,7 @@ func (s *System) pipelines() ([]*flow.Engine, error) {
 	live.Lanes, live.Batch, live.InFlight = s.o.Workers, s.o.Batch, s.pace.most
 	live.Rules, live.Retry = handler.Rules(), policy.Retry{Tries: s.o.Attempts - 1, Base: s.o.Backoff, Factor: 2}
 	live.Breaker = policy.Breaker{Fails: 5, Open: 5 * time.Second} // of our own databases
-	live.Handouts = 10_000                                         // the sync log knows earlier which event kills: see maxBroken
+	live.Handouts = 10_000                                         // the sync log finds earlier which event kills: see maxBroken
 	again := s.pipeline(DeadQueue, s.p.Letters.Open(Queue))
 	again.Work, again.Batch, again.Emits = steps("open again", s.openAgain), 100, queue.Sink(s.p.Queues)
 	all := []flow.Pipeline{live, again}
@@ -196,7 +197,7 @@ func (s *System) pipelines() ([]*flow.Engine, error) {
 	return engines, nil
 }
 
-// steps are a work of one stage, which is harmless to repeat.
+// steps makes a work of one stage, which is harmless to repeat.
 func steps(name string, do func(*flow.Item[struct{}]) error) func(flow.Env) flow.Work {
 	return flow.Steps[struct{}]{
 		Decode: func(*tidemill.Message, *struct{}) error { return nil },
@@ -216,7 +217,7 @@ func each(do func(*flow.Item[struct{}]) error) func(context.Context, []*flow.Ite
 	}
 }
 
-// intake is the work on what an intake brings.
+// intake is the work on an intake's messages.
 func (s *System) intake(in Intake) func(flow.Env) flow.Work {
 	reopen := func(ctx context.Context, batch []*flow.Item[struct{}]) error {
 		var ids []string
@@ -240,7 +241,7 @@ func (s *System) intake(in Intake) func(flow.Env) flow.Work {
 	}.Lane
 }
 
-// takeIn makes a job of an event that an intake brings.
+// takeIn makes a job of an intake's event.
 func (s *System) takeIn(it *flow.Item[struct{}]) error {
 	job, err := s.acceptor.Job(it.Payload)
 	if err != nil {
@@ -264,7 +265,7 @@ func (s *System) pipeline(name string, source tidemill.Source) flow.Pipeline {
 	return p
 }
 
-// begin makes the queue work as the options say, for all instances.
+// begin gives the queue the settings of the options, for all instances.
 func (s *System) begin(ctx context.Context) error {
 	_, err := s.p.Queues.Set(ctx, Queue, func(q *queue.Settings) {
 		q.Completed.Count, q.Failed.Count = max(s.o.Completed, 0), max(s.o.Failed, 0)
@@ -279,8 +280,8 @@ func (s *System) begin(ctx context.Context) error {
 	return nil
 }
 
-// rate is a limit, and the fifth of a second's that may go at once after a pause: whoever
-// has been quiet and comes with a few events need not wait between them.
+// rate is a limit, and its burst of a fifth of a second: a quiet tenant's few events need not
+// wait between them.
 func rate(perSecond float64) (float64, int) {
 	if perSecond <= 0 {
 		return 0, 0

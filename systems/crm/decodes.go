@@ -5,9 +5,9 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/event"
 )
 
-// Decodes says whether a replay of a pipeline's dead letters could read a message. The error says
-// what is wrong with it. An event that died under its id keeps that and its tenant: its job, the sync
-// log and its letter are called by them.
+// Decodes says whether a replay of a pipeline's dead letters could read a message. The error
+// says what is wrong with it. A dead event keeps its id and its tenant: its job, its entry in
+// the sync log and its dead letter are named by them.
 func (s *System) Decodes(pipeline string, m *tidemill.Message) error {
 	var e event.Event
 	if err := event.Decode(m.Payload, &e); err != nil {

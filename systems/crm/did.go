@@ -5,18 +5,17 @@ import (
 	"strings"
 )
 
-// did is for whose sakes an event was handled so far: its own, which has no name, and
-// those of the replays that asked for it. The sync log keeps it as the Result of the event's
-// entry, whatever state that comes to: what was done for one stays done while the entry is
-// begun again for another, and fails. A job that comes again, because its end got lost, is
-// recognised by it.
+// did lists for whom an event was handled so far: for itself, which has no name, and for
+// replays that asked for it. The sync log keeps it as the Result of the event's entry, in any
+// state: work done for one stays done while the entry is begun again for another, and fails. A
+// job that comes again because its end got lost is recognised by it.
 type did []string
 
-// mostDid is how many replays of one event are remembered, the newest; its own sake always is.
-// A job would have to come again after so many others to be handled twice.
+// mostDid is how many replays of one event are remembered, the newest ones; the event itself
+// always is. A job would have to come again after so many others to be handled twice.
 const mostDid = 16
 
-// didOf reads what the sync log has kept; nothing, where nothing was done.
+// didOf reads what the sync log has kept; nil if nothing was done.
 func didOf(result []byte) did {
 	if len(result) == 0 {
 		return nil
@@ -24,7 +23,7 @@ func didOf(result []byte) did {
 	return strings.Split(strings.TrimSuffix(string(result), "\n"), "\n")
 }
 
-// kept is how the sync log keeps it: a line for each.
+// kept is the form that the sync log keeps: a line for each.
 func (d did) kept() []byte {
 	if len(d) == 0 {
 		return nil
@@ -32,8 +31,8 @@ func (d did) kept() []byte {
 	return []byte(strings.Join(d, "\n") + "\n")
 }
 
-// has says whether a job's work is done. An event's own is when it was handled for anybody's
-// sake: then it is COMPLETED.
+// has reports whether a job's work is done. The event's own is done once it was handled for
+// any: then it is COMPLETED.
 func (d did) has(request string) bool {
 	if request == "" {
 		return len(d) > 0
@@ -41,7 +40,7 @@ func (d did) has(request string) bool {
 	return slices.Contains(d, request)
 }
 
-// with is that one more has its work done.
+// with adds one whose work is done.
 func (d did) with(request string) did {
 	if slices.Contains(d, request) {
 		return d

@@ -19,7 +19,7 @@
 // What became of it:
 //
 //	                                     sync log                 job          dead letter
-//	the handler took it                  COMPLETED                delivered
+//	the handler accepted it              COMPLETED                delivered
 //	it was completed before              COMPLETED, as before     skipped
 //	no handler is for it                 FAILED, skipped          skipped
 //	validation                           FAILED, validation       skipped
@@ -28,5 +28,5 @@
 //	anything else, it was the last       FAILED, its kind         dead         yes
 //	its worker died                      PROCESSING until its     comes again
 //	                                     lease is over
-//	a database is away                   as before                comes again, no try burnt
+//	a database is down                   as before                comes again, no try counted
 package crm

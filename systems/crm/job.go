@@ -7,13 +7,13 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Headers of jobs that are not an event's first. Events that come in have none.
+// Headers of later jobs of an event. An event's first job has none.
 const (
-	EventHeader   = "crm-event"  // the event's id, where the job is called otherwise
-	RequestHeader = "crm-replay" // the replay that the job is of
+	EventHeader   = "crm-event"  // the event's id, if the job has another name
+	RequestHeader = "crm-replay" // the job's replay
 )
 
-// EventOf is the id of the event that a job is of.
+// EventOf is the id of a job's event.
 func EventOf(m *tidemill.Message) string {
 	if id := m.Get(EventHeader); id != nil {
 		return string(id)
@@ -21,27 +21,27 @@ func EventOf(m *tidemill.Message) string {
 	return m.ID
 }
 
-// RequestOf is the replay that a job is of; empty: of none.
+// RequestOf is a job's replay; empty: none.
 func RequestOf(m *tidemill.Message) string { return string(m.Get(RequestHeader)) }
 
-// Names of jobs beside the first of an event, which is called as the event is.
+// Names of an event's later jobs. The first is named as the event is.
 const (
 	retryPrefix  = "retry-"  // of a dead letter: retry-<seq>.<how often asked>-<event>
 	replayPrefix = "replay-" // of a replay: replay-<event>~<request>
 )
 
-// retryName names the job of a dead letter that is replayed: the same one for each time it
-// was asked for, so that a crash opens it once.
+// retryName names the job of a replayed dead letter: one name each time it is asked for, so
+// that a crash opens it once.
 func retryName(event string, at tidemill.Mark) string {
 	return retryPrefix + strconv.FormatUint(at.Lo, 10) + "." + strconv.FormatUint(at.Hi, 10) + "-" + event
 }
 
-// replayName names the job of an event for a replay: a request has one job for each event,
-// and a later one another.
+// replayName names the job of an event for a replay: a request has one job for each event, and
+// another request another.
 func replayName(event, request string) string { return replayPrefix + event + "~" + request }
 
-// eventNamed is the id of the event behind the name of a job. It may be wrong for an event
-// whose own id looks like another job's name.
+// eventNamed is the id of the event in a job's name. It may be wrong for an event whose own id
+// looks like another job's name.
 func eventNamed(job string) string {
 	if rest, ok := strings.CutPrefix(job, retryPrefix); ok {
 		if number, event, ok := strings.Cut(rest, "-"); ok && strings.Trim(number, "0123456789.") == "" && event != "" {

@@ -6,19 +6,19 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/route"
 )
 
-// Other is the label of types that nothing in the configuration speaks of.
+// Other is the label of types that the configuration does not name.
 const Other = "other"
 
-// labels bound what metrics tell apart: whoever sends events chooses their types, and
-// every type is a series for ever. Types are labels where the configuration names them, by
-// a handler or a priority; where only a pattern is for them they share that.
+// labels bound the label values of metrics: senders choose the types of events, and every type
+// is a series for ever. A type is a label if a handler or a priority names it. Types that only
+// a pattern matches share the pattern as label.
 type labels struct{ types *route.Optional[struct{}] }
 
 func newLabels(specs []handler.Spec, priorities *priority.Table) (l labels) {
 	l.types, _ = route.NewOptional[struct{}](priorities.Prefixes()) // which priorities have checked
 	for _, s := range specs {
 		for _, typ := range s.Types {
-			_ = l.types.Add(typ, struct{}{}) // it is checked, and may be there
+			_ = l.types.Add(typ, struct{}{}) // it is checked, and may be a duplicate
 		}
 	}
 	for _, typ := range priorities.Names() {
@@ -34,6 +34,6 @@ func (l *labels) of(typ string) string {
 	return Other
 }
 
-// Label is the value of a metric's label for a type of events: one of a number that the
+// Label is the value of a metric's label for a type of events, from a set that the
 // configuration bounds.
 func (s *System) Label(typ string) string { return s.labels.of(typ) }

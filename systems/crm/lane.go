@@ -13,9 +13,9 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
 
-// lane is what one worker knows of the batch that it works on. It stands on both sides of
-// the sync log's guard: around it as the pipeline's work, and under it as the ledger, so
-// that what the guard begins and ends is known to those who work in between.
+// lane is what one worker knows of its batch. It is on both sides of the sync log's guard:
+// around it as the pipeline's work, and under it as the ledger, so that the stages in between
+// know what the guard begins and ends.
 //
 //	lane.Do ─▶ once.Guard ─▶ route ─▶ identity ─▶ handle
 //	               │                                │ keep
@@ -31,30 +31,30 @@ type lane struct {
 
 	jobs    []*job                 // of the batch, in its order
 	of      map[*flow.Task]*job    // likewise
-	calls   map[*handler.Call]*job // those that came so far
+	calls   map[*handler.Call]*job // those made so far
 	keys    map[string]*job        // by key of the sync log, the first of each
 	kept    time.Time              // when ends were written and leases renewed last
-	run     int                    // handlers called since
+	run     int                    // handlers called since then
 	away    error                  // why the sync log could not be reached
-	unbegun bool                   // it was so before anything began
+	unbegun bool                   // and that was so before anything began
 }
 
-// job is a task of the batch with what became of it.
+// job is a task of the batch with its result.
 type job struct {
 	task    *flow.Task
-	request string        // the replay that the job is of; empty: of none
-	call    *handler.Call // nil: it did not come so far
+	request string        // the job's replay; empty: none
+	call    *handler.Call // nil: it did not get so far
 	spec    *handler.Spec
-	entry   *ledger.Entry // the guard's own, where the event is this worker's
-	did     did           // for whose sakes the event was handled before
-	holder  string        // of the entry, as the guard says it
-	renewed ledger.Entry  // what begins the entry once more, for a longer lease
-	until   time.Time     // the entry is this worker's until then at least, by its own clock
+	entry   *ledger.Entry // the guard's own, if this worker has the event
+	did     did           // for whom the event was handled before
+	holder  string        // of the entry, as the guard set it
+	renewed ledger.Entry  // begins the entry once more, for a longer lease
+	until   time.Time     // until when at least this worker has the entry, by its own clock
 	took    time.Duration
 	tried   bool // the handler has answered
-	done    bool // and it is to be written that it is done
+	done    bool // and has to be recorded as done
 	ended   bool // the sync log knows
-	lost    bool // somebody else has taken it over, or may have
+	lost    bool // another worker has taken it over, or may have
 }
 
 // work makes the work of one worker.
@@ -110,8 +110,8 @@ func (l *lane) Do(ctx context.Context, batch []*flow.Task) error {
 	return err
 }
 
-// blame says of events that failed because our own sync log is away that they did not fail:
-// they lose no try, and nothing is handed out until it is back.
+// blame marks events that failed because our own sync log is down: that does not count as a
+// try, and nothing is handed out until it is back.
 func (l *lane) blame(j *job) {
 	if _, failure := j.task.Outcome(); failure == nil || l.away == nil || !l.unbegun && !j.done {
 		return

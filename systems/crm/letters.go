@@ -11,7 +11,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// letters keep one letter of an event, whatever its job was called when it died.
+// letters keep one dead letter of an event, whatever the name of its job when it died.
 type letters struct{ deadletter.Store }
 
 // Put implements tidemill.DeadLetters.
@@ -26,8 +26,8 @@ func (l letters) Put(ctx context.Context, all []tidemill.Letter) error {
 	return l.Store.Put(ctx, all)
 }
 
-// Has implements tidemill.DeadLetters. It is asked of jobs that come again: of one whose
-// letter is not recognised the work is done once more.
+// Has implements tidemill.DeadLetters. It is asked for jobs that come again: if a job's dead
+// letter is not recognised its work is done once more.
 func (l letters) Has(ctx context.Context, pipeline string, ids []string, marks []tidemill.Mark) ([]bool, error) {
 	events := make([]string, len(ids))
 	for i, id := range ids {
@@ -36,7 +36,7 @@ func (l letters) Has(ctx context.Context, pipeline string, ids []string, marks [
 	return l.Store.Has(ctx, pipeline, events, marks)
 }
 
-// openAgain makes a job of a dead letter. The letter is gone when the job is durable.
+// openAgain makes a job of a dead letter. The dead letter is removed when the job is durable.
 func (s *System) openAgain(it *flow.Item[struct{}]) error {
 	job := &tidemill.Message{ID: retryName(it.ID, it.Mark), To: Queue, Tenant: it.Tenant, Type: it.Type, Time: it.Time, Payload: it.Payload,
 		Priority: s.o.Priorities.Of(it.Type), Header: []tidemill.Field{{Name: []byte(EventHeader), Value: []byte(it.ID)}}}
@@ -56,7 +56,7 @@ func (s *System) Retry(ctx context.Context, tenant, id string) error {
 	f := deadletter.Filter{Pipeline: Queue, Tenant: tenant, IDs: []string{id}, Max: 1}
 	n, err := s.p.Letters.Replay(ctx, f)
 	if err == nil && n == 0 {
-		if n, err = s.p.Letters.Count(ctx, f); err == nil && n == 0 { // one there is on its way already
+		if n, err = s.p.Letters.Count(ctx, f); err == nil && n == 0 { // an existing one is replaying already
 			err = &tidemill.Error{Kind: tidemill.NotFound, Err: ErrNoLetter}
 		}
 	}
@@ -66,7 +66,7 @@ func (s *System) Retry(ctx context.Context, tenant, id string) error {
 	return nil
 }
 
-// expireLetters deletes dead letters that are too old, step by step.
+// expireLetters deletes expired dead letters, step by step.
 func (s *System) expireLetters(ctx context.Context) error {
 	const step = 1000
 	names := []string{Queue}
@@ -91,10 +91,10 @@ func (s *System) expireLetters(ctx context.Context) error {
 	return nil
 }
 
-// states of jobs as operators of such queues call them.
+// states of jobs by operators' names for them.
 var states = map[string]queue.State{"completed": queue.Completed, "failed": queue.Failed, "delayed": queue.Delayed, "wait": queue.Waiting, "waiting": queue.Waiting}
 
-// Clean removes jobs of a state, at most so many (0: all), and says how many: completed,
+// Clean removes at most so many jobs of a state (0: all), and returns how many: completed,
 // failed, delayed or wait. Those that had not ended never will; the books count them as
 // skipped.
 func (s *System) Clean(ctx context.Context, state string, most int) (int, error) {

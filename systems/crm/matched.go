@@ -11,7 +11,7 @@ const (
 	slice    = 30 * time.Second
 )
 
-// matched counts events by whether they met a profile that was there.
+// matched counts events by whether their profile existed.
 type matched struct {
 	now func() time.Time
 
@@ -19,7 +19,7 @@ type matched struct {
 	slices [slices5m]met
 }
 
-// met is what came of the events of one slice.
+// met are the events of one slice.
 type met struct {
 	number  int64 // of the slice, since 1970
 	yes, no int
@@ -40,8 +40,8 @@ func (m *matched) count(yes bool) {
 	}
 }
 
-// Matched is the percentage, 0 to 100, of this instance's events of the last five minutes
-// that met a profile which was there already, each at its first try; false: there were none.
+// Matched is the percentage, 0 to 100, of this instance's events of the last five minutes whose
+// profile existed already, each at its first try; false: there were no events.
 func (s *System) Matched() (percent float64, ok bool) {
 	m := &s.matched
 	m.mu.Lock()

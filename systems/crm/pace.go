@@ -8,12 +8,12 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// How much is held by how long handlers take: what is urgent waits behind no more of their
-// work than paceTime, but always so much is held that no worker waits. What is held beyond
-// that shares the writes of sync log and queue, which is what makes fast handlers fast.
+// How much is held depends on how long handlers take: an urgent event waits behind at most
+// paceTime of their work, but enough is always held that no worker waits. More held events
+// share the writes of sync log and queue, which makes fast handlers fast.
 const (
 	paceTime = 25 * time.Millisecond
-	paceMost = 25 // times the least, at the most; more made it no faster
+	paceMost = 25 // times the least; more made it no faster
 )
 
 // whole is what a queue's source can do.
@@ -24,12 +24,11 @@ type whole interface {
 	tidemill.Bookkeeper
 }
 
-// paced is a source that hands out at first what is the least, and more where handlers are
-// fast.
+// paced is a source that first hands out the least, and more while handlers are fast.
 type paced struct {
 	whole
 	workers, least, most int
-	room                 chan struct{} // tells who waits for room that there may be some
+	room                 chan struct{} // tells a waiting Receive that there may be room
 
 	mu    sync.Mutex // guards what follows; held for short work in memory only
 	held  int
@@ -60,15 +59,15 @@ func (p *paced) Receive(ctx context.Context, into []*tidemill.Message) (int, err
 	}
 }
 
-// free is how many of so many may be received now.
+// free is how many of most may be received now.
 func (p *paced) free(most int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return max(0, min(most, p.grant-p.held))
 }
 
-// took takes in how long handlers had for events. What is granted follows from the last of
-// them, as many as the workers do at once twice over.
+// took notes how long handlers took for events. The grant follows from the last of them, twice
+// as many as the workers do at once.
 func (p *paced) took(d time.Duration, events int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/tidemill/tidemill/state/profile"
 )
 
-// Profile is the profile of a tenant that has an identity, in any form that the same identity has in
-// events. It is of kind not_found where nobody has it, and validation where nobody can.
+// Profile is a tenant's profile of an identity, in any form that the identity may have in
+// events. The error is of kind not_found if no profile has it, and validation if none can.
 func (s *System) Profile(ctx context.Context, tenant string, by profile.Identity) (*profile.Profile, error) {
 	all, ok := s.p.Profiles.(profile.Directory)
 	if !ok {

@@ -25,13 +25,13 @@ const (
 type Record struct {
 	Tenant, ID, Type string
 	State            string
-	Kind             string // of the failure; "skipped": nobody wanted it
+	Kind             string // of the failure; "skipped": no handler wanted it
 	Error            string
-	Attempts         int // times that it was begun, by replays too
+	Attempts         int // how often it was begun, also by replays
 	Created          time.Time
 	Started          time.Time // the newest attempt
 	Completed        time.Time // zero: not, or not since it was begun again
-	Failed           time.Time // likewise
+	Failed           time.Time // zero: not, or not since it was begun again
 	Payload          []byte    // the event as it was received
 }
 
@@ -53,17 +53,17 @@ func recordOf(e *ledger.Entry) *Record {
 	return r
 }
 
-// RecordFilter chooses records by when their events were first taken up, both ends included;
-// zero fields match all.
+// RecordFilter chooses records by the time when their events were first taken up, both ends
+// included; zero fields match all.
 type RecordFilter struct {
 	From, To     time.Time
 	Tenant, Type string
 	State        string
-	After        string // the id of the last record of a page, From being when it was created: the next page
+	After        string // for the next page: the id of the last record of a page, with From its time of creation
 	Max          int
 }
 
-// Records yields what the sync log has, by time of first receipt.
+// Records yields the sync log's entries, by time of first receipt.
 func (s *System) Records(ctx context.Context, f RecordFilter) iter.Seq2[*Record, error] {
 	states := map[string]ledger.State{"": 0, Processing: ledger.Running, IsCompleted: ledger.Done, IsFailed: ledger.Failed}
 	return func(yield func(*Record, error) bool) {
@@ -90,15 +90,15 @@ func (s *System) Records(ctx context.Context, f RecordFilter) iter.Seq2[*Record,
 
 // EventStatus is where an event is.
 type EventStatus struct {
-	Record *Record            // nil: it was not taken up so far, or that is forgotten
-	Job    *queue.Job         // its own; nil: the queue knows none, or not any more
+	Record *Record            // nil: it was not taken up yet, or is forgotten
+	Job    *queue.Job         // its own; nil: the queue does not know it (any more)
 	Dead   *deadletter.Letter // nil: it is not dead
 }
 
 // ErrNoEvent says that nothing is known of an event.
 var ErrNoEvent = errors.New("nothing is known of this event")
 
-// Event says where an event is: ErrNoEvent, of kind not_found, where nobody knows.
+// Event says where an event is: ErrNoEvent, of kind not_found, if nothing is known.
 func (s *System) Event(ctx context.Context, tenant, id string) (*EventStatus, error) {
 	out, e := &EventStatus{}, &ledger.Entry{Key: keyOf(tenant, id)}
 	err := s.p.Log.Find(ctx, []*ledger.Entry{e})

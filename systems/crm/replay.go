@@ -17,11 +17,11 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/event"
 )
 
-// ReplayRequest says which events of the sync log are to be handled once more, whatever
-// became of them before. Zero fields match all.
+// ReplayRequest says which events of the sync log are handled once more, whatever became of
+// them before. Zero fields match all.
 type ReplayRequest struct {
-	// ID names the request, at most 64 of A-Z a-z 0-9 . _ -: the same request sent again is
-	// the same replay, and runs once. Empty: it gets one.
+	// ID names the request, at most 64 of A-Z a-z 0-9 . _ -: the same request sent again is the
+	// same replay, and runs once. Empty: a name is made.
 	ID       string
 	From, To time.Time // when events were first taken up, both ends included, to the millisecond; none is later than the request
 	Tenant   string
@@ -31,20 +31,20 @@ type ReplayRequest struct {
 // States of a replay.
 const (
 	ReplayRunning  = "running"  // its jobs are being put into the queue
-	ReplayStopping = "stopping" // somebody has stopped it, and it has not noticed so far
+	ReplayStopping = "stopping" // it was stopped, and has not noticed yet
 	ReplayEnded    = "stopped"
 	ReplayDone     = "done" // all its jobs are in the queue, or were worked on
 )
 
-// Replay is a request with how far it has come.
+// Replay is a request with its progress.
 type Replay struct {
 	ReplayRequest
 	State   string
 	Asked   time.Time
 	Ended   time.Time // zero: not yet
 	Queued  int       // jobs put into the queue
-	Reached time.Time // when the last event of these was first taken up; zero: there is none so far
-	// Share is how far it has come between the ends of its time, 0 to 1.
+	Reached time.Time // when the last queued event was first taken up; zero: none yet
+	// Share is how far it has come in its span of time, 0 to 1.
 	Share float64
 }
 
@@ -62,8 +62,8 @@ type asked struct {
 	Type   string `json:"type,omitempty"`
 }
 
-// progress is how far a replay has come, as it is kept: the place of the last event whose
-// job is in the queue.
+// progress is a replay's progress as it is kept: the position of the last event whose job is in
+// the queue.
 type progress struct {
 	Queued  int    `json:"queued"`
 	Reached int64  `json:"reached,omitempty"`
@@ -71,12 +71,12 @@ type progress struct {
 	Stopped bool   `json:"stopped,omitempty"`
 }
 
-// stopKey is the entry by which a replay is stopped. The names of replays have no slash.
+// stopKey is the entry that stops a replay. The names of replays have no slash.
 func stopKey(id string) string { return "stop/" + id }
 
-// Replay asks for events to be handled once more. Their jobs are put into the queue by the
-// system, at most Options.ReplayAhead at a time, with the lowest priority, also after a
-// crash; each event of the request once. The request is durable when Replay returns.
+// Replay requests that events are handled once more. The system puts their jobs into the queue,
+// at most Options.ReplayAhead at a time, with the lowest priority, also after a crash; each
+// event of the request once. The request is durable when Replay returns.
 func (s *System) Replay(ctx context.Context, r ReplayRequest) (*Replay, error) {
 	now := s.o.Now()
 	if err := r.Check(now); err != nil {
@@ -107,12 +107,12 @@ func (s *System) Replay(ctx context.Context, r ReplayRequest) (*Replay, error) {
 	switch {
 	case e.State == ledger.Conflict:
 		return nil, tidemill.Fail(tidemill.Business, "replay %s: %w", r.ID, ErrReplayTaken)
-	case e.State == ledger.Fresh && e.Tries == 1: // it is new: whoever has time goes on with it
+	case e.State == ledger.Fresh && e.Tries == 1: // it is new: any instance goes on with it
 		e.State, e.Err = ledger.Failed, "waits"
 		if err := s.p.Replays.End(ctx, []*ledger.Entry{e}); err != nil {
 			return nil, fmt.Errorf("ask for replay %s: %w", r.ID, err)
 		}
-	case e.State == ledger.Fresh: // it was there, and waited: let it wait on, where it was
+	case e.State == ledger.Fresh: // it existed, and waits: leave it as it was
 		if err := s.putBack(ctx, e); err != nil {
 			return nil, err
 		}
@@ -134,7 +134,7 @@ func (s *System) putBack(ctx context.Context, e *ledger.Entry) error {
 	return nil
 }
 
-// Check refuses a request that cannot be, of kind validation, by the time that it is now.
+// Check refuses, with kind validation, an invalid request, by the current time.
 func (r *ReplayRequest) Check(now time.Time) error {
 	wrong := ""
 	switch {
@@ -155,7 +155,7 @@ func (r *ReplayRequest) Check(now time.Time) error {
 	return nil
 }
 
-// ReplayOf is one replay: ErrNoReplay, of kind not_found, where there is none.
+// ReplayOf is one replay: ErrNoReplay, of kind not_found, if it is unknown.
 func (s *System) ReplayOf(ctx context.Context, id string) (*Replay, error) {
 	e, stop := &ledger.Entry{Key: id}, &ledger.Entry{Key: stopKey(id)}
 	if !event.ValidTenant(id) {
@@ -174,7 +174,7 @@ func noReplay(id string) error {
 	return tidemill.Fail(tidemill.NotFound, "replay %.80q: %w", id, ErrNoReplay)
 }
 
-// Replays are all that are known, the newest first.
+// Replays are all known replays, the newest first.
 func (s *System) Replays(ctx context.Context) ([]*Replay, error) {
 	var entries []*ledger.Entry
 	stopped := map[string]bool{}
@@ -238,8 +238,8 @@ func shown(e *ledger.Entry, stopped bool) (*Replay, error) {
 	return r, nil
 }
 
-// StopReplay stops a replay: no more of its jobs are made, and those that wait are skipped
-// when it is their turn. One that has ended stays as it is.
+// StopReplay stops a replay: no more of its jobs are made, and those that wait are skipped in
+// turn. One that has ended stays unchanged.
 func (s *System) StopReplay(ctx context.Context, id string) error {
 	r, err := s.ReplayOf(ctx, id)
 	if err != nil {

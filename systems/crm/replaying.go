@@ -16,17 +16,16 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/priority"
 )
 
-// How replays are run: page by page, each of them written down before the next, by whichever
-// instance has the entry of the replay. A crash repeats one page at the most, the jobs of
-// which the queue knows.
+// How replays run: page by page, each recorded before the next, by the instance that has the
+// entry of the replay. A crash repeats at most one page, whose jobs the queue knows.
 const (
 	replayPage  = 500
 	replayLease = 30 * time.Second
 	pagesAtOnce = 20  // of one replay, before others have their turn
-	mostOpen    = 100 // replays that are gone on with at a time, the oldest
+	mostOpen    = 100 // replays in progress at a time, the oldest
 )
 
-// replayOn goes on with the replays that have not ended, each as far as the queue has room.
+// replayOn continues the replays that have not ended, as far as the queue has room.
 func (s *System) replayOn(ctx context.Context) error {
 	var open []string
 	for _, state := range []ledger.State{ledger.Failed, ledger.Running} {
@@ -68,7 +67,7 @@ func (s *System) room(ctx context.Context) (int, error) {
 	return room, nil
 }
 
-// replayPage puts one page of a replay's jobs into the queue. more: there is room for another.
+// replayPage puts one page of a replay's jobs into the queue. more: it has room for another.
 func (s *System) replayPage(ctx context.Context, id string) (more bool, err error) {
 	room, err := s.room(ctx)
 	if err != nil || room <= 0 {
@@ -78,7 +77,7 @@ func (s *System) replayPage(ctx context.Context, id string) (more bool, err erro
 	if err := s.p.Replays.Begin(ctx, []*ledger.Entry{e}, ledger.Begin{Lease: replayLease}); err != nil || e.State != ledger.Fresh {
 		return false, err // another instance has it, or it has ended
 	}
-	is := &ledger.Entry{Key: id} // with what Begin does not tell: how far it has come
+	is := &ledger.Entry{Key: id} // for its progress, which Begin does not return
 	if err := s.p.Replays.Find(ctx, []*ledger.Entry{is, stop}); err != nil {
 		return false, err
 	}
@@ -89,7 +88,7 @@ func (s *System) replayPage(ctx context.Context, id string) (more bool, err erro
 	ended := stop.State != 0
 	if p.Stopped = ended; !ended {
 		if ended, more, err = s.queuePage(ctx, id, &a, &p, min(room, replayPage)); err != nil {
-			return false, err // its lease runs out, and it goes on from where it was
+			return false, err // its lease expires, and it continues from where it was
 		}
 	}
 	e.State, e.Err = ledger.Failed, "waits"
@@ -102,8 +101,8 @@ func (s *System) replayPage(ctx context.Context, id string) (more bool, err erro
 	return more && !ended, s.p.Replays.End(ctx, []*ledger.Entry{e})
 }
 
-// queuePage makes jobs of the next events of the sync log. ended: there are no more. more:
-// all were taken.
+// queuePage makes jobs of the next events of the sync log. ended: there are no more. more: all
+// were accepted.
 func (s *System) queuePage(ctx context.Context, id string, a *asked, p *progress, most int) (ended, more bool, err error) {
 	f := ledger.Filter{From: time.UnixMilli(a.From), To: time.UnixMilli(a.To), Tenant: a.Tenant, Type: a.Type, Max: most}
 	if p.Reached != 0 {
@@ -129,7 +128,7 @@ func (s *System) queuePage(ctx context.Context, id string, a *asked, p *progress
 		}
 	}
 	for _, is := range added {
-		if is != queue.New && is != queue.Known { // full, or being drained: the same page again later
+		if is != queue.New && is != queue.Known { // full, or draining: the same page again later
 			return false, false, nil
 		}
 	}
@@ -140,7 +139,7 @@ func (s *System) queuePage(ctx context.Context, id string, a *asked, p *progress
 	return count < most, true, nil
 }
 
-// replayJob is the job of an event; nil: the entry holds none that could be handled.
+// replayJob is the job of an event; nil: its entry holds nothing that could be handled.
 func (s *System) replayJob(e *ledger.Entry, request string) *tidemill.Message {
 	var ev event.Event
 	if event.Decode(e.Payload, &ev) != nil || keyOf(ev.Tenant, ev.ID) != e.Key {
@@ -150,22 +149,22 @@ func (s *System) replayJob(e *ledger.Entry, request string) *tidemill.Message {
 		Header: []tidemill.Field{{Name: []byte(EventHeader), Value: []byte(ev.ID)}, {Name: []byte(RequestHeader), Value: []byte(request)}}}
 }
 
-// replays is what an instance knows of the replays whose jobs it works on.
+// replays is what an instance knows of the replays of its jobs.
 type replays struct {
 	now    func() time.Time
-	random *rand.Rand // names requests; nil: chance does
+	random *rand.Rand // names requests; nil: names come from chance
 
 	mu    sync.Mutex // guards random and known; held for short work in memory only
 	known map[string]stopped
 }
 
-// stopped is whether a replay was stopped, and when somebody looked.
+// stopped is whether a replay was stopped, and when that was checked.
 type stopped struct {
 	is bool
 	at time.Time
 }
 
-// What is known of replays: for how long it is believed, and of how many.
+// What is remembered of replays: for how long, and of how many.
 const (
 	believed  = time.Second
 	mostKnown = 1000
@@ -178,7 +177,7 @@ func (r *replays) init(o Options) {
 	}
 }
 
-// name is one for a request; empty where chance is not seeded.
+// name makes the name of a request; empty if chance is not seeded.
 func (r *replays) name() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,8 +193,8 @@ func (r *replays) forget(id string) {
 	delete(r.known, id)
 }
 
-// stopped says whether a replay was stopped, as of a second ago at the most. Where that
-// cannot be found out it was not: its jobs are worked on.
+// stopped reports whether a replay was stopped, as of at most a second ago. If that cannot be
+// found out it counts as running: its jobs are worked on.
 func (r *replays) stopped(ctx context.Context, store ledger.Store, id string) bool {
 	if id == "" {
 		return false

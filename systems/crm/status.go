@@ -9,24 +9,24 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// State is how the system stands. All but Matched and Expired are everybody's; these are
-// this instance's.
+// State is the state of the system. Matched and Expired are this instance's; all else is shared
+// by all instances.
 type State struct {
 	Jobs    queue.Stats
-	Ended   tidemill.Count // events of the queue since there is one: delivered are those that a handler took
-	Depths  []queue.Depth  // what waits, by priority, the highest first
+	Ended   tidemill.Count // events of the queue since it exists: delivered are those that a handler accepted
+	Depths  []queue.Depth  // waiting jobs by priority, the highest first
 	Paused  bool
-	Closed  bool // it is being drained: no new events are taken
-	Dead    int  // letters
+	Closed  bool // it is draining: no new events are accepted
+	Dead    int  // dead letters
 	Matched float64
-	Met     bool   // Matched says something: there were events in the last five minutes
-	Expired uint64 // letters deleted for their age
+	Met     bool   // Matched is valid: there were events in the last five minutes
+	Expired uint64 // dead letters deleted for their age
 }
 
-// Waiting is the depth of the queue: jobs that are due, and those put off.
+// Waiting is the depth of the queue: due jobs, and delayed ones.
 func (s *State) Waiting() int64 { return s.Jobs.Waiting + s.Jobs.Delayed }
 
-// Look says how the system stands.
+// Look returns the state of the system.
 func (s *System) Look(ctx context.Context) (*State, error) {
 	st := &State{Expired: s.expired.Load()}
 	st.Matched, st.Met = s.Matched()
@@ -52,8 +52,8 @@ func (s *System) Look(ctx context.Context) (*State, error) {
 	return st, nil
 }
 
-// Audit is the proof that nothing is missing: the books of the queue and of its dead
-// letters, and how they hang together.
+// Audit is the proof that nothing is missing: the books of the queue and of its dead letters,
+// and how they agree.
 type Audit struct {
 	System   string `json:"system"`
 	Balanced bool   `json:"balanced"`

@@ -11,12 +11,12 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
 
-// The sync log under the guard. An entry is held by the job's position and the hand-out: a
-// job that is handed out again while its last worker may still be alive waits until the
-// lease of that one is over. The guard knows positions only, and sees those.
+// The sync log under the guard. An entry is held by the job's position and the hand-out: a job
+// that is handed out again while its last worker may still live waits until that worker's lease
+// is over. The guard only sees positions.
 
-// Begin implements ledger.Ledger. A job is answered by what was done for its sake, not by how
-// the entry stands: the event may have been begun since for another's, and have failed.
+// Begin implements ledger.Ledger. The answer for a job depends on what was done for it, not on
+// the entry's state: the event may have been begun since for another job, and have failed.
 func (l *lane) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) error {
 	for _, e := range es {
 		j := l.keys[e.Key]
@@ -25,7 +25,7 @@ func (l *lane) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) er
 		}
 		j.renewed = ledger.Entry{Key: e.Key, Tenant: e.Tenant, Type: e.Type, Holder: e.Holder, Call: e.Call}
 	}
-	until := l.now().Add(l.s.o.Lease) // at least: it begins when the sync log hears of it
+	until := l.now().Add(l.s.o.Lease) // at least: it begins when the sync log receives it
 	err := l.s.p.Log.Begin(ctx, es, o)
 	if err == nil {
 		var done []*job
@@ -46,8 +46,8 @@ func (l *lane) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) er
 	return err
 }
 
-// isDone takes in what the sync log says of an entry, and says whether it was opened for a
-// job whose work is done.
+// isDone applies the sync log's answer for an entry, and reports whether the entry was opened
+// for a job whose work is done.
 func (l *lane) isDone(j *job, e *ledger.Entry) bool {
 	switch e.State {
 	case ledger.Done:
@@ -67,8 +67,8 @@ func (l *lane) isDone(j *job, e *ledger.Entry) bool {
 	return false
 }
 
-// putBack ends entries that were opened for jobs whose work is done, as they were before, and
-// answers that they are done.
+// putBack restores entries that were opened for jobs whose work is done, and answers that they
+// are done.
 func (l *lane) putBack(ctx context.Context, jobs []*job) error {
 	if len(jobs) == 0 {
 		return nil
@@ -78,7 +78,7 @@ func (l *lane) putBack(ctx context.Context, jobs []*job) error {
 		e := *j.entry
 		e.State, e.Err, e.Result = ledger.Done, "", j.did.with(j.request).kept()
 		if j.did.has(j.request) {
-			if e.Result = j.did.kept(); e.LastErr != "" { // of a replay, which is tried again or is a letter
+			if e.Result = j.did.kept(); e.LastErr != "" { // of a replay that is tried again or is a dead letter
 				e.State, e.Err = ledger.Failed, e.LastErr
 			}
 		}
@@ -100,7 +100,7 @@ func (l *lane) putBack(ctx context.Context, jobs []*job) error {
 	return nil
 }
 
-// End implements ledger.Ledger. What was ended on the way is not ended again.
+// End implements ledger.Ledger. It skips entries that were ended on the way.
 func (l *lane) End(ctx context.Context, es []*ledger.Entry) error {
 	todo := make([]*ledger.Entry, 0, len(es))
 	for _, e := range es {
@@ -113,8 +113,8 @@ func (l *lane) End(ctx context.Context, es []*ledger.Entry) error {
 	return l.away
 }
 
-// end writes how events ended. What is done is known in this process from now on, whether
-// the sync log takes it or not.
+// end records how events ended. This process knows what is done from now on, even if the sync
+// log does not accept it.
 func (l *lane) end(ctx context.Context, es []*ledger.Entry) error {
 	if len(es) == 0 {
 		return nil
@@ -141,7 +141,7 @@ func (l *lane) end(ctx context.Context, es []*ledger.Entry) error {
 	return nil
 }
 
-// why is what the sync log keeps of a failure: its kind, and what it was.
+// why is what the sync log keeps of a failure: its kind, and its text.
 func (j *job) why() string {
 	fate, failure := j.task.Outcome()
 	switch {
@@ -155,7 +155,7 @@ func (j *job) why() string {
 	return ""
 }
 
-// skippedKind stands where a kind of failure stands, for events that nobody wanted.
+// skippedKind takes the place of a failure's kind for events without a handler.
 const skippedKind = "skipped"
 
 // before is a handler.Runner's Before.
@@ -175,9 +175,9 @@ func (l *lane) before(ctx context.Context, spec *handler.Spec, calls []*handler.
 	return nil
 }
 
-// hold looks at the leases of jobs immediately before a call of their handler. They are to
-// last longer than the call may take; a job whose lease may end before is lost, unless it
-// is renewed.
+// hold checks the leases of jobs immediately before a call of their handler. They have to last
+// longer than the call may take. A job whose lease may end before is lost, unless it is
+// renewed.
 func (l *lane) hold(ctx context.Context, spec *handler.Spec, jobs []*job) {
 	renew := false
 	for _, j := range jobs {
@@ -189,9 +189,9 @@ func (l *lane) hold(ctx context.Context, spec *handler.Spec, jobs []*job) {
 	}
 }
 
-// short says whether a job's lease may end while its handler is called. It goes by the clock
-// that says less is left: the monotonic one stops while the machine sleeps, the other may be
-// set back.
+// short reports whether a job's lease may end during the call of its handler. It uses the clock
+// that leaves less time: the monotonic one stops while the machine sleeps, the other may be set
+// back.
 func (l *lane) short(j *job, spec *handler.Spec) bool {
 	if j.lost || j.entry == nil {
 		return false
@@ -200,15 +200,15 @@ func (l *lane) short(j *job, spec *handler.Spec) bool {
 	return min(j.until.Sub(now), j.until.Round(0).Sub(now.Round(0))) < spec.Timeout+handler.Grace
 }
 
-// Where handlers take their time, ends are written on the way, so that a crash repeats
-// little, and leases are renewed of which a quarter is over. What is between is measured from
-// when that was done: else a sync log that takes longer would be asked at each call.
+// While handlers are slow, ends are written on the way, so that a crash repeats little, and
+// leases of which a quarter is over are renewed. The interval is measured from the end of the
+// last write: else a slower sync log would be asked at each call.
 const keepEvery = 100 * time.Millisecond
 
 // keep writes the ends of events whose handlers have answered, and renews the leases of those
-// that still wait for theirs, if it is time to; now: all of them, in any case. Where that
-// fails nothing is lost: the guard ends what is left at the end of the batch, and a lease
-// that is not renewed shows before the next call.
+// that still wait, when it is time to; now: all of them, in any case. If that fails nothing is
+// lost: the guard ends the rest at the end of the batch, and hold finds a lease that is not
+// renewed before the next call.
 func (l *lane) keep(ctx context.Context, now bool) {
 	at := l.now()
 	since := at.Sub(l.kept)
@@ -251,7 +251,7 @@ func (l *lane) renew(ctx context.Context, es []*ledger.Entry, jobs []*job) {
 	err := l.s.p.Log.Begin(ctx, es, ledger.Begin{Lease: l.s.o.Lease})
 	for i, j := range jobs {
 		switch {
-		case err != nil: // nobody asks again for each call of a handler
+		case err != nil: // so that it is not asked again for each call of a handler
 			j.lost = j.spec != nil && l.short(j, j.spec)
 		case es[i].State != ledger.Fresh || es[i].Token != j.entry.Token:
 			j.lost = true

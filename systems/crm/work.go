@@ -14,15 +14,15 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
 
-// Reasons of events that are skipped, beside once.Duplicate: they were completed before.
+// Reasons of skipped events, besides once.Duplicate: they were completed before.
 const (
-	NoHandler     = "no_handler"     // none is for events of this type
+	NoHandler     = "no_handler"     // no handler is for this type
 	ReplayStopped = "replay_stopped" // the replay that asked for it was stopped
 )
 
-// An event whose last tries never ended may be what killed its workers. From the second
-// time on it is put off first, by chance, so that it does not come together with what it may
-// kill beside itself; and above maxBroken times, which count those too, it is dead.
+// An event whose last tries never ended may have killed its workers. From the second time on it
+// is first delayed, by a random time, so that it does not come together with events that it may
+// kill too. Above maxBroken times, delays included, it is dead.
 const (
 	suspicious = 2
 	maxBroken  = 20
@@ -58,7 +58,7 @@ func (l *lane) route(ctx context.Context, batch []*item) error {
 		l.calls[j.call] = j
 		if j.entry != nil {
 			entry := *j.entry
-			entry.Result = j.did.with(j.request).kept() // of who ends it as done
+			entry.Result = j.did.with(j.request).kept() // if it ends as done
 			j.call.Entry = &entry
 		}
 	}
@@ -68,8 +68,8 @@ func (l *lane) route(ctx context.Context, batch []*item) error {
 	return nil
 }
 
-// killed is how often the event was begun by this job and never ended, where the last time
-// was such a one. Its job may be a later one, and may have waited for something else.
+// killed is how often this job began the event and never ended it, up to its last time. Its job
+// may be a later one, and may have waited for something else.
 func (j *job) killed() int {
 	if j.entry == nil || !j.entry.Broken {
 		return 0
@@ -94,7 +94,7 @@ func (l *lane) identity(ctx context.Context, batch []*item) error {
 	}
 	if err := l.s.p.Profiles.Resolve(ctx, asks, answers); err != nil {
 		switch tidemill.KindOf(err) {
-		case tidemill.Validation, tidemill.Business, tidemill.NotFound, tidemill.Internal: // of one of them: it is looked for
+		case tidemill.Validation, tidemill.Business, tidemill.NotFound, tidemill.Internal: // caused by one of them: it is looked for
 			return err
 		}
 		if ctx.Err() != nil {
@@ -117,8 +117,8 @@ func (l *lane) identity(ctx context.Context, batch []*item) error {
 	return nil
 }
 
-// handle calls the handlers: events of one handler together, in the order of their first,
-// as many in one call as it takes.
+// handle calls the handlers: events of one handler together, in the order of their first, as
+// many in one call as it accepts.
 func (l *lane) handle(ctx context.Context, batch []*item) error {
 	var order []*handler.Spec
 	groups := map[*handler.Spec][]*item{}
@@ -178,7 +178,7 @@ func (l *lane) call(ctx context.Context, spec *handler.Spec, batch []*item) {
 			j.lost = true
 			it.Again(l.s.o.Lease / 4)
 		default:
-			_, j.tried = errors.AsType[*tidemill.Error](err) // else time was up
+			_, j.tried = errors.AsType[*tidemill.Error](err) // else its time was up
 			it.Fail(fmt.Errorf("handle: %w", err))
 		}
 	}

@@ -1,10 +1,10 @@
-// Package accept holds the rules of CRM's door, without HTTP: events are judged one by one,
-// and an answer means that those accepted are durable in the queue. Use it under whatever
-// events come in by: HTTP, the command line, another program's queue, a Go program.
+// Package accept holds the rules of CRM's ingest API, without HTTP: events are checked one by
+// one, and an answer means that the accepted ones are durable in the queue. Use it under any
+// transport: HTTP, the command line, another system's queue, a Go program.
 //
-// An event's job is called by tenant and event id, which the queue knows for a day at the
-// least: the same event sent again is a duplicate, and changes nothing. What comes later
-// than that is recognised by the sync log, when it is its turn.
+// An event's job is named by tenant and event id. The queue knows the name for at least a day:
+// the same event sent again is a duplicate, and changes nothing. The sync log recognises one
+// that comes later, when it is its turn.
 package accept
 
 import (
@@ -54,7 +54,7 @@ type Options struct {
 	Timeout    time.Duration   // until events are durable; 0 means 10s
 }
 
-// Acceptor accepts events. It may be used by any number of goroutines.
+// Acceptor accepts events. It is safe for concurrent use.
 type Acceptor struct {
 	queue queue.Intake
 	o     Options
@@ -75,11 +75,11 @@ func New(q queue.Intake, o Options) (*Acceptor, error) {
 	return &Acceptor{q, o}, nil
 }
 
-// Accept makes events durable, and says what became of each. may says whether who sends
-// may speak for a tenant; nil: for any. After an error some events may be in the queue:
-// sending all of them again is safe.
+// Accept makes events durable, and says what became of each. may reports whether the sender may
+// speak for a tenant; nil: for any. After an error some events may be in the queue: sending all
+// of them again is safe.
 //
-// Accept goes on where ctx ends, within its timeout: what was begun is not left half done.
+// Accept goes on if ctx ends, within its timeout, so that nothing is left half done.
 func (a *Acceptor) Accept(ctx context.Context, raws [][]byte, may func(tenant string) bool) ([]Result, error) {
 	results := make([]Result, len(raws))
 	jobs, of := make([]*tidemill.Message, 0, len(raws)), make([]*Result, 0, len(raws))
@@ -89,7 +89,7 @@ func (a *Acceptor) Accept(ctx context.Context, raws [][]byte, may func(tenant st
 		r := &results[i]
 		*r = Result{ID: e.ID, Tenant: e.Tenant, Type: e.Type, Err: err}
 		if e.Tenant != "" && may != nil && !may(e.Tenant) {
-			r.Err = ErrTenant // and nothing is said about the rest
+			r.Err = ErrTenant // and nothing else is said about it
 		}
 		if r.Err != nil {
 			r.Status = Rejected
@@ -121,8 +121,8 @@ func (a *Acceptor) Accept(ctx context.Context, raws [][]byte, may func(tenant st
 	return results, nil
 }
 
-// Job makes an event's job, for those who put it into the queue by themselves. The error is
-// that of event.Decode.
+// Job makes an event's job, for callers that add it to the queue themselves. The error is that
+// of event.Decode.
 func (a *Acceptor) Job(raw []byte) (*tidemill.Message, error) {
 	var e event.Event
 	if err := event.Decode(raw, &e); err != nil {

@@ -1,20 +1,7 @@
-// Package event is the event of the CRM system: use it wherever the bytes that a business
-// application sent are to be judged or understood. Decode reads an event in one pass, names
-// everything that is wrong with it, field by field, and says where its parts lie. Bytes are
-// never changed: what a handler gets is the event as it was received.
-//
-//	{
-//	  "id":         "evt-4711",                    1 to 255 bytes, unique in its tenant
-//	  "type":       "member.created",              1 to 100 of A-Z a-z 0-9 . _ : -
-//	  "tenantId":   "club-7",                      1 to 100 of A-Z a-z 0-9 . _ -
-//	  "identity":   {"externalId": "m-1", "email": "ann@example.com", "phone": "+49 30 1234"},
-//	  "occurredAt": "2026-01-15T10:00:00.000Z",    RFC 3339
-//	  "payload":    {"firstName": "Ann"}           an object; may be left out
-//	}
-//
-// An identity needs one of its three. Null is as good as absent. Fields that are not named
-// here are allowed and go along. Refused are a name that comes twice in one object, and text
-// that is no UTF-8: two readers could take them for different events.
+// Package event is the event of the CRM system. Use it to check or read the bytes that a
+// business application sent. Decode reads an event in one pass, names everything that is wrong
+// with it, field by field, and finds its parts. Bytes are never changed: handlers get the event
+// as it was received.
 package event
 
 import (
@@ -33,7 +20,7 @@ import (
 	"github.com/tidemill/tidemill/state/profile"
 )
 
-// What an event may be at the most.
+// The limits of an event.
 const (
 	MaxSize   = 256 << 10 // bytes: the sync log keeps each event whole
 	MaxID     = 255       // bytes of an id
@@ -49,11 +36,11 @@ type Event struct {
 	Identity profile.Identities // as received
 	Time     time.Time          // when it happened
 	Payload  []byte             // a part of Raw; nil: it has none
-	Raw      []byte             // all of it, as it was given to Decode
+	Raw      []byte             // all of it, as given to Decode
 }
 
-// Decode reads an event. The error is a *tidemill.Error of kind validation around an
-// *Invalid; e then holds what could be read. e keeps raw, and Decode changes nothing in it.
+// Decode reads an event. The error is a *tidemill.Error of kind validation around an *Invalid;
+// e then holds what could be read. e keeps raw, and Decode does not change it.
 func Decode(raw []byte, e *Event) error {
 	*e = Event{Raw: raw}
 	d := decoders.Get().(*decoder)
@@ -145,7 +132,7 @@ func (d *decoder) members() error {
 		}
 		name := token.String()
 		if d.json.PeekKind() == 'n' {
-			name = "" // null is as good as absent
+			name = "" // null counts as absent
 		}
 		switch name {
 		case "id":
@@ -187,7 +174,7 @@ func (d *decoder) members() error {
 	return nil
 }
 
-// text reads a text; ok judges it.
+// text reads a text; ok checks it.
 func (d *decoder) text(path, want string, into *string, ok func(string) bool) error {
 	if k := d.json.PeekKind(); k != '"' {
 		if k != 0 {
@@ -223,7 +210,7 @@ func (d *decoder) time() error {
 	return nil
 }
 
-// identity reads whom the event is about. Other members than the three are stepped over.
+// identity reads whom the event is about. It skips members other than the three.
 func (d *decoder) identity() error {
 	if k := d.json.PeekKind(); k != '{' {
 		if k != 0 {
@@ -292,10 +279,10 @@ func validID(s string) bool {
 	return len(s) > 0 && len(s) <= MaxID && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// ValidType says whether a type of events can be called so.
+// ValidType reports whether s can be a type of events.
 func ValidType(s string) bool { return named(s, MaxType, "._:-") }
 
-// ValidTenant says whether a tenant can be called so.
+// ValidTenant reports whether s can be a tenant.
 func ValidTenant(s string) bool { return named(s, MaxTenant, "._-") }
 
 func named(s string, most int, more string) bool {
@@ -324,7 +311,7 @@ func kindName(k jsontext.Kind) string {
 	return "an object"
 }
 
-// reason is what a syntax error says, without the library's name and without quoting data.
+// reason is the message of a syntax error, without the library's name and without quoting data.
 func reason(err error) string {
 	if errors.Is(err, jsontext.ErrDuplicateName) {
 		return "a name comes twice in one object"

@@ -15,8 +15,8 @@ import (
 // MaxProblems is how many problems of one event are named.
 const MaxProblems = 20
 
-// Problem is one thing that is wrong with an event. It never quotes a value: that may be
-// somebody's address.
+// Problem is one thing that is wrong with an event. It never quotes a value: a value may be
+// personal data.
 type Problem struct {
 	Path    string `json:"path"`    // such as identity.email; empty: the whole event
 	Wrong   string `json:"message"` // what is wrong, in words
@@ -25,10 +25,10 @@ type Problem struct {
 
 // Invalid is why an event is refused. It comes inside a tidemill.Error of kind validation.
 type Invalid struct {
-	// Malformed says that the bytes are no JSON at all (or no UTF-8): nothing of them can
-	// be trusted.
+	// Malformed says that the bytes are not JSON (or not UTF-8): nothing in them can be
+	// trusted.
 	Malformed bool
-	Problems  []Problem // MaxProblems at most, in the event's order, what is missing last
+	Problems  []Problem // at most MaxProblems, in the event's order, missing members last
 	More      bool      // there are more
 }
 
@@ -49,16 +49,16 @@ func (i *Invalid) Error() string {
 	return b.String()
 }
 
-// TooMany is why a body is not split: it has more events than that.
+// TooMany is why a body is not split: it has more events than this number.
 type TooMany int
 
 func (n TooMany) Error() string {
 	return fmt.Sprintf("the body has more than %d events: send them in several requests", int(n))
 }
 
-// Split finds the events in a body: one object, or an array of 1 to most of whatever it
-// holds, each with its bytes as received. array says which. The error is one of kind
-// validation: nothing of the body can be trusted.
+// Split finds the events in a body: one object, or an array of 1 to most values, each with its
+// bytes as received. array says which. An error is of kind validation: nothing of the body can
+// be trusted.
 func Split(body []byte, most int) (events [][]byte, array bool, err error) {
 	bad := func(err error) ([][]byte, bool, error) {
 		return nil, array, tidemill.Fail(tidemill.Validation, "the body is neither an event nor an array of them: %s", reason(err))

@@ -14,10 +14,10 @@ import (
 )
 
 // A Mapping says which attributes of a profile an event changes. An empty one changes none:
-// then it is enough that the profile is there, with the identities of the event.
+// then the profile only has to exist, with the identities of the event.
 type Mapping []Field
 
-// Field is one attribute, or as many as an object has.
+// Field is one attribute, or all those of an object.
 type Field struct {
 	Attribute string `yaml:"attribute" help:"its name. With a star at its end, such as * or crm_*, each member of the object at From becomes an attribute, whose name stands for the star"`
 	From      string `yaml:"from" help:"where in the event the value is: payload.address.city, payload.tags.0, identity.email, occurredAt, type. An event without a value there changes nothing, and null removes the attribute"`
@@ -25,7 +25,7 @@ type Field struct {
 	Op        string `yaml:"op" help:"set (where it is empty), set_once, unset, increment"`
 }
 
-// attributes is a mapping that was understood.
+// attributes is a parsed mapping.
 type attributes struct {
 	fields []field
 	paths  paths
@@ -77,7 +77,7 @@ func (m Mapping) compile() (*attributes, error) {
 	return a, nil
 }
 
-// adds says whether an attribute is added to: then it matters how often.
+// adds reports whether an attribute is added to: then it matters how often.
 func (a *attributes) adds() bool {
 	for _, f := range a.fields {
 		if f.op == profile.Add {
@@ -87,7 +87,7 @@ func (a *attributes) adds() bool {
 	return false
 }
 
-// change is what an event does.
+// change is the change of an event.
 func (a *attributes) change(c *Call) (profile.Change, error) {
 	e := &c.Event
 	out := profile.Change{Tenant: e.Tenant, Profile: c.Profile, At: e.Time, Event: e.ID}
@@ -97,7 +97,7 @@ func (a *attributes) change(c *Call) (profile.Change, error) {
 	}
 	changed := map[string]bool{}
 	add := func(name string, op profile.Op, value []byte) {
-		if value == nil || changed[name] { // what is named goes before what a star stands for
+		if value == nil || changed[name] { // named attributes go before those of a star
 			return
 		}
 		if string(value) == "null" {
@@ -135,7 +135,7 @@ func (a *attributes) change(c *Call) (profile.Change, error) {
 	return out, nil
 }
 
-// changes are those of all calls; of which each is the index of its call.
+// changes are those of all calls; of has the index of the call of each.
 func (a *attributes) changes(calls []*Call) (all []profile.Change, of []int, failed []tidemill.Failed) {
 	for i, c := range calls {
 		change, err := a.change(c)
@@ -149,7 +149,7 @@ func (a *attributes) changes(calls []*Call) (all []profile.Change, of []int, fai
 	return all, of, failed
 }
 
-// update changes profiles. What concerns single calls is a *tidemill.Partial of them.
+// update changes profiles. A *tidemill.Partial names failures of single calls.
 func (a *attributes) update(ctx context.Context, u profile.Updater, calls []*Call) error {
 	changes, of, failed := a.changes(calls)
 	if len(changes) > 0 {
@@ -170,8 +170,8 @@ func (a *attributes) update(ctx context.Context, u profile.Updater, calls []*Cal
 	return nil
 }
 
-// Attributes is the preset that keeps profiles up to date, many events in one call. Sent
-// again it changes nothing more. An increment would: it needs AttributesIn.
+// Attributes is the preset that keeps profiles up to date, many events in one call. Repeating
+// an event changes nothing, except by an increment: that needs AttributesIn.
 func Attributes(u profile.Updater, m Mapping) (Handler, error) {
 	a, err := m.compile()
 	if err != nil {
@@ -183,8 +183,8 @@ func Attributes(u profile.Updater, m Mapping) (Handler, error) {
 	return Batch(func(ctx context.Context, calls []*Call) error { return a.update(ctx, u, calls) }), nil
 }
 
-// AttributesIn is the same where profiles and sync log are in one database: the changes and
-// the event's COMPLETED are committed together.
+// AttributesIn is Attributes for profiles and a sync log in one database: the changes and the
+// event's COMPLETED are committed together.
 func AttributesIn[Tx any](log ledger.Transactor[Tx], p profile.Transactional[Tx], m Mapping) (Handler, error) {
 	a, err := m.compile()
 	if err != nil {

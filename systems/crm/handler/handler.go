@@ -1,7 +1,7 @@
-// Package handler is what happens with an event: Go functions, for one event or for many at
-// a time, in a database transaction where they share the database with the sync log, and a
-// preset that keeps attributes of profiles up to date. Package webhook has the handler that
-// is an HTTP endpoint. Use [Try] to test a handler without any server.
+// Package handler has what handles events: Go functions, for one event or for many at a time,
+// in a database transaction if they share the database with the sync log, and a preset that
+// keeps attributes of profiles up to date. Package webhook has the handler that is an HTTP
+// endpoint. Use [Try] to test a handler without any server.
 //
 //	welcome := handler.Spec{
 //		Name:  "welcome",
@@ -11,7 +11,7 @@
 //		}),
 //	}
 //
-// A handler says by the kind of its error what follows (tidemill.Fail makes one):
+// The kind of a handler's error says what follows (tidemill.Fail makes one):
 //
 //	none given, transient    it is tried again, with growing waits; after the last try dead
 //	not_found, timeout       likewise
@@ -19,19 +19,20 @@
 //	validation               the event is logged and skipped
 //	business                 the event is dead at once
 //
-// A handler is called once for each event that it took, and once more for each replay that
-// asks for it. Where its effects are in the transaction that ends the event ([InTransaction])
-// that holds whatever happens. Otherwise it may be called again for what it has done
+// A handler is called once for each event that it accepts, and once more for each replay of it.
+// If its effects are in the transaction that ends the event ([InTransaction]), that always
+// holds. Otherwise it may be called again for an event that it has handled
 //
-//   - when its process dies, or stands still for longer than the lease, between the effect
+//   - when its process dies, or stalls for longer than the lease, between the effect
 //     and its being written down;
 //   - when the sync log cannot be reached for as long after the effect.
 //
-// [Call.Key] is the same for both calls, so that a far end can recognise the second, and
-// [Call.Token] is greater in the second, so that it can refuse what comes late of the first.
+// [Call.Key] is the same for both calls, so that a receiver can recognise the second.
+// [Call.Token] is greater in the second, so that the receiver can refuse late requests of the
+// first.
 //
-// It must heed its context: when that ends, and a grace after it is over, nobody waits for it
-// any more, and it may find itself beside its own repetition.
+// A handler must heed its context. It is abandoned a grace after the context has ended, and may
+// then run beside its own repetition.
 package handler
 
 import (
@@ -53,20 +54,20 @@ import (
 // A Call is one event for a handler, which may keep it.
 type Call struct {
 	Event   event.Event
-	Profile uuid.UUID // whom it is about
-	New     bool      // the profile was made for this very event
+	Profile uuid.UUID // the profile of the event
+	New     bool      // the profile was made for this event
 	Attempt int       // from 1
-	Replay  string    // the replay that asked for it; empty: it is the event itself
+	Replay  string    // the replay that asked for it; empty: not a replay
 
-	// Entry is a copy of the event's entry in the sync log, which the handler's own
-	// transaction may end (InTransaction), with the Result that it has here; nil: there is
-	// none. Committed says that it did.
+	// Entry is a copy of the event's entry in the sync log. The handler's own transaction may
+	// end it (InTransaction), with the Result that it has here. Nil: the event has none.
+	// Committed says that it did.
 	Entry     *ledger.Entry
 	Committed bool
 }
 
-// Key names what is to be done once: the same for all attempts of an event, another for each
-// replay of it.
+// Key names the work that has to be done once: it is the same for all attempts of an event, and
+// differs for each replay of it.
 func (c *Call) Key() string {
 	key := c.Event.Tenant + "/" + c.Event.ID
 	if c.Replay != "" {
@@ -75,8 +76,8 @@ func (c *Call) Key() string {
 	return key
 }
 
-// Token grows each time that somebody takes the event up, and so tells a call from an older
-// one that comes late. 0: there is no sync log.
+// Token grows each time that a worker takes the event, and so tells a call from an older one
+// that comes late. 0: there is no sync log.
 func (c *Call) Token() uint64 {
 	if c.Entry == nil {
 		return 0
@@ -84,12 +85,12 @@ func (c *Call) Token() uint64 {
 	return c.Entry.Token
 }
 
-// A Handler takes events.
+// A Handler handles events.
 type Handler interface {
-	// Handle takes the calls. Nil: all are done. A *tidemill.Partial names those that are
-	// not, by their index. Any other error means that none is; where that is of a kind that
-	// says something about events (validation, not_found, business, internal, or a panic)
-	// the call is repeated in halves, to find those that are to blame.
+	// Handle handles the calls. Nil: all are done. A *tidemill.Partial names those that are
+	// not, by their index. Any other error means that none is. If its kind says something about
+	// events (validation, not_found, business, internal, or a panic) the call is repeated in
+	// halves, to find the events that cause it.
 	Handle(ctx context.Context, calls []*Call) error
 }
 
@@ -121,7 +122,7 @@ type Spec struct {
 	Name    string   // in logs and errors
 	Types   []string // of events: names, and patterns such as member.*; names go first
 	Handler Handler
-	Many    int           // events of one call at the most; 0: 1
+	Many    int           // most events in one call; 0: 1
 	Timeout time.Duration // of one call; 0: 10s
 }
 
@@ -147,14 +148,14 @@ func (s Spec) withDefaults() (Spec, error) {
 	return s, nil
 }
 
-// A Set finds handlers by the types of events. It may be used by many at once.
+// A Set finds handlers by the types of events. It is safe for concurrent use.
 type Set struct {
 	specs []*Spec
 	types *route.Optional[*Spec]
 }
 
-// NewSet makes a Set. Two handlers for one type, or of one name, are refused. Types may have one of
-// the prefixes or not, in specs and in events: see route.Optional.
+// NewSet makes a Set. It refuses two handlers for one type, or of one name. A prefix of types
+// is optional, in specs and in events: see route.Optional.
 func NewSet(prefixes []string, specs ...Spec) (*Set, error) {
 	types, err := route.NewOptional[*Spec](prefixes)
 	if err != nil {
@@ -180,10 +181,10 @@ func NewSet(prefixes []string, specs ...Spec) (*Set, error) {
 	return s, nil
 }
 
-// Find is the handler for a type, and the name or pattern by which it is.
+// Find returns the handler for a type, and the name or pattern that matched.
 func (s *Set) Find(typ string) (spec *Spec, pattern string, ok bool) { return s.types.Find(typ) }
 
-// Longest is how long a call may take at the most.
+// Longest is the longest timeout of a call.
 func (s *Set) Longest() time.Duration {
 	d := DefaultTimeout
 	for _, spec := range s.specs {
@@ -192,10 +193,10 @@ func (s *Set) Longest() time.Duration {
 	return d
 }
 
-// Rules say what a kind of failure means for an event. Transient and timeout are the
-// handler's; partner_error is said of the databases that the system itself needs: it burns
-// no try, and while it lasts nothing is handed out. Unknown is an event that has killed
-// whoever worked on it, too often.
+// Rules say what a kind of failure means for an event. Transient and timeout are the handler's.
+// partner_error comes from the databases that the system itself needs: it does not count as a
+// try, and while it lasts nothing is handed out. Unknown is an event that has killed its
+// workers too often.
 func Rules() policy.Table {
 	again := policy.Rule{Do: policy.Retrying, Burns: true}
 	return policy.Table{
@@ -212,8 +213,8 @@ func Rules() policy.Table {
 	}
 }
 
-// named makes of a handler's error one of the kinds that a handler may say. Whatever else
-// happened at its far end is transient.
+// named turns a handler's error into one of the kinds that a handler may return. Any other
+// failure at its receiver is transient.
 func named(err error) error {
 	kind := tidemill.KindOf(err)
 	e, ok := errors.AsType[*tidemill.Error](err)

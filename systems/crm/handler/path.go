@@ -9,17 +9,17 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// paths finds values in an event, all of them in one pass, as the bytes that they are.
+// paths finds values in an event, all in one pass, as raw bytes.
 type paths struct {
 	root  step
 	count int
 }
 
-// step is a place on the way: what is below it, by the name of a member or the number of an
+// step is a node of the paths: its children, by the name of a member or the number of an
 // element.
 type step struct {
 	below map[string]*step
-	at    int // number of the path that ends here, from 1; 0: none does
+	at    int // number of the path that ends here, from 1; 0: none ends here
 }
 
 // Bounds of a path.
@@ -54,8 +54,8 @@ func (p *paths) add(path string) (int, error) {
 	return s.at - 1, nil
 }
 
-// find returns the values by the numbers of their paths; nil: there is none. They are parts
-// of raw, which is valid JSON.
+// find returns the values by the numbers of their paths; nil: missing. They are parts of raw,
+// which is valid JSON.
 func (p *paths) find(raw []byte) ([][]byte, error) {
 	found := make([][]byte, p.count)
 	if err := p.root.find(raw, found); err != nil {

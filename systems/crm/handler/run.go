@@ -15,20 +15,21 @@ import (
 // Grace is how long a handler is waited for after its context has ended.
 const Grace = 2 * time.Second
 
-// A Runner calls handlers and comes back whatever they do: they may return, panic, end their
+// A Runner calls handlers and returns whatever they do: they may return, panic, end their
 // goroutine or hang. One Runner serves one caller, one call after the other.
 //
-// A handler that does not heed its context is left behind a Grace after that has ended. As
-// long as it goes on the Runner leaves none behind beside it, but waits: what hangs is
-// bounded by how many call.
+// A handler that does not heed its context is abandoned a Grace after the context has ended.
+// While it goes on the Runner abandons no other, but waits: so at most one handler hangs per
+// Runner.
 type Runner struct {
 	Log *slog.Logger // nil: discarded
 
-	// Before is asked immediately before each call of a handler, also of a part of what Run
-	// was given: its error is that of all events of the call, which is not made. Nil: all are.
+	// Before is asked immediately before each call of a handler, also for a part of Run's
+	// calls. Its error becomes that of all events of the call, which is not made. Nil: all
+	// calls are made.
 	Before func(ctx context.Context, s *Spec, calls []*Call) error
 
-	left <-chan result // the call that was left behind; nil: there is none
+	left <-chan result // the abandoned call; nil: none
 }
 
 // A Panic is the failure of a handler that panicked, or ended its goroutine.
@@ -48,8 +49,8 @@ type result struct {
 	over bool // it returned; else it exited
 }
 
-// Run calls the handler with the calls, in as many parts as it takes, and returns what is
-// wrong with each; nil: all are done. Each error has a kind, unless ctx has ended.
+// Run calls the handler with the calls, in as many parts as needed, and returns the error of
+// each; nil: all are done. Each error has a kind, unless ctx has ended.
 func (r *Runner) Run(ctx context.Context, s *Spec, calls []*Call) []error {
 	errs := make([]error, len(calls))
 	bad := false
@@ -63,7 +64,7 @@ func (r *Runner) Run(ctx context.Context, s *Spec, calls []*Call) []error {
 	return errs
 }
 
-// part makes one call, or several of parts of it, and says whether anything is wrong.
+// part makes one call, or several for parts of it, and reports whether anything failed.
 func (r *Runner) part(ctx context.Context, s *Spec, calls []*Call, errs []error) (bad bool) {
 	err := error(nil)
 	if r.Before != nil {
@@ -94,7 +95,7 @@ func (r *Runner) part(ctx context.Context, s *Spec, calls []*Call, errs []error)
 	return true
 }
 
-// partly takes in what a handler said of single events; an error: it cannot be understood.
+// partly applies a handler's errors of single events; an error: they make no sense.
 func (r *Runner) partly(ctx context.Context, s *Spec, p *tidemill.Partial, errs []error) error {
 	for _, f := range p.Failed {
 		if f.Index < 0 || f.Index >= len(errs) || f.Err == nil {
@@ -107,7 +108,7 @@ func (r *Runner) partly(ctx context.Context, s *Spec, p *tidemill.Partial, errs 
 	return nil
 }
 
-// ofEvents says whether a kind says something about events, not about what they need.
+// ofEvents reports whether a kind says something about events, not about what they need.
 func ofEvents(k tidemill.Kind) bool {
 	return k == tidemill.Validation || k == tidemill.NotFound || k == tidemill.Business || k == tidemill.Internal
 }
@@ -115,7 +116,7 @@ func ofEvents(k tidemill.Kind) bool {
 // judge gives a failure its kind.
 func (r *Runner) judge(ctx context.Context, s *Spec, err error) error {
 	if _, ok := errors.AsType[*tidemill.Error](err); !ok && ctx.Err() != nil {
-		return err // time is up for all: nobody's failure
+		return err // the end of ctx: not a failure
 	}
 	if !strings.HasPrefix(err.Error(), s.Name+": ") {
 		err = fmt.Errorf("%s: %w", s.Name, err)
@@ -153,7 +154,7 @@ func (r *Runner) call(ctx context.Context, s *Spec, calls []*Call) error {
 	return r.late(ctx, s, result{err: within.Err()})
 }
 
-// late makes a failure of a call that took too long, unless it succeeded after all.
+// late is the failure of a call that took too long, unless it succeeded after all.
 func (r *Runner) late(ctx context.Context, s *Spec, res result) error {
 	if res.err == nil || ctx.Err() != nil {
 		return res.err
@@ -171,7 +172,7 @@ func (r *Runner) log() *slog.Logger {
 	return r.Log
 }
 
-// handle runs the handler in a goroutine of its own, and always sends how it ended.
+// handle runs the handler in a goroutine of its own, and always sends its result.
 func handle(ctx context.Context, h Handler, calls []*Call, done chan<- result) {
 	var res result
 	defer func() {

@@ -8,17 +8,17 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
-// ErrTaken says that the event was taken over while it was worked on: its lease had ended,
-// and somebody else works on it. Nothing was changed.
+// ErrTaken says that another worker took over the event during the work on it: its lease had
+// ended. Nothing was changed.
 var ErrTaken = errors.New("the event was taken over by another worker")
 
-// InTransaction is a handler whose effects and the event's COMPLETED are committed together,
-// or not at all: whatever dies when, they happen once. log is the system's sync log, and do
-// writes to its database by the transaction that it is given, and to nothing else. On
-// SQLite do holds up every other write of the file: it is to be short and wait for nothing.
+// InTransaction is a handler whose effects and the event's COMPLETED are committed together, or
+// not at all: after any crash, they happen once. log is the system's sync log. do writes to its
+// database by the given transaction, and to nothing else. On SQLite do delays every other write
+// of the file: it has to be short and wait for nothing.
 //
-// With several calls all are committed, or none: an error of do is one for all, and the
-// calls are repeated in halves where its kind says something about events.
+// Several calls are all committed, or none: an error of do concerns all, and the calls are
+// repeated in halves if its kind says something about events.
 func InTransaction[Tx any](log ledger.Transactor[Tx], do func(ctx context.Context, tx Tx, calls []*Call) error) Handler {
 	return inTransaction[Tx]{log, do}
 }
@@ -58,11 +58,11 @@ func (h inTransaction[Tx]) Handle(ctx context.Context, calls []*Call) error {
 		case again || ctx.Err() != nil:
 			return err
 		}
-		// The answer of the commit may have been lost: the same again finds out.
+		// The answer of the commit may have been lost: repeating it finds out.
 	}
 }
 
-// whole makes one failure of a Partial: nothing was done, for all is rolled back.
+// whole turns a Partial into a failure of all: nothing was done, as all is rolled back.
 func whole(err error) error {
 	partly, ok := errors.AsType[*tidemill.Partial](err)
 	if !ok || len(partly.Failed) == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/event"
 )
 
-// Who is the profile that an event is about, as a test wants it.
+// Who is the profile of an event, as a test wants it.
 type Who struct {
 	Profile uuid.UUID
 	New     bool
@@ -21,7 +21,7 @@ type Who struct {
 
 // Outcome is what a system would do with an event after a try.
 type Outcome struct {
-	Err   error         // the failure; nil: it is completed
+	Err   error         // the failure; nil: the event is completed
 	Kind  tidemill.Kind // of the failure
 	Takes bool          // the handler is for events of this type; else it was not called
 }
@@ -44,9 +44,9 @@ func (o Outcome) Then() string {
 	return "retried"
 }
 
-// Try runs one event through a handler as a system does, with its timeout and what it makes
-// of panics, and without queue, sync log and profiles: the test of a handler is one call.
-// The error says that the Spec is none.
+// Try runs one event through a handler as a system does, with its timeout and its treatment of
+// panics, but without queue, sync log and profiles: the test of a handler is one call. The
+// error says that the Spec is invalid.
 func Try(ctx context.Context, s Spec, raw []byte, who Who) (Outcome, error) {
 	set, err := NewSet(nil, s)
 	if err != nil {

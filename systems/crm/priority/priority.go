@@ -1,10 +1,8 @@
-// Package priority says how much an event hurries, by its type. Use it where events become
-// jobs.
+// Package priority says how urgent an event is, by its type. Use it where events become jobs.
 //
-// A type is looked for by its exact name, then by patterns; what is not listed is normal. A
-// prefix that names the application ("scl.", "teetime.") may be there or not, on either
-// side: payment.failed and scl.payment.failed are the same. Where both are listed the one
-// that was meant to the letter counts.
+// A type is looked up by its exact name, then by patterns; an unlisted type is normal. A prefix
+// that names the application ("scl.", "teetime.") is optional, on either side: payment.failed
+// and scl.payment.failed are the same. If both are listed the exact spelling counts.
 package priority
 
 import (
@@ -14,10 +12,10 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/route"
 )
 
-// The levels. Of what is handed out while several of them wait each gets a part, by the
+// The levels. While several levels wait, each gets a share of what is handed out, by the
 // weights 64, 16, 4 and 1: none starves.
 const (
-	Replay uint8 = iota // a replay never holds up what is new
+	Replay uint8 = iota // a replay never delays new events
 	Low                 // in batches
 	Normal              // within seconds
 	High                // at once
@@ -31,7 +29,7 @@ type Rules struct {
 	Prefixes []string // nil: scl. and teetime.
 }
 
-// Default are the rules where nothing else is said.
+// Default are the rules without configuration.
 func Default() Rules {
 	return Rules{
 		High:     []string{"contactPreference.updated", "scl.payment.failed", "message.bounced", "scl.member.status.changed"},
@@ -41,15 +39,15 @@ func Default() Rules {
 	}
 }
 
-// Table finds levels. It may be used by many at once.
+// Table finds levels. It is safe for concurrent use.
 type Table struct {
 	prefixes []string
 	types    *route.Optional[uint8]
 	names    []string
 }
 
-// New makes a table. It refuses what contradicts itself. Of two names that differ by their prefixes
-// alone the one with the higher level is for all others of that name.
+// New makes a table. It refuses contradictions. If two names differ by their prefixes alone,
+// the one with the higher level holds for all other spellings.
 func New(r Rules) (*Table, error) {
 	if r.Prefixes == nil {
 		r.Prefixes = Default().Prefixes
@@ -83,8 +81,8 @@ func (t *Table) Of(typ string) uint8 {
 	return Normal
 }
 
-// Prefixes are what types may begin with or not.
+// Prefixes are the optional prefixes of types.
 func (t *Table) Prefixes() []string { return slices.Clone(t.prefixes) }
 
-// Names are all types and patterns that are listed, with and without prefix, sorted.
+// Names are all listed types and patterns, with and without prefix, sorted.
 func (t *Table) Names() []string { return slices.Clone(t.names) }

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Optional is a table whose types may have a prefix that names the application ("scl."), or not,
-// on either side: payment.failed and scl.payment.failed are the same. Where two entries differ by
-// their prefixes alone each is for its own spelling, and the first of them for all others. It may
-// be read by many at once.
+// Optional is a table whose types may have a prefix that names the application ("scl."), or
+// not, on either side: payment.failed and scl.payment.failed are the same. If two entries
+// differ by their prefixes alone, each is for its own spelling, and the first of them for all
+// others. It is safe for concurrent reading.
 type Optional[T any] struct {
 	prefixes []string
-	said     Table[T] // as it was written
+	said     Table[T] // as written
 	bare     Table[T] // without prefixes
 	listed   map[string]bool
 }
@@ -39,8 +39,8 @@ func (t *Optional[T]) Add(pattern string, v T) error {
 	return t.bare.Add(bare, v)
 }
 
-// Find finds what belongs to a type, and the name or pattern by which: names go before patterns, and
-// what is spelt as the type goes before what differs by a prefix.
+// Find returns the value of a type, and the name or pattern that matched: names go before
+// patterns, and the type's own spelling before one that differs by a prefix.
 func (t *Optional[T]) Find(typ string) (v T, pattern string, ok bool) {
 	if v, ok = t.said.Exact(typ); ok {
 		return v, typ, true
@@ -55,7 +55,7 @@ func (t *Optional[T]) Find(typ string) (v T, pattern string, ok bool) {
 	return t.bare.Star(bare)
 }
 
-// Bare takes the prefix off a name or a pattern, if there is one. All of an application's types
+// Bare removes the prefix of a name or a pattern, if it has one. All of an application's types
 // ("scl.*") are not all types.
 func (t *Optional[T]) Bare(typ string) string {
 	for _, p := range t.prefixes {

@@ -1,5 +1,5 @@
-// Package route finds what belongs to a type of events: by its exact name, or by a pattern
-// that ends in a star. Use it wherever a configuration names types.
+// Package route finds the value of a type of events: by its exact name, or by a pattern that
+// ends in a star. Use it wherever a configuration names types.
 //
 //	member.created   that type
 //	member.*         every type that begins with "member."
@@ -16,7 +16,7 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/event"
 )
 
-// Table maps types to values. The zero value is empty. It may be read by many at once.
+// Table maps types to values. The zero value is empty. It is safe for concurrent reading.
 type Table[T any] struct {
 	exact map[string]T
 	stars []star[T] // the longest first
@@ -27,8 +27,7 @@ type star[T any] struct {
 	value  T
 }
 
-// Add adds a name or a pattern. One that is there already is refused, as is one that no
-// type can match.
+// Add adds a name or a pattern. It refuses a duplicate, and one that no type can match.
 func (t *Table[T]) Add(pattern string, v T) error {
 	prefix, isStar := strings.CutSuffix(pattern, "*")
 	if prefix != "" && !event.ValidType(prefix) || prefix == "" && !isStar {
@@ -57,13 +56,13 @@ func (t *Table[T]) Add(pattern string, v T) error {
 
 func twice(pattern string) error { return fmt.Errorf("type %q is there twice", pattern) }
 
-// Exact finds what was added under that very name.
+// Exact returns the value that was added under that very name.
 func (t *Table[T]) Exact(typ string) (v T, ok bool) {
 	v, ok = t.exact[typ]
 	return v, ok
 }
 
-// Find finds what belongs to a type, and the name or pattern by which.
+// Find returns the value of a type, and the name or pattern that matched.
 func (t *Table[T]) Find(typ string) (v T, pattern string, ok bool) {
 	if v, ok = t.exact[typ]; ok {
 		return v, typ, true
@@ -71,7 +70,7 @@ func (t *Table[T]) Find(typ string) (v T, pattern string, ok bool) {
 	return t.Star(typ)
 }
 
-// Star finds what belongs to a type by a pattern alone.
+// Star finds the value of a type by patterns alone.
 func (t *Table[T]) Star(typ string) (v T, pattern string, ok bool) {
 	for _, s := range t.stars {
 		if strings.HasPrefix(typ, s.prefix) {

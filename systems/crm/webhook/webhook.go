@@ -1,22 +1,23 @@
-// Package webhook is the handler of events that is an HTTP endpoint: for handlers that are
-// not written in Go, or are not part of this process.
+// Package webhook is the handler that calls an HTTP endpoint: for handlers that are not written
+// in Go, or are not part of this process.
 //
-// An event is one POST, signed as standardwebhooks.com has it. webhook-id is the same for all
-// attempts, by which a receiver recognises one that it has seen; of a replay it is another.
-// Tidemill-Token is greater in a later attempt, by which it tells what comes late.
+// An event is one POST, signed by the Standard Webhooks specification (standardwebhooks.com).
+// webhook-id is the same for all attempts, so a receiver recognises one that it has seen; a
+// replay has another. Tidemill-Token is greater in a later attempt, so a receiver recognises a
+// late one.
 //
 //	{"event":{…as it was received…},"profile":{"id":"0198…","isNew":true}}
 //
-// An answer 2xx means that it is done. Otherwise the endpoint says what is to follow by a
-// "code" in the answer, whatever its status, else by the status:
+// An answer 2xx means that it is done. Otherwise a "code" in the answer says what follows,
+// whatever the status; without a code the status does:
 //
 //	ValidationError, InvalidEventError    400, 422        logged and skipped
 //	BusinessLogicError                    409             dead at once
 //	ProfileNotFound                       404             tried again, with growing waits
 //	                                      all else        tried again, with growing waits
 //
-// Where the endpoint's name leads to an address that may not be reached nothing is sent, and
-// that is ValidationError, too.
+// If the endpoint's name resolves to a forbidden address nothing is sent, and that is a
+// ValidationError, too.
 package webhook
 
 import (
@@ -41,31 +42,31 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
 
-// Headers of a request, beside those of Standard Webhooks.
+// Headers of a request, in addition to those of Standard Webhooks.
 const (
 	AttemptHeader = "Tidemill-Attempt" // from 1
-	ReplayHeader  = "Tidemill-Replay"  // the replay that asked for it; not sent where none did
-	TokenHeader   = "Tidemill-Token"   // a number, greater each time that the event is taken up: what comes under an older one is late
+	ReplayHeader  = "Tidemill-Replay"  // the replay that asked for it; not sent without one
+	TokenHeader   = "Tidemill-Token"   // a number that grows each time the event is taken up: a request with an older one is late
 )
 
 // Options describe an endpoint. URL and Secrets are required.
 type Options struct {
 	Name    string            // in errors; empty: the URL's host
 	URL     string            // https
-	Secrets []tidemill.Secret // each "whsec_" and base64 of 24 to 64 bytes; of several all sign, so that one can be replaced
+	Secrets []tidemill.Secret // each "whsec_" and base64 of 24 to 64 bytes; all sign, so that one can be replaced
 	Header  map[string]string // of every request
-	Hidden  []tidemill.Secret // blotted out of what answers and errors show, beside Secrets and what is secret in URL and Header
+	Hidden  []tidemill.Secret // blotted out of answers and errors, in addition to Secrets and the secret parts of URL and Header
 	Timeout time.Duration     // of one request, its answer included; 0: 10s. The handler's Spec needs more
 
-	Allow       []netip.Prefix    // networks that may be reached though they are private
+	Allow       []netip.Prefix    // private networks that may be reached
 	Plain       bool              // http is allowed too
-	Roots       *x509.CertPool    // who may vouch for the endpoint; nil: the system's
+	Roots       *x509.CertPool    // trusted certificate authorities; nil: the system's
 	Connections int               // open at once; 0: 100
-	Via         http.RoundTripper // sends the requests, instead of the network and what guards it: for simulation
+	Via         http.RoundTripper // sends the requests instead of the guarded network: for simulation
 	Now         func() time.Time  // nil: time.Now
 }
 
-// Endpoint is a handler.Handler. It may be used by many at once.
+// Endpoint is a handler.Handler. It is safe for concurrent use.
 type Endpoint struct {
 	sink  *httpsink.Sink
 	guard *httpguard.Guard
@@ -133,9 +134,9 @@ func (e *Endpoint) Handle(ctx context.Context, calls []*handler.Call) error {
 	return nil
 }
 
-// unsent says of what was not answered that it may be, another time; but not where the
-// endpoint's name leads to an address that is not to be reached. That is validation, as of a
-// partner: each try would ask for the name again, until it leads to where it should not.
+// unsent makes a request that was not answered repeatable; but not if the endpoint's name
+// resolves to a forbidden address. That is validation, as with a partner: each try would
+// resolve the name again, until it leads where it should not.
 func unsent(err error) error {
 	r, ok := errors.AsType[*httpsink.Refusal](err)
 	if ok && r.Status == 0 && r.Reason != httpguard.ReasonBlockedTarget && tidemill.KindOf(err) != tidemill.Timeout {
@@ -178,7 +179,7 @@ func encode(m *tidemill.Message, r *httpsink.Request) error {
 	return nil
 }
 
-// codes that an answer may have: names of errors.
+// codes that an answer may have, and their kinds.
 var codes = map[string]tidemill.Kind{
 	"ValidationError":    tidemill.Validation,
 	"InvalidEventError":  tidemill.Validation,
