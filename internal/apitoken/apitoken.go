@@ -1,5 +1,5 @@
-// Package apitoken keeps the token of the API where nobody has set one: in a file of the data
-// folder. Whoever may read that file may operate the instance, as its command line does.
+// Package apitoken keeps the API's token, if none is set, in a file of the data folder. Anyone
+// who may read that file may operate the instance, as its command line does.
 package apitoken
 
 import (
@@ -19,15 +19,15 @@ import (
 // File is the name of the file in the data folder.
 const File = "api.token"
 
-// least is how many characters a token has at least. Those that are made here have 26, of 130 bits.
+// least is how many characters a token has at least. Those made here have 26, of 130 bits.
 const least = 16
 
 // ErrNotKept says that a token cannot be written into the folder.
 var ErrNotKept = errors.New("the API's token cannot be kept")
 
-// Keep returns the token in a folder, and makes both where they are not there: the folder for
-// its owner alone, the token at random. Of several that make one at once all return the same.
-// ErrNotKept: there is none, and none can be written.
+// Keep returns the token in a folder. It makes the folder, for its owner alone, and a random
+// token if they are missing. If several callers make one at once all return the same.
+// ErrNotKept: there is no token, and none can be written.
 func Keep(folder string) (tidemill.Secret, error) {
 	t, err := Read(folder)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -39,7 +39,7 @@ func Keep(folder string) (tidemill.Secret, error) {
 	return Read(folder)
 }
 
-// write makes the file, whole or not at all, unless it is there by now.
+// write makes the file, whole or not at all, unless it exists by now.
 func write(folder, token string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
@@ -48,7 +48,7 @@ func write(folder, token string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // once linked it has its own name too
+	defer os.Remove(f.Name()) // once linked it has its final name too
 	_, err = f.WriteString(token + "\n")
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
@@ -59,8 +59,8 @@ func write(folder, token string) error {
 	return nil
 }
 
-// Read returns the token in a folder: fs.ErrNotExist where there is none. It refuses a file that
-// others than its owner can read or write, a link, and what is no token.
+// Read returns the token in a folder: fs.ErrNotExist if it has none. It refuses a file that
+// others than its owner can read or write, a link, and anything that is not a token.
 func Read(folder string) (tidemill.Secret, error) {
 	path := filepath.Join(folder, File)
 	token, err := read(path)
@@ -80,7 +80,7 @@ func read(path string) (string, error) {
 	} else if !i.Mode().IsRegular() {
 		return "", fmt.Errorf("%s is no file: remove it, the next start makes one", path)
 	}
-	f, err := os.OpenInRoot(filepath.Dir(path), filepath.Base(path)) // what became a link meanwhile leads nowhere else
+	f, err := os.OpenInRoot(filepath.Dir(path), filepath.Base(path)) // a link made meanwhile cannot lead elsewhere
 	if err != nil {
 		return "", err
 	}
@@ -89,7 +89,7 @@ func read(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if mode := i.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" { // which has no such modes
+	if mode := i.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" { // Windows has no such modes
 		return "", fmt.Errorf("others can open %s (mode %04o): remove it, the next start makes another; or `chmod 600` where nobody has read it", path, mode)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, 4<<10))

@@ -1,5 +1,5 @@
-// Package bell lets sources wait until something may have come. Use it in a store whose
-// changes are made in this process: who changes it rings.
+// Package bell lets sources wait until something may have come. Use it in a store that only
+// this process changes: each change rings the bell.
 package bell
 
 import (
@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Idle is how long to wait where nothing will come due by itself: a ring ends it.
+// Idle is how long to wait if nothing becomes due by itself: a ring ends it.
 const Idle = 24 * time.Hour
 
-// Bell wakes all who wait for it. The zero value is ready.
+// Bell wakes its waiters. The zero value is ready.
 type Bell struct {
 	mu   sync.Mutex
-	rung chan struct{} // closed and replaced by each ring; nil: nobody has waited since
+	rung chan struct{} // closed and replaced by each ring; nil: no waiter since
 }
 
-// Ring lets all who wait look again.
+// Ring makes all waiters look again.
 func (b *Bell) Ring() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -36,15 +36,15 @@ func (b *Bell) next() <-chan struct{} {
 	return b.rung
 }
 
-// Receive takes until there is something or ctx ends, whose error it returns then. take says
-// how much it took, and if nothing, how long to wait at the most; where the bell rings it is
-// asked again before that.
+// Receive calls take until it takes something or ctx ends, whose error Receive then returns.
+// take returns how much it took, and if nothing, how long to wait at most; a ring calls it
+// again before that.
 func (b *Bell) Receive(ctx context.Context, take func() (n int, wait time.Duration, err error)) (int, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		rung := b.next() // before looking: a ring meanwhile is not missed
+		rung := b.next() // before looking, so as not to miss a ring meanwhile
 		n, wait, err := take()
 		if n > 0 || err != nil {
 			return n, err

@@ -1,11 +1,11 @@
-// Package clickhousehttp speaks with a ClickHouse over its HTTP interface, which every
-// version has and every proxy lets through. Use it in backends on ClickHouse: statements
-// by Exec, blocks of rows in the Native format by Insert, results by Query.
+// Package clickhousehttp talks to ClickHouse over its HTTP interface, which every version has
+// and every proxy lets through. Use it in backends on ClickHouse: statements by Exec, blocks of
+// rows in the Native format by Insert, results by Query.
 //
 //	conn, err := clickhousehttp.Open(ctx, "https://ch.example:8443", clickhousehttp.Options{Database: "events"})
 //	rows, err := conn.Query(ctx, "SELECT id, name FROM users WHERE team = {team:String}", clickhousehttp.Param("team", name))
 //
-// Nothing is repeated here, and no value ever becomes part of a statement: values are
+// Requests are never repeated here, and no value becomes part of a statement: values are
 // parameters. Errors carry the kind (tidemill.KindOf) that decides what happens next.
 package clickhousehttp
 
@@ -28,9 +28,9 @@ type Compression string
 
 // Compressions.
 const (
-	Auto Compression = ""     // none to this very machine, gzip to others
+	Auto Compression = ""     // none to this machine, gzip to others
 	None Compression = "none" //
-	Gzip Compression = "gzip" // fastest level: some 150 MB/s of a core
+	Gzip Compression = "gzip" // fastest level: about 150 MB/s of a core
 )
 
 // Options tune a Conn; the zero value is ready to use.
@@ -40,15 +40,14 @@ type Options struct {
 	Password tidemill.Secret // empty: the URL's, else none
 	TLS      *tls.Config     // for https; nil: the system's roots, TLS 1.2 and newer
 
-	Connections int           // kept open at most, further requests wait; 0 means 8
+	Connections int           // most open connections, further requests wait; 0 means 8
 	Dial        time.Duration // to connect, and again for TLS; 0 means 5s
 	Timeout     time.Duration // of a whole request; 0 means 60s
 	Compression Compression   // of blocks; gzip, as that is what all versions read
 	MaxAnswer   int64         // bytes of one result; more is an error; 0 means 1 GiB
 }
 
-// Conn is a pool of connections to one ClickHouse. Its methods may be called from several
-// goroutines.
+// Conn is a pool of connections to one ClickHouse. It is safe for concurrent use.
 type Conn struct {
 	url      url.URL // without user and query
 	database string
@@ -62,8 +61,8 @@ type Conn struct {
 	pool     *http.Transport
 }
 
-// Open connects and asks for the server's version. The URL is http or https, host, port
-// (8123 and 8443 if it has none), and may name user, password and ?database=.
+// Open connects and asks for the server's version. The URL is http or https, host, port (8123
+// and 8443 by default), and may name user, password and ?database=.
 func Open(ctx context.Context, rawURL string, o Options) (*Conn, error) {
 	c, err := configure(rawURL, o)
 	if err != nil {
@@ -156,8 +155,8 @@ func (c *Conn) connect(o Options) {
 		TLSHandshakeTimeout: o.Dial,
 		MaxConnsPerHost:     o.Connections,
 		MaxIdleConnsPerHost: o.Connections,
-		// Servers close idle connections, old ones after 3 s. A request that meets its
-		// connection closing is lost, so we close first.
+		// Servers close idle connections, old ones after 3 s. A request that meets a closing
+		// connection is lost, so we close first.
 		IdleConnTimeout:        2500 * time.Millisecond,
 		DisableCompression:     true, // an inflated answer would have no limit
 		MaxResponseHeaderBytes: 1 << 18,
@@ -178,11 +177,11 @@ func loopback(host string) bool {
 // Close ends idle connections; those in use end with their request.
 func (c *Conn) Close() { c.pool.CloseIdleConnections() }
 
-// Version is the server's, as it was when the Conn was opened: "24.8.4.13".
+// Version is the server's version when the Conn was opened: "24.8.4.13".
 func (c *Conn) Version() string { return c.version }
 
-// Database is the one that was asked for; empty: the server's default. Statements have to
-// name it: requests have none of their own, as it may not exist yet.
+// Database is the requested database; empty: the server's default. Statements have to name it:
+// requests name none, as it may not exist yet.
 func (c *Conn) Database() string { return c.database }
 
 // Account is the user and the password that requests are made with.
@@ -193,7 +192,7 @@ func Name(identifier string) string {
 	return "`" + strings.NewReplacer(`\`, `\\`, "`", "\\`").Replace(identifier) + "`"
 }
 
-// Text quotes a text for the few places of a statement that take no parameter.
+// Text quotes a text for the few places of a statement that accept no parameter.
 func Text(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`, "\x00", `\0`).Replace(s) + "'"
 }

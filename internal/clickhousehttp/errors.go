@@ -16,13 +16,13 @@ import (
 
 const (
 	codeHeader = "X-Clickhouse-Exception-Code"
-	errorBytes = 64 << 10 // of an answer that is looked at for an exception
+	errorBytes = 64 << 10 // of an answer that is searched for an exception
 	shownBytes = 1000     // of an exception in an error's text
 )
 
 // Exception is what the server threw. It is wrapped by a tidemill.Error of its kind.
 type Exception struct {
-	Code   int    // ClickHouse's number; 0: there was none, it comes from a proxy
+	Code   int    // ClickHouse's number; 0: none, the answer comes from a proxy
 	Status int    // of the HTTP answer
 	Text   string // at most 1,000 bytes
 }
@@ -34,7 +34,7 @@ func (e *Exception) Error() string {
 	return e.Text
 }
 
-// Code is the number of the server's exception within an error; 0: there is none.
+// Code is the number of the server's exception within an error; 0: none.
 func Code(err error) int {
 	if e, ok := errors.AsType[*Exception](err); ok {
 		return e.Code
@@ -42,11 +42,11 @@ func Code(err error) int {
 	return 0
 }
 
-// codes says what an exception means for the engine. All others are transient: a missing
-// table, column or right to a database, a full disk or a fault of the server will be mended
-// by people, and must not turn events into dead letters meanwhile. For the same reason a
-// statement that is refused as a whole (62 syntax, 53 types of columns) and a body that
-// ended early (33) are not validation: only what a value can cause is.
+// codes says what an exception means for the engine. All others are transient: an operator will
+// fix a missing table, column or right to a database, a full disk or a fault of the server, and
+// events must not become dead letters meanwhile. For the same reason a statement refused as a
+// whole (62 syntax, 53 types of columns) and a body that ended early (33) are not validation:
+// only what a value can cause is.
 var codes = map[int]tidemill.Kind{
 	192: tidemill.Credentials, // UNKNOWN_USER
 	193: tidemill.Credentials, // WRONG_PASSWORD
@@ -94,7 +94,7 @@ var statuses = map[int]tidemill.Kind{
 	http.StatusRequestEntityTooLarge: tidemill.Validation, // half the batch may pass
 }
 
-// refusal makes the error of an answer that is not 200, or says itself that it is one.
+// refusal makes the error of an answer whose status is not 200 or that is an exception.
 func (c *Conn) refusal(resp *http.Response, text string) error {
 	e := &Exception{Status: resp.StatusCode, Text: c.shown(text)}
 	e.Code, _ = strconv.Atoi(resp.Header.Get(codeHeader))
@@ -114,10 +114,10 @@ func (c *Conn) refusal(resp *http.Response, text string) error {
 	return &tidemill.Error{Kind: kind, After: retryAfter(resp.Header), Err: e}
 }
 
-// thrown is how an exception is written in an answer.
+// thrown is the form of an exception in an answer.
 var thrown = regexp.MustCompile(`Code: (\d+)\. DB::(?:\w+)?Exception`)
 
-// exception finds one in the text of an answer that began as 200; nil: there is none.
+// exception finds one in the text of an answer that began as 200; nil: none.
 func (c *Conn) exception(text []byte) error {
 	at := thrown.FindSubmatchIndex(text)
 	if at == nil {
@@ -132,7 +132,7 @@ func (c *Conn) exception(text []byte) error {
 	return &tidemill.Error{Kind: kind, Err: e}
 }
 
-// shown shortens what a server says, and takes the password out of it.
+// shown shortens a server's text, and removes the password from it.
 func (c *Conn) shown(text string) string {
 	if p := c.password.Reveal(); p != "" {
 		text = strings.ReplaceAll(text, p, "[secret]")
@@ -148,9 +148,9 @@ func (c *Conn) shown(text string) string {
 	return text
 }
 
-// lost makes the error of a request without a complete answer. That the caller's context
-// ended is said as such. All else may have been done, and all that is done here may be
-// repeated, so it is transient or a timeout.
+// lost makes the error of a request without a complete answer. The end of the caller's context
+// is reported as such. Any other request may have been done, and all requests here may be
+// repeated, so the error is transient or a timeout.
 func (c *Conn) lost(request, caller context.Context, err error) error {
 	if caller.Err() != nil {
 		return caller.Err()
@@ -168,7 +168,7 @@ func (c *Conn) lost(request, caller context.Context, err error) error {
 	return tidemill.Fail(kind, "ask ClickHouse at %s: %w", c.url.Host, unwrapURL(err))
 }
 
-// unwrapURL takes off what net/http adds: the whole URL with statement and parameters.
+// unwrapURL removes what net/http adds: the whole URL with statement and parameters.
 func unwrapURL(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err

@@ -9,11 +9,11 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 )
 
-// oldest is the oldest version that is known to do all that is asked of it.
+// oldest is the oldest version that is known to support every request.
 const oldestYear, oldestMonth = 24, 8
 
-// Inspect looks at the server: its version, how inserts are answered, what its disks have
-// left. What cannot be read is a finding too.
+// Inspect checks the server: its version, how inserts are answered, the free space of its
+// disks. Anything that cannot be read is a finding too.
 func Inspect(ctx context.Context, c *Conn) []preflight.Finding {
 	found := []preflight.Finding{ofVersion(c.version)}
 	found = append(found, c.inserts(ctx))
@@ -39,7 +39,7 @@ func ofVersion(v string) preflight.Finding {
 	return f
 }
 
-// inserts reads the settings that could answer an insert before it is stored, or keep a
+// inserts reads the settings that could answer an insert before it is stored, or prevent a
 // repeated one from being recognised. Our requests set them; a profile may forbid that.
 func (c *Conn) inserts(ctx context.Context) preflight.Finding {
 	f := preflight.Finding{Check: "clickhouse: insert settings", Verdict: preflight.OK}

@@ -14,13 +14,13 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Arg goes with a statement, in the URL.
+// Arg is an argument of a statement, in the URL.
 type Arg struct{ name, value string }
 
 // Set is a setting for one request.
 func Set(name, value string) Arg { return Arg{name, value} }
 
-// Param is the value of {name:Type} in a statement. Text that may hold any bytes goes as
+// Param is the value of {name:Type} in a statement. For text that may hold any bytes, use
 // unhex({name:String}) and HexParam.
 func Param(name, value string) Arg {
 	return Arg{"param_" + name, strings.NewReplacer(`\`, `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`, "\x00", `\0`).Replace(value)}
@@ -77,8 +77,7 @@ func (c *Conn) Query(ctx context.Context, statement string, args ...Arg) (*Rows,
 	return newRows(ctx, resp.Request.Context(), c, resp.Body, end), nil
 }
 
-// post sends a request and returns the answer if its status says 200; end has to be called
-// when it was read.
+// post sends a request and returns the answer if its status is 200. Call end once it was read.
 func (c *Conn) post(ctx context.Context, query string, body *payload, args []Arg) (*http.Response, func(), error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -100,7 +99,7 @@ func (c *Conn) post(ctx context.Context, query string, body *payload, args []Arg
 	}
 	r.ContentLength = int64(len(body.bytes))
 	r.Body, _ = body.open()
-	r.GetBody = body.open // the transport uses it where nothing was sent yet
+	r.GetBody = body.open // the transport uses it if nothing was sent yet
 	r.Header.Set("X-ClickHouse-User", c.user)
 	if !c.password.IsZero() {
 		r.Header.Set("X-ClickHouse-Key", c.password.Reveal())
@@ -169,7 +168,7 @@ type timeoutError struct{}
 func (timeoutError) Error() string { return "no answer in time" }
 func (timeoutError) Timeout() bool { return true }
 
-// retryAfter reads a Retry-After header in seconds, an hour at most.
+// retryAfter reads a Retry-After header in seconds, at most an hour.
 func retryAfter(h http.Header) time.Duration {
 	var seconds int
 	if _, err := fmt.Sscanf(h.Get("Retry-After"), "%d", &seconds); err != nil || seconds < 0 {

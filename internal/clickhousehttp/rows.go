@@ -13,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// maxText is the longest text that is read from a result: larger ones are a damaged answer.
+// maxText is the longest text that is read from a result: a longer one is a damaged answer.
 const maxText = 256 << 20
 
 // Rows reads a result row by row and value by value, in the order of the statement's
@@ -24,13 +24,13 @@ const maxText = 256 << 20
 //	}
 //	err := rows.Err()
 //
-// The type of each value has to be the column's: convert in the statement, and no column
-// may be Nullable or LowCardinality (toString drops that). After an error all is zero.
+// The type of each value has to be the column's: convert in the statement. No column may be
+// Nullable or LowCardinality (toString drops that). After an error all values are zero.
 type Rows struct {
 	caller, request context.Context // only to say why it ended
 	conn            *Conn
 	r               *bufio.Reader
-	left            int64 // bytes until it is too much
+	left            int64 // bytes that may still be read
 	end             func()
 	err             error
 	b               [16]byte
@@ -40,7 +40,7 @@ func newRows(caller, request context.Context, c *Conn, body io.Reader, end func(
 	return &Rows{caller: caller, request: request, conn: c, r: bufio.NewReaderSize(body, 32<<10), left: c.max, end: end}
 }
 
-// Next says whether there is another row.
+// Next reports whether there is another row.
 func (r *Rows) Next() bool {
 	if r.err != nil {
 		return false
@@ -127,7 +127,7 @@ func (r *Rows) UUID() (id uuid.UUID) {
 // String reads a String.
 func (r *Rows) String() string { return string(r.Bytes()) }
 
-// Bytes reads a String into memory of its own; nil if it is empty.
+// Bytes reads a String into new memory; nil if it is empty.
 func (r *Rows) Bytes() []byte {
 	if r.err != nil {
 		return nil
@@ -144,7 +144,7 @@ func (r *Rows) Bytes() []byte {
 		return nil
 	}
 	var b []byte
-	for read := 0; read < int(n); { // what is not there is not made room for
+	for read := 0; read < int(n); { // memory grows only with bytes that came
 		step := min(int(n)-read, max(read, 64<<10))
 		b = append(b, make([]byte, step)...)
 		if _, err := io.ReadFull(r.r, b[read:]); err != nil {

@@ -1,5 +1,6 @@
-// Package expressions compiles expressions of settings, of the language of expr-lang/expr, that
-// can neither run long nor grow with the data. Use it wherever an operator writes one.
+// Package expressions compiles expressions of settings, in the language of expr-lang/expr, that
+// can neither run long nor grow with the data. Use it for every expression that an operator
+// writes.
 package expressions
 
 import (
@@ -15,24 +16,24 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// Bounds of an expression. There are no loops, so its time is bounded by its size.
+// Bounds of an expression. It has no loops, so its time is bounded by its size.
 const (
 	MaxSource = 4096   // bytes
-	MaxMemory = 10_000 // elements that it may make, in vm's own count: the budget of who runs it
+	MaxMemory = 10_000 // elements that it may make, as vm counts them: the caller's memory budget
 	maxNodes  = 500    // of its syntax tree
 )
 
-// Builtins are the functions of the language that may be used everywhere. None goes through a
-// list with an expression of its own, makes long texts of short ones, or asks for the time.
+// Builtins are the functions of the language that may be used everywhere. None applies an
+// expression to a list, makes long texts of short ones, or asks for the time.
 var Builtins = []string{"len", "trim", "trimPrefix", "trimSuffix", "upper", "lower", "split", "indexOf", "lastIndexOf",
 	"hasPrefix", "hasSuffix", "int", "float", "abs", "ceil", "floor", "round", "min", "max", "type", "first", "last", "get"}
 
-// Options say what an expression may be.
+// Options say what an expression may use.
 type Options struct {
 	Names    types.Map     // what it may name
-	Builtins []string      // functions of the language beside Builtins; they have to be as harmless
+	Builtins []string      // functions of the language besides Builtins; they have to be as harmless
 	Patterns bool          // `matches` may be used with a pattern that is written in the expression
-	More     []expr.Option // functions of one's own, the type of its value
+	More     []expr.Option // the caller's functions, the type of the value
 }
 
 // Compile checks an expression and says which names it uses, in order.
@@ -56,8 +57,7 @@ func Compile(source string, o Options) (p *vm.Program, used []string, err error)
 	return p, slices.Compact(g.used), nil
 }
 
-// Cause is the message of an error of the language without the picture of the source that it
-// draws.
+// Cause is the message of an error of the language without its picture of the source.
 func Cause(err error) string {
 	if e, ok := errors.AsType[*file.Error](err); ok {
 		return e.Message
@@ -66,7 +66,7 @@ func Cause(err error) string {
 	return text
 }
 
-// guard finds what could run or grow with the data, and which names are used.
+// guard finds what could run long or grow with the data, and the names in use.
 type guard struct {
 	builtins []string
 	patterns bool
@@ -80,7 +80,7 @@ func (g *guard) Visit(n *ast.Node) {
 	switch n := (*n).(type) {
 	case *ast.PredicateNode:
 		what = "a loop"
-	case *ast.BuiltinNode: // loops are there even where they are not enabled
+	case *ast.BuiltinNode: // loops parse even when they are not enabled
 		if !slices.Contains(g.builtins, n.Name) {
 			what = n.Name
 		}

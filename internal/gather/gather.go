@@ -1,7 +1,6 @@
-// Package gather lets callers who come at the same time share calls. Use it where a call
-// costs as much as what is in it: a script, a transaction, a round trip. Nobody waits for
-// others to come: while as many calls as may are under way, callers wait, and the first of
-// them then calls for all.
+// Package gather lets concurrent callers share calls. Use it where a call costs as much as its
+// content: a script, a transaction, a round trip. No caller waits for others to come. While the
+// maximum of calls runs, callers wait, and the first of them then calls for all.
 package gather
 
 import (
@@ -11,41 +10,41 @@ import (
 	"sync"
 )
 
-// Line is where callers meet. Its fields are set before the first Join.
+// Line is where callers meet. Set its fields before the first Join.
 type Line[T any] struct {
-	Calls int         // under way at once; 0 means 1
-	Most  int         // of Size in one call, where a caller does not bring more alone; 0: no bound
-	Size  func(T) int // of what a caller brings; nil: each is 1
+	Calls int         // running at once; 0 means 1
+	Most  int         // of Size in one call, unless a single caller brings more; 0: no bound
+	Size  func(T) int // of a caller's item; nil: each is 1
 
-	// Call does the work for some, in the order in which they came, and puts each one's
-	// answer where that caller finds it. Its error is that of all of them. ctx is that of
-	// the caller who leads: Call is not to give up when it ends, for others are in it.
+	// Call does the work for several callers, in the order in which they came, and puts each
+	// answer where its caller finds it. Its error is that of all of them. ctx is the leading
+	// caller's: Call must not give up when it ends, as it works for others too.
 	Call func(ctx context.Context, all []T) error
 
-	mu      sync.Mutex // guards what follows, and is not held across a call
+	mu      sync.Mutex // guards what follows; not held during a call
 	flying  int
 	waiting []*place[T]
 
-	places sync.Pool // of *place[T] that nobody is in
+	places sync.Pool // of unused *place[T]
 }
 
-// place is a caller's in the line.
+// place is a caller's position in the line.
 type place[T any] struct {
 	item T
 	turn chan turn // room for one: it is told once
 }
 
-// turn tells a caller who waits to lead, or how its call ended.
+// turn tells a waiting caller to lead, or how its call ended.
 type turn struct {
 	lead bool
 	err  error
 }
 
-// ErrPanic is what those get whose call panicked in another's goroutine.
+// ErrPanic is the error of callers whose call panicked in another's goroutine.
 var ErrPanic = errors.New("the call of another panicked")
 
-// Join makes item part of a call, and returns when that has ended. Where ctx ends while
-// the caller waits it leaves, with the error of ctx; not any more when it is in a call.
+// Join makes item part of a call, and returns when that has ended. If ctx ends while the caller
+// waits, Join returns the error of ctx. Once the item is in a call, Join waits for the call.
 func (l *Line[T]) Join(ctx context.Context, item T) error {
 	l.mu.Lock()
 	if l.flying < max(l.Calls, 1) {
@@ -73,7 +72,7 @@ func (l *Line[T]) Join(ctx context.Context, item T) error {
 	return t.err
 }
 
-// wait returns a caller's turn, or the error of ctx where it left the line.
+// wait returns a caller's turn, or the error of ctx if it left the line.
 func (l *Line[T]) wait(ctx context.Context, me *place[T]) (turn, error) {
 	gone := ctx.Done()
 	if gone == nil {
@@ -90,7 +89,7 @@ func (l *Line[T]) wait(ctx context.Context, me *place[T]) (turn, error) {
 	}
 }
 
-// leave takes a caller out of the line, if it is in it.
+// leave removes a caller from the line, if it is in it.
 func (l *Line[T]) leave(me *place[T]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +100,7 @@ func (l *Line[T]) leave(me *place[T]) bool {
 	return i >= 0
 }
 
-// lead calls for the caller and those who wait, and names the next to lead.
+// lead calls for the caller and those that wait, and names the next leader.
 func (l *Line[T]) lead(ctx context.Context, item T) (err error) {
 	with := l.take(item)
 	err = ErrPanic // unless the call returns
@@ -120,7 +119,7 @@ func (l *Line[T]) lead(ctx context.Context, item T) (err error) {
 	return err
 }
 
-// take takes those out of the line who fit into a call beside item, in their order.
+// take removes from the line those that fit into a call beside item, in their order.
 func (l *Line[T]) take(item T) []*place[T] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +141,7 @@ func (l *Line[T]) size(item T) int {
 	return l.Size(item)
 }
 
-// next ends one who leads: the first in line is told to.
+// next ends a leader's turn: the first in line leads.
 func (l *Line[T]) next() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

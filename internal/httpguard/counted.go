@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// counted is a connection that knows how much was written to it.
+// counted is a connection that counts the bytes written to it.
 type counted struct {
 	net.Conn
 	written atomic.Int64
@@ -17,8 +17,8 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Written is how many bytes were handed to the network on a connection of a Guard, those of
-// TLS included. After a failure it tells a request that was sent from one that was not.
+// Written is how many bytes were written to a connection of a Guard, including those of TLS.
+// After a failure it tells a request that was sent from one that was not.
 func Written(c net.Conn) (n int64, known bool) {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = t.NetConn()

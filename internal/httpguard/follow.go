@@ -6,13 +6,13 @@ import (
 	"net/http"
 )
 
-// maxRedirects is how many a client of Following follows for one request.
+// maxRedirects is how many redirects a client of Following follows for one request.
 const maxRedirects = 10
 
-// Following makes a client of a Guard that follows up to 10 redirects, each of which the
-// Guard judges like the first request: for downloads whose address moves. It goes from http to
-// https, never back, and to no other scheme. Another host learns neither the URL, which may
-// hold a key, nor who we are.
+// Following makes a client of a Guard that follows up to 10 redirects, each checked like the
+// first request: for downloads whose address moves. It goes from http to https, never back, and
+// to no other scheme. Another host gets neither the URL, which may hold a key, nor our
+// credentials.
 func Following(guard http.RoundTripper) *http.Client {
 	return &http.Client{Transport: guard, CheckRedirect: checkRedirect}
 }

@@ -5,15 +5,15 @@ import (
 	"net/netip"
 )
 
-// ReasonBlockedTarget is the reason of every Blocked, as it is written in dead letters.
+// ReasonBlockedTarget is the reason of every Blocked, as dead letters store it.
 const ReasonBlockedTarget = "blocked_target"
 
-// Blocked is the error of a target that may not be reached. It is wrapped in a
-// tidemill.Error of kind validation: no retry makes the target a better one.
+// Blocked is the error of a target that may not be reached. It is wrapped in a tidemill.Error
+// of kind validation: a retry does not help.
 type Blocked struct {
-	Target string // host or address, without anything that may be a secret
+	Target string // host or address, without secrets
 	Why    string // in a few words
-	Set    string // the setting that allows it; empty: none does
+	Set    string // the setting that allows it; empty: none
 }
 
 func (b *Blocked) Error() string {
@@ -27,9 +27,9 @@ func (b *Blocked) Error() string {
 // Reason is ReasonBlockedTarget.
 func (b *Blocked) Reason() string { return ReasonBlockedTarget }
 
-// forbidden are the networks that are not the public internet. The standard library calls
-// many of them global unicast, hence a table of our own: the special-purpose registries of
-// IANA, and what is deprecated but still routed somewhere.
+// forbidden are the networks outside the public internet. The standard library calls many of
+// them global unicast, hence this table: the special-purpose registries of IANA, and deprecated
+// networks that are still routed somewhere.
 var forbidden = []struct {
 	net netip.Prefix
 	why string
@@ -82,8 +82,8 @@ func embedded(a netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// Check refuses an address that is not on the public internet, unless one of allow holds
-// it. An address that embeds another (mapped, NAT64, 6to4) is judged by that one.
+// Check refuses an address that is not on the public internet, unless allow holds it. An
+// address that embeds another (mapped, NAT64, 6to4) is checked by that one.
 func Check(a netip.Addr, allow []netip.Prefix) error {
 	if !a.IsValid() {
 		return &Blocked{Target: "the target", Why: "no IP address"}

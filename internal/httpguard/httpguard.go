@@ -1,13 +1,13 @@
-// Package httpguard makes HTTP requests to addresses that somebody else chose. Use it for
-// everything that leaves for a configured URL: it refuses targets that are not on the
-// public internet, checked on the address that is really connected to, after DNS and at
-// every connection; it follows no redirect and asks no proxy of the environment; it wants
-// https with TLS 1.2 or newer, verified; and all it keeps or reads ahead has a limit.
+// Package httpguard makes HTTP requests to addresses that others chose. Use it for every
+// request to a configured URL. It refuses targets that are not on the public internet, and
+// checks the connected address itself, after DNS and at every connection. It follows no
+// redirect and uses no proxy of the environment. It requires https with TLS 1.2 or newer,
+// verified. Everything that it keeps or reads ahead has a limit.
 //
 //	guard, err := httpguard.New(httpguard.Options{})
 //	answer, err := guard.RoundTrip(request)
 //
-// The body of an answer is not limited here: whoever reads it does that.
+// The body of an answer is not limited here: its reader has to do that.
 package httpguard
 
 import (
@@ -29,25 +29,24 @@ import (
 
 // Options tune a Guard; the zero value reaches the public internet by https only.
 type Options struct {
-	Allow []netip.Prefix // may be reached though they are not public
+	Allow []netip.Prefix // may be reached though not public
 	Plain bool           // http is allowed too
 	Proxy bool           // use the proxy of the environment, at Allow's addresses only. It resolves names itself: see proxied
 
-	// What the settings of Allow and Plain are called, for errors; empty: allowPrivate and
-	// allowHttp.
+	// Names of the settings of Allow and Plain, for errors; empty: allowPrivate and allowHttp.
 	AllowBy, PlainBy string
 
 	Certificates []tls.Certificate // shown to servers that ask for one (mTLS)
-	Roots        *x509.CertPool    // who may vouch for servers; nil: the system's
+	Roots        *x509.CertPool    // trusted certificate authorities; nil: the system's
 
 	Dial        time.Duration // to connect, and again for TLS; 0 means 5s
 	Connections int           // open at once to one host, further requests wait; 0 means 100
-	Idle        time.Duration // a connection unused for so long is closed; 0 means 4s: before servers do, which would lose a request that meets it
+	Idle        time.Duration // after which an unused connection is closed; 0 means 4s: before servers close it, which would lose a request
 	MaxHeader   int64         // bytes of an answer's header; 0 means 64 KiB
 	Resolver    *net.Resolver // nil: the system's
 }
 
-// Guard is an http.RoundTripper. Its methods may be called from several goroutines.
+// Guard is an http.RoundTripper. It is safe for concurrent use.
 type Guard struct {
 	plain            bool
 	allow            []netip.Prefix
@@ -86,8 +85,7 @@ func New(o Options) (*Guard, error) {
 		TLSHandshakeTimeout: o.Dial,
 		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots, Certificates: o.Certificates},
 		ForceAttemptHTTP2:   true,
-		// A connection that died without a word is found by a ping, not by the requests
-		// that share it.
+		// A ping finds a dead connection, not the requests that share it.
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second},
 		MaxConnsPerHost:        o.Connections,
 		MaxIdleConnsPerHost:    o.Connections,
@@ -110,7 +108,7 @@ func def[T comparable](v *T, d T) {
 	}
 }
 
-// control sees each address that is about to be connected to.
+// control checks each address before it is connected to.
 func (g *Guard) control(_ context.Context, network, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || !strings.HasPrefix(network, "tcp") {
@@ -135,9 +133,9 @@ func blocked(err error) error {
 	return &tidemill.Error{Kind: tidemill.Validation, Err: err}
 }
 
-// CheckURL refuses what is no target, whatever it resolves to: other schemes than https,
-// user information, no host, a literal address that Check refuses. Configuration is
-// checked with it early; RoundTrip does it again.
+// CheckURL refuses a URL that is never a target, whatever it resolves to: another scheme than
+// https, user information, no host, a literal address that Check refuses. Use it to check
+// configuration early; RoundTrip checks again.
 func (g *Guard) CheckURL(u *url.URL) error {
 	host := u.Hostname()
 	switch {

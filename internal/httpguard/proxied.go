@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// proxied refuses a request that a proxy would take to where it may not go. The proxy's word
-// is final, as it resolves the name and connects; here a name is refused that is an inner one
-// by its form, or leads to a forbidden address when we ask for it. What cannot be resolved
-// here is the proxy's to judge. NO_PROXY names hosts that are connected to from here, and
-// checked as all others.
+// proxied refuses a request that a proxy would take to a forbidden target. The proxy decides in
+// the end, as it resolves the name and connects. A name is refused here if its form is
+// internal, or if our own resolver gives a forbidden address. The proxy judges a name that we
+// cannot resolve. Hosts in NO_PROXY are connected to directly, and checked as all others.
 func (g *Guard) proxied(r *http.Request) error {
 	if g.pool.Proxy == nil {
 		return nil
@@ -37,9 +36,9 @@ func (g *Guard) proxied(r *http.Request) error {
 	return nil
 }
 
-// inner says whether a name is none of the public internet by its form: numbers that some
-// resolvers take for an address (2130706433, 0x7f.1), one without a dot, and the zones that
-// are set aside or that clouds use for their metadata.
+// inner reports whether the form of a name is not of the public internet: numbers that some
+// resolvers take for an address (2130706433, 0x7f.1), a name without a dot, and the zones that
+// are reserved or that clouds use for their metadata.
 func inner(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	last := host[strings.LastIndexByte(host, '.')+1:]

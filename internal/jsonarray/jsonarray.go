@@ -1,5 +1,5 @@
-// Package jsonarray walks through a JSON array and hands out its elements byte for byte as
-// they came. Use it where several events or records come in one body.
+// Package jsonarray walks through a JSON array and returns its elements byte for byte. Use it
+// where several events or records come in one body.
 package jsonarray
 
 import (
@@ -11,11 +11,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ErrBehind says that the array is not all of the body.
+// ErrBehind says that the body goes on behind the array.
 var ErrBehind = errors.New("there is something behind the array")
 
-// Elements yields the elements of body, which begins with an array. They are parts of body.
-// Names that are there twice are for others to judge; o says what else is. An error ends it:
+// Elements yields the elements of body, which begins with an array. They are parts of body. It
+// does not check for duplicate names; o sets the decoder's other options. An error ends it:
 // then nothing of the body can be trusted. It is the decoder's, or ErrBehind.
 func Elements(body []byte, o ...jsontext.Options) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {

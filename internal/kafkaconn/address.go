@@ -21,10 +21,9 @@ var mechanisms = []string{"plain", "scram-sha-256", "scram-sha-512"}
 //	kafka://one:9092,two:9092
 //	kafka+tls://user:password@one:9093,two:9093?sasl=scram-sha-512
 //
-// A port that is not given is 9092. ?tls is another way to ask for TLS. With a user the
-// mechanism is plain unless sasl says otherwise; in user and password, characters that
-// mean something in an address are written as %XX. Errors do not repeat the address,
-// because a password is in it.
+// The default port is 9092. ?tls also asks for TLS. With a user the mechanism is plain unless
+// sasl says otherwise. In user and password, reserved characters are written as %XX. Errors do
+// not repeat the address, because it may hold a password.
 func Parse(address string, o Options) (*Cluster, error) {
 	c := &Cluster{options: o, mechanism: "plain"}
 	rest := address

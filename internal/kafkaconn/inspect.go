@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	shortRetention = 24 * time.Hour // an outage over night must not cost what waits
-	metadataBytes  = 4096           // of an offset commit: what books and what was settled ahead need at most
+	shortRetention = 24 * time.Hour // an outage over night must not lose what waits
+	metadataBytes  = 4096           // of an offset commit: the most that books and early settlements need
 )
 
-// Inspect judges the brokers and topics: whether what waits there survives the loss of a
-// broker, and how long it may wait before it is deleted unread. An error while reading is a
+// Inspect checks the brokers and topics: whether waiting events survive the loss of a broker,
+// and how long they may wait before they are deleted unread. An error while reading is a
 // finding too.
 func (c *Cluster) Inspect(ctx context.Context, client *kgo.Client, topics ...string) []preflight.Finding {
 	i := &inspection{admin: kadm.NewClient(client)}
@@ -54,7 +54,7 @@ func (i *inspection) ok(check, detail string)           { i.add(check, preflight
 func (i *inspection) warn(check, detail, advice string) { i.add(check, preflight.Warn, detail, advice) }
 func (i *inspection) fail(check, detail, advice string) { i.add(check, preflight.Fail, detail, advice) }
 
-// unread says that a setting could not be read.
+// unread reports a setting that could not be read.
 func (i *inspection) unread(check string, err error) {
 	i.warn(check, "cannot be read: "+err.Error(), "allow us to describe topics and brokers, or judge it yourself")
 }
@@ -79,7 +79,7 @@ func (i *inspection) brokers(ctx context.Context, m kadm.Metadata) {
 	i.ok("brokers", detail)
 }
 
-// topicThere judges partitions and replicas; false: there is no such topic.
+// topicThere checks partitions and replicas; false: the topic does not exist.
 func (i *inspection) topicThere(ctx context.Context) bool {
 	check := "topic " + i.topic
 	topics, err := i.admin.ListTopics(ctx, i.topic)
@@ -141,7 +141,7 @@ func (i *inspection) topicSettings(ctx context.Context) {
 	i.retention(check, set)
 }
 
-// retention judges how long what is unread may wait.
+// retention checks how long unread events may wait.
 func (i *inspection) retention(check string, set map[string]string) {
 	ms, err := strconv.ParseInt(set["retention.ms"], 10, 64)
 	switch age := time.Duration(ms) * time.Millisecond; {
@@ -161,7 +161,7 @@ func (i *inspection) retention(check string, set map[string]string) {
 	}
 }
 
-// offsets judges where the group's position and books are kept.
+// offsets checks where the group's position and books are kept.
 func (i *inspection) offsets(ctx context.Context, m kadm.Metadata) {
 	topics, err := i.admin.ListTopicsWithInternal(ctx, "__consumer_offsets")
 	if t, ok := topics["__consumer_offsets"]; err == nil && ok && t.Err == nil && len(t.Partitions) > 0 {
@@ -199,7 +199,7 @@ func (i *inspection) offsets(ctx context.Context, m kadm.Metadata) {
 	}
 }
 
-// settings are those of the one topic or broker that was asked about.
+// settings are those of the one topic or broker in the request.
 func settings(all kadm.ResourceConfigs, err error) (map[string]string, error) {
 	switch {
 	case err != nil:

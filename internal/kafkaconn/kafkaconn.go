@@ -1,12 +1,12 @@
-// Package kafkaconn opens connections to Kafka for the backends that live there, judges
-// how far events may be entrusted to it, and says of which kind its errors are. Use it
-// wherever a configuration names a Kafka by its brokers:
+// Package kafkaconn opens connections to Kafka for the backends on it, checks whether it keeps
+// events safe, and gives its errors their kind. Use it wherever a configuration names a Kafka
+// by its brokers:
 //
 //	cluster, err := kafkaconn.Parse("kafka://user:password@one:9092,two:9092?sasl=scram-sha-512", kafkaconn.Options{})
 //	client, err := cluster.Client()
 //
-// A member of a consumer group needs a client of its own, so backends take the Cluster and
-// open what they need.
+// A member of a consumer group needs its own client, so backends get the Cluster and open what
+// they need.
 package kafkaconn
 
 import (
@@ -27,17 +27,16 @@ import (
 
 // Options tune connections; the zero value is ready to use.
 type Options struct {
-	// ClientID is what the brokers' logs and quotas know us by; empty: "tidemill".
+	// ClientID is our name in the brokers' logs and quotas; empty: "tidemill".
 	ClientID string
-	// TLS is used where the brokers' address asks for TLS; nil: the system's authorities.
+	// TLS is used if the brokers' address asks for TLS; nil: the system's authorities.
 	TLS *tls.Config
-	// Dial opens connections; nil: TCP, or TLS over it, with 10 seconds to connect. What
-	// it returns is used as it is.
+	// Dial opens connections; nil: TCP, or TLS over it, with 10 seconds to connect. Its
+	// connections are used as they are.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Cluster is where brokers are and how to prove to them who we are. It never prints the
-// password.
+// Cluster has the brokers' addresses and our credentials. It never prints the password.
 type Cluster struct {
 	brokers   []string
 	tls       bool
@@ -47,18 +46,18 @@ type Cluster struct {
 	options   Options
 }
 
-// Client is a connection, as the backends take it.
+// Client is a connection, as backends use it.
 type Client = kgo.Client
 
-// Client opens a client with further options. It connects when it is first used; whoever
-// asked for it closes it.
+// Client opens a client with further options. It connects when it is first used. The caller
+// closes it.
 func (c *Cluster) Client(more ...kgo.Opt) (*kgo.Client, error) {
 	id := c.options.ClientID
 	if id == "" {
 		id = "tidemill"
 	}
 	opts := []kgo.Opt{kgo.SeedBrokers(c.brokers...), kgo.ClientID(id), kgo.SoftwareNameAndVersion("tidemill", "1"), kgo.DisableClientMetrics(),
-		kgo.MetadataMinAge(250 * time.Millisecond)} // what is new or moved is not noticed later than that
+		kgo.MetadataMinAge(250 * time.Millisecond)} // a new or moved topic is noticed within this time
 	switch {
 	case c.options.Dial != nil:
 		opts = append(opts, kgo.Dialer(c.options.Dial))
@@ -79,7 +78,7 @@ func (c *Cluster) Client(more ...kgo.Opt) (*kgo.Client, error) {
 	return client, nil
 }
 
-// proof is how a client says who it is; nil: it does not.
+// proof is how a client authenticates; nil: it does not.
 func (c *Cluster) proof() sasl.Mechanism {
 	switch {
 	case c.user == "":

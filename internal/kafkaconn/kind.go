@@ -13,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// kinds of what brokers answer. What is not listed here is Transient.
+// kinds of brokers' errors. All others are Transient.
 var kinds = map[error]tidemill.Kind{
 	kerr.SaslAuthenticationFailed:           tidemill.Credentials,
 	kerr.UnsupportedSaslMechanism:           tidemill.Credentials,
@@ -38,10 +38,10 @@ var kinds = map[error]tidemill.Kind{
 	kgo.ErrRecordRetries: tidemill.Timeout,
 }
 
-// Kind says of which kind an error of a client is: Credentials where the brokers refuse
-// us, Validation where they refuse the record for good, RateLimit where they ask for less,
-// Timeout where no answer came; else Transient. The end of a context is no kind; a missed
-// deadline is Timeout. Backends that could do harm by repeating say Unknown themselves.
+// Kind gives the kind of a client's error: Credentials if the brokers refuse us, Validation if
+// they refuse the record for good, RateLimit if they ask for less, Timeout if no answer came;
+// else Transient. The end of a context has no kind; a missed deadline is Timeout. Backends for
+// which repeating could do harm say Unknown themselves.
 func Kind(err error) tidemill.Kind {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return tidemill.NoKind
@@ -66,8 +66,8 @@ func Kind(err error) tidemill.Kind {
 	return tidemill.Transient
 }
 
-// Error gives an error of a client its kind and says what was being done. Nil stays nil,
-// and what ended with its context has no kind.
+// Error gives a client's error its kind and says what was being done. Nil stays nil, and the
+// end of a context gets no kind.
 func Error(err error, format string, args ...any) error {
 	if err == nil {
 		return nil

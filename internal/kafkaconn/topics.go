@@ -12,7 +12,7 @@ import (
 )
 
 // MakeTopic makes a topic with so many partitions and replicas, 0 being the broker's default,
-// if it is not there. Where brokers are slow to tell each other of a new one, it waits for that.
+// if it does not exist. If brokers are slow to tell each other of a new one, it waits for that.
 func MakeTopic(ctx context.Context, client *kgo.Client, topic string, partitions, replicas int) error {
 	if replicas == 0 {
 		replicas = -1
@@ -27,11 +27,11 @@ func MakeTopic(ctx context.Context, client *kgo.Client, topic string, partitions
 	return known(ctx, client, topic)
 }
 
-// knownWithin is how long is waited until a new topic is known. Whoever uses one that is not
-// yet finds that out, and tries again.
+// knownWithin is how long MakeTopic waits until a new topic is known. A user of a topic that is
+// not known yet notices, and tries again.
 const knownWithin = 5 * time.Second
 
-// known waits until a topic that was made is known.
+// known waits until a new topic is known.
 func known(ctx context.Context, client *kgo.Client, topic string) error {
 	ask := kmsg.NewPtrMetadataRequest()
 	ask.Topics = []kmsg.MetadataRequestTopic{{Topic: &topic}}
@@ -50,7 +50,7 @@ func known(ctx context.Context, client *kgo.Client, topic string) error {
 	return nil
 }
 
-// NoTopic says whether an error is that there is no such topic.
+// NoTopic reports whether an error says that a topic does not exist.
 func NoTopic(err error) bool {
 	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID)
 }

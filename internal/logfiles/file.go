@@ -25,14 +25,14 @@ type file struct {
 	failed        func(error)
 
 	mu      sync.Mutex // guards what follows; held for one write
-	open    *os.File   // nil: none so far
+	open    *os.File   // nil: none yet
 	is      named      // what is open
 	size    int64
 	failing bool
 	closed  bool
 }
 
-// named is what the name of a file says: its day, and its number among those of the day.
+// named is the parsed name of a file: its day, and its number within the day.
 type named struct {
 	day  string // 2006-01-02
 	part int
@@ -45,7 +45,7 @@ func (f *file) name(n named) string {
 	return fmt.Sprintf("%s-%s.%d.log", f.level, n.day, n.part)
 }
 
-// parse is the inverse of name; false: it is none of ours.
+// parse is the inverse of name; false: not a log file of ours.
 func (f *file) parse(name string) (n named, ok bool) {
 	rest, ok := strings.CutPrefix(name, f.level+"-")
 	rest, isLog := strings.CutSuffix(rest, ".log")
@@ -91,7 +91,7 @@ func (f *file) write(line []byte) (int, error) {
 	return n, err
 }
 
-// turn opens another file where the day is over, or the file is full.
+// turn opens another file if the day is over, or the file is full.
 func (f *file) turn(more int64) error {
 	today := f.now().UTC().Format(time.DateOnly)
 	next := named{day: today}
@@ -103,7 +103,7 @@ func (f *file) turn(more int64) error {
 		}
 		for _, n := range all {
 			if n.day == today {
-				next = n // the newest of the day: it goes on
+				next = n // the newest of the day: it continues
 			}
 		}
 	case f.size > 0 && f.size+more > f.part:
@@ -120,7 +120,7 @@ func (f *file) turn(more int64) error {
 		if err != nil {
 			return errors.Join(err, o.Close())
 		}
-		if s.Size() > 0 && s.Size()+more > f.part { // full, by whoever wrote it
+		if s.Size() > 0 && s.Size()+more > f.part { // full, whichever process wrote it
 			if err := o.Close(); err != nil {
 				return err
 			}

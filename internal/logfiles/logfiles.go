@@ -1,17 +1,16 @@
-// Package logfiles keeps a log in files, one for each level and day, each level for a time
-// of its own. Use it beside the log on standard error where nobody else collects and keeps
-// that:
+// Package logfiles keeps a log in files, one for each level and day. Each level has its own
+// retention. Use it in addition to the log on standard error if nothing else collects that:
 //
 //	files, err := logfiles.Open(logfiles.Options{Folder: "/var/log/tidemill", Keep: logfiles.Default()})
 //	log := slog.New(slog.NewMultiHandler(stderr, files))
 //
-// Lines are JSON objects. A day is one of UTC. Where a day's file of a level has become too
-// large there is another one beside it:
+// Lines are JSON objects. Days are in UTC. When a day's file of a level is full another one is
+// begun:
 //
 //	debug-2026-01-15.log    info-2026-01-15.log    warn-2026-01-15.log    error-2026-01-15.log
 //	                        info-2026-01-15.1.log
 //
-// Whatever else lies in the folder is left alone.
+// Other files in the folder are left alone.
 package logfiles
 
 import (
@@ -25,8 +24,8 @@ import (
 	"time"
 )
 
-// Names of the levels, from the least. What is below a level that has a name belongs to the
-// one before: trace is with debug, fatal with error.
+// Names of the levels, from the least. A level without a name belongs to the one before: trace
+// is with debug, fatal with error.
 var names = [...]string{"debug", "info", "warn", "error"}
 
 // levelOf is the number of a level's file.
@@ -42,10 +41,10 @@ func levelOf(l slog.Level) int {
 	return 3
 }
 
-// Keep is how long files are kept, in days after the one that they are of.
+// Keep is how long files are kept, in days after their own day.
 type Keep struct{ Debug, Info, Warn, Error int }
 
-// Default is how long files are kept where nothing else is said.
+// Default is how long files are kept by default.
 func Default() Keep { return Keep{Debug: 7, Info: 30, Warn: 90, Error: 365} }
 
 // Options say where and how long a log is kept. Folder is required.
@@ -53,22 +52,22 @@ type Options struct {
 	Folder string
 	Level  slog.Leveler // the least that is written; nil: info
 	Keep   Keep
-	Most   int64 // bytes of a level's files together, the oldest of which go; 0: 1 GiB
+	Most   int64 // bytes of a level's files together, of which the oldest are removed; 0: 1 GiB
 
-	// Failed is told when writing begins to fail, and when it has come right again: nil. It
-	// must not write to this log. Nil: nobody wants to know.
+	// Failed is called when writing begins to fail, and with nil when it works again. It must
+	// not write to this log. Nil: failures are not reported.
 	Failed func(error)
 	Now    func() time.Time // nil: time.Now
 }
 
-// parts is into how many files the bytes of a level are cut at the least, so that the oldest
-// can go without taking much along.
+// parts is the least number of files of a full level, so that the oldest can be removed without
+// losing much.
 const parts = 16
 
-// sweepEvery is how often is looked for files that are too old.
+// sweepEvery is how often expired files are looked for.
 const sweepEvery = time.Hour
 
-// Files are an open log: a slog.Handler. They may be used by many at once.
+// Files are an open log: a slog.Handler. They are safe for concurrent use.
 type Files struct {
 	slog.Handler
 	o     Options
@@ -77,7 +76,7 @@ type Files struct {
 	swept sync.WaitGroup
 }
 
-// Open makes the folder where it is missing, removes what is too old, and opens the log.
+// Open makes the folder if it is missing, removes expired files, and opens the log.
 func Open(o Options) (*Files, error) {
 	k := o.Keep
 	if o.Folder == "" || o.Most < 0 || k.Debug < 1 || k.Info < 1 || k.Warn < 1 || k.Error < 1 {
@@ -125,7 +124,7 @@ func Open(o Options) (*Files, error) {
 	return f, nil
 }
 
-// sweep removes what is too old.
+// sweep removes expired files.
 func (f *Files) sweep() error {
 	var errs []error
 	for _, one := range f.files {
@@ -134,7 +133,7 @@ func (f *Files) sweep() error {
 	return errors.Join(errs...)
 }
 
-// Close ends the log. What is written afterwards is lost.
+// Close ends the log. Later records are lost.
 func (f *Files) Close() error {
 	f.stop()
 	f.swept.Wait()

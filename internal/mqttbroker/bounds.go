@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// maxLevels is how many levels a topic or filter may have: each takes memory of its own.
+	// maxLevels is how many levels a topic or filter may have: each needs memory.
 	maxLevels = 100
 	// maxSubscriptions are of one session.
 	maxSubscriptions = 1000
-	// perTopic is about what a retained message takes beside its bytes, and perLevel what each
-	// level of its topic does.
+	// perTopic is about how many bytes a retained message needs in addition to its own, and
+	// perLevel how many each level of its topic needs.
 	perTopic = 512
 	perLevel = 512
 )
 
-// bounds are those of what stays without a connection: sessions and retained messages. The
-// library has none.
+// bounds limit what stays without a connection: sessions and retained messages. The library has
+// no limits.
 type bounds struct {
 	server       *mqtt.Server
 	sessions     int
@@ -38,7 +38,7 @@ func newBounds(server *mqtt.Server, o Options) *bounds {
 	return &bounds{server: server, sessions: o.Sessions, retained: o.Retained, retainedSize: o.RetainedSize, kept: map[string]int{}}
 }
 
-// ends says whether a client's session ends with its connection.
+// ends reports whether a client's session ends with its connection.
 func ends(cl *mqtt.Client) bool {
 	if cl.Properties.ProtocolVersion < 5 {
 		return cl.Properties.Clean
@@ -46,8 +46,9 @@ func ends(cl *mqtt.Client) bool {
 	return cl.Properties.Props.SessionExpiryInterval == 0
 }
 
-// session says whether the session of a client that has just logged in may be kept. Where
-// there are too many it is told so and goes: what waits in the others was acknowledged.
+// session reports whether the session of a client that has just logged in may be kept. If there
+// are too many the client is told so and disconnected: messages that wait in other sessions
+// were acknowledged.
 func (b *bounds) session(cl *mqtt.Client) bool {
 	if old, ok := b.server.Clients.Get(cl.ID); ends(cl) || ok && !ends(old) {
 		return true
@@ -71,7 +72,7 @@ func (b *bounds) session(cl *mqtt.Client) bool {
 	return false
 }
 
-// tooMuch says whether a packet wants more subscriptions or levels than there may be.
+// tooMuch reports whether a packet exceeds the allowed subscriptions or levels.
 func tooMuch(cl *mqtt.Client, p *packets.Packet) bool {
 	switch p.FixedHeader.Type {
 	case packets.Publish:
@@ -91,8 +92,8 @@ func tooMuch(cl *mqtt.Client, p *packets.Packet) bool {
 
 func levels(topic string) int { return strings.Count(topic, "/") + 1 }
 
-// keep counts a message that is to be retained, or says that there is no room for it. One
-// without a payload takes the one before away.
+// keep counts a message to be retained, or reports that it has no room. One without a payload
+// removes the earlier one.
 func (b *bounds) keep(topic string, payload int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,7 +125,7 @@ func (b *bounds) forget(topic string) {
 	delete(b.kept, topic)
 }
 
-// recount counts what is retained anew.
+// recount counts the retained messages anew.
 func (b *bounds) recount() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -137,8 +138,8 @@ func (b *bounds) recount() {
 	}
 }
 
-// will makes a client's will one that may be sent: it goes past what is asked of messages
-// otherwise. Its delay ends with the session.
+// will makes a client's will sendable: the library does not check it as other messages. Its
+// delay ends with the session.
 func (b *bounds) will(cl *mqtt.Client, w mqtt.Will) mqtt.Will {
 	if ends(cl) {
 		cl.Properties.Will.WillDelayInterval = 0
@@ -146,7 +147,7 @@ func (b *bounds) will(cl *mqtt.Client, w mqtt.Will) mqtt.Will {
 		cl.Properties.Will.WillDelayInterval = min(cl.Properties.Will.WillDelayInterval, cl.Properties.Props.SessionExpiryInterval)
 	}
 	if own(w.TopicName) || levels(w.TopicName) > maxLevels || !mqtt.IsValidFilter(w.TopicName, true) {
-		return mqtt.Will{} // to no topic: nobody gets it
+		return mqtt.Will{} // to no topic: it is never sent
 	}
 	if w.Retain && !b.keep(w.TopicName, len(w.Payload)) {
 		w.Retain = false
@@ -154,10 +155,10 @@ func (b *bounds) will(cl *mqtt.Client, w mqtt.Will) mqtt.Will {
 	return w
 }
 
-// own says whether a topic is one of the broker's own.
+// own reports whether a topic is the broker's own.
 func own(topic string) bool { return strings.HasPrefix(topic, "$") }
 
-// ofBroker says whether a filter, of a group or not, is for what the broker tells of itself.
+// ofBroker reports whether a filter, shared or not, is for the broker's own topics.
 func ofBroker(filter string) bool {
 	if first, rest, ok := strings.Cut(filter, "/"); ok && strings.EqualFold(first, mqtt.SharePrefix) {
 		_, filter, _ = strings.Cut(rest, "/")

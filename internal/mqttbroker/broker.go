@@ -1,17 +1,17 @@
 // Package mqttbroker is an MQTT broker inside the process, for running a bridge or a test
-// with nothing installed. It speaks MQTT 5 and 3.1.1.
+// without installing one. It speaks MQTT 5 and 3.1.1.
 //
 //	b, err := mqttbroker.Start(mqttbroker.Options{Addr: "127.0.0.1:1883"})
 //	defer b.Close()
 //
-// Sessions, retained messages and everything that waits for a subscriber are in memory
-// only: they end with the process. What must outlive it stays at its source until the far
-// side acknowledges it, or goes to a broker that keeps it.
+// Sessions, retained messages and messages that wait for a subscriber are in memory only: they
+// end with the process. A message that must outlive it stays at its source until the subscriber
+// acknowledges it, or goes to a broker that keeps it.
 //
-// It acknowledges nothing that it cannot hold: where a subscriber has no room, the
-// publisher is held back, and then refused (see Options.Patience). What waited for a
-// subscriber while it was away comes all at once, and may come in another order. Messages
-// at QoS 0 that flood a subscriber which does not read push out others.
+// It acknowledges only messages that it can hold. If a subscriber has no room, the publisher is
+// held back, and then refused (see Options.Patience). Messages that waited for an absent
+// subscriber come all at once, perhaps in another order. Messages at QoS 0 that flood a
+// subscriber that does not read replace others.
 package mqttbroker
 
 import (
@@ -33,23 +33,23 @@ import (
 
 // Options tune a broker; the zero value is ready to use.
 type Options struct {
-	Addr  string                     // host:port; empty means 127.0.0.1:1883; port 0 takes a free one
-	Users map[string]tidemill.Secret // passwords by user; none: whoever can connect may do everything, so only loopback addresses are taken
+	Addr  string                     // host:port; empty means 127.0.0.1:1883; port 0 chooses a free one
+	Users map[string]tidemill.Secret // passwords by user; none: any client may do everything, so only loopback addresses are allowed
 
-	// Admin is the user who may read $SYS, what the broker tells of itself; empty: nobody.
+	// Admin is the user who may read $SYS, the broker's own topics; empty: nobody.
 	Admin string
 
-	Clients    int           // connected at once, at most, before they log in too; 0 means 1000. Where there are more, those that have not logged in are closed first.
-	PerAddress int           // of them from one address; 0 means half of Clients and 64 at least, negative: any number
-	Connect    time.Duration // for a client to send its CONNECT, which may have 32 KiB; 0 means 10s
+	Clients    int           // most connections, including those before login; 0 means 1000. Beyond that, those before login are closed first.
+	PerAddress int           // of one address; 0 means half of Clients and at least 64, negative: any number
+	Connect    time.Duration // for a client to send its CONNECT, of at most 32 KiB; 0 means 10s
 
-	InFlight int           // unacknowledged messages of one publisher, at most; 0 means 1024, at most 65,535
-	Queue    int           // messages that wait for one subscriber, at most; 0 means 8192, at most 60,000
+	InFlight int           // most unacknowledged messages of one publisher; 0 means 1024, at most 65,535
+	Queue    int           // most messages that wait for one subscriber; 0 means 8192, at most 60,000
 	Packet   int           // largest packet in bytes; 0 means 16 MiB
-	Waiting  int64         // bytes of messages at QoS 1 and 2 that wait for all subscribers, those that are away too, at most; 0 means 256 MiB
-	Sessions int           // kept for clients that go and come again, at most; 0 means 1000. More are refused.
-	Retained int           // messages, at most; 0 means 10,000. More are refused; at QoS 0 they are passed on and not retained.
-	Session  time.Duration // how long the session of a client that is away is kept; 0 means 24h
+	Waiting  int64         // most bytes of messages at QoS 1 and 2 that wait for all subscribers, absent ones included; 0 means 256 MiB
+	Sessions int           // most sessions kept for clients that come again; 0 means 1000. More are refused.
+	Retained int           // most messages; 0 means 10,000. More are refused; at QoS 0 they are passed on and not retained.
+	Session  time.Duration // how long the session of an absent client is kept; 0 means 24h
 
 	// RetainedSize is how many bytes the retained messages may have; 0 means 64 MiB.
 	RetainedSize int64
@@ -108,8 +108,7 @@ type Broker struct {
 	err    error
 }
 
-// Start listens and serves. It refuses an address that others can reach where there are no
-// users.
+// Start listens and serves. Without users it refuses an address that others can reach.
 func Start(o Options) (*Broker, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
@@ -146,17 +145,17 @@ func capabilities(o Options) *mqtt.Capabilities {
 	return c
 }
 
-// slack is room for messages at QoS 0, which nothing holds back, and for those of publishers
+// slack is room for messages at QoS 0, which are not held back, and for those of publishers
 // that found room at the same moment.
 const slack = 1024
 
 // Addr is where it listens, host:port.
 func (b *Broker) Addr() string { return b.addr }
 
-// URL is Addr as clients take it.
+// URL is Addr in the form for clients.
 func (b *Broker) URL() string { return "tcp://" + b.addr }
 
-// Close takes no more connections, tells clients good-bye and ends their connections.
+// Close accepts no more connections, disconnects clients and ends their connections.
 func (b *Broker) Close() error {
 	b.close.Do(func() {
 		b.gate.end()
@@ -173,25 +172,26 @@ type Stats struct {
 	Clients       int64 // connected
 	Subscriptions int64
 	Retained      int64
-	InFlight      int64 // messages at QoS 1 and 2 that wait for their acknowledgement, of subscribers that are away too
+	InFlight      int64 // messages at QoS 1 and 2 that wait for their acknowledgement, also of absent subscribers
 	Received      int64 // messages published, since the start
 	Sent          int64 // messages sent to subscribers
-	Dropped       int64 // messages that a subscriber did not get: at QoS 0 it was too slow, above it was out of ids
-	Held          int64 // times that a publisher was held back
+	Dropped       int64 // messages that a subscriber did not get: at QoS 0 it was too slow, above it had no free packet id
+	Held          int64 // how often a publisher was held back
 	Refused       int64 // messages refused because a subscriber, or all together, had no room
 
 	Sessions     int64 // of clients, connected or not
-	Waiting      int64 // bytes that wait, as Options.Waiting bounds them
+	Waiting      int64 // waiting bytes, as Options.Waiting bounds them
 	RetainedSize int64 // bytes, as Options.RetainedSize bounds them
-	Over         int64 // sessions, subscriptions and retained messages refused: there were too many
+	Over         int64 // sessions, subscriptions and retained messages beyond a limit, refused
 	Late         int64 // connections closed because no CONNECT came in time
-	Wrong        int64 // connections closed because something else came, or a CONNECT that was too large
+	Wrong        int64 // connections closed because of another packet, or of too large a CONNECT
 }
 
 // Stats reads the counters.
 func (b *Broker) Stats() Stats {
 	i := b.server.Info.Clone()
-	// The library's own numbers count its $SYS topics, and go wrong when a session is taken over.
+	// The library's own numbers count its $SYS topics, and are wrong after a session is taken
+	// over.
 	retained := b.server.Topics.Retained.Len() - len(b.server.Topics.Messages("$SYS/#"))
 	inFlight := 0
 	for _, cl := range b.server.Clients.GetAll() {

@@ -19,12 +19,13 @@ import (
 	"github.com/tidemill/tidemill/internal/sockets"
 )
 
-// maxConnect is the largest CONNECT packet in bytes, with its will: who has not logged in gets
-// no more memory. The library would take a packet as large as any, and wait for it for ever.
+// maxConnect is the largest CONNECT packet in bytes, with its will: a client that has not
+// logged in gets no more memory. The library would accept a packet of any size, and wait for it
+// for ever.
 const maxConnect = 32 << 10
 
-// door takes connections, and gives the library those whose CONNECT has come in time. It is
-// one of the library's listeners.
+// door accepts connections, and passes those whose CONNECT has come in time to the library. It
+// is one of the library's listeners.
 type door struct {
 	*sockets.Listener
 	server *mqtt.Server
@@ -47,14 +48,14 @@ func newDoor(server *mqtt.Server, l net.Listener, o Options) *door {
 		Listener: sockets.Bound(l, sockets.Options{Total: o.Clients, PerAddress: o.PerAddress, Reserve: politely, Log: o.Log})}
 }
 
-// politely is how many connections beyond Options.Clients are taken, to be told that the
+// politely is how many connections beyond Options.Clients are accepted, to be told that the
 // broker is busy.
 const politely = 16
 
 // Init is called by the library.
 func (d *door) Init(*slog.Logger) error { return nil }
 
-// ID is what the library calls the listener.
+// ID is the listener's name in the library.
 func (d *door) ID() string { return "tcp" }
 
 // Address is where it listens.
@@ -63,10 +64,10 @@ func (d *door) Address() string { return d.Addr().String() }
 // Protocol is for the library's log.
 func (d *door) Protocol() string { return d.Addr().Network() }
 
-// acceptPause is how long it waits where the machine has no room for a connection.
+// acceptPause is how long it waits if the machine has no room for a connection.
 const acceptPause = 50 * time.Millisecond
 
-// Serve takes connections until Close.
+// Serve accepts connections until Close.
 func (d *door) Serve(establish listeners.EstablishFn) {
 	for {
 		c, err := d.Accept()
@@ -85,7 +86,7 @@ func (d *door) Serve(establish listeners.EstablishFn) {
 	}
 }
 
-// enter notes a connection, unless the end has come.
+// enter notes a connection, unless the broker ends.
 func (d *door) enter(c *sockets.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -96,7 +97,7 @@ func (d *door) enter(c *sockets.Conn) bool {
 	return !d.ended
 }
 
-// serve reads the CONNECT packet and gives the connection to the library until it ends.
+// serve reads the CONNECT packet and passes the connection to the library until it ends.
 func (d *door) serve(c *sockets.Conn, establish listeners.EstablishFn) {
 	defer d.all.Done()
 	defer func() {
@@ -123,10 +124,10 @@ func (d *door) serve(c *sockets.Conn, establish listeners.EstablishFn) {
 	_ = establish(d.ID(), &begun{c, first}) // the library logs what it has to
 }
 
-// errNoConnect is that a connection begins with something else.
+// errNoConnect says that a connection begins with something else.
 var errNoConnect = errors.New("no CONNECT")
 
-// readConnect reads a connection's first packet, and what came behind it.
+// readConnect reads a connection's first packet, and what follows it.
 func readConnect(r io.Reader) ([]byte, error) {
 	buf, need := make([]byte, 0, 512), 2
 	for {
@@ -147,7 +148,7 @@ func readConnect(r io.Reader) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(buf) == cap(buf) { // memory comes with the bytes
+		if len(buf) == cap(buf) { // memory grows with the bytes
 			larger := make([]byte, len(buf), min(2*cap(buf), max(need, cap(buf)+1)))
 			copy(larger, buf)
 			buf = larger
@@ -155,7 +156,7 @@ func readConnect(r io.Reader) ([]byte, error) {
 	}
 }
 
-// sizeOf is how many bytes a packet has with its header, once enough of it is there.
+// sizeOf is the size of a packet with its header, once enough of it has come.
 func sizeOf(b []byte) (n int, ok bool) {
 	for i := 1; i < min(len(b), 5); i++ {
 		n |= int(b[i]&0x7f) << (7 * (i - 1))
@@ -166,13 +167,13 @@ func sizeOf(b []byte) (n int, ok bool) {
 	return 0, false
 }
 
-// begun is a connection of which the first bytes were read.
+// begun is a connection whose first bytes were read.
 type begun struct {
 	*sockets.Conn
 	first []byte
 }
 
-// Read reads those first.
+// Read reads those bytes first.
 func (b *begun) Read(p []byte) (int, error) {
 	if len(b.first) == 0 {
 		return b.Conn.Read(p)
@@ -184,9 +185,9 @@ func (b *begun) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close takes no more connections, says good-bye to clients that are logged in and ends all
-// others. The library's own way to say it takes a lock for reading twice, which deadlocks with
-// a client that goes at the same moment.
+// Close accepts no more connections, disconnects clients that are logged in and ends all
+// others. The library's own disconnect read-locks twice, which deadlocks with a client that
+// goes at the same moment.
 func (d *door) Close(listeners.CloseFn) {
 	d.mu.Lock()
 	d.ended = true

@@ -16,8 +16,8 @@ import (
 	"github.com/tidemill/tidemill/internal/sockets"
 )
 
-// gate lets in users, and messages for which there is room. The library would acknowledge
-// a message first and drop it where a subscriber's queue is full.
+// gate admits users, and messages that have room. The library would acknowledge a message first
+// and drop it if a subscriber's queue is full.
 type gate struct {
 	mqtt.HookBase
 	server   *mqtt.Server
@@ -32,12 +32,12 @@ type gate struct {
 	refused  atomic.Int64
 
 	mu      sync.Mutex    // guards what follows
-	freed   chan struct{} // closed and made anew when a subscriber acknowledged or went
+	freed   chan struct{} // closed and replaced when a subscriber acknowledged or went
 	waits   bool          // a publisher waits for it
 	over    bool
 	taken   map[string]int      // by subscriber: messages between OnPublish and OnPublished
 	by      map[string][]string // by publisher: the subscribers of its message
-	sized   map[string]int64    // by publisher: the bytes of its message, for all of them
+	sized   map[string]int64    // by publisher: the bytes of its message, for all subscribers
 	sizes   int64               // of all publishers
 	waiting backlog
 }
@@ -50,15 +50,15 @@ func newGate(server *mqtt.Server, o Options) *gate {
 // ID names the hook in the library's log.
 func (g *gate) ID() string { return "gate" }
 
-// Provides says which of the library's hooks it is.
+// Provides reports which of the library's hooks it implements.
 func (g *gate) Provides(b byte) bool {
 	return bytes.IndexByte([]byte{mqtt.OnConnectAuthenticate, mqtt.OnACLCheck, mqtt.OnPublish, mqtt.OnQosComplete, mqtt.OnQosDropped, mqtt.OnDisconnect, mqtt.OnPacketEncode,
 		mqtt.OnSessionEstablish, mqtt.OnSessionEstablished, mqtt.OnPublished, mqtt.OnPacketRead, mqtt.OnQosPublish, mqtt.OnRetainedExpired,
 		mqtt.OnWill, mqtt.OnClientExpired, mqtt.OnSysInfoTick}, b) >= 0
 }
 
-// OnConnectAuthenticate lets in whoever has the password of a user; where there are no
-// users, everybody. Either way there must be room for the session.
+// OnConnectAuthenticate admits a client with the password of a user, or any client if there are
+// no users. Either way its session must have room.
 func (g *gate) OnConnectAuthenticate(cl *mqtt.Client, p packets.Packet) bool {
 	return g.knows(&p) && g.bounds.session(cl)
 }
@@ -68,13 +68,13 @@ func (g *gate) knows(p *packets.Packet) bool {
 		return true
 	}
 	want, known := g.users[string(p.Connect.Username)]
-	// Of one length, so that the time says nothing.
+	// Of one length, so that the time reveals nothing.
 	a, b := sha256.Sum256(p.Connect.Password), sha256.Sum256([]byte(want.Reveal()))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && known
 }
 
-// OnACLCheck lets whoever is in do everything, but for writing what is the broker's own, and
-// for reading what it tells of itself, which is for the administrator.
+// OnACLCheck allows a logged-in client everything, except writing the broker's own topics, and
+// reading them, which is for the administrator.
 func (g *gate) OnACLCheck(cl *mqtt.Client, topic string, write bool) bool {
 	if write {
 		return !own(topic)
@@ -82,7 +82,7 @@ func (g *gate) OnACLCheck(cl *mqtt.Client, topic string, write bool) bool {
 	return !ofBroker(topic) || g.admin != "" && string(cl.Properties.Username) == g.admin
 }
 
-// OnPacketRead ends the connection of a client that wants more than there may be.
+// OnPacketRead ends the connection of a client that exceeds the limits.
 func (g *gate) OnPacketRead(cl *mqtt.Client, p packets.Packet) (packets.Packet, error) {
 	if !tooMuch(cl, &p) {
 		return p, nil
@@ -92,10 +92,10 @@ func (g *gate) OnPacketRead(cl *mqtt.Client, p packets.Packet) (packets.Packet, 
 	return p, packets.ErrRejectPacket
 }
 
-// OnSessionEstablish and OnSessionEstablished switch the library's own send quota off, at
-// both moments when it is set: with it, every packet of a client searches the client's
-// queue under a lock that it takes twice, which deadlocks with a writer between. The gate
-// keeps to the client's receive maximum instead. From here on the client is logged in.
+// OnSessionEstablish and OnSessionEstablished switch off the library's own send quota, at both
+// moments when it is set: with it, every packet of a client searches the client's queue under a
+// lock taken twice, which deadlocks with a writer in between. The gate enforces the client's
+// receive maximum instead. From here on the client is logged in.
 func (g *gate) OnSessionEstablish(cl *mqtt.Client, _ packets.Packet) {
 	cl.State.Inflight.ResetSendQuota(0)
 	if c, ok := cl.Net.Conn.(*begun); ok {
@@ -142,7 +142,7 @@ func (g *gate) room(cl *mqtt.Client, p *packets.Packet) error {
 		if ok {
 			return nil
 		}
-		if freed == nil || own { // at the end; or to hold it back would hold back its acknowledgements too
+		if freed == nil || own { // at the end; or because holding it back would also hold back its acknowledgements
 			break
 		}
 		if timer == nil {
@@ -164,15 +164,15 @@ func (g *gate) room(cl *mqtt.Client, p *packets.Packet) error {
 	return g.refuse(cl)
 }
 
-// OnPublished gives the reserved room back: the message is in it.
+// OnPublished releases the reserved room: the message is in it.
 func (g *gate) OnPublished(cl *mqtt.Client, _ packets.Packet) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.release(cl.ID)
 }
 
-// refuse makes the publisher know: by the acknowledgement's reason in MQTT 5, else by
-// ending the connection.
+// refuse tells the publisher: by the acknowledgement's reason in MQTT 5, else by ending the
+// connection.
 func (g *gate) refuse(cl *mqtt.Client) error {
 	if cl.Properties.ProtocolVersion < 5 {
 		_ = g.server.DisconnectClient(cl, packets.ErrQuotaExceeded)
@@ -181,9 +181,9 @@ func (g *gate) refuse(cl *mqtt.Client) error {
 	return packets.ErrQuotaExceeded
 }
 
-// reserve takes room for one message at every subscriber of its topic, and among what waits
-// for all. Where there is none, it returns a channel that is closed when that may have changed, nil at the end, and says
-// whether that one is the publisher itself.
+// reserve reserves room for one message at every subscriber of its topic, and within the limit
+// for all. If there is none, it returns a channel that is closed when that may have changed,
+// nil at the end, and whether the full subscriber is the publisher itself.
 func (g *gate) reserve(p *packets.Packet, publisher string) (freed <-chan struct{}, own, ok bool) {
 	subs := g.server.Topics.Subscribers(p.TopicName)
 	ids := make([]string, 0, len(subs.Subscriptions))
@@ -201,7 +201,7 @@ func (g *gate) reserve(p *packets.Packet, publisher string) (freed <-chan struct
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.release(publisher) // what an error kept from being published
+	g.release(publisher) // left over from a message that an error stopped
 	for _, id := range ids {
 		if !g.takes(id, publisher) {
 			if g.over {
@@ -212,7 +212,7 @@ func (g *gate) reserve(p *packets.Packet, publisher string) (freed <-chan struct
 		}
 	}
 	need := int64(len(ids) * costOf(p))
-	if all := g.waiting.bytes + g.sizes; all > 0 && need > 0 && all+need > g.bytes { // one alone may be larger
+	if all := g.waiting.bytes + g.sizes; all > 0 && need > 0 && all+need > g.bytes { // a single message may be larger
 		if g.over {
 			return nil, false, false
 		}
@@ -229,7 +229,7 @@ func (g *gate) reserve(p *packets.Packet, publisher string) (freed <-chan struct
 	return nil, false, true
 }
 
-// release gives back what was reserved for a publisher; under mu.
+// release releases what was reserved for a publisher; under mu.
 func (g *gate) release(publisher string) {
 	for _, id := range g.by[publisher] {
 		if g.taken[id]--; g.taken[id] == 0 {
@@ -241,7 +241,7 @@ func (g *gate) release(publisher string) {
 	delete(g.sized, publisher)
 }
 
-// takes says whether a subscriber can take one message more; under mu.
+// takes reports whether a subscriber has room for one more message; under mu.
 func (g *gate) takes(id, publisher string) bool {
 	cl, ok := g.server.Clients.Get(id)
 	if !ok {
@@ -262,7 +262,7 @@ func (g *gate) OnPacketEncode(_ *mqtt.Client, p packets.Packet) packets.Packet {
 	return p
 }
 
-// OnQosPublish counts a message that waits for its acknowledgement from now on.
+// OnQosPublish counts a message that waits for its acknowledgement.
 func (g *gate) OnQosPublish(cl *mqtt.Client, p packets.Packet, _ int64, _ int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -272,7 +272,7 @@ func (g *gate) OnQosPublish(cl *mqtt.Client, p packets.Packet, _ int64, _ int) {
 // OnQosComplete notes that a client acknowledged.
 func (g *gate) OnQosComplete(cl *mqtt.Client, p packets.Packet) { g.settled(cl, &p) }
 
-// OnQosDropped notes that a client's messages were let go.
+// OnQosDropped notes that a client's messages were dropped.
 func (g *gate) OnQosDropped(cl *mqtt.Client, p packets.Packet) { g.settled(cl, &p) }
 
 func (g *gate) settled(cl *mqtt.Client, p *packets.Packet) {
@@ -282,7 +282,7 @@ func (g *gate) settled(cl *mqtt.Client, p *packets.Packet) {
 	g.wake()
 }
 
-// OnWill makes a will one that may be sent.
+// OnWill makes a will sendable.
 func (g *gate) OnWill(cl *mqtt.Client, w mqtt.Will) (mqtt.Will, error) {
 	return g.bounds.will(cl, w), nil
 }
@@ -290,7 +290,7 @@ func (g *gate) OnWill(cl *mqtt.Client, w mqtt.Will) (mqtt.Will, error) {
 // OnRetainedExpired notes that a retained message is gone.
 func (g *gate) OnRetainedExpired(topic string) { g.bounds.forget(topic) }
 
-// OnClientExpired takes a session's subscriptions away, which the library leaves.
+// OnClientExpired removes a session's subscriptions, which the library leaves.
 func (g *gate) OnClientExpired(cl *mqtt.Client) {
 	if now, ok := g.server.Clients.Get(cl.ID); ok && now == cl {
 		g.server.UnsubscribeClient(cl)
@@ -301,8 +301,8 @@ func (g *gate) OnClientExpired(cl *mqtt.Client) {
 	g.wake()
 }
 
-// OnSysInfoTick counts all that waits and all that is retained anew, once in a while: the
-// library drops some of it without a word.
+// OnSysInfoTick recounts all waiting and retained messages from time to time: the library drops
+// some of them silently.
 func (g *gate) OnSysInfoTick(*system.Info) {
 	g.bounds.recount()
 	clients := g.server.Clients.GetAll()
@@ -315,7 +315,7 @@ func (g *gate) OnSysInfoTick(*system.Info) {
 	g.wake()
 }
 
-// inMemory are the bytes that wait, and those that are retained.
+// inMemory are the bytes that wait, and the retained ones.
 func (g *gate) inMemory() (waiting, retained int64) {
 	g.mu.Lock()
 	waiting = g.waiting.bytes
@@ -325,7 +325,7 @@ func (g *gate) inMemory() (waiting, retained int64) {
 	return waiting, g.bounds.size
 }
 
-// OnDisconnect notes that a client went: one that is away may queue more.
+// OnDisconnect notes that a client went: an absent one may queue more.
 func (g *gate) OnDisconnect(cl *mqtt.Client, _ error, _ bool) {
 	g.mu.Lock()
 	if cl.IsTakenOver() {
@@ -347,7 +347,7 @@ func (g *gate) wake() {
 	}
 }
 
-// end lets everybody go.
+// end ends all waits.
 func (g *gate) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

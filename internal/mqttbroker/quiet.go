@@ -5,9 +5,9 @@ import (
 	"log/slog"
 )
 
-// quiet passes on what the library logs of trouble, one level lower: clients come and go,
-// and what they do wrong is theirs. Attributes that hold whole packets, passwords and
-// payloads among them, are left out.
+// quiet passes on the library's log of errors, one level lower: clients come and go, and their
+// mistakes are theirs. It leaves out attributes with whole packets, which may hold passwords
+// and payloads.
 type quiet struct{ to slog.Handler }
 
 func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
@@ -37,7 +37,7 @@ func (q quiet) WithAttrs(as []slog.Attr) slog.Handler {
 
 func (q quiet) WithGroup(name string) slog.Handler { return quiet{q.to.WithGroup(name)} }
 
-// harmless says whether an attribute is known to hold no packet.
+// harmless reports whether an attribute is known to hold no packet.
 func harmless(a slog.Attr) bool {
 	switch a.Key {
 	case "client", "listener", "remote", "error", "hook", "id", "address", "protocol":

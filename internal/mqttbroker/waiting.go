@@ -5,19 +5,20 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 )
 
-// perMessage is about what a message that waits takes beside its topic and payload.
+// perMessage is about how many bytes a waiting message needs in addition to its topic and
+// payload.
 const perMessage = 512
 
 func costOf(p *packets.Packet) int { return len(p.Payload) + len(p.TopicName) + perMessage }
 
 // backlog counts the bytes of messages at QoS 1 and 2 that wait for the acknowledgement of
-// their subscribers, each as often as it waits. Its owner's mutex guards it.
+// their subscribers, once for each subscriber. Its owner's mutex guards it.
 type backlog struct {
 	of    map[*mqtt.Client]map[uint16]int // by packet id, as the library keeps them
 	bytes int64
 }
 
-// add counts a message; one that is sent again is counted once.
+// add counts a message; one that is sent again counts once.
 func (b *backlog) add(cl *mqtt.Client, p *packets.Packet) {
 	if p.FixedHeader.Type != packets.Publish {
 		return
@@ -31,7 +32,7 @@ func (b *backlog) add(cl *mqtt.Client, p *packets.Packet) {
 	of[p.PacketID] = costOf(p)
 }
 
-// remove notes that a packet id waits no more.
+// remove notes that a packet id no longer waits.
 func (b *backlog) remove(cl *mqtt.Client, id uint16) {
 	of := b.of[cl]
 	b.bytes -= int64(of[id])
@@ -48,8 +49,8 @@ func (b *backlog) forget(cl *mqtt.Client) {
 	delete(b.of, cl)
 }
 
-// count counts what a client has anew: the library moves messages from session to session, and
-// drops some without a word.
+// count recounts a client's messages: the library moves messages from session to session, and
+// drops some silently.
 func (b *backlog) count(cl *mqtt.Client) {
 	b.forget(cl)
 	for _, p := range cl.State.Inflight.GetAll(false) {

@@ -13,8 +13,8 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// A Client is a connection that is made again whenever it breaks. Its methods may be
-// called at once from several goroutines, but for Receive, which one calls at a time.
+// A Client is a connection that is made again whenever it breaks. It is safe for concurrent
+// use, except Receive: one call at a time.
 type Client struct {
 	o       Options
 	brokers []Broker
@@ -22,29 +22,29 @@ type Client struct {
 	batches sync.Pool // of *batch
 	stop    context.CancelFunc
 	ended   chan struct{} // closed when run has ended
-	arrive  chan struct{} // of one: something is in the inbox
+	arrive  chan struct{} // of one: the inbox has something
 	room    chan struct{} // of one: the inbox has room again
 
 	mu      sync.Mutex    // guards everything below; held for work in memory only
-	link    *link         // nil: there is no connection
+	link    *link         // nil: no connection
 	why     error         // why there is none
-	given   bool          // there has been none for longer than Patience
-	closing bool          // nothing more is taken
-	changed chan struct{} // closed and made anew when link, given or closing change
+	given   bool          // none for longer than Patience
+	closing bool          // nothing more is accepted
+	changed chan struct{} // closed and replaced when link, given or closing change
 	epoch   uint32        // counts connections
 	session uint32        // counts sessions
 	stats   Stats
 
 	out      []byte // encoded, to be written
-	zero     []sent // messages at QoS 0 among it
-	writing  []sent // those of the write that goes on
+	zero     []sent // messages at QoS 0 in it
+	writing  []sent // those of the running write
 	queue    []*batch
 	waiting  int      // messages of queue that were not sent
 	slots    []slot   // by packet id; 0 is not used
 	free     []uint16 // packet ids
 	inFlight int      // slots in use
 	seq      uint64
-	topic    string // the last one that was found fit
+	topic    string // the last one that was found valid
 	ready    *batch // ended, to be told when mu is free
 
 	subs     []Subscription // kept for the next connection
@@ -53,31 +53,31 @@ type Client struct {
 
 	inbox       []Delivery // a ring
 	head, count int
-	came        bool            // something is in the inbox that Receive was not told of
-	releasing   map[uint16]bool // ids at QoS 2 that we took over, until the broker releases them
+	came        bool            // the inbox has something that Receive was not told of
+	releasing   map[uint16]bool // ids at QoS 2 that we accepted, until the broker releases them
 }
 
-// Stats are counters since the start, and what is the case now.
+// Stats are counters since the start, and the current state.
 type Stats struct {
 	Connected  bool
 	Connects   uint64 // connections made
 	Sent       uint64 // messages written, repetitions included
 	Repeated   uint64 // messages sent again in a session that survived
 	Acked      uint64 // messages that the broker acknowledged, at QoS 0 written
-	Refused    uint64 // messages that it refused, or that it would have
+	Refused    uint64 // messages that it refused, or would have refused
 	Lost       uint64 // messages in flight when a connection broke, not sent again
 	InFlight   int    // messages at QoS 1 and 2 now
 	Queued     int    // messages that wait to be sent
 	Writes     uint64 // to the socket
 	Reads      uint64 // from the socket
-	Quickacks  uint64 // times that TCP was told to acknowledge at once
+	Quickacks  uint64 // how often TCP was told to acknowledge at once
 	Received   uint64 // messages that came in
-	Inbox      int    // of them those that wait for Receive
+	Inbox      int    // received messages that wait for Receive
 	Unexpected uint64 // acknowledgements of nothing
 }
 
-// Start makes a client that connects to the first of the brokers that answers, and goes on
-// trying until Close. It does not wait: see Wait.
+// Start makes a client that connects to the first broker that answers, and keeps trying until
+// Close. It does not wait: see Wait.
 func Start(brokers []string, o Options) (*Client, error) {
 	c, err := prepare(brokers, o)
 	if err != nil {
@@ -117,9 +117,8 @@ func prepare(brokers []string, o Options) (*Client, error) {
 	return c, nil
 }
 
-// Open is Start and Wait: it returns a client that is connected, or why it cannot be. It
-// tries until ctx ends, but takes a broker's refusal (wrong password, wrong client id) at
-// once.
+// Open is Start and Wait: it returns a connected client, or why it cannot connect. It tries
+// until ctx ends, but returns a broker's refusal (wrong password, wrong client id) at once.
 func Open(ctx context.Context, brokers []string, o Options) (*Client, error) {
 	c, err := Start(brokers, o)
 	if err != nil {
@@ -132,8 +131,7 @@ func Open(ctx context.Context, brokers []string, o Options) (*Client, error) {
 	return c, nil
 }
 
-// OpenSeveral opens n clients whose ids end in -1 to -n, where there is an id and n is
-// above 1.
+// OpenSeveral opens n clients whose ids end in -1 to -n, if an id is set and n is above 1.
 func OpenSeveral(ctx context.Context, n int, brokers []string, o Options) ([]*Client, error) {
 	clients := make([]*Client, 0, n)
 	for i := range n {
@@ -153,8 +151,8 @@ func OpenSeveral(ctx context.Context, n int, brokers []string, o Options) ([]*Cl
 	return clients, nil
 }
 
-// Wait waits until there is a connection. It returns early, with the reason, when ctx
-// ends, when the broker refuses us, or when the client is closed.
+// Wait waits until the client is connected. It returns early, with the reason, when ctx ends,
+// when the broker refuses us, or when the client is closed.
 func (c *Client) Wait(ctx context.Context) error {
 	for {
 		c.mu.Lock()
@@ -179,7 +177,7 @@ func (c *Client) Wait(ctx context.Context) error {
 	}
 }
 
-// Up says whether there is a connection, and if not, why.
+// Up reports whether the client is connected, and if not, why.
 func (c *Client) Up() (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +187,7 @@ func (c *Client) Up() (bool, error) {
 	return false, away(c.why)
 }
 
-// Clean says whether every connection begins with a clean session.
+// Clean reports whether every connection begins with a clean session.
 func (c *Client) Clean() bool { return c.o.Session == 0 }
 
 // Stats reads the counters.
@@ -201,9 +199,9 @@ func (c *Client) Stats() Stats {
 	return s
 }
 
-// Close takes nothing more, waits until what was taken is acknowledged or ctx ends, says
-// good-bye to the broker and ends the connection. What was not acknowledged by then is
-// reported to its callers. A session that outlives its connection stays at the broker.
+// Close accepts nothing more, waits until everything accepted is acknowledged or ctx ends,
+// disconnects from the broker and ends the connection. Unacknowledged messages are reported to
+// their callers. A session that outlives its connection stays at the broker.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	first := !c.closing
@@ -248,7 +246,7 @@ func (c *Client) abort() {
 	<-c.ended
 }
 
-// notify wakes whoever waits for a change; under mu.
+// notify wakes all waiters; under mu.
 func (c *Client) notify() {
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -287,19 +285,18 @@ func (c *Client) run(ctx context.Context) {
 	}
 }
 
-// steady is how long a connection has to last for the next one to be tried at once: one
-// that breaks sooner may do so for a reason that comes again.
+// steady is how long a connection has to last for the next one to be tried at once: the reason
+// of a shorter one may come again.
 const steady = 10 * time.Second
 
-// delay before the next try: it doubles from firstDelay to MaxDelay, and half of it is
-// left to chance.
+// delay before the next try: it doubles from firstDelay to MaxDelay, and half of it is random.
 func (c *Client) delay(tries int) time.Duration {
 	d := float64(firstDelay) * math.Pow(2, float64(min(max(tries, 0), 30)))
 	d = min(d, float64(c.o.MaxDelay))
 	return time.Duration(d * (0.5 + c.o.Rand()/2))
 }
 
-// up takes a connection into use.
+// up starts using a connection.
 func (c *Client) up(l *link) {
 	c.mu.Lock()
 	c.link, c.why, c.given = l, nil, false
@@ -322,7 +319,7 @@ func (c *Client) up(l *link) {
 	l.signal()
 }
 
-// down reports what the broken connection leaves behind.
+// down reports the messages of the broken connection.
 func (c *Client) down(why error) {
 	c.mu.Lock()
 	c.why = why

@@ -24,23 +24,23 @@ import (
 type link struct {
 	broker    Broker
 	conn      net.Conn
-	raw       syscall.RawConn // of the TCP connection; nil where there is none
-	plain     bool            // there is no TLS on top of it
+	raw       syscall.RawConn // of the TCP connection; nil if it has none
+	plain     bool            // without TLS
 	version   byte
 	present   bool // the broker still has our session
-	quota     int  // in flight at most: the smaller of our window and its receive maximum
+	quota     int  // most in flight: the smaller of our window and its receive maximum
 	receive   int  // its receive maximum
-	largest   int  // packet that it takes; 0: no limit
+	largest   int  // largest packet that it accepts; 0: no limit
 	maxQoS    byte
 	retain    bool
 	wildcards bool
 	shared    bool
 	keepAlive time.Duration
-	client    string // id that it knows us by
+	client    string // our id at the broker
 
 	epoch   uint32
-	wake    chan struct{} // of one: there is something to write
-	buf     []byte        // read, not looked at: buf[from:to]
+	wake    chan struct{} // of one: something to write
+	buf     []byte        // read but not processed: buf[from:to]
 	from    int
 	to      int
 	reads   atomic.Uint32 // to see that it is alive
@@ -48,12 +48,12 @@ type link struct {
 	stalled atomic.Bool // nothing is read because the inbox is full
 }
 
-// quota3 bounds messages at QoS 2 in flight in MQTT 3.1.1, which knows no receive maximum:
-// a stock Mosquitto takes 20 and breaks the connection at the next.
+// quota3 bounds messages at QoS 2 in flight in MQTT 3.1.1, which has no receive maximum: a
+// stock Mosquitto accepts 20 and breaks the connection at the next.
 const quota3 = 20
 
-// limit is how many messages may be in flight, and how many must be missing before a
-// writer that waited for room goes on: an eighth, of few a quarter.
+// limit is how many messages may be in flight, and how many slots must be free before a writer
+// that waited for room goes on: an eighth, or a quarter of few.
 func (l *link) limit(qos byte) (quota, bulk int) {
 	quota = l.quota
 	if qos == 2 && l.version < 5 {
@@ -76,9 +76,9 @@ func (l *link) signal() {
 
 const readBuffer = 64 << 10
 
-// connect dials and exchanges CONNECT and CONNACK. Where the version is left to us, a
-// broker that refuses MQTT 5 is asked for 3.1.1; for this connection only, because a
-// broker that just goes down closes without an answer, too.
+// connect dials and exchanges CONNECT and CONNACK. If no version is set, a broker that refuses
+// MQTT 5 is asked for 3.1.1; for this connection only, because a broker that is shutting down
+// also closes without an answer.
 func (c *Client) connect(ctx context.Context, b Broker) (*link, error) {
 	l, err := c.connectAs(ctx, b, cmp.Or(c.o.Version, 5))
 	if e, ok := errors.AsType[*versionError](err); ok && c.o.Version == 0 && e.tried == 5 {
@@ -93,7 +93,7 @@ func (c *Client) connect(ctx context.Context, b Broker) (*link, error) {
 	return nil, tidemill.Fail(tidemill.Transient, "connect to %s: %w", b.Addr, err)
 }
 
-// versionError says that a broker does not take the version.
+// versionError says that a broker does not accept the version.
 type versionError struct {
 	tried byte
 	err   error
@@ -174,8 +174,8 @@ func (c *Client) handshake(ctx context.Context, l *link) error {
 	}
 }
 
-// noAnswer is for a broker that closes instead of answering, as some do when they do not
-// take the version, or want TLS.
+// noAnswer is for a broker that closes instead of answering, as some do if they do not accept
+// the version, or want TLS.
 func noAnswer(err error, version byte) error {
 	if errors.Is(err, io.EOF) {
 		err = fmt.Errorf("it closed the connection without an answer: is it an MQTT broker, and does it want TLS (tls://)? (%w)", err)
@@ -207,7 +207,7 @@ func (c *Client) hello(version byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// seconds rounds up, as a time in MQTT is written.
+// seconds rounds up to the unit of times in MQTT.
 func seconds(d time.Duration) uint32 {
 	return uint32(min((d+time.Second-1)/time.Second, math.MaxUint32))
 }
@@ -244,7 +244,7 @@ func (c *Client) welcome(l *link, first byte, body []byte) error {
 	return nil
 }
 
-// take reads what the broker allows.
+// take reads the broker's limits.
 func (l *link) take(p *packets.Properties) {
 	if p.ReceiveMaximum > 0 {
 		l.receive = int(p.ReceiveMaximum)
@@ -272,7 +272,7 @@ func (l *link) take(p *packets.Properties) {
 	}
 }
 
-// redact takes the password out of what a broker says.
+// redact removes the password from a broker's text.
 func (c *Client) redact(s string) string {
 	if c.o.Password.IsZero() {
 		return s

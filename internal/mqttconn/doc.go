@@ -1,5 +1,5 @@
-// Package mqttconn is a connection to an MQTT broker, 5 or 3.1.1, for what publishes or
-// reads a lot: sinks, sources and the acknowledgements of a bridge.
+// Package mqttconn is a connection to an MQTT broker, 5 or 3.1.1, for heavy publishers and
+// readers: sinks, sources and the acknowledgements of a bridge.
 //
 //	c, err := mqttconn.Open(ctx, []string{"tcp://localhost:1883"}, mqttconn.Options{ClientID: "bridge"})
 //	err = c.Publish(ctx, []mqttconn.Message{{Topic: "devices/7", Payload: p, QoS: 1}})
@@ -11,8 +11,9 @@
 //
 // # What holds when a connection breaks
 //
-// The client connects again by itself and makes its subscriptions again before anything
-// else is sent. What was published and not acknowledged depends on Options.Session:
+// The client connects again by itself and makes its subscriptions again before it sends
+// anything else. Options.Session decides what happens to messages that were published and not
+// acknowledged:
 //
 //   - Zero (a clean session): it is reported at once as tidemill.Unknown. The broker may
 //     have it, so publishing it again may double it, at QoS 2 too.
@@ -26,6 +27,6 @@
 // An MQTT 3.1.1 broker cannot refuse a message: one that its rules forbid is acknowledged
 // and dropped, or the connection is closed.
 //
-// Brokers differ in how well they keep the packet ids of both directions apart: use one
-// client to publish and another one to subscribe where both are busy.
+// Some brokers confuse the packet ids of both directions: use one client to publish and another
+// one to subscribe if both are busy.
 package mqttconn

@@ -10,7 +10,7 @@ import (
 
 // slot is a packet id and the message that uses it.
 type slot struct {
-	b       *batch // nil: its caller does not wait any longer
+	b       *batch // nil: its caller no longer waits
 	i       int    // which message of the batch
 	seq     uint64 // order of sending
 	state   state
@@ -24,10 +24,10 @@ const (
 	unused       state = iota
 	waitsPuback        // QoS 1, sent
 	waitsPubrec        // QoS 2, sent
-	waitsPubcomp       // QoS 2, taken by the broker and released by us
+	waitsPubcomp       // QoS 2, accepted by the broker and released by us
 )
 
-// acked works on an acknowledgement; under mu.
+// acked processes an acknowledgement; under mu.
 func (c *Client) acked(l *link, first byte, a ack, body []byte) {
 	if first == pubrelBits {
 		delete(c.releasing, a.id)
@@ -36,7 +36,7 @@ func (c *Client) acked(l *link, first byte, a ack, body []byte) {
 	}
 	if int(a.id) >= len(c.slots) || c.slots[a.id].state == unused {
 		c.stats.Unexpected++
-		if first == pubrecBits && a.code < firstError { // or the broker would keep it for ever
+		if first == pubrecBits && a.code < firstError { // else the broker would keep it for ever
 			c.out = appendAck(c.out, pubrelBits, a.id)
 		}
 		return
@@ -49,7 +49,7 @@ func (c *Client) acked(l *link, first byte, a ack, body []byte) {
 		return c.redact(reasonString(body))
 	}
 	switch {
-	case first == pubackBits && s.state != waitsPubcomp, // a broker may answer QoS 2 so to refuse it
+	case first == pubackBits && s.state != waitsPubcomp, // a broker may refuse QoS 2 so
 		first == pubrecBits && s.state == waitsPubrec && a.code >= firstError && !(a.code == codeIDInUse && s.dup):
 		var err error
 		if a.code >= firstError {
@@ -57,7 +57,7 @@ func (c *Client) acked(l *link, first byte, a ack, body []byte) {
 			c.stats.Refused++
 		}
 		c.land(a.id, err)
-	case first == pubrecBits: // also again, and as "in use" for one that was sent again: the broker has it
+	case first == pubrecBits: // also repeated, and as "in use" for one that was sent again: the broker has it
 		s.state = waitsPubcomp
 		c.out = appendAck(c.out, pubrelBits, a.id)
 	case first == pubcompBits && s.state == waitsPubcomp:
@@ -81,7 +81,7 @@ func (c *Client) land(id uint16, err error) {
 	c.inFlight--
 }
 
-// lose ends the message of a packet id of which nobody will learn what became of it.
+// lose ends the message of a packet id whose outcome stays unknown.
 func (c *Client) lose(id uint16, err error) {
 	s := &c.slots[id]
 	c.stats.Lost++
@@ -104,7 +104,7 @@ func (c *Client) flying() []uint16 {
 	return ids
 }
 
-// suspend ends, after a break, what cannot be sent again; under mu.
+// suspend ends, after a break, the messages that cannot be sent again; under mu.
 func (c *Client) suspend(why error) {
 	for _, id := range c.flying() {
 		s := &c.slots[id]
@@ -115,8 +115,8 @@ func (c *Client) suspend(why error) {
 	c.failBroken(why)
 }
 
-// abandonFlights ends the waiting for a connection of what is in flight; under mu. What
-// the broker has to be told yet stays known.
+// abandonFlights ends messages in flight that wait for a connection; under mu. What the broker
+// still has to be told stays known.
 func (c *Client) abandonFlights(why error) {
 	for _, id := range c.flying() {
 		s := &c.slots[id]
@@ -132,8 +132,8 @@ func (c *Client) abandonFlights(why error) {
 	c.failBroken(why)
 }
 
-// failBroken ends what was not sent of batches that lost a message, so that later messages
-// do not overtake it.
+// failBroken ends the unsent messages of batches that lost a message, so that later messages do
+// not overtake it.
 func (c *Client) failBroken(why error) {
 	for _, b := range slices.Clone(c.queue) {
 		if b.broken {
@@ -170,7 +170,7 @@ func (c *Client) resume(l *link) {
 			c.out = appendAck(c.out, pubrelBits, id)
 		case s.b == nil:
 			c.lose(id, nil)
-		case n >= l.quota, c.unfit(l, &s.b.msgs[s.i]) != nil: // the broker takes less than before
+		case n >= l.quota, c.unfit(l, &s.b.msgs[s.i]) != nil: // the broker accepts less than before
 			c.lose(id, lost(errors.New("the MQTT broker takes less than before")))
 		default:
 			c.stats.Sent++

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// A broker with TCP_NODELAY sends each acknowledgement by itself, and to be woken for each
-// costs more than all else: us, and the broker too, whose processor does the waking. So
-// where many are awaited, the kernel wakes the reader for an eighth of the window together.
-// With a thousand in flight, on Mosquitto: 2 µs a message of our processor where reading what
-// came in a millisecond took 6, and 10 of the broker's instead of 12.5. With few in flight
-// nothing is waited for.
+// A broker with TCP_NODELAY sends each acknowledgement by itself. Being woken for each costs
+// more than all else: for us, and for the broker too, whose processor does the waking. So if
+// many are awaited, the kernel wakes the reader for an eighth of the window together. With a
+// thousand in flight, on Mosquitto: 2 µs a message of our processor, instead of 6 when reading
+// what came in a millisecond, and 10 of the broker's instead of 12.5. With few in flight the
+// reader does not wait.
 const (
 	many   = 128                  // messages in flight
-	most   = 512                  // acknowledgements that are waited for together
+	most   = 512                  // most acknowledgements that are awaited together
 	least  = 4                    // bytes of one
-	gather = 4 * time.Millisecond // the wait at most: a thousand in flight at 60,000 a second are out for 16
-	doze   = time.Millisecond     // the wait where the kernel cannot count for us
+	gather = 4 * time.Millisecond // longest wait: a thousand in flight at 60,000 a second take 16 ms
+	doze   = time.Millisecond     // the wait if the kernel cannot count for us
 )
 
 // gatherer has the kernel wake the reader of a connection when enough has come.
@@ -24,13 +24,13 @@ type gatherer struct {
 	l     *link
 	ready func(fd uintptr) bool // look, made once
 
-	want  int  // bytes that the coming read waits for; these three are of the reader's goroutine alone
+	want  int  // bytes that the next read waits for; these three belong to the reader's goroutine
 	asked bool // look was called for it
 	dozes bool // the kernel cannot count for us
 
 	mu    sync.Mutex // guards all below; taken inside no other
 	timer *time.Timer
-	above bool // more than one byte is needed to wake the reader; then the timer is on
+	above bool // waking the reader needs more than one byte; then the timer is on
 }
 
 func newGatherer(l *link) *gatherer {
@@ -39,9 +39,8 @@ func newGatherer(l *link) *gatherer {
 	return g
 }
 
-// await is called before each read, with the number of messages in flight. Where many are,
-// it waits until enough has come, or some time has passed; it may return without anything
-// to read.
+// await is called before each read, with the number of messages in flight. If they are many, it
+// waits until enough has come, or some time has passed; it may return without anything to read.
 func (g *gatherer) await(inFlight int) {
 	switch {
 	case g.l.raw == nil:
@@ -52,17 +51,17 @@ func (g *gatherer) await(inFlight int) {
 	default:
 		_, bulk := g.l.limit(1)
 		g.want = least * max(1, min(inFlight/2, bulk, most))
-		if !g.l.plain { // what is to be read may have left the socket already
+		if !g.l.plain { // bytes to be read may have left the socket already
 			g.arm()
 			return
 		}
 		g.asked = false
-		_ = g.l.raw.Read(g.ready) // the read that follows has the same error
+		_ = g.l.raw.Read(g.ready) // the next read has the same error
 	}
 }
 
-// look says whether there is something to read. It is asked before the first wait, too, and
-// then has the kernel tell of what has come already, if that is enough.
+// look reports whether something can be read. It is called before the first wait, too, and then
+// reports what has come already, if that is enough.
 func (g *gatherer) look(uintptr) bool {
 	if g.asked {
 		return true
@@ -72,7 +71,7 @@ func (g *gatherer) look(uintptr) bool {
 	return g.dozes
 }
 
-// arm has the kernel wake the reader at want bytes, for as long as the timer runs.
+// arm has the kernel wake the reader at want bytes, while the timer runs.
 func (g *gatherer) arm() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -94,7 +93,7 @@ func (g *gatherer) late() {
 	g.enough()
 }
 
-// enough ends the wait: whatever is there wakes the reader.
+// enough ends the wait: any byte wakes the reader.
 func (g *gatherer) enough() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 )
 
-// Inspect waits for the client's connection and judges what its broker said when it was
-// made. What MQTT has no words for, whether a broker keeps acknowledged messages through a
-// crash above all, has to be known by whoever runs it.
+// Inspect waits for the client's connection and checks what its broker said when it was made.
+// MQTT cannot say everything, above all whether a broker keeps acknowledged messages through a
+// crash: its operator has to know.
 func Inspect(ctx context.Context, c *Client) []preflight.Finding {
 	var all []preflight.Finding
 	add := func(check, verdict, detail, advice string) {
@@ -80,7 +80,7 @@ func Inspect(ctx context.Context, c *Client) []preflight.Finding {
 // 10 ms round trip are 10,000 messages a second.
 const slowWindow = 100
 
-// loopback says whether the other end is this machine.
+// loopback reports whether the other end is this machine.
 func loopback(c net.Conn) bool {
 	a, ok := c.RemoteAddr().(*net.TCPAddr)
 	return ok && a.IP.IsLoopback()

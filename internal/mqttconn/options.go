@@ -21,18 +21,18 @@ type Options struct {
 	ClientID string          // empty: the broker chooses one; not with Session
 	User     string          // empty: none
 	Password tidemill.Secret // zero: none
-	Version  byte            // 5 or 4 (MQTT 3.1.1); 0 means 5, and 4 where the broker refuses 5
+	Version  byte            // 5 or 4 (MQTT 3.1.1); 0 means 5, or 4 if the broker refuses 5
 	TLS      *tls.Config     // for brokers with a tls scheme; nil means the system's roots. See TLSFiles
 
-	KeepAlive time.Duration // whole seconds between signs of life; 0 means 30s, at most 18h
-	Session   time.Duration // how long the broker keeps our session while we are away; 0: a clean session each time. MQTT 3.1.1 knows for ever only
+	KeepAlive time.Duration // whole seconds between pings; 0 means 30s, at most 18h
+	Session   time.Duration // how long the broker keeps our session while we are disconnected; 0: a clean session each time. MQTT 3.1.1 keeps it for ever
 	Connect   time.Duration // how long dialling and the broker's answer may take; 0 means 10s
-	Write     time.Duration // how long one write may take until the connection counts as broken; 0 means 5s
+	Write     time.Duration // how long one write may take before the connection counts as broken; 0 means 5s
 	MaxDelay  time.Duration // longest wait before connecting again; 0 means 2m. The first is about 100ms, then it doubles
-	Patience  time.Duration // how long messages wait for a connection that is gone before they are refused as transient; 0 means 2s
+	Patience  time.Duration // how long messages wait for a lost connection before they are refused as transient; 0 means 2s
 
-	Window    int // messages in flight at most, at QoS 1 and 2; 0 means 1000, at most 60,000. The broker's receive maximum bounds it too
-	Inbox     int // messages received and not acknowledged, at most; 0 means 1000, at most 65,535
+	Window    int // most messages in flight, at QoS 1 and 2; 0 means 1000, at most 60,000. The broker's receive maximum bounds it too
+	Inbox     int // most messages received and not acknowledged; 0 means 1000, at most 65,535
 	MaxPacket int // largest packet that is read, in bytes; 0 means 16 MiB
 
 	Log  *slog.Logger                                             // nil discards
@@ -116,7 +116,7 @@ func (o *Options) fill() error {
 	return nil
 }
 
-// A Broker is an address that was read.
+// A Broker is a parsed address.
 type Broker struct {
 	Addr string // host:port
 	TLS  bool   // by its scheme, or because its port is 8883
@@ -132,7 +132,7 @@ func ParseBroker(raw string) (Broker, error) {
 	}
 	u, err := url.Parse("tcp://" + rest)
 	switch {
-	case strings.Contains(rest, "@"): // whatever is before it may be a password
+	case strings.Contains(rest, "@"): // the text before it may be a password
 		return Broker{}, errors.New("address of the MQTT broker: give user and password by their own settings, not in the address")
 	case err != nil || u.Hostname() == "":
 		return Broker{}, fmt.Errorf("address of the MQTT broker %q: want tcp://host:port, or tls://host:port", raw)

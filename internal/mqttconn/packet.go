@@ -8,8 +8,8 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// The first byte of packets that are read and written by hand: all of a message's way.
-// Whatever is rare goes through a library.
+// The first byte of packets that are read and written by hand: all those of a message. Rare
+// packets go through a library.
 const (
 	publishBits = 0x30
 	pubackBits  = 0x40
@@ -28,8 +28,8 @@ const (
 
 var errMalformed = errors.New("the broker sent a malformed packet")
 
-// cut finds the first packet of b. size is 0 where b does not hold the whole of it; need
-// then says how many bytes it will take, where that is known.
+// cut finds the first packet of b. size is 0 if b does not hold all of it; need is then its
+// size, if known.
 func cut(b []byte, most int) (body []byte, size, need int, err error) {
 	n, shift, at := 0, 0, 1
 	for ; ; at++ {
@@ -55,7 +55,7 @@ func cut(b []byte, most int) (body []byte, size, need int, err error) {
 	return b[at : at+n], at + n, at + n, nil
 }
 
-// ack is what all four acknowledgements say.
+// ack is the content of all four acknowledgements.
 type ack struct {
 	id   uint16
 	code byte
@@ -73,7 +73,7 @@ func parseAck(body []byte, version byte) (ack, error) {
 	return a, nil
 }
 
-// incoming is a PUBLISH that was read; its slices point into the read buffer.
+// incoming is a received PUBLISH; its slices point into the read buffer.
 type incoming struct {
 	topic, properties, payload []byte
 	id                         uint16
@@ -120,7 +120,7 @@ func cutField(b []byte) (field, rest []byte, ok bool) {
 	return b[2 : 2+n], b[2+n:], true
 }
 
-// varint reads a variable byte integer; used is 0 where there is none.
+// varint reads a variable byte integer; used is 0 if there is none.
 func varint(b []byte) (n, used int) {
 	for i := range min(len(b), 4) {
 		n |= int(b[i]&0x7f) << (7 * i)
@@ -172,7 +172,7 @@ func appendPublish(b []byte, m *Message, id uint16, dup bool, version byte) []by
 	return append(b, m.Payload...)
 }
 
-// size is the remaining length of the message's packet, and that of its properties.
+// size is the remaining length of the message's packet, and the length of its properties.
 func (m *Message) size(version byte) (n, props int) {
 	n = 2 + len(m.Topic) + len(m.Payload)
 	if m.QoS > 0 {
@@ -207,7 +207,7 @@ func (m *Message) appendProperties(b []byte) []byte {
 	return b
 }
 
-// appendAck appends an acknowledgement that says success.
+// appendAck appends an acknowledgement of success.
 func appendAck(b []byte, first byte, id uint16) []byte {
 	return append(b, first, 2, byte(id>>8), byte(id))
 }
@@ -215,8 +215,7 @@ func appendAck(b []byte, first byte, id uint16) []byte {
 // fixed lengths of the values of a PUBLISH's other properties.
 var fixed = map[byte]int{0x01: 1, propExpiry: 4, 0x23: 2}
 
-// appendUser appends the user properties among a PUBLISH's properties to dst. What is
-// malformed ends them.
+// appendUser appends the user properties of a PUBLISH to dst. A malformed property ends them.
 func appendUser(dst []tidemill.Field, props []byte) []tidemill.Field {
 	for len(props) > 0 {
 		kind, rest := props[0], props[1:]

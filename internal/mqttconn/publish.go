@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// A Message is to be published. Nothing of it is kept once Publish has returned.
+// A Message is to be published. Publish keeps nothing of it after it has returned.
 type Message struct {
 	Topic   string
 	Payload []byte
@@ -20,34 +20,34 @@ type Message struct {
 	Retain  bool
 
 	// Of MQTT 5; MQTT 3.1.1 leaves them out.
-	Expiry      time.Duration // how long the broker may keep it for somebody who is away; 0: for ever
+	Expiry      time.Duration // how long the broker may keep it for an absent subscriber; 0: for ever
 	ContentType string
 	User        []tidemill.Field // user properties: names and values are UTF-8
 }
 
-// batch is one call of Publish. It is its client's, but for done.
+// batch is one call of Publish. Except for done it belongs to its client.
 type batch struct {
 	msgs   []Message
 	next   int // the first message that was not sent
 	left   int // messages that have not ended
 	failed []tidemill.Failed
-	broken bool // a message in flight was lost: what was not sent is not sent any more
+	broken bool // a message in flight was lost: the unsent ones are not sent any more
 	done   chan struct{}
 	link   *batch // in the list of those that ended
 }
 
-// sent is a message at QoS 0 on its way into the socket.
+// sent is a message at QoS 0 being written to the socket.
 type sent struct {
 	b *batch
 	i int
 }
 
-// Publish sends the messages in order and waits until the broker has acknowledged each: at
-// QoS 0 until they are written. It returns nil if all were, a *tidemill.Partial that names
-// the others, or one error that holds for all. Batches of several callers take turns.
+// Publish sends the messages in order and waits until the broker has acknowledged each, at QoS
+// 0 until they are written. It returns nil if all were, a *tidemill.Partial that names the
+// others, or one error for all. Batches of several callers take turns.
 //
-// When ctx ends it returns at once. Messages that are on their way then have an outcome
-// that nobody will learn: their error is tidemill.Unknown where a deadline passed.
+// When ctx ends it returns at once. The outcome of messages in flight then stays unknown: their
+// error is tidemill.Unknown if a deadline passed.
 func (c *Client) Publish(ctx context.Context, msgs []Message) error {
 	if len(msgs) == 0 {
 		return nil
@@ -96,7 +96,7 @@ func endOf(ctx context.Context, what string) error {
 	return fmt.Errorf("%s: %w: %w", what, err, cause)
 }
 
-// refuses says why nothing more is taken; under mu.
+// refuses says why nothing more is accepted; under mu.
 func (c *Client) refuses() error {
 	switch {
 	case c.closing:
@@ -123,8 +123,8 @@ func (b *batch) result() error {
 // turn is how many messages of a batch are sent before it is another batch's turn.
 const turn = 64
 
-// pump encodes what may be sent now; under mu. Once the window was full it waits until a
-// part of it is free, so that packets leave, and are acknowledged, in bulk.
+// pump encodes what may be sent now; under mu. After the window was full it waits until a part
+// of it is free, so that packets are sent, and acknowledged, in bulk.
 func (c *Client) pump() {
 	l := c.link
 	if l == nil || len(c.queue) == 0 {
@@ -234,7 +234,7 @@ func (c *Client) endOne(b *batch, i int, err error) {
 	}
 }
 
-// takeReady takes the batches that have ended; under mu.
+// takeReady returns the batches that have ended; under mu.
 func (c *Client) takeReady() *batch {
 	b := c.ready
 	c.ready = nil
@@ -250,7 +250,7 @@ func tell(ready *batch) {
 	}
 }
 
-// failRest ends what was not sent of a batch; under mu.
+// failRest ends the unsent messages of a batch; under mu.
 func (c *Client) failRest(b *batch, err error) {
 	i := slices.Index(c.queue, b)
 	if i < 0 {
@@ -274,8 +274,8 @@ func (c *Client) endZero(err error) {
 	c.writing, c.zero = c.writing[:0], c.zero[:0]
 }
 
-// abandon ends a batch whose caller does not wait any longer. What is in flight keeps its
-// packet id until the broker answers.
+// abandon ends a batch whose caller no longer waits. Messages in flight keep their packet ids
+// until the broker answers.
 func (c *Client) abandon(ctx context.Context, b *batch) {
 	unsent := endOf(ctx, "not sent to the MQTT broker")
 	flying := endOf(ctx, "not acknowledged by the MQTT broker")

@@ -67,7 +67,7 @@ var reasons = map[byte]meaning{
 // codes3 translates the return codes of MQTT 3.1.1's CONNACK.
 var codes3 = map[byte]byte{1: codeVersion, 2: 0x85, 3: 0x88, 4: 0x86, 5: 0x87}
 
-// refusal is the error of a reason code; text is what the broker says to it, if anything.
+// refusal is the error of a reason code; text is the broker's explanation, if any.
 func refusal(what string, code byte, text string) error {
 	m, ok := reasons[code]
 	if !ok {
@@ -79,9 +79,9 @@ func refusal(what string, code byte, text string) error {
 	return &tidemill.Error{Kind: m.kind, Err: fmt.Errorf("the MQTT broker refused %s: %s (0x%02X)%s", what, m.text, code, text)}
 }
 
-// refusedMessage is the error of a message that the broker took the trouble to refuse. It is
-// there, so what would be Transient of a connection is Partner of a message: repeating it may
-// help, and is a failed try.
+// refusedMessage is the error of a message that the broker refused. The broker is up, so what
+// would be Transient for a connection is Partner for a message: repeating it may help, and is a
+// failed try.
 func refusedMessage(code byte, text string) error {
 	err := refusal("a message", code, text)
 	if e, ok := errors.AsType[*tidemill.Error](err); ok && e.Kind == tidemill.Transient {
@@ -107,12 +107,12 @@ var (
 	errLost   = errors.New("the connection broke before the MQTT broker acknowledged it")
 )
 
-// lost is the error of what was in flight when the connection broke.
+// lost is the error of messages in flight when the connection broke.
 func lost(why error) error {
 	return tidemill.Fail(tidemill.Unknown, "%w: %w", errLost, why)
 }
 
-// away is the error of what was not sent, because there is no connection.
+// away is the error of messages that were not sent for lack of a connection.
 func away(why error) error {
 	k := tidemill.Transient
 	if why == nil {

@@ -7,12 +7,12 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// A Delivery is a message that came in. Its bytes are the reader's until it passes the
-// Delivery to Receive again, which takes the memory back.
+// A Delivery is a received message. Its bytes belong to the reader until it passes the Delivery
+// to Receive again, which reuses the memory.
 type Delivery struct {
 	Topic, Payload []byte
 	QoS            byte
-	Retain         bool // it was there before the subscription
+	Retain         bool // published before the subscription
 	Dup            bool // the broker sent it before
 	Receipt        Receipt
 
@@ -25,33 +25,31 @@ func (d *Delivery) User(dst []tidemill.Field) []tidemill.Field {
 	return appendUser(dst, d.properties)
 }
 
-// A Receipt acknowledges a delivery. It is good for the connection that it came in on.
+// A Receipt acknowledges a delivery. It is valid for the connection that it came in on.
 type Receipt struct {
-	Session uint32 // counts the sessions at the broker: what came in under an earlier one does not come again
+	Session uint32 // counts the sessions at the broker: deliveries of an earlier one do not come again
 	epoch   uint32
 	id      uint16
 	qos     byte
 }
 
-// ID is the packet id: a delivery that comes again in the same session, because it was not
-// acknowledged, has the same.
+// ID is the packet id: an unacknowledged delivery that comes again in the same session has the
+// same.
 func (r Receipt) ID() uint16 { return r.id }
 
-// Receive fills deliveries of into, in the order they came in, and returns how many. It
-// waits for the first one; it returns early with an error when ctx ends or the client is
-// closed. Deliveries stay unacknowledged until Ack: the broker sends at most Options.Inbox
-// of them, and the rest waits there.
+// Receive fills deliveries of into, in the order they came in, and returns how many. It waits
+// for the first one. It returns early with an error when ctx ends or the client is closed.
+// Deliveries stay unacknowledged until Ack: the broker sends at most Options.Inbox of them, and
+// the rest waits at the broker.
 //
-// A broker that sends more (in MQTT 3.1.1 it knows no limit of ours, and some send all that
-// waited in a session at once) is read no further until there is room; but while somebody
-// waits for its answer to something else, the inbox grows, up to the 65,535 messages that
-// packet ids allow.
+// If a broker sends more (MQTT 3.1.1 has no limit, and some send all that waited in a session
+// at once), the client stops reading until there is room. But while a caller waits for an
+// answer to another request, the inbox grows, up to the 65,535 messages that packet ids allow.
 func (c *Client) Receive(ctx context.Context, into []Delivery) (int, error) {
 	return c.ReceiveOr(ctx, into, nil, nil)
 }
 
-// ReceiveOr is Receive, but returns 0 and no error when something comes out of wake or due
-// first.
+// ReceiveOr is Receive, but returns 0 and no error when wake or due yields first.
 func (c *Client) ReceiveOr(ctx context.Context, into []Delivery, wake <-chan struct{}, due <-chan time.Time) (int, error) {
 	for {
 		if ctx.Err() != nil {
@@ -94,9 +92,9 @@ func (c *Client) ReceiveOr(ctx context.Context, into []Delivery, wake <-chan str
 	}
 }
 
-// Ack tells the broker that deliveries are done with, and returns how many of the receipts
-// were good. The others are of a connection that broke: the broker sends those messages
-// again, if it kept the session.
+// Ack tells the broker that deliveries are done, and returns how many of the receipts were
+// valid. The others belong to a broken connection: the broker sends those messages again, if it
+// kept the session.
 func (c *Client) Ack(receipts ...Receipt) (good int) {
 	c.mu.Lock()
 	for i := range receipts {
@@ -112,7 +110,7 @@ func (c *Client) Ack(receipts ...Receipt) (good int) {
 	return good
 }
 
-// AckEach is Ack that appends to good which of the receipts were.
+// AckEach is Ack, and appends to good which of the receipts were valid.
 func (c *Client) AckEach(receipts []Receipt, good []bool) []bool {
 	c.mu.Lock()
 	for i := range receipts {
@@ -126,7 +124,7 @@ func (c *Client) AckEach(receipts []Receipt, good []bool) []bool {
 	return good
 }
 
-// ackOne acknowledges one delivery, if its connection is still there; under mu.
+// ackOne acknowledges one delivery, if its connection still exists; under mu.
 func (c *Client) ackOne(r *Receipt) bool {
 	if c.link == nil || r.epoch != c.epoch {
 		return false
@@ -143,7 +141,7 @@ func (c *Client) ackOne(r *Receipt) bool {
 
 // accept puts a message into the inbox; false: it is full. Under mu.
 func (c *Client) accept(l *link, in *incoming) bool {
-	if in.qos == 2 && c.releasing[in.id] { // we have it: the broker did not learn it
+	if in.qos == 2 && c.releasing[in.id] { // we have it: the broker does not know yet
 		c.out = appendAck(c.out, pubrecBits, in.id)
 		return true
 	}
@@ -160,12 +158,11 @@ func (c *Client) accept(l *link, in *incoming) bool {
 	return true
 }
 
-// mostInbox is how many messages can be on their way to us, at QoS 1 and 2: packet ids are
-// of two bytes.
+// mostInbox is how many messages can be sent to us, at QoS 1 and 2: packet ids have two bytes.
 const mostInbox = 65_535
 
-// growInbox makes room while somebody waits for an answer of the broker that may lie behind
-// what comes in; under mu.
+// growInbox makes room while a caller waits for a broker's answer that may come behind the
+// messages; under mu.
 func (c *Client) growInbox() bool {
 	if len(c.inbox) >= mostInbox || len(c.requests) == 0 && c.inFlight == 0 {
 		return false
@@ -177,7 +174,7 @@ func (c *Client) growInbox() bool {
 	return true
 }
 
-// unstall has the reader look again whether the inbox may grow.
+// unstall makes the reader check again whether the inbox may grow.
 func (c *Client) unstall(l *link) {
 	if l.stalled.Load() {
 		select {
@@ -190,7 +187,7 @@ func (c *Client) unstall(l *link) {
 // fill copies a message out of the read buffer.
 func (d *Delivery) fill(in *incoming) {
 	t, p, n := len(in.topic), len(in.properties), len(in.topic)+len(in.properties)+len(in.payload)
-	if cap(d.buf) > keepBytes/16 && n < cap(d.buf)/4 { // one large message must not stay in memory for each place of the ring
+	if cap(d.buf) > keepBytes/16 && n < cap(d.buf)/4 { // a large message must not keep its memory in every slot of the ring
 		d.buf = nil
 	}
 	b := append(append(append(d.buf[:0], in.topic...), in.properties...), in.payload...)
@@ -210,7 +207,7 @@ func (c *Client) awaitRoom(ctx context.Context, l *link) error {
 }
 
 // dropInbox forgets, on a new connection of the same session, what the broker sends again;
-// under mu. Of a session that is gone it is all that is left.
+// under mu. If the session is gone the inbox is all that is left.
 func (c *Client) dropInbox(present bool) {
 	if !present {
 		return

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	outFull   = 64 << 10 // encoded and not written: no more is encoded, so that memory stays bounded
-	outBroken = 4 << 20  // the broker floods us with what has to be answered and does not read
-	keepBytes = 1 << 20  // memory of a buffer above this is let go
+	outFull   = 64 << 10 // encoded and not written: beyond it nothing is encoded, so that memory stays bounded
+	outBroken = 4 << 20  // the broker floods us with packets that need answers and does not read
+	keepBytes = 1 << 20  // larger buffers are released
 )
 
 // serve reads and writes until the connection breaks or ctx ends.
@@ -44,7 +44,7 @@ func (c *Client) serve(ctx context.Context, l *link) error {
 
 // write writes what is encoded, until ctx ends.
 func (c *Client) write(ctx context.Context, l *link) error {
-	var signs <-chan time.Time // never, where the broker wants none
+	var signs <-chan time.Time // never, if the broker wants none
 	if l.keepAlive > 0 {
 		t := time.NewTicker(l.keepAlive / 2)
 		defer t.Stop()
@@ -85,7 +85,7 @@ func (c *Client) write(ctx context.Context, l *link) error {
 	}
 }
 
-// swap takes what is to be written and leaves the memory of what was.
+// swap returns what is to be written and reuses the memory of buf.
 func (c *Client) swap(buf []byte) []byte {
 	if cap(buf) > keepBytes {
 		buf = nil
@@ -119,9 +119,9 @@ func (c *Client) wrote(err error) {
 	tell(ready)
 }
 
-// goodbye writes what is left and DISCONNECT, and has the reader go on until the broker
-// closes the connection: if we closed it with something unread, TCP would throw away what
-// the broker has not read yet.
+// goodbye writes the rest and DISCONNECT, and lets the reader go on until the broker closes the
+// connection: closing it with unread bytes would make TCP discard what the broker has not read
+// yet.
 func (c *Client) goodbye(l *link) bool {
 	buf := c.swap(nil)
 	p := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Disconnect}, ProtocolVersion: l.version}
@@ -138,7 +138,7 @@ func (c *Client) goodbye(l *link) bool {
 	return err == nil
 }
 
-// signsOfLife finds out, twice in each KeepAlive, whether the broker is alive.
+// signsOfLife checks twice in each KeepAlive whether the broker is alive.
 type signsOfLife struct {
 	reads, writes uint32
 	asked         bool // and nothing came since
@@ -190,8 +190,8 @@ func (c *Client) read(ctx context.Context, l *link, n *nudger) error {
 	}
 }
 
-// take works on all packets that were read whole, in one go, and says how many messages
-// are in flight after that.
+// take processes all completely read packets together, and returns how many messages are in
+// flight after that.
 func (c *Client) take(ctx context.Context, l *link, n *nudger) (inFlight int, err error) {
 	for {
 		c.mu.Lock()
@@ -238,8 +238,8 @@ func (c *Client) take(ctx context.Context, l *link, n *nudger) (inFlight int, er
 	}
 }
 
-// takeSome works on the packets that were read, until none is whole, the inbox is full, or
-// one is rare; under mu.
+// takeSome processes the read packets, until none is complete, the inbox is full, or one is
+// rare; under mu.
 func (c *Client) takeSome(l *link) (full, rare bool, err error) {
 	for {
 		body, size, _, err := cut(l.buf[l.from:l.to], c.o.MaxPacket)
@@ -272,7 +272,7 @@ func (c *Client) takeSome(l *link) (full, rare bool, err error) {
 	}
 }
 
-// takeRare works on the packet that stopped takeSome.
+// takeRare processes the packet that stopped takeSome.
 func (c *Client) takeRare(l *link) error {
 	first := l.buf[l.from]
 	body, size, _, err := cut(l.buf[l.from:l.to], c.o.MaxPacket)

@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quickack has the kernel acknowledge now what it has received. Errors cost only time.
+// quickack makes the kernel acknowledge now what it has received. Errors cost only time.
 func quickack(c syscall.RawConn) {
 	_ = c.Control(func(fd uintptr) {
 		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1)
 	})
 }
 
-// wakeAt has the kernel wake a reader only when so many bytes wait for it. It says whether
-// the kernel can.
+// wakeAt makes the kernel wake a reader only at so many waiting bytes. It reports whether the
+// kernel can.
 func wakeAt(c syscall.RawConn, bytes int) bool {
 	var cannot error
 	err := c.Control(func(fd uintptr) {
@@ -24,8 +24,8 @@ func wakeAt(c syscall.RawConn, bytes int) bool {
 	return err == nil && cannot == nil
 }
 
-// sleep sleeps for less than a millisecond, which the runtime's own timers do not where
-// nothing else goes on: they round up to one.
+// sleep sleeps for less than a millisecond. The runtime's own timers round up to one if nothing
+// else runs.
 func sleep(d time.Duration) {
 	t := unix.NsecToTimespec(d.Nanoseconds())
 	_ = unix.Nanosleep(&t, nil) // a signal may end it early

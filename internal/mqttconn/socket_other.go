@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// quickack does nothing where the system has no such option.
+// quickack does nothing: the system has no such option.
 func quickack(syscall.RawConn) {}
 
-// wakeAt says that the system cannot.
+// wakeAt reports that the system cannot.
 func wakeAt(syscall.RawConn, int) bool { return false }
 
-// sleep does not sleep where the system's timers are too coarse.
+// sleep does not sleep: the system's timers are too coarse.
 func sleep(time.Duration) {}

@@ -13,23 +13,22 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// A Subscription is a topic filter and the highest QoS that is wanted.
+// A Subscription is a topic filter and the highest wanted QoS.
 type Subscription struct {
-	Filter string // + and # stand for levels; $share/<group>/<filter> shares with other clients
+	Filter string // with wildcards + and #; $share/<group>/<filter> shares with other clients
 	QoS    byte
 }
 
 // request is a SUBSCRIBE or UNSUBSCRIBE that waits for its answer.
 type request struct {
 	what  string
-	again bool // made by ourselves on a new connection
+	again bool // made by the client itself on a new connection
 	err   error
 	done  chan struct{}
 }
 
-// Subscribe subscribes and waits for the broker's answer. From then on every connection
-// begins with the same subscriptions; what comes in is read by Receive. Where one is
-// refused, none is kept.
+// Subscribe subscribes and waits for the broker's answer. From then on every connection begins
+// with the same subscriptions; Receive reads what comes in. If one is refused, none is kept.
 func (c *Client) Subscribe(ctx context.Context, subs ...Subscription) error {
 	if len(subs) == 0 {
 		return nil
@@ -52,8 +51,8 @@ func (c *Client) Subscribe(ctx context.Context, subs ...Subscription) error {
 	})
 }
 
-// Unsubscribe ends subscriptions and waits for the broker's answer. What came in before
-// can still be read.
+// Unsubscribe ends subscriptions and waits for the broker's answer. Messages that came in
+// before can still be read.
 func (c *Client) Unsubscribe(ctx context.Context, filters ...string) error {
 	if len(filters) == 0 {
 		return nil
@@ -76,7 +75,7 @@ func subscribePacket(l *link, id uint16, subs []Subscription, again bool) ([]byt
 	for _, s := range subs {
 		f := packets.Subscription{Filter: s.Filter, Qos: s.QoS}
 		if again {
-			f.RetainHandling = 1 // retained messages come only where the subscription is new to the broker
+			f.RetainHandling = 1 // retained messages come only if the subscription is new to the broker
 		}
 		p.Filters = append(p.Filters, f)
 	}
@@ -85,8 +84,8 @@ func subscribePacket(l *link, id uint16, subs []Subscription, again bool) ([]byt
 	return b.Bytes(), err
 }
 
-// ask sends a request and waits for its answer, on the next connection if this one breaks.
-// keep is called under mu when the answer is yes.
+// ask sends a request and waits for its answer, on the next connection if this one breaks. keep
+// is called under mu when the answer is success.
 func (c *Client) ask(ctx context.Context, what string, encode func(*link, uint16) ([]byte, error), keep func()) error {
 	for {
 		if err := c.Wait(ctx); err != nil {
@@ -133,7 +132,7 @@ func (c *Client) ask(ctx context.Context, what string, encode func(*link, uint16
 // register gives a request an id; under mu.
 func (c *Client) register(r *request) uint16 {
 	for {
-		if c.lastID++; c.lastID <= maxWindow { // it went round
+		if c.lastID++; c.lastID <= maxWindow { // it wrapped around
 			c.lastID = maxWindow + 1
 		}
 		if c.requests[c.lastID] == nil {
@@ -156,8 +155,8 @@ func (c *Client) failRequests(error) {
 	}
 }
 
-// resubscribe makes the subscriptions of earlier connections again; under mu. A session
-// of MQTT 3.1.1 that survived has them, and would repeat retained messages.
+// resubscribe makes the subscriptions of earlier connections again; under mu. A surviving
+// session of MQTT 3.1.1 has them, and would repeat retained messages.
 func (c *Client) resubscribe(l *link) {
 	if len(c.subs) == 0 || l.present && l.version < 5 {
 		return
@@ -168,8 +167,8 @@ func (c *Client) resubscribe(l *link) {
 	}
 }
 
-// answered ends a request. That a subscription is not renewed breaks the connection: to go
-// on without it would look as if nothing came in.
+// answered ends a request. If a subscription is not renewed, the connection ends: without it
+// nothing would seem to come in.
 func (c *Client) answered(id uint16, codes []byte, text string) error {
 	c.mu.Lock()
 	r := c.requests[id]
@@ -181,7 +180,7 @@ func (c *Client) answered(id uint16, codes []byte, text string) error {
 	for _, code := range codes {
 		if code >= firstError {
 			r.err = refusal(r.what, code, c.redact(text))
-			if code == firstError { // all that MQTT 3.1.1 can say
+			if code == firstError { // MQTT 3.1.1 says no more
 				r.err = tidemill.Fail(tidemill.Credentials, "%w", errors.Unwrap(r.err))
 			}
 			break

@@ -8,12 +8,12 @@ import (
 	"os"
 )
 
-// TLSFiles says how to talk TLS to brokers; the zero value trusts the system's roots.
+// TLSFiles says how to use TLS with brokers; the zero value trusts the system's roots.
 type TLSFiles struct {
 	CA         string   // file of the roots in PEM form; empty means the system's
-	Cert, Key  string   // files of our certificate and its key; empty: we show none
-	ServerName string   // expected of the broker; empty means the host that was dialled
-	Insecure   bool     // takes any certificate
+	Cert, Key  string   // files of our certificate and its key; empty: none
+	ServerName string   // expected of the broker; empty means the dialled host
+	Insecure   bool     // accepts any certificate
 	MinVersion uint16   // 0 means TLS 1.2
 	Ciphers    []uint16 // of TLS 1.2; empty means Go's choice
 }
@@ -44,7 +44,7 @@ func (f TLSFiles) Load() (*tls.Config, error) {
 	return c, nil
 }
 
-// CommonName is that of our own certificate, or empty where we have none.
+// CommonName is that of our own certificate, or empty without one.
 func CommonName(c *tls.Config) string {
 	if c == nil || len(c.Certificates) == 0 || len(c.Certificates[0].Certificate) == 0 {
 		return ""

@@ -7,9 +7,9 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// CheckTopic says whether something can be published to a topic: it is UTF-8 of 1 to
-// 65,535 bytes without +, # and NUL, and none of the broker's own ($SYS, $share). The error is a
-// Validation.
+// CheckTopic checks whether a message can be published to a topic: it has to be UTF-8 of 1 to
+// 65,535 bytes without +, # and NUL, and not a topic of the broker ($SYS, $share). The error is
+// a Validation.
 func CheckTopic(topic string) error {
 	switch {
 	case topic == "":
@@ -26,7 +26,7 @@ func CheckTopic(topic string) error {
 	return nil
 }
 
-// CheckFilter says whether a topic filter can be subscribed to: + and # stand for whole
+// CheckFilter checks whether a topic filter can be subscribed to: + and # stand for whole
 // levels, # for the last.
 func CheckFilter(filter string) error {
 	if filter == "" || len(filter) > 65_535 || !utf8.ValidString(filter) || strings.ContainsRune(filter, 0) {

@@ -17,22 +17,22 @@ import (
 )
 
 // built is a package with many faults compiled in, so that tests are compiled once for all of
-// them: each function has a copy for each of its faults and begins with a switch to them, and
-// the environment of a test says which fault is in force. The number 0 is none.
+// them. Each function has a copy for each of its faults and begins with a switch to them. The
+// environment of a test says which fault is in force. The number 0 is none.
 type built struct {
 	m       *module
 	pkg     string
 	dir     string
 	overlay string
-	number  map[string]int    // of a fault, by key; one that does not compile has none
+	number  map[string]int    // of a fault, by key; one that does not compile has no number
 	why     string            // what the compiler said of those
 	tests   map[string]*tests // by their package
 }
 
-// inForce is the environment's name for the number of the fault.
+// inForce is the environment variable with the number of the fault.
 const inForce = "TIDEMILL_MUTATE_FAULT"
 
-// chooser is what the changed package has in addition.
+// chooser is added to the changed package.
 const chooser = `package %s
 
 import (
@@ -55,8 +55,8 @@ func chooseFault[T any](numbers []int, values ...T) T {
 }
 `
 
-// newBuilt compiles the package with the faults, all of which are its own. Those that do not
-// compile are dropped one after the other.
+// newBuilt compiles the package with its faults. Those that do not compile are dropped one
+// after the other.
 func newBuilt(ctx context.Context, r *runner, pkg string, faults []fault) (*built, error) {
 	dir, err := os.MkdirTemp(r.dir, "built")
 	if err != nil {
@@ -93,7 +93,7 @@ type at struct {
 
 var compilerSaid = regexp.MustCompile(`(?m)([^/\s:]+\.go):(\d+):\d+: `)
 
-// drop leaves out the faults that the compiler complains of, and says whether there were any.
+// drop leaves out the faults that the compiler rejects, and reports whether there were any.
 func (b *built) drop(out string, lines map[at][]int, faults []fault) bool {
 	any := false
 	for _, m := range compilerSaid.FindAllStringSubmatch(out, -1) {
@@ -108,7 +108,7 @@ func (b *built) drop(out string, lines map[at][]int, faults []fault) bool {
 	return any
 }
 
-// write makes the changed files, and says which lines are whose.
+// write makes the changed files, and maps their lines to faults.
 func (b *built) write(faults []fault) (map[at][]int, error) {
 	lines := map[at][]int{}
 	replace := map[string]string{}
@@ -145,14 +145,14 @@ func (b *built) write(faults []fault) (map[at][]int, error) {
 	return lines, os.WriteFile(b.overlay, list, 0o600)
 }
 
-// An edit puts text in the place of some bytes.
+// An edit replaces some bytes by text.
 type edit struct {
 	from, to int
 	text     string
 }
 
-// changed is the text of a file with its faults, and the name of its package. What was there
-// keeps its lines; the copies come after it.
+// changed is the text of a file with its faults, and the name of its package. The original code
+// keeps its lines; the copies follow it.
 func (b *built) changed(original string, faults []fault, lines map[at][]int) (string, string, error) {
 	src, err := os.ReadFile(original)
 	if err != nil {
@@ -236,8 +236,8 @@ func (c *copier) function(d *ast.FuncDecl, faults []fault) {
 	c.edits = append(c.edits, edit{brace, brace, " switch faultInForce {" + cases.String() + " };"})
 }
 
-// call names what a function is given, and returns how another of the same form is called
-// with it.
+// call names a function's parameters, and returns how another function of the same form is
+// called with them.
 func (c *copier) call(d *ast.FuncDecl) func(name string) string {
 	receiver := ""
 	if d.Recv != nil {
@@ -262,7 +262,7 @@ func (c *copier) call(d *ast.FuncDecl) func(name string) string {
 	return func(name string) string { return receiver + name + types + "(" + given + ")" }
 }
 
-// named gives names to the fields that have none, and returns all.
+// named gives names to unnamed fields, and returns all.
 func (c *copier) named(l *ast.FieldList, prefix string) string {
 	var names []string
 	for _, f := range l.List {

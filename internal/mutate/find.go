@@ -19,13 +19,13 @@ type fault struct {
 	pkg, file  string // paths inside the module, with slashes
 	line       int
 	fn         string // the function or declaration that it is in
-	was, now   string // on one line, shortened; now is empty where something is left out
+	was, now   string // on one line, shortened; now is empty if something is left out
 	nth        int    // of its kind in fn, from 1
 	start, end int    // bytes of the file that are replaced
-	text       string // by this
+	text       string // the replacement
 }
 
-// key names the fault as long as its function does not change, whatever line it is on.
+// key names the fault while its function does not change, on any line.
 func (f fault) key() string {
 	now := f.now
 	if now == "" {
@@ -55,11 +55,11 @@ type finder struct {
 	fn        string
 	neighbour map[string]string // a named constant, and another of its group
 	count     map[string]int
-	quiet     map[ast.Node]bool // parts that are not looked at
+	quiet     map[ast.Node]bool // parts that are skipped
 	found     []fault
 }
 
-// faultsOf lists what can be done to one file. neighbour has the constants of all groups
+// faultsOf lists the possible faults of one file. neighbour has the constants of all groups
 // that the file may use, by name.
 func faultsOf(root, file string, neighbour map[string]string) ([]fault, error) {
 	src, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
@@ -121,8 +121,8 @@ var turned = map[token.Token]string{
 	token.ADD_ASSIGN: "-=", token.SUB_ASSIGN: "+=", token.INC: "--", token.DEC: "++",
 }
 
-// offByOne is the largest number that is made one larger: beyond it a number is a size, and
-// one more of it is no fault.
+// offByOne is the largest number that is made one larger: a larger number is a size, and adding
+// one to it is not a fault.
 const offByOne = 100
 
 func (w *finder) look(n ast.Node) bool {
@@ -146,7 +146,7 @@ func (w *finder) look(n ast.Node) bool {
 			w.change(n.Cond, n.Cond, "false && ("+w.text(n.Cond)+")")
 		}
 	case *ast.ForStmt:
-		w.quiet[n.Post] = true // left out or turned, it never ends
+		w.quiet[n.Post] = true // without it, or reversed, the loop never ends
 	case *ast.SwitchStmt:
 		w.lastCase(n.Body.List)
 	case *ast.BlockStmt:
@@ -181,7 +181,7 @@ func (w *finder) look(n ast.Node) bool {
 	return true
 }
 
-// call changes calls that have an opposite, and says whether to look into it.
+// call changes calls that have an opposite, and reports whether to look into it.
 func (w *finder) call(n *ast.CallExpr) bool {
 	called := w.text(n.Fun)
 	switch called {
@@ -209,7 +209,7 @@ func isMapOrChan(e ast.Expr) bool {
 	return false
 }
 
-// says tells calls that only log.
+// says reports calls that only log.
 func says(called string) bool {
 	for _, part := range strings.Split(called, ".") {
 		switch part {
@@ -220,7 +220,7 @@ func says(called string) bool {
 	return false
 }
 
-// ends says whether a block leaves its function or loop at its end.
+// ends reports whether a block leaves its function or loop at its end.
 func ends(b *ast.BlockStmt) bool {
 	if len(b.List) == 0 {
 		return false
@@ -275,7 +275,7 @@ func (w *finder) leaveOut(list []ast.Stmt) {
 	}
 }
 
-// used keeps what a dropped assignment reads in use, so that it still compiles.
+// used keeps the variables of a dropped assignment in use, so that it still compiles.
 func (w *finder) used(s ast.Stmt) string {
 	a, ok := s.(*ast.AssignStmt)
 	if !ok || a.Tok != token.ASSIGN || len(a.Lhs) != len(a.Rhs) {
@@ -293,8 +293,8 @@ func (w *finder) used(s ast.Stmt) string {
 	return strings.Join(blank, ", ") + " = " + strings.Join(keep, ", ")
 }
 
-// withoutEffect are calls that no test can miss: logs; locks, which the race detector is
-// for; a hint to the scheduler; and giving back the memory of what is used again.
+// withoutEffect are calls that no test can miss: logs; locks, which the race detector checks; a
+// hint to the scheduler; and returning memory for reuse.
 func (w *finder) withoutEffect(c *ast.CallExpr) bool {
 	called := w.text(c.Fun)
 	switch called[strings.LastIndex(called, ".")+1:] {
@@ -308,7 +308,7 @@ func (w *finder) withoutEffect(c *ast.CallExpr) bool {
 	return says(called)
 }
 
-// nothing says whether statements have no effect.
+// nothing reports whether statements have no effect.
 func (w *finder) nothing(l []ast.Stmt) bool {
 	for _, s := range l {
 		e, ok := s.(*ast.ExprStmt)
@@ -322,7 +322,7 @@ func (w *finder) nothing(l []ast.Stmt) bool {
 	return len(l) > 0
 }
 
-// lastCase: what decides whether nothing is done, or nothing.
+// lastCase: the part that decides whether nothing is done, or nothing.
 func (w *finder) lastCase(l []ast.Stmt) {
 	if len(l) == 0 {
 		return

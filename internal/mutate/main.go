@@ -1,20 +1,20 @@
-// Mutate measures what the tests notice. It makes small faults in the code, one at a time
-// (a comparison turned round, a statement left out, a number off by one…), runs the tests
-// of the package that has the fault, then those of the packages that import it, then
-// simulation, and lists the faults that nothing noticed. A role's own tests are those of its
-// backend in memory too, which run its contract.
+// Mutate measures what the tests notice. It makes small faults in the code, one at a time (a
+// reversed comparison, a missing statement, a number off by one…), runs the tests of the
+// package with the fault, then those of the packages that import it, then simulation, and lists
+// the faults that nothing noticed. A role's own tests include those of its backend in memory,
+// which run its contract.
 //
 //	go run ./internal/mutate -sample 100 -seed 7             # a sample of all faults there are
 //	go run ./internal/mutate -sample 0 policy flow/gate.go   # all faults of these packages and files
 //	go run ./internal/mutate -id 3f9ac1d2                    # one fault again, with its change
 //
-// The tree is never touched: all faults of a package are compiled at once through an overlay,
-// and the environment says which one is in force. A survivor is
-// either a case that the suites lack, or changes nothing that anybody could see; the latter
-// is written into equivalent.txt, with the reason, and is not counted from then on.
+// The tree is never changed: all faults of a package are compiled at once through an overlay,
+// and the environment says which one is in force. A survivor is either a case that the suites
+// lack, or has no visible effect. The latter is written into equivalent.txt, with the reason,
+// and no longer counts.
 //
-// The mutation tools that there are for Go have no sample, no seed and no list of reviewed
-// survivors, and know of no test but a package's own.
+// Other mutation tools for Go have no sample, no seed and no list of reviewed survivors, and
+// run only a package's own tests.
 package main
 
 import (
@@ -31,7 +31,7 @@ import (
 	"time"
 )
 
-// rooms are what is mutated where no package is named.
+// rooms are mutated if no package is named.
 var rooms = []string{"flow", "policy", "state", "source", "sink"}
 
 func main() {

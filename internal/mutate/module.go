@@ -25,7 +25,7 @@ type listed struct {
 	TestImports, XTestImports []string
 }
 
-// module is what there is to change and to test.
+// module is what can be changed and tested.
 type module struct {
 	root, name string
 	packages   map[string]listed // by path inside the module
@@ -64,16 +64,16 @@ func (m *module) inside(path string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(path, m.name), "/")
 }
 
-// onServers are the first words of packages whose tests need servers: they are mutated only
-// where they are named, for tests on servers that the caller has asked for.
+// onServers are the first words of packages whose tests need servers: they are mutated only if
+// named, for tests on servers that the caller has requested.
 var onServers = []string{"redis", "postgres", "kafka", "bullmq"}
 
 func needsServer(pkg string) bool {
 	return slices.ContainsFunc(onServers, func(s string) bool { return strings.HasPrefix(path.Base(pkg), s) })
 }
 
-// forTests says whether a package is the contract of a role: a fault in it is none of the
-// product's.
+// forTests reports whether a package is the contract of a role: a fault in it is not one of the
+// product.
 func forTests(pkg string) bool { return strings.HasSuffix(pkg, "test") }
 
 // faults of the packages that begin with these paths, or of these files, or of all rooms; in order.

@@ -10,15 +10,14 @@ import (
 	"strings"
 )
 
-// reviewed are the faults that change nothing that anybody could see: each with the reason,
-// as a person wrote it down.
+// reviewed are the faults without visible effect, each with a reviewer's reason.
 type reviewed struct {
 	reason map[string]string // by key
 	met    map[string]bool
 }
 
-// readReviewed reads the list: for each fault the line that was printed for it (without id
-// and line number), and indented below it the reason. Lines with # are comments.
+// readReviewed reads the list: for each fault its printed line (without id and line number),
+// and indented below it the reason. Lines with # are comments.
 func readReviewed(file string) (*reviewed, error) {
 	r := &reviewed{reason: map[string]string{}, met: map[string]bool{}}
 	f, err := os.Open(file)
@@ -66,7 +65,7 @@ func (r *reviewed) leaveOut(all []fault) []fault {
 	})
 }
 
-// unused are the entries that no fault has met.
+// unused are the entries that no fault matched.
 func (r *reviewed) unused() (l []string) {
 	for k := range r.reason {
 		if !r.met[k] {

@@ -24,7 +24,7 @@ const (
 	byUnit           // found by the tests of its own package
 	byImporters
 	bySimulation
-	notBuilt // it does not compile: no fault
+	notBuilt // it does not compile: not a fault
 	verdicts
 )
 
@@ -70,7 +70,7 @@ func (r *runner) all(ctx context.Context, faults []fault) error {
 			return err
 		}
 		if err != nil {
-			of = of[:len(of)/together*together] // of the last group only what was found is known
+			of = of[:len(of)/together*together] // only the found ones of the last group are known
 			fmt.Println("\ninterrupted: what follows is of the groups that were tried to their end, which are a sample too")
 		}
 		for _, x := range of {
@@ -93,7 +93,7 @@ type result struct {
 	verdict verdict
 }
 
-// each runs the tests for the faults of one package and tells what became of each.
+// each runs the tests for the faults of one package and reports what became of each.
 func (r *runner) each(ctx context.Context, faults []fault, tell func(f fault, v verdict, said string, took time.Duration)) error {
 	b, err := newBuilt(ctx, r, faults[0].pkg, faults)
 	if err != nil {
@@ -108,11 +108,11 @@ func (r *runner) each(ctx context.Context, faults []fault, tell func(f fault, v 
 	return nil
 }
 
-// together is how many faults go through one package's tests before those that are left go
+// together is how many faults go through one package's tests before the remaining ones go
 // through the next one's.
 const together = 20
 
-// group runs the tests for some of the faults, step by step for those that are left.
+// group runs the tests for some of the faults, step by step for the remaining ones.
 func (r *runner) group(ctx context.Context, b *built, faults []fault, tell func(f fault, v verdict, said string, took time.Duration)) error {
 	var left []fault
 	for _, f := range faults {
@@ -180,12 +180,12 @@ func (r *runner) share(n int, do func(i int)) {
 // A step runs the tests of one package.
 type step struct {
 	pkg     string
-	verdict verdict // of what they notice
+	verdict verdict // if they notice
 }
 
 // steps are the tests of the package itself, then those of its importers, then simulation. The
-// rules of a role are tested by the contract of its backends, which the one in memory runs at
-// once: its tests are the role's own.
+// contract of a role's backends tests its rules, and the backend in memory runs it at once: its
+// tests are the role's own.
 func (r *runner) steps(pkg string) (l []step) {
 	own := []string{pkg, path.Join(pkg, "memory"+path.Base(pkg))}
 	for _, p := range own {
@@ -244,7 +244,7 @@ func said(cmd *exec.Cmd) (string, error) {
 	return out.String(), err
 }
 
-// failed says whether a command ran and was not content.
+// failed reports whether a command ran and exited with an error.
 func failed(err error) bool {
 	_, exited := errors.AsType[*exec.ExitError](err)
 	return exited || errors.Is(err, exec.ErrWaitDelay)

@@ -32,7 +32,7 @@ func (b *built) compile(ctx context.Context, r *runner, pkg string) (*tests, err
 	if out, err := r.goes(ctx, "test", "-c", "-vet=off", "-overlay", b.overlay, "-o", t.binary, "./"+pkg); err != nil {
 		return nil, errors.Join(ctx.Err(), fmt.Errorf("the tests of %s do not compile: %w\n%s", pkg, err, out))
 	}
-	const noFile = "-rapid.nofailfile" // or what a property test failed with is written into the tree
+	const noFile = "-rapid.nofailfile" // else rapid writes the failing input into the tree
 	if _, err := t.some(ctx, 0, time.Minute, "-test.list", "^$", noFile); err == nil {
 		t.args = append(t.args, noFile)
 	}
@@ -40,7 +40,7 @@ func (b *built) compile(ctx context.Context, r *runner, pkg string) (*tests, err
 }
 
 // measure compiles the tests of a package with the faults of b, once, and runs them with none
-// in force: they must pass, and say how long they take.
+// in force: they must pass. It notes how long they take.
 func (r *runner) measure(ctx context.Context, b *built, pkg string) (*tests, error) {
 	if t := b.tests[pkg]; t != nil {
 		return t, nil
@@ -64,8 +64,8 @@ func (r *runner) measure(ctx context.Context, b *built, pkg string) (*tests, err
 
 var passed = regexp.MustCompile(`(?m)^--- PASS: (\w+) \((\d+\.\d+)s\)`)
 
-// quick is a pattern for most of the tests, the quickest, that take a tenth of the time in all. They
-// find most faults.
+// quick is a pattern for most of the tests, the quickest, which take a tenth of the total time.
+// They find most faults.
 func quick(out string) string {
 	type one struct {
 		name string
@@ -92,7 +92,7 @@ func quick(out string) string {
 	return "^(" + strings.Join(names, "|") + ")$"
 }
 
-// patience is how much longer than usual tests may take with a fault. One that makes them
+// patience is how much longer than usual tests may take with a fault. A fault that makes them
 // hang is found.
 const patience = 10 * time.Second
 

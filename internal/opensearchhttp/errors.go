@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	errorBytes = 64 << 10 // of an answer that is looked at for an exception
-	shownBytes = 600      // of what a server says in an error's text
+	errorBytes = 64 << 10 // of an answer that is searched for an exception
+	shownBytes = 600      // of a server's text in an error
 )
 
-// Refusal is what the server, or a proxy before it, answered instead of doing it. It is
-// wrapped by a tidemill.Error of its kind.
+// Refusal is an error answer of the server, or of a proxy before it. It is wrapped by a
+// tidemill.Error of its kind.
 type Refusal struct {
 	Status int    // of the HTTP answer, or of one item of a bulk
-	Type   string // of the exception: mapper_parsing_exception; empty: it did not say
+	Type   string // of the exception: mapper_parsing_exception; empty: none given
 	Reason string // in the server's words, at most 600 bytes
 }
 
@@ -38,7 +38,7 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("HTTP status %d %s", r.Status, http.StatusText(r.Status))
 }
 
-// Status is that of the answer within an error; 0: there was none.
+// Status is that of the answer within an error; 0: no answer.
 func Status(err error) int {
 	if e, ok := errors.AsType[*Refusal](err); ok {
 		return e.Status
@@ -82,13 +82,13 @@ func (c *Conn) refusal(resp *http.Response, body []byte) error {
 	return err
 }
 
-// waits are exceptions that no message is to blame for, whatever their status says: a
-// cluster that is full or locked, an index that people closed. They are nobody's failed
-// try: whoever writes waits until people have mended it.
+// waits are exceptions that no message causes, whatever their status: a cluster that is full or
+// locked, a closed index. They do not count as tries: writers wait until an operator has fixed
+// it.
 var waits = []string{"cluster_block_exception", "index_closed_exception"}
 
-// kind says what an exception means. Data is at fault only where it says 400 for reasons
-// of its own, or is too large.
+// kind says what an exception means. The data is at fault only if the status is 400 for reasons
+// of its own, or if it is too large.
 func kind(status int, exception, reason string) tidemill.Kind {
 	for _, w := range waits {
 		if exception == w {
@@ -107,14 +107,14 @@ func kind(status int, exception, reason string) tidemill.Kind {
 	case exception == "validation_exception" && strings.Contains(reason, "shards"):
 		return tidemill.RateLimit // no room for another daily index: cluster.max_shards_per_node
 	case exception == "illegal_argument_exception" && (strings.Contains(reason, "alias") || strings.Contains(reason, "data stream")):
-		return tidemill.Transient // the index is not what it should be
+		return tidemill.Transient // the index has a wrong form
 	case status == http.StatusBadRequest && exception != "":
 		return tidemill.Validation
 	}
-	return tidemill.Transient // 404, 405, 5xx, redirects: people will mend it
+	return tidemill.Transient // 404, 405, 5xx, redirects: an operator will fix it
 }
 
-// shown shortens what a server says, and takes secrets out of it.
+// shown shortens a server's text, and removes secrets from it.
 func (c *Conn) shown(text string) string {
 	for _, secret := range []tidemill.Secret{c.password, c.key} {
 		if s := secret.Reveal(); s != "" {
@@ -132,9 +132,9 @@ func (c *Conn) shown(text string) string {
 	return text
 }
 
-// lost makes the error of a request without a complete answer. That the caller's context
-// ended is said as such. All else may have been done, and all that is done here may be
-// repeated, so it is transient or a timeout.
+// lost makes the error of a request without a complete answer. The end of the caller's context
+// is reported as such. Any other request may have been done, and all requests here may be
+// repeated, so the error is transient or a timeout.
 func (c *Conn) lost(request, caller context.Context, err error) error {
 	if caller.Err() != nil {
 		return caller.Err()
@@ -152,7 +152,7 @@ func (c *Conn) lost(request, caller context.Context, err error) error {
 	return tidemill.Fail(kind, "ask the search server at %s: %w", c.url.Host, unwrapURL(err))
 }
 
-// unwrapURL takes off what net/http adds: the whole URL.
+// unwrapURL removes what net/http adds: the whole URL.
 func unwrapURL(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err

@@ -12,8 +12,8 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 )
 
-// Inspect looks at the cluster: its version, its state, whether it makes indices by
-// itself and has room for more. What cannot be read is a finding too.
+// Inspect checks the cluster: its version, its state, whether it makes indices by itself and
+// has room for more. Anything that cannot be read is a finding too.
 func Inspect(ctx context.Context, c *Conn) []preflight.Finding {
 	status, nodes, shards := c.state(ctx)
 	return append([]preflight.Finding{c.ofVersion(), status}, c.settings(ctx, nodes, shards)...)
@@ -27,7 +27,7 @@ func (c *Conn) ofVersion() preflight.Finding {
 	case c.product == "":
 		f.Verdict, f.Detail, f.Advice = preflight.Warn, "the server does not say what it is", "let the user see /, or look at the address"
 	case c.version == "":
-		// It has not said; what it is told to do it refuses or does.
+		// It did not say. It refuses or does each request.
 	case err != nil || c.product == Elasticsearch && n < 7:
 		f.Verdict, f.Advice = preflight.Fail, "use OpenSearch, or Elasticsearch 7.8 or newer"
 	case c.product == Elasticsearch && n < 8 || c.product == OpenSearch && n < 2:
@@ -36,7 +36,7 @@ func (c *Conn) ofVersion() preflight.Finding {
 	return f
 }
 
-// state also returns how many nodes hold data and how many shards are there; 0: unknown.
+// state also returns how many nodes hold data and how many shards exist; 0: unknown.
 func (c *Conn) state(ctx context.Context) (f preflight.Finding, nodes, shards int) {
 	f = preflight.Finding{Check: "search: cluster", Verdict: preflight.OK}
 	answer, err := c.Do(ctx, http.MethodGet, "/_cluster/health?timeout=1s", nil)
@@ -78,7 +78,7 @@ func (c *Conn) settings(ctx context.Context, nodes, shards int) []preflight.Find
 		return []preflight.Finding{unread(making, err)}
 	}
 	most := 0
-	for _, l := range []level{said.Defaults, said.Persistent, said.Transient} { // the last that says something counts
+	for _, l := range []level{said.Defaults, said.Persistent, said.Transient} { // the last one that is set counts
 		if l.Action.Making != "" {
 			making.Detail = "action.auto_create_index=" + l.Action.Making
 		}

@@ -1,10 +1,10 @@
-// Package opensearchhttp speaks with an OpenSearch or an Elasticsearch over the HTTP
-// interface that both have. Use it in backends on either of them.
+// Package opensearchhttp talks to OpenSearch or Elasticsearch over their common HTTP interface.
+// Use it in backends on either of them.
 //
 //	conn, err := opensearchhttp.Open(ctx, "https://user:password@search.example:9200", opensearchhttp.Options{})
 //	answer, err := conn.Do(ctx, "GET", "/_cluster/health", nil)
 //
-// Nothing is repeated here. Errors carry the kind (tidemill.KindOf) that decides what
+// Requests are never repeated here. Errors carry the kind (tidemill.KindOf) that decides what
 // happens next; answers are bounded; passwords and keys never show.
 package opensearchhttp
 
@@ -29,7 +29,7 @@ type Compression string
 
 // Compressions.
 const (
-	Auto Compression = ""     // none to this very machine, gzip to others
+	Auto Compression = ""     // none to this machine, gzip to others
 	None Compression = "none" //
 	Gzip Compression = "gzip" // fastest level
 )
@@ -38,10 +38,10 @@ const (
 type Options struct {
 	User     string          // empty: the URL's, else no account
 	Password tidemill.Secret // empty: the URL's
-	APIKey   tidemill.Secret // of Elasticsearch, as it is issued in base64; empty: the URL's ?api_key=. It goes before User
+	APIKey   tidemill.Secret // of Elasticsearch, as issued in base64; empty: the URL's ?api_key=. It goes before User
 	TLS      *tls.Config     // for https; nil: the system's roots, TLS 1.2 and newer
 
-	Connections int           // kept open at most, further requests wait; 0 means 8
+	Connections int           // most open connections, further requests wait; 0 means 8
 	Dial        time.Duration // to connect, and again for TLS; 0 means 5s
 	Timeout     time.Duration // of a whole request; 0 means 60s
 	Compression Compression   // of requests above a kilobyte
@@ -54,8 +54,7 @@ const (
 	Elasticsearch = "Elasticsearch"
 )
 
-// Conn is a pool of connections to one cluster by one address. Its methods may be called
-// from several goroutines.
+// Conn is a pool of connections to one address of a cluster. It is safe for concurrent use.
 type Conn struct {
 	url      url.URL // without user and query
 	user     string
@@ -70,8 +69,8 @@ type Conn struct {
 	version  string
 }
 
-// Open connects and asks what is there. The URL is http or https, host, port (9200 if it
-// has none), perhaps a path, and may name user, password and ?api_key=.
+// Open connects and asks for product and version. The URL is http or https, host, port (9200 by
+// default), perhaps a path, and may name user, password and ?api_key=.
 func Open(ctx context.Context, rawURL string, o Options) (*Conn, error) {
 	c, err := configure(rawURL, o)
 	if err != nil {
@@ -84,8 +83,8 @@ func Open(ctx context.Context, rawURL string, o Options) (*Conn, error) {
 	return c, nil
 }
 
-// ask finds out product and version. Who is allowed to write documents need not be
-// allowed to ask for them.
+// ask finds out product and version. An account that may write documents need not be allowed to
+// ask for them.
 func (c *Conn) ask(ctx context.Context) error {
 	header, answer, err := c.do(ctx, http.MethodGet, "/", "", nil)
 	var said struct {
@@ -201,12 +200,11 @@ func loopback(host string) bool {
 // Close ends idle connections; those in use end with their request.
 func (c *Conn) Close() { c.pool.CloseIdleConnections() }
 
-// Product is OpenSearch or Elasticsearch; empty: it does not say.
+// Product is OpenSearch or Elasticsearch; empty: unknown.
 func (c *Conn) Product() string { return c.product }
 
-// Version is the server's, as it was when the Conn was opened: "2.19.5"; empty: it does
-// not say.
+// Version is the server's version when the Conn was opened: "2.19.5"; empty: unknown.
 func (c *Conn) Version() string { return c.version }
 
-// Host is where it is: host:port.
+// Host is the server's host:port.
 func (c *Conn) Host() string { return c.url.Host }

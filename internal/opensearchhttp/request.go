@@ -16,9 +16,8 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Do sends a request with a JSON body, or none, and returns the answer's if its status is
-// in the 200s. The path begins with / and has its query; it must not be made of data that
-// was not escaped.
+// Do sends a request with a JSON body, or none, and returns the answer's body if its status is
+// in the 200s. The path begins with / and has its query; data in it has to be escaped.
 func (c *Conn) Do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	_, answer, err := c.do(ctx, method, path, "application/json", body)
 	return answer, err
@@ -62,7 +61,7 @@ func (c *Conn) do(ctx context.Context, method, path, contentType string, body []
 		}
 		r.ContentLength = int64(len(sent.bytes))
 		r.Body, _ = sent.open()
-		r.GetBody = sent.open // the transport uses it where nothing was sent yet
+		r.GetBody = sent.open // the transport uses it if nothing was sent yet
 	}
 	resp, err := c.client.Do(r)
 	if err != nil {
@@ -123,7 +122,7 @@ type timeoutError struct{}
 func (timeoutError) Error() string { return "no answer in time" }
 func (timeoutError) Timeout() bool { return true }
 
-// retryAfter reads a Retry-After header in seconds, an hour at most.
+// retryAfter reads a Retry-After header in seconds, at most an hour.
 func retryAfter(h http.Header) time.Duration {
 	seconds, err := strconv.Atoi(h.Get("Retry-After"))
 	if err != nil || seconds < 0 {

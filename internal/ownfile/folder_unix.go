@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// process is who asks.
+// process is the calling process.
 type process struct {
 	user   uint32
 	groups []int
@@ -43,7 +43,7 @@ func (p process) refuses(path string, mode os.FileMode, user, group uint32) erro
 	return nil
 }
 
-// mounted says whether a folder is where something is mounted.
+// mounted reports whether a folder is a mount point.
 func mounted(path string, s *syscall.Stat_t) bool {
 	var up syscall.Stat_t
 	return syscall.Stat(path+"/..", &up) == nil && (up.Dev != s.Dev || up.Ino == s.Ino)

@@ -2,5 +2,5 @@ package ownfile
 
 import "os"
 
-// others says nothing: who may write to a folder is not in its mode there.
+// others reports nothing: a folder's mode does not say who may write to it on Windows.
 func others(string, os.FileInfo) error { return nil }

@@ -1,6 +1,5 @@
-// Package ownfile opens files that the process makes at names that others know, in folders where
-// somebody else may have put something there before. Use it wherever a file is opened to be
-// written and its name is not random.
+// Package ownfile opens files at names that others know, in folders where others may have put
+// something before. Use it to open any file for writing whose name is not random.
 package ownfile
 
 import (
@@ -9,12 +8,12 @@ import (
 	"os"
 )
 
-// ErrNotOurs says that there is something else than a file at a name: a link, a pipe, a device.
+// ErrNotOurs says that a name is not a regular file: a link, a pipe, a device.
 var ErrNotOurs = errors.New("is no regular file: remove it")
 
 // Open is os.OpenFile for regular files alone. It follows no link at the end of the path, and
-// waits for nobody who would open the other end of a pipe. Do not have it truncate: look first
-// whose the content is.
+// does not wait for the other end of a pipe. Do not truncate with it: look first whose the
+// content is.
 func Open(path string, flag int, mode os.FileMode) (*os.File, error) {
 	f, err := open(path, flag, mode)
 	if err != nil {

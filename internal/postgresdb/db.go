@@ -1,10 +1,10 @@
 // Package postgresdb is the one connection to PostgreSQL: a bounded pool whose statements
-// cannot run for ever, the tables that all backends on it share, what the server's
-// settings mean for what was acknowledged, and the kinds of its errors. Use it to open
-// the database; the backends (postgresperson, postgreslock, …) take what Open returns.
+// cannot run for ever, the tables that all backends on it share, the checks of the server's
+// settings for durability, and the kinds of its errors. Use it to open the database; the
+// backends (postgresperson, postgreslock, …) take what Open returns.
 //
-// Nothing here retries: every statement of the backends may be repeated without harm, and
-// the engine decides whether it is.
+// Nothing here retries: every statement of the backends may be repeated, and the engine decides
+// whether it is.
 package postgresdb
 
 import (
@@ -23,23 +23,23 @@ import (
 // Options tune a connection; the zero value is ready to use.
 type Options struct {
 	Name    string        // application_name, as pg_stat_activity shows it; empty means tidemill
-	Conns   int           // connections at most; 0 means 8
-	Timeout time.Duration // of one statement at the server; 0 means 30s. A lock is waited for a third of it.
+	Conns   int           // most connections; 0 means 8
+	Timeout time.Duration // of one statement at the server; 0 means 30s. It waits for a lock for a third of it.
 }
 
-// answer is how much longer than a statement may run its answer is waited for: by then
-// the server has ended it, or is out of reach.
+// answer is how much longer than a statement may run its answer is awaited: by then the server
+// has ended it, or cannot be reached.
 const answer = 2 * time.Second
 
-// DB is an open database. It may be used from several goroutines.
+// DB is an open database. It is safe for concurrent use.
 type DB struct {
 	pool     *pgxpool.Pool
 	o        Options
-	migrated chan struct{} // cap 1, holds a token until the tables are known to be new
+	migrated chan struct{} // cap 1, holds a token until the tables are known to be current
 }
 
-// Open connects to the database at url, postgres://user:password@host:5432/database with
-// the parameters that libpq knows: several hosts, target_session_attrs, sslmode and so on.
+// Open connects to the database at url, postgres://user:password@host:5432/database with the
+// parameters of libpq: several hosts, target_session_attrs, sslmode and so on.
 func Open(ctx context.Context, url tidemill.Secret, o Options) (*DB, error) {
 	if o.Conns < 0 || o.Timeout < 0 {
 		return nil, fmt.Errorf("open PostgreSQL: Conns is %d and Timeout is %v; neither can be negative", o.Conns, o.Timeout)
@@ -57,7 +57,7 @@ func Open(ctx context.Context, url tidemill.Secret, o Options) (*DB, error) {
 		return nil, errors.New("open PostgreSQL: no URL given")
 	}
 	c, err := pgxpool.ParseConfig(url.Reveal())
-	if err != nil { // whose text and fields may hold the password
+	if err != nil { // its text and fields may hold the password
 		return nil, errors.New("open PostgreSQL: its URL cannot be read; want postgres://user:password@host:5432/database?sslmode=require")
 	}
 	c.MaxConns, c.MinConns = int32(o.Conns), 0
@@ -65,7 +65,7 @@ func Open(ctx context.Context, url tidemill.Secret, o Options) (*DB, error) {
 		c.ConnConfig.ConnectTimeout = 10 * time.Second
 	}
 	for name, value := range o.settings() {
-		if _, ok := c.ConnConfig.RuntimeParams[name]; !ok { // the URL has the last word
+		if _, ok := c.ConnConfig.RuntimeParams[name]; !ok { // the URL's own settings win
 			c.ConnConfig.RuntimeParams[name] = value
 		}
 	}
@@ -82,9 +82,9 @@ func Open(ctx context.Context, url tidemill.Secret, o Options) (*DB, error) {
 	return d, nil
 }
 
-// settings of every session. The last five are about plans: all statements of the
-// backends look up keys of a table by an index, hundreds at a time, and a planner that
-// goes by the statistics of a table that was empty a minute ago would read all of it.
+// settings of every session. The last five are about plans: all statements of the backends look
+// up keys of a table by an index, hundreds at a time, and with the statistics of a recently
+// empty table the planner would read all of it.
 func (o *Options) settings() map[string]string {
 	ms := func(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }
 	return map[string]string{
@@ -101,24 +101,24 @@ func (o *Options) settings() map[string]string {
 	}
 }
 
-// Close ends all connections, once those in use were given back.
+// Close ends all connections, once those in use are returned.
 func (d *DB) Close() { d.pool.Close() }
 
-// Do lets do use one connection, which it must not keep. Errors have their kind. It ends
-// a little after Options.Timeout, whatever the network does.
+// Do calls do with one connection, which it must not keep. Errors have their kind. It ends a
+// little after Options.Timeout, whatever the network does.
 func (d *DB) Do(ctx context.Context, do func(context.Context, *pgx.Conn) error) error {
 	return d.within(ctx, d.o.Timeout, do)
 }
 
-// Tx lets do work in a transaction, READ COMMITTED, and commits it if it returns nil.
-// After an error nothing is changed, unless it was the answer to the commit that was lost.
+// Tx calls do in a transaction, READ COMMITTED, and commits it if do returns nil. After an
+// error nothing is changed, unless the answer to the commit was lost.
 func (d *DB) Tx(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
 	return d.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return do(ctx, tx) })
 	})
 }
 
-// Exec runs one statement and says how many rows it changed.
+// Exec runs one statement and returns how many rows it changed.
 func (d *DB) Exec(ctx context.Context, statement string, args ...any) (changed int64, err error) {
 	err = d.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		tag, err := c.Exec(ctx, statement, args...)
@@ -128,8 +128,8 @@ func (d *DB) Exec(ctx context.Context, statement string, args ...any) (changed i
 	return changed, err
 }
 
-// Query runs one statement and calls row for each row of its answer. What row was given
-// is valid until it returns.
+// Query runs one statement and calls row for each row of its answer. row's values are valid
+// until it returns.
 func (d *DB) Query(ctx context.Context, row func(pgx.Rows) error, statement string, args ...any) error {
 	return d.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		rows, err := c.Query(ctx, statement, args...)
@@ -137,7 +137,8 @@ func (d *DB) Query(ctx context.Context, row func(pgx.Rows) error, statement stri
 	})
 }
 
-// Each calls row for each of rows and closes them; it takes what Query returns.
+// Each calls row for each of rows and closes them; its first arguments are the results of
+// Query.
 func Each(rows pgx.Rows, err error, row func(pgx.Rows) error) error {
 	if err != nil {
 		return err
@@ -160,7 +161,7 @@ func (d *DB) within(ctx context.Context, limit time.Duration, do func(context.Co
 	err := d.pool.AcquireFunc(limited, func(c *pgxpool.Conn) error {
 		err := do(limited, c.Conn())
 		if err != nil && c.Conn().IsClosed() && Kind(err) == tidemill.Transient {
-			d.pool.Reset() // the server went away: who repeats this must not meet its other dead sessions
+			d.pool.Reset() // the server went away: a repetition must not meet its other dead sessions
 		}
 		return err
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 )
 
-// server is what Inspect reads of a server, as a session of ours sees it.
+// server is what Inspect reads of a server, as our sessions see it.
 type server struct {
 	version   int // 150004 is 15.4
 	settings  map[string]string
@@ -19,8 +19,7 @@ type server struct {
 	databases string
 }
 
-// Inspect reads the version and the settings that decide whether what is acknowledged is
-// kept.
+// Inspect reads the version and the settings that decide whether acknowledged data is kept.
 func Inspect(ctx context.Context, d *DB) []preflight.Finding {
 	s := server{settings: map[string]string{}, conns: d.o.Conns}
 	err := d.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
@@ -88,7 +87,7 @@ func (s *server) must(name, want, otherwise string) preflight.Finding {
 func (s *server) judgeCommit() preflight.Finding {
 	f := s.must("synchronous_commit", "on", "a crash loses transactions that were acknowledged")
 	switch s.settings["synchronous_commit"] {
-	case "remote_apply", "remote_write", "local": // on disk here before the answer; standbys are the operator's choice
+	case "remote_apply", "remote_write", "local": // on the primary's disk before the answer; standbys are the operator's choice
 		return preflight.Finding{Check: f.Check, Verdict: preflight.OK, Detail: "synchronous_commit is " + s.settings["synchronous_commit"]}
 	}
 	return f

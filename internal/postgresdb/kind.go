@@ -13,15 +13,15 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Kind is what an error of PostgreSQL, or of the way to it, means; NoKind for errors that
-// are neither, such as the end of a context.
+// Kind is the kind of an error of PostgreSQL, or of the connection to it; NoKind for other
+// errors, such as the end of a context.
 //
-// An answer that was lost, also that to a COMMIT, is transient and never unknown: all that
-// the backends do may be done again without harm.
+// A lost answer, even to a COMMIT, is transient and never unknown: all statements of the
+// backends may be repeated.
 func Kind(err error) tidemill.Kind {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		if e.Code == "0A000" && e.Routine == "RevalidateCachedQuery" {
-			return tidemill.Transient // a table has new columns: the driver has forgotten the statement now
+			return tidemill.Transient // a table has new columns: the driver has forgotten the statement by now
 		}
 		return ofState(e.Code)
 	}
@@ -40,7 +40,7 @@ func Kind(err error) tidemill.Kind {
 	return tidemill.NoKind
 }
 
-// ofState judges an SQLSTATE: the exact one, else its class. What is not here is expected
+// ofState finds the kind of an SQLSTATE: the exact one, else its class. All others are expected
 // to pass.
 func ofState(code string) tidemill.Kind {
 	switch code {
@@ -48,11 +48,11 @@ func ofState(code string) tidemill.Kind {
 		return tidemill.Timeout
 	case "42501", "3D000": // no right to the table, no such database
 		return tidemill.Credentials
-	case "42P01", "42703": // a table or column is not there: somebody restores, or migrates back
+	case "42P01", "42703": // a table or column is missing: an operator restores, or migrates back
 		return tidemill.Transient
-	case "23503": // refers to a project that was deleted this moment
+	case "23503": // refers to a project that was just deleted
 		return tidemill.NotFound
-	case "23505", "23P01": // the statements allow for it, but for a race that is lost once
+	case "23505", "23P01": // only after a lost race
 		return tidemill.Transient
 	}
 	if len(code) != 5 {
@@ -61,7 +61,7 @@ func ofState(code string) tidemill.Kind {
 	switch code[:2] {
 	case "28":
 		return tidemill.Credentials
-	case "22", "23", "54": // values and limits: the same again would fail again
+	case "22", "23", "54": // values and limits: a repetition would fail again
 		return tidemill.Validation
 	case "0A", "42": // statements that this server does not understand
 		return tidemill.Internal
@@ -71,8 +71,8 @@ func ofState(code string) tidemill.Kind {
 	return tidemill.Transient // 08, 25, 26, 40, 53, 55, 57, 58 and what is not known
 }
 
-// said gives an error its kind. Of a connection that failed only the reason is kept: the
-// driver's error holds the password.
+// said gives an error its kind. Of a failed connection it keeps only the reason: the driver's
+// error holds the password.
 func said(err error) error {
 	if _, ok := errors.AsType[*tidemill.Error](err); ok {
 		return err

@@ -16,16 +16,16 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrationLock is an advisory lock of this database, held by whoever migrates. Any
-// number will do that nobody else uses.
+// migrationLock is an advisory lock of this database, held during a migration. Any number does
+// that nothing else uses.
 const migrationLock = 7_203_115_942_066_317_001
 
 // migrationTime is how long adopting large tables may take.
 const migrationTime = 30 * time.Minute
 
 // Migrate brings the tables to the newest version, all steps in one transaction; several
-// processes may do it at once. Where they are new it costs one look, and it is done once
-// per DB. Tables that a newer program has made are refused.
+// processes may call it at once. If they are current it only looks, once per DB. It refuses
+// tables of a newer version of the program.
 func (d *DB) Migrate(ctx context.Context) error {
 	select {
 	case _, old := <-d.migrated:

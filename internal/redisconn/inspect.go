@@ -14,8 +14,8 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 )
 
-// Inspect reads version and durability settings of every master and judges whether
-// acknowledged events are safe there. An error while reading is a finding too.
+// Inspect reads version and durability settings of every master and checks whether acknowledged
+// events are safe there. An error while reading is a finding too.
 func Inspect(ctx context.Context, client rueidis.Client) []preflight.Finding {
 	nodes := client.Nodes()
 	var all []preflight.Finding
@@ -28,7 +28,7 @@ func Inspect(ctx context.Context, client rueidis.Client) []preflight.Finding {
 		if err := i.read(ctx, nodes[addr]); err != nil {
 			i.add("connection", preflight.Fail, Error(err, "read its settings").Error(), "is it up, and may this user run INFO?")
 		} else if i.info["role"] != "master" && len(nodes) > 1 {
-			continue // its master is judged
+			continue // its master is checked
 		} else {
 			i.judge()
 		}
@@ -41,9 +41,9 @@ func Inspect(ctx context.Context, client rueidis.Client) []preflight.Finding {
 	return all
 }
 
-// inspection is what is found out about one server.
+// inspection has the findings of one server.
 type inspection struct {
-	where    string // which one, where there are several
+	where    string // which one, if there are several
 	info     map[string]string
 	config   map[string]string
 	refused  error // why CONFIG GET did not answer
@@ -164,7 +164,7 @@ func (i *inspection) durability() {
 	}
 }
 
-// nearly is how full a Redis may be before it is said.
+// nearly is how full a Redis may be before a warning.
 const nearly = 0.8
 
 func (i *inspection) memory() {

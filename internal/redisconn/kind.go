@@ -14,22 +14,22 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// kinds of what Redis answers, by the first word. Everything else that it says is our own
-// fault: a command or script that it does not take.
+// kinds of Redis's errors, by the first word. All others are our own fault: a command or script
+// that it does not accept.
 var kinds = map[string]tidemill.Kind{
 	"WRONGPASS": tidemill.Credentials, "NOAUTH": tidemill.Credentials, "NOPERM": tidemill.Credentials,
-	"OOM":      tidemill.RateLimit, // room comes back when somebody deletes
+	"OOM":      tidemill.RateLimit, // deletions make room
 	"READONLY": tidemill.Transient, "LOADING": tidemill.Transient, "CLUSTERDOWN": tidemill.Transient,
 	"TRYAGAIN": tidemill.Transient, "MASTERDOWN": tidemill.Transient, "MOVED": tidemill.Transient, "ASK": tidemill.Transient,
 	"BUSY": tidemill.Transient, "NOREPLICAS": tidemill.Transient, "MISCONF": tidemill.Transient, "UNBLOCKED": tidemill.Transient,
 	"NOGROUP": tidemill.Transient, "NOSCRIPT": tidemill.Transient, "UNKILLABLE": tidemill.Transient, "EXECABORT": tidemill.Transient,
-	"WRONGTYPE": tidemill.Validation, // somebody else's value lies under the key: only a human can help
+	"WRONGTYPE": tidemill.Validation, // the key has a value of another program: only an operator can help
 }
 
-// Kind says of which kind an error of a client is: Credentials where Redis refuses us,
-// RateLimit where it is out of memory, Timeout where no answer came, Internal where it
-// does not take the command; else Transient. The end of a context is no kind; a missed
-// deadline is Timeout. Backends that could do harm by repeating say Unknown themselves.
+// Kind gives the kind of a client's error: Credentials if Redis refuses us, RateLimit if it is
+// out of memory, Timeout if no answer came, Internal if it does not accept the command; else
+// Transient. The end of a context has no kind; a missed deadline is Timeout. Backends for which
+// repeating could do harm say Unknown themselves.
 func Kind(err error) tidemill.Kind {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return tidemill.NoKind
@@ -56,8 +56,8 @@ func Kind(err error) tidemill.Kind {
 	return tidemill.Transient
 }
 
-// Error gives an error of a client its kind and says what was being done. Nil stays nil,
-// and what ended with its context has no kind.
+// Error gives a client's error its kind and says what was being done. Nil stays nil, and the
+// end of a context gets no kind.
 func Error(err error, format string, args ...any) error {
 	if err == nil {
 		return nil

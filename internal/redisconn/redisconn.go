@@ -1,14 +1,14 @@
-// Package redisconn opens connections to Redis for the backends that live there, judges
-// how far events may be entrusted to it, and says of which kind its errors are. Use it
-// wherever a configuration names a Redis, Valkey, Sentinel or Cluster by URL:
+// Package redisconn opens connections to Redis for the backends on it, checks whether it keeps
+// events safe, and gives its errors their kind. Use it wherever a configuration names a Redis,
+// Valkey, Sentinel or Cluster by URL:
 //
 //	redis://[user:password@]host[:port][/db]        one server
 //	rediss://host[:port]                            the same through TLS
 //	redis://host1:port,host2:port?cluster=true      a cluster, by any of its nodes
 //	redis+sentinel://host1,host2/master-name[/db]   whichever server the sentinels call master
 //
-// Options of TLS: skip_verify=true, ca=file, cert=file&key=file. Options of Sentinel, where
-// the sentinels have a password of their own: sentinel_user, sentinel_password.
+// Options of TLS: skip_verify=true, ca=file, cert=file&key=file. Options of Sentinel, if the
+// sentinels have their own password: sentinel_user, sentinel_password.
 package redisconn
 
 import (
@@ -30,18 +30,18 @@ type Options struct {
 	Name     string        // shown by CLIENT LIST; empty means "tidemill"
 	Dial     time.Duration // how long a new connection may take; 0 means 5s
 	Timeout  time.Duration // how long an answer may take; 0 means 10s
-	Blocking int           // connections for commands that wait, at most; 0 means 64
-	Idle     int           // of those, kept open while nobody waits; 0 means none
-	MaxIdle  time.Duration // how long the others stay open while nobody waits; 0 means 1m
+	Blocking int           // most connections for commands that wait; 0 means 64
+	Idle     int           // of those, kept open while unused; 0 means none
+	MaxIdle  time.Duration // how long the others stay open unused; 0 means 1m
 	MaxAge   time.Duration // how old a connection may become; 0: any age
 }
 
-// Client is a connection, as the backends take it.
+// Client is a connection, as backends use it.
 type Client = rueidis.Client
 
-// Open connects to the Redis at a URL and asks whether it answers, before ctx ends. The
-// client sends every command once: whether to repeat is the engine's decision. It caches
-// nothing, so that it works with every server and proxy. No error shows the password.
+// Open connects to the Redis at a URL and checks that it answers, before ctx ends. The client
+// sends every command once: the engine decides whether to repeat. It caches nothing, so that it
+// works with every server and proxy. No error shows the password.
 func Open(ctx context.Context, url tidemill.Secret, o Options) (rueidis.Client, error) {
 	u, err := parse(url.Reveal())
 	if err != nil {
@@ -101,7 +101,7 @@ func or[T comparable](v, otherwise T) T {
 	return v
 }
 
-// opening lets a context end what the client library does before it has a client.
+// opening lets a context end the client library's work before it returns a client.
 type opening struct {
 	ctx context.Context
 
@@ -137,16 +137,16 @@ func (o *opening) abort() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, c := range o.conns {
-		_ = c.Close() // whoever waits for it gets the error
+		_ = c.Close() // its waiters get the error
 	}
 }
 
-// end lets connections live on by themselves.
+// end stops that, so that connections live on.
 func (o *opening) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.done, o.conns = true, nil
 }
 
-// errNoAnswer is for a server that ends connections without a word.
+// errNoAnswer is for a server that closes connections without an answer.
 var errNoAnswer = errors.New("it closed the connection without an answer: is it a Redis, and does it want rediss:// (TLS)?")

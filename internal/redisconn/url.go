@@ -16,21 +16,21 @@ import (
 
 type tlsConfig = tls.Config
 
-// address is a URL that was read. It prints without its secrets.
+// address is a parsed URL. It prints without its secrets.
 type address struct {
 	scheme                         string
 	user, password                 string
 	hosts                          []string // host:port
 	db                             int
 	cluster                        bool
-	master                         string // that the sentinels watch; empty: the hosts are no sentinels
+	master                         string // that the sentinels watch; empty: the hosts are not sentinels
 	sentinelUser, sentinelPassword string
 	secure, skipVerify             bool
 	ca, cert, key                  string // files
 }
 
-// redacted takes the secrets out of an error's text: some servers repeat a command that
-// they do not know, with its arguments.
+// redacted removes the secrets from an error's text: some servers repeat an unknown command
+// with its arguments.
 func (u *address) redacted(err error) error {
 	text := err.Error()
 	for _, secret := range []string{u.password, u.sentinelPassword} {
@@ -55,9 +55,9 @@ func (u *address) String() string {
 	return s
 }
 
-// parse reads a URL. It does so itself because net/url takes one host only, and shows the
-// whole text, password included, in its errors. Here no error repeats what was given:
-// where a URL is malformed, any part of it may be part of a password.
+// parse reads a URL. net/url accepts one host only, and its errors show the whole text,
+// password included. Here no error repeats the input: any part of a malformed URL may be part
+// of a password.
 func parse(raw string) (*address, error) {
 	u := &address{}
 	scheme, rest, ok := strings.Cut(raw, "://")
@@ -199,7 +199,7 @@ func (u *address) query(query string) error {
 	return nil
 }
 
-// flag reads a switch; to name it alone switches it on.
+// flag reads a switch; its name alone switches it on.
 func flag(value string) (bool, error) {
 	if value == "" {
 		return true, nil

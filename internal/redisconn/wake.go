@@ -8,20 +8,20 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Wake is how a source learns that there may be something for it.
+// Wake is how a source learns that something may have come.
 type Wake struct {
-	Stream string    // is written to where somebody waits
-	Seen   string    // its newest entry that is known
-	Rest   time.Time // when there may be something without that
+	Stream string    // is written to while a source waits
+	Seen   string    // its newest known entry
+	Rest   time.Time // when something may become due without a write
 }
 
 // Longest is how long a source waits at most; then it looks again, woken or not.
 const Longest = 5 * time.Second
 
-// Await waits at the server until one of some streams, each on a node of its own, is written
-// to, the first rest ends, or ctx. It says which it was, -1 for none. The answer has to come
-// within a bound behind the wait, even where the server freezes. The error is that of ctx or
-// the client's.
+// Await waits at the server until one of several streams, each on a different node, is written
+// to, until the first Rest, or until ctx ends. It returns which stream it was, -1 for none. The
+// answer has to come within a bound after the wait, even if the server freezes. The error is
+// that of ctx or the client's.
 func Await(ctx context.Context, client rueidis.Client, now time.Time, bound time.Duration, wakes ...Wake) (woken int, err error) {
 	wait := Longest
 	for i := range wakes {

@@ -1,5 +1,5 @@
-// Package seldom logs what strangers can make happen as often as they like: the first time at
-// once, then one record in a while with how often it happened since. A flood fills no disk.
+// Package seldom logs events that strangers can cause at any rate: the first one at once, then
+// one record in a while with the count since then. A flood does not fill the disk.
 package seldom
 
 import (
@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Every is how often a Log writes a record at most.
+// Every is the shortest time between two records of a Log.
 const Every = time.Minute
 
-// Log writes one message, at most once in Every. It may be used by many.
+// Log writes one message, at most once in Every. It is safe for concurrent use.
 type Log struct {
 	to      *slog.Logger
 	now     func() time.Time
@@ -19,7 +19,7 @@ type Log struct {
 
 	mu    sync.Mutex // guards what follows; held for work in memory only
 	last  time.Time  // zero: never
-	since int        // happened after that
+	since int        // occurrences after that
 }
 
 // New makes a log that warns with a message.
@@ -27,8 +27,8 @@ func New(to *slog.Logger, now func() time.Time, message string) *Log {
 	return &Log{to: to, now: now, message: message}
 }
 
-// Note counts that it happened, and logs the count with attributes, as slog.Logger has them,
-// where a record is due.
+// Note counts an occurrence, and logs the count with attributes, as slog.Logger has them, if a
+// record is due.
 func (l *Log) Note(attributes ...any) {
 	l.mu.Lock()
 	l.since++

@@ -17,11 +17,11 @@ type Conn struct {
 	// guarded by of.mu
 	state State
 	known bool // has shown a key
-	over  bool // was taken beyond Total
+	over  bool // was accepted beyond Total
 	gone  bool
 }
 
-// Close closes the connection and gives its place back.
+// Close closes the connection and frees its slot.
 func (c *Conn) Close() error {
 	c.of.mu.Lock()
 	c.of.leave(c)
@@ -29,8 +29,8 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Mark tells what the connection is doing. One that has shown a key is Known where another
-// one is Idle or Sending. A nil one is none of ours.
+// Mark sets what the connection is doing. One that has shown a key is Known instead of Idle or
+// Sending. Nil is not a connection of ours.
 func (c *Conn) Mark(s State) {
 	if c == nil {
 		return
@@ -43,7 +43,7 @@ func (c *Conn) Mark(s State) {
 	c.of.set(c, s)
 }
 
-// Vouch notes that the client has shown a key that is known. A nil one is none of ours.
+// Vouch notes that the client has shown a valid key. Nil is not a connection of ours.
 func (c *Conn) Vouch() {
 	if c == nil {
 		return
@@ -53,8 +53,7 @@ func (c *Conn) Vouch() {
 	c.known = true
 }
 
-// Over says whether the connection lives on the reserve: only what that is for should be
-// answered.
+// Over reports whether the connection uses the reserve: answer only what the reserve is for.
 func (c *Conn) Over() bool {
 	if c == nil {
 		return false
@@ -77,27 +76,27 @@ func With(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// Of is the connection in a context; nil: there is none.
+// Of is the connection in a context; nil: none.
 func Of(ctx context.Context) *Conn {
 	c, _ := ctx.Value(key{}).(*Conn)
 	return c
 }
 
-// crowd counts connections, and has those that may be closed by state, the longest in it
+// crowd counts connections, and lists those that may be closed by state, the longest in it
 // first.
 type crowd struct {
 	open  int
 	waits [states]queue
 }
 
-// queue is a list of connections by links that these have themselves: it is written to a few
-// times in every request.
+// queue is a list of connections that have the links themselves: it is written to several times
+// in every request.
 type queue struct {
 	head, tail *link
 	n          int
 }
 
-// link is the place of a connection in a queue.
+// link is the position of a connection in a queue.
 type link struct {
 	of         *Conn
 	in         *queue

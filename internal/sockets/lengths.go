@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// lengths count the lines that a client sent which say how long a body is: an HTTP server hides
-// that a request has both sorts. Lines of bodies are counted too.
+// lengths counts the lines of a client that say how long a body is: an HTTP server hides that a
+// request has both kinds. Lines of bodies are counted too.
 type lengths struct {
-	line          []byte // what has come of the present line, as much as is looked at
-	skip          bool   // of the present line enough has come
+	line          []byte // the beginning of the current line, as much as is needed
+	skip          bool   // enough of the current line has come
 	length, coded atomic.Int64
 }
 
@@ -19,7 +19,7 @@ var (
 	transferEncoding = []byte("transfer-encoding")
 )
 
-// note looks at what was read; by one goroutine at a time.
+// note looks at the bytes just read; from one goroutine at a time.
 func (l *lengths) note(p []byte) {
 	for len(p) > 0 {
 		end := bytes.IndexByte(p, '\n')
@@ -53,9 +53,9 @@ func (l *lengths) begun(part []byte) {
 	l.skip = true
 }
 
-// Twofold says whether a request may have come with both a Content-Length and a
-// Transfer-Encoding, of which the server believed one. It is to be asked once for each request of
-// a connection, in their order. A nil one is none of ours.
+// Twofold reports whether a request may have come with both a Content-Length and a
+// Transfer-Encoding, where the server used one. Call it once for each request of a connection,
+// in their order. Nil is not a connection of ours.
 func (c *Conn) Twofold(r *http.Request) bool {
 	if c == nil {
 		return false

@@ -1,15 +1,15 @@
-// Package sockets bounds the connections of a listener, in all and of each address. Use it
-// wherever strangers may connect, whatever they speak then.
+// Package sockets bounds the connections of a listener, in total and per address. Use it
+// wherever strangers may connect, with any protocol.
 //
 //	l := sockets.Bound(raw, sockets.Options{Total: 4096})
 //
-// Where there is no room for a new connection, one that waits for its client is closed for
-// it, the longest in its state first: those that have said nothing yet before those between
-// two requests. Who works is never closed. So silent sockets keep nobody out, however many
-// there are. A quarter of the room is for those that have said nothing yet: every connection
-// begins as one of them, and where others, such as dripping bodies, have all the room, each new
-// one would be closed for the next before its header is read. The server tells by Conn.Mark what
-// a connection is doing.
+// If a new connection has no room, one that waits for its client is closed for it, the longest
+// in its state first: those that have sent nothing yet before those between two requests. A
+// connection at work is never closed. So any number of silent connections keeps nobody out. A
+// quarter of the room is for those that have sent nothing yet. Every connection begins as one
+// of them: without that quarter, if others such as slow bodies had all the room, each new
+// connection would be closed for the next before its header is read. The server sets by
+// Conn.Mark what a connection is doing.
 package sockets
 
 import (
@@ -25,39 +25,39 @@ import (
 	"github.com/tidemill/tidemill/internal/seldom"
 )
 
-// State is what a connection is doing. Those of a lower one are closed first, but for
-// Silent ones where they have no more than their quarter.
+// State is what a connection is doing. Lower states are closed first, except that Silent ones
+// keep their quarter.
 type State int
 
 // The states.
 const (
-	Silent  State       = iota // has not said yet what it wants: no whole header, no CONNECT
-	Idle                       // between two requests, of a client that has shown no key
-	Sending                    // sends what its request has, without a key; or its request is answered
+	Silent  State       = iota // has not sent yet what it wants: no whole header, no CONNECT
+	Idle                       // between two requests, of a client without a key
+	Sending                    // sends its request without a key; or its request is being answered
 	Known                      // between two requests, of a client that has shown a key
 	Busy                       // at work: never closed
 	states  = int(Busy)        // that may be closed
 )
 
-// Names are the states that may be closed as metrics call them.
+// Names are the names in metrics of the states that may be closed.
 var Names = [states]string{"silent", "idle", "sending", "known"}
 
 // Options tune a Listener; the zero value is ready to use.
 type Options struct {
 	Total      int // open at once; 0 means 4096
-	PerAddress int // of one address (of IPv6 a network of 64 bits); 0 means half of Total and 64 at least, negative: as many as there are
-	Reserve    int // more than Total that are taken, and told by Conn.Over; 0: none
+	PerAddress int // of one address (of IPv6 a network of 64 bits); 0 means half of Total and at least 64, negative: any number
+	Reserve    int // accepted beyond Total, and reported by Conn.Over; 0: none
 
-	// Trusted are addresses for which PerAddress does not hold: proxies, behind which many are.
+	// Trusted are addresses without the limit PerAddress: proxies, which have many clients.
 	Trusted []netip.Prefix
 
-	HTTP bool // what clients send is HTTP: see Conn.Twofold
+	HTTP bool // clients send HTTP: see Conn.Twofold
 
-	Log *slog.Logger     // told of what is closed and refused, a record a minute at most; nil discards
+	Log *slog.Logger     // for closed and refused connections, at most a record a minute; nil discards
 	Now func() time.Time // nil: time.Now
 }
 
-// fewest connections of one address are taken where Options.PerAddress says nothing.
+// fewest is the least default of Options.PerAddress.
 const fewest = 64
 
 // Stats are numbers for metrics.
@@ -68,7 +68,7 @@ type Stats struct {
 	Capped  uint64         // refused because their address had too many
 }
 
-// Listener is a net.Listener whose connections are bounded. Every net.Conn of it is a *Conn.
+// Listener is a net.Listener with bounded connections. Its connections are of type *Conn.
 type Listener struct {
 	net.Listener
 	o   Options
@@ -105,7 +105,7 @@ func (l *Listener) Stats() Stats {
 	return s
 }
 
-// Accept returns the next connection that there is room for, Silent.
+// Accept returns the next connection that has room, Silent.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		raw, err := l.Listener.Accept()
@@ -122,12 +122,12 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// exhausted says whether the process, or the machine, has no file left for a connection.
+// exhausted reports whether the process, or the machine, has no file left for a connection.
 func exhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// shed closes the first that may be, and says whether there was one.
+// shed closes the first that may be closed, and reports whether there was one.
 func (l *Listener) shed() bool {
 	l.mu.Lock()
 	victim := l.evict(&l.all, l.o.Total)
@@ -140,8 +140,7 @@ func (l *Listener) shed() bool {
 	return true
 }
 
-// admit counts a connection, and closes another one for it where that is needed. Nil: there
-// is no room.
+// admit counts a connection, and closes another one for it if needed. Nil: no room.
 func (l *Listener) admit(raw net.Conn) *Conn {
 	c := &Conn{Conn: raw, of: l, from: Network(raw.RemoteAddr()), state: Busy}
 	c.inAll.of, c.inFrom.of = c, c
@@ -158,7 +157,7 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 	return c
 }
 
-// enter is admit as far as it is in memory.
+// enter is the part of admit in memory.
 func (l *Listener) enter(c *Conn) (victim *Conn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,7 +173,7 @@ func (l *Listener) enter(c *Conn) (victim *Conn, ok bool) {
 			return nil, false
 		}
 	}
-	a := l.by[c.from] // evict may have taken the last of it away
+	a := l.by[c.from] // evict may have removed its last one
 	if a == nil {
 		a = new(crowd)
 		l.by[c.from] = a
@@ -186,7 +185,7 @@ func (l *Listener) enter(c *Conn) (victim *Conn, ok bool) {
 	return victim, true
 }
 
-// capped says whether PerAddress holds for an address.
+// capped reports whether PerAddress holds for an address.
 func (l *Listener) capped(a netip.Addr) bool {
 	if l.o.PerAddress < 0 || !a.IsValid() {
 		return false
@@ -199,10 +198,10 @@ func (l *Listener) capped(a netip.Addr) bool {
 	return true
 }
 
-// newcomers is the part of the room, a quarter, that is for Silent ones.
+// newcomers is the part of the room for Silent ones: a quarter.
 const newcomers = 4
 
-// evict takes out the first of a crowd, with room for so many, that may be closed; under mu.
+// evict removes the first of a crowd, with room for so many, that may be closed; under mu.
 func (l *Listener) evict(from *crowd, room int) *Conn {
 	order := [...]State{Silent, Idle, Sending, Known}
 	if from.waits[Silent].n <= room/newcomers {
@@ -218,7 +217,7 @@ func (l *Listener) evict(from *crowd, room int) *Conn {
 	return nil
 }
 
-// leave takes a connection out; under mu.
+// leave removes a connection; under mu.
 func (l *Listener) leave(c *Conn) {
 	if c.gone {
 		return
@@ -247,8 +246,8 @@ func (l *Listener) set(c *Conn, s State) {
 	}
 }
 
-// Network is where a connection comes from, as it is counted: its address, of IPv6 the
-// network of 64 bits. The zero address: not known.
+// Network is the origin of a connection, as it is counted: its address, of IPv6 the network of
+// 64 bits. The zero address: unknown.
 func Network(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -39,7 +39,7 @@ func (c *conn) close() error {
 	return errors.Join(append(errs, c.sql.Close())...)
 }
 
-// exec runs a statement to its end and says how many rows it changed.
+// exec runs a statement to its end and returns how many rows it changed.
 func (c *conn) exec(query string, args ...any) (affected int64, err error) {
 	if c.named, err = named(c.named[:0], args); err != nil {
 		return 0, err
@@ -78,8 +78,8 @@ func (c *conn) read(query string) (*sql.Stmt, error) {
 	return s, said(err)
 }
 
-// named turns arguments into what the driver takes. It refuses types whose stored form
-// would be a guess: times are written as integers by the caller.
+// named converts arguments for the driver. It refuses types whose stored form would be a guess:
+// callers write times as integers.
 func named(into []driver.NamedValue, args []any) ([]driver.NamedValue, error) {
 	for i, a := range args {
 		switch v := a.(type) {
@@ -122,8 +122,8 @@ type Tx struct {
 	fault func(*Tx) Fault
 }
 
-// Exec runs a statement and says how many rows it changed. Arguments: integers, string,
-// []byte (nil is NULL), bool, float64, nil, [16]byte; text that may hold NUL goes as []byte.
+// Exec runs a statement and returns how many rows it changed. Arguments: integers, string,
+// []byte (nil is NULL), bool, float64, nil, [16]byte; pass text that may hold NUL as []byte.
 func (tx *Tx) Exec(query string, args ...any) (affected int64, err error) {
 	if err := tx.refused(); err != nil {
 		return 0, err
@@ -131,7 +131,7 @@ func (tx *Tx) Exec(query string, args ...any) (affected int64, err error) {
 	return tx.c.exec(query, args...)
 }
 
-// Query runs a statement that returns rows. They must be closed before the next statement.
+// Query runs a statement that returns rows. Close them before the next statement.
 func (tx *Tx) Query(query string, args ...any) (*sql.Rows, error) {
 	fault := tx.next()
 	if fault == Refused {
@@ -160,7 +160,7 @@ func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
 	return s.QueryRow(plain(args)...)
 }
 
-// plain replaces what database/sql would not take.
+// plain replaces types that database/sql does not accept.
 func plain(args []any) []any {
 	for i, a := range args {
 		switch v := a.(type) {

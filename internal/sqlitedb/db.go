@@ -1,10 +1,10 @@
-// Package sqlitedb is the one SQLite file that everything embedded lives in: one process,
-// one writer that commits many callers' changes together, several readers that see
-// consistent snapshots without holding it up.
+// Package sqlitedb is the one SQLite file of all embedded stores: one process, one writer that
+// commits many callers' changes together, several readers that see consistent snapshots without
+// delaying it.
 //
-// WAL with synchronous=FULL: a nil error from Write means that the change is on disk.
-// The pragmas that this rests on are read back, the library's version is checked against
-// known corruption bugs, and a lock file keeps a second process away.
+// WAL with synchronous=FULL: a nil error from Write means that the change is on disk. The
+// pragmas behind this are read back, the library's version is checked against known corruption
+// bugs, and a lock file keeps a second process out.
 package sqlitedb
 
 import (
@@ -25,25 +25,25 @@ import (
 	"github.com/tidemill/tidemill/internal/ownfile"
 )
 
-// ErrFull says that there is no room: the disk, the quota or Options.MaxBytes.
+// ErrFull says that no room is left: on the disk, in the quota or within Options.MaxBytes.
 var ErrFull = errors.New("no room left for the database: make room on the disk; nothing is lost meanwhile")
 
 // ErrClosed says that the database was closed.
 var ErrClosed = errors.New("the database is closed")
 
-// pageSize of a new file, in bytes. Rows here are about a kilobyte and written once: larger
-// pages hold more of them for each that is touched.
+// pageSize of a new file, in bytes. Rows are about a kilobyte and written once: a larger page
+// holds more of them each time it is written.
 const pageSize = 8192
 
 // Options tune a database; the zero value is ready to use.
 type Options struct {
 	Readers  int   // connections for Read; 0 means 4
 	CacheMiB int   // page cache of the writer; 0 means 48. Readers have a twelfth each.
-	WALMiB   int64 // size at which the log is folded back; 0 means 64
+	WALMiB   int64 // size at which the log is checkpointed; 0 means 64
 	MaxBytes int64 // largest size of the file; 0: the disk's
 
-	// Fault is for tests. It is asked before each statement of a transaction, and may say how
-	// that fails (see Fault). Nil: none does.
+	// Fault is for tests. It is called before each statement of a transaction, and may say how
+	// that fails (see Fault). Nil: none fails.
 	Fault func(tx *Tx) Fault
 }
 
@@ -51,7 +51,7 @@ type Options struct {
 type DB struct {
 	path    string
 	o       Options
-	pool    *sql.DB // opens connections; all of them are ours below
+	pool    *sql.DB // opens connections; all of them are below
 	lock    *os.File
 	readers chan *conn
 
@@ -62,7 +62,7 @@ type DB struct {
 	done     sync.WaitGroup
 	stats    stats
 	fold     chan struct{} // cap 1: the log has grown
-	folded   chan struct{} // cap 1: the writer shall restart the log
+	folded   chan struct{} // cap 1: the writer has to restart the log
 }
 
 // Open opens or creates the file at path for this process alone.
@@ -93,8 +93,8 @@ func Open(ctx context.Context, path string, o Options) (_ *DB, err error) {
 			_ = lock.Close()
 		}
 	}()
-	// Made here, so that nobody else can read it; its log gets the same rights. SQLite follows no
-	// link to a log.
+	// Made here, so that only its owner can read it; its log gets the same rights. SQLite
+	// follows no link to a log.
 	if f, err := ownfile.Open(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	} else if err := f.Close(); err != nil {
@@ -138,15 +138,15 @@ func openPool(path string) (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-// Path is where the file lies.
+// Path is the path of the file.
 func (d *DB) Path() string { return d.path }
 
-// Close waits for writes that were begun, folds the log back and gives the file free.
+// Close waits for running writes, checkpoints the log and releases the file.
 func (d *DB) Close() error {
 	d.close.Do(func() {
 		close(d.closing)
 		d.done.Wait()
-		for range d.o.Readers { // whoever reads still gives its connection back
+		for range d.o.Readers { // readers still return their connections
 			r := <-d.readers
 			d.closed = errors.Join(d.closed, r.close())
 		}
@@ -174,9 +174,8 @@ func (d *DB) connect(ctx context.Context, cacheMiB int) (*conn, error) {
 	return n, nil
 }
 
-// Check looks through the file, by a connection of its own: one that is kept may remember
-// parts of an index that was written anew since, and take that for damage. It returns "ok",
-// or the first thing that is wrong.
+// Check verifies the file, by a connection of its own: a kept one may remember parts of an
+// index that was rebuilt since, and report damage. It returns "ok", or the first problem.
 func (d *DB) Check(ctx context.Context) (result string, err error) {
 	pool, err := openPool(d.path)
 	if err != nil {
@@ -193,7 +192,7 @@ func (d *DB) Check(ctx context.Context) (result string, err error) {
 	return result, nil
 }
 
-// check reads back what durability rests on.
+// check reads back the settings behind durability.
 func (d *DB) check(c *conn) error {
 	if d.o.MaxBytes > 0 {
 		if _, err := c.exec(fmt.Sprintf("PRAGMA max_page_count=%d", max(d.o.MaxBytes/pageSize, 64))); err != nil {
@@ -218,8 +217,8 @@ func (d *DB) check(c *conn) error {
 	return nil
 }
 
-// soundVersion says whether a version is free of the WAL-reset bug: 3.51 from 3.51.3 on,
-// and 3.53 and newer (sqlite.org/changes.html).
+// soundVersion reports whether a version is free of the WAL-reset bug: 3.51 from 3.51.3 on, and
+// 3.53 and newer (sqlite.org/changes.html).
 func soundVersion(v string) bool {
 	var a, b, c int
 	if _, err := fmt.Sscanf(v, "%d.%d.%d", &a, &b, &c); err != nil {
@@ -228,12 +227,12 @@ func soundVersion(v string) bool {
 	return a > 3 || a == 3 && (b >= 53 || b == 51 && c >= 3)
 }
 
-// uriPath escapes what a file: URI would take for its own.
+// uriPath escapes characters with a meaning in a file: URI.
 func uriPath(p string) string {
 	return strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(filepath.ToSlash(p))
 }
 
-// said gives an error of the driver a kind, and ErrFull where that is what it means.
+// said gives an error of the driver its kind, and ErrFull if that is its cause.
 func said(err error) error {
 	if err == nil {
 		return nil
@@ -241,7 +240,7 @@ func said(err error) error {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		switch e.Code() & 0xff {
 		case sqlite3.SQLITE_FULL:
-			// Nobody's failed try: whoever writes waits until there is room.
+			// Not a failed try: writers wait until there is room.
 			return &tidemill.Error{Kind: tidemill.RateLimit, After: time.Second, Err: fmt.Errorf("%w: %w", ErrFull, err)}
 		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 			return &tidemill.Error{Kind: tidemill.Transient, Err: err}

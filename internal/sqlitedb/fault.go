@@ -12,11 +12,11 @@ type Fault uint8
 
 const (
 	None    Fault = iota
-	Refused       // the statement does nothing and says ErrFault
+	Refused       // the statement does nothing and returns ErrFault
 	Broken        // its rows end before the first with an error; of a statement without rows: Refused
 )
 
-// ErrFault is what a statement says that a test let fail. Where database/sql speaks it is
+// ErrFault is the error of a statement that a test makes fail. Where database/sql answers it is
 // context.Canceled.
 var ErrFault = errors.New("a test let this statement fail")
 
@@ -40,7 +40,7 @@ func endedContext() context.Context {
 	return ctx
 }
 
-// broken asks and lets the rows end before the first.
+// broken runs the query and ends its rows before the first.
 func broken(query func(context.Context, ...any) (*sql.Rows, error), args []any) (*sql.Rows, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	rows, err := query(ctx, args...)

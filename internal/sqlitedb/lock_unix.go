@@ -14,8 +14,8 @@ import (
 	"github.com/tidemill/tidemill/internal/ownfile"
 )
 
-// lockFile takes the lock that keeps a second process away from the database. It is the
-// kernel's, so it is free again when the process is gone, however it went.
+// lockFile takes the lock that keeps a second process out of the database. The kernel holds it,
+// so it is free again when the process is gone, however that ended.
 func lockFile(path string) (*os.File, error) {
 	f, err := ownfile.Open(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -35,13 +35,13 @@ func lockFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// holderMost is how many bytes are read of what the holder wrote.
+// holderMost is how many bytes of the holder's line are read.
 const holderMost = 64
 
-// holderIs is what begins the line that the holder of a lock writes.
+// holderIs begins the line that the holder of a lock writes.
 const holderIs = "process "
 
-// sign writes who has the lock, over what its last holder wrote and over nothing else.
+// sign writes who has the lock, over its last holder's line and over nothing else.
 func sign(f *os.File) error {
 	was, err := io.ReadAll(io.LimitReader(f, holderMost))
 	if err != nil {
@@ -50,7 +50,7 @@ func sign(f *os.File) error {
 	if len(was) > 0 && !strings.HasPrefix(string(was), holderIs) {
 		return errors.New("it is something else than a lock: move it away")
 	}
-	if err := f.Truncate(0); err == nil { // nobody but people needs it
+	if err := f.Truncate(0); err == nil { // only people need it
 		_, _ = f.WriteAt(fmt.Appendf(nil, "%s%d\n", holderIs, os.Getpid()), 0)
 	}
 	return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/tidemill/tidemill/internal/ownfile"
 )
 
-// lockFile takes the lock that keeps a second process away from the database. It is the
-// system's, so it is free again when the process is gone, however it went.
+// lockFile takes the lock that keeps a second process out of the database. The system holds it,
+// so it is free again when the process is gone, however that ended.
 func lockFile(path string) (*os.File, error) {
 	f, err := ownfile.Open(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -5,7 +5,7 @@ import "fmt"
 // LockedError says that another process has the database.
 type LockedError struct {
 	Path   string
-	Holder string // what it wrote of itself
+	Holder string // its own description
 }
 
 func (e *LockedError) Error() string {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Migrate brings a component's tables to the newest version: step i leads from version i
-// to i+1, those done before are skipped. A released step is never edited. A file that a
-// newer program has written is refused.
+// Migrate brings a component's tables to the newest version: step i leads from version i to
+// i+1, and earlier steps are skipped. A released step is never edited. Migrate refuses a file
+// of a newer version of the program.
 func (d *DB) Migrate(ctx context.Context, component string, steps []string) error {
 	return d.Write(ctx, func(tx *Tx) error {
 		if _, err := tx.Exec("CREATE TABLE IF NOT EXISTS tidemill_schema(component TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID"); err != nil {

@@ -11,7 +11,7 @@ type Stats struct {
 	Calls    uint64        // calls of Write that shared them
 	Working  time.Duration // in callers' changes
 	Commits  time.Duration // in commits: log and disk
-	Restarts uint64        // of the log, once it was folded back
+	Restarts uint64        // of the log, after a checkpoint
 }
 
 type stats struct {
@@ -26,7 +26,7 @@ func (s *stats) group(calls int, working, commit time.Duration) {
 	s.commits.Add(int64(commit))
 }
 
-// Stats says what the writer has done.
+// Stats returns what the writer has done.
 func (d *DB) Stats() Stats {
 	s := &d.stats
 	return Stats{Groups: s.groups.Load(), Calls: s.calls.Load(), Restarts: s.restarts.Load(),

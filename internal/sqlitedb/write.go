@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Group commit: how much is committed together at the most. A group ends when nobody
-// waits, so a lone writer never waits for company; the limits bound how long the first
-// of a crowd waits for the last.
+// Group commit: the most that is committed together. A group ends when no caller waits, so a
+// lone writer never waits for company; the limits bound how long the first of a crowd waits for
+// the last.
 const (
 	groupCalls = 256
 	groupTime  = 10 * time.Millisecond
@@ -21,12 +21,11 @@ type request struct {
 	done chan struct{}
 }
 
-// Write runs do on the writer, inside a transaction that it shares with others' changes,
-// and returns when they are on disk. An error of do undoes do's changes alone and is
-// returned. do runs at most once, never concurrently with another; what it changes
-// outside the database must wait until Write has returned nil. When ctx ends before do
-// has begun, do does not run; after that Write waits for the outcome, so it is never
-// unknown.
+// Write runs do on the writer, inside a transaction that it shares with others' changes, and
+// returns when they are on disk. An error of do undoes do's changes alone and is returned. do
+// runs at most once, never concurrently with another. Its changes outside the database must
+// wait until Write has returned nil. If ctx ends before do has begun, do does not run; after
+// that Write waits for the outcome, so it is never unknown.
 func (d *DB) Write(ctx context.Context, do func(*Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -58,7 +57,7 @@ func (d *DB) Write(ctx context.Context, do func(*Tx) error) error {
 	}
 }
 
-// Read runs do on a snapshot that does not change and holds up nobody.
+// Read runs do on a snapshot that does not change. It delays no writer.
 func (d *DB) Read(ctx context.Context, do func(*Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -87,7 +86,7 @@ func (d *DB) Read(ctx context.Context, do func(*Tx) error) error {
 	return err
 }
 
-// write is the writer: it takes whoever waits, runs them in one transaction, commits,
+// write is the writer: it takes the waiting requests, runs them in one transaction, commits,
 // and answers them all.
 func (d *DB) write(c *conn) {
 	defer func() { _ = c.close() }()
@@ -110,7 +109,7 @@ func (d *DB) write(c *conn) {
 				}
 			}
 		}
-		select { // between groups, whoever waits or not
+		select { // between groups, even if no request waits
 		case <-d.folded:
 			d.restart(c)
 		default:
@@ -118,7 +117,7 @@ func (d *DB) write(c *conn) {
 	}
 }
 
-// group runs first and whoever waits in one transaction.
+// group runs first and the waiting requests in one transaction.
 func (d *DB) group(c *conn, group []*request) []*request {
 	start := time.Now()
 	_, err := c.exec("BEGIN IMMEDIATE")
@@ -167,8 +166,8 @@ func (d *DB) group(c *conn, group []*request) []*request {
 	return group
 }
 
-// first runs the request that begins a transaction. It needs no savepoint, which would
-// copy every page that it changes: if it fails, the transaction is begun anew.
+// first runs the request that begins a transaction. It needs no savepoint, which would copy
+// every page that it changes: if it fails, a new transaction is begun.
 func (d *DB) first(c *conn, r *request) error {
 	if r.err = safely(r.do, &Tx{c, d.o.Fault}); r.err == nil {
 		return nil
@@ -180,7 +179,7 @@ func (d *DB) first(c *conn, r *request) error {
 	return nil
 }
 
-// one runs one request in its savepoint. Its own failure is its own; an error returned
+// one runs one request in its savepoint. The request gets its own failure; a returned error
 // means that the whole transaction is lost.
 func (d *DB) one(c *conn, r *request) error {
 	if _, err := c.exec("SAVEPOINT one"); err != nil {
@@ -214,9 +213,9 @@ func (d *DB) signalFold() {
 	}
 }
 
-// checkpoint folds the log back into the file beside the writer. Pages written meanwhile
-// stay in the log, so under steady load it would never shrink: once it is over its size
-// and nearly folded, the writer is asked to do the small rest and start it anew.
+// checkpoint copies the log back into the file while the writer runs. Pages written meanwhile
+// stay in the log, so under steady load it would never shrink. Once it is over its size and
+// nearly done, the writer is asked to do the small rest and restart the log.
 func (d *DB) checkpoint(c *conn) {
 	defer func() { _ = c.close() }()
 	for {
@@ -228,8 +227,8 @@ func (d *DB) checkpoint(c *conn) {
 		if d.unfolded(c, "NOOP") < d.o.WALMiB<<20/2 {
 			continue
 		}
-		// What is written during a pass is left for the next, which is shorter; the last
-		// rest is the writer's.
+		// Pages written during a pass are left for the next, which is shorter; the writer does
+		// the last rest.
 		for range foldPasses {
 			if d.unfolded(c, "PASSIVE") <= foldRest {
 				break
@@ -242,9 +241,8 @@ func (d *DB) checkpoint(c *conn) {
 	}
 }
 
-// unfolded does a checkpoint of the given mode and says how many bytes of the log are not
-// in the file yet. The size of the log's file does not say it: it is written over, never
-// shortened.
+// unfolded does a checkpoint of the given mode and returns how many bytes of the log are not in
+// the file yet. The size of the log's file does not tell: it is overwritten, never shortened.
 func (d *DB) unfolded(c *conn, mode string) int64 {
 	var busy, frames, done int64
 	if err := (&Tx{c: c}).QueryRow("PRAGMA wal_checkpoint("+mode+")").Scan(&busy, &frames, &done); err != nil {
@@ -253,15 +251,15 @@ func (d *DB) unfolded(c *conn, mode string) int64 {
 	return (frames - done) * pageSize
 }
 
-// How often the log is folded beside the writer before it is asked to do the rest, and
-// how many bytes that may be: about as much as a commit writes.
+// How often the log is checkpointed while the writer runs before the writer is asked to do the
+// rest, and how many bytes that may be: about as much as a commit writes.
 const (
 	foldPasses = 4
 	foldRest   = 2 << 20
 )
 
-// restart does the rest of a checkpoint so that the next commit starts the log anew.
-// Readers of an old snapshot can hold that up; then it is tried again later.
+// restart does the rest of a checkpoint so that the next commit restarts the log. Readers of an
+// old snapshot can prevent that; then it is tried again later.
 func (d *DB) restart(c *conn) {
 	_, _ = c.exec("PRAGMA busy_timeout=20")
 	_, _ = c.exec("PRAGMA wal_checkpoint(RESTART)")

@@ -13,8 +13,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Link is a connection to a server that can be made slow and be cut: a toxiproxy in the
-// test's own process. Clients go to Addr.
+// Link is a connection to a server that can be slowed down and cut: a toxiproxy in the test's
+// own process. Clients connect to Addr.
 type Link struct {
 	Addr string // host:port
 
@@ -28,7 +28,7 @@ var quiet sync.Once
 func NewLink(t testing.TB, upstream string) *Link {
 	t.Helper()
 	l := &Link{t: t, Addr: net.JoinHostPort("127.0.0.1", FreePort(t))}
-	quiet.Do(func() { zerolog.SetGlobalLevel(zerolog.Disabled) }) // toxics log by a logger of their own
+	quiet.Do(func() { zerolog.SetGlobalLevel(zerolog.Disabled) }) // toxics have a logger of their own
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	l.proxy = toxiproxy.NewProxy(server, Name("link"), l.Addr, upstream)
 	if err := l.proxy.Start(); err != nil {
@@ -60,8 +60,8 @@ func (l *Link) BlackHole() {
 	l.add("timeout", "upstream", `{"timeout":0}`)
 }
 
-// LoseAnswers lets requests arrive, and closes each connection once it has answered this
-// many bytes more.
+// LoseAnswers lets requests arrive, and closes each connection after this many more bytes of
+// answers.
 func (l *Link) LoseAnswers(bytes int) {
 	l.add("limit_data", "downstream", fmt.Sprintf(`{"bytes":%d}`, bytes))
 }
@@ -71,10 +71,10 @@ func (l *Link) Reset(d time.Duration) {
 	l.add("reset_peer", "downstream", fmt.Sprintf(`{"timeout":%d}`, d.Milliseconds()))
 }
 
-// Refuse closes what is open and takes no more connections, until Heal.
+// Refuse closes open connections and accepts no more, until Heal.
 func (l *Link) Refuse() { l.proxy.Stop() }
 
-// Heal ends all that was done to the link.
+// Heal undoes all faults of the link.
 func (l *Link) Heal() {
 	l.t.Helper()
 	l.proxy.Toxics.ResetToxics(context.Background())

@@ -20,7 +20,7 @@ type Kind struct {
 	service string // its name in scripts/services
 	port    string // the variable of its port
 	extra   []string
-	address string // what of its env is the address
+	address string // the variable of its env with the address
 }
 
 // Servers that a test may have for itself.
@@ -33,7 +33,7 @@ var (
 	PrivateOpenSearch = Kind{service: "opensearch", port: "OPENSEARCH_PORT", address: "OPENSEARCH_URL", extra: []string{"OPENSEARCH_TRANSPORT_PORT"}}
 )
 
-// Server is a server of one test's own.
+// Server is one test's own server.
 type Server struct {
 	URL  string
 	Addr string // host:port
@@ -90,14 +90,14 @@ func (s *Server) Kill() {
 	s.until("end", func() bool { return !alive(pid) && !s.listens() }) // a JVM's main thread ends before its sockets do
 }
 
-// until waits for what a signal leads to, 20 seconds at most.
+// until waits for the effect of a signal, at most 20 seconds.
 func (s *Server) until(does string, done func() bool) {
 	s.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !done(); {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("%s does not %s", s.kind.service, does)
 		}
-		time.Sleep(time.Millisecond) // there is no event to wait for: it is not our child
+		time.Sleep(time.Millisecond) // no event to wait for: it is not our child
 	}
 }
 
@@ -110,7 +110,7 @@ func (s *Server) listens() bool {
 }
 
 // Freeze stops the server as SIGSTOP does: connections stay, nothing is answered. It returns
-// when none of its threads runs any more: the signal alone lets those that are not the first
+// when none of its threads runs any more: after the signal alone, threads other than the first
 // to see it go on, and answer, for a while.
 func (s *Server) Freeze() {
 	s.t.Helper()
@@ -147,13 +147,13 @@ func (s *Server) pid() int {
 	return pid
 }
 
-// alive says whether a process runs: one that ended and was not reaped does not.
+// alive reports whether a process runs: a zombie does not.
 func alive(pid int) bool {
 	s := state(fmt.Sprintf("/proc/%d/stat", pid))
 	return s != "" && s != "Z"
 }
 
-// still says whether all threads of a process are stopped, or it has none left.
+// still reports whether all threads of a process are stopped, or it has none left.
 func still(pid int) bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, t := range threads {
@@ -164,7 +164,8 @@ func still(pid int) bool {
 	return true
 }
 
-// state reads the letter of a process or thread from its stat file; "" when it is gone.
+// state reads the state of a process or thread, one character, from its stat file; "" when it
+// is gone.
 func state(stat string) string {
 	b, _ := os.ReadFile(stat)
 	_, rest, _ := strings.Cut(string(b), ") ")
@@ -173,8 +174,8 @@ func state(stat string) string {
 }
 
 // FreePort finds a port that is this test's until it ends, whatever other tests and their
-// processes do. It lies below those that the system gives to outgoing connections, so that
-// it is still free when a server starts again on it.
+// processes do. It lies below the system's range for outgoing connections, so that it is still
+// free when a server starts again on it.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(Dir(), "ports")

@@ -13,7 +13,7 @@ const (
 	thaw   = syscall.SIGCONT
 )
 
-// reserve takes a file for this process until release; false: somebody has it.
+// reserve takes a file for this process until release; false: another process has it.
 func reserve(file string) (release func(), ok bool) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

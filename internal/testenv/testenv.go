@@ -4,8 +4,8 @@
 //	url := testenv.Redis(t)               // shared: name your keys so that they are yours alone
 //	s := testenv.Start(t, testenv.PrivateRedis) // of this test: to kill, to stop, to restart
 //
-// Servers are used only where TIDEMILL_TEST_SERVERS is 1 (make servers sets it); there a
-// server that cannot be had is a failure, never a skip.
+// Servers are used only if TIDEMILL_TEST_SERVERS is 1 (make servers sets it); then a server
+// that cannot be started is a failure, never a skip.
 package testenv
 
 import (
@@ -29,10 +29,10 @@ import (
 // Variable switches tests on real servers on, when it is 1.
 const Variable = "TIDEMILL_TEST_SERVERS"
 
-// Enabled says whether this run uses real servers.
+// Enabled reports whether this run uses real servers.
 func Enabled() bool { return os.Getenv(Variable) == "1" }
 
-// Need skips a test where real servers are not to be used.
+// Need skips a test if real servers are not used.
 func Need(t testing.TB) {
 	t.Helper()
 	if !Enabled() {
@@ -40,19 +40,19 @@ func Need(t testing.TB) {
 	}
 }
 
-// Dir is where the servers that all packages share have their data and logs.
+// Dir has the data and logs of the servers that all packages share.
 func Dir() string { return filepath.Join(os.TempDir(), "tidemill-services") }
 
-// shared are the settings of the shared servers. Each of these ports is tried first, and a
-// free one is taken where somebody has it: scripts/services keeps in Dir which it was. None is
-// one that such a server has by default, so that no test ever meets a server that is somebody's.
+// shared are the settings of the shared servers. Each of these ports is tried first, and a free
+// one is used if it is taken: scripts/services keeps the choice in Dir. None is a server's
+// default port, so that no test ever meets another's server.
 var shared = []string{
 	"SERVICES_PORTS=free",
 	"REDIS_PORT=26379", "REDIS_CLUSTER_PORT=17100", "POSTGRES_PORT=25432", "CLICKHOUSE_PORT=28123", "MQTT_PORT=21883",
 	"KAFKA_PORT=29092", "KAFKA_PROXIED_PORT=29094", "KAFKA_CONTROLLER_PORT=29093", "KAFKA_PROXIED_ADVERTISED=127.0.0.1:29095",
 	"PROMETHEUS_PORT=29090", "OPENSEARCH_PORT=29200", "OPENSEARCH_TRANSPORT_PORT=29300",
 	"ELASTICSEARCH_PORT=29201", "ELASTICSEARCH_TRANSPORT_PORT=29301",
-	// Nobody kills this Redis: it leaves the disk, and its pauses, to the operating system.
+	// No test kills this Redis: it leaves the disk, and its pauses, to the operating system.
 	"REDIS_SETTINGS=--maxmemory-policy noeviction --databases 64 --appendfsync no",
 	"POSTGRES_SETTINGS=-c max_connections=300",
 }
@@ -64,8 +64,8 @@ var (
 	installed = map[string]bool{} // under mu
 )
 
-// Shared starts a server of scripts/services if it does not run, and returns what its env
-// says. It goes on running for the next package; make servers-down ends it.
+// Shared starts a server of scripts/services if it does not run, and returns its env. It keeps
+// running for the next package; make servers-down ends it.
 func Shared(t testing.TB, name string) map[string]string {
 	t.Helper()
 	Need(t)
@@ -86,7 +86,7 @@ func Shared(t testing.TB, name string) map[string]string {
 	return env
 }
 
-// Install installs a server and its tools where they are missing, and starts nothing.
+// Install installs a server and its tools if they are missing, and starts nothing.
 func Install(t testing.TB, name string) {
 	t.Helper()
 	Need(t)

@@ -1,9 +1,9 @@
 // Package urlsecret finds what may be a secret in a URL, so that it is shown nowhere: some
-// services know their callers by nothing else than ?access_token=… or /webhook/….
+// services authenticate callers only by ?access_token=… or /webhook/….
 //
-// What is a secret cannot be seen for sure. Taken for one are user and password, long values
-// of the query and all of parameters with a telling name, and segments of the path that look
-// like a key or come behind a telling one. A word that is hidden without need does no harm.
+// A secret cannot be recognised for sure. These count as secrets: user and password, long
+// values of the query and all values of parameters with a telling name, and segments of the
+// path that look like a key or come behind a telling one. Hiding too much does no harm.
 package urlsecret
 
 import (
@@ -55,8 +55,8 @@ func In(u *url.URL) (all []string) {
 	return all
 }
 
-// Show writes a URL without user, query and fragment, and without segments of its path that
-// may be secret. Braces, which stand for settings in a pattern of URLs, stay.
+// Show writes a URL without user, query and fragment, and without segments of its path that may
+// be secret. Braces, which stand for settings in a URL pattern, stay.
 func Show(raw string) string {
 	scheme, rest, found := strings.Cut(raw, "://")
 	if !found {
@@ -96,7 +96,7 @@ func cut(s, chars string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// Spellings are the ways in which a secret may be shown: as it is, as part of a URL, and in
+// Spellings are the ways in which a secret may be shown: unchanged, as part of a URL, and in
 // JSON.
 func Spellings(secret string) []string {
 	all := []string{secret}
@@ -111,8 +111,8 @@ func Spellings(secret string) []string {
 // telling are parts of names whose value is a secret.
 var telling = []string{"token", "key", "secret", "sig", "pass", "pwd", "auth", "code", "credential", "cookie"}
 
-// Telling says whether the name of a parameter, a header or a setting says that its value is a
-// secret.
+// Telling reports whether the name of a parameter, a header or a setting says that its value is
+// a secret.
 func Telling(name string) bool {
 	name = strings.ToLower(name)
 	for _, t := range telling {
@@ -123,17 +123,17 @@ func Telling(name string) bool {
 	return false
 }
 
-// secretSegment says whether a segment of a path may be a secret, by what it is and what
-// comes before it.
+// secretSegment reports whether a segment of a path may be a secret, by its form and the
+// segment before it.
 func secretSegment(before, s string) bool {
-	if strings.ContainsAny(s, "{}") { // a setting stands there
+	if strings.ContainsAny(s, "{}") { // a setting's place
 		return false
 	}
 	behind := Telling(before) || strings.Contains(strings.ToLower(before), "hook")
 	return likeKey(s) || behind && (len(s) >= 12 || len(s) >= 6 && hasDigit(s))
 }
 
-// likeKey says whether a text looks like a key: long, of letters and digits, and no file.
+// likeKey reports whether a text looks like a key: long, of letters and digits, and not a file.
 func likeKey(s string) bool {
 	if len(s) < 12 || !hasDigit(s) || !strings.ContainsFunc(s, unicode.IsLetter) {
 		return false

@@ -12,15 +12,15 @@ import (
 // Forms are the texts that Start and End read, in words.
 const Forms = "2026-01-31T12:00:00Z, 2026-01-31 (UTC), or how long ago: 24h, 7d"
 
-// Start reads the beginning of a time: RFC 3339, a day in UTC, which is its first instant, or an
-// age, which is that long before now.
+// Start reads the beginning of a span: RFC 3339, a day in UTC, which is its first instant, or
+// an age, which is that long before now.
 func Start(text string, now time.Time) (time.Time, error) {
 	t, _, err := read(text, now)
 	return t, err
 }
 
-// End reads the end of a time, which is not in it itself: as Start does, but a day is the first
-// instant of the next one, so that all of it is in.
+// End reads the exclusive end of a span: as Start does, but a day is the first instant of the
+// next one, so that all of it is in the span.
 func End(text string, now time.Time) (time.Time, error) {
 	t, day, err := read(text, now)
 	if day {
@@ -29,7 +29,7 @@ func End(text string, now time.Time) (time.Time, error) {
 	return t, err
 }
 
-// Day says whether a text is a day.
+// Day reports whether a text is a day.
 func Day(text string) bool {
 	_, day, err := read(text, time.Time{})
 	return day && err == nil

@@ -1,5 +1,5 @@
-// Package wire reads and writes the small binary forms in which backends keep what has no
-// column of its own: bytes with their length before them, numbers as varints.
+// Package wire reads and writes the small binary forms in which backends keep values without a
+// column: bytes with their length before them, numbers as varints.
 package wire
 
 import (
@@ -16,13 +16,13 @@ func AppendString[T string | []byte](b []byte, s T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// AppendTime writes a time with every nanosecond, of whatever year.
+// AppendTime writes a time of any year with every nanosecond.
 func AppendTime(b []byte, t time.Time) []byte {
 	return binary.AppendUvarint(binary.AppendVarint(b, t.Unix()), uint64(t.Nanosecond()))
 }
 
-// Reader reads in the order of writing. After the first thing that is wrong it reads
-// zeros, and End says so.
+// Reader reads in the order of writing. After the first error it reads zeros, and End reports
+// it.
 type Reader struct {
 	b   []byte
 	bad bool
@@ -53,8 +53,8 @@ func (r *Reader) Uvarint() uint64 {
 	return v
 }
 
-// Count reads how many things follow, of a byte each at the least: more than there is room
-// for is damage, and none.
+// Count reads how many things follow, of at least a byte each: more than there is room for is
+// damage, and counts as none.
 func (r *Reader) Count() int {
 	n := r.Uvarint()
 	if n > uint64(len(r.b)) {
@@ -75,7 +75,7 @@ func (r *Reader) Varint() int64 {
 	return v
 }
 
-// Bytes reads what AppendString wrote. It is a part of what is read: copy it.
+// Bytes reads what AppendString wrote. It is a part of the input: copy it.
 func (r *Reader) Bytes() []byte {
 	n := r.Uvarint()
 	if n > uint64(len(r.b)) {
@@ -93,7 +93,7 @@ func (r *Reader) Time() time.Time {
 	return time.Unix(s, int64(ns%1e9)).UTC()
 }
 
-// End is ErrDamaged if anything was wrong, or something is left.
+// End is ErrDamaged after any error, or if something is left.
 func (r *Reader) End() error {
 	if r.bad || len(r.b) > 0 {
 		return ErrDamaged
@@ -101,7 +101,7 @@ func (r *Reader) End() error {
 	return nil
 }
 
-// Millis is a time as a column has it; the zero time is 0.
+// Millis is a time as stored in a column; the zero time is 0.
 func Millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -109,7 +109,7 @@ func Millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// MillisUp is the first whole millisecond that is not before t; the zero time is 0.
+// MillisUp is the first whole millisecond not before t; the zero time is 0.
 func MillisUp(t time.Time) int64 {
 	ms := Millis(t)
 	if ms != 0 && time.UnixMilli(ms).Before(t) {

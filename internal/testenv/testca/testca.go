@@ -23,11 +23,11 @@ type Authority struct {
 	self tls.Certificate
 }
 
-// New makes an authority that nobody knows yet. Its files are in a folder that every user
-// of the machine can read, because servers may run as one of their own.
+// New makes a new authority. Every user of the machine can read the folder of its files,
+// because servers may run as their own users.
 func New(t testing.TB) *Authority {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "tidemill-tls-") // not t.TempDir, which is its user's alone
+	dir, err := os.MkdirTemp("", "tidemill-tls-") // not t.TempDir, which only its user can read
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +47,8 @@ func (a *Authority) Roots() *x509.CertPool {
 	return pool
 }
 
-// Sign makes a certificate of that common name, good until then from now on: one below zero
-// has run out. Two days ago it was good.
+// Sign makes a certificate of that common name, valid from two days ago for until from now:
+// below zero it has expired.
 func (a *Authority) Sign(name string, c *x509.Certificate, until time.Duration) tls.Certificate {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -76,7 +76,7 @@ func (a *Authority) Issue(name string, c *x509.Certificate) tls.Certificate {
 	return a.Sign(name, c, time.Hour)
 }
 
-// File is the path of name.crt or name.key of what was signed, ca.crt for the authority.
+// File is the path of name.crt or name.key of a signed certificate, ca.crt for the authority.
 func (a *Authority) File(name string) string { return filepath.Join(a.dir, name) }
 
 func (a *Authority) write(name string, c tls.Certificate) {
