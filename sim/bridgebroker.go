@@ -13,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// What the far side and its broker do beside what the gate does.
+// What the subscriber and its broker do in addition to the gate's faults.
 const (
 	Forgotten = "message forgotten by the broker"
 	Silent    = "message not answered"
@@ -29,23 +29,23 @@ const (
 // FarClasses lists all of them.
 var FarClasses = []string{Forgotten, Silent, AckLost, AckTwice, AckLate, Nack, Turned, Garbage, AtOnce}
 
-// broker takes messages and hands them to a far side, which answers; answers go to every
-// process that has subscribed by then. It changes only while the gate lets one effect
+// broker receives messages and passes them to the subscriber, which answers. Answers go to
+// every process that has subscribed by then. It changes only while the gate lets one effect
 // happen.
 type broker struct {
 	w     *bridgeWorld
 	rnd   *rand.Rand
-	boxes map[int][]string // what waits for each subscribed process
-	way   []answer         // on its way
+	boxes map[int][]string // answers that wait for each subscribed process
+	way   []answer         // in flight
 	count map[string]int
-	quick bool // the far side answers in no time: its acks are there before their messages' publishing has ended
+	quick bool // the subscriber answers in no time: its acks arrive before the publishing of their messages has ended
 }
 
-// answer is a message to the topic of acks.
+// answer is a message to the ack topic.
 type answer struct {
 	at   time.Time
 	text string
-	of   *entry // nil: of nobody
+	of   *entry // nil: of no entry
 	ack  bool
 }
 
@@ -53,7 +53,7 @@ func newBroker(w *bridgeWorld, rnd *rand.Rand) *broker {
 	return &broker{w: w, rnd: rnd, boxes: map[int][]string{}, count: map[string]int{}, quick: rnd.IntN(2) == 0}
 }
 
-// happens draws whether something goes wrong, as long as faults are on.
+// happens draws whether something goes wrong, while faults are on.
 func (b *broker) happens(what string, percent int) bool {
 	if b.rnd.IntN(100) >= percent || b.w.g.calm {
 		return false
@@ -62,7 +62,7 @@ func (b *broker) happens(what string, percent int) bool {
 	return true
 }
 
-// take takes a batch of messages.
+// take receives a batch of messages.
 func (b *broker) take(p *process, batch []*tidemill.Message) error {
 	b.arrive()
 	var failed tidemill.Partial
@@ -93,7 +93,7 @@ func (b *broker) take(p *process, batch []*tidemill.Message) error {
 	return nil
 }
 
-// far is the far side, which got an entry.
+// far is the subscriber, which got an entry.
 func (b *broker) far(e *entry) {
 	if b.happens(Forgotten, 8) || b.happens(Silent, 8) {
 		return
@@ -129,7 +129,7 @@ func (b *broker) far(e *entry) {
 	}
 }
 
-// arrive lets answers arrive whose time has come.
+// arrive delivers answers whose time has come.
 func (b *broker) arrive() {
 	slices.SortStableFunc(b.way, func(x, y answer) int { return x.at.Compare(y.at) })
 	for len(b.way) > 0 && !b.way[0].at.After(time.Now()) {
@@ -147,7 +147,7 @@ func (b *broker) arrive() {
 	}
 }
 
-// hand hands a process what waits for it.
+// hand gives a process the answers that wait for it.
 func (b *broker) hand(p *process) []string {
 	b.arrive()
 	got := b.boxes[p.n]
@@ -199,7 +199,7 @@ type gatedBroker struct {
 	down atomic.Bool
 }
 
-// up is as far as the last call has shown.
+// up is as of the last call.
 func (s *gatedBroker) up() bool { return !s.down.Load() }
 
 func (s *gatedBroker) Write(_ context.Context, batch []*tidemill.Message) error {
@@ -209,7 +209,7 @@ func (s *gatedBroker) Write(_ context.Context, batch []*tidemill.Message) error 
 	return err
 }
 
-// Subscribe goes on until it has succeeded, as the real one does.
+// Subscribe retries until it has succeeded, as the real one does.
 func (s *gatedBroker) Subscribe(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := s.g.do(s.p, "subscribe", "", func() error { s.b.join(s.p); return nil })
@@ -240,5 +240,5 @@ func (s *gatedBroker) Receive(ctx context.Context, each func([]byte)) error {
 }
 
 func (s *gatedBroker) Unsubscribe(context.Context) error {
-	return s.g.do(s.p, "unsubscribe", "", func() error { return nil }) // what came before can still be read
+	return s.g.do(s.p, "unsubscribe", "", func() error { return nil }) // answers that came before can still be read
 }

@@ -15,7 +15,7 @@ import (
 
 // The bugs below are the classic ones of a bridge.
 
-// blameless burns tries although nobody was there to refuse.
+// blameless counts tries although the broker was down.
 type blameless struct{ tidemill.Sink }
 
 func (s blameless) Write(ctx context.Context, batch []*tidemill.Message) error {
@@ -26,7 +26,7 @@ func (s blameless) Write(ctx context.Context, batch []*tidemill.Message) error {
 	return err
 }
 
-// deaf changes what the far side says.
+// deaf changes what the subscriber says.
 type deaf struct {
 	bridge.Acks
 	hears func(string) string
@@ -51,7 +51,7 @@ func (s impatient) Receive(ctx context.Context, into []*tidemill.Message) (int, 
 	return n, err
 }
 
-// gravedigger does not tell of the dead.
+// gravedigger does not report the dead.
 type gravedigger struct{ tidemill.Sink }
 
 func (s gravedigger) Write(ctx context.Context, batch []*tidemill.Message) error {
@@ -61,7 +61,7 @@ func (s gravedigger) Write(ctx context.Context, batch []*tidemill.Message) error
 	return s.Sink.Write(ctx, batch)
 }
 
-// eager takes for delivered what was published and left for its ack.
+// eager counts messages as delivered that were published and left for their ack.
 type eager struct{ gatedSource }
 
 func (s eager) Settle(ctx context.Context, ends []tidemill.Settlement) error {
@@ -84,7 +84,7 @@ func (s repeater) Write(ctx context.Context, batch []*tidemill.Message) error {
 	return err
 }
 
-// stubborn tells the source again what may have been taken, also of refusals.
+// stubborn repeats settlements that may have been applied, also of refusals.
 type stubborn struct{ gatedSource }
 
 func (s stubborn) Settle(ctx context.Context, ends []tidemill.Settlement) error {
@@ -98,7 +98,7 @@ func (s stubborn) Settle(ctx context.Context, ends []tidemill.Settlement) error 
 	return err
 }
 
-// keen lets the far side's refusals end their entries as dead at once.
+// keen makes the subscriber's refusals end their entries as dead at once.
 type keen struct{ gatedSource }
 
 func (s keen) Settle(ctx context.Context, ends []tidemill.Settlement) error {
@@ -110,7 +110,7 @@ func (s keen) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	return s.gatedSource.Settle(ctx, ends)
 }
 
-// firstOwn lets messages' own ends go first: an ack in the same call is lost to them.
+// firstOwn settles messages' own ends first: an ack in the same call is lost to them.
 type firstOwn struct{ gatedSource }
 
 func (s firstOwn) Settle(ctx context.Context, ends []tidemill.Settlement) error {

@@ -8,19 +8,19 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// entry is one entry of the stream: what is to come of it, and what came of it so far.
+// entry is one entry of the stream: its expected fate, and its fate so far.
 type entry struct {
 	id      string
 	payload string
 	want    string // as a message
-	data    string // as in a letter
+	data    string // as in a dead letter
 
-	refuses  int  // the far side refuses it so often; below 0: for ever
-	turns    int  // the broker refuses it so often
-	hopeless bool // the far side refuses it for ever
+	refuses  int  // how often the subscriber refuses it; below 0: always
+	turns    int  // how often the broker refuses it
+	hopeless bool // the subscriber always refuses it
 
-	said    bool // the far side has said that it has it
-	failed  int  // refusals that somebody may have heard of
+	said    bool // the subscriber has acknowledged it
+	failed  int  // refusals that a process may have received
 	letters int
 	outs    map[*process]int // hand-outs that were not published
 	end     tidemill.Fate
@@ -45,8 +45,8 @@ func newEntry(n int, draw *rand.Rand) *entry {
 	return e
 }
 
-// handed notes a hand-out: only what has not ended is handed out, and nobody remembers
-// more failed tries of it than there were.
+// handed notes a hand-out: only entries that have not ended are handed out, and no process
+// knows of more failed tries than there were.
 func (e *entry) handed(w *bridgeWorld, p *process, tries int) {
 	if e.end != tidemill.None {
 		w.fault("entry %s was handed out after it had ended %v", e.id, e.end)
@@ -64,7 +64,7 @@ func (e *entry) published(w *bridgeWorld, p *process) {
 	}
 }
 
-// buried notes a letter.
+// buried notes a dead letter.
 func (e *entry) buried(w *bridgeWorld, payload string) {
 	e.letters++
 	var l struct {
@@ -78,7 +78,7 @@ func (e *entry) buried(w *bridgeWorld, payload string) {
 	}
 }
 
-// ended notes an end that the stream has taken.
+// ended notes an end that the stream has applied.
 func (e *entry) ended(w *bridgeWorld, fate tidemill.Fate) {
 	switch {
 	case e.end != tidemill.None:
@@ -95,7 +95,7 @@ func (e *entry) ended(w *bridgeWorld, fate tidemill.Fate) {
 	e.end = fate
 }
 
-// check looks at how everything ended, and at the product's own books.
+// check checks how everything ended, and the product's own books.
 func (w *bridgeWorld) check() {
 	var want tidemill.Count
 	for _, e := range w.entries {

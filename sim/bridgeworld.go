@@ -14,8 +14,7 @@ import (
 	"github.com/tidemill/tidemill/systems/bridge"
 )
 
-// bridgeWorld is a stream, a broker with a far side behind it, and bridges that come and
-// go.
+// bridgeWorld is a stream, a broker with a subscriber behind it, and bridges that come and go.
 type bridgeWorld struct {
 	*stage
 	bug func(*bridge.Parts)
@@ -48,7 +47,7 @@ func newBridgeWorld(seed uint64, bug func(*bridge.Parts)) *bridgeWorld {
 	return w
 }
 
-// source is the stream as one process has it: what is beneath the gate is on record.
+// source is the stream for one process. Below the gate everything is recorded.
 func (w *bridgeWorld) source(p *process) gatedSource {
 	s := w.queues.Open(bridge.Name, queue.Options{Lease: bridgeLease})
 	return gatedSource{onRecord{s, w.fault,
@@ -113,7 +112,7 @@ func (w *bridgeWorld) open() {
 	w.done.Go(w.produce)
 }
 
-// also counts what else happened: at the far side, and entries that died.
+// also counts what else happened: at the subscriber, and entries that died.
 func (w *bridgeWorld) also() map[string]int {
 	n := maps.Clone(w.broker.count)
 	for _, e := range w.entries {
@@ -132,5 +131,5 @@ func (w *bridgeWorld) books() tidemill.Books {
 	return b
 }
 
-// quiet says that nothing is left to do.
+// quiet reports that nothing is left to do.
 func (w *bridgeWorld) quiet() bool { return !w.adding.Load() && w.books().Pending == 0 }

@@ -70,7 +70,7 @@ func (s lostProperties) Apply(ctx context.Context, changes []person.Change) erro
 	return nil
 }
 
-// arrivalWins takes the order of arrival for the order of events.
+// arrivalWins orders events by their arrival.
 type arrivalWins struct {
 	person.Store
 	clock *arrivals
@@ -94,7 +94,7 @@ func (s arrivalWins) Apply(ctx context.Context, changes []person.Change) error {
 	return s.Store.Apply(ctx, late)
 }
 
-// movedByLatency takes latency and retries for a slow clock.
+// movedByLatency treats latency and retries as a slow clock.
 type movedByLatency struct{ queue.Intake }
 
 func (q movedByLatency) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
@@ -108,7 +108,7 @@ func (q movedByLatency) Add(ctx context.Context, jobs []*tidemill.Message, added
 	return q.Intake.Add(ctx, jobs, added)
 }
 
-// idsDecide forgets the places in a request.
+// idsDecide ignores the positions in a request.
 type idsDecide struct{ person.Store }
 
 func (s idsDecide) Apply(ctx context.Context, changes []person.Change) error {
@@ -118,7 +118,7 @@ func (s idsDecide) Apply(ctx context.Context, changes []person.Change) error {
 	return s.Store.Apply(ctx, changes)
 }
 
-// youngestFirst hands out each batch the wrong way round.
+// youngestFirst hands out each batch in reverse.
 type youngestFirst struct {
 	tidemill.Source
 	tidemill.Keeper
@@ -148,7 +148,7 @@ type keptMergesForgotten struct{ person.Store }
 
 func (s keptMergesForgotten) Keep(context.Context, []person.Merge) error { return nil }
 
-// skipsOnError takes what failed for something that was to be skipped.
+// skipsOnError skips events that failed.
 type skipsOnError struct {
 	tidemill.Source
 	tidemill.Keeper
@@ -165,7 +165,7 @@ func (s skipsOnError) Settle(ctx context.Context, ends []tidemill.Settlement) er
 	return s.Source.Settle(ctx, ends)
 }
 
-// partlyWritten writes the first of a batch and takes all for written.
+// partlyWritten writes the first of a batch and reports all as written.
 type partlyWritten struct{ warehouse.Store }
 
 func (s partlyWritten) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Took) error {
@@ -179,7 +179,7 @@ func (s partlyWritten) Insert(ctx context.Context, rows []*event.Event, took []w
 	return nil
 }
 
-// payloadChanged decodes and encodes again on the way to the dead letters.
+// payloadChanged decodes and encodes payloads again on the way to the dead letters.
 type payloadChanged struct{ deadletter.Store }
 
 func (s payloadChanged) Put(ctx context.Context, letters []tidemill.Letter) error {
@@ -189,7 +189,7 @@ func (s payloadChanged) Put(ctx context.Context, letters []tidemill.Letter) erro
 	return s.Store.Put(ctx, letters)
 }
 
-// seenIsDone takes an event that it has seen for one that is durable.
+// seenIsDone treats an event that it has seen as durable.
 type seenIsDone struct {
 	queue.Intake
 	seen *sync.Map

@@ -106,7 +106,7 @@ func (w *world) checkPersons(want map[string]*expected, fault func(string, ...an
 	}
 }
 
-// checkBooks asks the product for its own proof, and holds it against the checker's.
+// checkBooks compares the product's own proof with the checker's.
 func (w *world) checkBooks(held uint64, fault func(string, ...any)) {
 	sys, err := analytics.New(analytics.Parts{Source: w.queues.Open(analytics.Name, queue.Options{}), Persons: w.persons, Warehouse: w.events,
 		Definitions: w.defs, Letters: w.letters, Locks: w.locks}, analytics.Options{})

@@ -23,7 +23,7 @@ import (
 
 // The bugs below are the classic ones of event handlers with a sync log.
 
-// begun is a ledger whose entries are changed before they are begun, and after.
+// begun is a ledger that changes entries before and after they are begun.
 type begun struct {
 	ledger.Store
 	before func(*ledger.Entry, *ledger.Begin)
@@ -43,17 +43,17 @@ func (l begun) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) er
 	return err
 }
 
-// beginning changes what the sync log is asked.
+// beginning changes requests to the sync log.
 func beginning(before func(*ledger.Entry, *ledger.Begin)) func(*CRMParts) {
 	return func(p *CRMParts) { p.Log = begun{p.Log, before, nil} }
 }
 
-// without is a sync log that does not tell what was done before.
+// without is a sync log that hides what was done before.
 func without(what func(*ledger.Entry)) func(*CRMParts) {
 	return func(p *CRMParts) { p.Log = begun{p.Log, func(*ledger.Entry, *ledger.Begin) {}, what} }
 }
 
-// onlyTheLast is a sync log that keeps for whose sake an event was handled last.
+// onlyTheLast is a sync log that keeps only for whom an event was handled last.
 type onlyTheLast struct{ ledger.Store }
 
 func (l onlyTheLast) End(ctx context.Context, es []*ledger.Entry) error {
@@ -65,7 +65,7 @@ func (l onlyTheLast) End(ctx context.Context, es []*ledger.Entry) error {
 	return l.Store.End(ctx, es)
 }
 
-// believed is a sync log that is not asked for longer leases: they are believed to be given.
+// believed is a sync log that is not asked for longer leases: they count as granted.
 type believed struct {
 	ledger.Store
 	mu    *sync.Mutex // guards given
@@ -95,7 +95,7 @@ func (l believed) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin)
 	return err
 }
 
-// neverFails is a sync log in which failures are left open.
+// neverFails is a sync log that leaves failures open.
 type neverFails struct{ ledger.Store }
 
 func (l neverFails) End(ctx context.Context, es []*ledger.Entry) error {
@@ -121,7 +121,7 @@ func (l alwaysDone) End(ctx context.Context, es []*ledger.Entry) error {
 	return l.Store.End(ctx, es)
 }
 
-// byJob are dead letters that go by the name of the job.
+// byJob are dead letters under the name of the job.
 type byJob struct{ deadletter.Store }
 
 func (l byJob) Put(ctx context.Context, letters []tidemill.Letter) error {
@@ -150,7 +150,7 @@ func (q jobs) Add(ctx context.Context, all []*tidemill.Message, added []queue.Ad
 	return q.Whole.Add(ctx, all, added)
 }
 
-// opensNothing are queues that say yes to jobs that are opened again, whatever happens.
+// opensNothing are queues that claim to open jobs again, and do not.
 type opensNothing struct{ queue.Whole }
 
 func (q opensNothing) Add(ctx context.Context, all []*tidemill.Message, added []queue.Added) error {
@@ -179,7 +179,7 @@ func (s received) Receive(ctx context.Context, into []*tidemill.Message) (int, e
 	return n, err
 }
 
-// settled changes what the queue is told.
+// settled changes settlements.
 func settled(first func(*tidemill.Settlement)) func(*CRMParts) {
 	return func(p *CRMParts) {
 		p.Queues = mended{Whole: p.Queues, open: func(_ string, s tidemill.Source) tidemill.Source { return settles{s, first} }}
@@ -195,7 +195,7 @@ func handling(change func(handler.Handler) handler.Handler) func(*CRMParts) {
 	}
 }
 
-// lenient is a handler whose failures are not noticed, of the kinds that it names.
+// lenient is a handler whose failures of the named kinds are hidden.
 type lenient struct {
 	handler.Handler
 	of func(error) bool
@@ -208,7 +208,7 @@ func (h lenient) Handle(ctx context.Context, calls []*handler.Call) error {
 	return nil
 }
 
-// hasty is a handler that is asked again at once where its answer does not come.
+// hasty is a handler that is called again at once if its answer does not come.
 type hasty struct{ handler.Handler }
 
 func (h hasty) Handle(ctx context.Context, calls []*handler.Call) error {
@@ -238,7 +238,7 @@ func (l apartFromLog) Within(ctx context.Context, es []*ledger.Entry, do func(co
 	return l.gatedLog.Within(ctx, es, func(context.Context, *memoryTx) error { return nil })
 }
 
-// stuck is a ledger of replays in which nobody gets further.
+// stuck is a ledger of replays without progress.
 type stuck struct{ ledger.Store }
 
 func (l stuck) End(ctx context.Context, es []*ledger.Entry) error {
@@ -311,8 +311,8 @@ func TestTheCheckerFindsPlantedBugsOfCRM(t *testing.T) {
 	})
 }
 
-// What follows shows where a process stands still, or its answers get lost, beside a replay:
-// more seldom than the others.
+// These show only if a process stalls, or its answers get lost, during a replay: less often
+// than the others.
 func TestTheCheckerFindsPlantedBugsOfCRMBesideReplays(t *testing.T) {
 	with := crmWith
 	findBugs(t, 500, []planted{

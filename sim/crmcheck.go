@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/systems/crm"
 )
 
-// came notes a job that the queue has taken in.
+// came notes a job that the queue has accepted.
 func (w *crmWorld) came(m *tidemill.Message) {
 	e := w.known(m.Payload)
 	if e == nil || m.Tenant != e.tenant || crm.EventOf(m) != e.id || m.To != crm.Queue {
@@ -33,7 +33,7 @@ func (w *crmWorld) came(m *tidemill.Message) {
 	}
 }
 
-// handed looks at a job that is handed out.
+// handed checks a job that is handed out.
 func (w *crmWorld) handed(e *happening, m *tidemill.Message) {
 	if crm.EventOf(m) != e.id {
 		w.fault("%v is handed out as %s", e, crm.EventOf(m))
@@ -43,7 +43,7 @@ func (w *crmWorld) handed(e *happening, m *tidemill.Message) {
 	}
 }
 
-// ends looks at what a settlement of a job that was applied says.
+// ends checks the settlement of a job that was applied.
 func (w *crmWorld) ends(h *handout, s *tidemill.Settlement) {
 	e := h.e
 	if s.End != tidemill.Done {
@@ -72,7 +72,7 @@ func (w *crmWorld) ends(h *handout, s *tidemill.Settlement) {
 	}
 }
 
-// lettered looks at a letter on its way into the store.
+// lettered checks a dead letter on its way into the store.
 func (w *crmWorld) lettered(x *tidemill.Letter) {
 	e := w.known(x.Message.Payload)
 	if e == nil || x.Message.ID != e.id || x.Message.Tenant != e.tenant || x.Pipeline != crm.Queue {
@@ -89,10 +89,10 @@ func (w *crmWorld) lettered(x *tidemill.Letter) {
 	}
 }
 
-// crmTries are those of an event in all.
+// crmTries are all tries of an event.
 const crmTries = 3
 
-// begins notes who has which event, and for how long.
+// begins notes which process has which event, and for how long.
 func (w *crmWorld) begins(es []*ledger.Entry, until time.Time) {
 	w.book.Lock()
 	defer w.book.Unlock()
@@ -104,7 +104,7 @@ func (w *crmWorld) begins(es []*ledger.Entry, until time.Time) {
 	}
 }
 
-// logged looks at ends that the sync log was told.
+// logged checks ends that the sync log was given.
 func (w *crmWorld) logged(es []*ledger.Entry, err error) {
 	if err != nil {
 		return
@@ -135,7 +135,7 @@ func (w *crmWorld) logged(es []*ledger.Entry, err error) {
 	}
 }
 
-// unlogged counts the events of which a process could not write the end.
+// unlogged counts the events whose end a process could not write.
 func (w *crmWorld) unlogged(p *process, es []ledger.Entry) {
 	w.book.Lock()
 	defer w.book.Unlock()
@@ -148,7 +148,7 @@ func (w *crmWorld) unlogged(p *process, es []ledger.Entry) {
 	}
 }
 
-// check looks at how everything ended, and at the product's own books.
+// check checks how everything ended, and the product's own books.
 func (w *crmWorld) check() {
 	ctx := context.Background()
 	log := gatedLog{w, w.log, "log", outsider()}
@@ -223,7 +223,7 @@ func (w *crmWorld) checkEvent(e *happening, st *crm.EventStatus) {
 	}
 }
 
-// checkReplays looks whether the events of each request were handled once more.
+// checkReplays checks whether the events of each request were handled once more.
 func (w *crmWorld) checkReplays(sys *crm.System, records map[*happening]*crm.Record) {
 	for _, q := range w.requests {
 		r, err := sys.ReplayOf(context.Background(), q.ID)
@@ -250,7 +250,7 @@ func (w *crmWorld) checkReplays(sys *crm.System, records map[*happening]*crm.Rec
 			switch {
 			case n > 0 && !in:
 				w.fault("%v (%v) is not of replay %+v, and was replayed", e, rec.Created, r)
-			case in && n == 0 && r.State == crm.ReplayDone && rec.Created.Before(r.To): // what came within its last millisecond may have come after
+			case in && n == 0 && r.State == crm.ReplayDone && rec.Created.Before(r.To): // an event in its last millisecond may have come after it
 				w.fault("%v (%v) is of replay %+v, and was not replayed", e, rec.Created, r)
 			case n == 0 && took > 0:
 				w.fault("%v was handled for replay %s, and was no job of it", e, q.ID)
@@ -258,14 +258,14 @@ func (w *crmWorld) checkReplays(sys *crm.System, records map[*happening]*crm.Rec
 				w.fault("%v is of replay %s, and was not handled for it", e, q.ID)
 			}
 		}
-		if r.Queued < queued && !stopped { // else how far it had come may not have been written
+		if r.Queued < queued && !stopped { // else its progress may not have been written
 			w.fault("replay %s says that it queued %d jobs, they are %d", q.ID, r.Queued, queued)
 		}
 	}
 }
 
-// checkPeace looks at how long things took where nothing went wrong but that one tenant sent
-// more than it may.
+// checkPeace checks how long things took when the only fault was a tenant that sent more than
+// allowed.
 func (w *crmWorld) checkPeace() {
 	const fair = 2 * time.Second
 	first := map[string]time.Time{}

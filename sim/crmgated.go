@@ -16,7 +16,7 @@ import (
 	"github.com/tidemill/tidemill/systems/crm"
 )
 
-// crmDoorOnRecord is the queue's intake beneath the gate.
+// crmDoorOnRecord is the queue's intake below the gate.
 type crmDoorOnRecord struct{ w *crmWorld }
 
 func (d crmDoorOnRecord) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
@@ -36,7 +36,7 @@ func (d crmDoorOnRecord) Add(ctx context.Context, jobs []*tidemill.Message, adde
 	return nil
 }
 
-// crmQueues are the queues as a process has them.
+// crmQueues are a process's queues.
 type crmQueues struct {
 	*memoryqueue.Store
 	w *crmWorld
@@ -47,7 +47,7 @@ func (q crmQueues) Add(ctx context.Context, jobs []*tidemill.Message, added []qu
 	return q.w.g.do(q.p, "open jobs", fmt.Sprint(jobs[0].Tenant, jobs[0].ID, len(jobs)), func() error { return crmDoorOnRecord{q.w}.Add(ctx, jobs, added) })
 }
 
-// Set is what a process begins with: it is to go well, or the process is not there.
+// Set comes first in a process: it has to succeed, or the process does not start.
 func (q crmQueues) Set(ctx context.Context, name string, change func(*queue.Settings)) (queue.Settings, error) {
 	q.w.g.turn(q.p, "set", name)
 	return q.Store.Set(ctx, name, change)
@@ -62,13 +62,13 @@ func (q crmQueues) Open(name string, o queue.Options) tidemill.Source {
 	return gatedSource{q.w.onRecord(q.Store.Open(name, o), name), name, idleQueue(q.Store, name), q.w.g, q.p}
 }
 
-// crmLettersOnRecord are dead letters beneath the gate.
+// crmLettersOnRecord are dead letters below the gate.
 type crmLettersOnRecord struct {
 	deadletter.Store
 	w *crmWorld
 }
 
-// crmLease is how long an event is to be left alone whose worker may still live.
+// crmLease is how long an event whose worker may still live is left alone.
 const crmLease = queue.Lease
 
 func (s crmLettersOnRecord) Put(ctx context.Context, letters []tidemill.Letter) error {
@@ -87,7 +87,7 @@ func (s crmLettersOnRecord) Open(pipeline string) tidemill.Source {
 	return s.w.onRecord(s.Store.Open(pipeline), "letters of "+pipeline)
 }
 
-// onRecord puts a source of jobs or letters on record.
+// onRecord records a source of jobs or dead letters.
 func (w *crmWorld) onRecord(s tidemill.Source, name string) onRecord {
 	at := func(m tidemill.Mark, id string) string { return fmt.Sprint(name, m, id) }
 	return onRecord{s, w.fault,
@@ -131,7 +131,7 @@ func (s gatedProfiles) Resolve(ctx context.Context, asks []profile.Ask, answers 
 	return s.g.do(s.p, "resolve", fmt.Sprint(asks[0].Tenant, asks[0].External, len(asks)), func() error { return s.Resolver.Resolve(ctx, asks, answers) })
 }
 
-// gatedLog is a ledger as a process has it: the sync log, or that of replays.
+// gatedLog is a process's ledger: the sync log, or that of replays.
 type gatedLog struct {
 	w *crmWorld
 	*memoryledger.Ledger
@@ -148,7 +148,7 @@ func (l gatedLog) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin)
 		}
 		return err
 	})
-	if err != nil { // what it says is not known to who asked
+	if err != nil { // the caller does not know the answer
 		for i, e := range es {
 			*e = own[i]
 		}
@@ -214,7 +214,7 @@ func (l gatedLog) Expire(ctx context.Context, before time.Time, most int) (n int
 	return n, err
 }
 
-// memoryTx is a transaction of the database in memory: what is done when it commits.
+// memoryTx is a transaction of the database in memory: the effects of its commit.
 type memoryTx struct{ effects []func() }
 
 // Within implements ledger.Transactor: all of it happens in one step.
@@ -249,7 +249,7 @@ func (l gatedLog) Within(ctx context.Context, es []*ledger.Entry, do func(contex
 	})
 }
 
-// beneath is Find beneath the gate.
+// beneath is Find below the gate.
 func (l gatedLog) beneath(ctx context.Context, e *ledger.Entry) error {
 	return l.Ledger.Find(ctx, []*ledger.Entry{e})
 }

@@ -22,12 +22,12 @@ type deed struct {
 	began   time.Time
 	over    time.Time // its time was up; zero: not yet
 	ended   time.Time // zero: not yet
-	took    bool      // the event's effect is there
+	took    bool      // the event's effect has happened
 	good    bool      // and the system was told so
 	written bool      // the sync log says so
 }
 
-// left says whether nobody waits for the call any more.
+// left reports whether the call was abandoned.
 func (d *deed) left(now time.Time) bool {
 	return !d.over.IsZero() && now.Sub(d.over) >= handler.Grace
 }
@@ -63,7 +63,7 @@ func (w *crmWorld) transact(_ context.Context, tx *memoryTx, calls []*handler.Ca
 	return nil
 }
 
-// entered is a handler whose calls are on record.
+// entered is a handler whose calls are recorded.
 type entered struct {
 	w *crmWorld
 	p *process
@@ -76,7 +76,7 @@ func (h entered) Handle(ctx context.Context, calls []*handler.Call) error {
 	})
 }
 
-// calls is a call of a handler from its beginning to its end, whichever that is.
+// calls is a call of a handler from its beginning to its end, of any kind.
 func (w *crmWorld) calls(ctx context.Context, p *process, calls []*handler.Call, do func(context.Context, *process, []*handler.Call, []*deed) error) (err error) {
 	w.done.Add(1)
 	defer w.done.Done()
@@ -116,7 +116,7 @@ func (w *crmWorld) calls(ctx context.Context, p *process, calls []*handler.Call,
 	return err
 }
 
-// oneByOne handles events, of which each has its own end.
+// oneByOne handles events that each have their own end.
 func (w *crmWorld) oneByOne(ctx context.Context, p *process, calls []*handler.Call, deeds []*deed) error {
 	var moods []mood
 	err := w.g.do(p, "handle", fmt.Sprint(calls[0].Event.Tenant, "/", calls[0].Event.ID, " ", len(calls)), func() error {
@@ -124,7 +124,7 @@ func (w *crmWorld) oneByOne(ctx context.Context, p *process, calls []*handler.Ca
 		defer w.book.Unlock()
 		moods = w.moods(calls)
 		for i, m := range moods {
-			if m == panics || m == exits { // it comes to nothing with all of them
+			if m == panics || m == exits { // all of them fail
 				for _, d := range deeds {
 					d.took = false
 				}
@@ -167,7 +167,7 @@ func (w *crmWorld) wait(ctx context.Context, m mood) {
 
 var errMood = errors.New("sim: the handler does not want to")
 
-// feel is what a mood comes to.
+// feel is the result of a mood.
 func (w *crmWorld) feel(m mood) error {
 	switch m {
 	case takes:
@@ -214,12 +214,12 @@ func (w *crmWorld) counted(what string) {
 	w.count[what]++
 }
 
-// enters looks at a call as it begins. Of an event there is one at a time, of who has it,
-// and none of what is done, as far as anybody can know. What nobody can is where the effect
-// and the note of it lie in two systems: whether a process that died had come so far, one
-// that stands still inside the call for longer than its lease, and what a process could not
-// tell the sync log until its lease was over, if another has the job then. For handlers in
-// a transaction there is nothing of that kind: see commits.
+// enters checks a call as it begins. An event has one call at a time, by its holder, and none
+// once it is done, as far as anybody can know. If the effect and its record are in two systems,
+// some things cannot be known: whether a process that died had got so far, what a process does
+// that stalls inside the call for longer than its lease, and what a process could not tell the
+// sync log until its lease was over, if another has the job then. For handlers in a transaction
+// all is known: see commits.
 func (w *crmWorld) enters(p *process, c *handler.Call) *deed {
 	now := time.Now()
 	e := w.byKey[c.Event.Tenant+"/"+c.Event.ID]
@@ -227,7 +227,7 @@ func (w *crmWorld) enters(p *process, c *handler.Call) *deed {
 	if string(c.Event.Raw) != string(e.raw) || c.Event.Type != e.typ {
 		w.fault("%v was handed to a handler as %s", e, c.Event.Raw)
 	}
-	if w.g.isDead(p) { // it comes to nothing
+	if w.g.isDead(p) { // it has no effect
 		e.calls = append(e.calls, d)
 		return d
 	}
@@ -241,7 +241,7 @@ func (w *crmWorld) enters(p *process, c *handler.Call) *deed {
 		dead := w.g.isDead(o.p)
 		switch over := w.until[o.token].Before(now) || w.until[o.token].Equal(now); {
 		case o.ended.IsZero() && dead:
-		case o.ended.IsZero() && o.written: // its transaction is there, the answer is on its way
+		case o.ended.IsZero() && o.written: // its transaction is committed, the answer is in flight
 		case o.ended.IsZero() && o.left(now):
 			w.count[LeftBehind]++
 		case o.ended.IsZero() && over:
@@ -263,7 +263,7 @@ func (w *crmWorld) enters(p *process, c *handler.Call) *deed {
 	return d
 }
 
-// returns looks at the end of a call.
+// returns checks the end of a call.
 func (w *crmWorld) returns(d *deed, good bool) {
 	d.ended = time.Now()
 	d.good = good && !d.left(d.ended) && !w.g.isDead(d.p)
@@ -272,7 +272,7 @@ func (w *crmWorld) returns(d *deed, good bool) {
 	}
 }
 
-// failed is how many calls for an event came to nothing so far, as far as anybody knows.
+// failed is how many calls for an event failed so far, as far as known.
 func (e *happening) failed() (n int) {
 	for _, d := range e.calls {
 		if !d.good && !(d.ended.IsZero() && d.over.IsZero()) {

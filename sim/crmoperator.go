@@ -13,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill/systems/crm"
 )
 
-// operate is somebody who has every right, and uses them.
+// operate is an operator with every right, who uses them.
 func (w *crmWorld) operate(rnd *rand.Rand) {
 	for i := range 3 + rnd.IntN(7) {
 		sleep(w.ctx, time.Duration(rnd.Int64N(int64(8*time.Second))))
@@ -72,7 +72,7 @@ func (w *crmWorld) set(change func(*queue.Settings)) {
 	}
 }
 
-// retry opens the job of one event again, where it is dead.
+// retry opens the job of one dead event again.
 func (w *crmWorld) retry(e *happening) {
 	in := w.pick(e.n)
 	if in == nil {
@@ -83,7 +83,7 @@ func (w *crmWorld) retry(e *happening) {
 	}
 }
 
-// ask asks for a replay until there is an answer.
+// ask requests a replay until it is answered.
 func (w *crmWorld) ask(q *crm.ReplayRequest) bool {
 	for n := 0; w.ctx.Err() == nil; n++ {
 		if in := w.pick(n); in != nil {
@@ -116,7 +116,7 @@ func (w *crmWorld) ask(q *crm.ReplayRequest) bool {
 // stop stops a replay.
 func (w *crmWorld) stop(id string) {
 	w.book.Lock()
-	w.stopped[id] = time.Now().Add(time.Hour) // nobody knows when it comes to that
+	w.stopped[id] = time.Now().Add(time.Hour) // it is unknown when that happens
 	w.book.Unlock()
 	for n := 0; w.ctx.Err() == nil; n++ {
 		if in := w.pick(n); in != nil && in.sys.StopReplay(w.ctx, id) == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/accept"
 )
 
-// Types of events, each for a handler of another make: one event at a time, many, many in a
+// Types of events, each for a handler of another kind: one event at a time, many, many in a
 // transaction with the sync log, and none.
 const (
 	single   = "member.joined"
@@ -21,25 +21,25 @@ const (
 	strange  = "nobody.knows"
 )
 
-// happening is one event as a client sends it, and what became of it so far.
+// happening is one event as a client sends it, and its fate so far.
 type happening struct {
 	n      int
 	tenant string
 	id     string
 	typ    string
 	raw    []byte
-	fails  tidemill.Kind // for good; zero: in the end it is taken
-	moods  []mood        // of the handler, call by call, until it is well
+	fails  tidemill.Kind // always; zero: in the end it is accepted
+	moods  []mood        // of the handler, call by call, until it succeeds
 
-	came     map[string]int // jobs that the queue took in, by name
+	came     map[string]int // jobs that the queue accepted, by name
 	queued   time.Time      // the first
 	calls    []*deed
-	deaths   map[string]bool // by request: it had a letter
+	deaths   map[string]bool // by request: it had a dead letter
 	lettered bool
 	commits  map[string]int // of the transaction, by request
 }
 
-// mood is how a handler takes an event.
+// mood is how a handler treats an event.
 type mood uint8
 
 const (
@@ -54,7 +54,7 @@ const (
 	refuses
 )
 
-// sending is what a client sends in one go, again and again until it is answered.
+// sending is one request of a client, repeated until it is answered.
 type sending struct {
 	events []*happening
 	at     time.Duration // since the beginning
@@ -87,16 +87,16 @@ func (w *crmWorld) draw(draw *rand.Rand) {
 			s.at = time.Duration(len(w.sendings)) * time.Millisecond
 		}
 		w.sendings, todo = append(w.sendings, s), todo[n:]
-		if !w.peace && draw.IntN(6) == 0 { // somebody else sends the same
+		if !w.peace && draw.IntN(6) == 0 { // another client sends the same
 			w.sendings = append(w.sendings, &sending{events: s.events, at: s.at + time.Duration(draw.Int64N(int64(20*time.Second)))})
 		}
 	}
 }
 
-// In peace one tenant floods the others, of which one sends little.
+// In peace one tenant floods the others; one of those sends little.
 const crmFlood = 90
 
-// drawEvent draws an event. Ids are those of a tenant: another has the same.
+// drawEvent draws an event. Ids belong to a tenant: another has the same.
 func (w *crmWorld) drawEvent(tenant string, k int, draw *rand.Rand) *happening {
 	e := &happening{n: len(w.events), tenant: tenant, id: fmt.Sprint("e-", k), came: map[string]int{}, deaths: map[string]bool{}, commits: map[string]int{}}
 	e.typ = []string{single, single, several, several, together, together, strange}[draw.IntN(7)]
@@ -163,7 +163,7 @@ func (w *crmWorld) client(n int) {
 	}
 }
 
-// send says whether all was answered. Answers are lost on the way, too.
+// send reports whether everything was answered. Answers can get lost, too.
 func (w *crmWorld) send(client, number int, s *sending, rnd *rand.Rand) bool {
 	in := w.pick(client + rnd.IntN(2))
 	lost := rnd.IntN(10) == 0 && !w.peace

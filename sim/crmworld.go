@@ -22,16 +22,16 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/accept"
 )
 
-// CRMParts are what a process of the CRM system is made of; a test that plants a bug
-// replaces some.
+// CRMParts are what a process of the CRM system is made of; a test with a planted bug replaces
+// some.
 type CRMParts struct {
 	crm.Parts
 	Options crm.Options
-	Door    queue.Intake // that events are accepted into
+	Door    queue.Intake // for accepted events
 }
 
-// What happens beside the faults of the gate, and must happen. Repeated, ByHand and Replays
-// are those of delivery.
+// What happens in addition to the faults of the gate, and must happen. Repeated, ByHand and
+// Replays are those of delivery.
 const (
 	Opened     = "letter opened again"
 	Requested  = "event replayed"
@@ -46,8 +46,8 @@ const (
 // crmWorld is a queue, dead letters, a sync log, replays and profiles, processes that come
 // and go with their handlers, clients and an operator.
 //
-// One seed in eight is in peace: nothing goes wrong but that one tenant floods the others.
-// Then it is measured what that costs the others, and every call is as it must be.
+// One seed in eight is in peace: the only fault is that one tenant floods the others. Then the
+// cost for the others is measured, and every call must be right.
 type crmWorld struct {
 	*stage
 	bug   func(*CRMParts)
@@ -63,7 +63,7 @@ type crmWorld struct {
 	byKey    map[string]*happening // by tenant and id
 	sendings []*sending
 
-	book     sync.Mutex // guards what happenings have been through, and what follows
+	book     sync.Mutex // guards the history of happenings, and what follows
 	count    map[string]int
 	handouts map[string]*handout // by source and position
 	until    map[uint64]time.Time
@@ -71,18 +71,18 @@ type crmWorld struct {
 	stopped  map[string]time.Time // replays, since when
 	requests []*crm.ReplayRequest // that were answered
 	up       []*crmInstance
-	busy     int // clients and operators that are not done
-	again    int // times that dead letters were opened again in the end
+	busy     int // unfinished clients and operators
+	again    int // how often dead letters were opened again in the end
 }
 
-// crmInstance is a process that is up.
+// crmInstance is a running process.
 type crmInstance struct {
 	p    *process
 	sys  *crm.System
 	door *accept.Acceptor
 }
 
-// handout is a job as a process was given it.
+// handout is a job that was handed to a process.
 type handout struct {
 	e       *happening
 	job     string
@@ -111,7 +111,7 @@ func newCRMWorld(seed uint64, bug func(*CRMParts)) *crmWorld {
 	return w
 }
 
-// Limits of these worlds: what floods has to wait.
+// Limits of these worlds: a flood has to wait.
 const (
 	crmPerSecond = 40
 	crmPerTenant = 10
@@ -121,7 +121,7 @@ func (w *crmWorld) options(n int) crm.Options {
 	return crm.Options{Workers: 3, Batch: 6, Backoff: time.Second, PerSecond: crmPerSecond, PerTenant: crmPerTenant, Create: true, ReplayAhead: 10, Seed: w.seed + uint64(n) + 1}
 }
 
-// start brings up a process.
+// start starts a process.
 func (w *crmWorld) start() {
 	p := w.process()
 	in := &crmInstance{p: p}
@@ -158,7 +158,7 @@ func (w *crmWorld) leave(in *crmInstance) {
 	}
 }
 
-// pick is one of the processes that are up, or nil.
+// pick is one of the running processes, or nil.
 func (w *crmWorld) pick(n int) *crmInstance {
 	w.book.Lock()
 	defer w.book.Unlock()
@@ -203,9 +203,9 @@ func (w *crmWorld) over() {
 	w.busy--
 }
 
-// quiet says that nothing is left to do. What died by faults is opened again, now that all
-// is well, and must be completed; and everything is replayed once, by a request that is made
-// twice.
+// quiet reports that nothing is left to do. Events that died by faults are opened again, now
+// that all is well, and must be completed; and everything is replayed once, by a request that
+// is made twice.
 func (w *crmWorld) quiet() bool {
 	if w.working() || w.g.stalls() {
 		return false
@@ -243,7 +243,7 @@ func (w *crmWorld) quiet() bool {
 	return false
 }
 
-// openAgain lets letters be opened again, as somebody who has the right to may ask.
+// openAgain opens dead letters again, as an operator may.
 func (w *crmWorld) openAgain(f deadletter.Filter) {
 	w.book.Lock()
 	defer w.book.Unlock()

@@ -24,7 +24,7 @@ import (
 
 // The bugs below are the classic ones of delivery.
 
-// mended are queues whose sources are changed by name, and whose settings may be.
+// mended are queues whose sources are changed by name, and perhaps their settings.
 type mended struct {
 	queue.Whole
 	open func(name string, s tidemill.Source) tidemill.Source
@@ -48,12 +48,12 @@ func (q mended) Set(ctx context.Context, name string, change func(*queue.Setting
 	})
 }
 
-// opened changes what every queue's source is.
+// opened changes the source of every queue.
 func opened(open func(name string, s tidemill.Source) tidemill.Source) func(*DeliveryParts) {
 	return func(p *DeliveryParts) { p.Queues = mended{Whole: p.Queues, open: open} }
 }
 
-// settles changes what a source is told. It is what a queue's source is.
+// settles changes a source's settlements. It is a queue's source.
 type settles struct {
 	tidemill.Source
 	first func(*tidemill.Settlement)
@@ -74,7 +74,7 @@ func (s settles) Books(ctx context.Context) (tidemill.Books, error) {
 	return s.Source.(tidemill.Bookkeeper).Books(ctx)
 }
 
-// settling changes what the queues are told.
+// settling changes the queues' settlements.
 func settling(first func(*tidemill.Settlement)) func(*DeliveryParts) {
 	return opened(func(_ string, s tidemill.Source) tidemill.Source { return settles{s, first} })
 }
@@ -142,7 +142,7 @@ func (s careless) Receive(ctx context.Context, into []*tidemill.Message) (int, e
 	return n, err
 }
 
-// forgetful is a ledger that does as if it knew nothing.
+// forgetful is a ledger that claims to know nothing.
 type forgetful struct{ ledger.Store }
 
 func (l forgetful) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) error {
@@ -154,12 +154,12 @@ func (l forgetful) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin
 	return err
 }
 
-// endless is a ledger that is never told of an end.
+// endless is a ledger that never gets an end.
 type endless struct{ ledger.Store }
 
 func (endless) End(context.Context, []*ledger.Entry) error { return nil }
 
-// renaming gives jobs of the door a name of the call, not of the request.
+// renaming names jobs of the ingest API by the call, not by the request.
 type renaming struct {
 	queue.Intake
 	calls *atomic.Int64
@@ -173,7 +173,7 @@ func (q renaming) Add(ctx context.Context, jobs []*tidemill.Message, added []que
 	return q.Intake.Add(ctx, jobs, added)
 }
 
-// eraser keeps the newest failure of a letter only.
+// eraser keeps only the newest failure of a dead letter.
 type eraser struct{ deadletter.Store }
 
 func (s eraser) Put(ctx context.Context, letters []tidemill.Letter) error {
@@ -211,7 +211,7 @@ func invented(r *http.Request, status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}
 }
 
-// narrow are queues of which those of partners refuse what they have no room for.
+// narrow are queues whose partners' queues refuse jobs without room.
 type narrow struct{ queue.Whole }
 
 func (n narrow) Set(ctx context.Context, name string, change func(*queue.Settings)) (queue.Settings, error) {

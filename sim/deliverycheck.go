@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
-// check looks at how everything ended, and at the product's own books.
+// check checks how everything ended, and the product's own books.
 func (w *deliveryWorld) check() {
 	ctx := context.Background()
 	letters := map[string]*deadletter.Letter{}
@@ -53,7 +53,7 @@ func (w *deliveryWorld) check() {
 	}
 }
 
-// owed says whether some client got, or still wants, an answer about the event.
+// owed reports whether some client got, or still wants, an answer about the event.
 func (w *deliveryWorld) owed(e *conversion) bool {
 	for _, r := range w.requests {
 		for _, o := range r.events {
@@ -128,7 +128,7 @@ func (w *deliveryWorld) checkEvent(sys *delivery.System, e *conversion, letters 
 	}
 }
 
-// checkBooks asks the product for its own proof, and holds it against the checker's.
+// checkBooks compares the product's own proof with the checker's.
 func (w *deliveryWorld) checkBooks(sys *delivery.System, accepted, held int, jobs map[string]int) {
 	a, err := sys.Audit(context.Background())
 	if err != nil || !a.Balanced {
@@ -163,10 +163,10 @@ func (w *deliveryWorld) checkBooks(sys *delivery.System, accepted, held int, job
 	}
 }
 
-// checkBreakers looks at how often partners were asked that were down: by each process until
-// its circuit opened, which has five failures in a row and as many requests on their way as
-// there are workers, and once for each time that it was open. A process has a circuit for
-// new jobs and one for replays.
+// checkBreakers checks how often partners were asked while they were down: by each process
+// until its circuit opened, which takes five failures in a row and at most as many requests in
+// flight as it has workers, and once for each time that it was open. A process has one circuit
+// for new jobs and one for replays.
 func (w *deliveryWorld) checkBreakers() {
 	for _, f := range w.fars {
 		until := 2 * (5 + most)
@@ -179,12 +179,12 @@ func (w *deliveryWorld) checkBreakers() {
 	}
 }
 
-// fair is how long an event may take to a partner that is well, whatever happens at another
-// and however much other sites send: its own requests, what is ahead of it in workers'
-// hands, and its turns.
+// fair is how long an event may take to a healthy partner, whatever happens at another and
+// however much other sites send: its own requests, the events ahead of it in workers' hands,
+// and its turns.
 const fair = 3 * time.Second
 
-// checkPace looks at how long things took where nothing went wrong but one partner.
+// checkPace checks how long things took when the only fault was at one partner.
 func (w *deliveryWorld) checkPace() {
 	for _, e := range w.events {
 		for _, l := range e.legs {

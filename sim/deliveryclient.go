@@ -31,7 +31,7 @@ func (w *deliveryWorld) client(n int) {
 	}
 }
 
-// post sends a request, and says whether it was answered. Answers are lost on the way, too.
+// post sends a request, and reports whether it was answered. Answers can get lost, too.
 func (w *deliveryWorld) post(client, number int, r *request, rnd *rand.Rand) bool {
 	in := w.pick(client + rnd.IntN(2))
 	lost := rnd.IntN(10) == 0 && !w.peace
@@ -51,19 +51,19 @@ func (w *deliveryWorld) post(client, number int, r *request, rnd *rand.Rand) boo
 	return !lost
 }
 
-// answered looks at an answer: it is the first one, byte for byte, and what it says is so.
+// answered checks an answer: it equals the first one, byte for byte, and what it says is true.
 func (w *deliveryWorld) answered(r *request, a *accept.Answer) {
 	w.book.Lock()
 	defer w.book.Unlock()
-	for _, o := range w.requests { // somebody else may have sent it, too
+	for _, o := range w.requests { // another client may have sent it, too
 		if o.key == r.key && o.site == r.site && o.answer != nil {
 			r.answer = o.answer
 		}
 	}
 	if r.answer != nil {
 		w.count[Repeated]++
-		// An answer that was not written down is worked out again: by then its events may have
-		// come by another request, too.
+		// An answer that was not stored is computed again: by then its events may have come by
+		// another request, too.
 		if !bytes.Equal(r.answer, a.Results) && !w.unwritten[r.key] {
 			w.fault("request %s was answered %s, and before %s", r.key, a.Results, r.answer)
 		}
@@ -92,7 +92,7 @@ func (w *deliveryWorld) answered(r *request, a *accept.Answer) {
 	}
 }
 
-// operate is somebody who has every right, and uses them.
+// operate is an operator with every right, who uses them.
 func (w *deliveryWorld) operate(rnd *rand.Rand) {
 	for i := range 2 + rnd.IntN(6) {
 		sleep(w.ctx, time.Duration(rnd.Int64N(int64(10*time.Second))))
@@ -139,7 +139,7 @@ func (w *deliveryWorld) operate(rnd *rand.Rand) {
 			w.book.Unlock()
 			_ = in.sys.CloseCircuit(w.ctx, f.name)
 			w.book.Lock()
-			for _, e := range w.events { // what waited was promoted
+			for _, e := range w.events { // waiting jobs were promoted
 				if l := e.legs[f.name]; l != nil {
 					l.asks = nil
 				}
@@ -161,7 +161,7 @@ func (w *deliveryWorld) operate(rnd *rand.Rand) {
 	}
 }
 
-// edit mends what a partner refused, and has it sent once more.
+// edit fixes an event that a partner refused, and sends it once more.
 func (w *deliveryWorld) edit(f *far) {
 	ctx, chosen := context.Background(), deadletter.Filter{Pipeline: "s2s." + f.name, State: deadletter.Held, Kinds: []tidemill.Kind{tidemill.Validation}, Max: 3}
 	for l, err := range w.letters.List(ctx, chosen) {

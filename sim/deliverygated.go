@@ -15,7 +15,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 )
 
-// came notes a job that a queue has taken in.
+// came notes a job that a queue has accepted.
 func (w *deliveryWorld) came(m *tidemill.Message) {
 	e := w.of(m.Payload)
 	switch {
@@ -36,7 +36,7 @@ func (w *deliveryWorld) came(m *tidemill.Message) {
 	}
 }
 
-// parkedFor is the partner whose queue was full of a queue's jobs; empty: it is no such queue.
+// parkedFor is the partner whose parked jobs a queue has; empty: it is not such a queue.
 func parkedFor(queue string) string {
 	name, _ := strings.CutPrefix(queue, "parked.")
 	if name == queue {
@@ -45,7 +45,7 @@ func parkedFor(queue string) string {
 	return name
 }
 
-// doorOnRecord is the queues' intake beneath the gate.
+// doorOnRecord is the queues' intake below the gate.
 type doorOnRecord struct{ w *deliveryWorld }
 
 func (d doorOnRecord) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
@@ -65,7 +65,7 @@ func (d doorOnRecord) Add(ctx context.Context, jobs []*tidemill.Message, added [
 	return nil
 }
 
-// gatedQueues are the queues as a process has them.
+// gatedQueues are a process's queues.
 type gatedQueues struct {
 	*memoryqueue.Store
 	w  *deliveryWorld
@@ -76,13 +76,13 @@ func (q gatedQueues) Add(ctx context.Context, jobs []*tidemill.Message, added []
 	return q.w.g.do(q.in.p, "add", fmt.Sprint(jobs[0].ID, len(jobs)), func() error { return doorOnRecord{q.w}.Add(ctx, jobs, added) })
 }
 
-// Set is what a process begins with: it is to go well, or the process is not there.
+// Set comes first in a process: it has to succeed, or the process does not start.
 func (q gatedQueues) Set(ctx context.Context, name string, change func(*queue.Settings)) (s queue.Settings, err error) {
 	q.w.g.turn(q.in.p, "set", name)
 	return q.Store.Set(ctx, name, change)
 }
 
-// Stats is what the loop that looks after partners begins with: nothing happens beside it then.
+// Stats begins the loop over partners: nothing else happens at the same time.
 func (q gatedQueues) Stats(ctx context.Context, name string) (queue.Stats, error) {
 	if parkedFor(name) == q.w.fars[0].name {
 		q.w.g.turn(q.in.p, "look", name)
@@ -104,7 +104,7 @@ func (q gatedQueues) Open(name string, o queue.Options) tidemill.Source {
 	return apart{s}
 }
 
-// apart is a source that does not add in the stroke of a settlement.
+// apart is a source that does not add in the transaction of a settlement.
 type apart struct{ gatedSource }
 
 func (s apart) Traits() tidemill.Traits {
@@ -113,7 +113,7 @@ func (s apart) Traits() tidemill.Traits {
 	return t
 }
 
-// onRecord puts a source of jobs or letters on record.
+// onRecord records a source of jobs or dead letters.
 func (w *deliveryWorld) onRecord(s tidemill.Source, name string, in *instance) onRecord {
 	pipeline, replay := strings.CutSuffix(name, ".replay")
 	to, sends := strings.CutPrefix(pipeline, "s2s.")
@@ -163,7 +163,7 @@ func (w *deliveryWorld) onRecord(s tidemill.Source, name string, in *instance) o
 		}}
 }
 
-// jobOf is what the door's queue knows a message of a pipeline by.
+// jobOf is the job's name in the ingest API's queue of a message of a pipeline.
 func jobOf(pipeline, id string) string {
 	if strings.HasPrefix(pipeline, "s2s.") || parkedFor(pipeline) != "" {
 		id = id[:max(strings.LastIndexByte(id, '/'), 0)]
@@ -171,7 +171,7 @@ func jobOf(pipeline, id string) string {
 	return id
 }
 
-// ofFast is how many times what its lanes need an engine holds, of work that is fast.
+// ofFast is how many times its lanes' need an engine holds of fast work.
 const ofFast = 10
 
 // atMost is how many messages of a pipeline a process may hold.
@@ -184,7 +184,7 @@ func (w *deliveryWorld) atMost(partner string) int {
 	return ofFast * 2 * fewest * 8
 }
 
-// lettersOnRecord are dead letters beneath the gate.
+// lettersOnRecord are dead letters below the gate.
 type lettersOnRecord struct {
 	deadletter.Store
 	w  *deliveryWorld
@@ -218,7 +218,7 @@ func (s lettersOnRecord) Open(pipeline string) tidemill.Source {
 	return s.w.onRecord(s.Store.Open(pipeline), pipeline+".replay", s.in)
 }
 
-// gatedLedger is a ledger as a process has it.
+// gatedLedger is a process's ledger.
 type gatedLedger struct {
 	w *deliveryWorld
 	*memoryledger.Ledger
@@ -234,8 +234,8 @@ func (l gatedLedger) End(ctx context.Context, es []*ledger.Entry) error {
 	return l.call(ctx, "end", es, func() error { return l.Ledger.End(ctx, es) })
 }
 
-// call lets what was not answered be unknown to the caller, and notes of what the end could
-// not be written.
+// call makes an unanswered call unknown to the caller, and notes whose end could not be
+// written.
 func (l gatedLedger) call(ctx context.Context, what string, es []*ledger.Entry, apply func() error) error {
 	who, _ := ctx.Value(clientKey{}).(string)
 	own := make([]ledger.Entry, len(es))

@@ -10,35 +10,34 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// leg is an event on its way to one partner: what came of it so far. deliveryWorld.book
-// guards it.
+// leg is an event's delivery to one partner: its fate so far. deliveryWorld.book guards it.
 type leg struct {
 	e       *conversion
 	f       *far
-	refused bool // the partner refuses it for good, unless it is mended
-	mended  bool // somebody has edited its letter
+	refused bool // the partner refuses it for good, unless it is fixed
+	mended  bool // its dead letter was edited
 
 	place int               // in the partner's queue; 0: it is not there
 	end   tidemill.Fate     // of its job
-	outs  map[*process]int  // hand-outs that no request was made under
+	outs  map[*process]int  // hand-outs without a request
 	hand  int               // number of the newest hand-out
-	knows *process          // that was told, under this hand-out, that the partner has it
-	wrote *process          // that could not write so to the ledger
-	holds map[*process]bool // that were handed it and have not ended it
-	torn  map[*process]bool // that were handed it again while they worked on it: what they say may be of either
+	knows *process          // was told, under this hand-out, that the partner has it
+	wrote *process          // could not write so to the ledger
+	holds map[*process]bool // were handed it and have not ended it
+	torn  map[*process]bool // were handed it again while they worked on it: what they say may concern either
 
-	lost bool // it was handed out while somebody who had it was still alive
+	lost bool // it was handed out while an earlier holder was still alive
 
 	calls  int       // requests, whether they arrived or not
-	parked bool      // it came beside its queue, which was full
+	parked bool      // it came in beside its full queue
 	free   int       // requests that must not count as a try: we were refused, not the event
-	failed time.Time // the newest request that did
-	doubts int       // requests that arrived, of which nobody was told that they were in vain
-	took   int       // times that the partner has taken it
+	failed time.Time // the newest request that did count
+	doubts int       // requests that arrived, and that nobody was told to have failed
+	took   int       // how often the partner has accepted it
 	first  time.Time
 
-	notBefore time.Time // the partner asked for so long
-	asks      *process  // to whom it said so
+	notBefore time.Time // the partner asked to wait until then
+	asks      *process  // the process that it told so
 	grave
 }
 
@@ -50,12 +49,12 @@ func (l *leg) String() string {
 	return fmt.Sprintf("event %d (%s of %s) for %s", l.e.n, l.e.job, l.e.typ, l.f.name)
 }
 
-// fits says whether bytes are the event's as it was sent, or as somebody has mended it.
+// fits reports whether bytes are the event's as it was sent, or as it was fixed.
 func (l *leg) fits(b []byte) bool {
 	return bytes.Equal(b, l.e.payload) || l.mended && bytes.Equal(b, l.e.better())
 }
 
-// better is the event as a partner takes it that refused it.
+// better is the event in a form that the partner, which refused it, accepts.
 func (e *conversion) better() []byte {
 	return append(bytes.Clone(e.payload[:len(e.payload)-1]), mark...)
 }
@@ -73,8 +72,8 @@ func (l *leg) sends(c *call) {
 	}
 }
 
-// arrives notes that a request has come to the partner. Where nobody can tell it from the
-// one before, a person has to have asked for it.
+// arrives notes that a request has reached the partner. If the partner cannot tell it from an
+// earlier one, an operator has to have asked for it.
 func (l *leg) arrives() {
 	if l.f.guards(l.e) && !l.f.dedups && l.doubts > l.asked {
 		l.f.w.fault("%v was sent again although it may have been taken (taken %d times, replays asked for: %d)", l, l.took, l.asked)
@@ -82,7 +81,7 @@ func (l *leg) arrives() {
 	l.doubts++
 }
 
-// taken notes that the partner has taken it.
+// taken notes that the partner has accepted it.
 func (l *leg) taken() {
 	if l.took++; l.took > 1 {
 		l.f.w.count[Again]++
@@ -105,7 +104,7 @@ func (l *leg) taken() {
 	}
 }
 
-// comes notes a job that a partner's queue has taken in.
+// comes notes a job that a partner's queue has accepted.
 func (l *leg) comes(m *tidemill.Message, q string) {
 	if l.place++; l.place > 1 {
 		l.f.w.fault("%v came into its queue a second time, as %s", l, m.ID)
@@ -148,10 +147,10 @@ func (l *leg) handed(p *process, m *tidemill.Message, replay bool) {
 	l.knows, l.wrote = nil, nil
 }
 
-// known says whether a process knows that the partner has it.
+// known reports whether a process knows that the partner has it.
 func (l *leg) known(p *process) bool { return l.knows == p && l.wrote != p && !l.torn[p] }
 
-// ends notes what a settlement that was applied says.
+// ends notes a settlement that was applied.
 func (l *leg) ends(p *process, e *tidemill.Settlement, replay bool) {
 	w := l.f.w
 	if l.known(p) && (e.End != tidemill.Done || e.Fate == tidemill.Dead) {
@@ -180,7 +179,7 @@ func (l *leg) ends(p *process, e *tidemill.Settlement, replay bool) {
 	}
 }
 
-// lettered looks at a letter on its way into the store.
+// lettered checks a dead letter on its way into the store.
 func (l *leg) lettered(p *process, x *tidemill.Letter) {
 	w := l.f.w
 	if !l.fits(x.Message.Payload) {
@@ -203,7 +202,7 @@ func (l *leg) lettered(p *process, x *tidemill.Letter) {
 	}
 }
 
-// comes notes that an event is in a queue of the door.
+// comes notes that an event is in a queue of the ingest API.
 func (e *conversion) comes(w *deliveryWorld, m *tidemill.Message) {
 	if e.past {
 		w.fault("event %d was accepted, and its queue knew it", e.n)
@@ -221,7 +220,7 @@ func (e *conversion) comes(w *deliveryWorld, m *tidemill.Message) {
 	}
 }
 
-// ends notes what a settlement of its routing says.
+// ends notes a settlement of its routing.
 func (e *conversion) ends(w *deliveryWorld, s *tidemill.Settlement, replay bool) {
 	if s.End != tidemill.Done {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
-// What a partner does beside taking what it is sent.
+// What a partner does in addition to accepting requests.
 const (
 	Fails   = "answered 500"
 	Slower  = "answered 429"
@@ -29,16 +29,16 @@ const (
 // PartnerClasses lists all of them.
 var PartnerClasses = []string{Fails, Slower, Locked, Silence, Cut, Partly, Missing, Mangled, Refused, Down}
 
-// far is a partner: what the product is told of it, and what it is like.
+// far is a partner: its description for the product, and its behaviour.
 type far struct {
 	w    *deliveryWorld
 	rnd  *rand.Rand // drawn from while the gate lets one effect happen
 	name string
 
 	vendor  string
-	sites   []string // whose events it takes; empty: all
-	only    []string // types of events it takes; empty: all
-	dedups  bool     // it does a thing once
+	sites   []string // whose events it accepts; empty: all
+	only    []string // types of events it accepts; empty: all
+	dedups  bool     // it de-duplicates
 	ordered bool
 	items   int // events of one request
 	retries int
@@ -50,7 +50,7 @@ type far struct {
 	locked   time.Time      // it refuses us until then
 	lines    map[string][]*leg
 	asked    map[*process]int // requests while it was down
-	closes   int              // times that its circuit was closed by hand
+	closes   int              // how often its circuit was closed by hand
 }
 
 // newFars draws the partners.
@@ -74,7 +74,7 @@ func newFars(w *deliveryWorld, draw *rand.Rand) []*far {
 		for _, c := range PartnerClasses {
 			if on := draw.IntN(2) == 0; on && !w.peace {
 				f.rates[c] = 1 + draw.IntN(8)
-				if c == Partly || c == Missing || c == Mangled { // there are fewer occasions
+				if c == Partly || c == Missing || c == Mangled { // these have fewer occasions
 					f.rates[c] *= 3
 				}
 			}
@@ -83,7 +83,7 @@ func newFars(w *deliveryWorld, draw *rand.Rand) []*far {
 			f.down(time.Duration(draw.IntN(40))*time.Second, time.Duration(20+draw.IntN(120))*time.Second)
 		}
 	}
-	if w.peace { // one is dead, the others are well
+	if w.peace { // one is dead, the others are healthy
 		f := all[draw.IntN(len(all))]
 		f.down(0, time.Minute+time.Duration(draw.IntN(60))*time.Second)
 		f.room = 1 + draw.IntN(6)
@@ -100,17 +100,17 @@ func (f *far) isDown(at time.Time) bool {
 	return !at.Before(f.from) && at.Before(f.to) && (!f.w.g.calm || f.w.peace)
 }
 
-// takes says whether an event is for the partner, whatever its consent.
+// takes reports whether an event is for the partner, whatever its consent.
 func (f *far) takes(e *conversion) bool {
 	return slices.Contains(f.sites, e.site) && (len(f.only) == 0 || slices.Contains(f.only, e.typ))
 }
 
-// guards says whether the product promises to send an event once.
+// guards reports whether the product promises to send an event once.
 func (f *far) guards(e *conversion) bool {
 	return f.once == partner.All || e.typ == "purchase"
 }
 
-// partner is how the product is told of it.
+// partner is its description for the product.
 func (f *far) partner() partner.Partner {
 	p := partner.Partner{Name: f.name, Endpoint: "https://" + f.name + ".test/events", MaxRetries: &f.retries, Idempotent: &f.dedups,
 		Ordered: f.ordered, Vendor: f.vendor, Sites: f.sites, Once: f.once, Queue: partner.Queue{Jobs: f.room}}
@@ -127,7 +127,7 @@ func (f *far) partner() partner.Partner {
 	return p
 }
 
-// happens draws whether something goes wrong, as long as faults are on.
+// happens draws whether something goes wrong, while faults are on.
 func (f *far) happens(what string) bool {
 	if f.rnd.IntN(100) >= f.rates[what] || f.w.g.calm {
 		return false
@@ -136,28 +136,28 @@ func (f *far) happens(what string) bool {
 	return true
 }
 
-// call is a request as a partner has it.
+// call is a request as a partner gets it.
 type call struct {
 	f    *far
 	p    *process
 	legs []*leg
-	hand []int // of each leg: under which of its hand-outs
+	hand []int // of each leg: the hand-out of its request
 	key  string
 	body []byte
 }
 
-// reply is what comes back; nothing of status 0.
+// reply is the answer; none with status 0.
 type reply struct {
 	status int
 	body   string
 	after  int // Retry-After, in seconds
 	cut    bool
-	took   []bool // of each leg: it was taken, and the answer says so
+	took   []bool // of each leg: it was accepted, and the answer says so
 	not    []bool // of each leg: it was not, and the answer says so
 	lag    time.Duration
 }
 
-// take is the far side: a request has arrived.
+// take is the partner: a request has arrived.
 func (f *far) take(c *call) reply {
 	now := time.Now()
 	f.w.book.Lock()
@@ -216,7 +216,7 @@ func (f *far) take(c *call) reply {
 	return r
 }
 
-// takeEach takes the events of a batch, and says what became of each.
+// takeEach processes the events of a batch, and says what became of each.
 func (f *far) takeEach(c *call, r *reply) {
 	type result struct {
 		ID   string `json:"id"`

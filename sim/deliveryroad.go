@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// roads are the ways of one process to the partners: an http.RoundTripper behind the gate.
+// roads are the connections of one process to the partners: an http.RoundTripper behind the
+// gate.
 type roads struct {
 	w *deliveryWorld
 	p *process
@@ -22,10 +23,10 @@ type roads struct {
 
 var errRefused = errors.New("sim: connection refused")
 
-// wire is a connection about which nothing is known.
+// wire is a connection without any knowledge.
 type wire struct{ net.Conn }
 
-// RoundTrip sends a request. It may arrive after its sender has given it up.
+// RoundTrip sends a request. It may arrive after its sender has given up.
 func (v roads) RoundTrip(r *http.Request) (*http.Response, error) {
 	v.w.book.Lock()
 	c, err := v.read(r)
@@ -93,7 +94,7 @@ func (v roads) late(ctx context.Context, c *call, sent func()) error {
 	return ctx.Err()
 }
 
-// heard notes what the process knows by an answer.
+// heard notes what the process knows from an answer.
 func (v roads) heard(c *call, r *reply) {
 	v.w.book.Lock()
 	defer v.w.book.Unlock()
@@ -116,7 +117,7 @@ func (v roads) heard(c *call, r *reply) {
 	}
 }
 
-// read finds out which events a request is of.
+// read finds the events of a request.
 func (v roads) read(r *http.Request) (*call, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -157,7 +158,7 @@ func (v roads) read(r *http.Request) (*call, error) {
 	return c, nil
 }
 
-// keyIn finds the key by which a partner de-duplicates. Its name may be in small letters.
+// keyIn finds the key by which a partner de-duplicates. Its name may be in lower case.
 func keyIn(h http.Header) (name, key string) {
 	for name, values := range h {
 		if strings.EqualFold(name, "Idempotency-Key") && len(values) == 1 {

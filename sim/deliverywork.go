@@ -18,35 +18,35 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/event"
 )
 
-// conversion is one event as a client sends it, and what became of it so far.
+// conversion is one event as a client sends it, and its fate so far.
 type conversion struct {
 	n       int
 	site    string
 	typ     string
-	id      string // as the client named it; empty: it did not
+	id      string // the client's name for it; empty: none
 	order   string
 	key     string // of its user
 	gpc     bool   // its request says Sec-GPC: 1
 	low     bool   // and that it can wait
 	bad     bool   // it is no JSON
-	past    bool   // its id came so long ago that its queue alone knows it
+	past    bool   // its id came so long ago that only its queue knows it
 	payload []byte
 	at      time.Time
 
-	legs map[string]*leg // by the partners that are to have it, found without the product's rules
-	why  string          // of an event that nobody is to have
+	legs map[string]*leg // by the partners that it is for, found without the product's rules
+	why  string          // of an event that is for no partner
 
-	job    string    // what the queue knows it by; empty: it never came there
+	job    string    // its name in the queue; empty: it never got there
 	queued time.Time // when
 	routed tidemill.Fate
 	grave
 }
 
-// grave counts what came of a message by its dead letter.
+// grave counts the history of a message's dead letter.
 type grave struct {
-	ever   bool            // there was one
-	deaths map[string]bool // told apart, since it was last delivered
-	asked  int             // replays that somebody asked for
+	ever   bool            // it had one
+	deaths map[string]bool // distinct deaths since it was last delivered
+	asked  int             // requested replays
 }
 
 func (g *grave) died(when time.Time, what string) {
@@ -57,8 +57,8 @@ func (g *grave) died(when time.Time, what string) {
 	g.deaths[fmt.Sprint(when.UnixMilli(), what)] = true
 }
 
-// request is what a client sends under one idempotency key, again and again until it is
-// answered, or until it gives up.
+// request is what a client sends under one idempotency key, repeated until it is answered, or
+// until the client gives up.
 type request struct {
 	key    string
 	site   string
@@ -69,11 +69,11 @@ type request struct {
 	leaves int           // tries after which the client gives up; 0: never
 
 	left   bool   // it gave up
-	answer []byte // the first one that anybody gave
+	answer []byte // the first answer to any client
 }
 
 // consents are what events say, and whether partners may have them, in the words of the
-// specification; absent is what their site says.
+// specification; absent is the site's setting.
 var consents = []struct {
 	text   string
 	gpc    bool
@@ -97,7 +97,7 @@ var consents = []struct {
 func yes(bool) bool { return true }
 func no(bool) bool  { return false }
 
-// Sites of the workload. Strict sends no events without consent; no partner takes those of
+// Sites of the workload. Strict sends no events without consent; no partner accepts those of
 // Nobody.
 const (
 	big    = "big"
@@ -108,8 +108,8 @@ const (
 
 func absent(site string) bool { return site != strict }
 
-// newConversion draws an event of a site.
-// One behind an event of long ago is another purchase of its order; nil: it is behind none.
+// newConversion draws an event of a site. One behind an event of long ago is another purchase
+// of its order; nil: behind none.
 func newConversion(n int, site string, behind *conversion, peace bool, draw *rand.Rand, fars []*far) *conversion {
 	e := &conversion{n: n, site: site, typ: []string{"page_view", "purchase", "custom_event"}[draw.IntN(3)], legs: map[string]*leg{},
 		at: epoch.Add(-time.Duration(1+draw.IntN(3600)) * time.Second)}
@@ -166,10 +166,10 @@ func newConversion(n int, site string, behind *conversion, peace bool, draw *ran
 	return e
 }
 
-// numbered finds the number of an event in its bytes, or in what a partner gets of them.
+// numbered finds the number of an event in its bytes, or in a partner's form of them.
 var numbered = regexp.MustCompile(`"n":(\d+)`)
 
-// of finds the event that bytes are of.
+// of finds the event of some bytes.
 func (w *deliveryWorld) of(payload []byte) *conversion {
 	m := numbered.FindSubmatch(payload)
 	if m == nil {
@@ -215,7 +215,7 @@ func (w *deliveryWorld) draw(draw *rand.Rand) {
 				r.leaves = 1 + draw.IntN(2)
 			}
 			w.requests = append(w.requests, r)
-			if again := *r; !w.peace && draw.IntN(8) == 0 { // somebody else sends the same events
+			if again := *r; !w.peace && draw.IntN(8) == 0 { // another client sends the same events
 				// Under another key an event is known by its own name, or by its order's.
 				if nameless := func(e *conversion) bool { return e.id == "" && e.order == "" }; draw.IntN(2) == 0 && !slices.ContainsFunc(r.events, nameless) {
 					again.key += "-other"
@@ -244,8 +244,7 @@ func besides(of []*conversion) (all []*conversion) {
 	return all
 }
 
-// begunBefore lets the queues know the names of events of long ago: what came under them then
-// has ended.
+// begunBefore makes the queues know the names of events of long ago: those have ended.
 func (w *deliveryWorld) begunBefore() {
 	ctx := context.Background()
 	for _, e := range w.events {
@@ -269,7 +268,7 @@ func (w *deliveryWorld) begunBefore() {
 	}
 }
 
-// In peace one site floods the others, of which one sends little.
+// In peace one site floods the others; one of those sends little.
 const flood = 150
 
 func (w *deliveryWorld) sentAt(site string, n int, draw *rand.Rand) time.Duration {
@@ -292,7 +291,7 @@ func (w *deliveryWorld) batchOf(site string, draw *rand.Rand) int {
 	return 1
 }
 
-// asked is the request as the door has read it.
+// asked is the request as the endpoint has read it.
 func (r *request) asked() *accept.Request {
 	a := &accept.Request{Site: r.site, Scope: "events", Key: r.key, Low: r.low}
 	if r.gpc {

@@ -19,17 +19,17 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
-// DeliveryParts are what a process of the delivery system is made of; a test that plants a
-// bug replaces some.
+// DeliveryParts are what a process of the delivery system is made of; a test with a planted bug
+// replaces some.
 type DeliveryParts struct {
 	delivery.Parts
 	Options delivery.Options
-	Door    queue.Intake // that events are accepted into
+	Door    queue.Intake // for accepted events
 	Names   queue.Register
-	Keys    ledger.Store // of what was accepted
+	Keys    ledger.Store // of accepted requests
 }
 
-// What happens beside the faults of the gate and the partners, and must happen.
+// What happens in addition to the faults of the gate and the partners, and must happen.
 const (
 	Again     = "taken again"
 	Repeated  = "request repeated"
@@ -46,13 +46,13 @@ const (
 // deliveryWorld is queues, dead letters and ledgers, partners behind them, processes that
 // come and go, clients and an operator.
 //
-// One seed in six is in peace: nothing goes wrong but that one partner is dead, and one site
-// floods the others. Then it is measured what that costs the others.
+// One seed in six is in peace: the only faults are that one partner is dead, and one site
+// floods the others. Then the cost for the others is measured.
 type deliveryWorld struct {
 	*stage
 	bug      func(*DeliveryParts)
 	peace    bool
-	forwards bool // queues add in the stroke of a settlement; else a crash can come between
+	forwards bool // queues add in the transaction of a settlement; else a crash can come in between
 
 	queues  *memoryqueue.Store
 	letters *memorydeadletter.Store
@@ -65,16 +65,16 @@ type deliveryWorld struct {
 
 	book  sync.Mutex // guards legs, conversions and what follows
 	count map[string]int
-	byJob map[string]*conversion // by what the queues of the door know them by
+	byJob map[string]*conversion // by their names in the queues of the ingest API
 	up    []*instance
 
-	unwritten map[string]bool // requests whose answer the door could not write down
-	busy      int             // clients and operators that are not done
+	unwritten map[string]bool // requests whose answer could not be stored
+	busy      int             // unfinished clients and operators
 	before    int             // events of long ago
-	again     int             // times that what died by faults was replayed in the end
+	again     int             // how often what died by faults was replayed in the end
 }
 
-// instance is a process that is up.
+// instance is a running process.
 type instance struct {
 	p    *process
 	sys  *delivery.System
@@ -108,8 +108,8 @@ func (w *deliveryWorld) partners() (all []partner.Partner) {
 	return all
 }
 
-// Workers of each queue, at least and at most, and how many events one process may hold of
-// one that goes out one by one.
+// Workers of each queue, at least and at most, and how many events one process may hold of a
+// partner that gets them one by one.
 const (
 	fewest   = 2
 	most     = 4
@@ -120,7 +120,7 @@ func (w *deliveryWorld) options(n int) delivery.Options {
 	return delivery.Options{Workers: fewest, Most: most, Batch: 8, Absent: absent, Seed: w.seed + uint64(n) + 1}
 }
 
-// start brings up a process.
+// start starts a process.
 func (w *deliveryWorld) start() {
 	p := w.process()
 	in := &instance{p: p}
@@ -139,7 +139,7 @@ func (w *deliveryWorld) start() {
 		queue.Intake
 		queue.Register
 	}{parts.Door, parts.Names}, accept.Options{
-		Gather: ledger.GatherOptions{Calls: 1000}, // who shares a call with whom is the scheduler's chance
+		Gather: ledger.GatherOptions{Calls: 1000}, // which calls are shared depends on the scheduler
 		Call:   func() uint64 { w.book.Lock(); defer w.book.Unlock(); calls++; return calls }})
 	if err != nil {
 		panic(err)
@@ -162,7 +162,7 @@ func (w *deliveryWorld) leave(in *instance) {
 	}
 }
 
-// pick is one of the processes that are up, or nil.
+// pick is one of the running processes, or nil.
 func (w *deliveryWorld) pick(n int) *instance {
 	w.book.Lock()
 	defer w.book.Unlock()
@@ -207,9 +207,9 @@ func (w *deliveryWorld) over() {
 	w.busy--
 }
 
-// quiet says that nothing is left to do. What died by faults is replayed, now that all is
-// well, and must be delivered: by the second time at the latest, for of a try that was cut
-// off a replay may be the first to know.
+// quiet reports that nothing is left to do. Events that died by faults are replayed, now that
+// all is well, and must be delivered: by the second time at the latest, as a replay may be the
+// first to learn of a try that was cut off.
 func (w *deliveryWorld) quiet() bool {
 	if w.working() || w.g.stalls() {
 		return false
@@ -240,7 +240,7 @@ func (w *deliveryWorld) quiet() bool {
 	return false
 }
 
-// replay lets letters be sent once more, as somebody who has the right to may ask.
+// replay replays dead letters, as an operator may.
 func (w *deliveryWorld) replay(f deadletter.Filter) {
 	w.book.Lock()
 	defer w.book.Unlock()

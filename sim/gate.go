@@ -1,6 +1,6 @@
 // Package sim runs whole systems in a bubble of fake time, on backends in memory, while a
-// seeded gate decides the order and the outcome of every outside effect: it comes late,
-// fails, is applied although its answer is lost, or the process dies around it. A checker
+// seeded gate decides the order and the outcome of every outside effect: it comes late, fails,
+// is applied although its answer is lost, or the process dies before or after it. A checker
 // then proves that nothing was lost, doubled or attributed to the wrong person.
 //
 // The same seed gives the same run, step by step: replay one with
@@ -23,7 +23,7 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// errDead is what an operation of a dead process comes to. It had no effect.
+// errDead is the error of an operation of a dead process. It had no effect.
 var errDead = errors.New("sim: this process is dead")
 
 // Class of a fault.
@@ -37,9 +37,9 @@ const (
 	Stall  Class = "stalled"     // it takes longer than a lease
 	Crash  Class = "crash"       // the process dies before it
 	After  Class = "crash after" // the process dies after it was done
-	Freeze Class = "frozen"      // the process stops and goes on later, while another took over
+	Freeze Class = "frozen"      // the process stops and continues later, after another took over
 	Stop   Class = "stopped"     // SIGTERM
-	Outage Class = "outage"      // whatever it asks refuses everybody for a while
+	Outage Class = "outage"      // a store refuses everybody for a while
 )
 
 // Classes lists all of them.
@@ -68,9 +68,9 @@ type op struct {
 	key     string // the same in every run of the seed
 	ready   time.Time
 	delayed bool
-	plain   bool                 // it takes its turn, and nothing goes wrong with it
+	plain   bool                 // it takes its turn, without faults
 	idle    func() time.Duration // see await; nil: it is never idle
-	verdict chan Class           // "" is good
+	verdict chan Class           // "" is success
 	done    chan struct{}
 }
 
@@ -78,7 +78,7 @@ type op struct {
 type process struct {
 	n       int
 	dead    bool // guarded by Gate.mu
-	gone    bool // dead, or told to stop; it changes only while everything rests
+	gone    bool // dead, or told to stop; it changes only while nothing runs
 	onDeath func()
 	onStop  func()
 	frozen  time.Time // guarded by Gate.mu
@@ -104,8 +104,8 @@ func (g *Gate) do(p *process, name, content string, apply func() error) error {
 	return g.happen(o, <-o.verdict, apply)
 }
 
-// turn waits for the turn of what is no effect, so that of several at one instant the gate
-// says who is first.
+// turn waits for a turn without an effect, so that the gate decides which of several at one
+// instant is first.
 func (g *Gate) turn(p *process, name, content string) {
 	o := newOp(p, name, content)
 	if o.plain = true; g.enter(o) {
@@ -113,9 +113,9 @@ func (g *Gate) turn(p *process, name, content string) {
 	}
 }
 
-// await is do for what has nothing to do for a while, and then costs no step. idle says how
-// long it is to be left alone, if nothing else happens before; 0: its turn has come. It is
-// asked when everything rests. When ctx ends it is given up.
+// await is do for an effect that may have nothing to do for a while, and then costs no step.
+// idle says how long to leave it alone, unless something else happens before; 0: its turn has
+// come. It is called when nothing runs. The wait ends with ctx.
 func (g *Gate) await(ctx context.Context, p *process, name, content string, idle func() time.Duration, apply func() error) error {
 	o := newOp(p, name, content)
 	o.idle = idle
@@ -137,7 +137,7 @@ func newOp(p *process, name, content string) *op {
 	return &op{proc: p, name: name, key: fmt.Sprintf("%d %s %s", p.n, name, content), ready: time.Now(), verdict: make(chan Class), done: make(chan struct{})}
 }
 
-// enter lets an effect wait for its turn. Those of the dead do not.
+// enter makes an effect wait for its turn. Effects of the dead do not.
 func (g *Gate) enter(o *op) bool {
 	g.mu.Lock()
 	if o.proc.dead {
@@ -153,7 +153,7 @@ func (g *Gate) enter(o *op) bool {
 	return true
 }
 
-// withdraw takes back what waits, unless its turn has come.
+// withdraw takes a waiting effect back, unless its turn has come.
 func (g *Gate) withdraw(o *op) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -165,7 +165,7 @@ func (g *Gate) withdraw(o *op) bool {
 	return true
 }
 
-// happen lets an effect have its outcome.
+// happen gives an effect its outcome.
 func (g *Gate) happen(o *op, verdict Class, apply func() error) error {
 	name := o.name
 	defer close(o.done)
@@ -186,14 +186,14 @@ func (g *Gate) happen(o *op, verdict Class, apply func() error) error {
 	return apply()
 }
 
-// stalls says whether an effect is still on its way.
+// stalls reports whether an effect is still running.
 func (g *Gate) stalls() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.ContainsFunc(g.pending, func(o *op) bool { return o.delayed && o.idle == nil })
 }
 
-// run lets effects happen, one at a time, until over says so when nothing is pending.
+// run lets effects happen, one at a time, until over is true when nothing is pending.
 func (g *Gate) run(over func() bool) {
 	for {
 		synctest.Wait()
@@ -210,8 +210,8 @@ func (g *Gate) run(over func() bool) {
 	}
 }
 
-// rest waits for something new to come, or for the instant at which something is ready.
-// Which of them woke it does not matter: it looks again.
+// rest waits for a new effect, or for the instant at which one is ready. It does not matter
+// which of them woke it: the caller looks again.
 func (g *Gate) rest(until time.Time) {
 	d := time.Hour
 	if !until.IsZero() {
@@ -225,8 +225,8 @@ func (g *Gate) rest(until time.Time) {
 	}
 }
 
-// choose picks one of the effects that are ready, or says when the next one is. Effects
-// with the same key cannot be told apart, so they go together, with the same outcome.
+// choose picks one of the ready effects, or says when the next one is ready. Effects with the
+// same key cannot be told apart, so they go together, with the same outcome.
 func (g *Gate) choose() (twins []*op, next time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -276,7 +276,7 @@ func (g *Gate) release(twins []*op) {
 		return
 	case Stop:
 		o.proc.onStop()
-		synctest.Wait() // until everybody has heard of it
+		synctest.Wait() // until everybody knows
 		verdict = ""
 	case Outage:
 		if until := g.outage[o.name]; !until.After(time.Now()) {
@@ -294,7 +294,7 @@ func (g *Gate) release(twins []*op) {
 }
 
 func (g *Gate) outcome(o *op) Class {
-	roll := g.rnd.Float64() // drawn always, so that the calm does not shift what follows
+	roll := g.rnd.Float64() // always drawn, so that the calm does not shift later draws
 	if g.calm || o.plain {
 		return ""
 	}
@@ -313,7 +313,7 @@ func (g *Gate) outcome(o *op) Class {
 	return ""
 }
 
-// later puts an effect, or all of its process, off.
+// later delays an effect, or its whole process.
 func (g *Gate) later(twins []*op, c Class) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -332,7 +332,7 @@ func (g *Gate) later(twins []*op, c Class) {
 	g.pending = append(g.pending, twins...)
 }
 
-// kill ends a process: what it still waits for comes to nothing.
+// kill ends a process: its waiting effects have none.
 func (g *Gate) kill(p *process) {
 	g.mu.Lock()
 	p.dead = true

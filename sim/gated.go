@@ -18,10 +18,10 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
-// clientKey is the context key under which a client's name comes through ingest.
+// clientKey is the context key of a client's name through ingest.
 type clientKey struct{}
 
-// sentKey is the context key under which the time of sending comes through ingest.
+// sentKey is the context key of the time of sending through ingest.
 type sentKey struct{}
 
 // gatedIntake is a queue's intake behind the gate.
@@ -36,7 +36,7 @@ func (q gatedIntake) Add(ctx context.Context, jobs []*tidemill.Message, added []
 	return q.g.do(q.p, "add", who, func() error { return q.Intake.Add(ctx, jobs, added) })
 }
 
-// gatedRegister is what queues know, behind the gate.
+// gatedRegister is the queues' register, behind the gate.
 type gatedRegister struct {
 	queue.Register
 	g *Gate
@@ -48,12 +48,12 @@ func (q gatedRegister) Knows(ctx context.Context, names []queue.Name, known []bo
 	return q.g.do(q.p, "look for names", who, func() error { return q.Register.Knows(ctx, names, known) })
 }
 
-// gatedSource is a source behind the gate. What it hands out is asked for again and again
-// instead of waited for, so that of two processes the gate chooses who gets it.
+// gatedSource is a source behind the gate. It asks again and again instead of waiting, so that
+// the gate chooses which of two processes gets a message.
 type gatedSource struct {
 	tidemill.Source
 	name string
-	idle func() time.Duration // whether there is nothing to be asked for: see Gate.await
+	idle func() time.Duration // whether nothing can be asked for: see Gate.await
 	g    *Gate
 	p    *process
 }
@@ -72,7 +72,7 @@ func (s gatedSource) Receive(ctx context.Context, into []*tidemill.Message) (n i
 			defer cancel()
 			var err error
 			if n, err = s.Source.Receive(short, into); n == 0 && short.Err() != nil && ctx.Err() == nil {
-				return nil // nothing there
+				return nil // nothing to hand out
 			}
 			return err
 		})
@@ -91,8 +91,8 @@ func (s gatedSource) Receive(ctx context.Context, into []*tidemill.Message) (n i
 	return n, err
 }
 
-// forget leaves what was handed out when the answer was lost: nobody knows of it, so
-// nobody keeps its lease.
+// forget leaves messages whose hand-out lost its answer: no process knows of them, so none
+// extends their lease.
 func (s gatedSource) forget(ctx context.Context, out []*tidemill.Message) {
 	if len(out) == 0 {
 		return
@@ -107,7 +107,7 @@ func (s gatedSource) forget(ctx context.Context, out []*tidemill.Message) {
 func (s gatedSource) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	asked := slices.Clone(ends)
 	err := s.g.do(s.p, "settle "+s.name, ends[0].ID, func() error { return s.Source.Settle(ctx, asked) })
-	if err == nil { // else what it took is not known: the answer was lost with the error
+	if err == nil { // else it is unknown what it applied: the answer was lost with the error
 		copy(ends, asked)
 	}
 	return err
@@ -125,13 +125,13 @@ func (s gatedSource) Books(ctx context.Context) (tidemill.Books, error) {
 	return s.Source.(tidemill.Bookkeeper).Books(ctx)
 }
 
-// onRecord is a source beneath the gate: whatever really happens is told, and the books must
+// onRecord is a source below the gate: it records what really happens, and the books must
 // balance after it.
 type onRecord struct {
 	tidemill.Source
 	fault  func(format string, args ...any)
 	handed func(*tidemill.Message)
-	took   func(*tidemill.Settlement) // each that was applied
+	took   func(*tidemill.Settlement) // each applied settlement
 }
 
 func (s onRecord) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
@@ -165,8 +165,8 @@ func (s onRecord) Books(ctx context.Context) (tidemill.Books, error) {
 	return s.Source.(tidemill.Bookkeeper).Books(ctx)
 }
 
-// idleQueue says when a queue's source is idle: when no job is due. One comes due by time
-// alone, or another one is added.
+// idleQueue says when a queue's source is idle: when no job is due. A job becomes due by time,
+// or by an addition.
 func idleQueue(q queue.Desk, name string) func() time.Duration {
 	return func() time.Duration {
 		switch s, err := q.Stats(context.Background(), name); {
@@ -179,7 +179,7 @@ func idleQueue(q queue.Desk, name string) func() time.Duration {
 	}
 }
 
-// idleLetters says the same of the letters of a pipeline: when none is to be replayed.
+// idleLetters says the same of a pipeline's dead letters: when none has to be replayed.
 func idleLetters(l deadletter.Store, pipeline string) func() time.Duration {
 	return func() time.Duration {
 		if n, err := l.Count(context.Background(), deadletter.Filter{Pipeline: pipeline, State: deadletter.Replaying, Max: 1}); err != nil || n > 0 {
@@ -243,7 +243,7 @@ func (s gatedPersons) Done(ctx context.Context, merges []person.Merge) error {
 	return s.g.do(s.p, "done merges", "", func() error { return s.Store.Done(ctx, merges) })
 }
 
-// gatedWarehouse is the warehouse behind the gate. It rejects poison, and dies of worse.
+// gatedWarehouse is the warehouse behind the gate. It rejects poison, and panics at worse.
 type gatedWarehouse struct {
 	warehouse.Store
 	g *Gate

@@ -33,13 +33,13 @@ type scene interface {
 	also() map[string]int // what else happened, by name
 }
 
-// result is what one run of a seed came to.
+// result is the result of one run of a seed.
 type result struct {
 	faults []string
 	sum    uint64
 	steps  int
 	trace  []string
-	also   map[string]int // the faults that fired among it
+	also   map[string]int // including the faults that fired
 	took   time.Duration  // of fake time
 }
 
@@ -60,17 +60,17 @@ func run(t *testing.T, seed uint64, record bool, world func(seed uint64) scene) 
 	return r
 }
 
-// least is how often each fault, and what each world names beside them, must have happened
-// in 500 seeds, or the interesting paths were not taken.
+// least is how often each fault, and each other event that a world names, must have happened in
+// 500 seeds. Otherwise the interesting paths were not taken.
 const least = 100
 
-// runSeeds runs many seeds; -seed=0x… replays one with its trace. names are those of what is
-// to happen beside the faults of the gate.
+// runSeeds runs many seeds; -seed=0x… replays one with its trace. names are the events that
+// must happen in addition to the faults of the gate.
 func runSeeds(t *testing.T, world func(seed uint64) scene, names ...string) {
 	runSeedsN(t, *seeds, world, names...)
 }
 
-// runSeedsN is runSeeds of so many.
+// runSeedsN is runSeeds of n seeds.
 func runSeedsN(t *testing.T, n int, world func(seed uint64) scene, names ...string) {
 	if *oneSeed != "" {
 		replay(t, world)
@@ -133,7 +133,7 @@ func replay(t *testing.T, world func(seed uint64) scene) {
 	}
 }
 
-// sameTrace is what makes a failing seed worth anything.
+// sameTrace checks that a seed replays exactly: without that a failing seed is useless.
 func sameTrace(t *testing.T, world func(seed uint64) scene) {
 	for seed := range uint64(20) {
 		a := run(t, seed, true, world)

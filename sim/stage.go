@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// stage is what every simulated world stands on: the gate, processes that come and go, and
-// what was found to be wrong.
+// stage is the base of every simulated world: the gate, processes that come and go, and the
+// faults found.
 type stage struct {
 	g    *Gate
 	rnd  *rand.Rand // the scheduler's own
@@ -18,14 +18,14 @@ type stage struct {
 
 	ctx  context.Context
 	end  context.CancelFunc
-	done sync.WaitGroup // everybody on it
+	done sync.WaitGroup // all goroutines on it
 
 	mu     sync.Mutex // guards what follows
 	next   int        // number of the newest process
 	faults []string
 }
 
-// newStage makes an empty stage; worlds on it draw from streams of their own.
+// newStage makes an empty stage; its worlds draw from their own streams.
 func newStage(seed, stream uint64) *stage {
 	s := &stage{g: newGate(seed), rnd: rand.New(rand.NewPCG(seed, stream)), seed: seed}
 	s.ctx, s.end = context.WithCancel(context.Background())
@@ -34,7 +34,7 @@ func newStage(seed, stream uint64) *stage {
 
 func (s *stage) base() *stage { return s }
 
-// fault notes what must not be.
+// fault notes a violation.
 func (s *stage) fault(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,10 +49,10 @@ func (s *stage) process() *process {
 	return &process{n: s.next, onDeath: func() {}, onStop: func() {}}
 }
 
-// outsider is a process that is not one of ours: it may die at an effect, and nobody minds.
+// outsider is a process that is not one of ours: it may die at an effect without consequences.
 func outsider() *process { return &process{onDeath: func() {}, onStop: func() {}} }
 
-// live runs a process. When it dies or is told to stop, gone is told, and another one comes
+// live runs a process. When it dies or is told to stop, gone is told, and another one starts
 // after a pause: again. A process must not end by itself.
 func (s *stage) live(p *process, run func(context.Context) error, gone func(dead bool), again func()) {
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -75,21 +75,21 @@ func (s *stage) live(p *process, run func(context.Context) error, gone func(dead
 	})
 }
 
-// acts are what happens on a stage.
+// acts are the phases of a world.
 type acts struct {
 	open  func()                         // processes and everybody else begin
-	storm func(since time.Duration) bool // whether faults go on, so long after the beginning
+	storm func(since time.Duration) bool // whether faults continue, so long after the beginning
 	quiet func() bool                    // nothing is left to do
 	check func()                         // how everything ended
 }
 
-// Nothing goes on for longer than this: storms are over, and what is left to do then is done.
+// Nothing lasts longer than this: storms are over, and the rest is done.
 const (
 	longestStorm = 5 * time.Minute
 	longestCalm  = 15 * time.Minute
 )
 
-// play runs one seed inside its bubble and returns what was found wrong.
+// play runs one seed inside its bubble and returns the violations.
 func (s *stage) play(a acts) []string {
 	a.open()
 	begun := time.Now()

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search"
 )
 
-// The bugs below are the classic ones of who collects batches and sends them on.
+// The bugs below are the classic ones of systems that collect batches and send them on.
 
 // storing changes the window store.
 type storing struct {
@@ -47,8 +47,7 @@ func (s storing) Open() tidemill.Source {
 	return s.open(s.Store.Open())
 }
 
-// ends is a source that is told something else than what happened. It is what a source of
-// windows is.
+// ends is a source that gets false settlements. It is a source of windows.
 type ends struct {
 	parked tidemill.Source
 	settle func(ctx context.Context, ends []tidemill.Settlement) error
@@ -64,7 +63,7 @@ func (s ends) Books(ctx context.Context) (tidemill.Books, error) {
 	return s.parked.(tidemill.Bookkeeper).Books(ctx)
 }
 
-// ending changes what the window store is told of the end of windows.
+// ending changes the window store's settlements of windows.
 func ending(first func(*tidemill.Settlement)) func(*WindowsParts) {
 	return func(p *WindowsParts) {
 		p.Windows = storing{Store: p.Windows, open: func(s tidemill.Source) tidemill.Source {
@@ -78,7 +77,7 @@ func ending(first func(*tidemill.Settlement)) func(*WindowsParts) {
 	}
 }
 
-// cleaning deletes, with a window, whatever has come under its batch id meanwhile.
+// cleaning deletes, with a window, whatever came under its batch id meanwhile.
 func cleaning(p *WindowsParts) {
 	store := p.Windows.(gatedWindows)
 	p.Windows = storing{Store: store, open: func(s tidemill.Source) tidemill.Source {
@@ -120,7 +119,7 @@ func delivering(change func(windows.Delivery) windows.Delivery) func(*WindowsPar
 	return func(p *WindowsParts) { p.Out = sends{p.Out, change} }
 }
 
-// lossy is a delivery of which not all errors are told.
+// lossy is a delivery that hides some errors.
 type lossy struct {
 	windows.Delivery
 	write, commit func(error) error
@@ -142,7 +141,7 @@ func (d lossy) Commit(ctx context.Context) error {
 	return err
 }
 
-// blindIndex is an index of which only the whole is looked at.
+// blindIndex is an index whose result is only checked as a whole.
 type blindIndex struct{ search.Store }
 
 func (x blindIndex) Index(ctx context.Context, docs []search.Doc) error {
@@ -230,7 +229,7 @@ func TestTheCheckerFindsPlantedBugsOfWindows(t *testing.T) {
 	})
 }
 
-// atOnce is a delivery that shows what it writes.
+// atOnce is a delivery whose writes show at once.
 type atOnce struct{ *windowsDelivery }
 
 func (d atOnce) Write(ctx context.Context, batch []*tidemill.Message) error {
@@ -240,7 +239,7 @@ func (d atOnce) Write(ctx context.Context, batch []*tidemill.Message) error {
 	return d.Commit(ctx)
 }
 
-// strays are dead letters that forget what came with a message.
+// strays are dead letters that forget the headers of a message.
 type strays struct{ deadletter.Store }
 
 func (s strays) Put(ctx context.Context, letters []tidemill.Letter) error {

@@ -10,9 +10,9 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// steps are the processors of this world: a filter, one that enriches and fails without
-// harm, one whose failures send the batch round again, one whose failures kill records, and
-// one that counts.
+// steps are the processors of this world: a filter, one that enriches and fails without harm,
+// one whose failures make the batch try again, one whose failures kill records, and one that
+// counts.
 func (w *windowsWorld) steps(p *process) []chain.Step {
 	return []chain.Step{
 		{Processor: must(chain.Filter{Keep: `kind == "mention" || numMentions > 0`}.New())},
@@ -25,7 +25,7 @@ func (w *windowsWorld) steps(p *process) []chain.Step {
 
 var moodName, moodValue = "mood", []byte(`"calm"`)
 
-// enriches asks somebody outside, and panics now and then.
+// enriches asks an outside service, and panics now and then.
 type enriches struct {
 	w *windowsWorld
 	p *process

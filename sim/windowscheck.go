@@ -14,7 +14,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search"
 )
 
-// check looks at how everything ended, and at the product's own books.
+// check checks how everything ended, and the product's own books.
 func (w *windowsWorld) check() {
 	w.book.Lock()
 	defer w.book.Unlock()
@@ -38,7 +38,7 @@ func (w *windowsWorld) check() {
 
 func firstGrave(r *report) string { in, _ := r.topics(); return in + " m-" + strconv.Itoa(r.n) }
 
-// heldLetters are all letters there are in the end, by pipeline and id.
+// heldLetters are all remaining dead letters, by pipeline and id.
 func (w *windowsWorld) heldLetters() map[string]*deadletter.Letter {
 	held := map[string]*deadletter.Letter{}
 	for l, err := range w.letters.List(context.Background(), deadletter.Filter{}) {
@@ -62,8 +62,7 @@ func (w *windowsWorld) heldLetters() map[string]*deadletter.Letter {
 	return held
 }
 
-// checkSpan looks how a window ended. That what is deleted was sent was looked at when it was
-// deleted.
+// checkSpan checks how a window ended. That all of it was sent was checked when it was deleted.
 func (w *windowsWorld) checkSpan(o *span, held map[string]*deadletter.Letter) {
 	i, err := w.store.Look(context.Background(), o.id)
 	switch {
@@ -81,13 +80,13 @@ func (w *windowsWorld) checkSpan(o *span, held map[string]*deadletter.Letter) {
 		if at.sent > 0 || at.r.filtered && !at.r.damaged || w.hasGrave(o, at.r, held) {
 			continue
 		}
-		if again := at.r.fresh + at.r.over; again < 2 { // its letter came back, as a record of another window
+		if again := at.r.fresh + at.r.over; again < 2 { // its dead letter came back, as a record of another window
 			w.fault("%v of window %s was neither sent nor skipped, and has no letter", at.r, o.id)
 		}
 	}
 }
 
-// hasGrave says whether a record of a window has a letter now.
+// hasGrave reports whether a record of a window has a dead letter now.
 func (w *windowsWorld) hasGrave(o *span, r *report, held map[string]*deadletter.Letter) bool {
 	for at := range held {
 		if id, found := strings.CutPrefix(at, windows.Delivered+" "); found && w.graves[at] == r && strings.HasPrefix(id, o.name()+"/") {
@@ -97,8 +96,8 @@ func (w *windowsWorld) hasGrave(o *span, r *report, held map[string]*deadletter.
 	return false
 }
 
-// checkIndex compares the index with what is in the topics: under each key the last of it,
-// unless the index refused that, or a reader that was late, or a letter, came behind it.
+// checkIndex compares the index with the topics: it has the last record of each key, unless the
+// index refused that, or a late reader, or a dead letter, came after it.
 func (w *windowsWorld) checkIndex(held map[string]*deadletter.Letter) {
 	for topic, schema := range map[string]*search.Schema{eventOut: search.Events(), mentionOut: search.Mentions()} {
 		page, err := w.index.Search(context.Background(), search.Query{Schema: schema.Name, Size: search.MaxSize})
@@ -144,7 +143,7 @@ func (w *windowsWorld) checkIndex(held map[string]*deadletter.Letter) {
 	w.checkRefused(held)
 }
 
-// checkRefused looks whether each document that the index refuses has a letter.
+// checkRefused checks that each document that the index refuses has a dead letter.
 func (w *windowsWorld) checkRefused(held map[string]*deadletter.Letter) {
 	has := map[*report]bool{}
 	for at := range held {
@@ -161,7 +160,7 @@ func (w *windowsWorld) checkRefused(held map[string]*deadletter.Letter) {
 	}
 }
 
-// checkBooks asks the product for its own proof, and holds it against the checker's.
+// checkBooks compares the product's own proof with the checker's.
 func (w *windowsWorld) checkBooks(held map[string]*deadletter.Letter) {
 	p := outsider()
 	open := func(name string) tidemill.Source { return w.queues.Open(name, queue.Options{}) }

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search/memorysearch"
 )
 
-// gatedWindows is the window store as a process has it.
+// gatedWindows is a process's window store.
 type gatedWindows struct {
 	*memorywindow.Store
 	w *windowsWorld
@@ -55,7 +55,7 @@ func (s gatedWindows) Page(ctx context.Context, m tidemill.Mark, from string, in
 	return page, err
 }
 
-// spoil damages what is to be damaged.
+// spoil damages the records that are drawn for it.
 func (w *windowsWorld) spoil(records []window.Record) {
 	for i := range records {
 		if r := w.of(records[i].Body); r != nil && r.damaged {
@@ -72,10 +72,10 @@ func (s gatedWindows) Open() tidemill.Source {
 	}, "windows", s.w.idleWindows, s.w.g, s.p}}
 }
 
-// idleWindows says when there is a window to be handed out, if nothing else happens.
+// idleWindows says when a window can be handed out, if nothing else happens.
 func (w *windowsWorld) idleWindows() time.Duration {
 	next, now := time.Duration(-1), time.Now()
-	line := map[string]bool{} // batch ids of which an older window goes first
+	line := map[string]bool{} // batch ids with an older window that goes first
 	for i, err := range w.store.List(context.Background(), window.Filter{}) {
 		if err != nil {
 			return 0
@@ -94,8 +94,8 @@ func (w *windowsWorld) idleWindows() time.Duration {
 	return next
 }
 
-// topic is a queue as a process reads it. What is indexed is read in the order of its keys;
-// of an intake, as from a partition, all at once.
+// topic is a queue as a process reads it. Records to index are read in the order of their keys;
+// those of an intake, as from a partition, all at once.
 func (w *windowsWorld) topic(p *process, name string) tidemill.Source {
 	indexed := name == eventOut || name == mentionOut
 	s := gatedSource{onRecord{w.queues.Open(name, queue.Options{Ordered: indexed}), w.fault,
@@ -133,13 +133,13 @@ func (s steady) Traits() tidemill.Traits {
 	return t
 }
 
-// copies is where letters of the index are written too.
+// copies is the topic of the index's dead letters.
 type copies struct {
 	w *windowsWorld
 	p *process
 }
 
-// Write takes some and not others, now and then, and of some records none ever.
+// Write accepts some and not others, now and then, and never some records.
 func (c copies) Write(_ context.Context, batch []*tidemill.Message) error {
 	return c.w.g.do(c.p, "copy letters", batch[0].ID, func() error {
 		w := c.w
@@ -167,7 +167,7 @@ func (c copies) Write(_ context.Context, batch []*tidemill.Message) error {
 	})
 }
 
-// brought notes how a message of an intake ended, or of the letters of one.
+// brought notes how a message of an intake, or of its dead letters, ended.
 func (w *windowsWorld) brought(r *report, where string, e *tidemill.Settlement) {
 	if e.End != tidemill.Done {
 		return
@@ -191,10 +191,10 @@ func (w *windowsWorld) brought(r *report, where string, e *tidemill.Settlement) 
 	}
 }
 
-// noReport is what a letter is of that is a processor's result, and can never be a record.
+// noReport stands for dead letters of processors' results, which can never be records.
 var noReport = &report{n: -1, bad: true}
 
-// windowsLettersOnRecord are dead letters beneath the gate.
+// windowsLettersOnRecord are dead letters below the gate.
 type windowsLettersOnRecord struct {
 	deadletter.Store
 	w *windowsWorld
@@ -239,7 +239,7 @@ func (s windowsLettersOnRecord) Open(pipeline string) tidemill.Source {
 	}}
 }
 
-// lettered looks at a letter on its way into the store.
+// lettered checks a dead letter on its way into the store.
 func (w *windowsWorld) lettered(x *tidemill.Letter) {
 	m := x.Message
 	if x.Pipeline == windows.Delivered && m.Type == "result" {
@@ -293,8 +293,7 @@ func (w *windowsWorld) lettered(x *tidemill.Letter) {
 	}
 }
 
-// gatedIndex is the index as a process has it. It puts some documents off, and refuses
-// others.
+// gatedIndex is a process's index. It delays some documents, and refuses others.
 type gatedIndex struct {
 	*memorysearch.Store
 	w *windowsWorld

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill/state/window"
 )
 
-// operate is somebody who has every right, and uses them.
+// operate is an operator with every right, who uses them.
 func (w *windowsWorld) operate(rnd *rand.Rand) {
 	for i := range 3 + rnd.IntN(6) {
 		sleep(w.ctx, time.Duration(rnd.Int64N(int64(12*time.Second))))
@@ -32,7 +32,7 @@ func (w *windowsWorld) operate(rnd *rand.Rand) {
 	}
 }
 
-// pause lets a process rest for a while.
+// pause pauses a process for a while.
 func (w *windowsWorld) pause(n int, d time.Duration) {
 	w.book.Lock()
 	if len(w.up) == 0 {
@@ -66,7 +66,7 @@ func (w *windowsWorld) closeNow(batch string) {
 	}
 }
 
-// replayWindows lets parked windows be delivered once more.
+// replayWindows replays parked windows.
 func (w *windowsWorld) replayWindows(f window.Filter) {
 	w.book.Lock()
 	defer w.book.Unlock()
@@ -91,7 +91,7 @@ func (w *windowsWorld) replayWindows(f window.Filter) {
 	}
 }
 
-// replayLetters lets letters come once more.
+// replayLetters replays dead letters.
 func (w *windowsWorld) replayLetters(f deadletter.Filter) {
 	f.State = deadletter.Held
 	if _, err := w.letters.Replay(context.Background(), f); err != nil {
@@ -99,7 +99,7 @@ func (w *windowsWorld) replayLetters(f deadletter.Filter) {
 	}
 }
 
-// peek reads every window as people do, and compares.
+// peek reads every window as an operator does, and compares.
 func (w *windowsWorld) peek() {
 	w.book.Lock()
 	defer w.book.Unlock()

@@ -18,7 +18,7 @@ type arrival struct {
 	payload []byte
 }
 
-// topicsOnRecord are topics beneath everything: what comes in is noted, and shows at once.
+// topicsOnRecord are topics below everything: what comes in is recorded, and shows at once.
 type topicsOnRecord struct {
 	w *windowsWorld
 	p *process
@@ -58,7 +58,7 @@ type windowsOut struct {
 
 func (o windowsOut) Whole() bool { return o.w.whole }
 
-// pinged is one that can be asked whether anybody is there.
+// pinged is a windowsOut that can be pinged.
 type pinged struct{ windowsOut }
 
 func (o pinged) Ping(context.Context) error {
@@ -82,8 +82,8 @@ func (o windowsOut) Begin(context.Context) (windows.Delivery, error) {
 	return &windowsDelivery{o: o}, o.w.g.do(o.p, "begin", "", func() error { return nil })
 }
 
-// windowsDelivery is the delivery of one window. Where it appears wholly, nothing is to be
-// seen of it before its commit.
+// windowsDelivery is the delivery of one window. If it is atomic, nothing of it shows before
+// its commit.
 type windowsDelivery struct {
 	o    windowsOut
 	open []*tidemill.Message
@@ -93,8 +93,8 @@ func (d *windowsDelivery) Write(_ context.Context, batch []*tidemill.Message) er
 	return d.o.w.g.do(d.o.p, "write", fmt.Sprint(batch[0].ID, " ", len(batch)), func() error { return d.write(batch) })
 }
 
-// write fails in every way there is: everything, records that are refused for good, those of
-// a partition that is away, and a line that breaks in the middle.
+// write fails in every possible way: everything, records that are refused for good, those of a
+// partition that is down, and a connection that breaks in the middle.
 func (d *windowsDelivery) write(batch []*tidemill.Message) error {
 	w := d.o.w
 	w.book.Lock()
@@ -156,7 +156,7 @@ func (d *windowsDelivery) write(batch []*tidemill.Message) error {
 
 var errTopicsAway = tidemill.Fail(tidemill.Transient, "sim: the topics are away")
 
-// isAway says that no topic takes anything.
+// isAway reports that no topic accepts anything.
 func (w *windowsWorld) isAway() bool { return time.Since(epoch) < w.away }
 
 func (d *windowsDelivery) Commit(context.Context) error {
@@ -184,8 +184,8 @@ func (d *windowsDelivery) Commit(context.Context) error {
 
 func (d *windowsDelivery) Abort(context.Context) { d.open = nil }
 
-// spanOf is the window of which a message or a letter is. Behind the window's id a message says
-// which replay it is of.
+// spanOf is the window of a message or a dead letter. Behind the window's id a message names
+// its replay.
 func (w *windowsWorld) spanOf(id string) *span {
 	for _, o := range w.order {
 		if name := o.name(); strings.HasPrefix(id, name+"/") || strings.HasPrefix(id, name+".") {
@@ -195,8 +195,7 @@ func (w *windowsWorld) spanOf(id string) *span {
 	return nil
 }
 
-// sent notes what came into topics in one stroke: all that were sent, and those of them that
-// were not there.
+// sent notes what came into topics atomically: all sent messages, and the new ones among them.
 func (w *windowsWorld) sent(p *process, all, fresh []*tidemill.Message) {
 	o := w.spanOf(all[0].ID)
 	if o == nil {
@@ -206,7 +205,7 @@ func (w *windowsWorld) sent(p *process, all, fresh []*tidemill.Message) {
 	late := o.ended || o.parked || o.holder != p
 	if late {
 		w.count[StaleWrite]++
-		if o.late[p]++; o.late[p] > 3*o.handed[p] { // the part on its way, the one behind it, and results
+		if o.late[p]++; o.late[p] > 3*o.handed[p] { // the running part, the one behind it, and results
 			w.fault("process %d sent %d parts of window %s when it was another's", p.n, o.late[p], o.id)
 		}
 	}
@@ -253,7 +252,7 @@ func (w *windowsWorld) sentOne(p *process, o *span, m *tidemill.Message, late bo
 	w.log[to] = append(w.log[to], &arrival{r, bytes.Clone(m.Payload)})
 }
 
-// wholly looks whether all of a window came at once, but for what is not to come.
+// wholly checks that all of a window came at once, except what is not to come.
 func (w *windowsWorld) wholly(p *process, o *span, all []*tidemill.Message) {
 	in := map[string]bool{}
 	for _, m := range all {

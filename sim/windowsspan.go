@@ -9,10 +9,10 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// span is a window as it has to be: what is in it, and what became of it.
+// span is a window as it has to be: its content, and its fate.
 type span struct {
 	id       string
-	batch    string // as the store calls it
+	batch    string // the store's name for it
 	revision uint64
 	opened   time.Time
 	expect   int64
@@ -20,34 +20,34 @@ type span struct {
 	names    []string          // of those, as they came
 	closed   bool
 
-	holder  *process          // who was handed it last, and has not given it back; nil: nobody
-	epoch   uint32            // of that
+	holder  *process          // the process that was handed it last, and has not given it back; nil: none
+	epoch   uint32            // of that hand-out
 	handed  map[*process]int  // how often
-	late    map[*process]int  // parts sent by who had lost it
-	why     map[*process]bool // a try may be used up: a processor failed, or part of a page
-	unless  map[*process]bool // or may be, if somebody is there: nothing of a page could be sent
+	late    map[*process]int  // parts sent by a process that had lost it
+	why     map[*process]bool // a try may be counted: a processor failed, or part of a page
+	unless  map[*process]bool // or may be, if the topics answer: nothing of a page could be sent
 	burnt   int               // tries, since it was closed or replayed
 	parked  bool
 	replays int
 	ended   bool
 }
 
-// name is what the names of its messages and letters begin with.
+// name is the prefix of its messages' and dead letters' names.
 func (o *span) name() string { return window.ID(record.ParseBatch(o.batch).ID(), o.revision) }
 
-// soon is how long it takes from the end of a window to its delivery, where nothing goes
-// wrong: the next sweep, until somebody asks for it, and one before it of its batch id.
+// soon is the time from a window's end to its delivery without faults: the next sweep, the next
+// receive, and an earlier window of its batch id.
 const soon = 5 * time.Second
 
-// place is one record of a window: the newest version that was put.
+// place is one record of a window: its newest version.
 type place struct {
 	r        *report
 	by       *process // who put it
-	sent     int      // times that it came into its topic
-	lettered int      // times that its letter was put
+	sent     int      // how often it came into its topic
+	lettered int      // how often its dead letter was put
 }
 
-// put is Put, noting where everything went.
+// put is Put, and records where everything went.
 func (w *windowsWorld) put(ctx context.Context, p *process, store window.Store, records []window.Record, kept []window.Kept) error {
 	w.book.Lock()
 	defer w.book.Unlock()
@@ -124,7 +124,7 @@ func (w *windowsWorld) active(batch string) (o *span) {
 	return o
 }
 
-// look looks at what is closed now, and why; and after a sweep at what has to be.
+// look checks what is closed now, and why; and after a sweep what has to be.
 func (w *windowsWorld) look(swept bool) {
 	for i, err := range w.store.List(context.Background(), window.Filter{}) {
 		if err != nil {
@@ -157,7 +157,7 @@ func (w *windowsWorld) look(swept bool) {
 	}
 }
 
-// handed notes who has a window.
+// handed notes which process has a window.
 func (w *windowsWorld) handed(p *process, m *tidemill.Message) {
 	w.book.Lock()
 	defer w.book.Unlock()
@@ -188,7 +188,7 @@ func (w *windowsWorld) handed(p *process, m *tidemill.Message) {
 	o.handed[p]++
 }
 
-// ended looks at a settlement of a window that was applied.
+// ended checks a settlement of a window that was applied.
 func (w *windowsWorld) ended(p *process, e *tidemill.Settlement) {
 	w.book.Lock()
 	defer w.book.Unlock()
@@ -227,7 +227,7 @@ func (w *windowsWorld) ended(p *process, e *tidemill.Settlement) {
 	}
 }
 
-// delivered looks whether all of a window that is deleted has gone somewhere.
+// delivered checks that all of a deleted window has gone somewhere.
 func (w *windowsWorld) delivered(o *span, e *tidemill.Settlement) {
 	skipped, sent, dead := 0, 0, 0
 	for _, name := range o.names {

@@ -15,46 +15,46 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// report is one message as a producer brings it: a record, in one of its versions, or what is
-// none. No two have the same bytes.
+// report is one message as a producer brings it: a record, in one of its versions, or something
+// that is not a record. No two have the same bytes.
 type report struct {
 	n        int
 	kind     record.Kind
 	batch    string // id
 	event    string // the key it comes under
-	id       string // the key of the record, under which it goes out
+	id       string // the key of the record, under which it is sent
 	sentence string // its qualifier
 	raw      []byte
 	header   []tidemill.Field
 	at       time.Duration // since the beginning
 
-	bad      bool // no record, or of no batch
+	bad      bool // not a record, or of no batch
 	filtered bool // a processor skips it
 	against  bool // a processor refuses it
 	damaged  bool // its bytes in the store are not what was put
 	large    bool // topics refuse it for good
 	unfit    bool // the index refuses it
-	dayless  bool // there is no index for it
+	dayless  bool // the index has no day for it
 
-	fresh, over              int // times that it was put: as a new record, over another
+	fresh, over              int // how often it was put: as a new record, over another
 	delivered, skipped, dead int // how its messages ended, replays included
 	came                     bool
-	reader                   *process         // who was handed it last
+	reader                   *process         // the process that was handed it last
 	turn                     int              // when, among all that were handed out
-	hands                    map[*process]int // how often it was handed to whom
+	hands                    map[*process]int // how often it was handed to each process
 }
 
 func (r *report) String() string {
 	return fmt.Sprintf("report %d (%s %s/%s of %s)", r.n, r.kind, r.id, r.sentence, r.batch)
 }
 
-// stored is what the window store calls a batch of this world, all of which is one project's.
+// stored is the window store's name for a batch of this world, which has one project.
 func stored(batch string) string { return record.NewBatch(project.ID("default"), batch).String() }
 
-// name is what a window has one record of.
+// name identifies a record within a window.
 func (r *report) name() string { return r.kind.String() + " " + r.id + " " + r.sentence }
 
-// mortal says that the record becomes a letter on its way out, whatever happens.
+// mortal reports whether the record becomes a dead letter on its way out in any case.
 func (r *report) mortal() bool { return r.damaged || !r.filtered && (r.against || r.large) }
 
 func (r *report) topics() (in, out string) {
@@ -64,7 +64,7 @@ func (r *report) topics() (in, out string) {
 	return eventIn, eventOut
 }
 
-// document is what the index knows the record by.
+// document is the record's name in the index.
 func (w *windowsWorld) document(r *report) string {
 	if w.each && r.kind == record.Mention {
 		return r.id + "_" + r.sentence
@@ -72,8 +72,8 @@ func (w *windowsWorld) document(r *report) string {
 	return r.id
 }
 
-// draw makes what producers bring. There are documents with names of which one continues the
-// other, as those of pages do.
+// draw makes the producers' messages. Some documents have names that continue another's, as
+// those of pages do.
 func (w *windowsWorld) draw(draw *rand.Rand) {
 	batches := []string{"20250323151500", "a batch", "b/7", "b"}[:2+draw.IntN(3)]
 	if draw.IntN(3) == 0 && !w.peace {
@@ -104,7 +104,7 @@ func (w *windowsWorld) draw(draw *rand.Rand) {
 	}
 }
 
-// number is the value by which a report is known, whatever becomes of it.
+// number is the value that identifies a report, whatever becomes of it.
 var number = map[record.Kind]string{record.Event: "numArticles", record.Mention: "mentionDocLen"}
 
 func (w *windowsWorld) drawReport(batch string, draw *rand.Rand) *report {
@@ -112,7 +112,7 @@ func (w *windowsWorld) drawReport(batch string, draw *rand.Rand) *report {
 	if draw.IntN(3) == 0 {
 		r.at += time.Duration(draw.Int64N(int64(40 * time.Second)))
 	}
-	event := 10*len(batch) + draw.IntN(5) // of another batch there are others
+	event := 10*len(batch) + draw.IntN(5) // another batch has others
 	r.event = strconv.Itoa(event)
 	r.id = r.event
 	one := func() bool { return draw.IntN(12) == 0 && !w.peace }
@@ -148,7 +148,7 @@ func (w *windowsWorld) drawReport(batch string, draw *rand.Rand) *report {
 
 var ofReport = regexp.MustCompile(`"(?:numArticles|mentionDocLen)":(\d+)`)
 
-// of is the report that bytes are made of, or nil.
+// of is the report that bytes are made from, or nil.
 func (w *windowsWorld) of(payload []byte) *report {
 	if m := ofReport.FindSubmatch(payload); m != nil {
 		if n, err := strconv.Atoi(string(m[1])); err == nil && n < len(w.reports) {
@@ -158,7 +158,7 @@ func (w *windowsWorld) of(payload []byte) *report {
 	return nil
 }
 
-// goesOut says whether bytes are those of the record as it goes out, enriched or not.
+// goesOut reports whether bytes are the record's outgoing form, enriched or not.
 func (r *report) goesOut(payload []byte) bool {
 	var x record.Record
 	if record.Decode(r.kind, r.raw, &x) != nil {
@@ -170,8 +170,7 @@ func (r *report) goesOut(payload []byte) bool {
 	return x.Add(moodName, moodValue) == nil && string(x.AppendOut(nil)) == string(payload)
 }
 
-// chance is true once in so many, of things that happen to somebody now: the same, whoever
-// asks first.
+// chance is true once in so many, for something that happens now: the same for every caller.
 func (w *windowsWorld) chance(of int, what ...any) bool {
 	if w.g.calm || w.peace {
 		return false
@@ -181,10 +180,10 @@ func (w *windowsWorld) chance(of int, what ...any) bool {
 	return h.Sum64()>>7%uint64(of) == 0
 }
 
-// lately is the time in steps, for what goes on for a while.
+// lately is the time in steps, for faults that last a while.
 func lately(step time.Duration) int64 { return int64(time.Since(epoch) / step) }
 
-// produce brings a producer's share, some at once, each until it is in its topic.
+// produce brings a producer's share, several at once, each until it is in its topic.
 func (w *windowsWorld) produce(n int) {
 	var mine []*report
 	for i := n; i < len(w.reports); i += windowsProducers {

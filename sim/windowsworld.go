@@ -21,15 +21,15 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search/memorysearch"
 )
 
-// WindowsParts are what a process of the windows system is made of; a test that plants a bug
+// WindowsParts are what a process of the windows system is made of; a test with a planted bug
 // replaces some.
 type WindowsParts struct {
 	windows.Parts
 	Options windows.Options
 }
 
-// What happens beside the faults of the gate, and must happen. ByHand and Replays are those
-// of delivery.
+// What happens in addition to the faults of the gate, and must happen. ByHand and Replays are
+// those of delivery.
 const (
 	Late       = "record late"
 	Overwrites = "record overwritten"
@@ -55,19 +55,19 @@ const (
 // windowsWorld is topics, a window store, dead letters and an index, processes that come and
 // go, producers and an operator.
 //
-// One seed in eight is in peace: nothing goes wrong, but that in half of these the topics
-// where records go are away for minutes. Then nothing may happen twice, and nothing may die.
+// One seed in eight is in peace: the only fault, in half of these, is that the records' topics
+// are down for minutes. Then nothing may happen twice, and nothing may die.
 type windowsWorld struct {
 	*stage
 	bug   func(*WindowsParts)
 	peace bool
-	away  time.Duration // in peace, since the beginning, the topics are away; 0: never
-	whole bool          // a delivery appears wholly or not at all
-	names bool          // topics know by name what is in them, as the embedded ones do; else what is sent twice is there twice
-	holds bool          // topics cannot put off what they hand out, as those of Kafka cannot
-	pings bool          // it can be asked whether topics are there
+	away  time.Duration // in peace, since the beginning, the topics are down; 0: never
+	whole bool          // a delivery is atomic
+	names bool          // topics know their messages by name, as the embedded ones do; else what is sent twice is there twice
+	holds bool          // topics cannot delay what they hand out, as those of Kafka cannot
+	pings bool          // the topics can be pinged
 	each  bool          // the index has a document for each sentence
-	leave bool          // in the end nobody replays what died and what is parked
+	leave bool          // in the end dead letters and parked windows are not replayed
 
 	queues  *memoryqueue.Store
 	store   *memorywindow.Store
@@ -75,24 +75,24 @@ type windowsWorld struct {
 	index   *memorysearch.Store
 
 	reports []*report
-	verbose string // the batch id of which results are too large for their topic; empty: none
+	verbose string // the batch id whose results are too large for their topic; empty: none
 
-	book    sync.Mutex // guards what reports have been through, and what follows
+	book    sync.Mutex // guards the history of reports, and what follows
 	count   map[string]int
 	spans   map[string]*span      // windows, by id
 	order   []*span               // the same, as they were opened
 	newest  map[string]uint64     // revision that was sent last, by batch and name of the record
 	offset  int                   // of what is in topics
 	log     map[string][]*arrival // topics that are indexed, as they are
-	reading map[string]*process   // who was handed a key last, by topic and key
-	unruly  map[string]bool       // documents, by topic, of which a reader was late, or a letter came again
-	copied  map[*report]bool      // documents of which the letter was copied
+	reading map[string]*process   // the process that was handed a key last, by topic and key
+	unruly  map[string]bool       // documents, by topic, with a late reader, or whose dead letter came again
+	copied  map[*report]bool      // documents whose dead letter was copied
 	up      []*windows.System
-	graves  map[string]*report // letters that there were, by pipeline and id
+	graves  map[string]*report // all dead letters so far, by pipeline and id
 	turn    int                // how many messages of intakes were handed out
-	busy    int                // producers and operators that are not done
-	again   int                // times that everything was replayed in the end
-	rests   time.Time          // since when there has been nothing to do
+	busy    int                // unfinished producers and operators
+	again   int                // how often everything was replayed in the end
+	rests   time.Time          // since when nothing was left to do
 }
 
 func newWindowsWorld(seed uint64, bug func(*WindowsParts)) *windowsWorld {
@@ -105,7 +105,7 @@ func newWindowsWorld(seed uint64, bug func(*WindowsParts)) *windowsWorld {
 			w.away = 4 * time.Minute
 		}
 	}
-	w.g.rates[Stall] *= 4 // else there are hardly ever two who have one window
+	w.g.rates[Stall] *= 4 // else two processes hardly ever have one window
 	w.g.rates[Freeze] *= 4
 	w.whole, w.names, w.pings, w.holds, w.each, w.leave = draw.IntN(2) == 0, draw.IntN(2) == 0, draw.IntN(2) == 0, draw.IntN(2) == 0, draw.IntN(2) == 0, draw.IntN(3) == 0
 	w.queues = memoryqueue.New(memoryqueue.Options{})
@@ -126,7 +126,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// How the system is set: small windows and pages, so that a seed has many of them.
+// Settings of the system: small windows and pages, so that a seed has many of them.
 const (
 	windowsOpen  = 10 * time.Second
 	windowsPage  = 3
@@ -165,7 +165,7 @@ func (w *windowsWorld) parts(p *process) windows.Parts {
 	}
 }
 
-// start brings up a process.
+// start starts a process.
 func (w *windowsWorld) start() {
 	p := w.process()
 	parts := WindowsParts{Options: w.options(p.n), Parts: w.parts(p)}
@@ -196,7 +196,7 @@ func (w *windowsWorld) settled(pipeline string, ends []tidemill.Settlement) {
 	}
 }
 
-// counted notes that something happened.
+// counted notes an occurrence.
 func (w *windowsWorld) counted(what string) {
 	w.book.Lock()
 	defer w.book.Unlock()
@@ -234,15 +234,15 @@ func (w *windowsWorld) over() {
 	w.busy--
 }
 
-// quiet says that nothing is left to do, and that this has been so for a while: whoever has
-// lost what it holds may still wait to try again. In two seeds of three, what died and what is
-// parked is replayed in the end, now that all is well.
+// quiet reports that nothing is left to do, and that this has been so for a while: a process
+// that lost its work may still wait to try again. In two seeds of three, dead letters and
+// parked windows are replayed in the end, now that all is well.
 func (w *windowsWorld) quiet() bool {
 	if !w.idle() {
 		w.rests = time.Time{}
 		return false
 	}
-	if !w.leave && w.again < 2 { // in the second round come those of which the letter was older than the end of its window
+	if !w.leave && w.again < 2 { // in the second round come those whose dead letter was older than the end of its window
 		w.again++
 		w.replayWindows(window.Filter{})
 		w.replayLetters(deadletter.Filter{})
@@ -254,10 +254,10 @@ func (w *windowsWorld) quiet() bool {
 	return time.Since(w.rests) >= restsFor
 }
 
-// restsFor is longer than anybody waits who has something to do.
+// restsFor is longer than any process with something to do waits.
 const restsFor = 15 * time.Second
 
-// idle says that everything is where it is to stay.
+// idle reports that everything is where it has to stay.
 func (w *windowsWorld) idle() bool {
 	if w.working() || w.g.stalls() {
 		return false

@@ -40,16 +40,16 @@ type sent struct {
 
 func (s *sent) bad() bool { return s.name == poison || s.name == bomb }
 
-// workload is what clients will send, and what must come of it.
+// workload is what clients will send, and its expected result.
 type workload struct {
 	events  []*sent
 	batches [][]*sent
-	claims  [][]*sent         // batches that one client sends one after the other
-	owner   map[string]string // of an anonymous id: the one user who claims it
+	claims  [][]*sent         // batches that one client sends in order
+	owner   map[string]string // of an anonymous id: the one user that claims it
 }
 
-// newWorkload draws a history in which every anonymous id is claimed by at most one user
-// and no claimed id is a user: the domain in which order must not matter.
+// newWorkload draws a history in which every anonymous id is claimed by at most one user and no
+// claimed id is a user: then order must not matter.
 func newWorkload(rnd *rand.Rand) *workload {
 	w := &workload{owner: map[string]string{}}
 	users := 2 + rnd.IntN(6)
@@ -122,9 +122,8 @@ func newWorkload(rnd *rand.Rand) *workload {
 	return w
 }
 
-// contend adds claims that depend on their order: of user b the first makes an identified
-// person, which may not be merged by the second. One client sends them, in batches cut
-// anywhere.
+// contend adds claims that depend on their order: the first makes user b an identified person,
+// which the second must not merge. One client sends them, in batches cut anywhere.
 func (w *workload) contend(rnd *rand.Rand) {
 	at := time.Date(1999, 12, 31, 23, 30, 0, 0, time.UTC)
 	var batch []*sent
@@ -184,7 +183,7 @@ func (s *sent) encode() {
 	s.raw = b.Bytes()
 }
 
-// body is a batch as it is posted.
+// body is a batch as posted.
 func body(batch []*sent, at time.Time) []byte {
 	b := []byte(`{"api_key":"` + ingestKey + `","sent_at":"` + at.Format("2006-01-02T15:04:05.000Z") + `","batch":[`)
 	for i, e := range batch {
@@ -205,7 +204,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// expected is a person as the workload implies it, found without the product's rules.
+// expected is a person by the workload, found without the product's rules.
 type expected struct {
 	id         uuid.UUID
 	identified bool

@@ -29,7 +29,7 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse/memorywarehouse"
 )
 
-// Parts are what a process is made of; a test that plants a bug replaces some.
+// Parts are what a process is made of; a test with a planted bug replaces some.
 type Parts struct {
 	analytics.Parts
 	Intake queue.Intake
@@ -55,7 +55,7 @@ type world struct {
 	stale   atomic.Int64
 	ids     atomic.Uint64
 
-	up []*incarnation // those that clients may talk to; stage.mu guards it
+	up []*incarnation // those that clients may use; stage.mu guards it
 }
 
 type incarnation struct {
@@ -109,7 +109,7 @@ func (w *world) parts(p *process) Parts {
 	return parts
 }
 
-// start brings up a process.
+// start starts a process.
 func (w *world) start() {
 	p := w.process()
 	parts := w.parts(p)
@@ -142,13 +142,13 @@ func (w *world) settled(ends []tidemill.Settlement) {
 	}
 }
 
-// id is where ingest gets ids from that nothing else names.
+// id makes ids for ingest that nothing else names.
 func (w *world) id() uuid.UUID {
 	n := w.ids.Add(1)
 	return uuid.UUID{0: 0xee, 6: 0x70, 8: 0x80, 14: byte(n >> 8), 15: byte(n)}
 }
 
-// client sends batches, each until it is answered well.
+// client sends batches, each until it is accepted.
 func (w *world) client(n int, batches [][]*sent, pause time.Duration) {
 	defer w.waiting.Add(-1)
 	rnd := rand.New(rand.NewPCG(w.seed, 0xc11e+uint64(n)))
@@ -164,7 +164,7 @@ func (w *world) client(n int, batches [][]*sent, pause time.Duration) {
 	}
 }
 
-// keepsSent is how long a client's retries have the time of sending of the first try: with
+// keepsSent is how long a client's retries keep the first try's time of sending: together with
 // the longest wait between two of them, less than what shows a slow clock.
 const keepsSent = 4 * time.Minute
 
@@ -195,7 +195,7 @@ func (w *world) play() []string {
 }
 
 func (w *world) open() {
-	for i := range 3 { // what never was an event, put into the queue past ingest
+	for i := range 3 { // messages that never were events, put into the queue past ingest
 		junk := []byte(fmt.Sprintf("{\"event\": \xff%d", i))
 		w.junk = append(w.junk, junk)
 		if err := w.queues.Add(w.ctx, []*tidemill.Message{{ID: fmt.Sprint("junk-", i), To: analytics.Name, Payload: junk, Time: time.Now()}}, nil); err != nil {
@@ -216,7 +216,7 @@ func (w *world) open() {
 	w.done.Go(func() { w.client(clients, w.load.claims, 300*time.Millisecond) })
 }
 
-// quiet says that nothing is left to do.
+// quiet reports that nothing is left to do.
 func (w *world) quiet() bool {
 	if w.waiting.Load() > 0 {
 		return false
@@ -241,8 +241,7 @@ func retriable(k tidemill.Kind) bool {
 	return k != tidemill.Validation && k != tidemill.Internal
 }
 
-// also counts what else happened: letters that were replayed, and settlements that came too
-// late.
+// also counts what else happened: replayed dead letters, and settlements that came too late.
 func (w *world) also() map[string]int {
 	n := map[string]int{"stale settlement": int(w.stale.Load()), "claim in order": len(w.load.claims)}
 	for l, err := range w.letters.List(context.Background(), deadletter.Filter{}) {
