@@ -1,5 +1,5 @@
-// Command analytics measures the analytics system as it is shipped: the real binary on
-// the embedded default, loaded over HTTP from another process on the same machine.
+// Command analytics measures the analytics system as shipped: the real binary on the embedded
+// default, loaded over HTTP from another process on the same machine.
 //
 //	go run ./bench/analytics -events 400000
 //
@@ -125,7 +125,7 @@ type measured struct {
 	err                 error
 }
 
-// measure times do and reads what the server spent on it.
+// measure times do and reads what it cost the server.
 func (s *server) measure(events int, do func() error) (m measured) {
 	before, from := process.CPU(s.PID()), time.Now()
 	m.err = do()
@@ -195,7 +195,7 @@ func (s *server) drained() error {
 		}
 		switch {
 		case a.Systems[0].InFlight > 0:
-			time.Sleep(100 * time.Millisecond) // between two looks: counting costs the server, too
+			time.Sleep(100 * time.Millisecond) // between two polls: counting costs the server, too
 		case !a.Balanced || a.Systems[0].Accepted != a.Systems[0].Delivered:
 			return fmt.Errorf("the books do not balance: %+v", a)
 		default:

@@ -14,8 +14,8 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
-// rawParse is how many events one core can check as JSON and take apart, and do nothing
-// else: what ingest cannot be faster than.
+// rawParse is how many events one core can check as JSON and take apart, without anything else:
+// an upper bound of ingest.
 func rawParse(bodies [][]byte, d time.Duration) (perSecond float64) {
 	start, n := time.Now(), 0
 	for i := 0; time.Since(start) < d; i++ {
@@ -28,8 +28,8 @@ func rawParse(bodies [][]byte, d time.Duration) (perSecond float64) {
 	return float64(n) / time.Since(start).Seconds()
 }
 
-// rawInsert is how many rows of an event's size the SQLite file takes with one index by
-// a random id, 1,000 a transaction: what the warehouse alone cannot be faster than.
+// rawInsert is how many rows of an event's size the SQLite file accepts with one index by a
+// random id, 1,000 a transaction: an upper bound of the warehouse alone.
 func rawInsert(dir string, rows int) (perSecond float64, err error) {
 	ctx := context.Background()
 	db, err := sqlitedb.Open(ctx, filepath.Join(dir, "raw.db"), sqlitedb.Options{})

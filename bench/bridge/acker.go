@@ -12,16 +12,16 @@ import (
 	"syscall"
 )
 
-// heard is what a far side tells of its work when it ends.
+// heard is a subscriber's report at its end.
 type heard struct {
 	Messages int `json:"messages"` // that came
-	Entries  int `json:"entries"`  // that they were about, each counted once
-	Acks     int `json:"acks"`     // messages that answered
+	Entries  int `json:"entries"`  // of those messages, each counted once
+	Acks     int `json:"acks"`     // messages of answers
 }
 
-// acker is a far side, in a process of its own: it answers every message of the bridge on
-// the topic of acknowledgements, many in one answer or each by itself, until it is told to
-// stop. Then it writes to a file what it has heard.
+// acker is a subscriber, in a process of its own: it answers every message of the bridge on the
+// ack topic, many in one answer or each by itself, until it is told to stop. Then it writes its
+// report to a file.
 func acker(args []string) error {
 	flags := flag.NewFlagSet("acker", flag.ContinueOnError)
 	addr := flags.String("broker", "", "address of the broker")
@@ -54,7 +54,7 @@ func acker(args []string) error {
 	return errors.Join(err, os.WriteFile(*result, b, 0o600))
 }
 
-// most is how many ids one answer names at most.
+// most is the largest number of ids in one answer.
 const most = 500
 
 // answer runs until the connection ends.

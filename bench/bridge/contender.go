@@ -14,7 +14,7 @@ import (
 type place struct {
 	redis, stream string
 	broker        *broker
-	topic, acks   string // acks is empty where the broker's PUBACK acknowledges
+	topic, acks   string // acks is empty if the broker's PUBACK acknowledges
 }
 
 // contender is a program that bridges a stream to a broker.
@@ -23,7 +23,7 @@ type contender struct {
 	start   func(ctx context.Context, at place) (*process.Program, error)
 }
 
-// tidemill is the product in a folder, with its defaults but for the settings given.
+// tidemill is the product in a folder, with its defaults except for the given settings.
 func tidemill(bin, dir string, settings ...string) contender {
 	return contender{deletes: true, start: func(ctx context.Context, at place) (*process.Program, error) {
 		var ports [3]string
@@ -35,7 +35,7 @@ func tidemill(bin, dir string, settings ...string) contender {
 		}
 		listen := net.JoinHostPort("127.0.0.1", ports[0])
 		cmd := exec.CommandContext(ctx, bin, "run", "bridge", "--no-auth", "--listen", listen)
-		cmd.Dir = dir // where no configuration file is
+		cmd.Dir = dir // a folder without a configuration file
 		cmd.Env = append(os.Environ(), "LOG_LEVEL=warn", "HEALTH_PORT="+ports[1], "METRICS_PORT="+ports[2],
 			"REDIS_ADDRESSES="+at.redis, "REDIS_STREAM="+at.stream, "REDIS_CONSUMER_GROUP="+group,
 			"MQTT_BROKERS="+at.broker.url(), "MQTT_QOS=1", "MQTT_USE_USER_PREFIX=false",

@@ -14,13 +14,13 @@ import (
 	"github.com/tidemill/tidemill/bench/process"
 )
 
-// spent is what every process has spent at one moment.
+// spent is what every process has used at one moment.
 type spent struct {
 	at                       time.Time
 	own, redis, broker, side time.Duration
 }
 
-// look reads what has been spent; bridge and side are 0 where there is none.
+// look reads what has been used; bridge and side are 0 if there is none.
 func (b *bench) look(bridge, side int, on *broker) spent {
 	s := spent{at: time.Now(), redis: b.redis.CPU("redis")}
 	if on != nil {
@@ -44,16 +44,16 @@ func (r *result) fill(n int, from, to spent) {
 	r.Own, r.Redis, r.Broker, r.Side = per(to.own-from.own), per(to.redis-from.redis), per(to.broker-from.broker), per(to.side-from.side)
 }
 
-// far is how the far side answers.
+// far is how the subscriber answers.
 type far int
 
 const (
-	silent far = iota // it does not: the broker's PUBACK is the acknowledgement
+	silent far = iota // not at all: the broker's PUBACK is the acknowledgement
 	inBulk
 	oneByOne
 )
 
-// drain lets a contender empty a stream that was filled before it starts, and checks that
+// drain makes a contender empty a stream that was filled before it starts, and checks that
 // every entry was published exactly once and is done.
 func (b *bench) drain(c contender, on *broker, side far) func(context.Context, *result) error {
 	return func(ctx context.Context, r *result) (err error) {
@@ -106,8 +106,8 @@ func (b *bench) drain(c contender, on *broker, side far) func(context.Context, *
 	}
 }
 
-// watch waits until every entry is done, and returns what had been spent just before the
-// first was read and right after.
+// watch waits until every entry is done, and returns what had been used just before the first
+// was read and right after the last.
 func (b *bench) watch(ctx context.Context, c contender, p *process.Program, side int, at place) (from, to spent, err error) {
 	n := int64(b.entries)
 	deadline := time.After(60*time.Second + time.Duration(n)*time.Millisecond/4)
@@ -119,7 +119,7 @@ func (b *bench) watch(ctx context.Context, c contender, p *process.Program, side
 			return from, to, err
 		case st.read == 0 && st.pending == 0 && st.entries == n:
 			from = now
-		case st.pending > 0: // under way
+		case st.pending > 0: // running
 		case c.deletes && st.entries == 0, !c.deletes && st.read == n:
 			return from, b.look(p.PID(), side, at.broker), nil
 		}
@@ -130,12 +130,12 @@ func (b *bench) watch(ctx context.Context, c contender, p *process.Program, side
 			return from, to, fmt.Errorf("it ended by itself: %w", p.Stop())
 		case <-deadline:
 			return from, to, fmt.Errorf("not done in time: %d entries in the stream, %d pending, %d read of %d", st.entries, st.pending, st.read, n)
-		case <-time.After(5 * time.Millisecond): // between two looks at other processes
+		case <-time.After(5 * time.Millisecond): // between two polls of other processes
 		}
 	}
 }
 
-// farSide is the far side's process.
+// farSide is the subscriber's process.
 type farSide struct {
 	*process.Program
 	result string
@@ -155,7 +155,7 @@ func (b *bench) startFarSide(ctx context.Context, at place, side far) (*farSide,
 	return &farSide{p, result}, nil
 }
 
-// heard stops the far side and returns what it heard.
+// heard stops the subscriber and returns its report.
 func (f *farSide) heard() (h heard, err error) {
 	if err := f.Stop(); err != nil {
 		return h, err

@@ -9,8 +9,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// payload is what the field `payload` of entry i holds: a JSON object of 300 bytes, as a
-// device sends it.
+// payload is the field `payload` of entry i: a JSON object of 300 bytes, as a device sends it.
 func payload(i int) []byte {
 	b := fmt.Appendf(make([]byte, 0, 300), `{"device_id":"dev-%06d","seq":%d,"ts":%d,"type":"telemetry","site":"plant-%02d","temperature":%d.%02d,"humidity":%d,"battery":%d,"firmware":"2.14.%d","status":"ok","tags":["line-%d","zone-%d"],"note":"`,
 		i%10000, i, 1700000000000+i*7, i%17, 15+i%20, i%100, 30+i%60, i%101, i%9, i%8, i%5)

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill/bench/figures"
 )
 
-// receiver is the far end: it counts entries as they arrive, and when.
+// receiver is the subscriber: it counts entries as they arrive, and when.
 type receiver struct {
 	sub     *subscriber
 	arrived []time.Duration // by number, since from; 0 is not yet
@@ -59,7 +59,7 @@ func (r *receiver) run() error {
 		r.n.Add(1)
 		select {
 		case r.come <- struct{}{}:
-		default: // told already
+		default: // pending already
 		}
 	}
 }
@@ -80,8 +80,8 @@ func (r *receiver) until(ctx context.Context, n int) error {
 	return nil
 }
 
-// offer calls send for numbers from 1 on at the moment each is due, and flush after those
-// that were due together. One that is sent late is due no later for that.
+// offer calls send for numbers from 1 on at the moment each is due, and flush after those that
+// were due together. A late one does not shift the others.
 func offer(ctx context.Context, from time.Time, due []time.Duration, send func(i int) error, flush func() error) error {
 	for i := 1; i < len(due); {
 		now := time.Since(from)
@@ -105,15 +105,15 @@ func offer(ctx context.Context, from time.Time, due []time.Duration, send func(i
 	return nil
 }
 
-// latency measures the time from the moment at which an entry is due to be written until a
-// subscriber of the broker has its message. start begins to bridge and returns how to end it.
+// latency measures the time from the moment when an entry is due until a subscriber of the
+// broker has its message. start begins to bridge and returns how to end it.
 func (b *bench) latency(on *broker, start func(context.Context, place) (stop func() error, err error)) func(context.Context, *result) error {
 	return func(ctx context.Context, r *result) (err error) {
 		at := place{redis: b.redis.Addr("redis"), stream: b.name(), broker: on, topic: "bench/latency"}
 		if err := b.prepare(ctx, at.stream, ""); err != nil {
 			return err
 		}
-		entries := 1 + int(b.rate*b.seconds) // number 0 says that all is connected
+		entries := 1 + int(b.rate*b.seconds) // number 0 shows that everything is connected
 		from := time.Now()
 		in, err := receive(on, at.topic, from, entries)
 		if err != nil {
@@ -172,7 +172,7 @@ func (b *bench) latency(on *broker, start func(context.Context, place) (stop fun
 	}
 }
 
-// running starts a contender as latency wants it.
+// running starts a contender in the form for latency.
 func running(c contender) func(context.Context, place) (func() error, error) {
 	return func(ctx context.Context, at place) (func() error, error) {
 		p, err := c.start(ctx, at)
@@ -183,8 +183,8 @@ func running(c contender) func(context.Context, place) (func() error, error) {
 	}
 }
 
-// byHand is the least that a bridge can be: it reads what there is, publishes it, and
-// acknowledges and deletes it with the next read, without asking what the broker says.
+// byHand is the least that a bridge can be: it reads entries, publishes them, and acknowledges
+// and deletes them with the next read, without waiting for the broker's answer.
 func byHand(_ context.Context, at place) (stop func() error, err error) {
 	p, err := dialRedis(at.redis)
 	if err != nil {
@@ -226,7 +226,7 @@ func byHand(_ context.Context, at place) (stop func() error, err error) {
 	return func() error {
 		p.close()
 		pub.close()
-		<-ended // it ends by the closing, which is no error
+		<-ended // it ends by being closed, which is not an error
 		return nil
 	}, nil
 }

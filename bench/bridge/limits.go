@@ -7,7 +7,7 @@ import (
 )
 
 // limitDrain reads, acknowledges and deletes all entries, 1,000 at a time, and does nothing
-// else: what is done with a batch leaves together with the read of the next.
+// else: the commands that end a batch go with the read of the next.
 func (b *bench) limitDrain(ctx context.Context, r *result) error {
 	stream := b.name()
 	if err := b.prepare(ctx, stream, template); err != nil {

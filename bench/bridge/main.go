@@ -1,10 +1,10 @@
-// Command bridge measures the bridge beside what bounds it and beside a peer: the real
-// binary between a real Redis and real Mosquittos of its own, all on this machine.
+// Command bridge measures the bridge against its limits and against a peer: the real binary
+// between its own real Redis and Mosquittos, all on this machine.
 //
 //	go run ./bench/bridge            # all of it, a few minutes
 //	go run ./bench/bridge -run '^tidemill$|^limit' -rounds 5 -peers=false
 //
-// It is run from the root of the repository. bench/README.md says what each row means.
+// Run it from the root of the repository. bench/README.md says what each row means.
 package main
 
 import (
@@ -30,8 +30,8 @@ type bench struct {
 	*servers
 	dir     string
 	entries int
-	rate    float64 // entries a second of the latency
-	seconds float64 // that latency is measured for
+	rate    float64 // entries a second in the latency measurement
+	seconds float64 // duration of the latency measurement
 	idle    time.Duration
 	profile string
 	streams int // made so far
@@ -161,7 +161,7 @@ func measureAll(ctx context.Context, o options) error {
 			}
 			if r.Problem != "" {
 				bad++
-				for _, k := range []*broker{b.ready, b.stock} { // what is still under way is not the next one's
+				for _, k := range []*broker{b.ready, b.stock} { // running work does not count for the next measurement
 					_, err := k.took(-1)
 					figures.Note(&r.Problem, err)
 				}
@@ -198,7 +198,7 @@ func measureAll(ctx context.Context, o options) error {
 	return nil
 }
 
-// measurements are the rows in their order: limits, product and peer next to each other.
+// measurements are the rows in order: limits, product and peer next to each other.
 func (b *bench) measurements(o options) (chosen []measurement) {
 	by1000 := append([]string{"REDIS_BATCH_SIZE=1000"}, o.settings...) // as the limit and Bento read
 	product, shipped, peer := tidemill(o.bin, b.dir, by1000...), tidemill(o.bin, b.dir, o.settings...), bento(o.bento)

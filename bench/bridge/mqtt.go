@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Heads of the packets that are used, at QoS 1 where there is one.
+// First bytes of the packets in use, at QoS 1 if they have one.
 const (
 	connect   = 0x10
 	connack   = 0x20
@@ -20,7 +20,7 @@ const (
 	suback    = 0x90
 )
 
-// link is as little of an MQTT 3.1.1 connection as the benchmark needs.
+// link is the minimum of an MQTT 3.1.1 connection for the benchmark.
 type link struct {
 	conn net.Conn
 	r    *bufio.Reader
@@ -68,7 +68,7 @@ func (l *link) short(n int) {
 	_, _ = l.w.Write(binary.BigEndian.AppendUint16(l.w.AvailableBuffer(), uint16(n)))
 }
 
-// packet reads a packet; its body is good until the next call.
+// packet reads a packet; its body is valid until the next call.
 func (l *link) packet() (head byte, body []byte, err error) {
 	_, _ = l.r.Discard(l.used)
 	l.used = 0
@@ -90,17 +90,17 @@ func (l *link) packet() (head byte, body []byte, err error) {
 		}
 	}
 	l.used = n
-	body, err = l.r.Peek(n) // larger than the buffer is an error, which no message here is
+	body, err = l.r.Peek(n) // larger than the buffer is an error; no message here is
 	return head, body, err
 }
 
-// nudge is how long a publisher whose window is full waits until it has TCP acknowledge
-// what it read: a broker without TCP_NODELAY holds its PUBACKs back until then, which TCP
-// does by itself only after 40 ms.
+// nudge is how long a publisher with a full window waits until it has TCP acknowledge what it
+// read: a broker without TCP_NODELAY holds its PUBACKs back until then, which TCP does by
+// itself only after 40 ms.
 const nudge = 200 * time.Microsecond
 
-// publisher publishes to one topic at QoS 1 with a window of messages in flight. One that
-// finds the window full waits for an eighth of it, so that packets leave in bulk.
+// publisher publishes to one topic at QoS 1 with a window of messages in flight. If the window
+// is full it waits for an eighth of it, so that packets are sent in bulk.
 type publisher struct {
 	*link
 	topic  string
@@ -112,7 +112,7 @@ type publisher struct {
 	mu   sync.Mutex // guards the rest
 	room *sync.Cond
 	free []uint16 // packet ids
-	need int      // free ones somebody waits for
+	need int      // how many free ones a waiter needs
 	sent int
 	err  error
 }
@@ -145,7 +145,7 @@ func (p *publisher) close() {
 	<-p.ended
 }
 
-// hurry has TCP acknowledge while the publisher waits.
+// hurry makes TCP acknowledge while the publisher waits.
 func (p *publisher) hurry() {
 	p.mu.Lock()
 	waits := p.need > 0 && p.err == nil
@@ -260,7 +260,7 @@ func newSubscriber(addr, client string, qos byte, filters ...string) (*subscribe
 	return &subscriber{l}, err
 }
 
-// more says whether another whole message is here already.
+// more reports whether another whole message has arrived.
 func (s *subscriber) more() bool {
 	b, _ := s.r.Peek(s.r.Buffered())
 	b = b[s.used:]
@@ -268,8 +268,8 @@ func (s *subscriber) more() bool {
 	return digits > 0 && uint64(len(b)) >= 1+uint64(digits)+n
 }
 
-// next waits for a message and acknowledges it; the acknowledgement leaves with those of
-// the messages that came together with it. The slices are good until the next call.
+// next waits for a message and acknowledges it; the acknowledgement goes with those of the
+// messages that came together with it. The slices are valid until the next call.
 func (s *subscriber) next() (topic, payload []byte, err error) {
 	if !s.more() {
 		if err := s.w.Flush(); err != nil {

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// quickack has TCP acknowledge what has come, at once.
+// quickack makes TCP acknowledge at once.
 func quickack(c net.Conn) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {

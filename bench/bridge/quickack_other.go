@@ -4,5 +4,5 @@ package main
 
 import "net"
 
-// quickack does nothing here: CPU time and memory are read as Linux tells them, too.
+// quickack does nothing here: CPU time and memory are read in Linux's form, too.
 func quickack(net.Conn) {}

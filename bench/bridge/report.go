@@ -8,14 +8,14 @@ import (
 	"github.com/tidemill/tidemill/bench/figures"
 )
 
-// result is one measurement: what is 0 does not apply.
+// result is one measurement: 0 does not apply.
 type result struct {
 	Round    int                `json:"round"` // 0: over all rounds, medians
 	Name     string             `json:"name"`
 	Messages int                `json:"messages,omitempty"`
 	Seconds  float64            `json:"seconds,omitempty"`
 	Rate     float64            `json:"per_second,omitempty"`
-	Own      float64            `json:"cpu_us,omitempty"` // CPU µs a message: of the program that is measured
+	Own      float64            `json:"cpu_us,omitempty"` // CPU µs a message: of the measured program
 	Redis    float64            `json:"cpu_us_redis,omitempty"`
 	Broker   float64            `json:"cpu_us_broker,omitempty"`
 	Side     float64            `json:"cpu_us_far_side,omitempty"`
@@ -31,7 +31,7 @@ type result struct {
 	late []time.Duration // of each entry
 }
 
-// line is one row of what is printed while it runs.
+// line is a row of the output.
 func (r *result) line() string {
 	row := figures.NewRow(34, r.Name)
 	switch {

@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// resp is as little of a Redis client as can read a stream: commands are buffered until
-// flush, replies are read in their order.
+// resp is the minimum of a Redis client for a stream: commands are buffered until flush,
+// replies are read in order.
 type resp struct {
 	conn net.Conn
 	r    *bufio.Reader
@@ -93,7 +93,7 @@ func (p *resp) text(dst []byte) ([]byte, error) {
 // entry is an entry of a stream with one field.
 type entry struct{ id, payload []byte }
 
-// batch is what one read of a stream returned; the next read uses its memory again.
+// batch is the result of one read of a stream; the next read reuses its memory.
 type batch struct {
 	entries []entry
 	block   []byte
@@ -125,7 +125,7 @@ func (p *resp) stream(b *batch) error {
 		if err != nil {
 			return err
 		}
-		if block, err = p.text(field[:len(block)]); err != nil { // its name is of no use
+		if block, err = p.text(field[:len(block)]); err != nil { // its name is not used
 			return err
 		}
 		b.ends = append(b.ends, len(block))

@@ -15,15 +15,15 @@ import (
 // broker is a Mosquitto of this run.
 type broker struct {
 	*process.Services
-	name     string // what a row says of it; empty for the first
+	name     string // the row's words for it; empty for the first
 	quick    bool   // its clients must have TCP acknowledge: see nudge
-	received int    // PUBLISH packets that it has received, when it was last asked
+	received int    // PUBLISH packets received, at the last query
 }
 
 func (b *broker) addr() string { return b.Addr("mosquitto") }
 func (b *broker) url() string  { return "tcp://" + b.addr() }
 
-// servers are the neighbours, started for this run.
+// servers are the servers of this run.
 type servers struct {
 	redis *process.Services
 	ready *broker // set_tcp_nodelay true, no limit in flight
@@ -31,8 +31,8 @@ type servers struct {
 	ctl   rueidis.Client
 }
 
-// Settings of the Mosquittos, over those of scripts/services. The broker's own counters are
-// how many messages were published is checked with, so both refresh them every second.
+// Settings of the Mosquittos, over those of scripts/services. The broker's own counters check
+// how many messages were published, so both refresh them every second.
 const (
 	readySettings = "sys_interval 1\nmax_inflight_messages 0"
 	stockSettings = "sys_interval 1\nset_tcp_nodelay false\nmax_queued_messages 1000\nautosave_interval 1800"
@@ -74,9 +74,9 @@ func (s *servers) stop() {
 	}
 }
 
-// took says how many messages the broker received since it was asked before, by its own
-// count. It refreshes that every second or two: took waits until it is the number that is
-// wanted, or has surely been refreshed twice.
+// took says how many messages the broker received since the last query, by its own count. The
+// broker refreshes that every second or two: took waits until it is the wanted number, or has
+// surely been refreshed twice.
 func (b *broker) took(want int) (int, error) {
 	const count, uptime = "$SYS/broker/publish/messages/received", "$SYS/broker/uptime"
 	s, err := newSubscriber(b.addr(), "bench-count", 0, count, uptime)
@@ -86,7 +86,7 @@ func (b *broker) took(want int) (int, error) {
 	defer s.close()
 	_ = s.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
 	now, before := b.received, b.received
-	for refreshed := 0; refreshed < 4; { // the first is a retained one, and one may be under way
+	for refreshed := 0; refreshed < 4; { // the first is a retained one, and one may be in flight
 		topic, text, err := s.next()
 		if err != nil {
 			return 0, fmt.Errorf("count of the broker: %w", err)

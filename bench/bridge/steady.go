@@ -11,8 +11,8 @@ import (
 	"github.com/tidemill/tidemill/bench/process"
 )
 
-// steady measures what a bridge costs that has been running: CPU while nothing is to do,
-// and allocations a message when entries come then, by its own metrics.
+// steady measures the costs of a bridge that has been running: CPU while idle, and allocations
+// a message when entries come then, by its own metrics.
 func (b *bench) steady(c contender, on *broker) func(context.Context, *result) error {
 	return func(ctx context.Context, r *result) error {
 		at := place{redis: b.redis.Addr("redis"), stream: b.name(), broker: on, topic: "bench/steady"}
@@ -24,13 +24,13 @@ func (b *bench) steady(c contender, on *broker) func(context.Context, *result) e
 			return err
 		}
 		defer p.Stop()
-		through := func(n int) error { // n entries, all of the way
+		through := func(n int) error { // sends n entries through all of it
 			if err := fill(ctx, b.ctl, at.stream, n); err != nil {
 				return err
 			}
 			return b.emptied(ctx, p, at.stream)
 		}
-		if err := through(1000); err != nil { // it is connected, and what grows once has grown
+		if err := through(1000); err != nil { // it is connected, and one-time growth is over
 			return err
 		}
 		before, from := process.CPU(p.PID()), time.Now()
@@ -69,7 +69,7 @@ func (b *bench) steady(c contender, on *broker) func(context.Context, *result) e
 	}
 }
 
-// emptied waits until nothing is in a stream.
+// emptied waits until a stream is empty.
 func (b *bench) emptied(ctx context.Context, p *process.Program, stream string) error {
 	for deadline := time.After(time.Minute); ; {
 		st, err := b.state(ctx, stream)
@@ -83,7 +83,7 @@ func (b *bench) emptied(ctx context.Context, p *process.Program, stream string) 
 			return fmt.Errorf("it ended by itself: %w", p.Stop())
 		case <-deadline:
 			return fmt.Errorf("not done in time: %d entries in the stream, %d pending", st.entries, st.pending)
-		case <-time.After(10 * time.Millisecond): // between two looks at another process
+		case <-time.After(10 * time.Millisecond): // between two polls of another process
 		}
 	}
 }

@@ -36,7 +36,7 @@ func product(on ...string) contender {
 	return contender{product: true, on: on, log: true, command: ourselves("tidemill")}
 }
 
-// limitOf is what bounds it there.
+// limitOf is the limit on these servers.
 func limitOf(on ...string) contender {
 	return contender{on: on, log: true, command: ourselves("limit")}
 }
@@ -58,7 +58,7 @@ func (b *bench) bullmq(ctx context.Context) (contender, error) {
 		return contender{}, err
 	}
 	fmt.Fprintln(os.Stderr, "installing bullmq")
-	// Not npm ci: the parts of one dependency that are for other systems may not be in the lock.
+	// Not npm ci: the parts of a dependency for other systems may be missing in the lock.
 	npm := exec.CommandContext(ctx, "npm", "install", "--ignore-scripts", "--no-audit", "--no-fund")
 	npm.Dir = folder
 	if out, err := npm.CombinedOutput(); err != nil {
@@ -69,7 +69,7 @@ func (b *bench) bullmq(ctx context.Context) (contender, error) {
 	}}, nil
 }
 
-// spent is what every process has spent at one moment.
+// spent is what every process has used at one moment.
 type spent struct {
 	at                   time.Time
 	own, redis, postgres time.Duration
@@ -79,8 +79,8 @@ func (b *bench) look(p *process.Program) spent {
 	return spent{at: time.Now(), own: process.CPU(p.PID()), redis: b.services.CPU("redis"), postgres: b.services.CPU("postgres")}
 }
 
-// play lets a contender play a part, and checks that what was measured is true: every event
-// was handled once and is completed in the sync log, and the queue holds what it should.
+// play makes a contender play a part, and checks the result: every event was handled once and
+// is completed in the sync log, and the queue holds what it should.
 func (b *bench) play(ctx context.Context, row string, c contender, what string, more ...string) func(*result) error {
 	return func(r *result) (err error) {
 		database, err := b.empty(ctx)
@@ -113,7 +113,7 @@ func (b *bench) play(ctx context.Context, row string, c contender, what string, 
 	}
 }
 
-// converse runs a contender, and looks when it begins and when it ends.
+// converse runs a contender, and reads the figures when it begins and when it ends.
 func (b *bench) converse(cmd *exec.Cmd, r *result) (from, to spent, told report, err error) {
 	out, in, err := os.Pipe()
 	if err != nil {

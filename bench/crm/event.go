@@ -15,7 +15,7 @@ import (
 	"github.com/tidemill/tidemill/state/profile"
 )
 
-// members is how many people all events are of, in clubs of as many each.
+// members is how many people the events are about, in clubs of as many each.
 const (
 	members = 20_000
 	clubs   = 50
@@ -30,13 +30,13 @@ type events struct {
 
 func newEvents() *events { return &events{rng: rand.New(rand.NewPCG(1, 2))} }
 
-// at is when events are said to have happened.
+// at is the time of the events.
 var at = time.Date(2026, 11, 21, 19, 0, 0, 0, time.UTC)
 
-// types of events: of each priority some.
+// types of events: some of each priority.
 var types = []string{"member.updated", "booking.created", "player.checkedin", "email.opened", "contactPreference.updated"}
 
-// drawn is an event, with what those need to know who put it into tables by themselves.
+// drawn is an event, with the values for those who put it into tables by themselves.
 type drawn struct {
 	id, tenant, typ string
 	raw             []byte
@@ -48,7 +48,7 @@ func member(n int) (tenant string, who profile.Identities) {
 	return "club-" + strconv.Itoa(n%clubs), profile.Identities{External: "m-" + name, Email: "member." + name + "@example.com"}
 }
 
-// next draws one. Its last field is its number, for those who check.
+// next draws an event. Its last field is its number, for checks.
 func (e *events) next() drawn {
 	var raw [48]byte
 	for i := 0; i < len(raw); i += 8 {
@@ -93,7 +93,7 @@ func writeEvents(name string, n int) (err error) {
 	}
 	w := bufio.NewWriterSize(f, 1<<20)
 	for e := newEvents(); e.n < n; {
-		_, _ = w.Write(e.next().raw) // Flush says what went wrong
+		_, _ = w.Write(e.next().raw) // Flush returns the error
 		_ = w.WriteByte('\n')
 	}
 	if err = w.Flush(); err == nil {

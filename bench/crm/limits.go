@@ -17,9 +17,9 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
-// A limit is the least that can be done with events that are each begun and ended in a
-// durable sync log: a thousand share each write. No names are known, nobody takes turns,
-// nothing comes back, whose event it is nobody asks, and the books are not kept.
+// A limit does the least for events that are each begun and ended in a durable sync log: a
+// thousand share each write. It knows no names, keeps no turns, redelivers nothing, resolves no
+// profile, and keeps no books.
 
 // together is how many events share the writes of a limit.
 const together = 1000
@@ -30,7 +30,7 @@ func bulks(all []drawn, bring func([]drawn) error) error {
 	return both(func() (bool, error) { return true, nil }, len(parts), func(i int) error { return bring(parts[i]) })
 }
 
-// both lets two do n things.
+// both makes two goroutines do n things.
 func both(more func() (bool, error), n int, do func(int) error) error {
 	var next atomic.Int64
 	var wait sync.WaitGroup
@@ -61,8 +61,8 @@ func playLimit(ctx context.Context, p *part) error {
 	return limitOfServers(ctx, p)
 }
 
-// limitOfFile is two commits a thousand events: one takes jobs and begins them in the log,
-// the other ends them there and deletes the jobs. The file is set up as the product's.
+// limitOfFile is two commits a thousand events: one takes jobs and begins them in the log, the
+// other ends them there and deletes the jobs. The file has the product's settings.
 func limitOfFile(ctx context.Context, p *part) (err error) {
 	db, err := sqlitedb.Open(ctx, filepath.Join(p.Folder, "limit.db"), sqlitedb.Options{})
 	if err != nil {
@@ -175,8 +175,8 @@ const (
 		ON CONFLICT (key) DO UPDATE SET state = 3`
 )
 
-// limitOfServers leases 1,000 jobs by one script, begins and ends them by an upsert each,
-// and settles them by another script; two do it at once.
+// limitOfServers leases 1,000 jobs by one script, begins and ends them by an upsert each, and
+// settles them by another script, two at a time.
 func limitOfServers(ctx context.Context, p *part) error {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{p.Redis}, DisableCache: true, ForceSingleClient: true})
 	if err != nil {
@@ -228,7 +228,7 @@ func limitOfServers(ctx context.Context, p *part) error {
 	return errors.Join(err, p.Report(r))
 }
 
-// limitOnce takes a thousand jobs through.
+// limitOnce processes a thousand jobs.
 func limitOnce(ctx context.Context, client rueidis.Client, db *pgxpool.Pool, handled *seen) error {
 	got, err := bulkLease.Exec(ctx, client, keys, []string{strconv.Itoa(together), strconv.FormatInt(time.Now().UnixMilli(), 10)}).ToArray()
 	if err != nil || len(got) == 0 {

@@ -1,12 +1,12 @@
-// Command crm measures the CRM system beside what bounds it and beside BullMQ: embedded in
-// one file, and on Redis and PostgreSQL, each contender a process of its own on real
-// servers, all on this machine. Handlers do nothing, limits are off, and every event is
-// begun and ended in the durable sync log.
+// Command crm measures the CRM system against its limits and against BullMQ: embedded in one
+// file, and on Redis and PostgreSQL, each contender a process of its own on real servers, all
+// on this machine. Handlers do nothing, limits are off, and every event is begun and ended in
+// the durable sync log.
 //
 //	go run ./bench/crm             # all of it, some minutes
 //	go run ./bench/crm -run 'process' -rounds 5
 //
-// It is run from the root of the repository. bench/README.md says what each row means.
+// Run it from the root of the repository. bench/README.md says what each row means.
 package main
 
 import (
@@ -99,8 +99,8 @@ func playPart(ctx context.Context, who string, args []string) error {
 // measurement is one row.
 type measurement struct {
 	name   string
-	limit  string   // the row that bounds it; empty: it is none of the product's
-	bullmq []string // the rows of BullMQ that it is compared with, the fastest of them
+	limit  string   // the row of its limit; empty: not a row of the product
+	bullmq []string // the rows of BullMQ that it is compared with: with the fastest of them
 	do     func(*result) error
 }
 
@@ -172,7 +172,7 @@ func (o *options) print(r *result) {
 	fmt.Println(r.line())
 }
 
-// measurements are the rows in their order: what others are compared with comes first.
+// measurements are the rows in order: those that others are compared with come first.
 func (b *bench) measurements(ctx context.Context) (chosen []measurement, err error) {
 	var bullmq contender
 	if b.peers {

@@ -11,16 +11,16 @@ import (
 	"github.com/tidemill/tidemill/bench/process"
 )
 
-// part is what a contender's process does. BullMQ's program, which bench/queue has, too,
-// takes the same flags, says the same and reports the same.
+// part is what a contender's process does. BullMQ's program, which bench/queue has too, takes
+// the same flags and prints the same reports.
 type part struct {
 	What     string // add: bring events; process: work on a full queue
 	Jobs     int
 	Workers  int
-	Batch    int    // events that the product takes up together; 0: as it ships
-	Ahead    int    // events that it holds at the least; 0: as it ships
+	Batch    int    // events that the product takes together; 0: its default
+	Ahead    int    // least events that it holds; 0: its default
 	Many     int    // events of one call of its handler
-	Fresh    bool   // nobody has a profile before
+	Fresh    bool   // no event has a profile before
 	Redis    string // host:port
 	Postgres string // URL
 	Folder   string // where files are
@@ -28,12 +28,12 @@ type part struct {
 	process.Talk
 }
 
-// report is what a contender says at the end.
+// report is a contender's report at the end.
 type report struct {
 	Done      int    `json:"done"`            // events that were handled, each once
-	Twice     int    `json:"twice,omitempty"` // and how often one more than once
+	Twice     int    `json:"twice,omitempty"` // and how many more often than once
 	Held      int64  `json:"held"`            // events that the queue still has, by its own count
-	Completed int    `json:"completed"`       // of them the sync log says so, begun once each; -1: there is none
+	Completed int    `json:"completed"`       // events completed in the sync log, begun once each; -1: no sync log
 	Failed    string `json:"failed,omitempty"`
 }
 
@@ -73,10 +73,10 @@ func (s *seen) one(raw []byte) error {
 	return nil
 }
 
-// patience is how long anything may take that is measured.
+// patience is how long any measurement may take.
 const patience = 2 * time.Minute
 
-// within waits for what tells of its end by closing a channel.
+// within waits until a channel is closed.
 func within(ctx context.Context, done <-chan struct{}, what string) error {
 	select {
 	case <-done:

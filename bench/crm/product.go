@@ -192,7 +192,7 @@ func join(ctx context.Context, profiles profile.Resolver) error {
 	return nil
 }
 
-// tell reports, with what queue, sync log and books say.
+// tell reports, with the state of queue, sync log and books.
 func tell(ctx context.Context, p *part, sys *crm.System, r report) error {
 	a, err := sys.Audit(ctx)
 	if err != nil {

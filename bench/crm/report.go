@@ -6,7 +6,7 @@ import (
 	"github.com/tidemill/tidemill/bench/figures"
 )
 
-// result is one measurement: what is 0 does not apply.
+// result is one measurement: 0 does not apply.
 type result struct {
 	Round    int     `json:"round"` // 0: over all rounds, medians
 	Name     string  `json:"name"`
@@ -18,14 +18,14 @@ type result struct {
 	Postgres float64 `json:"cpu_us_postgres,omitempty"`
 	RSS      float64 `json:"rss_mib,omitempty"`
 	BullMQ   float64 `json:"of_bullmq,omitempty"` // its rate over BullMQ's in the same round, the faster of 10 and 100 workers
-	Limit    float64 `json:"of_limit,omitempty"`  // over that of what bounds it
+	Limit    float64 `json:"of_limit,omitempty"`  // over the rate of its limit
 	Problem  string  `json:"problem,omitempty"`
 }
 
 // head is above the columns of line.
 var head = figures.Head(58, "", "events/s", "own µs", "redis µs", "pg µs", "all µs", "RSS MiB", "of bullmq", "of limit")
 
-// line is one row of what is printed while it runs.
+// line is a row of the output.
 func (r *result) line() string {
 	row := figures.NewRow(58, r.Name)
 	row.Cell("%.0f", r.Rate)

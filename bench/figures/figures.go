@@ -1,4 +1,4 @@
-// Package figures has what every benchmark says of its measurements.
+// Package figures has the common figures of all benchmarks.
 package figures
 
 import (
@@ -27,7 +27,7 @@ func QuantilesOf(all []time.Duration) *Quantiles {
 	return &Quantiles{at(0.5), at(0.9), at(0.99), at(0.999), at(1)}
 }
 
-// Median of what was measured; 0: nothing was.
+// Median of the values; 0: none.
 func Median(v []float64) float64 {
 	if len(v) == 0 {
 		return 0

@@ -11,14 +11,14 @@ import (
 // Row is a line of a table: a name, and cells of nine characters.
 type Row struct{ b strings.Builder }
 
-// NewRow begins one whose name has this width.
+// NewRow begins a row with a name of this width.
 func NewRow(width int, name string) *Row {
 	r := new(Row)
 	fmt.Fprintf(&r.b, "%-*s", width, name)
 	return r
 }
 
-// Head is a row of names of columns; first is above the names of rows.
+// Head is a row of column names; first is above the names of rows.
 func Head(width int, first string, columns ...string) string {
 	r := NewRow(width, first)
 	for _, c := range columns {
@@ -46,7 +46,7 @@ func (r *Row) Quantiles(q *Quantiles) {
 // Text adds text in place of cells.
 func (r *Row) Text(format string, args ...any) { fmt.Fprintf(&r.b, format, args...) }
 
-// End is the line, with what went wrong behind it.
+// End is the line, with the problem behind it.
 func (r *Row) End(problem string) string {
 	if problem != "" {
 		fmt.Fprintf(&r.b, "  PROBLEM: %s", problem)
@@ -54,7 +54,7 @@ func (r *Row) End(problem string) string {
 	return strings.TrimRight(r.b.String(), " ")
 }
 
-// Note adds what went wrong to what did before; nil is nothing.
+// Note adds an error to a problem; nil adds nothing.
 func Note(problem *string, err error) {
 	switch {
 	case err == nil:
@@ -72,8 +72,8 @@ func JSON(w io.Writer, result any) {
 	}
 }
 
-// Medians fills each exported float64 of a struct with the median of the same one of all
-// rounds in which it is not 0: there it does not apply.
+// Medians fills each exported float64 of a struct with its median over all rounds in which it
+// is not 0.
 func Medians[T any](into *T, rounds []*T) {
 	to := reflect.ValueOf(into).Elem()
 	for i := range to.NumField() {

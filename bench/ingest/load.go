@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// load is connections that each send one request after the other. It writes and reads
-// HTTP by hand: what a request costs here takes CPU from what is measured.
+// load is connections that each send one request after the other. It writes and reads HTTP by
+// hand, as its own CPU time is taken from the measured server.
 type load struct {
 	clients []*client
 }
@@ -23,7 +23,7 @@ type client struct {
 	conn    net.Conn
 	in      *bufio.Reader
 	request []byte
-	ids     [][]byte // where in the request the request's own id is
+	ids     [][]byte // the position of the request's own id in it
 	n       uint64
 	base    uuid.UUID
 }
@@ -133,7 +133,7 @@ var (
 	length   = []byte("Content-Length: ")
 )
 
-// answer reads an answer, which is to be a 202.
+// answer reads an answer, which has to be a 202.
 func (c *client) answer() error {
 	size, first := 0, true
 	for {

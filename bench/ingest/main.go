@@ -1,27 +1,27 @@
-// Command ingest measures the door of delivery beside what bounds it: one event a request,
-// with an idempotency key of its own, from 50 connections. Each server is a process of its
-// own, started for a round, beside a real Redis of this run. They are loaded in turns, a second
-// each, every other time backwards: virtual machines change their speed within seconds.
+// Command ingest measures the ingest API of delivery against its limits: one event a request,
+// with its own idempotency key, from 50 connections. Each server is a process of its own,
+// started for a round, with a real Redis of this run. They are loaded in turns, a second each,
+// every other time backwards: virtual machines change their speed within seconds.
 //
 //	go run ./bench/ingest            # three rounds, three minutes
 //	go run ./bench/ingest -run 'Redis$' -profile cpu.out
 //
-// It is run from the root of the repository, on Linux. Rows:
+// Run it from the root of the repository, on Linux. Rows:
 //
 //	limit: net/http and one script   a check that the body is JSON, then one Lua script: SET NX
 //	                                 of the key and XADD. It forgets the answer, knows no
 //	                                 bodies, ids or orders, and its stream no limits
 //	limit: net/http, nothing kept    an answer at once
-//	tidemill on Redis, keys alone    the door as it is, over redisledger and redisqueue: events
+//	tidemill on Redis, keys alone    the real API, over redisledger and redisqueue: events
 //	                                 without ids of their own, protected by their keys alone, as
 //	                                 those of the limit are
 //	tidemill on Redis                the same with eventIds, by which they are known under other
 //	                                 keys too
 //	tidemill on SQLite               the same over one file
 //
-// Columns: CPU in µs a request of the server (own), of Redis and of what loads it; the rate
-// over that of the first row of the same round, and CPU of server and Redis together of the
-// first row over its own: on a busy machine the steadier ratio. Every measurement checks
+// Columns: CPU in µs a request of the server (own), of Redis and of the load generator; the
+// rate over that of the first row of the same round; and CPU of server and Redis together of
+// the first row over its own, the steadier ratio on a busy machine. Every measurement checks
 // that as many events are kept as were answered 202.
 package main
 
@@ -51,7 +51,7 @@ type options struct {
 	profile, dir                 string
 }
 
-// rows are what is measured, in turns. The first is what ratios refer to.
+// rows are measured in turns. Ratios refer to the first.
 var rows = []row{
 	{"limit: net/http and one script", "script", true},
 	{"limit: net/http, nothing kept", "nothing", true},
@@ -101,7 +101,7 @@ type result struct {
 	requests         int
 	rate             float64
 	p50, p99         time.Duration
-	own, redis, load float64 // CPU µs a request: of the server, of Redis, of what loads it
+	own, redis, load float64 // CPU µs a request: of the server, of Redis, of the load generator
 	rss              float64 // MiB
 	ofLimit          float64 // its rate over that of the first row of the round
 	ofLimitCPU       float64 // the first row's CPU of server and Redis over its own

@@ -13,21 +13,21 @@ import (
 	"github.com/tidemill/tidemill/bench/process"
 )
 
-// contestant is one server of a round, and what was measured of it so far.
+// contestant is one server of a round, and its measurements so far.
 type contestant struct {
 	row       row
 	program   *process.Program
 	redis     *process.Services
 	load      *load
-	warm      int // requests before anything was measured
+	warm      int // requests before the measurements
 	took      []time.Duration
 	passed    time.Duration
 	own, far  time.Duration // CPU of the server and of Redis
-	loading   time.Duration // CPU of what loads it
+	loading   time.Duration // CPU of the load generator
 	profiling chan error
 }
 
-// measure makes one round: a result of each row that is wanted, in the order of the table.
+// measure makes one round: a result of each wanted row, in the order of the table.
 func measure(ctx context.Context, o options, redis *process.Services, dir string) (round []*result, err error) {
 	var all []*contestant
 	defer func() {
@@ -114,7 +114,7 @@ func (c *contestant) turn(d time.Duration) error {
 	return err
 }
 
-// result sums up, and checks that the server has kept what it said.
+// result sums up, and checks that the server has kept what it acknowledged.
 func (c *contestant) result() *result {
 	n := len(c.took)
 	us := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(n) }

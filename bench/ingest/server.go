@@ -43,14 +43,14 @@ import (
 
 const key = "bench-key"
 
-// server is what answers, and how many events it has kept.
+// server answers, and counts the events it has kept.
 type server struct {
 	handler http.Handler
 	kept    func(context.Context) (int64, error)
 	close   func()
 }
 
-// serveUntilStopped is what a process of its own does.
+// serveUntilStopped is the work of a server's process.
 func serveUntilStopped(kind string, args []string) error {
 	if len(args) != 2 {
 		return errors.New("want the address of Redis and a folder")
@@ -90,7 +90,7 @@ func serveUntilStopped(kind string, args []string) error {
 		return err
 	}
 	fmt.Printf("listening http://%s\nready\n", listener.Addr())
-	// The door is not behind the mux: the product has it at the root of its own address.
+	// The API is not behind the mux: the product has it at the root of its own address.
 	h := &http.Server{ReadTimeout: 40 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			s.handler.ServeHTTP(w, r)
@@ -112,7 +112,7 @@ func serveUntilStopped(kind string, args []string) error {
 var once = rueidis.NewLuaScript(`if not redis.call('SET',KEYS[1],1,'NX','EX',86400) then return 0 end
 redis.call('XADD',KEYS[2],'*','body',ARGV[1]) return 1`)
 
-// script is the least that can be called a door: net/http, a check that it is JSON, and one
+// script is the least that an ingest API can be: net/http, a check that it is JSON, and one
 // script.
 func script(ctx context.Context, redis, run string) (*server, error) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redis}, DisableCache: true})
@@ -184,7 +184,7 @@ func onSQLite(ctx context.Context, dir string) (*server, error) {
 	return door(ctx, l, q, sqliteaccept.New(l, q), func() { _ = db.Close() })
 }
 
-// door is the product's.
+// door is the product's ingest API.
 func door(ctx context.Context, l ledger.Store, q queue.Store, stroke accept.Stroke, close func()) (*server, error) {
 	debug.SetGCPercent(400) // as tidemill run does
 	p := memoryproject.New()

@@ -1,5 +1,5 @@
-// Package load draws the events that the benchmarks of the analytics system send: seeded,
-// and with the mix of the requirements. Each benchmark writes them in a form of its own.
+// Package load draws the events that the benchmarks of the analytics system send: seeded, and
+// with the required mix. Each benchmark writes them in its own form.
 package load
 
 import (
@@ -18,8 +18,8 @@ type Kind int
 
 // Kinds of events, with their share.
 const (
-	Action   Kind = iota // 45%: something was done
-	Identify             // 5%: a person is named
+	Action   Kind = iota // 45%: an action
+	Identify             // 5%: a person is identified
 	PageView             // 30%: carries a user agent
 	SetPlan              // 20%: sets properties of the person
 )

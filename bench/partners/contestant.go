@@ -21,10 +21,10 @@ import (
 	"github.com/tidemill/tidemill/bench/process"
 )
 
-// contestant is one instance with its far end.
+// contestant is one instance with its partners.
 type contestant struct {
 	program *process.Program
-	redis   *process.Services // nil: it keeps everything in its file
+	redis   *process.Services // nil: everything is in its file
 	far     *far
 	others  int
 	client  *http.Client
@@ -32,7 +32,7 @@ type contestant struct {
 	turns   []turned
 }
 
-// turned is what was measured in one turn.
+// turned has the measurements of one turn.
 type turned struct {
 	rate, p50, p99, cpu float64
 	took                []float64 // ms
@@ -102,7 +102,7 @@ func (c *contestant) stop() (err error) {
 	return errors.Join(err, c.far.http.Close())
 }
 
-// begin forgets what was measured.
+// begin forgets the measurements.
 func (c *contestant) begin() { c.turns = nil }
 
 // cpu is the time that instance and Redis have used.
@@ -117,7 +117,7 @@ func (c *contestant) cpu() time.Duration {
 // patience is how long deliveries may take.
 const patience = 2 * time.Minute
 
-// turn sends a burst, waits until the other partners have it, and then single events.
+// turn sends a burst, waits until the other partners have it, and then sends single events.
 func (c *contestant) turn(ctx context.Context, burst, paced int) error {
 	var t turned
 	cpu, start := c.cpu(), time.Now()

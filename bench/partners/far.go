@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// far is the far end of one instance: it notes when which event came to which partner.
+// far is the partners of one instance: it notes when which event came to which partner.
 type far struct {
 	url  string
-	way  string // in which the last partner is dead; empty: it is alive
+	way  string // how the last partner is dead; empty: it is alive
 	http *http.Server
 
 	mu   sync.Mutex
 	came map[string][]time.Time // by partner and the event's number
-	left int                    // deliveries that are awaited
-	done chan struct{}          // closed when none is
+	left int                    // awaited deliveries
+	done chan struct{}          // closed when none is left
 }
 
-// maxEvents is how many there may be of one instance.
+// maxEvents is the most events of one instance.
 const maxEvents = 1 << 17
 
 func newFar(way string) (*far, error) {
@@ -39,7 +39,7 @@ func newFar(way string) (*far, error) {
 // deadName is the last partner.
 const deadName = "last"
 
-// ServeHTTP takes an event: {"n":1,…} is the first of what it has.
+// ServeHTTP accepts an event, which begins with {"n":1,….
 func (f *far) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b, err := io.ReadAll(r.Body)
 	at, name := time.Now(), r.URL.Path[1:]
@@ -75,7 +75,7 @@ func (f *far) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Unlock()
 }
 
-// await says how many deliveries are to come, and is closed when they have.
+// await sets how many deliveries have to come; its channel is closed when they have.
 func (f *far) await(n int) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,7 +83,7 @@ func (f *far) await(n int) <-chan struct{} {
 	return f.done
 }
 
-// took are the times that events took to the other partners.
+// took are the times of events to the other partners.
 func (f *far) took(first int, sent []time.Time) (all []time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

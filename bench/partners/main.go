@@ -1,16 +1,16 @@
 // Command partners measures what a dead partner costs the others: two instances of the real
 // binary run side by side with the same partners. In one of them the last partner answers like
-// the others, in the other it is dead. Both are loaded in turns, so that what else the machine
-// does happens to both: first while the dead partner's queue has room, then beyond its limit.
+// the others, in the other it is dead. Both are loaded in turns, so that other load on the
+// machine affects both: first while the dead partner's queue has room, then beyond its limit.
 //
 //	go run ./bench/partners             # in a file and on Redis, each way of being dead: ten minutes
 //	go run ./bench/partners -run '^file, 503'
 //
-// It is run from the root of the repository, on Linux. Columns: deliveries a second at each of
-// the other partners while a burst of events is worked off; how long a single event takes from
-// the request to another partner, at 100 a second; CPU of instance and Redis in µs an event; and
-// rate and latency over those of the instance whose partners are all alive. Every event has to
-// come to every partner that is alive, and to none that is dead.
+// Run it from the root of the repository, on Linux. Columns: deliveries a second at each of the
+// other partners during a burst; how long a single event takes from the request to another
+// partner, at 100 a second; CPU of instance and Redis in µs an event; and rate and latency over
+// those of the instance whose partners are all alive. Every event has to come to every living
+// partner, and to no dead one.
 package main
 
 import (
@@ -98,7 +98,7 @@ func measure(ctx context.Context, o options, bin, dir, place, way string) (err e
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	limit := o.turns*(o.burst+o.paced) + o.burst // what comes before it is measured below it
+	limit := o.turns*(o.burst+o.paced) + o.burst // all events before it are within the limit
 	var pair []*contestant
 	defer func() {
 		for _, c := range pair {
@@ -112,7 +112,7 @@ func measure(ctx context.Context, o options, bin, dir, place, way string) (err e
 		}
 		pair = append(pair, c)
 	}
-	for _, c := range pair { // what is slow once
+	for _, c := range pair { // one-time costs
 		if err := c.turn(ctx, o.burst/2, 0); err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func measure(ctx context.Context, o options, bin, dir, place, way string) (err e
 	return pair[1].beyond(o.full)
 }
 
-// ratio is the median of the ratios of the turns that were made beside each other.
+// ratio is the median of the ratios of simultaneous turns.
 func ratio(pair []*contestant, of func(turned) float64) float64 {
 	var all []float64
 	for i, t := range pair[1].turns {

@@ -1,6 +1,6 @@
-// Package process starts and watches what the benchmarks measure: the product's binary and
-// its peers as processes of their own, and real servers that belong to one run. CPU time
-// and memory are read from /proc, so a benchmark runs on Linux.
+// Package process starts and watches the measured programs: the product's binary and its peers
+// as processes of their own, and real servers of one run. CPU time and memory are read from
+// /proc, so a benchmark runs on Linux.
 package process
 
 import (
@@ -21,8 +21,8 @@ import (
 	"time"
 )
 
-// Build builds the product's binary into a folder, unless one is given already, and returns
-// its absolute path.
+// Build builds the product's binary into a folder, unless one is given, and returns its
+// absolute path.
 func Build(ctx context.Context, bin, dir string) (string, error) {
 	if bin != "" {
 		return filepath.Abs(bin)
@@ -48,7 +48,7 @@ func BuildModule(ctx context.Context, module, pkg, to string) (string, error) {
 
 // Program is a program under load. Its errors go where ours go.
 type Program struct {
-	URL string // where it listens, http://host:port; empty unless it was started by Listening or the caller sets it
+	URL string // its address, http://host:port; empty unless Listening started it or the caller sets it
 
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when the process is gone
@@ -84,7 +84,7 @@ func Listening(cmd *exec.Cmd) (*Program, error) {
 		<-p.ended
 		_ = in.Close() // so that reading ends with the program
 	}()
-	defer func() { go func() { _, _ = io.Copy(io.Discard, out) }() }() // what it prints later must not stop it
+	defer func() { go func() { _, _ = io.Copy(io.Discard, out) }() }() // later output must not block it
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if _, url, ok := strings.Cut(lines.Text(), "listening"); ok {
 			p.URL = strings.TrimSpace(url)
@@ -99,11 +99,11 @@ func Listening(cmd *exec.Cmd) (*Program, error) {
 // PID is its process id.
 func (p *Program) PID() int { return p.cmd.Process.Pid }
 
-// Ended is closed when the program is gone, whoever ended it.
+// Ended is closed when the program is gone, however it ended.
 func (p *Program) Ended() <-chan struct{} { return p.ended }
 
 // Stop tells the program to stop and waits until it is gone: at most 30 seconds, then it is
-// killed, which is an error. Stopping again says the same again.
+// killed, which is an error. A second Stop returns the same.
 func (p *Program) Stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may be gone
 	select {
@@ -116,10 +116,10 @@ func (p *Program) Stop() error {
 	return fmt.Errorf("%s did not stop within 30 seconds of SIGTERM: %w", p.cmd.Path, p.err)
 }
 
-// Get reads what the program answers at a path of its URL.
+// Get reads the program's answer at a path of its URL.
 func (p *Program) Get(path string) ([]byte, error) { return Get(p.URL + path) }
 
-// Get reads what is answered at a URL; a status other than 200 is an error.
+// Get reads the answer at a URL; a status other than 200 is an error.
 func Get(url string) ([]byte, error) { return getAs("", url) }
 
 // getAs is Get with a token; empty: none.
@@ -143,7 +143,7 @@ func getAs(token, url string) ([]byte, error) {
 	return b, err
 }
 
-// Profile writes so many seconds of the program's CPU to a file; an empty name is none.
+// Profile writes so many seconds of the program's CPU to a file; an empty name: none.
 func (p *Program) Profile(to string, seconds int) error {
 	if to == "" {
 		return nil
@@ -155,7 +155,7 @@ func (p *Program) Profile(to string, seconds int) error {
 	return os.WriteFile(to, b, 0o600)
 }
 
-// token is that of the product's API, which profiles want; empty: the program has none.
+// token is that of the product's API, for profiles; empty: the program has none.
 func (p *Program) token() string {
 	args := []string{"token"}
 	if at := slices.Index(p.cmd.Args, "--data"); at >= 0 && at+1 < len(p.cmd.Args) {
@@ -170,7 +170,7 @@ func (p *Program) token() string {
 	return strings.TrimSpace(string(out))
 }
 
-// Tell prints the program's own metrics that begin so.
+// Tell prints the program's own metrics with these prefixes.
 func (p *Program) Tell(names ...string) {
 	b, err := p.Get("/metrics")
 	if err != nil {
@@ -203,7 +203,7 @@ func CPU(pids ...int) (d time.Duration) {
 // RSS is the resident memory of a process in MiB.
 func RSS(pid int) float64 { return memory(pid, "VmRSS:") }
 
-// MostRSS is the most resident memory that a process ever had, in MiB.
+// MostRSS is the highest resident memory of a process so far, in MiB.
 func MostRSS(pid int) float64 { return memory(pid, "VmHWM:") }
 
 func memory(pid int, name string) float64 {

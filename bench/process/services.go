@@ -23,12 +23,12 @@ type Services struct {
 	env   []string
 }
 
-// ports are the variables by which scripts/services is told a server's port.
+// ports are the variables of scripts/services for a server's port.
 var ports = map[string]string{"redis": "REDIS_PORT", "postgres": "POSTGRES_PORT", "clickhouse": "CLICKHOUSE_PORT", "mosquitto": "MQTT_PORT", "kafka": "KAFKA_PORT"}
 
-// StartServices starts servers by their names in scripts/services, with settings as it
-// takes them ("REDIS_SETTINGS=--appendonly no"). It is called from the root of the
-// repository. Stop must follow where it returns no error.
+// StartServices starts servers by their names in scripts/services, with settings in its form
+// ("REDIS_SETTINGS=--appendonly no"). Call it from the root of the repository. Stop must follow
+// if it returns no error.
 func StartServices(ctx context.Context, dir string, settings []string, names ...string) (*Services, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -64,10 +64,10 @@ func (s *Services) run(ctx context.Context, verb string) ([]byte, error) {
 // Stop ends the servers. Their data stays.
 func (s *Services) Stop() { _, _ = s.run(context.Background(), "down") }
 
-// Addr is where a server listens, host:port.
+// Addr is a server's host:port.
 func (s *Services) Addr(name string) string { return s.addr[name] }
 
-// CPU is what a server and all its children have spent so far.
+// CPU is what a server and all its children have used so far.
 func (s *Services) CPU(name string) time.Duration { return CPU(s.pids(name)...) }
 
 // pids of a server and of all its children.
@@ -92,7 +92,7 @@ func (s *Services) pids(name string) []int {
 	return all
 }
 
-// FreePort finds a port below those that the system gives to outgoing connections.
+// FreePort finds a port below the system's range for outgoing connections.
 func FreePort() (string, error) {
 	for range 100 {
 		port := strconv.Itoa(11_000 + rand.IntN(15_000))

@@ -9,9 +9,9 @@ import (
 	"runtime/pprof"
 )
 
-// Talk is between a process that is measured, whose side this is, and who measures it.
+// Talk connects a measured process, which uses it, with the benchmark.
 type Talk struct {
-	Profile string // where a CPU profile of what is measured goes; empty: none
+	Profile string // file for a CPU profile of the measurement; empty: none
 
 	in  *bufio.Reader
 	out io.Writer
@@ -20,7 +20,7 @@ type Talk struct {
 // NewTalk makes one over standard input and output.
 func NewTalk() Talk { return Talk{in: bufio.NewReader(os.Stdin), out: os.Stdout} }
 
-// Begin and End enclose what is measured.
+// Begin and End enclose the measurement.
 func (t *Talk) Begin() error {
 	t.Say("begin")
 	if t.Profile == "" {
@@ -33,17 +33,17 @@ func (t *Talk) Begin() error {
 	return pprof.StartCPUProfile(f)
 }
 
-// End is the end of what is measured.
+// End ends the measurement.
 func (t *Talk) End() {
 	pprof.StopCPUProfile()
 	t.Say("end")
 }
 
-// Say says where the process is, and waits until who measures has looked.
+// Say reports the phase, and waits until the benchmark has read its figures.
 func (t *Talk) Say(what string) {
 	_, _ = fmt.Fprintln(t.out, what)
-	_, _ = t.in.ReadString('\n') // nobody is there: it goes on
+	_, _ = t.in.ReadString('\n') // no benchmark listens: go on
 }
 
-// Report says what came of it.
+// Report writes the result.
 func (t *Talk) Report(r any) error { return json.NewEncoder(t.out).Encode(r) }

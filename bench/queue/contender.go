@@ -27,7 +27,7 @@ type contender struct {
 	more    []string // flags of its own
 }
 
-// spent is what every process has spent at one moment.
+// spent is what every process has used at one moment.
 type spent struct {
 	at          time.Time
 	own, server time.Duration
@@ -41,8 +41,8 @@ func (b *bench) look(c contender, p *process.Program) spent {
 	return s
 }
 
-// play lets a contender play a part, and checks that what was measured is true: every job was
-// handled once, and the queue holds what it should.
+// play makes a contender play a part, and checks the result: every job was handled once, and
+// the queue holds what it should.
 func (b *bench) play(ctx context.Context, c contender, what string, jobs int, more ...string) func(*result) error {
 	return func(r *result) (err error) {
 		before, err := b.empty(ctx)
@@ -208,7 +208,7 @@ func (b *bench) peers(ctx context.Context) (asynq, river, bullmq contender, err 
 		return
 	}
 	fmt.Fprintln(os.Stderr, "installing bullmq")
-	// Not npm ci: the parts of one dependency that are for other systems may not be in the lock.
+	// Not npm ci: the parts of a dependency for other systems may be missing in the lock.
 	npm := exec.CommandContext(ctx, "npm", "install", "--ignore-scripts", "--no-audit", "--no-fund")
 	npm.Dir = folder
 	if out, problem := npm.CombinedOutput(); problem != nil {

@@ -24,10 +24,10 @@ type events struct {
 
 func newEvents() *events { return &events{rng: rand.New(rand.NewPCG(1, 2))} }
 
-// at is when events are said to have happened.
+// at is the time of the events.
 var at = time.Date(2026, 11, 21, 19, 0, 0, 0, time.UTC)
 
-// next draws one, as a job for a queue. Its last field is its number, for those who check.
+// next draws an event, as a job for a queue. Its last field is its number, for checks.
 func (e *events) next(queue string) *tidemill.Message {
 	var raw [48]byte
 	for i := 0; i < len(raw); i += 8 {
@@ -73,7 +73,7 @@ func writeEvents(name string, n int) (err error) {
 	}
 	w := bufio.NewWriterSize(f, 1<<20)
 	for e := newEvents(); e.n < n; {
-		_, _ = w.Write(e.next("").Payload) // Flush says what went wrong
+		_, _ = w.Write(e.next("").Payload) // Flush returns the error
 		_ = w.WriteByte('\n')
 	}
 	if err = w.Flush(); err == nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// few is how many jobs each of the tenants has that are not the one with a flood of them.
+// few is how many jobs each tenant has except the one with a flood of them.
 const few, tenants = 1000, 10
 
-// jain is Jain's index of shares: 1 where all are the same, 1/n where one has all.
+// jain is Jain's index of shares: 1 if all are the same, 1/n if one has all.
 func jain(shares []float64) float64 {
 	sum, squares := 0.0, 0.0
 	for _, x := range shares {
@@ -25,7 +25,7 @@ func jain(shares []float64) float64 {
 	return sum * sum / (float64(len(shares)) * squares)
 }
 
-// fair lets a tenant flood the queue and then nine others bring few jobs, and counts how many
+// fair makes a tenant flood the queue and then nine others bring few jobs, and counts how many
 // of each were handled when the last of those few was.
 func (s *product) fair(ctx context.Context) error {
 	jobs := newEvents().take(queueName, s.Jobs+(tenants-1)*few)
@@ -59,7 +59,7 @@ func (s *product) fair(ctx context.Context) error {
 			for _, n := range had {
 				shares = append(shares, n)
 			}
-			for len(shares) < tenants { // who had nothing yet
+			for len(shares) < tenants { // tenants without any yet
 				shares = append(shares, 0)
 			}
 			index = jain(shares)

@@ -14,8 +14,8 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// limit is the least that a queue in Redis can be: no names are known, nobody takes turns,
-// nothing comes back, and the books are not kept.
+// limit is the least that a queue in Redis can be: it knows no names, keeps no turns,
+// redelivers nothing, and keeps no books.
 type limit struct {
 	*part
 	client rueidis.Client
@@ -45,7 +45,7 @@ return {ids, redis.call('HMGET', KEYS[1], unpack(ids))}`)
 	bulkEnd = rueidis.NewLuaScript(`redis.call('ZREM', KEYS[3], unpack(ARGV)) redis.call('HDEL', KEYS[1], unpack(ARGV)) return 1`)
 )
 
-// keys of a limit: jobs, those that wait, those that are out. The stream is the first.
+// keys of a limit: jobs, the waiting ones, the leased ones. The stream is the first.
 var keys = []string{"{limit}jobs", "{limit}waiting", "{limit}out"}
 
 const group = "bench"
@@ -165,7 +165,7 @@ func (l *limit) hand(payloads []string, all *seen, began func(int)) error {
 	})
 }
 
-// byStream reads and acknowledges on a connection of its own.
+// byStream reads and acknowledges on its own connection.
 func (l *limit) byStream(ctx context.Context, all *seen, began func(int)) error {
 	c, release := l.client.Dedicate()
 	defer release()
@@ -191,7 +191,7 @@ func (l *limit) byStream(ctx context.Context, all *seen, began func(int)) error 
 	return nil
 }
 
-// byScript has workers that ask for themselves. Where there is nothing they sleep for 1 ms.
+// byScript has workers that each ask for jobs. Without jobs they sleep for 1 ms.
 func (l *limit) byScript(ctx context.Context, all *seen, began func(int)) error {
 	var wait sync.WaitGroup
 	var failed atomic.Pointer[error]
@@ -228,7 +228,7 @@ func (l *limit) byScript(ctx context.Context, all *seen, began func(int)) error 
 	return nil
 }
 
-// inBulk leases and ends by 1,000; it looks every millisecond where there is nothing.
+// inBulk leases and ends by 1,000; without jobs it looks every millisecond.
 func (l *limit) inBulk(ctx context.Context, all *seen, began func(int)) error {
 	for int(all.n.Load()) < len(all.once) {
 		got, err := bulkLease.Exec(ctx, l.client, keys, []string{"1000", strconv.FormatInt(time.Now().UnixMilli(), 10)}).ToArray()

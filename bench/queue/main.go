@@ -1,10 +1,10 @@
-// Command queue measures the queues beside what bounds them and beside peers: each contender
-// a process of its own, on a real Redis (or a file, or PostgreSQL), all on this machine.
+// Command queue measures the queues against their limits and against peers: each contender a
+// process of its own, on a real Redis (or a file, or PostgreSQL), all on this machine.
 //
 //	go run ./bench/queue             # all of it, some minutes
 //	go run ./bench/queue -run 'process' -rounds 5
 //
-// It is run from the root of the repository. bench/README.md says what each row means.
+// Run it from the root of the repository. bench/README.md says what each row means.
 package main
 
 import (
@@ -32,8 +32,8 @@ type bench struct {
 	redis    rueidis.Client
 	dir      string
 	jobs     int
-	rate     float64 // jobs a second of the latency
-	seconds  float64 // that latency is measured for
+	rate     float64 // jobs a second in the latency measurement
+	seconds  float64 // duration of the latency measurement
 	profile  string
 }
 
@@ -106,7 +106,7 @@ func playPart(ctx context.Context, args []string) error {
 // measurement is one row.
 type measurement struct {
 	name    string
-	same    string // what is measured, in the words of all who do the same
+	same    string // what is measured, in the same words for all contenders
 	without string // limits: the row without
 	once    bool   // in the first round only
 	do      func(*result) error
@@ -192,7 +192,7 @@ const (
 	delay   = "latency"
 )
 
-// measurements are the rows in their order: those who do the same are next to each other.
+// measurements are the rows in order: comparable ones are next to each other.
 func (b *bench) measurements(ctx context.Context, o options) (chosen []measurement, err error) {
 	var asynq, river, bullmq contender
 	if o.peers {
@@ -221,7 +221,7 @@ func (b *bench) measurements(ctx context.Context, o options) (chosen []measureme
 		add("limit: script a job, ", row.what, script, row.part, b.jobs, row.more...)
 		if o.peers {
 			add("bullmq: ", row.what, bullmq, row.part, b.jobs, row.more...)
-			if row.part != "add" { // it has no other way than one by one
+			if row.part != "add" { // it can only add one by one
 				add("asynq: ", row.what, asynq, row.part, b.jobs, row.more...)
 			}
 		}
@@ -231,7 +231,7 @@ func (b *bench) measurements(ctx context.Context, o options) (chosen []measureme
 		}
 		add("tidemill sqlite: ", row.what, inFile, row.part, b.jobs, row.more...)
 		if o.peers {
-			// A tenth: River adds one by one at some thousands a second, and works on as many.
+			// A tenth: River adds one by one at some thousands a second, and handles as many.
 			add("river: ", row.what, river, row.part, b.jobs/10, append(row.more, "-cooldown", "1ms")...)
 		}
 	}
@@ -256,7 +256,7 @@ func (b *bench) measurements(ctx context.Context, o options) (chosen []measureme
 		m.once = i >= from
 		m.same = strings.TrimSuffix(m.same, limited)
 		if plain := strings.TrimSuffix(m.name, limited); plain != m.name {
-			m.without = plain // who has limits is compared with those who do the same without
+			m.without = plain // a row with limits is compared with the same without
 		}
 	}
 	return chosen, nil

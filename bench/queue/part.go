@@ -14,8 +14,8 @@ import (
 	"github.com/tidemill/tidemill/bench/process"
 )
 
-// part is what a contender's process does: one phase of one queue. The peers' programs take
-// the same flags, say the same and report the same.
+// part is what a contender's process does: one phase of one queue. The peers' programs take the
+// same flags and print the same reports.
 type part struct {
 	What    string // add, single, process, latency, fair
 	Jobs    int
@@ -24,15 +24,15 @@ type part struct {
 	Seconds float64 // latency: for how long
 	Redis   string  // host:port
 	Folder  string  // SQLite: where its file is
-	Limits  bool    // limits for each tenant, which hold nothing back
+	Limits  bool    // limits for each tenant that hold nothing back
 
 	process.Talk
 }
 
-// report is what a contender says at the end.
+// report is a contender's report at the end.
 type report struct {
 	Done   int     `json:"done"`              // jobs that were handled, each once
-	Twice  int     `json:"twice,omitempty"`   // and how often one more than once
+	Twice  int     `json:"twice,omitempty"`   // and how many more often than once
 	Held   int64   `json:"held"`              // jobs that the queue still has, by its own count
 	Late   []int64 `json:"late_us,omitempty"` // latency: of each job, from the call that added it until its handler began
 	Fair   float64 `json:"fairness,omitempty"`
@@ -51,7 +51,8 @@ func (p *part) flags(f *flag.FlagSet) {
 	f.StringVar(&p.Profile, "profile", "", "")
 }
 
-// begin and end enclose what is measured. All of the phase is profiled, with what is before.
+// begin and end enclose the measurement. The profile covers the whole phase, preparation
+// included.
 func (p *part) begin() { p.Say("begin") }
 func (p *part) end()   { p.Say("end") }
 
@@ -79,7 +80,7 @@ func (s *seen) one(payload []byte) (int, error) {
 	return i, nil
 }
 
-// patience is how long anything may take that is measured.
+// patience is how long any measurement may take.
 const patience = 2 * time.Minute
 
 func (s *seen) wait(ctx context.Context) error {
@@ -122,7 +123,8 @@ func each[T any](callers int, all []T, do func(T) error) error {
 	return errors.Join(errs...)
 }
 
-// offered is an open load: each job is added when it is due, whoever waits for an answer.
+// offered is an open load: each job is added when it is due, even while others wait for an
+// answer.
 type offered struct {
 	jobs []*tidemill.Message
 	sent []time.Time

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemill/tidemill/bench/figures"
 )
 
-// result is one measurement: what is 0 does not apply.
+// result is one measurement: 0 does not apply.
 type result struct {
 	Round     int                `json:"round"` // 0: over all rounds, medians
 	Name      string             `json:"name"`
@@ -21,7 +21,7 @@ type result struct {
 	Bytes     float64            `json:"bytes_a_job,omitempty"` // of Redis' memory, or of files
 	Latency   *figures.Quantiles `json:"latency_ms,omitempty"`
 	Fair      float64            `json:"fairness,omitempty"`
-	BullMQ    float64            `json:"of_bullmq,omitempty"` // its rate over that of BullMQ doing the same in the same round
+	BullMQ    float64            `json:"of_bullmq,omitempty"` // its rate over BullMQ's for the same in the same round
 	Asynq     float64            `json:"of_asynq,omitempty"`
 	Limit     float64            `json:"of_limit,omitempty"`   // of a script a job
 	Without   float64            `json:"of_without,omitempty"` // with limits: of the same without
@@ -36,7 +36,7 @@ var (
 	latencyHead = figures.Head(40, "add → handler, ms", "p50", "p90", "p99", "p99.9", "max")
 )
 
-// line is one row of what is printed while it runs.
+// line is a row of the output.
 func (r *result) line() string {
 	row := figures.NewRow(40, r.Name)
 	switch {
@@ -60,7 +60,7 @@ func (r *result) line() string {
 	return row.End(r.Problem)
 }
 
-// compare fills a round's ratios: to those who do the same.
+// compare fills a round's ratios: to comparable rows.
 func compare(round []*result, m measurement, r *result) {
 	rate := func(name string) float64 {
 		for _, other := range round {

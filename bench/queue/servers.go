@@ -42,7 +42,7 @@ func (b *bench) empty(ctx context.Context) (int64, error) {
 	return used, err
 }
 
-// memory is what Redis uses for data, and what its process has of the machine's, in bytes.
+// memory is what Redis uses for data, and the resident memory of its process, in bytes.
 func (b *bench) memory(ctx context.Context) (used, rss int64, err error) {
 	text, err := b.redis.Do(ctx, b.redis.B().Info().Section("memory").Build()).ToString()
 	if err != nil {

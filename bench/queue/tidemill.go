@@ -97,7 +97,7 @@ func (s *product) adds(ctx context.Context) error {
 	if s.What == "single" {
 		add = singles
 	}
-	// What is added is made beforehand, a part at a time where that is a lot.
+	// Jobs are made beforehand, in parts if they are many.
 	made := newEvents()
 	for made.n < n {
 		jobs := made.take(queueName, min(n-made.n, 100_000))
@@ -140,7 +140,7 @@ func (letters) Has(_ context.Context, _ string, ids []string, _ []tidemill.Mark)
 	return make([]bool, len(ids)), nil
 }
 
-// work starts the engine: a lane a worker, and a handler that is told of each job.
+// work starts the engine: a lane per worker, and a handler that is told of each job.
 func (s *product) work(ctx context.Context, settled func([]tidemill.Settlement), handle func(*tidemill.Message) error) (stop func() error, err error) {
 	steps := flow.Steps[struct{}]{
 		Decode: func(*tidemill.Message, *struct{}) error { return nil },

@@ -3,10 +3,10 @@
 //
 //	go run ./bench/servers -events 400000 -backlog 5000000
 //
-// The servers are installed and started by scripts/services, in a folder of their own. A
-// line per scenario: events a second, CPU per event of each process, the product's memory,
-// and the ratio to raw limits measured in the same run: reading and acknowledging the
-// stream and nothing else, upserting persons and nothing else, inserting and nothing else.
+// scripts/services installs and starts the servers, in a folder of their own. A line per
+// scenario: events a second, CPU per event of each process, the product's memory, and the ratio
+// to raw limits measured in the same run: reading and acknowledging the stream and nothing
+// else, upserting persons and nothing else, inserting and nothing else.
 package main
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill/bench/process"
 )
 
-// servers are the neighbours, started for this run.
+// servers are the servers of this run.
 type servers struct {
 	*process.Services
 	postgres, clickhouse string // URLs
@@ -27,7 +27,7 @@ func startServers(ctx context.Context, dir string) (*servers, error) {
 	return &servers{s, "postgres://postgres@" + s.Addr("postgres") + "/test?sslmode=disable", "http://" + s.Addr("clickhouse")}, nil
 }
 
-// cpu is what each process spent, in µs an event.
+// cpu is what each process used, in µs an event.
 type cpu struct{ product, redis, postgres, clickhouse float64 }
 
 type timed struct {
@@ -35,8 +35,8 @@ type timed struct {
 	cpu       cpu
 }
 
-// timed runs do and reads what it cost every process; p is nil where the product has no
-// part in it.
+// timed runs do and reads what it cost every process; p is nil if the product has no part in
+// it.
 func (s *servers) timed(p *product, events int, do func() error) (timed, error) {
 	look := func() [4]time.Duration {
 		var mine time.Duration
@@ -65,8 +65,8 @@ func (s *servers) start(ctx context.Context, bin, data string) (*product, error)
 	return &product{p}, nil
 }
 
-// drained waits until nothing is in the stream, where what has ended is deleted, and checks
-// the books. It asks the stream's length and not for an audit, which counts rows.
+// drained waits until the stream, whose ended entries are deleted, is empty, and checks the
+// books. It asks for the stream's length and not for an audit, which counts rows.
 func (p *product) drained(ctx context.Context, client rueidis.Client, stream string) error {
 	for {
 		n, err := client.Do(ctx, client.B().Xlen().Key(stream).Build()).AsInt64()
@@ -79,12 +79,12 @@ func (p *product) drained(ctx context.Context, client rueidis.Client, stream str
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(100 * time.Millisecond): // between two looks at another process
+		case <-time.After(100 * time.Millisecond): // between two polls of another process
 		}
 	}
 }
 
-// audited says whether everything that was accepted was delivered.
+// audited checks that everything accepted was delivered.
 func (p *product) audited() error {
 	b, err := p.Get("/api/v1/audit")
 	if err != nil {

@@ -69,7 +69,7 @@ func rawUpsert(ctx context.Context, url string, events int) error {
 	return err
 }
 
-// rawInsert stores events that are finished, 2,000 a batch, and does nothing else.
+// rawInsert stores finished events, 2,000 a batch, and does nothing else.
 func rawInsert(ctx context.Context, url string, g *load.Generator, events int) error {
 	conn, err := clickhousehttp.Open(ctx, url, clickhousehttp.Options{Database: "raw", Password: tidemill.Secret{}})
 	if err != nil {

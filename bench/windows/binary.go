@@ -15,8 +15,8 @@ import (
 	"github.com/tidemill/tidemill/state/window/rediswindow"
 )
 
-// binary lets the product play a part as it is shipped: the real binary with its settings in
-// the environment. What it has done is read from the window store, which also closes windows.
+// binary makes the product play a part as shipped: the real binary with its settings in the
+// environment. Its progress is read from the window store, which also closes windows.
 func (b *bench) binary(ctx context.Context, p play, name, in, folder, profile string) (looks []spent, err error) {
 	store, err := b.store()
 	if err != nil {
@@ -47,7 +47,7 @@ func (b *bench) binary(ctx context.Context, p play, name, in, folder, profile st
 		now.done = int(done)
 		looks = append(looks, now)
 	}
-	if p.what != "deliver" { // a member of a group that has just come waits for its partitions: what counts begins with the first record
+	if p.what != "deliver" { // a new member of a group waits for its partitions: the measurement begins with the first record
 		for _, enough := range []int64{1, int64(p.records)} {
 			stats, err := until(ctx, prog, store, func(s *window.Stats) bool { return s.Active.Records >= enough })
 			if err != nil {
@@ -78,7 +78,7 @@ func (b *bench) store() (*rediswindow.Store, error) {
 	return rediswindow.New(b.redis, rediswindow.Options{Options: window.Options{Window: openFor}})
 }
 
-// until looks at the window store again and again.
+// until polls the window store.
 func until(ctx context.Context, prog *process.Program, store window.Desk, done func(*window.Stats) bool) (window.Stats, error) {
 	end := time.After(patience)
 	for {
@@ -93,12 +93,12 @@ func until(ctx context.Context, prog *process.Program, store window.Desk, done f
 			return stats, errors.New("it ended before all was done")
 		case <-end:
 			return stats, fmt.Errorf("not all of it was done in %v: the store has %+v", patience, stats)
-		case <-time.After(5 * time.Millisecond): // between two looks at another process
+		case <-time.After(5 * time.Millisecond): // between two polls of another process
 		}
 	}
 }
 
-// audited asks the books, which may be a moment behind the store.
+// audited checks the books, which may be a moment behind the store.
 func audited(ctx context.Context, prog *process.Program) error {
 	var text []byte
 	for range 50 {

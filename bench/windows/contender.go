@@ -27,7 +27,7 @@ type play struct {
 	args      []string
 }
 
-// offsets is how many there are of topics that have all of a window.
+// offsets is how many offsets topics have with all of a window.
 func (p *play) offsets() int {
 	if p.whole {
 		return p.records + 2*partitions // the end of a transaction has one in each
@@ -35,7 +35,7 @@ func (p *play) offsets() int {
 	return p.records
 }
 
-// spent is what every process has spent at one moment.
+// spent is what every process has used at one moment.
 type spent struct {
 	at                time.Time
 	own, redis, kafka time.Duration
@@ -47,7 +47,7 @@ func (b *bench) look(p *process.Program) spent {
 	return spent{at: time.Now(), own: process.CPU(p.PID()), redis: b.services.CPU("redis"), kafka: b.services.CPU("kafka"), rss: math.Round(process.MostRSS(p.PID()))}
 }
 
-// measure lets a contender play, and checks that what was measured is true.
+// measure makes a contender play, and checks the result.
 func (b *bench) measure(ctx context.Context, m measurement) []*result {
 	r := &result{Name: m.name}
 	looks, err := b.play(ctx, m)
@@ -107,7 +107,7 @@ func (b *bench) play(ctx context.Context, m measurement) (looks []spent, err err
 	return looks, judge(p, told, want, written)
 }
 
-// child lets a program of ours play a part.
+// child makes a program of ours play a part.
 func (b *bench) child(ctx context.Context, p play, name, in, folder, profile string) (looks []spent, told report, err error) {
 	args := append([]string{p.who, p.what, "-records", strconv.Itoa(p.records), "-folder", folder, "-group", name, "-in", in, "-out", name, "-profile", profile,
 		"-page", strconv.Itoa(b.page), "-together", strconv.Itoa(b.together), "-memory", strconv.Itoa(b.memory), fmt.Sprintf("-whole=%t", p.whole)}, p.args...)
@@ -125,8 +125,7 @@ func (b *bench) child(ctx context.Context, p play, name, in, folder, profile str
 	return looks, told, err
 }
 
-// prepare fills servers with what a part begins with.
-// It returns the topics to be read.
+// prepare fills servers with the initial data of a part. It returns the topics to be read.
 func (b *bench) prepare(ctx context.Context, p play, name string) (topics string, err error) {
 	if err := errors.Join(b.empty(ctx), b.topics(ctx, name)); err != nil {
 		return "", err
@@ -144,7 +143,7 @@ func (b *bench) prepare(ctx context.Context, p play, name string) (topics string
 	return topics, errors.Join(err, wrong)
 }
 
-// judge says what is wrong with what a contender did.
+// judge says what is wrong with a contender's result.
 func judge(p play, told report, want, written int) error {
 	if told.Failed != "" {
 		return errors.New(told.Failed)
@@ -161,7 +160,7 @@ func judge(p play, told report, want, written int) error {
 	return nil
 }
 
-// converse runs a contender, and looks when it begins, in between and when it ends.
+// converse runs a contender, and reads the figures when it begins, in between and when it ends.
 func (b *bench) converse(cmd *exec.Cmd) (looks []spent, told report, err error) {
 	out, in, err := os.Pipe()
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// A limit moves the same records and nothing else: nothing is decoded, judged or counted, no
-// name is known, and nobody could say afterwards what became of a record.
+// A limit moves the same records and nothing else: it decodes, checks and counts nothing, knows
+// no names, and nobody could say afterwards what became of a record.
 
-// pollRecords is how many records a limit moves at a time, at the most.
+// pollRecords is how many records a limit moves at a time, at most.
 const pollRecords = 2000
 
-// playLimit plays a part with what bounds the product.
+// playLimit plays a part with a limit of the product.
 func playLimit(ctx context.Context, p *part) error {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{p.Redis}, DisableCache: true, ForceSingleClient: true})
 	if err != nil {
@@ -32,11 +32,11 @@ func playLimit(ctx context.Context, p *part) error {
 	return limitStore(ctx, p, client)
 }
 
-// hashOf is where a limit has its records of a kind, by their ids.
+// hashOf is the hash of a limit's records of a kind, by their ids.
 func hashOf(k record.Kind) string { return "limit:" + k.String() + ":" + batchID }
 
-// limitStore consumes, writes by pipelines of HSET, and commits what was written. Meanwhile
-// the next records are read.
+// limitStore consumes, writes by pipelines of HSET, and commits what was written. Meanwhile it
+// reads the next records.
 func limitStore(ctx context.Context, p *part, client rueidis.Client) error {
 	consumer, err := kgo.NewClient(kgo.SeedBrokers(p.Kafka), kgo.ConsumerGroup(p.Group), kgo.ConsumeTopics(p.In+event, p.In+mention),
 		kgo.DisableAutoCommit(), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
@@ -45,7 +45,7 @@ func limitStore(ctx context.Context, p *part, client rueidis.Client) error {
 	}
 	defer consumer.Close()
 	began := false
-	last := make(chan error, 1) // of what is being written
+	last := make(chan error, 1) // of the running write
 	last <- nil
 	for stored := 0; stored < p.Records; {
 		fetches := consumer.PollRecords(ctx, pollRecords)
@@ -87,8 +87,8 @@ func limitStore(ctx context.Context, p *part, client rueidis.Client) error {
 	return p.Report(r)
 }
 
-// limitCommands writes records, by a command each or by one for all of a kind. A mention is
-// known by its key and offset, so that its document need not be looked for in it.
+// limitCommands writes records, by a command each or by one for all of a kind. A mention's name
+// is its key and offset, so that its document need not be parsed.
 func (p *part) limitCommands(client rueidis.Client, all []*kgo.Record) (cmds rueidis.Commands) {
 	hashes := [...]string{hashOf(record.Event), hashOf(record.Mention)}
 	of := func(r *kgo.Record) (hash, id string) {
@@ -127,7 +127,7 @@ func limitWrite(ctx context.Context, client rueidis.Client, cmds rueidis.Command
 	return nil
 }
 
-// limitFill writes what limitDeliver reads: records as they go out.
+// limitFill writes what limitDeliver reads: records in their outgoing form.
 func limitFill(ctx context.Context, client rueidis.Client, n int) error {
 	rs := newRecords()
 	for rs.n < n {
@@ -149,8 +149,8 @@ func limitFill(ctx context.Context, client rueidis.Client, n int) error {
 	return nil
 }
 
-// limitDeliver reads records by their ids, which it knows, and writes them: acks of all, an
-// idempotent producer, as the product has it. Two read at once.
+// limitDeliver reads records by their ids, which it knows, and writes them with the product's
+// settings: acks of all, an idempotent producer. Two read at once.
 func limitDeliver(ctx context.Context, p *part, client rueidis.Client) error {
 	opts := []kgo.Opt{kgo.SeedBrokers(p.Kafka), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
 		kgo.ProducerBatchCompression(kgo.Lz4Compression()), kgo.ProducerLinger(0), kgo.MaxBufferedRecords(100_000), kgo.MaxBufferedBytes(64 << 20)}

@@ -1,11 +1,11 @@
-// Command windows measures the windows system beside what bounds it: records out of Kafka into
-// a window in Redis, and a window out of Redis into Kafka, each contender a process of its own
-// on real servers, all on this machine; and the same embedded in one file.
+// Command windows measures the windows system against its limits: records out of Kafka into a
+// window in Redis, and a window out of Redis into Kafka, each contender a process of its own on
+// real servers, all on this machine; and the same embedded in one file.
 //
 //	go run ./bench/windows             # all of it, some minutes
 //	go run ./bench/windows -run 'store' -rounds 5 -million=0
 //
-// It is run from the root of the repository. bench/README.md says what each row means.
+// Run it from the root of the repository. bench/README.md says what each row means.
 package main
 
 import (
@@ -90,11 +90,11 @@ func playPart(ctx context.Context, who string, args []string) error {
 	return playLimit(ctx, p)
 }
 
-// measurement is one row, or two where a part says where its second half begins.
+// measurement is one row, or two if a part says where its second half begins.
 type measurement struct {
 	name    string
-	limits  []string // the rows that bound it: it is compared with the fastest
-	second  string   // what the second half is called
+	limits  []string // the rows of its limits: it is compared with the fastest
+	second  string   // name of the second half
 	records int
 	once    bool
 	play    play
@@ -107,7 +107,7 @@ const (
 	atOnce     = ": deliver, one transaction"
 )
 
-// measurements are the rows in their order: what others are compared with comes first.
+// measurements are the rows in order: those that others are compared with come first.
 func (b *bench) measurements() (chosen []measurement) {
 	add := func(m measurement) {
 		m.play.records = m.records

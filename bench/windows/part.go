@@ -20,14 +20,14 @@ type part struct {
 	Whole    bool   // a window is one transaction
 	Many     bool   // a limit that writes several records by one command
 	Folder   string // where files are
-	Page     int    // records of a window in memory at a time; 0: as it ships
-	Together int    // records stored together; 0: as it ships
-	Memory   int    // MiB at which garbage is collected more often; 0: as it ships
+	Page     int    // records of a window in memory at a time; 0: the default
+	Together int    // records stored together; 0: the default
+	Memory   int    // MiB at which garbage is collected more often; 0: the default
 
 	process.Talk
 }
 
-// report is what a contender says at the end.
+// report is a contender's report at the end.
 type report struct {
 	Stored    int    `json:"stored"`    // records that are in the store, by its own count
 	Delivered int    `json:"delivered"` // records that were sent
@@ -56,10 +56,10 @@ const (
 	mention = "-mention"
 )
 
-// patience is how long anything may take that is measured.
+// patience is how long any measurement may take.
 const patience = 2 * time.Minute
 
-// within waits for what tells of its end by closing a channel.
+// within waits until a channel is closed.
 func within(ctx context.Context, done <-chan struct{}, ended <-chan error, what string) error {
 	select {
 	case <-done:

@@ -24,7 +24,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// open is how long windows are open: each is closed by hand.
+// openFor is how long windows are open: each is closed by hand.
 const openFor = time.Hour
 
 // opened are the parts of one contender.
@@ -67,8 +67,8 @@ func (o *opened) closeAll() (err error) {
 	return err
 }
 
-// watched is a window store of which the first write begins what is measured: a member of a
-// group that has just come waits for its partitions.
+// watched is a window store whose first write begins the measurement: a new member of a group
+// waits for its partitions.
 type watched struct {
 	window.Store
 	once  sync.Once
@@ -84,7 +84,7 @@ func (w *watched) Put(ctx context.Context, records []window.Record, kept []windo
 	return w.Store.Put(ctx, records, kept)
 }
 
-// counter closes a channel when so many records have come to an end.
+// counter closes a channel when so many records have ended.
 type counter struct {
 	n    atomic.Int64
 	want int64
@@ -150,7 +150,7 @@ func playProduct(ctx context.Context, p *part) (err error) {
 	return p.Report(r)
 }
 
-// watch waits until what is measured is done.
+// watch waits until the measurement is done.
 func (p *part) watch(ctx context.Context, store window.Store, stored, sent *counter, ended <-chan error) (r report, err error) {
 	if p.What == "deliver" {
 		if err := p.Begin(); err != nil {
@@ -179,7 +179,7 @@ func (p *part) watch(ctx context.Context, store window.Store, stored, sent *coun
 	return r, err
 }
 
-// check asks the books.
+// check checks the books.
 func check(ctx context.Context, sys *windows.System, p *part) error {
 	a, err := sys.Audit(ctx)
 	if err != nil {
@@ -196,7 +196,7 @@ func check(ctx context.Context, sys *windows.System, p *part) error {
 	return nil
 }
 
-// fill fills what is embedded, which nobody else can reach.
+// fill fills embedded topics, which no other process can reach.
 func (o *opened) fill(ctx context.Context, p *part) error {
 	if p.What == "deliver" {
 		return put(ctx, o.Windows, p.Records)

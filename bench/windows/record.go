@@ -9,10 +9,10 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// batchID is that of all records.
+// batchID is the batch id of all records.
 const batchID = "20250323151500"
 
-// batchName is what the window store calls that batch.
+// batchName is the window store's name for that batch.
 var batchName = record.NewBatch(project.ID("default"), batchID).String()
 
 // records draws events and their mentions as the adapters of the source system send them: two
@@ -27,8 +27,8 @@ func newRecords() *records { return &records{rng: rand.New(rand.NewPCG(1, 2))} }
 // drawn is a record and its names.
 type drawn struct {
 	kind record.Kind
-	id   string // globalEventId, which is the key of what comes in
-	key  string // of what goes out
+	id   string // globalEventId, the key of incoming records
+	key  string // of outgoing records
 	body []byte
 }
 
@@ -102,7 +102,7 @@ func (r *records) mention(id, url string) []byte {
 		id, r.of(sites), url, 1+r.rng.IntN(20), r.rng.IntN(3000)-1, r.rng.IntN(3000)-1, r.rng.IntN(3000), r.rng.IntN(2), 10*(1+r.rng.IntN(10)), r.rng.IntN(9000), r.rng.Float64()*20-10)
 }
 
-// out is what the product makes of a record.
+// out is the product's outgoing form of a record.
 func (d *drawn) out() ([]byte, error) {
 	var r record.Record
 	if err := record.Decode(d.kind, d.body, &r); err != nil {

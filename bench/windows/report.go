@@ -9,7 +9,7 @@ import (
 	"github.com/tidemill/tidemill/bench/figures"
 )
 
-// result is one measurement: what is 0 does not apply.
+// result is one measurement: 0 does not apply.
 type result struct {
 	Round    int     `json:"round"` // 0: over all rounds, medians
 	Name     string  `json:"name"`
@@ -20,8 +20,8 @@ type result struct {
 	Redis    float64 `json:"cpu_us_redis,omitempty"`
 	Kafka    float64 `json:"cpu_us_kafka,omitempty"`
 	RSS      float64 `json:"rss_mib,omitempty"`
-	Limit    float64 `json:"of_limit,omitempty"`     // its rate over that of what bounds it in the same round
-	LimitCPU float64 `json:"cpu_of_limit,omitempty"` // the CPU of what bounds it over its own, of all processes
+	Limit    float64 `json:"of_limit,omitempty"`     // its rate over that of its limit in the same round
+	LimitCPU float64 `json:"cpu_of_limit,omitempty"` // the CPU of its limit over its own, of all processes
 	Problem  string  `json:"problem,omitempty"`
 }
 
@@ -39,7 +39,7 @@ func (r *result) all() float64 { return r.Own + r.Redis + r.Kafka }
 // head is above the columns of line.
 var head = figures.Head(62, "", "seconds", "records/s", "own µs", "redis µs", "kafka µs", "all µs", "RSS MiB", "of limit", "by CPU")
 
-// line is one row of what is printed while it runs.
+// line is a row of the output.
 func (r *result) line() string {
 	row := figures.NewRow(62, r.Name)
 	row.Cell("%.2f", r.Seconds)

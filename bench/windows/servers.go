@@ -89,7 +89,7 @@ func (b *bench) drop(ctx context.Context, name string) error {
 	return err
 }
 
-// filled are topics with so many records in them; they are filled once.
+// filled are topics with so many records; they are filled once.
 func (b *bench) filled(ctx context.Context, n int) (name string, err error) {
 	if name := b.full[n]; name != "" {
 		return name, nil
@@ -127,8 +127,8 @@ func (b *bench) filled(ctx context.Context, n int) (name string, err error) {
 	return name, nil
 }
 
-// written is how many offsets of topics are there to be read. Where more are expected it asks
-// again for a while: brokers end a transaction after they have said that they will.
+// written is how many offsets of topics can be read. If more are expected it asks again for a
+// while: brokers end a transaction after they have said so.
 func (b *bench) written(ctx context.Context, name string, want int) (n int, err error) {
 	for range 50 {
 		ends, err := b.admin.ListCommittedOffsets(ctx, name+event, name+mention)
@@ -143,7 +143,7 @@ func (b *bench) written(ctx context.Context, name string, want int) (n int, err 
 		if err != nil || n >= want {
 			return n, err
 		}
-		time.Sleep(100 * time.Millisecond) // between two looks at another process
+		time.Sleep(100 * time.Millisecond) // between two polls of another process
 	}
 	return n, nil
 }
@@ -157,8 +157,8 @@ func (b *bench) window(ctx context.Context, n int) error {
 	return put(ctx, s, n)
 }
 
-// rest lets servers write what they have not written so far: what was prepared is not to be
-// paid for by what is measured.
+// rest lets servers write what they have not written yet: a measurement must not pay for its
+// preparation.
 func (b *bench) rest(ctx context.Context) {
 	for before := time.Duration(-1); ctx.Err() == nil; {
 		now := b.services.CPU("redis") + b.services.CPU("kafka")
@@ -166,6 +166,6 @@ func (b *bench) rest(ctx context.Context) {
 			return
 		}
 		before = now
-		time.Sleep(300 * time.Millisecond) // between two looks at other processes
+		time.Sleep(300 * time.Millisecond) // between two polls of other processes
 	}
 }

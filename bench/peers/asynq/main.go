@@ -1,6 +1,6 @@
-// Command asynq is Asynq as bench/queue measures it: asynq single|process|latency, with the
-// flags that every contender has. It says "begin" and "end" around what is measured, and
-// then what it did. Its settings are those that it ships with.
+// Command asynq is Asynq in bench/queue: asynq single|process|latency, with the flags of every
+// contender. It prints "begin" and "end" around the measurement, and then its report. Its
+// settings are its defaults.
 package main
 
 import (
@@ -108,10 +108,10 @@ func run(what string, args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
-// say tells who measures, who looks and says that it goes on.
+// say reports the phase, and waits for the answer to go on.
 func say(what string) {
 	fmt.Println(what)
-	_, _ = os.Stdin.Read(make([]byte, 1)) // nobody is there: it goes on
+	_, _ = os.Stdin.Read(make([]byte, 1)) // no bench listens: go on
 }
 
 // read reads events, one a line.

@@ -1,6 +1,6 @@
-// Command bento is Bento with the parts that the bridge is compared with: a Redis stream
-// read as a consumer group, published to MQTT. It is a module of its own, so that the
-// product depends on none of it; bench/bridge builds it.
+// Command bento is Bento with the parts that the bridge is compared with: a Redis stream read
+// as a consumer group, published to MQTT. It is a separate module, so that the product does not
+// depend on it; bench/bridge builds it.
 package main
 
 import (

@@ -1,7 +1,6 @@
-// Command river is River as bench/queue measures it: river add|single|process|latency, with
-// the flags that every contender has. It says "begin" and "end" around what is measured, and
-// then what it did. But for FetchCooldown its settings are those that it ships with: it keeps
-// jobs that are done.
+// Command river is River in bench/queue: river add|single|process|latency, with the flags of
+// every contender. It prints "begin" and "end" around the measurement, and then its report.
+// Except for FetchCooldown its settings are its defaults: it keeps jobs that are done.
 package main
 
 import (
@@ -153,10 +152,10 @@ func open(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	return pool, err
 }
 
-// say tells who measures, who looks and says that it goes on.
+// say reports the phase, and waits for the answer to go on.
 func say(what string) {
 	fmt.Println(what)
-	_, _ = os.Stdin.Read(make([]byte, 1)) // nobody is there: it goes on
+	_, _ = os.Stdin.Read(make([]byte, 1)) // no bench listens: go on
 }
 
 // read reads events, one a line.
@@ -174,7 +173,7 @@ func read(name string, n int) (all []job, err error) {
 	return all, nil
 }
 
-// bulks adds jobs in calls of 1,000 by COPY, the fastest that it has.
+// bulks adds jobs in calls of 1,000 by COPY, its fastest way.
 func bulks(ctx context.Context, c *river.Client[pgx.Tx], all []job) error {
 	for i := 0; i < len(all); i += 1000 {
 		var part []river.InsertManyParams
