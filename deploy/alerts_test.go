@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/internal/testenv"
 )
 
-// matching are files by a pattern; there must be some.
+// matching are the files of a pattern, which must match some.
 func matching(t *testing.T, pattern string) []string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.FromSlash(pattern))
@@ -25,12 +25,12 @@ func matching(t *testing.T, pattern string) []string {
 // ruleFiles are all files of rules. Each has tests beside it, of the same name.
 func ruleFiles(t *testing.T) []string { return matching(t, "prometheus/*.rules.yaml") }
 
-// testFiles are the tests of a file of rules: those of minutes and, where there are, of days.
+// testFiles are the tests of a file of rules: those of minutes and, if present, of days.
 func testFiles(t *testing.T, rules string) []string {
 	return matching(t, strings.TrimSuffix(rules, ".rules.yaml")+"*.test.yaml")
 }
 
-// promtool runs it where it is installed; where real servers are to be used it is.
+// promtool runs promtool if it is installed; with real servers it has to be.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	if testenv.Enabled() {
@@ -58,7 +58,7 @@ func TestPrometheusReadsItsConfiguration(t *testing.T) {
 	promtool(t, "check", "config", "--syntax-only", "compose/prometheus/prometheus.yml")
 }
 
-// runbooks are the documents that explain alerts, by how these are called.
+// runbooks are the documents that explain alerts, by the prefix of these.
 var runbooks = map[string]string{"Tidemill": "deploy.md", "Crm": "operations.md"}
 
 func TestEveryAlertSaysWhatItMeansAndHasAPlaceInTheRunbook(t *testing.T) {

@@ -36,8 +36,8 @@ var foreign = map[string][]string{
 // target are the labels that scraping adds.
 var target = []string{"job", "instance", "namespace"}
 
-// shown starts the product with all that dashboards look at, sends it events, and returns
-// the labels of every metric that it then shows, by name.
+// shown starts the product with everything that dashboards use, sends it events, and returns
+// the labels of every metric that it then has, by name.
 func shown(t *testing.T) map[string][]string {
 	t.Helper()
 	partners := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -134,15 +134,15 @@ func labelsOf(text string) map[string][]string {
 var (
 	sample    = regexp.MustCompile(`^([a-z0-9_]+)(?:\{([^}]*)\})? `)
 	labelName = regexp.MustCompile(`([a-z_]+)(?:=~|!~|!=|=)"`)
-	// A name of the families that are used here, or of what rules record, and the selector behind it.
+	// A name of the families in use, or of a recorded rule, and the selector behind it.
 	used = regexp.MustCompile(`\b([a-z]+:[a-z_]+:[a-z]+|(?:tidemill|crm|syslog_consumer|go|process|kubelet)_[a-z0-9_]+|up|ALERTS)\b(?:\{([^}]*)\})?`)
-	// What a name could be taken for and is not: a grouping's labels, a text, a label's value.
+	// What looks like a name and is not one: a grouping's labels, a text, a label's value.
 	quoted   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	grouping = regexp.MustCompile(`\b(?:by|without|on|ignoring)\s*\(([^)]*)\)`)
 )
 
-// golden are the product's own metrics as connect promises them, but for those of CRM and of
-// windows, of which what runs here shows the names.
+// golden are the product's own metrics that connect promises, except those of CRM and of
+// windows, whose names the running systems show.
 func golden(t *testing.T) []string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "connect", "testdata", "metrics.golden"))
@@ -157,7 +157,7 @@ func golden(t *testing.T) []string {
 	return names
 }
 
-// expressions are all that dashboards and rules ask Prometheus, by where they stand.
+// expressions are all queries of dashboards and rules, by where they are.
 func expressions(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -258,7 +258,7 @@ func TestDashboardsAndAlertsUseMetricsAndLabelsThatThereAre(t *testing.T) {
 	}
 }
 
-// withoutValues empties texts, so that what stands in them is not taken for a name.
+// withoutValues empties texts, so that their content does not look like names.
 func withoutValues(expr string) string { return quoted.ReplaceAllString(expr, `""`) }
 
 // family is the name of the histogram that a series belongs to.

@@ -15,8 +15,8 @@ var (
 	pinned = regexp.MustCompile(`@(sha256:[0-9a-f]{64}|[0-9a-f]{40})$`)
 )
 
-// What somebody else builds is named by its digest, an action of GitHub by its commit: a tag
-// may point to something else tomorrow.
+// Images of others are named by their digest, actions of GitHub by their commit: a tag may
+// point to something else tomorrow.
 func TestForeignImagesAreNamedByTheirDigest(t *testing.T) {
 	found := 0
 	for _, file := range buildFiles(t) {

@@ -26,16 +26,16 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
 
-// crmRun is a CRM system that runs, with a page of metrics for Prometheus.
+// crmRun is a running CRM system, with a page of metrics for Prometheus.
 type crmRun struct {
 	*testing.T
 	sys   *crm.System
 	page  *httptest.Server
-	stuck chan bool // closed: handlers that are stuck go on
+	stuck chan bool // closed: stuck handlers go on
 	sent  int
 }
 
-// newCRMRun starts one. What its handler does with an event is the event's type.
+// newCRMRun starts one. An event's type says what its handler does.
 func newCRMRun(t *testing.T) *crmRun {
 	t.Helper()
 	r := &crmRun{T: t, stuck: make(chan bool)}
@@ -71,7 +71,7 @@ func (r *crmRun) handle(ctx context.Context, c *handler.Call) error {
 	return nil
 }
 
-// send puts so many events of a type in.
+// send sends so many events of a type.
 func (r *crmRun) send(typ string, n int) {
 	r.Helper()
 	raws := make([][]byte, n)
@@ -139,7 +139,7 @@ func firing(t *testing.T, address string) []string {
 	t.Helper()
 	r, err := http.Get(address + "/api/v1/alerts")
 	if err != nil {
-		return nil // it has not begun to listen
+		return nil // it does not listen yet
 	}
 	defer r.Body.Close()
 	var answer struct {
@@ -164,8 +164,8 @@ func firing(t *testing.T, address string) []string {
 	return names
 }
 
-// TestTheAlertsOfCRMFireInPrometheus has a system that is well and one that is ill scraped
-// by a real Prometheus: every alert is to fire for the one and none for the other.
+// TestTheAlertsOfCRMFireInPrometheus lets a real Prometheus scrape a healthy system and a
+// failing one: every alert has to fire for the failing one and none for the other.
 func TestTheAlertsOfCRMFireInPrometheus(t *testing.T) {
 	testenv.Need(t)
 	well, ill := newCRMRun(t), newCRMRun(t)

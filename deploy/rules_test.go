@@ -16,7 +16,7 @@ type rule struct {
 	Annotations         map[string]string
 }
 
-// rules are all of a file.
+// rules are all rules of a file.
 func rules(t *testing.T, path string) []rule {
 	t.Helper()
 	var all []rule
@@ -26,12 +26,12 @@ func rules(t *testing.T, path string) []rule {
 	return all
 }
 
-// alerts are those of a file.
+// alerts are the alerts of a file.
 func alerts(t *testing.T, path string) []rule {
 	return slices.DeleteFunc(rules(t, path), func(r rule) bool { return r.Alert == "" })
 }
 
-// recorded are the labels of what rules record, by name: those that it is summed up by.
+// recorded are the labels of recorded rules, by name: those that they are summed up by.
 func recorded(t *testing.T) map[string][]string {
 	labels := map[string][]string{}
 	for _, path := range ruleFiles(t) {
@@ -44,7 +44,7 @@ func recorded(t *testing.T) map[string][]string {
 	return labels
 }
 
-// read is what a YAML file has.
+// read is the content of a YAML file.
 func read[T any](t *testing.T, path string) T {
 	t.Helper()
 	b, err := os.ReadFile(path)
