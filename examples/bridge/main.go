@@ -1,5 +1,5 @@
-// Command bridge embeds a bridge in a program of its own: entries of a Redis stream become
-// MQTT messages, and leave the stream when the far side acknowledges them.
+// Command bridge embeds a bridge in a program: entries of a Redis stream become MQTT messages,
+// and leave the stream when the subscriber acknowledges them.
 //
 //	go run ./examples/bridge -redis localhost:6379 -broker tcp://localhost:1883
 package main

@@ -1,9 +1,9 @@
-// Command crm embeds the CRM system in a program of its own: queue, sync log, dead letters,
-// profiles and handlers are parts of this one process. A golf club's events go in, each is
-// applied once to the right member, and what became of each one is in the sync log.
+// Command crm embeds the CRM system in a program: queue, sync log, dead letters, profiles and
+// handlers are parts of this one process. A golf club's events go in, each is applied once to
+// the right member, and the sync log has what became of each.
 //
 //	go run ./examples/crm                            # all in memory, gone at the end
-//	go run ./examples/crm -file club.db              # durable: run it twice, the second time all is known
+//	go run ./examples/crm -file club.db              # durable: run it twice, the second time all are known
 //	go run ./examples/crm -redis redis://localhost:6379
 package main
 
@@ -50,7 +50,7 @@ var events = []string{
 	`{"id": "evt-3", "type": "booking.cancelled", "tenantId": "club-7", "identity": {"email": "bob@example.com"},
 		"occurredAt": "2026-01-15T10:06:00Z"}`,
 	`{"id": "evt-4", "type": "weather.changed", "tenantId": "club-7", "identity": {"externalId": "m-1"}, "occurredAt": "2026-01-15T10:07:00Z"}`,
-	`{"id": "evt-5", "type": "member.updated", "tenantId": "club-7", "occurredAt": "2026-01-15T10:08:00Z"}`, // whose is it?
+	`{"id": "evt-5", "type": "member.updated", "tenantId": "club-7", "occurredAt": "2026-01-15T10:08:00Z"}`, // no identity
 }
 
 func main() {
@@ -89,7 +89,7 @@ func run(ctx context.Context, out io.Writer, file, redis string) error {
 		return err
 	}
 
-	// Attempts that end in a queue that holds no more: all is done.
+	// Attempts that end in a queue that is then empty: all is done.
 	var left atomic.Int64
 	done := make(chan struct{}, 1)
 	sys, err := crm.New(parts, crm.Options{Create: true, Backoff: 50 * time.Millisecond, Finished: func(a crm.Attempt) {
@@ -113,7 +113,7 @@ func run(ctx context.Context, out io.Writer, file, redis string) error {
 	return report(ctx, out, sys, parts.Letters)
 }
 
-// inMemory are parts that are gone with the process.
+// inMemory are parts that last as long as the process.
 func inMemory() (p crm.Parts, err error) {
 	letters, err1 := memorydeadletter.New(deadletter.Options{})
 	profiles, err2 := memoryprofile.New(profile.Options{})
@@ -121,7 +121,7 @@ func inMemory() (p crm.Parts, err error) {
 		Log: memoryledger.New(memoryledger.Options{}), Replays: memoryledger.New(memoryledger.Options{})}, errors.Join(err1, err2)
 }
 
-// inFile puts one file behind everything.
+// inFile puts everything into one file.
 func inFile(ctx context.Context, db *open.SQLiteDB, p *crm.Parts) (err error) {
 	if p.Queues, err = sqlitequeue.New(ctx, db, sqlitequeue.Options{}); err != nil {
 		return err
@@ -139,8 +139,8 @@ func inFile(ctx context.Context, db *open.SQLiteDB, p *crm.Parts) (err error) {
 	return err
 }
 
-// onRedis puts a Redis behind all but the profiles: whose they are the application knows,
-// by a profile.Resolver of its own.
+// onRedis puts everything but the profiles into a Redis: the application resolves these itself,
+// by its own profile.Resolver.
 func onRedis(ctx context.Context, client rueidis.Client, p *crm.Parts) (err error) {
 	if p.Queues, err = redisqueue.New(client, redisqueue.Options{Prefix: "example:crm"}); err != nil {
 		return err
@@ -155,22 +155,22 @@ func onRedis(ctx context.Context, client rueidis.Client, p *crm.Parts) (err erro
 	return err
 }
 
-// handlers are what the application does with events. Each says by the kind of its error
-// what follows.
+// handlers are what the application does with events. The kind of their error says what
+// follows.
 func handlers(profiles profile.Updater) ([]handler.Spec, error) {
 	// The preset: attributes of the member's profile, without any code.
 	attributes, err := handler.Attributes(profiles, handler.Mapping{{Attribute: "name", From: "payload.name"}, {Attribute: "handicap", From: "payload.handicap"}})
 	if err != nil {
 		return nil, err
 	}
-	// A function for one event at a time. Its first try fails in passing, and is repeated.
+	// A function for one event at a time. Its first try fails, and is repeated.
 	booked := handler.Func(func(_ context.Context, c *handler.Call) error {
 		if c.Attempt == 1 {
 			return tidemill.Fail(tidemill.Transient, "the starter's desk is closed for a moment")
 		}
 		return nil
 	})
-	// A function for many at a time, which says of each what was wrong.
+	// A function for many at a time, whose error names the failed ones.
 	cancelled := handler.Batch(func(_ context.Context, calls []*handler.Call) error {
 		var wrong tidemill.Partial
 		for i, c := range calls {
@@ -190,7 +190,7 @@ func handlers(profiles profile.Updater) ([]handler.Spec, error) {
 	}, nil
 }
 
-// send brings all events, and says what became of them at the door.
+// send sends all events, and prints what became of them.
 func send(ctx context.Context, out io.Writer, sys *crm.System, left *atomic.Int64) error {
 	raws := make([][]byte, len(events))
 	for i, e := range events {

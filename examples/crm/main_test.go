@@ -63,7 +63,7 @@ func knowsAll(t *testing.T, file, redis string) {
 	}
 }
 
-// ends are what became of events in the end: all behind the answers of the door.
+// ends are what became of events in the end: all behind the answers to send.
 func ends(said string) string {
 	_, end, _ := strings.Cut(said, "evt-1 begun")
 	return end

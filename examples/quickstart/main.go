@@ -1,5 +1,5 @@
-// Command quickstart embeds the engine in a program of its own: orders go into a queue in
-// memory, a pipeline works on them, and the books say what became of each one.
+// Command quickstart embeds the engine in a program: orders go into a queue in memory, a
+// pipeline works on them, and the books say what became of each.
 //
 //	go run ./examples/quickstart
 package main
@@ -88,7 +88,7 @@ func run(out io.Writer) error {
 	return report(out, source.(tidemill.Bookkeeper), letters)
 }
 
-// decode refuses what is no order and always will be: it becomes a dead letter at once.
+// decode refuses what is not an order: it becomes a dead letter at once.
 func decode(m *tidemill.Message, o *order) error {
 	if err := json.Unmarshal(m.Payload, o); err != nil {
 		return tidemill.Fail(tidemill.Validation, "no order: %w", err)
@@ -109,8 +109,7 @@ func check(_ context.Context, batch []*flow.Item[order]) error {
 	return nil
 }
 
-// ship delivers what is left. Its first try fails in passing, and the stage's retry
-// repeats this stage alone.
+// ship delivers the rest. Its first try fails, and the stage's retry repeats this stage alone.
 func ship(out io.Writer) func(context.Context, []*flow.Item[order]) error {
 	tries := 0
 	return func(_ context.Context, batch []*flow.Item[order]) error {

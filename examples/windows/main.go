@@ -1,7 +1,7 @@
-// Command windows embeds the windows system in a program of its own: window store, processors,
-// topics (queues here), dead letters and a search index are parts of this one process. Records
-// of a batch come in, in any order and some of them late; each batch is processed as one,
-// delivered completely, and found.
+// Command windows embeds the windows system in a program: window store, processors, topics
+// (queues here), dead letters and a search index are parts of this one process. Records of a
+// batch come in, in any order and some of them late. Each batch is processed as one, delivered
+// completely, and can be searched.
 //
 //	go run ./examples/windows                  # all in memory, gone at the end
 //	go run ./examples/windows -file news.db    # durable: run it twice, the index has each record once
@@ -39,8 +39,8 @@ import (
 
 var batch = record.NewBatch(project.ID("default"), "20260115100000")
 
-// brought are records in the order in which they come. One comes twice, and one document
-// mentions an event in two sentences.
+// brought are records in order of arrival. One comes twice, and one document mentions an event
+// in two sentences.
 var brought = []struct {
 	kind record.Kind
 	body string
@@ -52,7 +52,7 @@ var brought = []struct {
 	{record.Event, `{"globalEventId": 1, "day": 20260115, "actor1Name": "BERLIN", "eventCode": "141", "numMentions": 9, "avgTone": -8.5}`},
 }
 
-// late comes when its batch is delivered.
+// late comes after its batch was delivered.
 const late = `{"globalEventId": 3, "day": 20260115, "actor1Name": "ROME", "eventCode": "112", "numMentions": 4, "avgTone": -1}`
 
 func main() {
@@ -112,7 +112,8 @@ func run(ctx context.Context, out io.Writer, file string) error {
 				return err
 			}
 		}
-		// Its time is a minute; here nobody waits for that. One event is filtered, three records are left.
+		// Its time is a minute, but the example closes it at once. One event is filtered, three
+		// records are left.
 		if err := deliver(ctx, sys, delivered, indexed, 3); err != nil {
 			return err
 		}
@@ -128,7 +129,7 @@ func run(ctx context.Context, out io.Writer, file string) error {
 	return errors.Join(work, <-ended)
 }
 
-// stores are what the system stands on.
+// stores are the stores of the system.
 type stores struct {
 	windows window.Store
 	letters deadletter.Store
@@ -136,7 +137,7 @@ type stores struct {
 	index   search.Store
 }
 
-// inMemory are stores that are gone with the process.
+// inMemory are stores that last as long as the process.
 func inMemory() (s stores, err error) {
 	s.queues = memoryqueue.New(memoryqueue.Options{})
 	if s.windows, err = memorywindow.New(window.Options{}); err != nil {
@@ -172,7 +173,7 @@ func topic(ctx context.Context, queues queue.Whole, name string) (tidemill.Sourc
 	return queues.Open(name, queue.Options{Ordered: true}), nil
 }
 
-// processors are what is done with records: one that is built in, and one of our own.
+// processors are what is done with records: a built-in one, and our own.
 func processors() (*process.Chain, error) {
 	filter, err := process.Filter{Keep: `kind == "mention" || numMentions > 1`, Reason: "single"}.New()
 	if err != nil {
@@ -229,7 +230,7 @@ func deliver(ctx context.Context, sys *windows.System, delivered, indexed <-chan
 	return nil
 }
 
-// report shows what is found, and the books.
+// report shows the search results, and the books.
 func report(ctx context.Context, out io.Writer, sys *windows.System) error {
 	for _, q := range []search.Query{{Schema: "events", Text: "numMentions:>1", Oldest: true}, {Schema: "mentions", Oldest: true}} {
 		page, err := sys.Search(ctx, q)

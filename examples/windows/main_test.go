@@ -34,7 +34,7 @@ func Example() {
 }
 
 // The second run brings the same records again: they are delivered again, under the same keys,
-// so that the index has each of them once.
+// so the index has each of them once.
 func TestTheSecondRunInAFileFindsTheSame(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
