@@ -33,8 +33,8 @@ func native(name string, n int) map[string]any {
 	return map[string]any{"events": batch}
 }
 
-// many is how many sockets an attack may open: as many as it would, or as the machine lets this
-// process.
+// many is how many sockets an attack opens: as many as wanted, or as the machine lets this
+// process open.
 func many(t *testing.T, wanted int) int {
 	t.Helper()
 	var files syscall.Rlimit
@@ -60,7 +60,7 @@ func knock(t *testing.T, addr, say string) net.Conn {
 	return c
 }
 
-// TestSilentConnections: sockets that say nothing, or half a header, or wait between two
+// TestSilentConnections: sockets that send nothing, or half a header, or wait between two
 // requests, keep neither probes nor senders out.
 func TestSilentConnections(t *testing.T) {
 	t.Parallel()
@@ -72,7 +72,7 @@ func TestSilentConnections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// As many as would be for every address: from one they would be fewer.
+			// As many as for all addresses: a single address has fewer.
 			a := start(t, []string{"analytics"}, map[string]string{"TIDEMILL_HTTP_CONNECTIONS": "300", "TIDEMILL_HTTP_CONNECTIONS_PER_ADDRESS": "-1"})
 			a.http.Transport.(*http.Transport).DisableKeepAlives = true
 			sent := 0
@@ -97,7 +97,7 @@ func TestSilentConnections(t *testing.T) {
 	}
 }
 
-// TestOneAddressTakesItsShare: with settings as they are, 5,000 silent sockets of one address.
+// TestOneAddressTakesItsShare: with default settings, 5,000 silent sockets of one address.
 func TestOneAddressTakesItsShare(t *testing.T) {
 	t.Parallel()
 	a := start(t, []string{"analytics"}, nil)
@@ -114,8 +114,8 @@ func TestOneAddressTakesItsShare(t *testing.T) {
 	}
 }
 
-// TestDrippingBodies: bodies without a key that are large and never end, as often as the
-// server ends them, take no memory from requests with a key.
+// TestDrippingBodies: large bodies without a key that never end, resent whenever the server
+// ends them, take no memory from requests with a key.
 func TestDrippingBodies(t *testing.T) {
 	t.Parallel()
 	const large = 6 << 20
@@ -175,8 +175,8 @@ func TestDrippingBodies(t *testing.T) {
 	}
 }
 
-// memory is what /proc says of the memory of the process, in bytes: VmRSS: is what it takes now,
-// VmHWM: the most it ever took.
+// memory reads a value of /proc about the memory of the process, in bytes: VmRSS: is its
+// current memory, VmHWM: its highest.
 func (a *target) memory(field string) int {
 	a.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.PID()))
@@ -191,8 +191,8 @@ func (a *target) memory(field string) int {
 	return n << 10
 }
 
-// TestTheBrokerBeforeLogin: who has not logged in at the embedded MQTT broker gets no memory,
-// does not stay, and keeps no device out.
+// TestTheBrokerBeforeLogin: a client before login at the embedded MQTT broker gets no memory,
+// is disconnected, and keeps no device out.
 func TestTheBrokerBeforeLogin(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -24,7 +24,8 @@ func TestDatesDoNotFillTheWarehouse(t *testing.T) {
 	t.Parallel()
 	const (
 		imports, years = 3, 2298 - 1901 + 1
-		// Months of five years, with those that are not over at both ends; today's, and tomorrow's.
+		// Months of five years, including unfinished ones at both ends; today's, and
+		// tomorrow's.
 		partitions = 12*5 + 3
 	)
 	server, database := testenv.ClickHouse(t)
@@ -63,13 +64,13 @@ func TestDatesDoNotFillTheWarehouse(t *testing.T) {
 		}
 	}
 	a.serves("bought", 10)
-	a.until("what was imported is stored", func() bool { // not counted in the warehouse: what is older than a year goes
+	a.until("what was imported is stored", func() bool { // not counted in the warehouse: events older than a year expire
 		return a.books("analytics").Delivered == imports*12*years+10
 	})
 	if n := parts("uniqExact(partition)"); n > partitions {
 		t.Errorf("the warehouse has %d partitions, want %d at most", n, partitions)
 	}
-	// Also those that were merged and are not yet removed: each INSERT makes one a partition.
+	// Merged parts that are not yet removed count too: each INSERT makes one per partition.
 	if n, most := parts("count()"), int64(10*partitions); n > most {
 		t.Errorf("the warehouse has %d parts, want %d at most", n, most)
 	}
@@ -85,14 +86,14 @@ func TestDatesDoNotFillTheWarehouse(t *testing.T) {
 }
 
 // TestDaysDoNotUseUpTheSearchServer sends records of 1,500 days: each would be an index of
-// OpenSearch, with a shard of its own, of which a server has a thousand.
+// OpenSearch, with its own shard, and a server allows a thousand.
 func TestDaysDoNotUseUpTheSearchServer(t *testing.T) {
 	t.Parallel()
 	const (
 		days    = 1500
-		indices = 30 + 2 + 1 // of days that are kept, of today and tomorrow, and the one of all others
+		indices = 30 + 2 + 1 // of kept days, of today and tomorrow, and the one of all others
 	)
-	server := testenv.Start(t, testenv.PrivateOpenSearch, "SEARCH_HEAP=256m") // index templates are the whole server's
+	server := testenv.Start(t, testenv.PrivateOpenSearch, "SEARCH_HEAP=256m") // index templates are shared by the whole server
 	conn, err := opensearchhttp.Open(t.Context(), server.URL, opensearchhttp.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +115,7 @@ func TestDaysDoNotUseUpTheSearchServer(t *testing.T) {
 		t.Helper()
 		_, said := a.get("/api/v1/search?"+url.Values{"family": {"events"}, "q": {"eventCode:" + code}}.Encode(), "Authorization: Bearer "+a.Token())
 		var page struct{ Total int }
-		_ = json.Unmarshal(said, &page) // the index is not there yet
+		_ = json.Unmarshal(said, &page) // the index does not exist yet
 		return page.Total
 	}
 	send(hostile, "strange", "666", 1_000_000, days)
@@ -138,7 +139,7 @@ func TestDaysDoNotUseUpTheSearchServer(t *testing.T) {
 			common = append(common, index)
 		}
 	}
-	if len(common) == 0 || len(common) > 2 { // two, where the month ends meanwhile
+	if len(common) == 0 || len(common) > 2 { // two, if the month ends meanwhile
 		t.Errorf("there are common indices %q, want one", common)
 	}
 	send(honest, "later", "043", 100, 10)

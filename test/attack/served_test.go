@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestNobodyAttacks shows that what the other tests ask of a target under attack holds where
-// nobody attacks.
+// TestNobodyAttacks shows that the other tests' checks of a target hold without an attack.
 func TestNobodyAttacks(t *testing.T) {
 	t.Parallel()
 	a := start(t, []string{"analytics"}, nil)

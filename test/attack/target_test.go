@@ -1,9 +1,9 @@
 //go:build servers
 
-// Package attack does to the real binary what a stranger can, on real servers: with the key
-// that stands in every web page, or with none. Each test attacks as the hostile project, or
-// without a key, and shows that an honest one is served: what it sends arrives, probes answer.
-// Attacks are bounded by counts, never by how long they take.
+// Package attack attacks the real binary as a stranger can, on real servers: with the key that
+// is in every web page, or with none. Each test attacks as the hostile project, or without a
+// key, and shows that an honest project is served: its events arrive, probes answer. Attacks
+// are bounded by counts, never by time.
 //
 //	go test -tags servers ./test/attack -run TestDates -v
 package attack
@@ -40,14 +40,14 @@ type tenant struct {
 	name, key string
 }
 
-// Every target has these two. Both keys are known to the attacker; what honest sends has to
-// arrive in any case.
+// Every target has these two. The attacker knows both keys; the events of honest have to arrive
+// in any case.
 var (
 	hostile = tenant{"hostile", "hostile-key-0123456789"}
 	honest  = tenant{"honest", "honest-key-0123456789"}
 )
 
-// patience is how long a target may take to do what it has to: the machine is shared.
+// patience is how long a target may take for anything: the machine is shared.
 const patience = time.Minute
 
 // target is the process that is attacked.
@@ -58,7 +58,7 @@ type target struct {
 }
 
 // start runs systems of the binary ("analytics", "windows") with both projects and this
-// environment, and waits until it is ready. Arguments that begin with a dash go to it too.
+// environment, and waits until it is ready. Arguments that begin with a dash are passed on too.
 func start(t testing.TB, args []string, env map[string]string) *target {
 	t.Helper()
 	for _, p := range []tenant{hostile, honest} {
@@ -132,8 +132,8 @@ func capture(p tenant, name string, n int) map[string]any {
 	return map[string]any{"api_key": p.key, "batch": batch}
 }
 
-// serves fails the test where the honest project is not served: n events that it sends now,
-// named name, are taken, and all arrive.
+// serves fails the test if the honest project is not served: n events that it sends now, named
+// name, are accepted, and all arrive.
 func (a *target) serves(name string, n int) {
 	a.t.Helper()
 	if status, said := a.post(honest, "/batch/", capture(honest, name, n)); status != http.StatusOK {
@@ -148,7 +148,7 @@ func (a *target) stored(p tenant, name string) int {
 	return bytes.Count(a.Ask("events", "--project", p.name, "--name", name, "-n", "0", "--json"), []byte("\n"))
 }
 
-// books are what the audit says of a system.
+// books are the audit's books of a system.
 type books struct {
 	Accepted, Delivered, Skipped, Dead, Lost int
 	InFlight                                 int `json:"in_flight"`

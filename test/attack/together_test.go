@@ -24,8 +24,8 @@ import (
 
 // TestEverythingAtOnce does at the same time what other tests do one by one: 10,000 hostile
 // connections of 20 addresses, large bodies that never end, and events of 398 years, while
-// senders with keys send and probes are asked. The figures that it prints are those of
-// docs/security.md. It runs by itself, so that they are of this attack alone.
+// senders with keys send and probes are asked. It prints the figures of docs/security.md. It
+// runs by itself, so that they are of this attack alone.
 func TestEverythingAtOnce(t *testing.T) {
 	const (
 		connections, addresses = 10_000, 20
@@ -124,7 +124,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	}
 }
 
-// free is an address that nobody listens on.
+// free is an unused address.
 func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -160,12 +160,12 @@ type hostiles struct {
 }
 
 // hold opens n connections of one address: silent ones, half headers, and headers that drip.
-// When all were open it calls grown, and keeps them up until the context ends: each gets
-// another byte now and again, and one that was closed is opened anew, at most so often.
+// When all are open it calls grown, and keeps them up until the context ends: each gets another
+// byte now and again, and a closed one is reopened, at most so often.
 func (h *hostiles) hold(ctx context.Context, dial dial, n int, grown func()) {
 	grown = sync.OnceFunc(grown)
 	defer grown()
-	const again = 20 // times that each is opened anew
+	const again = 20 // how often each is reopened
 	held := make([]net.Conn, n)
 	defer func() {
 		for _, c := range held {
@@ -196,7 +196,7 @@ func (h *hostiles) hold(ctx context.Context, dial dial, n int, grown func()) {
 			held[i] = c
 		}
 		grown()
-		select { // a client that drips takes its time
+		select { // a dripping client is slow
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
 		}
@@ -204,7 +204,7 @@ func (h *hostiles) hold(ctx context.Context, dial dial, n int, grown func()) {
 	<-ctx.Done()
 }
 
-// alive says whether the server has kept a connection; one that drips gets its next byte.
+// alive reports whether the server has kept a connection; a dripping one gets its next byte.
 func (h *hostiles) alive(c net.Conn, kind int) bool {
 	if kind == 2 {
 		if _, err := io.WriteString(c, "x"); err != nil {
@@ -217,8 +217,8 @@ func (h *hostiles) alive(c net.Conn, kind int) bool {
 	return ok && late.Timeout()
 }
 
-// drip sends the beginning of large bodies without a key, one after another, each of which
-// stays until the server ends it.
+// drip sends the beginnings of large bodies without a key, one after another. Each stays until
+// the server ends it.
 func (h *hostiles) drip(ctx context.Context, dial dial) {
 	piece := bytes.Repeat([]byte(" "), 64<<10)
 	for ctx.Err() == nil {
@@ -257,14 +257,14 @@ func (h *hostiles) strange(t *testing.T, a *target, n int) {
 // perBatch is how many events an honest sender has in a batch.
 const perBatch = 20
 
-// sender sends batches as an SDK does: what was not acknowledged is sent again, as it was.
+// sender sends batches as an SDK does: an unacknowledged batch is sent again, unchanged.
 type sender struct {
 	http             *http.Client
 	batches, retries int
 	times            []time.Duration // from the first try to the acknowledgement
 }
 
-// send sends a batch of the honest project, and says whether it was acknowledged.
+// send sends a batch of the honest project, and reports whether it was acknowledged.
 func (s *sender) send(t *testing.T, url string) bool {
 	if !s.post(t, url, honest, native("together", perBatch)) {
 		return false
@@ -279,7 +279,7 @@ func (s *sender) post(t *testing.T, url string, p tenant, body any) bool {
 		t.Error(err)
 		return false
 	}
-	const tries = 10 // as posthog-node and analytics-node have them
+	const tries = 10 // the retries of posthog-node and analytics-node
 	began, last := time.Now(), ""
 	for try := range tries {
 		if try > 0 {
@@ -312,12 +312,12 @@ func (s *sender) post(t *testing.T, url string, p tenant, body any) bool {
 	return false
 }
 
-// asks are the answers to a probe, or a question to the API, that is asked all the time, on a
-// new connection each, as orchestrators do.
+// asks are the answers to a probe or an API request that is repeated all the time, on a new
+// connection each, as orchestrators do.
 type asks struct {
 	url, token    string
 	times         []time.Duration
-	failed, worst int    // asked without an answer, and how often in a row
+	failed, worst int    // requests without an answer, and how many in a row
 	wrong         string // an answer other than 200
 }
 
@@ -353,15 +353,15 @@ func (p *asks) ask(ctx context.Context) {
 			p.times = append(p.times, time.Since(began))
 			inRow = 0
 		}
-		select { // between two questions of an orchestrator there is time; here less
+		select { // an orchestrator waits between two requests; here less
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// spread says how times are spread: half of them are shorter than the first, 99 of 100 than
-// the second.
+// spread shows the spread of times: half of them are shorter than the first, 99 of 100 than the
+// second.
 func spread(times []time.Duration) string {
 	if len(times) == 0 {
 		return "none"

@@ -21,7 +21,7 @@ import (
 	"github.com/tidemill/tidemill/test/process"
 )
 
-// TestAProxyOnThisMachinePublishesNoAPI has one in front that says nothing of whom it asks for.
+// TestAProxyOnThisMachinePublishesNoAPI has a proxy in front that does not name its client.
 func TestAProxyOnThisMachinePublishesNoAPI(t *testing.T) {
 	t.Parallel()
 	a := start(t, []string{"analytics"}, nil)
@@ -64,8 +64,8 @@ func TestAProxyOnThisMachinePublishesNoAPI(t *testing.T) {
 	a.serves("proxied", 3)
 }
 
-// TestNoAuthIsNotForProxies asks one that runs without a token with each header that says that
-// a request was passed on.
+// TestNoAuthIsNotForProxies asks an instance without a token with each header that says that a
+// request was passed on.
 func TestNoAuthIsNotForProxies(t *testing.T) {
 	t.Parallel()
 	a := start(t, []string{"analytics", "--no-auth"}, nil)
@@ -86,8 +86,8 @@ func TestNoAuthIsNotForProxies(t *testing.T) {
 	}
 }
 
-// TestAFolderDoesNotGetTheToken runs commands in a folder whose tidemill.yaml says that the
-// instance is elsewhere, and listens there.
+// TestAFolderDoesNotGetTheToken runs commands in a folder whose tidemill.yaml names another
+// server, which is a trap.
 func TestAFolderDoesNotGetTheToken(t *testing.T) {
 	t.Parallel()
 	const token = "the-operators-token-0123456789"
@@ -107,8 +107,8 @@ func TestAFolderDoesNotGetTheToken(t *testing.T) {
 	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: trap}}
 	server.Start()
 	t.Cleanup(server.Close)
-	// Another machine, as the binary sees it: every request goes through this proxy, but those
-	// to loopback.
+	// Another machine, as the binary sees it: every request goes through this proxy, except
+	// those to loopback.
 	environ := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "HTTP_PROXY=" + server.URL, "http_proxy=" + server.URL}
 	binary, err := process.Binary()
 	if err != nil {
@@ -156,11 +156,11 @@ func TestAFolderDoesNotGetTheToken(t *testing.T) {
 			}
 		}
 	}
-	// Whoever names the server has the token told there: the trap hears what it is made for.
+	// A caller that names the server sends the token there: the trap hears it.
 	if said, err := run("", []string{"TIDEMILL_TOKEN=" + token}, "status", "--server", "http://203.0.113.5:8484"); err != nil || len(heard()) == 0 || !strings.HasSuffix(heard()[0], "Bearer "+token) {
 		t.Errorf("a server that was named was told %q (%v)\n%s", heard(), err, said)
 	}
-	// A server that was named elsewhere is not told what is in the data folder here.
+	// A server named elsewhere does not get the token in the data folder here.
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "api.token"), []byte(token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func TestAFolderDoesNotGetTheToken(t *testing.T) {
 	if said, err := run("", nil, "status", "--server", "http://203.0.113.5:8484", "--data", folder); err != nil || len(heard()) == 0 || strings.Contains(strings.Join(heard(), ""), token) {
 		t.Errorf("a server elsewhere was told %q (%v)\n%s", heard(), err, said)
 	}
-	// Nor is whom the instance on this machine sends us to.
+	// Nor does the target of a redirect by the instance on this machine.
 	sent := httptest.NewServer(http.RedirectHandler("http://127.0.0.1:"+fmt.Sprint(l.Addr().(*net.TCPAddr).Port)+"/api/v1/status", http.StatusTemporaryRedirect))
 	t.Cleanup(sent.Close)
 	if said, err := run("", nil, "status", "--server", sent.URL, "--token", token); err == nil || len(heard()) > 0 {
@@ -176,7 +176,7 @@ func TestAFolderDoesNotGetTheToken(t *testing.T) {
 	}
 }
 
-// TestAThousandWrongTokens are tried from one address, while the right one is asked with.
+// TestAThousandWrongTokens are tried from one address, while the right one is used.
 func TestAThousandWrongTokens(t *testing.T) {
 	t.Parallel()
 	a := start(t, []string{"analytics"}, nil)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestGoCodeInThePagesCompiles puts each Go block into its program in testdata, in the place of
-// the line // BLOCK, and compiles it as a package of this module.
+// TestGoCodeInThePagesCompiles puts each Go block into its program in testdata, in place of the
+// line // BLOCK, and compiles it as a package of this module.
 func TestGoCodeInThePagesCompiles(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// patterns are what differs from run to run, and what it is compared as. The earlier ones
-// first: a time has what looks like a duration in it.
+// patterns are what differs from run to run, and its replacement for comparison. Earlier ones
+// go first: a time contains something like a duration.
 var patterns = []struct {
 	is *regexp.Regexp
 	as string
@@ -27,7 +27,7 @@ var (
 	number = regexp.MustCompile(`\d+(\.\d+)?`)
 )
 
-// A difference is what was printed and is not what the page shows.
+// A difference is output that the page does not show.
 type difference struct {
 	want, got []string
 	at        int // of want
@@ -38,7 +38,7 @@ func (d *difference) Error() string {
 		indented(d.want), indented(d.got), d.at+1)
 }
 
-// compare returns a *difference where what was printed is not what the page shows.
+// compare returns a *difference if the output is not what the page shows.
 func compare(want, got []string, m marks) error {
 	want, got = trimBlank(want), trimBlank(got)
 	w, g := normal(want, m), normal(got, m)
@@ -52,7 +52,7 @@ func compare(want, got []string, m marks) error {
 	return nil
 }
 
-// normal is each line with patterns in place of what may be any.
+// normal is each line with patterns in place of varying parts.
 func normal(lines []string, m marks) []string {
 	ids := newIdentities()
 	out := make([]string, len(lines))
@@ -86,7 +86,7 @@ func (ids *identities) name(id string) string {
 	return ids.seen[id]
 }
 
-// mismatch is the index of the first wanted line that nothing matches; -1 where all match and
+// mismatch is the index of the first wanted line that nothing matches; -1 if all match and
 // nothing is left over. A line "…" stands for any lines.
 func mismatch(want, got []string) int {
 	best := 0
@@ -108,7 +108,7 @@ func mismatch(want, got []string) int {
 	return best
 }
 
-// like says whether a line is as wanted, where "…" is any text.
+// like reports whether a line is as wanted, where "…" is any text.
 func like(want, got string) bool {
 	if want == got {
 		return true

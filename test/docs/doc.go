@@ -1,12 +1,12 @@
 // Package docs runs the documentation: its tests type every console block of README.md and
-// docs/*.md into a shell, page by page, with the real binary, and compare what is printed.
+// docs/*.md into a shell, page by page, with the real binary, and compare the output.
 //
 // # A page is a session
 //
 // It begins in an empty folder. In a ```console block a line that begins with "$ " is a
-// command, which goes on over the next lines while a quote is open or a line ends in a
-// backslash; the lines up to the next command are its output. A command must succeed, unless
-// the output shown begins with "tidemill: " (an error); where no output is shown, none is
+// command. It continues over the next lines while a quote is open or a line ends in a
+// backslash. The lines up to the next command are its output. A command must succeed, unless
+// the shown output begins with "tidemill: " (an error). Without shown output, nothing is
 // compared.
 //
 //   - `tidemill run`, `tidemill bridge listen` and `tidemill partner listen` go on in terminals
@@ -28,8 +28,8 @@
 //
 //	TIDEMILL_TEST_SERVERS=1 go test ./test/docs -run Happens/README -update
 //
-// writes the new output into the page. Read the change before you commit it: it is what the
-// reader is told.
+// writes the new output into the page. Read the change before you commit it: readers will see
+// it.
 //
 // # Comments that the runner reads
 //

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// output is what a shell printed.
+// output is a shell's output.
 type output struct {
 	mu      sync.Mutex
 	b       bytes.Buffer
@@ -38,8 +38,8 @@ func (o *output) since(from int) string {
 	return string(o.b.Bytes()[from:])
 }
 
-// until waits for a line that begins with mark, and returns what was printed before and the
-// rest of that line.
+// until waits for a line that begins with mark, and returns the output before it and the rest
+// of that line.
 func (o *output) until(from int, mark string, within time.Duration) (text, rest string, err error) {
 	over := time.After(within)
 	for {

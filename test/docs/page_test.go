@@ -8,22 +8,22 @@ import (
 	"unicode"
 )
 
-// step is one thing that a page has a reader, or the runner, do.
+// step is one thing that a page makes a reader, or the runner, do.
 type step struct {
 	line   int    // of the page, from 1
 	kind   string // "command", "file", "node", "go", "prints", "session", "setup", "stop", "skip"
 	text   string // the command, the file's content, the program, the reason
 	name   string // of a file; of the command that prints or stops
 	output []string
-	at     int    // line of the page on which the output begins, or would
+	at     int    // line of the page where the output begins, or would begin
 	indent string // of its block
 	marks         // of its block
 }
 
-// fails says whether the page shows that a command fails.
+// fails reports whether the page shows that a command fails.
 func (s step) fails() bool { return len(s.output) > 0 && strings.HasPrefix(s.output[0], "tidemill: ") }
 
-// marks are what comments say of all commands of a block.
+// marks are the comments' settings for all commands of a block.
 type marks struct {
 	anyOrder    bool
 	numbersVary bool
@@ -37,8 +37,7 @@ var (
 	comment = regexp.MustCompile(`(?s)<!-- docs:\s(.*?)\s-->`)
 )
 
-// steps reads a page. It refuses a console block without a command, and a comment that it
-// does not know.
+// steps reads a page. It refuses a console block without a command, and an unknown comment.
 func steps(page string) ([]step, error) {
 	var found []step
 	lines := strings.Split(page, "\n")
@@ -117,7 +116,7 @@ func parseComment(text string, line int) (step, error) {
 	return s, nil
 }
 
-// blockSteps is what a block comes to, with the comments before it.
+// blockSteps are the steps of a block, with the comments before it.
 func blockSteps(language string, block []string, line int, before []step) ([]step, error) {
 	var of marks
 	for _, c := range before {
@@ -175,7 +174,7 @@ func commands(block []string, line int, of marks) ([]step, error) {
 	return found, nil
 }
 
-// open says whether a command goes on in the next line: a quote is open, or it ends in a
+// open reports whether a command continues in the next line: a quote is open, or it ends in a
 // backslash.
 func open(command string) bool {
 	var quote rune

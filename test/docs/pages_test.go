@@ -57,7 +57,7 @@ func TestWhatThePagesShowIsWhatHappens(t *testing.T) {
 				}
 				s = nil
 			}
-			defer func() { rewrite(t, file, edits) }() // also where a later step fails
+			defer func() { rewrite(t, file, edits) }() // even if a later step fails
 			for _, st := range readSteps(t, file) {
 				switch st.kind {
 				case "skip", "go":

@@ -26,8 +26,8 @@ var (
 // noSDK is in the set-up and sends no events.
 var noSDK = []string{"playwright-core"}
 
-// TestTheTableOfSDKsIsThatOfTheTests compares the table in docs/testing.md with what the lock
-// files of test/sdk install. -update writes it.
+// TestTheTableOfSDKsIsThatOfTheTests compares the table in docs/testing.md with the lock files
+// of test/sdk. -update writes it.
 func TestTheTableOfSDKsIsThatOfTheTests(t *testing.T) {
 	rows := slices.Concat(npmSDKs(t), goSDKs(t), pythonSDKs(t))
 	slices.Sort(rows)

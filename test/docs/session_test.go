@@ -29,10 +29,10 @@ const (
 	pause    = 100 * time.Millisecond
 )
 
-// ours are the ports that the product takes when nothing is said.
+// ours are the default ports of the product.
 var ours = []string{"8484", "8080", "8081", "9090", "1883", "9191"}
 
-// session is what one reader does, from an empty folder on.
+// session is what one reader does, beginning in an empty folder.
 type session struct {
 	t     testing.TB
 	dir   string
@@ -80,7 +80,7 @@ func begin(t testing.TB, servers []string) *session {
 	return s
 }
 
-// environment is the test's without what would change what the product does.
+// environment is the test's without variables that would change the product.
 func (s *session) environment() []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -99,7 +99,7 @@ func checkout(t testing.TB) string {
 	return dir
 }
 
-// serve starts a server of the session's own, in the place of the one on its usual port.
+// serve starts a server of the session's own, in place of the one on its usual port.
 func (s *session) serve(name string) {
 	s.t.Helper()
 	kinds := map[string]struct {
@@ -135,8 +135,8 @@ func (s *session) database(url string) {
 	}
 }
 
-// tools makes a folder with the binary under its name, and with what else has a port by
-// default, so that the default is one of the session's.
+// tools makes a folder with the binary under its name, and with other tools that have a default
+// port, so that the default is one of the session's.
 func (s *session) tools() string {
 	s.t.Helper()
 	binary, err := process.Binary()
@@ -160,7 +160,7 @@ exec -a tidemill %s "$@"
 			script(name, fmt.Sprintf("exec %s %s \"$@\"\n", path, arguments))
 		}
 	}
-	instead("curl", "--silent --show-error") // as it is where it prints to a terminal
+	instead("curl", "--silent --show-error") // as if it printed to a terminal
 	if port := s.ports["6379"]; port != "" {
 		instead("redis-cli", "-p "+port)
 	}
@@ -170,8 +170,8 @@ exec -a tidemill %s "$@"
 // here puts the session's ports in place of the page's.
 func (s *session) here(text string) string { return swapPorts(text, s.ports) }
 
-// there puts the page's ports in place of the session's, and takes out what the product only
-// says because its ports are not the usual ones.
+// there puts the page's ports in place of the session's, and removes what the product says only
+// because its ports are unusual.
 func (s *session) there(text string) string {
 	back := map[string]string{}
 	for of, is := range s.ports {
@@ -202,7 +202,7 @@ var (
 	ingestKey = regexp.MustCompile(`\btm_[A-Za-z0-9_-]{32}`)
 )
 
-// run does a step of the page, and says what is wrong.
+// run does a step of the page, and returns what is wrong.
 func (s *session) run(st step) error {
 	switch st.kind {
 	case "file":
@@ -241,7 +241,7 @@ func (s *session) has(file string) bool {
 	return err == nil
 }
 
-// command runs a command to its end, again and again if it only looks.
+// command runs a command to its end, repeatedly if it only looks.
 func (s *session) command(st step) error {
 	again := onlyLooks.MatchString(st.text)
 	for deadline := time.Now().Add(patience); ; time.Sleep(pause) {
@@ -267,7 +267,7 @@ func or(err error, text string) string {
 	return text
 }
 
-// do types a command into the shell and returns what it printed. The error is its exit status.
+// do types a command into the shell and returns its output. The error is its exit status.
 func (s *session) do(command string) ([]string, error) {
 	s.turn++
 	mark := fmt.Sprintf("<end of command %d: ", s.turn)

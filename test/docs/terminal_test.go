@@ -15,17 +15,17 @@ import (
 	"time"
 )
 
-// terminal is a command that goes on in a terminal of its own.
+// terminal is a command that keeps running in its own terminal.
 type terminal struct {
 	command string
 	pid     int
-	out     string   // the file of what it prints
+	out     string   // the file of its output
 	shown   int      // lines of its output that were compared
 	ended   bool     // by the page
-	want    []string // what it is to print first
+	want    []string // its expected first output
 }
 
-// open runs a command in a terminal of its own and waits for what it prints at first.
+// open runs a command in its own terminal and waits for its first output.
 func (s *session) open(st step) error {
 	term := &terminal{command: aside.ReplaceAllString(st.text, ""), out: filepath.Join(s.t.TempDir(), "terminal"), want: st.output}
 	lines, err := s.do(fmt.Sprintf("%s </dev/null >%s 2>&1 &\necho $!", s.here(term.command), term.out))
@@ -64,10 +64,10 @@ func (s *session) open(st step) error {
 	return nil
 }
 
-// saysReady is what an instance says, in words or in its log, when it may be sent to.
+// saysReady is what an instance prints, in words or in its log, when it accepts requests.
 var saysReady = regexp.MustCompile(`(?m)^ready|"msg":"ready"`)
 
-// ready waits for an instance of which the page shows nothing: the next command is for it.
+// ready waits for an instance whose output the page does not show: the next command is for it.
 func (s *session) ready(term *terminal) error {
 	for deadline := time.Now().Add(patience); !saysReady.MatchString(read(term.out)); time.Sleep(pause) {
 		if over := syscall.Kill(term.pid, 0) != nil; over || time.Now().After(deadline) {
@@ -77,7 +77,7 @@ func (s *session) ready(term *terminal) error {
 	return nil
 }
 
-// shows waits until a terminal has printed these lines after those that were compared.
+// shows waits until a terminal has printed these lines after the compared ones.
 func (s *session) shows(term *terminal, want []string, m marks) error {
 	want = trimBlank(want)
 	for deadline := time.Now().Add(patience); ; time.Sleep(pause) {
@@ -106,7 +106,7 @@ func trimLeading(lines []string) []string {
 	return lines
 }
 
-// last is what a terminal shows at its end.
+// last is the last output of a terminal.
 func (term *terminal) last() string { return indented(strings.Split(tail(read(term.out)), "\n")) }
 
 func (s *session) prints(st step) error {
@@ -117,7 +117,7 @@ func (s *session) prints(st step) error {
 	return s.shows(term, st.output, st.marks)
 }
 
-// find is the newest terminal in which such a command runs.
+// find is the newest terminal with such a command.
 func (s *session) find(command string) (*terminal, error) {
 	for _, term := range slices.Backward(s.terms) {
 		if !term.ended && strings.Contains(term.command, command) {
@@ -135,7 +135,7 @@ func (s *session) stop(command string) error {
 	return s.end(term)
 }
 
-// end is Ctrl-C in a terminal: the command must end, and well.
+// end is Ctrl-C in a terminal: the command must end without error.
 func (s *session) end(term *terminal) error {
 	if err := syscall.Kill(-term.pid, syscall.SIGINT); err != nil {
 		return fmt.Errorf("%s ended by itself:\n%s", term.command, term.last())
@@ -176,7 +176,7 @@ func (s *session) killed(st step) error {
 		_ = syscall.Kill(-term.pid, syscall.SIGKILL)
 	})
 	term.ended = true
-	out, _ := s.do(s.here(st.text)) // that it fails is what the page shows
+	out, _ := s.do(s.here(st.text)) // the page shows that it fails
 	wg.Wait()
 	if _, err := s.do(fmt.Sprintf("wait %d || true", term.pid)); err != nil {
 		return err

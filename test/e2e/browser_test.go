@@ -38,8 +38,8 @@ func browsed(t *testing.T) *instance {
 	return &instance{process.New(t, []string{"analytics", "--project", "shop=" + key}, []string{"TIDEMILL_LOG_LEVEL=warn", "TIDEMILL_ANALYTICS_SCRIPTS=" + modules}), t}
 }
 
-// TestSnippetsInABrowser opens pages with the snippets of PostHog and Segment in Chromium.
-// All that they load, and all that they send, comes from and goes to the binary.
+// TestSnippetsInABrowser opens pages with the snippets of PostHog and Segment in Chromium. They
+// load everything from the binary, and send everything to it.
 func TestSnippetsInABrowser(t *testing.T) {
 	in := browsed(t)
 	in.Start()

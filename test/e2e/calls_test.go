@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// libraries are unmodified ones of which each kind of call is made once. Commands run in
-// test/sdk, with the address and the key behind them.
+// libraries are unmodified; each makes every kind of call once. Commands run in test/sdk, with
+// the address and the key as last arguments.
 var libraries = map[string][]string{
 	"rudderstack":        {"node", "calls.mjs", "rudderstack"},
 	"rudderstack-python": {filepath.Join("venv", "bin", "python"), "calls.py"},
@@ -31,8 +31,7 @@ type stored struct {
 	Properties map[string]any
 }
 
-// TestCallsOfLibrariesAreKeptWhole looks for every part of a call where the documentation
-// says that it is.
+// TestCallsOfLibrariesAreKeptWhole looks for every part of a call at its documented place.
 func TestCallsOfLibrariesAreKeptWhole(t *testing.T) {
 	in := newInstance(t)
 	in.Start()
@@ -63,7 +62,7 @@ func TestCallsOfLibrariesAreKeptWhole(t *testing.T) {
 	}
 	for _, library := range []string{"cloudevents", "cloudevents-go"} {
 		t.Run(library, func(t *testing.T) {
-			for _, mode := range []string{"binary", "structured"} { // no subject: it is its source's
+			for _, mode := range []string{"binary", "structured"} { // no subject: its source names it
 				has(t, events["/"+library]["order."+mode].Properties, map[string]any{"total": 12.5, "ce_source": "/" + library, "ce_region": "köln",
 					"ce_dataschema": "https://shop.example/order", "ce_traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
 			}

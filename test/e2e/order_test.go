@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// ordered are the libraries whose changes of persons must keep their order, and what starts
-// each; the address, the key, users, changes and milliseconds come behind.
+// ordered are the libraries whose changes of persons must keep their order, and the command of
+// each; the address, the key, users, changes and milliseconds follow as arguments.
 var ordered = map[string][]string{
 	"posthog":            {"node", "order.mjs", "posthog"},
 	"segment":            {"node", "order.mjs", "segment"},
@@ -37,10 +37,10 @@ const (
 	orderTime    = 12 * time.Second
 )
 
-// TestPersonsEndInTheOrderOfEachClient puts a line between the libraries and the binary that
-// is slow, answers 503 now and then, loses answers, and is away for ten seconds in the
-// middle. What each client did last must be what its persons have, and no stored time may be
-// before that of an earlier event.
+// TestPersonsEndInTheOrderOfEachClient puts a line between the libraries and the binary that is
+// slow, answers 503 now and then, loses answers, and is down for ten seconds in the middle.
+// Each person must have what its client did last, and no stored time may be before that of an
+// earlier event.
 func TestPersonsEndInTheOrderOfEachClient(t *testing.T) {
 	in := browsed(t)
 	in.Start()
@@ -72,14 +72,14 @@ func TestPersonsEndInTheOrderOfEachClient(t *testing.T) {
 	}
 }
 
-// line is a bad one to an address.
+// line is a bad connection to an address.
 type line struct {
 	*httptest.Server
 	refused, slow, lost atomic.Int64
 }
 
-// newLine returns one that loses what is sent with POST until it has been there for fifteen
-// seconds, ten of them wholly, and afterwards is only slow.
+// newLine returns one that loses POST requests for its first fifteen seconds, ten of them
+// completely, and afterwards is only slow.
 func newLine(t *testing.T, addr string) *line {
 	target, err := url.Parse("http://" + addr)
 	if err != nil {
@@ -105,7 +105,7 @@ func newLine(t *testing.T, addr string) *line {
 		case 2*time.Second < since && since < 12*time.Second, since < 15*time.Second && roll < 1:
 			l.refused.Add(1)
 			refuse(w)
-		case since < 15*time.Second && roll < 2: // it is taken, and the client is told that it is not
+		case since < 15*time.Second && roll < 2: // it is accepted, and the client is told that it is not
 			l.lost.Add(1)
 			proxy.ServeHTTP(httptest.NewRecorder(), r)
 			refuse(w)
@@ -127,7 +127,7 @@ func refuse(w http.ResponseWriter) {
 	w.WriteHeader(http.StatusServiceUnavailable)
 }
 
-// inBrowser lets posthog-js make its changes in Chromium, until all have arrived.
+// inBrowser makes posthog-js send its changes in Chromium, until all have arrived.
 func inBrowser(t *testing.T, in *instance, address string) {
 	page := template.Must(template.ParseFS(pages, "testdata/order.html"))
 	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

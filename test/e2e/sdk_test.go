@@ -22,7 +22,7 @@ import (
 
 const (
 	calls   = 10_000 // of each SDK
-	perUser = 10     // of them; send.mjs says which
+	perUser = 10     // of these; send.mjs says which
 )
 
 var sdks = []string{"posthog", "segment"}
@@ -78,7 +78,7 @@ func sendAll(t *testing.T, in *instance, pause time.Duration) {
 	g.Wait()
 }
 
-// check compares everything that can be asked with what the SDKs were told to send.
+// check compares everything that can be queried with what the SDKs were told to send.
 func check(t *testing.T, in *instance) {
 	t.Helper()
 	a := in.settled()
@@ -121,7 +121,7 @@ func check(t *testing.T, in *instance) {
 				switch {
 				case step < 4:
 					name, distinct = "viewed", anonymous
-				case step < 6: // one of each, in the order that the SDK has them
+				case step < 6: // one of each, in the SDK's order
 					name, n = [2]string{"$create_alias", "$identify"}[step-4], ""
 				}
 				want[fmt.Sprint(name, " ", n, " ", distinct, " ", id)]++

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package e2e runs the real binary as a user would: unmodified SDKs send to it, it is
-// killed at random moments, and what came of it is asked by the command line.
+// Package e2e runs the real binary as a user would: unmodified SDKs send to it, it is killed at
+// random moments, and the command line shows the result.
 package e2e
 
 import (
@@ -50,21 +50,21 @@ func (in *instance) settled() (a audit) {
 		if time.Now().After(deadline) {
 			in.t.Fatalf("still in flight after a minute: %+v", a)
 		}
-		time.Sleep(50 * time.Millisecond) // between two looks at another process
+		time.Sleep(50 * time.Millisecond) // between two polls of another process
 	}
 }
 
-// send runs an SDK to its end and returns what it reports.
+// send runs an SDK to its end and returns its report.
 func send(ctx context.Context, sdk, addr string, count int, pause time.Duration) error {
 	return node(ctx, "send.mjs", sdk, "http://"+addr, key, fmt.Sprint(count), fmt.Sprint(pause.Milliseconds()))
 }
 
-// node runs a script with an SDK to its end and returns what it reports.
+// node runs a script with an SDK to its end and returns its report.
 func node(ctx context.Context, script, sdk string, args ...string) error {
 	return reporting(ctx, sdk, "node", append([]string{script, sdk}, args...)...)
 }
 
-// reporting runs a command in test/sdk to its end and returns what its last line reports.
+// reporting runs a command in test/sdk to its end and returns the report in its last line.
 func reporting(ctx context.Context, sdk, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = filepath.Join("..", "sdk")

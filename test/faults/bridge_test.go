@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/test/process"
 )
 
-// lasts is how long a row's faults go on.
+// lasts is how long a row's faults last.
 const lasts = 8 * time.Second
 
 func TestBridgeKilled(t *testing.T) {
@@ -49,7 +49,7 @@ func truth(b bool) int {
 	return 0
 }
 
-// killFor kills them for a while, and has both run in the end.
+// killFor kills them for a while, and leaves both running in the end.
 func (w *bridgeWorld) killFor(d time.Duration, bridge, broker bool) {
 	w.Helper()
 	never := time.Now().Add(time.Hour)
@@ -64,7 +64,7 @@ func (w *bridgeWorld) killFor(d time.Duration, bridge, broker bool) {
 		if bridgeAt.Before(brokerAt) {
 			w.pass(time.Until(bridgeAt))
 			in := w.instances[w.rnd.IntN(len(w.instances))]
-			for range 100 { // a quick far side leaves little time in which entries are out
+			for range 100 { // with a fast subscriber few entries are in flight
 				if w.someHeld() {
 					break
 				}
@@ -152,7 +152,7 @@ func TestBridgesJoinAndLeave(t *testing.T) {
 	}
 }
 
-// stops stops a bridge in order: it exits well and in time.
+// stops stops a bridge in order: it exits without error and in time.
 func (w *bridgeWorld) stops(in *process.Instance) {
 	w.Helper()
 	began := time.Now()
@@ -238,7 +238,7 @@ func bridgeAnswersLost(t *testing.T, which func(*bridgeWorld) *testenv.Server, e
 		c := newCutter(w, which(w).Addr)
 		w.through(which(w), c.addr)
 		w.run(farOptions{Buries: true}, "one")
-		for range 30 { // seconds at most: a machine that is busy sends less
+		for range 30 { // seconds at most: a busy machine sends less
 			c.lose(every, w.rnd.IntN(30)*w.rnd.IntN(2), words...)
 			if w.pass(time.Second); c.fired.Load() >= 30 {
 				break
@@ -267,8 +267,8 @@ func TestGroupOfTheBridgeIsGone(t *testing.T) {
 	})
 }
 
-// TestFarSideIsSilent has a far side that gets everything and says nothing, for longer than
-// it takes until entries are published again: that uses up no tries.
+// TestFarSideIsSilent has a subscriber that gets everything and says nothing, for longer than
+// it takes until entries are published again: that counts no tries.
 func TestFarSideIsSilent(t *testing.T) {
 	t.Parallel()
 	bridgeRounds(t, func(w *bridgeWorld) {
@@ -284,14 +284,14 @@ func TestFarSideIsSilent(t *testing.T) {
 	})
 }
 
-// TestForeignAcks has somebody acknowledge entries without deleting them, whose messages
-// may be on their way: nobody would ever deliver them again, but for the drain.
+// TestForeignAcks has another program acknowledge entries without deleting them, while their
+// messages may be in flight. Without the drain they would never be delivered again.
 func TestForeignAcks(t *testing.T) {
 	t.Parallel()
 	bridgeRounds(t, func(w *bridgeWorld) {
 		w.run(farOptions{}, "one")
 		w.pass(time.Second)
-		w.far.silent.Store(true) // so that what is acked is still in the stream
+		w.far.silent.Store(true) // so that acked entries are still in the stream
 		for range 4 {
 			w.pass(w.between(200*time.Millisecond, 600*time.Millisecond))
 			list, err := w.do("XPENDING", bridgeStream, bridgeGroup, "-", "+", "500").ToArray()

@@ -10,10 +10,10 @@ import (
 
 // bridgeAllowance is what a row's fault may do.
 type bridgeAllowance struct {
-	recount bool // the group was destroyed: what is settled already may be counted again
+	recount bool // the group was destroyed: entries that are settled already may be counted again
 }
 
-// finish stops the load, waits until nothing is on its way, and checks.
+// finish stops the load, waits until nothing is in flight, and checks.
 func (w *bridgeWorld) finish(within time.Duration, allow bridgeAllowance) {
 	w.Helper()
 	for _, in := range w.instances {
@@ -45,8 +45,8 @@ func (w *bridgeWorld) finish(within time.Duration, allow bridgeAllowance) {
 	}
 }
 
-// judge holds what the far side has against what was added. It knows what each entry has
-// to become, and nothing of how.
+// judge compares what the subscriber has with what was added. It knows what each entry has to
+// become, and nothing of how.
 func (w *bridgeWorld) judge(a audit, allow bridgeAllowance) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	l, f := w.load, w.far
@@ -102,7 +102,7 @@ func (w *bridgeWorld) judge(a audit, allow bridgeAllowance) (faults []string) {
 	return faults
 }
 
-// judgeBooks holds the product's own numbers against Redis' and the checker's.
+// judgeBooks compares the product's own numbers with Redis' and the checker's.
 func (w *bridgeWorld) judgeBooks(a audit, confirmed, unknown, dead int64, allow bridgeAllowance, fault func(string, ...any)) {
 	info, err := w.do("XINFO", "STREAM", bridgeStream).AsMap()
 	if err != nil {

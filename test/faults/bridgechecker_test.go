@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestTheBridgesCheckerSeesWhatIsWrong damages what arrived, and asks the checker.
+// TestTheBridgesCheckerSeesWhatIsWrong damages what arrived, and runs the checker.
 func TestTheBridgesCheckerSeesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	bridgeRounds(t, func(w *bridgeWorld) {

@@ -17,14 +17,15 @@ import (
 	"github.com/tidemill/tidemill/internal/testenv"
 )
 
-// farOptions say how the far side behaves beside acknowledging in singles and in batches.
+// farOptions say how the subscriber behaves in addition to acknowledging in singles and in
+// batches.
 type farOptions struct {
 	Plain  bool // it acknowledges everything at once, in batches
-	Buries bool // it refuses a few entries for ever: only where the broker forgets nothing
+	Buries bool // it always refuses a few entries: only if the broker forgets nothing
 }
 
-// farSide records everything that comes out of the bridges, and answers: most at once, some
-// twice or late, some with a refusal a few times before, and with ids that nobody knows.
+// farSide is the subscriber. It records all messages of the bridges, and answers: most at once,
+// some twice or late, some with a few refusals before, and with unknown ids.
 type farSide struct {
 	w      *bridgeWorld
 	o      farOptions
@@ -37,11 +38,11 @@ type farSide struct {
 	mu    sync.Mutex // guards what follows
 	seen  map[string]*heardOf
 	dead  map[string][]bridgeLetter
-	odd   []string // what is no message of a bridge
+	odd   []string // messages that are not a bridge's
 	count map[string]int
 }
 
-// heardOf is what came of one id.
+// heardOf is the history of one id.
 type heardOf struct {
 	data    string // of the first message
 	other   string // of another one that differs
@@ -115,7 +116,7 @@ func (f *farSide) run(ctx context.Context) {
 			receipts = append(receipts, into[i].Receipt)
 		}
 		if n > 0 {
-			f.read.Ack(receipts...) // the broker's part; what the far side says to the bridge is another
+			f.read.Ack(receipts...) // the acknowledgement to the broker; the subscriber's answer to the bridge is another
 		}
 		f.answer(ctx, acks)
 	}
@@ -127,7 +128,7 @@ const (
 	frameEnd   = `"}}}`
 )
 
-// take records a message, and returns the id that is to be answered.
+// take records a message, and returns the id to be answered.
 func (f *farSide) take(d *mqttconn.Delivery) (id string, ok bool) {
 	text := string(d.Payload)
 	f.mu.Lock()
@@ -164,7 +165,7 @@ func (f *farSide) take(d *mqttconn.Delivery) (id string, ok bool) {
 	return id, true
 }
 
-// refuses says how often an id is refused, whatever the order in which ids come.
+// refuses is how often an id is refused, in any order of ids.
 func (f *farSide) refuses(id string) int {
 	if f.o.Plain {
 		return 0
@@ -180,8 +181,7 @@ func (f *farSide) refuses(id string) int {
 	return 0
 }
 
-// answer says what the far side has to say to these ids, and to earlier ones that it is
-// late with.
+// answer sends the subscriber's answers for these ids, and late ones for earlier ids.
 func (f *farSide) answer(ctx context.Context, ids []string) {
 	var yes, no, singles []string
 	f.mu.Lock()
@@ -225,7 +225,7 @@ func (f *farSide) answer(ctx context.Context, ids []string) {
 	f.mu.Unlock()
 
 	var out []mqttconn.Message
-	var about [][]string // which ids are acked by each
+	var about [][]string // the ids that each acks
 	say := func(text string, ids ...string) {
 		out = append(out, mqttconn.Message{Topic: ackTopic, Payload: []byte(text), QoS: 1})
 		about = append(about, ids)
@@ -255,13 +255,13 @@ func (f *farSide) answer(ctx context.Context, ids []string) {
 	cancel()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err != nil { // some of them may be lost: what was not acked comes again
+	if err != nil { // some of them may be lost: unacked entries come again
 		f.count["acks that may be lost"]++
 	}
 	for _, ids := range about {
 		f.count["acks"]++
 		for _, id := range ids {
-			f.seen[id].acked++ // said, whether it was heard or not
+			f.seen[id].acked++ // sent, whether it was received or not
 		}
 	}
 }

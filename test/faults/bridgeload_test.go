@@ -12,22 +12,22 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// bridgeEntry is one entry as a producer writes it, and what the far side must get of it.
+// bridgeEntry is one entry as a producer writes it, and what the subscriber must get of it.
 type bridgeEntry struct {
 	fields  []string
-	data    string   // as it has to stand in the message
+	data    string   // as it must be in the message
 	ids     []string // by which it was confirmed
-	unknown int      // answers that were lost: it may be there under another id
+	unknown int      // lost answers: it may be there under another id
 }
 
-// draw makes the n-th entry. What has to come of it is written down beside it, not derived.
+// draw makes the n-th entry. Its expected fate is stored with it, not derived.
 func drawEntry(n int) *bridgeEntry {
 	payload := func(in, out string) *bridgeEntry {
 		return &bridgeEntry{fields: []string{"payload", in}, data: out}
 	}
 	same := func(s string) *bridgeEntry { return payload(s, s) }
 	switch n % 10 {
-	case 0: // the decision is by validity, not by the first character
+	case 0: // validity decides, not the first character
 		return payload(fmt.Sprintf(`2026-11-21 10:00 link "up" %d`, n), fmt.Sprintf(`"2026-11-21 10:00 link \"up\" %d"`, n))
 	case 1:
 		return same(fmt.Sprintf(`98765432109876543210%d`, n))
@@ -45,7 +45,7 @@ func drawEntry(n int) *bridgeEntry {
 	return same(fmt.Sprintf(`{"z":1,"a":12345678901234567890123,"n":%d,"e":"\u00e9\/","z":2}`, n))
 }
 
-// bridgeLoad adds entries until it is stopped, and keeps a journal of what was confirmed.
+// bridgeLoad adds entries until it is stopped, and keeps a journal of the confirmed ones.
 type bridgeLoad struct {
 	w       *bridgeWorld
 	quit    chan struct{}
@@ -81,7 +81,7 @@ func (l *bridgeLoad) count() int { l.mu.Lock(); defer l.mu.Unlock(); return l.co
 const (
 	loadEvery = 10 * time.Millisecond
 	loadBatch = 5    // entries each time
-	fillBatch = 1000 // where it is to be fast
+	fillBatch = 1000 // when it has to be fast
 )
 
 func (l *bridgeLoad) run(n int) {

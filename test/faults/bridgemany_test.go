@@ -15,12 +15,12 @@ import (
 
 var entriesFlag = flag.Int("entries", 50_000, "how many entries TestManyEntries sends through a bridge; TestManyEntriesWithKills a fifth of them")
 
-// fast are settings of a Redis that is not killed, and of a broker that has more than 20
-// messages on their way to a receiver.
+// fast are settings of a Redis that is not killed, and of a broker that allows a receiver more
+// than 20 messages in flight.
 var fast = []string{"REDIS_SETTINGS=--appendfsync everysec", "MOSQUITTO_SETTINGS=persistence false\nmax_inflight_messages 1000"}
 
-// TestManyEntries has a far side that acknowledges everything: the stream ends empty,
-// nothing is lost, and nothing was published that was not acknowledged.
+// TestManyEntries has a subscriber that acknowledges everything: the stream ends empty, nothing
+// is lost, and everything published was acknowledged.
 //
 //	go test -tags servers ./test/faults -run 'TestManyEntries$' -entries 1000000 -v
 func TestManyEntries(t *testing.T) {
@@ -44,12 +44,12 @@ func TestManyEntriesWithKills(t *testing.T) {
 		}
 		w.finish(time.Hour, bridgeAllowance{})
 		w.tell(in)
-		w.struck("bridges killed", 2, w.hits["kill"]) // a far side this quick leaves little that is out: TestBridgeKilled sees to that
+		w.struck("bridges killed", 2, w.hits["kill"]) // with a subscriber this fast few entries are in flight: TestBridgeKilled covers them
 		w.struck("brokers killed", 1, w.hits["broker"])
 	}, fast...)
 }
 
-// many starts a bridge and has entries added as fast as Redis takes them.
+// many starts a bridge and adds entries as fast as Redis accepts them.
 func (w *bridgeWorld) many(n int) *process.Instance {
 	w.Helper()
 	w.far = newFarSide(w, farOptions{Plain: true})
@@ -59,7 +59,7 @@ func (w *bridgeWorld) many(n int) *process.Instance {
 	return in
 }
 
-// tell says how fast it was, and how much memory the bridge took.
+// tell prints how fast it was, and how much memory the bridge used.
 func (w *bridgeWorld) tell(in *process.Instance) {
 	w.Helper()
 	took := time.Since(w.load.started)

@@ -30,12 +30,12 @@ const (
 // bridgeStop is the time that a stop of a bridge may take.
 const bridgeStop = 10 * time.Second
 
-// mostRefusals is how often the far side may refuse an entry until it is dead: the first
-// try and three more.
+// mostRefusals is how often the subscriber may refuse an entry until it is dead: the first try
+// and three more.
 const mostRefusals = 4
 
-// bridgeWorld is a Redis and a Mosquitto of a test's own, bridges between them, producers
-// and a far side.
+// bridgeWorld is a test's own Redis and Mosquitto, bridges between them, producers and a
+// subscriber.
 type bridgeWorld struct {
 	*world
 	mosquitto *testenv.Server
@@ -43,9 +43,9 @@ type bridgeWorld struct {
 	far       *farSide
 }
 
-// bridgeRounds runs a test in worlds of its own, and
-// its servers with settings; without, what Redis confirms is there after kill -9, and the
-// broker is as it comes, but for what it keeps: what it forgets comes again.
+// bridgeRounds runs a test in worlds of its own, and its servers with settings. Without
+// settings, what Redis confirms survives kill -9, and the broker has its defaults, except for
+// what it keeps: what it forgets comes again.
 func bridgeRounds(t *testing.T, do func(w *bridgeWorld), settings ...string) {
 	t.Helper()
 	eachRound(t, func(t *testing.T, rnd *rand.Rand) { do(newBridgeWorld(t, rnd, settings...)) })
@@ -74,7 +74,7 @@ func newBridgeWorld(t *testing.T, rnd *rand.Rand, settings ...string) *bridgeWor
 		"MQTT_PUBLISH_TOPIC": outTopic, "MQTT_SUBSCRIBE_TOPIC": ackTopic, "PIPELINE_DLQ_TOPIC": deadTopic,
 		"PIPELINE_RETRY_MAX_ATTEMPTS": fmt.Sprint(mostRefusals - 1), "PIPELINE_RETRY_INITIAL_BACKOFF": "200ms", "PIPELINE_RETRY_MAX_BACKOFF": "1s",
 		"PIPELINE_PROCESSING_TIMEOUT": "2s", "CIRCUIT_BREAKER_TIMEOUT": "1s", "APP_SHUTDOWN_TIMEOUT": bridgeStop.String(),
-		"HEALTH_ENABLED": "false", "METRICS_ENABLED": "false", "LOG_LEVEL": "info", // that it is ready is a record
+		"HEALTH_ENABLED": "false", "METRICS_ENABLED": "false", "LOG_LEVEL": "info", // it reports that it is ready in its log
 	}
 	var err error
 	if w.client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{w.redis.Addr}, DisableRetry: true, DisableCache: true,
@@ -86,7 +86,7 @@ func newBridgeWorld(t *testing.T, rnd *rand.Rand, settings ...string) *bridgeWor
 	return w
 }
 
-// instance makes a bridge that runs on the servers, by a consumer's name of its own.
+// instance makes a bridge on the servers, with its own consumer name.
 func (w *bridgeWorld) instance(name string) *process.Instance {
 	w.Helper()
 	env := []string{"REDIS_CONSUMER_NAME=" + name}
@@ -98,7 +98,7 @@ func (w *bridgeWorld) instance(name string) *process.Instance {
 	return in
 }
 
-// run makes bridges and starts them one after the other, then the far side and producers.
+// run makes bridges and starts them one after the other, then the subscriber and producers.
 func (w *bridgeWorld) run(f farOptions, names ...string) []*process.Instance {
 	w.Helper()
 	w.far = newFarSide(w, f)
@@ -113,7 +113,7 @@ func (w *bridgeWorld) run(f farOptions, names ...string) []*process.Instance {
 }
 
 // waiting is how many entries are in the stream, and how many of them are handed out; of a
-// consumer for a name, of all for "".
+// named consumer, or of all for "".
 func (w *bridgeWorld) waiting(name string) (entries, pending int64) {
 	w.Helper()
 	args := []string{"XPENDING", bridgeStream, bridgeGroup}
@@ -135,7 +135,7 @@ func (w *bridgeWorld) busy(name string) {
 	w.until(10*time.Second, "entries are handed out to "+name, func() bool { _, n := w.waiting(name); return n > 0 })
 }
 
-// audit asks a bridge that runs; an unbalanced one is an answer too.
+// audit asks a running bridge; an unbalanced audit is an answer too.
 func (w *bridgeWorld) audit() (a audit, err error) {
 	w.Helper()
 	out, err := w.running().Try("audit", "bridge", "--json")
@@ -149,7 +149,7 @@ func (w *bridgeWorld) audit() (a audit, err error) {
 func (w *bridgeWorld) quiet(within time.Duration) audit {
 	w.Helper()
 	began := time.Now()
-	for deadline := began.Add(within); ; time.Sleep(50 * time.Millisecond) { // between two looks at other processes
+	for deadline := began.Add(within); ; time.Sleep(50 * time.Millisecond) { // between two polls of other processes
 		entries, pending := w.waiting("")
 		var a audit
 		var err error

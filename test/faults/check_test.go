@@ -21,7 +21,7 @@ import (
 	"github.com/tidemill/tidemill/test/process"
 )
 
-// audit is what the product says of itself.
+// audit is the product's own audit.
 type audit struct {
 	Accepted, Delivered, Skipped, Dead, Lost int64
 	InFlight                                 int64 `json:"in_flight"`
@@ -31,7 +31,7 @@ type audit struct {
 	Letters                                  struct{ Put, Held, Replayed, Discarded int64 } `json:"dead_letters"`
 }
 
-// audit asks an instance that runs; an unbalanced one is an answer too.
+// audit asks a running instance; an unbalanced audit is an answer too.
 func (w *world) audit() (a audit, err error) {
 	w.Helper()
 	out, err := w.running().Try("audit", "analytics", "--json")
@@ -41,14 +41,14 @@ func (w *world) audit() (a audit, err error) {
 	return a, err
 }
 
-// quiet waits until nothing is on its way, by looking at where it could be: the stream,
-// what was handed out, the outbox, the product's own books.
+// quiet waits until nothing is in flight, by looking everywhere: the stream, hand-outs, the
+// outbox, the product's own books.
 func (w *world) quiet(within time.Duration) audit {
 	w.Helper()
 	began := time.Now()
 	db := w.sql()
 	defer db.Close(context.Background())
-	for deadline := began.Add(within); ; time.Sleep(50 * time.Millisecond) { // between two looks at other processes
+	for deadline := began.Add(within); ; time.Sleep(50 * time.Millisecond) { // between two polls of other processes
 		waiting := w.int("XLEN", stream)
 		pending, kept, outbox := w.pending(), w.int("LLEN", "processor:failed_merges"), int64(0)
 		if err := db.QueryRow(context.Background(), `SELECT count(*) FROM `+outboxTable).Scan(&outbox); err != nil {
@@ -78,7 +78,7 @@ func (w *world) pending() int64 {
 	return n
 }
 
-// ask asks ClickHouse past every link, and hands over each line of JSON.
+// ask queries ClickHouse past every link, and passes on each line of JSON.
 func (w *world) ask(query string, line func([]byte)) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -119,7 +119,7 @@ type stored struct {
 	Timestamp  int64     `json:"t"`
 }
 
-// letter is one of the dead, as Redis has it.
+// letter is a dead letter, as Redis has it.
 type letter struct{ id, reason, all string }
 
 func (w *world) letters() map[string][]letter {
@@ -139,15 +139,15 @@ func (w *world) letters() map[string][]letter {
 	return out
 }
 
-// arrival is what the checker found, for tests that look closer.
+// arrival is the checker's result, for tests that look closer.
 type arrival struct {
 	rows    map[*event]int // events that are there
 	missing []*event       // confirmed and nowhere
 	letters int
-	raw     int64 // rows in the table, duplicates not merged yet included
+	raw     int64 // rows in the table, including duplicates not merged yet
 }
 
-// check compares everything durable with what was sent, and shows the first twenty
+// check compares everything durable with what was sent, and reports the first twenty
 // violations.
 func (w *world) check(a audit, may allowance) arrival {
 	w.Helper()
@@ -161,7 +161,7 @@ func (w *world) check(a audit, may allowance) arrival {
 	return got
 }
 
-// compare finds what is not as it was sent. It knows the facts, none of the product's
+// compare finds differences from what was sent. It knows the facts, none of the product's
 // rules.
 func (w *world) compare(a audit, may allowance) (got arrival, violations []string) {
 	w.Helper()
@@ -206,7 +206,7 @@ func (w *world) compare(a audit, may allowance) (got arrival, violations []strin
 		if e.untimed && len(e.entries) > 0 {
 			ms, _, _ := strings.Cut(e.entries[0], "-")
 			at, _ = strconv.ParseInt(ms, 10, 64)
-		} else if e.untimed && r.Timestamp >= e.first.UnixMilli()-1000 { // Redis took it, and its answer was lost
+		} else if e.untimed && r.Timestamp >= e.first.UnixMilli()-1000 { // Redis accepted it, and its answer was lost
 			at = r.Timestamp
 		}
 		if e.kind.dead() || r.Name != e.name || r.Distinct != e.distinct || r.Timestamp != at || r.Properties != e.props || !e.door && (r.Browser != "Firefox" || r.Width != 65535) {
@@ -290,14 +290,14 @@ func (w *world) compare(a audit, may allowance) (got arrival, violations []strin
 	return got, violations
 }
 
-// allowance is what a test allows beside every event exactly once.
+// allowance is what a test allows in addition to every event exactly once.
 type allowance struct {
-	lose   func(*event) bool // may be missing, for it was taken from the stream
+	lose   func(*event) bool // may be missing, as it was removed from the stream
 	forget bool              // the books were destroyed
 }
 
-// finish ends the load, waits until all is quiet, has the dead replayed that died of the
-// fault, and checks.
+// finish ends the load, waits until all is quiet, replays the dead letters that the fault
+// caused, and checks.
 func (w *world) finish(within time.Duration, may allowance) (audit, arrival) {
 	w.Helper()
 	for _, l := range w.loads {
@@ -326,7 +326,7 @@ func (w *world) finish(within time.Duration, may allowance) (audit, arrival) {
 	return a, w.check(a, may)
 }
 
-// running is an instance that runs.
+// running is a running instance.
 func (w *world) running() *process.Instance {
 	w.Helper()
 	for _, in := range slices.Backward(w.instances) {
@@ -338,7 +338,7 @@ func (w *world) running() *process.Instance {
 	return nil
 }
 
-// unanswered is how many sendings into the stream had no answer.
+// unanswered is how many additions to the stream had no answer.
 func (w *world) unanswered() (n int) {
 	for _, l := range w.loads {
 		for _, e := range l.events {
@@ -350,7 +350,7 @@ func (w *world) unanswered() (n int) {
 	return n
 }
 
-// checkBooks holds the product's own numbers against the checker's.
+// checkBooks compares the product's own numbers with the checker's.
 func (w *world) checkBooks(a audit, events []*event, got arrival, fault func(string, ...any)) {
 	w.Helper()
 	var least int64 // entries that are surely in the stream

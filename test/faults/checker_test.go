@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestTheCheckerSeesWhatIsWrong damages what arrived, and asks the checker.
+// TestTheCheckerSeesWhatIsWrong damages what arrived, and runs the checker.
 func TestTheCheckerSeesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	rounds(t, func(w *world) {

@@ -31,9 +31,9 @@ func TestCRMEveryEventOfTwoEnds(t *testing.T) {
 	crmRounds(t, crmOnServers, func(w *crmWorld) { w.everyEvent(2) })
 }
 
-// everyEvent has an endpoint that errs, hangs and talks nonsense, and instances that are
-// killed. Every event ends completed, or as one letter with its reason; then the endpoint is
-// well, what died of it is opened again, and everything is replayed.
+// everyEvent has an endpoint that fails, hangs and sends nonsense, and instances that are
+// killed. Every event ends completed, or as one dead letter with its reason. Then the endpoint
+// is healthy, the dead events it caused are opened again, and everything is replayed.
 func (w *crmWorld) everyEvent(instances int) {
 	w.app.does(.08, 5*time.Millisecond)
 	ins := w.run(instances)
@@ -53,7 +53,7 @@ func (w *crmWorld) everyEvent(instances int) {
 		w.hit("kill")
 		in.Begin()
 	}
-	const atOnce = 10 // workers, whose requests a kill may cut off after they were done
+	const atOnce = 10 // workers, whose finished requests a kill may cut off
 	if w.complain(w.judge(w.look(afterCRMLease), w.hits["kill"]*atOnce)); w.Failed() {
 		return
 	}
@@ -66,7 +66,7 @@ func (w *crmWorld) everyEvent(instances int) {
 	}
 }
 
-// TestCRMNothingIsHandledTwice kills nobody: no good answer is asked for again, on both.
+// TestCRMNothingIsHandledTwice kills nothing: no good answer is asked for again, on both.
 func TestCRMNothingIsHandledTwice(t *testing.T) {
 	t.Parallel()
 	crmRounds(t, crmOnServers, func(w *crmWorld) {
@@ -116,7 +116,7 @@ func TestCRMATenantsFloodDelaysNobody(t *testing.T) {
 		}
 		w.pass(time.Until(began.Add(4 * time.Second)))
 		n, passed := w.app.total("")-before-len(ten), time.Since(began)
-		if most := int(50*passed.Seconds()) + 10 + 20; n > most { // its burst, and what was under way
+		if most := int(50*passed.Seconds()) + 10 + 20; n > most { // its burst, and running calls
 			w.Errorf("%d events of one tenant went out in %v, at most %d may", n, passed, most)
 		}
 		st, err := w.audit()
@@ -128,8 +128,8 @@ func TestCRMATenantsFloodDelaysNobody(t *testing.T) {
 	})
 }
 
-// TestCRMTheHandlersProcessIsGone has the endpoint's process gone for a while: nobody
-// listens, then it hangs up. What died of it is opened again.
+// TestCRMTheHandlersProcessIsGone takes the endpoint's process away for a while: first nothing
+// listens, then it closes connections. The dead events it caused are opened again.
 func TestCRMTheHandlersProcessIsGone(t *testing.T) {
 	t.Parallel()
 	crmRounds(t, crmEmbedded, func(w *crmWorld) {

@@ -14,10 +14,10 @@ import (
 
 // Marks of events that the endpoint knows.
 const (
-	crmInvalid = `"mark":"invalid"` // it never takes it
+	crmInvalid = `"mark":"invalid"` // it never accepts it
 	crmRefused = `"mark":"refused"` // it is against its rules
-	crmUnknown = `"mark":"unknown"` // it does not know whom it is about
-	crmBroken  = `"mark":"broken"`  // it breaks it, each time
+	crmUnknown = `"mark":"unknown"` // it does not know the person
+	crmBroken  = `"mark":"broken"`  // it breaks the endpoint, each time
 )
 
 // crmApp is an endpoint of handlers in the test's own process, with a journal.
@@ -26,11 +26,11 @@ type crmApp struct {
 
 	mu   sync.Mutex // guards what follows
 	rnd  *rand.Rand
-	odds float64 // that an answer is a bad one
+	odds float64 // odds of a bad answer
 	slow time.Duration
 	seen map[string]*crmReceipt // by webhook-id
-	said map[string]int         // answers by what they are called
-	busy int                    // requests that are under way
+	said map[string]int         // answers by name
+	busy int                    // running requests
 }
 
 // crmReceipt is what the endpoint knows of one id.
@@ -38,8 +38,8 @@ type crmReceipt struct {
 	body  string
 	odd   bool // another body came under the same id
 	came  int
-	did   int // it was done, whether or not the answer left
-	good  int // and the answer left
+	did   int // done, whether or not the answer was sent
+	good  int // and the answer was sent
 	first time.Time
 	life  []string
 }
@@ -82,7 +82,7 @@ func (a *crmApp) take(w http.ResponseWriter, r *http.Request) {
 	}()
 	if slow > 0 {
 		select {
-		case <-time.After(slow): // what it does takes so long
+		case <-time.After(slow): // its work takes so long
 		case <-r.Context().Done():
 		}
 	}
@@ -150,7 +150,7 @@ func (a *crmApp) does(odds float64, slow time.Duration) {
 	a.odds, a.slow = odds, slow
 }
 
-// of is what the endpoint knows of an id, which may be nothing.
+// of is what the endpoint knows of an id; it may be nothing.
 func (a *crmApp) of(id string) crmReceipt {
 	a.mu.Lock()
 	defer a.mu.Unlock()

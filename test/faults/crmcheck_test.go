@@ -21,7 +21,7 @@ import (
 	"github.com/tidemill/tidemill/systems/crm"
 )
 
-// crmOutcome is how all events stand.
+// crmOutcome is the state of all events.
 type crmOutcome struct {
 	records map[string]crmRecord
 	letters map[string]crmLetter
@@ -47,8 +47,8 @@ func (w *crmWorld) look(within time.Duration) crmOutcome {
 	return o
 }
 
-// judge says what is wrong with how events ended. Of a kill an event may be handled again:
-// again is how many may.
+// judge says what is wrong with how events ended. After a kill events may be handled again:
+// again is how many.
 func (w *crmWorld) judge(o crmOutcome, again int) (faults []string) {
 	w.Helper()
 	fault := func(e *crmEvent, format string, args ...any) {
@@ -100,7 +100,7 @@ func (w *crmWorld) judge(o crmOutcome, again int) (faults []string) {
 	return faults
 }
 
-// complain reports violations, the first ten of them.
+// complain reports the first ten violations.
 func (w *crmWorld) complain(faults []string) {
 	w.Helper()
 	for _, f := range faults[:min(len(faults), 10)] {
@@ -111,9 +111,8 @@ func (w *crmWorld) complain(faults []string) {
 	}
 }
 
-// raised stops all instances and compares how often the profiles' counter was raised: what
-// is done in the transaction that ends the event is done once for each run of it, whoever is
-// killed.
+// raised stops all instances and compares how often the profiles' counter was raised: work in
+// the transaction that ends the event is done once for each run of it, whatever was killed.
 func (w *crmWorld) raised(runs int) {
 	w.Helper()
 	for _, in := range w.instances {
@@ -149,7 +148,7 @@ func (w *crmWorld) raised(runs int) {
 	w.struck("points that were given", 100, got)
 }
 
-// directory opens the profiles of instances that are gone.
+// directory opens the profiles of stopped instances.
 func (w *crmWorld) directory() (from profile.Directory) {
 	w.Helper()
 	ctx := w.Context()
@@ -175,7 +174,7 @@ func (w *crmWorld) directory() (from profile.Directory) {
 	return from
 }
 
-// heals lets the endpoint be well, and opens all that died again.
+// heals makes the endpoint healthy, and opens all dead events again.
 func (w *crmWorld) heals(within time.Duration) crmOutcome {
 	w.Helper()
 	w.app.does(0, 0)
@@ -189,8 +188,8 @@ func (w *crmWorld) heals(within time.Duration) crmOutcome {
 	return o
 }
 
-// replays asks for everything twice under one name, of every instance, and looks whether
-// each event was handled once more.
+// replays requests everything twice under one name, from every instance, and checks that each
+// event was handled once more.
 func (w *crmWorld) replays(within time.Duration) {
 	w.Helper()
 	from := w.began.Add(-time.Minute).UTC().Format(time.RFC3339)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTheCheckerOfCRMSeesWhatIsWrong damages what the endpoint and the product say, and asks
-// the checker.
+// TestTheCheckerOfCRMSeesWhatIsWrong damages the reports of endpoint and product, and runs the
+// checker.
 func TestTheCheckerOfCRMSeesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	crmRounds(t, crmEmbedded, func(w *crmWorld) {

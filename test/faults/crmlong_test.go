@@ -16,9 +16,9 @@ import (
 
 var crmLongFlag = flag.Int("crmlong", 1000, "how many events TestCRMALongRun… tests send")
 
-// TestCRMALongRunOfKills has a queue that is filled as fast as it takes, an endpoint that
-// fails at random, and the only instance killed every few seconds until all is done:
-// -crmlong 100000 takes some minutes.
+// TestCRMALongRunOfKills fills a queue as fast as it accepts events, has an endpoint that fails
+// at random, and kills the only instance every few seconds until all is done: -crmlong 100000
+// takes some minutes.
 func TestCRMALongRunOfKills(t *testing.T) {
 	t.Parallel()
 	crmRounds(t, crmEmbedded, func(w *crmWorld) { w.longRun() })
@@ -30,10 +30,10 @@ func TestCRMALongRunOfKillsOnServers(t *testing.T) {
 	crmRounds(t, crmOnServers, func(w *crmWorld) { w.longRun() })
 }
 
-// longRun lets every event end, completed or as one letter with its reason, and replays a
-// part of them: at first undisturbed, then under kills.
+// longRun makes every event end, completed or as one dead letter with its reason, and replays a
+// part of them: first undisturbed, then under kills.
 func (w *crmWorld) longRun() {
-	const held = 10 * 100                                                    // events that workers have taken up, whose ends a kill may come before
+	const held = 10 * 100                                                    // events in workers' hands, whose ends a kill may prevent
 	within := afterCRMLease + time.Duration(*crmLongFlag)*2*time.Millisecond // nothing is slower than 500 a second
 	w.app.does(.03, 0)
 	w.run(1)
@@ -70,8 +70,7 @@ func (w *crmWorld) longRun() {
 	w.struck("kills", 6, w.hits["kill"])
 }
 
-// kills kills the instance every few seconds, until enough is done, but three times at the
-// least.
+// kills kills the instance every few seconds, until enough is done, but at least three times.
 func (w *crmWorld) kills(done func() bool) {
 	for n := 0; n < 3 || !done(); n++ {
 		w.pass(w.between(500*time.Millisecond, 4*time.Second))
@@ -82,7 +81,7 @@ func (w *crmWorld) kills(done func() bool) {
 	}
 }
 
-// idle says whether nothing waits that could be worked on now.
+// idle reports whether no waiting event could be worked on now.
 func (w *crmWorld) idle() bool {
 	if err := w.running().WaitReady(time.Minute); err != nil {
 		w.Fatal(err)
@@ -92,7 +91,7 @@ func (w *crmWorld) idle() bool {
 	return err == nil && json.Unmarshal(b, &st) == nil && st.Waiting == 0
 }
 
-// tally says how events ended, and what the books say of them.
+// tally prints how events ended, and the books.
 func (w *crmWorld) tally(o crmOutcome) {
 	w.Helper()
 	ends, begun := map[string]int{}, 0
@@ -127,8 +126,8 @@ func (w *crmWorld) tally(o crmOutcome) {
 		len(w.sent), ends, begun, len(o.letters), dead, a.Accepted, a.Delivered, a.Skipped, a.Dead, a.InFlight, a.Balanced, st.Dead, st.Waiting)
 }
 
-// replayed says whether the events that were received in a range, both ends included, were
-// handled once more for a replay, and no others. Of kills so many may be handled again.
+// replayed checks that the events that were received in a range, both ends included, were
+// handled once more for a replay, and no others. After kills so many may be handled again.
 func (w *crmWorld) replayed(o crmOutcome, id string, from, to time.Time, again int) {
 	w.Helper()
 	inside, good, twice, wrong := 0, 0, 0, 0

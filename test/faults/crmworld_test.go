@@ -23,13 +23,13 @@ import (
 	"github.com/tidemill/tidemill/test/process"
 )
 
-// afterCRMLease is how long after a kill everything may take: leases are at least twice what
-// a handler may take at the most by default, 24s, and an event that seems to kill is put off
-// for as long again.
+// afterCRMLease is how long after a kill everything may take: by default leases are at least
+// twice the longest handler timeout, 24s, and an event that seems to kill is delayed for as
+// long again.
 const afterCRMLease = 100 * time.Second
 
-// crmWorld is tenants that send, an endpoint that handles, and instances between them, on a
-// Redis and a PostgreSQL of their own or on the file of the one instance.
+// crmWorld is tenants that send, an endpoint that handles, and instances between them, on their
+// own Redis and PostgreSQL or on the file of the one instance.
 type crmWorld struct {
 	*world
 	file     string
@@ -42,10 +42,10 @@ type crmWorld struct {
 	sent []*crmEvent
 }
 
-// crmEvent is one as a tenant sends it.
+// crmEvent is an event as a tenant sends it.
 type crmEvent struct {
 	tenant, id, typ, body string
-	ends                  string // kind of the failure that it must end with; empty: it may be taken
+	ends                  string // kind of the failure that it must end with; empty: it may be handled
 	accepted              time.Time
 }
 
@@ -163,7 +163,7 @@ func (w *crmWorld) send(events ...*crmEvent) {
 	}
 }
 
-// load sends events of a tenant, so many a second (0: as fast as they are taken).
+// load sends events of a tenant, so many a second (0: as fast as they are accepted).
 func (w *crmWorld) load(tenant string, from, n, rate int) (ended <-chan struct{}) {
 	over := make(chan struct{})
 	batches := make(chan []*crmEvent)
@@ -195,7 +195,7 @@ func (w *crmWorld) load(tenant string, from, n, rate int) (ended <-chan struct{}
 	return over
 }
 
-// get asks the API of an instance that runs.
+// api asks the API of a running instance.
 func (w *crmWorld) api(method, path, body string) (int, []byte) {
 	w.Helper()
 	status, b, err := w.ask(method, path, body)
@@ -252,7 +252,7 @@ type crmLetter struct {
 	Tries                                                            int
 }
 
-// audit is what the books say.
+// audit reads the books.
 func (w *crmWorld) audit() (a crm.Audit, err error) {
 	w.Helper()
 	out, err := w.running().Try("audit", "crm", "--json")
@@ -262,7 +262,7 @@ func (w *crmWorld) audit() (a crm.Audit, err error) {
 	return a, err
 }
 
-// quiet waits until nothing is in the queue, no letter is being opened and no replay runs.
+// quiet waits until nothing is in the queue, no dead letter is being opened and no replay runs.
 func (w *crmWorld) quiet(within time.Duration) crm.Audit {
 	w.Helper()
 	began := time.Now()
@@ -273,7 +273,7 @@ func (w *crmWorld) quiet(within time.Duration) crm.Audit {
 			}
 		}
 	}
-	for deadline := began.Add(within); ; time.Sleep(200 * time.Millisecond) { // between two looks at other processes
+	for deadline := began.Add(within); ; time.Sleep(200 * time.Millisecond) { // between two polls of other processes
 		var st struct {
 			Waiting, Delayed, Leased int
 			Open                     int `json:"open_replays"`

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// cutter is a link that loses answers: when a request holds one of some words, it reaches
-// the server, and the connection is reset after k bytes of what the server says then.
+// cutter is a link that loses answers: when a request contains one of some words, it reaches
+// the server, and the connection is reset after k bytes of the server's answer.
 type cutter struct {
 	addr  string
 	fired atomic.Int64
@@ -20,7 +20,7 @@ type cutter struct {
 	to    string
 	mu    sync.Mutex
 	words []string
-	every int // of requests that match, each so-many-th is cut
+	every int // of matching requests, each so-many-th is cut
 	bytes int // of the answer that get through
 	seen  int
 }
@@ -75,7 +75,7 @@ func newCutter(t testing.TB, to string) *cutter {
 	return c
 }
 
-// lose cuts the answer to every so-many-th request that holds one of the words after k
+// lose cuts the answer to every so-many-th request that contains one of the words after k
 // bytes; no words: nothing is cut any more.
 func (c *cutter) lose(every, k int, words ...string) {
 	c.mu.Lock()
@@ -83,7 +83,7 @@ func (c *cutter) lose(every, k int, words ...string) {
 	c.words, c.every, c.bytes, c.seen = words, every, k, 0
 }
 
-// matches says after how many bytes to cut the answer to what is being sent; -1: not.
+// matches says after how many bytes to cut the answer to the bytes being sent; -1: not at all.
 func (c *cutter) matches(sent []byte) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,8 +14,8 @@ var (
 	rateFlag   = flag.Int("rate", 150, "how many of them a second; 0: as fast as they are taken, in arrays")
 )
 
-// fourPartners are one that errs, one that is slow and forgets its answers, one that is
-// gone for a while, and one that is well.
+// fourPartners are one that fails, one that is slow and forgets its answers, one that is down
+// for a while, and a healthy one.
 func (w *deliveryWorld) fourPartners() (gone *farPartner) {
 	w.partner("erring", erring, map[string]any{"idempotent": true, "maxRetries": 2, "timeout": "1s", "breaker": map[string]any{"open": "1s"}})
 	w.partner("slow", after(40*time.Millisecond, forgetful(100)), map[string]any{"maxRetries": 3})
@@ -38,7 +38,7 @@ func TestEveryPartnerGetsEveryEventOfTwo(t *testing.T) {
 	deliveryRounds(t, onRedis, func(w *deliveryWorld) { w.everyPartner(2, true) })
 }
 
-// TestEveryPartnerGetsEveryEventOnce kills nobody: no good answer is asked for twice.
+// TestEveryPartnerGetsEveryEventOnce kills nothing: no good answer is asked for twice.
 func TestEveryPartnerGetsEveryEventOnce(t *testing.T) {
 	t.Parallel()
 	deliveryRounds(t, onRedis, func(w *deliveryWorld) { w.everyPartner(2, false) })

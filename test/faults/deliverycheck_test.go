@@ -18,22 +18,21 @@ import (
 
 // deliveryAllowance is what a row's fault may do.
 type deliveryAllowance struct {
-	Repeats int      // good answers that partners had given already, at each partner; for one event at most Times
+	Repeats int      // repeated requests after good answers, at each partner; for one event at most Times
 	Times   int      // faults that may each cause one more
-	Letters []string // kinds of dead letters beyond those that partners' answers explain
+	Letters []string // kinds of dead letters that partners' answers do not explain
 }
 
-// crashes is what killed instances and links that were cut may do: each instance had so
-// much handed out of each partner's queue that it may have been answered and was not
-// written down.
+// crashes is what killed instances and cut links may do: each instance had so many messages
+// handed out of each partner's queue that may have been answered without being recorded.
 func (w *deliveryWorld) crashes() deliveryAllowance {
 	most, _ := w.settings["max_workers"].(int)
 	n := w.hits["kill"] + w.hits["away"]
 	return deliveryAllowance{Repeats: n * 2 * most, Times: n}
 }
 
-// finish stops the load, waits until nothing is on its way, and checks. Then it mends the
-// partners, sends all dead letters once more, and checks again.
+// finish stops the load, waits until nothing is in flight, and checks. Then it makes the
+// partners healthy, replays all dead letters, and checks again.
 func (w *deliveryWorld) finish(within time.Duration, allow deliveryAllowance) {
 	w.Helper()
 	for _, l := range w.sent {
@@ -52,7 +51,7 @@ func (w *deliveryWorld) finish(within time.Duration, allow deliveryAllowance) {
 	w.again(letters, within)
 }
 
-// complain reports violations, the first twenty of them, and the life of the first event.
+// complain reports the first twenty violations, and the history of the first event.
 func (w *deliveryWorld) complain(faults []string) {
 	w.Helper()
 	if len(faults) > 0 {
@@ -70,7 +69,7 @@ func (w *deliveryWorld) complain(faults []string) {
 
 var eventID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// tell says all that partners and the product know of an event.
+// tell prints all that partners and the product know of an event.
 func (w *deliveryWorld) tell(id string) {
 	w.Helper()
 	for _, p := range w.partners {
@@ -88,7 +87,7 @@ func (w *deliveryWorld) tell(id string) {
 	}
 }
 
-// again replays all letters to partners that are well now: what is not invalid arrives.
+// again replays all dead letters to partners that are healthy now: all valid events arrive.
 func (w *deliveryWorld) again(before map[string]map[string]deadLetter, within time.Duration) {
 	w.Helper()
 	total := 0
@@ -138,8 +137,8 @@ func (w *deliveryWorld) journal() (all []*tracked) {
 	return all
 }
 
-// judge holds what partners have against what was sent. It knows what each event has to
-// come to, and nothing of how.
+// judge compares what partners have with what was sent. It knows how each event has to end, and
+// nothing of the way.
 func (w *deliveryWorld) judge(a delivery.Audit, letters map[string]map[string]deadLetter, allow deliveryAllowance) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	sent := map[string]*tracked{}
@@ -169,7 +168,7 @@ func (w *deliveryWorld) judge(a delivery.Audit, letters map[string]map[string]de
 	return faults
 }
 
-// judge holds what one partner has against what was sent.
+// judge compares what one partner has with what was sent.
 func (p *farPartner) judge(sent map[string]*tracked, letters map[string]deadLetter, allow deliveryAllowance, fault func(string, ...any)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,7 +206,8 @@ func (p *farPartner) judge(sent map[string]*tracked, letters map[string]deadLett
 		if e.purchase && !p.dedups && k.did > 1 {
 			fault("purchase %s was done %d times at %s, which does not de-duplicate", id, k.did, p.name)
 		}
-		// An answer that says so may have been cut off: judgeLetter asks whether it can have been.
+		// An answer that says so may have been cut off: judgeLetter checks whether that is
+		// possible.
 		if e.invalid != (dead && (l.Kind == "validation" || e.invalid && l.Kind == "unknown")) || e.invalid && k.yes+k.did > 0 {
 			fault("event %s, invalid %v, has at %s the letter %+v, and was taken %d times", id, e.invalid, p.name, l, k.yes)
 		}
@@ -220,11 +220,11 @@ func (p *farPartner) judge(sent map[string]*tracked, letters map[string]deadLett
 	}
 }
 
-// reasons are what kinds of failure are called in dead letters.
+// reasons are the names of kinds of failure in dead letters.
 var reasons = map[string]string{"validation": "validation", "timeout": "timeout", "rate_limit": "rate_limit", "partner_error": "partner_error",
 	"unknown": "unknown", "transient": "partner_error", "internal": "partner_error"}
 
-// judgeLetter asks whether the partner's answers explain a letter.
+// judgeLetter checks whether the partner's answers explain a dead letter.
 func (p *farPartner) judgeLetter(e *tracked, k *receipt, l deadLetter, allow deliveryAllowance, fault func(string, ...any)) {
 	if l.Payload != e.body || l.Site != e.site || l.Partner != p.name || l.Cause == "" || l.State != "held" {
 		fault("the letter of event %s for %s is %+v, want the bytes %.200q", e.id, p.name, l, e.body)
@@ -234,7 +234,7 @@ func (p *farPartner) judgeLetter(e *tracked, k *receipt, l deadLetter, allow del
 	}
 	switch {
 	case slices.Contains(allow.Letters, l.Kind):
-	case l.Kind == "validation": // was looked at
+	case l.Kind == "validation": // was checked
 	case l.Kind == "unknown":
 		if p.dedups || !e.purchase || k.did == 0 && allow.Times == 0 {
 			fault("event %s (purchase: %v) is held although %s de-duplicates (%v) or did nothing (%d): %s", e.id, e.purchase, p.name, p.dedups, k.did, l.Cause)
@@ -248,7 +248,7 @@ func (p *farPartner) judgeLetter(e *tracked, k *receipt, l deadLetter, allow del
 	}
 }
 
-// judgeBooks holds the product's own numbers against the checker's.
+// judgeBooks compares the product's own numbers with the checker's.
 func (w *deliveryWorld) judgeBooks(a delivery.Audit, sent, deliverable int, letters map[string]map[string]deadLetter, fault func(string, ...any)) {
 	if !a.Balanced || len(a.Faults) > 0 {
 		fault("the books do not balance: %q", a.Faults)
@@ -275,7 +275,7 @@ func (w *deliveryWorld) judgeBooks(a delivery.Audit, sent, deliverable int, lett
 	}
 }
 
-// judgeStatus asks the door where some events are, the last that were sent.
+// judgeStatus asks the API where some events are, the last that were sent.
 func (w *deliveryWorld) judgeStatus(letters map[string]map[string]deadLetter) (faults []string) {
 	journal := w.journal()
 	for _, e := range journal[max(0, len(journal)-50):] {
@@ -313,7 +313,7 @@ func (w *deliveryWorld) judgeStatus(letters map[string]map[string]deadLetter) (f
 	return faults
 }
 
-// answered are the partner's answers by what they are called.
+// answered are the partner's answers by name.
 func (p *farPartner) answered() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

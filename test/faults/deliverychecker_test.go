@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestTheCheckerOfDeliverySeesWhatIsWrong damages what partners and the product say, and
-// asks the checker.
+// TestTheCheckerOfDeliverySeesWhatIsWrong damages the reports of partners and product, and runs
+// the checker.
 func TestTheCheckerOfDeliverySeesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	deliveryRounds(t, onSQLite, func(w *deliveryWorld) {
@@ -21,7 +21,7 @@ func TestTheCheckerOfDeliverySeesWhatIsWrong(t *testing.T) {
 			return
 		}
 		slow, best := w.partners[1], w.partners[3]
-		var plain, bought *tracked // that both took
+		var plain, bought *tracked // that both accepted
 		for _, e := range w.journal() {
 			switch {
 			case e.invalid || e.private || letters["s2s.slow"][e.id].ID != "":

@@ -25,7 +25,7 @@ func TestOneKeyMakesOneEventOfTwo(t *testing.T) {
 	deliveryRounds(t, onRedis, func(w *deliveryWorld) { w.oneKey(2, false) })
 }
 
-// TestOneKeyMakesOneEventWithKills kills the instance meanwhile; clients insist.
+// TestOneKeyMakesOneEventWithKills kills the instance meanwhile; clients retry.
 func TestOneKeyMakesOneEventWithKills(t *testing.T) {
 	t.Parallel()
 	deliveryRounds(t, onSQLite, func(w *deliveryWorld) { w.oneKey(1, true) })
@@ -37,18 +37,18 @@ func TestOneKeyMakesOneEventOfTwoWithKills(t *testing.T) {
 	deliveryRounds(t, onRedis, func(w *deliveryWorld) { w.oneKey(2, true) })
 }
 
-// oneKey sends requests of a few keys, each of them by many clients at once.
+// oneKey sends requests of a few keys, each by many clients at once.
 func (w *deliveryWorld) oneKey(instances int, kill bool) {
-	const keys, clients, kills = 20, 50, 3 // of a run with kills up to twice the keys, until enough of them struck
+	const keys, clients, kills = 20, 50, 3 // of a run with kills up to twice the keys, until enough kills hit
 	p := w.partner("well", well, map[string]any{"idempotent": true})
 	ins := w.run(instances)
 	door := doorClient(clients)
-	var met, lost, struck atomic.Int64 // requests that met the same one under way, those without an answer, and kills that left some
+	var met, lost, struck atomic.Int64 // requests that met a running one of their key, those without an answer, and kills that left some
 	asked := make([]chan struct{}, instances)
 	for i := range asked {
 		asked[i] = make(chan struct{}, 1)
 	}
-	var under sync.Map // key → requests under way, *atomic.Int64
+	var under sync.Map // key → running requests, *atomic.Int64
 	insist := func(n int, key, body string) (a answer) {
 		same, _ := under.LoadOrStore(key, new(atomic.Int64))
 		for ; w.Context().Err() == nil; n++ {
@@ -160,7 +160,7 @@ func (w *deliveryWorld) oneKey(instances int, kill bool) {
 	}
 }
 
-// TestAFullQueueIsSaid has a queue that takes few events, which nobody takes out.
+// TestAFullQueueIsSaid has a queue that accepts few events, and that nothing is taken from.
 func TestAFullQueueIsSaid(t *testing.T) {
 	t.Parallel()
 	deliveryRounds(t, onSQLite, func(w *deliveryWorld) { w.full(1) })
@@ -173,7 +173,8 @@ func TestAFullQueueIsSaidByTwo(t *testing.T) {
 }
 
 // full fills the queues of the endpoint, which are paused: it answers 503 until they are
-// resumed. Then it fills the queue of a partner that is away: no sender notices that. What was acknowledged arrives; what was answered 503 is sent again.
+// resumed. Then it fills the queue of a partner that is down: no sender notices that.
+// Acknowledged events arrive; those answered 503 are sent again.
 func (w *deliveryWorld) full(instances int) {
 	const most = 200
 	w.settings["queue_max"] = most
@@ -222,7 +223,7 @@ func TestAFloodOfALimitedSiteDelaysNobody(t *testing.T) {
 }
 
 // atMost is how long an event may take to its partner, whatever others do. The machine is
-// shared: it is some hundred times what it takes alone.
+// shared: it is some hundred times the undisturbed time.
 const atMost = 2 * time.Second
 
 func (w *deliveryWorld) flood(instances int, limits map[string]any) {
@@ -243,8 +244,8 @@ func (w *deliveryWorld) flood(instances int, limits map[string]any) {
 	w.struck("events of the flood that still waited", *floodFlag/20, waits)
 }
 
-// late are the times that events of a load took to a partner, of those that took longer;
-// 0: of those that are not there yet.
+// late are the times of a load's events to a partner that took longer than most; 0: that have
+// not arrived yet.
 func late(l *deliveryLoad, p *farPartner, most time.Duration) (all []time.Duration) {
 	for _, e := range l.journal() {
 		if e.invalid || e.private || e.accepted.IsZero() {

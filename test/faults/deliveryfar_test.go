@@ -20,8 +20,8 @@ func TestADeadPartnerOfTwoDelaysNobody(t *testing.T) {
 	deliveryRounds(t, onRedis, func(w *deliveryWorld) { w.deadPartner(2) })
 }
 
-// deadPartner has a partner that answers 500, then not at all. A probe is a try of its event, and
-// there are enough of them for this outage.
+// deadPartner has a partner that answers 500, then not at all. A probe is a try of its event,
+// and this outage has enough of them.
 func (w *deliveryWorld) deadPartner(instances int) {
 	const workers = 5
 	w.settings["workers"], w.settings["max_workers"] = workers, 40
@@ -61,7 +61,7 @@ func (w *deliveryWorld) deadPartner(instances int) {
 	w.struck("events that waited for the dead partner", 500, waits)
 }
 
-// TestOneProbeAtATime has two instances that find out whether a partner is back.
+// TestOneProbeAtATime has two instances that probe whether a partner is back.
 func TestOneProbeAtATime(t *testing.T) {
 	t.Parallel()
 	deliveryRounds(t, onRedis, func(w *deliveryWorld) {
@@ -71,7 +71,7 @@ func TestOneProbeAtATime(t *testing.T) {
 		w.pass(time.Second)
 		p.does(after(200*time.Millisecond, down))
 		w.until(10*time.Second, "the circuit opens", func() bool { return p.total("500") >= 5 })
-		w.pass(time.Second) // what was under way ends
+		w.pass(time.Second) // running requests end
 		p.concurrency()
 		before := p.total("500")
 		w.pass(5 * time.Second)
@@ -99,7 +99,7 @@ func TestACircuitIsMovedByHand(t *testing.T) {
 	deliveryRounds(t, onSQLite, func(w *deliveryWorld) { w.byHand(1) })
 }
 
-// TestACircuitOfTwoIsMovedByHand does it at one of two instances, for both.
+// TestACircuitOfTwoIsMovedByHand does so at one of two instances, for both.
 func TestACircuitOfTwoIsMovedByHand(t *testing.T) {
 	t.Parallel()
 	deliveryRounds(t, onRedis, func(w *deliveryWorld) { w.byHand(2) })
@@ -113,7 +113,7 @@ func (w *deliveryWorld) byHand(instances int) {
 		w.flows(p, fmt.Sprintf("the circuit is closed, %d times by hand", n))
 		ins[0].Ask("partner", "open", "shaky", "--for", "1h")
 		w.until(3*time.Second, "requests end", func() bool { return p.underWay() == 0 })
-		w.pass(500 * time.Millisecond) // what was handed out already
+		w.pass(500 * time.Millisecond) // handed out already
 		requests, confirmed := p.total(""), l.confirmed.Load()
 		w.pass(2 * time.Second)
 		if p.total("") != requests {
@@ -129,8 +129,8 @@ func (w *deliveryWorld) byHand(instances int) {
 	w.struck("opened by hand under load", 2, w.hits["opened"])
 }
 
-// TestCredentialsAreRefused has a partner that knows us no longer. That pauses it, and
-// nothing else.
+// TestCredentialsAreRefused has a partner that no longer accepts our credentials. That pauses
+// it, and nothing else.
 func TestCredentialsAreRefused(t *testing.T) {
 	t.Parallel()
 	deliveryRounds(t, onSQLite, func(w *deliveryWorld) { w.refused(1) })

@@ -20,15 +20,15 @@ func TestAFullPartnerOfTwoDelaysNobody(t *testing.T) {
 	deliveryRounds(t, onRedis, func(w *deliveryWorld) { w.fullPartner(2) })
 }
 
-// What the dead partner's queue may hold, and how long each part of the test lasts.
+// The capacity of the dead partner's queue, and how long each part of the test lasts.
 const (
 	fullJobs = 300
 	fullPart = 6 * time.Second
 )
 
-// fullPartner measures what the other partners and the senders see while all is well, while a
-// partner is dead and its queue has room, and while that is full; instances are killed there. When
-// the partner is back it gets everything.
+// fullPartner measures what the other partners and the senders see while all partners are
+// healthy, while one is dead and its queue has room, and while that queue is full; instances
+// are killed then. When the partner is back it gets everything.
 func (w *deliveryWorld) fullPartner(instances int) {
 	dead := w.partner("dead", well, map[string]any{"idempotent": true, "maxRetries": 100, "retry": map[string]any{"max": "1s"},
 		"breaker": map[string]any{"open": "1s"}, "queue": map[string]any{"jobs": fullJobs}})
@@ -53,7 +53,7 @@ func (w *deliveryWorld) fullPartner(instances int) {
 		w.pass(fullPart)
 		s.to = time.Now()
 	}
-	w.pass(2 * time.Second) // what was sent at the end of a part arrives
+	w.pass(2 * time.Second) // events sent at the end of a part arrive
 	a, err := w.audit()
 	if err != nil {
 		w.Fatal(err)
@@ -76,7 +76,8 @@ func (w *deliveryWorld) fullPartner(instances int) {
 			what      string
 			now, then []time.Duration
 		}{{"senders wait", s.door, usual.door}, {"events take to the others", s.arrival, usual.arrival}} {
-			// the machine is shared: what a full queue did before this was measured in minutes
+			// the machine is shared: the failure that this guards against was measured in
+			// minutes
 			if now, then := quantile(c.now, .99), quantile(c.then, .99); now > 3*then+time.Second {
 				w.Errorf("while %s %s %v (p99), and %v while all are well", s.name, c.what, now, then)
 			}
@@ -92,7 +93,7 @@ func (w *deliveryWorld) fullPartner(instances int) {
 	w.struck("events that were parked", 500, int(parked))
 }
 
-// fullSpan is a part of the test, and what was measured of the events that were sent in it.
+// fullSpan is a part of the test, and the measurements of the events that were sent in it.
 type fullSpan struct {
 	name          string
 	from, to      time.Time

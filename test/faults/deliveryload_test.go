@@ -21,15 +21,15 @@ import (
 
 // Marks of events that partners know.
 const (
-	invalid = `"mark":"invalid"` // no partner takes it
-	broken  = `"mark":"broken"`  // it breaks a partner that errs
+	invalid = `"mark":"invalid"` // no partner accepts it
+	broken  = `"mark":"broken"`  // it breaks a failing partner
 )
 
-// tracked is an event as a site sends it, and what it was told.
+// tracked is an event as a site sends it, with its answers.
 type tracked struct {
 	n        int
 	site     string
-	id       string // that it brought, or was given
+	id       string // its own, or the one it was given
 	body     string
 	purchase bool
 	invalid  bool
@@ -37,10 +37,10 @@ type tracked struct {
 
 	sent     time.Time // first
 	accepted time.Time // zero: not yet
-	unknown  int       // answers that were lost
+	unknown  int       // lost answers
 }
 
-// drawTracked makes the n-th event of a site. Every third brings no id.
+// drawTracked makes the n-th event of a site. Every third has no id.
 func drawTracked(run, site string, n int) *tracked {
 	e := &tracked{n: n, site: site, purchase: n%4 == 1}
 	var b strings.Builder
@@ -93,12 +93,12 @@ type deliveryLoad struct {
 type deliveryLoadOptions struct {
 	Site    string // "": shop
 	Events  int    // so many, then it ends; 0: until it is stopped
-	Rate    int    // a second; 0: as fast as they are taken
+	Rate    int    // a second; 0: as fast as they are accepted
 	Clients int    // 0: 8
-	Batch   int    // events in a request; 0: 1, alone
+	Batch   int    // events in a request; 0: 1, without an array
 }
 
-// startDeliveryLoad begins to send to all instances that there are.
+// startDeliveryLoad begins to send to all instances.
 func (w *deliveryWorld) startDeliveryLoad(o deliveryLoadOptions) *deliveryLoad {
 	w.Helper()
 	if o.Site == "" {
@@ -125,7 +125,7 @@ func (w *deliveryWorld) startDeliveryLoad(o deliveryLoadOptions) *deliveryLoad {
 	return l
 }
 
-// doorClient is a client of the door.
+// doorClient is a client of the ingest API.
 func doorClient(connections int) *http.Client {
 	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		DialContext: (&net.Dialer{Timeout: time.Second}).DialContext, MaxIdleConnsPerHost: connections}}
@@ -213,7 +213,7 @@ func (l *deliveryLoad) send(batch []*tracked, array bool) {
 	}
 }
 
-// took writes down what was accepted.
+// took records the accepted events.
 func (l *deliveryLoad) took(batch []*tracked, a answer, sent time.Time, array bool) {
 	results, err := a.results(array)
 	if err != nil || len(results) != len(batch) {
@@ -234,13 +234,13 @@ func (l *deliveryLoad) took(batch []*tracked, a answer, sent time.Time, array bo
 	}
 }
 
-// stop ends the load, once every event that was drawn is accepted.
+// stop ends the load, once every drawn event is accepted.
 func (l *deliveryLoad) stop() {
 	l.over.Do(func() { close(l.quit) })
 	l.wait()
 }
 
-// wait waits until every event that is to be sent is accepted.
+// wait waits until every event of the load is accepted.
 func (l *deliveryLoad) wait() {
 	done := make(chan struct{})
 	go func() { l.ended.Wait(); close(done) }()
@@ -258,14 +258,14 @@ func (l *deliveryLoad) journal() []*tracked {
 	return slices.Clone(l.events)
 }
 
-// answer is what the door said.
+// answer is an answer of the ingest API.
 type answer struct {
 	status int
 	after  string // Retry-After
 	body   string
 }
 
-// result is what it said about one event.
+// result is its part about one event.
 type result struct {
 	ID     string `json:"eventId"`
 	Status string `json:"status"`
@@ -281,7 +281,7 @@ func (a answer) results(array bool) (all []result, err error) {
 	return whole.Results, err
 }
 
-// post sends one request to the door. An error is a lost answer, or none.
+// post sends one request to the ingest API. An error is a lost answer, or none.
 func post(ctx context.Context, c *http.Client, addr, site, key, body string) (answer, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/v1/events", strings.NewReader(body))
 	if err != nil {
@@ -292,7 +292,7 @@ func post(ctx context.Context, c *http.Client, addr, site, key, body string) (an
 	return exchange(c, r, site)
 }
 
-// ask asks the door where an event is.
+// ask asks the ingest API where an event is.
 func ask(ctx context.Context, addr, site, id string) (answer, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/v1/events/"+id, nil)
 	if err != nil {

@@ -15,45 +15,44 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/partner/partnertest"
 )
 
-// farPartner is a partner in the test's own process, with a journal of what came and of
-// what it said.
+// farPartner is a partner in the test's own process, with a journal of requests and answers.
 type farPartner struct {
 	*httptest.Server
 	name     string
-	settings map[string]any // of its description, beside name and endpoint
-	dedups   bool           // it does a thing once, however often it is sent
+	settings map[string]any // of its description, in addition to name and endpoint
+	dedups   bool           // it de-duplicates
 	retries  int
 
 	mu      sync.Mutex // guards what follows
 	rnd     *rand.Rand
 	conduct conduct
 	seen    map[string]*receipt // by idempotency key
-	came    []time.Time         // requests, while they are noted
+	came    []time.Time         // requests, while they are recorded
 	noted   bool
-	said    map[string]int // answers by what they are called
-	busy    int            // requests that are under way
-	most    int            // of them at once
+	said    map[string]int // answers by name
+	busy    int            // running requests
+	most    int            // most of them at once
 }
 
 // receipt is what a partner knows of one idempotency key.
 type receipt struct {
 	body    [sha256.Size]byte
-	odd     string    // a body that came under the key of another
+	odd     string    // another body that came under the same key
 	came    int       // requests
-	did     int       // of them were done, whether or not the answer left
-	yes     int       // were done, and a good answer left
-	refused int       // came to nothing: refused, cut off, not answered in time
+	did     int       // done, whether or not the answer was sent
+	yes     int       // done, and a good answer was sent
+	refused int       // failed: refused, cut off, not answered in time
 	first   time.Time // good answer
 	life    []string  // when each request came, and what was answered
 }
 
-// says is one answer: what it is called, what it does to the connection, and whether the
-// partner did what it was asked. Without a step it is a good answer.
+// says is one answer: its name, its effect on the connection, and whether the partner did what
+// it was asked. Without a step it is a good answer.
 type says struct {
 	name string
 	step partnertest.Step
 	did  bool
-	late time.Duration // it takes so long
+	late time.Duration // delay
 }
 
 // conduct chooses an answer.
@@ -63,16 +62,16 @@ var thanks = says{name: "good", did: true}
 
 func answers(name string, step partnertest.Step) says { return says{name: name, step: step} }
 
-// well takes all that can be taken.
+// well accepts all valid events.
 func well(*rand.Rand, string) says { return thanks }
 
 // down answers that it is out of order.
 func down(*rand.Rand, string) says { return answers("500", partnertest.Status(500, "out of order")) }
 
-// refuses knows us no longer.
+// refuses no longer accepts our credentials.
 func refuses(*rand.Rand, string) says { return answers("401", partnertest.Status(401, "who are you?")) }
 
-// after has every answer take a time between d and twice d.
+// after delays every answer by a time between d and twice d.
 func after(d time.Duration, do conduct) conduct {
 	return func(rnd *rand.Rand, body string) says {
 		a := do(rnd, body)
@@ -81,7 +80,7 @@ func after(d time.Duration, do conduct) conduct {
 	}
 }
 
-// forgetful does what it is asked, and sometimes its answer is lost.
+// forgetful does what it is asked, and sometimes loses its answer.
 func forgetful(every int) conduct {
 	return func(rnd *rand.Rand, body string) says {
 		if rnd.IntN(every) == 0 {
@@ -91,8 +90,7 @@ func forgetful(every int) conduct {
 	}
 }
 
-// erring fails about every fourth request, in all the ways there are, and for ever those
-// that are broken.
+// erring fails about every fourth request, in all possible ways, and broken events always.
 func erring(rnd *rand.Rand, body string) says {
 	if strings.Contains(body, broken) {
 		return answers("500", partnertest.Status(500, "this one breaks us"))
@@ -141,11 +139,11 @@ func (w *deliveryWorld) partner(name string, do conduct, settings map[string]any
 	return p
 }
 
-// ServeHTTP takes a request as the conduct says, and writes it down.
+// ServeHTTP answers a request as the conduct says, and records it.
 func (p *farPartner) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // it was cut off on its way
+		return // the request was cut off
 	}
 	key := r.Header.Get("Idempotency-Key")
 	a := p.begin(key, string(body))
@@ -165,7 +163,7 @@ func (p *farPartner) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.end(key, left)
 }
 
-// begin notes a request, and draws its answer. What is done is done before the answer.
+// begin records a request, and draws its answer. The work is done before the answer.
 func (p *farPartner) begin(key, body string) says {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -215,7 +213,7 @@ func (p *farPartner) does(c conduct) {
 	p.conduct = c
 }
 
-// taken is how many events it has taken.
+// taken is how many events it has accepted.
 func (p *farPartner) taken() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -227,7 +225,7 @@ func (p *farPartner) taken() (n int) {
 	return n
 }
 
-// when is when it took an event; zero: it has not.
+// when is when it accepted an event; zero: it has not.
 func (p *farPartner) when(id string) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -249,7 +247,7 @@ func (p *farPartner) total(what string) (n int) {
 	return n
 }
 
-// concurrency is the most requests at once since it was asked before.
+// concurrency is the most requests at once since the last call.
 func (p *farPartner) concurrency() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -258,7 +256,7 @@ func (p *farPartner) concurrency() int {
 	return n
 }
 
-// underWay is how many requests are being worked on now.
+// underWay is how many requests run now.
 func (p *farPartner) underWay() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

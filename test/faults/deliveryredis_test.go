@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestRedisOfDeliveryKilled kills it three times under load, with what it confirms on disk.
+// TestRedisOfDeliveryKilled kills it three times under load, with confirmed data on disk.
 func TestRedisOfDeliveryKilled(t *testing.T) {
 	t.Parallel()
 	redisBreaks(t, 3, func(w *deliveryWorld) {
@@ -27,7 +27,7 @@ func TestRedisOfDeliveryFrozen(t *testing.T) {
 	})
 }
 
-// redisBreaks breaks Redis some times. What was under way then may be sent again.
+// redisBreaks breaks Redis several times. Events in flight may then be sent again.
 func redisBreaks(t *testing.T, times int, fault func(w *deliveryWorld)) {
 	deliveryRounds(t, onRedis, func(w *deliveryWorld) {
 		w.threePartners()
@@ -47,14 +47,14 @@ func redisBreaks(t *testing.T, times int, fault func(w *deliveryWorld)) {
 	})
 }
 
-// threePartners are one that errs, one that does not de-duplicate, and one that is well.
+// threePartners are one that fails, one that does not de-duplicate, and a healthy one.
 func (w *deliveryWorld) threePartners() {
 	w.partner("erring", erring, map[string]any{"idempotent": true, "maxRetries": 3, "timeout": "1s", "breaker": map[string]any{"open": "1s"}})
 	w.partner("slow", after(20*time.Millisecond, well), map[string]any{"maxRetries": 3})
 	w.partner("well", well, map[string]any{"idempotent": true})
 }
 
-// busyPartners waits until a request is under way.
+// busyPartners waits until a request is running.
 func (w *deliveryWorld) busyPartners() {
 	w.Helper()
 	w.until(10*time.Second, "requests are under way", func() bool { return w.underWay() > 0 })
@@ -102,7 +102,7 @@ func TestAnswersOfRedisToDeliveryAreLost(t *testing.T) {
 		w.threePartners()
 		w.run(1)
 		w.startDeliveryLoad(deliveryLoadOptions{Rate: 100})
-		for range 30 { // seconds at most: a machine that is busy sends less
+		for range 30 { // seconds at most: a busy machine sends less
 			c.lose(40, w.rnd.IntN(30)*w.rnd.IntN(2), "EVALSHA", "EVAL", "FCALL")
 			if w.pass(time.Second); c.fired.Load() >= 40 {
 				break

@@ -15,8 +15,8 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/partner/partnertest"
 )
 
-// canary listens on loopback, on both protocols where the machine has them, and counts who
-// comes.
+// canary listens on loopback, on both protocols if the machine has them, and counts
+// connections.
 type canary struct {
 	port string
 	came atomic.Int64
@@ -53,9 +53,9 @@ func newCanary(t testing.TB) *canary {
 	return c
 }
 
-// TestTargetsInsideAreRefused has partners in all the places that are not the internet.
-// What the configuration shows is refused at the start; what a name hides, at the
-// connection. Nobody connects.
+// TestTargetsInsideAreRefused has partners at all kinds of addresses outside the internet.
+// Those that show in the configuration are refused at the start; those behind a name, at the
+// connection. Nothing connects.
 func TestTargetsInsideAreRefused(t *testing.T) {
 	t.Parallel()
 	deliveryRounds(t, onSQLite, func(w *deliveryWorld) {

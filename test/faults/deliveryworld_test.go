@@ -21,13 +21,13 @@ import (
 	"github.com/tidemill/tidemill/test/process"
 )
 
-// deliveryLease is the visibility timeout of these tests: after it, what a killed instance
-// was working on comes back.
+// deliveryLease is the visibility timeout of these tests: after it, the work of a killed
+// instance comes back.
 const deliveryLease = 3 * time.Second
 
-// afterLease is how long after a fault everything may take: leases run out, twice where a
-// purchase's entry does too, and the longest wait before the last try passes. Three times,
-// for the machine is shared.
+// afterLease is how long after a fault everything may take: leases expire, twice if a
+// purchase's entry does too, and the longest wait before the last try passes. Three times, as
+// the machine is shared.
 const afterLease = 3 * 20 * time.Second
 
 // Where the queues of a world are.
@@ -36,8 +36,8 @@ const (
 	onRedis  = true
 )
 
-// deliveryWorld is sites that send, partners that take, and instances between them, on a
-// Redis of their own or on the file of the one instance.
+// deliveryWorld is sites that send, partners that receive, and instances between them, on their
+// own Redis or on the file of the one instance.
 type deliveryWorld struct {
 	*world
 	file     string // the configuration
@@ -75,7 +75,7 @@ func newDeliveryWorld(t *testing.T, redis bool, rnd *rand.Rand) *deliveryWorld {
 // keyOf is the key of a site.
 func keyOf(site string) string { return "key-of-" + site }
 
-// site adds one to the configuration.
+// site adds a site to the configuration.
 func (w *deliveryWorld) site(id string, settings map[string]any) {
 	s := map[string]any{"id": id, "keys": []string{keyOf(id)}}
 	maps.Copy(s, settings)
@@ -125,7 +125,7 @@ func (w *deliveryWorld) run(n int) []*process.Instance {
 	return w.instances
 }
 
-// underWay is how many requests to partners are being worked on.
+// underWay is how many requests to partners run now.
 func (w *deliveryWorld) underWay() (n int) {
 	for _, p := range w.partners {
 		n += p.underWay()
@@ -133,11 +133,11 @@ func (w *deliveryWorld) underWay() (n int) {
 	return n
 }
 
-// kills ends an instance without notice while a partner works on a request of somebody's,
-// and starts it again; it counts whether one did.
+// kills ends an instance without notice while a partner works on a request, and starts it
+// again; it counts whether one did.
 func (w *deliveryWorld) kills(in *process.Instance) {
 	w.Helper()
-	for range 100 { // where partners are quick, little is under way
+	for range 100 { // with fast partners few requests run
 		if w.underWay() > 0 {
 			break
 		}
@@ -152,7 +152,7 @@ func (w *deliveryWorld) kills(in *process.Instance) {
 	in.Begin()
 }
 
-// audit asks an instance that runs; an unbalanced one is an answer too.
+// audit asks a running instance; an unbalanced audit is an answer too.
 func (w *deliveryWorld) audit() (a delivery.Audit, err error) {
 	w.Helper()
 	out, err := w.running().Try("audit", "delivery", "--json")
@@ -172,7 +172,7 @@ func queueOf(a delivery.Audit, name string) delivery.QueueAudit {
 	return delivery.QueueAudit{}
 }
 
-// quiet waits until nothing is in any queue, and no letter is being replayed.
+// quiet waits until nothing is in any queue, and no dead letter is being replayed.
 func (w *deliveryWorld) quiet(within time.Duration) delivery.Audit {
 	w.Helper()
 	began := time.Now()
@@ -183,8 +183,8 @@ func (w *deliveryWorld) quiet(within time.Duration) delivery.Audit {
 			}
 		}
 	}
-	for deadline := began.Add(within); ; time.Sleep(100 * time.Millisecond) { // between two looks at other processes
-		replaying := w.replaying() // before the books, which are to have its end
+	for deadline := began.Add(within); ; time.Sleep(100 * time.Millisecond) { // between two polls of other processes
+		replaying := w.replaying() // before the books, which must have its end
 		a, err := w.audit()
 		if err == nil && len(a.Queues) > 0 && !slices.ContainsFunc(a.Queues, func(q delivery.QueueAudit) bool { return q.InFlight > 0 }) && replaying == 0 {
 			w.Logf("quiet after %v", time.Since(began).Round(time.Millisecond))
@@ -196,7 +196,7 @@ func (w *deliveryWorld) quiet(within time.Duration) delivery.Audit {
 	}
 }
 
-// replaying is how many letters are on their way again.
+// replaying is how many dead letters are being replayed.
 func (w *deliveryWorld) replaying() (n int) {
 	w.Helper()
 	for _, of := range w.letters() {
@@ -209,13 +209,13 @@ func (w *deliveryWorld) replaying() (n int) {
 	return n
 }
 
-// deadLetter is one as the product shows it.
+// deadLetter is a dead letter as the product shows it.
 type deadLetter struct {
 	ID, Pipeline, Partner, Site, State, Reason, Kind, Cause, Payload string
 	Tries, Replays                                                   int
 }
 
-// letters are all there are, by pipeline and by event.
+// letters are all dead letters, by pipeline and by event.
 func (w *deliveryWorld) letters() map[string]map[string]deadLetter {
 	w.Helper()
 	all := map[string]map[string]deadLetter{}
@@ -238,7 +238,7 @@ func (w *deliveryWorld) letters() map[string]map[string]deadLetter {
 	return all
 }
 
-// replay sends all letters once more, and says how many they were.
+// replay replays all dead letters, and returns how many.
 func (w *deliveryWorld) replay() int {
 	w.Helper()
 	var of struct{ Count int }
@@ -248,8 +248,7 @@ func (w *deliveryWorld) replay() int {
 	return of.Count
 }
 
-// linkTo puts a link that can be broken between instances that are made from now on and a
-// partner.
+// linkTo puts a breakable link between future instances and a partner.
 func (w *deliveryWorld) linkTo(p *farPartner) *testenv.Link {
 	w.Helper()
 	l := testenv.NewLink(w, p.Listener.Addr().String())

@@ -18,9 +18,9 @@ type kind uint8
 
 const (
 	good       kind = iota
-	brokenBag       // its properties are no JSON: legal, an event without properties
+	brokenBag       // its properties are not JSON: legal, an event without properties
 	noDistinct      // it has no distinct id
-	illegal         // its distinct id stands for nobody
+	illegal         // its distinct id stands for no person
 	noTime          // its timestamp cannot be read
 )
 
@@ -33,20 +33,20 @@ type event struct {
 	id       uuid.UUID // Nil: left to the product
 	name     string
 	distinct string
-	other    string // the id that it says is the same person
+	other    string // the id of the same person, by the event
 	at       time.Time
 	untimed  bool // no timestamp is sent: it is the entry's
 	set      map[string]string
 	once     map[string]string
 	unset    []string
-	again    int  // times it is sent once more after the first
-	giveUp   bool // not sent again when the answer is lost
+	again    int  // how often it is sent again after the first time
+	giveUp   bool // not sent again after a lost answer
 	door     bool // over HTTP, not into the stream
-	phase    int  // of the test, for who looks at it
+	phase    int  // of the test, for its own checks
 
 	fields []string // the stream entry, names and values
 	raw    []byte   // as a client sends it
-	props  string   // the bag as it is to be stored
+	props  string   // the bag as it has to be stored
 
 	tries, confirmed, unknown int
 	entries                   []string // ids of its entries
@@ -63,11 +63,11 @@ func (e *event) String() string {
 		e.first.Format("15:04:05.000"), e.last.Format("15:04:05.000"))
 }
 
-// population are the distinct ids of a run: each anonymous id is claimed by one user at
-// the most and is no user's, so that the order of events does not matter.
+// population are the distinct ids of a run: each anonymous id is claimed by at most one user
+// and is not a user's, so that the order of events does not matter.
 type population struct {
 	ids    []string
-	owners []string          // anonymous ids that are claimed
+	owners []string          // claimed anonymous ids
 	owner  map[string]string // of an anonymous id
 }
 
@@ -134,14 +134,14 @@ func (d *drawer) draw(phase int) *event {
 	if e.id != uuid.Nil && d.rnd.IntN(100) < d.dup {
 		e.again = 1 + d.rnd.IntN(max(d.more, 1))
 	}
-	if e.id == uuid.Nil { // sent once more it is another event
+	if e.id == uuid.Nil { // sent again it is another event
 		e.giveUp = true
 	}
 	e.encode(d)
 	return e
 }
 
-// encode writes it as its door wants it.
+// encode writes it for the stream or for HTTP.
 func (e *event) encode(d *drawer) {
 	bag := func(b *bytes.Buffer, key string, m map[string]string) {
 		if len(m) == 0 {

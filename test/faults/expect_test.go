@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// namespace of person ids, as the facts have it.
+// namespace of person ids, a fixed fact.
 var namespace = uuid.MustParse("a1b2c3d4-e5f6-4a7b-8c9d-0e1f2a3b4c5d")
 
 // personID is the id of the person that is named after a distinct id.
@@ -17,14 +17,14 @@ func personID(distinct string) uuid.UUID {
 	return uuid.NewSHA1(namespace, []byte(project.String()+":"+distinct))
 }
 
-// person is one as the events imply it, found without the product's rules.
+// person is a person as the events imply it, found without the product's rules.
 type person struct {
 	identified bool
 	distinct   map[string]bool
 	properties map[string]string
 }
 
-// owners are the anonymous ids that an event which counts gave to a user.
+// owners are the anonymous ids that a valid event gave to a user.
 func owners(events []*event) map[string]string {
 	of := map[string]string{}
 	for _, e := range events {

@@ -12,8 +12,8 @@ import (
 	"github.com/tidemill/tidemill/test/process"
 )
 
-// restored is how long after a fault everything may take: the row's seconds, three times,
-// for the machine is shared.
+// restored is how long after a fault everything may take: the row's seconds, three times, as
+// the machine is shared.
 const (
 	afterClaim = 3 * (claim + 5*time.Second)
 	afterFault = 3 * 10 * time.Second
@@ -25,7 +25,7 @@ func (w *world) busy(name string) {
 	w.until(5*time.Second, "entries are handed out to "+name, func() bool { return w.held(name) > 0 })
 }
 
-// freeze freezes an instance at a moment at which it has entries, and returns how many.
+// freeze freezes an instance while it has entries, and returns how many.
 func (w *world) freeze(in *process.Instance, holds func() int64) (entries int64) {
 	w.Helper()
 	w.until(time.Minute, "it is frozen with entries", func() bool {
@@ -99,8 +99,8 @@ func TestAnotherInstanceTakesOver(t *testing.T) {
 
 func TestRedisKilled(t *testing.T) {
 	t.Parallel()
-	// With everysec, a Redis whose disk is slow answers up to two seconds before it hands its
-	// log to the system: what it confirmed then is gone when it is killed (doctor says so).
+	// With everysec, a Redis with a slow disk answers up to two seconds before it hands its log
+	// to the system: data confirmed in that time is gone when it is killed (doctor says so).
 	serverKilled(t, func(w *world) *testenv.Server { return w.redis }, "REDIS_SETTINGS=--appendfsync always")
 }
 func TestPostgresKilled(t *testing.T) {
@@ -197,7 +197,7 @@ func TestThreeInstancesJoinAndLeave(t *testing.T) {
 	})
 }
 
-// stopsWithin is the time that a stop may take: what is in flight is given ten seconds.
+// stopsWithin is the time that a stop may take: work in flight gets ten seconds.
 const stopsWithin = 11 * time.Second
 
 func TestStoppedWhileItFlushes(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 func TestLinksAreSlow(t *testing.T) {
 	t.Parallel()
 	rounds(t, func(w *world) {
-		// What each server answers to at once, with a byte at least.
+		// A request that each server answers at once, with at least a byte.
 		hello := []string{"PING\r\n", "\x00\x00\x00\x08\x04\xd2\x16\x2f", "GET /ping HTTP/1.0\r\n\r\n"}
 		links := []*testenv.Link{w.link(w.redis), w.link(w.postgres), w.link(w.clickhouse)}
 		w.run("one")
@@ -118,7 +118,7 @@ func answersLost(t *testing.T, which func(*world) *testenv.Server, every int, wo
 		w.through(which(w), c.addr)
 		w.run("one")
 		w.startLoad(loadOptions{})
-		for range 40 { // seconds at most: a machine that is busy sends less
+		for range 40 { // seconds at most: a busy machine sends less
 			c.lose(every, w.rnd.IntN(30)*w.rnd.IntN(2), words...)
 			if w.pass(time.Second); c.fired.Load() >= 30 {
 				break

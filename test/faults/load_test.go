@@ -25,13 +25,12 @@ const (
 	ingestKey = "fault-key"
 )
 
-// load sends events until it is stopped, and keeps a journal: what it is about to send
-// before, and the answer after. It reaches the servers past every link that is broken for
-// the product.
+// load sends events until it is stopped, and keeps a journal: the event before sending, and the
+// answer after. It reaches the servers past every link that is broken for the product.
 type load struct {
 	t       *testing.T
 	client  rueidis.Client
-	doors   []string // addresses of instances that take events over HTTP
+	doors   []string // addresses of instances that accept events over HTTP
 	http    *http.Client
 	quit    chan struct{}
 	ended   sync.WaitGroup
@@ -39,7 +38,7 @@ type load struct {
 	stopped bool
 
 	phase     atomic.Int64
-	confirmed atomic.Int64 // answers, of repeated sendings too
+	confirmed atomic.Int64 // answers, also to repeated sendings
 
 	mu     sync.Mutex // guards events
 	events []*event
@@ -51,7 +50,7 @@ type loadOptions struct {
 	Plain   bool // no event changes anything of a person
 	Dup     int  // of a hundred events so many are sent again; 0: 5
 	More    int  // at most so many times
-	Shuffle int  // events whose order is lost; 0: they are sent as drawn
+	Shuffle int  // events that are shuffled together; 0: they are sent as drawn
 }
 
 // startLoad begins to send.
@@ -90,8 +89,8 @@ func (w *world) startLoad(o loadOptions) *load {
 	return l
 }
 
-// send draws events at a rate and sends them, and again those that are to be sent again,
-// until the load is stopped and each has its answer.
+// send draws events at a rate and sends them, some again, until the load is stopped and each
+// has its answer.
 func (l *load) send(d *drawer, rate, shuffle int, out func(context.Context, []*event) []*event) {
 	const every = 10 * time.Millisecond
 	tick := time.NewTicker(every)
@@ -176,8 +175,8 @@ func (l *load) add(ctx context.Context, batch []*event) (left []*event) {
 	return left
 }
 
-// post sends them over HTTP to one instance after the other, and returns them all where
-// none confirmed.
+// post sends them over HTTP to one instance after the other, and returns them all if none
+// confirmed.
 func (l *load) post(ctx context.Context, batch []*event) (left []*event) {
 	seen := map[*event]bool{}
 	b := []byte(`{"api_key":"` + ingestKey + `","batch":[`)
@@ -211,7 +210,7 @@ func (l *load) post(ctx context.Context, batch []*event) (left []*event) {
 	return left
 }
 
-// request posts a batch: nil is a confirmation, answered says that it surely was none.
+// request posts a batch: nil is a confirmation; answered reports a definite refusal.
 func (l *load) request(ctx context.Context, url string, body []byte) (answered bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
@@ -237,8 +236,8 @@ func (l *load) request(ctx context.Context, url string, body []byte) (answered b
 	return true, nil
 }
 
-// stop ends the load once every event that has to has its confirmation. Stopping again
-// does nothing.
+// stop ends the load once every event that needs one has its confirmation. A second call does
+// nothing.
 func (l *load) stop() {
 	l.t.Helper()
 	if l.stopped {

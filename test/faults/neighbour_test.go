@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// addWaiting adds events that nobody works on meanwhile, and returns them.
+// addWaiting adds events that no instance works on meanwhile, and returns them.
 func (w *world) addWaiting(n int) []*event {
 	w.Helper()
 	l := w.startLoad(loadOptions{Rate: 2000, Door: -1, Plain: true, Dup: -1})
@@ -28,8 +28,8 @@ func entriesOf(events []*event) (ids []string) {
 	return ids
 }
 
-// TestForeignTrimming lets others take entries away: those that nobody read, and those
-// that were handed out. Each is counted as lost.
+// TestForeignTrimming has others remove entries: unread ones, and handed-out ones. Each is
+// counted as lost.
 func TestForeignTrimming(t *testing.T) {
 	t.Parallel()
 	rounds(t, func(w *world) {
@@ -80,8 +80,8 @@ func TestForeignTrimming(t *testing.T) {
 	})
 }
 
-// TestTrimmedUnderLoad has somebody trim the stream far too short while the instance falls
-// behind. What the instance has in memory is not lost, and not counted so.
+// TestTrimmedUnderLoad has another program trim the stream far too short while the instance
+// falls behind. Events in the instance's memory are not lost, and not counted so.
 func TestTrimmedUnderLoad(t *testing.T) {
 	t.Parallel()
 	rounds(t, func(w *world) {
@@ -116,9 +116,8 @@ func TestTheGroupIsGone(t *testing.T) {
 // waits finds a connection that waits for entries.
 var waits = regexp.MustCompile(`flags=\w*b\w* .*cmd=xreadgroup`)
 
-// destroyed destroys what events wait in: it goes on by itself, and what was confirmed
-// before and is gone is reported. First while entries wait that nobody has read, which can
-// be counted; then under load.
+// destroyed destroys the events' stream: the product recovers by itself, and reports confirmed
+// events that are gone. First while unread entries wait, which can be counted; then under load.
 func destroyed(t *testing.T, loses, books bool, command ...string) {
 	rounds(t, func(w *world) {
 		ins := w.run("one", "two")
@@ -126,7 +125,7 @@ func destroyed(t *testing.T, loses, books bool, command ...string) {
 		w.pass(time.Second)
 		l.stop()
 		before := w.quiet(afterFault)
-		dead := w.deadSent() // their letters are in Redis too
+		dead := w.deadSent() // their dead letters are in Redis too
 
 		for _, in := range ins {
 			in.Ask("pause", "analytics")
@@ -184,7 +183,7 @@ func destroyed(t *testing.T, loses, books bool, command ...string) {
 	})
 }
 
-// deadSent are the events sent so far that ought to be dead.
+// deadSent are the events sent so far that should be dead.
 func (w *world) deadSent() (dead []*event) {
 	for _, l := range w.loads {
 		for _, e := range l.events {
@@ -276,8 +275,8 @@ func TestPostgresPasswordIsWrong(t *testing.T) {
 	})
 }
 
-// TestClickHousePasswordIsWrong has a ClickHouse whose password is another one for some
-// seconds. It sets the environment of the server, so it runs alone.
+// TestClickHousePasswordIsWrong has a ClickHouse with another password for some seconds. It
+// sets the environment of the server, so it runs alone.
 func TestClickHousePasswordIsWrong(t *testing.T) {
 	const variable = "CLICKHOUSE_PASSWORD"
 	t.Setenv(variable, "first")

@@ -13,8 +13,8 @@ import (
 // outboxTable has the overrides on their way to ClickHouse.
 const outboxTable = "tidemill_person_overrides"
 
-// checkPersons compares PostgreSQL with what the events imply; what was sent in vain may
-// have left its distinct id.
+// checkPersons compares PostgreSQL with what the events imply. An event sent without success
+// may have left its distinct id.
 func (w *world) checkPersons(events, all []*event, fault func(string, ...any)) {
 	w.Helper()
 	type row struct {
@@ -52,7 +52,7 @@ func (w *world) checkPersons(events, all []*event, fault func(string, ...any)) {
 		w.Fatal(err)
 	}
 	of := owners(all)
-	sent := map[string]bool{} // where the answer was lost too
+	sent := map[string]bool{} // those with a lost answer too
 	for _, e := range all {
 		if !e.kind.dead() && e.tries > 0 {
 			sent[e.distinct] = true

@@ -20,9 +20,9 @@ func TestProducersRepeatAndShuffle(t *testing.T) {
 	})
 }
 
-// TestBatchesAreInsertedAgain loses the answers of inserts, and kills now the instance and
-// now ClickHouse while inserts go on: the same batch is sent again, and the same events in
-// other batches.
+// TestBatchesAreInsertedAgain loses the answers of inserts, and kills the instance and
+// ClickHouse in turn during inserts: the same batch is sent again, and the same events in other
+// batches.
 func TestBatchesAreInsertedAgain(t *testing.T) {
 	t.Parallel()
 	rounds(t, func(w *world) {

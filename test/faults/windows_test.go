@@ -17,7 +17,7 @@ var (
 const windowsSize = 60
 
 // TestWindowsEveryRowOfFilesArrives kills the only instance every second, on SQLite, while it
-// reads a folder and takes records by HTTP.
+// reads a folder and receives records by HTTP.
 func TestWindowsEveryRowOfFilesArrives(t *testing.T) {
 	t.Parallel()
 	windowsRounds(t, nil, func(w *windowsWorld) {

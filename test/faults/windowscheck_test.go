@@ -21,12 +21,12 @@ type windowsLetter struct {
 
 // windowsAllowance is what a fault may have done.
 type windowsAllowance struct {
-	repeats int  // messages that the topics have once more
-	lost    bool // records may be missing: a test looks for itself which
-	parked  int  // windows that are meant to be parked
+	repeats int  // repeated messages in topics
+	lost    bool // records may be missing: the test itself checks which
+	parked  int  // windows that must be parked
 }
 
-// windowsOutcome is how everything stands.
+// windowsOutcome is the state of everything.
 type windowsOutcome struct {
 	audit   windows.Audit
 	windows []windowsWindow
@@ -36,7 +36,7 @@ type windowsOutcome struct {
 	docs    map[string][]windowsDoc     // by kind
 }
 
-// look reads topics, index, letters, windows and books, when all is quiet.
+// look reads topics, index, dead letters, windows and books, when all is quiet.
 func (w *windowsWorld) look(within time.Duration) windowsOutcome {
 	w.Helper()
 	o := windowsOutcome{audit: w.quiet(within), windows: w.windows(), letters: windowsLines[windowsLetter](w, "dead"),
@@ -56,7 +56,7 @@ func (w *windowsWorld) look(within time.Duration) windowsOutcome {
 	return o
 }
 
-// version reads which version of an item a message or document is; 0: none that was sent.
+// version is the item's version in a message or document; 0: none that was sent.
 func (i *windowsItem) version(m map[string]any) int {
 	mark := strings.SplitN(windowsColumns[i.kind][windowsMarks[i.kind]], ":", 2)[0]
 	version := 1
@@ -71,7 +71,7 @@ func (i *windowsItem) version(m map[string]any) int {
 	return version
 }
 
-// judge says what is wrong with where records have got to.
+// judge says what is wrong with the records' destinations.
 func (w *windowsWorld) judge(o windowsOutcome, allow windowsAllowance) (faults []string) {
 	w.Helper()
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
@@ -119,8 +119,7 @@ func (w *windowsWorld) judge(o windowsOutcome, allow windowsAllowance) (faults [
 	return faults
 }
 
-// judgeTopics looks at every message that readers of what is committed see. It returns the
-// last of each document.
+// judgeTopics checks every committed message. It returns the last of each document.
 func (w *windowsWorld) judgeTopics(o windowsOutcome, byName map[string]*windowsItem, allow windowsAllowance, fault func(string, ...any)) map[string]map[string]any {
 	type seen struct {
 		last int            // version
@@ -190,7 +189,7 @@ func (w *windowsWorld) judgeTopics(o windowsOutcome, byName map[string]*windowsI
 	return last
 }
 
-// judgeDocs looks at every document.
+// judgeDocs checks every document.
 func (w *windowsWorld) judgeDocs(o windowsOutcome, last map[string]map[string]any, byName map[string]*windowsItem, allow windowsAllowance, fault func(string, ...any)) {
 	want := map[string][]*windowsItem{} // by kind and document: sentences may share one
 	for _, i := range w.items {
@@ -241,11 +240,11 @@ func (w *windowsWorld) judgeDocs(o windowsOutcome, last map[string]map[string]an
 	w.Logf("index: %d events, %d mentions, want %d in all", len(o.docs["event"]), len(o.docs["mention"]), len(want))
 }
 
-// judgeLetters looks whether just what is meant to be dead is, where it is meant to be, and
-// whether what the index refuses is on the topics for that with its cause.
+// judgeLetters checks that exactly the expected records are dead letters, in the right
+// pipelines, and that those refused by the index are on the topics for that with their cause.
 func (w *windowsWorld) judgeLetters(o windowsOutcome, byName map[string]*windowsItem, fault func(string, ...any)) {
 	letters := map[*windowsItem]int{}
-	bodies := map[string]*windowsItem{} // of what is refused on its way in, or by a topic
+	bodies := map[string]*windowsItem{} // of records refused on their way in, or by a topic
 	for _, i := range w.items {
 		if i.ends == "intake" || i.ends == "topic" {
 			bodies[string(i.body(max(i.newest, 1)))] = i
@@ -304,7 +303,7 @@ func (w *windowsWorld) indexed(value string, byName map[string]*windowsItem) *wi
 	return byName[fmt.Sprintf("mention %v_%v_%v", m["globalEventId"], m["mentionIdentifier"], m["sentenceId"])]
 }
 
-// complain reports what is wrong, the first ten faults.
+// complain reports the first ten faults.
 func (w *windowsWorld) complain(faults []string) {
 	w.Helper()
 	for _, f := range faults[:min(len(faults), 10)] {
@@ -315,14 +314,14 @@ func (w *windowsWorld) complain(faults []string) {
 	}
 }
 
-// crashes is what the kills so far may have brought: each of the windows that were out may be
-// sent again, and each of the records on their way into windows may open another one.
+// crashes is what the kills so far may have caused: each leased window may be sent again, and
+// each record on its way into a window may open another one.
 func (w *windowsWorld) crashes() windowsAllowance {
 	const atOnce, intake = 2, 2 * 2 * 2 * 200 // of both intakes
 	return windowsAllowance{repeats: w.hits["kill"] * (atOnce*w.load + intake)}
 }
 
-// finish waits until all is quiet and judges it.
+// finish waits until all is quiet and checks it.
 func (w *windowsWorld) finish(allow windowsAllowance) windowsOutcome {
 	w.Helper()
 	o := w.look(afterWindows)

@@ -9,8 +9,8 @@ import (
 	"github.com/tidemill/tidemill/systems/windows"
 )
 
-// TestTheCheckerOfWindowsSeesWhatIsWrong damages what topics, index and product say, and asks
-// the checker.
+// TestTheCheckerOfWindowsSeesWhatIsWrong damages the reports of topics, index and product, and
+// runs the checker.
 func TestTheCheckerOfWindowsSeesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	windowsRounds(t, &windowsServers{}, func(w *windowsWorld) {

@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// windowsService is what an HTTP processor asks: it lets records be, and can make requests
-// wait.
+// windowsService is the service of an HTTP processor: it leaves records unchanged, and can make
+// requests wait.
 type windowsService struct {
 	*httptest.Server
 	mu   sync.Mutex // guards hold
@@ -67,14 +67,14 @@ func (s *windowsService) processor() map[string]any {
 		"url": s.URL, "timeout": "30s", "allowHttp": true, "allowPrivate": []string{"127.0.0.0/8"}}}
 }
 
-// windowsBusyIndex stands before the real server: it answers some requests 429 as a whole,
-// and of others it lets only a part through and says 429 of each of the rest.
+// windowsBusyIndex is in front of the real server. It answers some requests with 429 as a
+// whole. Of others it passes only a part on and answers 429 for each of the rest.
 type windowsBusyIndex struct {
 	URL    string
-	whole  atomic.Int64 // requests that were refused
+	whole  atomic.Int64 // refused requests
 	items  atomic.Int64 // documents
-	passed atomic.Int64 // documents that were let through
-	calm   atomic.Bool  // all is let through
+	passed atomic.Int64 // documents that were passed on
+	calm   atomic.Bool  // all are passed on
 	n      atomic.Int64 // bulk requests
 }
 
@@ -108,7 +108,7 @@ func newWindowsBusyIndex(t testing.TB, to string) *windowsBusyIndex {
 	return b
 }
 
-// part lets two of three documents through.
+// part passes two of three documents on.
 func (b *windowsBusyIndex) part(t testing.TB, w http.ResponseWriter, r *http.Request, proxy http.Handler) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -39,7 +39,7 @@ func (w *windowsWorld) request(ctx context.Context, method, path, body string) (
 	return resp.StatusCode, b, err
 }
 
-// askIndex asks what has to be answered well, and reads the answer.
+// askIndex makes a request that has to succeed, and reads the answer.
 func (w *windowsWorld) askIndex(method, path, body string, into any) {
 	w.Helper()
 	status, b, err := w.request(w.Context(), method, path, body)
@@ -54,7 +54,7 @@ func (w *windowsWorld) askIndex(method, path, body string, into any) {
 	}
 }
 
-// indexOf is the name of the index of this world's day.
+// indexOf is the index of this world's day.
 func (w *windowsWorld) indexOf(kind string) string {
 	return "gdelt-" + kind + "s-" + day(w.day).(string)
 }
@@ -67,7 +67,7 @@ func (w *windowsWorld) deleteIndices(ctx context.Context) {
 	}
 }
 
-// docs are all documents of a kind, wherever they are.
+// docs are all documents of a kind, in any index.
 func (w *windowsWorld) docs(kind string) (all []windowsDoc) {
 	w.Helper()
 	if w.index == "" {
@@ -125,7 +125,7 @@ func (w *windowsWorld) embeddedDocs(kind string) (all []windowsDoc) {
 	}
 }
 
-// decode reads an object with its numbers as they are written.
+// decode reads an object with its numbers as written.
 func decode(b []byte) (m map[string]any, err error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
@@ -133,7 +133,7 @@ func decode(b []byte) (m map[string]any, err error) {
 	return m, err
 }
 
-// Types of the index, by what readers of it rely on.
+// Types of the index that its readers rely on.
 var windowsTypes = map[string]string{
 	"event": "long globalEventId; date eventDate dateAdded; byte isRootEvent; short actor1GeoType actor2GeoType; integer quadClass numMentions numSources numArticles actionGeoType;" +
 		"double goldsteinScale avgTone; geo_point actor1Location actor2Location actionLocation;" +
@@ -154,7 +154,7 @@ func splitTypes(text string) (all [][2]string) {
 	return all
 }
 
-// judgeIndex compares mapping, settings, places and dates of what is in the OpenSearch.
+// judgeIndex compares mapping, settings, places and dates in OpenSearch.
 func (w *windowsWorld) judgeIndex(docs map[string][]windowsDoc, fault func(string, ...any)) {
 	w.Helper()
 	for _, kind := range []string{"event", "mention"} {
@@ -218,7 +218,7 @@ func (w *windowsWorld) judgeIndex(docs map[string][]windowsDoc, fault func(strin
 	}
 }
 
-// judgeEmbedded asks the index of the file for the same.
+// judgeEmbedded checks the same in the index of the file.
 func (w *windowsWorld) judgeEmbedded(docs map[string][]windowsDoc, fault func(string, ...any)) {
 	w.Helper()
 	root := 0

@@ -27,7 +27,7 @@ func (w *windowsWorld) kafkaClient(opts ...kgo.Opt) *kgo.Client {
 	return c
 }
 
-// clearServers removes what the world has put on servers that all tests share.
+// clearServers removes the world's data from servers that all tests share.
 func (w *windowsWorld) clearServers() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -60,8 +60,7 @@ type windowsMessage struct {
 	offset    int64
 }
 
-// read reads a topic from its beginning to its end, as a reader of what is committed does, or
-// of all.
+// read reads a topic from its beginning to its end, the committed messages or all.
 func (w *windowsWorld) read(topic string, committed bool) (all []windowsMessage) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
@@ -111,7 +110,7 @@ func (w *windowsWorld) read(topic string, committed bool) (all []windowsMessage)
 // groups are the consumer groups of the service.
 func (w *windowsWorld) groups() []string { return []string{w.service + "-group", w.service + "-index"} }
 
-// described are the members that the brokers believe to be there, each as group and id.
+// described are the group members according to the brokers, each as group and id.
 func (w *windowsWorld) described() (all []string) {
 	ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
 	defer cancel()
@@ -133,7 +132,8 @@ func (w *windowsWorld) described() (all []string) {
 	return all
 }
 
-// attribute notes whose the members are that have come since the last instance was started.
+// attribute notes the instance of the members that have come since the last instance was
+// started.
 func (w *windowsWorld) attribute() {
 	if len(w.brokers) == 0 || w.last == nil {
 		return
@@ -145,8 +145,8 @@ func (w *windowsWorld) attribute() {
 	}
 }
 
-// evict takes a killed instance's members out of their groups, as the brokers do by themselves
-// when nothing was heard of them for the session of 45 seconds: a test has not that long.
+// evict removes a killed instance's members from their groups, as the brokers do by themselves
+// after a silent session of 45 seconds, which is too long for a test.
 func (w *windowsWorld) evict(in *process.Instance) {
 	if len(w.brokers) == 0 {
 		return
@@ -154,7 +154,7 @@ func (w *windowsWorld) evict(in *process.Instance) {
 	gone := w.members[in]
 	w.members[in] = nil
 	if len(w.instances) == 1 {
-		gone = w.described() // there is nobody else
+		gone = w.described() // there are no others
 	}
 	ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
 	defer cancel()
@@ -195,7 +195,7 @@ func (w *windowsWorld) setTopic(topic, name, value string) {
 	}
 }
 
-// deleteTopic deletes a topic with what is in it.
+// deleteTopic deletes a topic with its content.
 func (w *windowsWorld) deleteTopic(topic string) {
 	w.Helper()
 	if _, err := kadm.NewClient(w.kafkaClient()).DeleteTopic(w.Context(), topic); err != nil {
@@ -207,7 +207,7 @@ func (w *windowsWorld) deleteTopic(topic string) {
 func (w *windowsWorld) makeTopic(topic string) {
 	w.Helper()
 	admin := kadm.NewClient(w.kafkaClient())
-	w.until(20*time.Second, "the topic is made", func() bool { // one of the name may still be being deleted
+	w.until(20*time.Second, "the topic is made", func() bool { // one of that name may still be being deleted
 		_, err := admin.CreateTopic(w.Context(), 3, 1, nil, topic)
 		return err == nil
 	})

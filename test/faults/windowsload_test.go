@@ -15,15 +15,15 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/gdelt/gdelttest"
 )
 
-// windowsItem is one row of a file: what an adapter sends of it, and what is to become of it.
+// windowsItem is one row of a file: what an adapter sends of it, and its expected fate.
 type windowsItem struct {
 	kind     string // event, mention
 	batch    string
 	cells    []string
 	newest   int    // the version that was sent last; 0: none was
-	ends     string // where it ends, other than in the index: intake, topic, index
+	ends     string // where it ends, if not in the index: intake, topic, index
 	headless bool   // it is sent without a batch id
-	broken   bool   // what is sent is no JSON
+	broken   bool   // what is sent is not JSON
 }
 
 // Columns of the files, in their order, with their types: i integer, n number, t text.
@@ -61,7 +61,7 @@ func cell(kind, name string) int {
 	panic("there is no column " + name)
 }
 
-// Where an item says which version it is.
+// The column with an item's version.
 var windowsMarks = map[string]int{"event": cell("event", "numArticles"), "mention": cell("mention", "mentionDocLen")}
 
 const windowsMark = 100_000
@@ -94,7 +94,7 @@ func (i *windowsItem) body(version int) []byte {
 	return []byte("{" + b.String()[1:] + "}")
 }
 
-// out is what goes to the topic of a version, by the rules of who reads it.
+// out is what goes to the topic of a version, by the rules of its readers.
 func (i *windowsItem) out(version int) map[string]any {
 	all := map[string]any{}
 	for n, c := range windowsColumns[i.kind] {
@@ -121,7 +121,7 @@ func (i *windowsItem) out(version int) map[string]any {
 	return all
 }
 
-// day is YYYY-MM-DD; nil: there is none.
+// day is YYYY-MM-DD, or nil.
 func day(digits string) any {
 	if len(digits) < 8 {
 		return nil
@@ -140,7 +140,7 @@ func instant(day any, stamp string) any {
 	return day.(string) + "T" + stamp[8:10] + ":" + stamp[10:12] + ":" + stamp[12:14] + "Z"
 }
 
-// key is that of its message.
+// key is its message's key.
 func (i *windowsItem) key() string {
 	if i.kind == "event" {
 		return i.cells[0]
@@ -181,8 +181,8 @@ func (w *windowsWorld) batch(n, events int) gdelttest.Batch {
 		First: 1_000_000_000 + int64(n)*1_000_000, Seed: w.rnd.Uint64()}
 }
 
-// batches are the items of several pairs of files, in an order in which neighbours overlap,
-// remembered as what is to arrive.
+// batches are the items of several pairs of files, with neighbours interleaved. They are noted
+// as expected.
 func (w *windowsWorld) batches(from, n, events int) (all []*windowsItem) {
 	for k := range n {
 		of := w.rows(w.batch(from+k, events))
@@ -207,7 +207,7 @@ func (w *windowsWorld) total() int {
 	return w.sent["event"] + w.sent["mention"]
 }
 
-// write puts pairs of files into the folder, plain and zipped, some in a second.
+// write puts pairs of files into the folder, plain and zipped, some a second.
 func (w *windowsWorld) write(n, events int, every time.Duration) (ended <-chan struct{}) {
 	over := make(chan struct{})
 	var all []gdelttest.Batch
@@ -240,12 +240,12 @@ func (w *windowsWorld) write(n, events int, every time.Duration) (ended <-chan s
 
 // windowsProducing tunes a producer.
 type windowsProducing struct {
-	Rate    int // records a second; 0: as fast as they are taken
-	Again   int // of a hundred, so many are followed by one that was sent before, once more
-	Changed int // of a hundred, so many are followed by a newer version of one that was sent before
+	Rate    int // records a second; 0: as fast as they are accepted
+	Again   int // percentage followed by an earlier one, once more
+	Changed int // percentage followed by a newer version of an earlier one
 }
 
-// produce is an adapter: it writes items to the topics, in order, until all are taken.
+// produce is an adapter: it writes items to the topics, in order, until all are accepted.
 func (w *windowsWorld) produce(items []*windowsItem, o windowsProducing) (ended <-chan struct{}) {
 	over := make(chan struct{})
 	client := w.kafkaClient()
@@ -269,7 +269,7 @@ func (w *windowsWorld) produce(items []*windowsItem, o windowsProducing) (ended 
 			continue
 		}
 		before = append(before, i)
-		draw := func() *windowsItem { // half of them of short ago
+		draw := func() *windowsItem { // half of them recent
 			if w.rnd.IntN(2) == 0 {
 				return before[max(0, len(before)-1-w.rnd.IntN(600))]
 			}

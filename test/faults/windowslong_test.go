@@ -24,17 +24,17 @@ import (
 
 var windowsLongFlag = flag.Int("windowslong", 20_000, "how many records TestWindowsOneLargeBatch… tests put into one window")
 
-// windowsMemory is what a process may take, whatever the size of its windows.
+// windowsMemory is how much memory a process may use, whatever the size of its windows.
 const windowsMemory = 300 << 20
 
-// TestWindowsOneLargeBatch has one window that is larger than memory may be: -windowslong
+// TestWindowsOneLargeBatch has one window that is larger than the allowed memory: -windowslong
 // 1000000 takes some minutes.
 func TestWindowsOneLargeBatch(t *testing.T) {
 	t.Parallel()
 	windowsRounds(t, &windowsServers{}, func(w *windowsWorld) { w.oneLarge() })
 }
 
-// TestWindowsOneLargeBatchOfFiles does it on SQLite, with a file.
+// TestWindowsOneLargeBatchOfFiles does so on SQLite, with a file.
 func TestWindowsOneLargeBatchOfFiles(t *testing.T) {
 	t.Parallel()
 	windowsRounds(t, nil, func(w *windowsWorld) { w.oneLarge() })
@@ -100,7 +100,7 @@ func (w *windowsWorld) oneLarge() {
 	}
 }
 
-// memory is the most that a process had in memory so far.
+// memory is the highest memory of a process so far.
 func (w *windowsWorld) memory(pid int) int64 {
 	w.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -154,7 +154,7 @@ func (w *windowsWorld) pour(n int) {
 	}
 }
 
-// countTopic looks whether each event is on its topic, and once.
+// countTopic checks that each event is on its topic once.
 func (w *windowsWorld) countTopic(n int) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), 5*time.Minute)

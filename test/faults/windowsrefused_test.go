@@ -11,9 +11,9 @@ import (
 	"github.com/tidemill/tidemill/systems/windows"
 )
 
-// TestWindowsTheIndexRefusesSome has an index whose template somebody has made with a wrong
-// type, and a server before it that is too busy now and then: what is refused for good ends as
-// letters and as copies on their topic with the cause, all else arrives.
+// TestWindowsTheIndexRefusesSome has an index with a foreign template of a wrong type, and in
+// front of it a server that is sometimes too busy. Documents refused for good end as dead
+// letters and as copies on their topic with the cause; all others arrive.
 func TestWindowsTheIndexRefusesSome(t *testing.T) {
 	t.Parallel()
 	windowsRounds(t, &windowsServers{}, func(w *windowsWorld) {
@@ -41,7 +41,7 @@ func TestWindowsTheIndexRefusesSome(t *testing.T) {
 		w.struck("requests that were answered 429", 1, int(busy.whole.Load()))
 		w.struck("documents that were answered 429", 20, int(busy.items.Load()))
 
-		// Somebody mends the index, and opens the letters again.
+		// The index is fixed, and the dead letters are opened again.
 		w.deleteIndices(w.Context())
 		w.askIndex(http.MethodDelete, "/_index_template/"+w.service, "", nil)
 		w.running().Ask("dead", "replay", "--pipeline", "windows-index-events", "--json")
@@ -69,7 +69,7 @@ func TestWindowsTheIndexRefusesSome(t *testing.T) {
 	})
 }
 
-// judgeWithout is judge, but for the type of one field.
+// judgeWithout is judge, except for the type of one field.
 func (w *windowsWorld) judgeWithout(o windowsOutcome, field string) (faults []string) {
 	w.Helper()
 	for _, f := range w.judge(o, windowsAllowance{}) {
@@ -96,7 +96,7 @@ func (w *windowsWorld) wrongTemplate(field string) {
 		w.Fatal(err)
 	}
 	w.askIndex(http.MethodPut, "/_index_template/"+w.service, string(b), nil)
-	w.Cleanup(func() { // where the test has failed before it was removed
+	w.Cleanup(func() { // if the test failed before it was removed
 		r, err := http.NewRequest(http.MethodDelete, w.index+"/_index_template/"+w.service, nil)
 		if err == nil {
 			if resp, err := http.DefaultClient.Do(r); err == nil {

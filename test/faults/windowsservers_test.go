@@ -13,8 +13,8 @@ import (
 )
 
 // TestWindowsAFrozenInstanceIsTooLate freezes one of two instances beyond its lease while a
-// processor works on what it delivers. The other one takes over; what the first does when it
-// wakes is refused.
+// processor works on its delivery. The other takes over; what the first does when it wakes is
+// refused.
 func TestWindowsAFrozenInstanceIsTooLate(t *testing.T) {
 	t.Parallel()
 	windowsRounds(t, &windowsServers{}, func(w *windowsWorld) {
@@ -38,7 +38,7 @@ func TestWindowsAFrozenInstanceIsTooLate(t *testing.T) {
 			if owner == awake {
 				awake = ins[1]
 			}
-			w.instances = []*process.Instance{awake} // who is asked
+			w.instances = []*process.Instance{awake} // the one to ask
 			w.until(30*time.Second, "the other one has delivered it", func() bool {
 				st := w.status()
 				return len(st.States) > 0 && st.States["leased"].Windows+st.States["ready"].Windows+st.States["active"].Windows == 0
@@ -68,7 +68,7 @@ func (w *windowsWorld) owner(ins []*process.Instance) *process.Instance {
 	return nil
 }
 
-// TestWindowsMembersJoinAndLeave lets an instance leave, or come back, every second or two.
+// TestWindowsMembersJoinAndLeave makes an instance leave, or come back, every second or two.
 func TestWindowsMembersJoinAndLeave(t *testing.T) {
 	t.Parallel()
 	windowsRounds(t, &windowsServers{}, func(w *windowsWorld) {
@@ -93,8 +93,7 @@ func TestWindowsMembersJoinAndLeave(t *testing.T) {
 	})
 }
 
-// TestWindowsRedisKilled kills the Redis that windows are in while they collect and are
-// delivered.
+// TestWindowsRedisKilled kills the Redis of the windows while they collect and are delivered.
 func TestWindowsRedisKilled(t *testing.T) {
 	t.Parallel()
 	windowsRounds(t, &windowsServers{}, func(w *windowsWorld) {
@@ -103,7 +102,7 @@ func TestWindowsRedisKilled(t *testing.T) {
 		ended := w.produce(items, windowsProducing{Rate: len(items) / 15, Again: 2, Changed: 5})
 		for n := 0; n < 4 || !over(ended); n++ {
 			w.pass(w.between(time.Second, 2*time.Second))
-			for end := time.Now().Add(5 * time.Second); time.Now().Before(end); w.pass(20 * time.Millisecond) { // whoever comes back from the kill before needs a moment
+			for end := time.Now().Add(5 * time.Second); time.Now().Before(end); w.pass(20 * time.Millisecond) { // clients that recover from the last kill need a moment
 				if st := w.status(); st.States["active"].Records+st.States["leased"].Records+st.States["ready"].Records > 0 {
 					w.hit("killed with records")
 					break
@@ -128,7 +127,7 @@ func TestWindowsRedisKilled(t *testing.T) {
 func TestWindowsKafkaAndTheIndexKilled(t *testing.T) {
 	t.Parallel()
 	windowsRounds(t, &windowsServers{kafka: true, search: true}, func(w *windowsWorld) {
-		w.set("TIDEMILL_WINDOWS_TRIES", 2, "TIDEMILL_WINDOWS_WINDOW", "8s") // longer than a busy machine takes to collect
+		w.set("TIDEMILL_WINDOWS_TRIES", 2, "TIDEMILL_WINDOWS_WINDOW", "8s") // longer than a busy machine needs to collect
 		w.run(2)
 		half := *windowsFlag / 2
 		<-w.produce(w.batches(0, half, windowsSize), windowsProducing{Changed: 5})
@@ -139,7 +138,7 @@ func TestWindowsKafkaAndTheIndexKilled(t *testing.T) {
 			st := w.status()
 			return len(st.States) > 0 && st.States["active"].Windows == 0
 		})
-		w.pass(8 * time.Second) // as many tries as there are, and more
+		w.pass(8 * time.Second) // longer than all tries would take
 		for _, win := range w.windows() {
 			if win.Tries > 0 || win.State == "parked" {
 				w.Errorf("while Kafka is away a window has used up tries: %+v", win)
@@ -151,7 +150,7 @@ func TestWindowsKafkaAndTheIndexKilled(t *testing.T) {
 		w.look(afterWindows)
 
 		ended := w.produce(w.batches(half, *windowsFlag-half, windowsSize), windowsProducing{Rate: 300, Changed: 5})
-		kills := max(1, *windowsKillsFlag/10) // a search server takes its time to come back
+		kills := max(1, *windowsKillsFlag/10) // a search server is slow to come back
 		for range kills {
 			w.until(30*time.Second, "documents come", func() bool { return w.indexing() })
 			w.kill(w.search)
@@ -165,19 +164,19 @@ func TestWindowsKafkaAndTheIndexKilled(t *testing.T) {
 	})
 }
 
-// indexing says whether readers of the topics have something to do.
+// indexing reports whether readers of the topics have something to do.
 func (w *windowsWorld) indexing() bool {
 	a, err := w.audit()
 	return err == nil && booksOf(a, "windows-index-events").InFlight+booksOf(a, "windows-index-mentions").InFlight > 0
 }
 
-// TestWindowsAppearWhollyOrNotAtAll kills the instance while it delivers windows that are
-// closed, each in a transaction: who reads what is committed sees every record of a window as
-// often as all others of it.
+// TestWindowsAppearWhollyOrNotAtAll kills the instance while it delivers closed windows, each
+// in a transaction: a reader of committed messages sees every record of a window as often as
+// all others of it.
 func TestWindowsAppearWhollyOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	windowsRounds(t, &windowsServers{}, func(w *windowsWorld) {
-		service := newWindowsService(w) // so that deliveries take their time
+		service := newWindowsService(w) // so that deliveries take time
 		w.config = map[string]any{"processors": []any{service.processor()}}
 		w.set("TIDEMILL_WINDOWS_TRANSACTIONAL", true, "TIDEMILL_WINDOWS_WINDOW", "1h", "TIDEMILL_WINDOWS_PAGE", 20)
 		w.run(1)
@@ -238,8 +237,8 @@ func TestWindowsAppearWhollyOrNotAtAll(t *testing.T) {
 	})
 }
 
-// TestWindowsATopicRefusesSome lets a topic refuse records that are large: they end as letters
-// alone.
+// TestWindowsATopicRefusesSome has a topic that refuses large records: they alone end as dead
+// letters.
 func TestWindowsATopicRefusesSome(t *testing.T) {
 	t.Parallel()
 	eachWay(t, &windowsServers{}, func(w *windowsWorld) {
@@ -259,8 +258,8 @@ func TestWindowsATopicRefusesSome(t *testing.T) {
 	})
 }
 
-// TestWindowsATopicIsGone deletes one of two topics: tries are used up, windows are parked
-// whole, and are delivered when it is there again and they are replayed.
+// TestWindowsATopicIsGone deletes one of two topics: tries are counted, windows are parked
+// whole, and are delivered when it exists again and they are replayed.
 func TestWindowsATopicIsGone(t *testing.T) {
 	t.Parallel()
 	eachWay(t, &windowsServers{}, func(w *windowsWorld) {
@@ -270,7 +269,7 @@ func TestWindowsATopicIsGone(t *testing.T) {
 		first := w.batches(0, 2, windowsSize)
 		<-w.produce(first, windowsProducing{})
 		w.finish(windowsAllowance{})
-		for _, i := range first { // those of the topic are gone with it
+		for _, i := range first { // messages on the topic are gone with it
 			if i.kind == "mention" {
 				i.newest = 0
 			}
@@ -293,17 +292,17 @@ func TestWindowsATopicIsGone(t *testing.T) {
 		}
 		w.makeTopic(w.topics["out-mention"])
 		replays := 0
-		for again := true; again && replays < 5; replays++ { // who has not heard of the topic yet uses up its tries once more
+		for again := true; again && replays < 5; replays++ { // an instance that does not know the topic yet uses up its tries once more
 			w.running().Ask("window", "replay", "--all")
 			w.quiet(afterWindows)
 			again = w.status().States["parked"].Windows > 0
 		}
-		w.forgets = true                                                   // what was delivered to the topic before
+		w.forgets = true                                                   // earlier messages on the topic
 		w.finish(windowsAllowance{repeats: 3 * (1 + replays) * len(more)}) // events were sent with each try
 	})
 }
 
-// eachWay runs a test with windows in transactions, or without, as the seed says.
+// eachWay runs a test with windows in transactions, or without, depending on the seed.
 func eachWay(t *testing.T, servers *windowsServers, do func(w *windowsWorld)) {
 	t.Helper()
 	windowsRounds(t, servers, func(w *windowsWorld) {
@@ -314,7 +313,7 @@ func eachWay(t *testing.T, servers *windowsServers, do func(w *windowsWorld)) {
 	})
 }
 
-// noise is a text that cannot be made shorter.
+// noise is an incompressible text.
 func noise(w *windowsWorld, n int) string {
 	var b strings.Builder
 	for b.Len() < n {
@@ -324,7 +323,7 @@ func noise(w *windowsWorld, n int) string {
 }
 
 // TestWindowsRedisIsEmptied empties the Redis while windows collect and others were delivered:
-// what is lost is counted and said, and what comes later is delivered.
+// lost records are counted and reported, and later ones are delivered.
 func TestWindowsRedisIsEmptied(t *testing.T) {
 	t.Parallel()
 	windowsRounds(t, &windowsServers{}, func(w *windowsWorld) {

@@ -26,24 +26,24 @@ import (
 )
 
 const (
-	// windowsLease is how long a window of an instance that died is kept from others.
+	// windowsLease is how long a window of a dead instance is kept from others.
 	windowsLease = 2 * time.Second
-	// windowsOpen is how long a window collects, where a test does not say otherwise.
+	// windowsOpen is how long a window collects by default.
 	windowsOpen = time.Second
-	// afterWindows is how long after a fault everything may take: leases run out, windows
+	// afterWindows is how long after a fault everything may take: leases expire, windows
 	// collect, the longest waits between tries pass. The machine is shared.
 	afterWindows = 90 * time.Second
 )
 
-// windowsServers say which of a world's servers are its own, to kill; the others are those
-// that all tests share.
+// windowsServers say which of a world's servers are its own, to kill; the others are shared by
+// all tests.
 type windowsServers struct {
 	kafka, search bool
 	redis         []string // settings
 }
 
-// windowsWorld is files of GDELT, instances that collect and deliver, and an index: on a
-// Redis of its own, a Kafka and an OpenSearch, or on the file of the one instance.
+// windowsWorld is files of GDELT, instances that collect and deliver, and an index: on its own
+// Redis, a Kafka and an OpenSearch, or on the file of the one instance.
 type windowsWorld struct {
 	*world
 	kafka, search *testenv.Server // nil: shared ones
@@ -54,21 +54,20 @@ type windowsWorld struct {
 	day           string            // of all records, YYYYMMDD: no other test has it
 	bySentence    bool              // the index has a document for each sentence
 	noIndex       bool              // nothing is indexed
-	forgets       bool              // a topic has lost what was delivered to it
+	forgets       bool              // a topic has lost messages that were delivered to it
 	config        map[string]any    // of the group windows; nil: no file
 	http          *http.Client
 	members       map[*process.Instance][]string
-	last          *process.Instance // that was started
+	last          *process.Instance // the last one started
 
-	mu    sync.Mutex // guards items and what is counted of them
+	mu    sync.Mutex // guards items and their counts
 	items []*windowsItem
 	sent  map[string]int // records, by kind
-	again int            // of them: the same once more
+	again int            // of these: repeated ones
 	load  int            // largest batch
 }
 
-// windowsRounds runs a test in worlds of its own. A
-// world of no servers is embedded.
+// windowsRounds runs a test in worlds of its own. A world without servers is embedded.
 func windowsRounds(t *testing.T, servers *windowsServers, do func(w *windowsWorld)) {
 	t.Helper()
 	eachRound(t, func(t *testing.T, rnd *rand.Rand) { do(newWindowsWorld(t, servers, rnd)) })
@@ -112,14 +111,14 @@ func newWindowsWorld(t *testing.T, servers *windowsServers, rnd *rand.Rand) *win
 	return w
 }
 
-// set gives variables to instances that are made from now on.
+// set gives variables to future instances.
 func (w *windowsWorld) set(pairs ...any) {
 	for i := 0; i < len(pairs); i += 2 {
 		w.env[pairs[i].(string)] = fmt.Sprint(pairs[i+1])
 	}
 }
 
-// onServers lets instances use servers, and topics that are this world's.
+// onServers makes instances use servers, and this world's own topics.
 func (w *windowsWorld) onServers() {
 	w.Helper()
 	if w.brokers = []string{""}; w.kafka != nil {
@@ -144,13 +143,13 @@ func (w *windowsWorld) onServers() {
 	w.Cleanup(w.clearServers)
 }
 
-// files lets the one instance read files of a folder.
+// files makes the one instance read files of a folder.
 func (w *windowsWorld) files() {
 	w.Helper()
 	w.set("TIDEMILL_WINDOWS_FILES_FOLDER", w.TempDir(), "TIDEMILL_WINDOWS_FILES_EVERY", "200ms", "TIDEMILL_WINDOWS_FILES_QUIET", 0)
 }
 
-// folder is where files are put.
+// folder is the folder of the files.
 func (w *windowsWorld) folder() string { return w.env["TIDEMILL_WINDOWS_FILES_FOLDER"] }
 
 // run makes instances, and starts them.
@@ -185,7 +184,7 @@ func (w *windowsWorld) run(n int) []*process.Instance {
 func (w *windowsWorld) kills(in *process.Instance) {
 	w.Helper()
 	w.attribute()
-	for range 200 { // where windows are small, few are out, and not for long
+	for range 200 { // small windows are leased rarely, and not for long
 		if w.status().States["leased"].Windows > 0 {
 			w.hit("killed while windows were out")
 			break
@@ -199,7 +198,7 @@ func (w *windowsWorld) kills(in *process.Instance) {
 	w.last = in
 }
 
-// api asks the API of an instance that runs; an error is that there was no answer.
+// api asks the API of a running instance; an error means no answer.
 func (w *windowsWorld) api(method, path string) (status int, body []byte, err error) {
 	in := w.running()
 	r, err := http.NewRequestWithContext(w.Context(), method, "http://"+in.Addr+"/api/v1/"+path, nil)
@@ -217,7 +216,7 @@ func (w *windowsWorld) api(method, path string) (status int, body []byte, err er
 	return resp.StatusCode, body, err
 }
 
-// must asks what has to be answered well.
+// must makes a request that has to succeed.
 func (w *windowsWorld) must(method, path string) []byte {
 	w.Helper()
 	status, b, err := w.api(method, path)
@@ -227,7 +226,7 @@ func (w *windowsWorld) must(method, path string) []byte {
 	return b
 }
 
-// windowsStatus is how windows stand; the zero value where nobody answers.
+// windowsStatus is the state of windows; the zero value without an answer.
 type windowsStatus struct {
 	States map[string]struct{ Windows, Records int64 }
 	Lost   uint64
@@ -265,7 +264,7 @@ func windowsLines[T any](w *windowsWorld, path string) (all []T) {
 	return all
 }
 
-// audit is what the books say; those that do not balance are an answer too.
+// audit reads the books; unbalanced ones are an answer too.
 func (w *windowsWorld) audit() (a windows.Audit, err error) {
 	w.Helper()
 	out, err := w.running().Try("audit", "windows", "--json")
@@ -275,7 +274,7 @@ func (w *windowsWorld) audit() (a windows.Audit, err error) {
 	return a, err
 }
 
-// booksOf are those of a pipeline.
+// booksOf are the books of a pipeline.
 func booksOf(a windows.Audit, pipeline string) (p windows.PipelineAudit) {
 	for _, p := range a.Pipelines {
 		if p.Pipeline == pipeline {
@@ -285,14 +284,14 @@ func booksOf(a windows.Audit, pipeline string) (p windows.PipelineAudit) {
 	return p
 }
 
-// The pipelines, in the order of the way of a record.
+// The pipelines, in the order in which a record passes them.
 const (
 	windowsFiles    = "windows-files"
 	windowsEvents   = "windows-events"
 	windowsMentions = "windows-mentions"
 )
 
-// taken is how many records the intakes have, and how many of them have not ended.
+// taken is how many records the intakes have accepted, and how many of them have not ended.
 func taken(a windows.Audit) (accepted, inFlight uint64) {
 	for _, name := range []string{windowsFiles, windowsEvents, windowsMentions} {
 		p := booksOf(a, name)
@@ -301,7 +300,7 @@ func taken(a windows.Audit) (accepted, inFlight uint64) {
 	return accepted, inFlight
 }
 
-// stored waits until all that was sent is in windows.
+// stored waits until everything sent is in windows.
 func (w *windowsWorld) stored(within time.Duration) {
 	w.Helper()
 	w.until(within, "everything is in windows", func() bool {
@@ -311,8 +310,8 @@ func (w *windowsWorld) stored(within time.Duration) {
 	})
 }
 
-// quiet waits until nothing is on its way but parked windows: it looks along the way that
-// records go, so that none slips past.
+// quiet waits until nothing but parked windows is in flight: it looks in the order in which
+// records pass, so that none slips through.
 func (w *windowsWorld) quiet(within time.Duration) windows.Audit {
 	w.Helper()
 	began := time.Now()
@@ -323,7 +322,7 @@ func (w *windowsWorld) quiet(within time.Duration) windows.Audit {
 			}
 		}
 	}
-	for deadline := began.Add(within); ; time.Sleep(100 * time.Millisecond) { // between two looks at other processes
+	for deadline := began.Add(within); ; time.Sleep(100 * time.Millisecond) { // between two polls of other processes
 		a, err := w.audit()
 		accepted, inFlight := taken(a)
 		if err == nil && accepted >= uint64(w.total()) && inFlight == 0 {

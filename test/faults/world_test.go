@@ -1,8 +1,8 @@
 //go:build servers
 
-// Package faults breaks real servers and the links to them under load, kills and freezes
-// real processes, and looks at what arrived: every confirmed event once, under the right
-// person, or in the dead letters with its bytes.
+// Package faults breaks real servers and the links to them under load, kills and freezes real
+// processes, and checks what arrived: every confirmed event once, under the right person, or in
+// the dead letters with its bytes.
 //
 //	go test -tags servers ./test/faults -run TestKilled -rounds 20
 //	go test -tags servers ./test/faults -run TestKilled -seed 42
@@ -49,10 +49,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// claim is the idle time after which another instance takes events over.
+// claim is the idle time after which another instance takes over events.
 const claim = 3 * time.Second
 
-// world is a test's own servers, and the instances that run on them.
+// world is a test's own servers, and the instances on them.
 type world struct {
 	*testing.T
 	rnd   *rand.Rand
@@ -67,11 +67,11 @@ type world struct {
 	instances []*process.Instance
 	loads     []*load
 	hits      map[string]int
-	replayed  int // events that died of the fault and were replayed
+	replayed  int // events that died by the fault and were replayed
 }
 
-// eachRound runs a test in rounds, each with a seed of its own, which its log shows. The name of
-// a round is the same in every run, so that one that failed can run again alone.
+// eachRound runs a test in rounds, each with its own seed, which its log shows. The name of a
+// round is the same in every run, so that a failed one can run again alone.
 func eachRound(t *testing.T, do func(t *testing.T, rnd *rand.Rand)) {
 	t.Helper()
 	for r := range uint64(*roundsFlag) {
@@ -106,7 +106,7 @@ func newWorld(t *testing.T, rnd *rand.Rand, redis ...string) *world {
 	w.env = map[string]string{
 		"REDIS_URL": "redis://" + w.redis.Addr + "/0", "DATABASE_URL": postgresURL(w.postgres.Addr, "postgres"), "CLICKHOUSE_URL": "http://" + w.clickhouse.Addr,
 		"CLICKHOUSE_DB": w.database, "TIDEMILL_ANALYTICS_CLAIM": claim.String(), "TIDEMILL_LOG_LEVEL": "warn",
-		"TIDEMILL_ANALYTICS_FLUSH_INTERVAL": "100ms", // many flushes: there is always one to interrupt
+		"TIDEMILL_ANALYTICS_FLUSH_INTERVAL": "100ms", // many flushes: one is always running
 	}
 	var err error
 	if w.client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{w.redis.Addr}, DisableRetry: true, DisableCache: true,
@@ -122,7 +122,7 @@ func postgresURL(addr, user string) string {
 	return "postgres://" + user + "@" + addr + "/test?sslmode=disable"
 }
 
-// link puts a link that can be broken between the product and a server.
+// link puts a breakable link between the product and a server.
 func (w *world) link(s *testenv.Server) *testenv.Link {
 	w.Helper()
 	l := testenv.NewLink(w, s.Addr)
@@ -130,14 +130,14 @@ func (w *world) link(s *testenv.Server) *testenv.Link {
 	return l
 }
 
-// through makes instances that are made from now on reach a server by another address.
+// through makes future instances reach a server by another address.
 func (w *world) through(s *testenv.Server, addr string) {
 	for k, v := range w.env {
 		w.env[k] = strings.Replace(v, s.Addr, addr, 1)
 	}
 }
 
-// instance makes one that runs on the servers. A name that was given already is shared.
+// instance makes an instance on the servers. A repeated name is shared.
 func (w *world) instance(name string, env ...string) *process.Instance {
 	w.Helper()
 	all := []string{"PROCESSOR_CONSUMER_NAME=" + name}
@@ -161,8 +161,8 @@ func (w *world) run(names ...string) []*process.Instance {
 	return made
 }
 
-// kill ends a server as kill -9 does, and waits until nobody listens any more: threads of
-// a process may outlive the one that it is known by.
+// kill ends a server as kill -9 does, and waits until nothing listens any more: threads of a
+// process may outlive its main thread.
 func (w *world) kill(s *testenv.Server) {
 	w.Helper()
 	s.Kill()
@@ -192,7 +192,7 @@ func (w *world) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(w.rnd.Int64N(int64(to-from)))
 }
 
-// pass lets time pass while the load goes on: the length of a fault, or between two.
+// pass lets time pass while the load goes on: the length of a fault, or the time between two.
 func (w *world) pass(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -252,14 +252,14 @@ func (w *world) exec(statements ...string) {
 	}
 }
 
-// reports is how often, or for how many entries, the product said that something happened
+// reports is how often, or for how many entries, the product reported that something happened
 // to its stream without it.
 func (w *world) reports(what string) float64 {
 	w.Helper()
 	return w.metric("tidemill_source_reports_total", `what="`+what+`"`)
 }
 
-// metric sums up one of all instances that run.
+// metric sums up a metric of all running instances.
 func (w *world) metric(name, label string) (sum float64) {
 	w.Helper()
 	for _, in := range w.instances {

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package process runs the real binary in tests, as a user would: it is started, killed
-// at any moment, frozen, told to stop, and asked by the command line.
+// Package process runs the real binary in tests, as a user would: it is started, killed at any
+// moment, frozen, told to stop, and queried by the command line.
 package process
 
 import (
@@ -48,14 +48,14 @@ type Instance struct {
 	args  []string
 	env   []string
 	proc  *exec.Cmd
-	ready chan struct{} // closed when it says that it is ready
+	ready chan struct{} // closed when it reports that it is ready
 	ended chan error    // its end, once
 	log   tail
 }
 
 // New makes an instance that runs `tidemill run` with these arguments, and with this
-// environment beside the test's. It ends with the test, and if that failed, what it said
-// last is shown.
+// environment in addition to the test's. It ends with the test. If that failed, its last output
+// is shown.
 func New(t testing.TB, args, env []string) *Instance {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -74,7 +74,7 @@ func New(t testing.TB, args, env []string) *Instance {
 	return in
 }
 
-// Start runs the binary and returns when it says that it is ready.
+// Start runs the binary and returns when it reports that it is ready.
 func (in *Instance) Start() {
 	in.t.Helper()
 	in.Begin()
@@ -98,7 +98,7 @@ func (in *Instance) Begin() {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	said := sync.OnceFunc(func() { close(ready) })
-	in.log.on(`"msg":"ready"`, said) // where all that it says is JSON
+	in.log.on(`"msg":"ready"`, said) // if all its output is JSON
 	cmd.Stderr = &in.log
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -120,7 +120,7 @@ func (in *Instance) Begin() {
 	in.proc, in.ready, in.ended = cmd, ready, ended
 }
 
-// WaitReady waits until it says that it is ready.
+// WaitReady waits until it reports that it is ready.
 func (in *Instance) WaitReady(within time.Duration) error {
 	select {
 	case <-in.ready:
@@ -140,10 +140,10 @@ func orNil(err error) error {
 	return err
 }
 
-// Runs says whether its process was started and not ended by Kill or Wait.
+// Runs reports whether its process was started and not ended by Kill or Wait.
 func (in *Instance) Runs() bool { return in.proc != nil }
 
-// PID is its process's id; 0 where none runs.
+// PID is its process's id; 0 if none runs.
 func (in *Instance) PID() int {
 	if in.proc == nil {
 		return 0
@@ -159,9 +159,9 @@ func (in *Instance) Signal(sig syscall.Signal) {
 	}
 }
 
-// Freeze stops it, as a machine does that is paused, and returns when none of its threads
-// runs any more: the signal alone lets those that are not the first to see it go on for a
-// while, longer on a busy machine.
+// Freeze stops it, as a paused machine does, and returns when none of its threads runs any
+// more: after the signal alone, threads other than the first to see it go on for a while,
+// longer on a busy machine.
 func (in *Instance) Freeze() {
 	in.t.Helper()
 	in.Signal(syscall.SIGSTOP)
@@ -191,7 +191,7 @@ func (in *Instance) Kill() {
 	in.proc = nil
 }
 
-// Wait waits for its end, and returns how it ended; after the time it is an error of its
+// Wait waits for its end, and returns how it ended. After the time it returns an error of its
 // own and the process goes on.
 func (in *Instance) Wait(within time.Duration) error {
 	select {
@@ -213,7 +213,7 @@ func (in *Instance) Stop(within time.Duration) error {
 	return in.Wait(within)
 }
 
-// Log is what it wrote to its standard error last.
+// Log is its last standard error output.
 func (in *Instance) Log() string { return in.log.String() }
 
 // Ask runs a command of the CLI against the instance.
@@ -226,8 +226,8 @@ func (in *Instance) Ask(args ...string) []byte {
 	return out
 }
 
-// Token is what its API asks for, once it has started: TIDEMILL_TOKEN of its environment, or what
-// is in its data folder.
+// Token is its API's token, once it has started: TIDEMILL_TOKEN of its environment, or the one
+// in its data folder.
 func (in *Instance) Token() string {
 	for _, e := range slices.Backward(in.env) {
 		if token, ok := strings.CutPrefix(e, "TIDEMILL_TOKEN="); ok {
@@ -241,7 +241,7 @@ func (in *Instance) Token() string {
 	return t.Reveal()
 }
 
-// Try is Ask with the error returned: what it printed is returned too.
+// Try is Ask with the error returned, in addition to the output.
 func (in *Instance) Try(args ...string) ([]byte, error) {
 	path, err := Binary()
 	if err != nil {
@@ -262,15 +262,15 @@ func (in *Instance) Try(args ...string) ([]byte, error) {
 type tail struct {
 	mu   sync.Mutex
 	b    []byte
-	want []byte // a text that is waited for; nil: none
+	want []byte // an awaited text; nil: none
 	came func() // called when it was written
 }
 
-// on calls came once what is written from now on contains a text.
+// on calls came once later writes contain a text.
 func (w *tail) on(text string, came func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.b) > 0 { // what an earlier run said last may be half a line
+	if len(w.b) > 0 { // an earlier run's last line may be incomplete
 		w.b = append(w.b, '\n')
 	}
 	w.want, w.came = []byte(text), came

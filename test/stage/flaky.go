@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// maxOutput is how much of a flaky test's first output is printed, in bytes: enough for what
-// a test says, where a server's log could be any length.
+// maxOutput is how much of a flaky test's first output is printed, in bytes: enough for a
+// test's own output, while a server's log could have any length.
 const maxOutput = 64 << 10
 
 // flakyTest is a test that failed, and passed when it ran again.
@@ -27,7 +27,7 @@ type flakyTest struct {
 
 // findFlaky reads the events of a run (go test -json) and returns the tests that failed and
 // then passed, and the names of those that failed and did not pass, in the order of their first
-// failures. Of a test and its subtest, which fail together, it returns the subtest.
+// failures. If a test and its subtest fail together, it returns the subtest.
 func findFlaky(events io.Reader) (found []flakyTest, failing []string, err error) {
 	type history struct {
 		output strings.Builder
@@ -80,8 +80,8 @@ func findFlaky(events io.Reader) (found []flakyTest, failing []string, err error
 	return found, failing, nil
 }
 
-// readList returns the names in a list of flaky tests: the last word of each line that is no
-// comment. A list that is not there is empty.
+// readList returns the names in a list of flaky tests: the last word of each line that is not a
+// comment. A missing list is empty.
 func readList(file string) ([]string, error) {
 	b, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -113,8 +113,8 @@ func addToList(file string, now time.Time, name string) error {
 	return errors.Join(err, f.Close())
 }
 
-// checkList holds the change in dir against the list's rule: where the list that the change
-// began with has names, one of them at least is gone.
+// checkList checks the change in dir against the list's rule: if the list had names before the
+// change, at least one of them is gone.
 func checkList(ctx context.Context, dir string) error {
 	now, err := readList(filepath.Join(dir, flakyFile))
 	if err != nil {
@@ -128,8 +128,8 @@ func checkList(ctx context.Context, dir string) error {
 	return nil
 }
 
-// listBefore reads the list as it was where this change left the main branch, or in the commit
-// before where the change is on it. Without history there was none.
+// listBefore reads the list as it was where this change left the main branch, or in the
+// previous commit if the change is on it. Without history it was empty.
 func listBefore(ctx context.Context, dir string) []string {
 	git := func(args ...string) string {
 		cmd := exec.CommandContext(ctx, "git", args...)

@@ -4,11 +4,11 @@
 //	go run ./test/stage -check
 //
 // It prints the ten slowest tests, and gotestsum's summary as the last line, which it also
-// keeps as bin/tests/NAME.summary. Where the machine has room in memory, tests and their servers
-// keep their files there. With -again, a test that failed runs again alone, twice at
-// most, if no more than five failed. One that passes then is flaky: it is printed with its
-// first output and added to test/flaky.txt, where the rule for that list is written. -check
-// holds a change against the rule.
+// keeps as bin/tests/NAME.summary. If the machine has room in memory, tests and their servers
+// keep their files there. With -again, a failed test runs again alone, at most twice, if no
+// more than five failed. One that passes then is flaky: it is printed with its first output and
+// added to test/flaky.txt, which has the rule for that list. -check checks a change against the
+// rule.
 package main
 
 import (
@@ -29,8 +29,8 @@ import (
 )
 
 const (
-	reruns      = "2" // times that a failed test runs again
-	maxFailures = "5" // failed tests above which none runs again
+	reruns      = "2" // how often a failed test runs again
+	maxFailures = "5" // more failed tests than this do not run again
 	flakyFile   = "test/flaky.txt"
 )
 
@@ -127,7 +127,7 @@ func (s stage) command(ctx context.Context, out io.Writer, events string) *exec.
 	if s.again {
 		args = append(args, "--rerun-fails="+reruns, "--rerun-fails-max-failures="+maxFailures)
 	}
-	// Paths that are trimmed let checkouts share what was compiled; make lint vets more than go test.
+	// Trimmed paths let checkouts share compiled packages; make lint vets more than go test.
 	cmd := exec.CommandContext(ctx, s.gotestsum, append(append(args, "--", "-trimpath", "-vet=off"), s.flags...)...)
 	cmd.Env = inMemory(os.Environ())
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // gotestsum ends its tests
@@ -136,8 +136,8 @@ func (s stage) command(ctx context.Context, out io.Writer, events string) *exec.
 	return cmd
 }
 
-// report prints what was slow and what was flaky, and says how many were flaky and whether
-// the stage failed.
+// report prints slow and flaky tests, and returns how many were flaky and whether the stage
+// failed.
 func (s stage) report(ctx context.Context, events string, failed error, now time.Time) (flaky int, err error) {
 	slow, _ := exec.CommandContext(ctx, s.gotestsum, "tool", "slowest", "--num=10", "--threshold=100ms", "--jsonfile="+events).Output()
 	fmt.Fprintf(s.out, "\nthe slowest tests of %s:\n%s\n", s.name, slow)

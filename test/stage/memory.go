@@ -9,13 +9,13 @@ import (
 
 const (
 	memory     = "/dev/shm"
-	leastInMem = 8 << 30 // bytes; a whole `make test` was seen to use 3 GiB
+	leastInMem = 8 << 30 // bytes; a whole `make test` used 3 GiB
 )
 
-// inMemory returns an environment in which tests have their files in memory, where it has the
-// room and TMPDIR does not say otherwise: most of the time of tests on SQLite is the disk's, and
-// a disk that pauses for seconds lets servers miss their deadlines. What is compiled and what is
-// downloaded stays on disk.
+// inMemory returns an environment in which tests have their files in memory, if it has the room
+// and TMPDIR is not set: most of the time of tests on SQLite is the disk's, and a disk that
+// pauses for seconds makes servers miss their deadlines. Compiled and downloaded files stay on
+// disk.
 func inMemory(env []string) []string {
 	if isSet(env, "TMPDIR") || !hasRoom(memory, leastInMem) {
 		return env

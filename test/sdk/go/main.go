@@ -23,8 +23,8 @@ func main() {
 	}
 }
 
-// segment says campaign and program once for all calls: the library sends them beside the
-// list of calls.
+// segment sets campaign and program once for all calls: the library sends them beside the list
+// of calls.
 func segment(url, key string) error {
 	client, err := analytics.NewWithConfig(key, analytics.Config{Endpoint: url, DefaultContext: &analytics.Context{
 		Campaign: analytics.CampaignInfo{Name: "spring", Source: "mail"}, App: analytics.AppInfo{Name: "Shop", Version: "2"}}})

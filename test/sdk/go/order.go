@@ -14,7 +14,7 @@ import (
 	"github.com/segmentio/analytics-go/v3"
 )
 
-// failures are those that a library told of.
+// failures are those that a library reported.
 type failures struct {
 	mu     sync.Mutex
 	all    []string
@@ -27,7 +27,7 @@ func (f *failures) add(err error) {
 	f.all = append(f.all, err.Error())
 }
 
-// Success and Failure are how analytics-go tells of its messages.
+// Success and Failure are the callbacks of analytics-go for its messages.
 func (f *failures) Success(analytics.Message) { f.queued.Done() }
 func (f *failures) Failure(_ analytics.Message, err error) {
 	f.add(err)
@@ -55,7 +55,7 @@ func order(library, url, key string, numbers []string) error {
 				}
 			}
 			done += row
-			time.Sleep(time.Duration(n[2]*row/n[1]) * time.Millisecond) // what a user does between two changes
+			time.Sleep(time.Duration(n[2]*row/n[1]) * time.Millisecond) // a user's pause between two changes
 		}
 		return nil
 	}
@@ -80,11 +80,11 @@ func segmentOrder(url, key string, failed *failures, each func(func(string, int)
 	}); err != nil {
 		return err
 	}
-	failed.queued.Wait() // Close drops what waits for another try
+	failed.queued.Wait() // Close drops messages that wait for another try
 	return client.Close()
 }
 
-// cloudEventsOrder lets each user's events wait for those before.
+// cloudEventsOrder makes each user's events wait for the earlier ones.
 func cloudEventsOrder(url, key string, failed *failures, each func(func(string, int) error) error) error {
 	client, err := cloudevents.NewClientHTTP(cehttp.WithTarget(url+"/v1/cloudevents"), cehttp.WithHeader("X-Api-Key", key))
 	if err != nil {
