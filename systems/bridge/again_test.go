@@ -63,7 +63,7 @@ func TestAfterAFailedStartItCanBeStartedAgain(t *testing.T) {
 
 func TestAnAckOfVeryManyIsTakenInParts(t *testing.T) {
 	with(t, func(o *Options, _ *Parts) { o.Buffer = 300_000 }, func(w *world) {
-		const n = 120_000 // with these the ack is longer than any one part
+		const n = 120_000 // so that the ack is longer than one part
 		ids := make([]string, n)
 		for i := range ids {
 			ids[i] = fmt.Sprint("id-", i)

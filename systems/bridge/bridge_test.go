@@ -325,7 +325,7 @@ func TestAStopTakesAcksToTheEnd(t *testing.T) {
 		stopped := make(chan struct{})
 		go func() { w.stop(); close(stopped) }()
 		time.Sleep(time.Second)
-		w.broker.ack("1") // late, but within the time for that
+		w.broker.ack("1") // late, but in time
 		<-stopped
 		if l := w.broker.log; l[0] != "subscribe" || l[len(l)-1] != "unsubscribe" {
 			t.Errorf("what the broker saw: %q", l)

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Of two bridges one is paused while it has entries in memory: the other one publishes them.
+// While one of two bridges is paused with entries in memory, the other publishes them.
 func TestAPauseOfOneOfTwoHoldsNothingBack(t *testing.T) {
 	with(t, func(o *Options, p *Parts) { withoutAcks(o, p); o.Batch, o.Workers = 2, 1 }, func(w *world) {
 		w.broker.set(func() { w.broker.slow = 100 * time.Millisecond })

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill/policy"
 )
 
-// forgetful settles and loses the answer, the first time that somebody refused something.
+// forgetful settles and loses the answer, on the first refusal.
 type forgetful struct {
 	keptSource
 	lost *int

@@ -9,8 +9,8 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// receive lets a far side work on what is published, one after the other, each for as long
-// as takes says, and acknowledge it; below 0: never.
+// receive makes a subscriber work on published messages, one after the other, each for as long
+// as takes says, and acknowledge them; below 0: never.
 func (w *world) receive(takes func(id string) time.Duration) {
 	waiting := make(chan string, 1_000_000)
 	w.broker.set(func() {
@@ -51,7 +51,7 @@ func (w *world) addMany(n int) {
 	w.add(all...)
 }
 
-// times is how often entries were published: all, and how many of them there are.
+// times is how often entries were published in total, and how many entries were published.
 func (w *world) times() (published, entries int) {
 	seen := map[string]bool{}
 	all := w.broker.ids()
@@ -87,7 +87,7 @@ func TestAReceiverSlowerThanTheBridgeGetsNothingTwice(t *testing.T) {
 				if published, _ := w.times(); published != c.n {
 					t.Errorf("%d entries were published %d times", c.n, published)
 				}
-				if most > 1<<15+2000 { // what lanes have published and not told yet
+				if most > 1<<15+2000 { // published by lanes and not reported yet
 					t.Errorf("%d were out at once", most)
 				}
 			})
@@ -110,7 +110,7 @@ func TestNobodyWaitsForAReceiverThatIsAway(t *testing.T) {
 		if published, _ := w.times(); published < 2000 {
 			t.Errorf("published %d times", published)
 		}
-		w.receive(func(string) time.Duration { return 0 }) // it is there
+		w.receive(func(string) time.Duration { return 0 }) // it is up
 		w.rest(2 * lease)
 		w.books(tidemill.Books{Accepted: 1000, Settled: tidemill.Count{Delivered: 1000}})
 	})
@@ -150,7 +150,7 @@ func TestWhoNeverAcksHoldsUpNobodyElse(t *testing.T) {
 			if id[len(id)-1] == '0' {
 				return 0
 			}
-			return -1 // it is for a device that is away
+			return -1 // it is for an absent device
 		})
 		w.addMany(20_000)
 		w.rest(time.Second)

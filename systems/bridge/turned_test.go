@@ -9,7 +9,7 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// refusing lets the broker refuse the messages of one entry in this way, and returns how often
+// refusing makes the broker refuse the messages of one entry in this way, and returns how often
 // it did.
 func (w *world) refusing(id string, kind tidemill.Kind) *int {
 	tries := new(int)

@@ -20,8 +20,7 @@ import (
 
 const lease = time.Minute
 
-// world is a bridge between a queue in memory and a small broker, in a bubble of its own
-// time.
+// world is a bridge between a queue in memory and a small broker, in a synctest bubble.
 type world struct {
 	*testing.T
 	queue  *memoryqueue.Store
@@ -84,7 +83,7 @@ func (w *world) add(ids ...string) {
 	}
 }
 
-// rest lets time pass, and everything that is to happen in it.
+// rest lets time pass, and everything that has to happen in it.
 func (w *world) rest(d time.Duration) { time.Sleep(d); synctest.Wait() }
 
 func (w *world) books(want tidemill.Books) {
@@ -108,7 +107,7 @@ func (w *world) published(want ...string) {
 	}
 }
 
-// broker is a small broker: it keeps what is published and hands out acks.
+// broker is a small broker: it keeps published messages and hands out acks.
 type broker struct {
 	mu     sync.Mutex // guards all below
 	up     bool

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill/systems/crm"
 )
 
-// Two replays of one event that come in one batch: each is to run it once more.
+// Two replays of one event that come in one batch: each has to run it once more.
 func TestTwoReplaysInOneBatch(t *testing.T) {
 	in(t, func(w *world) {
 		w.start(crm.Options{Workers: 1}, w.does(nil, "*"))
@@ -50,8 +50,8 @@ func (p slowProfiles) Resolve(ctx context.Context, asks []profile.Ask, answers [
 	return p.Resolver.Resolve(ctx, asks, answers)
 }
 
-// A worker that has waited for the profiles for longer than its lease calls the handler
-// although another job of the event (here its replay) has been handled meanwhile.
+// A worker that waited for the profiles for longer than its lease calls the handler, although
+// another job of the event (here its replay) has been handled meanwhile.
 func TestAWorkerThatLostItsEventCallsNoHandler(t *testing.T) {
 	in(t, func(w *world) {
 		ctx := context.Background()

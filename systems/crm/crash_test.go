@@ -23,11 +23,11 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
 
-// mortal is a process that dies at one of its steps: before a call to a store has done
-// anything, or after it has and nobody hears of it. From then on it changes nothing.
+// mortal is a process that dies at one of its steps: before a call to a store has any effect,
+// or after it without seeing the answer. From then on it changes nothing.
 type mortal struct {
 	at  string // the step
-	nth int    // time that it comes to it, from 1
+	nth int    // the occurrence of the step, from 1
 
 	mu   sync.Mutex     // guards came and gone
 	came map[string]int // to each step
@@ -41,7 +41,7 @@ func newMortal(at string, nth int) *mortal {
 
 var errDead = errors.New("the process is dead")
 
-// step is passed before each call and after it, and says whether the process still lives.
+// step is called before each call and after it, and reports whether the process still lives.
 func (m *mortal) step(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +98,7 @@ func (l mortalLetters) Put(ctx context.Context, all []tidemill.Letter) error {
 	return l.m.do("letters.Put", func() error { return l.Store.Put(ctx, all) })
 }
 
-// mortalSource is a source whose process may die. What it has received is not renewed then.
+// mortalSource is a source whose process may die. Its messages are not renewed then.
 type mortalSource struct {
 	tidemill.Source
 	m    *mortal
@@ -150,7 +150,7 @@ func (l mortalLedger) Range(ctx context.Context, f ledger.Filter) iter.Seq2[*led
 	return l.Store.Range(ctx, f)
 }
 
-// Within is that of the ledger in SQLite.
+// Within implements ledger.Transactor in SQLite.
 func (l mortalLedger) Within(ctx context.Context, es []*ledger.Entry, do func(context.Context, *sqlitedb.Tx) error) error {
 	return l.m.do(l.name+".Within", func() error { return l.Store.(*sqliteledger.Ledger).Within(ctx, es, do) })
 }
@@ -184,8 +184,8 @@ func (w *world) live(m *mortal, o crm.Options, specs func(m *mortal) []handler.S
 	<-ended
 }
 
-// C4, C9, C14: whatever a process dies in the middle of, nothing is lost: each event is
-// handled in the end, or is a letter, and what is in a transaction happens once.
+// C4, C9, C14: wherever a process dies, nothing is lost: each event is handled in the end, or
+// is a dead letter, and work in a transaction happens once.
 func TestACrashAtEveryStep(t *testing.T) {
 	for _, kind := range []struct {
 		name   string
@@ -272,7 +272,7 @@ func (w *world) crash(m *mortal) {
 		jobs = append(jobs, raw("club", "t1", "together", ""), raw("club", "t2", "together", ""))
 	}
 	o := crm.Options{Workers: 2, Backoff: 100 * time.Millisecond}
-	// What the operator asks for he asks for again where he got no answer.
+	// The operator repeats a request that got no answer.
 	asked := func(s *crm.System) bool {
 		if _, err := s.Acceptor().Accept(ctx, jobs, nil); err != nil {
 			return false
@@ -297,7 +297,7 @@ func (w *world) crash(m *mortal) {
 		w.startWith(w.parts(specs(newMortal("", 0))...), o)
 		_, err := w.sys.Acceptor().Accept(ctx, jobs, nil)
 		fatal(w, err)
-		rest(time.Minute) // leases of the dead one run out
+		rest(time.Minute) // leases of the dead process expire
 		mu.Lock()
 		bad = false
 		mu.Unlock()
@@ -317,7 +317,7 @@ func (w *world) crash(m *mortal) {
 	w.judge(ctx, m.at)
 }
 
-// judge looks at what there is in the end.
+// judge checks the state in the end.
 func (w *world) judge(ctx context.Context, died string) {
 	live, again := map[string]int{}, map[string]int{}
 	for _, c := range w.calls {

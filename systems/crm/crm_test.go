@@ -16,7 +16,7 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/webhook"
 )
 
-// C4: an event is handled once, whoever sends it how often.
+// C4: an event is handled once, however often it is sent and by anyone.
 func TestAnEventIsHandledOnce(t *testing.T) {
 	each(t, func(w *world) {
 		w.start(crm.Options{}, w.does(nil, "member.*"))
@@ -29,7 +29,7 @@ func TestAnEventIsHandledOnce(t *testing.T) {
 		if r.State != crm.IsCompleted || r.Attempts != 1 || r.Type != "member.created" || string(r.Payload) != string(e) || r.Completed.IsZero() || r.Created.IsZero() || r.Started.IsZero() || !r.Failed.IsZero() {
 			w.Errorf("sync log: %+v", r)
 		}
-		// Later than the queue remembers names it is the sync log that knows.
+		// After the queue has forgotten a name the sync log knows it.
 		w.down()
 		job := &tidemill.Message{ID: "e1 once more", To: crm.Queue, Tenant: "club", Type: "member.created", Payload: e, Header: []tidemill.Field{{Name: []byte(crm.EventHeader), Value: []byte("e1")}}}
 		fatal(w, w.queues.Add(context.Background(), []*tidemill.Message{job}, nil))
@@ -41,7 +41,7 @@ func TestAnEventIsHandledOnce(t *testing.T) {
 	})
 }
 
-// C7: what each kind of failure comes to.
+// C7: the result of each kind of failure.
 func TestKindsOfFailure(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -89,7 +89,7 @@ func TestKindsOfFailure(t *testing.T) {
 	}
 }
 
-// blocked calls an endpoint whose name leads to where nobody may go.
+// blocked calls an endpoint whose name leads to a forbidden address.
 func blocked(c *handler.Call) error {
 	e, err := webhook.New(webhook.Options{Name: "app", URL: "https://localhost:1", Secrets: []tidemill.Secret{tidemill.NewSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")}})
 	if err != nil {
@@ -149,7 +149,7 @@ func TestHandlersByType(t *testing.T) {
 	}
 }
 
-// C6: handlers that misbehave hold up nobody, and neither their worker for ever.
+// C6: handlers that misbehave delay no other, and their worker not for ever.
 func TestHandlersThatMisbehave(t *testing.T) {
 	in(t, func(w *world) {
 		hang := make(chan struct{})
@@ -210,7 +210,7 @@ func TestIdentity(t *testing.T) {
 
 func TestAProfileThatIsNotThereYet(t *testing.T) {
 	in(t, func(w *world) {
-		w.start(crm.Options{Create: true}, w.does(nil, "*")) // turned around by the world: none is created
+		w.start(crm.Options{Create: true}, w.does(nil, "*")) // inverted by the world: none is created
 		w.send(raw("club", "e1", "member.created", ""), raw("club", "e2", "member.created", ""))
 		rest(500 * time.Millisecond)
 		w.same("handled", w.called(ids), "")

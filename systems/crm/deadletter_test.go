@@ -14,8 +14,8 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
 
-// C9: a dead event is tried again with all its tries, although its id is known, and leaves
-// the dead letters only when its job is there.
+// C9: a dead event is tried again with all its tries, although its id is known, and its dead
+// letter goes only when its job is durable.
 func TestRetryOfADeadEvent(t *testing.T) {
 	each(t, func(w *world) {
 		broken := true
@@ -42,7 +42,7 @@ func TestRetryOfADeadEvent(t *testing.T) {
 		}), "   1 1 2 2 3 3")
 		w.same("dead again, one letter", w.dead(), "e1 transient, e2 transient")
 
-		// While the queue takes nothing the letter stays.
+		// While the queue accepts nothing the dead letter stays.
 		drain := func(yes bool) {
 			_, err := w.queues.Set(ctx, crm.Queue, func(s *queue.Settings) { s.Closed = yes })
 			fatal(w, err)
@@ -72,7 +72,7 @@ func TestRetryOfADeadEvent(t *testing.T) {
 func TestDeadLettersAreDeletedAfterAWeek(t *testing.T) {
 	in(t, func(w *world) {
 		w.start(crm.Options{}, w.does(fails(tidemill.Business), "*"))
-		later := func(d time.Duration) { // nobody runs meanwhile: that would be many turns of its loops
+		later := func(d time.Duration) { // the system is stopped meanwhile: its loops would run many times
 			w.down()
 			rest(d)
 			w.start(crm.Options{}, w.does(fails(tidemill.Business), "*"))
@@ -95,7 +95,7 @@ func TestDeadLettersAreDeletedAfterAWeek(t *testing.T) {
 	})
 }
 
-// A letter that is retried when its event was completed meanwhile changes nothing.
+// Retrying a dead letter whose event was completed meanwhile changes nothing.
 func TestRetryOfWhatWasCompletedMeanwhile(t *testing.T) {
 	in(t, func(w *world) {
 		broken := true

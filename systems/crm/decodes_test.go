@@ -7,8 +7,8 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// What a replay of the queue's letters could read is an event, and the one that died: its job,
-// the sync log and the letter are called by its id and its tenant.
+// A replay of the queue's dead letters can read only the event that died: its job, the sync log
+// and the dead letter are named by its id and its tenant.
 func TestWhatAReplayCouldRead(t *testing.T) {
 	event := func(id, tenant string) []byte {
 		return fmt.Appendf(nil, `{"id":%q,"type":"member.created","tenantId":%q,"identity":{"externalId":"m-1"},"occurredAt":"1999-12-31T10:00:00.000Z","payload":{}}`, id, tenant)
@@ -23,7 +23,7 @@ func TestWhatAReplayCouldRead(t *testing.T) {
 		{Queue, event("e", "other"), false},
 		{Queue, []byte(`{"id":"e"}`), false},
 		{Queue, []byte("e"), false},
-		{"crm-bullmq", event("f", "other"), true}, // what died before anybody knew what it is
+		{"crm-bullmq", event("f", "other"), true}, // died before it was decoded
 		{"crm-bullmq", []byte("e"), false},
 	} {
 		err := new(System).Decodes(c.pipeline, &tidemill.Message{ID: "e", Tenant: "club", Payload: c.payload})

@@ -14,8 +14,8 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
 
-// An application with the whole system inside: queue, sync log, profiles and a handler of
-// its own. In memory here; in production these are backends that outlive it.
+// An application with the whole system inside: queue, sync log, profiles and a handler of its
+// own. In memory here; in production on backends that outlive it.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill/systems/crm"
 )
 
-// lateLog is a sync log that takes its time for each call, and counts them.
+// lateLog is a sync log that delays each call, and counts them.
 type lateLog struct {
 	ledger.Store
 	takes time.Duration
@@ -29,8 +29,8 @@ func (l lateLog) End(ctx context.Context, es []*ledger.Entry) error {
 	return l.Store.End(ctx, es)
 }
 
-// A sync log that is slow is not asked the more for it: at each call of a handler it would
-// get slower still.
+// A slow sync log is not asked more often: asking at each call of a handler would make it
+// slower still.
 func TestASlowSyncLogIsNotAskedMoreOften(t *testing.T) {
 	in(t, func(w *world) {
 		const events = 600

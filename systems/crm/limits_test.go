@@ -22,8 +22,8 @@ func many(tenant, typ string, n int) (all [][]byte) {
 	return all
 }
 
-// C8: a tenant with a mountain of events gets its 50 a second, and leaves the ten events of
-// another under 100 ms.
+// C8: a tenant with a flood of events gets its 50 a second, and the ten events of another take
+// less than 100 ms.
 func TestATenantsMountainDelaysNobody(t *testing.T) {
 	in(t, func(w *world) {
 		w.start(crm.Options{}, w.does(nil, "*"))
@@ -93,7 +93,7 @@ func TestTheQueuesLimit(t *testing.T) {
 	})
 }
 
-// C8: 10 handlers at once in an instance, whatever waits.
+// C8: 10 handlers at once in an instance, however many events wait.
 func TestAtOnce(t *testing.T) {
 	in(t, func(w *world) {
 		var mu sync.Mutex
@@ -119,7 +119,7 @@ func TestAtOnce(t *testing.T) {
 	})
 }
 
-// C3: what is urgent goes first, and what is not goes on.
+// C3: urgent events go first, and the others go on.
 func TestPriorities(t *testing.T) {
 	in(t, func(w *world) {
 		w.start(crm.Options{PerSecond: 100, PerTenant: -1, Workers: 1}, w.does(nil, "*"))
@@ -147,7 +147,7 @@ func TestPriorities(t *testing.T) {
 		if normal := n["member.updated"] + n["unlisted"]; normal < all*16/84*9/10 {
 			w.Errorf("%d of %d are normal", normal, all)
 		}
-		// One that is urgent overtakes all that waits.
+		// An urgent one overtakes all that wait.
 		sent := time.Now()
 		pause(true)
 		fatal(w, clean(w))
@@ -173,7 +173,7 @@ func clean(w *world) error {
 	return err
 }
 
-// C3: low ones come in batches, to handlers that take them so.
+// C3: low ones come in batches, to handlers of many.
 func TestBatches(t *testing.T) {
 	in(t, func(w *world) {
 		var mu sync.Mutex
@@ -199,8 +199,8 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// C3, C8: of slow handlers little is held, so that what is urgent comes soon; of fast ones
-// more, so that they share the writes.
+// C3, C8: few events of slow handlers are held, so that urgent ones come soon; more of fast
+// ones, so that they share the writes.
 func TestHowMuchIsHeld(t *testing.T) {
 	for _, c := range []struct {
 		takes       time.Duration
@@ -226,7 +226,7 @@ func TestHowMuchIsHeld(t *testing.T) {
 	}
 }
 
-// A tenant's limit that was set by hand outlasts a restart; what was configured goes with its
+// A tenant's limit set by hand survives a restart; a configured one goes with its
 // configuration.
 func TestLimitsAcrossRestarts(t *testing.T) {
 	in(t, func(w *world) {

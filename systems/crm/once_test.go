@@ -17,11 +17,11 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
 
-// What was done for the sake of an event, or of one of its replays, is done once, whatever
-// becomes of the event's entry in the sync log meanwhile.
+// Work done for an event, or for one of its replays, is done once, whatever becomes of the
+// event's entry in the sync log meanwhile.
 
-// A live job that was completed, whose end was lost with its process, comes again after its
-// lease. Meanwhile a replay of the event has failed, so that the entry is FAILED.
+// A completed live job, whose end was lost with its process, comes again after its lease.
+// Meanwhile a replay of the event has failed, so the entry is FAILED.
 func TestALiveJobComesAgainBesideAReplayThatFailed(t *testing.T) {
 	each(t, func(w *world) {
 		ctx := context.Background()
@@ -48,7 +48,7 @@ func TestALiveJobComesAgainBesideAReplayThatFailed(t *testing.T) {
 	})
 }
 
-// The end of one replay got lost, and another of the same event was completed before its job
+// The end of one replay was lost, and another of the same event was completed before its job
 // came again.
 func TestAReplayComesAgainBesideAnother(t *testing.T) {
 	each(t, func(w *world) {
@@ -82,7 +82,7 @@ func TestAReplayComesAgainBesideAnother(t *testing.T) {
 	})
 }
 
-// hooked is a sync log before whose next Begin something happens, once.
+// hooked is a sync log with a hook before its next Begin, once.
 type hooked struct {
 	ledger.Store
 	end atomic.Bool // ends are refused
@@ -91,7 +91,7 @@ type hooked struct {
 	next func(e *ledger.Entry, o ledger.Begin) bool
 }
 
-// before hooks next in, which says whether that was the Begin that it waited for.
+// before sets the next hook, which reports whether that was the Begin it waited for.
 func (l *hooked) before(next func(e *ledger.Entry, o ledger.Begin) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,7 +120,7 @@ func (l *hooked) End(ctx context.Context, es []*ledger.Entry) error {
 	return l.Store.End(ctx, es)
 }
 
-// other is what another worker does with an entry meanwhile.
+// other is another worker's work on an entry meanwhile.
 func (w *world) other(key string, o ledger.Begin, s ledger.State, result, cause string) {
 	w.Helper()
 	e := &ledger.Entry{Key: key, Tenant: "club", Type: "a", Holder: "other#1", Payload: raw("club", strings.TrimPrefix(key, "club/"), "a", "")}
@@ -130,8 +130,8 @@ func (w *world) other(key string, o ledger.Begin, s ledger.State, result, cause 
 	fatal(w, w.log.End(context.Background(), []*ledger.Entry{e}))
 }
 
-// A worker stands still before it begins a replay anew; another has the job meanwhile, and
-// completes it.
+// A worker stalls before it begins a replay anew; another has the job meanwhile, and completes
+// it.
 func TestAReplayWhoseSecondBeginStoodStill(t *testing.T) {
 	in(t, func(w *world) {
 		log := &hooked{Store: w.log}
@@ -156,7 +156,7 @@ func TestAReplayWhoseSecondBeginStoodStill(t *testing.T) {
 	})
 }
 
-// A letter comes late: of a job that another worker has completed since.
+// A dead letter comes late: of a job that another worker has completed since.
 func TestALetterOfWhatIsDone(t *testing.T) {
 	in(t, func(w *world) {
 		ctx := context.Background()
@@ -178,7 +178,7 @@ func TestALetterOfWhatIsDone(t *testing.T) {
 	})
 }
 
-// A process whose end the sync log did not take knows that it is done, also when others have
+// A process whose end the sync log did not accept knows that it is done, even if others have
 // begun the event meanwhile, and put it off.
 func TestAProcessRemembersWhatItHasDone(t *testing.T) {
 	in(t, func(w *world) {
@@ -211,12 +211,12 @@ func TestAProcessRemembersWhatItHasDone(t *testing.T) {
 	})
 }
 
-// A handler is called only if the lease lasts longer than the call may take: neither after
-// the worker stood still, nor again and again in halves, while leases cannot be renewed.
+// A handler is called only if the lease lasts longer than the call may take: neither after the
+// worker stalled, nor repeatedly in halves while leases cannot be renewed.
 func TestNoCallOnALeaseThatMayEnd(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		slow  bool // profiles stand still, else the handler takes its time and fails
+		slow  bool // profiles stall, else the handler is slow and fails
 		calls string
 	}{
 		{"after standing still", true, ""},

@@ -19,7 +19,7 @@ import (
 
 var errAway = tidemill.Fail(tidemill.Timeout, "nobody answers")
 
-// awayLog is a sync log that cannot be reached while it is told so.
+// awayLog is a sync log that can be switched off.
 type awayLog struct {
 	ledger.Store
 	begin, end atomic.Bool
@@ -39,7 +39,7 @@ func (a *awayLog) End(ctx context.Context, es []*ledger.Entry) error {
 	return a.Store.End(ctx, es)
 }
 
-// awayProfiles likewise.
+// awayProfiles are profiles that can be switched off.
 type awayProfiles struct {
 	profile.Store
 	gone  atomic.Bool
@@ -54,8 +54,8 @@ func (a *awayProfiles) Resolve(ctx context.Context, asks []profile.Ask, answers 
 	return a.Store.Resolve(ctx, asks, answers)
 }
 
-// C7: that one of our own databases is away is no event's failure, for however long; and it
-// is not asked by every event that waits.
+// C7: an outage of our own databases is never an event's failure; and not every waiting event
+// asks them.
 func TestAnOutageBurnsNoTries(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -102,7 +102,7 @@ func TestAnOutageBurnsNoTries(t *testing.T) {
 // is, and never by two at once.
 func TestTakeover(t *testing.T) {
 	each(t, func(w *world) {
-		// A worker that has died: its entry is there, and its job comes to us.
+		// A worker that has died: its entry exists, and its job comes to us.
 		e := &ledger.Entry{Key: "club/e1", Tenant: "club", Type: "a", Holder: "0/0/1#1", Payload: raw("club", "e1", "a", "")}
 		fatal(w, w.log.Begin(context.Background(), []*ledger.Entry{e}, ledger.Begin{Lease: 5 * time.Minute}))
 		began := time.Now()
@@ -121,7 +121,7 @@ func TestTakeover(t *testing.T) {
 	})
 }
 
-// C4: two instances, slow handlers, short leases: nobody works on what another works on.
+// C4: two instances, slow handlers, short leases: no two work on one event.
 func TestTwoInstances(t *testing.T) {
 	in(t, func(w *world) {
 		busy := map[string]bool{}
@@ -150,7 +150,7 @@ func TestTwoInstances(t *testing.T) {
 	})
 }
 
-// An event that kills whoever works on it is dead in the end, and takes nobody with it.
+// An event that kills its worker is dead in the end, and takes no other with it.
 func TestAnEventThatKills(t *testing.T) {
 	in(t, func(w *world) {
 		o := crm.Options{Workers: 2}
@@ -170,7 +170,7 @@ func TestAnEventThatKills(t *testing.T) {
 						m.step("killed")
 					}
 					if m.died() {
-						return errDead // nobody hears of it
+						return errDead // the answer is lost
 					}
 					return nil
 				}, "*")}
@@ -192,7 +192,7 @@ func TestAnEventThatKills(t *testing.T) {
 	})
 }
 
-// C1: events of another program's queue, through an intake.
+// C1: events of another system's queue, through an intake.
 func TestIntake(t *testing.T) {
 	each(t, func(w *world) {
 		parts := w.parts(w.does(nil, "*"))
@@ -265,8 +265,8 @@ func (s forgetfulSource) Books(ctx context.Context) (tidemill.Books, error) {
 	return s.Source.(tidemill.Bookkeeper).Books(ctx)
 }
 
-// C4: a job whose lease has run out comes to another worker, while the first one still works
-// on the event: that one waits, for the sync log's lease is renewed between handlers.
+// C4: a job whose lease has expired comes to another worker while the first one still works on
+// the event: the other waits, as the sync log's lease is renewed between handlers.
 func TestAWorkerThatOnlySeemsDead(t *testing.T) {
 	each(t, func(w *world) {
 		busy := map[string]bool{}
@@ -299,7 +299,7 @@ func TestAWorkerThatOnlySeemsDead(t *testing.T) {
 	})
 }
 
-// A job that holds another event than it says is nobody's.
+// A job that holds another event than it names is not handled.
 func TestAJobThatHoldsAnotherEvent(t *testing.T) {
 	in(t, func(w *world) {
 		w.start(crm.Options{}, w.does(nil, "*"))

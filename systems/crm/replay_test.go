@@ -27,8 +27,8 @@ func (w *world) replayed() map[string]int {
 	return n
 }
 
-// C14: events of a time, with both its ends, of a type and a tenant, once for a request, and
-// again for a later one.
+// C14: events of a time span, both ends included, of a type and a tenant, once for a request,
+// and again for a later one.
 func TestReplay(t *testing.T) {
 	each(t, func(w *world) {
 		w.start(crm.Options{}, w.does(func(c *handler.Call) error {
@@ -87,7 +87,7 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// C14: a replay of many never fills the queue, delays nobody, and is seen to go on.
+// C14: a replay of many never fills the queue, delays no other, and shows its progress.
 func TestAReplayOfManyIsBounded(t *testing.T) {
 	in(t, func(w *world) {
 		w.start(crm.Options{PerSecond: -1, PerTenant: -1, ReplayAhead: 100}, w.does(nil, "*"))
@@ -136,7 +136,7 @@ func (w *world) last(tenant string) (last call) {
 	return last
 }
 
-// C14: a replay that is stopped makes no more jobs, and those there are are skipped.
+// C14: a stopped replay makes no more jobs, and its existing ones are skipped.
 func TestStoppingAReplay(t *testing.T) {
 	each(t, func(w *world) {
 		w.start(crm.Options{PerSecond: -1, PerTenant: -1, ReplayAhead: 100}, w.does(nil, "*"))
@@ -171,7 +171,7 @@ func TestStoppingAReplay(t *testing.T) {
 	})
 }
 
-// C14: a replay goes on after a crash, and after the queue was drained.
+// C14: a replay continues after a crash, and after the queue was drained.
 func TestAReplayGoesOn(t *testing.T) {
 	each(t, func(w *world) {
 		o := crm.Options{PerSecond: -1, PerTenant: -1, ReplayAhead: 50}

@@ -132,7 +132,7 @@ func (w *world) down() {
 	}
 }
 
-// parts are those of the world's stores.
+// parts are the world's stores.
 func (w *world) parts(specs ...handler.Spec) crm.Parts {
 	return crm.Parts{Queues: w.queues, Letters: w.letters, Log: w.log, Replays: w.replays, Profiles: w.profiles, Handlers: specs}
 }
@@ -146,7 +146,7 @@ func (w *world) start(o crm.Options, specs ...handler.Spec) {
 func (w *world) startWith(p crm.Parts, o crm.Options) {
 	w.Helper()
 	o.Seed = uint64(time.Now().UnixNano())
-	o.Create = !o.Create // in tests the rule
+	o.Create = !o.Create // the tests' default
 	finished := o.Finished
 	o.Finished = func(a crm.Attempt) {
 		w.mu.Lock()
@@ -171,7 +171,7 @@ func (w *world) startWith(p crm.Parts, o crm.Options) {
 	synctest.Wait()
 }
 
-// does is a handler of these types that writes down its calls, and answers as do says.
+// does is a handler of these types that records its calls, and answers as do says.
 func (w *world) does(do func(*handler.Call) error, types ...string) handler.Spec {
 	return handler.Spec{Name: "test " + strings.Join(types, " "), Types: types, Handler: handler.Func(func(_ context.Context, c *handler.Call) error {
 		w.note(c)
@@ -193,7 +193,7 @@ func fails(k tidemill.Kind) func(*handler.Call) error {
 	return func(*handler.Call) error { return tidemill.Fail(k, "as the test says") }
 }
 
-// called are the calls so far, by what show says of them, sorted.
+// called are the calls so far, as show writes them, sorted.
 func (w *world) called(show func(call) string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,7 +201,7 @@ func (w *world) called(show func(call) string) string {
 	for _, c := range w.calls {
 		all = append(all, show(c))
 	}
-	slices.Sort(all) // workers are many
+	slices.Sort(all) // several workers run
 	return strings.Join(all, " ")
 }
 
@@ -226,7 +226,7 @@ func raw(tenant, id, typ, payload string) []byte {
 	return fmt.Appendf(nil, `{"id":%q,"type":%q,"tenantId":%q,"identity":{"externalId":"m-%s"},"occurredAt":"1999-12-31T10:00:00.000Z","payload":%s}`, id, typ, tenant, id, payload)
 }
 
-// send puts events in and says what became of them.
+// send sends events and returns what became of them.
 func (w *world) send(raws ...[]byte) []accept.Result {
 	w.Helper()
 	results, err := w.sys.Acceptor().Accept(context.Background(), raws, nil)
@@ -234,7 +234,7 @@ func (w *world) send(raws ...[]byte) []accept.Result {
 	return results
 }
 
-// record is what the sync log has.
+// record is the sync log's record.
 func (w *world) record(tenant, id string) *crm.Record {
 	w.Helper()
 	e, err := w.sys.Event(context.Background(), tenant, id)
@@ -276,7 +276,7 @@ func rest(d time.Duration) {
 	synctest.Wait()
 }
 
-// same compares what is and what is to be.
+// same compares values.
 func (w *world) same(what string, got, want any) {
 	w.Helper()
 	if fmt.Sprint(got) != fmt.Sprint(want) {

@@ -67,8 +67,8 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 	})
 }
 
-// TestOneLetterOfTwoDeaths: the same job is accepted twice and dies twice, and the books of
-// its one letter know of both.
+// TestOneLetterOfTwoDeaths: the same job is accepted twice and dies twice, and the books of its
+// one dead letter know of both.
 func TestOneLetterOfTwoDeaths(t *testing.T) {
 	in(t, delivery.Options{}, []partner.Partner{to("sick")}, func(w *world) {
 		ctx := context.Background()
@@ -104,8 +104,8 @@ func health(w *world, name string) delivery.PartnerHealth {
 	return delivery.PartnerHealth{}
 }
 
-// What is shown of a partner is what it took, whoever is to blame for the rest, and how long it
-// let us wait, also in vain.
+// A partner's health shows what it accepted, whatever caused the rest, and how long it made us
+// wait, even without success.
 func TestHealthCountsWhatIsNoDelivery(t *testing.T) {
 	batch := func(p *partner.Partner) {
 		p.Workers, p.Batch = 1, partner.Batch{Items: 4, Head: "[", Tail: "]"}

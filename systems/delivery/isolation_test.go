@@ -21,8 +21,8 @@ func when(condition string) func(*partner.Partner) {
 	return func(p *partner.Partner) { p.When = condition }
 }
 
-// A condition that cannot be answered is that partner's dead letter; the others have the
-// event. A replay after it was mended asks it anew.
+// A condition that fails makes a dead letter of that partner; the others have the event. A
+// replay after it was mended evaluates it anew.
 func TestAConditionThatFailsIsNobodyElses(t *testing.T) {
 	in(t, delivery.Options{}, []partner.Partner{to("picky", when("event.properties.price > 10")), to("all")}, func(w *world) {
 		w.add(delivery.High, "shop", "e1", "purchase", "")
@@ -63,7 +63,7 @@ func TestAConditionThatFailsIsNobodyElses(t *testing.T) {
 	})
 }
 
-// A partner that takes nothing and asks for less is not asked by its whole backlog.
+// A partner that accepts nothing and asks for less does not get its whole backlog.
 func TestAPartnerThatAsksForLessIsLeftAlone(t *testing.T) {
 	in(t, delivery.Options{}, []partner.Partner{to("busy"), to("well")}, func(w *world) {
 		w.asks("busy", "60")
@@ -89,7 +89,7 @@ func TestAPartnerThatAsksForLessIsLeftAlone(t *testing.T) {
 	})
 }
 
-// asks lets a partner answer 429 with a Retry-After; empty: it takes everything again.
+// asks makes a partner answer 429 with a Retry-After; empty: it accepts everything again.
 func (w *world) asks(name, retryAfter string) {
 	if retryAfter == "" {
 		w.answers(name, nil)
@@ -98,8 +98,7 @@ func (w *world) asks(name, retryAfter string) {
 	w.answers(name, func(*http.Request, string) (int, string) { return http.StatusTooManyRequests, retryAfter })
 }
 
-// A dead job that somebody lets wait again goes on beside its letter: the event's status is
-// the newer of both.
+// A retried dead job goes on beside its dead letter: the event's status is the newer of both.
 func TestADeadJobThatWasRetried(t *testing.T) {
 	in(t, delivery.Options{}, []partner.Partner{to("p")}, func(w *world) {
 		w.answers("p", status(http.StatusUnprocessableEntity, "no"))
@@ -117,8 +116,7 @@ func TestADeadJobThatWasRetried(t *testing.T) {
 	})
 }
 
-// What waits for a partner that was taken out of the configuration is in the books, and is
-// warned of.
+// Jobs of a partner that was removed from the configuration are in the books, with a warning.
 func TestAPartnerThatWasTakenOut(t *testing.T) {
 	in(t, delivery.Options{}, []partner.Partner{to("gone"), to("stays")}, func(w *world) {
 		w.answers("gone", status(http.StatusServiceUnavailable, ""))
@@ -141,8 +139,8 @@ func TestAPartnerThatWasTakenOut(t *testing.T) {
 	})
 }
 
-// A batch that was refused is sent again in halves, to find the one that is wrong: no faster
-// than the partner allows.
+// A refused batch is sent again in halves, to find the bad one: no faster than the partner
+// allows.
 func TestARefusedBatchKeepsToTheLimit(t *testing.T) {
 	batch := func(p *partner.Partner) {
 		p.Batch = partner.Batch{Items: 50, Head: "[", Tail: "]"}
@@ -172,8 +170,8 @@ func TestARefusedBatchKeepsToTheLimit(t *testing.T) {
 	})
 }
 
-// A site's limit that was set by hand outlasts a restart, whatever is configured of others;
-// what was configured goes with its configuration.
+// A site's limit set by hand survives a restart, whatever is configured for others; a
+// configured one goes with its configuration.
 func TestALimitSetByHandStays(t *testing.T) {
 	o := delivery.Options{Tenants: map[string]queue.Limit{"shop": {PerSecond: 5}}}
 	in(t, o, []partner.Partner{to("p")}, func(w *world) {

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
-// away is a ledger that cannot be reached while it is told so.
+// away is a ledger that can be switched off.
 type away struct {
 	ledger.Store
 	gone atomic.Bool
@@ -29,8 +29,8 @@ func (a *away) Begin(ctx context.Context, es []*ledger.Entry, b ledger.Begin) er
 	return a.Store.Begin(ctx, es, b)
 }
 
-// A purchase loses no try, and a partner is not left alone, because our own ledger cannot
-// be reached.
+// An outage of our own ledger does not count as a try of a purchase, nor is a partner left
+// alone for it.
 func TestAnOutageOfTheLedgerIsNobodysFailure(t *testing.T) {
 	none := 0
 	ps := []partner.Partner{to("one", func(p *partner.Partner) { p.MaxRetries = &none })}
@@ -59,8 +59,8 @@ func TestAnOutageOfTheLedgerIsNobodysFailure(t *testing.T) {
 	})
 }
 
-// Each event for a partner that always fails ends after its seven retries, with the breaker as
-// it is by default: a probe is a try, and they are remembered from probe to probe.
+// Each event for a partner that always fails ends after its seven retries, with the default
+// breaker: a probe is a try, and tries are remembered from probe to probe.
 func TestEveryEventForAPartnerThatAlwaysFailsEnds(t *testing.T) {
 	in(t, delivery.Options{}, []partner.Partner{to("gone")}, func(w *world) {
 		w.answers("gone", status(503, ""))
@@ -84,8 +84,8 @@ func TestEveryEventForAPartnerThatAlwaysFailsEnds(t *testing.T) {
 	})
 }
 
-// Of a backlog hardly anything dies in an outage: the tries of an event are probes, of which
-// there is one in half a minute for all of them.
+// Hardly anything of a backlog dies in an outage: the tries of its events are probes, one in
+// half a minute for all of them.
 func TestAnOutageKillsFewOfABacklog(t *testing.T) {
 	in(t, delivery.Options{}, []partner.Partner{to("gone")}, func(w *world) {
 		w.answers("gone", status(503, ""))
@@ -103,8 +103,8 @@ func TestAnOutageKillsFewOfABacklog(t *testing.T) {
 	})
 }
 
-// What a crash of our own left unknown is held for a person, and is no failure of a partner
-// that is well.
+// Deliveries that our own crash left unknown are held for a person, and are not a failure of a
+// healthy partner.
 func TestACrashIsNotThePartnersFailure(t *testing.T) {
 	in(t, delivery.Options{}, []partner.Partner{to("p")}, func(w *world) {
 		var begun []*ledger.Entry
@@ -130,7 +130,7 @@ func TestACrashIsNotThePartnersFailure(t *testing.T) {
 	})
 }
 
-// What one instance found away is away for all: each says so, and each can close it.
+// A circuit that one instance opened is open for all: each shows it, and each can close it.
 func TestACircuitIsThatOfAllInstances(t *testing.T) {
 	ps := []partner.Partner{to("p")}
 	in(t, delivery.Options{}, ps, func(w *world) {
@@ -165,8 +165,8 @@ func TestACircuitIsThatOfAllInstances(t *testing.T) {
 	})
 }
 
-// Closing a circuit by hand is for those too that were put off: nobody waits for the end of
-// a pause that is over.
+// Closing a circuit by hand also releases delayed jobs: none waits for the end of a pause that
+// is over.
 func TestClosingACircuitLetsGoWhatWasPutOff(t *testing.T) {
 	in(t, delivery.Options{}, []partner.Partner{to("locked")}, func(w *world) {
 		w.answers("locked", status(401, ""))

@@ -21,7 +21,7 @@ func holding(name string, jobs int, full partner.Full) partner.Partner {
 	return to(name, func(p *partner.Partner) { p.Queue = partner.Queue{Jobs: jobs, Full: full} })
 }
 
-// flood adds events, and says that they reached the partner that is well, all within a second.
+// flood adds events, and checks that they reached the healthy partner, all within a second.
 func (w *world) flood(from, n int) {
 	w.Helper()
 	before := len(w.requests("well"))
@@ -34,7 +34,7 @@ func (w *world) flood(from, n int) {
 	}
 }
 
-// in the books of the queue beside a partner's.
+// the books of the queue beside a partner's.
 func (w *world) parked(name string) delivery.QueueAudit {
 	w.Helper()
 	return w.audited(delivery.ParkedOf(name))
@@ -54,7 +54,7 @@ func (w *world) audited(name string) delivery.QueueAudit {
 	return delivery.QueueAudit{}
 }
 
-// emitted says how many jobs of partners there were, each counted once.
+// emitted checks how many jobs of partners there were, each counted once.
 func (w *world) emitted(want uint64) {
 	w.Helper()
 	if a, err := w.sys.Audit(context.Background()); err != nil || !a.Balanced || a.Emitted != want {
@@ -62,8 +62,8 @@ func (w *world) emitted(want uint64) {
 	}
 }
 
-// A partner that is away fills its own queue. What comes then is parked, and goes to it in
-// order when it is back; no other partner, and nobody who sends, notices.
+// A partner that is down fills its own queue. Later jobs are parked, and go to it in order when
+// it is back. No other partner and no sender notices.
 func TestAFullQueueIsThatPartnersAlone(t *testing.T) {
 	in(t, delivery.Options{}, []partner.Partner{holding("away", 100, partner.Hold), to("well")}, func(w *world) {
 		w.answers("away", status(http.StatusServiceUnavailable, ""))
@@ -81,7 +81,7 @@ func TestAFullQueueIsThatPartnersAlone(t *testing.T) {
 			t.Errorf("the other partner: %+v", h)
 		}
 		w.emitted(2000)
-		w.stop() // what is parked outlasts the process
+		w.stop() // parked jobs survive the process
 		w.start(delivery.Options{}, []partner.Partner{holding("away", 100, partner.Hold), to("well")})
 		w.answers("away", nil)
 		w.flood(1000, 10)
@@ -110,7 +110,7 @@ func keysOf(rs []request) map[string]int {
 	return keys
 }
 
-// The newest become dead letters, and go out when they are replayed.
+// The newest become dead letters, and are sent when they are replayed.
 func TestAFullQueueWhoseNewestDie(t *testing.T) {
 	in(t, delivery.Options{}, []partner.Partner{holding("away", 50, partner.DeadLetter), to("well")}, func(w *world) {
 		w.answers("away", status(http.StatusServiceUnavailable, ""))
@@ -177,8 +177,8 @@ func TestAFullQueueWhoseOldestAreDropped(t *testing.T) {
 	})
 }
 
-// What is too old ends, also while the circuit is open, but no purchase where no largest age is
-// set for those; what a replay sends may be of any age.
+// Expired jobs end, even while the circuit is open, but no purchases unless they have their own
+// maximum age; a replay may send jobs of any age.
 func TestAJobOfALargestAge(t *testing.T) {
 	many := 100
 	aging := func(p *partner.Partner) {
@@ -214,8 +214,9 @@ func TestAJobOfALargestAge(t *testing.T) {
 	})
 }
 
-// A partner that failed for too long is switched off, for all instances and across restarts, until
-// somebody closes its circuit: page views are skipped, purchases are kept as dead letters.
+// A partner that failed for too long is switched off, for all instances and across restarts,
+// until an operator closes its circuit: page views are skipped, purchases are kept as dead
+// letters.
 func TestAPartnerThatFailedForLongIsSwitchedOff(t *testing.T) {
 	many, after := 100, 3*time.Hour
 	dead := func(p *partner.Partner) { p.MaxRetries, p.OffAfter, p.Breaker.Open = &many, &after, 10*time.Minute }
@@ -272,8 +273,8 @@ func TestAPartnerThatFailedForLongIsSwitchedOff(t *testing.T) {
 	})
 }
 
-// A limit keeps what a configuration says after a restart, and what is parked goes on when the
-// limit is raised.
+// A limit follows the configuration after a restart, and parked jobs go on when the limit is
+// raised.
 func TestALimitThatIsRaised(t *testing.T) {
 	in(t, delivery.Options{}, []partner.Partner{holding("away", 10, partner.Hold), to("well")}, func(w *world) {
 		w.answers("away", status(http.StatusServiceUnavailable, ""))

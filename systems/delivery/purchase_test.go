@@ -65,14 +65,14 @@ func TestAPurchaseWhoseAnswerWasLost(t *testing.T) {
 	}
 }
 
-// Page views whose answers are lost end as any failure does: a time-out is one, and so is an
-// answer that was cut. One that shares its request with a purchase does not wait for a person.
+// Page views whose answers are lost end as any failure does: a timeout is one, and so is a cut
+// answer. A page view that shares its request with a purchase does not wait for a person.
 func TestLostAnswersAreRetried(t *testing.T) {
 	two := 2
 	for _, c := range []struct {
 		name     string
 		items    int
-		slow     time.Duration // of each answer; the time-out is 3s
+		slow     time.Duration // of each answer; the timeout is 3s
 		status   int
 		kind     tidemill.Kind // of the page view
 		requests int

@@ -36,7 +36,7 @@ func TestABatchPartnerIsAskedAsOftenAsItAllows(t *testing.T) {
 	})
 }
 
-// No span of a window's length has more requests than the partner takes, wherever it begins.
+// No span of a window's length has more requests than the partner allows, wherever it begins.
 func TestAPartnersRateHoldsFromTheFirstSecondOn(t *testing.T) {
 	for _, limit := range []partner.RateLimit{{Requests: 1, Window: 1}, {Requests: 25, Window: 1}, {Requests: 40, Window: 4}} {
 		in(t, delivery.Options{}, []partner.Partner{to("p", func(p *partner.Partner) { p.RateLimit = limit })}, func(w *world) {

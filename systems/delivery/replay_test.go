@@ -15,7 +15,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
-// died lets so many events die at a partner, which is well afterwards.
+// died makes so many events die at a partner, which is healthy afterwards.
 func died(w *world, name string, n int) {
 	w.Helper()
 	w.answers(name, status(400, "no"))
@@ -26,7 +26,7 @@ func died(w *world, name string, n int) {
 	w.answers(name, nil)
 }
 
-// replay asks for all letters of a partner, and checks how many there are.
+// replay replays all dead letters of a partner, and checks how many there are.
 func replay(w *world, name string, want int) {
 	w.Helper()
 	if n, err := w.letters.Replay(context.Background(), deadletter.Filter{Pipeline: delivery.QueueOf(name)}); n != want || err != nil {
@@ -34,7 +34,7 @@ func replay(w *world, name string, want int) {
 	}
 }
 
-// A replay of many is no storm: it shares what the partner's queue may send with its jobs.
+// A replay of many is not a storm: it shares the rate of the partner's queue with its jobs.
 func TestReplaysKeepToTheLimits(t *testing.T) {
 	in(t, delivery.Options{}, []partner.Partner{to("p")}, func(w *world) {
 		died(w, "p", 100)
@@ -112,7 +112,7 @@ func TestReplaysWaitForThePartner(t *testing.T) {
 	}
 }
 
-// A letter shows the newest answer, and the cause that goes with it.
+// A dead letter shows the newest answer, and its cause.
 func TestALetterHasTheNewestAnswer(t *testing.T) {
 	in(t, delivery.Options{}, []partner.Partner{to("p", func(p *partner.Partner) { p.Items.List, p.Items.Failed = "body.results", "item != 0" })}, func(w *world) {
 		died(w, "p", 1)
@@ -137,7 +137,7 @@ func TestALetterHasTheNewestAnswer(t *testing.T) {
 	})
 }
 
-// A queue that waits for room among its dead letters says so.
+// A queue that waits for room for dead letters says so.
 func TestDeadLettersThatAreFullAreSeen(t *testing.T) {
 	in(t, delivery.Options{}, []partner.Partner{to("p")}, func(w *world) {
 		died(w, "p", maxLetters)
@@ -158,7 +158,7 @@ func TestDeadLettersThatAreFullAreSeen(t *testing.T) {
 	})
 }
 
-// TestWhatBecameOfTheDead: once its letter is gone, an event says what happened to it the
+// TestWhatBecameOfTheDead: once its dead letter is gone, an event says what happened to it the
 // last time.
 func TestWhatBecameOfTheDead(t *testing.T) {
 	for _, once := range []partner.Once{partner.Purchases, partner.All, partner.Nothing} {
@@ -188,7 +188,7 @@ func TestWhatBecameOfTheDead(t *testing.T) {
 				}
 
 				if once == partner.All {
-					return // what it had it does not get again
+					return // it does not get again what it had
 				}
 				w.answers("p", status(400, "no"))
 				if n, err := w.queues.Retry(ctx, queue.Filter{Queue: "s2s.p"}); n != 2 || err != nil {
@@ -206,7 +206,7 @@ func TestWhatBecameOfTheDead(t *testing.T) {
 	}
 }
 
-// TestWhatBecameOfWhatCouldNotBeRouted: its letter's replay is what went to partners.
+// TestWhatBecameOfWhatCouldNotBeRouted: the replay of its dead letter is what went to partners.
 func TestWhatBecameOfWhatCouldNotBeRouted(t *testing.T) {
 	in(t, delivery.Options{}, []partner.Partner{to("p")}, func(w *world) {
 		ctx := context.Background()
@@ -238,8 +238,8 @@ func TestWhatBecameOfWhatCouldNotBeRouted(t *testing.T) {
 	})
 }
 
-// forgetful are letters of which the first settlement of a replay is lost, as where the
-// process dies before it.
+// forgetful are dead letters that lose the first settlement of a replay, as if the process died
+// before it.
 type forgetful struct {
 	deadletter.Store
 	left int
@@ -268,7 +268,7 @@ func (s forgetfulSource) Settle(ctx context.Context, ends []tidemill.Settlement)
 	return nil
 }
 
-// TestAReplayThatWasNotedIsNotSentAgain: although its letter comes out once more.
+// TestAReplayThatWasNotedIsNotSentAgain: although its dead letter is handed out once more.
 func TestAReplayThatWasNotedIsNotSentAgain(t *testing.T) {
 	ps := []partner.Partner{to("p", func(p *partner.Partner) { p.Once = partner.Nothing })}
 	in(t, delivery.Options{}, ps, func(w *world) {

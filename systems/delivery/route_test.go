@@ -57,7 +57,7 @@ func TestConsent(t *testing.T) {
 	for _, c := range []struct {
 		name, consent string
 		header        []tidemill.Field
-		absent        bool // what the site says
+		absent        bool // the site's setting
 		sent          bool
 	}{
 		{"nothing is said, and the site sends", "", nil, true, true},

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
-// What is urgent at the door is so at a partner that has a backlog, and nothing starves.
+// An urgent event stays urgent at a partner with a backlog, and nothing starves.
 func TestAPurchaseWaitsBehindNoBacklog(t *testing.T) {
 	in(t, delivery.Options{}, []partner.Partner{to("p", func(p *partner.Partner) { p.Workers = 1 })}, func(w *world) {
 		pause := func(yes bool) {
@@ -33,7 +33,7 @@ func TestAPurchaseWaitsBehindNoBacklog(t *testing.T) {
 		if len(got) != 300 {
 			t.Fatalf("%d requests, want 300", len(got))
 		}
-		first, last := map[string]int{}, map[string]int{} // the place of each door's
+		first, last := map[string]int{}, map[string]int{} // positions by queue
 		for i, r := range got {
 			door := strings.TrimRight(r.key, "0123456789")
 			if _, ok := first[door]; !ok {

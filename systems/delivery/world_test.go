@@ -31,7 +31,7 @@ type partners struct {
 	got    map[string][]request
 
 	slow       time.Duration // every answer takes so long
-	busy, most int           // requests that are under way, and their most
+	busy, most int           // running requests, and their maximum
 }
 
 type request struct {
@@ -40,7 +40,7 @@ type request struct {
 	status    int
 }
 
-// line is a connection about which nothing is known.
+// line is a connection without any knowledge.
 type line struct{ net.Conn }
 
 // RoundTrip answers a request as the partner of its host does; status 0 is a lost answer.
@@ -78,8 +78,8 @@ func (p *partners) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
 }
 
-// keyOf finds the key as the sink writes its name: net/http would repeat a request by itself
-// that has it under the canonical one.
+// keyOf finds the key as the sink writes its name: net/http would by itself repeat a request
+// with the canonical name.
 func keyOf(h http.Header) string {
 	for name, values := range h {
 		if strings.EqualFold(name, "Idempotency-Key") {
@@ -95,7 +95,7 @@ func (p *partners) requests(name string) []request {
 	return append([]request(nil), p.got[name+".test"]...)
 }
 
-// concurrency is the most requests that were under way at once since it was asked before.
+// concurrency is the most requests at once since the last call.
 func (p *partners) concurrency() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,7 +190,7 @@ func (w *world) startOn(sent ledger.Store, o delivery.Options, ps []partner.Part
 	}
 }
 
-// add puts an event into a queue of the door.
+// add puts an event into a queue of the ingest API.
 func (w *world) add(door, site, id, typ, more string, header ...tidemill.Field) {
 	w.Helper()
 	m := &tidemill.Message{ID: id, To: door, Tenant: site, Type: typ, Header: header,
@@ -200,7 +200,7 @@ func (w *world) add(door, site, id, typ, more string, header ...tidemill.Field) 
 	}
 }
 
-// event is how the event stands.
+// event is the event's status.
 func (w *world) event(site, id string) *delivery.EventStatus {
 	w.Helper()
 	e, err := w.sys.Event(context.Background(), site, id)
@@ -222,7 +222,7 @@ func (w *world) of(site, id, partner string) delivery.PartnerStatus {
 	return delivery.PartnerStatus{}
 }
 
-// balanced says that nothing is missing.
+// balanced checks that nothing is missing.
 func (w *world) balanced() {
 	w.Helper()
 	a, err := w.sys.Audit(context.Background())
@@ -231,7 +231,7 @@ func (w *world) balanced() {
 	}
 }
 
-// rest lets time pass, and then everything that goes on come to rest.
+// rest lets time pass, and then waits for everything to come to rest.
 func rest(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -66,7 +66,7 @@ func TestNoLetterIsKeptWithoutItsCopy(t *testing.T) {
 	}
 }
 
-// To who keeps letters, a Partial would say that the others are kept.
+// A Partial would tell the keeper of dead letters that the others are kept.
 func TestACopyThatFailsIsNoLetterThatIsKept(t *testing.T) {
 	letters := []tidemill.Letter{{Message: &tidemill.Message{ID: "a"}}, {Message: &tidemill.Message{ID: "b"}}}
 	for kind, kept := range map[tidemill.Kind]string{tidemill.Transient: "[]", tidemill.Validation: "[a b]"} {

@@ -78,7 +78,7 @@ func TestAnOlderVersionNeverTakesTheNewersPlace(t *testing.T) {
 	}
 }
 
-// rereader has no records, and reads files again, but for those that it does not know.
+// rereader has no records, and reads files again, except unknown ones.
 type rereader struct {
 	tidemill.Source
 	mu    sync.Mutex // guards what follows
@@ -96,7 +96,7 @@ func (r *rereader) Again(_ context.Context, name string) error {
 	return nil
 }
 
-// A letter about a file that was refused has nothing to store: the file is read again, or it
+// A dead letter about a refused file has nothing to store: the file is read again, or the error
 // says what helps.
 func TestALetterAboutAFile(t *testing.T) {
 	in(t, func(w *world) {

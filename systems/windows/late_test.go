@@ -26,7 +26,7 @@ type forgetful struct{ keeping }
 
 func (forgetful) Keep(context.Context) error { return errAway }
 
-// patient is a way out on which deliveries appear wholly, and where each part takes its time.
+// patient is an atomic Out with slow parts.
 type patient struct {
 	takes time.Duration
 	seen  *appeared
@@ -68,8 +68,8 @@ func (d *taking) Commit(context.Context) error {
 
 func (d *taking) Abort(context.Context) { d.open = nil }
 
-// Who has lost a window while its last part was on its way commits nothing of it: another has
-// delivered it meanwhile.
+// An instance that lost a window while its last part was being sent commits nothing of it:
+// another has delivered it meanwhile.
 func TestALateOwnerCommitsNothing(t *testing.T) {
 	in(t, func(w *world) {
 		seen := &appeared{times: map[string]int{}}

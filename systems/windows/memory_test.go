@@ -21,14 +21,13 @@ func (nowhere) Write(context.Context, []*tidemill.Message) error { return nil }
 // heap is how many MiB are in use.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // what was pooled is free after the second
+	runtime.GC() // pooled memory is free after the second
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc >> 20)
 }
 
-// A large record now and then, wherever it lies in its page, must not make memory grow for
-// good.
+// A large record now and then, anywhere in its page, must not make memory grow for good.
 func TestLargeRecordsLeaveNoMemoryBehind(t *testing.T) {
 	in(t, func(w *world) {
 		w.out.Sink = nowhere{}

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows"
 )
 
-// pinged is an out that says whether anybody is there.
+// pinged is an out that can be pinged.
 type pinged struct {
 	*out
 	err error

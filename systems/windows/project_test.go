@@ -22,7 +22,7 @@ import (
 // of is a batch of a project.
 func of(name, id string) record.Batch { return record.NewBatch(project.ID(name), id) }
 
-// put brings an event of a project, as a door does.
+// put stores an event of a project, as an endpoint does.
 func (w *world) put(name, batch, payload string) {
 	w.Helper()
 	var read record.Record
@@ -135,7 +135,8 @@ func TestALetterComesBackToItsProject(t *testing.T) {
 	})
 }
 
-// A topic's messages are of one project, whatever they say: who may write to it is not asked.
+// A topic's messages belong to one project, whatever they say: any writer is trusted with it
+// only.
 func TestATopicIsOfOneProject(t *testing.T) {
 	in(t, func(w *world) {
 		w.up(windows.Options{Project: project.ID("news")})
@@ -150,7 +151,7 @@ func TestATopicIsOfOneProject(t *testing.T) {
 	})
 }
 
-// What failed is said of a window as people know it: they have no use for its project's id.
+// Errors name a window by its batch id: operators have no use for its project's id.
 func TestAWindowThatFailsIsNamedByItsBatchID(t *testing.T) {
 	in(t, func(w *world) {
 		w.out.set(func(m *tidemill.Message) error {
@@ -168,7 +169,7 @@ func TestAWindowThatFailsIsNamedByItsBatchID(t *testing.T) {
 	})
 }
 
-// Names of what is sent are of one project, also where a batch id is made to look like another's.
+// Names of messages are unique to a project, even if a batch id imitates another's.
 func TestNamesOfOtherProjectsCannotBeMade(t *testing.T) {
 	in(t, func(w *world) {
 		sport, names := project.ID("sport").String(), []string{}

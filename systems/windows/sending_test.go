@@ -16,12 +16,12 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search"
 )
 
-// whole is a mention of a document that names no sentence.
+// whole is a mention without a sentence.
 func whole(id int, url string) string {
 	return fmt.Sprintf(`{"globalEventId":%d,"mentionTimeDate":20250323151500,"mentionIdentifier":"%s"}`, id, url)
 }
 
-// Topics that know what is in them by its name must not take one for the other.
+// Topics that know their messages by name must not confuse the two.
 func TestSentencesAndDocumentsHaveNamesOfTheirOwn(t *testing.T) {
 	in(t, func(w *world) {
 		w.up(windows.Options{})
@@ -70,14 +70,14 @@ func TestAResultThatIsRefusedDiesAlone(t *testing.T) {
 				if n, err := w.letters.Replay(w.Context(), deadletter.Filter{}); n != 1 || err != nil {
 					w.Error(n, err)
 				}
-				rest(time.Minute) // it is no record, and is a letter again
+				rest(time.Minute) // it is not a record, and is a dead letter again
 				w.same("letters", len(w.dead(windows.Delivered)), 1)
 			})
 		})
 	}
 }
 
-// Where the index is away for long, the queues that it reads from are full: windows wait.
+// In a long outage of the index, the queues that it reads from are full: windows wait.
 func TestATopicThatIsFullUsesUpNoTry(t *testing.T) {
 	for _, kind := range []tidemill.Kind{tidemill.RateLimit, tidemill.Credentials} {
 		t.Run(kind.String(), func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestATopicThatIsFullUsesUpNoTry(t *testing.T) {
 	}
 }
 
-// failing is an index of which documents fail for a while.
+// failing is an index that fails some documents for a while.
 type failing struct {
 	search.Store
 	until time.Time
@@ -132,8 +132,8 @@ func TestWhatTheIndexDoesNotRefuseIsIndexedInTheEnd(t *testing.T) {
 	}
 }
 
-// What had arrived of a window before it was parked arrives once more with its replay, as it
-// is then: processors may have been mended meanwhile.
+// Records that had arrived before their window was parked arrive once more with its replay, in
+// their current form: processors may have been mended meanwhile.
 func TestAReplayIsSentWhateverTopicsKnow(t *testing.T) {
 	in(t, func(w *world) {
 		var mended atomic.Bool
@@ -166,15 +166,16 @@ func TestAReplayIsSentWhateverTopicsKnow(t *testing.T) {
 	})
 }
 
-// A window loses a try where a service was asked and failed, and none while it is left alone.
+// A failed call of a service counts as a try of the window; a service that is left alone does
+// not.
 func TestAServiceThatIsLeftAloneUsesUpNoTry(t *testing.T) {
 	in(t, func(w *world) {
-		var state atomic.Int32 // 0 left alone, 1 asked in vain, 2 well
+		var state atomic.Int32 // 0 left alone, 1 failing, 2 healthy
 		w.up(windows.Options{Tries: 3, Page: 10}, process.Step{OnError: process.Retry, Processor: process.Each("mine", func(_ context.Context, _ string, it *process.Item) error {
 			switch {
 			case state.Load() == 2:
 				return nil
-			case state.Load() == 1 && it.Record.ID == 7: // the one request that finds out
+			case state.Load() == 1 && it.Record.ID == 7: // the one probe
 				return tidemill.Fail(tidemill.Partner, "it answered 500")
 			}
 			return &tidemill.Error{Kind: tidemill.Transient, After: 10 * time.Second, Err: process.ErrAlone}

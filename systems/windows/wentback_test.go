@@ -15,7 +15,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// emptied is a store that can be emptied under those who use it.
+// emptied is a store that can be emptied while it is in use.
 type emptied struct {
 	window.Store
 	mu   sync.Mutex // guards what follows
@@ -49,7 +49,7 @@ func (e *emptied) Put(ctx context.Context, records []window.Record, kept []windo
 
 func (e *emptied) Open() tidemill.Source { return source{e} }
 
-// source is that of what the store is now.
+// source is the source of the current store.
 type source struct{ e *emptied }
 
 func (s source) Traits() tidemill.Traits {
@@ -96,7 +96,7 @@ func TestAStoreThatIsEmptiedIsNotSilent(t *testing.T) {
 		if st, err := sys.Stats(ctx); err != nil || st.Lost != 7 {
 			w.Errorf("%d records are said to be lost before anybody looked, %v", st.Lost, err)
 		}
-		rest(6 * time.Second) // it is looked at every 5 seconds
+		rest(6 * time.Second) // it is checked every 5 seconds
 		w.send("b", "event", event(100))
 		rest(20 * time.Second)
 		audit("intakes have stored 40 records of which the books of windows know nothing")

@@ -91,7 +91,7 @@ func TestTopicsThatAreAwayUseUpNoTry(t *testing.T) {
 	})
 }
 
-// only is the one window there is.
+// only is the only window.
 func (w *world) only() *window.Info {
 	w.Helper()
 	var all []*window.Info
@@ -227,7 +227,7 @@ func TestWhoIsStoppedGivesWindowsBack(t *testing.T) {
 func TestWhatTheIndexRefusesIsALetter(t *testing.T) {
 	in(t, func(w *world) {
 		w.up(windows.Options{})
-		w.send("b", "event", `{"globalEventId":1}`) // no day: there is no index for it
+		w.send("b", "event", `{"globalEventId":1}`) // no day: it has no index
 		w.send("b", "event", event(2))
 		rest(70 * time.Second)
 		w.same("in the index", w.found(search.Events().Name), 1)

@@ -50,10 +50,10 @@ type out struct {
 func (o *out) Begin(context.Context) (windows.Delivery, error) { return &delivery{out: o}, nil }
 func (o *out) Whole() bool                                     { return o.whole }
 
-// delivery is one of out; several may be under way.
+// delivery is a delivery of out; several may run.
 type delivery struct {
 	out  *out
-	open []*tidemill.Message // where it appears wholly
+	open []*tidemill.Message // if it is atomic
 }
 
 func (d *delivery) Write(ctx context.Context, batch []*tidemill.Message) error {
@@ -96,7 +96,7 @@ func (d *delivery) Commit(ctx context.Context) error {
 	return d.out.Sink.Write(ctx, open)
 }
 
-// asked is how often something was to be written.
+// asked is how often a write was tried.
 func (o *out) asked() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -192,7 +192,7 @@ func rest(d time.Duration) {
 	synctest.Wait()
 }
 
-// found is how many documents of a family there are.
+// found is how many documents of a family exist.
 func (w *world) found(schema string) int {
 	w.Helper()
 	p, err := w.index.Search(w.Context(), search.Query{Schema: schema, Size: 1})
@@ -202,7 +202,7 @@ func (w *world) found(schema string) int {
 	return p.Total
 }
 
-// same compares what is and what is to be.
+// same compares values.
 func (w *world) same(what string, got, want any) {
 	w.Helper()
 	if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -210,7 +210,7 @@ func (w *world) same(what string, got, want any) {
 	}
 }
 
-// books are those of a pipeline.
+// books are the books of a pipeline.
 func (w *world) books(pipeline string) string {
 	w.Helper()
 	b, err := w.sys.Books()[pipeline].Books(w.Context())
@@ -223,7 +223,7 @@ func (w *world) books(pipeline string) string {
 	return fmt.Sprintf("accepted %d, delivered %d, skipped %d, dead %d, in flight %d", b.Accepted, b.Settled.Delivered, b.Settled.Skipped, b.Settled.Dead, b.Pending)
 }
 
-// dead are the causes of the letters of a pipeline, and their ids.
+// dead are the causes of the dead letters of a pipeline, and their ids.
 func (w *world) dead(pipeline string) (all []string) {
 	w.Helper()
 	for l, err := range w.letters.List(w.Context(), deadletter.Filter{Pipeline: pipeline}) {

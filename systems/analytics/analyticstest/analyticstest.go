@@ -1,7 +1,7 @@
-// Package analyticstest is what the analytics system promises, as a table of cases: events
-// go in through the door or straight into the stream, the whole system runs over them, and
-// the warehouse, the persons, the definitions, the dead letters, the warnings and the books
-// are asked what came of it. A set of backends is held to all of it by one call:
+// Package analyticstest has the promises of the analytics system, as a table of cases: events
+// go in through the ingest API or straight into the stream, the whole system runs over them,
+// and the warehouse, the persons, the definitions, the dead letters, the warnings and the books
+// are checked. One call runs all of it against a set of backends:
 //
 //	func TestSystem(t *testing.T) { analyticstest.Run(t, fresh) }
 package analyticstest
@@ -25,7 +25,7 @@ import (
 
 // Harness is one fresh and empty set of backends.
 type Harness struct {
-	Intake      queue.Intake           // takes entries for the queue "analytics"
+	Intake      queue.Intake           // accepts entries for the queue "analytics"
 	Source      func() tidemill.Source // hands them out; a Keeper and Bookkeeper. One for each system
 	Persons     person.Store
 	Warehouse   warehouse.Store
@@ -34,19 +34,19 @@ type Harness struct {
 	Locks       lock.Locks
 	Projects    project.Projects
 
-	// Door takes requests for Projects into Intake, and writes what it refuses to Warehouse.
+	// Door accepts requests for Projects into Intake, and writes refusals to Warehouse.
 	Door http.Handler
 
-	// Reopen drops everything that is not durable, as the end of the process does, and
-	// opens the same data anew. Nil: the data live as long as the harness.
+	// Reopen drops everything that is not durable, as the end of the process does, and opens
+	// the same data again. Nil: the data last as long as the harness.
 	Reopen func() Harness
 }
 
-// Fresh makes a harness. Inside Run it is called in a synctest bubble, and so is what it
-// registers with t.Cleanup.
+// Fresh makes a harness. Run calls it in a synctest bubble, together with its functions
+// registered by t.Cleanup.
 type Fresh func(t *testing.T) Harness
 
-// Run holds every promise against fresh backends that work inside a synctest bubble, where
+// Run checks every promise against fresh backends that work inside a synctest bubble, where
 // hours of outage pass at once.
 func Run(t *testing.T, fresh Fresh) {
 	each(t, func(t *testing.T, p promise) {
@@ -54,10 +54,9 @@ func Run(t *testing.T, fresh Fresh) {
 	})
 }
 
-// RunInRealTime holds the same promises against backends that are servers. Where a case
-// lets minutes or hours go by, it lets a hundredth of them go by here. Cases run in
-// parallel, each on a harness of its own: some wait for long, so let many run at once
-// (-parallel 200).
+// RunInRealTime checks the same promises against backends that are servers. Where a case lets
+// minutes or hours pass, it lets a hundredth of them pass here. Cases run in parallel, each on
+// its own harness: some wait for long, so let many run at once (-parallel 200).
 func RunInRealTime(t *testing.T, fresh Fresh) {
 	each(t, func(t *testing.T, p promise) {
 		t.Parallel()
@@ -89,7 +88,7 @@ func (p promise) hold(b *bench) {
 	}
 }
 
-// Project is the one that exists, and Key its ingest key.
+// Project is the existing project, and Key its ingest key.
 var Project = project.Project{ID: uuid.MustParse("33333333-3333-4333-8333-333333333333"), Name: "fixture"}
 
 // Key is an ingest key of Project.

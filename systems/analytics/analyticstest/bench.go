@@ -24,13 +24,13 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
-// bench is a harness on the table of one case, with what cases share.
+// bench is the harness of one case, with what cases share.
 type bench struct {
 	*testing.T
 	Harness
-	fresh    func() Harness // makes another
+	fresh    func() Harness // makes another harness
 	fake     bool           // inside a bubble
-	patience time.Duration  // until something is awaited in vain
+	patience time.Duration  // how long something is awaited
 	entries  int            // put so far, for their ids
 	log      log            // of all systems
 }
@@ -54,7 +54,7 @@ func (b *bench) must(err error) {
 	}
 }
 
-// system is one that runs.
+// system is a running system.
 type system struct {
 	*analytics.System
 	b      *bench
@@ -63,10 +63,11 @@ type system struct {
 	err    error // once ended
 }
 
-// years are more than lie between a bubble, where it is the year 2000, and the clock of servers.
+// years are more than the time between a bubble, where it is the year 2000, and the clock of
+// servers.
 const years = 50 * 365 * 24 * time.Hour
 
-// options are those of most cases: small batches that do not wait, no replay by itself.
+// options are those of most cases: small batches that do not wait, no automatic replay.
 func options() analytics.Options {
 	return analytics.Options{Batch: 100, Age: 5 * time.Millisecond, Replay: -1, Seed: 1,
 		Clock: event.Clock{EventsBehind: years, EventsAhead: years}}
@@ -99,7 +100,7 @@ func (b *bench) start(o analytics.Options, change func(*analytics.Parts)) *syste
 	return s
 }
 
-// stop stops the system, which must end well.
+// stop stops the system, which must end without error.
 func (s *system) stop() {
 	s.b.Helper()
 	s.halt()
@@ -108,7 +109,7 @@ func (s *system) stop() {
 	}
 }
 
-// halt stops the system, whatever it says.
+// halt stops the system and ignores its error.
 func (s *system) halt() {
 	s.cancel()
 	<-s.ended
@@ -138,14 +139,14 @@ func (b *bench) processWith(o analytics.Options, change func(*analytics.Parts)) 
 	b.balanced()
 }
 
-// shorter is how much shorter minutes and hours are in real time, and longest what they
-// are at most.
+// shorter is how much shorter minutes and hours are in real time, and longest the most that
+// they last.
 const (
 	shorter = 100
 	longest = 15 * time.Second
 )
 
-// of is a time of minutes or hours, as long as it is in this run.
+// of is the length of minutes or hours in this run.
 func (b *bench) of(d time.Duration) time.Duration {
 	if b.fake || d < time.Minute {
 		return d
@@ -172,7 +173,7 @@ func (b *bench) until(what string, done func() bool) {
 	}
 }
 
-// pass lets that much time go by, which is shorter in real time.
+// pass lets that much time pass, which is shorter in real time.
 func (b *bench) pass(d time.Duration) {
 	timer := time.NewTimer(b.of(d))
 	defer timer.Stop()
@@ -191,7 +192,7 @@ func (b *bench) drained() {
 	b.until("everything accepted has ended", func() bool { return b.books().Pending == 0 })
 }
 
-// balanced asks for the system's own proof.
+// balanced checks the system's own proof.
 func (b *bench) balanced() analytics.Audit {
 	b.Helper()
 	sys, err := analytics.New(b.parts(), analytics.Options{})
@@ -231,12 +232,11 @@ func (b *bench) put(ms ...*tidemill.Message) {
 	}
 }
 
-// noon is when events of these cases happen, unless they say otherwise.
+// noon is when events of these cases happen by default.
 var noon = time.Date(1999, 12, 31, 12, 0, 0, 0, time.UTC)
 
-// entry is a flat entry of the stream: an event of that name and distinct id with more
-// fields, each a name and a value. Fields given replace those it has; an empty value takes
-// one out.
+// entry is a flat entry of the stream: an event of that name and distinct id with more fields,
+// each a name and a value. Given fields replace the defaults; an empty value removes one.
 func entry(name, distinct string, more ...string) *tidemill.Message {
 	fields := []string{"schema_version", "1", "project_id", Project.ID.String(), "event_name", name, "distinct_id", distinct, "timestamp", noon.Format(time.RFC3339)}
 	for i := 0; i+1 < len(more); i += 2 {
@@ -264,7 +264,7 @@ func entry(name, distinct string, more ...string) *tidemill.Message {
 // object is an entry that is one JSON object.
 func object(json string) *tidemill.Message { return &tidemill.Message{Payload: []byte(json)} }
 
-// at is a time some seconds after noon, as a field has it.
+// at is a time some seconds after noon, in the form of a field.
 func at(seconds int) string {
 	return noon.Add(time.Duration(seconds) * time.Second).Format(time.RFC3339)
 }
@@ -311,7 +311,7 @@ func (b *bench) letters() []*deadletter.Letter {
 	return out
 }
 
-// letter is the only one.
+// letter is the only dead letter.
 func (b *bench) letter() *deadletter.Letter {
 	b.Helper()
 	ls := b.letters()
@@ -329,7 +329,7 @@ func (b *bench) warnings(typ string) []warehouse.Warning {
 	return slices.DeleteFunc(all, func(w warehouse.Warning) bool { return w.Type != typ })
 }
 
-// show is the person of a distinct id, nil if none is stored.
+// show is the person of a distinct id, or nil.
 func (b *bench) show(distinct string) *person.Person {
 	b.Helper()
 	p, err := b.Persons.Show(b.Context(), person.Ref{Project: Project.ID, Distinct: distinct})
@@ -340,7 +340,7 @@ func (b *bench) show(distinct string) *person.Person {
 	return p
 }
 
-// somebody is the person of a distinct id, who must be stored.
+// somebody is the person of a distinct id, which must be stored.
 func (b *bench) somebody(distinct string) *person.Person {
 	b.Helper()
 	p := b.show(distinct)
@@ -350,7 +350,7 @@ func (b *bench) somebody(distinct string) *person.Person {
 	return p
 }
 
-// derived is the id that a distinct id's person has by itself.
+// derived is the default id of a distinct id's person.
 func derived(distinct string) uuid.UUID {
 	return person.ID(person.Ref{Project: Project.ID, Distinct: distinct})
 }
@@ -388,7 +388,7 @@ func (l *log) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// alarmed says whether something of that level and with that text was logged.
+// alarmed reports whether something of that level and with that text was logged.
 func (l *log) alarmed(level slog.Level, text string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

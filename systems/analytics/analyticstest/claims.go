@@ -24,8 +24,8 @@ var claiming = []promise{
 	{name: "A10 which events may merge an identified person is a setting", reason: "some must be able to, and others must never", holds: mergeIdentified},
 }
 
-// neighbours are two claims that depend on their order: of user b the first makes an
-// identified person, which the second must not merge. In the other order b goes to c.
+// neighbours are two claims whose order matters: the first makes user b an identified person,
+// which the second must not merge. In the other order b goes to c.
 func neighbours(n int) [2]*tidemill.Message {
 	return [2]*tidemill.Message{identify(fmt.Sprint("b", n), fmt.Sprint("a", n)), identify(fmt.Sprint("c", n), fmt.Sprint("b", n))}
 }
@@ -52,7 +52,7 @@ func (b *bench) inOrder(n int) {
 	}
 }
 
-// slowProjects let each batch wait for a while of its own before it claims.
+// slowProjects delay each batch by its own time before it claims.
 type slowProjects struct {
 	project.Projects
 	mu  sync.Mutex // guards rnd
@@ -63,7 +63,7 @@ func (p *slowProjects) Find(ctx context.Context, id uuid.UUID) (project.Project,
 	p.mu.Lock()
 	d := time.Duration(p.rnd.IntN(20)) * time.Millisecond
 	p.mu.Unlock()
-	time.Sleep(d) // the neighbour's answer takes so long
+	time.Sleep(d) // the answer takes so long
 	return p.Projects.Find(ctx, id)
 }
 
@@ -117,7 +117,7 @@ func claimsOfAnOutage(b *bench) {
 	for i := range n {
 		pair := neighbours(i)
 		b.put(pair[0])
-		if i == n/2 { // what came before is kept by now
+		if i == n/2 { // earlier ones are kept by now
 			b.until("merges are kept", func() bool { return b.kept() > n/2 })
 			ps.merge.heal()
 		}
@@ -129,15 +129,15 @@ func claimsOfAnOutage(b *bench) {
 	b.inOrder(n)
 }
 
-// claimsAsAnOutageEnds lets merges fail so often that the outage ends between two calls: of
-// the claims that are kept, or of one that is kept and one that is new.
+// claimsAsAnOutageEnds makes merges fail so often that the outage ends between two calls: of
+// the kept claims, or of a kept one and a new one.
 func claimsAsAnOutageEnds(b *bench) {
 	const n = 4
 	ps := &persons{}
 	s := b.start(options(), func(p *analytics.Parts) { ps.Store, p.Persons = p.Persons, ps })
 	for i := range n {
 		pair := neighbours(i)
-		ps.merge.fail(3+i/2, errOutage) // 3 tries, and then those of what is kept
+		ps.merge.fail(3+i/2, errOutage) // 3 tries, and then those of the kept ones
 		if i%2 == 0 {
 			b.put(pair[0], pair[1])
 		} else {

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
-// open gives a harness its door.
+// open gives a harness its ingest API.
 func open(t *testing.T, h analyticstest.Harness) analyticstest.Harness {
 	t.Helper()
 	door, err := ingest.New(ingest.Options{Options: endpoint.Options{Projects: h.Projects}, Intake: h.Intake,

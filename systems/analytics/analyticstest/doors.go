@@ -31,7 +31,7 @@ type request struct {
 	answer                  string // what the body must be, or begin with
 }
 
-// A sender is an SDK's traffic, sent twice, and what must come of it.
+// A sender is an SDK's traffic, sent twice, and its expected result.
 type sender struct {
 	name     string
 	requests func(now string) []request
@@ -130,7 +130,7 @@ func sendersOf(all []sender) []promise {
 	return ps
 }
 
-// send does one request and checks its answer.
+// send makes one request and checks its answer.
 func (b *bench) send(r *request) {
 	b.Helper()
 	body := []byte(r.body)

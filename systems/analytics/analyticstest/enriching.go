@@ -81,7 +81,7 @@ func bots(b *bench) {
 	}
 }
 
-// database writes a database of countries into a file, in one stroke.
+// database writes a database of countries into a file, atomically.
 func (b *bench) database(path, country string, written time.Time) {
 	b.Helper()
 	tree, err := mmdbwriter.New(mmdbwriter.Options{DatabaseType: "Test-Country", RecordSize: 24, IncludeReservedNetworks: true})

@@ -121,7 +121,7 @@ func ackedAfter(b *bench) {
 
 func redelivered(b *bench) {
 	b.put(entry("e", "anon", "event_id", uid(1), "user_properties", `{"n":1}`), identify("user", "anon"))
-	for range 3 { // processes that end before they could say that it is done
+	for range 3 { // processes that end before they could report that it is done
 		s := b.start(options(), func(p *analytics.Parts) {
 			p.Source = &stream{source: p.Source.(source), settle: fault{err: errOutage, left: -1}}
 		})
@@ -168,7 +168,7 @@ func duplicates(b *bench) {
 	b.one("first")
 }
 
-// catalogue as text, a line for each definition, sorted by what it is.
+// catalogue is the definitions as sorted text, a line each.
 func (b *bench) catalogue() (lines []string) {
 	b.Helper()
 	all, err := b.Definitions.List(b.Context(), Project.ID)
@@ -231,8 +231,8 @@ func cataloguedLater(b *bench) {
 	s.stop()
 }
 
-// cataloguedWhole imports 60 events with 500 properties each, all of other names: 60,060
-// definitions, thrice what waits to be written.
+// cataloguedWhole imports 60 events with 500 properties each, all with different names: 60,060
+// definitions, three times what may wait to be written.
 func cataloguedWhole(b *bench) {
 	const events, wide = 60, 500
 	c := &catalogue{}

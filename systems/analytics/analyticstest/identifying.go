@@ -46,7 +46,7 @@ func checkValue(b *bench) {
 	}
 }
 
-// partly is persons of whom one cannot be resolved for a while.
+// partly is persons, one of whom cannot be resolved for a while.
 type partly struct {
 	person.Store
 	mu   sync.Mutex // guards left

@@ -19,7 +19,7 @@ var instances = []promise{
 	{name: "A19 an instance that dies leaves its work to the other", reason: "that is what the second one is for", holds: dies},
 }
 
-// history is a random one of a few people, each with distinct ids that nobody else claims.
+// history is a random one of a few people, each with distinct ids that no other claims.
 func history(rnd *rand.Rand) (ms []*tidemill.Message, ids []string) {
 	const people = 6
 	pick := func(who int) string {
@@ -57,7 +57,7 @@ func history(rnd *rand.Rand) (ms []*tidemill.Message, ids []string) {
 	return ms, ids
 }
 
-// copies are messages as if they had been received anew.
+// copies are messages as if received anew.
 func copies(ms []*tidemill.Message) []*tidemill.Message {
 	out := make([]*tidemill.Message, len(ms))
 	for i, m := range ms {
@@ -165,7 +165,7 @@ func dies(b *bench) {
 		p.Source = &stream{source: p.Source.(source), settle: fault{err: errOutage, left: -1}}
 	})
 	b.until("it has some", func() bool { return len(b.events()) > 0 })
-	dying.halt() // whatever it did, nobody knows
+	dying.halt() // its result is unknown
 	other := b.start(o, nil)
 	b.drained()
 	other.stop()

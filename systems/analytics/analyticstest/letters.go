@@ -23,7 +23,7 @@ var letters = []promise{
 	{name: "A15 a row in an entry from outside is not believed", reason: "only our own letters hold finished rows", holds: rowFromOutside},
 }
 
-// dieAtTheWarehouse lets what is put die there, and returns once it has.
+// dieAtTheWarehouse makes events die there, and returns once they have.
 func (b *bench) dieAtTheWarehouse(change func(*analytics.Parts), ms ...*tidemill.Message) {
 	b.Helper()
 	before := len(b.letters())
@@ -45,7 +45,7 @@ func (b *bench) dieAtTheWarehouse(change func(*analytics.Parts), ms ...*tidemill
 	}
 }
 
-// replay replays every letter in a process of its own.
+// replay replays every dead letter in its own process.
 func (b *bench) replay(change func(*analytics.Parts)) {
 	b.Helper()
 	b.replayAll()

@@ -11,14 +11,14 @@ import (
 
 var merging = storiesOf(stories)
 
-// A story is a history of events and whose they are in the end. Each is told twice: all in
-// one batch, and event by event.
+// A story is a history of events and their persons in the end. Each is told twice: all in one
+// batch, and event by event.
 type story struct {
 	name, reason string
 	events       []*tidemill.Message
-	count        int               // of events, where they are not told
+	count        int               // of events, if not all of them are told
 	people       []string          // distinct ids of one person each, the surviving one first: "user anon"
-	identified   string            // the survivors that are
+	identified   string            // the survivors that are identified
 	has          map[string]string // distinct id → JSON of its properties, names sorted: "a=1 b=2"
 	warned       map[string]int    // warnings by type
 	created      map[string]int    // survivor → seconds after noon

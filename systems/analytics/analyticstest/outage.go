@@ -17,15 +17,15 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
-// errOutage is what a neighbour that is away answers.
+// errOutage is the error of a store that is down.
 var errOutage = errors.New("connection refused")
 
-// A fault is a neighbour's state that a case switches: while it is on, calls fail. It
-// counts the calls.
+// A fault is a store's state that a case switches: while it is on, calls fail. It counts the
+// calls.
 type fault struct {
 	mu    sync.Mutex // guards all below
-	err   error      // what calls fail with; nil: they pass
-	left  int        // calls that fail still; below 0: all of them
+	err   error      // the error of calls; nil: they pass
+	left  int        // remaining calls that fail; below 0: all
 	calls int
 }
 
@@ -44,7 +44,7 @@ func (f *fault) called() int {
 	return f.calls
 }
 
-// call counts one call and says how it fails.
+// call counts one call and returns its error.
 func (f *fault) call() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,8 +64,8 @@ type persons struct {
 	person.Store
 	resolve, apply, merge, keep fault
 	answer                      fault       // of merges that were done
-	keptNone                    atomic.Bool // Keep was called with nothing to keep
-	poison                      string      // merges of this other id fail, as long as it is set; guarded by merge
+	keptNone                    atomic.Bool // Keep was called without anything to keep
+	poison                      string      // merges of this other id fail while it is set; guarded by merge
 }
 
 func (p *persons) Resolve(ctx context.Context, refs []person.Ref, into []uuid.UUID) error {
@@ -137,7 +137,7 @@ func (w *events) Override(ctx context.Context, os []person.Override) error {
 	return w.Store.Override(ctx, os)
 }
 
-// dead is a store of letters with outages.
+// dead is a store of dead letters with outages.
 type dead struct {
 	deadletter.Store
 	put fault
@@ -176,7 +176,7 @@ func (p *tenants) Find(ctx context.Context, id uuid.UUID) (project.Project, erro
 	return p.Projects.Find(ctx, id)
 }
 
-// stream is a source with outages. It passes on what the engine looks for.
+// stream is a source with outages. It passes on the interfaces that the engine looks for.
 type stream struct {
 	source
 	receive, settle fault

@@ -70,14 +70,14 @@ func failsThrice(b *bench) {
 	}
 }
 
-// replayAll replays every letter by hand.
+// replayAll replays every dead letter by hand.
 func (b *bench) replayAll() {
 	b.Helper()
 	_, err := b.Letters.Replay(b.Context(), deadletter.Filter{Pipeline: analytics.Name})
 	b.must(err)
 }
 
-// replayed waits until no letter is being replayed.
+// replayed waits until no dead letter is being replayed.
 func (b *bench) replayed() {
 	b.Helper()
 	b.until("no letter is being replayed", func() bool {

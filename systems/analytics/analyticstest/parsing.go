@@ -108,7 +108,7 @@ func derivedIDs(b *bench) {
 	})
 	b.until("both are stored", func() bool { return len(b.events()) == 2 })
 	before := b.events()
-	s.halt() // it could never say that they are
+	s.halt() // it could never report that they are
 	if books := b.books(); books.Pending != 2 {
 		b.Errorf("%d are pending after every settlement failed, want 2", books.Pending)
 	}
@@ -239,5 +239,5 @@ func screens(b *bench) {
 	}
 }
 
-// same says whether two pieces of JSON are the same bytes.
+// same reports whether two pieces of JSON have the same bytes.
 func same(got []byte, want string) bool { return bytes.Equal(got, []byte(want)) }

@@ -36,13 +36,13 @@ func bareMembers(b *bench) {
 	b.has("v", map[string]string{"plan": `"user_properties"`})
 }
 
-// operations are a history of one person, in the order of time, that uses every rule.
+// operations are a history of one person, in order of time, that uses every rule.
 var operations = []string{
 	`{"$set_once":{"once":"first","late":"first"}}`, `{"$set":{"a":1,"b":1}}`, `{"$unset":["a","once"]}`, `{"$set_once":{"once":"second"},"$set":{"b":2}}`,
 	`{"$unset":["late"]}`, `{"a":3}`, `{"$set_once":{"a":"never","c":"once"}}`, `{"$unset":["c"],"$set":{"d":1}}`,
 }
 
-// outcome is what operations come to: once is unset at 2 and written again at 3.
+// outcome is the result of operations: once is unset at 2 and written again at 3.
 var outcome = map[string]string{"a": "3", "b": "2", "once": `"second"`, "d": "1"}
 
 func anyOrder(b *bench) {
@@ -54,7 +54,7 @@ func anyOrder(b *bench) {
 			all = append(all, entry("$set", fmt.Sprint("u", who), "user_properties", operations[i], "timestamp", at(i), "event_id", uid(1000*who+i)))
 		}
 	}
-	for len(all) > 0 { // in several runs, so that some meet what is stored
+	for len(all) > 0 { // in several runs, so that some meet stored values
 		n := min(len(all), 1+rnd.IntN(80))
 		b.put(all[:n]...)
 		all = all[n:]

@@ -89,7 +89,7 @@ func illegalIDs(b *bench) {
 			b.Errorf("letter %s is of kind %v", l.ID, l.Kind)
 		}
 	}
-	if got := len(b.warnings("illegal_distinct_id")); got < n-4 { // bare true and false may be of the wrong sort, too
+	if got := len(b.warnings("illegal_distinct_id")); got < n-4 { // bare true and false may be of the wrong kind, too
 		b.Errorf("%d warnings of %d refusals", got, n)
 	}
 }

@@ -18,7 +18,7 @@ var replays = []promise{
 	{name: "A15 a letter that dies again is held again and tried again", reason: "a replay in the middle of an outage must not be the last", holds: diesAgain},
 }
 
-// regular are options of a system that replays by itself.
+// regular are options of a system that replays automatically.
 func (b *bench) regular() analytics.Options {
 	o := options()
 	o.Replay = b.of(5 * time.Minute) // the default
@@ -34,7 +34,7 @@ func byItself(b *bench) {
 		b.dieAtTheWarehouse(nil, ms...)
 	}
 	s := b.start(b.regular(), nil)
-	if b.fake { // in real time a round is over before it is looked at
+	if b.fake { // in real time a round ends before it is checked
 		b.pass(4*time.Minute + 50*time.Second)
 		if n := len(b.events()); n != 0 {
 			b.Errorf("%d replayed before their time", n)
@@ -100,7 +100,7 @@ func replayCircuit(b *bench) {
 	o := options()
 	o.ReplayBatch = 1
 	broken := b.startWith(o, w)
-	for i := range 5 { // five replays, asked for by hand
+	for i := range 5 { // five replays, started by hand
 		n, err := b.Letters.Replay(b.Context(), deadletter.Filter{Pipeline: analytics.Name, Max: 1, Replays: 1})
 		b.must(err)
 		if n != 1 {
@@ -114,7 +114,7 @@ func replayCircuit(b *bench) {
 	}
 	r := b.regular()
 	r.Replay = b.of(time.Minute)
-	s := b.start(r, nil) // another instance, which has no trouble
+	s := b.start(r, nil) // another instance, without outages
 	b.pass(4 * time.Minute)
 	if n := len(b.events()); n != 0 {
 		b.Errorf("another instance replayed %d while the circuit is open", n)

@@ -88,8 +88,8 @@ func tooManyErrors(b *bench) {
 	}
 }
 
-// flickering is a source of which every second read fails and the others are empty, until
-// there is something.
+// flickering is a source whose every second read fails, while the others are empty until
+// something comes.
 type flickering struct {
 	source
 	reads, wrong int

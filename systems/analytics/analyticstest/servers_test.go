@@ -22,7 +22,7 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse/clickhousewarehouse"
 )
 
-// TestServers holds the whole table against Redis, PostgreSQL and ClickHouse.
+// TestServers runs the whole table against Redis, PostgreSQL and ClickHouse.
 func TestServers(t *testing.T) {
 	s := &servers{
 		redis:    testenv.Start(t, testenv.PrivateRedis, "REDIS_SETTINGS=--databases 1000 --maxmemory-policy noeviction"),
@@ -31,7 +31,7 @@ func TestServers(t *testing.T) {
 	analyticstest.RunInRealTime(t, s.fresh)
 }
 
-// servers are shared by all cases, each of which has databases of its own.
+// servers are shared by all cases, each with its own databases.
 type servers struct {
 	redis, postgres *testenv.Server
 	databases       atomic.Int64

@@ -21,7 +21,7 @@ import (
 
 func TestSQLite(t *testing.T) { analyticstest.Run(t, sqlite) }
 
-// sqlite is all backends on one file, as the embedded instance has them.
+// sqlite is all backends on one file, as in the embedded instance.
 func sqlite(t *testing.T) analyticstest.Harness {
 	f := &file{t: t, path: filepath.Join(t.TempDir(), "tidemill.db")}
 	t.Cleanup(f.close)

@@ -44,7 +44,7 @@ func requestsInOrder(b *bench) {
 		for i := range 20 {
 			events = append(events, fmt.Sprintf(`{"event":"$set","distinct_id":"u%d","uuid":%q,"timestamp":%q,"$set":{"n":%d}}`, i, uid(1+2*i+(k+i)%2), stamp(-time.Second), k))
 		}
-		if k == 0 { // and has its events at greater places
+		if k == 0 { // and has its events at higher positions
 			events = append([]string{`{"event":"e","distinct_id":"other"}`}, events...)
 		}
 		b.send(&request{path: "/batch/", contentType: "application/json", status: 200,
@@ -56,8 +56,8 @@ func requestsInOrder(b *bench) {
 	}
 }
 
-// latencyMovesNothing lets the first request of a client come 20 s late, as one that was
-// answered 503 for so long, and the second at once.
+// latencyMovesNothing makes the first request of a client arrive 20 s late, as after answers
+// 503, and the second at once.
 func latencyMovesNothing(b *bench) {
 	now := time.Now().UTC()
 	stamp := func(d time.Duration) string { return now.Add(d).Format("2006-01-02T15:04:05.000Z") }

@@ -16,7 +16,7 @@ import (
 )
 
 // A PostgreSQL that another product wrote has definitions under the names that queries use,
-// described and verified by people. They are found again, and nothing is there twice.
+// described and verified by people. They are found again, without duplicates.
 func TestDefinitionsOfAnAdoptedDatabaseAreFoundAgain(t *testing.T) {
 	testenv.Need(t)
 	db, err := postgresdb.Open(t.Context(), tidemill.NewSecret(testenv.Postgres(t)), postgresdb.Options{})

@@ -208,7 +208,7 @@ func TestAFailedUpsertIsNotForgotten(t *testing.T) {
 	})
 }
 
-// seeAll sees an event with all its names, and checks at each step that what waits is
+// seeAll sees an event with all its names, and checks at each step that the waiting names are
 // bounded.
 func seeAll(t *testing.T, c *Catalog, e *event.Event) {
 	t.Helper()
@@ -248,7 +248,7 @@ func TestNoNameIsDroppedHoweverManyAreNewAtOnce(t *testing.T) {
 	})
 	t.Run("an import of many events, each with names of its own", func(t *testing.T) {
 		cat, d := newCatalog(t, Options{})
-		const events = 13 // 260,013 names: more than may wait, and more than are known
+		const events = 13 // 260,013 names: more than may wait, and more than are remembered
 		for i := range events {
 			seeAll(t, cat, seen(fmt.Sprint("e", i), wide(fmt.Sprintf("p%d_", i)), ""))
 		}
@@ -281,8 +281,7 @@ func TestNoNameIsDroppedHoweverManyAreNewAtOnce(t *testing.T) {
 	})
 }
 
-// watched tells which projects' names an upsert has brought, as a store does that drops
-// the caches of readers.
+// watched notes the projects of an upsert, as a store does that drops readers' caches.
 type watched struct {
 	definition.Definitions
 	told *[]string

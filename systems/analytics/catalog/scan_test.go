@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// FuzzScanner compares with a parser that takes nothing but JSON: on every object that is
-// JSON both see the same pairs, and on anything else nothing breaks.
+// FuzzScanner compares with a parser that accepts only JSON: on every JSON object both see the
+// same pairs, and on anything else nothing breaks.
 func FuzzScanner(f *testing.F) {
 	for _, s := range []string{`{}`, ` { "a" : 1 , "b":"\\\"" , "c":[{"d":"]}"},[]],"e":{"f":{}},"g":null } `, `{"a":1`, `{"a"`, `{"`, `[]`, ``, `{"a":}`, `{"a":"\`, `{"a":[}`, `{,}`} {
 		f.Add([]byte(s))

@@ -1,8 +1,8 @@
 package enrich
 
-// realAgents are user agent strings as they come in, with what is behind them. Names and
-// versions were compared with what ua-parser-js 2.0 says of the same strings; it differs
-// where this package knows better: bots and tools, watches, headsets, Opera Mini, KaiOS.
+// realAgents are real user agent strings, with their expected results. Names and versions were
+// compared with ua-parser-js 2.0; it differs where this package knows better: bots and tools,
+// watches, headsets, Opera Mini, KaiOS.
 var realAgents = []struct {
 	ua   string
 	want Agent
@@ -127,7 +127,7 @@ var realAgents = []struct {
 	{"Mozilla/5.0 (BB10; Touch) AppleWebKit/537.10+ (KHTML, like Gecko) Version/10.0.9.2372 Mobile Safari/537.10+",
 		Agent{"Mobile Safari", "10.0.9.2372", "BlackBerry", "10.0.9", "mobile"}},
 
-	// Televisions and what is plugged into them.
+	// Televisions and devices plugged into them.
 	{"Mozilla/5.0 (SMART-TV; Linux; Tizen 6.5) AppleWebKit/537.36 (KHTML, like Gecko) 85.0.4183.93/6.5 TV Safari/537.36",
 		Agent{"Safari", "", "Tizen", "6.5", "smarttv"}},
 	{"Mozilla/5.0 (SMART-TV; LINUX; Tizen 5.0) AppleWebKit/537.36 (KHTML, like Gecko) Version/5.0 TV Safari/537.36",
@@ -216,7 +216,7 @@ var realAgents = []struct {
 	{"Mozilla/5.0 (compatible; +https://shop.example/about)",
 		Agent{"Bot", "", "", "", "bot"}},
 
-	// Tools, by their own name; apps and what they are built with: no browser.
+	// Tools, by their own name; apps and their libraries: not browsers.
 	{"curl/8.4.0",
 		Agent{"curl", "8.4.0", "", "", "bot"}},
 	{"Wget/1.21.4",
@@ -299,7 +299,7 @@ var realAgents = []struct {
 		Agent{"Chrome", "38.0.2125.122", "Linux", "", "smarttv"}},
 	{"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) CriOS/124 Version/17.4 Safari/605.1.15", // an iPad that asks for desktop pages
 		Agent{"Mobile Chrome", "124", "iOS", "", "tablet"}},
-	{"Mozilla/5.0 (Linux; Android 12; CUBOT NOTE 20) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/124.0.0.0 Mobile Safari/537.36", // a phone, no bot
+	{"Mozilla/5.0 (Linux; Android 12; CUBOT NOTE 20) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/124.0.0.0 Mobile Safari/537.36", // a phone, not a bot
 		Agent{"Mobile Chrome", "124.0.0.0", "Android", "12", "mobile"}},
 	{"Mozilla/5.0 (Windows NT 10.0; WOW64; Trident/7.0; Touch; .NET4.0C; Tablet PC 2.0; rv:11.0) like Gecko", // a laptop
 		Agent{"IE", "11.0", "Windows", "10", "desktop"}},

@@ -15,8 +15,8 @@ import (
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 
-// A site that may be asked says where the database is: it does not choose what of the inner
-// network is asked, and read, in its place.
+// An allowed site says where the database is: it must not make us ask and read an address of
+// the inner network.
 func TestRedirectsToPrivateAddressesAreNotFollowed(t *testing.T) {
 	var asked atomic.Int64
 	hidden := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
@@ -36,7 +36,7 @@ func TestRedirectsToPrivateAddressesAreNotFollowed(t *testing.T) {
 			if err == nil || strings.Contains(err.Error(), "hunter2") {
 				t.Fatalf("Refresh = %v, want an error without the key", err)
 			}
-			if strings.HasSuffix(host, ".") { // no address to us, and no name to DNS
+			if strings.HasSuffix(host, ".") { // not an address to us, and not a name to DNS
 				return
 			}
 			if tidemill.KindOf(err) != tidemill.Validation || !strings.Contains(err.Error(), "blocked_target") || strings.Contains(err.Error(), "3 tries") {
@@ -72,7 +72,7 @@ func TestAPrivateSiteNeedsItsSetting(t *testing.T) {
 	}
 }
 
-// A password in the URL goes as a header to the host it was given for, and to no other.
+// A password in the URL goes as a header to its own host, and to no other.
 func TestThePasswordGoesToItsHostOnly(t *testing.T) {
 	data := oneCountry(t, "GB")
 	var said [2]atomic.Value

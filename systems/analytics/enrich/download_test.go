@@ -22,7 +22,7 @@ import (
 
 const siteURL = "http://user:hunter2@geo.example/country.mmdb?license_key=hunter2"
 
-// wantFiles says how many files the cache folder holds: no download leaves a part behind.
+// wantFiles checks how many files the cache folder has: no download leaves a part behind.
 func wantFiles(t *testing.T, dir string, want int) {
 	t.Helper()
 	files, err := os.ReadDir(dir)
@@ -190,7 +190,7 @@ func TestRefreshEndsWithItsContext(t *testing.T) {
 					t.Errorf("Refresh = %v after %v, want %v after 1s", err, time.Since(start), enough)
 				}
 				wantFiles(t, dir, 0)
-				if err := g.Refresh(t.Context()); err != nil { // being stopped is no failure that pauses
+				if err := g.Refresh(t.Context()); err != nil { // a stop is not a failure that pauses
 					t.Error(err)
 				}
 				wantCountry(t, g, "GB")

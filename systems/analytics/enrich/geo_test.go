@@ -59,14 +59,14 @@ var testCountries = map[string]string{
 
 func testDatabase(t testing.TB) []byte { return buildDatabase(t, maxmindRecord, testCountries) }
 
-// oneCountry is a database that places 81.2.69.0/24 there.
+// oneCountry is a database that puts 81.2.69.0/24 there.
 func oneCountry(t testing.TB, country string) []byte {
 	return buildDatabase(t, maxmindRecord, map[string]string{"81.2.69.0/24": country})
 }
 
 const known = "81.2.69.142" // an address in every database of these tests
 
-// replace puts a file in its place in one stroke, as one should.
+// replace puts a file in its place atomically.
 func replace(t testing.TB, path string, data []byte, mtime time.Time) {
 	t.Helper()
 	tmp := path + ".new"
@@ -298,8 +298,8 @@ func TestReloadWhileLookupsRun(t *testing.T) {
 	wg.Wait()
 }
 
-// FuzzDatabase looks addresses up in damaged databases: it may refuse them or know nothing,
-// but neither panic nor take for ever.
+// FuzzDatabase looks addresses up in damaged databases: it may refuse them or know nothing, but
+// must neither panic nor hang.
 func FuzzDatabase(f *testing.F) {
 	f.Add(testDatabase(f))
 	f.Add(buildDatabase(f, maxmindRecord, map[string]string{"0.0.0.0/0": "GB"}))

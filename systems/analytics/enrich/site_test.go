@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// pipes is a listener whose connections are in memory, so that a real server and a real
-// client meet inside a bubble of synctest.
+// pipes is a listener with connections in memory, so that a real server and a real client meet
+// inside a synctest bubble.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -50,8 +50,7 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// site serves databases. Each request is answered by the next of its answers, the last of
-// them again and again.
+// site serves databases. Each request gets the next of its answers, the last one repeatedly.
 type site struct {
 	via     http.RoundTripper
 	answers []http.HandlerFunc
@@ -102,7 +101,7 @@ func short(data []byte) http.HandlerFunc {
 	}
 }
 
-// cut breaks the line within a body of unknown length.
+// cut breaks the connection within a body of unknown length.
 func cut(data []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Write(data[:len(data)/2])
@@ -111,7 +110,7 @@ func cut(data []byte) http.HandlerFunc {
 	}
 }
 
-// stuck sends a little and then nothing, until the client has had enough.
+// stuck sends a little and then nothing, until the client gives up.
 func stuck(data []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Write(data[:10])

@@ -8,8 +8,8 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// TestTimesBeyondTheBounds reads each event as a door does and then as whoever reads the
-// queue, and as a stream's entry that came through no door.
+// TestTimesBeyondTheBounds reads each event as an endpoint does and then as a reader of the
+// queue, and as a stream's entry that did not come through an endpoint.
 func TestTimesBeyondTheBounds(t *testing.T) {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -63,7 +63,7 @@ func TestTimesBeyondTheBounds(t *testing.T) {
 				}
 				m.At, m.Order, m.Beyond = times[0].At, times[0].Order, times[0].Beyond != ""
 				msg := &tidemill.Message{Header: []tidemill.Field{{Name: []byte(MetaHeader), Value: m.Append(nil)}}, Payload: raw}
-				later := Clock{EventsBehind: time.Hour} // what a door has decided stays
+				later := Clock{EventsBehind: time.Hour} // the endpoint's decision stays
 				if err := DecodeMessage(msg, later, &e); err != nil {
 					t.Fatal(err)
 				}

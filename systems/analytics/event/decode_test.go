@@ -38,7 +38,7 @@ func TestAnEventsTextsOutliveItsBytesAndItsDecoder(t *testing.T) {
 	all.Wait()
 }
 
-// texts are all of an event but what points into its bytes.
+// texts are all values of an event but those that point into its bytes.
 func texts(e *Event) string {
 	keys := make([]string, len(e.Changes))
 	for i, c := range e.Changes {
@@ -50,8 +50,8 @@ func texts(e *Event) string {
 }
 
 func TestAllocations(t *testing.T) {
-	// Ids, addresses and paths are texts of their own, all else is remembered. The pool is
-	// left out: it may let go of a decoder at any time.
+	// Ids, addresses and paths are texts of their own, all else is remembered. The pool is left
+	// out: it may drop a decoder at any time.
 	for _, c := range []struct {
 		format Format
 		events [][]byte

@@ -18,7 +18,7 @@ var (
 	now     = time.Date(2026, 1, 15, 10, 0, 0, 0, time.UTC)
 )
 
-// door is what a door knows of an event in these tests.
+// door is the Meta of an endpoint in these tests.
 func door(f Format) Meta {
 	return Meta{Format: f, Project: project, Received: now, IP: "203.0.113.9", Agent: "Mozilla/5.0"}
 }
@@ -89,7 +89,7 @@ func changesOf(e *Event) string {
 	return strings.Join(s, ", ")
 }
 
-// lines makes what show writes of its arguments.
+// lines joins its arguments to the form of show.
 func lines(s ...string) string { return strings.Join(s, "\n") + "\n" }
 
 func same(t *testing.T, got, want string) {
@@ -99,7 +99,7 @@ func same(t *testing.T, got, want string) {
 	}
 }
 
-// decoded reads an event that must be good.
+// decoded reads an event that must be valid.
 func decoded(t *testing.T, m Meta, raw string) *Event {
 	t.Helper()
 	var e Event

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/state/person"
 )
 
-// seeds are events of every format, and what is nearly one.
+// seeds are events of every format, and near misses.
 func seeds(f *testing.F) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, s := range [][]byte{posthogEvent(r), nativeEvent(r), segmentEvent(r),
@@ -28,7 +28,7 @@ func seeds(f *testing.F) {
 	}
 }
 
-// sound fails where a decoder took what Validate refuses, or refused without a reason.
+// sound fails if a decoder accepted what Validate refuses, or refused without a reason.
 func sound(t *testing.T, e *Event, err error) bool {
 	t.Helper()
 	if err != nil {
@@ -63,7 +63,7 @@ func sound(t *testing.T, e *Event, err error) bool {
 	return true
 }
 
-// within says whether part is in whole, byte for byte.
+// within reports whether part is in whole, byte for byte.
 func within(whole, part []byte) bool { return len(part) == 0 || bytes.Contains(whole, part) }
 
 func FuzzDecode(f *testing.F) {
@@ -76,7 +76,7 @@ func FuzzDecode(f *testing.F) {
 			if !sound(t, &e, Decode(&m, raw, &e)) {
 				continue
 			}
-			added := format == Segment || format == CloudEvents // what has no other place, behind what was sent
+			added := format == Segment || format == CloudEvents // values without another place, behind those that were sent
 			if !added && !within(raw, e.Properties) {
 				t.Errorf("format %d: properties %q are not as received", format, e.Properties)
 			}
@@ -138,8 +138,8 @@ func FuzzParseRow(f *testing.F) {
 	})
 }
 
-// FuzzScan holds the cursor against the JSON package: over every valid object it finds the
-// same names and the same bytes of values.
+// FuzzScan compares the cursor with the JSON package: over every valid object it finds the same
+// names and the same bytes of values.
 func FuzzScan(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -220,7 +220,7 @@ func FuzzParseTime(f *testing.F) {
 	})
 }
 
-// FuzzCursor walks over bytes that nobody has validated: it must come to an end.
+// FuzzCursor walks over unchecked bytes: it must end.
 func FuzzCursor(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -97,8 +97,7 @@ func TestSegmentMessageIDs(t *testing.T) {
 	}
 }
 
-// analytics-go puts its library, and what it is told to say of every call, beside the list
-// of calls.
+// analytics-go puts its library, and its settings for every call, beside the list of calls.
 func TestSegmentBatchContext(t *testing.T) {
 	m := door(Segment)
 	m.Context = `{"app":{"name":"Shop"},"campaign":{"name":"spring"},"library":{"name":"analytics-go","version":"3.0.0"},"ip":"198.51.100.7"}`

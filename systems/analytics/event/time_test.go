@@ -172,9 +172,9 @@ func TestTimesOfOneRequest(t *testing.T) {
 	}
 }
 
-// TestOrderOfOneClient sends events of one client over a line with latency and retries: the
-// stored times are those that it gave, and where they are equal Order is in its order, though
-// its requests may be sent and come in any other.
+// TestOrderOfOneClient sends events of one client over a line with latency and retries. The
+// stored times are the client's, and for equal times Order is in its order, although its
+// requests may be sent and arrive in any other.
 func TestOrderOfOneClient(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		off := time.Duration(rapid.Int64Range(-60_000, 100_000).Draw(t, "the clock's error")) * time.Millisecond
@@ -187,7 +187,7 @@ func TestOrderOfOneClient(t *testing.T) {
 				clock = clock.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "half milliseconds")) * 500 * time.Microsecond)
 				request = append(request, Timing{given: clock})
 			}
-			if clock.Sub(first) < time.Millisecond { // requests without extent can be told apart by their sending alone
+			if clock.Sub(first) < time.Millisecond { // requests without extent can only be told apart by when they were sent
 				clock = first.Add(time.Millisecond)
 				request = append(request, Timing{given: clock})
 			}

@@ -1,5 +1,5 @@
-// Package crmtest puts CRM systems together for tests that are about something else: what
-// they are made of lies in memory.
+// Package crmtest puts CRM systems together for tests of other things: their stores are in
+// memory.
 package crmtest
 
 import (

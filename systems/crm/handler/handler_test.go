@@ -104,7 +104,7 @@ func TestManyAtATime(t *testing.T) {
 				return &tidemill.Partial{Failed: []tidemill.Failed{{Index: 7, Err: errors.New("x")}}}
 			}
 			return nil
-		}, "[]"}, // the last two alone name nobody that is not there
+		}, "[]"}, // the last two alone have no wrong index
 	} {
 		spec := &handler.Spec{Name: "h", Handler: c.do, Many: 4, Timeout: time.Second}
 		var r handler.Runner
@@ -121,7 +121,7 @@ func TestManyAtATime(t *testing.T) {
 	}
 }
 
-// A handler that does not heed its context is left behind, but no second one beside it.
+// A handler that does not heed its context is abandoned, but no second one beside it.
 func TestOneThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		go1, go2 := make(chan struct{}), make(chan struct{})
@@ -145,7 +145,7 @@ func TestOneThatHangs(t *testing.T) {
 			t.Errorf("a second one that hangs: %v after %v, want to wait for the first", errs, took)
 		}
 		close(go2)
-		// What ends late, but within the grace, has ended well.
+		// A call that ends late, but within the grace, has succeeded.
 		late := &handler.Spec{Name: "l", Many: 1, Timeout: time.Second, Handler: handler.Func(func(context.Context, *handler.Call) error { time.Sleep(2 * time.Second); return nil })}
 		if errs := r.Run(t.Context(), late, calls(1)); errs != nil {
 			t.Errorf("a late one: %v", errs)

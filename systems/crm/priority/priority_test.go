@@ -37,7 +37,7 @@ func TestOrder(t *testing.T) {
 		"scl.other":          priority.High,
 		"other":              priority.Normal, // all of an application's are not all
 		"teetime.other":      priority.Normal,
-		"scl.b":              priority.High, // what is meant to the letter
+		"scl.b":              priority.High, // the exact spelling
 		"teetime.b":          priority.Low,
 		"b":                  priority.High,
 		"teetime.member.new": priority.High,

@@ -61,8 +61,8 @@ func call(t *testing.T, e *webhook.Endpoint, change func(*handler.Call)) error {
 	return errs[0]
 }
 
-// C6: the event as it was received, whom it is about, signed; the same id for all attempts,
-// another for a replay.
+// C6: the event as it was received, its profile, signed; the same id for all attempts, another
+// for a replay.
 func TestARequest(t *testing.T) {
 	var got []*http.Request
 	var bodies []string
@@ -86,7 +86,7 @@ func TestARequest(t *testing.T) {
 			t.Errorf("request %d: %v", i, h)
 		}
 	}
-	// A receiver that checks signatures takes it.
+	// A receiver that checks signatures accepts it.
 	receiver := partnertest.Webhook(t, time.Now, secret)
 	if err := call(t, open(t, webhook.Options{URL: receiver.URL, Roots: receiver.Roots()}), nil); err != nil {
 		t.Errorf("the signature was refused: %v", err)
@@ -149,7 +149,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// C7: what is not answered is tried again, but for what may not be asked.
+// C7: a request without an answer is tried again, unless its target is forbidden.
 func TestNoAnswer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

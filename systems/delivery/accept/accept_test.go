@@ -36,7 +36,7 @@ func TestTheSameRequestGetsTheFirstAnswer(t *testing.T) {
 			s.want(t, a, s.request("k", view(2, 2)), "reused")
 		}
 		s.wantJobs(t, "standard "+id(1))
-		// Another door's key is another key, and another site's too.
+		// Another endpoint's key is another key, and another site's too.
 		r = s.request("k", view(3, 3))
 		r.Scope = "collect"
 		s.want(t, a, r, "accepted 000000000003")
@@ -45,7 +45,7 @@ func TestTheSameRequestGetsTheFirstAnswer(t *testing.T) {
 	})
 }
 
-// The key of an event in a request that has one of its own is a key of that door too.
+// The key of an event in a request that has its own is a key of that endpoint too.
 func TestAnEventsOwnKeyIsOfItsDoor(t *testing.T) {
 	each(t, func(t *testing.T, s *stores) {
 		a := s.acceptor(t)
@@ -60,7 +60,7 @@ func TestAnEventsOwnKeyIsOfItsDoor(t *testing.T) {
 		s.want(t, a, at("collect", "m3", keyed(view(2, 2), "k")), "accepted 000000000002")
 		s.want(t, a, at("events", "m4", keyed(view(2, 2), "k")), "reused")
 		s.wantJobs(t, "standard "+id(1), "standard "+id(2), "standard "+id(3))
-		// Where no id says which event it is, the names that are made are of one door as well.
+		// If no id identifies an event, its made name belongs to one endpoint as well.
 		s.want(t, a, at("events", "n1", keyed(view(0, 5), "n")), "accepted")
 		s.want(t, a, at("collect", "n2", keyed(view(0, 5), "n")), "accepted")
 		if n := len(s.jobs(t)); n != 5 {
@@ -89,7 +89,7 @@ func TestKeysAreForgottenAfterADay(t *testing.T) {
 	})
 }
 
-// Queues may remember names for longer: an event of such a name is not said to be accepted.
+// Queues may remember names for longer: an event of such a name is not reported as accepted.
 func TestAnIDThatOnlyTheQueueKnows(t *testing.T) {
 	each(t, func(t *testing.T, s *stores) {
 		a := s.acceptor(t)
@@ -123,7 +123,7 @@ func TestAnIDThatOnlyTheQueueKnowsEndsNoOrder(t *testing.T) {
 	})
 }
 
-// And the next event of the request that has it is accepted.
+// And the next event of the request with that order is accepted.
 func TestAnOrderBehindAnIDThatOnlyTheQueueKnowsIsAccepted(t *testing.T) {
 	each(t, func(t *testing.T, s *stores) {
 		a := s.acceptor(t)
@@ -163,10 +163,10 @@ func TestDuplicatesUnderAnotherKey(t *testing.T) {
 			s.want(t, a, s.request(key, c.it), c.want)
 			s.want(t, a, s.request(key, c.it), c.want+" (again)")
 		}
-		// An event that was a duplicate has left nothing behind under its own id.
+		// A duplicate event leaves nothing behind under its own id.
 		s.want(t, a, s.request("b", purchase(2, "o-3")), "accepted 000000000002")
 		s.wantJobs(t, "high "+id(1), "high "+id(2), "high "+id(3))
-		// Another site has orders and ids of its own.
+		// Another site has its own orders and ids.
 		s.site += "x"
 		s.want(t, a, s.request("a", purchase(1, "o-1")), "accepted 000000000001")
 	})
@@ -185,7 +185,7 @@ func TestAnIDWithAnotherTimeIsAnotherEvent(t *testing.T) {
 		s.want(t, a, s.request("c", view(1, 2)), "duplicate 000000000001 of "+name[24:])
 		s.want(t, a, s.request("d", view(1, 1)), "duplicate 000000000001 of 000000000001")
 		s.wantJobs(t, "standard "+id(1), "standard "+name)
-		// Also where both come together, and where one is a purchase: its queue is another.
+		// Even if both come together, and if one is a purchase: its queue is another.
 		buy := purchase(5, "o")
 		buy.Event.Time = start
 		s.want(t, a, s.request("e", view(5, 5), buy, view(5, 5), buy), "accepted 000000000005, accepted "+partOf(s, buy)+
@@ -204,7 +204,7 @@ func TestBatches(t *testing.T) {
 		a := s.acceptor(t)
 		wrong := view(9, 9)
 		wrong.Refused = &event.Invalid{Problems: []event.Problem{{Path: "x", Wrong: "is wrong"}}}
-		// One key for all, with all that can become of an event.
+		// One key for all, with all possible outcomes of an event.
 		batch := func() *accept.Request {
 			return s.request("batch", view(1, 1), view(1, 1), wrong, purchase(2, "o"), purchase(3, "o"), view(0, 4), view(0, 4))
 		}
@@ -226,7 +226,7 @@ func TestBatches(t *testing.T) {
 		s.want(t, a, s.request("", k(13), k(12), k(13), keyed(view(0, 99), "k13"), keyed(view(0, 99), "k12")), "accepted, accepted, accepted, rejected idempotency_key_reused, rejected idempotency_key_reused")
 		s.want(t, a, s.request("", keyed(view(0, 98), "k11")), "reused")
 
-		// Both: an item's own key is beside that of the whole.
+		// Both: an item's own key is in addition to that of the whole.
 		mixed := func(key string, more ...accept.Item) *accept.Request {
 			return s.request(key, append(more, k(11), view(21, 21))...)
 		}
@@ -243,7 +243,7 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// One event is a body to the byte, so that its key is the same in either place.
+// One event is the body, byte for byte, so its key is the same in either place.
 func TestAKeyInTheOtherPlace(t *testing.T) {
 	each(t, func(t *testing.T, s *stores) {
 		a := s.acceptor(t)
@@ -330,7 +330,7 @@ func TestManyAtOnceMakeOneEvent(t *testing.T) {
 		}
 		wg.Add(1)
 		go try(0)
-		<-s.queue.in // the first is under way
+		<-s.queue.in // the first is running
 		wg.Add(n - 1)
 		var others sync.WaitGroup
 		others.Add(n - 1)

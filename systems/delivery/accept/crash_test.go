@@ -11,7 +11,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 )
 
-// requests are of every sort that a fault may hit.
+// requests are of every kind that a fault may hit.
 func (s *stores) requests() map[string]func() *accept.Request {
 	return map[string]func() *accept.Request{
 		"an event with an id":    func() *accept.Request { return s.request("k", view(1, 1)) },
@@ -32,8 +32,8 @@ func expected(name string) int {
 	return map[bool]int{true: 3, false: 1}[name == "a batch" || name == "keys for each"]
 }
 
-// A call fails, before or after it had its effect, once or for good; the client tries
-// again. Whatever it was, the events are in their queues once.
+// A call fails, before or after its effect, once or permanently; the client tries again. In any
+// case, the events are in their queues once.
 func TestFaultsBetweenTheSteps(t *testing.T) {
 	each(t, func(t *testing.T, s *stores) {
 		a := s.acceptor(t)
@@ -78,8 +78,8 @@ func (s *stores) faultThenRetry(t *testing.T, name, at string, after bool, times
 	if !strings.HasPrefix(first, "error") && queued != expected(name) {
 		t.Errorf("%s: %s, but %d jobs", what, first, queued)
 	}
-	// A request that failed before it was queued leaves no key behind: where the first call
-	// that begins it is lost for good that cannot be known, and its lease has to end.
+	// A request that failed before it was queued leaves no key behind. If the first call that
+	// begins it is lost for good that cannot be known, and its lease has to end.
 	if first == "error" && queued == 0 && at != "begin" && at != "begin apart" {
 		if got := s.try(t, other, make()); got == "running" || got == "reused" || strings.Contains(got, "error") {
 			t.Errorf("%s: the same again at once: %s", what, got)
@@ -98,7 +98,7 @@ func (s *stores) faultThenRetry(t *testing.T, name, at string, after bool, times
 	}
 }
 
-// The process dies between two steps: nothing of it is done any more.
+// The process dies between two steps: nothing more of it is done.
 func TestCrashes(t *testing.T) {
 	each(t, func(t *testing.T, s *stores) {
 		for name := range s.requests() {
@@ -125,7 +125,7 @@ func (s *stores) crashThenRetry(t *testing.T, name, at string) {
 		s.ledger.end = fault{call: 1, times: 2}
 	}
 	make := s.requests()[name]
-	s.try(t, a, make()) // nobody hears the answer
+	s.try(t, a, make()) // the answer is lost
 	s.queue.died, s.ledger.dead, s.queue.add, s.ledger.end = nil, false, fault{}, fault{}
 	if got := s.try(t, other, make()); got != "running" {
 		t.Errorf("%s, %s: at once %s; want running", name, at, got)
@@ -139,8 +139,8 @@ func (s *stores) crashThenRetry(t *testing.T, name, at string) {
 	}
 }
 
-// An event whose adding was not answered may be in its queue: another event under its id
-// must not be taken for it.
+// An event whose adding was not answered may be in its queue: another event under its id must
+// not be confused with it.
 func TestAnotherTimeAfterALostAnswer(t *testing.T) {
 	each(t, func(t *testing.T, s *stores) {
 		a := s.acceptor(t)
@@ -153,7 +153,7 @@ func TestAnotherTimeAfterALostAnswer(t *testing.T) {
 	})
 }
 
-// Somebody whose lease ran out while it was at work has not lost, and nobody is doubled.
+// A request whose lease expired during its work has not lost, and nothing is doubled.
 func TestALeaseThatRunsOut(t *testing.T) {
 	each(t, func(t *testing.T, s *stores) {
 		a, other := s.acceptor(t), s.acceptor(t)
@@ -205,7 +205,7 @@ func TestAFullQueueLeavesNoKeyBehind(t *testing.T) {
 		a := s.acceptor(t)
 		s.want(t, a, s.request("a", view(1, 1)), "accepted 000000000001")
 		s.want(t, a, s.request("b", view(2, 2), view(3, 3)), "full") // one of them is in
-		s.want(t, a, s.request("b", view(4, 4)), "full")             // the key is nobody's
+		s.want(t, a, s.request("b", view(4, 4)), "full")             // the key is free
 		if n := len(s.jobs(t)); n != 2 {
 			t.Fatalf("%d jobs; want 2", n)
 		}
@@ -216,7 +216,7 @@ func TestAFullQueueLeavesNoKeyBehind(t *testing.T) {
 	})
 }
 
-// An order that is in a queue is known, also where the rest of its request was not taken.
+// An order that is in a queue is known, even if the rest of its request was not accepted.
 func TestAnOrderOfAHalfFullRequestIsKnown(t *testing.T) {
 	each(t, func(t *testing.T, s *stores) {
 		s.all = s.capped(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/event"
 )
 
-// A purchase is sent twice under one key, then by somebody else under another.
+// A purchase is sent twice under one key, then by another sender under another.
 func Example() {
 	ctx := context.Background()
 	rules, err := event.New(event.Options{})

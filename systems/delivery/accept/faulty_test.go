@@ -19,7 +19,7 @@ type fault struct {
 	after bool
 }
 
-// next says how a call is to fail.
+// next says how a call has to fail.
 func (f *fault) next() (before, after bool) {
 	if f.call == 0 {
 		return false, false
@@ -33,13 +33,13 @@ func (f *fault) next() (before, after bool) {
 	return !f.after, f.after
 }
 
-// faultyLedger is a ledger whose calls can fail, or never come back.
+// faultyLedger is a ledger whose calls can fail, or never return.
 type faultyLedger struct {
 	ledger.Store
 	mu         sync.Mutex
 	begins     int // calls
 	begin, end fault
-	dead       bool        // nothing is done any more: the process has died
+	dead       bool        // nothing more is done: the process has died
 	one        *sync.Mutex // held during calls; nil: none is
 }
 
@@ -72,7 +72,7 @@ func (l *faultyLedger) End(ctx context.Context, es []*ledger.Entry) error {
 	return l.on(&l.end, func() error { return l.Store.End(ctx, es) })
 }
 
-// faultyQueue is a queue whose calls can fail or be held up.
+// faultyQueue is a queue whose calls can fail or be delayed.
 type faultyQueue struct {
 	accept.Queues
 	mu   sync.Mutex
@@ -114,7 +114,7 @@ func (q *faultyQueue) Add(ctx context.Context, jobs []*tidemill.Message, added [
 	return err
 }
 
-// memoryStroke is that of a ledger and a queue in memory, all of whose calls hold one lock.
+// memoryStroke is the Stroke of a ledger and a queue in memory: all calls hold one lock.
 type memoryStroke struct {
 	one    *sync.Mutex
 	ledger ledger.Store
@@ -128,7 +128,7 @@ type named struct {
 }
 
 func (n *named) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
-	for _, m := range jobs { // there is room in tests that ask
+	for _, m := range jobs { // tests that ask have room
 		n.names[m.To+" "+m.Tenant+" "+m.ID] = true
 	}
 	return n.Store.Add(ctx, jobs, added)
@@ -156,14 +156,14 @@ func (m memoryStroke) Take(ctx context.Context, es []*ledger.Entry, jobs []*tide
 	for i, e := range es {
 		ends[i].Token = e.Token
 	}
-	if err := m.queue.Add(ctx, jobs, nil); err != nil { // it has room in all tests
+	if err := m.queue.Add(ctx, jobs, nil); err != nil { // all tests have room
 		return false, err
 	}
 	return true, m.ledger.End(ctx, ends)
 }
 
-// faultyStroke is one that can fail. While a fault of the steps is wanted it takes nothing,
-// so that it is the steps that are tried.
+// faultyStroke is a Stroke that can fail. While a test wants faults in the steps it accepts
+// nothing, so that the steps are tested.
 type faultyStroke struct {
 	accept.Stroke
 	of    func(queue.Store) accept.Stroke

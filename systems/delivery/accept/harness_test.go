@@ -44,24 +44,24 @@ func (c *clock) add(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// stores are what an Acceptor stands on, with faults in between.
+// stores are an Acceptor's stores, with faults in between.
 type stores struct {
 	*clock
 	ledger *faultyLedger
 	queue  *faultyQueue
 	all    queue.Store
 	capped func(t *testing.T) queue.Store // an empty queue with room for two jobs
-	stroke *faultyStroke                  // of both; nil: there is none
+	stroke *faultyStroke                  // of both; nil: none
 	site   string
 }
 
-// atOnce gives the stores a stroke.
+// atOnce gives the stores a Stroke.
 func (s *stores) atOnce(of func(q queue.Store) accept.Stroke) *stores {
 	s.stroke = &faultyStroke{Stroke: of(s.all), of: of, queue: s.all, s: s}
 	return s
 }
 
-// each runs a test on every backend that is there, without a stroke and with one.
+// each runs a test on every available backend, without a Stroke and with one.
 func each(t *testing.T, run func(t *testing.T, s *stores)) {
 	with := func(l func(now func() time.Time) ledger.Store, q queue.Store, capped func(t *testing.T) queue.Store) *stores {
 		c := &clock{now: start}
@@ -194,7 +194,7 @@ func (s *stores) wantJobs(t *testing.T, want ...string) {
 // ids of events.
 func id(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 
-// view is an event with an id; 0: without. The time is part of what it is.
+// view is an event with an id; 0: without. Its time is part of its identity.
 func view(n int, second int) accept.Item {
 	e := event.Event{Type: "page_view", Time: start.Add(time.Duration(second) * time.Second)}
 	raw := fmt.Sprintf(`{"eventType":"page_view","second":%d}`, second)

@@ -2,8 +2,8 @@ package accept_test
 
 import "testing"
 
-// An order that came once is not accepted twice because the answer of the first time was
-// lost on the way, whatever key and event id it comes under then.
+// An order is not accepted twice after the answer of the first time was lost, whatever key and
+// event id it comes under then.
 func TestAnOrderIsAcceptedOnceWhateverHappensInBetween(t *testing.T) {
 	for _, n := range []int{0, 2} { // the second time: without an id, with another one
 		t.Run("the queue's answer is lost", func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 )
 
-// An event whose id the queue alone knows is a duplicate, and the next event of its order is
-// accepted, also where the process dies between any two calls and its request comes again.
+// An event whose id only the queue knows is a duplicate, and the next event of its order is
+// accepted, even if the process dies between any two calls and its request comes again.
 func TestACrashBehindAnEventThatOnlyItsQueueKnows(t *testing.T) {
 	for _, at := range []string{"after begin", "after add"} {
 		t.Run(at, func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestACrashBehindAnEventThatOnlyItsQueueKnows(t *testing.T) {
 					s.queue.add = fault{call: 1, times: 2}
 					s.ledger.end = fault{call: 1, times: 2}
 				}
-				s.try(t, a, make()) // nobody hears the answer
+				s.try(t, a, make()) // the answer is lost
 				s.queue.died, s.ledger.dead, s.queue.add, s.ledger.end = nil, false, fault{}, fault{}
 				s.add(time.Minute)
 				s.want(t, other, make(), "duplicate 000000000001 of 000000000001, accepted 000000000002")
@@ -38,7 +38,7 @@ func TestACrashBehindAnEventThatOnlyItsQueueKnows(t *testing.T) {
 	}
 }
 
-// So is one whose id has another time by now, under the name that it had beside that.
+// So is one whose id has another time by now, under its second name.
 func TestAnEventApartThatOnlyItsQueueKnows(t *testing.T) {
 	each(t, func(t *testing.T, s *stores) {
 		a, other := s.acceptor(t), view(1, 2)

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 )
 
-// atOnce runs a test on every backend that has a stroke.
+// atOnce runs a test on every backend that has a Stroke.
 func atOnce(t *testing.T, run func(t *testing.T, s *stores)) {
 	each(t, func(t *testing.T, s *stores) {
 		if s.stroke != nil {
@@ -41,8 +41,8 @@ func TestWhatIsNewIsTakenInOneStroke(t *testing.T) {
 	})
 }
 
-// The stroke fails, before or after it had its effect, once or for good; the client may try
-// again. The events are in their queues once.
+// The Stroke fails, before or after its effect, once or permanently; the client may try again.
+// The events are in their queues once.
 func TestFaultsOfTheStroke(t *testing.T) {
 	atOnce(t, func(t *testing.T, s *stores) {
 		for name := range s.requests() {
@@ -115,7 +115,7 @@ func TestWhatTheDayIsChargedIsReturned(t *testing.T) {
 	})
 }
 
-// What was taken in one stroke is forgotten as all is.
+// Requests accepted in one transaction are forgotten as all others are.
 func TestWhatWasTakenAtOnceIsForgottenAfterADay(t *testing.T) {
 	atOnce(t, func(t *testing.T, s *stores) {
 		a := s.acceptor(t)

@@ -29,7 +29,7 @@ func nested(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Re
 
 type bound struct {
 	name, raw string
-	want      string // the first problem; empty: it is taken
+	want      string // the first problem; empty: it is accepted
 }
 
 // bounds are cases of each field's limits: just inside and just outside.

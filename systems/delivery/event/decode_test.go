@@ -29,7 +29,7 @@ func newRules(t testing.TB, o event.Options) *event.Rules {
 	return r
 }
 
-// problems decodes and returns what is wrong as "path: wrong" lines.
+// problems decodes and returns the problems as "path: wrong" lines.
 func problems(t testing.TB, r *event.Rules, raw string, g event.Given) []string {
 	t.Helper()
 	var e event.Event

@@ -13,8 +13,8 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/event"
 )
 
-// schema judges values by a JSON Schema, as far as ours use it. It knows nothing of the
-// rules that wrote the schema.
+// schema checks values by a JSON Schema, as far as ours use it. It knows nothing of the rules
+// that wrote the schema.
 type schema struct {
 	t    *testing.T
 	root map[string]any

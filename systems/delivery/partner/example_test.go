@@ -6,8 +6,8 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
-// A partner is data: here one that wants its own form of an event, a list at a time, and
-// says of each what became of it.
+// A partner is data: this one wants its own form of an event, several at a time, and reports
+// what became of each.
 func Example() {
 	p, err := partner.Parse([]byte(`
 name: acme

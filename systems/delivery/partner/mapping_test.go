@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/partner/partnertest"
 )
 
-// generic is a partner with a mapping, at a server that takes everything.
+// generic is a partner with a mapping, at a server that accepts everything.
 func generic(t testing.TB, fields ...partner.Field) (*partnertest.Server, partner.Partner) {
 	s := partnertest.New(t, partnertest.Accept)
 	return s, partner.Partner{Name: "somebody", Endpoint: s.URL + "/in", AllowPrivate: loopback, Mapping: fields}
@@ -101,8 +101,8 @@ func TestTheValueOfAConversion(t *testing.T) {
 	}
 }
 
-// What sums of decimals come to in a browser, and any zero, can be compared and counted with,
-// and goes out with the same value.
+// Sums of decimals as a browser computes them, and any zero, can be compared and calculated
+// with, and go out with the same value.
 func TestNumbersThatAreNotRound(t *testing.T) {
 	for _, c := range []struct{ number, much, out string }{
 		{`30.299999999999997`, `true`, `30.299999999999997`},
@@ -136,8 +136,8 @@ func TestNumbersThatAreNotRound(t *testing.T) {
 	}
 }
 
-// What cannot be mapped is invalid; the error names the field and the expression, and shows
-// nothing of the data.
+// An event that cannot be mapped is invalid; the error names the field and the expression, and
+// shows none of the data.
 func TestMappingsThatFail(t *testing.T) {
 	for _, c := range []struct {
 		name, value, payload string
@@ -178,8 +178,8 @@ func TestMappingsThatFail(t *testing.T) {
 	}
 }
 
-// Expressions are refused when the partner is built: what could run or grow with the data,
-// what is not there, and what cannot be of the right type.
+// Expressions are refused when the partner is built: those that could run or grow with the
+// data, that name unknown things, or that cannot have the right type.
 func TestExpressionsThatAreRefused(t *testing.T) {
 	for _, value := range []string{
 		`map(event.items, #.id)`, `filter(event.items, true)`, `all(event.items, true)`, `reduce(event.items, 1)`, `sum(event.items)`,
@@ -205,7 +205,7 @@ func TestExpressionsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Texts do not grow beyond bounds, whatever the expression.
+// Texts do not grow beyond bounds, in any expression.
 func TestTextsThatWouldGrow(t *testing.T) {
 	server, p := generic(t, field("f", `replace(replace(replace(replace(event.coupon, "x", event.coupon), "x", event.coupon), "x", event.coupon), "x", event.coupon)`))
 	b := build(t, p, server, nil)

@@ -134,7 +134,7 @@ func TestPresetsDeliver(t *testing.T) {
 	}
 }
 
-// A message whose answer was lost is repeated where that is harmless, and unknown elsewhere.
+// A message whose answer was lost is repeated if that is harmless, and unknown otherwise.
 func TestPresetsWithALostAnswer(t *testing.T) {
 	for name, make := range partners() {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestPresetsWithPartialResults(t *testing.T) {
 	}{
 		{"dv360", partnertest.PartlyTaken(partnertest.Partial{Refuse: map[int]string{1: "INVALID_ARGUMENT"}}), "delivered validation delivered"},
 		{"dv360", partnertest.PartlyTaken(partnertest.Partial{Refuse: map[int]string{0: "INTERNAL", 2: "PERMISSION_DENIED"}}), "partner_error delivered credentials"},
-		{"dv360", partnertest.PartlyTaken(partnertest.Partial{Missing: []int{1}}), "partner_error partner_error partner_error"}, // in order: nobody can tell
+		{"dv360", partnertest.PartlyTaken(partnertest.Partial{Missing: []int{1}}), "partner_error partner_error partner_error"}, // in order: it cannot be told
 		{"dv360", partnertest.Status(200, `{"status":"no"}`), "partner_error partner_error partner_error"},
 		{"dv360", partnertest.Status(200, ``), "partner_error partner_error partner_error"},
 		{"dv360", partnertest.Status(204, ``), "partner_error partner_error partner_error"},
@@ -254,7 +254,7 @@ func TestUserDataAsThePartnerAsks(t *testing.T) {
 	}
 }
 
-// An e-mail that is none does not hide the hash that came beside it.
+// An invalid e-mail does not hide the hash beside it.
 func TestAHashBesideAnEmailThatIsNone(t *testing.T) {
 	all := partners()
 	for _, preset := range []string{"yahoo", "amazon"} {
@@ -272,7 +272,7 @@ func TestAHashBesideAnEmailThatIsNone(t *testing.T) {
 	}
 }
 
-// Whatever is observed or fails shows no secret.
+// No observation or failure shows a secret.
 func TestPresetsShowNoSecrets(t *testing.T) {
 	s := partnertest.Amazon(t, 0)
 	p := local(partner.Partner{Name: "amazon", Preset: "amazon", Settings: map[string]string{"advertiserId": "amzn1.account"}}, s, "/events/v1")

@@ -124,8 +124,8 @@ func TestResultsOfItems(t *testing.T) {
 	}
 }
 
-// Whatever a partner answers, there is one verdict for each message or an error, and nothing
-// is delivered that no result says so of.
+// For any answer of a partner, each message has one verdict or an error, and only a result
+// makes it delivered.
 func FuzzItems(f *testing.F) {
 	for _, s := range []string{`{"results":[{"id":"a","n":0,"ok":true}]}`, `{"results":[{"id":1,"n":1e0,"ok":true},{"n":2}]}`, `[]`, `{"results":null}`, `{"results":[[]]}`,
 		`{"results":[{"id":"a","ok":true},{"id":"b","ok":false},{"id":"c","ok":true}]}`, strings.Repeat(`{"results":`, 50)} {
@@ -226,7 +226,7 @@ func numbers(text []byte) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// What a partner says of each message is in its cause.
+// A partner's reason for each message is in its cause.
 func TestWhatAPartnerSaysOfAnItem(t *testing.T) {
 	p := partner.Partner{Items: partner.Items{List: "body.results", Failed: "item.ok != true", Outcomes: []partner.Outcome{{When: `item.code == "busy"`, Kind: "rate_limit", Why: "it is busy"}}}}
 	_, items, err := partner.Rules(p)

@@ -14,13 +14,13 @@ import (
 
 const again = "20250323150000.export.CSV"
 
-// there says whether the file is in the folder.
+// there reports whether the file is in the folder.
 func (w *world) there() bool {
 	_, err := os.Stat(filepath.Join(w.dir, again))
 	return err == nil
 }
 
-// ends takes all rows there are, and ends them.
+// ends receives all rows, and ends them.
 func (w *world) ends() string {
 	w.Helper()
 	got := w.take(100, 5*time.Second)
@@ -32,8 +32,8 @@ func (w *world) ends() string {
 	return strings.Join(keys, " ")
 }
 
-// What somebody puts in the place of a file that was read, under its name, is read; it is not
-// taken for the old one, and least of all removed as such.
+// A file put in place of one that was read, under its name, is read; it is not confused with
+// the old one, and above all not removed as such.
 func TestAnotherFileUnderTheNameOfOneThatIsDone(t *testing.T) {
 	for _, remove := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestAnotherFileUnderTheNameOfOneThatIsDone(t *testing.T) {
 	}
 }
 
-// A file that is renamed over one that is being read is another: it is read after it.
+// A file that is renamed over one being read is another: it is read after it.
 func TestAnotherFileOverOneThatIsBeingRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, gdelt.Options{Quiet: -1, Every: time.Second, Remove: true})
@@ -94,7 +94,7 @@ func TestAnotherFileOverOneThatIsBeingRead(t *testing.T) {
 	})
 }
 
-// The last row of a torn file has an id that may be half of one.
+// The last row of a torn file may have a cut id.
 func TestAFileThatEndsInARowIsTorn(t *testing.T) {
 	whole := "12" + strings.Repeat("\t", 60)
 	for content, want := range map[string]string{
@@ -103,8 +103,8 @@ func TestAFileThatEndsInARowIsTorn(t *testing.T) {
 		"12":                              "it ends in the middle of line 1",
 		whole + "\n" + whole:              "",
 		whole + "\n" + whole + "a":        "",
-		whole + "\n" + "12\n":             "", // a short row is none that is torn
-		whole + "\n" + "end":              "", // no row
+		whole + "\n" + "12\n":             "", // a short row is not torn
+		whole + "\n" + "end":              "", // not a row
 		whole + "\n" + "\t" + whole + " ": "",
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestAFileThatEndsInARowIsTorn(t *testing.T) {
 	}
 }
 
-// What was given up and comes back was not read, and is.
+// A file that was given up and comes back was not read before, and is read.
 func TestAFileThatWasGivenUpComesBack(t *testing.T) {
 	for _, remove := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -78,8 +78,8 @@ func aBrokenFileIsALetterAndOthersGoOn(t *testing.T) {
 func TestZipsOfSeveralFilesAreRefused(t *testing.T) { synctest.Test(t, zipsOfSeveralFilesAreRefused) }
 
 func zipsOfSeveralFilesAreRefused(t *testing.T) {
-	// Two archives behind each other are read as the last one; a directory of many files is
-	// never read to its end.
+	// Of two concatenated archives the last one is read; a directory of many files is never
+	// read to its end.
 	w := newWorld(t, gdelt.Options{Quiet: -1})
 	w.put("20250323150000.export.CSV.zip", string(manyFiles(t, 2)))
 	w.put("20250323151500.export.CSV.zip", string(manyFiles(t, 5000)))
@@ -92,7 +92,7 @@ func zipsOfSeveralFilesAreRefused(t *testing.T) {
 	}
 }
 
-// No room for a letter holds up the file that it is of, and no other.
+// A full store of dead letters holds up the broken file, and no other.
 func TestFullDeadLettersHoldUpBrokenFilesOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dead, err := memorydeadletter.New(deadletter.Options{Max: 1})
@@ -120,7 +120,7 @@ func TestFullDeadLettersHoldUpBrokenFilesOnly(t *testing.T) {
 	})
 }
 
-// A file of which nothing has ended is gone, comes back as another, and is given up.
+// A file with no ended rows is gone, comes back as another, and is given up.
 func TestAFileThatGoesAwayIsNotLostInSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, gdelt.Options{Quiet: -1, Every: time.Second})
@@ -267,7 +267,7 @@ func TestBooksBalance(t *testing.T) {
 					t.Fatalf("seed %d: books are off by %d, %v", seed, b.Off(), err)
 				}
 			}
-			w.start() // what was out and never settled comes again by this only
+			w.start() // unsettled rows come again only by this
 			for len(ended) < rows {
 				got := w.take(rows-len(ended), time.Hour)
 				if len(got) == 0 {
@@ -290,8 +290,8 @@ func TestBooksBalance(t *testing.T) {
 	}
 }
 
-// Everything at once, for the race detector: files come, are looked for, read and settled, and
-// somebody looks on.
+// Everything at once, for the race detector: files come, are looked for, read and settled,
+// while another goroutine lists them.
 func TestEverythingAtOnce(t *testing.T) {
 	w := newWorld(t, gdelt.Options{Quiet: -1, Backlog: 4, Every: time.Millisecond})
 	const files, rows = 20, 30

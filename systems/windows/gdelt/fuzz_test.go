@@ -11,7 +11,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// Whatever the bytes are, each row with an id is a record, and reading ends.
+// For any bytes, each row with an id is a record, and reading ends.
 func FuzzReader(f *testing.F) {
 	b := gdelttest.Batch{Stamp: "20250323151500", Events: 2, Mentions: 2}
 	f.Add(b.Export(), false)

@@ -66,7 +66,7 @@ func (w *world) put(name, content string) {
 	}
 }
 
-// take receives up to n rows, until there are none for d.
+// take receives up to n rows, until none comes for d.
 func (w *world) take(n int, d time.Duration) []*tidemill.Message {
 	w.Helper()
 	var all []*tidemill.Message

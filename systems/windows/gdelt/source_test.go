@@ -21,8 +21,8 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/sqliteprogress"
 )
 
-// carried hands a source's rows out as what the test put into their last column: rows can be
-// no other bytes than JSON, and the contract asks for any.
+// carried hands a source's rows out as the bytes that the test put into their last column: rows
+// can only be JSON, and the contract wants any bytes.
 type carried struct {
 	*gdelt.Source
 	t *testing.T
@@ -84,7 +84,7 @@ func testSource(t *testing.T, open func(t *testing.T) (files progress.Store, kil
 			},
 			Kill:  func() { files, now = kill(), nil },
 			Alone: true,
-			Live:  true, // a row that nobody settles comes again after a restart only: see TestBooksBalance
+			Live:  true, // an unsettled row comes again only after a restart: see TestBooksBalance
 		}
 	})
 }

@@ -21,8 +21,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/memoryprogress"
 )
 
-// In a folder that others write to there may be links to what is not theirs, and pipes in which
-// nothing ever comes.
+// A folder that others write to may have links to foreign files, and pipes that never end.
 func TestWhatIsNoFileIsNotRead(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	row := func(text string) []byte { return []byte("1000" + strings.Repeat("\t", 60) + text + "\n") }
@@ -57,7 +56,7 @@ func TestWhatIsNoFileIsNotRead(t *testing.T) {
 		t.Errorf("the log:\n%s", &log)
 	}
 
-	// One is put in the place of a file that was listed, and accepted.
+	// One replaces a file that was listed and accepted.
 	path := filepath.Join(dir, name(0))
 	for what, put := range map[string]func() error{
 		"a link": func() error { return os.Symlink(filepath.Join(elsewhere, name(1)), path) },

@@ -65,7 +65,7 @@ func TestAList(t *testing.T) {
 		t.Errorf("reading %+v", r)
 	}
 	w.settle(tidemill.Delivered, got[49])
-	w.take(1, 50*time.Millisecond) // what is done is removed meanwhile
+	w.take(1, 50*time.Millisecond) // done files are removed meanwhile
 	left, err := os.ReadDir(w.dir)
 	if err != nil || len(left) != 0 {
 		t.Errorf("%v stays, %v", left, err)
@@ -135,13 +135,13 @@ func TestFilesThatAreNotWhatTheListSays(t *testing.T) {
 	}
 }
 
-// What was refused may be there by now: it is asked for again, once a day while it is listed, or
-// when somebody wants that.
+// A refused file may exist by now: it is asked for again, once a day while it is listed, or on
+// request.
 func TestAFileOfAListThatWasRefusedIsAskedForAgain(t *testing.T) {
 	const name = "20250323150000.export.CSV"
 	for _, c := range []struct {
 		what  string
-		lists string // what the list says by then; empty: the truth
+		lists string // the list's line by then; empty: the truth
 		wait  time.Duration
 		wants bool
 	}{
@@ -216,7 +216,7 @@ func TestAServerThatIsAwayIsAskedAgain(t *testing.T) {
 }
 
 func TestAListThatCannotBeReadSaysWhyAndKeepsItsQuery(t *testing.T) {
-	w := newWeb(t, "http://127.0.0.1:1/list?signature=hush", gdelt.Options{}) // where nobody listens
+	w := newWeb(t, "http://127.0.0.1:1/list?signature=hush", gdelt.Options{}) // an unused address
 	err := w.Look(t.Context())
 	if tidemill.KindOf(err) != tidemill.Transient || !strings.Contains(err.Error(), "dial tcp") {
 		t.Errorf("%v, want what the connection failed with", err)

@@ -1,6 +1,6 @@
 package process
 
-// Answered does what an answer says, for the fuzzer.
+// Answered applies an answer, for the fuzzer.
 func Answered(whole []byte, items []*Item) error {
 	answers, err := parse(whole, len(items))
 	if err != nil {

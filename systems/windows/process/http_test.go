@@ -185,7 +185,7 @@ func TestHTTPLeavesABrokenServiceAlone(t *testing.T) {
 	step := made(t)(h.New(guard(t)))
 	step.OnError = process.Retry
 	retry := chain(t, step)
-	for i, alone := range []bool{false, true} { // five are asked in vain, then none
+	for i, alone := range []bool{false, true} { // five are asked without success, then none
 		err := retry.Begin("b").Page(t.Context(), slices.Clone(items))
 		failed, ok := errors.AsType[*process.Failed](err)
 		if !ok {

@@ -154,7 +154,7 @@ func TestMap(t *testing.T) {
 		}
 	}
 	if out := string(items[1].Record.AppendOut(nil)); !strings.Contains(out, `"sourceUrl":"","good":false`) {
-		t.Errorf("a mention goes out as %s", out) // what it has no name for is added
+		t.Errorf("a mention goes out as %s", out) // unknown names are added
 	}
 	bad := chain(t, made(t)(process.Map{Values: []process.Value{{"good", "true"}, {"avgTone", `"x"`}}}.New()))
 	items = page(t, bad.Begin("b"), ev(1, `"avgTone":1`))

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-// A standard decoder is the judge of what values are.
+// A standard decoder is the reference for values.
 func FuzzDecode(f *testing.F) {
 	for _, raw := range []string{goodEvent, goodMention, `{"globalEventId":1}`, `{"globalEventId":1,"x":"\\","day":2}`, ` {"globalEventId" : -0 , "a\"b":[{}]}`,
 		`{"globalEventId":1,"sourceUrl":"\ud83d\ude00\u0000","mentionIdentifier":"\"\\"}`} {
@@ -68,7 +68,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzBatchID holds that what is taken as a batch id can be one.
+// FuzzBatchID checks that accepted batch ids are valid.
 func FuzzBatchID(f *testing.F) {
 	f.Add([]byte("20250323151500"))
 	f.Add([]byte(`"a\u0000"`))

@@ -101,7 +101,7 @@ func TestDates(t *testing.T) {
 	}
 }
 
-// Every day of years around leap years and centuries, and what is just beside them, against
+// Every day of years around leap years and centuries, and invalid ones next to them, against
 // the standard library.
 func TestRealDays(t *testing.T) {
 	for _, year := range []int{1600, 1899, 1900, 1904, 1999, 2000, 2023, 2024, 2100} {

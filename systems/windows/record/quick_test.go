@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is read quickly is read as the thorough way reads it, and nothing else is taken.
+// What quick accepts is read as thorough reads it, and it accepts nothing else.
 func FuzzQuick(f *testing.F) {
 	for _, raw := range []string{
 		`{"globalEventId":7,"day":20250323,"fractionDate":2025.2247,"actor1Code":"USA","actor1Name":null,"sourceUrl":"https://example.com/a"}`,
@@ -46,7 +46,7 @@ func FuzzQuick(f *testing.F) {
 	})
 }
 
-// What was changed goes out as it is now, also where all around it is copied.
+// A changed value goes out as it is now, even if all around it is copied.
 func TestWhatWasSetGoesOut(t *testing.T) {
 	var r, c Record
 	if err := Decode(Mention, []byte(`{"globalEventId":7,"sentenceId":3,"actor1CharOffset":4,"actor2CharOffset":5,"actionCharOffset":6}`), &r); err != nil {

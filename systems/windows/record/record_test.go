@@ -103,7 +103,7 @@ func TestWhatIsTaken(t *testing.T) {
 	for _, raw := range []string{
 		`{"globalEventId":-9223372036854775808}`, `{"globalEventId":9223372036854775807}`,
 		" {\n \"globalEventId\" : 1 ,\t\"day\" : null }\r\n",
-		`{"x":1,"x":2,"globalEventId":1}`, // a name that no record has may come twice
+		`{"x":1,"x":2,"globalEventId":1}`, // an unknown name may come twice
 		`{"globalEventId":1,"x":"\\\"}","y":[{"globalEventId":2}],"day":5}`,
 		`{"globalEventId":1,"mentionIdentifier":{}}`, // another kind's
 	} {

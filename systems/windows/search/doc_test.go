@@ -58,7 +58,7 @@ func TestARecordWithoutADayIsRefusedWithItsReason(t *testing.T) {
 	}
 }
 
-// What is cut out leaves an object of the other members, in their order and form.
+// Cutting leaves an object of the other members, in their order and form.
 func FuzzCut(f *testing.F) {
 	f.Add([]byte(`{"a":1 , "day":"x", "b":[1,2]}`))
 	f.Add([]byte(`{"day":"x" ,"b":{"day":2}}`))

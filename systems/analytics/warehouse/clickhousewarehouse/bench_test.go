@@ -98,7 +98,7 @@ func BenchmarkInsert(b *testing.B) {
 	}
 }
 
-// BenchmarkRaw sends blocks that were encoded before: what the server takes.
+// BenchmarkRaw sends blocks that were encoded before: the server's limit.
 func BenchmarkRaw(b *testing.B) {
 	s := store(b, fresh(b), Options{})
 	c := newBlock()

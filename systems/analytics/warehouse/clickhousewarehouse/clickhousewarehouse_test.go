@@ -26,7 +26,7 @@ func fresh(t testing.TB) *clickhousehttp.Conn {
 	return open(t, rawURL, clickhousehttp.Options{Database: database})
 }
 
-// store keeps what it gets for ever: cases have events and warnings of any time.
+// store keeps its rows for ever: cases have events and warnings of any time.
 func store(t testing.TB, conn *clickhousehttp.Conn, o Options) *Store {
 	t.Helper()
 	o.Keep = -1

@@ -19,7 +19,8 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
-// strange are events of so many months, one each, from 2050 on, in no order: as many as a DateTime64 holds.
+// strange are events of so many months, one each, from 2050 on, in random order: as many as a
+// DateTime64 holds.
 func strange(months int) []*event.Event {
 	rows := evs(0, months)
 	for i, e := range rows {
@@ -29,7 +30,7 @@ func strange(months int) []*event.Event {
 	return rows
 }
 
-// recorder stands before a server and notes the token of each INSERT, by its query.
+// recorder is in front of a server and notes the token of each INSERT, by its query.
 func recorder(t *testing.T, rawURL string) (front string, inserts func() []string) {
 	t.Helper()
 	u, err := url.Parse(rawURL)
@@ -62,8 +63,8 @@ func recorder(t *testing.T, rawURL string) (front string, inserts func() []strin
 }
 
 // TestInsertsOfManyMonthsAreBoundedAndRepeatable stores a batch of 3,000 months three times,
-// twice without knowing that it did: no INSERT has more partitions than the server allows by
-// default, and repeats are the same INSERTs, of which no part is kept.
+// twice without remembering it: no INSERT has more partitions than the server allows by
+// default, and repeats are the same INSERTs, none of whose parts is kept.
 func TestInsertsOfManyMonthsAreBoundedAndRepeatable(t *testing.T) {
 	rawURL, database := testenv.ClickHouse(t)
 	front, inserts := recorder(t, rawURL)
@@ -93,7 +94,7 @@ func TestInsertsOfManyMonthsAreBoundedAndRepeatable(t *testing.T) {
 			t.Errorf("after try %d there are %s parts, want %s as after the first", try+1, n, parts)
 		}
 	}
-	if n := count("uniqExact(partition)"); n != "601" { // months of fifty years, and one
+	if n := count("uniqExact(partition)"); n != "601" { // months of fifty years, plus one
 		t.Errorf("there are %s partitions, want 601", n)
 	}
 	if n := raw(t, s); n != "3000" {

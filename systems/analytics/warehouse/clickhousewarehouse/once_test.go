@@ -26,8 +26,8 @@ func raw(t testing.TB, s *Store) string {
 	return text(t, s.conn, "SELECT toString(count()) FROM "+s.names.events)
 }
 
-// A batch that is tried again is another one by its time of ingesting, and the same by
-// its token; without the token it is stored again, and FINAL shows it once.
+// A batch that is tried again differs by its time of ingesting, and has the same token. Without
+// the token it is stored again, and FINAL shows it once.
 func TestABatchTriedAgainIsDroppedByItsToken(t *testing.T) {
 	s := store(t, fresh(t), Options{Recent: -1})
 	exec(t, s.conn, "SYSTEM STOP MERGES "+s.names.events)
@@ -140,8 +140,8 @@ func TestAnInsertWhoseAnswerIsLostIsThereOnceAfterTheNext(t *testing.T) {
 
 func serverURL(t testing.TB) string { u, _ := testenv.ClickHouse(t); return u }
 
-// The server dies again and again while several batches are on their way. What was
-// acknowledged is there, and what was not is there once after it is tried again.
+// The server dies again and again during several batches. Acknowledged rows are stored, and the
+// others are stored once after they are tried again.
 func TestAServerKilledInMidInsertHasEachEventOnce(t *testing.T) {
 	server := testenv.Start(t, testenv.PrivateClickHouse)
 	s := store(t, open(t, server.URL, clickhousehttp.Options{Database: "warehouse", Timeout: 20 * time.Second}), Options{Recent: -1, NoDictionary: true})
@@ -195,8 +195,7 @@ func TestAServerKilledInMidInsertHasEachEventOnce(t *testing.T) {
 	}
 }
 
-// A batch of an import may reach over more months than the server's default lets into one
-// insert.
+// A batch of an import may have more months than the server's default allows in one insert.
 func TestABatchMayReachOverManyMonths(t *testing.T) {
 	s := store(t, fresh(t), Options{Recent: -1, NoSync: true})
 	rows := evs(0, 120)
@@ -287,7 +286,7 @@ func TestAListingIsReadPageByPage(t *testing.T) {
 			}
 			if !again {
 				again = true
-				insert(t, s, evs(9, 12)...) // not in this listing, by its time or its place
+				insert(t, s, evs(9, 12)...) // not in this listing, by its time or its position
 			}
 		}
 		want := 9

@@ -47,7 +47,7 @@ func exec(t testing.TB, conn *clickhousehttp.Conn, statement string) {
 	}
 }
 
-// The table of a deployment from before, with the columns of its own and none of ours.
+// The table of an earlier deployment, with its own columns and none of ours.
 const deployed = `CREATE TABLE %.events (
 	event_id UUID DEFAULT generateUUIDv4(), project_id UUID, person_id UUID,
 	event_name LowCardinality(String), event_type LowCardinality(String) DEFAULT 'track',

@@ -21,7 +21,7 @@ import (
 
 const password = "hunter2-is-no-ddl"
 
-// guarded is a server in front of which a user needs a password. It remembers what it was sent.
+// guarded is a server whose users need a password. It remembers what it was sent.
 type guarded struct {
 	sync.Mutex
 	sent []string
@@ -56,8 +56,8 @@ func newGuarded(t *testing.T) (g *guarded, conn *clickhousehttp.Conn) {
 	return g, open(t, front.URL, clickhousehttp.Options{Database: database, User: "tidemill", Password: tidemill.NewSecret(password)})
 }
 
-// The server logs statements (system.query_log), keeps definitions in files of its own, and
-// shows them: no password is in any.
+// The server logs statements (system.query_log), keeps definitions in its own files, and shows
+// them: none may have a password.
 func TestThePasswordIsInNoStatement(t *testing.T) {
 	g, conn := newGuarded(t)
 	db := clickhousehttp.Name(conn.Database())
@@ -87,7 +87,7 @@ func TestThePasswordIsInNoStatement(t *testing.T) {
 		t.Errorf("%d events, want 2", n)
 	}
 
-	// One of an existing deployment stays as it is, for there is nothing to take its place.
+	// An existing deployment's dictionary stays unchanged, as nothing can replace it.
 	exec(t, conn, "CREATE DICTIONARY "+s.names.dictionary+" (project_id UUID, distinct_id String, person_id UUID) PRIMARY KEY project_id, distinct_id SOURCE(CLICKHOUSE(USER 'tidemill' PASSWORD 'old-one' QUERY 'SELECT 1')) LIFETIME(MIN 30 MAX 60) LAYOUT(COMPLEX_KEY_HASHED())")
 	s = store(t, conn, Options{})
 	if found, advice := dictionary(s); !strings.Contains(found, "has a password in its definition") || !strings.Contains(advice, "clickhouse.collection") {

@@ -36,8 +36,8 @@ func batches(seed byte) func(n int) []*event.Event {
 	}
 }
 
-// BenchmarkInsert stores batches of 1,000 new events, one after the other: rows/s is what
-// one caller reaches, waiting for the disk each time.
+// BenchmarkInsert stores batches of 1,000 new events, one after the other: rows/s is the rate
+// of one caller, waiting for the disk each time.
 func BenchmarkInsert(b *testing.B) {
 	s := store(b, open(b), Options{})
 	next := batches(1)

@@ -137,7 +137,7 @@ func TestOnlyTheNewestStoreInserts(t *testing.T) {
 	}
 }
 
-// flown is an insert of events with these hashes that has begun.
+// flown is a running insert of events with these hashes.
 func flown(t *testing.T, x *index, hashes ...uint64) *flight {
 	t.Helper()
 	f := &flight{hashes: hashes, done: make(chan struct{})}

@@ -34,7 +34,7 @@ func store(t testing.TB, db *sqlitedb.DB, o Options) *Store {
 	return s
 }
 
-// few makes a filter small enough that it grows, and filled slowly.
+// few makes a filter that is small enough to grow, and is filled slowly.
 func few(t testing.TB, db *sqlitedb.DB, recent int) *Store {
 	t.Helper()
 	s, err := newStore(t.Context(), db, Options{Recent: recent}, tuning{hasher, 16, 10})

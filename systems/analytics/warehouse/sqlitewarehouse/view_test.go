@@ -13,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
-// rowsOf reads a view as people do: names and values as text.
+// rowsOf reads a view as text: names and values.
 func rowsOf(t *testing.T, db *sqlitedb.DB, query string) (found []map[string]string) {
 	t.Helper()
 	err := db.Read(t.Context(), func(tx *sqlitedb.Tx) error {
@@ -62,7 +62,7 @@ func TestTheViewHasTheColumnsOfTheWarehouse(t *testing.T) {
 		"distinct_id": "fixture", "properties": `{"$set":{"a":[1,"x"]}}`, "user_properties": `{"plan":"pro"}`,
 		"screen_width": "1920", "screen_height": "1080",
 		"timestamp": time.UnixMilli(1_788_000_000_007).UTC().Format("2006-01-02 15:04:05.000"), "ingested_at": "1969-12-31 23:59:59.999"}
-	for i := range texts { // each its own value, so that none can be another's
+	for i := range texts { // each its own value, so that mixed-up columns show
 		*texts[i].of(full) = texts[i].name + ` "é" \`
 		want[texts[i].name] = texts[i].name + ` "é" \`
 	}

@@ -20,7 +20,7 @@ func insertsOnce(t *testing.T, h Harness) {
 func tellsAgain(t *testing.T, h Harness) {
 	other := func() *event.Event {
 		e := ev(1)
-		if e.Origin = 99; !h.Blind { // there it may be there once by its name too
+		if e.Origin = 99; !h.Blind { // it may be stored once by its name too
 			e.Name = "another"
 		}
 		return e
@@ -114,7 +114,7 @@ func knownLongAfter(t *testing.T, h Harness) {
 
 func knownAfterRestart(t *testing.T, h Harness) {
 	if h.Reopen == nil {
-		return // nothing survives, nothing is promised
+		return // nothing survives, so nothing is promised
 	}
 	s := h.Store
 	for i := range 6 {

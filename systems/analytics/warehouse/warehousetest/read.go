@@ -28,7 +28,7 @@ func listsInOrder(t *testing.T, h Harness) {
 			t.Fatal(err)
 		}
 		if n++; n == 7 {
-			break // who has seen enough may go
+			break // a reader may stop early
 		}
 	}
 }
@@ -168,7 +168,7 @@ func override(t *testing.T, s warehouse.Store, os ...person.Override) {
 	}
 }
 
-// wantPersons checks who the listed events belong to, in order.
+// wantPersons checks whose the listed events are, in order.
 func wantPersons(t *testing.T, s warehouse.Store, want ...uuid.UUID) {
 	t.Helper()
 	var got []uuid.UUID
@@ -249,7 +249,7 @@ func warnings(t *testing.T, h Harness) {
 func warningsExpire(t *testing.T, h Harness) {
 	e, ok := h.Store.(warehouse.Expirer)
 	if !ok {
-		return // it forgets by itself, by its own clock
+		return // it expires warnings by itself, by its own clock
 	}
 	var ws []warehouse.Warning
 	for i := range 2500 {

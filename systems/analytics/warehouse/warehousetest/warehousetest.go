@@ -1,5 +1,5 @@
-// Package warehousetest holds what every warehouse promises, as cases that each backend
-// runs: call Run from its one test.
+// Package warehousetest has the promises of every warehouse, as cases that each backend runs:
+// call Run from its one test.
 package warehousetest
 
 import (
@@ -20,8 +20,8 @@ import (
 // Harness is one empty warehouse under test.
 type Harness struct {
 	Store  warehouse.Store
-	Reopen func() warehouse.Store // opens the same data anew, the old Store left as it is; nil: nothing survives
-	Blind  bool                   // it cannot say what it has: rows of earlier batches may be answered Stored, and are still there once
+	Reopen func() warehouse.Store // opens the same data again, the old Store left as it is; nil: nothing survives
+	Blind  bool                   // it cannot say what it has: it may report rows of earlier batches as Stored, and still stores them once
 }
 
 // Run runs every case on a harness of its own.
@@ -116,7 +116,7 @@ func wantTook(t *testing.T, got []warehouse.Took, want ...warehouse.Took) {
 	}
 }
 
-// wantTook checks what became of rows, some of which may be there from earlier batches.
+// wantTook checks what became of rows, some of which may be stored from earlier batches.
 func (h Harness) wantTook(t *testing.T, got []warehouse.Took, want ...warehouse.Took) {
 	t.Helper()
 	for i := range min(len(got), len(want)) {

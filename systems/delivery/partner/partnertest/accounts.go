@@ -58,7 +58,7 @@ func NewServiceAccount(t testing.TB, tokenURL string) ServiceAccount {
 	return ServiceAccount{string(text), &key.PublicKey}
 }
 
-// claims verifies a JWT and returns what it claims.
+// claims verifies a JWT and returns its claims.
 func claims(jwt, alg string, verify func(signed, signature []byte) bool) (map[string]any, error) {
 	parts := strings.Split(jwt, ".")
 	if len(parts) != 3 {

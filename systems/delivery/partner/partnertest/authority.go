@@ -13,7 +13,7 @@ import (
 // Authority makes certificates, of servers on loopback and of clients.
 type Authority struct{ *testca.Authority }
 
-// NewAuthority makes one that nobody knows yet.
+// NewAuthority makes a new authority.
 func NewAuthority(t testing.TB) *Authority { return &Authority{testca.New(t)} }
 
 func (a *Authority) server(until time.Duration) tls.Certificate {
@@ -21,8 +21,7 @@ func (a *Authority) server(until time.Duration) tls.Certificate {
 		DNSNames: []string{"partner.test"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, until)
 }
 
-// Server is the TLS of a server, that wants certificates of this authority from its clients
-// where it is told to.
+// Server is the TLS of a server; with clients it requires certificates of this authority.
 func (a *Authority) Server(clients bool) *tls.Config {
 	c := &tls.Config{Certificates: []tls.Certificate{a.server(time.Hour)}, MinVersion: tls.VersionTLS12}
 	if clients {
@@ -31,7 +30,7 @@ func (a *Authority) Server(clients bool) *tls.Config {
 	return c
 }
 
-// Expired is the TLS of a server whose certificate ran out a day ago.
+// Expired is the TLS of a server whose certificate expired a day ago.
 func (a *Authority) Expired() *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{a.server(-24 * time.Hour)}, MinVersion: tls.VersionTLS12}
 }

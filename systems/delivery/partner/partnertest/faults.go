@@ -19,7 +19,7 @@ type Exchange struct {
 	Body   []byte
 }
 
-// Work lets the partner answer as it does.
+// Work makes the partner answer as usual.
 func (e *Exchange) Work() {
 	e.R.Body = io.NopCloser(bytes.NewReader(e.Body))
 	e.Server.own(e.W, e.R)
@@ -28,7 +28,7 @@ func (e *Exchange) Work() {
 // A Step answers one request in place of the partner, or before it.
 type Step func(*Exchange)
 
-// Pass lets the partner answer.
+// Pass makes the partner answer.
 func Pass() Step { return (*Exchange).Work }
 
 // Status answers with a status and a body.
@@ -48,7 +48,7 @@ func RetryAfter(status int, value string) Step {
 	}
 }
 
-// Redirect sends to the same place again, for ever.
+// Redirect redirects to the same place, for ever.
 func Redirect() Step {
 	return func(e *Exchange) {
 		e.W.Header().Set("Location", "https://"+e.R.Host+e.R.URL.Path)
@@ -188,7 +188,7 @@ func Informing() Step {
 	}
 }
 
-// PartlyTaken lets the partner take some of a request's messages only.
+// PartlyTaken makes the partner accept only some of a request's messages.
 func PartlyTaken(p Partial) Step {
 	return func(e *Exchange) {
 		e.Server.mu.Lock()
@@ -201,7 +201,7 @@ func PartlyTaken(p Partial) Step {
 	}
 }
 
-// raw takes the connection over from HTTP; it is closed in the end.
+// raw takes the connection over from HTTP and closes it at the end.
 func (e *Exchange) raw(do func(net.Conn)) {
 	h, ok := e.W.(http.Hijacker)
 	if !ok {
@@ -233,7 +233,7 @@ func (e *Exchange) reset(first []byte) {
 	})
 }
 
-// forgotten is an answer that nobody gets.
+// forgotten is an answer that is never sent.
 type forgotten struct{ header http.Header }
 
 func (f *forgotten) Header() http.Header         { return f.header }

@@ -23,7 +23,7 @@ import (
 // their number in the request.
 type Partial struct {
 	Refuse  map[int]string // with this code, in the partner's words
-	Missing []int          // left out of the results, though taken
+	Missing []int          // left out of the results, though accepted
 }
 
 var (
@@ -157,7 +157,7 @@ func (s *Server) conversions(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"kind": "dfareporting#conversionsBatchInsertResponse", "hasFailures": failures, "status": status})
 }
 
-// TradeDesk takes real-time conversion events of the advertiser adv1 with the tracker trk1 or
+// TradeDesk accepts real-time conversion events of the advertiser adv1 with the tracker trk1 or
 // the pixel pix1. It does not de-duplicate.
 func TradeDesk(t testing.TB) *Server {
 	s := prepare(nil)
@@ -211,7 +211,7 @@ func TradeDesk(t testing.TB) *Server {
 	return s
 }
 
-// Yahoo takes conversions of the pixel 10012345, with the token endpoint at /token for the
+// Yahoo accepts conversions of the pixel 10012345, with the token endpoint at /token for the
 // client yahoo-client and its secret.
 func Yahoo(t testing.TB, secret string) *Server {
 	s := prepare(nil)
@@ -277,9 +277,9 @@ func (s *Server) yahooEvents(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"success": result, "message": ""})
 }
 
-// Amazon takes events of the account amzn1.account, with the token endpoint at /token for the
-// client amazon-client and the refresh token Atzr|refresh. base is what its results count
-// from, 0 or 1.
+// Amazon accepts events of the account amzn1.account, with the token endpoint at /token for the
+// client amazon-client and the refresh token Atzr|refresh. base is the first index of its
+// results, 0 or 1.
 func Amazon(t testing.TB, base int) *Server {
 	s := prepare(nil)
 	s.own = func(w http.ResponseWriter, r *http.Request) {
@@ -353,7 +353,7 @@ func (s *Server) amazonEvents(w http.ResponseWriter, r *http.Request, base int) 
 }
 
 // Webhook is a receiver of Standard Webhooks that knows some keys (after whsec_, base64) and
-// believes timestamps of five minutes around now.
+// accepts timestamps within five minutes of now.
 func Webhook(t testing.TB, now func() time.Time, secrets ...string) *Server {
 	s := prepare(nil)
 	s.own = func(w http.ResponseWriter, r *http.Request) {
@@ -383,7 +383,7 @@ func Webhook(t testing.TB, now func() time.Time, secrets ...string) *Server {
 	return s
 }
 
-// Accept is a partner that takes everything.
+// Accept is a partner that accepts everything.
 func Accept(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"status": "ok"})
 }

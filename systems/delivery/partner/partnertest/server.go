@@ -1,14 +1,14 @@
-// Package partnertest has partners to test against: small real HTTP servers that behave as
-// each partner documents it, and servers that do everything a partner should not. Use them
-// wherever delivery is tested.
+// Package partnertest has partners for tests: small real HTTP servers that behave as each
+// partner documents, and servers that do everything a partner should not. Use them in all tests
+// of delivery.
 //
 //	p := partnertest.DV360(t)
 //	p.Script(partnertest.RetryAfter(429, "1"), partnertest.ResetInBody())
 //	... deliver to p.URL ...
 //	p.Effects("order-1") // how often it took effect
 //
-// A script says what happens to the first requests, one step each; after it the partner
-// works. Requests for tokens are not part of it, they have a script of their own.
+// A script says what happens to the first requests, one step each; after it the partner works
+// normally. Requests for tokens have a separate script.
 package partnertest
 
 import (
@@ -24,20 +24,19 @@ import (
 	"testing"
 )
 
-// Request is one that came in.
+// Request is a received request.
 type Request struct {
 	Method, Path string
 	Header       http.Header
 	Body         []byte
 }
 
-// Server is a partner that listens on loopback. Its methods may be called from several
-// goroutines.
+// Server is a partner that listens on loopback. It is safe for concurrent use.
 type Server struct {
 	URL  string // https, unless it was made by Plain
 	Addr string // host:port
 	http *httptest.Server
-	held chan struct{} // closed to let held requests go
+	held chan struct{} // closed to release held requests
 	once sync.Once
 
 	mu       sync.Mutex
@@ -45,7 +44,7 @@ type Server struct {
 	tokens   []Step
 	requests []Request
 	taken    map[string]int // effects by id
-	sent     map[string]int // times an id came in a request that was taken
+	sent     map[string]int // how often an id came in an accepted request
 	issued   map[string]bool
 	partial  Partial
 	serial   int
@@ -61,8 +60,8 @@ const keepRequests = 10_000
 // maxRequest is how much of a request is read.
 const maxRequest = 16 << 20
 
-// New makes a server of a handler, with TLS, its certificate being of no known authority:
-// see Roots.
+// New makes a server of a handler, with TLS. Its certificate is of no known authority: see
+// Roots.
 func New(t testing.TB, handler http.HandlerFunc) *Server {
 	s := prepare(handler)
 	s.http.StartTLS()
@@ -113,7 +112,7 @@ func (s *Server) Close() {
 	s.http.Close()
 }
 
-// Roots vouch for the server's certificate.
+// Roots has the authority of the server's certificate.
 func (s *Server) Roots() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(s.http.Certificate())
@@ -134,10 +133,10 @@ func (s *Server) ScriptTokens(steps ...Step) {
 	s.tokens = append(s.tokens, steps...)
 }
 
-// Release lets go of requests that Hold holds, now and from now on.
+// Release releases requests that Hold holds, now and later.
 func (s *Server) Release() { s.once.Do(func() { close(s.held) }) }
 
-// Requests are those that came in, those for tokens left out.
+// Requests are the received requests, except those for tokens.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,14 +164,14 @@ func (s *Server) Tokens() int {
 	return s.serial
 }
 
-// Revoke makes every token that was issued so far worthless.
+// Revoke makes all issued tokens invalid.
 func (s *Server) Revoke() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.issued)
 }
 
-// Effects is how often an id took effect: a partner that de-duplicates never has more than 1.
+// Effects is how often an id took effect: at most 1 at a partner that de-duplicates.
 func (s *Server) Effects(id string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +185,7 @@ func (s *Server) Sent(id string) int {
 	return s.sent[id]
 }
 
-// take notes that an id came in, once more or for the first time.
+// take notes that an id came in, again or for the first time.
 func (s *Server) take(id string, deduplicates bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

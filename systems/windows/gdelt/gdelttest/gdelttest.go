@@ -3,7 +3,7 @@
 //
 //	gdelttest.Batch{Stamp: "20250323151500", Events: 1000, Mentions: 3000}.Write(dir, true)
 //
-// The same batch is the same bytes, always. Every mention is of an event of its batch.
+// The same batch always has the same bytes. Every mention is of an event of its batch.
 package gdelttest
 
 import (
@@ -32,7 +32,7 @@ func (b Batch) first() int64 {
 	return b.First
 }
 
-// Names of the two files, as they are when not packed.
+// Names of the two files, unpacked.
 func (b Batch) Names() (export, mentions string) {
 	return b.Stamp + ".export.CSV", b.Stamp + ".mentions.CSV"
 }
@@ -187,8 +187,8 @@ func Zip(name string, content []byte) []byte {
 	return b.Bytes()
 }
 
-// Write puts both files into a folder, each renamed in when it is whole, and returns their
-// names. A file without rows is not written.
+// Write puts both files into a folder, each renamed in when complete, and returns their names.
+// A file without rows is not written.
 func (b Batch) Write(dir string, zipped bool) (names []string, err error) {
 	export, mentions := b.Names()
 	for _, f := range []struct {

@@ -18,7 +18,7 @@ type Server struct {
 	mu    sync.Mutex
 	files map[string][]byte
 	order []string
-	lies  map[string]string // lines of the list that are not true
+	lies  map[string]string // false lines of the list
 	asked map[string]int
 }
 
@@ -44,7 +44,7 @@ func (s *Server) Publish(name string, content []byte) {
 	s.files[name] = content
 }
 
-// Lie lets the list say something else of a file; empty: the truth again.
+// Lie makes the list say something else about a file; empty: the truth again.
 func (s *Server) Lie(name, line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *Server) Withdraw(name string) {
 	s.files[name] = nil
 }
 
-// Asked is how often a path was asked for.
+// Asked is how often a path was requested.
 func (s *Server) Asked(path string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

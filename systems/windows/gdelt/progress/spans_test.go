@@ -9,7 +9,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/gdelt/progress"
 )
 
-// A map is the judge.
+// A map is the reference.
 func TestSpans(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s progress.Spans

@@ -17,7 +17,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search"
 )
 
-// stub is a server that answers bulk requests as it is told.
+// stub is a server that answers bulk requests as told.
 type stub struct {
 	mu     sync.Mutex
 	bodies []string
@@ -29,7 +29,7 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"version":{"number":"2.19.5","distribution":"opensearch"}}`)
 		return
 	}
-	if r.Method == http.MethodGet { // which indices there are
+	if r.Method == http.MethodGet { // the existing indices
 		fmt.Fprint(w, `{"gdelt-events-2025-03-23":{"settings":{"index":{"creation_date":"1742688000000"}}}}`)
 		return
 	}
@@ -69,7 +69,7 @@ func docs(ids ...string) (all []search.Doc) {
 	return all
 }
 
-// failed are the kinds of what a Partial names.
+// failed are the kinds in a Partial.
 func failed(t *testing.T, err error) map[int]tidemill.Kind {
 	t.Helper()
 	partly, ok := errors.AsType[*tidemill.Partial](err)

@@ -72,7 +72,7 @@ func TestOnlyDaysThatAreKeptHaveAnIndex(t *testing.T) {
 	check("2026-05-04 7, far-2026-05 2026-05-03/7 2026-05-03", "2026-05-04", "2026-05-03")
 }
 
-// taking takes every document.
+// taking accepts every document.
 func taking(w http.ResponseWriter, lines []string) {
 	statuses := make([]int, len(lines)/2)
 	for i := range statuses {
@@ -102,7 +102,7 @@ func TestNewIndicesOfAnHourAreCapped(t *testing.T) {
 		t.Errorf("of ten days %d have an index, and %d documents found none, want 3 and 7", n, s.Overflow())
 	}
 	now = now.Add(59 * time.Minute)
-	s.places.looked = now // the stub forgets what was made
+	s.places.looked = now // the stub forgets its indices
 	if n := own(placed(t, s, b, days(0, 10)...)); n != 3 || s.Overflow() != 14 {
 		t.Errorf("within the hour %d have an index, and %d documents found none, want 3 and 14", n, s.Overflow())
 	}
@@ -130,7 +130,7 @@ func TestDaysWithoutEndAreAFewIndices(t *testing.T) {
 			for i := range days {
 				docs = append(docs, search.Doc{Schema: schema.Name, Day: now.UTC().AddDate(0, 0, -i).Format(time.DateOnly), ID: fmt.Sprint(i), Body: fmt.Appendf(nil, `{"n":%d}`, i)})
 			}
-			for range 2 { // sent again they take their own places
+			for range 2 { // sent again they replace themselves
 				if err := s.Index(t.Context(), docs); err != nil {
 					t.Fatal(err)
 				}

@@ -20,7 +20,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search"
 )
 
-// renamed is a schema of ours under a name that no other test has.
+// renamed is a schema of ours with a unique name.
 func renamed(t testing.TB, s *search.Schema) *search.Schema {
 	t.Helper()
 	d := s.Definition
@@ -212,7 +212,7 @@ func TestLooseDurabilityIsFound(t *testing.T) {
 	})
 }
 
-// Answers are lost while documents come: sent again they are there once.
+// Answers are lost while documents come: sent again, they are stored once.
 func TestDocumentsWhoseAnswerWasLostAreThereOnce(t *testing.T) {
 	each(t, func(t *testing.T, direct *Store, events, mentions *search.Schema) {
 		mustSetup(t, direct)
@@ -245,8 +245,8 @@ func TestDocumentsWhoseAnswerWasLostAreThereOnce(t *testing.T) {
 // inMarch is when eventOut is of today.
 func inMarch() time.Time { return time.Date(2025, 3, 23, 12, 0, 0, 0, time.UTC) }
 
-// A server of this test's own, that takes few writes at a time, has room for few indices,
-// and is killed.
+// A server of this test's own that accepts few writes at a time, has room for few indices, and
+// is killed.
 func TestAServerThatRefusesAndDies(t *testing.T) {
 	testenv.Need(t)
 	t.Parallel()
@@ -313,7 +313,7 @@ func TestAServerThatRefusesAndDies(t *testing.T) {
 		if len(refused) == 0 {
 			t.Fatal("nothing was refused: this shows nothing")
 		}
-		for tries := 0; len(refused) > 0; tries++ { // three indices are two more than it takes at a time
+		for tries := 0; len(refused) > 0; tries++ { // three indices are two more than it accepts at a time
 			err := s.Index(t.Context(), refused)
 			var again []search.Doc
 			if err != nil {
@@ -367,7 +367,7 @@ func TestAServerThatRefusesAndDies(t *testing.T) {
 	})
 }
 
-// wantDocs counts what is there, each once.
+// wantDocs counts the stored documents, each once.
 func wantDocs(t testing.TB, s *Store, want int) {
 	t.Helper()
 	refresh(t, s)

@@ -13,8 +13,8 @@ import (
 	"github.com/tidemill/tidemill/internal/opensearchhttp"
 )
 
-// cleanUp removes what a test leaves on a shared server: its indices by name, as servers
-// may forbid patterns.
+// cleanUp removes a test's indices from a shared server, by name, as servers may forbid
+// patterns.
 func cleanUp(t testing.TB, conn *opensearchhttp.Conn, s *Store) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

@@ -63,7 +63,7 @@ func idsPerDay(w *world) {
 		days = append(days, h.Day)
 	}
 	slices.Sort(days)
-	want := []string{today, "2026-05-05"} // the second was long ago, or will be
+	want := []string{today, "2026-05-05"} // the second is long past, or in the future
 	if slices.Sort(want); !slices.Equal(days, want) {
 		w.Errorf("the id is there on %q, want on two days", days)
 	}
@@ -111,7 +111,7 @@ func misfits(w *world) {
 
 func unknownNames(w *world) {
 	w.index(w.doc("1", `{"sentiment":1,"code":"x"}`))
-	w.index(w.doc("2", `{"sentiment":{"value":"good"},"code":"x"}`)) // no type is guessed, so none conflicts
+	w.index(w.doc("2", `{"sentiment":{"value":"good"},"code":"x"}`)) // types are not guessed, so they never conflict
 	w.wantIDs("code:x", "1", "2")
 	w.wantBody("1", `{"sentiment":1,"code":"x"}`)
 }
@@ -139,7 +139,7 @@ func onceInCall(w *world) {
 	w.index(w.doc("1", `{"code":"a"}`), w.doc("2", `{"code":"a"}`), w.doc("1", `{"code":"b"}`))
 	w.wantBody("1", `{"code":"b"}`)
 	w.wantIDs("", "1", "2")
-	// The newest is refused: the other may be sent again, and is then taken.
+	// The newest is refused: the other may be sent again, and is then accepted.
 	docs := []search.Doc{w.doc("3", `{"code":"good"}`), w.doc("3", `{"number":"bad"}`)}
 	err := w.Store.Index(w.Context(), docs)
 	partly, ok := errors.AsType[*tidemill.Partial](err)
@@ -283,7 +283,7 @@ func expires(w *world) {
 	if n := len(w.find(search.Query{Schema: w.other.Name, Text: "kept"})); n != 1 {
 		w.Errorf("a family that is kept for ever has %d documents, want 1", n)
 	}
-	w.index(old) // a replay brings it back, as an index that is new
+	w.index(old) // a replay brings it back, as a new index
 	w.wantIDs("old", "1")
 	if gone, err := w.Store.Expire(w.Context(), now); err != nil || len(gone) != 0 {
 		w.Errorf("%q went that came back: %v", gone, err)

@@ -35,7 +35,7 @@ func queries(w *world) {
 		{"Protest", []string{"1", "3"}},
 		{"protests", nil},
 		{"rights protest", []string{"1"}},
-		{"protest germany", []string{"1"}}, // each in a field of its own
+		{"protest germany", []string{"1"}}, // each in another field
 		{`"human rights"`, []string{"1"}},
 		{`"rights human"`, nil},
 		{`"united states"`, []string{"3"}}, // not over two fields
@@ -56,7 +56,7 @@ func queries(w *world) {
 		{`title.keyword:"Human rights protest"`, []string{"1"}},
 		{`-title.keyword:"Human rights protest" protest`, []string{"3"}},
 		{"tiny", []string{"7", "8"}},
-		{`title.keyword:"tiny ` + strings.Repeat("x", 251) + `x"`, nil}, // 256 and below are there
+		{`title.keyword:"tiny ` + strings.Repeat("x", 251) + `x"`, nil}, // only up to 256 are indexed
 		{"number:3", []string{"3"}},
 		{"number:-5", []string{"5"}},
 		{"-number:3", but("3")},

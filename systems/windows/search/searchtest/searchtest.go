@@ -1,5 +1,5 @@
-// Package searchtest holds what every search index promises, as cases that each backend
-// runs: call Run from its one test.
+// Package searchtest has the promises of every search index, as cases that each backend runs:
+// call Run from its one test.
 package searchtest
 
 import (
@@ -15,16 +15,16 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search"
 )
 
-// Harness is one empty index under test, made with the schemas that a case asks for. It is
-// set up already.
+// Harness is one empty index under test, made with the schemas that a case needs. It is set up
+// already.
 type Harness struct {
 	Store   search.Store
-	Refresh func()              // makes what was indexed findable; nil: it is at once
-	Reopen  func() search.Store // opens the same data anew; nil: nothing survives
+	Refresh func()              // makes indexed documents findable; nil: they are at once
+	Reopen  func() search.Store // opens the same data again; nil: nothing survives
 }
 
-// Run runs every case on a harness of its own. Families have names that no other run has,
-// so that cases may share a server.
+// Run runs every case on a harness of its own. Families have unique names, so that cases may
+// share a server.
 func Run(t *testing.T, open func(t *testing.T, schemas ...*search.Schema) Harness) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -75,7 +75,7 @@ type world struct {
 	schema, other *search.Schema
 }
 
-// family makes a schema that has every type.
+// family makes a schema with every type.
 func family(t *testing.T, name string, keep time.Duration) *search.Schema {
 	t.Helper()
 	var b [5]byte
@@ -106,7 +106,7 @@ func (w *world) doc(id, body string) search.Doc {
 	return search.Doc{Schema: w.schema.Name, Day: today, ID: id, Body: []byte(body)}
 }
 
-// index takes documents, all of which are to be taken, and makes them findable.
+// index indexes documents, all of which must be accepted, and makes them findable.
 func (w *world) index(docs ...search.Doc) {
 	w.Helper()
 	if err := w.Store.Index(w.Context(), docs); err != nil {
@@ -169,7 +169,7 @@ func (w *world) wantBody(id, want string) {
 	}
 }
 
-// wantRefused checks that of the documents just those are refused, with that kind.
+// wantRefused checks that exactly those documents are refused, with that kind.
 func (w *world) wantRefused(docs []search.Doc, kind tidemill.Kind, want ...int) {
 	w.Helper()
 	err := w.Store.Index(w.Context(), docs)

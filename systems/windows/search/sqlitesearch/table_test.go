@@ -104,7 +104,7 @@ func TestAMoveThatWasCutShortGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The new tables are there, and one chunk has moved.
+	// The new tables exist, and one chunk has moved.
 	if err := db.Write(t.Context(), func(tx *sqlitedb.Tx) error {
 		to := tableOf(s.schemas["gdelt-events"], 2)
 		for _, statement := range to.create() {
@@ -203,7 +203,7 @@ func TestDaysOfTimes(t *testing.T) {
 	}
 }
 
-// Times far apart are found in order, also those that no calendar has.
+// Times far apart are found in order, even impossible ones.
 func TestWindowsPassOverAges(t *testing.T) {
 	s := store(t, open(t), Options{}, search.Events())
 	var want []string
@@ -236,7 +236,7 @@ func TestWindowsPassOverAges(t *testing.T) {
 	}
 }
 
-// Pages are read along an index: a page of a large day costs what a page has.
+// Pages are read along an index: a page of a large day costs only its own rows.
 func TestPagesAreReadAlongTheIndex(t *testing.T) {
 	s := store(t, open(t), Options{}, search.Events())
 	tbl, err := s.table("gdelt-events")

@@ -17,11 +17,11 @@ type Harness struct {
 	Store progress.Store
 	// Reopen is the store after a restart of the process.
 	Reopen func() progress.Store
-	// Other is the store of another feed in the same place; nil: there is none.
+	// Other is the store of another feed in the same place; nil: none.
 	Other progress.Store
 }
 
-// Run holds every promise against fresh stores. now is the clock for them.
+// Run checks every promise against fresh stores. now is their clock.
 func Run(t *testing.T, fresh func(t *testing.T, now func() time.Time) Harness) {
 	for _, c := range []struct {
 		name, reason string
@@ -174,7 +174,7 @@ func renews(b *bench) {
 	lost := b.add("lost", 4)
 	lost.Lost, lost.Ended, lost.Status = 4, progress.Spans{{From: 0, To: 4}}, progress.Done
 	b.must(b.Store.Save(b.Context(), []*progress.File{lost}))
-	if back := b.add("lost", 4); back.Number <= lost.Number { // its very bytes come back
+	if back := b.add("lost", 4); back.Number <= lost.Number { // the same bytes come back
 		b.Fatalf("number %d after %d", back.Number, lost.Number)
 	}
 	b.totals(progress.Totals{Books: tidemill.Books{Accepted: 13, Settled: tidemill.Count{Delivered: 5}, Pending: 4, Lost: 4}, Open: 1, Done: 3, Broken: 1})
