@@ -107,7 +107,7 @@ func TestATokenThatOthersMayKnowIsRefused(t *testing.T) {
 	}
 }
 
-// file writes one with this mode, whatever the umask is.
+// file writes a file with this mode, whatever the umask is.
 func file(path, text string, mode fs.FileMode) error {
 	return errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chmod(path, mode))
 }

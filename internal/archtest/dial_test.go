@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// dials are what makes clients and connections, by import path: everything else that does is
-// a driver, which only its own rooms may import. A name with a star before it may stand behind
-// a pointer, as a pointer makes nothing.
+// dials are what makes clients and connections, by import path. Everything else that does is a
+// driver, which only its own packages may import. A name with a star before it is allowed
+// behind a pointer, as a pointer makes nothing.
 var dials = map[string][]string{
 	"net/http":          {"*Client", "*Transport", "DefaultClient", "DefaultTransport", "Get", "Head", "Post", "PostForm"},
 	"net/http/httputil": {"*ReverseProxy", "NewSingleHostReverseProxy", "NewClientConn", "NewProxyClientConn"},
@@ -31,8 +31,8 @@ var dials = map[string][]string{
 	"github.com/coder/websocket": {"Dial"},
 }
 
-// mayDial are the files that make clients and connections, and why. Whoever needs another asks
-// first whether somebody else chooses the address: then it is httpguard's.
+// mayDial are the files that may make clients and connections, and why. Before you add one,
+// check whether others choose the address: then use httpguard.
 var mayDial = map[string]string{
 	"internal/httpguard/httpguard.go":           "addresses that others choose: each is judged where it is connected to",
 	"internal/httpguard/follow.go":              "the same, with redirects, each of which the guard judges",
@@ -46,13 +46,14 @@ var mayDial = map[string]string{
 	"cmd/tidemill/remote.go":                    "an instance in the same process: nothing is connected to",
 }
 
-// notProduct are folders of what is no part of the product.
+// notProduct reports whether a folder is not part of the product.
 func notProduct(rel string) bool {
 	top, _, _ := strings.Cut(rel, "/")
 	return slices.Contains([]string{"test", "bench", "scripts"}, top) || tests(rel) || rel == "internal/testenv"
 }
 
-// dialing finds the uses in a file of what makes clients and connections, as "line: net.Dial".
+// dialing finds the uses in a file of things that make clients and connections, as "line:
+// net.Dial".
 func dialing(name string, src any) ([]string, error) {
 	set := token.NewFileSet()
 	f, err := parser.ParseFile(set, name, src, parser.SkipObjectResolution)
@@ -99,13 +100,13 @@ func dialing(name string, src any) ([]string, error) {
 				tell(s.Pos(), of[x.Name]+"."+bare)
 			}
 		}
-		return !pointer // else it would be seen once more, without its pointer
+		return !pointer // else it would be found again, without its pointer
 	})
 	return found, nil
 }
 
-// Whatever connects by an address of its own making could be led to the inner network, or
-// through a proxy that nobody chose: see docs/security.md.
+// A connection to an address of its own making could be led to the inner network, or through an
+// unwanted proxy: see docs/security.md.
 func TestClientsAreMadeInTheirRoomsOnly(t *testing.T) {
 	root := filepath.Join("..", "..")
 	seen := map[string]bool{}

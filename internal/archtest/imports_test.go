@@ -1,8 +1,8 @@
-// Package archtest holds the direction of imports, as a test:
+// Package archtest tests the direction of imports:
 //
 //	cmd → connect → serve → systems → flow, state, source, sink → policy → root
 //
-// Backends import their role and an internal connection, never each other; rules know no
+// Backends import their role and an internal connection, never each other. Rules know no
 // product's driver.
 package archtest
 
@@ -68,7 +68,7 @@ func packages(t *testing.T) []pkg {
 	return all
 }
 
-// layers from the words outwards: a package imports its own layer's or inner ones.
+// layers from the words outwards: a package imports its own layer or inner ones.
 var layers = [][]string{
 	{""},
 	{"policy"},
@@ -99,8 +99,8 @@ func backend(rel string) bool {
 	return false
 }
 
-// joins says whether a package joins backends of one product, for a system's rules that gain
-// by their being in one place.
+// joins reports whether a package joins backends of one product, for a system's rules that gain
+// from a shared store.
 func joins(rel, inner string) bool {
 	if !strings.HasPrefix(rel, "systems/") || !backend(rel) || !backend(inner) {
 		return false
@@ -110,23 +110,23 @@ func joins(rel, inner string) bool {
 	})
 }
 
-// speaks are the rules that are about one protocol, not about a role: a partner is an HTTP
-// service, whatever else changes.
+// speaks are rules about one protocol, not about a role: a partner is an HTTP service, whatever
+// else changes.
 var speaks = map[string]string{"systems/delivery/partner": "sink/httpsink", "systems/crm/webhook": "sink/httpsink"}
 
-// wires says whether a package puts systems on products: connect, and what it is made of.
+// wires reports whether a package puts systems on products: connect, and its parts.
 func wires(rel string) bool { return rel == "connect" || strings.HasPrefix(rel, "connect/") }
 
-// tests says whether a package is for the tests of others.
+// tests reports whether a package is for the tests of others.
 func tests(rel string) bool { return strings.HasSuffix(rel, "test") }
 
-// measures says whether a package compares backends with what lies below them, or shows how
-// to put them together.
+// measures reports whether a package compares backends with what is below them, or shows how to
+// put them together.
 func measures(rel string) bool {
 	return strings.HasPrefix(rel, "bench/") || strings.HasPrefix(rel, "examples/")
 }
 
-// drivers are what only backends and their connections may import.
+// drivers may only be imported by backends and their connections.
 var drivers = []string{"modernc.org/sqlite", "database/sql", "github.com/redis/", "github.com/twmb/", "github.com/jackc/", "github.com/ClickHouse/", "github.com/eclipse/paho", "github.com/mochi-mqtt/"}
 
 func TestImportsPointInwards(t *testing.T) {
@@ -168,9 +168,9 @@ func TestImportsPointInwards(t *testing.T) {
 	}
 }
 
-// TestOnlyTheTableKnowsTheSystems holds that a new system is a folder below systems, one below
-// connect, and a line of the table: the rest of connect imports none, and nobody imports how one is
-// wired, but the command that speaks to the bridge's broker.
+// TestOnlyTheTableKnowsTheSystems checks that a new system is a folder below systems, one below
+// connect, and a line of the table: the rest of connect imports none, and nothing imports how
+// one is wired, except the command that talks to the bridge's broker.
 func TestOnlyTheTableKnowsTheSystems(t *testing.T) {
 	wiring := func(rel string) bool {
 		return strings.HasPrefix(rel, "connect/") && rel != "connect/system" && !tests(rel)

@@ -13,23 +13,23 @@ import (
 	"testing"
 )
 
-// allowed are the licences that what is in the binary may have, by their SPDX names.
+// allowed are the licences of modules in the binary, by their SPDX names.
 var allowed = []string{"Apache-2.0", "MIT", "MIT-0", "ISC", "BSD-2-Clause", "BSD-3-Clause", "MPL-2.0"}
 
-// systems are those that binaries are built for: each has modules of its own.
+// systems are the systems that binaries are built for: each has modules of its own.
 var systems = []string{"linux", "windows", "darwin"}
 
 var licenceFile = regexp.MustCompile(`(?i)^(licen[sc]e|copying|aplv2)`)
 
-// TestLicencesAreReviewed compares the modules in the binary with licences.txt, where each has
-// its licence, and a sum of the files that say so. A new module and a changed text fail until
-// somebody has read them.
+// TestLicencesAreReviewed compares the modules in the binary with licences.txt, which has each
+// one's licence, and a checksum of the licence files. A new module or a changed text fails
+// until somebody has read it.
 func TestLicencesAreReviewed(t *testing.T) {
 	list, err := os.ReadFile("licences.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	reviewed := map[string]string{} // what follows a module's path
+	reviewed := map[string]string{} // the line behind a module's path
 	for line := range strings.Lines(string(list)) {
 		if module, rest, ok := strings.Cut(strings.TrimSpace(line), " "); ok && module != "#" {
 			reviewed[module] = rest

@@ -29,7 +29,7 @@ func TestEveryoneWhoWaitsLooksAgainAtOnce(t *testing.T) {
 		}
 		synctest.Wait()
 		began := time.Now()
-		b.Ring() // for nothing: they wait on
+		b.Ring() // without effect: they wait on
 		synctest.Wait()
 		there = true
 		b.Ring()

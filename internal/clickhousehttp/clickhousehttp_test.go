@@ -18,10 +18,10 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// version is the answer to the question that Open asks.
+// version is the answer to Open's query.
 const version = "\x0926.9.2.1x"
 
-// serve is a server that says its version and then does what answer does.
+// serve is a server that answers with its version and then as answer does.
 func serve(t testing.TB, answer http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(first(answer))
@@ -342,7 +342,7 @@ func TestNamesAndTextsAreQuoted(t *testing.T) {
 	}
 }
 
-// Whatever a server answers, reading ends without panic and without much memory.
+// For any answer of a server, reading ends without panic and without much memory.
 func FuzzRows(f *testing.F) {
 	f.Add([]byte("\x01a\x00\x00"))
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))

@@ -15,7 +15,7 @@ import (
 	"github.com/tidemill/tidemill/internal/testenv"
 )
 
-// database makes one on the shared server.
+// database makes a database on the shared server.
 func database(t testing.TB, c *Conn, name string) {
 	t.Helper()
 	if err := c.Exec(t.Context(), "CREATE DATABASE "+Name(name)); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/internal/gather"
 )
 
-// line records calls, each of which takes as many seconds as its first item says.
+// line records calls; each takes as many seconds as its first item says.
 type line struct {
 	gather.Line[int]
 
@@ -40,7 +40,7 @@ func newLine(calls int) *line {
 	return l
 }
 
-// join lets callers come one after the other, none waiting for its answer.
+// join makes callers come one after the other, none waiting for its answer.
 func (l *line) join(ctx context.Context, errs chan<- error, items ...int) {
 	for _, item := range items {
 		go func() { errs <- l.Join(ctx, item) }()

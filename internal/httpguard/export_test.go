@@ -5,5 +5,5 @@ import (
 	"net/url"
 )
 
-// UseProxy takes the place of the environment, which net/http reads once.
+// UseProxy replaces the proxy of the environment, which net/http reads once.
 func (g *Guard) UseProxy(u *url.URL) { g.pool.Proxy = http.ProxyURL(u) }

@@ -14,8 +14,8 @@ import (
 	"github.com/tidemill/tidemill/internal/httpguard"
 )
 
-// A server that may be asked redirects by name. Each name leads elsewhere every time that it is
-// asked for, so that a look before the connection would see another address.
+// An allowed server redirects by name. Each name leads elsewhere every time it is resolved, so
+// that a check before the connection would see another address.
 func TestRedirectsToNamesAreJudgedWhereTheyLead(t *testing.T) {
 	hidden := newCanary(t, http.NotFoundHandler())
 	for _, name := range []string{"metadata.google.internal", "public.example", "2130706433.example", "localhost.example."} {
@@ -42,7 +42,7 @@ func TestRedirectsToNamesAreJudgedWhereTheyLead(t *testing.T) {
 	}
 }
 
-// A proxy resolves names itself, and connects to what they lead to.
+// A proxy resolves names itself, and connects to the result.
 func TestAProxyIsNotAskedForInnerNames(t *testing.T) {
 	var asked atomic.Int64
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { asked.Add(1) }))
@@ -56,12 +56,12 @@ func TestAProxyIsNotAskedForInnerNames(t *testing.T) {
 	nothing, _ := resolver(t)
 	for _, c := range []struct {
 		host string
-		by   *net.Resolver // who resolves here
+		by   *net.Resolver // the resolver here
 		ok   bool
 	}{
 		{"public.example", knows, false},
 		{"public.example", public, true},
-		{"public.example", nothing, true}, // the proxy's to judge
+		{"public.example", nothing, true}, // for the proxy to judge
 		{"metadata.google.internal", nothing, false},
 		{"METADATA.google.internal.", nothing, false},
 		{"metadata", nothing, false},

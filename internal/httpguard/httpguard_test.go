@@ -160,8 +160,8 @@ func TestTargetsThatAreRefused(t *testing.T) {
 			t.Errorf("%v shows a password", err)
 		}
 	}
-	// Forms of 127.0.0.1 that are no address to us are names to DNS. Should it know them, the
-	// address is judged that it gives.
+	// Forms of 127.0.0.1 that are not addresses to us are names to DNS. If it resolves them,
+	// that address is checked.
 	r, _ := resolver(t, "127.0.0.1")
 	names, err := httpguard.New(httpguard.Options{Roots: c.roots(), Resolver: r})
 	if err != nil {
@@ -197,8 +197,8 @@ func TestAllowedNetworksAreReached(t *testing.T) {
 	}
 }
 
-// resolver answers every question for an IPv4 address with the next one of addrs, the last
-// for ever; without any it knows no name.
+// resolver answers every query for an IPv4 address with the next one of addrs, the last one
+// repeatedly; without any it knows no name.
 func resolver(t *testing.T, addrs ...string) (*net.Resolver, *atomic.Int64) {
 	asked := new(atomic.Int64)
 	answer := func(question []byte) []byte {
@@ -247,8 +247,8 @@ func resolver(t *testing.T, addrs ...string) (*net.Resolver, *atomic.Int64) {
 	}}, asked
 }
 
-// A name that was public when somebody looked and is loopback when we connect: each
-// connection is checked on the address that it goes to.
+// A name that was public at the first check and is loopback when we connect: each connection is
+// checked by its real address.
 func TestNamesThatFlip(t *testing.T) {
 	c := newCanary(t, http.NotFoundHandler())
 	r, asked := resolver(t, "127.0.0.1", "169.254.169.254", "10.0.0.5", "127.0.0.1")
@@ -258,7 +258,7 @@ func TestNamesThatFlip(t *testing.T) {
 	}
 	defer g.Close()
 	u, _ := url.Parse("https://flip.example.test:" + c.port())
-	if err := g.CheckURL(u); err != nil { // the look beforehand sees nothing wrong
+	if err := g.CheckURL(u); err != nil { // the check beforehand finds nothing wrong
 		t.Fatal(err)
 	}
 	for range 4 {

@@ -24,7 +24,7 @@ func TestEnds(t *testing.T) {
 		{`{}]`, 2, true},
 		{`{"a":"}"}}`, 9, true},
 		{`[[1],{"]":[]}] `, 14, true},
-		{`[1}`, 3, true}, // whoever reads it says what is wrong
+		{`[1}`, 3, true}, // its reader reports the error
 		{`[1`, 2, false},
 		{`{"a`, 3, false},
 	} {

@@ -184,7 +184,7 @@ func TestInspectOfBrokersThatAreAway(t *testing.T) {
 	}
 }
 
-// failed says whether one finding fails with one of the words.
+// failed reports whether one finding fails with one of the words.
 func failed(fs []preflight.Finding, words ...string) bool {
 	for _, f := range fs {
 		for _, w := range words {

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemill/tidemill/internal/testenv"
 )
 
-// slowToTell is a broker that does not know of a topic for its first answers.
+// slowToTell is a broker that does not know a topic in its first answers.
 func slowToTell(t *testing.T, topic string, answers int) []string {
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -41,8 +41,8 @@ func slowToTell(t *testing.T, topic string, answers int) []string {
 	return fake.ListenAddrs()
 }
 
-// Brokers tell each other of a new topic after they have answered: whoever asks in between is
-// told that it is not there.
+// Brokers tell each other of a new topic after they have answered: a client that asks in
+// between is told that it does not exist.
 func TestATopicIsKnownWhenItIsMade(t *testing.T) {
 	brokers := slowToTell(t, "new", 5)
 	if testenv.Enabled() {

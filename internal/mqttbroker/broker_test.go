@@ -123,8 +123,8 @@ type writer func([]byte)
 
 func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
 
-// A subscriber that does not acknowledge fills its queue. The publisher is then refused,
-// nothing of what was acknowledged is dropped, and it goes on once there is room.
+// A subscriber that does not acknowledge fills its queue. The publisher is then refused, no
+// acknowledged message is dropped, and it goes on once there is room.
 func TestASubscriberWithoutRoom(t *testing.T) {
 	for _, version := range []byte{4, 5} {
 		t.Run(fmt.Sprint("MQTT ", version), func(t *testing.T) {
@@ -164,8 +164,7 @@ func TestASubscriberWithoutRoom(t *testing.T) {
 	}
 }
 
-// A small window of the subscriber holds publishers back without refusing: all arrive, in
-// order.
+// A small window of the subscriber delays publishers without refusing: all arrive, in order.
 func TestPublishersAreHeldBack(t *testing.T) {
 	b := start(t, mqttbroker.Options{Patience: 20 * time.Second})
 	sub := open(t, b, mqttconn.Options{Inbox: 10})

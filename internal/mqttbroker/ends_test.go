@@ -26,7 +26,7 @@ func willed(id, topic, payload string) []byte {
 	return append(append([]byte{0x10}, size...), body...)
 }
 
-// die logs in with a will, and goes without a word.
+// die logs in with a will, and disconnects abruptly.
 func die(t *testing.T, b *mqttbroker.Broker, connect []byte) {
 	t.Helper()
 	c := say(t, b, connect)
@@ -52,7 +52,7 @@ func settled(t *testing.T, b *mqttbroker.Broker, what string, holds func(mqttbro
 	}
 }
 
-// A will goes past what is asked of messages: it is bounded where the client logs in.
+// The library does not check a will as it does messages: it is bounded when the client logs in.
 func TestWillsAreBoundedAsMessagesAre(t *testing.T) {
 	for name, o := range map[string]mqttbroker.Options{"by number": {Retained: 1}, "by size": {RetainedSize: 2000}} {
 		b := start(t, o)
@@ -62,7 +62,7 @@ func TestWillsAreBoundedAsMessagesAre(t *testing.T) {
 		}
 		for i := range 3 {
 			die(t, b, willed(fmt.Sprint("w-", i), fmt.Sprint("will/", i), "gone"))
-			if got := take(t, sub, 1)[0]; got != "gone" { // also of those that are not retained
+			if got := take(t, sub, 1)[0]; got != "gone" { // also unretained ones
 				t.Errorf("%s: the will is %q", name, got)
 			}
 		}
@@ -87,7 +87,7 @@ func TestAWillToWhereNobodyMayWriteIsNotSent(t *testing.T) {
 	settled(t, b, "the good will alone is retained", func(st mqttbroker.Stats) bool { return st.Retained == 1 })
 }
 
-// A session that is over makes room: for sessions, for what waits, and its subscriptions go.
+// An expired session makes room: for sessions, for waiting messages, and its subscriptions go.
 func TestASessionThatIsOverLeavesNothing(t *testing.T) {
 	b := start(t, mqttbroker.Options{Sessions: 1, Session: time.Second, Waiting: 20_000, Patience: 10 * time.Millisecond})
 	for i := range 2 {
@@ -100,7 +100,7 @@ func TestASessionThatIsOverLeavesNothing(t *testing.T) {
 		if err := pub.Publish(t.Context(), []mqttconn.Message{{Topic: "t", QoS: 1, Payload: make([]byte, 15_000)}}); err != nil {
 			t.Fatalf("session %d: %v", i, err)
 		}
-		if err := pub.Publish(t.Context(), []mqttconn.Message{{Topic: "nobody", QoS: 1}}); err != nil { // the one before is with its subscriber now
+		if err := pub.Publish(t.Context(), []mqttconn.Message{{Topic: "nobody", QoS: 1}}); err != nil { // the previous one is with its subscriber now
 			t.Fatal(err)
 		}
 		if st := b.Stats(); st.Waiting < 15_000 {

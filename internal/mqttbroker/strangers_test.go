@@ -32,7 +32,7 @@ func say(t *testing.T, b *mqttbroker.Broker, bytes []byte) net.Conn {
 	return c
 }
 
-// shutOut says whether the broker closed a connection without a word.
+// shutOut reports whether the broker closed a connection without an answer.
 func shutOut(c net.Conn) bool {
 	b, err := io.ReadAll(c)
 	return len(b) == 0 && !errors.Is(err, os.ErrDeadlineExceeded)
@@ -181,8 +181,8 @@ func TestRetainedMessagesAreBounded(t *testing.T) {
 	}
 }
 
-// What waits for subscribers that are away is bounded in bytes, all together. What was
-// acknowledged is not dropped for it.
+// Messages that wait for absent subscribers are bounded in bytes, all together. Acknowledged
+// ones are not dropped for it.
 func TestWhatWaitsIsBounded(t *testing.T) {
 	b := start(t, mqttbroker.Options{Waiting: 100_000, Patience: 10 * time.Millisecond})
 	for i := range 2 {
@@ -213,7 +213,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 		}
 		take(t, sub, 5)
 	}
-	for tries := 0; b.Stats().Waiting > 0; tries++ { // its acknowledgements are on their way
+	for tries := 0; b.Stats().Waiting > 0; tries++ { // its acknowledgements are in flight
 		if tries == 10_000 {
 			t.Fatalf("all was taken, and %d bytes wait", b.Stats().Waiting)
 		}

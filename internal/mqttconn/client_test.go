@@ -88,7 +88,7 @@ func TestASessionThatSurvives(t *testing.T) {
 					for range 3 {
 						ids = append(ids, p.publish().id)
 					}
-					if qos == 2 { // the second is taken and released, but its PUBCOMP never comes
+					if qos == 2 { // the second is accepted and released, but its PUBCOMP never comes
 						p.sendAck(pubrecBits, ids[1], 0)
 						p.ack(pubrelBits)
 					}
@@ -147,14 +147,14 @@ func TestASessionThatIsForgotten(t *testing.T) {
 	})
 }
 
-// A message that nobody waits for any more keeps its id until the broker has answered, and
-// the id is released before it names another message.
+// A message whose caller no longer waits keeps its id until the broker has answered, and the id
+// is released before it names another message.
 func TestAnAbandonedPacketID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := script(t, Options{ClientID: "c", Session: time.Hour, Window: 1}, func(p *peer) {
 			p.welcome(false, packets.Properties{})
 			p.publish()
-			p.drain() // until the client takes it for dead
+			p.drain() // until the client considers it dead
 		}, func(p *peer) {
 			p.welcome(true, packets.Properties{})
 			if id := p.ack(pubrelBits); id != 1 {

@@ -120,7 +120,7 @@ func (p *peer) deliver(id uint16, dup bool, qos byte, payload string) {
 	p.send(appendPublish(nil, &Message{Topic: "in", Payload: []byte(payload), QoS: qos}, id, dup, 5)...)
 }
 
-// drain reads until the end, or the client says good-bye.
+// drain reads until the end, or until the client disconnects.
 func (p *peer) drain() {
 	for {
 		if first, _ := p.next(); first == 0 || first>>4 == packets.Disconnect {
@@ -137,7 +137,7 @@ func messages(n int, qos byte) []Message {
 	return out
 }
 
-// kindsOf are the kinds of what became of n messages.
+// kindsOf are the error kinds of n messages.
 func kindsOf(err error, n int) []tidemill.Kind {
 	out := make([]tidemill.Kind, n)
 	partly, ok := errors.AsType[*tidemill.Partial](err)
@@ -160,7 +160,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		if ok() {
 			return
 		}
-		time.Sleep(time.Millisecond) // of a bubble, or bounded: a counter tells nobody
+		time.Sleep(time.Millisecond) // in a bubble, or bounded: a counter does not notify
 	}
 	t.Fatal("it does not come to this: " + what)
 }

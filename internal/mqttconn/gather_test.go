@@ -13,8 +13,8 @@ import (
 	"github.com/tidemill/tidemill/internal/testenv/testca"
 )
 
-// overTCP is script for one connection through the kernel, which a pipe is not; with
-// o.TLS there is TLS on top of it.
+// overTCP is script for one connection through the kernel, which a pipe is not; with o.TLS it
+// uses TLS.
 func overTCP(t *testing.T, o Options, play func(*peer)) *Client {
 	t.Helper()
 	scheme, wrap := "tcp://", func(c net.Conn) net.Conn { return c }
@@ -83,7 +83,7 @@ func TestManyAcknowledgementsAreReadTogether(t *testing.T) {
 		start := time.Now()
 		for _, id := range ids[:paced] { // Go's sockets have TCP_NODELAY
 			p.send(appendAck(nil, pubackBits, id)...)
-			time.Sleep(100 * time.Microsecond) // long enough for a reader that is woken
+			time.Sleep(100 * time.Microsecond) // long enough for a woken reader
 		}
 		var rest []byte
 		for _, id := range ids[paced:] {

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// What is written by hand must be what a library reads, and the other way round.
+// A library must read what is written by hand, and the reverse.
 func TestPublishAsALibraryReadsIt(t *testing.T) {
 	for _, m := range []Message{
 		{Topic: "a", Payload: []byte("p")},
@@ -55,7 +55,7 @@ func TestPublishAsALibraryReadsIt(t *testing.T) {
 	}
 }
 
-// FuzzPackets feeds a client whatever a broker may send.
+// FuzzPackets feeds a client anything that a broker may send.
 func FuzzPackets(f *testing.F) {
 	m := Message{Topic: "t", Payload: []byte("p"), QoS: 2, User: []tidemill.Field{{Name: []byte("a"), Value: []byte("b")}}}
 	for _, version := range []byte{4, 5} {
@@ -100,7 +100,7 @@ func FuzzPackets(f *testing.F) {
 		if c.inFlight < 0 || c.inFlight+len(c.free) != 10 || b.left < 0 {
 			t.Fatalf("%d in flight, %d ids free, %d messages left", c.inFlight, len(c.free), b.left)
 		}
-		// CONNACK is read by another way.
+		// CONNACK is read elsewhere.
 		if body, size, _, err := cut(raw, 1<<20); err == nil && size > 0 {
 			_ = c.welcome(&link{version: version}, raw[0], body)
 		}

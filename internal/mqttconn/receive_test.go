@@ -65,7 +65,7 @@ func TestASubscriptionThatIsRefused(t *testing.T) {
 func TestReceivingStopsAtTheInbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 10
-		c := script(t, Options{Inbox: 3, KeepAlive: time.Second}, func(p *peer) { // a broker that sends more than it may
+		c := script(t, Options{Inbox: 3, KeepAlive: time.Second}, func(p *peer) { // a broker that exceeds the limit
 			p.welcome(false, packets.Properties{})
 			for i := range many {
 				p.deliver(uint16(i+1), false, 1, fmt.Sprint(i))
@@ -157,7 +157,7 @@ func TestAReceiptIsForOneConnection(t *testing.T) {
 	})
 }
 
-// A request is answered although its answer lies behind more messages than the inbox takes.
+// A request is answered although its answer is behind more messages than the inbox holds.
 func TestAnAnswerBehindAFullInbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 50
@@ -174,7 +174,7 @@ func TestAnAnswerBehindAFullInbox(t *testing.T) {
 		if err := c.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // it is full before anybody asks
+		synctest.Wait() // it is full before any request
 		if n := c.Stats().Inbox; n != 2 {
 			t.Fatalf("%d in the inbox, want 2", n)
 		}

@@ -87,7 +87,7 @@ func (r *reader) await(t *testing.T, n int) {
 			defer r.mu.Unlock()
 			t.Fatalf("%d of %d messages came in", len(r.seen), n)
 		}
-		time.Sleep(5 * time.Millisecond) // the reader tells nobody
+		time.Sleep(5 * time.Millisecond) // the reader does not notify
 	}
 }
 
@@ -128,12 +128,12 @@ func TestEveryVersionAndQoS(t *testing.T) {
 	}
 }
 
-// stock is Mosquitto as it ships: no TCP_NODELAY, 20 in flight for an MQTT 5 client.
+// stock is Mosquitto's default: no TCP_NODELAY, 20 in flight for an MQTT 5 client.
 const stock = "MOSQUITTO_SETTINGS=set_tcp_nodelay false"
 
-// A stock Mosquitto gives an MQTT 5 client 20 in flight and holds acknowledgements back
-// until TCP has acknowledged the first. That we have TCP do so is what keeps it from
-// falling to one window in 40 ms.
+// A stock Mosquitto gives an MQTT 5 client 20 in flight and holds acknowledgements back until
+// TCP has acknowledged the first. Because we make TCP do so, it does not fall to one window in
+// 40 ms.
 func TestStockMosquittoDoesNotStall(t *testing.T) {
 	s := testenv.Start(t, testenv.PrivateMosquitto, stock)
 	c := open(t, s.URL, Options{Version: 5})
@@ -157,13 +157,13 @@ func TestStockMosquittoDoesNotStall(t *testing.T) {
 	}
 }
 
-// The broker is killed under load and started again. What it had acknowledged has reached
-// the subscriber, and what it had not is published again.
+// The broker is killed under load and started again. Acknowledged messages have reached the
+// subscriber, and the others are published again.
 func TestABrokerThatIsKilled(t *testing.T) {
 	for _, c := range []struct{ version, qos byte }{{5, 1}, {4, 1}, {5, 2}} {
 		t.Run(fmt.Sprintf("MQTT %d, QoS %d", c.version, c.qos), func(t *testing.T) {
-			// Without a limit of its own it writes what it takes to the subscriber's
-			// socket before it acknowledges: what it acknowledged is not in its memory only.
+			// Without a limit of its own it writes a message to the subscriber's socket before
+			// it acknowledges: acknowledged messages are not in its memory only.
 			s := testenv.Start(t, testenv.PrivateMosquitto, "MOSQUITTO_SETTINGS=max_inflight_messages 0")
 			quick := Options{Version: c.version, MaxDelay: 100 * time.Millisecond, Patience: 200 * time.Millisecond, Inbox: 20_000}
 			away, to := quick, quick
@@ -208,8 +208,8 @@ func TestABrokerThatIsKilled(t *testing.T) {
 	}
 }
 
-// publishUntil publishes msgs again and again until over, and returns those that were not
-// acknowledged the last time.
+// publishUntil publishes msgs again and again until over, and returns those without an
+// acknowledgement the last time.
 func publishUntil(t *testing.T, c *Client, msgs []Message, over func() bool) []Message {
 	for !over() {
 		if left := failed(c.Publish(t.Context(), msgs), msgs); len(left) > 0 {
@@ -243,8 +243,7 @@ func failed(err error, msgs []Message) []Message {
 	return nil
 }
 
-// In a session that survives, QoS 2 delivers exactly once, and nothing is lost to a link
-// that breaks in the middle.
+// In a surviving session, QoS 2 delivers exactly once, and a broken link loses nothing.
 func TestLinksThatBreak(t *testing.T) {
 	url := testenv.MQTT(t)
 	for _, qos := range []byte{1, 2} {

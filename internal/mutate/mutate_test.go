@@ -83,7 +83,7 @@ func written(t *testing.T, files map[string]string) string {
 	return root
 }
 
-// ready returns the faults of a module's flow, and who runs its tests with them.
+// ready returns the faults of a module's flow, and a runner for its tests.
 func ready(t *testing.T, root string) (*runner, []fault) {
 	t.Helper()
 	m, err := load(t.Context(), root)
@@ -293,7 +293,7 @@ func TestTheReviewedListIsRead(t *testing.T) {
 	}
 }
 
-// The contract of a role is run by its backends: that in memory is asked as the role's own.
+// A role's backends run its contract: the one in memory counts as the role's own tests.
 func TestARoleHasTheTestsOfItsBackendInMemory(t *testing.T) {
 	root := written(t, map[string]string{
 		"go.mod":             "module example.org/roles\n\ngo 1.24\n",

@@ -20,7 +20,7 @@ import (
 
 const greeting = `{"version":{"number":"2.19.5","distribution":"opensearch"}}`
 
-// serve is a server that greets and else does what answer does.
+// serve is a server that greets and otherwise answers as answer does.
 func serve(t testing.TB, answer http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(greets(answer))
@@ -206,7 +206,7 @@ func TestARequestThatIsRefusedUnreadIsOver(t *testing.T) {
 	for range 5 {
 		start := time.Now()
 		_, err := c.Bulk(t.Context(), "/_bulk", make([]byte, 32<<20))
-		// The line may be cut before the answer is read.
+		// The connection may be cut before the answer is read.
 		if Status(err) != http.StatusRequestEntityTooLarge && tidemill.KindOf(err) != tidemill.Transient || time.Since(start) > 30*time.Second {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}

@@ -15,7 +15,7 @@ func TestWhoMayWriteToAFolder(t *testing.T) {
 		name        string
 		mode        os.FileMode
 		user, group uint32
-		want        string // in the error; empty: it is taken
+		want        string // in the error; empty: it is accepted
 	}{
 		{"made by us", 0o700, 1000, 100, ""},
 		{"others may look", 0o755, 1000, 100, ""},

@@ -188,8 +188,8 @@ func TestFaultsOfTheLine(t *testing.T) {
 	}
 }
 
-// After a restart of the server all sessions of the pool are dead. At most one error
-// tells of it, not one for each.
+// After a restart of the server all sessions of the pool are dead. At most one error reports
+// it, not one for each.
 func TestDeadSessionsAreMetOnce(t *testing.T) {
 	testenv.Need(t)
 	url := testenv.Postgres(t)
@@ -205,7 +205,7 @@ func TestDeadSessionsAreMetOnce(t *testing.T) {
 	}
 	wg.Wait()
 	exec(t, open(t, url, postgresdb.Options{Name: "admin"}), "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'tidemill' AND datname = current_database()")
-	if _, err := db.Exec(t.Context(), "SELECT 1"); err != nil && tidemill.KindOf(err) != tidemill.Transient { // nil: the pool looks at what was idle for a second
+	if _, err := db.Exec(t.Context(), "SELECT 1"); err != nil && tidemill.KindOf(err) != tidemill.Transient { // nil: the pool checks connections that were idle for a second
 		t.Errorf("the first to meet a dead session: %v is %v, want transient", err, tidemill.KindOf(err))
 	}
 	if _, err := db.Exec(t.Context(), "SELECT 1"); err != nil {

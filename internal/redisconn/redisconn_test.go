@@ -147,7 +147,7 @@ func TestKindsOfErrors(t *testing.T) {
 }
 
 func TestOpenEndsWithItsContext(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and never answers
+	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,8 +172,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// tlsInFrontOf listens with a fresh certificate, of which it returns the file, and passes
-// on what comes.
+// tlsInFrontOf listens with a new certificate, returns its file, and passes all bytes on.
 func tlsInFrontOf(t *testing.T, backend string) (file, addr string) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -48,11 +48,11 @@ func sentinel(t *testing.T, master string) (addr string) {
 	return addr
 }
 
-// eventually asks again until do says that it is so.
+// eventually calls do until it succeeds.
 func eventually(t *testing.T, what string, do func() error) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { // other processes, which tell nobody
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { // other processes, which do not notify
 		if err = do(); err == nil {
 			return
 		}

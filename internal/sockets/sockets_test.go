@@ -28,7 +28,7 @@ func (p *peer) RemoteAddr() net.Addr {
 }
 func (p *peer) Close() error { p.closed = true; return nil }
 
-// line is a listener at which those who connect stand already.
+// line is a listener with waiting connections.
 type line struct {
 	next []*peer
 	err  error // when next is used up
@@ -47,7 +47,7 @@ func (l *line) Accept() (net.Conn, error) {
 func (l *line) Close() error   { return nil }
 func (l *line) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
-// come lets peers connect, and returns the connections of those that were taken.
+// come makes peers connect, and returns the accepted connections.
 func come(t *testing.T, l *sockets.Listener, at *line, peers ...*peer) (taken []*sockets.Conn) {
 	t.Helper()
 	at.next, at.err = peers, net.ErrClosed
@@ -105,7 +105,7 @@ func TestWhoIsClosedForANewConnection(t *testing.T) {
 	if s.Open != 6 || s.Closed != [4]uint64{2, 1, 1, 1} || s.Refused != 1 || s.Capped != 0 {
 		t.Errorf("%+v", s)
 	}
-	for _, one := range c { // those that were closed for others are closed by their server too
+	for _, one := range c { // connections closed for others are also closed by their server
 		_ = one.Close()
 		one.Mark(sockets.Idle)
 	}
@@ -114,8 +114,8 @@ func TestWhoIsClosedForANewConnection(t *testing.T) {
 	}
 }
 
-// Who has just come has said nothing yet. It is not closed for the next ones before its header
-// can be read, though all others drip, or are between two requests.
+// A new connection has sent nothing yet. It is not closed for the next ones before its header
+// can be read, even if all others drip, or are between two requests.
 func TestANewConnectionHasTimeToSpeak(t *testing.T) {
 	for _, o := range []sockets.Options{{Total: 40, PerAddress: -1}, {Total: 1000, PerAddress: 40}} {
 		for _, state := range []sockets.State{sockets.Idle, sockets.Sending, sockets.Known} {
@@ -128,13 +128,13 @@ func TestANewConnectionHasTimeToSpeak(t *testing.T) {
 			}
 			honest := from("10.0.0.1:2")
 			came := come(t, l, at, honest...)
-			for i := range 9 { // with itself a quarter
+			for i := range 9 { // a quarter, itself included
 				come(t, l, at, from("10.0.0.1:3")...)
 				if len(came) != 1 || honest[0].closed {
 					t.Fatalf("%+v, others %d: it is closed for new connection %d", o, state, i)
 				}
 			}
-			for range 1000 { // a flood of those that stay silent takes no more than that
+			for range 1000 { // a flood of silent ones takes no more than that
 				come(t, l, at, from("10.0.0.1:4")...)
 			}
 			if s := l.Stats(); s.Open != 40 || s.Closed[state] != 11 {
@@ -229,8 +229,8 @@ func TestAFloodIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// Whatever happens in whatever order, what is open is what was taken and neither closed nor
-// taken out.
+// In any order of events, the open connections are those that were accepted and neither closed
+// nor evicted.
 func TestItCountsRight(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	at := &line{}
@@ -263,7 +263,7 @@ func TestItCountsRight(t *testing.T) {
 				by[o.peer.from]++
 				kept = append(kept, o)
 			} else if random.IntN(2) == 0 {
-				kept = append(kept, o) // its server goes on with it
+				kept = append(kept, o) // its server continues with it
 			}
 		}
 		all = kept

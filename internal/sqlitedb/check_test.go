@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A connection that searched before an index was merged takes what it remembers for damage.
+// A connection that searched before an index was merged reports its memory of it as damage.
 func TestTheCheckIsNotMisledByWhatAConnectionRemembers(t *testing.T) {
 	d := open(t, Options{Readers: 1})
 	write := func(q string, args ...any) {

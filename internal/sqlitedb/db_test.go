@@ -95,7 +95,7 @@ func TestAnErrorUndoesOnlyItsOwnChanges(t *testing.T) {
 
 func TestASecondProcessIsKeptAway(t *testing.T) {
 	d := open(t, Options{})
-	_, err := Open(t.Context(), d.Path(), Options{}) // a lock of this very process keeps itself out too
+	_, err := Open(t.Context(), d.Path(), Options{}) // a lock of this very process excludes itself too
 	if _, ok := errors.AsType[*LockedError](err); !ok {
 		t.Errorf("opening twice: %v, want a LockedError", err)
 	}

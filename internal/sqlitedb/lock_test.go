@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
-// Whoever could write to the folder once may have left a link there, or another file.
+// Anyone who could once write to the folder may have left a link there, or another file.
 func TestWhatIsInTheWayOfTheDatabaseIsLeftAlone(t *testing.T) {
 	const precious = "precious\n"
 	for what, put := range map[string]func(db, theirs string) error{

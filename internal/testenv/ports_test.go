@@ -28,11 +28,11 @@ func TestServersTakeFreePortsWhereSomebodyHasTheirs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = os.Remove(filepath.Join(Dir(), "ports", strconv.Itoa(free))) // the listener keeps them off, not our reservation
+	_ = os.Remove(filepath.Join(Dir(), "ports", strconv.Itoa(free))) // the listener blocks it, not our reservation
 	preferred := strconv.Itoa(free)
 	foreign := somebody(t, free)
 
-	// Two checkouts start their servers at once, each in a folder of its own.
+	// Two checkouts start their servers at once, each in its own folder.
 	var dirs [2][]string
 	for i := range dirs {
 		dirs[i] = []string{"SERVICES_DIR=" + t.TempDir(), "SERVICES_CACHE=" + filepath.Join(Dir(), "cache"), "SERVICES_PORTS=free",
@@ -77,12 +77,12 @@ func TestServersTakeFreePortsWhereSomebodyHasTheirs(t *testing.T) {
 		}
 	}
 
-	// What runs keeps its port, also when the one that it would like is free again.
+	// A running server keeps its port, even if its preferred one is free again.
 	_ = foreign.Close()
 	if again := up(dirs[0]); again["REDIS_URL"] != first["REDIS_URL"] {
 		t.Errorf("it moved from %s to %s", first["REDIS_URL"], again["REDIS_URL"])
 	}
-	// Nothing but what is named is ended.
+	// Only named servers are ended.
 	if out, err := services(t, dirs[0], "down", "redis-cluster"); err != nil {
 		t.Fatalf("down: %v\n%s", err, out)
 	}

@@ -11,7 +11,7 @@ import (
 func TestSecretsOfURLs(t *testing.T) {
 	for _, c := range []struct {
 		url    string
-		secret string // empty: there is none
+		secret string // empty: none
 		shown  string
 	}{
 		{"https://a.example/v1/events", "", "https://a.example/v1/events"},

@@ -7,8 +7,8 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Rows is Again of a listing. It begins anew where it fails before the first row; later it
-// is the caller who would.
+// Rows is Again for a listing. It begins anew if it fails before the first row; later the
+// caller would have to.
 func Rows[T any](f *Faults, list func() iter.Seq2[T, error]) iter.Seq2[T, error] {
 	f.t.Helper()
 	return func(yield func(T, error) bool) {
@@ -32,15 +32,15 @@ func Rows[T any](f *Faults, list func() iter.Seq2[T, error]) iter.Seq2[T, error]
 	}
 }
 
-// Sum is Again of a call that works part by part: it adds what was done before each error.
+// Sum is Again for a call that works in parts: it adds what was done before each error.
 func Sum(f *Faults, do func() (int, error)) (n int, err error) {
 	f.t.Helper()
 	err = f.Again(func() error { k, err := do(); n += k; return err })
 	return n, err
 }
 
-// Source does what an engine does with a source whose statements fail: it asks again, and
-// settles again what was not answered. The source must be a Keeper and a Bookkeeper.
+// Source treats a source whose statements fail as an engine does: it asks again, and repeats
+// unanswered settlements. The source must be a Keeper and a Bookkeeper.
 type Source struct {
 	F  *Faults
 	Of tidemill.Source

@@ -1,6 +1,5 @@
-// Package sqlitedbtest lets the statements of a store fail, each of them, one after the other.
-// A store whose errors come out, and whose calls may be made again after one, passes its
-// contract all the same:
+// Package sqlitedbtest makes each statement of a store fail, one after the other. A store that
+// returns the errors, and whose calls may be repeated after one, still passes its contract:
 //
 //	f := sqlitedbtest.New(t)
 //	db := f.Open(t)
@@ -21,8 +20,8 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
-// Faults lets each statement of the calls that are made by Again fail the first times that it
-// is met: a statement is a line of a store, with the two lines that led to it.
+// Faults make each statement of the calls made by Again fail the first times that it runs. A
+// statement is identified by its line of the store, with the two calling lines.
 type Faults struct {
 	t   testing.TB
 	mu  sync.Mutex // guards what follows
@@ -37,7 +36,7 @@ type Faults struct {
 // times is how often a statement fails: once before it does anything, once with its rows.
 const times = 2
 
-// New makes faults of which at least one must have struck at the end of the test.
+// New makes faults, at least one of which must have struck by the end of the test.
 func New(t testing.TB) *Faults {
 	f := &Faults{t: t, met: map[string]int{}}
 	t.Cleanup(func() {
@@ -49,7 +48,7 @@ func New(t testing.TB) *Faults {
 	return f
 }
 
-// Open opens a database of its own for a test, with the faults.
+// Open opens a new database for a test, with the faults.
 func (f *Faults) Open(t testing.TB) *sqlitedb.DB {
 	t.Helper()
 	db, err := sqlitedb.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{Fault: f.Fault})
@@ -60,8 +59,8 @@ func (f *Faults) Open(t testing.TB) *sqlitedb.DB {
 	return db
 }
 
-// Fault is for sqlitedb.Options. One statement of a transaction fails at most: another that
-// fails after it would speak for one that was dropped.
+// Fault is for sqlitedb.Options. At most one statement of a transaction fails: another one
+// failing after it would hide a dropped error.
 func (f *Faults) Fault(tx *sqlitedb.Tx) sqlitedb.Fault {
 	where := caller()
 	f.mu.Lock()
@@ -99,8 +98,8 @@ func caller() string {
 	return strings.Join(lines, " ")
 }
 
-// Again calls do until it does not fail by one of the faults. A call that says nothing of its
-// own has dropped it.
+// Again calls do until it no longer fails by one of the faults. A call that returns no error
+// after a fault has dropped it.
 func (f *Faults) Again(do func() error) error {
 	f.t.Helper()
 	for {
@@ -122,7 +121,7 @@ func (f *Faults) Again(do func() error) error {
 	}
 }
 
-// Get is Again of a call that returns something beside its error.
+// Get is Again for a call that returns a value in addition to its error.
 func Get[T any](f *Faults, do func() (T, error)) (got T, err error) {
 	f.t.Helper()
 	err = f.Again(func() error { got, err = do(); return err })
