@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes sure that what some tests need is there, and installs it from Debian where it can:
+# Makes sure that tools of some tests are installed, from Debian if possible:
 # scripts/need.sh node | python | chromium | cc | shell
 set -eu
 

@@ -40,7 +40,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
-{{/* Says yes where one of some systems may run; nothing where none does. */}}
+{{/* Says yes if one of some systems may run, else nothing. */}}
 {{- define "tidemill.run" -}}
 {{- if not .values.systems -}}yes
 {{- else -}}
@@ -50,7 +50,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end }}
 
-{{/* What would lose events, or not start, is refused before anything is installed. */}}
+{{/* Values that would lose events, or prevent a start, are refused before anything is installed. */}}
 {{- define "tidemill.check" -}}
 {{- $secret := required "secrets.existingSecret is needed: make a Secret with the API's token and name it" .Values.secrets.existingSecret }}
 {{- if eq .Values.mode "servers" }}
