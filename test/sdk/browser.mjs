@@ -1,10 +1,10 @@
 // Opens pages in a real browser: node browser.mjs CHROMIUM PAGE...
-// A page says in document.title that it is done; what it logs as an error is a failure, and
-// an answer that is none, unless the page's address says that its line is bad (?line=bad).
+// A page says in document.title that it is done. Logged errors and error answers are failures,
+// unless the page's address says that its line is bad (?line=bad).
 import { chromium } from 'playwright-core'
 
 const [executablePath, ...pages] = process.argv.slice(2)
-// PostHog's library sends nothing for a browser that says it is steered by a program.
+// PostHog's library sends nothing for a browser that says a program controls it.
 const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-blink-features=AutomationControlled'] })
 const userAgent = `Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/${browser.version()} Safari/537.36`
 const failures = []

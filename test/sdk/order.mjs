@@ -32,7 +32,7 @@ async function posthog() {
   await client.shutdown(120_000)
 }
 
-// Traits are set, so that what was set first shows in the order of the stored events.
+// Traits are set, so that the order of the stored events shows which was set first.
 async function segment() {
   const client = new Analytics({ writeKey: key, host: url, path: '/v1/batch', maxRetries: 100 })
   client.on('error', (e) => failures.push(`${e.code} ${e.reason}`))
@@ -46,7 +46,7 @@ async function rudderstack() {
   for (let flushed; !flushed; ) await client.flush((_, data) => (flushed = !data)) // without data: nothing was left
 }
 
-// The library leaves it to its user to send and to send again; each user's events wait for those before.
+// The library leaves sending and resending to its user: each user's events wait for the earlier ones.
 async function cloudevents() {
   const send = async (message) => {
     while ((await fetch(`${url}/v1/cloudevents`, { method: 'POST', headers: { ...message.headers, 'X-Api-Key': key }, body: message.body })).status !== 202) await rest(500)

@@ -1,6 +1,6 @@
 // BullMQ as bench/queue measures it: node queue.mjs add|single|process|latency, with the
-// flags that every contender has. It says "begin" and "end" around what is measured, and then
-// what it did. Jobs that are done are removed; everything else is as it ships.
+// flags of every contender. It prints "begin" and "end" around the measurement, and then its
+// report. Jobs that are done are removed; everything else has its default.
 import { Queue, Worker } from 'bullmq';
 import { readFileSync, readSync, writeSync } from 'node:fs';
 
@@ -14,7 +14,7 @@ const events = readFileSync(flag('events', ''), 'utf8').split('\n', jobs).map(li
 const queue = new Queue('bench', { connection, defaultJobOptions: { removeOnComplete: true, removeOnFail: true } });
 await queue.waitUntilReady();
 
-// say tells who measures, who looks and says that it goes on.
+// say reports the phase, and waits for the answer to go on.
 const say = line => { writeSync(1, line + '\n'); if (line === 'begin' || line === 'end') readSync(0, Buffer.alloc(1)); };
 const bulks = async () => {
   for (let i = 0; i < jobs; i += 1000) await queue.addBulk(events.slice(i, i + 1000).map(data => ({ name: 'event', data })));
