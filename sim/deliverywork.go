@@ -28,7 +28,7 @@ type conversion struct {
 	key     string // of its user
 	gpc     bool   // its request says Sec-GPC: 1
 	low     bool   // and that it can wait
-	bad     bool   // it is no JSON
+	bad     bool   // it is not JSON
 	past    bool   // its id came so long ago that only its queue knows it
 	payload []byte
 	at      time.Time

@@ -42,7 +42,7 @@ const soon = 5 * time.Second
 // place is one record of a window: its newest version.
 type place struct {
 	r        *report
-	by       *process // who put it
+	by       *process // the process that put it
 	sent     int      // how often it came into its topic
 	lettered int      // how often its dead letter was put
 }

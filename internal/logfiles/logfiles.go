@@ -52,7 +52,7 @@ type Options struct {
 	Folder string
 	Level  slog.Leveler // the least that is written; nil: info
 	Keep   Keep
-	Most   int64 // bytes of a level's files together, of which the oldest are removed; 0: 1 GiB
+	Most   int64 // bytes of a level's files together; beyond, the oldest are removed; 0: 1 GiB
 
 	// Failed is called when writing begins to fail, and with nil when it works again. It must
 	// not write to this log. Nil: failures are not reported.

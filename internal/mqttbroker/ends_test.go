@@ -11,8 +11,7 @@ import (
 	"github.com/tidemill/tidemill/internal/mqttconn"
 )
 
-// willed is a CONNECT packet of MQTT 3.1.1 with a clean session and a will that is to be
-// retained.
+// willed is a CONNECT packet of MQTT 3.1.1 with a clean session and a retained will.
 func willed(id, topic, payload string) []byte {
 	text := func(s string) []byte { return append([]byte{byte(len(s) >> 8), byte(len(s))}, s...) }
 	body := append(text("MQTT"), 4, 0x20|0x04|0x02, 0, 60)

@@ -24,7 +24,7 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// Compression of what is sent.
+// Compression of requests.
 type Compression string
 
 // Compressions.

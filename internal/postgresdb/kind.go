@@ -68,7 +68,7 @@ func ofState(code string) tidemill.Kind {
 	case "XX": // damaged data
 		return tidemill.Internal
 	}
-	return tidemill.Transient // 08, 25, 26, 40, 53, 55, 57, 58 and what is not known
+	return tidemill.Transient // 08, 25, 26, 40, 53, 55, 57, 58 and unknown ones
 }
 
 // said gives an error its kind. Of a failed connection it keeps only the reason: the driver's

@@ -201,8 +201,8 @@ func (l *lane) short(j *job, spec *handler.Spec) bool {
 }
 
 // While handlers are slow, ends are written on the way, so that a crash repeats little, and
-// leases of which a quarter is over are renewed. The interval is measured from the end of the
-// last write: else a slower sync log would be asked at each call.
+// leases are renewed once a quarter of them is over. The interval is measured from the end of
+// the last write: else a slower sync log would be asked at each call.
 const keepEvery = 100 * time.Millisecond
 
 // keep writes the ends of events whose handlers have answered, and renews the leases of those

@@ -2,6 +2,6 @@
 // accepted once, queued by urgency, delivered to each partner that they are for, with a clear
 // fate for each.
 //
-//	door → ingest.high, .standard, .low → route → s2s.<partner> → partner
-//	                                        ↘ skipped: no_route, consent    ↘ dead letters → replay
+//	ingest API → ingest.high, .standard, .low → route → s2s.<partner> → partner
+//	                                              ↘ skipped: no_route, consent    ↘ dead letters → replay
 package delivery

@@ -15,7 +15,7 @@ const (
 	StateDone       = "done"       // of an event: every partner's delivery has ended
 	StateWaiting    = "waiting"    // of a delivery: it is due
 	StateDelayed    = "delayed"    // of a delivery: it comes back later
-	StateSending    = "sending"    // of a delivery: somebody works on it
+	StateSending    = "sending"    // of a delivery: it is being sent
 	StateDelivered  = "delivered"
 	StateSkipped    = "skipped" // on purpose: no route, no consent
 	StateDead       = "dead"    // there is a dead letter

@@ -118,7 +118,7 @@ const (
 	ForTurn     Wait = "turn"     // ready: those before it are delivered first
 	ForDelivery Wait = "delivery" // leased: it is being processed and sent
 	ForLease    Wait = "lease"    // leased: its holder is gone, it is handed out anew
-	ForReplay   Wait = "replay"   // parked: somebody has to decide
+	ForReplay   Wait = "replay"   // parked: an operator has to decide
 )
 
 // Standing is where a window stands, and why.

@@ -86,21 +86,21 @@ DO $$
 DECLARE
 	t text;
 BEGIN
-	-- Ids that the program of these tables made itself are made by the database.
+	-- The database makes ids that the earlier program of these tables made itself.
 	FOREACH t IN ARRAY ARRAY['person_distinct_ids', 'event_definitions', 'property_definitions', 'event_properties'] LOOP
 		IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = t::regclass AND attname = 'id'
 			AND atttypid = 'uuid'::regtype AND NOT atthasdef AND attidentity = '') THEN
 			EXECUTE format('ALTER TABLE %I ALTER COLUMN id SET DEFAULT gen_random_uuid()', t);
 		END IF;
 	END LOOP;
-	-- The distinct ids of a person are asked for in every merge.
+	-- Every merge reads the distinct ids of a person.
 	IF NOT EXISTS (SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
 		WHERE i.indrelid = 'person_distinct_ids'::regclass AND a.attname = 'person_id' AND i.indpred IS NULL) THEN
 		CREATE INDEX person_distinct_ids_person ON person_distinct_ids(person_id);
 	END IF;
 END $$;
 
--- Keys of projects: SHA-256. A token is printable ASCII; decode takes it as bytes.
+-- Keys of projects: SHA-256. A token is printable ASCII; decode reads it as bytes.
 CREATE TABLE tidemill_project_keys (
 	hash       bytea PRIMARY KEY,
 	project_id uuid NOT NULL REFERENCES projects(id) ON DELETE CASCADE,
@@ -124,7 +124,7 @@ CREATE TABLE tidemill_person_override_seq (
 );
 INSERT INTO tidemill_person_override_seq(seq) VALUES (0);
 
--- Merges that failed, the oldest first; claim is a hash of what makes two of them one.
+-- Merges that failed, the oldest first; claim is a hash of their identity.
 CREATE TABLE tidemill_kept_merges (
 	seq         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	claim       bytea NOT NULL UNIQUE,
@@ -136,8 +136,8 @@ CREATE TABLE tidemill_kept_merges (
 	at_milli    bigint NOT NULL
 );
 
--- Locks that are held. One number fences all names, so that no name needs to be
--- remembered that nobody holds.
+-- Locks that are held. One number fences all names, so that a name need not be remembered
+-- when it is free.
 CREATE TABLE tidemill_locks (
 	name  text PRIMARY KEY,
 	owner text NOT NULL,
@@ -151,9 +151,9 @@ CREATE TABLE tidemill_lock_fence (
 INSERT INTO tidemill_lock_fence(fence) VALUES (0);
 
 -- Work that happens once, by ledger and key. Names are bytes, since they may be any. Rows
--- are written at their begin and their end; the ends of rows that were begun together come
--- together, when none of them can make room for another: so there has to be room for all on
--- the page, which keeps the end from touching the indexes.
+-- are written at their begin and their end; rows that were begun together also end
+-- together, when none of them can make room for another: so the page needs room for all of
+-- them, which keeps the end from touching the indexes.
 CREATE TABLE tidemill_ledger (
 	ledger  text NOT NULL,
 	key     bytea NOT NULL,
@@ -175,15 +175,15 @@ CREATE TABLE tidemill_ledger (
 	err     bytea NOT NULL DEFAULT '',
 	PRIMARY KEY (ledger, key)
 ) WITH (fillfactor = 45);
--- Listings read the ledger in the order of an index, which has to be theirs exactly: where
--- entries are to be sorted for each page, all of the rest is read for each page. Its first
+-- Listings read the ledger in the order of an index, which has to be exactly theirs: sorting
+-- the entries of each page would read all of the rest for each page. Its first
 -- column is an expression that only listings use: a lookup by key must not be planned
 -- through this index, which looks as good while the table is empty.
 CREATE INDEX tidemill_ledger_listing ON tidemill_ledger((ledger || ''), created, key);
 CREATE SEQUENCE tidemill_ledger_token;
 
 -- Profiles of customers. Attributes are the values as one JSON object for readers by SQL,
--- byte for byte as they came but for escapes that a text cannot hold; registers are what
+-- byte for byte as received except for escapes that a text cannot hold; registers are what
 -- the rules store. Rows are rewritten often: room on their page keeps that from touching
 -- the index. Each table has one index that a lookup can be planned through, whatever its
 -- statistics say.
@@ -197,8 +197,8 @@ CREATE TABLE tidemill_profile (
 	PRIMARY KEY (tenant, id)
 ) WITH (fillfactor = 80);
 
--- Whose an identity is: kind 1 is an external id, 2 an email, 3 a phone. Without a foreign
--- key, whose checks would cost more than the rows: who attaches holds the profile.
+-- The profile of an identity: kind 1 is an external id, 2 an email, 3 a phone. Without a
+-- foreign key, whose checks would cost more than the rows: attaching locks the profile.
 CREATE TABLE tidemill_profile_identity (
 	tenant  text COLLATE "C" NOT NULL,
 	kind    smallint NOT NULL,

@@ -64,7 +64,7 @@ type Record struct {
 	member [EventFields]span // where ,"name":value is in raw, written just as it goes out
 }
 
-// span is a part of raw; to is 0 where there is none.
+// span is a part of raw; to is 0 if there is none.
 type span struct{ from, to int32 }
 
 // Extra is a value that processing has added, in addition to the record's own.
