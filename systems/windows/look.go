@@ -86,7 +86,7 @@ func (s *System) Search(ctx context.Context, q search.Query) (search.Page, error
 	if err == nil || s.State() != flow.Idle || tidemill.KindOf(err) == tidemill.Validation || ctx.Err() != nil {
 		return page, err
 	}
-	if setup := s.p.Index.Setup(ctx); setup != nil { // no reader runs here that would have done it
+	if setup := s.p.Index.Setup(ctx); setup != nil { // the system does not run here, so nothing else sets it up
 		return page, errors.Join(err, setup)
 	}
 	return s.p.Index.Search(ctx, q)
