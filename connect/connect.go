@@ -133,8 +133,8 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 func (i *Instance) add(name string, p *system.Parts, api *admin.Parts) error {
 	for _, r := range p.Runs {
 		i.systems = append(i.systems, r.System)
-		i.engines.Add(r.Pipelines, r.Counted)
-		r.Shown.Name = r.Name
+		i.engines.Add(r.Pipelines(), r.Counted)
+		r.Shown.Name, r.Shown.Pipelines = r.Name(), r.Pipelines()
 		api.Systems = append(api.Systems, r.Shown)
 	}
 	i.Metrics.MustRegister(p.Metrics...)
@@ -263,10 +263,10 @@ func (i *Instance) Run(ctx context.Context, server *serve.Server, ready func()) 
 	for n, s := range i.systems {
 		up.Add(1)
 		isUp := sync.OnceFunc(up.Done)
-		if len(s.Begin) > 0 && len(i.systems) > 1 { // what it waits for keeps nobody else waiting
+		if s.Begins() && len(i.systems) > 1 { // what it waits for keeps nobody else waiting
 			isUp()
 		}
-		s.Doors = append(s.Doors, func(ctx context.Context) error { // open once its pipelines run
+		s.Listen(func(ctx context.Context) error { // open once its pipelines run
 			isUp()
 			<-ctx.Done()
 			return nil
@@ -279,7 +279,7 @@ func (i *Instance) Run(ctx context.Context, server *serve.Server, ready func()) 
 		})
 	}
 	g.Go(func() {
-		errs[len(i.systems)] = (&flow.System{Name: "house", Loops: i.Loops, Log: i.Log}).Run(working)
+		errs[len(i.systems)] = flow.NewSystem(flow.SystemParts{Name: "house", Loops: i.Loops, Log: i.Log}).Run(working)
 	})
 	if server != nil {
 		door.Go(func() {

@@ -173,7 +173,7 @@ func TestRunEndsWithAnErrorWhenItsOnlySystemGivesUp(t *testing.T) {
 	in := open(t, settings(t), Options{})
 	defer in.Close()
 	gaveUp := errors.New("100 errors in a row")
-	in.systems[0].Doors = append(in.systems[0].Doors, func(context.Context) error { return gaveUp })
+	in.systems[0].Listen(func(context.Context) error { return gaveUp })
 	server, err := serve.Listen("127.0.0.1:0", in.Handler, serve.Limits{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -193,8 +193,8 @@ func TestASystemThatGivesUpLeavesTheOthersRunning(t *testing.T) {
 	in := open(t, settings(t), Options{})
 	defer in.Close()
 	gaveUp, ended := errors.New("gave up"), make(chan bool)
-	in.systems = append(in.systems, &flow.System{Name: "other", Doors: []flow.Door{func(context.Context) error { return gaveUp }},
-		Close: []func() error{func() error { close(ended); return nil }}})
+	in.systems = append(in.systems, flow.NewSystem(flow.SystemParts{Name: "other", Listeners: []flow.Listener{func(context.Context) error { return gaveUp }},
+		Close: []func() error{func() error { close(ended); return nil }}}))
 	stop := running(t, in, nil)
 	<-ended
 	if w := get(in, "/api/v1/status"); !strings.Contains(w.Body.String(), `"state":"running"`) {

@@ -16,7 +16,7 @@ func (i *Instance) doctor(ctx context.Context) []preflight.Finding {
 		fs = append(fs, f.Check(ctx, i.Config.Data)...)
 	}
 	for _, s := range i.systems {
-		for _, e := range s.Pipelines {
+		for _, e := range s.Pipelines() {
 			fs = append(fs, checkPipeline(e))
 		}
 	}

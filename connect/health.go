@@ -18,7 +18,7 @@ func (r *readiness) set(on bool) { r.on.Store(on) }
 // live fails when a pipeline is stuck: what watches the process shall restart it.
 func (i *Instance) live() error {
 	for _, s := range i.systems {
-		for _, e := range s.Pipelines {
+		for _, e := range s.Pipelines() {
 			if turned := e.Stats().Turned; e.State() == flow.Running && !turned.IsZero() && i.Now().Sub(turned) > stuckAfter {
 				return errors.New("pipeline " + e.Name() + " has not turned since " + turned.UTC().Format(time.RFC3339))
 			}
@@ -33,7 +33,7 @@ func (i *Instance) takes() error {
 		return errors.New("starting or stopping")
 	}
 	for _, s := range i.systems {
-		for _, e := range s.Pipelines {
+		for _, e := range s.Pipelines() {
 			if e.State() == flow.Stopped {
 				return errors.New("pipeline " + e.Name() + " has stopped")
 			}

@@ -69,7 +69,7 @@ func TestTheDoctor(t *testing.T) {
 	in = open(t, c, Options{})
 	defer in.Close()
 	stop := running(t, in, nil)
-	if err := in.systems[0].Pipelines[0].Pause(); err != nil {
+	if err := in.systems[0].Pipelines()[0].Pause(); err != nil {
 		t.Fatal(err)
 	}
 	ill := findings(t, in)

@@ -55,7 +55,7 @@ func TestAProjectThatDominatesHasAPipelineOfItsOwn(t *testing.T) {
 	}
 	in := open(t, c, Options{})
 	stop := running(t, in, nil)
-	pipelines := in.systems[0].Pipelines
+	pipelines := in.systems[0].Pipelines()
 	overflow := pipelines[len(pipelines)-1]
 	if overflow.Name() != "analytics.overflow" {
 		t.Fatalf("the last pipeline is %s", overflow.Name())

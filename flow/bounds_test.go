@@ -31,10 +31,10 @@ func TestNoNumberIsBelowZero(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := (&flow.System{Name: "s", Loops: []flow.Loop{{Name: "l", Every: 1, Do: func(context.Context) error { return nil }}}}).Run(ended); err != nil {
+	if err := flow.NewSystem(flow.SystemParts{Name: "s", Loops: []flow.Loop{{Name: "l", Every: 1, Do: func(context.Context) error { return nil }}}}).Run(ended); err != nil {
 		t.Errorf("a loop that hardly rests: %v", err)
 	}
-	if err := (&flow.System{Name: "s", Loops: []flow.Loop{{Name: "l", Do: func(context.Context) error { return nil }}}}).Run(t.Context()); err == nil {
+	if err := flow.NewSystem(flow.SystemParts{Name: "s", Loops: []flow.Loop{{Name: "l", Do: func(context.Context) error { return nil }}}}).Run(t.Context()); err == nil {
 		t.Error("a loop without rest is taken")
 	}
 }
@@ -239,7 +239,7 @@ func TestAStopAfterTheBeginning(t *testing.T) {
 		for _, stopped := range []bool{false, true} {
 			ctx, stop := context.WithCancel(t.Context())
 			var later bool
-			s := &flow.System{Name: "s", Begin: []func(context.Context) error{
+			begin := []func(context.Context) error{
 				func(context.Context) error {
 					if stopped {
 						stop()
@@ -248,10 +248,11 @@ func TestAStopAfterTheBeginning(t *testing.T) {
 					return errDown
 				},
 				func(context.Context) error { later = true; return nil },
-			}, Doors: []flow.Door{func(context.Context) error { later = true; return nil }}}
-			if stopped {
-				s.Begin = s.Begin[:1]
 			}
+			if stopped {
+				begin = begin[:1]
+			}
+			s := flow.NewSystem(flow.SystemParts{Name: "s", Begin: begin, Listeners: []flow.Listener{func(context.Context) error { later = true; return nil }}})
 			if err := s.Run(ctx); (err == nil) != stopped || later {
 				t.Errorf("stopped %v: %v, went on %v", stopped, err, later)
 			}

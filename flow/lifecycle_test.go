@@ -225,8 +225,8 @@ func TestSystemStopsInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		errClose, errDoor := errors.New("cannot close"), errors.New("door")
-		sys := &flow.System{Name: "sys", Pipelines: []*flow.Engine{e},
-			Doors: []flow.Door{
+		sys := flow.NewSystem(flow.SystemParts{Name: "sys", Pipelines: []*flow.Engine{e},
+			Listeners: []flow.Listener{
 				func(ctx context.Context) error {
 					<-ctx.Done()
 					time.Sleep(time.Millisecond)
@@ -245,7 +245,7 @@ func TestSystemStopsInOrder(t *testing.T) {
 				func() error { say("close 1"); return errClose },
 				func() error { say("close 2"); panic("close 2") },
 				func() error { say("close 3"); return nil },
-			}}
+			}})
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
 		err = sys.Run(ctx)
@@ -273,11 +273,11 @@ func TestLoops(t *testing.T) {
 				return do(n)
 			}}
 		}
-		sys := &flow.System{Name: "sys", Loops: []flow.Loop{
+		sys := flow.NewSystem(flow.SystemParts{Name: "sys", Loops: []flow.Loop{
 			loop("fails", false, func(n int) error { return errDown }),
 			loop("panics", true, func(n int) error { panic("oh") }),
 			loop("slow", false, func(n int) error { time.Sleep(5 * time.Second); return nil }),
-		}}
+		}})
 		ctx, cancel := context.WithCancel(t.Context())
 		result := make(chan error, 1)
 		go func() { result <- sys.Run(ctx) }()
@@ -311,7 +311,7 @@ func TestASystemPausesItsPipelines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(tidemill.Traits{Parks: true})
 		e, _ := flow.New(flow.Pipeline{Name: "p", Source: s, Work: nothing.work})
-		sys := &flow.System{Name: "sys", Pipelines: []*flow.Engine{e}}
+		sys := flow.NewSystem(flow.SystemParts{Name: "sys", Pipelines: []*flow.Engine{e}})
 		ctx, cancel := context.WithCancel(t.Context())
 		result := make(chan error, 1)
 		go func() { result <- sys.Run(ctx) }()
@@ -342,11 +342,11 @@ func TestAPipelineThatEndsEndsItsSystem(t *testing.T) {
 		s.fail = []error{errDown, errDown}
 		e, _ := flow.New(flow.Pipeline{Name: "p", Source: s, Work: nothing.work, Fatal: 2})
 		door := false
-		sys := &flow.System{Name: "sys", Pipelines: []*flow.Engine{e}, Doors: []flow.Door{func(ctx context.Context) error { <-ctx.Done(); door = true; return nil }}}
+		sys := flow.NewSystem(flow.SystemParts{Name: "sys", Pipelines: []*flow.Engine{e}, Listeners: []flow.Listener{func(ctx context.Context) error { <-ctx.Done(); door = true; return nil }}})
 		if err := sys.Run(t.Context()); !errors.Is(err, flow.ErrTooManyErrors) || !door {
 			t.Errorf("Run: %v", err)
 		}
-		again := &flow.System{Name: "sys", Pipelines: []*flow.Engine{e, e}}
+		again := flow.NewSystem(flow.SystemParts{Name: "sys", Pipelines: []*flow.Engine{e, e}})
 		if err := again.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "two pipelines") {
 			t.Errorf("Run: %v", err)
 		}
@@ -369,8 +369,8 @@ func TestASystemBeginsBeforeAnythingElse(t *testing.T) {
 			return e
 		}
 		closing := func() error { log = append(log, "close"); return nil }
-		sys := &flow.System{Name: "s", Begin: []func(context.Context) error{note("first", nil), note("second", nil)},
-			Pipelines: []*flow.Engine{engine()}, Close: []func() error{closing}}
+		sys := flow.NewSystem(flow.SystemParts{Name: "s", Begin: []func(context.Context) error{note("first", nil), note("second", nil)},
+			Pipelines: []*flow.Engine{engine()}, Close: []func() error{closing}})
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
 		if err := sys.Run(ctx); err != nil {
@@ -379,16 +379,16 @@ func TestASystemBeginsBeforeAnythingElse(t *testing.T) {
 		equal(t, "what happened", log, []string{"first", "second", "work", "close"})
 
 		log = nil
-		sys = &flow.System{Name: "s", Begin: []func(context.Context) error{note("first", errDown), note("second", nil)},
-			Pipelines: []*flow.Engine{engine()}, Close: []func() error{closing}}
+		sys = flow.NewSystem(flow.SystemParts{Name: "s", Begin: []func(context.Context) error{note("first", errDown), note("second", nil)},
+			Pipelines: []*flow.Engine{engine()}, Close: []func() error{closing}})
 		if err := sys.Run(t.Context()); !errors.Is(err, errDown) {
 			t.Errorf("Run returned %v, want the error of its beginning", err)
 		}
 		equal(t, "what happened", log, []string{"first", "close"})
 
 		log = nil
-		sys = &flow.System{Name: "s", Begin: []func(context.Context) error{func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
-			Pipelines: []*flow.Engine{engine()}, Close: []func() error{closing}}
+		sys = flow.NewSystem(flow.SystemParts{Name: "s", Begin: []func(context.Context) error{func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
+			Pipelines: []*flow.Engine{engine()}, Close: []func() error{closing}})
 		ctx, stop = context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
 		if err := sys.Run(ctx); err != nil {
@@ -413,12 +413,12 @@ func TestDoorsThatEnd(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 		defer stop()
 		begin := time.Now()
-		sys := &flow.System{Name: "sys", Doors: []flow.Door{func(context.Context) error { return nil }}}
+		sys := flow.NewSystem(flow.SystemParts{Name: "sys", Listeners: []flow.Listener{func(context.Context) error { return nil }}})
 		if err := sys.Run(ctx); err != nil || time.Since(begin) != time.Hour {
 			t.Errorf("it ran for %v: %v", time.Since(begin), err)
 		}
-		sys = &flow.System{Name: "sys", Doors: []flow.Door{func(ctx context.Context) error { <-ctx.Done(); return errors.New("error of a door") }},
-			Pipelines: []*flow.Engine{pipeline("a"), pipeline("b"), pipeline("c", errors.New("error of c"))}}
+		sys = flow.NewSystem(flow.SystemParts{Name: "sys", Listeners: []flow.Listener{func(ctx context.Context) error { <-ctx.Done(); return errors.New("error of a door") }},
+			Pipelines: []*flow.Engine{pipeline("a"), pipeline("b"), pipeline("c", errors.New("error of c"))}})
 		err := sys.Run(t.Context())
 		for _, of := range []string{"a door", "c"} {
 			if err == nil || !strings.Contains(err.Error(), "error of "+of) {

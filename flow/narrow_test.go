@@ -161,11 +161,11 @@ func TestASystemRefusesWhatItCannotDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &flow.System{Name: "s", Pipelines: []*flow.Engine{e}}
+	s := flow.NewSystem(flow.SystemParts{Name: "s", Pipelines: []*flow.Engine{e}})
 	if err := s.Resume(); err == nil || !strings.Contains(err.Error(), "resume system s") {
 		t.Errorf("resuming what does not run says %v", err)
 	}
-	s = &flow.System{Name: "s", Pipelines: []*flow.Engine{e, nil}}
+	s = flow.NewSystem(flow.SystemParts{Name: "s", Pipelines: []*flow.Engine{e, nil}})
 	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "nil") {
 		t.Errorf("a pipeline that is nil: %v", err)
 	}

@@ -17,7 +17,7 @@ import (
 func TestASystemIsPausedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
-		sys := &flow.System{Name: "sys", Loops: []flow.Loop{{Name: "l", Every: time.Minute, Do: func(context.Context) error { runs++; return nil }}}}
+		sys := flow.NewSystem(flow.SystemParts{Name: "sys", Loops: []flow.Loop{{Name: "l", Every: time.Minute, Do: func(context.Context) error { runs++; return nil }}}})
 		ctx, stop := context.WithCancel(t.Context())
 		over := make(chan error, 1)
 		go func() { over <- sys.Run(ctx) }()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -26,28 +27,58 @@ type LoopStats struct {
 	LastAt time.Time
 }
 
-// A Door is a listener: it lets events in from outside. It returns when ctx ends and what
-// it has begun is done.
-type Door = func(context.Context) error
+// A Listener lets something in from outside. It returns when ctx ends and what it has begun
+// is done.
+type Listener = func(context.Context) error
 
-// A System is what one block of configuration starts: listeners (Doors), pipelines, loops
-// for side jobs, and what is to be closed in the end. Set its fields before Run.
-type System struct {
+// SystemParts are what a System runs. All but Name may be missing.
+type SystemParts struct {
 	Name      string
-	Begin     []func(context.Context) error // run first, in order; each may last until ctx ends
-	Doors     []Door
+	Begin     []func(context.Context) error // done before everything else, in order; each may last until ctx ends
+	Listeners []Listener
 	Pipelines []*Engine
 	Loops     []Loop
-	Close     []func() error
+	Close     []func() error // done after everything else, in order
 
 	Log *slog.Logger     // nil: discarded
 	Now func() time.Time // nil: time.Now
+}
 
+// A System runs the listeners, pipelines and side jobs that belong together, and stops them
+// in order. Make it with NewSystem.
+type System struct {
+	p     SystemParts
 	life  lifecycle
 	mu    sync.Mutex // guards loops and wake
 	loops []LoopStats
 	wake  chan struct{} // closed when loops are to check the state again
 }
+
+// NewSystem makes a system. Run says what is wrong with its parts.
+func NewSystem(p SystemParts) *System {
+	if p.Now == nil {
+		p.Now = time.Now
+	}
+	if p.Log == nil {
+		p.Log = slog.New(slog.DiscardHandler)
+	}
+	return &System{p: p}
+}
+
+// Name of the system.
+func (s *System) Name() string { return s.p.Name }
+
+// Pipelines are all of them, in the order in which they were given.
+func (s *System) Pipelines() []*Engine { return slices.Clone(s.p.Pipelines) }
+
+// Begins says whether something has to be done before the pipelines run, which may take long.
+func (s *System) Begins() bool { return len(s.p.Begin) > 0 }
+
+// Listen adds a listener before Run.
+func (s *System) Listen(l Listener) { s.p.Listeners = append(s.p.Listeners, l) }
+
+// Repeat adds side jobs before Run.
+func (s *System) Repeat(l ...Loop) { s.p.Loops = append(s.p.Loops, l...) }
 
 // Run runs Begin, then everything until ctx ends, or until a listener or a pipeline fails. Then it
 // stops in this order: listeners; pipelines, each drained as Engine.Run says; loops; then Close,
@@ -60,13 +91,13 @@ func (s *System) Run(ctx context.Context) error {
 	if begun, err := s.begin(ctx); !begun {
 		return errors.Join(err, s.closeAll())
 	}
-	for _, e := range s.Pipelines { // here, so that Pause finds them running
+	for _, e := range s.p.Pipelines { // here, so that Pause finds them running
 		if err := e.life.start(); err != nil {
-			return fmt.Errorf("system %s: pipeline %s: %w", s.Name, e.Name(), err)
+			return fmt.Errorf("system %s: pipeline %s: %w", s.p.Name, e.Name(), err)
 		}
 	}
 	if err := s.life.start(); err != nil {
-		return fmt.Errorf("system %s: %w", s.Name, err)
+		return fmt.Errorf("system %s: %w", s.p.Name, err)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -76,9 +107,9 @@ func (s *System) Run(ctx context.Context) error {
 	resting, rest := context.WithCancel(after)
 	defer rest()
 
-	var doors, pipelines, loops sync.WaitGroup
+	var listeners, pipelines, loops sync.WaitGroup
 	var mu sync.Mutex // guards errs
-	errs := make([]error, len(s.Doors)+len(s.Pipelines))
+	errs := make([]error, len(s.p.Listeners)+len(s.p.Pipelines))
 	note := func(i int, err error) {
 		if err == nil {
 			return
@@ -88,18 +119,18 @@ func (s *System) Run(ctx context.Context) error {
 		mu.Unlock()
 		stop()
 	}
-	for i, e := range s.Pipelines {
-		pipelines.Go(func() { note(len(s.Doors)+i, e.run(draining)) })
+	for i, e := range s.p.Pipelines {
+		pipelines.Go(func() { note(len(s.p.Listeners)+i, e.run(draining)) })
 	}
-	for i := range s.Loops {
+	for i := range s.p.Loops {
 		loops.Go(func() { s.loop(resting, i) })
 	}
-	for i, door := range s.Doors {
-		doors.Go(func() { note(i, s.open(ctx, door)) })
+	for i, listen := range s.p.Listeners {
+		listeners.Go(func() { note(i, s.open(ctx, listen)) })
 	}
 	<-ctx.Done()
 	s.life.stopping()
-	doors.Wait()
+	listeners.Wait()
 	drain()
 	pipelines.Wait()
 	rest()
@@ -107,16 +138,16 @@ func (s *System) Run(ctx context.Context) error {
 	errs = append(errs, s.closeAll())
 	s.life.stopped()
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("system %s: %w", s.Name, err)
+		return fmt.Errorf("system %s: %w", s.p.Name, err)
 	}
 	return nil
 }
 
 // begin runs Begin. It returns false where a step failed or the system was told to stop.
 func (s *System) begin(ctx context.Context) (begun bool, err error) {
-	for _, b := range s.Begin {
+	for _, b := range s.p.Begin {
 		if err := s.open(ctx, b); err != nil {
-			return false, fmt.Errorf("system %s: %w", s.Name, err)
+			return false, fmt.Errorf("system %s: %w", s.p.Name, err)
 		}
 		if ctx.Err() != nil {
 			return false, nil
@@ -127,27 +158,21 @@ func (s *System) begin(ctx context.Context) (begun bool, err error) {
 
 func (s *System) closeAll() error {
 	var errs []error
-	for _, c := range s.Close {
+	for _, c := range s.p.Close {
 		errs = append(errs, s.closed(c))
 	}
 	return errors.Join(errs...)
 }
 
-// check fills in defaults and refuses invalid settings.
+// check refuses parts that cannot run.
 func (s *System) check() error {
-	if s.Now == nil {
-		s.Now = time.Now
-	}
-	if s.Log == nil {
-		s.Log = slog.New(slog.DiscardHandler)
-	}
 	names := make(map[string]bool)
-	for _, e := range s.Pipelines {
+	for _, e := range s.p.Pipelines {
 		if e == nil {
-			return fmt.Errorf("system %s: a pipeline is nil", s.Name)
+			return fmt.Errorf("system %s: a pipeline is nil", s.p.Name)
 		}
 		if names[e.Name()] {
-			return fmt.Errorf("system %s: two pipelines are named %s; dead letters and metrics would mix", s.Name, e.Name())
+			return fmt.Errorf("system %s: two pipelines are named %s; dead letters and metrics would mix", s.p.Name, e.Name())
 		}
 		names[e.Name()] = true
 	}
@@ -155,22 +180,22 @@ func (s *System) check() error {
 	defer s.mu.Unlock()
 	s.wake = make(chan struct{})
 	s.loops = s.loops[:0]
-	for _, l := range s.Loops {
+	for _, l := range s.p.Loops {
 		if l.Every <= 0 || l.Do == nil {
-			return fmt.Errorf("system %s: loop %s needs Every above zero and Do", s.Name, l.Name)
+			return fmt.Errorf("system %s: loop %s needs Every above zero and Do", s.p.Name, l.Name)
 		}
 		s.loops = append(s.loops, LoopStats{Name: l.Name})
 	}
 	return nil
 }
 
-func (s *System) open(ctx context.Context, door Door) (err error) {
+func (s *System) open(ctx context.Context, do func(context.Context) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = panicked(s.Log, "door", p)
+			err = panicked(s.p.Log, "listener", p)
 		}
 	}()
-	err = door(ctx)
+	err = do(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil // it was told to
 	}
@@ -180,7 +205,7 @@ func (s *System) open(ctx context.Context, door Door) (err error) {
 func (s *System) closed(c func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = panicked(s.Log, "close", p)
+			err = panicked(s.p.Log, "close", p)
 		}
 	}()
 	return c()
@@ -188,8 +213,8 @@ func (s *System) closed(c func() error) (err error) {
 
 // loop runs one loop until ctx ends. While the system is paused it does nothing.
 func (s *System) loop(ctx context.Context, i int) {
-	l := &s.Loops[i]
-	clock := alarm{slot: i, of: len(s.Loops), now: s.Now}
+	l := &s.p.Loops[i]
+	clock := alarm{slot: i, of: len(s.p.Loops), now: s.p.Now}
 	defer clock.stop()
 	for first := true; ; first = false {
 		if !first || !l.AtStart {
@@ -206,13 +231,13 @@ func (s *System) loop(ctx context.Context, i int) {
 		s.mu.Lock()
 		st := &s.loops[i]
 		st.Runs++
-		st.Last, st.LastAt = err, s.Now()
+		st.Last, st.LastAt = err, s.p.Now()
 		if err != nil {
 			st.Failed++
 		}
 		s.mu.Unlock()
 		if err != nil {
-			s.Log.Warn("loop", "system", s.Name, "loop", l.Name, "error", err)
+			s.p.Log.Warn("loop", "system", s.p.Name, "loop", l.Name, "error", err)
 		}
 	}
 }
@@ -237,7 +262,7 @@ func (s *System) untilResumed(ctx context.Context) {
 func (s *System) turn(ctx context.Context, l *Loop) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = panicked(s.Log, l.Name, p)
+			err = panicked(s.p.Log, l.Name, p)
 		}
 	}()
 	return l.Do(ctx)
@@ -249,11 +274,11 @@ func (s *System) State() State { return s.life.now() }
 // Pause pauses every pipeline and lets loops idle. Listeners stay open.
 func (s *System) Pause() error {
 	if err := s.life.pause(); err != nil {
-		return fmt.Errorf("pause system %s: %w", s.Name, err)
+		return fmt.Errorf("pause system %s: %w", s.p.Name, err)
 	}
 	var errs []error
-	for _, e := range s.Pipelines {
-		if e.State() == Running { // not those that were paused one by one
+	for _, e := range s.p.Pipelines {
+		if e.State() == Running { // not those paused one by one
 			errs = append(errs, e.Pause())
 		}
 	}
@@ -263,14 +288,14 @@ func (s *System) Pause() error {
 // Resume goes on after Pause, with every pipeline that is paused.
 func (s *System) Resume() error {
 	if err := s.life.resume(); err != nil {
-		return fmt.Errorf("resume system %s: %w", s.Name, err)
+		return fmt.Errorf("resume system %s: %w", s.p.Name, err)
 	}
 	s.mu.Lock()
 	close(s.wake)
 	s.wake = make(chan struct{})
 	s.mu.Unlock()
 	var errs []error
-	for _, e := range s.Pipelines {
+	for _, e := range s.p.Pipelines {
 		if e.State() == Paused {
 			errs = append(errs, e.Resume())
 		}
@@ -280,7 +305,7 @@ func (s *System) Resume() error {
 
 // Pipeline finds a pipeline by its name, or returns nil.
 func (s *System) Pipeline(name string) *Engine {
-	for _, e := range s.Pipelines {
+	for _, e := range s.p.Pipelines {
 		if e.Name() == name {
 			return e
 		}

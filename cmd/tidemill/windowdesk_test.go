@@ -63,7 +63,7 @@ func newNewspaper(t *testing.T, o windows.Options, w window.Options, change ...f
 		},
 	}, o)
 	must(err)
-	parts := admin.Parts{NoAuth: true, Windows: n.sys, Letters: n.letters, Systems: []admin.System{{Name: windows.Name, Pipelines: n.sys.Pipelines, Books: n.sys.Books(),
+	parts := admin.Parts{NoAuth: true, Windows: n.sys, Letters: n.letters, Systems: []admin.System{{Name: windows.Name, Pipelines: n.sys.Pipelines(), Books: n.sys.Books(),
 		Audit: func(ctx context.Context) (any, bool, error) {
 			a, err := n.sys.Audit(ctx)
 			if err != nil {

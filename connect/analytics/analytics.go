@@ -117,7 +117,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		return nil, err
 	}
 	w.Uses = append(w.Uses, fmt.Sprintf("countries: %s", countries(geo.Status())))
-	shown := admin.System{Pipelines: sys.Pipelines, Books: books, Decodes: sys.Decodes, Audit: func(ctx context.Context) (any, bool, error) {
+	shown := admin.System{Books: books, Decodes: sys.Decodes, Audit: func(ctx context.Context) (any, bool, error) {
 		a, err := sys.Audit(ctx)
 		return a, a.Balanced, err
 	}}

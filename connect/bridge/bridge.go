@@ -83,12 +83,12 @@ func build(ctx context.Context, h *system.Host) (*system.Parts, error) {
 		if err := scaling.Check(); err != nil {
 			return nil, fmt.Errorf("bridge: %w", err)
 		}
-		b.Loops = append(b.Loops, scaling.Loop(b, c.Resource.CheckInterval))
+		b.Repeat(scaling.Loop(b, c.Resource.CheckInterval))
 	}
 	w.tellWithoutEffect()
 	p := &w.parts
 	p.Metrics = append(p.Metrics, w.collector(b, e))
-	p.Runs = append(p.Runs, system.Running{System: b.System, Shown: admin.System{Pipelines: b.System.Pipelines, Whole: b.System,
+	p.Runs = append(p.Runs, system.Running{System: b.System, Shown: admin.System{Whole: b.System,
 		Books: map[string]tidemill.Bookkeeper{bridge.Name: e.source}, Audit: auditOf(bridge.Name, e.source),
 		Notes: func() []string { return notes(b) }}})
 	if c.MQTT.AckTopic() != "" {
@@ -181,7 +181,7 @@ func (w *wiring) collector(b *bridge.Bridge, e *ends) *metrics.Bridge {
 	c := &w.Config.Bridge
 	var load, buffer, pending sampled
 	use, over := newUsage(w.Now), false
-	b.Loops = append(b.Loops,
+	b.Repeat(
 		flow.Loop{Name: "load", Every: c.Metrics.CollectInterval, AtStart: true, Do: func(context.Context) error {
 			if cpu, mem, err := use.read(); err == nil { // told at the start where it cannot be measured
 				load.set(cpu, mem)
@@ -218,7 +218,7 @@ func (w *wiring) collector(b *bridge.Bridge, e *ends) *metrics.Bridge {
 func (w *wiring) listeners(b *bridge.Bridge, e *ends) {
 	c := &w.Config.Bridge
 	probes := probe.New(func() bool { return b.State() == flow.Running }, w.Now)
-	b.Loops = append(b.Loops, flow.Loop{Name: "health", Every: c.Health.CheckInterval, AtStart: true, Do: func(ctx context.Context) error {
+	b.Repeat(flow.Loop{Name: "health", Every: c.Health.CheckInterval, AtStart: true, Do: func(ctx context.Context) error {
 		probes.Set(e.healthy(ctx))
 		return nil
 	}})

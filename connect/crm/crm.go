@@ -113,7 +113,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		return nil, err
 	}
 	books := sys.Books()
-	shown := admin.System{Pipelines: sys.Pipelines, Books: books, Decodes: sys.Decodes, Audit: func(ctx context.Context) (any, bool, error) {
+	shown := admin.System{Books: books, Decodes: sys.Decodes, Audit: func(ctx context.Context) (any, bool, error) {
 		a, err := sys.Audit(ctx)
 		if err != nil {
 			return nil, false, err

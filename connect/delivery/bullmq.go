@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/connect/system"
-	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/events"
 	"github.com/tidemill/tidemill/source/bullmqsource"
 	"github.com/tidemill/tidemill/systems/delivery"
@@ -61,5 +60,5 @@ func (w *wiring) fromBullMQ(ctx context.Context, door *events.Handler, d *stores
 		return r, err
 	}
 	w.Uses = append(w.Uses, fmt.Sprintf("BullMQ: %s, queue %s", c.URL, c.Queue))
-	return system.Running{System: sys, Shown: admin.System{Pipelines: sys.Pipelines}}, nil
+	return system.Running{System: sys}, nil
 }

@@ -82,7 +82,7 @@ func (w *wiring) door(ctx context.Context, sys *delivery.System, d *stores) (*ev
 	if err != nil {
 		return nil, err
 	}
-	sys.Loops = append(sys.Loops, flow.Loop{Name: "forget idempotency keys", Every: 10 * time.Second, Do: acceptor.Expire})
+	sys.Repeat(flow.Loop{Name: "forget idempotency keys", Every: 10 * time.Second, Do: acceptor.Expire})
 	return door, nil
 }
 

@@ -52,7 +52,7 @@ func withCRM(t *testing.T, test func(d *crmDesk)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.desk = newDesk(t, admin.Parts{CRM: sys, Queues: d.queues, Letters: other, OwnLetters: []admin.OwnLetters{{System: crm.Name, Store: p.Letters}}, Systems: []admin.System{{Name: crm.Name, Pipelines: sys.Pipelines}}})
+		d.desk = newDesk(t, admin.Parts{CRM: sys, Queues: d.queues, Letters: other, OwnLetters: []admin.OwnLetters{{System: crm.Name, Store: p.Letters}}, Systems: []admin.System{{Name: crm.Name, Pipelines: sys.Pipelines()}}})
 		stop := crmtest.Run(t, sys)
 		test(d)
 		stop()

@@ -77,7 +77,7 @@ func withWindows(t *testing.T, test func(d *windowDesk), steps ...process.Step) 
 			},
 		}, windows.Options{Tries: 3, AtOnce: 1, Seed: 1})
 		must(err)
-		d.desk = newDesk(t, admin.Parts{Windows: d.sys, Letters: other, OwnLetters: []admin.OwnLetters{{System: windows.Name, Store: letters}}, Systems: []admin.System{{Name: windows.Name, Pipelines: d.sys.Pipelines, Books: d.sys.Books()}}})
+		d.desk = newDesk(t, admin.Parts{Windows: d.sys, Letters: other, OwnLetters: []admin.OwnLetters{{System: windows.Name, Store: letters}}, Systems: []admin.System{{Name: windows.Name, Pipelines: d.sys.Pipelines(), Books: d.sys.Books()}}})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- d.sys.Run(ctx) }()
@@ -410,7 +410,7 @@ func TestTheStatusIsShownWhileBooksCannotBeRead(t *testing.T) {
 	withWindows(t, func(d *windowDesk) {
 		books := d.sys.Books()
 		books[windows.Delivered] = away{}
-		desk := newDesk(t, admin.Parts{Config: &config.Loaded{}, Systems: []admin.System{{Name: windows.Name, Pipelines: d.sys.Pipelines, Books: books}}})
+		desk := newDesk(t, admin.Parts{Config: &config.Loaded{}, Systems: []admin.System{{Name: windows.Name, Pipelines: d.sys.Pipelines(), Books: books}}})
 		if got := desk.get("status"); !strings.Contains(got, `"pending_error":"the brokers are away"`) || strings.Count(got, `"pending":0`) != len(books)-1 {
 			t.Errorf("%s", got)
 		}

@@ -2,6 +2,7 @@ package kafkasource_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -44,13 +45,12 @@ func TestAnalyticsReadsATopic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		system.Close = append(system.Close, s.Close)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- system.Run(ctx) }()
 		return s, func() {
 			cancel()
-			if err := <-ended; err != nil {
+			if err := errors.Join(<-ended, s.Close()); err != nil {
 				t.Errorf("the system ended with %v", err)
 			}
 		}

@@ -161,12 +161,12 @@ func New(p Parts, o Options) (*System, error) {
 		}
 		pipelines = append(pipelines, overflow)
 	}
-	s.System = &flow.System{Name: Name, Pipelines: pipelines, Loops: s.loops(), Log: o.Log,
+	s.System = flow.NewSystem(flow.SystemParts{Name: Name, Pipelines: pipelines, Loops: s.loops(), Log: o.Log,
 		Close: []func() error{func() error { // names learnt from the last batch
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
 			return errors.Join(s.catalog.Flush(ctx), s.Warnings.Flush(ctx), s.relay(ctx))
-		}}}
+		}}})
 	return s, nil
 }
 

@@ -95,6 +95,7 @@ type Bridge struct {
 	unanswered unanswered
 	topic      *topic
 	calls      chan struct{} // a slot for each call of the sink; nil: no limit
+	subscribed bool          // by Start, before Run
 	stop       context.CancelFunc
 	ended      chan error
 }
@@ -151,7 +152,7 @@ func New(p Parts, o Options) (*Bridge, error) {
 		}
 		pipelines = append(pipelines, again)
 	}
-	b.System = &flow.System{Name: Name, Begin: []func(context.Context) error{b.subscribe}, Pipelines: pipelines, Loops: p.Loops, Log: o.Log, Now: o.Now, Close: p.Close}
+	b.System = flow.NewSystem(flow.SystemParts{Name: Name, Begin: []func(context.Context) error{b.subscribe}, Pipelines: pipelines, Loops: p.Loops, Log: o.Log, Now: o.Now, Close: p.Close})
 	return b, nil
 }
 
@@ -169,7 +170,7 @@ func (o *Options) rules() policy.Table {
 
 // subscribe subscribes to the acks before the first message goes out.
 func (b *Bridge) subscribe(ctx context.Context) error {
-	if b.p.Acks == nil {
+	if b.p.Acks == nil || b.subscribed {
 		return nil
 	}
 	if err := b.p.Acks.Subscribe(ctx); err != nil {
@@ -188,11 +189,11 @@ func (b *Bridge) Start(ctx context.Context) error {
 	if err := b.subscribe(ctx); err != nil {
 		return err
 	}
-	b.Begin = nil
+	b.subscribed = true
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	b.stop, b.ended = stop, make(chan error, 1)
 	up := make(chan struct{})
-	b.Doors = append(b.Doors, func(ctx context.Context) error {
+	b.Listen(func(ctx context.Context) error {
 		close(up)
 		<-ctx.Done()
 		return nil

@@ -157,7 +157,7 @@ func newSystem(p Parts, o Options) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.System = &flow.System{Name: Name, Begin: []func(context.Context) error{s.begin}, Pipelines: pipelines, Loops: s.loops(), Log: o.Log, Now: o.Now}
+	s.System = flow.NewSystem(flow.SystemParts{Name: Name, Begin: []func(context.Context) error{s.begin}, Pipelines: pipelines, Loops: s.loops(), Log: o.Log, Now: o.Now})
 	return s, nil
 }
 

@@ -137,8 +137,8 @@ func New(p Parts, o Options) (*System, error) {
 		}
 		engines = append(engines, t.live, t.replay, t.over)
 	}
-	s.System = &flow.System{Name: Name, Begin: []func(context.Context) error{s.begin}, Pipelines: engines, Loops: s.loops(), Log: o.Log, Now: o.Now,
-		Close: []func() error{s.closeTargets}}
+	s.System = flow.NewSystem(flow.SystemParts{Name: Name, Begin: []func(context.Context) error{s.begin}, Pipelines: engines, Loops: s.loops(), Log: o.Log, Now: o.Now,
+		Close: []func() error{s.closeTargets}})
 	return s, nil
 }
 

@@ -38,15 +38,15 @@ func NewIntake(in Intake) (*flow.System, error) {
 	}
 	live := flow.Pipeline{Name: in.Name, Source: in.Source, Dead: in.Letters, Work: in.work(true), Batch: 100, Lanes: 2, Log: in.Log, Now: in.Now}
 	again := flow.Pipeline{Name: ReplayOf(in.Name), Source: in.Letters.Open(in.Name), Work: in.work(false), Batch: 100, Log: in.Log, Now: in.Now}
-	s := &flow.System{Name: in.Name, Log: in.Log, Now: in.Now}
+	parts := flow.SystemParts{Name: in.Name, Log: in.Log, Now: in.Now}
 	for _, p := range []flow.Pipeline{live, again} {
 		e, err := flow.New(p)
 		if err != nil {
 			return nil, fmt.Errorf("delivery: intake %s: %w", in.Name, err)
 		}
-		s.Pipelines = append(s.Pipelines, e)
+		parts.Pipelines = append(parts.Pipelines, e)
 	}
-	return s, nil
+	return flow.NewSystem(parts), nil
 }
 
 // work is what lanes do. The first hand-out of a message that was retried closes its dead

@@ -60,7 +60,7 @@ const fullFor = 15 * time.Second
 
 // Full are the queues on which this instance waits for room for dead letters.
 func (s *System) Full() (queues []string) {
-	for _, e := range s.Pipelines {
+	for _, e := range s.Pipelines() {
 		if st := e.Stats(); errors.Is(st.Last, deadletter.ErrFull) && s.o.Now().Sub(st.LastAt) < fullFor {
 			queues = append(queues, e.Name())
 		}

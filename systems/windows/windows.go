@@ -184,7 +184,7 @@ func newSystem(p Parts, o Options) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.System = &flow.System{Name: Name, Pipelines: pipelines, Loops: s.loops(), Log: o.Log, Now: o.Now}
+	s.System = flow.NewSystem(flow.SystemParts{Name: Name, Pipelines: pipelines, Loops: s.loops(), Log: o.Log, Now: o.Now})
 	return s, nil
 }
 
