@@ -74,6 +74,7 @@ var layers = [][]string{
 	{"policy"},
 	{"flow", "state", "source", "sink", "internal", "open"},
 	{"systems"},
+	{"embedded"},
 	{"config"},
 	{"serve"},
 	{"connect"},
@@ -114,8 +115,10 @@ func joins(rel, inner string) bool {
 // else changes.
 var speaks = map[string]string{"systems/delivery/partner": "sink/httpsink", "systems/crm/webhook": "sink/httpsink"}
 
-// wires reports whether a package puts systems on products: connect, and its parts.
-func wires(rel string) bool { return rel == "connect" || strings.HasPrefix(rel, "connect/") }
+// wires reports whether a package puts systems on products: connect and its parts, and what applications embed.
+func wires(rel string) bool {
+	return rel == "connect" || strings.HasPrefix(rel, "connect/") || strings.HasPrefix(rel, "embedded/")
+}
 
 // tests reports whether a package is for the tests of others.
 func tests(rel string) bool { return strings.HasSuffix(rel, "test") }
