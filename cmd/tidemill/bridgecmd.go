@@ -16,7 +16,7 @@ import (
 
 type bridgeCmd struct {
 	Send   bridgeSendCmd   `cmd:"" help:"Put entries into the embedded bridge's stream."`
-	Listen bridgeListenCmd `cmd:"" help:"Print what the bridge publishes, as a far side would get it."`
+	Listen bridgeListenCmd `cmd:"" help:"Print the messages that the bridge publishes, as a receiver gets them."`
 }
 
 type bridgeSendCmd struct {
@@ -26,7 +26,7 @@ type bridgeSendCmd struct {
 
 // Help is shown by tidemill bridge send --help.
 func (c *bridgeSendCmd) Help() string {
-	return `Each line becomes one entry, its payload byte for byte. Where the stream is in Redis, write into it with XADD:
+	return `Each line becomes one entry, its payload byte for byte. If the stream is in Redis, write to it with XADD:
 
   redis-cli XADD syslog-stream '*' payload '{"text": "disk full"}'`
 }
@@ -85,17 +85,17 @@ func (c *bridgeSendCmd) Run(ctx context.Context, e env) error {
 
 type bridgeListenCmd struct {
 	settings
-	Server string   `help:"The running instance whose broker and topics are to be listened to. Default: those of the configuration." env:"TIDEMILL_SERVER" placeholder:"URL"`
-	Token  string   `help:"The API's token; better in the environment, where others do not see it. Default: that of the configuration, or the one in the data folder for an instance on this machine." env:"TIDEMILL_TOKEN" placeholder:"TOKEN"`
-	Ack    bool     `help:"Acknowledge every message, as the far side does: its entry leaves the stream."`
-	Topic  []string `help:"Topics to listen to instead, with + and #." placeholder:"TOPIC"`
-	Count  int      `help:"Stop after so many messages. Default: never." placeholder:"N"`
+	Server string   `help:"The running instance to ask for its broker and topics. Default: those of the configuration." env:"TIDEMILL_SERVER" placeholder:"URL"`
+	Token  string   `help:"The API's token; safer in the environment, where others do not see it. Default: from the configuration, or from the data folder for an instance on this machine." env:"TIDEMILL_TOKEN" placeholder:"TOKEN"`
+	Ack    bool     `help:"Acknowledge every message, as a receiver does: its entry leaves the stream."`
+	Topic  []string `help:"Other topics to listen to; + and # are allowed." placeholder:"TOPIC"`
+	Count  int      `help:"Stop after this many messages. Default: never." placeholder:"N"`
 	Names  bool     `help:"Print the topic before each message."`
 }
 
 // Help is shown by tidemill bridge listen --help.
 func (c *bridgeListenCmd) Help() string {
-	return `It connects to the broker of the configuration: MQTT_BROKERS, or the embedded one of a bridge that runs on this machine. With --server it asks a running instance for its broker and topics; user, password and certificates are those of the configuration here.
+	return `It connects to the broker of the configuration: MQTT_BROKERS, or the embedded broker of a bridge on this machine. With --server it asks a running instance for its broker and topics; user, password and certificates come from the local configuration.
 
   tidemill bridge listen --ack
   tidemill bridge listen --topic syslog/dlq`

@@ -56,7 +56,7 @@ func notFound(err error) bool { return answered(err, http.StatusNotFound) }
 // explain says why there is no token, where the instance wants one.
 func (c *client) explain(err error) error {
 	if p, ok := errors.AsType[*operation.Problem](err); ok && c.none != nil && unknown(err) {
-		p.Detail = fmt.Sprintf("the API needs its token, and %v: say where the instance has its data (--data), or set TIDEMILL_TOKEN", c.none)
+		p.Detail = fmt.Sprintf("the API needs its token, and %v: name the data folder of the instance (--data), or set TIDEMILL_TOKEN", c.none)
 	}
 	return err
 }

@@ -12,7 +12,7 @@ import (
 
 type initCmd struct {
 	File  string `arg:"" optional:"" default:"tidemill.yaml" help:"Where to write it."`
-	Force bool   `help:"Overwrite a file that is there."`
+	Force bool   `help:"Overwrite an existing file."`
 }
 
 func (c *initCmd) Run(e env) error {
@@ -22,7 +22,7 @@ func (c *initCmd) Run(e env) error {
 	}
 	f, err := os.OpenFile(c.File, flags, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already: --force overwrites it", c.File)
+		return fmt.Errorf("%s exists: --force overwrites it", c.File)
 	} else if err != nil {
 		return err
 	}
@@ -35,14 +35,14 @@ func (c *initCmd) Run(e env) error {
 }
 
 type configCmd struct {
-	Check     configCheckCmd     `cmd:"" help:"Check the configuration; every mistake is named with its place."`
+	Check     configCheckCmd     `cmd:"" help:"Check the configuration; name every mistake with its place."`
 	Show      configShowCmd      `cmd:"" help:"Show the configuration in force and where each setting comes from."`
 	Reference configReferenceCmd `cmd:"" help:"Explain every setting: default, what is allowed, environment variable."`
 }
 
 type configCheckCmd struct {
 	settings
-	Systems []string `arg:"" optional:"" name:"system" help:"Systems that are to run, of ${systems}. Default: those of systems (TIDEMILL_SYSTEMS), else all there are."`
+	Systems []string `arg:"" optional:"" name:"system" help:"Systems to check, of ${systems}. Default: the setting systems (TIDEMILL_SYSTEMS), or all."`
 	JSON    bool     `help:"Print JSON."`
 }
 

@@ -23,11 +23,11 @@ type crmStatusCmd struct{ remote }
 
 // Help is shown by tidemill crm status --help.
 func (c *crmStatusCmd) Help() string {
-	return `WAITING events are due, by priority: high goes first, and none starves. DELAYED ones failed and are tried again later. COMPLETED ones a handler took, SKIPPED ones none (completed before, no handler, not valid), FAILED ones died. MATCHED is how many of this instance's events of the last five minutes met a profile that there was.
+	return `WAITING events are due, by priority: high goes first, and none starves. DELAYED events failed and are tried again later. COMPLETED events were handled; SKIPPED events were not (completed before, no handler, not valid); FAILED events became dead letters. MATCHED is how many of this instance's events of the last five minutes found an existing profile.
 
-  tidemill queue stats crm-events             more of the queue: tenants, limits
-  tidemill queue pause crm-events             hand out nothing; resume ends it
-  tidemill queue drain crm-events --wait      finish what is there, take no new
+  tidemill queue stats crm-events             more about the queue: tenants, limits
+  tidemill queue pause crm-events             hand out no jobs; resume ends it
+  tidemill queue drain crm-events --wait      finish the jobs, take no new ones
   tidemill queue clean crm-events --state failed
   tidemill dead list --pipeline crm-events
   tidemill synclog show TENANT ID             where one event is`
@@ -59,10 +59,10 @@ func printCRM(out io.Writer, s *api.CRM) error {
 		dead += ": `tidemill dead list --pipeline " + s.Queue + "`"
 	}
 	if s.Expired > 0 {
-		dead += fmt.Sprintf("; %d deleted for their age", s.Expired)
+		dead += fmt.Sprintf("; %d deleted because of their age", s.Expired)
 	}
 	if s.Matched != nil {
-		matched = strconv.FormatFloat(*s.Matched, 'f', 1, 64) + "% of the events of the last five minutes met a profile that there was"
+		matched = strconv.FormatFloat(*s.Matched, 'f', 1, 64) + "% of the events of the last five minutes found an existing profile"
 	}
 	if s.Replays > 0 {
 		replays = strconv.Itoa(s.Replays) + " open: `tidemill replay status`"

@@ -165,14 +165,14 @@ func TestEventsAreSentFromFiles(t *testing.T) {
 		t.Errorf("it is not sent as it is: %v, %+v", err, j)
 	}
 	if status, out, errs := s.run(t.Context(), member("f")+"\nno JSON\n"+member("g", `"payload":7`)+"\n\"\xff\"\n"+foreignTenant("h"), "crm send"); status != 1 || out != "2 events accepted, 0 duplicates, 3 rejected.\n" || errs !=
-		"rejected: standard input, line 2: it is no JSON in UTF-8\nrejected: standard input, line 4: it is no JSON in UTF-8\nrejected: standard input, line 3: event g: payload is a number (allowed: an object)\n"+
-			"tidemill: 3 events were rejected; the others are not held up by that\n" {
+		"rejected: standard input, line 2: it is not JSON in UTF-8\nrejected: standard input, line 4: it is not JSON in UTF-8\nrejected: standard input, line 3: event g: payload is a number (allowed: an object)\n"+
+			"tidemill: 3 events were rejected; the others were not held up\n" {
 		t.Errorf("%d %s%s", status, out, errs)
 	}
 	if status, out, _ := s.run(t.Context(), member("f")+"\n{}", "crm send - --json"); status != 1 || !strings.HasPrefix(out, `{"accepted":0,"duplicates":1,"rejected":1,"reasons":["standard input, line 2: id is missing`) {
 		t.Errorf("%d %s", status, out)
 	}
-	if status, out, errs := s.run(t.Context(), "["+member("k")+","+member("l")+",}", "crm send"); status != 1 || out != "2 events accepted, 0 duplicates, 0 rejected.\n" || !strings.Contains(errs, "standard input, event 3: it is no JSON") {
+	if status, out, errs := s.run(t.Context(), "["+member("k")+","+member("l")+",}", "crm send"); status != 1 || out != "2 events accepted, 0 duplicates, 0 rejected.\n" || !strings.Contains(errs, "standard input, event 3: it is not JSON") {
 		t.Errorf("%d %s%s", status, out, errs)
 	}
 	long := `{"id":"` + strings.Repeat("x", longest) + `"}`
@@ -204,7 +204,7 @@ func TestManyEventsAreSentInBatches(t *testing.T) {
 	if _, err := s.queues.Set(t.Context(), crm.Queue, func(q *queue.Settings) { q.Closed = true }); err != nil {
 		t.Fatal(err)
 	}
-	if status, out, errs := s.run(t.Context(), member("x")+"\n"+member("y"), "crm send"); status != 1 || out != "0 events accepted, 0 duplicates, 0 rejected.\n" || !strings.Contains(errs, "from standard input, line 1 on nothing is known") || !strings.Contains(errs, "is being drained") {
+	if status, out, errs := s.run(t.Context(), member("x")+"\n"+member("y"), "crm send"); status != 1 || out != "0 events accepted, 0 duplicates, 0 rejected.\n" || !strings.Contains(errs, "from standard input, line 1 on no event is known") || !strings.Contains(errs, "is being drained") {
 		t.Errorf("%d %s%s", status, out, errs)
 	}
 }
@@ -224,8 +224,8 @@ func TestHowCRMStandsIsShown(t *testing.T) {
 ~skipped +34
 ~failed +5
 ~kept +1000 completed or skipped, 2 failed
-~dead letters +2: .tidemill dead list --pipeline crm-events.; 1 deleted for their age
-~matched +97.5% of the events of the last five minutes met a profile that there was
+~dead letters +2: .tidemill dead list --pipeline crm-events.; 1 deleted because of their age
+~matched +97.5% of the events of the last five minutes found an existing profile
 ~replays +1 open: .tidemill replay status.
 `)
 	s.types("crm status --json", `~\{"queue":"crm-events","paused":true,.*"matched_percent":97.53,"open_replays":1\}`)
@@ -274,8 +274,8 @@ func TestJobsThatWaitAreOnlyRemovedWhereThatIsMeant(t *testing.T) {
 		t.Fatal(errs)
 	}
 	s.types("queue clean crm-events --state wait --dry-run", "2 jobs would be removed.")
-	for answer, want := range map[string]string{"": "--yes says that it is meant", "n\n": "nothing was done", "\n": "nothing was done"} {
-		if status, out, errs := s.run(t.Context(), answer, "queue clean crm-events --state wait"); status != 1 || out != "" || !strings.Contains(errs, "2 jobs of crm-events will be removed; those that have not ended are never worked on. Go on? [y/N]") || !strings.Contains(errs, want) {
+	for answer, want := range map[string]string{"": "--yes answers the question", "n\n": "nothing was done", "\n": "nothing was done"} {
+		if status, out, errs := s.run(t.Context(), answer, "queue clean crm-events --state wait"); status != 1 || out != "" || !strings.Contains(errs, "2 jobs of crm-events will be removed; those that have not ended will never run. Go on? [y/N]") || !strings.Contains(errs, want) {
 			t.Errorf("%q: %d %s%s", answer, status, out, errs)
 		}
 	}

@@ -70,7 +70,7 @@ func readLines(r *bufio.Reader, n int, line []byte, err error, name, place strin
 			bad(place, errLong.Error())
 		case len(text) == 0:
 		case !oneValue(text):
-			bad(place, "it is no JSON in UTF-8")
+			bad(place, "it is not JSON in UTF-8")
 		default:
 			if err := do(text, place); err != nil {
 				return err
@@ -117,7 +117,7 @@ func readValues(in io.Reader, name string, do func([]byte, string) error) error 
 			return fmt.Errorf("%s: %w; what follows is not read", place, errLong)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: it is no JSON in UTF-8, and what follows is not read: %w", place, err)
+			return fmt.Errorf("%s: it is not JSON in UTF-8, and what follows is not read: %w", place, err)
 		}
 		if err := do(v, place); err != nil {
 			return err

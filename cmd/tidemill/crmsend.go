@@ -25,14 +25,14 @@ type crmSendCmd struct {
 
 // Help is shown by tidemill crm send --help.
 func (c *crmSendCmd) Help() string {
-	return `An event has an id, a type, a tenant, whom it is about, and when it happened; a payload may be there:
+	return `An event has an id, a type, a tenant, an identity and a time; a payload is optional:
 
   {"id": "evt-1", "type": "member.created", "tenantId": "club", "identity": {"email": "ann@example.com"}, "occurredAt": "2026-01-15T10:00:00Z", "payload": {"firstName": "Ann"}}
 
   tidemill crm send events.ndjson more.json
   producer | tidemill crm send
 
-What it prints as accepted is durable. Sending the same events again is harmless: those that are known are duplicates, and change nothing. An event that is rejected stops no other; the exit status is 1 then.`
+Events counted as accepted are durable. The same events can be sent again without harm: known ones are duplicates and change nothing. A rejected event does not stop the others; the exit status is then 1.`
 }
 
 const (
@@ -137,7 +137,7 @@ func (s *eventSending) flush(ctx context.Context) error {
 	}
 	if err != nil {
 		s.cut = true
-		return fmt.Errorf("from %s on nothing is known to be accepted; send all again, what is known is a duplicate: %w", s.places[0], err)
+		return fmt.Errorf("from %s on no event is known to be accepted; send all again, known ones are duplicates: %w", s.places[0], err)
 	}
 	for i, r := range got.Results {
 		switch r.Status {
@@ -183,7 +183,7 @@ func (s *eventSending) failure() error {
 	if s.sum.Rejected == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s rejected; the others are not held up by that", count(s.sum.Rejected, "event was", "events were"))
+	return fmt.Errorf("%s rejected; the others were not held up", count(s.sum.Rejected, "event was", "events were"))
 }
 
 // print says what became of the events.

@@ -18,7 +18,7 @@ type deadCmd struct {
 	List   deadListCmd   `cmd:"" help:"List dead letters, the oldest first."`
 	Show   deadShowCmd   `cmd:"" help:"Show one dead letter: payload as received, every failure."`
 	Edit   deadEditCmd   `cmd:"" help:"Replace the payload of a dead letter; the original stays beside it."`
-	Replay deadReplayCmd `cmd:"" help:"Send dead letters the whole way again."`
+	Replay deadReplayCmd `cmd:"" help:"Process dead letters again from the start."`
 	Delete deadDeleteCmd `cmd:"" help:"Discard dead letters. They are counted as discarded."`
 	Export deadExportCmd `cmd:"" help:"Print dead letters as JSON for other programs, one a line."`
 }
@@ -30,7 +30,7 @@ type deadListCmd struct {
 
 // Help is shown by tidemill dead list --help.
 func (c *deadListCmd) Help() string {
-	return `Filters can be combined; a letter is listed that matches all of them.
+	return `Filters can be combined: a dead letter has to match all of them.
 
   tidemill dead list --partner dv360 --reason timeout
   tidemill dead list --site shop --since 24h
@@ -47,13 +47,13 @@ func (c *deadListCmd) Run(ctx context.Context, e env) error {
 type deadShowCmd struct {
 	remote
 	api.OneDead
-	Payload  bool `help:"Print the payload alone: byte for byte, into a file or another program."`
-	Original bool `help:"Print the payload as it was received alone, of a letter that was edited."`
+	Payload  bool `help:"Print only the payload: byte for byte, into a file or another program."`
+	Original bool `help:"Print only the payload as it was received, before any edit."`
 }
 
 // Help is shown by tidemill dead show --help.
 func (c *deadShowCmd) Help() string {
-	return `It shows why the letter died each time, the tries before, and what its destination answered.
+	return `It shows why the message died each time, the tries before, and what the destination answered.
 
   tidemill dead show 17
   tidemill dead show 17 --payload >event.json`
@@ -78,7 +78,7 @@ func (c *deadShowCmd) Run(ctx context.Context, e env) error {
 // printLetter shows a letter to people.
 func printLetter(out io.Writer, l *api.DeadLetter) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	_, _ = fmt.Fprintf(w, "letter\t%d, %s\nmessage\t%s\npipeline\t%s\n", l.Seq, l.State, printable(l.ID), printable(l.Pipeline))
+	_, _ = fmt.Fprintf(w, "number\t%d, %s\nmessage\t%s\npipeline\t%s\n", l.Seq, l.State, printable(l.ID), printable(l.Pipeline))
 	switch {
 	case l.Site != "":
 		_, _ = fmt.Fprintf(w, "site\t%s\n", printable(l.Site))
@@ -156,14 +156,14 @@ func printPayload(e env, text, base string) error {
 type deadExportCmd struct {
 	remote
 	api.Dead
-	IDs []string `arg:"" optional:"" name:"id" help:"Message ids of the letters. Default: all that the filters choose."`
+	IDs []string `arg:"" optional:"" name:"id" help:"Message ids of the dead letters. Default: all that match the filters."`
 }
 
 // Help is shown by tidemill dead export --help.
 func (c *deadExportCmd) Help() string {
-	return `Each line is one letter: originalPayload (text, byte for byte as received), error, attempts, firstFailure, lastFailure, queue, reason (validation, timeout, partner_error, rate_limit, unknown); id, kind, partner, site, response {status, body}, and editedPayload where it was edited.
+	return `Each line is one dead letter: originalPayload (text, byte for byte as received), error, attempts, firstFailure, lastFailure, queue, reason (validation, timeout, partner_error, rate_limit, unknown); id, kind, partner, site, response {status, body}, and editedPayload if it was edited.
 
-  tidemill dead export >letters.ndjson
+  tidemill dead export >dead.ndjson
   tidemill dead export --partner dv360 --reason timeout | jq -r .originalPayload`
 }
 

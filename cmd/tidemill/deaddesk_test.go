@@ -26,7 +26,7 @@ e1/dv360  2026-03-01T12:00:00Z  timeout  held   0        purchase  no answer
 	s.types("dead list --reason rate_limit", "No dead letters.")
 	s.types("dead list --since 1h", "No dead letters.")
 	s.types("dead show e1/dv360", `
-letter    1, held
+number    1, held
 message   e1/dv360
 pipeline  s2s.dv360
 site      shop
@@ -47,7 +47,7 @@ answer    504 `+"<U+001B>"+`[2Jlate
 	if err := os.WriteFile(file, []byte("{\"a\":2}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.types("dead edit 1 "+file, "Letter 1 is edited: 8 bytes. `tidemill dead replay --seq 1` sends it.")
+	s.types("dead edit 1 "+file, "Dead letter 1 is edited: 8 bytes. `tidemill dead replay --seq 1` sends it.")
 	if status, out, errs := s.run(t.Context(), `{"a":3}`, "dead edit e1/dv360 --json"); status != 0 || !strings.Contains(out, `"payload":"{\"a\":3}"`) {
 		t.Errorf("an edit from standard input: %d %s%s", status, out, errs)
 	}
@@ -62,7 +62,7 @@ answer    504 `+"<U+001B>"+`[2Jlate
 	}
 	s.fails("dead edit 7 "+file, "there is no dead letter 7")
 	s.types("dead show 1", `
-letter    1, held
+number    1, held
 message   e1/dv360
 pipeline  s2s.dv360
 site      shop
@@ -86,8 +86,8 @@ as edited:
 	}
 	s.types("dead export --partner dv360", `{"originalPayload":"{\"a\":\u001b1}","error":"no answer","attempts":2,"firstFailure":"2026-03-01T11:59:00Z","lastFailure":"2026-03-01T12:00:00Z",`+
 		`"queue":"s2s.dv360","reason":"timeout","id":"e1/dv360","kind":"timeout","partner":"dv360","site":"shop","editedPayload":"{\"a\":3}","response":{"status":504,"body":"\u001b[2Jlate"}}`)
-	s.types("dead replay --seq 1 --dry-run", "1 dead letter would be on their way again.")
-	s.types("dead replay --seq 1", "1 dead letter on their way again.")
+	s.types("dead replay --seq 1 --dry-run", "Would replay 1 dead letter.")
+	s.types("dead replay --seq 1", "Replaying 1 dead letter.")
 	s.types("dead list --state replaying --json", `~\{"seq":1,.*`)
 	s.types("dead delete --reason validation --json", `{"count":1}`)
 }
@@ -100,18 +100,18 @@ func TestAReplayAtARateEndsWithWhatThereWasAtItsStart(t *testing.T) {
 	late := letter("late")
 	late.At = time.Now().Add(time.Hour) // as what fails again meanwhile
 	s.die(late)
-	s.types("dead replay --all --rate 3/s --dry-run", "8 dead letters would be on their way again, in 2s.")
+	s.types("dead replay --all --rate 3/s --dry-run", "Would replay 8 dead letters, in 2s.")
 	status, out, errs := s.run(t.Context(), "", "dead replay --partner dv360 --rate 100/s -n 4 --json")
 	if status != 0 || out != `{"count":4,"left":0}`+"\n" {
 		t.Errorf("the first four: %d %s%s", status, out, errs)
 	}
 	start := time.Now()
-	s.types("dead replay --all --rate 2/s", "3 dead letters on their way again.")
+	s.types("dead replay --all --rate 2/s", "Replaying 3 dead letters.")
 	if took := time.Since(start); took < time.Second {
 		t.Errorf("three at two a second took %v", took)
 	}
 	s.types("dead list --state held --json", `~.*"id":"late".*`)
-	s.types("dead replay --all --rate 2/s", "0 dead letters on their way again.")
+	s.types("dead replay --all --rate 2/s", "Replaying 0 dead letters.")
 }
 
 func TestAReplayAtARateIsStoppedBetweenTwoSlices(t *testing.T) {
@@ -129,7 +129,7 @@ func TestAReplayAtARateIsStoppedBetweenTwoSlices(t *testing.T) {
 		}
 	}()
 	status, out, errs := s.run(ctx, "", "dead replay --all --rate 2/h")
-	if status != 1 || out != "1 dead letter on their way again.\n" || !strings.Contains(errs, "stopped: 4 of 5 are left") {
+	if status != 1 || out != "Replaying 1 dead letter.\n" || !strings.Contains(errs, "stopped: 4 of 5 are left") {
 		t.Errorf("exit status %d, %s%s", status, out, errs)
 	}
 }

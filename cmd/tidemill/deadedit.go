@@ -18,7 +18,7 @@ type deadEditCmd struct {
 
 // Help is shown by tidemill dead edit --help.
 func (c *deadEditCmd) Help() string {
-	return `A replay sends the new payload. What was received stays beside it through every edit, and dead show shows both.
+	return `A replay sends the new payload. The payload as received is kept through every edit; dead show shows both.
 
   tidemill dead show 17 --payload >event.json
   $EDITOR event.json
@@ -32,7 +32,7 @@ func (c *deadEditCmd) Run(ctx context.Context, e env) error {
 		return err
 	}
 	return show(ctx, e, c, api.EditDead, &api.DeadEdit{OneDead: c.OneDead, Body: payload}, func(_ *client, l *api.DeadLetter) error {
-		_, err := fmt.Fprintf(e.out, "Letter %d is edited: %d bytes. `tidemill dead replay --seq %d` sends it.\n", l.Seq, len(payload), l.Seq)
+		_, err := fmt.Fprintf(e.out, "Dead letter %d is edited: %d bytes. `tidemill dead replay --seq %d` sends it.\n", l.Seq, len(payload), l.Seq)
 		return err
 	})
 }

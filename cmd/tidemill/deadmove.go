@@ -24,19 +24,19 @@ func (c *moving) check(what string) error {
 	chosen := !reflect.DeepEqual(q, api.DeadMove{All: q.All, DryRun: q.DryRun})
 	switch {
 	case !chosen && !c.All:
-		return usageError{fmt.Errorf("say which letters to %s: ids, filters like --kind, or --all", what)}
+		return usageError{fmt.Errorf("say which dead letters to %s: ids, filters like --kind, or --all", what)}
 	case chosen && c.All:
-		return usageError{errors.New("--all and a choice of letters contradict each other: leave one out")}
+		return usageError{errors.New("--all and a choice of dead letters contradict each other: leave one out")}
 	}
 	return nil
 }
 
-func (c *moving) move(ctx context.Context, e env, by operation.Operation[api.DeadMove, api.Moved], what, done string) error {
+func (c *moving) move(ctx context.Context, e env, by operation.Operation[api.DeadMove, api.Moved], what, did, would string) error {
 	if err := c.check(what); err != nil {
 		return err
 	}
 	if c.DryRun {
-		done = "would be " + done
+		did = would
 	}
 	return c.ask(ctx, e, func(a *client) error {
 		got, err := by.Call(ctx, &a.Client, &c.DeadMove)
@@ -44,12 +44,12 @@ func (c *moving) move(ctx context.Context, e env, by operation.Operation[api.Dea
 			return err
 		}
 		if len(c.IDs) > 0 && got.Count == 0 {
-			return fmt.Errorf("job not found: no dead letter that is held and of that choice is called %s; `tidemill dead list` shows them", strings.Join(c.IDs, " or "))
+			return fmt.Errorf("job not found: no held dead letter that matches is called %s; `tidemill dead list` shows them", strings.Join(c.IDs, " or "))
 		}
 		if c.JSON {
 			return printJSON(e.out, api.Counted{Count: got.Count})
 		}
-		text := count(got.Count, "dead letter", "dead letters") + " " + done + "."
+		text := did + " " + count(got.Count, "dead letter", "dead letters") + "."
 		if what == "replay" && !c.DryRun && !a.live && got.Count > 0 {
 			text += " Nothing runs: `tidemill run` takes them up."
 		}
@@ -60,35 +60,35 @@ func (c *moving) move(ctx context.Context, e env, by operation.Operation[api.Dea
 
 type deadReplayCmd struct {
 	moving
-	Rate rate `help:"Let so many go in a second (50/s), a minute (50/m) or an hour (50/h), not all at once." placeholder:"N/s"`
+	Rate rate `help:"How many are replayed in a second (50/s), a minute (50/m) or an hour (50/h). Default: all at once." placeholder:"N/s"`
 }
 
 // Help is shown by tidemill dead replay --help.
 func (c *deadReplayCmd) Help() string {
-	return `A replay goes the whole way again, persons and definitions included. What succeeds leaves the dead letters; what fails again stays, with one replay more in its history. An edited letter is sent as edited.
+	return `A replay processes the event again from the start, persons and definitions included. If it succeeds, the dead letter is gone; if it fails, the dead letter stays, with one more replay in its history. An edited dead letter is sent as edited.
 
   tidemill dead replay 0190f3c2-…                     one
-  tidemill dead replay --kind transient,timeout       all that failed for a passing reason
+  tidemill dead replay --kind transient,timeout       all that failed for a reason that passes
   tidemill dead replay --partner dv360 --since 24h    what a partner did not take since yesterday
   tidemill dead replay --project shop --dry-run       how many it would be
-  tidemill dead replay --pipeline crm-events          what CRM's handlers did not take
-  tidemill dead replay --pipeline windows-delivery    records that windows gave up: they come late, into a new window
+  tidemill dead replay --pipeline crm-events          what CRM's handlers gave up
+  tidemill dead replay --pipeline windows-delivery    records that windows gave up: they go into a new window, as late ones
   tidemill dead replay --all                          all
-  tidemill dead replay --all --rate 50/s              all there are now, 50 in a second
+  tidemill dead replay --all --rate 50/s              all, 50 a second
 
-With --rate the command stays until all that it chose at its start have been let go; what fails again meanwhile is not among them. Ctrl-C stops it between two slices, and it says how many are left.`
+With --rate the command runs until it has replayed all dead letters that matched at its start; those that fail again meanwhile are not replayed twice. Ctrl-C stops it between two slices, and it says how many are left.`
 }
 
 func (c *deadReplayCmd) Run(ctx context.Context, e env) error {
 	if c.Rate.n == 0 {
-		return c.move(ctx, e, api.ReplayDead, "replay", "on their way again")
+		return c.move(ctx, e, api.ReplayDead, "replay", "Replaying", "Would replay")
 	}
 	if err := c.check("replay"); err != nil {
 		return err
 	}
 	return c.ask(ctx, e, func(a *client) error {
 		if !a.live && !c.DryRun {
-			return errors.New("nothing runs that could replay slowly: start it with `tidemill run`, or leave --rate out")
+			return errors.New("no instance runs that could replay slowly: start one with `tidemill run`, or leave --rate out")
 		}
 		return c.slowly(ctx, e, a)
 	})
@@ -107,7 +107,7 @@ func (c *deadReplayCmd) slowly(ctx context.Context, e env, a *client) error {
 		if c.JSON {
 			return printJSON(e.out, api.Counted{Count: all.Count})
 		}
-		_, err := fmt.Fprintf(e.out, "%s would be on their way again, in %v.\n", count(all.Count, "dead letter", "dead letters"), c.Rate.takes(all.Count))
+		_, err := fmt.Fprintf(e.out, "Would replay %s, in %v.\n", count(all.Count, "dead letter", "dead letters"), c.Rate.takes(all.Count))
 		return err
 	}
 	q.DryRun = false
@@ -115,7 +115,7 @@ func (c *deadReplayCmd) slowly(ctx context.Context, e env, a *client) error {
 		q.Until = all.AsOf.Format(time.RFC3339Nano)
 	}
 	size, every := c.Rate.slice()
-	p := newProgress(e, c.JSON, "letters on their way", all.Count)
+	p := newProgress(e, c.JSON, "dead letters", all.Count)
 	gone, ended, failed := 0, false, error(nil)
 	for gone < all.Count && !ended {
 		q.Max = min(size, all.Count-gone)
@@ -136,7 +136,7 @@ func (c *deadReplayCmd) slowly(ctx context.Context, e env, a *client) error {
 		if err := printJSON(e.out, map[string]int{"count": gone, "left": left}); err != nil {
 			return err
 		}
-	} else if _, err := fmt.Fprintf(e.out, "%s on their way again.\n", count(gone, "dead letter", "dead letters")); err != nil {
+	} else if _, err := fmt.Fprintf(e.out, "Replaying %s.\n", count(gone, "dead letter", "dead letters")); err != nil {
 		return err
 	}
 	if left > 0 {
@@ -161,7 +161,7 @@ type deadDeleteCmd struct{ moving }
 
 // Help is shown by tidemill dead delete --help.
 func (c *deadDeleteCmd) Help() string {
-	return `Letters that are being replayed are left alone. The books keep the number of those discarded, so that the audit still balances.
+	return `Dead letters that are being replayed are left alone. The books count the discarded ones, so that the audit still balances.
 
   tidemill dead delete 0190f3c2-…                     one
   tidemill dead delete --until 2026-01-31T00:00:00Z  all that died before then
@@ -169,5 +169,5 @@ func (c *deadDeleteCmd) Help() string {
 }
 
 func (c *deadDeleteCmd) Run(ctx context.Context, e env) error {
-	return c.move(ctx, e, api.DeleteDead, "delete", "discarded")
+	return c.move(ctx, e, api.DeleteDead, "delete", "Discarded", "Would discard")
 }

@@ -14,7 +14,7 @@ import (
 
 type eventCmd struct {
 	Send eventSendCmd `cmd:"" help:"Send events to be delivered to partners."`
-	Show eventShowCmd `cmd:"" help:"Explain where an event is, why it waits, and what each partner made of it."`
+	Show eventShowCmd `cmd:"" help:"Explain where an event is, why it waits, and what became of it at each partner."`
 }
 
 type eventSendCmd struct {
@@ -24,14 +24,14 @@ type eventSendCmd struct {
 
 // Help is shown by tidemill event send --help.
 func (c *eventSendCmd) Help() string {
-	return `An event has a type, a time and a site; see docs/delivery.md for what else it may have:
+	return `An event has a type, a time and a site; docs/delivery.md lists its other fields:
 
   {"eventType": "purchase", "timestamp": "2026-01-15T10:00:00Z", "siteId": "shop", "eventId": "5b8f3c1e-2f7a-4c7e-9d51-0c3f6f1f0a01", "orderId": "o-1", "value": 39.90, "currency": "EUR", "items": [{"id": "lamp", "name": "Lamp", "quantity": 1, "price": 39.90}]}
 
   tidemill event send events.ndjson
   producer | tidemill event send
 
-What it prints as accepted is durable. Sending the same events again is harmless: those that are known are duplicates, and change nothing. An event that is rejected stops no other; the exit status is 1 then.`
+Events counted as accepted are durable. The same events can be sent again without harm: known ones are duplicates and change nothing. A rejected event does not stop the others; the exit status is then 1.`
 }
 
 func (c *eventSendCmd) Run(ctx context.Context, e env) error {
@@ -40,13 +40,13 @@ func (c *eventSendCmd) Run(ctx context.Context, e env) error {
 
 type eventShowCmd struct {
 	remote
-	Event string `arg:"" name:"id" help:"The event's id, as the answer to its sender has it."`
-	Site  string `help:"The site it came from. Without it the event is looked for at every site." placeholder:"ID"`
+	Event string `arg:"" name:"id" help:"The event's id, as in the answer to its sender."`
+	Site  string `help:"The site it came from. Default: every site is searched." placeholder:"ID"`
 }
 
 // Help is shown by tidemill event show --help.
 func (c *eventShowCmd) Help() string {
-	return `What has ended is known for as long as its queue keeps it, or there is a dead letter.
+	return `An event that has ended is known as long as its queue keeps it, or as long as it has a dead letter.
 
   tidemill event show 5f0f2a1c-53b5-4a6c-9c3b-1d6a5f6d0009 --site shop`
 }
@@ -89,7 +89,7 @@ func printDelivery(out io.Writer, s *api.Delivery) error {
 
 // skips are why an event goes to nobody, in words.
 var skips = map[string]string{
-	"no_route": "no partner's route is for it (no_route)",
+	"no_route": "no partner's route matches it (no_route)",
 	"consent":  "there is no consent to pass it on (consent)",
 }
 
@@ -118,7 +118,7 @@ func deliveryWords(s *api.Delivery) string {
 		return because(fmt.Sprintf("it was routed to %s; %s not have it yet", count(len(s.Partners), "partner", "partners"), count(n, "does", "do")), s.Why)
 	case delivery.StateDone:
 		if len(s.Partners) == 0 {
-			return "nothing is left to do; what its partners made of it is no longer known"
+			return "nothing is left to do; what became of it at its partners is no longer known"
 		}
 		return "nothing is left to do"
 	case delivery.StateSkipped:
@@ -144,7 +144,7 @@ func fateWords(p *api.PartnerDelivery, event string) string {
 		}
 		return text
 	case delivery.StateSending:
-		return because("it is being sent just now", p.Why)
+		return because("it is being sent now", p.Why)
 	case delivery.StateDelivered:
 		return because("delivered"+at(p.Ended)+afterTries(p.Tries), p.Why)
 	case delivery.StateSkipped:
@@ -152,7 +152,7 @@ func fateWords(p *api.PartnerDelivery, event string) string {
 	case delivery.StateDead:
 		return because("given up"+at(p.Ended)+afterTries(p.Tries), p.Why) + letter
 	case delivery.StateHeld:
-		return because("nobody knows whether it arrived, and the partner would count it twice: a person decides", p.Why) + letter
+		return because("it may have arrived, and the partner would count it twice: you decide", p.Why) + letter
 	case delivery.StateSettled:
 		return because("settled by hand", p.Why)
 	}

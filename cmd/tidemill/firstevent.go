@@ -110,7 +110,7 @@ func (f *firstEvent) of(system string) []string {
 func (f *firstEvent) bridge(pipe func(event, format string, args ...any) string) []string {
 	const entry = `{"text": "disk full"}`
 	c := &f.cfg.Bridge
-	listen := f.broker + f.program + " bridge listen --ack   # in a terminal of its own: it prints and acknowledges what is published"
+	listen := f.broker + f.program + " bridge listen --ack   # in its own terminal: it prints and acknowledges the messages"
 	if c.Embedded() {
 		return []string{listen, pipe(entry, "bridge send")}
 	}

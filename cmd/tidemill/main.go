@@ -80,21 +80,21 @@ type commands struct {
 	Events     eventsCmd     `cmd:"" help:"List events, each under the person it belongs to."`
 	Person     personCmd     `cmd:"" help:"Show who is who."`
 	Event      eventCmd      `cmd:"" help:"Send events to partners, and explain what became of one."`
-	Queue      queueCmd      `cmd:"" help:"See what waits in queues; move, pause, drain and limit it."`
-	Partner    partnerCmd    `cmd:"" help:"See how partners stand; open and close their circuits."`
-	CRM        crmCmd        `cmd:"" name:"crm" help:"Send business events, and see how CRM stands."`
-	Replay     replayCmd     `cmd:"" help:"Let CRM's handlers run again for events of the sync log."`
+	Queue      queueCmd      `cmd:"" help:"See, move, pause, drain and limit the jobs in queues."`
+	Partner    partnerCmd    `cmd:"" help:"See the state of partners; open and close their circuits."`
+	CRM        crmCmd        `cmd:"" name:"crm" help:"Send business events, and see the state of CRM."`
+	Replay     replayCmd     `cmd:"" help:"Run CRM's handlers again for events of the sync log."`
 	SyncLog    syncLogCmd    `cmd:"" name:"synclog" help:"See what became of the events of CRM, and why."`
 	Window     windowCmd     `cmd:"" help:"See where windows of records are; close, replay and fill them."`
 	Search     searchCmd     `cmd:"" help:"Search the records that windows have delivered."`
 	Dead       deadCmd       `cmd:"" help:"List, show, edit, replay, delete and export dead letters."`
-	Audit      auditCmd      `cmd:"" help:"Prove that no event is missing. Exit status 1 when the books do not balance."`
-	Status     statusCmd     `cmd:"" help:"Show the pipelines and how they stand."`
-	Warnings   warningsCmd   `cmd:"" help:"List what a project's owner should know of: refused events and merges."`
-	Pause      pauseCmd      `cmd:"" help:"Pause a pipeline: events are still taken in, and wait."`
+	Audit      auditCmd      `cmd:"" help:"Prove that no event is missing. The exit status is 1 if the books do not balance."`
+	Status     statusCmd     `cmd:"" help:"Show the pipelines: state, counts, last error."`
+	Warnings   warningsCmd   `cmd:"" help:"List refused events and merges, for the project's owner."`
+	Pause      pauseCmd      `cmd:"" help:"Pause a pipeline: events still come in, and wait."`
 	Resume     resumeCmd     `cmd:"" help:"Resume a paused pipeline."`
-	Doctor     doctorCmd     `cmd:"" help:"Check that everything is in order, and say what to do where it is not."`
-	Token      tokenCmd      `cmd:"" help:"Print the API's token, for other programs that ask it."`
+	Doctor     doctorCmd     `cmd:"" help:"Check servers and settings, and say what to mend."`
+	Token      tokenCmd      `cmd:"" help:"Print the API's token, for programs that use the API."`
 	Help       helpCmd       `cmd:"" help:"Explain a command, as its --help does."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print the script that completes commands in your shell."`
@@ -102,14 +102,14 @@ type commands struct {
 	VersionFlag kong.VersionFlag `name:"version" hidden:""`
 }
 
-const description = `Tidemill takes events in, decides what each means and delivers it, and accounts for every one.
+const description = `Tidemill takes events in, decides what each means, delivers it, and accounts for every one.
 
 Start with:
 
   tidemill run                      everything embedded, in ./tidemill-data
   tidemill send events.ndjson       some events
   tidemill events                   what became of them
-  tidemill audit                    the proof that none is missing`
+  tidemill audit                    the proof that no event is missing`
 
 // errUnbalanced makes the exit status of audit 1 without another message.
 var errUnbalanced = errors.New("the books do not balance")
@@ -211,7 +211,7 @@ func (durations) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 
 // helpCmd is there to be listed: run makes --help of it.
 type helpCmd struct {
-	Command []string `arg:"" optional:"" help:"The command, such as dead list. Default: all of them."`
+	Command []string `arg:"" optional:"" help:"The command, like dead list. Default: all commands."`
 }
 
 type versionCmd struct {

@@ -99,10 +99,10 @@ func TestAWrongCommandLineIsExitStatus2(t *testing.T) {
 		{"an unknown system", "run nonsense", `there is no system "nonsense"`},
 		{"a project without a key", "run --project shop", "--project wants NAME=KEY"},
 		{"an empty key", "run --project shop=", "--project wants NAME=KEY"},
-		{"no choice of letters", "dead delete", "say which letters to delete"},
+		{"no choice of letters", "dead delete", "say which dead letters to delete"},
 		{"all letters and some", "dead replay --all --reason timeout --rate 5/s", "contradict each other"},
-		{"a rate that is none", "dead replay --all --rate fast", `"fast" is no rate: write 50/s, 50/m or 50/h`},
-		{"a rate of nothing", "dead replay --all --rate 0/s", "is no rate"},
+		{"a rate that is none", "dead replay --all --rate fast", `"fast" is not a rate: write 50/s, 50/m or 50/h`},
+		{"a rate of nothing", "dead replay --all --rate 0/s", "is not a rate"},
 		{"a state of a letter that there is not", "dead list --state gone", "--state"},
 		{"no choice of jobs", "queue retry q", "say which jobs to retry"},
 		{"all jobs and some", "queue clean q --all --state failed", "contradict each other"},
@@ -128,7 +128,7 @@ func TestAWrongCommandLineIsExitStatus2(t *testing.T) {
 		{"a batch that expects less than nothing", "window send --batch b --kind event --expect=-1", "--expect wants a number"},
 		{"fewer hits than none", "search x --size=-1", "--size wants a number"},
 		{"a state that cannot be cleaned", "queue clean q --state leased", "--state"},
-		{"a time that has passed", "partner open p --for=-1s", "--for wants a time"},
+		{"a time that has passed", "partner open p --for=-1s", "--for needs a time"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status, out, errs := call(t, nil, strings.Fields(c.args)...)

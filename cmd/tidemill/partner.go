@@ -12,11 +12,11 @@ import (
 )
 
 type partnerCmd struct {
-	List  partnerListCmd  `cmd:"" help:"List the partners and how each stands."`
-	Open  partnerOpenCmd  `cmd:"" help:"Leave a partner alone for a while: open its circuit."`
-	Close partnerCloseCmd `cmd:"" help:"Let a partner's jobs go on at once: close its circuit."`
+	List  partnerListCmd  `cmd:"" help:"List the partners, their circuits and their success."`
+	Open  partnerOpenCmd  `cmd:"" help:"Send nothing to a partner for a while: open its circuit."`
+	Close partnerCloseCmd `cmd:"" help:"Send to a partner again at once: close its circuit."`
 
-	Listen partnerListenCmd `cmd:"" help:"Be a partner yourself: print what is sent, to try things out."`
+	Listen partnerListenCmd `cmd:"" help:"Be a test partner: print the requests."`
 }
 
 // partnerQueue says how many jobs wait.
@@ -54,7 +54,7 @@ type partnerListCmd struct{ remote }
 
 // Help is shown by tidemill partner list --help.
 func (c *partnerListCmd) Help() string {
-	return `SUCCESS, P50 and P99 are of the requests of the last five minutes. A closed CIRCUIT is the good one: requests go. While it is open the partner's jobs wait, and lose no try. They wait too when it has asked for less (429) five times in a row, for as long as it said. A QUEUE that is full parks, drops or gives up events as the partner's queue.full says. A partner that failed for too long is switched off, until tidemill partner close.`
+	return `SUCCESS, P50 and P99 are of the requests of the last five minutes. While a CIRCUIT is closed, requests are sent. While it is open, the partner's jobs wait, and no try is counted. They also wait after the partner asked for less (429) five times in a row, for as long as it said. A full QUEUE parks, drops or gives up events, as the partner's queue.full says. A partner that failed for too long is switched off until tidemill partner close.`
 }
 
 func (c *partnerListCmd) Run(ctx context.Context, e env) error {
@@ -82,7 +82,7 @@ func latency(ms *float64) string {
 func moveCircuit[Q any](ctx context.Context, e env, c asker, by operation.Operation[Q, api.Partner], q *Q) error {
 	return c.ask(ctx, e, func(a *client) error {
 		if !a.live {
-			return fmt.Errorf("nothing runs whose circuit could be moved: start it with `tidemill run`")
+			return fmt.Errorf("no instance runs whose circuit could be changed: start one with `tidemill run`")
 		}
 		_, err := shown(ctx, e, c, a, by, q, func(p *api.Partner) error {
 			_, err := fmt.Fprintf(e.out, "The circuit of %s is %s; %s.\n", printable(p.Partner), partnerStands(p), count(int(p.Depth), "job is in its queue", "jobs are in its queue"))
@@ -100,7 +100,7 @@ type partnerOpenCmd struct {
 
 // Help is shown by tidemill partner open --help.
 func (c *partnerOpenCmd) Help() string {
-	return `Its jobs wait in their queue and lose no try; no other partner is delayed. After that time one try decides whether it goes on.
+	return `The partner's jobs wait in their queue, and no try is counted; no other partner is delayed. After that time one try decides whether the circuit closes.
 
   tidemill partner open dv360 --for 2h
   tidemill partner close dv360
@@ -110,7 +110,7 @@ To stop a partner until further notice, pause its queue: tidemill queue pause s2
 
 func (c *partnerOpenCmd) Run(ctx context.Context, e env) error {
 	if c.For < 0 {
-		return usageError{errors.New("--for wants a time to wait, like 10m")}
+		return usageError{errors.New("--for needs a time, like 10m")}
 	}
 	q := api.CircuitOpening{OnePartner: c.OnePartner}
 	if c.For > 0 {
@@ -126,7 +126,7 @@ type partnerCloseCmd struct {
 
 // Help is shown by tidemill partner close --help.
 func (c *partnerCloseCmd) Help() string {
-	return `If the partner still fails, its circuit opens again by itself. A partner that was switched off is switched on.`
+	return `If the partner still fails, its circuit opens again by itself. A partner that was switched off is switched on again.`
 }
 
 func (c *partnerCloseCmd) Run(ctx context.Context, e env) error {

@@ -92,13 +92,13 @@ a  it waits: the circuit is open until 2026-03-01T12:00:30Z: 5 failures in a row
 b  it waits: it is tried again at 2026-03-01T12:01:00Z, after: no answer
      try 1 failed 2026-03-01T12:00:00Z: partner_error, answered 503`+"<U+001B>"+`[2J
      try 2 failed 2026-03-01T12:00:01Z: timeout, no answer
-c  it is being sent just now
+c  it is being sent now
 d  delivered 2026-03-01T12:00:00Z after 1 failed try
      try 1 failed 2026-03-01T12:00:00Z: partner_error, answered 503`+"<U+001B>"+`[2J
-e  not sent, on purpose: no partner's route is for it (no_route)
+e  not sent, on purpose: no partner's route matches it (no_route)
 f  given up 2026-03-01T12:00:00Z after 1 failed try: validation: answered 400
      `+"`tidemill dead show e1/f`"+`
-g  nobody knows whether it arrived, and the partner would count it twice: a person decides: unknown: the line was cut
+g  it may have arrived, and the partner would count it twice: you decide: unknown: the line was cut
      `+"`tidemill dead show e1/g`"+`
 h  settled by hand: its dead letter was discarded
 i  it waits: queue s2s.i is paused; its time is 2026-03-01T12:01:00Z
@@ -123,7 +123,7 @@ event     done
 site      shop
 type      purchase
 received  2026-03-01T12:00:00Z
-done      nothing is left to do; what its partners made of it is no longer known
+done      nothing is left to do; what became of it at its partners is no longer known
 `)
 	s.types("event show dead", `
 event     dead

@@ -14,13 +14,13 @@ import (
 type partnerListenCmd struct {
 	Listen string        `help:"Address to listen on." default:"127.0.0.1:9191" placeholder:"ADDR"`
 	Status int           `help:"Answer every request with this status." default:"200"`
-	Wait   time.Duration `help:"Let every answer take so long." placeholder:"TIME"`
-	Count  int           `help:"Stop after so many requests. Default: never." placeholder:"N"`
+	Wait   time.Duration `help:"How long each answer takes." placeholder:"TIME"`
+	Count  int           `help:"Stop after this many requests. Default: never." placeholder:"N"`
 }
 
 // Help is shown by tidemill partner listen --help.
 func (c *partnerListenCmd) Help() string {
-	return `A partner to try things out with: it prints what it gets, with the id by which a partner is to de-duplicate, and answers as it is told. Name it in the configuration, with allowHttp and allowPrivate because it is on this machine:
+	return `A partner for tests: it prints each request, with the id that a partner de-duplicates by, and answers as the flags say. Add it to the configuration, with allowHttp and allowPrivate because it is on this machine:
 
   delivery:
     partners:
@@ -30,7 +30,7 @@ func (c *partnerListenCmd) Help() string {
         allowPrivate: [127.0.0.0/8]
 
   tidemill partner listen
-  tidemill partner listen --status 503        see how a partner that fails is treated`
+  tidemill partner listen --status 503        a partner that fails`
 }
 
 // maxShown is how much of a request's body is read and printed.
@@ -38,7 +38,7 @@ const maxShown = 64 << 10
 
 func (c *partnerListenCmd) Run(ctx context.Context, e env) error {
 	if c.Status < 200 || c.Status > 599 {
-		return usageError{fmt.Errorf("--status %d is no answer: want 200 to 599", c.Status)}
+		return usageError{fmt.Errorf("--status %d is not a status to answer with: want 200 to 599", c.Status)}
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -12,18 +12,18 @@ import (
 )
 
 type queueCmd struct {
-	List    queueListCmd    `cmd:"" help:"List the queues: what waits, what is out, how old the oldest is."`
+	List    queueListCmd    `cmd:"" help:"List the queues: what waits, what is running, how old the oldest job is."`
 	Stats   queueStatsCmd   `cmd:"" help:"Show one queue: its priorities, its deepest tenants, its limits."`
 	Jobs    queueJobsCmd    `cmd:"" help:"List jobs of a queue, the oldest first."`
 	Show    queueShowCmd    `cmd:"" help:"Show one job: payload, every failed try."`
-	Edit    queueEditCmd    `cmd:"" help:"Replace the payload of a job that nobody works on."`
-	Retry   queueRetryCmd   `cmd:"" help:"Let failed jobs wait again, as if they were added now."`
-	Promote queuePromoteCmd `cmd:"" help:"Make jobs due that were put off."`
-	Remove  queueRemoveCmd  `cmd:"" help:"Take out jobs that wait or were put off. They are counted as skipped."`
-	Clean   queueCleanCmd   `cmd:"" help:"Forget jobs that have ended and are kept; take out those of other states too."`
-	Pause   queuePauseCmd   `cmd:"" help:"Hand out nothing: jobs still come in, and wait."`
-	Resume  queueResumeCmd  `cmd:"" help:"End a pause or a draining."`
-	Drain   queueDrainCmd   `cmd:"" help:"Take no more jobs; work on what is there until none is left."`
+	Edit    queueEditCmd    `cmd:"" help:"Replace the payload of a job that no worker has."`
+	Retry   queueRetryCmd   `cmd:"" help:"Let failed jobs wait again, as if added now."`
+	Promote queuePromoteCmd `cmd:"" help:"Make delayed jobs due now."`
+	Remove  queueRemoveCmd  `cmd:"" help:"Remove waiting or delayed jobs. They are counted as skipped."`
+	Clean   queueCleanCmd   `cmd:"" help:"Forget ended jobs that are kept; remove jobs of other states too."`
+	Pause   queuePauseCmd   `cmd:"" help:"Hand out no jobs: new ones still come in, and wait."`
+	Resume  queueResumeCmd  `cmd:"" help:"End a pause or a drain."`
+	Drain   queueDrainCmd   `cmd:"" help:"Refuse new jobs, and finish those in the queue."`
 	Limits  queueLimitsCmd  `cmd:"" help:"Show or change limits, weights and fairness of a queue."`
 }
 
@@ -76,11 +76,11 @@ type queueListCmd struct{ remote }
 
 // Help is shown by tidemill queue list --help.
 func (c *queueListCmd) Help() string {
-	return `WAITING jobs are due, DELAYED ones come back later, of which somebody works on those that are OUT; COMPLETED and FAILED ones are kept after their end. OLDEST is the age of the oldest that has not ended.`
+	return `WAITING jobs are due. DELAYED jobs come back later. RUNNING jobs are with a worker. COMPLETED and FAILED jobs have ended and are kept. OLDEST is the age of the oldest job that has not ended.`
 }
 
 func (c *queueListCmd) Run(ctx context.Context, e env) error {
-	t := table{head: "QUEUE\tSTATE\tWAITING\tDELAYED\tOUT\tCOMPLETED\tFAILED\tOLDEST", none: "No queues."}
+	t := table{head: "QUEUE\tSTATE\tWAITING\tDELAYED\tRUNNING\tCOMPLETED\tFAILED\tOLDEST", none: "No queues."}
 	return list(ctx, e, c, api.ListQueues, &operation.None{}, &t, func(q *api.Queue) []string {
 		return []string{q.Name, queueState(q), whole(q.Waiting), whole(q.Delayed), whole(q.Leased), whole(q.Completed), whole(q.Failed), queueAge(q)}
 	})
@@ -96,7 +96,7 @@ type queueStatsCmd struct {
 func (c *queueStatsCmd) Run(ctx context.Context, e env) error {
 	return show(ctx, e, c, api.GetQueue, &c.OneQueue, func(_ *client, q *api.Queue) error {
 		w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
-		_, _ = fmt.Fprintf(w, "queue\t%s, %s\nwaiting\t%d\ndelayed\t%d\nout\t%d\ncompleted\t%d, kept\nfailed\t%d, kept\noldest\t%s\n",
+		_, _ = fmt.Fprintf(w, "queue\t%s, %s\nwaiting\t%d\ndelayed\t%d\nrunning\t%d\ncompleted\t%d, kept\nfailed\t%d, kept\noldest\t%s\n",
 			printable(q.Name), queueState(q), q.Waiting, q.Delayed, q.Leased, q.Completed, q.Failed, queueAge(q))
 		for _, p := range q.Priorities {
 			_, _ = fmt.Fprintf(w, "priority %d\t%s\n", p.Priority, waits(p.Waiting, p.Oldest))
@@ -116,7 +116,7 @@ type queueJobsCmd struct {
 
 // Help is shown by tidemill queue jobs --help.
 func (c *queueJobsCmd) Help() string {
-	return `DUE is when a job comes back that was put off.
+	return `DUE is when a delayed job comes back.
 
   tidemill queue jobs s2s.dv360 --state delayed
   tidemill queue jobs ingest.high --tenant shop -n 20`
@@ -132,7 +132,7 @@ func (c *queueJobsCmd) Run(ctx context.Context, e env) error {
 type queueShowCmd struct {
 	remote
 	api.OneJob
-	Payload bool `help:"Print the payload alone: byte for byte, into a file or another program."`
+	Payload bool `help:"Print only the payload: byte for byte, into a file or another program."`
 }
 
 func (c *queueShowCmd) Run(ctx context.Context, e env) error {

@@ -29,14 +29,14 @@ func TestASessionAboutQueues(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.types("queue list", `
-~QUEUE +STATE +WAITING +DELAYED +OUT +COMPLETED +FAILED +OLDEST
+~QUEUE +STATE +WAITING +DELAYED +RUNNING +COMPLETED +FAILED +OLDEST
 ~q +open +1 +1 +1 +1 +1 +\S+
 `)
 	s.types("queue stats q", `
 queue                 q, open
 waiting               1
 delayed               1
-out                   1
+running               1
 completed             1, kept
 failed                1, kept
 ~oldest +\S+
@@ -47,8 +47,8 @@ limit of each tenant  none
 limit of each key     none
 weights               each priority 4 times the one below
 who takes turns       tenants
-completed ones kept   the last 5
-failed ones kept      the last 5
+completed jobs kept   the last 5
+failed jobs kept      the last 5
 `)
 	s.types("queue jobs q", `
 ID    TENANT  TYPE      STATE    PRIORITY  TRIES  ADDED                 DUE                   CAUSE
@@ -84,12 +84,12 @@ payload of e1/p
 	s.types("queue retry q --all --dry-run", "1 job would be waiting again.")
 	s.types("queue retry q e2/p", "1 job waiting again.")
 	s.types("queue promote q --type purchase", "1 job due now.")
-	s.types("queue remove q --state delayed", "0 jobs taken out.")
+	s.types("queue remove q --state delayed", "0 jobs removed.")
 	s.types("queue remove q --tenant shop -n 1 --json", `{"count":1}`)
 	s.types("queue clean q --until 2026-03-02T00:00:00Z", "1 job forgotten.")
-	s.types("queue pause q", "q is paused: 2 waiting, 0 delayed, 1 out.")
-	s.fails("queue drain q --wait", "is paused, so that it never gets empty")
-	s.types("queue resume q", "q is open: 2 waiting, 0 delayed, 1 out.")
+	s.types("queue pause q", "q is paused: 2 waiting, 0 delayed, 1 running.")
+	s.fails("queue drain q --wait", "is paused and never gets empty")
+	s.types("queue resume q", "q is open: 2 waiting, 0 delayed, 1 running.")
 	s.types("queue drain q --json", `~\{"name":"q",.*"closed":true.*\}`)
 	s.types("queue list", `
 ~QUEUE .*
@@ -129,7 +129,7 @@ func TestAQueueIsWaitedForUntilItIsEmpty(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	s.types("queue drain q --wait", "q is drained: 0 waiting, 0 delayed, 0 out.")
+	s.types("queue drain q --wait", "q is drained: 0 waiting, 0 delayed, 0 running.")
 }
 
 func TestLimitsOfAQueueAreChangedOneByOne(t *testing.T) {
@@ -150,13 +150,13 @@ func TestLimitsOfAQueueAreChangedOneByOne(t *testing.T) {
 		s.types("queue limits q --json "+c.flags, c.want)
 	}
 	s.types("queue limits q --rate 30/m --at-once 4", `
-limit                 30 a minute, 4 out at a time
+limit                 30 a minute, 4 running at a time
 limit of each tenant  10 a second
 limit of each key     1 a second
 weights               2 of priority 0
 who takes turns       tenants
-completed ones kept   the last 7, for 24h0m0s
-failed ones kept      none
+completed jobs kept   the last 7, for 24h0m0s
+failed jobs kept      none
 `)
 	s.fails("queue limits q --at-once=-1", "want no negative number")
 }

@@ -20,23 +20,23 @@ import (
 type queueLimitsCmd struct {
 	remote
 	api.OneQueue
-	Rate       *rate          `help:"So many may go in a second (50/s), a minute (50/m) or an hour (50/h)." placeholder:"N/s"`
-	Burst      *int           `help:"So many of them may go at once after a pause. Default: a tenth of a second's." placeholder:"N"`
-	AtOnce     *int           `help:"So many may be out at a time." placeholder:"N"`
-	None       bool           `help:"Take the limit away."`
-	Tenant     string         `help:"The limit is of this tenant, instead of the one of each." placeholder:"NAME" xor:"of"`
-	EachTenant bool           `help:"The limit is of each tenant that has none of its own." xor:"of"`
-	EachKey    bool           `help:"The limit is of each key of a tenant, like a user." xor:"of"`
-	Weight     map[uint8]int  `help:"Weights of priorities: of what is handed out each gets its part. 0 takes one away." placeholder:"PRIORITY=N" mapsep:","`
-	Fair       string         `help:"Who takes turns: tenants, keys (tenants, and within one its keys), or unfair (nobody: first in, first out)." enum:",tenants,keys,unfair" default:"" placeholder:"WHO"`
-	KeepDone   *int           `help:"How many jobs are kept after they were delivered or skipped; 0: none." name:"keep-completed" placeholder:"N"`
-	KeepFailed *int           `help:"How many jobs are kept after they failed; 0: none." placeholder:"N"`
-	KeepFor    *time.Duration `help:"For how long they are kept at the most; 0s: for as long as they are among them." placeholder:"TIME"`
+	Rate       *rate          `help:"How many jobs are handed out in a second (50/s), a minute (50/m) or an hour (50/h)." placeholder:"N/s"`
+	Burst      *int           `help:"How many of them are handed out at once after a pause. Default: a tenth of a second's." placeholder:"N"`
+	AtOnce     *int           `help:"How many jobs may run at a time." placeholder:"N"`
+	None       bool           `help:"Remove the limit."`
+	Tenant     string         `help:"Limit this tenant, instead of the limit of each tenant." placeholder:"NAME" xor:"of"`
+	EachTenant bool           `help:"Limit each tenant that has no limit of its own." xor:"of"`
+	EachKey    bool           `help:"Limit each key of a tenant, like a user." xor:"of"`
+	Weight     map[uint8]int  `help:"Weights of priorities: hand-outs are shared out by them. 0 removes a weight." placeholder:"PRIORITY=N" mapsep:","`
+	Fair       string         `help:"Who takes turns: tenants, keys (tenants, and the keys within each), or unfair (nobody: first in, first out)." enum:",tenants,keys,unfair" default:"" placeholder:"WHO"`
+	KeepDone   *int           `help:"How many delivered or skipped jobs are kept; 0: none." name:"keep-completed" placeholder:"N"`
+	KeepFailed *int           `help:"How many failed jobs are kept; 0: none." placeholder:"N"`
+	KeepFor    *time.Duration `help:"How long they are kept; 0s: until newer ones replace them." placeholder:"TIME"`
 }
 
 // Help is shown by tidemill queue limits --help.
 func (c *queueLimitsCmd) Help() string {
-	return `Without flags it shows what is set. A change holds at once, for all instances, and across restarts; what is held back by a limit waits, and delays nobody else.
+	return `Without flags it shows the settings. A change takes effect at once, on all instances, and survives restarts. Jobs that a limit holds back wait, and delay no others.
 
   tidemill queue limits s2s.dv360
   tidemill queue limits s2s.dv360 --rate 100/s --at-once 20      of the whole queue
@@ -71,7 +71,7 @@ func (c *queueLimitsCmd) patch() (map[string]any, error) {
 		}
 	}
 	if limit == nil && !c.None && (c.Tenant != "" || c.EachTenant || c.EachKey) {
-		return nil, usageError{errors.New("say which limit: --rate, --burst, --at-once, or --none to take it away")}
+		return nil, usageError{errors.New("say which limit: --rate, --burst, --at-once, or --none to remove it")}
 	}
 	switch {
 	case limit == nil && !c.None:
@@ -167,7 +167,7 @@ func printSettings(w io.Writer, s *queue.Settings) {
 	if s.Ordered {
 		_, _ = fmt.Fprintf(w, "order\tstrict for each tenant and key\n")
 	}
-	_, _ = fmt.Fprintf(w, "completed ones kept\t%s\nfailed ones kept\t%s\n", keepText(s.Completed), keepText(s.Failed))
+	_, _ = fmt.Fprintf(w, "completed jobs kept\t%s\nfailed jobs kept\t%s\n", keepText(s.Completed), keepText(s.Failed))
 }
 
 func limitText(l queue.Limit) string {
@@ -183,7 +183,7 @@ func limitText(l queue.Limit) string {
 		parts = append(parts, fmt.Sprintf("%d at once after a pause", l.Burst))
 	}
 	if l.AtOnce > 0 {
-		parts = append(parts, fmt.Sprintf("%d out at a time", l.AtOnce))
+		parts = append(parts, fmt.Sprintf("%d running at a time", l.AtOnce))
 	}
 	if len(parts) == 0 {
 		return "none"

@@ -22,7 +22,7 @@ type queueEditCmd struct {
 
 // Help is shown by tidemill queue edit --help.
 func (c *queueEditCmd) Help() string {
-	return `What is handed out from then on has the new payload.
+	return `Every later hand-out has the new payload.
 
   tidemill queue show s2s.dv360 e1/dv360 --payload >event.json
   $EDITOR event.json
@@ -77,7 +77,7 @@ type queueRetryCmd struct{ movingJobs }
 
 // Help is shown by tidemill queue retry --help.
 func (c *queueRetryCmd) Help() string {
-	return `A queue keeps failed jobs only where its settings say so (queue limits --keep-failed); otherwise what failed for good is among the dead letters: tidemill dead replay. What is kept is among them too. Send it again from one place: after a retry delete the letter (tidemill dead delete), or its replay sends the event once more.
+	return `A queue keeps failed jobs only if its settings say so (queue limits --keep-failed). Kept or not, a job that failed for good is a dead letter: tidemill dead replay. Use one of the two. After a retry delete the dead letter (tidemill dead delete), or its replay sends the event once more.
 
   tidemill queue retry ingest.high e1
   tidemill queue retry ingest.high --tenant shop --dry-run`
@@ -91,7 +91,7 @@ type queuePromoteCmd struct{ movingJobs }
 
 // Help is shown by tidemill queue promote --help.
 func (c *queuePromoteCmd) Help() string {
-	return `The next try of a job that failed comes at once and not after its pause. An open circuit still holds it back: tidemill partner close.
+	return `A job that failed is tried again at once, not after its pause. An open circuit still holds it back: tidemill partner close.
 
   tidemill queue promote s2s.dv360 e1/dv360
   tidemill queue promote s2s.dv360 --all`
@@ -103,37 +103,37 @@ func (c *queuePromoteCmd) Run(ctx context.Context, e env) error {
 
 type queueRemoveCmd struct {
 	movingJobs
-	State string `help:"Only jobs that wait, or only those that were put off." enum:",waiting,delayed" default:"" placeholder:"waiting|delayed"`
+	State string `help:"Only waiting, or only delayed jobs." enum:",waiting,delayed" default:"" placeholder:"waiting|delayed"`
 }
 
 // Help is shown by tidemill queue remove --help.
 func (c *queueRemoveCmd) Help() string {
-	return `What is taken out is not delivered; the books count it as skipped, so that the audit still balances. Jobs that somebody works on are left alone.
+	return `Removed jobs are not delivered. The books count them as skipped, so that the audit still balances. Running jobs are left alone.
 
   tidemill queue remove s2s.dv360 e1/dv360
   tidemill queue remove s2s.dv360 --tenant shop --until 7d --dry-run`
 }
 
 func (c *queueRemoveCmd) Run(ctx context.Context, e env) error {
-	return c.move(ctx, e, api.RemoveJobs, "remove", c.State, "taken out")
+	return c.move(ctx, e, api.RemoveJobs, "remove", c.State, "removed")
 }
 
 type queueCleanCmd struct {
 	movingJobs
-	State string `help:"Only jobs of this state: completed, failed, delayed, wait, or all of these. Default: those that have ended, completed and failed." enum:",completed,failed,delayed,wait,waiting,all" default:"" placeholder:"STATE"`
+	State string `help:"Only jobs of this state: completed, failed, delayed, wait, or all of these. Default: those that have ended: completed and failed." enum:",completed,failed,delayed,wait,waiting,all" default:"" placeholder:"STATE"`
 	Yes   bool   `help:"Do not ask." short:"y"`
 }
 
 // Help is shown by tidemill queue clean --help.
 func (c *queueCleanCmd) Help() string {
-	return `Jobs are kept after their end only where the queue's settings say so. Their names stay known: adding one of them again is still a duplicate. Jobs that were put off (delayed) or wait are taken out and never worked on; the books count them as skipped. Those that somebody works on are left alone.
+	return `A queue keeps ended jobs only if its settings say so. A forgotten job's id stays known: adding the job again is still a duplicate. Waiting and delayed jobs are removed and never run; the books count them as skipped. Running jobs are left alone.
 
   tidemill queue clean ingest.high --state completed
   tidemill queue clean ingest.high --until 24h
   tidemill queue clean crm-events --state wait --dry-run
   tidemill queue clean crm-events --state all
 
-On a terminal it asks before it does anything; elsewhere only where jobs would never be worked on, and --yes answers that.`
+On a terminal it asks first. Elsewhere it asks only before it removes jobs that have not ended. --yes answers the question.`
 }
 
 func (c *queueCleanCmd) Run(ctx context.Context, e env) error {
@@ -165,7 +165,7 @@ func (c *queueCleanCmd) confirm(ctx context.Context, e env, loses bool) error {
 	}
 	text := "%s of %s will be forgotten."
 	if loses {
-		text = "%s of %s will be removed; those that have not ended are never worked on."
+		text = "%s of %s will be removed; those that have not ended will never run."
 	}
 	return confirmed(e, fmt.Sprintf(text, count(all.Count, "job", "jobs"), printable(c.Queue)))
 }
@@ -179,7 +179,7 @@ func confirmed(e env, what string) error {
 		return nil
 	case err != nil && answer == "":
 		_, _ = fmt.Fprintln(e.err)
-		return errors.New("nobody answered, and nothing was done: --yes says that it is meant")
+		return errors.New("there was no answer, and nothing was done: --yes answers the question")
 	}
 	return errors.New("nothing was done")
 }
@@ -187,7 +187,7 @@ func confirmed(e env, what string) error {
 // steerQueue pauses, resumes or drains.
 func steerQueue(ctx context.Context, e env, c asker, a *client, by operation.Operation[api.OneQueue, api.Queue], of *api.OneQueue) (api.Queue, error) {
 	return shown(ctx, e, c, a, by, of, func(q *api.Queue) error {
-		_, err := fmt.Fprintf(e.out, "%s is %s: %d waiting, %d delayed, %d out.\n", printable(q.Name), queueState(q), q.Waiting, q.Delayed, q.Leased)
+		_, err := fmt.Fprintf(e.out, "%s is %s: %d waiting, %d delayed, %d running.\n", printable(q.Name), queueState(q), q.Waiting, q.Delayed, q.Leased)
 		return err
 	})
 }
@@ -199,7 +199,7 @@ type queuePauseCmd struct {
 
 // Help is shown by tidemill queue pause --help.
 func (c *queuePauseCmd) Help() string {
-	return `All instances hand out nothing from the queue until tidemill queue resume, also after a restart. What is being worked on is finished. Jobs still come in.`
+	return `No instance hands out jobs of the queue until tidemill queue resume, also after a restart. Running jobs are finished. New jobs still come in.`
 }
 
 func (c *queuePauseCmd) Run(ctx context.Context, e env) error {
@@ -213,7 +213,7 @@ type queueResumeCmd struct {
 
 // Help is shown by tidemill queue resume --help.
 func (c *queueResumeCmd) Help() string {
-	return `The queue hands out jobs again where it was paused, and takes jobs again where it was drained.`
+	return `A paused queue hands out jobs again. A drained queue takes new jobs again.`
 }
 
 func (c *queueResumeCmd) Run(ctx context.Context, e env) error {
@@ -223,17 +223,17 @@ func (c *queueResumeCmd) Run(ctx context.Context, e env) error {
 type queueDrainCmd struct {
 	remote
 	api.OneQueue
-	Wait bool `help:"Stay until the queue is empty, and show how far it is."`
+	Wait bool `help:"Wait until the queue is empty, and show the progress."`
 }
 
 // Help is shown by tidemill queue drain --help.
 func (c *queueDrainCmd) Help() string {
-	return `The queue is closed: new jobs are refused, for all instances, until tidemill queue resume. Nothing is lost by it: what would have come in waits one step before (at the door senders are answered 503 and send again), and what is in the queue is worked on as always, retries included.
+	return `The queue is closed: all instances refuse new jobs until tidemill queue resume. Nothing is lost. New events wait one step earlier: the ingest API answers senders 503, and they send again. Jobs in the queue run as always, retries included.
 
   tidemill queue drain ingest.low --wait
   tidemill queue resume ingest.low
 
-The queue of a partner is not drained: events are routed to all of their partners at once, and all would wait for it. Before a partner is taken out of the configuration give it the condition "false" and restart: it gets nothing new then, and what waits for it is delivered.
+The queue of a partner cannot be drained: events are routed to all of their partners at once, and all would wait for it. Before you remove a partner from the configuration, give it the condition "false" and restart. It gets nothing new then, and the jobs that wait for it are delivered.
 
 Ctrl-C ends the waiting; the queue stays closed.`
 }
@@ -249,9 +249,9 @@ func (c *queueDrainCmd) Run(ctx context.Context, e env) error {
 		}
 		switch {
 		case !a.live:
-			return errors.New("nothing runs that could work on them: start it with `tidemill run`; the queue stays closed")
+			return errors.New("no instance runs that could finish them: start one with `tidemill run`; the queue stays closed")
 		case q.Paused:
-			return errors.New("the queue is paused, so that it never gets empty: `tidemill queue resume` opens it, then drain it again")
+			return errors.New("the queue is paused and never gets empty: `tidemill queue resume` opens it, then drain it again")
 		}
 		return c.empty(ctx, e, a, held(&q))
 	})
@@ -270,7 +270,7 @@ func (c *queueDrainCmd) empty(ctx context.Context, e env, a *client, total int64
 			return err
 		}
 		if !q.Closed {
-			return errors.New("somebody has opened the queue again")
+			return errors.New("the queue was opened again")
 		}
 		left = held(&q)
 		p.set(int(max(0, total-left)))

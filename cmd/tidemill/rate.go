@@ -20,7 +20,7 @@ func (r *rate) UnmarshalText(b []byte) error {
 	n, err := strconv.Atoi(number)
 	unit, ok := map[string]time.Duration{"": time.Second, "s": time.Second, "m": time.Minute, "h": time.Hour}[per]
 	if err != nil || !ok || n < 1 || n > 1e6 {
-		return fmt.Errorf("%q is no rate: write 50/s, 50/m or 50/h", b)
+		return fmt.Errorf("%q is not a rate: write 50/s, 50/m or 50/h", b)
 	}
 	r.n, r.per = n, unit
 	return nil

@@ -23,8 +23,8 @@ import (
 // remote are the flags of every command that asks an instance.
 type remote struct {
 	settings
-	Server string `help:"The running instance. Default: where the configuration listens, http://127.0.0.1:8484. When none runs there, or one on other data than --data, the command opens the data itself." env:"TIDEMILL_SERVER" placeholder:"URL"`
-	Token  string `help:"The API's token; better in the environment, where others do not see it. Default: that of the configuration, or the one in the data folder for an instance on this machine." env:"TIDEMILL_TOKEN" placeholder:"TOKEN"`
+	Server string `help:"The running instance. Default: where the configuration listens, http://127.0.0.1:8484. If none runs there, or one on other data than --data, the command opens the data itself." env:"TIDEMILL_SERVER" placeholder:"URL"`
+	Token  string `help:"The API's token; safer in the environment, where others do not see it. Default: from the configuration, or from the data folder for an instance on this machine." env:"TIDEMILL_TOKEN" placeholder:"TOKEN"`
 	JSON   bool   `help:"Print JSON: one object, or one a line for listings."`
 
 	about string // a system that the command is about: its data are opened though nothing configures it
@@ -44,7 +44,7 @@ func (r *remote) open(ctx context.Context, e env) (*client, error) {
 		return nil, err
 	}
 	if c.Token != "" && cfg.ByFile("listen") && !thisMachine(c.Base) && !strings.HasPrefix(c.Base, "https://") {
-		return nil, fmt.Errorf("%s says that the instance is at %s: a file may not have the API's token sent to another machine without TLS. If you mean that one, say so: --server %s (TIDEMILL_SERVER)", cfg.From["listen"], c.Base, c.Base)
+		return nil, fmt.Errorf("%s says that the instance is at %s: the token is not sent to another machine without TLS because a file says so. If you mean that machine: --server %s (TIDEMILL_SERVER)", cfg.From["listen"], c.Base, c.Base)
 	}
 	its, err := api.GetStatus.Call(ctx, &c.Client, &operation.None{})
 	err = c.explain(err)
@@ -57,7 +57,7 @@ func (r *remote) open(ctx context.Context, e env) (*client, error) {
 		return c, err
 	}
 	if _, err := os.Stat(connect.DatabasePath(cfg.Data)); err != nil && cfg.UsesFile() {
-		return nil, fmt.Errorf("nothing runs at %s, and there is no data in %s: start with `tidemill run`, or say where by --server or --data", c.Base, cfg.Data)
+		return nil, fmt.Errorf("nothing runs at %s, and there is no data in %s: start with `tidemill run`, or say where with --server or --data", c.Base, cfg.Data)
 	}
 	off, openErr := offline(ctx, e, cfg, r.about)
 	if _, locked := errors.AsType[*sqlitedb.LockedError](openErr); locked && unknown(err) {
@@ -92,7 +92,7 @@ func offline(ctx context.Context, e env, cfg *config.Loaded, about string) (*cli
 	}
 	systems := lookedAt(cfg, about)
 	if len(systems) == 0 {
-		return nil, fmt.Errorf("nothing runs at %s, and nothing that a bridge beside servers has can be opened: start it with `tidemill run`, or say where it runs by --server", listener(cfg))
+		return nil, fmt.Errorf("nothing runs at %s, and a bridge on servers has no data to open: start it with `tidemill run`, or say where it runs with --server", listener(cfg))
 	}
 	in, err := open(systems)
 	if err != nil && len(systems) > 1 {
@@ -149,7 +149,7 @@ func openRest(e env, systems []string, open func([]string) (*connect.Instance, e
 	}
 	for _, s := range systems {
 		if left[s] != nil {
-			_, _ = fmt.Fprintf(e.err, "tidemill: %s is left out, it cannot be opened: %v\n", s, left[s])
+			_, _ = fmt.Fprintf(e.err, "tidemill: %s is left out because it cannot be opened: %v\n", s, left[s])
 		}
 	}
 	return in

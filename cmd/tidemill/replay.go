@@ -13,8 +13,8 @@ import (
 )
 
 type replayCmd struct {
-	Start  replayStartCmd  `cmd:"" help:"Let CRM's handlers run again for events of the sync log."`
-	Status replayStatusCmd `cmd:"" help:"List the replays, or show how far one has come."`
+	Start  replayStartCmd  `cmd:"" help:"Run CRM's handlers again for events of the sync log."`
+	Status replayStatusCmd `cmd:"" help:"List the replays, or show the progress of one."`
 	Stop   replayStopCmd   `cmd:"" help:"Stop a replay: no more of its events are handled."`
 }
 
@@ -24,21 +24,21 @@ type replayStartCmd struct {
 	Type   string `help:"Only events of this type." placeholder:"TYPE"`
 	Tenant string `help:"Only events of this tenant." placeholder:"ID"`
 	All    bool   `help:"The whole sync log."`
-	ID     string `name:"id" help:"A name for the request: the same one started again is the same replay, and runs once. Default: it gets one." placeholder:"NAME"`
+	ID     string `name:"id" help:"A name for the replay. Started twice under one name it runs once. Default: a new name." placeholder:"NAME"`
 	DryRun bool   `help:"Only say how many events it would be."`
-	Wait   bool   `help:"Stay until all of them are in the queue, and show how far it is."`
+	Wait   bool   `help:"Wait until all of them are in the queue, and show the progress."`
 }
 
 // Help is shown by tidemill replay start --help.
 func (c *replayStartCmd) Help() string {
-	return `Events are taken from the sync log by when they were first received, and go to their handlers again although they are COMPLETED. Their jobs have the lowest priority and all limits hold, so that new events are not held up. Each event is handled once for one request; a later request handles it again. The request survives a restart.
+	return `A replay takes events from the sync log by the time of their first receipt, and gives them to their handlers again, COMPLETED ones too. Their jobs have the lowest priority and obey all limits, so that new events are not held up. One replay handles each event once; another replay handles it again. A replay survives a restart.
 
   tidemill replay start --since 2026-01-31 --until 2026-02-01
   tidemill replay start --since 24h --type member.created --tenant club --wait
   tidemill replay start --since 7d --dry-run
   tidemill replay stop ID
 
-Dead letters are another thing: tidemill dead replay --pipeline crm-events.`
+Dead letters have a replay of their own: tidemill dead replay --pipeline crm-events.`
 }
 
 func (c *replayStartCmd) Run(ctx context.Context, e env) error {
@@ -70,7 +70,7 @@ func (c *replayStartCmd) Run(ctx context.Context, e env) error {
 			if c.JSON {
 				return printJSON(e.out, api.Counted{Count: total})
 			}
-			_, err := fmt.Fprintf(e.out, "%s would be handled again.\n", count(total, "event", "events"))
+			_, err := fmt.Fprintf(e.out, "Would handle %s again.\n", count(total, "event", "events"))
 			return err
 		}
 		q := api.ReplayStart{Body: request}
@@ -89,14 +89,14 @@ func (c *replayStartCmd) Run(ctx context.Context, e env) error {
 // canWait refuses to wait for what would never end, and says what may hold it up.
 func canWait(ctx context.Context, e env, a *client) error {
 	if !a.live {
-		return errors.New("nothing runs that could be waited for: start it with `tidemill run`, or leave --wait out")
+		return errors.New("no instance runs that could do it: start one with `tidemill run`, or leave --wait out")
 	}
 	s, err := api.GetCRM.Call(ctx, &a.Client, &operation.None{})
 	if err != nil {
 		return err
 	}
 	if s.Closed {
-		return fmt.Errorf("%s is being drained and takes no jobs, those of replays neither: `tidemill queue resume %s` first, or leave --wait out", s.Queue, s.Queue)
+		return fmt.Errorf("%s is being drained and takes no jobs, not even of replays: `tidemill queue resume %s` first, or leave --wait out", s.Queue, s.Queue)
 	}
 	if s.Paused {
 		_, _ = fmt.Fprintf(e.err, "%s is paused: after the first events the replay waits until `tidemill queue resume %s`.\n", s.Queue, s.Queue)
@@ -118,9 +118,9 @@ func countReplay(ctx context.Context, a *client, request api.ReplayRequest) (int
 func (c *replayStartCmd) print(e env, a *client, p *api.StartedReplay) error {
 	text := fmt.Sprintf("Replay %s has begun", printable(p.ID))
 	if p.Known {
-		text = fmt.Sprintf("Replay %s is known: it is %s, with %s in the queue so far", printable(p.ID), p.State, count(p.Queued, "event", "events"))
+		text = fmt.Sprintf("Replay %s is known: it is %s, with %s queued so far", printable(p.ID), p.State, count(p.Queued, "event", "events"))
 	}
-	text += ". `tidemill replay status " + printable(p.ID) + "` shows how far it is."
+	text += ". `tidemill replay status " + printable(p.ID) + "` shows its progress."
 	if !a.live {
 		text += " Nothing runs: `tidemill run` goes on with it."
 	}
@@ -151,7 +151,7 @@ func (c *replayStartCmd) follow(ctx context.Context, e env, a *client, id string
 			}
 			text := fmt.Sprintf("Replay %s is %s: %s put into the queue", printable(id), p.State, count(p.Queued, "event was", "events were"))
 			if p.State == "stopped" {
-				return errors.New(text + "; somebody has stopped it")
+				return errors.New(text + "; it was stopped")
 			}
 			_, err := fmt.Fprintln(e.out, text+".")
 			return err
@@ -169,12 +169,12 @@ func stopped(id string) error {
 
 type replayStatusCmd struct {
 	remote
-	ID string `arg:"" optional:"" name:"id" help:"One replay, as replay start named it. Default: all of them, the newest first."`
+	ID string `arg:"" optional:"" name:"id" help:"One replay, by the name that replay start gave it. Default: all of them, the newest first."`
 }
 
 // Help is shown by tidemill replay status --help.
 func (c *replayStatusCmd) Help() string {
-	return `A replay is running while its events are put into the queue, a thousand ahead of the handlers at the most; done when all of them are there or were handled; stopping and stopped after replay stop. DONE is how far it has come between the ends of its time.`
+	return `A replay is running while its events are put into the queue, up to a thousand ahead of the handlers. It is done when all of them are in the queue or were handled, and stopping or stopped after replay stop. DONE is how much of its span of time it has covered.`
 }
 
 func (c *replayStatusCmd) Run(ctx context.Context, e env) error {
@@ -220,7 +220,7 @@ type replayStopCmd struct {
 
 // Help is shown by tidemill replay stop --help.
 func (c *replayStopCmd) Help() string {
-	return `No more events of it are put into the queue, and those that wait there are skipped when it is their turn. What was handled stays so. It cannot go on: start another one for the rest.`
+	return `No more events are put into the queue; those that wait there are skipped at their turn. Events that were handled stay handled. A stopped replay cannot go on: start another one for the rest.`
 }
 
 func (c *replayStopCmd) Run(ctx context.Context, e env) error {

@@ -12,14 +12,14 @@ func TestASessionAboutReplays(t *testing.T) {
 	s, c := newClub(t)
 	s.types("replay status", "No replays.")
 	c.records = []*crm.Record{{Tenant: "club", ID: "a", Type: "member.created", State: crm.IsCompleted, Created: day}, {Tenant: "club", ID: "b", Type: "x", State: crm.IsFailed, Created: day}}
-	s.types("replay start --since 2026-03-01 --dry-run", "2 events would be handled again.")
+	s.types("replay start --since 2026-03-01 --dry-run", "Would handle 2 events again.")
 	s.types("replay start --type x --dry-run --json", `{"count":1}`)
-	s.types("replay start --since 2026-03-01 --until 2026-03-01T13:00:00Z --tenant club --id mine", "Replay mine has begun. `tidemill replay status mine` shows how far it is.")
+	s.types("replay start --since 2026-03-01 --until 2026-03-01T13:00:00Z --tenant club --id mine", "Replay mine has begun. `tidemill replay status mine` shows its progress.")
 	s.types("replay status", `
 ID    STATE    ASKED                 SINCE                 UNTIL                 TENANT  TYPE  QUEUED  DONE
 mine  running  2026-03-01T12:00:00Z  2026-03-01T00:00:00Z  2026-03-01T13:00:00Z  club    -     0       0%
 `)
-	s.types("replay start --since 2026-03-01 --until 2026-03-01T13:00:00Z --tenant club --id mine", "Replay mine is known: it is done, with 2 events in the queue so far. `tidemill replay status mine` shows how far it is.")
+	s.types("replay start --since 2026-03-01 --until 2026-03-01T13:00:00Z --tenant club --id mine", "Replay mine is known: it is done, with 2 events queued so far. `tidemill replay status mine` shows its progress.")
 	s.types("replay status mine", `
 replay   mine
 state    done
@@ -40,7 +40,7 @@ ended    2026-03-01T12:01:00Z
 		t.Errorf("%d %s%s", status, out, errs)
 	}
 	c.replays, c.state.Paused = append(c.replays[:1], &crm.Replay{ReplayRequest: crm.ReplayRequest{ID: "gone"}, State: crm.ReplayEnded}), false
-	s.fails("replay start --all --wait --id gone", "somebody has stopped it")
+	s.fails("replay start --all --wait --id gone", "it was stopped")
 	c.replays = c.replays[:1]
 	s.types("replay start --all --wait", "Replay made is done: 2 events were put into the queue.")
 	s.types("replay start --all --id other --wait --json", `~\{"id":"other","state":"done",.*"queued":2,.*\}`)

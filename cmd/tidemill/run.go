@@ -19,11 +19,11 @@ import (
 
 type runCmd struct {
 	settings
-	Systems []string `arg:"" optional:"" name:"system" help:"Systems to run, of ${systems}. Default: those of systems (TIDEMILL_SYSTEMS), else all that are configured."`
+	Systems []string `arg:"" optional:"" name:"system" help:"Systems to run, of ${systems}. Default: the setting systems (TIDEMILL_SYSTEMS), or all that are configured."`
 	Listen  string   `help:"Address to listen on. Default: 127.0.0.1:8484." placeholder:"ADDR"`
-	Project []string `help:"A project and its ingest key; may be given again. A NAME that is a UUID is the project's id." placeholder:"NAME=KEY" sep:"none"`
-	NoAuth  bool     `help:"The API asks for no token: whoever is on this machine may do everything, and so may whoever a program on it lets through. On loopback only; what says that it came through a proxy is refused."`
-	Log     string   `help:"Least level that is logged: trace, debug, info, warn, error." placeholder:"LEVEL"`
+	Project []string `help:"A project and its ingest key; can be repeated. A NAME that is a UUID is the project's id." placeholder:"NAME=KEY" sep:"none"`
+	NoAuth  bool     `help:"The API needs no token: every user and program on this machine may do everything. On loopback only; requests that came through a proxy are refused."`
+	Log     string   `help:"Lowest level that is logged: trace, debug, info, warn, error." placeholder:"LEVEL"`
 	kong.Plugins
 
 	bridge *bridgeFlags // what Plugins are made of
@@ -40,7 +40,7 @@ Point an SDK at the address it prints, with the project's key as API key or writ
 
 The bridge has a flag for most of its settings, like --redis-addr and --mqtt-broker: tidemill run bridge --help lists them.
 
-SIGTERM and Ctrl-C stop it in order: no event is lost. A second one ends it at once, which loses nothing either.`
+SIGTERM and Ctrl-C stop it in order: no event is lost. A second one stops it at once; that loses nothing either.`
 }
 
 func (c *runCmd) Run(ctx context.Context, e env) error {
@@ -84,7 +84,7 @@ func (c *runCmd) Run(ctx context.Context, e env) error {
 func (c *runCmd) run(ctx context.Context, e env, cfg *config.Loaded, systems []string, tell *teller) (err error) {
 	tell.starting(cfg, systems)
 	for _, w := range warnings(e, cfg) {
-		tell.log.Warn("the configuration is hardly meant so", "what", w)
+		tell.log.Warn("this setting is probably a mistake", "what", w)
 	}
 	defer ignoreHangup(tell.log)()
 	bounded, unbound := context.WithCancel(ctx)
@@ -94,7 +94,7 @@ func (c *runCmd) run(ctx context.Context, e env, cfg *config.Loaded, systems []s
 	defer unbound()
 	signal.Ignore(syscall.SIGPIPE) // whoever read our output may go; the events may not
 	if c.NoAuth {
-		tell.log.Warn("the API asks for no token (--no-auth): whoever is on this machine may do everything")
+		tell.log.Warn("the API needs no token (--no-auth): everyone on this machine may do everything")
 	}
 	if err := ownfile.Folder(cfg.Data); err != nil {
 		return err

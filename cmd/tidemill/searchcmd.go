@@ -14,25 +14,25 @@ import (
 
 type searchCmd struct {
 	aboutWindows
-	Query []string `arg:"" optional:"" help:"What to look for; several words have to be there all. Nothing: the newest records. Behind -- it may begin with a minus."`
+	Query []string `arg:"" optional:"" help:"What to look for; all words have to match. Default: the newest records. After -- it may begin with a minus."`
 	api.SearchQuery
-	Size int `help:"At most so many; 0: all." short:"n" default:"20" placeholder:"N"`
+	Size int `help:"How many to show; 0: all." short:"n" default:"20" placeholder:"N"`
 }
 
 // Help is shown by tidemill search --help.
 func (c *searchCmd) Help() string {
-	return `What is written one after the other has to hold all together:
+	return `All conditions have to match:
 
   protest                              a word in any text
-  "human rights"                       words one behind the other, in one text
+  "human rights"                       words in this order, in one text
   actor1Name:"united states"           the same in one field
   actor1CountryCode:USA eventCode:141  whole values of codes and numbers
   eventDate:2025-03                    a day, a month, a year, or an instant
-  eventDate:2025-03-01..2025-03-23     from … to, both included; either may be left out
+  eventDate:2025-03-01..2025-03-23     from … to, both included; either can be left out
   avgTone:<-5  numMentions:>=10        also > and <=, for numbers and dates
-  -protest  -quadClass:4               not so
+  -protest  -quadClass:4               not
 
-Words are compared in any case, codes exactly. The shell takes quotes away: put all of it into others.
+Words match in any case, codes exactly. The shell removes quotes: put single quotes around the whole query.
 
   tidemill search protest actor1CountryCode:USA
   tidemill search 'actor1Name:"united states" avgTone:<-5' --since 7d
@@ -88,7 +88,7 @@ func (c *searchCmd) Run(ctx context.Context, e env) error {
 			if atLeast {
 				least = " or more"
 			}
-			_, _ = fmt.Fprintf(e.err, "These are %d of %d%s: --size says how many, --size 0 shows all.\n", shown, total, least)
+			_, _ = fmt.Fprintf(e.err, "These are %d of %d%s. --size 0 shows all.\n", shown, total, least)
 		}
 		return failed
 	})
@@ -116,7 +116,7 @@ func (c *searchCmd) hit(e env, t *table, family string, raw operation.JSON[api.H
 	}
 	var d map[string]json.RawMessage
 	if err := json.Unmarshal(h.Document, &d); err != nil {
-		return errors.Join(fmt.Errorf("document %s is no JSON object", printable(h.ID)), err)
+		return errors.Join(fmt.Errorf("document %s is not a JSON object", printable(h.ID)), err)
 	}
 	value := func(name string, n int) string {
 		v := string(d[name])

@@ -23,7 +23,7 @@ type sendCmd struct {
 
 // Help is shown by tidemill send --help.
 func (c *sendCmd) Help() string {
-	return `An event needs a name and a distinct id; the rest may be left out:
+	return `An event needs a name and a distinct id; the rest is optional:
 
   {"event": "signed_up", "distinct_id": "user-1", "properties": {"plan": "free"}}
   {"event": "$identify", "distinct_id": "user-1", "anonymous_id": "anon-7", "user_properties": {"email": "a@example.com"}}
@@ -31,7 +31,7 @@ func (c *sendCmd) Help() string {
   tidemill send events.ndjson
   producer | tidemill send --project shop
 
-What it prints as accepted is durable. Events that carry an "event_id" (a UUID) can be sent again without harm: those that are known are duplicates, and change nothing. An event that is refused stops no other; the exit status is 1 then.`
+Events counted as accepted are durable. Events with an "event_id" (a UUID) can be sent again without harm: known ones are duplicates and change nothing. A refused event does not stop the others; the exit status is then 1.`
 }
 
 const sendBatch = 1 << 20 // bytes of events in one request; also the longest line

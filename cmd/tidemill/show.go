@@ -16,12 +16,12 @@ import (
 type eventsCmd struct {
 	remote
 	api.EventFilter
-	Max *int `help:"At most so many, the newest; 0: all. Default: 100." short:"n" placeholder:"N"`
+	Max *int `help:"How many to list, the newest; 0: all. Default: 100." short:"n" placeholder:"N"`
 }
 
 // Help is shown by tidemill events --help.
 func (c *eventsCmd) Help() string {
-	return `Events are listed in the order in which they were stored, the newest last. A time is that of the event, not of its storing.
+	return `Events are listed in the order in which they were stored, the newest last. TIME is when the event happened, not when it was stored.
 
   tidemill events                              the newest 100
   tidemill events -n 10 --name bought --follow
@@ -43,7 +43,7 @@ func (c *eventsCmd) Run(ctx context.Context, e env) error {
 	}
 	return c.ask(ctx, e, func(a *client) error {
 		if c.Follow && !a.live {
-			return errors.New("nothing runs that could be followed: start it with `tidemill run`")
+			return errors.New("no instance runs that could be followed: start one with `tidemill run`")
 		}
 		t := table{head: "TIME\tEVENT\tDISTINCT ID\tPERSON\tPROPERTIES", none: "No events.", live: c.Follow}
 		err := listed(ctx, e, c.JSON, a, api.ListEvents, &c.EventFilter, &t, func(l *api.Event) []string {

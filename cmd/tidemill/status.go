@@ -75,7 +75,7 @@ func auditUnit(r *api.Audit) string {
 
 // printBooks shows a row for each queue, or pipeline.
 func printBooks(e env, what string, all []api.Books) {
-	t := table{out: e.out, indent: "  ", head: what + "\tACCEPTED\t= DELIVERED\t+ SKIPPED\t+ DEAD\t+ IN FLIGHT\t+ LOST\tLETTERS\t= HELD\t+ REPLAYED\t+ DISCARDED\t+ TRIMMED"}
+	t := table{out: e.out, indent: "  ", head: what + "\tACCEPTED\t= DELIVERED\t+ SKIPPED\t+ DEAD\t+ IN FLIGHT\t+ LOST\tDEAD LETTERS\t= HELD\t+ REPLAYED\t+ DISCARDED\t+ TRIMMED"}
 	for _, q := range all {
 		l := q.Letters
 		cells := []string{printable(q.Queue + q.Pipeline)}
@@ -119,7 +119,7 @@ func (c *statusCmd) Run(ctx context.Context, e env) error {
 		if a.live {
 			_, _ = fmt.Fprintf(e.out, "tidemill %s at %s, up %v\n", s.Version, a.Base, time.Since(s.Started).Round(time.Second))
 		} else {
-			_, _ = fmt.Fprintf(e.out, "Nothing runs; the data were opened to look at them.\n")
+			_, _ = fmt.Fprintf(e.out, "No instance runs; the data was read directly.\n")
 		}
 		for _, u := range s.Uses {
 			_, _ = fmt.Fprintf(e.out, "  %s\n", u)
@@ -161,7 +161,7 @@ type pauseCmd struct{ steered }
 
 // Help is shown by tidemill pause --help.
 func (c *pauseCmd) Help() string {
-	return `What is being worked on is finished first. The pause lasts until tidemill resume, or until the instance ends.`
+	return `Running work is finished first. The pause lasts until tidemill resume or until the instance ends.`
 }
 
 func (c *pauseCmd) Run(ctx context.Context, e env) error {
@@ -177,7 +177,7 @@ func (c *resumeCmd) Run(ctx context.Context, e env) error {
 func (c *steered) steer(ctx context.Context, e env, verb string, by operation.Operation[api.OnePipeline, api.Steered]) error {
 	return c.ask(ctx, e, func(a *client) error {
 		if !a.live {
-			return fmt.Errorf("nothing runs that could %s: start it with `tidemill run`", verb)
+			return fmt.Errorf("no instance runs that could %s: start one with `tidemill run`", verb)
 		}
 		_, err := shown(ctx, e, c, a, by, &c.OnePipeline, func(got *api.Steered) error {
 			_, err := fmt.Fprintf(e.out, "%s is %s.\n", got.Name, got.State)

@@ -20,12 +20,12 @@ type syncLogCmd struct {
 type syncLogListCmd struct {
 	remote
 	api.SyncLogFilter
-	Max *int `help:"At most so many, the oldest first; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
+	Max *int `help:"How many to list, the oldest first; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
 }
 
 // Help is shown by tidemill synclog list --help.
 func (c *syncLogListCmd) Help() string {
-	return `An event is PROCESSING while a handler has it, then COMPLETED or FAILED. FAILED ones may still be tried again: tidemill synclog show says it. Kinds of failures: validation and skipped are not tried again, business is a dead letter at once, all others after the last try.
+	return `An event is PROCESSING while a handler has it, then COMPLETED or FAILED. A FAILED event may still be tried again: tidemill synclog show says so. Of the kinds of failures, validation and skipped are not tried again, business becomes a dead letter at once, and all others after the last try.
 
   tidemill synclog list --since 24h --state failed
   tidemill synclog list --tenant club --type member.created --since 2026-01-31 --until 2026-01-31
@@ -50,12 +50,12 @@ func (c *syncLogListCmd) Run(ctx context.Context, e env) (err error) {
 type syncLogShowCmd struct {
 	remote
 	api.OneCRMEvent
-	Payload bool `help:"Print the event alone: byte for byte as received, into a file or another program."`
+	Payload bool `help:"Print only the event: byte for byte as received, into a file or another program."`
 }
 
 // Help is shown by tidemill synclog show --help.
 func (c *syncLogShowCmd) Help() string {
-	return `It looks into the sync log, the queue and the dead letters, and says why the event is where it is and what can be done.
+	return `It reads the sync log, the queue and the dead letters, and says where the event is, why, and what you can do.
 
   tidemill synclog show club evt-1
   tidemill synclog show club evt-1 --payload >event.json`
@@ -95,14 +95,14 @@ func printCRMEvent(out io.Writer, s *api.CRMEvent) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	_, _ = fmt.Fprintf(w, "event\t%s\ntenant\t%s\ntype\t%s\nreceived\t%s\n%s\t%s\n", printable(s.ID), printable(s.Tenant), printable(s.Type), stamp(s.Received), printable(s.State), crmWords(s))
 	if r := s.Record; r != nil {
-		_, _ = fmt.Fprintf(w, "sync log\t%s, %s, first taken up %s\n", r.State, count(r.Attempts, "attempt", "attempts"), r.Created.Format(time.RFC3339))
+		_, _ = fmt.Fprintf(w, "sync log\t%s, %s, first tried %s\n", r.State, count(r.Attempts, "attempt", "attempts"), r.Created.Format(time.RFC3339))
 	} else {
-		_, _ = fmt.Fprintf(w, "sync log\tnothing: it was not taken up so far, or that is forgotten\n")
+		_, _ = fmt.Fprintf(w, "sync log\tno entry: it was not tried yet, or the entry has expired\n")
 	}
 	if s.Job != nil {
 		_, _ = fmt.Fprintf(w, "job\t%s\n", jobWords(s.Job))
 	} else {
-		_, _ = fmt.Fprintf(w, "job\tthe queue has none, or not any more\n")
+		_, _ = fmt.Fprintf(w, "job\tthe queue has none, or no longer\n")
 	}
 	for i := range s.Others {
 		_, _ = fmt.Fprintf(w, "job\t%s: %s\n", printable(s.Others[i].ID), jobWords(&s.Others[i]))
@@ -154,7 +154,7 @@ func crmWords(s *api.CRMEvent) string {
 	case "queued":
 		return "it waits in crm-events for its turn; `tidemill queue stats crm-events` shows what holds it up"
 	case "processing":
-		return "a handler has it just now, or its worker died and its lease is not over"
+		return "a handler has it now, or its worker died and the lease has not ended"
 	case "retrying":
 		text := because("it failed, and is tried again", last)
 		for _, j := range s.Others {
@@ -167,12 +167,12 @@ func crmWords(s *api.CRMEvent) string {
 		}
 		return text
 	case "completed":
-		return "its handler has taken it"
+		return "its handler succeeded"
 	case "skipped":
 		if why == crm.NoHandler {
-			why = "no handler is for events of this type: crm.handlers of the configuration names them"
+			why = "no handler handles events of this type: crm.handlers of the configuration names them"
 		}
-		return because("nothing was to be done with it", why)
+		return because("there was nothing to do", why)
 	case "failed":
 		return because("it is not tried again", last) + "\n\t  when its cause is gone: `tidemill replay start --tenant " + printable(s.Tenant) + " --type " + printable(s.Type) + " --from …`"
 	case "dead":

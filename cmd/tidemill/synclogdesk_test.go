@@ -63,8 +63,8 @@ event      a
 tenant     club
 type       member.created
 received   2026-03-01T12:00:00Z
-completed  its handler has taken it
-sync log   COMPLETED, 2 attempts, first taken up 2026-03-01T12:00:00Z
+completed  its handler succeeded
+sync log   COMPLETED, 2 attempts, first tried 2026-03-01T12:00:00Z
 job        completed: delivered, priority 2, ended 2026-03-01T12:02:00Z
 failed     1. 2026-03-01T12:00:00Z  transient  answered 503`+"<U+001B>"+`[2J
 completed  2026-03-01T12:02:00Z, begun 2026-03-01T12:01:00Z
@@ -78,7 +78,7 @@ type         member.updated
 received     2026-03-01T12:00:00Z
 dead         it was given up and is a dead letter: business: not allowed
                `+"`tidemill dead replay --pipeline crm-events --tenant club b`"+` opens it again
-sync log     FAILED, 1 attempt, first taken up 2026-03-02T12:00:00Z
+sync log     FAILED, 1 attempt, first tried 2026-03-02T12:00:00Z
 job          failed: dead, priority 2, ended 2026-03-02T13:00:00Z
 dead letter  7, held, replayed 1 time
 failed       1. 2026-03-01T12:00:00Z  transient  answered 503`+"<U+001B>"+`[2J
@@ -91,8 +91,8 @@ failed       3. 2026-03-02T13:00:00Z  business  not allowed
 		"c": "retrying  +it failed, and is tried again: timeout: no answer; due 2026-03-01T13:00:00Z",
 		"d": "queued  +it waits in crm-events for its turn; .*",
 		"e": "failed  +it is not tried again: validation: no<U\\+001B>\\[2J",
-		"f": "skipped  +nothing was to be done with it: no handler is for it",
-		"g": "processing  +a handler has it just now, .*",
+		"f": "skipped  +there was nothing to do: no handler is for it",
+		"g": "processing  +a handler has it now, .*",
 	} {
 		if status, out, errs := s.run(t.Context(), "", "synclog show club "+id); status != 0 || !lineOf(out, want) {
 			t.Errorf("%s: %d %s%s\nwant a line %s", id, status, out, errs, want)
@@ -133,11 +133,11 @@ func TestFromSendingToExplaining(t *testing.T) {
 ~a +\S+ +business +held +0 +member.created +.*
 `)
 	s.eventually("dead show a", "tenant +club")
-	s.fails("dead replay --pipeline crm-events nix", "job not found: no dead letter")
-	s.types("dead replay --pipeline crm-events --tenant club a", "1 dead letter on their way again.")
-	s.eventually("synclog show club a", "completed +its handler has taken it")
+	s.fails("dead replay --pipeline crm-events nix", "job not found: no held dead letter")
+	s.types("dead replay --pipeline crm-events --tenant club a", "Replaying 1 dead letter.")
+	s.eventually("synclog show club a", "completed +its handler succeeded")
 	s.types("synclog list --state failed", "No such events in the sync log.")
-	s.types("replay start --all --id again", "Replay again has begun. `tidemill replay status again` shows how far it is.")
+	s.types("replay start --all --id again", "Replay again has begun. `tidemill replay status again` shows its progress.")
 	s.eventually("replay status again", "state +done")
 	s.eventually("synclog list", `\S+ +club +a +member.created +COMPLETED +3`)
 }

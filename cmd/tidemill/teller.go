@@ -70,7 +70,7 @@ func (t *teller) projects(ctx context.Context, in *connect.Instance, systems []s
 		return names, err
 	}
 	if t.json {
-		t.log.Warn("there is no project, so that no sender has a key: name one in projects, or with --project NAME=KEY")
+		t.log.Warn("there is no project, so no sender has a key: add one to projects, or with --project NAME=KEY")
 		return nil, nil
 	}
 	made, err := in.FirstProject(ctx)
@@ -94,7 +94,7 @@ func (t *teller) ready() {
 }
 
 func (t *teller) stopping(why error) {
-	t.say("stopping: what has begun is finished. Ctrl-C again ends it at once.\n")
+	t.say("stopping: running work is finished first. Ctrl-C again stops at once.\n")
 	t.record("stopping", "why", why)
 }
 
@@ -134,7 +134,7 @@ func ignoreHangup(log *slog.Logger) (end func()) {
 	go func() {
 		defer close(done)
 		for range hangups {
-			log.Warn("SIGHUP: nothing is read again while it runs; restart it to change settings")
+			log.Warn("SIGHUP: settings are read at the start only; restart to change them")
 		}
 	}()
 	return func() {

@@ -15,11 +15,11 @@ type tokenCmd struct{ settings }
 
 // Help is shown by tidemill token --help.
 func (c *tokenCmd) Help() string {
-	return `It is that of the configuration (admin.key, TIDEMILL_TOKEN), or the one in the file api.token of the data folder. The other commands find it by themselves; this one is for programs that ask the API:
+	return `The token comes from the configuration (admin.key, TIDEMILL_TOKEN) or from the file api.token in the data folder. The other commands find it by themselves; this one is for programs that use the API:
 
   curl -H "Authorization: Bearer $(tidemill token)" http://127.0.0.1:8484/api/v1/status
 
-For another one: stop the instance, remove the file, start it.`
+For a new token: stop the instance, remove the file, and start it again.`
 }
 
 func (c *tokenCmd) Run(e env) error {
@@ -32,7 +32,7 @@ func (c *tokenCmd) Run(e env) error {
 		return err
 	}
 	if a.none != nil {
-		return fmt.Errorf("%w: the first `tidemill run` makes one there; or say where by --data", a.none)
+		return fmt.Errorf("%w: the first `tidemill run` makes one there; or say where with --data", a.none)
 	}
 	_, err = fmt.Fprintln(e.out, a.Token)
 	return err

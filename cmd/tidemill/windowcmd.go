@@ -12,15 +12,15 @@ import (
 )
 
 type windowCmd struct {
-	List   windowListCmd   `cmd:"" help:"List windows: what collects, waits, is delivered, or is parked."`
+	List   windowListCmd   `cmd:"" help:"List windows: those that collect, wait, are delivered, or are parked."`
 	Show   windowShowCmd   `cmd:"" help:"Explain where a window is, why it waits, and what is in it."`
-	Status windowStatusCmd `cmd:"" help:"Show how windows stand: counts and ages by state, processors."`
-	Close  windowCloseCmd  `cmd:"" help:"Close the window of a batch id now: what is there is delivered."`
+	Status windowStatusCmd `cmd:"" help:"Show windows by state, with counts and ages, and the processors."`
+	Close  windowCloseCmd  `cmd:"" help:"Close the window of a batch id now and deliver its records."`
 	Replay windowReplayCmd `cmd:"" help:"Deliver parked windows again."`
 	Send   windowSendCmd   `cmd:"" help:"Put records of files into the window of a batch id."`
-	Files  windowFilesCmd  `cmd:"" help:"Show the files that are being read, and why one cannot be."`
+	Files  windowFilesCmd  `cmd:"" help:"Show the files that are being read, and why one cannot be read."`
 	GiveUp windowGiveUpCmd `cmd:"" help:"Give up a file that cannot be read any more: its rows are lost."`
-	Adopt  windowAdoptCmd  `cmd:"" help:"Take over what the program that this replaces has collected in Redis."`
+	Adopt  windowAdoptCmd  `cmd:"" help:"Take over the windows of the system you migrate from, in Redis."`
 }
 
 // windowAge writes how old a window is.
@@ -56,12 +56,12 @@ func windowDetail(l *api.Window) string {
 type windowListCmd struct {
 	aboutWindows
 	api.WindowFilter
-	Max *int `help:"At most so many, the oldest first; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
+	Max *int `help:"How many to list, the oldest first; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
 }
 
 // Help is shown by tidemill window list --help.
 func (c *windowListCmd) Help() string {
-	return `A window is ACTIVE while it collects; READY when it is closed and waits to be delivered; LEASED while an instance delivers it; PARKED when it failed too often: it is kept whole until tidemill window replay. One that was delivered is gone. Late records of a batch id open another window, with an id of its own. A batch id is one of its project: where there are several projects, PROJECT says whose it is.
+	return `A window is ACTIVE while it collects; READY when it is closed and waits for delivery; LEASED while an instance delivers it; PARKED after too many failures: it is kept whole until tidemill window replay. A delivered window is gone. Late records of a batch id open another window, with its own id. A batch id belongs to one project: if there are several, PROJECT says which.
 
   tidemill window list --state parked
   tidemill window list --batch 20250323151500
@@ -84,7 +84,7 @@ func most(n *int, json bool) (int, error) {
 // sayFirst says that a listing may have been cut, where nobody has said how many are wanted.
 func sayFirst(e env, err error, t *table, said *int, most int) error {
 	if err == nil && most > 0 && t.rows == most && said == nil {
-		_, _ = fmt.Fprintf(e.err, "These are the first %d; there may be more: -n says how many, -n 0 shows all.\n", most)
+		_, _ = fmt.Fprintf(e.err, "These are the first %d; there may be more. -n 0 shows all.\n", most)
 	}
 	return err
 }
@@ -138,7 +138,7 @@ type windowCloseCmd struct {
 
 // Help is shown by tidemill window close --help.
 func (c *windowCloseCmd) Help() string {
-	return `What has come so far is frozen and delivered as if the window's time were over. What comes later under the batch id opens another window.
+	return `The records so far are frozen and delivered, as if the window's time were over. Later records of the batch id open another window.
 
   tidemill window close 20250323151500`
 }
@@ -161,15 +161,15 @@ type windowReplayCmd struct {
 
 // Help is shown by tidemill window replay --help.
 func (c *windowReplayCmd) Help() string {
-	return `A window that failed too often is parked, whole. Its replay processes and delivers all of it, as if it were closed just now; what had arrived before it failed arrives once more, under the same keys. In the books its records are accepted once more.
+	return `A window that failed too often is parked, whole. Its replay processes and delivers all of it, as if it were just closed. Records that had arrived before it failed arrive once more, under the same keys. The books count its records as accepted once more.
 
-  tidemill window list --state parked               which there are, and why
+  tidemill window list --state parked               which ones, and why
   tidemill window replay 20250323151500/1742743     one
   tidemill window replay --batch 20250323151500     all of a batch id
   tidemill window replay --all --dry-run            how many it would be
   tidemill window replay --all
 
-Single records that were given up are another thing: tidemill dead replay --pipeline windows-delivery.`
+For single records that were given up: tidemill dead replay --pipeline windows-delivery.`
 }
 
 func (c *windowReplayCmd) Run(ctx context.Context, e env) error {
@@ -186,15 +186,15 @@ func (c *windowReplayCmd) Run(ctx context.Context, e env) error {
 			return err
 		}
 		if got.Count == 0 && !c.All {
-			return fmt.Errorf("no window of that choice is parked; `tidemill window list --state parked` shows those that are")
+			return fmt.Errorf("no window that matches is parked; `tidemill window list --state parked` shows those that are")
 		}
 		if c.JSON {
 			return printJSON(e.out, got)
 		}
-		text := count(got.Count, "window", "windows") + " on their way again."
+		text := "Replaying " + count(got.Count, "window", "windows") + "."
 		switch {
 		case c.DryRun:
-			text = count(got.Count, "window", "windows") + " would be on their way again."
+			text = "Would replay " + count(got.Count, "window", "windows") + "."
 		case !a.live && got.Count > 0:
 			text += " Nothing runs: `tidemill run` takes them up."
 		}

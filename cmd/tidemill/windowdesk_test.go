@@ -117,12 +117,12 @@ func news(id int) string {
 func TestASessionAboutWindows(t *testing.T) {
 	n := newNewspaper(t, windows.Options{}, window.Options{})
 	n.types("window list", "No such windows.")
-	n.fails("window show nix", "there is no window nix, and none of such a batch id: it was delivered, or nothing came under it")
-	n.fails("window show nix/1", "there is no window nix/1")
+	n.fails("window show nix", "there is no window or batch id nix: it was delivered, or no records came for it")
+	n.fails("window show nix/1", "there is no window or batch id nix/1")
 	n.fails("window close nix", `no window of batch "nix" collects`)
-	n.fails("window replay nix/1", "no window of that choice is parked")
+	n.fails("window replay nix/1", "no window that matches is parked")
 	n.fails("window replay nix", "(--batch) means all of a batch id")
-	n.types("window replay --all", "0 windows on their way again.")
+	n.types("window replay --all", "Replaying 0 windows.")
 
 	send := func(command string, records ...string) {
 		n.Helper()
@@ -238,11 +238,11 @@ PROCESSOR  RECORDS  SKIPPED  DEAD  FAILED  SECONDS
 read       0        0        0     0       0.0
 `)
 	n.types("window status --json", `~\{"states":\{"active":\{"windows":2,.*`)
-	n.types("window replay --batch parked --dry-run", "1 window would be on their way again.")
+	n.types("window replay --batch parked --dry-run", "Would replay 1 window.")
 	n.types("window replay parked/"+revision(0)+" --json", `{"count":1}`)
-	n.fails("window replay parked/"+revision(0), "no window of that choice is parked")
+	n.fails("window replay parked/"+revision(0), "no window that matches is parked")
 	n.now = day.Add(time.Hour)
-	if _, out, _ := n.session.run(n.Context(), "", "window show out"); !lineOf(out, "leased +whoever had it did not finish; another instance takes it over") {
+	if _, out, _ := n.session.run(n.Context(), "", "window show out"); !lineOf(out, "leased +its instance did not finish; another one takes it over") {
 		n.Errorf("after its lease: %s", out)
 	}
 	newSession(t).fails("window list", "windows do not run in this instance")
@@ -293,7 +293,7 @@ project  default
 ~tries +0 failed, handed out 0 times, replayed 0 times
 `)
 	if status, out, errs := n.session.run(n.Context(), news(4)+"\nno JSON\n{\"day\":1}\n"+news(5), "window send --batch c --kind event --expect 2"); status != 1 || out != "2 records stored, 0 duplicates, 2 refused.\n" || errs !=
-		"refused: standard input, line 2: it is no JSON in UTF-8\nrefused: standard input, line 3: the event is refused: globalEventId is missing\ntidemill: 2 records were refused; the others are not held up by that\n" {
+		"refused: standard input, line 2: it is not JSON in UTF-8\nrefused: standard input, line 3: the event is refused: globalEventId is missing\ntidemill: 2 records were refused; the others were not held up\n" {
 		n.Errorf("%d %s%s", status, out, errs)
 	}
 	n.types("window list --batch c --json", `~.*"records":2,.*"expect":2,.*`)
@@ -355,7 +355,7 @@ DAY         ID  ACTOR 1   ACTOR 2    CODE  TONE  MENTIONS  PLACE            SOUR
 2026-03-02  3   POLICE 3  PROTESTER  141   -2.5  3         Berlin, Germany  https://example.com/3
 `)
 	n.types("search actor1Name:police eventCode:141 --since 2026-03-02 --until 2026-03-02 --json", `~\{"day":"2026-03-02","id":"3","document":\{"globalEventId":3,.*\}\}`)
-	if status, out, errs := n.session.run(n.Context(), "", "search --size 1 police"); status != 0 || strings.Count(out, "\n") != 2 || errs != "These are 1 of 3: --size says how many, --size 0 shows all.\n" {
+	if status, out, errs := n.session.run(n.Context(), "", "search --size 1 police"); status != 0 || strings.Count(out, "\n") != 2 || errs != "These are 1 of 3. --size 0 shows all.\n" {
 		n.Errorf("%d %s%s", status, out, errs)
 	}
 	if status, out, errs := call(t, nil, "search", "--server", n.url, "--size", "0", "--json", "--", "police", "-globalEventId:2"); status != 0 || strings.Count(out, "\n") != 2 || errs != "" {
@@ -365,7 +365,7 @@ DAY         ID  ACTOR 1   ACTOR 2    CODE  TONE  MENTIONS  PLACE            SOUR
 	n.fails("search --in people", "there are events, mentions")
 	n.fails("search --since soon", "is no time")
 
-	n.fails("window show today", "it was delivered, or nothing came under it")
+	n.fails("window show today", "it was delivered, or no records came for it")
 	n.eventually("audit windows", ` +windows-delivery +4 +4 +0 +0 +0 +0 +0 +0 +0 +0 +0`)
 	n.types("audit windows", `
 windows
@@ -383,7 +383,7 @@ The books balance: every accepted record is accounted for.
 	}
 	n.types("window close late", "The window of batch late is closed.")
 	n.eventually("window show late", "ready +the delivery is paused: `tidemill resume windows-delivery`")
-	if _, out, _ := n.session.run(n.Context(), "", "window status"); !strings.Contains(out, "The delivery is paused: `tidemill resume windows-delivery` ends it.\n") {
+	if _, out, _ := n.session.run(n.Context(), "", "window status"); !strings.Contains(out, "The delivery is paused: `tidemill resume windows-delivery` ends the pause.\n") {
 		n.Errorf("%s", out)
 	}
 	n.types("resume windows-delivery", "windows-delivery is "+flow.Running.String()+".")
@@ -395,7 +395,7 @@ The books balance: every accepted record is accounted for.
 	}
 	n.eventually("dead list --pipeline adapter-event", `x +\S+ +validation +held +0 +there is no batch id.*`)
 	n.types("dead show x", `
-~letter +1, held
+~number +1, held
 ~message +x
 ~pipeline +adapter-event
 ~event +

@@ -12,7 +12,7 @@ type windowFilesCmd struct{ aboutWindows }
 
 // Help is shown by tidemill window files --help.
 func (c *windowFilesCmd) Help() string {
-	return `It shows the files of which rows have not ended, and why one cannot be read. Such a file was removed or changed before all of it was stored: put it back as it was, and it goes on; or give it up. Files that were refused are dead letters; a replay reads them again.
+	return `It shows the files whose rows are not all done, and why one cannot be read: it was removed or changed before all of it was stored. Put it back as it was, and reading goes on; or give it up. Refused files are dead letters; a replay reads them again.
 
   tidemill window files
   tidemill dead list --pipeline windows-files-url
@@ -46,7 +46,7 @@ func (c *windowFilesCmd) Run(ctx context.Context, e env) error {
 				text += fmt.Sprintf("; %d given up", f.Lost)
 			}
 			if f.Unread > 0 {
-				text += "; " + count(f.Unread, "link", "links") + " (or what else is no file) not read: put the files themselves there"
+				text += "; " + count(f.Unread, "link", "links") + " (or other things that are not files) not read: put the files themselves there"
 			}
 			if f.Broken > 0 {
 				text += "; those refused are dead letters: `tidemill dead list --pipeline " + f.Feed + "`"
@@ -66,7 +66,7 @@ type windowGiveUpCmd struct {
 
 // Help is shown by tidemill window give-up --help.
 func (c *windowGiveUpCmd) Help() string {
-	return `A file that was removed or changed before all of its rows were stored cannot be read any more, and waits to be put back. Given up, the rows of it that have not ended are lost, and the audit says so from then on. A file that can be read is not given up.`
+	return `A file that was removed or changed before all of its rows were stored waits to be put back. If you give it up, its rows that are not done are lost, and the audit says so from then on. A file that can be read cannot be given up.`
 }
 
 func (c *windowGiveUpCmd) Run(ctx context.Context, e env) error {

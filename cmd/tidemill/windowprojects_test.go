@@ -63,8 +63,8 @@ func TestABatchIDOfSeveralProjects(t *testing.T) {
 	shows("b --project sport", "window +b/"+revision(1), "project  sport")
 	shows("b/"+revision(0), "window +b/"+revision(0), "project  news")
 	shows("c --records 0", "project  sport", `\{"globalEventId":2,.*`)
-	n.fails("window show c --project news", "there is no window c")
-	n.fails("window show b/"+revision(1)+" --project news", "there is no window b/"+revision(1))
+	n.fails("window show c --project news", "there is no window or batch id c")
+	n.fails("window show b/"+revision(1)+" --project news", "there is no window or batch id b/"+revision(1))
 
 	n.fails("window close b", both)
 	n.types("window close b --project sport --json", `{"batch":"b","closed":true,"project":"sport"}`)
@@ -82,7 +82,7 @@ func TestABatchIDOfSeveralProjects(t *testing.T) {
 	n.fails("window replay --batch b -n 1", both)
 	n.types("window replay --batch b --project news --json", `{"count":1}`)
 	shows("b --project sport", "parked .*")
-	n.fails("window replay b/"+revision(1)+" --project news", "no window of that choice is parked")
+	n.fails("window replay b/"+revision(1)+" --project news", "no window that matches is parked")
 	n.types("window replay b/"+revision(1)+" --json --dry-run", `{"count":1}`)
 	n.types("window replay --all --project sport -n 1 --json --dry-run", `{"count":1}`)
 	n.types("window replay --all --project sport --json", `{"count":2}`)
@@ -105,7 +105,7 @@ func TestBatchesAreTakenOverForAProject(t *testing.T) {
 		}
 	})
 	for command, want := range map[string]string{"window adopt": "news", "window adopt --project sport": "sport", "window adopt --prefix old: --project " + project.ID("sport").String(): "sport"} {
-		n.types(command, "2 records of 1 batch taken over. 1 id had no bytes any more: they are booked as dead.\n")
+		n.types(command, "2 records of 1 batch taken over. 1 id had no record any more: counted as dead.\n")
 		if whose != project.ID(want) || (prefix == "old:") != strings.Contains(command, "--prefix") {
 			t.Errorf("%s: for %v under %q", command, whose, prefix)
 		}

@@ -18,17 +18,17 @@ import (
 
 type windowSendCmd struct {
 	aboutWindows
-	Files   []string `arg:"" optional:"" name:"file" help:"Files of records: one JSON object a line, one after another, or arrays; or GDELT files, which their names tell. Default, or -: standard input." type:"path"`
-	Batch   string   `help:"Batch id: records of one belong together. A GDELT file without it is of the batch id in its name." placeholder:"ID"`
-	Kind    string   `help:"What the records are: event or mention. A GDELT file says it by its name." enum:",event,mention" default:"" placeholder:"event|mention"`
+	Files   []string `arg:"" optional:"" name:"file" help:"Files of records: one JSON object a line, one after another, or arrays; or GDELT files, known by their names. Default, or -: standard input." type:"path"`
+	Batch   string   `help:"Batch id: its records belong together. Default for a GDELT file: the batch id in its name." placeholder:"ID"`
+	Kind    string   `help:"What the records are: event or mention. The name of a GDELT file says it." enum:",event,mention" default:"" placeholder:"event|mention"`
 	Project string   `help:"Project of the batch, by name or id. Default: windows.project of the configuration." placeholder:"NAME"`
-	Expect  int      `help:"How many records the batch is to have, all kinds together: its window is closed when they are there." placeholder:"N"`
+	Expect  int      `help:"How many records the batch will have, all kinds together: its window closes when they are there." placeholder:"N"`
 	Quiet   bool     `help:"No progress." short:"q"`
 }
 
 // Help is shown by tidemill window send --help.
 func (c *windowSendCmd) Help() string {
-	return `A record has a globalEventId, and any of the other names of GDELT's events and mentions; names that are not theirs are ignored:
+	return `A record has a globalEventId, and any other field of GDELT's events and mentions; unknown fields are ignored:
 
   {"globalEventId": 1234567890, "day": 20250323, "actor1Name": "PROTESTER", "numMentions": 10}
   {"globalEventId": 1234567890, "mentionTimeDate": 20250323151500, "mentionIdentifier": "https://example.com/a", "sentenceId": 3}
@@ -37,7 +37,7 @@ func (c *windowSendCmd) Help() string {
   tidemill window send 20250323151500.export.CSV.zip 20250323151500.mentions.CSV
   producer | tidemill window send --batch today --kind mention
 
-What it prints as stored is durable, and delivered when the window is over; tidemill window close BATCH ends it at once. Sending the same records again is harmless: within a window they take their own place. A record that is refused stops no other; the exit status is 1 then. A GDELT file that is damaged is not sent at all.`
+Records counted as stored are durable, and are delivered when the window is over; tidemill window close BATCH closes it at once. The same records can be sent again without harm: within a window they replace themselves. A refused record does not stop the others; the exit status is then 1. A damaged GDELT file is not sent at all.`
 }
 
 const (
@@ -102,7 +102,7 @@ func (c *windowSendCmd) look(e env, name string) (f recordFile, rows int, err er
 	}
 	if n, ok := gdelt.ParseName(filepath.Base(name)); ok && f.path != "" {
 		if c.Kind != "" && c.Kind != n.Kind.String() {
-			return f, 0, usageError{fmt.Errorf("%s has records of the kind %s by its name: leave --kind out", name, n.Kind)}
+			return f, 0, usageError{fmt.Errorf("%s has records of kind %s, says its name: leave --kind out", name, n.Kind)}
 		}
 		found, err := gdelt.Check(name, n, gdelt.Limits{})
 		if err != nil {
@@ -218,7 +218,7 @@ func (s *windowSending) flush(ctx context.Context) error {
 	}
 	if err != nil {
 		s.cut = true
-		return fmt.Errorf("from %s on nothing is known to be stored; send all again, what is there takes its own place: %w", s.places[0], err)
+		return fmt.Errorf("from %s on no record is known to be stored; send all again, stored ones are replaced: %w", s.places[0], err)
 	}
 	s.sum.Stored += got.Stored
 	s.sum.Duplicates += got.Duplicates
@@ -245,7 +245,7 @@ func (s *windowSending) failure() error {
 	if s.sum.Refused == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s refused; the others are not held up by that", count(s.sum.Refused, "record was", "records were"))
+	return fmt.Errorf("%s refused; the others were not held up", count(s.sum.Refused, "record was", "records were"))
 }
 
 // print says what became of the records.

@@ -17,14 +17,14 @@ import (
 
 type windowShowCmd struct {
 	aboutWindows
-	Window  string `arg:"" name:"id" help:"A window's id, as tidemill window list shows it, or a batch id: all windows of that."`
-	Project string `help:"Project, by name or id. May be left out where one alone has windows of the id." placeholder:"NAME"`
-	Records *int   `help:"Print so many of its records too, byte for byte, one a line; 0: all." placeholder:"N"`
+	Window  string `arg:"" name:"id" help:"A window's id, as tidemill window list shows it, or a batch id for all of its windows."`
+	Project string `help:"Project, by name or id. Needed only if several have windows of the id." placeholder:"NAME"`
+	Records *int   `help:"How many of its records to print too, byte for byte, one a line; 0: all." placeholder:"N"`
 }
 
 // Help is shown by tidemill window show --help.
 func (c *windowShowCmd) Help() string {
-	return `It says where a window is, what it waits for, what failed the last time, and what can be done. A window that is not there any more was delivered.
+	return `It shows the state of a window, what it waits for, its last failure, and what you can do. A window that no longer exists was delivered.
 
   tidemill window show 20250323151500
   tidemill window show 20250323151500/1742743 --records 10
@@ -77,7 +77,7 @@ func (c *windowShowCmd) find(ctx context.Context, a *client) (found []api.Window
 		}
 	}
 	if len(found) == 0 {
-		err = fmt.Errorf("there is no window %s, and none of such a batch id: it was delivered, or nothing came under it; `tidemill window list` shows those there are, `tidemill dead list --system windows` what was given up", printable(c.Window))
+		err = fmt.Errorf("there is no window or batch id %s: it was delivered, or no records came for it; `tidemill window list` shows all windows, `tidemill dead list --system windows` the records that were given up", printable(c.Window))
 	}
 	return found, err
 }
@@ -149,11 +149,11 @@ func printWindow(out io.Writer, l *api.StandingWindow, live bool) error {
 	_, _ = fmt.Fprintf(w, "window\t%s\nbatch\t%s\nproject\t%s\n%s\t%s\n", printable(l.ID), printable(l.Batch), printable(l.Project), l.State, windowWords(l, live))
 	_, _ = fmt.Fprintf(w, "records\t%s\n", windowCounts(l))
 	if l.Lost > 0 {
-		_, _ = fmt.Fprintf(w, "lost\t%s found missing: booked as dead\n", count(int(l.Lost), "record was", "records were"))
+		_, _ = fmt.Fprintf(w, "lost\t%s found missing: counted as dead\n", count(int(l.Lost), "record was", "records were"))
 	}
 	_, _ = fmt.Fprintf(w, "opened\t%s, %s ago\n", l.Opened.Format(time.RFC3339), windowAge(&l.Window))
 	if l.Closed != nil {
-		why := map[string]string{"time": "its time was over", "count": "all that were announced had come", "hand": "by hand"}[l.Why]
+		why := map[string]string{"time": "its time was over", "count": "all announced records had come", "hand": "by hand"}[l.Why]
 		_, _ = fmt.Fprintf(w, "closed\t%s\n", because(stamp(l.Closed), why))
 	}
 	if l.Owner != "" {
@@ -216,21 +216,21 @@ func windowWords(l *api.StandingWindow, live bool) string {
 		return "the delivery is paused: `tidemill resume windows-delivery`"
 	case "start":
 		if !live {
-			return "nothing runs that could deliver it: `tidemill run`"
+			return "no instance runs that could deliver it: `tidemill run` starts one"
 		}
 		return "the delivery does not run in this instance: `tidemill status` shows how it stands"
 	case "topics":
-		text := because("nothing can be sent just now, and that uses up none of its tries", l.Because)
+		text := because("nothing can be sent now; that does not count as a try", l.Because)
 		if l.Until != nil {
 			text += "; tried again" + at(l.Until)
 		}
 		return text
 	case "turn":
-		return "it waits for its turn: others are delivered first"
+		return "it waits for its turn: other windows go first"
 	case "delivery":
 		return "it is being processed and sent"
 	case "lease":
-		return "whoever had it did not finish; another instance takes it over"
+		return "its instance did not finish; another one takes it over"
 	case "replay":
 		return because("it failed too often and is kept whole", windowCause(&l.Window)) + "\n\t  when the cause is gone: `tidemill window replay " + quoted(l.ID) + "`"
 	}
@@ -252,9 +252,9 @@ type windowStatusCmd struct{ aboutWindows }
 
 // Help is shown by tidemill window status --help.
 func (c *windowStatusCmd) Help() string {
-	return `OLDEST is the age of the oldest window of a state, since its first record. What PROCESSORS have done is counted since the instance started; records of a window that is tried again are counted again. What a failure of a processor means, its on_error says: by default the records go on as they were.
+	return `OLDEST is the age of a state's oldest window, since its first record. PROCESSORS are counted since the instance started; a window that is tried again is counted again. A processor's on_error says what its failure means: by default the records go on unchanged.
 
-  tidemill window list --state parked      which failed too often, and why
+  tidemill window list --state parked      windows that failed too often, and why
   tidemill window show BATCH               where one is
   tidemill audit windows                   the proof that no record is missing`
 }
@@ -281,16 +281,16 @@ func printWindows(out io.Writer, s *api.Windows, live bool) error {
 	_, _ = fmt.Fprintln(out)
 	switch d := s.Delivery; {
 	case !live:
-		_, _ = fmt.Fprintln(out, "Nothing runs; the data were opened to look at them.")
+		_, _ = fmt.Fprintln(out, "No instance runs; the data was read directly.")
 	case d.Why != "":
-		_, _ = fmt.Fprintln(out, because("Nothing can be sent just now, and that uses up no tries", d.Why)+".")
+		_, _ = fmt.Fprintln(out, because("Nothing can be sent now; that does not count as a try", d.Why)+".")
 	case d.State == "paused":
-		_, _ = fmt.Fprintln(out, "The delivery is paused: `tidemill resume windows-delivery` ends it.")
+		_, _ = fmt.Fprintln(out, "The delivery is paused: `tidemill resume windows-delivery` ends the pause.")
 	default:
 		_, _ = fmt.Fprintf(out, "The delivery is %s.\n", printable(d.State))
 	}
 	if s.Lost > 0 {
-		_, _ = fmt.Fprintf(out, "%d RECORDS WERE FOUND MISSING in the store: they are booked as dead.\n", s.Lost)
+		_, _ = fmt.Fprintf(out, "%d RECORDS WERE FOUND MISSING in the store: they are counted as dead.\n", s.Lost)
 	}
 	if n := s.States["parked"].Windows; n > 0 {
 		_, _ = fmt.Fprintf(out, "%s: `tidemill window list --state parked` shows why, `tidemill window replay --all` delivers them again.\n", count(int(n), "window is parked", "windows are parked"))
