@@ -70,7 +70,7 @@ func (c *deadReplayCmd) Help() string {
   tidemill dead replay 0190f3c2-…                     one
   tidemill dead replay --kind transient,timeout       all that failed for a reason that passes
   tidemill dead replay --partner dv360 --since 24h    what a partner did not take since yesterday
-  tidemill dead replay --project shop --dry-run       how many it would be
+  tidemill dead replay --project shop --dry-run       how many there are
   tidemill dead replay --pipeline crm-events          what CRM's handlers gave up
   tidemill dead replay --pipeline windows-delivery    records that windows gave up: they go into a new window, as late ones
   tidemill dead replay --all                          all

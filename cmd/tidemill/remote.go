@@ -44,7 +44,7 @@ func (r *remote) open(ctx context.Context, e env) (*client, error) {
 		return nil, err
 	}
 	if c.Token != "" && cfg.ByFile("listen") && !thisMachine(c.Base) && !strings.HasPrefix(c.Base, "https://") {
-		return nil, fmt.Errorf("%s says that the instance is at %s: the token is not sent to another machine without TLS because a file says so. If you mean that machine: --server %s (TIDEMILL_SERVER)", cfg.From["listen"], c.Base, c.Base)
+		return nil, fmt.Errorf("%s says that the instance is at %s: the API's token is not sent to another machine without TLS because a file names it. If you mean that machine, say so: --server %s (TIDEMILL_SERVER)", cfg.From["listen"], c.Base, c.Base)
 	}
 	its, err := api.GetStatus.Call(ctx, &c.Client, &operation.None{})
 	err = c.explain(err)

@@ -25,7 +25,7 @@ type replayStartCmd struct {
 	Tenant string `help:"Only events of this tenant." placeholder:"ID"`
 	All    bool   `help:"The whole sync log."`
 	ID     string `name:"id" help:"A name for the replay. Started twice under one name it runs once. Default: a new name." placeholder:"NAME"`
-	DryRun bool   `help:"Only say how many events it would be."`
+	DryRun bool   `help:"Only say how many events."`
 	Wait   bool   `help:"Wait until all of them are in the queue, and show the progress."`
 }
 

@@ -166,7 +166,7 @@ func (c *windowReplayCmd) Help() string {
   tidemill window list --state parked               which ones, and why
   tidemill window replay 20250323151500/1742743     one
   tidemill window replay --batch 20250323151500     all of a batch id
-  tidemill window replay --all --dry-run            how many it would be
+  tidemill window replay --all --dry-run            how many there are
   tidemill window replay --all
 
 For single records that were given up: tidemill dead replay --pipeline windows-delivery.`

@@ -148,7 +148,7 @@ func TestAFolderDoesNotGetTheToken(t *testing.T) {
 			{yaml + "admin: {key: a-long-enough-key-0123}\n", nil, []string{"audit", "--token", token}},
 		} {
 			said, err := run(c.yaml, c.env, c.args...)
-			if err == nil || !strings.Contains(said, "a file may not have the API's token sent to another machine") || !strings.Contains(said, "--server http://") {
+			if err == nil || !strings.Contains(said, "the API's token is not sent to another machine without TLS") || !strings.Contains(said, "--server http://") {
 				t.Errorf("%s: tidemill %v ends with %v and says\n%s", host, c.args, err, said)
 			}
 			if got := heard(); len(got) > 0 || strings.Contains(said, token) {
