@@ -64,8 +64,8 @@ func (Entries) Status() int { return http.StatusAccepted }
 
 // Span is a time.
 type Span struct {
-	Since string `query:"since" help:"Only of this time or later: 2026-01-31T12:00:00Z, 2026-01-31 (UTC), or how long ago: 24h, 7d." placeholder:"TIME"`
-	Until string `query:"until" help:"Only of before this time; a day alone is all of it." placeholder:"TIME"`
+	Since string `query:"since" help:"Only from this time on: 2026-01-31T12:00:00Z, 2026-01-31 (UTC), or how long ago: 24h, 7d." placeholder:"TIME"`
+	Until string `query:"until" help:"Only before this time; a day without a time includes all of it." placeholder:"TIME"`
 }
 
 // Fixed is the same time however often it is asked for: no end of it is so and so long ago any

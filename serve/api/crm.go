@@ -87,8 +87,8 @@ type SyncLogFilter struct {
 	Type   string `query:"type" help:"Only events of this type." placeholder:"TYPE"`
 	State  string `query:"state" help:"Only events of this state: processing, completed or failed." enum:",processing,completed,failed" default:"" placeholder:"STATE"`
 	Span
-	Max     int  `query:"max" kong:"-" help:"At most so many, the oldest first."`
-	Payload bool `query:"payload" kong:"-" help:"With the events themselves."`
+	Max     int  `query:"max" kong:"-" help:"At most this many, the oldest first."`
+	Payload bool `query:"payload" kong:"-" help:"Include the events themselves."`
 }
 
 // SyncRecord is what the sync log has of an event.

@@ -23,34 +23,34 @@ var (
 
 // Dead chooses dead letters.
 type Dead struct {
-	Seq      []int64  `query:"seq" help:"Only the letters of these numbers." placeholder:"N"`
-	Pipeline string   `query:"pipeline" help:"Only letters of this pipeline." placeholder:"NAME"`
-	Partner  string   `query:"partner" help:"Only what this partner did not take." placeholder:"NAME"`
-	System   string   `query:"system" help:"Only letters of this system; needed where two keep theirs apart and have the same numbers." placeholder:"NAME"`
-	Project  string   `query:"project" help:"Only letters of this project." placeholder:"NAME"`
-	Site     string   `query:"site" help:"Only letters of this site." placeholder:"ID"`
-	Tenant   string   `query:"tenant" help:"Only letters of this tenant of CRM." placeholder:"ID"`
-	Kind     []string `query:"kind" help:"Only failures of these kinds, which say it more exactly: validation, transient, timeout, internal, unknown…" placeholder:"KIND"`
+	Seq      []int64  `query:"seq" help:"Only the dead letters with these numbers." placeholder:"N"`
+	Pipeline string   `query:"pipeline" help:"Only dead letters of this pipeline." placeholder:"NAME"`
+	Partner  string   `query:"partner" help:"Only dead letters of this partner." placeholder:"NAME"`
+	System   string   `query:"system" help:"Only dead letters of this system; needed if two systems have the same number." placeholder:"NAME"`
+	Project  string   `query:"project" help:"Only dead letters of this project." placeholder:"NAME"`
+	Site     string   `query:"site" help:"Only dead letters of this site." placeholder:"ID"`
+	Tenant   string   `query:"tenant" help:"Only dead letters of this tenant of CRM." placeholder:"ID"`
+	Kind     []string `query:"kind" help:"Only failures of these kinds, which are more exact than reasons: validation, transient, timeout, internal, unknown…" placeholder:"KIND"`
 	Reason   []string `query:"reason" help:"Only these reasons: validation, timeout, rate_limit, partner_error, unknown." placeholder:"REASON"`
 	Span
-	Max int `query:"max" help:"At most so many." short:"n"`
+	Max int `query:"max" help:"At most this many." short:"n"`
 }
 
 // DeadFilter chooses what is listed.
 type DeadFilter struct {
-	IDs []string `query:"id" kong:"-" help:"Only letters of these messages."`
+	IDs []string `query:"id" kong:"-" help:"Only dead letters of these messages."`
 	Dead
-	State  string `query:"state" help:"Only letters that are held, or that are being replayed." enum:",held,replaying" default:"" placeholder:"held|replaying"`
-	Format string `query:"format" kong:"-" help:"export: in the form of programs outside." enum:",export"`
+	State  string `query:"state" help:"Only dead letters that are held, or that are being replayed." enum:",held,replaying" default:"" placeholder:"held|replaying"`
+	Format string `query:"format" kong:"-" help:"export: the form for other programs." enum:",export"`
 }
 
 // DeadMove chooses what is changed. To mean all of them is to say so.
 type DeadMove struct {
-	IDs []string `query:"id" arg:"" optional:"" name:"id" help:"Message ids of the letters, as dead list shows them."`
+	IDs []string `query:"id" arg:"" optional:"" name:"id" help:"Message ids of the dead letters, as dead list shows them."`
 	Dead
-	State  string `query:"state" kong:"-" help:"Held ones are meant; those that are being replayed cannot be moved." enum:",held,replaying"`
-	All    bool   `query:"all" help:"All letters there are."`
-	DryRun bool   `query:"dry_run" help:"Only say how many it would be."`
+	State  string `query:"state" kong:"-" help:"Only held ones can be changed, not those that are being replayed." enum:",held,replaying"`
+	All    bool   `query:"all" help:"All dead letters."`
+	DryRun bool   `query:"dry_run" help:"Only say how many."`
 }
 
 // Moved says how many were moved, or would be.
@@ -61,9 +61,9 @@ type Moved struct {
 
 // OneDead names a dead letter.
 type OneDead struct {
-	Letter   string `path:"letter" arg:"" name:"id" help:"Its message's id, as dead list shows it, or its number."`
-	Pipeline string `query:"pipeline" help:"The pipeline that it died in; needed where letters of two have that id." placeholder:"NAME"`
-	System   string `query:"system" help:"The system that it is of; needed where two have a letter of that number." placeholder:"NAME"`
+	Letter   string `path:"letter" arg:"" name:"id" help:"The message's id, as dead list shows it, or the dead letter's number."`
+	Pipeline string `query:"pipeline" help:"The pipeline that it died in; needed if two pipelines have the id." placeholder:"NAME"`
+	System   string `query:"system" help:"Its system; needed if two systems have the number." placeholder:"NAME"`
 }
 
 // DeadEdit is a dead letter's new payload.

@@ -83,9 +83,9 @@ type QueueChange struct {
 // Jobs chooses jobs of a queue.
 type Jobs struct {
 	Tenant string `query:"tenant" help:"Only jobs of this tenant: a site, or a project's id." placeholder:"NAME"`
-	Type   string `query:"type" help:"Only jobs of this type: the event's." placeholder:"TYPE"`
-	Until  string `query:"until" help:"Only jobs that were added (or, of ended ones, ended) before this time: 2026-01-31T12:00:00Z, 2026-01-31, 24h (ago), 7d." placeholder:"TIME"`
-	Max    int    `query:"max" help:"At most so many, the oldest first." short:"n"`
+	Type   string `query:"type" help:"Only jobs of this type, which is the event's." placeholder:"TYPE"`
+	Until  string `query:"until" help:"Only jobs that were added before this time, or, if they have ended, ended before it: 2026-01-31T12:00:00Z, 2026-01-31, 24h (ago), 7d." placeholder:"TIME"`
+	Max    int    `query:"max" help:"At most this many, the oldest first." short:"n"`
 }
 
 // JobFilter chooses what is listed.
@@ -101,16 +101,16 @@ type JobMove struct {
 	OneQueue
 	IDs []string `query:"id" arg:"" optional:"" name:"id" help:"Ids of jobs, as tidemill queue jobs shows them."`
 	Jobs
-	State  string `query:"state" kong:"-" help:"Only jobs of this state, of those that the operation is for."`
+	State  string `query:"state" kong:"-" help:"Only jobs of this state, one that the operation is for."`
 	All    bool   `query:"all" help:"All jobs that the command is for."`
-	DryRun bool   `query:"dry_run" help:"Only say how many it would be."`
+	DryRun bool   `query:"dry_run" help:"Only say how many."`
 }
 
 // OneJob names a job.
 type OneJob struct {
 	OneQueue
 	Job    string  `query:"id" arg:"" name:"id" help:"The job's id, as tidemill queue jobs shows it."`
-	Tenant *string `query:"tenant" help:"Whose job it is; needed only where several tenants have one of that id. With it the job is found at once." placeholder:"NAME"`
+	Tenant *string `query:"tenant" help:"The job's tenant; needed only if several tenants have the id. With it the job is found faster." placeholder:"NAME"`
 }
 
 // JobEdit is a job's new payload.

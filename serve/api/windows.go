@@ -44,7 +44,7 @@ type WindowFilter struct {
 	Batch   string   `query:"batch" help:"Only windows of this batch id." placeholder:"ID"`
 	Project string   `query:"project" help:"Only windows of this project, by name or id." placeholder:"NAME"`
 	State   string   `query:"state" help:"Only windows of this state: active, ready, leased or parked." enum:",active,ready,leased,parked" default:"" placeholder:"STATE"`
-	Max     int      `query:"max" kong:"-" help:"At most so many, the oldest first."`
+	Max     int      `query:"max" kong:"-" help:"At most this many, the oldest first."`
 }
 
 // Window is a window. Ages are by the store's clock.
@@ -76,14 +76,14 @@ type Window struct {
 // OneWindow names a window.
 type OneWindow struct {
 	ID      string `path:"id" kong:"-"`
-	Project string `query:"project" help:"Project, by name or id. May be left out where one alone has windows of the id." placeholder:"NAME"`
+	Project string `query:"project" help:"Project, by name or id. Needed only if several have windows of the id." placeholder:"NAME"`
 }
 
 // OneRevision names a window by its batch id and its revision.
 type OneRevision struct {
 	Batch    string `path:"batch"`
 	Revision string `path:"revision"`
-	Project  string `query:"project" help:"Project, by name or id. May be left out where one alone has windows of the id."`
+	Project  string `query:"project" help:"Project, by name or id. Needed only if several have windows of the id."`
 }
 
 // StandingWindow is a window with why it is where it is.
@@ -100,8 +100,8 @@ type StandingWindow struct {
 
 // Page is a part of something long.
 type Page struct {
-	Size  int    `query:"size" help:"At most so many on a page; 0: the usual number."`
-	After string `query:"after" help:"Where it begins: next of the page before."`
+	Size  int    `query:"size" help:"At most this many on a page; 0: the default."`
+	After string `query:"after" help:"Where the page begins: next of the page before."`
 }
 
 // RecordsOf asks for records of a window.
@@ -136,7 +136,7 @@ type Record struct {
 // OneBatch names what collects under a batch id.
 type OneBatch struct {
 	Batch   string `path:"batch" arg:"" help:"Its batch id."`
-	Project string `query:"project" help:"Project, by name or id. May be left out where one alone collects under the batch id." placeholder:"NAME"`
+	Project string `query:"project" help:"Project, by name or id. Needed only if several collect under the batch id." placeholder:"NAME"`
 }
 
 // ClosedWindow is a window that was closed.
@@ -149,20 +149,20 @@ type ClosedWindow struct {
 // WindowMove chooses what is replayed. To mean all of them is to say so.
 type WindowMove struct {
 	IDs     []string `query:"id" arg:"" optional:"" name:"id" help:"Windows, as tidemill window list --state parked shows them."`
-	Batch   string   `query:"batch" help:"Those of this batch id." placeholder:"ID"`
-	Project string   `query:"project" help:"Only windows of this project, by name or id. To be said where several have what is chosen." placeholder:"NAME"`
-	State   string   `query:"state" kong:"-" help:"Parked ones are meant; those of other states are on their way." enum:",active,ready,leased,parked"`
-	Max     int      `query:"max" help:"At most so many, the oldest first." short:"n"`
-	All     bool     `query:"all" help:"All windows that are parked."`
-	DryRun  bool     `query:"dry_run" help:"Only say how many it would be."`
+	Batch   string   `query:"batch" help:"Only windows of this batch id." placeholder:"ID"`
+	Project string   `query:"project" help:"Only windows of this project, by name or id. Needed if several have matching windows." placeholder:"NAME"`
+	State   string   `query:"state" kong:"-" help:"Only parked ones can be replayed." enum:",active,ready,leased,parked"`
+	Max     int      `query:"max" help:"At most this many, the oldest first." short:"n"`
+	All     bool     `query:"all" help:"All parked windows."`
+	DryRun  bool     `query:"dry_run" help:"Only say how many."`
 }
 
 // SentRecords are records that are sent.
 type SentRecords struct {
-	Batch   string `query:"batch" help:"Batch id: records of one belong together."`
+	Batch   string `query:"batch" help:"Batch id: its records belong together."`
 	Kind    string `query:"kind" help:"What the records are: event or mention."`
 	Project string `query:"project" help:"Project of the batch, by name or id. Default: windows.project of the configuration."`
-	Expect  int    `query:"expect" help:"How many records the batch is to have, all kinds together: its window is closed when they are there."`
+	Expect  int    `query:"expect" help:"How many records the batch will have, all kinds together: its window closes when they are there."`
 	Body    []byte `body:"application/json" mib:"8"`
 }
 
@@ -181,7 +181,7 @@ type RefusedRecord struct {
 
 // Adoption says what is taken over.
 type Adoption struct {
-	Prefix  string `query:"prefix" help:"What the names of its keys begin with, before active:batches and the others. Default: nothing." placeholder:"TEXT"`
+	Prefix  string `query:"prefix" help:"The prefix of its keys, before active:batches and the others. Default: none." placeholder:"TEXT"`
 	Project string `query:"project" help:"Project of the batches, by name or id. Default: windows.project of the configuration." placeholder:"NAME"`
 }
 
@@ -266,7 +266,7 @@ type GivenUpFile struct {
 
 // SearchQuery asks the index.
 type SearchQuery struct {
-	Query  string `query:"q" help:"What to look for, in the language of the search; nothing: all records." kong:"-"`
+	Query  string `query:"q" help:"What to look for, in the search language; empty: all records." kong:"-"`
 	Family string `query:"family" name:"in" help:"Where: events or mentions." default:"events" placeholder:"events|mentions"`
 	Span
 	Oldest bool `query:"oldest" help:"The oldest first, not the newest."`
