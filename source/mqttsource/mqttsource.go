@@ -26,12 +26,10 @@ package mqttsource
 
 import (
 	"bytes"
-	"cmp"
 	"container/heap"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -215,7 +213,7 @@ func (s *Source) enter(d *mqttconn.Delivery) *entry {
 		s.session = r.Session
 		s.forget()
 	}
-	if e := s.packets[r.ID()]; e != nil && d.QoS > 0 {
+	if e := s.packets[r.ID()]; e != nil {
 		if d.Dup && bytes.Equal(e.delivery.Topic, d.Topic) && bytes.Equal(e.delivery.Payload, d.Payload) {
 			s.stats.Repeated++
 			e.delivery.Receipt = r
@@ -229,8 +227,7 @@ func (s *Source) enter(d *mqttconn.Delivery) *entry {
 			}
 			return nil
 		}
-		delete(s.packets, r.ID()) // the broker uses the id for another message
-		if e.where == ended {
+		if e.where == ended { // the broker uses the id for another message
 			s.drop(e)
 		}
 	}
@@ -252,15 +249,10 @@ func (s *Source) enter(d *mqttconn.Delivery) *entry {
 // forget drops entries that only wait for a session that is gone.
 func (s *Source) forget() {
 	clear(s.packets)
-	var gone []*entry
 	for _, e := range s.held {
 		if e.where == ended {
-			gone = append(gone, e)
+			s.drop(e)
 		}
-	}
-	slices.SortFunc(gone, func(a, b *entry) int { return cmp.Compare(a.number, b.number) })
-	for _, e := range gone {
-		s.drop(e)
 	}
 }
 
@@ -275,9 +267,6 @@ func (s *Source) fresh() *entry {
 
 // drop ends an entry and keeps its memory.
 func (s *Source) drop(e *entry) {
-	if s.held[e.number] != e {
-		return
-	}
 	delete(s.held, e.number)
 	if s.packets[e.delivery.Receipt.ID()] == e {
 		delete(s.packets, e.delivery.Receipt.ID())
@@ -342,7 +331,7 @@ func (s *Source) Settle(_ context.Context, ends []tidemill.Settlement) error {
 	good := s.client.AckEach(acks, nil)
 	s.mu.Lock()
 	for i, e := range settled {
-		if s.held[numbers[i]] == e && (good[i] || e.delivery.QoS == 0) {
+		if s.held[numbers[i]] == e && (good[i] || s.packets[e.delivery.Receipt.ID()] != e) {
 			s.drop(e)
 		}
 	}
@@ -360,11 +349,7 @@ func (s *Source) Settle(_ context.Context, ends []tidemill.Settlement) error {
 func (s *Source) find(end *tidemill.Settlement) *entry {
 	number := end.Mark.Lo
 	if end.Mark == (tidemill.Mark{}) {
-		n, err := strconv.ParseUint(end.ID, 10, 64)
-		if err != nil {
-			return nil
-		}
-		number = n
+		number, _ = strconv.ParseUint(end.ID, 10, 64) // what is no number is none that a message has
 	}
 	e := s.held[number]
 	switch {
