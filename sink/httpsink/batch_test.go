@@ -220,9 +220,18 @@ func TestItemsOfAnAnswer(t *testing.T) {
 			}
 		}
 	}
+	var asked []string
+	o := listed(2, 0)
+	o.Items = func(_ *httpsink.Answer, ids []string) ([]httpsink.Verdict, error) {
+		asked = append(asked, fmt.Sprint(ids))
+		return make([]httpsink.Verdict, len(ids)), nil
+	}
+	if err := open(t, partnertest.New(t, ok), o).Write(t.Context(), messages("a", "b", "c")); err != nil || fmt.Sprint(asked) != "[[a b] [c]]" {
+		t.Errorf("asked of %v, want each request of its own (%v)", asked, err)
+	}
 	server := partnertest.New(t, ok)
 	server.Script(partnertest.ResetInBody())
-	o := listed(10, 0)
+	o = listed(10, 0)
 	o.Items = answers["some failed"]
 	err := open(t, server, o).Write(t.Context(), messages("a"))
 	kindOf(t, err, tidemill.Unknown) // results that broke off say nothing

@@ -186,9 +186,6 @@ func (s *Sink) Write(ctx context.Context, batch []*tidemill.Message) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	w := s.memory.Get().(*write)
 	defer w.release()
 	w.batch = batch

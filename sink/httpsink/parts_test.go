@@ -393,6 +393,17 @@ func TestSecretsOfWebhooks(t *testing.T) {
 	}
 }
 
+// The key is the webhook's id, by which a receiver knows it again: without one nothing is sent.
+func TestWebhooksNeedAKey(t *testing.T) {
+	hook, err := StandardWebhooks(nil, tidemill.NewSecret("whsec_"+base64.StdEncoding.EncodeToString(make([]byte, 32))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hook.Sign(t.Context(), &http.Request{Header: http.Header{}}, "", nil); tidemill.KindOf(err) != tidemill.Validation {
+		t.Errorf("%v, want it to be invalid", err)
+	}
+}
+
 // Without a clock of their own signatures have the time of now.
 func TestSignaturesAreOfNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -414,6 +425,20 @@ func TestSignaturesAreOfNow(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Headers that belong to the connection are not to be set, however they are written.
+func TestHeadersOfTheConnection(t *testing.T) {
+	for _, name := range []string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Trailer", "Upgrade", "Expect"} {
+		for _, n := range []string{name, strings.ToLower(name)} {
+			if err := checkHeader(n, "5"); err == nil {
+				t.Errorf("%s is taken", n)
+			}
+		}
+	}
+	if err := checkHeader("X-Trailer", "5"); err != nil {
+		t.Error(err)
+	}
 }
 
 // What an encoder asks for that cannot be sent fails its message, and nothing is sent.
