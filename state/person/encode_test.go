@@ -3,6 +3,7 @@ package person
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"reflect"
@@ -47,6 +48,22 @@ func TestDecodeDamage(t *testing.T) {
 	}
 }
 
+// Stores hold these bytes: another version has to read them.
+func TestTheStoredFormStays(t *testing.T) {
+	later, _ := change(1, 1, once("1"), set("2")).registers().Join(change(2, 2, once("3")).registers())
+	for want, rs := range map[string]Registers{
+		"": nil,
+		"02066e8b3001016b010180897a00010000000000000000000000000000000131":                                                       change(1, 1, set("1")).registers(),
+		"02c3c2419201016b360180897a00010000000000000000000000000000000131":                                                       change(1, 1, once("1")).registers(),
+		"022a1d32ab01016b080180897a0001000000000000000000000000000000":                                                           change(1, 1, unset()).registers(),
+		"02475dfabe01016b170180897a00010000000000000000000000000000000132000131018092f40100020000000000000000000000000000000133": later,
+	} {
+		if got := hex.EncodeToString(rs.AppendBinary(nil)); got != want {
+			t.Errorf("stored as %s, want %s", got, want)
+		}
+	}
+}
+
 // summed is a stored form with the right checksum.
 func summed(body []byte) []byte {
 	b := append([]byte{encodingVersion, 0, 0, 0, 0}, body...)
@@ -73,7 +90,10 @@ func TestWhatWasNeverWrittenIsDamaged(t *testing.T) {
 		"keys out of order":                 {2, 1, 'l', set, 0, 1, '1', 1, 'k', set, 0, 1, '1'},
 		"too few registers":                 {2, 1, 'k', set, 0, 1, '1'},
 		"too many registers":                {1, 1, 'k', set, 0, 1, '1', 1, 'l', set, 0, 1, '1'},
-		"what an $unset has forgotten":      {1, 1, 'k', set | unset, 0, 1, '1', 0},
+		"a number that does not end":        bytes.Repeat([]byte{0xff}, 11),
+		"a $set_once twice after an $unset, without a value": append(append(one(hasFirst|hasLast|lastSame|hasUnset, 1, 4, 0), make([]byte, 16)...),
+			append([]byte{1, 2, 0}, make([]byte, 16)...)...),
+		"what an $unset has forgotten": {1, 1, 'k', set | unset, 0, 1, '1', 0},
 	} {
 		if rs, err := Decode(summed(body)); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v, %v; want ErrDamaged", name, rs, err)

@@ -178,6 +178,21 @@ func TestJoin(t *testing.T) {
 	})
 }
 
+func TestRegistersAreTheSameWhereNothingWasJoined(t *testing.T) {
+	one, other := change(1, 1, set("1")).registers(), change(1, 1, set("1")).registers()
+	joined, _ := one.Join(other)
+	for name, c := range map[string]struct {
+		a, b Registers
+		want bool
+	}{
+		"nothing new": {one, joined, true}, "equal ones": {one, other, false}, "none and none": {nil, Registers{}, true}, "none and one": {nil, one, false},
+	} {
+		if c.a.Same(c.b) != c.want || c.b.Same(c.a) != c.want {
+			t.Errorf("%s are the same: %v", name, !c.want)
+		}
+	}
+}
+
 // Processed one by one in order of time, the plain meaning of the words comes to the same,
 // as long as at most one $set_once follows an $unset: of several the rule takes the last.
 func TestPlainMeaning(t *testing.T) {

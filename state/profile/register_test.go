@@ -155,6 +155,7 @@ func TestAnUnsetAttributeBeginsAnew(t *testing.T) {
 		{"a Set before 1970 is unset", []Change{at(-long, Set, "1"), at(1-long, Unset, "")}, `{}`},
 		{"a Once before 1970", []Change{at(-long, Once, "1")}, `{"k":1}`},
 		{"Adds before 1970", []Change{at(-long, Add, "1"), at(-long, Add, "1")}, `{"k":2}`},
+		{"an Add before a Set that came after an Unset", []Change{at(1, Unset, ""), at(3, Set, "3"), at(2, Add, "1")}, `{"k":3}`},
 		{"a Set hides a Once for as long as it stands", []Change{at(1, Set, "1"), at(3, Once, "3"), at(2, Unset, "")}, `{"k":3}`},
 	} {
 		if got := string(played(t, nil, c.cs).AppendJSON(nil)); got != c.want {
