@@ -244,6 +244,26 @@ func TestPartialFailure(t *testing.T) {
 	}
 }
 
+// Of several messages that are to wait, the longest wait is that of all.
+func TestThePartsOfABatchWaitTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		limit := func(i int, after time.Duration) tidemill.Failed {
+			return tidemill.Failed{Index: i, Err: &tidemill.Error{Kind: tidemill.RateLimit, After: after, Err: errDown}}
+		}
+		st := j.stage("send", func(n int, _ []*item) error {
+			if n > 1 {
+				return nil
+			}
+			return &tidemill.Partial{Failed: []tidemill.Failed{limit(0, 2*time.Second), limit(1, 5*time.Second), limit(2, 3*time.Second)}}
+		})
+		st.Retry = policy.Retry{Tries: 1, Base: time.Second}
+		begin := time.Now()
+		equal(t, "tasks", run(t, t.Context(), flow.Steps[value]{Stages: []flow.Stage[value]{st}}, tasks("abcd")), "a b c d")
+		equal(t, "took", time.Since(begin).Round(time.Millisecond), "5s")
+	})
+}
+
 func TestRateLimitInPlaceIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
