@@ -58,3 +58,20 @@ func TestAnEntryIsDoneAsItBegins(t *testing.T) {
 		}
 	}
 }
+
+// Without a clock of its own a ledger has the time of now.
+func TestTheClockByDefault(t *testing.T) {
+	db, err := sqlitedb.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	l, err := sqliteledger.New(t.Context(), db, sqliteledger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, e := time.Now().Truncate(time.Millisecond), &ledger.Entry{Key: "a", Holder: "h"}
+	if err := l.Begin(t.Context(), []*ledger.Entry{e}, ledger.Begin{Lease: time.Hour}); err != nil || e.Created.Before(before) || e.Created.After(time.Now()) {
+		t.Errorf("created at %v, want a time since %v (%v)", e.Created, before, err)
+	}
+}

@@ -3,6 +3,7 @@ package persontest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/google/uuid"
@@ -26,8 +27,8 @@ var resolving = []example{
 		w.merge([]person.Outcome{person.Merged}, w.claim("u", "b", 0))
 		var refs []person.Ref
 		var want []uuid.UUID
-		for range 700 {
-			for _, d := range []string{"a", "b", "u", "nobody"} {
+		for i := range 700 {
+			for _, d := range []string{"a", "b", "u", "nobody", fmt.Sprint("nobody ", i)} {
 				refs = append(refs, w.ref(d))
 				if d == "b" {
 					d = "u"

@@ -4,8 +4,10 @@ import (
 	"context"
 	"iter"
 	"testing"
+	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/state/window/sqlitewindow"
@@ -74,4 +76,61 @@ func TestConformanceWhereStatementsFail(t *testing.T) {
 		}
 		return windowtest.Harness{Store: again{s, f}, Advance: clock.Advance}
 	})
+}
+
+// A window of which nothing is there any more ends as it is closed, or handed out, and no
+// statement on the way fails unsaid.
+func TestWindowsWithoutRecordsEndWhereStatementsFail(t *testing.T) {
+	ctx, f, clock := t.Context(), sqlitedbtest.New(t), windowtest.NewClock()
+	db := f.Open(t)
+	s, err := sqlitewindow.New(ctx, db, window.Options{Window: time.Minute, Now: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := again{s, f}
+	lose := func() {
+		t.Helper()
+		if err := db.Write(ctx, func(tx *sqlitedb.Tx) error { _, err := tx.Exec("DELETE FROM window_record"); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put := func() {
+		t.Helper()
+		if err := store.Put(ctx, []window.Record{{Batch: "b", Kind: "event", ID: "1"}}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round := range 3 { // each statement fails twice
+		put()
+		lose()
+		if _, err := store.CloseNow(ctx, "b"); err != nil {
+			t.Fatal(err)
+		}
+		put()
+		lose()
+		clock.Advance(time.Hour)
+		if _, err := store.Sweep(ctx); err != nil {
+			t.Fatal(err)
+		}
+		put()
+		if closed, err := store.CloseNow(ctx, "b"); !closed || err != nil {
+			t.Fatal(closed, err)
+		}
+		lose()
+		put()
+		if closed, err := store.CloseNow(ctx, "b"); !closed || err != nil {
+			t.Fatal(closed, err)
+		}
+		source, m := store.Open(), []*tidemill.Message{{}}
+		if _, err := source.Receive(ctx, m); err != nil {
+			t.Fatal(err)
+		}
+		if err := source.Settle(ctx, []tidemill.Settlement{{ID: m[0].ID, Mark: m[0].Mark, Fate: tidemill.Delivered}}); err != nil {
+			t.Fatal(err)
+		}
+		stats, err := store.Stats(ctx)
+		if err != nil || stats.Lost != uint64(3*(round+1)) {
+			t.Fatalf("%+v, %v; want %d lost", stats, err, 3*(round+1))
+		}
+	}
 }
