@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/deadlettertest"
@@ -59,5 +60,11 @@ func TestConformanceWhereStatementsFail(t *testing.T) {
 			t.Fatal(err)
 		}
 		return deadlettertest.Harness{Store: again{s, f}}
+	})
+}
+
+func TestTablesOfANewerProgramAreRefused(t *testing.T) {
+	sqlitedbtest.RefusesNewer(t, func(ctx context.Context, db *sqlitedb.DB) (*sqlitedeadletter.Store, error) {
+		return sqlitedeadletter.New(ctx, db, deadletter.Options{})
 	})
 }

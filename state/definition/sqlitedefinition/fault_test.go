@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/state/definition"
 	"github.com/tidemill/tidemill/state/definition/definitiontest"
@@ -35,5 +36,11 @@ func TestConformanceWhereStatementsFail(t *testing.T) {
 			t.Fatal(err)
 		}
 		return definitiontest.Harness{Definitions: again{s, f}}
+	})
+}
+
+func TestTablesOfANewerProgramAreRefused(t *testing.T) {
+	sqlitedbtest.RefusesNewer(t, func(ctx context.Context, db *sqlitedb.DB) (*sqlitedefinition.Definitions, error) {
+		return sqlitedefinition.New(ctx, db)
 	})
 }

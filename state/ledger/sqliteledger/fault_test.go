@@ -91,3 +91,9 @@ func TestConformanceWhereStatementsFail(t *testing.T) {
 		return ledgertest.Harness{Ledger: again{l, f}, Clock: c, Close: shut}
 	})
 }
+
+func TestTablesOfANewerProgramAreRefused(t *testing.T) {
+	sqlitedbtest.RefusesNewer(t, func(ctx context.Context, db *sqlitedb.DB) (*sqliteledger.Ledger, error) {
+		return sqliteledger.New(ctx, db, sqliteledger.Options{})
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/state/lock"
 	"github.com/tidemill/tidemill/state/lock/locktest"
@@ -41,5 +42,11 @@ func TestConformanceWhereStatementsFail(t *testing.T) {
 			t.Fatal(err)
 		}
 		return locktest.Harness{Locks: again{l, f}}
+	})
+}
+
+func TestTablesOfANewerProgramAreRefused(t *testing.T) {
+	sqlitedbtest.RefusesNewer(t, func(ctx context.Context, db *sqlitedb.DB) (*sqlitelock.Locks, error) {
+		return sqlitelock.New(ctx, db, sqlitelock.Options{})
 	})
 }

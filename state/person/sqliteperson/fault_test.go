@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/state/person/persontest"
@@ -71,4 +72,8 @@ func TestConformanceWhereStatementsFail(t *testing.T) {
 		}
 		return persontest.Harness{Store: again{s, f}}
 	})
+}
+
+func TestTablesOfANewerProgramAreRefused(t *testing.T) {
+	sqlitedbtest.RefusesNewer(t, func(ctx context.Context, db *sqlitedb.DB) (*Store, error) { return New(ctx, db, Options{}) })
 }

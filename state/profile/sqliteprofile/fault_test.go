@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/profiletest"
@@ -51,5 +52,11 @@ func TestConformanceWhereStatementsFail(t *testing.T) {
 			t.Fatal(err)
 		}
 		return profiletest.Harness{Store: again{s, f}}
+	})
+}
+
+func TestTablesOfANewerProgramAreRefused(t *testing.T) {
+	sqlitedbtest.RefusesNewer(t, func(ctx context.Context, db *sqlitedb.DB) (*sqliteprofile.Store, error) {
+		return sqliteprofile.New(ctx, db, profile.Options{})
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/projecttest"
@@ -43,5 +44,11 @@ func TestConformanceWhereStatementsFail(t *testing.T) {
 			t.Fatal(err)
 		}
 		return projecttest.Harness{Projects: again{s, f}}
+	})
+}
+
+func TestTablesOfANewerProgramAreRefused(t *testing.T) {
+	sqlitedbtest.RefusesNewer(t, func(ctx context.Context, db *sqlitedb.DB) (*sqliteproject.Projects, error) {
+		return sqliteproject.New(ctx, db)
 	})
 }

@@ -126,3 +126,7 @@ func failing(f *sqlitedbtest.Faults, o Options) queuetest.Fresh {
 		}}
 	}
 }
+
+func TestTablesOfANewerProgramAreRefused(t *testing.T) {
+	sqlitedbtest.RefusesNewer(t, func(ctx context.Context, db *sqlitedb.DB) (*Store, error) { return New(ctx, db, Options{}) })
+}

@@ -134,3 +134,9 @@ func TestWindowsWithoutRecordsEndWhereStatementsFail(t *testing.T) {
 		}
 	}
 }
+
+func TestTablesOfANewerProgramAreRefused(t *testing.T) {
+	sqlitedbtest.RefusesNewer(t, func(ctx context.Context, db *sqlitedb.DB) (*sqlitewindow.Store, error) {
+		return sqlitewindow.New(ctx, db, window.Options{})
+	})
+}
