@@ -179,9 +179,6 @@ func phone(v string) (normal, wrong string) {
 	for at, r := range v {
 		switch {
 		case r >= '0' && r <= '9':
-			if len(b) > maxDigits {
-				return "", fmt.Sprintf("it has more than %d digits", maxDigits)
-			}
 			b = append(b, byte(r))
 		case r == '+' && at == 0:
 			b = append(b, '+')

@@ -58,6 +58,70 @@ func TestWhatIsTooLargeMayStayAsLarge(t *testing.T) {
 	}
 }
 
+// The limit itself is allowed.
+func TestAttributesMayFillTheirRoom(t *testing.T) {
+	var rs Registers
+	add := func(size int) error {
+		c := Change{At: noon, Attributes: []Attribute{{Op: Set, Key: fmt.Sprintf("k%02d", len(rs)), Value: []byte(strings.Repeat("1", size))}}}
+		more, _, err := rs.apply(&c, noon)
+		if err == nil {
+			rs = more
+		}
+		return err
+	}
+	const beside = 4 + 1 + 3 + 20 + 4 // of a value of such a key
+	for rs.size()+2*(beside+MaxValue) <= MaxBytes {
+		if err := add(MaxValue); err != nil {
+			t.Fatal(err)
+		}
+	}
+	room := MaxBytes - rs.size() - beside
+	if err := add(min(room, MaxValue)); err != nil {
+		t.Fatal(err)
+	}
+	if room = MaxBytes - rs.size() - beside; room > 0 {
+		if err := add(room + 1); !errors.Is(err, ErrFull) {
+			t.Errorf("a byte too many: %v, want ErrFull", err)
+		}
+		if err := add(room); err != nil {
+			t.Error(err)
+		}
+	}
+	if rs.size() != MaxBytes {
+		t.Errorf("%d bytes, want %d", rs.size(), MaxBytes)
+	}
+}
+
+func TestRegistersOutOfOrderAreDamaged(t *testing.T) {
+	for _, keys := range []string{"ba", "aa", "acb"} {
+		var rs Registers
+		for _, k := range keys {
+			rs = append(rs, Register{Key: string(k), has: hasUnset})
+		}
+		if _, err := Decode(uuid.UUID{1}, rs.AppendBinary(nil)); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %v, want ErrDamaged", keys, err)
+		}
+	}
+}
+
+// A second try knows nothing of the first, whose profile was not created.
+func TestASecondTryBeginsAnew(t *testing.T) {
+	o, err := Options{}.WithDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := NewBatch([]Ask{{Tenant: "t", Identities: Identities{External: "x"}, Create: true}}, make([]Answer, 1), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for try := range 2 {
+		if !b.Decide() || len(b.Created) != 1 || len(b.Given) != 1 {
+			t.Errorf("try %d: created %v, given %v; want one of each", try+1, b.Created, b.Given)
+		}
+		b.Again()
+	}
+}
+
 func TestOnlyDepthIsDeep(t *testing.T) {
 	for v, want := range map[string]bool{
 		"[" + strings.Repeat("[],", MaxDepth) + "{}]":                               false,
