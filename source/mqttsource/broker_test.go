@@ -135,7 +135,7 @@ func (r *rig) take(want ...string) []*tidemill.Message {
 	for i := range into {
 		into[i] = new(tidemill.Message)
 	}
-	synctest.Wait()
+	synctest.Wait() // all that was sent is there
 	n, err := r.src.Receive(r.t.Context(), into)
 	var got []string
 	for _, m := range into[:n] {
@@ -301,5 +301,23 @@ func TestWhatIsPutOffComesInTheOrderOfItsTimes(t *testing.T) {
 				t.Errorf("%v came back after %v, want %d s", want, took, s)
 			}
 		}
+	})
+}
+
+// Who waits for what comes in is woken for what comes due.
+func TestWhatIsPutOffWakesTheOneThatWaits(t *testing.T) {
+	played(t, func(r *rig) {
+		r.deliver(1, false, "t", "x")
+		got := r.take("x")
+		go func() {
+			time.Sleep(time.Minute)
+			r.settle(time.Second, tidemill.Again, got[0])
+		}()
+		begin := time.Now()
+		got = r.take("x")
+		if took := time.Since(begin); took != time.Minute+time.Second {
+			t.Errorf("it came back after %v, want 1m1s", took)
+		}
+		r.settle(0, tidemill.Done, got...)
 	})
 }

@@ -184,7 +184,7 @@ func (s *Source) takeDue(into []*tidemill.Message) (n int, wait time.Duration) {
 	if len(s.due) == 0 {
 		return n, -1
 	}
-	return n, max(s.due[0].when.Sub(now), 0)
+	return n, s.due[0].when.Sub(now)
 }
 
 // takeNew hands out deliveries of messages that the source does not have yet.
@@ -222,7 +222,6 @@ func (s *Source) enter(d *mqttconn.Delivery) *entry {
 				s.acks = append(s.acks, r)
 				s.drop(e)
 			case left:
-				e.where = out
 				return e
 			}
 			return nil
