@@ -9,6 +9,7 @@ import (
 func FuzzKey(f *testing.F) {
 	f.Add("event", "7", "")
 	f.Add("mention", "7_https://x\x00y", "\x00\x01")
+	f.Add("", "", "")
 	f.Add("m", "\x00\xff", "\xff")
 	f.Fuzz(func(t *testing.T, kind, id, qualifier string) {
 		in := Record{Kind: kind, ID: id, Qualifier: qualifier}

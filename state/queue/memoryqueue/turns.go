@@ -191,9 +191,6 @@ func (t *turn) tenant(lv, tenant *node, most int) int {
 	l := t.l
 	who := theTenant(tenant.name)
 	most = min(most, t.allowed(l.settings.LimitOf(tenant.name), who, l.out[who], most))
-	if most == 0 {
-		return 0
-	}
 	return t.share(tenant, most, l.settings.Fair == queue.ByKey, func(tenant, leaf *node, most int) int {
 		if leaf.name != "" {
 			who := theKey(tenant.name, leaf.name)

@@ -79,3 +79,21 @@ func TestWaitsExactly(t *testing.T) {
 		take(b, 30*time.Second)
 	})
 }
+
+// What is overwritten counts as it is now.
+func TestBytesAreThoseOfTheBodies(t *testing.T) {
+	s := open(t, window.Options{})
+	for i, c := range []struct {
+		id, body string
+		want     int64
+	}{{"1", "1234567890", 10}, {"1", "1234", 4}, {"2", "123", 7}, {"1", "123456", 9}} {
+		if err := s.Put(t.Context(), []window.Record{{Batch: "b", Kind: "event", ID: c.id, Body: []byte(c.body)}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		for info, err := range s.List(t.Context(), window.Filter{}) {
+			if err != nil || info.Bytes != c.want {
+				t.Errorf("after put %d: %+v, %v; want %d bytes", i+1, info, err, c.want)
+			}
+		}
+	}
+}
