@@ -2,6 +2,7 @@ package mqttsource_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -270,6 +271,11 @@ func TestNewRefusesWhatLoses(t *testing.T) {
 	}
 	if _, err := mqttsource.New(t.Context(), kept, mqttsource.Options{}); err == nil {
 		t.Error("no subscription is taken")
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := mqttsource.New(ended, kept, mqttsource.Options{}, mqttconn.Subscription{Filter: "t", QoS: 1}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a subscription that was not made: %v", err)
 	}
 }
 

@@ -193,12 +193,22 @@ func nothingAfterEnd(b *bench) {
 	b.accept(1)
 	ctx, cancel := context.WithCancel(b.Context())
 	cancel()
-	for range 5 {
-		if n, err := b.src.Receive(ctx, []*tidemill.Message{new(tidemill.Message)}); n != 0 || !errors.Is(err, context.Canceled) {
-			b.Fatalf("Receive returned %d, %v; want 0, %v", n, err, context.Canceled)
+	refused := func() {
+		b.Helper()
+		for range 5 {
+			if n, err := b.src.Receive(ctx, []*tidemill.Message{new(tidemill.Message)}); n != 0 || !errors.Is(err, context.Canceled) {
+				b.Fatalf("Receive returned %d, %v; want 0, %v", n, err, context.Canceled)
+			}
 		}
 	}
-	b.deliver(b.src, b.take(1)...)
+	refused()
+	got := b.take(1)
+	if b.traits.Delays { // nor what is due again
+		b.took(b.src, tidemill.Applied, again(got[0], 0, false))
+		refused()
+		got = b.take(1)
+	}
+	b.deliver(b.src, got...)
 }
 
 func keepsBytes(b *bench) {
