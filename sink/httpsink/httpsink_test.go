@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
@@ -283,7 +284,9 @@ func TestBlockedTargetsAreInvalid(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	sink, err := httpsink.New(g, httpsink.Options{URL: server.URL, Batch: httpsink.Batch{Items: 10, Between: []byte(",")}})
+	attempts := 0
+	sink, err := httpsink.New(g, httpsink.Options{URL: server.URL, Batch: httpsink.Batch{Items: 10, Between: []byte(",")},
+		Observe: func(context.Context, []*tidemill.Message, httpsink.Attempt) { attempts++ }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,6 +302,24 @@ func TestBlockedTargetsAreInvalid(t *testing.T) {
 	if server.Connections() != 0 {
 		t.Error("the canary was reached")
 	}
+	if attempts != 2 {
+		t.Errorf("%d attempts, want one for each batch: no part of it can be sent", attempts)
+	}
+}
+
+// The answer of the first request on a connection without TLS is lost as any other is.
+func TestAPlainConnectionThatBreaks(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			_ = conn.Close()
+		}
+	}))
+	defer server.Close()
+	sink, err := httpsink.New(guard(t, httpguard.Options{Plain: true}), httpsink.Options{URL: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kindOf(t, sink.Write(t.Context(), []*tidemill.Message{message("1")}), tidemill.Unknown)
 }
 
 // A connection that the server closed while it was idle is no lost answer.

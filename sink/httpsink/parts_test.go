@@ -111,6 +111,25 @@ func TestTheLifeOfAToken(t *testing.T) {
 	}
 }
 
+// A day is the longest that a token's server may ask us to wait.
+func TestTheWaitForATokenIsBounded(t *testing.T) {
+	for seconds, want := range map[string]time.Duration{"86399": 24*time.Hour - time.Second, "86400": 24 * time.Hour, "90000": 24 * time.Hour} {
+		token, err := NewToken(TokenOptions{URL: "https://a.example/token", Grant: ClientCredentials("a", tidemill.NewSecret("secret")),
+			Via: via(func(*http.Request) (*http.Response, error) {
+				a := answer(503, "")
+				a.Header.Set("Retry-After", seconds)
+				return a, nil
+			})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = token.get(t.Context())
+		if e, ok := errors.AsType[*tidemill.Error](err); !ok || e.After != want {
+			t.Errorf("asked to wait %s s: %v, want %v", seconds, err, want)
+		}
+	}
+}
+
 // The last tokens are hidden, wherever they may still be shown; those before them are over.
 func TestTokensThatWereReplacedAreHidden(t *testing.T) {
 	token := &Token{o: TokenOptions{URL: "https://a.example/token", Grant: ClientCredentials("a", tidemill.NewSecret("secret"))}}
@@ -333,7 +352,7 @@ func TestKeysThatCannotBeSent(t *testing.T) {
 
 // What is shown of an answer is its beginning, without a secret that its end cuts.
 func TestExcerptsOfAnswers(t *testing.T) {
-	sink, err := New(via(nil), Options{URL: "https://a.example", Secrets: []tidemill.Secret{tidemill.NewSecret("canary-secret"), tidemill.NewSecret("abc"), tidemill.NewSecret("abcd")}})
+	sink, err := New(via(nil), Options{URL: "https://a.example", Secrets: []tidemill.Secret{tidemill.NewSecret("canary-secret"), tidemill.NewSecret("abc"), tidemill.NewSecret("abcd"), tidemill.NewSecret("abcdef")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,6 +367,9 @@ func TestExcerptsOfAnswers(t *testing.T) {
 	}
 	if got := sink.blotText("abc abcd"); !strings.HasPrefix(got, "abc ") || strings.Contains(got, "abcd") {
 		t.Errorf("%q: three letters are a word, four a secret", got)
+	}
+	if got := sink.blotText("abcdef"); strings.Contains(got, "ef") {
+		t.Errorf("%q is left of a secret that begins as another does", got)
 	}
 }
 

@@ -231,7 +231,7 @@ func TestNewRefusesNonsense(t *testing.T) {
 	c := open(t, embedded(t), 1, mqttconn.Options{})
 	for name, f := range map[string]func() error{
 		"no client":     func() error { _, err := mqttsink.New(nil, mqttsink.Options{}); return err },
-		"unknown QoS":   func() error { _, err := mqttsink.New(c, mqttsink.Options{QoS: 7}); return err },
+		"unknown QoS":   func() error { _, err := mqttsink.New(c, mqttsink.Options{QoS: mqttsink.AtMostOnce + 1}); return err },
 		"negative time": func() error { _, err := mqttsink.New(c, mqttsink.Options{Expiry: -1}); return err },
 		"QoS 3":         func() error { _, err := mqttsink.ParseQoS(3); return err },
 	} {
@@ -249,6 +249,29 @@ func TestQualitiesOfServiceAreRead(t *testing.T) {
 	}
 	if _, err := mqttsink.ParseQoS(-1); err == nil {
 		t.Error("-1 is taken")
+	}
+}
+
+// What is published at a quality of service comes to those who want as much.
+func TestQualitiesOfServiceAreKept(t *testing.T) {
+	url, topic := embedded(t), testenv.Name("t")
+	reader := open(t, url, 1, mqttconn.Options{})[0]
+	if err := reader.Subscribe(t.Context(), mqttconn.Subscription{Filter: topic, QoS: 2}); err != nil {
+		t.Fatal(err)
+	}
+	for qos, want := range map[mqttsink.QoS]byte{mqttsink.AtMostOnce: 0, mqttsink.AtLeastOnce: 1, mqttsink.ExactlyOnce: 2} {
+		sink, err := mqttsink.New(open(t, url, 1, mqttconn.Options{}), mqttsink.Options{QoS: qos})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sink.Write(t.Context(), []*tidemill.Message{{To: topic, Payload: []byte("x")}}); err != nil {
+			t.Fatal(err)
+		}
+		into := make([]mqttconn.Delivery, 1)
+		if _, err := reader.Receive(t.Context(), into); err != nil || into[0].QoS != want {
+			t.Errorf("published at QoS %d, came at %d (%v)", want, into[0].QoS, err)
+		}
+		reader.Ack(into[0].Receipt)
 	}
 }
 
