@@ -75,6 +75,11 @@ func TestRoomOfTheWindow(t *testing.T) {
 	room(64+3, 0) // acks of this period and of the one before
 	now = now.Add(lately)
 	room(64+1, 0)
+	now = now.Add(lately) // to the instant
+	room(64, 0)
+	out(1)
+	heard(false, int(seq)) // there was room
+	room(64+1, 0)
 	now = now.Add(2 * lately)
 	room(64, 0)
 	out(64)
