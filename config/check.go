@@ -86,7 +86,7 @@ func (c *Loaded) check(fs []Field) error {
 			errs = append(errs, fmt.Errorf("project %q: %w", p.Name, err))
 		}
 		for _, q := range c.Projects[:i] {
-			if p.Key == q.Key && project.ID(p.Name) != project.ID(q.Name) {
+			if p.Key.Equal(q.Key) && project.ID(p.Name) != project.ID(q.Name) {
 				errs = append(errs, fmt.Errorf("projects %q and %q have the same key", q.Name, p.Name))
 			}
 		}

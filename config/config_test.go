@@ -243,6 +243,8 @@ func TestAddressesShowNoKeys(t *testing.T) {
 		"h1:9092,h2:9092":                         "h1:9092,h2:9092",
 		"user:canary@h1:9092":                     "h1:9092?[secret]",
 		"kafka://u:canary@h1:9092,h2":             "kafka://h1:9092,h2?[secret]",
+		"https://h/webhook/canary-0123/db":        "https://h/webhook/[secret]/db",
+		"u:can://ary@h1:9092":                     "[secret]",
 	} {
 		if got := in.String(); got != want {
 			t.Errorf("%q is shown as %q, want %q", string(in), got, want)

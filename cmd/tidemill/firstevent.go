@@ -34,7 +34,7 @@ func (t *teller) firstEvents(cfg *config.Loaded, systems, projects []string, url
 		f.broker = "MQTT_BROKERS=tcp://" + cfg.Bridge.Broker.Listen + " "
 	}
 	t.say("\nSend a first event, from another terminal:\n\n")
-	if !cfg.Admin.Key.IsZero() && (f.at != "" || plain.Admin.Key != cfg.Admin.Key) {
+	if !cfg.Admin.Key.IsZero() && (f.at != "" || !plain.Admin.Key.Equal(cfg.Admin.Key)) {
 		t.say("  (with the API's token in the environment, TIDEMILL_TOKEN)\n")
 	}
 	for _, s := range systems {

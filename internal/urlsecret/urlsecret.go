@@ -59,14 +59,11 @@ func In(u *url.URL) (all []string) {
 // be secret. Braces, which stand for settings in a URL pattern, stay.
 func Show(raw string) string {
 	scheme, rest, found := strings.Cut(raw, "://")
-	if !found {
-		return Hidden
-	}
 	rest, behind, more := cut(rest, "?#")
-	if strings.Contains(behind, "@") { // a password with a ? or a # in it
+	host, path, slash := strings.Cut(rest, "/")
+	if !found || strings.ContainsAny(scheme, "@:/?#") || strings.Contains(behind, "@") || strings.ContainsAny(path, "@\\") { // a password with such a character in it
 		return Hidden
 	}
-	host, path, slash := strings.Cut(rest, "/")
 	if at := strings.LastIndexByte(host, '@'); at >= 0 {
 		host, more = host[at+1:], true
 	}
@@ -77,7 +74,7 @@ func Show(raw string) string {
 			break
 		}
 		plain, err := url.PathUnescape(segment)
-		if err != nil || secretSegment(before, plain) || strings.ContainsAny(plain, "@\\") { // a password with a slash in it
+		if err != nil || secretSegment(before, plain) {
 			segment = Hidden
 		}
 		text += "/" + segment

@@ -46,7 +46,8 @@ func TestSecretsOfURLs(t *testing.T) {
 			t.Errorf("%s is shown as %s, want %s", c.url, got, c.shown)
 		}
 	}
-	for _, no := range []string{"hunter2", "https://user:hunter2#x@a.example/x", "https://user:hunter2?x@a.example/x"} {
+	for _, no := range []string{"hunter2", "https://user:hunter2#x@a.example/x", "https://user:hunter2?x@a.example/x", "https://user:hun/ter2@a.example/x", "https://hun/ter2@a.example/x",
+		"https://a.example/\\hunter2", "user:hunter2://x@a.example"} {
 		if got := urlsecret.Show(no); got != urlsecret.Hidden {
 			t.Errorf("what is no URL is shown: %q is %q", no, got)
 		}
