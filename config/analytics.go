@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/tidemill/tidemill/internal/httpguard"
@@ -13,7 +14,7 @@ import (
 // settings, a project, or a server that is for it alone. A Kafka is, unless windows are
 // configured, which use the same one.
 func (c *Loaded) AnalyticsConfigured() bool {
-	if len(c.Projects) > 0 || c.ClickHouse.URL != "" || c.Kafka.Brokers != "" && !c.Windows.Configured() {
+	if len(c.Projects) > 0 || c.ClickHouse.URL != "" || c.Kafka.Brokers != "" && !c.kafkaIsOthers() {
 		return true
 	}
 	for path := range c.From {
@@ -22,6 +23,14 @@ func (c *Loaded) AnalyticsConfigured() bool {
 		}
 	}
 	return false
+}
+
+// kafkaIsOthers says whether another system is configured that uses the common Kafka.
+func (c *Loaded) kafkaIsOthers() bool {
+	return slices.ContainsFunc(c.groups, func(g group) bool {
+		s, ok := g.settings.(interface{ UsesKafka() bool })
+		return ok && s.UsesKafka()
+	})
 }
 
 // GeoIPAllow is the setting of networks that a country database may be downloaded from.

@@ -27,8 +27,7 @@ type Bridge struct {
 	Health   BridgeHealth   `yaml:"health"`
 	Metrics  BridgeMetrics  `yaml:"metrics"`
 
-	from  map[string]string // Loaded.From
-	wrong map[string]error  // by path: values that could not be read
+	c *Loaded // that they are a part of
 }
 
 // Embedded says whether the bridge works without servers, on the embedded queue, the
@@ -36,11 +35,8 @@ type Bridge struct {
 // an MQTT broker were given. With one of them given the defaults hold for the other one,
 // and for all the rest, ports included.
 func (b *Bridge) Embedded() bool {
-	return !b.given("bridge.redis.addresses") && !b.given("bridge.mqtt.brokers")
+	return b.c == nil || !b.c.Given("bridge.redis.addresses") && !b.c.Given("bridge.mqtt.brokers")
 }
-
-// given says whether a setting came from the file, the environment or a flag.
-func (b *Bridge) given(path string) bool { return b.from[path] != "" && b.from[path] != fromDefault }
 
 // BridgeApp is the process as a whole.
 type BridgeApp struct {

@@ -73,7 +73,7 @@ func TestEverySettingOfTheBridgeInEveryLayer(t *testing.T) {
 			if got := r.get(&c.Bridge); !reflect.DeepEqual(got, want) {
 				t.Errorf("%s by %s: %#v, want %#v", r.env, how, got, want)
 			}
-			for path, err := range c.Bridge.wrong {
+			for path, err := range c.wrong {
 				t.Errorf("%s by %s: %s: %v", r.env, how, path, err)
 			}
 		}

@@ -3,12 +3,10 @@ package config
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"math"
 	"net"
 	"net/url"
 	"os"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +26,7 @@ const (
 // variable, flag or line of the file, the value (never a secret's) and what is allowed. It
 // is for who runs the bridge; Load does not call it.
 func (b *Bridge) Check() error {
-	k := bridgeCheck{newChecker(fieldsIn(reflect.ValueOf(b).Elem(), bridgePrefix, bridgeUnit, false), b.wrong, b.from), b}
+	k := bridgeCheck{NewChecker(b.c, "bridge"), b}
 	k.addresses()
 	k.stream()
 	k.topics()
@@ -36,52 +34,52 @@ func (b *Bridge) Check() error {
 	k.ports()
 	k.tls()
 	k.metrics()
-	return errors.Join(k.errs...)
+	return k.Err()
 }
 
 // bridgeCheck collects what is wrong.
 type bridgeCheck struct {
-	*checker
+	*Checker
 	bridge *Bridge
 }
 
 func (k *bridgeCheck) addresses() {
 	b := k.bridge
-	const redis, mqtt, listen = "bridge.redis.addresses", "bridge.mqtt.brokers", "bridge.broker.listen"
-	k.ok(len(b.Redis.Addresses) > 0, redis)
+	const redis, mqtt, listen = "redis.addresses", "mqtt.brokers", "broker.listen"
+	k.OK(len(b.Redis.Addresses) > 0, redis)
 	for _, a := range b.Redis.Addresses {
 		if strings.Contains(a, "@") {
-			k.fail(redis, "give user and password by REDIS_USERNAME and REDIS_PASSWORD, not in the address%s", allowed(k.fields[redis]))
+			k.Fail(redis, "give user and password by REDIS_USERNAME and REDIS_PASSWORD, not in the address%s", k.Allowed(redis))
 		} else if !hostPort(a) {
-			k.fail(redis, "%q is no address%s", URL(a), allowed(k.fields[redis]))
+			k.Fail(redis, "%q is no address%s", URL(a), k.Allowed(redis))
 		}
 	}
-	k.ok(len(b.MQTT.Brokers) > 0, mqtt)
+	k.OK(len(b.MQTT.Brokers) > 0, mqtt)
 	for _, a := range b.MQTT.Brokers {
 		if strings.Contains(a, "@") {
-			k.fail(mqtt, "give user and password by MQTT_USERNAME and MQTT_PASSWORD, not in the address%s", allowed(k.fields[mqtt]))
+			k.Fail(mqtt, "give user and password by MQTT_USERNAME and MQTT_PASSWORD, not in the address%s", k.Allowed(mqtt))
 		} else if !brokerAddress(a) {
-			k.fail(mqtt, "%q is no address of an MQTT broker%s", URL(a), allowed(k.fields[mqtt]))
+			k.Fail(mqtt, "%q is no address of an MQTT broker%s", URL(a), k.Allowed(mqtt))
 		}
 	}
 	host, port, err := net.SplitHostPort(b.Broker.Listen)
 	n, perr := strconv.ParseUint(port, 10, 16)
-	k.ok(err == nil && perr == nil && n <= math.MaxUint16, listen)
+	k.OK(err == nil && perr == nil && n <= math.MaxUint16, listen)
 	if err == nil && b.Embedded() && !Loopback(host) && (b.Broker.User == "" || b.Broker.Password.IsZero()) {
-		k.fail(listen, "%s can be reached from other machines, so bridge.broker.user and bridge.broker.password are needed; or listen on 127.0.0.1", b.Broker.Listen)
+		k.Fail(listen, "%s can be reached from other machines, so bridge.broker.user and bridge.broker.password are needed; or listen on 127.0.0.1", b.Broker.Listen)
 	}
 	if b.Embedded() && b.Broker.AdminUser != "" && (b.Broker.User == "" || b.Broker.AdminUser == b.Broker.User || b.Broker.AdminPassword.IsZero()) {
-		k.fail("bridge.broker.admin_user", "an administrator needs bridge.broker.admin_password, and bridge.broker.user beside, who is another one: without users anybody would be let in")
+		k.Fail("broker.admin_user", "an administrator needs bridge.broker.admin_password, and bridge.broker.user beside, who is another one: without users anybody would be let in")
 	}
-	k.ok(b.Broker.Waiting > 0, "bridge.broker.waiting")
-	k.ok(b.Broker.RetainedSize > 0, "bridge.broker.retained_size")
+	k.OK(b.Broker.Waiting > 0, "broker.waiting")
+	k.OK(b.Broker.RetainedSize > 0, "broker.retained_size")
 }
 
 // stream refuses what a Redis could not do.
 func (k *bridgeCheck) stream() {
 	r := &k.bridge.Redis
 	if len(r.Addresses) > 1 && r.MasterName == "" && r.DB != 0 {
-		k.fail("bridge.redis.db", "%d cannot be (allowed: 0, because several addresses, %s, are a cluster, which has no other)", r.DB, k.place("bridge.redis.addresses"))
+		k.Fail("redis.db", "%d cannot be (allowed: 0, because several addresses, %s, are a cluster, which has no other)", r.DB, k.Place("redis.addresses"))
 	}
 	// What the bridge keeps beside the stream has to lie on the stream's node.
 	tag := r.Stream
@@ -91,7 +89,7 @@ func (k *bridgeCheck) stream() {
 		}
 	}
 	if strings.ContainsAny(tag, "{}") {
-		k.fail("bridge.redis.stream", "%q cannot be (allowed: braces only as a hash tag, as in {shop}:events)", r.Stream)
+		k.Fail("redis.stream", "%q cannot be (allowed: braces only as a hash tag, as in {shop}:events)", r.Stream)
 	}
 }
 
@@ -125,92 +123,92 @@ func (k *bridgeCheck) topics() {
 	b := k.bridge
 	publish := func(topic, path string) {
 		if err := bridge.CheckTopic(topic); err != nil && strings.ContainsAny(topic, "{}") {
-			k.fail(path, "%v", err)
+			k.Fail(path, "%v", err)
 		} else if strings.ContainsAny(topic, "+#\x00") {
-			k.fail(path, "%q cannot be: nobody can publish to a topic with +, # or NUL", topic)
-		} else if strings.TrimPrefix(topic, "/") == "" && k.readable(path) {
-			k.fail(path, "%q cannot be (allowed: not empty, beside a leading /)", topic)
+			k.Fail(path, "%q cannot be: nobody can publish to a topic with +, # or NUL", topic)
+		} else if strings.TrimPrefix(topic, "/") == "" && k.Readable(path) {
+			k.Fail(path, "%q cannot be (allowed: not empty, beside a leading /)", topic)
 		}
 	}
-	publish(b.MQTT.PublishTopic, "bridge.mqtt.publish_topic")
+	publish(b.MQTT.PublishTopic, "mqtt.publish_topic")
 	acks := strings.TrimPrefix(b.MQTT.AckTopic(), "/")
 	if acks != "" && acks == strings.TrimPrefix(b.MQTT.PublishTopic, "/") {
-		k.fail("bridge.mqtt.publish_topic", "%q cannot be (allowed: another topic than that of the acknowledgments, %s, or the bridge hears its own messages)", b.MQTT.PublishTopic, k.place("bridge.mqtt.subscribe_topic"))
+		k.Fail("mqtt.publish_topic", "%q cannot be (allowed: another topic than that of the acknowledgments, %s, or the bridge hears its own messages)", b.MQTT.PublishTopic, k.Place("mqtt.subscribe_topic"))
 	}
 	if b.DLQ.Enabled {
-		publish(b.DLQ.Topic, "bridge.dlq.topic")
+		publish(b.DLQ.Topic, "dlq.topic")
 		if strings.ContainsAny(b.DLQ.Topic, "{}") {
-			k.fail("bridge.dlq.topic", "%q cannot be (allowed: a topic without fields: its receivers must know it)", b.DLQ.Topic)
+			k.Fail("dlq.topic", "%q cannot be (allowed: a topic without fields: its receivers must know it)", b.DLQ.Topic)
 		}
 		if acks != "" && acks == strings.TrimPrefix(b.DLQ.Topic, "/") {
-			k.fail("bridge.dlq.topic", "%q cannot be (allowed: another topic than that of the acknowledgments, %s)", b.DLQ.Topic, k.place("bridge.mqtt.subscribe_topic"))
+			k.Fail("dlq.topic", "%q cannot be (allowed: another topic than that of the acknowledgments, %s)", b.DLQ.Topic, k.Place("mqtt.subscribe_topic"))
 		}
 	}
 	if strings.ContainsAny(b.MQTT.CustomPrefix, "+#\x00") {
-		k.fail("bridge.mqtt.custom_prefix", "%q cannot be: nobody can publish to a topic with +, # or NUL", b.MQTT.CustomPrefix)
+		k.Fail("mqtt.custom_prefix", "%q cannot be: nobody can publish to a topic with +, # or NUL", b.MQTT.CustomPrefix)
 	}
 	if t := b.MQTT.SubscribeTopic; t == "/" || strings.Contains(t, "\x00") {
-		k.fail("bridge.mqtt.subscribe_topic", "%q cannot be (allowed: a topic; or empty, and the broker's own acknowledgment counts)", t)
+		k.Fail("mqtt.subscribe_topic", "%q cannot be (allowed: a topic; or empty, and the broker's own acknowledgment counts)", t)
 	}
 }
 
 func (k *bridgeCheck) pipeline() {
 	b := k.bridge
-	if p := &b.Pipeline; k.readable("bridge.pipeline.batch_size", "bridge.pipeline.buffer_size") && p.BatchSize > p.BufferSize {
-		k.fail("bridge.pipeline.batch_size", "%d cannot be (allowed: at most the buffer's %d, %s)", p.BatchSize, p.BufferSize, k.place("bridge.pipeline.buffer_size"))
+	if p := &b.Pipeline; k.Readable("pipeline.batch_size", "pipeline.buffer_size") && p.BatchSize > p.BufferSize {
+		k.Fail("pipeline.batch_size", "%d cannot be (allowed: at most the buffer's %d, %s)", p.BatchSize, p.BufferSize, k.Place("pipeline.buffer_size"))
 	}
 	r := &b.Resource
-	if k.readable("bridge.resource.min_workers", "bridge.resource.max_workers") && r.MinWorkers > r.MaxWorkers {
-		k.fail("bridge.resource.min_workers", "%d cannot be (allowed: at most the maximum's %d, %s)", r.MinWorkers, r.MaxWorkers, k.place("bridge.resource.max_workers"))
+	if k.Readable("resource.min_workers", "resource.max_workers") && r.MinWorkers > r.MaxWorkers {
+		k.Fail("resource.min_workers", "%d cannot be (allowed: at most the maximum's %d, %s)", r.MinWorkers, r.MaxWorkers, k.Place("resource.max_workers"))
 	}
 	above := func(high, low float64, highPath, lowPath string) {
-		if k.readable(highPath, lowPath) && high <= low {
-			k.fail(highPath, "%v cannot be (allowed: more than %v, %s)", high, low, k.place(lowPath))
+		if k.Readable(highPath, lowPath) && high <= low {
+			k.Fail(highPath, "%v cannot be (allowed: more than %v, %s)", high, low, k.Place(lowPath))
 		}
 	}
-	above(r.CPUHigh, r.CPULow, "bridge.resource.cpu_high", "bridge.resource.cpu_low")
-	above(r.MemHigh, r.MemLow, "bridge.resource.mem_high", "bridge.resource.mem_low")
+	above(r.CPUHigh, r.CPULow, "resource.cpu_high", "resource.cpu_low")
+	above(r.MemHigh, r.MemLow, "resource.mem_high", "resource.mem_low")
 }
 
 // ports refuses two listeners on one port, as far as both are used.
 func (k *bridgeCheck) ports() {
 	h, m := &k.bridge.Health, &k.bridge.Metrics
-	if h.Enabled && m.Enabled && k.readable("bridge.health.port", "bridge.metrics.port") && h.Port == m.Port {
-		k.fail("bridge.health.port", "%d cannot be (allowed: another one than that of the metrics, %s)", h.Port, k.place("bridge.metrics.port"))
+	if h.Enabled && m.Enabled && k.Readable("health.port", "metrics.port") && h.Port == m.Port {
+		k.Fail("health.port", "%d cannot be (allowed: another one than that of the metrics, %s)", h.Port, k.Place("metrics.port"))
 	}
 }
 
 // tls reads the files, so that one that cannot be used is known before anything starts.
 func (k *bridgeCheck) tls() {
 	m := &k.bridge.MQTT
-	const ca, cert, key, suites = "bridge.mqtt.ca_cert", "bridge.mqtt.client_cert", "bridge.mqtt.client_key", "bridge.mqtt.tls_cipher_suites"
+	const ca, cert, key, suites = "mqtt.ca_cert", "mqtt.client_cert", "mqtt.client_key", "mqtt.tls_cipher_suites"
 	read := func(name, path string) []byte {
 		if name == "" {
 			return nil
 		}
 		b, err := os.ReadFile(name)
 		if err != nil {
-			k.fail(path, "%v%s", err, allowed(k.fields[path]))
+			k.Fail(path, "%v%s", err, k.Allowed(path))
 			return nil
 		}
 		return b
 	}
 	if b := read(m.CACert, ca); b != nil && !x509.NewCertPool().AppendCertsFromPEM(b) {
-		k.fail(ca, "%s has no certificate in it%s", m.CACert, allowed(k.fields[ca]))
+		k.Fail(ca, "%s has no certificate in it%s", m.CACert, k.Allowed(ca))
 	}
 	c, p := read(m.ClientCert, cert), read(m.ClientKey, key)
 	switch {
 	case m.ClientCert != "" && m.ClientKey == "":
-		k.fail(cert, "%s needs its key%s", m.ClientCert, allowed(k.fields[cert]))
+		k.Fail(cert, "%s needs its key%s", m.ClientCert, k.Allowed(cert))
 	case m.ClientCert == "" && m.ClientKey != "":
-		k.fail(key, "%s needs its certificate%s", m.ClientKey, allowed(k.fields[key]))
+		k.Fail(key, "%s needs its certificate%s", m.ClientKey, k.Allowed(key))
 	case c != nil && p != nil:
 		if _, err := tls.X509KeyPair(c, p); err != nil {
-			k.fail(cert, "%s and %s are no pair: %v%s", m.ClientCert, m.ClientKey, err, allowed(k.fields[cert]))
+			k.Fail(cert, "%s and %s are no pair: %v%s", m.ClientCert, m.ClientKey, err, k.Allowed(cert))
 		}
 	}
 	if _, err := m.CipherSuites(); err != nil {
-		k.fail(suites, "%v%s", err, allowed(k.fields[suites]))
+		k.Fail(suites, "%v%s", err, k.Allowed(suites))
 	}
 }
 
@@ -219,11 +217,11 @@ func (k *bridgeCheck) metrics() {
 	word := func(r rune) bool {
 		return r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 	}
-	k.ok(m.Namespace != "" && strings.TrimFunc(m.Namespace, word) == "" && (m.Namespace[0] < '0' || m.Namespace[0] > '9'), "bridge.metrics.namespace")
-	k.ok(strings.TrimFunc(m.Subsystem, word) == "", "bridge.metrics.subsystem")
+	k.OK(m.Namespace != "" && strings.TrimFunc(m.Namespace, word) == "" && (m.Namespace[0] < '0' || m.Namespace[0] > '9'), "metrics.namespace")
+	k.OK(strings.TrimFunc(m.Subsystem, word) == "", "metrics.subsystem")
 	grows := len(m.HistogramBuckets) > 0
 	for i, v := range m.HistogramBuckets {
 		grows = grows && !math.IsNaN(v) && !math.IsInf(v, 0) && (i == 0 || v > m.HistogramBuckets[i-1])
 	}
-	k.ok(grows, "bridge.metrics.histogram_buckets")
+	k.OK(grows, "metrics.histogram_buckets")
 }

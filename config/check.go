@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -98,11 +97,7 @@ func (c *Loaded) check(fs []Field) error {
 // tell is said when it is connected to.
 func (c *Loaded) checkServers(ok func(good bool, path string)) {
 	scheme := func(u URL, path string, schemes ...string) {
-		if u == "" {
-			return
-		}
-		before, rest, found := strings.Cut(string(u), "://")
-		ok(found && slices.Contains(schemes, before) && strings.Trim(rest, "/") != "", path)
+		ok(u.Has(schemes...), path)
 	}
 	scheme(c.Redis.URL, "redis.url", "redis", "rediss", "redis+sentinel", "rediss+sentinel")
 	scheme(c.CRM.RedisURL, "crm.redis_url", "redis", "rediss", "redis+sentinel", "rediss+sentinel")

@@ -1,59 +1,76 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
-// checker collects what is wrong with the settings of a system.
-type checker struct {
+// Checker collects what is wrong with the settings of a group. Their paths are those below the
+// group's name.
+type Checker struct {
+	c      *Loaded
+	prefix string
 	fields map[string]*Field
-	wrong  map[string]error  // what could not be read, by path
-	from   map[string]string // where values came from, by path
 	errs   []error
 }
 
-// newChecker checks each setting by itself: that it could be read, and its limits.
-func newChecker(fs []Field, wrong map[string]error, from map[string]string) *checker {
-	k := &checker{fields: make(map[string]*Field, len(fs)), wrong: wrong, from: from}
-	for i := range fs {
-		f := &fs[i]
-		k.fields[f.Path] = f
-		if err := wrong[f.Path]; err != nil {
+// NewChecker checks each setting of a group by itself: that it could be read, and its limits.
+func NewChecker(c *Loaded, name string) *Checker {
+	k := &Checker{c: c, prefix: name + ".", fields: map[string]*Field{}}
+	for _, f := range c.Fields() {
+		path, its := strings.CutPrefix(f.Path, k.prefix)
+		if !its {
+			continue
+		}
+		k.fields[path] = &f
+		if err := c.wrong[f.Path]; err != nil {
 			k.errs = append(k.errs, err)
 			continue
 		}
-		k.ok(f.limits.allow(f.value), f.Path)
+		k.OK(f.limits.allow(f.value), path)
 	}
 	return k
 }
 
-// fail says what is wrong with a setting. What could not be read has been said already.
-func (k *checker) fail(path, format string, args ...any) {
-	if k.wrong[path] == nil {
-		k.errs = append(k.errs, fmt.Errorf("%s: %s", k.place(path), fmt.Sprintf(format, args...)))
+// Err is all that is wrong.
+func (k *Checker) Err() error { return errors.Join(k.errs...) }
+
+// Add adds errors that say themselves where they are. Those that are nil are none.
+func (k *Checker) Add(errs ...error) { k.errs = append(k.errs, errs...) }
+
+// Fail says what is wrong with a setting. What could not be read has been said already.
+func (k *Checker) Fail(path, format string, args ...any) {
+	if k.c.wrong[k.prefix+path] == nil {
+		k.errs = append(k.errs, fmt.Errorf("%s: %s", k.Place(path), fmt.Sprintf(format, args...)))
 	}
 }
 
-func (k *checker) ok(good bool, path string) {
-	if f := k.fields[path]; !good {
-		k.fail(path, "%q cannot be%s", f, allowed(f))
+// OK refuses the value of a setting that is not good.
+func (k *Checker) OK(good bool, path string) {
+	if !good {
+		k.Fail(path, "%q cannot be%s", k.fields[path], k.Allowed(path))
 	}
 }
 
-// place names a setting and where its value came from.
-func (k *checker) place(path string) string {
-	from := k.from[path]
-	if from == "" {
-		return path
+// Allowed says what is, as a remark in brackets.
+func (k *Checker) Allowed(path string) string { return allowed(k.fields[path]) }
+
+// Place names a setting and where its value came from.
+func (k *Checker) Place(path string) string {
+	path = k.prefix + path
+	if from := k.c.From[path]; from != "" {
+		return fmt.Sprintf("%s (from %s)", path, from)
 	}
-	return fmt.Sprintf("%s (from %s)", path, from)
+	return path
 }
 
-// readable says whether all these settings could be read and are within their limits, so
+// Readable says whether all these settings could be read and are within their limits, so
 // that they can be compared.
-func (k *checker) readable(paths ...string) bool {
+func (k *Checker) Readable(paths ...string) bool {
 	return !slices.ContainsFunc(paths, func(path string) bool {
-		return k.wrong[path] != nil || !k.fields[path].limits.allow(k.fields[path].value)
+		f := k.fields[path]
+		return k.c.wrong[f.Path] != nil || !f.limits.allow(f.value)
 	})
 }

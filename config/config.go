@@ -1,6 +1,6 @@
 // Package config is the one description of every setting: its name, environment
 // variables, default, meaning and what is allowed. Parsing, checking, the reference and
-// `config show` all follow from the struct Config.
+// `config show` all follow from the struct Config and those of the systems in a Schema.
 //
 // Later ones win: defaults, then the file, then the environment, then flags.
 package config
@@ -40,7 +40,6 @@ type Config struct {
 	Bridge    Bridge    `yaml:"bridge" init:"commented"`
 	Delivery  Delivery  `yaml:"delivery" init:"commented"`
 	CRM       CRM       `yaml:"crm" init:"commented"`
-	Windows   Windows   `yaml:"windows" init:"commented"`
 }
 
 // Redis is where streams, dead letters, locks and caches are once its address is set.

@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"fmt"
@@ -7,7 +7,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect"
 )
+
+// settings are those of all systems.
+var settings = connect.Settings()
 
 func file(t *testing.T, text string) string {
 	t.Helper()
@@ -22,7 +28,7 @@ func env(m map[string]string) func(string) string { return func(k string) string
 
 func TestLaterLayersWin(t *testing.T) {
 	path := file(t, "listen: 127.0.0.1:1\nlog:\n  level: warn\nanalytics:\n  flush_interval: 2s\n  lanes: 3\n")
-	c, err := Load(Layers{File: path,
+	c, err := settings.Load(config.Layers{File: path,
 		Getenv: env(map[string]string{"PROCESSOR_FLUSH_INTERVAL_MS": "250", "LOG_LEVEL": "error", "TIDEMILL_ANALYTICS_GEOIP": "x"}),
 		Flags:  map[string]string{"log.level": "debug"}})
 	if err != nil {
@@ -48,12 +54,12 @@ func TestEverySettingCanBeSetInEveryLayer(t *testing.T) {
 		"analytics.rate_status": "429", "analytics.merge_identified": "always", "analytics.geoip.url": "https://example.com/db.mmdb", "kafka.on_lost": "continue",
 		"redis.url": "redis://10.0.0.1:6379/3", "postgres.url": "postgres://db.example:5432/x", "clickhouse.url": "https://ch.example:8443",
 		"crm.redis_url": "redis://10.0.0.2:6379/0", "crm.postgres_url": "postgres://db.example:5432/y", "crm.bullmq.url": "rediss://10.0.0.3:6379/0", "crm.log_life": "48h0m0s", "analytics.events_behind": "48h0m0s", "analytics.events_ahead": "48h0m0s", "crm.dead_life": "7m0s", "delivery.key_life": "7m0s"}
-	for _, f := range Reference() {
+	for _, f := range settings.Reference() {
 		text := other[f.Path]
-		switch v := f.value.Interface().(type) {
+		switch v := f.Value().(type) {
 		case bool:
 			text = fmt.Sprint(!v)
-		case float64, Buckets, CPUSet:
+		case float64, config.Buckets, config.CPUSet:
 			text = "7"
 		case time.Duration:
 			if text == "" {
@@ -63,15 +69,15 @@ func TestEverySettingCanBeSetInEveryLayer(t *testing.T) {
 			if text == "" {
 				text = "7"
 			}
-		case Size:
+		case config.Size:
 			text = "7MiB"
-		case Networks:
+		case config.Networks:
 			text = "10.1.0.0/16"
 		default:
-			if f.limits.of != nil {
-				text = f.limits.of[len(f.limits.of)-1]
+			if words := f.Words(); words != nil {
+				text = words[len(words)-1]
 				if text == f.Default {
-					text = f.limits.of[0]
+					text = words[0]
 				}
 			}
 			if text == "" {
@@ -86,15 +92,15 @@ func TestEverySettingCanBeSetInEveryLayer(t *testing.T) {
 				yaml += "\n"
 			}
 		}
-		layers := map[string]Layers{
+		layers := map[string]config.Layers{
 			"file": {File: file(t, yaml+" "+fmt.Sprintf("%q", text)+"\n")},
 			"flag": {Flags: map[string]string{f.Path: text}},
 		}
 		for _, name := range f.Env {
-			layers[name] = Layers{Getenv: env(map[string]string{name: text})}
+			layers[name] = config.Layers{Getenv: env(map[string]string{name: text})}
 		}
 		for layer, l := range layers {
-			c, err := Load(l)
+			c, err := settings.Load(l)
 			if err != nil {
 				t.Errorf("%s by %s: %v", f.Path, layer, err)
 				continue
@@ -104,7 +110,7 @@ func TestEverySettingCanBeSetInEveryLayer(t *testing.T) {
 					continue
 				}
 				if f.Secret {
-					if g.value.IsZero() || strings.Contains(g.String(), "other") {
+					if g.String() == "" || strings.Contains(g.String(), "other") {
 						t.Errorf("%s by %s: not set, or it prints", f.Path, layer)
 					}
 				} else if g.String() != text {
@@ -146,16 +152,16 @@ func TestMistakesAreRefusedWithTheirPlaceAndWhatIsAllowed(t *testing.T) {
 		{"a database at a private address", "analytics:\n  geoip: {url: \"https://[::ffff:10.0.0.1]/y\"}\n", "set analytics.geoip.allow_private"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := Load(Layers{File: file(t, c.yaml)})
+			_, err := settings.Load(config.Layers{File: file(t, c.yaml)})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("Load(%q) = %v, want an error with %q", c.yaml, err, c.want)
 			}
 		})
 	}
-	if _, err := Load(Layers{Getenv: env(map[string]string{"TIDEMILL_ANALYTICS_LANES": "x"})}); err == nil || !strings.Contains(err.Error(), "TIDEMILL_ANALYTICS_LANES") {
+	if _, err := settings.Load(config.Layers{Getenv: env(map[string]string{"TIDEMILL_ANALYTICS_LANES": "x"})}); err == nil || !strings.Contains(err.Error(), "TIDEMILL_ANALYTICS_LANES") {
 		t.Errorf("a wrong variable: %v", err)
 	}
-	if _, err := Load(Layers{File: filepath.Join(t.TempDir(), "none.yaml")}); err == nil {
+	if _, err := settings.Load(config.Layers{File: filepath.Join(t.TempDir(), "none.yaml")}); err == nil {
 		t.Error("a missing file was accepted")
 	}
 }
@@ -164,7 +170,7 @@ func TestWhereTheAPINeedsALongKey(t *testing.T) {
 	for _, flags := range []map[string]string{
 		{"listen": "0.0.0.0:80", "admin.key": "0123456789abcdef"}, {"listen": "127.0.0.1:80", "admin.key": "a"}, {"listen": "[::1]:80"}, {"listen": "localhost:80"},
 	} {
-		if _, err := Load(Layers{Flags: flags}); err != nil {
+		if _, err := settings.Load(config.Layers{Flags: flags}); err != nil {
 			t.Errorf("%v: %v", flags, err)
 		}
 	}
@@ -178,7 +184,7 @@ func TestWhereTheAPINeedsALongKey(t *testing.T) {
 		if c.key != "" {
 			flags["admin.key"] = c.key
 		}
-		l, err := Load(Layers{Flags: flags})
+		l, err := settings.Load(config.Layers{Flags: flags})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +195,7 @@ func TestWhereTheAPINeedsALongKey(t *testing.T) {
 }
 
 func TestSecretsAreNeverWritten(t *testing.T) {
-	c, err := Load(Layers{File: file(t, "admin:\n  key: canary-1\nprojects:\n  - {name: shop, key: canary-2}\n")})
+	c, err := settings.Load(config.Layers{File: file(t, "admin:\n  key: canary-1\nprojects:\n  - {name: shop, key: canary-2}\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,12 +218,12 @@ func TestMistakesDoNotShowSecrets(t *testing.T) {
 		"projects:\n  - {name: a, key: canary 1}\n", "projects:\n  - {name: a, key: canary-1}\n  - {name: b, key: canary-1}\n",
 		"admin:\n  key: [canary-1, [x]]\n", "projects:\n  - {name: a, key: &canary-1 x}\n", "admin:\n  key: canary-1: x\n", "admin:\n  key: @canary-1\n",
 	} {
-		_, err := Load(Layers{File: file(t, text)})
+		_, err := settings.Load(config.Layers{File: file(t, text)})
 		if err == nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("Load(%q) = %v, want an error that does not show the key", text, err)
 		}
 	}
-	c, err := Load(Layers{Getenv: env(map[string]string{"TIDEMILL_GEOIP_URL": "https://canary-1:canary-2@example.com/db?license_key=canary-3"})})
+	c, err := settings.Load(config.Layers{Getenv: env(map[string]string{"TIDEMILL_GEOIP_URL": "https://canary-1:canary-2@example.com/db?license_key=canary-3"})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,14 +231,14 @@ func TestMistakesDoNotShowSecrets(t *testing.T) {
 	if err := c.Write(&b); err != nil || strings.Contains(b.String(), "canary") || !strings.Contains(b.String(), "https://example.com/db") {
 		t.Errorf("a URL is to be shown without what may be a key: %v\n%s", err, b.String())
 	}
-	_, err = Load(Layers{Getenv: env(map[string]string{"TIDEMILL_GEOIP_URL": "ftp://canary-1@example.com/db?canary-2"})})
+	_, err = settings.Load(config.Layers{Getenv: env(map[string]string{"TIDEMILL_GEOIP_URL": "ftp://canary-1@example.com/db?canary-2"})})
 	if err == nil || strings.Contains(err.Error(), "canary") {
 		t.Errorf("a wrong URL: %v", err)
 	}
 }
 
 func TestAddressesShowNoKeys(t *testing.T) {
-	for in, want := range map[URL]string{
+	for in, want := range map[config.URL]string{
 		"":                 "",
 		"redis://h:6379/0": "redis://h:6379/0",
 		"redis://u:canary@h1:1,h2:2?cluster=true": "redis://h1:1,h2:2?[secret]",
@@ -254,29 +260,29 @@ func TestAddressesShowNoKeys(t *testing.T) {
 
 func TestTheReferenceIsAConfigurationItself(t *testing.T) {
 	var b strings.Builder
-	if err := WriteReference(&b); err != nil {
+	if err := settings.WriteReference(&b); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Load(Layers{File: file(t, b.String())})
+	c, err := settings.Load(config.Layers{File: file(t, b.String())})
 	if err != nil {
 		t.Fatalf("%v in:\n%s", err, b.String())
 	}
 	for i, f := range c.Fields() {
-		if want := Reference()[i]; f.String() != want.String() {
+		if want := settings.Reference()[i]; f.String() != want.String() {
 			t.Errorf("%s = %s, want %s", f.Path, f.String(), want.String())
 		}
 	}
 }
 
 func TestSizes(t *testing.T) {
-	for text, want := range map[string]Size{"0": 0, "12": 12, "1KiB": 1024, "5 MB": 5e6, "2GiB": 2 << 30, "7B": 7} {
-		var s Size
+	for text, want := range map[string]config.Size{"0": 0, "12": 12, "1KiB": 1024, "5 MB": 5e6, "2GiB": 2 << 30, "7B": 7} {
+		var s config.Size
 		if err := s.UnmarshalText([]byte(text)); err != nil || s != want {
 			t.Errorf("%q = %d, %v; want %d", text, s, err, want)
 		}
 	}
 	for _, text := range []string{"", "-1", "KiB", "1TB", "1.5MB", "99999999999999GiB"} {
-		var s Size
+		var s config.Size
 		if err := s.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q was read as %d", text, s)
 		}
@@ -293,7 +299,7 @@ func TestFlushesFollowTheWarehouse(t *testing.T) {
 		{map[string]string{"clickhouse.url": "http://ch:8123"}, 4000, 500 * time.Millisecond},
 		{map[string]string{"clickhouse.url": "http://ch:8123", "analytics.flush_events": "7", "analytics.flush_interval": "3s"}, 7, 3 * time.Second},
 	} {
-		l, err := Load(Layers{Flags: c.flags})
+		l, err := settings.Load(config.Layers{Flags: c.flags})
 		if err != nil {
 			t.Fatal(err)
 		}

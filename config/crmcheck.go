@@ -44,7 +44,7 @@ func (c *Loaded) checkCRM(ok func(good bool, path string)) (errs []error) {
 	}
 	for i := range d.Tenants {
 		if err := d.Tenants[i].check(d.Tenants[:i]); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", c.element("crm.tenants", i), err))
+			errs = append(errs, fmt.Errorf("%s: %w", c.Element("crm.tenants", i), err))
 		}
 	}
 	errs = append(errs, c.checkTenantKeys()...)
@@ -75,12 +75,12 @@ func (c *Loaded) checkTenantKeys() (errs []error) {
 		t := &c.CRM.Tenants[i]
 		keys, err := c.TenantKeys(t)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", c.element("crm.tenants", i), err))
+			errs = append(errs, fmt.Errorf("%s: %w", c.Element("crm.tenants", i), err))
 			continue
 		}
 		for _, k := range keys {
 			if other := whose[string(k[:])]; other != "" && other != t.ID {
-				errs = append(errs, fmt.Errorf("%s: tenants %s and %s have the same key", c.element("crm.tenants", i), other, t.ID))
+				errs = append(errs, fmt.Errorf("%s: tenants %s and %s have the same key", c.Element("crm.tenants", i), other, t.ID))
 			}
 			whose[string(k[:])] = t.ID
 		}
@@ -98,7 +98,7 @@ func (c *Loaded) checkHandlers() (errs []error) {
 			if name == "" {
 				name = fmt.Sprintf("number %d", i+1)
 			}
-			errs = append(errs, fmt.Errorf("%s: handler %s: %w", c.element("crm.handlers", i), name, err))
+			errs = append(errs, fmt.Errorf("%s: handler %s: %w", c.Element("crm.handlers", i), name, err))
 		}
 		s := h.Spec()
 		s.Handler = handler.Batch(nil) // to be there

@@ -239,24 +239,24 @@ func (c *Loaded) checkDelivery(ok func(good bool, path string)) (errs []error) {
 	whose := map[project.Hash]string{} // a key names one site
 	for i := range d.Sites {
 		if err := d.Sites[i].check(d.Sites[:i]); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", c.element("delivery.sites", i), err))
+			errs = append(errs, fmt.Errorf("%s: %w", c.Element("delivery.sites", i), err))
 		}
 		keys, err := c.SiteKeys(&d.Sites[i])
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", c.element("delivery.sites", i), err))
+			errs = append(errs, fmt.Errorf("%s: %w", c.Element("delivery.sites", i), err))
 		}
 		for _, k := range keys {
 			if other, known := whose[k]; known && other != d.Sites[i].ID {
-				errs = append(errs, fmt.Errorf("%s: sites %q and %q have the same key", c.element("delivery.sites", i), other, d.Sites[i].ID))
+				errs = append(errs, fmt.Errorf("%s: sites %q and %q have the same key", c.Element("delivery.sites", i), other, d.Sites[i].ID))
 			}
 			whose[k] = d.Sites[i].ID
 		}
 	}
 	for i, r := range d.Queues {
 		if !slices.Contains([]string{"high", "standard", "low"}, r.Queue) {
-			errs = append(errs, fmt.Errorf("%s: queue %q is none of high, standard and low", c.element("delivery.queues", i), r.Queue))
+			errs = append(errs, fmt.Errorf("%s: queue %q is none of high, standard and low", c.Element("delivery.queues", i), r.Queue))
 		}
-		if _, err := partner.NewRule(c.element("delivery.queues", i)+": when", r.When, nil); err != nil {
+		if _, err := partner.NewRule(c.Element("delivery.queues", i)+": when", r.When, nil); err != nil {
 			errs = append(errs, err)
 		}
 	}

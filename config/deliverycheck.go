@@ -15,7 +15,7 @@ func (c *Loaded) CheckDelivery() error {
 	var errs []error
 	at := 0
 	fail := func(err error) {
-		errs = append(errs, fmt.Errorf("%s: %w", c.element("delivery.partners", at), err))
+		errs = append(errs, fmt.Errorf("%s: %w", c.Element("delivery.partners", at), err))
 	}
 	if d := &c.Delivery; d.MaxWorkers < d.Workers {
 		errs = append(errs, fmt.Errorf("delivery.max_workers: %d at most are fewer than the %d there always are (delivery.workers)", d.MaxWorkers, d.Workers))

@@ -13,8 +13,14 @@ type listOf struct {
 	value reflect.Value
 }
 
-// listsOf are those of c, in the order of the struct.
-func listsOf(c *Config) []listOf { return listsIn(reflect.ValueOf(c).Elem(), "") }
+// lists are those of c, in the order of the structs.
+func (c *Loaded) lists() []listOf {
+	all := listsIn(reflect.ValueOf(&c.Config).Elem(), "")
+	for _, g := range c.groups {
+		all = append(all, listsIn(g.value(), g.prefix())...)
+	}
+	return all
+}
 
 func listsIn(group reflect.Value, prefix string) (all []listOf) {
 	for i := range group.NumField() {
@@ -41,8 +47,8 @@ type Part struct {
 }
 
 // PartsOf lists the settings of the elements of lists that a name is of, as ReferenceOf does.
-func PartsOf(name string) (all []Part) {
-	for _, l := range listsOf(new(Config)) {
+func (s Schema) PartsOf(name string) (all []Part) {
+	for _, l := range s.blank().lists() {
 		for _, p := range partsOf(l.path+"[]", l.element()) {
 			if p.is(name) {
 				all = append(all, p)
@@ -79,9 +85,9 @@ func partsOf(path string, t reflect.Type) (all []Part) {
 
 // describe writes the settings of the elements of lists as remarks: of a list, or of a group or
 // setting in one. It says whether there are any.
-func describe(w io.Writer, name, indent string) (bool, error) {
+func (s Schema) describe(w io.Writer, name, indent string) (bool, error) {
 	var b strings.Builder
-	for _, l := range listsOf(new(Config)) {
+	for _, l := range s.blank().lists() {
 		var lines []string
 		for _, p := range partsOf(l.path+"[]", l.element()) {
 			if p.is(name) {

@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"bytes"
@@ -9,12 +9,12 @@ import (
 )
 
 func TestEverySettingOfAListIsExplained(t *testing.T) {
-	parts := PartsOf("")
+	parts := settings.PartsOf("")
 	if len(parts) < 100 {
 		t.Fatalf("only %d", len(parts))
 	}
 	var ref bytes.Buffer
-	if err := WriteReference(&ref); err != nil {
+	if err := settings.WriteReference(&ref); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range parts {
@@ -45,11 +45,11 @@ func TestExplainingOneThing(t *testing.T) {
 		"crm.handlers.attributes.attribute": "#   attributes[].attribute: ",
 	} {
 		var b bytes.Buffer
-		if err := Explain(&b, name); err != nil || !strings.Contains(b.String(), want) {
+		if err := settings.Explain(&b, name); err != nil || !strings.Contains(b.String(), want) {
 			t.Errorf("%s: %v\n%s\nwant %s", name, err, b.String(), want)
 		}
 	}
-	if err := Explain(new(bytes.Buffer), "analytics.lane"); err == nil || !strings.Contains(err.Error(), "did you mean analytics.lanes?") {
+	if err := settings.Explain(new(bytes.Buffer), "analytics.lane"); err == nil || !strings.Contains(err.Error(), "did you mean analytics.lanes?") {
 		t.Errorf("a name that there is not: %v", err)
 	}
 }

@@ -29,10 +29,6 @@ type Field struct {
 	machine Machine       // for defaults that are rules
 }
 
-// fieldsOf lists the settings of c in the order of the struct. Lists of structs
-// (projects) are not among them: they are set in the file and by flags of their own.
-func fieldsOf(c *Config) []Field { return fieldsIn(reflect.ValueOf(c).Elem(), "", 0, false) }
-
 // fieldsIn lists the settings of a group. bare is the unit of durations without one,
 // comment whether init comments them out.
 func fieldsIn(group reflect.Value, prefix string, bare time.Duration, comment bool) []Field {

@@ -43,8 +43,8 @@ func (r *reader) list(path string, n ast.Node, into reflect.Value) {
 	}
 }
 
-// element names a list of the file with the place of one of its elements.
-func (c *Loaded) element(path string, i int) string {
+// Element names a list of the file with the place of one of its elements.
+func (c *Loaded) Element(path string, i int) string {
 	if places := c.places[path]; i < len(places) {
 		return places[i] + path
 	}

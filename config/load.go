@@ -32,6 +32,8 @@ type Loaded struct {
 	From map[string]string // by path: default, file:LINE, the variable's name, the flag's, flag
 	File string            // that was read; empty: none
 
+	groups []group             // of the systems
+	wrong  map[string]error    // by path: values of late groups that could not be read
 	layers map[string]layer    // by path
 	named  []string            // variables whose names begin as ours do, as far as the file has them
 	places map[string][]string // of the elements of a list, by its path: FILE:LINE and a colon
@@ -58,14 +60,13 @@ const fromDefault = "default"
 const quotedEmpty = `""`
 
 // Load puts the layers together and checks the result. Its error names every mistake:
-// where it stands, what is wrong and what is allowed. Mistakes in the values of the settings
-// of the bridge and of windows are not among them: Bridge.Check and CheckWindows name those.
+// where it stands, what is wrong and what is allowed. Mistakes in the values of groups that
+// are Late are not among them: their Check names those.
 // With an error comes the configuration as far as it could be read, for such further checks.
-func Load(l Layers) (*Loaded, error) {
-	c := &Loaded{File: l.File, From: map[string]string{}, layers: map[string]layer{}, places: map[string][]string{}}
-	c.Bridge.from, c.Bridge.wrong = c.From, map[string]error{}
-	c.Windows.from, c.Windows.wrong = c.From, map[string]error{}
-	c.getenv = l.Getenv
+func (s Schema) Load(l Layers) (*Loaded, error) {
+	c := s.blank()
+	c.File, c.getenv = l.File, l.Getenv
+	c.Bridge.c = c
 	fs := c.Fields()
 	machine := l.Machine.fill()
 	var errs []error
@@ -103,8 +104,7 @@ func Load(l Layers) (*Loaded, error) {
 }
 
 // take sets a field to text that came from a layer. place says where from, for people. A
-// value of the bridge's or of windows that cannot be read is kept for their check, and not in
-// force.
+// value of a late group that cannot be read is kept for its check, and not in force.
 func (c *Loaded) take(f *Field, by layer, from, place, text string, bare time.Duration) error {
 	err := f.set(text, bare)
 	if err == nil {
@@ -115,13 +115,16 @@ func (c *Loaded) take(f *Field, by layer, from, place, text string, bare time.Du
 		err = errors.New("not a usable value")
 	}
 	err = fmt.Errorf("%s: %w%s", place, err, allowed(f))
-	for prefix, wrong := range map[string]map[string]error{bridgePrefix: c.Bridge.wrong, windowsPrefix: c.Windows.wrong} {
-		if strings.HasPrefix(f.Path, prefix) {
-			wrong[f.Path] = errors.Join(wrong[f.Path], err)
-			return nil
-		}
+	if !c.late(f.Path) {
+		return err
 	}
-	return err
+	c.wrong[f.Path] = errors.Join(c.wrong[f.Path], err)
+	return nil
+}
+
+// late says whether a setting is of a late group.
+func (c *Loaded) late(path string) bool {
+	return strings.HasPrefix(path, bridgePrefix) || slices.ContainsFunc(c.groups, func(g group) bool { return g.Late && strings.HasPrefix(path, g.prefix()) })
 }
 
 func (c *Loaded) environment(f *Field, getenv func(string) string) error {
@@ -206,7 +209,7 @@ func (r *reader) node(prefix string, n ast.Node) {
 		return
 	}
 	seen, lists := map[string]bool{}, map[string]reflect.Value{}
-	for _, l := range listsOf(&r.c.Config) {
+	for _, l := range r.c.lists() {
 		lists[l.path] = l.value
 	}
 	for _, kv := range m.Values {
@@ -363,12 +366,19 @@ func allowed(f *Field) string {
 	return " (allowed: " + f.Allow + ")"
 }
 
-// Fields lists the settings with their values now.
-func (c *Loaded) Fields() []Field { return fieldsOf(&c.Config) }
+// Fields lists the settings with their values now, in the order of the structs. Lists of structs
+// (projects) are not among them: they are set in the file and by flags of their own.
+func (c *Loaded) Fields() []Field {
+	fs := fieldsIn(reflect.ValueOf(&c.Config).Elem(), "", 0, false)
+	for _, g := range c.groups {
+		fs = append(fs, fieldsIn(g.value(), g.prefix(), g.Unit, true)...)
+	}
+	return fs
+}
 
 // Reference lists every setting with its default.
-func Reference() []Field {
-	c, err := Load(Layers{})
+func (s Schema) Reference() []Field {
+	c, err := s.Load(Layers{})
 	if err != nil {
 		panic("config: the defaults are refused: " + err.Error()) // a test loads them
 	}

@@ -10,18 +10,25 @@ import (
 )
 
 // WriteReference writes every setting as an annotated YAML file that can be edited.
-func WriteReference(w io.Writer) error {
-	all := Reference()
-	if _, err := describe(w, "projects", ""); err != nil {
+func (s Schema) WriteReference(w io.Writer) error {
+	all := s.Reference()
+	if _, err := s.describe(w, "projects", ""); err != nil {
 		return err
 	}
-	for i := range reflect.TypeFor[Config]().NumField() { // the lists of a group are behind it
-		group := reflect.TypeFor[Config]().Field(i)
-		lists, ok := reflect.Zero(group.Type).Interface().(interface{ Example() string })
-		if !ok {
-			continue
+	examples := map[string]string{}
+	var order []string
+	for i := range reflect.TypeFor[Config]().NumField() {
+		f := reflect.TypeFor[Config]().Field(i)
+		if e, ok := reflect.Zero(f.Type).Interface().(exampler); ok {
+			examples[f.Tag.Get("yaml")], order = e.Example(), append(order, f.Tag.Get("yaml"))
 		}
-		path := group.Tag.Get("yaml")
+	}
+	for _, g := range s.blank().groups {
+		if e, ok := g.settings.(exampler); ok {
+			examples[g.Name], order = e.Example(), append(order, g.Name)
+		}
+	}
+	for _, path := range order { // the lists of a group are behind it
 		n := len(all)
 		for n > 0 && !strings.HasPrefix(all[n-1].Path, path+".") {
 			n--
@@ -29,16 +36,19 @@ func WriteReference(w io.Writer) error {
 		if err := write(w, all[:n], true, notes); err != nil {
 			return err
 		}
-		if _, err := io.WriteString(w, lists.Example()); err != nil {
+		if _, err := io.WriteString(w, examples[path]); err != nil {
 			return err
 		}
-		if _, err := describe(w, path, "  "); err != nil {
+		if _, err := s.describe(w, path, "  "); err != nil {
 			return err
 		}
 		all = all[n:]
 	}
 	return write(w, all, true, notes)
 }
+
+// exampler is a group that shows what its lists hold.
+type exampler interface{ Example() string }
 
 // notes explain a setting.
 func notes(f *Field) []string {
@@ -57,8 +67,8 @@ func notes(f *Field) []string {
 
 // ReferenceOf lists the settings that a name is of, with their defaults: of a path, of a group,
 // of an environment variable, or of a flag. Empty: all. Its error says what there is.
-func ReferenceOf(name string) ([]Field, error) {
-	all := Reference()
+func (s Schema) ReferenceOf(name string) ([]Field, error) {
+	all := s.Reference()
 	if name == "" {
 		return all, nil
 	}
@@ -78,15 +88,15 @@ func ReferenceOf(name string) ([]Field, error) {
 }
 
 // Explain writes the settings that a name is of, as WriteReference does.
-func Explain(w io.Writer, name string) error {
+func (s Schema) Explain(w io.Writer, name string) error {
 	if name == "" {
-		return WriteReference(w)
+		return s.WriteReference(w)
 	}
-	found, err := ReferenceOf(name)
+	found, err := s.ReferenceOf(name)
 	if len(found) > 0 {
 		err = write(w, found, true, notes)
 	}
-	described, derr := describe(w, name, "")
+	described, derr := s.describe(w, name, "")
 	if described && len(found) == 0 {
 		err = nil
 	}

@@ -15,7 +15,7 @@ import (
 // method Shown.
 func (c *Loaded) writeLists(w io.Writer) error {
 	var b strings.Builder
-	for _, l := range listsOf(&c.Config) {
+	for _, l := range c.lists() {
 		if l.path == "projects" { // which are written as they are set
 			continue
 		}
@@ -28,7 +28,7 @@ func (c *Loaded) writeLists(w io.Writer) error {
 			if err != nil {
 				return err
 			}
-			place, _, _ := strings.Cut(c.element(l.path, i), ": ")
+			place, _, _ := strings.Cut(c.Element(l.path, i), ": ")
 			fmt.Fprintf(&b, "# %s, number %d, from %s\n", l.path, i+1, place)
 			for line := range strings.Lines(string(text)) {
 				b.WriteString("#   " + line)
@@ -47,14 +47,4 @@ func (h CRMHandler) Shown() any {
 		h.Endpoint = &e
 	}
 	return h
-}
-
-// Shown implements what writeLists asks.
-func (p WindowsProcessor) Shown() any {
-	if p.HTTP != nil {
-		h := *p.HTTP
-		h.Headers, h.URL = urlsecret.Headers(h.Headers), urlsecret.Show(h.URL)
-		p.HTTP = &h
-	}
-	return p
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tidemill/tidemill/internal/urlsecret"
@@ -24,6 +25,12 @@ func (u URL) MarshalText() ([]byte, error) {
 	default:
 		return []byte(strings.TrimPrefix(urlsecret.Show(none+text), none)), nil
 	}
+}
+
+// Has says whether an address is empty, or has one of these schemes and something behind it.
+func (u URL) Has(schemes ...string) bool {
+	scheme, rest, found := strings.Cut(string(u), "://")
+	return u == "" || found && slices.Contains(schemes, scheme) && strings.Trim(rest, "/") != ""
 }
 
 // String is what MarshalText writes.

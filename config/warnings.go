@@ -34,17 +34,19 @@ func (c *Loaded) Warnings(environ []string) (all []string) {
 		}
 	}
 	for i, p := range c.Projects {
-		short(c.element("projects", i), "project "+p.Name, []tidemill.Secret{p.Key}, nil)
+		short(c.Element("projects", i), "project "+p.Name, []tidemill.Secret{p.Key}, nil)
 	}
-	if name := c.WindowsProject(); c.Runs("windows") && c.Windows.Configured() && c.Windows.Project == "" && name != "" && !c.hasProject(name) {
-		warn("windows.project: what comes by Kafka, from files and from the command line is of the project %s, which nobody has a key of: set one of %s", name, strings.Join(c.projectNames(), ", "))
+	for _, g := range c.groups {
+		if w, ok := g.settings.(interface{ Warnings() []string }); ok {
+			all = append(all, w.Warnings()...)
+		}
 	}
 	var sites, types []string
 	if rules, err := event.New(event.Options{}); err == nil {
 		types = rules.Types()
 	}
 	for i := range c.Delivery.Sites {
-		s, place := &c.Delivery.Sites[i], c.element("delivery.sites", i)
+		s, place := &c.Delivery.Sites[i], c.Element("delivery.sites", i)
 		sites = append(sites, s.ID)
 		short(place, "site "+s.ID, s.Keys, s.KeysEnv)
 		if len(s.Keys)+len(s.KeysEnv)+len(s.Hashes) == 0 && !s.Public {
@@ -53,7 +55,7 @@ func (c *Loaded) Warnings(environ []string) (all []string) {
 	}
 	for i := range c.CRM.Tenants {
 		t := &c.CRM.Tenants[i]
-		short(c.element("crm.tenants", i), "tenant "+t.ID, t.Keys, t.KeysEnv)
+		short(c.Element("crm.tenants", i), "tenant "+t.ID, t.Keys, t.KeysEnv)
 	}
 	if len(sites) > 0 {
 		for _, p := range c.Projects {
@@ -62,13 +64,13 @@ func (c *Loaded) Warnings(environ []string) (all []string) {
 	}
 	for i, r := range c.Delivery.Queues {
 		if why := partner.Never(r.When, types, sites); why != "" {
-			warn("%s: the condition of queue %s never holds: %s", c.element("delivery.queues", i), r.Queue, why)
+			warn("%s: the condition of queue %s never holds: %s", c.Element("delivery.queues", i), r.Queue, why)
 		}
 	}
 	for i := range c.Delivery.Partners {
 		p := &c.Delivery.Partners[i]
 		if why := partner.Never(p.When, types, sites); why != "" {
-			warn("%s: partner %s gets no event, its condition never holds: %s", c.element("delivery.partners", i), p.Name, why)
+			warn("%s: partner %s gets no event, its condition never holds: %s", c.Element("delivery.partners", i), p.Name, why)
 		}
 	}
 	return append(all, c.strangers(environ)...)

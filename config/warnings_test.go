@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"os"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
@@ -20,13 +21,13 @@ delivery:
     - {name: p, endpoint: 'https://p.example/', when: 'event.siteId == "shop" || event.eventType in ["purchase"]'}
     - {name: off, endpoint: 'https://p.example/', when: 'false'}
 `
-	load := func(text string) *Loaded {
+	load := func(text string) *config.Loaded {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "tidemill.yaml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c, err := Load(Layers{File: file, Getenv: func(name string) string {
+		c, err := settings.Load(config.Layers{File: file, Getenv: func(name string) string {
 			return map[string]string{"TIDEMILL_NORTH_KEY": "a-long-random-key-of-north", "SHORT": "short"}[name]
 		}})
 		if err != nil {
@@ -71,7 +72,7 @@ windows:
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Load(Layers{File: file})
+	c, err := settings.Load(config.Layers{File: file})
 	if err != nil {
 		t.Fatal(err)
 	}

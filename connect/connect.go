@@ -44,6 +44,16 @@ func Systems() (names []string) {
 	return names
 }
 
+// Settings are those that a configuration may have: the common ones, and those of every system.
+func Settings() (all config.Schema) {
+	for _, s := range table {
+		if s.Settings.New != nil {
+			all = append(all, s.Settings)
+		}
+	}
+	return all
+}
+
 // Options are what is not configuration.
 type Options struct {
 	Version string

@@ -32,7 +32,7 @@ func settings(t *testing.T, flags ...string) *config.Loaded {
 	for i := 0; i < len(flags); i += 2 {
 		m[flags[i]] = flags[i+1]
 	}
-	c, err := config.Load(config.Layers{Flags: m})
+	c, err := Settings().Load(config.Layers{Flags: m})
 	if err != nil {
 		t.Fatal(err)
 	}

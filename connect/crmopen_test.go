@@ -55,7 +55,7 @@ func TestTheFirstMinutesOfCRM(t *testing.T) {
 
 func TestWhatIsConfiguredRuns(t *testing.T) {
 	var reference bytes.Buffer
-	if err := config.WriteReference(&reference); err != nil {
+	if err := Settings().WriteReference(&reference); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, file, env, want string }{
@@ -82,7 +82,7 @@ func TestWhatIsConfiguredRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			name, value, _ := strings.Cut(c.env, "=")
-			l, err := config.Load(config.Layers{File: file, Getenv: func(k string) string {
+			l, err := Settings().Load(config.Layers{File: file, Getenv: func(k string) string {
 				if k == name {
 					return value
 				}
@@ -148,7 +148,7 @@ func TestTwoStoresOfQueuesLookLikeOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, port := address.Hostname(), address.Port()
-	c, err := config.Load(config.Layers{Flags: map[string]string{"data": filepath.Join(t.TempDir(), "data"), "listen": "127.0.0.1:0"},
+	c, err := Settings().Load(config.Layers{Flags: map[string]string{"data": filepath.Join(t.TempDir(), "data"), "listen": "127.0.0.1:0"},
 		Getenv: func(name string) string { return map[string]string{"REDIS_HOST": host, "REDIS_PORT": port}[name] }})
 	if err != nil {
 		t.Fatal(err)

@@ -147,7 +147,7 @@ func newCRM(t *testing.T, vars map[string]string) *crmWorld {
 		all[k] = v
 	}
 	var err error
-	if w.config, err = config.Load(config.Layers{File: file, Getenv: func(name string) string { return all[name] }}); err != nil {
+	if w.config, err = Settings().Load(config.Layers{File: file, Getenv: func(name string) string { return all[name] }}); err != nil {
 		t.Fatal(err)
 	}
 	w.start()

@@ -76,7 +76,7 @@ delivery:
 	for k, v := range vars {
 		all[k] = v
 	}
-	c, err := config.Load(config.Layers{File: file, Getenv: func(name string) string { return all[name] }})
+	c, err := Settings().Load(config.Layers{File: file, Getenv: func(name string) string { return all[name] }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/gdelttest"
+	"github.com/tidemill/tidemill/systems/windows/windowsconfig"
 )
 
 // windowsWorld is the windows system as a configuration makes it, and who talks to it.
@@ -61,10 +62,10 @@ func newWindowsOf(t *testing.T, text string, vars map[string]string) *windowsWor
 		t.Fatal(err)
 	}
 	var err error
-	if w.config, err = config.Load(config.Layers{File: file, Getenv: func(name string) string { return vars[name] }}); err != nil {
+	if w.config, err = Settings().Load(config.Layers{File: file, Getenv: func(name string) string { return vars[name] }}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.config.CheckWindows(); err != nil {
+	if err := windowsconfig.Of(w.config).Check(); err != nil {
 		t.Fatal(err)
 	}
 	w.start()
@@ -337,7 +338,7 @@ func TestEmbeddedWindowsHaveNothingToTakeOver(t *testing.T) {
 }
 
 func TestTopicsThatAreQueuesAreOrderedBeforeAnythingIsInThem(t *testing.T) {
-	c, err := config.Load(config.Layers{Flags: map[string]string{"data": t.TempDir()}})
+	c, err := Settings().Load(config.Layers{Flags: map[string]string{"data": t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +358,7 @@ func TestTopicsThatAreQueuesAreOrderedBeforeAnythingIsInThem(t *testing.T) {
 	if err := in.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.Windows.Topics.ProcessorEvent = "other"
+	windowsconfig.Of(c).Topics.ProcessorEvent = "other"
 	w := &windowsWorld{t: t, config: c}
 	w.start()
 	defer w.end()

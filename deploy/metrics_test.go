@@ -23,6 +23,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 	"github.com/tidemill/tidemill/systems/windows"
+	"github.com/tidemill/tidemill/systems/windows/windowsconfig"
 )
 
 // foreign are metrics of others, with their labels: Prometheus's own, and the kubelet's.
@@ -42,7 +43,7 @@ func shown(t *testing.T) map[string][]string {
 	t.Helper()
 	partners := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer partners.Close()
-	c, err := config.Load(config.Layers{Flags: map[string]string{"data": filepath.Join(t.TempDir(), "data"), "analytics.flush_interval": "1ms"}})
+	c, err := connect.Settings().Load(config.Layers{Flags: map[string]string{"data": filepath.Join(t.TempDir(), "data"), "analytics.flush_interval": "1ms"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +52,8 @@ func shown(t *testing.T) map[string][]string {
 	c.Delivery.Partners = []partner.Partner{{Name: "crm", Endpoint: partners.URL, AllowHTTP: true, AllowPrivate: []string{"127.0.0.0/8", "::1/128"}}}
 	c.CRM.Tenants = []config.CRMTenant{{ID: "club", Keys: []tidemill.Secret{tidemill.NewSecret("a-long-random-tenant-key")}}}
 	c.CRM.Handlers = []config.CRMHandler{{Name: "names", Types: []string{"member.*"}, Attributes: handler.Mapping{{Attribute: "name", From: "payload.name"}}}}
-	c.Windows.Processors = []config.WindowsProcessor{{Filter: &config.WindowsFilter{Keep: "true"}}}
-	c.Windows.Files.Folder = t.TempDir()
+	windowsconfig.Of(c).Processors = []windowsconfig.Processor{{Filter: &windowsconfig.Filter{Keep: "true"}}}
+	windowsconfig.Of(c).Files.Folder = t.TempDir()
 	c.Bridge.Broker.Listen = "127.0.0.1:0"
 	in, err := connect.Open(t.Context(), c, connect.Options{Version: "v1", Systems: []string{analytics.Name, delivery.Name, crm.Name, windows.Name, bridge.Name}})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect"
 )
 
 // bridgeName is the system that has flags of its own.
@@ -24,7 +25,7 @@ type bridgeFlags struct {
 func newBridgeFlags() *bridgeFlags {
 	b := &bridgeFlags{}
 	var members []reflect.StructField
-	for _, f := range config.Reference() {
+	for _, f := range connect.Settings().Reference() {
 		if f.Flag == "" || !strings.HasPrefix(f.Path, bridgeName+".") {
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect"
 )
 
 // parseRun parses tidemill run with these arguments.
@@ -32,7 +32,7 @@ func parseRun(t *testing.T, args ...string) (*bridgeFlags, error) {
 
 func TestEveryFlagOfTheBridgeReachesItsSetting(t *testing.T) {
 	n := 0
-	for _, f := range config.Reference() {
+	for _, f := range connect.Settings().Reference() {
 		if f.Flag == "" || !strings.HasPrefix(f.Path, "bridge.") {
 			continue
 		}

@@ -27,7 +27,7 @@ func (c *initCmd) Run(e env) error {
 		return err
 	}
 	_, err = fmt.Fprint(f, "# Every setting with its default. Leave out what you do not change.\n\n")
-	if err := errors.Join(err, config.WriteReference(f), f.Close()); err != nil {
+	if err := errors.Join(err, connect.Settings().WriteReference(f), f.Close()); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(e.out, "Wrote %s. `tidemill config check` checks it, `tidemill run` uses it.\n", c.File)
@@ -136,10 +136,10 @@ type configReferenceCmd struct {
 
 func (c *configReferenceCmd) Run(e env) error {
 	if !c.JSON {
-		return config.Explain(e.out, c.Setting)
+		return connect.Settings().Explain(e.out, c.Setting)
 	}
-	all, err := config.ReferenceOf(c.Setting)
-	parts := config.PartsOf(c.Setting)
+	all, err := connect.Settings().ReferenceOf(c.Setting)
+	parts := connect.Settings().PartsOf(c.Setting)
 	if err != nil && len(parts) == 0 {
 		return err
 	}

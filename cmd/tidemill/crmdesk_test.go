@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
@@ -134,7 +135,7 @@ func newClub(t *testing.T) (*session, *club) {
 
 func (s *session) serve(p admin.Parts) {
 	s.Helper()
-	cfg, err := config.Load(config.Layers{})
+	cfg, err := connect.Settings().Load(config.Layers{})
 	if err != nil {
 		s.Fatal(err)
 	}

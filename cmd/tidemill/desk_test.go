@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
@@ -35,7 +36,7 @@ var day = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func newSession(t *testing.T) *session {
 	t.Helper()
-	cfg, err := config.Load(config.Layers{})
+	cfg, err := connect.Settings().Load(config.Layers{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/event"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/windows"
+	"github.com/tidemill/tidemill/systems/windows/windowsconfig"
 )
 
 // firstEvents shows for every system that runs how to send it an event and how to find that
@@ -98,7 +99,7 @@ func (f *firstEvent) of(system string) []string {
 		lines := []string{
 			pipe(`{"globalEventId": 1, "day": 20260115, "eventCode": "141", "actor1Name": "BERLIN"}`, "window send --batch %s --kind event", batch),
 			run("window close %s", batch)}
-		if f.cfg.Windows.Search.Enabled {
+		if windowsconfig.Of(f.cfg).Search.Enabled {
 			return append(lines, run("search berlin"))
 		}
 		return append(lines, run("window list"))

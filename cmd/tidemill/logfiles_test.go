@@ -9,11 +9,12 @@ import (
 	"testing"
 
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect"
 )
 
 func TestTheLogInFiles(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "log")
-	c, err := config.Load(config.Layers{Flags: map[string]string{"log_files.folder": folder, "log.level": "warn"}})
+	c, err := connect.Settings().Load(config.Layers{Flags: map[string]string{"log_files.folder": folder, "log.level": "warn"}})
 	if err != nil {
 		t.Fatal(err)
 	}

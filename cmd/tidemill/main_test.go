@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect"
 )
 
 var update = flag.Bool("update", false, "write testdata/help.golden anew")
@@ -164,7 +165,7 @@ func TestWhereTheInstanceIsLookedFor(t *testing.T) {
 			t.Errorf("listening on %s: %s, want %s", listen, got, want)
 		}
 	}
-	c, err := config.Load(config.Layers{})
+	c, err := connect.Settings().Load(config.Layers{})
 	if err != nil || listener(c) != "http://127.0.0.1:8484" {
 		t.Errorf("without configuration: %s, %v", listener(c), err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/systems/windows"
+	"github.com/tidemill/tidemill/systems/windows/windowsconfig"
 )
 
 const (
@@ -27,9 +28,10 @@ const (
 
 // roomOf is the room of these systems.
 func roomOf(cfg *config.Loaded, systems []string) int64 {
+	w := windowsconfig.Of(cfg)
 	alone := slices.Equal(systems, []string{windows.Name})
 	switch {
-	case cfg.ClickHouse.URL != "", alone && cfg.WindowsRedis() != "" && cfg.WindowsKafka() != "":
+	case cfg.ClickHouse.URL != "", alone && w.RedisURL() != "" && w.Brokers() != "":
 		return roomOnServers
 	case alone:
 		return roomOfWindows

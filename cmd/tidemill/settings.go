@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/state/project"
 )
 
@@ -44,7 +45,7 @@ func (s *settings) read(e env, flags map[string]string) (*config.Loaded, error) 
 			path = defaultConfig
 		}
 	}
-	return config.Load(config.Layers{File: path, Getenv: e.getenv, Flags: flags})
+	return connect.Settings().Load(config.Layers{File: path, Getenv: e.getenv, Flags: flags})
 }
 
 // warnings are what is allowed in a configuration and hardly meant.

@@ -25,7 +25,7 @@ func embedded(t *testing.T, g *given) {
 	addr := "127.0.0.1:" + strconv.Itoa(port(t))
 	settings := env{"TIDEMILL_BRIDGE_BROKER_LISTEN": addr, "TIDEMILL_BRIDGE_BROKER_USER": "device", "TIDEMILL_BRIDGE_BROKER_PASSWORD": "canary"}
 	g.note(settings)
-	c, err := config.Load(config.Layers{Getenv: func(k string) string { return settings[k] }, Flags: map[string]string{"data": t.TempDir()}})
+	c, err := connect.Settings().Load(config.Layers{Getenv: func(k string) string { return settings[k] }, Flags: map[string]string{"data": t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
 	}

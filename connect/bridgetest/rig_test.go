@@ -99,7 +99,7 @@ func (r *rig) set(name, value string) {
 // open opens the bridge without running it.
 func (r *rig) open() error {
 	r.Helper()
-	c, err := config.Load(config.Layers{Getenv: func(k string) string { return r.env[k] }, Flags: map[string]string{"data": r.TB.TempDir()}})
+	c, err := connect.Settings().Load(config.Layers{Getenv: func(k string) string { return r.env[k] }, Flags: map[string]string{"data": r.TB.TempDir()}})
 	if err != nil {
 		return err
 	}

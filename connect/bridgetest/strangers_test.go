@@ -30,7 +30,7 @@ func embeddedAt(t *testing.T, g *given, settings env) string {
 	addr := "127.0.0.1:" + strconv.Itoa(port(t))
 	settings["TIDEMILL_BRIDGE_BROKER_LISTEN"] = addr
 	g.note(settings)
-	c, err := config.Load(config.Layers{Getenv: func(k string) string { return settings[k] }, Flags: map[string]string{"data": t.TempDir()}})
+	c, err := connect.Settings().Load(config.Layers{Getenv: func(k string) string { return settings[k] }, Flags: map[string]string{"data": t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
 	}

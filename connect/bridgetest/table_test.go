@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/internal/testenv"
 )
 
@@ -64,7 +65,7 @@ func TestEverySettingIsObserved(t *testing.T) {
 			observed[name] = true
 		}
 	}
-	c, err := config.Load(config.Layers{})
+	c, err := connect.Settings().Load(config.Layers{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,8 @@ import (
 // System is what Tidemill can run, as one value: connect has a table of them, and names none
 // anywhere else.
 type System struct {
-	Name string
+	Name     string
+	Settings config.Group // what of the configuration is its own
 
 	// Configured says whether anything in a configuration says that it is to run.
 	Configured func(*config.Loaded) bool

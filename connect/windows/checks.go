@@ -4,17 +4,17 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/systems/windows"
+	"github.com/tidemill/tidemill/systems/windows/windowsconfig"
 )
 
 // findings are what an operator of the windows system may want to know of before it
 // hurts.
 func (h *wiring) findings(ctx context.Context, sys *windows.System, s *stores) []preflight.Finding {
-	w := &h.Config.Windows
+	w := h.own
 	fs := []preflight.Finding{checkProcessors(w)}
 	st, err := sys.Stats(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func checkFiles(ctx context.Context, f admin.Feed) preflight.Finding {
 	return system.Finding(check, preflight.OK, fmt.Sprintf("%d are being read", len(reading)), "")
 }
 
-func checkProcessors(w *config.Windows) preflight.Finding {
+func checkProcessors(w *windowsconfig.Settings) preflight.Finding {
 	const check = "windows processors"
 	plain := 0
 	for i := range w.Processors {

@@ -15,7 +15,7 @@ import (
 // door makes the door of the windows system, and opens the ports that it is asked to have.
 func (h *wiring) door(ctx context.Context, s *stores) error {
 	c := h.Config
-	w := &c.Windows
+	w := h.own
 	spool := ""
 	if h.Opened() != nil { // else the data folder is not used
 		spool = filepath.Join(c.Data, "windows-door")
@@ -60,7 +60,7 @@ func (h *wiring) findProjects(ctx context.Context, s *stores) error {
 	if err := h.EnsureProjects(ctx, s.projects); err != nil {
 		return err
 	}
-	name := h.Config.WindowsProject()
+	name := h.own.ProjectName()
 	if name == "" {
 		all, err := s.projects.List(ctx)
 		if err != nil {

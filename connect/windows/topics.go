@@ -51,7 +51,7 @@ func (t transactions) Whole() bool { return true }
 
 // onKafka makes topics of Kafka what records come from, go to and are indexed of.
 func (h *wiring) onKafka(ctx context.Context, s *stores) error {
-	w, address := &h.Config.Windows, h.Config.WindowsKafka()
+	w, address := h.own, h.own.Brokers()
 	t := &w.Topics
 	k, err := h.Kafka(ctx, address)
 	if err != nil {
@@ -111,7 +111,7 @@ func (h *wiring) readers(s *stores) []windows.Reader {
 
 // makeTopics makes the topics that are not there.
 func (h *wiring) makeTopics(ctx context.Context, s *stores, k *system.Kafka) error {
-	t := &h.Config.Windows.Topics
+	t := &h.own.Topics
 	names := []string{t.AdapterEvent, t.AdapterMention, t.ProcessorEvent, t.ProcessorMention}
 	if t.Results != "" {
 		names = append(names, t.Results)
@@ -135,7 +135,7 @@ func (h *wiring) makeTopics(ctx context.Context, s *stores, k *system.Kafka) err
 
 // member is a member of a consumer group.
 func (h *wiring) member(k *system.Kafka, pipeline, topic, group string) (*kafkasource.Source, error) {
-	instance := h.Config.Windows.Instance
+	instance := h.own.Instance
 	if instance != "" {
 		instance += "-" + pipeline // a group has several members of ours, and each is to have a name of its own
 	}
@@ -150,7 +150,7 @@ func (h *wiring) member(k *system.Kafka, pipeline, topic, group string) (*kafkas
 // onQueues makes queues, in Redis or the embedded database, what records go to on their
 // way to the index. Records come by HTTP and from files.
 func (h *wiring) onQueues(ctx context.Context, s *stores) error {
-	w := &h.Config.Windows
+	w := h.own
 	queues := queue.Whole(nil)
 	if s.redis != nil {
 		var err error

@@ -35,6 +35,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search"
 	"github.com/tidemill/tidemill/systems/windows/search/opensearchsearch"
 	"github.com/tidemill/tidemill/systems/windows/search/sqlitesearch"
+	"github.com/tidemill/tidemill/systems/windows/windowsconfig"
 )
 
 // Names of the windows system's own in what it shares with other systems.
@@ -67,10 +68,11 @@ type stores struct {
 // System is windows.
 var System = system.System{
 	Name:       windows.Name,
-	Configured: func(c *config.Loaded) bool { return c.Windows.Configured() },
-	Check:      func(c *config.Loaded) error { return c.CheckWindows() },
+	Settings:   windowsconfig.Group,
+	Configured: func(c *config.Loaded) bool { return windowsconfig.Of(c).Configured() },
+	Check:      func(c *config.Loaded) error { return windowsconfig.Of(c).Check() },
 	Bounds: func(c *config.Loaded) system.Bounds {
-		return system.Bounds{Jobs: c.Windows.QueueMax, DeadLetters: c.Windows.DeadMax}
+		return system.Bounds{Jobs: windowsconfig.Of(c).QueueMax, DeadLetters: windowsconfig.Of(c).DeadMax}
 	},
 	Build: build,
 }
@@ -78,6 +80,7 @@ var System = system.System{
 // wiring is a system that is being built.
 type wiring struct {
 	*system.Host
+	own   *windowsconfig.Settings
 	parts system.Parts
 }
 
@@ -85,7 +88,8 @@ type wiring struct {
 // that is named, topics on the Kafka, the index on the OpenSearch, and embedded what has no
 // server.
 func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
-	h, w := &wiring{Host: o}, &o.Config.Windows
+	w := windowsconfig.Of(o.Config)
+	h := &wiring{Host: o, own: w}
 	stores, err := h.stores(ctx)
 	if err != nil {
 		return nil, err
@@ -96,7 +100,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	if err := h.findProjects(ctx, stores); err != nil {
 		return nil, err
 	}
-	steps, err := h.Config.WindowsSteps(o.Now)
+	steps, err := w.Steps(o.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +114,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	}
 	t := &w.Topics
 	page := w.Page
-	if page == 0 && h.Config.WindowsKafka() == "" { // what is embedded has little memory, and no brokers to wait for
+	if page == 0 && h.own.Brokers() == "" { // what is embedded has little memory, and no brokers to wait for
 		page = 1000
 	}
 	sys, err := windows.New(parts, windows.Options{
@@ -157,14 +161,13 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 
 // stores opens what stands behind the roles.
 func (h *wiring) stores(ctx context.Context) (*stores, error) {
-	c := h.Config
-	w := &c.Windows
+	w := h.own
 	s := &stores{}
 	var err error
 	if s.events, s.mentions, err = w.Schemas(); err != nil {
 		return nil, err
 	}
-	redis, kafka, files := c.WindowsRedis() != "", c.WindowsKafka() != "", w.Files.Folder != "" || w.Files.URL != ""
+	redis, kafka, files := h.own.RedisURL() != "", h.own.Brokers() != "", w.Files.Folder != "" || w.Files.URL != ""
 	indexed := w.Search.Enabled
 	for _, part := range []struct {
 		wanted bool
@@ -189,7 +192,7 @@ func (h *wiring) stores(ctx context.Context) (*stores, error) {
 
 // owner is this instance's name, the same after a restart where it can be.
 func (h *wiring) owner() string {
-	if name := h.Config.Windows.Instance; name != "" {
+	if name := h.own.Instance; name != "" {
 		return name
 	}
 	host, err := os.Hostname()
@@ -204,13 +207,13 @@ func (h *wiring) owner() string {
 
 // embedded puts the embedded database behind every role but the topics.
 func (h *wiring) embedded(ctx context.Context, s *stores) error {
-	w := &h.Config.Windows
+	w := h.own
 	f, err := h.File(ctx)
 	if err != nil {
 		return err
 	}
 	s.letters, s.projects = f.Letters, f.Projects
-	if h.Config.WindowsRedis() == "" {
+	if h.own.RedisURL() == "" {
 		store, err := sqlitewindow.New(ctx, f.DB, window.Options{Window: w.Window, Lease: w.Lease, Owner: h.owner(), Now: h.Now})
 		if err != nil {
 			return err
@@ -230,7 +233,7 @@ func (h *wiring) embedded(ctx context.Context, s *stores) error {
 
 // onRedis puts a Redis behind windows and dead letters, under keys of their own.
 func (h *wiring) onRedis(ctx context.Context, s *stores) error {
-	w, address := &h.Config.Windows, h.Config.WindowsRedis()
+	w, address := h.own, h.own.RedisURL()
 	client, err := h.Redis(ctx, address)
 	if err != nil {
 		return err
@@ -256,7 +259,7 @@ func (h *wiring) onRedis(ctx context.Context, s *stores) error {
 
 // onOpenSearch puts an OpenSearch or Elasticsearch behind the index.
 func (h *wiring) onOpenSearch(ctx context.Context, s *stores) error {
-	c := &h.Config.Windows.Search
+	c := &h.own.Search
 	conn, err := opensearchhttp.Open(ctx, string(c.URL), opensearchhttp.Options{})
 	if err != nil {
 		return err
@@ -274,8 +277,8 @@ func (h *wiring) onOpenSearch(ctx context.Context, s *stores) error {
 
 // fromFiles reads GDELT files from a folder, or from lists behind a URL.
 func (h *wiring) fromFiles(ctx context.Context, s *stores) error {
-	c := &h.Config.Windows.Files
-	o := gdelt.Options{Every: c.Every, Quiet: c.Quiet, Since: c.Since, Remove: c.Remove, Header: h.Config.Windows.Header, Pipeline: filesIntake, Log: h.Log, Now: h.Now}
+	c := &h.own.Files
+	o := gdelt.Options{Every: c.Every, Quiet: c.Quiet, Since: c.Since, Remove: c.Remove, Header: h.own.Header, Pipeline: filesIntake, Log: h.Log, Now: h.Now}
 	if c.Quiet == 0 {
 		o.Quiet = -1
 	}

@@ -31,7 +31,7 @@ func start(t *testing.T, change func(*config.Loaded)) *instance {
 
 func startWith(t *testing.T, o connect.Options, change func(*config.Loaded)) *instance {
 	t.Helper()
-	c, err := config.Load(config.Layers{Flags: map[string]string{"data": t.TempDir(), "analytics.flush_interval": "1ms"}})
+	c, err := connect.Settings().Load(config.Layers{Flags: map[string]string{"data": t.TempDir(), "analytics.flush_interval": "1ms"}})
 	if err != nil {
 		t.Fatal(err)
 	}

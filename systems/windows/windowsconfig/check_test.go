@@ -1,4 +1,4 @@
-package config
+package windowsconfig
 
 import (
 	"os"
@@ -7,53 +7,59 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
-func loadWindows(t *testing.T, text string, vars map[string]string) *Loaded {
+var schema = config.Schema{Group}
+
+func load(t *testing.T, text string, vars map[string]string) *Settings {
 	t.Helper()
-	c, err := loadDelivery(t, text, vars)
+	path := filepath.Join(t.TempDir(), "tidemill.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := schema.Load(config.Layers{File: path, Getenv: func(name string) string { return vars[name] }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return Of(c)
 }
 
 func TestWindowsTakeTheVariablesOfTheProgramThatTheyReplace(t *testing.T) {
-	c := loadWindows(t, "", map[string]string{
+	w := load(t, "", map[string]string{
 		"BATCH_PROCESSING_WINDOW_MS": "90000", "RETRY_MAX_ATTEMPTS": "7", "RETRY_INTERVAL": "2500", "SERVICE_NAME": "gdelt",
 		"KAFKA_BOOTSTRAP_SERVERS": "one:9092", "KAFKA_TOPIC_ADAPTER_EVENT": "gdelt-adapter-event-topic", "KAFKA_TOPIC_DLQ_CONNECT_MENTION_PARTITIONS": "5",
 		"SPRING_DATA_REDIS_HOST": "cache", "SPRING_DATA_REDIS_PASSWORD": "p@ss", "SPRING_DATA_REDIS_DATABASE": "3"})
-	w := &c.Windows
-	if w.Window != 90*time.Second || w.Retry != (WindowsRetry{7, 2500 * time.Millisecond}) || w.Service != "gdelt" || w.Topics.AdapterEvent != "gdelt-adapter-event-topic" ||
+	if w.Window != 90*time.Second || w.Retry != (Retry{7, 2500 * time.Millisecond}) || w.Service != "gdelt" || w.Topics.AdapterEvent != "gdelt-adapter-event-topic" ||
 		w.Topics.IndexDead.MentionPartitions != 5 || w.Topics.AdapterMention != "adapter-mention" {
 		t.Errorf("%+v", w)
 	}
-	if got := string(c.WindowsRedis()); got != "redis://:p%40ss@cache:6379/3" {
+	if got := string(w.RedisURL()); got != "redis://:p%40ss@cache:6379/3" {
 		t.Errorf("Redis %s", got)
 	}
-	if c.WindowsKafka() != "one:9092" || c.Kafka.Brokers != "" || c.Redis.URL != "" {
-		t.Errorf("Kafka %q; that of others is %q, their Redis %q", c.WindowsKafka(), c.Kafka.Brokers, c.Redis.URL)
+	if w.Brokers() != "one:9092" || w.c.Kafka.Brokers != "" || w.c.Redis.URL != "" {
+		t.Errorf("Kafka %q; that of others is %q, their Redis %q", w.Brokers(), w.c.Kafka.Brokers, w.c.Redis.URL)
 	}
-	if err := c.CheckWindows(); err != nil {
+	if err := w.Check(); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestDefaultAddressesOfWindowsDoNotCount(t *testing.T) {
-	c := loadWindows(t, "", nil)
-	if c.Windows.Configured() || c.WindowsKafka() != "" || c.WindowsRedis() != "" || c.Windows.Given("server_port") {
-		t.Errorf("without anything they are configured: %+v", c.Windows)
+	c := load(t, "", nil)
+	if c.Configured() || c.Brokers() != "" || c.RedisURL() != "" || c.Given("server_port") {
+		t.Errorf("without anything they are configured: %+v", c)
 	}
-	if err := c.CheckWindows(); err != nil {
+	if err := c.Check(); err != nil {
 		t.Errorf("the defaults: %v", err)
 	}
 	for _, vars := range []map[string]string{{"KAFKA_BOOTSTRAP_SERVERS": "k:9092"}, {"TIDEMILL_WINDOWS_FILES_FOLDER": "in"}, {"BATCH_PROCESSING_WINDOW_MS": "1000"}} {
-		if !loadWindows(t, "", vars).Windows.Configured() {
+		if !load(t, "", vars).Configured() {
 			t.Errorf("%v does not say that windows are to run", vars)
 		}
 	}
-	if loadWindows(t, "", map[string]string{"SERVER_PORT": "80", "RETRY_INTERVAL": "5"}).Windows.Configured() {
+	if load(t, "", map[string]string{"SERVER_PORT": "80", "RETRY_INTERVAL": "5"}).Configured() {
 		t.Error("variables that every program has make windows run")
 	}
 }
@@ -103,8 +109,8 @@ func TestWhatIsWrongWithWindowsIsSaidToWhoRunsThem(t *testing.T) {
 		{"windows: {processors: [{http: {url: 'https://x', retries: 101}}]}", "", "", "http.retries: want 0 to 100"},
 		{"windows: {processors: [{http: {url: 'https://x', timeout: -1s}}]}", "", "", "http.timeout: want a duration"},
 	} {
-		l := loadWindows(t, c.text, map[string]string{c.variable: c.value})
-		if err := l.CheckWindows(); err == nil || !strings.Contains(err.Error(), c.want) {
+		l := load(t, c.text, map[string]string{c.variable: c.value})
+		if err := l.Check(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s=%s: %v; want it to say %q", c.text, c.variable, c.value, err, c.want)
 		}
 	}
@@ -121,11 +127,11 @@ func TestTheProjectOfWindows(t *testing.T) {
 		{several, "NEWS", "NEWS"},
 		{"projects: [{name: news, key: k1}, {name: sport, key: k2}]", "", "default"}, // which nobody has a key of
 	} {
-		l := loadWindows(t, c.text, map[string]string{"TIDEMILL_WINDOWS_PROJECT": c.variable})
-		if got := l.WindowsProject(); got != c.want {
+		l := load(t, c.text, map[string]string{"TIDEMILL_WINDOWS_PROJECT": c.variable})
+		if got := l.ProjectName(); got != c.want {
 			t.Errorf("%s, %q: %q, want %q", c.text, c.variable, got, c.want)
 		}
-		if err := l.CheckWindows(); err != nil {
+		if err := l.Check(); err != nil {
 			t.Errorf("%s, %q: %v", c.text, c.variable, err)
 		}
 	}
@@ -138,46 +144,46 @@ func TestNetworksOfListsAreSetInEveryWay(t *testing.T) {
 		{"windows: {files: {allow_private: '10.1.0.0/16, 127.0.0.0/8'}}", ""},
 		{"", "10.1.0.0/16,127.0.0.0/8"},
 	} {
-		l := loadWindows(t, c.text+"\n", map[string]string{variable: c.value, "TIDEMILL_WINDOWS_FILES_URL": "https://10.1.2.3/list"})
-		if text, _ := l.Windows.Files.AllowPrivate.MarshalText(); string(text) != "10.1.0.0/16,127.0.0.0/8" {
+		l := load(t, c.text+"\n", map[string]string{variable: c.value, "TIDEMILL_WINDOWS_FILES_URL": "https://10.1.2.3/list"})
+		if text, _ := l.Files.AllowPrivate.MarshalText(); string(text) != "10.1.0.0/16,127.0.0.0/8" {
 			t.Errorf("%s %s: %s", c.text, c.value, text)
 		}
-		if err := l.CheckWindows(); err != nil {
+		if err := l.Check(); err != nil {
 			t.Errorf("%s %s: %v", c.text, c.value, err)
 		}
 	}
 	var b strings.Builder
-	if err := WriteReference(&b); err != nil || !strings.Contains(b.String(), variable) {
+	if err := schema.WriteReference(&b); err != nil || !strings.Contains(b.String(), variable) {
 		t.Errorf("the reference does not have it: %v", err)
 	}
 }
 
 // Both kinds may have one topic of dead letters.
 func TestDeadLettersOfTheIndexMayShareATopic(t *testing.T) {
-	if err := loadWindows(t, "windows: {topics: {index_dead: {event: dead, mention: dead}}}", nil).CheckWindows(); err != nil {
+	if err := load(t, "windows: {topics: {index_dead: {event: dead, mention: dead}}}", nil).Check(); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestTheProcessorsOfTheReferenceCanBeUsed(t *testing.T) {
 	text := "windows:\n"
-	for line := range strings.Lines((Windows{}).Example()) {
+	for line := range strings.Lines((&Settings{}).Example()) {
 		if line, ok := strings.CutPrefix(line, "  #"); ok && !strings.HasPrefix(line, " each") {
 			if line = strings.TrimPrefix(line, ""); strings.HasPrefix(line, "processors") || strings.HasPrefix(line, "  ") {
 				text += "  " + line
 			}
 		}
 	}
-	c := loadWindows(t, text, map[string]string{"SENTIMENT_TOKEN": "t"})
-	steps, err := c.WindowsSteps(nil)
+	c := load(t, text, map[string]string{"SENTIMENT_TOKEN": "t"})
+	steps, err := c.Steps(nil)
 	if err != nil || len(steps) != 7 || steps[1].Kind != record.Event || steps[6].Processor.Name() != "sentiment" {
 		t.Fatalf("%d steps, %v, of\n%s", len(steps), err, text)
 	}
-	if err := c.CheckWindows(); err != nil {
+	if err := c.Check(); err != nil {
 		t.Error(err)
 	}
 	var b strings.Builder
-	if err := WriteReference(&b); err != nil || !strings.Contains(b.String(), (Windows{}).Example()) {
+	if err := schema.WriteReference(&b); err != nil || !strings.Contains(b.String(), (&Settings{}).Example()) {
 		t.Errorf("the list is not at the end of the group: %v", err)
 	}
 }
@@ -204,7 +210,7 @@ func TestFormsOfProcessors(t *testing.T) {
 		if err := os.WriteFile(file, []byte("windows:\n  "+text+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Load(Layers{File: file}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := schema.Load(config.Layers{File: file}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v\nwant %s", text, err, want)
 		}
 	}
