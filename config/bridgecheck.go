@@ -27,6 +27,7 @@ const (
 // is for who runs the bridge; Load does not call it.
 func (b *Bridge) Check() error {
 	k := bridgeCheck{NewChecker(b.c, "bridge"), b}
+	k.Limits()
 	k.addresses()
 	k.stream()
 	k.topics()

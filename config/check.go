@@ -72,12 +72,12 @@ func (c *Loaded) check(fs []Field) error {
 			errs = append(errs, fmt.Errorf("analytics.geoip.url (from %s): %w", c.From["analytics.geoip.url"], err))
 		}
 	}
-	for _, of := range []struct { // secrets are where a system runs
-		system string
-		check  func(func(bool, string)) []error
-	}{{"delivery", c.checkDelivery}, {"crm", c.checkCRM}} {
-		if c.Runs(of.system) {
-			errs = append(errs, of.check(ok)...)
+	if c.Runs("delivery") { // secrets are where a system runs
+		errs = append(errs, c.checkDelivery(ok)...)
+	}
+	for _, g := range c.groups {
+		if !g.Late {
+			errs = append(errs, g.settings.Check())
 		}
 	}
 	for i, p := range c.Projects {
@@ -99,11 +99,8 @@ func (c *Loaded) checkServers(ok func(good bool, path string)) {
 	scheme := func(u URL, path string, schemes ...string) {
 		ok(u.Has(schemes...), path)
 	}
-	scheme(c.Redis.URL, "redis.url", "redis", "rediss", "redis+sentinel", "rediss+sentinel")
-	scheme(c.CRM.RedisURL, "crm.redis_url", "redis", "rediss", "redis+sentinel", "rediss+sentinel")
-	scheme(c.CRM.BullMQ.URL, "crm.bullmq.url", "redis", "rediss", "redis+sentinel", "rediss+sentinel")
-	scheme(c.Postgres.URL, "postgres.url", "postgres", "postgresql")
-	scheme(c.CRM.PostgresURL, "crm.postgres_url", "postgres", "postgresql")
+	scheme(c.Redis.URL, "redis.url", RedisSchemes...)
+	scheme(c.Postgres.URL, "postgres.url", PostgresSchemes...)
 	scheme(c.ClickHouse.URL, "clickhouse.url", "http", "https")
 	if strings.Contains(string(c.Kafka.Brokers), "://") {
 		scheme(c.Kafka.Brokers, "kafka.brokers", "kafka", "kafka+tls")

@@ -13,25 +13,31 @@ type Checker struct {
 	c      *Loaded
 	prefix string
 	fields map[string]*Field
+	order  []string // of the fields
 	errs   []error
 }
 
-// NewChecker checks each setting of a group by itself: that it could be read, and its limits.
+// NewChecker is the Checker of a group. It has found nothing yet.
 func NewChecker(c *Loaded, name string) *Checker {
 	k := &Checker{c: c, prefix: name + ".", fields: map[string]*Field{}}
 	for _, f := range c.Fields() {
-		path, its := strings.CutPrefix(f.Path, k.prefix)
-		if !its {
-			continue
+		if path, its := strings.CutPrefix(f.Path, k.prefix); its {
+			k.fields[path], k.order = &f, append(k.order, path)
 		}
-		k.fields[path] = &f
-		if err := c.wrong[f.Path]; err != nil {
+	}
+	return k
+}
+
+// Limits checks each setting by itself: that it could be read, and what its tags allow.
+func (k *Checker) Limits() {
+	for _, path := range k.order {
+		f := k.fields[path]
+		if err := k.c.wrong[f.Path]; err != nil {
 			k.errs = append(k.errs, err)
 			continue
 		}
 		k.OK(f.limits.allow(f.value), path)
 	}
-	return k
 }
 
 // Err is all that is wrong.

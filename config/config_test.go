@@ -308,3 +308,13 @@ func TestFlushesFollowTheWarehouse(t *testing.T) {
 		}
 	}
 }
+
+func TestHowLongLogFilesAreKept(t *testing.T) {
+	c, err := settings.Load(config.Layers{})
+	if want := (config.LogFiles{Debug: 7, Info: 30, Warn: 90, Error: 365, Most: 1 << 30}); err != nil || c.LogFiles != want {
+		t.Errorf("by default %+v, %v; want %+v", c.LogFiles, err, want)
+	}
+	if _, err := settings.Load(config.Layers{Getenv: env(map[string]string{"TIDEMILL_LOG_FILES_WARN_DAYS": "0"})}); err == nil || !strings.Contains(err.Error(), "log_files.warn_days (from TIDEMILL_LOG_FILES_WARN_DAYS)") {
+		t.Errorf("no day at all: %v", err)
+	}
+}

@@ -1,11 +1,9 @@
 package config
 
 import (
-	"encoding/hex"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -152,67 +150,9 @@ func (c *Config) DeliveryRedis() URL {
 	return URL(u.String())
 }
 
-// Secret finds what partners need: the value of a variable, or of the file that
-// NAME_FILE names.
-func (c *Loaded) Secret(name string) (tidemill.Secret, bool) {
-	if c.getenv == nil {
-		return tidemill.Secret{}, false
-	}
-	if v := c.getenv(name); v != "" {
-		return tidemill.NewSecret(v), true
-	}
-	if path := c.getenv(name + "_FILE"); path != "" {
-		return secretFile(path)
-	}
-	return tidemill.Secret{}, false
-}
-
-// secretFile reads a secret, without what ends its line.
-func secretFile(path string) (tidemill.Secret, bool) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return tidemill.Secret{}, false
-	}
-	return tidemill.NewSecret(strings.TrimRight(string(b), "\r\n")), true
-}
-
 // SiteKeys are the hashes of a site's keys.
 func (c *Loaded) SiteKeys(s *Site) ([]project.Hash, error) {
-	return c.keyHashes("site "+s.ID, s.Keys, s.KeysEnv, s.Hashes)
-}
-
-// keyHashes are the hashes of keys that are given as they are, by variables, or as hashes.
-func (c *Loaded) keyHashes(whose string, keys []tidemill.Secret, variables, hashes []string) ([]project.Hash, error) {
-	var all []project.Hash
-	add := func(key tidemill.Secret) error {
-		if err := project.CheckKey(key.Reveal()); err != nil {
-			return fmt.Errorf("%s: %w", whose, err)
-		}
-		all = append(all, project.HashOf(key))
-		return nil
-	}
-	for _, k := range keys {
-		if err := add(k); err != nil {
-			return nil, err
-		}
-	}
-	for _, name := range variables {
-		k, ok := c.Secret(name)
-		if !ok {
-			return nil, fmt.Errorf("%s: keys_env: neither %s nor %s_FILE is set", whose, name, name)
-		}
-		if err := add(k); err != nil {
-			return nil, err
-		}
-	}
-	for _, text := range hashes {
-		b, err := hex.DecodeString(text)
-		if err != nil || len(b) != len(project.Hash{}) {
-			return nil, fmt.Errorf("%s: keys_sha256: %q is not 64 hexadecimal digits", whose, text)
-		}
-		all = append(all, project.Hash(b))
-	}
-	return all, nil
+	return c.KeyHashes("site "+s.ID, s.Keys, s.KeysEnv, s.Hashes)
 }
 
 // checkDelivery refuses what cannot work.

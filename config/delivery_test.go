@@ -182,15 +182,15 @@ delivery:
 // Days are a part of every duration: in the file, in its lists, and in the environment.
 func TestDaysAreDurations(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tidemill.yaml")
-	if err := os.WriteFile(file, []byte("crm: {log_life: 30d}\ndelivery:\n  sent_life: 7d\n  partners:\n    - {name: p, endpoint: 'https://p.example/', breaker: {open: 1d12h}, timeout: 0}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("delivery:\n  sent_life: 7d\n  partners:\n    - {name: p, endpoint: 'https://p.example/', breaker: {open: 1d12h}, timeout: 0}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := Load(Layers{File: file, Getenv: func(name string) string { return map[string]string{"TIDEMILL_DELIVERY_KEPT_FOR": "2d"}[name] }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Delivery.SentLife != 7*24*time.Hour || c.Delivery.KeptFor != 48*time.Hour || c.CRM.LogLife != 720*time.Hour || c.Delivery.Partners[0].Breaker.Open != 36*time.Hour {
-		t.Errorf("%v, %v, %v, %v", c.Delivery.SentLife, c.Delivery.KeptFor, c.CRM.LogLife, c.Delivery.Partners[0].Breaker.Open)
+	if c.Delivery.SentLife != 7*24*time.Hour || c.Delivery.KeptFor != 48*time.Hour || c.Delivery.Partners[0].Breaker.Open != 36*time.Hour {
+		t.Errorf("%v, %v, %v", c.Delivery.SentLife, c.Delivery.KeptFor, c.Delivery.Partners[0].Breaker.Open)
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
-
-	"github.com/tidemill/tidemill/internal/urlsecret"
 )
 
 // writeLists writes what the lists hold, as remarks: each element with its place, and as it is in
@@ -37,14 +35,4 @@ func (c *Loaded) writeLists(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// Shown implements what writeLists asks.
-func (h CRMHandler) Shown() any {
-	if h.Endpoint != nil {
-		e := *h.Endpoint
-		e.Headers, e.URL = urlsecret.Headers(e.Headers), urlsecret.Show(e.URL)
-		h.Endpoint = &e
-	}
-	return h
 }

@@ -27,6 +27,12 @@ func (u URL) MarshalText() ([]byte, error) {
 	}
 }
 
+// Schemes of the addresses of servers that several settings have.
+var (
+	RedisSchemes    = []string{"redis", "rediss", "redis+sentinel", "rediss+sentinel"}
+	PostgresSchemes = []string{"postgres", "postgresql"}
+)
+
 // Has says whether an address is empty, or has one of these schemes and something behind it.
 func (u URL) Has(schemes ...string) bool {
 	scheme, rest, found := strings.Cut(string(u), "://")

@@ -11,30 +11,14 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
-// LeastKey is how long a key is at least that nobody can guess: 16 characters of 64 kinds are 96
-// bits. Where others than this machine can try, the API's is no shorter, and no new key of a project.
-const LeastKey = 16
-
 // Warnings are what is allowed and hardly meant, each with its place: keys that can be guessed,
 // sites that nobody can send for, a project of windows that nobody has a key of, conditions that
 // hold for no event, and variables of the environment that look like settings and are none.
 // environ are the environment's names and values, as os.Environ has them.
 func (c *Loaded) Warnings(environ []string) (all []string) {
 	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	short := func(place, whose string, keys []tidemill.Secret, variables []string) {
-		for _, name := range variables {
-			if k, ok := c.Secret(name); ok {
-				keys = append(slices.Clone(keys), k)
-			}
-		}
-		for _, k := range keys {
-			if n := len(k.Reveal()); n < LeastKey {
-				warn("%s: a key of %s has %d characters, which can be guessed: use %d or more", place, whose, n, LeastKey)
-			}
-		}
-	}
 	for i, p := range c.Projects {
-		short(c.Element("projects", i), "project "+p.Name, []tidemill.Secret{p.Key}, nil)
+		all = append(all, c.ShortKeys(c.Element("projects", i), "project "+p.Name, []tidemill.Secret{p.Key}, nil)...)
 	}
 	for _, g := range c.groups {
 		if w, ok := g.settings.(interface{ Warnings() []string }); ok {
@@ -48,14 +32,10 @@ func (c *Loaded) Warnings(environ []string) (all []string) {
 	for i := range c.Delivery.Sites {
 		s, place := &c.Delivery.Sites[i], c.Element("delivery.sites", i)
 		sites = append(sites, s.ID)
-		short(place, "site "+s.ID, s.Keys, s.KeysEnv)
+		all = append(all, c.ShortKeys(place, "site "+s.ID, s.Keys, s.KeysEnv)...)
 		if len(s.Keys)+len(s.KeysEnv)+len(s.Hashes) == 0 && !s.Public {
 			warn("%s: site %s has no key and is not public: nobody can send events for it", place, s.ID)
 		}
-	}
-	for i := range c.CRM.Tenants {
-		t := &c.CRM.Tenants[i]
-		short(c.Element("crm.tenants", i), "tenant "+t.ID, t.Keys, t.KeysEnv)
 	}
 	if len(sites) > 0 {
 		for _, p := range c.Projects {

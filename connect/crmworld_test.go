@@ -20,6 +20,7 @@ import (
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/postgresprofile"
 	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
+	"github.com/tidemill/tidemill/systems/crm/crmconfig"
 )
 
 // anApp is an endpoint on loopback that remembers what it got.
@@ -220,7 +221,7 @@ func (w *crmWorld) becomes(id, want string) {
 func (w *crmWorld) ann() map[string]string {
 	w.t.Helper()
 	var from profile.Directory
-	if url := w.config.CRMPostgres(); url != "" {
+	if url := crmconfig.Of(w.config).Postgres(); url != "" {
 		db, err := postgresdb.Open(w.t.Context(), tidemill.NewSecret(string(url)), postgresdb.Options{Conns: 2})
 		if err != nil {
 			w.t.Fatal(err)

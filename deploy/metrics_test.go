@@ -19,6 +19,7 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/bridge"
 	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/crmconfig"
 	"github.com/tidemill/tidemill/systems/crm/handler"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
@@ -50,8 +51,8 @@ func shown(t *testing.T) map[string][]string {
 	c.Projects = []config.Project{{Name: "shop", Key: tidemill.NewSecret("a-long-random-ingest-key")}}
 	c.Delivery.Sites = []config.Site{{ID: "shop", Public: true}}
 	c.Delivery.Partners = []partner.Partner{{Name: "crm", Endpoint: partners.URL, AllowHTTP: true, AllowPrivate: []string{"127.0.0.0/8", "::1/128"}}}
-	c.CRM.Tenants = []config.CRMTenant{{ID: "club", Keys: []tidemill.Secret{tidemill.NewSecret("a-long-random-tenant-key")}}}
-	c.CRM.Handlers = []config.CRMHandler{{Name: "names", Types: []string{"member.*"}, Attributes: handler.Mapping{{Attribute: "name", From: "payload.name"}}}}
+	crmconfig.Of(c).Tenants = []crmconfig.Tenant{{ID: "club", Keys: []tidemill.Secret{tidemill.NewSecret("a-long-random-tenant-key")}}}
+	crmconfig.Of(c).Handlers = []crmconfig.Handler{{Name: "names", Types: []string{"member.*"}, Attributes: handler.Mapping{{Attribute: "name", From: "payload.name"}}}}
 	windowsconfig.Of(c).Processors = []windowsconfig.Processor{{Filter: &windowsconfig.Filter{Keep: "true"}}}
 	windowsconfig.Of(c).Files.Folder = t.TempDir()
 	c.Bridge.Broker.Listen = "127.0.0.1:0"

@@ -9,6 +9,7 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/crmconfig"
 	"github.com/tidemill/tidemill/systems/crm/event"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/windows"
@@ -85,8 +86,8 @@ func (f *firstEvent) of(system string) []string {
 			run("event show %s", id)}
 	case crm.Name:
 		tenant := f.tenant()
-		if len(f.cfg.CRM.Tenants) > 0 {
-			tenant = f.cfg.CRM.Tenants[0].ID
+		if all := crmconfig.Of(f.cfg).Tenants; len(all) > 0 {
+			tenant = all[0].ID
 		}
 		if !event.ValidTenant(tenant) {
 			tenant = "default"

@@ -4,15 +4,15 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/crmconfig"
 )
 
 // findings are what an operator of CRM may want to know of before it hurts.
 func (w *wiring) findings(ctx context.Context, sys *crm.System, s *stores) []preflight.Finding {
-	c := &w.Config.CRM
+	c := w.own
 	fs := []preflight.Finding{checkHandlers(c), checkTenants(c)}
 	if s.damaged != nil {
 		fs = append(fs, system.CheckDamaged(ctx, s.damaged))
@@ -47,7 +47,7 @@ func aloneOnRedis() preflight.Finding {
 		"run one instance, or set postgres.url (or crm.postgres_url)")
 }
 
-func checkHandlers(c *config.CRM) preflight.Finding {
+func checkHandlers(c *crmconfig.Settings) preflight.Finding {
 	const check = "CRM handlers"
 	plain := 0
 	for i := range c.Handlers {
@@ -67,7 +67,7 @@ func checkHandlers(c *config.CRM) preflight.Finding {
 	}
 }
 
-func checkTenants(c *config.CRM) preflight.Finding {
+func checkTenants(c *crmconfig.Settings) preflight.Finding {
 	const check = "CRM keys"
 	for i := range c.Tenants {
 		for _, k := range c.Tenants[i].Keys {

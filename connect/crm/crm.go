@@ -29,6 +29,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
 	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/crmconfig"
 	"github.com/tidemill/tidemill/systems/crm/handler"
 	"github.com/tidemill/tidemill/systems/crm/priority"
 	"github.com/tidemill/tidemill/systems/crm/webhook"
@@ -66,20 +67,25 @@ type stores struct {
 // System is CRM.
 var System = system.System{
 	Name:       crm.Name,
-	Configured: func(c *config.Loaded) bool { return c.CRM.Configured() },
+	Settings:   crmconfig.Group,
+	Configured: func(c *config.Loaded) bool { return crmconfig.Of(c).Configured() },
 	Bounds: func(c *config.Loaded) system.Bounds {
-		return system.Bounds{Jobs: c.CRM.QueueMax, DeadLetters: c.CRM.DeadMax}
+		return system.Bounds{Jobs: crmconfig.Of(c).QueueMax, DeadLetters: crmconfig.Of(c).DeadMax}
 	},
 	Build: build,
 }
 
 // wiring is a system that is being built.
-type wiring struct{ *system.Host }
+type wiring struct {
+	*system.Host
+	own *crmconfig.Settings
+}
 
 // build puts the CRM system together with its endpoints: queue and dead letters on the Redis that
 // is named, sync log, replays and profiles on the PostgreSQL, and embedded what has no server.
 func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
-	w, c := &wiring{o}, &o.Config.CRM
+	c := crmconfig.Of(o.Config)
+	w := &wiring{o, c}
 	stores, err := w.stores(ctx)
 	if err != nil {
 		return nil, err
@@ -151,15 +157,15 @@ func desk(api *admin.Parts, sys *crm.System, s *stores) {
 
 // stores opens what stands behind the roles.
 func (w *wiring) stores(ctx context.Context) (*stores, error) {
-	s, c := &stores{}, w.Config
+	s, c := &stores{}, w.own
 	for _, part := range []struct {
 		wanted bool
 		open   func(context.Context, *stores) error
 	}{
-		{c.CRMRedis() == "" || c.CRMPostgres() == "", w.embedded},
-		{c.CRMPostgres() != "", w.onPostgres},
-		{c.CRMRedis() != "", w.onRedis},
-		{c.CRM.BullMQ.URL != "", w.fromBullMQ},
+		{c.Redis() == "" || c.Postgres() == "", w.embedded},
+		{c.Postgres() != "", w.onPostgres},
+		{c.Redis() != "", w.onRedis},
+		{c.BullMQ.URL != "", w.fromBullMQ},
 	} {
 		if !part.wanted {
 			continue
@@ -179,7 +185,7 @@ func (w *wiring) embedded(ctx context.Context, s *stores) error {
 		return err
 	}
 	s.queues, s.letters, s.projects, s.damaged = f.Queues, f.Letters, f.Projects, f.Damaged(crm.Queue)
-	if w.Config.CRMPostgres() != "" {
+	if w.own.Postgres() != "" {
 		return nil
 	}
 	log, err := sqliteledger.New(ctx, f.DB, sqliteledger.Options{Name: logName, Now: now})
@@ -194,7 +200,7 @@ func (w *wiring) embedded(ctx context.Context, s *stores) error {
 	s.attributes = func(m handler.Mapping) (handler.Handler, error) {
 		return handler.AttributesIn(log, profiles, m)
 	}
-	if w.Config.CRMRedis() != "" {
+	if w.own.Redis() != "" {
 		w.Look(func(context.Context) []preflight.Finding { return []preflight.Finding{aloneOnRedis()} })
 	}
 	s.replays, err = sqliteledger.New(ctx, f.DB, sqliteledger.Options{Name: replaysName, Now: now})
@@ -203,7 +209,7 @@ func (w *wiring) embedded(ctx context.Context, s *stores) error {
 
 // onPostgres puts a PostgreSQL behind sync log, replays and profiles.
 func (w *wiring) onPostgres(ctx context.Context, s *stores) error {
-	address := w.Config.CRMPostgres()
+	address := w.own.Postgres()
 	db, err := w.Postgres(ctx, address)
 	if err != nil {
 		return err
@@ -235,7 +241,7 @@ func (w *wiring) onPostgres(ctx context.Context, s *stores) error {
 
 // onRedis puts a Redis behind queue and dead letters, under keys of their own.
 func (w *wiring) onRedis(ctx context.Context, s *stores) error {
-	c, address := &w.Config.CRM, w.Config.CRMRedis()
+	c, address := w.own, w.own.Redis()
 	client, err := w.Redis(ctx, address)
 	if err != nil {
 		return err
@@ -254,15 +260,15 @@ func (w *wiring) onRedis(ctx context.Context, s *stores) error {
 
 // fromBullMQ takes events from a queue of BullMQ's.
 func (w *wiring) fromBullMQ(ctx context.Context, s *stores) error {
-	c := &w.Config.CRM.BullMQ
+	c := &w.own.BullMQ
 	client, err := w.Redis(ctx, c.URL)
 	if err != nil {
 		return err
 	}
 	log := w.Log
-	source, err := bullmqsource.New(client, bullmqsource.Options{Queue: c.Queue, Prefix: c.Prefix, Lease: w.Config.CRM.Lease, Letters: true,
-		Metrics: int(c.Metrics / time.Minute), Concurrency: w.Config.CRM.Workers, Ahead: ahead(s.queues),
-		KeepCompleted: &bullmqsource.Keep{Count: boundOf(w.Config.CRM.KeptCompleted)}, KeepFailed: &bullmqsource.Keep{Count: boundOf(w.Config.CRM.KeptFailed)},
+	source, err := bullmqsource.New(client, bullmqsource.Options{Queue: c.Queue, Prefix: c.Prefix, Lease: w.own.Lease, Letters: true,
+		Metrics: int(c.Metrics / time.Minute), Concurrency: w.own.Workers, Ahead: ahead(s.queues),
+		KeepCompleted: &bullmqsource.Keep{Count: boundOf(w.own.KeptCompleted)}, KeepFailed: &bullmqsource.Keep{Count: boundOf(w.own.KeptFailed)},
 		Report: func(r bullmqsource.Report) {
 			w.Report(intakeName, string(r.What), uint64(r.Count))
 			log.Warn("something happened to jobs of BullMQ", "pipeline", intakeName, "what", string(r.What), "count", r.Count, "jobs", r.IDs, "text", r.Text)
@@ -287,8 +293,8 @@ func ahead(q queue.Desk) func(context.Context) (int, error) {
 func (w *wiring) handlers(ctx context.Context, s *stores) ([]handler.Spec, error) {
 	var specs []handler.Spec
 	var names []string
-	for n := range w.Config.CRM.Handlers {
-		h := &w.Config.CRM.Handlers[n]
+	for n := range w.own.Handlers {
+		h := &w.own.Handlers[n]
 		spec := h.Spec()
 		var err error
 		if h.Endpoint != nil {
@@ -301,21 +307,21 @@ func (w *wiring) handlers(ctx context.Context, s *stores) ([]handler.Spec, error
 		}
 		specs, names = append(specs, spec), append(names, h.Name+" for "+strings.Join(h.Types, ", "))
 	}
-	what := map[string]string{"skip": "skipped, and counted", "dead": "dead letters"}[w.Config.CRM.Unknown]
+	what := map[string]string{"skip": "skipped, and counted", "dead": "dead letters"}[w.own.Unknown]
 	if len(specs) == 0 {
 		names = []string{"none: all events are " + what + " (set crm.handlers)"}
-		w.Log.InfoContext(ctx, "no handlers are configured: events are taken in and are "+what+"; crm.handlers says what to do with them", "unknown", w.Config.CRM.Unknown)
+		w.Log.InfoContext(ctx, "no handlers are configured: events are taken in and are "+what+"; crm.handlers says what to do with them", "unknown", w.own.Unknown)
 	}
 	w.Uses = append(w.Uses, "handlers: "+strings.Join(names, "; "))
 	return specs, nil
 }
 
-func (w *wiring) endpoint(h *config.CRMHandler) (handler.Handler, error) {
-	o, err := w.Config.CRMEndpoint(h)
+func (w *wiring) endpoint(h *crmconfig.Handler) (handler.Handler, error) {
+	o, err := w.own.Endpoint(h)
 	if err != nil {
 		return nil, err
 	}
-	o.Now, o.Connections = w.Now, max(w.Config.CRM.Workers, 1)
+	o.Now, o.Connections = w.Now, max(w.own.Workers, 1)
 	e, err := webhook.New(o)
 	if err != nil {
 		return nil, err

@@ -20,22 +20,22 @@ func (w *wiring) door(ctx context.Context, sys *crm.System, s *stores) (http.Han
 		return nil, err
 	}
 	return door.New(door.Options{Options: w.Endpoint(tenants), Acceptor: sys.Acceptor(), Events: sys,
-		Limits: endpoint.Limits{Time: w.Config.HTTP.BodyTimeout, PerMinute: w.Config.CRM.RateLimit}})
+		Limits: endpoint.Limits{Time: w.Config.HTTP.BodyTimeout, PerMinute: w.own.RateLimit}})
 }
 
 // tenants are those of the configuration. Where it has none they are the projects: the one
 // named default that is made at the first start, and those that flags and file name.
 func (w *wiring) tenants(ctx context.Context, s *stores) (project.Projects, error) {
-	c := w.Config
-	if len(c.CRM.Tenants) == 0 {
+	c := w.own
+	if len(c.Tenants) == 0 {
 		if w.Projects == nil {
 			w.Projects = s.projects
 		}
 		return w.Projects, w.EnsureProjects(ctx, w.Projects)
 	}
 	all := memoryproject.New()
-	for n := range c.CRM.Tenants {
-		t := &c.CRM.Tenants[n]
+	for n := range c.Tenants {
+		t := &c.Tenants[n]
 		keys, err := c.TenantKeys(t)
 		if err != nil {
 			return nil, err

@@ -18,12 +18,13 @@ import (
 // variable or line of the file, the value (never a secret's) and what is allowed.
 func (w *Settings) Check() error {
 	k := config.NewChecker(w.c, Group.Name)
+	k.Limits()
 	scheme := func(u config.URL, path string, schemes ...string) {
 		if !u.Has(schemes...) {
 			k.Fail(path, "%q is no address: write %s://…", u, strings.Join(schemes, ":// or "))
 		}
 	}
-	scheme(w.Redis.URL, "redis.url", "redis", "rediss", "redis+sentinel", "rediss+sentinel")
+	scheme(w.Redis.URL, "redis.url", config.RedisSchemes...)
 	if strings.Contains(string(w.Kafka), "://") {
 		scheme(w.Kafka, "kafka", "kafka", "kafka+tls")
 	}

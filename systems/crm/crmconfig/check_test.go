@@ -1,4 +1,4 @@
-package config
+package crmconfig
 
 import (
 	"os"
@@ -8,19 +8,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/crm/priority"
 	"github.com/tidemill/tidemill/systems/crm/webhook"
 )
 
-func loadCRM(t *testing.T, text string, vars map[string]string) (*Loaded, error) {
+var schema = config.Schema{Group}
+
+func load(t *testing.T, text string, vars map[string]string) (*config.Loaded, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tidemill.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return Load(Layers{File: path, Getenv: func(name string) string { return vars[name] }})
+	return schema.Load(config.Layers{File: path, Getenv: func(name string) string { return vars[name] }})
 }
 
 const aSecret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
@@ -30,7 +33,7 @@ func TestTenantsAndHandlers(t *testing.T) {
 	if err := os.WriteFile(file, []byte("from-a-file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := loadCRM(t, `
+	c, err := load(t, `
 crm:
   attempts: 5
   unknown: dead
@@ -68,11 +71,11 @@ crm:
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &c.CRM
+	d := Of(c)
 	if d.Attempts != 5 || d.Unknown != "dead" || d.Create || !d.Configured() || d.BullMQ.Queue != "crm-events" || d.BullMQ.Prefix != "bull" {
 		t.Errorf("%+v", d)
 	}
-	keys, err := c.TenantKeys(&d.Tenants[0])
+	keys, err := d.TenantKeys(&d.Tenants[0])
 	if err != nil || len(keys) != 3 {
 		t.Fatalf("keys %v, %v", keys, err)
 	}
@@ -90,7 +93,7 @@ crm:
 	if app.Many > 1 || app.Timeout <= 3*time.Second {
 		t.Errorf("the call of an endpoint is cut off before its request: %+v", app)
 	}
-	o, err := c.CRMEndpoint(&d.Handlers[1])
+	o, err := d.Endpoint(&d.Handlers[1])
 	if err != nil || o.Timeout != 3*time.Second || o.Header["X-App"] != "one" || o.Header["Authorization"] != "Bearer canary" || len(o.Secrets) != 1 || len(o.Allow) != 1 || o.Plain {
 		t.Errorf("endpoint %+v, %v", o, err)
 	}
@@ -149,7 +152,7 @@ func TestMistakesInCRM(t *testing.T) {
 		{"a network", endpoint("url: 'https://x.example', secrets: [" + aSecret + "], allowPrivate: [10.0.0.1]"), "allowPrivate"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := loadCRM(t, "crm:\n  "+c.text+"\n", nil)
+			_, err := load(t, "crm:\n  "+c.text+"\n", nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "canary") {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
@@ -158,14 +161,14 @@ func TestMistakesInCRM(t *testing.T) {
 }
 
 func TestTheDefaultPrioritiesAreThoseOfTheSystem(t *testing.T) {
-	c, err := Load(Layers{})
+	c, err := schema.Load(config.Layers{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := c.CRM.Priorities.Rules(), priority.Default(); !reflect.DeepEqual(normal(got), normal(want)) {
+	if got, want := Of(c).Priorities.Rules(), priority.Default(); !reflect.DeepEqual(normal(got), normal(want)) {
 		t.Errorf("rules %v, want %v", got, want)
 	}
-	if c.CRM.Configured() || len(c.CRM.Limits()) > 0 {
+	if Of(c).Configured() || len(Of(c).Limits()) > 0 {
 		t.Error("defaults alone say that it is to run")
 	}
 }
@@ -182,39 +185,29 @@ func TestTheServersOfCRM(t *testing.T) {
 		{map[string]string{"REDIS_URL": "redis://r:1", "DATABASE_URL": "postgres://p/x"}, "redis://r:1", "postgres://p/x"},
 		{map[string]string{"REDIS_URL": "redis://r:1", "TIDEMILL_CRM_REDIS_URL": "redis://own:1", "TIDEMILL_CRM_POSTGRES_URL": "postgres://own/x"}, "redis://own:1", "postgres://own/x"},
 	} {
-		l, err := loadCRM(t, "", c.vars)
-		if err != nil || string(l.CRMRedis()) != c.redis || string(l.CRMPostgres()) != c.postgres {
-			t.Errorf("%v: %q and %q, %v", c.vars, string(l.CRMRedis()), string(l.CRMPostgres()), err)
+		l, err := load(t, "", c.vars)
+		if err != nil || string(Of(l).Redis()) != c.redis || string(Of(l).Postgres()) != c.postgres {
+			t.Errorf("%v: %q and %q, %v", c.vars, string(Of(l).Redis()), string(Of(l).Postgres()), err)
 		}
-	}
-}
-
-func TestHowLongLogFilesAreKept(t *testing.T) {
-	c, err := Load(Layers{})
-	if want := (LogFiles{Debug: 7, Info: 30, Warn: 90, Error: 365, Most: 1 << 30}); err != nil || c.LogFiles != want {
-		t.Errorf("by default %+v, %v; want %+v", c.LogFiles, err, want)
-	}
-	if _, err := Load(Layers{Getenv: env(map[string]string{"TIDEMILL_LOG_FILES_WARN_DAYS": "0"})}); err == nil || !strings.Contains(err.Error(), "log_files.warn_days (from TIDEMILL_LOG_FILES_WARN_DAYS)") {
-		t.Errorf("no day at all: %v", err)
 	}
 }
 
 func TestTheListsOfTheReferenceCanBeUsed(t *testing.T) {
 	var b strings.Builder
-	if err := WriteReference(&b); err != nil || !strings.Contains(b.String(), (CRM{}).Example()) || !strings.Contains(b.String(), "\ncrm:\n") {
+	if err := schema.WriteReference(&b); err != nil || !strings.Contains(b.String(), (&Settings{}).Example()) || !strings.Contains(b.String(), "\ncrm:\n") {
 		t.Fatalf("the lists are not at the end of the group crm: %v", err)
 	}
 	text := "crm:\n"
-	for line := range strings.Lines((CRM{}).Example()) {
+	for line := range strings.Lines((&Settings{}).Example()) {
 		if line, ok := strings.CutPrefix(line, "  #"); ok && !strings.HasPrefix(line, " ") || strings.HasPrefix(line, "  ") {
 			text += "  " + line
 		}
 	}
-	c, err := loadCRM(t, text, map[string]string{"CLUB_7_KEY": "k", "APP_SECRET": aSecret, "APP_TOKEN": "t"})
+	c, err := load(t, text, map[string]string{"CLUB_7_KEY": "k", "APP_SECRET": aSecret, "APP_TOKEN": "t"})
 	if err != nil {
 		t.Fatalf("%v, of\n%s", err, text)
 	}
-	if len(c.CRM.Tenants) != 1 || len(c.CRM.Handlers) != 2 || len(c.CRM.Handlers[0].Attributes) != 3 || c.CRM.Handlers[1].Endpoint == nil {
-		t.Errorf("%+v", c.CRM)
+	if len(Of(c).Tenants) != 1 || len(Of(c).Handlers) != 2 || len(Of(c).Handlers[0].Attributes) != 3 || Of(c).Handlers[1].Endpoint == nil {
+		t.Errorf("%+v", Of(c))
 	}
 }

@@ -1,0 +1,89 @@
+package config
+
+import (
+	"encoding/hex"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/project"
+)
+
+// LeastKey is how long a key is at least that nobody can guess: 16 characters of 64 kinds are 96
+// bits. Where others than this machine can try, the API's is no shorter, and no new key of a project.
+const LeastKey = 16
+
+// Secret finds a secret that settings name: the value of a variable, or of the file that
+// NAME_FILE names.
+func (c *Loaded) Secret(name string) (tidemill.Secret, bool) {
+	if c.getenv == nil {
+		return tidemill.Secret{}, false
+	}
+	if v := c.getenv(name); v != "" {
+		return tidemill.NewSecret(v), true
+	}
+	if path := c.getenv(name + "_FILE"); path != "" {
+		return secretFile(path)
+	}
+	return tidemill.Secret{}, false
+}
+
+// secretFile reads a secret, without what ends its line.
+func secretFile(path string) (tidemill.Secret, bool) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return tidemill.Secret{}, false
+	}
+	return tidemill.NewSecret(strings.TrimRight(string(b), "\r\n")), true
+}
+
+// KeyHashes are the hashes of keys that are given as they are, by variables, or as hashes.
+func (c *Loaded) KeyHashes(whose string, keys []tidemill.Secret, variables, hashes []string) ([]project.Hash, error) {
+	var all []project.Hash
+	add := func(key tidemill.Secret) error {
+		if err := project.CheckKey(key.Reveal()); err != nil {
+			return fmt.Errorf("%s: %w", whose, err)
+		}
+		all = append(all, project.HashOf(key))
+		return nil
+	}
+	for _, k := range keys {
+		if err := add(k); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range variables {
+		k, ok := c.Secret(name)
+		if !ok {
+			return nil, fmt.Errorf("%s: keys_env: neither %s nor %s_FILE is set", whose, name, name)
+		}
+		if err := add(k); err != nil {
+			return nil, err
+		}
+	}
+	for _, text := range hashes {
+		b, err := hex.DecodeString(text)
+		if err != nil || len(b) != len(project.Hash{}) {
+			return nil, fmt.Errorf("%s: keys_sha256: %q is not 64 hexadecimal digits", whose, text)
+		}
+		all = append(all, project.Hash(b))
+	}
+	return all, nil
+}
+
+// ShortKeys warns of keys that can be guessed, of what is at a place.
+func (c *Loaded) ShortKeys(place, whose string, keys []tidemill.Secret, variables []string) (all []string) {
+	for _, name := range variables {
+		if k, ok := c.Secret(name); ok {
+			keys = append(slices.Clone(keys), k)
+		}
+	}
+	for _, k := range keys {
+		if n := len(k.Reveal()); n < LeastKey {
+			all = append(all, fmt.Sprintf("%s: a key of %s has %d characters, which can be guessed: use %d or more", place, whose, n, LeastKey))
+		}
+	}
+	return all
+}
