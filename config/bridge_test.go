@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -120,20 +119,13 @@ func TestANumberAloneHasTheUnitOfTheFlag(t *testing.T) {
 }
 
 // TestTheTableIsWhole compares the table with the struct: names of flags and variables,
-// nothing missing on either side, nothing named twice by accident.
+// nothing missing on either side.
 func TestTheTableIsWhole(t *testing.T) {
 	rows := map[string]bridgeRow{}
 	for _, r := range append(bridgeTable(), bridgeAdditions()...) {
 		rows["bridge."+r.file] = r
 	}
-	users := map[string][]string{} // of variables and flags
 	for _, f := range Reference() {
-		for _, name := range f.Env {
-			users[name] = append(users[name], f.Path)
-		}
-		if f.Flag != "" {
-			users["--"+f.Flag] = append(users["--"+f.Flag], f.Path)
-		}
 		if !strings.HasPrefix(f.Path, bridgePrefix) {
 			continue
 		}
@@ -152,20 +144,6 @@ func TestTheTableIsWhole(t *testing.T) {
 	}
 	for path := range rows {
 		t.Errorf("%s is in the table and not in the struct", path)
-	}
-	// The log has two groups that share variables on purpose: see LogOf.
-	shared := map[string][]string{}
-	for name, paths := range users {
-		if len(paths) > 1 {
-			shared[name] = paths
-		}
-	}
-	want := map[string][]string{
-		"LOG_LEVEL": {"log.level", "bridge.log.level"}, "TIDEMILL_LOG_LEVEL": {"log.level", "bridge.log.level"},
-		"TIDEMILL_LOG_FORMAT": {"log.format", "bridge.log.format"}, "REDIS_PASSWORD": {"bridge.redis.password", "delivery.redis_password"},
-	}
-	if !maps.EqualFunc(shared, want, slices.Equal) {
-		t.Errorf("shared by several settings: %v, want %v", shared, want)
 	}
 }
 

@@ -72,9 +72,6 @@ func (c *Loaded) check(fs []Field) error {
 			errs = append(errs, fmt.Errorf("analytics.geoip.url (from %s): %w", c.From["analytics.geoip.url"], err))
 		}
 	}
-	if c.Runs("delivery") { // secrets are where a system runs
-		errs = append(errs, c.checkDelivery(ok)...)
-	}
 	for _, g := range c.groups {
 		if !g.Late {
 			errs = append(errs, g.settings.Check())

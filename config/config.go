@@ -38,7 +38,6 @@ type Config struct {
 
 	Analytics Analytics `yaml:"analytics" init:"commented"`
 	Bridge    Bridge    `yaml:"bridge" init:"commented"`
-	Delivery  Delivery  `yaml:"delivery" init:"commented"`
 }
 
 // Redis is where streams, dead letters, locks and caches are once its address is set.

@@ -2,8 +2,10 @@ package config_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -316,5 +318,32 @@ func TestHowLongLogFilesAreKept(t *testing.T) {
 	}
 	if _, err := settings.Load(config.Layers{Getenv: env(map[string]string{"TIDEMILL_LOG_FILES_WARN_DAYS": "0"})}); err == nil || !strings.Contains(err.Error(), "log_files.warn_days (from TIDEMILL_LOG_FILES_WARN_DAYS)") {
 		t.Errorf("no day at all: %v", err)
+	}
+}
+
+// Nothing is named twice by accident.
+func TestVariablesAndFlagsThatSeveralSettingsHave(t *testing.T) {
+	users := map[string][]string{}
+	for _, f := range settings.Reference() {
+		for _, name := range f.Env {
+			users[name] = append(users[name], f.Path)
+		}
+		if f.Flag != "" {
+			users["--"+f.Flag] = append(users["--"+f.Flag], f.Path)
+		}
+	}
+	// The log has two groups that share variables on purpose: see LogOf.
+	shared := map[string][]string{}
+	for name, paths := range users {
+		if len(paths) > 1 {
+			shared[name] = paths
+		}
+	}
+	want := map[string][]string{
+		"LOG_LEVEL": {"log.level", "bridge.log.level"}, "TIDEMILL_LOG_LEVEL": {"log.level", "bridge.log.level"},
+		"TIDEMILL_LOG_FORMAT": {"log.format", "bridge.log.format"}, "REDIS_PASSWORD": {"bridge.redis.password", "delivery.redis_password"},
+	}
+	if !maps.EqualFunc(shared, want, slices.Equal) {
+		t.Errorf("shared by several settings: %v, want %v", shared, want)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/internal/apitoken"
 	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
@@ -98,8 +99,8 @@ func TestTheDoctor(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	c := settings(t, "analytics.flush_interval", "1ms")
 	c.Projects = []config.Project{{Name: "canary-project", Key: tidemill.NewSecret("canary-key")}}
-	c.Delivery.Sites = []config.Site{{ID: "shop", Keys: []tidemill.Secret{tidemill.NewSecret("canary-site-key")}}}
-	c.Delivery.Partners = []partner.Partner{{Name: "p", Endpoint: newPartner(t).URL, AllowHTTP: true, AllowPrivate: []string{"127.0.0.0/8"}}}
+	deliveryconfig.Of(c).Sites = []deliveryconfig.Site{{ID: "shop", Keys: []tidemill.Secret{tidemill.NewSecret("canary-site-key")}}}
+	deliveryconfig.Of(c).Partners = []partner.Partner{{Name: "p", Endpoint: newPartner(t).URL, AllowHTTP: true, AllowPrivate: []string{"127.0.0.0/8"}}}
 	in := open(t, c, Options{Version: "v1", Systems: []string{"analytics", "delivery", "windows"}})
 	defer in.Close()
 	stop := running(t, in, nil)

@@ -22,6 +22,7 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/crmconfig"
 	"github.com/tidemill/tidemill/systems/crm/handler"
 	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 	"github.com/tidemill/tidemill/systems/windows"
 	"github.com/tidemill/tidemill/systems/windows/windowsconfig"
@@ -49,8 +50,8 @@ func shown(t *testing.T) map[string][]string {
 		t.Fatal(err)
 	}
 	c.Projects = []config.Project{{Name: "shop", Key: tidemill.NewSecret("a-long-random-ingest-key")}}
-	c.Delivery.Sites = []config.Site{{ID: "shop", Public: true}}
-	c.Delivery.Partners = []partner.Partner{{Name: "crm", Endpoint: partners.URL, AllowHTTP: true, AllowPrivate: []string{"127.0.0.0/8", "::1/128"}}}
+	deliveryconfig.Of(c).Sites = []deliveryconfig.Site{{ID: "shop", Public: true}}
+	deliveryconfig.Of(c).Partners = []partner.Partner{{Name: "crm", Endpoint: partners.URL, AllowHTTP: true, AllowPrivate: []string{"127.0.0.0/8", "::1/128"}}}
 	crmconfig.Of(c).Tenants = []crmconfig.Tenant{{ID: "club", Keys: []tidemill.Secret{tidemill.NewSecret("a-long-random-tenant-key")}}}
 	crmconfig.Of(c).Handlers = []crmconfig.Handler{{Name: "names", Types: []string{"member.*"}, Attributes: handler.Mapping{{Attribute: "name", From: "payload.name"}}}}
 	windowsconfig.Of(c).Processors = []windowsconfig.Processor{{Filter: &windowsconfig.Filter{Keep: "true"}}}

@@ -20,6 +20,7 @@ import (
 	"github.com/tidemill/tidemill/state/project/memoryproject"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 )
 
 // session is a person at a terminal, and an instance that delivers to two partners.
@@ -40,7 +41,7 @@ func newSession(t *testing.T) *session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Delivery.Sites = []config.Site{{ID: "shop"}}
+	deliveryconfig.Of(cfg).Sites = []deliveryconfig.Site{{ID: "shop"}}
 	clock := func() time.Time { return day }
 	s := &session{T: t, queues: memoryqueue.New(memoryqueue.Options{Now: clock}), partners: new(partners)}
 	if s.letters, err = memorydeadletter.New(deadletter.Options{Now: clock}); err != nil {

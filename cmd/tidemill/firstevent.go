@@ -12,6 +12,7 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/crmconfig"
 	"github.com/tidemill/tidemill/systems/crm/event"
 	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 	"github.com/tidemill/tidemill/systems/windows"
 	"github.com/tidemill/tidemill/systems/windows/windowsconfig"
 )
@@ -77,8 +78,8 @@ func (f *firstEvent) of(system string) []string {
 		return f.bridge(pipe)
 	case delivery.Name:
 		site := f.tenant()
-		if len(f.cfg.Delivery.Sites) > 0 {
-			site = f.cfg.Delivery.Sites[0].ID
+		if all := deliveryconfig.Of(f.cfg).Sites; len(all) > 0 {
+			site = all[0].ID
 		}
 		const id = "5b8f3c1e-2f7a-4c7e-9d51-0c3f6f1f0a01"
 		return []string{

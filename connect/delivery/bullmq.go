@@ -17,13 +17,13 @@ const intakeName = "delivery-bullmq"
 
 // fromBullMQ takes events from a queue of BullMQ's, by the rules of the endpoints.
 func (w *wiring) fromBullMQ(ctx context.Context, door *events.Handler, d *stores) (r system.Running, err error) {
-	c, o := &w.Config.Delivery.BullMQ, w.Host
+	c, o := &w.own.BullMQ, w.Host
 	client, err := w.Redis(ctx, c.URL)
 	if err != nil {
 		return r, err
 	}
-	source, err := bullmqsource.New(client, bullmqsource.Options{Queue: c.Queue, Prefix: c.Prefix, Lease: w.Config.Delivery.Lease, Letters: true,
-		Metrics: int(c.Metrics / time.Minute), Concurrency: w.Config.Delivery.Workers,
+	source, err := bullmqsource.New(client, bullmqsource.Options{Queue: c.Queue, Prefix: c.Prefix, Lease: w.own.Lease, Letters: true,
+		Metrics: int(c.Metrics / time.Minute), Concurrency: w.own.Workers,
 		Ahead: func(ctx context.Context) (int, error) {
 			n := 0
 			for _, name := range delivery.Doors() {

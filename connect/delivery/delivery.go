@@ -27,6 +27,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/accept/redisaccept"
 	"github.com/tidemill/tidemill/systems/delivery/accept/sqliteaccept"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
@@ -44,24 +45,29 @@ type stores struct {
 // System is delivery.
 var System = system.System{
 	Name:       delivery.Name,
-	Configured: func(c *config.Loaded) bool { return c.Delivery.Configured() },
-	Check:      func(c *config.Loaded) error { return c.CheckDelivery() },
+	Settings:   deliveryconfig.Group,
+	Configured: func(c *config.Loaded) bool { return deliveryconfig.Of(c).Configured() },
+	Check:      func(c *config.Loaded) error { return deliveryconfig.Of(c).CheckPartners() },
 	Bounds: func(c *config.Loaded) system.Bounds {
-		return system.Bounds{Jobs: c.Delivery.QueueMax, DeadLetters: c.Delivery.DeadMax}
+		return system.Bounds{Jobs: deliveryconfig.Of(c).QueueMax, DeadLetters: deliveryconfig.Of(c).DeadMax}
 	},
 	Build: build,
 }
 
 // wiring is a system that is being built.
-type wiring struct{ *system.Host }
+type wiring struct {
+	*system.Host
+	own *deliveryconfig.Settings
+}
 
 // build puts the delivery system together with its endpoints, on the Redis that is named or
 // embedded.
 func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
-	w, c := &wiring{o}, &o.Config.Delivery
+	c := deliveryconfig.Of(o.Config)
+	w := &wiring{o, c}
 	stores := &stores{}
 	open := w.embedded
-	if w.Config.DeliveryRedis() != "" {
+	if w.own.Redis() != "" {
 		open = w.onRedis
 	}
 	if err := open(ctx, stores); err != nil {
@@ -150,7 +156,7 @@ func (w *wiring) sentInPostgres(ctx context.Context, d *stores) error {
 
 // onRedis puts a Redis behind every role.
 func (w *wiring) onRedis(ctx context.Context, d *stores) error {
-	c, address := &w.Config.Delivery, w.Config.DeliveryRedis()
+	c, address := w.own, w.own.Redis()
 	client, err := w.Redis(ctx, address)
 	if err != nil {
 		return err

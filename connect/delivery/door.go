@@ -22,7 +22,7 @@ import (
 
 // door makes the door of delivery.
 func (w *wiring) door(ctx context.Context, sys *delivery.System, d *stores) (*events.Handler, error) {
-	c, o := &w.Config.Delivery, w.Host
+	c, o := w.own, w.Host
 	rules, err := event.New(event.Options{})
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (w *wiring) classes() (func(*event.Event, []byte) string, error) {
 		queue string
 	}
 	var all []class
-	for _, r := range w.Config.Delivery.Queues {
+	for _, r := range w.own.Queues {
 		rule, err := partner.NewRule("delivery.queues: when", r.When, nil)
 		if err != nil {
 			return nil, err
@@ -120,14 +120,14 @@ func (w *wiring) classes() (func(*event.Event, []byte) string, error) {
 // sites are those of the configuration. Where it has none, and the embedded database is
 // there, they are its projects: the one that is made at the first start.
 func (w *wiring) sites(ctx context.Context, d *stores) (project.Projects, error) {
-	c := w.Config
-	if len(c.Delivery.Sites) == 0 && d.projects != nil {
+	c := w.own
+	if len(c.Sites) == 0 && d.projects != nil {
 		w.Projects = d.projects
 		return d.projects, w.EnsureProjects(ctx, w.Projects)
 	}
 	all := memoryproject.New()
-	for n := range c.Delivery.Sites {
-		s := &c.Delivery.Sites[n]
+	for n := range c.Sites {
+		s := &c.Sites[n]
 		keys, err := c.SiteKeys(s)
 		if err != nil {
 			return nil, err
@@ -183,7 +183,7 @@ func statusOf(e *delivery.EventStatus) eventStatus {
 // partners are is for those who show the key of the API.
 func (w *wiring) health(sys *delivery.System, d *stores) http.Handler {
 	kind := "database"
-	if w.Config.DeliveryRedis() != "" {
+	if w.own.Redis() != "" {
 		kind = "redis"
 	}
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
@@ -214,7 +214,7 @@ func (w *wiring) health(sys *delivery.System, d *stores) http.Handler {
 			answer.Status = "degraded"
 			answer.Checks["partners' queues"] = fmt.Sprintf("%d full", n)
 		}
-		full, err2 := fullDoors(ctx, d.queues, w.Config.Delivery.QueueMax)
+		full, err2 := fullDoors(ctx, d.queues, w.own.QueueMax)
 		if err2 != nil {
 			err = err2
 		}

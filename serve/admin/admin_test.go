@@ -24,6 +24,16 @@ type instance struct {
 	*connect.Instance
 }
 
+// loaded is a configuration in which nothing is set.
+func loaded(t *testing.T) *config.Loaded {
+	t.Helper()
+	c, err := connect.Settings().Load(config.Layers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func start(t *testing.T, change func(*config.Loaded)) *instance {
 	t.Helper()
 	return startWith(t, connect.Options{Version: "test"}, change)

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
@@ -59,8 +59,8 @@ func dead(t *testing.T) (*desk, *memorydeadletter.Store) {
 
 func TestAPartnerThatThereNeverWasIsATypingError(t *testing.T) {
 	_, s := dead(t)
-	cfg := &config.Loaded{}
-	cfg.Delivery.Partners = []partner.Partner{{Name: "dv360"}, {Name: "tradedesk"}}
+	cfg := loaded(t)
+	deliveryconfig.Of(cfg).Partners = []partner.Partner{{Name: "dv360"}, {Name: "tradedesk"}}
 	d := newDesk(t, admin.Parts{Letters: s, Config: cfg})
 	for query, want := range map[string]int{"dead?partner=dv360": 2, "dead?partner=tradedesk": 0, "dead?partner=yahoo": 1} { // yahoo was one
 		if got := lines(d.get(query)); len(got) != want {

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 	crmevent "github.com/tidemill/tidemill/systems/crm/event"
 	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 )
 
 // Delivery is what the API needs of the delivery system.
@@ -139,7 +140,7 @@ func (a *API) sites() (ids []string) {
 	if a.Config == nil {
 		return nil
 	}
-	for _, s := range a.Config.Delivery.Sites {
+	for _, s := range deliveryconfig.Of(a.Config).Sites {
 		ids = append(ids, s.ID)
 	}
 	if len(ids) > 0 {

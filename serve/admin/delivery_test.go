@@ -13,6 +13,7 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 )
 
 // partners are two, of which the API moves the circuits, and one event.
@@ -96,9 +97,9 @@ func TestAnEventIsFoundWithWhatBecameOfIt(t *testing.T) {
 	}
 	refused(t, d.ask("GET", "delivery/events/shop/e2", ""), http.StatusNotFound, "nothing is known of event e2 of site shop")
 	refused(t, d.ask("GET", "delivery/events/e2", ""), http.StatusBadRequest, "say of which site the event is")
-	cfg := &config.Loaded{}
+	cfg := loaded(t)
 	d = newDesk(t, admin.Parts{Delivery: newPartners(), Config: cfg})
-	cfg.Delivery.Sites = []config.Site{{ID: "blog"}, {ID: "shop"}}
+	deliveryconfig.Of(cfg).Sites = []deliveryconfig.Site{{ID: "blog"}, {ID: "shop"}}
 	if found := d.get("delivery/events/e1%2Fx"); found != want {
 		t.Errorf("without its site the event is\n%swant\n%s", found, want)
 	}
@@ -107,11 +108,11 @@ func TestAnEventIsFoundWithWhatBecameOfIt(t *testing.T) {
 	}
 	refused(t, d.ask("GET", "delivery/events/e2", ""), http.StatusNotFound, "nothing is known of event e2 of site blog, shop")
 	refused(t, d.ask("GET", "delivery/events/both", ""), http.StatusConflict, "several sites have an event both: say which, of blog, shop")
-	cfg.Delivery.Sites, cfg.Projects = nil, []config.Project{{Name: "shop"}}
+	deliveryconfig.Of(cfg).Sites, cfg.Projects = nil, []config.Project{{Name: "shop"}}
 	if found := d.get("delivery/events/e1%2Fx"); found != want {
 		t.Errorf("of a project the event is\n%swant\n%s", found, want)
 	}
 	refused(t, d.ask("GET", "delivery/events/e2", ""), http.StatusNotFound, "nothing is known of event e2 of site shop, default")
-	cfg.Delivery.Sites = make([]config.Site, 101)
+	deliveryconfig.Of(cfg).Sites = make([]deliveryconfig.Site, 101)
 	refused(t, d.ask("GET", "delivery/events/e2", ""), http.StatusBadRequest, "there are 101")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 )
 
 // queueing is what the API does of queues.
@@ -139,8 +140,8 @@ func (a *API) partnerNames() (names []string) {
 	if a.Config == nil {
 		return nil
 	}
-	for i := range a.Config.Delivery.Partners {
-		names = append(names, a.Config.Delivery.Partners[i].Name)
+	for _, p := range deliveryconfig.Of(a.Config).Partners {
+		names = append(names, p.Name)
 	}
 	return names
 }

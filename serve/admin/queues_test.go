@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
@@ -224,8 +224,8 @@ func TestTheQueueOfAPartnerIsNotDrained(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cfg := &config.Loaded{}
-	cfg.Delivery.Partners = []partner.Partner{{Name: "here"}}
+	cfg := loaded(t)
+	deliveryconfig.Of(cfg).Partners = []partner.Partner{{Name: "here"}}
 	d := newDesk(t, admin.Parts{Queues: s, Config: cfg})
 	refused(t, d.ask("POST", "queues/s2s.here/drain", ""), http.StatusConflict, "no event is routed")
 	refused(t, d.ask("POST", "queues/s2s.here/settings", `{"closed":true}`), http.StatusConflict, "no event is routed")

@@ -1,4 +1,4 @@
-package config
+package deliveryconfig
 
 import (
 	"os"
@@ -7,16 +7,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/state/project"
 )
 
-func loadDelivery(t *testing.T, text string, vars map[string]string) (*Loaded, error) {
+var schema = config.Schema{Group}
+
+func load(t *testing.T, text string, vars map[string]string) (*config.Loaded, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tidemill.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return Load(Layers{File: path, Getenv: func(name string) string { return vars[name] }})
+	return schema.Load(config.Layers{File: path, Getenv: func(name string) string { return vars[name] }})
 }
 
 func TestSitesAndPartners(t *testing.T) {
@@ -24,7 +27,7 @@ func TestSitesAndPartners(t *testing.T) {
 	if err := os.WriteFile(file, []byte("from-a-file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := loadDelivery(t, `
+	c, err := load(t, `
 delivery:
   workers: 5
   sites:
@@ -51,14 +54,14 @@ delivery:
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &c.Delivery
+	d := Of(c)
 	if len(d.Sites) != 2 || d.Sites[0].PerDay() != 1_000_000 || d.Sites[1].PerDay() != 7 || d.Sites[0].Limit().PerSecond != 50 {
 		t.Errorf("sites %+v", d.Sites)
 	}
 	if len(d.Partners) != 1 || d.Partners[0].When != "event.value > 10" || d.Partners[0].RateLimit.Requests != 10 {
 		t.Errorf("partners %+v", d.Partners)
 	}
-	keys, err := c.SiteKeys(&d.Sites[0])
+	keys, err := d.SiteKeys(&d.Sites[0])
 	if err != nil || len(keys) != 3 {
 		t.Fatalf("keys %v, %v", keys, err)
 	}
@@ -92,7 +95,7 @@ func TestMistakesInSitesAndPartners(t *testing.T) {
 		{"too many a day", "sites:\n    - {id: a, daily: 99999999999999999999}", "delivery.sites[0].daily: want a whole number"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := loadDelivery(t, "delivery:\n  "+c.text+"\n", nil)
+			_, err := load(t, "delivery:\n  "+c.text+"\n", nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
@@ -101,7 +104,7 @@ func TestMistakesInSitesAndPartners(t *testing.T) {
 }
 
 func TestAKeyInTheFileIsNotShown(t *testing.T) {
-	c, err := loadDelivery(t, "delivery:\n  sites:\n    - {id: a, keys: [canary]}\n", nil)
+	c, err := load(t, "delivery:\n  sites:\n    - {id: a, keys: [canary]}\n", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +112,7 @@ func TestAKeyInTheFileIsNotShown(t *testing.T) {
 	if err := c.Write(&b); err != nil || strings.Contains(b.String(), "canary") {
 		t.Errorf("%v, shown: %s", err, b.String())
 	}
-	if _, err := loadDelivery(t, "delivery:\n  sites:\n    - {id: a, keys: {canary: 1}}\n", nil); err == nil || strings.Contains(err.Error(), "canary") {
+	if _, err := load(t, "delivery:\n  sites:\n    - {id: a, keys: {canary: 1}}\n", nil); err == nil || strings.Contains(err.Error(), "canary") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -124,15 +127,15 @@ func TestTheRedisOfDelivery(t *testing.T) {
 		{map[string]string{"REDIS_HOST": "r", "REDIS_PORT": "7000", "REDIS_PASSWORD": "a b", "REDIS_TLS": "true"}, "rediss://:a%20b@r:7000"},
 		{map[string]string{"REDIS_HOST": "r", "REDIS_URL": "redis://other:1"}, "redis://other:1"},
 	} {
-		l, err := loadDelivery(t, "", c.vars)
-		if err != nil || string(l.DeliveryRedis()) != c.want {
-			t.Errorf("%v: %q, %v; want %q", c.vars, string(l.DeliveryRedis()), err, c.want)
+		l, err := load(t, "", c.vars)
+		if err != nil || string(Of(l).Redis()) != c.want {
+			t.Errorf("%v: %q, %v; want %q", c.vars, string(Of(l).Redis()), err, c.want)
 		}
 	}
 }
 
 func TestPartnersThatCannotStart(t *testing.T) {
-	c, err := loadDelivery(t, `
+	c, err := load(t, `
 redis: {url: "redis://r:6379"}
 projects:
   - {name: blog, key: a-long-random-ingest-key}
@@ -156,7 +159,7 @@ delivery:
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = c.CheckDelivery()
+	err = Of(c).CheckPartners()
 	if err == nil {
 		t.Fatal("nothing is said")
 	}
@@ -170,11 +173,11 @@ delivery:
 	if n := strings.Count(err.Error(), "\n"); n != 9 || strings.Contains(err.Error(), "canary") {
 		t.Errorf("%d lines:\n%v", n+1, err)
 	}
-	c.Delivery.Partners, c.Delivery.MaxWorkers = c.Delivery.Partners[:1], 100
-	if err := c.CheckDelivery(); err != nil {
+	Of(c).Partners, Of(c).MaxWorkers = Of(c).Partners[:1], 100
+	if err := Of(c).CheckPartners(); err != nil {
 		t.Error(err)
 	}
-	if _, err := loadDelivery(t, "delivery: {key_life: 1s}", nil); err == nil || !strings.Contains(err.Error(), "delivery.key_life") {
+	if _, err := load(t, "delivery: {key_life: 1s}", nil); err == nil || !strings.Contains(err.Error(), "delivery.key_life") {
 		t.Errorf("keys for a second: %v", err)
 	}
 }
@@ -185,20 +188,20 @@ func TestDaysAreDurations(t *testing.T) {
 	if err := os.WriteFile(file, []byte("delivery:\n  sent_life: 7d\n  partners:\n    - {name: p, endpoint: 'https://p.example/', breaker: {open: 1d12h}, timeout: 0}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Load(Layers{File: file, Getenv: func(name string) string { return map[string]string{"TIDEMILL_DELIVERY_KEPT_FOR": "2d"}[name] }})
+	c, err := schema.Load(config.Layers{File: file, Getenv: func(name string) string { return map[string]string{"TIDEMILL_DELIVERY_KEPT_FOR": "2d"}[name] }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Delivery.SentLife != 7*24*time.Hour || c.Delivery.KeptFor != 48*time.Hour || c.Delivery.Partners[0].Breaker.Open != 36*time.Hour {
-		t.Errorf("%v, %v, %v", c.Delivery.SentLife, c.Delivery.KeptFor, c.Delivery.Partners[0].Breaker.Open)
+	if Of(c).SentLife != 7*24*time.Hour || Of(c).KeptFor != 48*time.Hour || Of(c).Partners[0].Breaker.Open != 36*time.Hour {
+		t.Errorf("%v, %v, %v", Of(c).SentLife, Of(c).KeptFor, Of(c).Partners[0].Breaker.Open)
 	}
 }
 
 func TestTheAddressOfATokenIsShownWithoutItsQuery(t *testing.T) {
-	c, err := Load(Layers{File: file(t, `delivery:
+	c, err := load(t, `delivery:
   partners:
     - {name: p, endpoint: "https://x.example/e?key=canary-1", auth: {type: oauth2, grant: client_credentials, tokenUrl: "https://me:canary-2@x.example/t?key=canary-3", credentials: P}}
-`), Getenv: env(map[string]string{"P": `{"client_id": "a", "client_secret": "canary-4"}`})})
+`, map[string]string{"P": `{"client_id": "a", "client_secret": "canary-4"}`})
 	if c == nil {
 		t.Fatal(err)
 	}
