@@ -37,7 +37,6 @@ type Config struct {
 	Strict     bool       `yaml:"strict" env:"TIDEMILL_STRICT" default:"false" help:"refuse to start with a server whose settings could lose acknowledged events (tidemill doctor lists them)" allow:"true|false"`
 
 	Analytics Analytics `yaml:"analytics" init:"commented"`
-	Bridge    Bridge    `yaml:"bridge" init:"commented"`
 }
 
 // Redis is where streams, dead letters, locks and caches are once its address is set.

@@ -347,3 +347,14 @@ func TestVariablesAndFlagsThatSeveralSettingsHave(t *testing.T) {
 		t.Errorf("shared by several settings: %v, want %v", shared, want)
 	}
 }
+
+func TestLevelsGrow(t *testing.T) {
+	last := config.Log{Level: "trace"}.Slog()
+	for _, level := range []string{"debug", "info", "warn", "error", "fatal", "panic"} {
+		if s := (config.Log{Level: level}).Slog(); s <= last {
+			t.Errorf("%s is %v, and the one below is %v", level, s, last)
+		} else {
+			last = s
+		}
+	}
+}

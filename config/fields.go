@@ -42,11 +42,7 @@ func fieldsIn(group reflect.Value, prefix string, bare time.Duration, comment bo
 		_, text := v.Addr().Interface().(encoding.TextUnmarshaler)
 		switch {
 		case t.Type.Kind() == reflect.Struct && !text:
-			unit := bare
-			if t.Type == reflect.TypeFor[Bridge]() {
-				unit = bridgeUnit
-			}
-			fs = append(fs, fieldsIn(v, path+".", unit, comment || t.Tag.Get("init") == "commented")...)
+			fs = append(fs, fieldsIn(v, path+".", bare, comment || t.Tag.Get("init") == "commented")...)
 		case t.Type.Kind() == reflect.Slice && t.Type.Elem().Kind() == reflect.Struct && !text:
 		default:
 			f := fieldOf(t, v, path, bare)

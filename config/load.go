@@ -66,7 +66,6 @@ const quotedEmpty = `""`
 func (s Schema) Load(l Layers) (*Loaded, error) {
 	c := s.blank()
 	c.File, c.getenv = l.File, l.Getenv
-	c.Bridge.c = c
 	fs := c.Fields()
 	machine := l.Machine.fill()
 	var errs []error
@@ -124,7 +123,7 @@ func (c *Loaded) take(f *Field, by layer, from, place, text string, bare time.Du
 
 // late says whether a setting is of a late group.
 func (c *Loaded) late(path string) bool {
-	return strings.HasPrefix(path, bridgePrefix) || slices.ContainsFunc(c.groups, func(g group) bool { return g.Late && strings.HasPrefix(path, g.prefix()) })
+	return slices.ContainsFunc(c.groups, func(g group) bool { return g.Late && strings.HasPrefix(path, g.prefix()) })
 }
 
 func (c *Loaded) environment(f *Field, getenv func(string) string) error {

@@ -1,6 +1,9 @@
 package config
 
-import "log/slog"
+import (
+	"log/slog"
+	"slices"
+)
 
 // Log says what is logged, and how.
 type Log struct {
@@ -28,37 +31,34 @@ func (l *LogFiles) check(ok func(good bool, path string)) {
 	ok(l.Most >= 1<<20, "log_files.most")
 }
 
-// BridgeLog is the log as the bridge's own variables and flags say it; see LogOf.
-type BridgeLog struct {
-	Level  string `yaml:"level" env:"TIDEMILL_LOG_LEVEL,LOG_LEVEL" flag:"log-level" default:"info" of:"trace|debug|info|warn|error|fatal|panic" help:"the least level that is logged where the bridge runs"`
-	Format string `yaml:"format" env:"TIDEMILL_LOG_FORMAT,LOG_FORMAT" flag:"log-format" default:"json" of:"json|text" help:"text for people, json for machines, where the bridge runs"`
-}
-
-// LogOf is the log of a process that runs the bridge, or does not.
-//
-// Without the bridge it is Log. With it each of the two settings is looked at by itself:
-// it is Log's or Bridge.Log's, whichever came from the later layer (defaults, file,
-// environment, flags), and Bridge.Log's where both came from the same one. Where neither
-// was given, the default is Bridge.Log's if the bridge works on servers, as the consumer
-// that it replaces does, and Log's if it is Embedded. LOG_LEVEL means both: they know the
-// same words. LOG_FORMAT means the bridge alone.
-func (c *Loaded) LogOf(bridge bool) Log {
+// LogOf is the log of a process that runs these systems: Log, but for a system that has a log of
+// its own (see Settings). With it each of the two settings is looked at by itself: it is Log's or the
+// system's, whichever came from the later layer (defaults, file, environment, flags), and the
+// system's where both came from the same one. Where neither was given, the default is the system's
+// if it says so.
+func (c *Loaded) LogOf(systems []string) Log {
 	l := c.Log
-	if !bridge {
-		return l
-	}
-	rules := func(path string) bool {
-		own, its := c.layers[path], c.layers[bridgePrefix+path]
-		if own == byDefault && its == byDefault {
-			return !c.Bridge.Embedded()
+	for _, g := range c.groups {
+		s, ok := g.settings.(interface {
+			OwnLog() (log Log, byDefault bool)
+		})
+		if !ok || !slices.Contains(systems, g.Name) {
+			continue
 		}
-		return its >= own
-	}
-	if rules("log.level") {
-		l.Level = c.Bridge.Log.Level
-	}
-	if rules("log.format") {
-		l.Format = c.Bridge.Log.Format
+		its, wins := s.OwnLog()
+		rules := func(path string) bool {
+			common, own := c.layers[path], c.layers[g.prefix()+path]
+			if common == byDefault && own == byDefault {
+				return wins
+			}
+			return own >= common
+		}
+		if rules("log.level") {
+			l.Level = its.Level
+		}
+		if rules("log.format") {
+			l.Format = its.Format
+		}
 	}
 	return l
 }

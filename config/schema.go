@@ -30,6 +30,7 @@ type Group struct {
 //
 //	Example() string    // what their lists hold, in the file that init writes
 //	Warnings() []string // what is allowed and hardly meant, each with its place
+//	OwnLog() (Log, bool) // of a process that runs it; and whether that is the default, too
 //	UsesKafka() bool    // the system is configured, and kafka.brokers is for it
 type Settings interface {
 	// Check refuses what cannot work. Its error names every mistake. It connects to nothing.

@@ -18,6 +18,7 @@ import (
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/bridge"
+	"github.com/tidemill/tidemill/systems/bridge/bridgeconfig"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/crmconfig"
 	"github.com/tidemill/tidemill/systems/crm/handler"
@@ -56,7 +57,7 @@ func shown(t *testing.T) map[string][]string {
 	crmconfig.Of(c).Handlers = []crmconfig.Handler{{Name: "names", Types: []string{"member.*"}, Attributes: handler.Mapping{{Attribute: "name", From: "payload.name"}}}}
 	windowsconfig.Of(c).Processors = []windowsconfig.Processor{{Filter: &windowsconfig.Filter{Keep: "true"}}}
 	windowsconfig.Of(c).Files.Folder = t.TempDir()
-	c.Bridge.Broker.Listen = "127.0.0.1:0"
+	bridgeconfig.Of(c).Broker.Listen = "127.0.0.1:0"
 	in, err := connect.Open(t.Context(), c, connect.Options{Version: "v1", Systems: []string{analytics.Name, delivery.Name, crm.Name, windows.Name, bridge.Name}})
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemill/tidemill/connect/bridge"
 	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/systems/bridge/bridgeconfig"
 )
 
 type bridgeCmd struct {
@@ -116,7 +117,7 @@ func (c *bridgeListenCmd) Run(ctx context.Context, e env) error {
 	if err != nil {
 		return err
 	}
-	if err := cfg.Bridge.Check(); err != nil {
+	if err := bridgeconfig.Of(cfg).Check(); err != nil {
 		return wrongConfig{err}
 	}
 	n := 0

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/systems/analytics"
+	"github.com/tidemill/tidemill/systems/bridge/bridgeconfig"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/crmconfig"
 	"github.com/tidemill/tidemill/systems/crm/event"
@@ -33,8 +34,8 @@ func (t *teller) firstEvents(cfg *config.Loaded, systems, projects []string, url
 	if cfg.Admin.Key.IsZero() && !noAuth && (err != nil || plain.Data != cfg.Data) {
 		f.at += " --data " + shellWord(cfg.Data) // where its token is
 	}
-	if err != nil || plain.Bridge.Broker.Listen != cfg.Bridge.Broker.Listen {
-		f.broker = "MQTT_BROKERS=tcp://" + cfg.Bridge.Broker.Listen + " "
+	if err != nil || bridgeconfig.Of(plain).Broker.Listen != bridgeconfig.Of(cfg).Broker.Listen {
+		f.broker = "MQTT_BROKERS=tcp://" + bridgeconfig.Of(cfg).Broker.Listen + " "
 	}
 	t.say("\nSend a first event, from another terminal:\n\n")
 	if !cfg.Admin.Key.IsZero() && (f.at != "" || !plain.Admin.Key.Equal(cfg.Admin.Key)) {
@@ -112,7 +113,7 @@ func (f *firstEvent) of(system string) []string {
 // bridge writes where the stream is: into the embedded one, or into that of the Redis.
 func (f *firstEvent) bridge(pipe func(event, format string, args ...any) string) []string {
 	const entry = `{"text": "disk full"}`
-	c := &f.cfg.Bridge
+	c := bridgeconfig.Of(f.cfg)
 	listen := f.broker + f.program + " bridge listen --ack   # in its own terminal: it prints and acknowledges the messages"
 	if c.Embedded() {
 		return []string{listen, pipe(entry, "bridge send")}

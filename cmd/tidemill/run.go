@@ -61,15 +61,14 @@ func (c *runCmd) Run(ctx context.Context, e env) error {
 	cfg, err := c.read(e, flags)
 	cfg.Projects = append(cfg.Projects, more...)
 	systems := connect.Configured(cfg)
-	bridge := slices.Contains(systems, bridgeName)
-	if names := c.bridge.names(); len(names) > 0 && !bridge {
+	if names := c.bridge.names(); len(names) > 0 && !slices.Contains(systems, bridgeName) {
 		return usageError{fmt.Errorf("%s: a flag of the bridge, which does not run here: tidemill run bridge runs it", strings.Join(names, ", "))}
 	}
 	err = errors.Join(err, connect.Check(cfg, systems))
 	if c.NoAuth {
 		err = errors.Join(err, cfg.CheckNoAuth())
 	}
-	l := cfg.LogOf(bridge)
+	l := cfg.LogOf(systems)
 	if err != nil {
 		return inLog(l, logger(l, e, false), wrongConfig{err})
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/tidemill/tidemill/serve/probe"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/systems/bridge"
+	"github.com/tidemill/tidemill/systems/bridge/bridgeconfig"
 )
 
 // ends are what a bridge stands between, on servers or embedded.
@@ -44,21 +45,24 @@ type counts struct{ claimed, drained, removed, errors atomic.Uint64 }
 // System is the bridge.
 var System = system.System{
 	Name:       bridge.Name,
-	Configured: func(c *config.Loaded) bool { return !c.Bridge.Embedded() },
-	Check:      func(c *config.Loaded) error { return c.Bridge.Check() },
+	Settings:   bridgeconfig.Group,
+	Configured: func(c *config.Loaded) bool { return !bridgeconfig.Of(c).Embedded() },
+	Check:      func(c *config.Loaded) error { return bridgeconfig.Of(c).Check() },
 	Build:      build,
 }
 
 // wiring is a bridge that is being built.
 type wiring struct {
 	*system.Host
+	own   *bridgeconfig.Settings
 	log   *slog.Logger // the host's, which names the service
 	parts system.Parts
 }
 
 // build puts the bridge together, on the servers that are named or embedded.
 func build(ctx context.Context, h *system.Host) (*system.Parts, error) {
-	w, c := &wiring{Host: h, log: h.Log}, &h.Config.Bridge
+	c := bridgeconfig.Of(h.Config)
+	w := &wiring{Host: h, own: c, log: h.Log}
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
@@ -108,7 +112,7 @@ func build(ctx context.Context, h *system.Host) (*system.Parts, error) {
 // options are the settings as the bridge takes them. A default that would make every
 // message wait, or fill the memory, is a bound: what is given is done as it is given.
 func (w *wiring) options(prefix string) bridge.Options {
-	c := &w.Config.Bridge
+	c := w.own
 	given := func(setting string) bool { return w.Config.Given("bridge." + setting) }
 	o := bridge.Options{
 		Stream: c.Redis.Stream, Topic: c.MQTT.PublishTopic, Prefix: prefix,
@@ -165,7 +169,7 @@ func orNone(d time.Duration) time.Duration {
 
 // scaling is how workers follow the load; nil where it cannot be measured.
 func (w *wiring) scaling() *bridge.Scaling {
-	c := &w.Config.Bridge.Resource
+	c := &w.own.Resource
 	use := newUsage(w.Now)
 	if _, _, err := use.read(); err != nil {
 		w.log.Warn("settings without effect: the load of the process cannot be measured on this platform, so that resource.max_workers is the number of workers", "settings", "RESOURCE_*", "error", err)
@@ -178,7 +182,7 @@ func (w *wiring) scaling() *bridge.Scaling {
 // collector makes the collector of the bridge, and the loops that look at what is
 // shown as it was last looked at.
 func (w *wiring) collector(b *bridge.Bridge, e *ends) *metrics.Bridge {
-	c := &w.Config.Bridge
+	c := w.own
 	var load, buffer, pending sampled
 	use, over := newUsage(w.Now), false
 	b.Repeat(
@@ -216,7 +220,7 @@ func (w *wiring) collector(b *bridge.Bridge, e *ends) *metrics.Bridge {
 // listeners puts probes and metrics where they belong: on ports of their own, as the consumer that
 // this replaces has them, or on the common listener.
 func (w *wiring) listeners(b *bridge.Bridge, e *ends) {
-	c := &w.Config.Bridge
+	c := w.own
 	probes := probe.New(func() bool { return b.State() == flow.Running }, w.Now)
 	b.Repeat(flow.Loop{Name: "health", Every: c.Health.CheckInterval, AtStart: true, Do: func(ctx context.Context) error {
 		probes.Set(e.healthy(ctx))

@@ -17,7 +17,7 @@ import (
 // embedded puts the bridge between the embedded queue and the embedded broker. Its
 // dead are kept in the database beside their topic, where nobody may be listening.
 func (w *wiring) embedded(ctx context.Context, e *ends) error {
-	c := &w.Config.Bridge
+	c := w.own
 	f, err := w.File(ctx)
 	if err != nil {
 		return err

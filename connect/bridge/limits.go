@@ -5,7 +5,7 @@ import "runtime"
 // tellWithoutEffect does what has to be done to the process itself, and tells of settings
 // that were given and change nothing here.
 func (w *wiring) tellWithoutEffect() {
-	c, log := &w.Config.Bridge, w.log
+	c, log := w.own, w.log
 	tell := func(setting string, path string, given bool, why string) {
 		if given && w.Config.Given("bridge."+path) {
 			log.Warn("a setting without effect", "setting", setting, "why", why)

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/internal/mqttconn"
 	"github.com/tidemill/tidemill/systems/bridge"
+	"github.com/tidemill/tidemill/systems/bridge/bridgeconfig"
 )
 
 // Listening is what a far side wants.
@@ -34,7 +35,8 @@ var ErrEnough = errors.New("enough")
 // Listen is a far side of the bridge: it calls each with every message on the topics,
 // until ctx ends or each returns an error, and acknowledges what each took.
 func Listen(ctx context.Context, c *config.Loaded, l Listening, each func(topic string, payload []byte) error) error {
-	brokers, o, prefix, err := mqttOf(&c.Bridge, l.Log)
+	own := bridgeconfig.Of(c)
+	brokers, o, prefix, err := mqttOf(own, l.Log)
 	if err != nil {
 		return err
 	}
@@ -46,7 +48,7 @@ func Listen(ctx context.Context, c *config.Loaded, l Listening, each func(topic 
 	defer leave(ctx, reader)
 	acker := reader
 	if l.Ack {
-		if c.Bridge.MQTT.AckTopic() == "" {
+		if own.MQTT.AckTopic() == "" {
 			return errors.New("there is no topic of acks (MQTT_SUBSCRIBE_TOPIC): the broker's word ends an entry")
 		}
 		if acker, err = listener(ctx, brokers, o, "acker"); err != nil { // brokers differ in how well they serve both by one client
@@ -54,10 +56,10 @@ func Listen(ctx context.Context, c *config.Loaded, l Listening, each func(topic 
 		}
 		defer leave(ctx, acker)
 	}
-	qos := byte(c.Bridge.MQTT.QoS)
+	qos := byte(own.MQTT.QoS)
 	topics := l.Topics
 	if len(topics) == 0 {
-		topics = []string{filterOf(bridge.JoinTopic(prefix, c.Bridge.MQTT.PublishTopic))}
+		topics = []string{filterOf(bridge.JoinTopic(prefix, own.MQTT.PublishTopic))}
 	}
 	var subs []mqttconn.Subscription
 	for _, t := range topics {
@@ -69,7 +71,7 @@ func Listen(ctx context.Context, c *config.Loaded, l Listening, each func(topic 
 	if l.Ready != nil {
 		l.Ready(topics)
 	}
-	acks := bridge.JoinTopic(prefix, c.Bridge.MQTT.AckTopic())
+	acks := bridge.JoinTopic(prefix, own.MQTT.AckTopic())
 	into := make([]mqttconn.Delivery, 256)
 	for {
 		n, err := reader.Receive(ctx, into)

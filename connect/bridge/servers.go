@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/mqttconn"
 	"github.com/tidemill/tidemill/internal/preflight"
@@ -21,6 +20,7 @@ import (
 	"github.com/tidemill/tidemill/sink/mqttsink"
 	"github.com/tidemill/tidemill/source/redissource"
 	"github.com/tidemill/tidemill/systems/bridge"
+	"github.com/tidemill/tidemill/systems/bridge/bridgeconfig"
 )
 
 // onServers puts the bridge between a Redis and an MQTT broker.
@@ -33,7 +33,7 @@ func (w *wiring) onServers(ctx context.Context, e *ends) error {
 	if err != nil {
 		return err
 	}
-	c := &w.Config.Bridge
+	c := w.own
 	w.Look(func(ctx context.Context) []preflight.Finding { return redisconn.Inspect(ctx, client) })
 	if err := w.Judge(ctx); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (w *wiring) onServers(ctx context.Context, e *ends) error {
 
 // redis opens the stream.
 func (w *wiring) redis(ctx context.Context, e *ends) (redisconn.Client, error) {
-	c, log := &w.Config.Bridge.Redis, w.log
+	c, log := &w.own.Redis, w.log
 	address := redisAddress(c)
 	client, err := w.reachRedis(ctx, address)
 	if err != nil {
@@ -125,7 +125,7 @@ func (w *wiring) redis(ctx context.Context, e *ends) (redisconn.Client, error) {
 // of an entry that comes due for its next try, nor of a stop. Where it is not given, it is
 // as short as the first wait between tries, and a second at most.
 func (w *wiring) blockTime() time.Duration {
-	b := &w.Config.Bridge
+	b := w.own
 	if w.Config.Given("bridge.redis.block_time") {
 		return b.Redis.BlockTime
 	}
@@ -138,8 +138,8 @@ func (w *wiring) blockTime() time.Duration {
 
 // reachRedis connects, and tries again as often as the settings say.
 func (w *wiring) reachRedis(ctx context.Context, at redisURL) (redisconn.Client, error) {
-	c := &w.Config.Bridge.Redis
-	o := redisconn.Options{Name: w.Config.Bridge.App.Name, Dial: c.ConnectTimeout, Timeout: max(c.ReadTimeout, c.WriteTimeout),
+	c := &w.own.Redis
+	o := redisconn.Options{Name: w.own.App.Name, Dial: c.ConnectTimeout, Timeout: max(c.ReadTimeout, c.WriteTimeout),
 		Blocking: c.PoolSize, Idle: c.MinIdleConns, MaxAge: c.MaxConnAge, MaxIdle: c.IdleTimeout}
 	for tries := 0; ; tries++ {
 		client, err := redisconn.Open(ctx, at.url, o)
@@ -162,7 +162,7 @@ type redisURL struct {
 }
 
 // redisAddress makes the one address of the many settings.
-func redisAddress(c *config.BridgeRedis) redisURL {
+func redisAddress(c *bridgeconfig.Redis) redisURL {
 	scheme, user, path, query := "redis", "", "", ""
 	if c.TLSEnabled {
 		scheme = "rediss"
@@ -185,8 +185,8 @@ func redisAddress(c *config.BridgeRedis) redisURL {
 
 // mqtt starts the clients that publish; the first of them takes the acks too.
 func (w *wiring) mqtt(e *ends) ([]*mqttconn.Client, error) {
-	c := &w.Config.Bridge.MQTT
-	brokers, o, prefix, err := mqttOf(&w.Config.Bridge, w.log)
+	c := &w.own.MQTT
+	brokers, o, prefix, err := mqttOf(w.own, w.log)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func (w *wiring) mqtt(e *ends) ([]*mqttconn.Client, error) {
 }
 
 // mqttOf is how a client of the bridge connects, and what stands before its topics.
-func mqttOf(b *config.Bridge, log *slog.Logger) (brokers []string, o mqttconn.Options, prefix string, err error) {
+func mqttOf(b *bridgeconfig.Settings, log *slog.Logger) (brokers []string, o mqttconn.Options, prefix string, err error) {
 	c := &b.MQTT
 	if b.Embedded() {
 		return []string{"tcp://" + b.Broker.Listen}, mqttconn.Options{ClientID: "tidemill-bridge", User: b.Broker.User, Password: b.Broker.Password,

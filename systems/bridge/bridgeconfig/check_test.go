@@ -1,4 +1,4 @@
-package config
+package bridgeconfig
 
 import (
 	"crypto/ecdsa"
@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/internal/mqttconn"
 )
 
@@ -171,11 +172,11 @@ func TestWhatTheBridgeRefuses(t *testing.T) {
 		{"a broker that listens nowhere", vars{"TIDEMILL_BRIDGE_BROKER_LISTEN": "1883"}, `bridge.broker.listen (from TIDEMILL_BRIDGE_BROKER_LISTEN): "1883" cannot be`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l, err := Load(Layers{Machine: box, Getenv: env(c.vars)})
+			l, err := schema.Load(config.Layers{Machine: box, Getenv: env(c.vars)})
 			if err != nil {
 				t.Fatalf("who does not run the bridge is disturbed: %v", err)
 			}
-			err = l.Bridge.Check()
+			err = Of(l).Check()
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("Check() = %v, want %q", err, c.want)
 			}
@@ -189,12 +190,12 @@ func TestWhatTheBridgeRefuses(t *testing.T) {
 
 func TestEveryMistakeOfTheBridgeIsNamedAtOnce(t *testing.T) {
 	path := file(t, "bridge:\n  redis:\n    db: minus\n  mqtt:\n    qos: 7\n  health:\n    port: high\n")
-	c, err := Load(Layers{File: path, Getenv: env(vars{"REDIS_POOL_SIZE": "x", "METRICS_PORT": "0"}),
+	c, err := schema.Load(config.Layers{File: path, Getenv: env(vars{"REDIS_POOL_SIZE": "x", "METRICS_PORT": "0"}),
 		Flags: map[string]string{"bridge.retry.multiplier": "y", "bridge.redis.batch_size": "0", "bridge.health.port": "8081"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := strings.Split(c.Bridge.Check().Error(), "\n")
+	got := strings.Split(Of(c).Check().Error(), "\n")
 	want := []string{
 		path + `:3: bridge.redis.db: "minus" is not a whole number (allowed: 0 or more)`,
 		`REDIS_POOL_SIZE: "x" is not a whole number (allowed: 1 or more, or like CPUs × 2)`,
@@ -208,13 +209,13 @@ func TestEveryMistakeOfTheBridgeIsNamedAtOnce(t *testing.T) {
 		t.Errorf("Check() =\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	// What could not be read is not in force.
-	if c.Bridge.Redis.DB != 0 || c.From["bridge.redis.db"] != fromDefault {
-		t.Errorf("database %d from %s", c.Bridge.Redis.DB, c.From["bridge.redis.db"])
+	if Of(c).Redis.DB != 0 || c.From["bridge.redis.db"] != "default" {
+		t.Errorf("database %d from %s", Of(c).Redis.DB, c.From["bridge.redis.db"])
 	}
 }
 
 func TestTheFileIsStillOneThatThereIs(t *testing.T) {
-	_, err := Load(Layers{File: file(t, "bridge:\n  redis:\n    adresses: r:1\n")})
+	_, err := schema.Load(config.Layers{File: file(t, "bridge:\n  redis:\n    adresses: r:1\n")})
 	if err == nil || !strings.Contains(err.Error(), ":3: there is no setting bridge.redis.adresses; did you mean bridge.redis.addresses?") {
 		t.Errorf("Load = %v", err)
 	}
@@ -223,7 +224,7 @@ func TestTheFileIsStillOneThatThereIs(t *testing.T) {
 func TestTheBridgesSecretsAreNeverWritten(t *testing.T) {
 	all := vars{"REDIS_PASSWORD": "canary-1", "MQTT_PASSWORD": "canary-2", "TIDEMILL_BRIDGE_BROKER_PASSWORD": "canary-3",
 		"REDIS_ADDRESSES": "u:canary-4@h:1,redis://canary-5@h:2", "MQTT_BROKERS": "tcp://u:canary-6@h:1"}
-	c, err := Load(Layers{Getenv: env(all), Flags: map[string]string{"bridge.redis.password": "canary-7"}})
+	c, err := schema.Load(config.Layers{Getenv: env(all), Flags: map[string]string{"bridge.redis.password": "canary-7"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,14 +232,14 @@ func TestTheBridgesSecretsAreNeverWritten(t *testing.T) {
 	if err := c.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(&b, "%v %+v %v", c.Config, c.Config, c.Bridge.Check())
+	fmt.Fprintf(&b, "%v %+v %v", c.Config, c.Config, Of(c).Check())
 	if strings.Contains(b.String(), "canary") {
 		t.Errorf("a secret is shown: %s", b.String())
 	}
 	if n := strings.Count(b.String(), `password: "[secret]"`); n != 3 {
 		t.Errorf("%d passwords are shown as set, want 3", n)
 	}
-	if c.Bridge.Redis.Password.Reveal() != "canary-7" {
+	if Of(c).Redis.Password.Reveal() != "canary-7" {
 		t.Error("the flag's password is not used")
 	}
 }
@@ -270,37 +271,29 @@ func TestTheLogOfTheBridge(t *testing.T) {
 	own := file(t, "log: {level: warn, format: text}\n")
 	for _, c := range []struct {
 		name   string
-		l      Layers
+		l      config.Layers
 		alone  Log // without the bridge
 		bridge Log // with it
 	}{
-		{"nothing is given, embedded", Layers{}, Log{"info", "text"}, Log{"info", "text"}},
-		{"nothing is given, on servers", Layers{Getenv: with(nil)}, Log{"info", "text"}, Log{"info", "json"}},
-		{"the bridge's variables", Layers{Getenv: env(vars{"LOG_LEVEL": "trace", "LOG_FORMAT": "json"})}, Log{"trace", "text"}, Log{"trace", "json"}},
-		{"our own variables", Layers{Getenv: with(vars{"TIDEMILL_LOG_LEVEL": "warn", "TIDEMILL_LOG_FORMAT": "text"})}, Log{"warn", "text"}, Log{"warn", "text"}},
-		{"our own variables beside the bridge's", Layers{Getenv: with(vars{"TIDEMILL_LOG_LEVEL": "warn", "TIDEMILL_LOG_FORMAT": "text", "LOG_LEVEL": "panic", "LOG_FORMAT": "json"})}, Log{"warn", "text"}, Log{"warn", "text"}},
-		{"a format that there is not", Layers{Getenv: env(vars{"LOG_FORMAT": "xml"})}, Log{"info", "text"}, Log{"info", "xml"}},
-		{"our own file, on servers", Layers{File: own, Getenv: with(nil)}, Log{"warn", "text"}, Log{"warn", "text"}},
-		{"both in the file", Layers{File: both}, Log{"warn", "text"}, Log{"error", "json"}},
-		{"a variable over our own file", Layers{File: own, Getenv: env(vars{"LOG_FORMAT": "json"})}, Log{"warn", "text"}, Log{"warn", "json"}},
-		{"our own flag over a variable", Layers{Getenv: env(vars{"LOG_LEVEL": "error"}), Flags: map[string]string{"log.level": "debug"}}, Log{"debug", "text"}, Log{"debug", "text"}},
-		{"the bridge's flag", Layers{Getenv: env(vars{"LOG_LEVEL": "error"}), Flags: map[string]string{"bridge.log.level": "debug"}}, Log{"error", "text"}, Log{"debug", "text"}},
-		{"both flags", Layers{Flags: map[string]string{"log.level": "debug", "bridge.log.level": "fatal"}}, Log{"debug", "text"}, Log{"fatal", "text"}},
+		{"nothing is given, embedded", config.Layers{}, Log{"info", "text"}, Log{"info", "text"}},
+		{"nothing is given, on servers", config.Layers{Getenv: with(nil)}, Log{"info", "text"}, Log{"info", "json"}},
+		{"the bridge's variables", config.Layers{Getenv: env(vars{"LOG_LEVEL": "trace", "LOG_FORMAT": "json"})}, Log{"trace", "text"}, Log{"trace", "json"}},
+		{"our own variables", config.Layers{Getenv: with(vars{"TIDEMILL_LOG_LEVEL": "warn", "TIDEMILL_LOG_FORMAT": "text"})}, Log{"warn", "text"}, Log{"warn", "text"}},
+		{"our own variables beside the bridge's", config.Layers{Getenv: with(vars{"TIDEMILL_LOG_LEVEL": "warn", "TIDEMILL_LOG_FORMAT": "text", "LOG_LEVEL": "panic", "LOG_FORMAT": "json"})}, Log{"warn", "text"}, Log{"warn", "text"}},
+		{"a format that there is not", config.Layers{Getenv: env(vars{"LOG_FORMAT": "xml"})}, Log{"info", "text"}, Log{"info", "xml"}},
+		{"our own file, on servers", config.Layers{File: own, Getenv: with(nil)}, Log{"warn", "text"}, Log{"warn", "text"}},
+		{"both in the file", config.Layers{File: both}, Log{"warn", "text"}, Log{"error", "json"}},
+		{"a variable over our own file", config.Layers{File: own, Getenv: env(vars{"LOG_FORMAT": "json"})}, Log{"warn", "text"}, Log{"warn", "json"}},
+		{"our own flag over a variable", config.Layers{Getenv: env(vars{"LOG_LEVEL": "error"}), Flags: map[string]string{"log.level": "debug"}}, Log{"debug", "text"}, Log{"debug", "text"}},
+		{"the bridge's flag", config.Layers{Getenv: env(vars{"LOG_LEVEL": "error"}), Flags: map[string]string{"bridge.log.level": "debug"}}, Log{"error", "text"}, Log{"debug", "text"}},
+		{"both flags", config.Layers{Flags: map[string]string{"log.level": "debug", "bridge.log.level": "fatal"}}, Log{"debug", "text"}, Log{"fatal", "text"}},
 	} {
 		l := load(t, c.l)
-		if got := l.LogOf(false); got != c.alone {
+		if got := l.LogOf(nil); got != config.Log(c.alone) {
 			t.Errorf("%s: without the bridge %v, want %v", c.name, got, c.alone)
 		}
-		if got := l.LogOf(true); got != c.bridge {
+		if got := l.LogOf([]string{"bridge"}); got != config.Log(c.bridge) {
 			t.Errorf("%s: with the bridge %v, want %v", c.name, got, c.bridge)
-		}
-	}
-	last := Log{Level: "trace"}.Slog()
-	for _, level := range []string{"debug", "info", "warn", "error", "fatal", "panic"} {
-		if s := (Log{Level: level}).Slog(); s <= last {
-			t.Errorf("%s is %v, and the one below is %v", level, s, last)
-		} else {
-			last = s
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package config
+package bridgeconfig
 
 import (
 	"crypto/tls"
@@ -10,23 +10,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/systems/bridge"
 )
 
-// bridgePrefix is what the paths of the bridge's settings begin with, bridgeUnit the unit
-// of its durations without one; where the flag ends in -ms it is a millisecond.
-const (
-	bridgePrefix = "bridge."
-	bridgeUnit   = time.Second
-)
-
 // Check refuses what the bridge cannot start with. Its error names every mistake: the
-// variable, flag or line of the file, the value (never a secret's) and what is allowed. It
-// is for who runs the bridge; Load does not call it.
-func (b *Bridge) Check() error {
-	k := bridgeCheck{NewChecker(b.c, "bridge"), b}
+// variable, flag or line of the file, the value (never a secret's) and what is allowed.
+func (b *Settings) Check() error {
+	k := check{config.NewChecker(b.c, Group.Name), b}
 	k.Limits()
 	k.addresses()
 	k.stream()
@@ -38,13 +30,13 @@ func (b *Bridge) Check() error {
 	return k.Err()
 }
 
-// bridgeCheck collects what is wrong.
-type bridgeCheck struct {
-	*Checker
-	bridge *Bridge
+// check collects what is wrong.
+type check struct {
+	*config.Checker
+	bridge *Settings
 }
 
-func (k *bridgeCheck) addresses() {
+func (k *check) addresses() {
 	b := k.bridge
 	const redis, mqtt, listen = "redis.addresses", "mqtt.brokers", "broker.listen"
 	k.OK(len(b.Redis.Addresses) > 0, redis)
@@ -52,7 +44,7 @@ func (k *bridgeCheck) addresses() {
 		if strings.Contains(a, "@") {
 			k.Fail(redis, "give user and password by REDIS_USERNAME and REDIS_PASSWORD, not in the address%s", k.Allowed(redis))
 		} else if !hostPort(a) {
-			k.Fail(redis, "%q is no address%s", URL(a), k.Allowed(redis))
+			k.Fail(redis, "%q is no address%s", config.URL(a), k.Allowed(redis))
 		}
 	}
 	k.OK(len(b.MQTT.Brokers) > 0, mqtt)
@@ -60,13 +52,13 @@ func (k *bridgeCheck) addresses() {
 		if strings.Contains(a, "@") {
 			k.Fail(mqtt, "give user and password by MQTT_USERNAME and MQTT_PASSWORD, not in the address%s", k.Allowed(mqtt))
 		} else if !brokerAddress(a) {
-			k.Fail(mqtt, "%q is no address of an MQTT broker%s", URL(a), k.Allowed(mqtt))
+			k.Fail(mqtt, "%q is no address of an MQTT broker%s", config.URL(a), k.Allowed(mqtt))
 		}
 	}
 	host, port, err := net.SplitHostPort(b.Broker.Listen)
 	n, perr := strconv.ParseUint(port, 10, 16)
 	k.OK(err == nil && perr == nil && n <= math.MaxUint16, listen)
-	if err == nil && b.Embedded() && !Loopback(host) && (b.Broker.User == "" || b.Broker.Password.IsZero()) {
+	if err == nil && b.Embedded() && !config.Loopback(host) && (b.Broker.User == "" || b.Broker.Password.IsZero()) {
 		k.Fail(listen, "%s can be reached from other machines, so bridge.broker.user and bridge.broker.password are needed; or listen on 127.0.0.1", b.Broker.Listen)
 	}
 	if b.Embedded() && b.Broker.AdminUser != "" && (b.Broker.User == "" || b.Broker.AdminUser == b.Broker.User || b.Broker.AdminPassword.IsZero()) {
@@ -77,7 +69,7 @@ func (k *bridgeCheck) addresses() {
 }
 
 // stream refuses what a Redis could not do.
-func (k *bridgeCheck) stream() {
+func (k *check) stream() {
 	r := &k.bridge.Redis
 	if len(r.Addresses) > 1 && r.MasterName == "" && r.DB != 0 {
 		k.Fail("redis.db", "%d cannot be (allowed: 0, because several addresses, %s, are a cluster, which has no other)", r.DB, k.Place("redis.addresses"))
@@ -120,7 +112,7 @@ func brokerAddress(a string) bool {
 	return slices.Contains([]string{"tcp", "mqtt", "ssl", "tls", "mqtts"}, scheme)
 }
 
-func (k *bridgeCheck) topics() {
+func (k *check) topics() {
 	b := k.bridge
 	publish := func(topic, path string) {
 		if err := bridge.CheckTopic(topic); err != nil && strings.ContainsAny(topic, "{}") {
@@ -153,7 +145,7 @@ func (k *bridgeCheck) topics() {
 	}
 }
 
-func (k *bridgeCheck) pipeline() {
+func (k *check) pipeline() {
 	b := k.bridge
 	if p := &b.Pipeline; k.Readable("pipeline.batch_size", "pipeline.buffer_size") && p.BatchSize > p.BufferSize {
 		k.Fail("pipeline.batch_size", "%d cannot be (allowed: at most the buffer's %d, %s)", p.BatchSize, p.BufferSize, k.Place("pipeline.buffer_size"))
@@ -172,7 +164,7 @@ func (k *bridgeCheck) pipeline() {
 }
 
 // ports refuses two listeners on one port, as far as both are used.
-func (k *bridgeCheck) ports() {
+func (k *check) ports() {
 	h, m := &k.bridge.Health, &k.bridge.Metrics
 	if h.Enabled && m.Enabled && k.Readable("health.port", "metrics.port") && h.Port == m.Port {
 		k.Fail("health.port", "%d cannot be (allowed: another one than that of the metrics, %s)", h.Port, k.Place("metrics.port"))
@@ -180,7 +172,7 @@ func (k *bridgeCheck) ports() {
 }
 
 // tls reads the files, so that one that cannot be used is known before anything starts.
-func (k *bridgeCheck) tls() {
+func (k *check) tls() {
 	m := &k.bridge.MQTT
 	const ca, cert, key, suites = "mqtt.ca_cert", "mqtt.client_cert", "mqtt.client_key", "mqtt.tls_cipher_suites"
 	read := func(name, path string) []byte {
@@ -213,7 +205,7 @@ func (k *bridgeCheck) tls() {
 	}
 }
 
-func (k *bridgeCheck) metrics() {
+func (k *check) metrics() {
 	m := &k.bridge.Metrics
 	word := func(r rune) bool {
 		return r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
