@@ -268,9 +268,6 @@ func (a *API) decodes(l *deadletter.Letter, payload []byte) error {
 
 // edit replaces the payload of a letter.
 func (a *API) edit(ctx context.Context, q *api.DeadEdit) (out api.DeadLetter, err error) {
-	if err := someBody(q.Body); err != nil {
-		return out, err
-	}
 	l, in, err := a.named(ctx, &q.OneDead, 2)
 	if err != nil {
 		return out, err

@@ -89,9 +89,6 @@ func (a *API) jobOf(ctx context.Context, q *api.OneJob) (*queue.Job, error) {
 
 // editJob replaces the payload of a job.
 func (a *API) editJob(ctx context.Context, q *api.JobEdit) (out api.Job, err error) {
-	if err := someBody(q.Body); err != nil {
-		return out, err
-	}
 	j, err := a.jobOf(ctx, &q.OneJob)
 	if err != nil {
 		return out, err

@@ -161,9 +161,6 @@ func (a *API) setQueue(ctx context.Context, q *api.QueueChange) (is queue.Settin
 	if err := a.hasQueue(ctx, q.Queue); err != nil {
 		return is, err
 	}
-	if err := someBody(q.Body); err != nil {
-		return is, err
-	}
 	was, err := a.Queues.Settings(ctx, q.Queue)
 	if err != nil {
 		return is, err
@@ -240,14 +237,6 @@ func merged(target, patch any) any {
 		}
 	}
 	return of
-}
-
-// someBody refuses to make something empty.
-func someBody(body []byte) error {
-	if len(body) == 0 {
-		return refused(http.StatusBadRequest, "the request has no body, and its body is what it is to be from now on")
-	}
-	return nil
 }
 
 // answerable gives what stores refuse the status that says whose fault it is.

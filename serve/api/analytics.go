@@ -60,7 +60,7 @@ type Event struct {
 // SentEvents are events that are sent.
 type SentEvents struct {
 	InProject
-	Body io.Reader `body:"application/x-ndjson" mib:"32"`
+	Body io.Reader `body:"application/x-ndjson" mib:"32" optional:""`
 }
 
 // Sent is what became of events. It stands beside a problem too, as done: what was accepted

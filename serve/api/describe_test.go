@@ -28,7 +28,11 @@ type describer struct {
 	comments map[string]string // of types (package path and name) and of their fields
 	read     map[string]bool   // packages
 	schemas  object
+	patch    bool // of a merge patch: any part of a value, and null for what is taken away
 }
+
+// partOf is how the name of a schema ends that is for a part of the other's value.
+const partOf = "Patch"
 
 func newDescriber(t *testing.T) *describer {
 	return &describer{t: t, comments: map[string]string{}, read: map[string]bool{}, schemas: object{}}
@@ -132,7 +136,7 @@ func (d *describer) schema(t reflect.Type) object {
 	case reflect.Slice:
 		return object{"type": "array", "items": d.schema(t.Elem())}
 	case reflect.Map:
-		return object{"type": "object", "additionalProperties": d.schema(t.Elem())}
+		return object{"type": "object", "additionalProperties": d.field(nil, reflect.StructField{Type: t.Elem()}, true)}
 	case reflect.Struct:
 		return d.named(t)
 	}
@@ -145,6 +149,9 @@ func (d *describer) named(t reflect.Type) object {
 	name := t.Name()
 	if pkg := t.PkgPath()[strings.LastIndexByte(t.PkgPath(), '/')+1:]; pkg != "api" && pkg != "operation" {
 		name = strings.ToUpper(pkg[:1]) + pkg[1:] + name
+	}
+	if d.patch {
+		name += partOf
 	}
 	ref := object{"$ref": "#/components/schemas/" + name}
 	if _, ok := d.schemas[name]; ok {
@@ -175,7 +182,7 @@ func (d *describer) named(t reflect.Type) object {
 			required = append(required, name)
 		}
 	}
-	if s["type"], s["properties"] = "object", properties; len(required) > 0 {
+	if s["type"], s["properties"] = "object", properties; len(required) > 0 && !d.patch {
 		s["required"] = required
 	}
 	return ref
@@ -186,11 +193,20 @@ func (d *describer) named(t reflect.Type) object {
 func (d *describer) field(of reflect.Type, f reflect.StructField, left bool) object {
 	s := d.schema(f.Type)
 	switch {
+	case d.patch:
+		if kind, ok := s["type"]; ok {
+			s["type"] = []any{kind, "null"}
+		} else {
+			s = object{"anyOf": []any{s, object{"type": "null"}}}
+		}
 	case left:
 	case f.Type.Kind() == reflect.Pointer:
 		s["type"] = []any{s["type"], "null"}
 	case f.Type.Kind() == reflect.Slice && s["type"] == "array": // Go writes an empty one so, if it was never made
 		s["type"] = []any{"array", "null"}
+	}
+	if of == nil {
+		return s
 	}
 	if c := d.comment(of, f.Name); c != "" {
 		s["description"] = c
@@ -229,7 +245,7 @@ func (d *describer) operation(o *operation.Description) object {
 	for i := range o.Params {
 		p := &o.Params[i]
 		if p.In == operation.InBody {
-			out["requestBody"] = object{"required": true, "content": object{p.Name: object{"schema": d.body(p)}}}
+			out["requestBody"] = object{"required": !p.Optional(), "content": object{p.Name: object{"schema": d.body(p)}}}
 			continue
 		}
 		one := object{"name": p.Name, "in": p.In, "schema": d.parameter(p)}
@@ -259,7 +275,7 @@ func (d *describer) status(o *operation.Description) string {
 func (d *describer) answer(o *operation.Description) object {
 	switch {
 	case o.ID == "getConfig":
-		return object{"application/yaml": object{"schema": object{"type": "string"}}}
+		return object{"application/yaml": object{"schema": object{"type": "object"}}}
 	case o.Gives == documents:
 		return object{"application/json": object{"schema": object{"type": "object"}}}
 	case o.Lines:
@@ -272,11 +288,15 @@ func (d *describer) answer(o *operation.Description) object {
 func (d *describer) body(p *operation.Param) object {
 	switch t := p.Field.Type; {
 	case t.Kind() == reflect.Interface:
-		return object{"type": "string"}
+		return object{} // bytes
 	case p.Name == "application/json" && t.Kind() == reflect.Slice && t.Name() == "":
-		return object{"oneOf": []any{object{"type": "object"}, object{"type": "array", "items": object{"type": "object"}}}}
+		return object{"oneOf": []any{object{"type": "object"}, object{"type": "array"}}}
 	case t.Kind() == reflect.Slice && t.Name() == "":
 		return object{}
+	case p.Name == "application/merge-patch+json":
+		parts := *d
+		parts.patch = true
+		return parts.schema(t)
 	default:
 		return d.schema(t)
 	}

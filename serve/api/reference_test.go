@@ -42,6 +42,9 @@ func reference(doc object, all []operation.Handler) string {
 	b.WriteString("\n## Forms\n")
 	schemas := doc["components"].(object)["schemas"].(object)
 	for _, name := range slices.Sorted(maps.Keys(schemas)) {
+		if strings.HasSuffix(name, partOf) {
+			continue
+		}
 		s := schemas[name].(object)
 		fmt.Fprintf(&b, "\n### %s\n\n", name)
 		if d := said(s); d != "" {
@@ -69,7 +72,10 @@ func said(o object) string {
 // kindOf is a schema in words.
 func kindOf(s object) string {
 	if ref, ok := s["$ref"].(string); ok {
-		name := ref[strings.LastIndexByte(ref, '/')+1:]
+		name, part := strings.CutSuffix(ref[strings.LastIndexByte(ref, '/')+1:], partOf)
+		if part {
+			return "any part of " + kindOf(object{"$ref": name})
+		}
 		return fmt.Sprintf("[%s](#%s)", name, strings.ToLower(name))
 	}
 	if all, ok := s["oneOf"].([]any); ok {
@@ -91,7 +97,8 @@ func kindOf(s object) string {
 	}
 	switch kind {
 	case "array":
-		return "several of " + kindOf(s["items"].(object))
+		of, _ := s["items"].(object)
+		return "several of " + kindOf(of)
 	case "object":
 		if of, ok := s["additionalProperties"].(object); ok {
 			return "by name " + kindOf(of)

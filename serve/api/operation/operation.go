@@ -9,7 +9,7 @@
 // A request is a struct. Its fields say by their tags what they are: `path:"name"` a part of the
 // path, `query:"name"` a parameter, `body:"application/json"` the body. A parameter may have `help`,
 // which the CLI shows for the flag of the same field too, and `enum`, the values that are allowed, in
-// any case, or `form:"uuid"`. A field of another kind than text is read as what it is: a count, a choice, several texts.
+// any case, or `form:"uuid"`; a body may be `optional`. A field of another kind than text is read as what it is: a count, a choice, several texts.
 package operation
 
 import (
@@ -104,6 +104,9 @@ func (d *Description) Body() *Param {
 	return nil
 }
 
+// Optional says whether a body may be empty.
+func (p *Param) Optional() bool { _, ok := p.Field.Tag.Lookup("optional"); return ok }
+
 // names are those of the query's parameters.
 func (d *Description) names() (ns []string) {
 	for _, p := range d.Params {
@@ -119,8 +122,8 @@ func (p *Param) Allowed() []string {
 	return slices.DeleteFunc(strings.Split(p.Field.Tag.Get("enum"), ","), func(s string) bool { return s == "" })
 }
 
-// MiB is how large a body may be. A JSON object that is read as a whole says what is asked, and is
-// small.
+// bytes is how large a body may be, of its tag mib. A JSON object that is read as a whole says what
+// is asked, and is small.
 func (p *Param) bytes() int64 {
 	var n int64
 	if _, err := fmt.Sscan(p.Field.Tag.Get("mib"), &n); err != nil {

@@ -81,19 +81,18 @@ func (p *Param) set(f reflect.Value, texts []string) error {
 		}
 	case *int:
 		n, err := strconv.Atoi(text)
-		if text != "" && (err != nil || n < 0) {
+		if err != nil || n < 0 {
 			return wrong(" is not a count")
 		}
 		*v = n
 	case *bool:
-		if *v = text == "true"; !*v && text != "" && text != "false" {
+		if *v = text == "true"; !*v && text != "false" {
 			return wrong(": want true or false")
 		}
 	default:
 		allowed := p.Allowed()
 		i := slices.IndexFunc(allowed, func(a string) bool { return strings.EqualFold(a, text) })
 		switch {
-		case text == "":
 		case p.Field.Tag.Get("form") == "uuid" && uuid.Validate(text) != nil:
 			return wrong(" is no UUID")
 		case i >= 0:
@@ -133,13 +132,16 @@ func (p *Param) readBody(w http.ResponseWriter, r *http.Request, f reflect.Value
 	if err != nil {
 		return Refuse(http.StatusBadRequest, "%v", err)
 	}
+	if len(body) == 0 {
+		return Refuse(http.StatusBadRequest, "the request has no body, which would say what is asked for")
+	}
 	if f.Kind() == reflect.Slice {
 		f.SetBytes(body)
 		return nil
 	}
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.DisallowUnknownFields()
-	if err := d.Decode(f.Addr().Interface()); err != nil && !errors.Is(err, io.EOF) { // nothing asks for nothing
+	if err := d.Decode(f.Addr().Interface()); err != nil {
 		return Refuse(http.StatusBadRequest, "the body is not what is asked for: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return nil

@@ -1,0 +1,35 @@
+"""What Schemathesis has to be told of the API: of lines, and of what is no mistake."""
+
+import json
+
+import schemathesis
+
+LINES = "application/x-ndjson"
+
+
+@schemathesis.hook
+def before_load_schema(context, raw_schema):
+    """The schema of a listing is that of each line; here it is that of all of them."""
+    for methods in raw_schema["paths"].values():
+        for operation in methods.values():
+            for response in operation["responses"].values():
+                lines = response.get("content", {}).get(LINES)
+                if lines:
+                    lines["schema"] = {"type": "array", "items": lines["schema"]}
+
+
+@schemathesis.deserializer(LINES)
+def read_lines(context, response):
+    """An empty line, or one that was cut off, is no JSON, and an error."""
+    return [json.loads(line) for line in response.content.splitlines()]
+
+
+@schemathesis.serializer(LINES)
+def write_lines(context, value):
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+
+
+@schemathesis.hook
+def filter_failure(context, failure, case, response):
+    """An instance may say that it has no room now, and when to come again."""
+    return not (response.status_code == 503 and "retry-after" in {name.lower() for name in response.headers})
