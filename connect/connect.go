@@ -135,8 +135,22 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 		return nil, err
 	}
 	api.Key = i.token
+	if err := i.keepOnce(ctx, api); err != nil {
+		return nil, err
+	}
 	i.handle(api)
 	return i, nil
+}
+
+// keepOnce gives the API the ledger of its idempotency keys.
+func (i *Instance) keepOnce(ctx context.Context, api *admin.Parts) error {
+	keys, err := i.Ledger(ctx, "api")
+	if err != nil || keys == nil {
+		return err
+	}
+	api.Once = keys
+	i.Loops = append(i.Loops, flow.Loop{Name: "idempotency keys", Every: time.Hour, Do: func(ctx context.Context) error { return admin.ForgetOnce(ctx, keys, i.Now()) }})
+	return nil
 }
 
 // add registers what a system consists of.

@@ -28,6 +28,7 @@ import (
 	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/definition"
+	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/queue"
@@ -82,6 +83,7 @@ type Parts struct {
 	Entries      http.Handler                                                              // takes entries of the embedded bridge; nil: it does not run here
 	Send         func(ctx context.Context, p uuid.UUID, events [][]byte) (api.Sent, error) // native format, one JSON object each
 	Doctor       func(ctx context.Context) []preflight.Finding
+	Once         ledger.Ledger // of Idempotency-Keys, which its owner forgets after KeptOnce; nil: none are taken
 	Log          *slog.Logger
 	Stopping     context.Context // ends when this instance stops, and listings that follow with it; nil: never
 }
@@ -142,12 +144,19 @@ func New(p Parts) *API {
 	for _, r := range slices.Concat(a.instance(), a.analytics(), []room{a.deadLetters(), a.queueing(), a.delivering(), a.crm(), a.windowing()}) {
 		for _, h := range r.does {
 			a.does = append(a.does, h)
-			a.mux.HandleFunc(h.Method+" "+Prefix+h.Path, func(w http.ResponseWriter, req *http.Request) {
+			do := func(w http.ResponseWriter, req *http.Request) {
 				err := refused(http.StatusNotFound, "%s", r.missing)
 				if r.missing == "" {
 					err = h.Serve(w, req)
 				}
 				if err != nil {
+					a.fail(w, req, err)
+				}
+			}
+			a.mux.HandleFunc(h.Method+" "+Prefix+h.Path, func(w http.ResponseWriter, req *http.Request) {
+				if h.Method != http.MethodPost || h.ID == api.SendEntries.ID || len(req.Header.Values(operation.IdempotencyKey)) == 0 {
+					do(w, req) // entries have ids that are made of the key
+				} else if err := a.once(w, req, h.MaxBody(), do); err != nil {
 					a.fail(w, req, err)
 				}
 			})

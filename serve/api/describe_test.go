@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"net/http"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
@@ -257,6 +259,9 @@ func (d *describer) operation(o *operation.Description) object {
 		}
 		parameters = append(parameters, one)
 	}
+	if o.Method == http.MethodPost && o.ID != api.SendEntries.ID { // which says its own
+		parameters = append(parameters, object{"$ref": "#/components/parameters/" + operation.IdempotencyKey})
+	}
 	if len(parameters) > 0 {
 		out["parameters"] = parameters
 	}
@@ -323,6 +328,10 @@ func (d *describer) parameter(p *operation.Param) object {
 	return s
 }
 
+// onceText says what an Idempotency-Key does.
+const onceText = "Have the change made once: the same request with the same key is given the first answer again, for 24 hours, whichever instance is asked. " +
+	"While it is worked on, and where nobody knows how it ended, the answer is 409; another request with the key is refused with 422. What was refused as a whole has not used its key."
+
 // document is the whole.
 func (d *describer) document(all []operation.Handler) object {
 	paths := object{}
@@ -343,7 +352,9 @@ func (d *describer) document(all []operation.Handler) object {
 		"security": []any{object{"token": []any{}}},
 		"paths":    paths,
 		"components": object{
-			"schemas":         d.schemas,
+			"schemas": d.schemas,
+			"parameters": object{operation.IdempotencyKey: object{"name": operation.IdempotencyKey, "in": "header", "description": onceText,
+				"schema": object{"type": "string", "pattern": "^[ -~]{1,255}$"}}},
 			"responses":       object{"Problem": object{"description": "It was not done, or not all of it.", "content": problem}},
 			"securitySchemes": object{"token": object{"type": "http", "scheme": "bearer", "description": "`tidemill token` prints it."}},
 		},

@@ -13,15 +13,18 @@ import (
 func reference(doc object, all []operation.Handler) string {
 	var b strings.Builder
 	b.WriteString("# The API\n\nEverything here is below `" + operation.Prefix + "`. It is made of the same description as [openapi.json](../serve/api/openapi.json), which an instance answers at `" + operation.Prefix + "openapi.json`.\n\n")
-	b.WriteString(doc["info"].(object)["description"].(string) + "\n\n## Operations\n")
+	b.WriteString(doc["info"].(object)["description"].(string) + "\n\nEach POST takes the header `" + operation.IdempotencyKey + "`. " + onceText + "\n\n## Operations\n")
 	paths := doc["paths"].(object)
 	for _, h := range all {
 		o := paths[operation.Prefix+h.Path].(object)[strings.ToLower(h.Method)].(object)
 		fmt.Fprintf(&b, "\n### %s %s\n\n%s\n\n", h.Method, h.Path, h.Text)
-		if ps, ok := o["parameters"].([]any); ok {
+		if ps, ok := o["parameters"].([]any); ok && ps[0].(object)["$ref"] == nil {
 			b.WriteString("| parameter | what it is |\n|---|---|\n")
 			for _, p := range ps {
 				p := p.(object)
+				if p["$ref"] != nil {
+					continue
+				}
 				fmt.Fprintf(&b, "| `%s` | %s |\n", p["name"], strings.TrimSpace(kindOf(p["schema"].(object))+". "+said(p)))
 			}
 			b.WriteString("\n")

@@ -23,6 +23,10 @@ import (
 // Prefix of every path of the API.
 const Prefix = "/api/v1/"
 
+// IdempotencyKey is the header that has a change made once: the same request with the same key is
+// given the first answer again. An operation that lets the key into what it makes says so itself.
+const IdempotencyKey = "Idempotency-Key"
+
 // Description is what an operation is, whatever its request and its answer are.
 type Description struct {
 	ID     string       // pauseQueue
@@ -120,6 +124,14 @@ func (d *Description) names() (ns []string) {
 // Allowed are the values that a parameter may have; none: any.
 func (p *Param) Allowed() []string {
 	return slices.DeleteFunc(strings.Split(p.Field.Tag.Get("enum"), ","), func(s string) bool { return s == "" })
+}
+
+// MaxBody is how many bytes a request's body or form may have.
+func (d *Description) MaxBody() int64 {
+	if p := d.Body(); p != nil {
+		return p.bytes()
+	}
+	return 4 << 20
 }
 
 // bytes is how large a body may be, of its tag mib. A JSON object that is read as a whole says what
