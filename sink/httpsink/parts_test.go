@@ -130,6 +130,33 @@ func TestTheWaitForATokenIsBounded(t *testing.T) {
 	}
 }
 
+// A refresh token that comes with an access token takes the place of the one before.
+func TestRefreshTokensTakeTurns(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	var sent []string
+	token, err := NewToken(TokenOptions{URL: "https://a.example/token", Grant: RefreshToken("a", tidemill.NewSecret("secret"), tidemill.NewSecret("first")),
+		Now: func() time.Time { return now },
+		Via: via(func(r *http.Request) (*http.Response, error) {
+			if err := r.ParseForm(); err != nil {
+				return nil, err
+			}
+			sent = append(sent, r.PostForm.Get("refresh_token"))
+			return answer(200, fmt.Sprintf(`{"access_token":"token-%d","expires_in":60,"refresh_token":"after-%s"}`, len(sent), sent[len(sent)-1])), nil
+		})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := token.get(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Hour)
+	}
+	if got := fmt.Sprint(sent); got != "[first after-first after-after-first]" {
+		t.Errorf("asked with %s", got)
+	}
+}
+
 // The last tokens are hidden, wherever they may still be shown; those before them are over.
 func TestTokensThatWereReplacedAreHidden(t *testing.T) {
 	token := &Token{o: TokenOptions{URL: "https://a.example/token", Grant: ClientCredentials("a", tidemill.NewSecret("secret"))}}

@@ -20,7 +20,8 @@ func TestNormal(t *testing.T) {
 		{profile.External, strings.Repeat("x", profile.MaxName), strings.Repeat("x", profile.MaxName)},
 		{profile.Email, " Ann.Lee+Golf@Club.Example ", "ann.lee+golf@club.example"},
 		{profile.Email, "O\u0308Z@MU\u0308LLER.example", "öz@müller.example"},
-		{profile.Email, "\u212aim@x.example", "kim@x.example"}, // the sign of Kelvin
+		{profile.Email, "\u212aim@x.example", "kim@x.example"},                                                                              // the sign of Kelvin
+		{profile.Email, strings.Repeat("x", 64) + "@" + strings.Repeat("y", 189), strings.Repeat("x", 64) + "@" + strings.Repeat("y", 189)}, // 254 bytes
 		{profile.Email, "root@localhost", "root@localhost"},
 		{profile.Email, "ann@xn--mller-kva.example", "ann@xn--mller-kva.example"},
 		{profile.Email, strings.Repeat("x", 64) + "@x.example", strings.Repeat("x", 64) + "@x.example"},

@@ -174,6 +174,21 @@ func TestNamesAndOwnersAreSorted(t *testing.T) {
 	}
 }
 
+// What says nothing new is no change, and leaves the time of the last one.
+func TestWhatSaysNothingNewIsNotWritten(t *testing.T) {
+	c := Change{Tenant: "t", Profile: uuid.UUID{1}, Event: "e", At: noon, Attributes: []Attribute{{Op: Set, Key: "k", Value: []byte("1")}}}
+	r := &Record{Owner: Owner{"t", c.Profile}}
+	for _, want := range []int{1, 0} {
+		before := r.Updated
+		e := NewEdit([]Change{c})
+		e.Found(r, nil)
+		e.Apply(noon.Add(time.Duration(2-want) * time.Hour))
+		if len(e.Changed) != want || (r.Updated == before) != (want == 0) {
+			t.Errorf("%d records changed, of %d before and %d now; want %d changed", len(e.Changed), before, r.Updated, want)
+		}
+	}
+}
+
 func TestNothingGivenIsNothingToWrite(t *testing.T) {
 	o, err := Options{}.WithDefaults()
 	if err != nil {

@@ -27,19 +27,22 @@ func TestWhatIsHeldOrOfOthersIsNotNext(t *testing.T) {
 	if n, err := s.Replay(t.Context(), deadletter.Filter{}); n != 3 || err != nil {
 		t.Fatal(n, err)
 	}
-	source, m := s.Open("a"), []*tidemill.Message{{}}
-	if n, err := source.Receive(t.Context(), m); n != 1 || err != nil {
+	src, m := s.Open("a"), []*tidemill.Message{{}}
+	if n, err := src.Receive(t.Context(), m); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	again := tidemill.Settlement{ID: m[0].ID, Mark: m[0].Mark, End: tidemill.Again, After: time.Minute, Kind: tidemill.Partner}
-	if err := source.Settle(t.Context(), []tidemill.Settlement{again}); err != nil {
+	if err := src.Settle(t.Context(), []tidemill.Settlement{again}); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := source.Receive(t.Context(), m); n != 1 || err != nil {
+	if n, err := src.Receive(t.Context(), m); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	if err := source.Settle(t.Context(), []tidemill.Settlement{{ID: m[0].ID, Mark: m[0].Mark, End: tidemill.Done, Fate: tidemill.Dead, Kind: tidemill.Partner, Cause: "again"}}); err != nil {
+	if err := src.Settle(t.Context(), []tidemill.Settlement{{ID: m[0].ID, Mark: m[0].Mark, End: tidemill.Done, Fate: tidemill.Dead, Kind: tidemill.Partner, Cause: "again"}}); err != nil {
 		t.Fatal(err)
+	}
+	if held := src.(*source).out; len(held) != 0 {
+		t.Errorf("%v is held after it was settled", held)
 	}
 	if at, any := s.next("a"); !any || !at.Equal(now.Add(time.Minute)) {
 		t.Errorf("next at %v (%v), want in a minute", at, any)

@@ -97,3 +97,22 @@ func TestTablesOfANewerProgramAreRefused(t *testing.T) {
 		return sqliteledger.New(ctx, db, sqliteledger.Options{})
 	})
 }
+
+// What is kept as done in another's transaction says what failed, so that none of it stays.
+func TestWhatIsKeptAsDoneSaysWhatFailed(t *testing.T) {
+	f := sqlitedbtest.New(t)
+	db := f.Open(t)
+	l, err := sqliteledger.New(t.Context(), db, sqliteledger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		if err := f.Again(func() error {
+			return db.Write(t.Context(), func(tx *sqlitedb.Tx) error {
+				return l.Done().Keep(tx, []*ledger.Entry{{Key: string(rune('a' + i)), Holder: "h"}})
+			})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

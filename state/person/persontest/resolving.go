@@ -113,6 +113,7 @@ var resolving = []example{
 			"Apply":   w.Store.Apply(ctx, []person.Change{w.event("a", 0)}),
 			"Merge":   w.Store.Merge(ctx, []person.Merge{w.claim("u", "a", 0)}, outcome),
 			"Keep":    w.Store.Keep(ctx, []person.Merge{w.claim("u", "a", 0)}),
+			"Done":    w.Store.Done(ctx, []person.Merge{w.claim("u", "a", 0)}),
 		} {
 			if !errors.Is(err, context.Canceled) {
 				w.Errorf("%s: %v, want context.Canceled", name, err)
