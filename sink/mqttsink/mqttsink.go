@@ -125,9 +125,6 @@ func (s *Sink) Write(ctx context.Context, batch []*tidemill.Message) error {
 // client is the next connected one, or just the next.
 func (s *Sink) client() *mqttconn.Client {
 	n := len(s.clients)
-	if n == 1 {
-		return s.clients[0]
-	}
 	first := int(s.next.Add(1)) % n
 	for i := range n {
 		c := s.clients[(first+i)%n]

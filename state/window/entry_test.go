@@ -128,3 +128,10 @@ func TestWhatIsKeptHasLimits(t *testing.T) {
 		}
 	}
 }
+
+// Who gives no room has made a mistake that no retry mends.
+func TestNoRoomIsAMistakeOfOurs(t *testing.T) {
+	if k := tidemill.KindOf(window.NoRoom()); k != tidemill.Internal {
+		t.Errorf("%v, want internal", k)
+	}
+}
