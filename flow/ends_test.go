@@ -180,3 +180,29 @@ func TestWhatClosesABreaker(t *testing.T) {
 		})
 	}
 }
+
+// A panic of what takes messages in ends the system as an error does.
+func TestASystemEndsByAPanicOfWhatTakesIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &flow.System{Name: "s", Doors: []flow.Door{func(context.Context) error { panic("oh") }}}
+		if err := s.Run(t.Context()); tidemill.KindOf(err) != tidemill.Internal || !strings.Contains(fmt.Sprint(err), "panic: oh") {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+// mute answers nothing to what is settled.
+type mute struct{ *memorySource }
+
+func (mute) Settle(context.Context, []tidemill.Settlement) error { return nil }
+
+func TestASourceThatAnswersNothingIsInTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, stop := start(t, flow.Pipeline{Name: "p", Source: mute{newSource(tidemill.Traits{Parks: true}).add(messages(1)...)}, Work: nothing.work})
+		rest(time.Minute)
+		_ = stop()
+		if err := e.Stats().Last; err == nil || !strings.Contains(err.Error(), "without an answer") {
+			t.Errorf("the last error is %v", err)
+		}
+	})
+}

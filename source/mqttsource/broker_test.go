@@ -321,3 +321,15 @@ func TestWhatIsPutOffWakesTheOneThatWaits(t *testing.T) {
 		r.settle(0, tidemill.Done, got...)
 	})
 }
+
+// A client that was closed brings nothing any more, and who waits for it is told.
+func TestAClosedClientEndsTheWait(t *testing.T) {
+	played(t, func(r *rig) {
+		if err := r.src.client.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := r.src.Receive(t.Context(), []*tidemill.Message{new(tidemill.Message)}); n != 0 || err == nil {
+			t.Errorf("received %d, %v; want an error", n, err)
+		}
+	})
+}
