@@ -96,7 +96,18 @@ func TestWhatGrantsProve(t *testing.T) {
 			}
 		}
 	}
-	for name, file := range map[string]string{"no JSON": "x", "another type": `{"type":"user","client_email":"a"}`, "no email": `{"type":"service_account"}`,
+	for name, changed := range map[string]string{"another type": "type", "no email": "client_email"} {
+		file := map[string]string{"type": "service_account", "client_email": "me@a.example", "private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}))}
+		file[changed] = ""
+		text, err := json.Marshal(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := ServiceAccount(tidemill.NewSecret(string(text))); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	for name, file := range map[string]string{"no JSON": "x",
 		"no PEM": `{"type":"service_account","client_email":"a","private_key":"x"}`,
 		"no key": `{"type":"service_account","client_email":"a","private_key":"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"}`} {
 		if _, _, err := ServiceAccount(tidemill.NewSecret(file)); err == nil {

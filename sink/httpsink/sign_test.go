@@ -20,6 +20,9 @@ func TestSecretsOfWebhooks(t *testing.T) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
+	if _, err := StandardWebhooks(nil, tidemill.NewSecret(base64.StdEncoding.EncodeToString(make([]byte, 32)))); err == nil {
+		t.Error("a secret without whsec_ is taken")
+	}
 }
 
 // The key is the webhook's id, by which a receiver knows it again: without one nothing is sent.
