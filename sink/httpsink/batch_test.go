@@ -142,6 +142,21 @@ func TestTheRestIsNotSent(t *testing.T) {
 	}
 }
 
+// Of a batch that is sent again in halves the second is not sent where the first meets trouble.
+func TestTheOtherHalfIsNotSent(t *testing.T) {
+	l := &list{}
+	server := partnertest.New(t, l.serve)
+	server.Script(partnertest.Status(422, ""), partnertest.Status(503, ""))
+	err := open(t, server, listed(10, 0)).Write(t.Context(), messages("a", "b"))
+	p, ok := errors.AsType[*tidemill.Partial](err)
+	if !ok || len(p.Failed) != 2 || tidemill.KindOf(p.Failed[0].Err) != tidemill.Partner || tidemill.KindOf(p.Failed[1].Err) != tidemill.Partner {
+		t.Errorf("Write returned %v", err)
+	}
+	if n := len(server.Requests()); n != 2 {
+		t.Errorf("%d requests, want the batch and its first half", n)
+	}
+}
+
 func TestMessagesWithTheirOwnRequest(t *testing.T) {
 	server := partnertest.New(t, ok)
 	o := listed(10, 0)
