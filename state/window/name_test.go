@@ -32,6 +32,7 @@ func FuzzReadKey(f *testing.F) {
 	f.Add([]byte("event\x007\x00\x01"))
 	f.Add([]byte("event\x00a\x00\xffb\x00\x01q"))
 	f.Add([]byte("event\x00a\x00"))
+	f.Add([]byte("event\x00a\x00\x02b\x00\x01"))
 	f.Fuzz(func(t *testing.T, key []byte) {
 		var r Record
 		if ReadKey(key, &r) && !bytes.Equal(AppendKey(nil, &r), key) {
