@@ -241,6 +241,11 @@ func TestItemsOfAnAnswer(t *testing.T) {
 		asked = append(asked, fmt.Sprint(ids))
 		return make([]httpsink.Verdict, len(ids)), nil
 	}
+	o.Observe = func(_ context.Context, batch []*tidemill.Message, _ httpsink.Attempt) {
+		if len(batch) != 2-len(asked)/2 {
+			t.Errorf("observed %d messages of request %d", len(batch), len(asked))
+		}
+	}
 	if err := open(t, partnertest.New(t, ok), o).Write(t.Context(), messages("a", "b", "c")); err != nil || fmt.Sprint(asked) != "[[a b] [c]]" {
 		t.Errorf("asked of %v, want each request of its own (%v)", asked, err)
 	}
