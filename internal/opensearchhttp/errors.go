@@ -2,6 +2,7 @@ package opensearchhttp
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -116,10 +117,11 @@ func kind(status int, exception, reason string) tidemill.Kind {
 
 // shown shortens a server's text, and removes secrets from it.
 func (c *Conn) shown(text string) string {
-	for _, secret := range []tidemill.Secret{c.password, c.key} {
-		if s := secret.Reveal(); s != "" {
-			text = strings.ReplaceAll(text, s, "[secret]")
-		}
+	if p := c.password.Reveal(); p != "" { // as it is, and as it is sent
+		text = strings.NewReplacer(base64.StdEncoding.EncodeToString([]byte(c.user+":"+p)), "[secret]", p, "[secret]").Replace(text)
+	}
+	if k := c.key.Reveal(); k != "" {
+		text = strings.ReplaceAll(text, k, "[secret]")
 	}
 	text = strings.TrimSpace(strings.ToValidUTF8(text, "\ufffd"))
 	if len(text) > shownBytes {

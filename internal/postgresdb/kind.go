@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -71,15 +72,19 @@ func ofState(code string) tidemill.Kind {
 	return tidemill.Transient // 08, 25, 26, 40, 53, 55, 57, 58 and unknown ones
 }
 
-// said gives an error its kind. Of a failed connection it keeps only the reason: the driver's
-// error holds the password.
+// said gives an error its kind. Of a failed connection it keeps only the reason, without the
+// password: the driver's error holds it, and a server's message may repeat it.
 func said(err error) error {
 	if _, ok := errors.AsType[*tidemill.Error](err); ok {
 		return err
 	}
 	kind := Kind(err)
 	if e, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		err = fmt.Errorf("connect as user %q to database %q: %w", e.Config.User, e.Config.Database, e.Unwrap())
+		reason := e.Unwrap()
+		if text := reason.Error(); e.Config.Password != "" && strings.Contains(text, e.Config.Password) {
+			reason = errors.New(strings.ReplaceAll(text, e.Config.Password, tidemill.Secret{}.String()))
+		}
+		err = fmt.Errorf("connect as user %q to database %q: %w", e.Config.User, e.Config.Database, reason)
 	}
 	if kind == tidemill.NoKind {
 		return err

@@ -141,6 +141,9 @@ func likeKey(s string) bool {
 
 func hasDigit(s string) bool { return strings.ContainsFunc(s, unicode.IsDigit) }
 
+// InHeader says whether the value of a header may be a secret, by its name or by what it is.
+func InHeader(name, value string) bool { return Telling(name) || likeKey(value) }
+
 // Headers are the names of headers without their values, each of which may be a secret.
 func Headers(headers map[string]string) map[string]string {
 	all := maps.Clone(headers)

@@ -67,7 +67,7 @@ const shortSecret = 4
 func hidden(u *url.URL, o *Options) []string {
 	all := urlsecret.In(u)
 	for name, value := range o.Header {
-		if urlsecret.Telling(name) {
+		if urlsecret.InHeader(name, value) {
 			all = append(all, urlsecret.Spellings(value)...)
 			if _, key, ok := strings.Cut(value, " "); ok { // Bearer …
 				all = append(all, urlsecret.Spellings(key)...)

@@ -108,6 +108,7 @@ func TestSecretsInURLsAndHeadersAreNotShown(t *testing.T) {
 		"path":    {URL: "/webhook/" + canary + "/events"},
 		"header":  {URL: "/", Header: map[string]string{"Authorization": "Bearer " + canary}},
 		"key":     {URL: "/", Header: map[string]string{"X-Api-Key": canary}},
+		"own":     {URL: "/", Header: map[string]string{"X-App": canary}},
 		"setting": {URL: "/", Header: map[string]string{"X-App": canary}, Secrets: []tidemill.Secret{secret(canary), secret(canary + "/1")}},
 		"prefix":  {URL: "/v1?key=" + url.QueryEscape(canary) + "&token=" + canary[:6]},
 	} {
