@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
 // check refuses values that cannot work, each with the place it came from.
@@ -43,35 +41,6 @@ func (c *Loaded) check(fs []Field) error {
 	ok(err == nil, "http.trust_proxy")
 
 	c.checkServers(ok)
-	a := &c.Analytics
-	ok(a.Claim >= 3*time.Second && a.Claim <= time.Hour, "analytics.claim")
-	ok(a.Stream != "" && !strings.ContainsAny(a.Stream, "{}"), "analytics.stream")
-	ok(a.Group != "", "analytics.group")
-	ok(a.Topic != "", "analytics.topic")
-	between(a.FlushEvents, 0, 100_000, "analytics.flush_events")
-	ok(a.FlushInterval == 0 || a.FlushInterval >= time.Millisecond, "analytics.flush_interval")
-	between(a.Lanes, 1, 64, "analytics.lanes")
-	between(a.Backpressure, 1, 1_000_000, "analytics.backpressure")
-	between(a.QueueMax, 1, many, "analytics.queue_max")
-	between(a.Handouts, 1, many, "analytics.handouts")
-	between(a.DeadMax, 1, many, "analytics.dead_max")
-	between(a.ReplayBatch, 1, 10_000, "analytics.replay_batch")
-	between(a.RateLimit, 0, many, "analytics.rate_limit")
-	between(a.Quota, 0, many, "analytics.quota")
-	ok(a.RateStatus == 503 || a.RateStatus == 429, "analytics.rate_status")
-	ok(event.CheckCloudEventsID(a.CloudEventsID) == nil, "analytics.cloudevents_id")
-	ok(a.Identified == "never" || a.Identified == "event" || a.Identified == "always", "analytics.merge_identified")
-	ok(a.ClockBehind >= time.Second, "analytics.clock_behind")
-	ok(a.ClockAhead >= time.Second, "analytics.clock_ahead")
-	ok(a.EventsBehind >= 24*time.Hour, "analytics.events_behind")
-	ok(a.EventsAhead >= time.Hour, "analytics.events_ahead")
-	if a.GeoIP.URL != "" {
-		u, err := url.Parse(string(a.GeoIP.URL))
-		ok(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "analytics.geoip.url")
-		if err := a.GeoIP.blocked(u); err != nil {
-			errs = append(errs, fmt.Errorf("analytics.geoip.url (from %s): %w", c.From["analytics.geoip.url"], err))
-		}
-	}
 	for _, g := range c.groups {
 		if !g.Late {
 			errs = append(errs, g.settings.Check())

@@ -291,26 +291,6 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-func TestFlushesFollowTheWarehouse(t *testing.T) {
-	for _, c := range []struct {
-		flags  map[string]string
-		events int
-		age    time.Duration
-	}{
-		{nil, 2000, 200 * time.Millisecond},
-		{map[string]string{"clickhouse.url": "http://ch:8123"}, 4000, 500 * time.Millisecond},
-		{map[string]string{"clickhouse.url": "http://ch:8123", "analytics.flush_events": "7", "analytics.flush_interval": "3s"}, 7, 3 * time.Second},
-	} {
-		l, err := settings.Load(config.Layers{Flags: c.flags})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n, d := l.Flush(); n != c.events || d != c.age {
-			t.Errorf("%v: Flush() = %d, %v; want %d, %v", c.flags, n, d, c.events, c.age)
-		}
-	}
-}
-
 func TestHowLongLogFilesAreKept(t *testing.T) {
 	c, err := settings.Load(config.Layers{})
 	if want := (config.LogFiles{Debug: 7, Info: 30, Warn: 90, Error: 365, Most: 1 << 30}); err != nil || c.LogFiles != want {

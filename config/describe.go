@@ -41,7 +41,7 @@ func (l *listOf) element() reflect.Type { return l.value.Type().Elem() }
 
 // Part is a setting of the elements of a list.
 type Part struct {
-	Path string // delivery.partners[].auth.type
+	Path string // group.list[].part
 	Form string // what it is written like, in words
 	Help string
 }

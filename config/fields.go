@@ -14,7 +14,7 @@ import (
 
 // Field is one setting: where it stands in the struct, and what its tags say.
 type Field struct {
-	Path    string   // in the file: analytics.flush_interval
+	Path    string   // in the file: redis.url
 	Env     []string // environment variables, the first one set wins
 	Flag    string   // flag of tidemill run, without its dashes; empty: none that the struct names
 	Default string   // as it would be written, or the rule that it follows
@@ -42,7 +42,7 @@ func fieldsIn(group reflect.Value, prefix string, bare time.Duration, comment bo
 		_, text := v.Addr().Interface().(encoding.TextUnmarshaler)
 		switch {
 		case t.Type.Kind() == reflect.Struct && !text:
-			fs = append(fs, fieldsIn(v, path+".", bare, comment || t.Tag.Get("init") == "commented")...)
+			fs = append(fs, fieldsIn(v, path+".", bare, comment)...)
 		case t.Type.Kind() == reflect.Slice && t.Type.Elem().Kind() == reflect.Struct && !text:
 		default:
 			f := fieldOf(t, v, path, bare)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"slices"
 	"strings"
 )
@@ -15,28 +14,19 @@ func (s Schema) WriteReference(w io.Writer) error {
 	if _, err := s.describe(w, "projects", ""); err != nil {
 		return err
 	}
-	examples := map[string]string{}
-	var order []string
-	for i := range reflect.TypeFor[Config]().NumField() {
-		f := reflect.TypeFor[Config]().Field(i)
-		if e, ok := reflect.Zero(f.Type).Interface().(exampler); ok {
-			examples[f.Tag.Get("yaml")], order = e.Example(), append(order, f.Tag.Get("yaml"))
+	for _, g := range s.blank().groups { // the lists of a group are behind it
+		lists, ok := g.settings.(interface{ Example() string })
+		if !ok {
+			continue
 		}
-	}
-	for _, g := range s.blank().groups {
-		if e, ok := g.settings.(exampler); ok {
-			examples[g.Name], order = e.Example(), append(order, g.Name)
-		}
-	}
-	for _, path := range order { // the lists of a group are behind it
-		n := len(all)
+		path, n := g.Name, len(all)
 		for n > 0 && !strings.HasPrefix(all[n-1].Path, path+".") {
 			n--
 		}
 		if err := write(w, all[:n], true, notes); err != nil {
 			return err
 		}
-		if _, err := io.WriteString(w, examples[path]); err != nil {
+		if _, err := io.WriteString(w, lists.Example()); err != nil {
 			return err
 		}
 		if _, err := s.describe(w, path, "  "); err != nil {
@@ -46,9 +36,6 @@ func (s Schema) WriteReference(w io.Writer) error {
 	}
 	return write(w, all, true, notes)
 }
-
-// exampler is a group that shows what its lists hold.
-type exampler interface{ Example() string }
 
 // notes explain a setting.
 func notes(f *Field) []string {

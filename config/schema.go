@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -65,4 +66,12 @@ func Of[S Settings](c *Loaded) S {
 		}
 	}
 	panic(fmt.Sprintf("config: there is no group with %T", *new(S)))
+}
+
+// KafkaIsUsed says whether a system is configured that the common Kafka is for.
+func (c *Loaded) KafkaIsUsed() bool {
+	return slices.ContainsFunc(c.groups, func(g group) bool {
+		s, ok := g.settings.(interface{ UsesKafka() bool })
+		return ok && s.UsesKafka()
+	})
 }

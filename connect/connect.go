@@ -47,9 +47,7 @@ func Systems() (names []string) {
 // Settings are those that a configuration may have: the common ones, and those of every system.
 func Settings() (all config.Schema) {
 	for _, s := range table {
-		if s.Settings.New != nil {
-			all = append(all, s.Settings)
-		}
+		all = append(all, s.Settings)
 	}
 	return all
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/serve"
 	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/systems/analytics/analyticsconfig"
 )
 
 func settings(t *testing.T, flags ...string) *config.Loaded {
@@ -294,7 +295,7 @@ func TestTheHeartbeat(t *testing.T) {
 	if es, _ := os.ReadDir(filepath.Dir(path)); len(es) != 1 {
 		t.Errorf("it left %v", es)
 	}
-	in.Config.Analytics.Heartbeat = ""
+	analyticsconfig.Of(in.Config).Heartbeat = ""
 	if err := in.Heartbeat(filepath.Join(t.TempDir(), "no", "such")).Do(t.Context()); err == nil {
 		t.Error("a file that cannot be written is no error")
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/internal/apitoken"
 	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/systems/analytics/analyticsconfig"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
@@ -66,7 +67,7 @@ func TestTheDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Projects = []config.Project{{Name: "shop", Key: tidemill.NewSecret("canary")}}
-	c.Analytics.GeoIP.File = filepath.Join(t.TempDir(), "none.mmdb")
+	analyticsconfig.Of(c).GeoIP.File = filepath.Join(t.TempDir(), "none.mmdb")
 	in = open(t, c, Options{})
 	defer in.Close()
 	stop := running(t, in, nil)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/systems/analytics/analyticsconfig"
 )
 
 // audited asks for the books until nothing is in flight but what is expected to wait.
@@ -76,7 +77,7 @@ func TestAProjectThatDominatesHasAPipelineOfItsOwn(t *testing.T) {
 	}
 
 	// The setting is gone; what waits from before is not.
-	c.Analytics.Overflow = nil
+	analyticsconfig.Of(c).Overflow = nil
 	in = open(t, c, Options{})
 	stop = running(t, in, nil)
 	if accepted, delivered := audited(t, in, 0); accepted != 8 || delivered != 8 {

@@ -20,6 +20,7 @@ import (
 	"github.com/tidemill/tidemill/serve/ingest"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/analytics"
+	"github.com/tidemill/tidemill/systems/analytics/analyticsconfig"
 	"github.com/tidemill/tidemill/systems/analytics/enrich"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
@@ -28,20 +29,25 @@ import (
 // System is analytics.
 var System = system.System{
 	Name:       analytics.Name,
-	Configured: (*config.Loaded).AnalyticsConfigured,
+	Settings:   analyticsconfig.Group,
+	Configured: func(c *config.Loaded) bool { return analyticsconfig.Of(c).Configured() },
 	Bounds: func(c *config.Loaded) system.Bounds {
-		a := &c.Analytics
+		a := analyticsconfig.Of(c)
 		return system.Bounds{Jobs: a.QueueMax, DeadLetters: a.DeadMax, Trim: a.DeadTrim}
 	},
 	Build: build,
 }
 
 // wiring is a system that is being built.
-type wiring struct{ *system.Host }
+type wiring struct {
+	*system.Host
+	own *analyticsconfig.Settings
+}
 
 // build puts the analytics system together with its endpoint.
 func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
-	w, c := &wiring{o}, &o.Config.Analytics
+	c := analyticsconfig.Of(o.Config)
+	w := &wiring{o, c}
 	b, err := w.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -57,7 +63,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	geo := enrich.NewGeo(enrich.GeoOptions{URL: string(c.GeoIP.URL), File: c.GeoIP.File, CacheDir: filepath.Join(w.Config.Data, "geoip"), Allow: c.GeoIP.AllowPrivate, AllowBy: config.GeoIPAllow, Now: o.Now, Log: o.Log})
+	geo := enrich.NewGeo(enrich.GeoOptions{URL: string(c.GeoIP.URL), File: c.GeoIP.File, CacheDir: filepath.Join(w.Config.Data, "geoip"), Allow: c.GeoIP.AllowPrivate, AllowBy: analyticsconfig.GeoIPAllow, Now: o.Now, Log: o.Log})
 	source, err := b.open(ctx, analytics.Name)
 	if err != nil {
 		return nil, err
@@ -86,7 +92,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	if b.damaged {
 		damaged = b.file.Damaged(names...)
 	}
-	batch, age := w.Config.Flush()
+	batch, age := c.Flush()
 	clock := event.Clock{Behind: c.ClockBehind, Ahead: c.ClockAhead, EventsBehind: c.EventsBehind, EventsAhead: c.EventsAhead}
 	sys, err := analytics.New(
 		analytics.Parts{Source: source, Persons: b.persons, Warehouse: b.warehouse, Definitions: b.definitions, Letters: b.letters,

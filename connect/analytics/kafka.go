@@ -13,7 +13,7 @@ import (
 // kafka makes topics what events wait in. Redis and the embedded database keep what they
 // have beside: dead letters, locks, limits.
 func (w *wiring) kafka(ctx context.Context, b *backends) error {
-	c := &w.Config.Analytics
+	c := w.own
 	k, err := w.Kafka(ctx, w.Config.Kafka.Brokers)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ const overflowStream = "events:overflow"
 // redis puts a Redis behind the waiting events, dead letters and locks, and its caches in
 // front of persons, definitions and projects, wherever these are.
 func (w *wiring) redis(ctx context.Context, b *backends) error {
-	c, o := &w.Config.Analytics, w.Host
+	c, o := w.own, w.Host
 	client, err := w.Redis(ctx, w.Config.Redis.URL)
 	if err != nil {
 		return err
