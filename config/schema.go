@@ -25,6 +25,8 @@ type Group struct {
 	// many of their variables have names that other programs use too: Load does not call Check, and a
 	// value that cannot be read is not in force and is named by the Checker.
 	Late bool
+
+	Kafka bool // the common Kafka is for the system, where that is configured
 }
 
 // Settings are those of a system. They may also have
@@ -32,8 +34,10 @@ type Group struct {
 //	Example() string    // what their lists hold, in the file that init writes
 //	Warnings() []string // what is allowed and hardly meant, each with its place
 //	OwnLog() (Log, bool) // of a process that runs it; and whether that is the default, too
-//	UsesKafka() bool    // the system is configured, and kafka.brokers is for it
 type Settings interface {
+	// Configured says whether anything says that the system is to run.
+	Configured() bool
+
 	// Check refuses what cannot work. Its error names every mistake. It connects to nothing.
 	Check() error
 }
@@ -68,10 +72,12 @@ func Of[S Settings](c *Loaded) S {
 	panic(fmt.Sprintf("config: there is no group with %T", *new(S)))
 }
 
+// Configured says whether anything says that a system is to run.
+func (c *Loaded) Configured(name string) bool {
+	return slices.ContainsFunc(c.groups, func(g group) bool { return g.Name == name && g.settings.Configured() })
+}
+
 // KafkaIsUsed says whether a system is configured that the common Kafka is for.
 func (c *Loaded) KafkaIsUsed() bool {
-	return slices.ContainsFunc(c.groups, func(g group) bool {
-		s, ok := g.settings.(interface{ UsesKafka() bool })
-		return ok && s.UsesKafka()
-	})
+	return slices.ContainsFunc(c.groups, func(g group) bool { return g.Kafka && g.settings.Configured() })
 }

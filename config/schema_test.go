@@ -43,6 +43,7 @@ func (t *tea) Check() error {
 	return k.Err()
 }
 
+func (t *tea) Configured() bool               { return t.Cups > 2 }
 func (t *tea) Example() string                { return "  #leaves: [{name: mint}]\n" }
 func (t *tea) Warnings() []string             { return []string{"tea.wait: it is hot"} }
 func (t *tea) OwnLog() (l config.Log, _ bool) { return config.Log(t.Log), t.Cups > 2 }
@@ -58,6 +59,9 @@ func TestASystemBringsItsSettings(t *testing.T) {
 	}
 	if is := config.Of[*tea](c); is.Cups != 4 || is.Wait != 90*time.Second || len(is.Leaves) != 1 || c.From["tea.cups"] != "TEA_CUPS" {
 		t.Errorf("%+v", is)
+	}
+	if !c.Configured("tea") || c.Configured("coffee") {
+		t.Error("what is configured is not said")
 	}
 	if all := c.Warnings(nil); !slices.Equal(all, []string{"tea.wait: it is hot"}) {
 		t.Errorf("warnings %q", all)

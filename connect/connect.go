@@ -199,7 +199,7 @@ func Configured(c *config.Loaded) (names []string) {
 		return c.Systems
 	}
 	for _, s := range table {
-		if s.Configured(c) {
+		if c.Configured(s.Name) {
 			names = append(names, s.Name)
 		}
 	}

@@ -28,9 +28,8 @@ import (
 
 // System is analytics.
 var System = system.System{
-	Name:       analytics.Name,
-	Settings:   analyticsconfig.Group,
-	Configured: func(c *config.Loaded) bool { return analyticsconfig.Of(c).Configured() },
+	Name:     analytics.Name,
+	Settings: analyticsconfig.Group,
 	Bounds: func(c *config.Loaded) system.Bounds {
 		a := analyticsconfig.Of(c)
 		return system.Bounds{Jobs: a.QueueMax, DeadLetters: a.DeadMax, Trim: a.DeadTrim}

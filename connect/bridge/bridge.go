@@ -44,11 +44,10 @@ type counts struct{ claimed, drained, removed, errors atomic.Uint64 }
 
 // System is the bridge.
 var System = system.System{
-	Name:       bridge.Name,
-	Settings:   bridgeconfig.Group,
-	Configured: func(c *config.Loaded) bool { return !bridgeconfig.Of(c).Embedded() },
-	Check:      func(c *config.Loaded) error { return bridgeconfig.Of(c).Check() },
-	Build:      build,
+	Name:     bridge.Name,
+	Settings: bridgeconfig.Group,
+	Check:    func(c *config.Loaded) error { return bridgeconfig.Of(c).Check() },
+	Build:    build,
 }
 
 // wiring is a bridge that is being built.

@@ -66,9 +66,8 @@ type stores struct {
 
 // System is CRM.
 var System = system.System{
-	Name:       crm.Name,
-	Settings:   crmconfig.Group,
-	Configured: func(c *config.Loaded) bool { return crmconfig.Of(c).Configured() },
+	Name:     crm.Name,
+	Settings: crmconfig.Group,
 	Bounds: func(c *config.Loaded) system.Bounds {
 		return system.Bounds{Jobs: crmconfig.Of(c).QueueMax, DeadLetters: crmconfig.Of(c).DeadMax}
 	},

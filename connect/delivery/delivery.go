@@ -44,10 +44,9 @@ type stores struct {
 
 // System is delivery.
 var System = system.System{
-	Name:       delivery.Name,
-	Settings:   deliveryconfig.Group,
-	Configured: func(c *config.Loaded) bool { return deliveryconfig.Of(c).Configured() },
-	Check:      func(c *config.Loaded) error { return deliveryconfig.Of(c).CheckPartners() },
+	Name:     delivery.Name,
+	Settings: deliveryconfig.Group,
+	Check:    func(c *config.Loaded) error { return deliveryconfig.Of(c).CheckPartners() },
 	Bounds: func(c *config.Loaded) system.Bounds {
 		return system.Bounds{Jobs: deliveryconfig.Of(c).QueueMax, DeadLetters: deliveryconfig.Of(c).DeadMax}
 	},

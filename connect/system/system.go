@@ -20,9 +20,6 @@ type System struct {
 	Name     string
 	Settings config.Group // what of the configuration is its own
 
-	// Configured says whether anything in a configuration says that it is to run.
-	Configured func(*config.Loaded) bool
-
 	// Check refuses what it cannot start with, beside what config.Load refuses. It connects to
 	// nothing. Nil: there is no more.
 	Check func(*config.Loaded) error

@@ -67,10 +67,9 @@ type stores struct {
 
 // System is windows.
 var System = system.System{
-	Name:       windows.Name,
-	Settings:   windowsconfig.Group,
-	Configured: func(c *config.Loaded) bool { return windowsconfig.Of(c).Configured() },
-	Check:      func(c *config.Loaded) error { return windowsconfig.Of(c).Check() },
+	Name:     windows.Name,
+	Settings: windowsconfig.Group,
+	Check:    func(c *config.Loaded) error { return windowsconfig.Of(c).Check() },
 	Bounds: func(c *config.Loaded) system.Bounds {
 		return system.Bounds{Jobs: windowsconfig.Of(c).QueueMax, DeadLetters: windowsconfig.Of(c).DeadMax}
 	},

@@ -45,6 +45,9 @@ func (b *Settings) Embedded() bool {
 	return !b.c.Given("bridge.redis.addresses") && !b.c.Given("bridge.mqtt.brokers")
 }
 
+// Configured says whether anything says that the bridge is to run: a server of its own.
+func (b *Settings) Configured() bool { return !b.Embedded() }
+
 // OwnLog is the log as the bridge's own variables and flags say it. It is the default where the
 // bridge works on servers, as the consumer that it replaces does. LOG_LEVEL means both logs: they
 // know the same words. LOG_FORMAT means the bridge's alone.

@@ -20,7 +20,7 @@ import (
 // Group is what the settings are in a configuration. Beside our own variables they have those of
 // the program that the system can replace, many of which (SERVER_PORT, RETRY_INTERVAL) other programs
 // use too: so what is wrong with them is said to who runs the system.
-var Group = config.Group{Name: "windows", New: func(c *config.Loaded) config.Settings { return &Settings{c: c} }, Late: true}
+var Group = config.Group{Name: "windows", New: func(c *config.Loaded) config.Settings { return &Settings{c: c} }, Late: true, Kafka: true}
 
 // Of finds the settings in a configuration.
 func Of(c *config.Loaded) *Settings { return config.Of[*Settings](c) }
@@ -136,9 +136,6 @@ func (w *Settings) Configured() bool {
 	}
 	return false
 }
-
-// UsesKafka says whether the common Kafka is for windows.
-func (w *Settings) UsesKafka() bool { return w.Configured() }
 
 // Given says whether a setting, by its path in the group, came from the file, the environment
 // or a flag.
