@@ -75,10 +75,11 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, most int64, do http.H
 		p := operation.Refuse(http.StatusConflict, "the request of this Idempotency-Key is being worked on: ask again for its answer")
 		p.After = onceAgain
 		return p
-	case e.Broken, e.State == ledger.Held:
-		e.State = ledger.Held
-		return errors.Join(refused(http.StatusConflict, "the request of this Idempotency-Key began, and nobody knows how it ended: all, a part or nothing of it was done. "+
-			"Look, and ask for what is left with another key"), a.Once.End(ctx, []*ledger.Entry{e}))
+	case e.Broken: // which is its answer from now on
+		do = func(w http.ResponseWriter, r *http.Request) {
+			a.fail(w, r, refused(http.StatusConflict, "the request of this Idempotency-Key began, and nobody knows how it ended: all, a part or nothing of it was done. "+
+				"Look, and ask for what is left with another key"))
+		}
 	}
 	rec := &recorder{kept: kept{Status: http.StatusOK}, header: w.Header()}
 	do(rec, r.WithContext(ctx))
