@@ -294,10 +294,8 @@ func (d *describer) body(p *operation.Param) object {
 	switch t := p.Field.Type; {
 	case t.Kind() == reflect.Interface:
 		return object{} // bytes
-	case p.Name == "application/json" && t.Kind() == reflect.Slice && t.Name() == "":
-		return object{"oneOf": []any{object{"type": "object"}, object{"type": "array"}}}
 	case t.Kind() == reflect.Slice && t.Name() == "":
-		return object{}
+		return object{} // bytes, and of events one or an array, each judged by itself
 	case p.Name == "application/merge-patch+json":
 		parts := *d
 		parts.patch = true

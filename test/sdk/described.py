@@ -29,7 +29,14 @@ def write_lines(context, value):
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
 
 
+# What is sent here is judged one by one: the answer 200 says of each why it was not taken, of a body
+# that is no JSON too.
+JUDGED = {"/api/v1/crm/events", "/api/v1/delivery/events", "/api/v1/windows/records"}
+
+
 @schemathesis.hook
 def filter_failure(context, failure, case, response):
     """An instance may say that it has no room now, and when to come again."""
-    return not (response.status_code == 503 and "retry-after" in {name.lower() for name in response.headers})
+    if response.status_code == 503 and "retry-after" in {name.lower() for name in response.headers}:
+        return False
+    return not (type(failure).__name__ == "AcceptedNegativeData" and case.operation.path in JUDGED)
