@@ -184,7 +184,7 @@ func TestWhatClosesABreaker(t *testing.T) {
 // A panic of what takes messages in ends the system as an error does.
 func TestASystemEndsByAPanicOfWhatTakesIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &flow.System{Name: "s", Doors: []flow.Door{func(context.Context) error { panic("oh") }}}
+		s := flow.NewSystem(flow.SystemParts{Name: "s", Listeners: []flow.Listener{func(context.Context) error { panic("oh") }}})
 		if err := s.Run(t.Context()); tidemill.KindOf(err) != tidemill.Internal || !strings.Contains(fmt.Sprint(err), "panic: oh") {
 			t.Errorf("it ended with %v", err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect"
 )
 
 // TestEachSecretSettingIsPlanted holds what is planted against the settings that there are: one
@@ -21,7 +22,15 @@ func TestEachSecretSettingIsPlanted(t *testing.T) {
 	s := newSpy(t, nil)
 	planted := map[string]bool{}
 	load := func(file string, env []string) {
-		c, _ := config.Load(config.Layers{File: file, Getenv: func(name string) string { // what is missing beside it does not matter
+		schema, systems := connect.Settings(), map[string]reflect.Value{}
+		for i, group := range schema {
+			schema[i].New = func(c *config.Loaded) config.Settings {
+				settings := group.New(c)
+				systems[group.Name] = reflect.ValueOf(settings).Elem()
+				return settings
+			}
+		}
+		c, _ := schema.Load(config.Layers{File: file, Getenv: func(name string) string { // what is missing beside it does not matter
 			for _, e := range env {
 				if value, ok := strings.CutPrefix(e, name+"="); ok {
 					return value
@@ -29,7 +38,7 @@ func TestEachSecretSettingIsPlanted(t *testing.T) {
 			}
 			return ""
 		}})
-		secretSettings(reflect.ValueOf(c.Config), "", func(path string, v reflect.Value) {
+		note := func(path string, v reflect.Value) {
 			text := fmt.Sprint(v)
 			if secret, ok := v.Interface().(tidemill.Secret); ok {
 				text = secret.Reveal()
@@ -41,7 +50,11 @@ func TestEachSecretSettingIsPlanted(t *testing.T) {
 				text = strings.Join(all, " ")
 			}
 			planted[path] = planted[path] || strings.Contains(text, "canary") || strings.HasPrefix(text, "whsec_") || namesVariables(path) && !v.IsZero()
-		})
+		}
+		secretSettings(reflect.ValueOf(c.Config), "", note)
+		for name, settings := range systems {
+			secretSettings(settings, name, note)
+		}
 	}
 	load(filepath.Join(s.folder, "tidemill.yaml"), s.env)
 	for _, c := range refusedServers {
