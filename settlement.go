@@ -27,7 +27,7 @@ type End uint8
 const (
 	// Done ends the message: it has a Fate.
 	Done End = iota
-	// Again wants it handed out again, After a time. Burn says whether that counts a try.
+	// Again wants it handed out again, After a time. CountTry says whether that counts a try.
 	Again
 	// Left leaves it pending: an outside ack will come, it was shed from a buffer, or time
 	// was up. The source stops renewing its lease.
@@ -36,18 +36,18 @@ const (
 
 // A Settlement tells a source how one delivery ended.
 type Settlement struct {
-	ID      string        // of the message
-	Mark    Mark          // as handed out; zero: by ID alone, under any lease (outside acks)
-	End     End           //
-	Fate    Fate          // Done: how
-	After   time.Duration // Again: not before this has passed
-	Burn    bool          // Again: it was a failed try (not: breaker open, limit, stop)
-	Kind    Kind          // of the failure, where there was one
-	Cause   string        // the failure, or the reason of a skip, in words
-	Answer  []byte        // Dead: the destination's answer, kept by a source that parks; nil: not known
-	Next    []*Message    // messages to add in the same transaction; only where Traits.Forwards
-	Records Count         // the ends of the records that one message stands for; zero: one, by Fate
-	Took    Took          // the source's answer
+	ID       string        // of the message
+	Mark     Mark          // as handed out; zero: by ID alone, under any lease (outside acks)
+	End      End           //
+	Fate     Fate          // Done: how
+	After    time.Duration // Again: not before this has passed
+	CountTry bool          // Again: it was a failed try (not: breaker open, limit, stop)
+	Kind     Kind          // of the failure, where there was one
+	Cause    string        // the failure, or the reason of a skip, in words
+	Answer   []byte        // Dead: the destination's answer, kept by a source that parks; nil: not known
+	Next     []*Message    // messages to add in the same transaction; only where Traits.Forwards
+	Records  Count         // the ends of the records that one message stands for; zero: one, by Fate
+	Outcome  Outcome       // the source's answer
 }
 
 // Row is what this settlement adds to the books once it is Applied.
@@ -81,12 +81,12 @@ func ByIDFirst(ends []Settlement) iter.Seq[int] {
 	}
 }
 
-// Took is a source's answer to one settlement.
-type Took uint8
+// Outcome is a source's answer to one settlement.
+type Outcome uint8
 
 const (
 	// Unanswered: not applied yet; it may be sent again.
-	Unanswered Took = iota
+	Unanswered Outcome = iota
 	// Applied: this settlement ended the delivery, and the books say so.
 	Applied
 	// Stale: the lease was lost, or the message was settled before; nothing was changed.

@@ -23,7 +23,7 @@ type Source interface {
 	// engine to finish what it holds. Any other error is transient: the engine waits and
 	// asks again.
 	Receive(ctx context.Context, into []*Message) (int, error)
-	// Settle makes the ends durable, each with its row in the books, and sets Took of each.
+	// Settle makes the ends durable, each with its row in the books, and sets Outcome of each.
 	// After an error those left Unanswered may be sent again; those Applied before stay so.
 	Settle(ctx context.Context, ends []Settlement) error
 	// Traits say what the source can do. They never change.
@@ -88,14 +88,14 @@ type DeadLetters interface {
 	// message ID as a stored one replaces it and keeps its history: a message never has
 	// two. A *Partial names those that cannot be kept: their messages stay pending at their
 	// source, and die again when they are handed out again. Any other error is repeated.
-	Put(ctx context.Context, letters []Letter) error
+	Put(ctx context.Context, letters []DeadLetter) error
 	// Has says for each mark whether its message has a dead letter. The engine asks for
 	// redelivered messages: the dead letter is the fate, even if the settlement was lost.
 	Has(ctx context.Context, pipeline string, ids []string, marks []Mark) ([]bool, error)
 }
 
 // A Letter is a dead letter to be kept: a message given up, with the reason.
-type Letter struct {
+type DeadLetter struct {
 	Pipeline string    // that gave it up
 	Message  *Message  // payload as received
 	Kind     Kind      // of the last failure

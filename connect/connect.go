@@ -280,7 +280,7 @@ func (i *Instance) Run(ctx context.Context, server *serve.Server, ready func()) 
 	defer stop()
 	serving, shut := context.WithCancel(ctx)
 	defer shut()
-	var g, up, door, listening sync.WaitGroup
+	var g, up, endpoint, listening sync.WaitGroup
 	errs := make([]error, len(i.systems)+2+len(i.ports))
 	for n, s := range i.systems {
 		up.Add(1)
@@ -304,7 +304,7 @@ func (i *Instance) Run(ctx context.Context, server *serve.Server, ready func()) 
 		errs[len(i.systems)] = flow.NewSystem(flow.SystemParts{Name: "house", Loops: i.Loops, Log: i.Log}).Run(working)
 	})
 	if server != nil {
-		door.Go(func() {
+		endpoint.Go(func() {
 			errs[len(i.systems)+1] = server.Run(serving, serverGrace)
 			shut()
 		})
@@ -324,7 +324,7 @@ func (i *Instance) Run(ctx context.Context, server *serve.Server, ready func()) 
 	}
 	i.ready.set(false)
 	i.stop()
-	door.Wait()
+	endpoint.Wait()
 	stop()
 	g.Wait()
 	listening.Wait()

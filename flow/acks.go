@@ -28,7 +28,7 @@ func (a *acks) init(t tidemill.Traits) {
 func (a *acks) took(ends []tidemill.Settlement) {
 	n := int64(0)
 	for i := range ends {
-		if ends[i].Took == tidemill.Applied {
+		if ends[i].Outcome == tidemill.Applied {
 			n++
 		}
 	}

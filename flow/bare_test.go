@@ -22,7 +22,7 @@ func (still) Receive(ctx context.Context, _ []*tidemill.Message) (int, error) {
 
 func (still) Settle(_ context.Context, ends []tidemill.Settlement) error {
 	for i := range ends {
-		ends[i].Took = tidemill.Applied
+		ends[i].Outcome = tidemill.Applied
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (s *endless) Receive(ctx context.Context, into []*tidemill.Message) (int, e
 
 func (s *endless) Settle(_ context.Context, ends []tidemill.Settlement) error {
 	for i := range ends {
-		ends[i].Took = tidemill.Applied
+		ends[i].Outcome = tidemill.Applied
 	}
 	if s.settled += len(ends); s.settled == s.total {
 		s.done()

@@ -79,8 +79,8 @@ func TestWhichAcksAreToldAgain(t *testing.T) {
 		end  tidemill.Settlement
 		want []string
 	}{
-		{tidemill.Settlement{ID: "1", End: tidemill.Again, Burn: true}, []string{"1 left"}},
-		{tidemill.Settlement{ID: "1", Mark: tidemill.Mark{Lo: 1, Epoch: 1}, End: tidemill.Again, Burn: true}, []string{"1 left", "1 again 0s burn=true", "1 left"}},
+		{tidemill.Settlement{ID: "1", End: tidemill.Again, CountTry: true}, []string{"1 left"}},
+		{tidemill.Settlement{ID: "1", Mark: tidemill.Mark{Lo: 1, Epoch: 1}, End: tidemill.Again, CountTry: true}, []string{"1 left", "1 again 0s burn=true", "1 left"}},
 		{tidemill.Settlement{ID: "1", Fate: tidemill.Delivered}, []string{"1 left", "1 delivered"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {

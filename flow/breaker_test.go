@@ -134,7 +134,7 @@ func TestAMessageThatAlwaysFailsDiesOfItsProbes(t *testing.T) {
 		dead := &letters{}
 		var mu sync.Mutex // guards calls
 		calls := map[string]int{}
-		look := func() (put map[string]tidemill.Letter, called map[string]int) {
+		look := func() (put map[string]tidemill.DeadLetter, called map[string]int) {
 			mu.Lock()
 			defer mu.Unlock()
 			dead.mu.Lock()
@@ -287,7 +287,7 @@ func TestARateLimitThatBurnsPacesInARow(t *testing.T) {
 		s := gated{newSource(tidemill.Traits{Delays: true, Parks: true}).add(messages(1000)...)}
 		d := &destination{down: true, kind: tidemill.RateLimit, after: 20 * time.Second}
 		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Lanes: 4, Work: each(d.call).work, Retry: policy.Retry{Tries: 7, Base: time.Second},
-			Rules: policy.Table{tidemill.RateLimit: {Do: policy.Retrying, Burns: true}}})
+			Rules: policy.Table{tidemill.RateLimit: {Do: policy.Retrying, CountTry: true}}})
 		rest(65 * time.Second)
 		if n := d.set(false); n > 4*4+4 {
 			t.Errorf("%d calls in 65 s, want five, of lanes that had begun a few more, and one a lane every 20 s", n)
@@ -307,7 +307,7 @@ func TestARateLimitThatBurnsLeavesNothingOnTheTable(t *testing.T) {
 		var mu sync.Mutex // guards all below
 		second, took, calls := int64(0), 0, 0
 		e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Lanes: 4, Retry: policy.Retry{Tries: 7, Base: time.Second},
-			Rules: policy.Table{tidemill.RateLimit: {Do: policy.Retrying, Burns: true}},
+			Rules: policy.Table{tidemill.RateLimit: {Do: policy.Retrying, CountTry: true}},
 			Work: each(func(context.Context, *flow.Task) error {
 				mu.Lock()
 				defer mu.Unlock()

@@ -173,21 +173,21 @@ func (l *lane) decide(t *Task, probe bool) policy.Rule {
 	case policy.Retrying:
 		d, more := e.p.Retry.Next(t.Tries, l.rand.Float64())
 		probe = probe && rule.Blames
-		counts := rule.Burns && e.p.Retry.Tries > 0 && !e.holds
+		counts := rule.CountTry && e.p.Retry.Tries > 0 && !e.holds
 		switch {
 		case probe && counts && more:
-			t.end.End, t.end.After, t.end.Burn = tidemill.Again, max(d, wish(err), e.gate.nextProbe()), true
+			t.end.End, t.end.After, t.end.CountTry = tidemill.Again, max(d, wish(err), e.gate.nextProbe()), true
 		case probe && !counts && (!e.holds || t.probes < probesAtMost):
 			t.probes++
 			t.end.End = tidemill.Again
-			t.end.Burn = e.p.Retry.Tries == 0 && e.p.Handouts != unlimited // costs no budget, and tells Handouts that the message killed nothing
+			t.end.CountTry = e.p.Retry.Tries == 0 && e.p.Handouts != unlimited // costs no budget, and tells Handouts that the message killed nothing
 			if !e.holds {
 				t.end.After = e.gate.nextProbe()
 			}
-		case !rule.Burns:
+		case !rule.CountTry:
 			t.end.End, t.end.After = tidemill.Again, max(e.p.Retry.Wait(1, l.rand.Float64()), wish(err), paceAtLeast)
 		case more:
-			t.end.End, t.end.After, t.end.Burn = tidemill.Again, max(d, wish(err)), true
+			t.end.End, t.end.After, t.end.CountTry = tidemill.Again, max(d, wish(err)), true
 		default:
 			t.end.Fate = tidemill.Dead
 		}

@@ -13,7 +13,7 @@ import (
 // destination, and by what the source can do.
 func TestWhatAFailureComesTo(t *testing.T) {
 	retry := policy.Retry{Tries: 2, Base: 3 * time.Second}
-	rules := policy.Table{tidemill.NotFound: {Do: policy.Skip}, tidemill.Business: {Do: policy.Retrying, Burns: true, Blames: true}}
+	rules := policy.Table{tidemill.NotFound: {Do: policy.Skip}, tidemill.Business: {Do: policy.Retrying, CountTry: true, Blames: true}}
 	fail := func(k tidemill.Kind) *tidemill.Error { return &tidemill.Error{Kind: k, Err: errBare} }
 	wishes := func(k tidemill.Kind, d time.Duration) *tidemill.Error {
 		return &tidemill.Error{Kind: k, Err: errBare, After: d}
@@ -69,7 +69,7 @@ func TestWhatAFailureComesTo(t *testing.T) {
 			got = end.Fate.String()
 		case end.End == tidemill.Again:
 			got = fmt.Sprint("again ", end.After)
-			if end.Burn {
+			if end.CountTry {
 				got += ", a try"
 			}
 		}
@@ -102,7 +102,7 @@ func TestTriesBeforeAFailure(t *testing.T) {
 	task.Fail(tidemill.Fail(tidemill.Timeout, "no"))
 	task.attempts = 4
 	e.lanes[0].decide(task, true)
-	if end := task.Settlement(); task.attempts != 4 || end.End != tidemill.Again || end.Burn {
+	if end := task.Settlement(); task.attempts != 4 || end.End != tidemill.Again || end.CountTry {
 		t.Errorf("attempts %d, %+v", task.attempts, end)
 	}
 }
@@ -184,7 +184,7 @@ func TestTheSuspectIsAlone(t *testing.T) {
 // its destination.
 func TestARefusedEmission(t *testing.T) {
 	now := gateStart
-	rules := policy.Table{tidemill.Business: {Do: policy.Retrying, Burns: true, Blames: true}}
+	rules := policy.Table{tidemill.Business: {Do: policy.Retrying, CountTry: true, Blames: true}}
 	for delays, want := range map[bool]string{true: "again after 3s", false: "dead after 0s"} {
 		retry := policy.Retry{Tries: 5, Base: 3 * time.Second}
 		if !delays {

@@ -51,7 +51,7 @@ func ends(t *testing.T, p flow.Pipeline, traits tidemill.Traits, work each) stri
 			switch end.End {
 			case tidemill.Again:
 				line = "again " + end.After.String()
-				if end.Burn {
+				if end.CountTry {
 					line += " burnt"
 				}
 			case tidemill.Left:

@@ -156,7 +156,7 @@ func (e *Engine) Run(ctx context.Context) error {
 }
 
 func (e *Engine) run(ctx context.Context) error {
-	doors, shut := context.WithCancelCause(ctx)
+	endpoints, shut := context.WithCancelCause(ctx)
 	defer shut(nil)
 	e.shut = shut
 	late, expire := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -177,7 +177,7 @@ func (e *Engine) run(ctx context.Context) error {
 	for _, l := range e.lanes {
 		lanes.Go(func() { l.run(late) })
 	}
-	e.receive(doors)
+	e.receive(endpoints)
 
 	e.back.Store(e.paused())
 	e.life.stopping()
@@ -204,7 +204,7 @@ func (e *Engine) run(ctx context.Context) error {
 	if n := e.held.Load(); n > 0 {
 		err = fmt.Errorf("pipeline %s: the source could not be told how %d messages ended: %w; they come again", e.p.Name, n, e.stats.last())
 	}
-	if cause := context.Cause(doors); errors.Is(cause, ErrTooManyErrors) {
+	if cause := context.Cause(endpoints); errors.Is(cause, ErrTooManyErrors) {
 		err = errors.Join(fmt.Errorf("pipeline %s: %w", e.p.Name, cause), err)
 	}
 	return err

@@ -361,7 +361,7 @@ func TestALetterIsTheFate(t *testing.T) {
 		s := newSource(tidemill.Traits{}).add(
 			tidemill.Message{ID: "dead", Handed: 1}, tidemill.Message{ID: "again", Handed: 1}, tidemill.Message{ID: "fresh"})
 		dead := &letters{has: []error{errDown},
-			put:  map[string]tidemill.Letter{"dead": {}, "again": {}, "fresh": {}},
+			put:  map[string]tidemill.DeadLetter{"dead": {}, "again": {}, "fresh": {}},
 			mark: map[string]tidemill.Mark{"dead": {Lo: 1}, "again": {Lo: 77}, "fresh": {Lo: 3}}}
 		var worked []string
 		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Dead: dead, Batch: 3,

@@ -36,7 +36,7 @@ func (s *numbers) Receive(ctx context.Context, into []*tidemill.Message) (int, e
 
 func (s *numbers) Settle(_ context.Context, ends []tidemill.Settlement) error {
 	for i := range ends {
-		ends[i].Took = tidemill.Applied
+		ends[i].Outcome = tidemill.Applied
 		if s.left--; s.left == 0 {
 			s.done()
 		}
@@ -47,7 +47,7 @@ func (s *numbers) Settle(_ context.Context, ends []tidemill.Settlement) error {
 // printed is a store of dead letters that prints them.
 type printed struct{}
 
-func (printed) Put(_ context.Context, ls []tidemill.Letter) error {
+func (printed) Put(_ context.Context, ls []tidemill.DeadLetter) error {
 	for _, l := range ls {
 		fmt.Printf("dead: %s: %s (%v): %s\n", l.Message.ID, l.Message.Payload, l.Kind, l.Cause)
 	}

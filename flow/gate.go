@@ -82,7 +82,7 @@ func (r *results) add(rule policy.Rule, kind tidemill.Kind, err error) {
 	if kind == tidemill.RateLimit && rule.Do == policy.Retrying {
 		r.limited = true
 		r.why = err
-		r.paces = r.paces || !rule.Burns
+		r.paces = r.paces || !rule.CountTry
 		r.after = max(r.after, wish(err), paceAtLeast)
 	}
 }

@@ -128,7 +128,7 @@ func TestHowManyInARowHoldAGate(t *testing.T) {
 }
 
 func TestWhatAFailureAddsToTheResults(t *testing.T) {
-	burns, paces := policy.Rule{Do: policy.Retrying, Burns: true, Blames: true}, policy.Rule{Do: policy.Retrying}
+	burns, paces := policy.Rule{Do: policy.Retrying, CountTry: true, Blames: true}, policy.Rule{Do: policy.Retrying}
 	less := &tidemill.Error{Kind: tidemill.RateLimit, After: 9 * time.Second, Err: errBare}
 	for _, c := range []struct {
 		why  string
@@ -140,7 +140,7 @@ func TestWhatAFailureAddsToTheResults(t *testing.T) {
 		{"the destination is to blame", burns, tidemill.Timeout, errBare, results{blamed: 1, why: errBare}},
 		{"it is not", paces, tidemill.Timeout, errBare, results{}},
 		{"less is asked for, and it is no try", paces, tidemill.RateLimit, less, results{limited: true, why: less, paces: true, after: 9 * time.Second}},
-		{"less is asked for, and it is a try", policy.Rule{Do: policy.Retrying, Burns: true}, tidemill.RateLimit, less, results{limited: true, why: less, after: 9 * time.Second}},
+		{"less is asked for, and it is a try", policy.Rule{Do: policy.Retrying, CountTry: true}, tidemill.RateLimit, less, results{limited: true, why: less, after: 9 * time.Second}},
 		{"for no time in particular", paces, tidemill.RateLimit, errBare, results{limited: true, why: errBare, paces: true, after: time.Second}},
 		{"which kills", policy.Rule{Do: policy.Dead}, tidemill.RateLimit, less, results{}},
 	} {
@@ -149,7 +149,7 @@ func TestWhatAFailureAddsToTheResults(t *testing.T) {
 		same(t, c.why, fmt.Sprintf("%+v", r), fmt.Sprintf("%+v", c.want))
 	}
 	r := results{paces: true, after: time.Minute, blamed: 2}
-	r.add(policy.Rule{Do: policy.Retrying, Burns: true, Blames: true}, tidemill.RateLimit, less)
+	r.add(policy.Rule{Do: policy.Retrying, CountTry: true, Blames: true}, tidemill.RateLimit, less)
 	if !r.paces || r.after != time.Minute || r.blamed != 3 {
 		t.Errorf("beside others: %+v", r)
 	}

@@ -29,10 +29,10 @@ type lane struct {
 	ahead    *Task     // the first of the next run
 	since    time.Time // the batch's first message came
 	clock    alarm
-	live     []*Task             // scratch of attempt and emit
-	ended    []*Task             // scratch of release
-	letters  []tidemill.Letter   // scratch of bury
-	next     []*tidemill.Message // scratch of emit
+	live     []*Task               // scratch of attempt and emit
+	ended    []*Task               // scratch of release
+	letters  []tidemill.DeadLetter // scratch of bury
+	next     []*tidemill.Message   // scratch of emit
 	failures [tidemill.Unknown + 1]uint64
 	failure  string // the last failure that was not a skip
 }

@@ -224,7 +224,7 @@ func TestSystemStopsInOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		errClose, errDoor := errors.New("cannot close"), errors.New("door")
+		errClose, errEndpoint := errors.New("cannot close"), errors.New("door")
 		sys := flow.NewSystem(flow.SystemParts{Name: "sys", Pipelines: []*flow.Engine{e},
 			Listeners: []flow.Listener{
 				func(ctx context.Context) error {
@@ -237,7 +237,7 @@ func TestSystemStopsInOrder(t *testing.T) {
 					<-ctx.Done()
 					time.Sleep(2 * time.Millisecond)
 					say("door 2")
-					return errDoor
+					return errEndpoint
 				},
 			},
 			Loops: []flow.Loop{{Name: "l", Every: time.Hour, AtStart: true, Do: func(ctx context.Context) error { <-ctx.Done(); say("loop"); return ctx.Err() }}},
@@ -250,7 +250,7 @@ func TestSystemStopsInOrder(t *testing.T) {
 		defer cancel()
 		err = sys.Run(ctx)
 		equal(t, "order", order, []string{"worked", "door", "door 2", "worked", "worked", "loop", "close 1", "close 2", "close 3"})
-		if !errors.Is(err, errClose) || !errors.Is(err, errDoor) || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "panic: close 2") {
+		if !errors.Is(err, errClose) || !errors.Is(err, errEndpoint) || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "panic: close 2") {
 			t.Errorf("Run: %v", err)
 		}
 		if st := sys.LoopStats(); st[0].Failed != 0 {
@@ -341,9 +341,9 @@ func TestAPipelineThatEndsEndsItsSystem(t *testing.T) {
 		s := newSource(tidemill.Traits{Parks: true})
 		s.fail = []error{errDown, errDown}
 		e, _ := flow.New(flow.Pipeline{Name: "p", Source: s, Work: nothing.work, Fatal: 2})
-		door := false
-		sys := flow.NewSystem(flow.SystemParts{Name: "sys", Pipelines: []*flow.Engine{e}, Listeners: []flow.Listener{func(ctx context.Context) error { <-ctx.Done(); door = true; return nil }}})
-		if err := sys.Run(t.Context()); !errors.Is(err, flow.ErrTooManyErrors) || !door {
+		endpoint := false
+		sys := flow.NewSystem(flow.SystemParts{Name: "sys", Pipelines: []*flow.Engine{e}, Listeners: []flow.Listener{func(ctx context.Context) error { <-ctx.Done(); endpoint = true; return nil }}})
+		if err := sys.Run(t.Context()); !errors.Is(err, flow.ErrTooManyErrors) || !endpoint {
 			t.Errorf("Run: %v", err)
 		}
 		again := flow.NewSystem(flow.SystemParts{Name: "sys", Pipelines: []*flow.Engine{e, e}})

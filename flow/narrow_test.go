@@ -59,7 +59,7 @@ func TestTheFifthInARowHolds(t *testing.T) {
 		s := gated{newSource(tidemill.Traits{Delays: true, Parks: true}).add(messages(100)...)}
 		d := &destination{down: true, kind: tidemill.RateLimit, after: 20 * time.Second}
 		_, stop := start(t, flow.Pipeline{Name: "p", Source: s, Lanes: 1, Batch: 1, Work: each(d.call).work, Retry: policy.Retry{Tries: 7, Base: time.Minute},
-			Rules: policy.Table{tidemill.RateLimit: {Do: policy.Retrying, Burns: true}}})
+			Rules: policy.Table{tidemill.RateLimit: {Do: policy.Retrying, CountTry: true}}})
 		rest(10 * time.Second)
 		if n := d.set(true); n != 5 {
 			t.Errorf("%d calls in the first ten seconds, want five", n)

@@ -44,7 +44,7 @@ func TestAPauseGivesBackWhatWaits(t *testing.T) {
 					t.Errorf("leases were renewed %d times while nothing was held", len(s.keeps))
 				}
 				for _, end := range s.ends {
-					if end.End != tidemill.Done && (end.End != tidemill.Again || end.After != 0 || end.Burn) {
+					if end.End != tidemill.Done && (end.End != tidemill.Again || end.After != 0 || end.CountTry) {
 						t.Errorf("%s went back as %+v", end.ID, end)
 					}
 				}

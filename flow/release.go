@@ -48,7 +48,7 @@ func (l *lane) bury(ctx context.Context) {
 	l.letters = l.letters[:0]
 	for _, t := range l.batch {
 		if t.dies() {
-			l.letters = append(l.letters, tidemill.Letter{Pipeline: e.p.Name, Message: &t.Message,
+			l.letters = append(l.letters, tidemill.DeadLetter{Pipeline: e.p.Name, Message: &t.Message,
 				Kind: t.end.Kind, Cause: t.end.Cause, Tries: t.Tries + t.attempts, Row: t.row, At: e.p.Now()})
 		}
 	}

@@ -111,7 +111,7 @@ func (w *steps[T]) again(st *Stage[T], k tidemill.Kind, failed int) (again, burn
 		return false, false
 	}
 	_, more := st.Retry.Next(failed, 0)
-	return more || !r.Burns, r.Burns
+	return more || !r.CountTry, r.CountTry
 }
 
 // call is one call of a stage.

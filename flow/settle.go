@@ -13,8 +13,8 @@ import (
 // transaction stays short.
 const maxSettle = 4096
 
-// doorOut is the memory of the settler.
-type doorOut struct {
+// settler is the memory of the settler.
+type settler struct {
 	e     *Engine
 	tasks []*Task
 	acks  []tidemill.Settlement
@@ -27,7 +27,7 @@ type doorOut struct {
 // settle is the settler: it alone tells the source, counts fates and gives credit back. It
 // returns when nothing more can come and everything is told, or when ctx ends.
 func (e *Engine) settle(ctx context.Context) {
-	d := &doorOut{e: e, loads: make([]int64, len(e.lanes)), clock: e.alarm(slotOut)}
+	d := &settler{e: e, loads: make([]int64, len(e.lanes)), clock: e.alarm(slotOut)}
 	defer d.clock.stop()
 	for {
 		closing := e.closing.Load() // before taking
@@ -52,7 +52,7 @@ func (e *Engine) settle(ctx context.Context) {
 
 // linger lets more ends come, unless none can: all credit is used and everything held has
 // ended.
-func (d *doorOut) linger() {
+func (d *settler) linger() {
 	e := d.e
 	if e.p.Linger < 0 {
 		return
@@ -68,7 +68,7 @@ func (d *doorOut) linger() {
 	d.clock.stop()
 }
 
-func (d *doorOut) waitingAcks() int {
+func (d *settler) waitingAcks() int {
 	if d.e.p.Acks == nil {
 		return 0
 	}
@@ -76,7 +76,7 @@ func (d *doorOut) waitingAcks() int {
 }
 
 // take takes all ended messages, in the order of receipt; then acks.
-func (d *doorOut) take() {
+func (d *settler) take() {
 	e := d.e
 	d.tasks = slices.Grow(d.tasks[:0], e.out.Len())
 	for {
@@ -100,7 +100,7 @@ var errUnanswered = errors.New("the source took the settlements without an answe
 
 // tell tells the source the first of the ends that were taken, repeats until it has
 // answered each, and releases those. It returns false if ctx ended before.
-func (d *doorOut) tell(ctx context.Context) bool {
+func (d *settler) tell(ctx context.Context) bool {
 	e := d.e
 	ours := min(len(d.tasks), maxSettle)
 	theirs := min(len(d.acks), maxSettle-ours)
@@ -112,7 +112,7 @@ func (d *doorOut) tell(ctx context.Context) bool {
 	}
 	err := e.p.Source.Settle(ctx, d.ends)
 	if err != nil {
-		forgo(d.ends[:theirs])
+		forget(d.ends[:theirs])
 	}
 	for wrong := 1; slices.ContainsFunc(d.ends, unanswered); wrong++ {
 		if err == nil {
@@ -146,22 +146,22 @@ func (d *doorOut) tell(ctx context.Context) bool {
 	return true
 }
 
-// forgo gives up unanswered ends from outside that wanted a message again. Whether they were
+// forget gives up unanswered ends from outside that wanted a message again. Whether they were
 // counted is not known, and they name no hand-out by which the source could tell, so sending
 // them again might count twice. Without them the message just comes again when its lease
 // ends.
-func forgo(outside []tidemill.Settlement) {
+func forget(outside []tidemill.Settlement) {
 	for i := range outside {
 		if e := &outside[i]; unanswered(*e) && e.End == tidemill.Again && e.Mark == (tidemill.Mark{}) {
-			e.Took = tidemill.Stale
+			e.Outcome = tidemill.Stale
 		}
 	}
 }
 
-func unanswered(s tidemill.Settlement) bool { return s.Took == tidemill.Unanswered }
+func unanswered(s tidemill.Settlement) bool { return s.Outcome == tidemill.Unanswered }
 
 // letGo counts the answers, and gives slots and credit back.
-func (d *doorOut) letGo(ours, theirs int) {
+func (d *settler) letGo(ours, theirs int) {
 	e := d.e
 	e.stats.told(e.p.Now(), d.ends, theirs)
 	if e.p.Settled != nil {

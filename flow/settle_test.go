@@ -24,7 +24,7 @@ func (s told) Settle(_ context.Context, ends []tidemill.Settlement) error {
 		return s.errs[n]
 	}
 	for i := range ends {
-		ends[i].Took = tidemill.Applied
+		ends[i].Outcome = tidemill.Applied
 	}
 	return nil
 }
@@ -42,7 +42,7 @@ func TestWhatASourceIsToldAtOnce(t *testing.T) {
 	} {
 		var calls [][]tidemill.Settlement
 		e := bare(t, tidemill.Traits{}, &now, Pipeline{Source: told{still: still{tidemill.Traits{Parks: true}}, calls: &calls}, Lanes: 2, InFlight: 8000, Acks: acksNever})
-		d := &doorOut{e: e, loads: make([]int64, 2), clock: e.alarm(slotOut), tasks: numbered(c.tasks)}
+		d := &settler{e: e, loads: make([]int64, 2), clock: e.alarm(slotOut), tasks: numbered(c.tasks)}
 		for i, task := range d.tasks {
 			task.lane = e.lanes[i%2]
 			task.lane.load.Add(1)
@@ -99,9 +99,9 @@ func TestWhatASourceIsToldAtOnce(t *testing.T) {
 func TestWhatIsCountedAsDone(t *testing.T) {
 	now := gateStart
 	e := bare(t, tidemill.Traits{}, &now, Pipeline{InFlight: 10})
-	d := &doorOut{e: e, loads: make([]int64, 1), tasks: numbered(3)}
+	d := &settler{e: e, loads: make([]int64, 1), tasks: numbered(3)}
 	e.held.Store(3)
-	d.ends = []tidemill.Settlement{{Took: tidemill.Applied, End: tidemill.Done}, {Took: tidemill.Applied, End: tidemill.Again}, {}}
+	d.ends = []tidemill.Settlement{{Outcome: tidemill.Applied, End: tidemill.Done}, {Outcome: tidemill.Applied, End: tidemill.Again}, {}}
 	d.letGo(3, 0)
 	if e.held.Load() != 1 || e.credit.done.Load() != 1 || e.free.Len() != 3 {
 		t.Errorf("%d held, %d done, %d free", e.held.Load(), e.credit.done.Load(), e.free.Len())
@@ -158,7 +158,7 @@ func TestHowLongLeasesAndGateMayTake(t *testing.T) {
 func TestWhenNoAckIsAwaitedAnyMore(t *testing.T) {
 	now := gateStart
 	e := bare(t, tidemill.Traits{}, &now, Pipeline{Acks: acksNever})
-	applied, stale := tidemill.Settlement{Took: tidemill.Applied}, tidemill.Settlement{Took: tidemill.Stale}
+	applied, stale := tidemill.Settlement{Outcome: tidemill.Applied}, tidemill.Settlement{Outcome: tidemill.Stale}
 	e.acked.awaited.Store(3)
 	for i, c := range []struct {
 		ends []tidemill.Settlement

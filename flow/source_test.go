@@ -157,13 +157,13 @@ func (s *memorySource) end(end *tidemill.Settlement) {
 	}
 	e := s.out[pos]
 	if e == nil || end.Mark.Epoch != 0 && end.Mark.Epoch != uint32(e.m.Handed) {
-		end.Took = tidemill.Stale
+		end.Outcome = tidemill.Stale
 		return
 	}
 	if s.change != nil {
 		s.change(end)
 	}
-	end.Took = tidemill.Applied
+	end.Outcome = tidemill.Applied
 	copied := *end
 	copied.Next = slices.Clone(end.Next)
 	s.ends = append(s.ends, copied)
@@ -180,7 +180,7 @@ func (s *memorySource) end(end *tidemill.Settlement) {
 		}
 	case tidemill.Again:
 		delete(s.out, pos)
-		if end.Burn {
+		if end.CountTry {
 			e.m.Tries++
 		}
 		s.putOff(e, end.After)
@@ -219,7 +219,7 @@ func (s *memorySource) fates() (l []string) {
 		case tidemill.Done:
 			l = append(l, e.ID+" "+e.Fate.String())
 		case tidemill.Again:
-			l = append(l, fmt.Sprintf("%s again %v burn=%v", e.ID, e.After, e.Burn))
+			l = append(l, fmt.Sprintf("%s again %v burn=%v", e.ID, e.After, e.CountTry))
 		default:
 			l = append(l, e.ID+" left")
 		}
@@ -258,14 +258,14 @@ func (s gated) told() []gateCall {
 // letters is a small real store of dead letters.
 type letters struct {
 	mu   sync.Mutex // guards all below
-	put  map[string]tidemill.Letter
+	put  map[string]tidemill.DeadLetter
 	mark map[string]tidemill.Mark
 	fail []error
 	has  []error
 	puts int
 }
 
-func (l *letters) Put(_ context.Context, ls []tidemill.Letter) error {
+func (l *letters) Put(_ context.Context, ls []tidemill.DeadLetter) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.puts++; len(l.fail) > 0 {
@@ -274,7 +274,7 @@ func (l *letters) Put(_ context.Context, ls []tidemill.Letter) error {
 		return err
 	}
 	if l.put == nil {
-		l.put, l.mark = map[string]tidemill.Letter{}, map[string]tidemill.Mark{}
+		l.put, l.mark = map[string]tidemill.DeadLetter{}, map[string]tidemill.Mark{}
 	}
 	for _, x := range ls {
 		m := *x.Message // it is the engine's, and so is its memory

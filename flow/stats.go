@@ -104,9 +104,9 @@ func (s *stats) told(now time.Time, ends []tidemill.Settlement, outside int) {
 	for i := range ends {
 		end := &ends[i]
 		switch {
-		case end.Took == tidemill.Unanswered:
-		case end.Took == tidemill.Stale && i >= outside && end.End == tidemill.Left: // its ack was faster
-		case end.Took == tidemill.Stale:
+		case end.Outcome == tidemill.Unanswered:
+		case end.Outcome == tidemill.Stale && i >= outside && end.End == tidemill.Left: // its ack was faster
+		case end.Outcome == tidemill.Stale:
 			s.s.Stale++
 		case end.End == tidemill.Done:
 			s.s.Settled.Add(end.Row())
@@ -116,7 +116,7 @@ func (s *stats) told(now time.Time, ends []tidemill.Settlement, outside int) {
 			s.s.Errors, s.s.LastDone = 0, now
 		case end.End == tidemill.Left:
 			s.s.Left++
-		case end.Burn:
+		case end.CountTry:
 			s.s.Retried++
 		default:
 			s.s.Returned++

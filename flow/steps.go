@@ -213,7 +213,7 @@ func (w *steps[T]) holdBack(batch []*Task) {
 func comesAgain(t *Task, rules policy.Table) bool {
 	if t.state == failed {
 		r := rules.For(tidemill.KindOf(t.err))
-		return r.Do == policy.Pause || r.Do == policy.Retrying && !r.Burns
+		return r.Do == policy.Pause || r.Do == policy.Retrying && !r.CountTry
 	}
 	return t.state == ended && t.end.End == tidemill.Again
 }

@@ -58,7 +58,7 @@ func TestOperatorsStorm(t *testing.T) {
 			}
 			return nil
 		}).work,
-		Rules: policy.Table{tidemill.RateLimit: {Do: policy.Retrying, Burns: true}},
+		Rules: policy.Table{tidemill.RateLimit: {Do: policy.Retrying, CountTry: true}},
 	}
 	e, err := flow.New(p)
 	if err != nil {

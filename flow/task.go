@@ -147,7 +147,7 @@ func (t *Task) Tally(c tidemill.Count) { t.end.Records = c }
 func (t *Task) set(s state, err error, end tidemill.End) {
 	t.state, t.err, t.deferred, t.buried = s, err, false, false
 	t.end.End, t.end.Fate, t.end.Cause = end, tidemill.None, ""
-	t.end.After, t.end.Burn, t.end.Kind, t.end.Answer = 0, false, tidemill.NoKind, nil
+	t.end.After, t.end.CountTry, t.end.Kind, t.end.Answer = 0, false, tidemill.NoKind, nil
 }
 
 // ends ends the task, which has not failed.

@@ -188,7 +188,7 @@ func (s shaky) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	defer s.g.mu.Unlock()
 	var b strings.Builder
 	for i := range ends {
-		fmt.Fprintf(&b, "%s:%d:%v:%v:%d ", ends[i].ID, ends[i].End, ends[i].Fate, ends[i].After, ends[i].Took)
+		fmt.Fprintf(&b, "%s:%d:%v:%v:%d ", ends[i].ID, ends[i].End, ends[i].Fate, ends[i].After, ends[i].Outcome)
 	}
 	s.g.note("settle %s: %v", b.String(), err)
 	return err

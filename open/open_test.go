@@ -136,7 +136,7 @@ func TestServersAreOpened(t *testing.T) {
 	if _, err := q.Stats(t.Context(), "q"); err != nil {
 		t.Fatal(err)
 	}
-	var _ queue.Whole = q
+	var _ queue.Store = q
 }
 
 func TestErrorsSayWhatIsWrongAndNoPassword(t *testing.T) {

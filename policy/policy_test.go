@@ -128,7 +128,7 @@ unknown       dead blames
 	for k := tidemill.Validation; k <= tidemill.Unknown; k++ {
 		r := policy.Default().For(k)
 		fmt.Fprintf(&b, "%-13s %v", k, r.Do)
-		if r.Burns {
+		if r.CountTry {
 			b.WriteString(" burns")
 		}
 		if r.Blames {
@@ -412,7 +412,7 @@ func TestBucket(t *testing.T) {
 // destination.
 func TestAKindThatNobodyNamesIsTransient(t *testing.T) {
 	for _, table := range []policy.Table{nil, {}, policy.Default()} {
-		if got, want := table.For(tidemill.Kind(200)), (policy.Rule{Do: policy.Retrying, Burns: true, Blames: true}); got != want {
+		if got, want := table.For(tidemill.Kind(200)), (policy.Rule{Do: policy.Retrying, CountTry: true, Blames: true}); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}

@@ -42,9 +42,9 @@ func (d *Do) UnmarshalText(b []byte) error {
 
 // Rule is one row of the table.
 type Rule struct {
-	Do     Do
-	Burns  bool // a retry counts as a failed try; else it is repeated without limit
-	Blames bool // the failure counts against the destination's breaker
+	Do       Do
+	CountTry bool // a retry counts as a failed try; else it is repeated without limit
+	Blames   bool // the failure counts against the destination's breaker
 }
 
 // Table says what follows each kind of failure. A kind that it does not name has the rule
@@ -55,14 +55,14 @@ type Table map[tidemill.Kind]Rule
 func Default() Table {
 	return Table{
 		tidemill.Validation:  {Do: Dead},
-		tidemill.NotFound:    {Do: Retrying, Burns: true},
+		tidemill.NotFound:    {Do: Retrying, CountTry: true},
 		tidemill.Business:    {Do: Dead},
-		tidemill.Timeout:     {Do: Retrying, Burns: true, Blames: true},
+		tidemill.Timeout:     {Do: Retrying, CountTry: true, Blames: true},
 		tidemill.RateLimit:   {Do: Retrying},
-		tidemill.Partner:     {Do: Retrying, Burns: true, Blames: true},
+		tidemill.Partner:     {Do: Retrying, CountTry: true, Blames: true},
 		tidemill.Credentials: {Do: Pause},
-		tidemill.Transient:   {Do: Retrying, Burns: true, Blames: true},
-		tidemill.Internal:    {Do: Retrying, Burns: true},
+		tidemill.Transient:   {Do: Retrying, CountTry: true, Blames: true},
+		tidemill.Internal:    {Do: Retrying, CountTry: true},
 		tidemill.Unknown:     {Do: Dead, Blames: true}, // held for a person; where repeating is harmless the engine takes Timeout's rule
 	}
 }
@@ -84,5 +84,5 @@ func (t Table) For(k tidemill.Kind) Rule {
 	if r, ok := Default()[k]; ok {
 		return r
 	}
-	return Rule{Do: Retrying, Burns: true, Blames: true} // unnamed: transient
+	return Rule{Do: Retrying, CountTry: true, Blames: true} // unnamed: transient
 }

@@ -103,8 +103,8 @@ type keen struct{ gatedSource }
 
 func (s keen) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	for i := range ends {
-		if e := &ends[i]; e.Burn && e.After == 0 {
-			e.End, e.Fate, e.Burn = tidemill.Done, tidemill.Dead, false
+		if e := &ends[i]; e.CountTry && e.After == 0 {
+			e.End, e.Fate, e.CountTry = tidemill.Done, tidemill.Dead, false
 		}
 	}
 	return s.gatedSource.Settle(ctx, ends)
@@ -124,7 +124,7 @@ func (s firstOwn) Settle(ctx context.Context, ends []tidemill.Settlement) error 
 	var at []int
 	for i, e := range ends {
 		if (e.Mark == tidemill.Mark{}) && own[e.ID] {
-			ends[i].Took = tidemill.Stale
+			ends[i].Outcome = tidemill.Stale
 			continue
 		}
 		rest, at = append(rest, e), append(at, i)

@@ -19,7 +19,7 @@ type bridgeWorld struct {
 	*stage
 	bug func(*bridge.Parts)
 
-	queues  queue.Store
+	queues  queue.Core
 	close   func() // of queues
 	broker  *broker
 	entries []*entry

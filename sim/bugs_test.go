@@ -36,7 +36,7 @@ func (q ackBeforeDurable) Add(ctx context.Context, jobs []*tidemill.Message, add
 
 type settleBeforeWrite struct{ warehouse.Store }
 
-func (s settleBeforeWrite) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Took) error {
+func (s settleBeforeWrite) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Outcome) error {
 	if err := s.Store.Insert(ctx, rows, took); err != nil && tidemill.KindOf(err) == tidemill.Transient {
 		for i := range took {
 			took[i] = warehouse.Stored
@@ -47,7 +47,7 @@ func (s settleBeforeWrite) Insert(ctx context.Context, rows []*event.Event, took
 
 type dropOnDeadLetterError struct{ deadletter.Store }
 
-func (s dropOnDeadLetterError) Put(ctx context.Context, letters []tidemill.Letter) error {
+func (s dropOnDeadLetterError) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 	_ = s.Store.Put(ctx, letters)
 	return nil
 }
@@ -168,7 +168,7 @@ func (s skipsOnError) Settle(ctx context.Context, ends []tidemill.Settlement) er
 // partlyWritten writes the first of a batch and reports all as written.
 type partlyWritten struct{ warehouse.Store }
 
-func (s partlyWritten) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Took) error {
+func (s partlyWritten) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Outcome) error {
 	if len(rows) < 5 {
 		return s.Store.Insert(ctx, rows, took)
 	}
@@ -182,7 +182,7 @@ func (s partlyWritten) Insert(ctx context.Context, rows []*event.Event, took []w
 // payloadChanged decodes and encodes payloads again on the way to the dead letters.
 type payloadChanged struct{ deadletter.Store }
 
-func (s payloadChanged) Put(ctx context.Context, letters []tidemill.Letter) error {
+func (s payloadChanged) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 	for _, l := range letters {
 		l.Message.Payload = []byte(string([]rune(string(l.Message.Payload)))) // invalid UTF-8 becomes U+FFFD
 	}
@@ -216,7 +216,7 @@ func TestTheCheckerFindsPlantedBugs(t *testing.T) {
 	findBugs(t, 2000, []planted{
 		{"acknowledged before it is durable", with(func(p *Parts) { p.Intake = ackBeforeDurable{p.Intake} })},
 		{"settled although the write failed", with(func(p *Parts) { p.Warehouse = settleBeforeWrite{p.Warehouse} })},
-		{"dropped when the dead letters fail", with(func(p *Parts) { p.Letters = dropOnDeadLetterError{p.Letters} })},
+		{"dropped when the dead letters fail", with(func(p *Parts) { p.DeadLetters = dropOnDeadLetterError{p.DeadLetters} })},
 		{"a merge is lost when it fails", with(func(p *Parts) { p.Persons = lostMerge{p.Persons} })},
 		{"properties are lost when the write fails", with(func(p *Parts) { p.Persons = lostProperties{p.Persons} })},
 		{"the order of arrival decides", func(seed uint64) scene {
@@ -234,7 +234,7 @@ func TestTheCheckerFindsPlantedBugs(t *testing.T) {
 			p.Source = skipsOnError{p.Source, p.Source.(tidemill.Keeper), p.Source.(tidemill.Gater), p.Source.(tidemill.Bookkeeper)}
 		})},
 		{"a batch is written in part", with(func(p *Parts) { p.Warehouse = partlyWritten{p.Warehouse} })},
-		{"dead letters are decoded and encoded again", with(func(p *Parts) { p.Letters = payloadChanged{p.Letters} })},
+		{"dead letters are decoded and encoded again", with(func(p *Parts) { p.DeadLetters = payloadChanged{p.DeadLetters} })},
 		{"de-duplicated when seen, not when durable", func(seed uint64) scene {
 			seen := new(sync.Map)
 			return newWorld(seed, func(p *Parts) { p.Intake = seenIsDone{p.Intake, seen} })

@@ -109,7 +109,7 @@ func (w *world) checkPersons(want map[string]*expected, fault func(string, ...an
 // checkBooks compares the product's own proof with the checker's.
 func (w *world) checkBooks(held uint64, fault func(string, ...any)) {
 	sys, err := analytics.New(analytics.Parts{Source: w.queues.Open(analytics.Name, queue.Options{}), Persons: w.persons, Warehouse: w.events,
-		Definitions: w.defs, Letters: w.letters, Locks: w.locks}, analytics.Options{})
+		Definitions: w.defs, DeadLetters: w.letters, Locks: w.locks}, analytics.Options{})
 	if err != nil {
 		fault("%v", err)
 		return

@@ -124,7 +124,7 @@ func (l alwaysDone) End(ctx context.Context, es []*ledger.Entry) error {
 // byJob are dead letters under the name of the job.
 type byJob struct{ deadletter.Store }
 
-func (l byJob) Put(ctx context.Context, letters []tidemill.Letter) error {
+func (l byJob) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 	for i := range letters {
 		m := *letters[i].Message
 		if request := crm.RequestOf(&m); request != "" {
@@ -137,7 +137,7 @@ func (l byJob) Put(ctx context.Context, letters []tidemill.Letter) error {
 
 // jobs changes jobs on their way into the queue.
 type jobs struct {
-	queue.Whole
+	queue.Store
 	change func(*tidemill.Message)
 }
 
@@ -147,20 +147,20 @@ func (q jobs) Add(ctx context.Context, all []*tidemill.Message, added []queue.Ad
 		q.change(&own)
 		all[i] = &own
 	}
-	return q.Whole.Add(ctx, all, added)
+	return q.Store.Add(ctx, all, added)
 }
 
 // opensNothing are queues that claim to open jobs again, and do not.
-type opensNothing struct{ queue.Whole }
+type opensNothing struct{ queue.Store }
 
 func (q opensNothing) Add(ctx context.Context, all []*tidemill.Message, added []queue.Added) error {
-	return ackBeforeDurable{q.Whole}.Add(ctx, all, added)
+	return ackBeforeDurable{q.Store}.Add(ctx, all, added)
 }
 
 // receiving changes what the queue hands out.
 func receiving(change func(*tidemill.Message)) func(*CRMParts) {
 	return func(p *CRMParts) {
-		p.Queues = mended{Whole: p.Queues, open: func(_ string, s tidemill.Source) tidemill.Source {
+		p.Queues = mended{Store: p.Queues, open: func(_ string, s tidemill.Source) tidemill.Source {
 			return received{settles{s, func(*tidemill.Settlement) {}}, change}
 		}}
 	}
@@ -182,7 +182,7 @@ func (s received) Receive(ctx context.Context, into []*tidemill.Message) (int, e
 // settled changes settlements.
 func settled(first func(*tidemill.Settlement)) func(*CRMParts) {
 	return func(p *CRMParts) {
-		p.Queues = mended{Whole: p.Queues, open: func(_ string, s tidemill.Source) tidemill.Source { return settles{s, first} }}
+		p.Queues = mended{Store: p.Queues, open: func(_ string, s tidemill.Source) tidemill.Source { return settles{s, first} }}
 	}
 }
 
@@ -261,8 +261,8 @@ func TestTheCheckerFindsPlantedBugsOfCRM(t *testing.T) {
 		{"failures are written as completed", with(func(p *CRMParts) { p.Log = alwaysDone{p.Log} })},
 		{"leases are too short", with(beginning(func(_ *ledger.Entry, o *ledger.Begin) { o.Lease = time.Second }))},
 		{"whoever gets the job again has the entry", with(beginning(func(e *ledger.Entry, _ *ledger.Begin) { e.Holder, _, _ = strings.Cut(e.Holder, "#") }))},
-		{"dead letters are dropped", with(func(p *CRMParts) { p.Letters = dropOnDeadLetterError{p.Letters} })},
-		{"dead letters go by their jobs", with(func(p *CRMParts) { p.Letters = byJob{p.Letters} })},
+		{"dead letters are dropped", with(func(p *CRMParts) { p.DeadLetters = dropOnDeadLetterError{p.DeadLetters} })},
+		{"dead letters go by their jobs", with(func(p *CRMParts) { p.DeadLetters = byJob{p.DeadLetters} })},
 		{"a letter goes before its job is there", with(func(p *CRMParts) { p.Queues = opensNothing{p.Queues} })},
 		{"a job that is opened again is another event's", with(receiving(func(m *tidemill.Message) { lose(m, crm.EventHeader) }))},
 		{"replays are taken for duplicates", with(receiving(func(m *tidemill.Message) { lose(m, crm.RequestHeader) }))},
@@ -277,15 +277,15 @@ func TestTheCheckerFindsPlantedBugsOfCRM(t *testing.T) {
 			})
 		}},
 		{"a replay forgets how far it was", with(func(p *CRMParts) { p.Replays = stuck{p.Replays} })},
-		{"waiting burns tries", with(settled(func(s *tidemill.Settlement) { s.Burn = s.Burn || s.End == tidemill.Again }))},
+		{"waiting burns tries", with(settled(func(s *tidemill.Settlement) { s.CountTry = s.CountTry || s.End == tidemill.Again }))},
 		{"what failed is skipped", with(settled(func(s *tidemill.Settlement) {
-			if s.End == tidemill.Again && s.Burn {
-				s.End, s.Fate, s.Burn = tidemill.Done, tidemill.Skipped, false
+			if s.End == tidemill.Again && s.CountTry {
+				s.End, s.Fate, s.CountTry = tidemill.Done, tidemill.Skipped, false
 			}
 		}))},
 		{"what is refused is tried again", with(settled(func(s *tidemill.Settlement) {
 			if s.End == tidemill.Done && s.Fate == tidemill.Dead {
-				s.End, s.Fate, s.Burn = tidemill.Again, 0, true
+				s.End, s.Fate, s.CountTry = tidemill.Again, 0, true
 			}
 		}))},
 		{"a timeout is as good as an answer", with(handling(func(h handler.Handler) handler.Handler {
@@ -304,7 +304,7 @@ func TestTheCheckerFindsPlantedBugsOfCRM(t *testing.T) {
 		})},
 		{"a tenant has no limit", with(func(p *CRMParts) { p.Options.PerTenant = -1 })},
 		{"a flood goes before everybody", with(func(p *CRMParts) {
-			p.Queues = mended{Whole: p.Queues, set: func(s *queue.Settings) { s.Fair, s.Tenant = queue.Unfair, queue.Limit{} }}
+			p.Queues = mended{Store: p.Queues, set: func(s *queue.Settings) { s.Fair, s.Tenant = queue.Unfair, queue.Limit{} }}
 			p.Options.PerSecond = crmPerTenant
 		})},
 		{"the door says yes before the queue does", with(func(p *CRMParts) { p.Door = ackBeforeDurable{p.Door} })},

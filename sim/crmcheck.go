@@ -73,7 +73,7 @@ func (w *crmWorld) ends(h *handout, s *tidemill.Settlement) {
 }
 
 // lettered checks a dead letter on its way into the store.
-func (w *crmWorld) lettered(x *tidemill.Letter) {
+func (w *crmWorld) lettered(x *tidemill.DeadLetter) {
 	e := w.known(x.Message.Payload)
 	if e == nil || x.Message.ID != e.id || x.Message.Tenant != e.tenant || x.Pipeline != crm.Queue {
 		w.fault("a letter of what nobody sent: %s of %s: %s", x.Message.ID, x.Message.Tenant, x.Message.Payload)
@@ -152,7 +152,7 @@ func (w *crmWorld) unlogged(p *process, es []ledger.Entry) {
 func (w *crmWorld) check() {
 	ctx := context.Background()
 	log := gatedLog{w, w.log, "log", outsider()}
-	sys, err := crm.New(crm.Parts{Queues: w.queues, Letters: w.letters, Log: w.log, Replays: w.asked, Profiles: w.profiles, Handlers: w.handlers(outsider(), log)}, w.options(0))
+	sys, err := crm.New(crm.Parts{Queues: w.queues, DeadLetters: w.letters, Log: w.log, Replays: w.asked, Profiles: w.profiles, Handlers: w.handlers(outsider(), log)}, w.options(0))
 	if err != nil {
 		w.fault("%v", err)
 		return

@@ -17,9 +17,9 @@ import (
 )
 
 // crmDoorOnRecord is the queue's intake below the gate.
-type crmDoorOnRecord struct{ w *crmWorld }
+type crmIntakeOnRecord struct{ w *crmWorld }
 
-func (d crmDoorOnRecord) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
+func (d crmIntakeOnRecord) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
 	if added == nil {
 		added = make([]queue.Added, len(jobs))
 	}
@@ -44,7 +44,7 @@ type crmQueues struct {
 }
 
 func (q crmQueues) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
-	return q.w.g.do(q.p, "open jobs", fmt.Sprint(jobs[0].Tenant, jobs[0].ID, len(jobs)), func() error { return crmDoorOnRecord{q.w}.Add(ctx, jobs, added) })
+	return q.w.g.do(q.p, "open jobs", fmt.Sprint(jobs[0].Tenant, jobs[0].ID, len(jobs)), func() error { return crmIntakeOnRecord{q.w}.Add(ctx, jobs, added) })
 }
 
 // Set comes first in a process: it has to succeed, or the process does not start.
@@ -71,7 +71,7 @@ type crmLettersOnRecord struct {
 // crmLease is how long an event whose worker may still live is left alone.
 const crmLease = queue.Lease
 
-func (s crmLettersOnRecord) Put(ctx context.Context, letters []tidemill.Letter) error {
+func (s crmLettersOnRecord) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 	s.w.book.Lock()
 	defer s.w.book.Unlock()
 	if err := s.Store.Put(ctx, letters); err != nil {

@@ -78,7 +78,7 @@ func (w *crmWorld) retry(e *happening) {
 	if in == nil {
 		return
 	}
-	if err := in.sys.Retry(w.ctx, e.tenant, e.id); errors.Is(err, crm.ErrNoLetter) != (tidemill.KindOf(err) == tidemill.NotFound) {
+	if err := in.sys.Retry(w.ctx, e.tenant, e.id); errors.Is(err, crm.ErrNoDeadLetter) != (tidemill.KindOf(err) == tidemill.NotFound) {
 		w.fault("retry %v: %v", e, err)
 	}
 }

@@ -175,7 +175,7 @@ func (w *crmWorld) send(client, number int, s *sending, rnd *rand.Rand) bool {
 		raws[i] = e.raw
 	}
 	ctx := context.WithValue(w.ctx, clientKey{}, fmt.Sprintf("client %d, sending %d", client, number))
-	results, err := in.door.Accept(ctx, raws, nil)
+	results, err := in.endpoint.Accept(ctx, raws, nil)
 	if err != nil {
 		return false
 	}

@@ -77,9 +77,9 @@ type crmWorld struct {
 
 // crmInstance is a running process.
 type crmInstance struct {
-	p    *process
-	sys  *crm.System
-	door *accept.Acceptor
+	p        *process
+	sys      *crm.System
+	endpoint *accept.Acceptor
 }
 
 // handout is a job that was handed to a process.
@@ -126,8 +126,8 @@ func (w *crmWorld) start() {
 	p := w.process()
 	in := &crmInstance{p: p}
 	log := gatedLog{w, w.log, "log", p}
-	parts := CRMParts{Options: w.options(p.n), Door: gatedIntake{crmDoorOnRecord{w}, w.g, p},
-		Parts: crm.Parts{Queues: crmQueues{w.queues, w, p}, Letters: gatedLetters{crmLettersOnRecord{w.letters, w}, w.g, p},
+	parts := CRMParts{Options: w.options(p.n), Door: gatedIntake{crmIntakeOnRecord{w}, w.g, p},
+		Parts: crm.Parts{Queues: crmQueues{w.queues, w, p}, DeadLetters: gatedLetters{crmLettersOnRecord{w.letters, w}, w.g, p},
 			Log: log, Replays: gatedLog{w, w.asked, "replays", p}, Profiles: gatedProfiles{w.profiles, w.g, p}, Handlers: w.handlers(p, log)}}
 	if w.bug != nil {
 		w.bug(&parts)
@@ -136,11 +136,11 @@ func (w *crmWorld) start() {
 	if err != nil {
 		panic(err)
 	}
-	door, err := accept.New(parts.Door, accept.Options{})
+	endpoint, err := accept.New(parts.Door, accept.Options{})
 	if err != nil {
 		panic(err)
 	}
-	in.sys, in.door = sys, door
+	in.sys, in.endpoint = sys, endpoint
 	w.book.Lock()
 	w.up = append(w.up, in)
 	w.book.Unlock()

@@ -26,13 +26,13 @@ import (
 
 // mended are queues whose sources are changed by name, and perhaps their settings.
 type mended struct {
-	queue.Whole
+	queue.Store
 	open func(name string, s tidemill.Source) tidemill.Source
 	set  func(*queue.Settings)
 }
 
 func (q mended) Open(name string, o queue.Options) tidemill.Source {
-	s := q.Whole.Open(name, o)
+	s := q.Store.Open(name, o)
 	if q.open != nil {
 		s = q.open(name, s)
 	}
@@ -40,7 +40,7 @@ func (q mended) Open(name string, o queue.Options) tidemill.Source {
 }
 
 func (q mended) Set(ctx context.Context, name string, change func(*queue.Settings)) (queue.Settings, error) {
-	return q.Whole.Set(ctx, name, func(s *queue.Settings) {
+	return q.Store.Set(ctx, name, func(s *queue.Settings) {
 		change(s)
 		if q.set != nil {
 			q.set(s)
@@ -50,7 +50,7 @@ func (q mended) Set(ctx context.Context, name string, change func(*queue.Setting
 
 // opened changes the source of every queue.
 func opened(open func(name string, s tidemill.Source) tidemill.Source) func(*DeliveryParts) {
-	return func(p *DeliveryParts) { p.Queues = mended{Whole: p.Queues, open: open} }
+	return func(p *DeliveryParts) { p.Queues = mended{Store: p.Queues, open: open} }
 }
 
 // settles changes a source's settlements. It is a queue's source.
@@ -176,7 +176,7 @@ func (q renaming) Add(ctx context.Context, jobs []*tidemill.Message, added []que
 // eraser keeps only the newest failure of a dead letter.
 type eraser struct{ deadletter.Store }
 
-func (s eraser) Put(ctx context.Context, letters []tidemill.Letter) error {
+func (s eraser) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 	for _, l := range letters {
 		_, _ = s.Store.Delete(ctx, deadletter.Filter{Pipeline: l.Pipeline, Tenant: l.Message.Tenant, IDs: []string{l.Message.ID}})
 	}
@@ -212,10 +212,10 @@ func invented(r *http.Request, status int, body string) *http.Response {
 }
 
 // narrow are queues whose partners' queues refuse jobs without room.
-type narrow struct{ queue.Whole }
+type narrow struct{ queue.Store }
 
 func (n narrow) Set(ctx context.Context, name string, change func(*queue.Settings)) (queue.Settings, error) {
-	return n.Whole.Set(ctx, name, func(q *queue.Settings) {
+	return n.Store.Set(ctx, name, func(q *queue.Settings) {
 		if change(q); strings.HasPrefix(name, "s2s.") {
 			q.Max = 2
 		}
@@ -266,8 +266,8 @@ func TestTheCheckerFindsPlantedBugsOfDelivery(t *testing.T) {
 				p.Partners[i].Vendor = ""
 			}
 		})},
-		{"a letter loses its history", with(func(p *DeliveryParts) { p.Letters = eraser{p.Letters} })},
-		{"letters are dropped", with(func(p *DeliveryParts) { p.Letters = dropOnDeadLetterError{p.Letters} })},
+		{"a letter loses its history", with(func(p *DeliveryParts) { p.DeadLetters = eraser{p.DeadLetters} })},
+		{"letters are dropped", with(func(p *DeliveryParts) { p.DeadLetters = dropOnDeadLetterError{p.DeadLetters} })},
 		{"a retry has a key of its own", func(seed uint64) scene {
 			var n sync.Map
 			return newDeliveryWorld(seed, func(p *DeliveryParts) {
@@ -317,10 +317,10 @@ func TestTheCheckerFindsPlantedBugsOfDelivery(t *testing.T) {
 			}
 			p.Queues = narrow{p.Queues}
 		})},
-		{"an open circuit burns tries", with(settling(func(e *tidemill.Settlement) { e.Burn = e.Burn || e.End == tidemill.Again }))},
+		{"an open circuit burns tries", with(settling(func(e *tidemill.Settlement) { e.CountTry = e.CountTry || e.End == tidemill.Again }))},
 		{"what failed is skipped", with(settling(func(e *tidemill.Settlement) {
-			if e.End == tidemill.Again && e.Burn {
-				e.End, e.Fate, e.Burn = tidemill.Done, tidemill.Skipped, false
+			if e.End == tidemill.Again && e.CountTry {
+				e.End, e.Fate, e.CountTry = tidemill.Done, tidemill.Skipped, false
 			}
 		}))},
 		{"order is not kept", with(func(p *DeliveryParts) {
@@ -329,7 +329,7 @@ func TestTheCheckerFindsPlantedBugsOfDelivery(t *testing.T) {
 			}
 		})},
 		{"sites take no turns", with(func(p *DeliveryParts) {
-			p.Queues = mended{Whole: p.Queues, set: func(s *queue.Settings) { s.Fair = queue.Unfair }}
+			p.Queues = mended{Store: p.Queues, set: func(s *queue.Settings) { s.Fair = queue.Unfair }}
 		})},
 		{"the door names events anew each time", func(seed uint64) scene {
 			calls := new(atomic.Int64)

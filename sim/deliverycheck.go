@@ -23,7 +23,7 @@ func (w *deliveryWorld) check() {
 		}
 		letters[l.Pipeline+" "+l.Tenant+" "+l.ID] = l
 	}
-	sys, err := delivery.New(delivery.Parts{Queues: w.queues, Letters: w.letters, Sent: w.sent, Partners: w.partners(), Env: partner.Env{Via: roads{w, outsider()}}}, w.options(0))
+	sys, err := delivery.New(delivery.Parts{Queues: w.queues, DeadLetters: w.letters, Sent: w.sent, Partners: w.partners(), Env: partner.Env{Via: roads{w, outsider()}}}, w.options(0))
 	if err != nil {
 		w.fault("%v", err)
 		return
@@ -81,7 +81,7 @@ func (w *deliveryWorld) checkEvent(sys *delivery.System, e *conversion, letters 
 		}
 		return l
 	}
-	if l := at(e.door(), e.job, &e.grave); (l != nil) != e.bad || l != nil && l.Kind != tidemill.Validation {
+	if l := at(e.endpoint(), e.job, &e.grave); (l != nil) != e.bad || l != nil && l.Kind != tidemill.Validation {
 		w.fault("event %d (bad: %v) has the letter %+v", e.n, e.bad, l)
 	}
 	st, err := sys.Event(context.Background(), e.site, e.job)

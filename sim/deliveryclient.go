@@ -39,7 +39,7 @@ func (w *deliveryWorld) post(client, number int, r *request, rnd *rand.Rand) boo
 		return false // refused
 	}
 	ctx := context.WithValue(w.ctx, clientKey{}, fmt.Sprintf("client %d, request %d ", client, number))
-	a, err := in.door.Accept(ctx, r.asked())
+	a, err := in.endpoint.Accept(ctx, r.asked())
 	if errors.Is(err, accept.ErrReused) {
 		w.fault("request %s was refused: %v", r.key, err)
 		return true

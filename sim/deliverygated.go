@@ -46,9 +46,9 @@ func parkedFor(queue string) string {
 }
 
 // doorOnRecord is the queues' intake below the gate.
-type doorOnRecord struct{ w *deliveryWorld }
+type intakeOnRecord struct{ w *deliveryWorld }
 
-func (d doorOnRecord) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
+func (d intakeOnRecord) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
 	if added == nil {
 		added = make([]queue.Added, len(jobs))
 	}
@@ -73,7 +73,7 @@ type gatedQueues struct {
 }
 
 func (q gatedQueues) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
-	return q.w.g.do(q.in.p, "add", fmt.Sprint(jobs[0].ID, len(jobs)), func() error { return doorOnRecord{q.w}.Add(ctx, jobs, added) })
+	return q.w.g.do(q.in.p, "add", fmt.Sprint(jobs[0].ID, len(jobs)), func() error { return intakeOnRecord{q.w}.Add(ctx, jobs, added) })
 }
 
 // Set comes first in a process: it has to succeed, or the process does not start.
@@ -191,7 +191,7 @@ type lettersOnRecord struct {
 	in *instance
 }
 
-func (s lettersOnRecord) Put(ctx context.Context, letters []tidemill.Letter) error {
+func (s lettersOnRecord) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 	s.w.book.Lock()
 	defer s.w.book.Unlock()
 	if err := s.Store.Put(ctx, letters); err != nil {
@@ -250,11 +250,11 @@ func (l gatedLedger) call(ctx context.Context, what string, es []*ledger.Entry, 
 	defer l.w.book.Unlock()
 	for i, e := range es {
 		*e = own[i]
-		door, sent := strings.Split(e.Key, "\x00"), strings.Split(e.Key, "/")
+		endpoint, sent := strings.Split(e.Key, "\x00"), strings.Split(e.Key, "/")
 		switch {
 		case what != "end":
-		case l.name == "keys" && len(door) == 3:
-			l.w.unwritten[door[2]] = true
+		case l.name == "keys" && len(endpoint) == 3:
+			l.w.unwritten[endpoint[2]] = true
 		case l.name == "sent" && len(sent) == 3:
 			if c := l.w.byJob[sent[2]]; c != nil && c.legs[sent[0]] != nil {
 				c.legs[sent[0]].wrote = l.p

@@ -180,7 +180,7 @@ func (l *leg) ends(p *process, e *tidemill.Settlement, replay bool) {
 }
 
 // lettered checks a dead letter on its way into the store.
-func (l *leg) lettered(p *process, x *tidemill.Letter) {
+func (l *leg) lettered(p *process, x *tidemill.DeadLetter) {
 	w := l.f.w
 	if !l.fits(x.Message.Payload) {
 		w.fault("%v has a letter with the payload %s", l, x.Message.Payload)
@@ -215,8 +215,8 @@ func (e *conversion) comes(w *deliveryWorld, m *tidemill.Message) {
 	}
 	e.job, e.queued = m.ID, time.Now()
 	w.byJob[m.ID] = e
-	if m.To != e.door() {
-		w.fault("event %d came into %s, want %s", e.n, m.To, e.door())
+	if m.To != e.endpoint() {
+		w.fault("event %d came into %s, want %s", e.n, m.To, e.endpoint())
 	}
 }
 

@@ -252,7 +252,7 @@ func (w *deliveryWorld) begunBefore() {
 			continue
 		}
 		w.before++
-		m := &tidemill.Message{ID: e.id, Tenant: e.site, To: e.door()}
+		m := &tidemill.Message{ID: e.id, Tenant: e.site, To: e.endpoint()}
 		room := []*tidemill.Message{{}}
 		s := w.queues.Open(m.To, queue.Options{})
 		err := w.queues.Add(ctx, []*tidemill.Message{m}, nil)
@@ -308,7 +308,7 @@ func (r *request) asked() *accept.Request {
 }
 
 // door is the queue that an event is accepted into.
-func (e *conversion) door() string {
+func (e *conversion) endpoint() string {
 	switch {
 	case e.typ == "purchase":
 		return "ingest.high"

@@ -76,9 +76,9 @@ type deliveryWorld struct {
 
 // instance is a running process.
 type instance struct {
-	p    *process
-	sys  *delivery.System
-	door *accept.Acceptor
+	p        *process
+	sys      *delivery.System
+	endpoint *accept.Acceptor
 }
 
 func newDeliveryWorld(seed uint64, bug func(*DeliveryParts)) *deliveryWorld {
@@ -124,8 +124,8 @@ func (w *deliveryWorld) options(n int) delivery.Options {
 func (w *deliveryWorld) start() {
 	p := w.process()
 	in := &instance{p: p}
-	parts := DeliveryParts{Options: w.options(p.n), Door: gatedIntake{doorOnRecord{w}, w.g, p}, Names: gatedRegister{w.queues, w.g, p}, Keys: gatedLedger{w, w.keys, "keys", p},
-		Parts: delivery.Parts{Queues: gatedQueues{w.queues, w, in}, Letters: gatedLetters{lettersOnRecord{w.letters, w, in}, w.g, p},
+	parts := DeliveryParts{Options: w.options(p.n), Door: gatedIntake{intakeOnRecord{w}, w.g, p}, Names: gatedRegister{w.queues, w.g, p}, Keys: gatedLedger{w, w.keys, "keys", p},
+		Parts: delivery.Parts{Queues: gatedQueues{w.queues, w, in}, DeadLetters: gatedLetters{lettersOnRecord{w.letters, w, in}, w.g, p},
 			Sent: gatedLedger{w, w.sent, "sent", p}, Partners: w.partners(), Env: partner.Env{Via: roads{w, p}}}}
 	if w.bug != nil {
 		w.bug(&parts)
@@ -135,7 +135,7 @@ func (w *deliveryWorld) start() {
 		panic(err)
 	}
 	calls := uint64(p.n) << 32
-	door, err := accept.New(parts.Keys, struct {
+	endpoint, err := accept.New(parts.Keys, struct {
 		queue.Intake
 		queue.Register
 	}{parts.Door, parts.Names}, accept.Options{
@@ -144,7 +144,7 @@ func (w *deliveryWorld) start() {
 	if err != nil {
 		panic(err)
 	}
-	in.sys, in.door = sys, door
+	in.sys, in.endpoint = sys, endpoint
 	w.book.Lock()
 	w.up = append(w.up, in)
 	w.book.Unlock()

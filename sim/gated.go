@@ -145,7 +145,7 @@ func (s onRecord) Receive(ctx context.Context, into []*tidemill.Message) (int, e
 func (s onRecord) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	err := s.Source.Settle(ctx, ends)
 	for i := range ends {
-		if e := &ends[i]; e.Took == tidemill.Applied {
+		if e := &ends[i]; e.Outcome == tidemill.Applied {
 			s.took(e)
 		}
 	}
@@ -167,7 +167,7 @@ func (s onRecord) Books(ctx context.Context) (tidemill.Books, error) {
 
 // idleQueue says when a queue's source is idle: when no job is due. A job becomes due by time,
 // or by an addition.
-func idleQueue(q queue.Desk, name string) func() time.Duration {
+func idleQueue(q queue.Inspector, name string) func() time.Duration {
 	return func() time.Duration {
 		switch s, err := q.Stats(context.Background(), name); {
 		case err != nil || s.Waiting > 0:
@@ -250,7 +250,7 @@ type gatedWarehouse struct {
 	p *process
 }
 
-func (s gatedWarehouse) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Took) error {
+func (s gatedWarehouse) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Outcome) error {
 	return s.g.do(s.p, "insert", fmt.Sprint(rows[0].ID, len(rows)), func() error {
 		for _, r := range rows {
 			switch r.Name {
@@ -279,7 +279,7 @@ type gatedLetters struct {
 	p *process
 }
 
-func (s gatedLetters) Put(ctx context.Context, letters []tidemill.Letter) error {
+func (s gatedLetters) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 	return s.g.do(s.p, "put letters", letters[0].Message.ID, func() error { return s.Store.Put(ctx, letters) })
 }
 

@@ -85,7 +85,7 @@ func cleaning(p *WindowsParts) {
 			err := s.Settle(ctx, all)
 			for i := range all {
 				batch, _, _ := window.ParseID(all[i].ID)
-				if was, wrong := store.CloseNow(ctx, batch); all[i].Took != tidemill.Applied || all[i].End != tidemill.Done || !was || wrong != nil {
+				if was, wrong := store.CloseNow(ctx, batch); all[i].Outcome != tidemill.Applied || all[i].End != tidemill.Done || !was || wrong != nil {
 					continue
 				}
 				short, cancel := context.WithTimeout(ctx, time.Nanosecond)
@@ -179,7 +179,9 @@ func TestTheCheckerFindsPlantedBugsOfWindows(t *testing.T) {
 				e.Fate = tidemill.Skipped
 			}
 		}))},
-		{"waiting for topics uses up tries", with(ending(func(e *tidemill.Settlement) { e.Burn = e.Burn || e.End == tidemill.Again && e.Kind != tidemill.NoKind }))},
+		{"waiting for topics uses up tries", with(ending(func(e *tidemill.Settlement) {
+			e.CountTry = e.CountTry || e.End == tidemill.Again && e.Kind != tidemill.NoKind
+		}))},
 		{"what was filtered is counted as sent", with(ending(func(e *tidemill.Settlement) {
 			e.Records.Delivered, e.Records.Skipped = e.Records.Delivered+e.Records.Skipped, 0
 		}))},
@@ -223,8 +225,8 @@ func TestTheCheckerFindsPlantedBugsOfWindows(t *testing.T) {
 				return store.Put(ctx, records, kept)
 			}}
 		})},
-		{"dead letters are dropped", with(func(p *WindowsParts) { p.Letters = dropOnDeadLetterError{p.Letters} })},
-		{"a letter is kept under another batch id", with(func(p *WindowsParts) { p.Letters = strays{p.Letters} })},
+		{"dead letters are dropped", with(func(p *WindowsParts) { p.DeadLetters = dropOnDeadLetterError{p.DeadLetters} })},
+		{"a letter is kept under another batch id", with(func(p *WindowsParts) { p.DeadLetters = strays{p.DeadLetters} })},
 		{"what the index puts off is taken for indexed", with(func(p *WindowsParts) { p.Index = blindIndex{p.Index} })},
 	})
 }
@@ -242,7 +244,7 @@ func (d atOnce) Write(ctx context.Context, batch []*tidemill.Message) error {
 // strays are dead letters that forget the headers of a message.
 type strays struct{ deadletter.Store }
 
-func (s strays) Put(ctx context.Context, letters []tidemill.Letter) error {
+func (s strays) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 	for i := range letters {
 		if letters[i].Pipeline == windows.Delivered {
 			letters[i].Message.Header = nil

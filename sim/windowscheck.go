@@ -166,7 +166,7 @@ func (w *windowsWorld) checkBooks(held map[string]*deadletter.Letter) {
 	open := func(name string) tidemill.Source { return w.queues.Open(name, queue.Options{}) }
 	sys, err := windows.New(windows.Parts{
 		Intakes: []windows.Intake{{Name: eventIn, Source: open(eventIn), Kind: record.Event}, {Name: mentionIn, Source: open(mentionIn), Kind: record.Mention}},
-		Windows: w.store, Letters: w.letters, Out: windowsOut{w, p}, Index: w.index,
+		Windows: w.store, DeadLetters: w.letters, Out: windowsOut{w, p}, Index: w.index,
 		Readers: []windows.Reader{{Name: "index-event", Source: open(eventOut), Schema: search.Events()}, {Name: "index-mention", Source: open(mentionOut), Schema: search.Mentions()}},
 	}, w.options(0))
 	if err != nil {

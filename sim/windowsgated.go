@@ -201,7 +201,7 @@ type windowsLettersOnRecord struct {
 	p *process
 }
 
-func (s windowsLettersOnRecord) Put(ctx context.Context, letters []tidemill.Letter) error {
+func (s windowsLettersOnRecord) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 	s.w.book.Lock()
 	defer s.w.book.Unlock()
 	if err := s.Store.Put(ctx, letters); err != nil {
@@ -240,7 +240,7 @@ func (s windowsLettersOnRecord) Open(pipeline string) tidemill.Source {
 }
 
 // lettered checks a dead letter on its way into the store.
-func (w *windowsWorld) lettered(x *tidemill.Letter) {
+func (w *windowsWorld) lettered(x *tidemill.DeadLetter) {
 	m := x.Message
 	if x.Pipeline == windows.Delivered && m.Type == "result" {
 		if o := w.spanOf(m.ID); o == nil || o.batch != stored(w.verbose) || x.Kind != tidemill.Validation {

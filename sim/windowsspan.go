@@ -204,7 +204,7 @@ func (w *windowsWorld) ended(p *process, e *tidemill.Settlement) {
 		w.fault("process %d settled window %s, which was another's (ended: %v, parked: %v)", p.n, o.id, o.ended, o.parked)
 	}
 	o.holder = nil
-	if e.Burn || e.End == tidemill.Done && e.Fate == tidemill.Dead {
+	if e.CountTry || e.End == tidemill.Done && e.Fate == tidemill.Dead {
 		w.count[Burnt]++
 		o.burnt++
 		if !o.why[p] {

@@ -154,11 +154,11 @@ func (w *windowsWorld) parts(p *process) windows.Parts {
 		out = pinged{windowsOut{w, p}}
 	}
 	return windows.Parts{
-		Intakes: []windows.Intake{{Name: eventIn, Source: w.topic(p, eventIn), Kind: record.Event}, {Name: mentionIn, Source: w.topic(p, mentionIn), Kind: record.Mention}},
-		Windows: gatedWindows{w.store, w, p},
-		Letters: gatedLetters{windowsLettersOnRecord{w.letters, w, p}, w.g, p},
-		Chain:   must(chain.New(w.steps(p), chain.Options{})),
-		Out:     out,
+		Intakes:     []windows.Intake{{Name: eventIn, Source: w.topic(p, eventIn), Kind: record.Event}, {Name: mentionIn, Source: w.topic(p, mentionIn), Kind: record.Mention}},
+		Windows:     gatedWindows{w.store, w, p},
+		DeadLetters: gatedLetters{windowsLettersOnRecord{w.letters, w, p}, w.g, p},
+		Chain:       must(chain.New(w.steps(p), chain.Options{})),
+		Out:         out,
 		Readers: []windows.Reader{{Name: "index-event", Source: w.topic(p, eventOut), Schema: search.Events(), Copies: copies{w, p}, Dead: copiesOut},
 			{Name: "index-mention", Source: w.topic(p, mentionOut), Schema: search.Mentions(), Copies: copies{w, p}, Dead: copiesOut}},
 		Index: gatedIndex{w.index, w, p},
@@ -190,7 +190,7 @@ func (w *windowsWorld) leaves(sys *windows.System) {
 
 func (w *windowsWorld) settled(pipeline string, ends []tidemill.Settlement) {
 	for i := range ends {
-		if pipeline == windows.Delivered && ends[i].Took == tidemill.Stale {
+		if pipeline == windows.Delivered && ends[i].Outcome == tidemill.Stale {
 			w.counted(TooLate)
 		}
 	}

@@ -97,7 +97,7 @@ func (w *world) parts(p *process) Parts {
 			Persons:     gatedPersons{w.persons, w.g, p},
 			Warehouse:   gatedWarehouse{w.events, w.g, p},
 			Definitions: gatedDefinitions{w.defs, w.g, p},
-			Letters:     gatedLetters{w.letters, w.g, p},
+			DeadLetters: gatedLetters{w.letters, w.g, p},
 			Locks:       gatedLocks{w.locks, w.g, p},
 			Projects:    w.projects,
 		},
@@ -136,7 +136,7 @@ func (w *world) start() {
 
 func (w *world) settled(ends []tidemill.Settlement) {
 	for i := range ends {
-		if ends[i].Took == tidemill.Stale {
+		if ends[i].Outcome == tidemill.Stale {
 			w.stale.Add(1)
 		}
 	}

@@ -52,7 +52,7 @@ func (o *opened) embedded(ctx context.Context, file string) error {
 	if o.Queues, err = sqlitequeue.New(ctx, db, sqlitequeue.Options{}); err != nil {
 		return err
 	}
-	if o.Letters, err = sqlitedeadletter.New(ctx, db, deadletter.Options{}); err != nil {
+	if o.DeadLetters, err = sqlitedeadletter.New(ctx, db, deadletter.Options{}); err != nil {
 		return err
 	}
 	if o.Log, err = sqliteledger.New(ctx, db, sqliteledger.Options{Name: "crm"}); err != nil {
@@ -74,7 +74,7 @@ func (o *opened) onServers(ctx context.Context, p *part) error {
 	if o.Queues, err = redisqueue.New(client, redisqueue.Options{Prefix: "tidemill:crm"}); err != nil {
 		return err
 	}
-	if o.Letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{Stream: "crm:dlq", Pipeline: crm.Queue}); err != nil {
+	if o.DeadLetters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{Stream: "crm:dlq", Pipeline: crm.Queue}); err != nil {
 		return err
 	}
 	db, err := postgresdb.Open(ctx, tidemill.NewSecret(p.Postgres), postgresdb.Options{})

@@ -165,7 +165,7 @@ func onRedis(ctx context.Context, addr, run string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return door(ctx, l, q, redisaccept.New(l, q), client.Close)
+	return serveIngest(ctx, l, q, redisaccept.New(l, q), client.Close)
 }
 
 func onSQLite(ctx context.Context, dir string) (*server, error) {
@@ -181,11 +181,11 @@ func onSQLite(ctx context.Context, dir string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return door(ctx, l, q, sqliteaccept.New(l, q), func() { _ = db.Close() })
+	return serveIngest(ctx, l, q, sqliteaccept.New(l, q), func() { _ = db.Close() })
 }
 
-// door is the product's ingest API.
-func door(ctx context.Context, l ledger.Store, q queue.Store, stroke accept.Stroke, close func()) (*server, error) {
+// serveIngest starts the product's ingest API.
+func serveIngest(ctx context.Context, l ledger.Store, q queue.Core, transaction accept.Transaction, close func()) (*server, error) {
 	debug.SetGCPercent(400) // as tidemill run does
 	p := memoryproject.New()
 	if err := p.Ensure(ctx, project.Project{ID: project.ID("shop"), Name: "shop"}, project.HashOf(tidemill.NewSecret(key))); err != nil {
@@ -195,7 +195,7 @@ func door(ctx context.Context, l ledger.Store, q queue.Store, stroke accept.Stro
 	if err != nil {
 		return nil, err
 	}
-	a, err := accept.New(l, q, accept.Options{Stroke: stroke})
+	a, err := accept.New(l, q, accept.Options{Transaction: transaction})
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ const queueName = "bench"
 // product is a queue of the product, opened as the product opens it.
 type product struct {
 	*part
-	queue.Store
+	queue.Core
 	close func() error
 	file  string // SQLite
 }
@@ -68,7 +68,7 @@ func playProduct(ctx context.Context, p *part) (err error) {
 		defer pprof.StopCPUProfile()
 	}
 	if p.Limits {
-		_, err := s.Store.(queue.Tuner).Set(ctx, queueName, func(to *queue.Settings) {
+		_, err := s.Core.(queue.Tuner).Set(ctx, queueName, func(to *queue.Settings) {
 			to.Tenant = queue.Limit{PerSecond: 900_000, Burst: 900_000, AtOnce: 100_000}
 		})
 		if err != nil {
@@ -135,7 +135,7 @@ func (s *product) tell(ctx context.Context, r report) error {
 // letters are for jobs that die: none does.
 type letters struct{}
 
-func (letters) Put(context.Context, []tidemill.Letter) error { return errors.New("a job died") }
+func (letters) Put(context.Context, []tidemill.DeadLetter) error { return errors.New("a job died") }
 func (letters) Has(_ context.Context, _ string, ids []string, _ []tidemill.Mark) ([]bool, error) {
 	return make([]bool, len(ids)), nil
 }

@@ -92,7 +92,7 @@ func rawInsert(ctx context.Context, url string, g *load.Generator, events int) e
 			return err
 		}
 	}
-	took := make([]warehouse.Took, len(rows))
+	took := make([]warehouse.Outcome, len(rows))
 	for done := 0; done < events; done += len(rows) {
 		for i := range rows {
 			n := done + i

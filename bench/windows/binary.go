@@ -79,7 +79,7 @@ func (b *bench) store() (*rediswindow.Store, error) {
 }
 
 // until polls the window store.
-func until(ctx context.Context, prog *process.Program, store window.Desk, done func(*window.Stats) bool) (window.Stats, error) {
+func until(ctx context.Context, prog *process.Program, store window.Inspector, done func(*window.Stats) bool) (window.Stats, error) {
 	end := time.After(patience)
 	for {
 		stats, err := store.Stats(ctx)

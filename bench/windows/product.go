@@ -41,7 +41,7 @@ func open(ctx context.Context, p *part) (o *opened, err error) {
 		return nil, err
 	}
 	o.close = append(o.close, db.Close)
-	if o.Letters, err = sqlitedeadletter.New(ctx, db, deadletter.Options{}); err != nil {
+	if o.DeadLetters, err = sqlitedeadletter.New(ctx, db, deadletter.Options{}); err != nil {
 		return o, err
 	}
 	return o, o.embedded(ctx, p, db)
@@ -96,7 +96,7 @@ func newCounter(want int) *counter { return &counter{want: int64(want), all: mak
 func (c *counter) add(ends []tidemill.Settlement) {
 	var n int64
 	for i := range ends {
-		if ends[i].Took == tidemill.Applied {
+		if ends[i].Outcome == tidemill.Applied {
 			n += int64(ends[i].Row().Total())
 		}
 	}

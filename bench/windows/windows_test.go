@@ -104,13 +104,13 @@ func TestASummaryHasMediansAndEveryProblem(t *testing.T) {
 
 func TestOnlyWhatIsAppliedCounts(t *testing.T) {
 	c := newCounter(3)
-	c.add([]tidemill.Settlement{{Fate: tidemill.Delivered, Took: tidemill.Applied}, {Fate: tidemill.Delivered, Took: tidemill.Stale}})
+	c.add([]tidemill.Settlement{{Fate: tidemill.Delivered, Outcome: tidemill.Applied}, {Fate: tidemill.Delivered, Outcome: tidemill.Stale}})
 	select {
 	case <-c.all:
 		t.Fatal("one is taken for three")
 	default:
 	}
-	c.add([]tidemill.Settlement{{Records: tidemill.Count{Delivered: 2}, Took: tidemill.Applied}})
+	c.add([]tidemill.Settlement{{Records: tidemill.Count{Delivered: 2}, Outcome: tidemill.Applied}})
 	select {
 	case <-c.all:
 	default:

@@ -58,7 +58,7 @@ func newSession(t *testing.T) *session {
 }
 
 // die puts letters.
-func (s *session) die(ls ...tidemill.Letter) {
+func (s *session) die(ls ...tidemill.DeadLetter) {
 	s.Helper()
 	for i := range ls {
 		if ls[i].At.IsZero() {
@@ -71,9 +71,9 @@ func (s *session) die(ls ...tidemill.Letter) {
 }
 
 // letter is one that dv360 did not take.
-func letter(id string) tidemill.Letter {
+func letter(id string) tidemill.DeadLetter {
 	f := queue.Failure{At: day.Add(-time.Minute), Kind: tidemill.Partner, Cause: "answered 502\x1b[2J"}
-	return tidemill.Letter{Pipeline: "s2s.dv360", Kind: tidemill.Timeout, Cause: "no answer", Tries: 2, Row: []byte(`{"status":504,"body":"\u001b[2Jlate"}`),
+	return tidemill.DeadLetter{Pipeline: "s2s.dv360", Kind: tidemill.Timeout, Cause: "no answer", Tries: 2, Row: []byte(`{"status":504,"body":"\u001b[2Jlate"}`),
 		Message: &tidemill.Message{ID: id, Tenant: "shop", Type: "purchase", To: "s2s.dv360", Payload: []byte("{\"a\":\x1b1}"),
 			Header: []tidemill.Field{{Name: []byte("gpc"), Value: []byte("1")}, {Name: []byte(queue.FailuresHeader), Value: f.Append(nil)}}}}
 }

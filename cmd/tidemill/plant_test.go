@@ -46,7 +46,7 @@ func doPlant(ctx context.Context, data, what string, args []string) (err error) 
 		if err != nil {
 			return err
 		}
-		door, err := ingest.New(ingest.Options{Options: endpoint.Options{Projects: projects}, Intake: queues})
+		handler, err := ingest.New(ingest.Options{Options: endpoint.Options{Projects: projects}, Intake: queues})
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func doPlant(ctx context.Context, data, what string, args []string) (err error) 
 			}
 			events = append(events, b)
 		}
-		got, err := door.Accept(ctx, project.ID(args[0]), events)
+		got, err := handler.Accept(ctx, project.ID(args[0]), events)
 		if len(got.Refused) > 0 {
 			err = errors.Join(err, errors.New(got.Refused[0]))
 		}

@@ -22,7 +22,7 @@ func TestASessionAboutQueues(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	if err := src.Settle(t.Context(), []tidemill.Settlement{
-		{ID: "e1/p", Mark: out[0].Mark, End: tidemill.Again, Burn: true, After: time.Minute, Kind: tidemill.Timeout, Cause: "no answer\x1b[2J"},
+		{ID: "e1/p", Mark: out[0].Mark, End: tidemill.Again, CountTry: true, After: time.Minute, Kind: tidemill.Timeout, Cause: "no answer\x1b[2J"},
 		{ID: "e2/p", Mark: out[1].Mark, Fate: tidemill.Dead, Cause: "refused"},
 		{ID: "e3/p", Mark: out[2].Mark, Fate: tidemill.Delivered},
 	}); err != nil {

@@ -122,7 +122,7 @@ func TestFromSendingToExplaining(t *testing.T) {
 	})})
 	sys := crmtest.New(t, p, crm.Options{Create: true, Seed: 1})
 	defer crmtest.Run(t, sys)()
-	s := &session{T: t, queues: p.Queues.(*memoryqueue.Store), letters: p.Letters.(*memorydeadletter.Store)}
+	s := &session{T: t, queues: p.Queues.(*memoryqueue.Store), letters: p.DeadLetters.(*memorydeadletter.Store)}
 	s.serve(admin.Parts{NoAuth: true, CRM: sys, Letters: s.letters, Queues: s.queues, Systems: []admin.System{{Name: crm.Name, Pipelines: sys.Pipelines()}}})
 	if status, out, errs := s.run(t.Context(), member("a"), "crm send"); status != 0 || out != "1 event accepted, 0 duplicates, 0 rejected.\n" {
 		t.Fatalf("%d %s%s", status, out, errs)

@@ -56,7 +56,7 @@ func newNewspaper(t *testing.T, o windows.Options, w window.Options, change ...f
 	must(err)
 	n.sys, err = windows.New(windows.Parts{
 		Intakes: []windows.Intake{{Name: "adapter-event", Source: n.queues.Open("adapter-event", queue.Options{}), Kind: record.Event}},
-		Windows: n.windows, Letters: n.letters, Out: windows.Each(queue.Sink(n.queues)), Index: n.index,
+		Windows: n.windows, DeadLetters: n.letters, Out: windows.Each(queue.Sink(n.queues)), Index: n.index,
 		Readers: []windows.Reader{
 			{Name: "index-event", Source: n.queues.Open("processor-event", queue.Options{}), Schema: search.Events()},
 			{Name: "index-mention", Source: n.queues.Open("processor-mention", queue.Options{}), Schema: search.Mentions()},
@@ -149,10 +149,10 @@ func TestWhereWindowsAreIsShown(t *testing.T) {
 	}
 	put("parked", 0, 1, 2)
 	n.types("window close parked --json", `{"batch":"parked","closed":true,"project":"default"}`)
-	n.settle(tidemill.Settlement{End: tidemill.Done, Fate: tidemill.Dead, Burn: true, Kind: tidemill.Partner, Cause: "answered 502\x1b[2J"})
+	n.settle(tidemill.Settlement{End: tidemill.Done, Fate: tidemill.Dead, CountTry: true, Kind: tidemill.Partner, Cause: "answered 502\x1b[2J"})
 	put("failed", 0, 3)
 	n.types("window close failed --json", `{"batch":"failed","closed":true,"project":"default"}`)
-	n.settle(tidemill.Settlement{End: tidemill.Again, After: time.Minute, Burn: true, Kind: tidemill.Timeout, Cause: "no answer"})
+	n.settle(tidemill.Settlement{End: tidemill.Again, After: time.Minute, CountTry: true, Kind: tidemill.Timeout, Cause: "no answer"})
 	put("failed", 0, 4)
 	n.types("window close failed --json", `{"batch":"failed","closed":true,"project":"default"}`)
 	put("out", 0, 5)

@@ -75,7 +75,7 @@ func TestABatchIDOfSeveralProjects(t *testing.T) {
 		t.Fatalf("%d windows are ready, want 3 (%v)", st.Ready.Windows, err)
 	}
 	for range 3 {
-		n.settle(tidemill.Settlement{End: tidemill.Done, Fate: tidemill.Dead, Burn: true, Kind: tidemill.Partner, Cause: "no answer"})
+		n.settle(tidemill.Settlement{End: tidemill.Done, Fate: tidemill.Dead, CountTry: true, Kind: tidemill.Partner, Cause: "no answer"})
 	}
 	n.fails("window replay --batch b", both)
 	n.fails("window replay --batch b --dry-run", both)

@@ -94,7 +94,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	batch, age := c.Flush()
 	clock := event.Clock{Behind: c.ClockBehind, Ahead: c.ClockAhead, EventsBehind: c.EventsBehind, EventsAhead: c.EventsAhead}
 	sys, err := analytics.New(
-		analytics.Parts{Source: source, Persons: b.persons, Warehouse: b.warehouse, Definitions: b.definitions, Letters: b.letters,
+		analytics.Parts{Source: source, Persons: b.persons, Warehouse: b.warehouse, Definitions: b.definitions, DeadLetters: b.letters,
 			Locks: b.locks, Projects: b.projects, Agent: agents.Parse, Country: geo.Country,
 			Overflow: overflow, Circuit: b.circuit, Damaged: damaged},
 		analytics.Options{Batch: batch, Age: age, Lanes: c.Lanes, InFlight: c.Backpressure + batch*c.Lanes,
@@ -108,7 +108,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		w.Loops = append(w.Loops, w.Heartbeat(c.Heartbeat))
 	}
 
-	door, err := ingest.New(ingest.Options{
+	endpoint, err := ingest.New(ingest.Options{
 		Options: w.Endpoint(b.projects), Intake: b.intake, Meter: b.meter, Queue: analytics.Name, Route: func(p uuid.UUID) string { return own[p] }, RateStatus: c.RateStatus,
 		CloudEventsID: c.CloudEventsID, Scripts: c.Scripts,
 		Limits: ingest.Limits{PostHog: int(w.Config.HTTP.MaxBody), Body: w.Config.HTTP.BodyTimeout, Rate: c.RateLimit, Quota: c.Quota},
@@ -128,7 +128,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	}}
 	return &system.Parts{
 		Runs:      []system.Running{{System: sys.System, Shown: shown, Counted: books}},
-		Endpoints: []system.Endpoint{{Handler: door}},
+		Endpoints: []system.Endpoint{{Handler: endpoint}},
 		Metrics:   []prometheus.Collector{warningMetrics{sys.Warnings}},
 		Checks: []func(context.Context) []preflight.Finding{func(ctx context.Context) []preflight.Finding {
 			var fs []preflight.Finding
@@ -142,15 +142,15 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 			if b.damaged { // events wait there
 				api.Queues = b.file.Queues
 			}
-			api.Send = sendNative(door)
+			api.Send = sendNative(endpoint)
 		},
 	}, nil
 }
 
 // sendNative takes events that an operator sends: no key, the native format.
-func sendNative(door *ingest.Handler) func(context.Context, uuid.UUID, [][]byte) (api.Sent, error) {
+func sendNative(endpoint *ingest.Handler) func(context.Context, uuid.UUID, [][]byte) (api.Sent, error) {
 	return func(ctx context.Context, p uuid.UUID, events [][]byte) (api.Sent, error) {
-		t, err := door.Accept(ctx, p, events)
+		t, err := endpoint.Accept(ctx, p, events)
 		return api.Sent{Accepted: t.Accepted, Duplicates: t.Known, Refused: len(t.Refused), Reasons: t.Refused}, err
 	}
 }

@@ -79,7 +79,7 @@ func (w *wiring) embedded(ctx context.Context, b *backends) (err error) {
 	if err != nil {
 		return err
 	}
-	b.file, b.intake, b.damaged, b.letters, b.projects = f, f.Queues, true, f.Letters, f.Projects
+	b.file, b.intake, b.damaged, b.letters, b.projects = f, f.Queues, true, f.DeadLetters, f.Projects
 	b.open = func(_ context.Context, name string) (stream, error) {
 		return f.Queues.Open(name, queue.Options{}).(stream), nil
 	}

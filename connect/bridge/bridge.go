@@ -36,7 +36,7 @@ type ends struct {
 	// isStream asks Redis whether the stream's key is one; nil where it is not in Redis.
 	isStream func(context.Context) error
 	count    counts
-	door     http.Handler // takes entries in; nil: producers write into the stream themselves
+	endpoint http.Handler // takes entries in; nil: producers write into the stream themselves
 }
 
 // counts are what the source reports.
@@ -99,7 +99,7 @@ func build(ctx context.Context, h *system.Host) (*system.Parts, error) {
 		p.Checks = append(p.Checks, func(context.Context) []preflight.Finding { return []preflight.Finding{checkAcks(b, topic)} })
 	}
 	p.API = func(a *admin.Parts) {
-		a.Entries = e.door
+		a.Entries = e.endpoint
 		if a.Letters == nil {
 			a.Letters = e.letters
 		}

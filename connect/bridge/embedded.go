@@ -59,12 +59,12 @@ func (w *wiring) embedded(ctx context.Context, e *ends) error {
 		e.Acks = mqttsink.NewAcks(listeners[0], bridge.JoinTopic(prefix, c.MQTT.AckTopic()), c.MQTT.QoS)
 	}
 	e.source, e.prefix = f.Queues.Open(bridge.Name, queue.Options{Lease: c.Redis.ClaimMinIdle}).(source), prefix
-	e.letters, e.Keep, e.Replay = f.Letters, f.Letters, f.Letters.Open(bridge.Name)
+	e.letters, e.Keep, e.Replay = f.DeadLetters, f.DeadLetters, f.DeadLetters.Open(bridge.Name)
 	e.healthy = func(ctx context.Context) error {
 		_, err := e.source.Books(ctx)
 		return err
 	}
-	if e.door, err = entries.New(entries.Options{Options: w.Endpoint(nil), Queue: bridge.Name, Add: f.Queues,
+	if e.endpoint, err = entries.New(entries.Options{Options: w.Endpoint(nil), Queue: bridge.Name, Add: f.Queues,
 		Limits: endpoint.Limits{Body: int(w.Config.HTTP.MaxBody), Time: w.Config.HTTP.BodyTimeout}}); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/admin"
-	door "github.com/tidemill/tidemill/serve/crm"
+	ingest "github.com/tidemill/tidemill/serve/crm"
 	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/source/bullmqsource"
 	"github.com/tidemill/tidemill/state/deadletter"
@@ -50,7 +50,7 @@ var gather = ledger.GatherOptions{Calls: 1, Entries: 500}
 
 // stores are what stands behind CRM's roles.
 type stores struct {
-	queues       queue.Whole
+	queues       queue.Store
 	letters      deadletter.Store
 	log, replays ledger.Store
 	profiles     profile.Store
@@ -102,7 +102,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	}
 	numbers := metrics.NewCRM()
 	sys, err := crm.New(
-		crm.Parts{Queues: stores.queues, Letters: stores.letters, Log: stores.log, Replays: stores.replays, Profiles: stores.profiles,
+		crm.Parts{Queues: stores.queues, DeadLetters: stores.letters, Log: stores.log, Replays: stores.replays, Profiles: stores.profiles,
 			Handlers: specs, Intakes: stores.intakes},
 		crm.Options{Workers: c.Workers, Batch: c.Batch, Ahead: c.Ahead, Attempts: c.Attempts, Backoff: c.Backoff, Lease: c.Lease,
 			PerSecond: boundOf(c.PerSecond), PerTenant: boundOf(c.TenantPerSecond), Tenants: c.Limits(),
@@ -113,7 +113,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		return nil, err
 	}
 	numbers.Watch(sys)
-	endpoint, err := w.door(ctx, sys, stores)
+	endpoint, err := w.ingestAPI(ctx, sys, stores)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	}}
 	return &system.Parts{
 		Runs:      []system.Running{{System: sys.System, Shown: shown, Counted: books}},
-		Endpoints: []system.Endpoint{{Serves: door.Serves, Handler: endpoint}},
+		Endpoints: []system.Endpoint{{Serves: ingest.Serves, Handler: endpoint}},
 		Metrics:   []prometheus.Collector{numbers},
 		Checks:    []func(context.Context) []preflight.Finding{func(ctx context.Context) []preflight.Finding { return w.findings(ctx, sys, stores) }},
 		API:       func(api *admin.Parts) { desk(api, sys, stores) },
@@ -183,7 +183,7 @@ func (w *wiring) embedded(ctx context.Context, s *stores) error {
 	if err != nil {
 		return err
 	}
-	s.queues, s.letters, s.projects, s.damaged = f.Queues, f.Letters, f.Projects, f.Damaged(crm.Queue)
+	s.queues, s.letters, s.projects, s.damaged = f.Queues, f.DeadLetters, f.Projects, f.Damaged(crm.Queue)
 	if w.own.Postgres() != "" {
 		return nil
 	}
@@ -265,7 +265,7 @@ func (w *wiring) fromBullMQ(ctx context.Context, s *stores) error {
 		return err
 	}
 	log := w.Log
-	source, err := bullmqsource.New(client, bullmqsource.Options{Queue: c.Queue, Prefix: c.Prefix, Lease: w.own.Lease, Letters: true,
+	source, err := bullmqsource.New(client, bullmqsource.Options{Queue: c.Queue, Prefix: c.Prefix, Lease: w.own.Lease, DeadLetters: true,
 		Metrics: int(c.Metrics / time.Minute), Concurrency: w.own.Workers, Ahead: ahead(s.queues),
 		KeepCompleted: &bullmqsource.Keep{Count: boundOf(w.own.KeptCompleted)}, KeepFailed: &bullmqsource.Keep{Count: boundOf(w.own.KeptFailed)},
 		Report: func(r bullmqsource.Report) {
@@ -281,7 +281,7 @@ func (w *wiring) fromBullMQ(ctx context.Context, s *stores) error {
 }
 
 // ahead is how many events of CRM wait or are being handled.
-func ahead(q queue.Desk) func(context.Context) (int, error) {
+func ahead(q queue.Inspector) func(context.Context) (int, error) {
 	return func(ctx context.Context) (int, error) {
 		n, err := q.Stats(ctx, crm.Queue)
 		return int(n.Waiting + n.Leased), err

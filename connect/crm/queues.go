@@ -13,14 +13,14 @@ import (
 // apart are the queues of two stores as one, for who looks and moves: the one queue of a
 // system that has a store of its own, and all others.
 type apart struct {
-	own  queue.Whole
+	own  queue.Store
 	name string // of its queue
-	rest queue.Whole
+	rest queue.Store
 }
 
-var _ queue.Whole = apart{}
+var _ queue.Store = apart{}
 
-func (a apart) of(name string) queue.Whole {
+func (a apart) of(name string) queue.Store {
 	if name == a.name {
 		return a.own
 	}
@@ -29,7 +29,7 @@ func (a apart) of(name string) queue.Whole {
 
 // Add implements queue.Intake.
 func (a apart) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
-	for _, s := range []queue.Whole{a.own, a.rest} {
+	for _, s := range []queue.Store{a.own, a.rest} {
 		var its []*tidemill.Message
 		var at []int
 		for i, j := range jobs {
@@ -67,7 +67,7 @@ func (a apart) Knows(ctx context.Context, names []queue.Name, known []bool) erro
 	return nil
 }
 
-// List implements queue.Desk: where no queue is named, its own first.
+// List implements queue.Inspector: where no queue is named, its own first.
 func (a apart) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	if f.Queue != "" {
 		return a.of(f.Queue).List(ctx, f)

@@ -16,17 +16,17 @@ import (
 const intakeName = "delivery-bullmq"
 
 // fromBullMQ takes events from a queue of BullMQ's, by the rules of the endpoints.
-func (w *wiring) fromBullMQ(ctx context.Context, door *events.Handler, d *stores) (r system.Running, err error) {
+func (w *wiring) fromBullMQ(ctx context.Context, endpoint *events.Handler, d *stores) (r system.Running, err error) {
 	c, o := &w.own.BullMQ, w.Host
 	client, err := w.Redis(ctx, c.URL)
 	if err != nil {
 		return r, err
 	}
-	source, err := bullmqsource.New(client, bullmqsource.Options{Queue: c.Queue, Prefix: c.Prefix, Lease: w.own.Lease, Letters: true,
+	source, err := bullmqsource.New(client, bullmqsource.Options{Queue: c.Queue, Prefix: c.Prefix, Lease: w.own.Lease, DeadLetters: true,
 		Metrics: int(c.Metrics / time.Minute), Concurrency: w.own.Workers,
 		Ahead: func(ctx context.Context) (int, error) {
 			n := 0
-			for _, name := range delivery.Doors() {
+			for _, name := range delivery.EventQueues() {
 				s, err := d.queues.Stats(ctx, name)
 				if err != nil {
 					return 0, err
@@ -42,9 +42,9 @@ func (w *wiring) fromBullMQ(ctx context.Context, door *events.Handler, d *stores
 	if err != nil {
 		return r, err
 	}
-	sys, err := delivery.NewIntake(delivery.Intake{Name: intakeName, Source: source, Letters: d.letters, Reopened: bullmqsource.Retried, Log: o.Log, Now: o.Now,
+	sys, err := delivery.NewIntake(delivery.Intake{Name: intakeName, Source: source, DeadLetters: d.letters, Reopened: bullmqsource.Retried, Log: o.Log, Now: o.Now,
 		Accept: func(ctx context.Context, raws [][]byte) ([]error, error) {
-			results, err := door.Accept(ctx, raws)
+			results, err := endpoint.Accept(ctx, raws)
 			if err != nil {
 				return nil, err
 			}

@@ -13,8 +13,8 @@ import (
 )
 
 // fullDoors are the queues of the endpoint that hold as many jobs as they may.
-func fullDoors(ctx context.Context, queues queue.Desk, most int) (full []string, err error) {
-	for _, name := range delivery.Doors() {
+func fullEndpoints(ctx context.Context, queues queue.Inspector, most int) (full []string, err error) {
+	for _, name := range delivery.EventQueues() {
 		st, err := queues.Stats(ctx, name)
 		if err != nil {
 			return nil, err
@@ -27,8 +27,8 @@ func fullDoors(ctx context.Context, queues queue.Desk, most int) (full []string,
 }
 
 // checkPartners says which queues are full, and which partners are switched off.
-func checkPartners(ctx context.Context, sys *delivery.System, queues queue.Desk, most int) (fs []preflight.Finding) {
-	full, err := fullDoors(ctx, queues, most)
+func checkPartners(ctx context.Context, sys *delivery.System, queues queue.Inspector, most int) (fs []preflight.Finding) {
+	full, err := fullEndpoints(ctx, queues, most)
 	if err != nil {
 		return []preflight.Finding{system.Finding("queues", preflight.Warn, err.Error(), "")}
 	}

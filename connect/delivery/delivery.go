@@ -33,13 +33,13 @@ import (
 
 // stores are what stands behind delivery's roles.
 type stores struct {
-	queues   queue.Whole
-	letters  deadletter.Store
-	keys     ledger.Store     // idempotency
-	stroke   accept.Stroke    // of both; nil: there is none
-	sent     ledger.Store     // purchases
-	projects project.Projects // of the embedded database; nil: there is none
-	meter    endpoint.Meter   // nil: one in memory
+	queues      queue.Store
+	letters     deadletter.Store
+	keys        ledger.Store       // idempotency
+	transaction accept.Transaction // of both; nil: there is none
+	sent        ledger.Store       // purchases
+	projects    project.Projects   // of the embedded database; nil: there is none
+	meter       endpoint.Meter     // nil: one in memory
 }
 
 // System is delivery.
@@ -85,14 +85,14 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		skip[s.ID] = s.Consent == "skip"
 	}
 	sys, err := delivery.New(
-		delivery.Parts{Queues: stores.queues, Letters: stores.letters, Sent: stores.sent, Partners: c.Partners, Env: partner.Env{Secret: w.Config.Secret}},
+		delivery.Parts{Queues: stores.queues, DeadLetters: stores.letters, Sent: stores.sent, Partners: c.Partners, Env: partner.Env{Secret: w.Config.Secret}},
 		delivery.Options{Workers: c.Workers, Most: max(c.MaxWorkers, c.Workers), Lease: c.Lease, Keep: c.SentLife,
 			Kept: queue.Keep{Count: c.Kept, Age: c.KeptFor}, Limit: c.QueueMax, Tenants: c.Limits(), Absent: func(site string) bool { return !skip[site] },
 			Log: o.Log, Now: o.Now, Observe: w.Observe})
 	if err != nil {
 		return nil, err
 	}
-	door, err := w.door(ctx, sys, stores)
+	handler, err := w.ingestAPI(ctx, sys, stores)
 	if err != nil {
 		return nil, err
 	}
@@ -104,22 +104,22 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	p := &system.Parts{
 		Runs: []system.Running{{System: sys.System, Shown: shown, Counted: books}},
 		Endpoints: []system.Endpoint{
-			{Serves: serves, Handler: door},
-			{Serves: func(path string) bool { return path == "/healthz" }, Handler: only("GET", door.Secured(w.health(sys, stores))), Operators: true},
+			{Serves: serves, Handler: handler},
+			{Serves: func(path string) bool { return path == "/healthz" }, Handler: only("GET", handler.Secured(w.health(sys, stores))), Operators: true},
 		},
 		Metrics: []prometheus.Collector{metrics.NewDelivery(sys, stores.queues)},
 		Checks: []func(context.Context) []preflight.Finding{func(ctx context.Context) []preflight.Finding {
 			return checkPartners(ctx, sys, stores.queues, c.QueueMax)
 		}},
 		API: func(api *admin.Parts) {
-			api.Queues, api.Delivery, api.SendDelivery = stores.queues, sys, door.Accept
+			api.Queues, api.Delivery, api.SendDelivery = stores.queues, sys, handler.Accept
 			api.AddLetters(delivery.Name, stores.letters)
 		},
 	}
 	if c.BullMQ.URL == "" {
 		return p, nil
 	}
-	intake, err := w.fromBullMQ(ctx, door, stores)
+	intake, err := w.fromBullMQ(ctx, handler, stores)
 	p.Runs = append(p.Runs, intake)
 	return p, err
 }
@@ -130,12 +130,12 @@ func (w *wiring) embedded(ctx context.Context, d *stores) (err error) {
 	if err != nil {
 		return err
 	}
-	d.queues, d.letters, d.projects = f.Queues, f.Letters, f.Projects
+	d.queues, d.letters, d.projects = f.Queues, f.DeadLetters, f.Projects
 	keys, err := sqliteledger.New(ctx, f.DB, sqliteledger.Options{Name: "keys", Now: w.Now})
 	if err != nil {
 		return err
 	}
-	d.keys, d.stroke = keys, sqliteaccept.New(keys, f.Queues)
+	d.keys, d.transaction = keys, sqliteaccept.New(keys, f.Queues)
 	d.sent, err = sqliteledger.New(ctx, f.DB, sqliteledger.Options{Name: "sent", Now: w.Now})
 	return err
 }
@@ -172,7 +172,7 @@ func (w *wiring) onRedis(ctx context.Context, d *stores) error {
 	if err != nil {
 		return err
 	}
-	d.queues, d.keys, d.stroke = queues, keys, redisaccept.New(keys, queues)
+	d.queues, d.keys, d.transaction = queues, keys, redisaccept.New(keys, queues)
 	if d.sent, err = redisledger.New(client, redisledger.Options{Name: "sent"}); err != nil {
 		return err
 	}

@@ -18,10 +18,10 @@ func DatabasePath(data string) string { return filepath.Join(data, "tidemill.db"
 
 // File is the embedded database, with the roles in it that several systems have.
 type File struct {
-	DB       *sqlitedb.DB
-	Queues   *sqlitequeue.Store
-	Letters  *sqlitedeadletter.Store
-	Projects *sqliteproject.Projects
+	DB          *sqlitedb.DB
+	Queues      *sqlitequeue.Store
+	DeadLetters *sqlitedeadletter.Store
+	Projects    *sqliteproject.Projects
 }
 
 // Bounds are how much the embedded database may hold.
@@ -48,7 +48,7 @@ func (h *Host) File(ctx context.Context) (*File, error) {
 	if f.Queues, err = sqlitequeue.New(ctx, db, sqlitequeue.Options{Capacity: h.Bounds.Jobs, Now: h.Now, Log: h.Log}); err != nil {
 		return nil, err
 	}
-	if f.Letters, err = sqlitedeadletter.New(ctx, db, deadletter.Options{Max: h.Bounds.DeadLetters, Trim: h.Bounds.Trim, Now: h.Now}); err != nil {
+	if f.DeadLetters, err = sqlitedeadletter.New(ctx, db, deadletter.Options{Max: h.Bounds.DeadLetters, Trim: h.Bounds.Trim, Now: h.Now}); err != nil {
 		return nil, err
 	}
 	if f.Projects, err = sqliteproject.New(ctx, db); err != nil {

@@ -151,7 +151,7 @@ func (h *wiring) member(k *system.Kafka, pipeline, topic, group string) (*kafkas
 // way to the index. Records come by HTTP and from files.
 func (h *wiring) onQueues(ctx context.Context, s *stores) error {
 	w := h.own
-	queues := queue.Whole(nil)
+	queues := queue.Store(nil)
 	if s.redis != nil {
 		var err error
 		if queues, err = redisqueue.New(s.redis, redisqueue.Options{Prefix: queuesKeys, Capacity: w.QueueMax, Shards: w.Shards}); err != nil {

@@ -107,7 +107,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := windows.Parts{Intakes: append(stores.topics.intakes, stores.intakes...), Windows: stores.windows, Letters: stores.letters, Chain: chain, Out: stores.topics.out}
+	parts := windows.Parts{Intakes: append(stores.topics.intakes, stores.intakes...), Windows: stores.windows, DeadLetters: stores.letters, Chain: chain, Out: stores.topics.out}
 	if stores.index != nil {
 		parts.Index, parts.Readers = stores.index, stores.topics.readers
 	}
@@ -124,7 +124,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.door(ctx, stores); err != nil {
+	if err := h.ingestAPI(ctx, stores); err != nil {
 		return nil, err
 	}
 	books := sys.Books()
@@ -211,7 +211,7 @@ func (h *wiring) embedded(ctx context.Context, s *stores) error {
 	if err != nil {
 		return err
 	}
-	s.letters, s.projects = f.Letters, f.Projects
+	s.letters, s.projects = f.DeadLetters, f.Projects
 	if h.own.RedisURL() == "" {
 		store, err := sqlitewindow.New(ctx, f.DB, window.Options{Window: w.Window, Lease: w.Lease, Owner: h.owner(), Now: h.Now})
 		if err != nil {

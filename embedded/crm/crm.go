@@ -121,7 +121,7 @@ func Open(ctx context.Context, path string, options ...Option) (_ *CRM, err erro
 	if err != nil {
 		return nil, err
 	}
-	c.System, err = crm.New(crm.Parts{Queues: queues, Letters: c.dead, Log: o.log, Replays: replays, Profiles: c.profiles, Handlers: o.handlers}, o.options)
+	c.System, err = crm.New(crm.Parts{Queues: queues, DeadLetters: c.dead, Log: o.log, Replays: replays, Profiles: c.profiles, Handlers: o.handlers}, o.options)
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ func (q *Queues) Add(ctx context.Context, jobs ...*tidemill.Message) error {
 }
 
 // Store has what else there is to see and to change: jobs, counts, limits, pauses.
-func (q *Queues) Store() queue.Whole { return q.store }
+func (q *Queues) Store() queue.Store { return q.store }
 
 // DeadLetters are the jobs that were given up. The Pipeline of a dead letter is its queue. One
 // that is replayed is worked on by the queue's Work.

@@ -110,14 +110,14 @@ func run(ctx context.Context, out io.Writer, file, redis string) error {
 			return err
 		}
 	}
-	return report(ctx, out, sys, parts.Letters)
+	return report(ctx, out, sys, parts.DeadLetters)
 }
 
 // inMemory are parts that last as long as the process.
 func inMemory() (p crm.Parts, err error) {
 	letters, err1 := memorydeadletter.New(deadletter.Options{})
 	profiles, err2 := memoryprofile.New(profile.Options{})
-	return crm.Parts{Queues: memoryqueue.New(memoryqueue.Options{}), Letters: letters, Profiles: profiles,
+	return crm.Parts{Queues: memoryqueue.New(memoryqueue.Options{}), DeadLetters: letters, Profiles: profiles,
 		Log: memoryledger.New(memoryledger.Options{}), Replays: memoryledger.New(memoryledger.Options{})}, errors.Join(err1, err2)
 }
 
@@ -126,7 +126,7 @@ func inFile(ctx context.Context, db *open.SQLiteDB, p *crm.Parts) (err error) {
 	if p.Queues, err = sqlitequeue.New(ctx, db, sqlitequeue.Options{}); err != nil {
 		return err
 	}
-	if p.Letters, err = sqlitedeadletter.New(ctx, db, deadletter.Options{}); err != nil {
+	if p.DeadLetters, err = sqlitedeadletter.New(ctx, db, deadletter.Options{}); err != nil {
 		return err
 	}
 	if p.Profiles, err = sqliteprofile.New(ctx, db, profile.Options{}); err != nil {
@@ -145,7 +145,7 @@ func onRedis(ctx context.Context, client rueidis.Client, p *crm.Parts) (err erro
 	if p.Queues, err = redisqueue.New(client, redisqueue.Options{Prefix: "example:crm"}); err != nil {
 		return err
 	}
-	if p.Letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{Stream: "example:crm:dlq", Pipeline: crm.Queue}); err != nil {
+	if p.DeadLetters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{Stream: "example:crm:dlq", Pipeline: crm.Queue}); err != nil {
 		return err
 	}
 	if p.Log, err = redisledger.New(client, redisledger.Options{Name: "crm", Prefix: "example:"}); err != nil {

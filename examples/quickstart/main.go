@@ -70,7 +70,7 @@ func run(out io.Writer) error {
 		Name: "orders", Source: source, Work: steps.Lane, Dead: letters, Batch: 100,
 		Settled: func(ends []tidemill.Settlement) {
 			for _, end := range ends {
-				if end.End == tidemill.Done && end.Took == tidemill.Applied {
+				if end.End == tidemill.Done && end.Outcome == tidemill.Applied {
 					left--
 				}
 			}

@@ -89,7 +89,7 @@ func run(ctx context.Context, out io.Writer, file string) error {
 	}
 	delivered, indexed := make(chan int, 16), make(chan int, 16) // settlements: of windows, and of the index
 	sys, err := windows.New(windows.Parts{
-		Windows: s.windows, Letters: s.letters, Chain: chain, Out: windows.Each(queue.Sink(s.queues)), Index: s.index,
+		Windows: s.windows, DeadLetters: s.letters, Chain: chain, Out: windows.Each(queue.Sink(s.queues)), Index: s.index,
 		Readers: []windows.Reader{{Name: "index-events", Source: events, Schema: search.Events()}, {Name: "index-mentions", Source: mentions, Schema: search.Mentions()}},
 	}, windows.Options{BySentence: true, Settled: func(pipeline string, ends []tidemill.Settlement) {
 		if pipeline == windows.Delivered {
@@ -133,7 +133,7 @@ func run(ctx context.Context, out io.Writer, file string) error {
 type stores struct {
 	windows window.Store
 	letters deadletter.Store
-	queues  queue.Whole
+	queues  queue.Store
 	index   search.Store
 }
 
@@ -166,7 +166,7 @@ func inFile(ctx context.Context, db *open.SQLiteDB) (s stores, err error) {
 }
 
 // topic is a queue that keeps the order of each key, from its first record on.
-func topic(ctx context.Context, queues queue.Whole, name string) (tidemill.Source, error) {
+func topic(ctx context.Context, queues queue.Store, name string) (tidemill.Source, error) {
 	if _, err := queues.Set(ctx, name, func(s *queue.Settings) { s.Ordered = true }); err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func TestReplayingWhatIsHeld(t *testing.T) {
 		if err := book.End(t.Context(), []*ledger.Entry{e}); err != nil {
 			t.Fatal(err)
 		}
-		if err := letters.Put(t.Context(), []tidemill.Letter{{Pipeline: "orders", Kind: tidemill.Unknown, Cause: "answer lost", At: time.Now(),
+		if err := letters.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: "orders", Kind: tidemill.Unknown, Cause: "answer lost", At: time.Now(),
 			Message: &tidemill.Message{ID: "order-1", Payload: []byte("12"), Mark: tidemill.Mark{Lo: 7}}}}); err != nil {
 			t.Fatal(err)
 		}

@@ -100,12 +100,12 @@ func (o *Options) fill() error {
 
 // A Broker runs until Close.
 type Broker struct {
-	server *mqtt.Server
-	addr   string
-	gate   *gate
-	door   *door
-	close  sync.Once
-	err    error
+	server   *mqtt.Server
+	addr     string
+	gate     *gate
+	endpoint *listener
+	close    sync.Once
+	err      error
 }
 
 // Start listens and serves. Without users it refuses an address that others can reach.
@@ -124,8 +124,8 @@ func Start(o Options) (*Broker, error) {
 	}
 	server := mqtt.New(&mqtt.Options{Capabilities: capabilities(o), Logger: slog.New(quiet{o.Log.Handler()}),
 		ClientNetReadBufferSize: 16 << 10, ClientNetWriteBufferSize: 16 << 10, SysTopicResendInterval: 60})
-	b := &Broker{server: server, addr: listener.Addr().String(), gate: newGate(server, o), door: newDoor(server, listener, o)}
-	if err := errors.Join(server.AddHook(b.gate, nil), server.AddListener(b.door), server.Serve()); err != nil {
+	b := &Broker{server: server, addr: listener.Addr().String(), gate: newGate(server, o), endpoint: newEndpoint(server, listener, o)}
+	if err := errors.Join(server.AddHook(b.gate, nil), server.AddListener(b.endpoint), server.Serve()); err != nil {
 		_ = listener.Close()
 		return nil, fmt.Errorf("mqtt broker: %w", err)
 	}
@@ -165,7 +165,7 @@ func (b *Broker) Close() error {
 }
 
 // Sockets are the numbers of its connections.
-func (b *Broker) Sockets() sockets.Stats { return b.door.Stats() }
+func (b *Broker) Sockets() sockets.Stats { return b.endpoint.Stats() }
 
 // Stats are numbers for metrics.
 type Stats struct {
@@ -199,7 +199,7 @@ func (b *Broker) Stats() Stats {
 	}
 	waiting, size := b.gate.inMemory()
 	return Stats{Sessions: int64(b.server.Clients.Len()), Waiting: waiting, RetainedSize: size, Over: b.gate.bounds.refused.Load(),
-		Late: b.door.late.Load(), Wrong: b.door.wrong.Load(), Clients: i.ClientsConnected, Subscriptions: i.Subscriptions, Retained: int64(retained), InFlight: int64(inFlight),
+		Late: b.endpoint.late.Load(), Wrong: b.endpoint.wrong.Load(), Clients: i.ClientsConnected, Subscriptions: i.Subscriptions, Retained: int64(retained), InFlight: int64(inFlight),
 		Received: i.MessagesReceived, Sent: i.MessagesSent, Dropped: i.MessagesDropped + i.InflightDropped,
 		Held: b.gate.held.Load(), Refused: b.gate.refused.Load()}
 }

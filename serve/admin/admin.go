@@ -69,7 +69,7 @@ type Parts struct {
 	Events     warehouse.Reader
 	Letters    deadletter.Store // nil: none are kept; see AddLetters
 	OwnLetters []OwnLetters
-	Queues     queue.Whole // nil: none are shown
+	Queues     queue.Store // nil: none are shown
 	Delivery   Delivery    // nil: it does not run here
 	// SendDelivery takes events of sites, one JSON object each; there as Delivery is.
 	SendDelivery func(ctx context.Context, raws [][]byte) ([]events.Result, error)

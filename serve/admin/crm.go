@@ -13,7 +13,7 @@ import (
 	times "github.com/tidemill/tidemill/internal/when"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
-	door "github.com/tidemill/tidemill/serve/crm"
+	endpoint "github.com/tidemill/tidemill/serve/crm"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/accept"
@@ -99,7 +99,7 @@ func (a *API) crmSend(ctx context.Context, q *api.EventsBody) (out api.EventResu
 	if err != nil {
 		return out, err
 	}
-	return out, json.Unmarshal(door.AppendResults(nil, results), &out.Results) // the words are those of the door
+	return out, json.Unmarshal(endpoint.AppendResults(nil, results), &out.Results) // the words are those of the door
 }
 
 // passing says whether an error may be gone the next time.

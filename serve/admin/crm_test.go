@@ -52,7 +52,7 @@ func withCRM(t *testing.T, test func(d *crmDesk)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.desk = newDesk(t, admin.Parts{CRM: sys, Queues: d.queues, Letters: other, OwnLetters: []admin.OwnLetters{{System: crm.Name, Store: p.Letters}}, Systems: []admin.System{{Name: crm.Name, Pipelines: sys.Pipelines()}}})
+		d.desk = newDesk(t, admin.Parts{CRM: sys, Queues: d.queues, Letters: other, OwnLetters: []admin.OwnLetters{{System: crm.Name, Store: p.DeadLetters}}, Systems: []admin.System{{Name: crm.Name, Pipelines: sys.Pipelines()}}})
 		stop := crmtest.Run(t, sys)
 		test(d)
 		stop()
@@ -371,7 +371,7 @@ func TestWhenCRMCannotBeAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sys, err := crm.New(crm.Parts{Queues: brokenQueues{memoryqueue.New(memoryqueue.Options{})}, Letters: letters, Log: memoryledger.New(memoryledger.Options{}), Replays: memoryledger.New(memoryledger.Options{}), Profiles: profiles,
+	sys, err := crm.New(crm.Parts{Queues: brokenQueues{memoryqueue.New(memoryqueue.Options{})}, DeadLetters: letters, Log: memoryledger.New(memoryledger.Options{}), Replays: memoryledger.New(memoryledger.Options{}), Profiles: profiles,
 		Handlers: []handler.Spec{{Name: "test", Types: []string{"*"}, Handler: handler.Func(func(context.Context, *handler.Call) error { return errors.New("never called") })}}}, crm.Options{Seed: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -189,7 +189,7 @@ func (a *API) knows(ctx context.Context, name string, stores []deadletter.Store)
 // owns says whether a pipeline, or a queue that has its letters, is a system's.
 func (a *API) owns(system, pipeline string) bool {
 	switch {
-	case system == delivery.Name && (partnerOf(pipeline) != "" || slices.Contains(delivery.Doors(), pipeline)), system == crm.Name && pipeline == crm.Queue:
+	case system == delivery.Name && (partnerOf(pipeline) != "" || slices.Contains(delivery.EventQueues(), pipeline)), system == crm.Name && pipeline == crm.Queue:
 		return true
 	}
 	for _, s := range a.Systems {

@@ -29,7 +29,7 @@ func dead(t *testing.T) (*desk, *memorydeadletter.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ls []tidemill.Letter
+	var ls []tidemill.DeadLetter
 	for i, c := range []struct {
 		pipeline, tenant, id string
 		kind                 tidemill.Kind
@@ -48,7 +48,7 @@ func dead(t *testing.T) (*desk, *memorydeadletter.Store) {
 				m.Header = append(m.Header, tidemill.Field{Name: []byte(queue.FailuresHeader), Value: f.Append(nil)})
 			}
 		}
-		ls = append(ls, tidemill.Letter{Pipeline: c.pipeline, Message: m, Kind: c.kind, Cause: "it <failed>", Tries: 3, At: day.Add(time.Duration(i) * time.Hour),
+		ls = append(ls, tidemill.DeadLetter{Pipeline: c.pipeline, Message: m, Kind: c.kind, Cause: "it <failed>", Tries: 3, At: day.Add(time.Duration(i) * time.Hour),
 			Row: []byte(`{"status":503,"body":"try \"later\""}`)})
 	}
 	if err := s.Put(t.Context(), ls); err != nil {
@@ -179,8 +179,8 @@ func TestALetterIsEdited(t *testing.T) {
 	refused(t, d.ask("POST", "dead/99/edit", "x"), http.StatusNotFound, "there is no dead letter 99")
 	d.post("dead/replay?seq=1", "")
 	refused(t, d.ask("POST", "dead/1/edit", "x"), http.StatusConflict, "is being replayed")
-	twin := tidemill.Letter{Pipeline: "other", Message: &tidemill.Message{ID: "e4"}, At: day}
-	if err := s.Put(t.Context(), []tidemill.Letter{twin}); err != nil {
+	twin := tidemill.DeadLetter{Pipeline: "other", Message: &tidemill.Message{ID: "e4"}, At: day}
+	if err := s.Put(t.Context(), []tidemill.DeadLetter{twin}); err != nil {
 		t.Fatal(err)
 	}
 	refused(t, d.ask("POST", "dead/e4/edit", "x"), http.StatusConflict, "several letters have the id e4: say which pipeline")
@@ -262,7 +262,7 @@ func TestLettersOfDeliveryMayLieInAStoreOfTheirOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range pipelines {
-			if err := s.Put(t.Context(), []tidemill.Letter{{Pipeline: p, At: day, Message: &tidemill.Message{ID: "of " + p, Payload: []byte("{}")}}}); err != nil {
+			if err := s.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: p, At: day, Message: &tidemill.Message{ID: "of " + p, Payload: []byte("{}")}}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -57,7 +57,7 @@ func queues(t *testing.T) (*desk, *memoryqueue.Store) {
 		return e
 	}
 	if err := src.Settle(t.Context(), []tidemill.Settlement{
-		end(0, tidemill.Settlement{End: tidemill.Again, Burn: true, After: time.Hour, Kind: tidemill.Partner, Cause: "answered 503"}),
+		end(0, tidemill.Settlement{End: tidemill.Again, CountTry: true, After: time.Hour, Kind: tidemill.Partner, Cause: "answered 503"}),
 		end(2, tidemill.Settlement{Fate: tidemill.Delivered}),
 		end(3, tidemill.Settlement{Fate: tidemill.Dead, Cause: "refused"}), end(4, tidemill.Settlement{Fate: tidemill.Dead, Cause: "refused"}),
 	}); err != nil {

@@ -69,7 +69,7 @@ func withWindows(t *testing.T, test func(d *windowDesk), steps ...process.Step) 
 		must(err)
 		d.sys, err = windows.New(windows.Parts{
 			Intakes: []windows.Intake{{Name: "adapter-event", Source: d.queues.Open("adapter-event", queue.Options{}), Kind: record.Event}},
-			Windows: d.store, Letters: letters, Chain: chain, Out: windows.Each(d), Index: index,
+			Windows: d.store, DeadLetters: letters, Chain: chain, Out: windows.Each(d), Index: index,
 			Readers: []windows.Reader{
 				{Name: "index-event", Source: d.queues.Open("processor-event", queue.Options{}), Schema: search.Events()},
 				{Name: "index-mention", Source: d.queues.Open("processor-mention", queue.Options{}), Schema: search.Mentions()},
@@ -386,7 +386,7 @@ func TestAnInstanceWithoutAnIndex(t *testing.T) {
 	}
 	queues := memoryqueue.New(memoryqueue.Options{})
 	sys, err := windows.New(windows.Parts{Intakes: []windows.Intake{{Name: "in", Source: queues.Open("in", queue.Options{}), Kind: record.Event}},
-		Windows: store, Letters: letters, Out: windows.Each(queue.Sink(queues))}, windows.Options{})
+		Windows: store, DeadLetters: letters, Out: windows.Each(queue.Sink(queues))}, windows.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

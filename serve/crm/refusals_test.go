@@ -65,7 +65,7 @@ func TestRefusals(t *testing.T) {
 		{"DELETE of an event", "DELETE " + Path + "/e", "", nil, 405, "method_not_allowed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDoor(t)
+			d := newEndpoint(t)
 			method, path, _ := strings.Cut(c.to, " ")
 			w := d.ask(method, path, c.body, c.h)
 			want(t, w, c.code, c.word)
@@ -84,7 +84,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestARefusalSaysWhatIsWrong(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	w := d.post(`{"id":"e","tenantId":"club","identity":{},"occurredAt":"now"}`)
 	var said struct {
 		Problems []struct{ Path, Message, Allowed string }
@@ -103,7 +103,7 @@ func TestARefusalSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestLargeThingsThatAreAllowed(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	for name, body := range map[string]string{
 		"500 events":         many(500, numbered),
 		"a packed request":   zipped(t, many(500, func(i int) string { return evt(fmt.Sprint("packed-", i)) })),
@@ -121,7 +121,7 @@ func TestLargeThingsThatAreAllowed(t *testing.T) {
 }
 
 func TestALargeEventInAnArrayIsItsOwnProblem(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	w := d.post("[" + wide("a", 256<<10) + "," + evt("b") + "]")
 	if w.Code != 202 || !strings.Contains(w.Body.String(), "at most 262144 bytes") || !strings.HasSuffix(w.Body.String(), `,{"id":"b","status":"accepted"}]}`) {
 		t.Errorf("%d %s", w.Code, w.Body)
@@ -129,7 +129,7 @@ func TestALargeEventInAnArrayIsItsOwnProblem(t *testing.T) {
 }
 
 func TestWhenEventsCannotBeKept(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	d.queues.err = tidemill.Fail(tidemill.Transient, "connection refused")
 	w := d.post(evt("e"))
 	want(t, w, 503, "unavailable")
@@ -161,7 +161,7 @@ func TestWhenEventsCannotBeKept(t *testing.T) {
 }
 
 // answerOf is what the door says of 500 new events.
-func (d *testDoor) answerOf(i int) string {
+func (d *testEndpoint) answerOf(i int) string {
 	all := make([]string, 500)
 	for n := range all {
 		all[n] = fmt.Sprintf(`{"id":"%d-%d","status":"accepted"}`, i, n)
@@ -170,7 +170,7 @@ func (d *testDoor) answerOf(i int) string {
 }
 
 func TestWhenKeysCannotBeChecked(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	d.projects.err = tidemill.Fail(tidemill.Transient, "connection refused")
 	want(t, d.post(evt("e")), 503, "unavailable")
 	d.projects.err = nil
@@ -182,7 +182,7 @@ func TestWhenKeysCannotBeChecked(t *testing.T) {
 }
 
 func TestTooManyRequestsAtOnce(t *testing.T) {
-	d := newDoor(t, func(o *Options) { o.Limits.Requests = 2 })
+	d := newEndpoint(t, func(o *Options) { o.Limits.Requests = 2 })
 	release := endpointtest.Busy(t, d, 2, func(body io.Reader) *http.Request {
 		r := httptest.NewRequest("POST", Path, body)
 		r.Header.Set("X-API-Key", clubKey)
@@ -198,7 +198,7 @@ func TestTooManyRequestsAtOnce(t *testing.T) {
 }
 
 func TestATenantThatSendsTooMuchIsToldWhenToComeAgain(t *testing.T) {
-	d := newDoor(t, func(o *Options) { o.Limits.PerMinute = 3 })
+	d := newEndpoint(t, func(o *Options) { o.Limits.PerMinute = 3 })
 	want(t, d.post("["+evt("a")+","+evt("b")+"]"), 202, `{"results":[{"id":"a","status":"accepted"},{"id":"b","status":"accepted"}]}`)
 	w := d.post("[" + evt("c") + "," + evt("d") + "]")
 	want(t, w, 429, "rate_limited")
@@ -218,7 +218,7 @@ func TestATenantThatSendsTooMuchIsToldWhenToComeAgain(t *testing.T) {
 }
 
 func TestABodyThatComesTooSlowlyOrEndsEarly(t *testing.T) {
-	d := newDoor(t, func(o *Options) { o.Limits.Time = time.Millisecond })
+	d := newEndpoint(t, func(o *Options) { o.Limits.Time = time.Millisecond })
 	server := httptest.NewServer(d.Handler)
 	defer server.Close()
 	pipe := make(chan struct{})

@@ -45,7 +45,7 @@ func TestATenantSeesWhereItsOwnEventsAre(t *testing.T) {
 		"club/dead": {Dead: &deadletter.Letter{Message: m, Kind: tidemill.Business, Cause: "inner words", Last: today, State: deadletter.Held}},
 		"other/e":   {Job: &queue.Job{Message: m, State: queue.Waiting, Added: today}},
 	}}
-	d := newDoor(t, func(o *Options) { o.Events = k })
+	d := newEndpoint(t, func(o *Options) { o.Events = k })
 	get := func(id string, h header, code int, body string) {
 		t.Helper()
 		want(t, d.ask("GET", Path+"/"+id, "", h), code, body)

@@ -15,7 +15,7 @@ import (
 
 func TestEntries(t *testing.T) {
 	store := memoryqueue.New(memoryqueue.Options{Capacity: 5})
-	door, err := New(Options{Queue: "bridge", Add: store, Limits: endpoint.Limits{Body: 100}})
+	handler, err := New(Options{Queue: "bridge", Add: store, Limits: endpoint.Limits{Body: 100}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestEntries(t *testing.T) {
 			r.Header.Set(header[i], header[i+1])
 		}
 		w := httptest.NewRecorder()
-		door.ServeHTTP(w, r)
+		handler.ServeHTTP(w, r)
 		var answer struct {
 			IDs    []string
 			Detail string

@@ -43,7 +43,7 @@ func (d discarding) Write(b []byte) (int, error) { return len(b), nil }
 func (d discarding) WriteHeader(int)             {}
 
 func BenchmarkOneEvent(b *testing.B) {
-	d := newDoor(b, func(o *Options) {
+	d := newEndpoint(b, func(o *Options) {
 		a, err := accept.New(willing{}, willing{}, accept.Options{})
 		if err != nil {
 			b.Fatal(err)

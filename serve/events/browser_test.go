@@ -17,7 +17,7 @@ import (
 )
 
 func TestCollect(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	want(t, d.send("/collect", withID(one), header{"Content-Type": "text/plain;charset=UTF-8"}), 202, `{"eventId":"`+one+`","status":"accepted"}`)
 	want(t, d.send("/collect", withID(one)), 202, `{"eventId":"`+one+`","status":"accepted"}`) // its id is its key
 	want(t, d.send("/collect", view(`,"idempotencyKey":"k"`)), 202, "*")
@@ -35,7 +35,7 @@ func pixelURL(raw, rest string) string {
 }
 
 func TestPixel(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	isGIF := func(w *httptest.ResponseRecorder, code int) {
 		t.Helper()
 		if w.Code != code || w.Body.Len() != 43 || !strings.HasPrefix(w.Body.String(), "GIF89a\x01\x00\x01\x00") || w.Body.String()[42] != ';' {
@@ -77,7 +77,7 @@ func TestPixel(t *testing.T) {
 }
 
 func TestConversions(t *testing.T) {
-	d := newDoor(t, func(o *Options) {
+	d := newEndpoint(t, func(o *Options) {
 		o.Partners = func(it *accept.Item, _ bool) []Partner {
 			if !it.Event.Conversion {
 				return nil
@@ -106,7 +106,7 @@ func TestConversions(t *testing.T) {
 }
 
 func TestOrigins(t *testing.T) {
-	d := newDoor(t, func(o *Options) {
+	d := newEndpoint(t, func(o *Options) {
 		o.Sites = func(site string) (Site, bool) {
 			return Site{Public: true, Origins: []string{"https://shop.example"}}, site == "shop"
 		}
@@ -139,7 +139,7 @@ func TestOrigins(t *testing.T) {
 }
 
 func TestTransportSecurityBehindTLS(t *testing.T) {
-	d := newDoor(t, func(o *Options) { o.TrustProxy = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} })
+	d := newEndpoint(t, func(o *Options) { o.TrustProxy = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} })
 	const name = "Strict-Transport-Security"
 	if h := d.send("/v1/events", "").Header(); h.Get(name) != "" {
 		t.Errorf("without TLS: %v", h)
@@ -147,13 +147,13 @@ func TestTransportSecurityBehindTLS(t *testing.T) {
 	if h := d.send("/v1/events", "", header{"X-Forwarded-Proto": "https"}).Header(); h.Get(name) == "" {
 		t.Errorf("behind a proxy with TLS: %v", h)
 	}
-	if h := newDoor(t).send("/v1/events", "", header{"X-Forwarded-Proto": "https"}).Header(); h.Get(name) != "" {
+	if h := newEndpoint(t).send("/v1/events", "", header{"X-Forwarded-Proto": "https"}).Header(); h.Get(name) != "" {
 		t.Errorf("a stranger's word is believed: %v", h)
 	}
 }
 
 func TestTheLimitOfAnAddress(t *testing.T) {
-	d := newDoor(t, func(o *Options) {
+	d := newEndpoint(t, func(o *Options) {
 		o.Limits.PerMinute = 3
 		o.TrustProxy = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
 	})
@@ -184,7 +184,7 @@ func TestTheLimitOfAnAddress(t *testing.T) {
 }
 
 func TestTheLimitOfASitesDay(t *testing.T) {
-	d := newDoor(t, func(o *Options) {
+	d := newEndpoint(t, func(o *Options) {
 		o.Sites = func(site string) (Site, bool) { return Site{Public: true, PerDay: 3}, true }
 	})
 	want(t, d.send("/v1/events", many(2, view("")), keyed("a")), 202, "*")
@@ -218,7 +218,7 @@ func (brokenMeter) Return(context.Context, string, int, endpoint.Limit, endpoint
 }
 
 func TestAMeterThatFailsKeepsNothingOut(t *testing.T) {
-	d := newDoor(t, func(o *Options) {
+	d := newEndpoint(t, func(o *Options) {
 		o.Meter = brokenMeter{}
 		o.Sites = func(string) (Site, bool) { return Site{Public: true, PerDay: 1}, true }
 	})
@@ -228,7 +228,7 @@ func TestAMeterThatFailsKeepsNothingOut(t *testing.T) {
 
 // What was asked for before tells nothing to the next request that uses the same memory.
 func TestMemoryThatIsUsedAgain(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	for range 20 {
 		d.send("/v1/events", many(3, withID(one)), keyed("k", "Sec-GPC", "1"))
 		d.send("/collect", view(""))
@@ -247,7 +247,7 @@ func FuzzPost(f *testing.F) {
 	f.Add([]byte("["+withID(one)+","+view(`,"idempotencyKey":"x"`)+"]"), "", "", "")
 	f.Add([]byte(zipped(f, view(""))), "k", "", "gzip")
 	f.Fuzz(func(t *testing.T, body []byte, key, typ, encoding string) {
-		d := newDoor(t)
+		d := newEndpoint(t)
 		for _, to := range []string{"/v1/events", "/collect", "/s2s/convert"} {
 			r := httptest.NewRequest("POST", to, strings.NewReader(string(body)))
 			r.Header = map[string][]string{"X-Api-Key": {shopKey}, "Content-Type": {typ}, "Content-Encoding": {encoding}}

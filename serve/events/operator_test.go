@@ -8,7 +8,7 @@ import (
 
 // What an operator sends needs no key, is judged singly, and is known when it comes again.
 func TestAnOperatorSends(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	send := func(raws ...string) (text string) {
 		t.Helper()
 		var all [][]byte

@@ -80,7 +80,7 @@ func TestRefusals(t *testing.T) {
 		{"a preflight of conversions", "OPTIONS /s2s/convert", "", nil, 405, "method_not_allowed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDoor(t)
+			d := newEndpoint(t)
 			want(t, d.send(c.to, c.body, c.h), c.code, c.word)
 			if c.h != nil && c.code != 401 { // it left no key behind
 				h := keyed("k")
@@ -97,7 +97,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestTwoIdempotencyKeysInTheHeader(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	r := httptest.NewRequest("POST", "/v1/events", strings.NewReader(view("")))
 	r.Header = http.Header{"X-Api-Key": {shopKey}, "X-Idempotency-Key": {"a", "b"}}
 	w := httptest.NewRecorder()
@@ -106,7 +106,7 @@ func TestTwoIdempotencyKeysInTheHeader(t *testing.T) {
 }
 
 func TestLargeThingsThatAreAllowed(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	want(t, d.send("/v1/events", many(500, view("")), keyed("a")), 202, "*")
 	want(t, d.send("/v1/events", zipped(t, many(500, view(""))), keyed("b", "Content-Encoding", "gzip")), 202, "*")
 	want(t, d.send("/v1/events", "["+strings.Repeat(" ", 1<<20-2-len(view("")))+view("")+"]", keyed("c")), 202, "*")
@@ -122,7 +122,7 @@ func TestLargeThingsThatAreAllowed(t *testing.T) {
 }
 
 func TestOneLargeEventInAnArrayIsItsOwnProblem(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	w := d.send("/v1/events", "["+view(`,"a":[`+many(40, `"`+strings.Repeat("x", 900)+`"`)[1:])+","+withID(one)+"]", keyed("k"))
 	if w.Code != 202 || !strings.Contains(w.Body.String(), "bytes") || !strings.Contains(w.Body.String(), `{"eventId":"`+one+`","status":"accepted"}`) {
 		t.Errorf("%d %s", w.Code, w.Body)
@@ -130,7 +130,7 @@ func TestOneLargeEventInAnArrayIsItsOwnProblem(t *testing.T) {
 }
 
 func TestWhileTheFirstRuns(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	d.queues.hold = make(chan struct{})
 	first := make(chan *httptest.ResponseRecorder)
 	serve := func() *httptest.ResponseRecorder {
@@ -156,7 +156,7 @@ func TestWhileTheFirstRuns(t *testing.T) {
 }
 
 func TestWhenEventsCannotBeKept(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	d.queues.err = tidemill.Fail(tidemill.Transient, "connection refused")
 	w := d.send("/v1/events", view(""), keyed("k"))
 	want(t, w, 503, "unavailable")
@@ -173,7 +173,7 @@ func TestWhenEventsCannotBeKept(t *testing.T) {
 }
 
 func TestTooManyRequestsAtOnce(t *testing.T) {
-	d := newDoor(t, func(o *Options) { o.Limits.Requests = 2 })
+	d := newEndpoint(t, func(o *Options) { o.Limits.Requests = 2 })
 	release := endpointtest.Busy(t, d, 2, func(body io.Reader) *http.Request {
 		r := httptest.NewRequest("POST", "/v1/events", body)
 		r.Header = http.Header{"X-Api-Key": {shopKey}, "X-Idempotency-Key": {"k"}}

@@ -17,7 +17,7 @@ func TestAcceptIntoAQueueThatTakesNothing(t *testing.T) {
 				capacity = 100
 			}
 			q := memoryqueue.New(memoryqueue.Options{Capacity: capacity})
-			d := newDoor(t, func(o *Options) { o.Intake = q })
+			d := newTestIngest(t, func(o *Options) { o.Intake = q })
 			taken, other := []byte(`{"event":"order paid","distinct_id":"a"}`), []byte(`{"event":"order paid","distinct_id":"b"}`)
 			if got, err := d.Accept(t.Context(), goodProject, [][]byte{taken}); got.Accepted != 1 || err != nil {
 				t.Fatalf("accepted %d, %v", got.Accepted, err)
@@ -35,7 +35,7 @@ func TestAcceptIntoAQueueThatTakesNothing(t *testing.T) {
 // What was accepted before is told apart from what is new.
 func TestAcceptTellsWhatIsKnown(t *testing.T) {
 	q := memoryqueue.New(memoryqueue.Options{})
-	d := newDoor(t, func(o *Options) { o.Intake = q })
+	d := newTestIngest(t, func(o *Options) { o.Intake = q })
 	old := []byte(`{"event":"order paid","distinct_id":"a","event_id":"5f0f2a1c-53b5-4a6c-9c3b-1d6a5f6d0001"}`)
 	fresh := []byte(`{"event":"order paid","distinct_id":"a","event_id":"5f0f2a1c-53b5-4a6c-9c3b-1d6a5f6d0002"}`)
 	if got, err := d.Accept(t.Context(), goodProject, [][]byte{old}); got.Accepted != 1 || got.Known != 0 || err != nil {

@@ -28,7 +28,7 @@ func TestAddress(t *testing.T) {
 		{"with a zone", "[fe80::1%eth0]:80", nil, "fe80::1"},
 		{"a socket", "@", nil, ""},
 	} {
-		d := newDoor(t, func(o *Options) { o.TrustProxy = trusted })
+		d := newTestIngest(t, func(o *Options) { o.TrustProxy = trusted })
 		r := httptest.NewRequest("POST", "/", nil)
 		r.RemoteAddr = c.peer
 		for _, f := range c.forwarded {
@@ -58,7 +58,7 @@ func TestWhoseAddressAndAgent(t *testing.T) {
 		{"PostHog v1 in a browser", "/i/v1/analytics/events", posted(ph), chrome, v1, "192.0.2.1", chrome},
 		{"CloudEvents come from servers", "/v1/cloudevents", ce, chrome, cloud, "", ""},
 	} {
-		d := newDoor(t)
+		d := newTestIngest(t)
 		d.send(c.to, c.body, with(c.h, "User-Agent", c.agent))
 		if m := d.meta(0); m.IP != c.ip || m.Agent != c.kept {
 			t.Errorf("%s: address %q, agent %q; want %q, %q", c.name, m.IP, m.Agent, c.ip, c.kept)

@@ -59,9 +59,9 @@ const (
 )
 
 func TestAnswers(t *testing.T) {
-	full := func(d *door) { d.intake.room = 0 }
-	broken := func(d *door) { d.intake.err = errors.New("the disk is full") }
-	noProjects := func(d *door) { d.projects.err = errors.New("connection refused") }
+	full := func(d *testIngest) { d.intake.room = 0 }
+	broken := func(d *testIngest) { d.intake.err = errors.New("the disk is full") }
+	noProjects := func(d *testIngest) { d.projects.err = errors.New("connection refused") }
 	limited := func(o *Options) { o.Meter = always(Limited) }
 	limited429 := func(o *Options) { o.Meter, o.RateStatus = always(Limited), 429 }
 	overQuota := func(o *Options) { o.Meter = always(OverQuota) }
@@ -71,7 +71,7 @@ func TestAnswers(t *testing.T) {
 		body    string
 		headers header
 		options func(*Options)
-		state   func(*door)
+		state   func(*testIngest)
 		status  int
 		want    string // "*": any; a prefix with … at its end
 		retry   string // Retry-After
@@ -134,7 +134,7 @@ func TestAnswers(t *testing.T) {
 		{name: "v1: one bad of two", to: "/i/v1/analytics/events", body: posted(ph, phIllegal), headers: v1, status: 200, want: `{"results":{"` + id1 + `":{"result":"ok"},"` + id2 + `":{"result":"drop","details":"illegal_distinct_id: …`, jobs: 1},
 		{name: "v1: all bad is no error", to: "/i/v1/analytics/events", body: posted(phIllegal), headers: v1, status: 200, want: `{"results":{"` + id2 + `":{"result":"drop",…`},
 		{name: "v1: ids as they were sent", to: "/i/v1/analytics/events", body: posted(strings.Replace(ph, id1, strings.ToUpper(id1), 1)), headers: v1, status: 200, want: `{"results":{"` + strings.ToUpper(id1) + `":{"result":"ok"}}}`, jobs: 1},
-		{name: "v1: one did not fit", to: "/i/v1/analytics/events", body: posted(ph, ph2), headers: v1, state: func(d *door) { d.intake.room = 1 }, status: 200, want: `{"results":{"` + id1 + `":{"result":"ok"},"` + id2 + `":{"result":"retry","details":"not_persisted"}}}`, retry: "5", jobs: 1},
+		{name: "v1: one did not fit", to: "/i/v1/analytics/events", body: posted(ph, ph2), headers: v1, state: func(d *testIngest) { d.intake.room = 1 }, status: 200, want: `{"results":{"` + id1 + `":{"result":"ok"},"` + id2 + `":{"result":"retry","details":"not_persisted"}}}`, retry: "5", jobs: 1},
 		{name: "v1: full", to: "/i/v1/analytics/events", body: posted(ph), headers: v1, state: full, status: 503, want: `{"error":"full",…`, retry: "5"},
 		{name: "v1: broken", to: "/i/v1/analytics/events", body: posted(ph), headers: v1, state: broken, status: 503, want: `{"error":"unkept","error_description":"events cannot be kept now, please retry","error_uri":"about:blank"}`, retry: "5"},
 		{name: "v1: limited", to: "/i/v1/analytics/events", body: posted(ph), headers: v1, options: limited, status: 429, want: `{"error":"rate_limited",…`, retry: "10"},
@@ -188,7 +188,7 @@ func TestAnswers(t *testing.T) {
 		{name: "wrong method", to: "PUT /batch/", status: 405, want: `{"ok":false,…`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDoor(t, func(o *Options) {
+			d := newTestIngest(t, func(o *Options) {
 				if c.options != nil {
 					c.options(o)
 				}
@@ -226,7 +226,7 @@ func many(n int, event string) []string {
 }
 
 func TestNoneGoodSaysHowManyWereDropped(t *testing.T) {
-	d := newDoor(t)
+	d := newTestIngest(t)
 	w := d.send("/v1/batch", nativeBody(natBad, natBad, natBad), apiKey)
 	if w.Code != 400 || !strings.HasSuffix(w.Body.String(), `,"dropped":3}`) {
 		t.Errorf("got %d %s", w.Code, w.Body)
@@ -237,7 +237,7 @@ func TestNoneGoodSaysHowManyWereDropped(t *testing.T) {
 }
 
 func TestWrongMethodsAreToldTheRightOnes(t *testing.T) {
-	d := newDoor(t)
+	d := newTestIngest(t)
 	for path, allow := range map[string]string{"/v1/batch": "POST, OPTIONS", "/e/": "GET, POST, OPTIONS", "/health": "GET, HEAD"} {
 		w := d.send("DELETE "+path, "")
 		if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != allow {
@@ -247,7 +247,7 @@ func TestWrongMethodsAreToldTheRightOnes(t *testing.T) {
 }
 
 func TestStubs(t *testing.T) {
-	d := newDoor(t, func(o *Options) { o.Ready = func() error { return nil } })
+	d := newTestIngest(t, func(o *Options) { o.Ready = func() error { return nil } })
 	for _, c := range []struct{ to, want string }{
 		{"/flags/?v=2&compression=base64", flagsAnswer},
 		{"/decide/?v=3", decideAnswer},
@@ -260,14 +260,14 @@ func TestStubs(t *testing.T) {
 	} {
 		want(t, d.send(c.to, ""), 200, c.want)
 	}
-	d = newDoor(t, func(o *Options) { o.Ready = func() error { return errors.New("postgres://user:secret@db is down") } })
+	d = newTestIngest(t, func(o *Options) { o.Ready = func() error { return errors.New("postgres://user:secret@db is down") } })
 	want(t, d.send("GET /ready", ""), 503, `{"status":"unavailable"}`)
 	want(t, d.send("GET /health", ""), 200, `{"status":"ok"}`)
 	want(t, d.send("HEAD /health", ""), 200, "")
 }
 
 func TestBrowsersOfAnyPageMaySend(t *testing.T) {
-	d := newDoor(t)
+	d := newTestIngest(t)
 	for _, path := range []string{"/e/", "/v1/batch", "/i/v1/analytics/events", "/v1/t", "/flags/"} {
 		w := d.send("OPTIONS "+path, "", header{"Origin": "https://shop.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "x-api-key, content-type"})
 		h := w.Header()
@@ -283,7 +283,7 @@ func TestBrowsersOfAnyPageMaySend(t *testing.T) {
 }
 
 func TestWebHookHandshake(t *testing.T) {
-	w := newDoor(t).send("OPTIONS /v1/cloudevents", "", header{"WebHook-Request-Origin": "events.example", "WebHook-Request-Rate": "120"})
+	w := newTestIngest(t).send("OPTIONS /v1/cloudevents", "", header{"WebHook-Request-Origin": "events.example", "WebHook-Request-Rate": "120"})
 	if w.Code != 200 || w.Header().Get("WebHook-Allowed-Origin") != "events.example" || w.Header().Get("WebHook-Allowed-Rate") != "*" {
 		t.Errorf("got %d %v", w.Code, w.Header())
 	}

@@ -61,7 +61,7 @@ func BenchmarkHandler(b *testing.B) {
 		{"nameless", "/v1/batch", `{"events":[` + strings.ReplaceAll(list(web), `"event_id"`, `"other_id"`) + `]}`, apiKey},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			d := newDoor(b, func(o *Options) { o.Intake, o.Warn = sink{}, nil })
+			d := newTestIngest(b, func(o *Options) { o.Intake, o.Warn = sink{}, nil })
 			r := httptest.NewRequest(http.MethodPost, c.path, nil)
 			for k, v := range c.h {
 				r.Header.Set(k, v)

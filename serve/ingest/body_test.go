@@ -54,7 +54,7 @@ func TestEncodingsOfTheNewPath(t *testing.T) {
 	ok := `{"results":{"` + id1 + `":{"result":"ok"}}}`
 	for name, pack := range packers(t) {
 		t.Run(name, func(t *testing.T) {
-			d := newDoor(t)
+			d := newTestIngest(t)
 			headers := with(v1, "Content-Encoding", name)
 			for range 2 { // decompressors are used again, after errors too
 				want(t, d.send("/i/v1/analytics/events", pack(posted(ph)), headers), 200, ok)
@@ -70,12 +70,12 @@ func TestEncodingsOfTheNewPath(t *testing.T) {
 		})
 	}
 	t.Run("bare deflate", func(t *testing.T) {
-		d := newDoor(t)
+		d := newTestIngest(t)
 		bare := packed(t, posted(ph), func(w io.Writer) io.WriteCloser { f, _ := flate.NewWriter(w, 9); return f })
 		want(t, d.send("/i/v1/analytics/events", bare, with(v1, "Content-Encoding", "deflate")), 200, ok)
 	})
 	for _, enc := range []string{"gzip, gzip", "br, gzip", "lzma", "compress"} {
-		want(t, newDoor(t).send("/i/v1/analytics/events", posted(ph), with(v1, "Content-Encoding", enc)), 415, "*")
+		want(t, newTestIngest(t).send("/i/v1/analytics/events", posted(ph), with(v1, "Content-Encoding", enc)), 415, "*")
 	}
 }
 
@@ -109,7 +109,7 @@ func TestGzip(t *testing.T) {
 		{"packed twice", gzipped(gzipped(body)), 415},
 	} {
 		for _, headers := range []header{nil, {"Content-Encoding": "gzip"}, {"Content-Type": "text/plain"}} {
-			d := newDoor(t)
+			d := newTestIngest(t)
 			if w := d.send("/batch/", c.body, headers); w.Code != c.status {
 				t.Errorf("%s, %v: got %d %s; want %d", c.name, headers, w.Code, w.Body, c.status)
 			}
@@ -150,7 +150,7 @@ func TestBombsAreRefusedInLittleMemory(t *testing.T) {
 			if err := w.Close(); err != nil {
 				t.Fatal(err)
 			}
-			d := newDoor(t)
+			d := newTestIngest(t)
 			d.send("/i/v1/analytics/events", "", v1) // what is made once
 			var before, after runtime.MemStats
 			runtime.GC()
@@ -171,7 +171,7 @@ func TestBombsAreRefusedInLittleMemory(t *testing.T) {
 }
 
 func TestMemoryIsGivenBack(t *testing.T) {
-	d := newDoor(t, func(o *Options) { o.Limits.PostHogSingle = 100 << 10 })
+	d := newTestIngest(t, func(o *Options) { o.Limits.PostHogSingle = 100 << 10 })
 	big := posted(`{"event":"e","distinct_id":"u","x":"` + strings.Repeat("x", 300<<10) + `"}`)
 	form := "data=" + url.QueryEscape(base64.StdEncoding.EncodeToString([]byte(big)))
 	for name, w := range map[string]*httptest.ResponseRecorder{
@@ -191,7 +191,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 }
 
 func TestMemoryOfAllRequestsIsBounded(t *testing.T) {
-	d := newDoor(t, func(o *Options) {
+	d := newTestIngest(t, func(o *Options) {
 		o.Limits.PostHog, o.Limits.Native, o.Limits.Events, o.Limits.Memory = 1<<20, 1<<20, 100, 10<<20
 	})
 	var others request.Body
@@ -223,7 +223,7 @@ func TestLargeBodies(t *testing.T) {
 		head, tail := `{"api_key":"`+goodKey+`","batch":[{"event":"e","distinct_id":"u","x":"`, `"}]}`
 		return head + strings.Repeat("x", n-len(head)-len(tail)) + tail
 	}
-	d := newDoor(t, func(o *Options) { o.Limits.PostHog = limit })
+	d := newTestIngest(t, func(o *Options) { o.Limits.PostHog = limit })
 	want(t, d.send("/batch/", exact(limit)), 200, "*")
 	want(t, d.send("/batch/", exact(limit+1)), 413, "*")
 	want(t, d.send("/batch/", gzipped(exact(limit))), 200, "*")
@@ -247,7 +247,7 @@ func TestLargeBodies(t *testing.T) {
 	}
 
 	tiny := `{"api_key":"` + goodKey + `","batch":[` + strings.Repeat("{},", 300_000) + `{}]}`
-	want(t, newDoor(t).send("/batch/", tiny), 413, "*")
+	want(t, newTestIngest(t).send("/batch/", tiny), 413, "*")
 }
 
 // panics is a body that nobody may read.
@@ -258,7 +258,7 @@ func (panics) Read([]byte) (int, error) { panic("the body was read") }
 func TestTheBodyIsNotReadWithAWrongKeyInTheHeader(t *testing.T) {
 	for path, h := range map[string]header{"/v1/batch": {"X-Api-Key": "wrong"}, "/v1/track": badUser,
 		"/i/v1/analytics/events": with(v1, "Authorization", "Bearer wrong"), "/v1/cloudevents": with(cloud, "X-Api-Key", "wrong")} {
-		d := newDoor(t)
+		d := newTestIngest(t)
 		r := httptest.NewRequest(http.MethodPost, path, panics{})
 		for k, v := range h {
 			r.Header.Set(k, v)
@@ -297,13 +297,13 @@ func TestWrappings(t *testing.T) {
 		{"GET with JSON", "GET /e?data=" + url.QueryEscape(body), "", nil},
 		{"white space around", "/e/", " \r\n" + body + "\n ", nil},
 	} {
-		d := newDoor(t)
+		d := newTestIngest(t)
 		w := d.send(c.to, c.body, c.headers)
 		if w.Code != 200 || len(d.intake.jobs) != 1 || d.intake.jobs[0].Type != "ü+/ ?" {
 			t.Errorf("%s: %d %s, jobs %q", c.name, w.Code, w.Body, d.payloads())
 		}
 	}
-	d := newDoor(t)
+	d := newTestIngest(t)
 	want(t, d.send("/e/?compression=lz64", lzBatch), 200, `{"status":"Ok"}`)
 	want(t, d.send("/e/", "compression=lz-string&data="+url.QueryEscape(lzBatch), form), 200, `{"status":"Ok"}`)
 	if len(d.intake.jobs) != 1 || d.intake.jobs[0].Type != "ü" {
@@ -358,7 +358,7 @@ func TestHostileJSON(t *testing.T) {
 		{"a name twice", posted(prop(`1,"x":2`)), 200, 1},
 		{"20,000 properties", posted(`{"event":"e","distinct_id":"u","properties":{` + strings.TrimSuffix(strings.Repeat(`"k":1,`, 20_000), ",") + `}}`), 200, 1},
 	} {
-		d := newDoor(t)
+		d := newTestIngest(t)
 		w := d.send("/batch/", c.body)
 		if w.Code != c.status || len(d.intake.jobs) != c.jobs {
 			t.Errorf("%s: got %d %.200s and %d jobs; want %d and %d", c.name, w.Code, w.Body, len(d.intake.jobs), c.status, c.jobs)
@@ -384,7 +384,7 @@ func FuzzBody(f *testing.F) {
 	}{{"/e/", nil}, {"/v1/batch", apiKey}, {"/e/?compression=lz64", nil}, {"/v1/import", basic}, {"/v1/cloudevents", cloud},
 		{"/i/v1/analytics/events", with(v1, "Content-Encoding", "zstd")}, {"/i/v1/analytics/events", with(v1, "Content-Encoding", "br")},
 		{"/i/v1/analytics/events", with(v1, "Content-Encoding", "deflate")}, {"/v1/t", basic}}
-	d := newDoor(f)
+	d := newTestIngest(f)
 	f.Fuzz(func(t *testing.T, body string, path uint8) {
 		p := paths[int(path)%len(paths)]
 		d.intake.jobs, d.intake.names = nil, map[string]bool{}
@@ -416,5 +416,5 @@ func TestInflatingRandomBytesIsNoBomb(t *testing.T) { // the ratio is of what wa
 		b.WriteString(strconv.FormatUint(r.Uint64(), 16))
 	}
 	b.WriteString(`"}]}`)
-	want(t, newDoor(t).send("/batch/", gzipped(b.String())), 200, `{"status":"Ok"}`)
+	want(t, newTestIngest(t).send("/batch/", gzipped(b.String())), 200, `{"status":"Ok"}`)
 }

@@ -29,7 +29,7 @@ func TestBinaryCloudEventsAreWrittenStructured(t *testing.T) {
 		{"no content type", "", `{"a":1}`, map[string]any{"data": map[string]any{"a": 1.0}}},
 		{"no content type, no JSON", "", `{"a":`, map[string]any{"data_base64": "eyJhIjo="}},
 	} {
-		d := newDoor(t)
+		d := newTestIngest(t)
 		h := with(base, "Content-Type", c.contentType)
 		want(t, d.send("/v1/cloudevents", c.body, h), 202, `{"ok":true,"count":1,"dropped":0}`)
 		want(t, d.send("/v1/cloudevents", c.body, h), 202, `{"ok":true,"count":1,"dropped":0}`)
@@ -53,15 +53,15 @@ func TestBinaryCloudEventsAreWrittenStructured(t *testing.T) {
 func TestBinaryCloudEventsThatAreNone(t *testing.T) {
 	base := header{"X-Api-Key": goodKey, "Content-Type": "application/json", "ce-specversion": "1.0", "ce-id": "1", "ce-source": "/", "ce-type": "t", "ce-subject": "u"}
 	for _, missing := range []string{"ce-id", "ce-source", "ce-type", "ce-specversion"} {
-		want(t, newDoor(t).send("/v1/cloudevents", `{}`, without(base, missing)), 400, "*")
+		want(t, newTestIngest(t).send("/v1/cloudevents", `{}`, without(base, missing)), 400, "*")
 	}
-	want(t, newDoor(t).send("/v1/cloudevents", `{"a":`, base), 400, "*")
-	want(t, newDoor(t).send("/v1/cloudevents", `{}`, with(base, "Content-Type", "???")), 415, "*")
-	want(t, newDoor(t).send("/v1/cloudevents", `{}`, base), 202, "*")
+	want(t, newTestIngest(t).send("/v1/cloudevents", `{"a":`, base), 400, "*")
+	want(t, newTestIngest(t).send("/v1/cloudevents", `{}`, with(base, "Content-Type", "???")), 415, "*")
+	want(t, newTestIngest(t).send("/v1/cloudevents", `{}`, base), 202, "*")
 }
 
 func TestJSONDataOfABinaryCloudEventIsKeptByteForByte(t *testing.T) {
-	d := newDoor(t)
+	d := newTestIngest(t)
 	data := "{ \"n\":12345678901234567890, \"x\":1,\"x\":\"\xff\" }"
 	d.send("/v1/cloudevents", data, header{"X-Api-Key": goodKey, "Content-Type": "application/json", "ce-specversion": "1.0", "ce-id": "1", "ce-source": "/", "ce-type": "t", "ce-subject": "u"})
 	want := `{"id":"1","source":"/","specversion":"1.0","subject":"u","type":"t","datacontenttype":"application/json","data":` + data + `}`
@@ -72,7 +72,7 @@ func TestJSONDataOfABinaryCloudEventIsKeptByteForByte(t *testing.T) {
 
 func TestAttributesThatAreNotEncoded(t *testing.T) {
 	for sent, want := range map[string]string{"k%C3%B6ln": "köln", "k\xf6ln": "köln", "k\xc3\xb6ln": "köln", "100%": "100%"} {
-		d := newDoor(t)
+		d := newTestIngest(t)
 		d.send("/v1/cloudevents", `{}`, header{"X-Api-Key": goodKey, "Content-Type": "application/json", "ce-specversion": "1.0", "ce-id": "1", "ce-source": "/", "ce-type": "t", "ce-region": sent})
 		var got struct{ Region string }
 		if err := json.Unmarshal(d.intake.jobs[0].Payload, &got); err != nil || got.Region != want {

@@ -25,11 +25,11 @@ func Example() {
 		log.Fatal(err)
 	}
 	events := memoryqueue.New(memoryqueue.Options{})
-	door, err := ingest.New(ingest.Options{Options: endpoint.Options{Projects: projects}, Intake: events})
+	handler, err := ingest.New(ingest.Options{Options: endpoint.Options{Projects: projects}, Intake: events})
 	if err != nil {
 		log.Fatal(err)
 	}
-	server := httptest.NewServer(door)
+	server := httptest.NewServer(handler)
 	defer server.Close()
 
 	body := `{"api_key":"phc_shop","batch":[
@@ -48,7 +48,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	did := door.Handled()
+	did := handler.Handled()
 	fmt.Println(stats.Waiting, "waiting;", did.Accepted, "accepted,", did.Known, "known,", did.Refused, "refused")
 	// Output:
 	// 200 {"status":"Ok"}

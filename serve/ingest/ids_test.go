@@ -34,7 +34,7 @@ func TestEventsWithoutAnID(t *testing.T) {
 		{"no time, but of sending: other events of the same time are others", []string{sent(at, untimed), sent(at, another), sent(at, untimed, another)}, 4},
 		{"no time at all: never the same", []string{posted(untimed), posted(untimed)}, 2},
 	} {
-		d := newDoor(t)
+		d := newTestIngest(t)
 		for _, b := range c.bodies {
 			want(t, d.send("/batch/", b), 200, `{"status":"Ok"}`)
 		}
@@ -50,7 +50,7 @@ func TestEventsWithoutAnID(t *testing.T) {
 }
 
 func TestTheTimeOfSendingMayBeInTheAddress(t *testing.T) {
-	d := newDoor(t)
+	d := newTestIngest(t)
 	body := `{"api_key":"` + goodKey + `","event":"e","distinct_id":"u"}`
 	for _, q := range []string{"1795255199000", "1795255199000", "1795255200000"} {
 		want(t, d.send("/e/?ver=1&_="+q, body), 200, "*")
@@ -64,7 +64,7 @@ func TestTheTimeOfSendingMayBeInTheAddress(t *testing.T) {
 }
 
 func TestTheSameBytesInTwoProjectsAreTwoEvents(t *testing.T) {
-	d := newDoor(t)
+	d := newTestIngest(t)
 	const timed = `{"event":"e","distinct_id":"u","timestamp":"2026-11-21T09:00:00Z"}`
 	d.send("/v1/batch", nativeBody(timed), apiKey)
 	d.send("/v1/batch", nativeBody(timed), header{"X-Api-Key": otherKey})
@@ -74,7 +74,7 @@ func TestTheSameBytesInTwoProjectsAreTwoEvents(t *testing.T) {
 }
 
 func TestAnImportSentAgainIsTheSame(t *testing.T) {
-	d := newDoor(t)
+	d := newTestIngest(t)
 	body := nativeBody(`{"event":"e","distinct_id":"u","timestamp":"2020-01-01T00:00:00Z"}`)
 	first := d.send("/v1/import", body, apiKey).Body.String()
 	again := d.send("/v1/import", body, apiKey).Body.String()

@@ -12,7 +12,7 @@ import (
 )
 
 func TestKeysAreRememberedForAWhile(t *testing.T) {
-	d := newDoor(t)
+	d := newTestIngest(t)
 	for range 10 {
 		want(t, d.send("/v1/batch", nativeBody(nat), apiKey), 202, "*")
 		want(t, d.send("/v1/batch", nativeBody(nat), header{"X-Api-Key": "wrong"}), 401, "*")
@@ -32,7 +32,7 @@ func TestKeysAreRememberedForAWhile(t *testing.T) {
 }
 
 func TestKnownKeysOutliveAnOutageOfTheProjects(t *testing.T) {
-	d := newDoor(t)
+	d := newTestIngest(t)
 	want(t, d.send("/v1/batch", nativeBody(nat), apiKey), 202, "*")
 	d.projects.err = errors.New("connection refused")
 	d.now = d.now.Add(request.KeyLife + time.Second)
@@ -43,7 +43,7 @@ func TestKnownKeysOutliveAnOutageOfTheProjects(t *testing.T) {
 }
 
 func TestAFloodOfWrongKeysIsBounded(t *testing.T) {
-	d := newDoor(t)
+	d := newTestIngest(t)
 	want(t, d.send("/v1/batch", nativeBody(nat), apiKey), 202, "*")
 	for i := range request.KeysKept + 100 {
 		if _, err := d.Keys.Find(t.Context(), fmt.Sprint("wrong", i)); !errors.Is(err, project.ErrUnknown) {
@@ -61,7 +61,7 @@ func TestAFloodOfWrongKeysIsBounded(t *testing.T) {
 }
 
 func TestKeysNobodyCouldHaveAreNotAskedFor(t *testing.T) {
-	d := newDoor(t)
+	d := newTestIngest(t)
 	for _, key := range []string{"with space", "ümlaut", string(make([]byte, 129))} {
 		if _, err := d.Keys.Find(t.Context(), key); !errors.Is(err, project.ErrUnknown) {
 			t.Errorf("key %q: %v", key, err)
@@ -75,16 +75,16 @@ func TestKeysNobodyCouldHaveAreNotAskedFor(t *testing.T) {
 func TestWhereKeysMayBe(t *testing.T) {
 	for _, h := range []header{{"X-Api-Key": goodKey}, {"Authorization": "Bearer " + goodKey}, {"authorization": "bearer  " + goodKey},
 		basic, {"X-Api-Key": goodKey, "Authorization": "Bearer other"}} {
-		want(t, newDoor(t).send("/v1/batch", nativeBody(nat), h), 202, "*")
+		want(t, newTestIngest(t).send("/v1/batch", nativeBody(nat), h), 202, "*")
 	}
 	for _, h := range []header{{"Authorization": goodKey}, {"Authorization": "Basic ???"}, {"Authorization": "Digest " + goodKey}, {"X-Api-Key": ""}} {
-		want(t, newDoor(t).send("/v1/batch", nativeBody(nat), h), 401, "*")
+		want(t, newTestIngest(t).send("/v1/batch", nativeBody(nat), h), 401, "*")
 	}
 	mixed := `{"api_key":"` + goodKey + `","token":"` + otherKey + `","batch":[` + ph + `]}`
-	want(t, newDoor(t).send("/batch/", mixed), 401, "*")
+	want(t, newTestIngest(t).send("/batch/", mixed), 401, "*")
 	same := `{"api_key":"` + goodKey + `","token":"` + goodKey + `","batch":[` + ph + `]}`
-	want(t, newDoor(t).send("/batch/", same), 200, "*")
-	want(t, newDoor(t).send("/batch/", `{"api_key":7,"token":"`+goodKey+`","batch":[`+ph+`]}`), 200, "*")
+	want(t, newTestIngest(t).send("/batch/", same), 200, "*")
+	want(t, newTestIngest(t).send("/batch/", `{"api_key":7,"token":"`+goodKey+`","batch":[`+ph+`]}`), 200, "*")
 	// With a key of the batch, its events' own do not count.
-	want(t, newDoor(t).send("/batch/", posted(`{"event":"e","distinct_id":"u","properties":{"token":"`+otherKey+`"}}`)), 200, "*")
+	want(t, newTestIngest(t).send("/batch/", posted(`{"event":"e","distinct_id":"u","properties":{"token":"`+otherKey+`"}}`)), 200, "*")
 }

@@ -53,7 +53,7 @@ func TestLZStringsOfAllLengths(t *testing.T) {
 		{"xxxx4", "N4IghgDglg+g1gUwJ4gFwggCwMYwOYD2BAJiADQgBGYALtpmgNqgIBuCAdjWiAB7+8ALORDEoAZxpQO2GjCil0AVxABfALqqgA=="},
 		{"xxxxxxxxxx10", "N4IghgDglg+g1gUwJ4gFwggCwMYwOYD2BAJiADQgBGYALtpmgNqgIBuCAdjWiAB78DBARgAM5EMSgBnGlA7YaMKKXQBXEAF8AuhqA==="},
 	} {
-		d := newDoor(t)
+		d := newTestIngest(t)
 		w := d.send("/e/?compression=lz64", c.in)
 		if w.Code != 200 || len(d.intake.jobs) != 1 || d.intake.jobs[0].Type != c.event {
 			t.Errorf("%d digits: %d %s, jobs %q", len(strings.TrimRight(c.in, "=")), w.Code, w.Body, d.payloads())

@@ -18,7 +18,7 @@ import (
 // Memory is used again by other requests: none may see another's bytes.
 func TestManyRequestsAtOnce(t *testing.T) {
 	const senders, requests, events = 8, 10, 5
-	d := newDoor(t)
+	d := newTestIngest(t)
 	wantPayload := map[string]string{}
 	var all sync.WaitGroup
 	for s := range senders {
@@ -62,7 +62,7 @@ func TestManyRequestsAtOnce(t *testing.T) {
 }
 
 func TestAClientThatHangsUpLosesNothing(t *testing.T) {
-	d := newDoor(t)
+	d := newTestIngest(t)
 	ctx, hangUp := context.WithCancel(t.Context())
 	d.intake.before = func(ctx context.Context) {
 		hangUp()
@@ -80,7 +80,7 @@ func TestAClientThatHangsUpLosesNothing(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	d := newDoor(t, func(o *Options) { o.Registerer = reg })
+	d := newTestIngest(t, func(o *Options) { o.Registerer = reg })
 	d.send("/batch/", posted(ph, phIllegal, `{"event":"e"}`))
 	d.send("/batch/", gzipped(posted(ph)))
 	d.send("/nothing", "")

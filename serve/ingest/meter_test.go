@@ -39,7 +39,7 @@ func (brokenMeter) Bill(context.Context, uuid.UUID, int) error {
 }
 
 func TestWhatCannotBeCountedIsLetIn(t *testing.T) {
-	d := newDoor(t, func(o *Options) { o.Meter = brokenMeter{} })
+	d := newTestIngest(t, func(o *Options) { o.Meter = brokenMeter{} })
 	want(t, d.send("/batch/", posted(ph)), 200, `{"status":"Ok"}`)
 }
 
@@ -81,7 +81,7 @@ func TestTheRateIsTheSumOfAMinuteOfBuckets(t *testing.T) {
 }
 
 func TestTheQuotaIsOfAMonthAndOfWhatWasKept(t *testing.T) {
-	d := newDoor(t, func(o *Options) { o.Limits.Quota = 2 })
+	d := newTestIngest(t, func(o *Options) { o.Limits.Quota = 2 })
 	d.now = time.Date(2026, 11, 30, 23, 59, 50, 0, time.UTC)
 	send := func(id, wantBody string) {
 		t.Helper()

@@ -46,7 +46,7 @@ func get(h http.Handler, path string, head header) *httptest.ResponseRecorder {
 }
 
 func TestScriptsOfABrowser(t *testing.T) {
-	d := newDoor(t, func(o *Options) { o.Scripts = packages(t) })
+	d := newTestIngest(t, func(o *Options) { o.Scripts = packages(t) })
 	for path, body := range map[string]string{
 		"/static/array.js": "posthog()", "/static/surveys.js?v=1.449.2": "surveys()", "/static/1.449.2/array.js": "posthog()",
 		"/analytics.js/v1/" + goodKey + "/analytics.min.js": "segment()", "/analytics-next/bundles/407.bundle.61efa1acb302134c434b.js": "bundle()",
@@ -74,7 +74,7 @@ func TestScriptsOfABrowser(t *testing.T) {
 			t.Errorf("%s: %d %q, want 404", path, w.Code, w.Body)
 		}
 	}
-	if w := get(newDoor(t).Handler, "/static/array.js", nil); w.Code != 404 || !json.Valid(w.Body.Bytes()) {
+	if w := get(newTestIngest(t).Handler, "/static/array.js", nil); w.Code != 404 || !json.Valid(w.Body.Bytes()) {
 		t.Errorf("without a folder: %d %q", w.Code, w.Body)
 	}
 }
@@ -88,7 +88,7 @@ func TestAFolderWithoutScriptsIsRefused(t *testing.T) {
 }
 
 func TestSettingsOfAnalyticsJS(t *testing.T) {
-	d := newDoor(t, func(o *Options) { o.TrustProxy = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} })
+	d := newTestIngest(t, func(o *Options) { o.TrustProxy = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} })
 	for proto, want := range map[string]string{"": "http", "https": "https"} {
 		w := get(d.Handler, "http://events.example:8080/v1/projects/"+goodKey+"/settings", header{"X-Forwarded-Proto": proto, "Origin": "https://shop.example"})
 		var got struct {

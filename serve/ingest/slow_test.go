@@ -33,7 +33,7 @@ func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // slowly sends a body in pieces, one every pause, and returns the answer's status (0: the
 // line was cut) and how long it took.
-func slowly(t *testing.T, d *door, length int, piece string, pause time.Duration) (status int, took time.Duration) {
+func slowly(t *testing.T, d *testIngest, length int, piece string, pause time.Duration) (status int, took time.Duration) {
 	l := &pipes{make(chan net.Conn), make(chan struct{})}
 	s := &http.Server{Handler: d}
 	served := make(chan error)
@@ -86,7 +86,7 @@ func TestSlowBodies(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := newDoor(t)
+				d := newTestIngest(t)
 				status, took := slowly(t, d, c.length, c.piece, c.pause)
 				if status != c.status || took != c.took {
 					t.Errorf("got %d after %s; want %d after %s", status, took, c.status, c.took)
@@ -103,7 +103,7 @@ func TestSlowBodies(t *testing.T) {
 func TestTheDeadlineOfTheBodyIsNotThatOfTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &contextMeter{}
-		d := newDoor(t, func(o *Options) { o.Meter = m })
+		d := newTestIngest(t, func(o *Options) { o.Meter = m })
 		d.intake.delay = 9 * time.Second
 		body := posted(`{"event":"e","distinct_id":"u","x":"` + strings.Repeat("x", 1000) + `"}`)
 		status, took := slowly(t, d, len(body), body, 5*time.Second)
@@ -118,7 +118,7 @@ func TestTheDeadlineOfTheBodyIsNotThatOfTheRequest(t *testing.T) {
 
 func TestAQueueThatDoesNotAnswerIsBackPressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t)
+		d := newTestIngest(t)
 		d.intake.delay = time.Hour
 		start := time.Now()
 		w := d.send("/batch/", posted(ph))

@@ -53,7 +53,7 @@ func TestTimesAndOrderOfARequest(t *testing.T) {
 				for i, s := range c.times {
 					events = append(events, strings.NewReplacer("AT", fmt.Sprintf(`,%q:%q`, p.timestamp, at(s)), "NUMBER", fmt.Sprint(i)).Replace(p.event))
 				}
-				d := newDoor(t)
+				d := newTestIngest(t)
 				body := strings.NewReplacer("EVENTS", strings.Join(events, ","), "SENT", sent).Replace(p.body)
 				if w := d.send(p.path, body, p.header); w.Code/100 != 2 || len(d.intake.jobs) != 2 {
 					t.Fatalf("%d %s, %d jobs", w.Code, w.Body, len(d.intake.jobs))
@@ -78,7 +78,7 @@ func TestTimesAndOrderOfARequest(t *testing.T) {
 // TestARequestThatIsSentLaterIsLater compares places in two requests of one client.
 func TestARequestThatIsSentLaterIsLater(t *testing.T) {
 	const raw = `{"event":"e","distinct_id":"u","uuid":%q,"timestamp":"2026-11-21T09:59:58.000Z"}`
-	d := newDoor(t)
+	d := newTestIngest(t)
 	for i, sent := range []string{"09:59:58.100", "09:59:58.000"} { // the first to be sent comes second, from a retry
 		first, second := fmt.Sprintf(raw, fmt.Sprintf("00000000-0000-4000-8000-0000000000%d0", 9-i)), fmt.Sprintf(raw, fmt.Sprintf("00000000-0000-4000-8000-0000000000%d1", 9-i))
 		want(t, d.send("/batch/", `{"api_key":"`+goodKey+`","sent_at":"2026-11-21T`+sent+`Z","batch":[`+first+","+second+`]}`), 200, "*")
@@ -94,7 +94,7 @@ func TestARequestThatIsSentLaterIsLater(t *testing.T) {
 // TestAnImportOfFarTimesIsWarnedOfOnce sends an import with times beyond both bounds.
 func TestAnImportOfFarTimesIsWarnedOfOnce(t *testing.T) {
 	const raw = `{"event":"e","distinct_id":"u","timestamp":%q}`
-	d := newDoor(t)
+	d := newTestIngest(t)
 	var events []string
 	for _, at := range []string{"1901-01-01T00:00:00Z", received.Format(time.RFC3339), "2298-12-01T00:00:00Z", "1902-01-01T00:00:00Z"} {
 		events = append(events, fmt.Sprintf(raw, at))

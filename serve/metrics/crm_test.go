@@ -236,7 +236,7 @@ func TestManyCountAtOnce(t *testing.T) {
 
 // asked is a store of queues that counts how often its state is asked for, and can be away.
 type asked struct {
-	queue.Whole
+	queue.Store
 	times atomic.Int64
 	away  atomic.Bool
 }
@@ -247,14 +247,14 @@ func (a *asked) Settings(ctx context.Context, name string) (queue.Settings, erro
 		<-ctx.Done() // as a server does that is cut off
 		return queue.Settings{}, ctx.Err()
 	}
-	return a.Whole.Settings(ctx, name)
+	return a.Store.Settings(ctx, name)
 }
 
 func TestReadingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := metrics.NewCRM()
 		_, parts := system(t, crm.Options{}, handler.Spec{Name: "all", Types: []string{"order.*"}, Handler: handler.Func(func(context.Context, *handler.Call) error { return nil })})
-		queues := &asked{Whole: parts.Queues}
+		queues := &asked{Store: parts.Queues}
 		parts.Queues = queues
 		sys, err := crm.New(parts, crm.Options{Finished: c.Finished})
 		if err != nil {
@@ -295,7 +295,7 @@ func TestBesideDelivery(t *testing.T) {
 	c := metrics.NewCRM()
 	sys, parts := system(t, crm.Options{Finished: c.Finished}, handler.Spec{Name: "all", Types: []string{"order.*"}, Handler: handler.Func(func(context.Context, *handler.Call) error { return nil })})
 	c.Watch(sys)
-	d, err := delivery.New(delivery.Parts{Queues: parts.Queues, Letters: parts.Letters, Sent: memoryledger.New(memoryledger.Options{})}, delivery.Options{})
+	d, err := delivery.New(delivery.Parts{Queues: parts.Queues, DeadLetters: parts.DeadLetters, Sent: memoryledger.New(memoryledger.Options{})}, delivery.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,11 +14,11 @@ import (
 // Delivery is a collector of queues and partners, read when Prometheus asks.
 type Delivery struct {
 	system *delivery.System
-	queues queue.Whole
+	queues queue.Store
 }
 
 // NewDelivery makes the collector.
-func NewDelivery(s *delivery.System, q queue.Whole) *Delivery { return &Delivery{s, q} }
+func NewDelivery(s *delivery.System, q queue.Store) *Delivery { return &Delivery{s, q} }
 
 func ofQueue(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("tidemill_"+name, help, append([]string{"queue"}, labels...), nil)
@@ -95,7 +95,7 @@ func (c *Delivery) Collect(ch chan<- prometheus.Metric) {
 			gauge(partnerLast, float64(p.LastSuccessAt.UnixMilli())/1e3, p.Partner)
 		}
 	}
-	for _, name := range delivery.Doors() {
+	for _, name := range delivery.EventQueues() {
 		st, err := c.queues.Stats(ctx, name)
 		if err != nil {
 			ch <- prometheus.NewInvalidMetric(queueJobs, err)

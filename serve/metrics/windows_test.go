@@ -74,7 +74,7 @@ func windowsIn(t *testing.T, test func(c *metrics.Windows, store *lookedAt), ste
 			t.Fatal(err)
 		}
 		store := &lookedAt{Store: memory}
-		sys, err := windows.New(windows.Parts{Windows: store, Letters: letters, Chain: chain, Out: windows.Each(&topics{refused: "13"})}, windows.Options{Tries: 1, AtOnce: 1, Seed: 1})
+		sys, err := windows.New(windows.Parts{Windows: store, DeadLetters: letters, Chain: chain, Out: windows.Each(&topics{refused: "13"})}, windows.Options{Tries: 1, AtOnce: 1, Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

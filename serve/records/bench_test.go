@@ -35,7 +35,7 @@ func (d discarding) WriteHeader(int)             {}
 // bench posts one body of n records again and again. Beside the time of a request it reports
 // that of a record.
 func bench(b *testing.B, path, contentType, content string, n int) {
-	d := newDoor(b, func(o *Options) { o.Windows = willing{} })
+	d := newEndpoint(b, func(o *Options) { o.Windows = willing{} })
 	sent := strings.NewReader("")
 	w := discarding{http.Header{}}
 	r := (&http.Request{Method: "POST", Header: http.Header{"X-Api-Key": {key}, "Content-Type": {contentType}}, Body: io.NopCloser(sent), ContentLength: int64(len(content))}).WithContext(b.Context())
@@ -91,7 +91,7 @@ func BenchmarkAFileOfAThousand(b *testing.B) {
 // BenchmarkManyWithOneRecord has requests with a record each, of many clients at once, on a
 // store in memory: they share calls.
 func BenchmarkManyWithOneRecord(b *testing.B) {
-	d := newDoor(b)
+	d := newEndpoint(b)
 	one := event(1)
 	b.ReportAllocs()
 	b.SetParallelism(64)

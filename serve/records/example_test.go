@@ -17,7 +17,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	door, err := records.New(records.Options{Windows: windows}) // without Projects: only for programs of this machine
+	endpoint, err := records.New(records.Options{Windows: windows}) // without Projects: only for programs of this machine
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -28,7 +28,7 @@ func Example() {
 	r := httptest.NewRequest(http.MethodPost, "/v1/windows/events?batch=20250323151500", strings.NewReader(lines))
 	r.Header.Set("Content-Type", "application/x-ndjson")
 	w := httptest.NewRecorder()
-	door.ServeHTTP(w, r)
+	endpoint.ServeHTTP(w, r)
 	fmt.Println(w.Code, w.Body)
 	// Output:
 	// 202 {"batch":"20250323151500","accepted":1,"duplicate":0,"rejected":1,"refused":[{"index":1,"line":2,"message":"the event is refused: day is a text, want an integer or null"}]}

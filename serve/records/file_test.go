@@ -18,7 +18,7 @@ import (
 )
 
 // file sends one.
-func (d *testDoor) upload(name string, content []byte) *httptest.ResponseRecorder {
+func (d *testEndpoint) upload(name string, content []byte) *httptest.ResponseRecorder {
 	d.t.Helper()
 	w := d.ask("POST", Path+"/files?name="+url.QueryEscape(name), string(content), nil)
 	d.idle()
@@ -30,7 +30,7 @@ func (d *testDoor) upload(name string, content []byte) *httptest.ResponseRecorde
 
 func TestFilesAreStoredAsTheirRows(t *testing.T) {
 	pair := gdelttest.Batch{Stamp: batch, Events: 2500, Mentions: 5000}
-	each(t, func(t *testing.T, d *testDoor) {
+	each(t, func(t *testing.T, d *testEndpoint) {
 		export, mentions := pair.Names()
 		want(t, d.upload(export, pair.Export()), 202, `{"batch":"20250323151500","accepted":2500,"duplicate":0,"rejected":0,"kind":"event","idless":0}`)
 		want(t, d.upload(mentions+".zip", gdelttest.Zip(mentions, pair.MentionsFile())), 202, `{"batch":"20250323151500","accepted":5000,"duplicate":0,"rejected":0,"kind":"mention","idless":0}`)
@@ -57,7 +57,7 @@ func TestFilesAreStoredAsTheirRows(t *testing.T) {
 }
 
 func TestRowsThatAreNoRecords(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	long := "2\t" + strings.Repeat("\t", 59) + "x" + strings.Repeat("\x01", 200_000) + "x" // six bytes each in JSON
 	want(t, d.upload(batch+".export.CSV", []byte("1\t20250323\n\nno id\n"+long+"\n3\t\n")), 202,
 		`{"batch":"20250323151500","accepted":2,"duplicate":0,"rejected":1,"refused":[{"index":1,"line":4,"message":"the event is refused: it has 1201346 bytes, more than 1048576"}],"kind":"event","idless":1}`)
@@ -95,7 +95,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 		{"a large file", "a.export.CSV", bytes.Repeat(good, 2), nil, 413, "too_large", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDoor(t, func(o *Options) { o.Limits.File, o.Limits.Unpacked = len(good)+2<<20, 3<<20 })
+			d := newEndpoint(t, func(o *Options) { o.Limits.File, o.Limits.Unpacked = len(good)+2<<20, 3<<20 })
 			if c.name == "a large file" {
 				d.o.Limits.File = len(good)
 			}
@@ -112,7 +112,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 
 func TestWhenAFileCannotBeTaken(t *testing.T) {
 	pair := gdelttest.Batch{Stamp: batch, Events: 3000}
-	d := newDoor(t, func(o *Options) { o.Limits.Files, o.Limits.PerMinute = 1, 3000 })
+	d := newEndpoint(t, func(o *Options) { o.Limits.Files, o.Limits.PerMinute = 1, 3000 })
 	d.windows.set(tidemill.Fail(tidemill.Transient, "connection refused"), nil)
 	want(t, d.upload(batch+".export.CSV", pair.Export()), 503, "unavailable")
 	d.windows.set(nil, nil)
@@ -137,7 +137,7 @@ func TestWhenAFileCannotBeTaken(t *testing.T) {
 
 func TestFilesThatADeadProcessLeftAreRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a[b", "spool")
-	open := func() { newDoor(t, func(o *Options) { o.Spool = dir }) }
+	open := func() { newEndpoint(t, func(o *Options) { o.Spool = dir }) }
 	open()
 	for _, name := range []string{spooled + "1", "other"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {

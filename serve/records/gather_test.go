@@ -13,7 +13,7 @@ import (
 
 func TestRequestsThatComeMeanwhileShareACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t)
+		d := newEndpoint(t)
 		hold := make(chan struct{})
 		d.windows.set(nil, hold)
 		answers := make(chan string)
@@ -44,7 +44,7 @@ func TestRequestsThatComeMeanwhileShareACall(t *testing.T) {
 
 func TestASharedCallHasABound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t)
+		d := newEndpoint(t)
 		hold := make(chan struct{})
 		d.windows.set(nil, hold)
 		answers := make(chan *httptest.ResponseRecorder)
@@ -71,7 +71,7 @@ func TestASharedCallHasABound(t *testing.T) {
 // Whatever comes at the same time, each answer is right: of one name one request has the
 // accepted record, and all others a duplicate.
 func TestManyAtOnce(t *testing.T) {
-	each(t, func(t *testing.T, d *testDoor) {
+	each(t, func(t *testing.T, d *testEndpoint) {
 		const clients, requests, names = 8, 20, 40
 		file := gdelttest.Batch{Stamp: batch, Events: names, First: 1000}
 		d.files = make(chan struct{}, clients)

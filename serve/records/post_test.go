@@ -13,7 +13,7 @@ import (
 var ndjson = header{"Content-Type": "application/x-ndjson"}
 
 func TestRecordsAreStoredAsTheyCome(t *testing.T) {
-	each(t, func(t *testing.T, d *testDoor) {
+	each(t, func(t *testing.T, d *testEndpoint) {
 		odd := `{ "day" : 20250323, "extra":[1.50,{"b":1,"a":99999999999999999999}],"globalEventId": 1 }`
 		want(t, d.post(" \n"+odd+"\r\n"), 202, counted(1, 0))
 		want(t, d.post(odd), 202, counted(0, 1))
@@ -66,9 +66,9 @@ func TestBatchIDs(t *testing.T) {
 		{"a query that is none", "?batch=%zz", nil, nil, "", "bad_query"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDoor(t)
+			d := newEndpoint(t)
 			if c.change != nil {
-				d = newDoor(t, c.change)
+				d = newEndpoint(t, c.change)
 			}
 			w := d.ask("POST", Path+"/events"+c.query, event(1), c.h)
 			if c.want == "" {
@@ -84,7 +84,7 @@ func TestBatchIDs(t *testing.T) {
 }
 
 func TestAnExpectedCountClosesTheWindow(t *testing.T) {
-	d := newDoor(t, func(o *Options) { o.Expect = "X-Batch-Count" })
+	d := newEndpoint(t, func(o *Options) { o.Expect = "X-Batch-Count" })
 	want(t, d.ask("POST", Path+"/events", event(1), header{"X-Batch-Count": "3"}), 202, counted(1, 0))
 	want(t, d.ask("POST", Path+"/mentions", "["+mention(1, 1)+","+mention(1, 2)+"]", nil), 202, counted(2, 0))
 	if swept, err := d.windows.Sweep(t.Context()); err != nil || swept.Closed != 1 {
@@ -96,13 +96,13 @@ func TestAnExpectedCountClosesTheWindow(t *testing.T) {
 }
 
 func TestWithoutProjectsNoKeyIsNeeded(t *testing.T) {
-	d := newDoor(t, func(o *Options) { o.Projects, o.Limits.PerMinute = nil, 1 })
+	d := newEndpoint(t, func(o *Options) { o.Projects, o.Limits.PerMinute = nil, 1 })
 	want(t, d.ask("POST", Path+"/events", event(1), header{"X-API-Key": ""}), 202, counted(1, 0))
 	want(t, d.ask("POST", Path+"/events", event(1), nil), 429, "rate_limited")
 }
 
 func TestBadRecordsKeepNoGoodOnesOut(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	wrong := `{"globalEventId":"x"}`
 	w := d.post(`[` + event(1) + `,` + wrong + `,7,` + event(2) + `,{"globalEventId":3,"day":"` + "\xff" + `"},{"globalEventId":1,"globalEventId":1},[` + event(9) + `]]`)
 	want(t, w, 202, `{"batch":"20250323151500","accepted":2,"duplicate":0,"rejected":5,"refused":[`+
@@ -131,7 +131,7 @@ func TestBadRecordsKeepNoGoodOnesOut(t *testing.T) {
 }
 
 func TestLargeThingsThatAreAllowed(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	wide := func(id, n int) string {
 		return fmt.Sprintf(`{"globalEventId":%d,"sourceUrl":"%s"}`, id, strings.Repeat("x", n))
 	}
@@ -153,7 +153,7 @@ func TestLargeThingsThatAreAllowed(t *testing.T) {
 }
 
 func TestALateRecordOpensAnotherWindow(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	want(t, d.post(event(1)), 202, counted(1, 0))
 	if ok, err := d.windows.CloseNow(t.Context(), of("club", batch)); !ok || err != nil {
 		t.Fatal(ok, err)

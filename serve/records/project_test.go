@@ -11,7 +11,7 @@ import (
 )
 
 // rivals are two more projects, each with a key of its own.
-func (d *testDoor) rivals(names ...string) {
+func (d *testEndpoint) rivals(names ...string) {
 	d.t.Helper()
 	for _, name := range names {
 		if err := d.projects.Ensure(d.t.Context(), project.Project{ID: project.ID(name), Name: name}, project.HashOf(tidemill.NewSecret("key-of-"+name))); err != nil {
@@ -21,7 +21,7 @@ func (d *testDoor) rivals(names ...string) {
 }
 
 func TestProjectsDoNotShareABatchID(t *testing.T) {
-	each(t, func(t *testing.T, d *testDoor) {
+	each(t, func(t *testing.T, d *testEndpoint) {
 		d.rivals("rival", "third")
 		rival, third := header{"X-API-Key": "key-of-rival"}, header{"X-API-Key": "key-of-third"}
 		states := func(whose header, records int, state window.State) {
@@ -55,7 +55,7 @@ func TestProjectsDoNotShareABatchID(t *testing.T) {
 }
 
 func TestAnExpectedCountIsOneProjects(t *testing.T) {
-	each(t, func(t *testing.T, d *testDoor) {
+	each(t, func(t *testing.T, d *testEndpoint) {
 		d.rivals("rival")
 		rival := header{"X-API-Key": "key-of-rival"}
 		sweep := func() int {
@@ -81,7 +81,7 @@ func TestAnExpectedCountIsOneProjects(t *testing.T) {
 }
 
 func TestFilesAreTheirSendersProjects(t *testing.T) {
-	each(t, func(t *testing.T, d *testDoor) {
+	each(t, func(t *testing.T, d *testEndpoint) {
 		d.rivals("rival")
 		file := string(gdelttest.Batch{Stamp: batch, Events: 3}.Export())
 		for _, key := range []string{key, "key-of-rival"} {
@@ -101,7 +101,7 @@ func TestWithoutKeysAllIsOneProjects(t *testing.T) {
 		"default": func(o *Options) { o.Projects = nil },
 		"news":    func(o *Options) { o.Projects, o.Project = nil, project.ID("news") },
 	} {
-		d := newDoor(t, id)
+		d := newEndpoint(t, id)
 		if w := d.post(event(1)); w.Code != 202 || len(d.keptBy(want, batch)) != 1 {
 			t.Errorf("%d %s: the project %s has %v", w.Code, w.Body, want, d.keptBy(want, batch))
 		}

@@ -50,7 +50,7 @@ func Serves(path string) bool { return path == Path || strings.HasPrefix(path, P
 // Windows is what the endpoint needs of a window store; a window.Store is one.
 type Windows interface {
 	window.Intake
-	// List is that of window.Desk.
+	// List is that of window.Inspector.
 	List(ctx context.Context, f window.Filter) iter.Seq2[*window.Info, error]
 }
 

@@ -76,7 +76,7 @@ func TestRefusals(t *testing.T) {
 		{"PUT of a file", "PUT " + Path + "/files", "", nil, 405, "method_not_allowed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDoor(t)
+			d := newEndpoint(t)
 			method, path, _ := strings.Cut(c.to, " ")
 			w := d.ask(method, path, c.body, c.h)
 			want(t, w, c.code, c.word)
@@ -96,7 +96,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestWhenRecordsCannotBeKept(t *testing.T) {
-	d := newDoor(t, func(o *Options) { o.Limits.PerMinute = 2 })
+	d := newEndpoint(t, func(o *Options) { o.Limits.PerMinute = 2 })
 	d.windows.set(tidemill.Fail(tidemill.Transient, "connection refused"), nil)
 	for range 5 { // a minute is not used up by what came to nothing
 		w := d.post(event(1))
@@ -114,7 +114,7 @@ func TestWhenRecordsCannotBeKept(t *testing.T) {
 
 func TestAStoreThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t)
+		d := newEndpoint(t)
 		d.windows.set(nil, make(chan struct{}))
 		answers := make(chan *httptest.ResponseRecorder)
 		start := time.Now()
@@ -136,7 +136,7 @@ func TestAStoreThatHangs(t *testing.T) {
 
 func TestWhoIsGoneWhileItWaitsIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t)
+		d := newEndpoint(t)
 		hold := make(chan struct{})
 		d.windows.set(nil, hold)
 		answers := make(chan int)
@@ -169,7 +169,7 @@ func TestWhoIsGoneWhileItWaitsIsNotStored(t *testing.T) {
 }
 
 func TestWhenKeysCannotBeChecked(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	d.projects.err = tidemill.Fail(tidemill.Transient, "connection refused")
 	want(t, d.post(event(1)), 503, "unavailable")
 	d.projects.err = nil
@@ -181,7 +181,7 @@ func TestWhenKeysCannotBeChecked(t *testing.T) {
 }
 
 func TestTooManyRequestsAtOnce(t *testing.T) {
-	d := newDoor(t, func(o *Options) { o.Limits.Requests = 2 })
+	d := newEndpoint(t, func(o *Options) { o.Limits.Requests = 2 })
 	release := endpointtest.Busy(t, d, 2, func(body io.Reader) *http.Request {
 		r := httptest.NewRequest("POST", Path+"/events?batch="+batch, body)
 		r.Header.Set("X-API-Key", key)
@@ -193,7 +193,7 @@ func TestTooManyRequestsAtOnce(t *testing.T) {
 }
 
 func TestTooMuchMemoryAtOnce(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	var others request.Body
 	others.Open(d.Bodies, httptest.NewRequest("POST", "/", nil))
 	others.Vouch()
@@ -208,7 +208,7 @@ func TestTooMuchMemoryAtOnce(t *testing.T) {
 }
 
 func TestWhoSendsTooMuchIsToldWhenToComeAgain(t *testing.T) {
-	d := newDoor(t, func(o *Options) { o.Limits.PerMinute = 3 })
+	d := newEndpoint(t, func(o *Options) { o.Limits.PerMinute = 3 })
 	want(t, d.post("["+event(1)+","+event(2)+"]"), 202, counted(2, 0))
 	w := d.post("[" + event(3) + "," + event(4) + "]")
 	want(t, w, 429, "rate_limited")
@@ -233,7 +233,7 @@ type body func([]byte) (int, error)
 func (f body) Read(b []byte) (int, error) { return f(b) }
 
 func TestABodyThatComesTooSlowly(t *testing.T) {
-	d := newDoor(t, func(o *Options) { o.Limits.Time, o.Limits.FileTime = time.Millisecond, time.Millisecond })
+	d := newEndpoint(t, func(o *Options) { o.Limits.Time, o.Limits.FileTime = time.Millisecond, time.Millisecond })
 	server := httptest.NewServer(d.Handler)
 	defer server.Close()
 	for _, path := range []string{"/events?batch=a", "/files?name=a.export.CSV"} {
@@ -253,7 +253,7 @@ func TestABodyThatComesTooSlowly(t *testing.T) {
 }
 
 func TestABodyThatStops(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	for path, sent := range map[string]string{"/events?batch=" + batch: "[" + event(1) + ",", "/files?name=" + batch + ".export.CSV": "1\t\n2\t"} {
 		r := httptest.NewRequest("POST", Path+path, io.MultiReader(strings.NewReader(sent), body(func([]byte) (int, error) { return 0, io.ErrUnexpectedEOF })))
 		r.Header.Set("X-API-Key", key)
@@ -279,7 +279,7 @@ func TestNonsenseIsNoDoor(t *testing.T) {
 		"too little memory": {Windows: w, Limits: Limits{Limits: endpoint.Limits{Memory: 1 << 20}}},
 		"too many records":  {Windows: w, Limits: Limits{Limits: endpoint.Limits{Items: window.MaxPut + 1}}},
 		"too large a body":  {Windows: w, Limits: Limits{Limits: endpoint.Limits{Body: window.MaxPutBytes + 1}}},
-		"a spool in a file": {Windows: w, Spool: "door_test.go"},
+		"a spool in a file": {Windows: w, Spool: "harness_test.go"},
 	} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%s is taken", name)

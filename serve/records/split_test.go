@@ -132,7 +132,7 @@ func FuzzBody(f *testing.F) {
 		f.Add([]byte(s), false)
 		f.Add([]byte(s), true)
 	}
-	d := newDoor(f)
+	d := newEndpoint(f)
 	f.Fuzz(func(t *testing.T, b []byte, lines bool) {
 		d.t = t
 		var h header

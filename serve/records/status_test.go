@@ -9,7 +9,7 @@ import (
 )
 
 func TestWhatIsKnownOfABatchID(t *testing.T) {
-	each(t, func(t *testing.T, d *testDoor) {
+	each(t, func(t *testing.T, d *testEndpoint) {
 		get := func(id string, code int, body string) {
 			t.Helper()
 			want(t, d.ask("GET", Path+"/"+id, "", nil), code, body)
@@ -53,7 +53,7 @@ func TestWhatIsKnownOfABatchID(t *testing.T) {
 }
 
 func TestOfManyWindowsTheOldestAreShown(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	for range maxWindows + 5 {
 		want(t, d.post(event(1)), 202, counted(1, 0))
 		if _, err := d.windows.CloseNow(t.Context(), of("club", batch)); err != nil {

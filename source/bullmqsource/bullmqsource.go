@@ -10,9 +10,9 @@
 //
 // The engine's terms and BullMQ's:
 //
-//	a failed try (Again, Burn)   the job's attempts and backoff decide, not the pipeline: it is
+//	a failed try (Again, CountTry)   the job's attempts and backoff decide, not the pipeline: it is
 //	                             delayed as its backoff says, or failed when attempts are used up
-//	Again without Burn           delayed, without an attempt made
+//	Again without CountTry           delayed, without an attempt made
 //	Done, Delivered or Skipped   completed, with the return value null or {"skipped": reason}
 //	Done, Dead                   failed, whatever attempts are left, as by an UnrecoverableError
 //	Left                         active until its lock ends, then waiting again, and not stalled
@@ -73,7 +73,7 @@ type Options struct {
 
 	// Letters says that the pipeline keeps dead letters. Without it, dead jobs are kept only
 	// as BullMQ's failed jobs: Traits.Parks.
-	Letters bool
+	DeadLetters bool
 
 	// Report is told what the engine cannot see. Several calls may make reports at a time, so
 	// it must not block. Nil: no reports.
@@ -192,7 +192,7 @@ func tagged(key string) bool {
 
 // Traits implements tidemill.Source.
 func (s *Source) Traits() tidemill.Traits {
-	return tidemill.Traits{Delays: true, Parks: !s.o.Letters, Keep: s.o.Lease / 3}
+	return tidemill.Traits{Delays: true, Parks: !s.o.DeadLetters, Keep: s.o.Lease / 3}
 }
 
 // fail gives an error its kind and says what was being done.

@@ -57,7 +57,7 @@ func TestContract(t *testing.T) {
 		t.Parallel()
 		sourcetest.RunLive(t, func(t *testing.T) sourcetest.Harness {
 			t.Parallel()
-			o := Options{Queue: testenv.Name("source"), Prefix: "{bull}", Lease: testLease, MaxStalled: 100, Letters: true}
+			o := Options{Queue: testenv.Name("source"), Prefix: "{bull}", Lease: testLease, MaxStalled: 100, DeadLetters: true}
 			return sourcetest.Harness{
 				Accept: func(ms ...*tidemill.Message) { accept(t, client, o.Prefix+":"+o.Queue+":", ms) },
 				Open: func() tidemill.Source {

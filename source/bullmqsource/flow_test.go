@@ -109,7 +109,7 @@ func TestAParentWithOpenChildrenIsNotDone(t *testing.T) {
 		m := r.receive(r.src, 1, 5*time.Second)[0]
 		r.do("other", r.o.Queue+"-children", "add", "child", map[string]any{}, map[string]any{"parent": map[string]any{"id": id, "queue": "bull:" + r.o.Queue}})
 		end := r.settle(r.src, tidemill.Applied, done(m))[0]
-		if end.End != tidemill.Again || !end.Burn {
+		if end.End != tidemill.Again || !end.CountTry {
 			t.Errorf("the settlement says %+v", end)
 		}
 		if j := r.job(id); j.State != "delayed" || j.AttemptsMade != 1 || !strings.Contains(j.FailedReason, "children") {

@@ -207,14 +207,14 @@ func (r *rig) nothing(src *Source, d time.Duration) {
 }
 
 // settle ends hand-outs, and checks the answer to each.
-func (r *rig) settle(src *Source, want tidemill.Took, ends ...tidemill.Settlement) []tidemill.Settlement {
+func (r *rig) settle(src *Source, want tidemill.Outcome, ends ...tidemill.Settlement) []tidemill.Settlement {
 	r.t.Helper()
 	if err := src.Settle(r.t.Context(), ends); err != nil {
 		r.t.Fatal(err)
 	}
 	for _, e := range ends {
-		if e.Took != want {
-			r.t.Fatalf("settlement of job %s was taken as %d, want %d", e.ID, e.Took, want)
+		if e.Outcome != want {
+			r.t.Fatalf("settlement of job %s was taken as %d, want %d", e.ID, e.Outcome, want)
 		}
 	}
 	return ends
@@ -229,7 +229,7 @@ func dead(m *tidemill.Message, cause string) tidemill.Settlement {
 }
 
 func again(m *tidemill.Message, after time.Duration, burn bool) tidemill.Settlement {
-	return tidemill.Settlement{ID: m.ID, Mark: m.Mark, End: tidemill.Again, After: after, Burn: burn, Kind: tidemill.Transient, Cause: "not yet"}
+	return tidemill.Settlement{ID: m.ID, Mark: m.Mark, End: tidemill.Again, After: after, CountTry: burn, Kind: tidemill.Transient, Cause: "not yet"}
 }
 
 func ids(ms []*tidemill.Message) []string {

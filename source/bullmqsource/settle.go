@@ -20,7 +20,7 @@ const (
 )
 
 // Settle implements tidemill.Source. Where a job has no attempts left, a retry (Again, with
-// Burn) fails it for good: its settlement is then changed to say so (Done, Dead). Where a
+// CountTry) fails it for good: its settlement is then changed to say so (Done, Dead). Where a
 // finished job has unfinished children, it has failed, as with BullMQ, and its settlement is
 // changed to say that.
 func (s *Source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
@@ -29,7 +29,7 @@ func (s *Source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	s.mu.Lock()
 	for i := range ends {
 		e := &ends[i]
-		if e.Took != tidemill.Unanswered {
+		if e.Outcome != tidemill.Unanswered {
 			continue
 		}
 		h, ours := s.outs[e.ID]
@@ -77,7 +77,7 @@ func (s *Source) look(ctx context.Context, ends []tidemill.Settlement, others []
 		}
 		e := &ends[others[i]]
 		if f[0].IsNil() {
-			e.Took = tidemill.Stale // the job does not exist
+			e.Outcome = tidemill.Stale // the job does not exist
 			continue
 		}
 		tries, _ := f[1].AsInt64()
@@ -110,7 +110,7 @@ func (s *Source) settle(ctx context.Context, ends []tidemill.Settlement, part []
 		p, e := &part[i], &ends[part[i].index]
 		switch took[i] {
 		case '1':
-			e.Took = tidemill.Applied
+			e.Outcome = tidemill.Applied
 			if p.last {
 				e.End, e.Fate = tidemill.Done, tidemill.Dead
 			}
@@ -118,7 +118,7 @@ func (s *Source) settle(ctx context.Context, ends []tidemill.Settlement, part []
 			children = append(children, *p)
 			continue
 		default:
-			e.Took = tidemill.Stale
+			e.Outcome = tidemill.Stale
 		}
 		if h, ours := s.outs[e.ID]; ours && (p.hand != "" && h.hand == e.Mark.Epoch || p.hand == "" && took[i] == '1') {
 			delete(s.outs, e.ID)
@@ -130,7 +130,7 @@ func (s *Source) settle(ctx context.Context, ends []tidemill.Settlement, part []
 	}
 	for _, p := range children {
 		e := &ends[p.index]
-		e.End, e.Fate, e.Burn, e.Kind, e.Cause = tidemill.Again, tidemill.None, true, tidemill.Business, "it has children that have not completed"
+		e.End, e.Fate, e.CountTry, e.Kind, e.Cause = tidemill.Again, tidemill.None, true, tidemill.Business, "it has children that have not completed"
 	}
 	return s.settle(ctx, ends, children)
 }
@@ -152,7 +152,7 @@ func (s *Source) code(args []string, e *tidemill.Settlement, p *ending) []string
 	switch {
 	case e.End == tidemill.Left:
 		return append(args, "l")
-	case e.End == tidemill.Again && !e.Burn:
+	case e.End == tidemill.Again && !e.CountTry:
 		return append(args, "p", upwards(e.After))
 	case e.End == tidemill.Again:
 		wait, more := s.next(e, p)

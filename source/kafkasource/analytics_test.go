@@ -37,7 +37,7 @@ func TestAnalyticsReadsATopic(t *testing.T) {
 	}
 	events := memorywarehouse.New()
 	parts := analytics.Parts{Persons: memoryperson.New(memoryperson.Options{}), Warehouse: events,
-		Definitions: memorydefinition.New(), Letters: letters, Locks: memorylock.New(memorylock.Options{})}
+		Definitions: memorydefinition.New(), DeadLetters: letters, Locks: memorylock.New(memorylock.Options{})}
 	run := func() (s *kafkasource.Source, stop func()) {
 		s = w.source(kafkasource.Options{})
 		parts.Source = s

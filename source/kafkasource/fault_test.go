@@ -90,8 +90,8 @@ func TestACommitWhoseAnswerIsLostIsSentAgain(t *testing.T) {
 	way.loseAnswers(true)
 	brief, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if err := s.Settle(brief, ends); err == nil || ends[0].Took != tidemill.Unanswered {
-		t.Fatalf("without an answer the settlement was taken as %d, %v", ends[0].Took, err)
+	if err := s.Settle(brief, ends); err == nil || ends[0].Outcome != tidemill.Unanswered {
+		t.Fatalf("without an answer the settlement was taken as %d, %v", ends[0].Outcome, err)
 	}
 	// It has arrived anyway.
 	w.books(straight, tidemill.Books{Accepted: 10, Settled: tidemill.Count{Delivered: 6}, Pending: 4})
@@ -105,8 +105,8 @@ func TestACommitWhoseAnswerIsLostIsSentAgain(t *testing.T) {
 		}
 	}
 	for i, e := range ends {
-		if e.Took != tidemill.Applied {
-			t.Fatalf("settlement %d was taken as %d the second time, want applied", i, e.Took)
+		if e.Outcome != tidemill.Applied {
+			t.Fatalf("settlement %d was taken as %d the second time, want applied", i, e.Outcome)
 		}
 	}
 	settle(t, s, tidemill.Applied, delivered(got[6:]...)...)

@@ -31,8 +31,8 @@ func (y *tally) note(ends []tidemill.Settlement) {
 	defer y.mu.Unlock()
 	for i := range ends {
 		y.handed++
-		y.stale[ends[i].ID] = ends[i].Took == tidemill.Stale
-		if ends[i].Took == tidemill.Applied {
+		y.stale[ends[i].ID] = ends[i].Outcome == tidemill.Stale
+		if ends[i].Outcome == tidemill.Applied {
 			y.applied[ends[i].ID]++
 			if len(y.applied) == y.want && y.applied[ends[i].ID] == 1 {
 				close(y.all)
@@ -54,7 +54,7 @@ func (y *tally) work(ctx context.Context, s *kafkasource.Source) {
 			var rest []tidemill.Settlement
 			var told []tidemill.Settlement
 			for _, e := range ends {
-				if e.Took == tidemill.Unanswered {
+				if e.Outcome == tidemill.Unanswered {
 					rest = append(rest, e)
 				} else {
 					told = append(told, e)

@@ -204,14 +204,14 @@ func delivered(ms ...*tidemill.Message) []tidemill.Settlement {
 	return ends
 }
 
-func settle(t testing.TB, s tidemill.Source, want tidemill.Took, ends ...tidemill.Settlement) {
+func settle(t testing.TB, s tidemill.Source, want tidemill.Outcome, ends ...tidemill.Settlement) {
 	t.Helper()
 	if err := s.Settle(t.Context(), ends); err != nil {
 		t.Fatal(err)
 	}
 	for i := range ends {
-		if ends[i].Took != want {
-			t.Fatalf("settlement %d (%s) was taken as %d, want %d", i, ends[i].ID, ends[i].Took, want)
+		if ends[i].Outcome != want {
+			t.Fatalf("settlement %d (%s) was taken as %d, want %d", i, ends[i].ID, ends[i].Outcome, want)
 		}
 	}
 }

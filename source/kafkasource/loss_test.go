@@ -115,7 +115,7 @@ func TestRecordsDeletedUnderAReader(t *testing.T) {
 			if err := s.Settle(t.Context(), end); err != nil {
 				t.Fatal(err)
 			}
-			if end[0].Took == tidemill.Applied {
+			if end[0].Outcome == tidemill.Applied {
 				applied++
 			}
 		}

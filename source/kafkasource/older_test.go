@@ -27,7 +27,7 @@ func TestTheMarkOfAnOlderHandOutEndsNothingThatIsLeft(t *testing.T) {
 	}
 	settle(t, s, tidemill.Applied, leave(newer))
 	settle(t, s, tidemill.Stale, tidemill.Settlement{ID: old.ID, Mark: mark, End: tidemill.Done, Fate: tidemill.Delivered})
-	settle(t, s, tidemill.Stale, tidemill.Settlement{ID: old.ID, Mark: mark, End: tidemill.Again, Burn: true})
+	settle(t, s, tidemill.Stale, tidemill.Settlement{ID: old.ID, Mark: mark, End: tidemill.Again, CountTry: true})
 	w.books(s, tidemill.Books{Accepted: 1, Pending: 1})
 	last := receive(t, s, 1, 10*time.Second)[0]
 	if last.Tries != 0 {

@@ -48,8 +48,8 @@ func TestACommitOfAnOldGenerationIsNotApplied(t *testing.T) {
 		t.Fatalf("after %d refusals Settle says %v", always.Hits(), err)
 	}
 	for i := range ends {
-		if ends[i].Took != tidemill.Unanswered {
-			t.Fatalf("settlement %d was taken as %d while its commit is refused, want unanswered", i, ends[i].Took)
+		if ends[i].Outcome != tidemill.Unanswered {
+			t.Fatalf("settlement %d was taken as %d while its commit is refused, want unanswered", i, ends[i].Outcome)
 		}
 	}
 	w.books(other, tidemill.Books{Accepted: 4, Settled: tidemill.Count{Delivered: 1}, Pending: 3})
@@ -71,8 +71,8 @@ func TestACommitThatArrivedBeforeThePartitionWasLost(t *testing.T) {
 	ends := delivered(got[:2]...)
 	brief, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if err := s.Settle(brief, ends); err == nil || ends[0].Took != tidemill.Unanswered {
-		t.Fatalf("without an answer the settlement was taken as %d, %v", ends[0].Took, err)
+	if err := s.Settle(brief, ends); err == nil || ends[0].Outcome != tidemill.Unanswered {
+		t.Fatalf("without an answer the settlement was taken as %d, %v", ends[0].Outcome, err)
 	}
 	w.books(other, tidemill.Books{Accepted: 4, Settled: tidemill.Count{Delivered: 2}, Pending: 2})
 	fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Group: w.group, Err: kerr.UnknownMemberID})
@@ -84,8 +84,8 @@ func TestACommitThatArrivedBeforeThePartitionWasLost(t *testing.T) {
 		}
 	}
 	for i := range ends {
-		if ends[i].Took != tidemill.Applied {
-			t.Errorf("settlement %d was taken as %d, want applied: it is in the books", i, ends[i].Took)
+		if ends[i].Outcome != tidemill.Applied {
+			t.Errorf("settlement %d was taken as %d, want applied: it is in the books", i, ends[i].Outcome)
 		}
 	}
 	settle(t, s, tidemill.Stale, delivered(got[0])...)

@@ -92,7 +92,7 @@ func (s *Source) note(ends []tidemill.Settlement) (claims []claim, err error) {
 			mark = byID[e.ID]
 		}
 		c, took := s.noteOne(e, mark, now)
-		if e.Took = took; took == tidemill.Unanswered {
+		if e.Outcome = took; took == tidemill.Unanswered {
 			if claims == nil {
 				claims = make([]claim, len(ends))
 			}
@@ -109,7 +109,7 @@ func (s *Source) note(ends []tidemill.Settlement) (claims []claim, err error) {
 }
 
 // noteOne notes one end.
-func (s *Source) noteOne(e *tidemill.Settlement, mark tidemill.Mark, now time.Time) (claim, tidemill.Took) {
+func (s *Source) noteOne(e *tidemill.Settlement, mark tidemill.Mark, now time.Time) (claim, tidemill.Outcome) {
 	at := receipt{int32(mark.Shard), int64(mark.Lo), mark.Epoch}
 	if c, ok := s.receipts[at]; ok { // it was noted, and comes again
 		delete(s.receipts, at)
@@ -129,7 +129,7 @@ func (s *Source) noteOne(e *tidemill.Settlement, mark tidemill.Mark, now time.Ti
 		p.end(sl)
 	case tidemill.Again:
 		s.putOff(p, sl, off, now.Add(max(e.After, 0)))
-		if !e.Burn {
+		if !e.CountTry {
 			return claim{}, tidemill.Applied
 		}
 		sl.tries++
@@ -151,9 +151,9 @@ func (s *Source) answer(ends []tidemill.Settlement, claims []claim, err error) e
 		switch {
 		case c.part == nil:
 		case c.durable():
-			e.Took = tidemill.Applied
+			e.Outcome = tidemill.Applied
 		case c.part.gone && !s.unsure(c.part):
-			e.Took = tidemill.Stale
+			e.Outcome = tidemill.Stale
 		default:
 			open = true
 			if e.Mark != (tidemill.Mark{}) {

@@ -152,8 +152,8 @@ func (r *rig) settle(after time.Duration, e tidemill.End, ms ...*tidemill.Messag
 	r.t.Helper()
 	for _, m := range ms {
 		ends := []tidemill.Settlement{{ID: m.ID, Mark: m.Mark, End: e, After: after}}
-		if err := r.src.Settle(r.t.Context(), ends); err != nil || ends[0].Took != tidemill.Applied {
-			r.t.Fatalf("the end of %s: taken as %v, %v; want it applied", m.Payload, ends[0].Took, err)
+		if err := r.src.Settle(r.t.Context(), ends); err != nil || ends[0].Outcome != tidemill.Applied {
+			r.t.Fatalf("the end of %s: taken as %v, %v; want it applied", m.Payload, ends[0].Outcome, err)
 		}
 	}
 }

@@ -302,10 +302,10 @@ func (s *Source) Settle(_ context.Context, ends []tidemill.Settlement) error {
 		end := &ends[i]
 		e := s.find(end)
 		if e == nil {
-			end.Took = tidemill.Stale
+			end.Outcome = tidemill.Stale
 			continue
 		}
-		end.Took = tidemill.Applied
+		end.Outcome = tidemill.Applied
 		if e.where == off {
 			heap.Remove(&s.due, e.place)
 		}
@@ -317,7 +317,7 @@ func (s *Source) Settle(_ context.Context, ends []tidemill.Settlement) error {
 			settled, numbers = append(settled, e), append(numbers, e.number)
 		case tidemill.Again:
 			e.where, e.when = off, now.Add(end.After)
-			if end.Burn {
+			if end.CountTry {
 				e.tries++
 			}
 			heap.Push(&s.due, e)

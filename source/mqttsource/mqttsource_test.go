@@ -127,8 +127,8 @@ func settle(t *testing.T, src *mqttsource.Source, ends ...tidemill.Settlement) {
 		t.Fatal(err)
 	}
 	for i, e := range ends {
-		if e.Took != tidemill.Applied {
-			t.Fatalf("settlement %d of %d was taken as %d", i, len(ends), e.Took)
+		if e.Outcome != tidemill.Applied {
+			t.Fatalf("settlement %d of %d was taken as %d", i, len(ends), e.Outcome)
 		}
 	}
 }

@@ -129,8 +129,8 @@ func BenchmarkDrain(b *testing.B) {
 						return
 					}
 					for i := range set {
-						if ends[i].Took != tidemill.Applied {
-							settled <- fmt.Errorf("%s was taken as %v", set[i].ID, ends[i].Took)
+						if ends[i].Outcome != tidemill.Applied {
+							settled <- fmt.Errorf("%s was taken as %v", set[i].ID, ends[i].Outcome)
 							return
 						}
 					}

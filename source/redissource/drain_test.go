@@ -228,7 +228,7 @@ func TestDrainBesideASettlementStorm(t *testing.T) {
 					}
 					mu.Lock()
 					for _, e := range ends {
-						if e.Took == applied {
+						if e.Outcome == applied {
 							ended[e.ID]++
 						}
 					}

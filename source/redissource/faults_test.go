@@ -145,7 +145,7 @@ func TestAFullRedisIsDrained(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := b.take(src, 2, soon)
-	ends := []tidemill.Settlement{{ID: got[0].ID, Mark: got[0].Mark, End: tidemill.Again, Burn: true}, {ID: got[1].ID, Mark: got[1].Mark, Fate: tidemill.Dead}}
+	ends := []tidemill.Settlement{{ID: got[0].ID, Mark: got[0].Mark, End: tidemill.Again, CountTry: true}, {ID: got[1].ID, Mark: got[1].Mark, Fate: tidemill.Dead}}
 	if err := src.Settle(t.Context(), ends); err != nil {
 		t.Fatal(err)
 	}

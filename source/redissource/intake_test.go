@@ -20,21 +20,21 @@ import (
 )
 
 // door is an intake on the table of one test, with the name of its own stream.
-type door struct {
+type endpoint struct {
 	*testing.T
 	in     *Intake
 	stream string
 }
 
-func newDoor(t *testing.T, url string, capacity int) *door {
-	return &door{t, NewIntake(redistest.Connect(t, url), IntakeOptions{Capacity: capacity}), testenv.Name("intake")}
+func newEndpoint(t *testing.T, url string, capacity int) *endpoint {
+	return &endpoint{t, NewIntake(redistest.Connect(t, url), IntakeOptions{Capacity: capacity}), testenv.Name("intake")}
 }
 
-func (d *door) job(id string) *tidemill.Message {
+func (d *endpoint) job(id string) *tidemill.Message {
 	return &tidemill.Message{ID: id, To: d.stream, Payload: []byte("payload of " + id), Time: time.UnixMilli(1_700_000_000_000)}
 }
 
-func (d *door) jobs(n int) []*tidemill.Message {
+func (d *endpoint) jobs(n int) []*tidemill.Message {
 	ms := make([]*tidemill.Message, n)
 	for i := range ms {
 		ms[i] = d.job(fmt.Sprint(i))
@@ -42,7 +42,7 @@ func (d *door) jobs(n int) []*tidemill.Message {
 	return ms
 }
 
-func (d *door) want(want string, ms ...*tidemill.Message) {
+func (d *endpoint) want(want string, ms ...*tidemill.Message) {
 	d.Helper()
 	added := make([]queue.Added, len(ms))
 	if err := d.in.Add(d.Context(), ms, added); err != nil {
@@ -57,7 +57,7 @@ func (d *door) want(want string, ms ...*tidemill.Message) {
 	}
 }
 
-func (d *door) length(want int64) {
+func (d *endpoint) length(want int64) {
 	d.Helper()
 	if n, err := d.in.client.Do(d.Context(), d.in.client.B().Xlen().Key(d.stream).Build()).AsInt64(); err != nil || n != want {
 		d.Fatalf("the stream holds %d entries (%v), want %d", n, err, want)
@@ -72,10 +72,10 @@ func both(t *testing.T, test func(t *testing.T, url string)) {
 
 func TestIntakeTakesAJobOnce(t *testing.T) {
 	both(t, func(t *testing.T, url string) {
-		d := newDoor(t, url, 0)
+		d := newEndpoint(t, url, 0)
 		d.want("nnkkn", d.job("a"), d.job("b"), d.job("a"), d.job("a"), d.job("c"))
 		d.want("k", d.job("b"))
-		again := &door{t, NewIntake(redistest.Connect(t, url), IntakeOptions{}), d.stream} // another connection
+		again := &endpoint{t, NewIntake(redistest.Connect(t, url), IntakeOptions{}), d.stream} // another connection
 		again.want("kn", d.job("c"), d.job("d"))
 		d.length(4)
 	})
@@ -83,7 +83,7 @@ func TestIntakeTakesAJobOnce(t *testing.T) {
 
 func TestIntakeTellsNamesApart(t *testing.T) {
 	both(t, func(t *testing.T, url string) {
-		d := newDoor(t, url, 0)
+		d := newEndpoint(t, url, 0)
 		other := testenv.Name("intake")
 		var ms []*tidemill.Message
 		news, knowns := "", ""
@@ -111,7 +111,7 @@ func TestIntakeTellsNamesApart(t *testing.T) {
 
 func TestIntakeIsFull(t *testing.T) {
 	both(t, func(t *testing.T, url string) {
-		d := newDoor(t, url, 3)
+		d := newEndpoint(t, url, 3)
 		d.want("nnnff", d.jobs(5)...)
 		d.want("kkkf", d.jobs(4)...)
 		if err := d.in.Add(t.Context(), d.jobs(5), nil); tidemill.KindOf(err) != tidemill.RateLimit {
@@ -138,7 +138,7 @@ func TestIntakeIsFull(t *testing.T) {
 
 func TestIntakeRefusesNonsense(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t, testenv.Redis(t), 0)
+	d := newEndpoint(t, testenv.Redis(t), 0)
 	later := d.job("later")
 	later.At = time.Now().Add(time.Hour)
 	for _, m := range []*tidemill.Message{{ID: "a"}, {To: d.stream}, {ID: "a", To: "a}b"}, later} {
@@ -173,7 +173,7 @@ func TestIntakeRefusesNonsense(t *testing.T) {
 
 func TestIntakeTakesOneOfMany(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t, testenv.Redis(t), 0)
+	d := newEndpoint(t, testenv.Redis(t), 0)
 	var all sync.WaitGroup
 	for c := range 8 {
 		in := NewIntake(redistest.Connect(t, testenv.Redis(t)), IntakeOptions{})
@@ -198,7 +198,7 @@ func TestIntakeAfterLostAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	d := newDoor(t, s.URL, 0)
+	d := newEndpoint(t, s.URL, 0)
 	in := NewIntake(client, IntakeOptions{})
 	lost := 0
 	for round := range 10 {
@@ -227,7 +227,7 @@ func TestIntakeAfterLostAnswers(t *testing.T) {
 // Names are forgotten by time: the keys say when.
 func TestIntakeRemembersForADay(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t, testenv.Start(t, testenv.PrivateRedis).URL, 0) // KEYS would hold up others
+	d := newEndpoint(t, testenv.Start(t, testenv.PrivateRedis).URL, 0) // KEYS would hold up others
 	d.want("nnn", d.jobs(3)...)
 	keys, err := d.in.client.Do(t.Context(), d.in.client.B().Keys().Pattern("{"+d.stream+"}:known*").Build()).AsStrSlice()
 	if err != nil || len(keys) < 2 {

@@ -50,7 +50,7 @@ func TestContractOfForeignEntries(t *testing.T) {
 }
 
 // ack settles by ID alone, and returns the answers.
-func (b *table) ack(s *Source, end tidemill.Settlement, ids ...string) (took []tidemill.Took) {
+func (b *table) ack(s *Source, end tidemill.Settlement, ids ...string) (took []tidemill.Outcome) {
 	b.Helper()
 	ends := make([]tidemill.Settlement, len(ids))
 	for i, id := range ids {
@@ -61,12 +61,12 @@ func (b *table) ack(s *Source, end tidemill.Settlement, ids ...string) (took []t
 		b.Fatal(err)
 	}
 	for _, e := range ends {
-		took = append(took, e.Took)
+		took = append(took, e.Outcome)
 	}
 	return took
 }
 
-func (b *table) wantTook(got []tidemill.Took, want ...tidemill.Took) {
+func (b *table) wantTook(got []tidemill.Outcome, want ...tidemill.Outcome) {
 	b.Helper()
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		b.Errorf("answers are %v, want %v", got, want)
@@ -98,7 +98,7 @@ const (
 
 var (
 	acked = tidemill.Settlement{Fate: tidemill.Delivered}
-	nack  = tidemill.Settlement{End: tidemill.Again, Burn: true, Cause: "no"}
+	nack  = tidemill.Settlement{End: tidemill.Again, CountTry: true, Cause: "no"}
 )
 
 func TestAcksByIDOfWhatIsNotOutChangeNothing(t *testing.T) {
@@ -133,8 +133,8 @@ func TestAcksByIDReachWhateverIsPending(t *testing.T) {
 		s, other := b.open(b.client, Options{}), b.open(b.client, Options{Consumer: "other"})
 		mine := b.take(s, 2, soon)
 		left := []tidemill.Settlement{{ID: mine[0].ID, Mark: mine[0].Mark, End: tidemill.Left}}
-		if err := s.Settle(b.Context(), left); err != nil || left[0].Took != applied {
-			b.Fatalf("left: %v, %v", left[0].Took, err)
+		if err := s.Settle(b.Context(), left); err != nil || left[0].Outcome != applied {
+			b.Fatalf("left: %v, %v", left[0].Outcome, err)
 		}
 		theirs := b.take(other, 1, soon)
 		b.do("XREADGROUP", "GROUP", Group, "foreign", "COUNT", "1", "STREAMS", b.stream, ">")
@@ -163,9 +163,9 @@ func TestALanesEndAndAnAckInOneCall(t *testing.T) {
 		if err := s.Settle(b.Context(), ends); err != nil {
 			b.Fatal(err)
 		}
-		var took []tidemill.Took
+		var took []tidemill.Outcome
 		for _, e := range ends {
-			took = append(took, e.Took)
+			took = append(took, e.Outcome)
 		}
 		b.wantTook(took, applied, applied, applied, applied, stale, applied)
 		b.books(s, tidemill.Books{Accepted: 3, Settled: tidemill.Count{Delivered: 1, Skipped: 1, Dead: 1}})

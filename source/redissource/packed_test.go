@@ -146,8 +146,8 @@ func TestABusyStreamCostsFewAllocations(t *testing.T) {
 				}
 			}
 			for i := range ends {
-				if ends[i].Took != applied {
-					t.Fatalf("ack of %s was answered %v", ends[i].ID, ends[i].Took)
+				if ends[i].Outcome != applied {
+					t.Fatalf("ack of %s was answered %v", ends[i].ID, ends[i].Outcome)
 				}
 			}
 			settled += got

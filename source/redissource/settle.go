@@ -43,7 +43,7 @@ func (s *Source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		if e := &ends[i]; e.End == tidemill.Done && e.Row() == (tidemill.Count{}) {
 			return tidemill.Fail(tidemill.Internal, "settle message %q: an end needs a fate", e.ID)
 		}
-		ends[i].Took = tidemill.Unanswered
+		ends[i].Outcome = tidemill.Unanswered
 	}
 	s.choose(ends)
 	for _, list := range [...][]ending{s.settling.ours, s.settling.acks} {
@@ -67,7 +67,7 @@ func (s *Source) choose(ends []tidemill.Settlement) {
 			if p, ok := canonical(e.ID); ok {
 				acks = append(acks, ending{place: p, index: i})
 			} else {
-				e.Took = tidemill.Stale
+				e.Outcome = tidemill.Stale
 			}
 			continue
 		}
@@ -75,14 +75,14 @@ func (s *Source) choose(ends []tidemill.Settlement) {
 		switch o, ok := s.outs[p]; {
 		case ok && epoch(s.turns, o.count) == e.Mark.Epoch:
 			if e.End == tidemill.Left && !o.probe {
-				e.Took = tidemill.Applied
+				e.Outcome = tidemill.Applied
 				delete(s.outs, p)
 				s.left.add(p)
 				continue
 			}
 			ours = append(ours, ending{place: p, index: i, count: o.count})
 		case ok && o.count > int(e.Mark.Epoch&(1<<turnBits-1)), p == place{}, e.Mark.Epoch>>turnBits != s.turns&(1<<(32-turnBits)-1):
-			e.Took = tidemill.Stale
+			e.Outcome = tidemill.Stale
 		default: // another source handed it out, or it ended
 			ours = append(ours, ending{place: p, index: i, count: int(e.Mark.Epoch & (1<<turnBits - 1)), other: true})
 		}
@@ -100,7 +100,7 @@ func once(ends []tidemill.Settlement, list []ending) []ending {
 	first := list[:0]
 	for _, e := range list {
 		if n := len(first); n > 0 && e.place == first[n-1].place {
-			ends[e.index].Took = tidemill.Stale
+			ends[e.index].Outcome = tidemill.Stale
 			continue
 		}
 		first = append(first, e)
@@ -130,7 +130,7 @@ func op(e *tidemill.Settlement, end *ending) (letter byte, text string) {
 			ms = (e.After.Microseconds() + 999) / 1000
 		}
 		burn := 0
-		if e.Burn {
+		if e.CountTry {
 			burn = 1
 		}
 		b = fmt.Appendf(b, "a%d,%d,%s", ms, burn, cause(e))
@@ -195,8 +195,8 @@ func (s *Source) settle(ctx context.Context, ends []tidemill.Settlement, part []
 	for i := range part {
 		e := &part[i]
 		end := &ends[e.index]
-		if end.Took = tidemill.Stale; all || took[i] == '1' {
-			end.Took = tidemill.Applied
+		if end.Outcome = tidemill.Stale; all || took[i] == '1' {
+			end.Outcome = tidemill.Applied
 		}
 		s.settled(e, end)
 	}
@@ -206,7 +206,7 @@ func (s *Source) settle(ctx context.Context, ends []tidemill.Settlement, part []
 // settled releases settled entries; mu is held.
 func (s *Source) settled(e *ending, end *tidemill.Settlement) {
 	if e.count == 0 { // by ID: a Stale one says nothing about our entries
-		if end.Took == tidemill.Applied {
+		if end.Outcome == tidemill.Applied {
 			delete(s.outs, e.place)
 			delete(s.held, e.place)
 			s.left.drop(e.place)
@@ -216,7 +216,7 @@ func (s *Source) settled(e *ending, end *tidemill.Settlement) {
 		}
 		return
 	}
-	if end.Took == tidemill.Applied && end.End == tidemill.Done { // no source can get it again
+	if end.Outcome == tidemill.Applied && end.End == tidemill.Done { // no source can get it again
 		delete(s.outs, e.place)
 		s.left.drop(e.place)
 		return
@@ -227,7 +227,7 @@ func (s *Source) settled(e *ending, end *tidemill.Settlement) {
 	}
 	delete(s.outs, e.place)
 	s.left.drop(e.place)
-	if ours && end.Took == tidemill.Applied && end.End == tidemill.Left {
+	if ours && end.Outcome == tidemill.Applied && end.End == tidemill.Left {
 		s.left.add(e.place)
 	}
 }

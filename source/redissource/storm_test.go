@@ -114,7 +114,7 @@ func (g *game) anyEnd() tidemill.Settlement {
 	case 0:
 		return tidemill.Settlement{End: tidemill.Left}
 	case 1:
-		return tidemill.Settlement{End: tidemill.Again, After: time.Duration(g.rng.IntN(30)) * time.Millisecond, Burn: true, Cause: "no"}
+		return tidemill.Settlement{End: tidemill.Again, After: time.Duration(g.rng.IntN(30)) * time.Millisecond, CountTry: true, Cause: "no"}
 	case 2:
 		return tidemill.Settlement{Fate: tidemill.Skipped}
 	case 3:
@@ -145,7 +145,7 @@ func (g *game) settle(who int) {
 func (g *game) ackAny(s *Source) {
 	g.Helper()
 	var ends []tidemill.Settlement
-	want := map[string]tidemill.Took{}
+	want := map[string]tidemill.Outcome{}
 	for range g.rng.IntN(min(len(g.ids), 20) + 1) {
 		end := g.anyEnd()
 		end.ID = g.ids[g.rng.IntN(len(g.ids))]
@@ -162,8 +162,8 @@ func (g *game) ackAny(s *Source) {
 	}
 	g.tell(s, ends)
 	for _, e := range ends {
-		if e.Took != want[e.ID] {
-			g.Fatalf("ack of %s (%d) was answered %v, want %v", e.ID, e.End, e.Took, want[e.ID])
+		if e.Outcome != want[e.ID] {
+			g.Fatalf("ack of %s (%d) was answered %v, want %v", e.ID, e.End, e.Outcome, want[e.ID])
 		}
 	}
 }
@@ -174,7 +174,7 @@ func (g *game) tell(s *Source, ends []tidemill.Settlement) {
 		g.Fatal(err)
 	}
 	for i := range ends {
-		if e := &ends[i]; e.Took == applied && e.End == tidemill.Done {
+		if e := &ends[i]; e.Outcome == applied && e.End == tidemill.Done {
 			if fate := g.ended[e.ID]; fate != tidemill.None {
 				g.Fatalf("%s was settled as %v after it was %v", e.ID, e.Fate, fate)
 			}

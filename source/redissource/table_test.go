@@ -136,7 +136,7 @@ func (b *table) deliver(s *Source, ms ...*tidemill.Message) (applied int) {
 		b.Fatal(err)
 	}
 	for _, e := range ends {
-		if e.Took == tidemill.Applied {
+		if e.Outcome == tidemill.Applied {
 			applied++
 		}
 	}

@@ -115,20 +115,20 @@ func (b *bench) nothing(src tidemill.Source, d time.Duration) {
 }
 
 // settle settles and returns the source's answers.
-func (b *bench) settle(src tidemill.Source, ends ...tidemill.Settlement) []tidemill.Took {
+func (b *bench) settle(src tidemill.Source, ends ...tidemill.Settlement) []tidemill.Outcome {
 	b.Helper()
 	if err := src.Settle(b.Context(), ends); err != nil {
 		b.Fatalf("settle %d: %v", len(ends), err)
 	}
-	took := make([]tidemill.Took, len(ends))
+	took := make([]tidemill.Outcome, len(ends))
 	for i := range ends {
-		took[i] = ends[i].Took
+		took[i] = ends[i].Outcome
 	}
 	return took
 }
 
 // took settles one and checks the answer.
-func (b *bench) took(src tidemill.Source, want tidemill.Took, end tidemill.Settlement) {
+func (b *bench) took(src tidemill.Source, want tidemill.Outcome, end tidemill.Settlement) {
 	b.Helper()
 	if got := b.settle(src, end)[0]; got != want {
 		b.Fatalf("settlement of %q was taken as %v, want %v", end.ID, tookName(got), tookName(want))
@@ -184,7 +184,7 @@ func done(m *tidemill.Message, f tidemill.Fate) tidemill.Settlement {
 }
 
 func again(m *tidemill.Message, after time.Duration, burn bool) tidemill.Settlement {
-	return tidemill.Settlement{ID: m.ID, Mark: m.Mark, End: tidemill.Again, After: after, Burn: burn,
+	return tidemill.Settlement{ID: m.ID, Mark: m.Mark, End: tidemill.Again, After: after, CountTry: burn,
 		Kind: tidemill.Transient, Cause: "not yet"}
 }
 
@@ -200,7 +200,7 @@ func names(ms []*tidemill.Message) []string {
 	return out
 }
 
-func tookName(t tidemill.Took) string {
+func tookName(t tidemill.Outcome) string {
 	switch t {
 	case tidemill.Unanswered:
 		return "unanswered"

@@ -327,7 +327,7 @@ func disjoint(b *bench) {
 				}
 				mu.Lock()
 				for i, m := range into[:n] {
-					if ends[i].Took == tidemill.Applied {
+					if ends[i].Outcome == tidemill.Applied {
 						seen[string(m.Payload)]++
 					}
 				}

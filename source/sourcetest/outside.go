@@ -29,7 +29,7 @@ func ack(m *tidemill.Message) tidemill.Settlement {
 
 // pair settles an end from outside and one with a mark in one call, in either order, and
 // returns the answers to the one from outside and to the other.
-func (b *bench) pair(outsideFirst bool, outside, own tidemill.Settlement) (tidemill.Took, tidemill.Took) {
+func (b *bench) pair(outsideFirst bool, outside, own tidemill.Settlement) (tidemill.Outcome, tidemill.Outcome) {
 	b.Helper()
 	if outsideFirst {
 		took := b.settle(b.src, outside, own)
@@ -65,7 +65,7 @@ func refusesBesideLeft(b *bench) {
 	b.accept(2)
 	got := b.take(2)
 	for i, m := range got {
-		refusal := tidemill.Settlement{ID: m.ID, End: tidemill.Again, Burn: true, Kind: tidemill.Business, Cause: "refused"}
+		refusal := tidemill.Settlement{ID: m.ID, End: tidemill.Again, CountTry: true, Kind: tidemill.Business, Cause: "refused"}
 		theirs, own := b.pair(i == 0, refusal, left(m))
 		if theirs != tidemill.Applied || own == tidemill.Unanswered {
 			b.Fatalf("the refusal first: %t: it was taken as %s and the message's own end as %s, want the refusal applied",

@@ -99,13 +99,13 @@ func settlesAfterError(b *bench) {
 	cancel()
 	err := b.src.Settle(ctx, ends) // it may have been quick enough: then no error
 	for i := range ends {
-		if err == nil && ends[i].Took != tidemill.Applied {
-			b.Fatalf("settlement %d was taken as %s without an error", i, tookName(ends[i].Took))
+		if err == nil && ends[i].Outcome != tidemill.Applied {
+			b.Fatalf("settlement %d was taken as %s without an error", i, tookName(ends[i].Outcome))
 		}
 	}
 	var rest []tidemill.Settlement
 	for _, e := range ends {
-		if e.Took == tidemill.Unanswered {
+		if e.Outcome == tidemill.Unanswered {
 			rest = append(rest, e)
 		}
 	}
@@ -169,7 +169,7 @@ func bringsBackByID(b *bench) {
 	got := b.take(2)
 	b.took(b.src, tidemill.Applied, left(got[1]))
 	for _, m := range got {
-		b.took(b.src, tidemill.Applied, tidemill.Settlement{ID: m.ID, End: tidemill.Again, Burn: true, Kind: tidemill.Business, Cause: "refused"})
+		b.took(b.src, tidemill.Applied, tidemill.Settlement{ID: m.ID, End: tidemill.Again, CountTry: true, Kind: tidemill.Business, Cause: "refused"})
 	}
 	back := b.take(2)
 	for i, m := range back {

@@ -18,9 +18,9 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	died := tidemill.Letter{Pipeline: "orders", Kind: tidemill.Partner, Cause: "answered 500", Tries: 3, At: time.Now(),
+	died := tidemill.DeadLetter{Pipeline: "orders", Kind: tidemill.Partner, Cause: "answered 500", Tries: 3, At: time.Now(),
 		Message: &tidemill.Message{ID: "order-1", Payload: []byte(`{"total":12}`)}}
-	if err := store.Put(ctx, []tidemill.Letter{died}); err != nil {
+	if err := store.Put(ctx, []tidemill.DeadLetter{died}); err != nil {
 		log.Fatal(err)
 	}
 	for l, err := range store.List(ctx, deadletter.Filter{Pipeline: "orders"}) {

@@ -37,7 +37,7 @@ func Instant(t time.Time) time.Time {
 }
 
 // CheckPut refuses dead letters that could not be found again.
-func CheckPut(letters []tidemill.Letter) error {
+func CheckPut(letters []tidemill.DeadLetter) error {
 	for i := range letters {
 		if l := &letters[i]; l.Pipeline == "" || l.Message == nil {
 			return fmt.Errorf("put dead letter %d of %d: it has no pipeline or no message", i+1, len(letters))
@@ -55,7 +55,7 @@ func Full(pipeline string, fresh, held, limit int) error {
 // whether another message's death replaced the one before: the books count it as put and as
 // discarded once more. The zero Record is a new one; the backend gives its Seq. Read the
 // message of an edited one before.
-func (r *Record) Put(l *tidemill.Letter) (changed, another bool) {
+func (r *Record) Put(l *tidemill.DeadLetter) (changed, another bool) {
 	f := Failure{At: Instant(l.At), Kind: l.Kind, Cause: cut(l.Cause), Tries: l.Tries}
 	switch {
 	case r.Deaths == 0:
@@ -172,7 +172,7 @@ func (r *Record) Settle(s *tidemill.Settlement, now time.Time) (gone bool) {
 		if s.After > 0 {
 			r.Due = now.Add(s.After)
 		}
-		if s.Burn {
+		if s.CountTry {
 			r.Burnt++
 		}
 	case s.Fate == tidemill.Dead:

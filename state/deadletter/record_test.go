@@ -14,8 +14,8 @@ import (
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // dead is a dead letter of a message as it dies.
-func dead(payload, cause string) *tidemill.Letter {
-	return &tidemill.Letter{Pipeline: "p", Kind: tidemill.Partner, Cause: cause, Tries: 1, At: noon, Row: []byte("row"),
+func dead(payload, cause string) *tidemill.DeadLetter {
+	return &tidemill.DeadLetter{Pipeline: "p", Kind: tidemill.Partner, Cause: cause, Tries: 1, At: noon, Row: []byte("row"),
 		Message: &tidemill.Message{ID: "a", Tenant: "t", Key: []byte("k"), Payload: []byte(payload), Header: []tidemill.Field{{Name: []byte("n"), Value: []byte("v")}}}}
 }
 

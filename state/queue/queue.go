@@ -65,7 +65,7 @@ type Register interface {
 }
 
 // Desk is for inspection.
-type Desk interface {
+type Inspector interface {
 	// List yields the matching jobs of a queue, oldest first, and blocks no work. A job
 	// with damaged bytes has no ID or payload, and a Cause that says so.
 	List(ctx context.Context, f Filter) iter.Seq2[*Job, error]
@@ -74,10 +74,10 @@ type Desk interface {
 }
 
 // Store is what every backend has.
-type Store interface {
+type Core interface {
 	Intake
 	Register
-	Desk
+	Inspector
 	// Open makes a source of the queue's jobs. It is also a tidemill.Keeper, Gater and
 	// Bookkeeper. Several sources may be open on one queue, in several processes where the
 	// backend is shared: each job is handed out under one lease at a time. Its traits:
@@ -89,12 +89,12 @@ type Store interface {
 }
 
 // Whole is a store with all abilities.
-type Whole interface {
-	Store
+type Store interface {
+	Core
 	Tuner
 	Mover
 	Meter
-	Turnstile
+	Limiter
 }
 
 // A Tuner changes how queues work while they run, durably and for all instances.
@@ -137,9 +137,9 @@ type Meter interface {
 	Tenants(ctx context.Context, queue string, max int) ([]Depth, error)
 }
 
-// A Turnstile applies a queue's limits to work that is not a job of the queue: a replay of
+// A Limiter applies a queue's limits to work that is not a job of the queue: a replay of
 // dead letters.
-type Turnstile interface {
+type Limiter interface {
 	// Turn answers how many of n things of a tenant may be worked on now: as many as the
 	// queue would hand out under the pause, the gate and the rate limits. They use up these
 	// limits as jobs do. Where none may, at is when to ask again; zero: when somebody resumes

@@ -177,7 +177,7 @@ func (s *Settings) Capacity(store int) int {
 // Keyed says whether a tenant's jobs are kept apart by their keys.
 func (s *Settings) Keyed() bool { return s.Fair == ByKey || s.Key != Limit{} }
 
-// Turn is Turnstile.Turn of a queue whose gate is shut until gate. spent is what Spend
+// Turn is Limiter.Turn of a queue whose gate is shut until gate. spent is what Spend
 // returned for its rate and for the tenant's, and is moved on.
 func (s *Settings) Turn(tenant string, n int, gate, now time.Time, spent *[2]float64) (may int, at time.Time) {
 	if s.Paused {

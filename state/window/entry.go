@@ -101,7 +101,7 @@ func (e *Entry) Settle(s *tidemill.Settlement, now time.Time) (gone bool) {
 		if s.After > 0 {
 			e.Due = instantUp(now.Add(s.After))
 		}
-		if s.Burn {
+		if s.CountTry {
 			e.fail(s, now)
 		}
 		return false

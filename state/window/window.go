@@ -91,7 +91,7 @@ var ErrNotFound = errors.New("there is no such window")
 // Store is the whole role.
 type Store interface {
 	Intake
-	Desk
+	Inspector
 
 	// Sweep closes windows that are over: their time has passed by the store's clock, or as
 	// many records have come as announced. Any number of instances call it at intervals; the
@@ -124,7 +124,7 @@ type Store interface {
 }
 
 // Desk is for inspection and decisions by hand.
-type Desk interface {
+type Inspector interface {
 	// List yields the matching windows, the oldest first, each once, and blocks no work. A
 	// window that changes meanwhile is yielded as it is when it is reached, if it still
 	// matches.

@@ -44,7 +44,7 @@ type Parts struct {
 	Persons     person.Store
 	Warehouse   warehouse.Store
 	Definitions definition.Definitions
-	Letters     deadletter.Store
+	DeadLetters deadletter.Store
 	Locks       lock.Locks
 
 	Projects project.Projects             // nil: events of any project are accepted
@@ -113,7 +113,7 @@ type System struct {
 
 // New puts the system together.
 func New(p Parts, o Options) (*System, error) {
-	if p.Source == nil || p.Persons == nil || p.Warehouse == nil || p.Definitions == nil || p.Letters == nil || p.Locks == nil {
+	if p.Source == nil || p.Persons == nil || p.Warehouse == nil || p.Definitions == nil || p.DeadLetters == nil || p.Locks == nil {
 		return nil, errors.New("analytics: a source, persons, a warehouse, definitions, dead letters and locks are needed")
 	}
 	o = o.withDefaults()
@@ -124,12 +124,12 @@ func New(p Parts, o Options) (*System, error) {
 	if err != nil {
 		return nil, fmt.Errorf("analytics: %w", err)
 	}
-	s := &System{parts: p, options: o, letters: p.Letters.Open(Name), Warnings: newWarnings(p.Warehouse, o.Log, o.Now), catalog: seen,
+	s := &System{parts: p, options: o, letters: p.DeadLetters.Open(Name), Warnings: newWarnings(p.Warehouse, o.Log, o.Now), catalog: seen,
 		keeping: make(chan struct{}, 1)}
 	s.projects.of, s.persons.of = "projects", "persons"
 	s.keeps.Store(true) // perhaps from before
 	live := flow.Pipeline{
-		Name: Name, Source: p.Source, Work: s.steps(s.decode).Lane, Dead: p.Letters,
+		Name: Name, Source: p.Source, Work: s.steps(s.decode).Lane, Dead: p.DeadLetters,
 		Lanes: o.Lanes, Batch: o.Batch, Age: o.Age, InFlight: o.InFlight, Handouts: o.Handouts,
 		Breaker: policy.Breaker{Fails: 5, Open: 30 * time.Second}, PauseFor: refused,
 		Fatal: 100, Log: o.Log, Now: o.Now, Rand: o.random(0), Observe: o.Observe, Settled: o.Settled,
@@ -154,7 +154,7 @@ func New(p Parts, o Options) (*System, error) {
 	pipelines := []*flow.Engine{s.Pipeline, s.Replayer}
 	if p.Overflow != nil {
 		over := live
-		over.Name, over.Source, over.Dead, over.Rand = OverflowName, p.Overflow, sharedLetters{p.Letters}, o.random(2)
+		over.Name, over.Source, over.Dead, over.Rand = OverflowName, p.Overflow, sharedLetters{p.DeadLetters}, o.random(2)
 		overflow, err := flow.New(over)
 		if err != nil {
 			return nil, fmt.Errorf("analytics: %w", err)

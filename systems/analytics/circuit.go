@@ -60,10 +60,10 @@ func (r *results) settled(ends []tidemill.Settlement) {
 	for i := range ends {
 		e := &ends[i]
 		switch {
-		case e.Took != tidemill.Applied:
+		case e.Outcome != tidemill.Applied:
 		case e.End == tidemill.Done && e.Fate == tidemill.Delivered:
 			worked = true
-		case (e.End == tidemill.Done && e.Fate == tidemill.Dead || e.End == tidemill.Again && e.Burn) && policy.Table(nil).For(e.Kind).Blames:
+		case (e.End == tidemill.Done && e.Fate == tidemill.Dead || e.End == tidemill.Again && e.CountTry) && policy.Table(nil).For(e.Kind).Blames:
 			failed = true
 		}
 	}

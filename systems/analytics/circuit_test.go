@@ -8,12 +8,12 @@ import (
 
 func TestResultsOfReplays(t *testing.T) {
 	done := func(f tidemill.Fate, k tidemill.Kind) tidemill.Settlement {
-		return tidemill.Settlement{Fate: f, Kind: k, Took: tidemill.Applied}
+		return tidemill.Settlement{Fate: f, Kind: k, Outcome: tidemill.Applied}
 	}
 	away, refused, good := done(tidemill.Dead, tidemill.Transient), done(tidemill.Dead, tidemill.Validation), done(tidemill.Delivered, 0)
 	stale := away
-	stale.Took = tidemill.Stale
-	unburnt := tidemill.Settlement{End: tidemill.Again, Kind: tidemill.Transient, Took: tidemill.Applied}
+	stale.Outcome = tidemill.Stale
+	unburnt := tidemill.Settlement{End: tidemill.Again, Kind: tidemill.Transient, Outcome: tidemill.Applied}
 	for _, c := range []struct {
 		name    string
 		batches [][]tidemill.Settlement

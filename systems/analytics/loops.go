@@ -70,7 +70,7 @@ func (s *System) replayFailed(ctx context.Context) error {
 	if open, err := s.parts.Circuit.IsOpen(ctx); err != nil || open {
 		return err
 	}
-	_, err = s.parts.Letters.Replay(ctx, deadletter.Filter{Pipeline: Name, Max: s.options.ReplayBatch, Replays: maxReplays,
+	_, err = s.parts.DeadLetters.Replay(ctx, deadletter.Filter{Pipeline: Name, Max: s.options.ReplayBatch, Replays: maxReplays,
 		NotKinds: []tidemill.Kind{tidemill.Validation, tidemill.Internal}})
 	return err
 }

@@ -14,7 +14,7 @@ const OverflowName = Name + ".overflow"
 // and one set of books serve both. Their positions differ in the shard.
 type sharedLetters struct{ tidemill.DeadLetters }
 
-func (s sharedLetters) Put(ctx context.Context, letters []tidemill.Letter) error {
+func (s sharedLetters) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 	for i := range letters {
 		letters[i].Pipeline = Name
 	}

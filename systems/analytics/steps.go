@@ -312,7 +312,7 @@ func (s *System) events(ctx context.Context, batch []*item) error {
 		it.Value.IngestedAt = now
 		rows[i] = &it.Value.Event
 	}
-	took := make([]warehouse.Took, len(rows))
+	took := make([]warehouse.Outcome, len(rows))
 	if err := s.parts.Warehouse.Insert(ctx, rows, took); err != nil {
 		finished(batch)
 		return err

@@ -175,7 +175,7 @@ func (l *listener) end(id string, ack bool) {
 	if wait > 0 {
 		l.putOff(id, now.Add(wait))
 	}
-	l.ready = append(l.ready, tidemill.Settlement{ID: id, End: tidemill.Again, Burn: true, After: wait,
+	l.ready = append(l.ready, tidemill.Settlement{ID: id, End: tidemill.Again, CountTry: true, After: wait,
 		Kind: tidemill.Business, Cause: "the far side refused it"})
 }
 

@@ -160,11 +160,11 @@ func New(p Parts, o Options) (*Bridge, error) {
 // entry.
 func (o *Options) rules() policy.Table {
 	return policy.Table{
-		tidemill.Transient:   {Do: policy.Retrying, Blames: true},              // the broker is down
-		tidemill.Timeout:     {Do: policy.Retrying, Blames: true},              // or silent
-		tidemill.Credentials: {Do: policy.Retrying, Burns: true, Blames: true}, // it is up, and refuses this one
-		tidemill.Partner:     {Do: policy.Retrying, Burns: true, Blames: true}, // or cannot take it
-		tidemill.RateLimit:   {Do: policy.Retrying, Burns: !o.AwaitsRoom},      // or has received too much
+		tidemill.Transient:   {Do: policy.Retrying, Blames: true},                 // the broker is down
+		tidemill.Timeout:     {Do: policy.Retrying, Blames: true},                 // or silent
+		tidemill.Credentials: {Do: policy.Retrying, CountTry: true, Blames: true}, // it is up, and refuses this one
+		tidemill.Partner:     {Do: policy.Retrying, CountTry: true, Blames: true}, // or cannot take it
+		tidemill.RateLimit:   {Do: policy.Retrying, CountTry: !o.AwaitsRoom},      // or has received too much
 	}
 }
 

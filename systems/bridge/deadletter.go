@@ -34,7 +34,7 @@ type deadTopic struct {
 }
 
 // Put implements tidemill.DeadLetters.
-func (d *deadTopic) Put(ctx context.Context, letters []tidemill.Letter) error {
+func (d *deadTopic) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 	if keep := d.b.p.Keep; keep != nil {
 		if err := keep.Put(ctx, letters); err != nil {
 			return err
@@ -74,7 +74,7 @@ type pending struct{ kept *atomic.Uint64 }
 var errNoTopic = errors.New("there is no topic of the dead: the entry stays pending")
 
 // Put implements tidemill.DeadLetters.
-func (p pending) Put(_ context.Context, letters []tidemill.Letter) error {
+func (p pending) Put(_ context.Context, letters []tidemill.DeadLetter) error {
 	p.kept.Add(uint64(len(letters)))
 	return all(len(letters), errNoTopic)
 }
@@ -95,7 +95,7 @@ func all(n int, err error) error {
 // appendLetter appends a message for the topic of the dead:
 //
 //	{"original_message":"<data as text>","error":"…","timestamp":"<RFC 3339>","message_id":"<entry id>","attempts":n}
-func (b *Bridge) appendLetter(dst []byte, l *tidemill.Letter) []byte {
+func (b *Bridge) appendLetter(dst []byte, l *tidemill.DeadLetter) []byte {
 	dst = append(dst, `{"original_message":`...)
 	dst = appendText(dst, appendData(nil, l.Message))
 	dst = append(dst, `,"error":`...)

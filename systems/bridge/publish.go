@@ -132,16 +132,16 @@ func (b *Bridge) settled(ends []tidemill.Settlement) {
 	for i := range ends {
 		e := &ends[i]
 		outside := e.Mark == tidemill.Mark{}
-		if e.Took == tidemill.Applied && e.End != tidemill.Left {
+		if e.Outcome == tidemill.Applied && e.End != tidemill.Left {
 			b.unanswered.answered(e.ID)
 		}
 		switch {
-		case !outside && e.Took == tidemill.Applied && e.End == tidemill.Done && e.Fate == tidemill.Dead:
+		case !outside && e.Outcome == tidemill.Applied && e.End == tidemill.Done && e.Fate == tidemill.Dead:
 			s.dead.Add(1)
-		case !outside && e.Took == tidemill.Applied && e.End == tidemill.Done:
+		case !outside && e.Outcome == tidemill.Applied && e.End == tidemill.Done:
 			s.acked.Add(1)
 		case !outside:
-		case e.Took == tidemill.Stale:
+		case e.Outcome == tidemill.Stale:
 			s.unknown.Add(1)
 		case e.End == tidemill.Again:
 			s.refused.Add(1)

@@ -28,7 +28,7 @@ func (f forgetful) Settle(ctx context.Context, ends []tidemill.Settlement) error
 	if err := f.keptSource.Settle(ctx, asked); err != nil {
 		return err
 	}
-	if *f.lost == 0 && slices.ContainsFunc(asked, func(e tidemill.Settlement) bool { return e.Burn }) {
+	if *f.lost == 0 && slices.ContainsFunc(asked, func(e tidemill.Settlement) bool { return e.CountTry }) {
 		*f.lost++
 		return tidemill.Fail(tidemill.Unknown, "the answer was lost")
 	}

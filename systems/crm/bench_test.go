@@ -46,7 +46,7 @@ func embedded(b *testing.B, ahead int) {
 	fatal(b, err)
 	var done atomic.Int64
 	all := make(chan struct{})
-	sys, err := crm.New(crm.Parts{Queues: queues, Letters: letters, Log: log, Replays: replays, Profiles: profiles,
+	sys, err := crm.New(crm.Parts{Queues: queues, DeadLetters: letters, Log: log, Replays: replays, Profiles: profiles,
 		Handlers: []handler.Spec{{Name: "nothing", Types: []string{"*"}, Handler: handler.Func(func(context.Context, *handler.Call) error { return nil })}}},
 		crm.Options{Create: true, Ahead: ahead, PerSecond: -1, PerTenant: -1, Finished: func(crm.Attempt) {
 			if done.Add(1)%n == 0 {

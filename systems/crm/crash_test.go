@@ -75,15 +75,15 @@ func (m *mortal) do(name string, call func() error) error {
 }
 
 type mortalQueues struct {
-	queue.Whole
+	queue.Store
 	m *mortal
 }
 
 func (q mortalQueues) Open(name string, o queue.Options) tidemill.Source {
-	return &mortalSource{q.Whole.Open(name, o), q.m, name}
+	return &mortalSource{q.Store.Open(name, o), q.m, name}
 }
 func (q mortalQueues) Add(ctx context.Context, jobs []*tidemill.Message, added []queue.Added) error {
-	return q.m.do("queue.Add", func() error { return q.Whole.Add(ctx, jobs, added) })
+	return q.m.do("queue.Add", func() error { return q.Store.Add(ctx, jobs, added) })
 }
 
 type mortalLetters struct {
@@ -94,7 +94,7 @@ type mortalLetters struct {
 func (l mortalLetters) Open(name string) tidemill.Source {
 	return &mortalSource{l.Store.Open(name), l.m, "letters"}
 }
-func (l mortalLetters) Put(ctx context.Context, all []tidemill.Letter) error {
+func (l mortalLetters) Put(ctx context.Context, all []tidemill.DeadLetter) error {
 	return l.m.do("letters.Put", func() error { return l.Store.Put(ctx, all) })
 }
 
@@ -168,7 +168,7 @@ func (p mortalProfiles) Resolve(ctx context.Context, asks []profile.Ask, answers
 func (w *world) live(m *mortal, o crm.Options, specs func(m *mortal) []handler.Spec, meanwhile func(s *crm.System)) {
 	w.Helper()
 	o.Create, o.Seed = true, uint64(time.Now().UnixNano())+1
-	sys, err := crm.New(crm.Parts{Queues: mortalQueues{w.queues, m}, Letters: mortalLetters{w.letters, m}, Log: mortalLedger{w.log, m, "log"},
+	sys, err := crm.New(crm.Parts{Queues: mortalQueues{w.queues, m}, DeadLetters: mortalLetters{w.letters, m}, Log: mortalLedger{w.log, m, "log"},
 		Replays: mortalLedger{w.replays, m, "replays"}, Profiles: mortalProfiles{w.profiles, m}, Handlers: specs(m)}, o)
 	fatal(w, err)
 	w.sys = sys
@@ -301,7 +301,7 @@ func (w *world) crash(m *mortal) {
 		mu.Lock()
 		bad = false
 		mu.Unlock()
-		if err := w.sys.Retry(ctx, "club", "b1"); err != nil && !errors.Is(err, crm.ErrNoLetter) {
+		if err := w.sys.Retry(ctx, "club", "b1"); err != nil && !errors.Is(err, crm.ErrNoDeadLetter) {
 			w.Error(err)
 		}
 		rest(10 * time.Second)

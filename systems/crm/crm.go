@@ -33,13 +33,13 @@ const (
 
 // Parts are what the system is made of; all but Intakes are required.
 type Parts struct {
-	Queues   queue.Whole
-	Letters  deadletter.Store
-	Log      ledger.Store // the sync log
-	Replays  ledger.Store // the requested replays, with their progress; separate from the sync log
-	Profiles profile.Resolver
-	Handlers []handler.Spec
-	Intakes  []Intake
+	Queues      queue.Store
+	DeadLetters deadletter.Store
+	Log         ledger.Store // the sync log
+	Replays     ledger.Store // the requested replays, with their progress; separate from the sync log
+	Profiles    profile.Resolver
+	Handlers    []handler.Spec
+	Intakes     []Intake
 }
 
 // Intake is a source of events other than the ingest API, such as the queue of another system.
@@ -130,7 +130,7 @@ func New(p Parts, o Options) (*System, error) {
 }
 
 func newSystem(p Parts, o Options) (*System, error) {
-	if p.Queues == nil || p.Letters == nil || p.Log == nil || p.Replays == nil || p.Profiles == nil {
+	if p.Queues == nil || p.DeadLetters == nil || p.Log == nil || p.Replays == nil || p.Profiles == nil {
 		return nil, errors.New("queues, dead letters, a sync log, a ledger of replays and profiles are needed")
 	}
 	if o.Priorities == nil {
@@ -169,12 +169,12 @@ func (s *System) pipelines() ([]*flow.Engine, error) {
 	}
 	s.pace = newPaced(source, s.o.Workers, s.o.Ahead)
 	live := s.pipeline(Queue, s.pace)
-	live.Work, live.Dead = s.work, letters{s.p.Letters}
+	live.Work, live.Dead = s.work, letters{s.p.DeadLetters}
 	live.Lanes, live.Batch, live.InFlight = s.o.Workers, s.o.Batch, s.pace.most
 	live.Rules, live.Retry = handler.Rules(), policy.Retry{Tries: s.o.Attempts - 1, Base: s.o.Backoff, Factor: 2}
 	live.Breaker = policy.Breaker{Fails: 5, Open: 5 * time.Second} // of our own databases
 	live.Handouts = 10_000                                         // the sync log finds earlier which event kills: see maxBroken
-	again := s.pipeline(DeadQueue, s.p.Letters.Open(Queue))
+	again := s.pipeline(DeadQueue, s.p.DeadLetters.Open(Queue))
 	again.Work, again.Batch, again.Emits = steps("open again", s.openAgain), 100, queue.Sink(s.p.Queues)
 	all := []flow.Pipeline{live, again}
 	for _, in := range s.p.Intakes {
@@ -182,8 +182,8 @@ func (s *System) pipelines() ([]*flow.Engine, error) {
 			return nil, fmt.Errorf("intake %q: want a name of its own and a source", in.Name)
 		}
 		p := s.pipeline(in.Name, in.Source)
-		p.Work, p.Dead, p.Batch, p.Emits = s.intake(in), s.p.Letters, 100, queue.Sink(s.p.Queues)
-		r := s.pipeline(in.Name+".replay", s.p.Letters.Open(in.Name))
+		p.Work, p.Dead, p.Batch, p.Emits = s.intake(in), s.p.DeadLetters, 100, queue.Sink(s.p.Queues)
+		r := s.pipeline(in.Name+".replay", s.p.DeadLetters.Open(in.Name))
 		r.Work, r.Batch, r.Emits = steps("take in", s.takeIn), 100, p.Emits
 		all = append(all, p, r)
 	}
@@ -229,7 +229,7 @@ func (s *System) intake(in Intake) func(flow.Env) flow.Work {
 		if len(ids) == 0 {
 			return nil
 		}
-		_, err := s.p.Letters.Delete(ctx, deadletter.Filter{Pipeline: in.Name, IDs: ids})
+		_, err := s.p.DeadLetters.Delete(ctx, deadletter.Filter{Pipeline: in.Name, IDs: ids})
 		return err
 	}
 	return flow.Steps[struct{}]{

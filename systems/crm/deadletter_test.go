@@ -26,7 +26,7 @@ func TestRetryOfADeadEvent(t *testing.T) {
 			return nil
 		}, "*"))
 		ctx := context.Background()
-		if err := w.sys.Retry(ctx, "club", "e1"); !errors.Is(err, crm.ErrNoLetter) || tidemill.KindOf(err) != tidemill.NotFound {
+		if err := w.sys.Retry(ctx, "club", "e1"); !errors.Is(err, crm.ErrNoDeadLetter) || tidemill.KindOf(err) != tidemill.NotFound {
 			w.Errorf("retry of what is not dead: %v", err)
 		}
 		w.send(raw("club", "e1", "member.created", `{"n":1.50}`), raw("club", "e2", "member.created", ""))

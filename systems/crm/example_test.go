@@ -31,11 +31,11 @@ func Example() {
 	}
 	welcomed := make(chan string)
 	sys, err := crm.New(crm.Parts{
-		Queues:   memoryqueue.New(memoryqueue.Options{}),
-		Letters:  letters,
-		Log:      memoryledger.New(memoryledger.Options{}),
-		Replays:  memoryledger.New(memoryledger.Options{}),
-		Profiles: profiles,
+		Queues:      memoryqueue.New(memoryqueue.Options{}),
+		DeadLetters: letters,
+		Log:         memoryledger.New(memoryledger.Options{}),
+		Replays:     memoryledger.New(memoryledger.Options{}),
+		Profiles:    profiles,
 		Handlers: []handler.Spec{{Name: "welcome", Types: []string{"member.created"}, Handler: handler.Func(func(_ context.Context, c *handler.Call) error {
 			welcomed <- fmt.Sprintf("welcome %s, new: %v", c.Event.Identity.Email, c.New)
 			return nil

@@ -15,7 +15,7 @@ import (
 type letters struct{ deadletter.Store }
 
 // Put implements tidemill.DeadLetters.
-func (l letters) Put(ctx context.Context, all []tidemill.Letter) error {
+func (l letters) Put(ctx context.Context, all []tidemill.DeadLetter) error {
 	for i := range all {
 		if id := EventOf(all[i].Message); id != all[i].Message.ID {
 			m := *all[i].Message
@@ -48,16 +48,16 @@ func (s *System) openAgain(it *flow.Item[struct{}]) error {
 	return nil
 }
 
-// ErrNoLetter says that an event has no dead letter.
-var ErrNoLetter = errors.New("job not found: the event has no dead letter")
+// ErrNoDeadLetter says that an event has no dead letter.
+var ErrNoDeadLetter = errors.New("job not found: the event has no dead letter")
 
 // Retry opens the job of one dead event again, with all its tries before it.
 func (s *System) Retry(ctx context.Context, tenant, id string) error {
 	f := deadletter.Filter{Pipeline: Queue, Tenant: tenant, IDs: []string{id}, Max: 1}
-	n, err := s.p.Letters.Replay(ctx, f)
+	n, err := s.p.DeadLetters.Replay(ctx, f)
 	if err == nil && n == 0 {
-		if n, err = s.p.Letters.Count(ctx, f); err == nil && n == 0 { // an existing one is replaying already
-			err = &tidemill.Error{Kind: tidemill.NotFound, Err: ErrNoLetter}
+		if n, err = s.p.DeadLetters.Count(ctx, f); err == nil && n == 0 { // an existing one is replaying already
+			err = &tidemill.Error{Kind: tidemill.NotFound, Err: ErrNoDeadLetter}
 		}
 	}
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *System) expireLetters(ctx context.Context) error {
 	}
 	for _, name := range names {
 		for {
-			n, err := s.p.Letters.Delete(ctx, deadletter.Filter{Pipeline: name, Before: s.o.Now().Add(-s.o.DeadFor), Max: step})
+			n, err := s.p.DeadLetters.Delete(ctx, deadletter.Filter{Pipeline: name, Before: s.o.Now().Add(-s.o.DeadFor), Max: step})
 			s.expired.Add(uint64(max(n, 0)))
 			if n > 0 {
 				s.o.Log.Info("dead letters deleted for their age", "pipeline", name, "count", n, "age", s.o.DeadFor)

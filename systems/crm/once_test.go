@@ -168,7 +168,7 @@ func TestALetterOfWhatIsDone(t *testing.T) {
 			fatal(w, err)
 			rest(3 * time.Second)
 		}
-		fatal(w, w.letters.Put(ctx, []tidemill.Letter{{Pipeline: crm.Queue, Kind: tidemill.Timeout, Cause: "late", Tries: 3, At: time.Now(),
+		fatal(w, w.letters.Put(ctx, []tidemill.DeadLetter{{Pipeline: crm.Queue, Kind: tidemill.Timeout, Cause: "late", Tries: 3, At: time.Now(),
 			Message: &tidemill.Message{ID: "e1", Tenant: "club", Type: "a", Payload: raw("club", "e1", "a", ""), Header: []tidemill.Field{{Name: []byte(crm.RequestHeader), Value: []byte("r1")}}}}}))
 		fatal(w, w.sys.Retry(ctx, "club", "e1"))
 		rest(time.Minute)

@@ -249,10 +249,10 @@ func TestNewRefusesNonsense(t *testing.T) {
 }
 
 // forgetful are queues whose sources do not renew their leases: their workers seem dead.
-type forgetful struct{ queue.Whole }
+type forgetful struct{ queue.Store }
 
 func (f forgetful) Open(name string, o queue.Options) tidemill.Source {
-	return forgetfulSource{f.Whole.Open(name, o)}
+	return forgetfulSource{f.Store.Open(name, o)}
 }
 
 type forgetfulSource struct{ tidemill.Source }

@@ -88,7 +88,7 @@ func (p *paced) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	err := p.whole.Settle(ctx, ends)
 	p.mu.Lock()
 	for i := range ends {
-		if ends[i].Took != tidemill.Unanswered {
+		if ends[i].Outcome != tidemill.Unanswered {
 			p.held--
 		}
 	}

@@ -111,7 +111,7 @@ func (s *System) Event(ctx context.Context, tenant, id string) (*EventStatus, er
 		}
 	}
 	if err == nil {
-		for l, lerr := range s.p.Letters.List(ctx, deadletter.Filter{Pipeline: Queue, Tenant: tenant, IDs: []string{id}, Max: 1}) {
+		for l, lerr := range s.p.DeadLetters.List(ctx, deadletter.Filter{Pipeline: Queue, Tenant: tenant, IDs: []string{id}, Max: 1}) {
 			out.Dead, err = l, lerr
 		}
 	}

@@ -44,7 +44,7 @@ func (s *System) Look(ctx context.Context) (*State, error) {
 		st.Depths, err = s.p.Queues.Depths(ctx, Queue)
 	}
 	if err == nil {
-		st.Dead, err = s.p.Letters.Count(ctx, deadletter.Filter{Pipeline: Queue})
+		st.Dead, err = s.p.DeadLetters.Count(ctx, deadletter.Filter{Pipeline: Queue})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look at the CRM system: %w", err)

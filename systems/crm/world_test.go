@@ -34,7 +34,7 @@ import (
 
 // stores are what outlives a process.
 type stores struct {
-	queues       queue.Whole
+	queues       queue.Store
 	letters      deadletter.Store
 	log, replays ledger.Store
 	profiles     profile.Store
@@ -134,7 +134,7 @@ func (w *world) down() {
 
 // parts are the world's stores.
 func (w *world) parts(specs ...handler.Spec) crm.Parts {
-	return crm.Parts{Queues: w.queues, Letters: w.letters, Log: w.log, Replays: w.replays, Profiles: w.profiles, Handlers: specs}
+	return crm.Parts{Queues: w.queues, DeadLetters: w.letters, Log: w.log, Replays: w.replays, Profiles: w.profiles, Handlers: specs}
 }
 
 // start brings a system up.

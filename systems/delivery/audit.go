@@ -30,7 +30,7 @@ type QueueAudit struct {
 // Audit reads the books and compares them.
 func (s *System) Audit(ctx context.Context) (Audit, error) {
 	a := Audit{System: Name, Queues: []QueueAudit{}, Faults: []string{}}
-	names := Doors()
+	names := EventQueues()
 	for _, t := range s.targets {
 		names = append(names, t.queue)
 	}
@@ -40,11 +40,11 @@ func (s *System) Audit(ctx context.Context) (Audit, error) {
 			return a, err
 		}
 		a.Queues = append(a.Queues, q)
-		if i < len(Doors()) {
+		if i < len(EventQueues()) {
 			continue
 		}
 		a.Emitted += q.Accepted
-		over, err := s.audit(ctx, ParkedOf(s.targets[i-len(Doors())].Name), &a)
+		over, err := s.audit(ctx, ParkedOf(s.targets[i-len(EventQueues())].Name), &a)
 		if err != nil {
 			return a, err
 		}
@@ -98,7 +98,7 @@ func (s *System) booksOf(name string) (books, letters tidemill.Bookkeeper) {
 	if books = all[name]; books != nil && all[ReplayOf(name)] != nil {
 		return books, all[ReplayOf(name)]
 	}
-	return s.p.Queues.Open(name, queue.Options{}).(tidemill.Bookkeeper), s.p.Letters.Open(name).(tidemill.Bookkeeper)
+	return s.p.Queues.Open(name, queue.Options{}).(tidemill.Bookkeeper), s.p.DeadLetters.Open(name).(tidemill.Bookkeeper)
 }
 
 // left are the queues of partners that are no longer configured. Their jobs stay, and no

@@ -36,7 +36,7 @@ const (
 )
 
 // Doors are the queues of the ingest API.
-func Doors() []string { return []string{High, Standard, Low} }
+func EventQueues() []string { return []string{High, Standard, Low} }
 
 // QueueOf names the queue of a partner, and its pipeline.
 func QueueOf(partner string) string { return partners + partner }
@@ -53,11 +53,11 @@ const (
 
 // Parts are what the system is made of; all are required.
 type Parts struct {
-	Queues   queue.Whole
-	Letters  deadletter.Store
-	Sent     ledger.Store // of what is sent once, and by replays: (event, partner)
-	Partners []partner.Partner
-	Env      partner.Env // to build partners with; the system sets Key, Turn and Observe
+	Queues      queue.Store
+	DeadLetters deadletter.Store
+	Sent        ledger.Store // of what is sent once, and by replays: (event, partner)
+	Partners    []partner.Partner
+	Env         partner.Env // to build partners with; the system sets Key, Turn and Observe
 }
 
 // Options tune the system; the zero value is ready to use.
@@ -111,7 +111,7 @@ type target struct {
 // New puts the system together. It refuses a configuration that cannot work, and names the
 // partner.
 func New(p Parts, o Options) (*System, error) {
-	if p.Queues == nil || p.Letters == nil || p.Sent == nil {
+	if p.Queues == nil || p.DeadLetters == nil || p.Sent == nil {
 		return nil, errors.New("delivery: queues, dead letters and a ledger are needed")
 	}
 	o, err := o.withDefaults()
@@ -172,7 +172,7 @@ func (s *System) closeTargets() error {
 
 // begin gives the queues the settings of the configuration, for all instances.
 func (s *System) begin(ctx context.Context) error {
-	for _, name := range Doors() {
+	for _, name := range EventQueues() {
 		if _, err := s.p.Queues.Set(ctx, name, func(q *queue.Settings) { q.Completed, q.Failed = s.o.Kept, s.o.Kept }); err != nil {
 			return fmt.Errorf("set up queue %s: %w", name, err)
 		}
@@ -302,6 +302,6 @@ func (o Options) withDefaults() (Options, error) {
 // A transient failure is our own ledger's, before anything was sent: it does not count as a
 // try, nor against the partner.
 var rules = policy.Table{
-	tidemill.RateLimit: {Do: policy.Retrying, Burns: true},
+	tidemill.RateLimit: {Do: policy.Retrying, CountTry: true},
 	tidemill.Transient: {Do: policy.Retrying},
 }

@@ -319,7 +319,7 @@ func TestNewRefusesNonsense(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, delivery.Options{}, nil, func(w *world) {
-				if _, err := delivery.New(delivery.Parts{Queues: w.queues, Letters: w.letters, Sent: w.sent, Partners: c.ps}, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+				if _, err := delivery.New(delivery.Parts{Queues: w.queues, DeadLetters: w.letters, Sent: w.sent, Partners: c.ps}, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("error %v, want %q", err, c.want)
 				}
 			})

@@ -51,21 +51,21 @@ func ended(state string) bool {
 
 // routing looks for the event in the queues of the ingest API and among their dead letters.
 func (s *System) routing(ctx context.Context, e *EventStatus) (found bool, err error) {
-	for _, door := range Doors() {
-		j, err := s.look(ctx, queue.Name{Queue: door, Tenant: e.Site, ID: e.ID})
+	for _, endpoint := range EventQueues() {
+		j, err := s.look(ctx, queue.Name{Queue: endpoint, Tenant: e.Site, ID: e.ID})
 		if err != nil {
 			return false, err
 		}
 		var l *deadletter.Letter
 		if j == nil || j.State.Held() || j.Fate == tidemill.Dead { // a dead letter is the fate, even before its job has ended
-			if l, err = s.letter(ctx, door, e.Site, e.ID); err != nil {
+			if l, err = s.letter(ctx, endpoint, e.Site, e.ID); err != nil {
 				return false, err
 			}
 		}
 		if j == nil && l == nil {
 			continue
 		}
-		e.Queue = door
+		e.Queue = endpoint
 		if j != nil {
 			e.Type, e.Received = j.Type, j.Added
 		}
@@ -74,7 +74,7 @@ func (s *System) routing(ctx context.Context, e *EventStatus) (found bool, err e
 			e.Type, e.State, e.Why = l.Type, StateDead, l.Kind.String()+": "+l.Cause
 		case j.State.Held():
 			e.State = StateQueued
-			is, err := s.p.Queues.Settings(ctx, door)
+			is, err := s.p.Queues.Settings(ctx, endpoint)
 			if err != nil {
 				return false, err
 			}
@@ -222,7 +222,7 @@ func (p *PartnerStatus) dead(l *deadletter.Letter) {
 
 // letter finds the dead letter of a message, or nil.
 func (s *System) letter(ctx context.Context, pipeline, tenant, id string) (*deadletter.Letter, error) {
-	for l, err := range s.p.Letters.List(ctx, deadletter.Filter{Pipeline: pipeline, Tenant: tenant, IDs: []string{id}, Max: 1}) {
+	for l, err := range s.p.DeadLetters.List(ctx, deadletter.Filter{Pipeline: pipeline, Tenant: tenant, IDs: []string{id}, Max: 1}) {
 		return l, err
 	}
 	return nil, nil

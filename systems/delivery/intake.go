@@ -16,9 +16,9 @@ import (
 // system. The payload of each message is an event, and the message is settled when the event is
 // durable in a queue. A refused event becomes a dead letter of the intake's pipeline.
 type Intake struct {
-	Name    string // of its pipeline
-	Source  tidemill.Source
-	Letters deadletter.Store
+	Name        string // of its pipeline
+	Source      tidemill.Source
+	DeadLetters deadletter.Store
 	// Accept makes events durable, all or none, and says for each why it is refused; nil: it is
 	// accepted, or was before.
 	Accept func(ctx context.Context, raws [][]byte) ([]error, error)
@@ -33,11 +33,11 @@ type Intake struct {
 // NewIntake makes the system that runs an intake: its pipeline, and the one that replays its dead
 // letters.
 func NewIntake(in Intake) (*flow.System, error) {
-	if in.Name == "" || in.Source == nil || in.Letters == nil || in.Accept == nil {
+	if in.Name == "" || in.Source == nil || in.DeadLetters == nil || in.Accept == nil {
 		return nil, errors.New("delivery: an intake needs a name, a source, dead letters and something that accepts events")
 	}
-	live := flow.Pipeline{Name: in.Name, Source: in.Source, Dead: in.Letters, Work: in.work(true), Batch: 100, Lanes: 2, Log: in.Log, Now: in.Now}
-	again := flow.Pipeline{Name: ReplayOf(in.Name), Source: in.Letters.Open(in.Name), Work: in.work(false), Batch: 100, Log: in.Log, Now: in.Now}
+	live := flow.Pipeline{Name: in.Name, Source: in.Source, Dead: in.DeadLetters, Work: in.work(true), Batch: 100, Lanes: 2, Log: in.Log, Now: in.Now}
+	again := flow.Pipeline{Name: ReplayOf(in.Name), Source: in.DeadLetters.Open(in.Name), Work: in.work(false), Batch: 100, Log: in.Log, Now: in.Now}
 	parts := flow.SystemParts{Name: in.Name, Log: in.Log, Now: in.Now}
 	for _, p := range []flow.Pipeline{live, again} {
 		e, err := flow.New(p)
@@ -69,7 +69,7 @@ func (in *Intake) reopen(ctx context.Context, batch []*flow.Item[struct{}]) erro
 	if len(ids) == 0 {
 		return nil
 	}
-	_, err := in.Letters.Delete(ctx, deadletter.Filter{Pipeline: in.Name, IDs: ids})
+	_, err := in.DeadLetters.Delete(ctx, deadletter.Filter{Pipeline: in.Name, IDs: ids})
 	return err
 }
 

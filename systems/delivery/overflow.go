@@ -67,7 +67,7 @@ func (s *System) moved(pipeline string, ends []tidemill.Settlement) {
 	from := s.counts[pipeline]
 	for i := range ends {
 		e := &ends[i]
-		if e.Took != tidemill.Applied || e.End != tidemill.Done {
+		if e.Outcome != tidemill.Applied || e.End != tidemill.Done {
 			continue
 		}
 		if from != nil {
@@ -113,7 +113,7 @@ func (s *System) count(ctx context.Context, name string, into *atomic.Int64) err
 func (s *System) parker(t *target) (err error) {
 	n, name := uint64(len(s.sources)), ParkedOf(t.Name)
 	p := s.pipeline(name, s.open(name, 0, t.Ordered), n)
-	p.Work, p.Dead, p.Batch, p.May = s.unpark(t), lettersAs{s.p.Letters, t.queue}, s.o.Batch, s.mayUnpark(t)
+	p.Work, p.Dead, p.Batch, p.May = s.unpark(t), lettersAs{s.p.DeadLetters, t.queue}, s.o.Batch, s.mayUnpark(t)
 	if !p.Source.Traits().Forwards {
 		p.Emits = queue.Sink(s.p.Queues)
 	}
@@ -128,7 +128,7 @@ type lettersAs struct {
 	pipeline string
 }
 
-func (l lettersAs) Put(ctx context.Context, letters []tidemill.Letter) error {
+func (l lettersAs) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 	for i := range letters {
 		letters[i].Pipeline = l.pipeline
 	}

@@ -24,7 +24,7 @@ func (s *System) Partners(ctx context.Context) ([]PartnerHealth, error) {
 			h.Jobs, err = s.p.Queues.Stats(ctx, t.queue)
 		}
 		if err == nil {
-			h.Dead, err = s.p.Letters.Count(ctx, deadletter.Filter{Pipeline: t.queue})
+			h.Dead, err = s.p.DeadLetters.Count(ctx, deadletter.Filter{Pipeline: t.queue})
 		}
 		if err == nil {
 			h.Parked, err = s.p.Queues.Stats(ctx, ParkedOf(t.Name))

@@ -263,7 +263,7 @@ func (s forgetfulSource) Settle(ctx context.Context, ends []tidemill.Settlement)
 	}
 	s.of.left--
 	for i := range ends {
-		ends[i].Took = tidemill.Applied
+		ends[i].Outcome = tidemill.Applied
 	}
 	return nil
 }

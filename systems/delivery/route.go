@@ -22,9 +22,9 @@ const (
 func (s *System) routes() ([]*flow.Engine, error) {
 	var all []*flow.Engine
 	work := flow.Steps[routed]{Decode: s.decode, Stages: []flow.Stage[routed]{{Name: "route", Do: s.route, Repeat: true}}}.Lane
-	for i, door := range Doors() {
-		p := s.pipeline(door, s.open(door, 0, false), uint64(i))
-		p.Work, p.Dead = work, s.p.Letters
+	for i, endpoint := range EventQueues() {
+		p := s.pipeline(endpoint, s.open(endpoint, 0, false), uint64(i))
+		p.Work, p.Dead = work, s.p.DeadLetters
 		p.Lanes, p.Batch, p.Runs = s.o.Workers, s.o.Batch, s.o.Batch
 		if !p.Source.Traits().Forwards {
 			p.Emits = queue.Sink(s.p.Queues)
@@ -33,7 +33,7 @@ func (s *System) routes() ([]*flow.Engine, error) {
 		if err != nil {
 			return nil, err
 		}
-		again := s.pipeline(ReplayOf(door), s.p.Letters.Open(door), uint64(len(Doors())+i))
+		again := s.pipeline(ReplayOf(endpoint), s.p.DeadLetters.Open(endpoint), uint64(len(EventQueues())+i))
 		again.Work, again.Lanes, again.Batch, again.Emits = work, 1, s.o.Batch, queue.Sink(s.p.Queues)
 		r, err := flow.New(again)
 		if err != nil {
@@ -152,8 +152,8 @@ func (s *System) job(m *tidemill.Message, t *target) *tidemill.Message {
 
 // urgency is the priority of a job by the queue that its event waited in. Purchases and
 // conversions go before page views to a partner too. Batches come last, by weight.
-func urgency(door string) uint8 {
-	switch door {
+func urgency(endpoint string) uint8 {
+	switch endpoint {
 	case High:
 		return 2
 	case Standard:

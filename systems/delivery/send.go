@@ -49,8 +49,8 @@ func (s *System) sender(t *target) error {
 	}
 	p := s.pipeline(t.queue, s.open(t.queue, t.Lease, t.Ordered), n)
 	t.gate = p.Source.(tidemill.Gater)
-	p.Work, p.Dead, p.Lanes = s.work(t, false), s.p.Letters, most
-	again := s.pipeline(ReplayOf(t.queue), s.p.Letters.Open(t.queue), n+1)
+	p.Work, p.Dead, p.Lanes = s.work(t, false), s.p.DeadLetters, most
+	again := s.pipeline(ReplayOf(t.queue), s.p.DeadLetters.Open(t.queue), n+1)
 	again.Work, again.Lanes, again.May = s.work(t, true), min(2, most), s.mayReplay(t)
 	for _, p := range []*flow.Pipeline{&p, &again} {
 		p.Rules, p.Retry, p.Breaker, p.Batch = rules, t.Retry, t.Breaker, t.Items

@@ -21,9 +21,9 @@ func TestAPurchaseWaitsBehindNoBacklog(t *testing.T) {
 			}
 		}
 		pause(true)
-		for _, door := range []string{delivery.Low, delivery.Standard, delivery.High} {
+		for _, endpoint := range []string{delivery.Low, delivery.Standard, delivery.High} {
 			for i := range 100 {
-				w.add(door, "shop", fmt.Sprint(door, i), "page_view", "")
+				w.add(endpoint, "shop", fmt.Sprint(endpoint, i), "page_view", "")
 			}
 			rest(time.Second)
 		}
@@ -35,11 +35,11 @@ func TestAPurchaseWaitsBehindNoBacklog(t *testing.T) {
 		}
 		first, last := map[string]int{}, map[string]int{} // positions by queue
 		for i, r := range got {
-			door := strings.TrimRight(r.key, "0123456789")
-			if _, ok := first[door]; !ok {
-				first[door] = i
+			endpoint := strings.TrimRight(r.key, "0123456789")
+			if _, ok := first[endpoint]; !ok {
+				first[endpoint] = i
 			}
-			last[door] = i
+			last[endpoint] = i
 		}
 		if last[delivery.High] > 140 || last[delivery.Standard] > 240 || first[delivery.Low] > 50 {
 			t.Errorf("first %v, last %v of 300: want high, standard and low at 16 : 4 : 1", first, last)

@@ -118,7 +118,7 @@ func status(code int, text string) func(*http.Request, string) (int, string) {
 type world struct {
 	*testing.T
 	*partners
-	queues  queue.Whole
+	queues  queue.Store
 	letters deadletter.Store
 	sent    *memoryledger.Ledger
 	sys     *delivery.System
@@ -174,7 +174,7 @@ func (w *world) startOn(sent ledger.Store, o delivery.Options, ps []partner.Part
 	if o.Seed == 0 {
 		o.Seed = 1
 	}
-	sys, err := delivery.New(delivery.Parts{Queues: w.queues, Letters: w.letters, Sent: sent, Partners: ps, Env: partner.Env{Via: w.partners}}, o)
+	sys, err := delivery.New(delivery.Parts{Queues: w.queues, DeadLetters: w.letters, Sent: sent, Partners: ps, Env: partner.Env{Via: w.partners}}, o)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -191,9 +191,9 @@ func (w *world) startOn(sent ledger.Store, o delivery.Options, ps []partner.Part
 }
 
 // add puts an event into a queue of the ingest API.
-func (w *world) add(door, site, id, typ, more string, header ...tidemill.Field) {
+func (w *world) add(endpoint, site, id, typ, more string, header ...tidemill.Field) {
 	w.Helper()
-	m := &tidemill.Message{ID: id, To: door, Tenant: site, Type: typ, Header: header,
+	m := &tidemill.Message{ID: id, To: endpoint, Tenant: site, Type: typ, Header: header,
 		Payload: fmt.Appendf(nil, `{"eventType":%q,"timestamp":"2026-01-15T10:00:00Z","siteId":%q,"eventId":%q%s}`, typ, site, id, more)}
 	if err := w.queues.Add(context.Background(), []*tidemill.Message{m}, nil); err != nil {
 		w.Fatal(err)

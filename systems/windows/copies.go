@@ -22,7 +22,7 @@ type copying struct {
 
 // Put implements tidemill.DeadLetters. It writes the copies first, so that every kept dead
 // letter has a copy, unless the topic refuses it for good.
-func (c copying) Put(ctx context.Context, letters []tidemill.Letter) error {
+func (c copying) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 	batch := make([]*tidemill.Message, len(letters))
 	for i := range letters {
 		batch[i] = copyOf(&letters[i], c.topic)
@@ -63,7 +63,7 @@ const (
 var exception = regexp.MustCompile(`\b[a-z_]+_exception\b`)
 
 // copyOf is a dead letter as a message: the record as it was, and its cause.
-func copyOf(l *tidemill.Letter, topic string) *tidemill.Message {
+func copyOf(l *tidemill.DeadLetter, topic string) *tidemill.Message {
 	class := exception.FindString(l.Cause)
 	if class == "" {
 		class = l.Kind.String()

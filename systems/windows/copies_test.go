@@ -27,7 +27,7 @@ func (r *remembers) Write(_ context.Context, batch []*tidemill.Message) error {
 	return r.err
 }
 
-func (r *remembers) Put(_ context.Context, letters []tidemill.Letter) error {
+func (r *remembers) Put(_ context.Context, letters []tidemill.DeadLetter) error {
 	for _, l := range letters {
 		r.kept = append(r.kept, l.Message.ID)
 	}
@@ -41,10 +41,10 @@ func (r *remembers) Has(_ context.Context, _ string, _ []string, marks []tidemil
 func TestACopyOfALetterSaysItsCause(t *testing.T) {
 	r := &remembers{}
 	c := copying{DeadLetters: r, to: r, topic: "refused"}
-	letter := tidemill.Letter{Kind: tidemill.Validation, Cause: "document 7: 400 mapper_parsing_exception: no such place", Message: &tidemill.Message{
+	letter := tidemill.DeadLetter{Kind: tidemill.Validation, Cause: "document 7: 400 mapper_parsing_exception: no such place", Message: &tidemill.Message{
 		ID: "m", To: "processor-event", Key: []byte("7"), Payload: []byte(`{"a":1}`), Mark: tidemill.Mark{Shard: 3, Lo: 41},
 		Header: []tidemill.Field{{Name: []byte("trace"), Value: []byte("x")}}}}
-	if err := c.Put(t.Context(), []tidemill.Letter{letter}); err != nil {
+	if err := c.Put(t.Context(), []tidemill.DeadLetter{letter}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{`refused 7 {"a":1}`, "trace=x", "__connect.errors.topic=processor-event", "__connect.errors.partition=3", "__connect.errors.offset=41",
@@ -61,14 +61,14 @@ func TestACopyOfALetterSaysItsCause(t *testing.T) {
 func TestNoLetterIsKeptWithoutItsCopy(t *testing.T) {
 	r := &remembers{err: errors.New("away")}
 	c := copying{DeadLetters: r, to: r, topic: "refused"}
-	if err := c.Put(t.Context(), []tidemill.Letter{{Message: &tidemill.Message{ID: "m"}}}); !errors.Is(err, r.err) || len(r.kept) > 0 {
+	if err := c.Put(t.Context(), []tidemill.DeadLetter{{Message: &tidemill.Message{ID: "m"}}}); !errors.Is(err, r.err) || len(r.kept) > 0 {
 		t.Errorf("%v, kept %q", err, r.kept)
 	}
 }
 
 // A Partial would tell the keeper of dead letters that the others are kept.
 func TestACopyThatFailsIsNoLetterThatIsKept(t *testing.T) {
-	letters := []tidemill.Letter{{Message: &tidemill.Message{ID: "a"}}, {Message: &tidemill.Message{ID: "b"}}}
+	letters := []tidemill.DeadLetter{{Message: &tidemill.Message{ID: "a"}}, {Message: &tidemill.Message{ID: "b"}}}
 	for kind, kept := range map[tidemill.Kind]string{tidemill.Transient: "[]", tidemill.Validation: "[a b]"} {
 		r := &remembers{err: &tidemill.Partial{Failed: []tidemill.Failed{{Index: 1, Err: tidemill.Fail(kind, "no")}}}}
 		c := copying{DeadLetters: r, to: r, topic: "refused", log: slog.New(slog.DiscardHandler)}

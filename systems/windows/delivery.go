@@ -20,7 +20,7 @@ import (
 func (s *System) deliveries() flow.Pipeline {
 	p := s.pipeline(Delivered, s.p.Windows.Open())
 	p.Lanes, p.InFlight = s.o.AtOnce, s.o.AtOnce
-	away, own := policy.Rule{Do: policy.Retrying, Blames: true}, policy.Rule{Do: policy.Retrying, Burns: true}
+	away, own := policy.Rule{Do: policy.Retrying, Blames: true}, policy.Rule{Do: policy.Retrying, CountTry: true}
 	p.Rules = policy.Table{
 		tidemill.Transient: away, tidemill.Timeout: away, tidemill.Unknown: away, // what was sent is sent again, under the same keys
 		tidemill.Partner: own, tidemill.Validation: own, tidemill.Business: own, tidemill.NotFound: own,

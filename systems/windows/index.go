@@ -17,9 +17,9 @@ import (
 // indexed in order. Each record that the index refuses becomes a dead letter by itself.
 func (s *System) reader(name string, source tidemill.Source, r *Reader) flow.Pipeline {
 	p := s.pipeline(name, source)
-	p.Dead, p.Batch, p.Lanes, p.Lane = s.p.Letters, 1000, 2, flow.ByKey
+	p.Dead, p.Batch, p.Lanes, p.Lane = s.p.DeadLetters, 1000, 2, flow.ByKey
 	if r.Copies != nil {
-		p.Dead = copying{DeadLetters: s.p.Letters, to: r.Copies, topic: r.Dead, log: s.o.Log}
+		p.Dead = copying{DeadLetters: s.p.DeadLetters, to: r.Copies, topic: r.Dead, log: s.o.Log}
 	}
 	p.Rules = policy.Table{
 		tidemill.Transient: {Do: policy.Retrying, Blames: true},

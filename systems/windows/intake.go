@@ -18,7 +18,7 @@ import (
 // begins with the given work.
 func (s *System) intake(name string, source tidemill.Source, work storing) flow.Pipeline {
 	p := s.pipeline(name, source)
-	p.Dead, p.Batch, p.Lanes, p.Lane = s.p.Letters, s.o.Store, 2, flow.ByKey // an older version of a record never replaces a newer one
+	p.Dead, p.Batch, p.Lanes, p.Lane = s.p.DeadLetters, s.o.Store, 2, flow.ByKey // an older version of a record never replaces a newer one
 	if t := source.Traits(); t.Delays && t.Ordered {
 		p.Retry = s.o.Record
 	}

@@ -41,7 +41,7 @@ func TestAnOlderVersionNeverTakesTheNewersPlace(t *testing.T) {
 			in(t, func(w *world) {
 				sys, err := windows.New(windows.Parts{
 					Intakes: []windows.Intake{{Name: "in", Source: w.queues.Open("in", queue.Options{}), Kind: record.Event}},
-					Windows: &slow{Store: w.windows, fails: fails}, Letters: w.letters, Out: w.out,
+					Windows: &slow{Store: w.windows, fails: fails}, DeadLetters: w.letters, Out: w.out,
 				}, windows.Options{Store: 1})
 				if err != nil {
 					w.Fatal(err)
@@ -103,7 +103,7 @@ func TestALetterAboutAFile(t *testing.T) {
 		files := &rereader{Source: w.queues.Open("files", queue.Options{})}
 		sys, err := windows.New(windows.Parts{
 			Intakes: []windows.Intake{{Name: "in", Source: w.queues.Open("in", queue.Options{})}, {Name: "files", Source: files}},
-			Windows: w.windows, Letters: w.letters, Out: w.out,
+			Windows: w.windows, DeadLetters: w.letters, Out: w.out,
 		}, windows.Options{})
 		if err != nil {
 			w.Fatal(err)
@@ -113,9 +113,9 @@ func TestALetterAboutAFile(t *testing.T) {
 		go func() { ended <- sys.Run(ctx) }()
 		for _, name := range []string{"in/a", "files/a", "files/b"} {
 			pipeline, id, _ := strings.Cut(name, "/")
-			died := tidemill.Letter{Pipeline: pipeline, Kind: tidemill.Validation, Cause: "the file is refused: it is torn", Tries: 1, At: time.Now(),
+			died := tidemill.DeadLetter{Pipeline: pipeline, Kind: tidemill.Validation, Cause: "the file is refused: it is torn", Tries: 1, At: time.Now(),
 				Message: &tidemill.Message{ID: id, Type: "file", Payload: []byte(`{"file":"a"}`)}}
-			if err := w.letters.Put(w.Context(), []tidemill.Letter{died}); err != nil {
+			if err := w.letters.Put(w.Context(), []tidemill.DeadLetter{died}); err != nil {
 				w.Fatal(err)
 			}
 		}

@@ -74,7 +74,7 @@ func TestALateOwnerCommitsNothing(t *testing.T) {
 	in(t, func(w *world) {
 		seen := &appeared{times: map[string]int{}}
 		start := func(store window.Store, takes time.Duration) (end func()) {
-			sys := must(windows.New(windows.Parts{Windows: store, Letters: w.letters, Out: &patient{takes: takes, seen: seen}}, windows.Options{}))
+			sys := must(windows.New(windows.Parts{Windows: store, DeadLetters: w.letters, Out: &patient{takes: takes, seen: seen}}, windows.Options{}))
 			ctx, stop := context.WithCancel(context.Background())
 			ended := make(chan error, 1)
 			go func() { ended <- sys.Run(ctx) }()

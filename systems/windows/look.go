@@ -19,7 +19,7 @@ import (
 )
 
 // Windows are the windows: to list them, and to decide by hand.
-func (s *System) Windows() window.Desk { return s.p.Windows }
+func (s *System) Windows() window.Inspector { return s.p.Windows }
 
 // Project is the project of records that come without one.
 func (s *System) Project() uuid.UUID { return s.o.Project }

@@ -26,7 +26,7 @@ func TestATopicThatTakesNothingUsesUpTries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(w *world) {
 				w.out.set(func(*tidemill.Message) error { return errAway })
-				sys, err := windows.New(windows.Parts{Windows: w.windows, Letters: w.letters, Out: pinged{w.out, c.ping}}, windows.Options{Tries: 3})
+				sys, err := windows.New(windows.Parts{Windows: w.windows, DeadLetters: w.letters, Out: pinged{w.out, c.ping}}, windows.Options{Tries: 3})
 				if err != nil {
 					w.Fatal(err)
 				}

@@ -18,7 +18,7 @@ import (
 type part struct {
 	messages []*tidemill.Message
 	bodies   [][]byte // of messages, as they are stored
-	letters  []tidemill.Letter
+	letters  []tidemill.DeadLetter
 	refused  []refusal // of messages
 	count    tidemill.Count
 	memory   []*tidemill.Message // for messages
@@ -128,12 +128,12 @@ func (x *sending) idOfSent(sent string) string {
 }
 
 // letter is the dead letter of a record, as an intake would bring it.
-func (x *sending) letter(id, kind string, body []byte, err error) tidemill.Letter {
+func (x *sending) letter(id, kind string, body []byte, err error) tidemill.DeadLetter {
 	header := x.s.o.Header
 	if header == "" {
 		header = record.BatchHeader
 	}
-	return tidemill.Letter{Pipeline: Delivered, Kind: tidemill.KindOf(err), Cause: err.Error(), Tries: 1, At: x.s.o.Now(), Message: &tidemill.Message{
+	return tidemill.DeadLetter{Pipeline: Delivered, Kind: tidemill.KindOf(err), Cause: err.Error(), Tries: 1, At: x.s.o.Now(), Message: &tidemill.Message{
 		ID: id, Tenant: x.project, Type: kind, Payload: body, Header: []tidemill.Field{{Name: []byte(header), Value: []byte(x.batch.ID())}}}}
 }
 
@@ -180,7 +180,7 @@ func (x *sending) write(ctx context.Context, p *part) error {
 	if len(p.letters) == 0 {
 		return nil
 	}
-	if err := x.s.p.Letters.Put(ctx, p.letters); err != nil {
+	if err := x.s.p.DeadLetters.Put(ctx, p.letters); err != nil {
 		return fmt.Errorf("keep letters of window %s: %w", x.window, err)
 	}
 	return nil

@@ -69,7 +69,7 @@ func TestAStoreThatIsEmptiedIsNotSilent(t *testing.T) {
 		store := &emptied{Store: w.windows, puts: w.windows}
 		sys, err := windows.New(windows.Parts{
 			Intakes: []windows.Intake{{Name: "adapter-event", Source: w.queues.Open("adapter-event", queue.Options{}), Kind: record.Event}},
-			Windows: store, Letters: w.letters, Out: w.out}, windows.Options{})
+			Windows: store, DeadLetters: w.letters, Out: w.out}, windows.Options{})
 		if err != nil {
 			w.Fatal(err)
 		}

@@ -62,11 +62,11 @@ type Reader struct {
 
 // Parts are what the system is made of.
 type Parts struct {
-	Intakes []Intake // none: others put records into the window store, such as an endpoint
-	Windows window.Store
-	Letters deadletter.Store
-	Chain   *process.Chain // nil: records are sent as they are
-	Out     Out
+	Intakes     []Intake // none: others put records into the window store, such as an endpoint
+	Windows     window.Store
+	DeadLetters deadletter.Store
+	Chain       *process.Chain // nil: records are sent as they are
+	Out         Out
 
 	Readers []Reader // with Index; none: nothing is indexed here
 	Index   search.Store
@@ -165,7 +165,7 @@ func New(p Parts, o Options) (*System, error) {
 
 func newSystem(p Parts, o Options) (*System, error) {
 	switch {
-	case p.Windows == nil || p.Letters == nil || p.Out == nil:
+	case p.Windows == nil || p.DeadLetters == nil || p.Out == nil:
 		return nil, errors.New("a window store, dead letters and a place where records go are needed")
 	case len(p.Readers) > 0 && p.Index == nil:
 		return nil, errors.New("there are readers for an index, and no index")
@@ -191,19 +191,19 @@ func newSystem(p Parts, o Options) (*System, error) {
 // pipelines are those of intakes and readers, each with the replay of its dead letters, and the
 // delivery of windows.
 func (s *System) pipelines() ([]*flow.Engine, error) {
-	all := []flow.Pipeline{s.deliveries(), s.intake(replay(Delivered), s.p.Letters.Open(Delivered), storing{s: s, owned: true})} // a record that died on the way comes late, into a window of its own
+	all := []flow.Pipeline{s.deliveries(), s.intake(replay(Delivered), s.p.DeadLetters.Open(Delivered), storing{s: s, owned: true})} // a record that died on the way comes late, into a window of its own
 	for _, in := range s.p.Intakes {
 		if in.Name == "" || in.Source == nil || s.sources[in.Name] != nil {
 			return nil, fmt.Errorf("intake %q: want a name of its own and a source", in.Name)
 		}
 		files, _ := in.Source.(Rereader)
-		all = append(all, s.intake(in.Name, in.Source, storing{s: s, kind: in.Kind}), s.intake(replay(in.Name), s.p.Letters.Open(in.Name), storing{s: s, kind: in.Kind, files: files}))
+		all = append(all, s.intake(in.Name, in.Source, storing{s: s, kind: in.Kind}), s.intake(replay(in.Name), s.p.DeadLetters.Open(in.Name), storing{s: s, kind: in.Kind, files: files}))
 	}
 	for _, r := range s.p.Readers {
 		if r.Name == "" || r.Source == nil || r.Schema == nil || s.sources[r.Name] != nil {
 			return nil, fmt.Errorf("reader %q: want a name of its own, a source and a schema", r.Name)
 		}
-		all = append(all, s.reader(r.Name, r.Source, &r), s.reader(replay(r.Name), s.p.Letters.Open(r.Name), &r))
+		all = append(all, s.reader(r.Name, r.Source, &r), s.reader(replay(r.Name), s.p.DeadLetters.Open(r.Name), &r))
 	}
 	engines := make([]*flow.Engine, len(all))
 	for i, p := range all {

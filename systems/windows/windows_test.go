@@ -239,10 +239,10 @@ func TestWhatTheIndexRefusesIsALetter(t *testing.T) {
 
 func TestNonsenseIsRefused(t *testing.T) {
 	in(t, func(w *world) {
-		good := windows.Parts{Intakes: []windows.Intake{{Name: "a", Source: w.queues.Open("a", queue.Options{})}}, Windows: w.windows, Letters: w.letters, Out: w.out}
+		good := windows.Parts{Intakes: []windows.Intake{{Name: "a", Source: w.queues.Open("a", queue.Options{})}}, Windows: w.windows, DeadLetters: w.letters, Out: w.out}
 		for what, spoil := range map[string]func(*windows.Parts, *windows.Options){
 			"no windows": func(p *windows.Parts, _ *windows.Options) { p.Windows = nil },
-			"no letters": func(p *windows.Parts, _ *windows.Options) { p.Letters = nil },
+			"no letters": func(p *windows.Parts, _ *windows.Options) { p.DeadLetters = nil },
 			"no way out": func(p *windows.Parts, _ *windows.Options) { p.Out = nil },
 			"no name": func(p *windows.Parts, _ *windows.Options) {
 				p.Intakes = []windows.Intake{{Source: p.Intakes[0].Source}}

@@ -137,7 +137,7 @@ func (w *world) up(o windows.Options, steps ...process.Step) {
 			{Name: "adapter-event", Source: w.queues.Open("adapter-event", queue.Options{}), Kind: record.Event},
 			{Name: "adapter-mention", Source: w.queues.Open("adapter-mention", queue.Options{}), Kind: record.Mention},
 		},
-		Windows: w.windows, Letters: w.letters, Chain: must(process.New(steps, process.Options{})), Out: w.out,
+		Windows: w.windows, DeadLetters: w.letters, Chain: must(process.New(steps, process.Options{})), Out: w.out,
 		Readers: []windows.Reader{
 			{Name: "index-event", Source: w.queues.Open("processor-event", queue.Options{}), Schema: search.Events()},
 			{Name: "index-mention", Source: w.queues.Open("processor-mention", queue.Options{}), Schema: search.Mentions()},

@@ -209,7 +209,7 @@ func (w *world) compare(a audit, may allowance) (got arrival, violations []strin
 		} else if e.untimed && r.Timestamp >= e.first.UnixMilli()-1000 { // Redis accepted it, and its answer was lost
 			at = r.Timestamp
 		}
-		if e.kind.dead() || r.Name != e.name || r.Distinct != e.distinct || r.Timestamp != at || r.Properties != e.props || !e.door && (r.Browser != "Firefox" || r.Width != 65535) {
+		if e.kind.dead() || r.Name != e.name || r.Distinct != e.distinct || r.Timestamp != at || r.Properties != e.props || !e.endpoint && (r.Browser != "Firefox" || r.Width != 65535) {
 			fault("stored as %s\n\tof %v, props %s", line, e, e.props)
 		}
 		if want := personID(whose(of, e.distinct)); r.Person != want {
@@ -342,7 +342,7 @@ func (w *world) running() *process.Instance {
 func (w *world) unanswered() (n int) {
 	for _, l := range w.loads {
 		for _, e := range l.events {
-			if !e.door {
+			if !e.endpoint {
 				n += e.unknown
 			}
 		}
@@ -356,7 +356,7 @@ func (w *world) checkBooks(a audit, events []*event, got arrival, fault func(str
 	var least int64 // entries that are surely in the stream
 	for _, e := range events {
 		switch {
-		case !e.door:
+		case !e.endpoint:
 			least += int64(e.confirmed)
 		case e.confirmed > 0:
 			least++ // ingest knows it the second time

@@ -62,7 +62,7 @@ func crmRounds(t *testing.T, servers bool, do func(w *crmWorld)) {
 func newCRMWorld(t *testing.T, servers bool, rnd *rand.Rand) *crmWorld {
 	t.Helper()
 	w := &crmWorld{world: &world{T: t, rnd: rnd, began: time.Now(), hits: map[string]int{}, env: map[string]string{"TIDEMILL_LOG_LEVEL": "warn"}},
-		file: filepath.Join(t.TempDir(), "tidemill.yaml"), http: doorClient(16),
+		file: filepath.Join(t.TempDir(), "tidemill.yaml"), http: endpointClient(16),
 		settings: map[string]any{"lease": "3s", "backoff": "200ms", "per_second": 0, "tenant_per_second": 0}}
 	w.app = w.newApp()
 	w.endpoint = w.app.URL

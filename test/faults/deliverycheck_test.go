@@ -253,19 +253,19 @@ func (w *deliveryWorld) judgeBooks(a delivery.Audit, sent, deliverable int, lett
 	if !a.Balanced || len(a.Faults) > 0 {
 		fault("the books do not balance: %q", a.Faults)
 	}
-	var doors delivery.QueueAudit
+	var endpoints delivery.QueueAudit
 	for _, q := range a.Queues {
 		if q.Accepted != q.Delivered+q.Skipped+q.Dead || q.InFlight+q.Lost > 0 {
 			fault("the books of %s: %+v", q.Queue, q)
 		}
 		if strings.HasPrefix(q.Queue, "ingest.") {
-			doors.Accepted += q.Accepted
-			doors.Delivered += q.Delivered
-			doors.Skipped += q.Skipped
+			endpoints.Accepted += q.Accepted
+			endpoints.Delivered += q.Delivered
+			endpoints.Skipped += q.Skipped
 		}
 	}
-	if doors.Accepted != uint64(sent) || doors.Delivered != uint64(deliverable) || doors.Skipped != uint64(sent-deliverable) {
-		fault("%d events were confirmed, %d of them for partners; the books say %+v", sent, deliverable, doors)
+	if endpoints.Accepted != uint64(sent) || endpoints.Delivered != uint64(deliverable) || endpoints.Skipped != uint64(sent-deliverable) {
+		fault("%d events were confirmed, %d of them for partners; the books say %+v", sent, deliverable, endpoints)
 	}
 	for _, p := range w.partners {
 		q, dead := queueOf(a, "s2s."+p.name), uint64(len(letters["s2s."+p.name]))

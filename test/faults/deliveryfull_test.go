@@ -65,7 +65,7 @@ func (w *deliveryWorld) fullPartner(instances int) {
 	for _, s := range parts {
 		s.measure(l, w.partners[1:])
 		w.Logf("%-18s %4d events, %.0f/s to each other partner; sender p50 %v p99 %v; to the others p50 %v p99 %v", s.name, s.events, s.rate,
-			quantile(s.door, .5), quantile(s.door, .99), quantile(s.arrival, .5), quantile(s.arrival, .99))
+			quantile(s.endpoint, .5), quantile(s.endpoint, .99), quantile(s.arrival, .5), quantile(s.arrival, .99))
 	}
 	usual := parts[0]
 	for _, s := range parts[1:] {
@@ -75,7 +75,7 @@ func (w *deliveryWorld) fullPartner(instances int) {
 		for _, c := range []struct {
 			what      string
 			now, then []time.Duration
-		}{{"senders wait", s.door, usual.door}, {"events take to the others", s.arrival, usual.arrival}} {
+		}{{"senders wait", s.endpoint, usual.endpoint}, {"events take to the others", s.arrival, usual.arrival}} {
 			// the machine is shared: the failure that this guards against was measured in
 			// minutes
 			if now, then := quantile(c.now, .99), quantile(c.then, .99); now > 3*then+time.Second {
@@ -95,11 +95,11 @@ func (w *deliveryWorld) fullPartner(instances int) {
 
 // fullSpan is a part of the test, and the measurements of the events that were sent in it.
 type fullSpan struct {
-	name          string
-	from, to      time.Time
-	events        int
-	rate          float64 // arrivals a second at each of the other partners
-	door, arrival []time.Duration
+	name              string
+	from, to          time.Time
+	events            int
+	rate              float64 // arrivals a second at each of the other partners
+	endpoint, arrival []time.Duration
 }
 
 func (s *fullSpan) measure(l *deliveryLoad, others []*farPartner) {
@@ -108,7 +108,7 @@ func (s *fullSpan) measure(l *deliveryLoad, others []*farPartner) {
 			continue
 		}
 		s.events++
-		s.door = append(s.door, e.accepted.Sub(e.sent))
+		s.endpoint = append(s.endpoint, e.accepted.Sub(e.sent))
 		if e.invalid || e.private {
 			continue
 		}
@@ -122,7 +122,7 @@ func (s *fullSpan) measure(l *deliveryLoad, others []*farPartner) {
 		}
 	}
 	s.rate /= float64(len(others)) * s.to.Sub(s.from).Seconds()
-	slices.Sort(s.door)
+	slices.Sort(s.endpoint)
 	slices.Sort(s.arrival)
 }
 

@@ -73,15 +73,15 @@ func drawTracked(run, site string, n int) *tracked {
 // deliveryLoad sends events to one instance after the other, each until it is accepted,
 // and keeps a journal.
 type deliveryLoad struct {
-	t     *testing.T
-	run   string
-	site  string
-	doors []string
-	http  *http.Client
-	quit  chan struct{}
-	ended sync.WaitGroup
-	over  sync.Once
-	began time.Time
+	t         *testing.T
+	run       string
+	site      string
+	endpoints []string
+	http      *http.Client
+	quit      chan struct{}
+	ended     sync.WaitGroup
+	over      sync.Once
+	began     time.Time
 
 	confirmed atomic.Int64
 	refused   atomic.Int64 // answers 503
@@ -107,9 +107,9 @@ func (w *deliveryWorld) startDeliveryLoad(o deliveryLoadOptions) *deliveryLoad {
 	if o.Clients == 0 {
 		o.Clients = 8
 	}
-	l := &deliveryLoad{t: w.T, run: uuid.NewString(), site: o.Site, quit: make(chan struct{}), began: time.Now(), http: doorClient(o.Clients)}
+	l := &deliveryLoad{t: w.T, run: uuid.NewString(), site: o.Site, quit: make(chan struct{}), began: time.Now(), http: endpointClient(o.Clients)}
 	for _, in := range w.instances {
-		l.doors = append(l.doors, in.Addr)
+		l.endpoints = append(l.endpoints, in.Addr)
 	}
 	w.sent = append(w.sent, l)
 	due := make(chan []*tracked)
@@ -126,7 +126,7 @@ func (w *deliveryWorld) startDeliveryLoad(o deliveryLoadOptions) *deliveryLoad {
 }
 
 // doorClient is a client of the ingest API.
-func doorClient(connections int) *http.Client {
+func endpointClient(connections int) *http.Client {
 	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		DialContext: (&net.Dialer{Timeout: time.Second}).DialContext, MaxIdleConnsPerHost: connections}}
 }
@@ -175,7 +175,7 @@ func (l *deliveryLoad) send(batch []*tracked, array bool) {
 	key := fmt.Sprintf("%s-%d", l.run, batch[0].n)
 	sent := time.Now()
 	for try := 0; ; try++ {
-		a, err := post(l.t.Context(), l.http, l.doors[(batch[0].n+try)%len(l.doors)], l.site, key, body)
+		a, err := post(l.t.Context(), l.http, l.endpoints[(batch[0].n+try)%len(l.endpoints)], l.site, key, body)
 		if l.t.Context().Err() != nil {
 			return
 		}

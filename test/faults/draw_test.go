@@ -41,7 +41,7 @@ type event struct {
 	unset    []string
 	again    int  // how often it is sent again after the first time
 	giveUp   bool // not sent again after a lost answer
-	door     bool // over HTTP, not into the stream
+	endpoint bool // over HTTP, not into the stream
 	phase    int  // of the test, for its own checks
 
 	fields []string // the stream entry, names and values
@@ -55,7 +55,7 @@ type event struct {
 
 func (e *event) String() string {
 	way := "stream"
-	if e.door {
+	if e.endpoint {
 		way = "http"
 	}
 	return fmt.Sprintf("event %d (%s, id %v, distinct %q, other %q, at %s, by %s, kind %d, phase %d): tried %d×, confirmed %d×, unknown %d×, entries %v, first try %s, last answer %s",
@@ -90,20 +90,20 @@ func newPopulation(rnd *rand.Rand, users int) *population {
 
 // drawer draws events from a seed. Two drawers with different offsets share numbers out.
 type drawer struct {
-	rnd     *rand.Rand
-	people  *population
-	project uuid.UUID
-	start   time.Time // of three hours in which all happened
-	n, step int
-	door    bool
-	plain   bool // no event changes anything of a person
-	dup     int  // of a hundred events, so many are sent again
-	more    int  // at most so many times; 0: once
+	rnd      *rand.Rand
+	people   *population
+	project  uuid.UUID
+	start    time.Time // of three hours in which all happened
+	n, step  int
+	endpoint bool
+	plain    bool // no event changes anything of a person
+	dup      int  // of a hundred events, so many are sent again
+	more     int  // at most so many times; 0: once
 }
 
 // draw makes the next event.
 func (d *drawer) draw(phase int) *event {
-	e := &event{n: d.n, phase: phase, door: d.door, name: fmt.Sprintf("event %d", d.rnd.IntN(5)), distinct: d.people.ids[d.rnd.IntN(len(d.people.ids))],
+	e := &event{n: d.n, phase: phase, endpoint: d.endpoint, name: fmt.Sprintf("event %d", d.rnd.IntN(5)), distinct: d.people.ids[d.rnd.IntN(len(d.people.ids))],
 		at: d.start.Add(time.Duration(d.rnd.IntN(3*3600*1000)) * time.Millisecond)}
 	d.n += d.step
 	e.id = uuid.UUID{0: byte(d.rnd.Uint32()), 1: byte(d.rnd.Uint32()), 6: 0x40, 8: 0x80, 12: byte(e.n >> 24), 13: byte(e.n >> 16), 14: byte(e.n >> 8), 15: byte(e.n)}
@@ -124,9 +124,9 @@ func (d *drawer) draw(phase int) *event {
 		if d.rnd.IntN(3) == 0 {
 			e.unset = []string{fmt.Sprintf("p%d", d.rnd.IntN(4))}
 		}
-	case roll < 380 && !d.door:
+	case roll < 380 && !d.endpoint:
 		e.kind = []kind{brokenBag, noDistinct, illegal, noTime}[d.rnd.IntN(4)]
-	case roll < 390 && !d.door:
+	case roll < 390 && !d.endpoint:
 		e.id, e.untimed = uuid.Nil, roll%2 == 0
 	case roll < 420:
 		e.giveUp = true
@@ -165,7 +165,7 @@ func (e *event) encode(d *drawer) {
 		fmt.Fprintf(&props, `,"alias":%q`, e.other)
 	}
 	ops := &props
-	if !e.door {
+	if !e.endpoint {
 		ops = &user
 		fmt.Fprintf(&user, `{"$unset":%s`, must(json.Marshal(append([]string{}, e.unset...))))
 	} else if e.unset != nil {
@@ -175,7 +175,7 @@ func (e *event) encode(d *drawer) {
 	bag(ops, "$set_once", e.once)
 	props.WriteByte('}')
 	e.props = props.String()
-	if e.door {
+	if e.endpoint {
 		e.raw = fmt.Appendf(nil, `{"event":%q,"distinct_id":%q,"timestamp":%q,"uuid":%q,"properties":%s}`,
 			e.name, e.distinct, e.at.Format("2006-01-02T15:04:05.000Z"), e.id, e.props)
 		return

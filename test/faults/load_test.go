@@ -28,14 +28,14 @@ const (
 // load sends events until it is stopped, and keeps a journal: the event before sending, and the
 // answer after. It reaches the servers past every link that is broken for the product.
 type load struct {
-	t       *testing.T
-	client  rueidis.Client
-	doors   []string // addresses of instances that accept events over HTTP
-	http    *http.Client
-	quit    chan struct{}
-	ended   sync.WaitGroup
-	started time.Time
-	stopped bool
+	t         *testing.T
+	client    rueidis.Client
+	endpoints []string // addresses of instances that accept events over HTTP
+	http      *http.Client
+	quit      chan struct{}
+	ended     sync.WaitGroup
+	started   time.Time
+	stopped   bool
 
 	phase     atomic.Int64
 	confirmed atomic.Int64 // answers, also to repeated sendings
@@ -67,7 +67,7 @@ func (w *world) startLoad(o loadOptions) *load {
 	l := &load{t: w.T, client: w.client, quit: make(chan struct{}), started: time.Now(),
 		http: &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: time.Second}).DialContext, MaxIdleConnsPerHost: 2}}}
 	for _, in := range w.instances {
-		l.doors = append(l.doors, in.Addr)
+		l.endpoints = append(l.endpoints, in.Addr)
 	}
 	if w.people == nil {
 		w.people = newPopulation(w.rnd, 200)
@@ -77,9 +77,9 @@ func (w *world) startLoad(o loadOptions) *load {
 	for _, earlier := range w.loads[:len(w.loads)-1] {
 		first += 2 * (len(earlier.events) + 1_000_000)
 	}
-	drawer := func(first int, door bool) *drawer {
+	drawer := func(first int, endpoint bool) *drawer {
 		return &drawer{rnd: rand.New(rand.NewPCG(w.rnd.Uint64(), 0)), people: w.people, project: project, start: w.began.Add(-4 * time.Hour),
-			n: first, step: 2, door: door, plain: o.Plain, dup: o.Dup, more: o.More}
+			n: first, step: 2, endpoint: endpoint, plain: o.Plain, dup: o.Dup, more: o.More}
 	}
 	into, over := drawer(first, false), drawer(first+1, true)
 	l.ended.Go(func() { l.send(into, o.Rate, o.Shuffle, l.add) })
@@ -191,7 +191,7 @@ func (l *load) post(ctx context.Context, batch []*event) (left []*event) {
 		b = append(b, e.raw...)
 	}
 	b = append(b, "]}"...)
-	addr := l.doors[batch[0].tries%len(l.doors)]
+	addr := l.endpoints[batch[0].tries%len(l.endpoints)]
 	answered, err := l.request(ctx, "http://"+addr+"/batch/", b)
 	for _, e := range batch {
 		e.last = time.Now()

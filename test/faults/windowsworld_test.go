@@ -76,7 +76,7 @@ func windowsRounds(t *testing.T, servers *windowsServers, do func(w *windowsWorl
 func newWindowsWorld(t *testing.T, servers *windowsServers, rnd *rand.Rand) *windowsWorld {
 	t.Helper()
 	w := &windowsWorld{world: &world{T: t, rnd: rnd, began: time.Now(), hits: map[string]int{}, env: map[string]string{"TIDEMILL_LOG_LEVEL": "warn"}},
-		service: testenv.Name("em-"), topics: map[string]string{}, bySentence: rnd.IntN(2) == 0, http: doorClient(16),
+		service: testenv.Name("em-"), topics: map[string]string{}, bySentence: rnd.IntN(2) == 0, http: endpointClient(16),
 		day:  fmt.Sprintf("%04d%02d%02d", 1750+rand.IntN(150), 1+rand.IntN(12), 1+rand.IntN(28)), // by chance: another round has another
 		sent: map[string]int{}, members: map[*process.Instance][]string{}}
 	w.set("TIDEMILL_WINDOWS_WINDOW", windowsOpen, "TIDEMILL_WINDOWS_SWEEP", "200ms", "TIDEMILL_WINDOWS_LEASE", windowsLease, "TIDEMILL_WINDOWS_PAGE", 100,

@@ -64,7 +64,7 @@ func (s Source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		}
 		rest, of = nil, nil // for the next time
 		for i := range ends {
-			if ends[i].Took == tidemill.Unanswered {
+			if ends[i].Outcome == tidemill.Unanswered {
 				rest, of = append(rest, ends[i]), append(of, i)
 			}
 		}

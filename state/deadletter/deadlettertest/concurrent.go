@@ -88,7 +88,7 @@ var concurrentCases = []testcase{
 					}
 					died := false
 					for _, e := range ends {
-						if e.Took == tidemill.Applied && e.End == tidemill.Done && e.Fate == tidemill.Delivered {
+						if e.Outcome == tidemill.Applied && e.End == tidemill.Done && e.Fate == tidemill.Delivered {
 							mu.Lock()
 							ended[e.ID]++
 							mu.Unlock()
@@ -96,7 +96,7 @@ var concurrentCases = []testcase{
 								cancel()
 							}
 						}
-						if e.Took == tidemill.Applied && e.End == tidemill.Done && e.Fate == tidemill.Dead {
+						if e.Outcome == tidemill.Applied && e.End == tidemill.Done && e.Fate == tidemill.Dead {
 							deaths.Add(1)
 							died = true
 						}
@@ -148,7 +148,7 @@ var concurrentCases = []testcase{
 				rnd := rand.New(rand.NewPCG(2, uint64(w)))
 				for i := range 60 {
 					l := f.letter(fmt.Sprint("id", rnd.IntN(20)), uint64(w*1000+i))
-					if err := f.Store.Put(ctx, []tidemill.Letter{l}); err != nil {
+					if err := f.Store.Put(ctx, []tidemill.DeadLetter{l}); err != nil {
 						t.Error(err)
 					}
 					switch rnd.IntN(4) {

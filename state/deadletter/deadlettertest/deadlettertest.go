@@ -34,11 +34,11 @@ func Source(t *testing.T, store deadletter.Store, lease time.Duration, reopen fu
 	h := sourcetest.Harness{Lease: lease, Keeps: sourcetest.AllFields, ByID: true,
 		Accept: func(ms ...*tidemill.Message) {
 			t.Helper()
-			letters, ids := make([]tidemill.Letter, len(ms)), make([]string, len(ms))
+			letters, ids := make([]tidemill.DeadLetter, len(ms)), make([]string, len(ms))
 			for i, m := range ms {
 				n++
 				m.Mark.Lo = n
-				letters[i], ids[i] = tidemill.Letter{Pipeline: "p", Message: m, Cause: "it died", Kind: tidemill.Partner, At: time.Now()}, m.ID
+				letters[i], ids[i] = tidemill.DeadLetter{Pipeline: "p", Message: m, Cause: "it died", Kind: tidemill.Partner, At: time.Now()}, m.ID
 			}
 			if err := store.Put(t.Context(), letters); err != nil {
 				t.Fatalf("Put: %v", err)
@@ -113,12 +113,12 @@ func Run(t *testing.T, open func(t *testing.T, o deadletter.Options) Harness) {
 }
 
 // letter makes a dead letter of pipeline p for the message id at position lo.
-func (f *fixture) letter(id string, lo uint64) tidemill.Letter {
-	return tidemill.Letter{Pipeline: "p", Kind: tidemill.Partner, Cause: "answered 500", Tries: 3, At: f.clock.Now(),
+func (f *fixture) letter(id string, lo uint64) tidemill.DeadLetter {
+	return tidemill.DeadLetter{Pipeline: "p", Kind: tidemill.Partner, Cause: "answered 500", Tries: 3, At: f.clock.Now(),
 		Message: &tidemill.Message{ID: id, Tenant: "t", Payload: []byte("payload of " + id), Mark: tidemill.Mark{Shard: 7, Epoch: 1, Hi: 1, Lo: lo}}}
 }
 
-func (f *fixture) put(t *testing.T, ls ...tidemill.Letter) {
+func (f *fixture) put(t *testing.T, ls ...tidemill.DeadLetter) {
 	t.Helper()
 	if err := f.Store.Put(t.Context(), ls); err != nil {
 		t.Fatalf("Put: %v", err)
@@ -128,7 +128,7 @@ func (f *fixture) put(t *testing.T, ls ...tidemill.Letter) {
 // fill puts dead letters id0, id1, … at positions 0, 1, …
 func (f *fixture) fill(t *testing.T, n int) {
 	t.Helper()
-	var ls []tidemill.Letter
+	var ls []tidemill.DeadLetter
 	for i := range n {
 		ls = append(ls, f.letter(fmt.Sprint("id", i), uint64(i)))
 	}
@@ -216,15 +216,15 @@ func empty(t *testing.T, s tidemill.Source) {
 	}
 }
 
-func settle(t *testing.T, s tidemill.Source, m *tidemill.Message, end tidemill.Settlement, want tidemill.Took) {
+func settle(t *testing.T, s tidemill.Source, m *tidemill.Message, end tidemill.Settlement, want tidemill.Outcome) {
 	t.Helper()
 	end.ID, end.Mark = m.ID, m.Mark
 	ends := []tidemill.Settlement{end}
 	if err := s.Settle(t.Context(), ends); err != nil {
 		t.Fatalf("Settle %q: %v", m.ID, err)
 	}
-	if ends[0].Took != want {
-		t.Errorf("Settle %q took %d, want %d", m.ID, ends[0].Took, want)
+	if ends[0].Outcome != want {
+		t.Errorf("Settle %q took %d, want %d", m.ID, ends[0].Outcome, want)
 	}
 }
 

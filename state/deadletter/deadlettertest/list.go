@@ -14,7 +14,7 @@ import (
 
 var listCases = []testcase{
 	{name: "lists, counts and discards by every part of a filter", reason: "a wrong filter replays or discards the wrong letters", do: func(t *testing.T, f fixture) {
-		var ls []tidemill.Letter
+		var ls []tidemill.DeadLetter
 		for i, k := range []tidemill.Kind{tidemill.Validation, tidemill.Partner, tidemill.Timeout, tidemill.Partner} {
 			f.clock.Advance(time.Minute)
 			l := f.letter(fmt.Sprint("id", i), uint64(i))
@@ -192,7 +192,7 @@ var listCases = []testcase{
 var boundCases = []testcase{
 	{name: "refuses what does not fit, and cuts nothing off", reason: "what was given up must not vanish: the lane waits", o: deadletter.Options{Max: 3}, do: func(t *testing.T, f fixture) {
 		f.fill(t, 2)
-		err := f.Store.Put(t.Context(), []tidemill.Letter{f.letter("a", 10), f.letter("b", 11)})
+		err := f.Store.Put(t.Context(), []tidemill.DeadLetter{f.letter("a", 10), f.letter("b", 11)})
 		if !errors.Is(err, deadletter.ErrFull) || tidemill.KindOf(err) != tidemill.RateLimit {
 			t.Errorf("Put over the limit: %v, want ErrFull of kind rate_limit", err)
 		}
@@ -207,7 +207,7 @@ var boundCases = []testcase{
 		other.Pipeline = "q"
 		f.put(t, other) // other pipelines are not affected
 		f.books(t, tidemill.Books{Accepted: 4, Settled: tidemill.Count{Skipped: 1}, Pending: 3})
-		if err := f.Store.Put(t.Context(), []tidemill.Letter{f.letter("b", 11)}); !errors.Is(err, deadletter.ErrFull) {
+		if err := f.Store.Put(t.Context(), []tidemill.DeadLetter{f.letter("b", 11)}); !errors.Is(err, deadletter.ErrFull) {
 			t.Errorf("Put into the full: %v", err)
 		}
 		if _, err := f.Store.Delete(t.Context(), deadletter.Filter{IDs: []string{"id1"}}); err != nil {
@@ -226,7 +226,7 @@ var boundCases = []testcase{
 			t.Errorf("letters %q", got)
 		}
 		f.books(t, tidemill.Books{Accepted: 4, Pending: 3, Lost: 1})
-		err := f.Store.Put(t.Context(), []tidemill.Letter{f.letter("b", 11), f.letter("c", 12), f.letter("d", 13)})
+		err := f.Store.Put(t.Context(), []tidemill.DeadLetter{f.letter("b", 11), f.letter("c", 12), f.letter("d", 13)})
 		if !errors.Is(err, deadletter.ErrFull) {
 			t.Errorf("more than can be trimmed: %v, want ErrFull", err)
 		}

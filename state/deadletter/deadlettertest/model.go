@@ -63,7 +63,7 @@ func follows(t *testing.T, open func(t *testing.T, o deadletter.Options) Harness
 				deaths++
 				l := f.letter(ids.Draw(r, "id"), uint64(deaths))
 				l.Cause = fmt.Sprint("death ", deaths)
-				err := f.Store.Put(t.Context(), []tidemill.Letter{l})
+				err := f.Store.Put(t.Context(), []tidemill.DeadLetter{l})
 				h := find(func(h *held) bool { return h.id == l.Message.ID })
 				if h == nil && len(letters) == limit {
 					oldest := find(func(h *held) bool { return !h.replaying })
@@ -191,7 +191,7 @@ func follows(t *testing.T, open func(t *testing.T, o deadletter.Options) Harness
 				case 2:
 					e[0].Fate = tidemill.Dead
 				case 3:
-					e[0].End, e[0].Burn, e[0].After = tidemill.Again, rapid.Bool().Draw(r, "burn"), time.Duration(rapid.IntRange(0, 2).Draw(r, "after"))*time.Second
+					e[0].End, e[0].CountTry, e[0].After = tidemill.Again, rapid.Bool().Draw(r, "burn"), time.Duration(rapid.IntRange(0, 2).Draw(r, "after"))*time.Second
 				case 4:
 					e[0].End = tidemill.Left
 				}
@@ -199,14 +199,14 @@ func follows(t *testing.T, open func(t *testing.T, o deadletter.Options) Harness
 					r.Fatal(err)
 				}
 				h := find(func(h *held) bool { return h.replaying && h.handed > 0 && !h.back && h.mark == m })
-				if (e[0].Took == tidemill.Applied) != (h != nil) || e[0].Took == tidemill.Unanswered {
-					r.Fatalf("Settle %+v took %d, there was %+v", e[0], e[0].Took, h)
+				if (e[0].Outcome == tidemill.Applied) != (h != nil) || e[0].Outcome == tidemill.Unanswered {
+					r.Fatalf("Settle %+v took %d, there was %+v", e[0], e[0].Outcome, h)
 				}
 				switch {
 				case h == nil || e[0].End == tidemill.Left:
 				case e[0].End == tidemill.Again:
 					h.due, h.out, h.back = clock.Now().Add(e[0].After), false, true
-					if e[0].Burn {
+					if e[0].CountTry {
 						h.tries++
 					}
 				case e[0].Fate == tidemill.Dead:

@@ -189,11 +189,11 @@ var putCases = []testcase{
 	{name: "refuses a letter without pipeline or message, with the whole call", reason: "nobody could find it again", do: func(t *testing.T, f fixture) {
 		good, bad := f.letter("good", 1), f.letter("bad", 2)
 		bad.Pipeline = ""
-		if err := f.Store.Put(t.Context(), []tidemill.Letter{good, bad}); err == nil {
+		if err := f.Store.Put(t.Context(), []tidemill.DeadLetter{good, bad}); err == nil {
 			t.Error("no error for a letter without pipeline")
 		}
 		bad.Pipeline, bad.Message = "p", nil
-		if err := f.Store.Put(t.Context(), []tidemill.Letter{good, bad}); err == nil {
+		if err := f.Store.Put(t.Context(), []tidemill.DeadLetter{good, bad}); err == nil {
 			t.Error("no error for a letter without message")
 		}
 		f.books(t, tidemill.Books{})
@@ -202,7 +202,7 @@ var putCases = []testcase{
 		f.fill(t, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := f.Store.Put(ctx, []tidemill.Letter{f.letter("x", 1)}); !errors.Is(err, context.Canceled) {
+		if err := f.Store.Put(ctx, []tidemill.DeadLetter{f.letter("x", 1)}); !errors.Is(err, context.Canceled) {
 			t.Errorf("Put: %v, want the context's error", err)
 		}
 		for name, do := range map[string]func(context.Context, deadletter.Filter) (int, error){"Count": f.Store.Count, "Replay": f.Store.Replay, "Delete": f.Store.Delete} {

@@ -41,7 +41,7 @@ var settleCases = []testcase{
 			if m.Handed != 1 || m.Tries != 0 {
 				t.Errorf("replay %d: handed %d, tries %d; want both counted anew", i, m.Handed, m.Tries)
 			}
-			settle(t, s, m, tidemill.Settlement{End: tidemill.Again, Burn: true}, tidemill.Applied)
+			settle(t, s, m, tidemill.Settlement{End: tidemill.Again, CountTry: true}, tidemill.Applied)
 			settle(t, s, receive(t, s, 1)[0], dead, tidemill.Applied)
 		}
 		got := f.one(t)
@@ -74,7 +74,7 @@ var settleCases = []testcase{
 		f.fill(t, 1)
 		f.replay(t, deadletter.Filter{}, 1)
 		s := f.Store.Open("p")
-		settle(t, s, receive(t, s, 1)[0], tidemill.Settlement{End: tidemill.Again, After: time.Minute, Burn: true}, tidemill.Applied)
+		settle(t, s, receive(t, s, 1)[0], tidemill.Settlement{End: tidemill.Again, After: time.Minute, CountTry: true}, tidemill.Applied)
 		f.clock.Advance(time.Minute - time.Nanosecond)
 		empty(t, s)
 		f.clock.Advance(time.Millisecond)
@@ -95,7 +95,7 @@ var settleCases = []testcase{
 		f.replay(t, deadletter.Filter{}, 1)
 		s := f.Store.Open("p")
 		m := receive(t, s, 1)[0]
-		back := tidemill.Settlement{End: tidemill.Again, After: time.Minute, Burn: true}
+		back := tidemill.Settlement{End: tidemill.Again, After: time.Minute, CountTry: true}
 		settle(t, s, m, back, tidemill.Applied)
 		f.clock.Advance(time.Second)
 		settle(t, s, m, back, tidemill.Stale)
@@ -155,7 +155,7 @@ var settleCases = []testcase{
 		f.replay(t, deadletter.Filter{IDs: []string{"id0", "id1"}}, 2)
 		a, b := f.Store.Open("p"), f.Store.Open("p")
 		receive(t, a, 1)
-		for id, want := range map[string]tidemill.Took{"id0": tidemill.Applied, "id1": tidemill.Stale, "id2": tidemill.Stale, "unknown": tidemill.Stale} {
+		for id, want := range map[string]tidemill.Outcome{"id0": tidemill.Applied, "id1": tidemill.Stale, "id2": tidemill.Stale, "unknown": tidemill.Stale} {
 			settle(t, b, &tidemill.Message{ID: id}, delivered, want) // id1 is not handed out, id2 is not replaying
 		}
 		f.books(t, tidemill.Books{Accepted: 3, Settled: tidemill.Count{Delivered: 1}, Pending: 2})
@@ -172,16 +172,16 @@ var settleCases = []testcase{
 			{ID: "id1", Mark: ms[1].Mark, Fate: tidemill.Delivered},
 			{ID: "id2", Mark: tidemill.Mark{Epoch: ms[2].Mark.Epoch + 1, Hi: ms[2].Mark.Hi, Lo: ms[2].Mark.Lo}, Fate: tidemill.Delivered},
 			{ID: "id3", Mark: ms[3].Mark, End: tidemill.Again, After: time.Hour},
-			{ID: "id3", Mark: ms[3].Mark, Fate: tidemill.Delivered, Took: tidemill.Applied}, // answered before
+			{ID: "id3", Mark: ms[3].Mark, Fate: tidemill.Delivered, Outcome: tidemill.Applied}, // answered before
 			{ID: "none", Mark: tidemill.Mark{Epoch: 1, Hi: 1, Lo: 1 << 62}, Fate: tidemill.Delivered},
 		}
 		if err := s.Settle(t.Context(), ends); err != nil {
 			t.Fatal(err)
 		}
 		A, S := tidemill.Applied, tidemill.Stale
-		for i, want := range []tidemill.Took{A, S, A, S, S, A, A, S} {
-			if ends[i].Took != want {
-				t.Errorf("settlement %d took %d, want %d", i, ends[i].Took, want)
+		for i, want := range []tidemill.Outcome{A, S, A, S, S, A, A, S} {
+			if ends[i].Outcome != want {
+				t.Errorf("settlement %d took %d, want %d", i, ends[i].Outcome, want)
 			}
 		}
 		f.books(t, tidemill.Books{Accepted: 4, Settled: tidemill.Count{Delivered: 1}, Pending: 3})
@@ -203,8 +203,8 @@ var settleCases = []testcase{
 		s := f.Store.Open("p")
 		m := receive(t, s, 1)[0]
 		ends := []tidemill.Settlement{{ID: m.ID, Mark: m.Mark, Fate: tidemill.Delivered}, {ID: m.ID, Mark: m.Mark}}
-		if err := s.Settle(t.Context(), ends); err == nil || ends[0].Took != tidemill.Unanswered {
-			t.Errorf("Settle: %v, took %d; want an error and no answer", err, ends[0].Took)
+		if err := s.Settle(t.Context(), ends); err == nil || ends[0].Outcome != tidemill.Unanswered {
+			t.Errorf("Settle: %v, took %d; want an error and no answer", err, ends[0].Outcome)
 		}
 		settle(t, s, m, delivered, tidemill.Applied)
 	}},

@@ -30,7 +30,7 @@ type Store struct {
 }
 
 // nameOf is the name under which the dead letter is kept.
-func nameOf(l *tidemill.Letter) deadletter.Name {
+func nameOf(l *tidemill.DeadLetter) deadletter.Name {
 	return deadletter.Name{Pipeline: l.Pipeline, Tenant: l.Message.Tenant, ID: l.Message.ID}
 }
 
@@ -47,7 +47,7 @@ func New(o deadletter.Options) (*Store, error) {
 }
 
 // Put implements deadletter.Store.
-func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
+func (s *Store) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 	if err := cmp.Or(ctx.Err(), deadletter.CheckPut(letters)); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
 }
 
 // room makes sure that the dead letters fit, or changes nothing.
-func (s *Store) room(letters []tidemill.Letter) error {
+func (s *Store) room(letters []tidemill.DeadLetter) error {
 	named := map[deadletter.Name]bool{}
 	fresh := map[string]int{}
 	var pipelines []string

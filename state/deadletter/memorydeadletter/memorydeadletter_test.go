@@ -40,8 +40,8 @@ func TestWaitsExactly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := tidemill.Letter{Pipeline: "p", Message: &tidemill.Message{ID: "a"}, At: time.Now()}
-		if err := s.Put(t.Context(), []tidemill.Letter{l}); err != nil {
+		l := tidemill.DeadLetter{Pipeline: "p", Message: &tidemill.Message{ID: "a"}, At: time.Now()}
+		if err := s.Put(t.Context(), []tidemill.DeadLetter{l}); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := s.Replay(t.Context(), deadletter.Filter{}); n != 1 || err != nil {
@@ -62,8 +62,8 @@ func TestWaitsExactly(t *testing.T) {
 		take(a, 0)
 		take(b, 30*time.Second) // the lease of a, who is dead
 		e := []tidemill.Settlement{{ID: "a", Mark: m[0].Mark, End: tidemill.Again, After: 5 * time.Minute}}
-		if err := b.Settle(t.Context(), e); err != nil || e[0].Took != tidemill.Applied {
-			t.Fatal(err, e[0].Took)
+		if err := b.Settle(t.Context(), e); err != nil || e[0].Outcome != tidemill.Applied {
+			t.Fatal(err, e[0].Outcome)
 		}
 		take(a, 5*time.Minute)
 		kept := m[0].Mark

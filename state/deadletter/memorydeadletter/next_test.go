@@ -16,8 +16,8 @@ func TestWhatIsHeldOrOfOthersIsNotNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, pipeline := range []string{"a", "a", "b"} {
-		l := tidemill.Letter{Pipeline: pipeline, Message: &tidemill.Message{ID: string(rune('x' + i))}, At: now}
-		if err := s.Put(t.Context(), []tidemill.Letter{l}); err != nil {
+		l := tidemill.DeadLetter{Pipeline: pipeline, Message: &tidemill.Message{ID: string(rune('x' + i))}, At: now}
+		if err := s.Put(t.Context(), []tidemill.DeadLetter{l}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -81,18 +81,18 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	again := false
 	for i := range tidemill.ByIDFirst(ends) {
 		e := &ends[i]
-		if e.Took != tidemill.Unanswered {
+		if e.Outcome != tidemill.Unanswered {
 			continue
 		}
 		r := c.find(e)
 		if r == nil || !r.Holds(e.Mark) {
-			e.Took = tidemill.Stale
+			e.Outcome = tidemill.Stale
 			if seq := int64(e.Mark.Lo); c.out[seq] == e.Mark {
 				delete(c.out, seq)
 			}
 			continue
 		}
-		e.Took = tidemill.Applied
+		e.Outcome = tidemill.Applied
 		delete(c.out, r.Seq)
 		again = again || e.End == tidemill.Again
 		if r.Settle(e, now) {

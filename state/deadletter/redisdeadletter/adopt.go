@@ -42,7 +42,7 @@ func (s *Store) adoptSome(ctx context.Context) (done bool, err error) {
 	if len(read) == 0 {
 		return true, nil
 	}
-	entries, letters, fields := make([]entry, len(read)), make([]*tidemill.Letter, len(read)), make([]string, len(read))
+	entries, letters, fields := make([]entry, len(read)), make([]*tidemill.DeadLetter, len(read)), make([]string, len(read))
 	for i, x := range read {
 		entries[i] = entry{x.ID, x.FieldValues}
 		letters[i] = entries[i].letter(s.o.Pipeline)

@@ -25,10 +25,10 @@ func BenchmarkLife(b *testing.B) {
 	defer func() { client.Do(b.Context(), client.B().Del().Key(keys(stream)...).Build()) }()
 	const n = 1000
 	body := []byte(`{"a":"` + strings.Repeat("x", 1000) + `"}`)
-	letters := make([]tidemill.Letter, n)
+	letters := make([]tidemill.DeadLetter, n)
 	into := make([]*tidemill.Message, n)
 	for i := range letters {
-		letters[i] = tidemill.Letter{Pipeline: "p", Kind: tidemill.Partner, Cause: "answered 500", Row: body,
+		letters[i] = tidemill.DeadLetter{Pipeline: "p", Kind: tidemill.Partner, Cause: "answered 500", Row: body,
 			Message: &tidemill.Message{ID: fmt.Sprint("id", i), Tenant: "t", Payload: append([]byte(" "), body...)}}
 		into[i] = new(tidemill.Message)
 	}
@@ -76,10 +76,10 @@ func BenchmarkFull(b *testing.B) {
 	}
 	defer func() { client.Do(b.Context(), client.B().Del().Key(keys(stream)...).Build()) }()
 	const n = 100_000
-	letters := make([]tidemill.Letter, 1000)
+	letters := make([]tidemill.DeadLetter, 1000)
 	for at := 0; at < n; at += len(letters) {
 		for i := range letters {
-			letters[i] = tidemill.Letter{Pipeline: "p", Kind: tidemill.Validation, Cause: "refused", Message: &tidemill.Message{ID: fmt.Sprint("id", at+i), Tenant: "t", Payload: []byte("x")}}
+			letters[i] = tidemill.DeadLetter{Pipeline: "p", Kind: tidemill.Validation, Cause: "refused", Message: &tidemill.Message{ID: fmt.Sprint("id", at+i), Tenant: "t", Payload: []byte("x")}}
 		}
 		if err := s.Put(b.Context(), letters); err != nil {
 			b.Fatal(err)

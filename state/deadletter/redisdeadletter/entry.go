@@ -132,18 +132,18 @@ func (e *entry) position() (ms, n uint64) {
 }
 
 // letter makes a dead letter of an entry without companions, as it died.
-func (e *entry) letter(pipeline string) *tidemill.Letter {
+func (e *entry) letter(pipeline string) *tidemill.DeadLetter {
 	ms, _ := e.position()
 	r := new(deadletter.Record)
 	if e.foreign() {
 		e.others(r)
-		return &tidemill.Letter{Pipeline: pipeline, Message: &r.Message, Kind: tidemill.Transient, Row: r.Row, At: time.UnixMilli(int64(ms)),
+		return &tidemill.DeadLetter{Pipeline: pipeline, Message: &r.Message, Kind: tidemill.Transient, Row: r.Row, At: time.UnixMilli(int64(ms)),
 			Cause: "written to the stream by another program, which gives no reason"}
 	}
 	r.Pipeline, r.ID, r.Tenant = e.fields[fieldPipeline], e.fields[fieldID], e.fields[fieldTenant]
 	_, _ = decodeLetter([]byte(e.fields[fieldLetter]), &r.Message) // a damaged one is shown as such
 	r.ID, r.Tenant = e.fields[fieldID], e.fields[fieldTenant]
-	l := &tidemill.Letter{Pipeline: r.Pipeline, Message: &r.Message, Cause: e.fields[fieldError], At: time.UnixMilli(int64(ms))}
+	l := &tidemill.DeadLetter{Pipeline: r.Pipeline, Message: &r.Message, Cause: e.fields[fieldError], At: time.UnixMilli(int64(ms))}
 	l.Kind, _ = tidemill.ParseKind(e.fields[fieldReason])
 	l.Tries, _ = strconv.Atoi(e.fields[fieldAttempts])
 	if at, err := time.Parse(time.RFC3339Nano, e.fields[fieldAt]); err == nil {

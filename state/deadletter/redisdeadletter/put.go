@@ -16,7 +16,7 @@ const tries = 1000
 
 // Put implements deadletter.Store: one script reads the stored state, one writes
 // everything.
-func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
+func (s *Store) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 	if err := cmp.Or(ctx.Err(), deadletter.CheckPut(letters)); err != nil || len(letters) == 0 {
 		return err
 	}
@@ -38,7 +38,7 @@ func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
 }
 
 // put tries once. With errNoRoom, trim says how many dead letters are to be dropped.
-func (s *Store) put(ctx context.Context, letters []tidemill.Letter, trim map[string]int) error {
+func (s *Store) put(ctx context.Context, letters []tidemill.DeadLetter, trim map[string]int) error {
 	fields := make([]string, len(letters))
 	for i := range letters {
 		fields[i] = idField(letters[i].Pipeline, letters[i].Message.ID)

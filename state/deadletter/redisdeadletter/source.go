@@ -186,7 +186,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	}
 	var open []int
 	for i := range tidemill.ByIDFirst(ends) {
-		if ends[i].Took == tidemill.Unanswered {
+		if ends[i].Outcome == tidemill.Unanswered {
 			open = append(open, i)
 		}
 	}
@@ -261,22 +261,22 @@ func (c *source) settle(ctx context.Context, ends []tidemill.Settlement, open []
 		}
 	}
 	for i := range answers {
-		ends[i].Took = tidemill.Stale
+		ends[i].Outcome = tidemill.Stale
 	}
 	for k, ok := range made {
 		if !ok {
 			continue
 		}
 		for _, i := range took[k] {
-			ends[i].Took = tidemill.Applied
+			ends[i].Outcome = tidemill.Applied
 		}
 		for _, i := range stale[k] {
-			ends[i].Took = tidemill.Stale
+			ends[i].Outcome = tidemill.Stale
 		}
 	}
 	var marks []tidemill.Mark // the stale ones too; Keep forgets one without a mark
 	for _, i := range open {
-		if ends[i].Took == tidemill.Unanswered {
+		if ends[i].Outcome == tidemill.Unanswered {
 			again = append(again, i)
 			continue
 		}

@@ -86,7 +86,7 @@ func (l *letters) entries() []rueidis.XRangeEntry {
 
 func (l *letters) put(id, payload string, row []byte) {
 	l.Helper()
-	if err := l.Put(l.Context(), []tidemill.Letter{{Pipeline: "p", Kind: tidemill.Partner, Cause: "answered 500", Tries: 3, Row: row, At: time.Now(),
+	if err := l.Put(l.Context(), []tidemill.DeadLetter{{Pipeline: "p", Kind: tidemill.Partner, Cause: "answered 500", Tries: 3, Row: row, At: time.Now(),
 		Message: &tidemill.Message{ID: id, Tenant: "t", Payload: []byte(payload), Mark: tidemill.Mark{Hi: 1, Lo: 2}}}}); err != nil {
 		l.Fatal(err)
 	}
@@ -127,8 +127,8 @@ func (l *letters) deliver(s tidemill.Source, ms ...*tidemill.Message) {
 	l.Helper()
 	for _, m := range ms {
 		e := []tidemill.Settlement{{ID: m.ID, Mark: m.Mark, Fate: tidemill.Delivered}}
-		if err := s.Settle(l.Context(), e); err != nil || e[0].Took != tidemill.Applied {
-			l.Fatalf("Settle: %v, took %d", err, e[0].Took)
+		if err := s.Settle(l.Context(), e); err != nil || e[0].Outcome != tidemill.Applied {
+			l.Fatalf("Settle: %v, took %d", err, e[0].Outcome)
 		}
 	}
 }
@@ -354,7 +354,7 @@ func TestAConnectionThatBreaksLosesAndDoublesNothing(t *testing.T) {
 	const n = 40
 	lost := 0
 	for i := range n {
-		l := []tidemill.Letter{{Pipeline: "p", Cause: "c", At: time.UnixMilli(int64(i) + 1), Message: &tidemill.Message{ID: fmt.Sprint("id", i), Mark: tidemill.Mark{Lo: uint64(i)}}}}
+		l := []tidemill.DeadLetter{{Pipeline: "p", Cause: "c", At: time.UnixMilli(int64(i) + 1), Message: &tidemill.Message{ID: fmt.Sprint("id", i), Mark: tidemill.Mark{Lo: uint64(i)}}}}
 		if i%4 == 0 {
 			link.LoseAnswers(1)
 		}

@@ -28,10 +28,10 @@ func BenchmarkLetters(b *testing.B) {
 	}
 	n := 0
 	fill := func(b *testing.B, s *sqlitedeadletter.Store) {
-		ls := make([]tidemill.Letter, batch)
+		ls := make([]tidemill.DeadLetter, batch)
 		for i := range ls {
 			n++
-			ls[i] = tidemill.Letter{Pipeline: "p", Kind: tidemill.Partner, Cause: "answered 500: internal server error", Tries: 3, At: time.Now(), Row: make([]byte, 300),
+			ls[i] = tidemill.DeadLetter{Pipeline: "p", Kind: tidemill.Partner, Cause: "answered 500: internal server error", Tries: 3, At: time.Now(), Row: make([]byte, 300),
 				Message: &tidemill.Message{ID: fmt.Sprint("message-", n), Tenant: "tenant", Payload: make([]byte, 1000), Time: time.Now(), Mark: tidemill.Mark{Lo: uint64(n)}}}
 		}
 		if err := s.Put(b.Context(), ls); err != nil {

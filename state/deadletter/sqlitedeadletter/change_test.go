@@ -31,7 +31,7 @@ func TestASnapshotDoesNotTakeWhatDiedSince(t *testing.T) {
 			put := func(ids ...string) {
 				at = at.Add(time.Second) // another instant is another failure
 				for _, id := range ids {
-					if err := s.Put(t.Context(), []tidemill.Letter{{Pipeline: "p", Cause: "c", At: at, Message: &tidemill.Message{ID: id}}}); err != nil {
+					if err := s.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: "p", Cause: "c", At: at, Message: &tidemill.Message{ID: id}}}); err != nil {
 						t.Fatal(err)
 					}
 				}

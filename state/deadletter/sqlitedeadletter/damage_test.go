@@ -148,9 +148,9 @@ func open(t *testing.T) (*sqlitedb.DB, *sqlitedeadletter.Store) {
 func put(t *testing.T, s *sqlitedeadletter.Store, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
-		l := tidemill.Letter{Pipeline: "p", Kind: tidemill.Partner, Cause: "answered 500", Row: []byte("row"), At: time.Now(),
+		l := tidemill.DeadLetter{Pipeline: "p", Kind: tidemill.Partner, Cause: "answered 500", Row: []byte("row"), At: time.Now(),
 			Message: &tidemill.Message{ID: id, Tenant: "t", Type: "type", Payload: []byte("payload")}}
-		if err := s.Put(t.Context(), []tidemill.Letter{l}); err != nil {
+		if err := s.Put(t.Context(), []tidemill.DeadLetter{l}); err != nil {
 			t.Fatal(err)
 		}
 	}

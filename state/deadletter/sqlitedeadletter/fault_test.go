@@ -19,7 +19,7 @@ type again struct {
 	f *sqlitedbtest.Faults
 }
 
-func (a again) Put(ctx context.Context, ls []tidemill.Letter) error {
+func (a again) Put(ctx context.Context, ls []tidemill.DeadLetter) error {
 	return a.f.Again(func() error { return a.s.Put(ctx, ls) })
 }
 

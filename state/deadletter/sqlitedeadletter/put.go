@@ -15,12 +15,12 @@ import (
 )
 
 // nameOf is the name under which the dead letter is kept.
-func nameOf(l *tidemill.Letter) deadletter.Name {
+func nameOf(l *tidemill.DeadLetter) deadletter.Name {
 	return deadletter.Name{Pipeline: l.Pipeline, Tenant: l.Message.Tenant, ID: l.Message.ID}
 }
 
 // Put implements deadletter.Store: one lookup and a few statements for many dead letters.
-func (s *Store) Put(ctx context.Context, letters []tidemill.Letter) error {
+func (s *Store) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 	if err := cmp.Or(ctx.Err(), deadletter.CheckPut(letters)); err != nil || len(letters) == 0 {
 		return err
 	}
@@ -120,7 +120,7 @@ func writeBodies(tx *sqlitedb.Tx, args []any) error {
 
 // room makes sure that the dead letters fit, counts them in the books, and takes as many
 // numbers as there are new ones; it returns the first.
-func (s *Store) room(tx *sqlitedb.Tx, letters []tidemill.Letter, found map[deadletter.Name]*deadletter.Record) (first int64, err error) {
+func (s *Store) room(tx *sqlitedb.Tx, letters []tidemill.DeadLetter, found map[deadletter.Name]*deadletter.Record) (first int64, err error) {
 	fresh := map[string]int{}
 	seen := map[deadletter.Name]bool{}
 	var pipelines []string

@@ -102,7 +102,7 @@ func scan(rows *sql.Rows, withBody bool) (*deadletter.Record, error) {
 
 // lookupNames finds the stored dead letters: edited ones with their messages, the others
 // without.
-func lookupNames(tx *sqlitedb.Tx, letters []tidemill.Letter) (map[deadletter.Name]*deadletter.Record, error) {
+func lookupNames(tx *sqlitedb.Tx, letters []tidemill.DeadLetter) (map[deadletter.Name]*deadletter.Record, error) {
 	values := make([][]any, len(letters))
 	for i := range letters {
 		n := nameOf(&letters[i])

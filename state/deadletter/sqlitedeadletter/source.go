@@ -117,7 +117,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	if err := cmp.Or(ctx.Err(), deadletter.CheckSettle(ends)); err != nil || len(ends) == 0 {
 		return err
 	}
-	took := make([]tidemill.Took, len(ends))
+	took := make([]tidemill.Outcome, len(ends))
 	var ended []tidemill.Mark
 	again := false
 	err := c.s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
@@ -131,7 +131,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		var died, back []*deadletter.Record
 		for i := range tidemill.ByIDFirst(ends) {
 			e := &ends[i]
-			if took[i] = e.Took; took[i] != tidemill.Unanswered {
+			if took[i] = e.Outcome; took[i] != tidemill.Unanswered {
 				continue
 			}
 			r := bySeq[int64(e.Mark.Lo)]
@@ -179,7 +179,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		return fmt.Errorf("settle %d replays of %q: %w", len(ends), c.pipeline, err)
 	}
 	for i := range ends {
-		ends[i].Took = took[i]
+		ends[i].Outcome = took[i]
 	}
 	for i := range ends {
 		ended = append(ended, ends[i].Mark) // the stale ones too

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// Stats implements queue.Desk.
+// Stats implements queue.Inspector.
 func (s *Store) Stats(ctx context.Context, name string) (st queue.Stats, err error) {
 	err = s.at(ctx, name, func(l *line, _ time.Time) {
 		st = queue.Stats{Waiting: l.count(queue.Waiting), Delayed: l.count(queue.Delayed), Leased: l.count(queue.Leased),
@@ -41,7 +41,7 @@ func (s *Store) at(ctx context.Context, name string, do func(l *line, now time.T
 	return nil
 }
 
-// List implements queue.Desk: queues by name, the jobs of each oldest first.
+// List implements queue.Inspector: queues by name, the jobs of each oldest first.
 func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
 		left := f.Max

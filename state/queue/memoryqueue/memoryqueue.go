@@ -34,7 +34,7 @@ type Store struct {
 	queues map[string]*line
 }
 
-var _ queue.Whole = (*Store)(nil)
+var _ queue.Store = (*Store)(nil)
 
 // New makes an empty store.
 func New(o Options) *Store {

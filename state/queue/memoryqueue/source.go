@@ -103,10 +103,10 @@ func (s *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	refused := map[queued]bool{}
 	for i := range tidemill.ByIDFirst(ends) {
 		e := &ends[i]
-		e.Took = tidemill.Unanswered
+		e.Outcome = tidemill.Unanswered
 		j := s.find(e, settled)
 		if j == nil {
-			e.Took = tidemill.Stale
+			e.Outcome = tidemill.Stale
 			continue
 		}
 		settled[j] = true
@@ -118,7 +118,7 @@ func (s *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		for _, m := range e.Next {
 			s.store.line(m.To).add(m, now, s.store.o.Capacity)
 		}
-		e.Took = tidemill.Applied
+		e.Outcome = tidemill.Applied
 	}
 	return refuses
 }
@@ -183,7 +183,7 @@ func (s *source) apply(j *job, e *tidemill.Settlement, now time.Time) {
 		s.line.settled.Add(e.Row())
 	case tidemill.Again:
 		s.line.leave(j)
-		if e.Burn {
+		if e.CountTry {
 			j.m.Tries++
 			j.cause = e.Cause
 			j.fails = queue.AddFailure(j.fails, queue.Failure{At: now, Kind: e.Kind, Cause: e.Cause})

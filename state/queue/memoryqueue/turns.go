@@ -230,7 +230,7 @@ func (t *turn) allowed(limit queue.Limit, who subject, out, most int) int {
 	return n
 }
 
-// Turn implements queue.Turnstile.
+// Turn implements queue.Limiter.
 func (s *Store) Turn(ctx context.Context, name, tenant string, n int) (int, time.Time, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, time.Time{}, err

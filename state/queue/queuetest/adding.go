@@ -339,8 +339,8 @@ func settlementWaits(b *bench) {
 	if err := src.Settle(b.Context(), ends); tidemill.KindOf(err) != tidemill.RateLimit {
 		b.Fatalf("settling into a full queue says %v, want kind rate_limit", err)
 	}
-	if ends[0].Took != tidemill.Unanswered || ends[1].Took != tidemill.Applied {
-		b.Fatalf("the settlements were taken as %v and %v, want unanswered and applied", ends[0].Took, ends[1].Took)
+	if ends[0].Outcome != tidemill.Unanswered || ends[1].Outcome != tidemill.Applied {
+		b.Fatalf("the settlements were taken as %v and %v, want unanswered and applied", ends[0].Outcome, ends[1].Outcome)
 	}
 	b.books("r", tidemill.Books{Accepted: 1, Pending: 1})
 	r := b.open("r")
@@ -352,8 +352,8 @@ func settlementWaits(b *bench) {
 	b.books("r", tidemill.Books{Accepted: 3, Settled: tidemill.Count{Delivered: 1}, Pending: 2})
 	ends = []tidemill.Settlement{delivered(got[0])}
 	ends[0].Next = []*tidemill.Message{next("d1"), next("d2")} // its own end makes room for one
-	if err := r.Settle(b.Context(), ends); tidemill.KindOf(err) != tidemill.RateLimit || ends[0].Took != tidemill.Unanswered {
-		b.Fatalf("forwarding two where the own end makes room for one says %v, taken as %v; want kind rate_limit, unanswered", err, ends[0].Took)
+	if err := r.Settle(b.Context(), ends); tidemill.KindOf(err) != tidemill.RateLimit || ends[0].Outcome != tidemill.Unanswered {
+		b.Fatalf("forwarding two where the own end makes room for one says %v, taken as %v; want kind rate_limit, unanswered", err, ends[0].Outcome)
 	}
 	ends[0].Next = ends[0].Next[:1]
 	b.settle(r, ends[0])

@@ -101,7 +101,7 @@ func lists(b *bench) {
 	}
 	b.add(queue.New, all...)
 	got := b.take(src, 3)
-	b.settle(src, delivered(got[0]), tidemill.Settlement{ID: "1", Mark: got[1].Mark, End: tidemill.Again, After: time.Hour, Burn: true, Cause: "refused: 503"})
+	b.settle(src, delivered(got[0]), tidemill.Settlement{ID: "1", Mark: got[1].Mark, End: tidemill.Again, After: time.Hour, CountTry: true, Cause: "refused: 503"})
 	at := queue.MillisUp(b.now().Add(time.Hour))
 	is := b.listed(queue.Filter{Queue: "q"}, "1", "2", "3", "4")
 	for i, want := range []queue.State{queue.Delayed, queue.Leased, queue.Waiting, queue.Waiting} {
@@ -121,8 +121,8 @@ func lists(b *bench) {
 		b.Errorf("jobs 2 and 3 have %d and %d hand-outs, want 1 and 0", is[1].Handed, is[2].Handed)
 	}
 	ends := []tidemill.Settlement{delivered(&is[1].Message)}
-	if err := src.Settle(b.Context(), ends); err != nil || ends[0].Took != tidemill.Stale {
-		b.Errorf("a listed job was settled without a lease: %v, %v", ends[0].Took, err)
+	if err := src.Settle(b.Context(), ends); err != nil || ends[0].Outcome != tidemill.Stale {
+		b.Errorf("a listed job was settled without a lease: %v, %v", ends[0].Outcome, err)
 	}
 	b.kill()
 	if is := b.listed(queue.Filter{Queue: "q"}, "1", "2", "3", "4"); is[0].Cause != "refused: 503" || is[0].Tries != 1 {

@@ -34,7 +34,7 @@ var died = []promise{
 
 // burn lets a try of a job fail.
 func burn(m *tidemill.Message, k tidemill.Kind, cause string) tidemill.Settlement {
-	return tidemill.Settlement{ID: m.ID, Mark: m.Mark, End: tidemill.Again, Burn: true, Kind: k, Cause: cause}
+	return tidemill.Settlement{ID: m.ID, Mark: m.Mark, End: tidemill.Again, CountTry: true, Kind: k, Cause: cause}
 }
 
 // failed checks the failures of a job, all of the last minute.
@@ -180,7 +180,7 @@ func (b *bench) dies(src tidemill.Source) []queue.Failure {
 	b.Helper()
 	b.settle(src, burn(b.one(src), tidemill.Timeout, "no answer"))
 	end := burn(b.one(src), tidemill.Partner, "answered 500")
-	end.End, end.Fate, end.Burn = tidemill.Done, tidemill.Dead, false
+	end.End, end.Fate, end.CountTry = tidemill.Done, tidemill.Dead, false
 	b.settle(src, end)
 	return []queue.Failure{{Kind: tidemill.Timeout, Cause: "no answer"}, {Kind: tidemill.Partner, Cause: "answered 500"}}
 }

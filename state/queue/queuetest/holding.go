@@ -93,8 +93,8 @@ func apart(b *bench) {
 		b.Fatalf("jobs of two queues have one position: %+v", got[0].Mark)
 	}
 	ends := []tidemill.Settlement{delivered(got[0])}
-	if err := r.Settle(b.Context(), ends); err != nil || ends[0].Took != tidemill.Stale {
-		b.Fatalf("another queue took the settlement as %v, %v; want stale", ends[0].Took, err)
+	if err := r.Settle(b.Context(), ends); err != nil || ends[0].Outcome != tidemill.Stale {
+		b.Fatalf("another queue took the settlement as %v, %v; want stale", ends[0].Outcome, err)
 	}
 	b.deliver(q, got...)
 	b.deliver(r, other...)
@@ -146,8 +146,8 @@ func settlesOldestID(b *bench) {
 	}
 	b.settle(src, ack)
 	ends := []tidemill.Settlement{ack}
-	if err := src.Settle(b.Context(), ends); err != nil || ends[0].Took != tidemill.Stale {
-		b.Fatalf("the third ack was taken as %v, %v; want stale", ends[0].Took, err)
+	if err := src.Settle(b.Context(), ends); err != nil || ends[0].Outcome != tidemill.Stale {
+		b.Fatalf("the third ack was taken as %v, %v; want stale", ends[0].Outcome, err)
 	}
 }
 
@@ -171,7 +171,7 @@ func putsOffByID(b *bench) {
 	b.kill()
 	src = b.open("q")
 	nack := func(id string, after time.Duration) tidemill.Settlement {
-		return tidemill.Settlement{ID: id, End: tidemill.Again, After: after, Burn: true, Cause: "no"}
+		return tidemill.Settlement{ID: id, End: tidemill.Again, After: after, CountTry: true, Cause: "no"}
 	}
 	b.settle(src, nack("0", 0), nack("1", time.Hour), nack("4", 0), nack("5", time.Hour))
 	got := b.take(src, 10)
@@ -212,7 +212,7 @@ func delayThroughKill(b *bench) {
 	all[2].At = b.now().Add(time.Hour)
 	b.add(queue.New, all...)
 	got := b.take(src, 2)
-	b.settle(src, tidemill.Settlement{ID: "0", Mark: got[0].Mark, End: tidemill.Again, After: 30 * time.Minute, Burn: true, Cause: "no"},
+	b.settle(src, tidemill.Settlement{ID: "0", Mark: got[0].Mark, End: tidemill.Again, After: 30 * time.Minute, CountTry: true, Cause: "no"},
 		tidemill.Settlement{ID: "1", Mark: got[1].Mark, End: tidemill.Done, Fate: tidemill.Skipped})
 	for range 2 {
 		b.kill()

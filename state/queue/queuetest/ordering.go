@@ -48,7 +48,7 @@ func (b *bench) ordered() tidemill.Source {
 }
 
 func again(m *tidemill.Message, after time.Duration) tidemill.Settlement {
-	return tidemill.Settlement{ID: m.ID, Mark: m.Mark, End: tidemill.Again, After: after, Burn: true, Cause: "no"}
+	return tidemill.Settlement{ID: m.ID, Mark: m.Mark, End: tidemill.Again, After: after, CountTry: true, Cause: "no"}
 }
 
 func holdsYounger(b *bench) {
@@ -250,7 +250,7 @@ func ordersStorm(b *bench) {
 				}
 				mu.Lock()
 				for _, e := range ends {
-					if e.End == tidemill.Done && e.Took == tidemill.Applied {
+					if e.End == tidemill.Done && e.Outcome == tidemill.Applied {
 						left--
 					}
 				}

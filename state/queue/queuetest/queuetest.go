@@ -22,11 +22,11 @@ import (
 
 // Harness is one fresh, empty store.
 type Harness struct {
-	Store queue.Store
+	Store queue.Core
 	// Kill drops everything that is not durable, as kill -9 does, and restarts on the same
 	// data. nil: the store lasts as long as its data.
-	Kill func() queue.Store
-	// Whole says that the store is a queue.Whole. Otherwise the promises of a Tuner, a
+	Kill func() queue.Core
+	// Whole says that the store is a queue.Store. Otherwise the promises of a Tuner, a
 	// Mover and a Meter are not checked, nor those of settings: turns, priorities, limits,
 	// order.
 	Whole bool
@@ -76,7 +76,7 @@ func RunLive(t *testing.T, fresh Fresh) {
 
 func run(t *testing.T, fresh Fresh, world func(*testing.T, func(*testing.T))) {
 	plain := [][]promise{adding, holding, failing, desk}
-	whole := [][]promise{sharing, fairness, limiting, ordering, moving, died, tuning, switching, storms} // of a queue.Whole
+	whole := [][]promise{sharing, fairness, limiting, ordering, moving, died, tuning, switching, storms} // of a queue.Store
 	for i, table := range append(plain, whole...) {
 		for _, p := range table {
 			t.Run(p.name, func(t *testing.T) {
@@ -170,7 +170,7 @@ func (b *bench) within(at, from, to time.Time) bool {
 }
 
 // whole is the store with all abilities.
-func (b *bench) whole() queue.Whole { return b.Store.(queue.Whole) }
+func (b *bench) whole() queue.Store { return b.Store.(queue.Store) }
 
 // set changes the settings of queue "q".
 func (b *bench) set(change func(*queue.Settings)) {
@@ -263,8 +263,8 @@ func (b *bench) settle(src tidemill.Source, ends ...tidemill.Settlement) {
 		b.Fatalf("settle %d: %v", len(ends), err)
 	}
 	for i, e := range ends {
-		if e.Took != tidemill.Applied {
-			b.Fatalf("settlement %d of %d (%q) was not applied: %v", i, len(ends), e.ID, e.Took)
+		if e.Outcome != tidemill.Applied {
+			b.Fatalf("settlement %d of %d (%q) was not applied: %v", i, len(ends), e.ID, e.Outcome)
 		}
 	}
 }

@@ -87,7 +87,7 @@ func survivesStorm(b *bench) {
 					}
 					mu.Lock()
 					for _, e := range ends {
-						if e.End == tidemill.Done && e.Took == tidemill.Applied {
+						if e.End == tidemill.Done && e.Outcome == tidemill.Applied {
 							ended[e.ID]++
 							fates.Add(e.Row())
 						}

@@ -82,12 +82,12 @@ func holdsAsSet(b *bench) {
 		}
 		return &ends[0]
 	}
-	if e := forward(); e.Took == tidemill.Applied {
+	if e := forward(); e.Outcome == tidemill.Applied {
 		b.Fatal("a settlement forwarded into a full queue")
 	}
 	b.set(func(s *queue.Settings) { s.Max = 6 })
-	if e := forward(); e.Took != tidemill.Applied {
-		b.Fatalf("with room for one more it is %v", e.Took)
+	if e := forward(); e.Outcome != tidemill.Applied {
+		b.Fatalf("with room for one more it is %v", e.Outcome)
 	}
 	b.set(func(s *queue.Settings) { s.Max = 1 })
 	b.add(queue.Full, job("x"))
@@ -188,8 +188,8 @@ func drainWaits(b *bench) {
 	b.set(func(s *queue.Settings) { s.Closed = true })
 	ends := []tidemill.Settlement{delivered(b.take(src, 1)[0])}
 	ends[0].Next = []*tidemill.Message{job("parent/q")}
-	if err := src.Settle(b.Context(), ends); !errors.Is(err, queue.ErrClosed) || ends[0].Took != tidemill.Unanswered {
-		b.Fatalf("forwarding into a closed queue says %v, the settlement was taken as %v", err, ends[0].Took)
+	if err := src.Settle(b.Context(), ends); !errors.Is(err, queue.ErrClosed) || ends[0].Outcome != tidemill.Unanswered {
+		b.Fatalf("forwarding into a closed queue says %v, the settlement was taken as %v", err, ends[0].Outcome)
 	}
 	b.books("q", tidemill.Books{})
 	b.books("r", tidemill.Books{Accepted: 1, Pending: 1})

@@ -40,8 +40,8 @@ func TestAJobThatCannotBeReadComesBack(t *testing.T) {
 			t.Fatalf("received %d, %v, %+v; want the good one", n, err, into[0])
 		}
 		ends := []tidemill.Settlement{{ID: "good", Mark: into[0].Mark, Fate: tidemill.Delivered}}
-		if err := c.src.Settle(t.Context(), ends); err != nil || ends[0].Took != tidemill.Applied {
-			t.Fatal(err, ends[0].Took)
+		if err := c.src.Settle(t.Context(), ends); err != nil || ends[0].Outcome != tidemill.Applied {
+			t.Fatal(err, ends[0].Outcome)
 		}
 		if err := c.src.(tidemill.Keeper).Keep(t.Context()); err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ const pageJobs = 250
 // jobs.
 const stateFew = 100_000
 
-// Stats implements queue.Desk.
+// Stats implements queue.Inspector.
 func (s *Store) Stats(ctx context.Context, name string) (st queue.Stats, err error) {
 	if err := ctx.Err(); err != nil {
 		return st, err
@@ -138,7 +138,7 @@ func (s *Store) depths(ctx context.Context, name string, tenants int) (prioritie
 	return priorities, of, nil
 }
 
-// List implements queue.Desk. With several shards, it lists the jobs of each in order, one
+// List implements queue.Inspector. With several shards, it lists the jobs of each in order, one
 // shard after the other.
 func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {

@@ -43,8 +43,8 @@ func TestADictionaryThatIsLost(t *testing.T) {
 					b.add(&tidemill.Message{ID: "parent", To: "from"})
 					e := []tidemill.Settlement{delivered(b.take(src, 1)[0])}
 					e[0].Next = some(20, "q")
-					if err := src.Settle(t.Context(), e); err != nil || e[0].Took != tidemill.Applied {
-						t.Fatal(err, e[0].Took)
+					if err := src.Settle(t.Context(), e); err != nil || e[0].Outcome != tidemill.Applied {
+						t.Fatal(err, e[0].Outcome)
 					}
 				},
 				"edited": func(b *table) {

@@ -68,8 +68,8 @@ func (b *table) deliver(src tidemill.Source, jobs ...*tidemill.Message) {
 		b.Fatal(err)
 	}
 	for _, e := range ends {
-		if e.Took != tidemill.Applied {
-			b.Fatalf("the settlement of job %s was taken as %d", e.ID, e.Took)
+		if e.Outcome != tidemill.Applied {
+			b.Fatalf("the settlement of job %s was taken as %d", e.ID, e.Outcome)
 		}
 	}
 }
@@ -209,8 +209,8 @@ func TestACutLink(t *testing.T) {
 		t.Fatal("settled though the answer was lost")
 	}
 	b.deliver(src, got[10:]...) // sent again: applied the first time, and told so
-	if err := src.Settle(t.Context(), ends[:1]); err != nil || ends[0].Took != tidemill.Stale {
-		t.Errorf("what was settled long ago is taken as %d, %v; want stale", ends[0].Took, err)
+	if err := src.Settle(t.Context(), ends[:1]); err != nil || ends[0].Outcome != tidemill.Stale {
+		t.Errorf("what was settled long ago is taken as %d, %v; want stale", ends[0].Outcome, err)
 	}
 	b.books("q", tidemill.Books{Accepted: 31, Settled: tidemill.Count{Delivered: 31}})
 }

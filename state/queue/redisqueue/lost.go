@@ -7,12 +7,12 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// lostStroke is a transaction of settlements whose answer did not come: it may have
+// lostCall is a transaction of settlements whose answer did not come: it may have
 // happened or not. When its settlements are sent again they get the answer of the first
 // time.
-type lostStroke struct {
+type lostCall struct {
 	number uint64
-	stroke *stroke
+	stroke *settleCall
 	ends   []lostEnd // in order
 }
 
@@ -23,8 +23,8 @@ type lostEnd struct {
 	code byte
 }
 
-func newLostStroke(number uint64, ends []tidemill.Settlement, p *stroke) *lostStroke {
-	l := &lostStroke{number: number, stroke: p}
+func newLostCall(number uint64, ends []tidemill.Settlement, p *settleCall) *lostCall {
+	l := &lostCall{number: number, stroke: p}
 	for _, at := range p.ends {
 		l.ends = append(l.ends, endOf(&ends[at]))
 	}
@@ -52,7 +52,7 @@ func (c *source) recall(ctx context.Context, ends []tidemill.Settlement) error {
 }
 
 // repeat gives settlements that are sent again their first answer.
-func (c *source) repeat(ends []tidemill.Settlement, l *lostStroke, took string) {
+func (c *source) repeat(ends []tidemill.Settlement, l *lostCall, took string) {
 	had := map[lostEnd]byte{}
 	for i, e := range l.ends {
 		answer := took[0]
@@ -71,9 +71,9 @@ func (c *source) repeat(ends []tidemill.Settlement, l *lostStroke, took string) 
 		case !ok:
 			continue
 		case answer == '1':
-			ends[i].Took = tidemill.Applied
+			ends[i].Outcome = tidemill.Applied
 		case answer == '2':
-			ends[i].Took = tidemill.Stale
+			ends[i].Outcome = tidemill.Stale
 		default:
 			continue // it had no room: try again
 		}

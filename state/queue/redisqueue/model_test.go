@@ -47,7 +47,7 @@ type model struct {
 	client  *lossy
 	o       Options
 	ahead   atomic.Int64
-	stores  [2]queue.Whole
+	stores  [2]queue.Store
 	sources [2]map[string][2]tidemill.Source // by queue, two each
 	held    []holding
 	exact   bool // the order of hand-outs is the same: there are no turns
@@ -237,7 +237,7 @@ func (m *model) settle(r *rapid.T) {
 		}
 		switch rapid.IntRange(0, 5).Draw(r, "end") {
 		case 0:
-			e = tidemill.Settlement{ID: e.ID, End: tidemill.Again, After: m.minutes(r), Burn: rapid.Bool().Draw(r, "burn"), Kind: tidemill.Timeout, Cause: "again"}
+			e = tidemill.Settlement{ID: e.ID, End: tidemill.Again, After: m.minutes(r), CountTry: rapid.Bool().Draw(r, "burn"), Kind: tidemill.Timeout, Cause: "again"}
 		case 1:
 			e = tidemill.Settlement{ID: e.ID, End: tidemill.Left}
 		case 2:
@@ -255,11 +255,11 @@ func (m *model) settle(r *rapid.T) {
 	m.held = rest
 	for i := range ends {
 		src := m.sources[i][who.queue][who.who]
-		took := make([]tidemill.Took, len(ends[i]))
+		took := make([]tidemill.Outcome, len(ends[i]))
 		err := m.insist(func() error {
 			err := src.Settle(context.Background(), ends[i])
 			for j := range ends[i] {
-				took[j] = ends[i][j].Took
+				took[j] = ends[i][j].Outcome
 			}
 			return err
 		})
@@ -268,8 +268,8 @@ func (m *model) settle(r *rapid.T) {
 		}
 	}
 	for j := range ends[0] {
-		if ends[0][j].Took != ends[1][j].Took {
-			r.Fatalf("settlement %d of %d (%+v) was taken as %v, want %v", j, len(ends[0]), ends[1][j], ends[1][j].Took, ends[0][j].Took)
+		if ends[0][j].Outcome != ends[1][j].Outcome {
+			r.Fatalf("settlement %d of %d (%+v) was taken as %v, want %v", j, len(ends[0]), ends[1][j], ends[1][j].Outcome, ends[0][j].Outcome)
 		}
 	}
 }
@@ -278,15 +278,15 @@ func (m *model) settleByID(r *rapid.T) {
 	q := rapid.SampledFrom(modelQueues).Draw(r, "queue")
 	e := tidemill.Settlement{ID: fmt.Sprint("id", rapid.IntRange(0, 250).Draw(r, "id")), Fate: tidemill.Delivered}
 	if rapid.Bool().Draw(r, "again") {
-		e = tidemill.Settlement{ID: e.ID, End: tidemill.Again, After: m.minutes(r), Burn: true, Cause: "nack"}
+		e = tidemill.Settlement{ID: e.ID, End: tidemill.Again, After: m.minutes(r), CountTry: true, Cause: "nack"}
 	}
-	var took [2]tidemill.Took
+	var took [2]tidemill.Outcome
 	for i := range m.stores {
 		ends := []tidemill.Settlement{e}
 		if err := m.insist(func() error { return m.sources[i][q][0].Settle(context.Background(), ends) }); err != nil {
 			r.Fatal(err)
 		}
-		took[i] = ends[0].Took
+		took[i] = ends[0].Outcome
 	}
 	if took[0] != took[1] {
 		r.Fatalf("%+v was taken as %v, want %v", e, took[1], took[0])

@@ -64,7 +64,7 @@ type Options struct {
 	plain int64                // plainJobs, in tests below 0 for none
 }
 
-// Store keeps queues in Redis. It is a queue.Whole, and safe for concurrent use.
+// Store keeps queues in Redis. It is a queue.Store, and safe for concurrent use.
 type Store struct {
 	client rueidis.Client
 	o      Options
@@ -78,7 +78,7 @@ type Store struct {
 	opened int // sources so far
 }
 
-var _ queue.Whole = (*Store)(nil)
+var _ queue.Store = (*Store)(nil)
 
 // MaxShards bounds Options.Shards: a source asks them one by one.
 const MaxShards = 64

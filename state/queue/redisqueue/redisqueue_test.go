@@ -42,7 +42,7 @@ func fresh(t *testing.T, client rueidis.Client, capacity int) queuetest.Harness 
 	o := Options{Prefix: testenv.Name("queue:"), Capacity: capacity}
 	var ahead atomic.Int64
 	o.ahead = func() time.Duration { return time.Duration(ahead.Load()) }
-	open := func() queue.Store {
+	open := func() queue.Core {
 		s, err := New(client, o)
 		if err != nil {
 			t.Fatal(err)

@@ -63,8 +63,8 @@ func TestLeasesOfALostState(t *testing.T) {
 				t.Fatalf("marks %+v and %+v: want one position", x.Mark, y[0].Mark)
 			}
 			ends := []tidemill.Settlement{delivered(x)}
-			if err := one.Settle(t.Context(), ends); err != nil || ends[0].Took != tidemill.Stale {
-				t.Errorf("the settlement of what was lost is %v, %v; want it stale", ends[0].Took, err)
+			if err := one.Settle(t.Context(), ends); err != nil || ends[0].Outcome != tidemill.Stale {
+				t.Errorf("the settlement of what was lost is %v, %v; want it stale", ends[0].Outcome, err)
 			}
 			b.deliver(two, y...)
 		})

@@ -109,7 +109,7 @@ func (s *Store) set(ctx context.Context, shard int, name, read string, args []st
 	return version, nil
 }
 
-// Turn implements queue.Turnstile: it asks one shard after the other, as each has its part
+// Turn implements queue.Limiter: it asks one shard after the other, as each has its part
 // of a limit.
 func (s *Store) Turn(ctx context.Context, name, tenant string, n int) (int, time.Time, error) {
 	if err := ctx.Err(); err != nil {

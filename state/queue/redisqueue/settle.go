@@ -28,7 +28,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 				return err
 			}
 		}
-		ends[i].Took = tidemill.Unanswered
+		ends[i].Outcome = tidemill.Unanswered
 	}
 	if err := c.recall(ctx, ends); err != nil {
 		return failed(err, "settle %d jobs of queue %q", len(ends), c.queue)
@@ -49,7 +49,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 }
 
 // stroke is the settlements of one script: ends of one shard.
-type stroke struct {
+type settleCall struct {
 	shard int
 	no    uint32 // of the queue, as in its marks; 0: ends by ID
 	ends  []int  // indexes
@@ -58,23 +58,23 @@ type stroke struct {
 }
 
 // strokes divides settlements by shards and limits, in their order.
-func (c *source) strokes(ends []tidemill.Settlement) []*stroke {
+func (c *source) strokes(ends []tidemill.Settlement) []*settleCall {
 	type key struct {
 		shard int
 		no    uint32
 	}
-	open := map[key]*stroke{}
-	var all []*stroke
+	open := map[key]*settleCall{}
+	var all []*settleCall
 	for i := range ends {
 		e := &ends[i]
-		if e.Took != tidemill.Unanswered {
+		if e.Outcome != tidemill.Unanswered {
 			continue
 		}
 		k := key{int(e.Mark.Hi), e.Mark.Shard}
 		if e.Mark == (tidemill.Mark{}) {
 			k.shard = c.store.shard(e.ID)
 		} else if k.shard >= len(c.shards) || k.no == 0 {
-			e.Took = tidemill.Stale // this source did not hand it out
+			e.Outcome = tidemill.Stale // this source did not hand it out
 			continue
 		}
 		size := len(e.Cause) + 50
@@ -83,7 +83,7 @@ func (c *source) strokes(ends []tidemill.Settlement) []*stroke {
 		}
 		p := open[k]
 		if p == nil || len(p.ends) >= addJobs || p.next+len(e.Next) > addJobs && p.next > 0 || p.bytes+size > addBytes && p.bytes > 0 {
-			p = &stroke{shard: k.shard, no: k.no}
+			p = &settleCall{shard: k.shard, no: k.no}
 			open[k] = p
 			all = append(all, p)
 		}
@@ -103,7 +103,7 @@ func (r *refusal) Unwrap() error        { return r.why }
 func (r *refusal) Is(target error) bool { return target == errRefused }
 
 // settle runs the script for one stroke, and answers its settlements.
-func (c *source) settle(ctx context.Context, ends []tidemill.Settlement, p *stroke) error {
+func (c *source) settle(ctx context.Context, ends []tidemill.Settlement, p *settleCall) error {
 	args, packs, err := c.arguments(ctx, ends, p)
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (c *source) settle(ctx context.Context, ends []tidemill.Settlement, p *stro
 	took, err := c.store.run(ctx, settleScript, p.shard, packed(args, packs)...).ToString()
 	if err != nil {
 		if _, answered := rueidis.IsRedisErr(err); !answered {
-			c.lost = newLostStroke(c.stroke, ends, p)
+			c.lost = newLostCall(c.stroke, ends, p)
 		}
 		return err
 	}
@@ -126,7 +126,7 @@ func (c *source) settle(ctx context.Context, ends []tidemill.Settlement, p *stro
 }
 
 // answer sets the answers of settlements: a digit for each, or one for all.
-func (c *source) answer(ends []tidemill.Settlement, p *stroke, took string) error {
+func (c *source) answer(ends []tidemill.Settlement, p *settleCall, took string) error {
 	var refused error
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,9 +137,9 @@ func (c *source) answer(ends []tidemill.Settlement, p *stroke, took string) erro
 		}
 		switch answer {
 		case '1', '2':
-			e.Took = tidemill.Applied
+			e.Outcome = tidemill.Applied
 			if answer == '2' {
-				e.Took = tidemill.Stale
+				e.Outcome = tidemill.Stale
 			}
 			if at := (place{uint32(p.shard), e.Mark.Lo}); p.no > 0 && c.outs[at].epoch == e.Mark.Epoch {
 				c.gone(at, e.Mark.Epoch)
@@ -158,7 +158,7 @@ func (c *source) answer(ends []tidemill.Settlement, p *stroke, took string) erro
 
 // arguments are those of the script. They sort the ends into the order of its answer: runs
 // first.
-func (c *source) arguments(ctx context.Context, ends []tidemill.Settlement, p *stroke) (args []string, packs []pack, err error) {
+func (c *source) arguments(ctx context.Context, ends []tidemill.Settlement, p *settleCall) (args []string, packs []pack, err error) {
 	c.stroke++
 	runs, others, finished := c.runs(ends, p)
 	no := ""
@@ -208,7 +208,7 @@ func (c *source) text(e *tidemill.Settlement, letter byte) string {
 	switch letter {
 	case 'a':
 		burn := "0"
-		if e.Burn {
+		if e.CountTry {
 			burn = "1"
 		}
 		ms := max(0, (e.After.Microseconds()+999)/1000)
@@ -235,7 +235,7 @@ type run struct {
 const bucketJobs = 1024
 
 // runs divides a stroke, and says which hand-outs are empty after it.
-func (c *source) runs(ends []tidemill.Settlement, p *stroke) (runs []*run, others []int, finished string) {
+func (c *source) runs(ends []tidemill.Settlement, p *settleCall) (runs []*run, others []int, finished string) {
 	if p.no == 0 {
 		return nil, slices.Clone(p.ends), ""
 	}

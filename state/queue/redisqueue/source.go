@@ -30,8 +30,8 @@ type source struct {
 	set    bool // order is known to be strict
 
 	// Of Settle's goroutine alone.
-	stroke uint64      // number of the last
-	lost   *lostStroke // the one whose answer did not come; nil: all came
+	stroke uint64    // number of the last
+	lost   *lostCall // the one whose answer did not come; nil: all came
 
 	mu     sync.Mutex       // guards what follows
 	outs   map[place]handed // handed out by us and not settled

@@ -101,7 +101,7 @@ func failing(f *sqlitedbtest.Faults, o Options) queuetest.Fresh {
 		o.Capacity, o.tableNames = capacity, 1000
 		path := filepath.Join(t.TempDir(), "queue.db")
 		var db *sqlitedb.DB
-		open := func() queue.Store {
+		open := func() queue.Core {
 			var s *Store
 			err := f.Again(func() (err error) {
 				if db, err = sqlitedb.Open(t.Context(), path, sqlitedb.Options{Fault: f.Fault}); err != nil {
@@ -118,7 +118,7 @@ func failing(f *sqlitedbtest.Faults, o Options) queuetest.Fresh {
 			return again{s, f}
 		}
 		t.Cleanup(func() { _ = db.Close() })
-		return queuetest.Harness{Store: open(), Whole: true, Kill: func() queue.Store {
+		return queuetest.Harness{Store: open(), Whole: true, Kill: func() queue.Core {
 			if err := db.Close(); err != nil {
 				t.Errorf("close: %v", err)
 			}

@@ -29,7 +29,7 @@ type room struct {
 
 // page is the part of a group that is read.
 type page struct {
-	strand *strand
+	strand *group
 	after  uint64
 	upTo   uint64 // all its segments up to here were read
 	want   int
@@ -38,7 +38,7 @@ type page struct {
 }
 
 // pages plans the reading of groups. mu is held.
-func (l *line) pages(some []*strand, want int) []*page {
+func (l *line) pages(some []*group, want int) []*page {
 	n := max(len(l.strands), 1)
 	pages := make([]*page, len(some))
 	for i, s := range some {
@@ -221,7 +221,7 @@ const redoAfter = 10 * time.Second
 // group stay; the others are found again when all due jobs were read. mu is held, and its
 // caller has the turn "handing".
 func (l *line) drop() {
-	var some []*strand
+	var some []*group
 	for _, s := range l.strands { // in any order: each on its own
 		if len(s.back) > 0 && !s.chain {
 			some = append(some, s)

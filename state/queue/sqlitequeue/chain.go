@@ -14,7 +14,7 @@ import (
 const chainLate = 64
 
 // ask notes that an ordered group has to be looked up in the file. mu is held.
-func (l *line) ask(s *strand) {
+func (l *line) ask(s *group) {
 	if !s.asked {
 		s.asked = true
 		l.asking = append(l.asking, s)
@@ -158,7 +158,7 @@ func (l *line) evict() {
 // forgets drops groups whose keys' limits allow no job now, so that others are found. Its
 // caller has the turn "handing".
 func (l *line) forgets() {
-	var some []*strand
+	var some []*group
 	for _, lv := range l.levels {
 		for tenant := lv.ring.first; tenant != nil; tenant = tenant.next {
 			for leaf := tenant.ring.first; leaf != nil && len(some) < min(listStrands, l.room.strands); leaf = leaf.next {

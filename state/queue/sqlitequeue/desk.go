@@ -43,7 +43,7 @@ func (s *source) Books(ctx context.Context) (tidemill.Books, error) {
 	return b, nil
 }
 
-// Stats implements queue.Desk. The counts are of one moment, except for jobs that change
+// Stats implements queue.Inspector. The counts are of one moment, except for jobs that change
 // hands meanwhile.
 func (s *Store) Stats(ctx context.Context, name string) (queue.Stats, error) {
 	var st queue.Stats
@@ -86,7 +86,7 @@ func (l *line) last() uint64 {
 	return l.end
 }
 
-// List implements queue.Desk: queues by name, the jobs of each oldest first, page by page.
+// List implements queue.Inspector: queues by name, the jobs of each oldest first, page by page.
 func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
 		left := f.Max

@@ -84,8 +84,8 @@ func TestAnErrorAtAnyStepLosesNothing(t *testing.T) {
 					}
 				}
 				for _, e := range ends {
-					if e.Took != tidemill.Applied {
-						t.Fatalf("settlement of %s was taken as %v, want applied", e.ID, e.Took)
+					if e.Outcome != tidemill.Applied {
+						t.Fatalf("settlement of %s was taken as %v, want applied", e.ID, e.Outcome)
 					}
 					if e.End == tidemill.Done {
 						seen[e.ID] = true
@@ -123,15 +123,15 @@ func TestAFailedSettlementGivesNoRoomAway(t *testing.T) {
 	}
 	ends := []tidemill.Settlement{delivered(into[0])}
 	ends[0].Next = []*tidemill.Message{{ID: "large", To: "q", Payload: make([]byte, 4<<20)}}
-	if err := src.Settle(t.Context(), ends); !errors.Is(err, sqlitedb.ErrFull) || ends[0].Took != tidemill.Unanswered {
-		t.Fatalf("settling into a full file says %v, taken as %v; want %v, unanswered", err, ends[0].Took, sqlitedb.ErrFull)
+	if err := src.Settle(t.Context(), ends); !errors.Is(err, sqlitedb.ErrFull) || ends[0].Outcome != tidemill.Unanswered {
+		t.Fatalf("settling into a full file says %v, taken as %v; want %v, unanswered", err, ends[0].Outcome, sqlitedb.ErrFull)
 	}
 	if held := s.find("q").held.Load(); held != 5 {
 		t.Errorf("room is taken for %d jobs, 5 are held", held)
 	}
 	ends[0].Next = nil
-	if err := src.Settle(t.Context(), ends); err != nil || ends[0].Took != tidemill.Applied {
-		t.Errorf("the settlement, sent again, was taken as %v, %v", ends[0].Took, err)
+	if err := src.Settle(t.Context(), ends); err != nil || ends[0].Outcome != tidemill.Applied {
+		t.Errorf("the settlement, sent again, was taken as %v, %v", ends[0].Outcome, err)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestAcksByIDWhileJobsComeAndGo(t *testing.T) {
 			t.Fatalf("settle by ID: %v", err)
 		}
 		for _, e := range ends {
-			if e.Took == tidemill.Applied {
+			if e.Outcome == tidemill.Applied {
 				applied++
 			}
 		}
@@ -233,7 +233,7 @@ func TestAClockThatGoesBackLosesNoDelayedJob(t *testing.T) {
 func TestAClockThatStepsBackKeepsOrder(t *testing.T) {
 	for name, back := range map[string]func(*testing.T, tidemill.Source, *tidemill.Message, *time.Time){
 		"after a retry": func(t *testing.T, src tidemill.Source, m *tidemill.Message, _ *time.Time) {
-			if err := src.Settle(t.Context(), []tidemill.Settlement{{ID: m.ID, Mark: m.Mark, End: tidemill.Again, Burn: true}}); err != nil {
+			if err := src.Settle(t.Context(), []tidemill.Settlement{{ID: m.ID, Mark: m.Mark, End: tidemill.Again, CountTry: true}}); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -80,7 +80,7 @@ func TestTheLeadNeverGetsLost(t *testing.T) {
 }
 
 func TestWhoeverWasToldToLeadLeads(t *testing.T) {
-	var g group
+	var g committer
 	for range 50 { // which of two events a select takes is the runtime's choice
 		in := &intake{done: make(chan struct{}), lead: make(chan struct{}, 1)}
 		in.lead <- struct{}{}

@@ -14,7 +14,7 @@ const firstDue = 1
 type item struct {
 	n        uint64
 	seg      *segment // its segment; nil: it is late
-	strand   *strand
+	strand   *group
 	rec      []byte // nil: to be read
 	past     *past  // of a late job whose record is read, or that is handed out; nil: none
 	at       int64

@@ -175,7 +175,7 @@ func (s *Store) tidies(ctx context.Context, l *line) (more bool, err error) {
 		return false, err
 	}
 	defer l.ending.Release(1)
-	k := &stroke{line: l}
+	k := &change{line: l}
 	l.mu.Lock()
 	k.ends = l.ends(s.o.Now())
 	l.mu.Unlock()

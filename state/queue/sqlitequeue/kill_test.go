@@ -102,7 +102,7 @@ func settleSome(ctx context.Context, s *Store, say io.Writer) error {
 			e := tidemill.Settlement{ID: m.ID, Mark: m.Mark, End: tidemill.Done, Fate: tidemill.Delivered}
 			switch rng.IntN(5) {
 			case 0:
-				e.End, e.After, e.Burn = tidemill.Again, time.Duration(rng.IntN(50))*time.Millisecond, true
+				e.End, e.After, e.CountTry = tidemill.Again, time.Duration(rng.IntN(50))*time.Millisecond, true
 			case 1:
 				continue // forgotten
 			}
@@ -113,7 +113,7 @@ func settleSome(ctx context.Context, s *Store, say io.Writer) error {
 		}
 		var b strings.Builder
 		for _, e := range ends {
-			if e.End == tidemill.Done && e.Took == tidemill.Applied {
+			if e.End == tidemill.Done && e.Outcome == tidemill.Applied {
 				fmt.Fprintln(&b, "settled", e.ID)
 			}
 		}

@@ -43,23 +43,23 @@ type line struct {
 	epoch   uint32  // of the last hand-out
 	epochs  uint32  // epochs up to here are used up, should the process die
 
-	levels   []*level           // those that ever had a job, the highest first
-	pass     float64            // of the level that was served last
-	strands  map[string]*strand // groups with waiting jobs, or with a job that holds them back
-	backs    map[uint64]*item   // the jobs in their backs
-	ahead    int                // jobs that were read ahead
-	asking   []*strand          // ordered groups to be looked up in the file
-	tallies  map[tally]int64    // jobs that wait
-	vague    bool               // late jobs in the file, due or delayed, may hold back ordered groups
-	unlisted bool               // the file may have more groups than these
-	listed   []byte             // the group up to which they were looked for
-	missed   bool               // more came since that began
-	relists  bool               // groups are read again whose jobs may be handed out
-	stuck    bool               // more were asked for than those in memory may hand out
-	limited  bool               // the same, not by the limit of the queue, and others had no room
-	dropped  bool               // some due jobs were dropped from memory
-	since    int                // the last round in which a job could go
-	round    int                // how often all groups in the file were read
+	levels   []*level          // those that ever had a job, the highest first
+	pass     float64           // of the level that was served last
+	strands  map[string]*group // groups with waiting jobs, or with a job that holds them back
+	backs    map[uint64]*item  // the jobs in their backs
+	ahead    int               // jobs that were read ahead
+	asking   []*group          // ordered groups to be looked up in the file
+	tallies  map[tally]int64   // jobs that wait
+	vague    bool              // late jobs in the file, due or delayed, may hold back ordered groups
+	unlisted bool              // the file may have more groups than these
+	listed   []byte            // the group up to which they were looked for
+	missed   bool              // more came since that began
+	relists  bool              // groups are read again whose jobs may be handed out
+	stuck    bool              // more were asked for than those in memory may hand out
+	limited  bool              // the same, not by the limit of the queue, and others had no room
+	dropped  bool              // some due jobs were dropped from memory
+	since    int               // the last round in which a job could go
+	round    int               // how often all groups in the file were read
 	segs     map[uint64]*segment
 
 	limits
@@ -100,7 +100,7 @@ func newLine(no uint32, name string, r room) *line {
 	l := &line{
 		no: no, name: name, room: r, wake: make(chan struct{}, 1),
 		waiting: semaphore.NewWeighted(1), handing: semaphore.NewWeighted(1), ending: semaphore.NewWeighted(1),
-		strands: map[string]*strand{}, backs: map[uint64]*item{}, tallies: map[tally]int64{},
+		strands: map[string]*group{}, backs: map[uint64]*item{}, tallies: map[tally]int64{},
 		segs: map[uint64]*segment{}, outs: map[uint64]*out{}, grants: map[*grant]struct{}{}, hot: map[uint64]struct{}{},
 	}
 	l.obeys(new(queue.Settings))
@@ -127,7 +127,7 @@ func (l *line) obeys(s *queue.Settings) {
 }
 
 // tally counts n more waiting jobs: of a group, or of an ordered group's job. mu is held.
-func (l *line) tally(s *strand, it *item, n int64) {
+func (l *line) tally(s *group, it *item, n int64) {
 	t := tally{s.priority, s.tenant}
 	if s.chain {
 		t.priority = it.priority
@@ -287,7 +287,7 @@ func (l *line) came(p *part) {
 // keeps up; else they are read when their turn comes. mu is held.
 func (l *line) takes(p *part) {
 	few := p.bytes < pageBytes
-	var s *strand
+	var s *group
 	for i := range p.pieces {
 		pc := &p.pieces[i]
 		first, n := p.jobs[pc.from].n, pc.to-pc.from

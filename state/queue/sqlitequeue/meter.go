@@ -45,7 +45,7 @@ func (s *Store) Depths(ctx context.Context, name string) ([]queue.Depth, error) 
 		return nil, err
 	}
 	slices.SortFunc(all, func(a, b queue.Depth) int { return int(b.Priority) - int(a.Priority) })
-	return s.ages(ctx, name, all, func(d queue.Depth, of *strand, it *item) bool { return of.has(d.Priority, it) })
+	return s.ages(ctx, name, all, func(d queue.Depth, of *group, it *item) bool { return of.has(d.Priority, it) })
 }
 
 // Tenants implements queue.Meter.
@@ -56,11 +56,11 @@ func (s *Store) Tenants(ctx context.Context, name string, most int) ([]queue.Dep
 	}
 	slices.SortFunc(all, queue.Deeper)
 	all = all[:min(len(all), cmp.Or(most, 100))]
-	return s.ages(ctx, name, all, func(d queue.Depth, of *strand, _ *item) bool { return d.Tenant == of.tenant })
+	return s.ages(ctx, name, all, func(d queue.Depth, of *group, _ *item) bool { return d.Tenant == of.tenant })
 }
 
 // has says whether one of its jobs is of that priority; nil: whether one may be.
-func (s *strand) has(priority uint8, it *item) bool {
+func (s *group) has(priority uint8, it *item) bool {
 	if s.chain {
 		return it == nil || it.priority == priority
 	}
@@ -99,10 +99,10 @@ func (s *Store) depths(ctx context.Context, name string, of func(tally) queue.De
 
 // ages finds for each depth when its oldest job was added. It reads only the groups that
 // may have it.
-func (s *Store) ages(ctx context.Context, name string, all []queue.Depth, is func(queue.Depth, *strand, *item) bool) ([]queue.Depth, error) {
+func (s *Store) ages(ctx context.Context, name string, all []queue.Depth, is func(queue.Depth, *group, *item) bool) ([]queue.Depth, error) {
 	l := s.find(name)
 	for i := range all {
-		of := func(of *strand, it *item) bool { return is(all[i], of, it) }
+		of := func(of *group, it *item) bool { return is(all[i], of, it) }
 		n, err := l.oldest(ctx, s, l.heads(of), of)
 		if err != nil {
 			return nil, err
@@ -132,7 +132,7 @@ type strandHead struct {
 
 // heads are the oldest jobs of the chosen groups. In an ordered group it looks at all jobs
 // in memory.
-func (l *line) heads(is func(*strand, *item) bool) (heads []strandHead) {
+func (l *line) heads(is func(*group, *item) bool) (heads []strandHead) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(l.strands)) {
@@ -164,7 +164,7 @@ func (l *line) heads(is func(*strand, *item) bool) (heads []strandHead) {
 
 // oldest is the position of the oldest chosen job; 0: none. In an ordered group it reads at
 // most a page.
-func (l *line) oldest(ctx context.Context, s *Store, heads strandHeads, is func(*strand, *item) bool) (uint64, error) {
+func (l *line) oldest(ctx context.Context, s *Store, heads strandHeads, is func(*group, *item) bool) (uint64, error) {
 	heap.Init(&heads)
 	for len(heads) > 0 {
 		h := &heads[0]

@@ -34,7 +34,7 @@ func play(t *testing.T, r *rapid.T, kills bool) {
 			o.room = room{ahead: 1, backs: 1000, strands: 1000}
 		}
 		f := newFile(t, o)
-		m := &model{r: r, file: f, turns: !kills, stores: [2]queue.Whole{memoryqueue.New(memoryqueue.Options{Capacity: modelCapacity}), f.open()}}
+		m := &model{r: r, file: f, turns: !kills, stores: [2]queue.Store{memoryqueue.New(memoryqueue.Options{Capacity: modelCapacity}), f.open()}}
 		ordered := rapid.Bool().Draw(r, "ordered")
 		m.fair = !kills && rapid.IntRange(0, 3).Draw(r, "fair") > 0
 		for _, q := range modelQueues {
@@ -83,7 +83,7 @@ type model struct {
 	file    *file
 	turns   bool // are compared; and there is no kill
 	fair    bool // tenants, or their keys too, take turns
-	stores  [2]queue.Whole
+	stores  [2]queue.Store
 	sources [2]map[string][2]tidemill.Source // by queue, two each
 	held    []holding
 	kills   int
@@ -238,7 +238,7 @@ func (m *model) end(r *rapid.T) tidemill.Settlement {
 	case 0:
 		return tidemill.Settlement{End: tidemill.Left}
 	case 1, 2:
-		return tidemill.Settlement{End: tidemill.Again, Cause: "c", Burn: rapid.Bool().Draw(r, "burn"),
+		return tidemill.Settlement{End: tidemill.Again, Cause: "c", CountTry: rapid.Bool().Draw(r, "burn"),
 			After: time.Duration(rapid.IntRange(0, 3).Draw(r, "after")) * 20 * time.Second}
 	case 3:
 		e.Fate = tidemill.Skipped
@@ -272,8 +272,8 @@ func (m *model) both(r *rapid.T, q string, who int, ends [2][]tidemill.Settlemen
 		r.Fatalf("settling said %v, want %v", kinds[1], kinds[0])
 	}
 	for k := range ends[0] {
-		if ends[0][k].Took != ends[1][k].Took {
-			r.Fatalf("settlement %d of %d of queue %q was taken as %v, want %v: %+v", k, len(ends[0]), q, ends[1][k].Took, ends[0][k].Took, ends[1][k])
+		if ends[0][k].Outcome != ends[1][k].Outcome {
+			r.Fatalf("settlement %d of %d of queue %q was taken as %v, want %v: %+v", k, len(ends[0]), q, ends[1][k].Outcome, ends[0][k].Outcome, ends[1][k])
 		}
 	}
 }

@@ -17,7 +17,7 @@ const moveJobs = 256
 type mover struct {
 	store *Store
 	line  *line
-	k     *stroke
+	k     *change
 	in    *intake  // jobs that are added
 	after []func() // changes of memory once it is written; mu is held
 	did   int
@@ -74,7 +74,7 @@ func (s *Store) moveSome(ctx context.Context, l *line, some []uint64, do func(co
 		return 0, err
 	}
 	defer l.ending.Release(1)
-	m := &mover{store: s, line: l, k: &stroke{line: l}}
+	m := &mover{store: s, line: l, k: &change{line: l}}
 	l.mu.Lock()
 	l.expire(s.o.Now())
 	m.k.ends = l.ends(s.o.Now())

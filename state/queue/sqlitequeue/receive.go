@@ -131,7 +131,7 @@ func (s *source) lend(ctx context.Context, l *line, chosen []item, into []*tidem
 	if err := l.load(ctx, s.store, chosen); err != nil {
 		return 0, err
 	}
-	k := &stroke{line: l}
+	k := &change{line: l}
 	good := make([]item, 0, len(chosen))
 	for _, it := range chosen {
 		err := errDamaged
@@ -194,7 +194,7 @@ func (s *source) lend(ctx context.Context, l *line, chosen []item, into []*tidem
 // the number of jobs read ahead, count as handed out once. So after a crash a job's count
 // may be one too high, never too low. Every further hand-out is counted in the job's own
 // row, for which it leaves its segment.
-func (l *line) count(ctx context.Context, s *Store, k *stroke, good []item) error {
+func (l *line) count(ctx context.Context, s *Store, k *change, good []item) error {
 	top, repeats := uint64(0), false
 	for _, it := range good {
 		switch {

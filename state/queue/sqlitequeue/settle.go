@@ -33,7 +33,7 @@ func (s *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		if err := queue.CheckEnd(&ends[i]); err != nil {
 			return err
 		}
-		ends[i].Took = tidemill.Unanswered
+		ends[i].Outcome = tidemill.Unanswered
 		byID = byID || ends[i].Mark == (tidemill.Mark{})
 	}
 	l, err := s.line(ctx)
@@ -91,7 +91,7 @@ func (s *source) claim(ctx context.Context, l *line, ends []tidemill.Settlement)
 			}
 		}
 		if e.item.n == 0 {
-			e.end.Took = tidemill.Stale
+			e.end.Outcome = tidemill.Stale
 			continue
 		}
 		work = append(work, e)
@@ -181,7 +181,7 @@ func (s *source) fit(l *line, in *intake, work []*ending) ([]*ending, error) {
 }
 
 // commit writes the changes of a stroke and its new jobs in one transaction.
-func (s *Store) commit(ctx context.Context, k *stroke, in *intake) error {
+func (s *Store) commit(ctx context.Context, k *change, in *intake) error {
 	if in == nil {
 		if k.idle() {
 			return nil
@@ -199,9 +199,9 @@ func (s *Store) commit(ctx context.Context, k *stroke, in *intake) error {
 }
 
 // stroke turns settlements into changes of the file.
-func (s *source) stroke(ctx context.Context, l *line, work []*ending) (*stroke, error) {
+func (s *source) stroke(ctx context.Context, l *line, work []*ending) (*change, error) {
 	now := s.store.o.Now()
-	k := &stroke{line: l}
+	k := &change{line: l}
 	l.mu.Lock()
 	is := l.settings
 	if kept := l.ends(now); !kept.none() || is.Completed.Count+is.Failed.Count > 0 {
@@ -257,7 +257,7 @@ func (e *ending) putOff(now time.Time) lateRow {
 	it := &e.item
 	e.at = putAt(now.Add(e.end.After), now)
 	var cause, failures []byte
-	if e.end.Burn {
+	if e.end.CountTry {
 		it.tries++
 		cause = append([]byte{}, e.end.Cause...)
 		failures = addFailure(it.failures(), queue.Failure{At: now, Kind: e.end.Kind, Cause: e.end.Cause})
@@ -288,13 +288,13 @@ func (e *ending) keptRow(loaded item, now time.Time) keptRow {
 }
 
 // settled updates memory to match the file, and answers.
-func (l *line) settled(k *stroke, work []*ending) {
+func (l *line) settled(k *change, work []*ending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k.happened()
 	left := map[*grant][]*out{}
 	for _, e := range work {
-		e.end.Took = tidemill.Applied
+		e.end.Outcome = tidemill.Applied
 		switch {
 		case e.out == nil: // it waited
 			if e.end.End != tidemill.Left {

@@ -44,7 +44,7 @@ type Options struct {
 	tableNames int  // names that a table holds before it is written as a run; 0 means 128 Ki
 }
 
-// Store keeps queues in a database. It is a queue.Whole, and safe for concurrent use. A
+// Store keeps queues in a database. It is a queue.Store, and safe for concurrent use. A
 // database must have only one.
 type Store struct {
 	db    *sqlitedb.DB
@@ -54,10 +54,10 @@ type Store struct {
 	mu    sync.Mutex // guards lines
 	lines map[string]*line
 
-	group group
+	group committer
 }
 
-var _ queue.Whole = (*Store)(nil)
+var _ queue.Store = (*Store)(nil)
 
 // steps of the schema; a released step is never edited.
 var steps = []string{`

@@ -49,7 +49,7 @@ func fresh(o Options) queuetest.Fresh {
 		o := o
 		o.Capacity, o.tableNames = capacity, 1000
 		f := newFile(t, o)
-		return queuetest.Harness{Store: f.open(), Whole: true, Kill: func() queue.Store {
+		return queuetest.Harness{Store: f.open(), Whole: true, Kill: func() queue.Core {
 			f.close()
 			return f.open()
 		}}

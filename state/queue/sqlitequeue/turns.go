@@ -261,7 +261,7 @@ func (t *turn) oldestFirst(n *node, most int, held map[*node]bool, hold func(*no
 }
 
 // first is the group below a node that has its oldest job.
-func (n *node) first() *strand {
+func (n *node) first() *group {
 	if len(n.strands) > 0 {
 		return n.strands[0]
 	}
@@ -303,7 +303,7 @@ func (t *turn) leaf(leaf *node, most int) (n int) {
 }
 
 // from chooses the first jobs of a group.
-func (t *turn) from(s *strand, leaf *node, most int) (n int) {
+func (t *turn) from(s *group, leaf *node, most int) (n int) {
 	l := t.l
 	if s.chain || len(leaf.strands) > 1 { // another may have the next one
 		most = 1
@@ -334,9 +334,9 @@ func (t *turn) from(s *strand, leaf *node, most int) (n int) {
 
 // fill reads the head of a group, and those of groups whose turns come next, while others
 // may add to the tree.
-func (t *turn) fill(s *strand, want int) {
+func (t *turn) fill(s *group, want int) {
 	l := t.l
-	some := []*strand{s}
+	some := []*group{s}
 	for tenant := s.leaf.up.next; tenant != nil && len(some) < fillStrands; tenant = tenant.next {
 		for leaf := tenant.ring.first; leaf != nil && len(some) < fillStrands; leaf = leaf.next {
 			if next := leaf.strands[0]; next.shallow() {

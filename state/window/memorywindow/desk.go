@@ -48,7 +48,7 @@ func (w *kept) page(from string, into []window.Record) (p window.Page, err error
 	return p, nil
 }
 
-// Peek implements window.Desk.
+// Peek implements window.Inspector.
 func (s *Store) Peek(ctx context.Context, id, from string, into []window.Record) (window.Page, error) {
 	if err := ctx.Err(); err != nil {
 		return window.Page{}, err
@@ -71,7 +71,7 @@ func (s *Store) info(w *kept) *window.Info {
 	return &i
 }
 
-// List implements window.Desk.
+// List implements window.Inspector.
 func (s *Store) List(ctx context.Context, f window.Filter) iter.Seq2[*window.Info, error] {
 	return func(yield func(*window.Info, error) bool) {
 		s.mu.Lock()
@@ -107,7 +107,7 @@ func (s *Store) lookup(no uint64) *window.Info {
 	return nil
 }
 
-// Look implements window.Desk.
+// Look implements window.Inspector.
 func (s *Store) Look(ctx context.Context, id string) (*window.Info, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (s *Store) Look(ctx context.Context, id string) (*window.Info, error) {
 	return nil, window.NotFound(id)
 }
 
-// CloseNow implements window.Desk.
+// CloseNow implements window.Inspector.
 func (s *Store) CloseNow(ctx context.Context, batch string) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -136,7 +136,7 @@ func (s *Store) CloseNow(ctx context.Context, batch string) (bool, error) {
 	return true, nil
 }
 
-// Replay implements window.Desk.
+// Replay implements window.Inspector.
 func (s *Store) Replay(ctx context.Context, f window.Filter) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -162,7 +162,7 @@ func (s *Store) Replay(ctx context.Context, f window.Filter) (int, error) {
 	return n, nil
 }
 
-// Stats implements window.Desk.
+// Stats implements window.Inspector.
 func (s *Store) Stats(ctx context.Context) (window.Stats, error) {
 	if err := ctx.Err(); err != nil {
 		return window.Stats{}, err

@@ -66,8 +66,8 @@ func TestWaitsExactly(t *testing.T) {
 		take(a, 0)
 		take(b, 30*time.Second) // the lease of a, who is dead
 		e := []tidemill.Settlement{{ID: m[0].ID, Mark: m[0].Mark, End: tidemill.Again, After: 5 * time.Minute}}
-		if err := b.Settle(t.Context(), e); err != nil || e[0].Took != tidemill.Applied {
-			t.Fatal(err, e[0].Took)
+		if err := b.Settle(t.Context(), e); err != nil || e[0].Outcome != tidemill.Applied {
+			t.Fatal(err, e[0].Outcome)
 		}
 		take(a, 5*time.Minute)
 		for range 6 { // a keeps it for a minute, then dies too

@@ -79,18 +79,18 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	wake := false
 	for i := range tidemill.ByIDFirst(ends) {
 		e := &ends[i]
-		if e.Took != tidemill.Unanswered {
+		if e.Outcome != tidemill.Unanswered {
 			continue
 		}
 		w := s.find(e)
 		if w == nil || !w.Holds(e.Mark) {
-			e.Took = tidemill.Stale
+			e.Outcome = tidemill.Stale
 			if c.out[e.Mark.Lo] == e.Mark {
 				delete(c.out, e.Mark.Lo)
 			}
 			continue
 		}
-		e.Took = tidemill.Applied
+		e.Outcome = tidemill.Applied
 		delete(c.out, w.Revision)
 		s.books.Settled.Add(window.Booked(e, w.Records, w.Lost))
 		gone := w.Settle(e, now)

@@ -154,8 +154,8 @@ func BenchmarkLife(b *testing.B) {
 			read, from = read+p.N, p.Next
 		}
 		end := []tidemill.Settlement{{ID: m.ID, Mark: m.Mark, Fate: tidemill.Delivered}}
-		if err := source.Settle(b.Context(), end); err != nil || end[0].Took != tidemill.Applied || read != 50*pollRecords {
-			b.Fatal(err, end[0].Took, fmt.Sprint("read ", read))
+		if err := source.Settle(b.Context(), end); err != nil || end[0].Outcome != tidemill.Applied || read != 50*pollRecords {
+			b.Fatal(err, end[0].Outcome, fmt.Sprint("read ", read))
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/50/pollRecords, "wall-ns/record")

@@ -46,7 +46,7 @@ func (l *listing) peek(ctx context.Context) (*window.Entry, error) {
 	return l.read[0], nil
 }
 
-// List implements window.Desk: the shards' windows in the order of their revisions.
+// List implements window.Inspector: the shards' windows in the order of their revisions.
 func (s *Store) List(ctx context.Context, f window.Filter) iter.Seq2[*window.Info, error] {
 	return func(yield func(*window.Info, error) bool) {
 		set := "all"
@@ -89,7 +89,7 @@ func (s *Store) List(ctx context.Context, f window.Filter) iter.Seq2[*window.Inf
 	}
 }
 
-// Look implements window.Desk.
+// Look implements window.Inspector.
 func (s *Store) Look(ctx context.Context, id string) (*window.Info, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (s *Store) Look(ctx context.Context, id string) (*window.Info, error) {
 	return &e.Info, nil
 }
 
-// CloseNow implements window.Desk.
+// CloseNow implements window.Inspector.
 func (s *Store) CloseNow(ctx context.Context, batch string) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -121,7 +121,7 @@ func (s *Store) CloseNow(ctx context.Context, batch string) (bool, error) {
 	return n == 1, failed(err, "close the window of batch %q", batch)
 }
 
-// Replay implements window.Desk: in steps, so that others do not wait long.
+// Replay implements window.Inspector: in steps, so that others do not wait long.
 func (s *Store) Replay(ctx context.Context, f window.Filter) (total int, err error) {
 	if f.State != "" && f.State != window.Parked {
 		return 0, ctx.Err()
@@ -159,7 +159,7 @@ func (s *Store) Replay(ctx context.Context, f window.Filter) (total int, err err
 	return total, flush()
 }
 
-// Stats implements window.Desk: from what is counted at every change.
+// Stats implements window.Inspector: from what is counted at every change.
 func (s *Store) Stats(ctx context.Context) (t window.Stats, err error) {
 	if err := ctx.Err(); err != nil {
 		return t, err

@@ -62,8 +62,8 @@ func TestRedisIsKilled(t *testing.T) {
 		t.Fatalf("read %d, want 1001", read)
 	}
 	end := []tidemill.Settlement{{ID: m.ID, Mark: m.Mark, Fate: tidemill.Delivered}}
-	if err := s.Open().Settle(ctx, end); err != nil || end[0].Took != tidemill.Applied {
-		t.Fatal(err, end[0].Took)
+	if err := s.Open().Settle(ctx, end); err != nil || end[0].Outcome != tidemill.Applied {
+		t.Fatal(err, end[0].Outcome)
 	}
 	kill(tidemill.Books{Accepted: 1001, Settled: tidemill.Count{Delivered: 1001}})
 }

@@ -70,7 +70,7 @@ func (s *Store) Page(ctx context.Context, m tidemill.Mark, from string, into []w
 	return p, nil
 }
 
-// Peek implements window.Desk.
+// Peek implements window.Inspector.
 func (s *Store) Peek(ctx context.Context, id, from string, into []window.Record) (window.Page, error) {
 	if err := ctx.Err(); err != nil {
 		return window.Page{}, err

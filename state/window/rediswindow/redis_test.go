@@ -261,8 +261,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			if !again && fate == tidemill.Dead {
 				end[0].Fate = tidemill.Delivered
 			}
-			if err := source.Settle(ctx, end); err != nil || end[0].Took != tidemill.Applied {
-				t.Fatal(err, end[0].Took)
+			if err := source.Settle(ctx, end); err != nil || end[0].Outcome != tidemill.Applied {
+				t.Fatal(err, end[0].Outcome)
 			}
 			if !again {
 				break
@@ -325,8 +325,8 @@ func TestAWindowOfWhichNothingIsKnownHoldsUpNoOther(t *testing.T) {
 			t.Fatalf("received %d, %q, %v; want the window of %q", n, m.Key, err, batch)
 		}
 		end := []tidemill.Settlement{{ID: m.ID, Mark: m.Mark, Fate: tidemill.Delivered}}
-		if err := source.Settle(ctx, end); err != nil || end[0].Took != tidemill.Applied {
-			t.Fatal(err, end[0].Took)
+		if err := source.Settle(ctx, end); err != nil || end[0].Outcome != tidemill.Applied {
+			t.Fatal(err, end[0].Outcome)
 		}
 	}
 	books := func(want tidemill.Books) {

@@ -22,20 +22,20 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	byShard := make([][]int, len(c.s.tags))
 	for i := range tidemill.ByIDFirst(ends) {
 		e := &ends[i]
-		if e.Took != tidemill.Unanswered {
+		if e.Outcome != tidemill.Unanswered {
 			continue
 		}
 		shard := int(e.Mark.Shard)
 		if (e.Mark == tidemill.Mark{}) {
 			batch, _, ok := window.ParseID(e.ID)
 			if !ok {
-				e.Took = tidemill.Stale
+				e.Outcome = tidemill.Stale
 				continue
 			}
 			shard = c.s.shard(batch)
 		}
 		if shard >= len(byShard) {
-			e.Took = tidemill.Stale // this source did not hand it out
+			e.Outcome = tidemill.Stale // this source did not hand it out
 			continue
 		}
 		byShard[shard] = append(byShard[shard], i)
@@ -67,9 +67,9 @@ func (c *source) settle(ctx context.Context, shard int, ends []tidemill.Settleme
 	defer c.mu.Unlock()
 	for at, i := range which {
 		e := &ends[i]
-		e.Took = tidemill.Stale
+		e.Outcome = tidemill.Stale
 		if took[at] == '1' {
-			e.Took = tidemill.Applied
+			e.Outcome = tidemill.Applied
 		}
 		delete(c.out, e.Mark) // Keep forgets one without a mark
 	}
@@ -91,7 +91,7 @@ func appendEnd(args []string, e *tidemill.Settlement) []string {
 	case e.End == tidemill.Again:
 		what = "A"
 		n[0] = uint64(max(0, (e.After.Microseconds()+999)/1000))
-		if e.Burn {
+		if e.CountTry {
 			n[1] = 1
 		}
 	case e.Fate == tidemill.Dead:

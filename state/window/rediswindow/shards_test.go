@@ -71,12 +71,12 @@ func TestAShardThatIsAwayHoldsUpNoOther(t *testing.T) {
 	for i, m := range out {
 		ends[i] = tidemill.Settlement{ID: m.ID, Mark: m.Mark, Fate: tidemill.Delivered}
 	}
-	if err := source.Settle(ctx, ends); err == nil || ends[0].Took != tidemill.Unanswered {
-		t.Errorf("a shard that is away took an end: %v, %v", ends[0].Took, err)
+	if err := source.Settle(ctx, ends); err == nil || ends[0].Outcome != tidemill.Unanswered {
+		t.Errorf("a shard that is away took an end: %v, %v", ends[0].Outcome, err)
 	}
 	for _, e := range ends[1:] {
-		if e.Took != tidemill.Applied {
-			t.Errorf("the end of %s: %v", e.ID, e.Took)
+		if e.Outcome != tidemill.Applied {
+			t.Errorf("the end of %s: %v", e.ID, e.Outcome)
 		}
 	}
 	h.Advance(time.Minute)

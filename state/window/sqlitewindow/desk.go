@@ -23,7 +23,7 @@ func (s *Store) info(e *window.Entry) *window.Info {
 	return &e.Info
 }
 
-// List implements window.Desk.
+// List implements window.Inspector.
 func (s *Store) List(ctx context.Context, f window.Filter) iter.Seq2[*window.Info, error] {
 	return func(yield func(*window.Info, error) bool) {
 		n := 0
@@ -60,7 +60,7 @@ func page(tx *sqlitedb.Tx, f window.Filter, after uint64) ([]*window.Entry, erro
 	return list(tx, "WHERE w.state=? AND w.revision>? ORDER BY w.revision LIMIT ?", stateNo(f.State), after, listPage)
 }
 
-// Look implements window.Desk.
+// Look implements window.Inspector.
 func (s *Store) Look(ctx context.Context, id string) (i *window.Info, err error) {
 	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		e, err := byID(tx, id)
@@ -76,7 +76,7 @@ func (s *Store) Look(ctx context.Context, id string) (i *window.Info, err error)
 	return i, err
 }
 
-// CloseNow implements window.Desk.
+// CloseNow implements window.Inspector.
 func (s *Store) CloseNow(ctx context.Context, batch string) (ok bool, err error) {
 	err = s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
 		ok = false
@@ -104,7 +104,7 @@ func (s *Store) CloseNow(ctx context.Context, batch string) (ok bool, err error)
 	return ok, nil
 }
 
-// Replay implements window.Desk: in steps, so that others do not wait long.
+// Replay implements window.Inspector: in steps, so that others do not wait long.
 func (s *Store) Replay(ctx context.Context, f window.Filter) (total int, err error) {
 	if f.State != "" && f.State != window.Parked {
 		return 0, ctx.Err()
@@ -161,7 +161,7 @@ func replay(tx *sqlitedb.Tx, e *window.Entry, c *change) error {
 	return write(tx, e)
 }
 
-// Stats implements window.Desk: from what was counted at every change.
+// Stats implements window.Inspector: from what was counted at every change.
 func (s *Store) Stats(ctx context.Context) (t window.Stats, err error) {
 	t.Now = window.Instant(s.o.Now())
 	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {

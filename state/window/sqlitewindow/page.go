@@ -86,7 +86,7 @@ func (s *Store) noteLost(ctx context.Context, m tidemill.Mark, lost int64) error
 	return nil
 }
 
-// Peek implements window.Desk.
+// Peek implements window.Inspector.
 func (s *Store) Peek(ctx context.Context, id, from string, into []window.Record) (p window.Page, err error) {
 	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		e, err := byID(tx, id)

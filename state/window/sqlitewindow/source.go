@@ -139,7 +139,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	if err := cmp.Or(ctx.Err(), window.CheckSettle(ends)); err != nil || len(ends) == 0 {
 		return err
 	}
-	took := make([]tidemill.Took, len(ends))
+	took := make([]tidemill.Outcome, len(ends))
 	var forget []tidemill.Mark
 	wake := false
 	err := c.s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
@@ -147,7 +147,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		var books change
 		for i := range tidemill.ByIDFirst(ends) {
 			e := &ends[i]
-			if took[i] = e.Took; took[i] != tidemill.Unanswered {
+			if took[i] = e.Outcome; took[i] != tidemill.Unanswered {
 				continue
 			}
 			w, err := lookup(tx, e)
@@ -182,7 +182,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		return fmt.Errorf("settle %d windows: %w", len(ends), err)
 	}
 	for i := range ends {
-		ends[i].Took = took[i]
+		ends[i].Outcome = took[i]
 		forget = append(forget, ends[i].Mark) // the stale ones too
 	}
 	c.forget(forget)

@@ -85,7 +85,7 @@ func everybodyAtOnce(f *fixture) {
 					if err := src.Settle(f.Context(), end); err != nil {
 						f.Errorf("Settle: %v", err)
 					}
-					if end[0].Took != tidemill.Applied {
+					if end[0].Outcome != tidemill.Applied {
 						continue
 					}
 					mu.Lock()
@@ -166,7 +166,7 @@ func twoOwners(f *fixture) {
 		if err := src.Settle(f.Context(), end); err != nil {
 			f.Errorf("settle: %v", err)
 		}
-		switch end[0].Took {
+		switch end[0].Outcome {
 		case tidemill.Applied:
 			applied.Add(1)
 		case tidemill.Stale:

@@ -77,8 +77,8 @@ func severalAtOnce(f *fixture) {
 		f.Fatal(err)
 	}
 	for i := range ends {
-		if ends[i].Took != tidemill.Applied {
-			f.Fatalf("settlement %d was taken as %d", i, ends[i].Took)
+		if ends[i].Outcome != tidemill.Applied {
+			f.Fatalf("settlement %d was taken as %d", i, ends[i].Outcome)
 		}
 	}
 	for _, m := range f.take(many - n) {

@@ -232,15 +232,15 @@ func (m *model) settle(r *rapid.T) {
 	case 2:
 		e[0].Fate = tidemill.Dead
 	case 3:
-		e[0].End, e[0].Burn, e[0].After = tidemill.Again, rapid.Bool().Draw(r, "burn"), time.Duration(rapid.SampledFrom([]int{0, 0, 30}).Draw(r, "after"))*time.Second
+		e[0].End, e[0].CountTry, e[0].After = tidemill.Again, rapid.Bool().Draw(r, "burn"), time.Duration(rapid.SampledFrom([]int{0, 0, 30}).Draw(r, "after"))*time.Second
 	case 4:
 		e[0].End = tidemill.Left
 	}
 	if err := m.f.source.Settle(m.f.Context(), e); err != nil {
 		r.Fatal(err)
 	}
-	if (e[0].Took == tidemill.Applied) != (c != nil) || e[0].Took == tidemill.Unanswered {
-		r.Fatalf("Settle %+v took %d, there was %+v", e[0], e[0].Took, c)
+	if (e[0].Outcome == tidemill.Applied) != (c != nil) || e[0].Outcome == tidemill.Unanswered {
+		r.Fatalf("Settle %+v took %d, there was %+v", e[0], e[0].Outcome, c)
 	}
 	if c == nil || e[0].End == tidemill.Left {
 		return
@@ -252,7 +252,7 @@ func (m *model) settle(r *rapid.T) {
 		if e[0].After == 0 {
 			c.due = time.Time{}
 		}
-		if e[0].Burn {
+		if e[0].CountTry {
 			c.tries++
 		}
 	case e[0].Fate == tidemill.Dead:

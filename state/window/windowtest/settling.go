@@ -174,8 +174,8 @@ func refusesFateless(f *fixture) {
 	f.closed(some("b", 3)...)
 	m := f.take(1)[0]
 	ends := []tidemill.Settlement{{ID: m.ID, Mark: m.Mark}}
-	if err := f.source.Settle(f.Context(), ends); err == nil || ends[0].Took != tidemill.Unanswered {
-		f.Fatalf("an end without a fate was taken as %d, %v", ends[0].Took, err)
+	if err := f.source.Settle(f.Context(), ends); err == nil || ends[0].Outcome != tidemill.Unanswered {
+		f.Fatalf("an end without a fate was taken as %d, %v", ends[0].Outcome, err)
 	}
 	f.apply(m, delivered)
 }

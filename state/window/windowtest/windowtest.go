@@ -217,15 +217,15 @@ func (f *fixture) nothing() {
 }
 
 // end settles one message and checks the answer.
-func (f *fixture) end(src tidemill.Source, m *tidemill.Message, e tidemill.Settlement, want tidemill.Took) {
+func (f *fixture) end(src tidemill.Source, m *tidemill.Message, e tidemill.Settlement, want tidemill.Outcome) {
 	f.Helper()
 	e.ID, e.Mark = m.ID, m.Mark
 	ends := []tidemill.Settlement{e}
 	if err := src.Settle(f.Context(), ends); err != nil {
 		f.Fatalf("settle %q: %v", m.ID, err)
 	}
-	if ends[0].Took != want {
-		f.Fatalf("settle %q with %+v was taken as %d, want %d", m.ID, e, ends[0].Took, want)
+	if ends[0].Outcome != want {
+		f.Fatalf("settle %q with %+v was taken as %d, want %d", m.ID, e, ends[0].Outcome, want)
 	}
 }
 
@@ -241,7 +241,7 @@ var (
 )
 
 func again(after time.Duration, burn bool) tidemill.Settlement {
-	return tidemill.Settlement{End: tidemill.Again, After: after, Burn: burn, Kind: tidemill.Timeout, Cause: "no answer"}
+	return tidemill.Settlement{End: tidemill.Again, After: after, CountTry: burn, Kind: tidemill.Timeout, Cause: "no answer"}
 }
 
 // read reads all of a window under its lease, in pages of that size.

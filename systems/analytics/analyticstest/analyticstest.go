@@ -66,7 +66,7 @@ func RunInRealTime(t *testing.T, fresh Fresh) {
 
 func each(t *testing.T, run func(*testing.T, promise)) {
 	for _, table := range [][]promise{
-		parsing, refusing, identifying, enriching, properties, merging, keeping, flushing, outages, letters, replays, running, instances, doors, orders, claiming,
+		parsing, refusing, identifying, enriching, properties, merging, keeping, flushing, outages, letters, replays, running, instances, endpoints, orders, claiming,
 	} {
 		for _, p := range table {
 			t.Run(p.name, func(t *testing.T) { run(t, p) })

@@ -75,7 +75,7 @@ func options() analytics.Options {
 
 func (b *bench) parts() analytics.Parts {
 	return analytics.Parts{Source: b.Source(), Persons: b.Persons, Warehouse: b.Warehouse, Definitions: b.Definitions,
-		Letters: b.Letters, Locks: b.Locks, Projects: b.Projects}
+		DeadLetters: b.Letters, Locks: b.Locks, Projects: b.Projects}
 }
 
 // start runs a system on the harness, whose parts change may replace.

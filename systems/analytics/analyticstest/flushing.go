@@ -149,7 +149,7 @@ func duplicates(b *bench) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, e := range ends {
-			if e.Fate == tidemill.Skipped && e.Took == tidemill.Applied {
+			if e.Fate == tidemill.Skipped && e.Outcome == tidemill.Applied {
 				reasons[e.Cause]++
 			}
 		}

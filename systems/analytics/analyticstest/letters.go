@@ -169,7 +169,7 @@ func damagedRow(b *bench) {
 	for i, row := range []string{"", "{", `{"event_id":1}`, `{"project_id":"x"}`} {
 		m := entry(fmt.Sprint("e", i), "u", "ip", "9.9.9.9")
 		m.ID, m.To, m.Mark = fmt.Sprint("damaged-", i), analytics.Name, tidemill.Mark{Hi: 1, Lo: uint64(i) + 1}
-		b.must(b.Letters.Put(b.Context(), []tidemill.Letter{{Pipeline: analytics.Name, Message: m, Kind: tidemill.Transient, Cause: "outage", Row: []byte(row), At: noon}}))
+		b.must(b.Letters.Put(b.Context(), []tidemill.DeadLetter{{Pipeline: analytics.Name, Message: m, Kind: tidemill.Transient, Cause: "outage", Row: []byte(row), At: noon}}))
 	}
 	b.replay(func(p *analytics.Parts) { p.Country = func(string) string { return "AT" } })
 	for i := range 4 {

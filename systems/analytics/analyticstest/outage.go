@@ -118,7 +118,7 @@ type events struct {
 	inserting        func(ctx context.Context, rows []*event.Event) error // before every insert; may be nil
 }
 
-func (w *events) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Took) error {
+func (w *events) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Outcome) error {
 	if err := w.insert.call(); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ type dead struct {
 	put fault
 }
 
-func (d *dead) Put(ctx context.Context, letters []tidemill.Letter) error {
+func (d *dead) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 	if err := d.put.call(); err != nil {
 		return err
 	}

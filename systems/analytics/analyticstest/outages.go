@@ -182,7 +182,7 @@ func deadLettersFail(b *bench) {
 	b.put(entry("e", "u"), entry("f", "v"))
 	s := b.start(options(), func(p *analytics.Parts) {
 		w.Store, p.Warehouse = p.Warehouse, w
-		d.Store, p.Letters = p.Letters, d
+		d.Store, p.DeadLetters = p.DeadLetters, d
 	})
 	b.pass(2 * time.Minute)
 	if books := b.books(); books.Pending != 2 || books.Settled.Total() != 0 {
@@ -201,7 +201,7 @@ func deadLettersFull(b *bench) {
 	b.put(entry("e", "u"))
 	s := b.start(options(), func(p *analytics.Parts) {
 		w.Store, p.Warehouse = p.Warehouse, w
-		d.Store, p.Letters = p.Letters, d
+		d.Store, p.DeadLetters = p.DeadLetters, d
 	})
 	b.pass(2 * time.Minute)
 	for i := range 30 {

@@ -87,9 +87,9 @@ func BenchmarkValid(b *testing.B) {
 func BenchmarkDecodeMessage(b *testing.B) {
 	m := benchMeta
 	m.Format = PostHog
-	door := make([]*tidemill.Message, 256)
+	endpoint := make([]*tidemill.Message, 256)
 	for i, raw := range seeded(posthogEvent) {
-		door[i] = &tidemill.Message{Payload: raw, Header: []tidemill.Field{{Name: []byte(MetaHeader), Value: m.Append(nil)}}}
+		endpoint[i] = &tidemill.Message{Payload: raw, Header: []tidemill.Field{{Name: []byte(MetaHeader), Value: m.Append(nil)}}}
 	}
 	flat := make([]*tidemill.Message, 256)
 	for i, raw := range seeded(nativeEvent) {
@@ -103,7 +103,7 @@ func BenchmarkDecodeMessage(b *testing.B) {
 	for _, c := range []struct {
 		name     string
 		messages []*tidemill.Message
-	}{{"posthog through a door", door}, {"flat entry of a stream", flat}} {
+	}{{"posthog through a door", endpoint}, {"flat entry of a stream", flat}} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			e := new(Event)

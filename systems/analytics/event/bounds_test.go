@@ -46,7 +46,7 @@ func TestTimesBeyondTheBounds(t *testing.T) {
 			CloudEvents: `{"specversion":"1.0","id":"1","source":"/s","type":"e","subject":"u","time":"AT","data":{"a":1}}`,
 		} {
 			t.Run(c.name+"/"+[...]string{"", "native", "PostHog", "Segment", "CloudEvents"}[format], func(t *testing.T) {
-				m := door(format)
+				m := endpoint(format)
 				m.Import, m.Received, m.Clock = true, noon, c.clock
 				raw := []byte(strings.ReplaceAll(raw, "AT", c.at))
 				var e Event

@@ -27,7 +27,7 @@ func TestCloudEvents(t *testing.T) {
 			lines("name=a", "type=track", "distinct=/sensors/7", `properties={"distinct_id":"","ce_id":"1","ce_source":"/sensors/7"}`)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			same(t, show(decoded(t, door(CloudEvents), c.raw)), c.want)
+			same(t, show(decoded(t, endpoint(CloudEvents), c.raw)), c.want)
 		})
 	}
 }
@@ -37,7 +37,7 @@ func TestWhereTheDistinctIDOfACloudEventIs(t *testing.T) {
 	for whose, want := range map[string]string{
 		"": "order-7", "subject": "order-7", "userid,subject": "u", "nothing,data.customer": "9", "data.user": `{"id":1}`, "data.nothing,source": "/shop", "id": "1",
 	} {
-		m := door(CloudEvents)
+		m := endpoint(CloudEvents)
 		m.Whose = whose
 		if back, err := ParseMeta(m.Append(nil)); err != nil || back.Whose != whose {
 			t.Errorf("%q came back as %q (%v)", whose, back.Whose, err)
@@ -46,7 +46,7 @@ func TestWhereTheDistinctIDOfACloudEventIs(t *testing.T) {
 			t.Errorf("%q: the distinct id is %q, want %q", whose, e.DistinctID, want)
 		}
 	}
-	m := door(CloudEvents)
+	m := endpoint(CloudEvents)
 	m.Whose = "userid"
 	var e Event
 	refusal(t, Decode(&m, []byte(`{"specversion":"1.0","id":"1","source":"/shop","type":"a","subject":"s"}`), &e))
@@ -62,7 +62,7 @@ func TestWhereTheDistinctIDOfACloudEventIs(t *testing.T) {
 
 func TestACloudEventIsItsSourceAndID(t *testing.T) {
 	event := func(source, id, subject string) *Event {
-		return decoded(t, door(CloudEvents), `{"specversion":"1.0","id":"`+id+`","source":"`+source+`","type":"a","subject":"`+subject+`"}`)
+		return decoded(t, endpoint(CloudEvents), `{"specversion":"1.0","id":"`+id+`","source":"`+source+`","type":"a","subject":"`+subject+`"}`)
 	}
 	a := event("s", "12", "u")
 	if b := event("s", "12", "v"); a.ID != b.ID || a.Derived {

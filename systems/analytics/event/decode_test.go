@@ -10,7 +10,7 @@ import (
 
 func TestAnEventsTextsOutliveItsBytesAndItsDecoder(t *testing.T) {
 	events := seeded(posthogEvent)[:64]
-	m := door(PostHog)
+	m := endpoint(PostHog)
 	m.At = now
 	want := make([]string, len(events))
 	for i, raw := range events {
@@ -57,7 +57,7 @@ func TestAllocations(t *testing.T) {
 		events [][]byte
 		max    float64
 	}{{PostHog, seeded(posthogEvent), 6}, {Native, seeded(nativeEvent), 6}, {Segment, seeded(segmentEvent), 14}} {
-		m, d, e, i := door(c.format), new(decoder), new(Event), 0
+		m, d, e, i := endpoint(c.format), new(decoder), new(Event), 0
 		got := testing.AllocsPerRun(2000, func() {
 			e.Reset()
 			if err := d.decode(&m, c.events[i%len(c.events)], e); err != nil {

@@ -19,7 +19,7 @@ var (
 )
 
 // door is the Meta of an endpoint in these tests.
-func door(f Format) Meta {
+func endpoint(f Format) Meta {
 	return Meta{Format: f, Project: project, Received: now, IP: "203.0.113.9", Agent: "Mozilla/5.0"}
 }
 
@@ -176,7 +176,7 @@ func TestRefusals(t *testing.T) {
 		{"a CloudEvent of nobody", CloudEvents, `{"specversion":"1.0","id":"1","source":"null","type":"a"}`, Illegal, "distinct id (subject,data.distinct_id,source): \"null\" stands for nobody"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := door(c.format)
+			m := endpoint(c.format)
 			var e Event
 			r := refusal(t, Decode(&m, []byte(c.raw), &e))
 			if r.Reason != c.reason || !strings.Contains(r.Detail, c.says) {
@@ -190,7 +190,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestARefusedEventKeepsItsNameForTheWarning(t *testing.T) {
-	m := door(PostHog)
+	m := endpoint(PostHog)
 	var e Event
 	if err := Decode(&m, []byte(`{"event":"signup","distinct_id":"null"}`), &e); err == nil {
 		t.Fatal("the event was taken")
@@ -201,7 +201,7 @@ func TestARefusedEventKeepsItsNameForTheWarning(t *testing.T) {
 }
 
 func TestAnEventNeedsAProject(t *testing.T) {
-	m := door(Native)
+	m := endpoint(Native)
 	m.Project = uuid.Nil
 	r := refusal(t, Decode(&m, []byte(`{"event":"a","distinct_id":"u"}`), new(Event)))
 	if r.Reason != Invalid || !strings.Contains(r.Detail, "project_id") {

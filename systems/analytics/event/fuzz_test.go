@@ -71,7 +71,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		kept := bytes.Clone(raw)
 		for format := Native; format < formats; format++ {
-			m := door(format)
+			m := endpoint(format)
 			var e Event
 			if !sound(t, &e, Decode(&m, raw, &e)) {
 				continue
@@ -108,7 +108,7 @@ func FuzzDecode(f *testing.F) {
 
 func FuzzDecodeMessage(f *testing.F) {
 	seeds(f)
-	m := door(PostHog)
+	m := endpoint(PostHog)
 	f.Add(m.Append(nil))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		for _, msg := range []*tidemill.Message{

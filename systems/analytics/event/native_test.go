@@ -53,7 +53,7 @@ func TestNative(t *testing.T) {
 			lines("name=a", "type=track", "distinct=u\ufffd", "ip=203.0.113.9", "agent=Mozilla/5.0", "properties={\"x\":\"\xff\"}")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			same(t, show(decoded(t, door(Native), c.raw)), c.want)
+			same(t, show(decoded(t, endpoint(Native), c.raw)), c.want)
 		})
 	}
 }
@@ -86,14 +86,14 @@ func TestChanges(t *testing.T) {
 			if c.user != "" {
 				raw += `,"user_properties":` + c.user
 			}
-			same(t, changesOf(decoded(t, door(Native), raw+"}")), c.want)
+			same(t, changesOf(decoded(t, endpoint(Native), raw+"}")), c.want)
 		})
 	}
-	e := decoded(t, door(Native), `{"event":"a","distinct_id":"u","user_properties":`+many+`}`)
+	e := decoded(t, endpoint(Native), `{"event":"a","distinct_id":"u","user_properties":`+many+`}`)
 	if len(e.Changes) != 40 || string(e.Changes[39].Value) != `"last"` || string(e.Changes[5].Value) != `"last"` || string(e.Changes[6].Value) != "6" {
 		t.Errorf("many changes: %s", changesOf(e))
 	}
-	e = decoded(t, door(Native), `{"event":"a","distinct_id":"u","user_properties":{"$set_once":`+manyKeys(40)+`,"$set":`+manyKeys(40)+`}}`)
+	e = decoded(t, endpoint(Native), `{"event":"a","distinct_id":"u","user_properties":{"$set_once":`+manyKeys(40)+`,"$set":`+manyKeys(40)+`}}`)
 	if len(e.Changes) != 80 || e.Changes[40].Key != "k0" || e.Changes[79].Key != "k39" {
 		t.Errorf("many changes of two kinds: %s", changesOf(e))
 	}
@@ -108,11 +108,11 @@ func TestEventIDs(t *testing.T) {
 		"and without hyphens":       `{"event":"a","distinct_id":"u","event_id":"` + strings.ReplaceAll(id, "-", "") + `"}`,
 		"and when written in parts": `{"event":"a","distinct_id":"u","event_id":"\u0030190f3c2-7d1a-7c3e-8f4b-1c2d3e4f5a6b"}`,
 	} {
-		if e := decoded(t, door(Native), raw); e.ID != want || e.Derived {
+		if e := decoded(t, endpoint(Native), raw); e.ID != want || e.Derived {
 			t.Errorf("%s: %v, derived %v", name, e.ID, e.Derived)
 		}
 	}
-	e := decoded(t, door(Native), `{"event":"a","distinct_id":"u","event_id":"order-7"}`)
+	e := decoded(t, endpoint(Native), `{"event":"a","distinct_id":"u","event_id":"order-7"}`)
 	if e.ID != eventID(project, []byte("order-7")) || e.ID.Version() != 5 || e.Derived {
 		t.Errorf("text became %v, derived %v", e.ID, e.Derived)
 	}
@@ -122,18 +122,18 @@ func TestEventIDs(t *testing.T) {
 	if eventID(uuid.UUID{1}, []byte("order-7")) == e.ID || eventID(project, []byte("order-8")) == e.ID || eventID(project, []byte("")) != uuid.Nil {
 		t.Error("ids are not told apart")
 	}
-	m := door(Native)
+	m := endpoint(Native)
 	m.Event = uuid.UUID{15: 9}
 	if e := decoded(t, m, `{"event":"a","distinct_id":"u","event_id":"`+id+`"}`); e.ID != m.Event {
 		t.Errorf("the door's id is %v; got %v", m.Event, e.ID)
 	}
 	for _, none := range []string{``, `,"event_id":""`, `,"event_id":null`, `,"event_id":"00000000-0000-0000-0000-000000000000"`} {
 		raw := `{"event":"a","distinct_id":"u"` + none + `}`
-		a, b := decoded(t, door(Native), raw), decoded(t, door(Native), raw)
+		a, b := decoded(t, endpoint(Native), raw), decoded(t, endpoint(Native), raw)
 		if !a.Derived || a.ID != b.ID {
 			t.Errorf("%s: %v and %v, derived %v", raw, a.ID, b.ID, a.Derived)
 		}
-		if c := decoded(t, door(Native), strings.Replace(raw, `"u"`, `"v"`, 1)); c.ID == a.ID {
+		if c := decoded(t, endpoint(Native), strings.Replace(raw, `"u"`, `"v"`, 1)); c.ID == a.ID {
 			t.Errorf("two events have the id %v", a.ID)
 		}
 	}

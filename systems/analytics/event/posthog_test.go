@@ -65,13 +65,13 @@ func TestPostHog(t *testing.T) {
 			lines("name=a", "type=track", "distinct=$posthog_cookieless", "ip=203.0.113.9", "agent=Mozilla/5.0", "profile=none")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			same(t, show(decoded(t, door(PostHog), c.raw)), c.want)
+			same(t, show(decoded(t, endpoint(PostHog), c.raw)), c.want)
 		})
 	}
 }
 
 func TestAServersUserAgentIsALibrarysName(t *testing.T) {
-	m := door(PostHog)
+	m := endpoint(PostHog)
 	m.Agent = "posthog-node/5.70.0"
 	same(t, show(decoded(t, m, `{"event":"a","distinct_id":"u","properties":{}}`)),
 		lines("name=a", "type=track", "distinct=u", "sdk=posthog-node 5.70.0", "properties={}"))
@@ -79,10 +79,10 @@ func TestAServersUserAgentIsALibrarysName(t *testing.T) {
 
 func TestPostHogIDs(t *testing.T) {
 	const id = "0190f3c2-7d1a-7c3e-8f4b-1c2d3e4f5a6b"
-	if e := decoded(t, door(PostHog), `{"event":"a","distinct_id":"u","uuid":"`+id+`"}`); e.ID != uuid.MustParse(id) || e.Derived {
+	if e := decoded(t, endpoint(PostHog), `{"event":"a","distinct_id":"u","uuid":"`+id+`"}`); e.ID != uuid.MustParse(id) || e.Derived {
 		t.Errorf("id %v, derived %v", e.ID, e.Derived)
 	}
-	if e := decoded(t, door(PostHog), `{"event":"a","distinct_id":"u","uuid":""}`); !e.Derived {
+	if e := decoded(t, endpoint(PostHog), `{"event":"a","distinct_id":"u","uuid":""}`); !e.Derived {
 		t.Error("an empty uuid counts as none")
 	}
 }

@@ -11,16 +11,16 @@ import (
 
 func TestARowReadsBackAsTheEvent(t *testing.T) {
 	for name, e := range map[string]*Event{
-		"a page view":      decoded(t, door(PostHog), string(seeded(posthogEvent)[7])),
-		"a native event":   decoded(t, door(Native), string(seeded(nativeEvent)[7])),
-		"a Segment event":  decoded(t, door(Segment), string(seeded(segmentEvent)[7])),
-		"a merge":          decoded(t, door(Native), `{"event":"$identify","distinct_id":"u","anonymous_id":"anon","user_properties":{"$unset":["a"],"b":1}}`),
-		"a Segment alias":  decoded(t, door(Segment), `{"type":"alias","userId":"u","previousId":"old","properties":{"x":1}}`),
-		"a refused merge":  decoded(t, door(PostHog), `{"event":"$merge_dangerously","distinct_id":"u","properties":{"alias":"guest"}}`),
-		"no profile":       decoded(t, door(PostHog), `{"event":"$identify","distinct_id":"u","options":{"process_person_profile":false},"properties":{"$anon_distinct_id":"anon","$set":{"a":1}}}`),
-		"a CloudEvent":     decoded(t, door(CloudEvents), `{"specversion":"1.0","id":"1","source":"s","type":"a","subject":"u","$set":{"a":1}}`),
-		"a strange text":   decoded(t, door(Native), `{"event":"a\u0000\"\\\u2028","distinct_id":"</u>\u001f"}`),
-		"no geography":     decoded(t, door(PostHog), `{"event":"a","distinct_id":"u","properties":{"$geoip_disable":true}}`),
+		"a page view":      decoded(t, endpoint(PostHog), string(seeded(posthogEvent)[7])),
+		"a native event":   decoded(t, endpoint(Native), string(seeded(nativeEvent)[7])),
+		"a Segment event":  decoded(t, endpoint(Segment), string(seeded(segmentEvent)[7])),
+		"a merge":          decoded(t, endpoint(Native), `{"event":"$identify","distinct_id":"u","anonymous_id":"anon","user_properties":{"$unset":["a"],"b":1}}`),
+		"a Segment alias":  decoded(t, endpoint(Segment), `{"type":"alias","userId":"u","previousId":"old","properties":{"x":1}}`),
+		"a refused merge":  decoded(t, endpoint(PostHog), `{"event":"$merge_dangerously","distinct_id":"u","properties":{"alias":"guest"}}`),
+		"no profile":       decoded(t, endpoint(PostHog), `{"event":"$identify","distinct_id":"u","options":{"process_person_profile":false},"properties":{"$anon_distinct_id":"anon","$set":{"a":1}}}`),
+		"a CloudEvent":     decoded(t, endpoint(CloudEvents), `{"specversion":"1.0","id":"1","source":"s","type":"a","subject":"u","$set":{"a":1}}`),
+		"a strange text":   decoded(t, endpoint(Native), `{"event":"a\u0000\"\\\u2028","distinct_id":"</u>\u001f"}`),
+		"no geography":     decoded(t, endpoint(PostHog), `{"event":"a","distinct_id":"u","properties":{"$geoip_disable":true}}`),
 		"a stream's entry": taken(t, entry("project_id", projectText, "event_name", "a", "distinct_id", "u", "event_type", "own", "user_id", "x")),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestARowReadsBackAsTheEvent(t *testing.T) {
 }
 
 func TestARowIsOneLineOfColumns(t *testing.T) {
-	e := decoded(t, door(PostHog), "{\"event\":\"a\",\"distinct_id\":\"u\",\"uuid\":\"0190f3c2-7d1a-7c3e-8f4b-1c2d3e4f5a6b\",\"properties\":{\r\n\t\"a\" : 1.00,\n\"a\":\"\\n\"}}")
+	e := decoded(t, endpoint(PostHog), "{\"event\":\"a\",\"distinct_id\":\"u\",\"uuid\":\"0190f3c2-7d1a-7c3e-8f4b-1c2d3e4f5a6b\",\"properties\":{\r\n\t\"a\" : 1.00,\n\"a\":\"\\n\"}}")
 	e.Person, e.Order = uuid.UUID{15: 1}, 7
 	same(t, string(e.AppendJSON([]byte("x"))), `x{"event_id":"0190f3c2-7d1a-7c3e-8f4b-1c2d3e4f5a6b","project_id":"33333333-3333-4333-8333-333333333333","event_name":"a","event_type":"track","distinct_id":"u","person_id":"00000000-0000-0000-0000-000000000001","timestamp":"2026-01-15T10:00:00.000Z","ingested_at":"2026-01-15T10:00:00.000Z","ip":"203.0.113.9","user_agent":"Mozilla/5.0","properties":{  `+"\t"+`"a" : 1.00, "a":"\n"},"order":"7"}`)
 	if e.Properties[1] != '\r' {

@@ -65,7 +65,7 @@ func TestSegment(t *testing.T) {
 			lines("name=$groupidentify", "type=track", "distinct=u", `properties={"a":1,"$group_type":"group","$group_key":"g","$group_set":{"n":1}}`, "profile=none")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			same(t, show(decoded(t, door(Segment), c.raw)), c.want)
+			same(t, show(decoded(t, endpoint(Segment), c.raw)), c.want)
 		})
 	}
 }
@@ -79,11 +79,11 @@ func TestSegmentCallsWithoutAType(t *testing.T) {
 		`{"type":"page","event":"x","userId":"u"}`:   "$pageview",
 		`{"type":"screen","traits":{},"userId":"u"}`: "$screen",
 	} {
-		if e := decoded(t, door(Segment), raw); e.Name != want {
+		if e := decoded(t, endpoint(Segment), raw); e.Name != want {
 			t.Errorf("%s is %s; want %s", raw, e.Name, want)
 		}
 	}
-	m := door(Segment)
+	m := endpoint(Segment)
 	m.Call = "page"
 	if e := decoded(t, m, `{"userId":"u","name":"Home"}`); e.Name != "$pageview" || e.PageTitle != "Home" {
 		t.Errorf("the path says page; got %s", e.Name)
@@ -92,14 +92,14 @@ func TestSegmentCallsWithoutAType(t *testing.T) {
 
 func TestSegmentMessageIDs(t *testing.T) {
 	raw := `{"type":"track","event":"a","userId":"u","messageId":"node-next-1768471323000-x"}`
-	if e := decoded(t, door(Segment), raw); e.ID != eventID(project, []byte("node-next-1768471323000-x")) || e.Derived {
+	if e := decoded(t, endpoint(Segment), raw); e.ID != eventID(project, []byte("node-next-1768471323000-x")) || e.Derived {
 		t.Errorf("id %v, derived %v", e.ID, e.Derived)
 	}
 }
 
 // analytics-go puts its library, and its settings for every call, beside the list of calls.
 func TestSegmentBatchContext(t *testing.T) {
-	m := door(Segment)
+	m := endpoint(Segment)
 	m.Context = `{"app":{"name":"Shop"},"campaign":{"name":"spring"},"library":{"name":"analytics-go","version":"3.0.0"},"ip":"198.51.100.7"}`
 	same(t, show(decoded(t, m, `{"type":"track","event":"bought","userId":"u","properties":{"n":1}}`)),
 		lines("name=bought", "type=track", "distinct=u", "sdk=analytics-go 3.0.0", "ip=198.51.100.7", `properties={"n":1,"$app_name":"Shop","utm_campaign":"spring"}`))

@@ -157,7 +157,7 @@ func TestWhatAnEntryDoesNotSayComesFromWhereItLies(t *testing.T) {
 }
 
 func TestAMessageThroughADoor(t *testing.T) {
-	m := door(Segment)
+	m := endpoint(Segment)
 	m.Call, m.Batch = "page", "import-1"
 	msg := payload(`{"userId":"u","name":"Home"}`)
 	msg.Header = append(msg.Header, tidemill.Field{Name: []byte(MetaHeader), Value: m.Append(nil)})
@@ -182,7 +182,7 @@ func TestAnEventIsUsedAgain(t *testing.T) {
 }
 
 func TestMeta(t *testing.T) {
-	for _, m := range []Meta{{}, door(PostHog), {Format: CloudEvents, Import: true, Project: project, Event: uuid.UUID{1}, Received: now, At: now.Add(-time.Hour), Order: 1<<63 + 7,
+	for _, m := range []Meta{{}, endpoint(PostHog), {Format: CloudEvents, Import: true, Project: project, Event: uuid.UUID{1}, Received: now, At: now.Add(-time.Hour), Order: 1<<63 + 7,
 		Batch: "import-x", IP: "::1", Agent: strings.Repeat("a", 300), Call: "alias"}} {
 		b := m.Append(nil)
 		if got, err := ParseMeta(b); err != nil || got != m {

@@ -117,7 +117,7 @@ func TestTimeOfAnEvent(t *testing.T) {
 		{"a CloudEvent without one is now", CloudEvents, `{"specversion":"1.0","id":"1","source":"s","type":"a","subject":"u"}`, nil, "10:00:00.000"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := door(c.format)
+			m := endpoint(c.format)
 			if c.edit != nil {
 				c.edit(&m)
 			}
@@ -127,7 +127,7 @@ func TestTimeOfAnEvent(t *testing.T) {
 			}
 		})
 	}
-	m := door(Native)
+	m := endpoint(Native)
 	m.Import = true
 	refusal(t, Decode(&m, []byte(`{"event":"a","distinct_id":"u"}`), new(Event)))
 }
@@ -181,7 +181,7 @@ func TestOrderOfOneClient(t *testing.T) {
 		clock := now.Add(-off)
 		var all []Timing
 		for range rapid.IntRange(2, 6).Draw(t, "requests") {
-			m, first := door(PostHog), clock
+			m, first := endpoint(PostHog), clock
 			var request []Timing
 			for range rapid.IntRange(1, 4).Draw(t, "events") {
 				clock = clock.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "half milliseconds")) * 500 * time.Microsecond)

@@ -14,13 +14,13 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
-// Took is what became of one row.
-type Took uint8
+// Outcome is what became of one row.
+type Outcome uint8
 
 const (
-	Stored    Took = iota + 1 // durable now
-	Again                     // already stored from the same Origin: a redelivery
-	Duplicate                 // already stored from another Origin: an event sent twice
+	Stored    Outcome = iota + 1 // durable now
+	Again                        // already stored from the same Origin: a redelivery
+	Duplicate                    // already stored from another Origin: an event sent twice
 )
 
 // Warning is a note for the project's owner: an event refused, a merge refused.
@@ -41,7 +41,7 @@ type Warehouse interface {
 	// columns for: not Changes, Profile, Merge, Other and NoGeo; times in milliseconds. A
 	// warehouse that cannot cheaply say what it has (clickhousewarehouse) may report Stored for
 	// rows of earlier batches; they are still stored once.
-	Insert(ctx context.Context, rows []*event.Event, took []Took) error
+	Insert(ctx context.Context, rows []*event.Event, took []Outcome) error
 	// Override makes events of the given distinct ids belong to other persons; the higher
 	// version of a distinct id wins, in any order.
 	Override(ctx context.Context, os []person.Override) error

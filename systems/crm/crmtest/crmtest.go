@@ -27,7 +27,7 @@ func Parts(t testing.TB, handlers ...handler.Spec) crm.Parts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return crm.Parts{Queues: memoryqueue.New(memoryqueue.Options{}), Letters: letters, Log: memoryledger.New(memoryledger.Options{}),
+	return crm.Parts{Queues: memoryqueue.New(memoryqueue.Options{}), DeadLetters: letters, Log: memoryledger.New(memoryledger.Options{}),
 		Replays: memoryledger.New(memoryledger.Options{}), Profiles: profiles, Handlers: handlers}
 }
 

@@ -198,7 +198,7 @@ func (s *Set) Longest() time.Duration {
 // try, and while it lasts nothing is handed out. Unknown is an event that has killed its
 // workers too often.
 func Rules() policy.Table {
-	again := policy.Rule{Do: policy.Retrying, Burns: true}
+	again := policy.Rule{Do: policy.Retrying, CountTry: true}
 	return policy.Table{
 		tidemill.Validation:  {Do: policy.Skip},
 		tidemill.NotFound:    again,

@@ -216,10 +216,10 @@ func TestRules(t *testing.T) {
 	for k, want := range map[tidemill.Kind]policy.Rule{
 		tidemill.Validation: {Do: policy.Skip},
 		tidemill.Business:   {Do: policy.Dead},
-		tidemill.NotFound:   {Do: policy.Retrying, Burns: true},
-		tidemill.Transient:  {Do: policy.Retrying, Burns: true},
-		tidemill.Timeout:    {Do: policy.Retrying, Burns: true},
-		tidemill.Internal:   {Do: policy.Retrying, Burns: true},
+		tidemill.NotFound:   {Do: policy.Retrying, CountTry: true},
+		tidemill.Transient:  {Do: policy.Retrying, CountTry: true},
+		tidemill.Timeout:    {Do: policy.Retrying, CountTry: true},
+		tidemill.Internal:   {Do: policy.Retrying, CountTry: true},
 		tidemill.Partner:    {Do: policy.Retrying, Blames: true},
 	} {
 		if got := handler.Rules().For(k); got != want {

@@ -12,7 +12,7 @@
 //	order  of a site and an order: purchases and conversions
 //
 // Where the ledger and the queues are in one store, a request that is wholly new is accepted in
-// one transaction (Stroke): all of it, or nothing.
+// one transaction (Transaction): all of it, or nothing.
 //
 // Other requests go step by step. First the queues say which of the events' names they know.
 // Then one call begins all entries of the request (a second call begins those of orders, once
@@ -80,8 +80,8 @@ type Options struct {
 	// rules above.
 	Class func(e *event.Event, raw []byte) string
 
-	Stroke Stroke               // of the same ledger and queues, where they share a store; nil: requests go step by step
-	Gather ledger.GatherOptions // how requests share the ledger's calls; zero fields: 2 calls at once, of 250 entries
+	Transaction Transaction          // of the same ledger and queues, where they share a store; nil: requests go step by step
+	Gather      ledger.GatherOptions // how requests share the ledger's calls; zero fields: 2 calls at once, of 250 entries
 
 	Now  func() time.Time // nil means time.Now
 	Call func() uint64    // random numbers, not 0, that name calls; nil: drawn by chance

@@ -49,9 +49,9 @@ func TestTheSameRequestGetsTheFirstAnswer(t *testing.T) {
 func TestAnEventsOwnKeyIsOfItsDoor(t *testing.T) {
 	each(t, func(t *testing.T, s *stores) {
 		a := s.acceptor(t)
-		at := func(door, key string, it accept.Item) *accept.Request {
+		at := func(endpoint, key string, it accept.Item) *accept.Request {
 			r := s.request(key, it)
-			r.Scope = door
+			r.Scope = endpoint
 			return r
 		}
 		s.want(t, a, at("events", "m1", keyed(view(1, 1), "k")), "accepted 000000000001")

@@ -231,7 +231,7 @@ func TestAnOrderOfAHalfFullRequestIsKnown(t *testing.T) {
 }
 
 // drain delivers all jobs of a queue.
-func drain(t *testing.T, q queue.Store, name string) {
+func drain(t *testing.T, q queue.Core, name string) {
 	t.Helper()
 	src := q.Open(name, queue.Options{})
 	room := make([]*tidemill.Message, 10)

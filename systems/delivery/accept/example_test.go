@@ -19,7 +19,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	door, err := accept.New(memoryledger.New(memoryledger.Options{}), memoryqueue.New(memoryqueue.Options{}), accept.Options{})
+	endpoint, err := accept.New(memoryledger.New(memoryledger.Options{}), memoryqueue.New(memoryqueue.Options{}), accept.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func Example() {
 		if err := rules.Decode(item.Raw, event.Given{}, &item.Event); err != nil {
 			item.Refused, _ = errors.AsType[*event.Invalid](err)
 		}
-		answer, err := door.Accept(ctx, &accept.Request{Site: "shop", Key: key, Body: item.Raw, Items: []accept.Item{item}})
+		answer, err := endpoint.Accept(ctx, &accept.Request{Site: "shop", Key: key, Body: item.Raw, Items: []accept.Item{item}})
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -114,8 +114,8 @@ func (q *faultyQueue) Add(ctx context.Context, jobs []*tidemill.Message, added [
 	return err
 }
 
-// memoryStroke is the Stroke of a ledger and a queue in memory: all calls hold one lock.
-type memoryStroke struct {
+// memoryStroke is the Transaction of a ledger and a queue in memory: all calls hold one lock.
+type memoryTransaction struct {
 	one    *sync.Mutex
 	ledger ledger.Store
 	queue  *named
@@ -123,7 +123,7 @@ type memoryStroke struct {
 
 // named is a queue that can be asked for names.
 type named struct {
-	queue.Store
+	queue.Core
 	names map[string]bool
 }
 
@@ -131,10 +131,10 @@ func (n *named) Add(ctx context.Context, jobs []*tidemill.Message, added []queue
 	for _, m := range jobs { // tests that ask have room
 		n.names[m.To+" "+m.Tenant+" "+m.ID] = true
 	}
-	return n.Store.Add(ctx, jobs, added)
+	return n.Core.Add(ctx, jobs, added)
 }
 
-func (m memoryStroke) Take(ctx context.Context, es []*ledger.Entry, jobs []*tidemill.Message) (bool, error) {
+func (m memoryTransaction) Take(ctx context.Context, es []*ledger.Entry, jobs []*tidemill.Message) (bool, error) {
 	m.one.Lock()
 	defer m.one.Unlock()
 	for _, j := range jobs {
@@ -162,11 +162,11 @@ func (m memoryStroke) Take(ctx context.Context, es []*ledger.Entry, jobs []*tide
 	return true, m.ledger.End(ctx, ends)
 }
 
-// faultyStroke is a Stroke that can fail. While a test wants faults in the steps it accepts
+// faultyStroke is a Transaction that can fail. While a test wants faults in the steps it accepts
 // nothing, so that the steps are tested.
-type faultyStroke struct {
-	accept.Stroke
-	of    func(queue.Store) accept.Stroke
+type faultyTransaction struct {
+	accept.Transaction
+	of    func(queue.Core) accept.Transaction
 	queue accept.Queues // that it adds to
 	s     *stores
 
@@ -175,7 +175,7 @@ type faultyStroke struct {
 	taken int
 }
 
-func (f *faultyStroke) Take(ctx context.Context, es []*ledger.Entry, jobs []*tidemill.Message) (bool, error) {
+func (f *faultyTransaction) Take(ctx context.Context, es []*ledger.Entry, jobs []*tidemill.Message) (bool, error) {
 	f.mu.Lock()
 	before, after := f.take.next()
 	f.mu.Unlock()
@@ -192,7 +192,7 @@ func (f *faultyStroke) Take(ctx context.Context, es []*ledger.Entry, jobs []*tid
 	if before {
 		return false, errFault
 	}
-	took, err := f.Stroke.Take(ctx, es, jobs)
+	took, err := f.Transaction.Take(ctx, es, jobs)
 	if took {
 		f.mu.Lock()
 		f.taken++

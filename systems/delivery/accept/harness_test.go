@@ -49,39 +49,39 @@ type stores struct {
 	*clock
 	ledger *faultyLedger
 	queue  *faultyQueue
-	all    queue.Store
-	capped func(t *testing.T) queue.Store // an empty queue with room for two jobs
-	stroke *faultyStroke                  // of both; nil: none
+	all    queue.Core
+	capped func(t *testing.T) queue.Core // an empty queue with room for two jobs
+	stroke *faultyTransaction            // of both; nil: none
 	site   string
 }
 
-// atOnce gives the stores a Stroke.
-func (s *stores) atOnce(of func(q queue.Store) accept.Stroke) *stores {
-	s.stroke = &faultyStroke{Stroke: of(s.all), of: of, queue: s.all, s: s}
+// atOnce gives the stores a Transaction.
+func (s *stores) atOnce(of func(q queue.Core) accept.Transaction) *stores {
+	s.stroke = &faultyTransaction{Transaction: of(s.all), of: of, queue: s.all, s: s}
 	return s
 }
 
-// each runs a test on every available backend, without a Stroke and with one.
+// each runs a test on every available backend, without a Transaction and with one.
 func each(t *testing.T, run func(t *testing.T, s *stores)) {
-	with := func(l func(now func() time.Time) ledger.Store, q queue.Store, capped func(t *testing.T) queue.Store) *stores {
+	with := func(l func(now func() time.Time) ledger.Store, q queue.Core, capped func(t *testing.T) queue.Core) *stores {
 		c := &clock{now: start}
 		return &stores{clock: c, ledger: &faultyLedger{Store: l(c.Now)}, queue: &faultyQueue{Queues: q}, all: q, capped: capped, site: testenv.Name("site")}
 	}
 	t.Run("memory", func(t *testing.T) {
 		run(t, with(func(now func() time.Time) ledger.Store { return memoryledger.New(memoryledger.Options{Now: now}) }, memoryqueue.New(memoryqueue.Options{}),
-			func(*testing.T) queue.Store { return memoryqueue.New(memoryqueue.Options{Capacity: 2}) }))
+			func(*testing.T) queue.Core { return memoryqueue.New(memoryqueue.Options{Capacity: 2}) }))
 	})
 	t.Run("memory at once", func(t *testing.T) {
 		var l ledger.Store
 		s := with(func(now func() time.Time) ledger.Store {
 			l = memoryledger.New(memoryledger.Options{Now: now})
 			return l
-		}, &named{memoryqueue.New(memoryqueue.Options{}), map[string]bool{}}, func(*testing.T) queue.Store {
+		}, &named{memoryqueue.New(memoryqueue.Options{}), map[string]bool{}}, func(*testing.T) queue.Core {
 			return &named{memoryqueue.New(memoryqueue.Options{Capacity: 2}), map[string]bool{}}
 		})
 		one := &sync.Mutex{}
 		s.ledger.one, s.queue.one = one, one
-		run(t, s.atOnce(func(q queue.Store) accept.Stroke { return memoryStroke{one, l, q.(*named)} }))
+		run(t, s.atOnce(func(q queue.Core) accept.Transaction { return memoryTransaction{one, l, q.(*named)} }))
 	})
 	t.Run("sqlite", func(t *testing.T) {
 		var l *sqliteledger.Ledger
@@ -91,7 +91,7 @@ func each(t *testing.T, run func(t *testing.T, s *stores)) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = db.Close() })
-			open := func(o sqlitequeue.Options) queue.Store {
+			open := func(o sqlitequeue.Options) queue.Core {
 				q, err := sqlitequeue.New(t.Context(), db, o)
 				if err != nil {
 					t.Fatal(err)
@@ -104,9 +104,9 @@ func each(t *testing.T, run func(t *testing.T, s *stores)) {
 				}
 				return l
 			}
-			return with(opened, open(sqlitequeue.Options{}), func(*testing.T) queue.Store { return open(sqlitequeue.Options{Capacity: 2}) })
+			return with(opened, open(sqlitequeue.Options{}), func(*testing.T) queue.Core { return open(sqlitequeue.Options{Capacity: 2}) })
 		}
-		of := func(q queue.Store) accept.Stroke { return sqliteaccept.New(l, q.(*sqlitequeue.Store)) }
+		of := func(q queue.Core) accept.Transaction { return sqliteaccept.New(l, q.(*sqlitequeue.Store)) }
 		s := fresh()
 		run(t, s)
 		other := fresh()
@@ -117,7 +117,7 @@ func each(t *testing.T, run func(t *testing.T, s *stores)) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		redistest.Each(t, func(t *testing.T, client rueidis.Client) {
-			open := func(o redisqueue.Options) queue.Store {
+			open := func(o redisqueue.Options) queue.Core {
 				o.Prefix = testenv.Name("q")
 				q, err := redisqueue.New(client, o)
 				if err != nil {
@@ -133,9 +133,9 @@ func each(t *testing.T, run func(t *testing.T, s *stores)) {
 				}
 				return l
 			}
-			capped := func(*testing.T) queue.Store { return open(redisqueue.Options{Capacity: 2}) }
+			capped := func(*testing.T) queue.Core { return open(redisqueue.Options{Capacity: 2}) }
 			s := with(opened, open(redisqueue.Options{Shards: 3}), capped)
-			of := func(q queue.Store) accept.Stroke { return redisaccept.New(l, q.(*redisqueue.Store)) }
+			of := func(q queue.Core) accept.Transaction { return redisaccept.New(l, q.(*redisqueue.Store)) }
 			if of(s.all) != nil {
 				t.Error("several shards have a stroke")
 			}
@@ -156,7 +156,7 @@ func (s *stores) acceptor(t *testing.T, change ...func(*accept.Options)) *accept
 	t.Helper()
 	o := accept.Options{Now: s.Now}
 	if s.stroke != nil {
-		o.Stroke = s.stroke
+		o.Transaction = s.stroke
 	}
 	for _, c := range change {
 		c(&o)

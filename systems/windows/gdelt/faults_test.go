@@ -181,7 +181,7 @@ func TestWhatIsLeftComesAgain(t *testing.T) {
 		}
 		w.settle(tidemill.Delivered, got[1:]...)
 		ends := []tidemill.Settlement{{ID: got[0].ID, Mark: got[0].Mark, End: tidemill.Left}}
-		if err := w.Settle(t.Context(), ends); err != nil || ends[0].Took != tidemill.Applied {
+		if err := w.Settle(t.Context(), ends); err != nil || ends[0].Outcome != tidemill.Applied {
 			t.Fatalf("left: %v, %v", ends, err)
 		}
 		again := w.take(1, time.Hour)
@@ -192,13 +192,13 @@ func TestWhatIsLeftComesAgain(t *testing.T) {
 			t.Errorf("it came again after %v", took)
 		}
 		stale := []tidemill.Settlement{{ID: got[0].ID, Mark: got[0].Mark, Fate: tidemill.Delivered}}
-		if err := w.Settle(t.Context(), stale); err != nil || stale[0].Took != tidemill.Stale {
+		if err := w.Settle(t.Context(), stale); err != nil || stale[0].Outcome != tidemill.Stale {
 			t.Errorf("under the old mark: %v, %v", stale, err)
 		}
 		w.settle(tidemill.Delivered, again...)
 		for _, m := range w.take(20, time.Second) { // one by one, by their IDs alone
 			ack := []tidemill.Settlement{{ID: m.ID, Fate: tidemill.Skipped}}
-			if err := w.Settle(t.Context(), ack); err != nil || ack[0].Took != tidemill.Applied {
+			if err := w.Settle(t.Context(), ack); err != nil || ack[0].Outcome != tidemill.Applied {
 				t.Fatalf("%v, %v", ack, err)
 			}
 		}
@@ -226,7 +226,7 @@ func TestBooksBalance(t *testing.T) {
 				if err := w.Settle(t.Context(), e); err != nil {
 					t.Fatal(err)
 				}
-				if e[0].Took == tidemill.Applied {
+				if e[0].Outcome == tidemill.Applied {
 					ended[m.ID]++
 				}
 			}
@@ -320,7 +320,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	all.Go(func() {
 		for e := range ends {
 			one := []tidemill.Settlement{e}
-			if err := w.Settle(context.WithoutCancel(ctx), one); err != nil || one[0].Took != tidemill.Applied {
+			if err := w.Settle(context.WithoutCancel(ctx), one); err != nil || one[0].Outcome != tidemill.Applied {
 				t.Errorf("%+v, %v", one[0], err)
 			}
 		}

@@ -99,8 +99,8 @@ func (w *world) settle(f tidemill.Fate, ms ...*tidemill.Message) {
 		w.Fatal(err)
 	}
 	for _, e := range ends {
-		if e.Took != tidemill.Applied {
-			w.Fatalf("%s was taken as %d", e.ID, e.Took)
+		if e.Outcome != tidemill.Applied {
+			w.Fatalf("%s was taken as %d", e.ID, e.Outcome)
 		}
 	}
 }

@@ -347,7 +347,7 @@ func (s *Source) bury(ctx context.Context, f *progress.File) error {
 		return err
 	}
 	now := s.o.Now()
-	err = s.dead.Put(ctx, []tidemill.Letter{{
+	err = s.dead.Put(ctx, []tidemill.DeadLetter{{
 		Pipeline: s.o.Pipeline,
 		Message: &tidemill.Message{ID: f.Name, Type: "file", To: s.place.String(), Payload: payload, Time: now,
 			Header: []tidemill.Field{{Name: []byte("content-type"), Value: []byte("application/json")}}},

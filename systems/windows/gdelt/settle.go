@@ -29,13 +29,13 @@ func (s *Source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	now := s.o.Now()
 	return s.change(ctx, func() ([]*change, func()) {
 		var all []*change
-		took := make([]tidemill.Took, len(ends))
+		took := make([]tidemill.Outcome, len(ends))
 		for i := range ends {
 			all, took[i] = s.plan(&ends[i], all, now)
 		}
 		return all, func() {
 			for i := range ends {
-				ends[i].Took = took[i]
+				ends[i].Outcome = took[i]
 			}
 		}
 	})
@@ -77,7 +77,7 @@ func (s *Source) change(ctx context.Context, plan func() (all []*change, done fu
 
 // plan notes one settlement. A row that is left or comes again is so at once; a row that ends
 // is so when its change is durable.
-func (s *Source) plan(e *tidemill.Settlement, all []*change, now time.Time) ([]*change, tidemill.Took) {
+func (s *Source) plan(e *tidemill.Settlement, all []*change, now time.Time) ([]*change, tidemill.Outcome) {
 	f, row := s.held(e)
 	if f == nil {
 		return all, tidemill.Stale

@@ -85,7 +85,7 @@ func BenchmarkInsert(b *testing.B) {
 				var wg sync.WaitGroup
 				for _, rows := range todo {
 					wg.Go(func() {
-						if err := s.Insert(b.Context(), rows, make([]warehouse.Took, len(rows))); err != nil {
+						if err := s.Insert(b.Context(), rows, make([]warehouse.Outcome, len(rows))); err != nil {
 							b.Error(err)
 						}
 					})
@@ -127,7 +127,7 @@ func BenchmarkSmall(b *testing.B) {
 	b.Run("insert of one event", func(b *testing.B) {
 		s := store(b, fresh(b), Options{})
 		for b.Loop() {
-			if err := s.Insert(b.Context(), batch(rng, 1), make([]warehouse.Took, 1)); err != nil {
+			if err := s.Insert(b.Context(), batch(rng, 1), make([]warehouse.Outcome, 1)); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -17,7 +17,7 @@ import (
 // INSERT, or one for each span of years, one after the other. Rows of several months are in
 // several partitions, each stored or not; if a batch failed between two, its next try completes
 // it.
-func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Took) error {
+func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Outcome) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -139,7 +139,7 @@ func TestABatchThatFailedBetweenTwoSpansIsCompleted(t *testing.T) {
 	old := ev(2)
 	old.Timestamp = noon.AddDate(-20, 0, 0)
 	rows := []*event.Event{ev(1), old, ev(3)}
-	took := make([]warehouse.Took, len(rows))
+	took := make([]warehouse.Outcome, len(rows))
 	fail = true
 	if err := s.Insert(t.Context(), rows, took); err == nil || sent != 2 {
 		t.Fatalf("the second of two INSERTs failed, and Insert returned %v after %d", err, sent)
@@ -148,7 +148,7 @@ func TestABatchThatFailedBetweenTwoSpansIsCompleted(t *testing.T) {
 	if err := s.Insert(t.Context(), rows, took); err != nil || sent != 3 {
 		t.Errorf("Insert returned %v after %d INSERTs in all, want 3", err, sent)
 	}
-	if want := []warehouse.Took{warehouse.Stored, warehouse.Again, warehouse.Stored}; !slices.Equal(took, want) {
+	if want := []warehouse.Outcome{warehouse.Stored, warehouse.Again, warehouse.Stored}; !slices.Equal(took, want) {
 		t.Errorf("the second try took %v, want %v", took, want)
 	}
 }

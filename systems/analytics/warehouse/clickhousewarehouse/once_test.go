@@ -110,7 +110,7 @@ func TestAnInsertWhoseAnswerIsLostIsThereOnceAfterTheNext(t *testing.T) {
 	link := testenv.NewLink(t, u.Host)
 	s := store(t, open(t, "http://"+link.Addr, clickhousehttp.Options{Database: conn.Database(), Timeout: 10 * time.Second}), Options{})
 	rows := evs(0, 500)
-	took := make([]warehouse.Took, len(rows))
+	took := make([]warehouse.Outcome, len(rows))
 	link.LoseAnswers(0)
 	err = s.Insert(t.Context(), rows, took)
 	if kind := tidemill.KindOf(err); err == nil || kind != tidemill.Transient {
@@ -158,7 +158,7 @@ func TestAServerKilledInMidInsertHasEachEventOnce(t *testing.T) {
 				if i >= batches/2 {
 					once.Do(func() { close(half) })
 				}
-				took := make([]warehouse.Took, size)
+				took := make([]warehouse.Outcome, size)
 				for try := 0; ; try++ {
 					err := s.Insert(t.Context(), evs(i*size, (i+1)*size), took)
 					if err == nil {

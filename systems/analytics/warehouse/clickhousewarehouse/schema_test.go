@@ -260,9 +260,9 @@ func evs(from, to int) (es []*event.Event) {
 	return es
 }
 
-func insert(t testing.TB, s *Store, rows ...*event.Event) []warehouse.Took {
+func insert(t testing.TB, s *Store, rows ...*event.Event) []warehouse.Outcome {
 	t.Helper()
-	took := make([]warehouse.Took, len(rows))
+	took := make([]warehouse.Outcome, len(rows))
 	if err := s.Insert(t.Context(), rows, took); err != nil {
 		t.Fatalf("Insert of %d rows: %v", len(rows), err)
 	}

@@ -44,7 +44,7 @@ func New() *Store {
 }
 
 // Insert implements warehouse.Warehouse.
-func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Took) error {
+func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Outcome) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

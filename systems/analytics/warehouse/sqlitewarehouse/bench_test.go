@@ -41,7 +41,7 @@ func batches(seed byte) func(n int) []*event.Event {
 func BenchmarkInsert(b *testing.B) {
 	s := store(b, open(b), Options{})
 	next := batches(1)
-	took := make([]warehouse.Took, 1000)
+	took := make([]warehouse.Outcome, 1000)
 	n := 0
 	b.ReportAllocs()
 	for b.Loop() {
@@ -61,7 +61,7 @@ func BenchmarkInsert(b *testing.B) {
 func BenchmarkInsertAgain(b *testing.B) {
 	s := store(b, open(b), Options{Recent: 20_000})
 	next := batches(1)
-	took := make([]warehouse.Took, 1000)
+	took := make([]warehouse.Outcome, 1000)
 	var rows []*event.Event
 	for range 100 {
 		rows = next(len(took))
@@ -83,7 +83,7 @@ func BenchmarkInsertAgain(b *testing.B) {
 func BenchmarkNewest(b *testing.B) {
 	s := store(b, open(b), Options{})
 	next := batches(3)
-	took := make([]warehouse.Took, 4000)
+	took := make([]warehouse.Outcome, 4000)
 	for range 250 {
 		rows := next(len(took))
 		for _, e := range rows {

@@ -10,9 +10,9 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
-func mustInsert(t *testing.T, s *Store, rows []*event.Event) []warehouse.Took {
+func mustInsert(t *testing.T, s *Store, rows []*event.Event) []warehouse.Outcome {
 	t.Helper()
-	took := make([]warehouse.Took, len(rows))
+	took := make([]warehouse.Outcome, len(rows))
 	if err := s.Insert(t.Context(), rows, took); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestAFailedInsertLeavesNothingBehind(t *testing.T) {
 		{"the context ends", context.Canceled, func() error {
 			ctx, end := context.WithCancel(t.Context())
 			end()
-			return s.Insert(ctx, rows, make([]warehouse.Took, len(rows)))
+			return s.Insert(ctx, rows, make([]warehouse.Outcome, len(rows)))
 		}},
 		{"the database refuses", full, func() error {
 			if err := db.Write(t.Context(), func(tx *sqlitedb.Tx) error {
@@ -95,7 +95,7 @@ func TestAFailedInsertLeavesNothingBehind(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			err := s.Insert(t.Context(), rows, make([]warehouse.Took, len(rows)))
+			err := s.Insert(t.Context(), rows, make([]warehouse.Outcome, len(rows)))
 			if err != nil {
 				err = full
 			}
@@ -129,7 +129,7 @@ func TestOnlyTheNewestStoreInserts(t *testing.T) {
 	rows := batches(5)(1)
 	mustInsert(t, old, rows)
 	now := store(t, db, Options{})
-	if err := old.Insert(t.Context(), batches(6)(1), make([]warehouse.Took, 1)); !errors.Is(err, errOwner) {
+	if err := old.Insert(t.Context(), batches(6)(1), make([]warehouse.Outcome, 1)); !errors.Is(err, errOwner) {
 		t.Errorf("the older Store's Insert returned %v, want %v", err, errOwner)
 	}
 	if took := mustInsert(t, now, rows); took[0] != warehouse.Again {

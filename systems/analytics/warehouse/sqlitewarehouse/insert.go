@@ -24,7 +24,7 @@ type key struct{ project, id uuid.UUID }
 
 // Insert implements warehouse.Warehouse. Known events are found by reading, on the caller's
 // goroutine; the writer only appends.
-func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Took) error {
+func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehouse.Outcome) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ type count struct {
 const rowArgs = 12
 
 // prepare decides what becomes of each row and makes the batch to be written.
-func prepare(f *flight, rows []*event.Event, took []warehouse.Took, known map[key]uint64) batch {
+func prepare(f *flight, rows []*event.Event, took []warehouse.Outcome, known map[key]uint64) batch {
 	crowded := map[uint64]bool{} // hashes that memory cannot hold
 	for _, k := range f.known {
 		crowded[k.hash] = true

@@ -70,7 +70,7 @@ func concurrentInserts(t *testing.T, h Harness) {
 		wg.Go(func() {
 			for b := range batches {
 				rows := evs((b-w%2)*size, (b-w%2+1)*size+size/2) // overlapping, out of step
-				took := make([]warehouse.Took, len(rows))
+				took := make([]warehouse.Outcome, len(rows))
 				if err := h.Store.Insert(t.Context(), rows, took); err != nil {
 					t.Errorf("Insert: %v", err)
 					return

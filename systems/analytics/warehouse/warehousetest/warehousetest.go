@@ -100,16 +100,16 @@ func evs(from, to int) (es []*event.Event) {
 	return es
 }
 
-func insert(t *testing.T, s warehouse.Warehouse, rows ...*event.Event) []warehouse.Took {
+func insert(t *testing.T, s warehouse.Warehouse, rows ...*event.Event) []warehouse.Outcome {
 	t.Helper()
-	took := make([]warehouse.Took, len(rows))
+	took := make([]warehouse.Outcome, len(rows))
 	if err := s.Insert(t.Context(), rows, took); err != nil {
 		t.Fatalf("Insert of %d rows: %v", len(rows), err)
 	}
 	return took
 }
 
-func wantTook(t *testing.T, got []warehouse.Took, want ...warehouse.Took) {
+func wantTook(t *testing.T, got []warehouse.Outcome, want ...warehouse.Outcome) {
 	t.Helper()
 	if !slices.Equal(got, want) {
 		t.Fatalf("took %v, want %v (1 stored, 2 again, 3 duplicate)", got, want)
@@ -117,7 +117,7 @@ func wantTook(t *testing.T, got []warehouse.Took, want ...warehouse.Took) {
 }
 
 // wantTook checks what became of rows, some of which may be stored from earlier batches.
-func (h Harness) wantTook(t *testing.T, got []warehouse.Took, want ...warehouse.Took) {
+func (h Harness) wantTook(t *testing.T, got []warehouse.Outcome, want ...warehouse.Outcome) {
 	t.Helper()
 	for i := range min(len(got), len(want)) {
 		if h.Blind && got[i] == warehouse.Stored {
@@ -128,9 +128,9 @@ func (h Harness) wantTook(t *testing.T, got []warehouse.Took, want ...warehouse.
 }
 
 // all checks that the same became of all rows.
-func (h Harness) all(t *testing.T, took []warehouse.Took, want warehouse.Took) {
+func (h Harness) all(t *testing.T, took []warehouse.Outcome, want warehouse.Outcome) {
 	t.Helper()
-	h.wantTook(t, took, slices.Repeat([]warehouse.Took{want}, len(took))...)
+	h.wantTook(t, took, slices.Repeat([]warehouse.Outcome{want}, len(took))...)
 }
 
 func list(t *testing.T, s warehouse.Reader, f warehouse.Filter) (es []event.Event) {
@@ -208,7 +208,7 @@ func ownsMemory(t *testing.T, h Harness) {
 func endedContext(t *testing.T, h Harness) {
 	ctx, end := context.WithCancel(t.Context())
 	end()
-	if err := h.Store.Insert(ctx, evs(0, 1), make([]warehouse.Took, 1)); err == nil {
+	if err := h.Store.Insert(ctx, evs(0, 1), make([]warehouse.Outcome, 1)); err == nil {
 		t.Fatal("Insert returned nil though its context had ended")
 	}
 	wantCount(t, h.Store, projectA, 0)
@@ -221,7 +221,7 @@ func endedContext(t *testing.T, h Harness) {
 }
 
 func answersNeeded(t *testing.T, h Harness) {
-	if err := h.Store.Insert(t.Context(), evs(0, 2), make([]warehouse.Took, 1)); err == nil {
+	if err := h.Store.Insert(t.Context(), evs(0, 2), make([]warehouse.Outcome, 1)); err == nil {
 		t.Fatal("Insert of two rows with room for one answer returned nil")
 	}
 	wantCount(t, h.Store, projectA, 0)

@@ -17,8 +17,8 @@ type stroke struct {
 	queue *sqlitequeue.Beside[*ledger.Entry]
 }
 
-// New makes the Stroke of a ledger and queues in one file. It is nil if they are in two.
-func New(l *sqliteledger.Ledger, q *sqlitequeue.Store) accept.Stroke {
+// New makes the Transaction of a ledger and queues in one file. It is nil if they are in two.
+func New(l *sqliteledger.Ledger, q *sqlitequeue.Store) accept.Transaction {
 	done := l.Done()
 	b := sqlitequeue.NewBeside(q, sqlitequeue.Part[*ledger.Entry]{
 		Name: func(e *ledger.Entry) string { return e.Key }, Known: done.Known, Keep: done.Keep, In: done.In})
@@ -28,7 +28,7 @@ func New(l *sqliteledger.Ledger, q *sqlitequeue.Store) accept.Stroke {
 	return stroke{b}
 }
 
-// Take implements accept.Stroke.
+// Take implements accept.Transaction.
 func (s stroke) Take(ctx context.Context, es []*ledger.Entry, jobs []*tidemill.Message) (bool, error) {
 	if err := ledger.CheckBegin(es); err != nil {
 		return false, err

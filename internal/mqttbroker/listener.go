@@ -26,7 +26,7 @@ const maxConnect = 32 << 10
 
 // door accepts connections, and passes those whose CONNECT has come in time to the library. It
 // is one of the library's listeners.
-type door struct {
+type listener struct {
 	*sockets.Listener
 	server *mqtt.Server
 	within time.Duration // for CONNECT
@@ -40,10 +40,10 @@ type door struct {
 	ended bool
 }
 
-var _ listeners.Listener = (*door)(nil)
+var _ listeners.Listener = (*listener)(nil)
 
-func newDoor(server *mqtt.Server, l net.Listener, o Options) *door {
-	return &door{server: server, within: o.Connect, open: map[*sockets.Conn]struct{}{},
+func newEndpoint(server *mqtt.Server, l net.Listener, o Options) *listener {
+	return &listener{server: server, within: o.Connect, open: map[*sockets.Conn]struct{}{},
 		log:      seldom.New(o.Log, time.Now, "mqtt broker: connections were closed: they sent no CONNECT of a usual size in time"),
 		Listener: sockets.Bound(l, sockets.Options{Total: o.Clients, PerAddress: o.PerAddress, Reserve: politely, Log: o.Log})}
 }
@@ -53,22 +53,22 @@ func newDoor(server *mqtt.Server, l net.Listener, o Options) *door {
 const politely = 16
 
 // Init is called by the library.
-func (d *door) Init(*slog.Logger) error { return nil }
+func (d *listener) Init(*slog.Logger) error { return nil }
 
 // ID is the listener's name in the library.
-func (d *door) ID() string { return "tcp" }
+func (d *listener) ID() string { return "tcp" }
 
 // Address is where it listens.
-func (d *door) Address() string { return d.Addr().String() }
+func (d *listener) Address() string { return d.Addr().String() }
 
 // Protocol is for the library's log.
-func (d *door) Protocol() string { return d.Addr().Network() }
+func (d *listener) Protocol() string { return d.Addr().Network() }
 
 // acceptPause is how long it waits if the machine has no room for a connection.
 const acceptPause = 50 * time.Millisecond
 
 // Serve accepts connections until Close.
-func (d *door) Serve(establish listeners.EstablishFn) {
+func (d *listener) Serve(establish listeners.EstablishFn) {
 	for {
 		c, err := d.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -87,7 +87,7 @@ func (d *door) Serve(establish listeners.EstablishFn) {
 }
 
 // enter notes a connection, unless the broker ends.
-func (d *door) enter(c *sockets.Conn) bool {
+func (d *listener) enter(c *sockets.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.ended {
@@ -98,7 +98,7 @@ func (d *door) enter(c *sockets.Conn) bool {
 }
 
 // serve reads the CONNECT packet and passes the connection to the library until it ends.
-func (d *door) serve(c *sockets.Conn, establish listeners.EstablishFn) {
+func (d *listener) serve(c *sockets.Conn, establish listeners.EstablishFn) {
 	defer d.all.Done()
 	defer func() {
 		_ = c.Close()
@@ -188,7 +188,7 @@ func (b *begun) Read(p []byte) (int, error) {
 // Close accepts no more connections, disconnects clients that are logged in and ends all
 // others. The library's own disconnect read-locks twice, which deadlocks with a client that
 // goes at the same moment.
-func (d *door) Close(listeners.CloseFn) {
+func (d *listener) Close(listeners.CloseFn) {
 	d.mu.Lock()
 	d.ended = true
 	d.mu.Unlock()

@@ -6,20 +6,20 @@ import (
 
 	"github.com/google/uuid"
 
-	door "github.com/tidemill/tidemill/serve/crm"
+	ingest "github.com/tidemill/tidemill/serve/crm"
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/memoryproject"
 	"github.com/tidemill/tidemill/systems/crm"
 )
 
-// door makes the door of CRM.
-func (w *wiring) door(ctx context.Context, sys *crm.System, s *stores) (http.Handler, error) {
+// ingestAPI makes the ingest API of CRM.
+func (w *wiring) ingestAPI(ctx context.Context, sys *crm.System, s *stores) (http.Handler, error) {
 	tenants, err := w.tenants(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	return door.New(door.Options{Options: w.Endpoint(tenants), Acceptor: sys.Acceptor(), Events: sys,
+	return ingest.New(ingest.Options{Options: w.Endpoint(tenants), Acceptor: sys.Acceptor(), Events: sys,
 		Limits: endpoint.Limits{Time: w.Config.HTTP.BodyTimeout, PerMinute: w.own.RateLimit}})
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
-// door makes the door of delivery.
-func (w *wiring) door(ctx context.Context, sys *delivery.System, d *stores) (*events.Handler, error) {
+// ingestAPI makes the ingest API of delivery.
+func (w *wiring) ingestAPI(ctx context.Context, sys *delivery.System, d *stores) (*events.Handler, error) {
 	c, o := w.own, w.Host
 	rules, err := event.New(event.Options{})
 	if err != nil {
@@ -31,7 +31,7 @@ func (w *wiring) door(ctx context.Context, sys *delivery.System, d *stores) (*ev
 	if err != nil {
 		return nil, err
 	}
-	acceptor, err := accept.New(d.keys, d.queues, accept.Options{Stroke: d.stroke, Keep: c.KeyLife, Batch: c.LowFrom, Class: class,
+	acceptor, err := accept.New(d.keys, d.queues, accept.Options{Transaction: d.transaction, Keep: c.KeyLife, Batch: c.LowFrom, Class: class,
 		Lease: c.Lease, Timeout: min(10*time.Second, c.Lease/2), // who dies holds up the same request no longer than any other work
 		Now: o.Now, Log: o.Log})
 	if err != nil {
@@ -50,7 +50,7 @@ func (w *wiring) door(ctx context.Context, sys *delivery.System, d *stores) (*ev
 		s := &c.Sites[n]
 		settings[s.ID] = events.Site{Public: s.Public, Origins: s.Origins, PerDay: s.PerDay()}
 	}
-	door, err := events.New(events.Options{
+	handler, err := events.New(events.Options{
 		Options: w.Endpoint(sites), Acceptor: acceptor, Rules: rules,
 		Sites: func(site string) (events.Site, bool) {
 			if len(settings) == 0 { // only the one that was made to try things out
@@ -83,7 +83,7 @@ func (w *wiring) door(ctx context.Context, sys *delivery.System, d *stores) (*ev
 		return nil, err
 	}
 	sys.Repeat(flow.Loop{Name: "forget idempotency keys", Every: 10 * time.Second, Do: acceptor.Expire})
-	return door, nil
+	return handler, nil
 }
 
 // classes are the rules that say which queue takes an event; nil: there are none.
@@ -214,7 +214,7 @@ func (w *wiring) health(sys *delivery.System, d *stores) http.Handler {
 			answer.Status = "degraded"
 			answer.Checks["partners' queues"] = fmt.Sprintf("%d full", n)
 		}
-		full, err2 := fullDoors(ctx, d.queues, w.own.QueueMax)
+		full, err2 := fullEndpoints(ctx, d.queues, w.own.QueueMax)
 		if err2 != nil {
 			err = err2
 		}

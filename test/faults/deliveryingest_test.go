@@ -42,7 +42,7 @@ func (w *deliveryWorld) oneKey(instances int, kill bool) {
 	const keys, clients, kills = 20, 50, 3 // of a run with kills up to twice the keys, until enough kills hit
 	p := w.partner("well", well, map[string]any{"idempotent": true})
 	ins := w.run(instances)
-	door := doorClient(clients)
+	endpoint := endpointClient(clients)
 	var met, lost, struck atomic.Int64 // requests that met a running one of their key, those without an answer, and kills that left some
 	asked := make([]chan struct{}, instances)
 	for i := range asked {
@@ -60,7 +60,7 @@ func (w *deliveryWorld) oneKey(instances int, kill bool) {
 			case asked[n%len(ins)] <- struct{}{}:
 			default:
 			}
-			a, err = post(w.Context(), door, ins[n%len(ins)].Addr, "shop", key, body)
+			a, err = post(w.Context(), endpoint, ins[n%len(ins)].Addr, "shop", key, body)
 			same.(*atomic.Int64).Add(-1)
 			if err != nil {
 				lost.Add(1)

@@ -67,7 +67,7 @@ func (q *queues) Add(ctx context.Context, jobs []*tidemill.Message, added []queu
 }
 
 // testDoor is a Handler with all that it stands on, in memory.
-type testDoor struct {
+type testEndpoint struct {
 	*Handler
 	t        testing.TB
 	queues   *queues
@@ -89,15 +89,15 @@ func (p *projects) ByKey(ctx context.Context, key project.Hash) (project.Project
 	return p.Projects.ByKey(ctx, key)
 }
 
-func (d *testDoor) clock() time.Time {
+func (d *testEndpoint) clock() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.now
 }
 
-func newDoor(t testing.TB, change ...func(*Options)) *testDoor {
+func newEndpoint(t testing.TB, change ...func(*Options)) *testEndpoint {
 	t.Helper()
-	d := &testDoor{t: t, now: received, queues: &queues{Store: memoryqueue.New(memoryqueue.Options{}), in: make(chan struct{}, 100)}, projects: &projects{Projects: memoryproject.New()}}
+	d := &testEndpoint{t: t, now: received, queues: &queues{Store: memoryqueue.New(memoryqueue.Options{}), in: make(chan struct{}, 100)}, projects: &projects{Projects: memoryproject.New()}}
 	for name, key := range map[string]string{"shop": shopKey, "other": otherKey} {
 		if err := d.projects.Ensure(t.Context(), project.Project{ID: project.ID(name), Name: name}, project.HashOf(tidemill.NewSecret(key))); err != nil {
 			t.Fatal(err)
@@ -135,7 +135,7 @@ func keyed(key string, more ...string) header {
 }
 
 // send makes a request: "POST /path", or a path for POST.
-func (d *testDoor) send(to, body string, headers ...header) *httptest.ResponseRecorder {
+func (d *testEndpoint) send(to, body string, headers ...header) *httptest.ResponseRecorder {
 	d.t.Helper()
 	method, path, ok := strings.Cut(to, " ")
 	if !ok {
@@ -196,7 +196,7 @@ func purchase(order string) string {
 }
 
 // jobs are those of all ingest queues.
-func (d *testDoor) jobs() (all []*queue.Job) {
+func (d *testEndpoint) jobs() (all []*queue.Job) {
 	d.t.Helper()
 	for _, q := range []string{accept.High, accept.Standard, accept.Low} {
 		for j, err := range d.queues.List(d.t.Context(), queue.Filter{Queue: q}) {
@@ -209,7 +209,7 @@ func (d *testDoor) jobs() (all []*queue.Job) {
 	return all
 }
 
-func (d *testDoor) wantJobs(n int) []*queue.Job {
+func (d *testEndpoint) wantJobs(n int) []*queue.Job {
 	d.t.Helper()
 	all := d.jobs()
 	if len(all) != n {
@@ -232,7 +232,7 @@ func zipped(t testing.TB, s string) string {
 }
 
 func TestOneEvent(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	body := " " + withID(strings.ToUpper(one)) + "\n"
 	h := keyed("k", "Sec-GPC", "1", "X-Schema-Version", "1.2.0", "User-Agent", "Browser/1", "Content-Type", "application/json; charset=UTF-8")
 	want(t, d.send("/v1/events", body, h), 202, `{"eventId":"`+one+`","status":"accepted"}`)
@@ -259,7 +259,7 @@ func TestOneEvent(t *testing.T) {
 }
 
 func TestArrays(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	body := "[" + withID(one) + ", " + view(`,"userId":"x"`) + ",\n" + withID(one) + "," + purchase("o") + "]"
 	first := d.send("/v1/events", body, keyed("k"))
 	var got struct {
@@ -301,7 +301,7 @@ func TestArrays(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
-	d := newDoor(t, func(o *Options) {
+	d := newEndpoint(t, func(o *Options) {
 		o.Status = func(_ context.Context, site, id string) (any, error) {
 			switch {
 			case site != "shop" || id == two:
@@ -320,11 +320,11 @@ func TestStatus(t *testing.T) {
 	want(t, d.send("GET /v1/events/drop%20table", "", h), 404, "not_found")
 	want(t, d.send("GET /v1/events/"+strings.Repeat("a", 46), "", h), 404, "not_found")
 	want(t, d.send("GET /v1/events/abc", "", h), 503, "unavailable")
-	want(t, newDoor(t).send("GET /v1/events/"+one, "", h), 404, "not_found")
+	want(t, newEndpoint(t).send("GET /v1/events/"+one, "", h), 404, "not_found")
 }
 
 func TestSchemas(t *testing.T) {
-	w := newDoor(t).send("GET /v1/schemas/purchase", "")
+	w := newEndpoint(t).send("GET /v1/schemas/purchase", "")
 	want(t, w, 200, `{"$schema":*`)
 	if w.Header().Get("Content-Type") != "application/schema+json" || !json.Valid(w.Body.Bytes()) {
 		t.Errorf("%v %s", w.Header(), w.Body)
@@ -332,7 +332,7 @@ func TestSchemas(t *testing.T) {
 }
 
 func TestOptionsThatMakeNoSense(t *testing.T) {
-	good := newDoor(t).o
+	good := newEndpoint(t).o
 	for name, change := range map[string]func(*Options){
 		"no acceptor": func(o *Options) { o.Acceptor = nil }, "no rules": func(o *Options) { o.Rules = nil }, "no projects": func(o *Options) { o.Projects = nil },
 		"a negative body": func(o *Options) { o.Limits.Body = -1 }, "a negative time": func(o *Options) { o.Limits.Time = -1 },
@@ -347,7 +347,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 }
 
 func TestManyClientsAtOnce(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {

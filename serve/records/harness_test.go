@@ -88,7 +88,7 @@ func (p *projects) ByKey(ctx context.Context, key project.Hash) (project.Project
 }
 
 // testDoor is a Handler with all that it stands on.
-type testDoor struct {
+type testEndpoint struct {
 	*Handler
 	t        testing.TB
 	windows  *windows
@@ -97,13 +97,13 @@ type testDoor struct {
 	now      time.Time
 }
 
-func (d *testDoor) clock() time.Time {
+func (d *testEndpoint) clock() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.now
 }
 
-func (d *testDoor) pass(t time.Duration) {
+func (d *testEndpoint) pass(t time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.now = d.now.Add(t)
@@ -117,9 +117,9 @@ func must[T any](v T, err error) T {
 }
 
 // newDoor makes one on a store in memory.
-func newDoor(t testing.TB, change ...func(*Options)) *testDoor {
+func newEndpoint(t testing.TB, change ...func(*Options)) *testEndpoint {
 	t.Helper()
-	d := &testDoor{t: t, now: today, windows: &windows{}, projects: &projects{Projects: memoryproject.New()}}
+	d := &testEndpoint{t: t, now: today, windows: &windows{}, projects: &projects{Projects: memoryproject.New()}}
 	d.windows.Store = must(memorywindow.New(window.Options{Now: d.clock}))
 	if err := d.projects.Ensure(t.Context(), project.Project{ID: project.ID("club"), Name: "club"}, project.HashOf(tidemill.NewSecret(key))); err != nil {
 		t.Fatal(err)
@@ -133,8 +133,8 @@ func newDoor(t testing.TB, change ...func(*Options)) *testDoor {
 }
 
 // each runs a test on every embedded store.
-func each(t *testing.T, test func(t *testing.T, d *testDoor), change ...func(*Options)) {
-	t.Run("memory", func(t *testing.T) { test(t, newDoor(t, change...)) })
+func each(t *testing.T, test func(t *testing.T, d *testEndpoint), change ...func(*Options)) {
+	t.Run("memory", func(t *testing.T) { test(t, newEndpoint(t, change...)) })
 	t.Run("sqlite", func(t *testing.T) {
 		db := must(sqlitedb.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{}))
 		defer func() {
@@ -142,7 +142,7 @@ func each(t *testing.T, test func(t *testing.T, d *testDoor), change ...func(*Op
 				t.Error(err)
 			}
 		}()
-		d := newDoor(t, change...)
+		d := newEndpoint(t, change...)
 		d.windows.Store = must(sqlitewindow.New(t.Context(), db, window.Options{Now: d.clock}))
 		test(t, d)
 	})
@@ -151,7 +151,7 @@ func each(t *testing.T, test func(t *testing.T, d *testDoor), change ...func(*Op
 type header map[string]string
 
 // ask makes a request with a key and a batch id, if the headers bring no others.
-func (d *testDoor) ask(method, path, body string, more header) *httptest.ResponseRecorder {
+func (d *testEndpoint) ask(method, path, body string, more header) *httptest.ResponseRecorder {
 	d.t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("X-API-Key", key)
@@ -172,14 +172,14 @@ func (d *testDoor) ask(method, path, body string, more header) *httptest.Respons
 }
 
 // idle checks that nothing is left of requests that have ended.
-func (d *testDoor) idle() {
+func (d *testEndpoint) idle() {
 	d.t.Helper()
 	if n, m, f := d.Running(), d.Bodies.Out(), len(d.files); n != 0 || m != 0 || f != 0 {
 		d.t.Errorf("%d requests are said to run, %d bytes and %d files are out", n, m, f)
 	}
 }
 
-func (d *testDoor) post(body string) *httptest.ResponseRecorder {
+func (d *testEndpoint) post(body string) *httptest.ResponseRecorder {
 	d.t.Helper()
 	return d.ask("POST", Path+"/events", body, nil)
 }
@@ -223,13 +223,13 @@ func counted(accepted, duplicate int) string {
 func of(name, id string) string { return record.NewBatch(project.ID(name), id).String() }
 
 // kept are the records of a batch id, by kind, id and qualifier.
-func (d *testDoor) kept(batch string) map[string]string {
+func (d *testEndpoint) kept(batch string) map[string]string {
 	d.t.Helper()
 	return d.keptBy("club", batch)
 }
 
 // keptBy are those of a project.
-func (d *testDoor) keptBy(name, batch string) map[string]string {
+func (d *testEndpoint) keptBy(name, batch string) map[string]string {
 	d.t.Helper()
 	all := map[string]string{}
 	for i, err := range d.windows.List(d.t.Context(), window.Filter{Batch: of(name, batch)}) {
@@ -283,7 +283,7 @@ func zstandard(s string) string {
 }
 
 // clear delivers all windows that are closed.
-func (d *testDoor) clear(t *testing.T) {
+func (d *testEndpoint) clear(t *testing.T) {
 	t.Helper()
 	source := d.windows.Open()
 	for {

@@ -57,7 +57,7 @@ func (p *projects) ByKey(ctx context.Context, key project.Hash) (project.Project
 }
 
 // testDoor is a Handler with all that it stands on, in memory.
-type testDoor struct {
+type testEndpoint struct {
 	*Handler
 	t        testing.TB
 	queues   *queues
@@ -66,21 +66,21 @@ type testDoor struct {
 	now      time.Time
 }
 
-func (d *testDoor) clock() time.Time {
+func (d *testEndpoint) clock() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.now
 }
 
-func (d *testDoor) pass(t time.Duration) {
+func (d *testEndpoint) pass(t time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.now = d.now.Add(t)
 }
 
-func newDoor(t testing.TB, change ...func(*Options)) *testDoor {
+func newEndpoint(t testing.TB, change ...func(*Options)) *testEndpoint {
 	t.Helper()
-	d := &testDoor{t: t, now: today, queues: &queues{Store: memoryqueue.New(memoryqueue.Options{Capacity: 2000})}, projects: &projects{Projects: memoryproject.New()}}
+	d := &testEndpoint{t: t, now: today, queues: &queues{Store: memoryqueue.New(memoryqueue.Options{Capacity: 2000})}, projects: &projects{Projects: memoryproject.New()}}
 	for name, key := range map[string]string{"club": clubKey, "other": otherKey} {
 		if err := d.projects.Ensure(t.Context(), project.Project{ID: project.ID(name), Name: name}, project.HashOf(tidemill.NewSecret(key))); err != nil {
 			t.Fatal(err)
@@ -103,7 +103,7 @@ func newDoor(t testing.TB, change ...func(*Options)) *testDoor {
 type header map[string]string
 
 // ask makes a request with the club's key, if the headers bring no other.
-func (d *testDoor) ask(method, path, body string, more header) *httptest.ResponseRecorder {
+func (d *testEndpoint) ask(method, path, body string, more header) *httptest.ResponseRecorder {
 	d.t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("X-API-Key", clubKey)
@@ -124,7 +124,7 @@ func (d *testDoor) ask(method, path, body string, more header) *httptest.Respons
 	return w
 }
 
-func (d *testDoor) post(body string) *httptest.ResponseRecorder {
+func (d *testEndpoint) post(body string) *httptest.ResponseRecorder {
 	d.t.Helper()
 	return d.ask("POST", Path, body, nil)
 }
@@ -152,7 +152,7 @@ func want(t testing.TB, w *httptest.ResponseRecorder, code int, body string) {
 }
 
 // jobs are those of the queue, by id.
-func (d *testDoor) jobs() map[string]*queue.Job {
+func (d *testEndpoint) jobs() map[string]*queue.Job {
 	d.t.Helper()
 	all := map[string]*queue.Job{}
 	for j, err := range d.queues.List(d.t.Context(), queue.Filter{Queue: accept.Queue}) {
@@ -200,7 +200,7 @@ func zipped(t testing.TB, s string) string {
 }
 
 func TestOneEvent(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	raw := " " + evt("evt/1", `"payload": {"amount": 1.50}`) + "\n"
 	want(t, d.ask("POST", Path, raw, header{"Content-Type": "application/json; charset=UTF-8"}), 202, `{"id":"evt/1","status":"accepted"}`)
 	want(t, d.post(raw), 202, `{"id":"evt/1","status":"duplicate"}`)
@@ -217,7 +217,7 @@ func TestOneEvent(t *testing.T) {
 }
 
 func TestAnArrayHasAResultForEachEvent(t *testing.T) {
-	d := newDoor(t)
+	d := newEndpoint(t)
 	body := `[` + evt("a") + `,` + strings.Replace(evt("b"), "ann@example.com", "nobody", 1) + `,` + evt("a") + `,` + foreign("c") + `,7,` + evt("d", `"x":1,"x":2`) + `]`
 	want(t, d.post(body), 202, `{"results":[{"id":"a","status":"accepted"},`+
 		`{"id":"b","status":"rejected","error":{"code":"validation_failed","problems":[`+problemOf(t, body, 1)+`]}},`+
@@ -253,7 +253,7 @@ func FuzzBody(f *testing.F) {
 	for _, s := range []string{evt("a"), "[" + evt("a") + "," + foreign("b") + ",1]", "[]", "", zipped(f, evt("a")), "[[[", `{"id":"\ud800"}`} {
 		f.Add([]byte(s))
 	}
-	d := newDoor(f)
+	d := newEndpoint(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d.t = t
 		w := d.post(string(b))
@@ -281,7 +281,7 @@ func FuzzBody(f *testing.F) {
 }
 
 func BenchmarkAHundredEvents(b *testing.B) {
-	d := newDoor(b, func(o *Options) {
+	d := newEndpoint(b, func(o *Options) {
 		a, err := accept.New(willing{}, accept.Options{})
 		if err != nil {
 			b.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
-var doors = append(sendersOf(senders), []promise{
+var endpoints = append(sendersOf(senders), []promise{
 	{name: "A20 without a profile there is an event and no person", reason: "posthog-js sends anonymous events so by default", holds: noProfile},
 	{name: "A20 a browser's $identify that comes before its earlier events still takes them", reason: "it bypasses the SDK's queue", holds: identifyFirst},
 	{name: "A20 events are judged singly, and a refused one leaves a warning", reason: "one bad event must not cost its batch", holds: judgedSingly},

@@ -110,7 +110,7 @@ var (
 type warned struct{ typ, event, distinct, reason string }
 
 // door is a Handler with all that it stands on.
-type door struct {
+type testIngest struct {
 	*Handler
 	t        testing.TB
 	intake   *intake
@@ -120,9 +120,9 @@ type door struct {
 	warned   []warned
 }
 
-func newDoor(t testing.TB, change ...func(*Options)) *door {
+func newTestIngest(t testing.TB, change ...func(*Options)) *testIngest {
 	t.Helper()
-	d := &door{t: t, now: received, intake: &intake{names: map[string]bool{}, room: -1}, projects: &projects{keys: map[project.Hash]project.Project{
+	d := &testIngest{t: t, now: received, intake: &intake{names: map[string]bool{}, room: -1}, projects: &projects{keys: map[project.Hash]project.Project{
 		project.HashOf(tidemill.NewSecret(goodKey)):  {ID: goodProject, Name: "good"},
 		project.HashOf(tidemill.NewSecret(otherKey)): {ID: otherProject, Name: "other"},
 	}}}
@@ -148,7 +148,7 @@ func newDoor(t testing.TB, change ...func(*Options)) *door {
 type header map[string]string
 
 // send makes a request: "POST /path", or only a path for POST.
-func (d *door) send(to, body string, headers ...header) *httptest.ResponseRecorder {
+func (d *testIngest) send(to, body string, headers ...header) *httptest.ResponseRecorder {
 	method, path, ok := strings.Cut(to, " ")
 	if !ok {
 		method, path = http.MethodPost, to
@@ -165,7 +165,7 @@ func (d *door) send(to, body string, headers ...header) *httptest.ResponseRecord
 }
 
 // meta of the n-th job.
-func (d *door) meta(n int) event.Meta {
+func (d *testIngest) meta(n int) event.Meta {
 	d.t.Helper()
 	if n >= len(d.intake.jobs) {
 		d.t.Fatalf("%d jobs; want at least %d", len(d.intake.jobs), n+1)
@@ -177,7 +177,7 @@ func (d *door) meta(n int) event.Meta {
 	return m
 }
 
-func (d *door) payloads() (out []string) {
+func (d *testIngest) payloads() (out []string) {
 	for _, j := range d.intake.jobs {
 		out = append(out, string(j.Payload))
 	}
@@ -205,7 +205,7 @@ const (
 )
 
 func TestEventsReachTheQueueAsReceived(t *testing.T) {
-	d := newDoor(t)
+	d := newTestIngest(t)
 	one := "{ \"event\":\"a\\u0062c\", \"event_id\":\"" + id1 + "\",\"distinct_id\":\"u1\",\n\"properties\":{\"n\":12345678901234567890,\"x\":1,\"x\":2,\"bad\":\"\xff\xfe\"} }"
 	two := `{"event":"two","event_id":"` + id2 + `","distinct_id":"u2"}`
 	w := d.send("/v1/batch", `{"events" : [`+one+` , `+two+`],"sent_at":"2026-11-21T09:59:58Z"}`, header{"X-Api-Key": goodKey, "User-Agent": "Mozilla/5.0"})
@@ -229,7 +229,7 @@ func TestEventsReachTheQueueAsReceived(t *testing.T) {
 }
 
 func TestAnEventIsTakenOnce(t *testing.T) {
-	d := newDoor(t)
+	d := newTestIngest(t)
 	body := `{"api_key":"` + goodKey + `","batch":[{"event":"e","uuid":"` + id1 + `","distinct_id":"u"}]}`
 	for range 3 {
 		want(t, d.send("/batch/", body), 200, `{"status":"Ok"}`)
@@ -246,7 +246,7 @@ func TestAnEventIsTakenOnce(t *testing.T) {
 func TestNothingIsHalf(t *testing.T) {
 	body := `{"events":[{"event":"e","event_id":"` + id1 + `","distinct_id":"u"},{"event":"e","event_id":"` + id2 + `","distinct_id":"u"}]}`
 	auth := header{"X-Api-Key": goodKey}
-	d := newDoor(t)
+	d := newTestIngest(t)
 	d.intake.room = 1
 	w := d.send("/v1/batch", body, auth)
 	want(t, w, 503, `{"retryable":true}`)

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 )
 
-// atOnce runs a test on every backend that has a Stroke.
+// atOnce runs a test on every backend that has a Transaction.
 func atOnce(t *testing.T, run func(t *testing.T, s *stores)) {
 	each(t, func(t *testing.T, s *stores) {
 		if s.stroke != nil {
@@ -41,7 +41,7 @@ func TestWhatIsNewIsTakenInOneStroke(t *testing.T) {
 	})
 }
 
-// The Stroke fails, before or after its effect, once or permanently; the client may try again.
+// The Transaction fails, before or after its effect, once or permanently; the client may try again.
 // The events are in their queues once.
 func TestFaultsOfTheStroke(t *testing.T) {
 	atOnce(t, func(t *testing.T, s *stores) {
@@ -72,10 +72,10 @@ func TestAStrokeTakesAllOrNothing(t *testing.T) {
 	atOnce(t, func(t *testing.T, s *stores) {
 		q := s.capped(t) // has room for two
 		stroke := s.stroke.of(q)
-		if _, is := stroke.(memoryStroke); is {
+		if _, is := stroke.(memoryTransaction); is {
 			return // it is the tests' own
 		}
-		s.queue.Queues, s.all, s.stroke.queue, s.stroke.Stroke = q, q, q, stroke
+		s.queue.Queues, s.all, s.stroke.queue, s.stroke.Transaction = q, q, q, stroke
 		a := s.acceptor(t)
 		s.want(t, a, s.request("a", view(1, 1)), "accepted 000000000001")
 		s.want(t, a, s.request("b", view(2, 2), view(3, 3)), "full")

@@ -12,7 +12,7 @@ import (
 // stroke is the changes of one queue's jobs in one transaction: prepared, applied by the
 // writer, and then made in memory. A caller that changes segments or late jobs has the turn
 // "ending".
-type stroke struct {
+type change struct {
 	line    *line
 	books   tidemill.Count
 	left    int        // jobs that leave the queue
@@ -60,7 +60,7 @@ type damage struct {
 }
 
 // leaves removes a job from its segment.
-func (k *stroke) leaves(seg *segment, n uint64) {
+func (k *change) leaves(seg *segment, n uint64) {
 	if seg.going == 0 {
 		k.touched = append(k.touched, seg)
 	}
@@ -68,13 +68,13 @@ func (k *stroke) leaves(seg *segment, n uint64) {
 }
 
 // idle says that nothing is to be written.
-func (k *stroke) idle() bool {
+func (k *change) idle() bool {
 	return k.mark == 0 && k.books == (tidemill.Count{}) && k.ends.none() &&
 		len(k.touched)+len(k.changed)+len(k.edited)+len(k.dropped)+len(k.again)+len(k.damaged) == 0
 }
 
 // prepare makes the arguments, so that the writer need not.
-func (k *stroke) prepare() {
+func (k *change) prepare() {
 	l := k.line
 	for _, s := range k.touched {
 		switch ended := s.ended | s.going; {
@@ -109,7 +109,7 @@ func zeroNull(at int64) any {
 var errMissing = errors.New("the file does not hold what it should: was it changed by another program?")
 
 // apply writes the changes. The writer runs it.
-func (k *stroke) apply(tx *sqlitedb.Tx) error {
+func (k *change) apply(tx *sqlitedb.Tx) error {
 	l := k.line
 	if k.mark > 0 {
 		if _, err := tx.Exec("UPDATE queue SET handed=max(handed,?), epoch=? WHERE no=?", k.mark, k.epochs, l.no); err != nil {
@@ -166,7 +166,7 @@ func (k *stroke) apply(tx *sqlitedb.Tx) error {
 }
 
 // happened updates memory to match the file. mu is held.
-func (k *stroke) happened() {
+func (k *change) happened() {
 	l := k.line
 	for _, s := range k.touched {
 		if l.gone != nil {
@@ -196,7 +196,7 @@ func (k *stroke) happened() {
 }
 
 // failed undoes changes that were not written.
-func (k *stroke) failed() {
+func (k *change) failed() {
 	for _, s := range k.touched {
 		s.going = 0
 	}

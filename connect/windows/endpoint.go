@@ -12,24 +12,24 @@ import (
 	"github.com/tidemill/tidemill/state/project/memoryproject"
 )
 
-// door makes the door of the windows system, and opens the ports that it is asked to have.
-func (h *wiring) door(ctx context.Context, s *stores) error {
+// ingestAPI makes the ingest API of the windows system, and opens the ports that it is asked to have.
+func (h *wiring) ingestAPI(ctx context.Context, s *stores) error {
 	c := h.Config
 	w := h.own
 	spool := ""
 	if h.Opened() != nil { // else the data folder is not used
 		spool = filepath.Join(c.Data, "windows-door")
 	}
-	door, err := records.New(records.Options{Options: h.Endpoint(s.projects), Windows: s.windows, Project: s.project, Header: w.Header, Expect: w.ExpectHeader, Spool: spool,
+	handler, err := records.New(records.Options{Options: h.Endpoint(s.projects), Windows: s.windows, Project: s.project, Header: w.Header, Expect: w.ExpectHeader, Spool: spool,
 		Limits: records.Limits{Limits: endpoint.Limits{Time: c.HTTP.BodyTimeout, PerMinute: w.RateLimit}}})
 	if err != nil {
 		return err
 	}
-	h.parts.Endpoints = []system.Endpoint{{Serves: records.Serves, Handler: door}}
+	h.parts.Endpoints = []system.Endpoint{{Serves: records.Serves, Handler: handler}}
 	if w.Given("server_port") {
 		mux := http.NewServeMux()
 		h.Liveness(mux)
-		mux.Handle("/", door)
+		mux.Handle("/", handler)
 		h.parts.Ports = append(h.parts.Ports, system.Port{Number: w.ServerPort, Setting: "SERVER_PORT", Handler: mux, Limits: h.Limits()})
 	}
 	if w.Given("actuator_port") {

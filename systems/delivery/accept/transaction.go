@@ -7,8 +7,8 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
-// A Stroke is what a ledger and queues in one store can do together.
-type Stroke interface {
+// A Transaction is what a ledger and queues in one store can do together.
+type Transaction interface {
 	// Take keeps entries as they are, which is Done, and adds jobs, durably and in one
 	// transaction. It does so only if the ledger has no entry of any of the keys, no queue
 	// knows the name of any of the jobs, and there is room for all. It reports whether it did:
@@ -19,13 +19,13 @@ type Stroke interface {
 
 // strokeItems is how many items a request may have to be accepted in one transaction: others
 // wait meanwhile.
-const strokeItems = 100
+const transactionItems = 100
 
 // atOnce accepts a request in one transaction, as is possible for nearly every new request.
 // Nil: it was not accepted so, or that is not known. Then the request goes step by step, which
 // finds what was kept.
 func (a *Acceptor) atOnce(ctx context.Context, r *Request) *Answer {
-	if a.o.Stroke == nil || len(r.Items) > strokeItems {
+	if a.o.Transaction == nil || len(r.Items) > transactionItems {
 		return nil
 	}
 	p, ok := a.plans.Get().(*plan)
@@ -45,7 +45,7 @@ func (a *Acceptor) atOnce(ctx context.Context, r *Request) *Answer {
 		return nil
 	}
 	answer, each := p.answer()
-	took, err := a.o.Stroke.Take(ctx, p.kept(answer, each), jobs)
+	took, err := a.o.Transaction.Take(ctx, p.kept(answer, each), jobs)
 	if took && err == nil {
 		return answer
 	}

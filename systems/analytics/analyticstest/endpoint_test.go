@@ -16,7 +16,7 @@ import (
 // open gives a harness its ingest API.
 func open(t *testing.T, h analyticstest.Harness) analyticstest.Harness {
 	t.Helper()
-	door, err := ingest.New(ingest.Options{Options: endpoint.Options{Projects: h.Projects}, Intake: h.Intake,
+	handler, err := ingest.New(ingest.Options{Options: endpoint.Options{Projects: h.Projects}, Intake: h.Intake,
 		Warn: func(ctx context.Context, p uuid.UUID, typ, event, distinct, reason string) {
 			if err := h.Warehouse.Warn(ctx, []warehouse.Warning{{Project: p, Type: typ, Event: event, Distinct: distinct, Reason: reason, At: time.Now()}}); err != nil {
 				t.Errorf("warn: %v", err)
@@ -25,6 +25,6 @@ func open(t *testing.T, h analyticstest.Harness) analyticstest.Harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Door = door
+	h.Door = handler
 	return h
 }
