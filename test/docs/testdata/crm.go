@@ -23,7 +23,7 @@ func countOpens(ctx context.Context, calls []*handler.Call) error { return nil }
 
 func writeScores(ctx context.Context, tx *sqliteledger.Tx, calls []*handler.Call) error { return nil }
 
-func block(ctx context.Context, q queue.Whole, l deadletter.Store, replays ledger.Store, profiles profile.Resolver, event []byte) {
+func block(ctx context.Context, q queue.Store, l deadletter.Store, replays ledger.Store, profiles profile.Resolver, event []byte) {
 	// BLOCK
 	slog.Info("taken in", "results", results, "err", err)
 }
