@@ -44,7 +44,7 @@ func main() {
 	done := make(chan struct{})
 	sys := must(crm.New(crm.Parts{
 		Queues:   must(sqlitequeue.New(ctx, db, sqlitequeue.Options{})),
-		Letters:  must(sqlitedeadletter.New(ctx, db, deadletter.Options{})),
+		DeadLetters: must(sqlitedeadletter.New(ctx, db, deadletter.Options{})),
 		Log:      log,
 		Replays:  must(sqliteledger.New(ctx, db, sqliteledger.Options{Name: "crm_replay"})),
 		Profiles: must(sqliteprofile.New(ctx, db, profile.Options{})),
