@@ -367,6 +367,7 @@ func TestGetWorkersShowsUs(t *testing.T) {
 // wait elsewhere once they were taken.
 func TestSharesAreByCapacity(t *testing.T) {
 	oldAndNew(t, func(t *testing.T, version string) {
+		const many, lasts = 600, 100 * time.Millisecond // 300 jobs a second: how fast a worker's process is decides nothing
 		later := make(chan *tidemill.Message, 100_000) // where the pipeline puts jobs
 		var ahead atomic.Int64
 		r := newRig(t, version, Options{Concurrency: 10, Ahead: func(context.Context) (int, error) { return int(ahead.Load()), nil }})
@@ -384,7 +385,7 @@ func TestSharesAreByCapacity(t *testing.T) {
 				for {
 					select {
 					case <-later:
-						time.Sleep(20 * time.Millisecond)
+						time.Sleep(lasts)
 						ahead.Add(-1)
 					case <-t.Context().Done():
 						return
@@ -392,8 +393,7 @@ func TestSharesAreByCapacity(t *testing.T) {
 				}
 			}()
 		}
-		const many = 1500
-		r.do("fill", many, map[string]any{"ms": 20}, nil)
+		r.do("fill", many, map[string]any{"ms": lasts.Milliseconds()}, nil)
 		r.finished(many, 60*time.Second)
 		p.stop()
 		if ours < many/10 || ours > many*6/10 {
