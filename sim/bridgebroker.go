@@ -20,7 +20,7 @@ const (
 	AckLost   = "ack lost"
 	AckTwice  = "ack twice"
 	AckLate   = "ack late"
-	Nack      = "refused by the far side"
+	Nack      = "refused by the receiver"
 	Turned    = "refused by the broker"
 	Garbage   = "garbage among the acks"
 	AtOnce    = "answered at once"

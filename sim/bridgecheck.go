@@ -84,7 +84,7 @@ func (e *entry) ended(w *bridgeWorld, fate tidemill.Fate) {
 	case e.end != tidemill.None:
 		w.fault("entry %s ended twice, %v and %v", e.id, e.end, fate)
 	case fate == tidemill.Delivered && !e.said:
-		w.fault("entry %s ended delivered, and the far side never said that it has it", e.id)
+		w.fault("entry %s ended delivered, and the receiver never said that it has it", e.id)
 	case fate == tidemill.Dead && e.failed <= retries:
 		w.fault("entry %s is dead after %d refusals, %d are allowed", e.id, e.failed, retries)
 	case fate == tidemill.Dead && e.letters == 0:

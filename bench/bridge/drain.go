@@ -92,7 +92,7 @@ func (b *bench) drain(c contender, on *broker, side far) func(context.Context, *
 				return err
 			}
 			if h.Entries != b.entries || h.Messages != b.entries {
-				err = fmt.Errorf("the far side heard %d messages about %d entries of %d", h.Messages, h.Entries, b.entries)
+				err = fmt.Errorf("the receiver heard %d messages about %d entries of %d", h.Messages, h.Entries, b.entries)
 			}
 			wanted += h.Acks
 			figures.Note(&r.Problem, err)

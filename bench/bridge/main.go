@@ -214,8 +214,8 @@ func (b *bench) measurements(o options) (chosen []measurement) {
 		add("tidemill"+on.name, on, b.drain(product, on, silent))
 		if on == b.ready {
 			add("tidemill, REDIS_BATCH_SIZE=100", on, b.drain(shipped, on, silent))
-			add("tidemill, far side acks in bulk", on, b.drain(product, on, inBulk))
-			add("tidemill, far side acks singly", on, b.drain(product, on, oneByOne))
+			add("tidemill, receiver acks in bulk", on, b.drain(product, on, inBulk))
+			add("tidemill, receiver acks singly", on, b.drain(product, on, oneByOne))
 		}
 	}
 	for _, on := range []*broker{b.ready, b.stock} {

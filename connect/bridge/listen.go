@@ -18,7 +18,7 @@ import (
 	"github.com/tidemill/tidemill/systems/bridge/bridgeconfig"
 )
 
-// Listening is what a far side wants.
+// Listening is what a receiver wants.
 type Listening struct {
 	Topics []string // filters; none: what the bridge publishes to
 	Ack    bool     // acknowledge every message
@@ -32,7 +32,7 @@ type Listening struct {
 // ErrEnough is what the reader of Listen returns when it wants no more.
 var ErrEnough = errors.New("enough")
 
-// Listen is a far side of the bridge: it calls each with every message on the topics,
+// Listen is a receiver of the bridge: it calls each with every message on the topics,
 // until ctx ends or each returns an error, and acknowledges what each took.
 func Listen(ctx context.Context, c *config.Loaded, l Listening, each func(topic string, payload []byte) error) error {
 	own := bridgeconfig.Of(c)

@@ -19,7 +19,7 @@ import (
 )
 
 // broker is an MQTT broker that remembers what it saw, and does what a test tells it. It
-// is the far side too: it answers messages with acks.
+// is the receiver too: it answers messages with acks.
 type broker struct {
 	t        testing.TB
 	listener net.Listener

@@ -175,7 +175,7 @@ func mutualTLS(t *testing.T, g *given) {
 	})
 }
 
-// side is a far side on a real broker.
+// side is a receiver on a real broker.
 type side struct {
 	t      testing.TB
 	client *mqttconn.Client
@@ -246,7 +246,7 @@ func (s *side) publish(topic string, payloads ...string) {
 	for _, p := range payloads {
 		left = append(left, mqttconn.Message{Topic: topic, QoS: 1, Payload: []byte(p)})
 	}
-	eventually(s.t, "the far side can publish", func() bool {
+	eventually(s.t, "the receiver can publish", func() bool {
 		return s.client.Publish(s.t.Context(), left) == nil
 	})
 }

@@ -30,7 +30,7 @@ func TestABrokerOfOldSpeaks311(t *testing.T) {
 	}
 }
 
-// A real broker that is killed and started again under load: the far side has every entry,
+// A real broker that is killed and started again under load: the receiver has every entry,
 // and the stream ends empty.
 func TestABrokerThatIsKilledLosesNothing(t *testing.T) {
 	g := alone(t)
@@ -63,7 +63,7 @@ func TestABrokerThatIsKilledLosesNothing(t *testing.T) {
 				never(t, 300*time.Millisecond, "", func() bool { return false })
 				s.Restart()
 			}
-			eventually(t, "the far side has all, and the stream is empty", func() bool { answer(); return len(ids) == many && r.length() == 0 })
+			eventually(t, "the receiver has all, and the stream is empty", func() bool { answer(); return len(ids) == many && r.length() == 0 })
 			if n := len(dead.all()); n != 0 {
 				t.Errorf("%d letters", n)
 			}

@@ -72,7 +72,7 @@ func Inspect(ctx context.Context, c *Client) []preflight.Finding {
 		add("TLS", preflight.Warn, "off, and the broker is on another machine: passwords and messages can be read on the way", "use tls://")
 	}
 	add("durability", preflight.Warn, "MQTT does not tell whether the broker keeps acknowledged messages through a crash, nor how many it queues for a subscriber that is away",
-		"look at the broker: persistence and the queue limits (Mosquitto: persistence, autosave_interval, max_queued_messages), or have the far side acknowledge")
+		"look at the broker: persistence and the queue limits (Mosquitto: persistence, autosave_interval, max_queued_messages), or have the receivers acknowledge")
 	return all
 }
 

@@ -38,8 +38,8 @@ func NewBridge(p BridgeParts) *Bridge {
 	}{
 		{"messages_received_total", "Entries handed out by the stream, those that came again included.", nil},
 		{"messages_published_total", "Messages that the MQTT broker has acknowledged, repetitions included.", nil},
-		{"messages_acked_total", "Entries acknowledged and deleted in the stream: by the far side's ack, or by the broker's where there is no topic of acks.", nil},
-		{"messages_nacked_total", "Negative acks of the far side.", nil},
+		{"messages_acked_total", "Entries acknowledged and deleted in the stream: by the receiver's ack, or by the broker's where there is no topic of acks.", nil},
+		{"messages_nacked_total", "Negative acks of receivers.", nil},
 		{"unknown_acks_total", "Acks of entries that are not pending: acked before, or never handed out.", nil},
 		{"invalid_acks_total", "Payloads on the topic of acks that are no acks.", nil},
 		{"messages_dropped_total", "Entries dropped, by place: buffer (by the drop policy), dead_letters (tries are used up and dead letters are off). They stay pending and come again.", []string{"policy", "place"}},
@@ -63,7 +63,7 @@ func NewBridge(p BridgeParts) *Bridge {
 		{"state", "1 for the state that the bridge is in.", []string{"state"}},
 		{"processing_seconds", "How long a batch took to be framed and published, for each message.", nil},
 		{"publish_latency_seconds", "From sending a message until the broker acknowledged it.", nil},
-		{"ack_latency_seconds", "From publishing a message until the far side's ack was taken.", nil},
+		{"ack_latency_seconds", "From publishing a message until the receiver's ack was applied.", nil},
 	} {
 		c.descs[d.name] = prometheus.NewDesc(p.Prefix+"_"+d.name, d.help, d.labels, nil)
 		c.order = append(c.order, c.descs[d.name])

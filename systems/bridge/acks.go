@@ -176,7 +176,7 @@ func (l *listener) end(id string, ack bool) {
 		l.putOff(id, now.Add(wait))
 	}
 	l.ready = append(l.ready, tidemill.Settlement{ID: id, End: tidemill.Again, CountTry: true, After: wait,
-		Kind: tidemill.Business, Cause: "the far side refused it"})
+		Kind: tidemill.Business, Cause: "the receiver refused it"})
 }
 
 // putOff notes until when an entry cannot be published again.

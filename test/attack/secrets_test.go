@@ -186,7 +186,7 @@ func (s *spy) live(t *testing.T) {
 	}
 	s.Ask("window", "close", "20260115100000")
 	s.until("all has failed", func() bool {
-		dead := map[string]bool{} // of eight partners, an endpoint, a processor; two partners wait for a token
+		dead := map[string]bool{}                                       // of eight partners, an endpoint, a processor; two partners wait for a token
 		for _, system := range []string{"delivery", "crm", "windows"} { // which share a store, or do not
 			for line := range strings.Lines(string(s.Ask("dead", "list", "--system", system, "--json"))) {
 				dead[line] = true

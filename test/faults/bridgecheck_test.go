@@ -34,7 +34,7 @@ func (w *bridgeWorld) finish(within time.Duration, allow bridgeAllowance) {
 	}
 	f := w.far
 	f.mu.Lock()
-	w.Logf("the far side: %d ids, %d dead, %v", len(f.seen), len(f.dead), f.count)
+	w.Logf("the receiver: %d ids, %d dead, %v", len(f.seen), len(f.dead), f.count)
 	f.mu.Unlock()
 	if !f.o.Plain {
 		w.struck("acks", 100, f.total("acks"))
@@ -63,11 +63,11 @@ func (w *bridgeWorld) judge(a audit, allow bridgeAllowance) (faults []string) {
 			got, letters := f.seen[id], f.dead[id]
 			switch {
 			case got == nil:
-				fault("entry %s %.60q was confirmed and never came to the far side (%d letters)", id, e.data, len(letters))
+				fault("entry %s %.60q was confirmed and never came to the receiver (%d letters)", id, e.data, len(letters))
 			case got.data != e.data || got.other != "":
 				fault("entry %s came as %.80q and %.80q, want %.80q", id, got.data, got.other, e.data)
 			case len(letters) == 0 && got.acked == 0:
-				fault("entry %s left the stream without an ack of the far side: it came %d times, %d times refused", id, got.times, got.refused)
+				fault("entry %s left the stream without an ack of the receiver: it came %d times, %d times refused", id, got.times, got.refused)
 			}
 		}
 	}
@@ -80,7 +80,7 @@ func (w *bridgeWorld) judge(a audit, allow bridgeAllowance) (faults []string) {
 	for id, letters := range f.dead {
 		got := f.seen[id]
 		if got == nil {
-			fault("entry %s is dead and never came to the far side", id)
+			fault("entry %s is dead and never came to the receiver", id)
 			continue
 		}
 		for _, d := range letters {

@@ -54,12 +54,12 @@ func TestTheBridgesCheckerSeesWhatIsWrong(t *testing.T) {
 		off, lost, more := a, a, a
 		off.Balanced, lost.Lost, more.Accepted = false, 1, a.Accepted+1
 		more.Delivered++
-		sees("never came to the far side", a, func() { delete(f.seen, plain) })
+		sees("never came to the receiver", a, func() { delete(f.seen, plain) })
 		sees("want", a, func() { f.seen[plain].other = "{}" })
-		sees("without an ack of the far side", a, func() { f.seen[plain].acked = 0 })
+		sees("without an ack of the receiver", a, func() { f.seen[plain].acked = 0 })
 		sees("that nobody added", a, func() { f.seen["1-1"] = &heardOf{data: "1", acked: 1} })
 		sees("is no message of a bridge", a, func() { f.odd = append(f.odd, "x") })
-		sees("without an ack of the far side", a, func() { delete(f.dead, dead) })
+		sees("without an ack of the receiver", a, func() { delete(f.dead, dead) })
 		sees("refusals", a, func() { f.seen[dead].refused = mostRefusals - 1 })
 		sees("the letter of", a, func() { f.dead[dead] = []bridgeLetter{{Original: "x", ID: dead}} })
 		sees("do not balance", off, func() {})
