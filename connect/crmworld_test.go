@@ -175,7 +175,7 @@ func anEvent(tenant, id, typ, payload string) string {
 	return fmt.Sprintf(`{"id":%q,"type":%q,"tenantId":%q,"identity":{"externalId":"m-1","email":"Ann@Example.com"},"occurredAt":"2026-01-15T10:00:00Z","payload":%s}`, id, typ, tenant, payload)
 }
 
-// ask makes a request of the door or the API.
+// ask makes a request of the ingest API or the API.
 func (w *crmWorld) ask(method, path, key, body string) (int, string) {
 	r := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
 	if strings.HasPrefix(path, "/api/") {

@@ -307,7 +307,7 @@ func TestTheCheckerFindsPlantedBugsOfCRM(t *testing.T) {
 			p.Queues = mended{Store: p.Queues, set: func(s *queue.Settings) { s.Fair, s.Tenant = queue.Unfair, queue.Limit{} }}
 			p.Options.PerSecond = crmPerTenant
 		})},
-		{"the door says yes before the queue does", with(func(p *CRMParts) { p.Door = ackBeforeDurable{p.Door} })},
+		{"the ingest API says yes before the queue does", with(func(p *CRMParts) { p.Door = ackBeforeDurable{p.Door} })},
 	})
 }
 

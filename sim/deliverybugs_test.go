@@ -331,10 +331,10 @@ func TestTheCheckerFindsPlantedBugsOfDelivery(t *testing.T) {
 		{"sites take no turns", with(func(p *DeliveryParts) {
 			p.Queues = mended{Store: p.Queues, set: func(s *queue.Settings) { s.Fair = queue.Unfair }}
 		})},
-		{"the door names events anew each time", func(seed uint64) scene {
+		{"the ingest API names events anew each time", func(seed uint64) scene {
 			calls := new(atomic.Int64)
 			return newDeliveryWorld(seed, func(p *DeliveryParts) { p.Door = renaming{p.Door, calls} })
 		}},
-		{"the door says yes before the queue does", with(func(p *DeliveryParts) { p.Door = ackBeforeDurable{p.Door} })},
+		{"the ingest API says yes before the queue does", with(func(p *DeliveryParts) { p.Door = ackBeforeDurable{p.Door} })},
 	})
 }

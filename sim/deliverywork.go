@@ -307,7 +307,7 @@ func (r *request) asked() *accept.Request {
 	return a
 }
 
-// door is the queue that an event is accepted into.
+// endpoint names the queue that an event is accepted into.
 func (e *conversion) endpoint() string {
 	switch {
 	case e.typ == "purchase":

@@ -6,10 +6,10 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics"
 )
 
-// warningMetrics count the warnings by type: what was refused behind the door, merges too.
+// warningMetrics count the warnings by type: what was refused after they were accepted, merges too.
 type warningMetrics struct{ of *analytics.Warnings }
 
-var warnings = prometheus.NewDesc("tidemill_warnings_total", "Events refused behind the door and merges refused, by reason.", []string{"type"}, nil)
+var warnings = prometheus.NewDesc("tidemill_warnings_total", "Events refused after they were accepted, and merges refused, by reason.", []string{"type"}, nil)
 
 // Describe implements prometheus.Collector.
 func (w warningMetrics) Describe(ch chan<- *prometheus.Desc) { ch <- warnings }

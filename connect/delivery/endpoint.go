@@ -106,7 +106,7 @@ func (w *wiring) classes() (func(*event.Event, []byte) string, error) {
 	return func(e *event.Event, raw []byte) string {
 		read, err := partner.ReadEvent(&tidemill.Message{Tenant: e.Site, Payload: raw}, e.ID)
 		if err != nil {
-			return "" // the rules of the door have read it; expressions need not
+			return "" // the rules of the ingest API have read it; expressions need not
 		}
 		for _, c := range all {
 			if c.rule.Holds(read) {
@@ -237,7 +237,7 @@ func (w *wiring) health(sys *delivery.System, d *stores) http.Handler {
 	})
 }
 
-// serves says whether a path is the door's of delivery.
+// serves says whether a path is the ingest API's of delivery.
 func serves(path string) bool {
 	return path == "/v1/events" || path == "/collect" || path == "/s2s/convert" ||
 		strings.HasPrefix(path, "/v1/events/") || strings.HasPrefix(path, "/v1/schemas/")

@@ -19,7 +19,7 @@ func (h *Host) Heartbeat(path string) flow.Loop {
 		if err := h.Live(); err != nil {
 			return err
 		}
-		// In one stroke: a probe that reads meanwhile finds the content before or this one.
+		// In one step: a probe that reads meanwhile finds the content before or this one.
 		// Its folder may be /tmp: the other name is random, so that nobody has put a link there.
 		next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 		if err != nil {

@@ -24,7 +24,7 @@ import (
 // for ever.
 const maxConnect = 32 << 10
 
-// door accepts connections, and passes those whose CONNECT has come in time to the library. It
+// listener accepts connections, and passes those whose CONNECT has come in time to the library. It
 // is one of the library's listeners.
 type listener struct {
 	*sockets.Listener

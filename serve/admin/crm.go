@@ -99,7 +99,7 @@ func (a *API) crmSend(ctx context.Context, q *api.EventsBody) (out api.EventResu
 	if err != nil {
 		return out, err
 	}
-	return out, json.Unmarshal(endpoint.AppendResults(nil, results), &out.Results) // the words are those of the door
+	return out, json.Unmarshal(endpoint.AppendResults(nil, results), &out.Results) // the words are those of the ingest API
 }
 
 // passing says whether an error may be gone the next time.

@@ -116,7 +116,7 @@ func (a *API) event(ctx context.Context, id string, sites []string) (out api.Del
 	for _, site := range sites {
 		e, err := a.Delivery.Event(ctx, site, id)
 		if small := strings.ToLower(id); small != id && errors.Is(err, queue.ErrNotFound) {
-			e, err = a.Delivery.Event(ctx, site, small) // as the door writes it
+			e, err = a.Delivery.Event(ctx, site, small) // as the ingest API writes it
 		}
 		if errors.Is(err, queue.ErrNotFound) {
 			continue

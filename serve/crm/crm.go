@@ -85,8 +85,8 @@ func New(o Options) (*Handler, error) {
 		Defaults: endpoint.Limits{Body: 1 << 20, Items: 500, Memory: 64 << 20},
 		// As sent, inflated, while it grows, and what is made of it.
 		Least: func(l *endpoint.Limits) int64 { return 4*int64(l.Body) + int64(l.Items)*eventMemory },
-		Metrics: endpoint.Metrics{Requests: "tidemill_crm_requests_total", RequestsHelp: "Requests answered by the door of CRM, by status code.",
-			Items: "tidemill_crm_door_events_total", ItemsHelp: "Events judged by the door of CRM, by verdict.", Seconds: "tidemill_crm_request_seconds", Buckets: endpoint.Buckets(),
+		Metrics: endpoint.Metrics{Requests: "tidemill_crm_requests_total", RequestsHelp: "Requests answered by the ingest API of CRM, by status code.",
+			Items: "tidemill_crm_door_events_total", ItemsHelp: "Events judged by the ingest API of CRM, by verdict.", Seconds: "tidemill_crm_request_seconds", Buckets: endpoint.Buckets(),
 			Verdicts: []string{accepted, duplicate, rejected, limited, unkept}},
 	}, &h.o.Options, &h.o.Limits)
 	return h, err

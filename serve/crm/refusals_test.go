@@ -160,7 +160,7 @@ func TestWhenEventsCannotBeKept(t *testing.T) {
 	}
 }
 
-// answerOf is what the door says of 500 new events.
+// answerOf is what the ingest API says of 500 new events.
 func (d *testEndpoint) answerOf(i int) string {
 	all := make([]string, 500)
 	for n := range all {

@@ -16,7 +16,7 @@ import (
 )
 
 // willing is a ledger and a queue that take everything and keep nothing, so that what is
-// measured is the door.
+// measured is the ingest API.
 type willing struct{ ledger.Store }
 
 func (willing) Begin(_ context.Context, es []*ledger.Entry, _ ledger.Begin) error {

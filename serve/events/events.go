@@ -79,8 +79,8 @@ func New(o Options) (*Handler, error) {
 		Defaults: endpoint.Limits{Body: 1 << 20, Items: 500, Memory: 64 << 20, PerMinute: 1000},
 		// As sent, inflated, while it grows, and what is made of it.
 		Least: func(l *endpoint.Limits) int64 { return 4*int64(l.Body) + int64(l.Items)*eventMemory },
-		Metrics: endpoint.Metrics{Requests: "tidemill_events_requests_total", RequestsHelp: "Requests answered by the door of delivery, by door and status code.",
-			Items: "tidemill_events_total", ItemsHelp: "Events judged by the door of delivery, by door and verdict.", Seconds: "tidemill_events_request_seconds", Buckets: endpoint.Buckets(),
+		Metrics: endpoint.Metrics{Requests: "tidemill_events_requests_total", RequestsHelp: "Requests answered by the ingest API of delivery, by door and status code.",
+			Items: "tidemill_events_total", ItemsHelp: "Events judged by the ingest API of delivery, by door and verdict.", Seconds: "tidemill_events_request_seconds", Buckets: endpoint.Buckets(),
 			Label: "door", Paths: []string{"none", "events", "collect", "pixel", "convert"}, Verdicts: []string{accepted, duplicate, rejected, repeated, limited, unkept}, Usual: http.StatusAccepted},
 	}, &h.o.Options, &h.o.Limits)
 	if h.o.Meter == nil {

@@ -262,7 +262,7 @@ func (x *exchange) accept(scope, key string) (*accept.Answer, *request.Problem) 
 	return a, nil
 }
 
-// notAccepted is why the door's rules did not take a request.
+// notAccepted is why the ingest API's rules did not take a request.
 func (x *exchange) notAccepted(err error, n int) *request.Problem {
 	switch {
 	case errors.Is(err, accept.ErrRunning):

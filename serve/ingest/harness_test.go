@@ -109,7 +109,7 @@ var (
 
 type warned struct{ typ, event, distinct, reason string }
 
-// door is a Handler with all that it stands on.
+// testIngest is a Handler with all that it stands on.
 type testIngest struct {
 	*Handler
 	t        testing.TB

@@ -105,7 +105,7 @@ func (x *exchange) nativeEvents(imported bool) *request.Problem {
 	return nil
 }
 
-// meta is what the door knows of all events of the request. Address and User-Agent are
+// meta is what the ingest API knows of all events of the request. Address and User-Agent are
 // left out where they are a server's; of PostHog's libraries the events themselves say it.
 func (x *exchange) meta(f event.Format) event.Meta {
 	m := event.Meta{Format: f, Checked: f != event.CloudEvents, Sent: x.batch.envelope.sent, Agent: cutAgent(x.R.UserAgent())}

@@ -15,7 +15,7 @@ import (
 )
 
 // willing is a store that takes everything and keeps nothing, so that what is measured is
-// the door.
+// the ingest API.
 type willing struct{ window.Store }
 
 func (willing) Put(_ context.Context, _ []window.Record, kept []window.Kept) error {

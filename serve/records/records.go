@@ -118,8 +118,8 @@ func New(o Options) (*Handler, error) {
 		Defaults: endpoint.Limits{Body: 8 << 20, Items: 10_000, Memory: 128 << 20},
 		// As sent, inflated while it grows, what is made of it, and a file beside.
 		Least: func(l *endpoint.Limits) int64 { return 5*int64(l.Body) + int64(l.Items)*recordMemory + fileMemory },
-		Metrics: endpoint.Metrics{Requests: "tidemill_windows_requests_total", RequestsHelp: "Requests answered by the door of windows, by door and status code.",
-			Items: "tidemill_windows_door_records_total", ItemsHelp: "Records judged by the door of windows, by door and verdict.", Seconds: "tidemill_windows_request_seconds", Buckets: endpoint.Buckets(30),
+		Metrics: endpoint.Metrics{Requests: "tidemill_windows_requests_total", RequestsHelp: "Requests answered by the ingest API of windows, by door and status code.",
+			Items: "tidemill_windows_door_records_total", ItemsHelp: "Records judged by the ingest API of windows, by door and verdict.", Seconds: "tidemill_windows_request_seconds", Buckets: endpoint.Buckets(30),
 			Label: "door", Paths: []string{"none", "status", "events", "mentions", "files"}, Quiet: events, Verdicts: []string{accepted, duplicate, rejected, limited, unkept}},
 	}, &h.o.Options, &h.o.Limits.Limits)
 	return h, err

@@ -15,7 +15,7 @@ import (
 // spooled is how files are called that are being taken; what is behind it is random.
 const spooled = "tidemill-upload-"
 
-// tidy makes the folder for files, if it is the door's own, and removes what a process that
+// tidy makes the folder for files, if it is the ingest API's own, and removes what a process that
 // died has left in it.
 func tidy(dir string) error {
 	if dir == "" {

@@ -1,7 +1,7 @@
 // Package request is what doors for outside clients share: the body of a request, read and
 // inflated within bounds and in memory that is used again; whose ingest key it brings; and
 // the address it comes from. Use it in an http.Handler that strangers may call; what a
-// problem is answered with, and in which words, is the door's.
+// problem is answered with, and in which words, is the ingest API's.
 package request
 
 import (

@@ -19,7 +19,7 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
-// door is an intake on the table of one test, with the name of its own stream.
+// endpoint is an intake on the table of one test, with the name of its own stream.
 type endpoint struct {
 	*testing.T
 	in     *Intake

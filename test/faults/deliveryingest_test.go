@@ -185,7 +185,7 @@ func (w *deliveryWorld) full(instances int) {
 		in.Ask("queue", "pause", q)
 	}
 	l := w.startDeliveryLoad(deliveryLoadOptions{Clients: 16})
-	w.until(30*time.Second, "the door answers 503", func() bool { return l.refused.Load() > 50 })
+	w.until(30*time.Second, "the ingest API answers 503", func() bool { return l.refused.Load() > 50 })
 	a, err := w.audit()
 	if err != nil {
 		w.Fatal(err)

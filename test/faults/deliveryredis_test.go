@@ -88,7 +88,7 @@ func TestRedisOfDeliveryIsCutOffOrSlow(t *testing.T) {
 			w.until(20*time.Second, "events are confirmed again", func() bool { return l.confirmed.Load() > before+50 })
 		}
 		w.finish(afterLease, w.crashes())
-		w.struck("the door fell behind", 2, w.hits["behind"])
+		w.struck("the ingest API fell behind", 2, w.hits["behind"])
 	})
 }
 

@@ -40,7 +40,7 @@ func TestJobsBesideOthersAllOrNothing(t *testing.T) {
 		b := s.Beside(redisconn.Part{Lua: counting, Keys: []string{counts}, Args: func() []string { return []string{"no"} }})
 		if client.Mode() == rueidis.ClientModeCluster {
 			if b != nil {
-				t.Error("a cluster has a stroke for keys of any slot")
+				t.Error("a cluster has a transaction for keys of any slot")
 			}
 			return
 		}

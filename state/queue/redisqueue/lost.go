@@ -12,7 +12,7 @@ import (
 // time.
 type lostCall struct {
 	number uint64
-	stroke *settleCall
+	call   *settleCall
 	ends   []lostEnd // in order
 }
 
@@ -24,7 +24,7 @@ type lostEnd struct {
 }
 
 func newLostCall(number uint64, ends []tidemill.Settlement, p *settleCall) *lostCall {
-	l := &lostCall{number: number, stroke: p}
+	l := &lostCall{number: number, call: p}
 	for _, at := range p.ends {
 		l.ends = append(l.ends, endOf(&ends[at]))
 	}
@@ -40,7 +40,7 @@ func (c *source) recall(ctx context.Context, ends []tidemill.Settlement) error {
 	if l == nil {
 		return nil
 	}
-	took, err := c.store.run(ctx, saidScript, l.stroke.shard, c.queue, c.token, strconv.FormatUint(l.number, 10)).ToString()
+	took, err := c.store.run(ctx, saidScript, l.call.shard, c.queue, c.token, strconv.FormatUint(l.number, 10)).ToString()
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (c *source) repeat(ends []tidemill.Settlement, l *lostCall, took string) {
 			continue // it had no room: try again
 		}
 		had[e] = '2' // the second of its kind is stale
-		if at := (place{uint32(l.stroke.shard), e.mark.Lo}); l.stroke.no > 0 && c.outs[at].epoch == e.mark.Epoch {
+		if at := (place{uint32(l.call.shard), e.mark.Lo}); l.call.no > 0 && c.outs[at].epoch == e.mark.Epoch {
 			c.gone(at, e.mark.Epoch)
 		}
 	}

@@ -34,7 +34,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		return failed(err, "settle %d jobs of queue %q", len(ends), c.queue)
 	}
 	var refused error
-	for _, p := range c.strokes(ends) {
+	for _, p := range c.settleCalls(ends) {
 		err := c.settle(ctx, ends, p)
 		for tries := 1; tries < packTries && errors.Is(err, errLost); tries++ {
 			err = c.settle(ctx, ends, p)
@@ -48,7 +48,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	return refused
 }
 
-// stroke is the settlements of one script: ends of one shard.
+// settleCall is the settlements of one script: ends of one shard.
 type settleCall struct {
 	shard int
 	no    uint32 // of the queue, as in its marks; 0: ends by ID
@@ -57,8 +57,8 @@ type settleCall struct {
 	next  int
 }
 
-// strokes divides settlements by shards and limits, in their order.
-func (c *source) strokes(ends []tidemill.Settlement) []*settleCall {
+// settleCalls divides settlements by shards and limits, in their order.
+func (c *source) settleCalls(ends []tidemill.Settlement) []*settleCall {
 	type key struct {
 		shard int
 		no    uint32
@@ -93,7 +93,7 @@ func (c *source) strokes(ends []tidemill.Settlement) []*settleCall {
 	return all
 }
 
-// errRefused wraps why some settlements of a stroke were refused.
+// errRefused wraps why some settlements of a call were refused.
 var errRefused = errors.New("no room")
 
 type refusal struct{ why error }
@@ -102,7 +102,7 @@ func (r *refusal) Error() string        { return r.why.Error() }
 func (r *refusal) Unwrap() error        { return r.why }
 func (r *refusal) Is(target error) bool { return target == errRefused }
 
-// settle runs the script for one stroke, and answers its settlements.
+// settle runs the script for one call, and answers its settlements.
 func (c *source) settle(ctx context.Context, ends []tidemill.Settlement, p *settleCall) error {
 	args, packs, err := c.arguments(ctx, ends, p)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *source) settle(ctx context.Context, ends []tidemill.Settlement, p *sett
 	took, err := c.store.run(ctx, settleScript, p.shard, packed(args, packs)...).ToString()
 	if err != nil {
 		if _, answered := rueidis.IsRedisErr(err); !answered {
-			c.lost = newLostCall(c.stroke, ends, p)
+			c.lost = newLostCall(c.call, ends, p)
 		}
 		return err
 	}
@@ -159,7 +159,7 @@ func (c *source) answer(ends []tidemill.Settlement, p *settleCall, took string) 
 // arguments are those of the script. They sort the ends into the order of its answer: runs
 // first.
 func (c *source) arguments(ctx context.Context, ends []tidemill.Settlement, p *settleCall) (args []string, packs []pack, err error) {
-	c.stroke++
+	c.call++
 	runs, others, finished := c.runs(ends, p)
 	no := ""
 	if p.no > 0 {
@@ -167,7 +167,7 @@ func (c *source) arguments(ctx context.Context, ends []tidemill.Settlement, p *s
 	}
 	args = make([]string, 0, 17+4*len(runs)+len(p.ends)+4*len(others)+4*p.next)
 	args = append(args, c.queue, no, strconv.Itoa(c.store.o.Capacity), remember, finished,
-		c.token, strconv.FormatUint(c.stroke, 10), millis(c.lease), strconv.Itoa(len(p.ends)), strconv.Itoa(len(runs)))
+		c.token, strconv.FormatUint(c.call, 10), millis(c.lease), strconv.Itoa(len(p.ends)), strconv.Itoa(len(runs)))
 	p.ends = p.ends[:0]
 	for _, r := range runs {
 		args = append(args, strconv.FormatUint(uint64(r.epoch), 10), strconv.FormatUint(r.bucket, 10), string(rune(r.code)), strconv.Itoa(len(r.ends)))
@@ -234,7 +234,7 @@ type run struct {
 // bucketJobs is how many positions share a bucket: BUCKET in the scripts.
 const bucketJobs = 1024
 
-// runs divides a stroke, and says which hand-outs are empty after it.
+// runs divides a call, and says which hand-outs are empty after it.
 func (c *source) runs(ends []tidemill.Settlement, p *settleCall) (runs []*run, others []int, finished string) {
 	if p.no == 0 {
 		return nil, slices.Clone(p.ends), ""
@@ -253,8 +253,8 @@ func (c *source) runs(ends []tidemill.Settlement, p *settleCall) (runs []*run, o
 		e := &ends[at]
 		place := place{uint32(p.shard), e.Mark.Lo}
 		h, ours := c.outs[place]
-		if ours = ours && h.epoch == e.Mark.Epoch && h.stroke != c.stroke; ours { // the first of this job
-			h.stroke = c.stroke
+		if ours = ours && h.epoch == e.Mark.Epoch && h.call != c.call; ours { // the first of this job
+			h.call = c.call
 			c.outs[place] = h
 			settled[h.epoch]++
 		}

@@ -30,8 +30,8 @@ type source struct {
 	set    bool // order is known to be strict
 
 	// Of Settle's goroutine alone.
-	stroke uint64    // number of the last
-	lost   *lostCall // the one whose answer did not come; nil: all came
+	call uint64    // number of the last
+	lost *lostCall // the one whose answer did not come; nil: all came
 
 	mu     sync.Mutex       // guards what follows
 	outs   map[place]handed // handed out by us and not settled
@@ -45,10 +45,10 @@ type place struct {
 	pos   uint64
 }
 
-// handed is a job that is handed out: its hand-out, and the last stroke that settled it.
+// handed is a job that is handed out: its hand-out, and the last call that settled it.
 type handed struct {
-	epoch  uint32
-	stroke uint64
+	epoch uint32
+	call  uint64
 }
 
 // grant is one hand-out of a shard.

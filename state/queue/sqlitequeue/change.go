@@ -9,7 +9,7 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
-// stroke is the changes of one queue's jobs in one transaction: prepared, applied by the
+// change is the changes of one queue's jobs in one transaction: prepared, applied by the
 // writer, and then made in memory. A caller that changes segments or late jobs has the turn
 // "ending".
 type change struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// strand is a group: jobs of a queue that go one after the other, the oldest first. They
+// group is jobs of a queue that go one after the other, the oldest first. They
 // have one priority and tenant or, where keys are kept apart, one key too. A segment holds
 // jobs of one group only, so an index finds each group in the file, and only the head of
 // its backlog is in memory.

@@ -18,7 +18,7 @@ var (
 	now     = time.Date(2026, 1, 15, 10, 0, 0, 0, time.UTC)
 )
 
-// door is the Meta of an endpoint in these tests.
+// endpoint is the Meta of an endpoint in these tests.
 func endpoint(f Format) Meta {
 	return Meta{Format: f, Project: project, Received: now, IP: "203.0.113.9", Agent: "Mozilla/5.0"}
 }

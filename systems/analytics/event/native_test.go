@@ -125,7 +125,7 @@ func TestEventIDs(t *testing.T) {
 	m := endpoint(Native)
 	m.Event = uuid.UUID{15: 9}
 	if e := decoded(t, m, `{"event":"a","distinct_id":"u","event_id":"`+id+`"}`); e.ID != m.Event {
-		t.Errorf("the door's id is %v; got %v", m.Event, e.ID)
+		t.Errorf("the ingest API's id is %v; got %v", m.Event, e.ID)
 	}
 	for _, none := range []string{``, `,"event_id":""`, `,"event_id":null`, `,"event_id":"00000000-0000-0000-0000-000000000000"`} {
 		raw := `{"event":"a","distinct_id":"u"` + none + `}`

@@ -169,7 +169,7 @@ func TestAMessageThroughADoor(t *testing.T) {
 	m.Event = uuid.UUID{5}
 	msg.Header[0].Value = m.Append(nil)
 	if e := taken(t, msg); e.ID != m.Event || e.Derived {
-		t.Errorf("the door gave %v; got %v", m.Event, e.ID)
+		t.Errorf("the ingest API gave %v; got %v", m.Event, e.ID)
 	}
 }
 

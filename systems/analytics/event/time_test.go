@@ -94,7 +94,7 @@ func TestTimeOfAnEvent(t *testing.T) {
 		{"within the bound it is kept", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T10:01:00Z"}`, nil, "10:01:00.000"},
 		{"a native import keeps its time", Native, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T01:02:03.4567Z"}`,
 			func(m *Meta) { m.Import = true; sentAt("09:30:00")(m) }, "01:02:03.456"},
-		{"what the door has decided stays", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2099-01-15T09:00:00Z"}`,
+		{"what the ingest API has decided stays", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2099-01-15T09:00:00Z"}`,
 			func(m *Meta) { m.At = now.Add(-time.Hour) }, "09:00:00.000"},
 
 		{"a PostHog event's own time of sending will do", PostHog, `{"event":"a","distinct_id":"u","timestamp":"2026-01-15T09:29:50Z","sent_at":"2026-01-15T09:30:00Z"}`, nil, "09:59:50.000"},

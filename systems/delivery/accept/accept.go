@@ -12,7 +12,7 @@
 //	order  of a site and an order: purchases and conversions
 //
 // Where the ledger and the queues are in one store, a request that is wholly new is accepted in
-// one transaction (Transaction): all of it, or nothing.
+// one transaction: all of it, or nothing.
 //
 // Other requests go step by step. First the queues say which of the events' names they know.
 // Then one call begins all entries of the request (a second call begins those of orders, once

@@ -43,7 +43,7 @@ type Settings struct {
 	BullMQ BullMQ `yaml:"bullmq"`
 
 	Sites    []Site            `yaml:"sites" help:"sites, their keys and limits"`
-	Queues   []Rule            `yaml:"queues" help:"which queue of the door takes which events; the first rule that holds"`
+	Queues   []Rule            `yaml:"queues" help:"which queue of the ingest API takes which events; the first rule that holds"`
 	Partners []partner.Partner `yaml:"partners" help:"partners that events are delivered to"`
 
 	c *config.Loaded // that they are a part of
@@ -58,7 +58,7 @@ type BullMQ struct {
 	Metrics time.Duration `yaml:"metrics" env:"TIDEMILL_DELIVERY_BULLMQ_METRICS" default:"336h" help:"how long BullMQ's own metrics (Queue.getMetrics) are kept, by the minute; 0: they are counted only where a worker of BullMQ counts them" range:"[0,8760h]"`
 }
 
-// Rule sends the events for which a condition holds to a queue of the door.
+// Rule sends the events for which a condition holds to a queue of the ingest API.
 type Rule struct {
 	When  string `yaml:"when" help:"expression over the event that is true for those of the queue"`
 	Queue string `yaml:"queue" help:"high, standard or low"`
@@ -138,7 +138,7 @@ func (*Settings) Example() string {
   #    keys_env: [SHOP_KEY]            # keys in variables, or in files that SHOP_KEY_FILE names; or keys: […], or keys_sha256: […]
   #    public: true                    # browsers may send to /collect without a key
   #    origins: [https://shop.example]
-  # which queue of the door takes which events; the first that holds
+  # which queue of the ingest API takes which events; the first that holds
   #queues:
   #  - {when: 'event.eventType == "add_to_cart"', queue: low}
   # partners that events are delivered to

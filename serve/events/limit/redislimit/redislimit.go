@@ -1,5 +1,5 @@
-// Package redislimit counts what addresses and sites send to the door of delivery in Redis,
-// so that all instances of the door count together. Use it where there are several.
+// Package redislimit counts what addresses and sites send to the ingest API of delivery in Redis,
+// so that all instances of the ingest API count together. Use it where there are several.
 //
 //	<prefix>limit:<seconds of a window>:<its begin, unix>:{<name>}   how many were let in
 //

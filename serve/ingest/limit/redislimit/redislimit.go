@@ -1,5 +1,5 @@
 // Package redislimit limits what projects may send by counters in Redis, so that all
-// instances of the door count together, and others may say who is over quota.
+// instances of the ingest API count together, and others may say who is over quota.
 //
 //	ratelimit:<project>:<start of 10 s, unix>   events; the last six are the rate
 //	billing:quota_limited                       set of projects over quota
