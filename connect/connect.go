@@ -18,12 +18,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
-	"github.com/tidemill/tidemill/connect/analytics"
-	"github.com/tidemill/tidemill/connect/bridge"
-	"github.com/tidemill/tidemill/connect/crm"
-	"github.com/tidemill/tidemill/connect/delivery"
 	"github.com/tidemill/tidemill/connect/system"
-	"github.com/tidemill/tidemill/connect/windows"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/apitoken"
 	"github.com/tidemill/tidemill/internal/preflight"
@@ -31,10 +26,15 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/systems/analytics/analyticssystem"
+	"github.com/tidemill/tidemill/systems/bridge/bridgesystem"
+	"github.com/tidemill/tidemill/systems/crm/crmsystem"
+	"github.com/tidemill/tidemill/systems/delivery/deliverysystem"
+	"github.com/tidemill/tidemill/systems/windows/windowssystem"
 )
 
 // table has every system that can be run, in the order in which they are built and asked.
-var table = []system.System{analytics.System, bridge.System, delivery.System, crm.System, windows.System}
+var table = []system.System{analyticssystem.System, bridgesystem.System, deliverysystem.System, crmsystem.System, windowssystem.System}
 
 // Systems are the names that can be run.
 func Systems() (names []string) {

@@ -20,8 +20,8 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/testenv"
-	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/crmmetrics"
 	"github.com/tidemill/tidemill/systems/crm/crmtest"
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
@@ -39,7 +39,7 @@ type crmRun struct {
 func newCRMRun(t *testing.T) *crmRun {
 	t.Helper()
 	r := &crmRun{T: t, stuck: make(chan bool)}
-	numbers := metrics.NewCRM()
+	numbers := crmmetrics.New()
 	r.sys = crmtest.New(t, crmtest.Parts(t, handler.Spec{Name: "as the type says", Types: []string{"be.*"}, Handler: handler.Func(r.handle), Timeout: time.Minute}),
 		crm.Options{Create: true, Workers: 20, PerSecond: -1, PerTenant: -1, Finished: numbers.Finished})
 	numbers.Watch(r.sys)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/endpoint"
-	"github.com/tidemill/tidemill/serve/ingest"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/definition/memorydefinition"
@@ -26,6 +25,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/analytics"
+	"github.com/tidemill/tidemill/systems/analytics/analyticsingest"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse/memorywarehouse"
 )
 
@@ -118,7 +118,7 @@ func (w *world) start() {
 	if err != nil {
 		panic(err)
 	}
-	handler, err := ingest.New(ingest.Options{Options: endpoint.Options{Projects: w.projects, NewID: w.id}, Intake: parts.Intake,
+	handler, err := analyticsingest.New(analyticsingest.Options{Options: endpoint.Options{Projects: w.projects, NewID: w.id}, Intake: parts.Intake,
 		Warn: func(context.Context, uuid.UUID, string, string, string, string) {}})
 	if err != nil {
 		panic(err)

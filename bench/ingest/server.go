@@ -26,7 +26,6 @@ import (
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/serve/endpoint"
-	"github.com/tidemill/tidemill/serve/events"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/redisledger"
 	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
@@ -38,6 +37,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/accept/redisaccept"
 	"github.com/tidemill/tidemill/systems/delivery/accept/sqliteaccept"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryingest"
 	"github.com/tidemill/tidemill/systems/delivery/event"
 )
 
@@ -199,7 +199,7 @@ func serveIngest(ctx context.Context, l ledger.Store, q queue.Core, transaction 
 	if err != nil {
 		return nil, err
 	}
-	h, err := events.New(events.Options{Options: endpoint.Options{Projects: p}, Acceptor: a, Rules: rules})
+	h, err := deliveryingest.New(deliveryingest.Options{Options: endpoint.Options{Projects: p}, Acceptor: a, Rules: rules})
 	if err != nil {
 		return nil, err
 	}

@@ -10,9 +10,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/tidemill/tidemill/connect/bridge"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/systems/bridge/bridgeconfig"
+	"github.com/tidemill/tidemill/systems/bridge/bridgesystem"
 )
 
 type bridgeCmd struct {
@@ -124,7 +124,7 @@ func (c *bridgeListenCmd) Run(ctx context.Context, e env) error {
 	ready := func(topics []string) { // beside the messages, which may go to another program
 		_, _ = fmt.Fprintf(e.err, "listening to %s. Stop with Ctrl-C.\n", strings.Join(topics, ", "))
 	}
-	err = bridge.Listen(ctx, cfg, bridge.Listening{Topics: c.Topic, Ack: c.Ack, Log: logger(cfg.Log, e, true), Ready: ready}, func(topic string, payload []byte) error {
+	err = bridgesystem.Listen(ctx, cfg, bridgesystem.Listening{Topics: c.Topic, Ack: c.Ack, Log: logger(cfg.Log, e, true), Ready: ready}, func(topic string, payload []byte) error {
 		line := string(payload)
 		if c.Names {
 			line = topic + " " + line
@@ -136,7 +136,7 @@ func (c *bridgeListenCmd) Run(ctx context.Context, e env) error {
 			return err
 		}
 		if n++; n == c.Count {
-			return bridge.ErrEnough
+			return bridgesystem.ErrEnough
 		}
 		return nil
 	})

@@ -12,10 +12,10 @@ import (
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/serve/endpoint"
-	"github.com/tidemill/tidemill/serve/ingest"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/sqliteproject"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/systems/analytics/analyticsingest"
 )
 
 // plant puts into a data folder what no door lets in:
@@ -46,7 +46,7 @@ func doPlant(ctx context.Context, data, what string, args []string) (err error) 
 		if err != nil {
 			return err
 		}
-		handler, err := ingest.New(ingest.Options{Options: endpoint.Options{Projects: projects}, Intake: queues})
+		handler, err := analyticsingest.New(analyticsingest.Options{Options: endpoint.Options{Projects: projects}, Intake: queues})
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,6 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
-	"github.com/tidemill/tidemill/serve/events"
 	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/definition"
@@ -33,6 +32,7 @@ import (
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryingest"
 	"github.com/tidemill/tidemill/systems/windows"
 )
 
@@ -72,7 +72,7 @@ type Parts struct {
 	Queues     queue.Store // nil: none are shown
 	Delivery   Delivery    // nil: it does not run here
 	// SendDelivery takes events of sites, one JSON object each; there as Delivery is.
-	SendDelivery func(ctx context.Context, raws [][]byte) ([]events.Result, error)
+	SendDelivery func(ctx context.Context, raws [][]byte) ([]deliveryingest.Result, error)
 	CRM          CRM             // nil: it does not run here
 	Windows      *windows.System // nil: it does not run here
 	// AdoptWindows takes over what another program has collected under keys that begin so, for a project; nil:

@@ -13,10 +13,10 @@ import (
 	times "github.com/tidemill/tidemill/internal/when"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
-	endpoint "github.com/tidemill/tidemill/serve/crm"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/accept"
+	"github.com/tidemill/tidemill/systems/crm/crmingest"
 	"github.com/tidemill/tidemill/systems/crm/event"
 	"github.com/tidemill/tidemill/systems/crm/priority"
 )
@@ -99,7 +99,7 @@ func (a *API) crmSend(ctx context.Context, q *api.EventsBody) (out api.EventResu
 	if err != nil {
 		return out, err
 	}
-	return out, json.Unmarshal(endpoint.AppendResults(nil, results), &out.Results) // the words are those of the ingest API
+	return out, json.Unmarshal(crmingest.AppendResults(nil, results), &out.Results) // the words are those of the ingest API
 }
 
 // passing says whether an error may be gone the next time.

@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"github.com/tidemill/tidemill/serve/api"
-	endpoint "github.com/tidemill/tidemill/serve/crm"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/crmingest"
 )
 
 // crmEvent explains where an event is.
@@ -20,7 +20,7 @@ func (a *API) crmEvent(ctx context.Context, q *api.OneCRMEvent) (out api.CRMEven
 	if err != nil {
 		return out, answerable(err)
 	}
-	out = api.CRMEvent{Tenant: q.Tenant, ID: q.Event, State: endpoint.StateOf(e), Others: []api.Job{}}
+	out = api.CRMEvent{Tenant: q.Tenant, ID: q.Event, State: crmingest.StateOf(e), Others: []api.Job{}}
 	others, err := a.otherJobs(ctx, q.Tenant, q.Event, e)
 	if err != nil {
 		return out, err
@@ -28,8 +28,8 @@ func (a *API) crmEvent(ctx context.Context, q *api.OneCRMEvent) (out api.CRMEven
 	for _, j := range others {
 		out.Others = append(out.Others, showJob(j, true))
 	}
-	if len(others) > 0 && (out.State == endpoint.Failed || out.State == endpoint.Dead) {
-		out.State = endpoint.Retrying
+	if len(others) > 0 && (out.State == crmingest.Failed || out.State == crmingest.Dead) {
+		out.State = crmingest.Retrying
 	}
 	if l := e.Dead; l != nil {
 		shown := show(l, true)

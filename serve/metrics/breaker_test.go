@@ -12,6 +12,7 @@ import (
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/serve/metrics"
+	"github.com/tidemill/tidemill/serve/metrics/metricstest"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/queue"
@@ -57,7 +58,7 @@ func TestABreakerIsOpenWhileAProbeIsOut(t *testing.T) {
 		open := func(seconds int) (n int) {
 			for range seconds {
 				time.Sleep(time.Second)
-				if strings.Contains(scrape(t, c), `tidemill_breaker_open{pipeline="p"} 1`) {
+				if strings.Contains(metricstest.Scrape(t, c), `tidemill_breaker_open{pipeline="p"} 1`) {
 					n++
 				}
 			}

@@ -8,16 +8,17 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// How a system is asked how it stands: how long an answer does for whoever scrapes next, and
-// how long one is waited for.
+// How a system is asked how it stands. An answer is fresh for lookFresh, for every scrape.
 const (
-	lookFresh   = time.Second
-	lookTimeout = 5 * time.Second // Prometheus waits 10 s
+	lookFresh = time.Second
+
+	// LookTimeout is how long an answer is waited for.
+	LookTimeout = 5 * time.Second // Prometheus waits 10 s
 )
 
-// glance is how a system stands, as of lookFresh ago at the most. However many scrape at once,
+// Glance is how a system stands, as of lookFresh ago at the most. However many scrape at once,
 // it is asked once.
-type glance[T any] struct {
+type Glance[T any] struct {
 	looks singleflight.Group
 
 	mu   sync.Mutex // guards what follows; held for short work in memory only
@@ -25,8 +26,8 @@ type glance[T any] struct {
 	at   time.Time // when it was found
 }
 
-// look asks the system where the last answer is too old.
-func (g *glance[T]) look(ask func(context.Context) (*T, error)) (*T, error) {
+// Look asks the system where the last answer is too old.
+func (g *Glance[T]) Look(ask func(context.Context) (*T, error)) (*T, error) {
 	g.mu.Lock()
 	st, age := g.last, time.Since(g.at)
 	g.mu.Unlock()
@@ -34,7 +35,7 @@ func (g *glance[T]) look(ask func(context.Context) (*T, error)) (*T, error) {
 		return st, nil
 	}
 	found, err, _ := g.looks.Do("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), LookTimeout)
 		defer cancel()
 		return ask(ctx)
 	})

@@ -84,8 +84,8 @@ func (c *Engines) Collect(ch chan<- prometheus.Metric) {
 		}
 		gauge(inFlight, float64(s.InFlight))
 		gauge(buffered, float64(s.Buffered))
-		gauge(running, truth(s.State == flow.Running))
-		gauge(breaker, truth(!s.Until.IsZero() || s.Breaker == policy.HalfOpen && s.InFlight > 0))
+		gauge(running, Truth(s.State == flow.Running))
+		gauge(breaker, Truth(!s.Until.IsZero() || s.Breaker == policy.HalfOpen && s.InFlight > 0))
 		gauge(errorRow, float64(s.Errors))
 		if !s.Turned.IsZero() {
 			gauge(turned, float64(s.Turned.UnixMilli())/1e3)
@@ -113,7 +113,8 @@ func fates(c tidemill.Count, each func(string, uint64)) {
 	each(tidemill.Dead.String(), c.Dead)
 }
 
-func truth(b bool) float64 {
+// Truth is 1 or 0.
+func Truth(b bool) float64 {
 	if b {
 		return 1
 	}

@@ -1,0 +1,112 @@
+package analyticssystem
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/connect/system"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/definition"
+	"github.com/tidemill/tidemill/state/definition/sqlitedefinition"
+	"github.com/tidemill/tidemill/state/lock"
+	"github.com/tidemill/tidemill/state/lock/sqlitelock"
+	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/person/sqliteperson"
+	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/analytics"
+	"github.com/tidemill/tidemill/systems/analytics/analyticsingest"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse/sqlitewarehouse"
+)
+
+// backends is what stands behind each role. Each server whose address is set takes the
+// roles over that it is for; the embedded database has the others.
+type backends struct {
+	intake      queue.Intake
+	open        func(ctx context.Context, queue string) (stream, error) // by the queue's name in our own words
+	waits       func(ctx context.Context, queue string) (bool, error)   // whether anything waits there
+	file        *system.File                                            // nil: no role is in it
+	damaged     bool                                                    // whether waiting events are in it, and looked at for damage
+	persons     person.Store
+	definitions definition.Definitions
+	projects    project.Projects
+	warehouse   warehouse.Store
+	letters     deadletter.Store
+	locks       lock.Locks
+	circuit     analytics.Circuit     // nil: made of locks
+	meter       analyticsingest.Meter // nil: one in memory
+
+	versions uint64 // the highest of overrides that the warehouse has already
+
+}
+
+// stream is a source with what every one of ours can do beside.
+type stream interface {
+	tidemill.Source
+	tidemill.Bookkeeper
+}
+
+// connect opens what the configuration names, the embedded database first if any role
+// stays with it.
+func (w *wiring) connect(ctx context.Context) (*backends, error) {
+	b, c := &backends{}, w.Config
+	for _, part := range []struct {
+		wanted bool
+		open   func(context.Context, *backends) error
+	}{
+		{c.UsesFile(), w.embedded},
+		{c.ClickHouse.URL != "", w.clickhouse},
+		{c.Postgres.URL != "", w.postgres},
+		{c.Redis.URL != "", w.redis},
+		{c.Kafka.Brokers != "", w.kafka},
+	} {
+		if !part.wanted {
+			continue
+		}
+		if err := part.open(ctx, b); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// embedded puts the embedded database behind every role.
+func (w *wiring) embedded(ctx context.Context, b *backends) (err error) {
+	f, err := w.File(ctx)
+	if err != nil {
+		return err
+	}
+	b.file, b.intake, b.damaged, b.letters, b.projects = f, f.Queues, true, f.DeadLetters, f.Projects
+	b.open = func(_ context.Context, name string) (stream, error) {
+		return f.Queues.Open(name, queue.Options{}).(stream), nil
+	}
+	b.waits = func(ctx context.Context, name string) (bool, error) {
+		s, err := f.Queues.Stats(ctx, name)
+		return s.Waiting+s.Delayed+s.Leased > 0, err
+	}
+	if b.persons, err = sqliteperson.New(ctx, f.DB, sqliteperson.Options{}); err != nil {
+		return err
+	}
+	if b.warehouse, err = sqlitewarehouse.New(ctx, f.DB, sqlitewarehouse.Options{}); err != nil {
+		return err
+	}
+	if b.definitions, err = sqlitedefinition.New(ctx, f.DB); err != nil {
+		return err
+	}
+	b.locks, err = sqlitelock.New(ctx, f.DB, sqlitelock.Options{Now: w.Now})
+	return err
+}
+
+// warningsKept forgets warnings where the warehouse does not do it by itself.
+func (w *wiring) warningsKept(store warehouse.Store) []flow.Loop {
+	e, ok := store.(warehouse.Expirer)
+	if !ok {
+		return nil
+	}
+	return []flow.Loop{{Name: "old warnings", Every: time.Hour, Do: func(ctx context.Context) error {
+		return e.Expire(ctx, w.Now().Add(-warehouse.KeepWarnings))
+	}}}
+}

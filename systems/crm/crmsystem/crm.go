@@ -1,0 +1,330 @@
+// Package crmsystem puts CRM on the servers that are configured, or on the embedded database.
+package crmsystem
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect/system"
+	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/source/bullmqsource"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/postgresledger"
+	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+	"github.com/tidemill/tidemill/state/profile"
+	"github.com/tidemill/tidemill/state/profile/postgresprofile"
+	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
+	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/state/project/postgresproject"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/redisqueue"
+	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/crmconfig"
+	"github.com/tidemill/tidemill/systems/crm/crmingest"
+	"github.com/tidemill/tidemill/systems/crm/crmmetrics"
+	"github.com/tidemill/tidemill/systems/crm/handler"
+	"github.com/tidemill/tidemill/systems/crm/priority"
+	"github.com/tidemill/tidemill/systems/crm/webhook"
+)
+
+// Names of CRM's own in the databases that it shares with other systems.
+const (
+	logName       = "crm"        // the ledger that is the sync log
+	replaysName   = "crm_replay" // and that of replays
+	keys          = "tidemill:crm"
+	lettersStream = "crm:dlq"
+	intakeName    = "crm-bullmq" // the pipeline that takes events from BullMQ
+)
+
+// gather is how workers share statements of a sync log in PostgreSQL, where each costs as
+// much as some entries in it: one of each sort at once.
+var gather = ledger.GatherOptions{Calls: 1, Entries: 500}
+
+// stores are what stands behind CRM's roles.
+type stores struct {
+	queues       queue.Store
+	letters      deadletter.Store
+	log, replays ledger.Store
+	profiles     profile.Store
+	projects     project.Projects
+	intakes      []crm.Intake
+
+	// attributes makes the handler that keeps profiles up to date: what it changes and the
+	// event's COMPLETED are one commit, because sync log and profiles are in one database.
+	attributes func(handler.Mapping) (handler.Handler, error)
+
+	damaged func(context.Context) (int, error) // nil: its bytes are the server's care
+}
+
+// System is CRM.
+var System = system.System{
+	Name:     crm.Name,
+	Settings: crmconfig.Group,
+	Bounds: func(c *config.Loaded) system.Bounds {
+		return system.Bounds{Jobs: crmconfig.Of(c).QueueMax, DeadLetters: crmconfig.Of(c).DeadMax}
+	},
+	Build: build,
+}
+
+// wiring is a system that is being built.
+type wiring struct {
+	*system.Host
+	own *crmconfig.Settings
+}
+
+// build puts the CRM system together with its endpoints: queue and dead letters on the Redis that
+// is named, sync log, replays and profiles on the PostgreSQL, and embedded what has no server.
+func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
+	c := crmconfig.Of(o.Config)
+	w := &wiring{o, c}
+	stores, err := w.stores(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Judge(ctx); err != nil {
+		return nil, err
+	}
+	specs, err := w.handlers(ctx, stores)
+	if err != nil {
+		return nil, err
+	}
+	priorities, err := priority.New(c.Priorities.Rules())
+	if err != nil {
+		return nil, err
+	}
+	numbers := crmmetrics.New()
+	sys, err := crm.New(
+		crm.Parts{Queues: stores.queues, DeadLetters: stores.letters, Log: stores.log, Replays: stores.replays, Profiles: stores.profiles,
+			Handlers: specs, Intakes: stores.intakes},
+		crm.Options{Workers: c.Workers, Batch: c.Batch, Ahead: c.Ahead, Attempts: c.Attempts, Backoff: c.Backoff, Lease: c.Lease,
+			PerSecond: boundOf(c.PerSecond), PerTenant: boundOf(c.TenantPerSecond), Tenants: c.Limits(),
+			Completed: boundOf(c.KeptCompleted), Failed: boundOf(c.KeptFailed), DeadFor: c.DeadLife, LogFor: c.LogLife,
+			Unknown: map[string]crm.Unknown{"skip": crm.Skip, "dead": crm.Dead}[c.Unknown], Create: c.Create, Priorities: priorities,
+			Log: o.Log, Now: o.Now, Observe: w.Observe, Finished: numbers.Finished})
+	if err != nil {
+		return nil, err
+	}
+	numbers.Watch(sys)
+	endpoint, err := w.ingestAPI(ctx, sys, stores)
+	if err != nil {
+		return nil, err
+	}
+	books := sys.Books()
+	shown := admin.System{Books: books, Decodes: sys.Decodes, Audit: func(ctx context.Context) (any, bool, error) {
+		a, err := sys.Audit(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		return a, a.Balanced, nil
+	}}
+	return &system.Parts{
+		Runs:      []system.Running{{System: sys.System, Shown: shown, Counted: books}},
+		Endpoints: []system.Endpoint{{Serves: crmingest.Serves, Handler: endpoint}},
+		Metrics:   []prometheus.Collector{numbers},
+		Checks:    []func(context.Context) []preflight.Finding{func(ctx context.Context) []preflight.Finding { return w.findings(ctx, sys, stores) }},
+		API:       func(api *admin.Parts) { desk(api, sys, stores) },
+	}, nil
+}
+
+// boundOf is a bound as the system has it, for which 0 is the default: below 0 is none.
+func boundOf[T int | float64](n T) T {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+// desk shows what operators look at and move.
+func desk(api *admin.Parts, sys *crm.System, s *stores) {
+	api.CRM = sys
+	switch api.Queues {
+	case nil, s.queues:
+		api.Queues = s.queues
+	default:
+		api.Queues = apart{own: s.queues, name: crm.Queue, rest: api.Queues}
+	}
+	api.AddLetters(crm.Name, s.letters)
+}
+
+// stores opens what stands behind the roles.
+func (w *wiring) stores(ctx context.Context) (*stores, error) {
+	s, c := &stores{}, w.own
+	for _, part := range []struct {
+		wanted bool
+		open   func(context.Context, *stores) error
+	}{
+		{c.Redis() == "" || c.Postgres() == "", w.embedded},
+		{c.Postgres() != "", w.onPostgres},
+		{c.Redis() != "", w.onRedis},
+		{c.BullMQ.URL != "", w.fromBullMQ},
+	} {
+		if !part.wanted {
+			continue
+		}
+		if err := part.open(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// embedded puts the embedded database behind every role.
+func (w *wiring) embedded(ctx context.Context, s *stores) error {
+	now := w.Now
+	f, err := w.File(ctx)
+	if err != nil {
+		return err
+	}
+	s.queues, s.letters, s.projects, s.damaged = f.Queues, f.DeadLetters, f.Projects, f.Damaged(crm.Queue)
+	if w.own.Postgres() != "" {
+		return nil
+	}
+	log, err := sqliteledger.New(ctx, f.DB, sqliteledger.Options{Name: logName, Now: now})
+	if err != nil {
+		return err
+	}
+	profiles, err := sqliteprofile.New(ctx, f.DB, profile.Options{Now: now})
+	if err != nil {
+		return err
+	}
+	s.log, s.profiles = log, profiles
+	s.attributes = func(m handler.Mapping) (handler.Handler, error) {
+		return handler.AttributesIn(log, profiles, m)
+	}
+	if w.own.Redis() != "" {
+		w.Look(func(context.Context) []preflight.Finding { return []preflight.Finding{aloneOnRedis()} })
+	}
+	s.replays, err = sqliteledger.New(ctx, f.DB, sqliteledger.Options{Name: replaysName, Now: now})
+	return err
+}
+
+// onPostgres puts a PostgreSQL behind sync log, replays and profiles.
+func (w *wiring) onPostgres(ctx context.Context, s *stores) error {
+	address := w.own.Postgres()
+	db, err := w.Postgres(ctx, address)
+	if err != nil {
+		return err
+	}
+	log, err := postgresledger.New(ctx, db, postgresledger.Options{Name: logName})
+	if err != nil {
+		return err
+	}
+	profiles, err := postgresprofile.New(ctx, db, profile.Options{Now: w.Now})
+	if err != nil {
+		return err
+	}
+	s.profiles = profiles
+	s.attributes = func(m handler.Mapping) (handler.Handler, error) {
+		return handler.AttributesIn(log, profiles, m)
+	}
+	if s.log, err = ledger.GatherStore(log, gather); err != nil {
+		return err
+	}
+	if s.replays, err = postgresledger.New(ctx, db, postgresledger.Options{Name: replaysName}); err != nil {
+		return err
+	}
+	if s.projects, err = postgresproject.New(ctx, db); err != nil {
+		return err
+	}
+	w.Uses = append(w.Uses, fmt.Sprintf("sync log: PostgreSQL, %s", address))
+	return nil
+}
+
+// onRedis puts a Redis behind queue and dead letters, under keys of their own.
+func (w *wiring) onRedis(ctx context.Context, s *stores) error {
+	c, address := w.own, w.own.Redis()
+	client, err := w.Redis(ctx, address)
+	if err != nil {
+		return err
+	}
+	s.damaged = nil
+	if s.queues, err = redisqueue.New(client, redisqueue.Options{Prefix: keys, Capacity: c.QueueMax, Shards: c.Shards}); err != nil {
+		return err
+	}
+	if s.letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{
+		Options: deadletter.Options{Max: c.DeadMax, Now: w.Now}, Stream: lettersStream, Pipeline: crm.Queue}); err != nil {
+		return err
+	}
+	w.Uses = append(w.Uses, fmt.Sprintf("CRM queue: Redis, %s", address))
+	return nil
+}
+
+// fromBullMQ takes events from a queue of BullMQ's.
+func (w *wiring) fromBullMQ(ctx context.Context, s *stores) error {
+	c := &w.own.BullMQ
+	client, err := w.Redis(ctx, c.URL)
+	if err != nil {
+		return err
+	}
+	log := w.Log
+	source, err := bullmqsource.New(client, bullmqsource.Options{Queue: c.Queue, Prefix: c.Prefix, Lease: w.own.Lease, DeadLetters: true,
+		Metrics: int(c.Metrics / time.Minute), Concurrency: w.own.Workers, Ahead: ahead(s.queues),
+		KeepCompleted: &bullmqsource.Keep{Count: boundOf(w.own.KeptCompleted)}, KeepFailed: &bullmqsource.Keep{Count: boundOf(w.own.KeptFailed)},
+		Report: func(r bullmqsource.Report) {
+			w.Report(intakeName, string(r.What), uint64(r.Count))
+			log.Warn("something happened to jobs of BullMQ", "pipeline", intakeName, "what", string(r.What), "count", r.Count, "jobs", r.IDs, "text", r.Text)
+		}})
+	if err != nil {
+		return err
+	}
+	s.intakes = append(s.intakes, crm.Intake{Name: intakeName, Source: source, Reopened: bullmqsource.Retried})
+	w.Uses = append(w.Uses, fmt.Sprintf("BullMQ: %s, queue %s", c.URL, c.Queue))
+	return nil
+}
+
+// ahead is how many events of CRM wait or are being handled.
+func ahead(q queue.Inspector) func(context.Context) (int, error) {
+	return func(ctx context.Context) (int, error) {
+		n, err := q.Stats(ctx, crm.Queue)
+		return int(n.Waiting + n.Leased), err
+	}
+}
+
+// handlers are those of the configuration.
+func (w *wiring) handlers(ctx context.Context, s *stores) ([]handler.Spec, error) {
+	var specs []handler.Spec
+	var names []string
+	for n := range w.own.Handlers {
+		h := &w.own.Handlers[n]
+		spec := h.Spec()
+		var err error
+		if h.Endpoint != nil {
+			spec.Handler, err = w.endpoint(h)
+		} else {
+			spec.Handler, err = s.attributes(h.Attributes)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("handler %s: %w", h.Name, err)
+		}
+		specs, names = append(specs, spec), append(names, h.Name+" for "+strings.Join(h.Types, ", "))
+	}
+	what := map[string]string{"skip": "skipped, and counted", "dead": "dead letters"}[w.own.Unknown]
+	if len(specs) == 0 {
+		names = []string{"none: all events are " + what + " (set crm.handlers)"}
+		w.Log.InfoContext(ctx, "no handlers are configured: events are taken in and are "+what+"; crm.handlers says what to do with them", "unknown", w.own.Unknown)
+	}
+	w.Uses = append(w.Uses, "handlers: "+strings.Join(names, "; "))
+	return specs, nil
+}
+
+func (w *wiring) endpoint(h *crmconfig.Handler) (handler.Handler, error) {
+	o, err := w.own.Endpoint(h)
+	if err != nil {
+		return nil, err
+	}
+	o.Now, o.Connections = w.Now, max(w.own.Workers, 1)
+	e, err := webhook.New(o)
+	if err != nil {
+		return nil, err
+	}
+	w.OnClose(func() error { e.Close(); return nil })
+	return e, nil
+}

@@ -1,0 +1,184 @@
+// Package deliverysystem puts delivery on the servers that are configured, or on the embedded database.
+package deliverysystem
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect/system"
+	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/endpoint"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/postgresledger"
+	"github.com/tidemill/tidemill/state/ledger/redisledger"
+	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/redisqueue"
+	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/accept"
+	"github.com/tidemill/tidemill/systems/delivery/accept/redisaccept"
+	"github.com/tidemill/tidemill/systems/delivery/accept/sqliteaccept"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryingest/limit/redislimit"
+	"github.com/tidemill/tidemill/systems/delivery/deliverymetrics"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
+)
+
+// stores are what stands behind delivery's roles.
+type stores struct {
+	queues      queue.Store
+	letters     deadletter.Store
+	keys        ledger.Store       // idempotency
+	transaction accept.Transaction // of both; nil: there is none
+	sent        ledger.Store       // purchases
+	projects    project.Projects   // of the embedded database; nil: there is none
+	meter       endpoint.Meter     // nil: one in memory
+}
+
+// System is delivery.
+var System = system.System{
+	Name:     delivery.Name,
+	Settings: deliveryconfig.Group,
+	Check:    func(c *config.Loaded) error { return deliveryconfig.Of(c).CheckPartners() },
+	Bounds: func(c *config.Loaded) system.Bounds {
+		return system.Bounds{Jobs: deliveryconfig.Of(c).QueueMax, DeadLetters: deliveryconfig.Of(c).DeadMax}
+	},
+	Build: build,
+}
+
+// wiring is a system that is being built.
+type wiring struct {
+	*system.Host
+	own *deliveryconfig.Settings
+}
+
+// build puts the delivery system together with its endpoints, on the Redis that is named or
+// embedded.
+func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
+	c := deliveryconfig.Of(o.Config)
+	w := &wiring{o, c}
+	stores := &stores{}
+	open := w.embedded
+	if w.own.Redis() != "" {
+		open = w.onRedis
+	}
+	if err := open(ctx, stores); err != nil {
+		return nil, err
+	}
+	if w.Config.Postgres.URL != "" {
+		if err := w.sentInPostgres(ctx, stores); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Judge(ctx); err != nil {
+		return nil, err
+	}
+	skip := map[string]bool{}
+	for _, s := range c.Sites {
+		skip[s.ID] = s.Consent == "skip"
+	}
+	sys, err := delivery.New(
+		delivery.Parts{Queues: stores.queues, DeadLetters: stores.letters, Sent: stores.sent, Partners: c.Partners, Env: partner.Env{Secret: w.Config.Secret}},
+		delivery.Options{Workers: c.Workers, Most: max(c.MaxWorkers, c.Workers), Lease: c.Lease, Keep: c.SentLife,
+			Kept: queue.Keep{Count: c.Kept, Age: c.KeptFor}, Limit: c.QueueMax, Tenants: c.Limits(), Absent: func(site string) bool { return !skip[site] },
+			Log: o.Log, Now: o.Now, Observe: w.Observe})
+	if err != nil {
+		return nil, err
+	}
+	handler, err := w.ingestAPI(ctx, sys, stores)
+	if err != nil {
+		return nil, err
+	}
+	books := sys.Books()
+	shown := admin.System{Books: books, Decodes: sys.Decodes, Audit: func(ctx context.Context) (any, bool, error) {
+		a, err := sys.Audit(ctx)
+		return a, a.Balanced, err
+	}}
+	p := &system.Parts{
+		Runs: []system.Running{{System: sys.System, Shown: shown, Counted: books}},
+		Endpoints: []system.Endpoint{
+			{Serves: serves, Handler: handler},
+			{Serves: func(path string) bool { return path == "/healthz" }, Handler: only("GET", handler.Secured(w.health(sys, stores))), Operators: true},
+		},
+		Metrics: []prometheus.Collector{deliverymetrics.New(sys, stores.queues)},
+		Checks: []func(context.Context) []preflight.Finding{func(ctx context.Context) []preflight.Finding {
+			return checkPartners(ctx, sys, stores.queues, c.QueueMax)
+		}},
+		API: func(api *admin.Parts) {
+			api.Queues, api.Delivery, api.SendDelivery = stores.queues, sys, handler.Accept
+			api.AddLetters(delivery.Name, stores.letters)
+		},
+	}
+	if c.BullMQ.URL == "" {
+		return p, nil
+	}
+	intake, err := w.fromBullMQ(ctx, handler, stores)
+	p.Runs = append(p.Runs, intake)
+	return p, err
+}
+
+// embedded puts the embedded database behind every role.
+func (w *wiring) embedded(ctx context.Context, d *stores) (err error) {
+	f, err := w.File(ctx)
+	if err != nil {
+		return err
+	}
+	d.queues, d.letters, d.projects = f.Queues, f.DeadLetters, f.Projects
+	keys, err := sqliteledger.New(ctx, f.DB, sqliteledger.Options{Name: "keys", Now: w.Now})
+	if err != nil {
+		return err
+	}
+	d.keys, d.transaction = keys, sqliteaccept.New(keys, f.Queues)
+	d.sent, err = sqliteledger.New(ctx, f.DB, sqliteledger.Options{Name: "sent", Now: w.Now})
+	return err
+}
+
+// sentInPostgres keeps what was sent in a PostgreSQL.
+func (w *wiring) sentInPostgres(ctx context.Context, d *stores) error {
+	db, err := w.Postgres(ctx, w.Config.Postgres.URL)
+	if err != nil {
+		return err
+	}
+	if d.sent, err = postgresledger.New(ctx, db, postgresledger.Options{Name: "sent"}); err != nil {
+		return err
+	}
+	w.Uses = append(w.Uses, fmt.Sprintf("what was sent: PostgreSQL, %s", w.Config.Postgres.URL))
+	return nil
+}
+
+// onRedis puts a Redis behind every role.
+func (w *wiring) onRedis(ctx context.Context, d *stores) error {
+	c, address := w.own, w.own.Redis()
+	client, err := w.Redis(ctx, address)
+	if err != nil {
+		return err
+	}
+	queues, err := redisqueue.New(client, redisqueue.Options{Capacity: c.QueueMax, Shards: c.Shards})
+	if err != nil {
+		return err
+	}
+	if d.letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{
+		Options: deadletter.Options{Max: c.DeadMax, Now: w.Now}, Stream: "delivery:dlq", Pipeline: delivery.Name}); err != nil {
+		return err
+	}
+	keys, err := redisledger.New(client, redisledger.Options{Name: "keys"})
+	if err != nil {
+		return err
+	}
+	d.queues, d.keys, d.transaction = queues, keys, redisaccept.New(keys, queues)
+	if d.sent, err = redisledger.New(client, redisledger.Options{Name: "sent"}); err != nil {
+		return err
+	}
+	if d.meter, err = redislimit.New(client, redislimit.Options{Prefix: "delivery:", Now: w.Now}); err != nil {
+		return err
+	}
+	w.Uses = append(w.Uses, fmt.Sprintf("queues: Redis, %s", address))
+	return nil
+}
