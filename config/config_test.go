@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/config"
-	"github.com/tidemill/tidemill/connect"
+	"github.com/tidemill/tidemill/systems"
 )
 
 // settings are those of all systems.
-var settings = connect.Settings()
+var settings = systems.All().Settings()
 
 func file(t *testing.T, text string) string {
 	t.Helper()

@@ -80,6 +80,15 @@ func fieldOf(t reflect.StructField, v reflect.Value, path string, bare time.Dura
 // rule says whether the default is one that the machine makes a value of.
 func (f *Field) rule() bool { return isRule(f.Default) }
 
+// Group is the first part of its path, like redis; empty: it has no other part.
+func (f *Field) Group() string {
+	group, _, in := strings.Cut(f.Path, ".")
+	if !in {
+		return ""
+	}
+	return group
+}
+
 // Bool says whether the setting is either true or false.
 func (f *Field) Bool() bool { return f.value.Kind() == reflect.Bool }
 

@@ -11,8 +11,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,31 +24,7 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/systems/analytics/analyticssystem"
-	"github.com/tidemill/tidemill/systems/bridge/bridgesystem"
-	"github.com/tidemill/tidemill/systems/crm/crmsystem"
-	"github.com/tidemill/tidemill/systems/delivery/deliverysystem"
-	"github.com/tidemill/tidemill/systems/windows/windowssystem"
 )
-
-// table has every system that can be run, in the order in which they are built and asked.
-var table = []system.System{analyticssystem.System, bridgesystem.System, deliverysystem.System, crmsystem.System, windowssystem.System}
-
-// Systems are the names that can be run.
-func Systems() (names []string) {
-	for _, s := range table {
-		names = append(names, s.Name)
-	}
-	return names
-}
-
-// Settings are those that a configuration may have: the common ones, and those of every system.
-func Settings() (all config.Schema) {
-	for _, s := range table {
-		all = append(all, s.Settings)
-	}
-	return all
-}
 
 // Options are what is not configuration.
 type Options struct {
@@ -85,8 +59,9 @@ type Instance struct {
 	stop     context.CancelFunc
 }
 
-// Open opens every backend that the configuration names and puts the systems together.
-func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err error) {
+// Open opens every backend that the configuration names and puts the systems together, of those in
+// the table.
+func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) (_ *Instance, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -94,14 +69,14 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 		o.Now = time.Now
 	}
 	if len(o.Systems) == 0 {
-		o.Systems = Configured(c)
+		o.Systems = table.Configured(c)
 	}
 	for _, name := range o.Systems {
-		if !slices.Contains(Systems(), name) {
-			return nil, fmt.Errorf("there is no system %q; there are %v", name, Systems())
+		if err := table.Has(name); err != nil {
+			return nil, err
 		}
 	}
-	i := &Instance{options: o, started: o.Now(), Host: &system.Host{Config: c, Version: o.Version, Systems: o.Systems, Log: o.Log, Now: o.Now, Metrics: newRegistry(o.Version), Bounds: bounds(c, o.Systems)}}
+	i := &Instance{options: o, started: o.Now(), Host: &system.Host{Config: c, Version: o.Version, Systems: o.Systems, Log: o.Log, Now: o.Now, Metrics: newRegistry(o.Version), Bounds: table.Bounds(c, o.Systems)}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, i.Close())
@@ -117,10 +92,7 @@ func Open(ctx context.Context, c *config.Loaded, o Options) (_ *Instance, err er
 		return nil, err
 	}
 	api := &admin.Parts{Version: o.Version, Started: i.started, NoAuth: o.NoAuth, Trusted: trusted, Metrics: i.Metrics, Config: i.Config, Doctor: i.doctor, Log: o.Log, Stopping: i.stopping}
-	for _, s := range table {
-		if !slices.Contains(o.Systems, s.Name) {
-			continue
-		}
+	for _, s := range table.Of(o.Systems) {
 		parts, err := s.Build(ctx, i.Host)
 		if err != nil {
 			return nil, err
@@ -189,51 +161,6 @@ func apiToken(c *config.Loaded, o Options) (tidemill.Secret, error) {
 		return tidemill.Secret{}, nil
 	}
 	return t, err
-}
-
-// Configured are the systems that run: those that are named (systems, TIDEMILL_SYSTEMS, the
-// arguments of run), else those that something configures, and analytics where nothing configures
-// any. What configures one is said in docs/operations.md.
-func Configured(c *config.Loaded) (names []string) {
-	if len(c.Systems) > 0 {
-		return c.Systems
-	}
-	for _, s := range table {
-		if c.Configured(s.Name) {
-			names = append(names, s.Name)
-		}
-	}
-	if len(names) == 0 {
-		return []string{table[0].Name}
-	}
-	return names
-}
-
-// Check refuses what some systems cannot start with and config.Load does not look at, because it
-// is no mistake where they do not run. It connects to nothing.
-func Check(c *config.Loaded, systems []string) error {
-	var errs []error
-	for _, name := range systems {
-		if !slices.Contains(Systems(), name) {
-			errs = append(errs, fmt.Errorf("systems (from %s): there is no system %q; there is %s", c.From["systems"], name, strings.Join(Systems(), ", ")))
-		}
-	}
-	for _, s := range table {
-		if s.Check != nil && slices.Contains(systems, s.Name) {
-			errs = append(errs, s.Check(c))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// bounds are those of the first of the systems that has some; where none has, of the first there is.
-func bounds(c *config.Loaded, systems []string) system.Bounds {
-	for _, s := range table {
-		if s.Bounds != nil && slices.Contains(systems, s.Name) {
-			return s.Bounds(c)
-		}
-	}
-	return table[0].Bounds(c)
 }
 
 // HasProjects says whether any system that runs has projects.

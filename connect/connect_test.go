@@ -24,6 +24,7 @@ import (
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/serve"
 	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/systems"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsconfig"
 )
 
@@ -33,7 +34,7 @@ func settings(t *testing.T, flags ...string) *config.Loaded {
 	for i := 0; i < len(flags); i += 2 {
 		m[flags[i]] = flags[i+1]
 	}
-	c, err := Settings().Load(config.Layers{Flags: m})
+	c, err := systems.All().Settings().Load(config.Layers{Flags: m})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func settings(t *testing.T, flags ...string) *config.Loaded {
 
 func open(t *testing.T, c *config.Loaded, o Options) *Instance {
 	t.Helper()
-	in, err := Open(t.Context(), c, o)
+	in, err := Open(t.Context(), systems.All(), c, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,14 +125,14 @@ func TestAnOpenThatFailsGivesTheDataFree(t *testing.T) {
 	} {
 		wrong, o := *c, Options{}
 		spoil.do(&wrong, &o)
-		in, err := Open(t.Context(), &wrong, o)
+		in, err := Open(t.Context(), systems.All(), &wrong, o)
 		if err == nil || in != nil || !strings.Contains(err.Error(), spoil.want) || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: Open = %v, want an error with %q", spoil.name, err, spoil.want)
 		}
-		if in, err = Open(t.Context(), c, Options{}); err != nil {
+		if in, err = Open(t.Context(), systems.All(), c, Options{}); err != nil {
 			t.Fatalf("after %s: %v", spoil.name, err)
 		}
-		if _, err := Open(t.Context(), c, Options{}); err == nil || !strings.Contains(err.Error(), "is in use by") {
+		if _, err := Open(t.Context(), systems.All(), c, Options{}); err == nil || !strings.Contains(err.Error(), "is in use by") {
 			t.Errorf("two instances on one folder: %v", err)
 		}
 		if err := in.Close(); err != nil {
@@ -307,7 +308,7 @@ func TestADataFolderThatCannotBeMadeIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := settings(t, "data", filepath.Join(file, "data"))
-	if _, err := Open(t.Context(), c, Options{}); err == nil || !strings.Contains(err.Error(), file) {
+	if _, err := Open(t.Context(), systems.All(), c, Options{}); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("Open = %v", err)
 	}
 	damaged := settings(t)
@@ -317,7 +318,7 @@ func TestADataFolderThatCannotBeMadeIsAnError(t *testing.T) {
 	if err := os.WriteFile(DatabasePath(damaged.Data), bytes.Repeat([]byte("no database "), 1000), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), damaged, Options{}); err == nil || !strings.Contains(err.Error(), "restore it from a backup") {
+	if _, err := Open(t.Context(), systems.All(), damaged, Options{}); err == nil || !strings.Contains(err.Error(), "restore it from a backup") {
 		t.Errorf("Open on a damaged file = %v", err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/systems"
 )
 
 func TestTheFirstMinutesOfCRM(t *testing.T) {
@@ -55,7 +56,7 @@ func TestTheFirstMinutesOfCRM(t *testing.T) {
 
 func TestWhatIsConfiguredRuns(t *testing.T) {
 	var reference bytes.Buffer
-	if err := Settings().WriteReference(&reference); err != nil {
+	if err := systems.All().Settings().WriteReference(&reference); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, file, env, want string }{
@@ -82,7 +83,7 @@ func TestWhatIsConfiguredRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			name, value, _ := strings.Cut(c.env, "=")
-			l, err := Settings().Load(config.Layers{File: file, Getenv: func(k string) string {
+			l, err := systems.All().Settings().Load(config.Layers{File: file, Getenv: func(k string) string {
 				if k == name {
 					return value
 				}
@@ -91,7 +92,7 @@ func TestWhatIsConfiguredRuns(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Join(Configured(l), " "); got != c.want {
+			if got := strings.Join(systems.All().Configured(l), " "); got != c.want {
 				t.Errorf("%s run, want %s", got, c.want)
 			}
 		})
@@ -148,7 +149,7 @@ func TestTwoStoresOfQueuesLookLikeOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, port := address.Hostname(), address.Port()
-	c, err := Settings().Load(config.Layers{Flags: map[string]string{"data": filepath.Join(t.TempDir(), "data"), "listen": "127.0.0.1:0"},
+	c, err := systems.All().Settings().Load(config.Layers{Flags: map[string]string{"data": filepath.Join(t.TempDir(), "data"), "listen": "127.0.0.1:0"},
 		Getenv: func(name string) string { return map[string]string{"REDIS_HOST": host, "REDIS_PORT": port}[name] }})
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +190,7 @@ func TestTwoStoresOfQueuesLookLikeOne(t *testing.T) {
 
 func TestServersOfCRMThatAreNotThereAreNamed(t *testing.T) {
 	for key, url := range map[string]string{"crm.redis_url": "redis://user:canary@127.0.0.1:1/0", "crm.postgres_url": "postgres://user:canary@127.0.0.1:1/x", "crm.bullmq.url": "redis://user:canary@127.0.0.1:1/0"} {
-		_, err := Open(t.Context(), settings(t, key, url), Options{Systems: []string{"crm"}})
+		_, err := Open(t.Context(), systems.All(), settings(t, key, url), Options{Systems: []string{"crm"}})
 		if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v; want an error with the address and without the password", key, err)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/postgresprofile"
 	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
+	"github.com/tidemill/tidemill/systems"
 	"github.com/tidemill/tidemill/systems/crm/crmconfig"
 )
 
@@ -148,7 +149,7 @@ func newCRM(t *testing.T, vars map[string]string) *crmWorld {
 		all[k] = v
 	}
 	var err error
-	if w.config, err = Settings().Load(config.Layers{File: file, Getenv: func(name string) string { return all[name] }}); err != nil {
+	if w.config, err = systems.All().Settings().Load(config.Layers{File: file, Getenv: func(name string) string { return all[name] }}); err != nil {
 		t.Fatal(err)
 	}
 	w.start()

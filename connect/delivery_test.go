@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/systems"
 )
 
 // aPartner is one that answers on loopback and remembers what it got.
@@ -76,7 +77,7 @@ delivery:
 	for k, v := range vars {
 		all[k] = v
 	}
-	c, err := Settings().Load(config.Layers{File: file, Getenv: func(name string) string { return all[name] }})
+	c, err := systems.All().Settings().Load(config.Layers{File: file, Getenv: func(name string) string { return all[name] }})
 	if err != nil {
 		t.Fatal(err)
 	}

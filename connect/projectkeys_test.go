@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/systems"
 )
 
 // TestANewShortKeyIsNotTakenWhereOthersCanGuessIt has keys of 6 and of 16 characters.
@@ -13,7 +14,7 @@ func TestANewShortKeyIsNotTakenWhereOthersCanGuessIt(t *testing.T) {
 	c := settings(t, "admin.key", "the-token-0123456789")
 	try := func(listen string, projects ...config.Project) error {
 		c.Listen, c.Projects = listen, projects
-		in, err := Open(t.Context(), c, Options{})
+		in, err := Open(t.Context(), systems.All(), c, Options{})
 		if err != nil {
 			return err
 		}

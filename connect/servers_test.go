@@ -16,6 +16,7 @@ import (
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/systems"
 )
 
 // onServers are settings with all three URLs, on servers and databases of this test's own.
@@ -79,7 +80,7 @@ func post(t *testing.T, in *Instance, body string) {
 
 func TestStrictRefusesWhatCouldLoseEvents(t *testing.T) {
 	redis := testenv.Start(t, testenv.PrivateRedis, "REDIS_SETTINGS=--appendonly no --maxmemory-policy allkeys-lru")
-	_, err := Open(t.Context(), settings(t, "redis.url", redis.URL, "strict", "true"), Options{})
+	_, err := Open(t.Context(), systems.All(), settings(t, "redis.url", redis.URL, "strict", "true"), Options{})
 	if err == nil || !strings.Contains(err.Error(), "appendonly") || !strings.Contains(err.Error(), "maxmemory-policy") {
 		t.Errorf("strict took a Redis that forgets: %v", err)
 	}
@@ -92,7 +93,7 @@ func TestStrictRefusesWhatCouldLoseEvents(t *testing.T) {
 func TestServersThatAreNotThereAreNamed(t *testing.T) {
 	for key, url := range map[string]string{"redis.url": "redis://user:canary@127.0.0.1:1/0", "postgres.url": "postgres://user:canary@127.0.0.1:1/x",
 		"clickhouse.url": "http://user:canary@127.0.0.1:1", "kafka.brokers": "127.0.0.1:1"} {
-		_, err := Open(t.Context(), settings(t, key, url), Options{})
+		_, err := Open(t.Context(), systems.All(), settings(t, key, url), Options{})
 		if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v; want an error with the address and without the password", key, err)
 		}

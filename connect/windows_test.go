@@ -18,6 +18,7 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/systems"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/gdelttest"
 	"github.com/tidemill/tidemill/systems/windows/windowsconfig"
 )
@@ -62,7 +63,7 @@ func newWindowsOf(t *testing.T, text string, vars map[string]string) *windowsWor
 		t.Fatal(err)
 	}
 	var err error
-	if w.config, err = Settings().Load(config.Layers{File: file, Getenv: func(name string) string { return vars[name] }}); err != nil {
+	if w.config, err = systems.All().Settings().Load(config.Layers{File: file, Getenv: func(name string) string { return vars[name] }}); err != nil {
 		t.Fatal(err)
 	}
 	if err := windowsconfig.Of(w.config).Check(); err != nil {
@@ -338,7 +339,7 @@ func TestEmbeddedWindowsHaveNothingToTakeOver(t *testing.T) {
 }
 
 func TestTopicsThatAreQueuesAreOrderedBeforeAnythingIsInThem(t *testing.T) {
-	c, err := Settings().Load(config.Layers{Flags: map[string]string{"data": t.TempDir()}})
+	c, err := systems.All().Settings().Load(config.Layers{Flags: map[string]string{"data": t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
 	}

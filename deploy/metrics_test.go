@@ -16,6 +16,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
+	"github.com/tidemill/tidemill/systems"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/bridge"
 	"github.com/tidemill/tidemill/systems/bridge/bridgeconfig"
@@ -46,7 +47,7 @@ func shown(t *testing.T) map[string][]string {
 	t.Helper()
 	partners := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer partners.Close()
-	c, err := connect.Settings().Load(config.Layers{Flags: map[string]string{"data": filepath.Join(t.TempDir(), "data"), "analytics.flush_interval": "1ms"}})
+	c, err := systems.All().Settings().Load(config.Layers{Flags: map[string]string{"data": filepath.Join(t.TempDir(), "data"), "analytics.flush_interval": "1ms"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func shown(t *testing.T) map[string][]string {
 	windowsconfig.Of(c).Processors = []windowsconfig.Processor{{Filter: &windowsconfig.Filter{Keep: "true"}}}
 	windowsconfig.Of(c).Files.Folder = t.TempDir()
 	bridgeconfig.Of(c).Broker.Listen = "127.0.0.1:0"
-	in, err := connect.Open(t.Context(), c, connect.Options{Version: "v1", Systems: []string{analytics.Name, delivery.Name, crm.Name, windows.Name, bridge.Name}})
+	in, err := connect.Open(t.Context(), systems.All(), c, connect.Options{Version: "v1", Systems: []string{analytics.Name, delivery.Name, crm.Name, windows.Name, bridge.Name}})
 	if err != nil {
 		t.Fatal(err)
 	}

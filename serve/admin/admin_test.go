@@ -16,6 +16,7 @@ import (
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/systems"
 )
 
 // instance is an embedded one that runs for a test.
@@ -27,7 +28,7 @@ type instance struct {
 // loaded is a configuration in which nothing is set.
 func loaded(t *testing.T) *config.Loaded {
 	t.Helper()
-	c, err := connect.Settings().Load(config.Layers{})
+	c, err := systems.All().Settings().Load(config.Layers{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func start(t *testing.T, change func(*config.Loaded)) *instance {
 
 func startWith(t *testing.T, o connect.Options, change func(*config.Loaded)) *instance {
 	t.Helper()
-	c, err := connect.Settings().Load(config.Layers{Flags: map[string]string{"data": t.TempDir(), "analytics.flush_interval": "1ms"}})
+	c, err := systems.All().Settings().Load(config.Layers{Flags: map[string]string{"data": t.TempDir(), "analytics.flush_interval": "1ms"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func startWith(t *testing.T, o connect.Options, change func(*config.Loaded)) *in
 	if change != nil {
 		change(c)
 	}
-	in, err := connect.Open(t.Context(), c, o)
+	in, err := connect.Open(t.Context(), systems.All(), c, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
-	"github.com/tidemill/tidemill/connect"
+	"github.com/tidemill/tidemill/systems"
 )
 
 // TestEachSecretSettingIsPlanted holds what is planted against the settings that there are: one
@@ -22,7 +22,7 @@ func TestEachSecretSettingIsPlanted(t *testing.T) {
 	s := newSpy(t, nil)
 	planted := map[string]bool{}
 	load := func(file string, env []string) {
-		schema, systems := connect.Settings(), map[string]reflect.Value{}
+		schema, systems := systems.All().Settings(), map[string]reflect.Value{}
 		for i, group := range schema {
 			schema[i].New = func(c *config.Loaded) config.Settings {
 				settings := group.New(c)

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/internal/mqttconn"
+	"github.com/tidemill/tidemill/systems"
 )
 
 var ofEmbedded = []scenario{
@@ -25,11 +26,11 @@ func embedded(t *testing.T, g *given) {
 	addr := "127.0.0.1:" + strconv.Itoa(port(t))
 	settings := env{"TIDEMILL_BRIDGE_BROKER_LISTEN": addr, "TIDEMILL_BRIDGE_BROKER_USER": "device", "TIDEMILL_BRIDGE_BROKER_PASSWORD": "canary"}
 	g.note(settings)
-	c, err := connect.Settings().Load(config.Layers{Getenv: func(k string) string { return settings[k] }, Flags: map[string]string{"data": t.TempDir()}})
+	c, err := systems.All().Settings().Load(config.Layers{Getenv: func(k string) string { return settings[k] }, Flags: map[string]string{"data": t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := connect.Open(t.Context(), c, connect.Options{Systems: []string{"bridge"}, Token: token})
+	in, err := connect.Open(t.Context(), systems.All(), c, connect.Options{Systems: []string{"bridge"}, Token: token})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/systems"
 )
 
 // env are settings by their variables.
@@ -99,11 +100,11 @@ func (r *rig) set(name, value string) {
 // open opens the bridge without running it.
 func (r *rig) open() error {
 	r.Helper()
-	c, err := connect.Settings().Load(config.Layers{Getenv: func(k string) string { return r.env[k] }, Flags: map[string]string{"data": r.TB.TempDir()}})
+	c, err := systems.All().Settings().Load(config.Layers{Getenv: func(k string) string { return r.env[k] }, Flags: map[string]string{"data": r.TB.TempDir()}})
 	if err != nil {
 		return err
 	}
-	r.in, err = connect.Open(r.Context(), c, connect.Options{Systems: []string{"bridge"}, Token: token, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	r.in, err = connect.Open(r.Context(), systems.All(), c, connect.Options{Systems: []string{"bridge"}, Token: token, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/internal/mqttconn"
+	"github.com/tidemill/tidemill/systems"
 )
 
 var ofStrangers = []scenario{
@@ -30,11 +31,11 @@ func embeddedAt(t *testing.T, g *given, settings env) string {
 	addr := "127.0.0.1:" + strconv.Itoa(port(t))
 	settings["TIDEMILL_BRIDGE_BROKER_LISTEN"] = addr
 	g.note(settings)
-	c, err := connect.Settings().Load(config.Layers{Getenv: func(k string) string { return settings[k] }, Flags: map[string]string{"data": t.TempDir()}})
+	c, err := systems.All().Settings().Load(config.Layers{Getenv: func(k string) string { return settings[k] }, Flags: map[string]string{"data": t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := connect.Open(t.Context(), c, connect.Options{Systems: []string{"bridge"}})
+	in, err := connect.Open(t.Context(), systems.All(), c, connect.Options{Systems: []string{"bridge"}})
 	if err != nil {
 		t.Fatal(err)
 	}

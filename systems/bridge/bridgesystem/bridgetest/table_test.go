@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/tidemill/tidemill/config"
-	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/systems"
 )
 
 // scenario sets some settings and observes what a running bridge does with them.
@@ -65,7 +65,7 @@ func TestEverySettingIsObserved(t *testing.T) {
 			observed[name] = true
 		}
 	}
-	c, err := connect.Settings().Load(config.Layers{})
+	c, err := systems.All().Settings().Load(config.Layers{})
 	if err != nil {
 		t.Fatal(err)
 	}

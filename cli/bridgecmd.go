@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/systems/bridge/bridgeconfig"
+	"github.com/tidemill/tidemill/systems/bridge/bridgesystem"
+)
+
+type bridgeCmd struct {
+	Send   bridgeSendCmd   `cmd:"" help:"Put entries into the embedded bridge's stream."`
+	Listen bridgeListenCmd `cmd:"" help:"Print the messages that the bridge publishes, as a receiver gets them."`
+}
+
+type bridgeSendCmd struct {
+	remote
+	File string `arg:"" optional:"" help:"Entries, one a line: JSON or any other text. Default, or -: standard input." type:"path"`
+}
+
+// Help is shown by tidemill bridge send --help.
+func (c *bridgeSendCmd) Help() string {
+	return `Each line becomes one entry, its payload byte for byte. If the stream is in Redis, write to it with XADD:
+
+  redis-cli XADD syslog-stream '*' payload '{"text": "disk full"}'`
+}
+
+func (c *bridgeSendCmd) Run(ctx context.Context, e env) error {
+	in := e.in
+	if c.File != "" && c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	return c.ask(ctx, e, func(a *client) error {
+		sent := 0
+		defer func() {
+			if !c.JSON {
+				_, _ = fmt.Fprintf(e.out, "%s accepted\n", count(sent, "entry", "entries"))
+			}
+		}()
+		lines := bufio.NewReaderSize(in, sendBatch)
+		var batch bytes.Buffer
+		flush := func() error {
+			if batch.Len() == 0 {
+				return nil
+			}
+			answer, err := api.SendEntries.Call(ctx, &a.Client, &api.SentEntries{Body: bytes.NewReader(batch.Bytes())})
+			if err != nil {
+				return err
+			}
+			sent += len(answer.IDs)
+			batch.Reset()
+			if c.JSON {
+				return printJSON(e.out, answer)
+			}
+			return nil
+		}
+		for {
+			line, err := lines.ReadBytes('\n')
+			batch.Write(line)
+			if batch.Len() >= sendBatch/2 || err != nil {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
+}
+
+type bridgeListenCmd struct {
+	settings
+	Server string   `help:"The running instance to ask for its broker and topics. Default: those of the configuration." env:"TIDEMILL_SERVER" placeholder:"URL"`
+	Token  string   `help:"The API's token; safer in the environment, where others do not see it. Default: from the configuration, or from the data folder for an instance on this machine." env:"TIDEMILL_TOKEN" placeholder:"TOKEN"`
+	Ack    bool     `help:"Acknowledge every message, as a receiver does: its entry leaves the stream."`
+	Topic  []string `help:"Other topics to listen to; + and # are allowed." placeholder:"TOPIC"`
+	Count  int      `help:"Stop after this many messages. Default: never." placeholder:"N"`
+	Names  bool     `help:"Print the topic before each message."`
+}
+
+// Help is shown by tidemill bridge listen --help.
+func (c *bridgeListenCmd) Help() string {
+	return `It connects to the broker of the configuration: MQTT_BROKERS, or the embedded broker of a bridge on this machine. With --server it asks a running instance for its broker and topics; user, password and certificates come from the local configuration.
+
+  tidemill bridge listen --ack
+  tidemill bridge listen --topic syslog/dlq`
+}
+
+func (c *bridgeListenCmd) Run(ctx context.Context, e env) error {
+	var flags map[string]string
+	if c.Server != "" {
+		its, err := c.client(e, c.Server, c.Token)
+		if err != nil {
+			return err
+		}
+		if flags, err = theirs(ctx, its); err != nil {
+			return err
+		}
+	}
+	cfg, err := c.load(e, flags)
+	if err != nil {
+		return err
+	}
+	if err := bridgeconfig.Of(cfg).Check(); err != nil {
+		return wrongConfig{err}
+	}
+	n := 0
+	ready := func(topics []string) { // beside the messages, which may go to another program
+		_, _ = fmt.Fprintf(e.err, "listening to %s. Stop with Ctrl-C.\n", strings.Join(topics, ", "))
+	}
+	err = bridgesystem.Listen(ctx, cfg, bridgesystem.Listening{Topics: c.Topic, Ack: c.Ack, Log: logger(cfg.Log, e, true), Ready: ready}, func(topic string, payload []byte) error {
+		line := string(payload)
+		if c.Names {
+			line = topic + " " + line
+		}
+		if terminal(e.out) {
+			line = printable(line)
+		}
+		if _, err := fmt.Fprintln(asBytes(e.out), line); err != nil {
+			return err
+		}
+		if n++; n == c.Count {
+			return bridgesystem.ErrEnough
+		}
+		return nil
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/tidemill/tidemill/config"
+)
+
+type initCmd struct {
+	File  string `arg:"" optional:"" default:"tidemill.yaml" help:"Where to write it."`
+	Force bool   `help:"Overwrite an existing file."`
+}
+
+func (c *initCmd) Run(e env) error {
+	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if c.Force {
+		flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	f, err := os.OpenFile(c.File, flags, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s exists: --force overwrites it", c.File)
+	} else if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(f, "# Every setting with its default. Leave out what you do not change.\n\n")
+	if err := errors.Join(err, e.table.Settings().WriteReference(f), f.Close()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.out, "Wrote %s. `tidemill config check` checks it, `tidemill run` uses it.\n", c.File)
+	return err
+}
+
+type configCmd struct {
+	Check     configCheckCmd     `cmd:"" help:"Check the configuration; name every mistake with its place."`
+	Show      configShowCmd      `cmd:"" help:"Show the configuration in force and where each setting comes from."`
+	Reference configReferenceCmd `cmd:"" help:"Explain every setting: default, what is allowed, environment variable."`
+}
+
+type configCheckCmd struct {
+	settings
+	Systems []string `arg:"" optional:"" name:"system" help:"Systems to check, of ${systems}. Default: the setting systems (TIDEMILL_SYSTEMS), or all."`
+	JSON    bool     `help:"Print JSON."`
+}
+
+func (c *configCheckCmd) Run(e env) error {
+	flags := map[string]string{}
+	if err := named(e.table, c.Systems, flags); err != nil {
+		return err
+	}
+	cfg, err := c.read(e, flags)
+	if err = errors.Join(err, e.table.Check(cfg, mayRun(e, cfg))); err != nil {
+		err = wrongConfig{err}
+	}
+	warned := warnings(e, cfg)
+	if c.JSON {
+		mistakes := []string{}
+		for _, m := range mistakesOf(err) {
+			mistakes = append(mistakes, m.Error())
+		}
+		if perr := printJSON(e.out, map[string]any{"ok": err == nil, "mistakes": mistakes, "warnings": warned}); perr != nil {
+			return perr
+		}
+		return err
+	}
+	for _, w := range warned {
+		_, _ = fmt.Fprintln(e.err, "tidemill: warning:", w)
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(e.out, "The configuration is right.")
+	}
+	return err
+}
+
+// mayRun are the systems that were named, and all where none was.
+func mayRun(e env, cfg *config.Loaded) []string {
+	if len(cfg.Systems) > 0 {
+		return cfg.Systems
+	}
+	return e.table.Names()
+}
+
+// mistakesOf takes apart what config.Load joined.
+func mistakesOf(err error) []error {
+	switch e := err.(type) {
+	case nil:
+		return nil
+	case wrongConfig:
+		return mistakesOf(e.error)
+	case interface{ Unwrap() []error }:
+		var all []error
+		for _, m := range e.Unwrap() {
+			all = append(all, mistakesOf(m)...)
+		}
+		return all
+	default:
+		return []error{err}
+	}
+}
+
+type configShowCmd struct {
+	settings
+	JSON bool `help:"Print JSON."`
+}
+
+func (c *configShowCmd) Run(e env) error {
+	cfg, err := c.load(e, nil)
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings(e, cfg) {
+		_, _ = fmt.Fprintln(e.err, "tidemill: warning:", w)
+	}
+	for _, name := range mayRun(e, cfg) { // who does without it is not disturbed
+		for _, m := range mistakesOf(e.table.Check(cfg, []string{name})) {
+			_, _ = fmt.Fprintf(e.err, "tidemill: the system %s would not start: %v\n", name, m)
+		}
+	}
+	if !c.JSON {
+		return cfg.Write(asBytes(e.out))
+	}
+	out := map[string]map[string]string{}
+	for _, f := range cfg.Fields() {
+		out[f.Path] = map[string]string{"value": f.String(), "from": cfg.From[f.Path]}
+	}
+	return printJSON(e.out, out)
+}
+
+type configReferenceCmd struct {
+	Setting string `arg:"" optional:"" help:"One setting, a group of them, or an environment variable. Default: all."`
+	JSON    bool   `help:"Print JSON."`
+}
+
+func (c *configReferenceCmd) Run(e env) error {
+	if !c.JSON {
+		return e.table.Settings().Explain(e.out, c.Setting)
+	}
+	all, err := e.table.Settings().ReferenceOf(c.Setting)
+	parts := e.table.Settings().PartsOf(c.Setting)
+	if err != nil && len(parts) == 0 {
+		return err
+	}
+	type setting struct {
+		Name    string   `json:"name"`
+		Default string   `json:"default"`
+		Help    string   `json:"help"`
+		Allow   string   `json:"allow,omitempty"`
+		Env     []string `json:"env,omitempty"`
+		Flag    string   `json:"flag,omitempty"`
+	}
+	out := []setting{}
+	for _, f := range all {
+		out = append(out, setting{f.Path, f.Default, f.Help, f.Allow, f.Env, f.Flag})
+	}
+	for _, p := range parts {
+		out = append(out, setting{Name: p.Path, Help: p.Help, Allow: p.Form})
+	}
+	return printJSON(e.out, out)
+}

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+)
+
+type crmCmd struct {
+	Send    crmSendCmd    `cmd:"" help:"Send business events from files or from standard input."`
+	Status  crmStatusCmd  `cmd:"" help:"Show how CRM stands: queue, dead letters, matched profiles, replays."`
+	Profile crmProfileCmd `cmd:"" help:"Show the profile of a customer: identities and attributes."`
+}
+
+type crmStatusCmd struct{ remote }
+
+// Help is shown by tidemill crm status --help.
+func (c *crmStatusCmd) Help() string {
+	return `WAITING events are due, by priority: high goes first, and none starves. DELAYED events failed and are tried again later. COMPLETED events were handled; SKIPPED events were not (completed before, no handler, not valid); FAILED events became dead letters. MATCHED is how many of this instance's events of the last five minutes found an existing profile.
+
+  tidemill queue stats crm-events             more about the queue: tenants, limits
+  tidemill queue pause crm-events             hand out no jobs; resume ends it
+  tidemill queue drain crm-events --wait      finish the jobs, take no new ones
+  tidemill queue clean crm-events --state failed
+  tidemill dead list --pipeline crm-events
+  tidemill synclog show TENANT ID             where one event is`
+}
+
+func (c *crmStatusCmd) Run(ctx context.Context, e env) error {
+	return show(ctx, e, c, api.GetCRM, &operation.None{}, func(_ *client, s *api.CRM) error { return printCRM(e.out, s) })
+}
+
+func printCRM(out io.Writer, s *api.CRM) error {
+	q := api.Queue{Name: s.Queue, Waiting: s.Waiting, Delayed: s.Delayed, Leased: s.Leased, Age: s.Age, Paused: s.Paused, Closed: s.Closed}
+	state := queueState(&q)
+	if s.Paused || s.Closed {
+		state += ": `tidemill queue resume " + s.Queue + "` ends it"
+	}
+	var by []string
+	for _, p := range s.Priorities {
+		by = append(by, p.Name+" "+whole(p.Waiting))
+	}
+	waiting := whole(s.Waiting)
+	if len(by) > 0 {
+		waiting += ": " + strings.Join(by, ", ")
+	}
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	_, _ = fmt.Fprintf(w, "queue\t%s, %s\nwaiting\t%s\ndelayed\t%d\nbeing handled\t%d\noldest\t%s\ncompleted\t%d\nskipped\t%d\nfailed\t%d\nkept\t%d completed or skipped, %d failed\n",
+		printable(s.Queue), state, waiting, s.Delayed, s.Leased, queueAge(&q), s.Completed, s.Skipped, s.Failed, s.Kept.Completed, s.Kept.Failed)
+	dead, matched, replays := strconv.Itoa(s.Dead), "no events in the last five minutes", "none open"
+	if s.Dead > 0 {
+		dead += ": `tidemill dead list --pipeline " + s.Queue + "`"
+	}
+	if s.Expired > 0 {
+		dead += fmt.Sprintf("; %d deleted because of their age", s.Expired)
+	}
+	if s.Matched != nil {
+		matched = strconv.FormatFloat(*s.Matched, 'f', 1, 64) + "% of the events of the last five minutes found an existing profile"
+	}
+	if s.Replays > 0 {
+		replays = strconv.Itoa(s.Replays) + " open: `tidemill replay status`"
+	}
+	_, _ = fmt.Fprintf(w, "dead letters\t%s\nmatched\t%s\nreplays\t%s\n", dead, matched, replays)
+	return w.Flush()
+}
+
+// stamp is a time that may not have been.
+func stamp(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.Format(time.RFC3339)
+}

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
+)
+
+type crmProfileCmd struct {
+	remote
+	api.OneProfile
+}
+
+// Help is shown by tidemill crm profile --help.
+func (c *crmProfileCmd) Help() string {
+	return `A profile is found by one of its identities.
+
+  tidemill crm profile club-7 --email ann@example.com
+  tidemill crm profile club-7 --external-id m-1 --json`
+}
+
+func (c *crmProfileCmd) Run(ctx context.Context, e env) error {
+	given := 0
+	for _, s := range []string{c.External, c.Email, c.Phone} {
+		if s != "" {
+			given++
+		}
+	}
+	if given != 1 {
+		return usageError{errors.New("say whose profile: one of --external-id, --email and --phone")}
+	}
+	return show(ctx, e, c, api.GetProfile, &c.OneProfile, func(_ *client, p *api.Profile) error {
+		w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
+		_, _ = fmt.Fprintf(w, "profile\t%s\ntenant\t%s\ncreated\t%s\nupdated\t%s\n", p.ID, printable(p.Tenant), p.Created.Format(time.RFC3339), p.Updated.Format(time.RFC3339))
+		for _, i := range p.Identities {
+			_, _ = fmt.Fprintf(w, "%s\t%s\n", i.Kind, printable(i.Value))
+		}
+		for _, name := range sorted(p.Attributes) {
+			_, _ = fmt.Fprintf(w, "attribute\t%s = %s\n", printable(name), printable(string(p.Attributes[name])))
+		}
+		return w.Flush()
+	})
+}

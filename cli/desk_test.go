@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/systems"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
+)
+
+// session is a person at a terminal, and an instance that delivers to two partners.
+type session struct {
+	*testing.T
+	url      string
+	letters  *memorydeadletter.Store
+	queues   *memoryqueue.Store
+	partners *partners
+}
+
+// day is when everything in these sessions happened.
+var day = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func newSession(t *testing.T) *session {
+	t.Helper()
+	cfg, err := systems.All().Settings().Load(config.Layers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	deliveryconfig.Of(cfg).Sites = []deliveryconfig.Site{{ID: "shop"}}
+	clock := func() time.Time { return day }
+	s := &session{T: t, queues: memoryqueue.New(memoryqueue.Options{Now: clock}), partners: new(partners)}
+	if s.letters, err = memorydeadletter.New(deadletter.Options{Now: clock}); err != nil {
+		t.Fatal(err)
+	}
+	sites := memoryproject.New()
+	if err := sites.Ensure(t.Context(), project.Project{ID: project.ID("shop"), Name: "shop"}, project.HashOf(tidemill.NewSecret("k"))); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(admin.New(admin.Parts{NoAuth: true, Config: cfg, Projects: sites, Letters: s.letters, Queues: s.queues, Delivery: s.partners, Log: slog.New(slog.DiscardHandler)}))
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+// die puts letters.
+func (s *session) die(ls ...tidemill.DeadLetter) {
+	s.Helper()
+	for i := range ls {
+		if ls[i].At.IsZero() {
+			ls[i].At = day
+		}
+	}
+	if err := s.letters.Put(s.Context(), ls); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// letter is one that dv360 did not take.
+func letter(id string) tidemill.DeadLetter {
+	f := queue.Failure{At: day.Add(-time.Minute), Kind: tidemill.Partner, Cause: "answered 502\x1b[2J"}
+	return tidemill.DeadLetter{Pipeline: "s2s.dv360", Kind: tidemill.Timeout, Cause: "no answer", Tries: 2, Row: []byte(`{"status":504,"body":"\u001b[2Jlate"}`),
+		Message: &tidemill.Message{ID: id, Tenant: "shop", Type: "purchase", To: "s2s.dv360", Payload: []byte("{\"a\":\x1b1}"),
+			Header: []tidemill.Field{{Name: []byte("gpc"), Value: []byte("1")}, {Name: []byte(queue.FailuresHeader), Value: f.Append(nil)}}}}
+}
+
+// add puts jobs into queue q.
+func (s *session) add(ids ...string) {
+	s.Helper()
+	for _, id := range ids {
+		m := &tidemill.Message{To: "q", ID: id, Tenant: "shop", Type: "purchase", Payload: []byte("payload of " + id)}
+		if err := s.queues.Add(s.Context(), []*tidemill.Message{m}, nil); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+// types runs a command, which is to succeed and to print this, line by line: those that
+// begin with ~ are regular expressions.
+func (s *session) types(command, want string) {
+	s.Helper()
+	status, out, errs := s.run(s.Context(), "", command)
+	if status != 0 || errs != "" {
+		s.Errorf("$ tidemill %s\nexit status %d: %s", command, status, errs)
+		return
+	}
+	got, lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n"), strings.Split(strings.Trim(want, "\n"), "\n")
+	ok := len(got) == len(lines)
+	for i := 0; ok && i < len(got); i++ {
+		if pattern, is := strings.CutPrefix(lines[i], "~"); is {
+			ok = regexp.MustCompile("^" + pattern + "$").MatchString(got[i])
+		} else {
+			ok = strings.TrimRight(got[i], " ") == lines[i]
+		}
+	}
+	if !ok {
+		s.Errorf("$ tidemill %s\n%s\nwant\n%s", command, out, strings.Trim(want, "\n"))
+	}
+}
+
+// fails runs a command that is to end with exit status 1 and to say this.
+func (s *session) fails(command, want string) {
+	s.Helper()
+	if status, out, errs := s.run(s.Context(), "", command); status != 1 || !strings.Contains(errs, want) {
+		s.Errorf("$ tidemill %s\nexit status %d, want 1 and %q\n%s%s", command, status, want, out, errs)
+	}
+}
+
+func (s *session) run(ctx context.Context, stdin, command string) (status int, out, errs string) {
+	s.Helper()
+	var o, e bytes.Buffer
+	status = run(ctx, append(strings.Fields(command), "--server", s.url), env{table: systems.All(), in: strings.NewReader(stdin), out: &o, err: &e, getenv: func(string) string { return "" }})
+	return status, o.String(), e.String()
+}
+
+// lineOf says whether a line of a text matches.
+func lineOf(text, pattern string) bool {
+	re := regexp.MustCompile("^" + pattern + " *$")
+	for line := range strings.Lines(text) {
+		if re.MatchString(strings.TrimSuffix(line, "\n")) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/systems/delivery"
+)
+
+type eventCmd struct {
+	Send eventSendCmd `cmd:"" help:"Send events to be delivered to partners."`
+	Show eventShowCmd `cmd:"" help:"Explain where an event is, why it waits, and what became of it at each partner."`
+}
+
+type eventSendCmd struct {
+	remote
+	eventsIn
+}
+
+// Help is shown by tidemill event send --help.
+func (c *eventSendCmd) Help() string {
+	return `An event has a type, a time and a site; docs/delivery.md lists its other fields:
+
+  {"eventType": "purchase", "timestamp": "2026-01-15T10:00:00Z", "siteId": "shop", "eventId": "5b8f3c1e-2f7a-4c7e-9d51-0c3f6f1f0a01", "orderId": "o-1", "value": 39.90, "currency": "EUR", "items": [{"id": "lamp", "name": "Lamp", "quantity": 1, "price": 39.90}]}
+
+  tidemill event send events.ndjson
+  producer | tidemill event send
+
+Events counted as accepted are durable. The same events can be sent again without harm: known ones are duplicates and change nothing. A rejected event does not stop the others; the exit status is then 1.`
+}
+
+func (c *eventSendCmd) Run(ctx context.Context, e env) error {
+	return c.send(ctx, e, &c.remote, api.SendDelivery)
+}
+
+type eventShowCmd struct {
+	remote
+	Event string `arg:"" name:"id" help:"The event's id, as in the answer to its sender."`
+	Site  string `help:"The site it came from. Default: every site is searched." placeholder:"ID"`
+}
+
+// Help is shown by tidemill event show --help.
+func (c *eventShowCmd) Help() string {
+	return `An event that has ended is known as long as its queue keeps it, or as long as it has a dead letter.
+
+  tidemill event show 5f0f2a1c-53b5-4a6c-9c3b-1d6a5f6d0009 --site shop`
+}
+
+func (c *eventShowCmd) Run(ctx context.Context, e env) error {
+	id := api.DeliveryID{ID: c.Event}
+	print := func(_ *client, d *api.Delivery) error { return printDelivery(e.out, d) }
+	if c.Site == "" {
+		return show(ctx, e, c, api.FindDelivery, &id, print)
+	}
+	return show(ctx, e, c, api.GetDelivery, &api.DeliveryOf{Site: c.Site, DeliveryID: id}, print)
+}
+
+// printDelivery explains an event to people.
+func printDelivery(out io.Writer, s *api.Delivery) error {
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	_, _ = fmt.Fprintf(w, "event\t%s\nsite\t%s\n", printable(s.ID), printable(s.Site))
+	if s.Type != "" {
+		_, _ = fmt.Fprintf(w, "type\t%s\n", printable(s.Type))
+	}
+	if s.Received != nil {
+		_, _ = fmt.Fprintf(w, "received\t%s\n", s.Received.Format(time.RFC3339))
+	}
+	_, _ = fmt.Fprintf(w, "%s\t%s\n", printable(s.State), deliveryWords(s))
+	if len(s.Partners) > 0 {
+		_, _ = fmt.Fprintln(w)
+	}
+	for _, p := range s.Partners {
+		_, _ = fmt.Fprintf(w, "%s\t%s\n", printable(p.Partner), fateWords(&p, s.ID))
+		for i, f := range p.Attempts {
+			try := "a try"
+			if len(p.Attempts) == p.Tries { // else some are not known
+				try = fmt.Sprintf("try %d", i+1)
+			}
+			_, _ = fmt.Fprintf(w, "\t  %s failed %s: %s, %s\n", try, f.At.Format(time.RFC3339), f.Kind, printable(f.Cause))
+		}
+	}
+	return w.Flush()
+}
+
+// skips are why an event goes to nobody, in words.
+var skips = map[string]string{
+	"no_route": "no partner's route matches it (no_route)",
+	"consent":  "there is no consent to pass it on (consent)",
+}
+
+func skipped(why string) string {
+	if text, ok := skips[why]; ok {
+		return text
+	}
+	if why == "" {
+		return "no reason is known"
+	}
+	return printable(why)
+}
+
+// deliveryWords say where the event is.
+func deliveryWords(s *api.Delivery) string {
+	switch s.State {
+	case delivery.StateQueued:
+		return because(fmt.Sprintf("it waits in %s to be routed to partners", printable(s.Queue)), s.Why)
+	case delivery.StateDelivering:
+		n := 0
+		for _, p := range s.Partners {
+			if p.State == delivery.StateWaiting || p.State == delivery.StateDelayed || p.State == delivery.StateSending {
+				n++
+			}
+		}
+		return because(fmt.Sprintf("it was routed to %s; %s not have it yet", count(len(s.Partners), "partner", "partners"), count(n, "does", "do")), s.Why)
+	case delivery.StateDone:
+		if len(s.Partners) == 0 {
+			return "nothing is left to do; what became of it at its partners is no longer known"
+		}
+		return "nothing is left to do"
+	case delivery.StateSkipped:
+		return "it went to no partner, on purpose: " + skipped(s.Why)
+	case delivery.StateSettled:
+		return because("settled by hand", s.Why)
+	case delivery.StateDead:
+		return because("it could not be routed and is a dead letter", s.Why) + "\n\t  `tidemill dead show " + printable(s.ID) + "`"
+	}
+	return because("that is all that is known", s.Why)
+}
+
+// fateWords say how the delivery of an event to a partner stands.
+func fateWords(p *api.PartnerDelivery, event string) string {
+	letter := "\n\t  `tidemill dead show " + printable(delivery.JobOf(event, p.Partner)) + "`"
+	switch p.State {
+	case delivery.StateWaiting:
+		return because("it waits", p.Why)
+	case delivery.StateDelayed:
+		text, due := because("it waits", p.Why), at(p.Next)
+		if !strings.Contains(text, due) {
+			text += "; its time is" + due
+		}
+		return text
+	case delivery.StateSending:
+		return because("it is being sent now", p.Why)
+	case delivery.StateDelivered:
+		return because("delivered"+at(p.Ended)+afterTries(p.Tries), p.Why)
+	case delivery.StateSkipped:
+		return "not sent, on purpose: " + skipped(p.Why)
+	case delivery.StateDead:
+		return because("given up"+at(p.Ended)+afterTries(p.Tries), p.Why) + letter
+	case delivery.StateHeld:
+		return because("it may have arrived, and the partner would count it twice: you decide", p.Why) + letter
+	case delivery.StateSettled:
+		return because("settled by hand", p.Why)
+	}
+	return because(printable(p.State), p.Why)
+}
+
+// afterTries says how many tries failed.
+func afterTries(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return " after " + count(n, "failed try", "failed tries")
+}
+
+func at(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return " " + t.Format(time.RFC3339)
+}
+
+func because(text, why string) string {
+	if why == "" {
+		return text
+	}
+	return text + ": " + printable(why)
+}

@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"log/slog"
+
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/internal/logfiles"
+)
+
+// logTo is the log of what runs: on standard error, and in files too where the configuration
+// names a folder. What goes wrong with these is told on standard error; end closes them.
+func logTo(c *config.LogFiles, l config.Log, e env) (log *slog.Logger, end func() error, err error) {
+	log = logger(l, e, false)
+	if c.Folder == "" {
+		return log, func() error { return nil }, nil
+	}
+	files, err := logfiles.Open(logfiles.Options{Folder: c.Folder, Level: l.Slog(), Most: int64(c.Most),
+		Keep: logfiles.Keep{Debug: c.Debug, Info: c.Info, Warn: c.Warn, Error: c.Error},
+		Failed: func(err error) {
+			if err != nil {
+				log.Error("the log cannot be written to its files", "folder", c.Folder, "error", err)
+			} else {
+				log.Info("the log is written to its files again", "folder", c.Folder)
+			}
+		}})
+	if err != nil {
+		return nil, nil, err
+	}
+	return slog.New(slog.NewMultiHandler(log.Handler(), files)), files.Close, nil
+}

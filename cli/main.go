@@ -1,0 +1,222 @@
+// Package cli is the command line of a program that runs Tidemill's systems: `run` starts them, the
+// other commands ask what runs.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/tidemill/tidemill/connect/system"
+	"github.com/tidemill/tidemill/internal/when"
+)
+
+// Main runs the command of os.Args, of a program with these systems, and ends the process.
+func Main(version string, table system.Table) {
+	if b, ok := debug.ReadBuildInfo(); version == "dev" && ok && b.Main.Version != "" && b.Main.Version != "(devel)" {
+		version = b.Main.Version // what the build knows of its source
+	}
+	// Go's HTTP client writes there what a server says without being asked, a secret that it
+	// repeats for instance. Whatever we have to say goes to our own log.
+	log.SetOutput(io.Discard)
+	// The first signal asks for an orderly stop. After it the default action is back, so
+	// that a second one ends the process at once: nothing unconfirmed was acknowledged.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], env{table: table, version: version, in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, environ: os.Environ, program: program()}))
+}
+
+// env is what a command sees of the world.
+type env struct {
+	in     io.Reader
+	out    io.Writer
+	err    io.Writer
+	getenv func(string) string
+
+	environ func() []string // names and values; nil: none
+	table   system.Table    // the systems that there are
+	version string          // of this program
+	program string          // how this program is called, in commands that are shown
+}
+
+// program is how whoever called this program can call it again: by its name where that finds
+// it, else as it was called.
+func program() string {
+	self, err := os.Executable()
+	if found, lookErr := exec.LookPath("tidemill"); lookErr == nil && err == nil && sameFile(found, self) {
+		return "tidemill"
+	}
+	if err != nil || strings.Contains(filepath.ToSlash(self), "/go-build") { // go run
+		return "go run ./cmd/tidemill"
+	}
+	return os.Args[0]
+}
+
+type commands struct {
+	Run        runCmd        `cmd:"" help:"Run systems: take events in, process and deliver them."`
+	Init       initCmd       `cmd:"" help:"Write a commented configuration file to start from."`
+	Config     configCmd     `cmd:"" help:"Check, show and explain the configuration."`
+	Send       sendCmd       `cmd:"" help:"Send events from a file or from standard input."`
+	Bridge     bridgeCmd     `cmd:"" help:"Put entries into the embedded bridge, and see what it publishes."`
+	Events     eventsCmd     `cmd:"" help:"List events, each under the person it belongs to."`
+	Person     personCmd     `cmd:"" help:"Show who is who."`
+	Event      eventCmd      `cmd:"" help:"Send events to partners, and explain what became of one."`
+	Queue      queueCmd      `cmd:"" help:"See, move, pause, drain and limit the jobs in queues."`
+	Partner    partnerCmd    `cmd:"" help:"See the state of partners; open and close their circuits."`
+	CRM        crmCmd        `cmd:"" name:"crm" help:"Send business events, and see the state of CRM."`
+	Replay     replayCmd     `cmd:"" help:"Run CRM's handlers again for events of the sync log."`
+	SyncLog    syncLogCmd    `cmd:"" name:"synclog" help:"See what became of the events of CRM, and why."`
+	Window     windowCmd     `cmd:"" help:"See where windows of records are; close, replay and fill them."`
+	Search     searchCmd     `cmd:"" help:"Search the records that windows have delivered."`
+	Dead       deadCmd       `cmd:"" help:"List, show, edit, replay, delete and export dead letters."`
+	Audit      auditCmd      `cmd:"" help:"Prove that no event is missing. The exit status is 1 if the books do not balance."`
+	Status     statusCmd     `cmd:"" help:"Show the pipelines: state, counts, last error."`
+	Warnings   warningsCmd   `cmd:"" help:"List refused events and merges, for the project's owner."`
+	Pause      pauseCmd      `cmd:"" help:"Pause a pipeline: events still come in, and wait."`
+	Resume     resumeCmd     `cmd:"" help:"Resume a paused pipeline."`
+	Doctor     doctorCmd     `cmd:"" help:"Check servers and settings, and say what to mend."`
+	Token      tokenCmd      `cmd:"" help:"Print the API's token, for programs that use the API."`
+	Help       helpCmd       `cmd:"" help:"Explain a command, as its --help does."`
+	Version    versionCmd    `cmd:"" help:"Print the version."`
+	Completion completionCmd `cmd:"" help:"Print the script that completes commands in your shell."`
+
+	VersionFlag kong.VersionFlag `name:"version" hidden:""`
+}
+
+const description = `Tidemill takes events in, decides what each means, delivers it, and accounts for every one.
+
+Start with:
+
+  tidemill run                      everything embedded, in ./tidemill-data
+  tidemill send events.ndjson       some events
+  tidemill events                   what became of them
+  tidemill audit                    the proof that no event is missing`
+
+// errUnbalanced makes the exit status of audit 1 without another message.
+var errUnbalanced = errors.New("the books do not balance")
+
+// usageError is a command line that is wrong in a way that only its command can tell.
+type usageError struct{ error }
+
+// run parses the arguments and runs one command: exit status 0, 1 after an error, 2 when
+// the command line is wrong.
+func run(ctx context.Context, args []string, e env) (status int) {
+	var c commands
+	exited := -1
+	e.out, e.err = onScreen(e.out), onScreen(e.err)
+	out := e.out
+	if len(args) == 0 {
+		args, out = []string{"--help"}, e.err
+		defer func() { status = max(status, 2) }()
+	}
+	if len(args) > 0 && args[0] == "help" {
+		args = append(slices.Clone(args[1:]), "--help")
+	}
+	c.Run.flags = newRunFlags(e.table)
+	c.Run.Plugins = c.Run.flags.plugins()
+	parser, err := kong.New(&c, kong.Name("tidemill"), kong.Description(description),
+		kong.Writers(out, e.err), kong.Exit(func(code int) { exited = code; panic(exited) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.Help(c.Run.flags.help),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), durations{}),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(e),
+		kong.Vars{"version": "tidemill " + e.version, "systems": strings.Join(e.table.Names(), ", ")})
+	if err != nil {
+		_, _ = fmt.Fprintln(e.err, "tidemill:", err)
+		return 1
+	}
+	defer func() { // --help ends the run from within
+		if p := recover(); p != nil {
+			if exited < 0 {
+				panic(p)
+			}
+			status = exited
+		}
+	}()
+	if asked, err := complete(ctx, parser.Model, args, e); asked {
+		if err != nil {
+			_, _ = fmt.Fprintln(e.err, "tidemill:", err)
+			return 1
+		}
+		return 0
+	}
+	k, err := parser.Parse(args)
+	if err != nil {
+		return wrongUsage(e, err, parseContext(err))
+	}
+	err = k.Run()
+	if usage, ok := errors.AsType[usageError](err); ok {
+		return wrongUsage(e, usage, k)
+	}
+	if err != nil {
+		if !errors.Is(err, errUnbalanced) && !errors.Is(err, errLogged) {
+			_, _ = fmt.Fprintln(e.err, "tidemill:", err)
+		}
+		return 1
+	}
+	return 0
+}
+
+func parseContext(err error) *kong.Context {
+	if p, ok := errors.AsType[*kong.ParseError](err); ok {
+		return p.Context
+	}
+	return nil
+}
+
+// wrongUsage says what is wrong with the command line and where it is explained.
+func wrongUsage(e env, err error, k *kong.Context) int {
+	command := "tidemill"
+	if k != nil && k.Selected() != nil {
+		command = k.Selected().FullPath()
+	}
+	_, _ = fmt.Fprintf(e.err, "tidemill: %v\nSee `%s --help`.\n", err, command)
+	return 2
+}
+
+// durations read those of flags as all others are.
+type durations struct{}
+
+// Decode implements kong.Mapper.
+func (durations) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
+		return err
+	}
+	d, err := when.Duration(text)
+	if err != nil {
+		return err
+	}
+	target.Set(reflect.ValueOf(d))
+	return nil
+}
+
+// helpCmd is there to be listed: run makes --help of it.
+type helpCmd struct {
+	Command []string `arg:"" optional:"" help:"The command, like dead list. Default: all commands."`
+}
+
+type versionCmd struct {
+	JSON bool `help:"Print JSON."`
+}
+
+func (c *versionCmd) Run(e env) error {
+	if c.JSON {
+		return printJSON(e.out, map[string]string{"version": e.version})
+	}
+	_, err := fmt.Fprintln(e.out, "tidemill", e.version)
+	return err
+}

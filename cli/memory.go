@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"math"
+	"runtime/debug"
+	"runtime/metrics"
+	"slices"
+	"time"
+
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/systems/windows"
+	"github.com/tidemill/tidemill/systems/windows/windowsconfig"
+)
+
+const (
+	// What lives is small and bounded, what is thrown away is much: collecting a quarter as
+	// often gives a tenth of the CPU back to events.
+	lazily = 400
+	// How far the heap may grow by collecting lazily (measured, docs/performance.md): on
+	// servers the process stays below 300 MB with what is not heap, and is no slower; the
+	// embedded database, where everything is done in this process, is faster with more. Windows
+	// are to stay below 300 MB on it too, with its caches, which are not heap.
+	roomOnServers = 240 << 20
+	roomEmbedded  = 400 << 20
+	roomOfWindows = 150 << 20 // embedded, alone
+)
+
+// roomOf is the room of these systems.
+func roomOf(cfg *config.Loaded, systems []string) int64 {
+	w := windowsconfig.Of(cfg)
+	alone := slices.Equal(systems, []string{windows.Name})
+	switch {
+	case cfg.ClickHouse.URL != "", alone && w.RedisURL() != "" && w.Brokers() != "":
+		return roomOnServers
+	case alone:
+		return roomOfWindows
+	}
+	return roomEmbedded
+}
+
+// boundMemory collects garbage lazily for as long as there is room, until ctx ends. Beyond
+// the room it is collected more often, and where more than half of the room lives, because
+// the configuration holds much in flight, there is more room. GOGC and GOMEMLIMIT in the
+// environment are obeyed instead.
+func boundMemory(ctx context.Context, getenv func(string) string, least int64) {
+	if getenv("GOGC") == "" {
+		debug.SetGCPercent(lazily)
+	}
+	if getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	debug.SetMemoryLimit(least)
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			metrics.Read(live)
+			debug.SetMemoryLimit(roomFor(live[0].Value.Uint64(), least))
+		}
+	}
+}
+
+// roomFor is the limit of memory for so many living bytes.
+func roomFor(live uint64, least int64) int64 {
+	return int64(min(max(2*live, uint64(least)), math.MaxInt64))
+}

@@ -1,0 +1,283 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+)
+
+type queueEditCmd struct {
+	remote
+	api.OneJob
+	File string `arg:"" optional:"" help:"The new payload, byte for byte. Default, or -: standard input." type:"path"`
+}
+
+// Help is shown by tidemill queue edit --help.
+func (c *queueEditCmd) Help() string {
+	return `Every later hand-out has the new payload.
+
+  tidemill queue show s2s.dv360 e1/dv360 --payload >event.json
+  $EDITOR event.json
+  tidemill queue edit s2s.dv360 e1/dv360 event.json`
+}
+
+func (c *queueEditCmd) Run(ctx context.Context, e env) error {
+	payload, err := readPayload(e, c.File)
+	if err != nil {
+		return err
+	}
+	return show(ctx, e, c, api.EditJob, &api.JobEdit{OneJob: c.OneJob, Body: payload}, func(*client, *api.Job) error {
+		_, err := fmt.Fprintf(e.out, "Job %s is edited: %d bytes.\n", printable(c.Job), len(payload))
+		return err
+	})
+}
+
+// movingJobs are the flags of commands that change jobs.
+type movingJobs struct {
+	remote
+	api.JobMove
+}
+
+// check wants a choice of jobs, of a state where one is given; to mean all is to say so.
+func (c *movingJobs) check(what, state string) error {
+	q := c.JobMove
+	chosen := state != "" || !reflect.DeepEqual(q, api.JobMove{OneQueue: q.OneQueue, All: q.All, DryRun: q.DryRun})
+	switch {
+	case !chosen && !c.All:
+		return usageError{fmt.Errorf("say which jobs to %s: ids, filters like --tenant, or --all", what)}
+	case chosen && c.All:
+		return usageError{errors.New("--all and a choice of jobs contradict each other: leave one out")}
+	}
+	c.JobMove.State = state
+	return nil
+}
+
+func (c *movingJobs) move(ctx context.Context, e env, by operation.Operation[api.JobMove, api.Counted], what, state, done string) error {
+	if err := c.check(what, state); err != nil {
+		return err
+	}
+	if c.DryRun {
+		done = "would be " + done
+	}
+	return show(ctx, e, c, by, &c.JobMove, func(_ *client, got *api.Counted) error {
+		_, err := fmt.Fprintf(e.out, "%s %s.\n", count(got.Count, "job", "jobs"), done)
+		return err
+	})
+}
+
+type queueRetryCmd struct{ movingJobs }
+
+// Help is shown by tidemill queue retry --help.
+func (c *queueRetryCmd) Help() string {
+	return `A queue keeps failed jobs only if its settings say so (queue limits --keep-failed). Kept or not, a job that failed for good is a dead letter: tidemill dead replay. Use one of the two. After a retry delete the dead letter (tidemill dead delete), or its replay sends the event once more.
+
+  tidemill queue retry ingest.high e1
+  tidemill queue retry ingest.high --tenant shop --dry-run`
+}
+
+func (c *queueRetryCmd) Run(ctx context.Context, e env) error {
+	return c.move(ctx, e, api.RetryJobs, "retry", "", "waiting again")
+}
+
+type queuePromoteCmd struct{ movingJobs }
+
+// Help is shown by tidemill queue promote --help.
+func (c *queuePromoteCmd) Help() string {
+	return `A job that failed is tried again at once, not after its pause. An open circuit still holds it back: tidemill partner close.
+
+  tidemill queue promote s2s.dv360 e1/dv360
+  tidemill queue promote s2s.dv360 --all`
+}
+
+func (c *queuePromoteCmd) Run(ctx context.Context, e env) error {
+	return c.move(ctx, e, api.PromoteJobs, "promote", "", "due now")
+}
+
+type queueRemoveCmd struct {
+	movingJobs
+	State string `help:"Only waiting, or only delayed jobs." enum:",waiting,delayed" default:"" placeholder:"waiting|delayed"`
+}
+
+// Help is shown by tidemill queue remove --help.
+func (c *queueRemoveCmd) Help() string {
+	return `Removed jobs are not delivered. The books count them as skipped, so that the audit still balances. Running jobs are left alone.
+
+  tidemill queue remove s2s.dv360 e1/dv360
+  tidemill queue remove s2s.dv360 --tenant shop --until 7d --dry-run`
+}
+
+func (c *queueRemoveCmd) Run(ctx context.Context, e env) error {
+	return c.move(ctx, e, api.RemoveJobs, "remove", c.State, "removed")
+}
+
+type queueCleanCmd struct {
+	movingJobs
+	State string `help:"Only jobs of this state: completed, failed, delayed, wait, or all of these. Default: those that have ended: completed and failed." enum:",completed,failed,delayed,wait,waiting,all" default:"" placeholder:"STATE"`
+	Yes   bool   `help:"Do not ask." short:"y"`
+}
+
+// Help is shown by tidemill queue clean --help.
+func (c *queueCleanCmd) Help() string {
+	return `A queue keeps ended jobs only if its settings say so. A forgotten job's id stays known: adding the job again is still a duplicate. Waiting and delayed jobs are removed and never run; the books count them as skipped. Running jobs are left alone.
+
+  tidemill queue clean ingest.high --state completed
+  tidemill queue clean ingest.high --until 24h
+  tidemill queue clean crm-events --state wait --dry-run
+  tidemill queue clean crm-events --state all
+
+On a terminal it asks first. Elsewhere it asks only before it removes jobs that have not ended. --yes answers the question.`
+}
+
+func (c *queueCleanCmd) Run(ctx context.Context, e env) error {
+	done, loses := "forgotten", c.State != "" && c.State != "completed" && c.State != "failed"
+	if loses {
+		done = "removed"
+	}
+	if (loses || terminal(e.in)) && !c.Yes && !c.DryRun {
+		if err := c.confirm(ctx, e, loses); err != nil {
+			return err
+		}
+	}
+	return c.move(ctx, e, api.CleanJobs, "clean", c.State, done)
+}
+
+// confirm asks whether that is meant.
+func (c *queueCleanCmd) confirm(ctx context.Context, e env, loses bool) error {
+	if err := c.check("clean", c.State); err != nil {
+		return err
+	}
+	q := c.JobMove
+	q.DryRun = true
+	var all api.Counted
+	if err := c.ask(ctx, e, func(a *client) (err error) {
+		all, err = api.CleanJobs.Call(ctx, &a.Client, &q)
+		return err
+	}); err != nil {
+		return err
+	}
+	text := "%s of %s will be forgotten."
+	if loses {
+		text = "%s of %s will be removed; those that have not ended will never run."
+	}
+	return confirmed(e, fmt.Sprintf(text, count(all.Count, "job", "jobs"), printable(c.Queue)))
+}
+
+// confirmed asks on standard error, and reads the answer from standard input.
+func confirmed(e env, what string) error {
+	_, _ = fmt.Fprintf(e.err, "%s Go on? [y/N] ", what)
+	line, err := bufio.NewReader(io.LimitReader(e.in, 100)).ReadString('\n')
+	switch answer := strings.ToLower(strings.TrimSpace(line)); {
+	case answer == "y" || answer == "yes":
+		return nil
+	case err != nil && answer == "":
+		_, _ = fmt.Fprintln(e.err)
+		return errors.New("there was no answer, and nothing was done: --yes answers the question")
+	}
+	return errors.New("nothing was done")
+}
+
+// steerQueue pauses, resumes or drains.
+func steerQueue(ctx context.Context, e env, c asker, a *client, by operation.Operation[api.OneQueue, api.Queue], of *api.OneQueue) (api.Queue, error) {
+	return shown(ctx, e, c, a, by, of, func(q *api.Queue) error {
+		_, err := fmt.Fprintf(e.out, "%s is %s: %d waiting, %d delayed, %d running.\n", printable(q.Name), queueState(q), q.Waiting, q.Delayed, q.Leased)
+		return err
+	})
+}
+
+type queuePauseCmd struct {
+	remote
+	api.OneQueue
+}
+
+// Help is shown by tidemill queue pause --help.
+func (c *queuePauseCmd) Help() string {
+	return `No instance hands out jobs of the queue until tidemill queue resume, also after a restart. Running jobs are finished. New jobs still come in.`
+}
+
+func (c *queuePauseCmd) Run(ctx context.Context, e env) error {
+	return c.ask(ctx, e, func(a *client) error { _, err := steerQueue(ctx, e, c, a, api.PauseQueue, &c.OneQueue); return err })
+}
+
+type queueResumeCmd struct {
+	remote
+	api.OneQueue
+}
+
+// Help is shown by tidemill queue resume --help.
+func (c *queueResumeCmd) Help() string {
+	return `A paused queue hands out jobs again. A drained queue takes new jobs again.`
+}
+
+func (c *queueResumeCmd) Run(ctx context.Context, e env) error {
+	return c.ask(ctx, e, func(a *client) error { _, err := steerQueue(ctx, e, c, a, api.ResumeQueue, &c.OneQueue); return err })
+}
+
+type queueDrainCmd struct {
+	remote
+	api.OneQueue
+	Wait bool `help:"Wait until the queue is empty, and show the progress."`
+}
+
+// Help is shown by tidemill queue drain --help.
+func (c *queueDrainCmd) Help() string {
+	return `The queue is closed: all instances refuse new jobs until tidemill queue resume. Nothing is lost. New events wait one step earlier: the ingest API answers senders 503, and they send again. Jobs in the queue run as always, retries included.
+
+  tidemill queue drain ingest.low --wait
+  tidemill queue resume ingest.low
+
+The queue of a partner cannot be drained: events are routed to all of their partners at once, and all would wait for it. Before you remove a partner from the configuration, give it the condition "false" and restart. It gets nothing new then, and the jobs that wait for it are delivered.
+
+Ctrl-C ends the waiting; the queue stays closed.`
+}
+
+// drainEvery is how often a queue is asked that is waited for.
+const drainEvery = time.Second
+
+func (c *queueDrainCmd) Run(ctx context.Context, e env) error {
+	return c.ask(ctx, e, func(a *client) error {
+		q, err := steerQueue(ctx, e, c, a, api.DrainQueue, &c.OneQueue)
+		if err != nil || !c.Wait || held(&q) == 0 {
+			return err
+		}
+		switch {
+		case !a.live:
+			return errors.New("no instance runs that could finish them: start one with `tidemill run`; the queue stays closed")
+		case q.Paused:
+			return errors.New("the queue is paused and never gets empty: `tidemill queue resume` opens it, then drain it again")
+		}
+		return c.empty(ctx, e, a, held(&q))
+	})
+}
+
+// empty waits until a queue of so many jobs is.
+func (c *queueDrainCmd) empty(ctx context.Context, e env, a *client, total int64) error {
+	p := newProgress(e, c.JSON, "jobs done", int(total))
+	defer p.end()
+	for left := total; left > 0; {
+		if !pause(ctx, drainEvery) {
+			return fmt.Errorf("stopped waiting: %d jobs are left, and the queue stays closed", left)
+		}
+		q, err := api.GetQueue.Call(ctx, &a.Client, &c.OneQueue)
+		if err != nil {
+			return err
+		}
+		if !q.Closed {
+			return errors.New("the queue was opened again")
+		}
+		left = held(&q)
+		p.set(int(max(0, total-left)))
+	}
+	if c.JSON {
+		return nil
+	}
+	_, err := fmt.Fprintf(e.out, "%s is drained.\n", printable(c.Queue))
+	return err
+}

@@ -1,0 +1,238 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+)
+
+type replayCmd struct {
+	Start  replayStartCmd  `cmd:"" help:"Run CRM's handlers again for events of the sync log."`
+	Status replayStatusCmd `cmd:"" help:"List the replays, or show the progress of one."`
+	Stop   replayStopCmd   `cmd:"" help:"Stop a replay: no more of its events are handled."`
+}
+
+type replayStartCmd struct {
+	remote
+	api.Span
+	Type   string `help:"Only events of this type." placeholder:"TYPE"`
+	Tenant string `help:"Only events of this tenant." placeholder:"ID"`
+	All    bool   `help:"The whole sync log."`
+	ID     string `name:"id" help:"A name for the replay. Started twice under one name it runs once. Default: a new name." placeholder:"NAME"`
+	DryRun bool   `help:"Only say how many events."`
+	Wait   bool   `help:"Wait until all of them are in the queue, and show the progress."`
+}
+
+// Help is shown by tidemill replay start --help.
+func (c *replayStartCmd) Help() string {
+	return `A replay takes events from the sync log by the time of their first receipt, and gives them to their handlers again, COMPLETED ones too. Their jobs have the lowest priority and obey all limits, so that new events are not held up. One replay handles each event once; another replay handles it again. A replay survives a restart.
+
+  tidemill replay start --since 2026-01-31 --until 2026-02-01
+  tidemill replay start --since 24h --type member.created --tenant club --wait
+  tidemill replay start --since 7d --dry-run
+  tidemill replay stop ID
+
+Dead letters have a replay of their own: tidemill dead replay --pipeline crm-events.`
+}
+
+func (c *replayStartCmd) Run(ctx context.Context, e env) error {
+	chosen := c.Since != "" || c.Until != "" || c.Type != "" || c.Tenant != ""
+	switch {
+	case !chosen && !c.All:
+		return usageError{errors.New("say what to replay: --since, --until, --type, --tenant, or --all")}
+	case chosen && c.All:
+		return usageError{errors.New("--all and a choice of events contradict each other: leave one out")}
+	case c.Wait && c.DryRun:
+		return usageError{errors.New("--wait and --dry-run contradict each other: leave one out")}
+	}
+	time := c.Fixed() // it is asked for twice
+	request := api.ReplayRequest{ID: c.ID, Since: time.Since, Until: time.Until, Type: c.Type, Tenant: c.Tenant, All: c.All}
+	return c.ask(ctx, e, func(a *client) error {
+		if c.Wait {
+			if err := canWait(ctx, e, a); err != nil {
+				return err
+			}
+		}
+		total := 0
+		if c.DryRun || c.Wait {
+			var err error
+			if total, err = countReplay(ctx, a, request); err != nil {
+				return err
+			}
+		}
+		if c.DryRun {
+			if c.JSON {
+				return printJSON(e.out, api.Counted{Count: total})
+			}
+			_, err := fmt.Fprintf(e.out, "Would handle %s again.\n", count(total, "event", "events"))
+			return err
+		}
+		q := api.ReplayStart{Body: request}
+		if !c.Wait {
+			_, err := shown(ctx, e, c, a, api.StartReplay, &q, func(p *api.StartedReplay) error { return c.print(e, a, p) })
+			return err
+		}
+		p, err := api.StartReplay.Call(ctx, &a.Client, &q)
+		if err != nil {
+			return err
+		}
+		return c.follow(ctx, e, a, p.ID, total)
+	})
+}
+
+// canWait refuses to wait for what would never end, and says what may hold it up.
+func canWait(ctx context.Context, e env, a *client) error {
+	if !a.live {
+		return errors.New("no instance runs that could do it: start one with `tidemill run`, or leave --wait out")
+	}
+	s, err := api.GetCRM.Call(ctx, &a.Client, &operation.None{})
+	if err != nil {
+		return err
+	}
+	if s.Closed {
+		return fmt.Errorf("%s is being drained and takes no jobs, not even of replays: `tidemill queue resume %s` first, or leave --wait out", s.Queue, s.Queue)
+	}
+	if s.Paused {
+		_, _ = fmt.Fprintf(e.err, "%s is paused: after the first events the replay waits until `tidemill queue resume %s`.\n", s.Queue, s.Queue)
+	}
+	return nil
+}
+
+// countReplay asks how many events a request is of.
+func countReplay(ctx context.Context, a *client, request api.ReplayRequest) (int, error) {
+	request.DryRun = true
+	got, err := api.StartReplay.Call(ctx, &a.Client, &api.ReplayStart{Body: request})
+	if err != nil || got.Counted == nil {
+		return 0, err
+	}
+	return got.Count, nil
+}
+
+// print says that a replay has begun.
+func (c *replayStartCmd) print(e env, a *client, p *api.StartedReplay) error {
+	text := fmt.Sprintf("Replay %s has begun", printable(p.ID))
+	if p.Known {
+		text = fmt.Sprintf("Replay %s is known: it is %s, with %s queued so far", printable(p.ID), p.State, count(p.Queued, "event", "events"))
+	}
+	text += ". `tidemill replay status " + printable(p.ID) + "` shows its progress."
+	if !a.live {
+		text += " Nothing runs: `tidemill run` goes on with it."
+	}
+	_, err := fmt.Fprintln(e.out, text)
+	return err
+}
+
+// replayEvery is how often a replay is asked that is waited for.
+const replayEvery = 500 * time.Millisecond
+
+// follow waits until a replay has ended.
+func (c *replayStartCmd) follow(ctx context.Context, e env, a *client, id string, total int) error {
+	bar := newProgress(e, c.JSON, "events in the queue", total)
+	defer bar.end()
+	for {
+		p, err := api.GetReplay.Call(ctx, &a.Client, &api.OneReplay{ID: id})
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return stopped(id)
+		}
+		bar.set(min(p.Queued, total))
+		if p.State == "done" || p.State == "stopped" {
+			bar.end()
+			if c.JSON {
+				return printJSON(e.out, p)
+			}
+			text := fmt.Sprintf("Replay %s is %s: %s put into the queue", printable(id), p.State, count(p.Queued, "event was", "events were"))
+			if p.State == "stopped" {
+				return errors.New(text + "; it was stopped")
+			}
+			_, err := fmt.Fprintln(e.out, text+".")
+			return err
+		}
+		if !pause(ctx, replayEvery) {
+			return stopped(id)
+		}
+	}
+}
+
+// stopped says that somebody waits no longer.
+func stopped(id string) error {
+	return fmt.Errorf("stopped waiting; the replay goes on: `tidemill replay stop %s` ends it", printable(id))
+}
+
+type replayStatusCmd struct {
+	remote
+	ID string `arg:"" optional:"" name:"id" help:"One replay, by the name that replay start gave it. Default: all of them, the newest first."`
+}
+
+// Help is shown by tidemill replay status --help.
+func (c *replayStatusCmd) Help() string {
+	return `A replay is running while its events are put into the queue, up to a thousand ahead of the handlers. It is done when all of them are in the queue or were handled, and stopping or stopped after replay stop. DONE is how much of its span of time it has covered.`
+}
+
+func (c *replayStatusCmd) Run(ctx context.Context, e env) error {
+	if c.ID != "" {
+		return show(ctx, e, c, api.GetReplay, &api.OneReplay{ID: c.ID}, func(_ *client, p *api.Replay) error { return printReplay(e, p) })
+	}
+	t := table{head: "ID\tSTATE\tASKED\tSINCE\tUNTIL\tTENANT\tTYPE\tQUEUED\tDONE", none: "No replays."}
+	return list(ctx, e, c, api.ListReplays, &operation.None{}, &t, func(p *api.Replay) []string {
+		return []string{p.ID, p.State, p.Asked.Format(time.RFC3339), stamp(p.Since), stamp(p.Until), dash(p.Tenant), dash(p.Type), strconv.Itoa(p.Queued), replayShare(p)}
+	})
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return short(s, 40)
+}
+
+// replayShare is how far a replay has come.
+func replayShare(p *api.Replay) string {
+	if p.Share == 0 && p.Since == nil && p.State != "done" {
+		return "-" // of a time without a beginning nobody knows
+	}
+	return strconv.FormatFloat(100*p.Share, 'f', 0, 64) + "%"
+}
+
+// printReplay shows a replay to people.
+func printReplay(e env, p *api.Replay) error {
+	w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
+	_, _ = fmt.Fprintf(w, "replay\t%s\nstate\t%s\nasked\t%s\nsince\t%s\nuntil\t%s\ntenant\t%s\ntype\t%s\nqueued\t%s\nreached\t%s\ndone\t%s\n", printable(p.ID), p.State, p.Asked.Format(time.RFC3339),
+		stamp(p.Since), stamp(p.Until), dash(p.Tenant), dash(p.Type), count(p.Queued, "event", "events"), stamp(p.Reached), replayShare(p))
+	if p.Ended != nil {
+		_, _ = fmt.Fprintf(w, "ended\t%s\n", stamp(p.Ended))
+	}
+	return w.Flush()
+}
+
+type replayStopCmd struct {
+	remote
+	api.OneReplay
+}
+
+// Help is shown by tidemill replay stop --help.
+func (c *replayStopCmd) Help() string {
+	return `No more events are put into the queue; those that wait there are skipped at their turn. Events that were handled stay handled. A stopped replay cannot go on: start another one for the rest.`
+}
+
+func (c *replayStopCmd) Run(ctx context.Context, e env) error {
+	return show(ctx, e, c, api.StopReplay, &c.OneReplay, func(_ *client, p *api.Replay) error {
+		text := "is stopped"
+		switch p.State {
+		case "stopping":
+			text = "is being stopped"
+		case "done":
+			text = "had ended before"
+		}
+		_, err := fmt.Fprintf(e.out, "Replay %s %s: %s put into the queue.\n", printable(p.ID), text, count(p.Queued, "event was", "events were"))
+		return err
+	})
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect"
+	"github.com/tidemill/tidemill/connect/system"
+	"github.com/tidemill/tidemill/internal/ownfile"
+)
+
+type runCmd struct {
+	settings
+	Systems []string `arg:"" optional:"" name:"system" help:"Systems to run, of ${systems}. Default: the setting systems (TIDEMILL_SYSTEMS), or all that are configured."`
+	Listen  string   `help:"Address to listen on. Default: 127.0.0.1:8484." placeholder:"ADDR"`
+	Project []string `help:"A project and its ingest key; can be repeated. A NAME that is a UUID is the project's id." placeholder:"NAME=KEY" sep:"none"`
+	NoAuth  bool     `help:"The API needs no token: every user and program on this machine may do everything. On loopback only; requests that came through a proxy are refused."`
+	Log     string   `help:"Lowest level that is logged: trace, debug, info, warn, error." placeholder:"LEVEL"`
+	kong.Plugins
+
+	flags *runFlags // what Plugins are made of
+}
+
+// Help is shown by tidemill run --help.
+func (c *runCmd) Help() string {
+	return `With no configuration everything runs embedded: one SQLite file in ./tidemill-data.
+
+Point an SDK at the address it prints, with the project's key as API key or write key:
+
+  posthog-node              new PostHog(KEY, { host: 'http://127.0.0.1:8484' })
+  @segment/analytics-node   new Analytics({ writeKey: KEY, host: 'http://127.0.0.1:8484' })
+
+The bridge has a flag for most of its settings, like --redis-addr and --mqtt-broker: tidemill run bridge --help lists them.
+
+SIGTERM and Ctrl-C stop it in order: no event is lost. A second one stops it at once; that loses nothing either.`
+}
+
+func (c *runCmd) Run(ctx context.Context, e env) error {
+	flags := c.flags.given()
+	if c.Listen != "" {
+		flags["listen"] = c.Listen
+	}
+	if c.Log != "" {
+		flags["log.level"] = c.Log
+	}
+	more, err := projectFlags(c.Project)
+	if err != nil {
+		return err
+	}
+	if err := named(e.table, c.Systems, flags); err != nil {
+		return err
+	}
+	cfg, err := c.read(e, flags)
+	cfg.Projects = append(cfg.Projects, more...)
+	systems := e.table.Configured(cfg)
+	if err := c.flags.check(systems); err != nil {
+		return err
+	}
+	err = errors.Join(err, e.table.Check(cfg, systems))
+	if c.NoAuth {
+		err = errors.Join(err, cfg.CheckNoAuth())
+	}
+	l := cfg.LogOf(systems)
+	if err != nil {
+		return inLog(l, logger(l, e, false), wrongConfig{err})
+	}
+	log, closeLog, err := logTo(&cfg.LogFiles, l, e)
+	if err != nil {
+		return inLog(l, logger(l, e, false), err)
+	}
+	return errors.Join(inLog(l, log, c.run(ctx, e, cfg, systems, &teller{e: e, log: log, json: l.Format == "json"})), closeLog())
+}
+
+// run runs the systems until ctx ends.
+func (c *runCmd) run(ctx context.Context, e env, cfg *config.Loaded, systems []string, tell *teller) (err error) {
+	tell.starting(cfg, systems)
+	for _, w := range warnings(e, cfg) {
+		tell.log.Warn("this setting is probably a mistake", "what", w)
+	}
+	defer ignoreHangup(tell.log)()
+	bounded, unbound := context.WithCancel(ctx)
+	var memory sync.WaitGroup
+	memory.Go(func() { boundMemory(bounded, e.getenv, roomOf(cfg, systems)) })
+	defer memory.Wait()
+	defer unbound()
+	signal.Ignore(syscall.SIGPIPE) // whoever read our output may go; the events may not
+	if c.NoAuth {
+		tell.log.Warn("the API needs no token (--no-auth): everyone on this machine may do everything")
+	}
+	if err := ownfile.Folder(cfg.Data); err != nil {
+		return err
+	}
+	in, err := connect.Open(ctx, e.table, cfg, connect.Options{Version: e.version, Systems: systems, Log: tell.log, NoAuth: c.NoAuth})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	server, err := in.Listen()
+	if err != nil {
+		return err
+	}
+	url := "http://" + server.Addr()
+	tell.listening(systems, in.Uses, url)
+	names, err := tell.projects(ctx, in, systems, strings.Join(append([]string{"run"}, c.Systems...), " "), url)
+	if err != nil {
+		return errors.Join(err, server.Close())
+	}
+	tell.firstEvents(cfg, systems, names, url, c.NoAuth)
+	told := make(chan struct{})
+	untell := context.AfterFunc(ctx, func() {
+		defer close(told)
+		tell.stopping(context.Cause(ctx))
+	})
+	err = in.Run(ctx, server, tell.ready)
+	if !untell() {
+		<-told
+	}
+	if err != nil {
+		return err
+	}
+	return tell.stopped()
+}
+
+// named puts the systems of the command line over those of environment and file. It refuses
+// those that there are not.
+func named(table system.Table, systems []string, flags map[string]string) error {
+	for _, name := range systems {
+		if err := table.Has(name); err != nil {
+			return usageError{err}
+		}
+	}
+	if len(systems) > 0 {
+		flags["systems"] = strings.Join(systems, ",")
+	}
+	return nil
+}

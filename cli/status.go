@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/systems/windows"
+)
+
+type auditCmd struct {
+	remote
+	api.OneSystem
+}
+
+func (c *auditCmd) Run(ctx context.Context, e env) error {
+	c.about = c.System
+	return c.ask(ctx, e, func(a *client) error {
+		got, err := api.GetAudit.Call(ctx, &a.Client, &c.OneSystem)
+		if err != nil {
+			return err
+		}
+		for _, raw := range got.Systems {
+			if c.JSON {
+				if err := printJSON(e.out, raw); err != nil {
+					return err
+				}
+				continue
+			}
+			var r api.Audit
+			if err := json.Unmarshal(raw, &r); err != nil {
+				return err
+			}
+			printAudit(e, &r)
+		}
+		if !got.Balanced {
+			return errUnbalanced
+		}
+		return nil
+	})
+}
+
+func printAudit(e env, r *api.Audit) {
+	_, _ = fmt.Fprintln(e.out, r.System)
+	switch {
+	case len(r.Queues) > 0:
+		printBooks(e, "QUEUE", r.Queues)
+	case r.Pipelines != nil:
+		printBooks(e, "PIPELINE", r.Pipelines)
+	default:
+		printSums(e, r)
+	}
+	if r.Balanced {
+		_, _ = fmt.Fprintln(e.out, "The books balance: every accepted "+auditUnit(r)+" is accounted for.")
+	}
+	for _, f := range r.Faults {
+		_, _ = fmt.Fprintln(e.out, "THE BOOKS DO NOT BALANCE:", f)
+	}
+}
+
+// auditUnit is what the books count, in a word.
+func auditUnit(r *api.Audit) string {
+	if r.System == windows.Name {
+		return "record"
+	}
+	return "event"
+}
+
+// printBooks shows a row for each queue, or pipeline.
+func printBooks(e env, what string, all []api.Books) {
+	t := table{out: e.out, indent: "  ", head: what + "\tACCEPTED\t= DELIVERED\t+ SKIPPED\t+ DEAD\t+ IN FLIGHT\t+ LOST\tDEAD LETTERS\t= HELD\t+ REPLAYED\t+ DISCARDED\t+ TRIMMED"}
+	for _, q := range all {
+		l := q.Letters
+		cells := []string{printable(q.Queue + q.Pipeline)}
+		for _, n := range []uint64{q.Accepted, q.Delivered, q.Skipped, q.Dead, q.InFlight, q.Lost, l.Put, l.Held, l.Replayed, l.Discarded, l.Trimmed} {
+			cells = append(cells, strconv.FormatUint(n, 10))
+		}
+		_ = t.row(cells...) // who read it may have gone
+	}
+	_ = t.end(nil)
+}
+
+// printSums shows the books of a system of one queue.
+func printSums(e env, r *api.Audit) {
+	row := func(name string, n uint64) { _, _ = fmt.Fprintf(e.out, "  %-24s %12d\n", name, n) }
+	row("accepted", r.Accepted)
+	row("= delivered", r.Delivered)
+	row("+ skipped", r.Skipped)
+	row("+ dead", r.Dead)
+	row("+ in flight", r.InFlight)
+	if r.Lost > 0 {
+		row("+ lost at the source", r.Lost)
+	}
+	if r.Damaged > 0 {
+		row("damaged on disk, dead", r.Damaged)
+	}
+	if r.Letters != (deadletter.Account{}) || r.Stored != nil {
+		row("dead letters", r.Letters.Put)
+		row("= held", r.Letters.Held)
+		row("+ replayed", r.Letters.Replayed)
+		row("+ discarded", r.Letters.Discarded)
+	}
+	if r.Stored != nil {
+		row("rows in the warehouse", uint64(*r.Stored))
+	}
+}
+
+type statusCmd struct{ remote }
+
+func (c *statusCmd) Run(ctx context.Context, e env) error {
+	return show(ctx, e, c, api.GetStatus, &operation.None{}, func(a *client, s *api.Status) error {
+		if a.live {
+			_, _ = fmt.Fprintf(e.out, "tidemill %s at %s, up %v\n", s.Version, a.Base, time.Since(s.Started).Round(time.Second))
+		} else {
+			_, _ = fmt.Fprintf(e.out, "No instance runs; the data was read directly.\n")
+		}
+		for _, u := range s.Uses {
+			_, _ = fmt.Fprintf(e.out, "  %s\n", u)
+		}
+		_, _ = fmt.Fprintln(e.out)
+		t := table{out: e.out, head: "PIPELINE\tSTATE\tRECEIVED\tDELIVERED\tSKIPPED\tDEAD\tIN FLIGHT\tBREAKER\tLAST ERROR"}
+		for _, sys := range s.Systems {
+			for _, p := range sys.Pipelines {
+				inFlight := uint64(p.InFlight)
+				if p.Pending != nil { // the books' in flight: what waits too
+					inFlight = *p.Pending
+				}
+				n := func(n uint64) string { return strconv.FormatUint(n, 10) }
+				if err := t.row(p.Name, p.State, n(p.Received), n(p.Settled.Delivered), n(p.Settled.Skipped), n(p.Settled.Dead), n(inFlight),
+					p.Breaker, short(cmp.Or(p.Why, p.Last, p.Unread), 60)); err != nil {
+					return err
+				}
+			}
+		}
+		if err := t.end(nil); err != nil {
+			return err
+		}
+		for _, sys := range s.Systems {
+			for _, note := range sys.Notes {
+				_, _ = fmt.Fprintf(e.out, "%s: %s\n", sys.Name, note)
+			}
+		}
+		return nil
+	})
+}
+
+// steered is a pipeline that is to be paused or resumed.
+type steered struct {
+	remote
+	api.OnePipeline
+}
+
+type pauseCmd struct{ steered }
+
+// Help is shown by tidemill pause --help.
+func (c *pauseCmd) Help() string {
+	return `Running work is finished first. The pause lasts until tidemill resume or until the instance ends.`
+}
+
+func (c *pauseCmd) Run(ctx context.Context, e env) error {
+	return c.steer(ctx, e, "pause", api.PausePipeline)
+}
+
+type resumeCmd struct{ steered }
+
+func (c *resumeCmd) Run(ctx context.Context, e env) error {
+	return c.steer(ctx, e, "resume", api.ResumePipeline)
+}
+
+func (c *steered) steer(ctx context.Context, e env, verb string, by operation.Operation[api.OnePipeline, api.Steered]) error {
+	return c.ask(ctx, e, func(a *client) error {
+		if !a.live {
+			return fmt.Errorf("no instance runs that could %s: start one with `tidemill run`", verb)
+		}
+		_, err := shown(ctx, e, c, a, by, &c.OnePipeline, func(got *api.Steered) error {
+			_, err := fmt.Fprintf(e.out, "%s is %s.\n", got.Name, got.State)
+			return err
+		})
+		return err
+	})
+}
+
+type doctorCmd struct{ remote }
+
+func (c *doctorCmd) Run(ctx context.Context, e env) error {
+	return c.ask(ctx, e, func(a *client) error {
+		got, err := api.GetDoctor.Call(ctx, &a.Client, &operation.None{})
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			if err := printJSON(e.out, got); err != nil {
+				return err
+			}
+		}
+		failed := 0
+		for _, f := range got.Findings {
+			if f.Verdict == preflight.Fail {
+				failed++
+			}
+			if c.JSON {
+				continue
+			}
+			_, _ = fmt.Fprintf(e.out, "%-5s %s: %s\n", f.Verdict, f.Check, f.Detail)
+			if f.Advice != "" {
+				_, _ = fmt.Fprintf(e.out, "      %s\n", f.Advice)
+			}
+		}
+		if failed > 0 {
+			return fmt.Errorf("%d checks failed", failed)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/systems/crm"
+)
+
+type syncLogCmd struct {
+	List syncLogListCmd `cmd:"" help:"List the sync log of CRM: what became of which event, by time of first receipt."`
+	Show syncLogShowCmd `cmd:"" help:"Explain where one event is: sync log, job, dead letter, every attempt."`
+}
+
+type syncLogListCmd struct {
+	remote
+	api.SyncLogFilter
+	Max *int `help:"How many to list, the oldest first; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
+}
+
+// Help is shown by tidemill synclog list --help.
+func (c *syncLogListCmd) Help() string {
+	return `An event is PROCESSING while a handler has it, then COMPLETED or FAILED. A FAILED event may still be tried again: tidemill synclog show says so. Of the kinds of failures, validation and skipped are not tried again, business becomes a dead letter at once, and all others after the last try.
+
+  tidemill synclog list --since 24h --state failed
+  tidemill synclog list --tenant club --type member.created --since 2026-01-31 --until 2026-01-31
+  tidemill synclog list --json | jq .error`
+}
+
+func (c *syncLogListCmd) Run(ctx context.Context, e env) (err error) {
+	if c.SyncLogFilter.Max, err = most(c.Max, c.JSON); err != nil {
+		return err
+	}
+	t := table{head: "RECEIVED\tTENANT\tID\tTYPE\tSTATE\tATTEMPTS\tERROR", none: "No such events in the sync log."}
+	err = list(ctx, e, c, api.ListSyncLog, &c.SyncLogFilter, &t, func(r *api.SyncRecord) []string {
+		cause := r.Error
+		if r.Kind != "" {
+			cause = r.Kind + ": " + r.Error
+		}
+		return []string{r.Created.Format(time.RFC3339), short(r.Tenant, 40), r.ID, short(r.Type, 40), r.State, strconv.Itoa(r.Attempts), short(cause, 80)}
+	})
+	return sayFirst(e, err, &t, c.Max, c.SyncLogFilter.Max)
+}
+
+type syncLogShowCmd struct {
+	remote
+	api.OneCRMEvent
+	Payload bool `help:"Print only the event: byte for byte as received, into a file or another program."`
+}
+
+// Help is shown by tidemill synclog show --help.
+func (c *syncLogShowCmd) Help() string {
+	return `It reads the sync log, the queue and the dead letters, and says where the event is, why, and what you can do.
+
+  tidemill synclog show club evt-1
+  tidemill synclog show club evt-1 --payload >event.json`
+}
+
+func (c *syncLogShowCmd) Run(ctx context.Context, e env) error {
+	if c.Payload {
+		return c.ask(ctx, e, func(a *client) error {
+			s, err := api.GetCRMEvent.Call(ctx, &a.Client, &c.OneCRMEvent)
+			if err != nil {
+				return err
+			}
+			text, base := crmPayload(&s)
+			return printPayload(e, text, base)
+		})
+	}
+	return show(ctx, e, c, api.GetCRMEvent, &c.OneCRMEvent, func(_ *client, s *api.CRMEvent) error { return printCRMEvent(e.out, s) })
+}
+
+// crmPayload is the event as received, from whoever has it.
+func crmPayload(s *api.CRMEvent) (text, base string) {
+	switch {
+	case s.Record != nil:
+		return s.Record.Payload, s.Record.PayloadBase64
+	case s.Job != nil:
+		return s.Job.Payload, s.Job.PayloadBase64
+	case s.Letter != nil && s.Letter.Edited != nil:
+		return s.Letter.Original, s.Letter.OriginalBase64
+	case s.Letter != nil:
+		return s.Letter.Payload, s.Letter.PayloadBase64
+	}
+	return "", ""
+}
+
+// printCRMEvent explains an event to people.
+func printCRMEvent(out io.Writer, s *api.CRMEvent) error {
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	_, _ = fmt.Fprintf(w, "event\t%s\ntenant\t%s\ntype\t%s\nreceived\t%s\n%s\t%s\n", printable(s.ID), printable(s.Tenant), printable(s.Type), stamp(s.Received), printable(s.State), crmWords(s))
+	if r := s.Record; r != nil {
+		_, _ = fmt.Fprintf(w, "sync log\t%s, %s, first tried %s\n", r.State, count(r.Attempts, "attempt", "attempts"), r.Created.Format(time.RFC3339))
+	} else {
+		_, _ = fmt.Fprintf(w, "sync log\tno entry: it was not tried yet, or the entry has expired\n")
+	}
+	if s.Job != nil {
+		_, _ = fmt.Fprintf(w, "job\t%s\n", jobWords(s.Job))
+	} else {
+		_, _ = fmt.Fprintf(w, "job\tthe queue has none, or no longer\n")
+	}
+	for i := range s.Others {
+		_, _ = fmt.Fprintf(w, "job\t%s: %s\n", printable(s.Others[i].ID), jobWords(&s.Others[i]))
+	}
+	if l := s.Letter; l != nil {
+		_, _ = fmt.Fprintf(w, "dead letter\t%d, %s, replayed %s\n", l.Seq, l.State, count(l.Replays, "time", "times"))
+	}
+	for i, f := range s.Attempts {
+		_, _ = fmt.Fprintf(w, "failed\t%d. %s  %s  %s\n", i+1, f.At.Format(time.RFC3339), f.Kind, printable(f.Cause))
+	}
+	if r := s.Record; r != nil && r.Completed != nil {
+		_, _ = fmt.Fprintf(w, "completed\t%s, begun %s\n", stamp(r.Completed), stamp(r.Started))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	text, base := crmPayload(s)
+	_, err := fmt.Fprintf(out, "\n%s\n", shownPayload(text, base))
+	return err
+}
+
+// jobWords say how a job stands.
+func jobWords(j *api.Job) string {
+	text := j.State
+	if j.Fate != "" {
+		text += ": " + j.Fate
+	}
+	text += ", priority " + strconv.Itoa(int(j.Priority))
+	switch {
+	case j.Due != nil:
+		text += ", due " + stamp(j.Due)
+	case j.Ended != nil:
+		text += ", ended " + stamp(j.Ended)
+	}
+	return text
+}
+
+// crmWords say where the event is, and what can be done.
+func crmWords(s *api.CRMEvent) string {
+	var last string
+	if n := len(s.Attempts); n > 0 {
+		last = s.Attempts[n-1].Kind + ": " + s.Attempts[n-1].Cause
+	}
+	why := ""
+	if s.Record != nil {
+		why = s.Record.Error
+	}
+	switch s.State {
+	case "queued":
+		return "it waits in crm-events for its turn; `tidemill queue stats crm-events` shows what holds it up"
+	case "processing":
+		return "a handler has it now, or its worker died and the lease has not ended"
+	case "retrying":
+		text := because("it failed, and is tried again", last)
+		for _, j := range s.Others {
+			if j.Due != nil {
+				return text + "; due" + at(j.Due)
+			}
+		}
+		if s.Job != nil && s.Job.Due != nil {
+			return text + "; due" + at(s.Job.Due)
+		}
+		return text
+	case "completed":
+		return "its handler succeeded"
+	case "skipped":
+		if why == crm.NoHandler {
+			why = "no handler handles events of this type: crm.handlers of the configuration names them"
+		}
+		return because("there was nothing to do", why)
+	case "failed":
+		return because("it is not tried again", last) + "\n\t  when its cause is gone: `tidemill replay start --tenant " + printable(s.Tenant) + " --type " + printable(s.Type) + " --from …`"
+	case "dead":
+		return because("it was given up and is a dead letter", last) + "\n\t  `tidemill dead replay --pipeline crm-events --tenant " + printable(s.Tenant) + " " + printable(s.ID) + "` opens it again"
+	}
+	return because("that is all that is known", last)
+}

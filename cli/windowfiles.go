@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+)
+
+type windowFilesCmd struct{ aboutWindows }
+
+// Help is shown by tidemill window files --help.
+func (c *windowFilesCmd) Help() string {
+	return `It shows the files whose rows are not all done, and why one cannot be read: it was removed or changed before all of it was stored. Put it back as it was, and reading goes on; or give it up. Refused files are dead letters; a replay reads them again.
+
+  tidemill window files
+  tidemill dead list --pipeline windows-files-url
+  tidemill window give-up 20250323151500.export.CSV.zip`
+}
+
+func (c *windowFilesCmd) Run(ctx context.Context, e env) error {
+	return show(ctx, e, c, api.ListFiles, &operation.None{}, func(_ *client, got *api.Feeds) error {
+		if len(got.Feeds) == 0 {
+			_, err := fmt.Fprintln(e.out, "No files are read here: windows.files of the configuration says where they are.")
+			return err
+		}
+		t := table{out: e.out, head: "FILE\tBATCH\tROWS\tPENDING\tTROUBLE", none: "No file is being read."}
+		var err error
+		for _, f := range got.Feeds {
+			for _, one := range f.Files {
+				if err == nil {
+					err = t.row(one.Name, one.Batch, fmt.Sprint(one.Rows), fmt.Sprint(one.Pending), short(one.Trouble, 100))
+				}
+			}
+		}
+		if err := t.end(err); err != nil {
+			return err
+		}
+		for _, f := range got.Feeds {
+			text := fmt.Sprintf("%s, %s: %s read, %d refused, %d rows", f.Feed, printable(f.From), count(int(f.Done), "file", "files"), f.Broken, f.Rows)
+			if f.Idless > 0 {
+				text += "; " + count(int(f.Idless), "row", "rows") + " without an id skipped"
+			}
+			if f.Lost > 0 {
+				text += fmt.Sprintf("; %d given up", f.Lost)
+			}
+			if f.Unread > 0 {
+				text += "; " + count(f.Unread, "link", "links") + " (or other things that are not files) not read: put the files themselves there"
+			}
+			if f.Broken > 0 {
+				text += "; those refused are dead letters: `tidemill dead list --pipeline " + f.Feed + "`"
+			}
+			if _, err := fmt.Fprintln(e.out, text+"."); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+type windowGiveUpCmd struct {
+	aboutWindows
+	api.OneFile
+}
+
+// Help is shown by tidemill window give-up --help.
+func (c *windowGiveUpCmd) Help() string {
+	return `A file that was removed or changed before all of its rows were stored waits to be put back. If you give it up, its rows that are not done are lost, and the audit says so from then on. A file that can be read cannot be given up.`
+}
+
+func (c *windowGiveUpCmd) Run(ctx context.Context, e env) error {
+	return show(ctx, e, c, api.GiveUpFile, &c.OneFile, func(_ *client, done *api.GivenUpFile) error {
+		_, err := fmt.Fprintf(e.out, "%s is given up: %s lost.\n", printable(done.File), count(int(done.Lost), "row", "rows"))
+		return err
+	})
+}

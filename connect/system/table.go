@@ -1,0 +1,93 @@
+package system
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidemill/tidemill/config"
+)
+
+// Table has the systems that a program can run, in the order in which they are built and asked.
+// The first runs where nothing is configured.
+type Table []System
+
+// Names are those of its systems.
+func (t Table) Names() (names []string) {
+	for _, s := range t {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// Settings are those that a configuration may have: the common ones, and those of every system.
+func (t Table) Settings() (all config.Schema) {
+	for _, s := range t {
+		all = append(all, s.Settings)
+	}
+	return all
+}
+
+// Configured are the systems that run: those that are named (systems, TIDEMILL_SYSTEMS, the
+// arguments of run), else those that something configures, and the first where nothing configures
+// any. What configures one is said in docs/operations.md.
+func (t Table) Configured(c *config.Loaded) (names []string) {
+	if len(c.Systems) > 0 {
+		return c.Systems
+	}
+	for _, s := range t {
+		if c.Configured(s.Name) {
+			names = append(names, s.Name)
+		}
+	}
+	if len(names) == 0 {
+		return []string{t[0].Name}
+	}
+	return names
+}
+
+// Check refuses what some systems cannot start with and config.Load does not look at, because it
+// is no mistake where they do not run. It connects to nothing.
+func (t Table) Check(c *config.Loaded, systems []string) error {
+	var errs []error
+	for _, name := range systems {
+		if err := t.Has(name); err != nil {
+			errs = append(errs, fmt.Errorf("systems (from %s): %w", c.From["systems"], err))
+		}
+	}
+	for _, s := range t.Of(systems) {
+		if s.Check != nil {
+			errs = append(errs, s.Check(c))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Has refuses the name of a system that there is not.
+func (t Table) Has(name string) error {
+	if names := t.Names(); !slices.Contains(names, name) {
+		return fmt.Errorf("there is no system %q; there is %s", name, strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// Of are the systems of these names, in the table's order.
+func (t Table) Of(names []string) (some Table) {
+	for _, s := range t {
+		if slices.Contains(names, s.Name) {
+			some = append(some, s)
+		}
+	}
+	return some
+}
+
+// Bounds are those of the first of the systems that has some; where none has, of the first there is.
+func (t Table) Bounds(c *config.Loaded, systems []string) Bounds {
+	for _, s := range append(t.Of(systems), t...) {
+		if s.Bounds != nil {
+			return s.Bounds(c)
+		}
+	}
+	return Bounds{}
+}
