@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/systems/bridge/bridgeconfig"
 	"github.com/tidemill/tidemill/systems/bridge/bridgesystem"
@@ -21,7 +23,7 @@ type bridgeCmd struct {
 }
 
 type bridgeSendCmd struct {
-	remote
+	command.Remote
 	File string `arg:"" optional:"" help:"Entries, one a line: JSON or any other text. Default, or -: standard input." type:"path"`
 }
 
@@ -32,8 +34,8 @@ func (c *bridgeSendCmd) Help() string {
   redis-cli XADD syslog-stream '*' payload '{"text": "disk full"}'`
 }
 
-func (c *bridgeSendCmd) Run(ctx context.Context, e env) error {
-	in := e.in
+func (c *bridgeSendCmd) Run(ctx context.Context, e command.Env) error {
+	in := e.In
 	if c.File != "" && c.File != "-" {
 		f, err := os.Open(c.File)
 		if err != nil {
@@ -42,14 +44,14 @@ func (c *bridgeSendCmd) Run(ctx context.Context, e env) error {
 		defer f.Close()
 		in = f
 	}
-	return c.ask(ctx, e, func(a *client) error {
+	return c.Ask(ctx, e, func(a *command.Client) error {
 		sent := 0
 		defer func() {
 			if !c.JSON {
-				_, _ = fmt.Fprintf(e.out, "%s accepted\n", count(sent, "entry", "entries"))
+				_, _ = fmt.Fprintf(e.Out, "%s accepted\n", command.Count(sent, "entry", "entries"))
 			}
 		}()
-		lines := bufio.NewReaderSize(in, sendBatch)
+		lines := bufio.NewReaderSize(in, command.SendBatch)
 		var batch bytes.Buffer
 		flush := func() error {
 			if batch.Len() == 0 {
@@ -62,14 +64,14 @@ func (c *bridgeSendCmd) Run(ctx context.Context, e env) error {
 			sent += len(answer.IDs)
 			batch.Reset()
 			if c.JSON {
-				return printJSON(e.out, answer)
+				return command.PrintJSON(e.Out, answer)
 			}
 			return nil
 		}
 		for {
 			line, err := lines.ReadBytes('\n')
 			batch.Write(line)
-			if batch.Len() >= sendBatch/2 || err != nil {
+			if batch.Len() >= command.SendBatch/2 || err != nil {
 				if err := flush(); err != nil {
 					return err
 				}
@@ -85,7 +87,7 @@ func (c *bridgeSendCmd) Run(ctx context.Context, e env) error {
 }
 
 type bridgeListenCmd struct {
-	settings
+	command.Settings
 	Server string   `help:"The running instance to ask for its broker and topics. Default: those of the configuration." env:"TIDEMILL_SERVER" placeholder:"URL"`
 	Token  string   `help:"The API's token; safer in the environment, where others do not see it. Default: from the configuration, or from the data folder for an instance on this machine." env:"TIDEMILL_TOKEN" placeholder:"TOKEN"`
 	Ack    bool     `help:"Acknowledge every message, as a receiver does: its entry leaves the stream."`
@@ -102,10 +104,10 @@ func (c *bridgeListenCmd) Help() string {
   tidemill bridge listen --topic syslog/dlq`
 }
 
-func (c *bridgeListenCmd) Run(ctx context.Context, e env) error {
+func (c *bridgeListenCmd) Run(ctx context.Context, e command.Env) error {
 	var flags map[string]string
 	if c.Server != "" {
-		its, err := c.client(e, c.Server, c.Token)
+		its, err := c.Client(e, c.Server, c.Token)
 		if err != nil {
 			return err
 		}
@@ -113,26 +115,26 @@ func (c *bridgeListenCmd) Run(ctx context.Context, e env) error {
 			return err
 		}
 	}
-	cfg, err := c.load(e, flags)
+	cfg, err := c.Load(e, flags)
 	if err != nil {
 		return err
 	}
 	if err := bridgeconfig.Of(cfg).Check(); err != nil {
-		return wrongConfig{err}
+		return command.WrongConfig{err}
 	}
 	n := 0
 	ready := func(topics []string) { // beside the messages, which may go to another program
-		_, _ = fmt.Fprintf(e.err, "listening to %s. Stop with Ctrl-C.\n", strings.Join(topics, ", "))
+		_, _ = fmt.Fprintf(e.Err, "listening to %s. Stop with Ctrl-C.\n", strings.Join(topics, ", "))
 	}
-	err = bridgesystem.Listen(ctx, cfg, bridgesystem.Listening{Topics: c.Topic, Ack: c.Ack, Log: logger(cfg.Log, e, true), Ready: ready}, func(topic string, payload []byte) error {
+	err = bridgesystem.Listen(ctx, cfg, bridgesystem.Listening{Topics: c.Topic, Ack: c.Ack, Log: command.Logger(cfg.Log, e, true), Ready: ready}, func(topic string, payload []byte) error {
 		line := string(payload)
 		if c.Names {
 			line = topic + " " + line
 		}
-		if terminal(e.out) {
-			line = printable(line)
+		if command.Terminal(e.Out) {
+			line = command.Printable(line)
 		}
-		if _, err := fmt.Fprintln(asBytes(e.out), line); err != nil {
+		if _, err := fmt.Fprintln(command.AsBytes(e.Out), line); err != nil {
 			return err
 		}
 		if n++; n == c.Count {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/goccy/go-yaml"
 
 	"github.com/tidemill/tidemill/config"
@@ -17,10 +19,10 @@ import (
 
 // theirs are the settings by which a receiver finds the broker and the topics of the bridge
 // that runs at a server. Passwords and certificates are not told: they are this side's own.
-func theirs(ctx context.Context, a *client) (map[string]string, error) {
+func theirs(ctx context.Context, a *command.Client) (map[string]string, error) {
 	status, err := api.GetStatus.Call(ctx, &a.Client, &operation.None{})
 	if err != nil {
-		return nil, a.explain(err)
+		return nil, a.Explain(err)
 	}
 	file, err := api.GetConfig.Body(ctx, &a.Client, &operation.None{})
 	if err != nil {

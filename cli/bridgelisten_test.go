@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/systems"
 )
 
@@ -37,7 +39,7 @@ func TestListeningToTheBridgeOfAServer(t *testing.T) {
 	ended := make(chan int, 1)
 	getenv := func(string) string { return "" }
 	go func() {
-		ended <- run(ctx, []string{"run", "bridge", "--config", config, "--data", data, "--listen", "127.0.0.1:0"}, env{table: systems.All(), in: strings.NewReader(""), out: &out, err: &errs, getenv: getenv})
+		ended <- run(ctx, []string{"run", "bridge", "--config", config, "--data", data, "--listen", "127.0.0.1:0"}, command.Env{Table: systems.All(), In: strings.NewReader(""), Out: &out, Err: &errs, Getenv: getenv})
 	}()
 	defer func() {
 		stop()
@@ -58,11 +60,11 @@ func TestListeningToTheBridgeOfAServer(t *testing.T) {
 	var got, wrong bytes.Buffer
 	heard := make(chan int, 1)
 	go func() {
-		heard <- run(ctx, []string{"bridge", "listen", "--server", server, "--data", data, "--ack", "--count", "3"}, env{table: systems.All(), in: strings.NewReader(""), out: &got, err: &wrong, getenv: getenv})
+		heard <- run(ctx, []string{"bridge", "listen", "--server", server, "--data", data, "--ack", "--count", "3"}, command.Env{Table: systems.All(), In: strings.NewReader(""), Out: &got, Err: &wrong, Getenv: getenv})
 	}()
 	for sending := true; sending; { // until it has subscribed and heard three
 		var sent, failed bytes.Buffer
-		if status := run(ctx, []string{"bridge", "send", "--server", server, "--data", data}, env{table: systems.All(), in: strings.NewReader("up\n"), out: &sent, err: &failed, getenv: getenv}); status != 0 {
+		if status := run(ctx, []string{"bridge", "send", "--server", server, "--data", data}, command.Env{Table: systems.All(), In: strings.NewReader("up\n"), Out: &sent, Err: &failed, Getenv: getenv}); status != 0 {
 			t.Fatalf("send ended with %d: %s", status, &failed)
 		}
 		select {

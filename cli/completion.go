@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/alecthomas/kong"
 	"github.com/spf13/cobra"
 )
@@ -23,29 +25,29 @@ PowerShell, in $PROFILE:
                        tidemill completion powershell | Out-String | Invoke-Expression`
 }
 
-func (c completionCmd) Run(e env, k *kong.Kong) error {
-	root := completions(k.Model, e.table.Names())
+func (c completionCmd) Run(e command.Env, k *kong.Kong) error {
+	root := completions(k.Model, e.Table.Names())
 	switch c.Shell {
 	case "bash":
-		return root.GenBashCompletionV2(e.out, true)
+		return root.GenBashCompletionV2(e.Out, true)
 	case "zsh":
-		return root.GenZshCompletion(e.out)
+		return root.GenZshCompletion(e.Out)
 	case "fish":
-		return root.GenFishCompletion(e.out, true)
+		return root.GenFishCompletion(e.Out, true)
 	}
-	return root.GenPowerShellCompletionWithDesc(e.out)
+	return root.GenPowerShellCompletionWithDesc(e.Out)
 }
 
 // complete answers a shell that asks, by the script above, which words fit. It says whether
 // one did.
-func complete(ctx context.Context, app *kong.Application, args []string, e env) (bool, error) {
+func complete(ctx context.Context, app *kong.Application, args []string, e command.Env) (bool, error) {
 	if len(args) == 0 || args[0] != cobra.ShellCompRequestCmd && args[0] != cobra.ShellCompNoDescRequestCmd {
 		return false, nil
 	}
-	root := completions(app, e.table.Names())
+	root := completions(app, e.Table.Names())
 	root.SetArgs(args)
-	root.SetOut(e.out)
-	root.SetErr(e.err)
+	root.SetOut(e.Out)
+	root.SetErr(e.Err)
 	return true, root.ExecuteContext(ctx)
 }
 

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/config"
 )
 
@@ -14,7 +16,7 @@ type initCmd struct {
 	Force bool   `help:"Overwrite an existing file."`
 }
 
-func (c *initCmd) Run(e env) error {
+func (c *initCmd) Run(e command.Env) error {
 	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if c.Force {
 		flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
@@ -26,10 +28,10 @@ func (c *initCmd) Run(e env) error {
 		return err
 	}
 	_, err = fmt.Fprint(f, "# Every setting with its default. Leave out what you do not change.\n\n")
-	if err := errors.Join(err, e.table.Settings().WriteReference(f), f.Close()); err != nil {
+	if err := errors.Join(err, e.Table.Settings().WriteReference(f), f.Close()); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(e.out, "Wrote %s. `tidemill config check` checks it, `tidemill run` uses it.\n", c.File)
+	_, err = fmt.Fprintf(e.Out, "Wrote %s. `tidemill config check` checks it, `tidemill run` uses it.\n", c.File)
 	return err
 }
 
@@ -40,92 +42,74 @@ type configCmd struct {
 }
 
 type configCheckCmd struct {
-	settings
+	command.Settings
 	Systems []string `arg:"" optional:"" name:"system" help:"Systems to check, of ${systems}. Default: the setting systems (TIDEMILL_SYSTEMS), or all."`
 	JSON    bool     `help:"Print JSON."`
 }
 
-func (c *configCheckCmd) Run(e env) error {
+func (c *configCheckCmd) Run(e command.Env) error {
 	flags := map[string]string{}
-	if err := named(e.table, c.Systems, flags); err != nil {
+	if err := named(e.Table, c.Systems, flags); err != nil {
 		return err
 	}
-	cfg, err := c.read(e, flags)
-	if err = errors.Join(err, e.table.Check(cfg, mayRun(e, cfg))); err != nil {
-		err = wrongConfig{err}
+	cfg, err := c.Read(e, flags)
+	if err = errors.Join(err, e.Table.Check(cfg, mayRun(e, cfg))); err != nil {
+		err = command.WrongConfig{err}
 	}
-	warned := warnings(e, cfg)
+	warned := command.Warnings(e, cfg)
 	if c.JSON {
 		mistakes := []string{}
-		for _, m := range mistakesOf(err) {
+		for _, m := range command.MistakesOf(err) {
 			mistakes = append(mistakes, m.Error())
 		}
-		if perr := printJSON(e.out, map[string]any{"ok": err == nil, "mistakes": mistakes, "warnings": warned}); perr != nil {
+		if perr := command.PrintJSON(e.Out, map[string]any{"ok": err == nil, "mistakes": mistakes, "warnings": warned}); perr != nil {
 			return perr
 		}
 		return err
 	}
 	for _, w := range warned {
-		_, _ = fmt.Fprintln(e.err, "tidemill: warning:", w)
+		_, _ = fmt.Fprintln(e.Err, "tidemill: warning:", w)
 	}
 	if err == nil {
-		_, err = fmt.Fprintln(e.out, "The configuration is right.")
+		_, err = fmt.Fprintln(e.Out, "The configuration is right.")
 	}
 	return err
 }
 
 // mayRun are the systems that were named, and all where none was.
-func mayRun(e env, cfg *config.Loaded) []string {
+func mayRun(e command.Env, cfg *config.Loaded) []string {
 	if len(cfg.Systems) > 0 {
 		return cfg.Systems
 	}
-	return e.table.Names()
-}
-
-// mistakesOf takes apart what config.Load joined.
-func mistakesOf(err error) []error {
-	switch e := err.(type) {
-	case nil:
-		return nil
-	case wrongConfig:
-		return mistakesOf(e.error)
-	case interface{ Unwrap() []error }:
-		var all []error
-		for _, m := range e.Unwrap() {
-			all = append(all, mistakesOf(m)...)
-		}
-		return all
-	default:
-		return []error{err}
-	}
+	return e.Table.Names()
 }
 
 type configShowCmd struct {
-	settings
+	command.Settings
 	JSON bool `help:"Print JSON."`
 }
 
-func (c *configShowCmd) Run(e env) error {
-	cfg, err := c.load(e, nil)
+func (c *configShowCmd) Run(e command.Env) error {
+	cfg, err := c.Load(e, nil)
 	if err != nil {
 		return err
 	}
-	for _, w := range warnings(e, cfg) {
-		_, _ = fmt.Fprintln(e.err, "tidemill: warning:", w)
+	for _, w := range command.Warnings(e, cfg) {
+		_, _ = fmt.Fprintln(e.Err, "tidemill: warning:", w)
 	}
 	for _, name := range mayRun(e, cfg) { // who does without it is not disturbed
-		for _, m := range mistakesOf(e.table.Check(cfg, []string{name})) {
-			_, _ = fmt.Fprintf(e.err, "tidemill: the system %s would not start: %v\n", name, m)
+		for _, m := range command.MistakesOf(e.Table.Check(cfg, []string{name})) {
+			_, _ = fmt.Fprintf(e.Err, "tidemill: the system %s would not start: %v\n", name, m)
 		}
 	}
 	if !c.JSON {
-		return cfg.Write(asBytes(e.out))
+		return cfg.Write(command.AsBytes(e.Out))
 	}
 	out := map[string]map[string]string{}
 	for _, f := range cfg.Fields() {
 		out[f.Path] = map[string]string{"value": f.String(), "from": cfg.From[f.Path]}
 	}
-	return printJSON(e.out, out)
+	return command.PrintJSON(e.Out, out)
 }
 
 type configReferenceCmd struct {
@@ -133,12 +117,12 @@ type configReferenceCmd struct {
 	JSON    bool   `help:"Print JSON."`
 }
 
-func (c *configReferenceCmd) Run(e env) error {
+func (c *configReferenceCmd) Run(e command.Env) error {
 	if !c.JSON {
-		return e.table.Settings().Explain(e.out, c.Setting)
+		return e.Table.Settings().Explain(e.Out, c.Setting)
 	}
-	all, err := e.table.Settings().ReferenceOf(c.Setting)
-	parts := e.table.Settings().PartsOf(c.Setting)
+	all, err := e.Table.Settings().ReferenceOf(c.Setting)
+	parts := e.Table.Settings().PartsOf(c.Setting)
 	if err != nil && len(parts) == 0 {
 		return err
 	}
@@ -157,5 +141,5 @@ func (c *configReferenceCmd) Run(e env) error {
 	for _, p := range parts {
 		out = append(out, setting{Name: p.Path, Help: p.Help, Allow: p.Form})
 	}
-	return printJSON(e.out, out)
+	return command.PrintJSON(e.Out, out)
 }

@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
+
+	"github.com/tidemill/tidemill/cli/command"
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -19,7 +20,7 @@ type crmCmd struct {
 	Profile crmProfileCmd `cmd:"" help:"Show the profile of a customer: identities and attributes."`
 }
 
-type crmStatusCmd struct{ remote }
+type crmStatusCmd struct{ command.Remote }
 
 // Help is shown by tidemill crm status --help.
 func (c *crmStatusCmd) Help() string {
@@ -33,27 +34,27 @@ func (c *crmStatusCmd) Help() string {
   tidemill synclog show TENANT ID             where one event is`
 }
 
-func (c *crmStatusCmd) Run(ctx context.Context, e env) error {
-	return show(ctx, e, c, api.GetCRM, &operation.None{}, func(_ *client, s *api.CRM) error { return printCRM(e.out, s) })
+func (c *crmStatusCmd) Run(ctx context.Context, e command.Env) error {
+	return command.Show(ctx, e, c, api.GetCRM, &operation.None{}, func(_ *command.Client, s *api.CRM) error { return printCRM(e.Out, s) })
 }
 
 func printCRM(out io.Writer, s *api.CRM) error {
 	q := api.Queue{Name: s.Queue, Waiting: s.Waiting, Delayed: s.Delayed, Leased: s.Leased, Age: s.Age, Paused: s.Paused, Closed: s.Closed}
-	state := queueState(&q)
+	state := command.QueueState(&q)
 	if s.Paused || s.Closed {
 		state += ": `tidemill queue resume " + s.Queue + "` ends it"
 	}
 	var by []string
 	for _, p := range s.Priorities {
-		by = append(by, p.Name+" "+whole(p.Waiting))
+		by = append(by, p.Name+" "+command.Whole(p.Waiting))
 	}
-	waiting := whole(s.Waiting)
+	waiting := command.Whole(s.Waiting)
 	if len(by) > 0 {
 		waiting += ": " + strings.Join(by, ", ")
 	}
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	_, _ = fmt.Fprintf(w, "queue\t%s, %s\nwaiting\t%s\ndelayed\t%d\nbeing handled\t%d\noldest\t%s\ncompleted\t%d\nskipped\t%d\nfailed\t%d\nkept\t%d completed or skipped, %d failed\n",
-		printable(s.Queue), state, waiting, s.Delayed, s.Leased, queueAge(&q), s.Completed, s.Skipped, s.Failed, s.Kept.Completed, s.Kept.Failed)
+		command.Printable(s.Queue), state, waiting, s.Delayed, s.Leased, command.QueueAge(&q), s.Completed, s.Skipped, s.Failed, s.Kept.Completed, s.Kept.Failed)
 	dead, matched, replays := strconv.Itoa(s.Dead), "no events in the last five minutes", "none open"
 	if s.Dead > 0 {
 		dead += ": `tidemill dead list --pipeline " + s.Queue + "`"
@@ -69,12 +70,4 @@ func printCRM(out io.Writer, s *api.CRM) error {
 	}
 	_, _ = fmt.Fprintf(w, "dead letters\t%s\nmatched\t%s\nreplays\t%s\n", dead, matched, replays)
 	return w.Flush()
-}
-
-// stamp is a time that may not have been.
-func stamp(t *time.Time) string {
-	if t == nil {
-		return "-"
-	}
-	return t.Format(time.RFC3339)
 }

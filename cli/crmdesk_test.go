@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
@@ -176,7 +178,7 @@ func TestEventsAreSentFromFiles(t *testing.T) {
 	if status, out, errs := s.run(t.Context(), "["+member("k")+","+member("l")+",}", "crm send"); status != 1 || out != "2 events accepted, 0 duplicates, 0 rejected.\n" || !strings.Contains(errs, "standard input, event 3: it is not JSON") {
 		t.Errorf("%d %s%s", status, out, errs)
 	}
-	long := `{"id":"` + strings.Repeat("x", longest) + `"}`
+	long := `{"id":"` + strings.Repeat("x", command.Longest) + `"}`
 	if status, out, errs := s.run(t.Context(), member("m")+"\n"+long+"\n"+member("n"), "crm send"); status != 1 || out != "2 events accepted, 0 duplicates, 1 rejected.\n" || !strings.Contains(errs, "line 2: it is longer than") {
 		t.Errorf("%d %s%s", status, out, errs)
 	}
@@ -262,9 +264,9 @@ attribute   visits = 2
 `)
 	s.types("crm profile club --email ann@example.com --json", `{"id":"00000000-0000-0000-0000-000000000000","tenant":"club","identities":[{"kind":"externalId","value":"m-1"},{"kind":"email","value":"ann@example.com"}],"attributes":{"city":"Graz","visits":2},"created_at":"2026-03-01T12:00:00Z","updated_at":"2026-03-01T13:00:00Z"}`)
 	s.fails("crm profile club --phone 0301", "tenant club has no profile with this phone")
-	for _, command := range []string{"crm profile club", "crm profile club --email a@b --phone 1"} {
-		if status, _, errs := s.run(t.Context(), "", command); status != 2 || !strings.Contains(errs, "say whose profile: one of --external-id, --email and --phone") {
-			t.Errorf("%s: %d %s", command, status, errs)
+	for _, line := range []string{"crm profile club", "crm profile club --email a@b --phone 1"} {
+		if status, _, errs := s.run(t.Context(), "", line); status != 2 || !strings.Contains(errs, "say whose profile: one of --external-id, --email and --phone") {
+			t.Errorf("%s: %d %s", line, status, errs)
 		}
 	}
 }

@@ -7,11 +7,13 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/serve/api"
 )
 
 type crmProfileCmd struct {
-	remote
+	command.Remote
 	api.OneProfile
 }
 
@@ -23,7 +25,7 @@ func (c *crmProfileCmd) Help() string {
   tidemill crm profile club-7 --external-id m-1 --json`
 }
 
-func (c *crmProfileCmd) Run(ctx context.Context, e env) error {
+func (c *crmProfileCmd) Run(ctx context.Context, e command.Env) error {
 	given := 0
 	for _, s := range []string{c.External, c.Email, c.Phone} {
 		if s != "" {
@@ -31,16 +33,16 @@ func (c *crmProfileCmd) Run(ctx context.Context, e env) error {
 		}
 	}
 	if given != 1 {
-		return usageError{errors.New("say whose profile: one of --external-id, --email and --phone")}
+		return command.UsageError{errors.New("say whose profile: one of --external-id, --email and --phone")}
 	}
-	return show(ctx, e, c, api.GetProfile, &c.OneProfile, func(_ *client, p *api.Profile) error {
-		w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
-		_, _ = fmt.Fprintf(w, "profile\t%s\ntenant\t%s\ncreated\t%s\nupdated\t%s\n", p.ID, printable(p.Tenant), p.Created.Format(time.RFC3339), p.Updated.Format(time.RFC3339))
+	return command.Show(ctx, e, c, api.GetProfile, &c.OneProfile, func(_ *command.Client, p *api.Profile) error {
+		w := tabwriter.NewWriter(e.Out, 0, 4, 2, ' ', 0)
+		_, _ = fmt.Fprintf(w, "profile\t%s\ntenant\t%s\ncreated\t%s\nupdated\t%s\n", p.ID, command.Printable(p.Tenant), p.Created.Format(time.RFC3339), p.Updated.Format(time.RFC3339))
 		for _, i := range p.Identities {
-			_, _ = fmt.Fprintf(w, "%s\t%s\n", i.Kind, printable(i.Value))
+			_, _ = fmt.Fprintf(w, "%s\t%s\n", i.Kind, command.Printable(i.Value))
 		}
-		for _, name := range sorted(p.Attributes) {
-			_, _ = fmt.Fprintf(w, "attribute\t%s = %s\n", printable(name), printable(string(p.Attributes[name])))
+		for _, name := range command.Sorted(p.Attributes) {
+			_, _ = fmt.Fprintf(w, "attribute\t%s = %s\n", command.Printable(name), command.Printable(string(p.Attributes[name])))
 		}
 		return w.Flush()
 	})

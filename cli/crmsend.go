@@ -1,26 +1,16 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"strings"
+
+	"github.com/tidemill/tidemill/cli/command"
 
 	"github.com/tidemill/tidemill/serve/api"
-	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
-// eventsIn are the files of events that a command sends.
-type eventsIn struct {
-	Files []string `arg:"" optional:"" name:"file" help:"Files of events: one JSON object a line, one after another, or arrays. Default, or -: standard input." type:"path"`
-	Quiet bool     `help:"No progress." short:"q"`
-}
-
 type crmSendCmd struct {
-	remote
-	eventsIn
+	command.Remote
+	command.EventsIn
 }
 
 // Help is shown by tidemill crm send --help.
@@ -35,166 +25,6 @@ func (c *crmSendCmd) Help() string {
 Events counted as accepted are durable. The same events can be sent again without harm: known ones are duplicates and change nothing. A rejected event does not stop the others; the exit status is then 1.`
 }
 
-const (
-	crmBatchBytes  = 1 << 20 // of events in one request
-	crmBatchEvents = 500     // of one request
-)
-
-func (c *crmSendCmd) Run(ctx context.Context, e env) error {
-	return c.send(ctx, e, &c.remote, api.SendCRM)
-}
-
-// send sends the events by an operation that answers with a result for each.
-func (c *eventsIn) send(ctx context.Context, e env, to *remote, by operation.Operation[api.EventsBody, api.EventResults]) error {
-	files := c.Files
-	if len(files) == 0 {
-		files = []string{"-"}
-	}
-	for _, f := range files { // all are looked at before anything is sent
-		s, err := os.Stat(f)
-		switch {
-		case f == "-":
-		case err != nil:
-			return err
-		case s.IsDir():
-			return fmt.Errorf("%s is a folder: name the files in it", f)
-		}
-	}
-	return to.ask(ctx, e, func(a *client) error {
-		s := eventSending{to: a, by: by, progress: newProgress(e, c.Quiet || to.JSON, "events", -1), sum: eventsSent{Reasons: []string{}}}
-		var err error
-		for _, f := range files {
-			err = errors.Join(err, s.file(ctx, e, f))
-			if s.cut || ctx.Err() != nil {
-				break
-			}
-		}
-		if !s.cut {
-			err = errors.Join(err, s.flush(ctx))
-		}
-		s.progress.end()
-		return errors.Join(s.print(e, to.JSON), err, s.failure())
-	})
-}
-
-// eventsSent is what became of events.
-type eventsSent struct {
-	Accepted   int      `json:"accepted"`
-	Duplicates int      `json:"duplicates"`
-	Rejected   int      `json:"rejected"`
-	Reasons    []string `json:"reasons"` // why, of the first of them
-}
-
-// eventSending is the state of sending events.
-type eventSending struct {
-	to       *client
-	by       operation.Operation[api.EventsBody, api.EventResults]
-	progress *progress
-	batch    bytes.Buffer
-	places   []string // of the events in batch
-	sum      eventsSent
-	cut      bool // nothing can be sent any more
-}
-
-// file sends the events of one file.
-func (s *eventSending) file(ctx context.Context, e env, name string) error {
-	in := e.in
-	if name == "-" {
-		name = "standard input"
-	} else {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		in = f
-	}
-	return readEvents(in, name, func(raw []byte, place string) error { return s.add(ctx, raw, place) }, s.reject)
-}
-
-// add takes an event, and sends those collected where there is no room for it.
-func (s *eventSending) add(ctx context.Context, raw []byte, place string) error {
-	if len(s.places) == crmBatchEvents || s.batch.Len()+len(raw) > crmBatchBytes {
-		if err := s.flush(ctx); err != nil {
-			return err
-		}
-	}
-	s.batch.WriteByte(map[bool]byte{true: '[', false: ','}[len(s.places) == 0])
-	s.batch.Write(raw)
-	s.places = append(s.places, place)
-	return nil
-}
-
-// flush sends the events collected.
-func (s *eventSending) flush(ctx context.Context) error {
-	if len(s.places) == 0 {
-		return nil
-	}
-	s.batch.WriteByte(']')
-	got, err := s.by.Call(ctx, &s.to.Client, &api.EventsBody{Body: s.batch.Bytes()})
-	if err == nil && len(got.Results) != len(s.places) {
-		err = fmt.Errorf("%s answered for %d of %d events: %w", s.to.Base, len(got.Results), len(s.places), operation.ErrStranger)
-	}
-	if err != nil {
-		s.cut = true
-		return fmt.Errorf("from %s on no event is known to be accepted; send all again, known ones are duplicates: %w", s.places[0], err)
-	}
-	for i, r := range got.Results {
-		switch r.Status {
-		case "accepted":
-			s.sum.Accepted++
-		case "duplicate":
-			s.sum.Duplicates++
-		default:
-			s.reject(s.places[i], whyRejected(&r))
-		}
-	}
-	s.progress.set(s.sum.Accepted + s.sum.Duplicates + s.sum.Rejected)
-	s.batch.Reset()
-	s.places = s.places[:0]
-	return nil
-}
-
-// whyRejected is what is wrong with an event.
-func whyRejected(r *api.EventResult) string {
-	var all []string
-	if r.ID != "" {
-		all = append(all, "event "+r.ID)
-	}
-	if r.Error == nil {
-		r.Error = new(api.EventError)
-	}
-	for _, p := range r.Error.Problems {
-		all = append(all, strings.TrimSpace(p.Path+" "+p.Message)+" (allowed: "+p.Allowed+")")
-	}
-	if len(r.Error.Problems) == 0 {
-		all = append(all, r.Error.Code)
-	}
-	return strings.Join(all, ": ")
-}
-
-func (s *eventSending) reject(place, why string) {
-	s.sum.Rejected++
-	keepReason(&s.sum.Reasons, place+": "+why)
-}
-
-// failure is what is wrong with the whole where single events were rejected.
-func (s *eventSending) failure() error {
-	if s.sum.Rejected == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s rejected; the others were not held up", count(s.sum.Rejected, "event was", "events were"))
-}
-
-// print says what became of the events.
-func (s *eventSending) print(e env, asJSON bool) error {
-	if asJSON {
-		return printJSON(e.out, s.sum)
-	}
-	_, err := fmt.Fprintf(e.out, "%s accepted, %s, %d rejected.\n", count(s.sum.Accepted, "event", "events"), count(s.sum.Duplicates, "duplicate", "duplicates"), s.sum.Rejected)
-	printReasons(e, "rejected:", s.sum.Reasons, s.sum.Rejected)
-	if !s.to.live && s.sum.Accepted > 0 {
-		_, _ = fmt.Fprintln(e.out, "Nothing runs: they wait for `tidemill run`.")
-	}
-	return err
+func (c *crmSendCmd) Run(ctx context.Context, e command.Env) error {
+	return c.Send(ctx, e, &c.Remote, api.SendCRM)
 }

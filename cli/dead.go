@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/tidemill/tidemill/cli/command"
 
 	"github.com/tidemill/tidemill/serve/api"
 )
@@ -24,7 +25,7 @@ type deadCmd struct {
 }
 
 type deadListCmd struct {
-	remote
+	command.Remote
 	api.DeadFilter
 }
 
@@ -37,15 +38,15 @@ func (c *deadListCmd) Help() string {
   tidemill dead list --json | jq .payload`
 }
 
-func (c *deadListCmd) Run(ctx context.Context, e env) error {
-	t := table{head: "ID\tDIED\tKIND\tSTATE\tREPLAYS\tEVENT\tCAUSE", none: "No dead letters."}
-	return list(ctx, e, c, api.ListDead, &c.DeadFilter, &t, func(l *api.ListedDead) []string {
-		return []string{l.ID, l.Last.Format(time.RFC3339), l.Kind, l.State, strconv.Itoa(l.Replays), short(l.Type, 30), short(l.Cause, 80)}
+func (c *deadListCmd) Run(ctx context.Context, e command.Env) error {
+	t := command.Table{Head: "ID\tDIED\tKIND\tSTATE\tREPLAYS\tEVENT\tCAUSE", None: "No dead letters."}
+	return command.List(ctx, e, c, api.ListDead, &c.DeadFilter, &t, func(l *api.ListedDead) []string {
+		return []string{l.ID, l.Last.Format(time.RFC3339), l.Kind, l.State, strconv.Itoa(l.Replays), command.Short(l.Type, 30), command.Short(l.Cause, 80)}
 	})
 }
 
 type deadShowCmd struct {
-	remote
+	command.Remote
 	api.OneDead
 	Payload  bool `help:"Print only the payload: byte for byte, into a file or another program."`
 	Original bool `help:"Print only the payload as it was received, before any edit."`
@@ -59,47 +60,47 @@ func (c *deadShowCmd) Help() string {
   tidemill dead show 17 --payload >event.json`
 }
 
-func (c *deadShowCmd) Run(ctx context.Context, e env) error {
+func (c *deadShowCmd) Run(ctx context.Context, e command.Env) error {
 	if c.Original || c.Payload {
-		return c.ask(ctx, e, func(a *client) error {
+		return c.Ask(ctx, e, func(a *command.Client) error {
 			l, err := api.GetDead.Call(ctx, &a.Client, &c.OneDead)
 			switch {
 			case err != nil:
 				return err
 			case c.Original && l.Edited != nil:
-				return printPayload(e, l.Original, l.OriginalBase64)
+				return command.PrintPayload(e, l.Original, l.OriginalBase64)
 			}
-			return printPayload(e, l.Payload, l.PayloadBase64)
+			return command.PrintPayload(e, l.Payload, l.PayloadBase64)
 		})
 	}
-	return show(ctx, e, c, api.GetDead, &c.OneDead, func(_ *client, l *api.DeadLetter) error { return printLetter(e.out, l) })
+	return command.Show(ctx, e, c, api.GetDead, &c.OneDead, func(_ *command.Client, l *api.DeadLetter) error { return printLetter(e.Out, l) })
 }
 
 // printLetter shows a letter to people.
 func printLetter(out io.Writer, l *api.DeadLetter) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	_, _ = fmt.Fprintf(w, "number\t%d, %s\nmessage\t%s\npipeline\t%s\n", l.Seq, l.State, printable(l.ID), printable(l.Pipeline))
+	_, _ = fmt.Fprintf(w, "number\t%d, %s\nmessage\t%s\npipeline\t%s\n", l.Seq, l.State, command.Printable(l.ID), command.Printable(l.Pipeline))
 	switch {
 	case l.Site != "":
-		_, _ = fmt.Fprintf(w, "site\t%s\n", printable(l.Site))
+		_, _ = fmt.Fprintf(w, "site\t%s\n", command.Printable(l.Site))
 	case l.Tenant != "":
-		_, _ = fmt.Fprintf(w, "tenant\t%s\n", printable(l.Tenant))
+		_, _ = fmt.Fprintf(w, "tenant\t%s\n", command.Printable(l.Tenant))
 	case l.Project != "":
-		_, _ = fmt.Fprintf(w, "project\t%s\n", printable(l.Project))
+		_, _ = fmt.Fprintf(w, "project\t%s\n", command.Printable(l.Project))
 	}
-	_, _ = fmt.Fprintf(w, "event\t%s\nreason\t%s\nreplays\t%d\n", printable(l.Type), l.Reason, l.Replays)
+	_, _ = fmt.Fprintf(w, "event\t%s\nreason\t%s\nreplays\t%d\n", command.Printable(l.Type), l.Reason, l.Replays)
 	for _, f := range l.Attempts {
-		_, _ = fmt.Fprintf(w, "tried\t%s  %s  %s\n", f.At.Format(time.RFC3339), f.Kind, printable(f.Cause))
+		_, _ = fmt.Fprintf(w, "tried\t%s  %s  %s\n", f.At.Format(time.RFC3339), f.Kind, command.Printable(f.Cause))
 	}
 	for _, f := range l.History {
-		_, _ = fmt.Fprintf(w, "failed\t%s  %s  %s\n", f.At.Format(time.RFC3339), f.Kind, printable(f.Cause))
+		_, _ = fmt.Fprintf(w, "failed\t%s  %s  %s\n", f.At.Format(time.RFC3339), f.Kind, command.Printable(f.Cause))
 	}
 	if l.Damaged != "" {
-		_, _ = fmt.Fprintf(w, "damaged\t%s\n", printable(l.Damaged))
+		_, _ = fmt.Fprintf(w, "damaged\t%s\n", command.Printable(l.Damaged))
 	}
 	var answer api.Response
 	if json.Unmarshal(l.Row, &answer) == nil && answer.Status > 0 {
-		_, _ = fmt.Fprintf(w, "answer\t%d %s\n", answer.Status, strings.ReplaceAll(printableLines(answer.Body), "\n", "\n\t"))
+		_, _ = fmt.Fprintf(w, "answer\t%d %s\n", answer.Status, strings.ReplaceAll(command.PrintableLines(answer.Body), "\n", "\n\t"))
 	}
 	if l.Edited != nil {
 		_, _ = fmt.Fprintf(w, "edited\t%s\n", l.Edited.Format(time.RFC3339))
@@ -107,54 +108,20 @@ func printLetter(out io.Writer, l *api.DeadLetter) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if err := printFields(out, l.Fields); err != nil {
+	if err := command.PrintFields(out, l.Fields); err != nil {
 		return err
 	}
 	if l.Edited != nil {
-		if _, err := fmt.Fprintf(out, "\nas received:\n%s\n\nas edited:", shownPayload(l.Original, l.OriginalBase64)); err != nil {
+		if _, err := fmt.Fprintf(out, "\nas received:\n%s\n\nas edited:", command.ShownPayload(l.Original, l.OriginalBase64)); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(out, "\n%s\n", shownPayload(l.Payload, l.PayloadBase64))
-	return err
-}
-
-func printFields(out io.Writer, fields []api.Field) error {
-	for _, f := range fields {
-		if _, err := fmt.Fprintf(out, "  %s = %s\n", printable(f.Name), shownPayload(f.Value, f.ValueBase64)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// shownPayload is a payload as people see it, in base64 where it is no text.
-func shownPayload(text, base string) string {
-	if text == "" && base != "" {
-		return "(base64) " + base
-	}
-	return printable(text)
-}
-
-// printPayload writes a payload byte for byte, but to a terminal without steering it.
-func printPayload(e env, text, base string) error {
-	b := []byte(text)
-	if text == "" && base != "" {
-		var err error
-		if b, err = base64.StdEncoding.DecodeString(base); err != nil {
-			return err
-		}
-	}
-	if terminal(e.out) {
-		_, err := fmt.Fprintln(e.out, shownPayload(text, base))
-		return err
-	}
-	_, err := asBytes(e.out).Write(b)
+	_, err := fmt.Fprintf(out, "\n%s\n", command.ShownPayload(l.Payload, l.PayloadBase64))
 	return err
 }
 
 type deadExportCmd struct {
-	remote
+	command.Remote
 	api.Dead
 	IDs []string `arg:"" optional:"" name:"id" help:"Message ids of the dead letters. Default: all that match the filters."`
 }
@@ -167,8 +134,8 @@ func (c *deadExportCmd) Help() string {
   tidemill dead export --partner dv360 --reason timeout | jq -r .originalPayload`
 }
 
-func (c *deadExportCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error {
-		return printLines(ctx, e, a, api.ListDead, &api.DeadFilter{Dead: c.Dead, IDs: c.IDs, Format: "export"})
+func (c *deadExportCmd) Run(ctx context.Context, e command.Env) error {
+	return c.Ask(ctx, e, func(a *command.Client) error {
+		return command.PrintLines(ctx, e, a, api.ListDead, &api.DeadFilter{Dead: c.Dead, IDs: c.IDs, Format: "export"})
 	})
 }

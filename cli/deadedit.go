@@ -7,11 +7,13 @@ import (
 	"io"
 	"os"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/serve/api"
 )
 
 type deadEditCmd struct {
-	remote
+	command.Remote
 	api.OneDead
 	File string `arg:"" optional:"" help:"The new payload, byte for byte. Default, or -: standard input." type:"path"`
 }
@@ -26,13 +28,13 @@ func (c *deadEditCmd) Help() string {
   tidemill dead replay --seq 17`
 }
 
-func (c *deadEditCmd) Run(ctx context.Context, e env) error {
+func (c *deadEditCmd) Run(ctx context.Context, e command.Env) error {
 	payload, err := readPayload(e, c.File)
 	if err != nil {
 		return err
 	}
-	return show(ctx, e, c, api.EditDead, &api.DeadEdit{OneDead: c.OneDead, Body: payload}, func(_ *client, l *api.DeadLetter) error {
-		_, err := fmt.Fprintf(e.out, "Dead letter %d is edited: %d bytes. `tidemill dead replay --seq %d` sends it.\n", l.Seq, len(payload), l.Seq)
+	return command.Show(ctx, e, c, api.EditDead, &api.DeadEdit{OneDead: c.OneDead, Body: payload}, func(_ *command.Client, l *api.DeadLetter) error {
+		_, err := fmt.Fprintf(e.Out, "Dead letter %d is edited: %d bytes. `tidemill dead replay --seq %d` sends it.\n", l.Seq, len(payload), l.Seq)
 		return err
 	})
 }
@@ -41,8 +43,8 @@ func (c *deadEditCmd) Run(ctx context.Context, e env) error {
 const maxPayload = 4 << 20
 
 // readPayload reads what is to be a payload, whole. Nothing is a slip, and refused.
-func readPayload(e env, file string) ([]byte, error) {
-	in := e.in
+func readPayload(e command.Env, file string) ([]byte, error) {
+	in := e.In
 	if file != "" && file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
@@ -50,8 +52,8 @@ func readPayload(e env, file string) ([]byte, error) {
 		}
 		defer f.Close()
 		in = f
-	} else if terminal(e.in) {
-		return nil, usageError{errors.New("give the new payload in a file, or on standard input")}
+	} else if command.Terminal(e.In) {
+		return nil, command.UsageError{errors.New("give the new payload in a file, or on standard input")}
 	}
 	b, err := io.ReadAll(io.LimitReader(in, maxPayload+1))
 	switch {

@@ -8,13 +8,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 // moving are the flags of commands that change letters.
 type moving struct {
-	remote
+	command.Remote
 	api.DeadMove
 }
 
@@ -24,21 +26,21 @@ func (c *moving) check(what string) error {
 	chosen := !reflect.DeepEqual(q, api.DeadMove{All: q.All, DryRun: q.DryRun})
 	switch {
 	case !chosen && !c.All:
-		return usageError{fmt.Errorf("say which dead letters to %s: ids, filters like --kind, or --all", what)}
+		return command.UsageError{fmt.Errorf("say which dead letters to %s: ids, filters like --kind, or --all", what)}
 	case chosen && c.All:
-		return usageError{errors.New("--all and a choice of dead letters contradict each other: leave one out")}
+		return command.UsageError{errors.New("--all and a choice of dead letters contradict each other: leave one out")}
 	}
 	return nil
 }
 
-func (c *moving) move(ctx context.Context, e env, by operation.Operation[api.DeadMove, api.Moved], what, did, would string) error {
+func (c *moving) move(ctx context.Context, e command.Env, by operation.Operation[api.DeadMove, api.Moved], what, did, would string) error {
 	if err := c.check(what); err != nil {
 		return err
 	}
 	if c.DryRun {
 		did = would
 	}
-	return c.ask(ctx, e, func(a *client) error {
+	return c.Ask(ctx, e, func(a *command.Client) error {
 		got, err := by.Call(ctx, &a.Client, &c.DeadMove)
 		if err != nil {
 			return err
@@ -47,20 +49,20 @@ func (c *moving) move(ctx context.Context, e env, by operation.Operation[api.Dea
 			return fmt.Errorf("job not found: no held dead letter that matches is called %s; `tidemill dead list` shows them", strings.Join(c.IDs, " or "))
 		}
 		if c.JSON {
-			return printJSON(e.out, api.Counted{Count: got.Count})
+			return command.PrintJSON(e.Out, api.Counted{Count: got.Count})
 		}
-		text := did + " " + count(got.Count, "dead letter", "dead letters") + "."
-		if what == "replay" && !c.DryRun && !a.live && got.Count > 0 {
+		text := did + " " + command.Count(got.Count, "dead letter", "dead letters") + "."
+		if what == "replay" && !c.DryRun && !a.Live && got.Count > 0 {
 			text += " Nothing runs: `tidemill run` takes them up."
 		}
-		_, err = fmt.Fprintln(e.out, text)
+		_, err = fmt.Fprintln(e.Out, text)
 		return err
 	})
 }
 
 type deadReplayCmd struct {
 	moving
-	Rate rate `help:"How many are replayed in a second (50/s), a minute (50/m) or an hour (50/h). Default: all at once." placeholder:"N/s"`
+	Rate command.Rate `help:"How many are replayed in a second (50/s), a minute (50/m) or an hour (50/h). Default: all at once." placeholder:"N/s"`
 }
 
 // Help is shown by tidemill dead replay --help.
@@ -79,15 +81,15 @@ func (c *deadReplayCmd) Help() string {
 With --rate the command runs until it has replayed all dead letters that matched at its start; those that fail again meanwhile are not replayed twice. Ctrl-C stops it between two slices, and it says how many are left.`
 }
 
-func (c *deadReplayCmd) Run(ctx context.Context, e env) error {
-	if c.Rate.n == 0 {
+func (c *deadReplayCmd) Run(ctx context.Context, e command.Env) error {
+	if c.Rate.N == 0 {
 		return c.move(ctx, e, api.ReplayDead, "replay", "Replaying", "Would replay")
 	}
 	if err := c.check("replay"); err != nil {
 		return err
 	}
-	return c.ask(ctx, e, func(a *client) error {
-		if !a.live && !c.DryRun {
+	return c.Ask(ctx, e, func(a *command.Client) error {
+		if !a.Live && !c.DryRun {
 			return errors.New("no instance runs that could replay slowly: start one with `tidemill run`, or leave --rate out")
 		}
 		return c.slowly(ctx, e, a)
@@ -96,7 +98,7 @@ func (c *deadReplayCmd) Run(ctx context.Context, e env) error {
 
 // slowly lets letters go slice by slice: those that match at its start, by the instance's
 // clock. A slice that has begun is finished.
-func (c *deadReplayCmd) slowly(ctx context.Context, e env, a *client) error {
+func (c *deadReplayCmd) slowly(ctx context.Context, e command.Env, a *command.Client) error {
 	q := c.DeadMove
 	q.Span, q.DryRun = q.Fixed(), true
 	all, err := api.ReplayDead.Call(ctx, &a.Client, &q)
@@ -105,17 +107,17 @@ func (c *deadReplayCmd) slowly(ctx context.Context, e env, a *client) error {
 	}
 	if c.DryRun {
 		if c.JSON {
-			return printJSON(e.out, api.Counted{Count: all.Count})
+			return command.PrintJSON(e.Out, api.Counted{Count: all.Count})
 		}
-		_, err := fmt.Fprintf(e.out, "Would replay %s, in %v.\n", count(all.Count, "dead letter", "dead letters"), c.Rate.takes(all.Count))
+		_, err := fmt.Fprintf(e.Out, "Would replay %s, in %v.\n", command.Count(all.Count, "dead letter", "dead letters"), c.Rate.Takes(all.Count))
 		return err
 	}
 	q.DryRun = false
 	if until, err := time.Parse(time.RFC3339, q.Until); err != nil && q.Until == "" || err == nil && until.After(all.AsOf) {
 		q.Until = all.AsOf.Format(time.RFC3339Nano)
 	}
-	size, every := c.Rate.slice()
-	p := newProgress(e, c.JSON, "dead letters", all.Count)
+	size, every := c.Rate.Slice()
+	p := command.NewProgress(e, c.JSON, "dead letters", all.Count)
 	gone, ended, failed := 0, false, error(nil)
 	for gone < all.Count && !ended {
 		q.Max = min(size, all.Count-gone)
@@ -124,37 +126,25 @@ func (c *deadReplayCmd) slowly(ctx context.Context, e env, a *client) error {
 			break // of none that is left: somebody else has moved them
 		}
 		gone += got.Count
-		p.set(gone)
-		ended = gone < all.Count && !pause(ctx, every)
+		p.Set(gone)
+		ended = gone < all.Count && !command.Pause(ctx, every)
 	}
-	p.end()
+	p.End()
 	left := 0
 	if ended || failed != nil {
 		left = all.Count - gone
 	}
 	if c.JSON {
-		if err := printJSON(e.out, map[string]int{"count": gone, "left": left}); err != nil {
+		if err := command.PrintJSON(e.Out, map[string]int{"count": gone, "left": left}); err != nil {
 			return err
 		}
-	} else if _, err := fmt.Fprintf(e.out, "Replaying %s.\n", count(gone, "dead letter", "dead letters")); err != nil {
+	} else if _, err := fmt.Fprintf(e.Out, "Replaying %s.\n", command.Count(gone, "dead letter", "dead letters")); err != nil {
 		return err
 	}
 	if left > 0 {
 		return errors.Join(fmt.Errorf("stopped: %d of %d are left", left, all.Count), failed)
 	}
 	return failed
-}
-
-// pause waits, and says whether nobody asked for an end meanwhile.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return ctx.Err() == nil
-	}
 }
 
 type deadDeleteCmd struct{ moving }
@@ -168,6 +158,6 @@ func (c *deadDeleteCmd) Help() string {
   tidemill dead delete --reason validation --until 30d`
 }
 
-func (c *deadDeleteCmd) Run(ctx context.Context, e env) error {
+func (c *deadDeleteCmd) Run(ctx context.Context, e command.Env) error {
 	return c.move(ctx, e, api.DeleteDead, "delete", "Discarded", "Would discard")
 }

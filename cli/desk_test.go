@@ -19,6 +19,7 @@ import (
 	"github.com/tidemill/tidemill/state/project/memoryproject"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/systems"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 )
@@ -91,11 +92,11 @@ func (s *session) add(ids ...string) {
 
 // types runs a command, which is to succeed and to print this, line by line: those that
 // begin with ~ are regular expressions.
-func (s *session) types(command, want string) {
+func (s *session) types(line, want string) {
 	s.Helper()
-	status, out, errs := s.run(s.Context(), "", command)
+	status, out, errs := s.run(s.Context(), "", line)
 	if status != 0 || errs != "" {
-		s.Errorf("$ tidemill %s\nexit status %d: %s", command, status, errs)
+		s.Errorf("$ tidemill %s\nexit status %d: %s", line, status, errs)
 		return
 	}
 	got, lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n"), strings.Split(strings.Trim(want, "\n"), "\n")
@@ -108,22 +109,22 @@ func (s *session) types(command, want string) {
 		}
 	}
 	if !ok {
-		s.Errorf("$ tidemill %s\n%s\nwant\n%s", command, out, strings.Trim(want, "\n"))
+		s.Errorf("$ tidemill %s\n%s\nwant\n%s", line, out, strings.Trim(want, "\n"))
 	}
 }
 
 // fails runs a command that is to end with exit status 1 and to say this.
-func (s *session) fails(command, want string) {
+func (s *session) fails(line, want string) {
 	s.Helper()
-	if status, out, errs := s.run(s.Context(), "", command); status != 1 || !strings.Contains(errs, want) {
-		s.Errorf("$ tidemill %s\nexit status %d, want 1 and %q\n%s%s", command, status, want, out, errs)
+	if status, out, errs := s.run(s.Context(), "", line); status != 1 || !strings.Contains(errs, want) {
+		s.Errorf("$ tidemill %s\nexit status %d, want 1 and %q\n%s%s", line, status, want, out, errs)
 	}
 }
 
-func (s *session) run(ctx context.Context, stdin, command string) (status int, out, errs string) {
+func (s *session) run(ctx context.Context, stdin, line string) (status int, out, errs string) {
 	s.Helper()
 	var o, e bytes.Buffer
-	status = run(ctx, append(strings.Fields(command), "--server", s.url), env{table: systems.All(), in: strings.NewReader(stdin), out: &o, err: &e, getenv: func(string) string { return "" }})
+	status = run(ctx, append(strings.Fields(line), "--server", s.url), command.Env{Table: systems.All(), In: strings.NewReader(stdin), Out: &o, Err: &e, Getenv: func(string) string { return "" }})
 	return status, o.String(), e.String()
 }
 

@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/systems/delivery"
 )
@@ -18,8 +20,8 @@ type eventCmd struct {
 }
 
 type eventSendCmd struct {
-	remote
-	eventsIn
+	command.Remote
+	command.EventsIn
 }
 
 // Help is shown by tidemill event send --help.
@@ -34,12 +36,12 @@ func (c *eventSendCmd) Help() string {
 Events counted as accepted are durable. The same events can be sent again without harm: known ones are duplicates and change nothing. A rejected event does not stop the others; the exit status is then 1.`
 }
 
-func (c *eventSendCmd) Run(ctx context.Context, e env) error {
-	return c.send(ctx, e, &c.remote, api.SendDelivery)
+func (c *eventSendCmd) Run(ctx context.Context, e command.Env) error {
+	return c.Send(ctx, e, &c.Remote, api.SendDelivery)
 }
 
 type eventShowCmd struct {
-	remote
+	command.Remote
 	Event string `arg:"" name:"id" help:"The event's id, as in the answer to its sender."`
 	Site  string `help:"The site it came from. Default: every site is searched." placeholder:"ID"`
 }
@@ -51,37 +53,37 @@ func (c *eventShowCmd) Help() string {
   tidemill event show 5f0f2a1c-53b5-4a6c-9c3b-1d6a5f6d0009 --site shop`
 }
 
-func (c *eventShowCmd) Run(ctx context.Context, e env) error {
+func (c *eventShowCmd) Run(ctx context.Context, e command.Env) error {
 	id := api.DeliveryID{ID: c.Event}
-	print := func(_ *client, d *api.Delivery) error { return printDelivery(e.out, d) }
+	print := func(_ *command.Client, d *api.Delivery) error { return printDelivery(e.Out, d) }
 	if c.Site == "" {
-		return show(ctx, e, c, api.FindDelivery, &id, print)
+		return command.Show(ctx, e, c, api.FindDelivery, &id, print)
 	}
-	return show(ctx, e, c, api.GetDelivery, &api.DeliveryOf{Site: c.Site, DeliveryID: id}, print)
+	return command.Show(ctx, e, c, api.GetDelivery, &api.DeliveryOf{Site: c.Site, DeliveryID: id}, print)
 }
 
 // printDelivery explains an event to people.
 func printDelivery(out io.Writer, s *api.Delivery) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	_, _ = fmt.Fprintf(w, "event\t%s\nsite\t%s\n", printable(s.ID), printable(s.Site))
+	_, _ = fmt.Fprintf(w, "event\t%s\nsite\t%s\n", command.Printable(s.ID), command.Printable(s.Site))
 	if s.Type != "" {
-		_, _ = fmt.Fprintf(w, "type\t%s\n", printable(s.Type))
+		_, _ = fmt.Fprintf(w, "type\t%s\n", command.Printable(s.Type))
 	}
 	if s.Received != nil {
 		_, _ = fmt.Fprintf(w, "received\t%s\n", s.Received.Format(time.RFC3339))
 	}
-	_, _ = fmt.Fprintf(w, "%s\t%s\n", printable(s.State), deliveryWords(s))
+	_, _ = fmt.Fprintf(w, "%s\t%s\n", command.Printable(s.State), deliveryWords(s))
 	if len(s.Partners) > 0 {
 		_, _ = fmt.Fprintln(w)
 	}
 	for _, p := range s.Partners {
-		_, _ = fmt.Fprintf(w, "%s\t%s\n", printable(p.Partner), fateWords(&p, s.ID))
+		_, _ = fmt.Fprintf(w, "%s\t%s\n", command.Printable(p.Partner), fateWords(&p, s.ID))
 		for i, f := range p.Attempts {
 			try := "a try"
 			if len(p.Attempts) == p.Tries { // else some are not known
 				try = fmt.Sprintf("try %d", i+1)
 			}
-			_, _ = fmt.Fprintf(w, "\t  %s failed %s: %s, %s\n", try, f.At.Format(time.RFC3339), f.Kind, printable(f.Cause))
+			_, _ = fmt.Fprintf(w, "\t  %s failed %s: %s, %s\n", try, f.At.Format(time.RFC3339), f.Kind, command.Printable(f.Cause))
 		}
 	}
 	return w.Flush()
@@ -100,14 +102,14 @@ func skipped(why string) string {
 	if why == "" {
 		return "no reason is known"
 	}
-	return printable(why)
+	return command.Printable(why)
 }
 
 // deliveryWords say where the event is.
 func deliveryWords(s *api.Delivery) string {
 	switch s.State {
 	case delivery.StateQueued:
-		return because(fmt.Sprintf("it waits in %s to be routed to partners", printable(s.Queue)), s.Why)
+		return command.Because(fmt.Sprintf("it waits in %s to be routed to partners", command.Printable(s.Queue)), s.Why)
 	case delivery.StateDelivering:
 		n := 0
 		for _, p := range s.Partners {
@@ -115,7 +117,7 @@ func deliveryWords(s *api.Delivery) string {
 				n++
 			}
 		}
-		return because(fmt.Sprintf("it was routed to %s; %s not have it yet", count(len(s.Partners), "partner", "partners"), count(n, "does", "do")), s.Why)
+		return command.Because(fmt.Sprintf("it was routed to %s; %s not have it yet", command.Count(len(s.Partners), "partner", "partners"), command.Count(n, "does", "do")), s.Why)
 	case delivery.StateDone:
 		if len(s.Partners) == 0 {
 			return "nothing is left to do; what became of it at its partners is no longer known"
@@ -124,39 +126,39 @@ func deliveryWords(s *api.Delivery) string {
 	case delivery.StateSkipped:
 		return "it went to no partner, on purpose: " + skipped(s.Why)
 	case delivery.StateSettled:
-		return because("settled by hand", s.Why)
+		return command.Because("settled by hand", s.Why)
 	case delivery.StateDead:
-		return because("it could not be routed and is a dead letter", s.Why) + "\n\t  `tidemill dead show " + printable(s.ID) + "`"
+		return command.Because("it could not be routed and is a dead letter", s.Why) + "\n\t  `tidemill dead show " + command.Printable(s.ID) + "`"
 	}
-	return because("that is all that is known", s.Why)
+	return command.Because("that is all that is known", s.Why)
 }
 
 // fateWords say how the delivery of an event to a partner stands.
 func fateWords(p *api.PartnerDelivery, event string) string {
-	letter := "\n\t  `tidemill dead show " + printable(delivery.JobOf(event, p.Partner)) + "`"
+	letter := "\n\t  `tidemill dead show " + command.Printable(delivery.JobOf(event, p.Partner)) + "`"
 	switch p.State {
 	case delivery.StateWaiting:
-		return because("it waits", p.Why)
+		return command.Because("it waits", p.Why)
 	case delivery.StateDelayed:
-		text, due := because("it waits", p.Why), at(p.Next)
+		text, due := command.Because("it waits", p.Why), command.At(p.Next)
 		if !strings.Contains(text, due) {
 			text += "; its time is" + due
 		}
 		return text
 	case delivery.StateSending:
-		return because("it is being sent now", p.Why)
+		return command.Because("it is being sent now", p.Why)
 	case delivery.StateDelivered:
-		return because("delivered"+at(p.Ended)+afterTries(p.Tries), p.Why)
+		return command.Because("delivered"+command.At(p.Ended)+afterTries(p.Tries), p.Why)
 	case delivery.StateSkipped:
 		return "not sent, on purpose: " + skipped(p.Why)
 	case delivery.StateDead:
-		return because("given up"+at(p.Ended)+afterTries(p.Tries), p.Why) + letter
+		return command.Because("given up"+command.At(p.Ended)+afterTries(p.Tries), p.Why) + letter
 	case delivery.StateHeld:
-		return because("it may have arrived, and the partner would count it twice: you decide", p.Why) + letter
+		return command.Because("it may have arrived, and the partner would count it twice: you decide", p.Why) + letter
 	case delivery.StateSettled:
-		return because("settled by hand", p.Why)
+		return command.Because("settled by hand", p.Why)
 	}
-	return because(printable(p.State), p.Why)
+	return command.Because(command.Printable(p.State), p.Why)
 }
 
 // afterTries says how many tries failed.
@@ -164,19 +166,5 @@ func afterTries(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return " after " + count(n, "failed try", "failed tries")
-}
-
-func at(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return " " + t.Format(time.RFC3339)
-}
-
-func because(text, why string) string {
-	if why == "" {
-		return text
-	}
-	return text + ": " + printable(why)
+	return " after " + command.Count(n, "failed try", "failed tries")
 }

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
+
+	"github.com/tidemill/tidemill/cli/command"
 
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/systems/analytics"
@@ -24,15 +25,15 @@ func (t *teller) firstEvents(cfg *config.Loaded, systems, projects []string, url
 	if t.json {
 		return
 	}
-	f := firstEvent{cfg: cfg, projects: projects, program: t.e.program}
+	f := firstEvent{cfg: cfg, projects: projects, program: t.e.Program}
 	// What a command finds without a word: the same file, but not the flags and variables of
 	// this process.
-	plain, err := (&settings{}).read(env{table: t.e.table, getenv: func(string) string { return "" }}, nil)
-	if err != nil || listener(plain) != url {
+	plain, err := (&command.Settings{}).Read(command.Env{Table: t.e.Table, Getenv: func(string) string { return "" }}, nil)
+	if err != nil || command.Listener(plain) != url {
 		f.at = " --server " + url
 	}
 	if cfg.Admin.Key.IsZero() && !noAuth && (err != nil || plain.Data != cfg.Data) {
-		f.at += " --data " + shellWord(cfg.Data) // where its token is
+		f.at += " --data " + command.ShellWord(cfg.Data) // where its token is
 	}
 	if err != nil || bridgeconfig.Of(plain).Broker.Listen != bridgeconfig.Of(cfg).Broker.Listen {
 		f.broker = "MQTT_BROKERS=tcp://" + bridgeconfig.Of(cfg).Broker.Listen + " "
@@ -64,13 +65,13 @@ type firstEvent struct {
 func (f *firstEvent) of(system string) []string {
 	run := func(format string, args ...any) string { return f.program + " " + fmt.Sprintf(format, args...) + f.at }
 	pipe := func(event, format string, args ...any) string {
-		return "echo " + shellWord(event) + " | " + run(format, args...)
+		return "echo " + command.ShellWord(event) + " | " + run(format, args...)
 	}
 	switch system {
 	case analytics.Name:
 		project := ""
 		if len(f.projects) > 1 {
-			project = " --project " + shellWord(f.tenant())
+			project = " --project " + command.ShellWord(f.tenant())
 		}
 		return []string{
 			pipe(`{"event": "signed_up", "distinct_id": "user-1", "properties": {"plan": "free"}}`, "send%s", project),
@@ -124,7 +125,7 @@ func (f *firstEvent) bridge(pipe func(event, format string, args ...any) string)
 			host, port = h, p
 		}
 	}
-	return []string{listen, fmt.Sprintf("redis-cli -h %s -p %s XADD %s '*' payload %s", host, port, shellWord(c.Redis.Stream), shellWord(entry))}
+	return []string{listen, fmt.Sprintf("redis-cli -h %s -p %s XADD %s '*' payload %s", host, port, command.ShellWord(c.Redis.Stream), command.ShellWord(entry))}
 }
 
 // tenant is a project that events may be of.
@@ -138,12 +139,4 @@ func (f *firstEvent) tenant() string {
 		return f.projects[0]
 	}
 	return "default"
-}
-
-// shellWord is a text as a shell takes it.
-func shellWord(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/@%+,=") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

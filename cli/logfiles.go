@@ -3,14 +3,16 @@ package cli
 import (
 	"log/slog"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/internal/logfiles"
 )
 
 // logTo is the log of what runs: on standard error, and in files too where the configuration
 // names a folder. What goes wrong with these is told on standard error; end closes them.
-func logTo(c *config.LogFiles, l config.Log, e env) (log *slog.Logger, end func() error, err error) {
-	log = logger(l, e, false)
+func logTo(c *config.LogFiles, l config.Log, e command.Env) (log *slog.Logger, end func() error, err error) {
+	log = command.Logger(l, e, false)
 	if c.Folder == "" {
 		return log, func() error { return nil }, nil
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/systems"
 )
@@ -19,7 +21,7 @@ func TestTheLogInFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	var errs bytes.Buffer
-	log, end, err := logTo(&c.LogFiles, c.Log, env{table: systems.All(), err: &errs})
+	log, end, err := logTo(&c.LogFiles, c.Log, command.Env{Table: systems.All(), Err: &errs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +47,7 @@ func TestTheLogInFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.LogFiles.Folder = filepath.Join(folder, "file")
-	if _, _, err := logTo(&c.LogFiles, c.Log, env{table: systems.All(), err: &errs}); err == nil || !strings.Contains(err.Error(), c.LogFiles.Folder) {
+	if _, _, err := logTo(&c.LogFiles, c.Log, command.Env{Table: systems.All(), Err: &errs}); err == nil || !strings.Contains(err.Error(), c.LogFiles.Folder) {
 		t.Errorf("a folder that is a file: %v", err)
 	}
 }

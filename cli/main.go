@@ -19,10 +19,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/alecthomas/kong"
 
 	"github.com/tidemill/tidemill/connect/system"
-	"github.com/tidemill/tidemill/internal/when"
 )
 
 // Main runs the command of os.Args, of a program with these systems, and ends the process.
@@ -37,27 +38,14 @@ func Main(version string, table system.Table) {
 	// that a second one ends the process at once: nothing unconfirmed was acknowledged.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], env{table: table, version: version, in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, environ: os.Environ, program: program()}))
-}
-
-// env is what a command sees of the world.
-type env struct {
-	in     io.Reader
-	out    io.Writer
-	err    io.Writer
-	getenv func(string) string
-
-	environ func() []string // names and values; nil: none
-	table   system.Table    // the systems that there are
-	version string          // of this program
-	program string          // how this program is called, in commands that are shown
+	os.Exit(run(ctx, os.Args[1:], command.Env{Table: table, Version: version, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Environ: os.Environ, Program: program()}))
 }
 
 // program is how whoever called this program can call it again: by its name where that finds
 // it, else as it was called.
 func program() string {
 	self, err := os.Executable()
-	if found, lookErr := exec.LookPath("tidemill"); lookErr == nil && err == nil && sameFile(found, self) {
+	if found, lookErr := exec.LookPath("tidemill"); lookErr == nil && err == nil && command.SameFile(found, self) {
 		return "tidemill"
 	}
 	if err != nil || strings.Contains(filepath.ToSlash(self), "/go-build") { // go run
@@ -109,33 +97,30 @@ Start with:
 // errUnbalanced makes the exit status of audit 1 without another message.
 var errUnbalanced = errors.New("the books do not balance")
 
-// usageError is a command line that is wrong in a way that only its command can tell.
-type usageError struct{ error }
-
 // run parses the arguments and runs one command: exit status 0, 1 after an error, 2 when
 // the command line is wrong.
-func run(ctx context.Context, args []string, e env) (status int) {
+func run(ctx context.Context, args []string, e command.Env) (status int) {
 	var c commands
 	exited := -1
-	e.out, e.err = onScreen(e.out), onScreen(e.err)
-	out := e.out
+	e.Out, e.Err = command.OnScreen(e.Out), command.OnScreen(e.Err)
+	out := e.Out
 	if len(args) == 0 {
-		args, out = []string{"--help"}, e.err
+		args, out = []string{"--help"}, e.Err
 		defer func() { status = max(status, 2) }()
 	}
 	if len(args) > 0 && args[0] == "help" {
 		args = append(slices.Clone(args[1:]), "--help")
 	}
-	c.Run.flags = newRunFlags(e.table)
+	c.Run.flags = newRunFlags(e.Table)
 	c.Run.Plugins = c.Run.flags.plugins()
 	parser, err := kong.New(&c, kong.Name("tidemill"), kong.Description(description),
-		kong.Writers(out, e.err), kong.Exit(func(code int) { exited = code; panic(exited) }),
+		kong.Writers(out, e.Err), kong.Exit(func(code int) { exited = code; panic(exited) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.Help(c.Run.flags.help),
-		kong.TypeMapper(reflect.TypeFor[time.Duration](), durations{}),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), command.Durations{}),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(e),
-		kong.Vars{"version": "tidemill " + e.version, "systems": strings.Join(e.table.Names(), ", ")})
+		kong.Vars{"version": "tidemill " + e.Version, "systems": strings.Join(e.Table.Names(), ", ")})
 	if err != nil {
-		_, _ = fmt.Fprintln(e.err, "tidemill:", err)
+		_, _ = fmt.Fprintln(e.Err, "tidemill:", err)
 		return 1
 	}
 	defer func() { // --help ends the run from within
@@ -148,7 +133,7 @@ func run(ctx context.Context, args []string, e env) (status int) {
 	}()
 	if asked, err := complete(ctx, parser.Model, args, e); asked {
 		if err != nil {
-			_, _ = fmt.Fprintln(e.err, "tidemill:", err)
+			_, _ = fmt.Fprintln(e.Err, "tidemill:", err)
 			return 1
 		}
 		return 0
@@ -158,12 +143,12 @@ func run(ctx context.Context, args []string, e env) (status int) {
 		return wrongUsage(e, err, parseContext(err))
 	}
 	err = k.Run()
-	if usage, ok := errors.AsType[usageError](err); ok {
+	if usage, ok := errors.AsType[command.UsageError](err); ok {
 		return wrongUsage(e, usage, k)
 	}
 	if err != nil {
 		if !errors.Is(err, errUnbalanced) && !errors.Is(err, errLogged) {
-			_, _ = fmt.Fprintln(e.err, "tidemill:", err)
+			_, _ = fmt.Fprintln(e.Err, "tidemill:", err)
 		}
 		return 1
 	}
@@ -178,30 +163,13 @@ func parseContext(err error) *kong.Context {
 }
 
 // wrongUsage says what is wrong with the command line and where it is explained.
-func wrongUsage(e env, err error, k *kong.Context) int {
+func wrongUsage(e command.Env, err error, k *kong.Context) int {
 	command := "tidemill"
 	if k != nil && k.Selected() != nil {
 		command = k.Selected().FullPath()
 	}
-	_, _ = fmt.Fprintf(e.err, "tidemill: %v\nSee `%s --help`.\n", err, command)
+	_, _ = fmt.Fprintf(e.Err, "tidemill: %v\nSee `%s --help`.\n", err, command)
 	return 2
-}
-
-// durations read those of flags as all others are.
-type durations struct{}
-
-// Decode implements kong.Mapper.
-func (durations) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
-	var text string
-	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
-		return err
-	}
-	d, err := when.Duration(text)
-	if err != nil {
-		return err
-	}
-	target.Set(reflect.ValueOf(d))
-	return nil
 }
 
 // helpCmd is there to be listed: run makes --help of it.
@@ -213,10 +181,10 @@ type versionCmd struct {
 	JSON bool `help:"Print JSON."`
 }
 
-func (c *versionCmd) Run(e env) error {
+func (c *versionCmd) Run(e command.Env) error {
 	if c.JSON {
-		return printJSON(e.out, map[string]string{"version": e.version})
+		return command.PrintJSON(e.Out, map[string]string{"version": e.Version})
 	}
-	_, err := fmt.Fprintln(e.out, "tidemill", e.version)
+	_, err := fmt.Fprintln(e.Out, "tidemill", e.Version)
 	return err
 }

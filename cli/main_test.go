@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/alecthomas/kong"
 
 	"github.com/tidemill/tidemill/config"
@@ -23,7 +25,7 @@ var update = flag.Bool("update", false, "write testdata/help.golden anew")
 func call(t *testing.T, getenv map[string]string, args ...string) (status int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	status = run(t.Context(), args, env{table: systems.All(), in: strings.NewReader(""), out: &o, err: &e, getenv: func(k string) string { return getenv[k] }})
+	status = run(t.Context(), args, command.Env{Table: systems.All(), In: strings.NewReader(""), Out: &o, Err: &e, Getenv: func(k string) string { return getenv[k] }})
 	return status, o.String(), e.String()
 }
 
@@ -158,19 +160,19 @@ func TestVersion(t *testing.T) {
 
 func TestWhereTheInstanceIsLookedFor(t *testing.T) {
 	for listen, want := range map[string]string{
-		"127.0.0.1:8484": defaultServer, "127.0.0.1:0": defaultServer, "0.0.0.0:99": "http://127.0.0.1:99", "[::]:99": "http://127.0.0.1:99",
+		"127.0.0.1:8484": command.DefaultServer, "127.0.0.1:0": command.DefaultServer, "0.0.0.0:99": "http://127.0.0.1:99", "[::]:99": "http://127.0.0.1:99",
 		":99": "http://127.0.0.1:99", "[::1]:99": "http://[::1]:99", "example.com:99": "http://example.com:99",
 	} {
-		if got := listener(&config.Loaded{Config: config.Config{Listen: listen}}); got != want {
+		if got := command.Listener(&config.Loaded{Config: config.Config{Listen: listen}}); got != want {
 			t.Errorf("listening on %s: %s, want %s", listen, got, want)
 		}
 	}
 	c, err := systems.All().Settings().Load(config.Layers{})
-	if err != nil || listener(c) != "http://127.0.0.1:8484" {
-		t.Errorf("without configuration: %s, %v", listener(c), err)
+	if err != nil || command.Listener(c) != "http://127.0.0.1:8484" {
+		t.Errorf("without configuration: %s, %v", command.Listener(c), err)
 	}
 	for server, want := range map[string]string{"localhost:1": "http://localhost:1", "https://x/": "https://x", "http://x": "http://x"} {
-		if got := address(server); got != want {
+		if got := command.Address(server); got != want {
 			t.Errorf("--server %s: %s, want %s", server, got, want)
 		}
 	}
@@ -253,31 +255,31 @@ func TestCompletion(t *testing.T) {
 }
 
 func TestTextFromOutsideDoesNotSteerTheTerminal(t *testing.T) {
-	if got := printable("a\x1b[2J\u009b\x7f\nü"); got != "a<U+001B>[2J<U+009B><U+007F><U+000A>ü" {
+	if got := command.Printable("a\x1b[2J\u009b\x7f\nü"); got != "a<U+001B>[2J<U+009B><U+007F><U+000A>ü" {
 		t.Errorf("printable = %q", got)
 	}
-	if got := short("äöü", 2); got != "ä…" {
+	if got := command.Short("äöü", 2); got != "ä…" {
 		t.Errorf("short = %q", got)
 	}
 }
 
 func TestTablesAreLaidOutBlockByBlock(t *testing.T) {
 	var b bytes.Buffer
-	w := table{out: &b, head: "A\tB", none: "None."}
-	if err := w.end(nil); err != nil || b.String() != "None.\n" {
+	w := command.Table{Out: &b, Head: "A\tB", None: "None."}
+	if err := w.End(nil); err != nil || b.String() != "None.\n" {
 		t.Errorf("without rows: %q, %v", b.String(), err)
 	}
 	b.Reset()
-	w = table{out: &b, head: "A\tB"}
-	for range block {
-		if err := w.row("long", "b"); err != nil {
+	w = command.Table{Out: &b, Head: "A\tB"}
+	for range command.Block {
+		if err := w.Row("long", "b"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := strings.Count(b.String(), "\n"); n != block+1 {
-		t.Errorf("after %d rows %d lines are printed", block, n)
+	if n := strings.Count(b.String(), "\n"); n != command.Block+1 {
+		t.Errorf("after %d rows %d lines are printed", command.Block, n)
 	}
-	if err := w.end(nil); err != nil || !strings.HasPrefix(b.String(), "A     B\nlong  b\n") {
+	if err := w.End(nil); err != nil || !strings.HasPrefix(b.String(), "A     B\nlong  b\n") {
 		t.Errorf("%v, %q", err, b.String()[:40])
 	}
 }
@@ -286,13 +288,13 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	rows := [][]string{{"2026-01-01", "a-long-name-of-something", "12345", strings.Repeat("ü", 100)}, {"2026-01-02", "b", "7", "short"}}
 	show := func(width int, live bool) string {
 		var b bytes.Buffer
-		w := table{out: &b, head: "DAY\tNAME\tCOUNT\tTEXT", width: width, live: live}
+		w := command.Table{Out: &b, Head: "DAY\tNAME\tCOUNT\tTEXT", Width: width, Live: live}
 		for _, r := range rows {
-			if err := w.row(r...); err != nil {
+			if err := w.Row(r...); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := w.end(nil); err != nil {
+		if err := w.End(nil); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
@@ -347,7 +349,7 @@ func TestHelpOfACommand(t *testing.T) {
 // TestInProcess checks that commands without a running instance get what they would over
 // the network.
 func TestInProcess(t *testing.T) {
-	tr := &inProcess{handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	tr := &command.InProcess{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/cut":
 			_, _ = w.Write([]byte("some"))
@@ -390,12 +392,12 @@ func TestInProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	tr.begun.Wait() // a handler that is not read any more ends
+	tr.Begun.Wait() // a handler that is not read any more ends
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://anything/endless", nil)
 	if resp, err := client.Do(req); err == nil {
 		_ = resp.Body.Close()
 	}
-	tr.begun.Wait()
+	tr.Begun.Wait()
 }

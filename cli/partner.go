@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
@@ -21,12 +23,12 @@ type partnerCmd struct {
 
 // partnerQueue says how many jobs wait.
 func partnerQueue(p *api.Partner) string {
-	text := whole(p.Depth)
+	text := command.Whole(p.Depth)
 	if p.Full {
 		text += " full"
 	}
 	if p.Parked > 0 {
-		text += ", " + whole(p.Parked) + " parked"
+		text += ", " + command.Whole(p.Parked) + " parked"
 	}
 	return text
 }
@@ -50,24 +52,24 @@ func partnerStands(p *api.Partner) string {
 	return text
 }
 
-type partnerListCmd struct{ remote }
+type partnerListCmd struct{ command.Remote }
 
 // Help is shown by tidemill partner list --help.
 func (c *partnerListCmd) Help() string {
 	return `SUCCESS, P50 and P99 are of the requests of the last five minutes. While a CIRCUIT is closed, requests are sent. While it is open, the partner's jobs wait, and no try is counted. They also wait after the partner asked for less (429) five times in a row, for as long as it said. A full QUEUE parks, drops or gives up events, as the partner's queue.full says. A partner that failed for too long is switched off until tidemill partner close.`
 }
 
-func (c *partnerListCmd) Run(ctx context.Context, e env) error {
-	t := table{head: "PARTNER\tCIRCUIT\tSUCCESS\tP50\tP99\tQUEUE\tDEAD\tLAST SUCCESS\tLAST ERROR", none: "No partners."}
-	return list(ctx, e, c, api.ListPartners, &operation.None{}, &t, func(p *api.Partner) []string {
+func (c *partnerListCmd) Run(ctx context.Context, e command.Env) error {
+	t := command.Table{Head: "PARTNER\tCIRCUIT\tSUCCESS\tP50\tP99\tQUEUE\tDEAD\tLAST SUCCESS\tLAST ERROR", None: "No partners."}
+	return command.List(ctx, e, c, api.ListPartners, &operation.None{}, &t, func(p *api.Partner) []string {
 		success, wrong := "-", ""
 		if p.Success != nil {
 			success = strconv.FormatFloat(100**p.Success, 'f', 1, 64) + "%"
 		}
 		if p.LastError != nil {
-			wrong = short(*p.LastError, 60)
+			wrong = command.Short(*p.LastError, 60)
 		}
-		return []string{p.Partner, partnerStands(p), success, latency(p.P50), latency(p.P99), partnerQueue(p), strconv.Itoa(p.Dead), stamp(p.LastSuccess), wrong}
+		return []string{p.Partner, partnerStands(p), success, latency(p.P50), latency(p.P99), partnerQueue(p), strconv.Itoa(p.Dead), command.Stamp(p.LastSuccess), wrong}
 	})
 }
 
@@ -79,13 +81,13 @@ func latency(ms *float64) string {
 }
 
 // moveCircuit opens or closes a circuit of a running instance.
-func moveCircuit[Q any](ctx context.Context, e env, c asker, by operation.Operation[Q, api.Partner], q *Q) error {
-	return c.ask(ctx, e, func(a *client) error {
-		if !a.live {
+func moveCircuit[Q any](ctx context.Context, e command.Env, c command.Asker, by operation.Operation[Q, api.Partner], q *Q) error {
+	return c.Ask(ctx, e, func(a *command.Client) error {
+		if !a.Live {
 			return fmt.Errorf("no instance runs whose circuit could be changed: start one with `tidemill run`")
 		}
-		_, err := shown(ctx, e, c, a, by, q, func(p *api.Partner) error {
-			_, err := fmt.Fprintf(e.out, "The circuit of %s is %s; %s.\n", printable(p.Partner), partnerStands(p), count(int(p.Depth), "job is in its queue", "jobs are in its queue"))
+		_, err := command.Shown(ctx, e, c, a, by, q, func(p *api.Partner) error {
+			_, err := fmt.Fprintf(e.Out, "The circuit of %s is %s; %s.\n", command.Printable(p.Partner), partnerStands(p), command.Count(int(p.Depth), "job is in its queue", "jobs are in its queue"))
 			return err
 		})
 		return err
@@ -93,7 +95,7 @@ func moveCircuit[Q any](ctx context.Context, e env, c asker, by operation.Operat
 }
 
 type partnerOpenCmd struct {
-	remote
+	command.Remote
 	api.OnePartner
 	For time.Duration `help:"For how long. Default: a minute." placeholder:"TIME"`
 }
@@ -108,9 +110,9 @@ func (c *partnerOpenCmd) Help() string {
 To stop a partner until further notice, pause its queue: tidemill queue pause s2s.dv360.`
 }
 
-func (c *partnerOpenCmd) Run(ctx context.Context, e env) error {
+func (c *partnerOpenCmd) Run(ctx context.Context, e command.Env) error {
 	if c.For < 0 {
-		return usageError{errors.New("--for needs a time, like 10m")}
+		return command.UsageError{errors.New("--for needs a time, like 10m")}
 	}
 	q := api.CircuitOpening{OnePartner: c.OnePartner}
 	if c.For > 0 {
@@ -120,7 +122,7 @@ func (c *partnerOpenCmd) Run(ctx context.Context, e env) error {
 }
 
 type partnerCloseCmd struct {
-	remote
+	command.Remote
 	api.OnePartner
 }
 
@@ -129,6 +131,6 @@ func (c *partnerCloseCmd) Help() string {
 	return `If the partner still fails, its circuit opens again by itself. A partner that was switched off is switched on again.`
 }
 
-func (c *partnerCloseCmd) Run(ctx context.Context, e env) error {
+func (c *partnerCloseCmd) Run(ctx context.Context, e command.Env) error {
 	return moveCircuit(ctx, e, c, api.CloseCircuit, &c.OnePartner)
 }

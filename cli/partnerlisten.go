@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/tidemill/tidemill/cli/command"
 )
 
 type partnerListenCmd struct {
@@ -36,9 +38,9 @@ func (c *partnerListenCmd) Help() string {
 // maxShown is how much of a request's body is read and printed.
 const maxShown = 64 << 10
 
-func (c *partnerListenCmd) Run(ctx context.Context, e env) error {
+func (c *partnerListenCmd) Run(ctx context.Context, e command.Env) error {
 	if c.Status < 200 || c.Status > 599 {
-		return usageError{fmt.Errorf("--status %d is not a status to answer with: want 200 to 599", c.Status)}
+		return command.UsageError{fmt.Errorf("--status %d is not a status to answer with: want 200 to 599", c.Status)}
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -59,13 +61,13 @@ func (c *partnerListenCmd) Run(ctx context.Context, e env) error {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		_, _ = fmt.Fprintf(e.out, "%s %s id %s\n%s\n", r.Method, printable(r.URL.Path), printable(r.Header.Get("Idempotency-Key")), printable(string(body)))
+		_, _ = fmt.Fprintf(e.Out, "%s %s id %s\n%s\n", r.Method, command.Printable(r.URL.Path), command.Printable(r.Header.Get("Idempotency-Key")), command.Printable(string(body)))
 		w.WriteHeader(c.Status)
 		if n++; n == c.Count {
 			stop()
 		}
 	})}
-	_, _ = fmt.Fprintf(e.out, "a partner that answers %d, on http://%s. Stop with Ctrl-C.\n", c.Status, l.Addr())
+	_, _ = fmt.Fprintf(e.Out, "a partner that answers %d, on http://%s. Stop with Ctrl-C.\n", c.Status, l.Addr())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	select {

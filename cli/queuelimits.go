@@ -13,14 +13,16 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/state/queue"
 )
 
 type queueLimitsCmd struct {
-	remote
+	command.Remote
 	api.OneQueue
-	Rate       *rate          `help:"How many jobs are handed out in a second (50/s), a minute (50/m) or an hour (50/h)." placeholder:"N/s"`
+	Rate       *command.Rate  `help:"How many jobs are handed out in a second (50/s), a minute (50/m) or an hour (50/h)." placeholder:"N/s"`
 	Burst      *int           `help:"How many of them are handed out at once after a pause. Default: a tenth of a second's." placeholder:"N"`
 	AtOnce     *int           `help:"How many jobs may run at a time." placeholder:"N"`
 	None       bool           `help:"Remove the limit."`
@@ -53,12 +55,12 @@ func (c *queueLimitsCmd) patch() (map[string]any, error) {
 	var limit any
 	if c.None {
 		if c.Rate != nil || c.Burst != nil || c.AtOnce != nil {
-			return nil, usageError{errors.New("--none and a limit contradict each other: leave one out")}
+			return nil, command.UsageError{errors.New("--none and a limit contradict each other: leave one out")}
 		}
 	} else {
 		l := map[string]any{}
 		if c.Rate != nil {
-			l["per_second"] = c.Rate.perSecond()
+			l["per_second"] = c.Rate.PerSecond()
 		}
 		if c.Burst != nil {
 			l["burst"] = *c.Burst
@@ -71,7 +73,7 @@ func (c *queueLimitsCmd) patch() (map[string]any, error) {
 		}
 	}
 	if limit == nil && !c.None && (c.Tenant != "" || c.EachTenant || c.EachKey) {
-		return nil, usageError{errors.New("say which limit: --rate, --burst, --at-once, or --none to remove it")}
+		return nil, command.UsageError{errors.New("say which limit: --rate, --burst, --at-once, or --none to remove it")}
 	}
 	switch {
 	case limit == nil && !c.None:
@@ -102,7 +104,7 @@ func (c *queueLimitsCmd) patch() (map[string]any, error) {
 // keep adds how long ended jobs are kept.
 func (c *queueLimitsCmd) keep(p map[string]any) error {
 	if c.KeepFor != nil && c.KeepDone == nil && c.KeepFailed == nil {
-		return usageError{errors.New("--keep-for needs --keep-completed or --keep-failed: how many")}
+		return command.UsageError{errors.New("--keep-for needs --keep-completed or --keep-failed: how many")}
 	}
 	for name, n := range map[string]*int{"completed": c.KeepDone, "failed": c.KeepFailed} {
 		if n == nil {
@@ -117,24 +119,24 @@ func (c *queueLimitsCmd) keep(p map[string]any) error {
 	return nil
 }
 
-func (c *queueLimitsCmd) Run(ctx context.Context, e env) error {
+func (c *queueLimitsCmd) Run(ctx context.Context, e command.Env) error {
 	patch, err := c.patch()
 	if err != nil {
 		return err
 	}
 	printed := func(s *queue.Settings) error {
-		w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
+		w := tabwriter.NewWriter(e.Out, 0, 4, 2, ' ', 0)
 		printSettings(w, s)
 		return w.Flush()
 	}
 	if len(patch) == 0 {
-		return c.ask(ctx, e, func(a *client) error {
+		return c.Ask(ctx, e, func(a *command.Client) error {
 			q, err := api.GetQueue.Call(ctx, &a.Client, &c.OneQueue)
 			switch {
 			case err != nil:
 				return err
 			case c.JSON:
-				return printJSON(e.out, q.Settings)
+				return command.PrintJSON(e.Out, q.Settings)
 			}
 			return printed(q.Settings)
 		})
@@ -143,7 +145,7 @@ func (c *queueLimitsCmd) Run(ctx context.Context, e env) error {
 	if err != nil {
 		return err
 	}
-	return show(ctx, e, c, api.SetQueue, &api.QueueChange{OneQueue: c.OneQueue, Body: body}, func(_ *client, s *queue.Settings) error { return printed(s) })
+	return command.Show(ctx, e, c, api.SetQueue, &api.QueueChange{OneQueue: c.OneQueue, Body: body}, func(_ *command.Client, s *queue.Settings) error { return printed(s) })
 }
 
 // printSettings shows settings in words.
@@ -151,7 +153,7 @@ func printSettings(w io.Writer, s *queue.Settings) {
 	_, _ = fmt.Fprintf(w, "limit\t%s\n", limitText(s.Limit))
 	_, _ = fmt.Fprintf(w, "limit of each tenant\t%s\n", limitText(s.Tenant))
 	for _, name := range slices.Sorted(maps.Keys(s.Tenants)) {
-		_, _ = fmt.Fprintf(w, "limit of tenant %s\t%s\n", printable(name), limitText(s.Tenants[name]))
+		_, _ = fmt.Fprintf(w, "limit of tenant %s\t%s\n", command.Printable(name), limitText(s.Tenants[name]))
 	}
 	_, _ = fmt.Fprintf(w, "limit of each key\t%s\n", limitText(s.Key))
 	weights := []string{}

@@ -10,12 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 type queueEditCmd struct {
-	remote
+	command.Remote
 	api.OneJob
 	File string `arg:"" optional:"" help:"The new payload, byte for byte. Default, or -: standard input." type:"path"`
 }
@@ -29,20 +31,20 @@ func (c *queueEditCmd) Help() string {
   tidemill queue edit s2s.dv360 e1/dv360 event.json`
 }
 
-func (c *queueEditCmd) Run(ctx context.Context, e env) error {
+func (c *queueEditCmd) Run(ctx context.Context, e command.Env) error {
 	payload, err := readPayload(e, c.File)
 	if err != nil {
 		return err
 	}
-	return show(ctx, e, c, api.EditJob, &api.JobEdit{OneJob: c.OneJob, Body: payload}, func(*client, *api.Job) error {
-		_, err := fmt.Fprintf(e.out, "Job %s is edited: %d bytes.\n", printable(c.Job), len(payload))
+	return command.Show(ctx, e, c, api.EditJob, &api.JobEdit{OneJob: c.OneJob, Body: payload}, func(*command.Client, *api.Job) error {
+		_, err := fmt.Fprintf(e.Out, "Job %s is edited: %d bytes.\n", command.Printable(c.Job), len(payload))
 		return err
 	})
 }
 
 // movingJobs are the flags of commands that change jobs.
 type movingJobs struct {
-	remote
+	command.Remote
 	api.JobMove
 }
 
@@ -52,23 +54,23 @@ func (c *movingJobs) check(what, state string) error {
 	chosen := state != "" || !reflect.DeepEqual(q, api.JobMove{OneQueue: q.OneQueue, All: q.All, DryRun: q.DryRun})
 	switch {
 	case !chosen && !c.All:
-		return usageError{fmt.Errorf("say which jobs to %s: ids, filters like --tenant, or --all", what)}
+		return command.UsageError{fmt.Errorf("say which jobs to %s: ids, filters like --tenant, or --all", what)}
 	case chosen && c.All:
-		return usageError{errors.New("--all and a choice of jobs contradict each other: leave one out")}
+		return command.UsageError{errors.New("--all and a choice of jobs contradict each other: leave one out")}
 	}
 	c.JobMove.State = state
 	return nil
 }
 
-func (c *movingJobs) move(ctx context.Context, e env, by operation.Operation[api.JobMove, api.Counted], what, state, done string) error {
+func (c *movingJobs) move(ctx context.Context, e command.Env, by operation.Operation[api.JobMove, api.Counted], what, state, done string) error {
 	if err := c.check(what, state); err != nil {
 		return err
 	}
 	if c.DryRun {
 		done = "would be " + done
 	}
-	return show(ctx, e, c, by, &c.JobMove, func(_ *client, got *api.Counted) error {
-		_, err := fmt.Fprintf(e.out, "%s %s.\n", count(got.Count, "job", "jobs"), done)
+	return command.Show(ctx, e, c, by, &c.JobMove, func(_ *command.Client, got *api.Counted) error {
+		_, err := fmt.Fprintf(e.Out, "%s %s.\n", command.Count(got.Count, "job", "jobs"), done)
 		return err
 	})
 }
@@ -83,7 +85,7 @@ func (c *queueRetryCmd) Help() string {
   tidemill queue retry ingest.high --tenant shop --dry-run`
 }
 
-func (c *queueRetryCmd) Run(ctx context.Context, e env) error {
+func (c *queueRetryCmd) Run(ctx context.Context, e command.Env) error {
 	return c.move(ctx, e, api.RetryJobs, "retry", "", "waiting again")
 }
 
@@ -97,7 +99,7 @@ func (c *queuePromoteCmd) Help() string {
   tidemill queue promote s2s.dv360 --all`
 }
 
-func (c *queuePromoteCmd) Run(ctx context.Context, e env) error {
+func (c *queuePromoteCmd) Run(ctx context.Context, e command.Env) error {
 	return c.move(ctx, e, api.PromoteJobs, "promote", "", "due now")
 }
 
@@ -114,7 +116,7 @@ func (c *queueRemoveCmd) Help() string {
   tidemill queue remove s2s.dv360 --tenant shop --until 7d --dry-run`
 }
 
-func (c *queueRemoveCmd) Run(ctx context.Context, e env) error {
+func (c *queueRemoveCmd) Run(ctx context.Context, e command.Env) error {
 	return c.move(ctx, e, api.RemoveJobs, "remove", c.State, "removed")
 }
 
@@ -136,12 +138,12 @@ func (c *queueCleanCmd) Help() string {
 On a terminal it asks first. Elsewhere it asks only before it removes jobs that have not ended. --yes answers the question.`
 }
 
-func (c *queueCleanCmd) Run(ctx context.Context, e env) error {
+func (c *queueCleanCmd) Run(ctx context.Context, e command.Env) error {
 	done, loses := "forgotten", c.State != "" && c.State != "completed" && c.State != "failed"
 	if loses {
 		done = "removed"
 	}
-	if (loses || terminal(e.in)) && !c.Yes && !c.DryRun {
+	if (loses || command.Terminal(e.In)) && !c.Yes && !c.DryRun {
 		if err := c.confirm(ctx, e, loses); err != nil {
 			return err
 		}
@@ -150,14 +152,14 @@ func (c *queueCleanCmd) Run(ctx context.Context, e env) error {
 }
 
 // confirm asks whether that is meant.
-func (c *queueCleanCmd) confirm(ctx context.Context, e env, loses bool) error {
+func (c *queueCleanCmd) confirm(ctx context.Context, e command.Env, loses bool) error {
 	if err := c.check("clean", c.State); err != nil {
 		return err
 	}
 	q := c.JobMove
 	q.DryRun = true
 	var all api.Counted
-	if err := c.ask(ctx, e, func(a *client) (err error) {
+	if err := c.Ask(ctx, e, func(a *command.Client) (err error) {
 		all, err = api.CleanJobs.Call(ctx, &a.Client, &q)
 		return err
 	}); err != nil {
@@ -167,33 +169,33 @@ func (c *queueCleanCmd) confirm(ctx context.Context, e env, loses bool) error {
 	if loses {
 		text = "%s of %s will be removed; those that have not ended will never run."
 	}
-	return confirmed(e, fmt.Sprintf(text, count(all.Count, "job", "jobs"), printable(c.Queue)))
+	return confirmed(e, fmt.Sprintf(text, command.Count(all.Count, "job", "jobs"), command.Printable(c.Queue)))
 }
 
 // confirmed asks on standard error, and reads the answer from standard input.
-func confirmed(e env, what string) error {
-	_, _ = fmt.Fprintf(e.err, "%s Go on? [y/N] ", what)
-	line, err := bufio.NewReader(io.LimitReader(e.in, 100)).ReadString('\n')
+func confirmed(e command.Env, what string) error {
+	_, _ = fmt.Fprintf(e.Err, "%s Go on? [y/N] ", what)
+	line, err := bufio.NewReader(io.LimitReader(e.In, 100)).ReadString('\n')
 	switch answer := strings.ToLower(strings.TrimSpace(line)); {
 	case answer == "y" || answer == "yes":
 		return nil
 	case err != nil && answer == "":
-		_, _ = fmt.Fprintln(e.err)
+		_, _ = fmt.Fprintln(e.Err)
 		return errors.New("there was no answer, and nothing was done: --yes answers the question")
 	}
 	return errors.New("nothing was done")
 }
 
 // steerQueue pauses, resumes or drains.
-func steerQueue(ctx context.Context, e env, c asker, a *client, by operation.Operation[api.OneQueue, api.Queue], of *api.OneQueue) (api.Queue, error) {
-	return shown(ctx, e, c, a, by, of, func(q *api.Queue) error {
-		_, err := fmt.Fprintf(e.out, "%s is %s: %d waiting, %d delayed, %d running.\n", printable(q.Name), queueState(q), q.Waiting, q.Delayed, q.Leased)
+func steerQueue(ctx context.Context, e command.Env, c command.Asker, a *command.Client, by operation.Operation[api.OneQueue, api.Queue], of *api.OneQueue) (api.Queue, error) {
+	return command.Shown(ctx, e, c, a, by, of, func(q *api.Queue) error {
+		_, err := fmt.Fprintf(e.Out, "%s is %s: %d waiting, %d delayed, %d running.\n", command.Printable(q.Name), command.QueueState(q), q.Waiting, q.Delayed, q.Leased)
 		return err
 	})
 }
 
 type queuePauseCmd struct {
-	remote
+	command.Remote
 	api.OneQueue
 }
 
@@ -202,12 +204,15 @@ func (c *queuePauseCmd) Help() string {
 	return `No instance hands out jobs of the queue until tidemill queue resume, also after a restart. Running jobs are finished. New jobs still come in.`
 }
 
-func (c *queuePauseCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error { _, err := steerQueue(ctx, e, c, a, api.PauseQueue, &c.OneQueue); return err })
+func (c *queuePauseCmd) Run(ctx context.Context, e command.Env) error {
+	return c.Ask(ctx, e, func(a *command.Client) error {
+		_, err := steerQueue(ctx, e, c, a, api.PauseQueue, &c.OneQueue)
+		return err
+	})
 }
 
 type queueResumeCmd struct {
-	remote
+	command.Remote
 	api.OneQueue
 }
 
@@ -216,12 +221,15 @@ func (c *queueResumeCmd) Help() string {
 	return `A paused queue hands out jobs again. A drained queue takes new jobs again.`
 }
 
-func (c *queueResumeCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error { _, err := steerQueue(ctx, e, c, a, api.ResumeQueue, &c.OneQueue); return err })
+func (c *queueResumeCmd) Run(ctx context.Context, e command.Env) error {
+	return c.Ask(ctx, e, func(a *command.Client) error {
+		_, err := steerQueue(ctx, e, c, a, api.ResumeQueue, &c.OneQueue)
+		return err
+	})
 }
 
 type queueDrainCmd struct {
-	remote
+	command.Remote
 	api.OneQueue
 	Wait bool `help:"Wait until the queue is empty, and show the progress."`
 }
@@ -241,28 +249,28 @@ Ctrl-C ends the waiting; the queue stays closed.`
 // drainEvery is how often a queue is asked that is waited for.
 const drainEvery = time.Second
 
-func (c *queueDrainCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error {
+func (c *queueDrainCmd) Run(ctx context.Context, e command.Env) error {
+	return c.Ask(ctx, e, func(a *command.Client) error {
 		q, err := steerQueue(ctx, e, c, a, api.DrainQueue, &c.OneQueue)
-		if err != nil || !c.Wait || held(&q) == 0 {
+		if err != nil || !c.Wait || command.Held(&q) == 0 {
 			return err
 		}
 		switch {
-		case !a.live:
+		case !a.Live:
 			return errors.New("no instance runs that could finish them: start one with `tidemill run`; the queue stays closed")
 		case q.Paused:
 			return errors.New("the queue is paused and never gets empty: `tidemill queue resume` opens it, then drain it again")
 		}
-		return c.empty(ctx, e, a, held(&q))
+		return c.empty(ctx, e, a, command.Held(&q))
 	})
 }
 
 // empty waits until a queue of so many jobs is.
-func (c *queueDrainCmd) empty(ctx context.Context, e env, a *client, total int64) error {
-	p := newProgress(e, c.JSON, "jobs done", int(total))
-	defer p.end()
+func (c *queueDrainCmd) empty(ctx context.Context, e command.Env, a *command.Client, total int64) error {
+	p := command.NewProgress(e, c.JSON, "jobs done", int(total))
+	defer p.End()
 	for left := total; left > 0; {
-		if !pause(ctx, drainEvery) {
+		if !command.Pause(ctx, drainEvery) {
 			return fmt.Errorf("stopped waiting: %d jobs are left, and the queue stays closed", left)
 		}
 		q, err := api.GetQueue.Call(ctx, &a.Client, &c.OneQueue)
@@ -272,12 +280,12 @@ func (c *queueDrainCmd) empty(ctx context.Context, e env, a *client, total int64
 		if !q.Closed {
 			return errors.New("the queue was opened again")
 		}
-		left = held(&q)
-		p.set(int(max(0, total-left)))
+		left = command.Held(&q)
+		p.Set(int(max(0, total-left)))
 	}
 	if c.JSON {
 		return nil
 	}
-	_, err := fmt.Fprintf(e.out, "%s is drained.\n", printable(c.Queue))
+	_, err := fmt.Fprintf(e.Out, "%s is drained.\n", command.Printable(c.Queue))
 	return err
 }

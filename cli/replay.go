@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
@@ -19,7 +21,7 @@ type replayCmd struct {
 }
 
 type replayStartCmd struct {
-	remote
+	command.Remote
 	api.Span
 	Type   string `help:"Only events of this type." placeholder:"TYPE"`
 	Tenant string `help:"Only events of this tenant." placeholder:"ID"`
@@ -41,19 +43,19 @@ func (c *replayStartCmd) Help() string {
 Dead letters have a replay of their own: tidemill dead replay --pipeline crm-events.`
 }
 
-func (c *replayStartCmd) Run(ctx context.Context, e env) error {
+func (c *replayStartCmd) Run(ctx context.Context, e command.Env) error {
 	chosen := c.Since != "" || c.Until != "" || c.Type != "" || c.Tenant != ""
 	switch {
 	case !chosen && !c.All:
-		return usageError{errors.New("say what to replay: --since, --until, --type, --tenant, or --all")}
+		return command.UsageError{errors.New("say what to replay: --since, --until, --type, --tenant, or --all")}
 	case chosen && c.All:
-		return usageError{errors.New("--all and a choice of events contradict each other: leave one out")}
+		return command.UsageError{errors.New("--all and a choice of events contradict each other: leave one out")}
 	case c.Wait && c.DryRun:
-		return usageError{errors.New("--wait and --dry-run contradict each other: leave one out")}
+		return command.UsageError{errors.New("--wait and --dry-run contradict each other: leave one out")}
 	}
 	time := c.Fixed() // it is asked for twice
 	request := api.ReplayRequest{ID: c.ID, Since: time.Since, Until: time.Until, Type: c.Type, Tenant: c.Tenant, All: c.All}
-	return c.ask(ctx, e, func(a *client) error {
+	return c.Ask(ctx, e, func(a *command.Client) error {
 		if c.Wait {
 			if err := canWait(ctx, e, a); err != nil {
 				return err
@@ -68,14 +70,14 @@ func (c *replayStartCmd) Run(ctx context.Context, e env) error {
 		}
 		if c.DryRun {
 			if c.JSON {
-				return printJSON(e.out, api.Counted{Count: total})
+				return command.PrintJSON(e.Out, api.Counted{Count: total})
 			}
-			_, err := fmt.Fprintf(e.out, "Would handle %s again.\n", count(total, "event", "events"))
+			_, err := fmt.Fprintf(e.Out, "Would handle %s again.\n", command.Count(total, "event", "events"))
 			return err
 		}
 		q := api.ReplayStart{Body: request}
 		if !c.Wait {
-			_, err := shown(ctx, e, c, a, api.StartReplay, &q, func(p *api.StartedReplay) error { return c.print(e, a, p) })
+			_, err := command.Shown(ctx, e, c, a, api.StartReplay, &q, func(p *api.StartedReplay) error { return c.print(e, a, p) })
 			return err
 		}
 		p, err := api.StartReplay.Call(ctx, &a.Client, &q)
@@ -87,8 +89,8 @@ func (c *replayStartCmd) Run(ctx context.Context, e env) error {
 }
 
 // canWait refuses to wait for what would never end, and says what may hold it up.
-func canWait(ctx context.Context, e env, a *client) error {
-	if !a.live {
+func canWait(ctx context.Context, e command.Env, a *command.Client) error {
+	if !a.Live {
 		return errors.New("no instance runs that could do it: start one with `tidemill run`, or leave --wait out")
 	}
 	s, err := api.GetCRM.Call(ctx, &a.Client, &operation.None{})
@@ -99,13 +101,13 @@ func canWait(ctx context.Context, e env, a *client) error {
 		return fmt.Errorf("%s is being drained and takes no jobs, not even of replays: `tidemill queue resume %s` first, or leave --wait out", s.Queue, s.Queue)
 	}
 	if s.Paused {
-		_, _ = fmt.Fprintf(e.err, "%s is paused: after the first events the replay waits until `tidemill queue resume %s`.\n", s.Queue, s.Queue)
+		_, _ = fmt.Fprintf(e.Err, "%s is paused: after the first events the replay waits until `tidemill queue resume %s`.\n", s.Queue, s.Queue)
 	}
 	return nil
 }
 
 // countReplay asks how many events a request is of.
-func countReplay(ctx context.Context, a *client, request api.ReplayRequest) (int, error) {
+func countReplay(ctx context.Context, a *command.Client, request api.ReplayRequest) (int, error) {
 	request.DryRun = true
 	got, err := api.StartReplay.Call(ctx, &a.Client, &api.ReplayStart{Body: request})
 	if err != nil || got.Counted == nil {
@@ -115,16 +117,16 @@ func countReplay(ctx context.Context, a *client, request api.ReplayRequest) (int
 }
 
 // print says that a replay has begun.
-func (c *replayStartCmd) print(e env, a *client, p *api.StartedReplay) error {
-	text := fmt.Sprintf("Replay %s has begun", printable(p.ID))
+func (c *replayStartCmd) print(e command.Env, a *command.Client, p *api.StartedReplay) error {
+	text := fmt.Sprintf("Replay %s has begun", command.Printable(p.ID))
 	if p.Known {
-		text = fmt.Sprintf("Replay %s is known: it is %s, with %s queued so far", printable(p.ID), p.State, count(p.Queued, "event", "events"))
+		text = fmt.Sprintf("Replay %s is known: it is %s, with %s queued so far", command.Printable(p.ID), p.State, command.Count(p.Queued, "event", "events"))
 	}
-	text += ". `tidemill replay status " + printable(p.ID) + "` shows its progress."
-	if !a.live {
+	text += ". `tidemill replay status " + command.Printable(p.ID) + "` shows its progress."
+	if !a.Live {
 		text += " Nothing runs: `tidemill run` goes on with it."
 	}
-	_, err := fmt.Fprintln(e.out, text)
+	_, err := fmt.Fprintln(e.Out, text)
 	return err
 }
 
@@ -132,9 +134,9 @@ func (c *replayStartCmd) print(e env, a *client, p *api.StartedReplay) error {
 const replayEvery = 500 * time.Millisecond
 
 // follow waits until a replay has ended.
-func (c *replayStartCmd) follow(ctx context.Context, e env, a *client, id string, total int) error {
-	bar := newProgress(e, c.JSON, "events in the queue", total)
-	defer bar.end()
+func (c *replayStartCmd) follow(ctx context.Context, e command.Env, a *command.Client, id string, total int) error {
+	bar := command.NewProgress(e, c.JSON, "events in the queue", total)
+	defer bar.End()
 	for {
 		p, err := api.GetReplay.Call(ctx, &a.Client, &api.OneReplay{ID: id})
 		if err != nil && ctx.Err() == nil {
@@ -143,20 +145,20 @@ func (c *replayStartCmd) follow(ctx context.Context, e env, a *client, id string
 		if ctx.Err() != nil {
 			return stopped(id)
 		}
-		bar.set(min(p.Queued, total))
+		bar.Set(min(p.Queued, total))
 		if p.State == "done" || p.State == "stopped" {
-			bar.end()
+			bar.End()
 			if c.JSON {
-				return printJSON(e.out, p)
+				return command.PrintJSON(e.Out, p)
 			}
-			text := fmt.Sprintf("Replay %s is %s: %s put into the queue", printable(id), p.State, count(p.Queued, "event was", "events were"))
+			text := fmt.Sprintf("Replay %s is %s: %s put into the queue", command.Printable(id), p.State, command.Count(p.Queued, "event was", "events were"))
 			if p.State == "stopped" {
 				return errors.New(text + "; it was stopped")
 			}
-			_, err := fmt.Fprintln(e.out, text+".")
+			_, err := fmt.Fprintln(e.Out, text+".")
 			return err
 		}
-		if !pause(ctx, replayEvery) {
+		if !command.Pause(ctx, replayEvery) {
 			return stopped(id)
 		}
 	}
@@ -164,11 +166,11 @@ func (c *replayStartCmd) follow(ctx context.Context, e env, a *client, id string
 
 // stopped says that somebody waits no longer.
 func stopped(id string) error {
-	return fmt.Errorf("stopped waiting; the replay goes on: `tidemill replay stop %s` ends it", printable(id))
+	return fmt.Errorf("stopped waiting; the replay goes on: `tidemill replay stop %s` ends it", command.Printable(id))
 }
 
 type replayStatusCmd struct {
-	remote
+	command.Remote
 	ID string `arg:"" optional:"" name:"id" help:"One replay, by the name that replay start gave it. Default: all of them, the newest first."`
 }
 
@@ -177,13 +179,13 @@ func (c *replayStatusCmd) Help() string {
 	return `A replay is running while its events are put into the queue, up to a thousand ahead of the handlers. It is done when all of them are in the queue or were handled, and stopping or stopped after replay stop. DONE is how much of its span of time it has covered.`
 }
 
-func (c *replayStatusCmd) Run(ctx context.Context, e env) error {
+func (c *replayStatusCmd) Run(ctx context.Context, e command.Env) error {
 	if c.ID != "" {
-		return show(ctx, e, c, api.GetReplay, &api.OneReplay{ID: c.ID}, func(_ *client, p *api.Replay) error { return printReplay(e, p) })
+		return command.Show(ctx, e, c, api.GetReplay, &api.OneReplay{ID: c.ID}, func(_ *command.Client, p *api.Replay) error { return printReplay(e, p) })
 	}
-	t := table{head: "ID\tSTATE\tASKED\tSINCE\tUNTIL\tTENANT\tTYPE\tQUEUED\tDONE", none: "No replays."}
-	return list(ctx, e, c, api.ListReplays, &operation.None{}, &t, func(p *api.Replay) []string {
-		return []string{p.ID, p.State, p.Asked.Format(time.RFC3339), stamp(p.Since), stamp(p.Until), dash(p.Tenant), dash(p.Type), strconv.Itoa(p.Queued), replayShare(p)}
+	t := command.Table{Head: "ID\tSTATE\tASKED\tSINCE\tUNTIL\tTENANT\tTYPE\tQUEUED\tDONE", None: "No replays."}
+	return command.List(ctx, e, c, api.ListReplays, &operation.None{}, &t, func(p *api.Replay) []string {
+		return []string{p.ID, p.State, p.Asked.Format(time.RFC3339), command.Stamp(p.Since), command.Stamp(p.Until), dash(p.Tenant), dash(p.Type), strconv.Itoa(p.Queued), replayShare(p)}
 	})
 }
 
@@ -191,7 +193,7 @@ func dash(s string) string {
 	if s == "" {
 		return "-"
 	}
-	return short(s, 40)
+	return command.Short(s, 40)
 }
 
 // replayShare is how far a replay has come.
@@ -203,18 +205,18 @@ func replayShare(p *api.Replay) string {
 }
 
 // printReplay shows a replay to people.
-func printReplay(e env, p *api.Replay) error {
-	w := tabwriter.NewWriter(e.out, 0, 4, 2, ' ', 0)
-	_, _ = fmt.Fprintf(w, "replay\t%s\nstate\t%s\nasked\t%s\nsince\t%s\nuntil\t%s\ntenant\t%s\ntype\t%s\nqueued\t%s\nreached\t%s\ndone\t%s\n", printable(p.ID), p.State, p.Asked.Format(time.RFC3339),
-		stamp(p.Since), stamp(p.Until), dash(p.Tenant), dash(p.Type), count(p.Queued, "event", "events"), stamp(p.Reached), replayShare(p))
+func printReplay(e command.Env, p *api.Replay) error {
+	w := tabwriter.NewWriter(e.Out, 0, 4, 2, ' ', 0)
+	_, _ = fmt.Fprintf(w, "replay\t%s\nstate\t%s\nasked\t%s\nsince\t%s\nuntil\t%s\ntenant\t%s\ntype\t%s\nqueued\t%s\nreached\t%s\ndone\t%s\n", command.Printable(p.ID), p.State, p.Asked.Format(time.RFC3339),
+		command.Stamp(p.Since), command.Stamp(p.Until), dash(p.Tenant), dash(p.Type), command.Count(p.Queued, "event", "events"), command.Stamp(p.Reached), replayShare(p))
 	if p.Ended != nil {
-		_, _ = fmt.Fprintf(w, "ended\t%s\n", stamp(p.Ended))
+		_, _ = fmt.Fprintf(w, "ended\t%s\n", command.Stamp(p.Ended))
 	}
 	return w.Flush()
 }
 
 type replayStopCmd struct {
-	remote
+	command.Remote
 	api.OneReplay
 }
 
@@ -223,8 +225,8 @@ func (c *replayStopCmd) Help() string {
 	return `No more events are put into the queue; those that wait there are skipped at their turn. Events that were handled stay handled. A stopped replay cannot go on: start another one for the rest.`
 }
 
-func (c *replayStopCmd) Run(ctx context.Context, e env) error {
-	return show(ctx, e, c, api.StopReplay, &c.OneReplay, func(_ *client, p *api.Replay) error {
+func (c *replayStopCmd) Run(ctx context.Context, e command.Env) error {
+	return command.Show(ctx, e, c, api.StopReplay, &c.OneReplay, func(_ *command.Client, p *api.Replay) error {
 		text := "is stopped"
 		switch p.State {
 		case "stopping":
@@ -232,7 +234,7 @@ func (c *replayStopCmd) Run(ctx context.Context, e env) error {
 		case "done":
 			text = "had ended before"
 		}
-		_, err := fmt.Fprintf(e.out, "Replay %s %s: %s put into the queue.\n", printable(p.ID), text, count(p.Queued, "event was", "events were"))
+		_, err := fmt.Fprintf(e.Out, "Replay %s %s: %s put into the queue.\n", command.Printable(p.ID), text, command.Count(p.Queued, "event was", "events were"))
 		return err
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/alecthomas/kong"
 
 	"github.com/tidemill/tidemill/config"
@@ -17,7 +19,7 @@ import (
 )
 
 type runCmd struct {
-	settings
+	command.Settings
 	Systems []string `arg:"" optional:"" name:"system" help:"Systems to run, of ${systems}. Default: the setting systems (TIDEMILL_SYSTEMS), or all that are configured."`
 	Listen  string   `help:"Address to listen on. Default: 127.0.0.1:8484." placeholder:"ADDR"`
 	Project []string `help:"A project and its ingest key; can be repeated. A NAME that is a UUID is the project's id." placeholder:"NAME=KEY" sep:"none"`
@@ -42,7 +44,7 @@ The bridge has a flag for most of its settings, like --redis-addr and --mqtt-bro
 SIGTERM and Ctrl-C stop it in order: no event is lost. A second one stops it at once; that loses nothing either.`
 }
 
-func (c *runCmd) Run(ctx context.Context, e env) error {
+func (c *runCmd) Run(ctx context.Context, e command.Env) error {
 	flags := c.flags.given()
 	if c.Listen != "" {
 		flags["listen"] = c.Listen
@@ -50,44 +52,44 @@ func (c *runCmd) Run(ctx context.Context, e env) error {
 	if c.Log != "" {
 		flags["log.level"] = c.Log
 	}
-	more, err := projectFlags(c.Project)
+	more, err := command.ProjectFlags(c.Project)
 	if err != nil {
 		return err
 	}
-	if err := named(e.table, c.Systems, flags); err != nil {
+	if err := named(e.Table, c.Systems, flags); err != nil {
 		return err
 	}
-	cfg, err := c.read(e, flags)
+	cfg, err := c.Read(e, flags)
 	cfg.Projects = append(cfg.Projects, more...)
-	systems := e.table.Configured(cfg)
+	systems := e.Table.Configured(cfg)
 	if err := c.flags.check(systems); err != nil {
 		return err
 	}
-	err = errors.Join(err, e.table.Check(cfg, systems))
+	err = errors.Join(err, e.Table.Check(cfg, systems))
 	if c.NoAuth {
 		err = errors.Join(err, cfg.CheckNoAuth())
 	}
 	l := cfg.LogOf(systems)
 	if err != nil {
-		return inLog(l, logger(l, e, false), wrongConfig{err})
+		return inLog(l, command.Logger(l, e, false), command.WrongConfig{err})
 	}
 	log, closeLog, err := logTo(&cfg.LogFiles, l, e)
 	if err != nil {
-		return inLog(l, logger(l, e, false), err)
+		return inLog(l, command.Logger(l, e, false), err)
 	}
 	return errors.Join(inLog(l, log, c.run(ctx, e, cfg, systems, &teller{e: e, log: log, json: l.Format == "json"})), closeLog())
 }
 
 // run runs the systems until ctx ends.
-func (c *runCmd) run(ctx context.Context, e env, cfg *config.Loaded, systems []string, tell *teller) (err error) {
+func (c *runCmd) run(ctx context.Context, e command.Env, cfg *config.Loaded, systems []string, tell *teller) (err error) {
 	tell.starting(cfg, systems)
-	for _, w := range warnings(e, cfg) {
+	for _, w := range command.Warnings(e, cfg) {
 		tell.log.Warn("this setting is probably a mistake", "what", w)
 	}
 	defer ignoreHangup(tell.log)()
 	bounded, unbound := context.WithCancel(ctx)
 	var memory sync.WaitGroup
-	memory.Go(func() { boundMemory(bounded, e.getenv, roomOf(cfg, systems)) })
+	memory.Go(func() { boundMemory(bounded, e.Getenv, roomOf(cfg, systems)) })
 	defer memory.Wait()
 	defer unbound()
 	signal.Ignore(syscall.SIGPIPE) // whoever read our output may go; the events may not
@@ -97,7 +99,7 @@ func (c *runCmd) run(ctx context.Context, e env, cfg *config.Loaded, systems []s
 	if err := ownfile.Folder(cfg.Data); err != nil {
 		return err
 	}
-	in, err := connect.Open(ctx, e.table, cfg, connect.Options{Version: e.version, Systems: systems, Log: tell.log, NoAuth: c.NoAuth})
+	in, err := connect.Open(ctx, e.Table, cfg, connect.Options{Version: e.Version, Systems: systems, Log: tell.log, NoAuth: c.NoAuth})
 	if err != nil {
 		return err
 	}
@@ -133,7 +135,7 @@ func (c *runCmd) run(ctx context.Context, e env, cfg *config.Loaded, systems []s
 func named(table system.Table, systems []string, flags map[string]string) error {
 	for _, name := range systems {
 		if err := table.Has(name); err != nil {
-			return usageError{err}
+			return command.UsageError{err}
 		}
 	}
 	if len(systems) > 0 {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/state/queue"
@@ -23,11 +25,11 @@ func TestWhatCannotBeSeenIsShown(t *testing.T) {
 		"a\x9b2Jb\xff":     "a\uFFFD2Jb\uFFFD", // no text: a byte that steers some terminals
 		"\u202e\u202d\xc2": "<U+202E><U+202D>\uFFFD",
 	} {
-		if got := printable(text); got != want {
+		if got := command.Printable(text); got != want {
 			t.Errorf("printable(%q) =\n%q, want\n%q", text, got, want)
 		}
 		var b bytes.Buffer
-		w := onScreen(&b)
+		w := command.OnScreen(&b)
 		for _, c := range []byte(text) { // as it may come: a byte at a time
 			if n, err := w.Write([]byte{c}); n != 1 || err != nil {
 				t.Fatal(n, err)
@@ -37,7 +39,7 @@ func TestWhatCannotBeSeenIsShown(t *testing.T) {
 			t.Errorf("on a screen %q is\n%q, want\n%q (%v)", text, b.String(), want, err)
 		}
 	}
-	if got := printable("a\tb\nc"); got != "a<U+0009>b<U+000A>c" {
+	if got := command.Printable("a\tb\nc"); got != "a<U+0009>b<U+000A>c" {
 		t.Errorf("in one line: %q", got)
 	}
 }
@@ -50,11 +52,11 @@ func TestJSONOnAScreenMeansTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &screen{to: &b, show: jsonRune}
+	w := &command.Screen{To: &b, Show: command.JsonRune}
 	if _, err := w.Write(plain); err != nil {
 		t.Fatal(err)
 	}
-	if strings.ContainsFunc(b.String(), unseen) {
+	if strings.ContainsFunc(b.String(), command.Unseen) {
 		t.Errorf("it has what cannot be seen: %q", b.String())
 	}
 	var got string
@@ -78,32 +80,32 @@ func TestNoCommandPrintsWhatCannotBeSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for command, status := range map[string]int{
+	for line, status := range map[string]int{
 		"dead list": 0, "dead show 1": 0, "queue list": 0, "queue jobs q": 0, "queue show q j": 0,
 		"queue show q nix" + hidden: 1, "queue " + hidden: 2, "dead show " + hidden: 0,
 		"dead list --pipeline x" + hidden: 0, "dead list --kind x" + hidden: 1,
 	} {
-		fields := strings.SplitN(strings.ReplaceAll(command, hidden, "HIDDEN"), " ", -1)
+		fields := strings.SplitN(strings.ReplaceAll(line, hidden, "HIDDEN"), " ", -1)
 		for i := range fields {
 			fields[i] = strings.ReplaceAll(fields[i], "HIDDEN", hidden)
 		}
 		var out, errs bytes.Buffer
-		got := run(t.Context(), append(fields, "--server", s.url), env{table: systems.All(), in: strings.NewReader(""), out: &out, err: &errs, getenv: func(string) string { return "" }})
+		got := run(t.Context(), append(fields, "--server", s.url), command.Env{Table: systems.All(), In: strings.NewReader(""), Out: &out, Err: &errs, Getenv: func(string) string { return "" }})
 		all := out.String() + errs.String()
 		if got != status {
-			t.Errorf("%q: exit status %d, want %d\n%s", command, got, status, all)
+			t.Errorf("%q: exit status %d, want %d\n%s", line, got, status, all)
 		}
-		if i := strings.IndexFunc(strings.NewReplacer("\n", "", "\t", "").Replace(all), unseen); i >= 0 {
-			t.Errorf("%q prints what cannot be seen:\n%q", command, all)
+		if i := strings.IndexFunc(strings.NewReplacer("\n", "", "\t", "").Replace(all), command.Unseen); i >= 0 {
+			t.Errorf("%q prints what cannot be seen:\n%q", line, all)
 		}
 		if status != 0 && !strings.Contains(strings.ToUpper(all), "202E") {
-			t.Errorf("%q does not repeat it: %q", command, all)
+			t.Errorf("%q does not repeat it: %q", line, all)
 		}
 	}
 	var errs bytes.Buffer
-	e := env{table: systems.All(), err: onScreen(&errs)}
-	logger(config.Log{Level: "info", Format: "text"}, e, false).Warn(hidden, "what", hidden, hidden, 1)
-	if got := strings.TrimSuffix(errs.String(), "\n"); strings.ContainsFunc(got, unseen) || !strings.Contains(got, "202e") && !strings.Contains(got, "202E") {
+	e := command.Env{Table: systems.All(), Err: command.OnScreen(&errs)}
+	command.Logger(config.Log{Level: "info", Format: "text"}, e, false).Warn(hidden, "what", hidden, hidden, 1)
+	if got := strings.TrimSuffix(errs.String(), "\n"); strings.ContainsFunc(got, command.Unseen) || !strings.Contains(got, "202e") && !strings.Contains(got, "202E") {
 		t.Errorf("the log: %q", got)
 	}
 }

@@ -61,7 +61,7 @@ type instance struct {
 
 type instanceKey struct{}
 
-func command(ts *testscript.TestScript, args ...string) *exec.Cmd {
+func execute(ts *testscript.TestScript, args ...string) *exec.Cmd {
 	path, err := exec.LookPath("tidemill")
 	ts.Check(err)
 	cmd := exec.Command(path, args...)
@@ -85,7 +85,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Setenv("TIDEMILL_SERVER", "")
 	ts.Setenv("TIDEMILL_DATA", "")
-	cmd := command(ts, append([]string{"run", "--listen", "127.0.0.1:0"}, args...)...)
+	cmd := execute(ts, append([]string{"run", "--listen", "127.0.0.1:0"}, args...)...)
 	errs, err := os.OpenFile(ts.MkAbs("run.err"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	ts.Check(err)
 	defer errs.Close()
@@ -221,7 +221,7 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(20 * time.Second); ; <-tick.C {
-		out, err := command(ts, args[1:]...).CombinedOutput()
+		out, err := execute(ts, args[1:]...).CombinedOutput()
 		if want.Match(out) {
 			return
 		}

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 type searchCmd struct {
-	aboutWindows
+	command.AboutWindows
 	Query []string `arg:"" optional:"" help:"What to look for; all words have to match. Default: the newest records. After -- it may begin with a minus."`
 	api.SearchQuery
 	Size int `help:"How many to show; 0: all." short:"n" default:"20" placeholder:"N"`
@@ -44,14 +46,14 @@ Words match in any case, codes exactly. The shell removes quotes: put single quo
 // hitsMost is how many hits are asked for at once.
 const hitsMost = 1000
 
-func (c *searchCmd) Run(ctx context.Context, e env) error {
+func (c *searchCmd) Run(ctx context.Context, e command.Env) error {
 	if c.Size < 0 {
-		return usageError{fmt.Errorf("--size wants a number of records, or 0 for all, not %d", c.Size)}
+		return command.UsageError{fmt.Errorf("--size wants a number of records, or 0 for all, not %d", c.Size)}
 	}
 	q := c.SearchQuery
 	q.Query, q.Span = strings.Join(c.Query, " "), c.Fixed()
-	return c.ask(ctx, e, func(a *client) error {
-		var t *table
+	return c.Ask(ctx, e, func(a *command.Client) error {
+		var t *command.Table
 		shown, total, atLeast := 0, 0, false
 		failed := func() error {
 			for {
@@ -67,7 +69,7 @@ func (c *searchCmd) Run(ctx context.Context, e env) error {
 					total, atLeast = *page.Total, page.AtLeast
 				}
 				if t == nil {
-					t = &table{out: e.out, head: headOf(page.Family), none: "No such records."}
+					t = &command.Table{Out: e.Out, Head: headOf(page.Family), None: "No such records."}
 				}
 				for _, raw := range page.Hits {
 					if err := c.hit(e, t, page.Family, raw); err != nil {
@@ -81,14 +83,14 @@ func (c *searchCmd) Run(ctx context.Context, e env) error {
 			}
 		}()
 		if t != nil && !c.JSON {
-			failed = t.end(failed)
+			failed = t.End(failed)
 		}
 		if failed == nil && shown < total {
 			least := ""
 			if atLeast {
 				least = " or more"
 			}
-			_, _ = fmt.Fprintf(e.err, "These are %d of %d%s. --size 0 shows all.\n", shown, total, least)
+			_, _ = fmt.Fprintf(e.Err, "These are %d of %d%s. --size 0 shows all.\n", shown, total, least)
 		}
 		return failed
 	})
@@ -106,9 +108,9 @@ func headOf(family string) string {
 }
 
 // hit prints one document.
-func (c *searchCmd) hit(e env, t *table, family string, raw operation.JSON[api.Hit]) error {
+func (c *searchCmd) hit(e command.Env, t *command.Table, family string, raw operation.JSON[api.Hit]) error {
 	if c.JSON {
-		return printJSON(e.out, raw)
+		return command.PrintJSON(e.Out, raw)
 	}
 	var h api.Hit
 	if err := json.Unmarshal(raw, &h); err != nil {
@@ -116,20 +118,20 @@ func (c *searchCmd) hit(e env, t *table, family string, raw operation.JSON[api.H
 	}
 	var d map[string]json.RawMessage
 	if err := json.Unmarshal(h.Document, &d); err != nil {
-		return errors.Join(fmt.Errorf("document %s is not a JSON object", printable(h.ID)), err)
+		return errors.Join(fmt.Errorf("document %s is not a JSON object", command.Printable(h.ID)), err)
 	}
 	value := func(name string, n int) string {
 		v := string(d[name])
 		if text := ""; json.Unmarshal(d[name], &text) == nil {
 			v = text
 		}
-		return cmp.Or(short(v, n), "-")
+		return cmp.Or(command.Short(v, n), "-")
 	}
 	switch family {
 	case "gdelt-events":
-		return t.row(h.Day, short(h.ID, 40), value("actor1Name", 24), value("actor2Name", 24), value("eventCode", 8), value("avgTone", 7), value("numMentions", 8), value("actionGeoFullName", 30), value("sourceUrl", 60))
+		return t.Row(h.Day, command.Short(h.ID, 40), value("actor1Name", 24), value("actor2Name", 24), value("eventCode", 8), value("avgTone", 7), value("numMentions", 8), value("actionGeoFullName", 30), value("sourceUrl", 60))
 	case "gdelt-mentions":
-		return t.row(value("mentionTimeDate", 20), value("globalEventId", 20), value("mentionSourceName", 24), value("sentenceId", 8), value("confidence", 8), value("mentionDocTone", 7), value("mentionIdentifier", 60))
+		return t.Row(value("mentionTimeDate", 20), value("globalEventId", 20), value("mentionSourceName", 24), value("sentenceId", 8), value("confidence", 8), value("mentionDocTone", 7), value("mentionIdentifier", 60))
 	}
-	return t.row(h.Day, short(h.ID, 40), short(string(h.Document), 100))
+	return t.Row(h.Day, command.Short(h.ID, 40), command.Short(string(h.Document), 100))
 }

@@ -10,12 +10,14 @@ import (
 	"io"
 	"os"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 type sendCmd struct {
-	remote
+	command.Remote
 	File string `arg:"" optional:"" help:"Events in the native format, one JSON object a line. Default, or -: standard input." type:"path"`
 	api.InProject
 	Quiet bool `help:"No progress." short:"q"`
@@ -34,10 +36,8 @@ func (c *sendCmd) Help() string {
 Events counted as accepted are durable. Events with an "event_id" (a UUID) can be sent again without harm: known ones are duplicates and change nothing. A refused event does not stop the others; the exit status is then 1.`
 }
 
-const sendBatch = 1 << 20 // bytes of events in one request; also the longest line
-
-func (c *sendCmd) Run(ctx context.Context, e env) error {
-	in := e.in
+func (c *sendCmd) Run(ctx context.Context, e command.Env) error {
+	in := e.In
 	if c.File != "" && c.File != "-" {
 		f, err := os.Open(c.File)
 		if err != nil {
@@ -46,19 +46,19 @@ func (c *sendCmd) Run(ctx context.Context, e env) error {
 		defer f.Close()
 		in = f
 	}
-	return c.ask(ctx, e, func(a *client) error {
-		s := sending{to: a, project: c.InProject, progress: newProgress(e, c.Quiet || c.JSON, "events", -1), sum: api.Sent{Reasons: []string{}}}
-		err := s.all(ctx, bufio.NewReaderSize(in, sendBatch))
-		s.progress.end()
+	return c.Ask(ctx, e, func(a *command.Client) error {
+		s := sending{to: a, project: c.InProject, progress: command.NewProgress(e, c.Quiet || c.JSON, "events", -1), sum: api.Sent{Reasons: []string{}}}
+		err := s.all(ctx, bufio.NewReaderSize(in, command.SendBatch))
+		s.progress.End()
 		if c.JSON {
-			if perr := printJSON(e.out, s.sum); perr != nil {
+			if perr := command.PrintJSON(e.Out, s.sum); perr != nil {
 				return perr
 			}
 		} else {
 			s.print(e)
 		}
 		if err == nil && s.sum.Refused > 0 {
-			err = fmt.Errorf("%s refused; the others are accepted", count(s.sum.Refused, "event was", "events were"))
+			err = fmt.Errorf("%s refused; the others are accepted", command.Count(s.sum.Refused, "event was", "events were"))
 		}
 		return err
 	})
@@ -66,19 +66,19 @@ func (c *sendCmd) Run(ctx context.Context, e env) error {
 
 // sending is the state of one tidemill send.
 type sending struct {
-	to       *client
+	to       *command.Client
 	project  api.InProject
-	progress *progress
+	progress *command.Progress
 	batch    bytes.Buffer
 	sum      api.Sent
 }
 
 // print says what became of the events.
-func (s *sending) print(e env) {
-	_, _ = fmt.Fprintf(e.out, "%s accepted, %s, %d refused.\n", count(s.sum.Accepted, "event", "events"), count(s.sum.Duplicates, "duplicate", "duplicates"), s.sum.Refused)
-	printReasons(e, "refused:", s.sum.Reasons, s.sum.Refused)
-	if !s.to.live && s.sum.Accepted > 0 {
-		_, _ = fmt.Fprintln(e.out, "Nothing runs: they wait for `tidemill run`.")
+func (s *sending) print(e command.Env) {
+	_, _ = fmt.Fprintf(e.Out, "%s accepted, %s, %d refused.\n", command.Count(s.sum.Accepted, "event", "events"), command.Count(s.sum.Duplicates, "duplicate", "duplicates"), s.sum.Refused)
+	command.PrintReasons(e, "refused:", s.sum.Reasons, s.sum.Refused)
+	if !s.to.Live && s.sum.Accepted > 0 {
+		_, _ = fmt.Fprintln(e.Out, "Nothing runs: they wait for `tidemill run`.")
 	}
 }
 
@@ -93,7 +93,7 @@ func (s *sending) all(ctx context.Context, in *bufio.Reader) error {
 			}
 			line = nil
 		}
-		if s.batch.Len()+len(line) > sendBatch {
+		if s.batch.Len()+len(line) > command.SendBatch {
 			if err := s.flush(ctx); err != nil {
 				return err
 			}
@@ -123,12 +123,12 @@ func (s *sending) flush(ctx context.Context) error {
 		s.refuse(r)
 	}
 	s.sum.Refused += got.Refused - len(got.Reasons) // those without a reason
-	s.progress.set(s.sum.Accepted + s.sum.Duplicates + s.sum.Refused)
+	s.progress.Set(s.sum.Accepted + s.sum.Duplicates + s.sum.Refused)
 	s.batch.Reset()
 	return err
 }
 
 func (s *sending) refuse(why string) {
 	s.sum.Refused++
-	keepReason(&s.sum.Reasons, why)
+	command.KeepReason(&s.sum.Reasons, why)
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -16,20 +18,20 @@ import (
 )
 
 type auditCmd struct {
-	remote
+	command.Remote
 	api.OneSystem
 }
 
-func (c *auditCmd) Run(ctx context.Context, e env) error {
-	c.about = c.System
-	return c.ask(ctx, e, func(a *client) error {
+func (c *auditCmd) Run(ctx context.Context, e command.Env) error {
+	c.About = c.System
+	return c.Ask(ctx, e, func(a *command.Client) error {
 		got, err := api.GetAudit.Call(ctx, &a.Client, &c.OneSystem)
 		if err != nil {
 			return err
 		}
 		for _, raw := range got.Systems {
 			if c.JSON {
-				if err := printJSON(e.out, raw); err != nil {
+				if err := command.PrintJSON(e.Out, raw); err != nil {
 					return err
 				}
 				continue
@@ -47,8 +49,8 @@ func (c *auditCmd) Run(ctx context.Context, e env) error {
 	})
 }
 
-func printAudit(e env, r *api.Audit) {
-	_, _ = fmt.Fprintln(e.out, r.System)
+func printAudit(e command.Env, r *api.Audit) {
+	_, _ = fmt.Fprintln(e.Out, r.System)
 	switch {
 	case len(r.Queues) > 0:
 		printBooks(e, "QUEUE", r.Queues)
@@ -58,10 +60,10 @@ func printAudit(e env, r *api.Audit) {
 		printSums(e, r)
 	}
 	if r.Balanced {
-		_, _ = fmt.Fprintln(e.out, "The books balance: every accepted "+auditUnit(r)+" is accounted for.")
+		_, _ = fmt.Fprintln(e.Out, "The books balance: every accepted "+auditUnit(r)+" is accounted for.")
 	}
 	for _, f := range r.Faults {
-		_, _ = fmt.Fprintln(e.out, "THE BOOKS DO NOT BALANCE:", f)
+		_, _ = fmt.Fprintln(e.Out, "THE BOOKS DO NOT BALANCE:", f)
 	}
 }
 
@@ -74,22 +76,22 @@ func auditUnit(r *api.Audit) string {
 }
 
 // printBooks shows a row for each queue, or pipeline.
-func printBooks(e env, what string, all []api.Books) {
-	t := table{out: e.out, indent: "  ", head: what + "\tACCEPTED\t= DELIVERED\t+ SKIPPED\t+ DEAD\t+ IN FLIGHT\t+ LOST\tDEAD LETTERS\t= HELD\t+ REPLAYED\t+ DISCARDED\t+ TRIMMED"}
+func printBooks(e command.Env, what string, all []api.Books) {
+	t := command.Table{Out: e.Out, Indent: "  ", Head: what + "\tACCEPTED\t= DELIVERED\t+ SKIPPED\t+ DEAD\t+ IN FLIGHT\t+ LOST\tDEAD LETTERS\t= HELD\t+ REPLAYED\t+ DISCARDED\t+ TRIMMED"}
 	for _, q := range all {
 		l := q.Letters
-		cells := []string{printable(q.Queue + q.Pipeline)}
+		cells := []string{command.Printable(q.Queue + q.Pipeline)}
 		for _, n := range []uint64{q.Accepted, q.Delivered, q.Skipped, q.Dead, q.InFlight, q.Lost, l.Put, l.Held, l.Replayed, l.Discarded, l.Trimmed} {
 			cells = append(cells, strconv.FormatUint(n, 10))
 		}
-		_ = t.row(cells...) // who read it may have gone
+		_ = t.Row(cells...) // who read it may have gone
 	}
-	_ = t.end(nil)
+	_ = t.End(nil)
 }
 
 // printSums shows the books of a system of one queue.
-func printSums(e env, r *api.Audit) {
-	row := func(name string, n uint64) { _, _ = fmt.Fprintf(e.out, "  %-24s %12d\n", name, n) }
+func printSums(e command.Env, r *api.Audit) {
+	row := func(name string, n uint64) { _, _ = fmt.Fprintf(e.Out, "  %-24s %12d\n", name, n) }
 	row("accepted", r.Accepted)
 	row("= delivered", r.Delivered)
 	row("+ skipped", r.Skipped)
@@ -112,20 +114,20 @@ func printSums(e env, r *api.Audit) {
 	}
 }
 
-type statusCmd struct{ remote }
+type statusCmd struct{ command.Remote }
 
-func (c *statusCmd) Run(ctx context.Context, e env) error {
-	return show(ctx, e, c, api.GetStatus, &operation.None{}, func(a *client, s *api.Status) error {
-		if a.live {
-			_, _ = fmt.Fprintf(e.out, "tidemill %s at %s, up %v\n", s.Version, a.Base, time.Since(s.Started).Round(time.Second))
+func (c *statusCmd) Run(ctx context.Context, e command.Env) error {
+	return command.Show(ctx, e, c, api.GetStatus, &operation.None{}, func(a *command.Client, s *api.Status) error {
+		if a.Live {
+			_, _ = fmt.Fprintf(e.Out, "tidemill %s at %s, up %v\n", s.Version, a.Base, time.Since(s.Started).Round(time.Second))
 		} else {
-			_, _ = fmt.Fprintf(e.out, "No instance runs; the data was read directly.\n")
+			_, _ = fmt.Fprintf(e.Out, "No instance runs; the data was read directly.\n")
 		}
 		for _, u := range s.Uses {
-			_, _ = fmt.Fprintf(e.out, "  %s\n", u)
+			_, _ = fmt.Fprintf(e.Out, "  %s\n", u)
 		}
-		_, _ = fmt.Fprintln(e.out)
-		t := table{out: e.out, head: "PIPELINE\tSTATE\tRECEIVED\tDELIVERED\tSKIPPED\tDEAD\tIN FLIGHT\tBREAKER\tLAST ERROR"}
+		_, _ = fmt.Fprintln(e.Out)
+		t := command.Table{Out: e.Out, Head: "PIPELINE\tSTATE\tRECEIVED\tDELIVERED\tSKIPPED\tDEAD\tIN FLIGHT\tBREAKER\tLAST ERROR"}
 		for _, sys := range s.Systems {
 			for _, p := range sys.Pipelines {
 				inFlight := uint64(p.InFlight)
@@ -133,18 +135,18 @@ func (c *statusCmd) Run(ctx context.Context, e env) error {
 					inFlight = *p.Pending
 				}
 				n := func(n uint64) string { return strconv.FormatUint(n, 10) }
-				if err := t.row(p.Name, p.State, n(p.Received), n(p.Settled.Delivered), n(p.Settled.Skipped), n(p.Settled.Dead), n(inFlight),
-					p.Breaker, short(cmp.Or(p.Why, p.Last, p.Unread), 60)); err != nil {
+				if err := t.Row(p.Name, p.State, n(p.Received), n(p.Settled.Delivered), n(p.Settled.Skipped), n(p.Settled.Dead), n(inFlight),
+					p.Breaker, command.Short(cmp.Or(p.Why, p.Last, p.Unread), 60)); err != nil {
 					return err
 				}
 			}
 		}
-		if err := t.end(nil); err != nil {
+		if err := t.End(nil); err != nil {
 			return err
 		}
 		for _, sys := range s.Systems {
 			for _, note := range sys.Notes {
-				_, _ = fmt.Fprintf(e.out, "%s: %s\n", sys.Name, note)
+				_, _ = fmt.Fprintf(e.Out, "%s: %s\n", sys.Name, note)
 			}
 		}
 		return nil
@@ -153,7 +155,7 @@ func (c *statusCmd) Run(ctx context.Context, e env) error {
 
 // steered is a pipeline that is to be paused or resumed.
 type steered struct {
-	remote
+	command.Remote
 	api.OnePipeline
 }
 
@@ -164,39 +166,39 @@ func (c *pauseCmd) Help() string {
 	return `Running work is finished first. The pause lasts until tidemill resume or until the instance ends.`
 }
 
-func (c *pauseCmd) Run(ctx context.Context, e env) error {
+func (c *pauseCmd) Run(ctx context.Context, e command.Env) error {
 	return c.steer(ctx, e, "pause", api.PausePipeline)
 }
 
 type resumeCmd struct{ steered }
 
-func (c *resumeCmd) Run(ctx context.Context, e env) error {
+func (c *resumeCmd) Run(ctx context.Context, e command.Env) error {
 	return c.steer(ctx, e, "resume", api.ResumePipeline)
 }
 
-func (c *steered) steer(ctx context.Context, e env, verb string, by operation.Operation[api.OnePipeline, api.Steered]) error {
-	return c.ask(ctx, e, func(a *client) error {
-		if !a.live {
+func (c *steered) steer(ctx context.Context, e command.Env, verb string, by operation.Operation[api.OnePipeline, api.Steered]) error {
+	return c.Ask(ctx, e, func(a *command.Client) error {
+		if !a.Live {
 			return fmt.Errorf("no instance runs that could %s: start one with `tidemill run`", verb)
 		}
-		_, err := shown(ctx, e, c, a, by, &c.OnePipeline, func(got *api.Steered) error {
-			_, err := fmt.Fprintf(e.out, "%s is %s.\n", got.Name, got.State)
+		_, err := command.Shown(ctx, e, c, a, by, &c.OnePipeline, func(got *api.Steered) error {
+			_, err := fmt.Fprintf(e.Out, "%s is %s.\n", got.Name, got.State)
 			return err
 		})
 		return err
 	})
 }
 
-type doctorCmd struct{ remote }
+type doctorCmd struct{ command.Remote }
 
-func (c *doctorCmd) Run(ctx context.Context, e env) error {
-	return c.ask(ctx, e, func(a *client) error {
+func (c *doctorCmd) Run(ctx context.Context, e command.Env) error {
+	return c.Ask(ctx, e, func(a *command.Client) error {
 		got, err := api.GetDoctor.Call(ctx, &a.Client, &operation.None{})
 		if err != nil {
 			return err
 		}
 		if c.JSON {
-			if err := printJSON(e.out, got); err != nil {
+			if err := command.PrintJSON(e.Out, got); err != nil {
 				return err
 			}
 		}
@@ -208,9 +210,9 @@ func (c *doctorCmd) Run(ctx context.Context, e env) error {
 			if c.JSON {
 				continue
 			}
-			_, _ = fmt.Fprintf(e.out, "%-5s %s: %s\n", f.Verdict, f.Check, f.Detail)
+			_, _ = fmt.Fprintf(e.Out, "%-5s %s: %s\n", f.Verdict, f.Check, f.Detail)
 			if f.Advice != "" {
-				_, _ = fmt.Fprintf(e.out, "      %s\n", f.Advice)
+				_, _ = fmt.Fprintf(e.Out, "      %s\n", f.Advice)
 			}
 		}
 		if failed > 0 {

@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/systems/crm"
 )
@@ -18,7 +20,7 @@ type syncLogCmd struct {
 }
 
 type syncLogListCmd struct {
-	remote
+	command.Remote
 	api.SyncLogFilter
 	Max *int `help:"How many to list, the oldest first; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
 }
@@ -32,23 +34,23 @@ func (c *syncLogListCmd) Help() string {
   tidemill synclog list --json | jq .error`
 }
 
-func (c *syncLogListCmd) Run(ctx context.Context, e env) (err error) {
-	if c.SyncLogFilter.Max, err = most(c.Max, c.JSON); err != nil {
+func (c *syncLogListCmd) Run(ctx context.Context, e command.Env) (err error) {
+	if c.SyncLogFilter.Max, err = command.Most(c.Max, c.JSON); err != nil {
 		return err
 	}
-	t := table{head: "RECEIVED\tTENANT\tID\tTYPE\tSTATE\tATTEMPTS\tERROR", none: "No such events in the sync log."}
-	err = list(ctx, e, c, api.ListSyncLog, &c.SyncLogFilter, &t, func(r *api.SyncRecord) []string {
+	t := command.Table{Head: "RECEIVED\tTENANT\tID\tTYPE\tSTATE\tATTEMPTS\tERROR", None: "No such events in the sync log."}
+	err = command.List(ctx, e, c, api.ListSyncLog, &c.SyncLogFilter, &t, func(r *api.SyncRecord) []string {
 		cause := r.Error
 		if r.Kind != "" {
 			cause = r.Kind + ": " + r.Error
 		}
-		return []string{r.Created.Format(time.RFC3339), short(r.Tenant, 40), r.ID, short(r.Type, 40), r.State, strconv.Itoa(r.Attempts), short(cause, 80)}
+		return []string{r.Created.Format(time.RFC3339), command.Short(r.Tenant, 40), r.ID, command.Short(r.Type, 40), r.State, strconv.Itoa(r.Attempts), command.Short(cause, 80)}
 	})
-	return sayFirst(e, err, &t, c.Max, c.SyncLogFilter.Max)
+	return command.SayFirst(e, err, &t, c.Max, c.SyncLogFilter.Max)
 }
 
 type syncLogShowCmd struct {
-	remote
+	command.Remote
 	api.OneCRMEvent
 	Payload bool `help:"Print only the event: byte for byte as received, into a file or another program."`
 }
@@ -61,18 +63,18 @@ func (c *syncLogShowCmd) Help() string {
   tidemill synclog show club evt-1 --payload >event.json`
 }
 
-func (c *syncLogShowCmd) Run(ctx context.Context, e env) error {
+func (c *syncLogShowCmd) Run(ctx context.Context, e command.Env) error {
 	if c.Payload {
-		return c.ask(ctx, e, func(a *client) error {
+		return c.Ask(ctx, e, func(a *command.Client) error {
 			s, err := api.GetCRMEvent.Call(ctx, &a.Client, &c.OneCRMEvent)
 			if err != nil {
 				return err
 			}
 			text, base := crmPayload(&s)
-			return printPayload(e, text, base)
+			return command.PrintPayload(e, text, base)
 		})
 	}
-	return show(ctx, e, c, api.GetCRMEvent, &c.OneCRMEvent, func(_ *client, s *api.CRMEvent) error { return printCRMEvent(e.out, s) })
+	return command.Show(ctx, e, c, api.GetCRMEvent, &c.OneCRMEvent, func(_ *command.Client, s *api.CRMEvent) error { return printCRMEvent(e.Out, s) })
 }
 
 // crmPayload is the event as received, from whoever has it.
@@ -93,9 +95,9 @@ func crmPayload(s *api.CRMEvent) (text, base string) {
 // printCRMEvent explains an event to people.
 func printCRMEvent(out io.Writer, s *api.CRMEvent) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	_, _ = fmt.Fprintf(w, "event\t%s\ntenant\t%s\ntype\t%s\nreceived\t%s\n%s\t%s\n", printable(s.ID), printable(s.Tenant), printable(s.Type), stamp(s.Received), printable(s.State), crmWords(s))
+	_, _ = fmt.Fprintf(w, "event\t%s\ntenant\t%s\ntype\t%s\nreceived\t%s\n%s\t%s\n", command.Printable(s.ID), command.Printable(s.Tenant), command.Printable(s.Type), command.Stamp(s.Received), command.Printable(s.State), crmWords(s))
 	if r := s.Record; r != nil {
-		_, _ = fmt.Fprintf(w, "sync log\t%s, %s, first tried %s\n", r.State, count(r.Attempts, "attempt", "attempts"), r.Created.Format(time.RFC3339))
+		_, _ = fmt.Fprintf(w, "sync log\t%s, %s, first tried %s\n", r.State, command.Count(r.Attempts, "attempt", "attempts"), r.Created.Format(time.RFC3339))
 	} else {
 		_, _ = fmt.Fprintf(w, "sync log\tno entry: it was not tried yet, or the entry has expired\n")
 	}
@@ -105,22 +107,22 @@ func printCRMEvent(out io.Writer, s *api.CRMEvent) error {
 		_, _ = fmt.Fprintf(w, "job\tthe queue has none, or no longer\n")
 	}
 	for i := range s.Others {
-		_, _ = fmt.Fprintf(w, "job\t%s: %s\n", printable(s.Others[i].ID), jobWords(&s.Others[i]))
+		_, _ = fmt.Fprintf(w, "job\t%s: %s\n", command.Printable(s.Others[i].ID), jobWords(&s.Others[i]))
 	}
 	if l := s.Letter; l != nil {
-		_, _ = fmt.Fprintf(w, "dead letter\t%d, %s, replayed %s\n", l.Seq, l.State, count(l.Replays, "time", "times"))
+		_, _ = fmt.Fprintf(w, "dead letter\t%d, %s, replayed %s\n", l.Seq, l.State, command.Count(l.Replays, "time", "times"))
 	}
 	for i, f := range s.Attempts {
-		_, _ = fmt.Fprintf(w, "failed\t%d. %s  %s  %s\n", i+1, f.At.Format(time.RFC3339), f.Kind, printable(f.Cause))
+		_, _ = fmt.Fprintf(w, "failed\t%d. %s  %s  %s\n", i+1, f.At.Format(time.RFC3339), f.Kind, command.Printable(f.Cause))
 	}
 	if r := s.Record; r != nil && r.Completed != nil {
-		_, _ = fmt.Fprintf(w, "completed\t%s, begun %s\n", stamp(r.Completed), stamp(r.Started))
+		_, _ = fmt.Fprintf(w, "completed\t%s, begun %s\n", command.Stamp(r.Completed), command.Stamp(r.Started))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	text, base := crmPayload(s)
-	_, err := fmt.Fprintf(out, "\n%s\n", shownPayload(text, base))
+	_, err := fmt.Fprintf(out, "\n%s\n", command.ShownPayload(text, base))
 	return err
 }
 
@@ -133,9 +135,9 @@ func jobWords(j *api.Job) string {
 	text += ", priority " + strconv.Itoa(int(j.Priority))
 	switch {
 	case j.Due != nil:
-		text += ", due " + stamp(j.Due)
+		text += ", due " + command.Stamp(j.Due)
 	case j.Ended != nil:
-		text += ", ended " + stamp(j.Ended)
+		text += ", ended " + command.Stamp(j.Ended)
 	}
 	return text
 }
@@ -156,14 +158,14 @@ func crmWords(s *api.CRMEvent) string {
 	case "processing":
 		return "a handler has it now, or its worker died and the lease has not ended"
 	case "retrying":
-		text := because("it failed, and is tried again", last)
+		text := command.Because("it failed, and is tried again", last)
 		for _, j := range s.Others {
 			if j.Due != nil {
-				return text + "; due" + at(j.Due)
+				return text + "; due" + command.At(j.Due)
 			}
 		}
 		if s.Job != nil && s.Job.Due != nil {
-			return text + "; due" + at(s.Job.Due)
+			return text + "; due" + command.At(s.Job.Due)
 		}
 		return text
 	case "completed":
@@ -172,11 +174,11 @@ func crmWords(s *api.CRMEvent) string {
 		if why == crm.NoHandler {
 			why = "no handler handles events of this type: crm.handlers of the configuration names them"
 		}
-		return because("there was nothing to do", why)
+		return command.Because("there was nothing to do", why)
 	case "failed":
-		return because("it is not tried again", last) + "\n\t  when its cause is gone: `tidemill replay start --tenant " + printable(s.Tenant) + " --type " + printable(s.Type) + " --from …`"
+		return command.Because("it is not tried again", last) + "\n\t  when its cause is gone: `tidemill replay start --tenant " + command.Printable(s.Tenant) + " --type " + command.Printable(s.Type) + " --from …`"
 	case "dead":
-		return because("it was given up and is a dead letter", last) + "\n\t  `tidemill dead replay --pipeline crm-events --tenant " + printable(s.Tenant) + " " + printable(s.ID) + "` opens it again"
+		return command.Because("it was given up and is a dead letter", last) + "\n\t  `tidemill dead replay --pipeline crm-events --tenant " + command.Printable(s.Tenant) + " " + command.Printable(s.ID) + "` opens it again"
 	}
-	return because("that is all that is known", last)
+	return command.Because("that is all that is known", last)
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/systems/analytics"
@@ -22,7 +24,7 @@ import (
 // the log is JSON there is nothing but the log. The one key that it ever shows goes to standard
 // output, never into the log.
 type teller struct {
-	e     env
+	e     command.Env
 	log   *slog.Logger
 	json  bool
 	begun time.Time
@@ -30,7 +32,7 @@ type teller struct {
 
 // record is what also people on a terminal have just been told: there it is left out.
 func (t *teller) record(msg string, args ...any) {
-	if t.json || !terminal(t.e.err) {
+	if t.json || !command.Terminal(t.e.Err) {
 		t.log.Info(msg, args...)
 	}
 }
@@ -38,7 +40,7 @@ func (t *teller) record(msg string, args ...any) {
 // say is for people.
 func (t *teller) say(format string, args ...any) {
 	if !t.json {
-		_, _ = fmt.Fprintf(t.e.out, format, args...) // who read it may have gone
+		_, _ = fmt.Fprintf(t.e.Out, format, args...) // who read it may have gone
 	}
 }
 
@@ -48,12 +50,12 @@ func (t *teller) starting(cfg *config.Loaded, systems []string) {
 	if file == "" {
 		file = "none"
 	}
-	t.record("starting", "version", t.e.version, "go", runtime.Version(), "pid", os.Getpid(), "systems", strings.Join(systems, ", "), "configuration", file, "data", cfg.Data)
+	t.record("starting", "version", t.e.Version, "go", runtime.Version(), "pid", os.Getpid(), "systems", strings.Join(systems, ", "), "configuration", file, "data", cfg.Data)
 }
 
 // listening says where it listens and what it uses.
 func (t *teller) listening(systems, uses []string, url string) {
-	t.say("tidemill %s (%s)\n  listening   %s\n  systems     %s\n", t.e.version, runtime.Version(), url, strings.Join(systems, ", "))
+	t.say("tidemill %s (%s)\n  listening   %s\n  systems     %s\n", t.e.Version, runtime.Version(), url, strings.Join(systems, ", "))
 	for _, u := range uses {
 		name, what, _ := strings.Cut(u, ": ")
 		t.say("  %-11s %s\n", name, what)
@@ -103,7 +105,7 @@ func (t *teller) stopped() error {
 	if t.json {
 		return nil
 	}
-	_, err := fmt.Fprintln(t.e.out, "stopped.")
+	_, err := fmt.Fprintln(t.e.Out, "stopped.")
 	return err
 }
 
@@ -112,11 +114,11 @@ var errLogged = errors.New("it is in the log")
 
 // inLog writes why a run ended as records, where all output is JSON.
 func inLog(l config.Log, log *slog.Logger, err error) error {
-	if _, usage := errors.AsType[usageError](err); err == nil || l.Format != "json" || usage {
+	if _, usage := errors.AsType[command.UsageError](err); err == nil || l.Format != "json" || usage {
 		return err
 	}
-	if wrong, ok := errors.AsType[wrongConfig](err); ok {
-		for _, m := range mistakesOf(wrong) {
+	if wrong, ok := errors.AsType[command.WrongConfig](err); ok {
+		for _, m := range command.MistakesOf(wrong) {
 			log.Error("the configuration is wrong", "mistake", m.Error())
 		}
 	} else {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/serve/api"
 )
 
 type windowAdoptCmd struct {
-	aboutWindows
+	command.AboutWindows
 	api.Adoption
 }
 
@@ -21,17 +23,17 @@ The command can be repeated: a record that is put twice is one record.
   tidemill window adopt`
 }
 
-func (c *windowAdoptCmd) Run(ctx context.Context, e env) error {
-	return show(ctx, e, c, api.AdoptWindows, &c.Adoption, func(_ *client, done *api.AdoptedWindows) error {
+func (c *windowAdoptCmd) Run(ctx context.Context, e command.Env) error {
+	return command.Show(ctx, e, c, api.AdoptWindows, &c.Adoption, func(_ *command.Client, done *api.AdoptedWindows) error {
 		if done.Batches == 0 {
-			_, err := fmt.Fprintln(e.out, "Nothing to take over.")
+			_, err := fmt.Fprintln(e.Out, "Nothing to take over.")
 			return err
 		}
-		text := fmt.Sprintf("%s of %s taken over.", count(done.Records, "record", "records"), count(done.Batches, "batch", "batches"))
+		text := fmt.Sprintf("%s of %s taken over.", command.Count(done.Records, "record", "records"), command.Count(done.Batches, "batch", "batches"))
 		if done.Lost > 0 {
-			text += fmt.Sprintf(" %s had no record any more: counted as dead.", count(done.Lost, "id", "ids"))
+			text += fmt.Sprintf(" %s had no record any more: counted as dead.", command.Count(done.Lost, "id", "ids"))
 		}
-		_, err := fmt.Fprintln(e.out, text)
+		_, err := fmt.Fprintln(e.Out, text)
 		return err
 	})
 }

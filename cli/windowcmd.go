@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
@@ -24,7 +26,9 @@ type windowCmd struct {
 }
 
 // windowAge writes how old a window is.
-func windowAge(l *api.Window) string { return roughly(time.Duration(l.Age * float64(time.Second))) }
+func windowAge(l *api.Window) string {
+	return command.Roughly(time.Duration(l.Age * float64(time.Second)))
+}
 
 // windowCause is the last failure in words.
 func windowCause(l *api.Window) string {
@@ -39,22 +43,22 @@ func windowDetail(l *api.Window) string {
 	switch l.State {
 	case "active":
 		if l.Expect > 0 {
-			return fmt.Sprintf("closes with %d records, or%s", l.Expect, at(l.Due))
+			return fmt.Sprintf("closes with %d records, or%s", l.Expect, command.At(l.Due))
 		}
-		return "closes" + at(l.Due)
+		return "closes" + command.At(l.Due)
 	case "leased":
-		return "with " + l.Owner + " until" + at(l.Lease)
+		return "with " + l.Owner + " until" + command.At(l.Lease)
 	case "ready":
 		if l.Due != nil {
-			return because("again"+at(l.Due), windowCause(l))
+			return command.Because("again"+command.At(l.Due), windowCause(l))
 		}
-		return because("waits for its turn", windowCause(l))
+		return command.Because("waits for its turn", windowCause(l))
 	}
 	return windowCause(l)
 }
 
 type windowListCmd struct {
-	aboutWindows
+	command.AboutWindows
 	api.WindowFilter
 	Max *int `help:"How many to list, the oldest first; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
 }
@@ -68,59 +72,38 @@ func (c *windowListCmd) Help() string {
   tidemill window list --json | jq .error`
 }
 
-// most reads how many lines are wanted; 0: all.
-func most(n *int, json bool) (int, error) {
-	switch {
-	case n != nil && *n < 0:
-		return 0, usageError{fmt.Errorf("-n wants a number, or 0 for all, not %d", *n)}
-	case n != nil:
-		return *n, nil
-	case json:
-		return 0, nil
-	}
-	return 100, nil
-}
-
-// sayFirst says that a listing may have been cut, where nobody has said how many are wanted.
-func sayFirst(e env, err error, t *table, said *int, most int) error {
-	if err == nil && most > 0 && t.rows == most && said == nil {
-		_, _ = fmt.Fprintf(e.err, "These are the first %d; there may be more. -n 0 shows all.\n", most)
-	}
-	return err
-}
-
-func (c *windowListCmd) Run(ctx context.Context, e env) (err error) {
-	if c.WindowFilter.Max, err = most(c.Max, c.JSON); err != nil {
+func (c *windowListCmd) Run(ctx context.Context, e command.Env) (err error) {
+	if c.WindowFilter.Max, err = command.Most(c.Max, c.JSON); err != nil {
 		return err
 	}
-	return c.ask(ctx, e, func(a *client) error {
-		t := table{head: "ID\tSTATE\tRECORDS\tAGE\tTRIES\tDETAIL", none: "No such windows."}
+	return c.Ask(ctx, e, func(a *command.Client) error {
+		t := command.Table{Head: "ID\tSTATE\tRECORDS\tAGE\tTRIES\tDETAIL", None: "No such windows."}
 		several, err := c.several(ctx, a)
 		if err != nil {
 			return err
 		}
 		if several {
-			t.head = "PROJECT\t" + t.head
+			t.Head = "PROJECT\t" + t.Head
 		}
-		err = listed(ctx, e, c.JSON, a, api.ListWindows, &c.WindowFilter, &t, func(l *api.Window) []string {
-			row := []string{l.Project, l.ID, l.State, whole(l.Records), windowAge(l), strconv.Itoa(l.Tries), short(windowDetail(l), 100)}
+		err = command.Listed(ctx, e, c.JSON, a, api.ListWindows, &c.WindowFilter, &t, func(l *api.Window) []string {
+			row := []string{l.Project, l.ID, l.State, command.Whole(l.Records), windowAge(l), strconv.Itoa(l.Tries), command.Short(windowDetail(l), 100)}
 			if !several {
 				row = row[1:]
 			}
 			return row
 		})
-		return sayFirst(e, err, &t, c.Max, c.WindowFilter.Max)
+		return command.SayFirst(e, err, &t, c.Max, c.WindowFilter.Max)
 	})
 }
 
 // several says whether there are several projects, whose windows are to be told apart.
-func (c *windowListCmd) several(ctx context.Context, a *client) (bool, error) {
+func (c *windowListCmd) several(ctx context.Context, a *command.Client) (bool, error) {
 	if c.JSON {
 		return false, nil
 	}
 	n := 0
 	for _, err := range api.ListProjects.Raw(ctx, &a.Client, &operation.None{}) {
-		if notFound(err) {
+		if command.NotFound(err) {
 			return false, nil
 		}
 		if err != nil {
@@ -132,7 +115,7 @@ func (c *windowListCmd) several(ctx context.Context, a *client) (bool, error) {
 }
 
 type windowCloseCmd struct {
-	aboutWindows
+	command.AboutWindows
 	api.OneBatch
 }
 
@@ -143,19 +126,19 @@ func (c *windowCloseCmd) Help() string {
   tidemill window close 20250323151500`
 }
 
-func (c *windowCloseCmd) Run(ctx context.Context, e env) error {
-	return show(ctx, e, c, api.CloseWindow, &c.OneBatch, func(a *client, _ *api.ClosedWindow) error {
-		text := fmt.Sprintf("The window of batch %s is closed.", printable(c.Batch))
-		if !a.live {
+func (c *windowCloseCmd) Run(ctx context.Context, e command.Env) error {
+	return command.Show(ctx, e, c, api.CloseWindow, &c.OneBatch, func(a *command.Client, _ *api.ClosedWindow) error {
+		text := fmt.Sprintf("The window of batch %s is closed.", command.Printable(c.Batch))
+		if !a.Live {
 			text += " Nothing runs: `tidemill run` delivers it."
 		}
-		_, err := fmt.Fprintln(e.out, text)
+		_, err := fmt.Fprintln(e.Out, text)
 		return err
 	})
 }
 
 type windowReplayCmd struct {
-	aboutWindows
+	command.AboutWindows
 	api.WindowMove
 }
 
@@ -172,15 +155,15 @@ func (c *windowReplayCmd) Help() string {
 For single records that were given up: tidemill dead replay --pipeline windows-delivery.`
 }
 
-func (c *windowReplayCmd) Run(ctx context.Context, e env) error {
+func (c *windowReplayCmd) Run(ctx context.Context, e command.Env) error {
 	chosen := len(c.IDs) > 0 || c.Batch != "" || c.Max > 0
 	switch {
 	case !chosen && !c.All:
-		return usageError{errors.New("say which windows to replay: ids, --batch, or --all")}
+		return command.UsageError{errors.New("say which windows to replay: ids, --batch, or --all")}
 	case c.All && (len(c.IDs) > 0 || c.Batch != ""):
-		return usageError{errors.New("--all and a choice of windows contradict each other: leave one out")}
+		return command.UsageError{errors.New("--all and a choice of windows contradict each other: leave one out")}
 	}
-	return c.ask(ctx, e, func(a *client) error {
+	return c.Ask(ctx, e, func(a *command.Client) error {
 		got, err := api.ReplayWindows.Call(ctx, &a.Client, &c.WindowMove)
 		if err != nil {
 			return err
@@ -189,16 +172,16 @@ func (c *windowReplayCmd) Run(ctx context.Context, e env) error {
 			return fmt.Errorf("no window that matches is parked; `tidemill window list --state parked` shows those that are")
 		}
 		if c.JSON {
-			return printJSON(e.out, got)
+			return command.PrintJSON(e.Out, got)
 		}
-		text := "Replaying " + count(got.Count, "window", "windows") + "."
+		text := "Replaying " + command.Count(got.Count, "window", "windows") + "."
 		switch {
 		case c.DryRun:
-			text = "Would replay " + count(got.Count, "window", "windows") + "."
-		case !a.live && got.Count > 0:
+			text = "Would replay " + command.Count(got.Count, "window", "windows") + "."
+		case !a.Live && got.Count > 0:
 			text += " Nothing runs: `tidemill run` takes them up."
 		}
-		_, err = fmt.Fprintln(e.out, text)
+		_, err = fmt.Fprintln(e.Out, text)
 		return err
 	})
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
-type windowFilesCmd struct{ aboutWindows }
+type windowFilesCmd struct{ command.AboutWindows }
 
 // Help is shown by tidemill window files --help.
 func (c *windowFilesCmd) Help() string {
@@ -19,39 +21,39 @@ func (c *windowFilesCmd) Help() string {
   tidemill window give-up 20250323151500.export.CSV.zip`
 }
 
-func (c *windowFilesCmd) Run(ctx context.Context, e env) error {
-	return show(ctx, e, c, api.ListFiles, &operation.None{}, func(_ *client, got *api.Feeds) error {
+func (c *windowFilesCmd) Run(ctx context.Context, e command.Env) error {
+	return command.Show(ctx, e, c, api.ListFiles, &operation.None{}, func(_ *command.Client, got *api.Feeds) error {
 		if len(got.Feeds) == 0 {
-			_, err := fmt.Fprintln(e.out, "No files are read here: windows.files of the configuration says where they are.")
+			_, err := fmt.Fprintln(e.Out, "No files are read here: windows.files of the configuration says where they are.")
 			return err
 		}
-		t := table{out: e.out, head: "FILE\tBATCH\tROWS\tPENDING\tTROUBLE", none: "No file is being read."}
+		t := command.Table{Out: e.Out, Head: "FILE\tBATCH\tROWS\tPENDING\tTROUBLE", None: "No file is being read."}
 		var err error
 		for _, f := range got.Feeds {
 			for _, one := range f.Files {
 				if err == nil {
-					err = t.row(one.Name, one.Batch, fmt.Sprint(one.Rows), fmt.Sprint(one.Pending), short(one.Trouble, 100))
+					err = t.Row(one.Name, one.Batch, fmt.Sprint(one.Rows), fmt.Sprint(one.Pending), command.Short(one.Trouble, 100))
 				}
 			}
 		}
-		if err := t.end(err); err != nil {
+		if err := t.End(err); err != nil {
 			return err
 		}
 		for _, f := range got.Feeds {
-			text := fmt.Sprintf("%s, %s: %s read, %d refused, %d rows", f.Feed, printable(f.From), count(int(f.Done), "file", "files"), f.Broken, f.Rows)
+			text := fmt.Sprintf("%s, %s: %s read, %d refused, %d rows", f.Feed, command.Printable(f.From), command.Count(int(f.Done), "file", "files"), f.Broken, f.Rows)
 			if f.Idless > 0 {
-				text += "; " + count(int(f.Idless), "row", "rows") + " without an id skipped"
+				text += "; " + command.Count(int(f.Idless), "row", "rows") + " without an id skipped"
 			}
 			if f.Lost > 0 {
 				text += fmt.Sprintf("; %d given up", f.Lost)
 			}
 			if f.Unread > 0 {
-				text += "; " + count(f.Unread, "link", "links") + " (or other things that are not files) not read: put the files themselves there"
+				text += "; " + command.Count(f.Unread, "link", "links") + " (or other things that are not files) not read: put the files themselves there"
 			}
 			if f.Broken > 0 {
 				text += "; those refused are dead letters: `tidemill dead list --pipeline " + f.Feed + "`"
 			}
-			if _, err := fmt.Fprintln(e.out, text+"."); err != nil {
+			if _, err := fmt.Fprintln(e.Out, text+"."); err != nil {
 				return err
 			}
 		}
@@ -60,7 +62,7 @@ func (c *windowFilesCmd) Run(ctx context.Context, e env) error {
 }
 
 type windowGiveUpCmd struct {
-	aboutWindows
+	command.AboutWindows
 	api.OneFile
 }
 
@@ -69,9 +71,9 @@ func (c *windowGiveUpCmd) Help() string {
 	return `A file that was removed or changed before all of its rows were stored waits to be put back. If you give it up, its rows that are not done are lost, and the audit says so from then on. A file that can be read cannot be given up.`
 }
 
-func (c *windowGiveUpCmd) Run(ctx context.Context, e env) error {
-	return show(ctx, e, c, api.GiveUpFile, &c.OneFile, func(_ *client, done *api.GivenUpFile) error {
-		_, err := fmt.Fprintf(e.out, "%s is given up: %s lost.\n", printable(done.File), count(int(done.Lost), "row", "rows"))
+func (c *windowGiveUpCmd) Run(ctx context.Context, e command.Env) error {
+	return command.Show(ctx, e, c, api.GiveUpFile, &c.OneFile, func(_ *command.Client, done *api.GivenUpFile) error {
+		_, err := fmt.Fprintf(e.Out, "%s is given up: %s lost.\n", command.Printable(done.File), command.Count(int(done.Lost), "row", "rows"))
 		return err
 	})
 }

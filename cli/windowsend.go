@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/tidemill/tidemill/cli/command"
+
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
@@ -17,7 +19,7 @@ import (
 )
 
 type windowSendCmd struct {
-	aboutWindows
+	command.AboutWindows
 	Files   []string `arg:"" optional:"" name:"file" help:"Files of records: one JSON object a line, one after another, or arrays; or GDELT files, known by their names. Default, or -: standard input." type:"path"`
 	Batch   string   `help:"Batch id: its records belong together. Default for a GDELT file: the batch id in its name." placeholder:"ID"`
 	Kind    string   `help:"What the records are: event or mention. The name of a GDELT file says it." enum:",event,mention" default:"" placeholder:"event|mention"`
@@ -54,9 +56,9 @@ type recordFile struct {
 	kind  string
 }
 
-func (c *windowSendCmd) Run(ctx context.Context, e env) error {
+func (c *windowSendCmd) Run(ctx context.Context, e command.Env) error {
 	if c.Expect < 0 {
-		return usageError{fmt.Errorf("--expect wants a number of records, not %d", c.Expect)}
+		return command.UsageError{fmt.Errorf("--expect wants a number of records, not %d", c.Expect)}
 	}
 	names := c.Files
 	if len(names) == 0 {
@@ -75,8 +77,8 @@ func (c *windowSendCmd) Run(ctx context.Context, e env) error {
 			rows += n
 		}
 	}
-	return c.ask(ctx, e, func(a *client) error {
-		s := windowSending{to: a, project: c.Project, expect: c.Expect, sum: windowSent{Reasons: []string{}}, progress: newProgress(e, c.Quiet || c.JSON, "records", rows)}
+	return c.Ask(ctx, e, func(a *command.Client) error {
+		s := windowSending{to: a, project: c.Project, expect: c.Expect, sum: windowSent{Reasons: []string{}}, progress: command.NewProgress(e, c.Quiet || c.JSON, "records", rows)}
 		var err error
 		for i := range files {
 			err = errors.Join(err, s.file(ctx, e, &files[i]))
@@ -84,14 +86,14 @@ func (c *windowSendCmd) Run(ctx context.Context, e env) error {
 				break
 			}
 		}
-		s.progress.end()
+		s.progress.End()
 		return errors.Join(s.print(e, c.JSON), err, s.failure())
 	})
 }
 
 // look says what a file is, and how many rows of GDELT it has. One that cannot be sent as a
 // whole is refused.
-func (c *windowSendCmd) look(e env, name string) (f recordFile, rows int, err error) {
+func (c *windowSendCmd) look(e command.Env, name string) (f recordFile, rows int, err error) {
 	f = recordFile{name: name, path: name, batch: c.Batch, kind: c.Kind}
 	if name == "-" {
 		f.name, f.path = "standard input", ""
@@ -102,14 +104,14 @@ func (c *windowSendCmd) look(e env, name string) (f recordFile, rows int, err er
 	}
 	if n, ok := gdelt.ParseName(filepath.Base(name)); ok && f.path != "" {
 		if c.Kind != "" && c.Kind != n.Kind.String() {
-			return f, 0, usageError{fmt.Errorf("%s has records of kind %s, says its name: leave --kind out", name, n.Kind)}
+			return f, 0, command.UsageError{fmt.Errorf("%s has records of kind %s, says its name: leave --kind out", name, n.Kind)}
 		}
 		found, err := gdelt.Check(name, n, gdelt.Limits{})
 		if err != nil {
 			return f, 0, fmt.Errorf("%s: %w", name, err)
 		}
 		if found.Idless > 0 {
-			_, _ = fmt.Fprintf(e.err, "%s: %s no id and cannot be sent.\n", name, count(int(found.Idless), "row has", "rows have"))
+			_, _ = fmt.Fprintf(e.Err, "%s: %s no id and cannot be sent.\n", name, command.Count(int(found.Idless), "row has", "rows have"))
 		}
 		if f.gdelt, f.kind = &n, n.Kind.String(); f.batch == "" {
 			f.batch = n.Batch
@@ -118,11 +120,11 @@ func (c *windowSendCmd) look(e env, name string) (f recordFile, rows int, err er
 	}
 	switch err := record.CheckBatchID(f.batch); {
 	case f.batch == "":
-		return f, 0, usageError{fmt.Errorf("say which batch the records of %s belong to: --batch ID", f.name)}
+		return f, 0, command.UsageError{fmt.Errorf("say which batch the records of %s belong to: --batch ID", f.name)}
 	case err != nil:
-		return f, 0, usageError{fmt.Errorf("--batch: %w", err)}
+		return f, 0, command.UsageError{fmt.Errorf("--batch: %w", err)}
 	case f.kind == "":
-		return f, 0, usageError{fmt.Errorf("say what the records of %s are: --kind event or --kind mention", f.name)}
+		return f, 0, command.UsageError{fmt.Errorf("say what the records of %s are: --kind event or --kind mention", f.name)}
 	}
 	return f, rows, nil
 }
@@ -137,10 +139,10 @@ type windowSent struct {
 
 // windowSending is the state of one tidemill window send.
 type windowSending struct {
-	to       *client
+	to       *command.Client
 	project  string // empty: that of the configuration
 	expect   int
-	progress *progress
+	progress *command.Progress
 	from     *recordFile // whose records are in batch
 	batch    bytes.Buffer
 	places   []string // of the records in batch
@@ -149,12 +151,12 @@ type windowSending struct {
 }
 
 // file sends the records of one file.
-func (s *windowSending) file(ctx context.Context, e env, f *recordFile) (err error) {
+func (s *windowSending) file(ctx context.Context, e command.Env, f *recordFile) (err error) {
 	s.from = f
 	if f.gdelt != nil {
 		err = s.rows(ctx, f)
 	} else {
-		in := e.in
+		in := e.In
 		if f.path != "" {
 			file, err := os.Open(f.path)
 			if err != nil {
@@ -163,7 +165,7 @@ func (s *windowSending) file(ctx context.Context, e env, f *recordFile) (err err
 			defer file.Close()
 			in = file
 		}
-		err = readEvents(in, f.name, func(raw []byte, place string) error { return s.add(ctx, raw, place) }, s.refuse)
+		err = command.ReadEvents(in, f.name, func(raw []byte, place string) error { return s.add(ctx, raw, place) }, s.refuse)
 	}
 	if !s.cut {
 		err = errors.Join(err, s.flush(ctx))
@@ -229,7 +231,7 @@ func (s *windowSending) flush(ctx context.Context) error {
 		}
 		s.refuse(place, r.Error)
 	}
-	s.progress.set(s.sum.Stored + s.sum.Duplicates + s.sum.Refused)
+	s.progress.Set(s.sum.Stored + s.sum.Duplicates + s.sum.Refused)
 	s.batch.Reset()
 	s.places = s.places[:0]
 	return nil
@@ -237,7 +239,7 @@ func (s *windowSending) flush(ctx context.Context) error {
 
 func (s *windowSending) refuse(place, why string) {
 	s.sum.Refused++
-	keepReason(&s.sum.Reasons, place+": "+why)
+	command.KeepReason(&s.sum.Reasons, place+": "+why)
 }
 
 // failure is what is wrong with the whole where single records were refused.
@@ -245,18 +247,18 @@ func (s *windowSending) failure() error {
 	if s.sum.Refused == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s refused; the others were not held up", count(s.sum.Refused, "record was", "records were"))
+	return fmt.Errorf("%s refused; the others were not held up", command.Count(s.sum.Refused, "record was", "records were"))
 }
 
 // print says what became of the records.
-func (s *windowSending) print(e env, asJSON bool) error {
+func (s *windowSending) print(e command.Env, asJSON bool) error {
 	if asJSON {
-		return printJSON(e.out, s.sum)
+		return command.PrintJSON(e.Out, s.sum)
 	}
-	_, err := fmt.Fprintf(e.out, "%s stored, %s, %d refused.\n", count(s.sum.Stored, "record", "records"), count(s.sum.Duplicates, "duplicate", "duplicates"), s.sum.Refused)
-	printReasons(e, "refused:", s.sum.Reasons, s.sum.Refused)
-	if !s.to.live && s.sum.Stored > 0 {
-		_, _ = fmt.Fprintln(e.out, "Nothing runs: their windows wait for `tidemill run`.")
+	_, err := fmt.Fprintf(e.Out, "%s stored, %s, %d refused.\n", command.Count(s.sum.Stored, "record", "records"), command.Count(s.sum.Duplicates, "duplicate", "duplicates"), s.sum.Refused)
+	command.PrintReasons(e, "refused:", s.sum.Reasons, s.sum.Refused)
+	if !s.to.Live && s.sum.Stored > 0 {
+		_, _ = fmt.Fprintln(e.Out, "Nothing runs: their windows wait for `tidemill run`.")
 	}
 	return err
 }

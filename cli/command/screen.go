@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"bytes"
@@ -11,37 +11,37 @@ import (
 	"unicode/utf8"
 )
 
-// screen is what people read: whatever a command prints goes through one, so that text from
+// Screen is what people read: whatever a command prints goes through one, so that text from
 // outside neither steers the terminal nor looks like other text. Lines and tabs are kept, what
 // cannot be seen is written as an escape (shownRune). It may be used by many.
-type screen struct {
-	to   io.Writer
-	show func(rune) string
+type Screen struct {
+	To   io.Writer
+	Show func(rune) string
 
 	mu   sync.Mutex // guards what follows; held for one write
 	held []byte     // the beginning of a character
 }
 
-// onScreen is a screen on w, unless that is one.
-func onScreen(w io.Writer) io.Writer {
-	if _, is := w.(*screen); is || w == nil {
+// OnScreen is a screen on w, unless that is one.
+func OnScreen(w io.Writer) io.Writer {
+	if _, is := w.(*Screen); is || w == nil {
 		return w
 	}
-	return &screen{to: w, show: shownRune}
+	return &Screen{To: w, Show: shownRune}
 }
 
 // under is what a screen writes to, or w itself.
 func under(w any) any {
-	if s, is := w.(*screen); is {
-		return s.to
+	if s, is := w.(*Screen); is {
+		return s.To
 	}
 	return w
 }
 
-// asBytes is where bytes are written for other programs: a terminal stays a screen.
-func asBytes(w io.Writer) io.Writer {
-	if s, is := w.(*screen); is && !terminal(s) {
-		return s.to
+// AsBytes is where bytes are written for other programs: a terminal stays a screen.
+func AsBytes(w io.Writer) io.Writer {
+	if s, is := w.(*Screen); is && !Terminal(s) {
+		return s.To
 	}
 	return w
 }
@@ -49,14 +49,14 @@ func asBytes(w io.Writer) io.Writer {
 // asJSON is where JSON is written: on a terminal what cannot be seen is escaped as JSON does,
 // which means the same; other programs get it as it is.
 func asJSON(w io.Writer) io.Writer {
-	if s, is := asBytes(w).(*screen); is {
-		return &screen{to: s.to, show: jsonRune}
+	if s, is := AsBytes(w).(*Screen); is {
+		return &Screen{To: s.To, Show: JsonRune}
 	}
-	return asBytes(w)
+	return AsBytes(w)
 }
 
 // Write implements io.Writer.
-func (s *screen) Write(p []byte) (int, error) {
+func (s *Screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := p
@@ -68,22 +68,22 @@ func (s *screen) Write(p []byte) (int, error) {
 		s.held = bytes.Clone(text[len(text)-n:])
 		text = text[:len(text)-n]
 	}
-	if _, err := s.to.Write(s.clean(text)); err != nil {
+	if _, err := s.To.Write(s.clean(text)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-func (s *screen) clean(text []byte) []byte {
+func (s *Screen) clean(text []byte) []byte {
 	dirty := func(r rune) bool { return r == utf8.RuneError || s.hides(r) }
 	if !bytes.ContainsFunc(text, dirty) {
 		return text
 	}
-	return []byte(escaped(string(text), s.hides, s.show))
+	return []byte(escaped(string(text), s.hides, s.Show))
 }
 
 // hides says whether a character is shown as an escape: lines and tabs are not.
-func (s *screen) hides(r rune) bool { return r != '\n' && r != '\t' && unseen(r) }
+func (s *Screen) hides(r rune) bool { return r != '\n' && r != '\t' && Unseen(r) }
 
 // begun is how many bytes at the end are the beginning of a character.
 func begun(text []byte) int {
@@ -98,10 +98,10 @@ func begun(text []byte) int {
 	return 0
 }
 
-// unseen says whether a character would not be seen where it stands: controls, formats (marks of
+// Unseen says whether a character would not be seen where it stands: controls, formats (marks of
 // direction, joiners, tags), separators of lines and paragraphs, and others that are drawn as
 // nothing. Combining marks are seen, and so is what chooses between an emoji and its text.
-func unseen(r rune) bool {
+func Unseen(r rune) bool {
 	switch {
 	case r < 0x7f:
 		return r < ' '
@@ -114,21 +114,21 @@ func unseen(r rune) bool {
 // shownRune is how people see what cannot be seen.
 func shownRune(r rune) string { return fmt.Sprintf("<U+%04X>", r) }
 
-// jsonRune is the same in JSON.
-func jsonRune(r rune) string {
+// JsonRune is the same in JSON.
+func JsonRune(r rune) string {
 	if high, low := utf16.EncodeRune(r); high != unicode.ReplacementChar {
 		return fmt.Sprintf(`\u%04x\u%04x`, high, low)
 	}
 	return fmt.Sprintf(`\u%04x`, r)
 }
 
-// printable shows text from outside in one line: lines and tabs are escaped too. What prints in
+// Printable shows text from outside in one line: lines and tabs are escaped too. What prints in
 // columns needs it, to know how wide they are.
-func printable(s string) string {
-	if !strings.ContainsFunc(s, unseen) && utf8.ValidString(s) {
+func Printable(s string) string {
+	if !strings.ContainsFunc(s, Unseen) && utf8.ValidString(s) {
 		return s
 	}
-	return escaped(s, unseen, shownRune)
+	return escaped(s, Unseen, shownRune)
 }
 
 // escaped shows the characters that are hidden in another way. Bytes that are no text become
@@ -145,15 +145,15 @@ func escaped(s string, hidden func(rune) bool, show func(rune) string) string {
 	return b.String()
 }
 
-// printableLines is printable for text of several lines.
-func printableLines(s string) string {
+// PrintableLines is printable for text of several lines.
+func PrintableLines(s string) string {
 	lines := strings.Split(strings.TrimRight(strings.ReplaceAll(s, "\r\n", "\n"), "\n"), "\n")
 	for i, line := range lines {
-		lines[i] = printable(strings.ReplaceAll(line, "\t", "    "))
+		lines[i] = Printable(strings.ReplaceAll(line, "\t", "    "))
 	}
 	return strings.Join(lines, "\n")
 }
 
-func short(s string, n int) string {
-	return cut(printable(s), n)
+func Short(s string, n int) string {
+	return cut(Printable(s), n)
 }

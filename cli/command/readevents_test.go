@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ func TestFormsOfAFileOfEvents(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"nothing", "", ""},
 		{"blank lines", "\n \r\n\t", ""},
-		{"many blanks", strings.Repeat(" ", longest+10) + "\n1", "1"},
+		{"many blanks", strings.Repeat(" ", Longest+10) + "\n1", "1"},
 		{"a value a line", "{\"a\":1}\n\n 2 \r\n3", `{"a":1} 2 3`},
 		{"a line that is none", "1\n{\n3\n", "1 (f, line 2: it is not JSON in UTF-8) 3"},
 		{"a first line that is none", "id;type\n2\n", "(f, line 1: it is not JSON in UTF-8) 2"},
@@ -36,9 +36,9 @@ func TestFormsOfAFileOfEvents(t *testing.T) {
 			bad := func(place, why string) { got = append(got, "("+place+": "+why+")") }
 			var err error
 			if slow {
-				err = readEvents(iotest.OneByteReader(in), "f", do, bad)
+				err = ReadEvents(iotest.OneByteReader(in), "f", do, bad)
 			} else {
-				err = readEvents(in, "f", do, bad)
+				err = ReadEvents(in, "f", do, bad)
 			}
 			if err != nil {
 				place, _, _ := strings.Cut(err.Error(), ": ")
@@ -50,10 +50,10 @@ func TestFormsOfAFileOfEvents(t *testing.T) {
 		}
 	}
 	gone := errors.New("gone")
-	if err := readEvents(strings.NewReader("1\n2"), "f", func([]byte, string) error { return gone }, nil); !errors.Is(err, gone) {
+	if err := ReadEvents(strings.NewReader("1\n2"), "f", func([]byte, string) error { return gone }, nil); !errors.Is(err, gone) {
 		t.Errorf("%v", err)
 	}
-	if err := readEvents(iotest.ErrReader(gone), "f", nil, nil); !errors.Is(err, gone) {
+	if err := ReadEvents(iotest.ErrReader(gone), "f", nil, nil); !errors.Is(err, gone) {
 		t.Errorf("a file that cannot be read: %v", err)
 	}
 }
@@ -63,7 +63,7 @@ func FuzzReadEvents(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		err := readEvents(bytes.NewReader(b), "f", func(raw []byte, place string) error {
+		err := ReadEvents(bytes.NewReader(b), "f", func(raw []byte, place string) error {
 			if !jsontext.Value(raw).IsValid(jsontext.AllowDuplicateNames(true)) || !bytes.Contains(b, raw) || place == "" {
 				return fmt.Errorf("%q is no value of the file", raw)
 			}

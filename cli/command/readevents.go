@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"bufio"
@@ -10,16 +10,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// longest is how many bytes a line, or a JSON value, of a file may have.
-const longest = 1 << 20
+// Longest is how many bytes a line, or a JSON value, of a file may have.
+const Longest = 1 << 20
 
-var errLong = fmt.Errorf("it is longer than %d bytes", longest)
+var errLong = fmt.Errorf("it is longer than %d bytes", Longest)
 
-// readEvents calls do with every JSON value of a file, byte for byte, and bad with what is
+// ReadEvents calls do with every JSON value of a file, byte for byte, and bad with what is
 // none. Files have one value a line; or values that go over several lines, one after
 // another or in arrays: which of them is seen at the first line.
-func readEvents(in io.Reader, name string, do func(raw []byte, place string) error, bad func(place, why string)) error {
-	r := bufio.NewReaderSize(in, longest)
+func ReadEvents(in io.Reader, name string, do func(raw []byte, place string) error, bad func(place, why string)) error {
+	r := bufio.NewReaderSize(in, Longest)
 	for n := 1; ; n++ {
 		line, err := r.ReadSlice('\n')
 		text := bytes.TrimSpace(line)
@@ -94,7 +94,7 @@ func readLines(r *bufio.Reader, n int, line []byte, err error, name, place strin
 // readValues reads values one after another, or in arrays. What is no JSON ends it: nobody
 // knows where the next one begins.
 func readValues(in io.Reader, name string, do func([]byte, string) error) error {
-	r := &bounded{in: in, left: longest}
+	r := &bounded{in: in, left: Longest}
 	d := decoder(r)
 	depth := 0
 	for n := 1; ; n++ {
@@ -122,7 +122,7 @@ func readValues(in io.Reader, name string, do func([]byte, string) error) error 
 		if err := do(v, place); err != nil {
 			return err
 		}
-		r.left = longest
+		r.left = Longest
 	}
 }
 

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"context"
@@ -20,36 +20,36 @@ import (
 	"github.com/tidemill/tidemill/systems/windows"
 )
 
-// remote are the flags of every command that asks an instance.
-type remote struct {
-	settings
+// Remote are the flags of every command that asks an instance.
+type Remote struct {
+	Settings
 	Server string `help:"The running instance. Default: where the configuration listens, http://127.0.0.1:8484. If none runs there, or one on other data than --data, the command opens the data itself." env:"TIDEMILL_SERVER" placeholder:"URL"`
 	Token  string `help:"The API's token; safer in the environment, where others do not see it. Default: from the configuration, or from the data folder for an instance on this machine." env:"TIDEMILL_TOKEN" placeholder:"TOKEN"`
 	JSON   bool   `help:"Print JSON: one object, or one a line for listings."`
 
-	about string // a system that the command is about: its data are opened though nothing configures it
+	About string `kong:"-"` // a system that the command is about: its data are opened though nothing configures it
 }
 
 // open finds the instance. Somebody who named a server wants that one and no other.
-func (r *remote) open(ctx context.Context, e env) (*client, error) {
+func (r *Remote) open(ctx context.Context, e Env) (*Client, error) {
 	if r.Server != "" {
 		return r.named(ctx, e)
 	}
-	cfg, err := r.load(e, nil)
+	cfg, err := r.Load(e, nil)
 	if err != nil {
 		return nil, err
 	}
-	c := newClient(listener(cfg))
-	if err := c.know(r.Token, cfg); err != nil {
+	c := newClient(Listener(cfg))
+	if err := c.Know(r.Token, cfg); err != nil {
 		return nil, err
 	}
 	if c.Token != "" && cfg.ByFile("listen") && !thisMachine(c.Base) && !strings.HasPrefix(c.Base, "https://") {
 		return nil, fmt.Errorf("%s says that the instance is at %s: the API's token is not sent to another machine without TLS because a file names it. If you mean that machine, say so: --server %s (TIDEMILL_SERVER)", cfg.From["listen"], c.Base, c.Base)
 	}
 	its, err := api.GetStatus.Call(ctx, &c.Client, &operation.None{})
-	err = c.explain(err)
+	err = c.Explain(err)
 	switch {
-	case err == nil && (r.Data == "" || sameFile(its.Data, cfg.Data)):
+	case err == nil && (r.Data == "" || SameFile(its.Data, cfg.Data)):
 		return c, nil
 	case err == nil || unreachable(err) || errors.Is(err, operation.ErrStranger):
 	case r.Data != "" && unknown(err): // one on other data has another token
@@ -59,7 +59,7 @@ func (r *remote) open(ctx context.Context, e env) (*client, error) {
 	if _, err := os.Stat(connect.DatabasePath(cfg.Data)); err != nil && cfg.UsesFile() {
 		return nil, fmt.Errorf("nothing runs at %s, and there is no data in %s: start with `tidemill run`, or say where with --server or --data", c.Base, cfg.Data)
 	}
-	off, openErr := offline(ctx, e, cfg, r.about)
+	off, openErr := offline(ctx, e, cfg, r.About)
 	if _, locked := errors.AsType[*sqlitedb.LockedError](openErr); locked && unknown(err) {
 		return nil, err // the one that refused us has them
 	}
@@ -67,8 +67,8 @@ func (r *remote) open(ctx context.Context, e env) (*client, error) {
 }
 
 // named asks the server that was named. On this machine it may be known by what is here.
-func (r *remote) named(ctx context.Context, e env) (*client, error) {
-	c, err := r.settings.client(e, r.Server, r.Token)
+func (r *Remote) named(ctx context.Context, e Env) (*Client, error) {
+	c, err := r.Settings.Client(e, r.Server, r.Token)
 	if err != nil {
 		return nil, err
 	}
@@ -76,23 +76,23 @@ func (r *remote) named(ctx context.Context, e env) (*client, error) {
 	if unreachable(err) {
 		return nil, fmt.Errorf("nothing runs at %s: start it with `tidemill run`, or leave --server (TIDEMILL_SERVER) out to open --data", c.Base)
 	}
-	return c, c.explain(err)
+	return c, c.Explain(err)
 }
 
 // offline opens the data in this process. What runs on them elsewhere has locked them. The
 // bridge has none but in the database: its servers are not asked. Other systems need their
 // secrets and servers to be opened; where they are not there, the rest can still be seen.
-func offline(ctx context.Context, e env, cfg *config.Loaded, about string) (*client, error) {
+func offline(ctx context.Context, e Env, cfg *config.Loaded, about string) (*Client, error) {
 	token := cfg.Admin.Key
 	if token.IsZero() {
 		token = tidemill.NewSecret(rand.Text()) // nobody else asks this process
 	}
 	open := func(systems []string) (*connect.Instance, error) {
-		return connect.Open(ctx, e.table, cfg, connect.Options{Version: e.version, Systems: systems, Log: logger(cfg.Log, e, true), Token: token})
+		return connect.Open(ctx, e.Table, cfg, connect.Options{Version: e.Version, Systems: systems, Log: Logger(cfg.Log, e, true), Token: token})
 	}
 	systems := lookedAt(e, cfg, about)
 	if len(systems) == 0 {
-		return nil, fmt.Errorf("nothing runs at %s, and a bridge on servers has no data to open: start it with `tidemill run`, or say where it runs with --server", listener(cfg))
+		return nil, fmt.Errorf("nothing runs at %s, and a bridge on servers has no data to open: start it with `tidemill run`, or say where it runs with --server", Listener(cfg))
 	}
 	in, err := open(systems)
 	if err != nil && len(systems) > 1 {
@@ -103,9 +103,9 @@ func offline(ctx context.Context, e env, cfg *config.Loaded, about string) (*cli
 	if err != nil {
 		return nil, err
 	}
-	t := &inProcess{handler: in.Handler}
-	return &client{Client: operation.Client{HTTP: &http.Client{Transport: t}, Base: "http://localhost", Token: token.Reveal()}, close: func() error {
-		t.begun.Wait()
+	t := &InProcess{Handler: in.Handler}
+	return &Client{Client: operation.Client{HTTP: &http.Client{Transport: t}, Base: "http://localhost", Token: token.Reveal()}, close: func() error {
+		t.Begun.Wait()
 		return in.Close()
 	}}, nil
 }
@@ -113,8 +113,8 @@ func offline(ctx context.Context, e env, cfg *config.Loaded, about string) (*cli
 // lookedAt are the systems whose data a command opens: those that run, the bridge left out. Of an
 // embedded database analytics are too where nothing says which ran there, or only the bridge did,
 // whose dead letters are in it: they ask no server.
-func lookedAt(e env, cfg *config.Loaded, about string) []string {
-	systems := slices.DeleteFunc(slices.Clone(e.table.Configured(cfg)), func(s string) bool { return s == "bridge" })
+func lookedAt(e Env, cfg *config.Loaded, about string) []string {
+	systems := slices.DeleteFunc(slices.Clone(e.Table.Configured(cfg)), func(s string) bool { return s == "bridge" })
 	embedded := cfg.Redis.URL == "" && cfg.Postgres.URL == "" && cfg.ClickHouse.URL == "" && cfg.Kafka.Brokers == ""
 	if embedded && (len(systems) == 0 || len(cfg.Systems) == 0 && !slices.Contains(systems, analyticsName)) {
 		systems = slices.Insert(systems, 0, analyticsName)
@@ -126,7 +126,7 @@ func lookedAt(e env, cfg *config.Loaded, about string) []string {
 }
 
 // openRest opens those of the systems that can be, and says which are left out; nil: none can.
-func openRest(e env, systems []string, open func([]string) (*connect.Instance, error)) (in *connect.Instance) {
+func openRest(e Env, systems []string, open func([]string) (*connect.Instance, error)) (in *connect.Instance) {
 	var can []string
 	left := map[string]error{}
 	for _, s := range systems {
@@ -149,7 +149,7 @@ func openRest(e env, systems []string, open func([]string) (*connect.Instance, e
 	}
 	for _, s := range systems {
 		if left[s] != nil {
-			_, _ = fmt.Fprintf(e.err, "tidemill: %s is left out because it cannot be opened: %v\n", s, left[s])
+			_, _ = fmt.Fprintf(e.Err, "tidemill: %s is left out because it cannot be opened: %v\n", s, left[s])
 		}
 	}
 	return in
@@ -158,11 +158,11 @@ func openRest(e env, systems []string, open func([]string) (*connect.Instance, e
 // analyticsName is the system whose data can be opened without running it.
 const analyticsName = "analytics"
 
-// listener is the URL of an instance with this configuration, as seen from this machine.
-func listener(cfg *config.Loaded) string {
+// Listener is the URL of an instance with this configuration, as seen from this machine.
+func Listener(cfg *config.Loaded) string {
 	host, port, err := net.SplitHostPort(cfg.Listen)
 	if err != nil || port == "0" {
-		return defaultServer
+		return DefaultServer
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
@@ -170,9 +170,9 @@ func listener(cfg *config.Loaded) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-const defaultServer = "http://127.0.0.1:8484"
+const DefaultServer = "http://127.0.0.1:8484"
 
-func sameFile(a, b string) bool {
+func SameFile(a, b string) bool {
 	x, err := os.Stat(a)
 	if err != nil {
 		return false
@@ -181,22 +181,22 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// aboutWindows are the flags of commands about windows.
-type aboutWindows struct{ remote }
+// AboutWindows are the flags of commands about windows.
+type AboutWindows struct{ Remote }
 
-func (r *aboutWindows) ask(ctx context.Context, e env, do func(*client) error) error {
-	r.about = windows.Name
-	return r.remote.ask(ctx, e, do)
+func (r *AboutWindows) Ask(ctx context.Context, e Env, do func(*Client) error) error {
+	r.About = windows.Name
+	return r.Remote.Ask(ctx, e, do)
 }
 
-// ask opens the instance, runs do, and closes what was opened.
-func (r *remote) ask(ctx context.Context, e env, do func(*client) error) error {
+// Ask opens the instance, runs do, and closes what was opened.
+func (r *Remote) Ask(ctx context.Context, e Env, do func(*Client) error) error {
 	c, err := r.open(ctx, e)
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.explain(do(c)), c.close())
+	return errors.Join(c.Explain(do(c)), c.close())
 }
 
 // json says whether answers are printed as they come.
-func (r *remote) json() bool { return r.JSON }
+func (r *Remote) printsJSON() bool { return r.JSON }

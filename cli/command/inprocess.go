@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"errors"
@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// inProcess is a transport to a handler in this very process: the API without a port.
-type inProcess struct {
-	handler http.Handler
-	begun   sync.WaitGroup // requests that the handler works on
+// InProcess is a transport to a handler in this very process: the API without a port.
+type InProcess struct {
+	Handler http.Handler
+	Begun   sync.WaitGroup // requests that the handler works on
 }
 
 // RoundTrip runs the handler; its answer is streamed.
-func (t *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t *InProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, w := io.Pipe()
 	a := &answer{header: http.Header{}, body: w, begun: make(chan struct{})}
 	r := req.Clone(req.Context())
@@ -23,7 +23,7 @@ func (t *inProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
-	t.begun.Go(func() { a.run(t.handler, r) })
+	t.Begun.Go(func() { a.run(t.Handler, r) })
 	select {
 	case <-a.begun:
 		return &http.Response{StatusCode: a.status, Status: fmt.Sprint(a.status, " ", http.StatusText(a.status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"errors"
@@ -11,25 +11,25 @@ import (
 	"golang.org/x/term"
 )
 
-// table prints rows in columns. A long one is laid out and printed block by block. On a terminal
+// Table prints rows in columns. A long one is laid out and printed block by block. On a terminal
 // it is no wider than that: long texts are cut, and where that is not enough each row is printed
 // as a list of its values.
-type table struct {
-	out    io.Writer
-	head   string // column names, with tabs between
-	none   string // what is said instead of a table without rows; empty: its head
-	indent string
-	live   bool // each row is printed at once
+type Table struct {
+	Out    io.Writer
+	Head   string // column names, with tabs between
+	None   string // what is said instead of a table without rows; empty: its head
+	Indent string
+	Live   bool // each row is printed at once
 
-	width  int // of the terminal; 0: asked for, below 0: any
+	Width  int // of the terminal; 0: asked for, below 0: any
 	rows   int
 	held   [][]string // not printed yet
 	widths []int      // of the columns, once the first block is laid out
 	long   bool       // each row is a list of its values
 }
 
-// block is how many rows of a table are laid out together.
-const block = 200
+// Block is how many rows of a table are laid out together.
+const Block = 200
 
 // Columns are cut to this width at the least, and have so many blanks between them.
 const (
@@ -37,35 +37,35 @@ const (
 	gap   = 2
 )
 
-func (t *table) row(cells ...string) error {
+func (t *Table) Row(cells ...string) error {
 	t.rows++
 	for i := range cells {
-		cells[i] = printable(cells[i])
+		cells[i] = Printable(cells[i])
 	}
 	t.held = append(t.held, cells)
-	if !t.live && len(t.held) < block {
+	if !t.Live && len(t.held) < Block {
 		return nil
 	}
 	return t.flush()
 }
 
-// end prints what is left, and returns what ended the listing too early, if anything did.
-func (t *table) end(failed error) error {
+// End prints what is left, and returns what ended the listing too early, if anything did.
+func (t *Table) End(failed error) error {
 	switch {
-	case t.rows > 0 || failed == nil && t.none == "":
+	case t.rows > 0 || failed == nil && t.None == "":
 		return errors.Join(t.flush(), failed)
 	case failed != nil: // nobody knows whether there is none
 		return failed
 	}
-	_, err := fmt.Fprintln(t.out, t.none)
+	_, err := fmt.Fprintln(t.Out, t.None)
 	return err
 }
 
 // flush lays the rows out that are held, and prints them.
-func (t *table) flush() error {
-	head := strings.Split(t.head, "\t")
+func (t *Table) flush() error {
+	head := strings.Split(t.Head, "\t")
 	first := t.widths == nil
-	if first || !t.live {
+	if first || !t.Live {
 		t.layOut(head)
 	}
 	var b strings.Builder
@@ -80,14 +80,14 @@ func (t *table) flush() error {
 		}
 	}
 	t.held = t.held[:0]
-	_, err := io.WriteString(t.out, b.String())
+	_, err := io.WriteString(t.Out, b.String())
 	return err
 }
 
 // layOut finds how wide the columns are.
-func (t *table) layOut(head []string) {
-	if t.width == 0 {
-		t.width = widthOf(t.out)
+func (t *Table) layOut(head []string) {
+	if t.Width == 0 {
+		t.Width = widthOf(t.Out)
 	}
 	widths := make([]int, len(head))
 	text := make([]bool, len(head)) // it may be cut
@@ -101,11 +101,11 @@ func (t *table) layOut(head []string) {
 		}
 	}
 	for i := range widths {
-		if t.live && text[i] { // rows that nobody has seen yet may need more
+		if t.Live && text[i] { // rows that nobody has seen yet may need more
 			widths[i] = max(widths[i], 2*cutTo)
 		}
 	}
-	for t.width > 0 && t.total(widths) > t.width && !t.long {
+	for t.Width > 0 && t.total(widths) > t.Width && !t.long {
 		widest := -1
 		for i, w := range widths {
 			if text[i] && w > max(cutTo, utf8.RuneCountInString(head[i])) && (widest < 0 || w >= widths[widest]) {
@@ -120,8 +120,8 @@ func (t *table) layOut(head []string) {
 }
 
 // total is how wide a row is.
-func (t *table) total(widths []int) int {
-	sum := len(t.indent) + gap*(len(widths)-1)
+func (t *Table) total(widths []int) int {
+	sum := len(t.Indent) + gap*(len(widths)-1)
 	for _, w := range widths {
 		sum += w
 	}
@@ -129,10 +129,10 @@ func (t *table) total(widths []int) int {
 }
 
 // line writes a row in columns.
-func (t *table) line(b *strings.Builder, cells []string) {
-	b.WriteString(t.indent)
+func (t *Table) line(b *strings.Builder, cells []string) {
+	b.WriteString(t.Indent)
 	for i, c := range cells {
-		if t.width > 0 {
+		if t.Width > 0 {
 			c = cut(c, t.widths[i])
 		}
 		b.WriteString(c)
@@ -144,7 +144,7 @@ func (t *table) line(b *strings.Builder, cells []string) {
 }
 
 // list writes a row as its values, a line each.
-func (t *table) list(b *strings.Builder, head, cells []string, first bool) {
+func (t *Table) list(b *strings.Builder, head, cells []string, first bool) {
 	if !first {
 		b.WriteByte('\n')
 	}
@@ -153,7 +153,7 @@ func (t *table) list(b *strings.Builder, head, cells []string, first bool) {
 		names = max(names, utf8.RuneCountInString(h))
 	}
 	for i, c := range cells {
-		fmt.Fprintf(b, "%s%s%s  %s\n", t.indent, head[i], strings.Repeat(" ", names-utf8.RuneCountInString(head[i])), c)
+		fmt.Fprintf(b, "%s%s%s  %s\n", t.Indent, head[i], strings.Repeat(" ", names-utf8.RuneCountInString(head[i])), c)
 	}
 }
 

@@ -1,0 +1,45 @@
+package command
+
+import (
+	"io"
+	"reflect"
+
+	"github.com/alecthomas/kong"
+	"github.com/tidemill/tidemill/connect/system"
+	"github.com/tidemill/tidemill/internal/when"
+)
+
+// Env is what a command sees of the world.
+type Env struct {
+	In     io.Reader
+	Out    io.Writer
+	Err    io.Writer
+	Getenv func(string) string
+
+	Environ func() []string // names and values; nil: none
+	Table   system.Table    // the systems that there are
+	Version string          // of this program
+	Program string          // how this program is called, in commands that are shown
+}
+
+// UsageError is a command line that is wrong in a way that only its command can tell.
+type UsageError struct{ Err error }
+
+func (u UsageError) Error() string { return u.Err.Error() }
+
+// Durations read those of flags as all others are.
+type Durations struct{}
+
+// Decode implements kong.Mapper.
+func (Durations) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
+		return err
+	}
+	d, err := when.Duration(text)
+	if err != nil {
+		return err
+	}
+	target.Set(reflect.ValueOf(d))
+	return nil
+}
