@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/systems"
 )
 
@@ -78,20 +77,5 @@ func TestListeningToTheBridgeOfAServer(t *testing.T) {
 	}
 	if status, _, errs := call(t, nil, "bridge", "listen", "--server", "http://127.0.0.1:1"); status == 0 || !strings.Contains(errs, "127.0.0.1:1") {
 		t.Errorf("without a server: %d, %s", status, errs)
-	}
-}
-
-func TestTheBrokerOfAServerAsItIsReached(t *testing.T) {
-	for _, c := range []struct{ server, listens, want string }{
-		{"http://127.0.0.1:8484", "127.0.0.1:1883", "127.0.0.1:1883"},
-		{"http://events.example:8484", "0.0.0.0:1883", "events.example:1883"},
-		{"http://[2001:db8::1]:8484", "[::]:1883", "[2001:db8::1]:1883"},
-		{"http://events.example:8484", "10.0.0.7:1883", "10.0.0.7:1883"},
-		{"http://events.example:8484", "127.0.0.1:1883", ""},
-	} {
-		got, err := reached(c.server, c.listens)
-		if got != c.want || (err == nil) != (c.want != "") {
-			t.Errorf("%s of %s: %q, %v; want %q", c.listens, c.server, got, err, c.want)
-		}
 	}
 }

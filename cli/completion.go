@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/alecthomas/kong"
 	"github.com/spf13/cobra"
+
+	"github.com/tidemill/tidemill/cli/command"
 )
 
 // completionCmd prints the script with which a shell completes this program's words.

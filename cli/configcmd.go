@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/config"
 )
 
@@ -54,7 +53,7 @@ func (c *configCheckCmd) Run(e command.Env) error {
 	}
 	cfg, err := c.Read(e, flags)
 	if err = errors.Join(err, e.Table.Check(cfg, mayRun(e, cfg))); err != nil {
-		err = command.WrongConfig{err}
+		err = command.WrongConfig{Err: err}
 	}
 	warned := command.Warnings(e, cfg)
 	if c.JSON {

@@ -12,11 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/state/deadletter"

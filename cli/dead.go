@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/serve/api"
 )
 

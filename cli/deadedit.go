@@ -8,7 +8,6 @@ import (
 	"os"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/serve/api"
 )
 
@@ -53,7 +52,7 @@ func readPayload(e command.Env, file string) ([]byte, error) {
 		defer f.Close()
 		in = f
 	} else if command.Terminal(e.In) {
-		return nil, command.UsageError{errors.New("give the new payload in a file, or on standard input")}
+		return nil, command.UsageError{Err: errors.New("give the new payload in a file, or on standard input")}
 	}
 	b, err := io.ReadAll(io.LimitReader(in, maxPayload+1))
 	switch {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
@@ -26,9 +25,9 @@ func (c *moving) check(what string) error {
 	chosen := !reflect.DeepEqual(q, api.DeadMove{All: q.All, DryRun: q.DryRun})
 	switch {
 	case !chosen && !c.All:
-		return command.UsageError{fmt.Errorf("say which dead letters to %s: ids, filters like --kind, or --all", what)}
+		return command.UsageError{Err: fmt.Errorf("say which dead letters to %s: ids, filters like --kind, or --all", what)}
 	case chosen && c.All:
-		return command.UsageError{errors.New("--all and a choice of dead letters contradict each other: leave one out")}
+		return command.UsageError{Err: errors.New("--all and a choice of dead letters contradict each other: leave one out")}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/state/deadletter"
@@ -19,7 +20,6 @@ import (
 	"github.com/tidemill/tidemill/state/project/memoryproject"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
-	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/systems"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 )

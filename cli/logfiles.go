@@ -4,7 +4,6 @@ import (
 	"log/slog"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/internal/logfiles"
 )

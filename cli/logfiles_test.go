@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/systems"
 )

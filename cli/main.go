@@ -19,10 +19,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/alecthomas/kong"
 
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/cli/command"
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/connect/system"
 )
 
@@ -58,22 +60,10 @@ type commands struct {
 	Run        runCmd        `cmd:"" help:"Run systems: take events in, process and deliver them."`
 	Init       initCmd       `cmd:"" help:"Write a commented configuration file to start from."`
 	Config     configCmd     `cmd:"" help:"Check, show and explain the configuration."`
-	Send       sendCmd       `cmd:"" help:"Send events from a file or from standard input."`
-	Bridge     bridgeCmd     `cmd:"" help:"Put entries into the embedded bridge, and see what it publishes."`
-	Events     eventsCmd     `cmd:"" help:"List events, each under the person it belongs to."`
-	Person     personCmd     `cmd:"" help:"Show who is who."`
-	Event      eventCmd      `cmd:"" help:"Send events to partners, and explain what became of one."`
 	Queue      queueCmd      `cmd:"" help:"See, move, pause, drain and limit the jobs in queues."`
-	Partner    partnerCmd    `cmd:"" help:"See the state of partners; open and close their circuits."`
-	CRM        crmCmd        `cmd:"" name:"crm" help:"Send business events, and see the state of CRM."`
-	Replay     replayCmd     `cmd:"" help:"Run CRM's handlers again for events of the sync log."`
-	SyncLog    syncLogCmd    `cmd:"" name:"synclog" help:"See what became of the events of CRM, and why."`
-	Window     windowCmd     `cmd:"" help:"See where windows of records are; close, replay and fill them."`
-	Search     searchCmd     `cmd:"" help:"Search the records that windows have delivered."`
 	Dead       deadCmd       `cmd:"" help:"List, show, edit, replay, delete and export dead letters."`
 	Audit      auditCmd      `cmd:"" help:"Prove that no event is missing. The exit status is 1 if the books do not balance."`
 	Status     statusCmd     `cmd:"" help:"Show the pipelines: state, counts, last error."`
-	Warnings   warningsCmd   `cmd:"" help:"List refused events and merges, for the project's owner."`
 	Pause      pauseCmd      `cmd:"" help:"Pause a pipeline: events still come in, and wait."`
 	Resume     resumeCmd     `cmd:"" help:"Resume a paused pipeline."`
 	Doctor     doctorCmd     `cmd:"" help:"Check servers and settings, and say what to mend."`
@@ -102,7 +92,7 @@ var errUnbalanced = errors.New("the books do not balance")
 func run(ctx context.Context, args []string, e command.Env) (status int) {
 	var c commands
 	exited := -1
-	e.Out, e.Err = command.OnScreen(e.Out), command.OnScreen(e.Err)
+	e.Out, e.Err, e.Open = command.OnScreen(e.Out), command.OnScreen(e.Err), opened
 	out := e.Out
 	if len(args) == 0 {
 		args, out = []string{"--help"}, e.Err
@@ -113,12 +103,13 @@ func run(ctx context.Context, args []string, e command.Env) (status int) {
 	}
 	c.Run.flags = newRunFlags(e.Table)
 	c.Run.Plugins = c.Run.flags.plugins()
-	parser, err := kong.New(&c, kong.Name("tidemill"), kong.Description(description),
+	options := []kong.Option{kong.Name("tidemill"), kong.Description(description),
 		kong.Writers(out, e.Err), kong.Exit(func(code int) { exited = code; panic(exited) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.Help(c.Run.flags.help),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), command.Durations{}),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(e),
-		kong.Vars{"version": "tidemill " + e.Version, "systems": strings.Join(e.Table.Names(), ", ")})
+		kong.Vars{"version": "tidemill " + e.Version, "systems": strings.Join(e.Table.Names(), ", ")}}
+	parser, err := kong.New(&c, append(options, ofSystems(e.Table)...)...)
 	if err != nil {
 		_, _ = fmt.Fprintln(e.Err, "tidemill:", err)
 		return 1
@@ -153,6 +144,28 @@ func run(ctx context.Context, args []string, e command.Env) (status int) {
 		return 1
 	}
 	return 0
+}
+
+// opened opens data in this process.
+func opened(ctx context.Context, e command.Env, c *config.Loaded, systems []string, token tidemill.Secret) (command.Opened, error) {
+	in, err := connect.Open(ctx, e.Table, c, connect.Options{Version: e.Version, Systems: systems, Log: command.Logger(c.Log, e, true), Token: token})
+	if err != nil { // and no nil pointer in an interface
+		return nil, err
+	}
+	return in, nil
+}
+
+// ofSystems are the commands of systems, each system's in a group of its own.
+func ofSystems(table system.Table) (all []kong.Option) {
+	for _, s := range table {
+		if s.Commands == nil {
+			continue
+		}
+		for _, c := range s.Commands() {
+			all = append(all, kong.DynamicCommand(c.Name, c.Help, "Of "+s.Name+":", c.Do))
+		}
+	}
+	return all
 }
 
 func parseContext(err error) *kong.Context {

@@ -11,10 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/alecthomas/kong"
 
+	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/systems"
 )
@@ -55,7 +54,7 @@ func TestTheHelpAtTheTop(t *testing.T) {
 func TestEveryCommandTeaches(t *testing.T) {
 	t.Setenv("TIDEMILL_TOKEN", "canary-token")
 	var c commands
-	model, err := kong.New(&c, kong.Vars{"systems": "", "version": ""})
+	model, err := kong.New(&c, append(ofSystems(systems.All()), kong.Vars{"systems": "", "version": ""})...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +322,7 @@ func TestTablesFitTheTerminal(t *testing.T) {
 
 func TestHelpOfACommand(t *testing.T) {
 	var c commands
-	model, err := kong.New(&c, kong.Vars{"systems": "", "version": ""})
+	model, err := kong.New(&c, append(ofSystems(systems.All()), kong.Vars{"systems": "", "version": ""})...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,12 +5,10 @@ import (
 	"math"
 	"runtime/debug"
 	"runtime/metrics"
-	"slices"
 	"time"
 
 	"github.com/tidemill/tidemill/config"
-	"github.com/tidemill/tidemill/systems/windows"
-	"github.com/tidemill/tidemill/systems/windows/windowsconfig"
+	"github.com/tidemill/tidemill/connect/system"
 )
 
 const (
@@ -19,22 +17,18 @@ const (
 	lazily = 400
 	// How far the heap may grow by collecting lazily (measured, docs/performance.md): on
 	// servers the process stays below 300 MB with what is not heap, and is no slower; the
-	// embedded database, where everything is done in this process, is faster with more. Windows
-	// are to stay below 300 MB on it too, with its caches, which are not heap.
+	// embedded database, where everything is done in this process, is faster with more.
 	roomOnServers = 240 << 20
 	roomEmbedded  = 400 << 20
-	roomOfWindows = 150 << 20 // embedded, alone
 )
 
 // roomOf is the room of these systems.
-func roomOf(cfg *config.Loaded, systems []string) int64 {
-	w := windowsconfig.Of(cfg)
-	alone := slices.Equal(systems, []string{windows.Name})
-	switch {
-	case cfg.ClickHouse.URL != "", alone && w.RedisURL() != "" && w.Brokers() != "":
+func roomOf(table system.Table, cfg *config.Loaded, systems []string) int64 {
+	if cfg.ClickHouse.URL != "" {
 		return roomOnServers
-	case alone:
-		return roomOfWindows
+	}
+	if s := table.Of(systems); len(s) == 1 && s[0].Room != nil {
+		return s[0].Room(cfg)
 	}
 	return roomEmbedded
 }

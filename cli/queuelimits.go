@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/state/queue"
 )
@@ -55,7 +54,7 @@ func (c *queueLimitsCmd) patch() (map[string]any, error) {
 	var limit any
 	if c.None {
 		if c.Rate != nil || c.Burst != nil || c.AtOnce != nil {
-			return nil, command.UsageError{errors.New("--none and a limit contradict each other: leave one out")}
+			return nil, command.UsageError{Err: errors.New("--none and a limit contradict each other: leave one out")}
 		}
 	} else {
 		l := map[string]any{}
@@ -73,7 +72,7 @@ func (c *queueLimitsCmd) patch() (map[string]any, error) {
 		}
 	}
 	if limit == nil && !c.None && (c.Tenant != "" || c.EachTenant || c.EachKey) {
-		return nil, command.UsageError{errors.New("say which limit: --rate, --burst, --at-once, or --none to remove it")}
+		return nil, command.UsageError{Err: errors.New("say which limit: --rate, --burst, --at-once, or --none to remove it")}
 	}
 	switch {
 	case limit == nil && !c.None:
@@ -104,7 +103,7 @@ func (c *queueLimitsCmd) patch() (map[string]any, error) {
 // keep adds how long ended jobs are kept.
 func (c *queueLimitsCmd) keep(p map[string]any) error {
 	if c.KeepFor != nil && c.KeepDone == nil && c.KeepFailed == nil {
-		return command.UsageError{errors.New("--keep-for needs --keep-completed or --keep-failed: how many")}
+		return command.UsageError{Err: errors.New("--keep-for needs --keep-completed or --keep-failed: how many")}
 	}
 	for name, n := range map[string]*int{"completed": c.KeepDone, "failed": c.KeepFailed} {
 		if n == nil {

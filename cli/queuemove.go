@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
@@ -54,9 +53,9 @@ func (c *movingJobs) check(what, state string) error {
 	chosen := state != "" || !reflect.DeepEqual(q, api.JobMove{OneQueue: q.OneQueue, All: q.All, DryRun: q.DryRun})
 	switch {
 	case !chosen && !c.All:
-		return command.UsageError{fmt.Errorf("say which jobs to %s: ids, filters like --tenant, or --all", what)}
+		return command.UsageError{Err: fmt.Errorf("say which jobs to %s: ids, filters like --tenant, or --all", what)}
 	case chosen && c.All:
-		return command.UsageError{errors.New("--all and a choice of jobs contradict each other: leave one out")}
+		return command.UsageError{Err: errors.New("--all and a choice of jobs contradict each other: leave one out")}
 	}
 	c.JobMove.State = state
 	return nil

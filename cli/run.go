@@ -8,10 +8,9 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/alecthomas/kong"
 
+	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/connect/system"
@@ -71,7 +70,7 @@ func (c *runCmd) Run(ctx context.Context, e command.Env) error {
 	}
 	l := cfg.LogOf(systems)
 	if err != nil {
-		return inLog(l, command.Logger(l, e, false), command.WrongConfig{err})
+		return inLog(l, command.Logger(l, e, false), command.WrongConfig{Err: err})
 	}
 	log, closeLog, err := logTo(&cfg.LogFiles, l, e)
 	if err != nil {
@@ -89,7 +88,7 @@ func (c *runCmd) run(ctx context.Context, e command.Env, cfg *config.Loaded, sys
 	defer ignoreHangup(tell.log)()
 	bounded, unbound := context.WithCancel(ctx)
 	var memory sync.WaitGroup
-	memory.Go(func() { boundMemory(bounded, e.Getenv, roomOf(cfg, systems)) })
+	memory.Go(func() { boundMemory(bounded, e.Getenv, roomOf(e.Table, cfg, systems)) })
 	defer memory.Wait()
 	defer unbound()
 	signal.Ignore(syscall.SIGPIPE) // whoever read our output may go; the events may not
@@ -135,7 +134,7 @@ func (c *runCmd) run(ctx context.Context, e command.Env, cfg *config.Loaded, sys
 func named(table system.Table, systems []string, flags map[string]string) error {
 	for _, name := range systems {
 		if err := table.Has(name); err != nil {
-			return command.UsageError{err}
+			return command.UsageError{Err: err}
 		}
 	}
 	if len(systems) > 0 {

@@ -6,10 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/alecthomas/kong"
 
+	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect/system"
 )
@@ -95,7 +94,7 @@ func (b *runFlags) check(running []string) error {
 	if of == "" {
 		return nil
 	}
-	return command.UsageError{fmt.Errorf("%s: a flag of %s, which does not run here: tidemill run %s runs it", strings.Join(names, ", "), of, of)}
+	return command.UsageError{Err: fmt.Errorf("%s: a flag of %s, which does not run here: tidemill run %s runs it", strings.Join(names, ", "), of, of)}
 }
 
 // help prints help. The flags of a system are many: tidemill run SYSTEM --help alone shows them.

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems"

@@ -9,12 +9,11 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/cli/command"
-
+	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/systems/windows"
 )
 
 type auditCmd struct {
@@ -60,7 +59,7 @@ func printAudit(e command.Env, r *api.Audit) {
 		printSums(e, r)
 	}
 	if r.Balanced {
-		_, _ = fmt.Fprintln(e.Out, "The books balance: every accepted "+auditUnit(r)+" is accounted for.")
+		_, _ = fmt.Fprintln(e.Out, "The books balance: every accepted "+auditUnit(e.Table, r)+" is accounted for.")
 	}
 	for _, f := range r.Faults {
 		_, _ = fmt.Fprintln(e.Out, "THE BOOKS DO NOT BALANCE:", f)
@@ -68,9 +67,11 @@ func printAudit(e command.Env, r *api.Audit) {
 }
 
 // auditUnit is what the books count, in a word.
-func auditUnit(r *api.Audit) string {
-	if r.System == windows.Name {
-		return "record"
+func auditUnit(table system.Table, r *api.Audit) string {
+	for _, s := range table.Of([]string{r.System}) {
+		if s.Unit != "" {
+			return s.Unit
+		}
 	}
 	return "event"
 }

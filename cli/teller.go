@@ -8,16 +8,14 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
-	"github.com/tidemill/tidemill/systems/analytics"
+	"github.com/tidemill/tidemill/connect/system"
 )
 
 // teller says what a run does: to people on standard output, and as records of the log. Where
@@ -80,11 +78,7 @@ func (t *teller) projects(ctx context.Context, in *connect.Instance, systems []s
 		return names, err
 	}
 	t.say("  project     %s, made now. Its ingest key, shown this once:\n\n      %s\n\n", made.Name, made.Key.Reveal())
-	if slices.Contains(systems, analytics.Name) {
-		t.say("  Give it to an SDK as API key or write key, with %s as host.\n", url)
-	} else {
-		t.say("  Senders give it as X-API-Key.\n")
-	}
+	t.say("  %s\n", keyUse(t.e.Table.Of(systems), url))
 	t.say("  Lost it? tidemill %s --project %s=ANOTHER-KEY adds one.\n", again, made.Name)
 	t.record("first project made; its key was shown on standard output", "project", made.Name)
 	return []string{made.Name}, nil
@@ -144,4 +138,14 @@ func ignoreHangup(log *slog.Logger) (end func()) {
 		close(hangups)
 		<-done
 	}
+}
+
+// keyUse says how senders show the key, by the first of the systems that has a way of its own.
+func keyUse(systems system.Table, url string) string {
+	for _, s := range systems {
+		if s.KeyUse != "" {
+			return fmt.Sprintf(s.KeyUse, url)
+		}
+	}
+	return "Senders give it as X-API-Key."
 }

@@ -25,7 +25,7 @@ func TestEventsFromABrowser(t *testing.T) {
 	testenv.Need(t)
 	p := newPartner(t)
 	in := delivering(t, p, nil)
-	endpoint := httptest.NewServer(in.Handler)
+	endpoint := httptest.NewServer(in)
 	defer endpoint.Close()
 	const sent, fetched = "0190f3c2-0000-7000-8000-00000000000a", "0190f3c2-0000-7000-8000-00000000000b"
 	read := make(chan string, 1)

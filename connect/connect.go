@@ -41,8 +41,6 @@ type Options struct {
 
 // Instance is one process's systems on their backends, open but not yet running.
 type Instance struct {
-	Handler http.Handler
-
 	*system.Host
 	options   Options
 	mux       *http.ServeMux    // of the common listener

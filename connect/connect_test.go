@@ -64,7 +64,7 @@ func get(in *Instance, path string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil)
 	in.byOperator(r)
 	w := httptest.NewRecorder()
-	in.Handler.ServeHTTP(w, r)
+	in.ServeHTTP(w, r)
 	return w
 }
 
@@ -176,7 +176,7 @@ func TestRunEndsWithAnErrorWhenItsOnlySystemGivesUp(t *testing.T) {
 	defer in.Close()
 	gaveUp := errors.New("100 errors in a row")
 	in.systems[0].Listen(func(context.Context) error { return gaveUp })
-	server, err := serve.Listen("127.0.0.1:0", in.Handler, serve.Limits{}, slog.New(slog.DiscardHandler))
+	server, err := serve.Listen("127.0.0.1:0", in, serve.Limits{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestReadinessFailsBeforeTheDoorIsShut(t *testing.T) {
 	if w := get(in, "/readyz"); w.Code != http.StatusServiceUnavailable || w.Body.String() != "starting or stopping\n" {
 		t.Errorf("before the start /readyz is answered %d %s", w.Code, w.Body)
 	}
-	server, err := serve.Listen("127.0.0.1:0", in.Handler, serve.Limits{}, slog.New(slog.DiscardHandler))
+	server, err := serve.Listen("127.0.0.1:0", in, serve.Limits{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

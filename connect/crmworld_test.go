@@ -189,7 +189,7 @@ func (w *crmWorld) ask(method, path, key, body string) (int, string) {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	a := httptest.NewRecorder()
-	w.Handler.ServeHTTP(a, r)
+	w.Instance.ServeHTTP(a, r)
 	return a.Code, a.Body.String()
 }
 

@@ -103,7 +103,7 @@ func send(in *Instance, path, key, id, body string) (int, string) {
 	}
 	r.Header.Set("X-Idempotency-Key", id)
 	w := httptest.NewRecorder()
-	in.Handler.ServeHTTP(w, r)
+	in.ServeHTTP(w, r)
 	return w.Code, w.Body.String()
 }
 
@@ -167,7 +167,7 @@ func deliver(t *testing.T, vars map[string]string) {
 		r.Header.Set(name, value)
 	}
 	w := httptest.NewRecorder()
-	if in.Handler.ServeHTTP(w, r); w.Code != http.StatusAccepted || !strings.Contains(w.Body.String(), `"partners":[]`) {
+	if in.ServeHTTP(w, r); w.Code != http.StatusAccepted || !strings.Contains(w.Body.String(), `"partners":[]`) {
 		t.Errorf("a conversion that no partner may have: %d %s", w.Code, w.Body)
 	}
 	dead := func() string { return get(in, "/api/v1/dead").Body.String() }
@@ -178,20 +178,20 @@ func deliver(t *testing.T, vars map[string]string) {
 	r = httptest.NewRequest("GET", "/v1/events/"+third, nil)
 	r.Header.Set("X-API-Key", "shop-key")
 	w = httptest.NewRecorder()
-	in.Handler.ServeHTTP(w, r)
+	in.ServeHTTP(w, r)
 	if a := w.Body.String(); !strings.Contains(a, `"status":"dead"`) || strings.Contains(a, "503") {
 		t.Errorf("status for the site: %s", a)
 	}
 	edit := httptest.NewRequest("POST", "http://localhost/api/v1/dead/"+third+"%2Fp/edit", strings.NewReader(`{"eventType":`))
 	in.byOperator(edit)
 	w = httptest.NewRecorder()
-	if in.Handler.ServeHTTP(w, edit); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "a replay could not read the new payload") {
+	if in.ServeHTTP(w, edit); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "a replay could not read the new payload") {
 		t.Errorf("an edit that no replay can read: %d %s", w.Code, w.Body)
 	}
 	p.answers(http.StatusOK)
 	replay := httptest.NewRequest("POST", "http://localhost/api/v1/dead/replay?all=true", nil)
 	in.byOperator(replay)
-	in.Handler.ServeHTTP(httptest.NewRecorder(), replay)
+	in.ServeHTTP(httptest.NewRecorder(), replay)
 	until(t, "the replay arrived", func() bool { return p.got(third) != "" && dead() == "" })
 
 	var health struct{ Status, Version string }
@@ -213,9 +213,9 @@ func deliver(t *testing.T, vars map[string]string) {
 	}
 	leave := httptest.NewRequest("POST", "http://localhost/api/v1/partners/p/open", nil)
 	in.byOperator(leave)
-	in.Handler.ServeHTTP(httptest.NewRecorder(), leave)
+	in.ServeHTTP(httptest.NewRecorder(), leave)
 	w = httptest.NewRecorder()
-	in.Handler.ServeHTTP(w, httptest.NewRequest("GET", "http://tidemill.example/healthz", nil)) // from elsewhere
+	in.ServeHTTP(w, httptest.NewRequest("GET", "http://tidemill.example/healthz", nil)) // from elsewhere
 	if text := w.Body.String(); !strings.Contains(text, `"degraded"`) || strings.Contains(text, "partner p") {
 		t.Errorf("a stranger is told %s", text)
 	}

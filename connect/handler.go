@@ -22,10 +22,12 @@ func (i *Instance) handle(parts *admin.Parts) {
 	profiles.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	profiles.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	i.mux.Handle("/debug/pprof/", api.GuardByToken(profiles))
-	i.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h, _ := i.whose(r.URL.Path)
-		h.ServeHTTP(w, r)
-	})
+}
+
+// ServeHTTP answers what the common listener is asked.
+func (i *Instance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h, _ := i.whose(r.URL.Path)
+	h.ServeHTTP(w, r)
 }
 
 // ours says whether a path is of the process itself, and not of a system.

@@ -22,7 +22,7 @@ func (i *Instance) Listen() (_ *serve.Server, err error) {
 	}
 	l := i.Limits()
 	l.Reserved = i.reserved
-	server, err := serve.Listen(c.Listen, i.Handler, l, i.Log)
+	server, err := serve.Listen(c.Listen, i, l, i.Log)
 	if err == nil {
 		i.Sockets.Add("listen", server.Sockets)
 	}

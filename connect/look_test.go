@@ -110,7 +110,7 @@ func TestMetrics(t *testing.T) {
 		{"event":"canary-event","distinct_id":"canary-id","properties":{"canary-name":"canary-value"}},
 		{"event":"canary-event","distinct_id":"undefined","properties":{}}]}`))
 	r.Header.Set("User-Agent", "canary-agent")
-	in.Handler.ServeHTTP(httptest.NewRecorder(), r)
+	in.ServeHTTP(httptest.NewRecorder(), r)
 	if code, answer := send(in, "/v1/events", "canary-site-key", "canary-idempotency", fmt.Sprintf(viewed, "0190f3c2-0000-7000-8000-000000000001")); code != http.StatusAccepted {
 		t.Fatal(code, answer)
 	}
@@ -123,7 +123,7 @@ func TestMetrics(t *testing.T) {
 			t.Fatal("the event was never delivered")
 		}
 	}
-	in.Handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/canary-path", nil))
+	in.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/canary-path", nil))
 
 	text := get(in, "/metrics").Body.String()
 	if problems, err := promlint.New(strings.NewReader(text)).Lint(); err != nil || len(problems) > 0 {
@@ -191,7 +191,7 @@ func TestProfilesAreForThoseWhomTheAPIAnswers(t *testing.T) {
 		r := httptest.NewRequest("GET", path, nil)
 		r.RemoteAddr, r.Host = "127.0.0.1:1", "localhost"
 		w := httptest.NewRecorder()
-		if in.Handler.ServeHTTP(w, r); w.Code != 401 {
+		if in.ServeHTTP(w, r); w.Code != 401 {
 			t.Errorf("%s without the token is answered %d", path, w.Code)
 		}
 	}

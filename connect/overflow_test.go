@@ -48,7 +48,7 @@ func TestAProjectThatDominatesHasAPipelineOfItsOwn(t *testing.T) {
 		for range n {
 			r := httptest.NewRequest(http.MethodPost, "/batch/", strings.NewReader(`{"api_key":"`+key+`","batch":[{"event":"e","distinct_id":"u"}]}`))
 			w := httptest.NewRecorder()
-			in.Handler.ServeHTTP(w, r)
+			in.ServeHTTP(w, r)
 			if w.Code != http.StatusOK {
 				t.Fatalf("%d %s", w.Code, w.Body)
 			}

@@ -72,7 +72,7 @@ func post(t *testing.T, in *Instance, body string) {
 	r := httptest.NewRequest(http.MethodPost, "/v1/batch", strings.NewReader(body))
 	r.Header.Set("x-api-key", "key-of-more-than-sixteen")
 	w := httptest.NewRecorder()
-	in.Handler.ServeHTTP(w, r)
+	in.ServeHTTP(w, r)
 	if w.Code != http.StatusAccepted {
 		t.Fatalf("%d: %s", w.Code, w.Body)
 	}

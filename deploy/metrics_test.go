@@ -89,17 +89,17 @@ func shown(t *testing.T) map[string][]string {
 			r.Header.Set("Authorization", "Bearer a-long-random-ingest-key")
 			r.Header.Set("X-Batch-ID", "b")
 		}
-		in.Handler.ServeHTTP(httptest.NewRecorder(), r)
+		in.ServeHTTP(httptest.NewRecorder(), r)
 	}
 	send("/batch/", `{"api_key":"a-long-random-ingest-key","batch":[
 		{"event":"bought","distinct_id":"user-1","properties":{}}, {"event":"bought","distinct_id":"undefined","properties":{}}]}`)
 	send("/collect", `{"eventType":"custom_event","timestamp":"`+time.Now().UTC().Format(time.RFC3339)+`","siteId":"shop"}`)
 	send("/v1/crm/events", `{"id":"1","type":"member.created","tenantId":"club","identity":{"externalId":"m-1"},"occurredAt":"2026-01-15T10:00:00Z","payload":{"name":"Ann"}}`)
 	send("/v1/windows/events", `{"globalEventId":1}`)
-	await(t, in.Handler, `tidemill_windows_door_records_total{door="events",verdict="accepted"} 1`)
-	await(t, in.Handler, `tidemill_messages_settled_total{fate="delivered",pipeline="analytics"} 1`)
-	await(t, in.Handler, `tidemill_messages_settled_total{fate="delivered",pipeline="crm-events"} 1`)
-	return labelsOf(await(t, in.Handler, `tidemill_partner_success_ratio{partner="crm"} 1`))
+	await(t, in, `tidemill_windows_door_records_total{door="events",verdict="accepted"} 1`)
+	await(t, in, `tidemill_messages_settled_total{fate="delivered",pipeline="analytics"} 1`)
+	await(t, in, `tidemill_messages_settled_total{fate="delivered",pipeline="crm-events"} 1`)
+	return labelsOf(await(t, in, `tidemill_partner_success_ratio{partner="crm"} 1`))
 }
 
 // await returns the metrics once they have a line.

@@ -1,10 +1,15 @@
 package command
 
 import (
+	"context"
 	"io"
+	"net/http"
 	"reflect"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/internal/when"
 )
@@ -20,6 +25,15 @@ type Env struct {
 	Table   system.Table    // the systems that there are
 	Version string          // of this program
 	Program string          // how this program is called, in commands that are shown
+
+	// Open opens the data of some systems in this process, to be looked at. The API asks for the token.
+	Open func(ctx context.Context, e Env, c *config.Loaded, systems []string, token tidemill.Secret) (Opened, error)
+}
+
+// Opened answers as an instance that runs would, until it is closed.
+type Opened interface {
+	http.Handler
+	Close() error
 }
 
 // UsageError is a command line that is wrong in a way that only its command can tell.

@@ -13,11 +13,10 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
-	"github.com/tidemill/tidemill/connect"
+	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
-	"github.com/tidemill/tidemill/systems/windows"
 )
 
 // Remote are the flags of every command that asks an instance.
@@ -56,7 +55,7 @@ func (r *Remote) open(ctx context.Context, e Env) (*Client, error) {
 	default:
 		return c, err
 	}
-	if _, err := os.Stat(connect.DatabasePath(cfg.Data)); err != nil && cfg.UsesFile() {
+	if _, err := os.Stat(system.DatabasePath(cfg.Data)); err != nil && cfg.UsesFile() {
 		return nil, fmt.Errorf("nothing runs at %s, and there is no data in %s: start with `tidemill run`, or say where with --server or --data", c.Base, cfg.Data)
 	}
 	off, openErr := offline(ctx, e, cfg, r.About)
@@ -79,20 +78,19 @@ func (r *Remote) named(ctx context.Context, e Env) (*Client, error) {
 	return c, c.Explain(err)
 }
 
-// offline opens the data in this process. What runs on them elsewhere has locked them. The
-// bridge has none but in the database: its servers are not asked. Other systems need their
-// secrets and servers to be opened; where they are not there, the rest can still be seen.
+// offline opens the data in this process. What runs on them elsewhere has locked them. Systems need
+// their secrets and servers to be opened; where they are not there, the rest can still be seen.
 func offline(ctx context.Context, e Env, cfg *config.Loaded, about string) (*Client, error) {
 	token := cfg.Admin.Key
 	if token.IsZero() {
 		token = tidemill.NewSecret(rand.Text()) // nobody else asks this process
 	}
-	open := func(systems []string) (*connect.Instance, error) {
-		return connect.Open(ctx, e.Table, cfg, connect.Options{Version: e.Version, Systems: systems, Log: Logger(cfg.Log, e, true), Token: token})
+	open := func(systems []string) (Opened, error) {
+		return e.Open(ctx, e, cfg, systems, token)
 	}
 	systems := lookedAt(e, cfg, about)
 	if len(systems) == 0 {
-		return nil, fmt.Errorf("nothing runs at %s, and a bridge on servers has no data to open: start it with `tidemill run`, or say where it runs with --server", Listener(cfg))
+		return nil, fmt.Errorf("nothing runs at %s, and %s on servers has no data to open: start it with `tidemill run`, or say where it runs with --server", Listener(cfg), strings.Join(e.Table.Configured(cfg), ", "))
 	}
 	in, err := open(systems)
 	if err != nil && len(systems) > 1 {
@@ -103,21 +101,27 @@ func offline(ctx context.Context, e Env, cfg *config.Loaded, about string) (*Cli
 	if err != nil {
 		return nil, err
 	}
-	t := &InProcess{Handler: in.Handler}
+	t := &InProcess{Handler: in}
 	return &Client{Client: operation.Client{HTTP: &http.Client{Transport: t}, Base: "http://localhost", Token: token.Reveal()}, close: func() error {
 		t.Begun.Wait()
 		return in.Close()
 	}}, nil
 }
 
-// lookedAt are the systems whose data a command opens: those that run, the bridge left out. Of an
-// embedded database analytics are too where nothing says which ran there, or only the bridge did,
-// whose dead letters are in it: they ask no server.
+// lookedAt are the systems whose data a command opens: those that run, if they keep any. Of an
+// embedded database the first system is too where nothing says which ran there, or only those did that
+// keep no more than dead letters, which are in it: it asks no server.
 func lookedAt(e Env, cfg *config.Loaded, about string) []string {
-	systems := slices.DeleteFunc(slices.Clone(e.Table.Configured(cfg)), func(s string) bool { return s == "bridge" })
+	var systems []string
+	for _, s := range e.Table.Of(e.Table.Configured(cfg)) {
+		if !s.Stateless {
+			systems = append(systems, s.Name)
+		}
+	}
+	first := e.Table[0].Name
 	embedded := cfg.Redis.URL == "" && cfg.Postgres.URL == "" && cfg.ClickHouse.URL == "" && cfg.Kafka.Brokers == ""
-	if embedded && (len(systems) == 0 || len(cfg.Systems) == 0 && !slices.Contains(systems, analyticsName)) {
-		systems = slices.Insert(systems, 0, analyticsName)
+	if embedded && (len(systems) == 0 || len(cfg.Systems) == 0 && !slices.Contains(systems, first)) {
+		systems = slices.Insert(systems, 0, first)
 	}
 	if about != "" && !slices.Contains(systems, about) { // it needs no settings
 		systems = append(systems, about)
@@ -126,7 +130,7 @@ func lookedAt(e Env, cfg *config.Loaded, about string) []string {
 }
 
 // openRest opens those of the systems that can be, and says which are left out; nil: none can.
-func openRest(e Env, systems []string, open func([]string) (*connect.Instance, error)) (in *connect.Instance) {
+func openRest(e Env, systems []string, open func([]string) (Opened, error)) (in Opened) {
 	var can []string
 	left := map[string]error{}
 	for _, s := range systems {
@@ -155,9 +159,6 @@ func openRest(e Env, systems []string, open func([]string) (*connect.Instance, e
 	return in
 }
 
-// analyticsName is the system whose data can be opened without running it.
-const analyticsName = "analytics"
-
 // Listener is the URL of an instance with this configuration, as seen from this machine.
 func Listener(cfg *config.Loaded) string {
 	host, port, err := net.SplitHostPort(cfg.Listen)
@@ -179,14 +180,6 @@ func SameFile(a, b string) bool {
 	}
 	y, err := os.Stat(b)
 	return err == nil && os.SameFile(x, y)
-}
-
-// AboutWindows are the flags of commands about windows.
-type AboutWindows struct{ Remote }
-
-func (r *AboutWindows) Ask(ctx context.Context, e Env, do func(*Client) error) error {
-	r.About = windows.Name
-	return r.Remote.Ask(ctx, e, do)
 }
 
 // Ask opens the instance, runs do, and closes what was opened.

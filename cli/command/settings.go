@@ -25,7 +25,7 @@ type Settings struct {
 func (s *Settings) Load(e Env, flags map[string]string) (*config.Loaded, error) {
 	c, err := s.Read(e, flags)
 	if err != nil {
-		return nil, WrongConfig{err}
+		return nil, WrongConfig{Err: err}
 	}
 	return c, nil
 }
@@ -74,10 +74,10 @@ func ProjectFlags(pairs []string) ([]config.Project, error) {
 	for _, p := range pairs {
 		name, key, ok := strings.Cut(p, "=")
 		if !ok || name == "" || key == "" {
-			return nil, UsageError{errors.New("--project wants NAME=KEY, like --project shop=my-ingest-key")}
+			return nil, UsageError{Err: errors.New("--project wants NAME=KEY, like --project shop=my-ingest-key")}
 		}
 		if err := project.CheckKey(key); err != nil {
-			return nil, UsageError{fmt.Errorf("--project %s: %w", name, err)}
+			return nil, UsageError{Err: fmt.Errorf("--project %s: %w", name, err)}
 		}
 		ps = append(ps, config.Project{Name: name, Key: tidemill.NewSecret(key)})
 	}

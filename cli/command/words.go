@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/tidemill/tidemill/serve/api"
 )
 
@@ -87,7 +87,7 @@ func Because(text, why string) string {
 func Most(n *int, json bool) (int, error) {
 	switch {
 	case n != nil && *n < 0:
-		return 0, UsageError{fmt.Errorf("-n wants a number, or 0 for all, not %d", *n)}
+		return 0, UsageError{Err: fmt.Errorf("-n wants a number, or 0 for all, not %d", *n)}
 	case n != nil:
 		return *n, nil
 	case json:
@@ -114,14 +114,6 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	case <-t.C:
 		return ctx.Err() == nil
 	}
-}
-
-// ShellWord is a text as a shell takes it.
-func ShellWord(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/@%+,=") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // Characters is a JSON value as people read it: é, where its sender wrote an escape.

@@ -27,6 +27,18 @@ type System struct {
 	// Bounds are how much of its own the embedded database may hold; nil: it has no word in that.
 	Bounds func(*config.Loaded) Bounds
 
+	// Room is how many bytes the heap may grow to where it runs alone; nil: as much as is usual.
+	Room func(*config.Loaded) int64
+
+	// Stateless says that it keeps nothing that a command could look at while nothing runs, but for
+	// dead letters in the embedded database.
+	Stateless bool
+
+	Unit     string                // what its books count, as record; empty: event
+	KeyUse   string                // how senders show a key, with %s for where it listens; empty: as X-API-Key
+	Commands func() []Command      // of the command line, anew for each run; nil: none
+	First    func(*Trial) []string // commands that send a first event and find it again
+
 	// Build opens what it stands on and puts it together.
 	Build func(context.Context, *Host) (*Parts, error)
 }

@@ -84,7 +84,7 @@ func request(method, path string, body string) *http.Request {
 
 func (in *instance) do(r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	in.Handler.ServeHTTP(w, r)
+	in.ServeHTTP(w, r)
 	asDescribed(in.t, r, w)
 	return w
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/analytics"
+	"github.com/tidemill/tidemill/systems/analytics/analyticscli"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsconfig"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsingest"
 	"github.com/tidemill/tidemill/systems/analytics/enrich"
@@ -30,6 +31,9 @@ import (
 var System = system.System{
 	Name:     analytics.Name,
 	Settings: analyticsconfig.Group,
+	KeyUse:   "Give it to an SDK as API key or write key, with %s as host.",
+	Commands: analyticscli.Commands,
+	First:    analyticscli.First,
 	Bounds: func(c *config.Loaded) system.Bounds {
 		a := analyticsconfig.Of(c)
 		return system.Bounds{Jobs: a.QueueMax, DeadLetters: a.DeadMax, Trim: a.DeadTrim}

@@ -22,6 +22,7 @@ import (
 	"github.com/tidemill/tidemill/serve/probe"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/systems/bridge"
+	"github.com/tidemill/tidemill/systems/bridge/bridgecli"
 	"github.com/tidemill/tidemill/systems/bridge/bridgeconfig"
 	"github.com/tidemill/tidemill/systems/bridge/bridgemetrics"
 )
@@ -44,10 +45,13 @@ type counts struct{ claimed, drained, removed, errors atomic.Uint64 }
 
 // System is the bridge.
 var System = system.System{
-	Name:     bridge.Name,
-	Settings: bridgeconfig.Group,
-	Check:    func(c *config.Loaded) error { return bridgeconfig.Of(c).Check() },
-	Build:    build,
+	Name:      bridge.Name,
+	Settings:  bridgeconfig.Group,
+	Stateless: true,
+	Commands:  func() []system.Command { return bridgecli.Commands(listen) },
+	First:     bridgecli.First,
+	Check:     func(c *config.Loaded) error { return bridgeconfig.Of(c).Check() },
+	Build:     build,
 }
 
 // wiring is a bridge that is being built.

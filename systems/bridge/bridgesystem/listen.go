@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -15,26 +14,12 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/internal/mqttconn"
 	"github.com/tidemill/tidemill/systems/bridge"
+	"github.com/tidemill/tidemill/systems/bridge/bridgecli"
 	"github.com/tidemill/tidemill/systems/bridge/bridgeconfig"
 )
 
-// Listening is what a receiver wants.
-type Listening struct {
-	Topics []string // filters; none: what the bridge publishes to
-	Ack    bool     // acknowledge every message
-	Log    *slog.Logger
-
-	// Ready is called once the broker has confirmed the topics: what is published from then on
-	// arrives. Nil: nobody asks.
-	Ready func(topics []string)
-}
-
-// ErrEnough is what the reader of Listen returns when it wants no more.
-var ErrEnough = errors.New("enough")
-
-// Listen is a receiver of the bridge: it calls each with every message on the topics,
-// until ctx ends or each returns an error, and acknowledges what each took.
-func Listen(ctx context.Context, c *config.Loaded, l Listening, each func(topic string, payload []byte) error) error {
+// listen is a receiver of the bridge: see bridgecli.Listen.
+func listen(ctx context.Context, c *config.Loaded, l bridgecli.Listening, each func(topic string, payload []byte) error) error {
 	own := bridgeconfig.Of(c)
 	brokers, o, prefix, err := mqttOf(own, l.Log)
 	if err != nil {
@@ -81,7 +66,7 @@ func Listen(ctx context.Context, c *config.Loaded, l Listening, each func(topic 
 		for k := range into[:n] {
 			d := &into[k]
 			enough := each(string(d.Topic), d.Payload)
-			if enough != nil && !errors.Is(enough, ErrEnough) {
+			if enough != nil && !errors.Is(enough, bridgecli.ErrEnough) {
 				return enough
 			}
 			if l.Ack {

@@ -27,6 +27,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
 	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/crmcli"
 	"github.com/tidemill/tidemill/systems/crm/crmconfig"
 	"github.com/tidemill/tidemill/systems/crm/crmingest"
 	"github.com/tidemill/tidemill/systems/crm/crmmetrics"
@@ -68,6 +69,8 @@ type stores struct {
 var System = system.System{
 	Name:     crm.Name,
 	Settings: crmconfig.Group,
+	Commands: crmcli.Commands,
+	First:    crmcli.First,
 	Bounds: func(c *config.Loaded) system.Bounds {
 		return system.Bounds{Jobs: crmconfig.Of(c).QueueMax, DeadLetters: crmconfig.Of(c).DeadMax}
 	},

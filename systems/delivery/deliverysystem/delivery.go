@@ -25,6 +25,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/accept/redisaccept"
 	"github.com/tidemill/tidemill/systems/delivery/accept/sqliteaccept"
+	"github.com/tidemill/tidemill/systems/delivery/deliverycli"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryingest/limit/redislimit"
 	"github.com/tidemill/tidemill/systems/delivery/deliverymetrics"
@@ -46,6 +47,8 @@ type stores struct {
 var System = system.System{
 	Name:     delivery.Name,
 	Settings: deliveryconfig.Group,
+	Commands: deliverycli.Commands,
+	First:    deliverycli.First,
 	Check:    func(c *config.Loaded) error { return deliveryconfig.Of(c).CheckPartners() },
 	Bounds: func(c *config.Loaded) system.Bounds {
 		return system.Bounds{Jobs: deliveryconfig.Of(c).QueueMax, DeadLetters: deliveryconfig.Of(c).DeadMax}

@@ -34,6 +34,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search"
 	"github.com/tidemill/tidemill/systems/windows/search/opensearchsearch"
 	"github.com/tidemill/tidemill/systems/windows/search/sqlitesearch"
+	"github.com/tidemill/tidemill/systems/windows/windowscli"
 	"github.com/tidemill/tidemill/systems/windows/windowsconfig"
 	"github.com/tidemill/tidemill/systems/windows/windowsmetrics"
 )
@@ -65,11 +66,27 @@ type stores struct {
 	redis redisconn.Client // nil: there is none
 }
 
+// The process is to stay below 300 MB, with what is not heap: on the embedded database that are its
+// caches too (measured, docs/performance.md).
+const (
+	roomOnServers = 240 << 20
+	roomEmbedded  = 150 << 20
+)
+
 // System is windows.
 var System = system.System{
 	Name:     windows.Name,
 	Settings: windowsconfig.Group,
-	Check:    func(c *config.Loaded) error { return windowsconfig.Of(c).Check() },
+	Unit:     "record",
+	Commands: windowscli.Commands,
+	First:    windowscli.First,
+	Room: func(c *config.Loaded) int64 {
+		if w := windowsconfig.Of(c); w.RedisURL() != "" && w.Brokers() != "" {
+			return roomOnServers
+		}
+		return roomEmbedded
+	},
+	Check: func(c *config.Loaded) error { return windowsconfig.Of(c).Check() },
 	Bounds: func(c *config.Loaded) system.Bounds {
 		return system.Bounds{Jobs: windowsconfig.Of(c).QueueMax, DeadLetters: windowsconfig.Of(c).DeadMax}
 	},

@@ -70,7 +70,7 @@ func embedded(t *testing.T, g *given) {
 	q := httptest.NewRequest(http.MethodPost, "http://localhost/api/v1/bridge/entries", strings.NewReader(`{"a":1}`))
 	q.Header.Set("Authorization", "Bearer "+token.Reveal())
 	w := httptest.NewRecorder()
-	in.Handler.ServeHTTP(w, q)
+	in.ServeHTTP(w, q)
 	if w.Code/100 != 2 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}

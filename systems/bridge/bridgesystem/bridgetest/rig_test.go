@@ -228,7 +228,7 @@ func (r *rig) ask(method, path string) *httptest.ResponseRecorder {
 	q := httptest.NewRequest(method, "http://localhost"+path, nil)
 	q.Header.Set("Authorization", "Bearer "+token.Reveal())
 	w := httptest.NewRecorder()
-	r.in.Handler.ServeHTTP(w, q)
+	r.in.ServeHTTP(w, q)
 	return w
 }
 

@@ -1,4 +1,4 @@
-package cli
+package windowscli
 
 import (
 	"cmp"
@@ -9,13 +9,12 @@ import (
 	"strings"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 type searchCmd struct {
-	command.AboutWindows
+	aboutWindows
 	Query []string `arg:"" optional:"" help:"What to look for; all words have to match. Default: the newest records. After -- it may begin with a minus."`
 	api.SearchQuery
 	Size int `help:"How many to show; 0: all." short:"n" default:"20" placeholder:"N"`
@@ -48,7 +47,7 @@ const hitsMost = 1000
 
 func (c *searchCmd) Run(ctx context.Context, e command.Env) error {
 	if c.Size < 0 {
-		return command.UsageError{fmt.Errorf("--size wants a number of records, or 0 for all, not %d", c.Size)}
+		return command.UsageError{Err: fmt.Errorf("--size wants a number of records, or 0 for all, not %d", c.Size)}
 	}
 	q := c.SearchQuery
 	q.Query, q.Span = strings.Join(c.Query, " "), c.Fixed()

@@ -1,4 +1,4 @@
-package cli
+package deliverycli
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
@@ -112,7 +111,7 @@ To stop a partner until further notice, pause its queue: tidemill queue pause s2
 
 func (c *partnerOpenCmd) Run(ctx context.Context, e command.Env) error {
 	if c.For < 0 {
-		return command.UsageError{errors.New("--for needs a time, like 10m")}
+		return command.UsageError{Err: errors.New("--for needs a time, like 10m")}
 	}
 	q := api.CircuitOpening{OnePartner: c.OnePartner}
 	if c.For > 0 {

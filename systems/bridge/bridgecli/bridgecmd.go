@@ -1,4 +1,4 @@
-package cli
+package bridgecli
 
 import (
 	"bufio"
@@ -11,10 +11,8 @@ import (
 	"strings"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/systems/bridge/bridgeconfig"
-	"github.com/tidemill/tidemill/systems/bridge/bridgesystem"
 )
 
 type bridgeCmd struct {
@@ -94,6 +92,8 @@ type bridgeListenCmd struct {
 	Topic  []string `help:"Other topics to listen to; + and # are allowed." placeholder:"TOPIC"`
 	Count  int      `help:"Stop after this many messages. Default: never." placeholder:"N"`
 	Names  bool     `help:"Print the topic before each message."`
+
+	listen Listen
 }
 
 // Help is shown by tidemill bridge listen --help.
@@ -120,13 +120,13 @@ func (c *bridgeListenCmd) Run(ctx context.Context, e command.Env) error {
 		return err
 	}
 	if err := bridgeconfig.Of(cfg).Check(); err != nil {
-		return command.WrongConfig{err}
+		return command.WrongConfig{Err: err}
 	}
 	n := 0
 	ready := func(topics []string) { // beside the messages, which may go to another program
 		_, _ = fmt.Fprintf(e.Err, "listening to %s. Stop with Ctrl-C.\n", strings.Join(topics, ", "))
 	}
-	err = bridgesystem.Listen(ctx, cfg, bridgesystem.Listening{Topics: c.Topic, Ack: c.Ack, Log: command.Logger(cfg.Log, e, true), Ready: ready}, func(topic string, payload []byte) error {
+	err = c.listen(ctx, cfg, Listening{Topics: c.Topic, Ack: c.Ack, Log: command.Logger(cfg.Log, e, true), Ready: ready}, func(topic string, payload []byte) error {
 		line := string(payload)
 		if c.Names {
 			line = topic + " " + line
@@ -138,7 +138,7 @@ func (c *bridgeListenCmd) Run(ctx context.Context, e command.Env) error {
 			return err
 		}
 		if n++; n == c.Count {
-			return bridgesystem.ErrEnough
+			return ErrEnough
 		}
 		return nil
 	})

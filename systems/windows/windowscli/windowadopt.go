@@ -1,16 +1,15 @@
-package cli
+package windowscli
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/serve/api"
 )
 
 type windowAdoptCmd struct {
-	command.AboutWindows
+	aboutWindows
 	api.Adoption
 }
 

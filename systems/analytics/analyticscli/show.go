@@ -1,4 +1,4 @@
-package cli
+package analyticscli
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/serve/api"
 )
 
@@ -36,7 +35,7 @@ func (c *eventsCmd) Run(ctx context.Context, e command.Env) error {
 	case c.Max == nil:
 		c.Newest = newestEvents
 	case *c.Max < 0:
-		return command.UsageError{fmt.Errorf("-n wants a number of events, or 0 for all, not %d", *c.Max)}
+		return command.UsageError{Err: fmt.Errorf("-n wants a number of events, or 0 for all, not %d", *c.Max)}
 	default:
 		c.Newest = *c.Max
 	}

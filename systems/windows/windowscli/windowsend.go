@@ -1,4 +1,4 @@
-package cli
+package windowscli
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"strconv"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
@@ -19,7 +18,7 @@ import (
 )
 
 type windowSendCmd struct {
-	command.AboutWindows
+	aboutWindows
 	Files   []string `arg:"" optional:"" name:"file" help:"Files of records: one JSON object a line, one after another, or arrays; or GDELT files, known by their names. Default, or -: standard input." type:"path"`
 	Batch   string   `help:"Batch id: its records belong together. Default for a GDELT file: the batch id in its name." placeholder:"ID"`
 	Kind    string   `help:"What the records are: event or mention. The name of a GDELT file says it." enum:",event,mention" default:"" placeholder:"event|mention"`
@@ -58,7 +57,7 @@ type recordFile struct {
 
 func (c *windowSendCmd) Run(ctx context.Context, e command.Env) error {
 	if c.Expect < 0 {
-		return command.UsageError{fmt.Errorf("--expect wants a number of records, not %d", c.Expect)}
+		return command.UsageError{Err: fmt.Errorf("--expect wants a number of records, not %d", c.Expect)}
 	}
 	names := c.Files
 	if len(names) == 0 {
@@ -104,7 +103,7 @@ func (c *windowSendCmd) look(e command.Env, name string) (f recordFile, rows int
 	}
 	if n, ok := gdelt.ParseName(filepath.Base(name)); ok && f.path != "" {
 		if c.Kind != "" && c.Kind != n.Kind.String() {
-			return f, 0, command.UsageError{fmt.Errorf("%s has records of kind %s, says its name: leave --kind out", name, n.Kind)}
+			return f, 0, command.UsageError{Err: fmt.Errorf("%s has records of kind %s, says its name: leave --kind out", name, n.Kind)}
 		}
 		found, err := gdelt.Check(name, n, gdelt.Limits{})
 		if err != nil {
@@ -120,11 +119,11 @@ func (c *windowSendCmd) look(e command.Env, name string) (f recordFile, rows int
 	}
 	switch err := record.CheckBatchID(f.batch); {
 	case f.batch == "":
-		return f, 0, command.UsageError{fmt.Errorf("say which batch the records of %s belong to: --batch ID", f.name)}
+		return f, 0, command.UsageError{Err: fmt.Errorf("say which batch the records of %s belong to: --batch ID", f.name)}
 	case err != nil:
-		return f, 0, command.UsageError{fmt.Errorf("--batch: %w", err)}
+		return f, 0, command.UsageError{Err: fmt.Errorf("--batch: %w", err)}
 	case f.kind == "":
-		return f, 0, command.UsageError{fmt.Errorf("say what the records of %s are: --kind event or --kind mention", f.name)}
+		return f, 0, command.UsageError{Err: fmt.Errorf("say what the records of %s are: --kind event or --kind mention", f.name)}
 	}
 	return f, rows, nil
 }

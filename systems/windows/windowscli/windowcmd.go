@@ -1,4 +1,4 @@
-package cli
+package windowscli
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/systems/windows"
 )
 
 type windowCmd struct {
@@ -58,7 +58,7 @@ func windowDetail(l *api.Window) string {
 }
 
 type windowListCmd struct {
-	command.AboutWindows
+	aboutWindows
 	api.WindowFilter
 	Max *int `help:"How many to list, the oldest first; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
 }
@@ -115,7 +115,7 @@ func (c *windowListCmd) several(ctx context.Context, a *command.Client) (bool, e
 }
 
 type windowCloseCmd struct {
-	command.AboutWindows
+	aboutWindows
 	api.OneBatch
 }
 
@@ -138,7 +138,7 @@ func (c *windowCloseCmd) Run(ctx context.Context, e command.Env) error {
 }
 
 type windowReplayCmd struct {
-	command.AboutWindows
+	aboutWindows
 	api.WindowMove
 }
 
@@ -159,9 +159,9 @@ func (c *windowReplayCmd) Run(ctx context.Context, e command.Env) error {
 	chosen := len(c.IDs) > 0 || c.Batch != "" || c.Max > 0
 	switch {
 	case !chosen && !c.All:
-		return command.UsageError{errors.New("say which windows to replay: ids, --batch, or --all")}
+		return command.UsageError{Err: errors.New("say which windows to replay: ids, --batch, or --all")}
 	case c.All && (len(c.IDs) > 0 || c.Batch != ""):
-		return command.UsageError{errors.New("--all and a choice of windows contradict each other: leave one out")}
+		return command.UsageError{Err: errors.New("--all and a choice of windows contradict each other: leave one out")}
 	}
 	return c.Ask(ctx, e, func(a *command.Client) error {
 		got, err := api.ReplayWindows.Call(ctx, &a.Client, &c.WindowMove)
@@ -184,4 +184,13 @@ func (c *windowReplayCmd) Run(ctx context.Context, e command.Env) error {
 		_, err = fmt.Fprintln(e.Out, text)
 		return err
 	})
+}
+
+// aboutWindows are the flags of commands about windows.
+type aboutWindows struct{ command.Remote }
+
+// Ask opens the instance, runs do, and closes what was opened.
+func (r *aboutWindows) Ask(ctx context.Context, e command.Env, do func(*command.Client) error) error {
+	r.About = windows.Name
+	return r.Remote.Ask(ctx, e, do)
 }

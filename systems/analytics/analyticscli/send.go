@@ -1,4 +1,4 @@
-package cli
+package analyticscli
 
 import (
 	"bufio"
@@ -11,7 +11,6 @@ import (
 	"os"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )

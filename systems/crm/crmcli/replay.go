@@ -1,4 +1,4 @@
-package cli
+package crmcli
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
@@ -47,11 +46,11 @@ func (c *replayStartCmd) Run(ctx context.Context, e command.Env) error {
 	chosen := c.Since != "" || c.Until != "" || c.Type != "" || c.Tenant != ""
 	switch {
 	case !chosen && !c.All:
-		return command.UsageError{errors.New("say what to replay: --since, --until, --type, --tenant, or --all")}
+		return command.UsageError{Err: errors.New("say what to replay: --since, --until, --type, --tenant, or --all")}
 	case chosen && c.All:
-		return command.UsageError{errors.New("--all and a choice of events contradict each other: leave one out")}
+		return command.UsageError{Err: errors.New("--all and a choice of events contradict each other: leave one out")}
 	case c.Wait && c.DryRun:
-		return command.UsageError{errors.New("--wait and --dry-run contradict each other: leave one out")}
+		return command.UsageError{Err: errors.New("--wait and --dry-run contradict each other: leave one out")}
 	}
 	time := c.Fixed() // it is asked for twice
 	request := api.ReplayRequest{ID: c.ID, Since: time.Since, Until: time.Until, Type: c.Type, Tenant: c.Tenant, All: c.All}

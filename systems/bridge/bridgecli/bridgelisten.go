@@ -1,4 +1,4 @@
-package cli
+package bridgecli
 
 import (
 	"context"
@@ -8,10 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/goccy/go-yaml"
 
+	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"

@@ -1,4 +1,4 @@
-package cli
+package crmcli
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/serve/api"
 )
 
@@ -33,7 +32,7 @@ func (c *crmProfileCmd) Run(ctx context.Context, e command.Env) error {
 		}
 	}
 	if given != 1 {
-		return command.UsageError{errors.New("say whose profile: one of --external-id, --email and --phone")}
+		return command.UsageError{Err: errors.New("say whose profile: one of --external-id, --email and --phone")}
 	}
 	return command.Show(ctx, e, c, api.GetProfile, &c.OneProfile, func(_ *command.Client, p *api.Profile) error {
 		w := tabwriter.NewWriter(e.Out, 0, 4, 2, ' ', 0)

@@ -1,16 +1,15 @@
-package cli
+package windowscli
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
-type windowFilesCmd struct{ command.AboutWindows }
+type windowFilesCmd struct{ aboutWindows }
 
 // Help is shown by tidemill window files --help.
 func (c *windowFilesCmd) Help() string {
@@ -62,7 +61,7 @@ func (c *windowFilesCmd) Run(ctx context.Context, e command.Env) error {
 }
 
 type windowGiveUpCmd struct {
-	command.AboutWindows
+	aboutWindows
 	api.OneFile
 }
 

@@ -1,4 +1,4 @@
-package cli
+package windowscli
 
 import (
 	"context"
@@ -12,13 +12,12 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 type windowShowCmd struct {
-	command.AboutWindows
+	aboutWindows
 	Window  string `arg:"" name:"id" help:"A window's id, as tidemill window list shows it, or a batch id for all of its windows."`
 	Project string `help:"Project, by name or id. Needed only if several have windows of the id." placeholder:"NAME"`
 	Records *int   `help:"How many of its records to print too, byte for byte, one a line; 0: all." placeholder:"N"`
@@ -35,10 +34,10 @@ func (c *windowShowCmd) Help() string {
 
 func (c *windowShowCmd) Run(ctx context.Context, e command.Env) error {
 	if c.Window == "" {
-		return command.UsageError{errors.New("the id is empty: want a window's, as tidemill window list shows it, or a batch id")}
+		return command.UsageError{Err: errors.New("the id is empty: want a window's, as tidemill window list shows it, or a batch id")}
 	}
 	if c.Records != nil && *c.Records < 0 {
-		return command.UsageError{fmt.Errorf("--records wants a number, or 0 for all, not %d", *c.Records)}
+		return command.UsageError{Err: fmt.Errorf("--records wants a number, or 0 for all, not %d", *c.Records)}
 	}
 	return c.Ask(ctx, e, func(a *command.Client) error {
 		found, err := c.find(ctx, a)
@@ -250,7 +249,7 @@ func quoted(s string) string {
 	return s
 }
 
-type windowStatusCmd struct{ command.AboutWindows }
+type windowStatusCmd struct{ aboutWindows }
 
 // Help is shown by tidemill window status --help.
 func (c *windowStatusCmd) Help() string {

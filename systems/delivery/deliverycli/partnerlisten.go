@@ -1,4 +1,4 @@
-package cli
+package deliverycli
 
 import (
 	"context"
@@ -40,7 +40,7 @@ const maxShown = 64 << 10
 
 func (c *partnerListenCmd) Run(ctx context.Context, e command.Env) error {
 	if c.Status < 200 || c.Status > 599 {
-		return command.UsageError{fmt.Errorf("--status %d is not a status to answer with: want 200 to 599", c.Status)}
+		return command.UsageError{Err: fmt.Errorf("--status %d is not a status to answer with: want 200 to 599", c.Status)}
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

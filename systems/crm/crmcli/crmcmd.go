@@ -1,4 +1,4 @@
-package cli
+package crmcli
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )

@@ -1,10 +1,9 @@
-package cli
+package crmcli
 
 import (
 	"context"
 
 	"github.com/tidemill/tidemill/cli/command"
-
 	"github.com/tidemill/tidemill/serve/api"
 )
 
