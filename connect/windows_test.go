@@ -97,7 +97,7 @@ func (w *windowsWorld) send(kind, batch, body string) (int, string) {
 	r.Header.Set("X-Batch-ID", batch)
 	r.Header.Set("Content-Type", "application/json")
 	a := httptest.NewRecorder()
-	w.Handler.ServeHTTP(a, r)
+	w.Instance.ServeHTTP(a, r)
 	return a.Code, a.Body.String()
 }
 
@@ -321,7 +321,7 @@ func TestWhatTheOtherProgramHasCollectedIsTakenOver(t *testing.T) {
 		r := httptest.NewRequest("POST", "http://localhost/api/v1/windows/adopt", nil)
 		w.byOperator(r)
 		a := httptest.NewRecorder()
-		if w.Handler.ServeHTTP(a, r); strings.TrimSpace(a.Body.String()) != want {
+		if w.Instance.ServeHTTP(a, r); strings.TrimSpace(a.Body.String()) != want {
 			t.Errorf("%d %s, want %s", a.Code, a.Body, want)
 		}
 	}
@@ -333,7 +333,7 @@ func TestEmbeddedWindowsHaveNothingToTakeOver(t *testing.T) {
 	r := httptest.NewRequest("POST", "http://localhost/api/v1/windows/adopt", nil)
 	w.byOperator(r)
 	a := httptest.NewRecorder()
-	if w.Handler.ServeHTTP(a, r); a.Code != http.StatusConflict || !strings.Contains(a.Body.String(), "windows.redis.url") {
+	if w.Instance.ServeHTTP(a, r); a.Code != http.StatusConflict || !strings.Contains(a.Body.String(), "windows.redis.url") {
 		t.Errorf("%d %s", a.Code, a.Body)
 	}
 }

@@ -44,7 +44,7 @@ func testProjects(t *testing.T, vars map[string]string) {
 			r.Header.Set("X-API-Key", key)
 		}
 		a := httptest.NewRecorder()
-		w.Handler.ServeHTTP(a, r)
+		w.Instance.ServeHTTP(a, r)
 		return a.Code, a.Body.String()
 	}
 	// sports waits until sport has so many records of a batch id, and looks that news has none.

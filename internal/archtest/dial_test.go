@@ -42,8 +42,8 @@ var mayDial = map[string]string{
 	"internal/redisconn/url.go":                 "the operator's own server, and those that its Sentinels name",
 	"internal/mqttconn/options.go":              "the operator's own broker",
 	"internal/mqttconn/connect.go":              "TLS on a connection to the operator's own broker",
-	"cli/client.go":                    "the API of an instance that the operator names; no redirect is followed",
-	"cli/remote.go":                    "an instance in the same process: nothing is connected to",
+	"cli/command/client.go":                     "the API of an instance that the operator names; no redirect is followed",
+	"cli/command/remote.go":                     "an instance in the same process: nothing is connected to",
 }
 
 // notProduct reports whether a folder is not part of the product.

@@ -1,6 +1,9 @@
 // Package archtest tests the direction of imports:
 //
-//	cmd → connect → serve → systems → config → flow, state, source, sink → policy → root
+//	cmd → a system's edge → cli → connect → serve → a system's rules → config → flow, state, source, sink → policy → root
+//
+// A system's edge is what makes it a part of a program: endpoint, building on servers, API, metrics
+// and commands, each a folder that is named after system and part, like crmingest.
 //
 // Backends import their role and an internal connection, never each other. Rules know no
 // product's driver.
@@ -78,13 +81,28 @@ var layers = [][]string{
 	{"embedded"},
 	{"serve"},
 	{"connect"},
+	{"cli"},
+	{"edges"},
 	{"cmd", "sim", "test", "bench", "examples"},
 }
 
 // layer of a package path inside the module.
 func layer(rel string) int {
 	top, _, _ := strings.Cut(rel, "/")
+	if edge(rel) {
+		top = "edges"
+	}
 	return slices.IndexFunc(layers, func(l []string) bool { return slices.Contains(l, top) })
+}
+
+// edge reports whether a package is what makes a system a part of a program.
+func edge(rel string) bool {
+	parts := strings.Split(rel, "/")
+	if parts[0] != "systems" || len(parts) < 3 {
+		return rel == "systems"
+	}
+	part, its := strings.CutPrefix(parts[2], parts[1])
+	return its && slices.Contains([]string{"api", "cli", "ingest", "metrics", "system"}, part)
 }
 
 // products are the prefixes of backends' package names.
@@ -117,7 +135,7 @@ var speaks = map[string]string{"systems/delivery/partner": "sink/httpsink", "sys
 
 // wires reports whether a package puts systems on products: connect and its parts, and what applications embed.
 func wires(rel string) bool {
-	return rel == "connect" || strings.HasPrefix(rel, "connect/") || strings.HasPrefix(rel, "embedded/")
+	return rel == "connect" || strings.HasPrefix(rel, "connect/") || strings.HasPrefix(rel, "embedded/") || edge(rel) && strings.HasSuffix(path.Base(rel), "system")
 }
 
 // tests reports whether a package is for the tests of others.
@@ -171,21 +189,18 @@ func TestImportsPointInwards(t *testing.T) {
 	}
 }
 
-// TestOnlyTheTableKnowsTheSystems checks that a new system is a folder below systems, one below
-// connect, and a line of the table: the rest of connect imports none, and nothing imports how
-// one is wired, except the command that talks to the bridge's broker.
-func TestOnlyTheTableKnowsTheSystems(t *testing.T) {
-	wiring := func(rel string) bool {
-		return strings.HasPrefix(rel, "connect/") && rel != "connect/system" && !tests(rel)
-	}
+// TestSystemsAreApart checks that a new system is a folder below systems and a line of systems.All:
+// no system imports another's edge, and nothing but that line how one is built.
+func TestSystemsAreApart(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, i := range p.imports {
 			inner := strings.TrimPrefix(i, module+"/")
-			switch {
-			case wiring(inner) && p.rel != "connect" && (p.rel != "cmd/tidemill" || inner != "connect/bridge"):
-				t.Errorf("%s imports %s: only connect's table knows how systems are wired", p.rel, inner)
-			case strings.HasPrefix(inner, "systems/") && (p.rel == "connect" || p.rel == "connect/system"):
-				t.Errorf("%s imports %s: only a system's own wiring may", p.rel, inner)
+			of := strings.Split(inner, "/")
+			if !edge(inner) || tests(p.rel) || inner == "systems" || measures(p.rel) || p.rel == "sim" {
+				continue
+			}
+			if !strings.HasPrefix(p.rel, "systems/"+of[1]+"/") && (p.rel != "systems" || !strings.HasSuffix(inner, "system")) {
+				t.Errorf("%s imports %s: that is for the system alone", p.rel, inner)
 			}
 		}
 	}

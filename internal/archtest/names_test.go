@@ -16,56 +16,30 @@ import (
 // mayName are the files outside a system's own folders that name systems, and which. They are to
 // become fewer: what is here yet is to be asked of the system by its registration in connect's table.
 var mayName = map[string]string{
-	"connect/connect.go": "analytics bridge crm delivery windows", // the table: it stays
-	// Each of these folders is the endpoint of one system.
-	"serve/ingest/":  "analytics",
-	"serve/entries/": "bridge",
-	"serve/events/":  "delivery",
-	"serve/crm/":     "crm",
-	"serve/records/": "windows",
-
-	"cli/bridgecmd.go":    "bridge",
-	"cli/bridgeflags.go":  "bridge",
-	"cli/bridgelisten.go": "bridge",
-	"cli/event.go":        "delivery",
-	"cli/firstevent.go":   "analytics bridge crm delivery windows",
-	"cli/memory.go":       "windows",
-	"cli/remote.go":       "analytics windows",
-	"cli/status.go":       "windows",
-	"cli/synclog.go":      "crm",
-	"cli/teller.go":       "analytics",
-	"cli/windowcmd.go":    "windows",
-	"cli/windowsend.go":   "windows",
-	"cli/windowshow.go":   "delivery",
-	"serve/admin/admin.go":         "analytics windows",
-	"serve/admin/crm.go":           "crm",
-	"serve/admin/crmevent.go":      "crm",
-	"serve/admin/crmprofile.go":    "crm",
-	"serve/admin/crmreplay.go":     "crm",
-	"serve/admin/dead.go":          "crm delivery",
-	"serve/admin/delivery.go":      "crm delivery",
-	"serve/admin/letter.go":        "analytics crm delivery",
-	"serve/admin/queues.go":        "delivery",
-	"serve/admin/search.go":        "windows",
-	"serve/admin/show.go":          "analytics",
-	"serve/admin/windows.go":       "windows",
-	"serve/admin/windowsend.go":    "windows",
-	"serve/admin/windowsfiles.go":  "windows",
-	"serve/admin/windowsof.go":     "windows",
-	"serve/api/analytics.go":       "analytics",
-	"serve/api/windows.go":         "windows",
-	"serve/metrics/bridge.go":      "bridge",
-	"serve/metrics/crm.go":         "crm",
-	"serve/metrics/delivery.go":    "delivery",
-	"serve/metrics/files.go":       "windows",
-	"serve/metrics/windows.go":     "windows",
+	"serve/admin/admin.go":        "analytics windows",
+	"serve/admin/crm.go":          "crm",
+	"serve/admin/crmevent.go":     "crm",
+	"serve/admin/crmprofile.go":   "crm",
+	"serve/admin/crmreplay.go":    "crm",
+	"serve/admin/dead.go":         "crm delivery",
+	"serve/admin/delivery.go":     "crm delivery",
+	"serve/admin/letter.go":       "analytics crm delivery",
+	"serve/admin/queues.go":       "delivery",
+	"serve/admin/search.go":       "windows",
+	"serve/admin/show.go":         "analytics",
+	"serve/admin/windows.go":      "windows",
+	"serve/admin/windowsend.go":   "windows",
+	"serve/admin/windowsfiles.go": "windows",
+	"serve/admin/windowsof.go":    "windows",
+	"serve/api/analytics.go":      "analytics",
+	"serve/api/windows.go":        "windows",
 }
 
 // generalRooms are those that know systems by their registration alone.
 func generalRooms(rel string) bool {
 	dir := filepath.ToSlash(filepath.Dir(rel))
 	top, _, _ := strings.Cut(dir, "/")
-	return slices.Contains([]string{"config", "serve", "cmd"}, top) || dir == "connect" || dir == "connect/system"
+	return slices.Contains([]string{"config", "serve", "cmd", "cli", "connect"}, top)
 }
 
 // naming finds the systems that a file names: by importing what is theirs, or in a text that is a
@@ -90,7 +64,7 @@ func naming(name string, src any, systems []string) (found []string, err error) 
 				return in && (rest == "" || rest[0] == '/')
 			}
 			path, below := strings.CutPrefix(text, s+".")
-			if (text == s || below && !strings.Contains(path, " ") || of("systems") || of("connect")) && !slices.Contains(found, s) {
+			if (text == s || below && !strings.Contains(path, " ") || of("systems")) && !slices.Contains(found, s) {
 				found = append(found, s)
 			}
 		}
@@ -110,7 +84,9 @@ func TestSystemsAreNamedByTheirRegistration(t *testing.T) {
 	}
 	var systems []string
 	for _, e := range entries {
-		systems = append(systems, e.Name())
+		if e.IsDir() {
+			systems = append(systems, e.Name())
+		}
 	}
 	seen := map[string]bool{}
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -151,7 +127,6 @@ func TestNamesOfSystemsAreSeen(t *testing.T) {
 	for _, c := range []struct{ code, want string }{
 		{`import "` + module + `/systems/crm"`, "crm"},
 		{`import x "` + module + `/systems/crm/crmconfig"`, "crm"},
-		{`import "` + module + `/connect/windows"`, "windows"},
 		{`var a = "bridge"`, "bridge"},
 		{"var a = `bridge.mqtt.qos`", "bridge"},
 		{`var a, b = "delivery.partners", "crm"`, "crm delivery"},
