@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"log/slog"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -18,6 +17,8 @@ import (
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/profile"
@@ -26,6 +27,7 @@ import (
 	"github.com/tidemill/tidemill/systems"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/accept"
+	"github.com/tidemill/tidemill/systems/crm/crmapi"
 )
 
 // club is a CRM system as a person at a terminal may find it: what is accepted lands in a
@@ -130,7 +132,8 @@ func newClub(t *testing.T) (*session, *club) {
 	if c.taker, err = accept.New(s.queues, accept.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	s.serve(admin.Parts{NoAuth: true, CRM: c, Letters: s.letters, Queues: s.queues})
+	common := &answer.Common{Queues: s.queues}
+	s.serve(admin.Parts{NoAuth: true, Common: common, Rooms: only(crm.Name, (&crmapi.API{Common: common, CRM: c}).Operations()), Letters: s.letters})
 	return s, c
 }
 
@@ -140,10 +143,18 @@ func (s *session) serve(p admin.Parts) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	p.Config, p.Log = cfg, slog.New(slog.DiscardHandler)
+	p.Config, p.Owners = cfg, systems.All().Owners()
+	if p.Rooms == nil {
+		p.Rooms = systems.All().Rooms(nil)
+	}
 	server := httptest.NewServer(admin.New(p))
 	s.Cleanup(server.Close)
 	s.url = server.URL
+}
+
+// only is the API where one system runs.
+func only(name string, does []operation.Handler) []admin.Room {
+	return systems.All().Rooms(map[string]admin.Room{name: {Does: does}})
 }
 
 // member is an event of the club.

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"log/slog"
 	"net/http/httptest"
 	"regexp"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/project"
@@ -21,6 +21,8 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems"
+	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryapi"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 )
 
@@ -52,7 +54,8 @@ func newSession(t *testing.T) *session {
 	if err := sites.Ensure(t.Context(), project.Project{ID: project.ID("shop"), Name: "shop"}, project.HashOf(tidemill.NewSecret("k"))); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(admin.New(admin.Parts{NoAuth: true, Config: cfg, Projects: sites, Letters: s.letters, Queues: s.queues, Delivery: s.partners, Log: slog.New(slog.DiscardHandler)}))
+	a := &deliveryapi.API{Common: &answer.Common{Projects: sites, Queues: s.queues}, Delivery: s.partners, Config: cfg}
+	server := httptest.NewServer(admin.New(admin.Parts{NoAuth: true, Config: cfg, Common: a.Common, Rooms: only(delivery.Name, a.Operations()), Owners: systems.All().Owners(), Letters: s.letters}))
 	t.Cleanup(server.Close)
 	s.url = server.URL
 	return s

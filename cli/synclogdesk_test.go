@@ -8,11 +8,13 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/crmapi"
 	"github.com/tidemill/tidemill/systems/crm/crmtest"
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
@@ -123,7 +125,8 @@ func TestFromSendingToExplaining(t *testing.T) {
 	sys := crmtest.New(t, p, crm.Options{Create: true, Seed: 1})
 	defer crmtest.Run(t, sys)()
 	s := &session{T: t, queues: p.Queues.(*memoryqueue.Store), letters: p.DeadLetters.(*memorydeadletter.Store)}
-	s.serve(admin.Parts{NoAuth: true, CRM: sys, Letters: s.letters, Queues: s.queues, Systems: []admin.System{{Name: crm.Name, Pipelines: sys.Pipelines()}}})
+	common := &answer.Common{Queues: s.queues}
+	s.serve(admin.Parts{NoAuth: true, Common: common, Rooms: only(crm.Name, (&crmapi.API{Common: common, CRM: sys}).Operations()), Letters: s.letters, Systems: []admin.System{{Name: crm.Name, Pipelines: sys.Pipelines()}}})
 	if status, out, errs := s.run(t.Context(), member("a"), "crm send"); status != 0 || out != "1 event accepted, 0 duplicates, 0 rejected.\n" {
 		t.Fatalf("%d %s%s", status, out, errs)
 	}

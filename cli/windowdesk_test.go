@@ -12,6 +12,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/project"
@@ -23,6 +24,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 	"github.com/tidemill/tidemill/systems/windows/search"
 	"github.com/tidemill/tidemill/systems/windows/search/memorysearch"
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
 )
 
 // newspaper is an instance that collects windows in memory, and a person at a terminal.
@@ -35,7 +37,7 @@ type newspaper struct {
 	sys     *windows.System
 }
 
-func newNewspaper(t *testing.T, o windows.Options, w window.Options, change ...func(*admin.Parts)) *newspaper {
+func newNewspaper(t *testing.T, o windows.Options, w window.Options, change ...func(*windowsapi.API)) *newspaper {
 	t.Helper()
 	must := func(err error) {
 		if err != nil {
@@ -63,18 +65,18 @@ func newNewspaper(t *testing.T, o windows.Options, w window.Options, change ...f
 		},
 	}, o)
 	must(err)
-	parts := admin.Parts{NoAuth: true, Windows: n.sys, Letters: n.letters, Systems: []admin.System{{Name: windows.Name, Pipelines: n.sys.Pipelines(), Books: n.sys.Books(),
+	its := &windowsapi.API{Common: &answer.Common{}, Windows: n.sys}
+	for _, c := range change {
+		c(its)
+	}
+	n.serve(admin.Parts{NoAuth: true, Common: its.Common, Rooms: only(windows.Name, its.Operations()), Letters: n.letters, Systems: []admin.System{{Name: windows.Name, Pipelines: n.sys.Pipelines(), Books: n.sys.Books(),
 		Audit: func(ctx context.Context) (any, bool, error) {
 			a, err := n.sys.Audit(ctx)
 			if err != nil {
 				return nil, false, err
 			}
 			return a, a.Balanced, nil
-		}}}}
-	for _, c := range change {
-		c(&parts)
-	}
-	n.serve(parts)
+		}}}})
 	return n
 }
 

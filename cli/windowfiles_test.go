@@ -11,12 +11,14 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/memoryprogress"
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
 )
 
 func TestASessionAboutAFileThatIsGone(t *testing.T) {
@@ -44,7 +46,8 @@ func TestASessionAboutAFileThatIsGone(t *testing.T) {
 	}
 	source := feed() // after a crash
 	s := newNewspaper(t, windows.Options{}, window.Options{})
-	s.serve(admin.Parts{NoAuth: true, Windows: s.sys, Letters: s.letters, WindowsFiles: []admin.Feed{{Name: "windows-files", Source: source}}})
+	a := &windowsapi.API{Common: &answer.Common{}, Windows: s.sys, Files: []windowsapi.FileSource{{Name: "windows-files", Source: source}}}
+	s.serve(admin.Parts{NoAuth: true, Common: a.Common, Rooms: only(windows.Name, a.Operations()), Letters: s.letters})
 	s.types("window files", `
 ~FILE +BATCH +ROWS +PENDING +TROUBLE
 ~20250323151500.export.CSV +20250323151500 +3 +3 *

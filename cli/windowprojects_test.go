@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
+
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/serve/admin"
-	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/memoryproject"
 	"github.com/tidemill/tidemill/state/window"
@@ -24,7 +24,7 @@ func TestABatchIDOfSeveralProjects(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n := newNewspaper(t, windows.Options{Project: project.ID("news")}, window.Options{}, func(p *admin.Parts) { p.Projects = projects })
+	n := newNewspaper(t, windows.Options{Project: project.ID("news")}, window.Options{}, func(p *windowsapi.API) { p.Projects = projects })
 	send := func(command, record string) {
 		t.Helper()
 		if status, out, errs := n.session.run(t.Context(), record, "window send --kind event --batch "+command); status != 0 {
@@ -97,11 +97,11 @@ func TestBatchesAreTakenOverForAProject(t *testing.T) {
 	}
 	var whose uuid.UUID
 	var prefix string
-	n := newNewspaper(t, windows.Options{Project: project.ID("news")}, window.Options{}, func(p *admin.Parts) {
+	n := newNewspaper(t, windows.Options{Project: project.ID("news")}, window.Options{}, func(p *windowsapi.API) {
 		p.Projects = projects
-		p.AdoptWindows = func(_ context.Context, begin string, id uuid.UUID) (api.AdoptedWindows, error) {
+		p.Adopt = func(_ context.Context, begin string, id uuid.UUID) (windowsapi.AdoptedWindows, error) {
 			prefix, whose = begin, id
-			return api.AdoptedWindows{Batches: 1, Records: 2, Lost: 1}, nil
+			return windowsapi.AdoptedWindows{Batches: 1, Records: 2, Lost: 1}, nil
 		}
 	})
 	for command, want := range map[string]string{"window adopt": "news", "window adopt --project sport": "sport", "window adopt --prefix old: --project " + project.ID("sport").String(): "sport"} {

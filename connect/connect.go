@@ -22,6 +22,7 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/state/project"
 )
@@ -83,22 +84,26 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 	i.stopping, i.stop = context.WithCancel(context.WithoutCancel(ctx))
 	i.Sockets, i.Live, i.Takes = &metrics.Sockets{}, i.live, i.takes
 	i.Metrics.MustRegister(&i.engines, i.Sockets)
+	i.Common = &answer.Common{Log: o.Log, Stopping: i.stopping}
 	i.Observe = newStageMetrics(i.Metrics).observe
 	i.mux = http.NewServeMux()
 	trusted, err := c.HTTP.Proxies()
 	if err != nil {
 		return nil, err
 	}
-	api := &admin.Parts{Version: o.Version, Started: i.started, NoAuth: o.NoAuth, Trusted: trusted, Metrics: i.Metrics, Config: i.Config, Doctor: i.doctor, Log: o.Log, Stopping: i.stopping}
+	api := &admin.Parts{Version: o.Version, Started: i.started, NoAuth: o.NoAuth, Trusted: trusted, Metrics: i.Metrics, Config: i.Config, Doctor: i.doctor, Common: i.Common, Owners: table.Owners()}
+	rooms := map[string]admin.Room{}
 	for _, s := range table.Of(o.Systems) {
 		parts, err := s.Build(ctx, i.Host)
 		if err != nil {
 			return nil, err
 		}
-		if err := i.add(s.Name, parts, api); err != nil {
+		if err := i.add(parts, api); err != nil {
 			return nil, err
 		}
+		rooms[s.Name] = admin.Room{Does: parts.Operations, Missing: parts.Missing}
 	}
+	api.Rooms = table.Rooms(rooms)
 	if i.token, err = apiToken(c, o); err != nil { // after the data were opened: this process owns the folder
 		return nil, err
 	}
@@ -122,7 +127,7 @@ func (i *Instance) keepOnce(ctx context.Context, api *admin.Parts) error {
 }
 
 // add registers what a system consists of.
-func (i *Instance) add(name string, p *system.Parts, api *admin.Parts) error {
+func (i *Instance) add(p *system.Parts, api *admin.Parts) error {
 	for _, r := range p.Runs {
 		i.systems = append(i.systems, r.System)
 		i.engines.Add(r.Pipelines(), r.Counted)

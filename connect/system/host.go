@@ -15,6 +15,7 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/state/project"
 )
@@ -36,6 +37,7 @@ type Host struct {
 	Operator func(*http.Request) bool // says who may see what the API shows; nil until all are built
 
 	Projects project.Projects // whose keys are taken; nil: no system that was built has any
+	Common   *answer.Common   // what the API's operations need
 
 	// Bounds are those of each queue of the embedded database, which has the queues of all systems.
 	Bounds Bounds

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 // System is what Tidemill can run, as one value: connect has a table of them, and names none
@@ -34,6 +35,12 @@ type System struct {
 	// dead letters in the embedded database.
 	Stateless bool
 
+	// Operations are all that the API does of it, to be described; only those of Parts are done. Missing
+	// is why they are not where it does not run.
+	Operations []operation.Handler
+	Missing    string
+	Letters    admin.Owner // which dead letters are its own
+
 	Unit     string                // what its books count, as record; empty: event
 	KeyUse   string                // how senders show a key, with %s for where it listens; empty: as X-API-Key
 	Commands func() []Command      // of the command line, anew for each run; nil: none
@@ -45,12 +52,14 @@ type System struct {
 
 // Parts are a system on its backends, open but not yet running.
 type Parts struct {
-	Runs      []Running
-	Endpoints []Endpoint
-	Ports     []Port
-	Metrics   []prometheus.Collector
-	Checks    []func(context.Context) []preflight.Finding // what the doctor looks at beside the servers
-	API       func(*admin.Parts)                          // shows and moves what only it has; nil: nothing
+	Runs       []Running
+	Endpoints  []Endpoint
+	Ports      []Port
+	Metrics    []prometheus.Collector
+	Checks     []func(context.Context) []preflight.Finding // what the doctor looks at beside the servers
+	Operations []operation.Handler                         // those of System.Operations that are done here
+	Missing    string                                      // why there are none; empty: System.Missing
+	API        func(*admin.Parts)                          // adds its queues, projects and dead letters to those of all; nil: it has none
 }
 
 // Running is a flow system with what operators see of it.

@@ -1,12 +1,14 @@
 package system
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/serve/admin"
 )
 
 // Table has the systems that a program can run, in the order in which they are built and asked.
@@ -80,6 +82,28 @@ func (t Table) Of(names []string) (some Table) {
 		}
 	}
 	return some
+}
+
+// Rooms are the parts of the API: those of the systems that run, and for each other one why it is not
+// there.
+func (t Table) Rooms(running map[string]admin.Room) (all []admin.Room) {
+	for _, s := range t {
+		room, runs := running[s.Name]
+		if !runs || room.Does == nil {
+			room = admin.Room{Missing: cmp.Or(room.Missing, s.Missing), Does: s.Operations}
+		}
+		all = append(all, room)
+	}
+	return all
+}
+
+// Owners say which dead letters are which system's.
+func (t Table) Owners() (all []admin.Owner) {
+	for _, s := range t {
+		s.Letters.System = s.Name
+		all = append(all, s.Letters)
+	}
+	return all
 }
 
 // Bounds are those of the first of the systems that has some; where none has, of the first there is.

@@ -15,25 +15,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
+	"github.com/tidemill/tidemill/serve/answer"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/preflight"
-	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/definition"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/person"
-	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/state/queue"
-	"github.com/tidemill/tidemill/systems/analytics/warehouse"
-	"github.com/tidemill/tidemill/systems/delivery/deliveryingest"
-	"github.com/tidemill/tidemill/systems/windows"
 )
 
 // Prefix of every path of the API.
@@ -55,6 +48,8 @@ type System struct {
 
 // Parts are what the API shows and moves.
 type Parts struct {
+	*answer.Common
+
 	Version    string
 	Started    time.Time
 	Uses       []string              // what it runs on, a line each
@@ -64,28 +59,12 @@ type Parts struct {
 	Metrics    prometheus.Registerer // nil: refusals are not shown
 	Config     *config.Loaded
 	Systems    []System
-	Projects   project.Projects
-	Persons    person.Directory
-	Events     warehouse.Reader
 	Letters    deadletter.Store // nil: none are kept; see AddLetters
 	OwnLetters []OwnLetters
-	Queues     queue.Store // nil: none are shown
-	Delivery   Delivery    // nil: it does not run here
-	// SendDelivery takes events of sites, one JSON object each; there as Delivery is.
-	SendDelivery func(ctx context.Context, raws [][]byte) ([]deliveryingest.Result, error)
-	CRM          CRM             // nil: it does not run here
-	Windows      *windows.System // nil: it does not run here
-	// AdoptWindows takes over what another program has collected under keys that begin so, for a project; nil:
-	// windows are not on a Redis.
-	AdoptWindows func(ctx context.Context, prefix string, project uuid.UUID) (api.AdoptedWindows, error)
-	WindowsFiles []Feed // where windows come from files
-	Definitions  definition.Definitions
-	Entries      http.Handler                                                              // takes entries of the embedded bridge; nil: it does not run here
-	Send         func(ctx context.Context, p uuid.UUID, events [][]byte) (api.Sent, error) // native format, one JSON object each
-	Doctor       func(ctx context.Context) []preflight.Finding
-	Once         ledger.Ledger // of Idempotency-Keys, which its owner forgets after KeptOnce; nil: none are taken
-	Log          *slog.Logger
-	Stopping     context.Context // ends when this instance stops, and listings that follow with it; nil: never
+	Rooms      []Room  // of systems
+	Owners     []Owner // of all systems that this program has
+	Doctor     func(ctx context.Context) []preflight.Finding
+	Once       ledger.Ledger // of Idempotency-Keys, which its owner forgets after KeptOnce; nil: none are taken
 }
 
 // OwnLetters are the dead letters of a system that are not among those of all.
@@ -118,10 +97,10 @@ type API struct {
 	refused  *prometheus.CounterVec // reason
 }
 
-// room is a part of the API, which an instance may not have.
-type room struct {
-	missing string // why it is not here; empty: it is
-	does    []operation.Handler
+// Room is a part of the API, which an instance may not have.
+type Room struct {
+	Missing string // why it is not here; empty: it is
+	Does    []operation.Handler
 }
 
 // in says why a room is not here, where it is not.
@@ -135,18 +114,21 @@ func in(here bool, missing string) string {
 // New makes the API.
 func New(p Parts) *API {
 	a := &API{Parts: p, mux: http.NewServeMux(), safe: http.NewCrossOriginProtection()}
+	if a.Common == nil {
+		a.Common = &answer.Common{}
+	}
 	if a.Log == nil {
 		a.Log = slog.New(slog.DiscardHandler)
 	}
 	a.refusals = request.NewRefusals(a.Log.With("system", "api"), time.Now)
 	a.guesses = request.NewGuesses(a.Log.With("system", "api"), "tokens")
 	a.refused = newRefused(a.Metrics)
-	for _, r := range slices.Concat(a.instance(), a.analytics(), []room{a.deadLetters(), a.queueing(), a.delivering(), a.crm(), a.windowing()}) {
-		for _, h := range r.does {
+	for _, r := range slices.Concat(a.instance(), []Room{a.deadLetters(), a.queueing()}, a.Rooms) {
+		for _, h := range r.Does {
 			a.does = append(a.does, h)
 			do := func(w http.ResponseWriter, req *http.Request) {
-				err := refused(http.StatusNotFound, "%s", r.missing)
-				if r.missing == "" {
+				var err error = operation.Refuse(http.StatusNotFound, "%s", r.Missing)
+				if r.Missing == "" {
 					err = h.Serve(w, req)
 				}
 				if err != nil {
@@ -154,7 +136,7 @@ func New(p Parts) *API {
 				}
 			}
 			a.mux.HandleFunc(h.Method+" "+Prefix+h.Path, func(w http.ResponseWriter, req *http.Request) {
-				if h.Method != http.MethodPost || h.ID == api.SendEntries.ID || len(req.Header.Values(operation.IdempotencyKey)) == 0 {
+				if h.Method != http.MethodPost || h.OwnKey || len(req.Header.Values(operation.IdempotencyKey)) == 0 {
 					do(w, req) // entries have ids that are made of the key
 				} else if err := a.once(w, req, h.MaxBody(), do); err != nil {
 					a.fail(w, req, err)
@@ -193,21 +175,10 @@ func (a *API) unknown(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if len(allowed) == 0 {
-		return refused(http.StatusNotFound, "the API has no %s", r.URL.Path)
+		return operation.Refuse(http.StatusNotFound, "the API has no %s", r.URL.Path)
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	return refused(http.StatusMethodNotAllowed, "%s cannot be %s; use %s", r.URL.Path, r.Method, strings.Join(allowed, " or "))
-}
-
-func refused(status int, format string, args ...any) error {
-	return operation.Refuse(status, format, args...)
-}
-
-// busy is a problem that the same request may not have a moment later.
-func busy(err error) error {
-	p := operation.Refuse(http.StatusServiceUnavailable, "%v", err)
-	p.After = 5
-	return p
+	return operation.Refuse(http.StatusMethodNotAllowed, "%s cannot be %s; use %s", r.URL.Path, r.Method, strings.Join(allowed, " or "))
 }
 
 // fail answers with a problem.
@@ -229,39 +200,4 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", strconv.Itoa(p.After))
 	}
 	operation.Write(w, p.Status, operation.ProblemType, p)
-}
-
-// projectOf is the project of a name or an id, which must exist; empty: the only one.
-func (a *API) projectOf(ctx context.Context, in api.InProject) (uuid.UUID, error) {
-	if in.Project != "" {
-		return a.find(ctx, in.Project)
-	}
-	ps, err := a.Projects.List(ctx)
-	if err != nil {
-		return uuid.Nil, err
-	}
-	if len(ps) == 1 {
-		return ps[0].ID, nil
-	}
-	return uuid.Nil, refused(http.StatusBadRequest, "say which project, of %s", names(ps))
-}
-
-// find finds a project by its name or id.
-func (a *API) find(ctx context.Context, name string) (uuid.UUID, error) {
-	id := project.ID(name)
-	if _, err := a.Projects.Find(ctx, id); errors.Is(err, project.ErrUnknown) {
-		ps, _ := a.Projects.List(ctx)
-		return uuid.Nil, refused(http.StatusNotFound, "there is no project %q; there are %s", name, names(ps))
-	} else if err != nil {
-		return uuid.Nil, err
-	}
-	return id, nil
-}
-
-func names(ps []project.Project) string {
-	var ns []string
-	for _, p := range ps {
-		ns = append(ns, p.Name)
-	}
-	return orNone(ns)
 }

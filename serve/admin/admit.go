@@ -70,7 +70,7 @@ func (a *API) admit(r *http.Request) error {
 // sameSite keeps pages of other sites out.
 func (a *API) sameSite(r *http.Request) error {
 	if err := a.safe.Check(r); err != nil {
-		return refused(http.StatusForbidden, "this request comes from another site's page")
+		return operation.Refuse(http.StatusForbidden, "this request comes from another site's page")
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (a *API) admitToken(r *http.Request) error {
 	default:
 		a.refused.WithLabelValues(wrongToken).Inc()
 	}
-	return refused(http.StatusUnauthorized, "the API needs its token: set TIDEMILL_TOKEN, or send Authorization: Bearer …")
+	return operation.Refuse(http.StatusUnauthorized, "the API needs its token: set TIDEMILL_TOKEN, or send Authorization: Bearer …")
 }
 
 // local lets in programs on this machine: a page in a browser is kept out by its origin, a name
@@ -108,7 +108,7 @@ func (a *API) admitToken(r *http.Request) error {
 func local(r *http.Request) error {
 	for name := range r.Header {
 		if forwarding[name] || strings.HasPrefix(name, "X-Forwarded") {
-			return refused(http.StatusForbidden, "this request came through a proxy (it has %s), so its sender may be anybody: run without --no-auth", name)
+			return operation.Refuse(http.StatusForbidden, "this request came through a proxy (it has %s), so its sender may be anybody: run without --no-auth", name)
 		}
 	}
 	remote, _, err := net.SplitHostPort(r.RemoteAddr)
@@ -117,7 +117,7 @@ func local(r *http.Request) error {
 		host = h
 	}
 	if err != nil || !config.Loopback(remote) || !config.Loopback(strings.Trim(host, "[]")) {
-		return refused(http.StatusForbidden, "with --no-auth the API answers callers on this machine only")
+		return operation.Refuse(http.StatusForbidden, "with --no-auth the API answers callers on this machine only")
 	}
 	return nil
 }

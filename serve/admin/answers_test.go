@@ -15,6 +15,7 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/systems"
 )
 
 // description is what openapi.json says of answers.
@@ -27,7 +28,7 @@ type description struct {
 
 var described = sync.OnceValue(func() *description {
 	d := &description{mux: http.NewServeMux(), schemas: jsonschema.NewCompiler(), several: map[string]bool{}}
-	for _, h := range admin.New(admin.Parts{}).Operations() {
+	for _, h := range admin.New(admin.Parts{Rooms: systems.All().Rooms(nil)}).Operations() {
 		pattern := h.Method + " " + admin.Prefix + h.Path
 		d.mux.Handle(pattern, http.NotFoundHandler())
 		_, d.several[pattern] = reflect.Zero(h.Gives).Interface().(interface{ Status() int })

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/ledger/memoryledger"
@@ -21,6 +22,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/crmapi"
 	"github.com/tidemill/tidemill/systems/crm/crmtest"
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
@@ -52,7 +54,8 @@ func withCRM(t *testing.T, test func(d *crmDesk)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.desk = newDesk(t, admin.Parts{CRM: sys, Queues: d.queues, Letters: other, OwnLetters: []admin.OwnLetters{{System: crm.Name, Store: p.DeadLetters}}, Systems: []admin.System{{Name: crm.Name, Pipelines: sys.Pipelines()}}})
+		common := &answer.Common{Queues: d.queues}
+		d.desk = newDesk(t, admin.Parts{Common: common, Rooms: only(crm.Name, (&crmapi.API{Common: common, CRM: sys}).Operations()), Letters: other, OwnLetters: []admin.OwnLetters{{System: crm.Name, Store: p.DeadLetters}}, Systems: []admin.System{{Name: crm.Name, Pipelines: sys.Pipelines()}}})
 		stop := crmtest.Run(t, sys)
 		test(d)
 		stop()
@@ -376,7 +379,8 @@ func TestWhenCRMCannotBeAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDesk(t, admin.Parts{CRM: sys})
+	common := &answer.Common{}
+	d := newDesk(t, admin.Parts{Common: common, Rooms: only(crm.Name, (&crmapi.API{Common: common, CRM: sys}).Operations())})
 	w := d.ask("POST", "crm/events", crmEvent("a", "member.created"))
 	if refused(t, w, 503, "connection refused"); w.Header().Get("Retry-After") != "5" {
 		t.Errorf("Retry-After %q", w.Header().Get("Retry-After"))

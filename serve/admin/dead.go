@@ -9,20 +9,19 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tidemill/tidemill/serve/answer"
+
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/systems/crm"
-	"github.com/tidemill/tidemill/systems/delivery"
 )
 
 // deadLetters is what the API does of dead letters.
-func (a *API) deadLetters() room {
-	return room{in(a.Letters != nil || len(a.OwnLetters) > 0, "this instance keeps no dead letters"), []operation.Handler{
+func (a *API) deadLetters() Room {
+	return Room{in(a.Letters != nil || len(a.OwnLetters) > 0, "this instance keeps no dead letters"), []operation.Handler{
 		api.ListDead.By(a.dead),
 		api.GetDead.By(a.letter),
 		api.ReplayDead.By(a.replay),
@@ -35,13 +34,17 @@ func (a *API) deadLetters() room {
 func (a *API) chosen(ctx context.Context, ids []string, q *api.Dead) (f deadletter.Filter, err error) {
 	f = deadletter.Filter{Pipeline: q.Pipeline, IDs: ids, Seqs: q.Seq, Max: q.Max}
 	if q.Partner != "" {
-		if f.Pipeline != "" && f.Pipeline != delivery.QueueOf(q.Partner) {
-			return f, refused(http.StatusBadRequest, "pipeline=%s is not the one of partner=%s: leave one out", f.Pipeline, q.Partner)
+		of := a.queueOf(q.Partner)
+		if of == "" {
+			return f, operation.Refuse(http.StatusNotFound, "no system of this program has partners: leave partner out")
 		}
-		f.Pipeline = delivery.QueueOf(q.Partner)
+		if f.Pipeline != "" && f.Pipeline != of {
+			return f, operation.Refuse(http.StatusBadRequest, "pipeline=%s is not the one of partner=%s: leave one out", f.Pipeline, q.Partner)
+		}
+		f.Pipeline = of
 	}
 	if err := f.Check(); err != nil {
-		return f, refused(http.StatusBadRequest, "%v", err)
+		return f, operation.Refuse(http.StatusBadRequest, "%v", err)
 	}
 	if f.Tenant, err = a.tenantOf(ctx, q); err != nil {
 		return f, err
@@ -49,7 +52,7 @@ func (a *API) chosen(ctx context.Context, ids []string, q *api.Dead) (f deadlett
 	if f.Kinds, err = kindsOf(q.Kind, q.Reason); err != nil {
 		return f, err
 	}
-	f.After, f.Before, err = a.span(q.Span)
+	f.After, f.Before, err = answer.Span(q.Span)
 	return f, err
 }
 
@@ -58,16 +61,16 @@ func (a *API) tenantOf(ctx context.Context, q *api.Dead) (string, error) {
 	site, p := cmp.Or(q.Site, q.Tenant), q.Project
 	switch {
 	case q.Site != "" && q.Tenant != "":
-		return "", refused(http.StatusBadRequest, "site and tenant are both whose letters it is: leave one out")
+		return "", operation.Refuse(http.StatusBadRequest, "site and tenant are both whose letters it is: leave one out")
 	case site != "" && p != "":
-		return "", refused(http.StatusBadRequest, "site and project are both whose letters it is: leave one out")
+		return "", operation.Refuse(http.StatusBadRequest, "site and project are both whose letters it is: leave one out")
 	case p == "":
 		return site, nil
 	}
 	if a.Projects == nil {
-		return "", refused(http.StatusNotFound, "there are no projects here; site=%s chooses by site, and tenant by tenant", p)
+		return "", operation.Refuse(http.StatusNotFound, "there are no projects here; site=%s chooses by site, and tenant by tenant", p)
 	}
-	id, err := a.find(ctx, p)
+	id, err := a.Find(ctx, p)
 	if unknown, err2 := uuid.Parse(p); err != nil && err2 == nil {
 		id, err = unknown, nil // letters may be of a project that there is not
 	}
@@ -82,7 +85,7 @@ func kindsOf(kinds, reasons []string) (ks []tidemill.Kind, err error) {
 	for _, k := range kinds {
 		kind, err := tidemill.ParseKind(k)
 		if err != nil {
-			return nil, refused(http.StatusBadRequest, "%v", err)
+			return nil, operation.Refuse(http.StatusBadRequest, "%v", err)
 		}
 		ks = append(ks, kind)
 	}
@@ -93,7 +96,7 @@ func kindsOf(kinds, reasons []string) (ks []tidemill.Kind, err error) {
 	for _, s := range reasons {
 		reason, err := deadletter.ParseReason(s)
 		if err != nil {
-			return nil, refused(http.StatusBadRequest, "%v", err)
+			return nil, operation.Refuse(http.StatusBadRequest, "%v", err)
 		}
 		of = append(of, reason.Kinds()...)
 	}
@@ -101,7 +104,7 @@ func kindsOf(kinds, reasons []string) (ks []tidemill.Kind, err error) {
 		return of, nil
 	}
 	if ks = slices.DeleteFunc(ks, func(k tidemill.Kind) bool { return !slices.Contains(of, k) }); len(ks) == 0 {
-		return nil, refused(http.StatusBadRequest, "no failure of the kinds %q has a reason of %q", kinds, reasons)
+		return nil, operation.Refuse(http.StatusBadRequest, "no failure of the kinds %q has a reason of %q", kinds, reasons)
 	}
 	return ks, nil
 }
@@ -124,9 +127,9 @@ func (a *API) dead(ctx context.Context, q *api.DeadFilter) (iter.Seq2[api.Listed
 				switch {
 				case err != nil:
 				case q.Format == "export":
-					out.Export = export(l)
+					out.Export = a.export(l)
 				default:
-					out.DeadLetter = show(l, false)
+					out.DeadLetter = a.show(l, false)
 				}
 				if n++; !yield(out, err) || err != nil {
 					return
@@ -151,7 +154,7 @@ func (a *API) chosenIn(ctx context.Context, ids []string, q *api.Dead) (f deadle
 // whose numbers are its own: a pipeline, a partner or ?system= says which is meant.
 func (a *API) stores(system string, f deadletter.Filter) ([]deadletter.Store, error) {
 	if system != "" && !slices.ContainsFunc(a.Systems, func(s System) bool { return s.Name == system }) {
-		return nil, refused(http.StatusNotFound, "no system %q runs here", system)
+		return nil, operation.Refuse(http.StatusNotFound, "no system %q runs here", system)
 	}
 	var all []deadletter.Store
 	if a.Letters != nil {
@@ -179,25 +182,11 @@ func (a *API) knows(ctx context.Context, name string, stores []deadletter.Store)
 		return nil
 	}
 	for _, s := range stores {
-		for _, err := range s.List(ctx, deadletter.Filter{Pipeline: delivery.QueueOf(name), Max: 1}) {
+		for _, err := range s.List(ctx, deadletter.Filter{Pipeline: a.queueOf(name), Max: 1}) {
 			return err
 		}
 	}
-	return refused(http.StatusNotFound, "there is no partner %q, and no letter of one that was called so; there are %s", name, orNone(names))
-}
-
-// owns says whether a pipeline, or a queue that has its letters, is a system's.
-func (a *API) owns(system, pipeline string) bool {
-	switch {
-	case system == delivery.Name && (partnerOf(pipeline) != "" || slices.Contains(delivery.EventQueues(), pipeline)), system == crm.Name && pipeline == crm.Queue:
-		return true
-	}
-	for _, s := range a.Systems {
-		if s.Name == system && slices.ContainsFunc(s.Pipelines, func(e *flow.Engine) bool { return e.Name() == pipeline }) {
-			return true
-		}
-	}
-	return false
+	return operation.Refuse(http.StatusNotFound, "there is no partner %q, and no letter of one that was called so; there are %s", name, answer.OrNone(names))
 }
 
 // letter shows one letter.
@@ -206,7 +195,7 @@ func (a *API) letter(ctx context.Context, q *api.OneDead) (api.DeadLetter, error
 	if err != nil {
 		return api.DeadLetter{}, err
 	}
-	return show(l, true), nil
+	return a.show(l, true), nil
 }
 
 // named finds the letter of that number or message's id, with the store that it is in: of up to so
@@ -228,7 +217,7 @@ func (a *API) named(ctx context.Context, q *api.OneDead, most int) (found *deadl
 		if f.Pipeline != "" {
 			where = " of pipeline " + f.Pipeline
 		}
-		err = refused(http.StatusNotFound, "there is no dead letter %s%s; `tidemill dead list` shows them", name, where)
+		err = operation.Refuse(http.StatusNotFound, "there is no dead letter %s%s; `tidemill dead list` shows them", name, where)
 	}
 	return found, in, err
 }
@@ -241,9 +230,9 @@ func only(ctx context.Context, stores []deadletter.Store, f deadletter.Filter, n
 			case err != nil:
 				return nil, nil, err
 			case found != nil && in != s:
-				return nil, nil, refused(http.StatusConflict, "two letters are called %s, of the pipelines %s and %s: say which pipeline", name, found.Pipeline, l.Pipeline)
+				return nil, nil, operation.Refuse(http.StatusConflict, "two letters are called %s, of the pipelines %s and %s: say which pipeline", name, found.Pipeline, l.Pipeline)
 			case found != nil:
-				return nil, nil, refused(http.StatusConflict, "several letters have the id %s: say which pipeline, or name one by its number (seq), as `tidemill dead list --json` shows it", name)
+				return nil, nil, operation.Refuse(http.StatusConflict, "several letters have the id %s: say which pipeline, or name one by its number (seq), as `tidemill dead list --json` shows it", name)
 			}
 			found, in = l, s
 		}
@@ -260,7 +249,7 @@ func (a *API) decodes(l *deadletter.Letter, payload []byte) error {
 			continue
 		}
 		if err := s.Decodes(l.Pipeline, &m); err != nil {
-			return refused(http.StatusUnprocessableEntity, "a replay could not read the new payload, nothing is changed: %v", err)
+			return operation.Refuse(http.StatusUnprocessableEntity, "a replay could not read the new payload, nothing is changed: %v", err)
 		}
 	}
 	return nil
@@ -276,16 +265,16 @@ func (a *API) edit(ctx context.Context, q *api.DeadEdit) (out api.DeadLetter, er
 		return out, err
 	}
 	if err := in.Edit(ctx, l.Name(), q.Body); err != nil {
-		return out, answerable(err)
+		return out, answer.Answerable(err)
 	}
 	a.Log.InfoContext(ctx, "dead letter edited by hand", "seq", l.Seq, "pipeline", l.Pipeline, "bytes", len(q.Body))
 	for l, err := range in.List(ctx, deadletter.Filter{Seqs: []int64{l.Seq}}) {
 		if err != nil {
 			return out, err
 		}
-		return show(l, true), nil
+		return a.show(l, true), nil
 	}
-	return out, refused(http.StatusNotFound, "letter %d was edited, and is gone meanwhile", l.Seq)
+	return out, operation.Refuse(http.StatusNotFound, "letter %d was edited, and is gone meanwhile", l.Seq)
 }
 
 func (a *API) replay(ctx context.Context, q *api.DeadMove) (api.Moved, error) {
@@ -304,10 +293,10 @@ func (a *API) move(ctx context.Context, q *api.DeadMove, what string, do func(de
 		return out, err
 	}
 	if len(f.IDs) == 0 && len(f.Seqs) == 0 && len(f.Kinds) == 0 && f.Tenant == "" && f.Pipeline == "" && f.After.IsZero() && f.Before.IsZero() && f.Max == 0 && !q.All {
-		return out, refused(http.StatusBadRequest, "say which letters to %s: ids, a filter, or all", what)
+		return out, operation.Refuse(http.StatusBadRequest, "say which letters to %s: ids, a filter, or all", what)
 	}
 	if q.State == string(deadletter.Replaying) {
-		return out, refused(http.StatusBadRequest, "letters that are being replayed cannot be moved: leave state out")
+		return out, operation.Refuse(http.StatusBadRequest, "letters that are being replayed cannot be moved: leave state out")
 	}
 	out.AsOf, f.State = time.Now().UTC(), deadletter.Held
 	if q.DryRun {

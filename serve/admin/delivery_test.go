@@ -11,8 +11,10 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryapi"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 )
 
@@ -56,8 +58,15 @@ func (p *partners) CloseCircuit(_ context.Context, partner string) error {
 	return nil
 }
 
+// deliveryDesk is an API over what a test has of delivery.
+func deliveryDesk(t *testing.T, a *deliveryapi.API) *desk {
+	t.Helper()
+	a.Common = &answer.Common{}
+	return newDesk(t, admin.Parts{Common: a.Common, Rooms: only(delivery.Name, a.Operations())})
+}
+
 func TestPartnersAreListedInTheWordsOfProgramsOutside(t *testing.T) {
-	d := newDesk(t, admin.Parts{Delivery: newPartners()})
+	d := deliveryDesk(t, &deliveryapi.API{Delivery: newPartners()})
 	got := d.get("partners")
 	want := `{"partner":"dv360","circuitState":"closed","successRate":0.975,"latencyP50":12.345,"latencyP99":2000,"queueDepth":7,"lastError":"answered 503","lastSuccessAt":"2026-03-01T13:00:00Z","lastErrorAt":"2026-03-01T12:00:00Z"}
 {"partner":"yahoo","circuitState":"closed","successRate":null,"latencyP50":null,"latencyP99":null,"queueDepth":0,"lastError":null,"lastSuccessAt":null,"paused":true,"deadLetters":3}
@@ -69,7 +78,7 @@ func TestPartnersAreListedInTheWordsOfProgramsOutside(t *testing.T) {
 
 func TestCircuitsAreMovedByHand(t *testing.T) {
 	p := newPartners()
-	d := newDesk(t, admin.Parts{Delivery: p})
+	d := deliveryDesk(t, &deliveryapi.API{Delivery: p})
 	if got := d.post("partners/dv360/open?for=10m", ""); d.field(got, "circuitState") != "open" || d.field(got, "openReason") != "opened by hand" || d.field(got, "openUntil") == nil || p.open != 10*time.Minute {
 		t.Errorf("opened for %v: %s", p.open, got)
 	}
@@ -87,7 +96,7 @@ func TestCircuitsAreMovedByHand(t *testing.T) {
 }
 
 func TestAnEventIsFoundWithWhatBecameOfIt(t *testing.T) {
-	d := newDesk(t, admin.Parts{Delivery: newPartners()})
+	d := deliveryDesk(t, &deliveryapi.API{Delivery: newPartners()})
 	got := d.get("delivery/events/shop/e1%2Fx")
 	want := `{"id":"e1/x","site":"shop","type":"purchase","received_at":"2026-03-01T12:00:00Z","state":"delivering","queue":"ingest.high","partners":[` +
 		`{"partner":"dv360","state":"delayed","why":"it is tried again","tries":1,"next_at":"2026-03-01T12:01:00Z","attempts":[{"at":"2026-03-01T12:00:00Z","kind":"timeout","cause":"no answer"}]},` +
@@ -98,7 +107,7 @@ func TestAnEventIsFoundWithWhatBecameOfIt(t *testing.T) {
 	refused(t, d.ask("GET", "delivery/events/shop/e2", ""), http.StatusNotFound, "nothing is known of event e2 of site shop")
 	refused(t, d.ask("GET", "delivery/events/e2", ""), http.StatusBadRequest, "say of which site the event is")
 	cfg := loaded(t)
-	d = newDesk(t, admin.Parts{Delivery: newPartners(), Config: cfg})
+	d = deliveryDesk(t, &deliveryapi.API{Delivery: newPartners(), Config: cfg})
 	deliveryconfig.Of(cfg).Sites = []deliveryconfig.Site{{ID: "blog"}, {ID: "shop"}}
 	if found := d.get("delivery/events/e1%2Fx"); found != want {
 		t.Errorf("without its site the event is\n%swant\n%s", found, want)

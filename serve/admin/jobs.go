@@ -6,26 +6,12 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/tidemill/tidemill/serve/answer"
+
 	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/queue"
 )
-
-func showJob(j *queue.Job, whole bool) api.Job {
-	out := api.Job{Queue: j.To, ID: j.ID, Tenant: j.Tenant, Type: j.Type, State: string(j.State), Priority: j.Priority, Tries: j.Tries, Handed: j.Handed,
-		Time: when(j.Time), Added: j.Added.UTC(), Ended: when(j.Ended), Cause: j.Cause}
-	if j.State == queue.Delayed {
-		out.Due = when(j.At)
-	}
-	if !j.State.Held() {
-		out.Fate = j.Fate.String()
-	}
-	out.Key, out.KeyBase64 = text(j.Key)
-	out.Payload, out.PayloadBase64 = text(j.Payload)
-	if whole {
-		out.Fields, out.Attempts = fields(&j.Message), attempts(j.Failures)
-	}
-	return out
-}
 
 // jobsOf reads which jobs of a queue are meant, without their state.
 func (a *API) jobsOf(ctx context.Context, name string, ids []string, q *api.Jobs) (f queue.Filter, err error) {
@@ -33,7 +19,7 @@ func (a *API) jobsOf(ctx context.Context, name string, ids []string, q *api.Jobs
 		return f, err
 	}
 	f = queue.Filter{Queue: name, Tenant: q.Tenant, Type: q.Type, IDs: ids, Max: q.Max}
-	_, f.Before, err = a.span(api.Span{Until: q.Until})
+	_, f.Before, err = answer.Span(api.Span{Until: q.Until})
 	return f, err
 }
 
@@ -41,7 +27,7 @@ func (a *API) jobsOf(ctx context.Context, name string, ids []string, q *api.Jobs
 func (a *API) jobs(ctx context.Context, q *api.JobFilter) (iter.Seq2[api.Job, error], error) {
 	f, err := a.jobsOf(ctx, q.Queue, q.IDs, &q.Jobs)
 	f.State = queue.State(q.State)
-	return shownAs(a.Queues.List(ctx, f), func(j *queue.Job) api.Job { return showJob(j, false) }), err
+	return answer.ShownAs(a.Queues.List(ctx, f), func(j *queue.Job) api.Job { return answer.ShowJob(j, false) }), err
 }
 
 // job shows one job.
@@ -50,7 +36,7 @@ func (a *API) job(ctx context.Context, q *api.OneJob) (api.Job, error) {
 	if err != nil {
 		return api.Job{}, err
 	}
-	return showJob(j, true), nil
+	return answer.ShowJob(j, true), nil
 }
 
 // jobOf finds a job. Without a tenant it is looked for among all, which takes longer, and has to be
@@ -61,11 +47,11 @@ func (a *API) jobOf(ctx context.Context, q *api.OneJob) (*queue.Job, error) {
 		return nil, err
 	}
 	if id == "" {
-		return nil, refused(http.StatusBadRequest, "say which job: id=…, and tenant=… where it has one")
+		return nil, operation.Refuse(http.StatusBadRequest, "say which job: id=…, and tenant=… where it has one")
 	}
 	if q.Tenant != nil {
 		j, err := a.Queues.Look(ctx, queue.Name{Queue: name, Tenant: *q.Tenant, ID: id})
-		return j, answerable(err)
+		return j, answer.Answerable(err)
 	}
 	var found *queue.Job
 	for _, s := range []queue.State{"", queue.Completed, queue.Failed} {
@@ -74,7 +60,7 @@ func (a *API) jobOf(ctx context.Context, q *api.OneJob) (*queue.Job, error) {
 				return nil, err
 			}
 			if found != nil && found.Tenant != j.Tenant {
-				return nil, refused(http.StatusConflict, "jobs of several tenants have the id %s, of %q and %q: say which tenant", id, found.Tenant, j.Tenant)
+				return nil, operation.Refuse(http.StatusConflict, "jobs of several tenants have the id %s, of %q and %q: say which tenant", id, found.Tenant, j.Tenant)
 			}
 			if found == nil || j.Added.After(found.Added) {
 				found = j
@@ -82,7 +68,7 @@ func (a *API) jobOf(ctx context.Context, q *api.OneJob) (*queue.Job, error) {
 		}
 	}
 	if found == nil {
-		return nil, refused(http.StatusNotFound, "there is no job %s in queue %s; `tidemill queue jobs %s` shows them", id, name, name)
+		return nil, operation.Refuse(http.StatusNotFound, "there is no job %s in queue %s; `tidemill queue jobs %s` shows them", id, name, name)
 	}
 	return found, nil
 }
@@ -95,13 +81,13 @@ func (a *API) editJob(ctx context.Context, q *api.JobEdit) (out api.Job, err err
 	}
 	n := queue.Name{Queue: j.To, Tenant: j.Tenant, ID: j.ID}
 	if err := a.Queues.Edit(ctx, n, q.Body); err != nil {
-		return out, answerable(err)
+		return out, answer.Answerable(err)
 	}
 	a.Log.InfoContext(ctx, "job edited by hand", "queue", n.Queue, "id", n.ID, "bytes", len(q.Body))
 	if j, err = a.Queues.Look(ctx, n); err != nil {
-		return out, answerable(err)
+		return out, answer.Answerable(err)
 	}
-	return showJob(j, true), nil
+	return answer.ShowJob(j, true), nil
 }
 
 func (a *API) retryJobs(ctx context.Context, q *api.JobMove) (api.Counted, error) {
@@ -142,12 +128,12 @@ func (a *API) moveJobs(ctx context.Context, q *api.JobMove, what string, of []qu
 	chosen := of
 	if s := queue.State(q.State); s != "" {
 		if chosen = []queue.State{s}; !slices.Contains(of, s) {
-			return out, refused(http.StatusBadRequest, "state=%q: %s is for those of the states %q", s, what, of)
+			return out, operation.Refuse(http.StatusBadRequest, "state=%q: %s is for those of the states %q", s, what, of)
 		}
 	}
 	all := len(f.IDs) == 0 && f.Tenant == "" && f.Type == "" && f.Before.IsZero() && f.Max == 0 && len(chosen) == len(of)
 	if all && !q.All {
-		return out, refused(http.StatusBadRequest, "say which jobs to %s: ids, a filter, or all, which are those of the states %q", what, of)
+		return out, operation.Refuse(http.StatusBadRequest, "say which jobs to %s: ids, a filter, or all, which are those of the states %q", what, of)
 	}
 	if q.DryRun {
 		do = a.countJobs
@@ -165,8 +151,8 @@ func (a *API) moveJobs(ctx context.Context, q *api.JobMove, what string, of []qu
 		}
 	}
 	a.Log.InfoContext(ctx, "jobs moved by hand", "queue", f.Queue, "what", what, "count", out.Count, "dry_run", q.DryRun)
-	if err = answerable(err); err != nil && out.Count > 0 {
-		return out, refused(http.StatusConflict, "after %d jobs: %v", out.Count, err)
+	if err = answer.Answerable(err); err != nil && out.Count > 0 {
+		return out, operation.Refuse(http.StatusConflict, "after %d jobs: %v", out.Count, err)
 	}
 	return out, err
 }

@@ -7,17 +7,19 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/tidemill/tidemill/systems/analytics"
+	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
+
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/admin"
-	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/memoryproject"
@@ -52,7 +54,8 @@ func over(t *testing.T, events warehouse.Reader) *admin.API {
 	if err := ps.Ensure(t.Context(), project.Project{ID: project.ID("shop"), Name: "shop"}, project.HashOf(tidemill.NewSecret("k"))); err != nil {
 		t.Fatal(err)
 	}
-	return admin.New(admin.Parts{Key: tidemill.NewSecret(token), Projects: ps, Events: events, Log: slog.New(slog.DiscardHandler)})
+	a := &analyticsapi.API{Common: &answer.Common{Projects: ps}, Events: events}
+	return admin.New(admin.Parts{Key: tidemill.NewSecret(token), Common: a.Common, Rooms: only(analytics.Name, a.Operations())})
 }
 
 // listing is a request for the events of a server.
@@ -118,20 +121,20 @@ func TestSendSaysWhatBecameOfTheEvents(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
 		status     int
-		want       api.Sent
+		want       analyticsapi.Sent
 		reason     string
 	}{
-		{"nothing", "", 200, api.Sent{}, ""},
-		{"blank lines", "\n  \n\r\n", 200, api.Sent{}, ""},
-		{"events in more than one batch, the last without a line end", strings.TrimSuffix(good(1001), "\n"), 200, api.Sent{Accepted: 1001}, ""},
-		{"wrong ones among them", "x\n" + good(2) + `{"event": "viewed"}` + "\n", 200, api.Sent{Duplicates: 2, Refused: 2}, "no JSON"},
-		{"more wrong ones than are explained", strings.Repeat("x\n", 1200), 200, api.Sent{Refused: 1200}, "no JSON"},
-		{"a line that is too long, after a batch", good(500) + strings.Repeat("x", 1<<20+1), 413, api.Sent{Duplicates: 500}, ""},
-		{"a body that is too large", good(500) + strings.Repeat(" \n", 17<<20), 413, api.Sent{Duplicates: 500}, ""},
+		{"nothing", "", 200, analyticsapi.Sent{}, ""},
+		{"blank lines", "\n  \n\r\n", 200, analyticsapi.Sent{}, ""},
+		{"events in more than one batch, the last without a line end", strings.TrimSuffix(good(1001), "\n"), 200, analyticsapi.Sent{Accepted: 1001}, ""},
+		{"wrong ones among them", "x\n" + good(2) + `{"event": "viewed"}` + "\n", 200, analyticsapi.Sent{Duplicates: 2, Refused: 2}, "no JSON"},
+		{"more wrong ones than are explained", strings.Repeat("x\n", 1200), 200, analyticsapi.Sent{Refused: 1200}, "no JSON"},
+		{"a line that is too long, after a batch", good(500) + strings.Repeat("x", 1<<20+1), 413, analyticsapi.Sent{Duplicates: 500}, ""},
+		{"a body that is too large", good(500) + strings.Repeat(" \n", 17<<20), 413, analyticsapi.Sent{Duplicates: 500}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := in.post("events", c.body)
-			var got api.Sent
+			var got analyticsapi.Sent
 			var problem operation.Problem
 			body := w.Body.Bytes()
 			if w.Code != 200 {
@@ -160,13 +163,14 @@ func TestSendIntoWhatCannotKeepThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	room := 600
-	api := admin.New(admin.Parts{Key: tidemill.NewSecret(token), Projects: ps, Log: slog.New(slog.DiscardHandler), Send: func(_ context.Context, _ uuid.UUID, events [][]byte) (api.Sent, error) {
+	a := &analyticsapi.API{Common: &answer.Common{Projects: ps}, Send: func(_ context.Context, _ uuid.UUID, events [][]byte) (analyticsapi.Sent, error) {
 		n := min(room, len(events))
 		if room -= n; n < len(events) {
-			return api.Sent{Accepted: n}, errors.New("the queue is full")
+			return analyticsapi.Sent{Accepted: n}, errors.New("the queue is full")
 		}
-		return api.Sent{Accepted: n}, nil
-	}})
+		return analyticsapi.Sent{Accepted: n}, nil
+	}}
+	api := admin.New(admin.Parts{Key: tidemill.NewSecret(token), Common: a.Common, Rooms: only(analytics.Name, a.Operations())})
 	w := httptest.NewRecorder()
 	api.ServeHTTP(w, request(http.MethodPost, admin.Prefix+"events", strings.Repeat("{}\n", 1000)))
 	if refused(t, w, http.StatusServiceUnavailable, "after 600 accepted events: the queue is full"); w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `"accepted":600`) {

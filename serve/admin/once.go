@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemill/tidemill/serve/answer"
+
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/ledger"
 )
@@ -59,7 +61,7 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, most int64, do http.H
 	}
 	ctx := context.WithoutCancel(r.Context())
 	if err := a.Once.Begin(ctx, []*ledger.Entry{e}, ledger.Begin{Lease: onceLease}); err != nil {
-		return busy(err)
+		return answer.Busy(err)
 	}
 	switch {
 	case e.State == ledger.Done:
@@ -70,14 +72,14 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, most int64, do http.H
 		first.write(w)
 		return nil
 	case e.State == ledger.Conflict:
-		return refused(http.StatusUnprocessableEntity, "this Idempotency-Key is that of another request, of the last 24 hours: give this one a key of its own")
+		return operation.Refuse(http.StatusUnprocessableEntity, "this Idempotency-Key is that of another request, of the last 24 hours: give this one a key of its own")
 	case e.State == ledger.Running:
 		p := operation.Refuse(http.StatusConflict, "the request of this Idempotency-Key is being worked on: ask again for its answer")
 		p.After = onceAgain
 		return p
 	case e.Broken: // which is its answer from now on
 		do = func(w http.ResponseWriter, r *http.Request) {
-			a.fail(w, r, refused(http.StatusConflict, "the request of this Idempotency-Key began, and nobody knows how it ended: all, a part or nothing of it was done. "+
+			a.fail(w, r, operation.Refuse(http.StatusConflict, "the request of this Idempotency-Key began, and nobody knows how it ended: all, a part or nothing of it was done. "+
 				"Look, and ask for what is left with another key"))
 		}
 	}
@@ -112,16 +114,16 @@ func (a *API) entryOf(w http.ResponseWriter, r *http.Request, most int64) (*ledg
 	keys := r.Header.Values(operation.IdempotencyKey)
 	key := keys[0]
 	if len(keys) > 1 || key == "" || len(key) > onceKey || strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c > '~' }) {
-		return nil, refused(http.StatusBadRequest, "the header Idempotency-Key is one of 1 to %d printable characters", onceKey)
+		return nil, operation.Refuse(http.StatusBadRequest, "the header Idempotency-Key is one of 1 to %d printable characters", onceKey)
 	}
 	if a.Once == nil {
-		return nil, refused(http.StatusBadRequest, "this instance has no database that keeps an Idempotency-Key: leave it out")
+		return nil, operation.Refuse(http.StatusBadRequest, "this instance has no database that keeps an Idempotency-Key: leave it out")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return nil, refused(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", most)
+		return nil, operation.Refuse(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", most)
 	} else if err != nil {
-		return nil, refused(http.StatusBadRequest, "%v", err)
+		return nil, operation.Refuse(http.StatusBadRequest, "%v", err)
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	print := sha256.Sum256(slices.Concat([]byte(r.URL.RequestURI()), []byte{'\n'}, []byte(r.Header.Get("Content-Type")), []byte{'\n'}, body))

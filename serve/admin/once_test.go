@@ -12,8 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tidemill/tidemill/systems/analytics"
+	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
+
 	"github.com/tidemill/tidemill/serve/admin"
-	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/memoryledger"
@@ -40,7 +43,7 @@ func (one) List(context.Context) ([]project.Project, error) {
 
 func newOnceDesk(t *testing.T, keys ledger.Ledger) *onceDesk {
 	d := &onceDesk{}
-	d.desk = newDesk(t, admin.Parts{Once: keys, Projects: one{}, Send: func(ctx context.Context, _ uuid.UUID, events [][]byte) (api.Sent, error) {
+	a := &analyticsapi.API{Common: &answer.Common{Projects: one{}}, Send: func(ctx context.Context, _ uuid.UUID, events [][]byte) (analyticsapi.Sent, error) {
 		d.mu.Lock()
 		d.taken += len(events)
 		n, fail := d.taken, d.fail
@@ -48,8 +51,9 @@ func newOnceDesk(t *testing.T, keys ledger.Ledger) *onceDesk {
 		if d.hold != nil {
 			<-d.hold
 		}
-		return api.Sent{Accepted: n, Reasons: []string{}}, errors.Join(fail, ctx.Err())
-	}})
+		return analyticsapi.Sent{Accepted: n, Reasons: []string{}}, errors.Join(fail, ctx.Err())
+	}}
+	d.desk = newDesk(t, admin.Parts{Once: keys, Common: a.Common, Rooms: only(analytics.Name, a.Operations())})
 	return d
 }
 

@@ -11,6 +11,9 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/systems"
 )
 
 // desk is an API over parts that a test put together.
@@ -23,7 +26,13 @@ type desk struct {
 func newDesk(t *testing.T, p admin.Parts) *desk {
 	t.Helper()
 	d := &desk{T: t}
-	p.Key, p.Log = tidemill.NewSecret(token), slog.New(slog.NewTextHandler(&d.log, nil))
+	if p.Common == nil {
+		p.Common = &answer.Common{}
+	}
+	if p.Rooms == nil {
+		p.Rooms = systems.All().Rooms(nil)
+	}
+	p.Key, p.Owners, p.Log = tidemill.NewSecret(token), systems.All().Owners(), slog.New(slog.NewTextHandler(&d.log, nil))
 	d.api = admin.New(p)
 	return d
 }
@@ -108,4 +117,9 @@ func TestAPartThatIsNotThereIsSaidSo(t *testing.T) {
 	} {
 		refused(t, d.ask(c.method, c.path, "{}"), http.StatusNotFound, c.want)
 	}
+}
+
+// only is the API where one system runs.
+func only(name string, does []operation.Handler) []admin.Room {
+	return systems.All().Rooms(map[string]admin.Room{name: {Does: does}})
 }

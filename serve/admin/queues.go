@@ -10,18 +10,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/answer"
+
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
-	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
-	"github.com/tidemill/tidemill/systems/delivery"
-	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 )
 
 // queueing is what the API does of queues.
-func (a *API) queueing() room {
-	return room{in(a.Queues != nil, "this instance has no queues to show"), []operation.Handler{
+func (a *API) queueing() Room {
+	return Room{in(a.Queues != nil, "this instance has no queues to show"), []operation.Handler{
 		api.ListQueues.By(a.queues),
 		api.GetQueue.By(a.queue),
 		api.PauseQueue.By(a.pauseQueue),
@@ -53,7 +51,7 @@ func (a *API) statusOfQueue(ctx context.Context, name string) (out api.Queue, er
 		return out, err
 	}
 	out = api.Queue{Name: name, Waiting: st.Waiting, Delayed: st.Delayed, Leased: st.Leased, Completed: st.Completed, Failed: st.Failed,
-		Oldest: when(st.Oldest), Paused: settings.Paused, Closed: settings.Closed, Priorities: []api.PriorityDepth{}, Settings: &settings}
+		Oldest: answer.When(st.Oldest), Paused: settings.Paused, Closed: settings.Closed, Priorities: []api.PriorityDepth{}, Settings: &settings}
 	if !st.Oldest.IsZero() {
 		out.Age = max(0, time.Since(st.Oldest).Seconds())
 	}
@@ -96,16 +94,9 @@ func (a *API) queue(ctx context.Context, q *api.OneQueue) (out api.Queue, err er
 func (a *API) hasQueue(ctx context.Context, name string) error {
 	names, err := a.Queues.Queues(ctx)
 	if err == nil && !slices.Contains(names, name) {
-		err = refused(http.StatusNotFound, "there is no queue %q; there are %s", name, orNone(names))
+		err = operation.Refuse(http.StatusNotFound, "there is no queue %q; there are %s", name, answer.OrNone(names))
 	}
 	return err
-}
-
-func orNone(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
 }
 
 func (a *API) pauseQueue(ctx context.Context, q *api.OneQueue) (api.Queue, error) {
@@ -124,26 +115,15 @@ func (a *API) drainQueue(ctx context.Context, q *api.OneQueue) (api.Queue, error
 }
 
 // mayClose refuses to drain the queue of a partner that is configured: an event is routed to
-// all of its partners in one stroke, which would wait for that queue, and with it the events
+// all of its partners in one transaction, which would wait for that queue, and with it the events
 // of every other partner.
 func (a *API) mayClose(name string) error {
 	for _, p := range a.partnerNames() {
-		if name == delivery.QueueOf(p) {
-			return refused(http.StatusConflict, "while %s takes no jobs no event is routed, to other partners neither: pause it, or give partner %s `when: \"false\"` and restart: it gets nothing new then, and what waits is delivered", name, p)
+		if name == a.queueOf(p) {
+			return operation.Refuse(http.StatusConflict, "while %s takes no jobs no event is routed, to other partners neither: pause it, or give partner %s `when: \"false\"` and restart: it gets nothing new then, and what waits is delivered", name, p)
 		}
 	}
 	return nil
-}
-
-// partnerNames are those of the partners that are configured; none where that is not known.
-func (a *API) partnerNames() (names []string) {
-	if a.Config == nil {
-		return nil
-	}
-	for _, p := range deliveryconfig.Of(a.Config).Partners {
-		names = append(names, p.Name)
-	}
-	return names
 }
 
 func (a *API) steerQueue(ctx context.Context, name, what string, change func(*queue.Settings)) (api.Queue, error) {
@@ -151,7 +131,7 @@ func (a *API) steerQueue(ctx context.Context, name, what string, change func(*qu
 		return api.Queue{}, err
 	}
 	if _, err := a.Queues.Set(ctx, name, change); err != nil {
-		return api.Queue{}, answerable(err)
+		return api.Queue{}, answer.Answerable(err)
 	}
 	a.Log.InfoContext(ctx, "queue steered by hand", "queue", name, "what", what)
 	return a.statusOfQueue(ctx, name)
@@ -167,7 +147,7 @@ func (a *API) setQueue(ctx context.Context, q *api.QueueChange) (is queue.Settin
 	}
 	to, err := merge(was, q.Body)
 	if err != nil {
-		return is, refused(http.StatusBadRequest, "%v", err)
+		return is, operation.Refuse(http.StatusBadRequest, "%v", err)
 	}
 	if to.Closed && !was.Closed {
 		if err := a.mayClose(q.Queue); err != nil {
@@ -182,10 +162,10 @@ func (a *API) setQueue(ctx context.Context, q *api.QueueChange) (is queue.Settin
 		}
 	})
 	if err != nil {
-		return is, answerable(err)
+		return is, answer.Answerable(err)
 	}
 	if wrong != nil { // somebody else's change meanwhile made it so
-		return is, refused(http.StatusConflict, "%v", wrong)
+		return is, operation.Refuse(http.StatusConflict, "%v", wrong)
 	}
 	a.Log.InfoContext(ctx, "queue set by hand", "queue", q.Queue, "change", string(q.Body[:min(len(q.Body), 500)]))
 	return is, nil
@@ -237,25 +217,4 @@ func merged(target, patch any) any {
 		}
 	}
 	return of
-}
-
-// answerable gives what stores refuse the status that says whose fault it is.
-func answerable(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, queue.ErrOut), errors.Is(err, queue.ErrClosed), errors.Is(err, deadletter.ErrReplaying), errors.Is(err, deadletter.ErrDamaged):
-		return refused(http.StatusConflict, "%v", err)
-	}
-	if e, ok := errors.AsType[*tidemill.Error](err); ok {
-		switch e.Kind {
-		case tidemill.Validation:
-			return refused(http.StatusBadRequest, "%v", err)
-		case tidemill.NotFound:
-			return refused(http.StatusNotFound, "%v", err)
-		case tidemill.RateLimit:
-			return refused(http.StatusConflict, "%v", err)
-		}
-	}
-	return err
 }

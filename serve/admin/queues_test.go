@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
@@ -66,7 +67,7 @@ func queues(t *testing.T) (*desk, *memoryqueue.Store) {
 	jobs[2].Priority = 3
 	add(jobs[:3]...)
 	add(&tidemill.Message{To: "other", ID: "x"})
-	return newDesk(t, admin.Parts{Queues: s}), s
+	return newDesk(t, admin.Parts{Common: &answer.Common{Queues: s}}), s
 }
 
 func TestQueuesAreListedAndShown(t *testing.T) {
@@ -226,7 +227,7 @@ func TestTheQueueOfAPartnerIsNotDrained(t *testing.T) {
 	}
 	cfg := loaded(t)
 	deliveryconfig.Of(cfg).Partners = []partner.Partner{{Name: "here"}}
-	d := newDesk(t, admin.Parts{Queues: s, Config: cfg})
+	d := newDesk(t, admin.Parts{Common: &answer.Common{Queues: s}, Config: cfg})
 	refused(t, d.ask("POST", "queues/s2s.here/drain", ""), http.StatusConflict, "no event is routed")
 	refused(t, d.ask("POST", "queues/s2s.here/settings", `{"closed":true}`), http.StatusConflict, "no event is routed")
 	if is, err := s.Settings(t.Context(), "s2s.here"); err != nil || is.Closed {

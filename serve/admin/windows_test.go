@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/queue"
@@ -25,6 +26,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/record"
 	"github.com/tidemill/tidemill/systems/windows/search"
 	"github.com/tidemill/tidemill/systems/windows/search/memorysearch"
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
 )
 
 // windowDesk is an API over a windows system in memory, which runs in fake time.
@@ -76,7 +78,8 @@ func withWindows(t *testing.T, test func(d *windowDesk), steps ...process.Step) 
 			},
 		}, windows.Options{Tries: 3, AtOnce: 1, Seed: 1})
 		must(err)
-		d.desk = newDesk(t, admin.Parts{Windows: d.sys, Letters: other, OwnLetters: []admin.OwnLetters{{System: windows.Name, Store: letters}}, Systems: []admin.System{{Name: windows.Name, Pipelines: d.sys.Pipelines(), Books: d.sys.Books()}}})
+		common := &answer.Common{}
+		d.desk = newDesk(t, admin.Parts{Common: common, Rooms: only(windows.Name, (&windowsapi.API{Common: common, Windows: d.sys}).Operations()), Letters: other, OwnLetters: []admin.OwnLetters{{System: windows.Name, Store: letters}}, Systems: []admin.System{{Name: windows.Name, Pipelines: d.sys.Pipelines(), Books: d.sys.Books()}}})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- d.sys.Run(ctx) }()
@@ -390,7 +393,8 @@ func TestAnInstanceWithoutAnIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDesk(t, admin.Parts{Windows: sys})
+	common := &answer.Common{}
+	d := newDesk(t, admin.Parts{Common: common, Rooms: only(windows.Name, (&windowsapi.API{Common: common, Windows: sys}).Operations())})
 	refused(t, d.ask(http.MethodGet, "search?q=x", ""), 404, "there is no search index here: windows.search.enabled")
 	refused(t, d.ask(http.MethodGet, "search?family=people", ""), 404, "there is no search index here")
 	if sys.Schemas() != nil {

@@ -8,8 +8,6 @@ package api
 
 import (
 	_ "embed"
-	"io"
-	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -44,23 +42,6 @@ var (
 	ResumePipeline = operation.Act[OnePipeline, Steered]("resumePipeline", "pipelines/{name}/resume",
 		"Resume a paused pipeline, or a system.")
 )
-
-// Of the bridge.
-var SendEntries = operation.Act[SentEntries, Entries]("sendEntries", "bridge/entries",
-	"Put entries into the stream of the embedded bridge, a line each: its bytes are the payload. Of another type than application/x-ndjson the body is one entry. With the header Idempotency-Key the ids are made of it, so that sending the same again adds nothing.")
-
-// SentEntries are entries that are sent.
-type SentEntries struct {
-	Body io.Reader `body:"application/x-ndjson" mib:"20"`
-}
-
-// Entries are entries that are durable.
-type Entries struct {
-	IDs []string `json:"ids"`
-}
-
-// Status is 202.
-func (Entries) Status() int { return http.StatusAccepted }
 
 // Span is a time.
 type Span struct {
@@ -189,3 +170,9 @@ type Steered struct {
 type Counted struct {
 	Count int `json:"count"`
 }
+
+// InProject names a project.
+type InProject struct {
+	Project string `query:"project" help:"Project, by name or id. May be left out where there is one." placeholder:"NAME"`
+}
+

@@ -16,7 +16,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
@@ -259,7 +258,7 @@ func (d *describer) operation(o *operation.Description) object {
 		}
 		parameters = append(parameters, one)
 	}
-	if o.Method == http.MethodPost && o.ID != api.SendEntries.ID { // which says its own
+	if o.Method == http.MethodPost && !o.OwnKey { // which says its own
 		parameters = append(parameters, object{"$ref": "#/components/parameters/" + operation.IdempotencyKey})
 	}
 	if len(parameters) > 0 {

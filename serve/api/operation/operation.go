@@ -37,6 +37,7 @@ type Description struct {
 	Asks   reflect.Type // the request, a struct
 	Gives  reflect.Type // the answer, or a line of it
 	Params []Param
+	OwnKey bool // it lets an IdempotencyKey into what it makes, and needs no other memory of it
 }
 
 // Param is a field of a request.
@@ -158,3 +159,9 @@ func (j *JSON[T]) UnmarshalJSON(b []byte) error {
 
 // Form is T.
 func (JSON[T]) Form() reflect.Type { return reflect.TypeFor[T]() }
+
+// WithOwnKey is an operation that lets an IdempotencyKey into what it makes.
+func (o Operation[Q, A]) WithOwnKey() Operation[Q, A] {
+	o.OwnKey = true
+	return o
+}

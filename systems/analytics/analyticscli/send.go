@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 
+	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
+
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -46,7 +48,7 @@ func (c *sendCmd) Run(ctx context.Context, e command.Env) error {
 		in = f
 	}
 	return c.Ask(ctx, e, func(a *command.Client) error {
-		s := sending{to: a, project: c.InProject, progress: command.NewProgress(e, c.Quiet || c.JSON, "events", -1), sum: api.Sent{Reasons: []string{}}}
+		s := sending{to: a, project: c.InProject, progress: command.NewProgress(e, c.Quiet || c.JSON, "events", -1), sum: analyticsapi.Sent{Reasons: []string{}}}
 		err := s.all(ctx, bufio.NewReaderSize(in, command.SendBatch))
 		s.progress.End()
 		if c.JSON {
@@ -69,7 +71,7 @@ type sending struct {
 	project  api.InProject
 	progress *command.Progress
 	batch    bytes.Buffer
-	sum      api.Sent
+	sum      analyticsapi.Sent
 }
 
 // print says what became of the events.
@@ -112,7 +114,7 @@ func (s *sending) flush(ctx context.Context) error {
 	if s.batch.Len() == 0 {
 		return nil
 	}
-	got, err := api.SendEvents.Call(ctx, &s.to.Client, &api.SentEvents{InProject: s.project, Body: bytes.NewReader(s.batch.Bytes())})
+	got, err := analyticsapi.SendEvents.Call(ctx, &s.to.Client, &analyticsapi.SentEvents{InProject: s.project, Body: bytes.NewReader(s.batch.Bytes())})
 	if said, ok := errors.AsType[*operation.Problem](err); ok && said.Done != nil {
 		err = errors.Join(err, json.Unmarshal(said.Done, &got))
 	}

@@ -7,13 +7,14 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
+
 	"github.com/tidemill/tidemill/cli/command"
-	"github.com/tidemill/tidemill/serve/api"
 )
 
 type eventsCmd struct {
 	command.Remote
-	api.EventFilter
+	analyticsapi.EventFilter
 	Max *int `help:"How many to list, the newest; 0: all. Default: 100." short:"n" placeholder:"N"`
 }
 
@@ -44,7 +45,7 @@ func (c *eventsCmd) Run(ctx context.Context, e command.Env) error {
 			return errors.New("no instance runs that could be followed: start one with `tidemill run`")
 		}
 		t := command.Table{Head: "TIME\tEVENT\tDISTINCT ID\tPERSON\tPROPERTIES", None: "No events.", Live: c.Follow}
-		err := command.Listed(ctx, e, c.JSON, a, api.ListEvents, &c.EventFilter, &t, func(l *api.Event) []string {
+		err := command.Listed(ctx, e, c.JSON, a, analyticsapi.ListEvents, &c.EventFilter, &t, func(l *analyticsapi.Event) []string {
 			return []string{l.Timestamp, command.Short(l.Name, 40), command.Short(l.Distinct, 40), l.Person, command.Short(command.Characters(l.Properties), 60)}
 		})
 		switch {
@@ -63,11 +64,11 @@ type personCmd struct {
 
 type personShowCmd struct {
 	command.Remote
-	api.OnePerson
+	analyticsapi.OnePerson
 }
 
 func (c *personShowCmd) Run(ctx context.Context, e command.Env) error {
-	return command.Show(ctx, e, c, api.GetPerson, &c.OnePerson, func(_ *command.Client, p *api.Person) error {
+	return command.Show(ctx, e, c, analyticsapi.GetPerson, &c.OnePerson, func(_ *command.Client, p *analyticsapi.Person) error {
 		w := tabwriter.NewWriter(e.Out, 0, 4, 2, ' ', 0)
 		_, _ = fmt.Fprintf(w, "person\t%s\nidentified\t%v\ncreated\t%s\n", p.ID, p.Identified, p.Created.Format(time.RFC3339))
 		for _, d := range p.Distinct {
@@ -82,12 +83,12 @@ func (c *personShowCmd) Run(ctx context.Context, e command.Env) error {
 
 type warningsCmd struct {
 	command.Remote
-	api.WarningFilter
+	analyticsapi.WarningFilter
 }
 
 func (c *warningsCmd) Run(ctx context.Context, e command.Env) error {
 	t := command.Table{Head: "TIME\tEVENT\tDISTINCT ID\tTYPE\tREASON", None: "No warnings."}
-	return command.List(ctx, e, c, api.ListWarnings, &c.WarningFilter, &t, func(w *api.Warning) []string {
+	return command.List(ctx, e, c, analyticsapi.ListWarnings, &c.WarningFilter, &t, func(w *analyticsapi.Warning) []string {
 		return []string{w.Timestamp.Format(time.RFC3339), command.Short(w.Name, 40), command.Short(w.Distinct, 40), w.Type, command.Short(w.Reason, 120)}
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
+
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -16,7 +18,6 @@ import (
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/admin"
-	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/analytics/analyticscli"
@@ -29,11 +30,13 @@ import (
 
 // System is analytics.
 var System = system.System{
-	Name:     analytics.Name,
-	Settings: analyticsconfig.Group,
-	KeyUse:   "Give it to an SDK as API key or write key, with %s as host.",
-	Commands: analyticscli.Commands,
-	First:    analyticscli.First,
+	Name:       analytics.Name,
+	Settings:   analyticsconfig.Group,
+	KeyUse:     "Give it to an SDK as API key or write key, with %s as host.",
+	Operations: new(analyticsapi.API).Operations(),
+	Missing:    "analytics does not run in this instance",
+	Commands:   analyticscli.Commands,
+	First:      analyticscli.First,
 	Bounds: func(c *config.Loaded) system.Bounds {
 		a := analyticsconfig.Of(c)
 		return system.Bounds{Jobs: a.QueueMax, DeadLetters: a.DeadMax, Trim: a.DeadTrim}
@@ -141,21 +144,21 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 			}
 			return append(fs, checkGeo(geo.Status()), w.checkProjects())
 		}},
+		Operations: (&analyticsapi.API{Common: w.Common, Persons: b.persons, Events: b.warehouse, Definitions: b.definitions, Send: sendNative(endpoint)}).Operations(),
 		API: func(api *admin.Parts) {
-			api.Projects, api.Persons, api.Events, api.Letters, api.Definitions = b.projects, b.persons, b.warehouse, b.letters, b.definitions
+			api.Projects, api.Letters = b.projects, b.letters
 			if b.damaged { // events wait there
 				api.Queues = b.file.Queues
 			}
-			api.Send = sendNative(endpoint)
 		},
 	}, nil
 }
 
 // sendNative takes events that an operator sends: no key, the native format.
-func sendNative(endpoint *analyticsingest.Handler) func(context.Context, uuid.UUID, [][]byte) (api.Sent, error) {
-	return func(ctx context.Context, p uuid.UUID, events [][]byte) (api.Sent, error) {
+func sendNative(endpoint *analyticsingest.Handler) func(context.Context, uuid.UUID, [][]byte) (analyticsapi.Sent, error) {
+	return func(ctx context.Context, p uuid.UUID, events [][]byte) (analyticsapi.Sent, error) {
 		t, err := endpoint.Accept(ctx, p, events)
-		return api.Sent{Accepted: t.Accepted, Duplicates: t.Known, Refused: len(t.Refused), Reasons: t.Refused}, err
+		return analyticsapi.Sent{Accepted: t.Accepted, Duplicates: t.Known, Refused: len(t.Refused), Reasons: t.Refused}, err
 	}
 }
 

@@ -10,8 +10,9 @@ import (
 	"os"
 	"strings"
 
+	"github.com/tidemill/tidemill/systems/bridge/bridgeapi"
+
 	"github.com/tidemill/tidemill/cli/command"
-	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/systems/bridge/bridgeconfig"
 )
 
@@ -55,7 +56,7 @@ func (c *bridgeSendCmd) Run(ctx context.Context, e command.Env) error {
 			if batch.Len() == 0 {
 				return nil
 			}
-			answer, err := api.SendEntries.Call(ctx, &a.Client, &api.SentEntries{Body: bytes.NewReader(batch.Bytes())})
+			answer, err := bridgeapi.SendEntries.Call(ctx, &a.Client, &bridgeapi.SentEntries{Body: bytes.NewReader(batch.Bytes())})
 			if err != nil {
 				return err
 			}

@@ -15,8 +15,9 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/tidemill/tidemill/systems/bridge/bridgeapi"
+
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/request"
@@ -102,7 +103,7 @@ func (x *exchange) take() *request.Problem {
 		}
 		return p
 	}
-	x.say(http.StatusAccepted, "application/json", api.Entries{IDs: ids})
+	x.say(http.StatusAccepted, "application/json", bridgeapi.Entries{IDs: ids})
 	return nil
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/tidemill/tidemill/serve/probe"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/systems/bridge"
+	"github.com/tidemill/tidemill/systems/bridge/bridgeapi"
 	"github.com/tidemill/tidemill/systems/bridge/bridgecli"
 	"github.com/tidemill/tidemill/systems/bridge/bridgeconfig"
 	"github.com/tidemill/tidemill/systems/bridge/bridgemetrics"
@@ -45,13 +46,15 @@ type counts struct{ claimed, drained, removed, errors atomic.Uint64 }
 
 // System is the bridge.
 var System = system.System{
-	Name:      bridge.Name,
-	Settings:  bridgeconfig.Group,
-	Stateless: true,
-	Commands:  func() []system.Command { return bridgecli.Commands(listen) },
-	First:     bridgecli.First,
-	Check:     func(c *config.Loaded) error { return bridgeconfig.Of(c).Check() },
-	Build:     build,
+	Name:       bridge.Name,
+	Settings:   bridgeconfig.Group,
+	Stateless:  true,
+	Operations: new(bridgeapi.API).Operations(),
+	Missing:    "the embedded bridge does not run in this instance",
+	Commands:   func() []system.Command { return bridgecli.Commands(listen) },
+	First:      bridgecli.First,
+	Check:      func(c *config.Loaded) error { return bridgeconfig.Of(c).Check() },
+	Build:      build,
 }
 
 // wiring is a bridge that is being built.
@@ -102,8 +105,10 @@ func build(ctx context.Context, h *system.Host) (*system.Parts, error) {
 		topic := bridge.JoinTopic(e.prefix, c.MQTT.AckTopic())
 		p.Checks = append(p.Checks, func(context.Context) []preflight.Finding { return []preflight.Finding{checkAcks(b, topic)} })
 	}
+	if e.endpoint != nil {
+		p.Operations = (&bridgeapi.API{Entries: e.endpoint}).Operations()
+	}
 	p.API = func(a *admin.Parts) {
-		a.Entries = e.endpoint
 		if a.Letters == nil {
 			a.Letters = e.letters
 		}

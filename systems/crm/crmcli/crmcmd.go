@@ -8,6 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/tidemill/tidemill/systems/crm/crmapi"
+
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -34,10 +36,10 @@ func (c *crmStatusCmd) Help() string {
 }
 
 func (c *crmStatusCmd) Run(ctx context.Context, e command.Env) error {
-	return command.Show(ctx, e, c, api.GetCRM, &operation.None{}, func(_ *command.Client, s *api.CRM) error { return printCRM(e.Out, s) })
+	return command.Show(ctx, e, c, crmapi.GetCRM, &operation.None{}, func(_ *command.Client, s *crmapi.CRM) error { return printCRM(e.Out, s) })
 }
 
-func printCRM(out io.Writer, s *api.CRM) error {
+func printCRM(out io.Writer, s *crmapi.CRM) error {
 	q := api.Queue{Name: s.Queue, Waiting: s.Waiting, Delayed: s.Delayed, Leased: s.Leased, Age: s.Age, Paused: s.Paused, Closed: s.Closed}
 	state := command.QueueState(&q)
 	if s.Paused || s.Closed {

@@ -7,13 +7,14 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tidemill/tidemill/systems/crm/crmapi"
+
 	"github.com/tidemill/tidemill/cli/command"
-	"github.com/tidemill/tidemill/serve/api"
 )
 
 type crmProfileCmd struct {
 	command.Remote
-	api.OneProfile
+	crmapi.OneProfile
 }
 
 // Help is shown by tidemill crm profile --help.
@@ -34,7 +35,7 @@ func (c *crmProfileCmd) Run(ctx context.Context, e command.Env) error {
 	if given != 1 {
 		return command.UsageError{Err: errors.New("say whose profile: one of --external-id, --email and --phone")}
 	}
-	return command.Show(ctx, e, c, api.GetProfile, &c.OneProfile, func(_ *command.Client, p *api.Profile) error {
+	return command.Show(ctx, e, c, crmapi.GetProfile, &c.OneProfile, func(_ *command.Client, p *crmapi.Profile) error {
 		w := tabwriter.NewWriter(e.Out, 0, 4, 2, ' ', 0)
 		_, _ = fmt.Fprintf(w, "profile\t%s\ntenant\t%s\ncreated\t%s\nupdated\t%s\n", p.ID, command.Printable(p.Tenant), p.Created.Format(time.RFC3339), p.Updated.Format(time.RFC3339))
 		for _, i := range p.Identities {

@@ -3,8 +3,9 @@ package crmcli
 import (
 	"context"
 
+	"github.com/tidemill/tidemill/systems/crm/crmapi"
+
 	"github.com/tidemill/tidemill/cli/command"
-	"github.com/tidemill/tidemill/serve/api"
 )
 
 type crmSendCmd struct {
@@ -25,5 +26,5 @@ Events counted as accepted are durable. The same events can be sent again withou
 }
 
 func (c *crmSendCmd) Run(ctx context.Context, e command.Env) error {
-	return c.Send(ctx, e, &c.Remote, api.SendCRM)
+	return c.Send(ctx, e, &c.Remote, crmapi.SendCRM)
 }

@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tidemill/tidemill/systems/crm/crmapi"
+
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -53,7 +55,7 @@ func (c *replayStartCmd) Run(ctx context.Context, e command.Env) error {
 		return command.UsageError{Err: errors.New("--wait and --dry-run contradict each other: leave one out")}
 	}
 	time := c.Fixed() // it is asked for twice
-	request := api.ReplayRequest{ID: c.ID, Since: time.Since, Until: time.Until, Type: c.Type, Tenant: c.Tenant, All: c.All}
+	request := crmapi.ReplayRequest{ID: c.ID, Since: time.Since, Until: time.Until, Type: c.Type, Tenant: c.Tenant, All: c.All}
 	return c.Ask(ctx, e, func(a *command.Client) error {
 		if c.Wait {
 			if err := canWait(ctx, e, a); err != nil {
@@ -74,12 +76,12 @@ func (c *replayStartCmd) Run(ctx context.Context, e command.Env) error {
 			_, err := fmt.Fprintf(e.Out, "Would handle %s again.\n", command.Count(total, "event", "events"))
 			return err
 		}
-		q := api.ReplayStart{Body: request}
+		q := crmapi.ReplayStart{Body: request}
 		if !c.Wait {
-			_, err := command.Shown(ctx, e, c, a, api.StartReplay, &q, func(p *api.StartedReplay) error { return c.print(e, a, p) })
+			_, err := command.Shown(ctx, e, c, a, crmapi.StartReplay, &q, func(p *crmapi.StartedReplay) error { return c.print(e, a, p) })
 			return err
 		}
-		p, err := api.StartReplay.Call(ctx, &a.Client, &q)
+		p, err := crmapi.StartReplay.Call(ctx, &a.Client, &q)
 		if err != nil {
 			return err
 		}
@@ -92,7 +94,7 @@ func canWait(ctx context.Context, e command.Env, a *command.Client) error {
 	if !a.Live {
 		return errors.New("no instance runs that could do it: start one with `tidemill run`, or leave --wait out")
 	}
-	s, err := api.GetCRM.Call(ctx, &a.Client, &operation.None{})
+	s, err := crmapi.GetCRM.Call(ctx, &a.Client, &operation.None{})
 	if err != nil {
 		return err
 	}
@@ -106,9 +108,9 @@ func canWait(ctx context.Context, e command.Env, a *command.Client) error {
 }
 
 // countReplay asks how many events a request is of.
-func countReplay(ctx context.Context, a *command.Client, request api.ReplayRequest) (int, error) {
+func countReplay(ctx context.Context, a *command.Client, request crmapi.ReplayRequest) (int, error) {
 	request.DryRun = true
-	got, err := api.StartReplay.Call(ctx, &a.Client, &api.ReplayStart{Body: request})
+	got, err := crmapi.StartReplay.Call(ctx, &a.Client, &crmapi.ReplayStart{Body: request})
 	if err != nil || got.Counted == nil {
 		return 0, err
 	}
@@ -116,7 +118,7 @@ func countReplay(ctx context.Context, a *command.Client, request api.ReplayReque
 }
 
 // print says that a replay has begun.
-func (c *replayStartCmd) print(e command.Env, a *command.Client, p *api.StartedReplay) error {
+func (c *replayStartCmd) print(e command.Env, a *command.Client, p *crmapi.StartedReplay) error {
 	text := fmt.Sprintf("Replay %s has begun", command.Printable(p.ID))
 	if p.Known {
 		text = fmt.Sprintf("Replay %s is known: it is %s, with %s queued so far", command.Printable(p.ID), p.State, command.Count(p.Queued, "event", "events"))
@@ -137,7 +139,7 @@ func (c *replayStartCmd) follow(ctx context.Context, e command.Env, a *command.C
 	bar := command.NewProgress(e, c.JSON, "events in the queue", total)
 	defer bar.End()
 	for {
-		p, err := api.GetReplay.Call(ctx, &a.Client, &api.OneReplay{ID: id})
+		p, err := crmapi.GetReplay.Call(ctx, &a.Client, &crmapi.OneReplay{ID: id})
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -180,10 +182,10 @@ func (c *replayStatusCmd) Help() string {
 
 func (c *replayStatusCmd) Run(ctx context.Context, e command.Env) error {
 	if c.ID != "" {
-		return command.Show(ctx, e, c, api.GetReplay, &api.OneReplay{ID: c.ID}, func(_ *command.Client, p *api.Replay) error { return printReplay(e, p) })
+		return command.Show(ctx, e, c, crmapi.GetReplay, &crmapi.OneReplay{ID: c.ID}, func(_ *command.Client, p *crmapi.Replay) error { return printReplay(e, p) })
 	}
 	t := command.Table{Head: "ID\tSTATE\tASKED\tSINCE\tUNTIL\tTENANT\tTYPE\tQUEUED\tDONE", None: "No replays."}
-	return command.List(ctx, e, c, api.ListReplays, &operation.None{}, &t, func(p *api.Replay) []string {
+	return command.List(ctx, e, c, crmapi.ListReplays, &operation.None{}, &t, func(p *crmapi.Replay) []string {
 		return []string{p.ID, p.State, p.Asked.Format(time.RFC3339), command.Stamp(p.Since), command.Stamp(p.Until), dash(p.Tenant), dash(p.Type), strconv.Itoa(p.Queued), replayShare(p)}
 	})
 }
@@ -196,7 +198,7 @@ func dash(s string) string {
 }
 
 // replayShare is how far a replay has come.
-func replayShare(p *api.Replay) string {
+func replayShare(p *crmapi.Replay) string {
 	if p.Share == 0 && p.Since == nil && p.State != "done" {
 		return "-" // of a time without a beginning nobody knows
 	}
@@ -204,7 +206,7 @@ func replayShare(p *api.Replay) string {
 }
 
 // printReplay shows a replay to people.
-func printReplay(e command.Env, p *api.Replay) error {
+func printReplay(e command.Env, p *crmapi.Replay) error {
 	w := tabwriter.NewWriter(e.Out, 0, 4, 2, ' ', 0)
 	_, _ = fmt.Fprintf(w, "replay\t%s\nstate\t%s\nasked\t%s\nsince\t%s\nuntil\t%s\ntenant\t%s\ntype\t%s\nqueued\t%s\nreached\t%s\ndone\t%s\n", command.Printable(p.ID), p.State, p.Asked.Format(time.RFC3339),
 		command.Stamp(p.Since), command.Stamp(p.Until), dash(p.Tenant), dash(p.Type), command.Count(p.Queued, "event", "events"), command.Stamp(p.Reached), replayShare(p))
@@ -216,7 +218,7 @@ func printReplay(e command.Env, p *api.Replay) error {
 
 type replayStopCmd struct {
 	command.Remote
-	api.OneReplay
+	crmapi.OneReplay
 }
 
 // Help is shown by tidemill replay stop --help.
@@ -225,7 +227,7 @@ func (c *replayStopCmd) Help() string {
 }
 
 func (c *replayStopCmd) Run(ctx context.Context, e command.Env) error {
-	return command.Show(ctx, e, c, api.StopReplay, &c.OneReplay, func(_ *command.Client, p *api.Replay) error {
+	return command.Show(ctx, e, c, crmapi.StopReplay, &c.OneReplay, func(_ *command.Client, p *crmapi.Replay) error {
 		text := "is stopped"
 		switch p.State {
 		case "stopping":

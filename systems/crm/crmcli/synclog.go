@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tidemill/tidemill/systems/crm/crmapi"
+
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/systems/crm"
@@ -20,7 +22,7 @@ type syncLogCmd struct {
 
 type syncLogListCmd struct {
 	command.Remote
-	api.SyncLogFilter
+	crmapi.SyncLogFilter
 	Max *int `help:"How many to list, the oldest first; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
 }
 
@@ -38,7 +40,7 @@ func (c *syncLogListCmd) Run(ctx context.Context, e command.Env) (err error) {
 		return err
 	}
 	t := command.Table{Head: "RECEIVED\tTENANT\tID\tTYPE\tSTATE\tATTEMPTS\tERROR", None: "No such events in the sync log."}
-	err = command.List(ctx, e, c, api.ListSyncLog, &c.SyncLogFilter, &t, func(r *api.SyncRecord) []string {
+	err = command.List(ctx, e, c, crmapi.ListSyncLog, &c.SyncLogFilter, &t, func(r *crmapi.SyncRecord) []string {
 		cause := r.Error
 		if r.Kind != "" {
 			cause = r.Kind + ": " + r.Error
@@ -50,7 +52,7 @@ func (c *syncLogListCmd) Run(ctx context.Context, e command.Env) (err error) {
 
 type syncLogShowCmd struct {
 	command.Remote
-	api.OneCRMEvent
+	crmapi.OneCRMEvent
 	Payload bool `help:"Print only the event: byte for byte as received, into a file or another program."`
 }
 
@@ -65,7 +67,7 @@ func (c *syncLogShowCmd) Help() string {
 func (c *syncLogShowCmd) Run(ctx context.Context, e command.Env) error {
 	if c.Payload {
 		return c.Ask(ctx, e, func(a *command.Client) error {
-			s, err := api.GetCRMEvent.Call(ctx, &a.Client, &c.OneCRMEvent)
+			s, err := crmapi.GetCRMEvent.Call(ctx, &a.Client, &c.OneCRMEvent)
 			if err != nil {
 				return err
 			}
@@ -73,11 +75,11 @@ func (c *syncLogShowCmd) Run(ctx context.Context, e command.Env) error {
 			return command.PrintPayload(e, text, base)
 		})
 	}
-	return command.Show(ctx, e, c, api.GetCRMEvent, &c.OneCRMEvent, func(_ *command.Client, s *api.CRMEvent) error { return printCRMEvent(e.Out, s) })
+	return command.Show(ctx, e, c, crmapi.GetCRMEvent, &c.OneCRMEvent, func(_ *command.Client, s *crmapi.CRMEvent) error { return printCRMEvent(e.Out, s) })
 }
 
 // crmPayload is the event as received, from whoever has it.
-func crmPayload(s *api.CRMEvent) (text, base string) {
+func crmPayload(s *crmapi.CRMEvent) (text, base string) {
 	switch {
 	case s.Record != nil:
 		return s.Record.Payload, s.Record.PayloadBase64
@@ -92,7 +94,7 @@ func crmPayload(s *api.CRMEvent) (text, base string) {
 }
 
 // printCRMEvent explains an event to people.
-func printCRMEvent(out io.Writer, s *api.CRMEvent) error {
+func printCRMEvent(out io.Writer, s *crmapi.CRMEvent) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	_, _ = fmt.Fprintf(w, "event\t%s\ntenant\t%s\ntype\t%s\nreceived\t%s\n%s\t%s\n", command.Printable(s.ID), command.Printable(s.Tenant), command.Printable(s.Type), command.Stamp(s.Received), command.Printable(s.State), crmWords(s))
 	if r := s.Record; r != nil {
@@ -142,7 +144,7 @@ func jobWords(j *api.Job) string {
 }
 
 // crmWords say where the event is, and what can be done.
-func crmWords(s *api.CRMEvent) string {
+func crmWords(s *crmapi.CRMEvent) string {
 	var last string
 	if n := len(s.Attempts); n > 0 {
 		last = s.Attempts[n-1].Kind + ": " + s.Attempts[n-1].Cause

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/source/bullmqsource"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
@@ -27,6 +28,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
 	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/crmapi"
 	"github.com/tidemill/tidemill/systems/crm/crmcli"
 	"github.com/tidemill/tidemill/systems/crm/crmconfig"
 	"github.com/tidemill/tidemill/systems/crm/crmingest"
@@ -67,10 +69,13 @@ type stores struct {
 
 // System is CRM.
 var System = system.System{
-	Name:     crm.Name,
-	Settings: crmconfig.Group,
-	Commands: crmcli.Commands,
-	First:    crmcli.First,
+	Name:       crm.Name,
+	Settings:   crmconfig.Group,
+	Operations: new(crmapi.API).Operations(),
+	Missing:    "CRM does not run in this instance",
+	Letters:    admin.Owner{Owns: func(pipeline string) bool { return pipeline == crm.Queue }, Label: func(l *deadletter.Letter, shown *api.DeadLetter) { shown.Tenant = l.Tenant }},
+	Commands:   crmcli.Commands,
+	First:      crmcli.First,
 	Bounds: func(c *config.Loaded) system.Bounds {
 		return system.Bounds{Jobs: crmconfig.Of(c).QueueMax, DeadLetters: crmconfig.Of(c).DeadMax}
 	},
@@ -129,11 +134,12 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		return a, a.Balanced, nil
 	}}
 	return &system.Parts{
-		Runs:      []system.Running{{System: sys.System, Shown: shown, Counted: books}},
-		Endpoints: []system.Endpoint{{Serves: crmingest.Serves, Handler: endpoint}},
-		Metrics:   []prometheus.Collector{numbers},
-		Checks:    []func(context.Context) []preflight.Finding{func(ctx context.Context) []preflight.Finding { return w.findings(ctx, sys, stores) }},
-		API:       func(api *admin.Parts) { desk(api, sys, stores) },
+		Runs:       []system.Running{{System: sys.System, Shown: shown, Counted: books}},
+		Endpoints:  []system.Endpoint{{Serves: crmingest.Serves, Handler: endpoint}},
+		Metrics:    []prometheus.Collector{numbers},
+		Checks:     []func(context.Context) []preflight.Finding{func(ctx context.Context) []preflight.Finding { return w.findings(ctx, sys, stores) }},
+		Operations: (&crmapi.API{Common: w.Common, CRM: sys}).Operations(),
+		API:        func(api *admin.Parts) { share(api, stores) },
 	}, nil
 }
 
@@ -145,9 +151,8 @@ func boundOf[T int | float64](n T) T {
 	return n
 }
 
-// desk shows what operators look at and move.
-func desk(api *admin.Parts, sys *crm.System, s *stores) {
-	api.CRM = sys
+// share adds queue and dead letters to those of all systems.
+func share(api *admin.Parts, s *stores) {
 	switch api.Queues {
 	case nil, s.queues:
 		api.Queues = s.queues

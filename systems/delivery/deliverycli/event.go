@@ -8,8 +8,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tidemill/tidemill/systems/delivery/deliveryapi"
+
 	"github.com/tidemill/tidemill/cli/command"
-	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/systems/delivery"
 )
 
@@ -36,7 +37,7 @@ Events counted as accepted are durable. The same events can be sent again withou
 }
 
 func (c *eventSendCmd) Run(ctx context.Context, e command.Env) error {
-	return c.Send(ctx, e, &c.Remote, api.SendDelivery)
+	return c.Send(ctx, e, &c.Remote, deliveryapi.SendDelivery)
 }
 
 type eventShowCmd struct {
@@ -53,16 +54,16 @@ func (c *eventShowCmd) Help() string {
 }
 
 func (c *eventShowCmd) Run(ctx context.Context, e command.Env) error {
-	id := api.DeliveryID{ID: c.Event}
-	print := func(_ *command.Client, d *api.Delivery) error { return printDelivery(e.Out, d) }
+	id := deliveryapi.DeliveryID{ID: c.Event}
+	print := func(_ *command.Client, d *deliveryapi.Delivery) error { return printDelivery(e.Out, d) }
 	if c.Site == "" {
-		return command.Show(ctx, e, c, api.FindDelivery, &id, print)
+		return command.Show(ctx, e, c, deliveryapi.FindDelivery, &id, print)
 	}
-	return command.Show(ctx, e, c, api.GetDelivery, &api.DeliveryOf{Site: c.Site, DeliveryID: id}, print)
+	return command.Show(ctx, e, c, deliveryapi.GetDelivery, &deliveryapi.DeliveryOf{Site: c.Site, DeliveryID: id}, print)
 }
 
 // printDelivery explains an event to people.
-func printDelivery(out io.Writer, s *api.Delivery) error {
+func printDelivery(out io.Writer, s *deliveryapi.Delivery) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	_, _ = fmt.Fprintf(w, "event\t%s\nsite\t%s\n", command.Printable(s.ID), command.Printable(s.Site))
 	if s.Type != "" {
@@ -105,7 +106,7 @@ func skipped(why string) string {
 }
 
 // deliveryWords say where the event is.
-func deliveryWords(s *api.Delivery) string {
+func deliveryWords(s *deliveryapi.Delivery) string {
 	switch s.State {
 	case delivery.StateQueued:
 		return command.Because(fmt.Sprintf("it waits in %s to be routed to partners", command.Printable(s.Queue)), s.Why)
@@ -133,7 +134,7 @@ func deliveryWords(s *api.Delivery) string {
 }
 
 // fateWords say how the delivery of an event to a partner stands.
-func fateWords(p *api.PartnerDelivery, event string) string {
+func fateWords(p *deliveryapi.PartnerDelivery, event string) string {
 	letter := "\n\t  `tidemill dead show " + command.Printable(delivery.JobOf(event, p.Partner)) + "`"
 	switch p.State {
 	case delivery.StateWaiting:

@@ -7,8 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tidemill/tidemill/systems/delivery/deliveryapi"
+
 	"github.com/tidemill/tidemill/cli/command"
-	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
@@ -21,7 +22,7 @@ type partnerCmd struct {
 }
 
 // partnerQueue says how many jobs wait.
-func partnerQueue(p *api.Partner) string {
+func partnerQueue(p *deliveryapi.Partner) string {
 	text := command.Whole(p.Depth)
 	if p.Full {
 		text += " full"
@@ -33,7 +34,7 @@ func partnerQueue(p *api.Partner) string {
 }
 
 // partnerStands says in words whether it gets anything.
-func partnerStands(p *api.Partner) string {
+func partnerStands(p *deliveryapi.Partner) string {
 	if p.Off != nil {
 		return "switched off at " + p.Off.Format(time.RFC3339)
 	}
@@ -60,7 +61,7 @@ func (c *partnerListCmd) Help() string {
 
 func (c *partnerListCmd) Run(ctx context.Context, e command.Env) error {
 	t := command.Table{Head: "PARTNER\tCIRCUIT\tSUCCESS\tP50\tP99\tQUEUE\tDEAD\tLAST SUCCESS\tLAST ERROR", None: "No partners."}
-	return command.List(ctx, e, c, api.ListPartners, &operation.None{}, &t, func(p *api.Partner) []string {
+	return command.List(ctx, e, c, deliveryapi.ListPartners, &operation.None{}, &t, func(p *deliveryapi.Partner) []string {
 		success, wrong := "-", ""
 		if p.Success != nil {
 			success = strconv.FormatFloat(100**p.Success, 'f', 1, 64) + "%"
@@ -80,12 +81,12 @@ func latency(ms *float64) string {
 }
 
 // moveCircuit opens or closes a circuit of a running instance.
-func moveCircuit[Q any](ctx context.Context, e command.Env, c command.Asker, by operation.Operation[Q, api.Partner], q *Q) error {
+func moveCircuit[Q any](ctx context.Context, e command.Env, c command.Asker, by operation.Operation[Q, deliveryapi.Partner], q *Q) error {
 	return c.Ask(ctx, e, func(a *command.Client) error {
 		if !a.Live {
 			return fmt.Errorf("no instance runs whose circuit could be changed: start one with `tidemill run`")
 		}
-		_, err := command.Shown(ctx, e, c, a, by, q, func(p *api.Partner) error {
+		_, err := command.Shown(ctx, e, c, a, by, q, func(p *deliveryapi.Partner) error {
 			_, err := fmt.Fprintf(e.Out, "The circuit of %s is %s; %s.\n", command.Printable(p.Partner), partnerStands(p), command.Count(int(p.Depth), "job is in its queue", "jobs are in its queue"))
 			return err
 		})
@@ -95,7 +96,7 @@ func moveCircuit[Q any](ctx context.Context, e command.Env, c command.Asker, by 
 
 type partnerOpenCmd struct {
 	command.Remote
-	api.OnePartner
+	deliveryapi.OnePartner
 	For time.Duration `help:"For how long. Default: a minute." placeholder:"TIME"`
 }
 
@@ -113,16 +114,16 @@ func (c *partnerOpenCmd) Run(ctx context.Context, e command.Env) error {
 	if c.For < 0 {
 		return command.UsageError{Err: errors.New("--for needs a time, like 10m")}
 	}
-	q := api.CircuitOpening{OnePartner: c.OnePartner}
+	q := deliveryapi.CircuitOpening{OnePartner: c.OnePartner}
 	if c.For > 0 {
 		q.For = c.For.String()
 	}
-	return moveCircuit(ctx, e, c, api.OpenCircuit, &q)
+	return moveCircuit(ctx, e, c, deliveryapi.OpenCircuit, &q)
 }
 
 type partnerCloseCmd struct {
 	command.Remote
-	api.OnePartner
+	deliveryapi.OnePartner
 }
 
 // Help is shown by tidemill partner close --help.
@@ -131,5 +132,5 @@ func (c *partnerCloseCmd) Help() string {
 }
 
 func (c *partnerCloseCmd) Run(ctx context.Context, e command.Env) error {
-	return moveCircuit(ctx, e, c, api.CloseCircuit, &c.OnePartner)
+	return moveCircuit(ctx, e, c, deliveryapi.CloseCircuit, &c.OnePartner)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/accept/redisaccept"
 	"github.com/tidemill/tidemill/systems/delivery/accept/sqliteaccept"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryapi"
 	"github.com/tidemill/tidemill/systems/delivery/deliverycli"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryingest/limit/redislimit"
@@ -45,11 +46,14 @@ type stores struct {
 
 // System is delivery.
 var System = system.System{
-	Name:     delivery.Name,
-	Settings: deliveryconfig.Group,
-	Commands: deliverycli.Commands,
-	First:    deliverycli.First,
-	Check:    func(c *config.Loaded) error { return deliveryconfig.Of(c).CheckPartners() },
+	Name:       delivery.Name,
+	Settings:   deliveryconfig.Group,
+	Operations: new(deliveryapi.API).Operations(),
+	Missing:    "delivery does not run in this instance",
+	Letters:    deliveryapi.Letters,
+	Commands:   deliverycli.Commands,
+	First:      deliverycli.First,
+	Check:      func(c *config.Loaded) error { return deliveryconfig.Of(c).CheckPartners() },
 	Bounds: func(c *config.Loaded) system.Bounds {
 		return system.Bounds{Jobs: deliveryconfig.Of(c).QueueMax, DeadLetters: deliveryconfig.Of(c).DeadMax}
 	},
@@ -114,8 +118,9 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		Checks: []func(context.Context) []preflight.Finding{func(ctx context.Context) []preflight.Finding {
 			return checkPartners(ctx, sys, stores.queues, c.QueueMax)
 		}},
+		Operations: (&deliveryapi.API{Common: w.Common, Delivery: sys, Config: w.Config, Take: handler.Accept}).Operations(),
 		API: func(api *admin.Parts) {
-			api.Queues, api.Delivery, api.SendDelivery = stores.queues, sys, handler.Accept
+			api.Queues = stores.queues
 			api.AddLetters(delivery.Name, stores.letters)
 		},
 	}

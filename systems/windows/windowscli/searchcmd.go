@@ -8,15 +8,16 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
+
 	"github.com/tidemill/tidemill/cli/command"
-	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 type searchCmd struct {
 	aboutWindows
 	Query []string `arg:"" optional:"" help:"What to look for; all words have to match. Default: the newest records. After -- it may begin with a minus."`
-	api.SearchQuery
+	windowsapi.SearchQuery
 	Size int `help:"How many to show; 0: all." short:"n" default:"20" placeholder:"N"`
 }
 
@@ -60,7 +61,7 @@ func (c *searchCmd) Run(ctx context.Context, e command.Env) error {
 				if c.Size > 0 {
 					q.Page.Size = min(hitsMost, c.Size-shown)
 				}
-				page, err := api.Search.Call(ctx, &a.Client, &q)
+				page, err := windowsapi.Search.Call(ctx, &a.Client, &q)
 				if err != nil {
 					return err
 				}
@@ -107,11 +108,11 @@ func headOf(family string) string {
 }
 
 // hit prints one document.
-func (c *searchCmd) hit(e command.Env, t *command.Table, family string, raw operation.JSON[api.Hit]) error {
+func (c *searchCmd) hit(e command.Env, t *command.Table, family string, raw operation.JSON[windowsapi.Hit]) error {
 	if c.JSON {
 		return command.PrintJSON(e.Out, raw)
 	}
-	var h api.Hit
+	var h windowsapi.Hit
 	if err := json.Unmarshal(raw, &h); err != nil {
 		return err
 	}

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
+
 	"github.com/tidemill/tidemill/cli/command"
-	"github.com/tidemill/tidemill/serve/api"
 )
 
 type windowAdoptCmd struct {
 	aboutWindows
-	api.Adoption
+	windowsapi.Adoption
 }
 
 // Help is shown by tidemill window adopt --help.
@@ -23,7 +24,7 @@ The command can be repeated: a record that is put twice is one record.
 }
 
 func (c *windowAdoptCmd) Run(ctx context.Context, e command.Env) error {
-	return command.Show(ctx, e, c, api.AdoptWindows, &c.Adoption, func(_ *command.Client, done *api.AdoptedWindows) error {
+	return command.Show(ctx, e, c, windowsapi.AdoptWindows, &c.Adoption, func(_ *command.Client, done *windowsapi.AdoptedWindows) error {
 		if done.Batches == 0 {
 			_, err := fmt.Fprintln(e.Out, "Nothing to take over.")
 			return err

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
+
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -26,12 +28,12 @@ type windowCmd struct {
 }
 
 // windowAge writes how old a window is.
-func windowAge(l *api.Window) string {
+func windowAge(l *windowsapi.Window) string {
 	return command.Roughly(time.Duration(l.Age * float64(time.Second)))
 }
 
 // windowCause is the last failure in words.
-func windowCause(l *api.Window) string {
+func windowCause(l *windowsapi.Window) string {
 	if l.Failed == nil {
 		return ""
 	}
@@ -39,7 +41,7 @@ func windowCause(l *api.Window) string {
 }
 
 // windowDetail says of a window what is to be known first.
-func windowDetail(l *api.Window) string {
+func windowDetail(l *windowsapi.Window) string {
 	switch l.State {
 	case "active":
 		if l.Expect > 0 {
@@ -59,7 +61,7 @@ func windowDetail(l *api.Window) string {
 
 type windowListCmd struct {
 	aboutWindows
-	api.WindowFilter
+	windowsapi.WindowFilter
 	Max *int `help:"How many to list, the oldest first; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
 }
 
@@ -85,7 +87,7 @@ func (c *windowListCmd) Run(ctx context.Context, e command.Env) (err error) {
 		if several {
 			t.Head = "PROJECT\t" + t.Head
 		}
-		err = command.Listed(ctx, e, c.JSON, a, api.ListWindows, &c.WindowFilter, &t, func(l *api.Window) []string {
+		err = command.Listed(ctx, e, c.JSON, a, windowsapi.ListWindows, &c.WindowFilter, &t, func(l *windowsapi.Window) []string {
 			row := []string{l.Project, l.ID, l.State, command.Whole(l.Records), windowAge(l), strconv.Itoa(l.Tries), command.Short(windowDetail(l), 100)}
 			if !several {
 				row = row[1:]
@@ -116,7 +118,7 @@ func (c *windowListCmd) several(ctx context.Context, a *command.Client) (bool, e
 
 type windowCloseCmd struct {
 	aboutWindows
-	api.OneBatch
+	windowsapi.OneBatch
 }
 
 // Help is shown by tidemill window close --help.
@@ -127,7 +129,7 @@ func (c *windowCloseCmd) Help() string {
 }
 
 func (c *windowCloseCmd) Run(ctx context.Context, e command.Env) error {
-	return command.Show(ctx, e, c, api.CloseWindow, &c.OneBatch, func(a *command.Client, _ *api.ClosedWindow) error {
+	return command.Show(ctx, e, c, windowsapi.CloseWindow, &c.OneBatch, func(a *command.Client, _ *windowsapi.ClosedWindow) error {
 		text := fmt.Sprintf("The window of batch %s is closed.", command.Printable(c.Batch))
 		if !a.Live {
 			text += " Nothing runs: `tidemill run` delivers it."
@@ -139,7 +141,7 @@ func (c *windowCloseCmd) Run(ctx context.Context, e command.Env) error {
 
 type windowReplayCmd struct {
 	aboutWindows
-	api.WindowMove
+	windowsapi.WindowMove
 }
 
 // Help is shown by tidemill window replay --help.
@@ -164,7 +166,7 @@ func (c *windowReplayCmd) Run(ctx context.Context, e command.Env) error {
 		return command.UsageError{Err: errors.New("--all and a choice of windows contradict each other: leave one out")}
 	}
 	return c.Ask(ctx, e, func(a *command.Client) error {
-		got, err := api.ReplayWindows.Call(ctx, &a.Client, &c.WindowMove)
+		got, err := windowsapi.ReplayWindows.Call(ctx, &a.Client, &c.WindowMove)
 		if err != nil {
 			return err
 		}

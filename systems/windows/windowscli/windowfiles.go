@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
+
 	"github.com/tidemill/tidemill/cli/command"
-	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
@@ -21,7 +22,7 @@ func (c *windowFilesCmd) Help() string {
 }
 
 func (c *windowFilesCmd) Run(ctx context.Context, e command.Env) error {
-	return command.Show(ctx, e, c, api.ListFiles, &operation.None{}, func(_ *command.Client, got *api.Feeds) error {
+	return command.Show(ctx, e, c, windowsapi.ListFiles, &operation.None{}, func(_ *command.Client, got *windowsapi.Feeds) error {
 		if len(got.Feeds) == 0 {
 			_, err := fmt.Fprintln(e.Out, "No files are read here: windows.files of the configuration says where they are.")
 			return err
@@ -62,7 +63,7 @@ func (c *windowFilesCmd) Run(ctx context.Context, e command.Env) error {
 
 type windowGiveUpCmd struct {
 	aboutWindows
-	api.OneFile
+	windowsapi.OneFile
 }
 
 // Help is shown by tidemill window give-up --help.
@@ -71,7 +72,7 @@ func (c *windowGiveUpCmd) Help() string {
 }
 
 func (c *windowGiveUpCmd) Run(ctx context.Context, e command.Env) error {
-	return command.Show(ctx, e, c, api.GiveUpFile, &c.OneFile, func(_ *command.Client, done *api.GivenUpFile) error {
+	return command.Show(ctx, e, c, windowsapi.GiveUpFile, &c.OneFile, func(_ *command.Client, done *windowsapi.GivenUpFile) error {
 		_, err := fmt.Fprintf(e.Out, "%s is given up: %s lost.\n", command.Printable(done.File), command.Count(int(done.Lost), "row", "rows"))
 		return err
 	})

@@ -10,8 +10,9 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
+
 	"github.com/tidemill/tidemill/cli/command"
-	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/record"
@@ -213,7 +214,7 @@ func (s *windowSending) flush(ctx context.Context) error {
 		return nil
 	}
 	s.batch.WriteByte(']')
-	got, err := api.SendRecords.Call(ctx, &s.to.Client, &api.SentRecords{Batch: s.from.batch, Kind: s.from.kind, Project: s.project, Expect: s.expect, Body: s.batch.Bytes()})
+	got, err := windowsapi.SendRecords.Call(ctx, &s.to.Client, &windowsapi.SentRecords{Batch: s.from.batch, Kind: s.from.kind, Project: s.project, Expect: s.expect, Body: s.batch.Bytes()})
 	if err == nil && got.Stored+got.Duplicates+len(got.Refused) != len(s.places) {
 		err = fmt.Errorf("%s answered for %d of %d records: %w", s.to.Base, got.Stored+got.Duplicates+len(got.Refused), len(s.places), operation.ErrStranger)
 	}

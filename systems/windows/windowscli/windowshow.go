@@ -11,8 +11,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
+
 	"github.com/tidemill/tidemill/cli/command"
-	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
@@ -57,16 +58,16 @@ func (c *windowShowCmd) Run(ctx context.Context, e command.Env) error {
 }
 
 // find says which windows are meant: the one of that id, or those of a batch id in one project.
-func (c *windowShowCmd) find(ctx context.Context, a *command.Client) (found []api.Window, err error) {
+func (c *windowShowCmd) find(ctx context.Context, a *command.Client) (found []windowsapi.Window, err error) {
 	if at := strings.LastIndexByte(c.Window, '/'); at > 0 {
 		if _, err := strconv.ParseUint(c.Window[at+1:], 10, 64); err == nil {
-			w, err := api.GetWindow.Call(ctx, &a.Client, &api.OneWindow{ID: c.Window, Project: c.Project})
+			w, err := windowsapi.GetWindow.Call(ctx, &a.Client, &windowsapi.OneWindow{ID: c.Window, Project: c.Project})
 			if err == nil || !command.NotFound(err) {
-				return []api.Window{w.Window}, err
+				return []windowsapi.Window{w.Window}, err
 			}
 		}
 	}
-	for l, err := range api.ListWindows.Each(ctx, &a.Client, &api.WindowFilter{Batch: c.Window, Project: c.Project}) {
+	for l, err := range windowsapi.ListWindows.Each(ctx, &a.Client, &windowsapi.WindowFilter{Batch: c.Window, Project: c.Project}) {
 		if err != nil {
 			return nil, err
 		}
@@ -86,10 +87,10 @@ func (c *windowShowCmd) find(ctx context.Context, a *command.Client) (found []ap
 // windowsShown is how many windows of a batch id are shown, the oldest.
 const windowsShown = 20
 
-func (c *windowShowCmd) show(ctx context.Context, e command.Env, a *command.Client, l *api.Window) error {
-	of := api.OneWindow{ID: l.ID, Project: l.Project}
+func (c *windowShowCmd) show(ctx context.Context, e command.Env, a *command.Client, l *windowsapi.Window) error {
+	of := windowsapi.OneWindow{ID: l.ID, Project: l.Project}
 	if c.Records == nil || !c.JSON {
-		if _, err := command.Shown(ctx, e, c, a, api.GetWindow, &of, func(w *api.StandingWindow) error { return printWindow(e.Out, w, a.Live) }); err != nil || c.Records == nil {
+		if _, err := command.Shown(ctx, e, c, a, windowsapi.GetWindow, &of, func(w *windowsapi.StandingWindow) error { return printWindow(e.Out, w, a.Live) }); err != nil || c.Records == nil {
 			return err
 		}
 		_, _ = fmt.Fprintln(e.Out)
@@ -101,13 +102,13 @@ func (c *windowShowCmd) show(ctx context.Context, e command.Env, a *command.Clie
 const pageSize = 500
 
 // records prints records of a window: with --json each as the API writes it.
-func (c *windowShowCmd) records(ctx context.Context, e command.Env, a *command.Client, of api.OneWindow) error {
-	q := api.RecordsOf{OneWindow: of, Page: api.Page{Size: pageSize}}
+func (c *windowShowCmd) records(ctx context.Context, e command.Env, a *command.Client, of windowsapi.OneWindow) error {
+	q := windowsapi.RecordsOf{OneWindow: of, Page: windowsapi.Page{Size: pageSize}}
 	for left := *c.Records; ; {
 		if *c.Records > 0 {
 			q.Size = min(pageSize, left)
 		}
-		page, err := api.GetRecords.Call(ctx, &a.Client, &q)
+		page, err := windowsapi.GetRecords.Call(ctx, &a.Client, &q)
 		if err != nil {
 			return err
 		}
@@ -126,11 +127,11 @@ func (c *windowShowCmd) records(ctx context.Context, e command.Env, a *command.C
 	}
 }
 
-func (c *windowShowCmd) record(e command.Env, raw operation.JSON[api.Record]) error {
+func (c *windowShowCmd) record(e command.Env, raw operation.JSON[windowsapi.Record]) error {
 	if c.JSON {
 		return command.PrintJSON(e.Out, raw)
 	}
-	var r api.Record
+	var r windowsapi.Record
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return err
 	}
@@ -145,7 +146,7 @@ func (c *windowShowCmd) record(e command.Env, raw operation.JSON[api.Record]) er
 }
 
 // printWindow shows a window to people.
-func printWindow(out io.Writer, l *api.StandingWindow, live bool) error {
+func printWindow(out io.Writer, l *windowsapi.StandingWindow, live bool) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	_, _ = fmt.Fprintf(w, "window\t%s\nbatch\t%s\nproject\t%s\n%s\t%s\n", command.Printable(l.ID), command.Printable(l.Batch), command.Printable(l.Project), l.State, windowWords(l, live))
 	_, _ = fmt.Fprintf(w, "records\t%s\n", windowCounts(l))
@@ -168,7 +169,7 @@ func printWindow(out io.Writer, l *api.StandingWindow, live bool) error {
 }
 
 // windowCounts say what is in a window.
-func windowCounts(l *api.StandingWindow) string {
+func windowCounts(l *windowsapi.StandingWindow) string {
 	text := command.Whole(l.Records)
 	if l.Expect > 0 {
 		text += " of " + command.Whole(l.Expect)
@@ -201,7 +202,7 @@ func size(n int64) string {
 }
 
 // windowWords say what a window waits for, and what can be done.
-func windowWords(l *api.StandingWindow, live bool) string {
+func windowWords(l *windowsapi.StandingWindow, live bool) string {
 	switch l.Waits {
 	case "records":
 		text := "it collects until" + command.At(l.Until)
@@ -261,11 +262,11 @@ func (c *windowStatusCmd) Help() string {
 }
 
 func (c *windowStatusCmd) Run(ctx context.Context, e command.Env) error {
-	return command.Show(ctx, e, c, api.GetWindows, &operation.None{}, func(a *command.Client, s *api.Windows) error { return printWindows(e.Out, s, a.Live) })
+	return command.Show(ctx, e, c, windowsapi.GetWindows, &operation.None{}, func(a *command.Client, s *windowsapi.Windows) error { return printWindows(e.Out, s, a.Live) })
 }
 
 // printWindows shows how windows stand to people.
-func printWindows(out io.Writer, s *api.Windows, live bool) error {
+func printWindows(out io.Writer, s *windowsapi.Windows, live bool) error {
 	t := command.Table{Out: out, Head: "STATE\tWINDOWS\tRECORDS\tOLDEST"}
 	for _, state := range []string{"active", "ready", "leased", "parked"} {
 		d, age := s.States[state], "-"

@@ -6,8 +6,8 @@ import (
 
 	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/internal/preflight"
-	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/systems/windows"
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
 	"github.com/tidemill/tidemill/systems/windows/windowsconfig"
 )
 
@@ -43,7 +43,7 @@ func (h *wiring) findings(ctx context.Context, sys *windows.System, s *stores) [
 }
 
 // checkFiles says which files cannot be read any more: their rows wait for ever.
-func checkFiles(ctx context.Context, f admin.Feed) preflight.Finding {
+func checkFiles(ctx context.Context, f windowsapi.FileSource) preflight.Finding {
 	check := "files of " + f.Name
 	reading, err := f.Reading(ctx)
 	if err != nil {

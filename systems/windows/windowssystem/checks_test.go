@@ -9,11 +9,11 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/preflight"
-	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/memoryprogress"
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
 )
 
 func TestAFileThatCannotBeReadAnyMoreIsSaid(t *testing.T) {
@@ -34,7 +34,7 @@ func TestAFileThatCannotBeReadAnyMoreIsSaid(t *testing.T) {
 	if err := source.Look(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	feed := admin.Feed{Name: filesIntake, Source: source}
+	feed := windowsapi.FileSource{Name: filesIntake, Source: source}
 	if f := checkFiles(t.Context(), feed); f.Verdict != preflight.OK || f.Detail != "2 are being read" {
 		t.Errorf("%+v", f)
 	}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
+
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -19,7 +21,6 @@ import (
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/serve/admin"
-	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
 	"github.com/tidemill/tidemill/state/project"
@@ -54,14 +55,14 @@ type stores struct {
 	topics   topics
 	events   *search.Schema // of the index
 	mentions *search.Schema
-	index    search.Store     // nil: nothing is indexed here
-	intakes  []windows.Intake // of files
-	files    []admin.Feed     // the same
-	projects project.Projects // those whose keys may send
-	project  uuid.UUID        // of records that come without a key
+	index    search.Store            // nil: nothing is indexed here
+	intakes  []windows.Intake        // of files
+	files    []windowsapi.FileSource // the same
+	projects project.Projects        // those whose keys may send
+	project  uuid.UUID               // of records that come without a key
 
 	// adopt takes over what another program has in that Redis; nil: there is none.
-	adopt func(context.Context, string, uuid.UUID) (api.AdoptedWindows, error)
+	adopt func(context.Context, string, uuid.UUID) (windowsapi.AdoptedWindows, error)
 
 	redis redisconn.Client // nil: there is none
 }
@@ -75,11 +76,13 @@ const (
 
 // System is windows.
 var System = system.System{
-	Name:     windows.Name,
-	Settings: windowsconfig.Group,
-	Unit:     "record",
-	Commands: windowscli.Commands,
-	First:    windowscli.First,
+	Name:       windows.Name,
+	Settings:   windowsconfig.Group,
+	Unit:       "record",
+	Operations: new(windowsapi.API).Operations(),
+	Missing:    "windows do not run in this instance",
+	Commands:   windowscli.Commands,
+	First:      windowscli.First,
 	Room: func(c *config.Loaded) int64 {
 		if w := windowsconfig.Of(c); w.RedisURL() != "" && w.Brokers() != "" {
 			return roomOnServers
@@ -165,8 +168,8 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		p.Metrics = append(p.Metrics, windowsmetrics.NewFiles(f.Name, f.Source))
 	}
 	p.Checks = []func(context.Context) []preflight.Finding{func(ctx context.Context) []preflight.Finding { return h.findings(ctx, sys, stores) }}
+	p.Operations = (&windowsapi.API{Common: h.Common, Windows: sys, Adopt: stores.adopt, Files: stores.files}).Operations()
 	p.API = func(api *admin.Parts) {
-		api.Windows, api.AdoptWindows, api.WindowsFiles = sys, stores.adopt, stores.files
 		if api.Projects == nil {
 			api.Projects = stores.projects
 		}
@@ -261,9 +264,9 @@ func (h *wiring) onRedis(ctx context.Context, s *stores) error {
 		return err
 	}
 	s.windows = store
-	s.adopt = func(ctx context.Context, prefix string, project uuid.UUID) (api.AdoptedWindows, error) {
+	s.adopt = func(ctx context.Context, prefix string, project uuid.UUID) (windowsapi.AdoptedWindows, error) {
 		done, err := store.Adopt(ctx, rediswindow.Old{Prefix: prefix, Batch: func(id string) string { return record.NewBatch(project, id).String() }})
-		return api.AdoptedWindows{Batches: done.Batches, Records: done.Records, Lost: done.Lost}, err
+		return windowsapi.AdoptedWindows{Batches: done.Batches, Records: done.Records, Lost: done.Lost}, err
 	}
 	if s.letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{
 		Options: deadletter.Options{Max: w.DeadMax, Now: h.Now}, Stream: lettersStream, Pipeline: windows.Delivered}); err != nil {
@@ -310,7 +313,7 @@ func (h *wiring) fromFiles(ctx context.Context, s *stores) error {
 		}
 		h.OnClose(source.Close)
 		s.intakes = append(s.intakes, windows.Intake{Name: name, Source: source})
-		s.files = append(s.files, admin.Feed{Name: name, Source: source})
+		s.files = append(s.files, windowsapi.FileSource{Name: name, Source: source})
 		h.Uses = append(h.Uses, "files: "+source.String())
 		return nil
 	}

@@ -1,4 +1,4 @@
-package admin
+package windowsapi
 
 import (
 	"context"
@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemill/tidemill/serve/answer"
+
 	"github.com/google/uuid"
 
-	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows/record"
@@ -26,11 +28,11 @@ type windowChoice struct {
 }
 
 // windowsOf reads which windows are meant.
-func (a *API) windowsOf(ctx context.Context, q *api.WindowFilter) (c windowChoice, err error) {
+func (a *API) windowsOf(ctx context.Context, q *WindowFilter) (c windowChoice, err error) {
 	c = windowChoice{state: window.State(q.State), batch: q.Batch, ids: q.IDs, max: q.Max}
 	for _, id := range c.ids {
 		if _, _, ok := window.ParseID(id); !ok {
-			return c, refused(http.StatusBadRequest, "id=%q names no window: an id is a batch id, a slash and a number; batch=… (--batch) means all of a batch id", id)
+			return c, operation.Refuse(http.StatusBadRequest, "id=%q names no window: an id is a batch id, a slash and a number; batch=… (--batch) means all of a batch id", id)
 		}
 	}
 	if q.Project != "" {
@@ -50,7 +52,7 @@ func (a *API) windowsProject(ctx context.Context, name string) (uuid.UUID, error
 		id = a.Windows.Project()
 	}
 	if a.Projects != nil && id != a.Windows.Project() {
-		if _, err := a.find(ctx, name); err != nil {
+		if _, err := a.Find(ctx, name); err != nil {
 			return id, err
 		}
 	}
@@ -81,16 +83,16 @@ func (a *API) windowsChosen(ctx context.Context, c windowChoice) iter.Seq2[*wind
 // windowsFound are the windows that are meant. It is refused where a batch id or an id is one of
 // several projects, and which one is not said.
 func (a *API) windowsFound(ctx context.Context, c windowChoice) (all []*window.Info, err error) {
-	names, err := a.projectNames(ctx)
+	names, err := a.ProjectNames(ctx)
 	if err != nil {
-		return nil, answerable(err)
+		return nil, answer.Answerable(err)
 	}
 	most := c.max
 	c.max = 0 // those beyond may be another project's
 	whose := map[string][]string{}
 	for i, err := range a.windowsChosen(ctx, c) {
 		if err != nil {
-			return nil, answerable(err)
+			return nil, answer.Answerable(err)
 		}
 		b := record.ParseBatch(i.Batch)
 		what := shownID(i.ID)
@@ -102,7 +104,7 @@ func (a *API) windowsFound(ctx context.Context, c windowChoice) (all []*window.I
 		}
 		if len(whose[what]) > 1 && (c.batch != "" || len(c.ids) > 0) {
 			slices.Sort(whose[what])
-			return nil, refused(http.StatusConflict, "%s is in the projects %s: say which one is meant (--project NAME, project=…)", what, strings.Join(whose[what], " and "))
+			return nil, operation.Refuse(http.StatusConflict, "%s is in the projects %s: say which one is meant (--project NAME, project=…)", what, strings.Join(whose[what], " and "))
 		}
 		if most == 0 || len(all) < most {
 			all = append(all, i)
@@ -112,12 +114,12 @@ func (a *API) windowsFound(ctx context.Context, c windowChoice) (all []*window.I
 }
 
 // windowID is what the window store calls a window.
-func (a *API) windowID(ctx context.Context, q *api.OneWindow) (string, error) {
+func (a *API) windowID(ctx context.Context, q *OneWindow) (string, error) {
 	batch, revision, ok := window.ParseID(q.ID)
 	if !ok {
-		return "", answerable(window.NotFound(q.ID))
+		return "", answer.Answerable(window.NotFound(q.ID))
 	}
-	c, err := a.windowsOf(ctx, &api.WindowFilter{IDs: []string{q.ID}, Project: q.Project})
+	c, err := a.windowsOf(ctx, &WindowFilter{IDs: []string{q.ID}, Project: q.Project})
 	if err != nil {
 		return "", err
 	}
@@ -129,7 +131,7 @@ func (a *API) windowID(ctx context.Context, q *api.OneWindow) (string, error) {
 		return "", err
 	}
 	if len(all) == 0 {
-		return "", answerable(window.NotFound(q.ID))
+		return "", answer.Answerable(window.NotFound(q.ID))
 	}
 	return all[0].ID, nil
 }
@@ -141,19 +143,6 @@ func shownID(id string) string {
 		return id
 	}
 	return window.ID(record.ParseBatch(batch).ID(), revision)
-}
-
-// projectNames are the names of projects by their ids.
-func (a *API) projectNames(ctx context.Context) (map[uuid.UUID]string, error) {
-	names := map[uuid.UUID]string{project.ID("default"): "default"}
-	if a.Projects == nil {
-		return names, nil
-	}
-	all, err := a.Projects.List(ctx)
-	for _, p := range all {
-		names[p.ID] = p.Name
-	}
-	return names, err
 }
 
 // nameOf is the name of a batch's project, or its id where that is not known.

@@ -1,8 +1,10 @@
-package api
+package windowsapi
 
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
 
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
@@ -24,7 +26,7 @@ var (
 		"Show a page of a window's records by batch id and revision.")
 	CloseWindow = operation.Act[OneBatch, ClosedWindow]("closeWindow", "windows/{batch}/close",
 		"Close the window of a batch id now: what is there is delivered.")
-	ReplayWindows = operation.Act[WindowMove, Counted]("replayWindows", "windows/replay",
+	ReplayWindows = operation.Act[WindowMove, api.Counted]("replayWindows", "windows/replay",
 		"Deliver parked windows again.")
 	SendRecords = operation.Act[SentRecords, StoredRecords]("sendRecords", "windows/records",
 		"Put records into the window of a batch id without a key of the project: an array, one object, or one object a line. It answers when they are durable.")
@@ -268,7 +270,7 @@ type GivenUpFile struct {
 type SearchQuery struct {
 	Query  string `query:"q" help:"What to look for, in the search language; empty: all records." kong:"-"`
 	Family string `query:"family" name:"in" help:"Where: events or mentions." default:"events" placeholder:"events|mentions"`
-	Span
+	api.Span
 	Oldest bool `query:"oldest" help:"The oldest first, not the newest."`
 	Page   `kong:"-"`
 }

@@ -1,4 +1,4 @@
-package admin
+package windowsapi
 
 import (
 	"bytes"
@@ -6,10 +6,12 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/tidemill/tidemill/serve/answer"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tidemill/tidemill/internal/jsonarray"
-	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
@@ -19,9 +21,9 @@ const recordsSent = 10_000
 
 // sendRecords puts records of a kind into the window of a batch id, from somebody who may: no key of
 // the project is needed. The answer is given when they are durable.
-func (a *API) sendRecords(ctx context.Context, q *api.SentRecords) (out api.StoredRecords, err error) {
+func (a *API) sendRecords(ctx context.Context, q *SentRecords) (out StoredRecords, err error) {
 	if err := record.CheckBatchID(q.Batch); err != nil {
-		return out, refused(http.StatusBadRequest, "batch=…: %v", err)
+		return out, operation.Refuse(http.StatusBadRequest, "batch=…: %v", err)
 	}
 	project, err := a.windowsProject(ctx, q.Project)
 	if err != nil {
@@ -29,19 +31,19 @@ func (a *API) sendRecords(ctx context.Context, q *api.SentRecords) (out api.Stor
 	}
 	kind, err := record.ParseKind(q.Kind)
 	if err != nil {
-		return out, refused(http.StatusBadRequest, "%v", err)
+		return out, operation.Refuse(http.StatusBadRequest, "%v", err)
 	}
 	raws, err := splitRecords(q.Body)
 	if err != nil {
 		return out, err
 	}
-	out.Refused = []api.RefusedRecord{}
+	out.Refused = []RefusedRecord{}
 	records := make([]window.Record, 0, len(raws))
 	var read record.Record
 	for i, raw := range raws {
 		rec, err := record.ToWindow(record.NewBatch(project, q.Batch), kind, raw, &read)
 		if err != nil {
-			out.Refused = append(out.Refused, api.RefusedRecord{Index: i, Error: err.Error()})
+			out.Refused = append(out.Refused, RefusedRecord{Index: i, Error: err.Error()})
 			continue
 		}
 		rec.Expect = q.Expect
@@ -51,11 +53,11 @@ func (a *API) sendRecords(ctx context.Context, q *api.SentRecords) (out api.Stor
 	if len(records) > 0 {
 		err = a.Windows.Put(ctx, records, kept)
 	}
-	if err != nil && passing(err) {
-		return out, busy(err)
+	if err != nil && answer.Passing(err) {
+		return out, answer.Busy(err)
 	}
 	if err != nil {
-		return out, answerable(err)
+		return out, answer.Answerable(err)
 	}
 	for _, k := range kept {
 		if k == window.New {
@@ -73,11 +75,11 @@ func splitRecords(body []byte) (raws [][]byte, err error) {
 	body = bytes.TrimSpace(body)
 	switch {
 	case len(body) == 0:
-		return nil, refused(http.StatusBadRequest, "the request has no records: its body is an array of JSON objects, or one object a line")
+		return nil, operation.Refuse(http.StatusBadRequest, "the request has no records: its body is an array of JSON objects, or one object a line")
 	case body[0] == '[':
 		raws, err = elements(body)
 		if err != nil {
-			return nil, refused(http.StatusBadRequest, "the body is no array in JSON: %v", err)
+			return nil, operation.Refuse(http.StatusBadRequest, "the body is no array in JSON: %v", err)
 		}
 	case jsontext.Value(body).IsValid(jsontext.AllowDuplicateNames(true)):
 		raws = [][]byte{body}
@@ -92,7 +94,7 @@ func splitRecords(body []byte) (raws [][]byte, err error) {
 		}
 	}
 	if len(raws) > recordsSent {
-		return nil, refused(http.StatusRequestEntityTooLarge, "a request has at most %d records; send them in several", recordsSent)
+		return nil, operation.Refuse(http.StatusRequestEntityTooLarge, "a request has at most %d records; send them in several", recordsSent)
 	}
 	return raws, nil
 }

@@ -1,4 +1,4 @@
-package admin
+package crmapi
 
 import (
 	"context"
@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/answer"
+
 	times "github.com/tidemill/tidemill/internal/when"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -21,8 +22,8 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/priority"
 )
 
-// CRM is what the API needs of the CRM system; a *crm.System is one.
-type CRM interface {
+// CRMSystem is what the API needs of CRM; a *crm.System is one.
+type CRMSystem interface {
 	// Look says how the system stands.
 	Look(ctx context.Context) (*crm.State, error)
 	// Event says where an event is; kind not_found where nothing is known of it.
@@ -42,25 +43,31 @@ type CRM interface {
 	Acceptor() *accept.Acceptor
 }
 
-// crm is what the API does of CRM.
-func (a *API) crm() room {
-	return room{in(a.CRM != nil, "CRM does not run in this instance"), []operation.Handler{
-		api.GetCRM.By(a.crmStatus),
-		api.GetCRMEvent.By(a.crmEvent),
-		api.SendCRM.By(a.crmSend),
-		api.RetryCRM.By(a.crmRetry),
-		api.ListSyncLog.By(a.crmLog),
-		api.GetProfile.By(a.crmProfile),
-		api.ListReplays.By(a.crmReplays),
-		api.StartReplay.By(a.crmReplay),
-		api.GetReplay.By(a.crmReplayOf),
-		api.StopReplay.By(a.crmStopReplay),
-	}}
+// API does what the API does of CRM.
+type API struct {
+	*answer.Common
+	CRM CRMSystem
+}
+
+// Operations are those of the API that are about it.
+func (a *API) Operations() []operation.Handler {
+	return []operation.Handler{
+		GetCRM.By(a.crmStatus),
+		GetCRMEvent.By(a.crmEvent),
+		SendCRM.By(a.crmSend),
+		RetryCRM.By(a.crmRetry),
+		ListSyncLog.By(a.crmLog),
+		GetProfile.By(a.crmProfile),
+		ListReplays.By(a.crmReplays),
+		StartReplay.By(a.crmReplay),
+		GetReplay.By(a.crmReplayOf),
+		StopReplay.By(a.crmStopReplay),
+	}
 }
 
 var priorityNames = map[uint8]string{priority.Replay: "replay", priority.Low: "low", priority.Normal: "normal", priority.High: "high"}
 
-func (a *API) crmStatus(ctx context.Context, _ *operation.None) (out api.CRM, err error) {
+func (a *API) crmStatus(ctx context.Context, _ *operation.None) (out CRM, err error) {
 	st, err := a.CRM.Look(ctx)
 	if err != nil {
 		return out, err
@@ -69,9 +76,9 @@ func (a *API) crmStatus(ctx context.Context, _ *operation.None) (out api.CRM, er
 	if err != nil {
 		return out, err
 	}
-	out = api.CRM{Queue: crm.Queue, Paused: st.Paused, Closed: st.Closed, Waiting: st.Jobs.Waiting, Delayed: st.Jobs.Delayed, Leased: st.Jobs.Leased,
-		Completed: st.Ended.Delivered, Skipped: st.Ended.Skipped, Failed: st.Ended.Dead, Kept: api.Kept{Completed: st.Jobs.Completed, Failed: st.Jobs.Failed},
-		Oldest: when(st.Jobs.Oldest), Age: age(st.Jobs.Oldest, time.Now()), Priorities: []api.PriorityDepth{}, Dead: st.Dead, Expired: st.Expired}
+	out = CRM{Queue: crm.Queue, Paused: st.Paused, Closed: st.Closed, Waiting: st.Jobs.Waiting, Delayed: st.Jobs.Delayed, Leased: st.Jobs.Leased,
+		Completed: st.Ended.Delivered, Skipped: st.Ended.Skipped, Failed: st.Ended.Dead, Kept: Kept{Completed: st.Jobs.Completed, Failed: st.Jobs.Failed},
+		Oldest: answer.When(st.Jobs.Oldest), Age: answer.Age(st.Jobs.Oldest, time.Now()), Priorities: []api.PriorityDepth{}, Dead: st.Dead, Expired: st.Expired}
 	for _, d := range st.Depths {
 		out.Priorities = append(out.Priorities, api.PriorityDepth{Priority: d.Priority, Name: priorityNames[d.Priority], Waiting: d.Waiting, Oldest: d.Oldest.UTC()})
 	}
@@ -88,13 +95,13 @@ func (a *API) crmStatus(ctx context.Context, _ *operation.None) (out api.CRM, er
 
 // crmSend takes events of any tenant from somebody who may: no key of a tenant is needed.
 func (a *API) crmSend(ctx context.Context, q *api.EventsBody) (out api.EventResults, err error) {
-	raws, _, err := event.Split(q.Body, eventsSent)
+	raws, _, err := event.Split(q.Body, api.EventsSent)
 	if err != nil {
-		return out, answerable(err)
+		return out, answer.Answerable(err)
 	}
 	results, err := a.CRM.Acceptor().Accept(ctx, raws, nil)
-	if errors.Is(err, accept.ErrFull) || errors.Is(err, accept.ErrClosed) || err != nil && passing(err) {
-		return out, busy(err)
+	if errors.Is(err, accept.ErrFull) || errors.Is(err, accept.ErrClosed) || err != nil && answer.Passing(err) {
+		return out, answer.Busy(err)
 	}
 	if err != nil {
 		return out, err
@@ -102,59 +109,50 @@ func (a *API) crmSend(ctx context.Context, q *api.EventsBody) (out api.EventResu
 	return out, json.Unmarshal(crmingest.AppendResults(nil, results), &out.Results) // the words are those of the ingest API
 }
 
-// passing says whether an error may be gone the next time.
-func passing(err error) bool {
-	switch tidemill.KindOf(err) {
-	case tidemill.Transient, tidemill.Timeout, tidemill.RateLimit:
-		return true
-	}
-	return false
-}
-
 // crmNamed refuses what names no event.
-func (a *API) crmNamed(q *api.OneCRMEvent) error {
+func (a *API) crmNamed(q *OneCRMEvent) error {
 	switch {
 	case q.Tenant == "" || q.Event == "":
-		return refused(http.StatusBadRequest, "say which event: tenant=… and id=…")
+		return operation.Refuse(http.StatusBadRequest, "say which event: tenant=… and id=…")
 	case !event.ValidTenant(q.Tenant):
-		return refused(http.StatusBadRequest, "tenant=%.120q: no tenant is called so", q.Tenant)
+		return operation.Refuse(http.StatusBadRequest, "tenant=%.120q: no tenant is called so", q.Tenant)
 	}
 	return nil
 }
 
 // crmRetry opens the job of one dead event again.
-func (a *API) crmRetry(ctx context.Context, q *api.OneCRMEvent) (out api.Counted, err error) {
+func (a *API) crmRetry(ctx context.Context, q *OneCRMEvent) (out api.Counted, err error) {
 	if err := a.crmNamed(q); err != nil {
 		return out, err
 	}
 	if err := a.CRM.Retry(ctx, q.Tenant, q.Event); err != nil {
-		return out, answerable(err)
+		return out, answer.Answerable(err)
 	}
 	a.Log.InfoContext(ctx, "dead event opened again by hand", "tenantId", q.Tenant, "eventId", q.Event)
 	return api.Counted{Count: 1}, nil
 }
 
-func showRecord(rec *crm.Record, whole bool) api.SyncRecord {
-	out := api.SyncRecord{Tenant: rec.Tenant, ID: rec.ID, Type: rec.Type, State: rec.State, Kind: rec.Kind, Error: rec.Error, Attempts: rec.Attempts,
-		Created: rec.Created.UTC(), Started: when(rec.Started), Completed: when(rec.Completed), Failed: when(rec.Failed)}
+func showRecord(rec *crm.Record, whole bool) SyncRecord {
+	out := SyncRecord{Tenant: rec.Tenant, ID: rec.ID, Type: rec.Type, State: rec.State, Kind: rec.Kind, Error: rec.Error, Attempts: rec.Attempts,
+		Created: rec.Created.UTC(), Started: answer.When(rec.Started), Completed: answer.When(rec.Completed), Failed: answer.When(rec.Failed)}
 	if whole {
-		out.Payload, out.PayloadBase64 = text(rec.Payload)
+		out.Payload, out.PayloadBase64 = answer.Text(rec.Payload)
 	}
 	return out
 }
 
 // crmLog lists the sync log by time of first receipt.
-func (a *API) crmLog(ctx context.Context, q *api.SyncLogFilter) (iter.Seq2[api.SyncRecord, error], error) {
+func (a *API) crmLog(ctx context.Context, q *SyncLogFilter) (iter.Seq2[SyncRecord, error], error) {
 	f := crm.RecordFilter{Tenant: q.Tenant, Type: q.Type, State: strings.ToUpper(q.State), Max: q.Max}
 	var err error
 	f.From, f.To, err = a.inclusive(q.Span)
-	return shownAs(a.CRM.Records(ctx, f), func(r *crm.Record) api.SyncRecord { return showRecord(r, q.Payload) }), err
+	return answer.ShownAs(a.CRM.Records(ctx, f), func(r *crm.Record) SyncRecord { return showRecord(r, q.Payload) }), err
 }
 
 // inclusive is a span of the sync log, both ends included. A day as an end is its last instant:
 // the log has nothing finer than microseconds.
 func (a *API) inclusive(s api.Span) (begin, end time.Time, err error) {
-	if begin, end, err = a.span(s); err == nil && times.Day(s.Until) {
+	if begin, end, err = answer.Span(s); err == nil && times.Day(s.Until) {
 		end = end.Add(-time.Microsecond)
 	}
 	return begin, end, err

@@ -1,4 +1,4 @@
-package admin
+package analyticsapi
 
 import (
 	"bufio"
@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
@@ -20,7 +19,7 @@ const (
 )
 
 // add counts what became of some more.
-func add(s *api.Sent, o api.Sent) {
+func add(s *Sent, o Sent) {
 	s.Accepted += o.Accepted
 	s.Duplicates += o.Duplicates
 	s.Refused += o.Refused
@@ -29,8 +28,8 @@ func add(s *api.Sent, o api.Sent) {
 
 // send takes native events, one JSON object a line, from somebody who may: no ingest key
 // is needed. It answers when they are durable.
-func (a *API) send(ctx context.Context, q *api.SentEvents) (sum api.Sent, err error) {
-	id, err := a.projectOf(ctx, q.InProject)
+func (a *API) send(ctx context.Context, q *SentEvents) (sum Sent, err error) {
+	id, err := a.ProjectOf(ctx, q.InProject)
 	if err != nil {
 		return sum, err
 	}

@@ -1,4 +1,4 @@
-package admin
+package crmapi
 
 import (
 	"context"
@@ -7,15 +7,17 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tidemill/tidemill/serve/answer"
+
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems/crm"
 )
 
-func showReplay(p *crm.Replay) api.Replay {
-	return api.Replay{ID: p.ID, State: p.State, Since: when(p.From), Until: when(p.To), Tenant: p.Tenant, Type: p.Type,
-		Asked: p.Asked.UTC(), Ended: when(p.Ended), Queued: p.Queued, Reached: when(p.Reached), Share: p.Share}
+func showReplay(p *crm.Replay) Replay {
+	return Replay{ID: p.ID, State: p.State, Since: answer.When(p.From), Until: answer.When(p.To), Tenant: p.Tenant, Type: p.Type,
+		Asked: p.Asked.UTC(), Ended: answer.When(p.Ended), Queued: p.Queued, Reached: answer.When(p.Reached), Share: p.Share}
 }
 
 // replayable refuses a replay of no event at all, which is somebody's typing error.
@@ -23,14 +25,14 @@ func (a *API) replayable(ctx context.Context, f crm.RecordFilter) error {
 	for _, err := range a.CRM.Records(ctx, f) {
 		return err
 	}
-	return refused(http.StatusUnprocessableEntity, "the sync log has no such event, and nothing is replayed: `tidemill synclog list` shows what it has")
+	return operation.Refuse(http.StatusUnprocessableEntity, "the sync log has no such event, and nothing is replayed: `tidemill synclog list` shows what it has")
 }
 
 // crmReplay asks for a replay, which goes on by itself.
-func (a *API) crmReplay(ctx context.Context, in *api.ReplayStart) (out api.StartedReplay, err error) {
+func (a *API) crmReplay(ctx context.Context, in *ReplayStart) (out StartedReplay, err error) {
 	q := &in.Body
 	if q.Since == "" && q.Until == "" && q.Tenant == "" && q.Type == "" && !q.All {
-		return out, refused(http.StatusBadRequest, `say what to replay: since, until, tenant, type, or all, like {"since":"2026-01-31","tenant":"…"}`)
+		return out, operation.Refuse(http.StatusBadRequest, `say what to replay: since, until, tenant, type, or all, like {"since":"2026-01-31","tenant":"…"}`)
 	}
 	from, to, err := a.inclusive(api.Span{Since: q.Since, Until: q.Until})
 	if err != nil {
@@ -59,16 +61,16 @@ func (a *API) crmReplay(ctx context.Context, in *api.ReplayStart) (out api.Start
 	}
 	p, err := a.CRM.Replay(ctx, ask)
 	if errors.Is(err, crm.ErrReplayTaken) {
-		return out, refused(http.StatusConflict, "%v", err)
+		return out, operation.Refuse(http.StatusConflict, "%v", err)
 	}
 	if err != nil {
-		return out, answerable(err)
+		return out, answer.Answerable(err)
 	}
 	shown := showReplay(p)
 	if shown.Known = known; !known {
 		a.Log.InfoContext(ctx, "replay asked for by hand", "replay", p.ID, "since", p.From, "until", p.To, "tenantId", p.Tenant, "eventType", p.Type)
 	}
-	return api.StartedReplay{Replay: &shown}, nil
+	return StartedReplay{Replay: &shown}, nil
 }
 
 // countReplay says how many events there are to replay now.
@@ -76,30 +78,30 @@ func (a *API) countReplay(ctx context.Context, f crm.RecordFilter) (*api.Counted
 	n := new(api.Counted)
 	for _, err := range a.CRM.Records(ctx, f) {
 		if err != nil {
-			return nil, answerable(err)
+			return nil, answer.Answerable(err)
 		}
 		n.Count++
 	}
 	return n, nil
 }
 
-func (a *API) crmReplays(ctx context.Context, _ *operation.None) (iter.Seq2[api.Replay, error], error) {
+func (a *API) crmReplays(ctx context.Context, _ *operation.None) (iter.Seq2[Replay, error], error) {
 	all, err := a.CRM.Replays(ctx)
-	return listed(all, func(p **crm.Replay) api.Replay { return showReplay(*p) }), err
+	return answer.Listed(all, func(p **crm.Replay) Replay { return showReplay(*p) }), err
 }
 
-func (a *API) crmReplayOf(ctx context.Context, q *api.OneReplay) (api.Replay, error) {
+func (a *API) crmReplayOf(ctx context.Context, q *OneReplay) (Replay, error) {
 	p, err := a.CRM.ReplayOf(ctx, q.ID)
 	if err != nil {
-		return api.Replay{}, answerable(err)
+		return Replay{}, answer.Answerable(err)
 	}
 	return showReplay(p), nil
 }
 
 // crmStopReplay stops a replay, and answers how it stands then.
-func (a *API) crmStopReplay(ctx context.Context, q *api.OneReplay) (api.Replay, error) {
+func (a *API) crmStopReplay(ctx context.Context, q *OneReplay) (Replay, error) {
 	if err := a.CRM.StopReplay(ctx, q.ID); err != nil {
-		return api.Replay{}, answerable(err)
+		return Replay{}, answer.Answerable(err)
 	}
 	a.Log.InfoContext(ctx, "replay stopped by hand", "replay", q.ID)
 	return a.crmReplayOf(ctx, q)

@@ -1,4 +1,4 @@
-package admin
+package deliveryapi
 
 import (
 	"context"
@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemill/tidemill/serve/answer"
+
+	"github.com/tidemill/tidemill/config"
 	times "github.com/tidemill/tidemill/internal/when"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -17,10 +20,11 @@ import (
 	crmevent "github.com/tidemill/tidemill/systems/crm/event"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryingest"
 )
 
-// Delivery is what the API needs of the delivery system.
-type Delivery interface {
+// DeliverySystem is what the API needs of the delivery system.
+type DeliverySystem interface {
 	// Event says where an event is; kind not_found where nothing is known of it.
 	Event(ctx context.Context, site, id string) (*delivery.EventStatus, error)
 	Partners(ctx context.Context) ([]delivery.PartnerHealth, error)
@@ -29,26 +33,36 @@ type Delivery interface {
 	CloseCircuit(ctx context.Context, partner string) error
 }
 
-// delivering is what the API does of delivery.
-func (a *API) delivering() room {
-	return room{in(a.Delivery != nil, "delivery does not run in this instance"), []operation.Handler{
-		api.ListPartners.By(a.partners),
-		api.OpenCircuit.By(a.openCircuit),
-		api.CloseCircuit.By(a.closeCircuit),
-		api.SendDelivery.By(a.sendDelivery),
-		api.FindDelivery.By(func(ctx context.Context, q *api.DeliveryID) (api.Delivery, error) {
-			return a.event(ctx, q.ID, a.sites())
-		}),
-		api.GetDelivery.By(func(ctx context.Context, q *api.DeliveryOf) (api.Delivery, error) {
-			return a.event(ctx, q.ID, []string{q.Site})
-		}),
-	}}
+// API does what the API does of delivery.
+type API struct {
+	*answer.Common
+	Delivery DeliverySystem
+	Config   *config.Loaded
+
+	// Take takes events of sites, one JSON object each.
+	Take func(ctx context.Context, raws [][]byte) ([]deliveryingest.Result, error)
 }
 
-func healthOf(p *delivery.PartnerHealth) api.Partner {
-	out := api.Partner{Partner: p.Partner, Circuit: p.Circuit.String(), Depth: p.Depth(), LastSuccess: when(p.LastSuccessAt),
-		Until: when(p.Until), Why: p.Why, Paused: p.Paused, Dead: p.Dead, LastErrorAt: when(p.LastErrorAt),
-		Limit: p.Limit, Full: p.Limit > 0 && p.Full(), Parked: p.ParkedJobs(), Dropped: p.Dropped, Expired: p.Expired, Off: when(p.Off), Failing: when(p.FailingSince)}
+// Operations are those of the API that are about it.
+func (a *API) Operations() []operation.Handler {
+	return []operation.Handler{
+		ListPartners.By(a.partners),
+		OpenCircuit.By(a.openCircuit),
+		CloseCircuit.By(a.closeCircuit),
+		SendDelivery.By(a.sendDelivery),
+		FindDelivery.By(func(ctx context.Context, q *DeliveryID) (Delivery, error) {
+			return a.event(ctx, q.ID, a.sites())
+		}),
+		GetDelivery.By(func(ctx context.Context, q *DeliveryOf) (Delivery, error) {
+			return a.event(ctx, q.ID, []string{q.Site})
+		}),
+	}
+}
+
+func healthOf(p *delivery.PartnerHealth) Partner {
+	out := Partner{Partner: p.Partner, Circuit: p.Circuit.String(), Depth: p.Depth(), LastSuccess: answer.When(p.LastSuccessAt),
+		Until: answer.When(p.Until), Why: p.Why, Paused: p.Paused, Dead: p.Dead, LastErrorAt: answer.When(p.LastErrorAt),
+		Limit: p.Limit, Full: p.Limit > 0 && p.Full(), Parked: p.ParkedJobs(), Dropped: p.Dropped, Expired: p.Expired, Off: answer.When(p.Off), Failing: answer.When(p.FailingSince)}
 	if p.SuccessRate >= 0 {
 		p50, p99 := millis(p.P50), millis(p.P99)
 		out.Success, out.P50, out.P99 = &p.SuccessRate, &p50, &p99
@@ -62,33 +76,33 @@ func healthOf(p *delivery.PartnerHealth) api.Partner {
 // millis is a time in ms, to a microsecond.
 func millis(d time.Duration) float64 { return math.Round(d.Seconds()*1e6) / 1e3 }
 
-func (a *API) partners(ctx context.Context, _ *operation.None) (iter.Seq2[api.Partner, error], error) {
+func (a *API) partners(ctx context.Context, _ *operation.None) (iter.Seq2[Partner, error], error) {
 	all, err := a.Delivery.Partners(ctx)
-	return listed(all, healthOf), err
+	return answer.Listed(all, healthOf), err
 }
 
 // openCircuit leaves a partner alone, for as long as is said or the usual time.
-func (a *API) openCircuit(ctx context.Context, q *api.CircuitOpening) (api.Partner, error) {
+func (a *API) openCircuit(ctx context.Context, q *CircuitOpening) (Partner, error) {
 	var d time.Duration
 	if q.For != "" {
 		var err error
 		if d, err = times.Duration(q.For); err != nil || d <= 0 {
-			return api.Partner{}, refused(http.StatusBadRequest, "for=%q is no time to wait: write 10m or 2h", q.For)
+			return Partner{}, operation.Refuse(http.StatusBadRequest, "for=%q is no time to wait: write 10m or 2h", q.For)
 		}
 	}
 	return a.circuit(ctx, q.Partner, "open", func(ctx context.Context, partner string) error { return a.Delivery.OpenCircuit(ctx, partner, d) })
 }
 
-func (a *API) closeCircuit(ctx context.Context, q *api.OnePartner) (api.Partner, error) {
+func (a *API) closeCircuit(ctx context.Context, q *OnePartner) (Partner, error) {
 	return a.circuit(ctx, q.Partner, "close", a.Delivery.CloseCircuit)
 }
 
 // circuit opens or closes one, and answers how the partner stands then.
-func (a *API) circuit(ctx context.Context, name, what string, do func(context.Context, string) error) (out api.Partner, err error) {
+func (a *API) circuit(ctx context.Context, name, what string, do func(context.Context, string) error) (out Partner, err error) {
 	if err := do(ctx, name); errors.Is(err, delivery.ErrNoPartner) {
-		return out, refused(http.StatusNotFound, "%v", err)
+		return out, operation.Refuse(http.StatusNotFound, "%v", err)
 	} else if err != nil {
-		return out, answerable(err)
+		return out, answer.Answerable(err)
 	}
 	a.Log.InfoContext(ctx, "circuit moved by hand", "partner", name, "what", what)
 	all, err := a.Delivery.Partners(ctx)
@@ -100,16 +114,16 @@ func (a *API) circuit(ctx context.Context, name, what string, do func(context.Co
 			return healthOf(&all[i]), nil
 		}
 	}
-	return out, refused(http.StatusNotFound, "there is no partner %q any more", name)
+	return out, operation.Refuse(http.StatusNotFound, "there is no partner %q any more", name)
 }
 
 // sitesTried is at how many sites an event is looked for whose site is not named.
 const sitesTried = 100
 
 // event says where an event is, of the one of these sites that has it.
-func (a *API) event(ctx context.Context, id string, sites []string) (out api.Delivery, err error) {
+func (a *API) event(ctx context.Context, id string, sites []string) (out Delivery, err error) {
 	if len(sites) == 0 || len(sites) > sitesTried {
-		return out, refused(http.StatusBadRequest, "say of which site the event is: there are %d", len(sites))
+		return out, operation.Refuse(http.StatusBadRequest, "say of which site the event is: there are %d", len(sites))
 	}
 	var found []*delivery.EventStatus
 	var of []string
@@ -121,17 +135,17 @@ func (a *API) event(ctx context.Context, id string, sites []string) (out api.Del
 		if errors.Is(err, queue.ErrNotFound) {
 			continue
 		} else if err != nil {
-			return out, answerable(err)
+			return out, answer.Answerable(err)
 		}
 		found, of = append(found, e), append(of, site)
 	}
 	switch len(found) {
 	case 0:
-		return out, refused(http.StatusNotFound, "nothing is known of event %s of site %s: it never came, or all of it ended too long ago", id, strings.Join(sites, ", "))
+		return out, operation.Refuse(http.StatusNotFound, "nothing is known of event %s of site %s: it never came, or all of it ended too long ago", id, strings.Join(sites, ", "))
 	case 1:
 		return showEvent(found[0]), nil
 	}
-	return out, refused(http.StatusConflict, "several sites have an event %s: say which, of %s", id, strings.Join(of, ", "))
+	return out, operation.Refuse(http.StatusConflict, "several sites have an event %s: say which, of %s", id, strings.Join(of, ", "))
 }
 
 // sites are those that are configured; where none is, projects are sites, of which one is
@@ -155,26 +169,23 @@ func (a *API) sites() (ids []string) {
 	return ids
 }
 
-func showEvent(e *delivery.EventStatus) api.Delivery {
-	out := api.Delivery{ID: e.ID, Site: e.Site, Type: e.Type, Received: when(e.Received), State: e.State, Why: e.Why, Queue: e.Queue, Partners: []api.PartnerDelivery{}}
+func showEvent(e *delivery.EventStatus) Delivery {
+	out := Delivery{ID: e.ID, Site: e.Site, Type: e.Type, Received: answer.When(e.Received), State: e.State, Why: e.Why, Queue: e.Queue, Partners: []PartnerDelivery{}}
 	for _, p := range e.Partners {
-		out.Partners = append(out.Partners, api.PartnerDelivery{Partner: p.Partner, State: p.State, Why: p.Why, Tries: p.Tries,
-			Next: when(p.Next), Ended: when(p.Ended), Attempts: attempts(p.Attempts)})
+		out.Partners = append(out.Partners, PartnerDelivery{Partner: p.Partner, State: p.State, Why: p.Why, Tries: p.Tries,
+			Next: answer.When(p.Next), Ended: answer.When(p.Ended), Attempts: answer.Attempts(p.Attempts)})
 	}
 	return out
 }
 
-// eventsSent is how many events one request may bring.
-const eventsSent = 1000
-
 func (a *API) sendDelivery(ctx context.Context, q *api.EventsBody) (out api.EventResults, err error) {
-	raws, _, err := crmevent.Split(q.Body, eventsSent)
+	raws, _, err := crmevent.Split(q.Body, api.EventsSent)
 	if err != nil {
-		return out, answerable(err)
+		return out, answer.Answerable(err)
 	}
-	results, err := a.SendDelivery(ctx, raws)
+	results, err := a.Take(ctx, raws)
 	if err != nil {
-		return out, busy(err)
+		return out, answer.Busy(err)
 	}
 	out.Results = make([]api.EventResult, len(results))
 	for i, res := range results {

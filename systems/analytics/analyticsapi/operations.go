@@ -1,9 +1,11 @@
-package api
+package analyticsapi
 
 import (
 	"encoding/json"
 	"io"
 	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
 
 	"github.com/google/uuid"
 
@@ -19,24 +21,19 @@ var (
 		"Take in events in the native format, one JSON object a line, without an ingest key. It answers when they are durable. Events with an event_id can be sent again without harm.")
 	GetPerson = operation.View[OnePerson, Person]("getPerson", "persons",
 		"Show the person behind a distinct id.")
-	ListDefinitions = operation.List[InProject, Definition]("listDefinitions", "definitions",
+	ListDefinitions = operation.List[api.InProject, Definition]("listDefinitions", "definitions",
 		"List the names of events and properties that were seen.")
 	ListWarnings = operation.List[WarningFilter, Warning]("listWarnings", "warnings",
 		"List what a project's owner should know of: refused events and merges; the newest first.")
 )
 
-// InProject names a project.
-type InProject struct {
-	Project string `query:"project" help:"Project, by name or id. May be left out where there is one." placeholder:"NAME"`
-}
-
 // EventFilter chooses events.
 type EventFilter struct {
-	InProject
+	api.InProject
 	Distinct string `query:"distinct_id" name:"distinct-id" help:"Only events of this distinct id." placeholder:"ID"`
 	Name     string `query:"name" help:"Only events of this name." placeholder:"EVENT"`
 	Person   string `query:"person" form:"uuid" help:"Only events of this person, merged ones included." placeholder:"UUID"`
-	Span
+	api.Span
 	Max    int  `query:"max" kong:"-" help:"At most so many, the oldest."`
 	Newest int  `query:"newest" kong:"-" help:"At most so many, the newest."`
 	Follow bool `query:"follow" help:"Go on with events as they are stored, until Ctrl-C." short:"f"`
@@ -59,7 +56,7 @@ type Event struct {
 
 // SentEvents are events that are sent.
 type SentEvents struct {
-	InProject
+	api.InProject
 	Body io.Reader `body:"application/x-ndjson" mib:"32" optional:""`
 }
 
@@ -74,7 +71,7 @@ type Sent struct {
 
 // OnePerson names a person.
 type OnePerson struct {
-	InProject
+	api.InProject
 	Distinct string `query:"distinct_id" arg:"" name:"distinct-id" help:"One of the person's distinct ids."`
 }
 
@@ -99,7 +96,7 @@ type Definition struct {
 
 // WarningFilter chooses warnings.
 type WarningFilter struct {
-	InProject
+	api.InProject
 	Max int `query:"max" help:"At most so many, the newest first." short:"n" default:"100"`
 }
 

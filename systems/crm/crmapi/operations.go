@@ -1,9 +1,11 @@
-package api
+package crmapi
 
 import (
 	"encoding/json"
 	"net/http"
 	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
 
 	"github.com/google/uuid"
 
@@ -16,9 +18,9 @@ var (
 		"Show how CRM stands: queue, dead letters, matched profiles, replays.")
 	GetCRMEvent = operation.View[OneCRMEvent, CRMEvent]("getCRMEvent", "crm/events",
 		"Explain where an event is: all that sync log, queue and dead letters have of it.")
-	SendCRM = operation.Act[EventsBody, EventResults]("sendCRM", "crm/events",
+	SendCRM = operation.Act[api.EventsBody, api.EventResults]("sendCRM", "crm/events",
 		"Take in events of any tenant, an array or one object, without a key of the tenant. It answers 202 when they are durable, and 200 where all were judged and none was taken.")
-	RetryCRM = operation.Act[OneCRMEvent, Counted]("retryCRM", "crm/retry",
+	RetryCRM = operation.Act[OneCRMEvent, api.Counted]("retryCRM", "crm/retry",
 		"Open the job of one dead event again.")
 	ListSyncLog = operation.List[SyncLogFilter, SyncRecord]("listSyncLog", "crm/log",
 		"List the sync log: what became of which event, by time of first receipt.")
@@ -36,23 +38,23 @@ var (
 
 // CRM is how the system stands.
 type CRM struct {
-	Queue      string          `json:"queue"`
-	Paused     bool            `json:"paused"`
-	Closed     bool            `json:"closed"` // being drained
-	Waiting    int64           `json:"waiting"`
-	Delayed    int64           `json:"delayed"`
-	Leased     int64           `json:"leased"`
-	Completed  uint64          `json:"completed"` // a handler took them
-	Skipped    uint64          `json:"skipped"`   // by what status and log say: completed before, no handler, not valid, removed
-	Failed     uint64          `json:"failed"`    // they died
-	Kept       Kept            `json:"kept"`
-	Oldest     *time.Time      `json:"oldest_added_at,omitempty"`
-	Age        float64         `json:"oldest_age_seconds"` // of the oldest that has not ended; 0: none
-	Priorities []PriorityDepth `json:"priorities"`
-	Dead       int             `json:"dead"`            // dead letters
-	Expired    uint64          `json:"expired"`         // dead letters deleted for their age, by this instance
-	Matched    *float64        `json:"matched_percent"` // of this instance's events of the last five minutes; null: there were none
-	Replays    int             `json:"open_replays"`
+	Queue      string              `json:"queue"`
+	Paused     bool                `json:"paused"`
+	Closed     bool                `json:"closed"` // being drained
+	Waiting    int64               `json:"waiting"`
+	Delayed    int64               `json:"delayed"`
+	Leased     int64               `json:"leased"`
+	Completed  uint64              `json:"completed"` // a handler took them
+	Skipped    uint64              `json:"skipped"`   // by what status and log say: completed before, no handler, not valid, removed
+	Failed     uint64              `json:"failed"`    // they died
+	Kept       Kept                `json:"kept"`
+	Oldest     *time.Time          `json:"oldest_added_at,omitempty"`
+	Age        float64             `json:"oldest_age_seconds"` // of the oldest that has not ended; 0: none
+	Priorities []api.PriorityDepth `json:"priorities"`
+	Dead       int                 `json:"dead"`            // dead letters
+	Expired    uint64              `json:"expired"`         // dead letters deleted for their age, by this instance
+	Matched    *float64            `json:"matched_percent"` // of this instance's events of the last five minutes; null: there were none
+	Replays    int                 `json:"open_replays"`
 }
 
 // Kept are jobs that are shown after their end.
@@ -69,16 +71,16 @@ type OneCRMEvent struct {
 
 // CRMEvent is where an event is.
 type CRMEvent struct {
-	Tenant   string      `json:"tenant"`
-	ID       string      `json:"id"`
-	Type     string      `json:"type,omitempty"`
-	State    string      `json:"state"` // queued, processing, retrying, completed, skipped, failed, dead
-	Received *time.Time  `json:"received_at,omitempty"`
-	Attempts []Attempt   `json:"failed_attempts"`  // the oldest first, of all jobs it had as far as they are known
-	Record   *SyncRecord `json:"record,omitempty"` // of the sync log
-	Job      *Job        `json:"job,omitempty"`    // its first
-	Others   []Job       `json:"other_jobs"`       // of retries and replays, those that have not ended
-	Letter   *DeadLetter `json:"letter,omitempty"`
+	Tenant   string          `json:"tenant"`
+	ID       string          `json:"id"`
+	Type     string          `json:"type,omitempty"`
+	State    string          `json:"state"` // queued, processing, retrying, completed, skipped, failed, dead
+	Received *time.Time      `json:"received_at,omitempty"`
+	Attempts []api.Attempt   `json:"failed_attempts"`  // the oldest first, of all jobs it had as far as they are known
+	Record   *SyncRecord     `json:"record,omitempty"` // of the sync log
+	Job      *api.Job        `json:"job,omitempty"`    // its first
+	Others   []api.Job       `json:"other_jobs"`       // of retries and replays, those that have not ended
+	Letter   *api.DeadLetter `json:"letter,omitempty"`
 }
 
 // SyncLogFilter chooses records of the sync log. Both ends of its time are included.
@@ -86,7 +88,7 @@ type SyncLogFilter struct {
 	Tenant string `query:"tenant" help:"Only events of this tenant." placeholder:"ID"`
 	Type   string `query:"type" help:"Only events of this type." placeholder:"TYPE"`
 	State  string `query:"state" help:"Only events of this state: processing, completed or failed." enum:",processing,completed,failed" default:"" placeholder:"STATE"`
-	Span
+	api.Span
 	Max     int  `query:"max" kong:"-" help:"At most this many, the oldest first."`
 	Payload bool `query:"payload" kong:"-" help:"Include the events themselves."`
 }
@@ -166,7 +168,7 @@ type ReplayRequest struct {
 
 // StartedReplay is a replay that was asked for; of a dry run only the count.
 type StartedReplay struct {
-	*Counted
+	*api.Counted
 	*Replay
 }
 

@@ -1,9 +1,9 @@
-package api
+package deliveryapi
 
 import (
 	"time"
 
-	"net/http"
+	"github.com/tidemill/tidemill/serve/api"
 
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
@@ -16,7 +16,7 @@ var (
 		"Leave a partner alone for a while: open its circuit. Its jobs wait, and lose no try.")
 	CloseCircuit = operation.Act[OnePartner, Partner]("closeCircuit", "partners/{name}/close",
 		"Let a partner's jobs go on at once: close its circuit.")
-	SendDelivery = operation.Act[EventsBody, EventResults]("sendDelivery", "delivery/events",
+	SendDelivery = operation.Act[api.EventsBody, api.EventResults]("sendDelivery", "delivery/events",
 		"Take in events of any site, an array or one object, without a key of the site. It answers 202 when they are durable, and 200 where all were judged and none was taken.")
 	FindDelivery = operation.View[DeliveryID, Delivery]("findDelivery", "delivery/events/{id}",
 		"Explain where an event is, of the one site that has it.")
@@ -61,47 +61,6 @@ type Partner struct {
 	LastErrorAt *time.Time `json:"lastErrorAt,omitempty"`
 }
 
-// EventsBody are events that are sent: an array, or one object.
-type EventsBody struct {
-	Body []byte `body:"application/json" mib:"4"`
-}
-
-// EventResults are what became of events, in their order.
-type EventResults struct {
-	Results []EventResult `json:"results"`
-}
-
-// Status is 202 where at least one event was taken.
-func (r EventResults) Status() int {
-	for i := range r.Results {
-		if r.Results[i].Status != "rejected" {
-			return http.StatusAccepted
-		}
-	}
-	return http.StatusOK
-}
-
-// EventResult is what became of an event.
-type EventResult struct {
-	ID     string      `json:"id,omitempty"`
-	Status string      `json:"status"` // accepted, duplicate, rejected
-	Error  *EventError `json:"error,omitempty"`
-}
-
-// EventError is why an event was rejected.
-type EventError struct {
-	Code     string         `json:"code"`
-	Problems []EventProblem `json:"problems,omitempty"`
-	More     bool           `json:"more,omitempty"` // there are more problems
-}
-
-// EventProblem is what is wrong in one place of an event.
-type EventProblem struct {
-	Path    string `json:"path"`
-	Message string `json:"message"`
-	Allowed string `json:"allowed"`
-}
-
 // DeliveryID names an event.
 type DeliveryID struct {
 	ID string `path:"id"`
@@ -127,11 +86,11 @@ type Delivery struct {
 
 // PartnerDelivery is what became of an event for one partner.
 type PartnerDelivery struct {
-	Partner  string     `json:"partner"`
-	State    string     `json:"state"`
-	Why      string     `json:"why,omitempty"`
-	Tries    int        `json:"tries"`
-	Next     *time.Time `json:"next_at,omitempty"`
-	Ended    *time.Time `json:"ended_at,omitempty"`
-	Attempts []Attempt  `json:"attempts,omitempty"` // failed ones
+	Partner  string        `json:"partner"`
+	State    string        `json:"state"`
+	Why      string        `json:"why,omitempty"`
+	Tries    int           `json:"tries"`
+	Next     *time.Time    `json:"next_at,omitempty"`
+	Ended    *time.Time    `json:"ended_at,omitempty"`
+	Attempts []api.Attempt `json:"attempts,omitempty"` // failed ones
 }

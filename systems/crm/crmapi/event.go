@@ -1,49 +1,51 @@
-package admin
+package crmapi
 
 import (
 	"context"
 	"slices"
 
+	"github.com/tidemill/tidemill/serve/answer"
+
 	"github.com/tidemill/tidemill/serve/api"
-	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/crmingest"
 )
 
 // crmEvent explains where an event is.
-func (a *API) crmEvent(ctx context.Context, q *api.OneCRMEvent) (out api.CRMEvent, err error) {
+func (a *API) crmEvent(ctx context.Context, q *OneCRMEvent) (out CRMEvent, err error) {
 	if err := a.crmNamed(q); err != nil {
 		return out, err
 	}
 	e, err := a.CRM.Event(ctx, q.Tenant, q.Event)
 	if err != nil {
-		return out, answerable(err)
+		return out, answer.Answerable(err)
 	}
-	out = api.CRMEvent{Tenant: q.Tenant, ID: q.Event, State: crmingest.StateOf(e), Others: []api.Job{}}
+	out = CRMEvent{Tenant: q.Tenant, ID: q.Event, State: crmingest.StateOf(e), Others: []api.Job{}}
 	others, err := a.otherJobs(ctx, q.Tenant, q.Event, e)
 	if err != nil {
 		return out, err
 	}
 	for _, j := range others {
-		out.Others = append(out.Others, showJob(j, true))
+		out.Others = append(out.Others, answer.ShowJob(j, true))
 	}
 	if len(others) > 0 && (out.State == crmingest.Failed || out.State == crmingest.Dead) {
 		out.State = crmingest.Retrying
 	}
 	if l := e.Dead; l != nil {
-		shown := show(l, true)
+		shown := answer.DeadLetter(l, true)
+		shown.Tenant = l.Tenant
 		out.Letter, out.Type = &shown, l.Type
 	}
 	if j := e.Job; j != nil {
-		shown := showJob(j, true)
-		out.Job, out.Type, out.Received = &shown, j.Type, when(j.Added)
+		shown := answer.ShowJob(j, true)
+		out.Job, out.Type, out.Received = &shown, j.Type, answer.When(j.Added)
 	}
 	if rec := e.Record; rec != nil {
 		shown := showRecord(rec, true)
 		out.Record, out.Type = &shown, rec.Type
 		if out.Received == nil {
-			out.Received = when(rec.Created)
+			out.Received = answer.When(rec.Created)
 		}
 	}
 	out.Attempts = attemptsOf(e, others)
@@ -87,15 +89,15 @@ func attemptsOf(e *crm.EventStatus, others []*queue.Job) []api.Attempt {
 		}
 	}
 	if e.Job != nil {
-		add(attempts(e.Job.Failures)...)
+		add(answer.Attempts(e.Job.Failures)...)
 	}
 	for _, j := range others {
-		add(attempts(j.Failures)...)
+		add(answer.Attempts(j.Failures)...)
 	}
 	if e.Dead != nil {
-		add(attempts(queue.FailuresOf(&e.Dead.Message))...)
+		add(answer.Attempts(queue.FailuresOf(&e.Dead.Message))...)
 		for _, f := range e.Dead.History {
-			add(last(f))
+			add(answer.Last(f))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b api.Attempt) int { return a.At.Compare(b.At) })
@@ -103,9 +105,4 @@ func attemptsOf(e *crm.EventStatus, others []*queue.Job) []api.Attempt {
 		all = append(all, api.Attempt{At: r.Failed.UTC(), Kind: r.Kind, Cause: r.Error}) // a failure that was no try of a job, or of one that is forgotten
 	}
 	return all
-}
-
-// last is the try of which a letter's message died.
-func last(f deadletter.Failure) api.Attempt {
-	return api.Attempt{At: f.At.UTC(), Kind: f.Kind.String(), Cause: f.Cause}
 }

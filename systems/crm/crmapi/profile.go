@@ -1,19 +1,21 @@
-package admin
+package crmapi
 
 import (
 	"context"
 	"encoding/json"
 	"net/http"
 
-	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/answer"
+
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/systems/crm/event"
 )
 
 // crmProfile shows the profile that has an identity.
-func (a *API) crmProfile(ctx context.Context, q *api.OneProfile) (out api.Profile, err error) {
+func (a *API) crmProfile(ctx context.Context, q *OneProfile) (out Profile, err error) {
 	if !event.ValidTenant(q.Tenant) {
-		return out, refused(http.StatusBadRequest, "tenant=%.120q: no tenant is called so", q.Tenant)
+		return out, operation.Refuse(http.StatusBadRequest, "tenant=%.120q: no tenant is called so", q.Tenant)
 	}
 	var by []profile.Identity
 	for kind, value := range map[profile.Kind]string{profile.External: q.External, profile.Email: q.Email, profile.Phone: q.Phone} {
@@ -22,15 +24,15 @@ func (a *API) crmProfile(ctx context.Context, q *api.OneProfile) (out api.Profil
 		}
 	}
 	if len(by) != 1 {
-		return out, refused(http.StatusBadRequest, "say whose profile: one of externalId, email and phone")
+		return out, operation.Refuse(http.StatusBadRequest, "say whose profile: one of externalId, email and phone")
 	}
 	p, err := a.CRM.Profile(ctx, q.Tenant, by[0])
 	if err != nil {
-		return out, answerable(err)
+		return out, answer.Answerable(err)
 	}
-	out = api.Profile{ID: p.ID, Tenant: p.Tenant, Identities: []api.Identity{}, Attributes: map[string]json.RawMessage{}, Created: p.Created, Updated: p.Updated}
+	out = Profile{ID: p.ID, Tenant: p.Tenant, Identities: []Identity{}, Attributes: map[string]json.RawMessage{}, Created: p.Created, Updated: p.Updated}
 	for _, i := range p.Identities {
-		out.Identities = append(out.Identities, api.Identity{Kind: i.Kind.String(), Value: i.Value})
+		out.Identities = append(out.Identities, Identity{Kind: i.Kind.String(), Value: i.Value})
 	}
 	for name, value := range p.Attributes {
 		out.Attributes[name] = value

@@ -1,0 +1,130 @@
+package analyticsapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"net/http"
+
+	"github.com/tidemill/tidemill/serve/answer"
+
+	"github.com/google/uuid"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/state/definition"
+	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse"
+)
+
+// API does what the API does of analytics.
+type API struct {
+	*answer.Common
+	Persons     person.Directory
+	Events      warehouse.Reader
+	Definitions definition.Definitions
+
+	// Send takes events in the native format, one JSON object each.
+	Send func(ctx context.Context, p uuid.UUID, events [][]byte) (Sent, error)
+}
+
+// Operations are those of the API that are about it.
+func (a *API) Operations() []operation.Handler {
+	return []operation.Handler{
+		ListEvents.By(a.events),
+		SendEvents.By(a.send),
+		GetPerson.By(a.person),
+		ListDefinitions.By(a.definitions),
+		ListWarnings.By(a.warnings),
+	}
+}
+
+func (a *API) events(ctx context.Context, q *EventFilter) (iter.Seq2[Event, error], error) {
+	id, err := a.ProjectOf(ctx, q.InProject)
+	if err != nil {
+		return nil, err
+	}
+	f := warehouse.Filter{Project: id, Distinct: q.Distinct, Name: q.Name, Max: q.Max, Follow: q.Follow}
+	f.Person, _ = uuid.Parse(q.Person) // it is one, or nothing
+	if f.From, f.To, err = answer.Span(q.Span); err != nil {
+		return nil, err
+	}
+	if q.Newest > 0 {
+		if q.Max > 0 {
+			return nil, operation.Refuse(http.StatusBadRequest, "newest and max are both how many: leave one out")
+		}
+		f.Max, f.Newest = q.Newest, true
+	}
+	return func(yield func(Event, error) bool) {
+		ctx, end := context.WithCancel(ctx)
+		defer end()
+		if f.Follow && a.Stopping != nil {
+			defer context.AfterFunc(a.Stopping, end)()
+		}
+		for e, err := range a.Events.Events(ctx, f) {
+			if f.Follow && err != nil && ctx.Err() != nil { // who follows is gone, or this instance stops
+				return
+			}
+			if err == nil {
+				e.Profile, e.Origin = true, 0 // of the way in, not of the event
+				if len(e.Properties) == 0 {
+					e.Properties = []byte("{}")
+				}
+			}
+			if !yield(Event{Event: e}, err) || err != nil {
+				return
+			}
+		}
+	}, nil
+}
+
+func (a *API) person(ctx context.Context, q *OnePerson) (out Person, err error) {
+	id, err := a.ProjectOf(ctx, q.InProject)
+	if err != nil {
+		return out, err
+	}
+	p, err := a.Persons.Show(ctx, person.Ref{Project: id, Distinct: q.Distinct})
+	if errors.Is(err, person.ErrUnknown) {
+		return out, operation.Refuse(http.StatusNotFound, "nobody in this project has the distinct id %q", q.Distinct)
+	} else if err != nil {
+		return out, err
+	}
+	out = Person{ID: p.ID, Distinct: p.Distinct, Properties: map[string]json.RawMessage{}, Identified: p.Identified, Created: p.Created.UTC(), Updated: p.Updated.UTC()}
+	for k, v := range p.Properties {
+		out.Properties[k] = v
+	}
+	return out, nil
+}
+
+func (a *API) definitions(ctx context.Context, q *api.InProject) (iter.Seq2[Definition, error], error) {
+	id, err := a.ProjectOf(ctx, *q)
+	if err != nil {
+		return nil, err
+	}
+	d, err := a.Definitions.List(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	all := []Definition{}
+	for _, e := range d.Events {
+		all = append(all, Definition{Event: e.Name, LastSeen: e.LastSeen.UTC()})
+	}
+	for _, p := range d.Properties {
+		all = append(all, Definition{Property: p.Name, Of: string(p.Of), Type: string(p.Type), LastSeen: p.LastSeen.UTC()})
+	}
+	return answer.Listed(all, func(d *Definition) Definition { return *d }), nil
+}
+
+func (a *API) warnings(ctx context.Context, q *WarningFilter) (iter.Seq2[Warning, error], error) {
+	id, err := a.ProjectOf(ctx, q.InProject)
+	if err != nil {
+		return nil, err
+	}
+	if q.Max == 0 {
+		q.Max = 100
+	}
+	ws, err := a.Events.Warnings(ctx, id, q.Max)
+	return answer.Listed(ws, func(n *warehouse.Warning) Warning {
+		return Warning{Type: n.Type, Name: n.Event, Distinct: n.Distinct, Reason: n.Reason, Timestamp: n.At.UTC()}
+	}), err
+}
