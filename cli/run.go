@@ -38,7 +38,7 @@ Point an SDK at the address it prints, with the project's key as API key or writ
   posthog-node              new PostHog(KEY, { host: 'http://127.0.0.1:8484' })
   @segment/analytics-node   new Analytics({ writeKey: KEY, host: 'http://127.0.0.1:8484' })
 
-The bridge has a flag for most of its settings, like --redis-addr and --mqtt-broker: tidemill run bridge --help lists them.
+A system may have flags for its settings, like --redis-addr and --mqtt-broker of the bridge: tidemill run bridge --help lists them.
 
 SIGTERM and Ctrl-C stop it in order: no event is lost. A second one stops it at once; that loses nothing either.`
 }
