@@ -91,7 +91,7 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 	if err != nil {
 		return nil, err
 	}
-	api := &admin.Parts{Version: o.Version, Started: i.started, NoAuth: o.NoAuth, Trusted: trusted, Metrics: i.Metrics, Config: i.Config, Doctor: i.doctor, Common: i.Common, Owners: table.Owners()}
+	api := &admin.Parts{Version: o.Version, Started: i.started, NoAuth: o.NoAuth, Trusted: trusted, Metrics: i.Metrics, Config: i.Config, Doctor: i.doctor, Common: i.Common, Owners: table.Owners(), Documents: table.Documents()}
 	rooms := map[string]admin.Room{}
 	for _, s := range table.Of(o.Systems) {
 		parts, err := s.Build(ctx, i.Host)

@@ -39,6 +39,7 @@ type System struct {
 	// is why they are not where it does not run.
 	Operations []operation.Handler
 	Missing    string
+	Document   []byte      // Operations in OpenAPI, where api.Document has them not; package apitest writes it
 	Letters    admin.Owner // which dead letters are its own
 
 	Unit     string                // what its books count, as record; empty: event

@@ -106,6 +106,16 @@ func (t Table) Owners() (all []admin.Owner) {
 	return all
 }
 
+// Documents are those of systems that api.Document does not have.
+func (t Table) Documents() (all [][]byte) {
+	for _, s := range t {
+		if s.Document != nil {
+			all = append(all, s.Document)
+		}
+	}
+	return all
+}
+
 // Bounds are those of the first of the systems that has some; where none has, of the first there is.
 func (t Table) Bounds(c *config.Loaded, systems []string) Bounds {
 	for _, s := range append(t.Of(systems), t...) {

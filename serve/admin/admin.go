@@ -61,8 +61,9 @@ type Parts struct {
 	Systems    []System
 	Letters    deadletter.Store // nil: none are kept; see AddLetters
 	OwnLetters []OwnLetters
-	Rooms      []Room  // of systems
-	Owners     []Owner // of all systems that this program has
+	Rooms      []Room   // of systems
+	Owners     []Owner  // of all systems that this program has
+	Documents  [][]byte // in OpenAPI, of systems that api.Document does not have
 	Doctor     func(ctx context.Context) []preflight.Finding
 	Once       ledger.Ledger // of Idempotency-Keys, which its owner forgets after KeptOnce; nil: none are taken
 }

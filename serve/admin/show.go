@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"iter"
 	"net/http"
 	"path/filepath"
@@ -109,13 +108,6 @@ func (a *API) audit(ctx context.Context, q *api.OneSystem) (api.Audits, error) {
 
 func (a *API) config(context.Context, *operation.None) (operation.Document, error) {
 	return operation.Document{Type: "application/yaml", Write: a.Config.Write}, nil
-}
-
-func (a *API) openAPI(context.Context, *operation.None) (operation.Document, error) {
-	return operation.Document{Type: "application/json", Write: func(w io.Writer) error {
-		_, err := w.Write(api.Document)
-		return err
-	}}, nil
 }
 
 func (a *API) doctor(ctx context.Context, _ *operation.None) (api.Findings, error) {

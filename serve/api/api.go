@@ -175,4 +175,3 @@ type Counted struct {
 type InProject struct {
 	Project string `query:"project" help:"Project, by name or id. May be left out where there is one." placeholder:"NAME"`
 }
-

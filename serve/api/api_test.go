@@ -2,9 +2,7 @@ package api_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"flag"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -13,6 +11,7 @@ import (
 
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/apitest"
 	"github.com/tidemill/tidemill/systems"
 )
 
@@ -22,30 +21,12 @@ var update = flag.Bool("update", false, "write openapi.json and docs/api.md")
 // nothing is left out.
 func TestTheDescriptionIsThatOfTheOperations(t *testing.T) {
 	all := admin.New(admin.Parts{Rooms: systems.All().Rooms(nil)}).Operations()
-	doc := newDescriber(t).document(all)
-	want, err := json.MarshalIndent(doc, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want = append(want, '\n')
-	compare(t, "openapi.json", want)
+	want := apitest.Document(t, all)
+	apitest.Same(t, "openapi.json", want, *update)
 	if !*update && !bytes.Equal(api.Document, want) {
 		t.Error("what is served is not openapi.json")
 	}
-	compare(t, filepath.Join("..", "..", "docs", "api.md"), []byte(reference(doc, all)))
-}
-
-// compare wants a file to be so, or with -update makes it so.
-func compare(t *testing.T, name string, want []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(name, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the operations say (%v): go test ./serve/api -update", name, err)
-	}
+	apitest.Same(t, filepath.Join("..", "..", "docs", "api.md"), apitest.Reference(t, all), *update)
 }
 
 func TestTheDescriptionIsValidOpenAPI(t *testing.T) {

@@ -1,6 +1,9 @@
-package api_test
+// Package apitest writes down what operations say of themselves: the OpenAPI document of a system, or of
+// all, and the reference for people.
+package apitest
 
 import (
+	"bytes"
 	"encoding"
 	"encoding/json"
 	"fmt"
@@ -8,6 +11,7 @@ import (
 	"go/parser"
 	"go/token"
 	"net/http"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -25,7 +29,7 @@ type object = map[string]any
 // describer makes the OpenAPI document of operations: of their types, and of the comments in the
 // source of these.
 type describer struct {
-	t        *testing.T
+	t        testing.TB
 	comments map[string]string // of types (package path and name) and of their fields
 	read     map[string]bool   // packages
 	schemas  object
@@ -35,7 +39,7 @@ type describer struct {
 // partOf is how the name of a schema ends that is for a part of the other's value.
 const partOf = "Patch"
 
-func newDescriber(t *testing.T) *describer {
+func newDescriber(t testing.TB) *describer {
 	return &describer{t: t, comments: map[string]string{}, read: map[string]bool{}, schemas: object{}}
 }
 
@@ -47,7 +51,7 @@ func (d *describer) comment(t reflect.Type, field string) string {
 	rel, ours := strings.CutPrefix(t.PkgPath(), module)
 	if ours && !d.read[rel] {
 		d.read[rel] = true
-		files, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(rel), "*.go"))
+		files, err := filepath.Glob(filepath.Join(root(d.t), filepath.FromSlash(rel), "*.go"))
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -148,7 +152,7 @@ func (d *describer) schema(t reflect.Type) object {
 // named refers to the schema of a struct.
 func (d *describer) named(t reflect.Type) object {
 	name := t.Name()
-	if pkg := t.PkgPath()[strings.LastIndexByte(t.PkgPath(), '/')+1:]; pkg != "api" && pkg != "operation" {
+	if pkg := t.PkgPath()[strings.LastIndexByte(t.PkgPath(), '/')+1:]; !strings.HasSuffix(pkg, "api") && pkg != "operation" {
 		name = strings.ToUpper(pkg[:1]) + pkg[1:] + name
 	}
 	if d.patch {
@@ -329,7 +333,42 @@ func (d *describer) parameter(p *operation.Param) object {
 const onceText = "Have the change made once: the same request with the same key is given the first answer again, for 24 hours, whichever instance is asked. " +
 	"While it is worked on, and where nobody knows how it ended, the answer is 409; another request with the key is refused with 422. What was refused as a whole has not used its key."
 
-// document is the whole.
+// Document is the OpenAPI document of operations, of their types and of the comments in the source of
+// these.
+func Document(t testing.TB, all []operation.Handler) []byte {
+	t.Helper()
+	b, err := json.MarshalIndent(newDescriber(t).document(all), "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(b, '\n')
+}
+
+// root is the folder of the module that is tested.
+func root(t testing.TB) string {
+	for dir := "."; ; dir = filepath.Join(dir, "..") {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if abs, err := filepath.Abs(dir); err != nil || abs == filepath.Dir(abs) {
+			t.Fatal("no go.mod above the test")
+		}
+	}
+}
+
+// Same wants a file to have this, or writes it.
+func Same(t testing.TB, name string, want []byte, update bool) {
+	t.Helper()
+	if update {
+		if err := os.WriteFile(name, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not what the operations say (%v): go test -update writes it", name, err)
+	}
+}
+
 func (d *describer) document(all []operation.Handler) object {
 	paths := object{}
 	for _, h := range all {

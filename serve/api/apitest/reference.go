@@ -1,16 +1,18 @@
-package api_test
+package apitest
 
 import (
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
-// reference is the document for people, in Markdown.
-func reference(doc object, all []operation.Handler) string {
+// Reference is the document for people, in Markdown.
+func Reference(t testing.TB, all []operation.Handler) []byte {
+	doc := newDescriber(t).document(all)
 	var b strings.Builder
 	b.WriteString("# The API\n\nEverything here is below `" + operation.Prefix + "`. It is made of the same description as [openapi.json](../serve/api/openapi.json), which an instance answers at `" + operation.Prefix + "openapi.json`.\n\n")
 	b.WriteString(doc["info"].(object)["description"].(string) + "\n\nEach POST takes the header `" + operation.IdempotencyKey + "`. " + onceText + "\n\n## Operations\n")
@@ -63,7 +65,7 @@ func reference(doc object, all []operation.Handler) string {
 			b.WriteString(kindOf(s) + ".\n")
 		}
 	}
-	return b.String()
+	return []byte(b.String())
 }
 
 // said is a description in a cell of a table.
