@@ -173,7 +173,7 @@ func (w *deliveryWorld) edit(f *far) {
 		e.legs[f.name].mended = true
 		w.count[Edited]++
 		w.book.Unlock()
-		if err := w.letters.Edit(ctx, l.Name(), e.better()); err != nil {
+		if err := w.letters.Edit(ctx, l.Name(), e.better(), ""); err != nil {
 			w.fault("edit the letter of %s: %v", l.ID, err)
 		}
 		w.replay(deadletter.Filter{Pipeline: l.Pipeline, Tenant: l.Tenant, IDs: []string{l.ID}})

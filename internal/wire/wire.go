@@ -1,5 +1,6 @@
 // Package wire reads and writes the small binary forms in which backends keep values without a
-// column: bytes with their length before them, numbers as varints.
+// column: bytes with their length before them, numbers as varints. A fingerprint is a short form that
+// cannot be read back.
 package wire
 
 import (

@@ -24,13 +24,15 @@ type description struct {
 	mux     *http.ServeMux
 	schemas *jsonschema.Compiler
 	several map[string]bool // patterns of operations that answer with several statuses
+	tagged  map[string]bool // patterns of operations whose answers have an ETag
 }
 
 var described = sync.OnceValue(func() *description {
-	d := &description{mux: http.NewServeMux(), schemas: jsonschema.NewCompiler(), several: map[string]bool{}}
+	d := &description{mux: http.NewServeMux(), schemas: jsonschema.NewCompiler(), several: map[string]bool{}, tagged: map[string]bool{}}
 	for _, h := range admin.New(admin.Parts{Rooms: systems.All().Rooms(nil)}).Operations() {
 		pattern := h.Method + " " + admin.Prefix + h.Path
 		d.mux.Handle(pattern, http.NotFoundHandler())
+		d.tagged[pattern] = h.Tagged()
 		_, d.several[pattern] = reflect.Zero(h.Gives).Interface().(interface{ Status() int })
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(api.Document))
@@ -85,6 +87,9 @@ func asDescribed(t *testing.T, r *http.Request, w *httptest.ResponseRecorder) {
 	if err != nil {
 		t.Errorf("%s answered %d with %s, which is not described: %v", pattern, w.Code, kind, err)
 		return
+	}
+	if tag := w.Header().Get("ETag"); w.Code/100 == 2 && (tag != "" && tag != `""`) != d.tagged[pattern] {
+		t.Errorf("%s answered with the ETag %q, want one: %t", pattern, tag, d.tagged[pattern])
 	}
 	texts := []string{w.Body.String()}
 	switch kind {

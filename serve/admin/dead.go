@@ -264,7 +264,7 @@ func (a *API) edit(ctx context.Context, q *api.DeadEdit) (out api.DeadLetter, er
 	if err := a.decodes(l, q.Body); err != nil {
 		return out, err
 	}
-	if err := in.Edit(ctx, l.Name(), q.Body); err != nil {
+	if err := in.Edit(ctx, l.Name(), q.Body, q.IfMatch); err != nil {
 		return out, answer.Answerable(err)
 	}
 	a.Log.InfoContext(ctx, "dead letter edited by hand", "seq", l.Seq, "pipeline", l.Pipeline, "bytes", len(q.Body))

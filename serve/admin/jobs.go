@@ -80,7 +80,7 @@ func (a *API) editJob(ctx context.Context, q *api.JobEdit) (out api.Job, err err
 		return out, err
 	}
 	n := queue.Name{Queue: j.To, Tenant: j.Tenant, ID: j.ID}
-	if err := a.Queues.Edit(ctx, n, q.Body); err != nil {
+	if err := a.Queues.Edit(ctx, n, q.Body, q.IfMatch); err != nil {
 		return out, answer.Answerable(err)
 	}
 	a.Log.InfoContext(ctx, "job edited by hand", "queue", n.Queue, "id", n.ID, "bytes", len(q.Body))

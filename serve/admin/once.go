@@ -31,11 +31,15 @@ const (
 type kept struct {
 	Status int    `json:"status"`
 	Type   string `json:"type"`
+	Tag    string `json:"etag,omitempty"`
 	Body   []byte `json:"body"`
 }
 
 func (k *kept) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", k.Type)
+	if k.Tag != "" {
+		w.Header().Set("ETag", k.Tag)
+	}
 	w.WriteHeader(k.Status)
 	_, _ = w.Write(k.Body)
 }
@@ -85,7 +89,7 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, most int64, do http.H
 	}
 	rec := &recorder{kept: kept{Status: http.StatusOK}, header: w.Header()}
 	do(rec, r.WithContext(ctx))
-	rec.Type, rec.Body = rec.header.Get("Content-Type"), rec.body.Bytes()
+	rec.Type, rec.Tag, rec.Body = rec.header.Get("Content-Type"), rec.header.Get("ETag"), rec.body.Bytes()
 	e.State = ledger.Done
 	if rec.refused() {
 		e.State = ledger.Dropped
@@ -126,7 +130,7 @@ func (a *API) entryOf(w http.ResponseWriter, r *http.Request, most int64) (*ledg
 		return nil, operation.Refuse(http.StatusBadRequest, "%v", err)
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	print := sha256.Sum256(slices.Concat([]byte(r.URL.RequestURI()), []byte{'\n'}, []byte(r.Header.Get("Content-Type")), []byte{'\n'}, body))
+	print := sha256.Sum256(slices.Concat([]byte(strings.Join([]string{r.URL.RequestURI(), r.Header.Get("Content-Type"), r.Header.Get(operation.IfMatch), ""}, "\n")), body))
 	return &ledger.Entry{Key: key, Print: print[:]}, nil
 }
 

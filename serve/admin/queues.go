@@ -51,7 +51,7 @@ func (a *API) statusOfQueue(ctx context.Context, name string) (out api.Queue, er
 		return out, err
 	}
 	out = api.Queue{Name: name, Waiting: st.Waiting, Delayed: st.Delayed, Leased: st.Leased, Completed: st.Completed, Failed: st.Failed,
-		Oldest: answer.When(st.Oldest), Paused: settings.Paused, Closed: settings.Closed, Priorities: []api.PriorityDepth{}, Settings: &settings}
+		Oldest: answer.When(st.Oldest), Paused: settings.Paused, Closed: settings.Closed, Priorities: []api.PriorityDepth{}, Settings: &settings, ETag: settings.Version()}
 	if !st.Oldest.IsZero() {
 		out.Age = max(0, time.Since(st.Oldest).Seconds())
 	}
@@ -66,7 +66,7 @@ func (a *API) queues(ctx context.Context, _ *operation.None) (iter.Seq2[api.Queu
 	return func(yield func(api.Queue, error) bool) {
 		for _, name := range names {
 			q, err := a.statusOfQueue(ctx, name)
-			if q.Settings = nil; !yield(q, err) || err != nil {
+			if q.Settings, q.ETag = nil, ""; !yield(q, err) || err != nil {
 				return
 			}
 		}
@@ -156,16 +156,19 @@ func (a *API) setQueue(ctx context.Context, q *api.QueueChange) (is queue.Settin
 	}
 	var wrong error
 	is, err = a.Queues.Set(ctx, q.Queue, func(s *queue.Settings) {
-		var to queue.Settings
-		if to, wrong = merge(*s, q.Body); wrong == nil {
+		if wrong = nil; q.IfMatch != "" && q.IfMatch != s.Version() {
+			wrong = operation.Refuse(http.StatusPreconditionFailed, "the settings of queue %s were changed since they were read: read them again, and change what they are now", q.Queue)
+		} else if to, err := merge(*s, q.Body); err != nil { // somebody else's change meanwhile made it so
+			wrong = operation.Refuse(http.StatusConflict, "%v", err)
+		} else {
 			*s = to
 		}
 	})
 	if err != nil {
 		return is, answer.Answerable(err)
 	}
-	if wrong != nil { // somebody else's change meanwhile made it so
-		return is, operation.Refuse(http.StatusConflict, "%v", wrong)
+	if wrong != nil {
+		return is, wrong
 	}
 	a.Log.InfoContext(ctx, "queue set by hand", "queue", q.Queue, "change", string(q.Body[:min(len(q.Body), 500)]))
 	return is, nil

@@ -83,7 +83,7 @@ func TestQueuesAreListedAndShown(t *testing.T) {
 		Oldest   time.Time `json:"oldest_added_at"`
 	}
 	var q struct {
-		Name                                        string
+		Name, ETag                                  string
 		Waiting, Delayed, Leased, Completed, Failed int64
 		Oldest                                      time.Time `json:"oldest_added_at"`
 		Age                                         float64   `json:"oldest_age_seconds"`
@@ -135,13 +135,13 @@ func TestJobsAreListedByEveryFilter(t *testing.T) {
 func TestAJobIsShownWithEveryAttempt(t *testing.T) {
 	d, _ := queues(t)
 	var j struct {
-		Queue, ID, Tenant, Type, State, Cause, Payload, Fate string
-		Priority, Tries, Handed                              int
-		Added                                                time.Time  `json:"added_at"`
-		Due                                                  *time.Time `json:"due_at"`
-		Time                                                 *time.Time
-		Ended                                                *time.Time `json:"ended_at"`
-		Fields                                               []struct {
+		Queue, ETag, ID, Tenant, Type, State, Cause, Payload, Fate string
+		Priority, Tries, Handed                                    int
+		Added                                                      time.Time  `json:"added_at"`
+		Due                                                        *time.Time `json:"due_at"`
+		Time                                                       *time.Time
+		Ended                                                      *time.Time `json:"ended_at"`
+		Fields                                                     []struct {
 			Name, Value string
 			Base64      string `json:"value_base64"`
 		}

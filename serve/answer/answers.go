@@ -41,6 +41,9 @@ func Answerable(err error) error {
 	case errors.Is(err, queue.ErrOut), errors.Is(err, queue.ErrClosed), errors.Is(err, deadletter.ErrReplaying), errors.Is(err, deadletter.ErrDamaged):
 		return operation.Refuse(http.StatusConflict, "%v", err)
 	}
+	if errors.Is(err, queue.ErrChanged) || errors.Is(err, deadletter.ErrChanged) {
+		return operation.Refuse(http.StatusPreconditionFailed, "%v", err)
+	}
 	if e, ok := errors.AsType[*tidemill.Error](err); ok {
 		switch e.Kind {
 		case tidemill.Validation:
@@ -155,7 +158,7 @@ func Passing(err error) bool {
 }
 
 func ShowJob(j *queue.Job, whole bool) api.Job {
-	out := api.Job{Queue: j.To, ID: j.ID, Tenant: j.Tenant, Type: j.Type, State: string(j.State), Priority: j.Priority, Tries: j.Tries, Handed: j.Handed,
+	out := api.Job{Queue: j.To, ETag: queue.Version(&j.Message), ID: j.ID, Tenant: j.Tenant, Type: j.Type, State: string(j.State), Priority: j.Priority, Tries: j.Tries, Handed: j.Handed,
 		Time: When(j.Time), Added: j.Added.UTC(), Ended: When(j.Ended), Cause: j.Cause}
 	if j.State == queue.Delayed {
 		out.Due = When(j.At)
@@ -173,7 +176,7 @@ func ShowJob(j *queue.Job, whole bool) api.Job {
 
 // DeadLetter shows one, but for whose it is.
 func DeadLetter(l *deadletter.Letter, whole bool) api.DeadLetter {
-	out := api.DeadLetter{Seq: l.Seq, ID: l.ID, Pipeline: l.Pipeline, Type: l.Type, State: string(l.State), Reason: string(deadletter.ReasonOf(l.Kind)),
+	out := api.DeadLetter{Seq: l.Seq, ETag: l.Version(), ID: l.ID, Pipeline: l.Pipeline, Type: l.Type, State: string(l.State), Reason: string(deadletter.ReasonOf(l.Kind)),
 		Kind: l.Kind.String(), Cause: l.Cause, Tries: l.Tries, Replays: l.Replays, First: FirstFailure(l), Last: l.Last.UTC(), Damaged: l.Damaged, Edited: When(l.Edited)}
 	if n := len(l.History); n > 0 {
 		out.Tries = l.History[n-1].Tries

@@ -62,6 +62,11 @@ func (s Span) Fixed() Span {
 	return s
 }
 
+// Seen is what somebody has read of what they change.
+type Seen struct {
+	IfMatch string `header:"If-Match" name:"if-match" help:"Change it only if it still is what was read: its ETag then." placeholder:"ETAG"`
+}
+
 // Status is an instance.
 type Status struct {
 	Data    string         `json:"data"` // its folder

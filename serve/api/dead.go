@@ -69,6 +69,7 @@ type OneDead struct {
 // DeadEdit is a dead letter's new payload.
 type DeadEdit struct {
 	OneDead
+	Seen
 	Body []byte `body:"application/octet-stream" mib:"4" kong:"-"`
 }
 
@@ -90,6 +91,7 @@ type DeadLetter struct {
 	Replays        int             `json:"replays"`
 	First          time.Time       `json:"first_failed_at"`
 	Last           time.Time       `json:"last_failed_at"`
+	ETag           string          `json:"etag"` // of its payload: what an edit's If-Match is compared with
 	Payload        string          `json:"payload,omitempty"`
 	PayloadBase64  string          `json:"payload_base64,omitempty"`
 	Edited         *time.Time      `json:"edited_at,omitempty"` // the payload was replaced by hand; what was received is the original
@@ -101,6 +103,9 @@ type DeadLetter struct {
 	Attempts       []Attempt       `json:"attempts,omitempty"` // failed tries before the last one
 	History        []Failure       `json:"history,omitempty"`  // each time it died
 }
+
+// Version is the ETag.
+func (l DeadLetter) Version() string { return l.ETag }
 
 // Failure is a time that a message died.
 type Failure struct {

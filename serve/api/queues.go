@@ -56,8 +56,12 @@ type Queue struct {
 	Closed     bool            `json:"closed"` // being drained
 	Priorities []PriorityDepth `json:"priorities"`
 	Settings   *queue.Settings `json:"settings,omitempty"` // of one queue
+	ETag       string          `json:"etag,omitempty"`     // of its settings: what the If-Match of a change of them is compared with
 	Tenants    []TenantDepth   `json:"tenants,omitempty"`  // of one queue: the deepest
 }
+
+// Version is the ETag.
+func (q Queue) Version() string { return q.ETag }
 
 // PriorityDepth is what waits of one priority.
 type PriorityDepth struct {
@@ -77,6 +81,7 @@ type TenantDepth struct {
 // QueueChange changes the settings of a queue.
 type QueueChange struct {
 	OneQueue
+	Seen
 	Body operation.JSON[queue.Settings] `body:"application/merge-patch+json" mib:"4" kong:"-"`
 }
 
@@ -116,6 +121,7 @@ type OneJob struct {
 // JobEdit is a job's new payload.
 type JobEdit struct {
 	OneJob
+	Seen
 	Body []byte `body:"application/octet-stream" mib:"4" kong:"-"`
 }
 
@@ -137,11 +143,15 @@ type Job struct {
 	Ended         *time.Time `json:"ended_at,omitempty"`
 	Fate          string     `json:"fate,omitempty"`
 	Cause         string     `json:"cause,omitempty"`
+	ETag          string     `json:"etag"` // of its payload: what an edit's If-Match is compared with
 	Payload       string     `json:"payload,omitempty"`
 	PayloadBase64 string     `json:"payload_base64,omitempty"`
 	Fields        []Field    `json:"fields,omitempty"`   // its headers
 	Attempts      []Attempt  `json:"attempts,omitempty"` // failed tries
 }
+
+// Version is the ETag.
+func (j Job) Version() string { return j.ETag }
 
 // Field is a header of a message.
 type Field struct {

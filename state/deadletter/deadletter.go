@@ -34,9 +34,10 @@ var ErrFull = errors.New("dead letters are full: replay, delete, or raise the li
 
 // What Edit returns (wrapped) for a dead letter that it leaves unchanged.
 var (
-	ErrNotFound  = errors.New("there is no such dead letter")                                                 // kind not_found
-	ErrReplaying = errors.New("the letter is being replayed: wait for the end, it is held again if it fails") // kind transient
-	ErrDamaged   = errors.New("the stored message is damaged: it can be looked at and deleted, nothing else") // kind validation
+	ErrNotFound  = errors.New("there is no such dead letter")                                                                   // kind not_found
+	ErrReplaying = errors.New("the letter is being replayed: wait for the end, it is held again if it fails")                   // kind transient
+	ErrChanged   = errors.New("the payload was changed since it was read: read the dead letter again, and edit what it is now") // kind transient
+	ErrDamaged   = errors.New("the stored message is damaged: it can be looked at and deleted, nothing else")                   // kind validation
 )
 
 // Name identifies one dead letter in a store.
@@ -115,9 +116,11 @@ type Store interface {
 	// Edit replaces the payload of a held dead letter. A replay then sends that, with the
 	// whole work done anew (no Row, unless the Row is the payload itself). The received
 	// payload is kept through all further edits, until a message with another payload than
-	// the edited one dies under this name. The same payload again changes nothing. Errors:
-	// ErrNotFound, ErrReplaying, ErrDamaged.
-	Edit(ctx context.Context, n Name, payload []byte) error
+	// the edited one dies under this name. The same payload again changes nothing, whatever
+	// was seen. Otherwise the dead letter has to have the version that was seen; empty:
+	// whatever it has. Of concurrent edits of one version, one is made. Errors: ErrNotFound,
+	// ErrReplaying, ErrDamaged, ErrChanged.
+	Edit(ctx context.Context, n Name, payload []byte, seen string) error
 	// Open makes a source of a pipeline's replaying dead letters (tidemill.Bookkeeper, Keeper too;
 	// traits Delays, Parks, Keep). It hands out their messages with Handed and Tries counted anew,
 	// and RowHeader set where there is a Row (but see Edit); it drops a header of that name that

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/wire"
 )
 
 // Name of the dead letter.
@@ -17,9 +18,16 @@ func refuse(k tidemill.Kind, n Name, why error) error {
 	return tidemill.Fail(k, "dead letter %q of tenant %q, pipeline %q: %w", n.ID, n.Tenant, n.Pipeline, why)
 }
 
-// Edit replaces the payload and says whether that changed anything. A row that equals the
-// payload, because nothing else is known, goes on to equal it.
-func (r *Record) Edit(payload []byte, now time.Time) (changed bool, err error) {
+// Version of the dead letter: another payload gives it another one. What is not edited, like its
+// history, is no part of it.
+func (l *Letter) Version() string {
+	return wire.Fingerprint([]byte(l.Pipeline), []byte(l.Tenant), []byte(l.ID), l.Payload)
+}
+
+// Edit replaces the payload, if the record has the version that was seen (empty: whatever it has),
+// and says whether that changed anything. A row that equals the payload, because nothing else is
+// known, goes on to equal it.
+func (r *Record) Edit(payload []byte, seen string, now time.Time) (changed bool, err error) {
 	switch {
 	case r.Damaged != "":
 		return false, refuse(tidemill.Validation, r.Name(), ErrDamaged)
@@ -27,6 +35,8 @@ func (r *Record) Edit(payload []byte, now time.Time) (changed bool, err error) {
 		return false, refuse(tidemill.Transient, r.Name(), ErrReplaying)
 	case bytes.Equal(r.Payload, payload):
 		return false, nil
+	case seen != "" && seen != r.Version():
+		return false, refuse(tidemill.Transient, r.Name(), ErrChanged)
 	}
 	if r.Edited.IsZero() {
 		r.Original = r.Payload

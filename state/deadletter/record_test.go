@@ -50,15 +50,15 @@ func TestACauseIsKeptUpToItsEnd(t *testing.T) {
 func TestOnlyAChangeIsAnEdit(t *testing.T) {
 	var r deadletter.Record
 	r.Put(dead("x", "why"))
-	if changed, err := r.Edit([]byte("x"), noon); changed || err != nil || !r.Edited.IsZero() {
+	if changed, err := r.Edit([]byte("x"), "", noon); changed || err != nil || !r.Edited.IsZero() {
 		t.Errorf("the same payload: %v, %v", changed, err)
 	}
 	r.Replay()
-	if changed, err := r.Edit([]byte("y"), noon); changed || err == nil {
+	if changed, err := r.Edit([]byte("y"), "", noon); changed || err == nil {
 		t.Errorf("while it replays: %v, %v", changed, err)
 	}
 	r.Damaged = "torn"
-	if changed, err := r.Edit([]byte("y"), noon); changed || err == nil {
+	if changed, err := r.Edit([]byte("y"), "", noon); changed || err == nil {
 		t.Errorf("where it is damaged: %v, %v", changed, err)
 	}
 }

@@ -120,9 +120,11 @@ type Mover interface {
 	Remove(ctx context.Context, f Filter) (int, error)
 	// Look returns one job, or ErrNotFound.
 	Look(ctx context.Context, n Name) (*Job, error)
-	// Edit gives a job that has not completed another payload. ErrNotFound: no such job;
-	// ErrOut: it is being worked on.
-	Edit(ctx context.Context, n Name, payload []byte) error
+	// Edit gives a job that has not completed another payload, if the job has the version that
+	// was seen; empty: whatever it has. The same payload again changes nothing, whatever was
+	// seen. ErrNotFound: no such job; ErrOut: it is being worked on; ErrChanged: it has another
+	// version now. Of concurrent edits of one version, one is made.
+	Edit(ctx context.Context, n Name, payload []byte, seen string) error
 }
 
 // A Meter reads more than Stats, without reading each job.

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/wire"
 )
 
 // Lease is how long a hand-out lasts where Options do not say.
@@ -49,6 +51,7 @@ func FullError(queue string) error {
 var (
 	ErrNotFound = errors.New("there is no such job")
 	ErrOut      = errors.New("somebody works on the job: wait for its end, or for its lease to end")
+	ErrChanged  = errors.New("the payload was changed since it was read: read the job again, and edit what it is now")
 	ErrClosed   = errors.New("the queue is being drained and takes no new jobs")
 )
 
@@ -65,6 +68,21 @@ func NotFound(n Name) error {
 // Out is the error for a leased job: ErrOut with kind transient.
 func Out(n Name) error {
 	return tidemill.Fail(tidemill.Transient, "job %q of tenant %q in queue %q: %w", n.ID, n.Tenant, n.Queue, ErrOut)
+}
+
+// Version of a job: another payload gives it another one. What is not edited, like its state, is
+// no part of it.
+func Version(m *tidemill.Message) string {
+	return wire.Fingerprint([]byte(m.Tenant), []byte(m.ID), m.Payload)
+}
+
+// CheckEdit refuses to edit a job that has another version than the one that was seen: ErrChanged
+// with kind transient. Every backend calls it where nothing else changes the job.
+func CheckEdit(queue string, m *tidemill.Message, payload []byte, seen string) error {
+	if seen == "" || bytes.Equal(m.Payload, payload) || Version(m) == seen {
+		return nil
+	}
+	return tidemill.Fail(tidemill.Transient, "job %q of tenant %q in queue %q: %w", m.ID, m.Tenant, queue, ErrChanged)
 }
 
 // NotEmpty is the error for changing the order of a queue that holds jobs.

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -9,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/wire"
 )
 
 // Settings say how one queue works. They are durable and hold for all instances; the zero
@@ -142,6 +144,15 @@ func (l Limit) check() error {
 func (s Settings) Clone() Settings {
 	s.Weights, s.Tenants, s.Configured.Tenants = maps.Clone(s.Weights), maps.Clone(s.Tenants), maps.Clone(s.Configured.Tenants)
 	return s
+}
+
+// Version of the settings: other settings have another one.
+func (s Settings) Version() string {
+	b, err := json.Marshal(s)
+	if err != nil { // plain numbers and texts
+		panic(err)
+	}
+	return wire.Fingerprint(b)
 }
 
 // SameLimits says whether all limits are the same. Where one changed, the use of the old

@@ -218,7 +218,7 @@ func TestWhatBecameOfWhatCouldNotBeRouted(t *testing.T) {
 		}
 		rest(time.Second)
 		good := []byte(`{"eventType":"page_view","timestamp":"2026-01-15T10:00:00Z","siteId":"shop","eventId":"mended"}`)
-		if err := w.letters.Edit(ctx, deadletter.Name{Pipeline: delivery.Standard, Tenant: "shop", ID: "mended"}, good); err != nil {
+		if err := w.letters.Edit(ctx, deadletter.Name{Pipeline: delivery.Standard, Tenant: "shop", ID: "mended"}, good, ""); err != nil {
 			w.Fatal(err)
 		}
 		if n, err := w.letters.Replay(ctx, deadletter.Filter{IDs: []string{"mended"}}); n != 1 || err != nil {

@@ -242,13 +242,20 @@ func owner(t reflect.Type, index []int) reflect.Type {
 
 // operation describes one.
 func (d *describer) operation(o *operation.Description) object {
-	out := object{"operationId": o.ID, "summary": o.Text, "responses": object{
-		d.status(o): object{"description": "Done.", "content": d.answer(o)},
-		"default":   object{"$ref": "#/components/responses/Problem"},
-	}}
+	done := object{"description": "Done.", "content": d.answer(o)}
+	if o.Tagged() {
+		done["headers"] = object{"ETag": object{"$ref": "#/components/headers/ETag"}}
+	}
+	responses := object{d.status(o): done, "default": object{"$ref": "#/components/responses/Problem"}}
+	out := object{"operationId": o.ID, "summary": o.Text, "responses": responses}
 	var parameters []any
 	for i := range o.Params {
 		p := &o.Params[i]
+		if p.In == operation.InHeader {
+			parameters = append(parameters, object{"$ref": "#/components/parameters/" + p.Name})
+			responses["412"] = object{"$ref": "#/components/responses/Problem"}
+			continue
+		}
 		if p.In == operation.InBody {
 			out["requestBody"] = object{"required": !p.Optional(), "content": object{p.Name: object{"schema": d.body(p)}}}
 			continue
@@ -369,6 +376,19 @@ func Same(t testing.TB, name string, want []byte, update bool) {
 	}
 }
 
+// tagText says what an ETag is of.
+const tagText = "Of what can be changed: the payload of a job or of a dead letter, the settings of a queue. The member etag has it too, without quotes."
+
+// matchText says what an If-Match does.
+const matchText = "Change only what was read: the ETag that the answer had. What has another one now was changed meanwhile; it is left as it is, and the answer is 412. Without it, the change is made whatever is there. " +
+	"A payload that is there already is no change."
+
+// header is one of a request.
+func header(text, pattern, name string) object {
+	return object{"name": name, "in": "header", "description": text, "schema": object{"type": "string", "pattern": pattern}}
+}
+
+// document is the whole.
 func (d *describer) document(all []operation.Handler) object {
 	paths := object{}
 	for _, h := range all {
@@ -389,8 +409,11 @@ func (d *describer) document(all []operation.Handler) object {
 		"paths":    paths,
 		"components": object{
 			"schemas": d.schemas,
-			"parameters": object{operation.IdempotencyKey: object{"name": operation.IdempotencyKey, "in": "header", "description": onceText,
-				"schema": object{"type": "string", "pattern": "^[ -~]{1,255}$"}}},
+			"parameters": object{
+				operation.IdempotencyKey: header(onceText, "^[ -~]{1,255}$", operation.IdempotencyKey),
+				operation.IfMatch:        header(matchText, `^("[!#-~]+"|\*)$`, operation.IfMatch),
+			},
+			"headers":         object{"ETag": object{"description": tagText, "schema": object{"type": "string"}}},
 			"responses":       object{"Problem": object{"description": "It was not done, or not all of it.", "content": problem}},
 			"securitySchemes": object{"token": object{"type": "http", "scheme": "bearer", "description": "`tidemill token` prints it."}},
 		},

@@ -15,7 +15,8 @@ func Reference(t testing.TB, all []operation.Handler) []byte {
 	doc := newDescriber(t).document(all)
 	var b strings.Builder
 	b.WriteString("# The API\n\nEverything here is below `" + operation.Prefix + "`. It is made of the same description as [openapi.json](../serve/api/openapi.json), which an instance answers at `" + operation.Prefix + "openapi.json`.\n\n")
-	b.WriteString(doc["info"].(object)["description"].(string) + "\n\nEach POST takes the header `" + operation.IdempotencyKey + "`. " + onceText + "\n\n## Operations\n")
+	b.WriteString(doc["info"].(object)["description"].(string) + "\n\nEach POST takes the header `" + operation.IdempotencyKey + "`. " + onceText + "\n\n" +
+		"Some answers have the header `ETag`. " + tagText + "\n\nThe operations that change these take the header `" + operation.IfMatch + "`. " + matchText + "\n\n## Operations\n")
 	paths := doc["paths"].(object)
 	for _, h := range all {
 		o := paths[operation.Prefix+h.Path].(object)[strings.ToLower(h.Method)].(object)
@@ -36,10 +37,17 @@ func Reference(t testing.TB, all []operation.Handler) []byte {
 				fmt.Fprintf(&b, "Body: `%s`, %s.\n\n", kind, kindOf(c.(object)["schema"].(object)))
 			}
 		}
+		if o["responses"].(object)["412"] != nil {
+			b.WriteString("Header: `" + operation.IfMatch + "`.\n\n")
+		}
 		for _, status := range []string{"200", "2XX"} {
 			if r, ok := o["responses"].(object)[status].(object); ok {
 				for kind, c := range r["content"].(object) {
-					fmt.Fprintf(&b, "Answer: `%s`, %s.\n", kind, kindOf(c.(object)["schema"].(object)))
+					fmt.Fprintf(&b, "Answer: `%s`, %s", kind, kindOf(c.(object)["schema"].(object)))
+					if r["headers"] != nil {
+						b.WriteString(", with its `ETag`")
+					}
+					b.WriteString(".\n")
 				}
 			}
 		}

@@ -137,7 +137,7 @@ func (d *Description) ask(ctx context.Context, c *Client, q reflect.Value, want 
 func (d *Description) request(ctx context.Context, base string, q reflect.Value) (*http.Request, error) {
 	path, query := d.Path, url.Values{}
 	var body io.Reader
-	kind := ""
+	kind, headers := "", http.Header{}
 	for _, p := range d.Params {
 		f := q.FieldByIndex(p.Field.Index)
 		switch p.In {
@@ -146,6 +146,10 @@ func (d *Description) request(ctx context.Context, base string, q reflect.Value)
 		case InQuery:
 			if texts := textsOf(f); len(texts) > 0 {
 				query[p.Name] = texts
+			}
+		case InHeader:
+			if !f.IsZero() {
+				headers.Set(p.Name, quoted(strings.Trim(f.String(), `"`)))
 			}
 		case InBody:
 			kind = p.Name
@@ -168,10 +172,13 @@ func (d *Description) request(ctx context.Context, base string, q reflect.Value)
 		u += "?" + query.Encode()
 	}
 	req, err := http.NewRequestWithContext(ctx, d.Method, u, body)
-	if err == nil && kind != "" {
+	if err != nil {
+		return nil, err
+	}
+	if req.Header = headers; kind != "" {
 		req.Header.Set("Content-Type", kind)
 	}
-	return req, err
+	return req, nil
 }
 
 // segment is a part of a path: one of dots alone would be taken for a way up.

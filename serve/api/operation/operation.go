@@ -7,7 +7,8 @@
 // the call of a client (Call, Each); and what the OpenAPI document and the reference say of it.
 //
 // A request is a struct. Its fields say by their tags what they are: `path:"name"` a part of the
-// path, `query:"name"` a parameter, `body:"application/json"` the body. A parameter may have `help`,
+// path, `query:"name"` a parameter, `body:"application/json"` the body, `header:"If-Match"` the ETag
+// that a change is made under. A parameter may have `help`,
 // which the CLI shows for the flag of the same field too, and `enum`, the values that are allowed, in
 // any case, or `form:"uuid"`; a body may be `optional`. A field of another kind than text is read as what it is: a count, a choice, several texts.
 package operation
@@ -27,6 +28,14 @@ const Prefix = "/api/v1/"
 // given the first answer again. An operation that lets the key into what it makes says so itself.
 const IdempotencyKey = "Idempotency-Key"
 
+// IfMatch is the header that has a change made only of what was seen: it is the ETag that reading
+// gave, and the operation refuses with 412 to change what has another one now. A field for it holds
+// the tag without its quotes; empty: whatever is there.
+const IfMatch = "If-Match"
+
+// Versioned is an answer that has an ETag: another version is another tag.
+type Versioned interface{ Version() string }
+
 // Description is what an operation is, whatever its request and its answer are.
 type Description struct {
 	ID     string       // pauseQueue
@@ -43,15 +52,16 @@ type Description struct {
 // Param is a field of a request.
 type Param struct {
 	Name  string
-	In    string // path, query or body
+	In    string // path, query, body or header
 	Field reflect.StructField
 }
 
 // In is where a Param is.
 const (
-	InPath  = "path"
-	InQuery = "query"
-	InBody  = "body"
+	InPath   = "path"
+	InQuery  = "query"
+	InBody   = "body"
+	InHeader = "header"
 )
 
 // Operation shows or changes something: it asks Q and answers with one A.
@@ -86,7 +96,7 @@ func List[Q, A any](id, path, text string) Listing[Q, A] {
 func describe[Q, A any](id, method, path, text string) Description {
 	d := Description{ID: id, Method: method, Path: path, Text: text, Asks: reflect.TypeFor[Q](), Gives: reflect.TypeFor[A]()}
 	for _, f := range reflect.VisibleFields(d.Asks) {
-		for _, in := range []string{InPath, InQuery, InBody} {
+		for _, in := range []string{InPath, InQuery, InBody, InHeader} {
 			if name, ok := f.Tag.Lookup(in); ok {
 				d.Params = append(d.Params, Param{name, in, f})
 			}
@@ -111,6 +121,11 @@ func (d *Description) Body() *Param {
 
 // Optional says whether a body may be empty.
 func (p *Param) Optional() bool { _, ok := p.Field.Tag.Lookup("optional"); return ok }
+
+// Tagged says whether the answer has an ETag.
+func (d *Description) Tagged() bool {
+	return !d.Lines && d.Gives.Implements(reflect.TypeFor[Versioned]())
+}
 
 // names are those of the query's parameters.
 func (d *Description) names() (ns []string) {

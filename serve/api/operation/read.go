@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,8 @@ func (d *Description) read(w http.ResponseWriter, r *http.Request, into reflect.
 			}
 		case InBody:
 			err = p.readBody(w, r, f)
+		case InHeader:
+			err = p.readTag(r.Header.Values(p.Name), f)
 		}
 		if err != nil {
 			return err
@@ -104,6 +107,21 @@ func (p *Param) set(f reflect.Value, texts []string) error {
 	}
 	return nil
 }
+
+// readTag reads the one ETag of a header. Which of several was meant a change could not say.
+func (p *Param) readTag(given []string, f reflect.Value) error {
+	switch {
+	case len(given) == 0 || len(given) == 1 && given[0] == "*":
+		return nil
+	case len(given) == 1 && tag.MatchString(given[0]):
+		f.SetString(strings.Trim(given[0], `"`))
+		return nil
+	}
+	return Refuse(http.StatusBadRequest, "the header %s is one ETag with its quotes, as reading gave it, and none that begins with W/", p.Name)
+}
+
+// tag is an ETag.
+var tag = regexp.MustCompile(`^"[!#-~]+"$`)
 
 // Or lists words: a, b or c.
 func Or(words []string) string {

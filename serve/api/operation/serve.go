@@ -33,6 +33,9 @@ func (o Operation[Q, A]) By(do func(context.Context, *Q) (A, error)) Handler {
 			w.Header().Set("Content-Type", d.Type)
 			return d.Write(w)
 		}
+		if v, ok := any(a).(Versioned); ok {
+			w.Header().Set("ETag", quoted(v.Version()))
+		}
 		status := http.StatusOK
 		if s, ok := any(a).(interface{ Status() int }); ok {
 			status = s.Status()
@@ -41,6 +44,9 @@ func (o Operation[Q, A]) By(do func(context.Context, *Q) (A, error)) Handler {
 		return nil
 	}}
 }
+
+// quoted is a version as an ETag.
+func quoted(version string) string { return `"` + version + `"` }
 
 // Document is an answer of another form than JSON.
 type Document struct {

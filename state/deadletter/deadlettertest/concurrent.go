@@ -121,6 +121,32 @@ var concurrentCases = []testcase{
 		f.books(t, tidemill.Books{Accepted: n, Settled: tidemill.Count{Delivered: n}})
 		t.Logf("%d died again in replay", deaths.Load())
 	}},
+	{name: "of concurrent edits of what all have seen exactly one is made", reason: "the others have not seen it", do: func(t *testing.T, f fixture) {
+		const rounds, people = 10, 4
+		f.fill(t, 1)
+		for round := range rounds {
+			seen, made := f.one(t).Version(), make([]error, people)
+			var all sync.WaitGroup
+			for i := range people {
+				all.Go(func() { made[i] = f.Store.Edit(t.Context(), named("id0"), fmt.Append(nil, round, " by ", i), seen) })
+			}
+			all.Wait()
+			is, winners := string(f.one(t).Payload), 0
+			for i, err := range made {
+				switch {
+				case err == nil:
+					if winners++; is != fmt.Sprint(round, " by ", i) {
+						t.Errorf("round %d: the edit of %d is made, and the payload is %q", round, i, is)
+					}
+				case !errors.Is(err, deadletter.ErrChanged):
+					t.Errorf("round %d: %v, want %v", round, err, deadletter.ErrChanged)
+				}
+			}
+			if winners != 1 {
+				t.Fatalf("round %d: %d edits were made, want one", round, winners)
+			}
+		}
+	}},
 	{name: "balances while everybody does everything", reason: "every letter put is there, replayed, or discarded", do: func(t *testing.T, f fixture) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -161,7 +187,7 @@ var concurrentCases = []testcase{
 							t.Error(err)
 						}
 					case 2:
-						err := f.Store.Edit(ctx, named(fmt.Sprint("id", rnd.IntN(20))), fmt.Append(nil, "mended ", i))
+						err := f.Store.Edit(ctx, named(fmt.Sprint("id", rnd.IntN(20))), fmt.Append(nil, "mended ", i), "")
 						if err != nil && !errors.Is(err, deadletter.ErrNotFound) && !errors.Is(err, deadletter.ErrReplaying) {
 							t.Error(err)
 						}

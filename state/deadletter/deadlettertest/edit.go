@@ -16,9 +16,15 @@ func named(id string) deadletter.Name {
 	return deadletter.Name{Pipeline: "p", Tenant: "t", ID: id}
 }
 
+// versionOf is that of the fixture's dead letter for a message id, with a payload.
+func versionOf(id, payload string) string {
+	l := deadletter.Letter{Pipeline: "p", Message: tidemill.Message{Tenant: "t", ID: id, Payload: []byte(payload)}}
+	return l.Version()
+}
+
 func (f *fixture) edit(t *testing.T, n deadletter.Name, payload string) {
 	t.Helper()
-	if err := f.Store.Edit(t.Context(), n, []byte(payload)); err != nil {
+	if err := f.Store.Edit(t.Context(), n, []byte(payload), ""); err != nil {
 		t.Fatalf("Edit %+v: %v", n, err)
 	}
 }
@@ -31,6 +37,16 @@ func (f *fixture) shows(t *testing.T, payload, original string, edited time.Time
 		t.Errorf("payload %q, originally %q, edited %v, damaged %q; want %q, %q, %v and sound", l.Payload, l.Original, l.Edited, l.Damaged, payload, original, edited)
 	}
 	return l
+}
+
+// has checks the payload of one of several dead letters.
+func (f *fixture) has(t *testing.T, id, payload string) {
+	t.Helper()
+	for _, l := range f.list(t, deadletter.Filter{IDs: []string{id}}) {
+		if string(l.Payload) != payload {
+			t.Errorf("%s has the payload %q, want %q", id, l.Payload, payload)
+		}
+	}
 }
 
 var editCases = []testcase{
@@ -94,7 +110,7 @@ var editCases = []testcase{
 	{name: "an edit keeps nothing of the caller's memory", reason: "a request's buffer is used again", do: func(t *testing.T, f fixture) {
 		f.fill(t, 1)
 		b := []byte("mended")
-		if err := f.Store.Edit(t.Context(), named("id0"), b); err != nil {
+		if err := f.Store.Edit(t.Context(), named("id0"), b, ""); err != nil {
 			t.Fatal(err)
 		}
 		clear(b)
@@ -107,14 +123,14 @@ var editCases = []testcase{
 	{name: "refuses to edit what is replaying, and what is not there", reason: "what is on its way must not change under who delivers it", do: func(t *testing.T, f fixture) {
 		f.fill(t, 1)
 		for _, n := range []deadletter.Name{{}, named("unknown"), {Pipeline: "q", Tenant: "t", ID: "id0"}, {Pipeline: "p", Tenant: "u", ID: "id0"}} {
-			if err := f.Store.Edit(t.Context(), n, []byte("x")); !errors.Is(err, deadletter.ErrNotFound) || tidemill.KindOf(err) != tidemill.NotFound {
+			if err := f.Store.Edit(t.Context(), n, []byte("x"), ""); !errors.Is(err, deadletter.ErrNotFound) || tidemill.KindOf(err) != tidemill.NotFound {
 				t.Errorf("Edit %+v: %v, want ErrNotFound of kind not_found", n, err)
 			}
 		}
 		f.replay(t, deadletter.Filter{}, 1)
 		s := f.Store.Open("p")
 		for range 2 { // asked for, then handed out
-			if err := f.Store.Edit(t.Context(), named("id0"), []byte("x")); !errors.Is(err, deadletter.ErrReplaying) || tidemill.KindOf(err) != tidemill.Transient {
+			if err := f.Store.Edit(t.Context(), named("id0"), []byte("x"), ""); !errors.Is(err, deadletter.ErrReplaying) || tidemill.KindOf(err) != tidemill.Transient {
 				t.Errorf("Edit while it is replaying: %v, want ErrReplaying of kind transient", err)
 			}
 			if m := receive(t, s, 1)[0]; string(m.Payload) != "payload of id0" {
@@ -124,10 +140,37 @@ var editCases = []testcase{
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := f.Store.Edit(ctx, named("id0"), []byte("x")); !errors.Is(err, context.Canceled) {
+		if err := f.Store.Edit(ctx, named("id0"), []byte("x"), ""); !errors.Is(err, context.Canceled) {
 			t.Errorf("Edit: %v, want the context's error", err)
 		}
 		f.shows(t, "payload of id0", "", time.Time{})
+	}},
+	{name: "an edit of what was seen is refused once it is another", reason: "two people mend one letter, and the second has not seen what the first did", do: func(t *testing.T, f fixture) {
+		f.fill(t, 2)
+		ctx, seen := t.Context(), f.list(t, deadletter.Filter{})[0].Version()
+		if seen == "" || seen != versionOf("id0", "payload of id0") || seen == versionOf("id1", "payload of id0") {
+			t.Fatalf("the version is %q: want one of its name and payload", seen)
+		}
+		change := func(to, seen string, want error) {
+			t.Helper()
+			if err := f.Store.Edit(ctx, named("id0"), []byte(to), seen); !errors.Is(err, want) || want != nil && tidemill.KindOf(err) != tidemill.Transient {
+				t.Fatalf("Edit to %q: %v, want %v", to, err, want)
+			}
+		}
+		change("of the first", seen, nil)
+		change("of the second", seen, deadletter.ErrChanged)
+		change("of the first", seen, nil) // again: its answer was lost
+		f.has(t, "id0", "of the first")
+		change("of the second", versionOf("id0", "of the first"), nil)
+		change("of the third", "nonsense", deadletter.ErrChanged)
+		f.has(t, "id0", "of the second")
+		change("payload of id0", "", nil) // whatever it is
+		f.clock.Advance(time.Minute)
+		l := f.letter("id0", 9) // dies again, as it was seen: its history is not what is edited
+		f.put(t, l)
+		change("of the fourth", seen, nil)
+		f.replay(t, deadletter.Filter{IDs: []string{"id0"}}, 1)
+		change("of the fifth", seen, deadletter.ErrReplaying)
 	}},
 	{name: "an edited letter whose replay fails keeps its edit, its original and its history", reason: "the next to look has to see what was tried", do: func(t *testing.T, f fixture) {
 		f.fill(t, 1)

@@ -98,7 +98,11 @@ func follows(t *testing.T, open func(t *testing.T, o deadletter.Options) Harness
 			"edit": func(r *rapid.T) {
 				id := ids.Draw(r, "id")
 				to := rapid.SampledFrom([]string{"", "mended", "payload of " + id}).Draw(r, "payload")
-				err := f.Store.Edit(t.Context(), named(id), []byte(to))
+				seen := ""
+				if saw := rapid.SampledFrom([]string{"-", "", "mended", "payload of " + id}).Draw(r, "seen"); saw != "-" {
+					seen = versionOf(id, saw)
+				}
+				err := f.Store.Edit(t.Context(), named(id), []byte(to), seen)
 				h := find(func(h *held) bool { return h.id == id })
 				switch {
 				case h == nil:
@@ -108,6 +112,10 @@ func follows(t *testing.T, open func(t *testing.T, o deadletter.Options) Harness
 				case h.replaying:
 					if !errors.Is(err, deadletter.ErrReplaying) {
 						r.Fatalf("Edit of what is replaying: %v", err)
+					}
+				case h.payload != to && seen != "" && seen != versionOf(id, h.payload):
+					if !errors.Is(err, deadletter.ErrChanged) {
+						r.Fatalf("Edit of another version: %v", err)
 					}
 				case err != nil:
 					r.Fatal(err)

@@ -263,7 +263,7 @@ func (s *Store) Delete(ctx context.Context, f deadletter.Filter) (int, error) {
 }
 
 // Edit implements deadletter.Store.
-func (s *Store) Edit(ctx context.Context, n deadletter.Name, payload []byte) error {
+func (s *Store) Edit(ctx context.Context, n deadletter.Name, payload []byte, seen string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -273,7 +273,7 @@ func (s *Store) Edit(ctx context.Context, n deadletter.Name, payload []byte) err
 	if r == nil {
 		return deadletter.NotFound(n)
 	}
-	_, err := r.Edit(payload, s.o.Now())
+	_, err := r.Edit(payload, seen, s.o.Now())
 	return err
 }
 

@@ -72,9 +72,9 @@ func (s *Store) change(ctx context.Context, f deadletter.Filter, to func(stored)
 }
 
 // Edit implements deadletter.Store: the dead letter gets another entry in the stream.
-func (s *Store) Edit(ctx context.Context, n deadletter.Name, payload []byte) error {
+func (s *Store) Edit(ctx context.Context, n deadletter.Name, payload []byte, seen string) error {
 	for range tries {
-		done, err := s.edit(ctx, n, payload)
+		done, err := s.edit(ctx, n, payload, seen)
 		if err != nil {
 			return fmt.Errorf("edit a dead letter: %w", err)
 		}
@@ -86,7 +86,7 @@ func (s *Store) Edit(ctx context.Context, n deadletter.Name, payload []byte) err
 }
 
 // edit tries once. It does nothing where the dead letter changed meanwhile.
-func (s *Store) edit(ctx context.Context, n deadletter.Name, payload []byte) (done bool, err error) {
+func (s *Store) edit(ctx context.Context, n deadletter.Name, payload []byte, seen string) (done bool, err error) {
 	if err := cmp.Or(ctx.Err(), s.adopt(ctx)); err != nil {
 		return false, err
 	}
@@ -104,7 +104,7 @@ func (s *Store) edit(ctx context.Context, n deadletter.Name, payload []byte) (do
 		return false, err
 	}
 	r := letters[0]
-	changed, err := r.Edit(payload, s.o.Now())
+	changed, err := r.Edit(payload, seen, s.o.Now())
 	if err != nil || !changed {
 		return !changed, err
 	}

@@ -10,7 +10,7 @@ import (
 
 func (l *letters) edit(id, tenant, payload string) {
 	l.Helper()
-	if err := l.Edit(l.Context(), deadletter.Name{Pipeline: "p", Tenant: tenant, ID: id}, []byte(payload)); err != nil {
+	if err := l.Edit(l.Context(), deadletter.Name{Pipeline: "p", Tenant: tenant, ID: id}, []byte(payload), ""); err != nil {
 		l.Fatal(err)
 	}
 }
@@ -44,7 +44,7 @@ func TestAnEditIsAnotherEntryOfTheStream(t *testing.T) {
 	if x := l.list()[0]; x.Damaged == "" {
 		t.Errorf("a forged original is listed as %+v", x)
 	}
-	err := l.Edit(t.Context(), deadletter.Name{Pipeline: "p", Tenant: edited.Tenant, ID: "a"}, []byte("x"))
+	err := l.Edit(t.Context(), deadletter.Name{Pipeline: "p", Tenant: edited.Tenant, ID: "a"}, []byte("x"), "")
 	if !errors.Is(err, deadletter.ErrDamaged) {
 		t.Errorf("Edit of a damaged letter: %v", err)
 	}

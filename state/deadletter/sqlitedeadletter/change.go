@@ -93,7 +93,7 @@ func (s *Store) change(ctx context.Context, part []seen, head, tail string, disc
 }
 
 // Edit implements deadletter.Store: it reads and writes the dead letter in one transaction.
-func (s *Store) Edit(ctx context.Context, n deadletter.Name, payload []byte) error {
+func (s *Store) Edit(ctx context.Context, n deadletter.Name, payload []byte, seen string) error {
 	return s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
 		var r *deadletter.Record
 		err := each(tx, whole+"WHERE d.pipeline=? AND d.id=? AND d.tenant=?", []any{[]byte(n.Pipeline), []byte(n.ID), []byte(n.Tenant)}, func(rows *sql.Rows) (err error) {
@@ -106,7 +106,7 @@ func (s *Store) Edit(ctx context.Context, n deadletter.Name, payload []byte) err
 		if r == nil {
 			return deadletter.NotFound(n)
 		}
-		if changed, err := r.Edit(payload, s.o.Now()); !changed {
+		if changed, err := r.Edit(payload, seen, s.o.Now()); !changed {
 			return err
 		}
 		message := encodeMessage(&r.Message)

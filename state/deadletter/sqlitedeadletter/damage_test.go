@@ -68,7 +68,7 @@ func TestADamagedOriginalIsFound(t *testing.T) {
 		db, s := open(t)
 		put(t, s, "id0")
 		n := deadletter.Name{Pipeline: "p", Tenant: "t", ID: "id0"}
-		if err := s.Edit(t.Context(), n, []byte("mended")); err != nil {
+		if err := s.Edit(t.Context(), n, []byte("mended"), ""); err != nil {
 			t.Fatal(err)
 		}
 		if err := db.Write(t.Context(), func(tx *sqlitedb.Tx) error { _, err := tx.Exec(do); return err }); err != nil {
@@ -77,7 +77,7 @@ func TestADamagedOriginalIsFound(t *testing.T) {
 		if l := list(t, s)[0]; l.Damaged == "" {
 			t.Errorf("%s: listed as %+v, want it to say what is wrong", do, l)
 		}
-		if err := s.Edit(t.Context(), n, []byte("again")); !errors.Is(err, deadletter.ErrDamaged) || tidemill.KindOf(err) != tidemill.Validation {
+		if err := s.Edit(t.Context(), n, []byte("again"), ""); !errors.Is(err, deadletter.ErrDamaged) || tidemill.KindOf(err) != tidemill.Validation {
 			t.Errorf("%s: Edit: %v, want ErrDamaged of kind validation", do, err)
 		}
 		put(t, s, "id0") // it dies again, whole

@@ -43,8 +43,8 @@ func (a again) Delete(ctx context.Context, f deadletter.Filter) (int, error) {
 	return sqlitedbtest.Sum(a.f, func() (int, error) { return a.s.Delete(ctx, f) })
 }
 
-func (a again) Edit(ctx context.Context, n deadletter.Name, payload []byte) error {
-	return a.f.Again(func() error { return a.s.Edit(ctx, n, payload) })
+func (a again) Edit(ctx context.Context, n deadletter.Name, payload []byte, seen string) error {
+	return a.f.Again(func() error { return a.s.Edit(ctx, n, payload, seen) })
 }
 
 func (a again) Open(pipeline string) tidemill.Source {

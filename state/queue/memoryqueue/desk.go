@@ -214,7 +214,7 @@ func (s *Store) Look(ctx context.Context, n queue.Name) (found *queue.Job, err e
 }
 
 // Edit implements queue.Mover.
-func (s *Store) Edit(ctx context.Context, n queue.Name, payload []byte) error {
+func (s *Store) Edit(ctx context.Context, n queue.Name, payload []byte, seen string) error {
 	answer := queue.NotFound(n)
 	err := s.at(ctx, n.Queue, func(l *line, _ time.Time) {
 		switch j := l.find(n); {
@@ -222,7 +222,9 @@ func (s *Store) Edit(ctx context.Context, n queue.Name, payload []byte) error {
 		case j.state == queue.Leased:
 			answer = queue.Out(n)
 		default:
-			j.m.Payload, answer = bytes.Clone(payload), nil
+			if answer = queue.CheckEdit(n.Queue, &j.m, payload, seen); answer == nil {
+				j.m.Payload = bytes.Clone(payload)
+			}
 		}
 	})
 	return cmp.Or(err, answer)

@@ -36,6 +36,10 @@ var moving = []promise{
 		"a click on one among millions", 0, looksAtOne},
 	{"edits a payload that nobody works on",
 		"one wrong field must not cost the job", 0, edits},
+	{"refuses an edit of what was seen once it is another",
+		"two people mend one job, and the second has not seen what the first did", 0, editsWhatWasSeen},
+	{"makes exactly one of concurrent edits of what all have seen",
+		"the others have not seen it", 0, editsOnce},
 }
 
 func (b *bench) keepBoth(k queue.Keep) {
@@ -260,11 +264,11 @@ func leavesOut(b *bench) {
 	b.did(0)(b.whole().Remove(b.Context(), all))
 	b.did(0)(b.whole().Promote(b.Context(), all))
 	b.did(0)(b.whole().Retry(b.Context(), all))
-	if err := b.whole().Edit(b.Context(), name, []byte("x")); !errors.Is(err, queue.ErrOut) {
+	if err := b.whole().Edit(b.Context(), name, []byte("x"), ""); !errors.Is(err, queue.ErrOut) {
 		b.Fatalf("editing a job that is out says %v, want %v", err, queue.ErrOut)
 	}
 	b.deliver(src, got...)
-	if err := b.whole().Edit(b.Context(), name, []byte("x")); !errors.Is(err, queue.ErrNotFound) {
+	if err := b.whole().Edit(b.Context(), name, []byte("x"), ""); !errors.Is(err, queue.ErrNotFound) {
 		b.Fatalf("editing a completed job says %v, want %v", err, queue.ErrNotFound)
 	}
 }
@@ -286,31 +290,5 @@ func looksAtOne(b *bench) {
 	b.deliver(src, b.take(src, 2)...)
 	if _, err := b.whole().Look(b.Context(), queue.Name{Queue: "q", ID: "a"}); !errors.Is(err, queue.ErrNotFound) {
 		b.Fatalf("looking at a job that has ended says %v", err)
-	}
-}
-
-func edits(b *bench) {
-	src := b.open("q")
-	b.keepBoth(queue.Keep{Count: 5})
-	later := job("later")
-	later.At = b.now().Add(time.Hour)
-	b.add(queue.New, job("bad"))
-	b.end(src, 1)
-	b.add(queue.New, job("waits"), later)
-	for _, id := range []string{"bad", "waits", "later"} {
-		if err := b.whole().Edit(b.Context(), queue.Name{Queue: "q", ID: id}, []byte("edited \x00"+id)); err != nil {
-			b.Fatalf("edit %s: %v", id, err)
-		}
-	}
-	b.kill()
-	src = b.open("q")
-	b.did(1)(b.whole().Retry(b.Context(), queue.Filter{Queue: "q"}))
-	b.sleep(time.Hour + b.tick())
-	got := b.take(src, 10)
-	b.want(got, "waits", "later", "bad")
-	for _, m := range got {
-		if string(m.Payload) != "edited \x00"+m.ID {
-			b.Fatalf("job %s has payload %q", m.ID, m.Payload)
-		}
 	}
 }

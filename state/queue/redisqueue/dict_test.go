@@ -50,7 +50,7 @@ func TestADictionaryThatIsLost(t *testing.T) {
 				"edited": func(b *table) {
 					_, payload := event(rng)
 					b.add(&tidemill.Message{ID: "edit", To: "q"})
-					if err := b.Edit(t.Context(), queue.Name{Queue: "q", ID: "edit"}, payload); err != nil {
+					if err := b.Edit(t.Context(), queue.Name{Queue: "q", ID: "edit"}, payload, ""); err != nil {
 						t.Fatal(err)
 					}
 					sent["edit"] = payload

@@ -340,9 +340,16 @@ func (m *model) move(r *rapid.T) {
 func (m *model) edit(r *rapid.T) {
 	j := m.job(r)
 	n := queue.Name{Queue: j.To, Tenant: j.Tenant, ID: j.ID}
+	seen := ""
+	if rapid.Bool().Draw(r, "seen") {
+		seen = "another"
+		if is, err := m.stores[0].Look(context.Background(), n); err == nil && rapid.Bool().Draw(r, "now") {
+			seen = queue.Version(&is.Message)
+		}
+	}
 	var errs [2]error
 	for i, s := range m.stores {
-		errs[i] = m.insist(func() error { return s.Edit(context.Background(), n, j.Payload) })
+		errs[i] = m.insist(func() error { return s.Edit(context.Background(), n, j.Payload, seen) })
 	}
 	if tidemill.KindOf(errs[0]) != tidemill.KindOf(errs[1]) || (errs[0] == nil) != (errs[1] == nil) {
 		r.Fatalf("editing %+v says %v, want %v", n, errs[1], errs[0])

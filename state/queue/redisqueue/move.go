@@ -163,10 +163,19 @@ func (s *Store) Look(ctx context.Context, n queue.Name) (*queue.Job, error) {
 const editTries = 10
 
 // Edit implements queue.Mover.
-func (s *Store) Edit(ctx context.Context, n queue.Name, payload []byte) error {
+func (s *Store) Edit(ctx context.Context, n queue.Name, payload []byte, seen string) error {
 	for range editTries {
 		j, err := s.find(ctx, n)
 		if err != nil {
+			return err
+		}
+		switch err := queue.CheckEdit(n.Queue, &j.Message, payload, seen); {
+		case err == nil: // the script wants the record that was read
+		case j.State == queue.Completed:
+			return queue.NotFound(n)
+		case j.State == queue.Leased:
+			return queue.Out(n)
+		default:
 			return err
 		}
 		p, err := s.packer(ctx, j.shard, n.Queue, nil)

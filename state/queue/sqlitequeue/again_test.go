@@ -56,8 +56,8 @@ func (a again) Look(ctx context.Context, n queue.Name) (*queue.Job, error) {
 	return sqlitedbtest.Get(a.f, func() (*queue.Job, error) { return a.Store.Look(ctx, n) })
 }
 
-func (a again) Edit(ctx context.Context, n queue.Name, payload []byte) error {
-	return a.f.Again(func() error { return a.Store.Edit(ctx, n, payload) })
+func (a again) Edit(ctx context.Context, n queue.Name, payload []byte, seen string) error {
+	return a.f.Again(func() error { return a.Store.Edit(ctx, n, payload, seen) })
 }
 
 func (a again) Queues(ctx context.Context) ([]string, error) {

@@ -82,9 +82,16 @@ func (m *model) move(r *rapid.T) {
 func (m *model) edit(r *rapid.T) {
 	n := queue.Name{Queue: rapid.SampledFrom(modelQueues).Draw(r, "queue"), Tenant: rapid.SampledFrom([]string{"", "t"}).Draw(r, "tenant"), ID: m.id(r)}
 	payload := rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(r, "payload")
+	seen := ""
+	if rapid.Bool().Draw(r, "seen") {
+		seen = "another"
+		if is, err := m.stores[0].Look(context.Background(), n); err == nil && rapid.Bool().Draw(r, "now") {
+			seen = queue.Version(&is.Message)
+		}
+	}
 	var kinds [2]tidemill.Kind
 	for i, s := range m.stores {
-		if err := s.Edit(context.Background(), n, payload); err != nil {
+		if err := s.Edit(context.Background(), n, payload, seen); err != nil {
 			kinds[i] = tidemill.KindOf(err)
 		}
 	}

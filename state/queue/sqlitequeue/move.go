@@ -290,7 +290,7 @@ func (s *Store) Look(ctx context.Context, n queue.Name) (*queue.Job, error) {
 }
 
 // Edit implements queue.Mover.
-func (s *Store) Edit(ctx context.Context, n queue.Name, payload []byte) error {
+func (s *Store) Edit(ctx context.Context, n queue.Name, payload []byte, seen string) error {
 	for {
 		j, err := s.Look(ctx, n)
 		switch {
@@ -302,7 +302,7 @@ func (s *Store) Edit(ctx context.Context, n queue.Name, payload []byte) error {
 			return queue.Out(n)
 		}
 		did, err := s.moveSome(ctx, s.find(n.Queue), []uint64{j.Mark.Lo}, func(ctx context.Context, m *mover, some []uint64) error {
-			return m.edit(ctx, some[0], payload)
+			return m.edit(ctx, some[0], payload, seen)
 		})
 		if did > 0 || err != nil { // else it has moved on: look again
 			return err
@@ -310,7 +310,7 @@ func (s *Store) Edit(ctx context.Context, n queue.Name, payload []byte) error {
 	}
 }
 
-func (m *mover) edit(ctx context.Context, n uint64, payload []byte) error {
+func (m *mover) edit(ctx context.Context, n uint64, payload []byte, seen string) error {
 	l := m.line
 	if k, err := m.store.keptAt(ctx, l, n); err != nil {
 		return err
@@ -318,7 +318,7 @@ func (m *mover) edit(ctx context.Context, n uint64, payload []byte) error {
 		if k.state != keptFailed {
 			return nil
 		}
-		if k.rec, err = withPayload(k.rec, payload); err != nil {
+		if k.rec, err = l.withPayload(k.rec, payload, seen); err != nil {
 			return err
 		}
 		m.k.ends.edited = append(m.k.ends.edited, *k)
@@ -329,7 +329,7 @@ func (m *mover) edit(ctx context.Context, n uint64, payload []byte) error {
 	if err != nil || it == nil {
 		return err
 	}
-	rec, err := withPayload(it.rec, payload)
+	rec, err := l.withPayload(it.rec, payload, seen)
 	if err != nil {
 		return err
 	}
@@ -351,12 +351,15 @@ func (m *mover) edit(ctx context.Context, n uint64, payload []byte) error {
 	return nil
 }
 
-// withPayload is a record with another payload.
-func withPayload(rec, payload []byte) ([]byte, error) {
+// withPayload is a record with another payload, if it has the version that was seen.
+func (l *line) withPayload(rec, payload []byte, seen string) ([]byte, error) {
 	var msg tidemill.Message
 	added, err := readRecord(rec, &msg)
 	if err != nil {
 		return nil, tidemill.Fail(tidemill.Internal, "edit a job: %w", err)
+	}
+	if err := queue.CheckEdit(l.name, &msg, payload, seen); err != nil {
+		return nil, err
 	}
 	msg.Payload = payload
 	return appendRecord(nil, &msg, added), nil

@@ -149,8 +149,8 @@ func (a apart) Look(ctx context.Context, n queue.Name) (*queue.Job, error) {
 	return a.of(n.Queue).Look(ctx, n)
 }
 
-func (a apart) Edit(ctx context.Context, n queue.Name, payload []byte) error {
-	return a.of(n.Queue).Edit(ctx, n, payload)
+func (a apart) Edit(ctx context.Context, n queue.Name, payload []byte, seen string) error {
+	return a.of(n.Queue).Edit(ctx, n, payload, seen)
 }
 
 func (a apart) Depths(ctx context.Context, name string) ([]queue.Depth, error) {
