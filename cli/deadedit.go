@@ -14,29 +14,44 @@ import (
 type deadEditCmd struct {
 	command.Remote
 	api.OneDead
-	File string `arg:"" optional:"" help:"The new payload, byte for byte. Default, or -: standard input." type:"path"`
+	api.Seen
+	File string `arg:"" optional:"" help:"The new payload, byte for byte. Default on a terminal: the editor that EDITOR names. Default elsewhere, or -: standard input." type:"path"`
 }
 
 // Help is shown by tidemill dead edit --help.
 func (c *deadEditCmd) Help() string {
 	return `A replay sends the new payload. The payload as received is kept through every edit; dead show shows both.
 
-  tidemill dead show 17 --payload >event.json
-  $EDITOR event.json
-  tidemill dead edit 17 event.json
-  tidemill dead replay --seq 17`
+` + editHelp + `
+  tidemill dead edit 17
+  tidemill dead replay --seq 17
+
+  tidemill dead show 17 --json >dead.json
+  jq -j .payload dead.json | mend >event.json
+  tidemill dead edit 17 event.json --if-match $(jq -r .etag dead.json)`
 }
 
 func (c *deadEditCmd) Run(ctx context.Context, e command.Env) error {
-	payload, err := readPayload(e, c.File)
-	if err != nil {
-		return err
+	read := func(a *command.Client) ([]byte, string, error) {
+		l, err := api.GetDead.Call(ctx, &a.Client, &c.OneDead)
+		if err != nil {
+			return nil, "", err
+		}
+		was, err := command.PayloadOf(l.Payload, l.PayloadBase64)
+		return was, l.ETag, err
 	}
-	return command.Show(ctx, e, c, api.EditDead, &api.DeadEdit{OneDead: c.OneDead, Body: payload}, func(_ *command.Client, l *api.DeadLetter) error {
-		_, err := fmt.Fprintf(e.Out, "Dead letter %d is edited: %d bytes. `tidemill dead replay --seq %d` sends it.\n", l.Seq, len(payload), l.Seq)
+	return editPayload(ctx, e, c, c.File, &c.Seen, read, func(a *command.Client, payload []byte) error {
+		_, err := command.Shown(ctx, e, c, a, api.EditDead, &api.DeadEdit{OneDead: c.OneDead, Seen: c.Seen, Body: payload}, func(l *api.DeadLetter) error {
+			_, err := fmt.Fprintf(e.Out, "Dead letter %d is edited: %d bytes. `tidemill dead replay --seq %d` sends it.\n", l.Seq, len(payload), l.Seq)
+			return err
+		})
 		return err
 	})
 }
+
+// editHelp says how edits do not overwrite each other.
+const editHelp = `On a terminal your editor shows the payload. If somebody else edits it meanwhile, your edit is refused, and what you wrote is kept in a file. An edit with a file or by standard input is made whatever is there; with --if-match only if nobody has changed what you read.
+`
 
 // maxPayload is as much as the API takes.
 const maxPayload = 4 << 20
@@ -51,8 +66,6 @@ func readPayload(e command.Env, file string) ([]byte, error) {
 		}
 		defer f.Close()
 		in = f
-	} else if command.Terminal(e.In) {
-		return nil, command.UsageError{Err: errors.New("give the new payload in a file, or on standard input")}
 	}
 	b, err := io.ReadAll(io.LimitReader(in, maxPayload+1))
 	switch {

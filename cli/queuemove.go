@@ -18,25 +18,36 @@ import (
 type queueEditCmd struct {
 	command.Remote
 	api.OneJob
-	File string `arg:"" optional:"" help:"The new payload, byte for byte. Default, or -: standard input." type:"path"`
+	api.Seen
+	File string `arg:"" optional:"" help:"The new payload, byte for byte. Default on a terminal: the editor that EDITOR names. Default elsewhere, or -: standard input." type:"path"`
 }
 
 // Help is shown by tidemill queue edit --help.
 func (c *queueEditCmd) Help() string {
 	return `Every later hand-out has the new payload.
 
-  tidemill queue show s2s.dv360 e1/dv360 --payload >event.json
-  $EDITOR event.json
-  tidemill queue edit s2s.dv360 e1/dv360 event.json`
+` + editHelp + `
+  tidemill queue edit s2s.dv360 e1/dv360
+
+  tidemill queue show s2s.dv360 e1/dv360 --json >job.json
+  jq -j .payload job.json | mend >event.json
+  tidemill queue edit s2s.dv360 e1/dv360 event.json --if-match $(jq -r .etag job.json)`
 }
 
 func (c *queueEditCmd) Run(ctx context.Context, e command.Env) error {
-	payload, err := readPayload(e, c.File)
-	if err != nil {
-		return err
+	read := func(a *command.Client) ([]byte, string, error) {
+		j, err := api.GetJob.Call(ctx, &a.Client, &c.OneJob)
+		if err != nil {
+			return nil, "", err
+		}
+		was, err := command.PayloadOf(j.Payload, j.PayloadBase64)
+		return was, j.ETag, err
 	}
-	return command.Show(ctx, e, c, api.EditJob, &api.JobEdit{OneJob: c.OneJob, Body: payload}, func(*command.Client, *api.Job) error {
-		_, err := fmt.Fprintf(e.Out, "Job %s is edited: %d bytes.\n", command.Printable(c.Job), len(payload))
+	return editPayload(ctx, e, c, c.File, &c.Seen, read, func(a *command.Client, payload []byte) error {
+		_, err := command.Shown(ctx, e, c, a, api.EditJob, &api.JobEdit{OneJob: c.OneJob, Seen: c.Seen, Body: payload}, func(*api.Job) error {
+			_, err := fmt.Fprintf(e.Out, "Job %s is edited: %d bytes.\n", command.Printable(c.Job), len(payload))
+			return err
+		})
 		return err
 	})
 }

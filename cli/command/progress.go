@@ -14,7 +14,7 @@ import (
 
 // Terminal says whether r or w is one.
 func Terminal(rw any) bool {
-	f, ok := under(rw).(*os.File)
+	f, ok := Under(rw).(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
@@ -38,7 +38,7 @@ func NewProgress(e Env, quiet bool, what string, total int) *Progress {
 	case quiet:
 		p.out = io.Discard
 	case Terminal(e.Err):
-		p.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(under(e.Err).(io.Writer)), progressbar.OptionSetDescription(Printable(what)), progressbar.OptionShowCount(),
+		p.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(Under(e.Err).(io.Writer)), progressbar.OptionSetDescription(Printable(what)), progressbar.OptionShowCount(),
 			progressbar.OptionShowIts(), progressbar.OptionSetItsString(strings.Fields(what)[0]), progressbar.OptionClearOnFinish())
 	}
 	return p

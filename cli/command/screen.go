@@ -30,8 +30,8 @@ func OnScreen(w io.Writer) io.Writer {
 	return &Screen{To: w, Show: shownRune}
 }
 
-// under is what a screen writes to, or w itself.
-func under(w any) any {
+// Under is what a screen writes to, or w itself.
+func Under(w any) any {
 	if s, is := w.(*Screen); is {
 		return s.To
 	}

@@ -167,7 +167,7 @@ func cut(s string, n int) string {
 
 // widthOf is how wide a terminal is; -1: it is none.
 func widthOf(out io.Writer) int {
-	f, ok := under(out).(*os.File)
+	f, ok := Under(out).(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return -1
 	}

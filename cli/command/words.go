@@ -136,23 +136,28 @@ func ShownPayload(text, base string) string {
 	return Printable(text)
 }
 
+// PayloadOf is a payload that the API shows as text, or in base64 where it is none.
+func PayloadOf(text, base string) ([]byte, error) {
+	if text == "" && base != "" {
+		return base64.StdEncoding.DecodeString(base)
+	}
+	return []byte(text), nil
+}
+
 // PrintPayload writes a payload byte for byte, but to a terminal without steering it.
 func PrintPayload(e Env, text, base string) error {
-	b := []byte(text)
-	if text == "" && base != "" {
-		var err error
-		if b, err = base64.StdEncoding.DecodeString(base); err != nil {
-			return err
-		}
-	}
 	if Terminal(e.Out) {
 		_, err := fmt.Fprintln(e.Out, ShownPayload(text, base))
 		return err
 	}
-	_, err := AsBytes(e.Out).Write(b)
+	b, err := PayloadOf(text, base)
+	if err == nil {
+		_, err = AsBytes(e.Out).Write(b)
+	}
 	return err
 }
 
+// PrintFields shows headers.
 func PrintFields(out io.Writer, fields []api.Field) error {
 	for _, f := range fields {
 		if _, err := fmt.Fprintf(out, "  %s = %s\n", Printable(f.Name), ShownPayload(f.Value, f.ValueBase64)); err != nil {
